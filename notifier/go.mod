@@ -1,0 +1,9 @@
+module github.com/unloop/unloop/notifier
+
+go 1.26.0
+
+require github.com/unloop/unloop/schemas v0.0.0
+require github.com/unloop/unloop/schemas/kit v0.0.0
+
+replace github.com/unloop/unloop/schemas => ../schemas
+replace github.com/unloop/unloop/schemas/kit => ../schemas/kit

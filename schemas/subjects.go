@@ -1,0 +1,104 @@
+package schemas
+
+import "strings"
+
+// Subjects of the decision path. All bodies are protobuf (package checkpb).
+const (
+	// SubjectCheck carries a CheckBatch and is answered with a DecisionBatch.
+	SubjectCheck = "loop.check"
+	// SubjectCooldown broadcasts a Cooldown to every gateway.
+	SubjectCooldown = "loop.cooldown"
+	// SubjectRelease carries a ReleaseRequest and is answered with a ReleaseReply.
+	SubjectRelease = "loop.release"
+	// SubjectForget broadcasts a Forget to every gateway.
+	SubjectForget = "loop.forget"
+)
+
+// Queue groups: each message goes to one member.
+const (
+	QueueDetector = "detector"
+)
+
+// JetStream streams and key-value buckets.
+const (
+	// StreamEvents holds the events of all loops, bounded in age and size.
+	StreamEvents = "LOOP_EVENTS"
+	// BucketCounters holds one record a counter; see CounterKey.
+	BucketCounters = "LOOP_COUNTERS"
+	// BucketIncidents holds one record an open incident; see IncidentKey.
+	BucketIncidents = "LOOP_INCIDENTS"
+	// BucketPolicies holds policy bundles and what all gateways must share,
+	// such as the key that callers are hashed with.
+	BucketPolicies = "LOOP_POLICIES"
+)
+
+// DurableNotifier is the durable consumer that notifiers share on StreamEvents.
+const DurableNotifier = "notifier"
+
+// KeyCallerHash is the key in BucketPolicies of the 32 random bytes that
+// callers are hashed with when none were configured.
+const KeyCallerHash = "caller-hash-key"
+
+// Token turns any text into one subject token: bytes outside [A-Za-z0-9_-]
+// are percent-encoded, and the empty text becomes "_".
+func Token(s string) string {
+	if s == "" {
+		return "_"
+	}
+	return escape(s, '%')
+}
+
+// KeyToken is Token for keys of key-value buckets, where '%' is not allowed:
+// it escapes with '='.
+func KeyToken(s string) string {
+	if s == "" {
+		return "_"
+	}
+	return escape(s, '=')
+}
+
+func escape(s string, mark byte) string {
+	plain := true
+	for i := 0; i < len(s) && plain; i++ {
+		plain = isTokenByte(s[i])
+	}
+	if plain {
+		return s
+	}
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; isTokenByte(c) {
+			b.WriteByte(c)
+		} else {
+			b.Write([]byte{mark, hex[c>>4], hex[c&15]})
+		}
+	}
+	return b.String()
+}
+
+func isTokenByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
+}
+
+// CounterKey is the key in BucketCounters of one counter's record:
+// MODE.DETECTOR.POLICY.FINGERPRINT, where MODE is "live" or "shadow" and the
+// fingerprint is in hex.
+func CounterKey(shadow bool, detector, policy, fingerprintHex string) string {
+	mode := "live."
+	if shadow {
+		mode = "shadow."
+	}
+	return mode + KeyToken(detector) + "." + KeyToken(policy) + "." + fingerprintHex
+}
+
+// IncidentKey is the key in BucketIncidents of one conversation's incident
+// under one policy: MODE.POLICY.CONVERSATION. The conversation is the hash of
+// the session, or the fingerprint where there is none, in hex.
+func IncidentKey(shadow bool, policy, conversationHex string) string {
+	mode := "live."
+	if shadow {
+		mode = "shadow."
+	}
+	return mode + KeyToken(policy) + "." + conversationHex
+}

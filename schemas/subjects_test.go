@@ -1,0 +1,54 @@
+package schemas
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestTokenEncodesWhatASubjectCannotHold(t *testing.T) {
+	t.Parallel()
+	cases := map[string]string{
+		"":              "_",
+		"acme":          "acme",
+		"a.b":           "a%2Eb",
+		"a b*>":         "a%20b%2A%3E",
+		"Agent_1-x":     "Agent_1-x",
+		"\xff\x00é":     "%FF%00%C3%A9",
+		"100%":          "100%25",
+		"tenant/proj:1": "tenant%2Fproj%3A1",
+	}
+	for in, want := range cases {
+		if got := Token(in); got != want {
+			t.Errorf("Token(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestKeysTellShadowFromLive(t *testing.T) {
+	t.Parallel()
+	if got, want := CounterKey(false, "prompt", "agent tools", "ab12"), "live.prompt.agent=20tools.ab12"; got != want {
+		t.Errorf("CounterKey = %q, want %q", got, want)
+	}
+	if got, want := IncidentKey(true, "", "ab12"), "shadow._.ab12"; got != want {
+		t.Errorf("IncidentKey = %q, want %q", got, want)
+	}
+}
+
+// Distinct names never share a token, so that no policy or tenant can reach
+// another's subject or key.
+func TestTokensAreValidAndDistinct(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.String().Draw(t, "a"), rapid.String().Draw(t, "b")
+		if a != b && a != "" && b != "" && a != "_" && b != "_" {
+			if Token(a) == Token(b) || KeyToken(a) == KeyToken(b) {
+				t.Fatalf("%q and %q share a token", a, b)
+			}
+		}
+		if tok := Token(a); tok == "" || strings.ContainsAny(tok, ". *>\t\r\n\x00") {
+			t.Fatalf("Token(%q) = %q is no subject token", a, tok)
+		}
+	})
+}
