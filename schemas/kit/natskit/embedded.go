@@ -1,0 +1,160 @@
+package natskit
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// InMemory as a data directory keeps nothing on disk.
+const InMemory = "memory"
+
+// ErrDataDirInUse says that another process holds the data directory.
+var ErrDataDirInUse = errors.New("data directory is in use")
+
+// serverStart bounds how long the embedded server may take to come up; reading
+// a large store back takes some seconds.
+const serverStart = 60 * time.Second
+
+// EmbeddedConfig configures the embedded server.
+type EmbeddedConfig struct {
+	// Listen is the host:port for clients; port 0 takes any free one.
+	Listen string
+	// DataDir is where JetStream stores, or InMemory.
+	DataDir string
+}
+
+// Embedded is a NATS server with JetStream inside this process.
+type Embedded struct {
+	server *server.Server
+	lock   *flock.Flock
+	tmp    string
+	memory bool
+}
+
+// StartEmbedded starts a server and waits until it accepts clients. It holds
+// the data directory until Stop; a second holder gets ErrDataDirInUse.
+func StartEmbedded(cfg EmbeddedConfig, log *slog.Logger) (*Embedded, error) {
+	host, port, err := splitListen(cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	e := &Embedded{memory: cfg.DataDir == InMemory}
+	dir, err := e.claim(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	srv, err := server.NewServer(&server.Options{
+		ServerName: "unloop", Host: host, Port: port,
+		JetStream: true, StoreDir: dir,
+		NoSigs: true, DontListen: false, MaxPayload: 1 << 20,
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start embedded NATS: %w", err), e.free())
+	}
+	srv.SetLoggerV2(natsLog{log.With("component", "nats")}, false, false, false)
+	e.server = srv
+	srv.Start()
+	if !srv.ReadyForConnections(serverStart) {
+		e.Stop()
+		return nil, fmt.Errorf("start embedded NATS at --nats-listen %s: not ready within %s", cfg.Listen, serverStart)
+	}
+	return e, nil
+}
+
+// splitListen also tries the port, because the server itself would only log
+// that it is taken.
+func splitListen(addr string) (host string, port int, err error) {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", 0, fmt.Errorf("listen at --nats-listen %s: %w", addr, err)
+	}
+	if err := ln.Close(); err != nil {
+		return "", 0, fmt.Errorf("try --nats-listen %s: %w", addr, err)
+	}
+	host, portText, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, fmt.Errorf("read --nats-listen %s: %w", addr, err)
+	}
+	if port, err = strconv.Atoi(portText); err != nil {
+		return "", 0, fmt.Errorf("read --nats-listen %s: %w", addr, err)
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	return host, port, nil
+}
+
+// claim makes the data directory and takes its lock.
+func (e *Embedded) claim(dir string) (string, error) {
+	if e.memory {
+		tmp, err := os.MkdirTemp("", "unloop-nats-")
+		e.tmp = tmp
+		return tmp, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make --data-dir: %w", err)
+	}
+	e.lock = flock.New(filepath.Join(dir, "unloop.lock"))
+	held, err := e.lock.TryLock()
+	if err != nil {
+		return "", fmt.Errorf("lock --data-dir %s: %w", dir, err)
+	}
+	if !held {
+		return "", fmt.Errorf("%w: another Unloop runs on %s; stop it, or give this one its own --data-dir", ErrDataDirInUse, dir)
+	}
+	return dir, nil
+}
+
+func (e *Embedded) free() error {
+	if e.tmp != "" {
+		return os.RemoveAll(e.tmp)
+	}
+	return e.lock.Unlock()
+}
+
+// Layout is how streams on this server are to be created.
+func (e *Embedded) Layout() Layout { return Layout{Memory: e.memory} }
+
+// URL is where other processes reach the server.
+func (e *Embedded) URL() string { return e.server.ClientURL() }
+
+// Connect returns a connection that does not go through the network.
+func (e *Embedded) Connect(name string, log *slog.Logger) (*nats.Conn, error) {
+	return Connect("", name, log, nats.InProcessServer(e.server))
+}
+
+// Stop shuts the server down, writes out what it holds, and frees the data
+// directory.
+func (e *Embedded) Stop() {
+	e.server.Shutdown()
+	e.server.WaitForShutdown()
+	if err := e.free(); err != nil {
+		slog.Warn("embedded NATS left something behind", "error", err)
+	}
+}
+
+// natsLog passes the server's log on; its notices are debug messages here.
+type natsLog struct{ log *slog.Logger }
+
+func line(format string, v []any) string { return strings.TrimSpace(fmt.Sprintf(format, v...)) }
+
+func (l natsLog) Noticef(format string, v ...any) { l.log.Debug(line(format, v)) }
+func (l natsLog) Debugf(format string, v ...any)  { l.log.Debug(line(format, v)) }
+func (l natsLog) Tracef(format string, v ...any)  { l.log.Debug(line(format, v)) }
+func (l natsLog) Warnf(format string, v ...any)   { l.log.Warn(line(format, v)) }
+func (l natsLog) Errorf(format string, v ...any)  { l.log.Error(line(format, v)) }
+
+// Fatalf only logs: the server calls it where it would end a process of its
+// own, and here StartEmbedded reports that it is not ready.
+func (l natsLog) Fatalf(format string, v ...any) { l.log.Error(line(format, v)) }

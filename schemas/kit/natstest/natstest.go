@@ -1,0 +1,62 @@
+// Package natstest gives tests a real NATS server with JetStream, stopped and
+// cleaned up when the test ends. It knows nothing but natskit.
+package natstest
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+// Server is a running server that belongs to one test.
+type Server struct {
+	*natskit.Embedded
+	t testing.TB
+}
+
+// Start returns a server on a random port with its store in the test's own
+// folder, and the streams and buckets of the contract on it.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s := StartBare(t)
+	if err := natskit.EnsureStreams(t.Context(), s.JetStream(), s.Layout(), slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatalf("ensure streams: %v", err)
+	}
+	return s
+}
+
+// StartBare returns a server without streams.
+func StartBare(t testing.TB) *Server {
+	t.Helper()
+	e, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: t.TempDir()}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatalf("start NATS: %v", err)
+	}
+	t.Cleanup(e.Stop)
+	return &Server{Embedded: e, t: t}
+}
+
+// Conn returns a connection over loopback that closes with the test.
+func (s *Server) Conn() *nats.Conn {
+	s.t.Helper()
+	nc, err := natskit.Connect(s.URL(), s.t.Name(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		s.t.Fatalf("connect to NATS: %v", err)
+	}
+	s.t.Cleanup(nc.Close)
+	return nc
+}
+
+// JetStream returns a JetStream context on a connection of its own.
+func (s *Server) JetStream() jetstream.JetStream {
+	s.t.Helper()
+	js, err := jetstream.New(s.Conn())
+	if err != nil {
+		s.t.Fatalf("open JetStream: %v", err)
+	}
+	return js
+}

@@ -1,0 +1,167 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+	"github.com/nats-io/nats.go"
+
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+// EnvPrefix begins the environment variable of every flag.
+const EnvPrefix = "UNLOOP"
+
+// Process are the flags that every process has.
+type Process struct {
+	Admin     string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address for /healthz, /readyz and /metrics."`
+	Insecure  bool   `help:"Allow addresses other than loopback without authentication."`
+	LogFormat string `default:"text" enum:"text,json" help:"Format of the log: text or json."`
+	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"Least level of what is logged: debug, info, warn or error."`
+}
+
+// Cluster are the flags of a process that uses a NATS server elsewhere.
+type Cluster struct {
+	NATS     string `name:"nats" default:"nats://127.0.0.1:4222" placeholder:"URL" help:"NATS servers, separated by commas."`
+	Replicas int    `default:"1" help:"Replicas of streams that do not exist yet."`
+}
+
+// Logger returns the log that the flags ask for.
+func (p Process) Logger(w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(p.LogLevel)); err != nil {
+		level = slog.LevelInfo
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if p.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// CheckLoopback refuses an address that others can reach, unless the flags
+// allow it. flag names the flag for the message.
+func (p Process) CheckLoopback(flag, addr string) error {
+	if p.Insecure {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("read %s %s: %w", flag, addr, err)
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("%s %s can be reached from other machines; use a loopback address such as 127.0.0.1, or allow it with --insecure", flag, addr)
+}
+
+// NewParser returns a parser of flags for the commands in cli, each flag with
+// its environment variable.
+func NewParser(cli any, name, description string, opts ...kong.Option) (*kong.Kong, error) {
+	all := append([]kong.Option{
+		kong.Name(name),
+		kong.Description(description),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.DefaultEnvars(EnvPrefix),
+	}, opts...)
+	return kong.New(cli, all...)
+}
+
+// UnknownEnv lists the set variables UNLOOP_… that no flag has. They are worth
+// a warning and no more: orchestrators set such names on their own.
+func UnknownEnv(k *kong.Kong, environ []string) []string {
+	known := map[string]bool{}
+	_ = kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok {
+			for _, env := range flag.Envs {
+				known[env] = true
+			}
+		}
+		return next(nil)
+	})
+	var unknown []string
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, EnvPrefix+"_") && !known[name] {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown
+}
+
+// Context ends on the first interrupt or termination signal; a second one ends
+// the process the hard way.
+func Context() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// Main runs one service as a process of its own: flags, connection, admin
+// port, signals. It returns the exit code.
+func Main(name string, cli any, flags func() (Process, Cluster), build func(Deps) (Service, error)) int {
+	parser, err := NewParser(cli, name, "")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	_, err = parser.Parse(os.Args[1:])
+	parser.FatalIfErrorf(err)
+	process, cluster := flags()
+	log := process.Logger(os.Stderr).With("service", name)
+	for _, env := range UnknownEnv(parser, os.Environ()) {
+		log.Warn("environment variable is set, but no flag has it", "variable", env)
+	}
+	ctx, stop := Context()
+	defer stop()
+	if err := runOne(ctx, name, process, cluster, log, build); err != nil {
+		log.Error("stopped", "error", err)
+		return 1
+	}
+	return 0
+}
+
+func runOne(ctx context.Context, name string, process Process, cluster Cluster, log *slog.Logger, build func(Deps) (Service, error)) error {
+	if err := process.CheckLoopback("--admin", process.Admin); err != nil {
+		return err
+	}
+	nc, err := natskit.Connect(cluster.NATS, name, log)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	reg := NewRegistry()
+	svc, err := build(Deps{Log: log, Metrics: reg, NATS: nc, Layout: natskit.Layout{Replicas: cluster.Replicas}})
+	if err != nil {
+		return err
+	}
+	named := Named{Name: name, Service: svc}
+	admin, err := NewAdmin(process.Admin, reg, named)
+	if err != nil {
+		return err
+	}
+	log.Info("started", "admin", admin.Addr(), "nats", redacted(nc))
+	err = RunAll(ctx, named, Named{Name: "admin", Service: admin})
+	if drainErr := nc.Drain(); drainErr != nil && !errors.Is(drainErr, nats.ErrConnectionReconnecting) {
+		log.Warn("NATS connection did not drain", "error", drainErr)
+	}
+	return err
+}
+
+// redacted is where the connection leads, without credentials.
+func redacted(nc *nats.Conn) string {
+	if url := nc.ConnectedUrlRedacted(); url != "" {
+		return url
+	}
+	return "not connected yet"
+}

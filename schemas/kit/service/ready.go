@@ -1,0 +1,65 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// ErrStarting is the readiness of a service that has not yet said anything.
+var ErrStarting = errors.New("starting")
+
+// Readiness is what a service says of itself: nil when it does its work, else
+// why it can't. The zero value is starting.
+type Readiness struct {
+	mu      sync.Mutex
+	set     bool
+	err     error
+	changed chan struct{}
+}
+
+// Set says that the service is ready (nil) or why it is not.
+func (r *Readiness) Set(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.set, r.err = true, err
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
+}
+
+// Err is nil when the service is ready.
+func (r *Readiness) Err() error {
+	err, _ := r.state()
+	return err
+}
+
+// Wait returns when the service is ready, or with the context's error and why
+// it is not ready.
+func (r *Readiness) Wait(ctx context.Context) error {
+	for {
+		err, changed := r.state()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+//nolint:revive // the error is the state here, and the channel announces the next one
+func (r *Readiness) state() (error, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.changed == nil {
+		r.changed = make(chan struct{})
+	}
+	if !r.set {
+		return ErrStarting, r.changed
+	}
+	return r.err, r.changed
+}

@@ -1,0 +1,57 @@
+// Package service is the life of an Unloop process around its services: what
+// they are given, how they say that they are ready, the admin port, flags,
+// logs, signals and the exit code.
+//
+// It knows no service by name; the binaries put them together.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+// Deps is what every service is given beside its own Config.
+type Deps struct {
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+	// NATS may be disconnected at any time, also at the start.
+	NATS *nats.Conn
+	// Layout is for streams that a service finds missing.
+	Layout natskit.Layout
+}
+
+// Service is one of Unloop's parts. Run returns nil once the context has ended
+// and what was in flight is finished; it runs once.
+type Service interface {
+	Run(ctx context.Context) error
+	Readiness() *Readiness
+}
+
+// Named is a service under the name that it has in logs and at /readyz.
+type Named struct {
+	Name string
+	Service
+}
+
+// RunAll runs services until the context ends or one of them errs, which
+// stops the others. It returns when all have.
+func RunAll(ctx context.Context, services ...Named) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, s := range services {
+		group.Go(func() error {
+			if err := s.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("run %s: %w", s.Name, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
