@@ -10,6 +10,8 @@ const (
 	SubjectCooldown = "loop.cooldown"
 	// SubjectRelease carries a ReleaseRequest and is answered with a ReleaseReply.
 	SubjectRelease = "loop.release"
+	// SubjectOutcome carries an Outcome to one detector, without an answer.
+	SubjectOutcome = "loop.outcome"
 	// SubjectForget broadcasts a Forget to every gateway.
 	SubjectForget = "loop.forget"
 )

@@ -1022,6 +1022,52 @@ func (x *Forget) GetCounters() []*CounterRef {
 	return nil
 }
 
+// Outcome tells detectors that a counted request came to nothing: the upstream
+// refused or broke, or the client left. Its next replay does not count.
+type Outcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Counters      []*Counter             `protobuf:"bytes,1,rep,name=counters,proto3" json:"counters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Outcome) Reset() {
+	*x = Outcome{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Outcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Outcome) ProtoMessage() {}
+
+func (x *Outcome) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
+func (*Outcome) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Outcome) GetCounters() []*Counter {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
 var File_unloop_check_v1_check_proto protoreflect.FileDescriptor
 
 const file_unloop_check_v1_check_proto_rawDesc = "" +
@@ -1096,7 +1142,9 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x127\n" +
 	"\breleased\x18\x02 \x03(\v2\x1b.unloop.check.v1.CounterRefR\breleased\"A\n" +
 	"\x06Forget\x127\n" +
-	"\bcounters\x18\x01 \x03(\v2\x1b.unloop.check.v1.CounterRefR\bcounters*v\n" +
+	"\bcounters\x18\x01 \x03(\v2\x1b.unloop.check.v1.CounterRefR\bcounters\"?\n" +
+	"\aOutcome\x124\n" +
+	"\bcounters\x18\x01 \x03(\v2\x18.unloop.check.v1.CounterR\bcounters*v\n" +
 	"\x06Action\x12\x10\n" +
 	"\fACTION_ALLOW\x10\x00\x12\x0f\n" +
 	"\vACTION_WARN\x10\x01\x12\x0f\n" +
@@ -1123,7 +1171,7 @@ func file_unloop_check_v1_check_proto_rawDescGZIP() []byte {
 }
 
 var file_unloop_check_v1_check_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_unloop_check_v1_check_proto_goTypes = []any{
 	(Action)(0),            // 0: unloop.check.v1.Action
 	(Window)(0),            // 1: unloop.check.v1.Window
@@ -1139,6 +1187,7 @@ var file_unloop_check_v1_check_proto_goTypes = []any{
 	(*ReleaseRequest)(nil), // 11: unloop.check.v1.ReleaseRequest
 	(*ReleaseReply)(nil),   // 12: unloop.check.v1.ReleaseReply
 	(*Forget)(nil),         // 13: unloop.check.v1.Forget
+	(*Outcome)(nil),        // 14: unloop.check.v1.Outcome
 }
 var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	4,  // 0: unloop.check.v1.CheckBatch.checks:type_name -> unloop.check.v1.Check
@@ -1153,11 +1202,12 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	8,  // 9: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
 	10, // 10: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
 	10, // 11: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	6,  // 12: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_unloop_check_v1_check_proto_init() }
@@ -1171,7 +1221,7 @@ func file_unloop_check_v1_check_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_unloop_check_v1_check_proto_rawDesc), len(file_unloop_check_v1_check_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
