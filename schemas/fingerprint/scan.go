@@ -1,0 +1,120 @@
+package fingerprint
+
+// The classes of bytes that the scanner tells apart. Bytes beyond ASCII end a
+// word, since scripts that need them may put no space before a number.
+const (
+	other = iota
+	letter
+	digit
+)
+
+var class = func() (t [256]uint8) {
+	for c := range t {
+		switch {
+		case '0' <= c && c <= '9':
+			t[c] = digit
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_':
+			t[c] = letter
+		}
+	}
+	return t
+}()
+
+// name is what the first three letters of a word may be short for.
+type name uint8
+
+const (
+	noName name = iota
+	dayName
+	monthName
+)
+
+// nameOf looks three letters up in the days and months. A switch on a number
+// keeps it cheap: it is asked about every word.
+func nameOf(a, b, c byte) name {
+	switch uint32(a|0x20)<<16 | uint32(b|0x20)<<8 | uint32(c|0x20) {
+	case 'm'<<16 | 'o'<<8 | 'n', 't'<<16 | 'u'<<8 | 'e', 'w'<<16 | 'e'<<8 | 'd', 't'<<16 | 'h'<<8 | 'u',
+		'f'<<16 | 'r'<<8 | 'i', 's'<<16 | 'a'<<8 | 't', 's'<<16 | 'u'<<8 | 'n':
+		return dayName
+	case 'j'<<16 | 'a'<<8 | 'n', 'f'<<16 | 'e'<<8 | 'b', 'm'<<16 | 'a'<<8 | 'r', 'a'<<16 | 'p'<<8 | 'r',
+		'm'<<16 | 'a'<<8 | 'y', 'j'<<16 | 'u'<<8 | 'n', 'j'<<16 | 'u'<<8 | 'l', 'a'<<16 | 'u'<<8 | 'g',
+		's'<<16 | 'e'<<8 | 'p', 'o'<<16 | 'c'<<8 | 't', 'n'<<16 | 'o'<<8 | 'v', 'd'<<16 | 'e'<<8 | 'c':
+		return monthName
+	}
+	return noName
+}
+
+// longNames are the ends of full names of days and months after their first three
+// letters.
+var longNames = [...]string{
+	"day", "sday", "nesday", "rsday", "urday",
+	"uary", "ruary", "ch", "il", "e", "y", "ust", "tember", "ober", "ember",
+}
+
+// nameAt returns the end of the name of a day or month at i, short or in full, or 0.
+func nameAt(text []byte, i int, want name) int {
+	if i+3 > len(text) || nameOf(text[i], text[i+1], text[i+2]) != want {
+		return 0
+	}
+	end := i + 3
+	for end < len(text) && class[text[end]] == letter {
+		end++
+	}
+	if end == i+3 {
+		return end
+	}
+	for _, l := range longNames {
+		if equalFold(text[i+3:end], l) {
+			return end
+		}
+	}
+	return 0
+}
+
+func monthAt(text []byte, i int) int { return nameAt(text, i, monthName) }
+
+func isDateSep(ch byte) bool { return ch == '-' || ch == '/' || ch == ' ' }
+
+func isHex(ch byte) bool {
+	return '0' <= ch && ch <= '9' || 'a' <= ch|0x20 && ch|0x20 <= 'f'
+}
+
+// wordAt reports whether a word goes on at i.
+func wordAt(text []byte, i int) bool { return i < len(text) && class[text[i]] != other }
+
+// letterAt reports whether a letter stands at i.
+func letterAt(text []byte, i int) bool { return i < len(text) && class[text[i]] == letter }
+
+// skipDigits returns the index of the first byte from i on that is no digit.
+func skipDigits(text []byte, i int) int {
+	for i < len(text) && class[text[i]] == digit {
+		i++
+	}
+	return i
+}
+
+// skipSpace returns i, or i+1 where a space stands there.
+func skipSpace(text []byte, i int) int {
+	if i < len(text) && text[i] == ' ' {
+		i++
+	}
+	return i
+}
+
+func hasPrefix(text []byte, p string) bool { return len(text) >= len(p) && string(text[:len(p)]) == p }
+
+// equalFold compares ASCII text with a lower-case word.
+func equalFold(text []byte, lower string) bool {
+	if len(text) != len(lower) {
+		return false
+	}
+	for i, ch := range text {
+		if 'A' <= ch && ch <= 'Z' {
+			ch += 'a' - 'A'
+		}
+		if ch != lower[i] {
+			return false
+		}
+	}
+	return true
+}

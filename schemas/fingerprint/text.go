@@ -1,0 +1,62 @@
+package fingerprint
+
+import (
+	"bytes"
+	"unicode"
+	"unicode/utf8"
+)
+
+// AppendText appends s in the form in which prompts are compared: lower-case,
+// without the white space around it.
+func AppendText(dst, s []byte) []byte {
+	return appendLower(dst, bytes.TrimSpace(s))
+}
+
+// AppendSystem appends s as [AppendText] does, with a
+// placeholder byte for each timestamp and UUID: a clock in a system prompt must
+// not make each request look new.
+func AppendSystem(dst, s []byte) []byte {
+	systemScanner.scan(bytes.TrimSpace(s), func(part []byte) { dst = appendLower(dst, part) })
+	return dst
+}
+
+// Text returns the digest of s as [AppendText] gives it.
+func (c *Canon) Text(s []byte) Digest {
+	c.scratch = AppendText(c.scratch[:0], s)
+	return sum(c.scratch, seedString)
+}
+
+// System returns the digest of s as [AppendSystem] gives it.
+func (c *Canon) System(s []byte) Digest {
+	c.scratch = AppendSystem(c.scratch[:0], s)
+	return sum(c.scratch, seedString)
+}
+
+// appendLower is bytes.ToLower without its allocation, and with ASCII, which
+// most text is, handled a byte at a time. Invalid UTF-8 passes as it is.
+func appendLower(dst, s []byte) []byte {
+	for len(s) > 0 {
+		n := 0
+		for n < len(s) && s[n] < utf8.RuneSelf {
+			n++
+		}
+		start := len(dst)
+		dst = append(dst, s[:n]...)
+		for i, ch := range dst[start:] {
+			if 'A' <= ch && ch <= 'Z' {
+				dst[start+i] = ch + ('a' - 'A')
+			}
+		}
+		if s = s[n:]; len(s) == 0 {
+			break
+		}
+		r, size := utf8.DecodeRune(s)
+		if r == utf8.RuneError && size == 1 {
+			dst = append(dst, s[0])
+		} else {
+			dst = utf8.AppendRune(dst, unicode.ToLower(r))
+		}
+		s = s[size:]
+	}
+	return dst
+}

@@ -1,0 +1,69 @@
+package fingerprint_test
+
+import (
+	"bytes"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+func TestCaseAndOuterSpaceOfAPromptDoNotMatter(t *testing.T) {
+	t.Parallel()
+	var c fingerprint.Canon
+	want := c.Text([]byte("fix the émigré bug"))
+	for _, same := range []string{" Fix the Émigré BUG\n", "\tFIX THE ÉMIGRÉ BUG", "fix the émigré bug"} {
+		if c.Text([]byte(same)) != want {
+			t.Errorf("%q must be the same prompt", same)
+		}
+	}
+	for _, other := range []string{"fix the  émigré bug", "fix the emigre bug", "", "fix the émigré bug."} {
+		if c.Text([]byte(other)) == want {
+			t.Errorf("%q must be another prompt", other)
+		}
+	}
+}
+
+func TestAClockInASystemPromptIsRemoved(t *testing.T) {
+	t.Parallel()
+	var c fingerprint.Canon
+	same := func(a, b string) bool { return c.System([]byte(a)) == c.System([]byte(b)) }
+	for _, pair := range [][2]string{
+		{"You help. It is 2026-05-22T14:30:00Z.", "you help. it is 2026-05-22T14:31:07.123Z.\n"},
+		{"Time: Friday, May 22, 2026 at 2:30 PM UTC", "Time: Friday, May 22, 2026 at 2:31 PM UTC"},
+		{"Time: 14:30", "Time: 14:31"},
+		{"now=1779460200", "now=1779460201"},
+		{"Session 123e4567-e89b-12d3-a456-426614174000", "Session 00000000-e89b-12d3-a456-426614174fff"},
+		{"Fri, 22 May 2026 14:30:00 GMT", "Fri, 22 May 2026 14:30:09 GMT"},
+	} {
+		if !same(pair[0], pair[1]) {
+			t.Errorf("%q and %q must be the same", pair[0], pair[1])
+		}
+	}
+	for _, pair := range [][2]string{
+		{"You have 3 tries", "You have 4 tries"}, {"Answer within 5 seconds", "Answer within 6 seconds"}, {"v1.2.3", "v1.2.4"},
+	} {
+		if same(pair[0], pair[1]) {
+			t.Errorf("%q and %q must differ", pair[0], pair[1])
+		}
+	}
+}
+
+func TestTextFoldsAsTheStandardLibraryDoes(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.SliceOf(rapid.Byte()).Draw(t, "s")
+		if rapid.Bool().Draw(t, "valid") {
+			s = []byte(rapid.String().Draw(t, "text"))
+		}
+		got := fingerprint.AppendText([]byte("kept"), s)
+		if !bytes.HasPrefix(got, []byte("kept")) {
+			t.Fatalf("what stood before is lost: %q", got)
+		}
+		if want := bytes.ToLower(bytes.TrimSpace(s)); utf8.Valid(s) && !bytes.Equal(got[4:], want) {
+			t.Fatalf("got %q, want %q", got[4:], want)
+		}
+	})
+}
