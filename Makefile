@@ -1,0 +1,44 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+export GOTOOLCHAIN := local
+
+# The modules that have code; `make test MODULES=gateway` takes one alone.
+MODULES ?= $(shell deploy/tools/modules.sh)
+# How long each fuzz test runs.
+FUZZTIME ?= 10s
+# Flags for `make run`, such as ARGS="--data-dir memory".
+ARGS ?=
+
+.PHONY: help
+help: ## say what can be made
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
+
+.PHONY: run
+run: build ## build, and run the whole system in one process
+	bin/unloop up $(ARGS)
+
+.PHONY: build
+build: ## build bin/unloop and a binary for each service
+	@deploy/tools/build.sh bin $(MODULES)
+
+.PHONY: test
+test: ## install the real parts that tests need, and run every check and test
+	@deploy/tools/test.sh $(MODULES)
+
+.PHONY: lint
+lint: ## vet, lint, formatting, tidy modules, repository rules, generated code
+	@deploy/tools/test.sh --lint $(MODULES)
+
+.PHONY: generate
+generate: ## generate code from the .proto files
+	@deploy/tools/generate.sh
+
+.PHONY: fuzz
+fuzz: ## run each fuzz test for FUZZTIME (10s)
+	@FUZZTIME=$(FUZZTIME) deploy/tools/fuzz.sh $(MODULES)
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin dist

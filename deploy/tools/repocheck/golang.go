@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strings"
+)
+
+// The limits of code that is neither generated nor a test, in lines.
+const (
+	maxFile           = 400
+	maxFunction       = 100
+	maxFunctionP95    = 45
+	maxFunctionMedian = 10
+)
+
+// goPackages tells, for the folder of each package, whether a file explains it.
+type goPackages map[string]bool
+
+func (p goPackages) withoutComment() []finding {
+	var found []finding
+	for dir, explained := range p {
+		if !explained {
+			found = append(found, finding{dir, 1, "the package has no comment"})
+		}
+	}
+	return found
+}
+
+// functionSizes are the lengths of all functions, in lines.
+type functionSizes []int
+
+// at returns the length that the given share of functions do not exceed.
+func (s functionSizes) at(share float64) int {
+	if len(s) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s))
+	return sorted[int(share*float64(len(sorted)-1))]
+}
+
+func (s functionSizes) String() string {
+	return fmt.Sprintf("%d functions: median %d lines, 95th percentile %d, longest %d", len(s), s.at(0.5), s.at(0.95), s.at(1))
+}
+
+func (s functionSizes) check() []finding {
+	var found []finding
+	if p95 := s.at(0.95); p95 > maxFunctionP95 {
+		found = append(found, finding{".", 1, fmt.Sprintf("the 95th percentile of function lengths is %d lines, over %d", p95, maxFunctionP95)})
+	}
+	if median := s.at(0.5); median > maxFunctionMedian {
+		found = append(found, finding{".", 1, fmt.Sprintf("the median of function lengths is %d lines, over %d", median, maxFunctionMedian)})
+	}
+	return found
+}
+
+func (r *report) checkGo(name string, text []byte, packages goPackages) error {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	if strings.HasSuffix(name, "_test.go") {
+		r.checkTest(fset, file)
+		return nil
+	}
+	dir := path.Dir(name)
+	packages[dir] = packages[dir] || file.Doc != nil
+	if ast.IsGenerated(file) {
+		return nil
+	}
+	if lines := fset.File(file.FileStart).LineCount(); lines > maxFile {
+		r.findings = append(r.findings, finding{name, 1, fmt.Sprintf("the file has %d lines, over %d", lines, maxFile)})
+	}
+	for _, decl := range file.Decls {
+		if fn, ok := decl.(*ast.FuncDecl); ok {
+			r.checkFunction(fset, fn)
+		}
+	}
+	return nil
+}
+
+func (r *report) checkFunction(fset *token.FileSet, fn *ast.FuncDecl) {
+	start, end := fset.Position(fn.Pos()), fset.Position(fn.End())
+	lines := end.Line - start.Line + 1
+	r.sizes = append(r.sizes, lines)
+	if lines > maxFunction {
+		r.findings = append(r.findings, finding{start.Filename, start.Line, fmt.Sprintf("function %s has %d lines, over %d", fn.Name.Name, lines, maxFunction)})
+	}
+}
+
+// checkTest finds tests that wait for time to pass.
+func (r *report) checkTest(fset *token.FileSet, file *ast.File) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok || sel.Sel.Name != "Sleep" {
+			return true
+		}
+		if pkg, ok := sel.X.(*ast.Ident); ok && pkg.Name == "time" {
+			at := fset.Position(sel.Pos())
+			r.findings = append(r.findings, finding{at.Filename, at.Line, "a test sleeps: wait for a signal, or use testing/synctest"})
+		}
+		return true
+	})
+}

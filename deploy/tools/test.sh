@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# All checks of the given modules, one after another, and a summary.
+#
+#   test.sh MODULE…           everything
+#   test.sh --lint MODULE…    what reads the code: vet, lint, format, tidiness, generated code
+#
+# Everything that comes from elsewhere is installed before the first check;
+# from then on module downloads are switched off and the tests reach nothing
+# but loopback.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+tool=$PWD/deploy/tools/tool.sh
+export GOTOOLCHAIN=local GOWORK=off
+
+lint_only=
+if [[ ${1-} == --lint ]]; then
+	lint_only=1
+	shift
+fi
+
+summary=()
+failed=0
+# check NAME COMMAND… runs a check and notes how it went; the rest goes on.
+check() {
+	local name=$1 started=$SECONDS verdict=ok
+	shift
+	echo "== $name"
+	"$@" || { verdict=FAIL && failed=1; }
+	summary+=("$(printf '%-4s %4d s  %s' "$verdict" $((SECONDS - started)) "$name")")
+}
+note() { summary+=("$(printf 'note         %s' "$1")") && echo "note: $1"; }
+
+# The variables tell tests where the real parts are; a test whose part is
+# missing skips itself, so a part that can't be had is noted.
+install() {
+	local part variable path
+	golangci_lint=$("$tool" golangci-lint) && "$tool" buf >/dev/null && "$tool" protoc-gen-go >/dev/null || return 1
+	export UNLOOP_TEST_GOLANGCI_LINT=$golangci_lint
+	[[ $lint_only ]] && return
+	for part in nats:UNLOOP_TEST_NATS_CLI node:UNLOOP_TEST_NODE node-modules:UNLOOP_TEST_NODE_MODULES; do
+		variable=${part#*:}
+		path=$("$tool" "${part%:*}") || return 1
+		export "$variable=$path"
+	done
+	if path=$("$tool" redis-server); then
+		export UNLOOP_TEST_REDIS_SERVER=$path
+	else
+		note "redis-server is not installed; what compares with Redis is left out"
+	fi
+	race=-race
+	if ! "$tool" race >/dev/null; then
+		race=
+		note "no C compiler: tests ran without the race detector"
+	fi
+}
+
+unformatted() {
+	local files
+	files=$(gofmt -l "$@") && [[ -z $files ]] || { echo "run gofmt -w on:" "$files" >&2 && return 1; }
+}
+
+tidy_tools() {
+	local mod
+	for mod in deploy/tools/*/go.mod; do
+		go -C "$(dirname "$mod")" mod tidy -diff || return 1
+	done
+}
+
+check "install" install
+if [[ $failed == 0 ]]; then
+	for module in "$@"; do
+		check "$module: go mod tidy" go -C "$module" mod tidy -diff
+	done
+	check "tools: go mod tidy" tidy_tools
+	export GOPROXY=off
+	check "gofmt" unformatted "$@"
+	check "repository rules" go -C deploy run ./tools/repocheck ..
+	check "generated code is current" deploy/tools/generate.sh --check
+	for module in "$@"; do
+		check "$module: go vet" go -C "$module" vet ./...
+		check "$module: lint" env -C "$module" "$golangci_lint" run --allow-parallel-runners ./...
+		[[ $lint_only ]] || check "$module: test" go -C "$module" test ${race:+"$race"} -timeout 10m ./...
+	done
+fi
+
+echo
+echo "summary, $SECONDS s:"
+printf '  %s\n' "${summary[@]}"
+exit "$failed"

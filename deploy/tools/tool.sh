@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Prints where a tool is, after installing it where it is missing:
+#
+#   tool.sh golangci-lint|buf|protoc-gen-go|nats|node|node-modules|redis-server|race
+#
+# Go tools are built from source into a cache folder, one folder for each
+# version, so that another version never replaces what another checkout uses.
+# Debian packages are installed only as root; without them the script fails,
+# and its caller decides what can be done without.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+# shellcheck source=versions.sh
+source "$here/versions.sh"
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/unloop
+
+say() { echo "tools: $*" >&2; }
+
+# publish FROM TO moves a finished folder into place. When another run was
+# first, its result stays.
+publish() {
+	mkdir -p "$(dirname "$2")"
+	mv -T "$1" "$2" 2>/dev/null || rm -rf "$1"
+	[[ -d $2 ]]
+}
+
+# A tool built by an older Go can't read the code of a newer one.
+go_series() { go env GOVERSION | grep -oE '^go[0-9]+\.[0-9]+'; }
+
+# go_tool NAME VERSION COMMAND… runs a command that builds NAME into $GOBIN.
+go_tool() {
+	local name=$1 version=$2 dir staging
+	shift 2
+	dir=$cache/tools/$name-$version-$(go_series)
+	if [[ ! -x $dir/$name ]]; then
+		say "building $name $version (once)"
+		mkdir -p "$cache/tools"
+		staging=$(mktemp -d "$cache/tools/.$name.XXXXXX")
+		GOBIN=$staging GOWORK=off GOFLAGS=-buildvcs=false "$@" >&2
+		publish "$staging" "$dir"
+	fi
+	echo "$dir/$name"
+}
+
+# The nats command can't be installed by name and version, since one of its
+# dependencies carries a replacement; as a tool of a module of its own it can.
+nats_cli() {
+	local version
+	version=$(awk '$1 == "github.com/nats-io/natscli" { print $2 }' "$here/nats/go.mod")
+	go_tool nats "$version" go -C "$here/nats" install github.com/nats-io/natscli/nats
+}
+
+# apt PACKAGE… installs Debian packages, as root alone.
+apt() {
+	[[ $(id -u) == 0 ]] && command -v apt-get >/dev/null || return 1
+	say "installing $* (once)"
+	{
+		apt-get update -qq &&
+			DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+	} >&2
+}
+
+# from_debian COMMAND PACKAGE… prints where a command is.
+from_debian() {
+	local command=$1
+	shift
+	command -v "$command" || { apt "$@" && command -v "$command"; }
+}
+
+# A Redis of its own is wanted, not a service that starts at boot: the policy
+# file keeps the package from starting one.
+redis_server() {
+	command -v redis-server && return
+	local policy=/usr/sbin/policy-rc.d made=
+	if [[ $(id -u) == 0 && ! -e $policy ]]; then
+		printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy" && made=1
+	fi
+	from_debian redis-server redis-server || { [[ $made ]] && rm -f "$policy"; return 1; }
+	if [[ $made ]]; then rm -f "$policy"; fi
+}
+
+# The npm packages of the end-to-end tests, keyed by their lock file.
+node_modules() {
+	local sdk=$root/deploy/e2e/sdk dir staging
+	from_debian npm nodejs npm >/dev/null
+	dir=$cache/npm/$(cat "$sdk/package.json" "$sdk/package-lock.json" | sha256sum | cut -c1-16)
+	if [[ ! -d $dir/node_modules ]]; then
+		say "installing the npm SDKs (once)"
+		mkdir -p "$cache/npm"
+		staging=$(mktemp -d "$cache/npm/.staging.XXXXXX")
+		cp "$sdk/package.json" "$sdk/package-lock.json" "$staging/"
+		npm ci --prefix "$staging" --ignore-scripts --no-audit --no-fund --loglevel=error >&2
+		publish "$staging" "$dir"
+	fi
+	echo "$dir/node_modules"
+}
+
+# The race detector needs cgo and so a C compiler.
+race() {
+	local cc
+	cc=$(go env CC)
+	from_debian "${cc%% *}" gcc libc6-dev
+}
+
+case ${1-} in
+golangci-lint) go_tool "$1" "$GOLANGCI_LINT_VERSION" go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$GOLANGCI_LINT_VERSION" ;;
+buf) go_tool "$1" "$BUF_VERSION" go install "github.com/bufbuild/buf/cmd/buf@$BUF_VERSION" ;;
+protoc-gen-go) go_tool "$1" "$PROTOC_GEN_GO_VERSION" go install "google.golang.org/protobuf/cmd/protoc-gen-go@$PROTOC_GEN_GO_VERSION" ;;
+nats) nats_cli ;;
+node) from_debian node nodejs npm ;;
+node-modules) node_modules ;;
+redis-server) redis_server ;;
+race) race ;;
+*)
+	sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+	exit 2
+	;;
+esac
