@@ -443,13 +443,12 @@ type Counter struct {
 	Shadow        bool   `protobuf:"varint,4,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	Window        Window `protobuf:"varint,5,opt,name=window,proto3,enum=unloop.check.v1.Window" json:"window,omitempty"`
 	WindowSeconds uint32 `protobuf:"varint,6,opt,name=window_seconds,json=windowSeconds,proto3" json:"window_seconds,omitempty"`
-	Threshold     uint32 `protobuf:"varint,7,opt,name=threshold,proto3" json:"threshold,omitempty"`
-	// The counter fires when the count exceeds the threshold, not when it
-	// reaches it.
-	Exceed bool `protobuf:"varint,8,opt,name=exceed,proto3" json:"exceed,omitempty"`
+	// The threshold as the policy states it, for reports; the steps decide.
+	Threshold uint32 `protobuf:"varint,7,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	// What is done from which count on, rising; at least one.
+	Steps []*Step `protobuf:"bytes,8,rep,name=steps,proto3" json:"steps,omitempty"`
 	// How long a reject stands without a new check; 0 for none.
 	CooldownSeconds uint32 `protobuf:"varint,9,opt,name=cooldown_seconds,json=cooldownSeconds,proto3" json:"cooldown_seconds,omitempty"`
-	Action          Action `protobuf:"varint,10,opt,name=action,proto3,enum=unloop.check.v1.Action" json:"action,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -533,11 +532,11 @@ func (x *Counter) GetThreshold() uint32 {
 	return 0
 }
 
-func (x *Counter) GetExceed() bool {
+func (x *Counter) GetSteps() []*Step {
 	if x != nil {
-		return x.Exceed
+		return x.Steps
 	}
-	return false
+	return nil
 }
 
 func (x *Counter) GetCooldownSeconds() uint32 {
@@ -547,7 +546,53 @@ func (x *Counter) GetCooldownSeconds() uint32 {
 	return 0
 }
 
-func (x *Counter) GetAction() Action {
+// Step is an action that holds from a count on.
+type Step struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            uint32                 `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
+	Action        Action                 `protobuf:"varint,2,opt,name=action,proto3,enum=unloop.check.v1.Action" json:"action,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Step) Reset() {
+	*x = Step{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Step) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Step) ProtoMessage() {}
+
+func (x *Step) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Step.ProtoReflect.Descriptor instead.
+func (*Step) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Step) GetAt() uint32 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *Step) GetAction() Action {
 	if x != nil {
 		return x.Action
 	}
@@ -571,7 +616,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[5]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -583,7 +628,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[5]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -596,7 +641,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{5}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Decision) GetAction() Action {
@@ -651,7 +696,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[6]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +708,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[6]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +721,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{6}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Finding) GetPolicy() string {
@@ -774,7 +819,7 @@ type Cooldown struct {
 
 func (x *Cooldown) Reset() {
 	*x = Cooldown{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[7]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +831,7 @@ func (x *Cooldown) String() string {
 func (*Cooldown) ProtoMessage() {}
 
 func (x *Cooldown) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[7]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +844,7 @@ func (x *Cooldown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cooldown.ProtoReflect.Descriptor instead.
 func (*Cooldown) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{7}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Cooldown) GetFinding() *Finding {
@@ -822,7 +867,7 @@ type CounterRef struct {
 
 func (x *CounterRef) Reset() {
 	*x = CounterRef{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[8]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +879,7 @@ func (x *CounterRef) String() string {
 func (*CounterRef) ProtoMessage() {}
 
 func (x *CounterRef) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[8]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +892,7 @@ func (x *CounterRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterRef.ProtoReflect.Descriptor instead.
 func (*CounterRef) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{8}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CounterRef) GetPolicy() string {
@@ -888,7 +933,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[9]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +945,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[9]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +958,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{9}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReleaseRequest) GetLoopId() string {
@@ -935,7 +980,7 @@ type ReleaseReply struct {
 
 func (x *ReleaseReply) Reset() {
 	*x = ReleaseReply{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[10]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +992,7 @@ func (x *ReleaseReply) String() string {
 func (*ReleaseReply) ProtoMessage() {}
 
 func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[10]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1005,7 @@ func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReply.ProtoReflect.Descriptor instead.
 func (*ReleaseReply) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{10}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReleaseReply) GetError() string {
@@ -987,7 +1032,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1044,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1057,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{11}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Forget) GetCounters() []*CounterRef {
@@ -1033,7 +1078,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1090,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1103,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{12}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Outcome) GetCounters() []*Counter {
@@ -1094,7 +1139,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x16\n" +
 	"\x06caller\x18\x03 \x01(\tR\x06caller\x12\x18\n" +
-	"\asession\x18\x04 \x01(\tR\asession\"\xe1\x02\n" +
+	"\asession\x18\x04 \x01(\tR\asession\"\xc5\x02\n" +
 	"\aCounter\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
 	"\bdetector\x18\x02 \x01(\tR\bdetector\x12 \n" +
@@ -1102,11 +1147,12 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06shadow\x18\x04 \x01(\bR\x06shadow\x12/\n" +
 	"\x06window\x18\x05 \x01(\x0e2\x17.unloop.check.v1.WindowR\x06window\x12%\n" +
 	"\x0ewindow_seconds\x18\x06 \x01(\rR\rwindowSeconds\x12\x1c\n" +
-	"\tthreshold\x18\a \x01(\rR\tthreshold\x12\x16\n" +
-	"\x06exceed\x18\b \x01(\bR\x06exceed\x12)\n" +
-	"\x10cooldown_seconds\x18\t \x01(\rR\x0fcooldownSeconds\x12/\n" +
-	"\x06action\x18\n" +
-	" \x01(\x0e2\x17.unloop.check.v1.ActionR\x06action\"\xa6\x01\n" +
+	"\tthreshold\x18\a \x01(\rR\tthreshold\x12+\n" +
+	"\x05steps\x18\b \x03(\v2\x15.unloop.check.v1.StepR\x05steps\x12)\n" +
+	"\x10cooldown_seconds\x18\t \x01(\rR\x0fcooldownSeconds\"G\n" +
+	"\x04Step\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\rR\x02at\x12/\n" +
+	"\x06action\x18\x02 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06action\"\xa6\x01\n" +
 	"\bDecision\x12/\n" +
 	"\x06action\x18\x01 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06action\x124\n" +
 	"\bfindings\x18\x02 \x03(\v2\x18.unloop.check.v1.FindingR\bfindings\x12\x1d\n" +
@@ -1171,7 +1217,7 @@ func file_unloop_check_v1_check_proto_rawDescGZIP() []byte {
 }
 
 var file_unloop_check_v1_check_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_unloop_check_v1_check_proto_goTypes = []any{
 	(Action)(0),            // 0: unloop.check.v1.Action
 	(Window)(0),            // 1: unloop.check.v1.Window
@@ -1180,34 +1226,36 @@ var file_unloop_check_v1_check_proto_goTypes = []any{
 	(*Check)(nil),          // 4: unloop.check.v1.Check
 	(*Identity)(nil),       // 5: unloop.check.v1.Identity
 	(*Counter)(nil),        // 6: unloop.check.v1.Counter
-	(*Decision)(nil),       // 7: unloop.check.v1.Decision
-	(*Finding)(nil),        // 8: unloop.check.v1.Finding
-	(*Cooldown)(nil),       // 9: unloop.check.v1.Cooldown
-	(*CounterRef)(nil),     // 10: unloop.check.v1.CounterRef
-	(*ReleaseRequest)(nil), // 11: unloop.check.v1.ReleaseRequest
-	(*ReleaseReply)(nil),   // 12: unloop.check.v1.ReleaseReply
-	(*Forget)(nil),         // 13: unloop.check.v1.Forget
-	(*Outcome)(nil),        // 14: unloop.check.v1.Outcome
+	(*Step)(nil),           // 7: unloop.check.v1.Step
+	(*Decision)(nil),       // 8: unloop.check.v1.Decision
+	(*Finding)(nil),        // 9: unloop.check.v1.Finding
+	(*Cooldown)(nil),       // 10: unloop.check.v1.Cooldown
+	(*CounterRef)(nil),     // 11: unloop.check.v1.CounterRef
+	(*ReleaseRequest)(nil), // 12: unloop.check.v1.ReleaseRequest
+	(*ReleaseReply)(nil),   // 13: unloop.check.v1.ReleaseReply
+	(*Forget)(nil),         // 14: unloop.check.v1.Forget
+	(*Outcome)(nil),        // 15: unloop.check.v1.Outcome
 }
 var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	4,  // 0: unloop.check.v1.CheckBatch.checks:type_name -> unloop.check.v1.Check
-	7,  // 1: unloop.check.v1.DecisionBatch.decisions:type_name -> unloop.check.v1.Decision
+	8,  // 1: unloop.check.v1.DecisionBatch.decisions:type_name -> unloop.check.v1.Decision
 	5,  // 2: unloop.check.v1.Check.identity:type_name -> unloop.check.v1.Identity
 	6,  // 3: unloop.check.v1.Check.counters:type_name -> unloop.check.v1.Counter
 	1,  // 4: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
-	0,  // 5: unloop.check.v1.Counter.action:type_name -> unloop.check.v1.Action
-	0,  // 6: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
-	8,  // 7: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
-	0,  // 8: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
-	8,  // 9: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
-	10, // 10: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
-	10, // 11: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
-	6,  // 12: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	7,  // 5: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
+	0,  // 6: unloop.check.v1.Step.action:type_name -> unloop.check.v1.Action
+	0,  // 7: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
+	9,  // 8: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
+	0,  // 9: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
+	9,  // 10: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
+	11, // 11: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
+	11, // 12: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
+	6,  // 13: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_unloop_check_v1_check_proto_init() }
@@ -1221,7 +1269,7 @@ func file_unloop_check_v1_check_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_unloop_check_v1_check_proto_rawDesc), len(file_unloop_check_v1_check_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,127 @@
+// Package detector decides what is a loop: it answers the checks of gateways
+// from counters in JetStream KV, and records what it finds as incidents.
+//
+// Any number of detectors share the work and the state. A detector knows no
+// policy: each check brings the parameters it is judged by. It never sees
+// prompts, only fingerprints.
+package detector
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/unloop/unloop/detector/internal/counter"
+	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/detector/internal/ledger"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+// Detector is one detector. Make it with New.
+type Detector struct {
+	cfg       Config
+	deps      service.Deps
+	log       *slog.Logger
+	now       func() time.Time
+	counters  *ledger.Ledger[counter.State, *counter.State]
+	incidents *incident.Recorder
+	metrics   *metrics
+	ready     service.Readiness
+	slots     chan struct{}
+	working   sync.WaitGroup
+}
+
+// Option changes what New makes.
+type Option func(*Detector)
+
+// WithClock makes the detector judge windows and cooldowns by another clock.
+func WithClock(now func() time.Time) Option {
+	return func(d *Detector) { d.now = now }
+}
+
+// New returns a detector; Run starts it.
+func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure detector: %w", err)
+	}
+	d := &Detector{cfg: cfg, deps: deps, log: deps.Log, now: time.Now, slots: make(chan struct{}, cfg.MaxInFlight), metrics: newMetrics(deps.Metrics)}
+	for _, opt := range opts {
+		opt(d)
+	}
+	var err error
+	if d.counters, err = ledger.New[counter.State](deps.NATS, schemas.BucketCounters, deps.Metrics); err != nil {
+		return nil, fmt.Errorf("configure detector: %w", err)
+	}
+	if d.incidents, err = incident.NewRecorder(deps.NATS, deps.Metrics, deps.Log, func() time.Time { return d.now() }); err != nil {
+		return nil, fmt.Errorf("configure detector: %w", err)
+	}
+	return d, nil
+}
+
+// Readiness says whether the detector takes checks.
+func (d *Detector) Readiness() *service.Readiness { return &d.ready }
+
+// Run takes checks until the context ends, then answers those it has taken.
+func (d *Detector) Run(ctx context.Context) error {
+	js, err := jetstream.New(d.deps.NATS)
+	if err != nil {
+		return fmt.Errorf("open JetStream: %w", err)
+	}
+	if err := natskit.EnsureStreams(ctx, js, d.deps.Layout, d.log); err != nil {
+		return err
+	}
+	svc, err := d.subscribe()
+	if err != nil {
+		return err
+	}
+	recorder, stopRecorder := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRecorder()
+	recorded := make(chan struct{})
+	go func() { defer close(recorded); d.incidents.Run(recorder) }()
+
+	d.ready.Set(nil)
+	<-ctx.Done()
+	d.ready.Set(context.Cause(ctx))
+	err = svc.Stop()
+	d.working.Wait()
+	stopRecorder()
+	<-recorded
+	return err
+}
+
+// subscribe registers the detector as a NATS micro service, which makes it
+// show in `nats micro ls` with its own statistics.
+func (d *Detector) subscribe() (micro.Service, error) {
+	svc, err := micro.AddService(d.deps.NATS, micro.Config{
+		Name: "unloop-detector", Version: "0.1.0", QueueGroup: schemas.QueueDetector,
+		Description: "Decides what is a loop",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("register detector: %w", err)
+	}
+	endpoints := []struct {
+		name, subject string
+		handle        micro.HandlerFunc
+	}{
+		{"check", schemas.SubjectCheck, d.onCheck},
+		{"release", schemas.SubjectRelease, d.onRelease},
+		{"outcome", schemas.SubjectOutcome, d.onOutcome},
+	}
+	for _, e := range endpoints {
+		if err := svc.AddEndpoint(e.name, e.handle, micro.WithEndpointSubject(e.subject)); err != nil {
+			return nil, fmt.Errorf("subscribe to %s: %w", e.subject, err)
+		}
+	}
+	if _, err := d.deps.NATS.Subscribe(schemas.SubjectForget, func(*nats.Msg) { d.incidents.Forget() }); err != nil {
+		return nil, fmt.Errorf("subscribe to %s: %w", schemas.SubjectForget, err)
+	}
+	return svc, d.deps.NATS.FlushTimeout(5 * time.Second)
+}

@@ -1,0 +1,248 @@
+// Package counter is the pure core of the exact detectors: it takes a
+// counter's state, the parameters it is judged by, a hit and a time, and
+// returns the new state and a verdict.
+//
+// It knows neither NATS nor HTTP nor what was fingerprinted, and it reads no
+// clock.
+package counter
+
+import (
+	"time"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+const (
+	// delayStep and maxDelay are the throttle of Fairvisor's loop detector:
+	// the count times 100 ms, 30 s at the most.
+	delayStep = 100 * time.Millisecond
+	maxDelay  = 30 * time.Second
+
+	// maxForgiven is how many retries and replays a counted hit may have that
+	// do not count themselves. More would let a forged header hide a loop.
+	maxForgiven = 2
+
+	// maxSkew is how far two detectors' clocks may be apart.
+	maxSkew = time.Minute
+
+	// MaxThreshold bounds how many hit times a record holds (8 bytes each in
+	// memory, 14 in the bucket).
+	MaxThreshold = 10_000
+)
+
+// Params are what a counter is judged by.
+type Params struct {
+	Window checkpb.Window
+	// Length of the window; positive.
+	Length   time.Duration
+	Cooldown time.Duration
+	// Steps are the actions by count, rising; at least one, the last one at
+	// MaxThreshold or below.
+	Steps []Step
+}
+
+// Step is an action that holds from a count on.
+type Step struct {
+	At     int
+	Action checkpb.Action
+}
+
+// limit is the least count that fires.
+func (p Params) limit() int { return p.Steps[0].At }
+
+// depth is the count from which on nothing changes any more.
+func (p Params) depth() int { return p.Steps[len(p.Steps)-1].At }
+
+// action is what is done at a count. A standing block holds whatever the
+// window has forgotten meanwhile.
+func (p Params) action(count int, blocked bool) checkpb.Action {
+	var a checkpb.Action
+	for _, step := range p.Steps {
+		if count >= step.At || blocked && step.Action.Stops() && !a.Stops() {
+			a = step.Action
+		}
+	}
+	return a
+}
+
+// State is one counter's memory. Times are Unix milliseconds. The zero value
+// is a counter that was never hit.
+type State struct {
+	Count int   `json:"count"`
+	First int64 `json:"first"`
+	Last  int64 `json:"last"`
+	// Hits are the newest hit times of a sliding window, oldest first, no more
+	// than it takes to fire.
+	Hits []int64 `json:"hits,omitempty"`
+	// BlockedUntil is the end of the cooldown.
+	BlockedUntil int64 `json:"blocked_until,omitempty"`
+	// Forgiven counts retries since the last counted hit that did not count.
+	Forgiven int `json:"forgiven,omitempty"`
+	// Excused says that the last call came to nothing, so that its replay is
+	// a retry even if the client does not say so.
+	Excused bool `json:"excused,omitempty"`
+	// Incident is the conversation under which this counter's findings are
+	// reported, from its first finding on.
+	Incident string `json:"incident,omitempty"`
+}
+
+// Hit is what happened.
+type Hit struct {
+	// N identical requests at once; less than 1 means 1.
+	N int
+	// Retry marks a request that the client calls its own retry.
+	Retry bool
+	// Incident is the conversation that a first finding is reported under.
+	Incident string
+}
+
+// Verdict is what a hit means.
+type Verdict struct {
+	// Count of hits, this one included.
+	Count int
+	// Fired says that the count is a loop.
+	Fired bool
+	// Began says that a cooldown began with this hit.
+	Began bool
+	// Action to take; ALLOW unless fired.
+	Action checkpb.Action
+	// Blocked is what is left of the cooldown.
+	Blocked time.Duration
+	// Delay of a throttle.
+	Delay time.Duration
+	// Incident as kept in the state.
+	Incident string
+}
+
+// Step counts a hit at a time. Clocks of different detectors may differ by
+// some milliseconds, so time never runs backwards from the last hit.
+func Step(s State, p Params, h Hit, now time.Time) (State, Verdict) {
+	s, at := s.sane(p, now)
+	s = expire(s, p, at)
+	began := false
+	if s.forgive(h) {
+		s.Forgiven++
+		s.Excused = false
+	} else {
+		s = count(s, p, max(h.N, 1), at)
+		began = p.action(s.Count, false).Stops() && p.Cooldown > 0 && s.BlockedUntil <= at
+	}
+	if began {
+		s.BlockedUntil = at + p.Cooldown.Milliseconds()
+	}
+	return judge(s, p, h, at, began)
+}
+
+// sane returns the time to judge at, and a state that no broken clock or record
+// can make to last for ever.
+func (s State) sane(p Params, now time.Time) (State, int64) {
+	at := now.UnixMilli()
+	if s.Last > at+maxSkew.Milliseconds() || s.Count < 0 {
+		return State{}, at
+	}
+	at = max(at, s.Last)
+	s.BlockedUntil = min(s.BlockedUntil, at+p.Cooldown.Milliseconds())
+	return s, at
+}
+
+// Excuse notes that the counted call came to nothing.
+func Excuse(s State) State {
+	if s.Count > 0 {
+		s.Excused = true
+	}
+	return s
+}
+
+// forgive says whether a hit is the retry of a counted one that need not count.
+func (s State) forgive(h Hit) bool {
+	return s.Count > 0 && s.Forgiven < maxForgiven && h.N <= 1 && (h.Retry || s.Excused)
+}
+
+func judge(s State, p Params, h Hit, at int64, began bool) (State, Verdict) {
+	v := Verdict{Count: s.Count, Began: began}
+	if left := s.BlockedUntil - at; left > 0 {
+		v.Blocked = time.Duration(left) * time.Millisecond
+	}
+	v.Fired = s.Count >= p.limit() || v.Blocked > 0
+	if !v.Fired {
+		return s, v
+	}
+	if s.Incident == "" {
+		s.Incident = h.Incident
+	}
+	v.Incident, v.Action = s.Incident, p.action(s.Count, v.Blocked > 0)
+	if v.Action == checkpb.Action_ACTION_THROTTLE {
+		v.Delay = min(time.Duration(s.Count)*delayStep, maxDelay)
+	}
+	return s, v
+}
+
+// expire forgets what the window no longer covers.
+func expire(s State, p Params, at int64) State {
+	length := p.Length.Milliseconds()
+	over := false
+	switch p.Window {
+	case checkpb.Window_WINDOW_FIXED:
+		over = at-s.First >= length
+	case checkpb.Window_WINDOW_SLIDING:
+		s = slide(s, p, at-length)
+		over = len(s.Hits) == 0
+	default:
+		over = at-s.Last >= length
+	}
+	switch {
+	case !over:
+		return s
+	case s.BlockedUntil > at:
+		return State{Last: s.Last, BlockedUntil: s.BlockedUntil, Incident: s.Incident}
+	default:
+		return State{Last: s.Last}
+	}
+}
+
+// slide drops hit times up to and including edge. The count is exact until it
+// fires; from then on it grows with each hit for as long as enough of them stay
+// within the window.
+func slide(s State, p Params, edge int64) State {
+	kept := s.Hits
+	for len(kept) > 0 && kept[0] <= edge {
+		kept = kept[1:]
+	}
+	if len(kept) < p.depth() {
+		s.Count = len(kept)
+	}
+	s.Hits = kept
+	return s
+}
+
+func count(s State, p Params, n int, at int64) State {
+	if s.Count == 0 {
+		s.First = at
+	}
+	s.Count = min(s.Count+n, maxCount)
+	s.Last, s.Forgiven, s.Excused = at, 0, false
+	if p.Window == checkpb.Window_WINDOW_SLIDING {
+		hits := append(make([]int64, 0, len(s.Hits)+min(n, p.depth())), s.Hits...)
+		for range min(n, p.depth()) {
+			hits = append(hits, at)
+		}
+		s.Hits = hits[max(0, len(hits)-p.depth()):]
+	}
+	return s
+}
+
+// maxCount keeps a hostile number of hits from overflowing.
+const maxCount = 1 << 30
+
+// TTL is how long after its last hit a state can still matter, at least a
+// second and in whole seconds, as JetStream takes it.
+func (s State) TTL(p Params, now time.Time) time.Duration {
+	at := max(now.UnixMilli(), s.Last)
+	end := at + p.Length.Milliseconds()
+	if p.Window == checkpb.Window_WINDOW_FIXED {
+		end = s.First + p.Length.Milliseconds()
+	}
+	end = max(end, s.BlockedUntil)
+	left := time.Duration(end-at) * time.Millisecond
+	return max(left.Truncate(time.Second)+time.Second, time.Second)
+}

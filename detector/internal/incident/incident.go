@@ -1,0 +1,144 @@
+// Package incident turns findings into incidents: one for each policy and
+// conversation, however many hits, detectors and processes find it, and one
+// loop.detected event for each.
+//
+// It knows how incidents are stored and announced, not how a loop is found.
+package incident
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/event"
+)
+
+const (
+	// maxFindings and maxCounters bound a record, whatever a conversation does.
+	maxFindings = 16
+	maxCounters = 64
+)
+
+// Finding is one detector's report with all that an incident needs of it.
+type Finding struct {
+	// Conversation is the hash of the session, or the fingerprint, in hex.
+	Conversation string
+	Policy       string
+	Detector     string
+	Shadow       bool
+	Action       checkpb.Action
+	Fingerprint  []byte
+	// Hits that this finding stands for, and the count they brought it to.
+	Hits, Count     int
+	Threshold       int
+	WindowSeconds   int
+	CooldownSeconds int
+	Identity        *checkpb.Identity
+	RequestID       string
+	Model           string
+	InputTokens     int
+	At              time.Time
+}
+
+// Record is an open incident. The zero value is none.
+type Record struct{ event.Incident }
+
+// Append writes the record as JSON.
+func (r *Record) Append(b []byte) []byte {
+	body, err := json.Marshal(r)
+	if err != nil { // none of the fields can fail, but a lost record must not be stored
+		return append(b, "{}"...)
+	}
+	return append(b, body...)
+}
+
+// Key is the incident's key in its bucket.
+func (f *Finding) Key() string {
+	return schemas.IncidentKey(f.Shadow, f.Policy, f.Conversation)
+}
+
+// ttl is how long the incident stays open without another finding.
+func (f *Finding) ttl() time.Duration {
+	return time.Duration(max(f.WindowSeconds, f.CooldownSeconds, 1)) * time.Second
+}
+
+// open is the record of a new incident.
+func open(f *Finding, loopID string) Record {
+	mode := event.ModeEnforce
+	if f.Shadow {
+		mode = event.ModeShadow
+	}
+	return Record{event.Incident{
+		Data: event.Data{
+			LoopID: loopID, Detector: f.Detector, Policy: f.Policy, Mode: mode,
+			Action: f.Action.Label(), Fingerprint: hex.EncodeToString(f.Fingerprint),
+			Threshold: f.Threshold, WindowSeconds: f.WindowSeconds, CooldownSeconds: f.CooldownSeconds,
+			Model: f.Model, Session: f.Identity.GetSession(),
+			FirstSeen: f.At.UTC(), LastSeen: f.At.UTC(),
+		},
+		Tenant: f.Identity.GetTenant(), Project: f.Identity.GetProject(), RequestID: f.RequestID,
+	}}
+}
+
+// add notes a finding in an open incident. It returns a record that shares no
+// slice with the old one.
+func (r Record) add(f *Finding) Record {
+	fp := hex.EncodeToString(f.Fingerprint)
+	r.LastSeen = laterOf(r.LastSeen, f.At.UTC())
+	r.HitCount = max(r.HitCount, f.Count)
+	if !f.Shadow && f.Action.Stops() {
+		r.Saved.Requests += f.Hits
+		r.Saved.InputTokens += f.Hits * f.InputTokens
+	}
+	r.Findings = r.findings(f, fp)
+	r.Counters = r.counters(f, fp)
+	return r
+}
+
+func (r Record) findings(f *Finding, fp string) []event.Finding {
+	now := event.Finding{Detector: f.Detector, Action: f.Action.Label(), Fingerprint: fp, HitCount: f.Count}
+	all := append([]event.Finding(nil), r.Findings...)
+	for i := range all {
+		if all[i].Detector == f.Detector && all[i].Fingerprint == fp {
+			all[i] = now
+			return all
+		}
+	}
+	if len(all) < maxFindings {
+		all = append(all, now)
+	}
+	return all
+}
+
+func (r Record) counters(f *Finding, fp string) []event.Counter {
+	c := event.Counter{Detector: f.Detector, Fingerprint: fp}
+	for _, have := range r.Counters {
+		if have == c {
+			return r.Counters
+		}
+	}
+	if len(r.Counters) >= maxCounters {
+		return r.Counters
+	}
+	return append(append([]event.Counter(nil), r.Counters...), c)
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// Event is the record's event of a type. Its id is the same whoever makes it,
+// so that JetStream drops a second one.
+func (r Record) Event(typ event.Type, at time.Time) event.Event {
+	e := event.New(typ, r.LoopID+"."+string(typ), at)
+	e.TenantID, e.ProjectID, e.RequestID, e.Data = r.Tenant, r.Project, r.RequestID, r.Data
+	if e.Data.Findings == nil {
+		e.Data.Findings = []event.Finding{}
+	}
+	return e
+}

@@ -1,0 +1,25 @@
+package ledger
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct{ writes, folded, conflicts, reads, unreadable prometheus.Counter }
+
+func newMetrics(reg prometheus.Registerer, bucket string) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "unloop", Subsystem: "ledger", Name: name, Help: help,
+			ConstLabels: prometheus.Labels{"bucket": bucket},
+		})
+		if reg != nil {
+			reg.MustRegister(c)
+		}
+		return c
+	}
+	return &metrics{
+		writes:     counter("writes_total", "Records written."),
+		folded:     counter("folded_total", "Updates that shared another update's write."),
+		conflicts:  counter("conflicts_total", "Writes refused because another process wrote first."),
+		reads:      counter("reads_total", "Records read after a conflict."),
+		unreadable: counter("unreadable_total", "Stored records that could not be read and were started anew."),
+	}
+}

@@ -1,0 +1,26 @@
+package detector
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	checks                                                   *prometheus.CounterVec
+	malformed, overloaded, unanswered, uncounted, unrecorded prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{checks: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "unloop_detector_checks_total", Help: "Checks decided, by the strongest action.",
+	}, []string{"action"})}
+	add := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "unloop_detector_" + name + "_total", Help: help})
+		reg.MustRegister(c)
+		return c
+	}
+	reg.MustRegister(m.checks)
+	m.malformed = add("malformed", "Messages that were no valid check, release or outcome.")
+	m.overloaded = add("overloaded", "Messages refused because too many were under way.")
+	m.unanswered = add("unanswered", "Answers and broadcasts that could not be sent.")
+	m.uncounted = add("uncounted", "Checks and outcomes that could not be counted in time.")
+	m.unrecorded = add("unrecorded", "Findings whose incident could not be stored.")
+	return m
+}

@@ -1,0 +1,22 @@
+package checkpb
+
+// Label is the action as policies, events, headers and metrics name it.
+func (a Action) Label() string {
+	switch a {
+	case Action_ACTION_WARN:
+		return "warn"
+	case Action_ACTION_HINT:
+		return "hint"
+	case Action_ACTION_THROTTLE:
+		return "throttle"
+	case Action_ACTION_REJECT:
+		return "reject"
+	case Action_ACTION_BREAK:
+		return "break"
+	default:
+		return "allow"
+	}
+}
+
+// Stops says whether the action keeps a request from its upstream.
+func (a Action) Stops() bool { return a >= Action_ACTION_REJECT }

@@ -1,0 +1,28 @@
+package event
+
+// Incident is an open incident as its record in schemas.BucketIncidents holds
+// it: the data of its events, and what they do not tell. The record goes when
+// the incident's window has passed without a finding.
+type Incident struct {
+	Data
+	Tenant    string `json:"tenant"`
+	Project   string `json:"project"`
+	RequestID string `json:"request_id"`
+	// Announced says that loop.detected is stored.
+	Announced bool `json:"announced"`
+	// Counters are the states that a release resets.
+	Counters []Counter `json:"counters"`
+}
+
+// Counter names a counter of the incident's policy and mode; see
+// schemas.CounterKey.
+type Counter struct {
+	Detector    string `json:"detector"`
+	Fingerprint string `json:"fingerprint"`
+}
+
+// ModeShadow and ModeEnforce are the values of Data.Mode.
+const (
+	ModeShadow  = "shadow"
+	ModeEnforce = "enforce"
+)
