@@ -7,6 +7,7 @@
 package counter
 
 import (
+	"slices"
 	"time"
 
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -38,11 +39,11 @@ type Params struct {
 	Cooldown time.Duration
 	// Steps are the actions by count, rising; at least one, the last one at
 	// MaxThreshold or below.
-	Steps []Step
+	Steps []Level
 }
 
-// Step is an action that holds from a count on.
-type Step struct {
+// Level is an action that holds from a count on.
+type Level struct {
 	At     int
 	Action checkpb.Action
 }
@@ -137,12 +138,21 @@ func Step(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 // can make to last for ever.
 func (s State) sane(p Params, now time.Time) (State, int64) {
 	at := now.UnixMilli()
-	if s.Last > at+maxSkew.Milliseconds() || s.Count < 0 {
+	if s.broken(at) {
 		return State{}, at
 	}
 	at = max(at, s.Last)
 	s.BlockedUntil = min(s.BlockedUntil, at+p.Cooldown.Milliseconds())
 	return s, at
+}
+
+// broken says that no detector with a working clock wrote this.
+func (s State) broken(at int64) bool {
+	if s.Last > at+maxSkew.Milliseconds() || s.Count < 0 || s.Count > maxCount || len(s.Hits) > MaxThreshold {
+		return true
+	}
+	n := len(s.Hits)
+	return n > 0 && (s.Hits[n-1] > s.Last || !slices.IsSorted(s.Hits))
 }
 
 // Excuse notes that the counted call came to nothing.

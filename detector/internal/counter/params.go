@@ -42,7 +42,7 @@ func (p *Params) addSteps(steps []*checkpb.Step) error {
 		if action < checkpb.Action_ACTION_WARN || action > checkpb.Action_ACTION_BREAK {
 			return fmt.Errorf("counter action %d is unknown", action)
 		}
-		p.Steps, last = append(p.Steps, Step{At: at, Action: action}), at
+		p.Steps, last = append(p.Steps, Level{At: at, Action: action}), at
 	}
 	return nil
 }
