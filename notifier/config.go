@@ -1,0 +1,176 @@
+package notifier
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/unloop/unloop/notifier/internal/webhook"
+)
+
+// Secret is text that is neither printed nor logged.
+type Secret string
+
+// String hides the secret.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "[hidden]"
+}
+
+// GoString hides the secret from %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// MarshalText hides the secret from encoders.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Config says where events go and how hard delivery is tried. Its tags are the
+// command's flags.
+type Config struct {
+	Webhook            string        `placeholder:"URL" help:"Deliver events to this endpoint with POST; without it nothing is delivered."`
+	WebhookSecret      Secret        `placeholder:"whsec_…" help:"Sign deliveries as Standard Webhooks: whsec_ and 24 to 64 bytes in base64."`
+	AllowCIDR          []string      `name:"allow-cidr" placeholder:"CIDR" help:"Let the webhook lead to this network although it is private, such as 10.0.0.0/8; repeatable."`
+	WebhookTimeout     time.Duration `default:"10s" help:"Longest time for one attempt."`
+	WebhookMaxAge      time.Duration `default:"24h" help:"Give an event up at the first failure from this age on; also how far back a first start reaches."`
+	WebhookMaxAttempts int           `default:"0" help:"Give an event up after so many attempts; 0 lets its age decide alone."`
+	WebhookRetryMin    time.Duration `default:"1s" help:"Wait after the first failure; it doubles with each further one."`
+	WebhookRetryMax    time.Duration `default:"5m" help:"Longest wait between attempts, unless the endpoint asks for more."`
+	WebhookConcurrency int           `default:"8" help:"Deliveries at once."`
+	WebhookGrace       time.Duration `default:"3s" help:"How long deliveries may go on at shutdown; what is not done then comes again."`
+}
+
+// Bounds of what flags may say.
+const (
+	maxTimeout     = 5 * time.Minute
+	maxConcurrency = 512
+)
+
+// DefaultConfig delivers nothing until Webhook is set.
+func DefaultConfig() Config {
+	var cfg Config
+	if err := kong.ApplyDefaults(&cfg); err != nil {
+		return Config{} // Validate names what is missing.
+	}
+	return cfg
+}
+
+// Validate returns all faults, joined. None of them shows the secret or more
+// of the URL than its host.
+func (c Config) Validate() error {
+	if c.Webhook == "" {
+		return errors.Join(c.validateNumbers(), c.validateUnused())
+	}
+	_, secretErr := c.key()
+	return errors.Join(c.validateTarget(), secretErr, c.validateNumbers())
+}
+
+// validateUnused refuses a secret that signs nothing: whoever set it expects
+// deliveries.
+func (c Config) validateUnused() error {
+	if c.WebhookSecret == "" {
+		return nil
+	}
+	return errors.New("--webhook-secret is set, but there is nothing to sign; set --webhook as well, or drop it")
+}
+
+func (c Config) validateTarget() error {
+	target, urlErr := c.target()
+	allowed, cidrErr := c.allowed()
+	if urlErr != nil || cidrErr != nil {
+		return errors.Join(urlErr, cidrErr)
+	}
+	return checkHost(target.Hostname(), allowed)
+}
+
+func (c Config) validateNumbers() error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.WebhookTimeout > 0 && c.WebhookTimeout <= maxTimeout,
+		"--webhook-timeout is %s; set it above 0, to at most %s", c.WebhookTimeout, maxTimeout)
+	check(c.WebhookMaxAge > 0, "--webhook-max-age is %s; set it above 0, such as 24h", c.WebhookMaxAge)
+	check(c.WebhookMaxAttempts >= 0, "--webhook-max-attempts is %d; set it to 0 (no bound) or more", c.WebhookMaxAttempts)
+	check(c.WebhookRetryMin > 0, "--webhook-retry-min is %s; set it above 0, such as 1s", c.WebhookRetryMin)
+	check(c.WebhookRetryMax >= c.WebhookRetryMin,
+		"--webhook-retry-max is %s; set it to at least --webhook-retry-min, %s", c.WebhookRetryMax, c.WebhookRetryMin)
+	check(c.WebhookConcurrency > 0 && c.WebhookConcurrency <= maxConcurrency,
+		"--webhook-concurrency is %d; set it from 1 to %d", c.WebhookConcurrency, maxConcurrency)
+	check(c.WebhookGrace >= 0, "--webhook-grace is %s; set it to 0 or more", c.WebhookGrace)
+	return errors.Join(faults...)
+}
+
+// target is the webhook's URL. The parser's own error is left out because it
+// quotes the URL, which may hold credentials.
+func (c Config) target() (*url.URL, error) {
+	target, err := url.Parse(c.Webhook)
+	if err != nil || target.Hostname() == "" || target.Scheme != "http" && target.Scheme != "https" {
+		return nil, errors.New("--webhook is no URL of an HTTP endpoint; write it like https://example.com/hooks/unloop")
+	}
+	return target, nil
+}
+
+// key is the signing key, nil without a secret.
+func (c Config) key() ([]byte, error) {
+	if c.WebhookSecret == "" {
+		return nil, nil
+	}
+	key, err := webhook.DecodeSecret(string(c.WebhookSecret))
+	if err != nil {
+		return nil, fmt.Errorf("--webhook-secret: %w; make one with: echo whsec_$(openssl rand -base64 32)", err)
+	}
+	return key, nil
+}
+
+// allowed are the networks of AllowCIDR; an address without a length is a
+// network of its own.
+func (c Config) allowed() ([]netip.Prefix, error) {
+	var allowed []netip.Prefix
+	var faults []error
+	for _, text := range c.AllowCIDR {
+		prefix, err := parseNetwork(strings.TrimSpace(text))
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--allow-cidr %q is no network; write it like 10.0.0.0/8 or fd00::/8", text))
+			continue
+		}
+		allowed = append(allowed, prefix)
+	}
+	return allowed, errors.Join(faults...)
+}
+
+func parseNetwork(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		addr = addr.Unmap()
+		return addr.Prefix(addr.BitLen())
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err == nil && prefix.Addr().Is4In6() {
+		err = errors.New("IPv4 in IPv6")
+	}
+	return prefix, err
+}
+
+// checkHost tells at the start what the guard would refuse at each delivery,
+// where the host needs no resolving.
+func checkHost(host string, allowed []netip.Prefix) error {
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return nil //nolint:nilerr // a name: the guard sees what it resolves to
+	}
+	addr = addr.Unmap().WithZone("")
+	if webhook.Guard(allowed).SafeAddr(addr) == nil {
+		return nil
+	}
+	return fmt.Errorf("--webhook leads to the private address %s; allow it with --allow-cidr %s/%d", addr, addr, addr.BitLen())
+}

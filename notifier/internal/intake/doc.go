@@ -1,0 +1,7 @@
+// Package intake pulls messages of the event stream through the durable
+// consumer that all notifiers share, each as soon as there is a free place to
+// handle it.
+//
+// It survives lost connections, and streams and consumers that vanish. It
+// knows nothing of what is in a message, or of how one is settled.
+package intake

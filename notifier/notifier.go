@@ -1,0 +1,102 @@
+package notifier
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/notifier/internal/delivery"
+	"github.com/unloop/unloop/notifier/internal/intake"
+	"github.com/unloop/unloop/notifier/internal/webhook"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+// Notifier is the service. It implements service.Service.
+type Notifier struct {
+	cfg   Config
+	deps  service.Deps
+	log   *slog.Logger
+	ready service.Readiness
+	// intake and webhook are nil when there is nothing to deliver to.
+	intake  *intake.Intake
+	webhook *webhook.Webhook
+}
+
+// New returns a notifier; it dials nothing yet. It errs when the configuration
+// is faulty, or when its metrics are registered already.
+func New(cfg Config, deps service.Deps) (*Notifier, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	n := &Notifier{cfg: cfg, deps: deps, log: deps.Log}
+	if cfg.Webhook == "" {
+		return n, nil
+	}
+	if err := n.deliverToWebhook(); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *Notifier) deliverToWebhook() error {
+	hook, err := newWebhook(n.cfg)
+	if err != nil {
+		return err
+	}
+	metrics, err := delivery.NewMetrics(n.deps.Metrics, hook.Name())
+	if err != nil {
+		return err
+	}
+	js, err := jetstream.New(n.deps.NATS)
+	if err != nil {
+		return fmt.Errorf("open JetStream: %w", err)
+	}
+	pipeline := delivery.New(hook, n.cfg.WebhookTimeout, delivery.Retry{
+		Min: n.cfg.WebhookRetryMin, Max: n.cfg.WebhookRetryMax,
+		MaxAge: n.cfg.WebhookMaxAge, MaxAttempts: n.cfg.WebhookMaxAttempts,
+	}, metrics, n.log)
+	n.webhook = hook
+	n.intake = intake.New(js, intake.Config{
+		Places: n.cfg.WebhookConcurrency, Reach: n.cfg.WebhookMaxAge,
+		Grace: n.cfg.WebhookGrace, Layout: n.deps.Layout,
+	}, pipeline.Handle, &n.ready, n.log)
+	return nil
+}
+
+func newWebhook(cfg Config) (*webhook.Webhook, error) {
+	target, err := cfg.target()
+	if err != nil {
+		return nil, err
+	}
+	key, err := cfg.key()
+	if err != nil {
+		return nil, err
+	}
+	allowed, err := cfg.allowed()
+	if err != nil {
+		return nil, err
+	}
+	return webhook.New(webhook.Config{URL: target, Key: key, Allowed: allowed})
+}
+
+// Readiness is ready while events are taken in, or when there is nothing to
+// deliver them to.
+func (n *Notifier) Readiness() *service.Readiness { return &n.ready }
+
+// Run delivers events until the context ends; what is under way may go on for
+// the grace, then it is broken off and left to others. Without a webhook it
+// leaves all events in the stream. It errs if the stream is unfit.
+func (n *Notifier) Run(ctx context.Context) error {
+	if n.intake == nil {
+		n.ready.Set(nil)
+		<-ctx.Done()
+		return nil
+	}
+	defer n.webhook.Close()
+	if n.cfg.WebhookSecret == "" {
+		n.log.WarnContext(ctx, "webhook deliveries are not signed; set --webhook-secret")
+	}
+	return n.intake.Run(ctx)
+}
