@@ -1,0 +1,123 @@
+package policy
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Bundle is one version of all policies. Its fields are effective values
+// once Parse has returned it; a Bundle made in Go is to be started from the
+// Default… constructors and checked with Validate.
+type Bundle struct {
+	BundleVersion      int64            `json:"bundle_version" check:"required,min=1" doc:"Counts up with each change of the bundle."`
+	IssuedAt           time.Time        `json:"issued_at,omitzero" doc:"When the bundle was made (RFC 3339)."`
+	ExpiresAt          time.Time        `json:"expires_at,omitzero" doc:"From then on the bundle is not loaded any more (RFC 3339)."`
+	GlobalShadow       Override         `json:"global_shadow,omitzero" doc:"Treats every policy as if its mode were shadow."`
+	KillSwitchOverride Override         `json:"kill_switch_override,omitzero" doc:"Turns every kill switch off."`
+	KillSwitches       []KillSwitch     `json:"kill_switches,omitempty" doc:"Requests that are refused before anything else is looked at."`
+	Compat             Strings          `json:"compat,omitempty" check:"one=fairvisor" doc:"Products whose response headers are sent too."`
+	Prices             map[string]Price `json:"prices,omitempty" doc:"US dollars a model costs; the keys are globs over model names, and the longest that matches counts."`
+	JWT                *JWT             `json:"jwt,omitempty" doc:"How tokens are verified before their claims are believed."`
+	TrustedProxies     []netip.Prefix   `json:"trusted_proxies,omitempty" doc:"Networks whose X-Forwarded-For is believed for ip:address."`
+	Defaults           *Ignored         `json:"defaults,omitempty" doc:"Accepted for Fairvisor bundles; has no effect there or here."`
+	Policies           []Entry          `json:"policies" check:"required" doc:"All policies that match a request apply to it."`
+
+	source   []byte
+	warnings []Fault
+}
+
+// Warnings lists what Parse accepted but a careful operator would want to
+// know: repaired thresholds, parts that have no effect, ignored keys.
+func (b *Bundle) Warnings() []Fault { return b.warnings }
+
+// ExpiredAt reports whether the bundle must not be loaded at that time. A
+// bundle already in force stays in force, as in Fairvisor.
+func (b *Bundle) ExpiredAt(now time.Time) bool {
+	return !b.ExpiresAt.IsZero() && !now.Before(b.ExpiresAt)
+}
+
+// Entry is one policy as it is written.
+type Entry struct {
+	ID   string `json:"id" check:"required,len=128" doc:"Unique name; it labels events, metrics and counters."`
+	Spec Spec   `json:"spec" check:"required" doc:"What is watched, and how hard."`
+}
+
+// Spec is the body of a policy. A detector that is absent is off.
+type Spec struct {
+	Selector       Selector        `json:"selector,omitzero" doc:"Which requests it applies to; an empty selector means all."`
+	Mode           string          `json:"mode" check:"one=enforce|shadow" doc:"shadow evaluates and reports, and changes nothing."`
+	FailureMode    string          `json:"failure_mode" check:"one=open|closed" doc:"What happens to a request that could not be judged in time."`
+	Holdout        float64         `json:"holdout,omitempty" check:"min=0,max=1" doc:"Share of sessions (0 to 1) in which an enforced policy only watches, so that its effect can be measured."`
+	IncludeExcerpt bool            `json:"include_excerpt,omitempty" doc:"Lets events carry an excerpt of the prompt."`
+	Hint           HintText        `json:"hint" doc:"What a hint says to the model, and where."`
+	LoopDetection  *LoopDetection  `json:"loop_detection,omitempty" doc:"The request detector: identical HTTP requests."`
+	Prompt         *Prompt         `json:"prompt,omitempty" doc:"The prompt detector: identical newest messages."`
+	Tool           *Tool           `json:"tool,omitempty" doc:"The tool detector: the same call with the same result."`
+	Cycle          *Cycle          `json:"cycle,omitempty" doc:"The cycle detector: A-B-A-B and longer periods of tool rounds."`
+	Semantic       *Semantic       `json:"semantic,omitempty" doc:"The semantic detector: the same exchange in other words."`
+	SessionRepair  *SessionRepair  `json:"session_repair,omitempty" doc:"Mends broken tool histories before they are forwarded."`
+	CircuitBreaker *CircuitBreaker `json:"circuit_breaker,omitempty" doc:"Fairvisor's spend rate breaker; accepted, not evaluated."`
+	Rules          []Rule          `json:"rules,omitempty" doc:"Rate, token and cost limits."`
+	FallbackLimit  *Rule           `json:"fallback_limit,omitempty" doc:"The rule that applies when the match of no other rule does."`
+}
+
+// Selector says which requests a policy applies to. Every dimension that is
+// given must match, with one exception: pathExact and pathPrefix are
+// alternatives of each other. Within a list one match is enough.
+type Selector struct {
+	PathPrefix Strings           `json:"pathPrefix,omitempty" check:"path" doc:"Path prefixes; a prefix ends at a path segment, so /v1/ matches /v1/x and not /v1beta."`
+	PathExact  Strings           `json:"pathExact,omitempty" check:"path" doc:"Whole paths."`
+	Methods    Strings           `json:"methods,omitempty" check:"token" doc:"HTTP methods."`
+	Hosts      Strings           `json:"hosts,omitempty" check:"nonempty" doc:"Host names, without port, in any case."`
+	Headers    map[string]string `json:"headers,omitempty" doc:"Header values by name; * and ? are wildcards."`
+	Models     Strings           `json:"models,omitempty" check:"nonempty" doc:"Globs over model names: * and ? are wildcards."`
+	Upstream   Strings           `json:"upstream,omitempty" check:"nonempty" doc:"Names of upstreams."`
+	Tenant     Strings           `json:"tenant,omitempty" check:"nonempty" doc:"Tenants."`
+	Project    Strings           `json:"project,omitempty" check:"nonempty" doc:"Projects."`
+	Caller     Strings           `json:"caller,omitempty" check:"nonempty" doc:"Caller hashes, as events show them."`
+}
+
+// Override is a switch for the whole bundle, with an optional end. In a
+// bundle it is a boolean or an object.
+type Override struct {
+	Enabled   bool      `json:"enabled" doc:"Whether the override is on."`
+	Reason    string    `json:"reason,omitempty" check:"len=256" doc:"Why, for those who come later."`
+	ExpiresAt time.Time `json:"expires_at,omitzero" doc:"From then on it is off again (RFC 3339)."`
+}
+
+// ActiveAt reports whether the override is on at that time.
+func (o Override) ActiveAt(now time.Time) bool {
+	return o.Enabled && (o.ExpiresAt.IsZero() || now.Before(o.ExpiresAt))
+}
+
+// KillSwitch refuses every request whose descriptor has a value.
+type KillSwitch struct {
+	ScopeKey   string    `json:"scope_key" check:"required,descriptor" doc:"The descriptor that is looked at, such as jwt:org_id or tenant."`
+	ScopeValue string    `json:"scope_value" check:"required" doc:"The value that is refused."`
+	Reason     string    `json:"reason,omitempty" check:"len=256" doc:"Why; the answer says so."`
+	Route      string    `json:"route,omitempty" check:"path" doc:"Only this path."`
+	ExpiresAt  time.Time `json:"expires_at,omitzero" doc:"From then on it has no effect (RFC 3339)."`
+}
+
+// ActiveAt reports whether the kill switch still has an effect at that time.
+func (k *KillSwitch) ActiveAt(now time.Time) bool {
+	return k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt)
+}
+
+// Price is what a model costs, in US dollars for a million tokens.
+type Price struct {
+	Input       float64  `json:"input_usd_per_million" check:"required,min=0" doc:"Input tokens."`
+	Output      float64  `json:"output_usd_per_million" check:"min=0" doc:"Output tokens."`
+	CachedInput *float64 `json:"cached_input_usd_per_million,omitempty" check:"min=0" doc:"Input tokens read from a cache; as input where absent."`
+}
+
+// USD is the price of one request in US dollars. Cached tokens are a part of
+// the input tokens.
+func (p Price) USD(input, cached, output int) float64 {
+	cachedPrice := p.Input
+	if p.CachedInput != nil {
+		cachedPrice = *p.CachedInput
+	}
+	total := float64(input-cached)*p.Input + float64(cached)*cachedPrice + float64(output)*p.Output
+	return total / 1e6
+}

@@ -1,0 +1,108 @@
+package policy
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// checked is a block with rules that concern more than one field.
+type checked interface {
+	checkBlock(r *report, path string)
+}
+
+// check reports everything that is wrong with the bundle, and repairs what
+// is documented to be repaired.
+func (b *Bundle) check(r *report) {
+	r.walk(reflect.ValueOf(b).Elem(), "", constraint{}, false)
+}
+
+// walk checks a value and all that is in it. A zero value that may be absent
+// and was not read is not looked at.
+func (r *report) walk(v reflect.Value, path string, c constraint, optional bool) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			r.walk(v.Elem(), path, c, false)
+		}
+	case reflect.Struct:
+		r.walkStruct(v, path)
+	case reflect.Map:
+		r.walkMap(v, path)
+	case reflect.Slice:
+		for i := range v.Len() {
+			r.walk(v.Index(i), fmt.Sprintf("%s[%d]", path, i), c, false)
+		}
+	default:
+		if optional && v.IsZero() && !r.read(path) {
+			return
+		}
+		if message := leafFault(v, c); message != "" {
+			r.fault(path, fieldName(path)+" "+message)
+		}
+	}
+}
+
+func (r *report) walkMap(v reflect.Value, path string) {
+	names := map[string]struct{}{}
+	for _, key := range v.MapKeys() {
+		names[key.String()] = struct{}{}
+	}
+	for _, name := range sortedKeys(names) {
+		// A map's values can't be addressed.
+		element := reflect.New(v.Type().Elem()).Elem()
+		element.Set(v.MapIndex(reflect.ValueOf(name)))
+		r.walk(element, join(path, name), constraint{}, false)
+	}
+}
+
+func (r *report) walkStruct(v reflect.Value, path string) {
+	fields := fieldsOf(v)
+	required := " is required"
+	if len(fields) > 0 && fields[0].name == "enabled" {
+		if !fields[0].value.Bool() {
+			return
+		}
+		required = "when enabled is true, %s is required"
+	}
+	for _, f := range fields {
+		at := join(path, f.name)
+		if f.required && r.missing(f, at) {
+			r.requireFault(at, f.name, required)
+			continue
+		}
+		r.walk(f.value, at, f.constraint, f.optional)
+	}
+	if block, ok := v.Addr().Interface().(checked); ok {
+		block.checkBlock(r, path)
+	}
+}
+
+func (r *report) requireFault(at, name, message string) {
+	if message == " is required" {
+		r.fault(at, name+message)
+		return
+	}
+	r.fault(at, fmt.Sprintf(message, name))
+}
+
+// missing reports whether a required field was left out. Without text to
+// look at, a zero value counts as left out.
+func (r *report) missing(f field, at string) bool {
+	if r.read("") {
+		return !r.read(at)
+	}
+	return f.value.IsZero()
+}
+
+func leafFault(v reflect.Value, c constraint) string {
+	switch v.Kind() {
+	case reflect.Int, reflect.Int64:
+		return c.number(float64(v.Int()), true)
+	case reflect.Float64:
+		return c.number(v.Float(), false)
+	case reflect.String:
+		return c.text(v.String())
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,106 @@
+package policy
+
+// The window kinds of the request and prompt detectors.
+const (
+	WindowRefresh = "refresh" // each hit starts the window anew
+	WindowSliding = "sliding" // a hit counts for the window after its own time
+	WindowFixed   = "fixed"   // the window begins with the first hit
+)
+
+// LoopDetection is the request detector, Fairvisor's block: it fires when an
+// identical request has been seen Threshold times within the window.
+type LoopDetection struct {
+	Enabled         bool   `json:"enabled" doc:"The block is off unless this is true."`
+	WindowSeconds   int    `json:"window_seconds" check:"required,min=1,max=2592000" doc:"Length of the window."`
+	Threshold       int    `json:"threshold_identical_requests" check:"required,min=2,max=10000" doc:"Fires from this count on."`
+	Action          Action `json:"action" check:"one=reject|throttle|warn" doc:"What is done; throttle waits 100 ms for each hit, at most 30 s."`
+	Similarity      string `json:"similarity" check:"one=exact" doc:"How requests are compared."`
+	Scope           string `json:"scope" check:"one=caller|all" doc:"Whether each caller is counted alone."`
+	Window          string `json:"window" check:"one=refresh|sliding|fixed" doc:"When a hit is forgotten."`
+	CooldownSeconds int    `json:"cooldown_seconds" check:"min=0,max=2592000" doc:"How long a reject stands without another look."`
+	Escalation      []Step `json:"escalation,omitempty" doc:"Actions by count, instead of threshold and action."`
+}
+
+// Steps is what is done from which count on.
+func (l *LoopDetection) Steps() []Step {
+	return ladder(l.Escalation, Step{At: l.Threshold, Action: l.Action})
+}
+
+// ActionAt is what is done at the count-th identical request.
+func (l *LoopDetection) ActionAt(count int) Action { return actionAt(l.Steps(), count) }
+
+// Prompt is the prompt detector: it fires when the same newest messages came
+// more than MaxHits times within the window.
+type Prompt struct {
+	Enabled         bool   `json:"enabled" doc:"Off when false."`
+	MaxHits         int    `json:"max_hits" check:"min=0,max=10000" doc:"Hits that are let through; the next one fires. 0 turns the detector off."`
+	WindowSeconds   int    `json:"window_seconds" check:"min=1,max=2592000" doc:"Length of the window."`
+	CooldownSeconds int    `json:"cooldown_seconds" check:"min=0,max=2592000" doc:"How long a reject stands without another look."`
+	TailMessages    int    `json:"tail_messages" check:"min=1,max=100" doc:"How many of the newest messages are compared."`
+	Action          Action `json:"action" check:"one=warn|hint|throttle|reject|break" doc:"What is done."`
+	Fingerprint     string `json:"fingerprint" check:"one=strict|text" doc:"strict compares roles, text, images, tool calls and results; text compares text alone."`
+	Scope           string `json:"scope" check:"one=caller|session" doc:"Whether a caller's sessions are counted together."`
+	Window          string `json:"window" check:"one=sliding|fixed|refresh" doc:"When a hit is forgotten."`
+	Escalation      []Step `json:"escalation,omitempty" doc:"Actions by count, instead of max_hits and action."`
+}
+
+// Steps is what is done from which count on.
+func (p *Prompt) Steps() []Step {
+	return ladder(p.Escalation, Step{At: p.MaxHits + 1, Action: p.Action})
+}
+
+// ActionAt is what is done at the count-th hit.
+func (p *Prompt) ActionAt(count int) Action { return actionAt(p.Steps(), count) }
+
+// active reports whether the detector can fire at all.
+func (p *Prompt) active() bool {
+	return p != nil && p.Enabled && (p.MaxHits > 0 || len(p.Escalation) > 0)
+}
+
+// Semantic is the semantic detector: it fires when the newest exchange is
+// more similar than Threshold to at least MinMatches of the scope's last
+// HistorySize ones. Similarity is 1 − cosine distance / 2.
+type Semantic struct {
+	Enabled     bool    `json:"enabled" doc:"Off when false."`
+	Threshold   float64 `json:"threshold" check:"min=0,max=1" doc:"Similarity that must be exceeded (0 to 1)."`
+	HistorySize int     `json:"history_size" check:"min=1,max=100" doc:"Exchanges that are remembered."`
+	TTLSeconds  int     `json:"ttl_seconds" check:"min=1,max=2592000" doc:"How long each of them is."`
+	Scope       string  `json:"scope" check:"one=session|caller|tenant" doc:"Whose exchanges are compared with each other."`
+	MinMatches  int     `json:"min_matches" check:"min=1,max=100" doc:"How many must be similar."`
+	MinWords    int     `json:"min_words" check:"min=0,max=1000" doc:"Shorter texts are not judged."`
+	Action      Action  `json:"action" check:"one=warn|hint|throttle|reject|break" doc:"What is done."`
+	RejectAfter int     `json:"reject_after" check:"min=0,max=10000" doc:"Rejects from this many findings in a row on; 0 for never."`
+	Deferred    bool    `json:"deferred" doc:"Applies the verdict to the session's next request, so that it costs no latency."`
+	StoreText   bool    `json:"store_text" doc:"Keeps texts beside their vectors."`
+	BudgetMS    int     `json:"budget_ms" check:"min=1,max=60000" doc:"How long a request waits for the verdict, in milliseconds."`
+	Escalation  []Step  `json:"escalation,omitempty" doc:"Actions by findings in a row, instead of action and reject_after."`
+}
+
+// Steps is what is done from which number of findings in a row on.
+func (s *Semantic) Steps() []Step {
+	if len(s.Escalation) > 0 {
+		return s.Escalation
+	}
+	first := Step{At: 1, Action: s.Action}
+	if s.RejectAfter == 0 || s.Action.Strength() >= Reject.Strength() {
+		return []Step{first}
+	}
+	if s.RejectAfter == 1 {
+		return []Step{{At: 1, Action: Reject}}
+	}
+	return []Step{first, {At: s.RejectAfter, Action: Reject}}
+}
+
+// ActionAt is what is done at the count-th finding in a row.
+func (s *Semantic) ActionAt(count int) Action { return actionAt(s.Steps(), count) }
+
+// HintText is what a hint says, and where it is put.
+type HintText struct {
+	Text     string `json:"text" check:"len=4096,nonempty" doc:"The hint's words."`
+	Position string `json:"position" check:"one=head|result" doc:"head puts it in the system prompt; result behind the newest turn, which keeps the provider's prompt cache."`
+}
+
+// SessionRepair turns the repair of tool histories on.
+type SessionRepair struct {
+	Enabled bool `json:"enabled" doc:"Off when false."`
+}

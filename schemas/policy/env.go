@@ -1,0 +1,130 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Default is the bundle that holds when there is none: one policy, "default",
+// that watches prompts with the prompt, tool, cycle and semantic detectors.
+// The variables that other loop guards are configured with set its values;
+// getenv is os.Getenv, or nil for none. The error names every variable whose
+// value can't be used, and what is allowed.
+func Default(getenv func(string) string) (*Bundle, error) {
+	spec := DefaultSpec()
+	spec.Selector.Methods = Strings{"POST"}
+	spec.Prompt, spec.Tool, spec.Cycle, spec.Semantic = DefaultPrompt(), DefaultTool(), DefaultCycle(), DefaultSemantic()
+	env := environment{getenv: getenv}
+	env.int("LOOP_GUARD_WINDOW_SECONDS", &spec.Prompt.WindowSeconds, 1, 2592000)
+	env.int("LOOP_GUARD_MAX_HITS", &spec.Prompt.MaxHits, 0, 10000)
+	env.int("LOOP_GUARD_COOLDOWN_SECONDS", &spec.Prompt.CooldownSeconds, 0, 2592000)
+	env.float("LOOP_SIMILARITY_THRESHOLD", &spec.Semantic.Threshold, 0, 1)
+	env.int("LOOP_HISTORY_SIZE", &spec.Semantic.HistorySize, 1, 100)
+	env.duration("LOOP_EMBEDDING_TTL", &spec.Semantic.TTLSeconds, time.Second, 2592000)
+	env.duration("LOOP_EMBEDDING_SIDECAR_TIMEOUT", &spec.Semantic.BudgetMS, time.Millisecond, 60000)
+	env.text("LOOP_INTERVENTION_MESSAGE", &spec.Hint.Text)
+	on := true
+	env.bool("LOOP_DETECTION_ENABLED", &on)
+	for _, enabled := range []*bool{&spec.Prompt.Enabled, &spec.Tool.Enabled, &spec.Cycle.Enabled, &spec.Semantic.Enabled} {
+		*enabled = on
+	}
+	// A history of one can't have two matches.
+	spec.Semantic.MinMatches = min(spec.Semantic.MinMatches, spec.Semantic.HistorySize)
+	if err := errors.Join(env.errs...); err != nil {
+		return nil, err
+	}
+	b := &Bundle{BundleVersion: 1, Policies: []Entry{{ID: "default", Spec: spec}}}
+	return b, b.Validate()
+}
+
+// environment reads variables and gathers what is wrong with them. A variable
+// that is empty counts as absent.
+type environment struct {
+	getenv func(string) string
+	errs   []error
+}
+
+func (e *environment) get(name string) string {
+	if e.getenv == nil {
+		return ""
+	}
+	return e.getenv(name)
+}
+
+func (e *environment) wrong(name, value, allowed string) {
+	e.errs = append(e.errs, fmt.Errorf("%s=%q: must be %s", name, value, allowed))
+}
+
+func (e *environment) int(name string, field *int, least, most int) {
+	value := e.get(name)
+	if value == "" {
+		return
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < least || n > most {
+		e.wrong(name, value, fmt.Sprintf("an integer from %d to %d", least, most))
+		return
+	}
+	*field = n
+}
+
+func (e *environment) float(name string, field *float64, least, most float64) {
+	value := e.get(name)
+	if value == "" {
+		return
+	}
+	f, err := strconv.ParseFloat(value, 64)
+	if err != nil || math.IsNaN(f) || f < least || f > most {
+		e.wrong(name, value, fmt.Sprintf("a number from %s to %s", format(least), format(most)))
+		return
+	}
+	*field = f
+}
+
+// duration takes a plain number of units, or a Go duration such as 50ms.
+func (e *environment) duration(name string, field *int, unit time.Duration, most int) {
+	value := e.get(name)
+	if value == "" {
+		return
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		var d time.Duration
+		if d, err = time.ParseDuration(value); err == nil {
+			n = int(d / unit)
+		}
+	}
+	if err != nil || n < 1 || n > most {
+		e.wrong(name, value, fmt.Sprintf("a duration such as %s, or a plain number from 1 to %d of units of %s",
+			time.Duration(30)*unit, most, unit))
+		return
+	}
+	*field = n
+}
+
+func (e *environment) text(name string, field *string) {
+	value := e.get(name)
+	if len(value) > 4096 {
+		e.wrong(name, value[:32]+"…", "at most 4096 bytes")
+		return
+	}
+	if value != "" {
+		*field = value
+	}
+}
+
+func (e *environment) bool(name string, field *bool) {
+	value := e.get(name)
+	if value == "" {
+		return
+	}
+	b, err := strconv.ParseBool(value)
+	if err != nil {
+		e.wrong(name, value, "true or false")
+		return
+	}
+	*field = b
+}

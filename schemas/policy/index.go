@@ -1,0 +1,223 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// dimension is one property of requests that policies are found by.
+type dimension int
+
+const (
+	byCaller dimension = iota
+	byProject
+	byTenant
+	byHost
+	byPath
+	byModel
+	byUpstream
+	byHeader
+	dimensions
+)
+
+// index finds the policies that may match a request. Each policy stands in
+// one dimension: that in which it shares its values with the fewest others.
+// A request looks its own values up, so that the policies of other tenants,
+// paths or models cost it nothing.
+type index struct {
+	tables [dimensions]map[string][]*Policy
+	// prefixes belongs to byPath, beside the exact paths in the table.
+	prefixes map[string][]*Policy
+	// lengths are those of the keys in prefixes.
+	lengths []int
+	// headers belongs to byHeader, by name and value.
+	headers map[string]map[string][]*Policy
+	// models belongs to byModel: the lengths of the table's keys, which are
+	// the beginnings of globs.
+	models []int
+	// rest can't be indexed and is looked at for every request.
+	rest []*Policy
+}
+
+// key is a place in the index.
+type key struct {
+	dimension dimension
+	prefix    bool
+	header    string
+	value     string
+}
+
+func buildIndex(policies []*Policy) index {
+	shared := map[key]int{}
+	for _, p := range policies {
+		for d := range dimensions {
+			for _, k := range p.selector.keys(d) {
+				shared[k]++
+			}
+		}
+	}
+	x := index{prefixes: map[string][]*Policy{}, headers: map[string]map[string][]*Policy{}}
+	for d := range x.tables {
+		x.tables[d] = map[string][]*Policy{}
+	}
+	for _, p := range policies {
+		x.add(p, p.selector.best(shared))
+	}
+	x.models, x.lengths = keyLengths(x.tables[byModel]), keyLengths(x.prefixes)
+	return x
+}
+
+// keyLengths are the different lengths of a table's keys, in rising order.
+func keyLengths(table map[string][]*Policy) []int {
+	lengths := map[int]struct{}{}
+	for prefix := range table {
+		lengths[len(prefix)] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(lengths))
+}
+
+func (x *index) add(p *Policy, keys []key) {
+	if len(keys) == 0 {
+		x.rest = append(x.rest, p)
+	}
+	for _, k := range keys {
+		table := x.tables[k.dimension]
+		switch {
+		case k.prefix:
+			table = x.prefixes
+		case k.dimension == byHeader:
+			if x.headers[k.header] == nil {
+				x.headers[k.header] = map[string][]*Policy{}
+			}
+			table = x.headers[k.header]
+		}
+		table[k.value] = append(table[k.value], p)
+	}
+}
+
+// best are a selector's keys in the dimension where they are shared least;
+// none if it has no key in any.
+func (m *matcher) best(shared map[key]int) []key {
+	var best []key
+	least := 0
+	for d := range dimensions {
+		keys := m.keys(d)
+		most := 0
+		for _, k := range keys {
+			most = max(most, shared[k])
+		}
+		if len(keys) > 0 && (best == nil || most < least) {
+			best, least = keys, most
+		}
+	}
+	return best
+}
+
+// keys are where a request that matches can be looked up in a dimension; none
+// if the selector says nothing there, or nothing that can be looked up.
+func (m *matcher) keys(d dimension) []key {
+	switch d {
+	case byCaller:
+		return setKeys(d, m.caller)
+	case byProject:
+		return setKeys(d, m.project)
+	case byTenant:
+		return setKeys(d, m.tenant)
+	case byHost:
+		return setKeys(d, m.hosts)
+	case byUpstream:
+		return setKeys(d, m.upstream)
+	case byPath:
+		keys := setKeys(d, m.exact)
+		for _, prefix := range m.prefixes {
+			keys = append(keys, key{dimension: d, prefix: true, value: prefix})
+		}
+		return keys
+	case byModel:
+		return m.modelKeys()
+	default:
+		return m.headerKeys()
+	}
+}
+
+func setKeys(d dimension, s set) []key {
+	keys := make([]key, 0, len(s))
+	for _, value := range sortedKeys(s) {
+		keys = append(keys, key{dimension: d, value: value})
+	}
+	return keys
+}
+
+// modelKeys are the beginnings of the globs, if all of them have one.
+func (m *matcher) modelKeys() []key {
+	keys := make([]key, 0, len(m.models))
+	for _, glob := range m.models {
+		prefix := literalPrefix(glob)
+		if prefix == "" {
+			return nil
+		}
+		keys = append(keys, key{dimension: byModel, value: prefix})
+	}
+	return keys
+}
+
+// headerKeys is the first header whose value has no wildcard.
+func (m *matcher) headerKeys() []key {
+	for _, h := range m.headers {
+		if h.value != "" && !strings.ContainsAny(h.value, "*?") {
+			return []key{{dimension: byHeader, header: h.name, value: h.value}}
+		}
+	}
+	return nil
+}
+
+// lookup appends the policies that match, in no order, and some perhaps
+// twice.
+func (x *index) lookup(dst []*Policy, r *Request, host string) []*Policy {
+	dst = collect(dst, x.rest, r, host)
+	dst = collect(dst, x.tables[byCaller][r.Caller], r, host)
+	dst = collect(dst, x.tables[byProject][r.Project], r, host)
+	dst = collect(dst, x.tables[byTenant][r.Tenant], r, host)
+	dst = collect(dst, x.tables[byHost][host], r, host)
+	dst = collect(dst, x.tables[byUpstream][r.Upstream], r, host)
+	dst = collect(dst, x.tables[byPath][r.Path], r, host)
+	dst = collectPrefixes(dst, x.prefixes, x.lengths, r.Path, r, host)
+	for name, values := range x.headers {
+		if value := r.header(name); value != "" {
+			dst = collect(dst, values[value], r, host)
+		}
+	}
+	return x.lookupModel(dst, r, host)
+}
+
+func (x *index) lookupModel(dst []*Policy, r *Request, host string) []*Policy {
+	if r.AnyModel {
+		for _, policies := range x.tables[byModel] {
+			dst = collect(dst, policies, r, host)
+		}
+		return dst
+	}
+	return collectPrefixes(dst, x.tables[byModel], x.models, r.Model, r, host)
+}
+
+// collectPrefixes looks the beginnings of a value up, of those lengths that
+// the table has: their number, not the value's length, is what it costs.
+func collectPrefixes(dst []*Policy, table map[string][]*Policy, lengths []int, value string, r *Request, host string) []*Policy {
+	for _, length := range lengths {
+		if length > len(value) {
+			break
+		}
+		dst = collect(dst, table[value[:length]], r, host)
+	}
+	return dst
+}
+
+func collect(dst, candidates []*Policy, r *Request, host string) []*Policy {
+	for _, p := range candidates {
+		if p.selector.matches(r, host) {
+			dst = append(dst, p)
+		}
+	}
+	return dst
+}

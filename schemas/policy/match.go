@@ -1,0 +1,167 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Request is what selectors look at.
+type Request struct {
+	Method string
+	// Path is the path that the client sent, without the query.
+	Path string
+	// Host may have a port and be in any case.
+	Host string
+	// Model is empty for a request that names none.
+	Model    string
+	Upstream string
+	Tenant   string
+	Project  string
+	Caller   string
+	// Header returns a header's first value, "" if there is none; it may be
+	// nil.
+	Header func(name string) string
+	// AnyModel takes every selector's models as matching, for as long as the
+	// body has not been read; Policy.MatchesModel is the second step.
+	AnyModel bool
+}
+
+// Match returns all policies that apply to a request, each once, in the
+// bundle's order. It takes time in proportion to how many policies match, not
+// to how many there are, and at most one allocation.
+func (s *Set) Match(r *Request) []*Policy {
+	var space [16]*Policy
+	found := s.AppendMatch(space[:0], r)
+	if len(found) == 0 {
+		return nil
+	}
+	return slices.Clone(found)
+}
+
+// AppendMatch is Match for a caller that has room for the result: it appends
+// the policies to dst.
+func (s *Set) AppendMatch(dst []*Policy, r *Request) []*Policy {
+	host := canonicalHost(r.Host)
+	start := len(dst)
+	dst = s.index.lookup(dst, r, host)
+	found := dst[start:]
+	slices.SortFunc(found, func(a, b *Policy) int { return cmp.Compare(a.order, b.order) })
+	return dst[:start+len(slices.Compact(found))]
+}
+
+// MatchesModel reports whether the policy's selector allows the model.
+func (p *Policy) MatchesModel(model string) bool { return p.selector.matchesModel(model) }
+
+// matcher is a compiled selector. A nil set allows everything.
+type matcher struct {
+	exact    set
+	prefixes []string // each ends in /
+	methods  set
+	hosts    set
+	upstream set
+	tenant   set
+	project  set
+	caller   set
+	models   []string
+	headers  []headerMatch
+}
+
+type headerMatch struct{ name, value string }
+
+type set map[string]struct{}
+
+func newSet(values []string, canonical func(string) string) set {
+	if len(values) == 0 {
+		return nil
+	}
+	s := set{}
+	for _, v := range values {
+		s[canonical(v)] = struct{}{}
+	}
+	return s
+}
+
+func (s set) allows(value string) bool {
+	if s == nil {
+		return true
+	}
+	_, ok := s[value]
+	return ok
+}
+
+func asIs(s string) string { return s }
+
+func compileSelector(s *Selector) matcher {
+	m := matcher{
+		methods: newSet(s.Methods, strings.ToUpper), hosts: newSet(s.Hosts, canonicalHost),
+		upstream: newSet(s.Upstream, asIs), tenant: newSet(s.Tenant, asIs),
+		project: newSet(s.Project, asIs), caller: newSet(s.Caller, asIs), models: s.Models,
+	}
+	exact := slices.Clone(s.PathExact)
+	for _, prefix := range s.PathPrefix {
+		// A prefix that does not end in a slash covers its own path too.
+		if !strings.HasSuffix(prefix, "/") {
+			exact = append(exact, prefix)
+			prefix += "/"
+		}
+		m.prefixes = append(m.prefixes, prefix)
+	}
+	m.exact = newSet(exact, asIs)
+	for _, name := range sortedKeys(s.Headers) {
+		m.headers = append(m.headers, headerMatch{name, s.Headers[name]})
+	}
+	return m
+}
+
+func (m *matcher) matches(r *Request, host string) bool {
+	return m.methods.allows(r.Method) && m.tenant.allows(r.Tenant) && m.project.allows(r.Project) &&
+		m.caller.allows(r.Caller) && m.upstream.allows(r.Upstream) && m.hosts.allows(host) &&
+		m.matchesPath(r.Path) && (r.AnyModel || m.matchesModel(r.Model)) && m.matchesHeaders(r)
+}
+
+func (m *matcher) matchesPath(path string) bool {
+	if m.exact == nil && m.prefixes == nil {
+		return true
+	}
+	if _, ok := m.exact[path]; ok {
+		return true
+	}
+	for _, prefix := range m.prefixes {
+		if strings.HasPrefix(path, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *matcher) matchesModel(model string) bool {
+	return len(m.models) == 0 || matchAnyGlob(m.models, model)
+}
+
+func (m *matcher) matchesHeaders(r *Request) bool {
+	for _, h := range m.headers {
+		if value := r.header(h.name); value == "" || !matchGlob(h.value, value) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Request) header(name string) string {
+	if r.Header == nil {
+		return ""
+	}
+	return r.Header(name)
+}
+
+// canonicalHost is a host name in lower case, without port, trailing dot or
+// the brackets of an IPv6 address.
+func canonicalHost(host string) string {
+	if strings.HasPrefix(host, "[") {
+		host, _, _ = strings.Cut(host[1:], "]")
+	} else if i := strings.IndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i+1:], ':') < 0 {
+		host = host[:i]
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}

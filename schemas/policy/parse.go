@@ -1,0 +1,40 @@
+package policy
+
+// Parse reads a bundle in YAML or JSON, fills in the defaults and checks it.
+// Unknown and repeated keys are faults. The error is a *Faults with all of
+// them.
+func Parse(data []byte) (*Bundle, error) { return parse(data, true) }
+
+// ParseTolerant is Parse for a bundle that a newer version may have written:
+// unknown keys are ignored, and named among the warnings.
+func ParseTolerant(data []byte) (*Bundle, error) { return parse(data, false) }
+
+func parse(data []byte, strict bool) (*Bundle, error) {
+	r := newReport()
+	root, fault := parseTree(data)
+	if fault != nil {
+		r.faults = append(r.faults, *fault)
+		return nil, r.err()
+	}
+	b := &Bundle{}
+	d := &decoder{report: r, strict: strict}
+	d.decode(root, b)
+	b.check(r)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	b.source = append([]byte(nil), data...)
+	b.warnings = r.warnings
+	return b, nil
+}
+
+// Validate checks a bundle that was made in Go, repairs what Parse would
+// repair, and returns a *Faults with all that is wrong.
+func (b *Bundle) Validate() error {
+	r := newReport()
+	b.check(r)
+	if b.source == nil {
+		b.warnings = r.warnings
+	}
+	return r.err()
+}

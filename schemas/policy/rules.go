@@ -1,0 +1,165 @@
+package policy
+
+import "encoding/json"
+
+// The algorithms of rules.
+const (
+	AlgorithmTokenBucket    = "token_bucket"
+	AlgorithmTokenBucketLLM = "token_bucket_llm"
+	AlgorithmCostBased      = "cost_based"
+)
+
+var algorithmNames = []string{AlgorithmTokenBucket, AlgorithmTokenBucketLLM, AlgorithmCostBased}
+
+// Rule is a rate, token or cost limit. Exactly one of the three
+// configurations is set, the one that Algorithm names; in a bundle it stands
+// as algorithm_config.
+type Rule struct {
+	Name           string          `json:"name" check:"required,len=128" doc:"Unique in its policy; it labels counters, answers and metrics."`
+	LimitKeys      Strings         `json:"limit_keys" check:"required,descriptor" doc:"Descriptors; each combination of their values has a counter of its own."`
+	Algorithm      string          `json:"algorithm" check:"required,one=token_bucket|token_bucket_llm|cost_based" doc:"How it is limited."`
+	TokenBucket    *TokenBucket    `json:"-"`
+	TokenBucketLLM *TokenBucketLLM `json:"-"`
+	CostBased      *CostBased      `json:"-"`
+	Match          map[string]Text `json:"match,omitempty" doc:"Descriptor values that a request must have for the rule to apply."`
+}
+
+// config is the configuration of the rule's algorithm, nil if there is none.
+func (r *Rule) config() any {
+	switch {
+	case r.TokenBucket != nil:
+		return r.TokenBucket
+	case r.TokenBucketLLM != nil:
+		return r.TokenBucketLLM
+	case r.CostBased != nil:
+		return r.CostBased
+	default:
+		return nil
+	}
+}
+
+// MarshalJSON writes the rule as a bundle has it, with algorithm_config.
+func (r Rule) MarshalJSON() ([]byte, error) {
+	type plain Rule
+	return json.Marshal(struct {
+		plain
+		Config any `json:"algorithm_config"`
+	}{plain(r), r.config()})
+}
+
+// TokenBucket limits requests a second. Each request takes its cost from a
+// bucket of Burst tokens that refills at the rate.
+type TokenBucket struct {
+	Algorithm       string  `json:"algorithm,omitempty" check:"one=token_bucket" doc:"The rule's algorithm, again."`
+	TokensPerSecond float64 `json:"tokens_per_second,omitempty" check:"above=0,max=1e9" doc:"The rate."`
+	RPS             float64 `json:"rps,omitempty" check:"above=0,max=1e9" doc:"The rate, where tokens_per_second is absent."`
+	Burst           float64 `json:"burst" check:"required,above=0,max=1e9" doc:"The bucket's size, at least the rate."`
+	CostSource      string  `json:"cost_source" check:"source=fixed" doc:"Where a request's cost comes from: fixed, header:NAME or query:NAME."`
+	FixedCost       float64 `json:"fixed_cost" check:"above=0,max=1e9" doc:"The cost where cost_source is fixed."`
+	DefaultCost     float64 `json:"default_cost" check:"above=0,max=1e9" doc:"The cost of a request that does not name it."`
+}
+
+// Rate is the refill in tokens a second.
+func (t *TokenBucket) Rate() float64 {
+	if t.TokensPerSecond > 0 {
+		return t.TokensPerSecond
+	}
+	return t.RPS
+}
+
+// TokenBucketLLM limits model tokens a minute and a day. They are reserved
+// before a request and corrected after it.
+type TokenBucketLLM struct {
+	Algorithm            string `json:"algorithm,omitempty" check:"one=token_bucket_llm" doc:"The rule's algorithm, again."`
+	TokensPerMinute      int64  `json:"tokens_per_minute" check:"required,min=1,max=1000000000000" doc:"Tokens a minute."`
+	TokensPerDay         int64  `json:"tokens_per_day,omitempty" check:"min=1,max=1000000000000" doc:"Tokens a day (UTC); no limit where absent."`
+	BurstTokens          int64  `json:"burst_tokens,omitempty" check:"min=1,max=1000000000000" doc:"The bucket's size, at least tokens_per_minute, which is its default."`
+	MaxTokensPerRequest  int64  `json:"max_tokens_per_request,omitempty" check:"min=1,max=1000000000000" doc:"Refuses requests that may use more in all."`
+	MaxPromptTokens      int64  `json:"max_prompt_tokens,omitempty" check:"min=1,max=1000000000000" doc:"Refuses longer prompts."`
+	MaxCompletionTokens  int64  `json:"max_completion_tokens,omitempty" check:"min=1,max=1000000000000" doc:"The most that is reserved for an answer."`
+	DefaultMaxCompletion int64  `json:"default_max_completion,omitempty" check:"min=1,max=1000000000000" doc:"Reserved for an answer whose length the request does not limit."`
+	// DefaultMaxCompletionTokens is Fairvisor's other name for the same.
+	DefaultMaxCompletionTokens int64       `json:"default_max_completion_tokens,omitempty" check:"min=1,max=1000000000000" doc:"The same as default_max_completion."`
+	TokenSource                TokenSource `json:"token_source" doc:"How prompt tokens are estimated."`
+}
+
+// TokenSource says how the tokens of a prompt are estimated.
+type TokenSource struct {
+	Estimator string `json:"estimator" check:"one=simple_word|header_hint" doc:"simple_word takes four characters for a token; header_hint believes X-Token-Estimate."`
+}
+
+// Burst is the size of the minute's bucket in tokens.
+func (t *TokenBucketLLM) Burst() int64 {
+	if t.BurstTokens > 0 {
+		return t.BurstTokens
+	}
+	return t.TokensPerMinute
+}
+
+// DefaultCompletion is what is reserved for an answer whose length the
+// request does not limit, in tokens.
+func (t *TokenBucketLLM) DefaultCompletion() int64 {
+	switch {
+	case t.DefaultMaxCompletion > 0:
+		return t.DefaultMaxCompletion
+	case t.DefaultMaxCompletionTokens > 0:
+		return t.DefaultMaxCompletionTokens
+	default:
+		return defaultMaxCompletion
+	}
+}
+
+// CostBased limits what is spent in a fixed period, in stages.
+type CostBased struct {
+	Algorithm     string         `json:"algorithm,omitempty" check:"one=cost_based" doc:"The rule's algorithm, again."`
+	Budget        float64        `json:"budget" check:"required,above=0,max=1e15" doc:"What may be spent in a period; US dollars where cost_key is usd."`
+	Period        string         `json:"period" check:"required,one=5m|1h|1d|7d" doc:"When spending starts anew."`
+	CostKey       string         `json:"cost_key" check:"source=fixed|usd" doc:"What a request costs: fixed, header:NAME, query:NAME, or usd for its price by the bundle's price table."`
+	FixedCost     float64        `json:"fixed_cost" check:"above=0,max=1e15" doc:"The cost where cost_key is fixed."`
+	DefaultCost   float64        `json:"default_cost" check:"above=0,max=1e15" doc:"The cost of a request that does not name it."`
+	StagedActions []StagedAction `json:"staged_actions" check:"required" doc:"What is done at which share of the budget; one must reject at 100."`
+}
+
+// StagedAction is what is done from a share of the budget on.
+type StagedAction struct {
+	ThresholdPercent float64 `json:"threshold_percent" check:"required,min=0,max=100" doc:"Percent of the budget."`
+	Action           Action  `json:"action" check:"required,one=warn|throttle|reject" doc:"What is done."`
+	DelayMS          int     `json:"delay_ms,omitempty" check:"min=1,max=30000" doc:"How long a throttle waits, in milliseconds."`
+}
+
+// PeriodSeconds is the length of the period.
+func (c *CostBased) PeriodSeconds() int64 {
+	switch c.Period {
+	case "5m":
+		return 5 * 60
+	case "1h":
+		return 60 * 60
+	case "7d":
+		return 7 * 24 * 60 * 60
+	default:
+		return 24 * 60 * 60
+	}
+}
+
+// StageAt is the last stage that a share of the budget in percent has
+// reached; its Action is Allow before the first.
+func (c *CostBased) StageAt(percent float64) StagedAction {
+	stage := StagedAction{Action: Allow}
+	for _, s := range c.StagedActions {
+		if percent < s.ThresholdPercent {
+			break
+		}
+		stage = s
+	}
+	return stage
+}
+
+// CircuitBreaker is Fairvisor's spend rate breaker. It is accepted so that
+// such bundles load, and is not evaluated; Warnings says so.
+type CircuitBreaker struct {
+	Enabled               bool    `json:"enabled" doc:"Off unless true."`
+	SpendRatePerMinute    float64 `json:"spend_rate_threshold_per_minute" check:"required,above=0,max=1e15" doc:"Spend a minute that trips it."`
+	Action                Action  `json:"action" check:"one=reject" doc:"What a tripped breaker does."`
+	AutoResetAfterMinutes float64 `json:"auto_reset_after_minutes" check:"min=0,max=1e9" doc:"When it closes by itself; 0 for never."`
+	Alert                 bool    `json:"alert" doc:"Whether tripping raises an alert."`
+}

@@ -1,0 +1,127 @@
+package policy
+
+// The answers that a blocked tool loop can get.
+const (
+	BlockError     = "error"     // the format's own error
+	BlockSynthetic = "synthetic" // an answer that tells the model what it already got
+)
+
+// Tool is the tool detector: the same tool call with the same result, in one
+// session. Counts include the present call.
+type Tool struct {
+	Enabled        bool   `json:"enabled" doc:"Off when false."`
+	WarnThreshold  int    `json:"warn_threshold" check:"min=0,max=10000" doc:"Warns from this many identical rounds on; 0 for the default."`
+	BlockThreshold int    `json:"block_threshold" check:"min=0,max=10000" doc:"Blocks from this many identical rounds on; 0 for the default."`
+	WarnAction     Action `json:"warn_action" check:"one=warn|hint|throttle|reject|break" doc:"What a warning does."`
+	BlockAction    Action `json:"block_action" check:"one=warn|hint|throttle|reject|break" doc:"What a block does."`
+	BlockAnswer    string `json:"block_answer" check:"one=error|synthetic" doc:"Whether a block answers with an error, or with an answer that tells the model what it already got."`
+	Escalation     []Step `json:"escalation,omitempty" doc:"Actions by identical rounds, instead of the two thresholds and their actions."`
+
+	GlobalCircuitBreaker int `json:"global_circuit_breaker" check:"min=0,max=1000000" doc:"Breaks when there were more calls than this since the last human message; 0 for never."`
+	MaxWarnings          int `json:"max_warnings" check:"min=0,max=10000" doc:"After this many warnings of one call it is blocked; 0 for the default."`
+	OutcomeWarn          int `json:"outcome_warn" check:"min=0,max=10000" doc:"Identical results of a call that bring a warning before warn_threshold would; 0 for off."`
+	OutcomeBlock         int `json:"outcome_block" check:"min=0,max=10000" doc:"Identical results of a call after which the next one is blocked; 0 for off."`
+	HistorySize          int `json:"history_size" check:"min=1,max=1000" doc:"Rounds that are remembered."`
+	TTLSeconds           int `json:"ttl_seconds" check:"min=1,max=2592000" doc:"How long an idle session is."`
+
+	ResultAware      bool    `json:"result_aware" doc:"Takes a different result for progress, which starts the count anew."`
+	VolatileDefaults bool    `json:"volatile_defaults" doc:"Ignores timestamps, UUIDs, request ids and durations when results are compared."`
+	VolatilePatterns Strings `json:"volatile_patterns,omitempty" check:"regex" doc:"More regular expressions (RE2) for parts of results that are ignored."`
+
+	PollMultiplier int     `json:"poll_multiplier" check:"min=0,max=1000" doc:"Factor on the thresholds of polling calls; 0 for the default."`
+	PollTools      Strings `json:"poll_tools,omitempty" check:"nonempty" doc:"Globs over tools whose every call is a poll."`
+	PollBackoff    []int   `json:"poll_backoff_seconds" check:"min=0,max=86400" doc:"Pauses that are suggested before each further poll, in seconds; the last one goes on."`
+
+	Exempt   Strings   `json:"exempt,omitempty" check:"nonempty" doc:"Globs over tools that are never counted."`
+	ReadOnly Strings   `json:"read_only,omitempty" check:"nonempty" doc:"Globs over tools that change nothing."`
+	PerTool  []PerTool `json:"per_tool,omitempty" doc:"Thresholds by tool; the first glob that matches counts."`
+
+	ErrorPatterns    Strings `json:"error_patterns" check:"regex" doc:"Regular expressions (RE2) that know a failed result where the format does not mark it."`
+	ErrorThreshold   int     `json:"error_threshold" check:"min=0,max=10000" doc:"Findings from this many times the same error on, whatever the arguments; 0 for off."`
+	FailedRounds     int     `json:"failed_rounds" check:"min=0,max=10000" doc:"Findings from this many failed rounds in a row on; 0 for off."`
+	UnknownThreshold int     `json:"unknown_tool_threshold" check:"min=0,max=10000" doc:"Findings from this many calls of a tool that was never offered on; 0 for off."`
+	ErrorAction      Action  `json:"error_action" check:"one=warn|hint|throttle|reject|break" doc:"What a finding about errors does."`
+}
+
+// PerTool is what holds for the tools that a glob matches. Zero takes the
+// detector's own value.
+type PerTool struct {
+	Match          string `json:"match" check:"required" doc:"Glob over tool names: * and ? are wildcards."`
+	WarnThreshold  int    `json:"warn_threshold,omitempty" check:"min=0,max=10000" doc:"Warns from this many identical rounds on."`
+	BlockThreshold int    `json:"block_threshold,omitempty" check:"min=0,max=10000" doc:"Blocks from this many identical rounds on."`
+	PollMultiplier int    `json:"poll_multiplier,omitempty" check:"min=0,max=1000" doc:"Factor on the thresholds of polling calls."`
+}
+
+// ToolLimits are the thresholds that hold for one tool.
+type ToolLimits struct {
+	WarnThreshold  int
+	BlockThreshold int
+	PollMultiplier int
+}
+
+// LimitsFor are the thresholds for a tool: the first entry of PerTool whose
+// glob matches the name, over the detector's own.
+func (t *Tool) LimitsFor(tool string) ToolLimits {
+	limits := ToolLimits{t.WarnThreshold, t.BlockThreshold, t.PollMultiplier}
+	for i := range t.PerTool {
+		if p := &t.PerTool[i]; matchGlob(p.Match, tool) {
+			return p.over(limits)
+		}
+	}
+	return limits
+}
+
+func (p *PerTool) over(limits ToolLimits) ToolLimits {
+	if p.WarnThreshold > 0 {
+		limits.WarnThreshold = p.WarnThreshold
+	}
+	if p.BlockThreshold > 0 {
+		limits.BlockThreshold = p.BlockThreshold
+	}
+	if p.PollMultiplier > 0 {
+		limits.PollMultiplier = p.PollMultiplier
+	}
+	limits.WarnThreshold = min(limits.WarnThreshold, limits.BlockThreshold)
+	return limits
+}
+
+// Exempted reports whether a tool is never counted.
+func (t *Tool) Exempted(tool string) bool { return matchAnyGlob(t.Exempt, tool) }
+
+// ReadOnlyTool reports whether a tool is marked as changing nothing.
+func (t *Tool) ReadOnlyTool(tool string) bool { return matchAnyGlob(t.ReadOnly, tool) }
+
+// PollTool reports whether every call of a tool is marked as a poll.
+func (t *Tool) PollTool(tool string) bool { return matchAnyGlob(t.PollTools, tool) }
+
+// Backoff is the pause in seconds that is suggested before the n-th poll of
+// one call, n counting from 1.
+func (t *Tool) Backoff(n int) int {
+	if len(t.PollBackoff) == 0 || n < 1 {
+		return 0
+	}
+	return t.PollBackoff[min(n, len(t.PollBackoff))-1]
+}
+
+// Cycle is the cycle detector: a sequence of tool rounds that repeats itself,
+// and the wide loop, where many rounds are few distinct calls that change
+// nothing.
+type Cycle struct {
+	Enabled             bool   `json:"enabled" doc:"Off when false."`
+	MaxPeriod           int    `json:"max_period" check:"min=2,max=100" doc:"The longest period that is looked for."`
+	Repeats             int    `json:"repeats" check:"min=2,max=1000" doc:"How often the period must have been seen."`
+	Action              Action `json:"action" check:"one=warn|hint|throttle|reject|break" doc:"What is done about a cycle."`
+	Escalation          []Step `json:"escalation,omitempty" doc:"Actions by repeats, instead of repeats and action."`
+	WideWindow          int    `json:"wide_window" check:"min=0,max=1000" doc:"Rounds that the wide loop is looked for in; 0 for off."`
+	WideRounds          int    `json:"wide_rounds" check:"min=1,max=1000" doc:"Rounds that must be there before it is judged."`
+	WideDistinctPercent int    `json:"wide_distinct_percent" check:"min=1,max=100" doc:"It is a loop when fewer of the calls than this share are distinct."`
+	WideAction          Action `json:"wide_action" check:"one=warn|hint|throttle|reject|break" doc:"What is done about a wide loop."`
+}
+
+// Steps is what is done from which number of repeats on.
+func (c *Cycle) Steps() []Step {
+	return ladder(c.Escalation, Step{At: c.Repeats, Action: c.Action})
+}
+
+// ActionAt is what is done at a number of repeats.
+func (c *Cycle) ActionAt(repeats int) Action { return actionAt(c.Steps(), repeats) }

@@ -1,0 +1,169 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// What one field's tag can't say is checked here.
+
+func (b *Bundle) checkBlock(r *report, _ string) {
+	first := map[string]int{}
+	for i := range b.Policies {
+		id := b.Policies[i].ID
+		path := fmt.Sprintf("policies[%d].id", i)
+		if j, twice := first[id]; twice && id != "" {
+			r.fault(path, fmt.Sprintf("id %q is already that of policies[%d]", id, j))
+			continue
+		}
+		first[id] = i
+	}
+	for i := range b.KillSwitches {
+		r.unavailable(b.KillSwitches[i].ScopeKey, fmt.Sprintf("kill_switches[%d].scope_key", i), "the kill switch never matches")
+	}
+	if len(b.Policies) == 0 && r.read("policies") {
+		r.warn("policies", "there is no policy: nothing is watched")
+	}
+}
+
+func (s *Spec) checkBlock(r *report, path string) {
+	s.checkRules(r, path)
+	if s.CircuitBreaker != nil && s.CircuitBreaker.Enabled {
+		r.warn(join(path, "circuit_breaker"), "circuit_breaker is accepted and not evaluated")
+	}
+	if s.LoopDetection != nil && !s.LoopDetection.Enabled && !r.read(join(path, "loop_detection.enabled")) {
+		r.warn(join(path, "loop_detection"), "loop_detection is off, since it does not say enabled: true")
+	}
+}
+
+func (s *Spec) checkRules(r *report, path string) {
+	first := map[string]int{}
+	for i := range s.Rules {
+		name := s.Rules[i].Name
+		if j, twice := first[name]; twice && name != "" {
+			r.fault(fmt.Sprintf("%s.rules[%d].name", path, i), fmt.Sprintf("name %q is already that of rules[%d]", name, j))
+			continue
+		}
+		first[name] = i
+	}
+}
+
+func (s *Selector) checkBlock(r *report, path string) {
+	for _, name := range sortedKeys(s.Headers) {
+		if !validHeaderName(name) {
+			r.fault(join(path, "headers."+name), fmt.Sprintf("%q is no header name", name))
+		}
+	}
+}
+
+func validHeaderName(name string) bool {
+	const symbols = "!#$%&'*+-.^_`|~"
+	for _, c := range name {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && !strings.ContainsRune(symbols, c) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+func (l *LoopDetection) checkBlock(r *report, path string) {
+	r.escalation(l.Escalation, path)
+	for i, s := range l.Escalation {
+		if s.Action == Hint || s.Action == Break {
+			r.fault(fmt.Sprintf("%s.escalation[%d].action", path, i), "action must be one of reject, throttle, warn")
+		}
+	}
+}
+
+func (p *Prompt) checkBlock(r *report, path string) { r.escalation(p.Escalation, path) }
+func (c *Cycle) checkBlock(r *report, path string)  { r.escalation(c.Escalation, path) }
+
+func (s *Semantic) checkBlock(r *report, path string) {
+	r.escalation(s.Escalation, path)
+	if s.MinMatches > s.HistorySize {
+		r.fault(join(path, "min_matches"), fmt.Sprintf("min_matches must be <= history_size (%d)", s.HistorySize))
+	}
+}
+
+// escalation checks that each step comes later than the one before it and is
+// no weaker.
+func (r *report) escalation(steps []Step, path string) {
+	for i := 1; i < len(steps); i++ {
+		at := fmt.Sprintf("%s.escalation[%d]", path, i)
+		if steps[i].At <= steps[i-1].At {
+			r.fault(at+".at", fmt.Sprintf("at must be > %d, that of the step before it", steps[i-1].At))
+		}
+		if steps[i].Action.Strength() < steps[i-1].Action.Strength() {
+			r.fault(at+".action", fmt.Sprintf("action must not be weaker than %s, that of the step before it", steps[i-1].Action))
+		}
+	}
+}
+
+// checkBlock repairs thresholds as LibreFang documents it: 0 takes the
+// default, and a warning that would come after the block changes places with
+// it.
+func (t *Tool) checkBlock(r *report, path string) {
+	r.escalation(t.Escalation, path)
+	defaults := DefaultTool()
+	r.orDefault(&t.WarnThreshold, defaults.WarnThreshold, join(path, "warn_threshold"))
+	r.orDefault(&t.BlockThreshold, defaults.BlockThreshold, join(path, "block_threshold"))
+	r.orDefault(&t.MaxWarnings, defaults.MaxWarnings, join(path, "max_warnings"))
+	r.orDefault(&t.PollMultiplier, defaults.PollMultiplier, join(path, "poll_multiplier"))
+	r.ordered(&t.WarnThreshold, &t.BlockThreshold, path, "warn_threshold", "block_threshold")
+	if t.OutcomeWarn > 0 && t.OutcomeBlock > 0 {
+		r.ordered(&t.OutcomeWarn, &t.OutcomeBlock, path, "outcome_warn", "outcome_block")
+	}
+	for i := range t.PerTool {
+		p := &t.PerTool[i]
+		if p.WarnThreshold > 0 && p.BlockThreshold > 0 {
+			r.ordered(&p.WarnThreshold, &p.BlockThreshold, fmt.Sprintf("%s.per_tool[%d]", path, i), "warn_threshold", "block_threshold")
+		}
+	}
+}
+
+func (r *report) orDefault(field *int, value int, path string) {
+	if *field == 0 {
+		*field = value
+		r.warn(path, fmt.Sprintf("%s is 0: the default %d is used", fieldName(path), value))
+	}
+}
+
+// ordered swaps two thresholds that stand the wrong way round.
+func (r *report) ordered(low, high *int, path, lowName, highName string) {
+	if *low > *high {
+		*low, *high = *high, *low
+		r.warn(join(path, lowName), fmt.Sprintf("%s is greater than %s: they are swapped", lowName, highName))
+	}
+}
+
+func (j *JWT) checkBlock(r *report, path string) {
+	for i := range j.Keys {
+		j.Keys[i].checkKey(r, fmt.Sprintf("%s.keys[%d]", path, i))
+	}
+}
+
+func (k *JWTKey) checkKey(r *report, path string) {
+	switch {
+	case k.symmetric():
+		if k.SecretEnv == "" {
+			r.fault(join(path, "secret_env"), "secret_env is required for "+k.Algorithm)
+		}
+		if k.PublicKey != "" {
+			r.fault(join(path, "public_key"), "public_key has no use for "+k.Algorithm)
+		}
+	case k.PublicKey == "":
+		r.fault(join(path, "public_key"), "public_key is required for "+k.Algorithm)
+	default:
+		if _, err := k.Public(); err != nil {
+			r.fault(join(path, "public_key"), "public_key "+err.Error())
+		}
+	}
+}
+
+// unavailable warns of a descriptor whose value is never known.
+func (r *report) unavailable(key, path, consequence string) {
+	if d, err := ParseDescriptor(key); err == nil && !d.Available() {
+		r.warn(path, fmt.Sprintf("%s is not known here: %s", d, consequence))
+	}
+}
