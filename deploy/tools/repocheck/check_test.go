@@ -53,6 +53,13 @@ func TestRulesAreEnforced(t *testing.T) {
 			files: map[string]string{"a/a_test.go": "package a\n\nfunc f() { time.Sleep(1) }\n"},
 			want:  []string{"a/a_test.go:3: a test sleeps: wait for a signal, or use testing/synctest"},
 		},
+		"C outside its folder": {
+			files: map[string]string{"a/a.go": "// Package a is fine.\npackage a\n\nimport \"C\"\n"},
+			want:  []string{"a/a.go:4: C is called from embedworker/internal/onnx alone"},
+		},
+		"C in its folder": {
+			files: map[string]string{nativeFolder + "/a.go": "// Package onnx is fine.\npackage onnx\n\nimport \"C\"\n"},
+		},
 		"a marker in a script": {
 			files: map[string]string{"run.sh": "# fine\n# TO" + "DO later\n"},
 			want:  []string{"run.sh:2: a marker of unfinished work"},

@@ -18,6 +18,10 @@ const (
 	maxFunctionMedian = 10
 )
 
+// nativeFolder is the one place from which C is called, so that all else builds
+// without a C compiler.
+const nativeFolder = "embedworker/internal/onnx"
+
 // goPackages tells, for the folder of each package, whether a file explains it.
 type goPackages map[string]bool
 
@@ -64,6 +68,7 @@ func (r *report) checkGo(name string, text []byte, packages goPackages) error {
 	if err != nil {
 		return err
 	}
+	r.checkNative(fset, file)
 	if strings.HasSuffix(name, "_test.go") {
 		r.checkTest(fset, file)
 		return nil
@@ -82,6 +87,17 @@ func (r *report) checkGo(name string, text []byte, packages goPackages) error {
 		}
 	}
 	return nil
+}
+
+// checkNative finds calls of C. The linter sees such files only after cgo has
+// rewritten them, without the import.
+func (r *report) checkNative(fset *token.FileSet, file *ast.File) {
+	for _, spec := range file.Imports {
+		at := fset.Position(spec.Pos())
+		if spec.Path.Value == `"C"` && path.Dir(at.Filename) != nativeFolder {
+			r.findings = append(r.findings, finding{at.Filename, at.Line, "C is called from " + nativeFolder + " alone"})
+		}
+	}
 }
 
 func (r *report) checkFunction(fset *token.FileSet, fn *ast.FuncDecl) {
