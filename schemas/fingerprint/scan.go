@@ -29,16 +29,26 @@ const (
 	monthName
 )
 
-// nameOf looks three letters up in the days and months. A switch on a number
-// keeps it cheap: it is asked about every word.
+// names maps the first two letters of a word to the third letters, as bits,
+// with which they may be the name of a day or a month.
+var names = func() (t [2][32 * 32]uint32) {
+	for kind, list := range [...]string{"mon tue wed thu fri sat sun", "jan feb mar apr may jun jul aug sep oct nov dec"} {
+		for i := 0; i < len(list); i += 4 {
+			t[kind][int(list[i]&31)<<5|int(list[i+1]&31)] |= 1 << (list[i+2] & 31)
+		}
+	}
+	return t
+}()
+
+// nameOf looks three bytes up in the days and months. It is asked about every
+// word, and so must be fast; it takes a few other bytes for letters, which the
+// callers have ruled out.
 func nameOf(a, b, c byte) name {
-	switch uint32(a|0x20)<<16 | uint32(b|0x20)<<8 | uint32(c|0x20) {
-	case 'm'<<16 | 'o'<<8 | 'n', 't'<<16 | 'u'<<8 | 'e', 'w'<<16 | 'e'<<8 | 'd', 't'<<16 | 'h'<<8 | 'u',
-		'f'<<16 | 'r'<<8 | 'i', 's'<<16 | 'a'<<8 | 't', 's'<<16 | 'u'<<8 | 'n':
+	at, bit := int(a&31)<<5|int(b&31), uint32(1)<<(c&31)
+	switch {
+	case names[0][at]&bit != 0:
 		return dayName
-	case 'j'<<16 | 'a'<<8 | 'n', 'f'<<16 | 'e'<<8 | 'b', 'm'<<16 | 'a'<<8 | 'r', 'a'<<16 | 'p'<<8 | 'r',
-		'm'<<16 | 'a'<<8 | 'y', 'j'<<16 | 'u'<<8 | 'n', 'j'<<16 | 'u'<<8 | 'l', 'a'<<16 | 'u'<<8 | 'g',
-		's'<<16 | 'e'<<8 | 'p', 'o'<<16 | 'c'<<8 | 't', 'n'<<16 | 'o'<<8 | 'v', 'd'<<16 | 'e'<<8 | 'c':
+	case names[1][at]&bit != 0:
 		return monthName
 	}
 	return noName
@@ -53,7 +63,8 @@ var longNames = [...]string{
 
 // nameAt returns the end of the name of a day or month at i, short or in full, or 0.
 func nameAt(text []byte, i int, want name) int {
-	if i+3 > len(text) || nameOf(text[i], text[i+1], text[i+2]) != want {
+	if i+3 > len(text) || !letterAt(text, i) || !letterAt(text, i+1) || !letterAt(text, i+2) ||
+		nameOf(text[i], text[i+1], text[i+2]) != want {
 		return 0
 	}
 	end := i + 3

@@ -1,22 +1,33 @@
 package fingerprint
 
-// timestamp returns the end of the time that begins with the digit at i, or 0.
-func (sc scanner) timestamp(text []byte, i int) int {
+// timestamp returns the end of the time that begins with the digits text[i:k],
+// or 0.
+func (sc scanner) timestamp(text []byte, i, k int) int {
 	if i > 0 && text[i-1] == '.' { // inside a decimal fraction or a version
 		return 0
 	}
-	if end := numericDate(text, i); end > 0 {
-		if end = clockAfter(text, end); end > 0 {
-			return end
+	if k-i >= 10 {
+		return epochAt(text, i, k)
+	}
+	if k == len(text) {
+		return 0
+	}
+	switch text[k] {
+	case '-', '/', ' ':
+		if end := numericDate(text, i); end > 0 {
+			return clockAfter(text, end)
+		}
+	case 'T', 't':
+		return compactStamp(text, i)
+	case ':':
+		if i > 1 && text[i-1] == ':' && isHex(text[i-2]) { // a MAC or IPv6 address
+			return 0
+		}
+		if end, exact := clockAt(text, i); end > 0 && (exact || sc.loose) {
+			return zoneAfter(text, end)
 		}
 	}
-	if end := compactStamp(text, i); end > 0 {
-		return end
-	}
-	if end, exact := clockAt(text, i); end > 0 && (exact || sc.loose) {
-		return zoneAfter(text, end)
-	}
-	return epochAt(text, i)
+	return 0
 }
 
 // numericDate returns the end of 2006-01-02, 2006/01/02, 1/2/2006, 02/Jan/2006
@@ -179,10 +190,10 @@ func compactStamp(text []byte, i int) int {
 	return end
 }
 
-// epochAt returns the end of the Unix time at i, or 0: 10, 13, 16 or 19 digits
-// that begin with 15 to 22, and for seconds a fraction.
-func epochAt(text []byte, i int) int {
-	end := skipDigits(text, i)
+// epochAt returns the end of the Unix time that begins with the digits
+// text[i:end], or 0: 10, 13, 16 or 19 of them that begin with 15 to 22, and for
+// seconds a fraction.
+func epochAt(text []byte, i, end int) int {
 	switch end - i {
 	case 10, 13, 16, 19:
 	default:

@@ -46,11 +46,19 @@ var systemScanner = scanner{kinds: Timestamps | UUIDs, loose: true}
 func (sc scanner) scan(text []byte, emit func([]byte)) {
 	kept, i := 0, 0
 	for i < len(text) {
-		if class[text[i]] == other {
+		var start, end, next int
+		switch class[text[i]] {
+		case other:
 			i++
 			continue
+		case digit:
+			start, end = i, sc.number(text, i)
+			next = i + 1
+		default:
+			for next = i + 1; next < len(text) && class[text[next]] != other; next++ {
+			}
+			start, end = sc.word(text, i, next)
 		}
-		start, end := sc.match(text, i)
 		if end > start {
 			if kept < start {
 				emit(text[kept:start])
@@ -59,7 +67,7 @@ func (sc scanner) scan(text []byte, emit func([]byte)) {
 			kept, i = end, end
 			continue
 		}
-		for i++; i < len(text) && class[text[i]] != other; i++ {
+		for i = next; i < len(text) && class[text[i]] != other; i++ {
 		}
 	}
 	if kept < len(text) {
@@ -67,47 +75,57 @@ func (sc scanner) scan(text []byte, emit func([]byte)) {
 	}
 }
 
-// match looks for a volatile part at the beginning of the word at i. What it
-// finds may begin later: the value after "request_id=".
-func (sc scanner) match(text []byte, i int) (start, end int) {
-	if class[text[i]] == digit {
-		return i, sc.number(text, i)
-	}
-	switch text[i] {
-	case 'a', 'b', 'c', 'd', 'e', 'f', 'A', 'B', 'C', 'D', 'E', 'F':
-		if end := uuidAt(text, i); end > 0 && sc.kinds&UUIDs != 0 {
+// word looks for a volatile part at the word text[i:w], which begins with a
+// letter. What it finds may begin later: the value after "request_id=". The
+// tests in front are for speed: nearly every word fails them.
+func (sc scanner) word(text []byte, i, w int) (start, end int) {
+	n := w - i
+	if n == 8 && w < len(text) && text[w] == '-' && sc.kinds&UUIDs != 0 {
+		if end := uuidAt(text, i); end > 0 {
 			return i, end
 		}
 	}
-	if sc.kinds&Timestamps != 0 {
-		if end := namedDate(text, i); end > 0 {
-			return i, end
-		}
+	if n < 2 {
+		return 0, 0
 	}
-	if sc.kinds&RequestIDs != 0 {
-		return requestID(text, i)
+	if n > 2 && sc.kinds&Timestamps != 0 && nameOf(text[i], text[i+1], text[i+2]) != noName {
+		return i, namedDate(text, i)
+	}
+	if sc.kinds&RequestIDs == 0 {
+		return 0, 0
+	}
+	if text[w-1]|0x20 == 'd' && text[w-2]|0x20 == 'i' {
+		return namedID(text, w)
+	}
+	if n > 3 && (text[i+3] == '_' || n > 4 && text[i+4] == '_' || n == 8) {
+		return prefixedID(text, i)
 	}
 	return 0, 0
 }
 
-// number tries everything that begins with a digit, the longest forms first.
+// number looks for a volatile part that begins with the digit at i, and returns
+// its end, or 0. What follows the digits tells what it can be.
 func (sc scanner) number(text []byte, i int) int {
 	if sc.kinds&UUIDs != 0 {
 		if end := uuidAt(text, i); end > 0 {
 			return end
 		}
 	}
+	k := skipDigits(text, i)
 	if sc.kinds&Timestamps != 0 {
-		if end := sc.timestamp(text, i); end > 0 {
+		if end := sc.timestamp(text, i, k); end > 0 {
 			return end
 		}
+	}
+	if k == len(text) {
+		return 0
 	}
 	if sc.kinds&Durations != 0 {
 		if end := durationAt(text, i); end > 0 {
 			return end
 		}
 	}
-	if sc.kinds&Addresses != 0 {
+	if sc.kinds&Addresses != 0 && text[k]|0x20 == 'x' {
 		return addressAt(text, i)
 	}
 	return 0
@@ -166,6 +184,9 @@ func durationAt(text []byte, i int) int {
 		if k+1 < len(text) && text[k] == '.' && class[text[k+1]] == digit {
 			k = skipDigits(text, k+1)
 		}
+		if k == len(text) || class[text[k]] == other && text[k] != ' ' && text[k] < 0x80 {
+			return end
+		}
 		if i = unitAt(text, k); i == 0 {
 			return end
 		}
@@ -199,34 +220,41 @@ var idNames = [...]string{"request", "req", "trace", "span", "correlation", "inv
 // idPrefixes begin ids that vendors give to each request.
 var idPrefixes = [...]string{"req_", "resp_", "msg_", "chatcmpl-"}
 
-// requestID returns the span of the request id that stands at the word at i, or
-// that this word names.
-func requestID(text []byte, i int) (start, end int) {
-	switch text[i] {
-	case 'r', 'm', 'c':
-		for _, p := range idPrefixes {
-			if hasPrefix(text[i:], p) {
-				if end := idToken(text, i); end-i >= len(p)+8 {
-					return i, end
-				}
+// prefixedID returns the span of the id at i when it begins with one of
+// idPrefixes.
+func prefixedID(text []byte, i int) (start, end int) {
+	for _, p := range idPrefixes {
+		if hasPrefix(text[i:], p) {
+			if end := idToken(text, i); end-i >= len(p)+8 {
+				return i, end
 			}
 		}
 	}
-	w := i
-	for w < len(text) && class[text[w]] != other {
-		w++
-	}
-	if w-i < 2 || text[w-1]|0x20 != 'd' || text[w-2]|0x20 != 'i' || !namesRequest(text[:w-2]) {
+	return 0, 0
+}
+
+// namedID returns the span of the id that follows a name which ends in "id" at w.
+func namedID(text []byte, w int) (start, end int) {
+	if !namesRequest(text[:w-2]) {
 		return 0, 0
 	}
 	v := w
-	for v < len(text) && v-w < 6 && bytes.IndexByte([]byte(`"'\:= `), text[v]) >= 0 {
+	for v < len(text) && v-w < 6 && isNameEnd(text[v]) {
 		v++
 	}
 	if end := idToken(text, v); v > w && end-v >= 4 && bytes.ContainsAny(text[v:end], "0123456789") {
 		return v, end
 	}
 	return 0, 0
+}
+
+// isNameEnd reports whether ch may stand between a name and its value.
+func isNameEnd(ch byte) bool {
+	switch ch {
+	case '"', '\'', '\\', ':', '=', ' ':
+		return true
+	}
+	return false
 }
 
 // namesRequest reports whether before, the text up to "id", ends in one of

@@ -1,0 +1,215 @@
+package fingerprint
+
+import (
+	"bytes"
+	"regexp"
+)
+
+// Failures tells results that report an error, where the wire format does not
+// mark them. It is safe for concurrent use.
+type Failures struct {
+	defaults bool
+	patterns []*regexp.Regexp
+}
+
+// Patterns see at most this much of a result's beginning and end: a tool says in
+// its first or last words that it failed, and a file that is read may be full of
+// the word "error".
+const (
+	failureHead = 2048
+	failureTail = 512
+)
+
+// NewFailures returns the built-in recognition, if defaults is set, and the given
+// patterns (RE2) beside it.
+func NewFailures(defaults bool, patterns ...string) (*Failures, error) {
+	compiled, err := compile(patterns)
+	return &Failures{defaults: defaults, patterns: compiled}, err
+}
+
+// Match reports whether the text of a result reports an error.
+func (f *Failures) Match(text []byte) bool {
+	text = bytes.TrimSpace(text)
+	if len(text) > failureHead+failureTail {
+		window := make([]byte, 0, failureHead+failureTail+1)
+		window = append(append(window, text[:failureHead]...), '\n')
+		text = append(window, text[len(text)-failureTail:]...)
+	}
+	if f.defaults && looksFailed(text) {
+		return true
+	}
+	for _, re := range f.patterns {
+		if re.Match(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// LooksFailed is the built-in recognition: results that begin with a word such
+// as "Error:" or with a traceback, JSON objects that begin with an error member,
+// shells' "command not found" and its like, and exit codes other than 0.
+func LooksFailed(text []byte) bool {
+	f := Failures{defaults: true}
+	return f.Match(text)
+}
+
+// failureWords begin a result that failed, when a colon, a bracket or the end of
+// the line follows, or one of a few words.
+var failureWords = [...]string{"error", "fatal", "exception", "failed", "failure", "panic"}
+
+// failureStarts begin a result that failed, whatever follows.
+var failureStarts = [...]string{
+	"traceback (most recent call last)", "<tool_use_error>", "<error>", "[error]", "error ", "failed to ", "fatal error",
+	"unhandled exception", "uncaught exception", "execution failed", "command failed", "tool call failed",
+	`{"error":{`, `{"error":"`, `{"err":"`, `{"iserror":true`, `{"is_error":true`, `{"success":false`, `{"ok":false`,
+}
+
+// failureEnds end the only or the last line of a result that failed.
+var failureEnds = [...]string{"command not found", "no such file or directory", "permission denied", "operation not permitted"}
+
+// exitNames stand before the exit code of a command.
+var exitNames = [...]string{"exit code", "exit status", "exited with code", "exited with status", "exit_code", "returned non-zero exit status"}
+
+func looksFailed(text []byte) bool {
+	start := squash(text[:min(len(text), 80)])
+	for _, p := range failureStarts {
+		if hasPrefix(start, p) {
+			return true
+		}
+	}
+	for _, w := range failureWords {
+		if hasPrefix(start, w) && (len(start) == len(w) || bytes.IndexByte([]byte(":([!\n"), start[len(w)]) >= 0) {
+			return true
+		}
+	}
+	first, last := edgeLines(text)
+	if pythonError(start) || exitCode(first) || exitCode(last) {
+		return true
+	}
+	for _, p := range failureEnds {
+		if len(last) >= len(p) && equalFold(last[len(last)-len(p):], p) {
+			return true
+		}
+	}
+	return false
+}
+
+// squash lower-cases text, and drops the white space of JSON around its
+// punctuation, so that {"error": "x"} begins like {"error":"x"}.
+func squash(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for i, ch := range text {
+		if 'A' <= ch && ch <= 'Z' {
+			ch += 'a' - 'A'
+		}
+		if ch == ' ' || ch == '\n' || ch == '\t' || ch == '\r' {
+			if n := len(out); text[0] == '{' && n > 0 && bytes.IndexByte([]byte(`{":,`), out[n-1]) >= 0 {
+				continue
+			}
+			if text[0] == '{' && i+1 < len(text) && text[i+1] == ':' {
+				continue
+			}
+		}
+		out = append(out, ch)
+	}
+	return out
+}
+
+// pythonError reports whether start begins with the name of an exception and a
+// colon: "valueerror: …", "openai.ratelimiterror: …".
+func pythonError(start []byte) bool {
+	i := 0
+	for i < len(start) && (class[start[i]] != other || start[i] == '.') {
+		i++
+	}
+	if i >= len(start) || start[i] != ':' {
+		return false
+	}
+	return bytes.HasSuffix(start[:i], []byte("error")) || bytes.HasSuffix(start[:i], []byte("exception"))
+}
+
+// exitCode reports whether line names an exit code other than 0.
+func exitCode(line []byte) bool {
+	lower := squash(line[:min(len(line), 200)])
+	for _, name := range exitNames {
+		i := bytes.Index(lower, []byte(name))
+		if i < 0 {
+			continue
+		}
+		for i += len(name); i < len(lower) && bytes.IndexByte([]byte(` :="'`), lower[i]) >= 0; i++ {
+		}
+		if i < len(lower) && '1' <= lower[i] && lower[i] <= '9' {
+			return true
+		}
+	}
+	return false
+}
+
+// edgeLines returns the first and the last line of trimmed text.
+func edgeLines(text []byte) (first, last []byte) {
+	first, last = text, text
+	if i := bytes.IndexByte(text, '\n'); i >= 0 {
+		first = bytes.TrimSpace(text[:i])
+	}
+	if i := bytes.LastIndexByte(text, '\n'); i >= 0 {
+		last = bytes.TrimSpace(text[i+1:])
+	}
+	return first, last
+}
+
+// ErrorClass returns the digest of the kind of error that a failed result reports:
+// its first and last line in lower case, without volatile parts, numbers, quoted
+// text and paths, which differ with the arguments of the call.
+func ErrorClass(text []byte) Digest {
+	first, last := edgeLines(bytes.TrimSpace(text))
+	b := appendField(nil, []byte(domainError))
+	b = appendField(b, errorLine(first))
+	b = appendField(b, errorLine(last))
+	return sha(b)
+}
+
+// maxErrorLine bounds the part of a line that tells the kind of an error.
+const maxErrorLine = 300
+
+func errorLine(line []byte) []byte {
+	line = line[:min(len(line), maxErrorLine)]
+	var clean []byte
+	scanner{kinds: AllKinds}.scan(line, func(part []byte) { clean = append(clean, part...) })
+	out := make([]byte, 0, len(clean))
+	for i := 0; i < len(clean); {
+		if end := argumentAt(clean, i); end > i {
+			out = append(out, placeholder...)
+			i = end
+			continue
+		}
+		end := i + 1
+		for class[clean[i]] != other && end < len(clean) && class[clean[end]] != other {
+			end++
+		}
+		out = appendLower(out, clean[i:end])
+		i = end
+	}
+	return out
+}
+
+// argumentAt returns the end of what begins at i and is likely to come from the
+// call: quoted text, a word that contains a digit or a slash. It is 0 where none
+// begins.
+func argumentAt(line []byte, i int) int {
+	switch ch := line[i]; ch {
+	case '"', '\'', '`':
+		if n := bytes.IndexByte(line[i+1:], ch); n >= 0 && (ch != '\'' || i == 0 || class[line[i-1]] == other) {
+			return i + n + 2
+		}
+		return 0
+	}
+	end := i
+	for end < len(line) && (class[line[end]] != other || bytes.IndexByte([]byte("/.-~\\@"), line[end]) >= 0) {
+		end++
+	}
+	if bytes.ContainsAny(line[i:end], "/\\0123456789") {
+		return end
+	}
+	return 0
+}

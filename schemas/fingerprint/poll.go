@@ -1,0 +1,202 @@
+package fingerprint
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxCommand is how much of a shell command is looked at. What makes it a poll
+// stands at its beginning; scripts and here-documents follow.
+const maxCommand = 1024
+
+// IsPoll reports whether a tool call is of the kind that is made again and again
+// while something else goes on: looking whether a container is up, a build done,
+// a log longer. Such calls get a multiple of the usual thresholds.
+//
+// A member "poll" of the arguments that is true or false decides. Otherwise a call
+// is a poll when its tool's name says so (wait_for_build, get_job_status), or when
+// its tool is a shell and its command, or the name of another argument, does. The
+// commands and words follow LibreFang's loop guard. Values of other arguments say
+// nothing, and arguments that are not a JSON object make no poll of a shell.
+func IsPoll(tool string, arguments []byte) bool {
+	shell := isShell(tool)
+	if shell || bytes.Contains(arguments, []byte(`"poll"`)) {
+		a, ok := readPollArguments(arguments)
+		switch {
+		case ok && a.explicit:
+			return a.poll
+		case ok && shell && (a.hint || pollCommand(a.command)):
+			return true
+		}
+	}
+	return pollName(tool)
+}
+
+// pollArguments is what a call's arguments say about polling.
+type pollArguments struct {
+	explicit, poll bool
+	hint           bool // the name of an argument speaks of polling
+	command        []byte
+}
+
+func readPollArguments(arguments []byte) (a pollArguments, ok bool) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(arguments))
+	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
+		return a, false
+	}
+	for {
+		name, err := dec.ReadToken()
+		if err != nil || name.Kind() == '}' {
+			return a, err == nil
+		}
+		if a.member(dec, name.String()) != nil {
+			return a, false
+		}
+	}
+}
+
+// member reads the value of one argument.
+func (a *pollArguments) member(dec *jsontext.Decoder, name string) error {
+	kind := dec.PeekKind()
+	switch name {
+	case "poll":
+		if kind == 't' || kind == 'f' {
+			a.explicit, a.poll = true, kind == 't'
+		}
+		return dec.SkipValue()
+	case "command", "cmd", "script", "commandLine", "command_line":
+		return a.readCommand(dec, kind)
+	}
+	if words := []byte(name); hasWord(words, "status") || hasWord(words, "poll") || hasWord(words, "wait") {
+		a.hint = true
+	}
+	return dec.SkipValue()
+}
+
+// readCommand reads a command line, or the list of a command and its arguments.
+func (a *pollArguments) readCommand(dec *jsontext.Decoder, kind jsontext.Kind) error {
+	if kind != '"' && kind != '[' {
+		return dec.SkipValue()
+	}
+	if kind == '"' {
+		tok, err := dec.ReadToken()
+		if err == nil {
+			a.command = append(a.command[:0], tok.String()...)
+		}
+		return err
+	}
+	for {
+		tok, err := dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		switch tok.Kind() {
+		case '"':
+			a.command = append(append(a.command, tok.String()...), ' ')
+		case '{':
+			return errNotCommand
+		case ']':
+			return nil
+		}
+	}
+}
+
+// errNotCommand ends the reading of arguments in which a list of words holds
+// something else.
+var errNotCommand = errors.New("command is no list of words")
+
+var shellWords = [...]string{"shell", "bash", "sh", "zsh", "powershell", "exec", "execute", "terminal", "command", "cmd", "run", "console"}
+
+func isShell(tool string) bool { return anyWord(tool, shellWords[:]) }
+
+var (
+	pollNameWords = [...]string{"poll", "wait", "status"}
+	outputWords   = [...]string{"bash", "shell", "terminal", "task", "process", "command", "job", "background"}
+	changingWords = [...]string{"set", "update", "change", "write", "create", "delete", "send", "post", "edit", "put"}
+)
+
+// pollName reports whether a tool's name alone says that it looks how something
+// goes on: poll_results, BashOutput, but not update_status.
+func pollName(tool string) bool {
+	if anyWord(tool, changingWords[:]) {
+		return false
+	}
+	return anyWord(tool, pollNameWords[:]) || anyWord(tool, []string{"output"}) && anyWord(tool, outputWords[:])
+}
+
+// anyWord reports whether one of words is a word of a name in snake_case,
+// kebab-case or camelCase.
+func anyWord(tool string, words []string) bool {
+	for start := 0; start < len(tool); {
+		if !isAlpha(tool[start]) {
+			start++
+			continue
+		}
+		end := start + 1
+		for end < len(tool) && isAlpha(tool[end]) && (tool[end] > 'Z' || tool[end-1] <= 'Z') {
+			end++
+		}
+		for _, w := range words {
+			if equalFold([]byte(tool[start:end]), w) {
+				return true
+			}
+		}
+		start = end
+	}
+	return false
+}
+
+// pollCommands begin commands that look at the state of something.
+var pollCommands = [...]string{
+	"docker ps", "docker inspect", "docker logs", "docker compose ps", "kubectl get", "kubectl describe", "kubectl wait",
+	"kubectl logs", "kubectl rollout status", "systemctl status", "systemctl is-active", "service ", "supervisorctl status",
+	"pgrep", "pidof", "lsof -i", "ss -", "netstat ", "curl -s", "wget -q", "tail ", "gh run view", "gh run list", "gh pr checks",
+}
+
+// pollWords mark a command wherever they stand in it as a word.
+var pollWords = [...]string{
+	"status", "poll", "wait", "watch", "jobs", "health", "ping", "alive", "ready", "check", "ps", "pgrep", "sleep",
+}
+
+// pollCommand reports whether a shell command only looks at how something goes
+// on. Tail counts at the beginning of a command alone: behind a pipe it
+// shortens the output of whatever stands before it.
+func pollCommand(command []byte) bool {
+	command = appendLower(nil, command[:min(len(command), maxCommand)])
+	if i := bytes.Index(command, []byte("<<")); i >= 0 {
+		command = command[:i]
+	}
+	for _, w := range pollWords {
+		if hasWord(command, w) {
+			return true
+		}
+	}
+	separators := func(r rune) bool { return r == ';' || r == '&' || r == '\n' }
+	for _, part := range bytes.FieldsFunc(command, separators) {
+		part = bytes.TrimPrefix(bytes.TrimSpace(part), []byte("sudo "))
+		for _, p := range pollCommands {
+			if hasPrefix(part, p) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasWord reports whether text contains word, in any case, with no letter or
+// digit of ASCII on either side: "tail" is not in "detail".
+func hasWord(text []byte, word string) bool {
+	for i := 0; i+len(word) <= len(text); i++ {
+		if text[i]|0x20 == word[0] && equalFold(text[i:i+len(word)], word) &&
+			(i == 0 || !isAlnum(text[i-1])) && (i+len(word) == len(text) || !isAlnum(text[i+len(word)])) {
+			return true
+		}
+	}
+	return false
+}
+
+func isAlpha(ch byte) bool { return 'a' <= ch|0x20 && ch|0x20 <= 'z' }
+
+func isAlnum(ch byte) bool { return isAlpha(ch) || '0' <= ch && ch <= '9' }

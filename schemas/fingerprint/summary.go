@@ -1,0 +1,28 @@
+package fingerprint
+
+import "bytes"
+
+// summaryHead is how much of a message is searched for the words of a summary.
+const summaryHead = 600
+
+// summaryMarks are words that agents put at the head of the message with which
+// they replace a conversation that has become too long, in lower case.
+var summaryMarks = [...]string{
+	"session is being continued from a previous conversation", "summary of the conversation", "summary of our conversation",
+	"conversation summary", "conversation so far", "summary of the previous conversation", "summary of previous", "<summary>", "<state_snapshot>",
+	"<conversation_summary", "<context_summary", "has been summarized", "was summarized", "has been compacted", "was compacted",
+	"context compaction", "earlier messages were summarized", "earlier conversation was",
+}
+
+// IsSummary reports whether a user message looks like the summary that an agent
+// wrote of its own conversation when it compacted it. No human said that, so it
+// must not be taken for a new human message.
+func IsSummary(text []byte) bool {
+	head := appendLower(nil, text[:min(len(text), summaryHead)])
+	for _, mark := range summaryMarks {
+		if bytes.Contains(head, []byte(mark)) {
+			return true
+		}
+	}
+	return false
+}

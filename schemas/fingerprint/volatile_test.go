@@ -1,0 +1,210 @@
+package fingerprint_test
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+func sameResult(a, b string) bool {
+	return fingerprint.Result([]byte(a), nil) == fingerprint.Result([]byte(b), nil)
+}
+
+func TestVolatilePartsOfResultsDoNotMatter(t *testing.T) {
+	t.Parallel()
+	for name, pair := range map[string][2]string{
+		"ISO timestamp":          {"at 2026-05-22T14:30:00Z ok", "at 2027-01-02T03:04:05Z ok"},
+		"fraction and offset":    {"[2026-05-22T14:30:00.123456+02:00] up", "[2026-05-22T14:30:01.9+02:00] up"},
+		"log timestamp":          {"2026-05-22 14:30:00,123 INFO up", "2026-05-22 14:30:59,001 INFO up"},
+		"slashes":                {"2026/05/22 14:30:00 up", "2026/05/22 14:31:00 up"},
+		"US date":                {"5/22/2026, 2:30:00 PM up", "5/22/2026, 2:31:00 PM up"},
+		"access log":             {`- [22/May/2026:14:30:00 +0000] "GET /"`, `- [22/May/2026:14:30:07 +0000] "GET /"`},
+		"HTTP date":              {"Date: Fri, 22 May 2026 14:30:00 GMT", "Date: Sat, 23 May 2026 01:02:03 GMT"},
+		"ctime":                  {"Fri May 22 14:30:00 2026", "Fri May 22 14:30:01 2026"},
+		"syslog":                 {"May  2 14:30:00 host sshd[1]: x", "May 12 04:30:01 host sshd[1]: x"},
+		"long month":             {"on May 22, 2026 at 2:30 PM", "on May 23, 2026 at 11:31 AM"},
+		"time of day":            {"14:30:00: starting", "14:30:01: starting"},
+		"time with fraction":     {"elapsed 0:00:05.123456", "elapsed 0:00:07.000001"},
+		"compact":                {"backup-20260522T143000Z.tgz", "backup-20260523T143001Z.tgz"},
+		"Go time":                {"2026-05-22 14:30:00.123 +0000 UTC m=+0.000012345 x", "2026-05-22 14:30:09.1 +0000 UTC m=+9.5 x"},
+		"Unix seconds":           {`{"created":1779460200}`, `{"created":1779460999}`},
+		"Unix seconds fraction":  {"t=1779460200.123 x", "t=1779460200.9 x"},
+		"Unix milliseconds":      {"ts 1779460200123,", "ts 1779460200999,"},
+		"UUID":                   {"job 123e4567-e89b-12d3-a456-426614174000 ok", "job FFFFFFFF-e89b-12d3-a456-426614174fff ok"},
+		"request id in JSON":     {`{"request_id": "abc-123", "ok": true}`, `{"request_id": "zz9.88", "ok": true}`},
+		"request id in a header": {"X-Request-Id: 7f00aa12\nok", "X-Request-Id: 91b2cc34\nok"},
+		"trace id in camel case": {"traceId=4bf92f3577b34da6 ok", "traceId=00f067aa0ba902b7 ok"},
+		"request id in words":    {"Request ID: 12345-abc failed", "Request ID: 99999-xyz failed"},
+		"vendor's request id":    {"(req_011CSHoEeqs5C35K2UUqR7Fy)", "(req_011CSHoEeqs5C35K2Uxxxx99)"},
+		"milliseconds":           {"done in 12ms", "done in 13.5ms"},
+		"seconds":                {"ok  \tpkg\t0.123s", "ok  \tpkg\t10.4s"},
+		"pytest":                 {"===== 3 passed in 0.05s =====", "===== 3 passed in 1.25s ====="},
+		"compound":               {"took 1m2.5s", "took 3h2m1s"},
+		"words":                  {"Finished in 3 seconds", "Finished in 14 seconds"},
+		"microseconds":           {"lat 12µs", "lat 7µs"},
+		"address":                {"<Foo object at 0x7f3a9012ab40>", "<Foo object at 0x7f3a90ffffff>"},
+		"outer white space":      {"ok\n", "  ok"},
+		"several at once":        {"2026-05-22T14:30:00Z took 5ms id 123e4567-e89b-12d3-a456-426614174000", "2026-05-22T14:30:07Z took 9ms id 00000000-e89b-12d3-a456-426614174000"},
+	} {
+		if !sameResult(pair[0], pair[1]) {
+			t.Errorf("%s: %q and %q must be the same result", name, pair[0], pair[1])
+		}
+	}
+}
+
+func TestWhatMayBeProgressMatters(t *testing.T) {
+	t.Parallel()
+	for name, pair := range map[string][2]string{
+		"a number":              {"344", "345"},
+		"a percentage":          {"35% done", "40% done"},
+		"a count":               {"3 passed in 0.05s", "4 passed in 0.05s"},
+		"a date alone":          {"released 2026-05-22", "released 2026-05-23"},
+		"a commit":              {"HEAD is now at 1a2b3c4d5e", "HEAD is now at 1a2b3c4d5f"},
+		"a full commit":         {"commit 9fceb02d0ae598e95dc970b74767f19372d61af8", "commit 9fceb02d0ae598e95dc970b74767f19372d61af9"},
+		"a version":             {"v1.2.3", "v1.2.4"},
+		"a port":                {"listening on :8080", "listening on :8081"},
+		"a line and column":     {"main.go:12:34: undefined", "main.go:12:35: undefined"},
+		"an order number":       {"order 1234567890", "order 1234567891"},
+		"a small hex number":    {"flags 0x1F", "flags 0x2F"},
+		"a length":              {"5 m of rope", "6 m of rope"},
+		"a MAC address":         {"00:11:22:33:44:55", "00:11:22:33:44:56"},
+		"a file's id":           {`{"file_id": "abc-123"}`, `{"file_id": "abc-124"}`},
+		"a word after an id":    {"request id missing here", "request id present here"},
+		"removed or not there":  {"took 5ms", "took "},
+		"white space inside":    {"a b", "a  b"},
+		"case":                  {"OK", "ok"},
+		"the name of a month":   {"in May 22 people", "in May 23 people"},
+		"part of a larger word": {"abc12ms", "abc13ms"},
+	} {
+		if sameResult(pair[0], pair[1]) {
+			t.Errorf("%s: %q and %q must differ", name, pair[0], pair[1])
+		}
+	}
+}
+
+func TestResultsAreComparedWholeUpTo1000Bytes(t *testing.T) {
+	t.Parallel()
+	change := func(s string, i int) string { return s[:i] + "X" + s[i+1:] }
+	whole := strings.Repeat("a", 1000)
+	for _, i := range []int{0, 499, 500, 501, 999} {
+		if sameResult(whole, change(whole, i)) {
+			t.Errorf("a change at byte %d of 1000 is lost", i)
+		}
+	}
+	long := strings.Repeat("a", 5000)
+	for i, same := range map[int]bool{0: false, 499: false, 500: true, 2500: true, 4499: true, 4500: false, 4999: false} {
+		if sameResult(long, change(long, i)) != same {
+			t.Errorf("change at byte %d of 5000: same result is %v, want %v", i, !same, same)
+		}
+	}
+	if sameResult(long, long+"a") {
+		t.Error("two lengths must be two results")
+	}
+	if sameResult(whole, whole+"a") {
+		t.Error("1000 and 1001 bytes must be two results")
+	}
+	if !sameResult("2026-05-22T14:30:00Z "+long, "1779460200 "+long) {
+		t.Error("the length must be that of the cleaned text")
+	}
+}
+
+func TestVolatileKindsAndPatternsAreChosen(t *testing.T) {
+	t.Parallel()
+	compare := func(v *fingerprint.Volatile, a, b string) bool {
+		return fingerprint.Result([]byte(a), v) == fingerprint.Result([]byte(b), v)
+	}
+	none, err := fingerprint.NewVolatile(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if compare(none, "5ms", "6ms") || compare(none, "0x7f3a9012ab40", "0x7f3a9012ab41") {
+		t.Error("nothing may be removed")
+	}
+	pids, err := fingerprint.NewVolatile(fingerprint.Durations, `pid \d+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !compare(pids, "pid 17 up 5s", "pid 2345 up 6s") || compare(pids, "at 14:30:00", "at 14:30:01") {
+		t.Error("durations and the pattern, and nothing else, must be removed")
+	}
+	if _, err := fingerprint.NewVolatile(0, `(`); err == nil {
+		t.Error("a broken pattern must be an error")
+	}
+}
+
+// reference removes UUIDs and ISO timestamps as the scanner does, by regular
+// expressions.
+var reference = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\b`)
+
+func TestScannerAgreesWithRegularExpressions(t *testing.T) {
+	t.Parallel()
+	part := rapid.SampledFrom([]string{
+		"123e4567-e89b-12d3-a456-426614174000", "2026-05-22T14:30:00Z", " ", "\n", ".", "-", "word", "x1", "(", "é", "2026-05-22", "{}",
+	})
+	none, err := fingerprint.NewVolatile(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen, err := fingerprint.NewVolatile(fingerprint.UUIDs | fingerprint.Timestamps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		// A hyphen or a letter of another script beside a match is where the two
+		// draw words differently; the space keeps that out.
+		text := []byte(strings.Join(rapid.SliceOfN(part, 0, 12).Draw(t, "parts"), " "))
+		got := fingerprint.Result(text, chosen)
+		want := fingerprint.Result(reference.ReplaceAll(bytes.TrimSpace(text), []byte{0}), none)
+		if got != want {
+			t.Fatalf("%q", text)
+		}
+	})
+}
+
+func FuzzResult(f *testing.F) {
+	for _, seed := range []string{
+		"Fri, 22 May 2026 14:30:00 GMT", "request_id=", "0x", "12:34:", "May 2", "1m", "20260522T", "5 ", "req_", "m=+", "2026-05-22 at", "µs 5µ",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		before := bytes.Clone(text)
+		a := fingerprint.Result(text, nil)
+		if !bytes.Equal(before, text) {
+			t.Fatal("the input was changed")
+		}
+		if b := fingerprint.Result(append(bytes.Clone(text), " \n"...), nil); a != b {
+			t.Fatal("white space after the result matters")
+		}
+		fingerprint.ErrorClass(text)
+		fingerprint.LooksFailed(text)
+		fingerprint.IsSummary(text)
+		fingerprint.IsPoll("bash", text)
+		fingerprint.Call("bash", text)
+		fingerprint.AppendSystem(nil, text)
+	})
+}
+
+func BenchmarkResult(b *testing.B) {
+	line := "2026-05-22T14:30:00Z INFO server.go:123 handled request_id=ab12cd34 GET /items/42 in 12.5ms status=200\n"
+	for name, text := range map[string]string{
+		"log":   strings.Repeat(line, 10_000),
+		"code":  strings.Repeat("\tif err := store.Update(ctx, item.ID, count+1); err != nil { return fmt.Errorf(\"update: %w\", err) }\n", 10_000),
+		"short": "File updated. Please review the changes.",
+	} {
+		b.Run(fmt.Sprintf("%s-%dKB", name, len(text)>>10), func(b *testing.B) {
+			data := []byte(text)
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				fingerprint.Result(data, nil)
+			}
+		})
+	}
+}
