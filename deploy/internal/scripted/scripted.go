@@ -1,0 +1,198 @@
+// Package scripted is an upstream that says what it is told: an http.Handler
+// that speaks OpenAI Chat Completions, plain and as server-sent events, and
+// keeps every request exactly as it came. Tests, benchmarks and the demo put it
+// where a model would be.
+//
+// It knows nothing of gateways or loops: to it, each request is one of a client.
+package scripted
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Request is one request as it came in.
+type Request struct {
+	// Number counts requests from 1.
+	Number int
+	Method string
+	// Target is the path with the query, as it stood in the request line.
+	Target string
+	Host   string
+	Header http.Header
+	// TransferEncoding and ContentLength are as net/http has them.
+	TransferEncoding []string
+	ContentLength    int64
+	Body             []byte
+	// Chat is the body where it could be read as a chat completion.
+	Chat Chat
+}
+
+// Chat are the fields of a chat completion request that a script may look at.
+type Chat struct {
+	Model         string    `json:"model"`
+	Messages      []Message `json:"messages"`
+	Stream        bool      `json:"stream"`
+	StreamOptions struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+	Tools []json.RawMessage `json:"tools"`
+}
+
+// Message is one message of the history. Content is a string or a list of parts.
+type Message struct {
+	Role       string          `json:"role"`
+	Content    json.RawMessage `json:"content"`
+	ToolCallID string          `json:"tool_call_id"`
+}
+
+// Text is the content where it is a string, else "".
+func (m Message) Text() string {
+	var s string
+	if json.Unmarshal(m.Content, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// Last returns the last message, or an empty one.
+func (c Chat) Last() Message {
+	if len(c.Messages) == 0 {
+		return Message{}
+	}
+	return c.Messages[len(c.Messages)-1]
+}
+
+// Script decides what to answer. It is called from many goroutines at once.
+type Script func(Request) Reply
+
+// Upstream serves a script and remembers requests. Make it with New.
+type Upstream struct {
+	script Script
+
+	mu       sync.Mutex
+	requests []Request
+	changed  chan struct{} // closed and replaced with each change
+	left     []Request
+}
+
+// New returns an upstream that follows the script; a nil one says Text("Hello!")
+// to everything.
+func New(script Script) *Upstream {
+	if script == nil {
+		script = func(Request) Reply { return Text("Hello!") }
+	}
+	return &Upstream{script: script, changed: make(chan struct{})}
+}
+
+// Requests returns all requests so far, in the order in which they came.
+func (u *Upstream) Requests() []Request {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.requests)
+}
+
+// WaitRequests returns when n requests have come in, with all there are.
+func (u *Upstream) WaitRequests(ctx context.Context, n int) ([]Request, error) {
+	return u.wait(ctx, func() []Request { return u.requests }, n)
+}
+
+// WaitLeft returns when n clients have hung up before their answer was
+// complete, with the requests of all that did.
+func (u *Upstream) WaitLeft(ctx context.Context, n int) ([]Request, error) {
+	return u.wait(ctx, func() []Request { return u.left }, n)
+}
+
+func (u *Upstream) wait(ctx context.Context, list func() []Request, n int) ([]Request, error) {
+	for {
+		u.mu.Lock()
+		got, changed := slices.Clone(list()), u.changed
+		u.mu.Unlock()
+		if len(got) >= n {
+			return got, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return got, ctx.Err()
+		}
+	}
+}
+
+// ServeHTTP records the request and answers it as the script says.
+func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	req, err := u.record(r)
+	if err != nil {
+		u.noteLeft(req)
+		return
+	}
+	reply := u.script(req)
+	if !u.answer(r.Context(), w, req, reply) {
+		u.noteLeft(req)
+	}
+}
+
+// record reads and keeps a request. A body that was cut off is kept as far as
+// it came, with the error.
+func (u *Upstream) record(r *http.Request) (Request, error) {
+	body, err := io.ReadAll(r.Body)
+	req := Request{
+		Method:           r.Method,
+		Target:           r.RequestURI,
+		Host:             r.Host,
+		Header:           r.Header.Clone(),
+		TransferEncoding: r.TransferEncoding,
+		ContentLength:    r.ContentLength,
+		Body:             body,
+	}
+	if json.Unmarshal(body, &req.Chat) != nil {
+		req.Chat = Chat{}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	req.Number = len(u.requests) + 1
+	u.requests = append(u.requests, req)
+	u.announce()
+	return req, err
+}
+
+func (u *Upstream) noteLeft(req Request) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.left = append(u.left, req)
+	u.announce()
+}
+
+// announce wakes those who wait. The lock is held.
+func (u *Upstream) announce() {
+	close(u.changed)
+	u.changed = make(chan struct{})
+}
+
+// answer writes the reply and tells whether the client took all of it.
+func (u *Upstream) answer(ctx context.Context, w http.ResponseWriter, req Request, reply Reply) bool {
+	maps.Copy(w.Header(), reply.Header)
+	if reply.Status != 0 {
+		w.WriteHeader(reply.Status)
+		_, err := w.Write(reply.Body)
+		return err == nil
+	}
+	if !strings.HasSuffix(req.path(), "/chat/completions") {
+		return writeJSON(w, echo{Object: "echo", Method: req.Method, Target: req.Target, Body: string(req.Body)})
+	}
+	if req.Chat.Stream {
+		return stream(ctx, w, req, reply)
+	}
+	return writeJSON(w, completion(req, reply))
+}
+
+func (r Request) path() string {
+	path, _, _ := strings.Cut(r.Target, "?")
+	return path
+}
