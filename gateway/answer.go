@@ -1,0 +1,134 @@
+package gateway
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// Codes of the errors that clients see.
+const (
+	codeLoop      = "recursive_loop_detected"
+	codeUnchecked = "loop_check_unavailable"
+)
+
+// stop answers a request that is not to be forwarded.
+func (g *Gateway) stop(w http.ResponseWriter, x *exchange) bool {
+	f := strongest(x.decision)
+	switch {
+	case f != nil && f.GetAction().Stops():
+		g.metrics.requests.WithLabelValues(x.provider.Name(), f.GetAction().Label()).Inc()
+		g.refuseLoop(w, x, f)
+		return true
+	case x.degraded != "" && x.failClosed:
+		g.metrics.requests.WithLabelValues(x.provider.Name(), "fail-closed").Inc()
+		w.Header().Set("Retry-After", "1")
+		x.setHeaders(w.Header())
+		g.refuse(w, x, provider.Refusal{
+			Status: http.StatusServiceUnavailable, Code: codeUnchecked,
+			Message: "the request could not be checked for loops (" + x.degraded + "), and a policy says that it must be",
+		})
+		return true
+	default:
+		return false
+	}
+}
+
+// refuseLoop is the 429 for a finding.
+func (g *Gateway) refuseLoop(w http.ResponseWriter, x *exchange, f *checkpb.Finding) {
+	x.setHeaders(w.Header())
+	w.Header().Set("Retry-After", strconv.Itoa(retryAfter(f)))
+	// OpenAI's and Anthropic's SDKs retry a 429 unless told not to, and would
+	// feed the counter.
+	w.Header().Set("X-Should-Retry", "false")
+	g.refuse(w, x, loopRefusal(f))
+}
+
+// retryAfter is what is left of the cooldown, else the window; whole seconds,
+// at least one.
+func retryAfter(f *checkpb.Finding) int {
+	if ms := f.GetBlockedMs(); ms > 0 {
+		return int((ms + 999) / 1000)
+	}
+	return int(max(f.GetWindowSeconds(), 1))
+}
+
+func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal) {
+	body := x.provider.Refusal(r)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(r.Status)
+	if x.r.Method != http.MethodHead {
+		_, _ = w.Write(body) // a client that left needs no answer
+	}
+}
+
+func loopMessage(f *checkpb.Finding) string {
+	return fmt.Sprintf("%s: the same request was seen %d times within %d seconds (detector %s, policy %s). Change the request, or wait %d seconds.",
+		codeLoop, f.GetHitCount(), f.GetWindowSeconds(), f.GetDetector(), f.GetPolicy(), retryAfter(f))
+}
+
+func fingerprintText(f *checkpb.Finding) string { return hex.EncodeToString(f.GetFingerprint()) }
+
+// strongest is the finding whose action is taken; nil if nothing is to be done.
+func strongest(d *checkpb.Decision) *checkpb.Finding { return pick(d, false) }
+
+// pick returns the strongest finding of one mode; of equal ones that with the
+// longest block, then the highest count.
+func pick(d *checkpb.Decision, shadow bool) *checkpb.Finding {
+	var best *checkpb.Finding
+	for _, f := range d.GetFindings() {
+		if f.GetShadow() == shadow && (best == nil || stronger(f, best)) {
+			best = f
+		}
+	}
+	return best
+}
+
+func stronger(a, b *checkpb.Finding) bool {
+	if a.GetAction() != b.GetAction() {
+		return a.GetAction() > b.GetAction()
+	}
+	if a.GetBlockedMs() != b.GetBlockedMs() {
+		return a.GetBlockedMs() > b.GetBlockedMs()
+	}
+	return a.GetHitCount() > b.GetHitCount()
+}
+
+// setHeaders tells in an answer's headers what was found.
+func (x *exchange) setHeaders(h http.Header) {
+	if x.degraded != "" {
+		h.Set("X-Loop-Degraded", x.degraded)
+	}
+	if would := pick(x.decision, true); would != nil {
+		h.Set("X-Loop-Would", would.GetAction().Label())
+	}
+	f := strongest(x.decision)
+	if f == nil {
+		return
+	}
+	h.Set("X-Loop-Action", f.GetAction().Label())
+	h.Set("X-Loop-Reason", "loop_detected")
+	h.Set("X-Loop-Detector", f.GetDetector())
+	h.Set("X-Loop-Count", strconv.FormatUint(uint64(f.GetHitCount()), 10))
+	if f.GetAction() == checkpb.Action_ACTION_THROTTLE {
+		h.Set("X-Loop-Delay-Ms", strconv.FormatUint(uint64(f.GetDelayMs()), 10))
+	}
+	if x.fairvisor {
+		x.setFairvisorHeaders(h, f)
+	}
+}
+
+// setFairvisorHeaders adds the headers that clients of Fairvisor look for.
+func (x *exchange) setFairvisorHeaders(h http.Header, f *checkpb.Finding) {
+	h.Set("X-Fairvisor-Reason", "loop_detected")
+	if f.GetAction() == checkpb.Action_ACTION_THROTTLE {
+		delay := time.Duration(f.GetDelayMs()) * time.Millisecond
+		h.Set("X-Fairvisor-Loop-Delay", strconv.FormatInt(delay.Milliseconds(), 10))
+	}
+}

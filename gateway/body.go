@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// Why a body was not inspected, as metrics say it.
+const (
+	uninspectedTooLarge = "too-large"
+	uninspectedEncoding = "encoding"
+	uninspectedInvalid  = "invalid"
+)
+
+// sample is how much of a body that is too large to hold goes into its digest.
+const sample = 64 << 10
+
+// errTooLarge says that a body goes on behind its limit.
+var errTooLarge = errors.New("body too large to inspect")
+
+// body is a request's body: whole, or the beginning of what is still to come.
+type body struct {
+	bytes []byte
+	// rest follows bytes, if the body is too large to hold.
+	rest   io.Reader
+	length int64
+	canon  *fingerprint.Digest
+}
+
+// readBody reads a request's body if it has at most limit bytes.
+func readBody(r *http.Request, limit int64) (*body, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return &body{}, nil
+	}
+	b := &body{length: r.ContentLength}
+	hold := limit
+	if r.ContentLength > limit {
+		hold = sample
+	}
+	var held bytes.Buffer
+	if n := r.ContentLength; n > 0 && n <= min(hold, 1<<20) {
+		held.Grow(int(n) + bytes.MinRead) // a header alone must not claim more
+	}
+	n, err := held.ReadFrom(io.LimitReader(r.Body, hold+1))
+	b.bytes = held.Bytes()
+	switch {
+	case err != nil:
+		return b, fmt.Errorf("read request body: %w", err)
+	case n > hold:
+		b.rest = r.Body
+		return b, errTooLarge
+	default:
+		return b, nil
+	}
+}
+
+// reader is the body as the upstream is to get it.
+func (b *body) reader() io.ReadCloser {
+	switch {
+	case b.rest != nil:
+		return io.NopCloser(io.MultiReader(bytes.NewReader(b.bytes), b.rest))
+	case len(b.bytes) == 0:
+		return http.NoBody
+	default:
+		return io.NopCloser(bytes.NewReader(b.bytes))
+	}
+}
+
+// digest is the same for bodies that say the same: JSON in any order and
+// spacing, other bodies by their bytes, and those too large to hold by their
+// beginning and length.
+func (b *body) digest() fingerprint.Digest {
+	if b.canon != nil {
+		return *b.canon
+	}
+	var d fingerprint.Digest
+	if b.rest != nil {
+		length := fmt.Appendf(nil, "%d", b.length)
+		d = fingerprint.Chain(fingerprint.Bytes(b.bytes[:min(len(b.bytes), sample)]), fingerprint.Bytes(length))
+	} else {
+		var err error
+		if d, err = fingerprint.JSON(b.bytes); err != nil {
+			d = fingerprint.Bytes(b.bytes)
+		}
+	}
+	b.canon = &d
+	return d
+}

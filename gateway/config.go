@@ -1,0 +1,89 @@
+package gateway
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// Config is a gateway's configuration.
+type Config struct {
+	Listen          string            `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address that agents send their LLM traffic to."`
+	Upstream        map[string]string `mapsep:"none" placeholder:"NAME=URL" help:"Upstream by name: openai, anthropic, gemini, default, or any other. Repeatable."`
+	Policies        string            `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON; without one the default policy holds."`
+	CheckTimeout    time.Duration     `default:"50ms" help:"How long a request waits for a decision before the policy's failure mode decides."`
+	MaxInspectBytes int64             `default:"8388608" placeholder:"BYTES" help:"Largest request body that is inspected."`
+	MaxDelayed      int               `default:"16" help:"Requests of one loop that a throttle delays at once; more are rejected."`
+	Project         string            `help:"Project of requests without X-Project-ID."`
+	CallerHashKey   string            `placeholder:"HEX" help:"Key that API keys are hashed with, 64 hex digits; without one the cluster makes its own."`
+	ShutdownGrace   time.Duration     `default:"30s" help:"How long requests in flight may take to finish at shutdown."`
+}
+
+// DefaultConfig returns the configuration without any flag.
+func DefaultConfig() Config {
+	var c Config
+	_ = kong.ApplyDefaults(&c) // the defaults are constants; tests start with them
+	return c
+}
+
+// Validate returns every fault of the configuration.
+func (c Config) Validate() error {
+	_, err := route.NewTable(c.Upstream)
+	faults := []error{err}
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.CheckTimeout > 0, "--check-timeout is %s, must be positive", c.CheckTimeout)
+	check(c.MaxInspectBytes > 0, "--max-inspect-bytes is %d, must be positive", c.MaxInspectBytes)
+	check(c.MaxDelayed > 0, "--max-delayed is %d, must be positive", c.MaxDelayed)
+	check(c.ShutdownGrace >= 0, "--shutdown-grace is %s, must not be negative", c.ShutdownGrace)
+	_, err = c.hashKey()
+	return errors.Join(append(faults, err)...)
+}
+
+// hashKey is the configured key, or nil.
+func (c Config) hashKey() (*[identity.KeySize]byte, error) {
+	if c.CallerHashKey == "" {
+		return nil, nil
+	}
+	key, err := hex.DecodeString(c.CallerHashKey)
+	if err != nil || len(key) != identity.KeySize {
+		return nil, fmt.Errorf("--caller-hash-key must be %d hex digits, such as `openssl rand -hex %d` prints", 2*identity.KeySize, identity.KeySize)
+	}
+	return (*[identity.KeySize]byte)(key), nil
+}
+
+// policySet is the configured bundle, compiled, or the default policy as the
+// environment sets it.
+func (c Config) policySet() (*policy.Set, error) {
+	bundle, err := c.bundle()
+	if err != nil {
+		return nil, err
+	}
+	return bundle.Compile()
+}
+
+func (c Config) bundle() (*policy.Bundle, error) {
+	if c.Policies == "" {
+		return policy.Default(os.Getenv)
+	}
+	data, err := os.ReadFile(c.Policies)
+	if err != nil {
+		return nil, fmt.Errorf("read --policies: %w", err)
+	}
+	bundle, err := policy.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("read --policies %s: %w", c.Policies, err)
+	}
+	return bundle, nil
+}

@@ -1,0 +1,185 @@
+package gateway
+
+import (
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// Domains of the fingerprints. A change of what goes into one changes its
+// number, so that old and new gateways never share a counter by accident.
+const (
+	requestDomain = "unloop/request/1"
+	promptDomain  = "unloop/prompt/1"
+)
+
+// Names of the detectors.
+const (
+	detectorRequest = "request"
+	detectorPrompt  = "prompt"
+)
+
+// counters lists what the matching policies count this request by.
+func (x *exchange) counters(policies []*policy.Policy, now time.Time) []*checkpb.Counter {
+	var out []*checkpb.Counter
+	for _, p := range policies {
+		shadow := p.Shadow(now) || p.HeldOut(x.identity.GetSession())
+		if p.LoopDetection != nil {
+			c := requestCounter(p, shadow)
+			c.Fingerprint = x.requestFingerprint(p)
+			out = append(out, c)
+		}
+		if p.Prompt != nil && x.isPrompt() {
+			c := promptCounter(p, shadow)
+			c.Fingerprint = x.promptFingerprint(p.Prompt)
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// isPrompt says whether the request asks something of a model, or might: a
+// body in a prompt's place that can't be inspected counts by its bytes.
+func (x *exchange) isPrompt() bool { return x.prompt != nil || x.uninspected != "" }
+
+func requestCounter(p *policy.Policy, shadow bool) *checkpb.Counter {
+	l := p.LoopDetection
+	return &checkpb.Counter{
+		Policy: p.ID, Detector: detectorRequest, Shadow: shadow, Window: windows[l.Window],
+		WindowSeconds: uint32(l.WindowSeconds), Threshold: uint32(l.Threshold),
+		CooldownSeconds: uint32(l.CooldownSeconds), Steps: steps(l.Steps()),
+	}
+}
+
+func promptCounter(p *policy.Policy, shadow bool) *checkpb.Counter {
+	d := p.Prompt
+	return &checkpb.Counter{
+		Policy: p.ID, Detector: detectorPrompt, Shadow: shadow, Window: windows[d.Window],
+		WindowSeconds: uint32(d.WindowSeconds), Threshold: uint32(d.MaxHits),
+		CooldownSeconds: uint32(d.CooldownSeconds), Steps: steps(d.Steps()),
+	}
+}
+
+var windows = map[string]checkpb.Window{
+	policy.WindowRefresh: checkpb.Window_WINDOW_REFRESH,
+	policy.WindowSliding: checkpb.Window_WINDOW_SLIDING,
+	policy.WindowFixed:   checkpb.Window_WINDOW_FIXED,
+}
+
+var actions = map[policy.Action]checkpb.Action{
+	policy.Warn:     checkpb.Action_ACTION_WARN,
+	policy.Hint:     checkpb.Action_ACTION_HINT,
+	policy.Throttle: checkpb.Action_ACTION_THROTTLE,
+	policy.Reject:   checkpb.Action_ACTION_REJECT,
+	policy.Break:    checkpb.Action_ACTION_BREAK,
+}
+
+func steps(ladder []policy.Step) []*checkpb.Step {
+	out := make([]*checkpb.Step, len(ladder))
+	for i, s := range ladder {
+		out[i] = &checkpb.Step{At: uint32(s.At), Action: actions[s.Action]}
+	}
+	return out
+}
+
+// requestFingerprint covers method, path, query, body, the policy's
+// descriptors and, unless the policy counts all callers together, the caller.
+func (x *exchange) requestFingerprint(p *policy.Policy) []byte {
+	b := fingerprint.New(requestDomain).String(x.r.Method).String(x.r.URL.EscapedPath())
+	query := sortedQuery(x.r.URL.RawQuery)
+	b.Number(len(query))
+	for _, pair := range query {
+		b.String(pair)
+	}
+	b.Digest(x.body.digest())
+	b.Number(len(p.LimitKeys))
+	for _, key := range p.LimitKeys {
+		b.String(x.descriptor(key))
+	}
+	if p.LoopDetection.Scope != "all" {
+		b.String(x.identity.GetCaller())
+	}
+	sum := b.Sum()
+	return sum[:]
+}
+
+// sortedQuery is the query's pairs in an order of their own. Pairs of one key
+// keep theirs: repeated keys are a list.
+func sortedQuery(raw string) []string {
+	if raw == "" {
+		return nil
+	}
+	pairs := strings.Split(raw, "&")
+	slices.SortStableFunc(pairs, func(a, b string) int {
+		ka, _, _ := strings.Cut(a, "=")
+		kb, _, _ := strings.Cut(b, "=")
+		return strings.Compare(ka, kb)
+	})
+	return pairs
+}
+
+// descriptor is the value of a descriptor for this request, or "".
+func (x *exchange) descriptor(d policy.Descriptor) string {
+	switch d.Source {
+	case "header":
+		return strings.Join(x.r.Header.Values(d.Name), ",")
+	case "query":
+		return strings.Join(x.r.URL.Query()[d.Name], ",")
+	case "ip":
+		host, _, _ := net.SplitHostPort(x.r.RemoteAddr)
+		return host
+	case "caller":
+		return x.identity.GetCaller()
+	case "tenant":
+		return x.identity.GetTenant()
+	case "project":
+		return x.identity.GetProject()
+	case "session":
+		return x.identity.GetSession()
+	case "model":
+		return x.model()
+	default:
+		return ""
+	}
+}
+
+// promptFingerprint covers caller, model and the newest messages.
+func (x *exchange) promptFingerprint(p *policy.Prompt) []byte {
+	b := fingerprint.New(promptDomain).String(x.identity.GetCaller()).String(x.model())
+	if p.Scope == "session" {
+		b.String(x.identity.GetSession())
+	}
+	if x.prompt == nil {
+		b.String("raw").Digest(x.body.digest())
+	} else {
+		for _, m := range newest(x.prompt.Tail, p.TailMessages) {
+			b.Digest(messageDigest(m, p.Fingerprint))
+		}
+	}
+	sum := b.Sum()
+	return sum[:]
+}
+
+func newest(tail []provider.Message, n int) []provider.Message {
+	return tail[max(0, len(tail)-n):]
+}
+
+func messageDigest(m provider.Message, kind string) fingerprint.Digest {
+	if kind == "text" {
+		return m.Text
+	}
+	return m.Strict
+}
+
+// isRetry says whether the client calls the request its own retry.
+func isRetry(h http.Header) bool {
+	n := h.Get("X-Stainless-Retry-Count")
+	return n != "" && n != "0"
+}

@@ -1,0 +1,153 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/provider"
+)
+
+// Timeouts towards upstreams. None limits how long an answer takes: a model
+// may think for minutes.
+const (
+	dialTimeout         = 10 * time.Second
+	tlsHandshakeTimeout = 10 * time.Second
+	idleConnTimeout     = 90 * time.Second
+	idleConnsPerHost    = 256
+	copyBuffer          = 32 << 10
+)
+
+// exchangeKey is where the proxy finds the exchange of a request.
+type exchangeKey struct{}
+
+// newProxy returns the proxy that forwards exactly what came: no forwarding
+// headers, the upstream's own Host, each chunk of an answer at once.
+func (g *Gateway) newProxy() *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite:        rewrite,
+		Transport:      newTransport(),
+		FlushInterval:  -1,
+		BufferPool:     &bufferPool{},
+		ModifyResponse: g.onResponse,
+		ErrorHandler:   g.onUpstreamError,
+		ErrorLog:       slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+	}
+}
+
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout: tlsHandshakeTimeout,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConns:        0, // idleConnsPerHost is the limit that matters
+		MaxIdleConnsPerHost: idleConnsPerHost,
+		IdleConnTimeout:     idleConnTimeout,
+		DisableCompression:  true, // the answer's encoding is between client and upstream
+		WriteBufferSize:     copyBuffer,
+		ReadBufferSize:      copyBuffer,
+	}
+}
+
+// rewrite undoes what the proxy does beyond hop-by-hop headers, which HTTP
+// demands: it drops forwarding headers and queries that it can't parse.
+func rewrite(pr *httputil.ProxyRequest) {
+	x := pr.In.Context().Value(exchangeKey{}).(*exchange)
+	pr.Out.URL = x.target.URL
+	pr.Out.Host = ""
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values, sent := pr.In.Header[name]; sent {
+			pr.Out.Header[name] = values
+		}
+	}
+	if x.body != nil {
+		pr.Out.Body = x.body.reader()
+	}
+}
+
+// forward sends the request to its upstream and the answer to the client.
+func (g *Gateway) forward(w http.ResponseWriter, x *exchange) {
+	g.metrics.requests.WithLabelValues(x.provider.Name(), forwardedAs(x)).Inc()
+	ctx := context.WithValue(x.r.Context(), exchangeKey{}, x)
+	defer func() {
+		if x.counted && x.r.Context().Err() != nil {
+			g.checker.Outcome(x.check) // the client left before the end
+		}
+	}()
+	g.proxy.ServeHTTP(w, x.r.WithContext(ctx))
+}
+
+func forwardedAs(x *exchange) string {
+	switch f := strongest(x.decision); {
+	case f != nil:
+		return f.GetAction().Label()
+	case x.degraded != "":
+		return "degraded"
+	default:
+		return "allow"
+	}
+}
+
+// onResponse sees the upstream's answer before the client does.
+func (g *Gateway) onResponse(res *http.Response) error {
+	x := res.Request.Context().Value(exchangeKey{}).(*exchange)
+	x.setHeaders(res.Header)
+	if x.counted && cameToNothing(res.StatusCode) {
+		g.checker.Outcome(x.check)
+	}
+	return nil
+}
+
+// cameToNothing says whether an honest client would send the request again.
+func cameToNothing(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= http.StatusInternalServerError
+}
+
+// onUpstreamError answers for an upstream that did not.
+func (g *Gateway) onUpstreamError(w http.ResponseWriter, r *http.Request, err error) {
+	x := r.Context().Value(exchangeKey{}).(*exchange)
+	if r.Context().Err() != nil {
+		return // nobody is there to be told
+	}
+	g.metrics.upstreamErrors.WithLabelValues(x.target.Upstream).Inc()
+	g.log.Warn("upstream did not answer", "upstream", x.target.Upstream, "host", x.target.URL.Host, "error", bareError(err))
+	if x.counted {
+		g.checker.Outcome(x.check)
+	}
+	x.setHeaders(w.Header())
+	g.refuse(w, x, provider.Refusal{
+		Status: http.StatusBadGateway, Code: "upstream_unreachable",
+		Message: "the upstream " + x.target.Upstream + " could not be reached",
+	})
+}
+
+// bareError is an error's text unless it may quote what the client sent.
+func bareError(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Error()
+	}
+	return "request failed"
+}
+
+// bufferPool shares the proxy's copy buffers.
+type bufferPool struct{ pool sync.Pool }
+
+func (p *bufferPool) Get() []byte {
+	if b, ok := p.pool.Get().(*[copyBuffer]byte); ok {
+		return b[:]
+	}
+	return make([]byte, copyBuffer)
+}
+
+func (p *bufferPool) Put(b []byte) { p.pool.Put((*[copyBuffer]byte)(b)) }

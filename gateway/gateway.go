@@ -1,0 +1,116 @@
+// Package gateway stands in front of LLM traffic: it forwards requests byte
+// for byte, asks the detectors about each, and does what they decide.
+//
+// A gateway keeps no counts of its own and knows no detector's rules: it sends
+// fingerprints and parameters, and carries out actions.
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/unloop/unloop/gateway/internal/checker"
+	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/provider/chat"
+	"github.com/unloop/unloop/gateway/internal/provider/plain"
+	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/kit/service"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// providers lists the wire formats.
+var providers = map[route.Format]provider.Provider{
+	route.HTTP: plain.Plain{},
+	route.Chat: chat.Chat{},
+}
+
+// Gateway is one gateway. Make it with New.
+type Gateway struct {
+	cfg      Config
+	deps     service.Deps
+	log      *slog.Logger
+	now      func() time.Time
+	listener net.Listener
+	table    *route.Table
+	policies atomic.Pointer[policy.Set]
+	hasher   atomic.Pointer[identity.Hasher]
+	checker  *checker.Checker
+	proxy    *httputil.ReverseProxy
+	delays   delays
+	degraded spellLog
+	metrics  *metrics
+	ready    service.Readiness
+}
+
+// Option changes what New makes.
+type Option func(*Gateway)
+
+// WithClock makes the gateway judge standing blocks by another clock.
+func WithClock(now func() time.Time) Option {
+	return func(g *Gateway) { g.now = now }
+}
+
+// New returns a gateway that listens; Run serves.
+func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure gateway: %w", err)
+	}
+	table, err := route.NewTable(cfg.Upstream)
+	if err != nil {
+		return nil, fmt.Errorf("configure gateway: %w", err)
+	}
+	g := &Gateway{cfg: cfg, deps: deps, log: deps.Log, now: time.Now, table: table, metrics: newMetrics(deps.Metrics)}
+	g.delays.limit = cfg.MaxDelayed
+	for _, opt := range opts {
+		opt(g)
+	}
+	set, err := cfg.policySet()
+	if err != nil {
+		return nil, fmt.Errorf("configure gateway: %w", err)
+	}
+	g.policies.Store(set)
+	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
+	g.proxy = g.newProxy()
+	if g.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
+		return nil, fmt.Errorf("listen at --listen %s: %w", cfg.Listen, err)
+	}
+	return g, nil
+}
+
+// Addr is the address that the gateway listens at.
+func (g *Gateway) Addr() string { return g.listener.Addr().String() }
+
+// Readiness says whether the gateway serves and is able to ask detectors.
+func (g *Gateway) Readiness() *service.Readiness { return &g.ready }
+
+const (
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+)
+
+// Run serves until the context ends, then finishes the requests in flight.
+func (g *Gateway) Run(ctx context.Context) error {
+	// The checker outlives the last request.
+	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return g.checker.Follow(following) })
+	group.Go(func() error { return g.fetchHashKey(ctx) })
+	group.Go(func() error {
+		defer stopFollowing()
+		server := &http.Server{
+			Handler: g, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout,
+			ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+		}
+		return service.ServeHTTP(ctx, server, g.listener, g.cfg.ShutdownGrace)
+	})
+	return group.Wait()
+}

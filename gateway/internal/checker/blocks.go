@@ -1,0 +1,196 @@
+package checker
+
+import (
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+const (
+	// maxBlocks and maxReports bound what is remembered; beyond, requests are
+	// checked like any other.
+	maxBlocks  = 100_000
+	maxReports = 10_000
+	// maxHitsPerReport is what a detector takes in one message.
+	maxHitsPerReport = 1 << 20
+)
+
+// key names one counter: policy, detector and fingerprint, each behind its
+// length.
+type key string
+
+func keyOf(policy, detector string, fingerprint []byte) key {
+	b := make([]byte, 0, len(policy)+len(detector)+len(fingerprint)+2*binary.MaxVarintLen32)
+	b = append(binary.AppendUvarint(b, uint64(len(policy))), policy...)
+	b = append(binary.AppendUvarint(b, uint64(len(detector))), detector...)
+	return key(append(b, fingerprint...))
+}
+
+// blocks are the rejects that stand, and the hits on them that the detectors
+// have not yet been told.
+type blocks struct {
+	now      func() time.Time
+	mu       sync.Mutex
+	standing map[key]*block
+	reports  map[string]*checkpb.Check
+	released uint64
+}
+
+type block struct {
+	finding *checkpb.Finding
+	until   time.Time
+	hits    uint32
+}
+
+func newBlocks(now func() time.Time) *blocks {
+	return &blocks{now: now, standing: map[key]*block{}, reports: map[string]*checkpb.Check{}}
+}
+
+func (b *blocks) len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.standing)
+}
+
+// releases counts what was released: a decision that was under way meanwhile
+// may be older than the release.
+func (b *blocks) releases() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.released
+}
+
+// learn remembers the findings that stand for a while.
+func (b *blocks) learn(findings ...*checkpb.Finding) {
+	for _, f := range findings {
+		if f.GetShadow() || !f.GetAction().Stops() || f.GetBlockedMs() == 0 {
+			continue
+		}
+		b.put(f)
+	}
+}
+
+func (b *blocks) put(f *checkpb.Finding) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := keyOf(f.GetPolicy(), f.GetDetector(), f.GetFingerprint())
+	until := b.now().Add(time.Duration(f.GetBlockedMs()) * time.Millisecond)
+	if old, known := b.standing[k]; known && !old.until.Before(until) || !known && len(b.standing) >= maxBlocks {
+		return
+	}
+	b.standing[k] = &block{finding: f, until: until}
+}
+
+// forget drops blocks that an operator released; without any, all of them.
+func (b *blocks) forget(refs ...*checkpb.CounterRef) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.released++
+	clear(b.reports) // hits on what was released must not bring it back
+	if len(refs) == 0 {
+		clear(b.standing)
+	}
+	for _, ref := range refs {
+		delete(b.standing, keyOf(ref.GetPolicy(), ref.GetDetector(), ref.GetFingerprint()))
+	}
+}
+
+// answer is the decision on a check one of whose counters is blocked, or nil.
+// The hit is kept for the next report, for all counters of the check.
+func (b *blocks) answer(check *checkpb.Check) *checkpb.Decision {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.standing) == 0 {
+		return nil
+	}
+	var out *checkpb.Decision
+	for _, c := range check.GetCounters() {
+		if c.GetShadow() {
+			continue
+		}
+		if f := b.standingFinding(c, check.GetPeek()); f != nil {
+			if out == nil {
+				out = &checkpb.Decision{}
+			}
+			out.Findings = append(out.Findings, f)
+			out.Action = max(out.Action, f.GetAction())
+		}
+	}
+	if out != nil && !check.GetPeek() && !b.report(check) {
+		return nil
+	}
+	return out
+}
+
+func (b *blocks) standingFinding(c *checkpb.Counter, peek bool) *checkpb.Finding {
+	k := keyOf(c.GetPolicy(), c.GetDetector(), c.GetFingerprint())
+	blocked, ok := b.standing[k]
+	if !ok {
+		return nil
+	}
+	left := blocked.until.Sub(b.now())
+	if left < time.Millisecond {
+		delete(b.standing, k)
+		return nil
+	}
+	if !peek {
+		blocked.hits++
+	}
+	f := proto.CloneOf(blocked.finding)
+	f.HitCount += blocked.hits
+	f.BlockedMs = uint32(left / time.Millisecond)
+	return f
+}
+
+// report adds a hit to what the detectors are told next. It returns false when
+// there is no room.
+func (b *blocks) report(check *checkpb.Check) bool {
+	id := reportID(check)
+	if r, known := b.reports[id]; known {
+		if r.Hits < maxHitsPerReport {
+			r.Hits++
+		}
+		return true
+	}
+	if len(b.reports) >= maxReports {
+		return false
+	}
+	r := proto.CloneOf(check)
+	r.Hits = 1
+	b.reports[id] = r
+	return true
+}
+
+// reportID is the same for checks that count in the same places.
+func reportID(check *checkpb.Check) string {
+	var id []byte
+	for _, c := range check.GetCounters() {
+		id = append(id, keyOf(c.GetPolicy(), c.GetDetector(), c.GetFingerprint())...)
+	}
+	return string(id)
+}
+
+// takeReports hands out the gathered hits and drops blocks that are over.
+func (b *blocks) takeReports() []*checkpb.Check {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	for k, blocked := range b.standing {
+		if blocked.until.Before(now) {
+			delete(b.standing, k)
+		}
+	}
+	if len(b.reports) == 0 {
+		return nil
+	}
+	out := make([]*checkpb.Check, 0, len(b.reports))
+	for _, r := range b.reports {
+		out = append(out, r)
+	}
+	clear(b.reports)
+	return out
+}

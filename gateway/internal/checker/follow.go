@@ -1,0 +1,89 @@
+package checker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// reportEvery is how long hits on standing blocks are gathered. A gateway that
+// is killed loses as much.
+const reportEvery = 250 * time.Millisecond
+
+// Follow keeps the remembered blocks in step with the other gateways and the
+// operators, and reports hits on them, until the context ends.
+func (c *Checker) Follow(ctx context.Context) error {
+	stop, err := c.subscribe()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	reconnected := c.nc.StatusChanged(nats.CONNECTED)
+	defer c.nc.RemoveStatusListener(reconnected)
+	for {
+		select {
+		case <-tick.C:
+			c.Report()
+		case <-reconnected:
+			c.blocks.forget() // a release may have been missed meanwhile
+		case <-ctx.Done():
+			c.Report()
+			return nil
+		}
+	}
+}
+
+func (c *Checker) subscribe() (stop func(), err error) {
+	cooldown, err := c.nc.Subscribe(schemas.SubjectCooldown, func(m *nats.Msg) {
+		var msg checkpb.Cooldown
+		if proto.Unmarshal(m.Data, &msg) == nil {
+			c.blocks.learn(msg.GetFinding())
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to %s: %w", schemas.SubjectCooldown, err)
+	}
+	forget, err := c.nc.Subscribe(schemas.SubjectForget, func(m *nats.Msg) {
+		var msg checkpb.Forget
+		if proto.Unmarshal(m.Data, &msg) == nil && len(msg.GetCounters()) > 0 {
+			c.blocks.forget(msg.GetCounters()...)
+		}
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("subscribe to %s: %w", schemas.SubjectForget, err), cooldown.Unsubscribe())
+	}
+	return func() { _ = errors.Join(cooldown.Unsubscribe(), forget.Unsubscribe()) }, nil
+}
+
+// Report tells the detectors about the hits on standing blocks.
+func (c *Checker) Report() {
+	reports := c.blocks.takeReports()
+	for len(reports) > 0 {
+		n := min(len(reports), maxBatch)
+		body, err := proto.Marshal(&checkpb.CheckBatch{Checks: reports[:n]})
+		if err == nil {
+			err = c.nc.Publish(schemas.SubjectCheck, body)
+		}
+		if err != nil {
+			return // without detectors there is nobody to count them
+		}
+		reports = reports[n:]
+	}
+}
+
+// Outcome tells a detector that a counted request came to nothing.
+func (c *Checker) Outcome(check *checkpb.Check) {
+	body, err := proto.Marshal(&checkpb.Outcome{Counters: check.GetCounters()})
+	if err == nil {
+		_ = c.nc.Publish(schemas.SubjectOutcome, body) // lost with the connection: the replay then counts
+	}
+}

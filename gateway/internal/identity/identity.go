@@ -1,0 +1,103 @@
+// Package identity says whose request it is, in hashes: API keys and session
+// names never leave the gateway.
+//
+// It knows headers and what a provider read from the body, not how either is
+// used.
+package identity
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"net/http"
+	"strings"
+
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// KeySize is the length of the key that callers are hashed with, in bytes.
+const KeySize = 32
+
+// maxLabel bounds tenant and project labels, which become subject tokens.
+const maxLabel = 128
+
+// sessionHeaders name the session, the first one that is set.
+var sessionHeaders = []string{"X-Session-Id", "X-Claude-Code-Session-Id"}
+
+// Hasher makes identities with one key, the same in all gateways of a cluster.
+type Hasher struct{ key [KeySize]byte }
+
+// NewHasher returns a hasher. Who has the key can test guesses of API keys.
+func NewHasher(key [KeySize]byte) *Hasher { return &Hasher{key: key} }
+
+// Identify returns a request's identity. The session belongs to its caller:
+// another caller's session of the same name is another session. A request
+// that names none has the one that its conversation's opening implies.
+func (h *Hasher) Identify(r *http.Request, apiKey, defaultProject string, p *provider.Prompt) *checkpb.Identity {
+	caller := h.sum("caller", apiKey, user(p))
+	return &checkpb.Identity{
+		Tenant:  label(r.Header.Get("X-Tenant-Id")),
+		Project: label(firstOf(r.Header.Get("X-Project-Id"), defaultProject)),
+		Caller:  caller,
+		Session: h.session(r, caller, p),
+	}
+}
+
+func user(p *provider.Prompt) string {
+	if p == nil {
+		return ""
+	}
+	return p.User
+}
+
+func (h *Hasher) session(r *http.Request, caller string, p *provider.Prompt) string {
+	for _, name := range sessionHeaders {
+		if id := r.Header.Get(name); id != "" {
+			return h.sum("session", caller, id)
+		}
+	}
+	switch {
+	case p == nil:
+		return ""
+	case p.Session != "":
+		return h.sum("session", caller, p.Session)
+	case p.Opening != (fingerprint.Digest{}):
+		return h.sum("opening", caller, string(p.Opening[:]))
+	default:
+		return ""
+	}
+}
+
+// sum is the first half of HMAC-SHA256 over length-prefixed fields, in hex.
+func (h *Hasher) sum(fields ...string) string {
+	mac := hmac.New(sha256.New, h.key[:])
+	for _, f := range fields {
+		writeField(mac, f)
+	}
+	var out [sha256.Size]byte
+	return hex.EncodeToString(mac.Sum(out[:0])[:sha256.Size/2])
+}
+
+func writeField(mac hash.Hash, field string) {
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(len(field)))
+	mac.Write(n[:])
+	mac.Write([]byte(field))
+}
+
+// label cuts what a client calls itself to a bounded length of valid UTF-8,
+// which wire messages must be.
+func label(s string) string {
+	return strings.ToValidUTF8(s[:min(len(s), maxLabel)], "")
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

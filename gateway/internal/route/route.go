@@ -1,0 +1,155 @@
+// Package route decides from a request's path which upstream gets it, under
+// which path, and in which format it is read.
+//
+// It never rewrites more of a path than the prefix that named the upstream.
+package route
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sort"
+	"strings"
+)
+
+// Format is how a request body is read.
+type Format int
+
+// The formats. HTTP is anything that is no prompt.
+const (
+	HTTP Format = iota
+	Chat
+)
+
+// Names of the upstreams that have a meaning of their own.
+const (
+	OpenAI    = "openai"
+	Anthropic = "anthropic"
+	Gemini    = "gemini"
+	Default   = "default"
+)
+
+// public are the addresses of the known providers.
+var public = map[string]string{
+	OpenAI:    "https://api.openai.com",
+	Anthropic: "https://api.anthropic.com",
+	Gemini:    "https://generativelanguage.googleapis.com",
+}
+
+// Reserved is the path prefix of Unloop's own API.
+const Reserved = "/unloop/"
+
+// Target is where a request goes.
+type Target struct {
+	Upstream string
+	Format   Format
+	URL      *url.URL
+}
+
+// Table routes requests to a set of upstreams.
+type Table struct{ upstreams map[string]*url.URL }
+
+// NewTable returns the table for upstreams by name, beside the known
+// providers. It reports every fault of them at once.
+func NewTable(upstreams map[string]string) (*Table, error) {
+	all := map[string]string{}
+	for name, addr := range public {
+		all[name] = addr
+	}
+	for name, addr := range upstreams {
+		all[name] = addr
+	}
+	names := make([]string, 0, len(all))
+	for name := range all {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	t := &Table{upstreams: map[string]*url.URL{}}
+	var faults []error
+	for _, name := range names {
+		u, err := parseUpstream(name, all[name])
+		faults = append(faults, err)
+		t.upstreams[name] = u
+	}
+	return t, errors.Join(faults...)
+}
+
+func parseUpstream(name, addr string) (*url.URL, error) {
+	u, err := url.Parse(addr)
+	switch {
+	case name == "" || strings.ContainsAny(name, "/?#% ") || name == "unloop" || isVersion(name):
+		return nil, fmt.Errorf("--upstream %s: the name must be one path segment, and none of v1, v1beta, v1alpha, upload and unloop", name)
+	case err != nil:
+		return nil, fmt.Errorf("--upstream %s: the URL can't be read", name) // its text may hold a password
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, fmt.Errorf("--upstream %s: the URL must look like https://host or https://host/v1", name)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("--upstream %s: the URL must have no user, query or fragment", name)
+	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
+	return u, nil
+}
+
+func isVersion(segment string) bool {
+	switch segment {
+	case "v1", "v1beta", "v1alpha", "upload":
+		return true
+	}
+	return false
+}
+
+// Route returns where a request goes; false if no upstream is meant.
+func (t *Table) Route(r *http.Request) (Target, bool) {
+	path := r.URL.EscapedPath()
+	name, rest := t.upstream(path, r.Header)
+	base, known := t.upstreams[name]
+	if !known {
+		return Target{}, false
+	}
+	return Target{Upstream: name, Format: format(path), URL: join(base, rest, r.URL.RawQuery)}, true
+}
+
+// upstream is the name of the upstream for a path, and the path it gets.
+func (t *Table) upstream(path string, h http.Header) (name, rest string) {
+	first, after, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if _, known := t.upstreams[first]; known && first != Default && strings.HasPrefix(path, "/") {
+		return first, "/" + after
+	}
+	switch first {
+	case "v1":
+		if h.Get("Anthropic-Version") != "" || after == "messages" || strings.HasPrefix(after, "messages/") {
+			return Anthropic, path
+		}
+		return OpenAI, path
+	case "v1beta", "v1alpha", "upload":
+		return Gemini, path
+	}
+	return Default, path
+}
+
+// format goes by the end of the path, so that compatible APIs are read under
+// whatever prefix they live.
+func format(path string) Format {
+	if strings.HasSuffix(path, "/chat/completions") {
+		return Chat
+	}
+	return HTTP
+}
+
+// join puts a path under an upstream's own. An upstream URL may end in the
+// version that the path begins with.
+func join(base *url.URL, path, query string) *url.URL {
+	u := *base
+	prefix := base.EscapedPath()
+	if last := prefix[strings.LastIndexByte(prefix, '/')+1:]; last != "" && isVersion(last) && (path == "/"+last || strings.HasPrefix(path, "/"+last+"/")) {
+		prefix = strings.TrimSuffix(prefix, "/"+last)
+	}
+	u.RawPath = prefix + path
+	decoded, err := url.PathUnescape(u.RawPath)
+	if err != nil {
+		decoded = u.RawPath
+	}
+	u.Path, u.RawQuery = decoded, query
+	return &u
+}

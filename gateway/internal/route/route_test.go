@@ -1,0 +1,84 @@
+package route
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	table, err := NewTable(map[string]string{
+		"openai": "http://oai:1/v1", "anthropic": "http://ant:2", "local": "http://llama:3/v1/", "default": "http://any:4/base",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	anthropic := http.Header{"Anthropic-Version": {"2023-06-01"}}
+	for _, c := range []struct {
+		path   string
+		header http.Header
+		want   string
+		format Format
+	}{
+		{"/v1/chat/completions", nil, "http://oai:1/v1/chat/completions", Chat},
+		{"/v1/models?limit=3", nil, "http://oai:1/v1/models?limit=3", HTTP},
+		{"/v1/models", anthropic, "http://ant:2/v1/models", HTTP},
+		{"/v1/messages", nil, "http://ant:2/v1/messages", HTTP},
+		{"/v1/messages/count_tokens", nil, "http://ant:2/v1/messages/count_tokens", HTTP},
+		{"/v1beta/models/x:generateContent", nil, "https://generativelanguage.googleapis.com/v1beta/models/x:generateContent", HTTP},
+		{"/upload/v1beta/files", nil, "https://generativelanguage.googleapis.com/upload/v1beta/files", HTTP},
+		{"/local/v1/chat/completions", nil, "http://llama:3/v1/chat/completions", Chat},
+		{"/local/chat/completions", nil, "http://llama:3/v1/chat/completions", Chat},
+		{"/openai/deployments/gpt/chat/completions?api-version=1", nil, "http://oai:1/v1/deployments/gpt/chat/completions?api-version=1", Chat},
+		{"/local", nil, "http://llama:3/v1/", HTTP},
+		{"/other/a%2Fb/c%20d?q=%zz;x", nil, "http://any:4/base/other/a%2Fb/c%20d?q=%zz;x", HTTP},
+		{"/v1x/models", nil, "http://any:4/base/v1x/models", HTTP},
+		{"/", nil, "http://any:4/base/", HTTP},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "http://gateway/", nil)
+		path, query, _ := strings.Cut(c.path, "?")
+		if r.URL.Path, r.URL.RawPath, r.URL.RawQuery = path, path, query; c.header != nil {
+			r.Header = c.header
+		}
+		if !strings.Contains(path, "%") {
+			r.URL.RawPath = ""
+		} else {
+			r.URL.Path = strings.NewReplacer("%2F", "/", "%20", " ").Replace(path)
+		}
+		got, ok := table.Route(r)
+		if !ok || got.URL.String() != c.want || got.Format != c.format {
+			t.Errorf("%s goes to %v (format %d), want %s (format %d)", c.path, got.URL, got.Format, c.want, c.format)
+		}
+	}
+}
+
+func TestUnknownPathsGoNowhereWithoutADefault(t *testing.T) {
+	t.Parallel()
+	table, err := NewTable(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if target, ok := table.Route(httptest.NewRequest(http.MethodGet, "/favicon.ico", nil)); ok {
+		t.Errorf("goes to %v", target.URL)
+	}
+}
+
+func TestFaultyUpstreamsAreAllReported(t *testing.T) {
+	t.Parallel()
+	_, err := NewTable(map[string]string{
+		"a": "ftp://x", "b": "http://user:secret@x", "c/d": "http://x", "v1": "http://x", "e": "http://x?q=1", "f": "://",
+	})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, name := range []string{"a", "b", "c/d", "v1", "e", "f"} {
+		if !strings.Contains(err.Error(), "--upstream "+name+":") {
+			t.Errorf("%s is not named in: %v", name, err)
+		}
+	}
+	if strings.Contains(err.Error(), "secret") {
+		t.Error("the error shows a password")
+	}
+}

@@ -1,0 +1,32 @@
+package gateway
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	requests, checks, uninspected, upstreamErrors *prometheus.CounterVec
+	checkSeconds                                  prometheus.Histogram
+	delayed                                       prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "unloop_gateway_" + name, Help: help}, labels)
+		reg.MustRegister(c)
+		return c
+	}
+	m := &metrics{
+		requests:       counter("requests_total", "Requests by format and what was done with them.", "format", "action"),
+		checks:         counter("checks_total", "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.", "result"),
+		uninspected:    counter("uninspected_total", "Bodies in a prompt's place that could not be read, by reason.", "reason"),
+		upstreamErrors: counter("upstream_errors_total", "Requests that an upstream did not answer.", "upstream"),
+		checkSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "unloop_gateway_check_seconds", Help: "Time spent on the decision.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25},
+		}),
+		delayed: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "unloop_gateway_delayed_requests", Help: "Requests that a throttle holds back now.",
+		}),
+	}
+	reg.MustRegister(m.checkSeconds, m.delayed)
+	return m
+}

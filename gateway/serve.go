@@ -1,0 +1,205 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nuid"
+
+	"github.com/unloop/unloop/gateway/internal/checker"
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// exchange is one request on its way through the stages of ServeHTTP.
+type exchange struct {
+	r        *http.Request
+	target   route.Target
+	provider provider.Provider
+	body     *body
+	// prompt is what the body asks; nil if it is no prompt.
+	prompt *provider.Prompt
+	// uninspected says why a body in a prompt's place was not read.
+	uninspected string
+	identity    *checkpb.Identity
+	failClosed  bool
+	check       *checkpb.Check
+	decision    *checkpb.Decision
+	// counted says that a detector counted the check.
+	counted bool
+	// degraded says why there is no decision.
+	degraded  string
+	fairvisor bool
+}
+
+func (x *exchange) model() string {
+	if x.prompt == nil {
+		return ""
+	}
+	return x.prompt.Model
+}
+
+// ServeHTTP takes a request through the stages: route, read, ask, act.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x, ok := g.route(w, r)
+	if !ok || !g.read(w, x) {
+		return
+	}
+	g.judge(x)
+	if g.stop(w, x) || !g.delay(w, x) {
+		return
+	}
+	g.forward(w, x)
+}
+
+// route finds the upstream; without one it answers.
+func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool) {
+	target, ok := g.table.Route(r)
+	x := &exchange{r: r, target: target, provider: providers[target.Format]}
+	if !ok || strings.HasPrefix(r.URL.Path, route.Reserved) {
+		g.refuse(w, x, provider.Refusal{
+			Status: http.StatusNotFound, Code: "unknown_path",
+			Message: "no upstream for this path; name one with --upstream default=URL, or use /NAME/… of a configured upstream",
+		})
+		return nil, false
+	}
+	return x, true
+}
+
+// read reads the body and what it asks.
+func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
+	var err error
+	x.body, err = readBody(x.r, g.cfg.MaxInspectBytes)
+	switch {
+	case errors.Is(err, errTooLarge):
+		x.uninspect(g, uninspectedTooLarge)
+	case err != nil:
+		g.refuse(w, x, provider.Refusal{Status: http.StatusBadRequest, Code: "incomplete_body", Message: "the request body ended early"})
+		return false
+	default:
+		g.parse(x)
+	}
+	return true
+}
+
+func (g *Gateway) parse(x *exchange) {
+	if x.r.Method != http.MethodPost {
+		return
+	}
+	if enc := x.r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		x.uninspect(g, uninspectedEncoding)
+		return
+	}
+	prompt, err := x.provider.Parse(x.body.bytes, provider.Options{Tail: g.tail()})
+	if err != nil {
+		x.uninspect(g, uninspectedInvalid)
+		return
+	}
+	x.prompt = prompt
+}
+
+// uninspect marks a body in a prompt's place as unread.
+func (x *exchange) uninspect(g *Gateway, why string) {
+	if x.target.Format != route.HTTP {
+		x.uninspected = why
+		g.metrics.uninspected.WithLabelValues(why).Inc()
+	}
+}
+
+// tail is how many messages the policies compare at the most.
+func (g *Gateway) tail() int {
+	most := 0
+	for _, p := range g.policies.Load().Policies() {
+		if p.Prompt != nil {
+			most = max(most, p.Prompt.TailMessages)
+		}
+	}
+	return most
+}
+
+// judge asks the detectors about the request, if a policy counts it.
+func (g *Gateway) judge(x *exchange) {
+	set := g.policies.Load()
+	hasher := g.hasher.Load()
+	x.identity = &checkpb.Identity{}
+	if hasher != nil {
+		x.identity = hasher.Identify(x.r, x.provider.Key(x.r), g.cfg.Project, x.prompt)
+	}
+	matched := set.Match(&policy.Request{
+		Method: x.r.Method, Path: x.r.URL.Path, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
+		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
+		Header: x.r.Header.Get,
+	})
+	now := g.now()
+	for _, p := range matched {
+		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
+	}
+	x.fairvisor = set.FairvisorHeaders
+	counters := x.counters(matched, now)
+	switch {
+	case len(counters) == 0:
+		return
+	case hasher == nil:
+		x.degrade(g, "starting")
+		return
+	}
+	x.check = &checkpb.Check{
+		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: set.Version(),
+		Counters: counters, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.bytes)),
+	}
+	g.ask(x)
+}
+
+// estimateTokens takes four bytes for a token, as is usual for English.
+func estimateTokens(bytes int) uint32 { return uint32(bytes / 4) }
+
+func (g *Gateway) ask(x *exchange) {
+	started := time.Now()
+	decision, local, err := g.checker.Check(x.r.Context(), x.check)
+	x.decision, x.counted = decision, err == nil && !local
+	g.metrics.checkSeconds.Observe(time.Since(started).Seconds())
+	switch {
+	case err == nil && local:
+		g.metrics.checks.WithLabelValues("local").Inc()
+	case err == nil:
+		g.metrics.checks.WithLabelValues("decided").Inc()
+	case errors.Is(err, context.Canceled):
+		g.metrics.checks.WithLabelValues("abandoned").Inc()
+	default:
+		x.degrade(g, reason(err))
+	}
+	if x.uninspected != "" && x.degraded == "" && x.failClosed {
+		x.degrade(g, "uninspected")
+	}
+}
+
+// degrade notes that the request has no full decision. The first one of a
+// spell is logged; the metric has them all.
+func (x *exchange) degrade(g *Gateway, why string) {
+	x.degraded = why
+	g.metrics.checks.WithLabelValues(why).Inc()
+	g.degraded.note(g.log, g.now(), why)
+}
+
+func reason(err error) string {
+	for _, known := range []error{checker.ErrNoDetector, checker.ErrTimeout, checker.ErrOverloaded} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	return checker.ErrDetector.Error()
+}
+
+// requestID is the client's own id, or a new one.
+func requestID(r *http.Request) string {
+	const longest = 128
+	if id := r.Header.Get("X-Request-Id"); id != "" && len(id) <= longest {
+		return strings.ToValidUTF8(id, "")
+	}
+	return nuid.Next()
+}
