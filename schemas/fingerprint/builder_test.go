@@ -76,3 +76,21 @@ func TestChainTellsSequencesApart(t *testing.T) {
 		}
 	})
 }
+
+func TestARoundIsTheSetOfItsCalls(t *testing.T) {
+	t.Parallel()
+	a, b := fingerprint.String([]byte("a")), fingerprint.String([]byte("b"))
+	list := func(d ...fingerprint.Digest) []fingerprint.Digest { return d }
+	if fingerprint.RoundKey(list(a, b)) != fingerprint.RoundKey(list(b, a, b)) || fingerprint.RoundKey(list(a, a)) != fingerprint.RoundKey(list(a)) {
+		t.Error("order and number of calls must not matter")
+	}
+	if fingerprint.RoundKey(list(a)) == fingerprint.RoundKey(list(b)) || fingerprint.RoundKey(list(a)) == fingerprint.RoundKey(list(a, b)) ||
+		fingerprint.RoundKey(list(a)) == fingerprint.HumanKey(a) {
+		t.Error("different rounds and messages must differ")
+	}
+	calls := list(b, a)
+	fingerprint.RoundKey(calls)
+	if calls[0] != b {
+		t.Error("the caller's list was changed")
+	}
+}

@@ -1,6 +1,7 @@
 package fingerprint_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/unloop/unloop/schemas/fingerprint"
@@ -110,11 +111,7 @@ func TestFailurePatternsAreAdded(t *testing.T) {
 	if !f.Match([]byte("step 1\nNOK 17")) || f.Match([]byte("Error: x")) {
 		t.Error("the pattern alone must decide")
 	}
-	long := make([]byte, 1<<20)
-	for i := range long {
-		long[i] = '.'
-	}
-	if !f.Match(append(long, "\nNOK"...)) {
+	if !f.Match([]byte(strings.Repeat(".", 1<<20) + "\nNOK")) {
 		t.Error("the end of a long result must be seen")
 	}
 	if _, err := fingerprint.NewFailures(true, `[`); err == nil {

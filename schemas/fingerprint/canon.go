@@ -51,6 +51,8 @@ const (
 	seedObject
 	seedBytes
 	seedChain
+	seedRound
+	seedHuman
 )
 
 func sum(b []byte, seed uint64) Digest {
@@ -63,16 +65,6 @@ func sum(b []byte, seed uint64) Digest {
 
 // Bytes returns the digest of raw bytes, for what has no canonical form.
 func Bytes(b []byte) Digest { return sum(b, seedBytes) }
-
-// Chain returns the digest of a sequence that ends in item, given the digest of
-// the sequence before it. Start with the zero Digest. Two histories have the
-// same chain digest at a position when they agree up to there.
-func Chain(before, item Digest) Digest {
-	var b [32]byte
-	copy(b[:16], before[:])
-	copy(b[16:], item[:])
-	return sum(b[:], seedChain)
-}
 
 // JSON returns the canonical digest of the single JSON value in b: key order,
 // white space, escapes in strings and the spelling of numbers do not matter, at

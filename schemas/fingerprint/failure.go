@@ -148,14 +148,9 @@ func exitCode(line []byte) bool {
 
 // edgeLines returns the first and the last line of trimmed text.
 func edgeLines(text []byte) (first, last []byte) {
-	first, last = text, text
-	if i := bytes.IndexByte(text, '\n'); i >= 0 {
-		first = bytes.TrimSpace(text[:i])
-	}
-	if i := bytes.LastIndexByte(text, '\n'); i >= 0 {
-		last = bytes.TrimSpace(text[i+1:])
-	}
-	return first, last
+	first, _, _ = bytes.Cut(text, []byte("\n"))
+	last = text[bytes.LastIndexByte(text, '\n')+1:]
+	return bytes.TrimSpace(first), bytes.TrimSpace(last)
 }
 
 // ErrorClass returns the digest of the kind of error that a failed result reports:

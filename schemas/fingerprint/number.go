@@ -13,7 +13,7 @@ const plainDigits = 40
 // two numbers of equal value are spelt alike, whatever their precision: no
 // float64 lies between, so 2^53+1 stays itself.
 func appendNumber(dst, num []byte) []byte {
-	if len(num) <= plainDigits && bytes.IndexAny(num, ".eE-") < 0 {
+	if len(num) <= plainDigits && !bytes.ContainsAny(num, ".eE-") {
 		return append(dst, num...) // JSON allows no leading zeros
 	}
 	unsigned := bytes.TrimPrefix(num, []byte("-"))
