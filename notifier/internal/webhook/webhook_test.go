@@ -125,7 +125,7 @@ func TestSendUsesCredentialsOfTheURL(t *testing.T) {
 func TestSendJudgesStatuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		status         int
+		status        int
 		ok, permanent bool
 	}{
 		{200, true, false},

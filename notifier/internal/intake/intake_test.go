@@ -1,0 +1,308 @@
+package intake
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds waits that only a fault makes long.
+const patience = 20 * time.Second
+
+// running is an intake on a server, whose messages arrive in got.
+type running struct {
+	*Intake
+	ready *service.Readiness
+	got   chan string
+	stop  func()
+}
+
+// start runs an intake until stop, or until the test ends.
+func start(t *testing.T, js jetstream.JetStream, cfg Config, handle Handler) *running {
+	t.Helper()
+	r := &running{ready: &service.Readiness{}, got: make(chan string, 1000)}
+	if handle == nil {
+		handle = func(ctx context.Context, msg jetstream.Msg) {
+			if err := msg.DoubleAck(ctx); err != nil {
+				t.Errorf("acknowledge: %v", err)
+			}
+			r.got <- string(msg.Data())
+		}
+	}
+	r.Intake = New(js, cfg, handle, r.ready, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+func (r *running) waitReady(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := r.ready.Wait(ctx); err != nil {
+		t.Fatalf("not ready: %v", err)
+	}
+}
+
+func (r *running) waitUnready(t *testing.T) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for r.ready.Err() == nil {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatal("ready all the time")
+		}
+	}
+}
+
+func receive[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		t.Fatal("nothing arrived")
+		panic("unreachable")
+	}
+}
+
+func publish(t *testing.T, js jetstream.JetStream, bodies ...string) {
+	t.Helper()
+	for _, body := range bodies {
+		if _, err := js.Publish(t.Context(), "loop.detected._.p", []byte(body)); err != nil {
+			t.Fatalf("publish %s: %v", body, err)
+		}
+	}
+}
+
+func consumerInfo(t *testing.T, js jetstream.JetStream) *jetstream.ConsumerInfo {
+	t.Helper()
+	consumer, err := js.Consumer(t.Context(), schemas.StreamEvents, schemas.DurableNotifier)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return consumer.CachedInfo()
+}
+
+var ordinary = Config{Places: 4, Reach: time.Hour}
+
+func TestHandlesNoMoreThanThereArePlaces(t *testing.T) {
+	t.Parallel()
+	js := natstest.Start(t).JetStream()
+	const places = 3
+	bodies := make([]string, 5*places)
+	for i := range bodies {
+		bodies[i] = fmt.Sprint(i)
+	}
+	publish(t, js, bodies...)
+	entered, leave := make(chan struct{}, len(bodies)), make(chan struct{})
+	var mu sync.Mutex
+	now, most := 0, 0
+	count := func(change int) {
+		mu.Lock()
+		defer mu.Unlock()
+		now += change
+		most = max(most, now)
+	}
+	r := start(t, js, Config{Places: places, Reach: time.Hour, Grace: patience}, func(ctx context.Context, msg jetstream.Msg) {
+		count(+1)
+		defer count(-1)
+		entered <- struct{}{}
+		<-leave
+		if err := msg.DoubleAck(ctx); err != nil {
+			t.Errorf("acknowledge: %v", err)
+		}
+	})
+	for range places {
+		receive(t, entered)
+	}
+	if pending := consumerInfo(t, js).NumAckPending; pending != places {
+		t.Errorf("%d messages were taken from the stream for %d places", pending, places)
+	}
+	close(leave)
+	for range len(bodies) - places {
+		receive(t, entered)
+	}
+	r.stop()
+	if most != places {
+		t.Errorf("%d at once, want %d", most, places)
+	}
+	if info := consumerInfo(t, js); info.NumAckPending != 0 || info.NumPending != 0 || info.NumRedelivered != 0 {
+		t.Errorf("left behind: %+v", info)
+	}
+}
+
+func TestBeginsAnewWhenTheConsumerIsDeleted(t *testing.T) {
+	t.Parallel()
+	js := natstest.Start(t).JetStream()
+	r := start(t, js, ordinary, nil)
+	r.waitReady(t)
+	publish(t, js, "before")
+	receive(t, r.got)
+	if err := js.DeleteConsumer(t.Context(), schemas.StreamEvents, schemas.DurableNotifier); err != nil {
+		t.Fatal(err)
+	}
+	r.waitUnready(t)
+	publish(t, js, "after")
+	// The new consumer reaches back, and brings what was before once more.
+	if got := receive(t, r.got); got == "before" {
+		got = receive(t, r.got)
+		if got != "after" {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
+func TestBeginsAnewWhenTheStreamIsDeleted(t *testing.T) {
+	t.Parallel()
+	js := natstest.Start(t).JetStream()
+	r := start(t, js, ordinary, nil)
+	r.waitReady(t)
+	if err := js.DeleteStream(t.Context(), schemas.StreamEvents); err != nil {
+		t.Fatal(err)
+	}
+	r.waitUnready(t)
+	r.waitReady(t)
+	publish(t, js, "after")
+	if got := receive(t, r.got); got != "after" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestWaitsForAServerThatComesLaterAndReturns(t *testing.T) {
+	t.Parallel()
+	dir, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
+	server := func(listen string) *natskit.Embedded {
+		e, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: listen, DataDir: dir}, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	first := server("127.0.0.1:0")
+	url := first.URL()
+	first.Stop()
+	nc, err := natskit.Connect(url, "test", quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, js, ordinary, nil)
+	for _, body := range []string{"first", "second"} {
+		e := server(strings.TrimPrefix(url, "nats://"))
+		r.waitReady(t)
+		publish(t, js, body)
+		if got := receive(t, r.got); got != body {
+			t.Errorf("got %q, want %q", got, body)
+		}
+		e.Stop()
+		r.waitUnready(t)
+	}
+}
+
+func TestEndsAtOnceWithoutAServer(t *testing.T) {
+	t.Parallel()
+	quiet := slog.New(slog.DiscardHandler)
+	nc, err := natskit.Connect("nats://127.0.0.1:1", "test", quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, js, ordinary, nil)
+	ended := make(chan struct{})
+	go func() {
+		r.stop()
+		close(ended)
+	}()
+	receive(t, ended)
+}
+
+func TestAFirstStartReachesBackNoFurtherThanAsked(t *testing.T) {
+	t.Parallel()
+	js := natstest.Start(t).JetStream()
+	publish(t, js, "long ago")
+	r := start(t, js, Config{Places: 1, Reach: -time.Millisecond}, nil)
+	r.waitReady(t)
+	publish(t, js, "new")
+	if got := receive(t, r.got); got != "new" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestSeveralStartTogetherOnOneConsumer(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	all := make([]*running, 4)
+	for i := range all {
+		all[i] = start(t, server.JetStream(), ordinary, nil)
+	}
+	for _, r := range all {
+		r.waitReady(t)
+	}
+	if info := consumerInfo(t, server.JetStream()); info.Config.MaxAckPending != maxAckPending || info.Config.AckWait != ackWait {
+		t.Errorf("consumer is %+v", info.Config)
+	}
+}
+
+func TestAConsumerIsLeftAsItsOperatorMadeIt(t *testing.T) {
+	t.Parallel()
+	js := natstest.Start(t).JetStream()
+	if _, err := js.CreateConsumer(t.Context(), schemas.StreamEvents, jetstream.ConsumerConfig{
+		Durable: schemas.DurableNotifier, AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 7,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	start(t, js, ordinary, nil).waitReady(t)
+	if got := consumerInfo(t, js).Config.MaxAckPending; got != 7 {
+		t.Errorf("MaxAckPending became %d", got)
+	}
+}
+
+func TestAnUnfitStreamIsAnError(t *testing.T) {
+	t.Parallel()
+	server := natstest.StartBare(t)
+	js := server.JetStream()
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "KV_" + schemas.BucketCounters, Subjects: []string{"$KV." + schemas.BucketCounters + ".>"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	in := New(js, ordinary, nil, &service.Readiness{}, slog.New(slog.DiscardHandler))
+	if err := in.Run(t.Context()); err == nil || !strings.Contains(err.Error(), schemas.BucketCounters) {
+		t.Errorf("got %v, want the unfit stream", err)
+	}
+}
