@@ -124,14 +124,16 @@ func Main(name string, cli any, flags func() (Process, Cluster), build func(Deps
 	}
 	ctx, stop := Context()
 	defer stop()
-	if err := runOne(ctx, name, process, cluster, log, build); err != nil {
+	if err := RunOne(ctx, name, process, cluster, log, build); err != nil {
 		log.Error("stopped", "error", err)
 		return 1
 	}
 	return 0
 }
 
-func runOne(ctx context.Context, name string, process Process, cluster Cluster, log *slog.Logger, build func(Deps) (Service, error)) error {
+// RunOne runs one service with its connection and admin port until the context
+// ends.
+func RunOne(ctx context.Context, name string, process Process, cluster Cluster, log *slog.Logger, build func(Deps) (Service, error)) error {
 	if err := process.CheckLoopback("--admin", process.Admin); err != nil {
 		return err
 	}

@@ -1,0 +1,81 @@
+// Package cli is the unloop command: flags, subcommands and what they print.
+// What the subcommands do is in the packages that they call.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+const description = "Unloop stands in front of LLM traffic and stops agents that go round in circles."
+
+// cli lists the commands.
+type cli struct {
+	Up       upCmd       `cmd:"" help:"Run everything in one process."`
+	Demo     demoCmd     `cmd:"" help:"Run everything with a scripted model and a looping agent, offline."`
+	Gateway  gatewayCmd  `cmd:"" help:"Run a gateway against a NATS cluster."`
+	Detector detectorCmd `cmd:"" help:"Run a detector against a NATS cluster."`
+	Notifier notifierCmd `cmd:"" help:"Run a notifier against a NATS cluster."`
+	NATS     natsCmd     `cmd:"" name:"nats" help:"Run the embedded NATS server alone."`
+	Events   eventsCmd   `cmd:"" help:"Follow the events of loops."`
+	Loops    loopsCmd    `cmd:"" help:"List, show and release open loops."`
+}
+
+// streams are where a command reads and writes.
+type streams struct {
+	out, err io.Writer
+}
+
+// logTo are the flags of commands that log but have no admin port.
+type logTo struct {
+	LogFormat string `default:"text" enum:"text,json" help:"Format of the log: text or json."`
+	LogLevel  string `default:"warn" enum:"debug,info,warn,error" help:"Least level of what is logged."`
+}
+
+func (l logTo) logger(w io.Writer) *slog.Logger {
+	return service.Process{LogFormat: l.LogFormat, LogLevel: l.LogLevel}.Logger(w)
+}
+
+// Main runs the command line and returns the exit code: 0, 1 for what failed,
+// 2 for flags that make no sense.
+func Main(args []string) int {
+	ctx, stop := service.Context()
+	defer stop()
+	return run(ctx, args, os.Environ(), os.Stdout, os.Stderr)
+}
+
+func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int {
+	var c cli
+	exited := -1
+	parser, err := service.NewParser(&c, "unloop", description,
+		kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code }),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut}))
+	if err != nil {
+		fmt.Fprintln(errOut, "unloop:", err)
+		return 2
+	}
+	kctx, err := parser.Parse(args)
+	if exited >= 0 { // --help
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintln(errOut, "unloop:", err)
+		return 2
+	}
+	for _, name := range service.UnknownEnv(parser, environ) {
+		fmt.Fprintf(errOut, "unloop: warning: %s is set, but no flag has it\n", name)
+	}
+	if err := kctx.Run(); err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(errOut, "unloop:", err)
+		return 1
+	}
+	return 0
+}

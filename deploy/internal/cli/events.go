@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/event"
+)
+
+type eventsCmd struct {
+	client
+	Since time.Duration `default:"1h" help:"How far back to begin."`
+	JSON  bool          `name:"json" help:"Print the events' JSON, one a line."`
+	Count int           `help:"Stop after so many events; 0 goes on for ever."`
+}
+
+// Run prints events until the context ends.
+func (c *eventsCmd) Run(ctx context.Context, io streams) error {
+	nc, js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	start := time.Now().Add(-c.Since)
+	consumer, err := js.OrderedConsumer(ctx, schemas.StreamEvents, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &start,
+	})
+	if err != nil {
+		return explain(fmt.Errorf("read events: %w", err))
+	}
+	messages, err := consumer.Messages(jetstream.PullExpiry(2*time.Second), jetstream.PullHeartbeat(500*time.Millisecond))
+	if err != nil {
+		return fmt.Errorf("read events: %w", err)
+	}
+	defer context.AfterFunc(ctx, messages.Stop)()
+	defer messages.Stop()
+	out := &printer{w: io.out}
+	for n := 0; c.Count == 0 || n < c.Count; n++ {
+		msg, err := messages.Next()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("read events: %w", err)
+		}
+		if c.print(out, msg.Data()); out.err != nil {
+			return out.err
+		}
+	}
+	return nil
+}
+
+func (c *eventsCmd) print(out *printer, body []byte) {
+	e, err := event.Parse(body)
+	if err != nil {
+		out.printf("an event could not be read: %v\n", err)
+		return
+	}
+	if c.JSON {
+		out.printf("%s\n", bytes.ReplaceAll(body, []byte("\n"), nil))
+		return
+	}
+	out.printf("%s  %-13s  %s  policy %s, detector %s, %s, %d hits in %d s%s\n",
+		e.Timestamp.Local().Format(time.TimeOnly), e.Type, e.Data.LoopID, e.Data.Policy, e.Data.Detector,
+		verb(e.Data), e.Data.HitCount, e.Data.WindowSeconds, tenant(e.TenantID))
+}
+
+// verb is what was done, or would have been.
+func verb(d event.Data) string {
+	if d.Mode == event.ModeShadow {
+		return "would " + d.Action
+	}
+	return d.Action
+}
+
+func tenant(id string) string {
+	if id == "" {
+		return ""
+	}
+	return fmt.Sprintf(", tenant %q", id)
+}

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/event"
+)
+
+type loopsCmd struct {
+	List    loopsListCmd    `cmd:"" default:"withargs" help:"List open loops."`
+	Show    loopsShowCmd    `cmd:"" help:"Show all that is known of a loop."`
+	Release loopsReleaseCmd `cmd:"" help:"End a loop: forget its counts and let its requests through again."`
+}
+
+type loopsListCmd struct {
+	client
+	JSON bool `name:"json" help:"Print JSON, one loop a line."`
+}
+
+// Run lists the open loops, the newest first.
+func (c *loopsListCmd) Run(ctx context.Context, io streams) error {
+	nc, js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	loops, err := openLoops(ctx, js)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printLines(io, loops)
+	}
+	if len(loops) == 0 {
+		fmt.Fprintln(io.out, "No loop is open.")
+		return nil
+	}
+	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	out := &printer{w: table}
+	out.printf("LOOP\tPOLICY\tDETECTOR\tACTION\tHITS\tSTOPPED\tTENANT\tMODEL\tLAST SEEN\n")
+	for _, l := range loops {
+		out.printf("%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", l.LoopID, l.Policy, l.Detector, verb(l.Data), l.HitCount,
+			l.Saved.Requests, cmp.Or(l.Tenant, "-"), cmp.Or(l.Model, "-"), l.LastSeen.Local().Format(time.TimeOnly))
+	}
+	return errors.Join(out.err, table.Flush())
+}
+
+func printLines(io streams, loops []event.Incident) error {
+	enc := json.NewEncoder(io.out)
+	for _, l := range loops {
+		if err := enc.Encode(l); err != nil {
+			return fmt.Errorf("print loop: %w", err)
+		}
+	}
+	return nil
+}
+
+type loopsShowCmd struct {
+	client
+	ID string `arg:"" help:"The loop's id."`
+}
+
+// Run prints one loop's record.
+func (c *loopsShowCmd) Run(ctx context.Context, io streams) error {
+	nc, js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	loops, err := openLoops(ctx, js)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(loops, func(l event.Incident) bool { return l.LoopID == c.ID })
+	if i < 0 {
+		return fmt.Errorf("no open loop has the id %s; `unloop loops` lists those that are", c.ID)
+	}
+	enc := json.NewEncoder(io.out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(loops[i])
+}
+
+type loopsReleaseCmd struct {
+	client
+	ID string `arg:"" help:"The loop's id."`
+}
+
+// releaseTimeout is longer than a detector takes at the most.
+const releaseTimeout = 15 * time.Second
+
+// Run releases a loop.
+func (c *loopsReleaseCmd) Run(ctx context.Context, io streams) error {
+	nc, _, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	body, err := proto.Marshal(&checkpb.ReleaseRequest{LoopId: c.ID})
+	if err != nil {
+		return fmt.Errorf("release %s: %w", c.ID, err)
+	}
+	answer, err := nc.RequestWithContext(ctx, schemas.SubjectRelease, body)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return errors.New("no detector is running on this NATS server")
+	}
+	if err != nil {
+		return fmt.Errorf("release %s: %w", c.ID, err)
+	}
+	var reply checkpb.ReleaseReply
+	if err := proto.Unmarshal(answer.Data, &reply); err != nil {
+		return fmt.Errorf("release %s: %w", c.ID, err)
+	}
+	if reply.GetError() != "" {
+		return fmt.Errorf("release %s: %s", c.ID, reply.GetError())
+	}
+	fmt.Fprintf(io.out, "Released %s: %d counters start anew.\n", c.ID, len(reply.GetReleased()))
+	return nil
+}
+
+// openLoops reads the incidents from their bucket, the newest first.
+func openLoops(ctx context.Context, js jetstream.JetStream) ([]event.Incident, error) {
+	kv, err := js.KeyValue(ctx, schemas.BucketIncidents)
+	if err != nil {
+		return nil, explain(fmt.Errorf("read open loops: %w", err))
+	}
+	watch, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, fmt.Errorf("read open loops: %w", err)
+	}
+	defer func() { _ = watch.Stop() }() // it ends with the connection anyway
+	var loops []event.Incident
+	for entry := range watch.Updates() {
+		if entry == nil {
+			break
+		}
+		var l event.Incident
+		if json.Unmarshal(entry.Value(), &l) == nil && l.LoopID != "" {
+			loops = append(loops, l)
+		}
+	}
+	slices.SortFunc(loops, func(a, b event.Incident) int { return b.LastSeen.Compare(a.LastSeen) })
+	return loops, ctx.Err()
+}

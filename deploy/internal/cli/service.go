@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/gateway"
+	"github.com/unloop/unloop/notifier"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+type gatewayCmd struct {
+	service.Process
+	service.Cluster
+	gateway.Config
+}
+
+// Run runs a gateway until the context ends.
+func (c *gatewayCmd) Run(ctx context.Context, io streams) error {
+	if err := c.CheckLoopback("--listen", c.Listen); err != nil {
+		return err
+	}
+	return service.RunOne(ctx, "gateway", c.Process, c.Cluster, c.Logger(io.err),
+		func(d service.Deps) (service.Service, error) { return gateway.New(c.Config, d) })
+}
+
+type detectorCmd struct {
+	service.Process
+	service.Cluster
+	detector.Config
+}
+
+// Run runs a detector until the context ends.
+func (c *detectorCmd) Run(ctx context.Context, io streams) error {
+	return service.RunOne(ctx, "detector", c.Process, c.Cluster, c.Logger(io.err),
+		func(d service.Deps) (service.Service, error) { return detector.New(c.Config, d) })
+}
+
+type notifierCmd struct {
+	service.Process
+	service.Cluster
+	notifier.Config
+}
+
+// Run runs a notifier until the context ends.
+func (c *notifierCmd) Run(ctx context.Context, io streams) error {
+	return service.RunOne(ctx, "notifier", c.Process, c.Cluster, c.Logger(io.err),
+		func(d service.Deps) (service.Service, error) { return notifier.New(c.Config, d) })
+}
+
+type natsCmd struct {
+	service.Process
+	NATSListen string `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Address of the NATS server."`
+	DataDir    string `placeholder:"DIR" help:"Where the server stores; \"memory\" keeps nothing. Default: unloop in the user's state folder."`
+}
+
+// Run runs the embedded NATS server until the context ends.
+func (c *natsCmd) Run(ctx context.Context, io streams) error {
+	if err := c.CheckLoopback("--nats-listen", c.NATSListen); err != nil {
+		return err
+	}
+	if err := c.CheckLoopback("--admin", c.Admin); err != nil {
+		return err
+	}
+	dir, err := dataDir(c.DataDir)
+	if err != nil {
+		return err
+	}
+	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: c.NATSListen, DataDir: dir}, c.Logger(io.err))
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	admin, err := service.NewAdmin(c.Admin, service.NewRegistry())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(io.out, "NATS with JetStream at %s, storing in %s\n", server.URL(), dir)
+	return admin.Run(ctx)
+}

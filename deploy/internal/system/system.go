@@ -1,0 +1,154 @@
+// Package system puts all services into one process, on an embedded NATS
+// server or on a cluster elsewhere. It is what `unloop up` runs and what
+// end-to-end tests start; the services themselves do not know that they share
+// a process.
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/gateway"
+	"github.com/unloop/unloop/notifier"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+// Config is the whole process's configuration.
+type Config struct {
+	// Admin is the address of the admin port.
+	Admin string
+	// NATS is the URL of servers elsewhere; without it one is embedded.
+	NATS     string
+	Replicas int
+	Embedded natskit.EmbeddedConfig
+	Gateway  gateway.Config
+	Detector detector.Config
+	Notifier notifier.Config
+}
+
+// System is all of Unloop. Make it with New, and call Run once.
+type System struct {
+	embedded *natskit.Embedded
+	url      string
+	conns    []*nats.Conn
+	gateway  *gateway.Gateway
+	detector *detector.Detector
+	notifier *notifier.Notifier
+	admin    *service.Admin
+	log      *slog.Logger
+}
+
+// New starts the embedded server and makes the services. Whatever it started
+// is stopped again when it errs.
+func New(cfg Config, log *slog.Logger) (_ *System, err error) {
+	s := &System{url: cfg.NATS, log: log}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	layout := natskit.Layout{Replicas: cfg.Replicas}
+	if cfg.NATS == "" {
+		if s.embedded, err = natskit.StartEmbedded(cfg.Embedded, log); err != nil {
+			return nil, err
+		}
+		s.url, layout = s.embedded.URL(), s.embedded.Layout()
+	}
+	reg := service.NewRegistry()
+	if s.detector, err = build(s, "detector", reg, layout, func(d service.Deps) (*detector.Detector, error) { return detector.New(cfg.Detector, d) }); err != nil {
+		return nil, err
+	}
+	if s.notifier, err = build(s, "notifier", reg, layout, func(d service.Deps) (*notifier.Notifier, error) { return notifier.New(cfg.Notifier, d) }); err != nil {
+		return nil, err
+	}
+	if s.gateway, err = build(s, "gateway", reg, layout, func(d service.Deps) (*gateway.Gateway, error) { return gateway.New(cfg.Gateway, d) }); err != nil {
+		return nil, err
+	}
+	s.admin, err = service.NewAdmin(cfg.Admin, reg, s.services()...)
+	return s, err
+}
+
+// build makes a service with a connection and a log of its own.
+func build[S any](s *System, name string, reg *prometheus.Registry, layout natskit.Layout, make func(service.Deps) (S, error)) (S, error) {
+	log := s.log.With("service", name)
+	nc, err := s.connect(name, log)
+	if err != nil {
+		var none S
+		return none, err
+	}
+	s.conns = append(s.conns, nc)
+	return make(service.Deps{Log: log, Metrics: reg, NATS: nc, Layout: layout})
+}
+
+func (s *System) connect(name string, log *slog.Logger) (*nats.Conn, error) {
+	if s.embedded != nil {
+		return s.embedded.Connect(name, log)
+	}
+	return natskit.Connect(s.url, name, log)
+}
+
+func (s *System) services() []service.Named {
+	return []service.Named{{Name: "gateway", Service: s.gateway}, {Name: "detector", Service: s.detector}, {Name: "notifier", Service: s.notifier}}
+}
+
+// URL is where clients point their base URL, without /v1.
+func (s *System) URL() string { return "http://" + s.gateway.Addr() }
+
+// AdminURL is the admin port's address.
+func (s *System) AdminURL() string { return "http://" + s.admin.Addr() }
+
+// NATSURL is where NATS clients connect.
+func (s *System) NATSURL() string { return s.url }
+
+// Wait returns when every service is ready.
+func (s *System) Wait(ctx context.Context) error {
+	for _, svc := range s.services() {
+		if err := svc.Readiness().Wait(ctx); err != nil {
+			return fmt.Errorf("%s is not ready: %w", svc.Name, err)
+		}
+	}
+	return nil
+}
+
+// Run runs the services until the context ends or one of them fails. The
+// gateway goes first, so that the requests in flight still find a detector.
+func (s *System) Run(ctx context.Context) error {
+	defer s.close()
+	failed, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	behind, stopBehind := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBehind()
+	background := make(chan error, 1)
+	go func() {
+		err := service.RunAll(behind, service.Named{Name: "detector", Service: s.detector},
+			service.Named{Name: "notifier", Service: s.notifier}, service.Named{Name: "admin", Service: s.admin})
+		if err != nil {
+			fail(err)
+		}
+		background <- err
+	}()
+	err := service.RunAll(failed, service.Named{Name: "gateway", Service: s.gateway})
+	stopBehind()
+	return errors.Join(err, <-background)
+}
+
+// drainTimeout bounds how long a connection may take to send what it holds.
+const drainTimeout = 2 * time.Second
+
+func (s *System) close() {
+	for _, nc := range s.conns {
+		_ = nc.FlushTimeout(drainTimeout) // a server that is gone has nothing to be told
+		nc.Close()
+	}
+	if s.embedded != nil {
+		s.embedded.Stop()
+	}
+}
