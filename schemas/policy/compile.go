@@ -97,7 +97,8 @@ type modelPrice struct {
 }
 
 // Compile makes the bundle ready for matching. What Parse returned always
-// compiles; a bundle made in Go is validated first.
+// compiles; a bundle made in Go is validated first. The set shares the
+// bundle's memory, so the bundle must not be changed any more.
 func (b *Bundle) Compile() (*Set, error) {
 	if b.source == nil {
 		if err := b.Validate(); err != nil {

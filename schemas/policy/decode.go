@@ -12,9 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxNodes bounds what aliases can expand to: a bundle of MaxBytes without
-// any has fewer.
-const maxNodes = 2 << 20
+// maxNodes bounds how many values a bundle may have, aliases expanded. A
+// thousand policies have about 60 000.
+const maxNodes = 300_000
 
 // decoder puts a tree into the bundle's types and notes the line of each
 // field. It never stops at a fault.
@@ -32,15 +32,21 @@ type nodeDecoder interface {
 // defaulter is a block that has defaults.
 type defaulter interface{ setDefaults() }
 
-func (d *decoder) decode(root *yaml.Node, b *Bundle) {
+// decode reports whether the bundle could be read at all, so that checking it
+// makes sense.
+func (d *decoder) decode(root *yaml.Node, b *Bundle) bool {
 	d.lines[""] = root.Line
+	if root.Kind != yaml.MappingNode {
+		d.fault("", "the bundle must be a mapping")
+		return false
+	}
 	d.value(root, "", reflect.ValueOf(b).Elem(), constraint{})
+	return d.nodes <= maxNodes
 }
 
 func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, c constraint) {
 	n = resolve(n)
-	if d.nodes++; d.nodes > maxNodes {
-		d.faultAt(n.Line, "", "the bundle is too large once its aliases are expanded")
+	if d.full(n) {
 		return
 	}
 	if custom, ok := v.Addr().Interface().(nodeDecoder); ok {
@@ -61,6 +67,15 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, c constraint
 	default:
 		d.scalar(n, path, v, c)
 	}
+}
+
+// full counts a value, and reports whether there are too many.
+func (d *decoder) full(n *yaml.Node) bool {
+	d.nodes++
+	if d.nodes > maxNodes {
+		d.faultAt(n.Line, "", fmt.Sprintf("the bundle has more than %d values once its aliases are expanded", maxNodes))
+	}
+	return d.nodes > maxNodes
 }
 
 // resolve follows an alias to what it stands for.
@@ -177,7 +192,7 @@ func (d *decoder) merge(n *yaml.Node, path string) []pair {
 		}
 		for i := 0; i+1 < len(source.Content); i += 2 {
 			key := source.Content[i]
-			if d.nodes++; d.nodes > maxNodes {
+			if d.full(key) {
 				return pairs
 			}
 			if key.Tag == "!!merge" {
@@ -240,6 +255,12 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 func (d *decoder) list(n *yaml.Node, path string, v reflect.Value, c constraint) {
 	if n.Kind != yaml.SequenceNode {
 		d.fault(path, fieldName(path)+" must be a list")
+		return
+	}
+	// Room is made only for what will be counted.
+	if d.nodes+len(n.Content) > maxNodes {
+		d.nodes = maxNodes
+		d.full(n)
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))

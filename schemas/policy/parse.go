@@ -18,8 +18,9 @@ func parse(data []byte, strict bool) (*Bundle, error) {
 	}
 	b := &Bundle{}
 	d := &decoder{report: r, strict: strict}
-	d.decode(root, b)
-	b.check(r)
+	if d.decode(root, b) {
+		b.check(r)
+	}
 	if err := r.err(); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ var algorithmNames = []string{AlgorithmTokenBucket, AlgorithmTokenBucketLLM, Alg
 // configurations is set, the one that Algorithm names; in a bundle it stands
 // as algorithm_config.
 type Rule struct {
-	Name           string          `json:"name" check:"required,len=128" doc:"Unique in its policy; it labels counters, answers and metrics."`
+	Name           string          `json:"name" check:"len=128" doc:"Unique in its policy; it labels counters, answers and metrics. fallback_limit needs none."`
 	LimitKeys      Strings         `json:"limit_keys" check:"required,descriptor" doc:"Descriptors; each combination of their values has a counter of its own."`
 	Algorithm      string          `json:"algorithm" check:"required,one=token_bucket|token_bucket_llm|cost_based" doc:"How it is limited."`
 	TokenBucket    *TokenBucket    `json:"-"`

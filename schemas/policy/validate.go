@@ -39,12 +39,19 @@ func (s *Spec) checkBlock(r *report, path string) {
 func (s *Spec) checkRules(r *report, path string) {
 	first := map[string]int{}
 	for i := range s.Rules {
-		name := s.Rules[i].Name
-		if j, twice := first[name]; twice && name != "" {
-			r.fault(fmt.Sprintf("%s.rules[%d].name", path, i), fmt.Sprintf("name %q is already that of rules[%d]", name, j))
+		name, at := s.Rules[i].Name, fmt.Sprintf("%s.rules[%d].name", path, i)
+		if name == "" {
+			r.fault(at, "name is required")
+			continue
+		}
+		if j, twice := first[name]; twice {
+			r.fault(at, fmt.Sprintf("name %q is already that of rules[%d]", name, j))
 			continue
 		}
 		first[name] = i
+	}
+	if s.FallbackLimit != nil && s.FallbackLimit.Name == "" {
+		s.FallbackLimit.Name = "fallback_limit"
 	}
 }
 
@@ -77,12 +84,24 @@ func (l *LoopDetection) checkBlock(r *report, path string) {
 }
 
 func (p *Prompt) checkBlock(r *report, path string) { r.escalation(p.Escalation, path) }
-func (c *Cycle) checkBlock(r *report, path string)  { r.escalation(c.Escalation, path) }
+
+func (c *Cycle) checkBlock(r *report, path string) {
+	r.escalation(c.Escalation, path)
+	if c.WideWindow > 0 && c.WideRounds > c.WideWindow {
+		r.fault(join(path, "wide_rounds"), fmt.Sprintf("wide_rounds must be <= wide_window (%d)", c.WideWindow))
+	}
+}
 
 func (s *Semantic) checkBlock(r *report, path string) {
 	r.escalation(s.Escalation, path)
-	if s.MinMatches > s.HistorySize {
-		r.fault(join(path, "min_matches"), fmt.Sprintf("min_matches must be <= history_size (%d)", s.HistorySize))
+	at := join(path, "min_matches")
+	switch {
+	case s.MinMatches <= s.HistorySize:
+	case r.read("") && !r.read(at):
+		// A default must not make a short history a fault.
+		s.MinMatches = max(s.HistorySize, 1)
+	default:
+		r.fault(at, fmt.Sprintf("min_matches must be <= history_size (%d)", s.HistorySize))
 	}
 }
 
@@ -115,10 +134,17 @@ func (t *Tool) checkBlock(r *report, path string) {
 		r.ordered(&t.OutcomeWarn, &t.OutcomeBlock, path, "outcome_warn", "outcome_block")
 	}
 	for i := range t.PerTool {
-		p := &t.PerTool[i]
-		if p.WarnThreshold > 0 && p.BlockThreshold > 0 {
-			r.ordered(&p.WarnThreshold, &p.BlockThreshold, fmt.Sprintf("%s.per_tool[%d]", path, i), "warn_threshold", "block_threshold")
-		}
+		t.checkPerTool(r, &t.PerTool[i], fmt.Sprintf("%s.per_tool[%d]", path, i))
+	}
+}
+
+func (t *Tool) checkPerTool(r *report, p *PerTool, path string) {
+	switch {
+	case p.WarnThreshold > 0 && p.BlockThreshold > 0:
+		r.ordered(&p.WarnThreshold, &p.BlockThreshold, path, "warn_threshold", "block_threshold")
+	case p.WarnThreshold > t.BlockThreshold:
+		r.warn(join(path, "warn_threshold"),
+			fmt.Sprintf("warn_threshold is greater than the block_threshold that holds, %d: such calls are blocked without a warning", t.BlockThreshold))
 	}
 }
 
@@ -145,6 +171,7 @@ func (j *JWT) checkBlock(r *report, path string) {
 
 func (k *JWTKey) checkKey(r *report, path string) {
 	switch {
+	case r.faulty[join(path, "alg")]:
 	case k.symmetric():
 		if k.SecretEnv == "" {
 			r.fault(join(path, "secret_env"), "secret_env is required for "+k.Algorithm)
