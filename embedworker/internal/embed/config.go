@@ -1,0 +1,104 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+)
+
+// Kinds of embedder.
+const (
+	KindAuto    = "auto"
+	KindONNX    = "onnx"
+	KindLexical = "lexical"
+)
+
+// What is embedded of a text that is longer than the model reads.
+const (
+	LongEnd     = "end"     // its end
+	LongAverage = "average" // the mean over its last windows
+)
+
+// Config says which embedder to open and how it works.
+type Config struct {
+	Kind string // KindAuto, KindONNX or KindLexical
+	// ModelDir holds model.onnx and tokenizer.json or vocab.txt.
+	ModelDir string
+	// Runtime is ONNX Runtime's shared library.
+	Runtime string
+	Limits  Limits
+}
+
+// Limits bound the work of a model.
+type Limits struct {
+	Tokens   int    // most tokens of a row, special ones included
+	LongText string // LongEnd or LongAverage
+	Windows  int    // most windows of a text under LongAverage
+	Queue    int    // most texts that wait; beyond it Embed errs with ErrBusy
+	Batch    int    // most texts of one run
+	Threads  int    // threads inside a run; 0 takes one a processor
+	Parallel int    // runs at the same time
+}
+
+// DefaultLimits are those of all-MiniLM-L6-v2, which was trained on 256 tokens.
+func DefaultLimits() Limits {
+	return Limits{Tokens: 256, LongText: LongEnd, Windows: 4, Queue: 256, Batch: 16, Parallel: 1}
+}
+
+// Validate returns all faults.
+func (c Config) Validate() error {
+	var faults []error
+	switch c.Kind {
+	case KindAuto, KindONNX, KindLexical:
+	default:
+		faults = append(faults, fmt.Errorf("embedder %q is none of auto, onnx, lexical", c.Kind))
+	}
+	return errors.Join(append(faults, c.Limits.validate()...)...)
+}
+
+func (l Limits) validate() (faults []error) {
+	if l.LongText != LongEnd && l.LongText != LongAverage {
+		faults = append(faults, fmt.Errorf("long texts %q are neither end nor average", l.LongText))
+	}
+	for _, n := range []struct {
+		what         string
+		value, least int
+	}{
+		{"tokens", l.Tokens, 8}, {"windows", l.Windows, 1}, {"queue", l.Queue, 1},
+		{"batch", l.Batch, 1}, {"threads", l.Threads, 0}, {"parallel runs", l.Parallel, 1},
+	} {
+		if n.value < n.least {
+			faults = append(faults, fmt.Errorf("%s are %d, must be at least %d", n.what, n.value, n.least))
+		}
+	}
+	return faults
+}
+
+// Open returns the embedder that is asked for, loaded and warm. Of KindAuto it
+// is the model where runtime and model are there and work, else the lexical
+// one, and the log says once which and why.
+func Open(ctx context.Context, c Config, log *slog.Logger) (Embedder, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Limits.Threads == 0 {
+		c.Limits.Threads = runtime.NumCPU()
+	}
+	if c.Kind == KindLexical {
+		return NewLexical(), nil
+	}
+	e, err := openONNX(ctx, c)
+	switch {
+	case err == nil:
+		log.Info("embedding with ONNX Runtime", "embedder", e.Name(), "model", c.ModelDir)
+		return e, nil
+	case c.Kind == KindONNX:
+		return nil, fmt.Errorf("open ONNX embedder: %w", err)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	log.Info("embedding with the built-in lexical embedder", "embedder", lexicalName, "because", err)
+	return NewLexical(), nil
+}

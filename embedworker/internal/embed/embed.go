@@ -1,0 +1,70 @@
+// Package embed turns texts into unit vectors whose cosine says how alike the
+// texts are: with a BERT model on ONNX Runtime, or with word statistics alone.
+//
+// It knows nothing of loops, scopes, stores or the wire: which text to embed,
+// and what a similarity means, is decided elsewhere.
+package embed
+
+import (
+	"context"
+	"errors"
+	"math"
+)
+
+// Embedder makes vectors. It is safe for concurrent use.
+type Embedder interface {
+	// Name tells embedders apart: vectors of different names have nothing in
+	// common. It is short and fit for a label.
+	Name() string
+	// Dim is the length of every vector.
+	Dim() int
+	// Embed returns one vector of length 1 for each text. It errs with ErrEmpty
+	// for a text without any word, ErrBusy at once where too much is waiting,
+	// ErrInference where the model cannot run, or the context's error.
+	Embed(ctx context.Context, texts ...string) ([][]float32, error)
+	// Close frees what the embedder holds; calls in flight end first.
+	Close() error
+}
+
+// Errors of Embed and Open; they come wrapped.
+var (
+	ErrEmpty       = errors.New("text is empty")
+	ErrBusy        = errors.New("embedder is busy")
+	ErrClosed      = errors.New("embedder is closed")
+	ErrInference   = errors.New("inference did not work")
+	ErrUnavailable = errors.New("embedder is not available")
+)
+
+// Cosine returns the cosine of two unit vectors of the same length.
+func Cosine(a, b []float32) float64 {
+	var sum0, sum1, sum2, sum3 float32
+	b = b[:len(a)]
+	i := 0
+	for ; i+4 <= len(a); i += 4 {
+		sum0 += a[i] * b[i]
+		sum1 += a[i+1] * b[i+1]
+		sum2 += a[i+2] * b[i+2]
+		sum3 += a[i+3] * b[i+3]
+	}
+	for ; i < len(a); i++ {
+		sum0 += a[i] * b[i]
+	}
+	return float64(sum0) + float64(sum1) + float64(sum2) + float64(sum3)
+}
+
+// normalize scales v to length 1; ok is false for a vector that has no length
+// or is not finite.
+func normalize(v []float32) (ok bool) {
+	var sum float64
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	if sum == 0 || math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return false
+	}
+	scale := float32(1 / math.Sqrt(sum))
+	for i := range v {
+		v[i] *= scale
+	}
+	return true
+}

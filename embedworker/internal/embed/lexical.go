@@ -1,0 +1,276 @@
+package embed
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Lexical embeds by the words of a text: hashed words, parts of words and
+// neighbouring pairs, each counted once however often it comes, so that a
+// text that grows by the same prefix stays like itself. Words that carry
+// little (articles, politeness, "try again") weigh little; numbers and
+// identifiers weigh much; the order of words hardly matters.
+//
+// It needs no model, is deterministic across machines and versions of Go, and
+// takes microseconds. It cannot see synonyms ("fetch the page" and "download
+// the site" are strangers to it), negation carried by a small word, or who does
+// what to whom; and it sees two short texts that share their few content words
+// as the same.
+type Lexical struct{ scratch sync.Pool }
+
+const (
+	lexicalName = "lexical-1"
+	// lexicalDim makes collisions of a few hundred words negligible against
+	// the threshold: unrelated texts come out at 0 ± 0.045.
+	lexicalDim = 512
+	// lexicalBytes bounds the work: of a longer text the end is read.
+	lexicalBytes = 16 << 10
+)
+
+// Weights of features.
+const (
+	weightWord       = 1.0
+	weightIdentifier = 1.5
+	weightNumber     = 2.0
+	weightPairs      = 0.12 // of two neighbours: word order, discounted
+	weightParts      = 0.35 // of all parts of a word together
+	weightIdeograph  = 0.7
+)
+
+// NewLexical returns the embedder.
+func NewLexical() *Lexical { return &Lexical{} }
+
+// Name implements Embedder.
+func (*Lexical) Name() string { return lexicalName }
+
+// Dim implements Embedder.
+func (*Lexical) Dim() int { return lexicalDim }
+
+// Close implements Embedder.
+func (*Lexical) Close() error { return nil }
+
+// Embed implements Embedder.
+func (l *Lexical) Embed(ctx context.Context, texts ...string) ([][]float32, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s, ok := l.scratch.Get().(*features)
+	if !ok {
+		s = new(features)
+	}
+	defer l.scratch.Put(s)
+	out := make([][]float32, len(texts))
+	for i, text := range texts {
+		v := make([]float32, lexicalDim)
+		s.collect(v, ending(text, lexicalBytes))
+		if !normalize(v) {
+			return nil, fmt.Errorf("%w: text %d has no word", ErrEmpty, i)
+		}
+		out[i] = v
+	}
+	return out, nil
+}
+
+// ending returns at most n bytes of the end of text, beginning at a character.
+func ending(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	text = text[len(text)-n:]
+	for i := range min(utf8.UTFMax, len(text)) {
+		if utf8.RuneStart(text[i]) {
+			return text[i:]
+		}
+	}
+	return text
+}
+
+// features collects the features of one text into a vector.
+type features struct {
+	vector []float32
+	seen   []uint64 // hashes of features that are in already; open addressing
+	word   []byte   // the word being read, in lower case
+	last   uint64   // hash of the word before, for pairs
+	marked bool     // the word has a digit, an underscore or inner capitals
+	digits bool     // the word has nothing but digits
+	lower  bool     // the last letter was small
+}
+
+func (f *features) collect(v []float32, text string) {
+	f.vector, f.last, f.word = v, 0, f.word[:0]
+	size := 1 << bits.Len(uint(3*len(text)+16))
+	if cap(f.seen) < size {
+		f.seen = make([]uint64, size)
+	} else {
+		f.seen = f.seen[:size]
+		clear(f.seen)
+	}
+	f.begin()
+	for _, r := range text {
+		f.rune(r)
+	}
+	f.end()
+	f.vector = nil
+}
+
+func (f *features) begin() { f.word, f.marked, f.digits, f.lower = f.word[:0], false, true, false }
+
+// rune takes the next character: part of a word, a word of its own, or the end
+// of one.
+func (f *features) rune(r rune) {
+	switch {
+	case 'a' <= r && r <= 'z':
+		f.word, f.digits, f.lower = append(f.word, byte(r)), false, true
+	case 'A' <= r && r <= 'Z':
+		f.marked = f.marked || f.lower
+		f.word, f.digits = append(f.word, byte(r)+'a'-'A'), false
+	case '0' <= r && r <= '9':
+		f.word, f.marked = append(f.word, byte(r)), true
+	case r == '_':
+		f.word, f.marked, f.digits = append(f.word, '_'), true, false
+	case r == '\'' || r == '’':
+		f.digits = f.digits && len(f.word) == 0
+	case r < utf8.RuneSelf:
+		f.end()
+	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai):
+		f.end()
+		f.word = utf8.AppendRune(f.word, r)
+		f.single(weightIdeograph)
+	case unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r):
+		f.word, f.digits = utf8.AppendRune(f.word, unicode.ToLower(r)), false
+	case unicode.IsSymbol(r):
+		f.end()
+		f.word = utf8.AppendRune(f.word, r)
+		f.single(weightWord)
+	default:
+		f.end()
+	}
+}
+
+// single enters the character in word as a word without parts.
+func (f *features) single(weight float32) {
+	h := hash(seedWord, f.word)
+	f.add(h, weight)
+	f.pair(h, weight)
+	f.begin()
+}
+
+// end enters the word that was read.
+func (f *features) end() {
+	if len(f.word) == 0 {
+		return
+	}
+	h := hash(seedWord, f.word)
+	weight := f.weigh(h)
+	if !f.marked {
+		h = hash(seedWord, stem(f.word))
+	}
+	f.add(h, weight)
+	f.pair(h, weight)
+	if !f.marked {
+		f.parts(weight)
+	}
+	f.begin()
+}
+
+// stem takes the commonest endings off an English word. It is crude: the same
+// stem for other words costs little, since their parts still differ.
+func stem(word []byte) []byte {
+	const least = 4 // bytes that must be left
+	for _, ending := range endings {
+		if n := len(word) - len(ending); n >= least && string(word[n:]) == ending {
+			return word[:n]
+		}
+	}
+	return word
+}
+
+var endings = []string{"ing", "ed", "es", "s"}
+
+func (f *features) weigh(h uint64) float32 {
+	switch {
+	case f.digits && f.marked:
+		return weightNumber
+	case f.marked:
+		return weightIdentifier
+	}
+	if w, ok := lightWords()[h]; ok {
+		return w
+	}
+	return weightWord
+}
+
+// pair enters the word together with the one before it.
+func (f *features) pair(h uint64, weight float32) {
+	if f.last != 0 {
+		f.add(mix((f.last*31+h)^seedPair), weightPairs*weight)
+	}
+	f.last = h
+}
+
+// parts enters the word's runs of four bytes with its ends marked, so that
+// forms of a word ("listed", "listing") are not strangers.
+func (f *features) parts(weight float32) {
+	const size = 4
+	n := len(f.word) + 2 - size + 1
+	if n < 2 {
+		return
+	}
+	f.word = append(f.word, '$')
+	each := weight * weightParts / sqrt32(n)
+	f.add(hash(seedPart^'^', f.word[:size-1]), each)
+	for i := 0; i+size <= len(f.word); i++ {
+		f.add(hash(seedPart, f.word[i:i+size]), each)
+	}
+}
+
+// add puts a feature in, unless it is there already. Two coordinates with
+// signs of their own halve what a collision can do.
+func (f *features) add(h uint64, weight float32) {
+	mask := uint64(len(f.seen) - 1)
+	h |= 1 // 0 marks a free slot
+	i := h >> 20 & mask
+	for ; f.seen[i] != 0; i = (i + 1) & mask {
+		if f.seen[i] == h {
+			return
+		}
+	}
+	f.seen[i] = h
+	f.vector[(h>>8)%lexicalDim] += sign(h>>1) * weight
+	f.vector[(h>>40)%lexicalDim] += sign(h>>2) * weight
+}
+
+func sign(h uint64) float32 { return 1 - 2*float32(h&1) }
+
+func sqrt32(n int) float32 {
+	if n < len(roots) {
+		return roots[n]
+	}
+	return roots[len(roots)-1]
+}
+
+var roots = [...]float32{1, 1, 1.4142, 1.7321, 2, 2.2361, 2.4495, 2.6458, 2.8284, 3, 3.1623, 3.3166, 3.4641, 3.6056, 3.7417, 3.873, 4}
+
+// Seeds keep a word, a part and a pair of the same bytes apart.
+const (
+	seedWord uint64 = 0xcbf29ce484222325
+	seedPart uint64 = 0x9ae16a3b2f90404f
+	seedPair uint64 = 0xc3a5c85c97cb3127
+)
+
+// hash is 64-bit FNV-1a with a final mix; stored vectors depend on it.
+func hash(seed uint64, b []byte) uint64 {
+	for _, c := range b {
+		seed = (seed ^ uint64(c)) * 0x100000001b3
+	}
+	return mix(seed)
+}
+
+func mix(h uint64) uint64 {
+	h = (h ^ h>>32) * 0xd6e8feb86659fd93
+	return h ^ h>>29
+}

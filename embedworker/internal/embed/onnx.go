@@ -1,0 +1,327 @@
+//go:build cgo
+
+package embed
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/unloop/unloop/embedworker/internal/wordpiece"
+)
+
+// environment is the one ONNX Runtime of the process; it is loaded once and
+// stays, because a library with threads of its own is never safely unloaded.
+var environment struct {
+	sync.Mutex
+	path string
+}
+
+// loadRuntime loads the library, or returns at once if it is loaded.
+func loadRuntime(path string) error {
+	environment.Lock()
+	defer environment.Unlock()
+	switch {
+	case environment.path == path && path != "":
+		return nil
+	case environment.path != "":
+		return fmt.Errorf("%w: this process runs ONNX Runtime from %s already", ErrUnavailable, environment.path)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("%w: ONNX Runtime: %w", ErrUnavailable, err)
+	}
+	ort.SetSharedLibraryPath(path)
+	if err := ort.InitializeEnvironment(ort.WithLogLevelError()); err != nil {
+		return fmt.Errorf("%w: ONNX Runtime 1.27 or later is needed, %s: %w", ErrUnavailable, path, err)
+	}
+	environment.path = path
+	return nil
+}
+
+// openONNX loads runtime, tokenizer and model, and runs the model once for each
+// length group, so that the first request meets a warm one.
+func openONNX(ctx context.Context, c Config) (Embedder, error) {
+	if c.Runtime == "" || c.ModelDir == "" {
+		return nil, fmt.Errorf("%w: no ONNX Runtime or no model is installed (unloop model pull fetches both)", ErrUnavailable)
+	}
+	path := filepath.Join(c.ModelDir, "model.onnx")
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("%w: model: %w", ErrUnavailable, err)
+	}
+	tokenizer, err := wordpiece.Load(c.ModelDir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if err := loadRuntime(c.Runtime); err != nil {
+		return nil, err
+	}
+	name, err := modelName(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSession(path, c.Limits, tokenizer.Pad())
+	if err != nil {
+		return nil, fmt.Errorf("%w: load %s: %w", ErrUnavailable, path, err)
+	}
+	if err := s.warmUp(ctx, tokenizer, c.Limits); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: warm up %s: %w", ErrUnavailable, path, err), s.free())
+	}
+	return &model{
+		name: name, dim: s.dim, tokenizer: tokenizer, limits: c.Limits,
+		batcher: newBatcher(s, c.Limits), free: s.free,
+	}, nil
+}
+
+// modelName names a model by its contents: vectors of one file may be compared
+// across machines, those of two files never.
+func modelName(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("%w: read %s: %w", ErrUnavailable, path, err)
+	}
+	return "onnx-" + hex.EncodeToString(h.Sum(nil)[:6]), nil
+}
+
+// session is a loaded model. Its run is safe for concurrent use.
+type session struct {
+	ort     *ort.DynamicAdvancedSession
+	inputs  []string
+	dim     int
+	pooled  bool // the model pools by itself
+	pad     int32
+	buffers sync.Pool
+}
+
+func newSession(path string, limits Limits, pad int32) (*session, error) {
+	inputs, outputs, err := ports(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{pad: pad}
+	if s.inputs, err = chooseInputs(inputs); err != nil {
+		return nil, err
+	}
+	output, err := chooseOutput(outputs)
+	if err != nil {
+		return nil, err
+	}
+	s.pooled = len(output.Dimensions) == 2
+	s.dim = int(output.Dimensions[len(output.Dimensions)-1])
+	options, err := sessionOptions(limits.Threads)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = options.Destroy() }()
+	s.ort, err = ort.NewDynamicAdvancedSession(path, s.inputs, []string{output.Name}, options)
+	return s, err
+}
+
+// ports reads a model's inputs and outputs, without optimizing it for that.
+func ports(path string) (inputs, outputs []ort.InputOutputInfo, err error) {
+	options, err := ort.NewSessionOptions()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = options.Destroy() }()
+	if err := options.SetGraphOptimizationLevel(ort.GraphOptimizationLevelDisableAll); err != nil {
+		return nil, nil, err
+	}
+	return ort.GetInputOutputInfoWithOptions(path, options)
+}
+
+func sessionOptions(threads int) (*ort.SessionOptions, error) {
+	options, err := ort.NewSessionOptions()
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(
+		options.SetIntraOpNumThreads(threads),
+		options.SetInterOpNumThreads(1),
+		options.SetGraphOptimizationLevel(ort.GraphOptimizationLevelEnableAll),
+		// Idle threads sleep: the worker shares its machine with others.
+		options.AddSessionConfigEntry("session.intra_op.allow_spinning", "0"),
+	)
+	if err != nil {
+		return nil, errors.Join(err, options.Destroy())
+	}
+	return options, nil
+}
+
+// bertInputs are what a BERT may ask for; models without segments lack the
+// last.
+var bertInputs = []string{"input_ids", "attention_mask", "token_type_ids"}
+
+func chooseInputs(inputs []ort.InputOutputInfo) ([]string, error) {
+	names := make([]string, len(inputs))
+	for i, in := range inputs {
+		if !slices.Contains(bertInputs, in.Name) || in.DataType != ort.TensorElementDataTypeInt64 {
+			return nil, fmt.Errorf("input %s of type %s is not a BERT's", in.Name, in.DataType)
+		}
+		names[i] = in.Name
+	}
+	if !slices.Contains(names, "input_ids") {
+		return nil, errors.New("model has no input input_ids")
+	}
+	return names, nil
+}
+
+// chooseOutput prefers the tokens' vectors to vectors that the model pooled,
+// because pooling differs from model to model.
+func chooseOutput(outputs []ort.InputOutputInfo) (chosen ort.InputOutputInfo, err error) {
+	for _, dims := range []int{3, 2} {
+		for _, out := range outputs {
+			if len(out.Dimensions) == dims && out.DataType == ort.TensorElementDataTypeFloat && out.Dimensions[dims-1] > 0 {
+				return out, nil
+			}
+		}
+	}
+	var names []string
+	for _, out := range outputs {
+		names = append(names, out.String())
+	}
+	return chosen, fmt.Errorf("no output holds vectors: %s", strings.Join(names, ", "))
+}
+
+// warmUp runs a row of every length group and checks what comes out.
+func (s *session) warmUp(ctx context.Context, tokenizer *wordpiece.Tokenizer, limits Limits) error {
+	sample := tokenizer.Encode(strings.Repeat("is this the same question again? ", limits.Tokens), limits.Tokens)
+	for _, n := range append(append([]int{}, bucketEnds[:]...), limits.Tokens) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		vectors, err := s.run([][]int32{sample[:min(n, len(sample))]})
+		if err != nil {
+			return err
+		}
+		if length := math.Sqrt(Cosine(vectors[0], vectors[0])); math.Abs(length-1) > 1e-3 {
+			return fmt.Errorf("%w: vector of length %g", ErrInference, length)
+		}
+	}
+	return nil
+}
+
+func (s *session) free() error { return s.ort.Destroy() }
+
+// run implements runner: pad, infer, pool, normalize.
+func (s *session) run(rows [][]int32) ([][]float32, error) {
+	b, ok := s.buffers.Get().(*tensors)
+	if !ok {
+		b = new(tensors)
+	}
+	defer s.buffers.Put(b)
+	width := 0
+	for _, r := range rows {
+		width = max(width, len(r))
+	}
+	b.fill(rows, width, int64(s.pad))
+	if err := s.infer(b, len(rows), width); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInference, err)
+	}
+	out := make([][]float32, len(rows))
+	for i, r := range rows {
+		out[i] = make([]float32, s.dim)
+		if s.pooled {
+			copy(out[i], b.output[i*s.dim:])
+		} else {
+			pool(out[i], b.output[i*width*s.dim:], len(r))
+		}
+		if !normalize(out[i]) {
+			return nil, fmt.Errorf("%w: the model's vector has no length", ErrInference)
+		}
+	}
+	return out, nil
+}
+
+// pool sums the vectors of the first n tokens: their mean, but for its length.
+func pool(into, tokens []float32, n int) {
+	for range n {
+		for i := range into {
+			into[i] += tokens[i]
+		}
+		tokens = tokens[len(into):]
+	}
+}
+
+func (s *session) infer(b *tensors, rows, width int) error {
+	shape := ort.NewShape(int64(rows), int64(width))
+	values := make([]ort.Value, 0, len(s.inputs)+1)
+	defer func() {
+		for _, v := range values {
+			_ = v.Destroy()
+		}
+	}()
+	for _, name := range s.inputs {
+		t, err := ort.NewTensor(shape, b.input(name))
+		if err != nil {
+			return err
+		}
+		values = append(values, t)
+	}
+	outShape := ort.NewShape(int64(rows), int64(width), int64(s.dim))
+	if s.pooled {
+		outShape = ort.NewShape(int64(rows), int64(s.dim))
+	}
+	b.output = grown(b.output, int(outShape.FlattenedSize()))
+	out, err := ort.NewTensor(outShape, b.output)
+	if err != nil {
+		return err
+	}
+	values = append(values, out)
+	return s.ort.Run(values[:len(s.inputs)], values[len(s.inputs):])
+}
+
+// tensors are the memory of one run.
+type tensors struct {
+	ids, mask, kinds []int64
+	output           []float32
+}
+
+func (b *tensors) input(name string) []int64 {
+	switch name {
+	case "input_ids":
+		return b.ids
+	case "attention_mask":
+		return b.mask
+	}
+	return b.kinds
+}
+
+func (b *tensors) fill(rows [][]int32, width int, pad int64) {
+	n := len(rows) * width
+	b.ids, b.mask, b.kinds = grown(b.ids, n), grown(b.mask, n), grown(b.kinds, n)
+	clear(b.mask)
+	clear(b.kinds)
+	for i, r := range rows {
+		at := i * width
+		for j, id := range r {
+			b.ids[at+j], b.mask[at+j] = int64(id), 1
+		}
+		for j := len(r); j < width; j++ {
+			b.ids[at+j] = pad
+		}
+	}
+}
+
+// grown returns a slice of length n, reusing s where it has room.
+func grown[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}

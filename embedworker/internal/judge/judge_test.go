@@ -1,0 +1,147 @@
+package judge_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/unloop/unloop/embedworker/internal/embed"
+	"github.com/unloop/unloop/embedworker/internal/judge"
+	"github.com/unloop/unloop/embedworker/internal/marks"
+)
+
+// threshold is the default of a policy.
+const threshold = 0.95
+
+func subject(tb testing.TB, e embed.Embedder, s side) judge.Subject {
+	tb.Helper()
+	texts := []string{marks.Steady(s.said)}
+	if s.answered != "" {
+		texts = append(texts, marks.Steady(s.answered))
+	}
+	v, err := e.Embed(context.Background(), texts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return judge.Subject{Halves: v, Marks: marks.Of(s.said + "\n" + s.answered)}
+}
+
+func TestSimilarityIsTheSources(t *testing.T) {
+	t.Parallel()
+	for distance, want := range map[float64]float64{0: 1, 0.1: 0.95, 1: 0.5, 2: 0, -0.001: 1, 2.5: 0} {
+		if got := judge.Similarity(distance); math.Abs(got-want) > 1e-12 {
+			t.Errorf("distance %g: similarity %g, want %g", distance, got, want)
+		}
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	past := func(similarities ...float64) (history []judge.Past) {
+		for _, s := range similarities {
+			history = append(history, judge.Past{Similarity: s, SameMarks: true})
+		}
+		return history
+	}
+	otherMarks := []judge.Past{{Similarity: 0.99}, {Similarity: 0.6, SameMarks: true}}
+	for name, c := range map[string]struct {
+		history []judge.Past
+		rule    judge.Rule
+		want    judge.Verdict
+	}{
+		"one of two above":                 {past(.97, .5), judge.Rule{Threshold: .95, MinMatches: 1}, judge.Verdict{Detected: true, MaxSimilarity: .97, Matches: []int{0}}},
+		"none above":                       {past(.5), judge.Rule{Threshold: .95, MinMatches: 1}, judge.Verdict{MaxSimilarity: .5}},
+		"the threshold itself":             {past(.95), judge.Rule{Threshold: .95, MinMatches: 1}, judge.Verdict{MaxSimilarity: .95}},
+		"too few matches":                  {past(.97, .5), judge.Rule{Threshold: .95, MinMatches: 2}, judge.Verdict{MaxSimilarity: .97, Matches: []int{0}}},
+		"enough matches":                   {past(.96, .5, .98), judge.Rule{Threshold: .95, MinMatches: 2}, judge.Verdict{Detected: true, MaxSimilarity: .98, Matches: []int{0, 2}}},
+		"no history":                       {nil, judge.Rule{Threshold: .95}, judge.Verdict{}},
+		"no least number means one":        {past(.97), judge.Rule{Threshold: .95}, judge.Verdict{Detected: true, MaxSimilarity: .97, Matches: []int{0}}},
+		"other numbers are not compared":   {otherMarks, judge.Rule{Threshold: .95}, judge.Verdict{MaxSimilarity: .6}},
+		"unless the rule asks for no care": {otherMarks, judge.Rule{Threshold: .95, AnyMarks: true}, judge.Verdict{Detected: true, MaxSimilarity: .99, Matches: []int{0}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(c.want, judge.Decide(c.history, c.rule)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestBothHalvesMustBeSimilar(t *testing.T) {
+	t.Parallel()
+	x, y := []float32{1, 0}, []float32{0, 1}
+	for name, c := range map[string]struct {
+		a, b [][]float32
+		want float64
+	}{
+		"the same":             {[][]float32{x, y}, [][]float32{x, y}, 1},
+		"another answer":       {[][]float32{x, y}, [][]float32{x, x}, .5},
+		"another question":     {[][]float32{x, y}, [][]float32{y, y}, .5},
+		"no answer, twice":     {[][]float32{x, nil}, [][]float32{x, nil}, 1},
+		"no answer, then one":  {[][]float32{x, nil}, [][]float32{x, y}, 0},
+		"a text, an exchange":  {[][]float32{x}, [][]float32{x, y}, 0},
+		"vectors of two kinds": {[][]float32{x}, [][]float32{{1, 0, 0}}, 0},
+	} {
+		if got := judge.Compare(judge.Subject{Halves: c.a}, judge.Subject{Halves: c.b}); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%s: %g, want %g", name, got, c.want)
+		}
+	}
+}
+
+func TestNearRepeatsAreFoundAndHonestPairsAreNot(t *testing.T) {
+	t.Parallel()
+	if len(nearRepeats) < 40 || len(honestPairs) < 40 {
+		t.Fatalf("the table has %d and %d pairs", len(nearRepeats), len(honestPairs))
+	}
+	e := embed.NewLexical()
+	for _, p := range nearRepeats {
+		if s, same := score(t, e, p); s <= threshold || !same {
+			t.Errorf("missed at %.3f (same marks: %v): %s | %s", s, same, p.a, p.b)
+		}
+	}
+	for _, p := range honestPairs {
+		if s, same := score(t, e, p); s > threshold && same {
+			t.Errorf("found at %.3f: %s | %s", s, p.a, p.b)
+		}
+	}
+}
+
+func score(tb testing.TB, e embed.Embedder, p pair) (similarity float64, sameMarks bool) {
+	tb.Helper()
+	a, b := subject(tb, e, p.a), subject(tb, e, p.b)
+	return judge.Compare(a, b), a.Marks == b.Marks
+}
+
+// TestAPromptThatGrowsByItsOwnRetryIsFound is the classic loop: each call sends
+// the complaint and the whole prompt before it.
+func TestAPromptThatGrowsByItsOwnRetryIsFound(t *testing.T) {
+	t.Parallel()
+	for _, prompt := range []string{invoicePrompt, "Name three rivers as JSON.", "Hi", strings.Repeat(invoicePrompt+" ", 40)} {
+		e := embed.NewLexical()
+		var history []judge.Subject
+		first := 0
+		for call := 1; call <= 12; call++ {
+			s := subject(t, e, side{said: prompt})
+			if judge.Decide(compared(s, history), judge.Rule{Threshold: threshold, MinMatches: 2}).Detected && first == 0 {
+				first = call
+			}
+			history = append([]judge.Subject{s}, history...)[:min(5, len(history)+1)]
+			prompt = "That wasn't valid JSON. Try again: " + prompt
+		}
+		// Eight findings in a row, the eighth at the twelfth call at the latest.
+		if first == 0 || first > 5 {
+			t.Errorf("%.30q: first found at call %d, want 5 at the latest", prompt, first)
+		}
+	}
+}
+
+func compared(s judge.Subject, history []judge.Subject) (past []judge.Past) {
+	for _, h := range history {
+		past = append(past, judge.Past{Similarity: judge.Compare(s, h), SameMarks: s.Marks == h.Marks})
+	}
+	return past
+}

@@ -1,0 +1,239 @@
+// Package marks finds what tells two texts of the same words apart: numbers
+// and identifiers. Page 2 is not page 3 and parser.go is not lexer.go, however
+// alike an embedding finds the sentences around them.
+//
+// It reads text and returns sums; it knows nothing of embeddings or loops.
+package marks
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Sum stands for the set of marks of a text: equal sets have equal sums. The
+// sum of a text without marks is 0.
+type Sum uint64
+
+var lists = sync.Pool{New: func() any { return new([]uint64) }}
+
+// Of returns the sum of a text's marks: words with a digit, an underscore,
+// inner capitals, or a dot, slash or at sign inside. What Steady leaves out is
+// no mark.
+func Of(text string) Sum {
+	list := lists.Get().(*[]uint64)
+	defer lists.Put(list)
+	found := (*list)[:0]
+	each(text, func(m string, _ int, steady bool) {
+		if steady {
+			found = append(found, hash(m))
+		}
+	})
+	slices.Sort(found)
+	found = slices.Compact(found)
+	*list = found
+	return fold(found)
+}
+
+// Steady returns the text without what changes by itself from one run of the
+// same command to the next: durations, times of day with seconds, memory
+// addresses, and the count of an attempt.
+func Steady(text string) string {
+	var out strings.Builder
+	copied := 0
+	each(text, func(m string, at int, steady bool) {
+		if !steady {
+			out.WriteString(text[copied:at])
+			copied = at + len(m)
+		}
+	})
+	if copied == 0 {
+		return text
+	}
+	out.WriteString(text[copied:])
+	return out.String()
+}
+
+// each finds the marks of a text and where they begin; those that are not
+// steady change by themselves.
+func each(text string, found func(mark string, at int, steady bool)) {
+	var before string
+	rest := text
+	for rest != "" {
+		var word string
+		word, rest = next(rest)
+		end := len(text) - len(rest)
+		for word != "" {
+			begin := end - len(word)
+			var part string
+			part, word = cut(word)
+			if isMark(part) {
+				at := begin + strings.Index(text[begin:end], part)
+				found(part, at, !changes(part, before, rest))
+			}
+			if part != "" {
+				before = part
+			}
+		}
+	}
+}
+
+func fold(hashes []uint64) Sum {
+	if len(hashes) == 0 {
+		return 0
+	}
+	sum := uint64(0xcbf29ce484222325)
+	for _, h := range hashes {
+		sum = (sum ^ h) * 0x100000001b3
+		sum ^= sum >> 29
+	}
+	return Sum(sum | 1)
+}
+
+// next returns the first run of characters that words and identifiers are made
+// of, and what follows it.
+func next(text string) (word, rest string) {
+	start := strings.IndexFunc(text, inWord)
+	if start < 0 {
+		return "", ""
+	}
+	text = text[start:]
+	end := strings.IndexFunc(text, func(r rune) bool { return !inWord(r) })
+	if end < 0 {
+		return text, ""
+	}
+	return text[:end], text[end:]
+}
+
+func inWord(r rune) bool {
+	switch r {
+	case '_', '.', '/', '\\', ':', '-', '@':
+		return true
+	}
+	if r < utf8.RuneSelf {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+	}
+	return unicode.IsLetter(r) || unicode.IsNumber(r)
+}
+
+// cut takes the first part off a word at a colon, unless the colons are those
+// of a time of day; punctuation at a part's ends goes.
+func cut(word string) (part, rest string) {
+	if part := strings.Trim(word, punctuation); isTime(part) {
+		return part, ""
+	}
+	part, rest, _ = strings.Cut(word, ":")
+	return strings.Trim(part, punctuation), rest
+}
+
+const punctuation = `./\:-@`
+
+func isMark(word string) bool {
+	lower, inner := false, false
+	for i, r := range word {
+		switch {
+		case r == '_' || unicode.IsNumber(r):
+			return true
+		case unicode.IsUpper(r) && lower:
+			return true
+		case r == '/' || r == '\\' || r == '@':
+			return true
+		case r == '.':
+			// The dots of "e.g." join single letters.
+			inner = inner || i > 1
+		}
+		lower = unicode.IsLower(r)
+	}
+	return inner
+}
+
+// changes tells whether a mark is of the kind that differs between two runs of
+// the same command.
+func changes(word, before, after string) bool {
+	return isTime(word) || isAddress(word) || isDuration(word, after) || isNumber(word) && isAttempt(before)
+}
+
+// isTime knows 14:30:05 and 14:30:05.123, alone or after a date and a T.
+func isTime(word string) bool {
+	if i := strings.IndexByte(word, 'T'); i > 0 {
+		word = strings.TrimSuffix(word[i+1:], "Z")
+	}
+	if len(word) < 7 || strings.Count(word, ":") != 2 {
+		return false
+	}
+	for _, r := range word {
+		if (r < '0' || r > '9') && r != ':' && r != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// isAddress knows 0x7f3a5c001000; shorter hexadecimal numbers are constants.
+func isAddress(word string) bool {
+	const least = 10
+	return len(word) >= least && word[0] == '0' && (word[1] == 'x' || word[1] == 'X')
+}
+
+var units = []string{"ns", "us", "µs", "μs", "ms", "s", "sec", "secs", "second", "seconds", "m", "min", "mins", "minute", "minutes", "milliseconds", "millisecond", "hour", "hours"}
+
+// isDuration knows "0.03s" and "0.03 seconds".
+func isDuration(word, after string) bool {
+	digits := strings.TrimRightFunc(word, unicode.IsLetter)
+	if !isNumber(digits) {
+		return false
+	}
+	if digits != word {
+		return slices.Contains(units, word[len(digits):])
+	}
+	if !strings.HasPrefix(after, " ") {
+		return false
+	}
+	unit, _ := next(after[:min(len(after), 16)])
+	return len(unit) > 1 && slices.Contains(units, strings.Trim(unit, punctuation))
+}
+
+func isNumber(word string) bool {
+	for _, r := range word {
+		if (r < '0' || r > '9') && r != '.' {
+			return false
+		}
+	}
+	return word != ""
+}
+
+func isAttempt(before string) bool {
+	switch strings.ToLower(before) {
+	case "attempt", "attempts", "try", "retry", "retries":
+		return true
+	}
+	return false
+}
+
+func hash(s string) uint64 {
+	h := uint64(0x9ae16a3b2f90404f)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 0x100000001b3
+	}
+	return h ^ h>>31
+}
+
+// Words counts the words of a text, up to the number that is asked about.
+// Characters of scripts without spaces count one each.
+func Words(text string, upTo int) int {
+	n, inside := 0, false
+	for _, r := range text {
+		if n >= upTo {
+			break
+		}
+		alone := r >= utf8.RuneSelf && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai)
+		letter := unicode.IsLetter(r) || unicode.IsNumber(r)
+		if alone || letter && !inside {
+			n++
+		}
+		inside = (letter || r == '\'' || r == '’') && !alone
+	}
+	return n
+}

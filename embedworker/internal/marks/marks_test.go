@@ -1,0 +1,114 @@
+package marks_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/unloop/unloop/embedworker/internal/marks"
+)
+
+func TestTextsOfTheSameMarks(t *testing.T) {
+	t.Parallel()
+	for name, pair := range map[string][2]string{
+		"no marks at all":       {"open the file", "please look at it again"},
+		"order":                 {"lines 1 to 20 of main.go", "main.go, lines 20 to 1"},
+		"repetition":            {"page 3", "page 3 and page 3"},
+		"punctuation around":    {"(see src/a.py).", "src/a.py"},
+		"durations":             {"Ran 5 tests in 0.031s", "Ran 5 tests in 12 ms"},
+		"times of day":          {"14:30:05 failed", "2026-05-22T14:31:59Z failed"},
+		"addresses":             {"<Foo object at 0x7f3a5c001000>", "<Foo object at 0x7f3a5c002220>"},
+		"counts of an attempt":  {"Attempt 2: run x_y", "attempt #3: run x_y"},
+		"abbreviations":         {"a tool, e.g. a hammer", "a tool such as a hammer"},
+		"a colon after a word":  {"Note:this", "Note that"},
+		"keys of JSON are same": {`{"n": 5}`, `{"n":5}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if marks.Of(pair[0]) != marks.Of(pair[1]) {
+				t.Errorf("%q and %q are told apart", pair[0], pair[1])
+			}
+		})
+	}
+}
+
+func TestTextsThatMarksTellApart(t *testing.T) {
+	t.Parallel()
+	for name, pair := range map[string][2]string{
+		"pages":          {"read page 2", "read page 3"},
+		"offsets":        {`{"offset":20,"limit":20}`, `{"offset":40,"limit":20}`},
+		"files":          {"open parser.go", "open lexer.go"},
+		"paths":          {"ls src/api", "ls src/web"},
+		"snake case":     {"call get_user", "call get_order"},
+		"camel case":     {"call getUser", "call getOrder"},
+		"a number more":  {"found item 7", "found item 7 and 8"},
+		"dates":          {"sales of 2026-05-22", "sales of 2026-05-23"},
+		"times to book":  {"book at 14:30", "book at 15:00"},
+		"short hex":      {"mask 0xFF", "mask 0xFE"},
+		"mail addresses": {"write to ann@example.com", "write to bob@example.com"},
+		"ids with colon": {"get user:17", "get user:18"},
+		"one has none":   {"read the page", "read page 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if marks.Of(pair[0]) == marks.Of(pair[1]) {
+				t.Errorf("%q and %q are not told apart", pair[0], pair[1])
+			}
+		})
+	}
+}
+
+func TestSteadyLeavesOutWhatChangesByItself(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"Ran 12 tests in 0.031s, at 14:30:05.": "Ran 12 tests in , at .",
+		"page 3 of main.go":                    "page 3 of main.go",
+		"attempt 3: get x:4 at 0x7f3a5c001000": "attempt : get x:4 at ",
+		"12 seconds":                           " seconds",
+	} {
+		if got := marks.Steady(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestNumbersAlwaysTellApart(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[a-z ]{0,40}`).Draw(t, "text")
+		n := rapid.StringMatching(`[1-9][0-9]{0,8}`).Draw(t, "n")
+		m := rapid.StringMatching(`[1-9][0-9]{0,8}`).Filter(func(m string) bool { return m != n }).Draw(t, "m")
+		if marks.Of(text+" item "+n) == marks.Of(text+" item "+m) {
+			t.Fatalf("%q: %s and %s are not told apart", text, n, m)
+		}
+	})
+}
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"": 0, "...": 0, "yes": 1, "go on": 2, "don't stop me now": 4, "a,b,c,d,e,f": 6, "再试一次": 4, "one two": 2,
+	} {
+		if got := marks.Words(text, 6); got != want {
+			t.Errorf("%q: %d words, want %d", text, got, want)
+		}
+	}
+	if got := marks.Words("a b c d e", 3); got != 3 {
+		t.Errorf("counting goes on past what is asked: %d", got)
+	}
+}
+
+func FuzzMarks(f *testing.F) {
+	for _, text := range []string{"a.b/c:d@e", "14:30:05", "0x", "attempt 3", "µs 3µs", "\xff:\xff"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if marks.Of(text) != marks.Of(" "+text+" ") {
+			t.Errorf("%q: white space around it changes its marks", text)
+		}
+		if steady := marks.Steady(text); len(steady) > len(text) {
+			t.Errorf("%q grew to %q", text, steady)
+		}
+		_ = marks.Words(text, 4)
+	})
+}
