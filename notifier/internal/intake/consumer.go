@@ -90,7 +90,7 @@ func (in *Intake) next(ctx context.Context, msgs jetstream.MessagesContext, work
 		case err == nil:
 			working()
 			return msg, nil
-		case !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
+		case !errors.Is(err, context.DeadlineExceeded) || ended(ctx):
 			return nil, err
 		case !in.js.Conn().IsConnected():
 			return nil, errDisconnected

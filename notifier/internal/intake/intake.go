@@ -87,7 +87,7 @@ func (in *Intake) keepPulling(ctx context.Context, dispatch func(jetstream.Msg))
 	}, backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, next time.Duration) {
 		in.log.WarnContext(ctx, "events can't be read, trying again", "error", err, "after", next)
 	}))
-	if ctx.Err() != nil {
+	if ended(ctx) {
 		return nil
 	}
 	return err
@@ -118,9 +118,11 @@ func (in *Intake) pull(ctx context.Context, dispatch func(jetstream.Msg), workin
 	}
 }
 
+func ended(ctx context.Context) bool { return ctx.Err() != nil }
+
 // broken is what ends pulling: nothing when the context has ended.
 func (in *Intake) broken(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	if ended(ctx) {
 		return nil
 	}
 	err = fmt.Errorf("pull events: %w", err)

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
@@ -304,5 +306,37 @@ func TestAnUnfitStreamIsAnError(t *testing.T) {
 	in := New(js, ordinary, nil, &service.Readiness{}, slog.New(slog.DiscardHandler))
 	if err := in.Run(t.Context()); err == nil || !strings.Contains(err.Error(), schemas.BucketCounters) {
 		t.Errorf("got %v, want the unfit stream", err)
+	}
+}
+
+func TestAMessageThatArrivesAsPullingEndsGoesBackAtOnce(t *testing.T) {
+	t.Parallel()
+	js := natstest.Start(t).JetStream()
+	in := New(js, ordinary, nil, &service.Readiness{}, slog.New(slog.DiscardHandler))
+	msgs, err := in.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// This leaves a pull request behind that nobody waits for.
+	if _, err := msgs.Next(jetstream.NextMaxWait(10 * time.Millisecond)); !errors.Is(err, nats.ErrTimeout) {
+		t.Fatalf("got %v, want a timeout", err)
+	}
+	publish(t, js, "late")
+	deadline := time.After(patience)
+	for consumerInfo(t, js).NumAckPending == 0 {
+		select {
+		case <-deadline:
+			t.Fatal("the message was not sent")
+		default:
+		}
+	}
+	handBack(msgs)
+	consumer, err := in.consumer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := consumer.Next(jetstream.FetchMaxWait(patience))
+	if err != nil || string(msg.Data()) != "late" {
+		t.Errorf("got %v, %v", msg, err)
 	}
 }

@@ -52,8 +52,7 @@ func (unsendableError) Permanent() bool { return true }
 // withoutURL strips what net/http wraps around the cause of a failed request,
 // because the URL in it may hold credentials.
 func withoutURL(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
 	if errors.Is(err, ssrf.ErrProhibitedIP) {
