@@ -1,0 +1,159 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/unloop/unloop/deploy/internal/scripted"
+)
+
+// runNode runs a script of the sdk folder against a base URL and returns the
+// line that it prints.
+func runNode(t *testing.T, url, script string, args ...string) string {
+	t.Helper()
+	node, modules := need(t, "UNLOOP_TEST_NODE"), need(t, "UNLOOP_TEST_NODE_MODULES")
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), node, append([]string{"sdk/" + script}, args...)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "NODE_PATH=" + modules, "OPENAI_BASE_URL=" + url + "/v1", "OPENAI_API_KEY=sk-test"}
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("run %s: %v\n%s", script, err, stderr.String())
+	}
+	return stdout.String()
+}
+
+func TestNodeSDKSeesNoDifference(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		script string
+		reply  scripted.Script
+		want   string
+	}{
+		"plain":    {"chat.js", greeting, `"finish_reason":"stop"`},
+		"streamed": {"stream.js", greeting, `"pieces":["Grüß ","Gott`},
+		"tools":    {"tools.js", weather, `"content":"It is sunny."`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			direct, behind := serve(t, tt.reply), serve(t, tt.reply)
+			unloop := start(t, behind.url)
+			want := runNode(t, direct.url, tt.script, "What is the weather in Oslo and Rome?")
+			got := runNode(t, unloop.URL(), tt.script, "What is the weather in Oslo and Rome?")
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("what the client sees (-direct +through Unloop):\n%s", diff)
+			}
+			if !strings.Contains(got, tt.want) {
+				t.Errorf("got %s, want %s in it", got, tt.want)
+			}
+			compareRequests(t, direct, behind)
+		})
+	}
+}
+
+// compareRequests expects both upstreams to have seen the same.
+func compareRequests(t *testing.T, direct, behind served) {
+	t.Helper()
+	for _, host := range hosts(behind.Requests()) {
+		if host != behind.url {
+			t.Errorf("the upstream was asked for %s, want %s", host, behind.url)
+		}
+	}
+	if diff := cmp.Diff(withoutHops(direct.Requests()), withoutHops(behind.Requests())); diff != "" {
+		t.Errorf("what the upstream sees (-direct +through Unloop):\n%s", diff)
+	}
+}
+
+func TestNodeSDKAbortsMidStream(t *testing.T) {
+	t.Parallel()
+	upstream := serve(t, forever)
+	unloop := start(t, upstream.url)
+	if got, want := runNode(t, unloop.URL(), "abort.js", "Tell me everything."), `{"pieces":["first"],"sent":1}`+"\n"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if _, err := upstream.WaitLeft(t.Context(), 1); err != nil {
+		t.Errorf("the upstream call went on: %v", err)
+	}
+}
+
+// loopSeen is what loop.js prints.
+type loopSeen struct {
+	Answered int         `json:"answered"`
+	Sent     int         `json:"sent"`
+	Errors   []loopError `json:"errors"`
+}
+
+type loopError struct {
+	RateLimitError bool              `json:"rate_limit_error"`
+	Status         int               `json:"status"`
+	Code           string            `json:"code"`
+	Text           string            `json:"text"`
+	Detail         loopDetail        `json:"detail"`
+	Headers        map[string]string `json:"headers"`
+}
+
+// loopDetail is the part of the error that says what was found.
+type loopDetail struct {
+	Error           string `json:"error"`
+	Message         string `json:"message"`
+	Detector        string `json:"detector"`
+	Policy          string `json:"policy"`
+	Fingerprint     string `json:"fingerprint"`
+	HitCount        int    `json:"hit_count"`
+	WindowSeconds   int    `json:"window_seconds"`
+	CooldownSeconds int    `json:"cooldown_seconds"`
+	LoopID          string `json:"loop_id"`
+}
+
+func TestNodeSDKRaisesRateLimitErrorOfALoopWithoutRetries(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"plain", "stream"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			upstream := serve(t, greeting)
+			unloop := start(t, upstream.url)
+			var got loopSeen
+			if err := json.Unmarshal([]byte(runNode(t, unloop.URL(), "loop.js", "Are we there yet?", "6", kind)), &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Answered != 5 || got.Sent != 6 || len(got.Errors) != 1 {
+				t.Fatalf("answered %d of %d sent with %d errors, want 5 of 6 with 1", got.Answered, got.Sent, len(got.Errors))
+			}
+			if n := len(upstream.Requests()); n != 5 {
+				t.Errorf("the upstream saw %d requests, want 5", n)
+			}
+			checkLoopError(t, got.Errors[0])
+		})
+	}
+}
+
+// checkLoopError expects the sixth request's error under the default policy.
+func checkLoopError(t *testing.T, got loopError) {
+	t.Helper()
+	if !strings.Contains(got.Text, "recursive_loop_detected") {
+		t.Errorf("the error's text is %q, without recursive_loop_detected", got.Text)
+	}
+	if got.Detail.Message == "" || got.Detail.Policy == "" || got.Detail.Fingerprint == "" || got.Detail.LoopID == "" {
+		t.Errorf("the detail lacks something: %+v", got.Detail)
+	}
+	want := loopError{
+		RateLimitError: true, Status: 429, Code: "recursive_loop_detected", Text: got.Text,
+		Detail: loopDetail{
+			Error: "recursive_loop_detected", Message: got.Detail.Message, Detector: "prompt", Policy: got.Detail.Policy,
+			Fingerprint: got.Detail.Fingerprint, HitCount: 6, WindowSeconds: 60, CooldownSeconds: 30, LoopID: got.Detail.LoopID,
+		},
+		Headers: map[string]string{
+			"retry-after": "30", "x-should-retry": "false", "x-loop-action": "reject",
+			"x-loop-reason": "loop_detected", "x-loop-detector": "prompt", "x-loop-count": "6",
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("error (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,136 @@
+// Package e2e runs the whole of Unloop as its users do: real clients in front,
+// a scripted upstream behind, real NATS in between.
+package e2e
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/unloop/unloop/deploy/internal/scripted"
+	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/gateway"
+	"github.com/unloop/unloop/notifier"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+// checkTimeout is longer than any check takes on a machine under load, so that
+// no request passes without one.
+const checkTimeout = 20 * time.Second
+
+// served is a scripted upstream at an address.
+type served struct {
+	*scripted.Upstream
+	url string
+}
+
+// serve starts an upstream that follows the script.
+func serve(t *testing.T, script scripted.Script) served {
+	t.Helper()
+	upstream := scripted.New(script)
+	server := httptest.NewServer(upstream)
+	t.Cleanup(server.Close)
+	return served{upstream, server.URL}
+}
+
+// start runs everything in this process with the default policy in front of
+// the upstream, until the test ends.
+func start(t *testing.T, upstream string) *system.System {
+	t.Helper()
+	cfg := system.Config{
+		Admin:    "127.0.0.1:0",
+		Replicas: 1,
+		Embedded: natskit.EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: t.TempDir()},
+		Gateway:  gateway.DefaultConfig(),
+		Detector: detector.DefaultConfig(),
+		Notifier: notifier.DefaultConfig(),
+	}
+	cfg.Gateway.Listen = "127.0.0.1:0"
+	cfg.Gateway.Upstream = map[string]string{"openai": upstream}
+	cfg.Gateway.CheckTimeout = checkTimeout
+	cfg.Detector.MaxBudget = checkTimeout
+	s, err := system.New(cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if err != nil {
+		t.Fatalf("make the system: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run the system: %v", err)
+		}
+	})
+	if err := s.Wait(t.Context()); err != nil {
+		t.Fatalf("wait for the system: %v", err)
+	}
+	return s
+}
+
+// need is a real part that make test installs and names in a variable.
+func need(t *testing.T, variable string) string {
+	t.Helper()
+	path := os.Getenv(variable)
+	if path == "" {
+		t.Skip(variable + " is not set; make test sets it")
+	}
+	return path
+}
+
+// hopByHop are headers of one connection, which a gateway does not pass on.
+var hopByHop = []string{"Connection", "Keep-Alive", "Te", "Transfer-Encoding"}
+
+// withoutHops strips from requests what belongs to the connection alone.
+func withoutHops(requests []scripted.Request) []scripted.Request {
+	for i := range requests {
+		requests[i].Header = requests[i].Header.Clone()
+		for _, name := range hopByHop {
+			requests[i].Header.Del(name)
+		}
+		requests[i].Host = ""
+	}
+	return requests
+}
+
+// hosts are the host names that requests asked for.
+func hosts(requests []scripted.Request) []string {
+	var all []string
+	for _, r := range requests {
+		all = append(all, "http://"+r.Host)
+	}
+	return all
+}
+
+// weather is a script with one tool: it is called first, and its result makes
+// the answer.
+func weather(r scripted.Request) scripted.Reply {
+	if r.Chat.Last().Role == "tool" {
+		return scripted.Text("It is ", "sunny.")
+	}
+	return scripted.Tools(
+		scripted.ToolCall{ID: "call_oslo", Name: "weather", Arguments: `{"city":"Oslo"}`},
+		scripted.ToolCall{ID: "call_rome", Name: "weather", Arguments: `{"city":"Rome"}`},
+	)
+}
+
+// greeting has what is easily damaged on the way: other alphabets, line ends,
+// markup and the separators of an event stream.
+func greeting(scripted.Request) scripted.Reply {
+	return scripted.Text("Grüß ", "Gott 👋\n\n", "data: not an event\n", `<b> & "quotes" \ `, " end")
+}
+
+// forever answers one piece and then nothing until the client leaves.
+func forever(scripted.Request) scripted.Reply {
+	return scripted.Reply{Pieces: []string{"first", "second"}, Hold: make(chan struct{})}
+}
+
+// missing answers an error of the upstream's own.
+func missing(scripted.Request) scripted.Reply {
+	return scripted.Error(http.StatusNotFound, "model_not_found", "no such model")
+}
