@@ -36,7 +36,7 @@ func (r *report) walk(v reflect.Value, path string, c constraint, optional bool)
 		if optional && v.IsZero() && !r.read(path) {
 			return
 		}
-		if message := leafFault(v, c); message != "" {
+		if message := r.leafFault(v, c); message != "" {
 			r.fault(path, fieldName(path)+" "+message)
 		}
 	}
@@ -72,7 +72,7 @@ func (r *report) walkStruct(v reflect.Value, path string) {
 		}
 		r.walk(f.value, at, f.constraint, f.optional)
 	}
-	if block, ok := v.Addr().Interface().(checked); ok {
+	if block, ok := reflect.TypeAssert[checked](v.Addr()); ok {
 		block.checkBlock(r, path)
 	}
 }
@@ -94,14 +94,14 @@ func (r *report) missing(f field, at string) bool {
 	return f.value.IsZero()
 }
 
-func leafFault(v reflect.Value, c constraint) string {
+func (r *report) leafFault(v reflect.Value, c constraint) string {
 	switch v.Kind() {
 	case reflect.Int, reflect.Int64:
 		return c.number(float64(v.Int()), true)
 	case reflect.Float64:
 		return c.number(v.Float(), false)
 	case reflect.String:
-		return c.text(v.String())
+		return c.text(v.String(), r.patterns)
 	default:
 		return ""
 	}

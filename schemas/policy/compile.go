@@ -121,8 +121,9 @@ func (b *Bundle) Compile() (*Set, error) {
 		}
 		s.KillSwitches = append(s.KillSwitches, Kill{k, scope})
 	}
+	patterns := patternCache{}
 	for i := range b.Policies {
-		p, err := compilePolicy(&b.Policies[i])
+		p, err := compilePolicy(&b.Policies[i], patterns)
 		if err != nil {
 			return nil, fmt.Errorf("compile policy %q: %w", b.Policies[i].ID, err)
 		}
@@ -150,20 +151,20 @@ func (b *Bundle) version() (string, error) {
 	return fmt.Sprintf("%d-%s", b.BundleVersion, hex.EncodeToString(sum[:4])), nil
 }
 
-func compilePolicy(e *Entry) (*Policy, error) {
+func compilePolicy(e *Entry, patterns patternCache) (*Policy, error) {
 	spec := &e.Spec
 	p := &Policy{
 		ID: e.ID, FailClosed: spec.FailureMode == "closed", IncludeExcerpt: spec.IncludeExcerpt,
 		SessionRepair: spec.SessionRepair != nil && spec.SessionRepair.Enabled, Hint: spec.Hint,
 		selector: compileSelector(&spec.Selector), shadow: spec.Mode == "shadow", holdout: spec.Holdout,
 	}
-	if err := p.compileDetectors(spec); err != nil {
+	if err := p.compileDetectors(spec, patterns); err != nil {
 		return nil, err
 	}
 	return p, p.compileRules(spec)
 }
 
-func (p *Policy) compileDetectors(spec *Spec) error {
+func (p *Policy) compileDetectors(spec *Spec, patterns patternCache) error {
 	if spec.LoopDetection != nil && spec.LoopDetection.Enabled {
 		p.LoopDetection = spec.LoopDetection
 	}
@@ -180,22 +181,37 @@ func (p *Policy) compileDetectors(spec *Spec) error {
 		return nil
 	}
 	p.Tool = spec.Tool
-	patterns := slices.Clone(spec.Tool.VolatilePatterns)
+	volatiles := spec.Tool.VolatilePatterns
 	if spec.Tool.VolatileDefaults {
-		patterns = append(slices.Clone(DefaultVolatilePatterns), patterns...)
+		volatiles = slices.Concat(DefaultVolatilePatterns, volatiles)
 	}
 	var err error
-	if p.VolatilePatterns, err = compilePatterns(patterns); err != nil {
+	if p.VolatilePatterns, err = patterns.compileAll(volatiles); err != nil {
 		return err
 	}
-	p.ErrorPatterns, err = compilePatterns(spec.Tool.ErrorPatterns)
+	p.ErrorPatterns, err = patterns.compileAll(spec.Tool.ErrorPatterns)
 	return err
 }
 
-func compilePatterns(patterns []string) ([]*regexp.Regexp, error) {
+// patternCache compiles each regular expression once: most policies share
+// theirs.
+type patternCache map[string]*regexp.Regexp
+
+func (c patternCache) compile(pattern string) (*regexp.Regexp, error) {
+	if re := c[pattern]; re != nil {
+		return re, nil
+	}
+	re, err := regexp.Compile(pattern)
+	if err == nil {
+		c[pattern] = re
+	}
+	return re, err
+}
+
+func (c patternCache) compileAll(patterns []string) ([]*regexp.Regexp, error) {
 	compiled := make([]*regexp.Regexp, 0, len(patterns))
 	for _, pattern := range patterns {
-		re, err := regexp.Compile(pattern)
+		re, err := c.compile(pattern)
 		if err != nil {
 			return nil, err
 		}

@@ -1,7 +1,13 @@
 package policy_test
 
 import (
+	"crypto/ecdh"
 	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"regexp"
 	"strings"
 	"testing"
@@ -121,6 +127,52 @@ func TestJWTKeysParse(t *testing.T) {
 	}
 	if _, ok := key.(*ecdsa.PublicKey); !ok {
 		t.Errorf("an ES256 key is a %T", key)
+	}
+}
+
+func TestKeysFitTheirAlgorithmsOnly(t *testing.T) {
+	t.Parallel()
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edKey, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dhKey, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		key  any
+		fits string
+	}{{rsaKey.Public(), "RS256 PS512"}, {edKey, "EdDSA"}, {dhKey.Public(), ""}}
+	for _, tt := range tests {
+		der, err := x509.MarshalPKIXPublicKey(tt.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+		for _, algorithm := range []string{"RS256", "PS512", "ES256", "EdDSA"} {
+			key := policy.JWTKey{Algorithm: algorithm, PublicKey: text}
+			if _, err := key.Public(); (err == nil) != strings.Contains(tt.fits, algorithm) {
+				t.Errorf("%T for %s: %v", tt.key, algorithm, err)
+			}
+		}
+	}
+	key := policy.JWTKey{Algorithm: "RS256", PublicKey: "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"}
+	if _, err := key.Public(); err == nil {
+		t.Error("a PEM block of nonsense is a key")
+	}
+}
+
+func TestPeriods(t *testing.T) {
+	t.Parallel()
+	for period, want := range map[string]int64{"5m": 300, "1h": 3600, "1d": 86400, "7d": 604800} {
+		if got := (&policy.CostBased{Period: period}).PeriodSeconds(); got != want {
+			t.Errorf("%s has %d seconds", period, got)
+		}
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -121,27 +121,18 @@ func (c constraint) number(f float64, integer bool) string {
 }
 
 // text says what is wrong with a string, or returns "".
-func (c constraint) text(s string) string {
+func (c constraint) text(s string, patterns patternCache) string {
 	switch {
-	case len(c.one) > 0 && !contains(c.one, s):
+	case len(c.one) > 0 && !slices.Contains(c.one, s):
 		return oneOf(c.one)
-	case len(c.sources) > 0 && !contains(c.sources, s) && !namesSource(s):
+	case len(c.sources) > 0 && !slices.Contains(c.sources, s) && !namesSource(s):
 		return "must be one of " + strings.Join(c.sources, ", ") + ", header:NAME, query:NAME"
 	case c.maxLen > 0 && utf8.RuneCountInString(s) > c.maxLen:
 		return fmt.Sprintf("must have at most %d characters", c.maxLen)
 	case c.required && s == "":
 		return "must not be empty"
 	}
-	return formFault(c.form, s)
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
+	return formFault(c.form, s, patterns)
 }
 
 func namesSource(s string) bool {
@@ -149,7 +140,7 @@ func namesSource(s string) bool {
 	return err == nil && (d.Source == "header" || d.Source == "query")
 }
 
-func formFault(form, s string) string {
+func formFault(form, s string, patterns patternCache) string {
 	switch form {
 	case "path":
 		if !strings.HasPrefix(s, "/") {
@@ -164,7 +155,7 @@ func formFault(form, s string) string {
 			return fmt.Sprintf("must be a descriptor (%s), not %q", descriptorForms, s)
 		}
 	case "regex":
-		if _, err := regexp.Compile(s); err != nil {
+		if _, err := patterns.compile(s); err != nil {
 			return "must be a regular expression (RE2): " + err.Error()
 		}
 	case "url":

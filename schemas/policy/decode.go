@@ -49,7 +49,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, c constraint
 	if d.full(n) {
 		return
 	}
-	if custom, ok := v.Addr().Interface().(nodeDecoder); ok {
+	if custom, ok := reflect.TypeAssert[nodeDecoder](v.Addr()); ok {
 		custom.decodeNode(d, n, path)
 		return
 	}
@@ -99,7 +99,7 @@ func (d *decoder) structure(n *yaml.Node, path string, v reflect.Value) {
 		})
 		return
 	}
-	if block, ok := v.Addr().Interface().(defaulter); ok {
+	if block, ok := reflect.TypeAssert[defaulter](v.Addr()); ok {
 		block.setDefaults()
 	}
 	pairs, ok := d.pairs(n, path)

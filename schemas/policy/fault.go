@@ -50,10 +50,11 @@ type report struct {
 	faulty   map[string]bool
 	faults   []Fault
 	warnings []Fault
+	patterns patternCache
 }
 
 func newReport() *report {
-	return &report{lines: map[string]int{}, faulty: map[string]bool{}}
+	return &report{lines: map[string]int{}, faulty: map[string]bool{}, patterns: patternCache{}}
 }
 
 // fault records what is wrong with a field. Only a field's first fault

@@ -40,6 +40,7 @@ func TestLoopDetectionFaultsSayWhatFairvisorSays(t *testing.T) {
 		{"enabled: true, window_seconds: 1.5, threshold_identical_requests: 5", "window_seconds", "window_seconds must be a positive integer"},
 		{"enabled: true, window_seconds: '60', threshold_identical_requests: 5", "window_seconds", "window_seconds must be a positive integer"},
 		{"enabled: true, window_seconds: 60, threshold_identical_requests: 5, similarity: fuzzy", "similarity", "similarity must be exact"},
+		{"enabled: true, window_seconds: 60, threshold_identical_requests: many", "threshold_identical_requests", "threshold_identical_requests must be an integer >= 2"},
 		{"enabled: 'yes', window_seconds: 60, threshold_identical_requests: 5", "enabled", "enabled must be a boolean"},
 		{"enabled: 1, window_seconds: 60, threshold_identical_requests: 5", "enabled", "enabled must be a boolean"},
 		{"enabled: null, window_seconds: 60, threshold_identical_requests: 5", "enabled", "enabled must be a boolean"},

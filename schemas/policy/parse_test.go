@@ -214,6 +214,24 @@ func TestShortHistoryLowersTheDefaultMatches(t *testing.T) {
 	}
 }
 
+func BenchmarkParseAndCompile(b *testing.B) {
+	var text strings.Builder
+	text.WriteString("bundle_version: 1\npolicies:\n")
+	for i := range 1000 {
+		fmt.Fprintf(&text, "- {id: p%d, spec: {selector: {pathPrefix: /v1/, tenant: t%d}, prompt: {max_hits: 3}, tool: {}, "+
+			"rules: [{name: r, limit_keys: [caller], algorithm: token_bucket, algorithm_config: {rps: 1, burst: 2}}]}}\n", i, i)
+	}
+	for b.Loop() {
+		bundle, err := policy.Parse([]byte(text.String()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := bundle.Compile(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func TestTolerantParsingIgnoresUnknownKeys(t *testing.T) {
 	t.Parallel()
 	text := `

@@ -4,6 +4,7 @@ import (
 	"math"
 	"reflect"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -67,7 +68,7 @@ func (r *Rule) decodeNode(d *decoder, n *yaml.Node, path string) {
 	}
 	type plain Rule
 	fields := fieldsOf(reflect.ValueOf((*plain)(r)).Elem())
-	d.fields(pairs, path, append(fields, field{name: "algorithm_config", value: r.configFor(algorithm)}))
+	d.fields(pairs, path, append(fields, field{&fieldType{name: "algorithm_config"}, r.configFor(algorithm)}))
 }
 
 // configFor makes room for the configuration of an algorithm. That of an
@@ -121,29 +122,51 @@ func decodeFloat(n *yaml.Node, v reflect.Value) bool {
 	return true
 }
 
-// field is one field of a block, under its name in bundles.
-type field struct {
+// fieldType is one field of a block, under its name in bundles.
+type fieldType struct {
 	name     string
-	value    reflect.Value
+	index    int
 	optional bool
+	doc      string
 	constraint
+}
+
+// field is a fieldType with its place in a value.
+type field struct {
+	*fieldType
+	value reflect.Value
+}
+
+// fieldTypes remembers the fields of each block's type.
+var fieldTypes sync.Map // reflect.Type → []fieldType
+
+func fieldTypesOf(t reflect.Type) []fieldType {
+	if known, ok := fieldTypes.Load(t); ok {
+		if types, ok := known.([]fieldType); ok {
+			return types
+		}
+	}
+	var types []fieldType
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		name, options, _ := strings.Cut(tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		types = append(types, fieldType{
+			name: name, index: i, optional: options != "", doc: tag.Get("doc"), constraint: parseConstraint(tag.Get("check")),
+		})
+	}
+	fieldTypes.Store(t, types)
+	return types
 }
 
 // fieldsOf lists a struct's fields that have a name in bundles.
 func fieldsOf(v reflect.Value) []field {
-	var fields []field
-	t := v.Type()
-	for i := range t.NumField() {
-		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if name == "" || name == "-" {
-			continue
-		}
-		fields = append(fields, field{
-			name:       name,
-			value:      v.Field(i),
-			optional:   options != "",
-			constraint: parseConstraint(t.Field(i).Tag.Get("check")),
-		})
+	types := fieldTypesOf(v.Type())
+	fields := make([]field, len(types))
+	for i := range types {
+		fields[i] = field{&types[i], v.Field(types[i].index)}
 	}
 	return fields
 }

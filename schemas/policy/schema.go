@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-//go:generate go run ./internal/schemagen -o bundle.schema.json
+//go:generate go run ./internal/cmd/schemagen -o bundle.schema.json
 
 // Schema is the JSON Schema (2020-12) of a bundle, as it is published.
 //
@@ -42,17 +42,20 @@ type object = map[string]any
 
 // object is the schema of a struct, with its defaults.
 func (b *schemaBuilder) object(v reflect.Value) object {
-	if block, ok := v.Addr().Interface().(defaulter); ok {
+	if block, ok := reflect.TypeAssert[defaulter](v.Addr()); ok {
 		block.setDefaults()
 	}
-	fields := fieldsOf(v)
 	properties, required := object{}, []string{}
-	for i, name := range names(v.Type()) {
-		f := fields[i]
-		properties[f.name] = b.property(f, v.Type(), name)
+	for _, f := range fieldsOf(v) {
+		properties[f.name] = b.property(f)
 		if f.required {
 			required = append(required, f.name)
 		}
+	}
+	if v.Type() == reflect.TypeFor[Rule]() {
+		// Its schema is that of the algorithm: ruleSchema.
+		properties["algorithm_config"] = object{"type": "object", "description": "The limits, as the algorithm names them."}
+		required = append(required, "algorithm_config")
 	}
 	s := object{"type": "object", "properties": properties, "additionalProperties": false}
 	if len(required) > 0 {
@@ -61,21 +64,9 @@ func (b *schemaBuilder) object(v reflect.Value) object {
 	return s
 }
 
-// names lists the Go names of the fields that fieldsOf lists.
-func names(t reflect.Type) []string {
-	var names []string
-	for i := range t.NumField() {
-		if tag := t.Field(i).Tag.Get("json"); tag != "" && tag != "-" {
-			names = append(names, t.Field(i).Name)
-		}
-	}
-	return names
-}
-
-func (b *schemaBuilder) property(f field, parent reflect.Type, name string) object {
+func (b *schemaBuilder) property(f field) object {
 	s := b.schema(f.value.Type(), f.constraint)
-	sf, _ := parent.FieldByName(name)
-	s["description"] = sf.Tag.Get("doc")
+	s["description"] = f.doc
 	if kind := f.value.Kind(); !f.required && kind != reflect.Struct && kind != reflect.Pointer && (!f.optional || !f.value.IsZero()) {
 		s["default"] = f.value.Interface()
 	}
@@ -173,9 +164,6 @@ func (b *schemaBuilder) ruleSchema(s object) {
 		})
 	}
 	s["allOf"] = cases
-	properties := s["properties"].(object)
-	properties["algorithm_config"] = object{"type": "object", "description": "The limits, as the algorithm names them."}
-	s["required"] = append(s["required"].([]string), "algorithm_config")
 }
 
 // schema adds what a constraint allows.

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"reflect"
+	"slices"
 )
 
 // checkBlock checks a rule as a whole, its configuration included.
@@ -28,7 +29,7 @@ func (r *Rule) checkConfig(rep *report, path string) {
 	switch {
 	case config != nil:
 		rep.walk(reflect.ValueOf(config), path, constraint{}, false)
-	case contains(algorithmNames, r.Algorithm):
+	case slices.Contains(algorithmNames, r.Algorithm):
 		rep.fault(path, "algorithm_config is required")
 	}
 }
