@@ -1,0 +1,136 @@
+package vectors_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/unloop/unloop/embedworker/internal/realparts"
+	"github.com/unloop/unloop/embedworker/internal/vectors"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natstest"
+)
+
+func TestTwoWorkersDoNotMissEachOther(t *testing.T) {
+	t.Parallel()
+	server := natstest.StartBare(t)
+	var workers [2]*vectors.KV
+	for i := range workers {
+		store, err := vectors.NewKV(server.Conn(), natskit.Layout{}, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		workers[i] = store
+	}
+	for range 20 {
+		r := request(1)
+		var turn, seen atomic.Int64
+		together(2, func() {
+			past, err := workers[turn.Add(1)-1].Compare(context.Background(), r)
+			if err != nil {
+				t.Error(err)
+			}
+			seen.Add(int64(len(past)))
+		})
+		if seen.Load() != 1 {
+			t.Errorf("the two saw %d of each other, want 1", seen.Load())
+		}
+	}
+}
+
+func TestALostBucketIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	server := natstest.StartBare(t)
+	store, err := vectors.NewKV(server.Conn(), natskit.Layout{Memory: true}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := request(1)
+	compare(t, store, r)
+	if err := server.JetStream().DeleteStream(t.Context(), "KV_LOOP_VECTORS"); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, compare(t, store, r))
+	expect(t, compare(t, store, r), 1)
+}
+
+func TestALostRedisFailsAtOnceAndComesBack(t *testing.T) {
+	t.Parallel()
+	server := realparts.Redis(t)
+	store, err := vectors.NewRedis(server.URL(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	r := request(1)
+	compare(t, store, r)
+	server.Stop()
+	if _, err := store.Compare(t.Context(), r); !errors.Is(err, vectors.ErrUnavailable) {
+		t.Errorf("without a server: got %v, want ErrUnavailable", err)
+	}
+	if err := store.Ping(t.Context()); !errors.Is(err, vectors.ErrUnavailable) {
+		t.Errorf("ping without a server: got %v", err)
+	}
+	server.Start()
+	expect(t, compare(t, store, r))
+	expect(t, compare(t, store, r), 1)
+}
+
+func TestRedisNeedNotBeUpAtTheStart(t *testing.T) {
+	t.Parallel()
+	server := realparts.Redis(t)
+	server.Stop()
+	store, err := vectors.NewRedis(server.URL(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if err := store.Ping(t.Context()); !errors.Is(err, vectors.ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+	server.Start()
+	expect(t, compare(t, store, request(1)))
+	if _, err := vectors.NewRedis("http://localhost", time.Now); err == nil {
+		t.Error("an http URL was taken for a Redis")
+	}
+}
+
+func BenchmarkStores(b *testing.B) {
+	nc := natstest.StartBare(b).Conn()
+	kv, err := vectors.NewKV(nc, natskit.Layout{}, time.Now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	redis, err := vectors.NewRedis(realparts.Redis(b).URL(), time.Now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = redis.Close() })
+	for _, store := range []vectors.Store{kv, redis} {
+		for _, peek := range []bool{false, true} {
+			name := store.Kind() + "/put and search"
+			if peek {
+				name = store.Kind() + "/search"
+			}
+			b.Run(name, func(b *testing.B) {
+				r := request(1)
+				v := make([]float32, 384)
+				v[3] = 1
+				r.Subject.Halves = [][]float32{v, v}
+				for range 6 {
+					if _, err := store.Compare(b.Context(), r); err != nil {
+						b.Fatal(err)
+					}
+				}
+				r.Peek = peek
+				for b.Loop() {
+					if _, err := store.Compare(b.Context(), r); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

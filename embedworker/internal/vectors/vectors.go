@@ -1,0 +1,185 @@
+// Package vectors remembers the last embeddings of each scope and compares a
+// new one with them. One interface stands before JetStream KV, Redis vector
+// sets and the Redis Query Engine.
+//
+// It knows vectors and when they age out, by the clock it is given; it knows
+// nothing of texts' meaning, thresholds or verdicts. Texts pass through it
+// only where the caller hands one over to be kept.
+package vectors
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/unloop/unloop/embedworker/internal/judge"
+)
+
+// Store keeps histories. It is safe for concurrent use, and shared by all
+// workers that reach the same server.
+type Store interface {
+	// Kind names the store for logs and metrics.
+	Kind() string
+	// Compare compares a subject with what its scope remembers, newest first,
+	// and remembers it unless asked not to. Of two calls at the same moment at
+	// least one sees the other. Errors are ErrInvalid or ErrUnavailable, or the
+	// context's.
+	Compare(ctx context.Context, r Request) ([]Found, error)
+	// Ping tells whether the store can be reached.
+	Ping(ctx context.Context) error
+	Close() error
+}
+
+// Errors of Compare; they come wrapped.
+var (
+	ErrInvalid     = errors.New("request cannot be compared")
+	ErrUnavailable = errors.New("vector store is not available")
+)
+
+// Scope is whose history it is. Any text is fit for a key.
+type Scope struct {
+	Kind, Key string
+	// Embedder made the vectors: those of two embedders never meet.
+	Embedder string
+}
+
+// Request is one subject with what is to be done with it.
+type Request struct {
+	Scope   Scope
+	Subject judge.Subject
+	// ID marks what belongs together: entries of the same ID do not meet, and
+	// the newer replaces the older. "" belongs to nothing.
+	ID   string
+	Text string        // kept beside the vector; "" for none
+	Keep int           // how many the scope remembers, 1 to MaxKeep
+	TTL  time.Duration // how long this one is remembered
+	Peek bool          // compare without remembering
+}
+
+// Found is one remembered entry.
+type Found struct {
+	judge.Past
+	ID, Text string
+	Age      time.Duration
+}
+
+// Limits of a request.
+const (
+	MaxKeep = 100
+	maxDim  = 16384
+)
+
+// check refuses what no store could compare.
+func (r Request) check() error {
+	switch {
+	case r.Scope.Key == "" || r.Scope.Kind == "":
+		return fmt.Errorf("%w: no scope", ErrInvalid)
+	case r.Keep < 1 || r.Keep > MaxKeep:
+		return fmt.Errorf("%w: a history of %d", ErrInvalid, r.Keep)
+	case r.TTL <= 0:
+		return fmt.Errorf("%w: remembered for %s", ErrInvalid, r.TTL)
+	}
+	dim := 0
+	for _, h := range r.Subject.Halves {
+		if len(h) == 0 {
+			continue
+		}
+		if dim != 0 && len(h) != dim || len(h) > maxDim {
+			return fmt.Errorf("%w: vectors of %d and %d dimensions", ErrInvalid, dim, len(h))
+		}
+		dim = len(h)
+	}
+	if dim == 0 {
+		return fmt.Errorf("%w: no vector", ErrInvalid)
+	}
+	return nil
+}
+
+// dim is the length of the subject's vectors.
+func (r Request) dim() int {
+	dim := 0
+	for _, h := range r.Subject.Halves {
+		dim = max(dim, len(h))
+	}
+	return dim
+}
+
+// space tells which vectors may meet at all, apart from whose they are:
+// embedder, single texts or exchanges, dimensions.
+func (r Request) space() string {
+	return fmt.Sprintf("%s/%d/%d", r.Scope.Embedder, len(r.Subject.Halves), r.dim())
+}
+
+// scopeHash stands for scope and space, so that no id can reach another scope
+// and none is stored: 32 hex digits.
+func (r Request) scopeHash() string {
+	h := sha256.New()
+	for _, field := range []string{"unloop vectors 1", r.space(), r.Scope.Kind, r.Scope.Key} {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(field)))
+		h.Write(length[:])
+		h.Write([]byte(field))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// appendVector adds a vector as little-endian float32.
+func appendVector(b []byte, v []float32) []byte {
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return b
+}
+
+// vector reads what appendVector wrote; a broken rest is left out.
+func vector(b []byte) []float32 {
+	if len(b) < 4 {
+		return nil
+	}
+	v := make([]float32, len(b)/4)
+	for i := range v {
+		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return v
+}
+
+// joined is the subject as one vector, for stores that hold no pairs: its
+// halves one after the other, an empty one as zeros.
+func joined(r Request) []byte {
+	dim := r.dim()
+	b := make([]byte, 0, 4*dim*len(r.Subject.Halves))
+	for _, h := range r.Subject.Halves {
+		if len(h) == 0 {
+			h = make([]float32, dim)
+		}
+		b = appendVector(b, h)
+	}
+	return b
+}
+
+// halves takes a joined vector apart again, each half at length 1 whatever the
+// store made of the whole.
+func halves(b []byte, n int) [][]float32 {
+	all := vector(b)
+	out := make([][]float32, n)
+	for i := range out {
+		h := all[i*len(all)/n : (i+1)*len(all)/n]
+		var sum float64
+		for _, x := range h {
+			sum += float64(x) * float64(x)
+		}
+		if sum < 1e-12 {
+			continue
+		}
+		for j := range h {
+			h[j] = float32(float64(h[j]) / math.Sqrt(sum))
+		}
+		out[i] = h
+	}
+	return out
+}

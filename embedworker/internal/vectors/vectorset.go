@@ -1,0 +1,131 @@
+package vectors
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/unloop/unloop/embedworker/internal/judge"
+	"github.com/unloop/unloop/embedworker/internal/marks"
+)
+
+// vectorSets keeps one vector set a scope (Redis 8). An element's name is
+// sequence:stored:expires:id, times in milliseconds of the worker's clock.
+type vectorSets struct{ client redis.UniversalClient }
+
+func (vectorSets) kind() string { return "redis vector sets" }
+
+// compareInSet compares, appends and trims in one step, so that nothing comes
+// between. TRUTH compares with every element: a set holds a handful, and the
+// graph's approximation would save nothing.
+//
+// ARGV: vector, now, expires, ttl, keep, id, peek, attributes, give vectors.
+// Reply: for each entry age, id, similarity, attributes, vector.
+var compareInSet = redis.NewScript(`
+local key, now, keep, id, peek = KEYS[1], tonumber(ARGV[2]), tonumber(ARGV[5]), ARGV[6], ARGV[7] == '1'
+local last, live = 0, {}
+local near = redis.call('VSIM', key, 'FP32', ARGV[1], 'WITHSCORES', 'COUNT', 10000, 'TRUTH')
+for i = 1, (near and #near or 0), 2 do
+  local seq, at, expires, of = string.match(near[i], '^(%d+):(-?%d+):(-?%d+):(.*)$')
+  seq = tonumber(seq)
+  last = math.max(last, seq)
+  if tonumber(expires) <= now or (id ~= '' and of == id) then
+    if not peek then redis.call('VREM', key, near[i]) end
+  else
+    live[#live + 1] = {seq = seq, name = near[i], age = now - tonumber(at), id = of, score = near[i + 1]}
+  end
+end
+table.sort(live, function(a, b) return a.seq > b.seq end)
+local out = {}
+for i = 1, math.min(keep, #live) do
+  local e = live[i]
+  local vector = ''
+  if ARGV[9] == '1' then vector = redis.call('VEMB', key, e.name, 'RAW')[2] end
+  out[i] = {tostring(e.age), e.id, e.score, redis.call('VGETATTR', key, e.name) or '', vector}
+end
+if not peek then
+  for i = keep, #live do redis.call('VREM', key, live[i].name) end
+  local name = string.format('%d:%s:%s:%s', last + 1, ARGV[2], ARGV[3], id)
+  redis.call('VADD', key, 'FP32', ARGV[1], name, 'NOQUANT', 'SETATTR', ARGV[8])
+  if redis.call('PTTL', key) < tonumber(ARGV[4]) then redis.call('PEXPIRE', key, ARGV[4]) end
+end
+return out`)
+
+func (s vectorSets) compare(ctx context.Context, r Request, now time.Time) ([]Found, error) {
+	key := "unloop:vectors:" + r.scopeHash()
+	attrs, err := json.Marshal(attributes{Marks: strconv.FormatUint(uint64(r.Subject.Marks), 10), Text: r.Text})
+	if err != nil {
+		return nil, err
+	}
+	exchange := len(r.Subject.Halves) > 1
+	reply, err := compareInSet.Run(ctx, s.client, []string{key},
+		joined(r), now.UnixMilli(), now.Add(r.TTL).UnixMilli(), r.TTL.Milliseconds(), r.Keep,
+		r.ID, flag(r.Peek), attrs, flag(exchange)).Slice()
+	if err != nil {
+		return nil, err
+	}
+	past := make([]Found, 0, len(reply))
+	for _, item := range reply {
+		f, err := r.found(item)
+		if err != nil {
+			return nil, err
+		}
+		past = append(past, f)
+	}
+	return past, nil
+}
+
+func flag(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// found reads one entry of the script's reply.
+func (r Request) found(item any) (f Found, err error) {
+	var fields [5]string
+	list, ok := item.([]any)
+	if !ok || len(list) != len(fields) {
+		return f, fmt.Errorf("entry %T of a history", item)
+	}
+	for i := range fields {
+		if fields[i], ok = list[i].(string); !ok {
+			return f, fmt.Errorf("field %T of a history", list[i])
+		}
+	}
+	age, err := strconv.ParseFloat(fields[0], 64)
+	if err != nil {
+		return f, fmt.Errorf("age of an entry: %w", err)
+	}
+	score, err := strconv.ParseFloat(fields[2], 64)
+	if err != nil {
+		return f, fmt.Errorf("score of an entry: %w", err)
+	}
+	var attrs attributes
+	if err := json.Unmarshal([]byte(fields[3]), &attrs); err != nil {
+		return f, fmt.Errorf("attributes of an entry: %w", err)
+	}
+	f = Found{ID: fields[1], Text: attrs.Text, Age: time.Duration(age) * time.Millisecond}
+	f.SameMarks = sameMarks(attrs.Marks, r.Subject.Marks)
+	f.Similarity = r.similarity(score, fields[4])
+	return f, nil
+}
+
+func sameMarks(stored string, of marks.Sum) bool {
+	sum, err := strconv.ParseUint(stored, 10, 64)
+	return err == nil && marks.Sum(sum) == of
+}
+
+// similarity of one text is the store's own, 1 - distance/2; that of an
+// exchange is computed from the halves, because the store compares the whole.
+func (r Request) similarity(score float64, vector string) float64 {
+	if n := len(r.Subject.Halves); n > 1 {
+		return judge.Compare(r.Subject, judge.Subject{Halves: halves([]byte(vector), n)})
+	}
+	return judge.Similarity(2 * (1 - score))
+}

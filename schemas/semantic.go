@@ -1,0 +1,17 @@
+package schemas
+
+// The semantic check: SubjectSemantic carries a SemanticRequest to one of the
+// embedding workers and is answered with a SemanticReply (package semanticpb).
+const (
+	SubjectSemantic  = "loop.semantic"
+	QueueEmbedworker = "embedworker"
+	// BucketVectors holds one VectorHistory a scope; see VectorKey.
+	BucketVectors = "LOOP_VECTORS"
+)
+
+// VectorKey is the key in BucketVectors of one scope's history: KIND.SCOPE,
+// where KIND is "session", "caller" or "tenant" and SCOPE is a hash over the
+// embedder, the shape of its texts and the scope's own key, in hex.
+func VectorKey(kind, scopeHex string) string {
+	return KeyToken(kind) + "." + scopeHex
+}
