@@ -181,6 +181,9 @@ func (d *Detector) step(ctx context.Context, c *checkpb.Counter, p counter.Param
 		s, v = counter.Step(s, p, hit, now)
 		return s, s.TTL(p, now)
 	})
+	if err != nil {
+		v = counter.Verdict{} // of a step that was not stored
+	}
 	return v, now, err
 }
 

@@ -1,0 +1,237 @@
+package detector_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"pgregory.net/rapid"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/natstest"
+)
+
+// Whatever the interleaving, however requests are batched, and whichever
+// detector gets them: exactly as many pass as the policy allows.
+func TestExactlyMaxHitsPassThreeDetectors(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	for range 3 {
+		startDetector(t, s)
+	}
+	var run atomic.Int64
+	rapid.Check(t, func(rt *rapid.T) {
+		limit := rapid.IntRange(1, 8).Draw(rt, "max hits")
+		requests := rapid.IntRange(1, 200).Draw(rt, "requests")
+		batch := rapid.IntRange(1, 20).Draw(rt, "batch")
+		check := promptCheck(fmt.Sprint("interleaved ", run.Add(1)))
+		check.Counters[0].Threshold = uint32(limit)
+		check.Counters[0].Steps[0].At = uint32(limit + 1)
+		got := storm(t, s, check, requests, batch)
+		if want := min(limit, requests); got.allowed != want || got.unknown != 0 {
+			rt.Fatalf("%d of %d requests passed and %d had no answer, want %d and 0", got.allowed, requests, got.unknown, want)
+		}
+	})
+}
+
+// tally is what became of many requests.
+type tally struct{ allowed, rejected, unknown int }
+
+// storm sends a check many times at once, over two connections.
+func storm(t testing.TB, s *natstest.Server, check *checkpb.Check, requests, batch int) tally {
+	t.Helper()
+	a, b := s.Conn(), s.Conn()
+	var mu sync.Mutex
+	var sum tally
+	var wg sync.WaitGroup
+	for i := 0; i < requests; i += batch {
+		n := min(batch, requests-i)
+		nc := a
+		if (i/batch)%2 == 1 {
+			nc = b
+		}
+		wg.Go(func() {
+			checks := make([]*checkpb.Check, n)
+			for j := range checks {
+				checks[j] = check
+			}
+			decisions, err := tryAsk(nc, patience, checks...)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				sum.unknown += n
+				return
+			}
+			for _, d := range decisions {
+				switch {
+				case d.GetError() != "":
+					sum.unknown++
+				case d.GetAction() == checkpb.Action_ACTION_ALLOW:
+					sum.allowed++
+				default:
+					sum.rejected++
+				}
+			}
+		})
+	}
+	wg.Wait()
+	a.Close()
+	b.Close()
+	return sum
+}
+
+func TestOneIncidentHoweverManyHitsAndDetectors(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	for range 3 {
+		startDetector(t, s)
+	}
+	storm(t, s, promptCheck("p"), 200, 1)
+	// A second loop's event comes after every one of the first's.
+	storm(t, s, promptCheckIn("another session", "q"), 50, 1)
+	consumer, err := s.JetStream().OrderedConsumer(t.Context(), schemas.StreamEvents, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for len(seen) < 2 {
+		msg, err := consumer.Next(jetstream.FetchMaxWait(patience))
+		if err != nil {
+			t.Fatalf("events of two loops expected, have %v: %v", seen, err)
+		}
+		e, err := event.Parse(msg.Data())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if msg.Subject() != "loop.detected.acme.default" || e.Type != event.Detected {
+			t.Errorf("%s on %s", e.Type, msg.Subject())
+		}
+		seen[e.Data.LoopID]++
+	}
+	stream, err := s.JetStream().Stream(t.Context(), schemas.StreamEvents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := stream.CachedInfo().State.Msgs; n != 2 {
+		t.Errorf("%d events for two loops", n)
+	}
+}
+
+func promptCheckIn(session, prompt string) *checkpb.Check {
+	check := promptCheck(prompt)
+	check.Identity.Session = session
+	return check
+}
+
+// A detector that dies takes with it only the answers that it owed: no hit
+// counts twice, and no more pass than the policy allows.
+func TestKilledDetectorCostsOnlyItsOwnAnswers(t *testing.T) {
+	t.Parallel()
+	const requests = 200
+	s := natstest.Start(t)
+	victim := startDetector(t, s)
+	startDetector(t, s)
+	startDetector(t, s)
+	check := promptCheck("p")
+	killed := make(chan struct{})
+	var sum tally
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var answered atomic.Int64
+	nc := s.Conn()
+	for range requests {
+		wg.Go(func() {
+			decisions, err := tryAsk(nc, 2*time.Second, check)
+			if answered.Add(1) == requests/4 {
+				victim.nc.Close() // as its death would look to everyone else
+				close(killed)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil || decisions[0].GetError() != "":
+				sum.unknown++
+			case decisions[0].GetAction() == checkpb.Action_ACTION_ALLOW:
+				sum.allowed++
+			default:
+				sum.rejected++
+			}
+		})
+	}
+	wg.Wait()
+	<-killed
+	if sum.allowed > 5 || sum.allowed+sum.unknown < 5 {
+		t.Errorf("%d passed, %d had no answer; at most 5 may pass", sum.allowed, sum.unknown)
+	}
+	after := ask(t, nc, check)[0]
+	counted := int(after.GetHitCounts()[0]) - 1
+	if least := sum.allowed + sum.rejected; counted < least || counted > requests {
+		t.Errorf("%d hits are counted; %d were answered, %d were sent", counted, least, requests)
+	}
+}
+
+// storedIncidents reads the open incidents from their bucket.
+func storedIncidents(t testing.TB, s *natstest.Server) []event.Incident {
+	t.Helper()
+	kv, err := s.JetStream().KeyValue(t.Context(), schemas.BucketIncidents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch, err := kv.WatchAll(t.Context(), jetstream.IgnoreDeletes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = watch.Stop() }()
+	var all []event.Incident
+	for entry := range watch.Updates() {
+		if entry == nil {
+			return all
+		}
+		var in event.Incident
+		if err := json.Unmarshal(entry.Value(), &in); err != nil {
+			t.Fatalf("incident %s: %v", entry.Key(), err)
+		}
+		all = append(all, in)
+	}
+	return all
+}
+
+// watchKey returns a function that waits until a value in the bucket is as
+// wanted.
+func watchKey(t *testing.T, s *natstest.Server, bucket string) func(wanted func([]byte) bool) {
+	t.Helper()
+	kv, err := s.JetStream().KeyValue(t.Context(), bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	watch, err := kv.WatchAll(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(wanted func([]byte) bool) {
+		t.Helper()
+		var last string
+		for {
+			select {
+			case entry := <-watch.Updates():
+				if entry == nil {
+					continue
+				}
+				if last = string(entry.Value()); wanted(entry.Value()) {
+					return
+				}
+			case <-time.After(patience):
+				t.Fatalf("the value did not come; the last one was %s", last)
+			}
+		}
+	}
+}
