@@ -24,8 +24,9 @@ const (
 // Config says which embedder to open and how it works.
 type Config struct {
 	Kind string // KindAuto, KindONNX or KindLexical
-	// ModelDir holds model.onnx and tokenizer.json or vocab.txt.
-	ModelDir string
+	// Model is an .onnx file with tokenizer.json or vocab.txt beside it, or the
+	// folder that holds them, the model as model.onnx.
+	Model string
 	// Runtime is ONNX Runtime's shared library.
 	Runtime string
 	Limits  Limits
@@ -89,10 +90,10 @@ func Open(ctx context.Context, c Config, log *slog.Logger) (Embedder, error) {
 	if c.Kind == KindLexical {
 		return NewLexical(), nil
 	}
-	e, err := openONNX(ctx, c)
+	e, err := openModel(ctx, c)
 	switch {
 	case err == nil:
-		log.Info("embedding with ONNX Runtime", "embedder", e.Name(), "model", c.ModelDir)
+		log.Info("embedding with ONNX Runtime", "embedder", e.Name(), "model", c.Model)
 		return e, nil
 	case c.Kind == KindONNX:
 		return nil, fmt.Errorf("open ONNX embedder: %w", err)

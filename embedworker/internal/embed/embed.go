@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"math"
+
+	"github.com/unloop/unloop/embedworker/internal/onnx"
 )
 
 // Embedder makes vectors. It is safe for concurrent use.
@@ -31,7 +33,7 @@ var (
 	ErrEmpty       = errors.New("text is empty")
 	ErrBusy        = errors.New("embedder is busy")
 	ErrClosed      = errors.New("embedder is closed")
-	ErrInference   = errors.New("inference did not work")
+	ErrInference   = onnx.ErrInference
 	ErrUnavailable = errors.New("embedder is not available")
 )
 

@@ -2,29 +2,111 @@ package embed
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/unloop/unloop/embedworker/internal/onnx"
 	"github.com/unloop/unloop/embedworker/internal/wordpiece"
 )
 
 // model embeds with a transformer behind a batcher: tokens, windows, vectors.
 type model struct {
 	name      string
-	dim       int
+	session   *onnx.Session
 	tokenizer *wordpiece.Tokenizer
 	batcher   *batcher
 	limits    Limits
-	free      func() error
+}
+
+// openModel loads tokenizer, runtime and model, and runs the model once for
+// each length group, so that the first request meets a warm one.
+func openModel(ctx context.Context, c Config) (*model, error) {
+	if c.Runtime == "" || c.Model == "" {
+		return nil, fmt.Errorf("%w: no ONNX Runtime or no model is installed (unloop model pull fetches both)", ErrUnavailable)
+	}
+	path := c.Model
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, "model.onnx")
+	}
+	name, err := modelName(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	tokenizer, err := wordpiece.Load(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	s, err := onnx.Open(onnx.Config{Runtime: c.Runtime, Model: path, Threads: c.Limits.Threads, Pad: tokenizer.Pad()})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	m := &model{name: name, session: s, tokenizer: tokenizer, limits: c.Limits}
+	m.batcher = newBatcher(m, c.Limits)
+	if err := m.warmUp(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: warm up %s: %w", ErrUnavailable, path, err), m.Close())
+	}
+	return m, nil
+}
+
+// modelName names a model by its contents: vectors of one file may be compared
+// across machines, those of two files never.
+func modelName(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("read model: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("read model %s: %w", path, err)
+	}
+	return "onnx-" + hex.EncodeToString(h.Sum(nil)[:6]), nil
+}
+
+// warmUp runs a row of every length group and checks what comes out.
+func (m *model) warmUp(ctx context.Context) error {
+	sample := m.tokenizer.Encode(strings.Repeat("is this the same question again? ", m.limits.Tokens), m.limits.Tokens)
+	for _, n := range append(append([]int{}, bucketEnds[:]...), m.limits.Tokens) {
+		v, err := m.batcher.vectors(ctx, [][]int32{sample[:min(n, len(sample))]})
+		if err != nil {
+			return err
+		}
+		if length := Cosine(v[0], v[0]); math.Abs(length-1) > 1e-3 {
+			return fmt.Errorf("%w: vector of length %g", ErrInference, length)
+		}
+	}
+	return nil
+}
+
+// run implements runner.
+func (m *model) run(rows [][]int32) ([][]float32, error) {
+	vectors, err := m.session.Run(rows)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range vectors {
+		if !normalize(v) {
+			return nil, fmt.Errorf("%w: the model's vector has no length", ErrInference)
+		}
+	}
+	return vectors, nil
 }
 
 func (m *model) Name() string { return m.name }
 
-func (m *model) Dim() int { return m.dim }
+func (m *model) Dim() int { return m.session.Dim() }
 
 // Close implements Embedder.
 func (m *model) Close() error {
 	m.batcher.close()
-	return m.free()
+	return m.session.Close()
 }
 
 // Embed implements Embedder.

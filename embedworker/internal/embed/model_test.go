@@ -22,7 +22,7 @@ import (
 
 func config(tb testing.TB, dir string) embed.Config {
 	tb.Helper()
-	return embed.Config{Kind: embed.KindONNX, ModelDir: dir, Runtime: realparts.ONNXRuntime(tb), Limits: embed.DefaultLimits()}
+	return embed.Config{Kind: embed.KindONNX, Model: dir, Runtime: realparts.ONNXRuntime(tb), Limits: embed.DefaultLimits()}
 }
 
 func open(tb testing.TB, c embed.Config) embed.Embedder {
@@ -171,11 +171,11 @@ func TestBrokenModelsStopTheWorkerAndAutoFallsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(c *embed.Config){
-		"no model":        func(c *embed.Config) { c.ModelDir = t.TempDir() },
+		"an empty folder": func(c *embed.Config) { c.Model = t.TempDir() },
 		"no runtime":      func(c *embed.Config) { c.Runtime = filepath.Join(t.TempDir(), "libonnxruntime.so") },
-		"nothing set":     func(c *embed.Config) { c.Runtime, c.ModelDir = "", "" },
-		"half a model":    func(c *embed.Config) { c.ModelDir = folderWith(t, whole, model[:len(model)/2]) },
-		"no model at all": func(c *embed.Config) { c.ModelDir = folderWith(t, whole, []byte("not a model")) },
+		"nothing set":     func(c *embed.Config) { c.Runtime, c.Model = "", "" },
+		"half a model":    func(c *embed.Config) { c.Model = folderWith(t, whole, model[:len(model)/2]) },
+		"no model at all": func(c *embed.Config) { c.Model = folderWith(t, whole, []byte("not a model")) },
 	} {
 		c := config(t, whole)
 		spoil(&c)

@@ -1,24 +1,16 @@
 //go:build cgo
 
-package embed
+package onnx
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
 	ort "github.com/yalue/onnxruntime_go"
-
-	"github.com/unloop/unloop/embedworker/internal/wordpiece"
 )
 
 // environment is the one ONNX Runtime of the process; it is loaded once and
@@ -49,57 +41,8 @@ func loadRuntime(path string) error {
 	return nil
 }
 
-// openONNX loads runtime, tokenizer and model, and runs the model once for each
-// length group, so that the first request meets a warm one.
-func openONNX(ctx context.Context, c Config) (Embedder, error) {
-	if c.Runtime == "" || c.ModelDir == "" {
-		return nil, fmt.Errorf("%w: no ONNX Runtime or no model is installed (unloop model pull fetches both)", ErrUnavailable)
-	}
-	path := filepath.Join(c.ModelDir, "model.onnx")
-	if _, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("%w: model: %w", ErrUnavailable, err)
-	}
-	tokenizer, err := wordpiece.Load(c.ModelDir)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	if err := loadRuntime(c.Runtime); err != nil {
-		return nil, err
-	}
-	name, err := modelName(path)
-	if err != nil {
-		return nil, err
-	}
-	s, err := newSession(path, c.Limits, tokenizer.Pad())
-	if err != nil {
-		return nil, fmt.Errorf("%w: load %s: %w", ErrUnavailable, path, err)
-	}
-	if err := s.warmUp(ctx, tokenizer, c.Limits); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: warm up %s: %w", ErrUnavailable, path, err), s.free())
-	}
-	return &model{
-		name: name, dim: s.dim, tokenizer: tokenizer, limits: c.Limits,
-		batcher: newBatcher(s, c.Limits), free: s.free,
-	}, nil
-}
-
-// modelName names a model by its contents: vectors of one file may be compared
-// across machines, those of two files never.
-func modelName(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	defer func() { _ = f.Close() }()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("%w: read %s: %w", ErrUnavailable, path, err)
-	}
-	return "onnx-" + hex.EncodeToString(h.Sum(nil)[:6]), nil
-}
-
-// session is a loaded model. Its run is safe for concurrent use.
-type session struct {
+// Session is a loaded model. Run is safe for concurrent use.
+type Session struct {
 	ort     *ort.DynamicAdvancedSession
 	inputs  []string
 	dim     int
@@ -108,12 +51,31 @@ type session struct {
 	buffers sync.Pool
 }
 
-func newSession(path string, limits Limits, pad int32) (*session, error) {
-	inputs, outputs, err := ports(path)
+// Open loads the runtime, if this process has not loaded it yet, and a model.
+// It errs with ErrUnavailable.
+func Open(c Config) (*Session, error) {
+	if err := loadRuntime(c.Runtime); err != nil {
+		return nil, err
+	}
+	s, err := newSession(c)
+	if err != nil {
+		return nil, fmt.Errorf("%w: load %s: %w", ErrUnavailable, c.Model, err)
+	}
+	return s, nil
+}
+
+// Dim is the length of the vectors.
+func (s *Session) Dim() int { return s.dim }
+
+// Close frees the model; no Run may be under way.
+func (s *Session) Close() error { return s.ort.Destroy() }
+
+func newSession(c Config) (*Session, error) {
+	inputs, outputs, err := ports(c.Model)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{pad: pad}
+	s := &Session{pad: c.Pad}
 	if s.inputs, err = chooseInputs(inputs); err != nil {
 		return nil, err
 	}
@@ -123,12 +85,12 @@ func newSession(path string, limits Limits, pad int32) (*session, error) {
 	}
 	s.pooled = len(output.Dimensions) == 2
 	s.dim = int(output.Dimensions[len(output.Dimensions)-1])
-	options, err := sessionOptions(limits.Threads)
+	options, err := sessionOptions(c.Threads)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = options.Destroy() }()
-	s.ort, err = ort.NewDynamicAdvancedSession(path, s.inputs, []string{output.Name}, options)
+	s.ort, err = ort.NewDynamicAdvancedSession(c.Model, s.inputs, []string{output.Name}, options)
 	return s, err
 }
 
@@ -198,28 +160,10 @@ func chooseOutput(outputs []ort.InputOutputInfo) (chosen ort.InputOutputInfo, er
 	return chosen, fmt.Errorf("no output holds vectors: %s", strings.Join(names, ", "))
 }
 
-// warmUp runs a row of every length group and checks what comes out.
-func (s *session) warmUp(ctx context.Context, tokenizer *wordpiece.Tokenizer, limits Limits) error {
-	sample := tokenizer.Encode(strings.Repeat("is this the same question again? ", limits.Tokens), limits.Tokens)
-	for _, n := range append(append([]int{}, bucketEnds[:]...), limits.Tokens) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		vectors, err := s.run([][]int32{sample[:min(n, len(sample))]})
-		if err != nil {
-			return err
-		}
-		if length := math.Sqrt(Cosine(vectors[0], vectors[0])); math.Abs(length-1) > 1e-3 {
-			return fmt.Errorf("%w: vector of length %g", ErrInference, length)
-		}
-	}
-	return nil
-}
-
-func (s *session) free() error { return s.ort.Destroy() }
-
-// run implements runner: pad, infer, pool, normalize.
-func (s *session) run(rows [][]int32) ([][]float32, error) {
+// Run pads rows of token ids to one length, infers, and sums each row's token
+// vectors over the tokens that are no padding: their mean, but for its length.
+// It errs with ErrInference.
+func (s *Session) Run(rows [][]int32) ([][]float32, error) {
 	b, ok := s.buffers.Get().(*tensors)
 	if !ok {
 		b = new(tensors)
@@ -241,14 +185,11 @@ func (s *session) run(rows [][]int32) ([][]float32, error) {
 		} else {
 			pool(out[i], b.output[i*width*s.dim:], len(r))
 		}
-		if !normalize(out[i]) {
-			return nil, fmt.Errorf("%w: the model's vector has no length", ErrInference)
-		}
 	}
 	return out, nil
 }
 
-// pool sums the vectors of the first n tokens: their mean, but for its length.
+// pool sums the vectors of the first n tokens.
 func pool(into, tokens []float32, n int) {
 	for range n {
 		for i := range into {
@@ -258,7 +199,7 @@ func pool(into, tokens []float32, n int) {
 	}
 }
 
-func (s *session) infer(b *tensors, rows, width int) error {
+func (s *Session) infer(b *tensors, rows, width int) error {
 	shape := ort.NewShape(int64(rows), int64(width))
 	values := make([]ort.Value, 0, len(s.inputs)+1)
 	defer func() {
