@@ -1,0 +1,56 @@
+// Command healthcheck asks a service in the same container whether it is
+// ready: images without a shell have nothing else that could.
+//
+//	healthcheck [URL]
+//
+// It exits with 0 when the answer is 200, else with 1 and what is wrong.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// where services of this repository say whether they are ready, unless their
+// --admin says otherwise.
+const where = "http://127.0.0.1:8081/readyz"
+
+// maxAnswer bounds what is repeated of an answer, in bytes.
+const maxAnswer = 4096
+
+func main() {
+	url := where
+	if len(os.Args) > 1 {
+		url = os.Args[1]
+	}
+	if err := ask(url); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func ask(url string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("read URL: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", resp.Status, answer)
+	}
+	return nil
+}
