@@ -170,4 +170,3 @@ func unpack(debs, root string) error {
 	}
 	return nil
 }
-

@@ -1,0 +1,198 @@
+// Package semantic answers whether a text repeats what its scope remembers: it
+// makes the vectors, asks the store, and lets the judge decide.
+//
+// It is what the worker's doors share, the one on NATS and the one of Agent
+// Sentinel; it knows neither of them.
+package semantic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/unloop/unloop/embedworker/internal/embed"
+	"github.com/unloop/unloop/embedworker/internal/judge"
+	"github.com/unloop/unloop/embedworker/internal/marks"
+	"github.com/unloop/unloop/embedworker/internal/vectors"
+)
+
+// ErrInvalid means that a query cannot be judged as it is.
+var ErrInvalid = errors.New("query cannot be judged")
+
+// Defaults and bounds of a query; the defaults are Agent Sentinel's.
+const (
+	DefaultKeep = 5
+	DefaultTTL  = time.Hour
+	maxTTL      = 30 * 24 * time.Hour
+)
+
+// Query is one text, or one exchange, with the rule that it is judged by.
+type Query struct {
+	ScopeKind, ScopeKey string
+	ID                  string // see vectors.Request
+	// Text is compared alone; where it is "", Said and Answered are the halves
+	// of an exchange.
+	Text           string
+	Said, Answered string
+	Threshold      float64
+	MinMatches     int
+	MinWords       int           // shorter texts are neither judged nor remembered
+	Keep           int           // 0 means DefaultKeep
+	TTL            time.Duration // 0 means DefaultTTL
+	StoreText      bool
+	SourceRule     bool // the text as given; numbers and identifiers have no part of their own
+	Peek           bool
+}
+
+// Answer is a verdict with what it rests on.
+type Answer struct {
+	judge.Verdict
+	// Judged is false for a text that was too short.
+	Judged bool
+	// History is what the scope remembered, newest first; Verdict.Matches are
+	// indexes into it.
+	History []vectors.Found
+}
+
+// Checker answers queries. It is safe for concurrent use.
+type Checker struct {
+	embedder embed.Embedder
+	store    vectors.Store
+	observe  func(part string, took time.Duration)
+}
+
+// New returns a checker; observe is told how long "embed" and "store" took,
+// and may be nil.
+func New(e embed.Embedder, s vectors.Store, observe func(part string, took time.Duration)) *Checker {
+	if observe == nil {
+		observe = func(string, time.Duration) {}
+	}
+	return &Checker{embedder: e, store: s, observe: observe}
+}
+
+// Check answers a query. Errors are ErrInvalid, those of embed.Embedder and
+// those of vectors.Store.
+func (c *Checker) Check(ctx context.Context, q Query) (Answer, error) {
+	if err := q.check(); err != nil {
+		return Answer{}, err
+	}
+	if q.MinWords > 0 && marks.Words(q.Said+" "+q.Answered+" "+q.Text, q.MinWords) < q.MinWords {
+		return Answer{}, nil
+	}
+	subject, err := c.subject(ctx, q)
+	if err != nil {
+		return Answer{}, err
+	}
+	history, err := c.compare(ctx, q, subject)
+	if err != nil {
+		return Answer{}, err
+	}
+	past := make([]judge.Past, len(history))
+	for i, f := range history {
+		past[i] = f.Past
+	}
+	rule := judge.Rule{Threshold: q.Threshold, MinMatches: q.MinMatches, AnyMarks: q.SourceRule}
+	return Answer{Verdict: judge.Decide(past, rule), Judged: true, History: history}, nil
+}
+
+func (q Query) check() error {
+	switch {
+	case q.ScopeKey == "" || q.ScopeKind == "":
+		return fmt.Errorf("%w: no scope", ErrInvalid)
+	case blank(q.Text) && blank(q.Said) && blank(q.Answered):
+		return fmt.Errorf("%w: no text", ErrInvalid)
+	case math.IsNaN(q.Threshold) || q.Threshold < 0 || q.Threshold > 1:
+		return fmt.Errorf("%w: threshold %g is not between 0 and 1", ErrInvalid, q.Threshold)
+	case q.Keep < 0 || q.Keep > vectors.MaxKeep:
+		return fmt.Errorf("%w: history of %d, at most %d", ErrInvalid, q.Keep, vectors.MaxKeep)
+	case q.TTL < 0 || q.TTL > maxTTL:
+		return fmt.Errorf("%w: remembered for %s, at most %s", ErrInvalid, q.TTL, maxTTL)
+	}
+	return nil
+}
+
+func blank(text string) bool { return strings.TrimSpace(text) == "" }
+
+// halves are the texts to embed: one, or two of which one may be blank.
+func (q Query) halves() []string {
+	if !blank(q.Text) {
+		return []string{q.Text}
+	}
+	return []string{q.Said, q.Answered}
+}
+
+// subject embeds a query's halves. A half without any word, such as a lone
+// bracket, counts as an empty one where the other has words.
+func (c *Checker) subject(ctx context.Context, q Query) (judge.Subject, error) {
+	defer c.timed("embed", time.Now())
+	texts := q.halves()
+	s := judge.Subject{Halves: make([][]float32, len(texts))}
+	if !q.SourceRule {
+		s.Marks = marks.Of(strings.Join(texts, "\n"))
+		for i := range texts {
+			texts[i] = marks.Steady(texts[i])
+		}
+	}
+	v, err := c.embedder.Embed(ctx, texts...)
+	if err == nil {
+		s.Halves = v
+		return s, nil
+	}
+	if len(texts) == 1 || !errors.Is(err, embed.ErrEmpty) {
+		return s, err
+	}
+	words := 0
+	for i, text := range texts {
+		one, err := c.embedder.Embed(ctx, text)
+		if errors.Is(err, embed.ErrEmpty) {
+			continue
+		}
+		if err != nil {
+			return s, err
+		}
+		s.Halves[i] = one[0]
+		words++
+	}
+	if words == 0 {
+		return s, err
+	}
+	return s, nil
+}
+
+func (c *Checker) timed(part string, start time.Time) { c.observe(part, time.Since(start)) }
+
+// storedText bounds a remembered text, in bytes.
+const storedText = 4096
+
+func (c *Checker) compare(ctx context.Context, q Query, s judge.Subject) ([]vectors.Found, error) {
+	defer c.timed("store", time.Now())
+	r := vectors.Request{
+		Scope:   vectors.Scope{Kind: q.ScopeKind, Key: q.ScopeKey, Embedder: c.embedder.Name()},
+		Subject: s, ID: q.ID, Keep: q.Keep, TTL: q.TTL, Peek: q.Peek,
+	}
+	if r.Keep == 0 {
+		r.Keep = DefaultKeep
+	}
+	if r.TTL == 0 {
+		r.TTL = DefaultTTL
+	}
+	if q.StoreText {
+		r.Text = clip(strings.ToValidUTF8(strings.Join(q.halves(), "\n"), "\uFFFD"), storedText)
+	}
+	return c.store.Compare(ctx, r)
+}
+
+// clip returns at most n bytes of the beginning of text, whole characters.
+func clip(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
