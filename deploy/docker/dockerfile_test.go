@@ -105,7 +105,7 @@ func environment(t *testing.T, s stage) []string {
 	args := map[string]string{"TARGETOS": runtime.GOOS, "TARGETARCH": runtime.GOARCH}
 	var env []string
 	for _, line := range s.all("ENV") {
-		for _, pair := range strings.FieldsSeq(line) {
+		for pair := range strings.FieldsSeq(line) {
 			env = append(env, os.Expand(pair, func(name string) string {
 				if _, ok := args[name]; !ok {
 					t.Errorf("ENV %s: no argument %s", pair, name)
@@ -159,7 +159,7 @@ func checkCopies(t *testing.T, stages map[string]stage, src string) {
 			if !strings.HasPrefix(line, "--from=build") {
 				continue
 			}
-			for _, word := range strings.FieldsSeq(line) {
+			for word := range strings.FieldsSeq(line) {
 				inside, ok := strings.CutPrefix(word, "/src/")
 				if !ok {
 					continue
