@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,8 +40,15 @@ func serve(t *testing.T, script scripted.Script) served {
 }
 
 // start runs everything in this process with the default policy in front of
-// the upstream, until the test ends.
-func start(t *testing.T, upstream string) *system.System {
+// the upstream, until the test ends. Edits change the configuration first.
+func start(t *testing.T, upstream string, edits ...func(*system.Config)) *system.System {
+	t.Helper()
+	s, _ := startStoppable(t, upstream, edits...)
+	return s
+}
+
+// startStoppable also returns what stops the system before the test ends.
+func startStoppable(t *testing.T, upstream string, edits ...func(*system.Config)) (s *system.System, stop func()) {
 	t.Helper()
 	cfg := system.Config{
 		Admin:    "127.0.0.1:0",
@@ -54,6 +62,9 @@ func start(t *testing.T, upstream string) *system.System {
 	cfg.Gateway.Upstream = map[string]string{"openai": upstream}
 	cfg.Gateway.CheckTimeout = checkTimeout
 	cfg.Detector.MaxBudget = checkTimeout
+	for _, edit := range edits {
+		edit(&cfg)
+	}
 	s, err := system.New(cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		t.Fatalf("make the system: %v", err)
@@ -61,16 +72,17 @@ func start(t *testing.T, upstream string) *system.System {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("run the system: %v", err)
 		}
 	})
+	t.Cleanup(stop)
 	if err := s.Wait(t.Context()); err != nil {
 		t.Fatalf("wait for the system: %v", err)
 	}
-	return s
+	return s, stop
 }
 
 // need is a real part that make test installs and names in a variable.

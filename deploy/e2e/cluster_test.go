@@ -1,0 +1,254 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/gateway"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+// join makes a system use another one's NATS server.
+func join(first *system.System) func(*system.Config) {
+	return func(cfg *system.Config) { cfg.NATS = first.NATSURL() }
+}
+
+// connect is a NATS connection that closes with the test.
+func connect(t *testing.T, s *system.System) *nats.Conn {
+	t.Helper()
+	nc, err := natskit.Connect(s.NATSURL(), "test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// extraDetector runs one more detector beside a system.
+func extraDetector(t *testing.T, s *system.System) {
+	t.Helper()
+	d, err := detector.New(detector.DefaultConfig(), service.Deps{
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), NATS: connect(t, s),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runService(t, d)
+}
+
+func TestTwoGatewaysAndThreeDetectorsLetExactlyFiveThrough(t *testing.T) {
+	t.Parallel()
+	upstream := echo(t)
+	first := start(t, upstream)
+	second := start(t, upstream, join(first))
+	extraDetector(t, first)
+	for round := range 5 {
+		var mu sync.Mutex
+		counts := map[int]int{}
+		var wg sync.WaitGroup
+		for i := range 200 {
+			url := first.URL()
+			if i%2 == 1 {
+				url = second.URL()
+			}
+			wg.Go(func() {
+				a, err := trySend(url, prompt(fmt.Sprint("storm ", round)))
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil || a.header.Get("X-Loop-Degraded") != "" {
+					t.Errorf("not checked: %v %s", err, a.header.Get("X-Loop-Degraded"))
+				}
+				counts[a.status]++
+			})
+		}
+		wg.Wait()
+		if counts[http.StatusOK] != 5 || counts[http.StatusTooManyRequests] != 195 {
+			t.Errorf("round %d: %v; want 5 passed, 195 rejected", round, counts)
+		}
+	}
+}
+
+// With a timeout that checks do miss, what passes beyond the limit says so.
+func TestWhatPassesBeyondTheLimitSaysThatItWasNotChecked(t *testing.T) {
+	t.Parallel()
+	s := start(t, echo(t), func(cfg *system.Config) { cfg.Gateway.CheckTimeout = time.Microsecond })
+	passed, degraded := 0, 0
+	for range 100 {
+		a := send(t, s.URL(), prompt("again"))
+		if a.status == http.StatusOK {
+			passed++
+		}
+		if a.header.Get("X-Loop-Degraded") == "timeout" {
+			degraded++
+		}
+	}
+	if passed-degraded > 5 || degraded == 0 {
+		t.Errorf("%d passed, %d of them unchecked; at most 5 may pass checked", passed, degraded)
+	}
+	if n := metric(t, s, `unloop_gateway_checks_total{result="timeout"}`); n != float64(degraded) {
+		t.Errorf("metric counts %v unchecked requests, headers %d", n, degraded)
+	}
+}
+
+func TestGatewaysLearnBlocksFromEachOther(t *testing.T) {
+	t.Parallel()
+	upstream := echo(t)
+	first := start(t, upstream)
+	second := start(t, upstream, join(first))
+	statuses(t, first.URL(), prompt("again"), 6)
+	awaitMetric(t, second, "unloop_gateway_standing_blocks", func(n float64) bool { return n == 1 })
+	if a := send(t, second.URL(), prompt("again")); a.status != http.StatusTooManyRequests {
+		t.Errorf("status %d at the other gateway", a.status)
+	}
+	if n := metric(t, second, `unloop_gateway_checks_total{result="decided"}`); n != 0 {
+		t.Errorf("the other gateway asked %v times", n)
+	}
+}
+
+func TestReleaseTakesEffectAtEveryGateway(t *testing.T) {
+	t.Parallel()
+	upstream := echo(t)
+	first := start(t, upstream)
+	second := start(t, upstream, join(first))
+	statuses(t, first.URL(), prompt("again"), 6)
+	awaitMetric(t, second, "unloop_gateway_standing_blocks", func(n float64) bool { return n == 1 })
+	id := send(t, second.URL(), prompt("again")).refusal(t).Detail.LoopID
+
+	body, err := proto.Marshal(&checkpb.ReleaseRequest{LoopId: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connect(t, first).Request(schemas.SubjectRelease, body, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*system.System{first, second} {
+		awaitMetric(t, s, "unloop_gateway_standing_blocks", func(n float64) bool { return n == 0 })
+		if a := send(t, s.URL(), prompt("again")); a.status != http.StatusOK {
+			t.Errorf("after the release: status %d", a.status)
+		}
+	}
+}
+
+func TestFailureModeDecidesWithoutDetectors(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	var log lines
+	open := startGateway(t, server, &log, echo(t))
+	closed := startGateway(t, server, &lines{}, echo(t), policies(t, `
+bundle_version: 1
+policies:
+  - {id: strict, spec: {failure_mode: closed, selector: {pathPrefix: /v1/}, prompt: {max_hits: 5}}}
+`))
+	for range 8 {
+		if a := send(t, open, prompt("again")); a.status != http.StatusOK || a.header.Get("X-Loop-Degraded") != "no-detector" || a.header.Get("X-Loop-Count") != "" {
+			t.Fatalf("open: status %d, degraded %q, count %q; want it to pass and say so", a.status, a.header.Get("X-Loop-Degraded"), a.header.Get("X-Loop-Count"))
+		}
+	}
+	a := send(t, closed, prompt("again"))
+	if a.status != http.StatusServiceUnavailable || a.refusal(t).Error.Code != "loop_check_unavailable" {
+		t.Errorf("closed: status %d, %s", a.status, a.body)
+	}
+	if n := strings.Count(log.String(), "requests are not checked"); n != 1 {
+		t.Errorf("the outage is logged %d times, want once", n)
+	}
+}
+
+// startGateway runs a gateway alone.
+func startGateway(t *testing.T, server *natstest.Server, log *lines, upstream string, edits ...func(*system.Config)) (url string) {
+	t.Helper()
+	cfg := system.Config{Gateway: gateway.DefaultConfig()}
+	cfg.Gateway.Listen, cfg.Gateway.Upstream = "127.0.0.1:0", map[string]string{"openai": upstream}
+	for _, edit := range edits {
+		edit(&cfg)
+	}
+	g, err := gateway.New(cfg.Gateway, service.Deps{
+		Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: prometheus.NewRegistry(), NATS: server.Conn(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runService(t, g)
+	return "http://" + g.Addr()
+}
+
+// runService runs a service until the test ends, and waits until it is ready.
+func runService(t *testing.T, svc service.Service) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- svc.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run service: %v", err)
+		}
+	})
+	if err := svc.Readiness().Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStockNATSCommandShowsEvents(t *testing.T) {
+	t.Parallel()
+	command := need(t, "UNLOOP_TEST_NATS_CLI")
+	s := start(t, echo(t))
+	var out lines
+	cmd := exec.CommandContext(t.Context(), command, "-s", s.NATSURL(), "sub", "loop.detected.>", "--count", "1")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	done := make(chan error, 1)
+	go func() { done <- cmd.Run() }()
+	for loop := 0; ; loop++ { // it does not say when it listens, so there is a loop until it heard one
+		statuses(t, s.URL(), prompt(fmt.Sprint("again ", loop)).with("X-Tenant-ID", "acme"), 6)
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatalf("nats sub: %v\n%s", err, out.String())
+			}
+		default:
+			if loop < 10_000 {
+				continue
+			}
+			t.Fatalf("nats sub heard nothing:\n%s", out.String())
+		}
+		break
+	}
+	if got := out.String(); !strings.Contains(got, `"loop.detected.acme.default"`) || !strings.Contains(got, `"type":"loop.detected"`) {
+		t.Errorf("nats sub printed:\n%s", got)
+	}
+}
+
+// lines collects what several goroutines write.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
