@@ -1,0 +1,60 @@
+package jsonwalk
+
+import "bytes"
+
+// names remembers the names of the members of all open objects, so that a second
+// one is found.
+type names struct {
+	stack [][]byte
+	// large holds the names of open objects with more than few members, by the
+	// index at which they begin.
+	large map[int]map[string]struct{}
+}
+
+// few is how many names are looked through one by one.
+const few = 16
+
+// open begins an object, and returns what the other methods call it by.
+func (n *names) open() (object int) { return len(n.stack) }
+
+// add reports whether a name is new to the object.
+func (n *names) add(object int, name []byte) bool {
+	if len(n.stack)-object < few {
+		for _, other := range n.stack[object:] {
+			if bytes.Equal(other, name) {
+				return false
+			}
+		}
+		n.stack = append(n.stack, name)
+		return true
+	}
+	set := n.large[object]
+	if set == nil {
+		set = n.toSet(object)
+	}
+	if _, known := set[string(name)]; known {
+		return false
+	}
+	set[string(name)] = struct{}{}
+	return true
+}
+
+func (n *names) toSet(object int) map[string]struct{} {
+	set := make(map[string]struct{}, 4*few)
+	for _, name := range n.stack[object:] {
+		set[string(name)] = struct{}{}
+	}
+	if n.large == nil {
+		n.large = map[int]map[string]struct{}{}
+	}
+	n.large[object] = set
+	return set
+}
+
+// close ends an object.
+func (n *names) close(object int) {
+	if len(n.stack)-object >= few {
+		delete(n.large, object)
+	}
+	n.stack = n.stack[:object]
+}
