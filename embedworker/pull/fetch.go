@@ -1,0 +1,129 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// fetch downloads a file to part, beginning where part ends. As long as each
+// attempt gets further a lost connection is taken up again.
+func (o Options) fetch(ctx context.Context, a Artifact, part string) error {
+	if o.From != "" && !isURL(o.From) {
+		return o.copyFrom(ctx, a, part)
+	}
+	address := a.URL
+	if o.From != "" {
+		var err error
+		if address, err = url.JoinPath(o.From, a.baseName()); err != nil {
+			return fmt.Errorf("%w: %w", ErrDownload, err)
+		}
+	}
+	for {
+		before := size(part)
+		if before == a.Size {
+			return nil // an earlier call came this far; the checksum decides
+		}
+		err := o.download(ctx, a, address, part)
+		if err == nil || ctx.Err() != nil || size(part) <= before {
+			return err
+		}
+	}
+}
+
+func isURL(from string) bool {
+	return strings.HasPrefix(from, "http://") || strings.HasPrefix(from, "https://")
+}
+
+func size(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// copyFrom takes a file out of a folder.
+func (o Options) copyFrom(ctx context.Context, a Artifact, part string) error {
+	f, err := os.Open(filepath.Join(o.From, a.baseName()))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDownload, err)
+	}
+	defer func() { _ = f.Close() }()
+	return writeFile(part, o.watched(ctx, a, f, 0), os.O_TRUNC)
+}
+
+func (o Options) download(ctx context.Context, a Artifact, address, part string) error {
+	have := size(part)
+	if have > a.Size {
+		have = 0
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDownload, err)
+	}
+	// Compression on the way would make ranges and sizes those of something else.
+	req.Header.Set("Accept-Encoding", "identity")
+	if have > 0 {
+		req.Header.Set("Range", "bytes="+strconv.FormatInt(have, 10)+"-")
+	}
+	res, err := o.Client.Do(req)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDownload, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	flag := os.O_APPEND
+	switch {
+	case res.StatusCode == http.StatusOK:
+		have, flag = 0, os.O_TRUNC
+	case res.StatusCode != http.StatusPartialContent || !continues(res, have):
+		return fmt.Errorf("%w: %s answers %s", ErrDownload, address, res.Status)
+	}
+	if err := writeFile(part, o.watched(ctx, a, res.Body, have), flag); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrDownload, address, err)
+	}
+	if got := size(part); got < a.Size {
+		return fmt.Errorf("%w: %s ended after %d of %d bytes", ErrDownload, address, got, a.Size)
+	}
+	return nil
+}
+
+// continues tells whether a partial answer begins where it was asked to.
+func continues(res *http.Response, at int64) bool {
+	return strings.HasPrefix(res.Header.Get("Content-Range"), "bytes "+strconv.FormatInt(at, 10)+"-")
+}
+
+// watched reports progress, ends with the context, and refuses more bytes than
+// the file has.
+func (o Options) watched(ctx context.Context, a Artifact, r io.Reader, done int64) io.Reader {
+	return &watched{ctx: ctx, r: r, report: o.Progress, p: Progress{Name: filepath.Base(a.Path), Done: done, Total: a.Size}}
+}
+
+type watched struct {
+	ctx    context.Context
+	r      io.Reader
+	report func(Progress)
+	p      Progress
+}
+
+var errTooLong = errors.New("longer than it should be")
+
+func (w *watched) Read(b []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := w.r.Read(b)
+	w.p.Done += int64(n)
+	if w.p.Done > w.p.Total {
+		return n, errTooLong
+	}
+	w.report(w.p)
+	return n, err
+}
