@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/gateway/internal/checker"
+	"github.com/unloop/unloop/gateway/internal/provider/plain"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// delaying is a gateway as far as a delay needs it.
+func delaying(limit int) *Gateway {
+	g := &Gateway{metrics: newMetrics(prometheus.NewRegistry()), now: time.Now}
+	g.delays.limit = limit
+	return g
+}
+
+// throttled is a request that the detectors want to be delayed.
+func throttled(ctx context.Context, delay time.Duration) *exchange {
+	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil).WithContext(ctx)
+	return &exchange{r: r, provider: plain.Plain{}, check: &checkpb.Check{}, decision: &checkpb.Decision{Findings: []*checkpb.Finding{{
+		Policy: "p", Detector: "request", Fingerprint: []byte("f"), Action: checkpb.Action_ACTION_THROTTLE,
+		DelayMs: uint32(delay.Milliseconds()), HitCount: 5, WindowSeconds: 60,
+	}}}}
+}
+
+func TestThrottledRequestIsForwardedAfterItsDelay(t *testing.T) {
+	t.Parallel()
+	for _, delay := range []time.Duration{500 * time.Millisecond, time.Second, 30 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			g, before := delaying(1), time.Now()
+			x := throttled(t.Context(), delay)
+			w := httptest.NewRecorder()
+			if !g.delay(w, x) {
+				t.Fatal("not forwarded")
+			}
+			if waited := time.Since(before); waited != delay {
+				t.Errorf("waited %s, want %s", waited, delay)
+			}
+			if x.setHeaders(w.Header()); w.Header().Get("X-Loop-Delay-Ms") == "" {
+				t.Error("X-Loop-Delay-Ms is not set")
+			}
+		})
+	}
+}
+
+func TestDelayedRequestWhoseClientLeavesIsDroppedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g, before := delaying(1), time.Now()
+		g.checker = checker.New(nil, time.Second, time.Now, prometheus.NewRegistry())
+		ctx, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		if g.delay(httptest.NewRecorder(), throttled(ctx, 30*time.Second)) {
+			t.Error("forwarded")
+		}
+		if waited := time.Since(before); waited != time.Second {
+			t.Errorf("dropped after %s, want as soon as the client left", waited)
+		}
+	})
+}
+
+func TestDelayedRequestsOfOneLoopAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 3
+		g := delaying(limit)
+		var wg sync.WaitGroup
+		for range limit {
+			wg.Go(func() { g.delay(httptest.NewRecorder(), throttled(t.Context(), 10*time.Second)) })
+		}
+		synctest.Wait()
+		w := httptest.NewRecorder()
+		if before := time.Now(); g.delay(w, throttled(t.Context(), 10*time.Second)) || time.Since(before) != 0 {
+			t.Error("one more than the limit was not rejected at once")
+		}
+		if w.Code != http.StatusTooManyRequests || w.Header().Get("X-Loop-Action") != "reject" {
+			t.Errorf("status %d, action %q; want 429, reject", w.Code, w.Header().Get("X-Loop-Action"))
+		}
+		wg.Wait()
+		if !g.delay(httptest.NewRecorder(), throttled(t.Context(), time.Second)) {
+			t.Error("there is no room although nobody waits any more")
+		}
+	})
+}
