@@ -1,0 +1,31 @@
+// Package toolloop decides whether an agent's tool calls go round in circles.
+//
+// It is the pure core of the detectors "tool" and "cycle": [Step] takes what was
+// known of a session, what a request shows, the parameters and a time, and
+// returns what is known now and what was found. It knows no policies, no NATS,
+// no HTTP and no clock, and it never sees arguments or results, only digests.
+//
+// # What counts
+//
+// A round is what the model asked for in one turn: one call, or several in
+// parallel. A call repeats itself when it is made again with the same arguments
+// and brings the same result; a different result is progress and starts its count
+// anew. A result that is not known (yet) counts as the same.
+//
+// Between two occurrences of a call other things may have been done: an edit
+// between two runs of the tests. Where another call in between was new to the
+// session, succeeded and is neither a poll nor marked as read-only, or brought
+// another result than the last time, the occurrences do not make a streak. They
+// are then judged by thresholds times Params.WorkMultiplier and bring warnings
+// only: a build that stays green while one file after the other is edited is no
+// loop, though one that fails alike after nine edits deserves a hint. What comes
+// back without such work in between is a loop.
+//
+// A new human message ends every streak.
+//
+// # Each round once
+//
+// A client sends its history again with every request, whole, cut at the front,
+// or rewritten; so a request's rounds must be matched with the remembered ones.
+// See align.go for how, and for what is guaranteed.
+package toolloop

@@ -1,0 +1,151 @@
+package toolloop
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The detectors that findings belong to.
+const (
+	DetectorTool  = "tool"
+	DetectorCycle = "cycle"
+)
+
+// Rule is what was found.
+type Rule string
+
+// The rules. All but the last three belong to the detector "tool".
+const (
+	Repeat     Rule = "repeat"      // the same call, with the same result
+	Outcome    Rule = "outcome"     // the same result of a call, by the thresholds for results
+	Parallel   Rule = "parallel"    // the same call several times in one round
+	Breaker    Rule = "breaker"     // more calls than a policy allows
+	SameError  Rule = "same-error"  // one error whatever the arguments
+	AllFailed  Rule = "all-failed"  // rounds in a row that all failed
+	NotOffered Rule = "not-offered" // a tool that does not exist
+	PingPong   Rule = "ping-pong"   // two rounds by turns
+	Cycle      Rule = "cycle"       // three rounds or more over and over
+	Wide       Rule = "wide"        // many rounds, few distinct calls, nothing changed
+)
+
+// Detector returns the detector that the rule belongs to.
+func (r Rule) Detector() string {
+	switch r {
+	case PingPong, Cycle, Wide:
+		return DetectorCycle
+	}
+	return DetectorTool
+}
+
+// Level is how grave a finding is, in rising order. A policy says what is done at
+// each: usually nothing beyond the report, a hint, a reject and a break.
+type Level uint8
+
+// The levels.
+const (
+	Allow Level = iota
+	Note        // to be reported
+	Warn        // the model should be told
+	Block       // the request, or the call, should be refused
+	Break       // so should all, until a human message, a release, or idleness
+)
+
+func (l Level) String() string {
+	switch l {
+	case Note:
+		return "note"
+	case Warn:
+		return "warn"
+	case Block:
+		return "block"
+	case Break:
+		return "break"
+	}
+	return "allow"
+}
+
+// Finding is a loop, or the beginning of one.
+type Finding struct {
+	Rule  Rule
+	Level Level
+	// Standing marks a finding that was reported before and to which the request
+	// adds nothing: it still blocks, but needs no second hint.
+	Standing bool
+	// Tool is the tool's name; for cycles, the names of all in their order, with
+	// commas.
+	Tool string
+	// Count is the number of occurrences, repeats, calls or rounds, with this one;
+	// Threshold is the number from which on this level holds.
+	Count, Threshold int
+	Period           int  // rounds of one repeat, for cycles
+	Poll             bool // the call is a poll
+	Worked           bool // other work was done between the occurrences
+	Backoff          int  // seconds to wait before the next poll, as far as it is one
+
+	call uint64 // key of the call
+	mark uint32 // rises when the finding gets worse
+}
+
+// same reports whether f and g are one finding, no worse.
+func (f *Finding) same(g *Finding) bool {
+	return f.Rule == g.Rule && f.call == g.call && f.mark == g.mark && f.Level <= g.Level
+}
+
+// Message says in one or two sentences what was found, in words that a model can
+// act on.
+func (f *Finding) Message() string {
+	name := f.Tool
+	if name == "" {
+		name = "a tool"
+	} else if f.Rule.Detector() == DetectorTool {
+		name = "tool " + name
+	}
+	advice := f.advice()
+	switch f.Rule {
+	case Outcome:
+		return fmt.Sprintf("The %s has returned the identical result %d times. %s", name, f.Count, advice)
+	case Parallel:
+		return fmt.Sprintf("One turn calls the %s %d times with the same arguments. One call is enough.", name, f.Count)
+	case Breaker:
+		return f.stop()
+	case SameError:
+		return fmt.Sprintf("The %s has failed %d times with the same error, whatever its arguments were. %s", name, f.Count, advice)
+	case AllFailed:
+		return fmt.Sprintf("The last %d rounds of tool calls all failed. %s", f.Count, advice)
+	case NotOffered:
+		return fmt.Sprintf("The %s was called %d times but does not exist here. Use only the tools that are offered.", name, f.Count)
+	case PingPong, Cycle:
+		return fmt.Sprintf("The tool calls repeat a cycle of %d rounds (%s), %d times now, with the same results. %s", f.Period, strings.ReplaceAll(f.Tool, ",", ", "), f.Count, advice)
+	case Wide:
+		return fmt.Sprintf("In the last %d rounds the same few tool calls came back again and again, and none brought anything new. %s", f.Count, advice)
+	case Repeat:
+	}
+	return fmt.Sprintf("The %s was called %d times with the same arguments%s. %s", name, f.Count, f.between(), advice)
+}
+
+func (f *Finding) stop() string {
+	const until = "Nothing goes on until a human sends a message."
+	if f.Threshold == 0 || f.Count <= f.Threshold {
+		return "This session was stopped because its tool calls went round in circles. " + until
+	}
+	return fmt.Sprintf("There were %d tool calls since the last human message; the limit is %d. %s", f.Count, f.Threshold, until)
+}
+
+func (f *Finding) between() string {
+	if f.Worked {
+		return " and gave the same result each time, whatever was done in between"
+	}
+	return " and gave nothing new"
+}
+
+func (f *Finding) advice() string {
+	switch {
+	case f.Poll && f.Backoff > 0:
+		return fmt.Sprintf("Wait %d seconds before asking again, or go on with something else.", f.Backoff)
+	case f.Level >= Block:
+		return "This call is blocked: take a different approach, or say what stands in the way."
+	case f.Rule == SameError || f.Rule == AllFailed:
+		return "Find out what causes it before trying again."
+	}
+	return "Use what it already told you, or take a different approach."
+}

@@ -1,0 +1,188 @@
+package toolloop
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Params are the thresholds and lists that a session is judged by. Counts include
+// the call or round that is judged. Start from [DefaultParams].
+type Params struct {
+	// A call that repeats itself is warned of from WarnThreshold occurrences on and
+	// blocked from BlockThreshold on, and after MaxWarnings warnings of it.
+	WarnThreshold, BlockThreshold, MaxWarnings int
+	// PollMultiplier multiplies both thresholds for polls, and the repeats of a
+	// cycle of polls.
+	PollMultiplier int
+	// WorkMultiplier multiplies thresholds for occurrences of a call between which
+	// other work was done: WarnThreshold where the call fails each time, and
+	// BlockThreshold where it succeeds. From there on they are warned of.
+	WorkMultiplier int
+	// CircuitBreaker breaks a session above so many calls since the last human
+	// message; 0 for never.
+	CircuitBreaker int
+	// OutcomeWarn is the number of identical results from which on a call is
+	// warned of, OutcomeBlock the one after which its next occurrence is blocked;
+	// 0 for off.
+	OutcomeWarn, OutcomeBlock int
+	// Remember is how many rounds are remembered.
+	Remember int
+	// Idle is after how long without a request a session is forgotten.
+	Idle time.Duration
+	// IgnoreResults counts calls whatever their results are.
+	IgnoreResults bool
+	// Backoff are the pauses, in seconds, that are suggested before each poll in
+	// turn; the last goes on.
+	Backoff []int
+
+	// Exempt, ReadOnly and PollTools are globs over tool names (* and ?): tools that
+	// are never counted, that change nothing, and whose every call is a poll.
+	Exempt, ReadOnly, PollTools []string
+	// PerTool are thresholds by tool; the first that matches holds.
+	PerTool []ToolRule
+
+	// ErrorThreshold is how often one error of a tool from differing arguments,
+	// FailedRounds how many failed rounds in a row, and UnknownThreshold how many
+	// calls of a tool that was not offered are warned of; 0 for off.
+	ErrorThreshold, FailedRounds, UnknownThreshold int
+
+	// A sequence of at most MaxPeriod rounds that comes Repeats times in a row is a
+	// cycle; 0 Repeats for off.
+	MaxPeriod, Repeats int
+	// A wide loop is at least WideRounds of the last WideWindow rounds with fewer
+	// than WideDistinct percent distinct calls, none of which brought another
+	// result than before; 0 WideWindow for off.
+	WideWindow, WideRounds, WideDistinct int
+}
+
+// ToolRule are thresholds for the tools that a glob matches; 0 keeps the value of
+// Params.
+type ToolRule struct {
+	Match                                         string
+	WarnThreshold, BlockThreshold, PollMultiplier int
+}
+
+// DefaultParams are LibreFang's thresholds, without its circuit breaker (30 there),
+// since honest coding agents make hundreds of calls.
+func DefaultParams() Params {
+	return Params{
+		WarnThreshold: 3, BlockThreshold: 5, MaxWarnings: 3, PollMultiplier: 3, WorkMultiplier: 3,
+		Remember: 30, Idle: 30 * time.Minute, Backoff: []int{0, 5, 10, 30, 60},
+		ErrorThreshold: 5, FailedRounds: 5, UnknownThreshold: 3,
+		MaxPeriod: 8, Repeats: 3,
+		WideWindow: 30, WideRounds: 24, WideDistinct: 40,
+	}
+}
+
+// maxRemember bounds the state of a session, whatever the parameters say.
+const maxRemember = 1000
+
+// Repair returns p with values that make no sense put right, and a sentence for
+// each that was: a threshold of 0 becomes the default, and a warning threshold
+// above the blocking one is swapped with it.
+func (p Params) Repair() (repaired Params, said []string) {
+	d := DefaultParams()
+	for _, f := range []struct {
+		name   string
+		value  *int
+		normal int
+	}{
+		{"warn_threshold", &p.WarnThreshold, d.WarnThreshold},
+		{"block_threshold", &p.BlockThreshold, d.BlockThreshold},
+		{"max_warnings", &p.MaxWarnings, d.MaxWarnings},
+		{"poll_multiplier", &p.PollMultiplier, d.PollMultiplier},
+		{"work_multiplier", &p.WorkMultiplier, d.WorkMultiplier},
+		{"history_size", &p.Remember, d.Remember},
+		{"max_period", &p.MaxPeriod, d.MaxPeriod},
+	} {
+		if *f.value <= 0 {
+			said = append(said, fmt.Sprintf("%s: %d makes no sense, using %d", f.name, *f.value, f.normal))
+			*f.value = f.normal
+		}
+	}
+	if p.Idle <= 0 {
+		said = append(said, fmt.Sprintf("idle time: %v makes no sense, using %v", p.Idle, d.Idle))
+		p.Idle = d.Idle
+	}
+	if p.Remember > maxRemember {
+		said = append(said, fmt.Sprintf("history_size: %d is too much, using %d", p.Remember, maxRemember))
+		p.Remember = maxRemember
+	}
+	if p.WarnThreshold > p.BlockThreshold {
+		p.WarnThreshold, p.BlockThreshold = p.BlockThreshold, p.WarnThreshold
+		said = append(said, fmt.Sprintf("warn_threshold was above block_threshold: swapped to %d and %d", p.WarnThreshold, p.BlockThreshold))
+	}
+	return p, said
+}
+
+// limits are the thresholds that hold for one call.
+type limits struct {
+	warn, block          int
+	worked, workedFailed int // with work in between, and when the call fails
+}
+
+func (p *Params) limits(tool string, poll bool) limits {
+	l, multiplier := limits{warn: p.WarnThreshold, block: p.BlockThreshold}, p.PollMultiplier
+	for i := range p.PerTool {
+		r := &p.PerTool[i]
+		if !glob(r.Match, tool) {
+			continue
+		}
+		l.warn, l.block = orElse(r.WarnThreshold, l.warn), orElse(r.BlockThreshold, l.block)
+		multiplier = orElse(r.PollMultiplier, multiplier)
+		break
+	}
+	l.warn = min(l.warn, l.block)
+	if poll {
+		l.warn, l.block = l.warn*multiplier, l.block*multiplier
+	}
+	l.worked, l.workedFailed = l.block*p.WorkMultiplier, l.warn*p.WorkMultiplier
+	return l
+}
+
+func orElse(value, otherwise int) int {
+	if value > 0 {
+		return value
+	}
+	return otherwise
+}
+
+// backoff is the pause in seconds that is suggested before the n-th poll of one
+// call, n from 1.
+func (p *Params) backoff(n int) int {
+	if len(p.Backoff) == 0 || n < 1 {
+		return 0
+	}
+	return p.Backoff[min(n, len(p.Backoff))-1]
+}
+
+func anyGlob(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return glob(p, name) })
+}
+
+// glob matches name with a pattern in which * stands for any run of bytes and ?
+// for one byte, in linear time for patterns with one star and never worse than
+// the product of the lengths.
+func glob(pattern, name string) bool {
+	p, n, star, retry := 0, 0, -1, 0
+	for n < len(name) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, retry = p, n
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == name[n]):
+			p++
+			n++
+		case star >= 0:
+			p, retry = star+1, retry+1
+			n = retry
+		default:
+			return false
+		}
+	}
+	for p < len(pattern) && pattern[p] == '*' {
+		p++
+	}
+	return p == len(pattern)
+}

@@ -1,0 +1,242 @@
+package toolloop
+
+import (
+	"slices"
+	"time"
+
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// Bounds on what a session's state may hold, beside Params.Remember rounds. What
+// is beyond is forgotten, oldest first.
+const (
+	maxHeads     = 8   // conversations told apart within one session
+	maxHeard     = 32  // human messages
+	maxStreaks   = 256 // distinct calls counted at a time
+	maxTools     = 64  // distinct tools
+	maxParallel  = 128 // distinct calls of one round
+	maxToolName  = 128 // bytes of a tool's name
+	maxErrorArgs = 4   // distinct arguments remembered with an error
+)
+
+// State is what is known of one agent in one session. The zero State is a session
+// of which nothing is known. A State is a value: no function here changes the one
+// it is given.
+type State struct {
+	seen  time.Time // of the newest request
+	items []past    // the newest rounds and the human messages between them
+	heads []uint64  // chains at which histories ended, newest last
+	heard []uint64  // keys of human messages, newest last
+
+	streaks []streak
+	tools   []tool
+	round   uint32 // rounds counted so far
+	work    uint32 // rounds so far that may have changed something
+	calls   uint32 // calls since the last human message
+	failed  uint32 // rounds in a row that failed
+	wide    uint32 // rounds in a row that were part of a wide loop
+	broken  bool   // nothing passes until a human message or a release
+	stopped bool   // the newest request was blocked
+
+	standing []Finding // what the newest evaluation found
+	total    uint32    // calls, ever
+	unique   uint32    // distinct ones, as far as they were remembered
+	blocked  uint32    // calls that came to a block or break
+	most     uint32    // occurrences of the call that was made most often
+	mostTool uint32
+}
+
+// past is a remembered item.
+type past struct {
+	key, chain, id uint64
+	human, reset   bool // a message; one that began a new turn
+	released       bool // an operator ended the turn after it
+	live           bool // known from a check, and not yet from a history
+	calls          []pastCall
+}
+
+// pastCall is a distinct call of a remembered round.
+type pastCall struct {
+	key, result, class uint64
+	tool               uint32
+	times              uint16 // how often the round has it
+	flags              flags
+}
+
+type flags uint8
+
+const (
+	known flags = 1 << iota // the result
+	failed
+	poll
+	readOnly
+	exempt
+	notOffered
+	novel // it was in no streak when it was made
+)
+
+func (c *pastCall) is(f flags) bool { return c.flags&f != 0 }
+
+// streak counts one call since the last human message.
+type streak struct {
+	key, result uint64
+	tool        uint32
+	known       bool
+	pure        uint32 // occurrences with one result and no work in between
+	count       uint32 // occurrences with one result
+	done        uint32 // of pure, those whose result is known
+	occurred    uint32 // occurrences
+	warned      uint32 // warnings given
+	round       uint32 // State.round of the newest occurrence
+	work        uint32 // State.work after the newest occurrence
+}
+
+// tool is what is counted for each tool.
+type tool struct {
+	hash    uint32
+	name    string
+	round   uint32
+	unknown uint32   // calls although it was not offered
+	class   uint64   // its newest error
+	errors  uint32   // failures with that error since it last succeeded
+	args    []uint64 // some of the calls that failed so
+}
+
+// clone returns a copy that shares nothing that is written to.
+func (s State) clone() State {
+	s.items = slices.Clone(s.items)
+	for i := range s.items {
+		s.items[i].calls = slices.Clone(s.items[i].calls)
+	}
+	s.heads, s.heard = slices.Clone(s.heads), slices.Clone(s.heard)
+	s.streaks, s.tools = slices.Clone(s.streaks), slices.Clone(s.tools)
+	for i := range s.tools {
+		s.tools[i].args = slices.Clone(s.tools[i].args)
+	}
+	s.standing = slices.Clone(s.standing)
+	return s
+}
+
+// IsZero reports whether nothing is known of the session.
+func (s *State) IsZero() bool { return s.seen.IsZero() }
+
+// newTurn forgets what ends with a human message. The remembered rounds stay, for
+// matching.
+func (s *State) newTurn() {
+	s.streaks, s.standing = nil, nil
+	for i := range s.tools {
+		s.tools[i] = tool{hash: s.tools[i].hash, name: s.tools[i].name, round: s.tools[i].round}
+	}
+	s.calls, s.failed, s.wide, s.broken, s.stopped = 0, 0, 0, false, false
+}
+
+// turn returns the remembered rounds since the last human message, oldest first,
+// as indexes into s.items.
+func (s *State) turn() []int {
+	var out []int
+	for i := range s.items {
+		switch it := &s.items[i]; {
+		case it.human && it.reset:
+			out = out[:0]
+		case !it.human:
+			out = append(out, i)
+		}
+		if s.items[i].released {
+			out = out[:0]
+		}
+	}
+	return out
+}
+
+// push remembers an item and forgets what is too old.
+func (s *State) push(it past, remember int) {
+	s.items = append(s.items, it)
+	rounds := 0
+	for i, it := range slices.Backward(s.items) {
+		if !it.human {
+			rounds++
+		}
+		if rounds > remember || len(s.items)-i > 2*remember {
+			s.items = slices.Delete(s.items, 0, i+1)
+			return
+		}
+	}
+}
+
+func (s *State) streakOf(key uint64) *streak {
+	for i := range s.streaks {
+		if s.streaks[i].key == key {
+			return &s.streaks[i]
+		}
+	}
+	return nil
+}
+
+// newStreak begins to count a call, and forgets the one that was longest ago if
+// there are too many.
+func (s *State) newStreak(c *pastCall) *streak {
+	if len(s.streaks) >= maxStreaks {
+		oldest := 0
+		for i := range s.streaks {
+			if s.streaks[i].round < s.streaks[oldest].round {
+				oldest = i
+			}
+		}
+		s.streaks = slices.Delete(s.streaks, oldest, oldest+1)
+	}
+	s.streaks = append(s.streaks, streak{key: c.key, tool: c.tool})
+	return &s.streaks[len(s.streaks)-1]
+}
+
+// expire forgets the calls that were last made before the remembered rounds.
+func (s *State) expire(remember int) {
+	s.streaks = slices.DeleteFunc(s.streaks, func(e streak) bool { return int(s.round-e.round) > remember })
+}
+
+// toolNamed returns the counts of a tool, made if need be.
+func (s *State) toolNamed(name string) *tool {
+	name = name[:min(len(name), maxToolName)]
+	hash := uint32(fingerprint.String([]byte(name)).Key()) //nolint:gosec // any 32 bits of it do
+	if t := s.toolOf(hash); t != nil {
+		t.round = s.round
+		return t
+	}
+	if len(s.tools) >= maxTools {
+		oldest := 0
+		for i := range s.tools {
+			if s.tools[i].round < s.tools[oldest].round {
+				oldest = i
+			}
+		}
+		s.tools = slices.Delete(s.tools, oldest, oldest+1)
+	}
+	s.tools = append(s.tools, tool{hash: hash, name: name, round: s.round})
+	return &s.tools[len(s.tools)-1]
+}
+
+func (s *State) toolOf(hash uint32) *tool {
+	for i := range s.tools {
+		if s.tools[i].hash == hash {
+			return &s.tools[i]
+		}
+	}
+	return nil
+}
+
+func (s *State) toolName(hash uint32) string {
+	if t := s.toolOf(hash); t != nil {
+		return t.name
+	}
+	return ""
+}
+
+// hear remembers a human message by its key, and reports whether it is new.
+func (s *State) hear(key uint64) bool {
+	if slices.Contains(s.heard, key) {
+		return false
+	}
+	s.heard = lastN(append(s.heard, key), maxHeard)
+	return true
+}
+
+func lastN(list []uint64, n int) []uint64 { return slices.Delete(list, 0, max(0, len(list)-n)) }

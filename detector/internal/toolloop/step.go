@@ -1,0 +1,268 @@
+package toolloop
+
+import (
+	"slices"
+	"time"
+
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// Report is what a request, a check or a result came to.
+type Report struct {
+	// Findings has all that is found of the newest round, with what stands from
+	// before.
+	Findings []Finding
+	// Calls has the counts of the newest round's calls.
+	Calls []Count
+}
+
+// Count is how often a call was made, as far as it repeats itself.
+type Count struct {
+	Tool      string
+	Key       uint64 // fingerprint.Digest.Key of the call
+	Streak    int    // occurrences with the same result, without other work in between
+	Total     int    // occurrences with the same result
+	Warn      int    // the thresholds that hold for the call
+	Block     int
+	Poll      bool
+	BackoffIn int // seconds to wait before the next occurrence, for polls
+}
+
+// Level returns the gravest level of the findings.
+func (r *Report) Level() Level {
+	level := Allow
+	for i := range r.Findings {
+		level = max(level, r.Findings[i].Level)
+	}
+	return level
+}
+
+// Step takes in what a request shows. Parameters that make no sense are repaired.
+func Step(s State, ev Evidence, p Params, now time.Time) (State, Report) {
+	p, _ = p.Repair()
+	s = s.awake(&p, now)
+	h := newHistory(&ev)
+	m := s.match(h, &ev)
+	if !ev.Own && !ev.Delta && len(h.items) > 0 {
+		m = s.follow(m, &p)
+	}
+	s.settleKnown(h, m, &p)
+	fresh := false
+	for i := m.known; i < len(h.items); i++ {
+		it := s.remembered(h, i, &p)
+		if !it.human {
+			fresh = s.addRound(it, &p) || fresh
+			continue
+		}
+		s.addHuman(it, h.items[i].Summary, &p)
+		fresh = fresh && !s.items[len(s.items)-1].reset
+	}
+	s.end(h, &ev)
+	if !fresh && !s.shows(h) {
+		return s, s.report(&p, false)
+	}
+	return s, s.conclude(&p, fresh)
+}
+
+// Check takes in a call that is about to be made, outside of any history. Every
+// check is an occurrence, also of a call that is refused.
+func Check(s State, call Call, p Params, now time.Time) (State, Report) {
+	p, _ = p.Repair()
+	s = s.awake(&p, now)
+	call.Result, call.Failed = fingerprint.Digest{}, false
+	s.addLive(&call, &p)
+	return s, s.conclude(&p, true)
+}
+
+// Result takes in the result of a call that was checked before, or made without.
+func Result(s State, call Call, p Params, now time.Time) (State, Report) {
+	p, _ = p.Repair()
+	s = s.awake(&p, now)
+	calls := s.distinctCalls([]Call{call}, &p)
+	for i := range s.items {
+		if l := &s.items[i]; l.live && l.calls[0].key == calls[0].key && s.settle(&l.calls[0], &calls[0]) {
+			return s, s.conclude(&p, false)
+		}
+	}
+	s.addLive(&call, &p)
+	return s, s.conclude(&p, true)
+}
+
+// Release forgets what blocks and counts in a session, as a human message does.
+func Release(s State) State {
+	s = s.clone()
+	s.newTurn()
+	if n := len(s.items); n > 0 {
+		s.items[n-1].released = true
+	}
+	return s
+}
+
+// Stop notes that a request was refused, for whatever reason: the next human
+// message then starts afresh even if it was sent before. With forever set,
+// everything is refused until then.
+func Stop(s State, forever bool) State {
+	s = s.clone()
+	s.stopped = true
+	s.broken = s.broken || forever
+	return s
+}
+
+// awake returns a copy of s to work on, which is empty if the session was idle for
+// too long.
+func (s State) awake(p *Params, now time.Time) State {
+	now = time.UnixMilli(now.UnixMilli()).UTC() // as it is stored
+	if s.seen.IsZero() || now.Sub(s.seen) >= p.Idle {
+		return State{seen: now}
+	}
+	s = s.clone()
+	if now.After(s.seen) {
+		s.seen = now
+	}
+	return s
+}
+
+// follow makes the state of a derived session that of the history it is shown: one
+// that does not continue what is remembered starts anew, and one that branched off
+// takes back what came after.
+func (s *State) follow(m match, p *Params) match {
+	switch {
+	case m.known == 0:
+		*s = State{seen: s.seen}
+		return match{at: -1}
+	case m.at >= 0 && m.at < len(s.items)-1:
+		s.rewind(m.at, p)
+	}
+	m.at = len(s.items) - 1
+	return m
+}
+
+// rewind makes s forget the items after index at, by counting those up to it again.
+func (s *State) rewind(at int, p *Params) {
+	old := *s
+	*s = State{
+		seen: old.seen, heads: old.heads, heard: old.heard, tools: old.tools,
+		total: old.total, unique: old.unique, blocked: old.blocked, most: old.most, mostTool: old.mostTool,
+	}
+	s.newTurn()
+	for _, it := range old.items[:at+1] {
+		if it.human {
+			if it.reset {
+				s.newTurn()
+			}
+		} else {
+			s.count(it.calls)
+		}
+		if it.released {
+			s.newTurn()
+		}
+		s.push(it, p.Remember)
+	}
+	s.total, s.unique = old.total, old.unique
+	s.expire(p.Remember)
+}
+
+// settleKnown looks for results that came since, among the rounds that are known.
+func (s *State) settleKnown(h *history, m match, p *Params) {
+	for i, j := m.known-1, m.at; i >= 0 && j >= 0 && h.keys[i] == s.items[j].key; i, j = i-1, j-1 {
+		pending := slices.ContainsFunc(s.items[j].calls, func(c pastCall) bool { return !c.is(known) })
+		if !pending || h.items[i].human() {
+			continue
+		}
+		for _, now := range s.distinctCalls(h.items[i].Calls, p) {
+			for k := range s.items[j].calls {
+				if c := &s.items[j].calls[k]; c.key == now.key {
+					s.settle(c, &now)
+				}
+			}
+		}
+	}
+}
+
+// end remembers where the history ended.
+func (s *State) end(h *history, ev *Evidence) {
+	if len(h.chains) == 0 {
+		return
+	}
+	head := h.chains[len(h.chains)-1]
+	if !ev.Own {
+		s.heads = s.heads[:0]
+	}
+	s.heads = slices.DeleteFunc(s.heads, func(c uint64) bool { return c == head })
+	s.heads = lastN(append(s.heads, head), maxHeads)
+}
+
+// shows reports whether the last round of h is the newest that is remembered.
+func (s *State) shows(h *history) bool {
+	turn := s.turn()
+	for i := len(h.items) - 1; i >= 0 && len(turn) > 0; i-- {
+		if !h.items[i].human() {
+			return h.keys[i] == s.items[turn[len(turn)-1]].key
+		}
+	}
+	return false
+}
+
+// addLive takes in a call that no history has shown yet.
+func (s *State) addLive(call *Call, p *Params) {
+	it := past{key: fingerprint.RoundKey([]fingerprint.Digest{call.Key}).Key(), live: true, calls: s.distinctCalls([]Call{*call}, p)}
+	s.count(it.calls)
+	s.push(it, p.Remember)
+	s.expire(p.Remember)
+}
+
+// conclude judges the newest round and remembers what was found.
+func (s *State) conclude(p *Params, fresh bool) Report {
+	if p.CircuitBreaker > 0 && int(s.calls) > p.CircuitBreaker {
+		s.broken = true
+	}
+	found := s.judge(p, fresh)
+	for i := range found {
+		found[i].Standing = slices.ContainsFunc(s.standing, func(f Finding) bool { return found[i].same(&f) })
+	}
+	s.standing = found
+	r := s.report(p, true)
+	if fresh && s.broken {
+		r.Findings[len(r.Findings)-1].Standing = false
+	}
+	if s.stopped = r.Level() >= Block; s.stopped && fresh {
+		s.blocked++
+	}
+	return r
+}
+
+// report returns what stands, and if the newest round was judged, its counts.
+func (s *State) report(p *Params, judged bool) (r Report) {
+	if judged {
+		r.Findings = slices.Clone(s.standing)
+		r.Calls = s.counts(p)
+	}
+	if s.broken {
+		r.Findings = append(r.Findings, Finding{
+			Rule: Breaker, Level: Break, Standing: true, Count: int(s.calls), Threshold: p.CircuitBreaker,
+		})
+	}
+	return r
+}
+
+// counts returns the counts of the newest round's calls.
+func (s *State) counts(p *Params) (out []Count) {
+	turn := s.turn()
+	if len(turn) == 0 {
+		return nil
+	}
+	for _, c := range s.items[turn[len(turn)-1]].calls {
+		e := s.streakOf(c.key)
+		if e == nil {
+			continue
+		}
+		name := s.toolName(c.tool)
+		l := p.limits(name, c.is(poll))
+		n := Count{Tool: name, Key: c.key, Streak: int(e.pure), Total: int(e.count), Warn: l.warn, Block: l.block, Poll: c.is(poll)}
+		if n.Poll {
+			n.BackoffIn = p.backoff(n.Streak)
+		}
+		out = append(out, n)
+	}
+	return out
+}
