@@ -10,6 +10,8 @@ MODULES ?= $(shell deploy/tools/modules.sh)
 FUZZTIME ?= 10s
 # Flags for `make run`, such as ARGS="--data-dir memory".
 ARGS ?=
+# Parts and flags for `make bench`.
+BENCH ?=
 
 .PHONY: help
 help: ## say what can be made
@@ -34,6 +36,11 @@ lint: ## vet, lint, formatting, tidy modules, repository rules, generated code
 .PHONY: generate
 generate: ## generate code from the .proto files
 	@deploy/tools/generate.sh
+
+.PHONY: bench
+bench: ## measure against what Unloop is compared to; BENCH="-h" lists the parts
+	@deploy/tools/tool.sh redis-server >/dev/null || echo "redis-server is not installed; its rows are left out"
+	GOWORK=off go -C deploy run ./bench/cmd/bench $(BENCH)
 
 .PHONY: fuzz
 fuzz: ## run each fuzz test for FUZZTIME (10s)
