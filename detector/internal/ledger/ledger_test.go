@@ -1,0 +1,219 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"pgregory.net/rapid"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natstest"
+)
+
+// tally is a record that only counts.
+type tally struct {
+	N int `json:"n"`
+}
+
+func (c *tally) Append(b []byte) []byte { return fmt.Appendf(b, `{"n":%d}`, c.N) }
+
+// open returns a ledger as one process would have it.
+func open(t testing.TB, s *natstest.Server) *Ledger[tally, *tally] {
+	t.Helper()
+	l, err := New[tally](s.Conn(), schemas.BucketCounters, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func add(c tally) (tally, time.Duration) { return tally{c.N + 1}, time.Minute }
+
+// No update is lost and none is applied twice, however many processes and
+// goroutines write however many keys.
+func TestEveryUpdateIsAppliedOnce(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	ledgers := []*Ledger[tally, *tally]{open(t, s), open(t, s), open(t, s)}
+	run := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		keys := rapid.IntRange(1, 4).Draw(rt, "keys")
+		updates := rapid.SliceOfN(rapid.IntRange(0, 11), 1, 60).Draw(rt, "updates")
+		want := map[string]int{}
+		var wg sync.WaitGroup
+		for _, u := range updates {
+			key := fmt.Sprintf("run.%d.%d", run, u%keys)
+			want[key]++
+			wg.Go(func() {
+				if err := ledgers[u%len(ledgers)].Apply(t.Context(), key, add); err != nil {
+					t.Errorf("apply: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		for key, n := range want {
+			got, err := ledgers[0].Read(key)
+			if err != nil || got.N != n {
+				rt.Fatalf("%s holds %d after %d updates, %v", key, got.N, n, err)
+			}
+		}
+	})
+}
+
+func TestUpdatesOfOneKeyShareWrites(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	l := open(t, s)
+	first, release := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = l.Apply(t.Context(), "k", func(c tally) (tally, time.Duration) {
+			close(first)
+			<-release // meanwhile the others line up behind this write
+			return add(c)
+		})
+	})
+	<-first
+	for range 50 {
+		p := &pending[tally]{ctx: t.Context(), step: add, done: make(chan error, 1)}
+		if l.enqueue("k", p) {
+			t.Fatal("a second writer on one key")
+		}
+		wg.Go(func() { <-p.done })
+	}
+	close(release)
+	wg.Wait()
+	stream, err := s.JetStream().Stream(t.Context(), "KV_"+schemas.BucketCounters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := stream.CachedInfo().State.LastSeq; last != 2 {
+		t.Errorf("51 updates took %d writes, want 2", last)
+	}
+}
+
+func TestStepThatChangesNothingReadsBeforeItBelievesThat(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	if err := open(t, s).Apply(t.Context(), "k", add); err != nil {
+		t.Fatal(err)
+	}
+	seen := -1
+	err := open(t, s).Apply(t.Context(), "k", func(c tally) (tally, time.Duration) {
+		seen = c.N
+		return c, 0
+	})
+	if err != nil || seen != 1 {
+		t.Errorf("another process saw %d, %v; want the stored 1", seen, err)
+	}
+}
+
+func TestRecordsThatAreNoneStartAnew(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	kv, err := s.JetStream().KeyValue(t.Context(), schemas.BucketCounters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, spoil := range map[string]func() error{
+		"junk":    func() error { _, err := kv.PutString(t.Context(), "junk", "\x00 no record"); return err },
+		"list":    func() error { _, err := kv.PutString(t.Context(), "list", "[1,2]"); return err },
+		"deleted": func() error { return kv.Delete(t.Context(), "deleted") },
+		"purged":  func() error { return kv.Purge(t.Context(), "purged") },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		l := open(t, s)
+		if err := l.Apply(t.Context(), key, add); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+		if got, err := l.Read(key); err != nil || got.N != 1 {
+			t.Errorf("%s: holds %d, %v; want 1", key, got.N, err)
+		}
+	}
+}
+
+func TestRecordThatVanishedIsCreatedAgain(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	l := open(t, s)
+	for range 3 {
+		if err := l.Apply(t.Context(), "k", add); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stream, err := s.JetStream().Stream(t.Context(), "KV_"+schemas.BucketCounters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context()); err != nil { // as an expiry would
+		t.Fatal(err)
+	}
+	if err := l.Apply(t.Context(), "k", add); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := l.Read("k"); err != nil || got.N != 1 {
+		t.Errorf("holds %d, %v; want a record that starts at 1", got.N, err)
+	}
+}
+
+func TestStepOfARequestThatGaveUpIsDropped(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	l := open(t, s)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.Apply(gone, "k", add); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	if got, err := l.Read("k"); err != nil || got.N != 0 {
+		t.Errorf("holds %d, %v; want no record", got.N, err)
+	}
+}
+
+func TestWithoutAStoreApplyFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, conn := range map[string]func(*natstest.Server) *nats.Conn{
+		"no bucket":     func(s *natstest.Server) *nats.Conn { return s.Conn() },
+		"no connection": func(s *natstest.Server) *nats.Conn { nc := s.Conn(); nc.Close(); return nc },
+	} {
+		l, err := New[tally](conn(natstest.StartBare(t)), schemas.BucketCounters, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Apply(t.Context(), "k", add); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: error %v, want ErrUnavailable", name, err)
+		}
+		if _, err := l.Read("k"); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: read error %v, want ErrUnavailable", name, err)
+		}
+	}
+}
+
+func TestStoredRecordIsReadableJSON(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	if err := open(t, s).Apply(t.Context(), "live.prompt.default.ab", add); err != nil {
+		t.Fatal(err)
+	}
+	kv, err := s.JetStream().KeyValue(t.Context(), schemas.BucketCounters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := kv.Get(t.Context(), "live.prompt.default.ab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got tally
+	if err := json.Unmarshal(entry.Value(), &got); err != nil || got.N != 1 {
+		t.Errorf("the bucket holds %s, %v", entry.Value(), err)
+	}
+}
