@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,8 +40,17 @@ func NewRedis(url string, now func() time.Time) (*Redis, error) {
 	// The second protocol: replies of both features have one shape in it.
 	options.Protocol, options.ContextTimeoutEnabled, options.DisableIdentity = 2, true, true
 	options.MaxRetries = 1
+	quiet()
 	return &Redis{client: redis.NewClient(options), now: now}, nil
 }
+
+// quiet keeps the client library from writing to standard error what it also
+// returns; the library has one logger for all clients.
+var quiet = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
 
 // Kind implements Store: "redis" until the server has said what it offers.
 func (s *Redis) Kind() string {

@@ -1,0 +1,140 @@
+package embedworker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go/micro"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/embedworker/internal/embed"
+	"github.com/unloop/unloop/embedworker/internal/semantic"
+	"github.com/unloop/unloop/embedworker/internal/vectors"
+	"github.com/unloop/unloop/schemas/semanticpb"
+)
+
+// onCheck answers a request in a goroutine of its own: handlers of one
+// subscription run one after the other, and requests that wait together are
+// what a batch is made of.
+func (w *Worker) onCheck(req micro.Request) {
+	r := new(semanticpb.SemanticRequest)
+	if err := proto.Unmarshal(req.Data(), r); err != nil {
+		w.reply(req, failure(semanticpb.SemanticError_SEMANTIC_ERROR_INVALID, "request is malformed"))
+		return
+	}
+	if !w.begin(func() { w.reply(req, w.check(r)) }) {
+		w.reply(req, failure(semanticpb.SemanticError_SEMANTIC_ERROR_BUSY, "too many checks are under way"))
+	}
+}
+
+func failure(code semanticpb.SemanticError, message string) *semanticpb.SemanticReply {
+	return &semanticpb.SemanticReply{Error: code, ErrorMessage: message}
+}
+
+func (w *Worker) reply(req micro.Request, answer *semanticpb.SemanticReply) {
+	w.metrics.checks.WithLabelValues(result(answer)).Inc()
+	if req.Reply() == "" {
+		return
+	}
+	answer.Embedder = w.embedderName
+	body, err := proto.Marshal(answer)
+	if err == nil {
+		err = req.Respond(body)
+	}
+	if err != nil {
+		w.metrics.unanswered.Inc()
+	}
+}
+
+// result is an answer's label.
+func result(a *semanticpb.SemanticReply) string {
+	switch a.GetError() {
+	case semanticpb.SemanticError_SEMANTIC_ERROR_NONE:
+	case semanticpb.SemanticError_SEMANTIC_ERROR_INVALID:
+		return "invalid"
+	case semanticpb.SemanticError_SEMANTIC_ERROR_BUSY:
+		return "busy"
+	case semanticpb.SemanticError_SEMANTIC_ERROR_LATE:
+		return "late"
+	case semanticpb.SemanticError_SEMANTIC_ERROR_INFERENCE:
+		return "inference_error"
+	default:
+		return "store_error"
+	}
+	switch {
+	case !a.GetJudged():
+		return "skipped"
+	case a.GetDetected():
+		return "detected"
+	}
+	return "clear"
+}
+
+func (w *Worker) check(r *semanticpb.SemanticRequest) *semanticpb.SemanticReply {
+	budget := time.Duration(r.GetBudgetMs()) * time.Millisecond
+	if budget == 0 || budget > w.cfg.SemanticMaxBudget {
+		budget = w.cfg.SemanticMaxBudget
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), budget)
+	defer cancel()
+	a, err := w.checker.Check(ctx, query(r))
+	if err != nil {
+		code := errorCode(err)
+		w.log.Debug("semantic check without a verdict", "request", r.GetRequestId(), "error", err)
+		return failure(code, err.Error())
+	}
+	return answer(a, r.GetStoreText())
+}
+
+// scopeKinds are the names of scopes in stores' keys.
+var scopeKinds = map[semanticpb.ScopeKind]string{
+	semanticpb.ScopeKind_SCOPE_KIND_UNSPECIFIED: "session",
+	semanticpb.ScopeKind_SCOPE_KIND_SESSION:     "session",
+	semanticpb.ScopeKind_SCOPE_KIND_CALLER:      "caller",
+	semanticpb.ScopeKind_SCOPE_KIND_TENANT:      "tenant",
+}
+
+// query reads a request; what is out of range the checker refuses.
+func query(r *semanticpb.SemanticRequest) semantic.Query {
+	return semantic.Query{
+		ScopeKind: scopeKinds[r.GetScopeKind()], ScopeKey: r.GetScopeKey(), ID: r.GetRequestId(),
+		Text: r.GetText(), Said: r.GetExchange().GetSaid(), Answered: r.GetExchange().GetAnswered(),
+		Threshold: r.GetThreshold(), MinMatches: int(r.GetMinMatches()), MinWords: int(r.GetMinWords()),
+		Keep: int(r.GetHistorySize()), TTL: time.Duration(r.GetTtlSeconds()) * time.Second,
+		StoreText: r.GetStoreText(), SourceRule: r.GetSourceRule(), Peek: r.GetPeek(),
+	}
+}
+
+func answer(a semantic.Answer, withText bool) *semanticpb.SemanticReply {
+	out := &semanticpb.SemanticReply{
+		Judged: a.Judged, Detected: a.Detected, MaxSimilarity: a.MaxSimilarity, Compared: uint32(len(a.History)),
+	}
+	for _, i := range a.Matches {
+		f := a.History[i]
+		m := &semanticpb.SemanticMatch{
+			Similarity: f.Similarity, RequestId: f.ID, AgeMs: uint32(max(0, min(f.Age.Milliseconds(), 1<<32-1))),
+		}
+		if withText {
+			m.Text = f.Text
+		}
+		out.Matches = append(out.Matches, m)
+	}
+	return out
+}
+
+// errorCode maps errors to the wire; what is none of the known ones is the
+// embedder's.
+func errorCode(err error) semanticpb.SemanticError {
+	switch {
+	case errors.Is(err, semantic.ErrInvalid), errors.Is(err, embed.ErrEmpty), errors.Is(err, vectors.ErrInvalid):
+		return semanticpb.SemanticError_SEMANTIC_ERROR_INVALID
+	case errors.Is(err, embed.ErrBusy), errors.Is(err, embed.ErrClosed):
+		return semanticpb.SemanticError_SEMANTIC_ERROR_BUSY
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return semanticpb.SemanticError_SEMANTIC_ERROR_LATE
+	case errors.Is(err, vectors.ErrUnavailable):
+		return semanticpb.SemanticError_SEMANTIC_ERROR_STORE
+	}
+	return semanticpb.SemanticError_SEMANTIC_ERROR_INFERENCE
+}

@@ -1,0 +1,118 @@
+package embedworker
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/unloop/unloop/embedworker/internal/embed"
+	"github.com/unloop/unloop/embedworker/internal/vectors"
+	"github.com/unloop/unloop/embedworker/pull"
+)
+
+// Config is an embedding worker's configuration.
+type Config struct {
+	Embedder    string `default:"auto" enum:"auto,onnx,lexical" help:"What makes vectors: onnx, lexical, or auto for the first of them that works."`
+	Model       string `placeholder:"DIR" env:"UNLOOP_MODEL,LOOP_EMBEDDING_MODEL_PATH" help:"Folder with model.onnx and tokenizer.json, or an .onnx file beside its tokenizer; by default what model pull installed."`
+	ONNXRuntime string `name:"onnx-runtime" placeholder:"FILE" help:"ONNX Runtime's shared library, 1.27 or later; by default what model pull installed."`
+	ModelTokens int    `default:"256" help:"Most tokens that the model reads of a text."`
+	LongText    string `default:"end" enum:"end,average" help:"What is embedded of a longer text: its end, or the average of its last windows."`
+
+	ModelThreads int `default:"0" help:"Threads of one inference; 0 takes one a processor."`
+	ModelBatch   int `default:"16" help:"Most texts of one inference."`
+	EmbedQueue   int `default:"256" help:"Most texts that wait for the model; requests beyond that fail open at once."`
+	EmbedCache   int `default:"10000" help:"Texts whose vectors are remembered."`
+
+	VectorStore string `default:"kv" enum:"kv,redis" help:"Where histories are kept: kv (JetStream) or redis."`
+	Redis       string `default:"redis://127.0.0.1:6379" env:"UNLOOP_REDIS,REDIS_URL" placeholder:"URL" help:"Redis 8, or Redis Stack, for --vector-store redis."`
+
+	UDS               string  `name:"uds" env:"UNLOOP_UDS,UDS_PATH" placeholder:"PATH" help:"Serve Agent Sentinel's gRPC on this Unix socket; default means embedding-sidecar.sock in the system's temporary folder."`
+	SentinelThreshold float64 `default:"0.95" env:"UNLOOP_SENTINEL_THRESHOLD,LOOP_SIMILARITY_THRESHOLD" help:"Similarity that a prompt on that socket must exceed."`
+	SentinelHistory   int     `default:"5" env:"UNLOOP_SENTINEL_HISTORY,LOOP_HISTORY_SIZE" help:"Prompts that a tenant of that socket remembers."`
+	SentinelTTL       string  `default:"3600" env:"UNLOOP_SENTINEL_TTL,LOOP_EMBEDDING_TTL" help:"How long each is remembered: seconds, or a duration such as 1h."`
+	SentinelStoreText bool    `help:"Keep the prompts of that socket and return the similar one."`
+
+	SemanticInFlight  int           `default:"1024" help:"Semantic checks worked on at once; more fail open at once."`
+	SemanticMaxBudget time.Duration `default:"10s" help:"Longest time spent on a semantic check, whatever its sender asks."`
+}
+
+// DefaultConfig returns the configuration without any flag.
+func DefaultConfig() Config {
+	var c Config
+	_ = kong.ApplyDefaults(&c) // the defaults are constants; Validate's test covers them
+	return c
+}
+
+// defaultSocket is the name that Agent Sentinel's proxy looks for.
+const defaultSocket = "embedding-sidecar.sock"
+
+// socket is the path of Agent Sentinel's socket, "" for none.
+func (c Config) socket() string {
+	if c.UDS == "default" {
+		return filepath.Join(os.TempDir(), defaultSocket)
+	}
+	return c.UDS
+}
+
+// sentinelTTL reads SentinelTTL: the source has whole seconds.
+func (c Config) sentinelTTL() (time.Duration, error) {
+	ttl, err := time.ParseDuration(c.SentinelTTL)
+	if err != nil {
+		ttl, err = time.ParseDuration(c.SentinelTTL + "s")
+	}
+	if err != nil || ttl < time.Second {
+		return 0, fmt.Errorf("--sentinel-ttl %q is no time of a second or more", c.SentinelTTL)
+	}
+	return ttl, nil
+}
+
+// embedConfig fills in what model pull installed.
+func (c Config) embedConfig() embed.Config {
+	limits := embed.DefaultLimits()
+	limits.Tokens, limits.LongText, limits.Threads = c.ModelTokens, c.LongText, c.ModelThreads
+	limits.Batch, limits.Queue = c.ModelBatch, c.EmbedQueue
+	out := embed.Config{Kind: c.Embedder, Model: c.Model, Runtime: c.ONNXRuntime, Limits: limits}
+	if dir, err := pull.DefaultDir(); err == nil {
+		found := pull.Find(dir, runtime.GOOS)
+		if out.Model == "" {
+			out.Model = found.Model
+		}
+		if out.Runtime == "" {
+			out.Runtime = found.Runtime
+		}
+	}
+	return out
+}
+
+// Validate returns every fault of the configuration.
+func (c Config) Validate() error {
+	faults := []error{c.embedConfig().Validate()}
+	if c.VectorStore != "kv" && c.VectorStore != "redis" {
+		faults = append(faults, fmt.Errorf("--vector-store %q is neither kv nor redis", c.VectorStore))
+	}
+	if !(c.SentinelThreshold >= 0 && c.SentinelThreshold <= 1) || math.IsNaN(c.SentinelThreshold) {
+		faults = append(faults, fmt.Errorf("--sentinel-threshold %g is not between 0 and 1", c.SentinelThreshold))
+	}
+	if c.SentinelHistory < 1 || c.SentinelHistory > vectors.MaxKeep {
+		faults = append(faults, fmt.Errorf("--sentinel-history %d is not between 1 and %d", c.SentinelHistory, vectors.MaxKeep))
+	}
+	if _, err := c.sentinelTTL(); err != nil {
+		faults = append(faults, err)
+	}
+	if c.EmbedCache < 1 {
+		faults = append(faults, fmt.Errorf("--embed-cache is %d, must be at least 1", c.EmbedCache))
+	}
+	if c.SemanticInFlight < 1 {
+		faults = append(faults, fmt.Errorf("--semantic-in-flight is %d, must be at least 1", c.SemanticInFlight))
+	}
+	if c.SemanticMaxBudget <= 0 {
+		faults = append(faults, fmt.Errorf("--semantic-max-budget is %s, must be positive", c.SemanticMaxBudget))
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,43 @@
+package embedworker
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	checks             *prometheus.CounterVec
+	seconds            *prometheus.HistogramVec
+	info               *prometheus.GaugeVec
+	cached, unanswered prometheus.Counter
+}
+
+// latencies are in seconds, from a cached text to a slow machine's long one.
+var latencies = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "unloop_semantic_checks_total", Help: "Semantic checks, by what came of them.",
+		}, []string{"result"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "unloop_semantic_seconds", Help: "Time of a semantic check's parts: embed and store.", Buckets: latencies,
+		}, []string{"part"}),
+		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "unloop_embedder_info", Help: "1 for the embedder and the vector store that are in use.",
+		}, []string{"embedder", "store"}),
+		cached: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "unloop_embedder_cached_total", Help: "Texts whose vectors were remembered.",
+		}),
+		unanswered: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "unloop_semantic_unanswered_total", Help: "Semantic answers that could not be sent.",
+		}),
+	}
+	reg.MustRegister(m.checks, m.seconds, m.info, m.cached, m.unanswered)
+	return m
+}
+
+func (m *metrics) observe(part string, took time.Duration) {
+	m.seconds.WithLabelValues(part).Observe(took.Seconds())
+}

@@ -1,0 +1,225 @@
+// Package embedworker answers whether a text repeats, in other words, what its
+// session, caller or tenant said before: on NATS for detectors and gateways,
+// and on a Unix socket for Agent Sentinel's proxy.
+//
+// Any number of workers share the work and the histories. A worker knows no
+// policy: each request brings the numbers it is judged by. It sees texts,
+// because it has to, and hashes of whose they are; vectors leave it only as
+// vectors, and texts only where a request asks to store them.
+package embedworker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/micro"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/unloop/unloop/embedworker/internal/embed"
+	"github.com/unloop/unloop/embedworker/internal/semantic"
+	"github.com/unloop/unloop/embedworker/internal/sentinel"
+	"github.com/unloop/unloop/embedworker/internal/vectors"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+// Worker is one embedding worker. Make it with New.
+type Worker struct {
+	cfg          Config
+	deps         service.Deps
+	log          *slog.Logger
+	now          func() time.Time
+	metrics      *metrics
+	ready        service.Readiness
+	store        vectors.Store
+	checker      *semantic.Checker
+	embedderName string
+	slots        chan struct{}
+
+	// working are the checks under way; none begins once stopped is set.
+	working sync.WaitGroup
+	mu      sync.Mutex
+	stopped bool
+}
+
+// Option changes what New makes.
+type Option func(*Worker)
+
+// WithClock makes histories age by another clock.
+func WithClock(now func() time.Time) Option { return func(w *Worker) { w.now = now } }
+
+// New returns a worker; Run starts it. It loads no model yet.
+func New(cfg Config, deps service.Deps, opts ...Option) (*Worker, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure embedding worker: %w", err)
+	}
+	w := &Worker{
+		cfg: cfg, deps: deps, log: deps.Log, now: time.Now, metrics: newMetrics(deps.Metrics),
+		slots: make(chan struct{}, cfg.SemanticInFlight),
+	}
+	for _, opt := range opts {
+		opt(w)
+	}
+	var err error
+	if cfg.VectorStore == "redis" {
+		w.store, err = vectors.NewRedis(cfg.Redis, w.now)
+	} else {
+		w.store, err = vectors.NewKV(deps.NATS, deps.Layout, w.now)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("configure embedding worker: %w", err)
+	}
+	return w, nil
+}
+
+// Readiness says whether the worker takes requests: its model is warm and its
+// store was reached.
+func (w *Worker) Readiness() *service.Readiness { return &w.ready }
+
+// Run loads and warms up the embedder, takes requests until the context ends,
+// and answers those it has taken. A model that was asked for and does not work
+// is an error.
+func (w *Worker) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, w.store.Close()) }()
+	e, err := embed.Open(ctx, w.cfg.embedConfig(), w.log)
+	if err != nil {
+		return fmt.Errorf("start embedding worker: %w", err)
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	cached, err := embed.NewCached(e, w.cfg.EmbedCache, w.metrics.cached.Inc)
+	if err != nil {
+		return fmt.Errorf("start embedding worker: %w", err)
+	}
+	w.embedderName = e.Name()
+	w.checker = semantic.New(cached, w.store, w.metrics.observe)
+	return w.serve(ctx)
+}
+
+// serve opens the doors, waits for the end, and closes them.
+func (w *Worker) serve(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	svc, err := w.subscribe()
+	if err != nil {
+		return err
+	}
+	if err := w.serveSentinel(ctx, group); err != nil {
+		return errors.Join(err, svc.Stop())
+	}
+	group.Go(func() error { return w.reachStore(ctx) })
+	group.Go(func() error {
+		<-ctx.Done()
+		w.ready.Set(context.Cause(ctx))
+		return w.stop(svc)
+	})
+	return group.Wait()
+}
+
+// stopFlush bounds how long the server may take to hear that this worker goes.
+const stopFlush = 2 * time.Second
+
+// stop takes no more requests and finishes those that were taken.
+func (w *Worker) stop(svc micro.Service) error {
+	err := svc.Stop()
+	// Once the server has heard of it, requests go to other workers. Without
+	// a server there is nobody to tell.
+	_ = w.deps.NATS.FlushTimeout(stopFlush)
+	w.mu.Lock()
+	w.stopped = true
+	w.mu.Unlock()
+	w.working.Wait()
+	return err
+}
+
+// begin runs work in a goroutine of its own; false if too much is under way or
+// the worker has stopped.
+func (w *Worker) begin(work func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return false
+	}
+	select {
+	case w.slots <- struct{}{}:
+	default:
+		return false
+	}
+	w.working.Go(func() {
+		defer func() { <-w.slots }()
+		work()
+	})
+	return true
+}
+
+// subscribe registers the worker as a NATS micro service.
+func (w *Worker) subscribe() (micro.Service, error) {
+	svc, err := micro.AddService(w.deps.NATS, micro.Config{
+		Name: "unloop-embedworker", Version: "0.1.0", QueueGroup: schemas.QueueEmbedworker,
+		Description: "Says whether a text repeats in other words",
+		Metadata:    map[string]string{"embedder": w.embedderName},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("register embedding worker: %w", err)
+	}
+	if err := svc.AddEndpoint("semantic", micro.HandlerFunc(w.onCheck), micro.WithEndpointSubject(schemas.SubjectSemantic)); err != nil {
+		return nil, errors.Join(fmt.Errorf("subscribe to %s: %w", schemas.SubjectSemantic, err), svc.Stop())
+	}
+	return svc, nil
+}
+
+func (w *Worker) serveSentinel(ctx context.Context, group *errgroup.Group) error {
+	path := w.cfg.socket()
+	if path == "" {
+		return nil
+	}
+	ttl, err := w.cfg.sentinelTTL()
+	if err != nil {
+		return err
+	}
+	ln, err := sentinel.Listen(path)
+	if err != nil {
+		return err
+	}
+	server := sentinel.New(w.checker, sentinel.Config{
+		Threshold: w.cfg.SentinelThreshold, Keep: w.cfg.SentinelHistory, TTL: ttl, StoreText: w.cfg.SentinelStoreText,
+	})
+	w.log.Info("serving Agent Sentinel's interface", "socket", path)
+	group.Go(func() error { return server.Run(ctx, ln) })
+	return nil
+}
+
+// How often a store that is away is tried.
+const (
+	storeRetry    = 100 * time.Millisecond
+	storeRetryMax = 2 * time.Second
+)
+
+// reachStore tries the store until it answers; then the worker is ready.
+// Requests that come before get the store's error.
+func (w *Worker) reachStore(ctx context.Context) error {
+	for wait := storeRetry; ; wait = min(2*wait, storeRetryMax) {
+		err := w.store.Ping(ctx)
+		if err == nil {
+			// The check's subscription must be known to the server by now.
+			err = w.deps.NATS.FlushTimeout(storeRetryMax)
+		}
+		if err == nil {
+			w.metrics.info.WithLabelValues(w.embedderName, w.store.Kind()).Set(1)
+			w.ready.Set(nil)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		w.ready.Set(err)
+		w.log.Warn("vector store is not ready, trying again", "error", err, "after", wait)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
