@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -86,7 +87,7 @@ func buildOutside(t *testing.T, build stage) string {
 	t.Helper()
 	src := t.TempDir()
 	copyContext(t, src)
-	env := append(os.Environ(), environment(t, build)...)
+	env := slices.Concat(os.Environ(), environment(t, build), []string{"MAKEFLAGS=", "MFLAGS=", "MAKELEVEL=0"})
 	for _, step := range build.all("RUN") {
 		step = regexp.MustCompile(`--mount=\S+ *`).ReplaceAllString(step, "")
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", step)
