@@ -10,7 +10,7 @@ import (
 )
 
 // Version changes whenever Encode would write another file for a shape.
-const Version = 1
+const Version = 2
 
 // Shape is the size of an encoder.
 type Shape struct {
@@ -18,6 +18,11 @@ type Shape struct {
 	// Int8 stores the linear layers as 8-bit integers and quantizes their
 	// inputs as they come, as the published int8 builds do.
 	Int8 bool
+	// Pooled ends with one vector a row, the mean over all positions, as
+	// sentence_embedding.
+	Pooled bool
+	// NoSegments leaves out the input token_type_ids, as DistilBERT does.
+	NoSegments bool
 }
 
 // Encode returns the ONNX file: inputs input_ids, attention_mask and
@@ -25,16 +30,25 @@ type Shape struct {
 // [batch, tokens, Width] of float32.
 func Encode(s Shape) []byte {
 	g := newGraph()
-	for _, name := range []string{"input_ids", "attention_mask", "token_type_ids"} {
+	inputs := []string{"input_ids", "attention_mask", "token_type_ids"}
+	if s.NoSegments {
+		inputs = inputs[:2]
+	}
+	for _, name := range inputs {
 		g.port(graphInput, name, typeInt64, "batch_size", "sequence_length")
 	}
-	g.port(graphOutput, "last_hidden_state", typeFloat, "batch_size", "sequence_length", s.Width)
 	b := &bert{graph: g, shape: s}
 	b.constants()
 	x, mask := b.embeddings(), b.mask()
 	for layer := range s.Layers {
 		x = b.layer(x, mask, fmt.Sprintf("layer%d.", layer))
 	}
+	if s.Pooled {
+		g.port(graphOutput, "sentence_embedding", typeFloat, "batch_size", s.Width)
+		g.nodeTo("sentence_embedding", "ReduceMean", []string{x}, intsAttr("axes", 1), intAttr("keepdims", 0))
+		return g.model()
+	}
+	g.port(graphOutput, "last_hidden_state", typeFloat, "batch_size", "sequence_length", s.Width)
 	g.nodeTo("last_hidden_state", "Identity", []string{x})
 	return g.model()
 }
@@ -61,7 +75,6 @@ func (b *bert) constants() {
 func (b *bert) embeddings() string {
 	w := int64(b.shape.Width)
 	word := b.node("Gather", []string{b.random("words", 0, .05, int64(b.shape.Vocabulary), w), "input_ids"})
-	kind := b.node("Gather", []string{b.random("kinds", 0, .05, 2, w), "token_type_ids"})
 	all := make([]int64, b.shape.Positions)
 	for i := range all {
 		all[i] = int64(i)
@@ -69,7 +82,10 @@ func (b *bert) embeddings() string {
 	length := b.node("Gather", []string{b.node("Shape", []string{"input_ids"}), "one"})
 	at := b.node("Slice", []string{b.ints("all_positions", all...), "zero", length})
 	position := b.node("Gather", []string{b.random("positions", 0, .05, int64(b.shape.Positions), w), at})
-	sum := b.node("Add", []string{b.node("Add", []string{word, kind}), position})
+	sum := b.node("Add", []string{word, position})
+	if !b.shape.NoSegments {
+		sum = b.node("Add", []string{sum, b.node("Gather", []string{b.random("kinds", 0, .05, 2, w), "token_type_ids"})})
+	}
 	return b.normalize(sum, "embeddings.")
 }
 

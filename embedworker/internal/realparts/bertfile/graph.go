@@ -174,7 +174,9 @@ func (g *graph) nodes(op string, in []string, outputs int, attrs ...attr) []stri
 	return out
 }
 
-func (g *graph) nodeTo(out, op string, in []string) { g.write(op, in, []string{out}, nil) }
+func (g *graph) nodeTo(out, op string, in []string, attrs ...attr) {
+	g.write(op, in, []string{out}, attrs)
+}
 
 func (g *graph) write(op string, in, out []string, attrs []attr) {
 	var n message
