@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/micro"
@@ -24,30 +24,51 @@ const (
 	errorUncounted  = "not counted"
 )
 
-// onCheck answers a batch in a goroutine of its own: handlers of one
-// subscription run one after the other, and a write takes a round trip.
+// onCheck starts on a batch and returns: handlers of one subscription run one
+// after the other, and a write takes a round trip.
 func (d *Detector) onCheck(req micro.Request) {
 	var batch checkpb.CheckBatch
 	if err := proto.Unmarshal(req.Data(), &batch); err != nil {
 		d.metrics.malformed.Inc()
 		return // whoever sent it gets no answer, like one that speaks to nobody
 	}
-	d.spawn(func() { d.reply(req, d.decideBatch(&batch)) },
-		func() { d.reply(req, refuse(&batch, errorOverloaded)) })
+	if !d.enter() {
+		d.reply(req, refuse(&batch, errorOverloaded))
+		return
+	}
+	d.decideBatch(&batch, func(decisions *checkpb.DecisionBatch) {
+		d.reply(req, decisions)
+		d.leave()
+	})
 }
 
-// spawn runs work if there is room for it, else instead.
-func (d *Detector) spawn(work, instead func()) {
+// enter takes one of the detector's slots, if there is one.
+func (d *Detector) enter() bool {
 	select {
 	case d.slots <- struct{}{}:
-		d.working.Go(func() {
-			defer func() { <-d.slots }()
-			work()
-		})
+		d.working.Add(1)
+		return true
 	default:
 		d.metrics.overloaded.Inc()
-		instead()
+		return false
 	}
+}
+
+func (d *Detector) leave() {
+	<-d.slots
+	d.working.Done()
+}
+
+// spawn runs work in a goroutine if there is room for it, else instead.
+func (d *Detector) spawn(work, instead func()) {
+	if !d.enter() {
+		instead()
+		return
+	}
+	go func() {
+		defer d.leave()
+		work()
+	}()
 }
 
 func (d *Detector) reply(req micro.Request, answer proto.Message) {
@@ -72,51 +93,75 @@ func refuse(batch *checkpb.CheckBatch, why string) *checkpb.DecisionBatch {
 }
 
 // decideBatch decides all checks of a batch at once, since each waits for a
-// write of its own.
-func (d *Detector) decideBatch(batch *checkpb.CheckBatch) *checkpb.DecisionBatch {
+// write of its own, and calls done with the decisions.
+func (d *Detector) decideBatch(batch *checkpb.CheckBatch, done func(*checkpb.DecisionBatch)) {
 	budget := time.Duration(batch.GetBudgetMs()) * time.Millisecond
 	if budget == 0 || budget > d.cfg.MaxBudget {
 		budget = d.cfg.MaxBudget
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), budget)
-	defer cancel()
 	out := &checkpb.DecisionBatch{Decisions: make([]*checkpb.Decision, len(batch.GetChecks()))}
-	each(len(out.Decisions), func(i int) { out.Decisions[i] = d.decide(ctx, batch.GetChecks()[i]) })
-	return out
-}
-
-// each runs f for 0 to n-1 at once and waits; the last one runs here.
-func each(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	for i := range n - 1 {
-		wg.Go(func() { f(i) })
-	}
-	if n > 0 {
-		f(n - 1)
-	}
-	wg.Wait()
-}
-
-// decide evaluates every counter of a check: none hides another. The strongest
-// action that is not shadow wins.
-func (d *Detector) decide(ctx context.Context, check *checkpb.Check) *checkpb.Decision {
-	counters := check.GetCounters()
-	findings := make([]*checkpb.Finding, len(counters))
-	errs := make([]error, len(counters))
-	out := &checkpb.Decision{HitCounts: make([]uint32, len(counters))}
-	each(len(counters), func(i int) {
-		findings[i], out.HitCounts[i], errs[i] = d.count(ctx, check, counters[i])
+	each(len(out.Decisions), func(i int, done func()) {
+		d.decide(ctx, batch.GetChecks()[i], func(one *checkpb.Decision) {
+			out.Decisions[i] = one
+			done()
+		})
+	}, func() {
+		cancel()
+		done(out)
 	})
-	for _, f := range findings {
-		if f == nil {
+}
+
+// each starts f for 0 to n-1, and calls then when each of them has called
+// done, which may be before or after f returns.
+func each(n int, f func(i int, done func()), then func()) {
+	if n == 0 {
+		then()
+		return
+	}
+	var open atomic.Int64
+	open.Store(int64(n))
+	done := func() {
+		if open.Add(-1) == 0 {
+			then()
+		}
+	}
+	for i := range n {
+		f(i, done)
+	}
+}
+
+// decide evaluates every counter of a check: none hides another.
+func (d *Detector) decide(ctx context.Context, check *checkpb.Check, done func(*checkpb.Decision)) {
+	counters := check.GetCounters()
+	all := make([]counted, len(counters))
+	each(len(counters), func(i int, done func()) {
+		d.count(ctx, check, counters[i], func(c counted) {
+			all[i] = c
+			done()
+		})
+	}, func() { done(d.conclude(all)) })
+}
+
+// conclude is the decision on what was counted. The strongest action that is
+// not shadow wins.
+func (d *Detector) conclude(all []counted) *checkpb.Decision {
+	out := &checkpb.Decision{HitCounts: make([]uint32, len(all))}
+	var err error
+	for i, c := range all {
+		out.HitCounts[i] = c.hits
+		if c.err != nil {
+			err = errors.Join(err, c.err)
+		}
+		if c.finding == nil {
 			continue
 		}
-		out.Findings = append(out.Findings, f)
-		if !f.GetShadow() {
-			out.Action = max(out.Action, f.GetAction())
+		out.Findings = append(out.Findings, c.finding)
+		if !c.finding.GetShadow() {
+			out.Action = max(out.Action, c.finding.GetAction())
 		}
 	}
-	out.Error = d.explain(errors.Join(errs...))
+	out.Error = d.explain(err)
 	d.metrics.checks.WithLabelValues(out.GetAction().Label()).Inc()
 	return out
 }
@@ -139,52 +184,81 @@ func (d *Detector) explain(err error) string {
 
 var errMalformed = errors.New("malformed")
 
-// count applies one counter and records what it finds.
-func (d *Detector) count(ctx context.Context, check *checkpb.Check, c *checkpb.Counter) (*checkpb.Finding, uint32, error) {
+// counted is what became of one counter of a check.
+type counted struct {
+	// finding is nil unless the counter fired.
+	finding *checkpb.Finding
+	hits    uint32
+	err     error
+}
+
+// count applies one counter, records what it finds, and calls done.
+func (d *Detector) count(ctx context.Context, check *checkpb.Check, c *checkpb.Counter, done func(counted)) {
 	params, err := counter.FromWire(c)
 	if err != nil {
-		return nil, 0, errors.Join(errMalformed, err)
+		done(counted{err: errors.Join(errMalformed, err)})
+		return
 	}
-	hit := counter.Hit{N: int(min(check.GetHits(), maxHits)), Retry: check.GetRetry(), Incident: conversation(check, c)}
-	verdict, now, err := d.step(ctx, c, params, hit, check.GetPeek())
-	if err != nil || !verdict.Fired {
-		return nil, uint32(verdict.Count), err
-	}
-	f := finding(c, verdict)
+	h := hit{check: check, counter: c, Hit: counter.Hit{
+		N: int(min(check.GetHits(), maxHits)), Retry: check.GetRetry(), Incident: conversation(check, c),
+	}}
 	if check.GetPeek() {
-		return f, f.GetHitCount(), nil
+		d.working.Go(func() { done(d.peek(h, params)) })
+		return
 	}
-	f.LoopId, err = d.incidents.Record(ctx, incidentFinding(check, c, verdict, hit, now))
-	if err != nil {
-		d.metrics.unrecorded.Inc() // the verdict stands without its incident
-	}
-	if verdict.Began {
-		d.broadcast(f)
-	}
-	return f, f.GetHitCount(), nil
+	d.counters.Start(ctx, counterKey(c), func(s counter.State) (counter.State, time.Duration) {
+		h.at = d.now()
+		s, h.verdict = counter.Step(s, params, h.Hit, h.at)
+		return s, s.TTL(params, h.at)
+	}, func(err error) {
+		switch {
+		case err != nil:
+			done(counted{err: err})
+		case !h.verdict.Fired:
+			done(counted{hits: uint32(h.verdict.Count)})
+		default: // the incident waits for a write of its own
+			d.working.Go(func() { done(d.report(ctx, h)) })
+		}
+	})
+}
+
+// hit is one counter's part of a check on its way to a verdict.
+type hit struct {
+	counter.Hit
+	check   *checkpb.Check
+	counter *checkpb.Counter
+	verdict counter.Verdict
+	at      time.Time
 }
 
 // maxHits bounds what one message may add to a counter.
 const maxHits = 1 << 20
 
-func (d *Detector) step(ctx context.Context, c *checkpb.Counter, p counter.Params, hit counter.Hit, peek bool) (v counter.Verdict, now time.Time, err error) {
-	key := counterKey(c)
-	now = d.now()
-	if peek {
-		state, err := d.counters.Read(key)
-		if err == nil {
-			_, v = counter.Step(state, p, hit, now)
-		}
-		return v, now, err
-	}
-	err = d.counters.Apply(ctx, key, func(s counter.State) (counter.State, time.Duration) {
-		s, v = counter.Step(s, p, hit, now)
-		return s, s.TTL(p, now)
-	})
+// peek judges without counting.
+func (d *Detector) peek(h hit, params counter.Params) counted {
+	state, err := d.counters.Read(counterKey(h.counter))
 	if err != nil {
-		v = counter.Verdict{} // of a step that was not stored
+		return counted{err: err}
 	}
-	return v, now, err
+	if _, h.verdict = counter.Step(state, params, h.Hit, d.now()); !h.verdict.Fired {
+		return counted{hits: uint32(h.verdict.Count)}
+	}
+	f := finding(h.counter, h.verdict)
+	return counted{finding: f, hits: f.GetHitCount()}
+}
+
+// report records a finding as part of its incident, and has every gateway know
+// of a block that begins with it.
+func (d *Detector) report(ctx context.Context, h hit) counted {
+	f := finding(h.counter, h.verdict)
+	var err error
+	if f.LoopId, err = d.incidents.Record(ctx, h.finding()); err != nil {
+		d.metrics.unrecorded.Inc() // the verdict stands without its incident
+	}
+	if h.verdict.Began {
+		d.broadcast(f)
+	}
+	return counted{finding: f, hits: f.GetHitCount()}
 }
 
 func counterKey(c *checkpb.Counter) string {
@@ -215,13 +289,15 @@ func finding(c *checkpb.Counter, v counter.Verdict) *checkpb.Finding {
 	}
 }
 
-func incidentFinding(check *checkpb.Check, c *checkpb.Counter, v counter.Verdict, hit counter.Hit, at time.Time) incident.Finding {
+// finding is the hit as its incident keeps it.
+func (h hit) finding() incident.Finding {
+	check, c, v := h.check, h.counter, h.verdict
 	return incident.Finding{
 		Conversation: v.Incident, Policy: c.GetPolicy(), Detector: c.GetDetector(), Shadow: c.GetShadow(),
-		Action: v.Action, Fingerprint: c.GetFingerprint(), Hits: max(hit.N, 1), Count: v.Count,
+		Action: v.Action, Fingerprint: c.GetFingerprint(), Hits: max(h.N, 1), Count: v.Count,
 		Threshold: int(c.GetThreshold()), WindowSeconds: int(c.GetWindowSeconds()), CooldownSeconds: int(c.GetCooldownSeconds()),
 		Identity: check.GetIdentity(), RequestID: check.GetRequestId(), Model: check.GetModel(),
-		InputTokens: int(check.GetInputTokens()), At: at,
+		InputTokens: int(check.GetInputTokens()), At: h.at,
 	}
 }
 

@@ -56,10 +56,8 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	for _, opt := range opts {
 		opt(d)
 	}
+	d.counters = ledger.New[counter.State](deps.NATS, schemas.BucketCounters, deps.Metrics)
 	var err error
-	if d.counters, err = ledger.New[counter.State](deps.NATS, schemas.BucketCounters, deps.Metrics); err != nil {
-		return nil, fmt.Errorf("configure detector: %w", err)
-	}
 	if d.incidents, err = incident.NewRecorder(deps.NATS, deps.Metrics, deps.Log, func() time.Time { return d.now() }); err != nil {
 		return nil, fmt.Errorf("configure detector: %w", err)
 	}

@@ -57,24 +57,36 @@ func (d *Detector) onOutcome(req micro.Request) {
 		d.metrics.malformed.Inc()
 		return
 	}
-	d.spawn(func() { d.excuse(o.GetCounters()) }, func() {})
+	if d.enter() {
+		d.excuse(o.GetCounters(), d.leave)
+	}
 }
 
-func (d *Detector) excuse(counters []*checkpb.Counter) {
+func (d *Detector) excuse(counters []*checkpb.Counter, done func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.MaxBudget)
-	defer cancel()
-	each(len(counters), func(i int) {
-		params, err := counter.FromWire(counters[i])
-		if err == nil {
-			err = d.counters.Apply(ctx, counterKey(counters[i]), func(s counter.State) (counter.State, time.Duration) {
-				if s.Count == 0 {
-					return s, 0
-				}
-				return counter.Excuse(s), s.TTL(params, d.now())
-			})
-		}
-		if err != nil {
-			d.metrics.uncounted.Inc()
-		}
+	each(len(counters), func(i int, done func()) {
+		d.excuseOne(ctx, counters[i], func(err error) {
+			if err != nil {
+				d.metrics.uncounted.Inc()
+			}
+			done()
+		})
+	}, func() {
+		cancel()
+		done()
 	})
+}
+
+func (d *Detector) excuseOne(ctx context.Context, c *checkpb.Counter, done func(error)) {
+	params, err := counter.FromWire(c)
+	if err != nil {
+		done(err)
+		return
+	}
+	d.counters.Start(ctx, counterKey(c), func(s counter.State) (counter.State, time.Duration) {
+		if s.Count == 0 {
+			return s, 0
+		}
+		return counter.Excuse(s), s.TTL(params, d.now())
+	}, done)
 }

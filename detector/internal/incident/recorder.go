@@ -59,12 +59,8 @@ func NewRecorder(nc *nats.Conn, reg prometheus.Registerer, log *slog.Logger, now
 	if err != nil {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
-	led, err := ledger.New[Record](nc, schemas.BucketIncidents, reg)
-	if err != nil {
-		return nil, err
-	}
 	r := &Recorder{
-		ledger: led, js: js, log: log, now: now, open: map[string]*openIncident{},
+		ledger: ledger.New[Record](nc, schemas.BucketIncidents, reg), js: js, log: log, now: now, open: map[string]*openIncident{},
 		detected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "unloop_incidents_total", Help: "Incidents announced.",
 		}, []string{"detector", "mode"}),

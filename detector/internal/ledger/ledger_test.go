@@ -26,11 +26,7 @@ func (c *tally) Append(b []byte) []byte { return fmt.Appendf(b, `{"n":%d}`, c.N)
 // open returns a ledger as one process would have it.
 func open(t testing.TB, s *natstest.Server) *Ledger[tally, *tally] {
 	t.Helper()
-	l, err := New[tally](s.Conn(), schemas.BucketCounters, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return New[tally](s.Conn(), schemas.BucketCounters, nil)
 }
 
 func add(c tally) (tally, time.Duration) { return tally{c.N + 1}, time.Minute }
@@ -82,11 +78,13 @@ func TestUpdatesOfOneKeyShareWrites(t *testing.T) {
 	})
 	<-first
 	for range 50 {
-		p := &pending[tally]{ctx: t.Context(), step: add, done: make(chan error, 1)}
-		if l.enqueue("k", p) {
-			t.Fatal("a second writer on one key")
-		}
-		wg.Go(func() { <-p.done })
+		wg.Add(1)
+		l.Start(t.Context(), "k", add, func(err error) {
+			if err != nil {
+				t.Errorf("start: %v", err)
+			}
+			wg.Done()
+		})
 	}
 	close(release)
 	wg.Wait()
@@ -185,10 +183,7 @@ func TestWithoutAStoreApplyFailsAtOnce(t *testing.T) {
 		"no bucket":     func(s *natstest.Server) *nats.Conn { return s.Conn() },
 		"no connection": func(s *natstest.Server) *nats.Conn { nc := s.Conn(); nc.Close(); return nc },
 	} {
-		l, err := New[tally](conn(natstest.StartBare(t)), schemas.BucketCounters, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := New[tally](conn(natstest.StartBare(t)), schemas.BucketCounters, nil)
 		if err := l.Apply(t.Context(), "k", add); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("%s: error %v, want ErrUnavailable", name, err)
 		}

@@ -1,7 +1,7 @@
 package ledger
 
 import (
-	"context"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,45 +35,111 @@ type reply struct {
 	} `json:"message"`
 }
 
+func parseReply(data []byte) (reply, error) {
+	var r reply
+	if err := json.Unmarshal(data, &r); err != nil {
+		return reply{}, fmt.Errorf("unreadable answer: %w", err)
+	}
+	return r, nil
+}
+
 // put writes a record if the key's last revision is still seq (0: none). The
 // TTL goes with the message: JetStream drops the record when it has passed.
-func (l *Ledger[S, P]) put(key string, data []byte, seq uint64, ttl time.Duration) (uint64, error) {
+// done gets the new revision, errConflict or an error that is ErrUnavailable.
+func (l *Ledger[S, P]) put(key string, data []byte, seq uint64, ttl time.Duration, done func(uint64, error)) {
 	msg := &nats.Msg{Subject: "$KV." + l.bucket + "." + key, Data: data, Header: nats.Header{
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(seq, 10)},
 		jetstream.MsgTTLHeader:              {strconv.FormatInt(int64(ttl/time.Second), 10)},
 	}}
-	r, err := l.request(msg)
-	if err != nil {
-		return 0, fmt.Errorf("write %s: %w", key, err)
+	l.inbox.request(msg, func(answer []byte, err error) {
+		var seq uint64
+		if err == nil {
+			seq, err = parseAck(answer)
+		}
+		if err != nil && !errors.Is(err, errConflict) {
+			err = fmt.Errorf("%w: write %s: %w", ErrUnavailable, key, err)
+		}
+		done(seq, err)
+	})
+}
+
+// parseAck returns the sequence of a write's acknowledgement.
+func parseAck(answer []byte) (uint64, error) {
+	if seq, ok := plainAck(answer); ok {
+		return seq, nil
 	}
+	r, err := parseReply(answer)
 	switch {
+	case err != nil:
+		return 0, err
 	case r.Error == nil && r.Seq > 0:
 		return r.Seq, nil
 	case r.Error == nil:
-		return 0, fmt.Errorf("%w: write %s: answer without a sequence", ErrUnavailable, key)
+		return 0, errors.New("answer without a sequence")
 	case r.Error.Code == codeWrongLastSequence || r.Error.Code == codeWrongLastSequenceConstant:
 		return 0, errConflict
 	default:
-		return 0, fmt.Errorf("%w: write %s: %s", ErrUnavailable, key, r.Error.Description)
+		return 0, errors.New(r.Error.Description)
 	}
+}
+
+// plainAck reads the acknowledgement that nearly every write gets,
+// {"stream":"NAME","seq":N} and perhaps more behind a comma, without a JSON
+// parser. Anything else is not plain.
+func plainAck(answer []byte) (seq uint64, ok bool) {
+	rest, ok := bytes.CutPrefix(answer, []byte(`{"stream":"`))
+	if !ok {
+		return 0, false
+	}
+	_, rest, ok = bytes.Cut(rest, []byte(`"`))
+	if !ok {
+		return 0, false
+	}
+	rest, ok = bytes.CutPrefix(bytes.TrimPrefix(rest, []byte(",")), []byte(`"seq":`))
+	if !ok {
+		return 0, false
+	}
+	rest = bytes.TrimLeft(rest, " ")
+	digits := 0
+	for ; digits < len(rest) && '0' <= rest[digits] && rest[digits] <= '9'; digits++ {
+		seq = seq*10 + uint64(rest[digits]-'0')
+	}
+	const longest = 19 // a longer one could overflow
+	ok = 0 < digits && digits <= longest && digits < len(rest) && (rest[digits] == '}' || rest[digits] == ',')
+	return seq, ok && seq > 0 && !bytes.Contains(rest, []byte(`"error"`))
 }
 
 // get reads a record from the stream's leader; a replica may be behind. A key
 // that does not exist is the zero record at revision 0; one that was deleted
 // or holds what is no record is the zero record at its revision.
-func (l *Ledger[S, P]) get(key string) (revision[S], error) {
+func (l *Ledger[S, P]) get(key string, done func(revision[S], error)) {
 	body, err := json.Marshal(map[string]string{"last_by_subj": "$KV." + l.bucket + "." + key})
 	if err != nil {
-		return revision[S]{}, fmt.Errorf("read %s: %w", key, err)
+		done(revision[S]{}, fmt.Errorf("read %s: %w", key, err))
+		return
 	}
-	r, err := l.request(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET.KV_" + l.bucket, Data: body})
+	msg := &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET.KV_" + l.bucket, Data: body}
+	l.inbox.request(msg, func(answer []byte, err error) {
+		var rev revision[S]
+		if err == nil {
+			rev, err = l.parseRecord(answer)
+		}
+		if err != nil {
+			err = fmt.Errorf("%w: read %s: %w", ErrUnavailable, key, err)
+		}
+		done(rev, err)
+	})
+}
+
+func (l *Ledger[S, P]) parseRecord(answer []byte) (revision[S], error) {
+	r, err := parseReply(answer)
 	switch {
 	case err != nil:
-		return revision[S]{}, fmt.Errorf("read %s: %w", key, err)
+		return revision[S]{}, err
 	case r.Error != nil && r.Error.Code == codeNoMessageFound:
 		return revision[S]{}, nil
 	case r.Error != nil || r.Message == nil:
-		return revision[S]{}, fmt.Errorf("%w: read %s: no message in the answer", ErrUnavailable, key)
+		return revision[S]{}, errors.New("no message in the answer")
 	}
 	l.metrics.reads.Inc()
 	return l.decode(r.Message.Seq, r.Message.Data), nil
@@ -89,18 +155,4 @@ func (l *Ledger[S, P]) decode(seq uint64, data []byte) revision[S] {
 		return revision[S]{seq: seq}
 	}
 	return rev
-}
-
-func (l *Ledger[S, P]) request(msg *nats.Msg) (reply, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
-	defer cancel()
-	answer, err := l.nc.RequestMsgWithContext(ctx, msg)
-	if err != nil {
-		return reply{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	var r reply
-	if err := json.Unmarshal(answer.Data, &r); err != nil {
-		return reply{}, fmt.Errorf("%w: unreadable answer: %w", ErrUnavailable, err)
-	}
-	return r, nil
 }

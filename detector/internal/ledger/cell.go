@@ -1,0 +1,141 @@
+package ledger
+
+import (
+	"errors"
+	"time"
+)
+
+// cell is a key with steps under way. It exists only while there are any, and
+// all but waiting belongs to whoever goes on with its write.
+type cell[S any] struct {
+	key string
+	// waiting are the steps for the next write.
+	waiting []pending[S]
+	// batch are the steps of the write on its way.
+	batch []pending[S]
+	// seen is the record as this process saw it last, if it is known.
+	seen     revision[S]
+	known    bool
+	attempts int
+}
+
+// enqueue returns the key's cell if the caller is the one to write.
+func (l *Ledger[S, P]) enqueue(key string, p pending[S]) *cell[S] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c, busy := l.cells[key]; busy {
+		c.waiting = append(c.waiting, p)
+		return nil
+	}
+	c := &cell[S]{key: key, batch: []pending[S]{p}}
+	c.seen, c.known = l.cache.get(key)
+	l.cells[key] = c
+	return c
+}
+
+// finish tells each step of a write how it went and goes on with what waits
+// for the key, or closes its cell.
+func (l *Ledger[S, P]) finish(c *cell[S], err error) {
+	done := c.batch
+	more := l.advance(c)
+	for _, p := range done {
+		p.done(err)
+	}
+	if more {
+		l.try(c)
+	}
+}
+
+func (l *Ledger[S, P]) advance(c *cell[S]) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.batch, c.waiting, c.attempts = c.waiting, nil, 0
+	if len(c.batch) == 0 {
+		delete(l.cells, c.key)
+		return false
+	}
+	c.seen, c.known = l.cache.get(c.key)
+	return true
+}
+
+// try applies a batch to the record as this process saw it last and writes the
+// result; settle goes on from there.
+func (l *Ledger[S, P]) try(c *cell[S]) {
+	if c.batch = dropLate(c.batch); len(c.batch) == 0 {
+		l.finish(c, nil)
+		return
+	}
+	if c.attempts++; c.attempts > maxAttempts {
+		l.finish(c, ErrContended)
+		return
+	}
+	next, ttl := fold(c.seen.record, c.batch)
+	switch {
+	case ttl > 0:
+		l.put(c.key, P(&next).Append(nil), c.seen.seq, ttl, func(seq uint64, err error) {
+			l.settle(c, revision[S]{next, seq}, err)
+		})
+	case c.known:
+		l.finish(c, nil)
+	default: // nothing to change, unless there is a record that we never saw
+		l.reread(c)
+	}
+}
+
+// settle ends a write, or reads what another process wrote before.
+func (l *Ledger[S, P]) settle(c *cell[S], stored revision[S], err error) {
+	switch {
+	case errors.Is(err, errConflict):
+		l.metrics.conflicts.Inc()
+		l.reread(c)
+	case err != nil:
+		l.finish(c, err)
+	default:
+		l.metrics.writes.Inc()
+		l.metrics.folded.Add(float64(len(c.batch) - 1))
+		l.remember(c.key, stored)
+		l.finish(c, nil)
+	}
+}
+
+func (l *Ledger[S, P]) reread(c *cell[S]) {
+	l.get(c.key, func(rev revision[S], err error) {
+		if err != nil {
+			l.finish(c, err)
+			return
+		}
+		c.seen, c.known = rev, true
+		l.try(c)
+	})
+}
+
+func (l *Ledger[S, P]) remember(key string, rev revision[S]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cache.put(key, rev)
+}
+
+// dropLate removes the steps whose requests nobody waits for any more.
+func dropLate[S any](batch []pending[S]) []pending[S] {
+	kept := batch[:0]
+	for _, p := range batch {
+		if err := p.ctx.Err(); err != nil {
+			p.done(err)
+			continue
+		}
+		kept = append(kept, p)
+	}
+	return kept
+}
+
+// fold applies the steps in turn. The last one that changes the record has
+// seen all others, so its TTL holds for them too.
+func fold[S any](record S, batch []pending[S]) (S, time.Duration) {
+	var keep time.Duration
+	for _, p := range batch {
+		if next, ttl := p.step(record); ttl > 0 {
+			record, keep = next, ttl
+		}
+	}
+	return record, keep
+}
