@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// output collects what a command prints and tells when it printed something.
+type output struct {
+	mu      sync.Mutex
+	buf     bytes.Buffer
+	printed chan struct{}
+}
+
+func newOutput() *output { return &output{printed: make(chan struct{}, 1)} }
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	select {
+	case o.printed <- struct{}{}:
+	default:
+	}
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// await returns once the output matches, with the match's groups.
+func (o *output) await(t *testing.T, pattern string) []string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	timeout := time.After(time.Minute)
+	for {
+		if m := re.FindStringSubmatch(o.String()); m != nil {
+			return m
+		}
+		select {
+		case <-o.printed:
+		case <-timeout:
+			t.Fatalf("no %q in:\n%s", pattern, o)
+		}
+	}
+}
+
+// command runs one command line to its end.
+func command(t *testing.T, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = run(t.Context(), args, nil, &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
+}
+
+// background runs a command line until the test ends or stop is called, which
+// returns its exit code.
+func background(t *testing.T, args ...string) (out *output, stop func() int) {
+	t.Helper()
+	out = newOutput()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan int, 1)
+	go func() { done <- run(ctx, args, nil, out, out) }()
+	stop = sync.OnceValue(func() int { cancel(); return <-done })
+	t.Cleanup(func() { stop() })
+	return out, stop
+}
+
+// demo runs the demonstration on free ports and returns where it listens.
+func demo(t *testing.T) (gateway, nats string, stop func() int) {
+	t.Helper()
+	natsAddr := freeAddr(t)
+	out, stop := background(t, "demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", natsAddr)
+	gateway = out.await(t, `send your own agent to (http://[0-9.:]+)/v1`)[1]
+	return gateway, "nats://" + natsAddr, stop
+}
+
+// freeAddr is a loopback address that nobody listens at.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	ln := occupied(t)
+	addr := ln.Addr().String()
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+func occupied(t *testing.T) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	return ln
+}
+
+func TestDemoStopsTheLoopingAgentAlone(t *testing.T) {
+	t.Parallel()
+	code, out, errOut := command(t, "demo", "--once", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, errOut)
+	}
+	honest := regexp.MustCompile(`(?m)^  honest .*→ (\d+)`).FindAllStringSubmatch(out, -1)
+	looping := regexp.MustCompile(`(?m)^  looping .*→ (\d+)`).FindAllStringSubmatch(out, -1)
+	if len(honest) != 5 || len(looping) != loopTries {
+		t.Fatalf("printed:\n%s", out)
+	}
+	for _, m := range honest {
+		if m[1] != "200" {
+			t.Errorf("honest agent: %s", m[0])
+		}
+	}
+	for i, m := range looping {
+		if want := map[bool]string{true: "200", false: "429"}[i < 5]; m[1] != want {
+			t.Errorf("looping agent, request %d: %s, want %s", i+1, m[1], want)
+		}
+	}
+}
+
+func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
+	t.Parallel()
+	gateway, nats, _ := demo(t)
+	code, out, errOut := command(t, "loops", "--nats", nats, "--json")
+	var loop struct {
+		ID     string `json:"loop_id"`
+		Policy string
+		Action string
+	}
+	if err := json.Unmarshal([]byte(out), &loop); code != 0 || err != nil || loop.Policy != "default" || loop.Action != "reject" {
+		t.Fatalf("loops --json: code %d, %v, %s%s", code, err, out, errOut)
+	}
+	if _, out, _ = command(t, "loops", "--nats", nats); !strings.Contains(out, loop.ID) || !strings.Contains(out, "prompt") {
+		t.Errorf("loops printed:\n%s", out)
+	}
+	if code, out, _ = command(t, "loops", "show", loop.ID, "--nats", nats); code != 0 || !strings.Contains(out, `"counters"`) {
+		t.Errorf("loops show: code %d\n%s", code, out)
+	}
+	if code, out, errOut = command(t, "loops", "release", loop.ID, "--nats", nats); code != 0 || !strings.Contains(out, "Released "+loop.ID) {
+		t.Errorf("loops release: code %d\n%s%s", code, out, errOut)
+	}
+	if err := ask(t.Context(), &printer{w: newOutput()}, gateway, "looping", "That was not valid JSON. Try again."); err != nil {
+		t.Errorf("after the release: %v", err)
+	}
+	for _, args := range [][]string{{"loops", "release", loop.ID}, {"loops", "show", loop.ID}} {
+		if code, _, errOut := command(t, append(args, "--nats", nats)...); code != 1 || !strings.Contains(errOut, loop.ID) {
+			t.Errorf("%v of a released loop: code %d, %s", args, code, errOut)
+		}
+	}
+}
+
+func TestEventsArePrintedForPeopleAndAsJSON(t *testing.T) {
+	t.Parallel()
+	_, nats, _ := demo(t)
+	if code, out, _ := command(t, "events", "--count", "1", "--nats", nats); code != 0 || !strings.Contains(out, "loop.detected") || !strings.Contains(out, "reject, 6 hits in 60 s") {
+		t.Errorf("events: code %d\n%s", code, out)
+	}
+	code, out, _ := command(t, "events", "--count", "1", "--json", "--nats", nats)
+	var e struct{ Type string }
+	if err := json.Unmarshal([]byte(out), &e); code != 0 || err != nil || e.Type != "loop.detected" {
+		t.Errorf("events --json: code %d, %v\n%s", code, err, out)
+	}
+}
+
+func TestAdminPortSaysWhatIsReady(t *testing.T) {
+	t.Parallel()
+	admin := freeAddr(t)
+	out, stop := background(t, "up", "--data-dir", "memory", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--admin", admin)
+	out.await(t, "Unloop is ready")
+	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "gateway: ready\ndetector: ready\n", "/metrics": "unloop_detector_checks_total"} {
+		res, err := http.Get("http://" + admin + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body bytes.Buffer
+		_, _ = body.ReadFrom(res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusOK || path != "/metrics" && !strings.Contains(body.String(), want) {
+			t.Errorf("%s: %d %s", path, res.StatusCode, body.String())
+		}
+	}
+	if code := stop(); code != 0 {
+		t.Errorf("exit code %d after an interrupt", code)
+	}
+}
+
+func TestFaultsNameTheFlagAndTheMend(t *testing.T) {
+	t.Parallel()
+	taken := occupied(t).Addr().String()
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("bundle_version: 1\npolicies:\n  - {id: a, spec: {prompt: {max_hit: 5}}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	free := []string{"--data-dir", "memory", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0"}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want []string
+	}{
+		"listen taken":         {[]string{"--listen", taken}, 1, []string{"--listen " + taken, "address already in use"}},
+		"admin taken":          {[]string{"--admin", taken}, 1, []string{"--admin " + taken}},
+		"nats-listen taken":    {[]string{"--nats-listen", taken}, 1, []string{"--nats-listen " + taken}},
+		"open to the network":  {[]string{"--listen", "0.0.0.0:0"}, 1, []string{"--listen 0.0.0.0:0", "--insecure"}},
+		"admin to the network": {[]string{"--admin", "0.0.0.0:0"}, 1, []string{"--admin 0.0.0.0:0"}},
+		"bad upstream":         {[]string{"--upstream", "a=ftp://x"}, 2, []string{"--upstream a", "https://host"}},
+		"bad policy":           {[]string{"--policies", bad}, 1, []string{"--policies", "max_hit", "max_hits"}},
+		"no policy file":       {[]string{"--policies", bad + ".not"}, 1, []string{"--policies"}},
+		"zero timeout":         {[]string{"--check-timeout", "0s"}, 2, []string{"--check-timeout"}},
+		"unknown flag":         {[]string{"--listne", "x"}, 2, []string{"--listne"}},
+		"unknown log form":     {[]string{"--log-format", "xml"}, 2, []string{"log-format"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, _, errOut := command(t, append(append([]string{"up"}, free...), c.args...)...)
+			if code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(errOut, want) {
+					t.Errorf("no %q in: %s", want, errOut)
+				}
+			}
+		})
+	}
+}
+
+func TestSecondProcessOnOneDataDirIsRefused(t *testing.T) {
+	t.Parallel()
+	args := []string{"up", "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0"}
+	out, stop := background(t, args...)
+	out.await(t, "Unloop is ready")
+	if code, _, errOut := command(t, args...); code != 1 || !strings.Contains(errOut, "--data-dir") {
+		t.Errorf("exit code %d, %s", code, errOut)
+	}
+	stop()
+	again, _ := background(t, args...)
+	again.await(t, "Unloop is ready")
+}
+
+func TestWithoutAServerClientsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"loops"}, {"events"}, {"loops", "release", "x"}} {
+		code, _, errOut := command(t, append(args, "--nats", "nats://"+freeAddr(t))...)
+		if code != 1 || !strings.Contains(errOut, "unloop up") || !strings.Contains(errOut, "--nats") {
+			t.Errorf("%v: exit code %d, %s", args, code, errOut)
+		}
+	}
+}
+
+func TestUnknownVariablesAreWarnedOfAndNoMore(t *testing.T) {
+	t.Parallel()
+	var out, errOut bytes.Buffer
+	environ := []string{"UNLOOP_LISTEN=127.0.0.1:0", "UNLOOP_SERVICE_HOST=10.0.0.1", "OTHER=1"}
+	code := run(t.Context(), []string{"demo", "--once", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0"}, environ, &out, &errOut)
+	if code != 0 || !strings.Contains(errOut.String(), "UNLOOP_SERVICE_HOST") || strings.Contains(errOut.String(), "UNLOOP_LISTEN ") {
+		t.Errorf("exit code %d, %s", code, errOut.String())
+	}
+}
