@@ -21,7 +21,9 @@ type exchange struct {
 	r        *http.Request
 	target   route.Target
 	provider provider.Provider
-	body     *body
+	// rules judge the request, from its begin to its end.
+	rules *ruleset
+	body  *body
 	// prompt is what the body asks; nil if it is no prompt.
 	prompt *provider.Prompt
 	// uninspected says why a body in a prompt's place was not read.
@@ -60,7 +62,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route finds the upstream; without one it answers.
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool) {
 	target, ok := g.table.Route(r)
-	x := &exchange{r: r, target: target, provider: providers[target.Format]}
+	x := &exchange{r: r, target: target, provider: providers[target.Format], rules: g.bundles.inForce()}
 	if !ok || strings.HasPrefix(r.URL.Path, route.Reserved) {
 		g.refuse(w, x, provider.Refusal{
 			Status: http.StatusNotFound, Code: "unknown_path",
@@ -95,7 +97,7 @@ func (g *Gateway) parse(x *exchange) {
 		x.uninspect(g, uninspectedEncoding)
 		return
 	}
-	prompt, err := x.provider.Parse(x.body.bytes, provider.Options{Tail: g.tail()})
+	prompt, err := x.provider.Parse(x.body.bytes, provider.Options{Tail: x.rules.tail})
 	if err != nil {
 		x.uninspect(g, uninspectedInvalid)
 		return
@@ -111,20 +113,9 @@ func (x *exchange) uninspect(g *Gateway, why string) {
 	}
 }
 
-// tail is how many messages the policies compare at the most.
-func (g *Gateway) tail() int {
-	most := 0
-	for _, p := range g.policies.Load().Policies() {
-		if p.Prompt != nil {
-			most = max(most, p.Prompt.TailMessages)
-		}
-	}
-	return most
-}
-
 // judge asks the detectors about the request, if a policy counts it.
 func (g *Gateway) judge(x *exchange) {
-	set := g.policies.Load()
+	set := x.rules
 	hasher := g.hasher.Load()
 	x.identity = &checkpb.Identity{}
 	if hasher != nil {

@@ -89,6 +89,7 @@ func (l Layout) streams() []jetstream.StreamConfig {
 		l.bucket(schemas.BucketCounters, 1),
 		incidents,
 		l.bucket(schemas.BucketPolicies, 64),
+		l.bucket(schemas.BucketOverrides, 1),
 		{
 			Name:        schemas.StreamEvents,
 			Description: "Events of all loops",
