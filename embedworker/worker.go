@@ -179,7 +179,7 @@ func (w *Worker) serveSentinel(ctx context.Context, group *errgroup.Group) error
 	if err != nil {
 		return err
 	}
-	ln, err := sentinel.Listen(path)
+	ln, err := sentinel.Listen(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (w *Worker) reachStore(ctx context.Context) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the end was asked for; what the store said is of no use now
 		}
 		w.ready.Set(err)
 		w.log.Warn("vector store is not ready, trying again", "error", err, "after", wait)

@@ -2,6 +2,7 @@ package embedworker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -228,7 +229,7 @@ func TestAKilledWorkerIsReplacedByAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nc.Request(schemas.SubjectSemantic, body, answerTime); err != nats.ErrNoResponders {
+	if _, err := nc.Request(schemas.SubjectSemantic, body, answerTime); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("without a worker: got %v, want no responders at once", err)
 	}
 	start(t, server.Conn(), lexical())

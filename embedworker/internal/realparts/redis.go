@@ -2,6 +2,7 @@ package realparts
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -48,9 +50,9 @@ func (s *RedisServer) Start() {
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	args := append(s.command[1:len(s.command):len(s.command)],
+	args := append(slices.Clone(s.command[1:]),
 		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.tb.TempDir())
-	cmd := exec.Command(s.command[0], args...)
+	cmd := exec.CommandContext(context.WithoutCancel(s.tb.Context()), s.command[0], args...)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -119,7 +121,7 @@ func redisCommand(tb testing.TB) []string {
 }
 
 func isRedis8(path string) bool {
-	out, err := exec.Command(path, "--version").Output()
+	out, err := exec.CommandContext(context.Background(), path, "--version").Output()
 	var major int
 	_, after, found := strings.Cut(string(out), "v=")
 	if _, scanErr := fmt.Sscanf(after, "%d.", &major); scanErr != nil {

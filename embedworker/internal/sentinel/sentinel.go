@@ -66,14 +66,14 @@ func New(c Checker, config Config) *Server { return &Server{checker: c, config: 
 // Listen opens the socket, for this user alone. The file of a server that is
 // gone is replaced; that of a live one is ErrSocketInUse, and what is no socket
 // is left alone.
-func Listen(path string) (net.Listener, error) {
-	if err := removeStale(path); err != nil {
+func Listen(ctx context.Context, path string) (net.Listener, error) {
+	if err := removeStale(ctx, path); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("listen at --uds %s: %w", path, err)
 	}
-	ln, err := net.Listen("unix", path)
+	ln, err := new(net.ListenConfig).Listen(ctx, "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("listen at --uds %s: %w", path, err)
 	}
@@ -84,7 +84,7 @@ func Listen(path string) (net.Listener, error) {
 }
 
 // removeStale takes away a stale socket file.
-func removeStale(path string) error {
+func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -95,7 +95,7 @@ func removeStale(path string) error {
 	if info.Mode().Type() != os.ModeSocket {
 		return fmt.Errorf("listen at --uds %s: the file is no socket", path)
 	}
-	conn, err := net.DialTimeout("unix", path, time.Second)
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path)
 	if err == nil {
 		return errors.Join(fmt.Errorf("%w: --uds %s", ErrSocketInUse, path), conn.Close())
 	}
@@ -141,6 +141,7 @@ type loopChecker interface {
 	CheckLoop(ctx context.Context, r *embeddingpb.CheckLoopRequest) (*embeddingpb.CheckLoopResponse, error)
 }
 
+//nolint:revive // the order of the arguments is gRPC's
 func handleCheckLoop(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
 	r := new(embeddingpb.CheckLoopRequest)
 	if err := decode(r); err != nil {

@@ -49,7 +49,7 @@ func serve(t *testing.T, c sentinel.Checker, config sentinel.Config) *grpc.Clien
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "embedding-sidecar.sock")
-	ln, err := sentinel.Listen(path)
+	ln, err := sentinel.Listen(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,21 +171,21 @@ func TestStaleSocketsAreReplacedAndLiveOnesAreNot(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "s")
-	ln, err := sentinel.Listen(path)
+	ln, err := sentinel.Listen(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("socket is %v, %v", info, err)
 	}
-	if _, err := sentinel.Listen(path); !errors.Is(err, sentinel.ErrSocketInUse) {
+	if _, err := sentinel.Listen(t.Context(), path); !errors.Is(err, sentinel.ErrSocketInUse) {
 		t.Errorf("live socket: got %v, want ErrSocketInUse", err)
 	}
 	ln.(*net.UnixListener).SetUnlinkOnClose(false) // as after a kill
 	if err := ln.Close(); err != nil {
 		t.Fatal(err)
 	}
-	ln, err = sentinel.Listen(path)
+	ln, err = sentinel.Listen(t.Context(), path)
 	if err != nil {
 		t.Fatalf("stale socket: %v", err)
 	}
@@ -194,7 +194,7 @@ func TestStaleSocketsAreReplacedAndLiveOnesAreNot(t *testing.T) {
 	if err := os.WriteFile(plain, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sentinel.Listen(plain); err == nil {
+	if _, err := sentinel.Listen(t.Context(), plain); err == nil {
 		t.Error("a plain file was replaced")
 	}
 }

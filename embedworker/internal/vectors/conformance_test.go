@@ -85,11 +85,11 @@ func unit(similarity float64) []float32 {
 
 var session atomic.Int64
 
-// request returns a text of a session of its own.
-func request(similarity float64) vectors.Request {
+// request returns a text of a session of its own, of similarity 1.
+func request() vectors.Request {
 	return vectors.Request{
 		Scope:   vectors.Scope{Kind: "session", Key: fmt.Sprintf("%d-%d", os.Getpid(), session.Add(1)), Embedder: "test"},
-		Subject: judge.Subject{Halves: [][]float32{unit(similarity)}, Marks: 7},
+		Subject: judge.Subject{Halves: [][]float32{unit(1)}, Marks: 7},
 		Keep:    5, TTL: time.Hour,
 	}
 }
@@ -146,7 +146,7 @@ func conformance(t *testing.T, open func(t *testing.T, c *clock) vectors.Store) 
 }
 
 func testOrder(t *testing.T, s vectors.Store, _ *clock) {
-	r := request(1)
+	r := request()
 	expect(t, compare(t, s, with(r, .5)))
 	expect(t, compare(t, s, with(r, .97)), unitSimilarity(.97, .5))
 	expect(t, compare(t, s, with(r, 1)), .97, .5)
@@ -161,7 +161,7 @@ func unitSimilarity(a, b float64) float64 {
 }
 
 func testKeep(t *testing.T, s vectors.Store, _ *clock) {
-	r := request(1)
+	r := request()
 	for _, similarity := range []float64{.2, .3, .4, .5, .6, .7} {
 		compare(t, s, with(r, similarity))
 	}
@@ -169,7 +169,7 @@ func testKeep(t *testing.T, s vectors.Store, _ *clock) {
 }
 
 func testTTL(t *testing.T, s vectors.Store, c *clock) {
-	r := request(1)
+	r := request()
 	r.TTL = 10 * time.Second
 	compare(t, s, with(r, .6))
 	c.advance(4 * time.Second)
@@ -182,7 +182,7 @@ func testTTL(t *testing.T, s vectors.Store, c *clock) {
 }
 
 func testIsolation(t *testing.T, s vectors.Store, _ *clock) {
-	base := request(1)
+	base := request()
 	base.Scope.Key += ":a"
 	scopes := []vectors.Scope{base.Scope}
 	change := func(f func(*vectors.Scope)) {
@@ -204,7 +204,7 @@ func testIsolation(t *testing.T, s vectors.Store, _ *clock) {
 }
 
 func testExchange(t *testing.T, s vectors.Store, _ *clock) {
-	r := request(1)
+	r := request()
 	halves := func(said, answered []float32) vectors.Request {
 		r.Subject.Halves = [][]float32{said, answered}
 		return r
@@ -220,7 +220,7 @@ func testExchange(t *testing.T, s vectors.Store, _ *clock) {
 }
 
 func testSameID(t *testing.T, s vectors.Store, _ *clock) {
-	r := request(1)
+	r := request()
 	r.ID = "request:1"
 	compare(t, s, with(r, .6))
 	expect(t, compare(t, s, with(r, .7)))
@@ -232,7 +232,7 @@ func testSameID(t *testing.T, s vectors.Store, _ *clock) {
 }
 
 func testPeek(t *testing.T, s vectors.Store, _ *clock) {
-	r := request(1)
+	r := request()
 	r.Peek = true
 	expect(t, compare(t, s, r))
 	expect(t, compare(t, s, r))
@@ -244,7 +244,7 @@ func testPeek(t *testing.T, s vectors.Store, _ *clock) {
 }
 
 func testDetails(t *testing.T, s vectors.Store, c *clock) {
-	r := request(1)
+	r := request()
 	r.ID, r.Text, r.Subject.Marks = "first", "Ein Text: 'so' \"und\" so\n", marks.Sum(math.MaxUint64)
 	compare(t, s, r)
 	c.advance(1500 * time.Millisecond)
@@ -262,7 +262,7 @@ func testDetails(t *testing.T, s vectors.Store, c *clock) {
 
 func testAtOnce(t *testing.T, s vectors.Store, _ *clock) {
 	for range 10 {
-		r := request(1)
+		r := request()
 		var seen atomic.Int64
 		together(2, func() {
 			past, err := s.Compare(context.Background(), r)
@@ -286,7 +286,7 @@ func together(n int, f func()) {
 }
 
 func testManyAtOnce(t *testing.T, s vectors.Store, _ *clock) {
-	r := request(1)
+	r := request()
 	r.Keep = 50
 	together(20, func() {
 		if _, err := s.Compare(context.Background(), with(r, rand.Float64())); err != nil {
@@ -308,7 +308,7 @@ func testInvalid(t *testing.T, s vectors.Store, _ *clock) {
 		"too much history":   func(r *vectors.Request) { r.Keep = vectors.MaxKeep + 1 },
 		"no time to be kept": func(r *vectors.Request) { r.TTL = 0 },
 	} {
-		r := request(1)
+		r := request()
 		spoil(&r)
 		if _, err := s.Compare(t.Context(), r); !errors.Is(err, vectors.ErrInvalid) {
 			t.Errorf("%s: got %v, want ErrInvalid", name, err)

@@ -25,7 +25,7 @@ func TestTwoWorkersDoNotMissEachOther(t *testing.T) {
 		workers[i] = store
 	}
 	for range 20 {
-		r := request(1)
+		r := request()
 		var turn, seen atomic.Int64
 		together(2, func() {
 			past, err := workers[turn.Add(1)-1].Compare(context.Background(), r)
@@ -47,7 +47,7 @@ func TestALostBucketIsMadeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := request(1)
+	r := request()
 	compare(t, store, r)
 	if err := server.JetStream().DeleteStream(t.Context(), "KV_LOOP_VECTORS"); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestALostRedisFailsAtOnceAndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	r := request(1)
+	r := request()
 	compare(t, store, r)
 	server.Stop()
 	if _, err := store.Compare(t.Context(), r); !errors.Is(err, vectors.ErrUnavailable) {
@@ -91,7 +91,7 @@ func TestRedisNeedNotBeUpAtTheStart(t *testing.T) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 	server.Start()
-	expect(t, compare(t, store, request(1)))
+	expect(t, compare(t, store, request()))
 	if _, err := vectors.NewRedis("http://localhost", time.Now); err == nil {
 		t.Error("an http URL was taken for a Redis")
 	}
@@ -115,7 +115,7 @@ func BenchmarkStores(b *testing.B) {
 				name = store.Kind() + "/search"
 			}
 			b.Run(name, func(b *testing.B) {
-				r := request(1)
+				r := request()
 				v := make([]float32, 384)
 				v[3] = 1
 				r.Subject.Halves = [][]float32{v, v}

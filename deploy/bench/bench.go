@@ -1,0 +1,154 @@
+// Package bench is `make bench`: it measures Unloop side by side with what it
+// is compared to, and prints tables and how the figures stand to their targets.
+//
+// It drives the services as they are, in one process and in several, and knows
+// nothing of their insides.
+package bench
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unloop/unloop/deploy/bench/internal/measure"
+	"github.com/unloop/unloop/deploy/bench/internal/roles"
+)
+
+// session is one run.
+type session struct {
+	out    io.Writer
+	log    *slog.Logger
+	plan   measure.Plan
+	dir    string
+	state  int
+	module string
+}
+
+// part is something to measure.
+type part struct {
+	name, help string
+	run        func(*session, context.Context) error
+}
+
+var parts = []part{
+	{"check", "the check path, in one process and in three, against a NATS echo and Redis", (*session).check},
+	{"gateway", "requests through the gateway, against the upstream alone and a bare proxy", (*session).gateway},
+	{"blocked", "requests of blocked loops, against a bare handler", (*session).blocked},
+	{"state", "a million live fingerprints: memory, disk, restart", (*session).millions},
+	{"modules", "the modules' own benchmarks: bodies, policies, embeddings", (*session).modules},
+}
+
+// roots are what this executable is started as to be measured.
+var roots = map[string]roles.Role{
+	"nats": natsRole, "detector": detectorRole, "system": systemRole,
+	"upstream": upstreamRole, "proxy": proxyRole, "refuser": refuserRole,
+}
+
+// Main measures the parts that args name, all by default.
+func Main(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) > 0 && args[0] == roles.Command {
+		return roles.Play(ctx, roots, args[1:])
+	}
+	s := &session{out: out, log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
+	chosen, err := s.parse(args)
+	if err != nil {
+		return err
+	}
+	if s.dir, err = os.MkdirTemp("", "unloop-bench-"); err != nil {
+		return fmt.Errorf("make a folder for stores: %w", err)
+	}
+	fmt.Fprintf(out, "%s, %s/%s, %d CPUs; medians of %d interleaved rounds of %s\n",
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), s.plan.Rounds, s.plan.Sample)
+	err = s.run(ctx, chosen)
+	return errors.Join(err, os.RemoveAll(s.dir))
+}
+
+func (s *session) parse(args []string) ([]part, error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.IntVar(&s.plan.Rounds, "rounds", 5, "rounds that count")
+	flags.DurationVar(&s.plan.Sample, "sample", 500*time.Millisecond, "time for each contender at each level in a round")
+	flags.IntVar(&s.state, "fingerprints", 1_000_000, "live fingerprints of part state")
+	flags.StringVar(&s.module, "root", "..", "folder with the modules")
+	flags.Usage = func() {
+		fmt.Fprintln(flags.Output(), "bench [flags] [part…]")
+		for _, p := range parts {
+			fmt.Fprintf(flags.Output(), "  %-8s  %s\n", p.name, p.help)
+		}
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	s.plan.Rounds, s.plan.Levels = max(s.plan.Rounds, 1), levels
+	return choose(flags.Args())
+}
+
+var levels = []int{1, 8, 64}
+
+func choose(names []string) ([]part, error) {
+	if len(names) == 0 {
+		return parts, nil
+	}
+	var chosen []part
+	for _, name := range names {
+		i := slices.IndexFunc(parts, func(p part) bool { return p.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no part %q; see --help", name)
+		}
+		chosen = append(chosen, parts[i])
+	}
+	return chosen, nil
+}
+
+// run measures each part; one that breaks does not keep the others from it.
+func (s *session) run(ctx context.Context, chosen []part) error {
+	var broken []error
+	for _, p := range chosen {
+		started := time.Now()
+		if err := p.run(s, ctx); err != nil {
+			broken = append(broken, fmt.Errorf("%s: %w", p.name, err))
+			fmt.Fprintf(s.out, "\n%s broke off: %v\n", p.name, err)
+		}
+		fmt.Fprintf(s.out, "(%s took %s)\n", p.name, time.Since(started).Round(time.Second))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(broken...)
+}
+
+// title begins a table.
+func (s *session) title(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	fmt.Fprintf(s.out, "\n%s\n%s\n", text, strings.Repeat("-", len([]rune(text))))
+}
+
+// store is a fresh folder for a server's store.
+func (s *session) store() (string, error) {
+	dir, err := os.MkdirTemp(s.dir, "store-")
+	if err != nil {
+		return "", fmt.Errorf("make a folder for a store: %w", err)
+	}
+	return dir, nil
+}
+
+// ender ends what was started, the last first.
+type ender []func() error
+
+func (e *ender) add(f func() error) { *e = append(*e, f) }
+
+func (e ender) end() error {
+	var errs []error
+	for _, f := range slices.Backward(e) {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,207 @@
+package bench
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/deploy/bench/internal/measure"
+	"github.com/unloop/unloop/deploy/bench/internal/roles"
+	"github.com/unloop/unloop/gateway"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+const (
+	// keys is how many fingerprints a round draws from, all alike. Each round
+	// has fresh ones, so that none reaches its threshold: a block would be
+	// answered from memory.
+	keys = 100_000
+	// patience is the check timeout while measuring: a pause of the machine
+	// must not become a failure.
+	patience = 5 * time.Second
+	// echoSubject is where the floor is measured.
+	echoSubject = "bench.echo"
+)
+
+// Names of the contenders.
+const (
+	nameEcho  = "NATS echo"
+	nameCheck = "Unloop check"
+	namePlain = "Redis guard, plain"
+	nameLua   = "Redis guard, Lua"
+)
+
+// check compares the way from the gateway's checker over NATS, a detector and
+// the counters' bucket back to the verdict.
+func (s *session) check(ctx context.Context) error {
+	redis, err := startRedis(ctx)
+	if err != nil {
+		fmt.Fprintf(s.out, "\nRedis is left out: %v\n", err)
+	} else {
+		defer func() { _ = redis.stop() }() // its store is in memory
+	}
+	return errors.Join(s.checkTogether(ctx, redis), s.checkApart(ctx, redis))
+}
+
+// checkTogether has client, server and detector in this process.
+func (s *session) checkTogether(ctx context.Context, redis *redisServer) (err error) {
+	var parts ender
+	defer func() { err = errors.Join(err, parts.end()) }()
+	dir, err := s.store()
+	if err != nil {
+		return err
+	}
+	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: dir}, s.log)
+	if err != nil {
+		return err
+	}
+	parts.add(func() error { server.Stop(); return nil })
+	connect := func(name string) (*nats.Conn, error) { return server.Connect(name, s.log) }
+	stop, err := startDetector(ctx, connect, s.log)
+	if err != nil {
+		return err
+	}
+	parts.add(stop)
+	res, err := s.compareChecks(ctx, connect, redis)
+	if err != nil {
+		return err
+	}
+	s.title("check path, one process (in-process connections, file storage)")
+	res.Print(s.out)
+	targets := []measure.Target{res.AtLeast("within 3.5 times the echo's time (rate ≥ 0.286×)", nameCheck, nameEcho, 1/3.5, levels...)}
+	if redis != nil {
+		targets = append(targets,
+			res.AtLeast("faster than the Lua guard at 1 in flight", nameCheck, nameLua, 1, 1),
+			res.AtLeast("faster than the plain guard at 8 and 64", nameCheck, namePlain, 1, 8, 64))
+	}
+	measure.PrintTargets(s.out, targets...)
+	return nil
+}
+
+// checkApart has server and detector in processes of their own.
+func (s *session) checkApart(ctx context.Context, redis *redisServer) (err error) {
+	var parts ender
+	defer func() { err = errors.Join(err, parts.end()) }()
+	dir, err := s.store()
+	if err != nil {
+		return err
+	}
+	server, err := roles.Start(ctx, "nats", dir)
+	if err != nil {
+		return err
+	}
+	parts.add(server.Stop)
+	det, err := roles.Start(ctx, "detector", server.Addr)
+	if err != nil {
+		return err
+	}
+	parts.add(det.Stop)
+	res, err := s.compareChecks(ctx, func(name string) (*nats.Conn, error) { return natskit.Connect(server.Addr, name, s.log) }, redis)
+	if err != nil {
+		return err
+	}
+	s.title("check path, three processes (client, NATS server and detector, over loopback)")
+	res.Print(s.out)
+	if redis != nil {
+		measure.PrintTargets(s.out, res.AtLeast("at least the plain guard's rate at 64", nameCheck, namePlain, 1, 64))
+	}
+	return nil
+}
+
+func (s *session) compareChecks(ctx context.Context, connect func(string) (*nats.Conn, error), redis *redisServer) (_ *measure.Results, err error) {
+	var parts ender
+	defer func() { err = errors.Join(err, parts.end()) }()
+	client, err := connect("bench")
+	if err != nil {
+		return nil, err
+	}
+	parts.add(func() error { client.Close(); return nil })
+	gw, stop, err := startGateway(ctx, client, s)
+	if err != nil {
+		return nil, err
+	}
+	parts.add(stop)
+	contenders := []measure.Contender{echoContender(client), checkContender(gw)}
+	if redis != nil {
+		contenders = append(contenders, redis.contender(namePlain, redis.plain), redis.contender(nameLua, redis.lua))
+	}
+	return measure.Compare(ctx, s.plan, contenders...)
+}
+
+// startGateway runs a gateway on a connection; only its checks are used.
+func startGateway(ctx context.Context, nc *nats.Conn, s *session) (*gateway.Gateway, func() error, error) {
+	cfg := gateway.DefaultConfig()
+	cfg.Listen, cfg.CheckTimeout = "127.0.0.1:0", patience
+	gw, err := gateway.New(cfg, service.Deps{Log: s.log, Metrics: service.NewRegistry(), NATS: nc})
+	if err != nil {
+		return nil, nil, err
+	}
+	stop, err := runUntilReady(ctx, gw)
+	return gw, stop, err
+}
+
+// runUntilReady runs a service; stop ends it.
+func runUntilReady(ctx context.Context, svc service.Service) (stop func() error, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- svc.Run(ctx) }()
+	stop = func() error { cancel(); return <-done }
+	if err := svc.Readiness().Wait(ctx); err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	return stop, nil
+}
+
+// echoContender is a request whose answer is itself, as large as a check.
+func echoContender(nc *nats.Conn) measure.Contender {
+	return measure.Contender{Name: nameEcho, Caller: func(int, int) (measure.Op, func(), error) {
+		body, err := proto.Marshal(&checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{promptCheck(0, 0)}})
+		op := func(context.Context) error {
+			_, err := nc.Request(echoSubject, body, patience)
+			return err
+		}
+		return op, func() {}, err
+	}}
+}
+
+func checkContender(gw *gateway.Gateway) measure.Contender {
+	return measure.Contender{Name: nameCheck, Caller: func(round, caller int) (measure.Op, func(), error) {
+		draw := rand.New(rand.NewPCG(uint64(round), uint64(caller)))
+		op := func(ctx context.Context) error {
+			_, err := gw.Check(ctx, promptCheck(round, draw.IntN(keys)))
+			return err
+		}
+		return op, func() {}, nil
+	}}
+}
+
+// promptCheck is what a gateway asks about a prompt under the default policy.
+func promptCheck(round, i int) *checkpb.Check {
+	fp := fingerprintOf(round, i)
+	return &checkpb.Check{
+		RequestId: "MTkzNDU2Nzg5MDEyMzQ1Njc4",
+		Identity:  &checkpb.Identity{Caller: "0123456789abcdef0123456789abcdef", Session: "fedcba9876543210fedcba9876543210"},
+		Model:     "gpt-5", Bundle: "default", InputTokens: 60,
+		Counters: []*checkpb.Counter{{
+			Policy: "default", Detector: "prompt", Fingerprint: fp[:], Window: checkpb.Window_WINDOW_SLIDING,
+			WindowSeconds: 60, Threshold: 5, CooldownSeconds: 30,
+			Steps: []*checkpb.Step{{At: 6, Action: checkpb.Action_ACTION_REJECT}},
+		}},
+	}
+}
+
+func fingerprintOf(round, i int) [sha256.Size]byte {
+	var name [16]byte
+	binary.BigEndian.PutUint64(name[:8], uint64(round))
+	binary.BigEndian.PutUint64(name[8:], uint64(i))
+	return sha256.Sum256(name[:])
+}

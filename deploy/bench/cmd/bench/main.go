@@ -1,0 +1,20 @@
+// Command bench measures Unloop side by side with what it is compared to.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/unloop/unloop/deploy/bench"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+func main() {
+	ctx, stop := service.Context()
+	err := bench.Main(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}

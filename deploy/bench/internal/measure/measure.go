@@ -1,0 +1,204 @@
+// Package measure compares things side by side: each round drives every
+// contender for a moment at each number of calls in flight, one after the
+// other, so that what else the machine does hits all of them alike. What is
+// reported are medians over the rounds, and ratios taken within a round.
+//
+// It knows nothing of what it measures.
+package measure
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Op is one operation of a contender.
+type Op func(ctx context.Context) error
+
+// Contender is one of the things compared.
+type Contender struct {
+	Name string
+	// Caller returns the operation for one of the callers of a round, which
+	// calls it again and again, alone; and what ends it.
+	Caller func(round, caller int) (op Op, end func(), err error)
+}
+
+// Plan is how long is measured.
+type Plan struct {
+	// Rounds that count; one more goes before them to warm up.
+	Rounds int
+	// Sample is how long a contender is driven at one level in one round.
+	Sample time.Duration
+	// Levels are the numbers of calls in flight.
+	Levels []int
+}
+
+// Sample is what one contender did at one level in one round.
+type Sample struct {
+	// PerSecond counts operations that succeeded.
+	PerSecond float64
+	// P50 and P99 are latencies of those.
+	P50, P99 time.Duration
+	Failed   int
+}
+
+// Results are all samples, by contender and level, in the order of the rounds.
+type Results struct {
+	plan    Plan
+	names   []string
+	samples map[cell][]Sample
+}
+
+type cell struct {
+	name  string
+	level int
+}
+
+// Compare drives the contenders.
+func Compare(ctx context.Context, plan Plan, contenders ...Contender) (*Results, error) {
+	res := &Results{plan: plan, samples: map[cell][]Sample{}}
+	for _, c := range contenders {
+		res.names = append(res.names, c.Name)
+	}
+	for round := range plan.Rounds + 1 {
+		if err := res.round(ctx, round, rotate(contenders, round)); err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+// rotate makes each round begin with another contender.
+func rotate(all []Contender, by int) []Contender {
+	by %= max(len(all), 1)
+	return append(slices.Clone(all[by:]), all[:by]...)
+}
+
+func (r *Results) round(ctx context.Context, round int, contenders []Contender) error {
+	for _, level := range r.plan.Levels {
+		for _, c := range contenders {
+			sample, err := drive(ctx, c, round, level, r.plan.Sample)
+			if err != nil {
+				return fmt.Errorf("measure %s at %d in flight: %w", c.Name, level, err)
+			}
+			if round > 0 {
+				at := cell{c.Name, level}
+				r.samples[at] = append(r.samples[at], sample)
+			}
+		}
+	}
+	return nil
+}
+
+// tally is what one caller saw.
+type tally struct {
+	latencies []time.Duration
+	failed    int
+	err       error
+}
+
+// drive runs a contender with level callers for a while.
+func drive(ctx context.Context, c Contender, round, level int, length time.Duration) (Sample, error) {
+	ops := make([]Op, level)
+	for i := range ops {
+		op, end, err := c.Caller(round, i)
+		if err != nil {
+			return Sample{}, err
+		}
+		defer end() //nolint:revive // the callers live until all are done
+		ops[i] = op
+	}
+	tallies := make([]tally, level)
+	started := time.Now()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var callers sync.WaitGroup
+	for i, op := range ops {
+		callers.Go(func() { tallies[i] = repeat(ctx, op, started.Add(length)) })
+	}
+	callers.Wait()
+	return summarize(tallies, time.Since(started))
+}
+
+// repeat calls op until the time has come.
+func repeat(ctx context.Context, op Op, until time.Time) (t tally) {
+	for now := time.Now(); now.Before(until); {
+		err := op(ctx)
+		after := time.Now()
+		if err != nil {
+			t.failed++
+			t.err = err
+		} else {
+			t.latencies = append(t.latencies, after.Sub(now))
+		}
+		now = after
+	}
+	return t
+}
+
+// summarize errs when more failed than succeeded: such a rate means nothing.
+func summarize(tallies []tally, took time.Duration) (Sample, error) {
+	var all []time.Duration
+	var s Sample
+	var last error
+	for _, t := range tallies {
+		all = append(all, t.latencies...)
+		s.Failed += t.failed
+		if t.err != nil {
+			last = t.err
+		}
+	}
+	if s.Failed > len(all) || len(all) == 0 {
+		return s, fmt.Errorf("%d of %d operations did not succeed, such as: %w", s.Failed, s.Failed+len(all), last)
+	}
+	slices.Sort(all)
+	s.PerSecond = float64(len(all)) / took.Seconds()
+	s.P50, s.P99 = all[len(all)/2], all[len(all)*99/100]
+	return s, nil
+}
+
+// Median is a contender's sample whose rate is the middle one.
+func (r *Results) Median(name string, level int) Sample {
+	samples := slices.Clone(r.samples[cell{name, level}])
+	if len(samples) == 0 {
+		return Sample{}
+	}
+	slices.SortFunc(samples, func(a, b Sample) int { return int(a.PerSecond - b.PerSecond) })
+	middle := samples[len(samples)/2]
+	middle.P50 = median(samples, func(s Sample) time.Duration { return s.P50 })
+	middle.P99 = median(samples, func(s Sample) time.Duration { return s.P99 })
+	return middle
+}
+
+// Ratio is the median over the rounds of a figure computed from two
+// contenders' samples of the same round.
+func (r *Results) Ratio(a, b string, level int, figure func(a, b Sample) float64) float64 {
+	var all []pair
+	other := r.samples[cell{b, level}]
+	for i, s := range r.samples[cell{a, level}] {
+		if i < len(other) {
+			all = append(all, pair{s, other[i]})
+		}
+	}
+	return median(all, func(p pair) float64 { return figure(p.a, p.b) })
+}
+
+// pair are two contenders' samples of one round.
+type pair struct{ a, b Sample }
+
+// Faster is a's rate as a multiple of b's.
+func Faster(a, b Sample) float64 { return a.PerSecond / b.PerSecond }
+
+func median[S any, T ~int64 | ~float64](from []S, figure func(S) T) T {
+	all := make([]T, len(from))
+	for i, s := range from {
+		all[i] = figure(s)
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}

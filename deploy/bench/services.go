@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/gateway"
+	"github.com/unloop/unloop/notifier"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+// anyPort is where a role listens.
+const anyPort = "127.0.0.1:0"
+
+// errArguments says that a role was started with the wrong arguments.
+var errArguments = errors.New("wrong arguments")
+
+// quiet is the log of roles: what goes wrong, and nothing of what goes on.
+func quiet() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+}
+
+// natsRole is a NATS server that stores in the folder it is given.
+func natsRole(_ context.Context, args []string) (string, func() error, error) {
+	if len(args) != 1 {
+		return "", nil, errArguments
+	}
+	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: anyPort, DataDir: args[0]}, quiet())
+	if err != nil {
+		return "", nil, err
+	}
+	return server.URL(), func() error { server.Stop(); return nil }, nil
+}
+
+// detectorRole is a detector on the server it is given.
+func detectorRole(ctx context.Context, args []string) (string, func() error, error) {
+	if len(args) != 1 {
+		return "", nil, errArguments
+	}
+	log := quiet()
+	stop, err := startDetector(ctx, func(name string) (*nats.Conn, error) { return natskit.Connect(args[0], name, log) }, log)
+	return args[0], stop, err
+}
+
+// startDetector runs a detector and, on another connection, the echo.
+func startDetector(ctx context.Context, connect func(string) (*nats.Conn, error), log *slog.Logger) (func() error, error) {
+	nc, err := connect("detector")
+	if err != nil {
+		return nil, err
+	}
+	det, err := detector.New(detector.DefaultConfig(), service.Deps{Log: log, Metrics: service.NewRegistry(), NATS: nc})
+	if err != nil {
+		return nil, err
+	}
+	stop, err := runUntilReady(ctx, det)
+	if err != nil {
+		return nil, err
+	}
+	echo, err := connect("echo")
+	if err == nil {
+		_, err = echo.Subscribe(echoSubject, func(m *nats.Msg) { _ = m.Respond(m.Data) }) // whoever asked sees it missing
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start echo: %w", err), stop())
+	}
+	return func() error {
+		err := errors.Join(stop(), echo.FlushTimeout(patience))
+		echo.Close()
+		nc.Close()
+		return err
+	}, nil
+}
+
+// systemRole is all of Unloop in one process, as `unloop up` runs it, with the
+// store and the upstream it is given.
+func systemRole(ctx context.Context, args []string) (string, func() error, error) {
+	if len(args) != 2 {
+		return "", nil, errArguments
+	}
+	cfg := system.Config{
+		Admin:    anyPort,
+		Embedded: natskit.EmbeddedConfig{Listen: anyPort, DataDir: args[0]},
+		Gateway:  gateway.DefaultConfig(), Detector: detector.DefaultConfig(), Notifier: notifier.DefaultConfig(),
+	}
+	cfg.Gateway.Listen, cfg.Gateway.CheckTimeout = anyPort, patience
+	cfg.Gateway.Upstream = map[string]string{"openai": args[1]}
+	s, err := system.New(cfg, quiet())
+	if err != nil {
+		return "", nil, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	return s.URL(), func() error { return <-done }, s.Wait(ctx)
+}

@@ -1,0 +1,199 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/deploy/bench/internal/roles"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+const (
+	// fillBatch and fillers are how fingerprints are counted: as many checks
+	// in a message as a gateway sends, and so many messages at once.
+	fillBatch = 64
+	fillers   = 16
+	// fillRound keeps these fingerprints apart from those of other parts.
+	fillRound = 1 << 20
+	mebi      = 1 << 20
+)
+
+// millions counts so many fingerprints and says what they cost, and how soon
+// they are back after a restart.
+func (s *session) millions(ctx context.Context) (err error) {
+	dir, err := s.store()
+	if err != nil {
+		return err
+	}
+	s.title("state: %d live fingerprints, counted in batches of %d (file storage)", s.state, fillBatch)
+	if err := s.fill(ctx, dir); err != nil {
+		return err
+	}
+	return errors.Join(s.restart(ctx, dir, "restart after a clean stop", (*roles.Process).Kill),
+		s.restart(ctx, dir, "restart after SIGKILL", (*roles.Process).Stop))
+}
+
+// fill counts each fingerprint once on a server that it then stops.
+func (s *session) fill(ctx context.Context, dir string) (err error) {
+	server, det, err := startPair(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, det.Stop(), server.Stop()) }()
+	nc, err := natskit.Connect(server.Addr, "bench", s.log)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	before := memory(server.PID())
+	started := time.Now()
+	if err := countAll(ctx, nc, s.state); err != nil {
+		return err
+	}
+	took := time.Since(started)
+	fmt.Fprintf(s.out, "counted in %s: %.0f/s\n", took.Round(10*time.Millisecond), float64(s.state)/took.Seconds())
+	fmt.Fprintf(s.out, "memory of the server (resident): %d MiB before, %d MiB after; of the detector: %d MiB\n",
+		before/mebi, memory(server.PID())/mebi, memory(det.PID())/mebi)
+	fmt.Fprintf(s.out, "disk: %d MiB\n", diskUse(dir)/mebi)
+	return nil
+}
+
+func startPair(ctx context.Context, dir string) (server, det *roles.Process, err error) {
+	if server, err = roles.Start(ctx, "nats", dir); err != nil {
+		return nil, nil, err
+	}
+	if det, err = roles.Start(ctx, "detector", server.Addr); err != nil {
+		return nil, nil, errors.Join(err, server.Stop())
+	}
+	return server, det, nil
+}
+
+// restart starts a server on what the last one left, sees that it is all
+// there, and ends the server in the given way.
+func (s *session) restart(ctx context.Context, dir, what string, end func(*roles.Process) error) error {
+	started := time.Now()
+	server, det, err := startPair(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = det.Stop() }() // it may complain that its server is gone
+	nc, err := natskit.Connect(server.Addr, "bench", s.log)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	decision, err := ask(nc, []*checkpb.Check{longCheck(s.state / 2)})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%s: %s until a check is answered, with count %d of a fingerprint counted before\n",
+		what, time.Since(started).Round(10*time.Millisecond), decision.GetDecisions()[0].GetHitCounts()[0])
+	return end(server)
+}
+
+func countAll(ctx context.Context, nc *nats.Conn, n int) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range fillers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				from := int(next.Add(fillBatch)) - fillBatch
+				if from >= n {
+					return
+				}
+				if err := countSome(nc, from, min(from+fillBatch, n)); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
+}
+
+func countSome(nc *nats.Conn, from, to int) error {
+	checks := make([]*checkpb.Check, 0, to-from)
+	for i := from; i < to; i++ {
+		checks = append(checks, longCheck(i))
+	}
+	decisions, err := ask(nc, checks)
+	if err != nil {
+		return err
+	}
+	for _, d := range decisions.GetDecisions() {
+		if d.GetError() != "" {
+			return fmt.Errorf("count fingerprints: %s", d.GetError())
+		}
+	}
+	return nil
+}
+
+func ask(nc *nats.Conn, checks []*checkpb.Check) (*checkpb.DecisionBatch, error) {
+	body, err := proto.Marshal(&checkpb.CheckBatch{BudgetMs: uint32(patience.Milliseconds()), Checks: checks})
+	if err != nil {
+		return nil, fmt.Errorf("encode checks: %w", err)
+	}
+	msg, err := nc.Request(schemas.SubjectCheck, body, patience)
+	if err != nil {
+		return nil, fmt.Errorf("ask detector: %w", err)
+	}
+	out := &checkpb.DecisionBatch{}
+	if err := proto.Unmarshal(msg.Data, out); err != nil || len(out.GetDecisions()) != len(checks) {
+		return nil, fmt.Errorf("read decisions: %d of %d: %w", len(out.GetDecisions()), len(checks), err)
+	}
+	return out, nil
+}
+
+// longCheck is a check whose counter outlives the benchmark.
+func longCheck(i int) *checkpb.Check {
+	c := promptCheck(fillRound, i)
+	c.Counters[0].WindowSeconds = 3600
+	return c
+}
+
+// memory is what a process holds in memory, in bytes; 0 where the system does
+// not tell.
+func memory(pid int) int64 {
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	field, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	kib, err := strconv.ParseInt(field, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return kib << 10
+}
+
+// diskUse is the size of all files in a folder, in bytes.
+func diskUse(dir string) int64 {
+	var sum int64
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // files come and go while the server runs
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			sum += info.Size()
+		}
+		return nil
+	})
+	return sum
+}

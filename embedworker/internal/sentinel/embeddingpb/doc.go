@@ -1,0 +1,3 @@
+// Package embeddingpb holds the generated messages of Agent Sentinel's
+// embedding interface; see ../proto.
+package embeddingpb

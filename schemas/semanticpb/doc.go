@@ -1,0 +1,3 @@
+// Package semanticpb holds the generated messages of semantic checks; see
+// proto/unloop/semantic.
+package semanticpb
