@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/unloop/unloop/gateway/internal/checker"
+	"github.com/unloop/unloop/gateway/internal/encoding"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -93,11 +94,16 @@ func (g *Gateway) parse(x *exchange) {
 	if x.r.Method != http.MethodPost {
 		return
 	}
-	if enc := x.r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		x.uninspect(g, uninspectedEncoding)
+	if !x.target.Format.Prompt() {
 		return
 	}
-	prompt, err := x.provider.Parse(x.body.bytes, provider.Options{Tail: x.rules.tail})
+	text, err := encoding.Decode(strings.Join(x.r.Header.Values("Content-Encoding"), ","), x.body.bytes, g.cfg.MaxInspectBytes)
+	if err != nil {
+		x.uninspect(g, undecoded(err))
+		return
+	}
+	x.body.text = text
+	prompt, err := x.provider.Parse(text, provider.Options{Tail: x.rules.tail, Path: x.r.URL.Path})
 	if err != nil {
 		x.uninspect(g, uninspectedInvalid)
 		return
@@ -105,9 +111,21 @@ func (g *Gateway) parse(x *exchange) {
 	x.prompt = prompt
 }
 
+// undecoded says why a compressed body was not read.
+func undecoded(err error) string {
+	switch {
+	case errors.Is(err, encoding.ErrTooLarge):
+		return uninspectedTooLarge
+	case errors.Is(err, encoding.ErrUnknown):
+		return uninspectedEncoding
+	default:
+		return uninspectedInvalid
+	}
+}
+
 // uninspect marks a body in a prompt's place as unread.
 func (x *exchange) uninspect(g *Gateway, why string) {
-	if x.target.Format != route.HTTP {
+	if x.target.Format.Prompt() {
 		x.uninspected = why
 		g.metrics.uninspected.WithLabelValues(why).Inc()
 	}
@@ -141,7 +159,7 @@ func (g *Gateway) judge(x *exchange) {
 	}
 	x.check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: set.Version(),
-		Counters: counters, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.bytes)),
+		Counters: counters, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 	}
 	g.ask(x)
 }
