@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/provider/plain"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
@@ -56,7 +55,6 @@ func TestDelayedRequestWhoseClientLeavesIsDroppedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g, before := delaying(1), time.Now()
-		g.checker = checker.New(nil, time.Second, time.Now, prometheus.NewRegistry())
 		ctx, leave := context.WithTimeout(t.Context(), time.Second)
 		defer leave()
 		if g.delay(httptest.NewRecorder(), throttled(ctx, 30*time.Second)) {

@@ -87,6 +87,8 @@ func forwardedAs(x *exchange) string {
 	switch f := strongest(x.decision); {
 	case f != nil:
 		return f.GetAction().Label()
+	case x.exempt != "":
+		return "exempt"
 	case x.degraded != "":
 		return "degraded"
 	default:

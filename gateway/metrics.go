@@ -17,7 +17,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return c
 	}
 	m := &metrics{
-		requests:       counter("requests_total", "Requests by format and what was done with them.", "format", "action"),
+		requests:       counter("requests_total", "Requests by format and what was done with them: allow, an action, degraded, exempt, kill, abandoned or fail-closed.", "format", "action"),
 		checks:         counter("checks_total", "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.", "result"),
 		uninspected:    counter("uninspected_total", "Bodies in a prompt's place that could not be read, by reason.", "reason"),
 		upstreamErrors: counter("upstream_errors_total", "Requests that an upstream did not answer.", "upstream"),

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -29,15 +31,19 @@ var errExpired = errors.New("bundle has expired")
 type ruleset struct {
 	*policy.Set
 	// tail is how many of the newest messages the policies compare at most.
-	tail int
+	tail        int
+	descriptors *descriptor.Reader
 }
+
+// keysClient fetches the keys that tokens are verified with.
+var keysClient = &http.Client{Timeout: 10 * time.Second}
 
 func newRuleset(b *policy.Bundle) (*ruleset, error) {
 	set, err := b.Compile()
 	if err != nil {
 		return nil, err
 	}
-	r := &ruleset{Set: set}
+	r := &ruleset{Set: set, descriptors: descriptor.New(set.JWT, set.TrustedProxies, os.Getenv, keysClient)}
 	for _, p := range set.Policies() {
 		if p.Prompt != nil {
 			r.tail = max(r.tail, p.Prompt.TailMessages)

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/unloop/unloop/gateway/internal/checker"
+	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/gateway/internal/encoding"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -30,9 +31,12 @@ type exchange struct {
 	// uninspected says why a body in a prompt's place was not read.
 	uninspected string
 	identity    *checkpb.Identity
-	failClosed  bool
-	check       *checkpb.Check
-	decision    *checkpb.Decision
+	descriptors *descriptor.Values
+	// exempt is the scope in which an operator exempted the request from checks.
+	exempt     string
+	failClosed bool
+	check      *checkpb.Check
+	decision   *checkpb.Decision
 	// counted says that a detector counted the check.
 	counted bool
 	// degraded says why there is no decision.
@@ -47,13 +51,19 @@ func (x *exchange) model() string {
 	return x.prompt.Model
 }
 
-// ServeHTTP takes a request through the stages: route, read, ask, act.
+// ServeHTTP takes a request through the stages: route, read, identify, ask, act.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, ok := g.route(w, r)
 	if !ok || !g.read(w, x) {
 		return
 	}
-	g.judge(x)
+	g.identify(x)
+	if g.kill(w, x) {
+		return
+	}
+	if !g.exempt(x) {
+		g.judge(x)
+	}
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}
@@ -133,13 +143,7 @@ func (x *exchange) uninspect(g *Gateway, why string) {
 
 // judge asks the detectors about the request, if a policy counts it.
 func (g *Gateway) judge(x *exchange) {
-	set := x.rules
-	hasher := g.hasher.Load()
-	x.identity = &checkpb.Identity{}
-	if hasher != nil {
-		x.identity = hasher.Identify(x.r, x.provider.Key(x.r), g.cfg.Project, x.prompt)
-	}
-	matched := set.Match(&policy.Request{
+	matched := x.rules.Match(&policy.Request{
 		Method: x.r.Method, Path: x.r.URL.Path, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
 		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
 		Header: x.r.Header.Get,
@@ -148,17 +152,16 @@ func (g *Gateway) judge(x *exchange) {
 	for _, p := range matched {
 		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
 	}
-	x.fairvisor = set.FairvisorHeaders
 	counters := x.counters(matched, now)
 	switch {
 	case len(counters) == 0:
 		return
-	case hasher == nil:
+	case g.hasher.Load() == nil:
 		x.degrade(g, "starting")
 		return
 	}
 	x.check = &checkpb.Check{
-		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: set.Version(),
+		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
 		Counters: counters, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 	}
 	g.ask(x)
