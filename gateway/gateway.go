@@ -55,6 +55,7 @@ type Gateway struct {
 	proxy    *httputil.ReverseProxy
 	delays   delays
 	degraded spellLog
+	rules    readingRules
 	metrics  *metrics
 	ready    service.Readiness
 }
