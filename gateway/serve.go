@@ -22,7 +22,9 @@ type exchange struct {
 	r        *http.Request
 	target   route.Target
 	provider provider.Provider
-	body     *body
+	// rules judge the request, from its begin to its end.
+	rules *ruleset
+	body  *body
 	// prompt is what the body asks; nil if it is no prompt.
 	prompt *provider.Prompt
 	// uninspected says why a body in a prompt's place was not read.
@@ -66,7 +68,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route finds the upstream; without one it answers.
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool) {
 	target, ok := g.table.Route(r)
-	x := &exchange{r: r, target: target, provider: providers[target.Format], policies: g.policies.Load()}
+	x := &exchange{r: r, target: target, provider: providers[target.Format], rules: g.bundles.inForce()}
 	if !ok || strings.HasPrefix(r.URL.Path, route.Reserved) {
 		g.refuse(w, x, provider.Refusal{
 			Status: http.StatusNotFound, Code: "unknown_path",
@@ -106,7 +108,7 @@ func (g *Gateway) parse(x *exchange) {
 		return
 	}
 	x.body.text = text
-	prompt, err := x.provider.Parse(text, g.wanted(x))
+	prompt, err := x.provider.Parse(text, x.rules.wanted(x.r.URL.Path))
 	if err != nil {
 		x.uninspect(g, uninspectedInvalid)
 		return
@@ -134,20 +136,6 @@ func (x *exchange) uninspect(g *Gateway, why string) {
 	}
 }
 
-// wanted is what the policies need of a prompt.
-func (g *Gateway) wanted(x *exchange) provider.Options {
-	opts := provider.Options{Path: x.r.URL.Path}
-	for _, p := range x.policies.Policies() {
-		if p.Prompt != nil {
-			opts.Tail = max(opts.Tail, p.Prompt.TailMessages)
-		}
-		if p.Tool != nil || p.Cycle != nil {
-			opts.Items = historyItems
-		}
-	}
-	return opts
-}
-
 // judge asks the detectors about the request, if a policy counts it.
 func (g *Gateway) judge(x *exchange) {
 	hasher := g.hasher.Load()
@@ -155,7 +143,7 @@ func (g *Gateway) judge(x *exchange) {
 	if hasher != nil {
 		x.identity, x.ownSession = hasher.Identify(x.r, x.provider.Key(x.r), g.cfg.Project, x.prompt)
 	}
-	matched := x.policies.Match(&policy.Request{
+	matched := x.rules.Match(&policy.Request{
 		Method: x.r.Method, Path: x.r.URL.Path, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
 		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
 		Header: x.r.Header.Get,
@@ -164,8 +152,8 @@ func (g *Gateway) judge(x *exchange) {
 	for _, p := range matched {
 		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
 	}
-	x.fairvisor = x.policies.FairvisorHeaders
-	counters, watches := x.counters(matched, now), g.watches(x, matched, now)
+	x.fairvisor = x.rules.FairvisorHeaders
+	counters, watches := x.counters(matched, now), x.watches(matched, now)
 	switch {
 	case len(counters)+len(watches) == 0:
 		return
@@ -174,7 +162,7 @@ func (g *Gateway) judge(x *exchange) {
 		return
 	}
 	x.check = &checkpb.Check{
-		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.policies.Version(),
+		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
 		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 	}
 	g.ask(x)
