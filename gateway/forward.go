@@ -99,6 +99,7 @@ func forwardedAs(x *exchange) string {
 func (g *Gateway) onResponse(res *http.Response) error {
 	x := res.Request.Context().Value(exchangeKey{}).(*exchange)
 	x.setHeaders(res.Header)
+	g.followAnswer(x, res)
 	if x.counted && cameToNothing(res.StatusCode) {
 		g.checker.Outcome(x.check)
 	}

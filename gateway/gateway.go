@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/provider"
@@ -52,6 +53,7 @@ type Gateway struct {
 	overrides *overrides
 	hasher    atomic.Pointer[identity.Hasher]
 	checker   *checker.Checker
+	answers   *answers.Store
 	proxy     *httputil.ReverseProxy
 	delays    delays
 	repeats   *repeats
@@ -86,6 +88,9 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g.overrides = newOverrides(g.log)
+	if g.answers, err = answers.NewStore(deps.NATS); err != nil {
+		return nil, fmt.Errorf("configure gateway: %w", err)
+	}
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
 	g.proxy = g.newProxy()
 	if g.listener, err = net.Listen("tcp", cfg.Listen); err != nil {

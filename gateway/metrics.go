@@ -8,6 +8,7 @@ type metrics struct {
 	policyRejected                                       *prometheus.CounterVec
 	policyVersion                                        *prometheus.GaugeVec
 	delayed                                              prometheus.Gauge
+	unknownAnswers                                       prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -26,6 +27,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "unloop_gateway_check_seconds", Help: "Time spent on the decision.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25},
 		}),
+		unknownAnswers: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "unloop_gateway_unknown_answers_total", Help: "Requests that go on from an answer that no gateway has seen.",
+		}),
 		delayed: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "unloop_gateway_delayed_requests", Help: "Requests that a throttle holds back now.",
 		}),
@@ -34,6 +38,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.policyVersion = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "unloop_gateway_policy_version", Help: "1 for the policy bundle in force and where it came from: file, pushed or default.",
 	}, []string{"version", "source"})
-	reg.MustRegister(m.checkSeconds, m.delayed, m.policyVersion)
+	reg.MustRegister(m.unknownAnswers, m.checkSeconds, m.delayed, m.policyVersion)
 	return m
 }

@@ -145,7 +145,7 @@ func (g *Gateway) judge(x *exchange) {
 	hasher := g.hasher.Load()
 	x.identity = &checkpb.Identity{}
 	if hasher != nil {
-		x.identity, x.ownSession = hasher.Identify(x.r, x.provider.Key(x.r), g.cfg.Project, x.prompt)
+		g.identify(x, hasher)
 	}
 	matched := x.rules.Match(&policy.Request{
 		Method: x.r.Method, Path: x.r.URL.Path, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
