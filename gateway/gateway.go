@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,9 +58,11 @@ type Gateway struct {
 	proxy     *httputil.ReverseProxy
 	delays    delays
 	repeats   *repeats
-	degraded  spellLog
-	metrics   *metrics
-	ready     service.Readiness
+	// refusals shares buffers for the bodies of refusals.
+	refusals sync.Pool
+	degraded spellLog
+	metrics  *metrics
+	ready    service.Readiness
 }
 
 // Option changes what New makes.
