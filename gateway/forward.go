@@ -66,8 +66,9 @@ func rewrite(pr *httputil.ProxyRequest) {
 			pr.Out.Header[name] = values
 		}
 	}
-	if x.body != nil {
-		pr.Out.Body = x.body.reader()
+	pr.Out.Body = x.body.reader()
+	if x.body.changed {
+		pr.Out.ContentLength = x.body.length
 	}
 }
 
@@ -100,6 +101,7 @@ func forwardedAs(x *exchange) string {
 func (g *Gateway) onResponse(res *http.Response) error {
 	x := res.Request.Context().Value(exchangeKey{}).(*exchange)
 	x.setHeaders(res.Header)
+	g.followAnswer(x, res)
 	if x.counted && cameToNothing(res.StatusCode) {
 		g.checker.Outcome(x.check)
 	}

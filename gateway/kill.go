@@ -4,24 +4,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas"
-	"github.com/unloop/unloop/schemas/checkpb"
 )
 
 // codeKilled is the code of the error for a request that an operator refused.
 const codeKilled = "loop_kill_switch"
-
-// identify finds out whose request it is.
-func (g *Gateway) identify(x *exchange) {
-	x.identity = &checkpb.Identity{}
-	if hasher := g.hasher.Load(); hasher != nil {
-		x.identity = hasher.Identify(x.r, x.provider.Key(x.r), g.cfg.Project, x.prompt)
-	}
-	x.descriptors = x.rules.descriptors.Values(descriptor.Subject{HTTP: x.r, Identity: x.identity, Model: x.model()})
-	x.fairvisor = x.rules.FairvisorHeaders
-}
 
 // kill answers a request that an operator refuses: by a block, or by a kill
 // switch of the bundle. It comes before anything else and counts nothing.

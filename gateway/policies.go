@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/descriptor"
+	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -31,8 +32,17 @@ var errExpired = errors.New("bundle has expired")
 type ruleset struct {
 	*policy.Set
 	// tail is how many of the newest messages the policies compare at most.
-	tail        int
+	tail int
+	// items is how many of the newest tool rounds they look at.
+	items int
+	// reading is how each policy reads tool results.
+	reading     map[string]provider.Rules
 	descriptors *descriptor.Reader
+}
+
+// wanted is what the policies need of a prompt.
+func (r *ruleset) wanted(path string) provider.Options {
+	return provider.Options{Tail: r.tail, Items: r.items, Path: path}
 }
 
 // keysClient fetches the keys that tokens are verified with.
@@ -43,10 +53,13 @@ func newRuleset(b *policy.Bundle) (*ruleset, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &ruleset{Set: set, descriptors: descriptor.New(set.JWT, set.TrustedProxies, os.Getenv, keysClient)}
+	r := &ruleset{Set: set, descriptors: descriptor.New(set.JWT, set.TrustedProxies, os.Getenv, keysClient), reading: map[string]provider.Rules{}}
 	for _, p := range set.Policies() {
 		if p.Prompt != nil {
 			r.tail = max(r.tail, p.Prompt.TailMessages)
+		}
+		if p.Tool != nil || p.Cycle != nil {
+			r.items, r.reading[p.ID] = historyItems, rulesOf(p)
 		}
 	}
 	return r, nil

@@ -33,7 +33,9 @@ type exchange struct {
 	identity    *checkpb.Identity
 	descriptors *descriptor.Values
 	// exempt is the scope in which an operator exempted the request from checks.
-	exempt     string
+	exempt string
+	// ownSession says that the request names its session.
+	ownSession bool
 	failClosed bool
 	check      *checkpb.Check
 	decision   *checkpb.Decision
@@ -42,6 +44,10 @@ type exchange struct {
 	// degraded says why there is no decision.
 	degraded  string
 	fairvisor bool
+	// digest is the request's in repeats, once it was asked for.
+	digest requestDigest
+	// refusal makes the body of a refusal, if it is known from a request before.
+	refusal *template
 }
 
 func (x *exchange) model() string {
@@ -57,16 +63,21 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok || !g.read(w, x) {
 		return
 	}
-	g.identify(x)
-	if g.kill(w, x) {
-		return
-	}
-	if !g.exempt(x) {
-		g.judge(x)
+	if !g.recall(x) {
+		g.parse(x)
+		g.identify(x)
+		if g.kill(w, x) {
+			return
+		}
+		if !g.exempt(x) {
+			g.judge(x)
+			g.remember(x)
+		}
 	}
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}
+	g.hint(x)
 	g.forward(w, x)
 }
 
@@ -84,7 +95,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool
 	return x, true
 }
 
-// read reads the body and what it asks.
+// read reads the body.
 func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 	var err error
 	x.body, err = readBody(x.r, g.cfg.MaxInspectBytes)
@@ -94,17 +105,13 @@ func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 	case err != nil:
 		g.refuse(w, x, provider.Refusal{Status: http.StatusBadRequest, Code: "incomplete_body", Message: "the request body ended early"})
 		return false
-	default:
-		g.parse(x)
 	}
 	return true
 }
 
+// parse reads what the body asks.
 func (g *Gateway) parse(x *exchange) {
-	if x.r.Method != http.MethodPost {
-		return
-	}
-	if !x.target.Format.Prompt() {
+	if x.r.Method != http.MethodPost || !x.target.Format.Prompt() || x.body.rest != nil {
 		return
 	}
 	text, err := encoding.Decode(strings.Join(x.r.Header.Values("Content-Encoding"), ","), x.body.bytes, g.cfg.MaxInspectBytes)
@@ -113,7 +120,7 @@ func (g *Gateway) parse(x *exchange) {
 		return
 	}
 	x.body.text = text
-	prompt, err := x.provider.Parse(text, provider.Options{Tail: x.rules.tail, Path: x.r.URL.Path})
+	prompt, err := x.provider.Parse(text, x.rules.wanted(x.r.URL.Path))
 	if err != nil {
 		x.uninspect(g, uninspectedInvalid)
 		return
@@ -152,9 +159,9 @@ func (g *Gateway) judge(x *exchange) {
 	for _, p := range matched {
 		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
 	}
-	counters := x.counters(matched, now)
+	counters, watches := x.counters(matched, now), x.watches(matched, now)
 	switch {
-	case len(counters) == 0:
+	case len(counters)+len(watches) == 0:
 		return
 	case g.hasher.Load() == nil:
 		x.degrade(g, "starting")
@@ -162,7 +169,7 @@ func (g *Gateway) judge(x *exchange) {
 	}
 	x.check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
-		Counters: counters, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
+		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 	}
 	g.ask(x)
 }

@@ -134,3 +134,7 @@ func LimitKey(shadow bool, policy, rule, hashHex string) string {
 	}
 	return mode + KeyToken(policy) + "." + KeyToken(rule) + "." + hashHex
 }
+
+// AnswerKey is the key in BucketSessions of the session that an answer belongs
+// to; the answer is named by a hash of its caller and id, in hex.
+func AnswerKey(answerHex string) string { return "answer." + answerHex }
