@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/go-jose/go-jose/v4"
 )
 
 // How an issuer's keys are kept.
@@ -125,7 +126,7 @@ func (s *keySet) sleep(ctx context.Context, next, pause time.Duration) {
 
 // find returns the keys for a token's key id and algorithm; none if the issuer
 // has no such key, ErrUnavailable if nobody knows.
-func (s *keySet) find(ctx context.Context, id, algorithm string) ([]crypto.PublicKey, error) {
+func (s *keySet) find(ctx context.Context, id string, algorithm jose.SignatureAlgorithm) ([]crypto.PublicKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	for {
@@ -152,7 +153,7 @@ func (s *keySet) find(ctx context.Context, id, algorithm string) ([]crypto.Publi
 
 // look searches what is known. tried is closed with the next attempt, and nil
 // if that is not worth waiting for.
-func (s *keySet) look(id, algorithm string) (found []crypto.PublicKey, known bool, tried <-chan struct{}) {
+func (s *keySet) look(id string, algorithm jose.SignatureAlgorithm) (found []crypto.PublicKey, known bool, tried <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()

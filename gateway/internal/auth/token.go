@@ -8,7 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 )
 
 // leeway is how much clocks may differ.
@@ -17,15 +18,11 @@ const leeway = 30 * time.Second
 // maxTenant bounds a tenant's name, in bytes, as labels of headers are.
 const maxTenant = 128
 
-// algorithms are those of RFC 7518 and RFC 8037 with a public key. Symmetric
-// ones would make everyone who can check a token able to sign one.
-var algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
-
 // tokens verifies JSON Web Tokens (RFC 7519) of one issuer.
 type tokens struct {
-	keys   *keySet
-	parser *jwt.Parser
-	tenant string
+	keys *keySet
+	cfg  Config
+	now  func() time.Time
 }
 
 func newTokens(url string, cfg Config, deps Deps) (*tokens, error) {
@@ -36,91 +33,69 @@ func newTokens(url string, cfg Config, deps Deps) (*tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := []jwt.ParserOption{
-		jwt.WithValidMethods(algorithms), jwt.WithExpirationRequired(), jwt.WithAudience(cfg.Audiences...),
-		jwt.WithLeeway(leeway), jwt.WithTimeFunc(deps.Now), jwt.WithJSONNumber(),
-	}
-	if cfg.Issuer != "" {
-		opts = append(opts, jwt.WithIssuer(cfg.Issuer))
-	}
-	return &tokens{keys: keys, parser: jwt.NewParser(opts...), tenant: cfg.TenantClaim}, nil
+	return &tokens{keys: keys, cfg: cfg, now: deps.Now}, nil
 }
 
 // verify checks a token's signature and claims. Its errors tell nothing of the
 // token but its kind of fault.
 func (t *tokens) verify(ctx context.Context, text string) (Principal, error) {
-	claims := jwt.MapClaims{}
-	_, err := t.parser.ParseWithClaims(text, claims, func(token *jwt.Token) (any, error) { return t.keysFor(ctx, token) })
-	switch {
-	case errors.Is(err, ErrUnavailable):
-		return Principal{}, ErrUnavailable
-	case ctx.Err() != nil:
-		return Principal{}, ctx.Err()
-	case err != nil:
-		return Principal{}, fmt.Errorf("%w: %s", ErrWrong, fault(err))
+	token, err := jwt.ParseSigned(text, algorithms)
+	if err != nil || len(token.Headers) != 1 {
+		return Principal{}, fmt.Errorf("%w: it is no key and no signed token", ErrWrong)
 	}
-	return t.principal(claims)
-}
-
-// keysFor finds the keys that may have signed a token.
-func (t *tokens) keysFor(ctx context.Context, token *jwt.Token) (any, error) {
-	if _, extended := token.Header["crit"]; extended { // RFC 7515, 4.1.11: none is understood here
-		return nil, jwt.ErrTokenUnverifiable
-	}
-	id, _ := token.Header["kid"].(string)
-	keys, err := t.keys.find(ctx, id, token.Method.Alg())
+	header := token.Headers[0]
+	keys, err := t.keys.find(ctx, header.KeyID, jose.SignatureAlgorithm(header.Algorithm))
 	if err != nil {
-		return nil, err
+		return Principal{}, err
 	}
-	set := jwt.VerificationKeySet{Keys: make([]jwt.VerificationKey, len(keys))}
-	for i, key := range keys {
-		set.Keys[i] = key
-	}
-	return set, nil
-}
-
-// faults are the kinds that an operator can do something about.
-var faults = []error{
-	jwt.ErrTokenExpired, jwt.ErrTokenNotValidYet, jwt.ErrTokenUsedBeforeIssued, jwt.ErrTokenInvalidAudience,
-	jwt.ErrTokenInvalidIssuer, jwt.ErrTokenRequiredClaimMissing, jwt.ErrTokenSignatureInvalid, jwt.ErrTokenMalformed,
-}
-
-func fault(err error) string {
-	for _, known := range faults {
-		if errors.Is(err, known) {
-			return known.Error()
+	for _, k := range keys {
+		var standard jwt.Claims
+		var all map[string]json.RawMessage
+		if token.Claims(k, &standard, &all) == nil {
+			return t.accept(standard, all)
 		}
 	}
-	return jwt.ErrTokenUnverifiable.Error()
+	return Principal{}, fmt.Errorf("%w: no key of the issuer has signed the token", ErrWrong)
 }
 
-// principal reads who a verified token is about.
-func (t *tokens) principal(claims jwt.MapClaims) (Principal, error) {
-	issuer, _ := claims["iss"].(string)
-	subject, _ := claims["sub"].(string)
-	if subject == "" {
-		return Principal{}, fmt.Errorf("%w: token has no subject", ErrWrong)
+// accept reads who a signed token is about, if it is for here and now.
+func (t *tokens) accept(c jwt.Claims, all map[string]json.RawMessage) (Principal, error) {
+	refused := func(why string) (Principal, error) { return Principal{}, fmt.Errorf("%w: token %s", ErrWrong, why) }
+	expected := jwt.Expected{Time: t.now(), Issuer: t.cfg.Issuer, AnyAudience: jwt.Audience(t.cfg.Audiences)}
+	switch err := c.ValidateWithLeeway(expected, leeway); {
+	case errors.Is(err, jwt.ErrExpired):
+		return refused("has expired")
+	case errors.Is(err, jwt.ErrNotValidYet), errors.Is(err, jwt.ErrIssuedInTheFuture):
+		return refused("is not valid yet")
+	case errors.Is(err, jwt.ErrInvalidIssuer):
+		return refused("is of another issuer")
+	case err != nil:
+		return refused("is for another audience")
+	case c.Expiry == nil:
+		return refused("never expires")
+	case c.Subject == "":
+		return refused("has no subject")
 	}
 	// The length keeps issuer and subject apart.
-	who := Principal{ID: "jwt:" + strconv.Itoa(len(issuer)) + ":" + issuer + subject}
-	if t.tenant == "" {
+	who := Principal{ID: "jwt:" + strconv.Itoa(len(c.Issuer)) + ":" + c.Issuer + c.Subject}
+	if t.cfg.TenantClaim == "" {
 		return who, nil
 	}
-	who.Tenant, who.Tenanted = tenantOf(claims[t.tenant])
-	if !who.Tenanted {
-		return Principal{}, fmt.Errorf("%w: token has no tenant", ErrWrong)
+	if who.Tenant, who.Tenanted = tenantOf(all[t.cfg.TenantClaim]); !who.Tenanted {
+		return refused("has no tenant")
 	}
 	return who, nil
 }
 
 // tenantOf reads a tenant's name or number.
-func tenantOf(claim any) (string, bool) {
+func tenantOf(claim json.RawMessage) (string, bool) {
 	var name string
-	switch v := claim.(type) {
-	case string:
-		name = v
-	case json.Number:
-		name = v.String()
+	if json.Unmarshal(claim, &name) != nil {
+		var number json.Number
+		if json.Unmarshal(claim, &number) != nil {
+			return "", false
+		}
+		name = number.String()
 	}
 	return name, name != "" && len(name) <= maxTenant
 }
