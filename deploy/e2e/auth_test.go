@@ -193,6 +193,17 @@ func TestManyUsersBehindOneProvidersKeyAreManyCallers(t *testing.T) {
 	}
 }
 
+func TestBlockOfOneClientIsNotAnothersWhenOnlyTheirKeysDiffer(t *testing.T) {
+	t.Parallel()
+	upstream := echo(t)
+	url := start(t, upstream, injecting(t, upstream), guarded(t)).URL()
+	again := prompt("again").with("Authorization", "")
+	statuses(t, url, again.with("X-Unloop-Key", aliceKey), 8)
+	if a := send(t, url, again.with("X-Unloop-Key", bobKey)); a.status != http.StatusOK {
+		t.Errorf("status %d for the other client", a.status)
+	}
+}
+
 // issuer publishes an Ed25519 key and returns what signs claims with it.
 func issuer(t *testing.T) (url string, sign func(claims map[string]any) string) {
 	t.Helper()
