@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nuid"
 
+	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/gateway/internal/encoding"
@@ -23,6 +25,9 @@ type exchange struct {
 	r        *http.Request
 	target   route.Target
 	provider provider.Provider
+	// client is who sent the request, where clients must say.
+	client auth.Principal
+	upload *upload
 	// rules judge the request, from its begin to its end.
 	rules *ruleset
 	body  *body
@@ -57,10 +62,11 @@ func (x *exchange) model() string {
 	return x.prompt.Model
 }
 
-// ServeHTTP takes a request through the stages: route, read, identify, ask, act.
+// ServeHTTP takes a request through the stages: route, admit, read, identify, ask,
+// act.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, ok := g.route(w, r)
-	if !ok || !g.read(w, x) {
+	if !ok || !g.admit(w, x) || !g.read(w, x) {
 		return
 	}
 	if !g.recall(x) {
@@ -98,15 +104,25 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool
 // read reads the body.
 func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 	var err error
+	x.upload = watchUpload(w, x.r)
 	x.body, err = readBody(x.r, g.cfg.MaxInspectBytes)
 	switch {
 	case errors.Is(err, errTooLarge):
 		x.uninspect(g, uninspectedTooLarge)
 	case err != nil:
-		g.refuse(w, x, provider.Refusal{Status: http.StatusBadRequest, Code: "incomplete_body", Message: "the request body ended early"})
+		g.refuse(w, x, incompleteBody(err))
 		return false
 	}
 	return true
+}
+
+// incompleteBody refuses a body that ended early, or did not go on.
+func incompleteBody(err error) provider.Refusal {
+	r := provider.Refusal{Status: http.StatusBadRequest, Code: "incomplete_body", Message: "the request body ended early"}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		r.Status, r.Message = http.StatusRequestTimeout, "the request body did not go on"
+	}
+	return r
 }
 
 // parse reads what the body asks.

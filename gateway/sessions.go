@@ -25,7 +25,10 @@ func (g *Gateway) identify(x *exchange) {
 // identifyWith sets the identity. A request that only names the answer it goes
 // on from belongs to that answer's session.
 func (g *Gateway) identifyWith(x *exchange, hasher *identity.Hasher) {
-	x.identity, x.ownSession = hasher.Identify(x.r, x.provider.Key(x.r), g.cfg.Project, x.prompt)
+	x.identity, x.ownSession = hasher.Identify(x.r, g.callerKey(x), g.cfg.Project, x.prompt)
+	if x.client.Tenanted {
+		x.identity.Tenant = x.client.Tenant
+	}
 	if x.ownSession || x.prompt == nil || x.prompt.Previous == "" {
 		return
 	}
