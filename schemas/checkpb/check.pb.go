@@ -262,7 +262,10 @@ type Check struct {
 	// Judge without counting.
 	Peek bool `protobuf:"varint,8,opt,name=peek,proto3" json:"peek,omitempty"`
 	// Estimated size of the request in tokens, for what a block saves.
-	InputTokens   uint32 `protobuf:"varint,9,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	InputTokens uint32 `protobuf:"varint,9,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	// Somebody asked for the decision alone: the request itself may still come
+	// to a gateway under the same request_id, and is counted here already.
+	Asked         bool `protobuf:"varint,15,opt,name=asked,proto3" json:"asked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -358,6 +361,13 @@ func (x *Check) GetInputTokens() uint32 {
 		return x.InputTokens
 	}
 	return 0
+}
+
+func (x *Check) GetAsked() bool {
+	if x != nil {
+		return x.Asked
+	}
+	return false
 }
 
 // Identity says whose request it is. All fields but the labels are hashes.
@@ -1123,7 +1133,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06checks\x18\x01 \x03(\v2\x16.unloop.check.v1.CheckR\x06checks\x12\x1b\n" +
 	"\tbudget_ms\x18\x02 \x01(\rR\bbudgetMs\"H\n" +
 	"\rDecisionBatch\x127\n" +
-	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\xa2\x02\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\xb8\x02\n" +
 	"\x05Check\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -1134,7 +1144,8 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04hits\x18\x06 \x01(\rR\x04hits\x12\x14\n" +
 	"\x05retry\x18\a \x01(\bR\x05retry\x12\x12\n" +
 	"\x04peek\x18\b \x01(\bR\x04peek\x12!\n" +
-	"\finput_tokens\x18\t \x01(\rR\vinputTokens\"n\n" +
+	"\finput_tokens\x18\t \x01(\rR\vinputTokens\x12\x14\n" +
+	"\x05asked\x18\x0f \x01(\bR\x05asked\"n\n" +
 	"\bIdentity\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x16\n" +
