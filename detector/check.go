@@ -131,15 +131,20 @@ func each(n int, f func(i int, done func()), then func()) {
 	}
 }
 
-// decide evaluates every counter of a check: none hides another.
+// decide evaluates every counter and watch of a check: none hides another.
 func (d *Detector) decide(ctx context.Context, check *checkpb.Check, done func(*checkpb.Decision)) {
-	counters := check.GetCounters()
-	all := make([]counted, len(counters))
-	each(len(counters), func(i int, done func()) {
-		d.count(ctx, check, counters[i], func(c counted) {
+	counters, watches := check.GetCounters(), check.GetWatches()
+	all := make([]counted, len(counters)+len(watches))
+	each(len(all), func(i int, done func()) {
+		keep := func(c counted) {
 			all[i] = c
 			done()
-		})
+		}
+		if i < len(counters) {
+			d.count(ctx, check, counters[i], keep)
+		} else {
+			d.watch(ctx, check, watches[i-len(counters)], keep)
+		}
 	}, func() { done(d.conclude(all)) })
 }
 
@@ -153,12 +158,11 @@ func (d *Detector) conclude(all []counted) *checkpb.Decision {
 		if c.err != nil {
 			err = errors.Join(err, c.err)
 		}
-		if c.finding == nil {
-			continue
-		}
-		out.Findings = append(out.Findings, c.finding)
-		if !c.finding.GetShadow() {
-			out.Action = max(out.Action, c.finding.GetAction())
+		for _, f := range c.findings {
+			out.Findings = append(out.Findings, f)
+			if !f.GetShadow() {
+				out.Action = max(out.Action, f.GetAction())
+			}
 		}
 	}
 	out.Error = d.explain(err)
@@ -184,12 +188,11 @@ func (d *Detector) explain(err error) string {
 
 var errMalformed = errors.New("malformed")
 
-// counted is what became of one counter of a check.
+// counted is what became of one counter or watch of a check.
 type counted struct {
-	// finding is nil unless the counter fired.
-	finding *checkpb.Finding
-	hits    uint32
-	err     error
+	findings []*checkpb.Finding
+	hits     uint32
+	err      error
 }
 
 // count applies one counter, records what it finds, and calls done.
@@ -200,7 +203,7 @@ func (d *Detector) count(ctx context.Context, check *checkpb.Check, c *checkpb.C
 		return
 	}
 	h := hit{check: check, counter: c, Hit: counter.Hit{
-		N: int(min(check.GetHits(), maxHits)), Retry: check.GetRetry(), Incident: conversation(check, c),
+		N: int(min(check.GetHits(), maxHits)), Retry: check.GetRetry(), Incident: conversation(check, c.GetFingerprint()),
 		Request: check.GetRequestId(), Asked: check.GetAsked(),
 	}}
 	if check.GetPeek() {
@@ -245,7 +248,7 @@ func (d *Detector) peek(h hit, params counter.Params) counted {
 		return counted{hits: uint32(h.verdict.Count)}
 	}
 	f := finding(h.counter, h.verdict)
-	return counted{finding: f, hits: f.GetHitCount()}
+	return counted{findings: []*checkpb.Finding{f}, hits: f.GetHitCount()}
 }
 
 // report records a finding as part of its incident, and has every gateway know
@@ -259,7 +262,7 @@ func (d *Detector) report(ctx context.Context, h hit) counted {
 	if h.verdict.Began {
 		d.broadcast(f)
 	}
-	return counted{finding: f, hits: f.GetHitCount()}
+	return counted{findings: []*checkpb.Finding{f}, hits: f.GetHitCount()}
 }
 
 func counterKey(c *checkpb.Counter) string {
@@ -269,10 +272,10 @@ func counterKey(c *checkpb.Counter) string {
 // conversation is what an incident belongs to: the session, or the
 // fingerprint where there is none. A peer could send anything as a session, so
 // what is no hash becomes one.
-func conversation(check *checkpb.Check, c *checkpb.Counter) string {
+func conversation(check *checkpb.Check, fingerprint []byte) string {
 	session := check.GetIdentity().GetSession()
 	if session == "" {
-		return hex.EncodeToString(c.GetFingerprint())
+		return hex.EncodeToString(fingerprint)
 	}
 	if _, err := hex.DecodeString(session); err == nil && len(session) <= 2*sha256.Size {
 		return session

@@ -32,6 +32,7 @@ type Detector struct {
 	log       *slog.Logger
 	now       func() time.Time
 	counters  *ledger.Ledger[counter.State, *counter.State]
+	sessions  *ledger.Ledger[session, *session]
 	incidents *incident.Recorder
 	metrics   *metrics
 	ready     service.Readiness
@@ -58,6 +59,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	}
 	d.counters = ledger.New[counter.State](deps.NATS, schemas.BucketCounters, deps.Metrics)
 	var err error
+	d.sessions = ledger.New[session](deps.NATS, schemas.BucketSessions, deps.Metrics)
 	if d.incidents, err = incident.NewRecorder(deps.NATS, deps.Metrics, deps.Log, func() time.Time { return d.now() }); err != nil {
 		return nil, fmt.Errorf("configure detector: %w", err)
 	}

@@ -2,6 +2,7 @@ package detector
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
@@ -32,7 +34,7 @@ func (d *Detector) onRelease(req micro.Request) {
 func (d *Detector) release(loopID string) *checkpb.ReleaseReply {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
-	refs, err := d.incidents.Release(ctx, loopID)
+	refs, err := d.incidents.Release(ctx, loopID, d.reset)
 	if errors.Is(err, incident.ErrNotOpen) {
 		return &checkpb.ReleaseReply{Error: err.Error()}
 	}
@@ -48,6 +50,23 @@ func (d *Detector) release(loopID string) *checkpb.ReleaseReply {
 		return &checkpb.ReleaseReply{Error: "gateways were not told; try again"}
 	}
 	return &checkpb.ReleaseReply{Released: refs}
+}
+
+// reset forgets one counter's hits. An agent's tool calls are not forgotten but
+// released: its next request shows them all again.
+func (d *Detector) reset(ctx context.Context, ref *checkpb.CounterRef) error {
+	fp := hex.EncodeToString(ref.GetFingerprint())
+	if ref.GetDetector() != toolloop.DetectorTool && ref.GetDetector() != toolloop.DetectorCycle {
+		return d.incidents.Purge(ctx, schemas.BucketCounters, schemas.CounterKey(ref.GetShadow(), ref.GetDetector(), ref.GetPolicy(), fp))
+	}
+	key := schemas.SessionKey(ref.GetShadow(), ref.GetPolicy(), fp)
+	return d.sessions.Apply(ctx, key, func(s session) (session, time.Duration) {
+		if s.IsZero() {
+			return s, 0
+		}
+		s.State = toolloop.Release(s.State)
+		return s, toolloop.DefaultParams().Idle
+	})
 }
 
 // onOutcome notes for each counter that its last call came to nothing.

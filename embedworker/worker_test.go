@@ -268,6 +268,7 @@ func TestDetectionIsBackAfterNATSRestarted(t *testing.T) {
 	if err := worker.FlushTimeout(answerTime); err != nil {
 		t.Fatal(err)
 	}
+	untilStored(t, nc)
 	ask(t, nc, prompt("s", question))
 	if r := ask(t, nc, prompt("s", question)); !r.GetDetected() {
 		t.Errorf("after the restart: %v", r)
@@ -287,9 +288,26 @@ func TestRequestsPassWhileRedisIsAway(t *testing.T) {
 		t.Errorf("without Redis: %v", r)
 	}
 	redis.Start()
+	untilStored(t, nc)
 	ask(t, nc, prompt("s", question))
 	if r := ask(t, nc, prompt("s", question)); !r.GetDetected() {
 		t.Errorf("with Redis again: %v", r)
+	}
+}
+
+// untilStored asks until the store answers again.
+func untilStored(t *testing.T, nc *nats.Conn) {
+	t.Helper()
+	r := prompt("until", question)
+	r.Peek = true
+	for deadline := time.Now().Add(answerTime); ; {
+		reply := ask(t, nc, r)
+		if reply.GetError() == semanticpb.SemanticError_SEMANTIC_ERROR_NONE {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the store did not come back: %v", reply)
+		}
 	}
 }
 

@@ -29,6 +29,9 @@ const (
 	BucketCounters = "LOOP_COUNTERS"
 	// BucketIncidents holds one record an open incident; see IncidentKey.
 	BucketIncidents = "LOOP_INCIDENTS"
+	// BucketSessions holds what is remembered of each agent's tool calls; see
+	// SessionKey.
+	BucketSessions = "LOOP_SESSIONS"
 	// BucketPolicies holds policy bundles and what all gateways must share,
 	// such as the key that callers are hashed with.
 	BucketPolicies = "LOOP_POLICIES"
@@ -103,4 +106,11 @@ func IncidentKey(shadow bool, policy, conversationHex string) string {
 		mode = "shadow."
 	}
 	return mode + KeyToken(policy) + "." + conversationHex
+}
+
+// SessionKey is the key in BucketSessions of one agent's tool calls under one
+// policy: MODE.POLICY.AGENT. The agent is a hash of the session and of what
+// tells its agents apart, in hex.
+func SessionKey(shadow bool, policy, agentHex string) string {
+	return IncidentKey(shadow, policy, agentHex)
 }

@@ -265,7 +265,11 @@ type Check struct {
 	InputTokens uint32 `protobuf:"varint,9,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	// Somebody asked for the decision alone: the request itself may still come
 	// to a gateway under the same request_id, and is counted here already.
-	Asked         bool `protobuf:"varint,15,opt,name=asked,proto3" json:"asked,omitempty"`
+	Asked bool `protobuf:"varint,15,opt,name=asked,proto3" json:"asked,omitempty"`
+	// What the request shows of the conversation's tool calls; absent if no
+	// watch needs it.
+	History       *History     `protobuf:"bytes,20,opt,name=history,proto3" json:"history,omitempty"`
+	Watches       []*ToolWatch `protobuf:"bytes,21,rep,name=watches,proto3" json:"watches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -368,6 +372,20 @@ func (x *Check) GetAsked() bool {
 		return x.Asked
 	}
 	return false
+}
+
+func (x *Check) GetHistory() *History {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
+func (x *Check) GetWatches() []*ToolWatch {
+	if x != nil {
+		return x.Watches
+	}
+	return nil
 }
 
 // Identity says whose request it is. All fields but the labels are hashes.
@@ -609,13 +627,669 @@ func (x *Step) GetAction() Action {
 	return Action_ACTION_ALLOW
 }
 
+// History is what a request shows of its conversation's tool rounds. Digests
+// have 16 bytes; an empty one means none.
+type History struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The history, oldest first, or its newest part.
+	Items []*HistoryItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// Chain over the items before the first that were left out; with delta, a
+	// digest of the name of what the server keeps.
+	Before []byte `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
+	// The items are only what is new after a response that the server keeps.
+	Delta bool `protobuf:"varint,3,opt,name=delta,proto3" json:"delta,omitempty"`
+	// The session has an id of its own; it is not derived from the history.
+	Own           bool `protobuf:"varint,4,opt,name=own,proto3" json:"own,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *History) Reset() {
+	*x = History{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *History) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*History) ProtoMessage() {}
+
+func (x *History) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use History.ProtoReflect.Descriptor instead.
+func (*History) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *History) GetItems() []*HistoryItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *History) GetBefore() []byte {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *History) GetDelta() bool {
+	if x != nil {
+		return x.Delta
+	}
+	return false
+}
+
+func (x *History) GetOwn() bool {
+	if x != nil {
+		return x.Own
+	}
+	return false
+}
+
+// HistoryItem is a human message or a round of tool calls.
+type HistoryItem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Digest of a human message's text; empty for a round.
+	Human []byte `protobuf:"bytes,1,opt,name=human,proto3" json:"human,omitempty"`
+	// The message stands for older history that the agent rewrote.
+	Summary       bool        `protobuf:"varint,2,opt,name=summary,proto3" json:"summary,omitempty"`
+	Calls         []*ToolCall `protobuf:"bytes,3,rep,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryItem) Reset() {
+	*x = HistoryItem{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryItem) ProtoMessage() {}
+
+func (x *HistoryItem) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryItem.ProtoReflect.Descriptor instead.
+func (*HistoryItem) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *HistoryItem) GetHuman() []byte {
+	if x != nil {
+		return x.Human
+	}
+	return nil
+}
+
+func (x *HistoryItem) GetSummary() bool {
+	if x != nil {
+		return x.Summary
+	}
+	return false
+}
+
+func (x *HistoryItem) GetCalls() []*ToolCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+// ToolCall is one call of a round, with what it was answered.
+type ToolCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tool  string                 `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	Call  []byte                 `protobuf:"bytes,2,opt,name=call,proto3" json:"call,omitempty"`
+	// Empty while the result is not known.
+	Result []byte `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
+	// Class of the error of a failed call.
+	ErrorClass []byte `protobuf:"bytes,4,opt,name=error_class,json=errorClass,proto3" json:"error_class,omitempty"`
+	// Tells this call from an equal one; never part of a count.
+	Id         []byte `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"`
+	Failed     bool   `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
+	Poll       bool   `protobuf:"varint,7,opt,name=poll,proto3" json:"poll,omitempty"`
+	NotOffered bool   `protobuf:"varint,8,opt,name=not_offered,json=notOffered,proto3" json:"not_offered,omitempty"`
+	// The result is a block or hint of Unloop's own.
+	Ours          bool `protobuf:"varint,9,opt,name=ours,proto3" json:"ours,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolCall) Reset() {
+	*x = ToolCall{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolCall) ProtoMessage() {}
+
+func (x *ToolCall) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
+func (*ToolCall) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ToolCall) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ToolCall) GetCall() []byte {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+func (x *ToolCall) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *ToolCall) GetErrorClass() []byte {
+	if x != nil {
+		return x.ErrorClass
+	}
+	return nil
+}
+
+func (x *ToolCall) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *ToolCall) GetFailed() bool {
+	if x != nil {
+		return x.Failed
+	}
+	return false
+}
+
+func (x *ToolCall) GetPoll() bool {
+	if x != nil {
+		return x.Poll
+	}
+	return false
+}
+
+func (x *ToolCall) GetNotOffered() bool {
+	if x != nil {
+		return x.NotOffered
+	}
+	return false
+}
+
+func (x *ToolCall) GetOurs() bool {
+	if x != nil {
+		return x.Ours
+	}
+	return false
+}
+
+// ToolWatch is the tool and cycle detectors of one policy applied to one
+// agent's session.
+type ToolWatch struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Policy string                 `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// SHA-256 that names the agent within its session, 32 bytes.
+	Agent  []byte `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	Shadow bool   `protobuf:"varint,3,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	// Actions by what was found.
+	Warn          Action      `protobuf:"varint,4,opt,name=warn,proto3,enum=unloop.check.v1.Action" json:"warn,omitempty"`
+	Block         Action      `protobuf:"varint,5,opt,name=block,proto3,enum=unloop.check.v1.Action" json:"block,omitempty"`
+	Errors        Action      `protobuf:"varint,6,opt,name=errors,proto3,enum=unloop.check.v1.Action" json:"errors,omitempty"`
+	Cycle         Action      `protobuf:"varint,7,opt,name=cycle,proto3,enum=unloop.check.v1.Action" json:"cycle,omitempty"`
+	Wide          Action      `protobuf:"varint,8,opt,name=wide,proto3,enum=unloop.check.v1.Action" json:"wide,omitempty"`
+	Params        *ToolParams `protobuf:"bytes,9,opt,name=params,proto3" json:"params,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolWatch) Reset() {
+	*x = ToolWatch{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolWatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolWatch) ProtoMessage() {}
+
+func (x *ToolWatch) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolWatch.ProtoReflect.Descriptor instead.
+func (*ToolWatch) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ToolWatch) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *ToolWatch) GetAgent() []byte {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+func (x *ToolWatch) GetShadow() bool {
+	if x != nil {
+		return x.Shadow
+	}
+	return false
+}
+
+func (x *ToolWatch) GetWarn() Action {
+	if x != nil {
+		return x.Warn
+	}
+	return Action_ACTION_ALLOW
+}
+
+func (x *ToolWatch) GetBlock() Action {
+	if x != nil {
+		return x.Block
+	}
+	return Action_ACTION_ALLOW
+}
+
+func (x *ToolWatch) GetErrors() Action {
+	if x != nil {
+		return x.Errors
+	}
+	return Action_ACTION_ALLOW
+}
+
+func (x *ToolWatch) GetCycle() Action {
+	if x != nil {
+		return x.Cycle
+	}
+	return Action_ACTION_ALLOW
+}
+
+func (x *ToolWatch) GetWide() Action {
+	if x != nil {
+		return x.Wide
+	}
+	return Action_ACTION_ALLOW
+}
+
+func (x *ToolWatch) GetParams() *ToolParams {
+	if x != nil {
+		return x.Params
+	}
+	return nil
+}
+
+// ToolParams are the thresholds of the tool and cycle detectors; 0 means the
+// default where a threshold is needed, and off where it is not.
+type ToolParams struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	WarnThreshold       uint32                 `protobuf:"varint,1,opt,name=warn_threshold,json=warnThreshold,proto3" json:"warn_threshold,omitempty"`
+	BlockThreshold      uint32                 `protobuf:"varint,2,opt,name=block_threshold,json=blockThreshold,proto3" json:"block_threshold,omitempty"`
+	MaxWarnings         uint32                 `protobuf:"varint,3,opt,name=max_warnings,json=maxWarnings,proto3" json:"max_warnings,omitempty"`
+	PollMultiplier      uint32                 `protobuf:"varint,4,opt,name=poll_multiplier,json=pollMultiplier,proto3" json:"poll_multiplier,omitempty"`
+	CircuitBreaker      uint32                 `protobuf:"varint,5,opt,name=circuit_breaker,json=circuitBreaker,proto3" json:"circuit_breaker,omitempty"`
+	OutcomeWarn         uint32                 `protobuf:"varint,6,opt,name=outcome_warn,json=outcomeWarn,proto3" json:"outcome_warn,omitempty"`
+	OutcomeBlock        uint32                 `protobuf:"varint,7,opt,name=outcome_block,json=outcomeBlock,proto3" json:"outcome_block,omitempty"`
+	Remember            uint32                 `protobuf:"varint,8,opt,name=remember,proto3" json:"remember,omitempty"`
+	IdleSeconds         uint32                 `protobuf:"varint,9,opt,name=idle_seconds,json=idleSeconds,proto3" json:"idle_seconds,omitempty"`
+	IgnoreResults       bool                   `protobuf:"varint,10,opt,name=ignore_results,json=ignoreResults,proto3" json:"ignore_results,omitempty"`
+	BackoffSeconds      []uint32               `protobuf:"varint,11,rep,packed,name=backoff_seconds,json=backoffSeconds,proto3" json:"backoff_seconds,omitempty"`
+	Exempt              []string               `protobuf:"bytes,12,rep,name=exempt,proto3" json:"exempt,omitempty"`
+	ReadOnly            []string               `protobuf:"bytes,13,rep,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	PollTools           []string               `protobuf:"bytes,14,rep,name=poll_tools,json=pollTools,proto3" json:"poll_tools,omitempty"`
+	PerTool             []*ToolRule            `protobuf:"bytes,15,rep,name=per_tool,json=perTool,proto3" json:"per_tool,omitempty"`
+	ErrorThreshold      uint32                 `protobuf:"varint,16,opt,name=error_threshold,json=errorThreshold,proto3" json:"error_threshold,omitempty"`
+	FailedRounds        uint32                 `protobuf:"varint,17,opt,name=failed_rounds,json=failedRounds,proto3" json:"failed_rounds,omitempty"`
+	UnknownThreshold    uint32                 `protobuf:"varint,18,opt,name=unknown_threshold,json=unknownThreshold,proto3" json:"unknown_threshold,omitempty"`
+	MaxPeriod           uint32                 `protobuf:"varint,19,opt,name=max_period,json=maxPeriod,proto3" json:"max_period,omitempty"`
+	Repeats             uint32                 `protobuf:"varint,20,opt,name=repeats,proto3" json:"repeats,omitempty"`
+	WideWindow          uint32                 `protobuf:"varint,21,opt,name=wide_window,json=wideWindow,proto3" json:"wide_window,omitempty"`
+	WideRounds          uint32                 `protobuf:"varint,22,opt,name=wide_rounds,json=wideRounds,proto3" json:"wide_rounds,omitempty"`
+	WideDistinctPercent uint32                 `protobuf:"varint,23,opt,name=wide_distinct_percent,json=wideDistinctPercent,proto3" json:"wide_distinct_percent,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *ToolParams) Reset() {
+	*x = ToolParams{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolParams) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolParams) ProtoMessage() {}
+
+func (x *ToolParams) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolParams.ProtoReflect.Descriptor instead.
+func (*ToolParams) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ToolParams) GetWarnThreshold() uint32 {
+	if x != nil {
+		return x.WarnThreshold
+	}
+	return 0
+}
+
+func (x *ToolParams) GetBlockThreshold() uint32 {
+	if x != nil {
+		return x.BlockThreshold
+	}
+	return 0
+}
+
+func (x *ToolParams) GetMaxWarnings() uint32 {
+	if x != nil {
+		return x.MaxWarnings
+	}
+	return 0
+}
+
+func (x *ToolParams) GetPollMultiplier() uint32 {
+	if x != nil {
+		return x.PollMultiplier
+	}
+	return 0
+}
+
+func (x *ToolParams) GetCircuitBreaker() uint32 {
+	if x != nil {
+		return x.CircuitBreaker
+	}
+	return 0
+}
+
+func (x *ToolParams) GetOutcomeWarn() uint32 {
+	if x != nil {
+		return x.OutcomeWarn
+	}
+	return 0
+}
+
+func (x *ToolParams) GetOutcomeBlock() uint32 {
+	if x != nil {
+		return x.OutcomeBlock
+	}
+	return 0
+}
+
+func (x *ToolParams) GetRemember() uint32 {
+	if x != nil {
+		return x.Remember
+	}
+	return 0
+}
+
+func (x *ToolParams) GetIdleSeconds() uint32 {
+	if x != nil {
+		return x.IdleSeconds
+	}
+	return 0
+}
+
+func (x *ToolParams) GetIgnoreResults() bool {
+	if x != nil {
+		return x.IgnoreResults
+	}
+	return false
+}
+
+func (x *ToolParams) GetBackoffSeconds() []uint32 {
+	if x != nil {
+		return x.BackoffSeconds
+	}
+	return nil
+}
+
+func (x *ToolParams) GetExempt() []string {
+	if x != nil {
+		return x.Exempt
+	}
+	return nil
+}
+
+func (x *ToolParams) GetReadOnly() []string {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return nil
+}
+
+func (x *ToolParams) GetPollTools() []string {
+	if x != nil {
+		return x.PollTools
+	}
+	return nil
+}
+
+func (x *ToolParams) GetPerTool() []*ToolRule {
+	if x != nil {
+		return x.PerTool
+	}
+	return nil
+}
+
+func (x *ToolParams) GetErrorThreshold() uint32 {
+	if x != nil {
+		return x.ErrorThreshold
+	}
+	return 0
+}
+
+func (x *ToolParams) GetFailedRounds() uint32 {
+	if x != nil {
+		return x.FailedRounds
+	}
+	return 0
+}
+
+func (x *ToolParams) GetUnknownThreshold() uint32 {
+	if x != nil {
+		return x.UnknownThreshold
+	}
+	return 0
+}
+
+func (x *ToolParams) GetMaxPeriod() uint32 {
+	if x != nil {
+		return x.MaxPeriod
+	}
+	return 0
+}
+
+func (x *ToolParams) GetRepeats() uint32 {
+	if x != nil {
+		return x.Repeats
+	}
+	return 0
+}
+
+func (x *ToolParams) GetWideWindow() uint32 {
+	if x != nil {
+		return x.WideWindow
+	}
+	return 0
+}
+
+func (x *ToolParams) GetWideRounds() uint32 {
+	if x != nil {
+		return x.WideRounds
+	}
+	return 0
+}
+
+func (x *ToolParams) GetWideDistinctPercent() uint32 {
+	if x != nil {
+		return x.WideDistinctPercent
+	}
+	return 0
+}
+
+// ToolRule are thresholds for the tools that a glob matches; 0 keeps the
+// watch's own.
+type ToolRule struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Match          string                 `protobuf:"bytes,1,opt,name=match,proto3" json:"match,omitempty"`
+	WarnThreshold  uint32                 `protobuf:"varint,2,opt,name=warn_threshold,json=warnThreshold,proto3" json:"warn_threshold,omitempty"`
+	BlockThreshold uint32                 `protobuf:"varint,3,opt,name=block_threshold,json=blockThreshold,proto3" json:"block_threshold,omitempty"`
+	PollMultiplier uint32                 `protobuf:"varint,4,opt,name=poll_multiplier,json=pollMultiplier,proto3" json:"poll_multiplier,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ToolRule) Reset() {
+	*x = ToolRule{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolRule) ProtoMessage() {}
+
+func (x *ToolRule) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolRule.ProtoReflect.Descriptor instead.
+func (*ToolRule) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ToolRule) GetMatch() string {
+	if x != nil {
+		return x.Match
+	}
+	return ""
+}
+
+func (x *ToolRule) GetWarnThreshold() uint32 {
+	if x != nil {
+		return x.WarnThreshold
+	}
+	return 0
+}
+
+func (x *ToolRule) GetBlockThreshold() uint32 {
+	if x != nil {
+		return x.BlockThreshold
+	}
+	return 0
+}
+
+func (x *ToolRule) GetPollMultiplier() uint32 {
+	if x != nil {
+		return x.PollMultiplier
+	}
+	return 0
+}
+
 // Decision is the verdict on one check.
 type Decision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The strongest action of all findings that are not shadow.
 	Action   Action     `protobuf:"varint,1,opt,name=action,proto3,enum=unloop.check.v1.Action" json:"action,omitempty"`
 	Findings []*Finding `protobuf:"bytes,2,rep,name=findings,proto3" json:"findings,omitempty"`
-	// Hit counts after this request, in the order of Check.counters.
+	// Hit counts after this request, in the order of Check.counters and then of
+	// Check.watches.
 	HitCounts []uint32 `protobuf:"varint,3,rep,packed,name=hit_counts,json=hitCounts,proto3" json:"hit_counts,omitempty"`
 	// Set when the check could not be counted in time, and why: its findings
 	// are then unknown and the failure mode decides.
@@ -626,7 +1300,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[6]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -638,7 +1312,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[6]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -651,7 +1325,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{6}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Decision) GetAction() Action {
@@ -699,14 +1373,24 @@ type Finding struct {
 	// Delay of a throttle, in milliseconds.
 	DelayMs uint32 `protobuf:"varint,11,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	// The incident that this finding belongs to.
-	LoopId        string `protobuf:"bytes,12,opt,name=loop_id,json=loopId,proto3" json:"loop_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LoopId string `protobuf:"bytes,12,opt,name=loop_id,json=loopId,proto3" json:"loop_id,omitempty"`
+	// What the detector found, for detectors with several rules, such as
+	// "repeat" or "ping-pong".
+	Rule string `protobuf:"bytes,20,opt,name=rule,proto3" json:"rule,omitempty"`
+	// The tool's name; for cycles the names of all, with commas.
+	Tool string `protobuf:"bytes,21,opt,name=tool,proto3" json:"tool,omitempty"`
+	// What to tell the model or the client, where the finding has words of its
+	// own.
+	Message string `protobuf:"bytes,22,opt,name=message,proto3" json:"message,omitempty"`
+	// Seconds to wait before the next poll.
+	BackoffSeconds uint32 `protobuf:"varint,23,opt,name=backoff_seconds,json=backoffSeconds,proto3" json:"backoff_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[7]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +1402,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[7]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +1415,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{7}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Finding) GetPolicy() string {
@@ -818,6 +1502,34 @@ func (x *Finding) GetLoopId() string {
 	return ""
 }
 
+func (x *Finding) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *Finding) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *Finding) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Finding) GetBackoffSeconds() uint32 {
+	if x != nil {
+		return x.BackoffSeconds
+	}
+	return 0
+}
+
 // Cooldown is broadcast on loop.cooldown when a reject begins to stand, so
 // that every gateway answers from memory until it ends.
 type Cooldown struct {
@@ -829,7 +1541,7 @@ type Cooldown struct {
 
 func (x *Cooldown) Reset() {
 	*x = Cooldown{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[8]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +1553,7 @@ func (x *Cooldown) String() string {
 func (*Cooldown) ProtoMessage() {}
 
 func (x *Cooldown) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[8]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1566,7 @@ func (x *Cooldown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cooldown.ProtoReflect.Descriptor instead.
 func (*Cooldown) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{8}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Cooldown) GetFinding() *Finding {
@@ -877,7 +1589,7 @@ type CounterRef struct {
 
 func (x *CounterRef) Reset() {
 	*x = CounterRef{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[9]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -889,7 +1601,7 @@ func (x *CounterRef) String() string {
 func (*CounterRef) ProtoMessage() {}
 
 func (x *CounterRef) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[9]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -902,7 +1614,7 @@ func (x *CounterRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterRef.ProtoReflect.Descriptor instead.
 func (*CounterRef) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{9}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CounterRef) GetPolicy() string {
@@ -943,7 +1655,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[10]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1667,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[10]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1680,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{10}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReleaseRequest) GetLoopId() string {
@@ -990,7 +1702,7 @@ type ReleaseReply struct {
 
 func (x *ReleaseReply) Reset() {
 	*x = ReleaseReply{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1714,7 @@ func (x *ReleaseReply) String() string {
 func (*ReleaseReply) ProtoMessage() {}
 
 func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1727,7 @@ func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReply.ProtoReflect.Descriptor instead.
 func (*ReleaseReply) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{11}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReleaseReply) GetError() string {
@@ -1042,7 +1754,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1766,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1779,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{12}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Forget) GetCounters() []*CounterRef {
@@ -1088,7 +1800,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1812,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1825,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{13}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Outcome) GetCounters() []*Counter {
@@ -1133,7 +1845,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06checks\x18\x01 \x03(\v2\x16.unloop.check.v1.CheckR\x06checks\x12\x1b\n" +
 	"\tbudget_ms\x18\x02 \x01(\rR\bbudgetMs\"H\n" +
 	"\rDecisionBatch\x127\n" +
-	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\xb8\x02\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\xa2\x03\n" +
 	"\x05Check\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -1145,7 +1857,9 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05retry\x18\a \x01(\bR\x05retry\x12\x12\n" +
 	"\x04peek\x18\b \x01(\bR\x04peek\x12!\n" +
 	"\finput_tokens\x18\t \x01(\rR\vinputTokens\x12\x14\n" +
-	"\x05asked\x18\x0f \x01(\bR\x05asked\"n\n" +
+	"\x05asked\x18\x0f \x01(\bR\x05asked\x122\n" +
+	"\ahistory\x18\x14 \x01(\v2\x18.unloop.check.v1.HistoryR\ahistory\x124\n" +
+	"\awatches\x18\x15 \x03(\v2\x1a.unloop.check.v1.ToolWatchR\awatches\"n\n" +
 	"\bIdentity\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x16\n" +
@@ -1163,13 +1877,79 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x10cooldown_seconds\x18\t \x01(\rR\x0fcooldownSeconds\"G\n" +
 	"\x04Step\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\rR\x02at\x12/\n" +
-	"\x06action\x18\x02 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06action\"\xa6\x01\n" +
+	"\x06action\x18\x02 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06action\"}\n" +
+	"\aHistory\x122\n" +
+	"\x05items\x18\x01 \x03(\v2\x1c.unloop.check.v1.HistoryItemR\x05items\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\fR\x06before\x12\x14\n" +
+	"\x05delta\x18\x03 \x01(\bR\x05delta\x12\x10\n" +
+	"\x03own\x18\x04 \x01(\bR\x03own\"n\n" +
+	"\vHistoryItem\x12\x14\n" +
+	"\x05human\x18\x01 \x01(\fR\x05human\x12\x18\n" +
+	"\asummary\x18\x02 \x01(\bR\asummary\x12/\n" +
+	"\x05calls\x18\x03 \x03(\v2\x19.unloop.check.v1.ToolCallR\x05calls\"\xdc\x01\n" +
+	"\bToolCall\x12\x12\n" +
+	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x12\n" +
+	"\x04call\x18\x02 \x01(\fR\x04call\x12\x16\n" +
+	"\x06result\x18\x03 \x01(\fR\x06result\x12\x1f\n" +
+	"\verror_class\x18\x04 \x01(\fR\n" +
+	"errorClass\x12\x0e\n" +
+	"\x02id\x18\x05 \x01(\fR\x02id\x12\x16\n" +
+	"\x06failed\x18\x06 \x01(\bR\x06failed\x12\x12\n" +
+	"\x04poll\x18\a \x01(\bR\x04poll\x12\x1f\n" +
+	"\vnot_offered\x18\b \x01(\bR\n" +
+	"notOffered\x12\x12\n" +
+	"\x04ours\x18\t \x01(\bR\x04ours\"\xef\x02\n" +
+	"\tToolWatch\x12\x16\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\fR\x05agent\x12\x16\n" +
+	"\x06shadow\x18\x03 \x01(\bR\x06shadow\x12+\n" +
+	"\x04warn\x18\x04 \x01(\x0e2\x17.unloop.check.v1.ActionR\x04warn\x12-\n" +
+	"\x05block\x18\x05 \x01(\x0e2\x17.unloop.check.v1.ActionR\x05block\x12/\n" +
+	"\x06errors\x18\x06 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06errors\x12-\n" +
+	"\x05cycle\x18\a \x01(\x0e2\x17.unloop.check.v1.ActionR\x05cycle\x12+\n" +
+	"\x04wide\x18\b \x01(\x0e2\x17.unloop.check.v1.ActionR\x04wide\x123\n" +
+	"\x06params\x18\t \x01(\v2\x1b.unloop.check.v1.ToolParamsR\x06params\"\xdc\x06\n" +
+	"\n" +
+	"ToolParams\x12%\n" +
+	"\x0ewarn_threshold\x18\x01 \x01(\rR\rwarnThreshold\x12'\n" +
+	"\x0fblock_threshold\x18\x02 \x01(\rR\x0eblockThreshold\x12!\n" +
+	"\fmax_warnings\x18\x03 \x01(\rR\vmaxWarnings\x12'\n" +
+	"\x0fpoll_multiplier\x18\x04 \x01(\rR\x0epollMultiplier\x12'\n" +
+	"\x0fcircuit_breaker\x18\x05 \x01(\rR\x0ecircuitBreaker\x12!\n" +
+	"\foutcome_warn\x18\x06 \x01(\rR\voutcomeWarn\x12#\n" +
+	"\routcome_block\x18\a \x01(\rR\foutcomeBlock\x12\x1a\n" +
+	"\bremember\x18\b \x01(\rR\bremember\x12!\n" +
+	"\fidle_seconds\x18\t \x01(\rR\vidleSeconds\x12%\n" +
+	"\x0eignore_results\x18\n" +
+	" \x01(\bR\rignoreResults\x12'\n" +
+	"\x0fbackoff_seconds\x18\v \x03(\rR\x0ebackoffSeconds\x12\x16\n" +
+	"\x06exempt\x18\f \x03(\tR\x06exempt\x12\x1b\n" +
+	"\tread_only\x18\r \x03(\tR\breadOnly\x12\x1d\n" +
+	"\n" +
+	"poll_tools\x18\x0e \x03(\tR\tpollTools\x124\n" +
+	"\bper_tool\x18\x0f \x03(\v2\x19.unloop.check.v1.ToolRuleR\aperTool\x12'\n" +
+	"\x0ferror_threshold\x18\x10 \x01(\rR\x0eerrorThreshold\x12#\n" +
+	"\rfailed_rounds\x18\x11 \x01(\rR\ffailedRounds\x12+\n" +
+	"\x11unknown_threshold\x18\x12 \x01(\rR\x10unknownThreshold\x12\x1d\n" +
+	"\n" +
+	"max_period\x18\x13 \x01(\rR\tmaxPeriod\x12\x18\n" +
+	"\arepeats\x18\x14 \x01(\rR\arepeats\x12\x1f\n" +
+	"\vwide_window\x18\x15 \x01(\rR\n" +
+	"wideWindow\x12\x1f\n" +
+	"\vwide_rounds\x18\x16 \x01(\rR\n" +
+	"wideRounds\x122\n" +
+	"\x15wide_distinct_percent\x18\x17 \x01(\rR\x13wideDistinctPercent\"\x99\x01\n" +
+	"\bToolRule\x12\x14\n" +
+	"\x05match\x18\x01 \x01(\tR\x05match\x12%\n" +
+	"\x0ewarn_threshold\x18\x02 \x01(\rR\rwarnThreshold\x12'\n" +
+	"\x0fblock_threshold\x18\x03 \x01(\rR\x0eblockThreshold\x12'\n" +
+	"\x0fpoll_multiplier\x18\x04 \x01(\rR\x0epollMultiplier\"\xa6\x01\n" +
 	"\bDecision\x12/\n" +
 	"\x06action\x18\x01 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06action\x124\n" +
 	"\bfindings\x18\x02 \x03(\v2\x18.unloop.check.v1.FindingR\bfindings\x12\x1d\n" +
 	"\n" +
 	"hit_counts\x18\x03 \x03(\rR\thitCounts\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"\x88\x03\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\xf3\x03\n" +
 	"\aFinding\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
 	"\bdetector\x18\x02 \x01(\tR\bdetector\x12 \n" +
@@ -1184,7 +1964,11 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"blocked_ms\x18\n" +
 	" \x01(\rR\tblockedMs\x12\x19\n" +
 	"\bdelay_ms\x18\v \x01(\rR\adelayMs\x12\x17\n" +
-	"\aloop_id\x18\f \x01(\tR\x06loopId\">\n" +
+	"\aloop_id\x18\f \x01(\tR\x06loopId\x12\x12\n" +
+	"\x04rule\x18\x14 \x01(\tR\x04rule\x12\x12\n" +
+	"\x04tool\x18\x15 \x01(\tR\x04tool\x12\x18\n" +
+	"\amessage\x18\x16 \x01(\tR\amessage\x12'\n" +
+	"\x0fbackoff_seconds\x18\x17 \x01(\rR\x0ebackoffSeconds\">\n" +
 	"\bCooldown\x122\n" +
 	"\afinding\x18\x01 \x01(\v2\x18.unloop.check.v1.FindingR\afinding\"z\n" +
 	"\n" +
@@ -1228,7 +2012,7 @@ func file_unloop_check_v1_check_proto_rawDescGZIP() []byte {
 }
 
 var file_unloop_check_v1_check_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_unloop_check_v1_check_proto_goTypes = []any{
 	(Action)(0),            // 0: unloop.check.v1.Action
 	(Window)(0),            // 1: unloop.check.v1.Window
@@ -1238,35 +2022,52 @@ var file_unloop_check_v1_check_proto_goTypes = []any{
 	(*Identity)(nil),       // 5: unloop.check.v1.Identity
 	(*Counter)(nil),        // 6: unloop.check.v1.Counter
 	(*Step)(nil),           // 7: unloop.check.v1.Step
-	(*Decision)(nil),       // 8: unloop.check.v1.Decision
-	(*Finding)(nil),        // 9: unloop.check.v1.Finding
-	(*Cooldown)(nil),       // 10: unloop.check.v1.Cooldown
-	(*CounterRef)(nil),     // 11: unloop.check.v1.CounterRef
-	(*ReleaseRequest)(nil), // 12: unloop.check.v1.ReleaseRequest
-	(*ReleaseReply)(nil),   // 13: unloop.check.v1.ReleaseReply
-	(*Forget)(nil),         // 14: unloop.check.v1.Forget
-	(*Outcome)(nil),        // 15: unloop.check.v1.Outcome
+	(*History)(nil),        // 8: unloop.check.v1.History
+	(*HistoryItem)(nil),    // 9: unloop.check.v1.HistoryItem
+	(*ToolCall)(nil),       // 10: unloop.check.v1.ToolCall
+	(*ToolWatch)(nil),      // 11: unloop.check.v1.ToolWatch
+	(*ToolParams)(nil),     // 12: unloop.check.v1.ToolParams
+	(*ToolRule)(nil),       // 13: unloop.check.v1.ToolRule
+	(*Decision)(nil),       // 14: unloop.check.v1.Decision
+	(*Finding)(nil),        // 15: unloop.check.v1.Finding
+	(*Cooldown)(nil),       // 16: unloop.check.v1.Cooldown
+	(*CounterRef)(nil),     // 17: unloop.check.v1.CounterRef
+	(*ReleaseRequest)(nil), // 18: unloop.check.v1.ReleaseRequest
+	(*ReleaseReply)(nil),   // 19: unloop.check.v1.ReleaseReply
+	(*Forget)(nil),         // 20: unloop.check.v1.Forget
+	(*Outcome)(nil),        // 21: unloop.check.v1.Outcome
 }
 var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	4,  // 0: unloop.check.v1.CheckBatch.checks:type_name -> unloop.check.v1.Check
-	8,  // 1: unloop.check.v1.DecisionBatch.decisions:type_name -> unloop.check.v1.Decision
+	14, // 1: unloop.check.v1.DecisionBatch.decisions:type_name -> unloop.check.v1.Decision
 	5,  // 2: unloop.check.v1.Check.identity:type_name -> unloop.check.v1.Identity
 	6,  // 3: unloop.check.v1.Check.counters:type_name -> unloop.check.v1.Counter
-	1,  // 4: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
-	7,  // 5: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
-	0,  // 6: unloop.check.v1.Step.action:type_name -> unloop.check.v1.Action
-	0,  // 7: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
-	9,  // 8: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
-	0,  // 9: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
-	9,  // 10: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
-	11, // 11: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
-	11, // 12: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
-	6,  // 13: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	8,  // 4: unloop.check.v1.Check.history:type_name -> unloop.check.v1.History
+	11, // 5: unloop.check.v1.Check.watches:type_name -> unloop.check.v1.ToolWatch
+	1,  // 6: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
+	7,  // 7: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
+	0,  // 8: unloop.check.v1.Step.action:type_name -> unloop.check.v1.Action
+	9,  // 9: unloop.check.v1.History.items:type_name -> unloop.check.v1.HistoryItem
+	10, // 10: unloop.check.v1.HistoryItem.calls:type_name -> unloop.check.v1.ToolCall
+	0,  // 11: unloop.check.v1.ToolWatch.warn:type_name -> unloop.check.v1.Action
+	0,  // 12: unloop.check.v1.ToolWatch.block:type_name -> unloop.check.v1.Action
+	0,  // 13: unloop.check.v1.ToolWatch.errors:type_name -> unloop.check.v1.Action
+	0,  // 14: unloop.check.v1.ToolWatch.cycle:type_name -> unloop.check.v1.Action
+	0,  // 15: unloop.check.v1.ToolWatch.wide:type_name -> unloop.check.v1.Action
+	12, // 16: unloop.check.v1.ToolWatch.params:type_name -> unloop.check.v1.ToolParams
+	13, // 17: unloop.check.v1.ToolParams.per_tool:type_name -> unloop.check.v1.ToolRule
+	0,  // 18: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
+	15, // 19: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
+	0,  // 20: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
+	15, // 21: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
+	17, // 22: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
+	17, // 23: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
+	6,  // 24: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_unloop_check_v1_check_proto_init() }
@@ -1280,7 +2081,7 @@ func file_unloop_check_v1_check_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_unloop_check_v1_check_proto_rawDesc), len(file_unloop_check_v1_check_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -134,3 +134,17 @@ func TestSummariesOfAConversationAreKnown(t *testing.T) {
 		}
 	}
 }
+
+// Stored sessions hold these: a change makes them forget what they counted.
+func TestCallsAndResultsStayWhatTheyWere(t *testing.T) {
+	t.Parallel()
+	for name, pair := range map[string][2]string{
+		"call":   {fingerprint.Call("read", []byte(`{"b":1.0,"a":["x",null]}`)).String(), "b2d6926186c3740c9f8b97b2439c0568"},
+		"result": {fingerprint.Result([]byte("2026-05-22T14:30:00Z ok, took 5ms"), nil).String(), "4be08cb978d2189c85c0265fc90c0353"},
+		"class":  {fingerprint.ErrorClass([]byte("Error: no file '/a/b'\nexit status 1")).String(), "b30d0678bd3a15e65a9132fdbf971e2b"},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: got %s, want %s", name, pair[0], pair[1])
+		}
+	}
+}

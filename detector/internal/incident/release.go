@@ -17,9 +17,9 @@ import (
 // ErrNotOpen says that there is no open incident with the given id.
 var ErrNotOpen = errors.New("no open loop with this id")
 
-// Release ends an incident: its record and the counters behind it are removed,
-// as if the loop had never been. It returns the counters.
-func (r *Recorder) Release(ctx context.Context, loopID string) ([]*checkpb.CounterRef, error) {
+// Release ends an incident: its record is removed, and reset is called for each
+// counter behind it. It returns the counters.
+func (r *Recorder) Release(ctx context.Context, loopID string, reset func(context.Context, *checkpb.CounterRef) error) ([]*checkpb.CounterRef, error) {
 	key, rec, err := r.find(ctx, loopID)
 	if err != nil {
 		return nil, err
@@ -31,12 +31,13 @@ func (r *Recorder) Release(ctx context.Context, loopID string) ([]*checkpb.Count
 		if err != nil {
 			continue // not a record of ours; there is no such counter
 		}
-		if err := r.purge(ctx, schemas.BucketCounters, schemas.CounterKey(shadow, c.Detector, rec.Policy, c.Fingerprint)); err != nil {
-			return nil, err
+		ref := &checkpb.CounterRef{Policy: rec.Policy, Detector: c.Detector, Fingerprint: fp, Shadow: shadow}
+		if err := reset(ctx, ref); err != nil {
+			return nil, fmt.Errorf("reset counter of %s: %w", c.Detector, err)
 		}
-		refs = append(refs, &checkpb.CounterRef{Policy: rec.Policy, Detector: c.Detector, Fingerprint: fp, Shadow: shadow})
+		refs = append(refs, ref)
 	}
-	if err := r.purge(ctx, schemas.BucketIncidents, key); err != nil {
+	if err := r.Purge(ctx, schemas.BucketIncidents, key); err != nil {
 		return nil, err
 	}
 	r.log.Info("loop released", "loop_id", loopID, "tenant", rec.Tenant, "policy", rec.Policy)
@@ -69,9 +70,9 @@ func (r *Recorder) find(ctx context.Context, loopID string) (string, event.Incid
 	}
 }
 
-// purge removes a record without leaving a marker, so that the next writer
+// Purge removes a record without leaving a marker, so that the next writer
 // creates it anew.
-func (r *Recorder) purge(ctx context.Context, bucket, key string) error {
+func (r *Recorder) Purge(ctx context.Context, bucket, key string) error {
 	stream, err := r.js.Stream(ctx, "KV_"+bucket)
 	if err != nil {
 		return fmt.Errorf("open bucket %s: %w", bucket, err)

@@ -22,6 +22,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 const (
@@ -55,7 +57,7 @@ type Step[S any] func(S) (next S, ttl time.Duration)
 
 // Ledger is a bucket of records.
 type Ledger[S any, P Record[S]] struct {
-	inbox   *inbox
+	inbox   *natskit.Inbox
 	bucket  string
 	mu      sync.Mutex
 	cells   map[string]*cell[S]
@@ -79,7 +81,7 @@ type pending[S any] struct {
 // New returns the ledger of a bucket. It lives as long as the connection.
 func New[S any, P Record[S]](nc *nats.Conn, bucket string, reg prometheus.Registerer) *Ledger[S, P] {
 	return &Ledger[S, P]{
-		inbox: newInbox(nc), bucket: bucket, cells: map[string]*cell[S]{}, cache: newCache[revision[S]](cachedRecords),
+		inbox: natskit.NewInbox(nc, writeTimeout), bucket: bucket, cells: map[string]*cell[S]{}, cache: newCache[revision[S]](cachedRecords),
 		metrics: newMetrics(reg, bucket),
 	}
 }

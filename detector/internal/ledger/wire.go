@@ -51,7 +51,7 @@ func (l *Ledger[S, P]) put(key string, data []byte, seq uint64, ttl time.Duratio
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(seq, 10)},
 		jetstream.MsgTTLHeader:              {strconv.FormatInt(int64(ttl/time.Second), 10)},
 	}}
-	l.inbox.request(msg, func(answer []byte, err error) {
+	l.inbox.Request(msg, func(answer []byte, err error) {
 		var seq uint64
 		if err == nil {
 			seq, err = parseAck(answer)
@@ -119,7 +119,7 @@ func (l *Ledger[S, P]) get(key string, done func(revision[S], error)) {
 		return
 	}
 	msg := &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET.KV_" + l.bucket, Data: body}
-	l.inbox.request(msg, func(answer []byte, err error) {
+	l.inbox.Request(msg, func(answer []byte, err error) {
 		var rev revision[S]
 		if err == nil {
 			rev, err = l.parseRecord(answer)

@@ -17,12 +17,12 @@ import "slices"
 //
 // What stands after the match is new. The guarantees: whole histories, each sent
 // any number of times, count every round once, whatever repeats in them. Histories
-// cut at the front count every round once if they have distinct call ids, or if
-// they keep at least one round more than the loop is long. Where histories have
-// neither, equal requests cannot be told from equal rounds: then a request counts
-// as a new round when it is no retry, when it shows nothing but one call over and
-// over, and when the history is known to have been cut. All other doubt is
-// resolved so that a round counts too little rather than twice.
+// cut at the front count every round once if they have distinct call ids, or as
+// long as no request equals the one before it, item for item. Without ids, equal
+// requests cannot be told from equal rounds: such a request counts as a new round
+// only when it is no retry, shows nothing but one call over and over, and the
+// history is known to have been cut. All other doubt is resolved so that a round
+// counts too little rather than twice.
 
 // match says how much of a history is known.
 type match struct {

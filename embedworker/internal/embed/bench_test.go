@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unloop/unloop/embedworker/internal/embed"
 	"github.com/unloop/unloop/embedworker/internal/onnx"
 	"github.com/unloop/unloop/embedworker/internal/realparts"
 )
@@ -25,8 +24,8 @@ func tokens(n int) string {
 	return strings.Join(out, " ")
 }
 
-// BenchmarkModel compares the embedder, from text to vector, with the bare
-// session on tensors of the same shape; one thread.
+// BenchmarkModel compares the embedder, from text to vector, with the session
+// alone on rows of the same shape; one thread.
 func BenchmarkModel(b *testing.B) {
 	for _, quantized := range []bool{false, true} {
 		kind := map[bool]string{false: "fp32", true: "int8"}[quantized]
@@ -39,40 +38,26 @@ func BenchmarkModel(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { _ = bare.Close() })
-		for _, n := range []int{16, 32, 128, 256} {
-			b.Run(fmt.Sprintf("%s/%d tokens/ours", kind, n), func(b *testing.B) { embedAll(b, e, 1, n) })
-			b.Run(fmt.Sprintf("%s/%d tokens/bare", kind, n), func(b *testing.B) { runAll(b, bare, 1, n) })
-		}
-		b.Run(kind+"/16 texts of 32 tokens/ours", func(b *testing.B) { embedAll(b, e, 16, 32) })
-		b.Run(kind+"/16 texts of 32 tokens/bare", func(b *testing.B) { runAll(b, bare, 16, 32) })
-	}
-}
-
-func embedAll(b *testing.B, e embed.Embedder, texts, n int) {
-	b.Helper()
-	all := make([]string, texts)
-	for i := range all {
-		all[i] = tokens(n)
-	}
-	for b.Loop() {
-		if _, err := e.Embed(context.Background(), all...); err != nil {
-			b.Fatal(err)
+		for _, shape := range [][2]int{{1, 16}, {1, 32}, {1, 128}, {1, 256}, {16, 32}} {
+			texts, rows := same(shape[0], shape[1])
+			b.Run(fmt.Sprintf("%s/%d×%d tokens", kind, shape[0], shape[1]), func(b *testing.B) {
+				realparts.Versus(b,
+					func() error { _, err := e.Embed(context.Background(), texts...); return err },
+					func() error { _, err := bare.Run(rows); return err })
+			})
 		}
 	}
 }
 
-func runAll(b *testing.B, s *onnx.Session, rows, n int) {
-	b.Helper()
-	ids := make([][]int32, rows)
-	for i := range ids {
-		ids[i] = make([]int32, n)
-		for j := range ids[i] {
-			ids[i][j] = int32(1000 + rand.IntN(20000))
+// same returns texts, and rows of the same length for the session.
+func same(n, length int) (texts []string, rows [][]int32) {
+	for range n {
+		texts = append(texts, tokens(length))
+		row := make([]int32, length)
+		for j := range row {
+			row[j] = int32(1000 + rand.IntN(20000))
 		}
+		rows = append(rows, row)
 	}
-	for b.Loop() {
-		if _, err := s.Run(ids); err != nil {
-			b.Fatal(err)
-		}
-	}
+	return texts, rows
 }

@@ -168,6 +168,7 @@ func (f *features) end() {
 	weight := f.weigh(h)
 	if !f.marked {
 		h = hash(seedWord, stem(f.word))
+		weight = min(weight, f.weigh(h))
 	}
 	f.add(h, weight)
 	f.pair(h, weight)

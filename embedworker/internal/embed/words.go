@@ -26,11 +26,11 @@ var light = []struct {
 		dont doesnt didnt isnt arent wasnt werent cant couldnt wouldnt shouldnt wont havent hasnt hadnt
 		not no nor never none nothing something anything everything someone anyone everyone thing things stuff way`},
 	// What retries say about the answer before them.
-	{0.25, `valid invalid wrong incorrect correct correctly properly exactly error errors failed fail fails failure
+	{0.25, `valid invalid wrong incorrect correct correctly properly exactly
 		answer answers answered output outputs response responses reply result results format formatted previous
 		following follows below carefully instead unfortunately seems seem looks look see give giving given provide
 		provided tell show return returned think believe know understand make sure ensure`},
-	{0.4, `json xml yaml markdown text string`},
+	{0.4, `json xml yaml markdown text string explain describe check error errors`},
 }
 
 // lightWords maps the hash of a light word to its weight.

@@ -20,13 +20,13 @@ type Sum uint64
 var lists = sync.Pool{New: func() any { return new([]uint64) }}
 
 // Of returns the sum of a text's marks: words with a digit, an underscore,
-// inner capitals, or a dot, slash or at sign inside. What Steady leaves out is
+// inner capitals, or a dot, slash or at sign inside, and small English numbers. What Steady leaves out is
 // no mark.
 func Of(text string) Sum {
 	list := lists.Get().(*[]uint64)
 	defer lists.Put(list)
 	found := (*list)[:0]
-	each(text, func(m string, _ int, steady bool) {
+	each(text, func(m string, _, _ int, steady bool) {
 		if steady {
 			found = append(found, hash(m))
 		}
@@ -43,10 +43,10 @@ func Of(text string) Sum {
 func Steady(text string) string {
 	var out strings.Builder
 	copied := 0
-	each(text, func(m string, at int, steady bool) {
+	each(text, func(_ string, from, to int, steady bool) {
 		if !steady {
-			out.WriteString(text[copied:at])
-			copied = at + len(m)
+			out.WriteString(text[copied:from])
+			copied = to
 		}
 	})
 	if copied == 0 {
@@ -56,9 +56,10 @@ func Steady(text string) string {
 	return out.String()
 }
 
-// each finds the marks of a text and where they begin; those that are not
-// steady change by themselves.
-func each(text string, found func(mark string, at int, steady bool)) {
+// each finds the marks of a text and where they are; those that are not
+// steady change by themselves. A number that is spelled out is the same mark as
+// its digits.
+func each(text string, found func(mark string, from, to int, steady bool)) {
 	var before string
 	rest := text
 	for rest != "" {
@@ -69,9 +70,12 @@ func each(text string, found func(mark string, at int, steady bool)) {
 			begin := end - len(word)
 			var part string
 			part, word = cut(word)
+			from := begin + strings.Index(text[begin:end], part)
+			to := from + len(part)
 			if isMark(part) {
-				at := begin + strings.Index(text[begin:end], part)
-				found(part, at, !changes(part, before, rest))
+				found(part, from, to, !changes(part, before, rest))
+			} else if n := spelledOut(part); n != "" {
+				found(n, from, to, !isCount(rest))
 			}
 			if part != "" {
 				before = part
@@ -153,6 +157,31 @@ func isMark(word string) bool {
 // the same command.
 func changes(word, before, after string) bool {
 	return isTime(word) || isAddress(word) || isDuration(word, after) || isNumber(word) && isAttempt(before)
+}
+
+// spelledOut returns the digits of a small number in English, or "". One and
+// first are left out: they are more often no numbers.
+func spelledOut(word string) string {
+	if len(word) < 3 || len(word) > 7 {
+		return ""
+	}
+	return numbers[strings.ToLower(word)]
+}
+
+var numbers = map[string]string{
+	"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
+	"ten": "10", "eleven": "11", "twelve": "12", "second": "2", "third": "3", "fourth": "4", "fifth": "5",
+	"sixth": "6", "seventh": "7", "eighth": "8", "ninth": "9", "tenth": "10",
+}
+
+// isCount tells whether a number counts attempts, as in "a third time".
+func isCount(after string) bool {
+	word, _ := next(after[:min(len(after), 16)])
+	switch strings.Trim(word, punctuation) {
+	case "time", "times", "attempt", "attempts", "try", "tries":
+		return true
+	}
+	return false
 }
 
 // isTime knows 14:30:05 and 14:30:05.123, alone or after a date and a T.

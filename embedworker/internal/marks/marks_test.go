@@ -21,6 +21,8 @@ func TestTextsOfTheSameMarks(t *testing.T) {
 		"counts of an attempt":  {"Attempt 2: run x_y", "attempt #3: run x_y"},
 		"abbreviations":         {"a tool, e.g. a hammer", "a tool such as a hammer"},
 		"a colon after a word":  {"Note:this", "Note that"},
+		"numbers spelled out":   {"read page 2", "read the second page"},
+		"a third time":          {"look at main.go", "look at main.go for the Third time"},
 		"keys of JSON are same": {`{"n": 5}`, `{"n":5}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,6 +49,7 @@ func TestTextsThatMarksTellApart(t *testing.T) {
 		"short hex":      {"mask 0xFF", "mask 0xFE"},
 		"mail addresses": {"write to ann@example.com", "write to bob@example.com"},
 		"ids with colon": {"get user:17", "get user:18"},
+		"small numbers":  {"the third chapter", "the fourth chapter"},
 		"one has none":   {"read the page", "read page 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,6 +68,7 @@ func TestSteadyLeavesOutWhatChangesByItself(t *testing.T) {
 		"page 3 of main.go":                    "page 3 of main.go",
 		"attempt 3: get x:4 at 0x7f3a5c001000": "attempt : get x:4 at ",
 		"12 seconds":                           " seconds",
+		"a second time, the second page":       "a  time, the second page",
 	} {
 		if got := marks.Steady(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)

@@ -156,33 +156,22 @@ func BenchmarkRun(b *testing.B) {
 	for i := range row {
 		row[i] = int32(1000 + rand.IntN(20000))
 	}
-	b.Run("ours", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := s.Run([][]int32{row}); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("bare", func(b *testing.B) {
-		memory := new(tensors)
-		memory.fill([][]int32{row}, len(row), 0)
-		shape := ort.NewShape(1, int64(len(row)))
-		var in []ort.Value
-		for _, name := range s.inputs {
-			v, err := ort.NewTensor(shape, memory.input(name))
-			if err != nil {
-				b.Fatal(err)
-			}
-			in = append(in, v)
-		}
-		out, err := ort.NewEmptyTensor[float32](ort.NewShape(1, int64(len(row)), int64(s.dim)))
+	memory := new(tensors)
+	memory.fill([][]int32{row}, len(row), 0)
+	shape := ort.NewShape(1, int64(len(row)))
+	var in []ort.Value
+	for _, name := range s.inputs {
+		v, err := ort.NewTensor(shape, memory.input(name))
 		if err != nil {
 			b.Fatal(err)
 		}
-		for b.Loop() {
-			if err := s.ort.Run(in, []ort.Value{out}); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
+		in = append(in, v)
+	}
+	out, err := ort.NewEmptyTensor[float32](ort.NewShape(1, int64(len(row)), int64(s.dim)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	realparts.Versus(b,
+		func() error { _, err := s.Run([][]int32{row}); return err },
+		func() error { return s.ort.Run(in, []ort.Value{out}) })
 }

@@ -74,6 +74,7 @@ func TestALostRedisFailsAtOnceAndComesBack(t *testing.T) {
 		t.Errorf("ping without a server: got %v", err)
 	}
 	server.Start()
+	untilReached(t, store)
 	expect(t, compare(t, store, r))
 	expect(t, compare(t, store, r), 1)
 }
@@ -91,9 +92,21 @@ func TestRedisNeedNotBeUpAtTheStart(t *testing.T) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 	server.Start()
+	untilReached(t, store)
 	expect(t, compare(t, store, request()))
 	if _, err := vectors.NewRedis("http://localhost", time.Now); err == nil {
 		t.Error("an http URL was taken for a Redis")
+	}
+}
+
+// untilReached pings until the store answers again.
+func untilReached(t *testing.T, s vectors.Store) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for err := s.Ping(t.Context()); err != nil; err = s.Ping(t.Context()) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the store did not come back: %v", err)
+		}
 	}
 }
 

@@ -19,15 +19,16 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 const (
 	// maxBatch is how many checks share a message.
 	maxBatch = 64
-	// maxSenders is how many messages are on their way at once; what comes
+	// maxSent is how many messages are on their way at once; what comes
 	// meanwhile shares the next one.
-	maxSenders = 8
-	// maxWaiting bounds the checks that wait for a sender.
+	maxSent = 4
+	// maxWaiting bounds the checks that wait for a message.
 	maxWaiting = 8192
 )
 
@@ -45,9 +46,10 @@ type Checker struct {
 	timeout time.Duration
 	now     func() time.Time
 
+	inbox   *natskit.Inbox
 	mu      sync.Mutex
 	waiting []*call
-	senders int
+	sent    int
 
 	blocks  *blocks
 	batches prometheus.Histogram
@@ -66,7 +68,7 @@ type answer struct {
 // New returns a checker that waits at most timeout for a decision.
 func New(nc *nats.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer) *Checker {
 	c := &Checker{
-		nc: nc, timeout: timeout, now: now, blocks: newBlocks(now),
+		nc: nc, timeout: timeout, now: now, blocks: newBlocks(now), inbox: natskit.NewInbox(nc, timeout),
 		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "unloop_gateway_check_batch_size", Help: "Checks in one message to the detectors.",
 			Buckets: []float64{1, 2, 4, 8, 16, 32, 64},
@@ -94,12 +96,12 @@ func (c *Checker) Check(ctx context.Context, check *checkpb.Check) (decision *ch
 
 func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decision, error) {
 	own := &call{check: check, done: make(chan answer, 1)}
-	send, err := c.enqueue(own)
+	batch, err := c.enqueue(own)
 	if err != nil {
 		return nil, err
 	}
-	if send {
-		c.send()
+	if batch != nil {
+		c.send(batch)
 	}
 	timer := time.NewTimer(c.timeout)
 	defer timer.Stop()
@@ -113,55 +115,63 @@ func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decis
 	}
 }
 
-// enqueue says whether the caller is to send.
-func (c *Checker) enqueue(own *call) (send bool, err error) {
+// enqueue returns a batch if the caller is to send it; otherwise the call
+// shares a later message.
+func (c *Checker) enqueue(own *call) ([]*call, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.sent < maxSent {
+		c.sent++
+		return []*call{own}, nil
+	}
 	if len(c.waiting) >= maxWaiting {
-		return false, ErrOverloaded
+		return nil, ErrOverloaded
 	}
 	c.waiting = append(c.waiting, own)
-	if c.senders >= maxSenders {
-		return false, nil
-	}
-	c.senders++
-	return true, nil
+	return nil, nil
 }
 
-// send sends one batch here, which holds the caller's own check, and what came
-// meanwhile in a goroutine.
-func (c *Checker) send() {
-	c.exchange(c.take())
-	if more := c.take(); more != nil {
-		go func() {
-			for more != nil {
-				c.exchange(more)
-				more = c.take()
-			}
-		}()
-	}
-}
-
-// take hands out the next batch; nil ends the sender.
-func (c *Checker) take() []*call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := min(len(c.waiting), maxBatch)
-	if n == 0 {
-		c.senders--
-		return nil
-	}
-	batch := c.waiting[:n:n]
-	c.waiting = c.waiting[n:]
-	return batch
-}
-
-func (c *Checker) exchange(batch []*call) {
-	if len(batch) == 0 {
+// send sends a batch; with its answer goes the next one.
+func (c *Checker) send(batch []*call) {
+	c.batches.Observe(float64(len(batch)))
+	body, err := c.encode(batch)
+	if err != nil {
+		c.answered(batch, nil, fmt.Errorf("%w: %w", ErrDetector, err))
 		return
 	}
-	c.batches.Observe(float64(len(batch)))
-	decisions, err := c.request(batch)
+	c.inbox.Request(&nats.Msg{Subject: schemas.SubjectCheck, Data: body}, func(data []byte, err error) {
+		c.answered(batch, data, reason(err))
+	})
+}
+
+func (c *Checker) encode(batch []*call) ([]byte, error) {
+	msg := &checkpb.CheckBatch{BudgetMs: uint32(max(c.timeout/time.Millisecond, 1)), Checks: make([]*checkpb.Check, len(batch))}
+	for i, one := range batch {
+		msg.Checks[i] = one.check
+	}
+	return proto.Marshal(msg)
+}
+
+func reason(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, natskit.ErrNoAnswer):
+		return ErrTimeout
+	default:
+		return ErrNoDetector
+	}
+}
+
+// answered sends what came meanwhile and gives each call its decision.
+func (c *Checker) answered(batch []*call, data []byte, err error) {
+	if next := c.take(); next != nil {
+		c.send(next)
+	}
+	var decisions []*checkpb.Decision
+	if err == nil {
+		decisions, err = decode(data, len(batch))
+	}
 	for i, one := range batch {
 		switch {
 		case err != nil:
@@ -174,25 +184,24 @@ func (c *Checker) exchange(batch []*call) {
 	}
 }
 
-func (c *Checker) request(batch []*call) ([]*checkpb.Decision, error) {
-	msg := &checkpb.CheckBatch{BudgetMs: uint32(max(c.timeout/time.Millisecond, 1)), Checks: make([]*checkpb.Check, len(batch))}
-	for i, one := range batch {
-		msg.Checks[i] = one.check
-	}
-	body, err := proto.Marshal(msg)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDetector, err)
-	}
-	reply, err := c.nc.Request(schemas.SubjectCheck, body, c.timeout)
-	switch {
-	case errors.Is(err, nats.ErrTimeout):
-		return nil, ErrTimeout
-	case err != nil:
-		return nil, ErrNoDetector
-	}
+func decode(data []byte, want int) ([]*checkpb.Decision, error) {
 	var answers checkpb.DecisionBatch
-	if err := proto.Unmarshal(reply.Data, &answers); err != nil || len(answers.GetDecisions()) != len(batch) {
+	if err := proto.Unmarshal(data, &answers); err != nil || len(answers.GetDecisions()) != want {
 		return nil, ErrDetector
 	}
 	return answers.GetDecisions(), nil
+}
+
+// take hands out the next batch; without one, another caller may send.
+func (c *Checker) take() []*call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := min(len(c.waiting), maxBatch)
+	if n == 0 {
+		c.sent--
+		return nil
+	}
+	batch := c.waiting[:n:n]
+	c.waiting = c.waiting[n:]
+	return batch
 }

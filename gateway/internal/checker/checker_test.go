@@ -151,7 +151,7 @@ func TestWhyThereIsNoDecision(t *testing.T) {
 func TestClientThatLeavesDoesNotWait(t *testing.T) {
 	t.Parallel()
 	s := natstest.StartBare(t)
-	asked, release := make(chan struct{}, maxSenders), make(chan struct{})
+	asked, release := make(chan struct{}, maxSent), make(chan struct{})
 	nc := s.Conn()
 	if _, err := nc.Subscribe(schemas.SubjectCheck, func(m *nats.Msg) {
 		asked <- struct{}{}
@@ -162,7 +162,7 @@ func TestClientThatLeavesDoesNotWait(t *testing.T) {
 	c := newChecker(s.Conn(), patience, time.Now)
 	var others sync.WaitGroup
 	await(t, c, func() bool { return nc.NumSubscriptions() == 1 && nc.Flush() == nil })
-	for i := range maxSenders {
+	for i := range maxSent {
 		others.Go(func() { _, _, _ = c.Check(context.Background(), checkOf(fmt.Sprint(i))) })
 		<-asked
 	}

@@ -88,6 +88,7 @@ func (l Layout) streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{
 		l.bucket(schemas.BucketCounters, 1),
 		incidents,
+		l.bucket(schemas.BucketSessions, 1),
 		l.bucket(schemas.BucketPolicies, 64),
 		{
 			Name:        schemas.StreamEvents,

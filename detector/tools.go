@@ -1,0 +1,250 @@
+package detector
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/detector/internal/toolloop"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// session is an agent's tool calls as they are stored: a JSON string of the
+// state's own compact form in base64.
+type session struct{ toolloop.State }
+
+// Append writes the stored form.
+func (s *session) Append(b []byte) []byte {
+	state, err := s.MarshalBinary()
+	if err != nil {
+		state = nil // a state that can't be written is one of which nothing is known
+	}
+	text, err := json.Marshal(state)
+	if err != nil {
+		return append(b, `""`...)
+	}
+	return append(b, text...)
+}
+
+// UnmarshalJSON reads the stored form.
+func (s *session) UnmarshalJSON(b []byte) error {
+	var state []byte
+	if err := json.Unmarshal(b, &state); err != nil {
+		return err
+	}
+	return s.UnmarshalBinary(state)
+}
+
+// watched is one watch of a check on its way to its findings.
+type watched struct {
+	check  *checkpb.Check
+	watch  *checkpb.ToolWatch
+	params toolloop.Params
+	report toolloop.Report
+	at     time.Time
+}
+
+// watch applies the tool and cycle detectors of one policy, and calls done.
+func (d *Detector) watch(ctx context.Context, check *checkpb.Check, w *checkpb.ToolWatch, done func(counted)) {
+	evidence, err := evidenceOf(check)
+	if err == nil && len(w.GetAgent()) != 32 {
+		err = fmt.Errorf("agent of a watch has %d bytes, want 32", len(w.GetAgent()))
+	}
+	if err != nil {
+		done(counted{err: errors.Join(errMalformed, err)})
+		return
+	}
+	v := &watched{check: check, watch: w, params: paramsOf(w.GetParams())}
+	if check.GetPeek() {
+		d.working.Go(func() { done(d.peekTools(v, evidence)) })
+		return
+	}
+	d.sessions.Start(ctx, sessionKey(w), func(s session) (session, time.Duration) {
+		v.at = d.now()
+		s.State, v.report = toolloop.Step(s.State, evidence, v.params, v.at)
+		if action := v.action(); action.Stops() && !w.GetShadow() {
+			s.State = toolloop.Stop(s.State, action == checkpb.Action_ACTION_BREAK)
+		}
+		return s, v.params.Idle.Truncate(time.Second) + time.Second
+	}, func(err error) {
+		switch {
+		case err != nil:
+			done(counted{err: err})
+		case len(v.report.Findings) == 0:
+			done(counted{})
+		default:
+			d.working.Go(func() { done(d.reportTools(ctx, v)) })
+		}
+	})
+}
+
+func sessionKey(w *checkpb.ToolWatch) string {
+	return schemas.SessionKey(w.GetShadow(), w.GetPolicy(), hex.EncodeToString(w.GetAgent()))
+}
+
+// peekTools judges without remembering.
+func (d *Detector) peekTools(v *watched, evidence toolloop.Evidence) counted {
+	s, err := d.sessions.Read(sessionKey(v.watch))
+	if err != nil {
+		return counted{err: err}
+	}
+	_, v.report = toolloop.Step(s.State, evidence, v.params, d.now())
+	return v.counted()
+}
+
+// reportTools records the findings as part of their incident.
+func (d *Detector) reportTools(ctx context.Context, v *watched) counted {
+	out := v.counted()
+	for _, f := range out.findings {
+		id, err := d.incidents.Record(ctx, v.incident(f))
+		if err != nil {
+			d.metrics.unrecorded.Inc()
+		}
+		f.LoopId = id
+	}
+	return out
+}
+
+func (v *watched) counted() counted {
+	var out counted
+	for i := range v.report.Findings {
+		f := v.finding(&v.report.Findings[i])
+		if f == nil {
+			continue
+		}
+		out.findings = append(out.findings, f)
+		out.hits = max(out.hits, f.GetHitCount())
+	}
+	return out
+}
+
+// finding is what one finding comes to; nil if nothing is to be done or said.
+// A hint comes with the request that brings a new repeat, not again while it
+// stands.
+func (v *watched) finding(f *toolloop.Finding) *checkpb.Finding {
+	action := v.actionOf(f)
+	if f.Standing && !action.Stops() || action == checkpb.Action_ACTION_ALLOW {
+		return nil
+	}
+	return &checkpb.Finding{
+		Policy: v.watch.GetPolicy(), Detector: f.Rule.Detector(), Fingerprint: v.watch.GetAgent(), Shadow: v.watch.GetShadow(),
+		Action: action, HitCount: uint32(f.Count), Threshold: uint32(f.Threshold), WindowSeconds: uint32(v.params.Idle / time.Second),
+		Rule: string(f.Rule), Tool: f.Tool, Message: f.Message(), BackoffSeconds: uint32(f.Backoff),
+	}
+}
+
+// action is the strongest of all findings.
+func (v *watched) action() checkpb.Action {
+	var strongest checkpb.Action
+	for i := range v.report.Findings {
+		strongest = max(strongest, v.actionOf(&v.report.Findings[i]))
+	}
+	return strongest
+}
+
+// actionOf is what the policy does about a finding. A break is a break, and
+// what is merely worth a note is a warning, whatever the policy says.
+func (v *watched) actionOf(f *toolloop.Finding) checkpb.Action {
+	switch f.Level {
+	case toolloop.Break:
+		return checkpb.Action_ACTION_BREAK
+	case toolloop.Note:
+		return checkpb.Action_ACTION_WARN
+	case toolloop.Allow:
+		return checkpb.Action_ACTION_ALLOW
+	}
+	switch f.Rule {
+	case toolloop.SameError, toolloop.AllFailed, toolloop.NotOffered:
+		return v.watch.GetErrors()
+	case toolloop.Wide:
+		return v.watch.GetWide()
+	case toolloop.PingPong, toolloop.Cycle:
+		if f.Level == toolloop.Block {
+			return v.watch.GetCycle()
+		}
+	default:
+		if f.Level == toolloop.Block {
+			return v.watch.GetBlock()
+		}
+	}
+	return v.watch.GetWarn()
+}
+
+// incident is a finding as its incident keeps it.
+func (v *watched) incident(f *checkpb.Finding) incident.Finding {
+	return incident.Finding{
+		Conversation: conversation(v.check, f.GetFingerprint()), Policy: f.GetPolicy(), Detector: f.GetDetector(), Shadow: f.GetShadow(),
+		Action: f.GetAction(), Fingerprint: f.GetFingerprint(), Hits: 1, Count: int(f.GetHitCount()),
+		Threshold: int(f.GetThreshold()), WindowSeconds: int(f.GetWindowSeconds()),
+		Identity: v.check.GetIdentity(), RequestID: v.check.GetRequestId(), Model: v.check.GetModel(),
+		InputTokens: int(v.check.GetInputTokens()), At: v.at,
+	}
+}
+
+// evidenceOf reads a check's history, refusing digests that are none.
+func evidenceOf(check *checkpb.Check) (toolloop.Evidence, error) {
+	h := check.GetHistory()
+	ev := toolloop.Evidence{Delta: h.GetDelta(), Own: h.GetOwn(), Retry: check.GetRetry(), Items: make([]toolloop.Item, len(h.GetItems()))}
+	var r digestReader
+	ev.Before = r.digest(h.GetBefore())
+	for i, item := range h.GetItems() {
+		ev.Items[i] = toolloop.Item{Human: r.digest(item.GetHuman()), Summary: item.GetSummary(), Calls: make([]toolloop.Call, len(item.GetCalls()))}
+		for j, c := range item.GetCalls() {
+			ev.Items[i].Calls[j] = toolloop.Call{
+				Tool: c.GetTool(), Key: r.digest(c.GetCall()), Result: r.digest(c.GetResult()), Class: r.digest(c.GetErrorClass()), ID: r.digest(c.GetId()),
+				Failed: c.GetFailed(), Poll: c.GetPoll(), NotOffered: c.GetNotOffered(), Ours: c.GetOurs(),
+			}
+		}
+	}
+	return ev, r.err
+}
+
+// digestReader remembers the first byte string that is no digest.
+type digestReader struct{ err error }
+
+func (r *digestReader) digest(b []byte) (d fingerprint.Digest) {
+	if len(b) != 0 && len(b) != len(d) {
+		r.err = fmt.Errorf("digest has %d bytes, want %d", len(b), len(d))
+		return d
+	}
+	copy(d[:], b)
+	return d
+}
+
+// paramsOf reads a watch's parameters; what makes no sense is repaired by the
+// step that uses them.
+func paramsOf(p *checkpb.ToolParams) toolloop.Params {
+	out := toolloop.DefaultParams()
+	out.WarnThreshold, out.BlockThreshold, out.MaxWarnings = int(p.GetWarnThreshold()), int(p.GetBlockThreshold()), int(p.GetMaxWarnings())
+	out.PollMultiplier, out.CircuitBreaker = int(p.GetPollMultiplier()), int(p.GetCircuitBreaker())
+	out.OutcomeWarn, out.OutcomeBlock = int(p.GetOutcomeWarn()), int(p.GetOutcomeBlock())
+	out.IgnoreResults = p.GetIgnoreResults()
+	if p.GetRemember() > 0 {
+		out.Remember = int(p.GetRemember())
+	}
+	if p.GetIdleSeconds() > 0 {
+		out.Idle = time.Duration(p.GetIdleSeconds()) * time.Second
+	}
+	if len(p.GetBackoffSeconds()) > 0 {
+		out.Backoff = nil
+	}
+	for _, s := range p.GetBackoffSeconds() {
+		out.Backoff = append(out.Backoff, int(s))
+	}
+	out.Exempt, out.ReadOnly, out.PollTools = p.GetExempt(), p.GetReadOnly(), p.GetPollTools()
+	for _, r := range p.GetPerTool() {
+		out.PerTool = append(out.PerTool, toolloop.ToolRule{
+			Match: r.GetMatch(), WarnThreshold: int(r.GetWarnThreshold()), BlockThreshold: int(r.GetBlockThreshold()), PollMultiplier: int(r.GetPollMultiplier()),
+		})
+	}
+	out.ErrorThreshold, out.FailedRounds, out.UnknownThreshold = int(p.GetErrorThreshold()), int(p.GetFailedRounds()), int(p.GetUnknownThreshold())
+	out.MaxPeriod, out.Repeats = int(p.GetMaxPeriod()), int(p.GetRepeats())
+	out.WideWindow, out.WideRounds, out.WideDistinct = int(p.GetWideWindow()), int(p.GetWideRounds()), int(p.GetWideDistinctPercent())
+	return out
+}

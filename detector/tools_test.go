@@ -1,0 +1,169 @@
+package detector_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/kit/natstest"
+)
+
+// toolCheck is a check of a session whose history is the given items, by the
+// default policy.
+func toolCheck(items ...*checkpb.HistoryItem) *checkpb.Check {
+	agent := sha256.Sum256([]byte("agent"))
+	return &checkpb.Check{
+		RequestId: "req", Identity: &checkpb.Identity{Caller: "c0ffee", Session: "5e55"},
+		History: &checkpb.History{Items: items, Own: true},
+		Watches: []*checkpb.ToolWatch{{
+			Policy: "default", Agent: agent[:],
+			Warn: checkpb.Action_ACTION_HINT, Block: checkpb.Action_ACTION_REJECT, Errors: checkpb.Action_ACTION_HINT,
+			Cycle: checkpb.Action_ACTION_REJECT, Wide: checkpb.Action_ACTION_HINT,
+			Params: &checkpb.ToolParams{MaxPeriod: 8, Repeats: 3},
+		}},
+	}
+}
+
+func human(text string) *checkpb.HistoryItem {
+	d := fingerprint.String([]byte(text))
+	return &checkpb.HistoryItem{Human: d[:]}
+}
+
+// round is a round of one call; n tells its call id from others.
+func round(n int, tool, args, result string) *checkpb.HistoryItem {
+	key, res, id := fingerprint.String([]byte(tool+args)), fingerprint.String([]byte(result)), fingerprint.String(fmt.Append(nil, n))
+	return &checkpb.HistoryItem{Calls: []*checkpb.ToolCall{{Tool: tool, Call: key[:], Result: res[:], Id: id[:]}}}
+}
+
+// replay asks about each growing history that ends in one of the rounds, and
+// returns the actions.
+func replay(t *testing.T, ask func(*checkpb.Check) *checkpb.Decision, before []*checkpb.HistoryItem, rounds ...*checkpb.HistoryItem) []string {
+	t.Helper()
+	var actions []string
+	for i := range rounds {
+		d := ask(toolCheck(append(before, rounds[:i+1]...)...))
+		if d.GetError() != "" {
+			t.Fatalf("round %d: %s", i+1, d.GetError())
+		}
+		actions = append(actions, d.GetAction().Label())
+	}
+	return actions
+}
+
+func rounds(n int, tool, args string, result func(i int) string) []*checkpb.HistoryItem {
+	all := make([]*checkpb.HistoryItem, n)
+	for i := range all {
+		all[i] = round(i, tool, args, result(i))
+	}
+	return all
+}
+
+func same(int) string        { return "same" }
+func different(i int) string { return fmt.Sprint("result ", i) }
+
+func TestRepeatedToolCallsAreHintedThenBlocked(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	startDetector(t, s)
+	startDetector(t, s)
+	nc := s.Conn()
+	ask1 := func(c *checkpb.Check) *checkpb.Decision { return ask(t, nc, c)[0] }
+	got := replay(t, ask1, []*checkpb.HistoryItem{human("go")}, rounds(6, "read", "{}", same)...)
+	if diff := cmp.Diff([]string{"allow", "allow", "hint", "hint", "reject", "reject"}, got); diff != "" {
+		t.Errorf("one call, one result (-want +got):\n%s", diff)
+	}
+	d := ask1(toolCheck(append([]*checkpb.HistoryItem{human("go")}, rounds(6, "read", "{}", same)...)...))
+	f := d.GetFindings()[0]
+	if f.GetDetector() != "tool" || f.GetRule() != "repeat" || f.GetTool() != "read" || f.GetMessage() == "" || f.GetLoopId() == "" || f.GetBlockedMs() != 0 {
+		t.Errorf("finding %v", f)
+	}
+	if loops := storedIncidents(t, s); len(loops) != 1 || loops[0].Detector != "tool" {
+		t.Errorf("incidents %v", loops)
+	}
+}
+
+func TestProgressIsNoLoop(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	startDetector(t, s)
+	nc := s.Conn()
+	got := replay(t, func(c *checkpb.Check) *checkpb.Decision { return ask(t, nc, c)[0] }, nil, rounds(12, "read", "{}", different)...)
+	for i, action := range got {
+		if action != "allow" {
+			t.Errorf("round %d: %s", i+1, action)
+		}
+	}
+}
+
+func TestCyclesAreBlockedInTheirThirdRepeat(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	startDetector(t, s)
+	nc := s.Conn()
+	var abab []*checkpb.HistoryItem
+	for i := range 6 {
+		abab = append(abab, round(i, string(rune('a'+i%2)), "{}", "same"))
+	}
+	got := replay(t, func(c *checkpb.Check) *checkpb.Decision { return ask(t, nc, c)[0] }, nil, abab...)
+	if got[5] != "reject" || got[3] != "allow" {
+		t.Errorf("A B A B A B: %v; want the sixth blocked and the fourth not", got)
+	}
+}
+
+func TestReleasedToolLoopStartsAnewAlthoughItsHistoryStays(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	startDetector(t, s)
+	nc := s.Conn()
+	history := rounds(5, "read", "{}", same)
+	var loopID string
+	for i := range history {
+		for _, f := range ask(t, nc, toolCheck(history[:i+1]...))[0].GetFindings() {
+			loopID = f.GetLoopId()
+		}
+	}
+	if reply := release(t, nc, loopID); reply.GetError() != "" {
+		t.Fatal(reply.GetError())
+	}
+	if d := ask(t, nc, toolCheck(history...))[0]; d.GetAction().Stops() {
+		t.Errorf("after the release: %v", d)
+	}
+}
+
+func TestToolPeekRemembersNothing(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	startDetector(t, s)
+	nc := s.Conn()
+	peek := toolCheck(rounds(5, "read", "{}", same)...)
+	peek.Peek = true
+	if d := ask(t, nc, peek)[0]; d.GetAction() != checkpb.Action_ACTION_REJECT {
+		t.Errorf("peek: %v; want what the request would get", d)
+	}
+	if loops := storedIncidents(t, s); len(loops) != 0 {
+		t.Errorf("peeking opened %d incidents", len(loops))
+	}
+	if d := ask(t, nc, toolCheck(rounds(1, "read", "{}", same)...))[0]; len(d.GetFindings()) != 0 {
+		t.Errorf("after peeking: %v", d)
+	}
+}
+
+func TestHistoriesThatNoGatewaySendsAreRefused(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	startDetector(t, s)
+	nc := s.Conn()
+	shortDigest := toolCheck(round(1, "read", "{}", "x"))
+	shortDigest.History.Items[0].Calls[0].Result = []byte("short")
+	shortAgent := toolCheck(round(1, "read", "{}", "x"))
+	shortAgent.Watches[0].Agent = []byte("short")
+	for name, c := range map[string]*checkpb.Check{"digest": shortDigest, "agent": shortAgent} {
+		if d := ask(t, nc, c)[0]; d.GetError() == "" {
+			t.Errorf("short %s: %v; want an error", name, d)
+		}
+	}
+}

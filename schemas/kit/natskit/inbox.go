@@ -1,0 +1,128 @@
+package natskit
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Errors of an Inbox's requests, beside those of publishing.
+var (
+	ErrNoAnswer    = errors.New("no answer in time")
+	ErrNoResponder = errors.New("nobody answers")
+)
+
+// Inbox sends requests and calls back with their answers. One subscription
+// takes all answers and one timer finds those that never came: a goroutine, a
+// channel and a timer for each would cost more than the request.
+type Inbox struct {
+	nc      *nats.Conn
+	prefix  string
+	timeout time.Duration
+
+	mu         sync.Mutex
+	subscribed bool
+	last       uint64
+	open       map[uint64]asked
+	sweeping   bool
+}
+
+type asked struct {
+	at     time.Time
+	answer func([]byte, error)
+}
+
+// NewInbox returns an inbox that lives as long as the connection. An answer
+// that did not come within timeout, and at most a tenth of that more, is given
+// up.
+func NewInbox(nc *nats.Conn, timeout time.Duration) *Inbox {
+	return &Inbox{nc: nc, prefix: nc.NewInbox() + ".", timeout: timeout, open: map[uint64]asked{}}
+}
+
+// Request sends a message, whose reply subject it sets, and calls answer once,
+// perhaps before it returns: with the answer's data, or with an error. While
+// answer runs no other answer is taken, so it must not wait for one.
+func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
+	id, err := in.register(answer)
+	if err != nil {
+		answer(nil, err)
+		return
+	}
+	msg.Reply = in.prefix + strconv.FormatUint(id, 36)
+	if err := in.nc.PublishMsg(msg); err != nil {
+		if a, ok := in.close(id); ok {
+			a.answer(nil, fmt.Errorf("publish to %s: %w", msg.Subject, err))
+		}
+	}
+}
+
+func (in *Inbox) register(answer func([]byte, error)) (uint64, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.subscribed {
+		if _, err := in.nc.Subscribe(in.prefix+"*", in.take); err != nil {
+			return 0, fmt.Errorf("subscribe to answers: %w", err)
+		}
+		in.subscribed = true
+	}
+	in.last++
+	in.open[in.last] = asked{time.Now(), answer}
+	if !in.sweeping {
+		in.sweeping = true
+		in.sweepLater()
+	}
+	return in.last, nil
+}
+
+func (in *Inbox) close(id uint64) (asked, bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	a, ok := in.open[id]
+	delete(in.open, id)
+	return a, ok
+}
+
+// take gives an answer to whoever asked; one that comes too late is dropped.
+func (in *Inbox) take(m *nats.Msg) {
+	id, err := strconv.ParseUint(m.Subject[len(in.prefix):], 36, 64)
+	if err != nil {
+		return // no answer to a request of ours
+	}
+	a, ok := in.close(id)
+	switch {
+	case !ok:
+	case len(m.Data) == 0 && m.Header.Get("Status") == "503":
+		a.answer(nil, ErrNoResponder)
+	default:
+		a.answer(m.Data, nil)
+	}
+}
+
+func (in *Inbox) sweepLater() { time.AfterFunc(in.timeout/10+1, in.sweep) }
+
+// sweep gives up on requests that have waited too long.
+func (in *Inbox) sweep() {
+	for _, a := range in.expired() {
+		a.answer(nil, ErrNoAnswer)
+	}
+}
+
+func (in *Inbox) expired() []asked {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	var late []asked
+	for id, a := range in.open {
+		if time.Since(a.at) >= in.timeout {
+			late = append(late, a)
+			delete(in.open, id)
+		}
+	}
+	if in.sweeping = len(in.open) > 0; in.sweeping {
+		in.sweepLater()
+	}
+	return late
+}

@@ -1,0 +1,99 @@
+package natskit_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natstest"
+)
+
+// result is what a request came to.
+type result struct {
+	data string
+	err  error
+}
+
+// ask is Request that waits.
+func ask(in *natskit.Inbox, subject, data string) result {
+	done := make(chan result, 2) // a second answer would be seen
+	in.Request(&nats.Msg{Subject: subject, Data: []byte(data)}, func(data []byte, err error) {
+		done <- result{string(data), err}
+	})
+	return <-done
+}
+
+func TestEachRequestGetsItsOwnAnswer(t *testing.T) {
+	t.Parallel()
+	s := natstest.StartBare(t)
+	server := s.Conn()
+	if _, err := server.Subscribe("echo", func(m *nats.Msg) { _ = m.Respond(m.Data) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	in := natskit.NewInbox(s.Conn(), time.Minute)
+	var all sync.WaitGroup
+	for i := range 1000 {
+		all.Go(func() {
+			want := fmt.Sprint("message ", i)
+			if got := ask(in, "echo", want); got.data != want || got.err != nil {
+				t.Errorf("%s: answer %q, %v", want, got.data, got.err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestWhyThereIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	s := natstest.StartBare(t)
+	silent := s.Conn()
+	if _, err := silent.Subscribe("silence", func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := silent.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	closed := s.Conn()
+	closed.Close()
+	for name, c := range map[string]struct {
+		nc      *nats.Conn
+		subject string
+		want    error
+	}{
+		"nobody listens":      {s.Conn(), "nobody", natskit.ErrNoResponder},
+		"nobody answers":      {s.Conn(), "silence", natskit.ErrNoAnswer},
+		"connection is gone":  {closed, "silence", nats.ErrConnectionClosed},
+		"message is too long": {s.Conn(), "silence", nats.ErrMaxPayload},
+	} {
+		data := "?"
+		if errors.Is(c.want, nats.ErrMaxPayload) {
+			data = string(make([]byte, 2<<20))
+		}
+		if got := ask(natskit.NewInbox(c.nc, 20*time.Millisecond), c.subject, data); !errors.Is(got.err, c.want) {
+			t.Errorf("%s: %v, want %v", name, got.err, c.want)
+		}
+	}
+}
+
+func TestEmptyAnswerIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	s := natstest.StartBare(t)
+	server := s.Conn()
+	if _, err := server.Subscribe("empty", func(m *nats.Msg) { _ = m.Respond(nil) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(natskit.NewInbox(s.Conn(), time.Minute), "empty", ""); got != (result{}) {
+		t.Errorf("answer %q, %v", got.data, got.err)
+	}
+}
