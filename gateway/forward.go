@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/schemas/client"
 )
 
 // Timeouts towards upstreams. None limits how long an answer takes: a model
@@ -61,6 +62,7 @@ func rewrite(pr *httputil.ProxyRequest) {
 	x := pr.In.Context().Value(exchangeKey{}).(*exchange)
 	pr.Out.URL = x.target.URL
 	pr.Out.Host = ""
+	pr.Out.Header.Del(client.HeaderCheck) // it is for gateways
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if values, sent := pr.In.Header[name]; sent {
 			pr.Out.Header[name] = values
