@@ -56,7 +56,12 @@ func startDetector(t testing.TB, s *natstest.Server, opts ...detector.Option) pr
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
-	stop := sync.OnceFunc(func() { cancel(); <-done })
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run detector: %v", err)
+		}
+	})
 	t.Cleanup(stop)
 	wait, cancelWait := context.WithTimeout(t.Context(), patience)
 	defer cancelWait()

@@ -54,10 +54,11 @@ func replay(t *testing.T, ask func(*checkpb.Check) *checkpb.Decision, before []*
 	return actions
 }
 
-func rounds(n int, tool, args string, result func(i int) string) []*checkpb.HistoryItem {
+// rounds are n calls of one tool with the same arguments.
+func rounds(n int, result func(i int) string) []*checkpb.HistoryItem {
 	all := make([]*checkpb.HistoryItem, n)
 	for i := range all {
-		all[i] = round(i, tool, args, result(i))
+		all[i] = round(i, "read", "{}", result(i))
 	}
 	return all
 }
@@ -72,11 +73,11 @@ func TestRepeatedToolCallsAreHintedThenBlocked(t *testing.T) {
 	startDetector(t, s)
 	nc := s.Conn()
 	ask1 := func(c *checkpb.Check) *checkpb.Decision { return ask(t, nc, c)[0] }
-	got := replay(t, ask1, []*checkpb.HistoryItem{human("go")}, rounds(6, "read", "{}", same)...)
+	got := replay(t, ask1, []*checkpb.HistoryItem{human("go")}, rounds(6, same)...)
 	if diff := cmp.Diff([]string{"allow", "allow", "hint", "hint", "reject", "reject"}, got); diff != "" {
 		t.Errorf("one call, one result (-want +got):\n%s", diff)
 	}
-	d := ask1(toolCheck(append([]*checkpb.HistoryItem{human("go")}, rounds(6, "read", "{}", same)...)...))
+	d := ask1(toolCheck(append([]*checkpb.HistoryItem{human("go")}, rounds(6, same)...)...))
 	f := d.GetFindings()[0]
 	if f.GetDetector() != "tool" || f.GetRule() != "repeat" || f.GetTool() != "read" || f.GetMessage() == "" || f.GetLoopId() == "" || f.GetBlockedMs() != 0 {
 		t.Errorf("finding %v", f)
@@ -91,7 +92,7 @@ func TestProgressIsNoLoop(t *testing.T) {
 	s := natstest.Start(t)
 	startDetector(t, s)
 	nc := s.Conn()
-	got := replay(t, func(c *checkpb.Check) *checkpb.Decision { return ask(t, nc, c)[0] }, nil, rounds(12, "read", "{}", different)...)
+	got := replay(t, func(c *checkpb.Check) *checkpb.Decision { return ask(t, nc, c)[0] }, nil, rounds(12, different)...)
 	for i, action := range got {
 		if action != "allow" {
 			t.Errorf("round %d: %s", i+1, action)
@@ -119,7 +120,7 @@ func TestReleasedToolLoopStartsAnewAlthoughItsHistoryStays(t *testing.T) {
 	s := natstest.Start(t)
 	startDetector(t, s)
 	nc := s.Conn()
-	history := rounds(5, "read", "{}", same)
+	history := rounds(5, same)
 	var loopID string
 	for i := range history {
 		for _, f := range ask(t, nc, toolCheck(history[:i+1]...))[0].GetFindings() {
@@ -139,7 +140,7 @@ func TestToolPeekRemembersNothing(t *testing.T) {
 	s := natstest.Start(t)
 	startDetector(t, s)
 	nc := s.Conn()
-	peek := toolCheck(rounds(5, "read", "{}", same)...)
+	peek := toolCheck(rounds(5, same)...)
 	peek.Peek = true
 	if d := ask(t, nc, peek)[0]; d.GetAction() != checkpb.Action_ACTION_REJECT {
 		t.Errorf("peek: %v; want what the request would get", d)
@@ -147,7 +148,7 @@ func TestToolPeekRemembersNothing(t *testing.T) {
 	if loops := storedIncidents(t, s); len(loops) != 0 {
 		t.Errorf("peeking opened %d incidents", len(loops))
 	}
-	if d := ask(t, nc, toolCheck(rounds(1, "read", "{}", same)...))[0]; len(d.GetFindings()) != 0 {
+	if d := ask(t, nc, toolCheck(rounds(1, same)...))[0]; len(d.GetFindings()) != 0 {
 		t.Errorf("after peeking: %v", d)
 	}
 }

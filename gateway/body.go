@@ -26,6 +26,9 @@ var errTooLarge = errors.New("body too large to inspect")
 // body is a request's body: whole, or the beginning of what is still to come.
 type body struct {
 	bytes []byte
+	// text is what a compressed body holds, and else the same as bytes; nil until
+	// somebody looked.
+	text []byte
 	// rest follows bytes, if the body is too large to hold.
 	rest   io.Reader
 	length int64
@@ -71,6 +74,14 @@ func (b *body) reader() io.ReadCloser {
 	}
 }
 
+// inspected is what the body holds, as far as it was decoded.
+func (b *body) inspected() []byte {
+	if b.text != nil {
+		return b.text
+	}
+	return b.bytes
+}
+
 // digest is the same for bodies that say the same: JSON in any order and
 // spacing, other bodies by their bytes, and those too large to hold by their
 // beginning and length.
@@ -84,8 +95,8 @@ func (b *body) digest() fingerprint.Digest {
 		d = fingerprint.Chain(fingerprint.Bytes(b.bytes[:min(len(b.bytes), sample)]), fingerprint.Bytes(length))
 	} else {
 		var err error
-		if d, err = fingerprint.JSON(b.bytes); err != nil {
-			d = fingerprint.Bytes(b.bytes)
+		if d, err = fingerprint.JSON(b.inspected()); err != nil {
+			d = fingerprint.Bytes(b.inspected())
 		}
 	}
 	b.canon = &d

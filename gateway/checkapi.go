@@ -76,7 +76,10 @@ func (g *Gateway) asked(r *http.Request) (*exchange, *client.Error) {
 	if int64(len(q.body)) > g.cfg.MaxInspectBytes {
 		return nil, tooLarge(g.cfg.MaxInspectBytes)
 	}
-	x := &exchange{r: q.request(r), body: &body{bytes: q.body, length: int64(len(q.body))}, asked: !q.peek, peek: q.peek}
+	x := &exchange{
+		r: q.request(r), body: &body{bytes: q.body, length: int64(len(q.body))}, rules: g.bundles.inForce(),
+		asked: !q.peek, peek: q.peek,
+	}
 	x.target, _ = g.table.Route(x.r) // what goes nowhere can be checked, too
 	if q.format != "" {
 		x.target.Format = formats[q.format]

@@ -5,6 +5,8 @@ import "github.com/prometheus/client_golang/prometheus"
 type metrics struct {
 	requests, checks, uninspected, upstreamErrors *prometheus.CounterVec
 	checkSeconds                                  prometheus.Histogram
+	policyRejected                                *prometheus.CounterVec
+	policyVersion                                 *prometheus.GaugeVec
 	delayed                                       prometheus.Gauge
 }
 
@@ -27,6 +29,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "unloop_gateway_delayed_requests", Help: "Requests that a throttle holds back now.",
 		}),
 	}
-	reg.MustRegister(m.checkSeconds, m.delayed)
+	m.policyRejected = counter("policy_rejected_total", "Policy bundles that were not put into force, by where they came from: file or pushed.", "source")
+	m.policyVersion = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "unloop_gateway_policy_version", Help: "1 for the policy bundle in force and where it came from: file, pushed or default.",
+	}, []string{"version", "source"})
+	reg.MustRegister(m.checkSeconds, m.delayed, m.policyVersion)
 	return m
 }

@@ -26,7 +26,9 @@ var formats = func() map[string]route.Format {
 
 // usualPaths are where requests of a format go if a check does not say.
 var usualPaths = map[route.Format]string{
-	route.Chat: "/v1/chat/completions",
+	route.Chat:      "/v1/chat/completions",
+	route.Responses: "/v1/responses",
+	route.Messages:  "/v1/messages",
 }
 
 // question is a check as client.Request describes it.

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/unloop/unloop/gateway/internal/checker"
+	"github.com/unloop/unloop/gateway/internal/encoding"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -22,7 +23,9 @@ type exchange struct {
 	r        *http.Request
 	target   route.Target
 	provider provider.Provider
-	body     *body
+	// rules judge the request, from its begin to its end.
+	rules *ruleset
+	body  *body
 	// prompt is what the body asks; nil if it is no prompt.
 	prompt *provider.Prompt
 	// uninspected says why a body in a prompt's place was not read.
@@ -68,7 +71,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route finds the upstream; without one it answers.
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool) {
 	target, ok := g.table.Route(r)
-	x := &exchange{r: r, target: target, provider: providers[target.Format]}
+	x := &exchange{r: r, target: target, provider: providers[target.Format], rules: g.bundles.inForce()}
 	if !ok {
 		g.refuse(w, x, provider.Refusal{
 			Status: http.StatusNotFound, Code: "unknown_path",
@@ -99,11 +102,16 @@ func (g *Gateway) parse(x *exchange) {
 	if x.r.Method != http.MethodPost {
 		return
 	}
-	if enc := x.r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		x.uninspect(g, uninspectedEncoding)
+	if !x.target.Format.Prompt() {
 		return
 	}
-	prompt, err := x.provider.Parse(x.body.bytes, provider.Options{Tail: g.tail()})
+	text, err := encoding.Decode(strings.Join(x.r.Header.Values("Content-Encoding"), ","), x.body.bytes, g.cfg.MaxInspectBytes)
+	if err != nil {
+		x.uninspect(g, undecoded(err))
+		return
+	}
+	x.body.text = text
+	prompt, err := x.provider.Parse(text, provider.Options{Tail: x.rules.tail, Path: x.r.URL.Path})
 	if err != nil {
 		x.uninspect(g, uninspectedInvalid)
 		return
@@ -111,28 +119,29 @@ func (g *Gateway) parse(x *exchange) {
 	x.prompt = prompt
 }
 
+// undecoded says why a compressed body was not read.
+func undecoded(err error) string {
+	switch {
+	case errors.Is(err, encoding.ErrTooLarge):
+		return uninspectedTooLarge
+	case errors.Is(err, encoding.ErrUnknown):
+		return uninspectedEncoding
+	default:
+		return uninspectedInvalid
+	}
+}
+
 // uninspect marks a body in a prompt's place as unread.
 func (x *exchange) uninspect(g *Gateway, why string) {
-	if x.target.Format != route.HTTP {
+	if x.target.Format.Prompt() {
 		x.uninspected = why
 		g.metrics.uninspected.WithLabelValues(why).Inc()
 	}
 }
 
-// tail is how many messages the policies compare at the most.
-func (g *Gateway) tail() int {
-	most := 0
-	for _, p := range g.policies.Load().Policies() {
-		if p.Prompt != nil {
-			most = max(most, p.Prompt.TailMessages)
-		}
-	}
-	return most
-}
-
 // judge asks the detectors about the request, if a policy counts it.
 func (g *Gateway) judge(x *exchange) {
-	set := g.policies.Load()
+	set := x.rules
 	hasher := g.hasher.Load()
 	x.identity = &checkpb.Identity{}
 	if hasher != nil {
@@ -158,7 +167,7 @@ func (g *Gateway) judge(x *exchange) {
 	}
 	x.check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: set.Version(),
-		Counters: counters, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.bytes)),
+		Counters: counters, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 		Asked: x.asked, Peek: x.peek,
 	}
 	g.ask(x)

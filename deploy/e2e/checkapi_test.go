@@ -181,6 +181,48 @@ policies:
 	}
 }
 
+func TestCheckReadsEveryFormatAsTheGatewayDoes(t *testing.T) {
+	t.Parallel()
+	toEcho := func(cfg *system.Config) {
+		for _, name := range []string{"anthropic", "gemini"} {
+			cfg.Gateway.Upstream[name] = cfg.Gateway.Upstream["openai"]
+		}
+	}
+	url := start(t, echo(t), toEcho, policies(t, `
+bundle_version: 1
+policies: [{id: p, spec: {selector: {pathPrefix: /}, prompt: {max_hits: 1}}}]
+`)).URL()
+	for name, c := range map[string]struct {
+		call  call
+		check string
+	}{
+		"Chat Completions": {
+			call{http.MethodPost, "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"p"}]}`, http.Header{"Authorization": {"Bearer k1"}}},
+			`{"format":"openai-chat","body":%s}`,
+		},
+		"Responses": {
+			call{http.MethodPost, "/v1/responses", `{"model":"m","input":"p"}`, http.Header{"Authorization": {"Bearer k2"}}},
+			`{"format":"openai-responses","body":%s}`,
+		},
+		"Messages": {
+			call{http.MethodPost, "/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"p"}]}`, http.Header{"X-Api-Key": {"k3"}}},
+			`{"format":"anthropic-messages","body":%s}`,
+		},
+		"Gemini": {
+			call{http.MethodPost, "/v1beta/models/m:generateContent?key=k4", `{"contents":[{"role":"user","parts":[{"text":"p"}]}]}`, http.Header{}},
+			`{"path":"/v1beta/models/m:generateContent?key=k4","body":%s}`,
+		},
+	} {
+		asked := call{http.MethodPost, "/unloop/v1/check", fmt.Sprintf(c.check, c.call.body), c.call.header}
+		if d := decide(t, url, asked); d.Action != "allow" || d.HitCount != 1 {
+			t.Errorf("%s: %+v", name, d)
+		}
+		if a := send(t, url, c.call); a.status != http.StatusTooManyRequests {
+			t.Errorf("%s: the request after its check: status %d, %s; want it to be the second", name, a.status, a.body)
+		}
+	}
+}
+
 func TestFindingsOfACheckBeginWithTheOneThatDecides(t *testing.T) {
 	t.Parallel()
 	url := start(t, echo(t), policies(t, `

@@ -88,7 +88,6 @@ func TestUpstreamSeesWhatTheClientSentAndNothingElse(t *testing.T) {
 		"a body that is no JSON":        {"POST /v1/chat/completions", "Content-Length: 7\r\n", "\x00\xff{\"a\"]"},
 		"a DELETE with a body":          {"DELETE /other/place", "Content-Length: 3\r\n", "a=b"},
 	} {
-		c.body = strings.ReplaceAll(c.body, "\r\n}", "\r\n}")
 		if c.body != "" {
 			c.headers = "Content-Length: " + fmt.Sprint(len(c.body)) + "\r\n" + strings.Join(headerLines(c.headers, "Content-Length"), "")
 		}

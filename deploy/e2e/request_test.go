@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"testing"
@@ -61,7 +62,7 @@ func TestWarnedRequestsPassUnchanged(t *testing.T) {
 		t.Errorf("5th: status %d, action %q, count %q; want 200, warn, 5", last.status, last.header.Get("X-Loop-Action"), last.header.Get("X-Loop-Count"))
 	}
 	requests := upstream.Requests()
-	if first, fifth := requests[0], requests[4]; string(first.Body) != string(fifth.Body) || !cmp.Equal(first.Header, fifth.Header) {
+	if first, fifth := requests[0], requests[4]; !bytes.Equal(first.Body, fifth.Body) || !cmp.Equal(first.Header, fifth.Header) {
 		t.Errorf("the upstream got a warned request that differs:\n%s", cmp.Diff(first, fifth))
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 
 	"github.com/alecthomas/kong"
@@ -32,16 +31,6 @@ type cli struct {
 // streams are where a command reads and writes.
 type streams struct {
 	out, err io.Writer
-}
-
-// logTo are the flags of commands that log but have no admin port.
-type logTo struct {
-	LogFormat string `default:"text" enum:"text,json" help:"Format of the log: text or json."`
-	LogLevel  string `default:"warn" enum:"debug,info,warn,error" help:"Least level of what is logged."`
-}
-
-func (l logTo) logger(w io.Writer) *slog.Logger {
-	return service.Process{LogFormat: l.LogFormat, LogLevel: l.LogLevel}.Logger(w)
 }
 
 // Main runs the command line and returns the exit code: 0, 1 for what failed,

@@ -79,12 +79,12 @@ func background(t *testing.T, args ...string) (out *output, stop func() int) {
 }
 
 // demo runs the demonstration on free ports and returns where it listens.
-func demo(t *testing.T) (gateway, nats string, stop func() int) {
+func demo(t *testing.T) (gateway, nats string) {
 	t.Helper()
 	natsAddr := freeAddr(t)
-	out, stop := background(t, "demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", natsAddr)
+	out, _ := background(t, "demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", natsAddr)
 	gateway = out.await(t, `send your own agent to (http://[0-9.:]+)/v1`)[1]
-	return gateway, "nats://" + natsAddr, stop
+	return gateway, "nats://" + natsAddr
 }
 
 // freeAddr is a loopback address that nobody listens at.
@@ -114,8 +114,8 @@ func TestDemoStopsTheLoopingAgentAlone(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
-	honest := regexp.MustCompile(`(?m)^  honest .*→ (\d+)`).FindAllStringSubmatch(out, -1)
-	looping := regexp.MustCompile(`(?m)^  looping .*→ (\d+)`).FindAllStringSubmatch(out, -1)
+	honest := regexp.MustCompile(`(?m)^ {2}honest .*→ (\d+)`).FindAllStringSubmatch(out, -1)
+	looping := regexp.MustCompile(`(?m)^ {2}looping .*→ (\d+)`).FindAllStringSubmatch(out, -1)
 	if len(honest) != 5 || len(looping) != loopTries {
 		t.Fatalf("printed:\n%s", out)
 	}
@@ -133,7 +133,7 @@ func TestDemoStopsTheLoopingAgentAlone(t *testing.T) {
 
 func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 	t.Parallel()
-	gateway, nats, _ := demo(t)
+	gateway, nats := demo(t)
 	code, out, errOut := command(t, "loops", "--nats", nats, "--json")
 	var loop struct {
 		ID     string `json:"loop_id"`
@@ -164,7 +164,7 @@ func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 
 func TestEventsArePrintedForPeopleAndAsJSON(t *testing.T) {
 	t.Parallel()
-	_, nats, _ := demo(t)
+	_, nats := demo(t)
 	if code, out, _ := command(t, "events", "--count", "1", "--nats", nats); code != 0 || !strings.Contains(out, "loop.detected") || !strings.Contains(out, "reject, 6 hits in 60 s") {
 		t.Errorf("events: code %d\n%s", code, out)
 	}

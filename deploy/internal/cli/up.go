@@ -98,8 +98,7 @@ func runSystem(ctx context.Context, s *system.System, then func(context.Context)
 	select {
 	case err := <-done:
 		cancel(err)
-		<-ready
-		return err
+		return errors.Join(err, ignoreCanceled(<-ready))
 	case err := <-ready:
 		if err != nil {
 			cancel(err)

@@ -72,13 +72,17 @@ func New(cfg Config, log *slog.Logger) (_ *System, err error) {
 		s.url, layout = s.embedded.URL(), s.embedded.Layout()
 	}
 	reg := service.NewRegistry()
-	if s.detector, err = build(s, "detector", reg, layout, func(d service.Deps) (*detector.Detector, error) { return detector.New(cfg.Detector, d, detector.WithClock(cfg.clock())) }); err != nil {
+	if s.detector, err = build(s, "detector", reg, layout, func(d service.Deps) (*detector.Detector, error) {
+		return detector.New(cfg.Detector, d, detector.WithClock(cfg.clock()))
+	}); err != nil {
 		return nil, err
 	}
 	if s.notifier, err = build(s, "notifier", reg, layout, func(d service.Deps) (*notifier.Notifier, error) { return notifier.New(cfg.Notifier, d) }); err != nil {
 		return nil, err
 	}
-	if s.gateway, err = build(s, "gateway", reg, layout, func(d service.Deps) (*gateway.Gateway, error) { return gateway.New(cfg.Gateway, d, gateway.WithClock(cfg.clock())) }); err != nil {
+	if s.gateway, err = build(s, "gateway", reg, layout, func(d service.Deps) (*gateway.Gateway, error) {
+		return gateway.New(cfg.Gateway, d, gateway.WithClock(cfg.clock()))
+	}); err != nil {
 		return nil, err
 	}
 	s.admin, err = service.NewAdmin(cfg.Admin, reg, s.services()...)

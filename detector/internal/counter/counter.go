@@ -205,7 +205,7 @@ func judge(s State, p Params, h Hit, at int64, began bool) (State, Verdict) {
 // expire forgets what the window no longer covers.
 func expire(s State, p Params, at int64) State {
 	length := p.Length.Milliseconds()
-	over := false
+	var over bool
 	switch p.Window {
 	case checkpb.Window_WINDOW_FIXED:
 		over = at-s.First >= length

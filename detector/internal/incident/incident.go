@@ -8,6 +8,7 @@ package incident
 import (
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/unloop/unloop/schemas"
@@ -114,12 +115,7 @@ func (r Record) findings(f *Finding, fp string) []event.Finding {
 
 func (r Record) counters(f *Finding, fp string) []event.Counter {
 	c := event.Counter{Detector: f.Detector, Fingerprint: fp}
-	for _, have := range r.Counters {
-		if have == c {
-			return r.Counters
-		}
-	}
-	if len(r.Counters) >= maxCounters {
+	if slices.Contains(r.Counters, c) || len(r.Counters) >= maxCounters {
 		return r.Counters
 	}
 	return append(append([]event.Counter(nil), r.Counters...), c)

@@ -1,6 +1,7 @@
 package incident
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,7 +103,7 @@ func (r *Recorder) gather(key string, f Finding) (string, bool) {
 	}
 	o.until = f.At.Add(f.ttl())
 	for i := range o.pending {
-		if p := &o.pending[i]; p.Detector == f.Detector && string(p.Fingerprint) == string(f.Fingerprint) {
+		if p := &o.pending[i]; p.Detector == f.Detector && bytes.Equal(p.Fingerprint, f.Fingerprint) {
 			f.Hits += p.Hits
 			*p = f
 			return o.loopID, true

@@ -252,9 +252,3 @@ func (w *Walker) Bool() (bool, error) {
 	return yes, w.Skip()
 }
 
-// AppendString consumes the value and appends its content to dst if it is a
-// string.
-func (w *Walker) AppendString(dst []byte) ([]byte, error) {
-	raw, err := w.Raw()
-	return AppendString(dst, raw), err
-}

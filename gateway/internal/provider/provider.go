@@ -1,14 +1,17 @@
 // Package provider reads the wire formats of LLM APIs: whose key a request
-// bears, what it asks, and how a refusal looks to the provider's own SDKs. Each
-// format is one folder below; the list of them is in the gateway.
+// bears, what it asks, how a hint gets into it, and how a refusal looks to the
+// provider's own SDKs. Each format is one folder below; the list of them is in the
+// gateway.
 //
 // It knows formats, not policies, routes or detectors.
 package provider
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
+	"github.com/unloop/unloop/gateway/internal/provider/transcript"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -19,17 +22,50 @@ type Provider interface {
 	// Key returns the API key that the request bears, whole, or "".
 	Key(r *http.Request) string
 	// Parse reads a request body. It returns nil if the body is valid but asks
-	// nothing of a model, and an error if it can't be inspected.
+	// nothing of a model, and an error if it can't be inspected. The prompt holds
+	// slices of the body.
 	Parse(body []byte, opts Options) (*Prompt, error)
 	// Refusal is the body of an answer that refuses a request, as JSON.
 	Refusal(Refusal) []byte
+	// Hint returns a body that says text to the model and is else the same, byte
+	// for byte. Without a place for it the error is ErrNoPlace. Position is Head or
+	// Result.
+	Hint(body []byte, text, position string) ([]byte, error)
 }
+
+// Where a hint is put.
+const (
+	Head   = "head"   // with the system prompt
+	Result = "result" // behind the newest message of a user or tool
+)
+
+// ErrNoPlace says that a body can't take a hint.
+var ErrNoPlace = errors.New("no place for a hint")
+
+// ErrAmbiguous says that a body names one thing twice, in two spellings.
+var ErrAmbiguous = errors.New("one field in two spellings")
 
 // Options say what of a prompt is needed.
 type Options struct {
 	// Tail is how many of the newest messages are compared.
 	Tail int
+	// Items is how many of the newest tool rounds and human messages are wanted.
+	Items int
+	// Path is the request's path, where some formats name the model.
+	Path string
 }
+
+// The evidence in a conversation.
+type (
+	// Message is one message of a prompt, by its digests.
+	Message = transcript.Message
+	// Item is a tool round or a human message.
+	Item = transcript.Item
+	// ToolCall is one call of a round with its result.
+	ToolCall = transcript.ToolCall
+	// Rules say how results are read.
+	Rules = transcript.Rules
+)
 
 // Prompt is what a request asks of a model.
 type Prompt struct {
@@ -39,20 +75,36 @@ type Prompt struct {
 	User string
 	// Session is the session that the format's own fields name.
 	Session string
+	// Previous is the id of the answer that the request goes on from, where the
+	// provider keeps the history. The prompt then holds only what is new.
+	Previous string
+	// Delta says that the provider keeps the history: under Previous, or under the
+	// conversation that Session names.
+	Delta bool
 	// Opening identifies the conversation by its first system and first human
-	// message.
+	// message; zero for a Delta.
 	Opening fingerprint.Digest
 	// Tail are the newest messages, oldest first.
 	Tail []Message
+	// Messages is how many the request brings.
+	Messages int
+	// Transcript has more about the conversation, as long as the body is unchanged:
+	// History, Exchange, Agent.
+	Transcript *transcript.Transcript
 }
 
-// Message is one message of a prompt, by its digests.
-type Message struct {
-	// Strict covers role, text, other content, tool calls and tool results,
-	// without the ids of calls and messages.
-	Strict fingerprint.Digest
-	// Text covers the text alone.
-	Text fingerprint.Digest
+// NewTranscript returns the transcript that a format feeds.
+func NewTranscript(o Options) *transcript.Transcript {
+	return transcript.New(transcript.Options{Tail: o.Tail, Items: o.Items})
+}
+
+// Finish takes what a format fed into a transcript into the prompt.
+func (p *Prompt) Finish(t *transcript.Transcript) *Prompt {
+	p.Transcript, p.Messages, p.Tail = t, t.Messages(), t.Tail()
+	if !p.Delta {
+		p.Opening = t.Opening()
+	}
+	return p
 }
 
 // Refusal is why a request was not forwarded.
@@ -86,4 +138,14 @@ func Bearer(h http.Header) string {
 		return token
 	}
 	return value
+}
+
+// FirstHeader returns the first of the named headers that is set.
+func FirstHeader(h http.Header, names ...string) string {
+	for _, name := range names {
+		if value := h.Get(name); value != "" {
+			return value
+		}
+	}
+	return ""
 }

@@ -13,14 +13,23 @@ import (
 	"strings"
 )
 
-// Format is how a request body is read.
+// Format is how a request is read and answered.
 type Format int
 
-// The formats. HTTP is anything that is no prompt.
+// The formats. HTTP is anything that is no prompt; the two that follow it are no
+// prompts either, but of a provider with its own keys and errors.
 const (
 	HTTP Format = iota
+	AnthropicHTTP
+	GeminiHTTP
 	Chat
+	Responses
+	Messages // Anthropic
+	Generate // Gemini
 )
+
+// Prompt says whether requests of the format ask something of a model.
+func (f Format) Prompt() bool { return f >= Chat }
 
 // Names of the upstreams that have a meaning of their own.
 const (
@@ -106,9 +115,9 @@ func (t *Table) Route(r *http.Request) (Target, bool) {
 	name, rest := t.upstream(path, r.Header)
 	base, known := t.upstreams[name]
 	if !known {
-		return Target{Format: format(path)}, false
+		return Target{Format: format(name, path, r.Header)}, false
 	}
-	return Target{Upstream: name, Format: format(path), URL: join(base, rest, r.URL.RawQuery)}, true
+	return Target{Upstream: name, Format: format(name, path, r.Header), URL: join(base, rest, r.URL.RawQuery)}, true
 }
 
 // upstream is the name of the upstream for a path, and the path it gets.
@@ -130,12 +139,28 @@ func (t *Table) upstream(path string, h http.Header) (name, rest string) {
 }
 
 // format goes by the end of the path, so that compatible APIs are read under
-// whatever prefix they live.
-func format(path string) Format {
-	if strings.HasSuffix(path, "/chat/completions") {
-		return Chat
+// whatever prefix they live. What ends in no known way is its provider's.
+func format(upstream, path string, h http.Header) Format {
+	if decoded, err := url.PathUnescape(path); err == nil {
+		path = decoded
 	}
-	return HTTP
+	path = strings.TrimRight(path, "/")
+	switch {
+	case strings.HasSuffix(path, "/chat/completions"):
+		return Chat
+	case strings.HasSuffix(path, "/responses"):
+		return Responses
+	case strings.HasSuffix(path, "/messages") && !strings.Contains(path, "/threads/"): // OpenAI's Assistants have those
+		return Messages
+	case strings.HasSuffix(path, ":generateContent"), strings.HasSuffix(path, ":streamGenerateContent"):
+		return Generate
+	case upstream == Anthropic, h.Get("Anthropic-Version") != "":
+		return AnthropicHTTP
+	case upstream == Gemini:
+		return GeminiHTTP
+	default:
+		return HTTP
+	}
 }
 
 // join puts a path under an upstream's own. An upstream URL may end in the

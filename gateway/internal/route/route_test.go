@@ -24,11 +24,21 @@ func TestRoutes(t *testing.T) {
 	}{
 		{"/v1/chat/completions", nil, "http://oai:1/v1/chat/completions", Chat},
 		{"/v1/models?limit=3", nil, "http://oai:1/v1/models?limit=3", HTTP},
-		{"/v1/models", anthropic, "http://ant:2/v1/models", HTTP},
-		{"/v1/messages", nil, "http://ant:2/v1/messages", HTTP},
-		{"/v1/messages/count_tokens", nil, "http://ant:2/v1/messages/count_tokens", HTTP},
-		{"/v1beta/models/x:generateContent", nil, "https://generativelanguage.googleapis.com/v1beta/models/x:generateContent", HTTP},
-		{"/upload/v1beta/files", nil, "https://generativelanguage.googleapis.com/upload/v1beta/files", HTTP},
+		{"/v1/responses", nil, "http://oai:1/v1/responses", Responses},
+		{"/v1/responses/", nil, "http://oai:1/v1/responses/", Responses},
+		{"/v1/responses/resp_1/cancel", nil, "http://oai:1/v1/responses/resp_1/cancel", HTTP},
+		{"/v1/threads/t/messages", nil, "http://oai:1/v1/threads/t/messages", HTTP},
+		{"/v1/models", anthropic, "http://ant:2/v1/models", AnthropicHTTP},
+		{"/v1/messages", nil, "http://ant:2/v1/messages", Messages},
+		{"/anthropic/v1/messages?beta=true", nil, "http://ant:2/v1/messages?beta=true", Messages},
+		{"/local/v1/messages", nil, "http://llama:3/v1/messages", Messages},
+		{"/v1/messages/count_tokens", nil, "http://ant:2/v1/messages/count_tokens", AnthropicHTTP},
+		{"/v1/messages/batches", nil, "http://ant:2/v1/messages/batches", AnthropicHTTP},
+		{"/v1beta/models/x:generateContent", nil, "https://generativelanguage.googleapis.com/v1beta/models/x:generateContent", Generate},
+		{"/v1beta/models/x%3AstreamGenerateContent?alt=sse&key=k", nil, "https://generativelanguage.googleapis.com/v1beta/models/x%3AstreamGenerateContent?alt=sse&key=k", Generate},
+		{"/v1beta/models/x:countTokens", nil, "https://generativelanguage.googleapis.com/v1beta/models/x:countTokens", GeminiHTTP},
+		{"/v1beta/openai/chat/completions", nil, "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions", Chat},
+		{"/upload/v1beta/files", nil, "https://generativelanguage.googleapis.com/upload/v1beta/files", GeminiHTTP},
 		{"/local/v1/chat/completions", nil, "http://llama:3/v1/chat/completions", Chat},
 		{"/local/chat/completions", nil, "http://llama:3/v1/chat/completions", Chat},
 		{"/openai/deployments/gpt/chat/completions?api-version=1", nil, "http://oai:1/v1/deployments/gpt/chat/completions?api-version=1", Chat},
@@ -45,7 +55,7 @@ func TestRoutes(t *testing.T) {
 		if !strings.Contains(path, "%") {
 			r.URL.RawPath = ""
 		} else {
-			r.URL.Path = strings.NewReplacer("%2F", "/", "%20", " ").Replace(path)
+			r.URL.Path = strings.NewReplacer("%2F", "/", "%20", " ", "%3A", ":").Replace(path)
 		}
 		got, ok := table.Route(r)
 		if !ok || got.URL.String() != c.want || got.Format != c.format {

@@ -4,138 +4,197 @@ package chat
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/gateway/internal/provider/plain"
-	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/gateway/internal/provider/openai"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript"
 )
 
-// Chat implements provider.Provider. Keys and refusals are those of plain
-// OpenAI-style HTTP.
-type Chat struct{ plain.Plain }
+// Chat implements provider.Provider.
+type Chat struct{}
 
 // Name is "openai-chat".
 func (Chat) Name() string { return "openai-chat" }
 
+// Key returns a bearer token, or the key of an Azure deployment.
+func (Chat) Key(r *http.Request) string { return openai.Key(r) }
+
+// Refusal has the shape of OpenAI's errors.
+func (Chat) Refusal(r provider.Refusal) []byte { return openai.Refusal(r) }
+
 // Parse reads a Chat Completions request.
 func (Chat) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
-	p := parser{prompt: &provider.Prompt{}, tail: opts.Tail}
+	p := parser{body: body, t: provider.NewTranscript(opts), prompt: &provider.Prompt{}}
 	err := jsonwalk.Text(body, func(w *jsonwalk.Walker) error {
-		return w.Object(func(name []byte) error { return p.field(w, name) })
+		return w.Object(func(name []byte) error { return p.member(w, name) })
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read Chat Completions body: %w", err)
 	}
-	if p.messages == 0 {
+	if p.t.Messages() == 0 {
 		return nil, nil
 	}
-	return p.finish()
+	p.prompt.User, p.prompt.Session = p.who.User(), p.who.Session
+	if p.prompt.Model == "" {
+		p.prompt.Model = deployment(opts.Path)
+	}
+	return p.prompt.Finish(p.t), nil
 }
 
-// parser remembers of a body what a prompt needs: the newest messages as
-// slices of the body, and what opened the conversation.
+// deployment is the model that an Azure path names.
+func deployment(path string) string {
+	_, rest, _ := strings.Cut(path, "/deployments/")
+	name, _, _ := strings.Cut(rest, "/")
+	return name
+}
+
 type parser struct {
-	prompt   *provider.Prompt
-	tail     int
-	messages int
-	newest   [][]byte
-	opening  fingerprint.Digest
-	opened   bool
-	read     messageReader
+	body   []byte
+	t      *transcript.Transcript
+	prompt *provider.Prompt
+	who    openai.Who
 }
 
-func (p *parser) field(w *jsonwalk.Walker, name []byte) (err error) {
+func (p *parser) member(w *jsonwalk.Walker, name []byte) (err error) {
 	switch string(name) {
 	case "model":
 		p.prompt.Model, err = w.String()
 	case "stream":
 		p.prompt.Stream, err = w.Bool()
-	case "safety_identifier":
-		err = p.user(w)
-	case "user":
-		err = p.user(w)
-	case "metadata":
-		err = p.metadata(w)
+	case "tools", "functions":
+		err = p.tools(w)
 	case "messages":
-		err = p.history(w)
-	default:
-		err = w.Skip()
-	}
-	return err
-}
-
-func (p *parser) user(w *jsonwalk.Walker) error {
-	user, err := w.String()
-	if user != "" {
-		p.prompt.User = user
-	}
-	return err
-}
-
-func (p *parser) metadata(w *jsonwalk.Walker) error {
-	if w.Kind() != '{' {
-		return w.Skip()
-	}
-	return w.Object(func(name []byte) (err error) {
-		switch string(name) {
-		case "user_id":
-			return p.user(w)
-		case "session_id":
-			p.prompt.Session, err = w.String()
-			return err
-		default:
-			return w.Skip()
+		if w.Kind() == '[' {
+			err = w.Array(func() error { return p.message(w) })
 		}
-	})
+	default:
+		_, err = p.who.Member(w, name)
+	}
+	return err
 }
 
-func (p *parser) history(w *jsonwalk.Walker) error {
+// tools offers what the request lists: functions, wrapped in a tool or bare.
+func (p *parser) tools(w *jsonwalk.Walker) error {
 	if w.Kind() != '[' {
 		return w.Skip()
 	}
-	return w.Array(func() error {
-		raw, err := w.Raw()
-		if err != nil {
-			return err
-		}
-		p.messages++
-		if !p.opened {
-			if err := p.open(raw); err != nil {
-				return err
+	return w.Array(func() error { return p.tool(w) })
+}
+
+func (p *parser) tool(w *jsonwalk.Walker) error {
+	if w.Kind() != '{' {
+		return w.Skip()
+	}
+	return w.Object(func(name []byte) error {
+		switch string(name) {
+		case "function", "custom":
+			return p.tool(w)
+		case "name":
+			tool, err := w.Bytes()
+			if len(tool) > 0 {
+				p.t.Offer(tool)
 			}
-		}
-		if p.tail > 0 && len(p.newest) == p.tail {
-			p.newest = append(p.newest[:0], p.newest[1:]...)
-		}
-		if p.tail > 0 {
-			p.newest = append(p.newest, raw)
+			return err
 		}
 		return nil
 	})
 }
 
-// open takes the first system and the first human message into the opening.
-func (p *parser) open(raw []byte) error {
-	m, err := p.read.message(raw)
-	if err != nil {
+// head is what a message says of itself, beside its content.
+type head struct{ role, name, callID []byte }
+
+func (p *parser) message(w *jsonwalk.Walker) error {
+	var h head
+	if err := w.Object(func(name []byte) error { return p.messageMember(w, name, &h) }); err != nil {
 		return err
 	}
-	if m.instruction() || m.role == "user" {
-		p.opening = fingerprint.Chain(p.opening, m.digests().Strict)
+	role := openai.Role(h.role)
+	if role == transcript.Tool {
+		p.t.Wrap(0, transcript.Part{ID: h.callID, Name: unquoted(h.name)})
+	} else if len(h.name) > 0 {
+		p.t.Add(transcript.Part{Kind: transcript.Field, Name: []byte("name"), Value: h.name})
 	}
-	p.opened = m.role == "user"
+	p.t.End(role)
 	return nil
 }
 
-func (p *parser) finish() (*provider.Prompt, error) {
-	for _, raw := range p.newest {
-		m, err := p.read.message(raw)
-		if err != nil {
-			return nil, fmt.Errorf("read message: %w", err)
+func unquoted(raw []byte) []byte { return jsonwalk.AppendString(nil, raw) }
+
+func (p *parser) messageMember(w *jsonwalk.Walker, name []byte, h *head) (err error) {
+	switch string(name) {
+	case "role":
+		h.role, err = w.Bytes()
+	case "tool_call_id":
+		h.callID, err = w.Bytes()
+	case "name":
+		if w.Kind() == '"' {
+			h.name, err = w.Raw()
 		}
-		p.prompt.Tail = append(p.prompt.Tail, m.digests())
+	case "content":
+		err = openai.Content(w, p.body, p.t)
+	case "tool_calls":
+		if w.Kind() == '[' {
+			err = w.Array(func() error { return p.call(w) })
+		}
+	case "function_call":
+		err = p.function(w, nil)
+	case "id", "cache_control", "reasoning", "reasoning_content", "reasoning_details", "thinking", "thinking_blocks":
+	default:
+		err = p.field(w, name)
 	}
-	p.prompt.Opening = p.opening
-	return p.prompt, nil
+	return err
+}
+
+// field records a member without a meaning of its own here, unless it is null,
+// which is the same as absent.
+func (p *parser) field(w *jsonwalk.Walker, name []byte) error {
+	if w.Kind() == 'n' {
+		return w.Skip()
+	}
+	raw, err := w.Raw()
+	p.t.Add(transcript.Part{Kind: transcript.Field, Name: name, Value: raw})
+	return err
+}
+
+func (p *parser) call(w *jsonwalk.Walker) error {
+	if w.Kind() != '{' {
+		return w.Skip()
+	}
+	at := p.t.Add(transcript.Part{Kind: transcript.Call})
+	var id []byte
+	err := w.Object(func(name []byte) (err error) {
+		switch string(name) {
+		case "id":
+			id, err = w.Bytes()
+		case "function", "custom":
+			err = p.function(w, &at)
+		}
+		return err
+	})
+	p.t.At(at).ID = id
+	return err
+}
+
+// function reads the name and arguments of a call, into a part that is there or
+// a new one.
+func (p *parser) function(w *jsonwalk.Walker, at *int) error {
+	if w.Kind() != '{' {
+		return w.Skip()
+	}
+	if at == nil {
+		added := p.t.Add(transcript.Part{Kind: transcript.Call})
+		at = &added
+	}
+	return w.Object(func(name []byte) (err error) {
+		switch string(name) {
+		case "name":
+			p.t.At(*at).Name, err = w.Bytes()
+		case "arguments", "input":
+			p.t.At(*at).Value, err = w.Raw()
+		}
+		return err
+	})
 }

@@ -1,0 +1,92 @@
+// Package encoding undoes the compression of request bodies, as far as it takes to
+// look at them, and within a limit: a few compressed bytes can hold gigabytes.
+//
+// It knows content codings, and nothing of what is in a body.
+package encoding
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Why a body could not be decoded.
+var (
+	ErrUnknown  = errors.New("unknown content coding")
+	ErrTooLarge = errors.New("decoded body too large")
+	ErrCorrupt  = errors.New("corrupt compressed body")
+)
+
+// maxCodings is how many codings one body may have on top of each other.
+const maxCodings = 3
+
+// Decode returns what a body holds that bears the given Content-Encoding, at most
+// limit bytes of it. Without a coding that is the body itself.
+func Decode(contentEncoding string, body []byte, limit int64) ([]byte, error) {
+	codings := strings.Split(strings.ToLower(contentEncoding), ",")
+	if len(codings) > maxCodings {
+		return nil, fmt.Errorf("%w: %d of them", ErrUnknown, len(codings))
+	}
+	for i := len(codings) - 1; i >= 0; i-- { // the last was applied last
+		var err error
+		if body, err = decode(strings.TrimSpace(codings[i]), body, limit); err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
+}
+
+func decode(coding string, body []byte, limit int64) ([]byte, error) {
+	var r io.Reader
+	switch coding {
+	case "", "identity":
+		return body, nil
+	case "gzip", "x-gzip":
+		zr, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+		r = zr
+	case "br":
+		r = brotli.NewReader(bytes.NewReader(body))
+	case "zstd":
+		zr, err := zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1),
+			zstd.WithDecoderMaxMemory(uint64(limit)+minWindow), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+		defer zr.Close()
+		r = zr
+	default:
+		return nil, fmt.Errorf("%w: %.40q", ErrUnknown, coding)
+	}
+	return readAll(r, limit)
+}
+
+// Bounds on what a zstd frame may ask for before its first byte is known. The
+// window is that of the format's recommended limit for HTTP (RFC 9659).
+const (
+	minWindow = 1 << 20
+	maxWindow = 8 << 20
+)
+
+// readAll reads up to limit bytes, and grows with what comes rather than with what
+// a header promises.
+func readAll(r io.Reader, limit int64) ([]byte, error) {
+	var out bytes.Buffer
+	n, err := out.ReadFrom(io.LimitReader(r, limit+1))
+	switch {
+	case n > limit, errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	default:
+		return out.Bytes(), nil
+	}
+}

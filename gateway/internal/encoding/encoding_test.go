@@ -1,0 +1,94 @@
+package encoding_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/unloop/unloop/gateway/internal/encoding"
+)
+
+func compress(t testing.TB, coding string, body []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	var w io.WriteCloser
+	switch coding {
+	case "gzip":
+		w = gzip.NewWriter(&out)
+	case "br":
+		w = brotli.NewWriter(&out)
+	case "zstd":
+		zw, err := zstd.NewWriter(&out, zstd.WithWindowSize(1<<20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = zw
+	}
+	if _, err := w.Write(body); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestBodiesAreDecoded(t *testing.T) {
+	t.Parallel()
+	body := []byte(strings.Repeat(`{"messages":[]} `, 1000))
+	for coding, sent := range map[string][]byte{
+		"": body, "identity": body, "gzip": compress(t, "gzip", body), "X-GZip": compress(t, "gzip", body),
+		"br": compress(t, "br", body), "zstd": compress(t, "zstd", body),
+		"gzip, br":  compress(t, "br", compress(t, "gzip", body)),
+		"zstd,gzip": compress(t, "gzip", compress(t, "zstd", body)),
+	} {
+		got, err := encoding.Decode(coding, sent, int64(len(body)))
+		if err != nil || !bytes.Equal(got, body) {
+			t.Errorf("%q: %d bytes, %v", coding, len(got), err)
+		}
+	}
+}
+
+func TestBombsAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	bomb := make([]byte, 64<<20)
+	for _, coding := range []string{"gzip", "br", "zstd"} {
+		if _, err := encoding.Decode(coding, compress(t, coding, bomb), 1<<20); !errors.Is(err, encoding.ErrTooLarge) {
+			t.Errorf("%s: %v", coding, err)
+		}
+	}
+}
+
+func TestWhatIsNoneOfTheCodingsIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		coding, body string
+		want         error
+	}{
+		{"compress", "x", encoding.ErrUnknown}, {"gzip,gzip,gzip,gzip", "x", encoding.ErrUnknown}, {"\xff", "x", encoding.ErrUnknown},
+		{"gzip", "x", encoding.ErrCorrupt}, {"br", "\xff\xff\xff", encoding.ErrCorrupt}, {"zstd", "xxxxxxxxx", encoding.ErrCorrupt},
+		{"gzip", string(compress(t, "gzip", []byte("hello"))[:12]), encoding.ErrCorrupt},
+	} {
+		if _, err := encoding.Decode(c.coding, []byte(c.body), 1000); !errors.Is(err, c.want) {
+			t.Errorf("%q of %q: %v, want %v", c.coding, c.body, err, c.want)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, coding := range []string{"gzip", "br", "zstd"} {
+		f.Add(coding, compress(f, coding, []byte(`{"a":1}`)))
+	}
+	f.Fuzz(func(t *testing.T, coding string, body []byte) {
+		const limit = 1 << 16
+		if got, err := encoding.Decode(coding, body, limit); err == nil && coding != "" && len(got) > max(limit, len(body)) {
+			t.Fatalf("%d bytes", len(got))
+		}
+	})
+}

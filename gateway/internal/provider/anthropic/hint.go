@@ -1,0 +1,67 @@
+package anthropic
+
+import (
+	"fmt"
+
+	"github.com/unloop/unloop/gateway/internal/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/provider/openai"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/splice"
+)
+
+// Hint puts text into the system prompt, or behind the newest user message. In a
+// list of system blocks it is the last: what stands before it may be cached, and
+// for some keys must begin in a certain way.
+func (Messages) Hint(body []byte, text, position string) ([]byte, error) {
+	var object, system, newest splice.Place
+	err := jsonwalk.Text(body, func(w *jsonwalk.Walker) error {
+		object.From = w.Offset()
+		err := w.Object(func(name []byte) (err error) {
+			switch string(name) {
+			case "system":
+				system, err = splice.Value(w)
+			case "messages":
+				newest, err = newestContent(w)
+			}
+			return err
+		})
+		object.To = w.Offset()
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", provider.ErrNoPlace, err)
+	case position == provider.Result:
+		return openai.AppendHint(body, newest, "text", text)
+	case system.Kind(body) == '[':
+		return splice.AppendElement(body, system, openai.TextPart("text", text)), nil
+	default:
+		return openai.HeadHint(body, object, system, "system", text)
+	}
+}
+
+// newestContent finds the content of the newest user message.
+func newestContent(w *jsonwalk.Walker) (newest splice.Place, err error) {
+	if w.Kind() != '[' {
+		return newest, w.Skip()
+	}
+	err = w.Array(func() error {
+		var role []byte
+		var content splice.Place
+		err := w.Object(func(name []byte) (err error) {
+			switch string(name) {
+			case "role":
+				role, err = w.Bytes()
+			case "content":
+				content, err = splice.Value(w)
+			}
+			return err
+		})
+		if roleOf(role) == transcript.User {
+			newest = content
+		}
+		return err
+	})
+	return newest, err
+}

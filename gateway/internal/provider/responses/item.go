@@ -1,0 +1,119 @@
+package responses
+
+import (
+	"bytes"
+
+	"github.com/unloop/unloop/gateway/internal/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/provider/openai"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+)
+
+// item is one element of the input, as far as it is needed to know what it is.
+type item struct {
+	from, at                      int // in the body, and in the open message
+	kind, role                    []byte
+	id, callID, name, args, fault []byte
+	pending                       bool
+	answered                      bool
+}
+
+// item reads one element of the input. What the model said and called in a row is
+// one message; everything else is one of its own.
+func (p *parser) item(w *jsonwalk.Walker) error {
+	it := item{from: w.Offset(), at: p.t.Mark()}
+	if err := w.Object(func(name []byte) error { return p.itemMember(w, name, &it) }); err != nil {
+		return err
+	}
+	switch {
+	case len(it.kind) == 0, string(it.kind) == "message":
+		p.message(&it)
+	case bytes.HasSuffix(it.kind, []byte("_call_output")), bytes.HasSuffix(it.kind, []byte("_approval_response")):
+		p.result(&it)
+	case bytes.HasSuffix(it.kind, []byte("_call")):
+		p.call(&it)
+	case bytes.HasPrefix(it.kind, []byte("input_")): // content without a message around it
+		p.t.Cut(it.at)
+		p.t.Add(transcript.Part{Kind: transcript.Other, Value: p.body[it.from:w.Offset()]})
+		p.own(&it, transcript.User)
+	default: // reasoning, references and what the provider keeps for itself
+		p.t.Cut(it.at)
+	}
+	return nil
+}
+
+func (p *parser) itemMember(w *jsonwalk.Walker, name []byte, it *item) (err error) {
+	switch string(name) {
+	case "type":
+		it.kind, err = w.Bytes()
+	case "role":
+		it.role, err = w.Bytes()
+	case "id":
+		it.id, err = w.Bytes()
+	case "call_id":
+		it.callID, err = w.Bytes()
+	case "name":
+		it.name, err = w.Bytes()
+	case "arguments", "input", "action", "operation":
+		it.args, err = w.Raw()
+	case "error":
+		if w.Kind() != 'n' {
+			it.fault, err = w.Raw()
+		}
+	case "status":
+		var status []byte
+		status, err = w.Bytes()
+		it.pending = string(status) == "in_progress"
+	case "content":
+		err = openai.Content(w, p.body, p.t)
+	case "output", "result":
+		it.answered = it.answered || w.Kind() != 'n'
+		err = openai.Content(w, p.body, p.t)
+	}
+	return err
+}
+
+// own makes what the item brought a message of its own.
+func (p *parser) own(it *item, role transcript.Role) {
+	if it.at > 0 {
+		p.t.EndBefore(it.at, transcript.Assistant)
+	}
+	p.t.End(role)
+}
+
+func (p *parser) message(it *item) {
+	if role := openai.Role(it.role); role != transcript.Assistant {
+		p.own(it, role)
+	}
+}
+
+func (p *parser) result(it *item) {
+	p.t.Wrap(it.at, transcript.Part{ID: it.callID, Pending: it.pending, Failed: it.fault != nil})
+	p.own(it, transcript.Tool)
+}
+
+// call adds a call to the model's turn. Tools of the provider's own are named by
+// the item's type, and bring their results with them.
+func (p *parser) call(it *item) {
+	call := transcript.Part{Kind: transcript.Call, ID: it.callID, Name: it.name, Value: it.args}
+	switch string(it.kind) {
+	case "function_call", "custom_tool_call":
+	default:
+		call.Provided = true
+		if len(call.ID) == 0 {
+			call.ID = it.id
+		}
+		if len(call.Name) == 0 {
+			call.Name = bytes.TrimSuffix(it.kind, []byte("_call"))
+		}
+	}
+	if !it.answered && it.fault == nil {
+		p.t.Cut(it.at)
+		p.t.Add(call)
+		return
+	}
+	if it.fault != nil && !it.answered {
+		p.t.Add(transcript.Part{Kind: transcript.Text, Value: it.fault})
+	}
+	p.t.Wrap(it.at, transcript.Part{ID: call.ID, Failed: it.fault != nil})
+	p.t.Insert(it.at, call)
+}

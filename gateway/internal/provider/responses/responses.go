@@ -1,0 +1,159 @@
+// Package responses reads OpenAI's Responses API: a flat list of items in place of
+// messages, or only what is new since an answer that the provider keeps.
+package responses
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/unloop/unloop/gateway/internal/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/provider/openai"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+)
+
+// Responses implements provider.Provider.
+type Responses struct{}
+
+// Name is "openai-responses".
+func (Responses) Name() string { return "openai-responses" }
+
+// Key returns a bearer token, or the key of an Azure deployment.
+func (Responses) Key(r *http.Request) string { return openai.Key(r) }
+
+// Refusal has the shape of OpenAI's errors.
+func (Responses) Refusal(r provider.Refusal) []byte { return openai.Refusal(r) }
+
+// Parse reads a request for a response.
+func (Responses) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
+	p := parser{body: body, t: provider.NewTranscript(opts), prompt: &provider.Prompt{}}
+	err := jsonwalk.Text(body, func(w *jsonwalk.Walker) error {
+		return w.Object(func(name []byte) error { return p.member(w, name) })
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read Responses body: %w", err)
+	}
+	if p.t.Messages() == 0 && !p.template {
+		return nil, nil
+	}
+	p.prompt.User = p.who.User()
+	if p.prompt.Session == "" {
+		p.prompt.Session = p.who.Session
+	}
+	return p.prompt.Finish(p.t), nil
+}
+
+type parser struct {
+	body     []byte
+	t        *transcript.Transcript
+	prompt   *provider.Prompt
+	who      openai.Who
+	template bool // the prompt is stored with the provider
+}
+
+func (p *parser) member(w *jsonwalk.Walker, name []byte) (err error) {
+	switch string(name) {
+	case "model":
+		p.prompt.Model, err = w.String()
+	case "stream":
+		p.prompt.Stream, err = w.Bool()
+	case "previous_response_id":
+		p.prompt.Previous, err = w.String()
+		p.prompt.Delta = p.prompt.Delta || p.prompt.Previous != ""
+	case "conversation":
+		err = p.conversation(w)
+	case "instructions":
+		err = p.instructions(w)
+	case "prompt":
+		err = p.stored(w)
+	case "tools":
+		err = p.tools(w)
+	case "input":
+		err = p.input(w)
+	default:
+		_, err = p.who.Member(w, name)
+	}
+	return err
+}
+
+// conversation is named by its id, or by an object that has it.
+func (p *parser) conversation(w *jsonwalk.Walker) (err error) {
+	if w.Kind() == '{' {
+		err = w.Object(func(name []byte) (err error) {
+			if string(name) == "id" {
+				p.prompt.Session, err = w.String()
+			}
+			return err
+		})
+	} else {
+		p.prompt.Session, err = w.String()
+	}
+	p.prompt.Delta = p.prompt.Delta || p.prompt.Session != ""
+	return err
+}
+
+// instructions and the messages have no order in the body, so what is open is no
+// part of a message yet.
+func (p *parser) instructions(w *jsonwalk.Walker) error {
+	err := openai.Content(w, p.body, p.t)
+	p.t.EndSystem()
+	return err
+}
+
+func (p *parser) stored(w *jsonwalk.Walker) error {
+	if w.Kind() != '{' {
+		return w.Skip()
+	}
+	raw, err := w.Raw()
+	p.template = true
+	// In a list, since the template's id is what it says, unlike those of messages.
+	list := append(append([]byte{'['}, raw...), ']')
+	p.t.Add(transcript.Part{Kind: transcript.Field, Name: []byte("prompt"), Value: list})
+	p.t.EndSystem()
+	return err
+}
+
+func (p *parser) tools(w *jsonwalk.Walker) error {
+	if w.Kind() != '[' {
+		return w.Skip()
+	}
+	return w.Array(func() error {
+		if w.Kind() != '{' {
+			return w.Skip()
+		}
+		return w.Object(func(name []byte) error {
+			if string(name) != "name" {
+				return nil
+			}
+			tool, err := w.Bytes()
+			if len(tool) > 0 {
+				p.t.Offer(tool)
+			}
+			return err
+		})
+	})
+}
+
+func (p *parser) input(w *jsonwalk.Walker) error {
+	switch w.Kind() {
+	case '"':
+		err := openai.Content(w, p.body, p.t)
+		p.t.End(transcript.User)
+		return err
+	case '[':
+		if err := w.Array(func() error { return p.item(w) }); err != nil {
+			return err
+		}
+		p.endTurn()
+		return nil
+	default:
+		return w.Skip()
+	}
+}
+
+// endTurn ends the model's turn, if one is open.
+func (p *parser) endTurn() {
+	if p.t.Mark() > 0 {
+		p.t.End(transcript.Assistant)
+	}
+}

@@ -1,0 +1,74 @@
+package transcript
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// maxAnswers bounds the parts of the newest answer that are kept, oldest first to
+// go.
+const maxAnswers = 512
+
+// exchange keeps what the agent said last, and what came after it.
+func (t *Transcript) exchange(role Role) {
+	switch role {
+	case Assistant:
+		t.said = append(t.said[:0], t.open...)
+		t.answers = t.answers[:0]
+	case User, Tool:
+		if over := len(t.answers) + len(t.open) - maxAnswers; over > 0 {
+			t.answers = append(t.answers[:0], t.answers[min(over, len(t.answers)):]...)
+		}
+		t.answers = append(t.answers, t.open[max(0, len(t.open)-maxAnswers):]...)
+	case System:
+	}
+}
+
+// Exchange returns the newest exchange as text: what the agent said last and which
+// calls it made, with their arguments, and what it was answered, by tools or by a
+// human. Of each at most the last limit bytes are returned. Where the agent has
+// not spoken yet, said is empty.
+func (t *Transcript) Exchange(limit int) (said, answered string) {
+	return t.words(t.said, limit), t.words(t.answers, limit)
+}
+
+// words joins texts and calls line by line, and leaves reminders out.
+func (t *Transcript) words(parts []Part, limit int) string {
+	text := t.digester.text[:0]
+	for i := range parts {
+		start := len(text)
+		if start > 0 {
+			text = append(text, '\n')
+		}
+		from := len(text)
+		text = t.appendWords(text, &parts[i])
+		if own := bytes.TrimSpace(text[from:]); len(own) == 0 || isReminder(own) {
+			text = text[:start]
+		}
+	}
+	t.digester.text = text
+	return lastBytes(text, limit)
+}
+
+func (t *Transcript) appendWords(dst []byte, p *Part) []byte {
+	switch p.Kind {
+	case Text:
+		return appendValue(dst, p.Value)
+	case Call:
+		dst = append(append(dst, p.Name...), ' ')
+		return append(dst, t.digester.arguments(p)...)
+	default:
+		return dst
+	}
+}
+
+// lastBytes is the end of text, from the beginning of a character on.
+func lastBytes(text []byte, limit int) string {
+	if len(text) > limit {
+		text = text[len(text)-limit:]
+		for len(text) > 0 && !utf8.RuneStart(text[0]) {
+			text = text[1:]
+		}
+	}
+	return string(text)
+}

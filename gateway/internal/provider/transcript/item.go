@@ -1,0 +1,149 @@
+package transcript
+
+import (
+	"bytes"
+
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// Item is one element of a history: a human message, or a round of calls.
+type Item struct {
+	// Human is the digest of a human message; zero for a round.
+	Human fingerprint.Digest
+	// Summary marks a message that an agent wrote in place of older history.
+	Summary bool
+	// Calls are those that the model made in one turn, at most 256.
+	Calls []ToolCall
+}
+
+// ToolCall is one call of a round and what it brought.
+type ToolCall struct {
+	Tool string
+	// Key is fingerprint.Call.
+	Key fingerprint.Digest
+	// Result is fingerprint.Result of what the tool answered; zero while that is
+	// not known or not final.
+	Result fingerprint.Digest
+	// Class is fingerprint.ErrorClass of the result of a failed call.
+	Class fingerprint.Digest
+	// ID tells this call from an equal one: its call id, its signature, and the
+	// words around it. Zero where it has none of these.
+	ID fingerprint.Digest
+	// Failed says that the result reports an error.
+	Failed bool
+	// Poll is fingerprint.IsPoll.
+	Poll bool
+	// NotOffered says that the request lists its tools, and this one is not among
+	// them.
+	NotOffered bool
+	// Ours says that the result is what Unloop itself said.
+	Ours bool
+}
+
+// Rules say how results are read.
+type Rules struct {
+	// Volatile parts are left out; nil for the usual ones.
+	Volatile *fingerprint.Volatile
+	// Failures recognises failed results where the format has no mark for them; nil
+	// for the usual signs.
+	Failures *fingerprint.Failures
+	// Hints are the texts of hints, which in a history are no results.
+	Hints []string
+}
+
+// History returns the newest rounds and human messages, oldest first, and the chain
+// of the keys of those before them.
+func (t *Transcript) History(rules Rules) (items []Item, before fingerprint.Digest) {
+	h := &t.history
+	offered := t.offered()
+	items = make([]Item, len(h.slots))
+	for i := range h.slots {
+		s := &h.slots[(h.next+i)%len(h.slots)]
+		it := &items[i]
+		it.Human, it.Summary = s.human, s.summary
+		if len(s.calls) > 0 {
+			it.Calls = make([]ToolCall, len(s.calls))
+		}
+		for c := range s.calls {
+			it.Calls[c] = t.call(s, c, &rules)
+			it.Calls[c].NotOffered = offered != nil && !s.calls[c].Provided && !offered[it.Calls[c].Tool]
+		}
+	}
+	return items, h.before
+}
+
+// offered is the set of tools that the request lists; nil if it lists none.
+func (t *Transcript) offered() map[string]bool {
+	if len(t.tools) == 0 {
+		return nil
+	}
+	set := make(map[string]bool, len(t.tools))
+	for _, name := range t.tools {
+		set[string(name)] = true
+	}
+	return set
+}
+
+func (t *Transcript) call(s *slot, c int, rules *Rules) ToolCall {
+	p := &s.calls[c]
+	args := t.digester.arguments(p)
+	tool := string(p.Name)
+	out := ToolCall{Tool: tool, Poll: fingerprint.IsPoll(tool, args), Key: t.digester.canon.Call(tool, args), ID: s.id(p)}
+	if a := &s.answers[c]; a.known && !a.result.Pending {
+		t.result(&out, &a.result, s.content[a.from:a.to], rules)
+	}
+	return out
+}
+
+// id is zero for a call that has nothing of its own.
+func (s *slot) id(p *Part) (id fingerprint.Digest) {
+	for _, own := range [...][]byte{p.ID, p.Mark} {
+		if len(own) > 0 {
+			id = fingerprint.Chain(id, fingerprint.Bytes(own))
+		}
+	}
+	if !s.words.IsZero() {
+		id = fingerprint.Chain(id, s.words)
+	}
+	return id
+}
+
+// result reads what a tool answered.
+func (t *Transcript) result(out *ToolCall, p *Part, content []Part, rules *Rules) {
+	text := t.digester.content(content)
+	out.Ours = isOurs(text, rules.Hints)
+	out.Failed = p.Failed || !t.marks && rules.failed(text)
+	out.Result = fingerprint.Result(text, rules.Volatile)
+	if out.Failed {
+		out.Class = fingerprint.ErrorClass(text)
+	}
+	if others := t.digester.others(content); !others.IsZero() {
+		out.Result = fingerprint.Chain(out.Result, others)
+	}
+}
+
+func (r *Rules) failed(text []byte) bool {
+	if r.Failures == nil {
+		return fingerprint.LooksFailed(text)
+	}
+	return r.Failures.Match(text)
+}
+
+// oursWithin is how far into a text the word stands that marks our refusals:
+// behind the beginnings of a JSON error or of a client's own words.
+const oursWithin = 256
+
+// isOurs reports whether a result is a refusal or a hint of Unloop's, rather than
+// a tool's answer.
+func isOurs(text []byte, hints []string) bool {
+	text = bytes.TrimSpace(text)
+	if bytes.Contains(text[:min(len(text), oursWithin)], []byte("recursive_loop_detected")) {
+		return true
+	}
+	for _, hint := range hints {
+		if hint != "" && len(text) >= len(hint) && string(text[:len(hint)]) == hint {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,301 @@
+// Package transcript keeps of a conversation what detectors ask about: its newest
+// messages, its newest tool rounds, how it began and whose it is.
+//
+// The wire formats feed it message by message while they walk over a body. It
+// keeps slices of the body, in buffers whose size depends on what was asked for
+// and not on the body, and hashes them only when somebody asks. The same
+// conversation gives the same digests in every format. It knows neither wire
+// formats nor policies.
+package transcript
+
+import (
+	"slices"
+
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// Role is who speaks.
+type Role uint8
+
+// The roles. Tool is a message that carries tool results alone; formats that give
+// those the user's role are read as if they had one of their own.
+const (
+	User Role = iota
+	Assistant
+	System
+	Tool
+)
+
+var roleNames = [...]string{User: "user", Assistant: "assistant", System: "system", Tool: "tool"}
+
+// Kind is what a part of a message is.
+type Kind uint8
+
+// The kinds. A model's thinking is none of them: it is not recorded.
+const (
+	// Text has a JSON string as its value.
+	Text Kind = iota
+	// Call has the arguments as its value: JSON, or a JSON string that holds them.
+	Call
+	// Result has no value; the parts with Inside set that follow it are its
+	// content.
+	Result
+	// Other is an image, a document and the like: any JSON.
+	Other
+	// Field is a member of the message itself that tells it from others.
+	Field
+)
+
+// Part is one part of a message. Its slices belong to the body.
+type Part struct {
+	Kind Kind
+	// Inside says that the part is content of the result before it.
+	Inside bool
+	// Failed says that the format marks a result as an error.
+	Failed bool
+	// Pending says that the format marks a result as not final.
+	Pending bool
+	// Provided says that a call is of a tool that the provider brings, and that a
+	// request need not list by name.
+	Provided bool
+	// ID matches results with calls. Without one they match by Name, in order.
+	ID   []byte
+	Name []byte
+	// Mark is what else tells a call from an equal one: a signature.
+	Mark  []byte
+	Value []byte
+}
+
+// Options say how much is kept.
+type Options struct {
+	// Tail is the number of newest messages that are compared.
+	Tail int
+	// Items is the number of newest rounds and human messages that are kept; of
+	// older ones only a chain of their keys is.
+	Items int
+}
+
+// Message is one message by its digests.
+type Message struct {
+	// Strict covers role, text, other content, tool calls and tool results,
+	// without the ids of calls and messages.
+	Strict fingerprint.Digest
+	// Text covers the text alone, that of results included.
+	Text fingerprint.Digest
+}
+
+// kept is a message of which the parts are kept.
+type kept struct {
+	role  Role
+	parts []Part
+}
+
+// Transcript records a conversation. Make one with New; feed it with Add and End,
+// and then Finish it. It is valid as long as the body is not changed.
+type Transcript struct {
+	opts     Options
+	messages int
+	open     []Part
+	spare    []Part
+
+	tail []kept // a ring
+	next int    // index into tail of the oldest kept message
+
+	system   []Part // of the prompt that stands beside the messages
+	preamble bool   // only instructions came so far
+	rules    fingerprint.Digest
+	first    fingerprint.Digest // the first human message
+	opened   bool
+	tools    [][]byte
+	marks    bool
+
+	history history
+	said    []Part
+	answers []Part
+
+	digester digester
+}
+
+// New returns an empty transcript.
+func New(o Options) *Transcript {
+	return &Transcript{opts: o, preamble: true, history: history{limit: o.Items}}
+}
+
+// MarksErrors says that the format marks failed results, so that their text need
+// not be searched for signs of it.
+func (t *Transcript) MarksErrors() { t.marks = true }
+
+// Add adds a part to the open message and returns its index in it.
+func (t *Transcript) Add(p Part) int {
+	t.open = append(t.open, p)
+	return len(t.open) - 1
+}
+
+// At is a part of the open message, for formats that learn late what it is. The
+// pointer is valid until the next Add.
+func (t *Transcript) At(i int) *Part { return &t.open[i] }
+
+// Cut drops the parts of the open message from index i on.
+func (t *Transcript) Cut(i int) { t.open = t.open[:i] }
+
+// Wrap makes the parts of the open message from index i on the content of a result.
+func (t *Transcript) Wrap(i int, result Part) {
+	result.Kind = Result
+	t.Insert(i, result)
+	for j := i + 1; j < len(t.open); j++ {
+		t.open[j].Inside = true
+	}
+}
+
+// Insert puts a part before index i of the open message.
+func (t *Transcript) Insert(i int, p Part) { t.open = slices.Insert(t.open, i, p) }
+
+// Remove drops the part at index i of the open message.
+func (t *Transcript) Remove(i int) { t.open = slices.Delete(t.open, i, i+1) }
+
+// EndBefore ends the message whose parts are those before index i; the others
+// begin the next one.
+func (t *Transcript) EndBefore(i int, role Role) {
+	t.spare = append(t.spare[:0], t.open[i:]...)
+	t.open = t.open[:i]
+	t.End(role)
+	t.open = append(t.open, t.spare...)
+}
+
+// Mark is the number of parts of the open message, and the index of the next.
+func (t *Transcript) Mark() int { return len(t.open) }
+
+// Offer adds the name of a tool that the request offers.
+func (t *Transcript) Offer(name []byte) { t.tools = append(t.tools, name) }
+
+// EndSystem makes the open message the system prompt, for formats that have it
+// beside the messages, wherever in the body.
+func (t *Transcript) EndSystem() {
+	t.system = append(t.system, t.open...)
+	t.open = t.open[:0]
+}
+
+// End ends the open message.
+func (t *Transcript) End(role Role) {
+	t.messages++
+	role = effective(role, t.open)
+	switch role {
+	case System:
+		if t.preamble {
+			t.rules = fingerprint.Chain(t.rules, t.digester.message(System, t.open).Strict)
+		}
+	case User:
+		t.hear()
+	case Assistant, Tool:
+		t.preamble = false
+	}
+	t.history.message(&t.digester, role, t.open)
+	t.exchange(role)
+	t.keep(role)
+}
+
+// effective is Tool for a user message of tool results.
+func effective(role Role, parts []Part) Role {
+	if role != User {
+		return role
+	}
+	results := false
+	for i := range parts {
+		switch {
+		case parts[i].Kind == Result:
+			results = true
+		case !parts[i].Inside && parts[i].Kind != Field:
+			return User
+		}
+	}
+	if results {
+		return Tool
+	}
+	return User
+}
+
+// hear takes the first human message into what the conversation began with.
+func (t *Transcript) hear() {
+	t.preamble = false
+	if t.opened {
+		return
+	}
+	if d, human := t.digester.human(t.open); human {
+		t.first, t.opened = d, true
+	}
+}
+
+// keep makes the open message the newest of the tail, and takes the buffer of the
+// one that leaves it for the next message.
+func (t *Transcript) keep(role Role) {
+	switch {
+	case t.opts.Tail == 0:
+		t.open = t.open[:0]
+	case len(t.tail) < t.opts.Tail:
+		t.tail = append(t.tail, kept{role, t.open})
+		t.open = nil
+	default:
+		slot := &t.tail[t.next]
+		t.open, *slot = slot.parts[:0], kept{role, t.open}
+		t.next = (t.next + 1) % len(t.tail)
+	}
+}
+
+// Messages is the number of messages, without a system prompt beside them.
+func (t *Transcript) Messages() int { return t.messages }
+
+// Tail returns the newest messages, oldest first. A system prompt beside the
+// messages comes before the first of them.
+func (t *Transcript) Tail() []Message {
+	if t.opts.Tail == 0 {
+		return nil
+	}
+	out := make([]Message, 0, len(t.tail)+1)
+	if len(t.system) > 0 && t.messages < t.opts.Tail {
+		out = append(out, t.digester.message(System, t.system))
+	}
+	for i := range t.tail {
+		m := &t.tail[(t.next+i)%len(t.tail)]
+		out = append(out, t.digester.message(m.role, m.parts))
+	}
+	return out
+}
+
+// instructions is the digest of all that stands before the conversation.
+func (t *Transcript) instructions() fingerprint.Digest {
+	if len(t.system) == 0 {
+		return t.rules
+	}
+	before := fingerprint.Chain(fingerprint.Digest{}, t.digester.message(System, t.system).Strict)
+	if t.rules.IsZero() {
+		return before
+	}
+	return fingerprint.Chain(before, t.rules)
+}
+
+// Opening identifies the conversation by its instructions and its first human
+// message. It is zero where there is neither.
+func (t *Transcript) Opening() fingerprint.Digest {
+	rules := t.instructions()
+	if rules.IsZero() && t.first.IsZero() {
+		return fingerprint.Digest{}
+	}
+	return fingerprint.Chain(rules, t.first)
+}
+
+// Agent identifies who works in the conversation by its instructions and the names
+// of its tools, in any order: the agents that share a session differ in them.
+func (t *Transcript) Agent() fingerprint.Digest {
+	var names fingerprint.Digest
+	for _, name := range t.tools {
+		mix(&names, fingerprint.String(name))
+	}
+	return fingerprint.Chain(t.instructions(), names)
+}
+
+// mix adds to a digest that is the same whatever the order.
+func mix(sum *fingerprint.Digest, d fingerprint.Digest) {
+	for i := range sum {
+		sum[i] ^= d[i]
+	}
+}
