@@ -52,7 +52,7 @@ type watched struct {
 
 // watch applies the tool and cycle detectors of one policy, and calls done.
 func (d *Detector) watch(ctx context.Context, check *checkpb.Check, w *checkpb.ToolWatch, done func(counted)) {
-	evidence, err := evidenceOf(check)
+	evidence, err := evidenceOf(w.GetHistory(), check.GetRetry())
 	if err == nil && len(w.GetAgent()) != 32 {
 		err = fmt.Errorf("agent of a watch has %d bytes, want 32", len(w.GetAgent()))
 	}
@@ -187,10 +187,9 @@ func (v *watched) incident(f *checkpb.Finding) incident.Finding {
 	}
 }
 
-// evidenceOf reads a check's history, refusing digests that are none.
-func evidenceOf(check *checkpb.Check) (toolloop.Evidence, error) {
-	h := check.GetHistory()
-	ev := toolloop.Evidence{Delta: h.GetDelta(), Own: h.GetOwn(), Retry: check.GetRetry(), Items: make([]toolloop.Item, len(h.GetItems()))}
+// evidenceOf reads a watch's history, refusing digests that are none.
+func evidenceOf(h *checkpb.History, retry bool) (toolloop.Evidence, error) {
+	ev := toolloop.Evidence{Delta: h.GetDelta(), Own: h.GetOwn(), Retry: retry, Items: make([]toolloop.Item, len(h.GetItems()))}
 	var r digestReader
 	ev.Before = r.digest(h.GetBefore())
 	for i, item := range h.GetItems() {

@@ -20,6 +20,10 @@ const (
 // sample is how much of a body that is too large to hold goes into its digest.
 const sample = 64 << 10
 
+// claim is the most that a header alone is believed: longer bodies are given
+// room as they come.
+const claim = 1 << 20
+
 // errTooLarge says that a body goes on behind its limit.
 var errTooLarge = errors.New("body too large to inspect")
 
@@ -30,9 +34,12 @@ type body struct {
 	// somebody looked.
 	text []byte
 	// rest follows bytes, if the body is too large to hold.
-	rest   io.Reader
+	rest io.Reader
+	// length is the body's length, -1 if it was not announced.
 	length int64
-	canon  *fingerprint.Digest
+	// changed says that the body is not what the client sent.
+	changed bool
+	canon   *fingerprint.Digest
 }
 
 // readBody reads a request's body if it has at most limit bytes.
@@ -45,10 +52,14 @@ func readBody(r *http.Request, limit int64) (*body, error) {
 	if r.ContentLength > limit {
 		hold = sample
 	}
-	var held bytes.Buffer
-	if n := r.ContentLength; n > 0 && n <= min(hold, 1<<20) {
-		held.Grow(int(n) + bytes.MinRead) // a header alone must not claim more
+	if n := r.ContentLength; n > 0 && n <= min(hold, claim) {
+		b.bytes = make([]byte, n)
+		if _, err := io.ReadFull(r.Body, b.bytes); err != nil {
+			return b, fmt.Errorf("read request body: %w", err)
+		}
+		return b, nil
 	}
+	var held bytes.Buffer
 	n, err := held.ReadFrom(io.LimitReader(r.Body, hold+1))
 	b.bytes = held.Bytes()
 	switch {
@@ -72,6 +83,14 @@ func (b *body) reader() io.ReadCloser {
 	default:
 		return io.NopCloser(bytes.NewReader(b.bytes))
 	}
+}
+
+// replace changes the body that is forwarded.
+func (b *body) replace(changed []byte) {
+	if b.length >= 0 {
+		b.length = int64(len(changed))
+	}
+	b.bytes, b.changed = changed, true
 }
 
 // inspected is what the body holds, as far as it was decoded.

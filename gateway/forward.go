@@ -68,8 +68,9 @@ func rewrite(pr *httputil.ProxyRequest) {
 			pr.Out.Header[name] = values
 		}
 	}
-	if x.body != nil {
-		pr.Out.Body = x.body.reader()
+	pr.Out.Body = x.body.reader()
+	if x.body.changed {
+		pr.Out.ContentLength = x.body.length
 	}
 }
 
@@ -77,12 +78,16 @@ func rewrite(pr *httputil.ProxyRequest) {
 func (g *Gateway) forward(w http.ResponseWriter, x *exchange) {
 	g.metrics.requests.WithLabelValues(x.provider.Name(), forwardedAs(x)).Inc()
 	ctx := context.WithValue(x.r.Context(), exchangeKey{}, x)
+	// A client that has the whole answer may leave before this is over, so its
+	// context does not tell; the proxy panics where an answer broke off.
+	delivered := false
 	defer func() {
-		if x.counted && x.r.Context().Err() != nil {
-			g.checker.Outcome(x.check) // the client left before the end
+		if !delivered && x.counted {
+			g.checker.Outcome(x.check)
 		}
 	}()
 	g.proxy.ServeHTTP(w, x.r.WithContext(ctx))
+	delivered = true
 }
 
 func forwardedAs(x *exchange) string {
@@ -100,6 +105,7 @@ func forwardedAs(x *exchange) string {
 func (g *Gateway) onResponse(res *http.Response) error {
 	x := res.Request.Context().Value(exchangeKey{}).(*exchange)
 	x.setHeaders(res.Header)
+	g.followAnswer(x, res)
 	if x.counted && cameToNothing(res.StatusCode) {
 		g.checker.Outcome(x.check)
 	}
@@ -118,14 +124,14 @@ func cameToNothing(status int) bool {
 // onUpstreamError answers for an upstream that did not.
 func (g *Gateway) onUpstreamError(w http.ResponseWriter, r *http.Request, err error) {
 	x := r.Context().Value(exchangeKey{}).(*exchange)
+	if x.counted {
+		g.checker.Outcome(x.check)
+	}
 	if r.Context().Err() != nil {
 		return // nobody is there to be told
 	}
 	g.metrics.upstreamErrors.WithLabelValues(x.target.Upstream).Inc()
 	g.log.Warn("upstream did not answer", "upstream", x.target.Upstream, "host", x.target.URL.Host, "error", bareError(err))
-	if x.counted {
-		g.checker.Outcome(x.check)
-	}
 	x.setHeaders(w.Header())
 	g.refuse(w, x, provider.Refusal{
 		Status: http.StatusBadGateway, Code: "upstream_unreachable",

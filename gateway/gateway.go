@@ -12,11 +12,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/provider"
@@ -52,11 +54,15 @@ type Gateway struct {
 	overrides *overrides
 	hasher    atomic.Pointer[identity.Hasher]
 	checker   *checker.Checker
+	answers   *answers.Store
 	proxy     *httputil.ReverseProxy
 	delays    delays
-	degraded  spellLog
-	metrics   *metrics
-	ready     service.Readiness
+	repeats   *repeats
+	// refusals shares buffers for the bodies of refusals.
+	refusals sync.Pool
+	degraded spellLog
+	metrics  *metrics
+	ready    service.Readiness
 }
 
 // Option changes what New makes.
@@ -77,7 +83,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g := &Gateway{cfg: cfg, deps: deps, log: deps.Log, now: time.Now, table: table, metrics: newMetrics(deps.Metrics)}
-	g.delays.limit = cfg.MaxDelayed
+	g.delays.limit, g.repeats = cfg.MaxDelayed, newRepeats()
 	for _, opt := range opts {
 		opt(g)
 	}
@@ -85,6 +91,9 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g.overrides = newOverrides(g.log)
+	if g.answers, err = answers.NewStore(deps.NATS); err != nil {
+		return nil, fmt.Errorf("configure gateway: %w", err)
+	}
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
 	g.proxy = g.newProxy()
 	if g.listener, err = net.Listen("tcp", cfg.Listen); err != nil {

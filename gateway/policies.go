@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -30,6 +31,15 @@ type ruleset struct {
 	*policy.Set
 	// tail is how many of the newest messages the policies compare at most.
 	tail int
+	// items is how many of the newest tool rounds they look at.
+	items int
+	// reading is how each policy reads tool results.
+	reading map[string]provider.Rules
+}
+
+// wanted is what the policies need of a prompt.
+func (r *ruleset) wanted(path string) provider.Options {
+	return provider.Options{Tail: r.tail, Items: r.items, Path: path}
 }
 
 func newRuleset(b *policy.Bundle) (*ruleset, error) {
@@ -37,10 +47,13 @@ func newRuleset(b *policy.Bundle) (*ruleset, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &ruleset{Set: set}
+	r := &ruleset{Set: set, reading: map[string]provider.Rules{}}
 	for _, p := range set.Policies() {
 		if p.Prompt != nil {
 			r.tail = max(r.tail, p.Prompt.TailMessages)
+		}
+		if p.Tool != nil || p.Cycle != nil {
+			r.items, r.reading[p.ID] = historyItems, rulesOf(p)
 		}
 	}
 	return r, nil

@@ -31,9 +31,13 @@ type exchange struct {
 	// uninspected says why a body in a prompt's place was not read.
 	uninspected string
 	identity    *checkpb.Identity
-	failClosed  bool
-	check       *checkpb.Check
-	decision    *checkpb.Decision
+	// ownSession says that the request names its session.
+	ownSession bool
+	// policies is the bundle that the request is judged by.
+	policies   *policy.Set
+	failClosed bool
+	check      *checkpb.Check
+	decision   *checkpb.Decision
 	// counted says that a detector counted the check.
 	counted bool
 	// degraded says why there is no decision.
@@ -42,6 +46,10 @@ type exchange struct {
 	// asked and peek say that the decision alone was asked for; a peek is not
 	// counted.
 	asked, peek bool
+	// digest is the request's in repeats, once it was asked for.
+	digest requestDigest
+	// refusal makes the body of a refusal, if it is known from a request before.
+	refusal *template
 }
 
 func (x *exchange) model() string {
@@ -61,10 +69,15 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok || !g.read(w, x) {
 		return
 	}
-	g.judge(x)
+	if !g.recall(x) {
+		g.parse(x)
+		g.judge(x)
+		g.remember(x)
+	}
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}
+	g.hint(x)
 	g.forward(w, x)
 }
 
@@ -82,7 +95,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool
 	return x, true
 }
 
-// read reads the body and what it asks.
+// read reads the body.
 func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 	var err error
 	x.body, err = readBody(x.r, g.cfg.MaxInspectBytes)
@@ -92,17 +105,13 @@ func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 	case err != nil:
 		g.refuse(w, x, provider.Refusal{Status: http.StatusBadRequest, Code: "incomplete_body", Message: "the request body ended early"})
 		return false
-	default:
-		g.parse(x)
 	}
 	return true
 }
 
+// parse reads what the body asks.
 func (g *Gateway) parse(x *exchange) {
-	if x.r.Method != http.MethodPost {
-		return
-	}
-	if !x.target.Format.Prompt() {
+	if x.r.Method != http.MethodPost || !x.target.Format.Prompt() || x.body.rest != nil {
 		return
 	}
 	text, err := encoding.Decode(strings.Join(x.r.Header.Values("Content-Encoding"), ","), x.body.bytes, g.cfg.MaxInspectBytes)
@@ -111,7 +120,7 @@ func (g *Gateway) parse(x *exchange) {
 		return
 	}
 	x.body.text = text
-	prompt, err := x.provider.Parse(text, provider.Options{Tail: x.rules.tail, Path: x.r.URL.Path})
+	prompt, err := x.provider.Parse(text, x.rules.wanted(x.r.URL.Path))
 	if err != nil {
 		x.uninspect(g, uninspectedInvalid)
 		return
@@ -141,13 +150,12 @@ func (x *exchange) uninspect(g *Gateway, why string) {
 
 // judge asks the detectors about the request, if a policy counts it.
 func (g *Gateway) judge(x *exchange) {
-	set := x.rules
 	hasher := g.hasher.Load()
 	x.identity = &checkpb.Identity{}
 	if hasher != nil {
-		x.identity = hasher.Identify(x.r, x.provider.Key(x.r), g.cfg.Project, x.prompt)
+		g.identify(x, hasher)
 	}
-	matched := set.Match(&policy.Request{
+	matched := x.rules.Match(&policy.Request{
 		Method: x.r.Method, Path: x.r.URL.Path, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
 		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
 		Header: x.r.Header.Get,
@@ -156,18 +164,18 @@ func (g *Gateway) judge(x *exchange) {
 	for _, p := range matched {
 		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
 	}
-	x.fairvisor = set.FairvisorHeaders
-	counters := x.counters(matched, now)
+	x.fairvisor = x.rules.FairvisorHeaders
+	counters, watches := x.counters(matched, now), x.watches(matched, now)
 	switch {
-	case len(counters) == 0:
+	case len(counters)+len(watches) == 0:
 		return
 	case hasher == nil:
 		x.degrade(g, "starting")
 		return
 	}
 	x.check = &checkpb.Check{
-		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: set.Version(),
-		Counters: counters, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
+		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
+		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 		Asked: x.asked, Peek: x.peek,
 	}
 	g.ask(x)

@@ -121,3 +121,7 @@ func IncidentKey(shadow bool, policy, conversationHex string) string {
 func SessionKey(shadow bool, policy, agentHex string) string {
 	return IncidentKey(shadow, policy, agentHex)
 }
+
+// AnswerKey is the key in BucketSessions of the session that an answer belongs
+// to; the answer is named by a hash of its caller and id, in hex.
+func AnswerKey(answerHex string) string { return "answer." + answerHex }

@@ -8,20 +8,22 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"time"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 type execCmd struct {
 	client
-	Gateway   string            `placeholder:"URL" help:"Gateway to use. Default: the one at ${default_gateway} if it is running and no other flag or variable asks for an upstream, else one for this command alone."`
-	Fresh     bool              `help:"Start a gateway for this command alone, even if one is running."`
-	Upstream  map[string]string `mapsep:"none" placeholder:"NAME=URL" help:"Upstream of the gateway that is started, by name. Repeatable. Default: what the agent's base URL variables say, else the providers' public addresses."`
-	Policies  string            `type:"path" placeholder:"FILE" help:"Policy bundle of the gateway that is started."`
-	DataDir   string            `default:"memory" placeholder:"DIR" help:"Where the gateway that is started keeps its counters; \"memory\" keeps nothing."`
-	LogFormat string            `default:"text" enum:"text,json" help:"Format of the log: text or json."`
-	LogLevel  string            `default:"error" enum:"debug,info,warn,error" help:"Least level of what is logged among the command's own output."`
-	Command   []string          `arg:"" passthrough:"" help:"Command and its arguments, after --."`
+	Gateway      string            `placeholder:"URL" help:"Gateway to use. Default: the one at ${default_gateway} if it is running and no other flag or variable asks for an upstream, else one for this command alone."`
+	Fresh        bool              `help:"Start a gateway for this command alone, even if one is running."`
+	Upstream     map[string]string `mapsep:"none" placeholder:"NAME=URL" help:"Upstream of the gateway that is started, by name. Repeatable. Default: what the agent's base URL variables say, else the providers' public addresses."`
+	Policies     string            `type:"path" placeholder:"FILE" help:"Policy bundle of the gateway that is started."`
+	DataDir      string            `default:"memory" placeholder:"DIR" help:"Where the gateway that is started keeps its counters; \"memory\" keeps nothing."`
+	CheckTimeout time.Duration     `default:"50ms" help:"How long a request waits for a decision of the gateway that is started."`
+	LogFormat    string            `default:"text" enum:"text,json" help:"Format of the log: text or json."`
+	LogLevel     string            `default:"error" enum:"debug,info,warn,error" help:"Least level of what is logged among the command's own output."`
+	Command      []string          `arg:"" passthrough:"" help:"Command and its arguments, after --."`
 }
 
 // exitCode is the code to exit with after all is said.
@@ -31,6 +33,7 @@ func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 // Exit codes as shells have them (POSIX, Shell Command Language, 2.8.2).
 const (
+	exitUsage         = 2
 	exitNotExecutable = 126
 	exitNotFound      = 127
 	exitSignal        = 128
@@ -43,7 +46,8 @@ func (c *execCmd) Run(ctx context.Context, io streams) error {
 		command = command[1:]
 	}
 	if len(command) == 0 {
-		return errors.New("name a command: unloop exec -- CMD ARG…")
+		fmt.Fprintln(io.err, "unloop: name a command: unloop exec -- CMD ARG…")
+		return exitCode(exitUsage)
 	}
 	path, err := exec.LookPath(command[0])
 	if err != nil {

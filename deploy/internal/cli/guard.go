@@ -92,7 +92,8 @@ func (c *execCmd) own(ctx context.Context, upstreams map[string]string, io strea
 		Gateway:  gateway.DefaultConfig(), Detector: detector.DefaultConfig(), Notifier: notifier.DefaultConfig(),
 	}
 	cfg.Gateway.Listen, cfg.Gateway.Upstream, cfg.Gateway.Policies = "127.0.0.1:0", upstreams, c.Policies
-	cfg.Gateway.ShutdownGrace = ownGrace
+	cfg.Gateway.ShutdownGrace, cfg.Gateway.CheckTimeout = ownGrace, c.CheckTimeout
+	cfg.Detector.MaxBudget = max(cfg.Detector.MaxBudget, c.CheckTimeout)
 	s, err := system.New(cfg, service.Process{LogFormat: c.LogFormat, LogLevel: c.LogLevel}.Logger(io.err))
 	if err != nil {
 		return nil, err

@@ -19,6 +19,16 @@ import (
 // hits on a loop: 250 ms and 500 ms.
 const settle = time.Second
 
+// wait waits for gateways and detectors to settle.
+func wait(ctx context.Context) {
+	timer := time.NewTimer(settle)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // tally follows the incidents of a while, which are forgotten some time after
 // they ended.
 type tally struct {
@@ -50,6 +60,12 @@ func (t *tally) begin(ctx context.Context) error {
 	open, err := openLoops(ctx, t.js)
 	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(open, func(l event.Incident) bool { return time.Since(l.LastSeen) < settle }) {
+		wait(ctx) // what came before is not to be told
+		if open, err = openLoops(ctx, t.js); err != nil {
+			return err
+		}
 	}
 	for _, l := range open {
 		t.before[l.LoopID] = l.Saved
@@ -90,28 +106,29 @@ func (t *tally) end(ctx context.Context) ([]event.Incident, error) {
 	defer func() { _ = t.watch.Stop() }() // it ends with the connection anyway
 	found, err := t.catchUp(ctx)
 	if err == nil && found > 0 {
-		timer := time.NewTimer(settle)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
+		wait(ctx)
 		_, err = t.catchUp(ctx)
 	}
+	return t.meanwhile(), err
+}
+
+// meanwhile lists the incidents with what each saved since the while began.
+func (t *tally) meanwhile() []event.Incident {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var loops []event.Incident
+	loops := make([]event.Incident, 0, len(t.loops))
 	for id, l := range t.loops {
 		before := t.before[id]
 		l.Saved.Requests -= before.Requests
 		l.Saved.InputTokens -= before.InputTokens
 		if l.Saved.USD != nil && before.USD != nil {
-			*l.Saved.USD -= *before.USD
+			usd := *l.Saved.USD - *before.USD
+			l.Saved.USD = &usd
 		}
 		loops = append(loops, l)
 	}
 	slices.SortFunc(loops, func(a, b event.Incident) int { return a.FirstSeen.Compare(b.FirstSeen) })
-	return loops, err
+	return loops
 }
 
 // catchUp reads what the watch may not have told yet.
