@@ -138,6 +138,9 @@ func (x *exchange) setHeaders(h http.Header) {
 	if x.degraded != "" {
 		h.Set("X-Loop-Degraded", x.degraded)
 	}
+	if x.exempt != "" {
+		h.Set("X-Loop-Exempt", x.exempt)
+	}
 	if would := pick(x.decision, true); would != nil {
 		h.Set("X-Loop-Would", would.GetAction().Label())
 	}

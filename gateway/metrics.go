@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type metrics struct {
 	requests, checks, uninspected, hints, upstreamErrors *prometheus.CounterVec
 	checkSeconds                                         prometheus.Histogram
-	policyRejected                                       *prometheus.CounterVec
+	policyRejected, auth                                 *prometheus.CounterVec
 	policyVersion                                        *prometheus.GaugeVec
 	delayed                                              prometheus.Gauge
 	unknownAnswers                                       prometheus.Counter
@@ -18,7 +18,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return c
 	}
 	m := &metrics{
-		requests:       counter("requests_total", "Requests by format and what was done with them.", "format", "action"),
+		requests:       counter("requests_total", "Requests by format and what was done with them: allow, an action, degraded, exempt, kill, abandoned or fail-closed.", "format", "action"),
 		checks:         counter("checks_total", "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.", "result"),
 		uninspected:    counter("uninspected_total", "Bodies in a prompt's place that could not be read, by reason.", "reason"),
 		hints:          counter("hints_total", "Hints by whether the request could take them: given or no-place.", "result"),
@@ -38,6 +38,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.policyVersion = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "unloop_gateway_policy_version", Help: "1 for the policy bundle in force and where it came from: file, pushed or default.",
 	}, []string{"version", "source"})
+	m.auth = counter("auth_total", "Requests by what came of their client's key or token: ok, missing, wrong, limited (the address was wrong too often), unavailable (the issuer's keys are).", "result")
 	reg.MustRegister(m.unknownAnswers, m.checkSeconds, m.delayed, m.policyVersion)
 	return m
 }

@@ -5,14 +5,30 @@ import (
 	"net/http"
 
 	"github.com/unloop/unloop/gateway/internal/answers"
+	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// identify says whose request it is. One that only names the answer it goes on
-// from belongs to that answer's session.
-func (g *Gateway) identify(x *exchange, hasher *identity.Hasher) {
-	x.identity, x.ownSession = hasher.Identify(x.r, x.provider.Key(x.r), g.cfg.Project, x.prompt)
+// identify says whose request it is, once the key is there that callers are
+// hashed with.
+func (g *Gateway) identify(x *exchange) {
+	x.identity = &checkpb.Identity{}
+	if hasher := g.hasher.Load(); hasher != nil {
+		g.identifyWith(x, hasher)
+	}
+	x.descriptors = x.rules.descriptors.Values(descriptor.Subject{HTTP: x.r, Identity: x.identity, Model: x.model()})
+	x.fairvisor = x.rules.FairvisorHeaders
+}
+
+// identifyWith sets the identity. A request that only names the answer it goes
+// on from belongs to that answer's session.
+func (g *Gateway) identifyWith(x *exchange, hasher *identity.Hasher) {
+	x.identity, x.ownSession = hasher.Identify(x.r, g.callerKey(x), g.cfg.Project, x.prompt)
+	if x.client.Tenanted {
+		x.identity.Tenant = x.client.Tenant
+	}
 	if x.ownSession || x.prompt == nil || x.prompt.Previous == "" {
 		return
 	}

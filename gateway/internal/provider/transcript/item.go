@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"bytes"
+	"sync/atomic"
 
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
@@ -40,15 +41,23 @@ type ToolCall struct {
 	Ours bool
 }
 
-// Rules say how results are read.
+// Rules say how results are read. The zero Rules read them in the usual way.
 type Rules struct {
-	// Volatile parts are left out; nil for the usual ones.
-	Volatile *fingerprint.Volatile
-	// Failures recognises failed results where the format has no mark for them; nil
-	// for the usual signs.
-	Failures *fingerprint.Failures
-	// Hints are the texts of hints, which in a history are no results.
-	Hints []string
+	volatile *fingerprint.Volatile
+	failures *fingerprint.Failures
+	hints    []string
+	way      uint64
+}
+
+// ways counts the rules that were made: what was found by one holds for it alone.
+var ways atomic.Uint64
+
+// NewRules returns rules by which volatile parts of results are left out (nil for
+// the usual ones), failures recognises failed results where the format has no mark
+// for them (nil for the usual signs), and hints are texts of hints, which in a
+// history are no results. Make them once for a policy.
+func NewRules(volatile *fingerprint.Volatile, failures *fingerprint.Failures, hints ...string) Rules {
+	return Rules{volatile, failures, hints, ways.Add(1)}
 }
 
 // History returns the newest rounds and human messages, oldest first, and the chain
@@ -108,25 +117,53 @@ func (s *slot) id(p *Part) (id fingerprint.Digest) {
 	return id
 }
 
-// result reads what a tool answered.
+// result reads what a tool answered, or remembers it.
 func (t *Transcript) result(out *ToolCall, p *Part, content []Part, rules *Rules) {
-	text := t.digester.content(content)
-	out.Ours = isOurs(text, rules.Hints)
-	out.Failed = p.Failed || !t.marks && rules.failed(text)
-	out.Result = fingerprint.Result(text, rules.Volatile)
-	if out.Failed {
-		out.Class = fingerprint.ErrorClass(text)
+	cache := t.digester.cache
+	way := 2*rules.way + 1
+	if t.marks {
+		way++
 	}
-	if others := t.digester.others(content); !others.IsZero() {
-		out.Result = fingerprint.Chain(out.Result, others)
+	key, ok := cache.key(way, content)
+	var f finding
+	known := false
+	if ok {
+		f, known = cache.get(key)
+	}
+	if !known {
+		f = t.read(content, rules)
+	}
+	if ok && !known {
+		cache.set(key, f)
+	}
+	out.Result, out.Ours, out.Failed = f.digest, f.ours, f.failed || p.Failed
+	if out.Failed {
+		if out.Class = f.class; out.Class.IsZero() {
+			out.Class = fingerprint.ErrorClass(t.digester.content(content))
+		}
 	}
 }
 
+// read finds out what a result says.
+func (t *Transcript) read(content []Part, rules *Rules) (f finding) {
+	text := t.digester.content(content)
+	f.ours = isOurs(text, rules.hints)
+	f.failed = !t.marks && rules.failed(text)
+	f.digest = fingerprint.Result(text, rules.volatile)
+	if f.failed {
+		f.class = fingerprint.ErrorClass(text)
+	}
+	if others := t.digester.others(content); !others.IsZero() {
+		f.digest = fingerprint.Chain(f.digest, others)
+	}
+	return f
+}
+
 func (r *Rules) failed(text []byte) bool {
-	if r.Failures == nil {
+	if r.failures == nil {
 		return fingerprint.LooksFailed(text)
 	}
-	return r.Failures.Match(text)
+	return r.failures.Match(text)
 }
 
 // oursWithin is how far into a text the word stands that marks our refusals:
