@@ -48,7 +48,21 @@ func (g *Gateway) answerCheck(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	g.judge(x)
+	if !g.admit(w, x) {
+		return
+	}
+	g.parse(x)
+	g.identify(x)
+	if message, killed := g.killed(x); killed {
+		answer(w, http.StatusOK, client.Decision{
+			Action: checkpb.Action_ACTION_REJECT.Label(), Reason: client.ReasonKilled, Message: message,
+			RequestID: requestID(x.r), Findings: []client.Finding{},
+		})
+		return
+	}
+	if !g.exempt(x) {
+		g.judge(x)
+	}
 	if errors.Is(r.Context().Err(), context.Canceled) {
 		return // nobody is there to be told
 	}
@@ -85,7 +99,6 @@ func (g *Gateway) asked(r *http.Request) (*exchange, *client.Error) {
 		x.target.Format = formats[q.format]
 	}
 	x.provider = providers[x.target.Format]
-	g.parse(x)
 	return x, nil
 }
 
@@ -106,7 +119,11 @@ func (x *exchange) verdict() client.Decision {
 		d.RequestID = requestID(x.r)
 	}
 	f := strongest(x.decision)
+	if x.exempt != "" {
+		d.Reason = client.ReasonExempt
+	}
 	if f != nil {
+		d.Reason = client.ReasonLoop
 		d.Action, d.Message, d.LoopID = f.GetAction().Label(), loopMessage(f), f.GetLoopId()
 		d.HitCount, d.DelayMS = int(f.GetHitCount()), int(f.GetDelayMs())
 	}
@@ -115,7 +132,7 @@ func (x *exchange) verdict() client.Decision {
 		d.RetryAfterSeconds = retryAfter(f)
 	case x.degraded != "" && x.failClosed:
 		d.Action, d.RetryAfterSeconds = checkpb.Action_ACTION_REJECT.Label(), 1
-		d.Message = uncheckedMessage(x.degraded)
+		d.Reason, d.Message = client.ReasonUnchecked, uncheckedMessage(x.degraded)
 	}
 	return d
 }

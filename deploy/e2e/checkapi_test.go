@@ -56,7 +56,7 @@ func TestCheckCountsAsItsRequestWould(t *testing.T) {
 		t.Fatalf("sixth: %+v", d)
 	}
 	want := client.Decision{
-		Action: "reject", HitCount: 6, RetryAfterSeconds: 30, Message: d.Message, LoopID: d.LoopID, RequestID: d.RequestID,
+		Action: "reject", Reason: "loop_detected", HitCount: 6, RetryAfterSeconds: 30, Message: d.Message, LoopID: d.LoopID, RequestID: d.RequestID,
 		Findings: []client.Finding{{
 			Policy: "default", Detector: "prompt", Action: "reject", Fingerprint: d.Findings[0].Fingerprint, HitCount: 6,
 			Threshold: 5, WindowSeconds: 60, CooldownSeconds: 30, LoopID: d.LoopID,
@@ -261,7 +261,7 @@ policies:
 	}
 	closed := prompt("p")
 	closed.path = "/closed/chat/completions"
-	if d := decide(t, url, about(closed, "")); d.Action != "reject" || d.Degraded != "timeout" || d.Message == "" {
+	if d := decide(t, url, about(closed, "")); d.Action != "reject" || d.Reason != "unchecked" || d.Degraded != "timeout" || d.Message == "" {
 		t.Errorf("failure mode closed: %+v", d)
 	}
 }

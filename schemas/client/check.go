@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -15,6 +16,14 @@ const (
 	ActionThrottle = "throttle"
 	ActionReject   = "reject"
 	ActionBreak    = "break"
+)
+
+// Reasons of decisions.
+const (
+	ReasonLoop      = "loop_detected"
+	ReasonKilled    = "kill_switch" // an operator has stopped such requests
+	ReasonUnchecked = "unchecked"   // see Decision.Degraded
+	ReasonExempt    = "exempt"      // an operator has such requests not checked
 )
 
 // HeaderCheck bears a decision's request id on the request itself, so that a
@@ -66,6 +75,9 @@ type Request struct {
 type Decision struct {
 	// Action is the strongest one of the findings that are not shadow.
 	Action string `json:"action"`
+	// Reason of the action, one of the Reason constants; empty if there is
+	// nothing to be done.
+	Reason string `json:"reason"`
 	// Message explains the action; empty if there is nothing to explain.
 	Message string `json:"message"`
 	// HitCount is the count of the finding that decided; without one, the
@@ -120,15 +132,21 @@ func (d *Decision) Delay() time.Duration { return time.Duration(max(d.DelayMS, 0
 func (d *Decision) Tag(req *http.Request) { req.Header.Set(HeaderCheck, d.RequestID) }
 
 // Err is a *LoopDetectedError if a loop is to be stopped, ErrUnchecked if a
-// policy stops what could not be checked, and nil if the request may be sent.
+// policy stops what could not be checked, ErrKilled if an operator stops it, and
+// nil if the request may be sent.
 func (d *Decision) Err() error {
-	if d.Allowed() {
+	switch {
+	case d.Allowed():
 		return nil
+	case d.Reason == ReasonUnchecked:
+		return fmt.Errorf("%w: %s", ErrUnchecked, d.Message)
+	case d.Reason == ReasonKilled:
+		return fmt.Errorf("%w: %s", ErrKilled, d.Message)
 	}
-	if len(d.Findings) == 0 || d.Findings[0].Shadow {
-		return ErrUnchecked
+	var f Finding
+	if len(d.Findings) > 0 && !d.Findings[0].Shadow {
+		f = d.Findings[0]
 	}
-	f := d.Findings[0]
 	return &LoopDetectedError{
 		Message: d.Message, Action: d.Action, Detector: f.Detector, Policy: f.Policy, Fingerprint: f.Fingerprint,
 		HitCount: f.HitCount, Window: seconds(f.WindowSeconds), Cooldown: seconds(f.CooldownSeconds),

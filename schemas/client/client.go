@@ -20,7 +20,10 @@ import (
 
 // ErrUnchecked says that a request could not be checked for loops, and that a
 // policy forbids to send it then.
-var ErrUnchecked = errors.New("the request could not be checked for loops, and a policy says that it must be")
+var ErrUnchecked = errors.New("not to be sent unchecked")
+
+// ErrKilled says that an operator has stopped requests like this one.
+var ErrKilled = errors.New("stopped by an operator")
 
 // Error is an answer of the check API that is no decision.
 type Error struct {
@@ -83,8 +86,9 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 }
 
 // Check asks what to do with a request. Its error is a *LoopDetectedError for a
-// loop that is to be stopped and ErrUnchecked for a request that must not be
-// sent unchecked, both beside the decision; an *Error for a Request that makes
+// loop that is to be stopped, ErrUnchecked for a request that must not be sent
+// unchecked and ErrKilled for one that an operator stops, all beside the
+// decision; an *Error for a Request that makes
 // no sense; or that of a gateway that can't be reached, which is for the caller
 // to take as a yes or a no.
 //

@@ -107,12 +107,15 @@ func TestDecisionsThatAreNone(t *testing.T) {
 		want   func(*Decision, error) bool
 		says   string
 	}{
-		"must be checked": {200, `{"action":"reject","degraded":"timeout","findings":[]}`, func(d *Decision, err error) bool {
+		"must be checked": {200, `{"action":"reject","reason":"unchecked","message":"why","degraded":"timeout","findings":[]}`, func(d *Decision, err error) bool {
 			return errors.Is(err, ErrUnchecked) && d.Degraded == "timeout"
-		}, "could not be checked"},
-		"must be checked, shadow finding": {200, `{"action":"reject","findings":[{"shadow":true,"action":"reject"}]}`, func(d *Decision, err error) bool {
+		}, "unchecked: why"},
+		"must be checked, shadow finding": {200, `{"action":"reject","reason":"unchecked","findings":[{"shadow":true,"action":"reject"}]}`, func(d *Decision, err error) bool {
 			return errors.Is(err, ErrUnchecked) && d != nil
-		}, "could not be checked"},
+		}, "unchecked"},
+		"killed": {200, `{"action":"reject","reason":"kill_switch","message":"kill_switch: budget spent"}`, func(d *Decision, err error) bool {
+			return errors.Is(err, ErrKilled) && d != nil
+		}, "budget spent"},
 		"unchecked, but open": {200, `{"action":"allow","degraded":"no-detector"}`, func(d *Decision, err error) bool {
 			return err == nil && d.Degraded == "no-detector"
 		}, ""},
