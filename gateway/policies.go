@@ -39,6 +39,9 @@ type ruleset struct {
 	// reading is how each policy reads tool results.
 	reading     map[string]provider.Rules
 	descriptors *descriptor.Reader
+	// texts are the digests of long texts that were read before: a history comes
+	// again with each request.
+	texts *transcript.Cache
 }
 
 // wanted is what the policies need of a prompt.
