@@ -155,6 +155,9 @@ func (d *Detector) conclude(all []counted) *checkpb.Decision {
 	var err error
 	for i, c := range all {
 		out.HitCounts[i] = c.hits
+		if c.tools != nil {
+			out.ToolReports = append(out.ToolReports, c.tools)
+		}
 		if c.err != nil {
 			err = errors.Join(err, c.err)
 		}
@@ -192,6 +195,7 @@ var errMalformed = errors.New("malformed")
 type counted struct {
 	findings []*checkpb.Finding
 	hits     uint32
+	tools    *checkpb.ToolReport
 	err      error
 }
 
@@ -255,7 +259,7 @@ func (d *Detector) peek(h hit, params counter.Params) counted {
 func (d *Detector) report(ctx context.Context, h hit) counted {
 	f := finding(h.counter, h.verdict)
 	var err error
-	if f.LoopId, err = d.incidents.Record(ctx, h.finding()); err != nil {
+	if f.LoopId, err = d.record(ctx, h.finding()); err != nil {
 		d.metrics.unrecorded.Inc() // the verdict stands without its incident
 	}
 	if h.verdict.Began {
@@ -311,7 +315,7 @@ func (d *Detector) broadcast(f *checkpb.Finding) {
 	}
 	body, err := proto.Marshal(&checkpb.Cooldown{Finding: f})
 	if err == nil {
-		err = d.deps.NATS.Publish(schemas.SubjectCooldown, body)
+		err = d.publish(schemas.SubjectCooldown, body)
 	}
 	if err != nil {
 		d.metrics.unanswered.Inc()
