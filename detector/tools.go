@@ -95,7 +95,8 @@ func read(check *checkpb.Check, w *checkpb.ToolWatch) (*watched, error) {
 	if run := w.GetRun(); run != nil {
 		v.call = r.call(run.GetCall())
 	} else {
-		v.evidence = r.evidence(check)
+		v.evidence = r.evidence(w.GetHistory())
+		v.evidence.Retry = check.GetRetry()
 	}
 	return v, r.err
 }
@@ -220,10 +221,9 @@ func (r *digestReader) digest(b []byte) (d fingerprint.Digest) {
 	return d
 }
 
-// evidence reads a check's history.
-func (r *digestReader) evidence(check *checkpb.Check) toolloop.Evidence {
-	h := check.GetHistory()
-	ev := toolloop.Evidence{Delta: h.GetDelta(), Own: h.GetOwn(), Retry: check.GetRetry(), Items: make([]toolloop.Item, len(h.GetItems()))}
+// evidence reads a watch's history.
+func (r *digestReader) evidence(h *checkpb.History) toolloop.Evidence {
+	ev := toolloop.Evidence{Delta: h.GetDelta(), Own: h.GetOwn(), Items: make([]toolloop.Item, len(h.GetItems()))}
 	ev.Before = r.digest(h.GetBefore())
 	for i, item := range h.GetItems() {
 		ev.Items[i] = toolloop.Item{Human: r.digest(item.GetHuman()), Summary: item.GetSummary(), Calls: make([]toolloop.Call, len(item.GetCalls()))}

@@ -18,12 +18,11 @@ func toolCheck(items ...*checkpb.HistoryItem) *checkpb.Check {
 	agent := sha256.Sum256([]byte("agent"))
 	return &checkpb.Check{
 		RequestId: "req", Identity: &checkpb.Identity{Caller: "c0ffee", Session: "5e55"},
-		History: &checkpb.History{Items: items, Own: true},
 		Watches: []*checkpb.ToolWatch{{
 			Policy: "default", Agent: agent[:],
 			Warn: checkpb.Action_ACTION_HINT, Block: checkpb.Action_ACTION_REJECT, Errors: checkpb.Action_ACTION_HINT,
 			Cycle: checkpb.Action_ACTION_REJECT, Wide: checkpb.Action_ACTION_HINT,
-			Params: &checkpb.ToolParams{MaxPeriod: 8, Repeats: 3},
+			Params: &checkpb.ToolParams{MaxPeriod: 8, Repeats: 3}, History: &checkpb.History{Items: items, Own: true},
 		}},
 	}
 }
@@ -159,7 +158,7 @@ func TestHistoriesThatNoGatewaySendsAreRefused(t *testing.T) {
 	startDetector(t, s)
 	nc := s.Conn()
 	shortDigest := toolCheck(round(1, "read", "{}", "x"))
-	shortDigest.History.Items[0].Calls[0].Result = []byte("short")
+	shortDigest.Watches[0].History.Items[0].Calls[0].Result = []byte("short")
 	shortAgent := toolCheck(round(1, "read", "{}", "x"))
 	shortAgent.Watches[0].Agent = []byte("short")
 	for name, c := range map[string]*checkpb.Check{"digest": shortDigest, "agent": shortAgent} {

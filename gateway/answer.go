@@ -42,11 +42,19 @@ func (g *Gateway) stop(w http.ResponseWriter, x *exchange) bool {
 // refuseLoop is the 429 for a finding.
 func (g *Gateway) refuseLoop(w http.ResponseWriter, x *exchange, f *checkpb.Finding) {
 	x.setHeaders(w.Header())
-	w.Header().Set("Retry-After", strconv.Itoa(retryAfter(f)))
+	if waitingHelps(f) {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter(f)))
+	}
 	// OpenAI's and Anthropic's SDKs retry a 429 unless told not to, and would
 	// feed the counter.
 	w.Header().Set("X-Should-Retry", "false")
 	g.refuse(w, x, loopRefusal(f))
+}
+
+// waitingHelps says whether the same request may pass later. An agent's tool
+// calls are judged by its history, which waiting does not change.
+func waitingHelps(f *checkpb.Finding) bool {
+	return f.GetDetector() != detectorTool && f.GetDetector() != detectorCycle
 }
 
 // retryAfter is what is left of the cooldown, else the window; whole seconds,
@@ -69,6 +77,9 @@ func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal)
 }
 
 func loopMessage(f *checkpb.Finding) string {
+	if f.GetMessage() != "" {
+		return fmt.Sprintf("%s: %s (detector %s, policy %s)", codeLoop, f.GetMessage(), f.GetDetector(), f.GetPolicy())
+	}
 	return fmt.Sprintf("%s: the same request was seen %d times within %d seconds (detector %s, policy %s). Change the request, or wait %d seconds.",
 		codeLoop, f.GetHitCount(), f.GetWindowSeconds(), f.GetDetector(), f.GetPolicy(), retryAfter(f))
 }
@@ -118,6 +129,9 @@ func (x *exchange) setHeaders(h http.Header) {
 	h.Set("X-Loop-Count", strconv.FormatUint(uint64(f.GetHitCount()), 10))
 	if f.GetAction() == checkpb.Action_ACTION_THROTTLE {
 		h.Set("X-Loop-Delay-Ms", strconv.FormatUint(uint64(f.GetDelayMs()), 10))
+	}
+	if f.GetBackoffSeconds() > 0 {
+		h.Set("X-Loop-Backoff", strconv.FormatUint(uint64(f.GetBackoffSeconds()), 10))
 	}
 	if x.fairvisor {
 		x.setFairvisorHeaders(h, f)

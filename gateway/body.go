@@ -30,9 +30,12 @@ type body struct {
 	// somebody looked.
 	text []byte
 	// rest follows bytes, if the body is too large to hold.
-	rest   io.Reader
+	rest io.Reader
+	// length is the body's length, -1 if it was not announced.
 	length int64
-	canon  *fingerprint.Digest
+	// changed says that the body is not what the client sent.
+	changed bool
+	canon   *fingerprint.Digest
 }
 
 // readBody reads a request's body if it has at most limit bytes.
@@ -72,6 +75,14 @@ func (b *body) reader() io.ReadCloser {
 	default:
 		return io.NopCloser(bytes.NewReader(b.bytes))
 	}
+}
+
+// replace changes the body that is forwarded.
+func (b *body) replace(changed []byte) {
+	if b.length >= 0 {
+		b.length = int64(len(changed))
+	}
+	b.bytes, b.changed = changed, true
 }
 
 // inspected is what the body holds, as far as it was decoded.

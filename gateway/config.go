@@ -4,21 +4,19 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/route"
-	"github.com/unloop/unloop/schemas/policy"
 )
 
 // Config is a gateway's configuration.
 type Config struct {
 	Listen          string            `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address that agents send their LLM traffic to."`
 	Upstream        map[string]string `mapsep:"none" placeholder:"NAME=URL" help:"Upstream by name: openai, anthropic, gemini, default, or any other. Repeatable."`
-	Policies        string            `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON; without one the default policy holds."`
+	Policies        string            `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON, followed as it changes; without one the pushed bundle holds, else the default policy."`
 	CheckTimeout    time.Duration     `default:"50ms" help:"How long a request waits for a decision before the policy's failure mode decides."`
 	MaxInspectBytes int64             `default:"8388608" placeholder:"BYTES" help:"Largest request body that is inspected."`
 	MaxDelayed      int               `default:"16" help:"Requests of one loop that a throttle delays at once; more are rejected."`
@@ -61,29 +59,4 @@ func (c Config) hashKey() (*[identity.KeySize]byte, error) {
 		return nil, fmt.Errorf("--caller-hash-key must be %d hex digits, such as `openssl rand -hex %d` prints", 2*identity.KeySize, identity.KeySize)
 	}
 	return (*[identity.KeySize]byte)(key), nil
-}
-
-// policySet is the configured bundle, compiled, or the default policy as the
-// environment sets it.
-func (c Config) policySet() (*policy.Set, error) {
-	bundle, err := c.bundle()
-	if err != nil {
-		return nil, err
-	}
-	return bundle.Compile()
-}
-
-func (c Config) bundle() (*policy.Bundle, error) {
-	if c.Policies == "" {
-		return policy.Default(os.Getenv)
-	}
-	data, err := os.ReadFile(c.Policies)
-	if err != nil {
-		return nil, fmt.Errorf("read --policies: %w", err)
-	}
-	bundle, err := policy.Parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("read --policies %s: %w", c.Policies, err)
-	}
-	return bundle, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/provider/plain"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // delaying is a gateway as far as a delay needs it.
@@ -54,9 +55,10 @@ func TestThrottledRequestIsForwardedAfterItsDelay(t *testing.T) {
 
 func TestDelayedRequestWhoseClientLeavesIsDroppedAtOnce(t *testing.T) {
 	t.Parallel()
+	nc := natstest.StartBare(t).Conn() // it must not live in the bubble
 	synctest.Test(t, func(t *testing.T) {
 		g, before := delaying(1), time.Now()
-		g.checker = checker.New(nil, time.Second, time.Now, prometheus.NewRegistry())
+		g.checker = checker.New(nc, time.Second, time.Now, prometheus.NewRegistry())
 		ctx, leave := context.WithTimeout(t.Context(), time.Second)
 		defer leave()
 		if g.delay(httptest.NewRecorder(), throttled(ctx, 30*time.Second)) {

@@ -24,6 +24,8 @@ const (
 const (
 	detectorRequest = "request"
 	detectorPrompt  = "prompt"
+	detectorTool    = "tool"
+	detectorCycle   = "cycle"
 )
 
 // counters lists what the matching policies count this request by.

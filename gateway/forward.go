@@ -66,8 +66,9 @@ func rewrite(pr *httputil.ProxyRequest) {
 			pr.Out.Header[name] = values
 		}
 	}
-	if x.body != nil {
-		pr.Out.Body = x.body.reader()
+	pr.Out.Body = x.body.reader()
+	if x.body.changed {
+		pr.Out.ContentLength = x.body.length
 	}
 }
 

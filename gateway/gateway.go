@@ -27,7 +27,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider/responses"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/kit/service"
-	"github.com/unloop/unloop/schemas/policy"
 )
 
 // providers lists the wire formats.
@@ -43,20 +42,21 @@ var providers = map[route.Format]provider.Provider{
 
 // Gateway is one gateway. Make it with New.
 type Gateway struct {
-	cfg      Config
-	deps     service.Deps
-	log      *slog.Logger
-	now      func() time.Time
-	listener net.Listener
-	table    *route.Table
-	policies atomic.Pointer[policy.Set]
-	hasher   atomic.Pointer[identity.Hasher]
-	checker  *checker.Checker
-	proxy    *httputil.ReverseProxy
-	delays   delays
-	degraded spellLog
-	metrics  *metrics
-	ready    service.Readiness
+	cfg       Config
+	deps      service.Deps
+	log       *slog.Logger
+	now       func() time.Time
+	listener  net.Listener
+	table     *route.Table
+	bundles   *bundles
+	overrides *overrides
+	hasher    atomic.Pointer[identity.Hasher]
+	checker   *checker.Checker
+	proxy     *httputil.ReverseProxy
+	delays    delays
+	degraded  spellLog
+	metrics   *metrics
+	ready     service.Readiness
 }
 
 // Option changes what New makes.
@@ -81,11 +81,10 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	for _, opt := range opts {
 		opt(g)
 	}
-	set, err := cfg.policySet()
-	if err != nil {
+	if g.bundles, err = newBundles(cfg.Policies, g.now, g.log, g.metrics); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
-	g.policies.Store(set)
+	g.overrides = newOverrides(g.log)
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
 	g.proxy = g.newProxy()
 	if g.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
@@ -111,7 +110,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return g.checker.Follow(following) })
-	group.Go(func() error { return g.fetchHashKey(ctx) })
+	group.Go(func() error { return g.prepare(ctx) })
+	group.Go(func() error { return g.bundles.watchFile(ctx) })
 	group.Go(func() error {
 		defer stopFollowing()
 		server := &http.Server{

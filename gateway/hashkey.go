@@ -5,10 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/schemas"
@@ -19,17 +21,39 @@ import (
 // cluster before it calls itself ready without: it can forward all the same.
 const startGrace = 2 * time.Second
 
-// fetchHashKey sets the key that callers are hashed with: the configured one,
-// or the cluster's own, which the first gateway makes. Until then requests
-// can't be told apart, and pass unchecked.
-func (g *Gateway) fetchHashKey(ctx context.Context) error {
+// prepare fetches what all gateways of the cluster share, follows it until the
+// context ends, and says when the gateway is ready.
+func (g *Gateway) prepare(ctx context.Context) error {
 	grace := time.AfterFunc(startGrace, func() {
-		if g.hasher.Load() == nil && ctx.Err() == nil {
+		if g.ready.Err() != nil && ctx.Err() == nil {
 			g.log.Warn("no contact with the cluster yet; requests are not checked")
 			g.ready.Set(nil)
 		}
 	})
 	defer grace.Stop()
+	var wanted sync.WaitGroup
+	arrived := func() func() { wanted.Add(1); return sync.OnceFunc(wanted.Done) }
+	bundle, overrides, key := arrived(), arrived(), arrived()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { defer bundle(); return g.followPushed(ctx, bundle) })
+	group.Go(func() error { defer overrides(); return g.followOverrides(ctx, overrides) })
+	group.Go(func() error { defer key(); return g.fetchHashKey(ctx) })
+	group.Go(func() error {
+		wanted.Wait()
+		if ctx.Err() == nil {
+			grace.Stop()
+			g.log.Info("serving", "listen", g.Addr(), "policies", g.bundles.inForce().Version())
+			g.ready.Set(nil)
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// fetchHashKey sets the key that callers are hashed with: the configured one,
+// or the cluster's own, which the first gateway makes. Until then requests
+// can't be told apart, and pass unchecked.
+func (g *Gateway) fetchHashKey(ctx context.Context) error {
 	key, err := g.cfg.hashKey()
 	if err != nil {
 		return err
@@ -40,8 +64,6 @@ func (g *Gateway) fetchHashKey(ctx context.Context) error {
 		}
 	}
 	g.hasher.Store(identity.NewHasher(*key))
-	g.log.Info("serving", "listen", g.Addr(), "policies", g.policies.Load().Version())
-	g.ready.Set(nil)
 	return nil
 }
 

@@ -3,9 +3,11 @@ package gateway
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	requests, checks, uninspected, upstreamErrors *prometheus.CounterVec
-	checkSeconds                                  prometheus.Histogram
-	delayed                                       prometheus.Gauge
+	requests, checks, uninspected, hints, upstreamErrors *prometheus.CounterVec
+	checkSeconds                                         prometheus.Histogram
+	policyRejected                                       *prometheus.CounterVec
+	policyVersion                                        *prometheus.GaugeVec
+	delayed                                              prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -18,6 +20,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		requests:       counter("requests_total", "Requests by format and what was done with them.", "format", "action"),
 		checks:         counter("checks_total", "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.", "result"),
 		uninspected:    counter("uninspected_total", "Bodies in a prompt's place that could not be read, by reason.", "reason"),
+		hints:          counter("hints_total", "Hints by whether the request could take them: given or no-place.", "result"),
 		upstreamErrors: counter("upstream_errors_total", "Requests that an upstream did not answer.", "upstream"),
 		checkSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "unloop_gateway_check_seconds", Help: "Time spent on the decision.",
@@ -27,6 +30,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "unloop_gateway_delayed_requests", Help: "Requests that a throttle holds back now.",
 		}),
 	}
-	reg.MustRegister(m.checkSeconds, m.delayed)
+	m.policyRejected = counter("policy_rejected_total", "Policy bundles that were not put into force, by where they came from: file or pushed.", "source")
+	m.policyVersion = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "unloop_gateway_policy_version", Help: "1 for the policy bundle in force and where it came from: file, pushed or default.",
+	}, []string{"version", "source"})
+	reg.MustRegister(m.checkSeconds, m.delayed, m.policyVersion)
 	return m
 }

@@ -22,15 +22,21 @@ type exchange struct {
 	r        *http.Request
 	target   route.Target
 	provider provider.Provider
-	body     *body
+	// rules judge the request, from its begin to its end.
+	rules *ruleset
+	body  *body
 	// prompt is what the body asks; nil if it is no prompt.
 	prompt *provider.Prompt
 	// uninspected says why a body in a prompt's place was not read.
 	uninspected string
 	identity    *checkpb.Identity
-	failClosed  bool
-	check       *checkpb.Check
-	decision    *checkpb.Decision
+	// ownSession says that the request names its session.
+	ownSession bool
+	// policies is the bundle that the request is judged by.
+	policies   *policy.Set
+	failClosed bool
+	check      *checkpb.Check
+	decision   *checkpb.Decision
 	// counted says that a detector counted the check.
 	counted bool
 	// degraded says why there is no decision.
@@ -55,13 +61,14 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}
+	g.hint(x)
 	g.forward(w, x)
 }
 
 // route finds the upstream; without one it answers.
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool) {
 	target, ok := g.table.Route(r)
-	x := &exchange{r: r, target: target, provider: providers[target.Format]}
+	x := &exchange{r: r, target: target, provider: providers[target.Format], rules: g.bundles.inForce()}
 	if !ok || strings.HasPrefix(r.URL.Path, route.Reserved) {
 		g.refuse(w, x, provider.Refusal{
 			Status: http.StatusNotFound, Code: "unknown_path",
@@ -101,7 +108,7 @@ func (g *Gateway) parse(x *exchange) {
 		return
 	}
 	x.body.text = text
-	prompt, err := x.provider.Parse(text, provider.Options{Tail: g.tail(), Path: x.r.URL.Path})
+	prompt, err := x.provider.Parse(text, x.rules.wanted(x.r.URL.Path))
 	if err != nil {
 		x.uninspect(g, uninspectedInvalid)
 		return
@@ -129,26 +136,14 @@ func (x *exchange) uninspect(g *Gateway, why string) {
 	}
 }
 
-// tail is how many messages the policies compare at the most.
-func (g *Gateway) tail() int {
-	most := 0
-	for _, p := range g.policies.Load().Policies() {
-		if p.Prompt != nil {
-			most = max(most, p.Prompt.TailMessages)
-		}
-	}
-	return most
-}
-
 // judge asks the detectors about the request, if a policy counts it.
 func (g *Gateway) judge(x *exchange) {
-	set := g.policies.Load()
 	hasher := g.hasher.Load()
 	x.identity = &checkpb.Identity{}
 	if hasher != nil {
-		x.identity = hasher.Identify(x.r, x.provider.Key(x.r), g.cfg.Project, x.prompt)
+		x.identity, x.ownSession = hasher.Identify(x.r, x.provider.Key(x.r), g.cfg.Project, x.prompt)
 	}
-	matched := set.Match(&policy.Request{
+	matched := x.rules.Match(&policy.Request{
 		Method: x.r.Method, Path: x.r.URL.Path, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
 		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
 		Header: x.r.Header.Get,
@@ -157,18 +152,18 @@ func (g *Gateway) judge(x *exchange) {
 	for _, p := range matched {
 		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
 	}
-	x.fairvisor = set.FairvisorHeaders
-	counters := x.counters(matched, now)
+	x.fairvisor = x.rules.FairvisorHeaders
+	counters, watches := x.counters(matched, now), x.watches(matched, now)
 	switch {
-	case len(counters) == 0:
+	case len(counters)+len(watches) == 0:
 		return
 	case hasher == nil:
 		x.degrade(g, "starting")
 		return
 	}
 	x.check = &checkpb.Check{
-		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: set.Version(),
-		Counters: counters, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
+		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
+		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 	}
 	g.ask(x)
 }

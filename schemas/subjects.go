@@ -35,6 +35,9 @@ const (
 	// BucketPolicies holds policy bundles and what all gateways must share,
 	// such as the key that callers are hashed with.
 	BucketPolicies = "LOOP_POLICIES"
+	// BucketOverrides holds what operators block or exempt at once; see
+	// Override.
+	BucketOverrides = "LOOP_OVERRIDES"
 )
 
 // DurableNotifier is the durable consumer that notifiers share on StreamEvents.
@@ -43,6 +46,10 @@ const DurableNotifier = "notifier"
 // KeyCallerHash is the key in BucketPolicies of the 32 random bytes that
 // callers are hashed with when none were configured.
 const KeyCallerHash = "caller-hash-key"
+
+// KeyBundle is the key in BucketPolicies of the policy bundle, as it was
+// pushed. Its revisions are the bundle's history.
+const KeyBundle = "bundle"
 
 // Token turns any text into one subject token: bytes outside [A-Za-z0-9_-]
 // are percent-encoded, and the empty text becomes "_".

@@ -262,10 +262,7 @@ type Check struct {
 	// Judge without counting.
 	Peek bool `protobuf:"varint,8,opt,name=peek,proto3" json:"peek,omitempty"`
 	// Estimated size of the request in tokens, for what a block saves.
-	InputTokens uint32 `protobuf:"varint,9,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
-	// What the request shows of the conversation's tool calls; absent if no
-	// watch needs it.
-	History       *History     `protobuf:"bytes,20,opt,name=history,proto3" json:"history,omitempty"`
+	InputTokens   uint32       `protobuf:"varint,9,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	Watches       []*ToolWatch `protobuf:"bytes,21,rep,name=watches,proto3" json:"watches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -362,13 +359,6 @@ func (x *Check) GetInputTokens() uint32 {
 		return x.InputTokens
 	}
 	return 0
-}
-
-func (x *Check) GetHistory() *History {
-	if x != nil {
-		return x.History
-	}
-	return nil
 }
 
 func (x *Check) GetWatches() []*ToolWatch {
@@ -883,6 +873,8 @@ type ToolWatch struct {
 	Cycle  Action      `protobuf:"varint,7,opt,name=cycle,proto3,enum=unloop.check.v1.Action" json:"cycle,omitempty"`
 	Wide   Action      `protobuf:"varint,8,opt,name=wide,proto3,enum=unloop.check.v1.Action" json:"wide,omitempty"`
 	Params *ToolParams `protobuf:"bytes,9,opt,name=params,proto3" json:"params,omitempty"`
+	// What the request shows, read by the rules of the watch's policy.
+	History *History `protobuf:"bytes,10,opt,name=history,proto3" json:"history,omitempty"`
 	// A call that a tool runner asks about, in place of what a request shows.
 	Run           *ToolRun `protobuf:"bytes,30,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -978,6 +970,13 @@ func (x *ToolWatch) GetWide() Action {
 func (x *ToolWatch) GetParams() *ToolParams {
 	if x != nil {
 		return x.Params
+	}
+	return nil
+}
+
+func (x *ToolWatch) GetHistory() *History {
+	if x != nil {
+		return x.History
 	}
 	return nil
 }
@@ -2082,7 +2081,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06checks\x18\x01 \x03(\v2\x16.unloop.check.v1.CheckR\x06checks\x12\x1b\n" +
 	"\tbudget_ms\x18\x02 \x01(\rR\bbudgetMs\"H\n" +
 	"\rDecisionBatch\x127\n" +
-	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\x8c\x03\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\xd8\x02\n" +
 	"\x05Check\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -2093,8 +2092,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04hits\x18\x06 \x01(\rR\x04hits\x12\x14\n" +
 	"\x05retry\x18\a \x01(\bR\x05retry\x12\x12\n" +
 	"\x04peek\x18\b \x01(\bR\x04peek\x12!\n" +
-	"\finput_tokens\x18\t \x01(\rR\vinputTokens\x122\n" +
-	"\ahistory\x18\x14 \x01(\v2\x18.unloop.check.v1.HistoryR\ahistory\x124\n" +
+	"\finput_tokens\x18\t \x01(\rR\vinputTokens\x124\n" +
 	"\awatches\x18\x15 \x03(\v2\x1a.unloop.check.v1.ToolWatchR\awatches\"n\n" +
 	"\bIdentity\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
@@ -2134,7 +2132,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04poll\x18\a \x01(\bR\x04poll\x12\x1f\n" +
 	"\vnot_offered\x18\b \x01(\bR\n" +
 	"notOffered\x12\x12\n" +
-	"\x04ours\x18\t \x01(\bR\x04ours\"\x9b\x03\n" +
+	"\x04ours\x18\t \x01(\bR\x04ours\"\xcf\x03\n" +
 	"\tToolWatch\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\fR\x05agent\x12\x16\n" +
@@ -2144,7 +2142,9 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06errors\x18\x06 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06errors\x12-\n" +
 	"\x05cycle\x18\a \x01(\x0e2\x17.unloop.check.v1.ActionR\x05cycle\x12+\n" +
 	"\x04wide\x18\b \x01(\x0e2\x17.unloop.check.v1.ActionR\x04wide\x123\n" +
-	"\x06params\x18\t \x01(\v2\x1b.unloop.check.v1.ToolParamsR\x06params\x12*\n" +
+	"\x06params\x18\t \x01(\v2\x1b.unloop.check.v1.ToolParamsR\x06params\x122\n" +
+	"\ahistory\x18\n" +
+	" \x01(\v2\x18.unloop.check.v1.HistoryR\ahistory\x12*\n" +
 	"\x03run\x18\x1e \x01(\v2\x18.unloop.check.v1.ToolRunR\x03run\"L\n" +
 	"\aToolRun\x12-\n" +
 	"\x04call\x18\x01 \x01(\v2\x19.unloop.check.v1.ToolCallR\x04call\x12\x12\n" +
@@ -2306,19 +2306,19 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	16, // 1: unloop.check.v1.DecisionBatch.decisions:type_name -> unloop.check.v1.Decision
 	5,  // 2: unloop.check.v1.Check.identity:type_name -> unloop.check.v1.Identity
 	6,  // 3: unloop.check.v1.Check.counters:type_name -> unloop.check.v1.Counter
-	8,  // 4: unloop.check.v1.Check.history:type_name -> unloop.check.v1.History
-	11, // 5: unloop.check.v1.Check.watches:type_name -> unloop.check.v1.ToolWatch
-	1,  // 6: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
-	7,  // 7: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
-	0,  // 8: unloop.check.v1.Step.action:type_name -> unloop.check.v1.Action
-	9,  // 9: unloop.check.v1.History.items:type_name -> unloop.check.v1.HistoryItem
-	10, // 10: unloop.check.v1.HistoryItem.calls:type_name -> unloop.check.v1.ToolCall
-	0,  // 11: unloop.check.v1.ToolWatch.warn:type_name -> unloop.check.v1.Action
-	0,  // 12: unloop.check.v1.ToolWatch.block:type_name -> unloop.check.v1.Action
-	0,  // 13: unloop.check.v1.ToolWatch.errors:type_name -> unloop.check.v1.Action
-	0,  // 14: unloop.check.v1.ToolWatch.cycle:type_name -> unloop.check.v1.Action
-	0,  // 15: unloop.check.v1.ToolWatch.wide:type_name -> unloop.check.v1.Action
-	14, // 16: unloop.check.v1.ToolWatch.params:type_name -> unloop.check.v1.ToolParams
+	11, // 4: unloop.check.v1.Check.watches:type_name -> unloop.check.v1.ToolWatch
+	1,  // 5: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
+	7,  // 6: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
+	0,  // 7: unloop.check.v1.Step.action:type_name -> unloop.check.v1.Action
+	9,  // 8: unloop.check.v1.History.items:type_name -> unloop.check.v1.HistoryItem
+	10, // 9: unloop.check.v1.HistoryItem.calls:type_name -> unloop.check.v1.ToolCall
+	0,  // 10: unloop.check.v1.ToolWatch.warn:type_name -> unloop.check.v1.Action
+	0,  // 11: unloop.check.v1.ToolWatch.block:type_name -> unloop.check.v1.Action
+	0,  // 12: unloop.check.v1.ToolWatch.errors:type_name -> unloop.check.v1.Action
+	0,  // 13: unloop.check.v1.ToolWatch.cycle:type_name -> unloop.check.v1.Action
+	0,  // 14: unloop.check.v1.ToolWatch.wide:type_name -> unloop.check.v1.Action
+	14, // 15: unloop.check.v1.ToolWatch.params:type_name -> unloop.check.v1.ToolParams
+	8,  // 16: unloop.check.v1.ToolWatch.history:type_name -> unloop.check.v1.History
 	12, // 17: unloop.check.v1.ToolWatch.run:type_name -> unloop.check.v1.ToolRun
 	10, // 18: unloop.check.v1.ToolRun.call:type_name -> unloop.check.v1.ToolCall
 	15, // 19: unloop.check.v1.ToolParams.per_tool:type_name -> unloop.check.v1.ToolRule

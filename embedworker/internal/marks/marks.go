@@ -123,14 +123,21 @@ func inWord(r rune) bool {
 }
 
 // cut takes the first part off a word at a colon, unless the colons are those
-// of a time of day; punctuation at a part's ends goes.
+// of a time of day; punctuation at a part's ends goes. Its work is that of the
+// part alone: a word may be a megabyte of colons.
 func cut(word string) (part, rest string) {
-	if part := strings.Trim(word, punctuation); isTime(part) {
-		return part, ""
+	word = strings.TrimLeft(word, punctuation)
+	if len(word) <= longestTime {
+		if part := strings.TrimRight(word, punctuation); isTime(part) {
+			return part, ""
+		}
 	}
 	part, rest, _ = strings.Cut(word, ":")
-	return strings.Trim(part, punctuation), rest
+	return strings.TrimRight(part, punctuation), rest
 }
+
+// longestTime is that of 2026-05-22T14:31:59.123456789Z and a full stop.
+const longestTime = 32
 
 const punctuation = `./\:-@`
 
@@ -189,7 +196,7 @@ func isTime(word string) bool {
 	if i := strings.IndexByte(word, 'T'); i > 0 {
 		word = strings.TrimSuffix(word[i+1:], "Z")
 	}
-	if len(word) < 7 || strings.Count(word, ":") != 2 {
+	if len(word) < 7 || len(word) > longestTime || strings.Count(word, ":") != 2 {
 		return false
 	}
 	for _, r := range word {

@@ -1,6 +1,7 @@
 package marks_test
 
 import (
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -86,6 +87,16 @@ func TestNumbersAlwaysTellApart(t *testing.T) {
 			t.Fatalf("%q: %s and %s are not told apart", text, n, m)
 		}
 	})
+}
+
+func TestHugeTextsTakeTimeInProportion(t *testing.T) {
+	t.Parallel()
+	for _, piece := range []string{":", "a:", "1:", "T:", ".", "-1.", "x_", "two ", "9 s "} {
+		text := strings.Repeat(piece, 1<<20/len(piece))
+		if steady := marks.Steady(text); marks.Of(text) != marks.Of(text+" ") || len(steady) > len(text) {
+			t.Errorf("a megabyte of %q", piece)
+		}
+	}
 }
 
 func TestWords(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
 // KeySize is the length of the key that callers are hashed with, in bytes.
@@ -36,15 +35,17 @@ func NewHasher(key [KeySize]byte) *Hasher { return &Hasher{key: key} }
 
 // Identify returns a request's identity. The session belongs to its caller:
 // another caller's session of the same name is another session. A request
-// that names none has the one that its conversation's opening implies.
-func (h *Hasher) Identify(r *http.Request, apiKey, defaultProject string, p *provider.Prompt) *checkpb.Identity {
+// that names none has the one that its conversation's opening implies; own is
+// then false.
+func (h *Hasher) Identify(r *http.Request, apiKey, defaultProject string, p *provider.Prompt) (id *checkpb.Identity, own bool) {
 	caller := h.sum("caller", apiKey, user(p))
+	session, own := h.session(r, caller, p)
 	return &checkpb.Identity{
 		Tenant:  label(r.Header.Get("X-Tenant-Id")),
 		Project: label(firstOf(r.Header.Get("X-Project-Id"), defaultProject)),
 		Caller:  caller,
-		Session: h.session(r, caller, p),
-	}
+		Session: session,
+	}, own
 }
 
 func user(p *provider.Prompt) string {
@@ -54,22 +55,43 @@ func user(p *provider.Prompt) string {
 	return p.User
 }
 
-func (h *Hasher) session(r *http.Request, caller string, p *provider.Prompt) string {
+// session is the session and whether the request names it.
+func (h *Hasher) session(r *http.Request, caller string, p *provider.Prompt) (session string, own bool) {
+	if name := namedSession(r.Header, p); name != "" {
+		return h.sum("session", caller, name), true
+	}
+	if p == nil || p.Opening.IsZero() {
+		return "", false
+	}
+	return h.sum("opening", caller, string(p.Opening[:])), false
+}
+
+func namedSession(header http.Header, p *provider.Prompt) string {
 	for _, name := range sessionHeaders {
-		if id := r.Header.Get(name); id != "" {
-			return h.sum("session", caller, id)
+		if id := header.Get(name); id != "" {
+			return id
 		}
 	}
-	switch {
-	case p == nil:
-		return ""
-	case p.Session != "":
-		return h.sum("session", caller, p.Session)
-	case p.Opening != (fingerprint.Digest{}):
-		return h.sum("opening", caller, string(p.Opening[:]))
-	default:
+	if id := baggageSession(header.Values("Baggage")); id != "" {
+		return id
+	}
+	if p == nil {
 		return ""
 	}
+	return p.Session
+}
+
+// baggageSession is the session that W3C baggage names, as OpenTelemetry's
+// semantic conventions call it.
+func baggageSession(headers []string) string {
+	for member := range strings.SplitSeq(strings.Join(headers, ","), ",") {
+		pair, _, _ := strings.Cut(member, ";") // properties follow
+		key, value, _ := strings.Cut(pair, "=")
+		if key = strings.TrimSpace(key); key == "session.id" || key == "gen_ai.conversation.id" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 // sum is the first half of HMAC-SHA256 over length-prefixed fields, in hex.

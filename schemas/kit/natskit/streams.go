@@ -90,6 +90,7 @@ func (l Layout) streams() []jetstream.StreamConfig {
 		incidents,
 		l.bucket(schemas.BucketSessions, 1),
 		l.bucket(schemas.BucketPolicies, 64),
+		l.bucket(schemas.BucketOverrides, 1),
 		{
 			Name:        schemas.StreamEvents,
 			Description: "Events of all loops",

@@ -1,0 +1,199 @@
+package descriptor
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// maxToken is the longest token that is read, in bytes. Issuers keep theirs
+// below the 8 KiB that servers take as a header; a longer one has no claims.
+const maxToken = 16 << 10
+
+// claims are what a token says; nil values if it can't be read.
+type claims struct {
+	values   map[string]any
+	verified bool
+}
+
+// claim is a claim of the request's bearer token.
+func (v *Values) claim(name string) (Value, bool) {
+	if v.claims == nil {
+		read := v.reader.tokens.read(bearer(v.subject.HTTP.Header))
+		v.claims = &read
+	}
+	text, ok := claimText(find(v.claims.values, name))
+	return Value{Text: text, Unverified: !v.claims.verified}, ok
+}
+
+func bearer(h http.Header) string {
+	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// find looks a claim up by its name, or by a path of names with dots between.
+func find(values map[string]any, name string) any {
+	if value, ok := values[name]; ok {
+		return value
+	}
+	first, rest, nested := strings.Cut(name, ".")
+	if inner, ok := values[first].(map[string]any); ok && nested {
+		return find(inner, rest)
+	}
+	return nil
+}
+
+// claimText is a claim as text. Lists are joined; objects and nulls have none.
+func claimText(value any) (string, bool) {
+	switch value := value.(type) {
+	case string:
+		return value, value != ""
+	case json.Number:
+		return value.String(), true
+	case bool:
+		if value {
+			return "true", true
+		}
+		return "false", true
+	case []any:
+		parts := make([]string, 0, len(value))
+		for _, one := range value {
+			text, ok := claimText(one)
+			if !ok {
+				return "", false
+			}
+			parts = append(parts, text)
+		}
+		return strings.Join(parts, ","), len(parts) > 0
+	default:
+		return "", false
+	}
+}
+
+// tokens reads and verifies bearer tokens.
+type tokens struct {
+	config *policy.JWT
+	known  []knownKey
+	remote *remoteKeys
+	now    func() time.Time
+}
+
+// knownKey is a key with the one algorithm that it is for, so that no token can
+// have a public key taken for a shared secret.
+type knownKey struct {
+	id        string
+	algorithm jose.SignatureAlgorithm
+	key       any
+}
+
+func newTokens(config *policy.JWT, getenv func(string) string, client *http.Client) *tokens {
+	t := &tokens{config: config, now: time.Now}
+	if config == nil {
+		return t
+	}
+	for i := range config.Keys {
+		k := &config.Keys[i]
+		var key any
+		if secret := getenv(k.SecretEnv); k.SecretEnv != "" && secret != "" {
+			key = []byte(secret)
+		} else if public, err := k.Public(); err == nil {
+			key = public
+		} else {
+			continue // the bundle's checks reported it; an unset secret verifies nothing
+		}
+		t.known = append(t.known, knownKey{k.KeyID, jose.SignatureAlgorithm(k.Algorithm), key})
+	}
+	if config.JWKSURL != "" {
+		t.remote = newRemoteKeys(config.JWKSURL, client)
+	}
+	return t
+}
+
+// read returns a token's claims. A token that does not verify is read all the
+// same, and marked, unless the bundle wants only verified ones.
+func (t *tokens) read(token string) claims {
+	parts := strings.Split(token, ".")
+	if len(token) > maxToken || len(parts) != 3 {
+		return claims{}
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return claims{}
+	}
+	c := claims{verified: t.verify(token)}
+	if t.config != nil && t.config.RequireVerified && !c.verified {
+		return claims{}
+	}
+	numbers := json.NewDecoder(bytes.NewReader(payload))
+	numbers.UseNumber()
+	if numbers.Decode(&c.values) != nil {
+		return claims{}
+	}
+	return c
+}
+
+// algorithms are those that a bundle may name; none is not among them.
+var algorithms = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
+	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA, jose.HS256, jose.HS384, jose.HS512,
+}
+
+// verify says whether a token's signature, time, issuer and audience hold.
+func (t *tokens) verify(token string) bool {
+	if t.config == nil {
+		return false
+	}
+	parsed, err := jwt.ParseSigned(token, algorithms)
+	if err != nil || len(parsed.Headers) != 1 {
+		return false
+	}
+	header := parsed.Headers[0]
+	for _, k := range t.candidates(header.KeyID, jose.SignatureAlgorithm(header.Algorithm)) {
+		var c jwt.Claims
+		if parsed.Claims(k, &c) == nil {
+			return t.accepts(c)
+		}
+	}
+	return false
+}
+
+// candidates are the keys that a token may have been signed with.
+func (t *tokens) candidates(id string, algorithm jose.SignatureAlgorithm) []any {
+	var keys []any
+	for _, k := range t.known {
+		if k.algorithm == algorithm && (k.id == "" || k.id == id) {
+			keys = append(keys, k.key)
+		}
+	}
+	if t.remote != nil {
+		keys = append(keys, t.remote.find(id, algorithm, t.now())...)
+	}
+	return keys
+}
+
+func (t *tokens) accepts(c jwt.Claims) bool {
+	expected := jwt.Expected{Time: t.now(), AnyAudience: jwt.Audience(t.config.Audiences)}
+	if c.ValidateWithLeeway(expected, time.Duration(t.config.LeewaySeconds)*time.Second) != nil {
+		return false
+	}
+	if len(t.config.Issuers) == 0 {
+		return true
+	}
+	for _, issuer := range t.config.Issuers {
+		if c.Issuer == issuer {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,179 @@
+package gateway
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+const (
+	// agentDomain is the domain of the hash that names an agent.
+	agentDomain = "unloop/agent/1"
+	// historyItems is how many of the newest rounds and human messages are sent
+	// with a check: more than any default rule looks back, so that rounds match
+	// although some left the history.
+	historyItems = 48
+)
+
+// watches lists the agents' sessions that the matching policies watch.
+func (x *exchange) watches(policies []*policy.Policy, now time.Time) []*checkpb.ToolWatch {
+	if x.prompt == nil || x.identity.GetSession() == "" {
+		return nil
+	}
+	var out []*checkpb.ToolWatch
+	for _, p := range policies {
+		if p.Tool == nil && p.Cycle == nil {
+			continue
+		}
+		w := toolWatch(p)
+		w.Shadow = p.Shadow(now) || p.HeldOut(x.identity.GetSession())
+		w.Agent = x.agent()
+		w.History = x.history(x.rules.reading[p.ID])
+		out = append(out, w)
+	}
+	return out
+}
+
+// agent names who works in the session: sub-agents share its id, and differ in
+// their instructions and tools.
+func (x *exchange) agent() []byte {
+	sum := fingerprint.New(agentDomain).String(x.identity.GetSession()).Digest(x.prompt.Transcript.Agent()).Sum()
+	return sum[:]
+}
+
+// history is what the request shows, read by a policy's rules.
+func (x *exchange) history(rules provider.Rules) *checkpb.History {
+	items, before := x.prompt.Transcript.History(rules)
+	h := &checkpb.History{Delta: x.prompt.Delta, Own: x.ownSession, Before: bytesOf(before), Items: make([]*checkpb.HistoryItem, len(items))}
+	if x.prompt.Delta {
+		name := fingerprint.String([]byte(x.prompt.Previous + x.prompt.Session))
+		h.Before = name[:]
+	}
+	for i, item := range items {
+		h.Items[i] = &checkpb.HistoryItem{Human: bytesOf(item.Human), Summary: item.Summary, Calls: callsOf(item.Calls)}
+	}
+	return h
+}
+
+func callsOf(calls []provider.ToolCall) []*checkpb.ToolCall {
+	out := make([]*checkpb.ToolCall, len(calls))
+	for i, c := range calls {
+		out[i] = &checkpb.ToolCall{
+			Tool: c.Tool, Call: bytesOf(c.Key), Result: bytesOf(c.Result), ErrorClass: bytesOf(c.Class), Id: bytesOf(c.ID),
+			Failed: c.Failed, Poll: c.Poll, NotOffered: c.NotOffered, Ours: c.Ours,
+		}
+	}
+	return out
+}
+
+// bytesOf is a digest on the wire, where none is empty.
+func bytesOf(d fingerprint.Digest) []byte {
+	if d.IsZero() {
+		return nil
+	}
+	return d[:]
+}
+
+// rulesOf says how a policy reads results. The bundle's check has compiled its
+// patterns before, so none fails here; one that did would only not apply.
+func rulesOf(p *policy.Policy) provider.Rules {
+	rules := provider.Rules{Hints: []string{p.Hint.Text}}
+	if p.Tool == nil {
+		return rules
+	}
+	kinds := fingerprint.Kinds(0)
+	if p.Tool.VolatileDefaults {
+		kinds = fingerprint.AllKinds
+	}
+	if volatile, err := fingerprint.NewVolatile(kinds, p.Tool.VolatilePatterns...); err == nil {
+		rules.Volatile = volatile
+	}
+	// The usual patterns are built in, and faster than as patterns.
+	own := !slices.Equal(p.Tool.ErrorPatterns, policy.DefaultErrorPatterns)
+	if failures, err := fingerprint.NewFailures(false, p.Tool.ErrorPatterns...); err == nil && own {
+		rules.Failures = failures
+	}
+	return rules
+}
+
+// toolWatch are a policy's parameters for the tool and cycle detectors.
+func toolWatch(p *policy.Policy) *checkpb.ToolWatch {
+	w := &checkpb.ToolWatch{Policy: p.ID, Params: &checkpb.ToolParams{}}
+	if p.Tool != nil {
+		w.Warn, w.Block, w.Errors = actions[p.Tool.WarnAction], actions[p.Tool.BlockAction], actions[p.Tool.ErrorAction]
+		setToolParams(w.Params, p.Tool)
+	}
+	if p.Cycle != nil {
+		w.Cycle, w.Wide = actions[p.Cycle.Action], actions[p.Cycle.WideAction]
+		w.Warn = max(w.Warn, checkpb.Action_ACTION_WARN)
+		w.Params.MaxPeriod, w.Params.Repeats = uint32(p.Cycle.MaxPeriod), uint32(p.Cycle.Repeats)
+		w.Params.WideWindow, w.Params.WideRounds = uint32(p.Cycle.WideWindow), uint32(p.Cycle.WideRounds)
+		w.Params.WideDistinctPercent = uint32(p.Cycle.WideDistinctPercent)
+	}
+	return w
+}
+
+func setToolParams(out *checkpb.ToolParams, t *policy.Tool) {
+	out.WarnThreshold, out.BlockThreshold, out.MaxWarnings = uint32(t.WarnThreshold), uint32(t.BlockThreshold), uint32(t.MaxWarnings)
+	out.PollMultiplier, out.CircuitBreaker = uint32(t.PollMultiplier), uint32(t.GlobalCircuitBreaker)
+	out.OutcomeWarn, out.OutcomeBlock = uint32(t.OutcomeWarn), uint32(t.OutcomeBlock)
+	out.Remember, out.IdleSeconds = uint32(t.HistorySize), uint32(t.TTLSeconds)
+	out.IgnoreResults = !t.ResultAware
+	for _, s := range t.PollBackoff {
+		out.BackoffSeconds = append(out.BackoffSeconds, uint32(s))
+	}
+	out.Exempt, out.ReadOnly, out.PollTools = t.Exempt, t.ReadOnly, t.PollTools
+	for _, rule := range t.PerTool {
+		out.PerTool = append(out.PerTool, &checkpb.ToolRule{
+			Match: rule.Match, WarnThreshold: uint32(rule.WarnThreshold), BlockThreshold: uint32(rule.BlockThreshold),
+			PollMultiplier: uint32(rule.PollMultiplier),
+		})
+	}
+	out.ErrorThreshold, out.FailedRounds, out.UnknownThreshold = uint32(t.ErrorThreshold), uint32(t.FailedRounds), uint32(t.UnknownThreshold)
+}
+
+// hint puts a hint into the request, where that is what is to be done. A body
+// that can't take it is forwarded as it was.
+func (g *Gateway) hint(x *exchange) {
+	f := strongest(x.decision)
+	if f.GetAction() != checkpb.Action_ACTION_HINT {
+		return
+	}
+	p := x.rules.ByID(f.GetPolicy())
+	if p == nil {
+		return // of a bundle that is no longer in force
+	}
+	if err := x.splice(hintText(p, f), p.Hint.Position); err != nil {
+		g.metrics.hints.WithLabelValues("no-place").Inc()
+		g.log.Warn("request could not take a hint", "format", x.provider.Name(), "policy", p.ID, "fingerprint", hex.EncodeToString(f.GetFingerprint()[:8]), "error", err)
+		return
+	}
+	g.metrics.hints.WithLabelValues("given").Inc()
+}
+
+// hintText is the finding's own words, which name the tool, and the policy's.
+func hintText(p *policy.Policy, f *checkpb.Finding) string {
+	if f.GetMessage() == "" {
+		return p.Hint.Text
+	}
+	return f.GetMessage() + " " + p.Hint.Text
+}
+
+// splice changes the body that is forwarded.
+func (x *exchange) splice(text, position string) error {
+	if x.body.text != nil && len(x.body.bytes) > 0 && &x.body.text[0] != &x.body.bytes[0] {
+		return fmt.Errorf("body is compressed: %w", provider.ErrNoPlace)
+	}
+	hinted, err := x.provider.Hint(x.body.bytes, text, position)
+	if err != nil {
+		return err
+	}
+	x.body.replace(hinted)
+	return nil
+}

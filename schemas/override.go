@@ -1,0 +1,42 @@
+package schemas
+
+import "time"
+
+// OverrideAction is what an override does.
+type OverrideAction string
+
+// The two overrides.
+const (
+	// OverrideBlock refuses every request of its scope.
+	OverrideBlock OverrideAction = "block"
+	// OverrideExempt forwards every request of its scope without a check.
+	OverrideExempt OverrideAction = "exempt"
+)
+
+// OverrideScope is the property of a request that an override looks at.
+type OverrideScope string
+
+// The scopes. Sessions and callers are hashes, as events show them.
+const (
+	ScopeSession OverrideScope = "session"
+	ScopeCaller  OverrideScope = "caller"
+	ScopeTenant  OverrideScope = "tenant"
+	ScopeProject OverrideScope = "project"
+)
+
+// Override is a record in BucketOverrides, as JSON: what an operator blocked or
+// exempted, whatever the policies say, until ExpiresAt. The record has a TTL of
+// its own, but its time is judged by ExpiresAt.
+type Override struct {
+	Action    OverrideAction `json:"action"`
+	Scope     OverrideScope  `json:"scope"`
+	Value     string         `json:"value"`
+	Reason    string         `json:"reason,omitempty"`
+	CreatedAt time.Time      `json:"created_at"`
+	ExpiresAt time.Time      `json:"expires_at"`
+}
+
+// Key is the override's key in BucketOverrides: ACTION.SCOPE.VALUE.
+func (o Override) Key() string {
+	return string(o.Action) + "." + string(o.Scope) + "." + KeyToken(o.Value)
+}
