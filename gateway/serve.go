@@ -138,6 +138,14 @@ func (x *exchange) uninspect(g *Gateway, why string) {
 
 // judge asks the detectors about the request, if a policy counts it.
 func (g *Gateway) judge(x *exchange) {
+	if g.gather(x) {
+		g.ask(x)
+	}
+}
+
+// gather makes the check of a request. It returns false if there is nothing to
+// ask.
+func (g *Gateway) gather(x *exchange) bool {
 	hasher := g.hasher.Load()
 	x.identity = &checkpb.Identity{}
 	if hasher != nil {
@@ -156,16 +164,16 @@ func (g *Gateway) judge(x *exchange) {
 	counters, watches := x.counters(matched, now), x.watches(matched, now)
 	switch {
 	case len(counters)+len(watches) == 0:
-		return
+		return false
 	case hasher == nil:
 		x.degrade(g, "starting")
-		return
+		return false
 	}
 	x.check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
 		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 	}
-	g.ask(x)
+	return true
 }
 
 // estimateTokens takes four bytes for a token, as is usual for English.
