@@ -48,6 +48,10 @@ func (g *Gateway) refuseLoop(w http.ResponseWriter, x *exchange, f *checkpb.Find
 	// OpenAI's and Anthropic's SDKs retry a 429 unless told not to, and would
 	// feed the counter.
 	w.Header().Set("X-Should-Retry", "false")
+	if x.refusal.fits(f) {
+		g.answer(w, x, http.StatusTooManyRequests, x.refusal.render(f))
+		return
+	}
 	g.refuse(w, x, loopRefusal(f))
 }
 
@@ -67,10 +71,13 @@ func retryAfter(f *checkpb.Finding) int {
 }
 
 func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal) {
-	body := x.provider.Refusal(r)
+	g.answer(w, x, r.Status, x.provider.Refusal(r))
+}
+
+func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(r.Status)
+	w.WriteHeader(status)
 	if x.r.Method != http.MethodHead {
 		_, _ = w.Write(body) // a client that left needs no answer
 	}

@@ -54,6 +54,7 @@ type Gateway struct {
 	checker   *checker.Checker
 	proxy     *httputil.ReverseProxy
 	delays    delays
+	repeats   *repeats
 	degraded  spellLog
 	metrics   *metrics
 	ready     service.Readiness
@@ -77,7 +78,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g := &Gateway{cfg: cfg, deps: deps, log: deps.Log, now: time.Now, table: table, metrics: newMetrics(deps.Metrics)}
-	g.delays.limit = cfg.MaxDelayed
+	g.delays.limit, g.repeats = cfg.MaxDelayed, newRepeats()
 	for _, opt := range opts {
 		opt(g)
 	}

@@ -42,6 +42,10 @@ type exchange struct {
 	// degraded says why there is no decision.
 	degraded  string
 	fairvisor bool
+	// digest is the request's in repeats, once it was asked for.
+	digest requestDigest
+	// refusal makes the body of a refusal, if it is known from a request before.
+	refusal *template
 }
 
 func (x *exchange) model() string {
@@ -57,7 +61,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok || !g.read(w, x) {
 		return
 	}
-	g.judge(x)
+	if !g.recall(x) {
+		g.parse(x)
+		g.judge(x)
+		g.remember(x)
+	}
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}
@@ -79,7 +87,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool
 	return x, true
 }
 
-// read reads the body and what it asks.
+// read reads the body.
 func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 	var err error
 	x.body, err = readBody(x.r, g.cfg.MaxInspectBytes)
@@ -89,17 +97,13 @@ func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 	case err != nil:
 		g.refuse(w, x, provider.Refusal{Status: http.StatusBadRequest, Code: "incomplete_body", Message: "the request body ended early"})
 		return false
-	default:
-		g.parse(x)
 	}
 	return true
 }
 
+// parse reads what the body asks.
 func (g *Gateway) parse(x *exchange) {
-	if x.r.Method != http.MethodPost {
-		return
-	}
-	if !x.target.Format.Prompt() {
+	if x.r.Method != http.MethodPost || !x.target.Format.Prompt() || x.body.rest != nil {
 		return
 	}
 	text, err := encoding.Decode(strings.Join(x.r.Header.Values("Content-Encoding"), ","), x.body.bytes, g.cfg.MaxInspectBytes)

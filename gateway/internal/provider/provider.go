@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/repair"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -31,6 +32,9 @@ type Provider interface {
 	// for byte. Without a place for it the error is ErrNoPlace. Position is Head or
 	// Result.
 	Hint(body []byte, text, position string) ([]byte, error)
+	// Repair mends what is broken in the history of tool calls. A body that needs
+	// none, or has none, is returned as it is.
+	Repair(body []byte) ([]byte, repair.Report, error)
 }
 
 // Where a hint is put.
