@@ -21,7 +21,7 @@ func (v *watched) step(s toolloop.State, at time.Time) toolloop.State {
 	default:
 		s, v.report = toolloop.Check(s, v.call, v.params, at)
 	}
-	if run != nil {
+	if v.reports() {
 		v.stats = s.Stats()
 	}
 	return s
@@ -32,9 +32,12 @@ func (v *watched) explains() bool {
 	return v.watch.GetRun() != nil && v.watch.GetRun().GetCall() == nil
 }
 
-// toolReport tells a tool runner about its session; nil for other watches.
+// reports says whether the watch's session is to be reported of.
+func (v *watched) reports() bool { return v.watch.GetRun() != nil || v.check.GetExplain() }
+
+// toolReport is what is known of the session; nil where nobody asked.
 func (v *watched) toolReport() *checkpb.ToolReport {
-	if v.watch.GetRun() == nil {
+	if !v.reports() {
 		return nil
 	}
 	out := &checkpb.ToolReport{
@@ -45,6 +48,9 @@ func (v *watched) toolReport() *checkpb.ToolReport {
 	}
 	for i := range v.report.Calls {
 		c := &v.report.Calls[i]
+		if i > 0 && uint32(c.Streak) <= out.GetStreak() {
+			continue
+		}
 		out.Streak, out.Repeats = uint32(c.Streak), uint32(c.Total)
 		out.WarnThreshold, out.BlockThreshold = uint32(c.Warn), uint32(c.Block)
 		out.Poll, out.BackoffSeconds = c.Poll, uint32(c.BackoffIn)

@@ -262,8 +262,11 @@ type Check struct {
 	// Judge without counting.
 	Peek bool `protobuf:"varint,8,opt,name=peek,proto3" json:"peek,omitempty"`
 	// Estimated size of the request in tokens, for what a block saves.
-	InputTokens   uint32       `protobuf:"varint,9,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
-	Watches       []*ToolWatch `protobuf:"bytes,21,rep,name=watches,proto3" json:"watches,omitempty"`
+	InputTokens uint32       `protobuf:"varint,9,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	Watches     []*ToolWatch `protobuf:"bytes,21,rep,name=watches,proto3" json:"watches,omitempty"`
+	// Report of each watch what is known, beside the findings. A watch with a run
+	// is reported of anyway.
+	Explain       bool `protobuf:"varint,30,opt,name=explain,proto3" json:"explain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -366,6 +369,13 @@ func (x *Check) GetWatches() []*ToolWatch {
 		return x.Watches
 	}
 	return nil
+}
+
+func (x *Check) GetExplain() bool {
+	if x != nil {
+		return x.Explain
+	}
+	return false
 }
 
 // Identity says whose request it is. All fields but the labels are hashes.
@@ -1043,8 +1053,8 @@ func (x *ToolRun) GetDone() bool {
 	return false
 }
 
-// ToolReport is what is known of a tool runner's session, and of its call, by
-// one watch.
+// ToolReport is what is known of an agent's session by one watch, and of the
+// newest call or, of several in one round, of the one made most often.
 type ToolReport struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Policy string                 `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
@@ -1521,7 +1531,7 @@ type Decision struct {
 	// Set when the check could not be counted in time, and why: its findings
 	// are then unknown and the failure mode decides.
 	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
-	// What is known of a tool runner's session, for each watch with a run.
+	// What is known of agents' sessions, where that was asked for.
 	ToolReports   []*ToolReport `protobuf:"bytes,30,rep,name=tool_reports,json=toolReports,proto3" json:"tool_reports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2081,7 +2091,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06checks\x18\x01 \x03(\v2\x16.unloop.check.v1.CheckR\x06checks\x12\x1b\n" +
 	"\tbudget_ms\x18\x02 \x01(\rR\bbudgetMs\"H\n" +
 	"\rDecisionBatch\x127\n" +
-	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\xd8\x02\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\xf2\x02\n" +
 	"\x05Check\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -2093,7 +2103,8 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05retry\x18\a \x01(\bR\x05retry\x12\x12\n" +
 	"\x04peek\x18\b \x01(\bR\x04peek\x12!\n" +
 	"\finput_tokens\x18\t \x01(\rR\vinputTokens\x124\n" +
-	"\awatches\x18\x15 \x03(\v2\x1a.unloop.check.v1.ToolWatchR\awatches\"n\n" +
+	"\awatches\x18\x15 \x03(\v2\x1a.unloop.check.v1.ToolWatchR\awatches\x12\x18\n" +
+	"\aexplain\x18\x1e \x01(\bR\aexplain\"n\n" +
 	"\bIdentity\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x16\n" +
