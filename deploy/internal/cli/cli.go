@@ -26,6 +26,7 @@ type cli struct {
 	NATS     natsCmd     `cmd:"" name:"nats" help:"Run the embedded NATS server alone."`
 	Events   eventsCmd   `cmd:"" help:"Follow the events of loops."`
 	Loops    loopsCmd    `cmd:"" help:"List, show and release open loops."`
+	Replay   replayCmd   `cmd:"" help:"Judge recorded traffic offline: what would have been stopped, when, and what it would have saved."`
 }
 
 // streams are where a command reads and writes.
