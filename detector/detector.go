@@ -20,6 +20,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/ledger"
+	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
@@ -33,6 +34,7 @@ type Detector struct {
 	now       func() time.Time
 	counters  records[counter.State]
 	sessions  records[session]
+	limits    records[limit.State]
 	incidents *incident.Recorder
 	record    func(context.Context, incident.Finding) (loopID string, err error)
 	publish   func(subject string, body []byte) error
@@ -67,6 +69,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 		opt(d)
 	}
 	d.counters = ledger.New[counter.State](deps.NATS, schemas.BucketCounters, deps.Metrics)
+	d.limits = ledger.New[limit.State](deps.NATS, schemas.BucketLimits, deps.Metrics)
 	var err error
 	d.sessions = ledger.New[session](deps.NATS, schemas.BucketSessions, deps.Metrics)
 	if d.incidents, err = incident.NewRecorder(deps.NATS, deps.Metrics, deps.Log, func() time.Time { return d.now() }); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/ledger"
+	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 )
@@ -28,7 +29,7 @@ func NewJudge(now func() time.Time) *Judge {
 	j := &Judge{incidents: incident.NewMemory()}
 	j.detector = Detector{
 		cfg: DefaultConfig(), log: slog.New(slog.DiscardHandler), now: now, metrics: newMetrics(prometheus.NewRegistry()),
-		counters: ledger.NewMemory[counter.State](now), sessions: ledger.NewMemory[session](now),
+		counters: ledger.NewMemory[counter.State](now), sessions: ledger.NewMemory[session](now), limits: ledger.NewMemory[limit.State](now),
 		record:  j.incidents.Record,
 		publish: func(string, []byte) error { return nil }, // there is nobody to be told
 	}
@@ -46,7 +47,7 @@ func (j *Judge) Decide(ctx context.Context, check *checkpb.Check) *checkpb.Decis
 // count.
 func (j *Judge) Excuse(check *checkpb.Check) {
 	done := make(chan struct{})
-	j.detector.excuse(check.GetCounters(), func() { close(done) })
+	j.detector.settle(&checkpb.Outcome{Counters: check.GetCounters()}, func() { close(done) })
 	<-done
 }
 

@@ -49,7 +49,7 @@ func (g *Gateway) refuseLoop(w http.ResponseWriter, x *exchange, f *checkpb.Find
 	// feed the counter.
 	w.Header().Set("X-Should-Retry", "false")
 	if x.refusal.fits(f) {
-		g.answer(w, x, http.StatusTooManyRequests, x.refusal.render(f))
+		g.answerFrom(w, x, f)
 		return
 	}
 	g.refuse(w, x, loopRefusal(f))
@@ -68,6 +68,17 @@ func retryAfter(f *checkpb.Finding) int {
 		return int((ms + 999) / 1000)
 	}
 	return int(max(f.GetWindowSeconds(), 1))
+}
+
+// answerFrom answers from the request's template, through a shared buffer.
+func (g *Gateway) answerFrom(w http.ResponseWriter, x *exchange, f *checkpb.Finding) {
+	room, ok := g.refusals.Get().(*[]byte)
+	if !ok {
+		room = new([]byte)
+	}
+	*room = x.refusal.render((*room)[:0], f)
+	g.answer(w, x, http.StatusTooManyRequests, *room)
+	g.refusals.Put(room)
 }
 
 func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal) {
@@ -122,6 +133,9 @@ func stronger(a, b *checkpb.Finding) bool {
 func (x *exchange) setHeaders(h http.Header) {
 	if x.degraded != "" {
 		h.Set("X-Loop-Degraded", x.degraded)
+	}
+	if x.exempt != "" {
+		h.Set("X-Loop-Exempt", x.exempt)
 	}
 	if would := pick(x.decision, true); would != nil {
 		h.Set("X-Loop-Would", would.GetAction().Label())

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -34,12 +36,22 @@ func NewEvidence(cfg Config, now func() time.Time) (*Evidence, error) {
 	if g.bundles, err = newBundles(cfg.Policies, now, g.log, g.metrics); err != nil {
 		return nil, err
 	}
-	g.overrides = newOverrides(g.log)
+	g.overrides, g.answers = newOverrides(g.log), noAnswers{}
 	// Whoever has recordings has the keys' hashes anyway, and the same traffic is
 	// to give the same report each time.
 	g.hasher.Store(identity.NewHasher([identity.KeySize]byte{}))
 	return &Evidence{gateway: g, policies: g.bundles.inForce().Set}, nil
 }
+
+// noAnswers knows the sessions of no answers. Recordings name the session of a
+// request that goes on from one.
+type noAnswers struct{}
+
+func (noAnswers) Session(context.Context, string, string) (string, error) {
+	return "", answers.ErrUnknown
+}
+
+func (noAnswers) Put(_, _, _ string) {}
 
 // Policies is the bundle that requests are judged by.
 func (e *Evidence) Policies() *policy.Set { return e.policies }
@@ -64,6 +76,7 @@ func (e *Evidence) Check(r *http.Request, upstream string) (*checkpb.Check, erro
 	default:
 		g.parse(x)
 	}
+	g.identify(x)
 	if !g.gather(x) {
 		return nil, nil
 	}

@@ -122,7 +122,8 @@ func (s *repeats) digest(x *exchange) requestDigest {
 	return requestDigest{digestWith(s.seeds[0], x), digestWith(s.seeds[1], x)}
 }
 
-// digestWith covers the request line, the peer, all headers and the body.
+// digestWith covers the request line, the peer, who the client was found to be,
+// all headers and the body.
 // Headers are added up, since they come in no order.
 func digestWith(seed maphash.Seed, x *exchange) uint64 {
 	var h maphash.Hash
@@ -138,7 +139,7 @@ func digestWith(seed maphash.Seed, x *exchange) uint64 {
 	}
 	h.Reset()
 	peer := x.r.RemoteAddr[:max(strings.LastIndexByte(x.r.RemoteAddr, ':'), 0)] // without its port
-	for _, field := range [...]string{x.r.Method, x.r.RequestURI, x.r.Host, peer} {
+	for _, field := range [...]string{x.r.Method, x.r.RequestURI, x.r.Host, peer, x.client.ID, x.client.Tenant} {
 		writeDigestField(&h, field)
 	}
 	var sum [8]byte

@@ -76,7 +76,7 @@ func TestTemplatesWriteWhatTheirFormatWould(t *testing.T) {
 				continue
 			}
 			want := p.Refusal(loopRefusal(f))
-			if got := tmpl.render(f); !bytes.Equal(got, want) {
+			if got := tmpl.render(nil, f); !bytes.Equal(got, want) {
 				t.Fatalf("%s: template wrote (-format +template):\n%s", p.Name(), cmp.Diff(string(want), string(got)))
 			}
 		}
@@ -92,7 +92,7 @@ func TestUsualRefusalsHaveATemplate(t *testing.T) {
 			t.Errorf("%s: no template", p.Name())
 			continue
 		}
-		if body := tmpl.render(f); !json.Valid(body) || !strings.Contains(string(body), strconv.Itoa(6)) {
+		if body := tmpl.render(nil, f); !json.Valid(body) || !strings.Contains(string(body), strconv.Itoa(6)) {
 			t.Errorf("%s: %s", p.Name(), body)
 		}
 	}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nuid"
 
+	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/checker"
+	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/gateway/internal/encoding"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -22,6 +25,9 @@ type exchange struct {
 	r        *http.Request
 	target   route.Target
 	provider provider.Provider
+	// client is who sent the request, where clients must say.
+	client auth.Principal
+	upload *upload
 	// rules judge the request, from its begin to its end.
 	rules *ruleset
 	body  *body
@@ -30,10 +36,11 @@ type exchange struct {
 	// uninspected says why a body in a prompt's place was not read.
 	uninspected string
 	identity    *checkpb.Identity
+	descriptors *descriptor.Values
+	// exempt is the scope in which an operator exempted the request from checks.
+	exempt string
 	// ownSession says that the request names its session.
 	ownSession bool
-	// policies is the bundle that the request is judged by.
-	policies   *policy.Set
 	failClosed bool
 	check      *checkpb.Check
 	decision   *checkpb.Decision
@@ -55,16 +62,23 @@ func (x *exchange) model() string {
 	return x.prompt.Model
 }
 
-// ServeHTTP takes a request through the stages: route, read, ask, act.
+// ServeHTTP takes a request through the stages: route, admit, read, identify, ask,
+// act.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, ok := g.route(w, r)
-	if !ok || !g.read(w, x) {
+	if !ok || !g.admit(w, x) || !g.read(w, x) {
 		return
 	}
 	if !g.recall(x) {
 		g.parse(x)
-		g.judge(x)
-		g.remember(x)
+		g.identify(x)
+		if g.kill(w, x) {
+			return
+		}
+		if !g.exempt(x) {
+			g.judge(x)
+			g.remember(x)
+		}
 	}
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
@@ -90,15 +104,25 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool
 // read reads the body.
 func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 	var err error
+	x.upload = watchUpload(w, x.r)
 	x.body, err = readBody(x.r, g.cfg.MaxInspectBytes)
 	switch {
 	case errors.Is(err, errTooLarge):
 		x.uninspect(g, uninspectedTooLarge)
 	case err != nil:
-		g.refuse(w, x, provider.Refusal{Status: http.StatusBadRequest, Code: "incomplete_body", Message: "the request body ended early"})
+		g.refuse(w, x, incompleteBody(err))
 		return false
 	}
 	return true
+}
+
+// incompleteBody refuses a body that ended early, or did not go on.
+func incompleteBody(err error) provider.Refusal {
+	r := provider.Refusal{Status: http.StatusBadRequest, Code: "incomplete_body", Message: "the request body ended early"}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		r.Status, r.Message = http.StatusRequestTimeout, "the request body did not go on"
+	}
+	return r
 }
 
 // parse reads what the body asks.
@@ -150,11 +174,6 @@ func (g *Gateway) judge(x *exchange) {
 // gather makes the check of a request. It returns false if there is nothing to
 // ask.
 func (g *Gateway) gather(x *exchange) bool {
-	hasher := g.hasher.Load()
-	x.identity = &checkpb.Identity{}
-	if hasher != nil {
-		x.identity, x.ownSession = hasher.Identify(x.r, x.provider.Key(x.r), g.cfg.Project, x.prompt)
-	}
 	matched := x.rules.Match(&policy.Request{
 		Method: x.r.Method, Path: x.r.URL.Path, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
 		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
@@ -164,12 +183,11 @@ func (g *Gateway) gather(x *exchange) bool {
 	for _, p := range matched {
 		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
 	}
-	x.fairvisor = x.rules.FairvisorHeaders
 	counters, watches := x.counters(matched, now), x.watches(matched, now)
 	switch {
 	case len(counters)+len(watches) == 0:
 		return false
-	case hasher == nil:
+	case g.hasher.Load() == nil:
 		x.degrade(g, "starting")
 		return false
 	}

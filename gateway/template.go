@@ -50,7 +50,7 @@ func newTemplate(p provider.Provider, f *checkpb.Finding) *template {
 		t.pieces, t.counts = append(t.pieces, body[:at]), append(t.counts, isCount)
 		body = body[at+len(number):]
 	}
-	if !slices.Equal(t.render(f), p.Refusal(loopRefusal(f))) {
+	if !slices.Equal(t.render(nil, f), p.Refusal(loopRefusal(f))) {
 		return &template{}
 	}
 	return t
@@ -64,14 +64,8 @@ func (t *template) fits(f *checkpb.Finding) bool {
 		f.GetMessage() == t.of.GetMessage() && bytes.Equal(f.GetFingerprint(), t.of.GetFingerprint())
 }
 
-// render is the refusal's body for a finding that fits.
-func (t *template) render(f *checkpb.Finding) []byte {
-	const digits = 2 * 10
-	size := digits * len(t.counts)
-	for _, piece := range t.pieces {
-		size += len(piece)
-	}
-	body := make([]byte, 0, size)
+// render appends the refusal's body for a finding that fits.
+func (t *template) render(body []byte, f *checkpb.Finding) []byte {
 	for i, isCount := range t.counts {
 		body = append(body, t.pieces[i]...)
 		if isCount {

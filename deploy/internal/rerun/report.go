@@ -25,10 +25,13 @@ type Report struct {
 	DelaySeconds float64 `json:"delay_seconds"`
 	// Actions counts requests by what would have been done, the strongest for
 	// each; without shadow policies.
-	Actions     map[string]int `json:"actions"`
-	Incidents   []*Incident    `json:"incidents"`
-	Flagged     []*Session     `json:"flagged_sessions"`
-	Suggestions []Suggestion   `json:"suggestions"`
+	Actions map[string]int `json:"actions"`
+	// Limited requests are those that a rate, token or cost rule did something
+	// about.
+	Limited     int          `json:"limited"`
+	Incidents   []*Incident  `json:"incidents"`
+	Flagged     []*Session   `json:"flagged_sessions"`
+	Suggestions []Suggestion `json:"suggestions"`
 }
 
 // Cost is what requests cost.

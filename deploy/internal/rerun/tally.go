@@ -67,6 +67,9 @@ func (t *tally) judged(at Place, q *replay.Request, check *checkpb.Check, d *che
 		t.report.Saved.add(cost)
 	}
 	t.report.DelaySeconds += delay(d).Seconds()
+	if limited(check, d) {
+		t.report.Limited++
+	}
 	t.peaks.note(check, d)
 	s := t.session(at, q, check)
 	s.Requests++
@@ -93,6 +96,16 @@ func (t *tally) judged(at Place, q *replay.Request, check *checkpb.Check, d *che
 		flagged[i.ID] = true
 		t.noteTool(s, f)
 	}
+}
+
+// limited says whether a rule did something about the request.
+func limited(check *checkpb.Check, d *checkpb.Decision) bool {
+	for i, v := range d.GetLimits() {
+		if v.GetAction() > checkpb.Action_ACTION_ALLOW && i < len(check.GetLimits()) && !check.GetLimits()[i].GetShadow() {
+			return true
+		}
+	}
+	return false
 }
 
 // delay is how long the decision would have held the request back.

@@ -47,7 +47,7 @@ func (r *Report) writeSummary(out *lines) {
 		count int
 		text  string
 	}{
-		{r.Unwatched, "no policy looks at"}, {r.Unreadable, "could not be read"},
+		{r.Limited, "would have met a rule's limit"}, {r.Unwatched, "no policy looks at"}, {r.Unreadable, "could not be read"},
 		{r.OutOfOrder, "are older than the one before and were judged as if made at once; sort the recording by time"},
 	} {
 		if n.count > 0 {

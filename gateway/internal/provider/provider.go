@@ -57,7 +57,12 @@ type Options struct {
 	Items int
 	// Path is the request's path, where some formats name the model.
 	Path string
+	// Cache spares the reading of long texts that were read before; nil for none.
+	Cache *transcript.Cache
 }
+
+// NewCache returns a cache for all the requests of a gateway.
+func NewCache() *transcript.Cache { return transcript.NewCache() }
 
 // The evidence in a conversation.
 type (
@@ -99,7 +104,7 @@ type Prompt struct {
 
 // NewTranscript returns the transcript that a format feeds.
 func NewTranscript(o Options) *transcript.Transcript {
-	return transcript.New(transcript.Options{Tail: o.Tail, Items: o.Items})
+	return transcript.New(transcript.Options{Tail: o.Tail, Items: o.Items, Cache: o.Cache})
 }
 
 // Finish takes what a format fed into a transcript into the prompt.

@@ -105,6 +105,10 @@ func (m *mender) match() {
 	m.last = -1
 	for i := range m.messages {
 		msg := &m.messages[i]
+		if msg.Role == Other {
+			m.last = -1
+			continue
+		}
 		for p := range msg.Blocks {
 			b := &msg.Blocks[p]
 			b.message, b.place = i, p
@@ -132,7 +136,7 @@ func (m *mender) results(i int, msg *Message) {
 			m.last = -1
 		}
 	}
-	if msg.Role == Other || msg.Role == Assistant && len(m.calls[i]) == 0 && !msg.empty() {
+	if msg.Role == Assistant && len(m.calls[i]) == 0 && !msg.empty() {
 		m.last = -1
 	}
 }

@@ -173,6 +173,9 @@ func (h *history) user(results []repair.Block, user *repair.Turn) []byte {
 	if whole >= 0 {
 		return h.raw(whole)
 	}
+	if len(blocks) == 0 { // it has other members than content
+		return h.raw(user.Sources[0])
+	}
 	content := repair.WriteContent(blocks, lost)
 	if user != nil {
 		return h.withContent(user.Sources[0], content)
@@ -184,8 +187,11 @@ func (h *history) raw(i int) []byte { return h.body[h.places[i].From:h.places[i]
 
 // withContent is a message with another content.
 func (h *history) withContent(i int, content []byte) []byte {
-	at := splice.Place{From: h.contents[i].From - h.places[i].From, To: h.contents[i].To - h.places[i].From}
-	return splice.Replace(h.raw(i), at, content)
+	raw, at := h.raw(i), h.contents[i]
+	if !at.Found() {
+		return splice.AddMember(raw, splice.Place{To: len(raw)}, "content", content)
+	}
+	return splice.Replace(raw, splice.Place{From: at.From - h.places[i].From, To: at.To - h.places[i].From}, content)
 }
 
 // lost is the result of a call that has none.
