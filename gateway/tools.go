@@ -83,25 +83,23 @@ func bytesOf(d fingerprint.Digest) []byte {
 // rulesOf says how a policy reads results. The bundle's check has compiled its
 // patterns before, so none fails here; one that did would only not apply.
 func rulesOf(p *policy.Policy) provider.Rules {
+	rules := provider.Rules{Hints: []string{p.Hint.Text}}
 	if p.Tool == nil {
-		return provider.NewRules(nil, nil, p.Hint.Text)
+		return rules
 	}
 	kinds := fingerprint.Kinds(0)
 	if p.Tool.VolatileDefaults {
 		kinds = fingerprint.AllKinds
 	}
-	volatile, err := fingerprint.NewVolatile(kinds, p.Tool.VolatilePatterns...)
-	if err != nil {
-		volatile = nil
+	if volatile, err := fingerprint.NewVolatile(kinds, p.Tool.VolatilePatterns...); err == nil {
+		rules.Volatile = volatile
 	}
-	// The usual patterns are built in, and faster so.
-	var failures *fingerprint.Failures
-	if !slices.Equal(p.Tool.ErrorPatterns, policy.DefaultErrorPatterns) {
-		if failures, err = fingerprint.NewFailures(false, p.Tool.ErrorPatterns...); err != nil {
-			failures = nil
-		}
+	// The usual patterns are built in, and faster than as patterns.
+	own := !slices.Equal(p.Tool.ErrorPatterns, policy.DefaultErrorPatterns)
+	if failures, err := fingerprint.NewFailures(false, p.Tool.ErrorPatterns...); err == nil && own {
+		rules.Failures = failures
 	}
-	return provider.NewRules(volatile, failures, p.Hint.Text)
+	return rules
 }
 
 // toolWatch are a policy's parameters for the tool and cycle detectors.
