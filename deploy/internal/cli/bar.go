@@ -68,11 +68,11 @@ func (b *bar) request() {
 
 func (b *bar) line() string {
 	if b.total <= 0 {
-		return plural(b.requests)
+		return plural(b.requests, "request")
 	}
 	share := min(1, float64(b.done)/float64(b.total))
 	filled := int(share * barWidth)
-	return fmt.Sprintf("[%s%s] %3.0f %%  %s", strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), 100*share, plural(b.requests))
+	return fmt.Sprintf("[%s%s] %3.0f %%  %s", strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), 100*share, plural(b.requests, "request"))
 }
 
 // clear takes the bar away, for what is printed next.
@@ -81,11 +81,4 @@ func (b *bar) clear() {
 		_, _ = io.WriteString(b.w, "\r"+clearEnd)
 		b.shown = false
 	}
-}
-
-func plural(requests int) string {
-	if requests == 1 {
-		return "1 request"
-	}
-	return fmt.Sprint(requests, " requests")
 }
