@@ -43,8 +43,12 @@ type exchange struct {
 	// ownSession says that the request names its session.
 	ownSession bool
 	failClosed bool
-	check      *checkpb.Check
-	decision   *checkpb.Decision
+	// repair says that a policy wants broken histories mended; repaired says
+	// what was.
+	repair   bool
+	repaired string
+	check    *checkpb.Check
+	decision *checkpb.Decision
 	// counted says that a detector counted the check.
 	counted bool
 	// degraded says why there is no decision.
@@ -91,6 +95,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}
+	g.mend(x)
 	g.hint(x)
 	g.forward(w, x)
 }
@@ -190,6 +195,7 @@ func (g *Gateway) gather(x *exchange) bool {
 	now := g.now()
 	for _, p := range matched {
 		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
+		x.repair = x.repair || p.SessionRepair && !p.Shadow(now)
 	}
 	counters, watches := x.counters(matched, now), x.watches(matched, now)
 	switch {
