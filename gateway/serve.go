@@ -17,6 +17,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/client"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -49,6 +50,9 @@ type exchange struct {
 	// degraded says why there is no decision.
 	degraded  string
 	fairvisor bool
+	// asked and peek say that the decision alone was asked for; a peek is not
+	// counted.
+	asked, peek bool
 	// digest is the request's in repeats, once it was asked for.
 	digest requestDigest
 	// refusal makes the body of a refusal, if it is known from a request before.
@@ -65,6 +69,10 @@ func (x *exchange) model() string {
 // ServeHTTP takes a request through the stages: route, admit, read, identify, ask,
 // act.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, route.Reserved) {
+		g.own(w, r)
+		return
+	}
 	x, ok := g.route(w, r)
 	if !ok || !g.admit(w, x) || !g.read(w, x) {
 		return
@@ -91,7 +99,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool) {
 	target, ok := g.table.Route(r)
 	x := &exchange{r: r, target: target, provider: providers[target.Format], rules: g.bundles.inForce()}
-	if !ok || strings.HasPrefix(r.URL.Path, route.Reserved) {
+	if !ok {
 		g.refuse(w, x, provider.Refusal{
 			Status: http.StatusNotFound, Code: "unknown_path",
 			Message: "no upstream for this path; name one with --upstream default=URL, or use /NAME/… of a configured upstream",
@@ -186,6 +194,7 @@ func (g *Gateway) judge(x *exchange) {
 	x.check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
 		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
+		Asked: x.asked, Peek: x.peek,
 	}
 	g.ask(x)
 }
@@ -230,11 +239,16 @@ func reason(err error) string {
 	return checker.ErrDetector.Error()
 }
 
-// requestID is the client's own id, or a new one.
+// longestID is how long the ids of requests may be, in bytes.
+const longestID = 128
+
+// requestID is the id that the request was checked under, else the client's
+// own, else a new one.
 func requestID(r *http.Request) string {
-	const longest = 128
-	if id := r.Header.Get("X-Request-Id"); id != "" && len(id) <= longest {
-		return strings.ToValidUTF8(id, "")
+	for _, name := range []string{client.HeaderCheck, "X-Request-Id"} {
+		if id := r.Header.Get(name); id != "" && len(id) <= longestID {
+			return strings.ToValidUTF8(id, "")
+		}
 	}
 	return nuid.Next()
 }

@@ -102,11 +102,6 @@ type Prompt struct {
 	Transcript *transcript.Transcript
 }
 
-// NewRules returns rules for results; see transcript.NewRules.
-func NewRules(volatile *fingerprint.Volatile, failures *fingerprint.Failures, hints ...string) Rules {
-	return transcript.NewRules(volatile, failures, hints...)
-}
-
 // NewTranscript returns the transcript that a format feeds.
 func NewTranscript(o Options) *transcript.Transcript {
 	return transcript.New(transcript.Options{Tail: o.Tail, Items: o.Items, Cache: o.Cache})

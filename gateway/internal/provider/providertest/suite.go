@@ -174,7 +174,7 @@ func (s suite) ours(t *testing.T) {
 	c.Turns[4].Results[0].Text = `recursive_loop_detected: the same call was made 5 times`
 	c.Turns[2].Results[0].Text = "Try something else.\nYou have repeated yourself."
 	prompt := s.parse(t, c, provider.Options{Items: 5})
-	items, _ := prompt.Transcript.History(provider.NewRules(nil, nil, "Try something else."))
+	items, _ := prompt.Transcript.History(provider.Rules{Hints: []string{"Try something else."}})
 	if !items[1].Calls[0].Ours || !items[2].Calls[0].Ours {
 		t.Error("not known as our own")
 	}

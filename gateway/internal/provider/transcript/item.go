@@ -43,21 +43,31 @@ type ToolCall struct {
 
 // Rules say how results are read. The zero Rules read them in the usual way.
 type Rules struct {
-	volatile *fingerprint.Volatile
-	failures *fingerprint.Failures
-	hints    []string
-	way      uint64
+	// Volatile parts are left out; nil for the usual ones.
+	Volatile *fingerprint.Volatile
+	// Failures recognises failed results where the format has no mark for them; nil
+	// for the usual signs.
+	Failures *fingerprint.Failures
+	// Hints are the texts of hints, which in a history are no results.
+	Hints []string
+
+	number uint64
 }
 
-// ways counts the rules that were made: what was found by one holds for it alone.
-var ways atomic.Uint64
+// ruleSets counts the rules that were numbered.
+var ruleSets atomic.Uint64
 
-// NewRules returns rules by which volatile parts of results are left out (nil for
-// the usual ones), failures recognises failed results where the format has no mark
-// for them (nil for the usual signs), and hints are texts of hints, which in a
-// history are no results. Make them once for a policy.
-func NewRules(volatile *fingerprint.Volatile, failures *fingerprint.Failures, hints ...string) Rules {
-	return Rules{volatile, failures, hints, ways.Add(1)}
+// Numbered returns the rules with a number of their own, under which a Cache
+// remembers what they found. Rules without one, other than the zero Rules, are
+// not remembered for. Number them once for a policy, not for a request.
+func (r Rules) Numbered() Rules {
+	r.number = ruleSets.Add(1)
+	return r
+}
+
+// remembered says whether a cache may be asked.
+func (r *Rules) remembered() bool {
+	return r.number != 0 || r.Volatile == nil && r.Failures == nil && len(r.Hints) == 0
 }
 
 // History returns the newest rounds and human messages, oldest first, and the chain
@@ -120,7 +130,10 @@ func (s *slot) id(p *Part) (id fingerprint.Digest) {
 // result reads what a tool answered, or remembers it.
 func (t *Transcript) result(out *ToolCall, p *Part, content []Part, rules *Rules) {
 	cache := t.digester.cache
-	way := 2*rules.way + 1
+	if !rules.remembered() {
+		cache = nil
+	}
+	way := 2*rules.number + 1
 	if t.marks {
 		way++
 	}
@@ -147,9 +160,9 @@ func (t *Transcript) result(out *ToolCall, p *Part, content []Part, rules *Rules
 // read finds out what a result says.
 func (t *Transcript) read(content []Part, rules *Rules) (f finding) {
 	text := t.digester.content(content)
-	f.ours = isOurs(text, rules.hints)
+	f.ours = isOurs(text, rules.Hints)
 	f.failed = !t.marks && rules.failed(text)
-	f.digest = fingerprint.Result(text, rules.volatile)
+	f.digest = fingerprint.Result(text, rules.Volatile)
 	if f.failed {
 		f.class = fingerprint.ErrorClass(text)
 	}
@@ -160,10 +173,10 @@ func (t *Transcript) read(content []Part, rules *Rules) (f finding) {
 }
 
 func (r *Rules) failed(text []byte) bool {
-	if r.failures == nil {
+	if r.Failures == nil {
 		return fingerprint.LooksFailed(text)
 	}
-	return r.failures.Match(text)
+	return r.Failures.Match(text)
 }
 
 // oursWithin is how far into a text the word stands that marks our refusals:
