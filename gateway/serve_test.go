@@ -16,6 +16,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/auth"
+	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/route"
 )
@@ -70,6 +72,11 @@ func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 	t.Cleanup(transport.CloseIdleConnections)
 	g.proxy = g.newProxy(transport)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/refused" { // before anything is read
+			x := &exchange{r: r, provider: plain.Plain{}, upload: watchUpload(w, r)}
+			g.refuseClient(w, x, provider.Refusal{Status: http.StatusUnauthorized}, auth.ErrWrong)
+			return
+		}
 		x := &exchange{r: r, provider: plain.Plain{}, target: route.Target{Upstream: "openai", URL: &url.URL{Scheme: "http", Host: "upstream", Path: "/"}}}
 		if x.upload = watchUpload(w, r); x.upload != nil {
 			var err error
@@ -139,10 +146,11 @@ func TestClientThatStallsIsNotWaitedForEver(t *testing.T) {
 		want  string
 	}{
 		"in its headers":         {"POST / HTTP/1.1\r\nHost: x\r\nX-Slow: ", readHeaderTimeout, ""},
-		"byte by byte":           {"G", readHeaderTimeout, ""},
+		"in its request line":    {"G", readHeaderTimeout, "HTTP/1.1 400 Bad Request"},
 		"in its body":            {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", uploadIdle, "HTTP/1.1 408 Request Timeout"},
 		"between its requests":   {"", readHeaderTimeout, ""},
 		"in its chunks":          {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", uploadIdle, "HTTP/1.1 408 Request Timeout"},
+		"after it was refused":   {"POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", uploadIdle, "HTTP/1.1 401 Unauthorized"},
 		"before the first chunk": {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", uploadIdle, "HTTP/1.1 408 Request Timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
