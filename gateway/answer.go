@@ -144,6 +144,9 @@ func (x *exchange) setHeaders(h http.Header) {
 	if would := pick(x.decision, true); would != nil {
 		h.Set("X-Loop-Would", would.GetAction().Label())
 	}
+	if x.repaired != "" {
+		h.Set("X-Loop-Repaired", x.repaired)
+	}
 	f := strongest(x.decision)
 	if f == nil {
 		return

@@ -43,8 +43,12 @@ type exchange struct {
 	// ownSession says that the request names its session.
 	ownSession bool
 	failClosed bool
-	check      *checkpb.Check
-	decision   *checkpb.Decision
+	// repair says that a policy wants broken histories mended; repaired says
+	// what was.
+	repair   bool
+	repaired string
+	check    *checkpb.Check
+	decision *checkpb.Decision
 	// counted says that a detector counted the check.
 	counted bool
 	// degraded says why there is no decision.
@@ -91,6 +95,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}
+	g.mend(x)
 	g.hint(x)
 	g.forward(w, x)
 }
@@ -174,6 +179,14 @@ func (x *exchange) uninspect(g *Gateway, why string) {
 
 // judge asks the detectors about the request, if a policy counts it.
 func (g *Gateway) judge(x *exchange) {
+	if g.gather(x) {
+		g.ask(x)
+	}
+}
+
+// gather makes the check of a request. It returns false if there is nothing to
+// ask.
+func (g *Gateway) gather(x *exchange) bool {
 	matched := x.rules.Match(&policy.Request{
 		Method: x.r.Method, Path: x.r.URL.Path, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
 		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
@@ -182,21 +195,22 @@ func (g *Gateway) judge(x *exchange) {
 	now := g.now()
 	for _, p := range matched {
 		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
+		x.repair = x.repair || p.SessionRepair && !p.Shadow(now)
 	}
 	counters, watches := x.counters(matched, now), x.watches(matched, now)
 	switch {
 	case len(counters)+len(watches) == 0:
-		return
+		return false
 	case g.hasher.Load() == nil:
 		x.degrade(g, "starting")
-		return
+		return false
 	}
 	x.check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
 		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 		Asked: x.asked, Peek: x.peek,
 	}
-	g.ask(x)
+	return true
 }
 
 // estimateTokens takes four bytes for a token, as is usual for English.
