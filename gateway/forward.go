@@ -149,6 +149,7 @@ func forwardedAs(x *exchange) string {
 // onResponse sees the upstream's answer before the client does.
 func (g *Gateway) onResponse(res *http.Response) error {
 	x := res.Request.Context().Value(exchangeKey{}).(*exchange)
+	x.upload.hurry()
 	x.setHeaders(res.Header)
 	g.followAnswer(x, res)
 	if x.counted && cameToNothing(res.StatusCode) {
@@ -172,11 +173,12 @@ func (g *Gateway) onUpstreamError(w http.ResponseWriter, r *http.Request, err er
 	if x.counted {
 		g.checker.Outcome(x.check)
 	}
-	if r.Context().Err() != nil {
-		return // nobody is there to be told
-	}
-	if x.upload.broken() {
+	switch {
+	case x.upload.broken():
 		g.refuse(w, x, incompleteBody(err))
+		return
+	case r.Context().Err() != nil:
+		w.WriteHeader(statusClientLeft)
 		return
 	}
 	g.metrics.upstreamErrors.WithLabelValues(x.target.Upstream).Inc()
