@@ -8,7 +8,7 @@ type metrics struct {
 	policyRejected, auth                                          *prometheus.CounterVec
 	policyVersion                                                 *prometheus.GaugeVec
 	delayed                                                       prometheus.Gauge
-	unknownAnswers                                                prometheus.Counter
+	unknownAnswers, lostAnswers                                   prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
