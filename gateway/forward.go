@@ -108,6 +108,7 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	if x.body.changed {
 		pr.Out.ContentLength = x.body.length
 	}
+	x.readable(pr.Out.Header)
 	g.upstreamKeys.put(pr.Out, x.target)
 }
 
@@ -145,6 +146,7 @@ func (g *Gateway) onResponse(res *http.Response) error {
 	x := res.Request.Context().Value(exchangeKey{}).(*exchange)
 	x.setHeaders(res.Header)
 	g.followAnswer(x, res)
+	g.watchUsage(x, res)
 	if x.counted && cameToNothing(res.StatusCode) {
 		g.checker.Outcome(x.check)
 	}
@@ -176,6 +178,7 @@ func (g *Gateway) onUpstreamError(w http.ResponseWriter, r *http.Request, err er
 	g.metrics.upstreamErrors.WithLabelValues(x.target.Upstream).Inc()
 	g.log.Warn("upstream did not answer", "upstream", x.target.Upstream, "host", x.target.URL.Host, "error", bareError(err))
 	x.setHeaders(w.Header())
+	g.giveBack(x)
 	g.refuse(w, x, provider.Refusal{
 		Status: http.StatusBadGateway, Code: "upstream_unreachable",
 		Message: "the upstream " + x.target.Upstream + " could not be reached",

@@ -44,6 +44,9 @@ type exchange struct {
 	failClosed bool
 	check      *checkpb.Check
 	decision   *checkpb.Decision
+	// limits are the rules in the check, which was asked at that time.
+	limits []applied
+	asked  time.Time
 	// counted says that a detector counted the check.
 	counted bool
 	// degraded says why there is no decision.
@@ -176,8 +179,9 @@ func (g *Gateway) judge(x *exchange) {
 		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
 	}
 	counters, watches := x.counters(matched, now), x.watches(matched, now)
+	x.limits, x.asked = g.limits(x, matched, now), now
 	switch {
-	case len(counters)+len(watches) == 0:
+	case len(counters)+len(watches)+len(x.limits) == 0:
 		return
 	case g.hasher.Load() == nil:
 		x.degrade(g, "starting")
@@ -187,7 +191,11 @@ func (g *Gateway) judge(x *exchange) {
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
 		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 	}
+	for _, l := range x.limits {
+		x.check.Limits = append(x.check.Limits, l.wire)
+	}
 	g.ask(x)
+	g.observe(x)
 }
 
 // estimateTokens takes four bytes for a token, as is usual for English.
