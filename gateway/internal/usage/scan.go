@@ -47,7 +47,7 @@ func (s *scanner) step(c byte) {
 		s.keep(c)
 	}
 	switch {
-	case s.inString:
+	case s.inString && (c != '\n' || !s.stream): // JSON has no line ends in strings
 		s.stringByte(c)
 	case s.depth == 0 && c != '{' && c != '[' && c != '\n':
 		s.blank = s.blank && c == '\r' // between the events of a stream
@@ -82,6 +82,7 @@ func (s *scanner) outsideString(c byte) {
 	case '}', ']':
 		s.close()
 	case '\n':
+		s.inString = false
 		if s.stream && s.blank {
 			s.reset()
 		}
