@@ -216,6 +216,7 @@ func (d *Detector) count(ctx context.Context, check *checkpb.Check, c *checkpb.C
 	}
 	h := hit{check: check, counter: c, Hit: counter.Hit{
 		N: int(min(check.GetHits(), maxHits)), Retry: check.GetRetry(), Incident: conversation(check, c.GetFingerprint()),
+		Request: check.GetRequestId(), Asked: check.GetAsked(),
 	}}
 	if check.GetPeek() {
 		d.working.Go(func() { done(d.peek(h, params)) })
@@ -309,11 +310,20 @@ func (h hit) finding() incident.Finding {
 	check, c, v := h.check, h.counter, h.verdict
 	return incident.Finding{
 		Conversation: v.Incident, Policy: c.GetPolicy(), Detector: c.GetDetector(), Shadow: c.GetShadow(),
-		Action: v.Action, Fingerprint: c.GetFingerprint(), Hits: max(h.N, 1), Count: v.Count,
+		Action: v.Action, Fingerprint: c.GetFingerprint(), Hits: h.requests(), Count: v.Count,
 		Threshold: int(c.GetThreshold()), WindowSeconds: int(c.GetWindowSeconds()), CooldownSeconds: int(c.GetCooldownSeconds()),
 		Identity: check.GetIdentity(), RequestID: check.GetRequestId(), Model: check.GetModel(),
 		InputTokens: int(check.GetInputTokens()), At: h.at,
 	}
+}
+
+// requests is how many requests the hit stands for that its incident does not
+// know yet.
+func (h hit) requests() int {
+	if h.verdict.Known {
+		return 0
+	}
+	return max(h.N, 1)
 }
 
 // broadcast tells every gateway that a reject stands from now on.

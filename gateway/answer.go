@@ -42,12 +42,16 @@ func (g *Gateway) stop(w http.ResponseWriter, x *exchange) bool {
 		x.setHeaders(w.Header())
 		g.refuse(w, x, provider.Refusal{
 			Status: http.StatusServiceUnavailable, Code: codeUnchecked,
-			Message: "the request could not be checked for loops (" + x.degraded + "), and a policy says that it must be",
+			Message: uncheckedMessage(x.degraded),
 		})
 		return true
 	default:
 		return false
 	}
+}
+
+func uncheckedMessage(why string) string {
+	return "the request could not be checked for loops (" + why + "), and a policy says that it must be"
 }
 
 // refuseLoop is the 429 for a finding.
@@ -156,6 +160,9 @@ func (x *exchange) setHeaders(h http.Header) {
 		h.Set("X-Loop-Would", would.Label())
 	}
 	x.setLimitHeaders(h)
+	if x.repaired != "" {
+		h.Set("X-Loop-Repaired", x.repaired)
+	}
 	f := strongest(x.decision)
 	if f == nil {
 		return

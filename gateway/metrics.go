@@ -3,13 +3,13 @@ package gateway
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	requests, checks, uninspected, hints, upstreamErrors *prometheus.CounterVec
-	checkSeconds                                         prometheus.Histogram
-	rules, descriptorMissing                             *prometheus.CounterVec
-	policyRejected, auth                                 *prometheus.CounterVec
-	policyVersion                                        *prometheus.GaugeVec
-	delayed                                              prometheus.Gauge
-	unknownAnswers                                       prometheus.Counter
+	requests, checks, uninspected, hints, repairs, upstreamErrors *prometheus.CounterVec
+	checkSeconds                                                  prometheus.Histogram
+	policyRejected, auth                                          *prometheus.CounterVec
+	policyVersion                                                 *prometheus.GaugeVec
+	delayed                                                       prometheus.Gauge
+	unknownAnswers                                                prometheus.Counter
+	rules, descriptorMissing                                      *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -23,6 +23,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		checks:         counter("checks_total", "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.", "result"),
 		uninspected:    counter("uninspected_total", "Bodies in a prompt's place that could not be read, by reason.", "reason"),
 		hints:          counter("hints_total", "Hints by whether the request could take them: given or no-place.", "result"),
+		repairs:        counter("repairs_total", "Changes made to broken histories, by kind.", "kind"),
 		upstreamErrors: counter("upstream_errors_total", "Requests that an upstream did not answer.", "upstream"),
 		checkSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "unloop_gateway_check_seconds", Help: "Time spent on the decision.",

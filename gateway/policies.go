@@ -12,6 +12,8 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -38,11 +40,13 @@ type ruleset struct {
 	// reading is how each policy reads tool results.
 	reading     map[string]provider.Rules
 	descriptors *descriptor.Reader
+	// texts remembers the digests of long texts.
+	texts *transcript.Cache
 }
 
 // wanted is what the policies need of a prompt.
 func (r *ruleset) wanted(path string) provider.Options {
-	return provider.Options{Tail: r.tail, Items: r.items, Path: path}
+	return provider.Options{Tail: r.tail, Items: r.items, Path: path, Cache: r.texts}
 }
 
 // keysClient fetches the keys that tokens are verified with.
@@ -53,7 +57,7 @@ func newRuleset(b *policy.Bundle) (*ruleset, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &ruleset{Set: set, descriptors: descriptor.New(set.JWT, set.TrustedProxies, os.Getenv, keysClient), reading: map[string]provider.Rules{}}
+	r := &ruleset{Set: set, descriptors: descriptor.New(set.JWT, set.TrustedProxies, os.Getenv, keysClient), reading: map[string]provider.Rules{}, texts: provider.NewCache()}
 	for _, p := range set.Policies() {
 		if p.Prompt != nil {
 			r.tail = max(r.tail, p.Prompt.TailMessages)

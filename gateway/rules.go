@@ -302,7 +302,7 @@ func ascii(s string) string {
 // besides; nil for none.
 func (g *Gateway) refuseLimit(w http.ResponseWriter, x *exchange, r ruled, f *checkpb.Finding) {
 	x.setHeaders(w.Header())
-	wait := int((r.verdict.GetRetryAfterMs() + 999) / 1000)
+	wait := r.seconds()
 	if r.verdict.GetAction() == checkpb.Action_ACTION_THROTTLE { // too many wait already
 		wait = int(r.verdict.GetDelayMs()+999) / 1000
 	}
@@ -321,11 +321,19 @@ func (g *Gateway) refuseLimit(w http.ResponseWriter, x *exchange, r ruled, f *ch
 	g.refuse(w, x, provider.Refusal{Status: http.StatusTooManyRequests, Code: codeLimited, Message: r.message(wait)})
 }
 
+// seconds is how long a rejected request has to wait; 0 if in vain.
+func (r ruled) seconds() int { return int((r.verdict.GetRetryAfterMs() + 999) / 1000) }
+
+// message says what the rule allows.
 func (r ruled) message(wait int) string {
 	message := codeLimited + ": rule " + r.wire.GetRule() + " of policy " + r.wire.GetPolicy()
 	if r.wire.GetOversized() || r.verdict.GetRetryAfterMs() == 0 && r.verdict.GetAction().Stops() {
 		return message + " never lets a request of this size through."
 	}
-	return message + " allows " + strconv.FormatFloat(r.verdict.GetLimit(), 'f', -1, 64) + ", and " +
-		strconv.FormatFloat(math.Floor(r.verdict.GetRemaining()*100)/100, 'f', -1, 64) + " are left. Wait " + strconv.Itoa(wait) + " seconds."
+	message += " allows " + strconv.FormatFloat(r.verdict.GetLimit(), 'f', -1, 64) + ", and " +
+		strconv.FormatFloat(math.Floor(r.verdict.GetRemaining()*100)/100, 'f', -1, 64) + " are left."
+	if wait > 0 {
+		message += " Wait " + strconv.Itoa(wait) + " seconds."
+	}
+	return message
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/client"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -42,16 +43,23 @@ type exchange struct {
 	// ownSession says that the request names its session.
 	ownSession bool
 	failClosed bool
-	check      *checkpb.Check
-	decision   *checkpb.Decision
-	// limits are the rules in the check, which was asked at that time.
+	// repair says that a policy wants broken histories mended; repaired says
+	// what was.
+	repair   bool
+	repaired string
+	check    *checkpb.Check
+	decision *checkpb.Decision
+	// limits are the rules in the check, which was made at judged.
 	limits []applied
-	asked  time.Time
+	judged time.Time
 	// counted says that a detector counted the check.
 	counted bool
 	// degraded says why there is no decision.
 	degraded  string
 	fairvisor bool
+	// asked and peek say that the decision alone was asked for; a peek is not
+	// counted.
+	asked, peek bool
 	// digest is the request's in repeats, once it was asked for.
 	digest requestDigest
 	// refusal makes the body of a refusal, if it is known from a request before.
@@ -68,6 +76,10 @@ func (x *exchange) model() string {
 // ServeHTTP takes a request through the stages: route, admit, read, identify, ask,
 // act.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, route.Reserved) {
+		g.own(w, r)
+		return
+	}
 	x, ok := g.route(w, r)
 	if !ok || !g.admit(w, x) || !g.read(w, x) {
 		return
@@ -86,6 +98,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}
+	g.mend(x)
 	g.hint(x)
 	g.forward(w, x)
 }
@@ -94,7 +107,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool) {
 	target, ok := g.table.Route(r)
 	x := &exchange{r: r, target: target, provider: providers[target.Format], rules: g.bundles.inForce()}
-	if !ok || strings.HasPrefix(r.URL.Path, route.Reserved) {
+	if !ok {
 		g.refuse(w, x, provider.Refusal{
 			Status: http.StatusNotFound, Code: "unknown_path",
 			Message: "no upstream for this path; name one with --upstream default=URL, or use /NAME/… of a configured upstream",
@@ -177,9 +190,10 @@ func (g *Gateway) judge(x *exchange) {
 	now := g.now()
 	for _, p := range matched {
 		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
+		x.repair = x.repair || p.SessionRepair && !p.Shadow(now)
 	}
 	counters, watches := x.counters(matched, now), x.watches(matched, now)
-	x.limits, x.asked = g.limits(x, matched, now), now
+	x.limits, x.judged = g.limits(x, matched, now), now
 	switch {
 	case len(counters)+len(watches)+len(x.limits) == 0:
 		return
@@ -190,6 +204,7 @@ func (g *Gateway) judge(x *exchange) {
 	x.check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
 		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
+		Asked: x.asked, Peek: x.peek,
 	}
 	for _, l := range x.limits {
 		x.check.Limits = append(x.check.Limits, l.wire)
@@ -238,11 +253,16 @@ func reason(err error) string {
 	return checker.ErrDetector.Error()
 }
 
-// requestID is the client's own id, or a new one.
+// longestID is how long the ids of requests may be, in bytes.
+const longestID = 128
+
+// requestID is the id that the request was checked under, else the client's
+// own, else a new one.
 func requestID(r *http.Request) string {
-	const longest = 128
-	if id := r.Header.Get("X-Request-Id"); id != "" && len(id) <= longest {
-		return strings.ToValidUTF8(id, "")
+	for _, name := range []string{client.HeaderCheck, "X-Request-Id"} {
+		if id := r.Header.Get(name); id != "" && len(id) <= longestID {
+			return strings.ToValidUTF8(id, "")
+		}
 	}
 	return nuid.Next()
 }

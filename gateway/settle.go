@@ -29,7 +29,7 @@ func (g *Gateway) settle(x *exchange, cost func(ruled) float64) {
 	for _, r := range x.reserved() {
 		if delta := cost(r) - r.wire.GetCost(); delta != 0 {
 			corrections = append(corrections, &checkpb.Correction{
-				Limit: r.wire, Delta: delta, AgeMs: uint64(max(g.now().Sub(x.asked), 0) / time.Millisecond),
+				Limit: r.wire, Delta: delta, AgeMs: uint64(max(g.now().Sub(x.judged), 0) / time.Millisecond),
 			})
 		}
 	}

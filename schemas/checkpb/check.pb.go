@@ -262,8 +262,11 @@ type Check struct {
 	// Judge without counting.
 	Peek bool `protobuf:"varint,8,opt,name=peek,proto3" json:"peek,omitempty"`
 	// Estimated size of the request in tokens, for what a block saves.
-	InputTokens uint32       `protobuf:"varint,9,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
-	Watches     []*ToolWatch `protobuf:"bytes,21,rep,name=watches,proto3" json:"watches,omitempty"`
+	InputTokens uint32 `protobuf:"varint,9,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	// Somebody asked for the decision alone: the request itself may still come
+	// to a gateway under the same request_id, and is counted here already.
+	Asked   bool         `protobuf:"varint,15,opt,name=asked,proto3" json:"asked,omitempty"`
+	Watches []*ToolWatch `protobuf:"bytes,21,rep,name=watches,proto3" json:"watches,omitempty"`
 	// The rules that apply to the request.
 	Limits        []*Limit `protobuf:"bytes,30,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -361,6 +364,13 @@ func (x *Check) GetInputTokens() uint32 {
 		return x.InputTokens
 	}
 	return 0
+}
+
+func (x *Check) GetAsked() bool {
+	if x != nil {
+		return x.Asked
+	}
+	return false
 }
 
 func (x *Check) GetWatches() []*ToolWatch {
@@ -2329,7 +2339,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06checks\x18\x01 \x03(\v2\x16.unloop.check.v1.CheckR\x06checks\x12\x1b\n" +
 	"\tbudget_ms\x18\x02 \x01(\rR\bbudgetMs\"H\n" +
 	"\rDecisionBatch\x127\n" +
-	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\x88\x03\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\x9e\x03\n" +
 	"\x05Check\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -2340,7 +2350,8 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04hits\x18\x06 \x01(\rR\x04hits\x12\x14\n" +
 	"\x05retry\x18\a \x01(\bR\x05retry\x12\x12\n" +
 	"\x04peek\x18\b \x01(\bR\x04peek\x12!\n" +
-	"\finput_tokens\x18\t \x01(\rR\vinputTokens\x124\n" +
+	"\finput_tokens\x18\t \x01(\rR\vinputTokens\x12\x14\n" +
+	"\x05asked\x18\x0f \x01(\bR\x05asked\x124\n" +
 	"\awatches\x18\x15 \x03(\v2\x1a.unloop.check.v1.ToolWatchR\awatches\x12.\n" +
 	"\x06limits\x18\x1e \x03(\v2\x16.unloop.check.v1.LimitR\x06limits\"n\n" +
 	"\bIdentity\x12\x16\n" +

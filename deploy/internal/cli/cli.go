@@ -20,6 +20,7 @@ const description = "Unloop stands in front of LLM traffic and stops agents that
 type cli struct {
 	Up        upCmd        `cmd:"" help:"Run everything in one process."`
 	Demo      demoCmd      `cmd:"" help:"Run everything with a scripted model and a looping agent, offline."`
+	Exec      execCmd      `cmd:"" help:"Run an agent through Unloop, and say at the end what was stopped."`
 	Gateway   gatewayCmd   `cmd:"" help:"Run a gateway against a NATS cluster."`
 	Detector  detectorCmd  `cmd:"" help:"Run a detector against a NATS cluster."`
 	Notifier  notifierCmd  `cmd:"" help:"Run a notifier against a NATS cluster."`
@@ -52,7 +53,8 @@ func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int
 	exited := -1
 	parser, err := service.NewParser(&c, "unloop", description,
 		kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut}))
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut}),
+		kong.Vars{"default_gateway": defaultGateway})
 	if err != nil {
 		fmt.Fprintln(errOut, "unloop:", err)
 		return 2
@@ -68,9 +70,19 @@ func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int
 	for _, name := range service.UnknownEnv(parser, environ) {
 		fmt.Fprintf(errOut, "unloop: warning: %s is set, but no flag has it\n", name)
 	}
-	if err := kctx.Run(); err != nil && !errors.Is(err, context.Canceled) {
+	return explainExit(kctx.Run(), errOut)
+}
+
+// explainExit prints an error and returns the code to exit with.
+func explainExit(err error, errOut io.Writer) int {
+	var code exitCode
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	default:
 		fmt.Fprintln(errOut, "unloop:", err)
 		return 1
 	}
-	return 0
 }

@@ -85,6 +85,9 @@ type State struct {
 	// Incident is the conversation under which this counter's findings are
 	// reported, from its first finding on.
 	Incident string `json:"incident,omitempty"`
+	// Asked are marks of counted requests that may still come to a gateway,
+	// oldest first; see Hit.Asked.
+	Asked []string `json:"asked,omitempty"`
 }
 
 // Hit is what happened.
@@ -95,6 +98,11 @@ type Hit struct {
 	Retry bool
 	// Incident is the conversation that a first finding is reported under.
 	Incident string
+	// Request is the id of the request, if it has one.
+	Request string
+	// Asked says that the decision alone was asked for: the request itself may
+	// follow under the same id, and then does not count again.
+	Asked bool
 }
 
 // Verdict is what a hit means.
@@ -113,6 +121,8 @@ type Verdict struct {
 	Delay time.Duration
 	// Incident as kept in the state.
 	Incident string
+	// Known says that the request was counted when its decision was asked for.
+	Known bool
 }
 
 // Step counts a hit at a time. Clocks of different detectors may differ by
@@ -120,7 +130,12 @@ type Verdict struct {
 func Step(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 	s, at := s.sane(p, now)
 	s = expire(s, p, at)
-	began := false
+	began, known := false, false
+	if s, known = s.claim(h); known {
+		s, v := judge(s, p, h, at, false)
+		v.Known = true
+		return s, v
+	}
 	if s.forgive(h) {
 		s.Forgiven++
 		s.Excused = false
@@ -131,7 +146,7 @@ func Step(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 	if began {
 		s.BlockedUntil = at + p.Cooldown.Milliseconds()
 	}
-	return judge(s, p, h, at, began)
+	return judge(s.expect(h), p, h, at, began)
 }
 
 // sane returns the time to judge at, and a state that no broken clock or record
@@ -148,7 +163,7 @@ func (s State) sane(p Params, now time.Time) (State, int64) {
 
 // broken says that no detector with a working clock wrote this.
 func (s State) broken(at int64) bool {
-	if s.Last > at+maxSkew.Milliseconds() || s.Count < 0 || s.Count > maxCount || len(s.Hits) > MaxThreshold {
+	if s.Last > at+maxSkew.Milliseconds() || s.Count < 0 || s.Count > maxCount || len(s.Hits) > MaxThreshold || len(s.Asked) > maxAsked {
 		return true
 	}
 	n := len(s.Hits)
