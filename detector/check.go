@@ -165,6 +165,9 @@ func (d *Detector) conclude(limits []*checkpb.Limit, all []counted) *checkpb.Dec
 			}
 		} else {
 			out.HitCounts[i-len(limits)] = c.hits
+			if c.tools != nil {
+				out.ToolReports = append(out.ToolReports, c.tools)
+			}
 		}
 		if c.err != nil {
 			err = errors.Join(err, c.err)
@@ -204,6 +207,7 @@ type counted struct {
 	limit    *checkpb.LimitVerdict
 	findings []*checkpb.Finding
 	hits     uint32
+	tools    *checkpb.ToolReport
 	err      error
 }
 
@@ -268,7 +272,7 @@ func (d *Detector) peek(h hit, params counter.Params) counted {
 func (d *Detector) report(ctx context.Context, h hit) counted {
 	f := finding(h.counter, h.verdict)
 	var err error
-	if f.LoopId, err = d.incidents.Record(ctx, h.finding()); err != nil {
+	if f.LoopId, err = d.record(ctx, h.finding()); err != nil {
 		d.metrics.unrecorded.Inc() // the verdict stands without its incident
 	}
 	if h.verdict.Began {
@@ -333,7 +337,7 @@ func (d *Detector) broadcast(f *checkpb.Finding) {
 	}
 	body, err := proto.Marshal(&checkpb.Cooldown{Finding: f})
 	if err == nil {
-		err = d.deps.NATS.Publish(schemas.SubjectCooldown, body)
+		err = d.publish(schemas.SubjectCooldown, body)
 	}
 	if err != nil {
 		d.metrics.unanswered.Inc()

@@ -56,7 +56,7 @@ type Gateway struct {
 	overrides *overrides
 	hasher    atomic.Pointer[identity.Hasher]
 	checker   *checker.Checker
-	answers   *answers.Store
+	answers   answerSessions
 	proxy     *httputil.ReverseProxy
 	// auth lets clients in.
 	auth         *auth.Authenticator

@@ -40,7 +40,8 @@ type ruleset struct {
 	// reading is how each policy reads tool results.
 	reading     map[string]provider.Rules
 	descriptors *descriptor.Reader
-	// texts remembers the digests of long texts.
+	// texts are the digests of long texts that were read before: a history comes
+	// again with each request.
 	texts *transcript.Cache
 }
 

@@ -182,6 +182,15 @@ func (x *exchange) uninspect(g *Gateway, why string) {
 
 // judge asks the detectors about the request, if a policy counts it.
 func (g *Gateway) judge(x *exchange) {
+	if g.gather(x) {
+		g.ask(x)
+		g.observe(x)
+	}
+}
+
+// gather makes the check of a request. It returns false if there is nothing to
+// ask.
+func (g *Gateway) gather(x *exchange) bool {
 	matched := x.rules.Match(&policy.Request{
 		Method: x.r.Method, Path: x.r.URL.Path, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
 		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
@@ -196,10 +205,10 @@ func (g *Gateway) judge(x *exchange) {
 	x.limits, x.judged = g.limits(x, matched, now), now
 	switch {
 	case len(counters)+len(watches)+len(x.limits) == 0:
-		return
+		return false
 	case g.hasher.Load() == nil:
 		x.degrade(g, "starting")
-		return
+		return false
 	}
 	x.check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
@@ -209,8 +218,7 @@ func (g *Gateway) judge(x *exchange) {
 	for _, l := range x.limits {
 		x.check.Limits = append(x.check.Limits, l.wire)
 	}
-	g.ask(x)
-	g.observe(x)
+	return true
 }
 
 // estimateTokens takes four bytes for a token, as is usual for English.

@@ -11,6 +11,13 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
+// answerSessions remembers which session an answer belongs to. Session returns
+// answers.ErrUnknown for an answer that it does not know.
+type answerSessions interface {
+	Session(ctx context.Context, caller, id string) (string, error)
+	Put(caller, id, session string)
+}
+
 // identify says whose request it is, once the key is there that callers are
 // hashed with.
 func (g *Gateway) identify(x *exchange) {

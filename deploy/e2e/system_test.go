@@ -59,7 +59,7 @@ func startStoppable(t *testing.T, upstream string, edits ...func(*system.Config)
 		Notifier: notifier.DefaultConfig(),
 	}
 	cfg.Gateway.Listen = "127.0.0.1:0"
-	cfg.Gateway.Upstream = map[string]string{"openai": upstream}
+	cfg.Gateway.Upstream = map[string]string{"openai": upstream, "anthropic": upstream, "gemini": upstream}
 	cfg.Gateway.CheckTimeout = checkTimeout
 	cfg.Detector.MaxBudget = checkTimeout
 	for _, edit := range edits {
@@ -122,7 +122,7 @@ func hosts(requests []scripted.Request) []string {
 // weather is a script with one tool: it is called first, and its result makes
 // the answer.
 func weather(r scripted.Request) scripted.Reply {
-	if r.Chat.Last().Role == "tool" {
+	if r.ToolResult() {
 		return scripted.Text("It is ", "sunny.")
 	}
 	return scripted.Tools(

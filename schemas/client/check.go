@@ -134,8 +134,7 @@ func (d *Decision) Tag(req *http.Request) { req.Header.Set(HeaderCheck, d.Reques
 
 // Err is a *LoopDetectedError if a loop is to be stopped, ErrUnchecked if a
 // policy stops what could not be checked, ErrKilled if an operator stops it,
-// ErrLimited if a rule does, and
-// nil if the request may be sent.
+// ErrLimited if a rule does, and nil if the request may be sent.
 func (d *Decision) Err() error {
 	switch {
 	case d.Allowed():

@@ -27,6 +27,7 @@ type cli struct {
 	NATS      natsCmd      `cmd:"" name:"nats" help:"Run the embedded NATS server alone."`
 	Events    eventsCmd    `cmd:"" help:"Follow the events of loops."`
 	Loops     loopsCmd     `cmd:"" help:"List, show and release open loops."`
+	Replay    replayCmd    `cmd:"" help:"Judge recorded traffic offline: what would have been stopped, when, and what it would have saved."`
 	Policy    policyCmd    `cmd:"" help:"Check, push, show and roll back policy bundles."`
 	Block     blockCmd     `cmd:"" help:"Refuse all requests of a session, caller, tenant or project, at once and everywhere."`
 	Unblock   unblockCmd   `cmd:"" help:"End a block."`
