@@ -13,7 +13,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
-	"github.com/unloop/unloop/gateway/internal/provider/transcript"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
