@@ -101,6 +101,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal)
 }
 
 func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, body []byte) {
+	x.upload.hurry()
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
@@ -108,6 +109,11 @@ func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, body []
 		_, _ = w.Write(body) // a client that left needs no answer
 	}
 }
+
+// statusClientLeft answers a client that is gone. Logs of proxies know the
+// number; without it net/http would say 200 to one that has only stopped
+// sending.
+const statusClientLeft = 499
 
 func loopMessage(f *checkpb.Finding) string {
 	if f.GetMessage() != "" {

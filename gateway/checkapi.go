@@ -27,6 +27,7 @@ const envelope = 64 << 10
 
 // own answers Unloop's own API.
 func (g *Gateway) own(w http.ResponseWriter, r *http.Request) {
+	watchUpload(w, r)
 	switch {
 	case r.URL.Path == checkPath && r.Method == http.MethodPost:
 		g.answerCheck(w, r)

@@ -150,6 +150,7 @@ func forwardedAs(x *exchange) string {
 // onResponse sees the upstream's answer before the client does.
 func (g *Gateway) onResponse(res *http.Response) error {
 	x := res.Request.Context().Value(exchangeKey{}).(*exchange)
+	x.upload.hurry()
 	x.setHeaders(res.Header)
 	g.followAnswer(x, res)
 	g.watchUsage(x, res)
@@ -174,11 +175,12 @@ func (g *Gateway) onUpstreamError(w http.ResponseWriter, r *http.Request, err er
 	if x.counted {
 		g.checker.Outcome(x.check)
 	}
-	if r.Context().Err() != nil {
-		return // nobody is there to be told
-	}
-	if x.upload.broken() {
+	switch {
+	case x.upload.broken():
 		g.refuse(w, x, incompleteBody(err))
+		return
+	case r.Context().Err() != nil:
+		w.WriteHeader(statusClientLeft)
 		return
 	}
 	g.metrics.upstreamErrors.WithLabelValues(x.target.Upstream).Inc()

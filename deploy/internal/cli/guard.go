@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -67,9 +68,7 @@ func (c *execCmd) guard(ctx context.Context, environ []string, io streams) (*gua
 	if running != "" && len(upstreams) == 0 && len(c.Upstream) == 0 && c.Policies == "" {
 		return c.running(ctx, running), nil
 	}
-	for name, addr := range c.Upstream {
-		upstreams[name] = addr
-	}
+	maps.Copy(upstreams, c.Upstream)
 	return c.own(ctx, upstreams, io)
 }
 

@@ -130,12 +130,12 @@ type Verdict struct {
 func Step(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 	s, at := s.sane(p, now)
 	s = expire(s, p, at)
-	began, known := false, false
-	if s, known = s.claim(h); known {
-		s, v := judge(s, p, h, at, false)
+	if claimed, known := s.claim(h); known {
+		s, v := judge(claimed, p, h, at, false)
 		v.Known = true
 		return s, v
 	}
+	began := false
 	if s.forgive(h) {
 		s.Forgiven++
 		s.Excused = false
