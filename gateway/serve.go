@@ -212,7 +212,7 @@ func (g *Gateway) gather(x *exchange) bool {
 	}
 	x.check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
-		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
+		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), Idempotency: idempotency(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 		Asked: x.asked, Peek: x.peek,
 	}
 	for _, l := range x.limits {
