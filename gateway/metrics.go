@@ -32,6 +32,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		unknownAnswers: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "unloop_gateway_unknown_answers_total", Help: "Requests that go on from an answer that no gateway has seen.",
 		}),
+		lostAnswers: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "unloop_gateway_lost_answers_total", Help: "Answers whose session could not be shared with the other gateways.",
+		}),
 		delayed: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "unloop_gateway_delayed_requests", Help: "Requests that a throttle holds back now.",
 		}),
@@ -43,6 +46,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.rules = counter("rules_total", "Requests by what a rule said of them.", "policy", "rule", "mode", "action")
 	m.descriptorMissing = counter("descriptor_missing_total", "Rules that were skipped because a request lacks a descriptor.", "policy", "rule", "descriptor")
 	m.auth = counter("auth_total", "Requests by what came of their client's key or token: ok, missing, wrong, limited (the address was wrong too often), unavailable (the issuer's keys are).", "result")
-	reg.MustRegister(m.unknownAnswers, m.checkSeconds, m.delayed, m.policyVersion)
+	reg.MustRegister(m.unknownAnswers, m.lostAnswers, m.checkSeconds, m.delayed, m.policyVersion)
 	return m
 }
