@@ -52,12 +52,17 @@ func await(t *testing.T, told <-chan news) news {
 	}
 }
 
-// wantVersion waits until a bundle of that number is in force.
+// wantVersion waits until a bundle of that number is in force. A file that is
+// written in place may be read half written first, and is refused then.
 func wantVersion(t *testing.T, b *bundles, told <-chan news, version int) {
 	t.Helper()
 	prefix := fmt.Sprintf("%d-", version)
-	if n := await(t, told); n.err != nil || !strings.HasPrefix(n.version, prefix) {
-		t.Fatalf("told %q, %v; want version %d", n.version, n.err, version)
+	n := await(t, told)
+	for n.err != nil {
+		n = await(t, told)
+	}
+	if !strings.HasPrefix(n.version, prefix) {
+		t.Fatalf("told %q; want version %d", n.version, version)
 	}
 	if got := b.inForce(); !strings.HasPrefix(got.Version(), prefix) || got.tail != version {
 		t.Fatalf("in force is %s with tail %d, want version %d", got.Version(), got.tail, version)
