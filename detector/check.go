@@ -131,11 +131,17 @@ func each(n int, f func(i int, done func()), then func()) {
 	}
 }
 
-// decide evaluates every counter and watch of a check: none hides another.
+// decide evaluates every counter and watch of a check: none hides another. What
+// texts mean is asked afterwards, where it still matters.
 func (d *Detector) decide(ctx context.Context, check *checkpb.Check, done func(*checkpb.Decision)) {
 	counters, watches := check.GetCounters(), check.GetWatches()
 	all := make([]counted, len(counters)+len(watches))
-	each(len(all), func(i int, done func()) {
+	opinions := d.opinions(check)
+	each(len(all)+len(opinions), func(i int, done func()) {
+		if i >= len(all) {
+			d.recall(ctx, opinions[i-len(all)], done)
+			return
+		}
 		keep := func(c counted) {
 			all[i] = c
 			done()
@@ -145,7 +151,7 @@ func (d *Detector) decide(ctx context.Context, check *checkpb.Check, done func(*
 		} else {
 			d.watch(ctx, check, watches[i-len(counters)], keep)
 		}
-	}, func() { done(d.conclude(all)) })
+	}, func() { d.weigh(ctx, opinions, d.conclude(all), done) })
 }
 
 // conclude is the decision on what was counted. The strongest action that is
@@ -166,7 +172,6 @@ func (d *Detector) conclude(all []counted) *checkpb.Decision {
 		}
 	}
 	out.Error = d.explain(err)
-	d.metrics.checks.WithLabelValues(out.GetAction().Label()).Inc()
 	return out
 }
 

@@ -2,8 +2,9 @@
 // from counters in JetStream KV, and records what it finds as incidents.
 //
 // Any number of detectors share the work and the state. A detector knows no
-// policy: each check brings the parameters it is judged by. It never sees
-// prompts, only fingerprints.
+// policy: each check brings the parameters it is judged by. It sees
+// fingerprints, and text only where a policy asks what it means: that it passes
+// on to an embedding worker and forgets.
 package detector
 
 import (
@@ -33,6 +34,7 @@ type Detector struct {
 	now       func() time.Time
 	counters  *ledger.Ledger[counter.State, *counter.State]
 	sessions  *ledger.Ledger[session, *session]
+	semantics *semantics
 	incidents *incident.Recorder
 	metrics   *metrics
 	ready     service.Readiness
@@ -60,6 +62,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	d.counters = ledger.New[counter.State](deps.NATS, schemas.BucketCounters, deps.Metrics)
 	var err error
 	d.sessions = ledger.New[session](deps.NATS, schemas.BucketSessions, deps.Metrics)
+	d.semantics = newSemantics(deps.NATS, deps.Metrics)
 	if d.incidents, err = incident.NewRecorder(deps.NATS, deps.Metrics, deps.Log, func() time.Time { return d.now() }); err != nil {
 		return nil, fmt.Errorf("configure detector: %w", err)
 	}

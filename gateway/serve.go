@@ -154,8 +154,9 @@ func (g *Gateway) judge(x *exchange) {
 	}
 	x.fairvisor = x.rules.FairvisorHeaders
 	counters, watches := x.counters(matched, now), x.watches(matched, now)
+	newest, semantics := x.semantics(matched, now)
 	switch {
-	case len(counters)+len(watches) == 0:
+	case len(counters)+len(watches)+len(semantics) == 0:
 		return
 	case hasher == nil:
 		x.degrade(g, "starting")
@@ -163,7 +164,7 @@ func (g *Gateway) judge(x *exchange) {
 	}
 	x.check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
-		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
+		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 	}
 	g.ask(x)
 }

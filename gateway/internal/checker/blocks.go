@@ -161,6 +161,7 @@ func (b *blocks) report(check *checkpb.Check) bool {
 	}
 	r := proto.CloneOf(check)
 	r.Hits = 1
+	r.Exchange, r.Semantics = nil, nil // a blocked request's text is not judged
 	b.reports[id] = r
 	return true
 }
