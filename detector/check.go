@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -131,11 +132,11 @@ func each(n int, f func(i int, done func()), then func()) {
 	}
 }
 
-// decide evaluates every counter and watch of a check: none hides another. What
-// texts mean is asked afterwards, where it still matters.
+// decide evaluates every rule, counter and watch of a check: none hides another.
+// What texts mean is asked afterwards, where it still matters.
 func (d *Detector) decide(ctx context.Context, check *checkpb.Check, done func(*checkpb.Decision)) {
-	counters, watches := check.GetCounters(), check.GetWatches()
-	all := make([]counted, len(counters)+len(watches))
+	limits, counters, watches := check.GetLimits(), check.GetCounters(), check.GetWatches()
+	all := make([]counted, len(limits)+len(counters)+len(watches))
 	opinions := d.opinions(check)
 	each(len(all)+len(opinions), func(i int, done func()) {
 		if i >= len(all) {
@@ -146,21 +147,31 @@ func (d *Detector) decide(ctx context.Context, check *checkpb.Check, done func(*
 			all[i] = c
 			done()
 		}
-		if i < len(counters) {
-			d.count(ctx, check, counters[i], keep)
-		} else {
-			d.watch(ctx, check, watches[i-len(counters)], keep)
+		switch ruled := len(limits) + len(counters); {
+		case i < len(limits):
+			d.limit(ctx, check, limits[i], keep)
+		case i < ruled:
+			d.count(ctx, check, counters[i-len(limits)], keep)
+		default:
+			d.watch(ctx, check, watches[i-ruled], keep)
 		}
-	}, func() { d.weigh(ctx, opinions, d.conclude(all), done) })
+	}, func() { d.weigh(ctx, opinions, d.conclude(limits, all), done) })
 }
 
 // conclude is the decision on what was counted. The strongest action that is
 // not shadow wins.
-func (d *Detector) conclude(all []counted) *checkpb.Decision {
-	out := &checkpb.Decision{HitCounts: make([]uint32, len(all))}
+func (d *Detector) conclude(limits []*checkpb.Limit, all []counted) *checkpb.Decision {
+	out := &checkpb.Decision{Limits: make([]*checkpb.LimitVerdict, len(limits)), HitCounts: make([]uint32, len(all)-len(limits))}
 	var err error
 	for i, c := range all {
-		out.HitCounts[i] = c.hits
+		if i < len(limits) {
+			out.Limits[i] = cmp.Or(c.limit, &checkpb.LimitVerdict{})
+			if !limits[i].GetShadow() {
+				out.Action = max(out.Action, c.limit.GetAction())
+			}
+		} else {
+			out.HitCounts[i-len(limits)] = c.hits
+		}
 		if c.err != nil {
 			err = errors.Join(err, c.err)
 		}
@@ -193,8 +204,9 @@ func (d *Detector) explain(err error) string {
 
 var errMalformed = errors.New("malformed")
 
-// counted is what became of one counter or watch of a check.
+// counted is what became of one rule, counter or watch of a check.
 type counted struct {
+	limit    *checkpb.LimitVerdict
 	findings []*checkpb.Finding
 	hits     uint32
 	err      error

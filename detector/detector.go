@@ -21,6 +21,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/ledger"
+	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
@@ -35,6 +36,7 @@ type Detector struct {
 	counters  *ledger.Ledger[counter.State, *counter.State]
 	sessions  *ledger.Ledger[session, *session]
 	semantics *semantics
+	limits    *ledger.Ledger[limit.State, *limit.State]
 	incidents *incident.Recorder
 	metrics   *metrics
 	ready     service.Readiness
@@ -60,6 +62,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 		opt(d)
 	}
 	d.counters = ledger.New[counter.State](deps.NATS, schemas.BucketCounters, deps.Metrics)
+	d.limits = ledger.New[limit.State](deps.NATS, schemas.BucketLimits, deps.Metrics)
 	var err error
 	d.sessions = ledger.New[session](deps.NATS, schemas.BucketSessions, deps.Metrics)
 	d.semantics = newSemantics(deps.NATS, deps.Metrics)

@@ -72,7 +72,8 @@ func (d *Detector) reset(ctx context.Context, ref *checkpb.CounterRef) error {
 	})
 }
 
-// onOutcome notes for each counter that its last call came to nothing.
+// onOutcome notes for each counter that its last call came to nothing, and what
+// estimates were wrong by.
 func (d *Detector) onOutcome(req micro.Request) {
 	var o checkpb.Outcome
 	if err := proto.Unmarshal(req.Data(), &o); err != nil {
@@ -80,26 +81,33 @@ func (d *Detector) onOutcome(req micro.Request) {
 		return
 	}
 	if d.enter() {
-		d.excuse(o.GetCounters(), d.leave)
+		d.settle(&o, d.leave)
 	}
 }
 
-func (d *Detector) excuse(counters []*checkpb.Counter, done func()) {
+// settle excuses counters and corrects limits.
+func (d *Detector) settle(o *checkpb.Outcome, done func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.MaxBudget)
-	each(len(counters), func(i int, done func()) {
-		d.excuseOne(ctx, counters[i], func(err error) {
+	counters, corrections := o.GetCounters(), o.GetCorrections()
+	each(len(counters)+len(corrections), func(i int, done func()) {
+		settled := func(err error) {
 			if err != nil {
 				d.metrics.uncounted.Inc()
 			}
 			done()
-		})
+		}
+		if i < len(counters) {
+			d.excuse(ctx, counters[i], settled)
+		} else {
+			d.correct(ctx, corrections[i-len(counters)], settled)
+		}
 	}, func() {
 		cancel()
 		done()
 	})
 }
 
-func (d *Detector) excuseOne(ctx context.Context, c *checkpb.Counter, done func(error)) {
+func (d *Detector) excuse(ctx context.Context, c *checkpb.Counter, done func(error)) {
 	params, err := counter.FromWire(c)
 	if err != nil {
 		done(err)

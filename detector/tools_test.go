@@ -33,8 +33,8 @@ func human(text string) *checkpb.HistoryItem {
 }
 
 // round is a round of one call; n tells its call id from others.
-func round(n int, tool, args, result string) *checkpb.HistoryItem {
-	key, res, id := fingerprint.String([]byte(tool+args)), fingerprint.String([]byte(result)), fingerprint.String(fmt.Append(nil, n))
+func round(n int, tool, result string) *checkpb.HistoryItem {
+	key, res, id := fingerprint.String([]byte(tool)), fingerprint.String([]byte(result)), fingerprint.String(fmt.Append(nil, n))
 	return &checkpb.HistoryItem{Calls: []*checkpb.ToolCall{{Tool: tool, Call: key[:], Result: res[:], Id: id[:]}}}
 }
 
@@ -57,7 +57,7 @@ func replay(t *testing.T, ask func(*checkpb.Check) *checkpb.Decision, before []*
 func rounds(n int, result func(i int) string) []*checkpb.HistoryItem {
 	all := make([]*checkpb.HistoryItem, n)
 	for i := range all {
-		all[i] = round(i, "read", "{}", result(i))
+		all[i] = round(i, "read", result(i))
 	}
 	return all
 }
@@ -106,7 +106,7 @@ func TestCyclesAreBlockedInTheirThirdRepeat(t *testing.T) {
 	nc := s.Conn()
 	var abab []*checkpb.HistoryItem
 	for i := range 6 {
-		abab = append(abab, round(i, string(rune('a'+i%2)), "{}", "same"))
+		abab = append(abab, round(i, string(rune('a'+i%2)), "same"))
 	}
 	got := replay(t, func(c *checkpb.Check) *checkpb.Decision { return ask(t, nc, c)[0] }, nil, abab...)
 	if got[5] != "reject" || got[3] != "allow" {
@@ -157,9 +157,9 @@ func TestHistoriesThatNoGatewaySendsAreRefused(t *testing.T) {
 	s := natstest.Start(t)
 	startDetector(t, s)
 	nc := s.Conn()
-	shortDigest := toolCheck(round(1, "read", "{}", "x"))
+	shortDigest := toolCheck(round(1, "read", "x"))
 	shortDigest.Watches[0].History.Items[0].Calls[0].Result = []byte("short")
-	shortAgent := toolCheck(round(1, "read", "{}", "x"))
+	shortAgent := toolCheck(round(1, "read", "x"))
 	shortAgent.Watches[0].Agent = []byte("short")
 	for name, c := range map[string]*checkpb.Check{"digest": shortDigest, "agent": shortAgent} {
 		if d := ask(t, nc, c)[0]; d.GetError() == "" {

@@ -8,8 +8,11 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/embedworker/internal/realparts"
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
@@ -38,6 +41,37 @@ func TestAModelServesManyAtOnce(t *testing.T) {
 		})
 	}
 	wait.Wait()
+}
+
+func TestAWorkerThatEndsAnswersWhatItTook(t *testing.T) {
+	t.Parallel()
+	server := natstest.StartBare(t)
+	nc := server.Conn()
+	stop := start(t, server.Conn(), onnx(t, realparts.MiniLMModel(t, false)))
+	const requests = 8
+	inbox := nc.NewRespInbox()
+	answers, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range requests {
+		body, err := proto.Marshal(prompt(fmt.Sprint("end", i), strings.Repeat("a text that takes a while ", 20)+fmt.Sprint(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := nc.PublishRequest(schemas.SubjectSemantic, inbox, body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := answers.NextMsg(answerTime); err != nil { // the rest is under way
+		t.Fatal(err)
+	}
+	stop()
+	for i := range requests - 1 {
+		if _, err := answers.NextMsg(answerTime); err != nil {
+			t.Fatalf("after %d answers: %v", i+1, err)
+		}
+	}
 }
 
 func TestAFullQueueFailsOpenAtOnce(t *testing.T) {

@@ -295,6 +295,28 @@ func TestRequestsPassWhileRedisIsAway(t *testing.T) {
 	}
 }
 
+// TestThePromptThatGrowsByItsOwnRetry is the classic loop under the default
+// policy: eight findings in a row by the twelfth call.
+func TestThePromptThatGrowsByItsOwnRetry(t *testing.T) {
+	t.Parallel()
+	nc := natstest.StartBare(t).Conn()
+	start(t, nc, lexical())
+	text, inARow := "Extract all the names from the letter and return them as JSON.", 0
+	for call := 1; call <= 12; call++ {
+		r := prompt("retry", text)
+		r.MinMatches = 2
+		if ask(t, nc, r).GetDetected() {
+			inARow++
+		} else {
+			inARow = 0
+		}
+		text = "That wasn't valid JSON. Try again: " + text
+	}
+	if inARow < 8 {
+		t.Errorf("%d findings in a row at the twelfth call, want 8", inARow)
+	}
+}
+
 // untilStored asks until the store answers again.
 func untilStored(t *testing.T, nc *nats.Conn) {
 	t.Helper()

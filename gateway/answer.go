@@ -48,6 +48,10 @@ func (g *Gateway) refuseLoop(w http.ResponseWriter, x *exchange, f *checkpb.Find
 	// OpenAI's and Anthropic's SDKs retry a 429 unless told not to, and would
 	// feed the counter.
 	w.Header().Set("X-Should-Retry", "false")
+	if x.refusal.fits(f) {
+		g.answerFrom(w, x, f)
+		return
+	}
 	g.refuse(w, x, loopRefusal(f))
 }
 
@@ -72,11 +76,25 @@ func retryAfter(f *checkpb.Finding) int {
 	return int(max(f.GetWindowSeconds(), 1))
 }
 
+// answerFrom answers from the request's template, through a shared buffer.
+func (g *Gateway) answerFrom(w http.ResponseWriter, x *exchange, f *checkpb.Finding) {
+	room, ok := g.refusals.Get().(*[]byte)
+	if !ok {
+		room = new([]byte)
+	}
+	*room = x.refusal.render((*room)[:0], f)
+	g.answer(w, x, http.StatusTooManyRequests, *room)
+	g.refusals.Put(room)
+}
+
 func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal) {
-	body := x.provider.Refusal(r)
+	g.answer(w, x, r.Status, x.provider.Refusal(r))
+}
+
+func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(r.Status)
+	w.WriteHeader(status)
 	if x.r.Method != http.MethodHead {
 		_, _ = w.Write(body) // a client that left needs no answer
 	}
@@ -121,6 +139,9 @@ func stronger(a, b *checkpb.Finding) bool {
 func (x *exchange) setHeaders(h http.Header) {
 	if x.degraded != "" {
 		h.Set("X-Loop-Degraded", x.degraded)
+	}
+	if x.exempt != "" {
+		h.Set("X-Loop-Exempt", x.exempt)
 	}
 	if would := pick(x.decision, true); would != nil {
 		h.Set("X-Loop-Would", would.GetAction().Label())

@@ -20,6 +20,10 @@ const (
 // sample is how much of a body that is too large to hold goes into its digest.
 const sample = 64 << 10
 
+// claim is the most that a header alone is believed: longer bodies are given
+// room as they come.
+const claim = 1 << 20
+
 // errTooLarge says that a body goes on behind its limit.
 var errTooLarge = errors.New("body too large to inspect")
 
@@ -48,10 +52,14 @@ func readBody(r *http.Request, limit int64) (*body, error) {
 	if r.ContentLength > limit {
 		hold = sample
 	}
-	var held bytes.Buffer
-	if n := r.ContentLength; n > 0 && n <= min(hold, 1<<20) {
-		held.Grow(int(n) + bytes.MinRead) // a header alone must not claim more
+	if n := r.ContentLength; n > 0 && n <= min(hold, claim) {
+		b.bytes = make([]byte, n)
+		if _, err := io.ReadFull(r.Body, b.bytes); err != nil {
+			return b, fmt.Errorf("read request body: %w", err)
+		}
+		return b, nil
 	}
+	var held bytes.Buffer
 	n, err := held.ReadFrom(io.LimitReader(r.Body, hold+1))
 	b.bytes = held.Bytes()
 	switch {

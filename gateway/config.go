@@ -16,6 +16,12 @@ import (
 type Config struct {
 	Listen          string            `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address that agents send their LLM traffic to."`
 	Upstream        map[string]string `mapsep:"none" placeholder:"NAME=URL" help:"Upstream by name: openai, anthropic, gemini, default, or any other. Repeatable."`
+	UpstreamKey     map[string]string `placeholder:"NAME=env:VAR" help:"Provider's key that is put in for an upstream's clients, in an environment variable or in a file (NAME=file:PATH). Repeatable."`
+	UpstreamCA      string            `name:"upstream-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of authorities that upstreams are trusted by, beside the system's."`
+	Auth            []string          `placeholder:"key:env:VAR" help:"Who may use the gateway: Unloop's own keys in an environment variable or in a file (key:file:PATH), or tokens that the keys at a URL verify (jwt:URL). Repeatable; without it everybody."`
+	AuthIssuer      string            `placeholder:"ISS" help:"Issuer (iss) that tokens must have."`
+	AuthAudience    []string          `placeholder:"AUD" help:"Audience (aud) of which tokens must have one. Repeatable; jwt:URL needs it."`
+	AuthTenantClaim string            `placeholder:"CLAIM" help:"Claim of a token that names its tenant; it then outranks X-Tenant-ID."`
 	Policies        string            `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON, followed as it changes; without one the pushed bundle holds, else the default policy."`
 	CheckTimeout    time.Duration     `default:"50ms" help:"How long a request waits for a decision before the policy's failure mode decides."`
 	MaxInspectBytes int64             `default:"8388608" placeholder:"BYTES" help:"Largest request body that is inspected."`
@@ -31,6 +37,9 @@ func DefaultConfig() Config {
 	_ = kong.ApplyDefaults(&c) // the defaults are constants; tests start with them
 	return c
 }
+
+// Guarded says whether clients must show who they are.
+func (c Config) Guarded() bool { return len(c.Auth) > 0 }
 
 // Validate returns every fault of the configuration.
 func (c Config) Validate() error {

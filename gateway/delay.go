@@ -63,7 +63,9 @@ func (g *Gateway) delay(w http.ResponseWriter, x *exchange) bool {
 		return true
 	case <-x.r.Context().Done():
 		g.metrics.requests.WithLabelValues(x.provider.Name(), "abandoned").Inc()
-		g.checker.Outcome(x.check)
+		if x.counted {
+			g.checker.Outcome(x.check)
+		}
 		return false
 	}
 }

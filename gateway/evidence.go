@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -128,29 +127,14 @@ func sortedQuery(raw string) []string {
 	return pairs
 }
 
-// descriptor is the value of a descriptor for this request, or "".
+// descriptor is the value of a descriptor for this request, or "". A claim that
+// anyone can have written is another value than the same one verified.
 func (x *exchange) descriptor(d policy.Descriptor) string {
-	switch d.Source {
-	case "header":
-		return strings.Join(x.r.Header.Values(d.Name), ",")
-	case "query":
-		return strings.Join(x.r.URL.Query()[d.Name], ",")
-	case "ip":
-		host, _, _ := net.SplitHostPort(x.r.RemoteAddr)
-		return host
-	case "caller":
-		return x.identity.GetCaller()
-	case "tenant":
-		return x.identity.GetTenant()
-	case "project":
-		return x.identity.GetProject()
-	case "session":
-		return x.identity.GetSession()
-	case "model":
-		return x.model()
-	default:
-		return ""
+	value, _ := x.descriptors.Get(d)
+	if value.Unverified && value.Text != "" {
+		return "unverified\x00" + value.Text
 	}
+	return value.Text
 }
 
 // promptFingerprint covers caller, model and the newest messages.

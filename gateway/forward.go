@@ -2,11 +2,15 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"os"
 	"sync"
 	"time"
 
@@ -21,6 +25,10 @@ const (
 	idleConnTimeout     = 90 * time.Second
 	idleConnsPerHost    = 256
 	copyBuffer          = 32 << 10
+	// An HTTP/2 connection that carries nothing for pingAfter is asked whether
+	// it lives, so that a dead one is not waited for.
+	pingAfter   = 30 * time.Second
+	pingTimeout = 15 * time.Second
 )
 
 // exchangeKey is where the proxy finds the exchange of a request.
@@ -28,10 +36,10 @@ type exchangeKey struct{}
 
 // newProxy returns the proxy that forwards exactly what came: no forwarding
 // headers, the upstream's own Host, each chunk of an answer at once.
-func (g *Gateway) newProxy() *httputil.ReverseProxy {
+func (g *Gateway) newProxy(transport *http.Transport) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		Rewrite:        rewrite,
-		Transport:      newTransport(),
+		Rewrite:        g.rewrite,
+		Transport:      transport,
 		FlushInterval:  -1,
 		BufferPool:     &bufferPool{},
 		ModifyResponse: g.onResponse,
@@ -40,24 +48,51 @@ func (g *Gateway) newProxy() *httputil.ReverseProxy {
 	}
 }
 
-func newTransport() *http.Transport {
+// newTransport returns the connections to upstreams: HTTP/2 where they speak
+// it over TLS, HTTP/1.1 elsewhere.
+func newTransport(caFile string) (*http.Transport, error) {
+	trusted, err := trustedCAs(caFile)
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout: tlsHandshakeTimeout,
+		TLSClientConfig:     &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2:   true,
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		MaxIdleConns:        0, // idleConnsPerHost is the limit that matters
 		MaxIdleConnsPerHost: idleConnsPerHost,
 		IdleConnTimeout:     idleConnTimeout,
 		DisableCompression:  true, // the answer's encoding is between client and upstream
 		WriteBufferSize:     copyBuffer,
 		ReadBufferSize:      copyBuffer,
+		// An upstream that wants a body is soon to say so; some never do.
+		ExpectContinueTimeout: time.Second,
+	}, err
+}
+
+// trustedCAs are the system's certificate authorities, as nil, or those with
+// the ones in a PEM file.
+func trustedCAs(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
 	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read --upstream-ca: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // the machine has none
+	}
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("read --upstream-ca %s: it holds no certificate in PEM", file)
+	}
+	return pool, nil
 }
 
 // rewrite undoes what the proxy does beyond hop-by-hop headers, which HTTP
 // demands: it drops forwarding headers and queries that it can't parse.
-func rewrite(pr *httputil.ProxyRequest) {
+func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	x := pr.In.Context().Value(exchangeKey{}).(*exchange)
 	pr.Out.URL = x.target.URL
 	pr.Out.Host = ""
@@ -67,9 +102,13 @@ func rewrite(pr *httputil.ProxyRequest) {
 		}
 	}
 	pr.Out.Body = x.body.reader()
+	if x.body.rest != nil && len(pr.Out.Trailer) > 0 {
+		pr.Out.Body = trailing{pr.Out.Body, x.r, pr.Out}
+	}
 	if x.body.changed {
 		pr.Out.ContentLength = x.body.length
 	}
+	g.upstreamKeys.put(pr.Out, x.target)
 }
 
 // forward sends the request to its upstream and the answer to the client.
@@ -81,6 +120,10 @@ func (g *Gateway) forward(w http.ResponseWriter, x *exchange) {
 			g.checker.Outcome(x.check) // the client left before the end
 		}
 	}()
+	if x.r.Header.Get("Upgrade") != "" {
+		g.upgraded.Add(1)
+		defer g.upgraded.Done()
+	}
 	g.proxy.ServeHTTP(w, x.r.WithContext(ctx))
 }
 
@@ -88,6 +131,8 @@ func forwardedAs(x *exchange) string {
 	switch f := strongest(x.decision); {
 	case f != nil:
 		return f.GetAction().Label()
+	case x.exempt != "":
+		return "exempt"
 	case x.degraded != "":
 		return "degraded"
 	default:
@@ -99,6 +144,7 @@ func forwardedAs(x *exchange) string {
 func (g *Gateway) onResponse(res *http.Response) error {
 	x := res.Request.Context().Value(exchangeKey{}).(*exchange)
 	x.setHeaders(res.Header)
+	g.followAnswer(x, res)
 	if x.counted && cameToNothing(res.StatusCode) {
 		g.checker.Outcome(x.check)
 	}
@@ -120,11 +166,15 @@ func (g *Gateway) onUpstreamError(w http.ResponseWriter, r *http.Request, err er
 	if r.Context().Err() != nil {
 		return // nobody is there to be told
 	}
-	g.metrics.upstreamErrors.WithLabelValues(x.target.Upstream).Inc()
-	g.log.Warn("upstream did not answer", "upstream", x.target.Upstream, "host", x.target.URL.Host, "error", bareError(err))
 	if x.counted {
 		g.checker.Outcome(x.check)
 	}
+	if x.upload.broken() {
+		g.refuse(w, x, incompleteBody(err))
+		return
+	}
+	g.metrics.upstreamErrors.WithLabelValues(x.target.Upstream).Inc()
+	g.log.Warn("upstream did not answer", "upstream", x.target.Upstream, "host", x.target.URL.Host, "error", bareError(err))
 	x.setHeaders(w.Header())
 	g.refuse(w, x, provider.Refusal{
 		Status: http.StatusBadGateway, Code: "upstream_unreachable",

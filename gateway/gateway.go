@@ -7,16 +7,20 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/unloop/unloop/gateway/internal/answers"
+	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/provider"
@@ -52,11 +56,21 @@ type Gateway struct {
 	overrides *overrides
 	hasher    atomic.Pointer[identity.Hasher]
 	checker   *checker.Checker
+	answers   *answers.Store
 	proxy     *httputil.ReverseProxy
-	delays    delays
-	degraded  spellLog
-	metrics   *metrics
-	ready     service.Readiness
+	// auth lets clients in.
+	auth         *auth.Authenticator
+	upstreamKeys upstreamKeys
+	// upgraded are the connections that speak another protocol by now, which
+	// the HTTP server has lost sight of.
+	upgraded sync.WaitGroup
+	delays   delays
+	repeats  *repeats
+	// refusals shares buffers for the bodies of refusals.
+	refusals sync.Pool
+	degraded spellLog
+	metrics  *metrics
+	ready    service.Readiness
 }
 
 // Option changes what New makes.
@@ -77,7 +91,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g := &Gateway{cfg: cfg, deps: deps, log: deps.Log, now: time.Now, table: table, metrics: newMetrics(deps.Metrics)}
-	g.delays.limit = cfg.MaxDelayed
+	g.delays.limit, g.repeats = cfg.MaxDelayed, newRepeats()
 	for _, opt := range opts {
 		opt(g)
 	}
@@ -85,12 +99,27 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g.overrides = newOverrides(g.log)
+	if g.answers, err = answers.NewStore(deps.NATS); err != nil {
+		return nil, fmt.Errorf("configure gateway: %w", err)
+	}
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
-	g.proxy = g.newProxy()
+	if err := g.prepareKeys(); err != nil {
+		return nil, fmt.Errorf("configure gateway: %w", err)
+	}
 	if g.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return nil, fmt.Errorf("listen at --listen %s: %w", cfg.Listen, err)
 	}
 	return g, nil
+}
+
+// prepareKeys reads who is let in, and what opens upstreams.
+func (g *Gateway) prepareKeys() error {
+	var authErr, keyErr error
+	g.auth, authErr = g.newAuth()
+	g.upstreamKeys, keyErr = readUpstreamKeys(g.cfg.UpstreamKey, g.table)
+	transport, transportErr := newTransport(g.cfg.UpstreamCA)
+	g.proxy = g.newProxy(transport)
+	return errors.Join(authErr, keyErr, transportErr)
 }
 
 // Addr is the address that the gateway listens at.
@@ -112,13 +141,30 @@ func (g *Gateway) Run(ctx context.Context) error {
 	group.Go(func() error { return g.checker.Follow(following) })
 	group.Go(func() error { return g.prepare(ctx) })
 	group.Go(func() error { return g.bundles.watchFile(ctx) })
+	group.Go(func() error { return g.auth.Run(ctx) })
 	group.Go(func() error {
 		defer stopFollowing()
-		server := &http.Server{
-			Handler: g, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout,
-			ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
-		}
-		return service.ServeHTTP(ctx, server, g.listener, g.cfg.ShutdownGrace)
+		return g.serve(ctx)
 	})
 	return group.Wait()
+}
+
+// serve answers requests until the context ends. Then those in flight may
+// finish, and upgraded connections, which have no end of their own, go last.
+func (g *Gateway) serve(ctx context.Context) error {
+	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer g.upgraded.Wait()
+	defer cut()
+	server := newServer(g, g.log)
+	server.BaseContext = func(net.Listener) context.Context { return requests }
+	return service.ServeHTTP(ctx, server, g.listener, g.cfg.ShutdownGrace)
+}
+
+// newServer returns the server towards clients. It has no timeout for whole
+// requests or answers: a model may think and talk for minutes.
+func newServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
 }

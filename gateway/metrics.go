@@ -5,9 +5,10 @@ import "github.com/prometheus/client_golang/prometheus"
 type metrics struct {
 	requests, checks, uninspected, hints, upstreamErrors *prometheus.CounterVec
 	checkSeconds                                         prometheus.Histogram
-	policyRejected                                       *prometheus.CounterVec
+	policyRejected, auth                                 *prometheus.CounterVec
 	policyVersion                                        *prometheus.GaugeVec
 	delayed                                              prometheus.Gauge
+	unknownAnswers                                       prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -17,7 +18,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return c
 	}
 	m := &metrics{
-		requests:       counter("requests_total", "Requests by format and what was done with them.", "format", "action"),
+		requests:       counter("requests_total", "Requests by format and what was done with them: allow, an action, degraded, exempt, kill, abandoned or fail-closed.", "format", "action"),
 		checks:         counter("checks_total", "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.", "result"),
 		uninspected:    counter("uninspected_total", "Bodies in a prompt's place that could not be read, by reason.", "reason"),
 		hints:          counter("hints_total", "Hints by whether the request could take them: given or no-place.", "result"),
@@ -25,6 +26,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		checkSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "unloop_gateway_check_seconds", Help: "Time spent on the decision.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25},
+		}),
+		unknownAnswers: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "unloop_gateway_unknown_answers_total", Help: "Requests that go on from an answer that no gateway has seen.",
 		}),
 		delayed: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "unloop_gateway_delayed_requests", Help: "Requests that a throttle holds back now.",
@@ -34,6 +38,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.policyVersion = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "unloop_gateway_policy_version", Help: "1 for the policy bundle in force and where it came from: file, pushed or default.",
 	}, []string{"version", "source"})
-	reg.MustRegister(m.checkSeconds, m.delayed, m.policyVersion)
+	m.auth = counter("auth_total", "Requests by what came of their client's key or token: ok, missing, wrong, limited (the address was wrong too often), unavailable (the issuer's keys are).", "result")
+	reg.MustRegister(m.unknownAnswers, m.checkSeconds, m.delayed, m.policyVersion)
 	return m
 }

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/policy"
 )
@@ -34,7 +36,8 @@ type ruleset struct {
 	// items is how many of the newest tool rounds they look at.
 	items int
 	// reading is how each policy reads tool results.
-	reading map[string]provider.Rules
+	reading     map[string]provider.Rules
+	descriptors *descriptor.Reader
 }
 
 // wanted is what the policies need of a prompt.
@@ -42,12 +45,15 @@ func (r *ruleset) wanted(path string) provider.Options {
 	return provider.Options{Tail: r.tail, Items: r.items, Path: path}
 }
 
+// keysClient fetches the keys that tokens are verified with.
+var keysClient = &http.Client{Timeout: 10 * time.Second}
+
 func newRuleset(b *policy.Bundle) (*ruleset, error) {
 	set, err := b.Compile()
 	if err != nil {
 		return nil, err
 	}
-	r := &ruleset{Set: set, reading: map[string]provider.Rules{}}
+	r := &ruleset{Set: set, descriptors: descriptor.New(set.JWT, set.TrustedProxies, os.Getenv, keysClient), reading: map[string]provider.Rules{}}
 	for _, p := range set.Policies() {
 		if p.Prompt != nil {
 			r.tail = max(r.tail, p.Prompt.TailMessages)

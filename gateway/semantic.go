@@ -71,8 +71,10 @@ func (x *exchange) scope(p *policy.Policy, shadow bool, newest *semanticpb.Excha
 	}
 	switch p.Semantic.Scope {
 	case "tenant":
-		// A tenant's name is a mere label of its caller.
-		b.String(x.identity.GetTenant()).String(x.identity.GetCaller())
+		b.String(x.identity.GetTenant())
+		if !x.client.Tenanted { // the name is a mere label: nobody may touch another's history
+			b.String(x.identity.GetCaller())
+		}
 	case "caller":
 		b.String(x.identity.GetCaller())
 	default:
@@ -87,8 +89,7 @@ func (x *exchange) scope(p *policy.Policy, shadow bool, newest *semanticpb.Excha
 // caller's others of the same instructions and the same end.
 func (x *exchange) addSession(b *fingerprint.Builder, newest *semanticpb.Exchange) {
 	if x.ownSession || newest.GetSaid() != "" {
-		agent := x.agent()
-		b.String(string(agent))
+		b.Bytes(x.agent())
 		return
 	}
 	b.String("no session").String(x.identity.GetCaller()).Digest(x.prompt.Transcript.Agent()).String(lastRunes(newest.GetAnswered(), endRunes))

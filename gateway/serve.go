@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nuid"
 
+	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/checker"
+	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/gateway/internal/encoding"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -22,6 +25,9 @@ type exchange struct {
 	r        *http.Request
 	target   route.Target
 	provider provider.Provider
+	// client is who sent the request, where clients must say.
+	client auth.Principal
+	upload *upload
 	// rules judge the request, from its begin to its end.
 	rules *ruleset
 	body  *body
@@ -30,10 +36,11 @@ type exchange struct {
 	// uninspected says why a body in a prompt's place was not read.
 	uninspected string
 	identity    *checkpb.Identity
+	descriptors *descriptor.Values
+	// exempt is the scope in which an operator exempted the request from checks.
+	exempt string
 	// ownSession says that the request names its session.
 	ownSession bool
-	// policies is the bundle that the request is judged by.
-	policies   *policy.Set
 	failClosed bool
 	check      *checkpb.Check
 	decision   *checkpb.Decision
@@ -42,6 +49,10 @@ type exchange struct {
 	// degraded says why there is no decision.
 	degraded  string
 	fairvisor bool
+	// digest is the request's in repeats, once it was asked for.
+	digest requestDigest
+	// refusal makes the body of a refusal, if it is known from a request before.
+	refusal *template
 }
 
 func (x *exchange) model() string {
@@ -51,13 +62,24 @@ func (x *exchange) model() string {
 	return x.prompt.Model
 }
 
-// ServeHTTP takes a request through the stages: route, read, ask, act.
+// ServeHTTP takes a request through the stages: route, admit, read, identify, ask,
+// act.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, ok := g.route(w, r)
-	if !ok || !g.read(w, x) {
+	if !ok || !g.admit(w, x) || !g.read(w, x) {
 		return
 	}
-	g.judge(x)
+	if !g.recall(x) {
+		g.parse(x)
+		g.identify(x)
+		if g.kill(w, x) {
+			return
+		}
+		if !g.exempt(x) {
+			g.judge(x)
+			g.remember(x)
+		}
+	}
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}
@@ -79,27 +101,33 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool
 	return x, true
 }
 
-// read reads the body and what it asks.
+// read reads the body.
 func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 	var err error
+	x.upload = watchUpload(w, x.r)
 	x.body, err = readBody(x.r, g.cfg.MaxInspectBytes)
 	switch {
 	case errors.Is(err, errTooLarge):
 		x.uninspect(g, uninspectedTooLarge)
 	case err != nil:
-		g.refuse(w, x, provider.Refusal{Status: http.StatusBadRequest, Code: "incomplete_body", Message: "the request body ended early"})
+		g.refuse(w, x, incompleteBody(err))
 		return false
-	default:
-		g.parse(x)
 	}
 	return true
 }
 
-func (g *Gateway) parse(x *exchange) {
-	if x.r.Method != http.MethodPost {
-		return
+// incompleteBody refuses a body that ended early, or did not go on.
+func incompleteBody(err error) provider.Refusal {
+	r := provider.Refusal{Status: http.StatusBadRequest, Code: "incomplete_body", Message: "the request body ended early"}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		r.Status, r.Message = http.StatusRequestTimeout, "the request body did not go on"
 	}
-	if !x.target.Format.Prompt() {
+	return r
+}
+
+// parse reads what the body asks.
+func (g *Gateway) parse(x *exchange) {
+	if x.r.Method != http.MethodPost || !x.target.Format.Prompt() || x.body.rest != nil {
 		return
 	}
 	text, err := encoding.Decode(strings.Join(x.r.Header.Values("Content-Encoding"), ","), x.body.bytes, g.cfg.MaxInspectBytes)
@@ -138,11 +166,6 @@ func (x *exchange) uninspect(g *Gateway, why string) {
 
 // judge asks the detectors about the request, if a policy counts it.
 func (g *Gateway) judge(x *exchange) {
-	hasher := g.hasher.Load()
-	x.identity = &checkpb.Identity{}
-	if hasher != nil {
-		x.identity, x.ownSession = hasher.Identify(x.r, x.provider.Key(x.r), g.cfg.Project, x.prompt)
-	}
 	matched := x.rules.Match(&policy.Request{
 		Method: x.r.Method, Path: x.r.URL.Path, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
 		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
@@ -152,19 +175,19 @@ func (g *Gateway) judge(x *exchange) {
 	for _, p := range matched {
 		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
 	}
-	x.fairvisor = x.rules.FairvisorHeaders
 	counters, watches := x.counters(matched, now), x.watches(matched, now)
 	newest, semantics := x.semantics(matched, now)
 	switch {
 	case len(counters)+len(watches)+len(semantics) == 0:
 		return
-	case hasher == nil:
+	case g.hasher.Load() == nil:
 		x.degrade(g, "starting")
 		return
 	}
 	x.check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
-		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
+		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
+		Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 	}
 	g.ask(x)
 }

@@ -43,11 +43,11 @@ func (b *bundles) watchFile(ctx context.Context) error {
 	return nil
 }
 
-// reread loads the file if it is not what was read last. A file that is away,
-// for a moment or for good, changes nothing.
+// reread loads the file if it is not what was read last. A file that is away or
+// empty, for a moment or for good, changes nothing.
 func (b *bundles) reread() {
 	data, err := os.ReadFile(b.file)
-	if err != nil || bytes.Equal(data, b.read) {
+	if err != nil || len(data) == 0 || bytes.Equal(data, b.read) {
 		return
 	}
 	b.read = data

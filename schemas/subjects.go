@@ -35,6 +35,9 @@ const (
 	// BucketPolicies holds policy bundles and what all gateways must share,
 	// such as the key that callers are hashed with.
 	BucketPolicies = "LOOP_POLICIES"
+	// BucketLimits holds one record a rule and combination of descriptor values;
+	// see LimitKey.
+	BucketLimits = "LOOP_LIMITS"
 	// BucketOverrides holds what operators block or exempt at once; see
 	// Override.
 	BucketOverrides = "LOOP_OVERRIDES"
@@ -121,3 +124,17 @@ func IncidentKey(shadow bool, policy, conversationHex string) string {
 func SessionKey(shadow bool, policy, agentHex string) string {
 	return IncidentKey(shadow, policy, agentHex)
 }
+
+// LimitKey is the key in BucketLimits of what a rule counts for one combination
+// of its descriptors' values: MODE.POLICY.RULE.HASH, the hash in hex.
+func LimitKey(shadow bool, policy, rule, hashHex string) string {
+	mode := "live."
+	if shadow {
+		mode = "shadow."
+	}
+	return mode + KeyToken(policy) + "." + KeyToken(rule) + "." + hashHex
+}
+
+// AnswerKey is the key in BucketSessions of the session that an answer belongs
+// to; the answer is named by a hash of its caller and id, in hex.
+func AnswerKey(answerHex string) string { return "answer." + answerHex }

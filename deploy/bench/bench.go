@@ -59,7 +59,10 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 	}
 	s := &session{out: out, log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
 	chosen, err := s.parse(args)
-	if err != nil {
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return nil
+	case err != nil:
 		return err
 	}
 	if s.dir, err = os.MkdirTemp("", "unloop-bench-"); err != nil {

@@ -129,4 +129,3 @@ func (c *client) headers() (int, error) {
 	}
 	return length, nil
 }
-

@@ -72,7 +72,7 @@ func startDetector(ctx context.Context, connect func(string) (*nats.Conn, error)
 		return nil, errors.Join(fmt.Errorf("start echo: %w", err), stop())
 	}
 	return func() error {
-		err := errors.Join(stop(), echo.FlushTimeout(patience))
+		err := stop()
 		echo.Close()
 		nc.Close()
 		return err

@@ -43,8 +43,11 @@ func (s *session) millions(ctx context.Context) (err error) {
 	if err := s.fill(ctx, dir); err != nil {
 		return err
 	}
-	return errors.Join(s.restart(ctx, dir, "restart after a clean stop", (*roles.Process).Kill),
-		s.restart(ctx, dir, "restart after SIGKILL", (*roles.Process).Stop))
+	// Each restart ends its server in the way that the next one is named after.
+	if err := s.restart(ctx, dir, "restart after a clean stop", (*roles.Process).Kill); err != nil {
+		return err
+	}
+	return s.restart(ctx, dir, "restart after SIGKILL", (*roles.Process).Stop)
 }
 
 // fill counts each fingerprint once on a server that it then stops.
@@ -90,20 +93,33 @@ func (s *session) restart(ctx context.Context, dir, what string, end func(*roles
 	if err != nil {
 		return err
 	}
-	defer func() { _ = det.Stop() }() // it may complain that its server is gone
-	nc, err := natskit.Connect(server.Addr, "bench", s.log)
+	decision, err := s.askOne(server.Addr, longCheck(s.state/2))
+	if err == nil {
+		fmt.Fprintf(s.out, "%s: %s until a check is answered, with count %d of a fingerprint counted before\n",
+			what, time.Since(started).Round(10*time.Millisecond), decision.GetHitCounts()[0])
+	}
+	return errors.Join(err, det.Stop(), end(server))
+}
+
+func (s *session) askOne(url string, check *checkpb.Check) (*checkpb.Decision, error) {
+	nc, err := natskit.Connect(url, "bench", s.log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer nc.Close()
-	decision, err := ask(nc, []*checkpb.Check{longCheck(s.state / 2)})
+	decisions, err := ask(nc, []*checkpb.Check{check})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	fmt.Fprintf(s.out, "%s: %s until a check is answered, with count %d of a fingerprint counted before\n",
-		what, time.Since(started).Round(10*time.Millisecond), decision.GetDecisions()[0].GetHitCounts()[0])
-	return end(server)
+	d := decisions.GetDecisions()[0]
+	if d.GetError() != "" || len(d.GetHitCounts()) == 0 {
+		return nil, fmt.Errorf("%w: %q", errUncounted, d.GetError())
+	}
+	return d, nil
 }
+
+// errUncounted says that a detector did not count a check.
+var errUncounted = errors.New("check not counted")
 
 func countAll(ctx context.Context, nc *nats.Conn, n int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -117,7 +133,11 @@ func countAll(ctx context.Context, nc *nats.Conn, n int) error {
 				if from >= n {
 					return
 				}
-				if err := countSome(nc, from, min(from+fillBatch, n)); err != nil {
+				err := countSome(nc, from, min(from+fillBatch, n))
+				if errors.Is(err, errUncounted) { // the server paused; once more
+					err = countSome(nc, from, min(from+fillBatch, n))
+				}
+				if err != nil {
 					cancel(err)
 				}
 			}
@@ -138,7 +158,7 @@ func countSome(nc *nats.Conn, from, to int) error {
 	}
 	for _, d := range decisions.GetDecisions() {
 		if d.GetError() != "" {
-			return fmt.Errorf("count fingerprints: %s", d.GetError())
+			return fmt.Errorf("%w: %q", errUncounted, d.GetError())
 		}
 	}
 	return nil

@@ -266,6 +266,8 @@ type Check struct {
 	// Estimated size of the request in tokens, for what a block saves.
 	InputTokens uint32       `protobuf:"varint,9,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	Watches     []*ToolWatch `protobuf:"bytes,21,rep,name=watches,proto3" json:"watches,omitempty"`
+	// The rules that apply to the request.
+	Limits []*Limit `protobuf:"bytes,30,rep,name=limits,proto3" json:"limits,omitempty"`
 	// The newest exchange, for semantics alone: absent without them.
 	Exchange      *semanticpb.Exchange `protobuf:"bytes,40,opt,name=exchange,proto3" json:"exchange,omitempty"`
 	Semantics     []*SemanticWatch     `protobuf:"bytes,41,rep,name=semantics,proto3" json:"semantics,omitempty"`
@@ -369,6 +371,13 @@ func (x *Check) GetInputTokens() uint32 {
 func (x *Check) GetWatches() []*ToolWatch {
 	if x != nil {
 		return x.Watches
+	}
+	return nil
+}
+
+func (x *Check) GetLimits() []*Limit {
+	if x != nil {
+		return x.Limits
 	}
 	return nil
 }
@@ -1450,7 +1459,9 @@ type Decision struct {
 	HitCounts []uint32 `protobuf:"varint,3,rep,packed,name=hit_counts,json=hitCounts,proto3" json:"hit_counts,omitempty"`
 	// Set when the check could not be counted in time, and why: its findings
 	// are then unknown and the failure mode decides.
-	Error         string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// What the rules say, in the order of Check.limits.
+	Limits        []*LimitVerdict `protobuf:"bytes,30,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1511,6 +1522,13 @@ func (x *Decision) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *Decision) GetLimits() []*LimitVerdict {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
 }
 
 // Finding is one detector's report of a loop.
@@ -1959,8 +1977,10 @@ func (x *Forget) GetCounters() []*CounterRef {
 // Outcome tells detectors that a counted request came to nothing: the upstream
 // refused or broke, or the client left. Its next replay does not count.
 type Outcome struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Counters      []*Counter             `protobuf:"bytes,1,rep,name=counters,proto3" json:"counters,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Counters []*Counter             `protobuf:"bytes,1,rep,name=counters,proto3" json:"counters,omitempty"`
+	// What answered requests cost more or less than was taken for them.
+	Corrections   []*Correction `protobuf:"bytes,30,rep,name=corrections,proto3" json:"corrections,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2002,6 +2022,481 @@ func (x *Outcome) GetCounters() []*Counter {
 	return nil
 }
 
+func (x *Outcome) GetCorrections() []*Correction {
+	if x != nil {
+		return x.Corrections
+	}
+	return nil
+}
+
+// Limit is one rule of one policy applied to a request. It has a bucket, a
+// budget, or both; the request must find room in each.
+type Limit struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Policy string                 `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	Rule   string                 `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	// SHA-256 over the values that the rule tells requests apart by, 32 bytes.
+	Key []byte `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// Evaluate and report in a state of its own, change nothing.
+	Shadow bool `protobuf:"varint,4,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	// What the request takes, in the rule's own unit.
+	Cost float64 `protobuf:"fixed64,5,opt,name=cost,proto3" json:"cost,omitempty"`
+	// The cost is an estimate that a Correction follows. A request that is not
+	// forwarded is corrected to nothing, and hits that a gateway answered itself
+	// (Check.hits) cost nothing.
+	Estimated bool `protobuf:"varint,6,opt,name=estimated,proto3" json:"estimated,omitempty"`
+	// The request is too large for the rule, whatever was taken before.
+	Oversized     bool    `protobuf:"varint,7,opt,name=oversized,proto3" json:"oversized,omitempty"`
+	Bucket        *Bucket `protobuf:"bytes,8,opt,name=bucket,proto3" json:"bucket,omitempty"`
+	Budget        *Budget `protobuf:"bytes,9,opt,name=budget,proto3" json:"budget,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Limit) Reset() {
+	*x = Limit{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Limit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Limit) ProtoMessage() {}
+
+func (x *Limit) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Limit.ProtoReflect.Descriptor instead.
+func (*Limit) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Limit) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *Limit) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *Limit) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Limit) GetShadow() bool {
+	if x != nil {
+		return x.Shadow
+	}
+	return false
+}
+
+func (x *Limit) GetCost() float64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
+func (x *Limit) GetEstimated() bool {
+	if x != nil {
+		return x.Estimated
+	}
+	return false
+}
+
+func (x *Limit) GetOversized() bool {
+	if x != nil {
+		return x.Oversized
+	}
+	return false
+}
+
+func (x *Limit) GetBucket() *Bucket {
+	if x != nil {
+		return x.Bucket
+	}
+	return nil
+}
+
+func (x *Limit) GetBudget() *Budget {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+// Bucket refills at a rate up to its capacity.
+type Bucket struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A second.
+	Rate          float64 `protobuf:"fixed64,1,opt,name=rate,proto3" json:"rate,omitempty"`
+	Capacity      float64 `protobuf:"fixed64,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bucket) Reset() {
+	*x = Bucket{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bucket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bucket) ProtoMessage() {}
+
+func (x *Bucket) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
+func (*Bucket) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Bucket) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *Bucket) GetCapacity() float64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+// Budget is what may be taken in a period. Periods are aligned to the Unix
+// epoch.
+type Budget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Amount        float64                `protobuf:"fixed64,1,opt,name=amount,proto3" json:"amount,omitempty"`
+	PeriodSeconds uint32                 `protobuf:"varint,2,opt,name=period_seconds,json=periodSeconds,proto3" json:"period_seconds,omitempty"`
+	// Rising by percent; at least one rejects.
+	Stages        []*Stage `protobuf:"bytes,3,rep,name=stages,proto3" json:"stages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Budget) Reset() {
+	*x = Budget{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Budget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Budget) ProtoMessage() {}
+
+func (x *Budget) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Budget.ProtoReflect.Descriptor instead.
+func (*Budget) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Budget) GetAmount() float64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *Budget) GetPeriodSeconds() uint32 {
+	if x != nil {
+		return x.PeriodSeconds
+	}
+	return 0
+}
+
+func (x *Budget) GetStages() []*Stage {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
+// Stage is what is done from a share of the budget on.
+type Stage struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Percent float64                `protobuf:"fixed64,1,opt,name=percent,proto3" json:"percent,omitempty"`
+	Action  Action                 `protobuf:"varint,2,opt,name=action,proto3,enum=unloop.check.v1.Action" json:"action,omitempty"`
+	// Delay of a throttle, in milliseconds.
+	DelayMs       uint32 `protobuf:"varint,3,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stage) Reset() {
+	*x = Stage{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stage) ProtoMessage() {}
+
+func (x *Stage) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stage.ProtoReflect.Descriptor instead.
+func (*Stage) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Stage) GetPercent() float64 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *Stage) GetAction() Action {
+	if x != nil {
+		return x.Action
+	}
+	return Action_ACTION_ALLOW
+}
+
+func (x *Stage) GetDelayMs() uint32 {
+	if x != nil {
+		return x.DelayMs
+	}
+	return 0
+}
+
+// LimitVerdict is what a rule says about a request.
+type LimitVerdict struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ALLOW within the limit.
+	Action Action `protobuf:"varint,1,opt,name=action,proto3,enum=unloop.check.v1.Action" json:"action,omitempty"`
+	// The bucket's capacity or the budget's amount, whichever has less left in
+	// proportion, and what is left of it.
+	Limit     float64 `protobuf:"fixed64,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Remaining float64 `protobuf:"fixed64,3,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	// Until the bucket is full, or the budget begins anew.
+	ResetMs uint64 `protobuf:"varint,4,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"`
+	// Until a rejected request would be let through; 0 where waiting can't help.
+	RetryAfterMs uint64 `protobuf:"varint,5,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	DelayMs      uint32 `protobuf:"varint,6,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	// The length of the budget's period, or the time that a bucket takes to fill.
+	WindowSeconds uint32 `protobuf:"varint,7,opt,name=window_seconds,json=windowSeconds,proto3" json:"window_seconds,omitempty"`
+	// The cost was taken.
+	Taken         bool `protobuf:"varint,8,opt,name=taken,proto3" json:"taken,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitVerdict) Reset() {
+	*x = LimitVerdict{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitVerdict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitVerdict) ProtoMessage() {}
+
+func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitVerdict.ProtoReflect.Descriptor instead.
+func (*LimitVerdict) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *LimitVerdict) GetAction() Action {
+	if x != nil {
+		return x.Action
+	}
+	return Action_ACTION_ALLOW
+}
+
+func (x *LimitVerdict) GetLimit() float64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *LimitVerdict) GetRemaining() float64 {
+	if x != nil {
+		return x.Remaining
+	}
+	return 0
+}
+
+func (x *LimitVerdict) GetResetMs() uint64 {
+	if x != nil {
+		return x.ResetMs
+	}
+	return 0
+}
+
+func (x *LimitVerdict) GetRetryAfterMs() uint64 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
+}
+
+func (x *LimitVerdict) GetDelayMs() uint32 {
+	if x != nil {
+		return x.DelayMs
+	}
+	return 0
+}
+
+func (x *LimitVerdict) GetWindowSeconds() uint32 {
+	if x != nil {
+		return x.WindowSeconds
+	}
+	return 0
+}
+
+func (x *LimitVerdict) GetTaken() bool {
+	if x != nil {
+		return x.Taken
+	}
+	return false
+}
+
+// Correction follows an estimated Limit whose cost was taken.
+type Correction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Limit *Limit                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The true cost less the estimate.
+	Delta float64 `protobuf:"fixed64,2,opt,name=delta,proto3" json:"delta,omitempty"`
+	// When the estimate was taken lies this long ago, so that a budget that began
+	// anew since is left alone.
+	AgeMs         uint64 `protobuf:"varint,3,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Correction) Reset() {
+	*x = Correction{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Correction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Correction) ProtoMessage() {}
+
+func (x *Correction) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Correction.ProtoReflect.Descriptor instead.
+func (*Correction) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Correction) GetLimit() *Limit {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
+func (x *Correction) GetDelta() float64 {
+	if x != nil {
+		return x.Delta
+	}
+	return 0
+}
+
+func (x *Correction) GetAgeMs() uint64 {
+	if x != nil {
+		return x.AgeMs
+	}
+	return 0
+}
+
 var File_unloop_check_v1_check_proto protoreflect.FileDescriptor
 
 const file_unloop_check_v1_check_proto_rawDesc = "" +
@@ -2012,7 +2507,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06checks\x18\x01 \x03(\v2\x16.unloop.check.v1.CheckR\x06checks\x12\x1b\n" +
 	"\tbudget_ms\x18\x02 \x01(\rR\bbudgetMs\"H\n" +
 	"\rDecisionBatch\x127\n" +
-	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\xd0\x03\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\x80\x04\n" +
 	"\x05Check\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -2024,7 +2519,8 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05retry\x18\a \x01(\bR\x05retry\x12\x12\n" +
 	"\x04peek\x18\b \x01(\bR\x04peek\x12!\n" +
 	"\finput_tokens\x18\t \x01(\rR\vinputTokens\x124\n" +
-	"\awatches\x18\x15 \x03(\v2\x1a.unloop.check.v1.ToolWatchR\awatches\x128\n" +
+	"\awatches\x18\x15 \x03(\v2\x1a.unloop.check.v1.ToolWatchR\awatches\x12.\n" +
+	"\x06limits\x18\x1e \x03(\v2\x16.unloop.check.v1.LimitR\x06limits\x128\n" +
 	"\bexchange\x18( \x01(\v2\x1c.unloop.semantic.v1.ExchangeR\bexchange\x12<\n" +
 	"\tsemantics\x18) \x03(\v2\x1e.unloop.check.v1.SemanticWatchR\tsemantics\"\xb8\x03\n" +
 	"\rSemanticWatch\x12\x16\n" +
@@ -2131,13 +2627,14 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05match\x18\x01 \x01(\tR\x05match\x12%\n" +
 	"\x0ewarn_threshold\x18\x02 \x01(\rR\rwarnThreshold\x12'\n" +
 	"\x0fblock_threshold\x18\x03 \x01(\rR\x0eblockThreshold\x12'\n" +
-	"\x0fpoll_multiplier\x18\x04 \x01(\rR\x0epollMultiplier\"\xa6\x01\n" +
+	"\x0fpoll_multiplier\x18\x04 \x01(\rR\x0epollMultiplier\"\xdd\x01\n" +
 	"\bDecision\x12/\n" +
 	"\x06action\x18\x01 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06action\x124\n" +
 	"\bfindings\x18\x02 \x03(\v2\x18.unloop.check.v1.FindingR\bfindings\x12\x1d\n" +
 	"\n" +
 	"hit_counts\x18\x03 \x03(\rR\thitCounts\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"\x93\x04\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x125\n" +
+	"\x06limits\x18\x1e \x03(\v2\x1d.unloop.check.v1.LimitVerdictR\x06limits\"\x93\x04\n" +
 	"\aFinding\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
 	"\bdetector\x18\x02 \x01(\tR\bdetector\x12 \n" +
@@ -2174,9 +2671,45 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x127\n" +
 	"\breleased\x18\x02 \x03(\v2\x1b.unloop.check.v1.CounterRefR\breleased\"A\n" +
 	"\x06Forget\x127\n" +
-	"\bcounters\x18\x01 \x03(\v2\x1b.unloop.check.v1.CounterRefR\bcounters\"?\n" +
+	"\bcounters\x18\x01 \x03(\v2\x1b.unloop.check.v1.CounterRefR\bcounters\"~\n" +
 	"\aOutcome\x124\n" +
-	"\bcounters\x18\x01 \x03(\v2\x18.unloop.check.v1.CounterR\bcounters*v\n" +
+	"\bcounters\x18\x01 \x03(\v2\x18.unloop.check.v1.CounterR\bcounters\x12=\n" +
+	"\vcorrections\x18\x1e \x03(\v2\x1b.unloop.check.v1.CorrectionR\vcorrections\"\x8f\x02\n" +
+	"\x05Limit\x12\x16\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x12\n" +
+	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\x12\x16\n" +
+	"\x06shadow\x18\x04 \x01(\bR\x06shadow\x12\x12\n" +
+	"\x04cost\x18\x05 \x01(\x01R\x04cost\x12\x1c\n" +
+	"\testimated\x18\x06 \x01(\bR\testimated\x12\x1c\n" +
+	"\toversized\x18\a \x01(\bR\toversized\x12/\n" +
+	"\x06bucket\x18\b \x01(\v2\x17.unloop.check.v1.BucketR\x06bucket\x12/\n" +
+	"\x06budget\x18\t \x01(\v2\x17.unloop.check.v1.BudgetR\x06budget\"8\n" +
+	"\x06Bucket\x12\x12\n" +
+	"\x04rate\x18\x01 \x01(\x01R\x04rate\x12\x1a\n" +
+	"\bcapacity\x18\x02 \x01(\x01R\bcapacity\"w\n" +
+	"\x06Budget\x12\x16\n" +
+	"\x06amount\x18\x01 \x01(\x01R\x06amount\x12%\n" +
+	"\x0eperiod_seconds\x18\x02 \x01(\rR\rperiodSeconds\x12.\n" +
+	"\x06stages\x18\x03 \x03(\v2\x16.unloop.check.v1.StageR\x06stages\"m\n" +
+	"\x05Stage\x12\x18\n" +
+	"\apercent\x18\x01 \x01(\x01R\apercent\x12/\n" +
+	"\x06action\x18\x02 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06action\x12\x19\n" +
+	"\bdelay_ms\x18\x03 \x01(\rR\adelayMs\"\x8c\x02\n" +
+	"\fLimitVerdict\x12/\n" +
+	"\x06action\x18\x01 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06action\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x01R\x05limit\x12\x1c\n" +
+	"\tremaining\x18\x03 \x01(\x01R\tremaining\x12\x19\n" +
+	"\breset_ms\x18\x04 \x01(\x04R\aresetMs\x12$\n" +
+	"\x0eretry_after_ms\x18\x05 \x01(\x04R\fretryAfterMs\x12\x19\n" +
+	"\bdelay_ms\x18\x06 \x01(\rR\adelayMs\x12%\n" +
+	"\x0ewindow_seconds\x18\a \x01(\rR\rwindowSeconds\x12\x14\n" +
+	"\x05taken\x18\b \x01(\bR\x05taken\"g\n" +
+	"\n" +
+	"Correction\x12,\n" +
+	"\x05limit\x18\x01 \x01(\v2\x16.unloop.check.v1.LimitR\x05limit\x12\x14\n" +
+	"\x05delta\x18\x02 \x01(\x01R\x05delta\x12\x15\n" +
+	"\x06age_ms\x18\x03 \x01(\x04R\x05ageMs*v\n" +
 	"\x06Action\x12\x10\n" +
 	"\fACTION_ALLOW\x10\x00\x12\x0f\n" +
 	"\vACTION_WARN\x10\x01\x12\x0f\n" +
@@ -2203,7 +2736,7 @@ func file_unloop_check_v1_check_proto_rawDescGZIP() []byte {
 }
 
 var file_unloop_check_v1_check_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_unloop_check_v1_check_proto_goTypes = []any{
 	(Action)(0),                 // 0: unloop.check.v1.Action
 	(Window)(0),                 // 1: unloop.check.v1.Window
@@ -2228,8 +2761,14 @@ var file_unloop_check_v1_check_proto_goTypes = []any{
 	(*ReleaseReply)(nil),        // 20: unloop.check.v1.ReleaseReply
 	(*Forget)(nil),              // 21: unloop.check.v1.Forget
 	(*Outcome)(nil),             // 22: unloop.check.v1.Outcome
-	(*semanticpb.Exchange)(nil), // 23: unloop.semantic.v1.Exchange
-	(semanticpb.ScopeKind)(0),   // 24: unloop.semantic.v1.ScopeKind
+	(*Limit)(nil),               // 23: unloop.check.v1.Limit
+	(*Bucket)(nil),              // 24: unloop.check.v1.Bucket
+	(*Budget)(nil),              // 25: unloop.check.v1.Budget
+	(*Stage)(nil),               // 26: unloop.check.v1.Stage
+	(*LimitVerdict)(nil),        // 27: unloop.check.v1.LimitVerdict
+	(*Correction)(nil),          // 28: unloop.check.v1.Correction
+	(*semanticpb.Exchange)(nil), // 29: unloop.semantic.v1.Exchange
+	(semanticpb.ScopeKind)(0),   // 30: unloop.semantic.v1.ScopeKind
 }
 var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	4,  // 0: unloop.check.v1.CheckBatch.checks:type_name -> unloop.check.v1.Check
@@ -2237,35 +2776,44 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	6,  // 2: unloop.check.v1.Check.identity:type_name -> unloop.check.v1.Identity
 	7,  // 3: unloop.check.v1.Check.counters:type_name -> unloop.check.v1.Counter
 	12, // 4: unloop.check.v1.Check.watches:type_name -> unloop.check.v1.ToolWatch
-	23, // 5: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
-	5,  // 6: unloop.check.v1.Check.semantics:type_name -> unloop.check.v1.SemanticWatch
-	24, // 7: unloop.check.v1.SemanticWatch.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
-	8,  // 8: unloop.check.v1.SemanticWatch.steps:type_name -> unloop.check.v1.Step
-	1,  // 9: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
-	8,  // 10: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
-	0,  // 11: unloop.check.v1.Step.action:type_name -> unloop.check.v1.Action
-	10, // 12: unloop.check.v1.History.items:type_name -> unloop.check.v1.HistoryItem
-	11, // 13: unloop.check.v1.HistoryItem.calls:type_name -> unloop.check.v1.ToolCall
-	0,  // 14: unloop.check.v1.ToolWatch.warn:type_name -> unloop.check.v1.Action
-	0,  // 15: unloop.check.v1.ToolWatch.block:type_name -> unloop.check.v1.Action
-	0,  // 16: unloop.check.v1.ToolWatch.errors:type_name -> unloop.check.v1.Action
-	0,  // 17: unloop.check.v1.ToolWatch.cycle:type_name -> unloop.check.v1.Action
-	0,  // 18: unloop.check.v1.ToolWatch.wide:type_name -> unloop.check.v1.Action
-	13, // 19: unloop.check.v1.ToolWatch.params:type_name -> unloop.check.v1.ToolParams
-	9,  // 20: unloop.check.v1.ToolWatch.history:type_name -> unloop.check.v1.History
-	14, // 21: unloop.check.v1.ToolParams.per_tool:type_name -> unloop.check.v1.ToolRule
-	0,  // 22: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
-	16, // 23: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
-	0,  // 24: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
-	16, // 25: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
-	18, // 26: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
-	18, // 27: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
-	7,  // 28: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	23, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
+	29, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
+	5,  // 7: unloop.check.v1.Check.semantics:type_name -> unloop.check.v1.SemanticWatch
+	30, // 8: unloop.check.v1.SemanticWatch.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
+	8,  // 9: unloop.check.v1.SemanticWatch.steps:type_name -> unloop.check.v1.Step
+	1,  // 10: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
+	8,  // 11: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
+	0,  // 12: unloop.check.v1.Step.action:type_name -> unloop.check.v1.Action
+	10, // 13: unloop.check.v1.History.items:type_name -> unloop.check.v1.HistoryItem
+	11, // 14: unloop.check.v1.HistoryItem.calls:type_name -> unloop.check.v1.ToolCall
+	0,  // 15: unloop.check.v1.ToolWatch.warn:type_name -> unloop.check.v1.Action
+	0,  // 16: unloop.check.v1.ToolWatch.block:type_name -> unloop.check.v1.Action
+	0,  // 17: unloop.check.v1.ToolWatch.errors:type_name -> unloop.check.v1.Action
+	0,  // 18: unloop.check.v1.ToolWatch.cycle:type_name -> unloop.check.v1.Action
+	0,  // 19: unloop.check.v1.ToolWatch.wide:type_name -> unloop.check.v1.Action
+	13, // 20: unloop.check.v1.ToolWatch.params:type_name -> unloop.check.v1.ToolParams
+	9,  // 21: unloop.check.v1.ToolWatch.history:type_name -> unloop.check.v1.History
+	14, // 22: unloop.check.v1.ToolParams.per_tool:type_name -> unloop.check.v1.ToolRule
+	0,  // 23: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
+	16, // 24: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
+	27, // 25: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
+	0,  // 26: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
+	16, // 27: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
+	18, // 28: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
+	18, // 29: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
+	7,  // 30: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
+	28, // 31: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
+	24, // 32: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
+	25, // 33: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
+	26, // 34: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
+	0,  // 35: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
+	0,  // 36: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
+	23, // 37: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_unloop_check_v1_check_proto_init() }
@@ -2279,7 +2827,7 @@ func file_unloop_check_v1_check_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_unloop_check_v1_check_proto_rawDesc), len(file_unloop_check_v1_check_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   21,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

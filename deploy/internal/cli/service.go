@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/unloop/unloop/detector"
@@ -19,7 +20,7 @@ type gatewayCmd struct {
 
 // Run runs a gateway until the context ends.
 func (c *gatewayCmd) Run(ctx context.Context, io streams) error {
-	if err := c.CheckLoopback("--listen", c.Listen); err != nil {
+	if err := c.CheckGuarded("--listen", c.Listen, "--auth", c.Guarded()); err != nil {
 		return err
 	}
 	return service.RunOne(ctx, "gateway", c.Process, c.Cluster, c.Logger(io.err),
@@ -61,7 +62,8 @@ func (c *natsCmd) Run(ctx context.Context, io streams) error {
 	if err := c.CheckLoopback("--nats-listen", c.NATSListen); err != nil {
 		return err
 	}
-	if err := c.CheckLoopback("--admin", c.Admin); err != nil {
+	guard, err := service.AdminGuard(c.AdminAuth)
+	if err := errors.Join(c.CheckAdmin(), err); err != nil {
 		return err
 	}
 	dir, err := dataDir(c.DataDir)
@@ -77,6 +79,7 @@ func (c *natsCmd) Run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
+	admin.Require(guard)
 	fmt.Fprintf(io.out, "NATS with JetStream at %s, storing in %s\n", server.URL(), dir)
 	return admin.Run(ctx)
 }

@@ -29,12 +29,12 @@ type whole struct {
 
 func (w whole) system() (system.Config, error) {
 	dir, err := dataDir(w.DataDir)
-	faults := []error{err, w.CheckLoopback("--listen", w.Listen), w.CheckLoopback("--admin", w.Admin)}
+	faults := []error{err, w.CheckGuarded("--listen", w.Listen, "--auth", w.Guarded()), w.CheckAdmin()}
 	if w.NATS == "" {
 		faults = append(faults, w.CheckLoopback("--nats-listen", w.NATSListen))
 	}
 	return system.Config{
-		Admin: w.Admin, NATS: w.NATS, Replicas: w.Replicas,
+		Admin: w.Admin, AdminAuth: w.AdminAuth, NATS: w.NATS, Replicas: w.Replicas,
 		Embedded: natskit.EmbeddedConfig{Listen: w.NATSListen, DataDir: dir},
 		Gateway:  w.Config, Detector: w.Detector, Notifier: w.Notifier,
 	}, errors.Join(faults...)

@@ -25,6 +25,8 @@ import (
 type Config struct {
 	// Admin is the address of the admin port.
 	Admin string
+	// AdminAuth are the keys that open it, as service.AdminGuard has them.
+	AdminAuth []string
 	// NATS is the URL of servers elsewhere; without it one is embedded.
 	NATS     string
 	Replicas int
@@ -85,8 +87,15 @@ func New(cfg Config, log *slog.Logger) (_ *System, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	s.admin, err = service.NewAdmin(cfg.Admin, reg, s.services()...)
-	return s, err
+	guard, err := service.AdminGuard(cfg.AdminAuth)
+	if err != nil {
+		return nil, err
+	}
+	if s.admin, err = service.NewAdmin(cfg.Admin, reg, s.services()...); err != nil {
+		return nil, err
+	}
+	s.admin.Require(guard)
+	return s, nil
 }
 
 // build makes a service with a connection and a log of its own.

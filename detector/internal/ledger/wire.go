@@ -47,9 +47,10 @@ func parseReply(data []byte) (reply, error) {
 // TTL goes with the message: JetStream drops the record when it has passed.
 // done gets the new revision, errConflict or an error that is ErrUnavailable.
 func (l *Ledger[S, P]) put(key string, data []byte, seq uint64, ttl time.Duration, done func(uint64, error)) {
+	// The server tries a TTL as a duration first: one with a unit costs it less.
 	msg := &nats.Msg{Subject: "$KV." + l.bucket + "." + key, Data: data, Header: nats.Header{
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(seq, 10)},
-		jetstream.MsgTTLHeader:              {strconv.FormatInt(int64(ttl/time.Second), 10)},
+		jetstream.MsgTTLHeader:              {strconv.FormatInt(int64(ttl/time.Second), 10) + "s"},
 	}}
 	l.inbox.Request(msg, func(answer []byte, err error) {
 		var seq uint64

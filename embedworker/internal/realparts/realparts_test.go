@@ -1,6 +1,7 @@
 package realparts
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -44,7 +45,8 @@ func TestRedisStartsEmptyAndEnds(t *testing.T) {
 func TestModelFilesAreTheSameEachTime(t *testing.T) {
 	t.Parallel()
 	shape := bertfile.Shape{Width: 8, Layers: 1, Heads: 2, Inner: 16, Vocabulary: 20, Positions: 32}
-	if string(bertfile.Encode(shape)) != string(bertfile.Encode(shape)) {
+	first, second := bertfile.Encode(shape), bertfile.Encode(shape)
+	if !bytes.Equal(first, second) {
 		t.Error("two files of one shape differ")
 	}
 }

@@ -168,13 +168,12 @@ func (t *Tokenizer) enter(m modelJSON) error {
 	}
 	t.trie = newTrie(bytes)
 	for word, id := range m.Vocab {
-		if word == "" {
-			continue
-		}
 		if err := t.grow(word, id); err != nil {
 			return err
 		}
-		t.trie.add(word, id)
+		if word != "" {
+			t.trie.add(word, id)
+		}
 	}
 	t.continuation = t.trie.add(m.Prefix, none)
 	if pad, ok := m.Vocab["[PAD]"]; ok {

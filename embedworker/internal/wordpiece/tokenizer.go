@@ -53,12 +53,12 @@ func (t *Tokenizer) Append(dst []int32, text string) []int32 {
 }
 
 // Encode returns the ids with the model's special tokens around them,
-// truncated on the right to max ids where max is positive.
-func (t *Tokenizer) Encode(text string, max int) []int32 {
+// truncated on the right to at most that many ids where most is positive.
+func (t *Tokenizer) Encode(text string, most int) []int32 {
 	ids := append(make([]int32, 0, len(text)/3+4), t.before...)
 	ids = t.Append(ids, text)
-	if limit := max - len(t.after); max > 0 && len(ids) > limit {
-		ids = ids[:limit:limit]
+	if limit := max(0, most-len(t.after)); most > 0 && len(ids) > limit {
+		ids = ids[:limit]
 	}
 	return append(ids, t.after...)
 }

@@ -178,6 +178,24 @@ func FuzzTokens(f *testing.F) {
 	})
 }
 
+func FuzzTokenizerFiles(f *testing.F) {
+	f.Add([]byte(`{"added_tokens":[{"id":1,"content":"x","normalized":true}],"normalizer":{"type":"BertNormalizer","lowercase":true},
+		"pre_tokenizer":{"type":"BertPreTokenizer"},"model":{"type":"WordPiece","unk_token":"u","max_input_chars_per_word":-1,"vocab":{"u":0,"":7}}}`))
+	f.Add([]byte(`{"pre_tokenizer":{"type":"BertPreTokenizer"},"post_processor":{"type":"TemplateProcessing","single":[{}]},"model":{"vocab":{"[UNK]":0}}}`))
+	f.Add([]byte(`{"pre_tokenizer":{"type":"BertPreTokenizer"},"post_processor":{"type":"BertProcessing","sep":[1],"cls":null},"model":{"vocab":{"[UNK]":0}}}`))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		tokenizer, err := wordpiece.Parse(file)
+		if err != nil {
+			return
+		}
+		for _, id := range tokenizer.Encode("x u Xu ##u é", 3) {
+			if id < 0 || int(id) >= tokenizer.Size() {
+				t.Errorf("id %d of %d", id, tokenizer.Size())
+			}
+		}
+	})
+}
+
 func BenchmarkTokens(b *testing.B) {
 	tokenizer := loadVocab(b, realparts.MiniLM(b))
 	for name, text := range map[string]string{

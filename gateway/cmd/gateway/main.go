@@ -17,7 +17,7 @@ func main() {
 	os.Exit(service.Main("gateway", &cli,
 		func() (service.Process, service.Cluster) { return cli.Process, cli.Cluster },
 		func(deps service.Deps) (service.Service, error) {
-			if err := cli.CheckLoopback("--listen", cli.Listen); err != nil {
+			if err := cli.CheckGuarded("--listen", cli.Listen, "--auth", cli.Guarded()); err != nil {
 				return nil, err
 			}
 			return gateway.New(cli.Config, deps)

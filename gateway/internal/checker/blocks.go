@@ -24,11 +24,18 @@ const (
 type key string
 
 func keyOf(policy, detector string, fingerprint []byte) key {
-	b := make([]byte, 0, len(policy)+len(detector)+len(fingerprint)+2*binary.MaxVarintLen32)
+	return key(appendKey(nil, policy, detector, fingerprint))
+}
+
+// appendKey is keyOf for a look-up, which needs no string of its own.
+func appendKey(b []byte, policy, detector string, fingerprint []byte) []byte {
 	b = append(binary.AppendUvarint(b, uint64(len(policy))), policy...)
 	b = append(binary.AppendUvarint(b, uint64(len(detector))), detector...)
-	return key(append(b, fingerprint...))
+	return append(b, fingerprint...)
 }
+
+// usualKey is room for a key, or for a report's, without an allocation.
+const usualKey = 128
 
 // blocks are the rejects that stand, and the hits on them that the detectors
 // have not yet been told.
@@ -127,14 +134,15 @@ func (b *blocks) answer(check *checkpb.Check) *checkpb.Decision {
 }
 
 func (b *blocks) standingFinding(c *checkpb.Counter, peek bool) *checkpb.Finding {
-	k := keyOf(c.GetPolicy(), c.GetDetector(), c.GetFingerprint())
-	blocked, ok := b.standing[k]
+	var room [usualKey]byte
+	k := appendKey(room[:0], c.GetPolicy(), c.GetDetector(), c.GetFingerprint())
+	blocked, ok := b.standing[key(k)]
 	if !ok {
 		return nil
 	}
 	left := blocked.until.Sub(b.now())
 	if left < time.Millisecond {
-		delete(b.standing, k)
+		delete(b.standing, key(k))
 		return nil
 	}
 	if !peek {
@@ -149,8 +157,9 @@ func (b *blocks) standingFinding(c *checkpb.Counter, peek bool) *checkpb.Finding
 // report adds a hit to what the detectors are told next. It returns false when
 // there is no room.
 func (b *blocks) report(check *checkpb.Check) bool {
-	id := reportID(check)
-	if r, known := b.reports[id]; known {
+	var room [usualKey]byte
+	id := appendReportID(room[:0], check)
+	if r, known := b.reports[string(id)]; known {
 		if r.Hits < maxHitsPerReport {
 			r.Hits++
 		}
@@ -162,17 +171,17 @@ func (b *blocks) report(check *checkpb.Check) bool {
 	r := proto.CloneOf(check)
 	r.Hits = 1
 	r.Exchange, r.Semantics = nil, nil // a blocked request's text is not judged
-	b.reports[id] = r
+	b.reports[string(id)] = r
 	return true
 }
 
-// reportID is the same for checks that count in the same places.
-func reportID(check *checkpb.Check) string {
-	var id []byte
+// appendReportID appends what is the same for checks that count in the same
+// places.
+func appendReportID(id []byte, check *checkpb.Check) []byte {
 	for _, c := range check.GetCounters() {
-		id = append(id, keyOf(c.GetPolicy(), c.GetDetector(), c.GetFingerprint())...)
+		id = appendKey(id, c.GetPolicy(), c.GetDetector(), c.GetFingerprint())
 	}
-	return string(id)
+	return id
 }
 
 // takeReports hands out the gathered hits and drops blocks that are over.

@@ -94,6 +94,10 @@ func (c *Checker) Check(ctx context.Context, check *checkpb.Check) (decision *ch
 	return decision, false, err
 }
 
+// Standing returns the decision on a request one of whose counters is blocked,
+// from memory, or nil. Like Check it keeps the hit for the detectors.
+func (c *Checker) Standing(check *checkpb.Check) *checkpb.Decision { return c.blocks.answer(check) }
+
 func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decision, error) {
 	own := &call{check: check, done: make(chan answer, 1)}
 	batch, err := c.enqueue(own)

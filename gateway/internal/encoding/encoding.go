@@ -42,31 +42,52 @@ func Decode(contentEncoding string, body []byte, limit int64) ([]byte, error) {
 	return body, nil
 }
 
+// Prefix returns what the beginning of a body with one coding decodes to, at
+// most limit bytes; nothing if it can't be decoded.
+func Prefix(contentEncoding string, beginning []byte, limit int64) []byte {
+	r, err := open(strings.ToLower(strings.TrimSpace(contentEncoding)), beginning, limit)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = r.Close() }()
+	var out bytes.Buffer
+	_, _ = out.ReadFrom(io.LimitReader(r, limit)) // the end is missing, as it must be
+	return out.Bytes()
+}
+
 func decode(coding string, body []byte, limit int64) ([]byte, error) {
-	var r io.Reader
-	switch coding {
-	case "", "identity":
+	if coding == "" || coding == "identity" {
 		return body, nil
+	}
+	r, err := open(coding, body, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	return readAll(r, limit)
+}
+
+// open returns a reader of what a body with one coding holds.
+func open(coding string, body []byte, limit int64) (io.ReadCloser, error) {
+	switch coding {
 	case "gzip", "x-gzip":
 		zr, err := gzip.NewReader(bytes.NewReader(body))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
-		r = zr
+		return zr, nil
 	case "br":
-		r = brotli.NewReader(bytes.NewReader(body))
+		return io.NopCloser(brotli.NewReader(bytes.NewReader(body))), nil
 	case "zstd":
 		zr, err := zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1),
 			zstd.WithDecoderMaxMemory(uint64(limit)+minWindow), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
-		defer zr.Close()
-		r = zr
+		return zr.IOReadCloser(), nil
 	default:
 		return nil, fmt.Errorf("%w: %.40q", ErrUnknown, coding)
 	}
-	return readAll(r, limit)
 }
 
 // Bounds on what a zstd frame may ask for before its first byte is known. The

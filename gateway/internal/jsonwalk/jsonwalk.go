@@ -251,4 +251,3 @@ func (w *Walker) Bool() (bool, error) {
 	yes := w.Kind() == 't'
 	return yes, w.Skip()
 }
-

@@ -140,44 +140,53 @@ func special(x uint64) uint64 {
 // str consumes a string and says whether it has escapes.
 func (w *Walker) str() (escaped bool, err error) {
 	text, i := w.text, w.pos+1
-	for {
-		for i+8 <= len(text) {
-			if m := special(binary.LittleEndian.Uint64(text[i:])); m != 0 {
-				i += bits.TrailingZeros64(m) >> 3
-				break
+	for i < len(text) {
+		if i+8 <= len(text) {
+			m := special(binary.LittleEndian.Uint64(text[i:]))
+			if m == 0 {
+				i += 8
+				continue
 			}
-			i += 8
-		}
-		if i >= len(text) {
-			w.pos = len(text)
-			return escaped, w.fault(ErrSyntax)
+			i += bits.TrailingZeros64(m) >> 3
 		}
 		switch c := text[i]; {
+		case c == '\\' && i+1 < len(text) && unescaped[text[i+1]] != 0:
+			escaped = true
+			i += 2
 		case c == '"':
 			w.pos = i + 1
 			return escaped, nil
-		case c == '\\':
-			n := escapeLen(text[i:])
-			if n == 0 {
-				w.pos = i
-				return escaped, w.fault(ErrSyntax)
-			}
-			escaped = true
-			i += n
-		case c < ' ':
-			w.pos = i
-			return escaped, w.fault(ErrSyntax)
-		case c < utf8.RuneSelf:
+		case c >= ' ' && c < utf8.RuneSelf && c != '\\':
 			i++
 		default:
-			n := runesLen(text[i:])
-			if n == 0 {
+			n, fault := oddLen(text[i:])
+			if fault != nil {
 				w.pos = i
-				return escaped, w.fault(ErrUTF8)
+				return escaped, w.fault(fault)
 			}
+			escaped = escaped || c == '\\'
 			i += n
 		}
 	}
+	w.pos = len(text)
+	return escaped, w.fault(ErrSyntax)
+}
+
+// oddLen is the length of what a string has beside plain characters and short
+// escapes: a \u escape, or a run of characters beyond ASCII.
+func oddLen(text []byte) (int, error) {
+	switch {
+	case text[0] == '\\':
+		if _, ok := hex4(text); ok {
+			return 6, nil
+		}
+	case text[0] >= utf8.RuneSelf:
+		if n := runesLen(text); n > 0 {
+			return n, nil
+		}
+		return 0, ErrUTF8
+	}
+	return 0, ErrSyntax
 }
 
 // runesLen is the length of the characters beyond ASCII that text begins with; 0
@@ -192,20 +201,4 @@ func runesLen(text []byte) int {
 		n += size
 	}
 	return n
-}
-
-// escapeLen is the length of the escape that text begins with; 0 if it is none.
-func escapeLen(text []byte) int {
-	if len(text) < 2 {
-		return 0
-	}
-	switch text[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		if _, ok := hex4(text); ok {
-			return 6
-		}
-	}
-	return 0
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/repair"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -31,6 +32,9 @@ type Provider interface {
 	// for byte. Without a place for it the error is ErrNoPlace. Position is Head or
 	// Result.
 	Hint(body []byte, text, position string) ([]byte, error)
+	// Repair mends what is broken in the history of tool calls. A body that needs
+	// none, or has none, is returned as it is.
+	Repair(body []byte) ([]byte, repair.Report, error)
 }
 
 // Where a hint is put.
@@ -53,7 +57,12 @@ type Options struct {
 	Items int
 	// Path is the request's path, where some formats name the model.
 	Path string
+	// Cache spares the reading of long texts that were read before; nil for none.
+	Cache *transcript.Cache
 }
+
+// NewCache returns a cache for all the requests of a gateway.
+func NewCache() *transcript.Cache { return transcript.NewCache() }
 
 // The evidence in a conversation.
 type (
@@ -95,7 +104,7 @@ type Prompt struct {
 
 // NewTranscript returns the transcript that a format feeds.
 func NewTranscript(o Options) *transcript.Transcript {
-	return transcript.New(transcript.Options{Tail: o.Tail, Items: o.Items})
+	return transcript.New(transcript.Options{Tail: o.Tail, Items: o.Items, Cache: o.Cache})
 }
 
 // Finish takes what a format fed into a transcript into the prompt.

@@ -108,6 +108,12 @@ func isVersion(segment string) bool {
 	return false
 }
 
+// Known says whether there is an upstream of a name.
+func (t *Table) Known(name string) bool {
+	_, known := t.upstreams[name]
+	return known
+}
+
 // Route returns where a request goes; false if no upstream is meant.
 func (t *Table) Route(r *http.Request) (Target, bool) {
 	path := r.URL.EscapedPath()

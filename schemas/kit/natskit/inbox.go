@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,14 +22,14 @@ var (
 // channel and a timer for each would cost more than the request.
 type Inbox struct {
 	nc      *nats.Conn
-	prefix  string
 	timeout time.Duration
 
-	mu         sync.Mutex
-	subscribed bool
-	last       uint64
-	open       map[uint64]asked
-	sweeping   bool
+	mu sync.Mutex
+	// prefix of the answers' subjects; empty until there is a subscription.
+	prefix   string
+	last     uint64
+	open     map[uint64]asked
+	sweeping bool
 }
 
 type asked struct {
@@ -40,19 +41,19 @@ type asked struct {
 // that did not come within timeout, and at most a tenth of that more, is given
 // up.
 func NewInbox(nc *nats.Conn, timeout time.Duration) *Inbox {
-	return &Inbox{nc: nc, prefix: nc.NewInbox() + ".", timeout: timeout, open: map[uint64]asked{}}
+	return &Inbox{nc: nc, timeout: timeout, open: map[uint64]asked{}}
 }
 
 // Request sends a message, whose reply subject it sets, and calls answer once,
 // perhaps before it returns: with the answer's data, or with an error. While
 // answer runs no other answer is taken, so it must not wait for one.
 func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
-	id, err := in.register(answer)
+	id, reply, err := in.register(answer)
 	if err != nil {
 		answer(nil, err)
 		return
 	}
-	msg.Reply = in.prefix + strconv.FormatUint(id, 36)
+	msg.Reply = reply
 	if err := in.nc.PublishMsg(msg); err != nil {
 		if a, ok := in.close(id); ok {
 			a.answer(nil, fmt.Errorf("publish to %s: %w", msg.Subject, err))
@@ -60,14 +61,16 @@ func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
 	}
 }
 
-func (in *Inbox) register(answer func([]byte, error)) (uint64, error) {
+// register notes who asked and returns the subject for the answer.
+func (in *Inbox) register(answer func([]byte, error)) (id uint64, reply string, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if !in.subscribed {
-		if _, err := in.nc.Subscribe(in.prefix+"*", in.take); err != nil {
-			return 0, fmt.Errorf("subscribe to answers: %w", err)
+	if in.prefix == "" {
+		prefix := in.nc.NewInbox() + "."
+		if _, err := in.nc.Subscribe(prefix+"*", in.take); err != nil {
+			return 0, "", fmt.Errorf("subscribe to answers: %w", err)
 		}
-		in.subscribed = true
+		in.prefix = prefix
 	}
 	in.last++
 	in.open[in.last] = asked{time.Now(), answer}
@@ -75,7 +78,7 @@ func (in *Inbox) register(answer func([]byte, error)) (uint64, error) {
 		in.sweeping = true
 		in.sweepLater()
 	}
-	return in.last, nil
+	return in.last, in.prefix + strconv.FormatUint(in.last, 36), nil
 }
 
 func (in *Inbox) close(id uint64) (asked, bool) {
@@ -88,7 +91,7 @@ func (in *Inbox) close(id uint64) (asked, bool) {
 
 // take gives an answer to whoever asked; one that comes too late is dropped.
 func (in *Inbox) take(m *nats.Msg) {
-	id, err := strconv.ParseUint(m.Subject[len(in.prefix):], 36, 64)
+	id, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 36, 64)
 	if err != nil {
 		return // no answer to a request of ours
 	}

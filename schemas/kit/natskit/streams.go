@@ -91,6 +91,7 @@ func (l Layout) streams() []jetstream.StreamConfig {
 		l.bucket(schemas.BucketSessions, 1),
 		l.bucket(schemas.BucketPolicies, 64),
 		l.bucket(schemas.BucketOverrides, 1),
+		l.bucket(schemas.BucketLimits, 1),
 		{
 			Name:        schemas.StreamEvents,
 			Description: "Events of all loops",

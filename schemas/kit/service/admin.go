@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/unloop/unloop/schemas/kit/access"
 )
 
 // adminGrace bounds how long the admin port waits for requests in flight.
@@ -45,6 +47,55 @@ func NewAdmin(addr string, reg *prometheus.Registry, services ...Named) (*Admin,
 	a.ready.Set(nil)
 	return a, nil
 }
+
+// keyFlag begins the values of --admin-auth, as it does those of --auth.
+const keyFlag = "key:"
+
+// AdminGuard returns what --admin-auth asks for, or nil if it asks for
+// nothing.
+func AdminGuard(flags []string) (*access.Guard, error) {
+	if len(flags) == 0 {
+		return nil, nil
+	}
+	places := make([]string, len(flags))
+	for i, flag := range flags {
+		var ok bool
+		if places[i], ok = strings.CutPrefix(flag, keyFlag); !ok {
+			return nil, errors.New("--admin-auth must look like key:env:VARIABLE or key:file:PATH")
+		}
+	}
+	keys, err := access.ReadKeys(places)
+	if err != nil {
+		return nil, fmt.Errorf("--admin-auth: %w", err)
+	}
+	return access.NewGuard(keys), nil
+}
+
+// Require asks for a key from now on; a nil guard asks for none. It is called
+// before Run. Probes and load balancers have no keys: /healthz stays open, and
+// /readyz answers them with its status and no more.
+func (a *Admin) Require(guard *access.Guard) {
+	if guard == nil {
+		return
+	}
+	open := a.server.Handler
+	protected := guard.Protect(open)
+	a.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/healthz":
+			open.ServeHTTP(w, r)
+		case r.URL.Path == "/readyz" && !guard.Admits(r):
+			open.ServeHTTP(statusOnly{w}, r)
+		default:
+			protected.ServeHTTP(w, r)
+		}
+	})
+}
+
+// statusOnly drops an answer's body.
+type statusOnly struct{ http.ResponseWriter }
+
+func (statusOnly) Write(p []byte) (int, error) { return len(p), nil }
 
 // Addr is the address it listens at.
 func (a *Admin) Addr() string { return a.listener.Addr().String() }

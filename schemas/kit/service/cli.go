@@ -23,10 +23,11 @@ const EnvPrefix = "UNLOOP"
 
 // Process are the flags that every process has.
 type Process struct {
-	Admin     string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address for /healthz, /readyz and /metrics."`
-	Insecure  bool   `help:"Allow addresses other than loopback without authentication."`
-	LogFormat string `default:"text" enum:"text,json" help:"Format of the log: text or json."`
-	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"Least level of what is logged: debug, info, warn or error."`
+	Admin     string   `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address for /healthz, /readyz and /metrics."`
+	AdminAuth []string `placeholder:"key:env:VAR" help:"Key that opens the admin port, in an environment variable or in a file (key:file:PATH); /healthz and the status of /readyz stay open. Repeatable."`
+	Insecure  bool     `help:"Allow addresses other than loopback without authentication."`
+	LogFormat string   `default:"text" enum:"text,json" help:"Format of the log: text or json."`
+	LogLevel  string   `default:"info" enum:"debug,info,warn,error" help:"Least level of what is logged: debug, info, warn or error."`
 }
 
 // Cluster are the flags of a process that uses a NATS server elsewhere.
@@ -51,6 +52,24 @@ func (p Process) Logger(w io.Writer) *slog.Logger {
 // CheckLoopback refuses an address that others can reach, unless the flags
 // allow it. flag names the flag for the message.
 func (p Process) CheckLoopback(flag, addr string) error {
+	return p.checkReach(flag, addr, "allow it with --insecure")
+}
+
+// CheckGuarded is CheckLoopback for an address whose clients can be asked for
+// a key: guarded says whether they are, with is the flag that would.
+func (p Process) CheckGuarded(flag, addr, with string, guarded bool) error {
+	if guarded {
+		return nil
+	}
+	return p.checkReach(flag, addr, "ask its clients for a key with "+with+", or allow it with --insecure")
+}
+
+// CheckAdmin is CheckGuarded for the admin port.
+func (p Process) CheckAdmin() error {
+	return p.CheckGuarded("--admin", p.Admin, "--admin-auth", len(p.AdminAuth) > 0)
+}
+
+func (p Process) checkReach(flag, addr, otherwise string) error {
 	if p.Insecure {
 		return nil
 	}
@@ -61,7 +80,7 @@ func (p Process) CheckLoopback(flag, addr string) error {
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("%s %s can be reached from other machines; use a loopback address such as 127.0.0.1, or allow it with --insecure", flag, addr)
+	return fmt.Errorf("%s %s can be reached from other machines; use a loopback address such as 127.0.0.1, or %s", flag, addr, otherwise)
 }
 
 // NewParser returns a parser of flags for the commands in cli, each flag with
@@ -134,7 +153,8 @@ func Main(name string, cli any, flags func() (Process, Cluster), build func(Deps
 // RunOne runs one service with its connection and admin port until the context
 // ends.
 func RunOne(ctx context.Context, name string, process Process, cluster Cluster, log *slog.Logger, build func(Deps) (Service, error)) error {
-	if err := process.CheckLoopback("--admin", process.Admin); err != nil {
+	guard, err := AdminGuard(process.AdminAuth)
+	if err := errors.Join(process.CheckAdmin(), err); err != nil {
 		return err
 	}
 	nc, err := natskit.Connect(cluster.NATS, name, log)
@@ -152,6 +172,7 @@ func RunOne(ctx context.Context, name string, process Process, cluster Cluster, 
 	if err != nil {
 		return err
 	}
+	admin.Require(guard)
 	log.Info("started", "admin", admin.Addr(), "nats", redacted(nc))
 	err = RunAll(ctx, named, Named{Name: "admin", Service: admin})
 	if drainErr := nc.Drain(); drainErr != nil && !errors.Is(drainErr, nats.ErrConnectionReconnecting) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/openai"
+	"github.com/unloop/unloop/gateway/internal/repair"
 )
 
 // Plain implements provider.Provider.
@@ -34,3 +35,6 @@ func (Plain) Refusal(r provider.Refusal) []byte { return openai.Refusal(r) }
 
 // Hint has no place in what is no prompt.
 func (Plain) Hint([]byte, string, string) ([]byte, error) { return nil, provider.ErrNoPlace }
+
+// Repair changes nothing.
+func (Plain) Repair(body []byte) ([]byte, repair.Report, error) { return body, repair.Report{}, nil }

@@ -9,6 +9,7 @@ import (
 
 // digester hashes messages and keeps its buffers between them.
 type digester struct {
+	cache *Cache
 	canon fingerprint.Canon
 	text  []byte
 	args  []byte
@@ -32,7 +33,7 @@ func (d *digester) message(role Role, parts []Part) Message {
 			results = fingerprint.Chain(results, d.result(p, inside(parts[i+1:])))
 		}
 	}
-	own := d.joined(role, parts, false)
+	own := d.own(role, parts)
 	strict := fingerprint.Chain(fingerprint.String([]byte(roleNames[role])), own)
 	for _, part := range [...]fingerprint.Digest{fields, others, calls, results} {
 		strict = fingerprint.Chain(strict, part)
@@ -42,6 +43,28 @@ func (d *digester) message(role Role, parts []Part) Message {
 		text = d.joined(role, parts, true)
 	}
 	return Message{Strict: strict, Text: text}
+}
+
+// systemWay is how a system prompt is read, as the cache knows it. Results are read
+// in as many ways as there are rules.
+const systemWay = 0
+
+// own is the digest of a message's own texts.
+func (d *digester) own(role Role, parts []Part) fingerprint.Digest {
+	if role != System {
+		return d.joined(role, parts, false)
+	}
+	key, ok := d.cache.key(systemWay, parts)
+	if ok {
+		if f, known := d.cache.get(key); known {
+			return f.digest
+		}
+	}
+	digest := d.joined(role, parts, false)
+	if ok {
+		d.cache.set(key, finding{digest: digest})
+	}
+	return digest
 }
 
 // joined is the digest of a message's texts.

@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"bytes"
+	"sync/atomic"
 
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
@@ -40,7 +41,7 @@ type ToolCall struct {
 	Ours bool
 }
 
-// Rules say how results are read.
+// Rules say how results are read. The zero Rules read them in the usual way.
 type Rules struct {
 	// Volatile parts are left out; nil for the usual ones.
 	Volatile *fingerprint.Volatile
@@ -49,6 +50,24 @@ type Rules struct {
 	Failures *fingerprint.Failures
 	// Hints are the texts of hints, which in a history are no results.
 	Hints []string
+
+	number uint64
+}
+
+// ruleSets counts the rules that were numbered.
+var ruleSets atomic.Uint64
+
+// Numbered returns the rules with a number of their own, under which a Cache
+// remembers what they found. Rules without one, other than the zero Rules, are
+// not remembered for. Number them once for a policy, not for a request.
+func (r Rules) Numbered() Rules {
+	r.number = ruleSets.Add(1)
+	return r
+}
+
+// remembered says whether a cache may be asked.
+func (r *Rules) remembered() bool {
+	return r.number != 0 || r.Volatile == nil && r.Failures == nil && len(r.Hints) == 0
 }
 
 // History returns the newest rounds and human messages, oldest first, and the chain
@@ -108,18 +127,49 @@ func (s *slot) id(p *Part) (id fingerprint.Digest) {
 	return id
 }
 
-// result reads what a tool answered.
+// result reads what a tool answered, or remembers it.
 func (t *Transcript) result(out *ToolCall, p *Part, content []Part, rules *Rules) {
-	text := t.digester.content(content)
-	out.Ours = isOurs(text, rules.Hints)
-	out.Failed = p.Failed || !t.marks && rules.failed(text)
-	out.Result = fingerprint.Result(text, rules.Volatile)
+	cache := t.digester.cache
+	if !rules.remembered() {
+		cache = nil
+	}
+	way := 2*rules.number + 1
+	if t.marks {
+		way++
+	}
+	key, ok := cache.key(way, content)
+	var f finding
+	known := false
+	if ok {
+		f, known = cache.get(key)
+	}
+	if !known {
+		f = t.read(content, rules)
+	}
+	if ok && !known {
+		cache.set(key, f)
+	}
+	out.Result, out.Ours, out.Failed = f.digest, f.ours, f.failed || p.Failed
 	if out.Failed {
-		out.Class = fingerprint.ErrorClass(text)
+		if out.Class = f.class; out.Class.IsZero() {
+			out.Class = fingerprint.ErrorClass(t.digester.content(content))
+		}
+	}
+}
+
+// read finds out what a result says.
+func (t *Transcript) read(content []Part, rules *Rules) (f finding) {
+	text := t.digester.content(content)
+	f.ours = isOurs(text, rules.Hints)
+	f.failed = !t.marks && rules.failed(text)
+	f.digest = fingerprint.Result(text, rules.Volatile)
+	if f.failed {
+		f.class = fingerprint.ErrorClass(text)
 	}
 	if others := t.digester.others(content); !others.IsZero() {
-		out.Result = fingerprint.Chain(out.Result, others)
+		f.digest = fingerprint.Chain(f.digest, others)
 	}
+	return f
 }
 
 func (r *Rules) failed(text []byte) bool {

@@ -73,6 +73,8 @@ type Options struct {
 	// Items is the number of newest rounds and human messages that are kept; of
 	// older ones only a chain of their keys is.
 	Items int
+	// Cache spares the reading of what was read before; nil for none.
+	Cache *Cache
 }
 
 // Message is one message by its digests.
@@ -118,7 +120,7 @@ type Transcript struct {
 
 // New returns an empty transcript.
 func New(o Options) *Transcript {
-	return &Transcript{opts: o, preamble: true, history: history{limit: o.Items}}
+	return &Transcript{opts: o, preamble: true, history: history{limit: o.Items}, digester: digester{cache: o.Cache}}
 }
 
 // MarksErrors says that the format marks failed results, so that their text need

@@ -1,0 +1,316 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+type policyCmd struct {
+	Check    policyCheckCmd    `cmd:"" help:"Check a bundle: every fault at once, with its line."`
+	Push     policyPushCmd     `cmd:"" help:"Put a bundle into force at every gateway that has no --policies file."`
+	Show     policyShowCmd     `cmd:"" help:"Print the pushed bundle."`
+	History  policyHistoryCmd  `cmd:"" help:"List the bundles that were pushed."`
+	Rollback policyRollbackCmd `cmd:"" help:"Push an earlier bundle again."`
+	Withdraw policyWithdrawCmd `cmd:"" help:"Take the pushed bundle back: the default policy holds again."`
+}
+
+// errFaulty says that what was checked can't be used; the faults are printed.
+var errFaulty = errors.New("not valid")
+
+type policyCheckCmd struct {
+	Files []string `arg:"" name:"file" type:"existingfile" help:"Bundles, YAML or JSON."`
+}
+
+// Run checks bundles and prints all that is wrong with each.
+func (c *policyCheckCmd) Run(io streams) error {
+	out := &printer{w: io.out}
+	faulty := 0
+	for _, file := range c.Files {
+		bundle, _, err := readBundle(file, out)
+		switch {
+		case errors.Is(err, errFaulty):
+			faulty++
+		case err != nil:
+			return err
+		default:
+			out.printf("%s: valid; version %s, %d policies\n", file, bundle.version, len(bundle.Policies))
+		}
+	}
+	if faulty > 0 {
+		return errors.Join(out.err, fmt.Errorf("%d of %d bundles are %w", faulty, len(c.Files), errFaulty))
+	}
+	return out.err
+}
+
+// checked is a bundle without a fault, and its version's name.
+type checked struct {
+	*policy.Bundle
+	version string
+}
+
+// readBundle reads a bundle's file and prints its faults and warnings as other
+// checkers do, FILE:LINE: MESSAGE. With a fault the error is errFaulty.
+func readBundle(file string, out *printer) (checked, []byte, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return checked{}, nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	bundle, err := policy.Parse(data)
+	var faults *policy.Faults
+	if errors.As(err, &faults) {
+		for _, f := range faults.List {
+			printFault(out, file, "", f)
+		}
+		return checked{}, nil, fmt.Errorf("%s is %w", file, errFaulty)
+	}
+	if err != nil {
+		return checked{}, nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	for _, w := range bundle.Warnings() {
+		printFault(out, file, "warning: ", w)
+	}
+	if bundle.ExpiredAt(time.Now()) {
+		out.printf("%s: expires_at: the bundle has expired, and no gateway loads it\n", file)
+		return checked{}, nil, fmt.Errorf("%s is %w", file, errFaulty)
+	}
+	set, err := bundle.Compile()
+	if err != nil {
+		return checked{}, nil, fmt.Errorf("compile %s: %w", file, err)
+	}
+	return checked{bundle, set.Version()}, data, nil
+}
+
+func printFault(out *printer, file, kind string, f policy.Fault) {
+	line := ""
+	if f.Line > 0 {
+		line = fmt.Sprintf("%d:", f.Line)
+	}
+	field := ""
+	if f.Field != "" {
+		field = f.Field + ": "
+	}
+	out.printf("%s:%s %s%s%s\n", file, line, kind, field, f.Message)
+}
+
+// policyStore is the bucket of the running Unloop.
+type policyStore struct {
+	jetstream.KeyValue
+	close      func()
+	maxPayload int64
+}
+
+func (c client) policies(ctx context.Context) (policyStore, error) {
+	nc, js, err := c.connect()
+	if err != nil {
+		return policyStore{}, err
+	}
+	kv, err := js.KeyValue(ctx, schemas.BucketPolicies)
+	if err != nil {
+		nc.Close()
+		return policyStore{}, explain(fmt.Errorf("open the policies: %w", err))
+	}
+	return policyStore{kv, nc.Close, nc.MaxPayload()}, nil
+}
+
+// push stores a bundle and says so.
+func (s policyStore) push(ctx context.Context, out io.Writer, data []byte, version string) error {
+	if int64(len(data)) > s.maxPayload {
+		return fmt.Errorf("push %s: the bundle has %d bytes, and the NATS server takes messages of %d (max_payload)", version, len(data), s.maxPayload)
+	}
+	revision, err := s.Put(ctx, schemas.KeyBundle, data)
+	if err != nil {
+		return fmt.Errorf("push %s: %w", version, err)
+	}
+	fmt.Fprintf(out, "Pushed version %s as revision %d.\n", version, revision)
+	return nil
+}
+
+// pushed are the stored revisions, the oldest first.
+func (s policyStore) pushed(ctx context.Context) ([]jetstream.KeyValueEntry, error) {
+	entries, err := s.KeyValue.History(ctx, schemas.KeyBundle)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the history: %w", err)
+	}
+	return entries, nil
+}
+
+// versionOf names a stored bundle; what this version of the command can't read
+// has no name.
+func versionOf(data []byte) string {
+	bundle, err := policy.ParseTolerant(data)
+	if err != nil {
+		return "unreadable"
+	}
+	set, err := bundle.Compile()
+	if err != nil {
+		return "unreadable"
+	}
+	return set.Version()
+}
+
+type policyPushCmd struct {
+	client
+	File string `arg:"" type:"existingfile" help:"Bundle, YAML or JSON."`
+}
+
+// Run checks a bundle and stores it.
+func (c *policyPushCmd) Run(ctx context.Context, io streams) error {
+	bundle, data, err := readBundle(c.File, &printer{w: io.err})
+	if err != nil {
+		return err
+	}
+	store, err := c.policies(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.close()
+	return store.push(ctx, io.out, data, bundle.version)
+}
+
+type policyShowCmd struct {
+	client
+	Revision uint64 `arg:"" optional:"" help:"Revision to print instead of the newest."`
+}
+
+// errNotPushed says that there is no pushed bundle.
+var errNotPushed = errors.New("no bundle is pushed: gateways use their --policies file or the default policy")
+
+// Run prints a bundle as it was pushed, and what it is on the error stream.
+func (c *policyShowCmd) Run(ctx context.Context, io streams) error {
+	store, err := c.policies(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.close()
+	entries, err := store.pushed(ctx)
+	if err != nil {
+		return err
+	}
+	entry, err := choose(entries, c.Revision, newest)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(io.err, "# version %s, revision %d, pushed %s\n", versionOf(entry.Value()), entry.Revision(), entry.Created().Local().Format(time.DateTime))
+	_, err = io.out.Write(entry.Value())
+	return err
+}
+
+// choose is the entry of a revision, or for none the one that pick finds.
+func choose(entries []jetstream.KeyValueEntry, revision uint64, pick func([]jetstream.KeyValueEntry) (jetstream.KeyValueEntry, error)) (jetstream.KeyValueEntry, error) {
+	if revision == 0 {
+		return pick(entries)
+	}
+	for _, e := range entries {
+		if e.Revision() == revision && e.Operation() == jetstream.KeyValuePut {
+			return e, nil
+		}
+	}
+	return nil, fmt.Errorf("no bundle has the revision %d; `unloop policy history` lists those that are kept", revision)
+}
+
+func newest(entries []jetstream.KeyValueEntry) (jetstream.KeyValueEntry, error) {
+	if len(entries) == 0 || entries[len(entries)-1].Operation() != jetstream.KeyValuePut {
+		return nil, errNotPushed
+	}
+	return entries[len(entries)-1], nil
+}
+
+// before is the newest bundle that is another one than what is in force.
+func before(entries []jetstream.KeyValueEntry) (jetstream.KeyValueEntry, error) {
+	current := ""
+	if last, err := newest(entries); err == nil {
+		current = string(last.Value())
+	}
+	for _, e := range slices.Backward(entries) {
+		if e.Operation() == jetstream.KeyValuePut && string(e.Value()) != current {
+			return e, nil
+		}
+	}
+	return nil, errors.New("no other bundle was pushed before")
+}
+
+type policyHistoryCmd struct{ client }
+
+// Run lists what was pushed, the newest first.
+func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
+	store, err := c.policies(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.close()
+	entries, err := store.pushed(ctx)
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		fmt.Fprintln(io.out, "No bundle was pushed.")
+		return nil
+	}
+	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	out := &printer{w: table}
+	out.printf("REVISION\tVERSION\tPUSHED\tBYTES\n")
+	for _, e := range slices.Backward(entries) {
+		version := "withdrawn"
+		if e.Operation() == jetstream.KeyValuePut {
+			version = versionOf(e.Value())
+		}
+		out.printf("%d\t%s\t%s\t%d\n", e.Revision(), version, e.Created().Local().Format(time.DateTime), len(e.Value()))
+	}
+	return errors.Join(out.err, table.Flush())
+}
+
+type policyRollbackCmd struct {
+	client
+	Revision uint64 `arg:"" optional:"" help:"Revision to go back to; without one, the newest that differs from the bundle in force."`
+}
+
+// Run pushes an earlier bundle again, as a new revision.
+func (c *policyRollbackCmd) Run(ctx context.Context, io streams) error {
+	store, err := c.policies(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.close()
+	entries, err := store.pushed(ctx)
+	if err != nil {
+		return err
+	}
+	entry, err := choose(entries, c.Revision, before)
+	if err != nil {
+		return err
+	}
+	if bundle, err := policy.ParseTolerant(entry.Value()); err != nil || bundle.ExpiredAt(time.Now()) {
+		return fmt.Errorf("revision %d can't be used any more: no gateway would load it", entry.Revision())
+	}
+	return store.push(ctx, io.out, entry.Value(), versionOf(entry.Value()))
+}
+
+type policyWithdrawCmd struct{ client }
+
+// Run takes the pushed bundle back. Its history stays.
+func (c *policyWithdrawCmd) Run(ctx context.Context, io streams) error {
+	store, err := c.policies(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.close()
+	if err := store.Delete(ctx, schemas.KeyBundle); err != nil {
+		return fmt.Errorf("withdraw the bundle: %w", err)
+	}
+	fmt.Fprintln(io.out, "Withdrawn. Gateways without a --policies file use the default policy.")
+	return nil
+}

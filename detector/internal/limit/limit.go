@@ -1,0 +1,232 @@
+// Package limit is the pure core of rules: it takes what a rule has counted, the
+// limit, a request's cost and a time, and returns the new state and a verdict.
+//
+// It knows neither NATS nor HTTP nor what is counted, and it reads no clock.
+package limit
+
+import (
+	"math"
+	"time"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// Params are a rule's limits. A request must find room in the bucket and in the
+// budget, where they are set.
+type Params struct {
+	Bucket *Bucket
+	Budget *Budget
+}
+
+// Bucket refills continuously up to its capacity.
+type Bucket struct {
+	// Rate in units a second, positive.
+	Rate float64
+	// Capacity in units, positive.
+	Capacity float64
+}
+
+// Budget is what may be spent in a period, which begins at multiples of its
+// length since the Unix epoch: days at midnight UTC.
+type Budget struct {
+	Amount float64
+	Period time.Duration
+	// Stages rise by share; one rejects.
+	Stages []Stage
+}
+
+// Stage is what is done from a share of the budget on. A reject lets a request
+// through that reaches its share exactly: the whole budget can be spent.
+type Stage struct {
+	// Share of the budget, 0 to 1.
+	Share  float64
+	Action checkpb.Action
+	Delay  time.Duration
+}
+
+// State is what a rule has counted for one combination of descriptor values.
+// The zero value is a rule that was never used: a full bucket and an untouched
+// budget.
+type State struct {
+	// At is the time of Level in Unix milliseconds; 0 for a full bucket.
+	At int64 `json:"at,omitempty"`
+	// Level of the bucket. Corrections can bring it below zero.
+	Level float64 `json:"level,omitempty"`
+	// Period is when the budget's period began, in Unix milliseconds.
+	Period int64   `json:"period,omitempty"`
+	Spent  float64 `json:"spent,omitempty"`
+}
+
+// Verdict is what a rule says of a request.
+type Verdict struct {
+	// Action is ALLOW within the limit; REJECT takes nothing.
+	Action checkpb.Action
+	// Limit and Remaining are those of the bucket or the budget, whichever has
+	// less left in proportion.
+	Limit, Remaining float64
+	// Reset is when that one is as if never used.
+	Reset time.Duration
+	// RetryAfter is when a rejected request would be let through; 0 if never.
+	RetryAfter time.Duration
+	// Delay of a throttle.
+	Delay time.Duration
+	// Window is the length of the period, or how long the bucket takes to fill.
+	Window time.Duration
+}
+
+// slack is what rounding may cost, in proportion: a bucket that refills one
+// unit in ten steps must hold that unit.
+const slack = 1e-9
+
+// Step takes a request's cost, or rejects it and takes nothing.
+func Step(s State, p Params, cost float64, now time.Time) (State, Verdict) {
+	at := now.UnixMilli()
+	s = s.refresh(p, at)
+	v := judge(s, p, cost, at)
+	if v.Action != checkpb.Action_ACTION_REJECT {
+		s = s.take(p, cost)
+	}
+	v.describe(s, p, at)
+	return s, v
+}
+
+// Drain takes a cost as far as there is room, for requests that were answered
+// without being asked about.
+func Drain(s State, p Params, cost float64, now time.Time) State {
+	s = s.refresh(p, now.UnixMilli())
+	if p.Bucket != nil {
+		s.Level -= min(cost, max(s.Level, 0))
+	}
+	if p.Budget != nil {
+		s.Spent += min(cost, max(p.Budget.Amount-s.Spent, 0))
+	}
+	return s
+}
+
+// Correct gives back or takes what an estimate at a time before was wrong by. A
+// debt never grows beyond the bucket's capacity; a budget whose period has
+// ended since stays as it is.
+func Correct(s State, p Params, delta float64, taken, now time.Time) State {
+	at := now.UnixMilli()
+	s = s.refresh(p, at)
+	if b := p.Bucket; b != nil {
+		s.Level = min(max(s.Level-delta, -b.Capacity), b.Capacity)
+	}
+	if b := p.Budget; b != nil && b.start(taken.UnixMilli()) == s.Period {
+		s.Spent = max(s.Spent+delta, 0)
+	}
+	return s
+}
+
+// refresh brings a state to a time. Clocks of different detectors may differ by
+// some milliseconds, so time never runs backwards.
+func (s State) refresh(p Params, at int64) State {
+	if b := p.Bucket; b != nil {
+		if s.At == 0 || !finite(s.Level) {
+			s.Level, s.At = b.Capacity, at
+		}
+		elapsed := max(at-s.At, 0)
+		s.Level = min(s.Level+float64(elapsed)/1000*b.Rate, b.Capacity)
+		s.At += elapsed
+	}
+	if b := p.Budget; b != nil {
+		if start := b.start(at); start > s.Period || !finite(s.Spent) {
+			s.Period, s.Spent = start, 0
+		}
+	}
+	return s
+}
+
+func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
+
+func (b *Budget) start(at int64) int64 {
+	return at - at%b.Period.Milliseconds()
+}
+
+func (s State) take(p Params, cost float64) State {
+	if p.Bucket != nil {
+		s.Level -= cost
+	}
+	if p.Budget != nil {
+		s.Spent += cost
+	}
+	return s
+}
+
+// judge says what is done about a cost, and for a reject how long it would
+// have to wait: until both have room.
+func judge(s State, p Params, cost float64, at int64) Verdict {
+	var v Verdict
+	possible := true
+	if b := p.Budget; b != nil {
+		stage := b.stageAt(s.Spent + cost)
+		v.Action, v.Delay = stage.Action, stage.Delay
+		if v.Action == checkpb.Action_ACTION_REJECT {
+			v.RetryAfter = milliseconds(s.Period + b.Period.Milliseconds() - at)
+			possible = b.stageAt(cost).Action != checkpb.Action_ACTION_REJECT
+		}
+	}
+	if b := p.Bucket; b != nil && cost > s.Level+slack*b.Capacity {
+		v.Action = checkpb.Action_ACTION_REJECT
+		wait := time.Duration(math.Ceil((cost-s.Level)/b.Rate*1000)) * time.Millisecond
+		v.RetryAfter = max(v.RetryAfter, wait)
+		possible = possible && cost <= b.Capacity*(1+slack)
+	}
+	if !possible {
+		v.RetryAfter = 0
+	}
+	return v
+}
+
+// stageAt is the last stage that spending has reached.
+func (b *Budget) stageAt(spent float64) Stage {
+	var reached Stage
+	for _, stage := range b.Stages {
+		edge := stage.Share * b.Amount
+		if spent < edge-slack*b.Amount || stage.Action == checkpb.Action_ACTION_REJECT && spent <= edge+slack*b.Amount {
+			break
+		}
+		reached = stage
+	}
+	return reached
+}
+
+// describe tells about what is scarcest.
+func (v *Verdict) describe(s State, p Params, at int64) {
+	scarce := math.Inf(1)
+	if b := p.Bucket; b != nil {
+		scarce = s.Level / b.Capacity
+		v.Limit, v.Remaining = b.Capacity, max(s.Level, 0)
+		v.Reset = seconds((b.Capacity - s.Level) / b.Rate)
+		v.Window = seconds(b.Capacity / b.Rate)
+	}
+	if b := p.Budget; b != nil && 1-s.Spent/b.Amount < scarce {
+		v.Limit, v.Remaining = b.Amount, max(b.Amount-s.Spent, 0)
+		v.Reset, v.Window = milliseconds(s.Period+b.Period.Milliseconds()-at), b.Period
+	}
+}
+
+func milliseconds(ms int64) time.Duration { return time.Duration(max(ms, 0)) * time.Millisecond }
+
+// seconds is a time of at most a hundred years, whatever the numbers say.
+func seconds(s float64) time.Duration {
+	const longest = 100 * 365 * 24 * 60 * 60
+	return time.Duration(min(max(s, 0), longest) * float64(time.Second))
+}
+
+// maxTTL is longer than any period; a bucket that takes longer to fill is
+// forgotten by then.
+const maxTTL = 366 * 24 * time.Hour
+
+// TTL is how long a state can matter, in whole seconds and at least one: until
+// the bucket is full and the period has ended.
+func (s State) TTL(p Params, now time.Time) time.Duration {
+	var left time.Duration
+	if b := p.Bucket; b != nil {
+		left = seconds((b.Capacity - s.Level) / b.Rate)
+	}
+	if b := p.Budget; b != nil {
+		left = max(left, milliseconds(s.Period+b.Period.Milliseconds()-now.UnixMilli()))
+	}
+	return min(left.Truncate(time.Second)+time.Second, maxTTL)
+}

@@ -1,0 +1,111 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// maxStages is more than anybody needs.
+const maxStages = 64
+
+// maxNumber is the largest cost or limit that is taken; policies allow 1e15.
+const maxNumber = 1e18
+
+// FromWire reads the limits of a rule, refusing what no gateway sends.
+func FromWire(l *checkpb.Limit) (Params, error) {
+	var p Params
+	switch {
+	case len(l.GetKey()) != 32:
+		return p, fmt.Errorf("limit key has %d bytes, want 32", len(l.GetKey()))
+	case l.GetCost() < 0 || !sound(l.GetCost()):
+		return p, fmt.Errorf("limit cost is %g", l.GetCost())
+	case l.GetBucket() == nil && l.GetBudget() == nil:
+		return p, errors.New("limit has neither bucket nor budget")
+	}
+	if b := l.GetBucket(); b != nil {
+		if !positive(b.GetRate()) || !positive(b.GetCapacity()) {
+			return p, fmt.Errorf("bucket has rate %g and capacity %g", b.GetRate(), b.GetCapacity())
+		}
+		p.Bucket = &Bucket{Rate: b.GetRate(), Capacity: b.GetCapacity()}
+	}
+	if l.GetBudget() == nil {
+		return p, nil
+	}
+	var err error
+	p.Budget, err = budgetFromWire(l.GetBudget())
+	return p, err
+}
+
+func budgetFromWire(b *checkpb.Budget) (*Budget, error) {
+	period := time.Duration(b.GetPeriodSeconds()) * time.Second
+	if !positive(b.GetAmount()) || period <= 0 || period > maxTTL || len(b.GetStages()) > maxStages {
+		return nil, fmt.Errorf("budget has amount %g, period %s and %d stages", b.GetAmount(), period, len(b.GetStages()))
+	}
+	out := &Budget{Amount: b.GetAmount(), Period: period}
+	for i, s := range b.GetStages() {
+		share := s.GetPercent() / 100
+		if share < 0 || !sound(share) || i > 0 && share <= out.Stages[i-1].Share {
+			return nil, errors.New("stages must rise")
+		}
+		if s.GetAction() < checkpb.Action_ACTION_WARN || s.GetAction() > checkpb.Action_ACTION_REJECT {
+			return nil, fmt.Errorf("stage action %d is unknown", s.GetAction())
+		}
+		out.Stages = append(out.Stages, Stage{Share: share, Action: s.GetAction(), Delay: time.Duration(s.GetDelayMs()) * time.Millisecond})
+	}
+	return out, nil
+}
+
+func positive(f float64) bool { return f > 0 && sound(f) }
+
+func sound(f float64) bool { return finite(f) && f <= maxNumber }
+
+// CheckDelta refuses a correction that no gateway sends.
+func CheckDelta(delta float64) error {
+	if !sound(delta) || !sound(-delta) {
+		return fmt.Errorf("correction is %g", delta)
+	}
+	return nil
+}
+
+// Wire is the verdict as gateways read it.
+func (v Verdict) Wire() *checkpb.LimitVerdict {
+	return &checkpb.LimitVerdict{
+		Action: v.Action, Limit: v.Limit, Remaining: v.Remaining,
+		ResetMs: uint64(v.Reset.Milliseconds()), RetryAfterMs: uint64(v.RetryAfter.Milliseconds()),
+		DelayMs: uint32(v.Delay.Milliseconds()), WindowSeconds: uint32(v.Window / time.Second),
+		Taken: v.Action != checkpb.Action_ACTION_REJECT,
+	}
+}
+
+// Append writes the state as the JSON that encoding/json would, without
+// reflection.
+func (s State) Append(b []byte) []byte {
+	b = append(b, '{')
+	field := func(name string) {
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, '"'), name...), '"', ':')
+	}
+	if s.At != 0 {
+		field("at")
+		b = strconv.AppendInt(b, s.At, 10)
+	}
+	if s.Level != 0 {
+		field("level")
+		b = strconv.AppendFloat(b, s.Level, 'g', -1, 64)
+	}
+	if s.Period != 0 {
+		field("period")
+		b = strconv.AppendInt(b, s.Period, 10)
+	}
+	if s.Spent != 0 {
+		field("spent")
+		b = strconv.AppendFloat(b, s.Spent, 'g', -1, 64)
+	}
+	return append(b, '}')
+}

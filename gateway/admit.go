@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/unloop/unloop/gateway/internal/auth"
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/schemas/kit/access"
+)
+
+// newAuth returns what --auth asks for; nil if it lets everybody in.
+func (g *Gateway) newAuth() (*auth.Authenticator, error) {
+	return auth.New(auth.Config{
+		Sources: g.cfg.Auth, Issuer: g.cfg.AuthIssuer, Audiences: g.cfg.AuthAudience, TenantClaim: g.cfg.AuthTenantClaim,
+	}, auth.Deps{Log: g.log})
+}
+
+// admit finds out who the client is, or answers. Unloop's own key stays here,
+// whether it is asked for or not.
+func (g *Gateway) admit(w http.ResponseWriter, x *exchange) bool {
+	credential := x.r.Header.Get(access.Header)
+	x.r.Header.Del(access.Header)
+	if !g.cfg.Guarded() {
+		return true
+	}
+	if credential == "" && g.upstreamKeys.have(x.target) {
+		credential = x.provider.Key(x.r) // the provider's own key does not come from clients
+	}
+	var err error
+	if x.client, err = g.auth.Authenticate(x.r.Context(), x.r.RemoteAddr, credential); err == nil {
+		g.metrics.auth.WithLabelValues("ok").Inc()
+		return true
+	}
+	refusal, result := g.unauthenticated(err)
+	g.metrics.auth.WithLabelValues(result).Inc()
+	g.log.Debug("client not let in", "address", x.r.RemoteAddr, "reason", err)
+	g.refuseClient(w, x, refusal, err)
+	return false
+}
+
+// unauthenticated says how a client is told, and metrics count, why it is not
+// let in.
+func (g *Gateway) unauthenticated(err error) (r provider.Refusal, result string) {
+	switch {
+	case errors.Is(err, auth.ErrMissing):
+		return provider.Refusal{
+			Status: http.StatusUnauthorized, Code: "unloop_key_missing",
+			Message: "this gateway asks for a key or token of its own: send it in the header " + access.Header,
+		}, "missing"
+	case errors.As(err, new(*auth.LimitedError)):
+		return provider.Refusal{
+			Status: http.StatusTooManyRequests, Code: "too_many_wrong_keys",
+			Message: "too many wrong keys or tokens came from this address",
+		}, "limited"
+	case errors.Is(err, auth.ErrUnavailable):
+		return provider.Refusal{
+			Status: http.StatusServiceUnavailable, Code: "token_issuer_unavailable",
+			Message: "tokens can't be checked now: the keys of their issuer are not available",
+		}, "unavailable"
+	default:
+		return provider.Refusal{
+			Status: http.StatusUnauthorized, Code: "unloop_key_invalid",
+			Message: "this gateway does not accept the key or token",
+		}, "wrong"
+	}
+}
+
+func (g *Gateway) refuseClient(w http.ResponseWriter, x *exchange, r provider.Refusal, err error) {
+	var limited *auth.LimitedError
+	switch {
+	case errors.As(err, &limited):
+		w.Header().Set("Retry-After", access.Seconds(limited.After))
+	case r.Status == http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
+	default:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="unloop"`)
+	}
+	if r.Status != http.StatusServiceUnavailable {
+		w.Header().Set("X-Should-Retry", "false") // the same key is as wrong the next time
+	}
+	g.refuse(w, x, r)
+}
+
+// callerKey is what tells the client from others: its provider's key, or what
+// it was authenticated by where it has none of its own.
+func (g *Gateway) callerKey(x *exchange) string {
+	key := x.provider.Key(x.r)
+	if x.client.ID != "" && (key == "" || g.upstreamKeys.have(x.target)) {
+		return "\x00" + x.client.ID // no header can hold this byte
+	}
+	return key
+}

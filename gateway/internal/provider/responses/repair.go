@@ -1,0 +1,165 @@
+package responses
+
+import (
+	"fmt"
+
+	"github.com/unloop/unloop/gateway/internal/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/repair"
+	"github.com/unloop/unloop/gateway/internal/splice"
+)
+
+// Repair gives each call its one output. Items need not take turns, so nothing is
+// merged or moved; and where the provider keeps the history, nothing is known of
+// what is missing.
+func (Responses) Repair(body []byte) ([]byte, repair.Report, error) {
+	var h items
+	var kept bool
+	err := jsonwalk.Text(body, func(w *jsonwalk.Walker) error {
+		return w.Object(func(name []byte) (err error) {
+			switch string(name) {
+			case "previous_response_id", "conversation":
+				kept = kept || w.Kind() != 'n'
+			case "input":
+				if w.Kind() == '[' {
+					h.place.From = w.Offset()
+					err = w.Array(func() error { return h.read(w, body) })
+					h.place.To = w.Offset()
+				}
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return body, repair.Report{}, fmt.Errorf("repair Responses body: %w", err)
+	}
+	if kept {
+		return body, repair.Report{}, nil
+	}
+	h.match()
+	if !h.report.Changed() {
+		return body, h.report, nil
+	}
+	return splice.Replace(body, h.place, h.write()), h.report, nil
+}
+
+// items is a flat history.
+type items struct {
+	place  splice.Place
+	list   []record
+	report repair.Report
+}
+
+// record is one item.
+type record struct {
+	raw          []byte
+	callID       string
+	call, output bool
+	pending      bool
+	dropped      bool
+	answer       int    // of a call: the index of its output, or -1
+	after        []byte // items that were made to follow this one
+	kind         string
+}
+
+func (h *items) read(w *jsonwalk.Walker, body []byte) error {
+	r := record{answer: -1}
+	from := w.Offset()
+	if w.Kind() == '{' {
+		var output []byte
+		err := w.Object(func(name []byte) (err error) {
+			switch string(name) {
+			case "type":
+				r.kind, err = w.String()
+			case "call_id":
+				r.callID, err = w.String()
+			case "output":
+				output, err = w.Raw()
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		switch r.kind {
+		case "function_call", "custom_tool_call":
+			r.call = true
+		case "function_call_output", "custom_tool_call_output":
+			r.output, r.pending = true, repair.Pending(repair.AnswerText(output))
+		}
+	} else if err := w.Skip(); err != nil {
+		return err
+	}
+	r.raw = body[from:w.Offset()]
+	h.list = append(h.list, r)
+	return nil
+}
+
+// match drops outputs without a call and further ones, and makes those that are
+// missing.
+func (h *items) match() {
+	newest := map[string]int{}
+	for i := range h.list {
+		r := &h.list[i]
+		switch {
+		case r.call:
+			newest[r.callID] = i
+		case r.output:
+			call, known := newest[r.callID]
+			h.assign(i, call, known)
+		}
+	}
+	for i := range h.list {
+		if h.list[i].call && h.list[i].answer < 0 {
+			h.report.Synthetic++
+			last := h.lastOfGroup(i)
+			h.list[last].after = append(h.list[last].after, ',')
+			h.list[last].after = append(h.list[last].after, lostOutput(&h.list[i])...)
+		}
+	}
+}
+
+func (h *items) assign(output, call int, known bool) {
+	r := &h.list[output]
+	switch {
+	case !known:
+		h.report.Orphans++
+		r.dropped = true
+	case h.list[call].answer < 0:
+		h.list[call].answer = output
+	default:
+		h.report.Duplicates++
+		first := &h.list[h.list[call].answer]
+		if r.dropped = !first.pending || r.pending; !r.dropped {
+			first.dropped = true
+			h.list[call].answer = output
+		}
+	}
+}
+
+// lastOfGroup is the last of the parallel calls that go on from item i.
+func (h *items) lastOfGroup(i int) int {
+	for i+1 < len(h.list) && h.list[i+1].call {
+		i++
+	}
+	return i
+}
+
+func lostOutput(call *record) []byte {
+	out := append([]byte(`{"type":`), splice.Quote(call.kind+"_output")...)
+	out = append(append(out, `,"call_id":`...), splice.Quote(call.callID)...)
+	return append(append(append(out, `,"output":`...), splice.Quote(repair.Lost)...), '}')
+}
+
+func (h *items) write() []byte {
+	out := []byte{'['}
+	for i := range h.list {
+		if h.list[i].dropped {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(out, h.list[i].raw...), h.list[i].after...)
+	}
+	return append(out, ']')
+}

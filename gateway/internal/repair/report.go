@@ -1,0 +1,48 @@
+package repair
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Report counts what a repair did.
+type Report struct {
+	Orphans    int // results without a call, dropped
+	Synthetic  int // results made for calls without one
+	Moved      int // results that stood elsewhere than behind their call
+	Duplicates int // further results of one call, dropped
+	Rescued    int // results moved out of a message of the model
+	Empty      int // messages without content, dropped
+	Merged     int // messages joined to the one before
+	Leading    int // messages before the first of a human, dropped
+}
+
+// Each calls f for each kind of change that was made.
+func (r Report) Each(f func(kind string, n int)) {
+	for _, c := range []struct {
+		kind string
+		n    int
+	}{
+		{"orphans", r.Orphans}, {"synthetic", r.Synthetic}, {"moved", r.Moved}, {"duplicates", r.Duplicates},
+		{"rescued", r.Rescued}, {"empty", r.Empty}, {"merged", r.Merged}, {"leading", r.Leading},
+	} {
+		if c.n > 0 {
+			f(c.kind, c.n)
+		}
+	}
+}
+
+// Changed says whether anything was done.
+func (r Report) Changed() bool { return r != Report{} }
+
+// String lists the changes, as in "orphans=1, synthetic=2", for headers and logs.
+func (r Report) String() string {
+	var b strings.Builder
+	r.Each(func(kind string, n int) {
+		if b.Len() > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s=%d", kind, n)
+	})
+	return b.String()
+}

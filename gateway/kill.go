@@ -1,0 +1,65 @@
+package gateway
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/schemas"
+)
+
+// codeKilled is the code of the error for a request that an operator refused.
+const codeKilled = "loop_kill_switch"
+
+// kill answers a request that an operator refuses: by a block, or by a kill
+// switch of the bundle. It comes before anything else and counts nothing.
+func (g *Gateway) kill(w http.ResponseWriter, x *exchange) bool {
+	now := g.now()
+	reason, killed := x.killSwitch(now)
+	if block, found := g.overrides.find(schemas.OverrideBlock, x.identity, now); found {
+		reason, killed = block.Reason, true
+	}
+	if !killed {
+		return false
+	}
+	g.metrics.requests.WithLabelValues(x.provider.Name(), "kill").Inc()
+	h := w.Header()
+	h.Set("X-Loop-Reason", "kill_switch")
+	h.Set("X-Should-Retry", "false")
+	if x.fairvisor {
+		h.Set("X-Fairvisor-Reason", "kill_switch")
+	}
+	message := codeKilled + ": an operator has stopped these requests"
+	if reason != "" {
+		message += ": " + reason
+	}
+	g.refuse(w, x, provider.Refusal{Status: http.StatusForbidden, Code: codeKilled, Message: message})
+	return true
+}
+
+// killSwitch is the bundle's kill switch that the request falls under. A claim
+// that is not verified is enough: whoever forges one only stops himself.
+func (x *exchange) killSwitch(now time.Time) (reason string, killed bool) {
+	if x.rules.KillSwitchesOff(now) {
+		return "", false
+	}
+	for i := range x.rules.KillSwitches {
+		k := &x.rules.KillSwitches[i]
+		if !k.ActiveAt(now) || k.Route != "" && k.Route != x.r.URL.Path {
+			continue
+		}
+		if value, ok := x.descriptors.Get(k.Scope); ok && value.Text == k.ScopeValue {
+			return k.Reason, true
+		}
+	}
+	return "", false
+}
+
+// exempt says whether an operator lets the request through without a check.
+func (g *Gateway) exempt(x *exchange) bool {
+	found, ok := g.overrides.find(schemas.OverrideExempt, x.identity, g.now())
+	if ok {
+		x.exempt = string(found.Scope)
+	}
+	return ok
+}

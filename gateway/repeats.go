@@ -1,0 +1,157 @@
+package gateway
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+const (
+	// repeatsAge is how long a request is known. Policies, overrides and their
+	// times may change meanwhile, and none of them may take a second.
+	repeatsAge = 250 * time.Millisecond
+	// maxRepeats bounds the requests that are known.
+	maxRepeats = 10_000
+)
+
+// repeats knows requests that were blocked a moment ago, so that a loop that
+// hammers on costs neither the reading of its body nor the search for its
+// policies, again and again. Only a request of the very same bytes is known;
+// whether its block still stands is for the checker to say.
+type repeats struct {
+	// Two seeds make a digest of 128 bits, which nobody outside can aim at.
+	seeds [2]maphash.Seed
+	mu    sync.Mutex
+	known map[requestDigest]repeated
+}
+
+// requestDigest stands for all that a request's evidence can be made of.
+type requestDigest [2]uint64
+
+// repeated is what a request was judged by.
+type repeated struct {
+	check  *checkpb.Check
+	rules  *ruleset
+	hasher *identity.Hasher
+	until  time.Time
+	// refusal is what the client is told; nil until the request is known.
+	refusal *template
+}
+
+func newRepeats() *repeats {
+	return &repeats{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, known: map[requestDigest]repeated{}}
+}
+
+// recall judges a request by what is known of it. It returns false if it has to
+// be read.
+func (g *Gateway) recall(x *exchange) bool {
+	if !g.repeats.any() || x.body.rest != nil {
+		return false
+	}
+	x.digest = g.repeats.digest(x)
+	seen, ok := g.repeats.get(x.digest)
+	if !ok || seen.rules != x.rules || seen.hasher != g.hasher.Load() || !g.now().Before(seen.until) {
+		return false
+	}
+	decision := g.checker.Standing(seen.check)
+	if decision == nil {
+		return false
+	}
+	if seen.refusal == nil {
+		seen.refusal = newTemplate(x.provider, strongest(decision))
+		g.repeats.put(x.digest, seen)
+	}
+	x.refusal = seen.refusal
+	x.check, x.identity, x.decision, x.fairvisor = seen.check, seen.check.GetIdentity(), decision, x.rules.FairvisorHeaders
+	g.metrics.checks.WithLabelValues("local").Inc()
+	return true
+}
+
+// remember keeps what a request was judged by if its block stands.
+func (g *Gateway) remember(x *exchange) {
+	f := strongest(x.decision)
+	if f == nil || !f.GetAction().Stops() || f.GetBlockedMs() == 0 || x.uninspected != "" || x.degraded != "" || x.body.rest != nil {
+		return
+	}
+	if x.digest == (requestDigest{}) {
+		x.digest = g.repeats.digest(x)
+	}
+	g.repeats.put(x.digest, repeated{check: x.check, rules: x.rules, hasher: g.hasher.Load(), until: g.now().Add(repeatsAge)})
+}
+
+func (s *repeats) any() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.known) > 0
+}
+
+func (s *repeats) get(d requestDigest) (repeated, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.known[d]
+	return r, ok
+}
+
+// put makes room, if there is none, by forgetting what is over, or all.
+func (s *repeats) put(d requestDigest, r repeated) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.known) >= maxRepeats {
+		s.forget(r.until.Add(-repeatsAge))
+	}
+	s.known[d] = r
+}
+
+func (s *repeats) forget(now time.Time) {
+	for d, r := range s.known {
+		if r.until.Before(now) {
+			delete(s.known, d)
+		}
+	}
+	if len(s.known) >= maxRepeats {
+		clear(s.known)
+	}
+}
+
+func (s *repeats) digest(x *exchange) requestDigest {
+	return requestDigest{digestWith(s.seeds[0], x), digestWith(s.seeds[1], x)}
+}
+
+// digestWith covers the request line, the peer, who the client was found to be,
+// all headers and the body.
+// Headers are added up, since they come in no order.
+func digestWith(seed maphash.Seed, x *exchange) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	var headers uint64
+	for name, values := range x.r.Header {
+		h.Reset()
+		writeDigestField(&h, name)
+		for _, v := range values {
+			writeDigestField(&h, v)
+		}
+		headers += h.Sum64()
+	}
+	h.Reset()
+	peer := x.r.RemoteAddr[:max(strings.LastIndexByte(x.r.RemoteAddr, ':'), 0)] // without its port
+	for _, field := range [...]string{x.r.Method, x.r.RequestURI, x.r.Host, peer, x.client.ID, x.client.Tenant} {
+		writeDigestField(&h, field)
+	}
+	var sum [8]byte
+	binary.BigEndian.PutUint64(sum[:], headers)
+	_, _ = h.Write(sum[:])       // never fails (hash.Hash)
+	_, _ = h.Write(x.body.bytes) // same
+	return h.Sum64()
+}
+
+func writeDigestField(h *maphash.Hash, field string) {
+	var length [8]byte
+	binary.BigEndian.PutUint64(length[:], uint64(len(field)))
+	_, _ = h.Write(length[:])   // never fails (hash.Hash)
+	_, _ = h.WriteString(field) // same
+}

@@ -1,0 +1,102 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// digestOf is the digest of a request.
+func digestOf(s *repeats, method, target, text string, headers ...string) requestDigest {
+	r := httptest.NewRequest(method, target, strings.NewReader(text))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	return s.digest(&exchange{r: r, body: &body{bytes: []byte(text)}})
+}
+
+func TestOnlyTheSameRequestHasTheSameDigest(t *testing.T) {
+	t.Parallel()
+	s := newRepeats()
+	first := digestOf(s, "POST", "/v1/x", "{}", "A", "1", "B", "2")
+	if same := digestOf(s, "POST", "/v1/x", "{}", "B", "2", "A", "1"); same != first {
+		t.Error("the order of headers matters")
+	}
+	for name, other := range map[string]requestDigest{
+		"method":              digestOf(s, "PUT", "/v1/x", "{}", "A", "1", "B", "2"),
+		"path":                digestOf(s, "POST", "/v1/y", "{}", "A", "1", "B", "2"),
+		"query":               digestOf(s, "POST", "/v1/x?q", "{}", "A", "1", "B", "2"),
+		"host":                digestOf(s, "POST", "http://other/v1/x", "{}", "A", "1", "B", "2"),
+		"body":                digestOf(s, "POST", "/v1/x", "{ }", "A", "1", "B", "2"),
+		"header":              digestOf(s, "POST", "/v1/x", "{}", "A", "1"),
+		"headers that swap":   digestOf(s, "POST", "/v1/x", "{}", "A", "2", "B", "1"),
+		"headers that repeat": digestOf(s, "POST", "/v1/x", "{}", "A", "1", "B", "2", "B", "2"),
+		"values that join":    digestOf(s, "POST", "/v1/x", "{}", "A", "1B2"),
+	} {
+		if other == first {
+			t.Errorf("%s does not matter", name)
+		}
+	}
+}
+
+func TestWhatIsKnownIsBounded(t *testing.T) {
+	t.Parallel()
+	s := newRepeats()
+	for i := range maxRepeats + 10 {
+		s.put(requestDigest{uint64(i), 1}, repeated{})
+	}
+	if n := len(s.known); n > maxRepeats {
+		t.Errorf("%d requests are known, at most %d may be", n, maxRepeats)
+	}
+}
+
+// Whatever a finding says, a refusal from a template is byte for byte the one
+// that its format would write.
+func TestTemplatesWriteWhatTheirFormatWould(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SampledFrom([]string{"", "default", "a \"quoted\" <name>", "3987654", "4123456789", "policy 6"})
+		f := &checkpb.Finding{
+			Policy: text.Draw(t, "policy"), Detector: text.Draw(t, "detector"), LoopId: text.Draw(t, "loop"),
+			Message: text.Draw(t, "message"), Fingerprint: []byte(text.Draw(t, "fingerprint")), Action: checkpb.Action_ACTION_REJECT,
+			HitCount: rapid.Uint32().Draw(t, "count"), WindowSeconds: 60, CooldownSeconds: 30, BlockedMs: rapid.Uint32Min(1).Draw(t, "left"),
+		}
+		for _, p := range providers {
+			tmpl := newTemplate(p, f)
+			f.HitCount, f.BlockedMs = rapid.Uint32().Draw(t, "later count"), rapid.Uint32Min(1).Draw(t, "later left")
+			if !tmpl.fits(f) {
+				continue
+			}
+			want := p.Refusal(loopRefusal(f))
+			if got := tmpl.render(nil, f); !bytes.Equal(got, want) {
+				t.Fatalf("%s: template wrote (-format +template):\n%s", p.Name(), cmp.Diff(string(want), string(got)))
+			}
+		}
+	})
+}
+
+func TestUsualRefusalsHaveATemplate(t *testing.T) {
+	t.Parallel()
+	f := &checkpb.Finding{Policy: "default", Detector: "prompt", Fingerprint: []byte{1, 2}, LoopId: "x", HitCount: 6, WindowSeconds: 60, BlockedMs: 30_000, Action: checkpb.Action_ACTION_REJECT}
+	for _, p := range providers {
+		tmpl := newTemplate(p, f)
+		if !tmpl.fits(f) {
+			t.Errorf("%s: no template", p.Name())
+			continue
+		}
+		if body := tmpl.render(nil, f); !json.Valid(body) || !strings.Contains(string(body), strconv.Itoa(6)) {
+			t.Errorf("%s: %s", p.Name(), body)
+		}
+	}
+	if other := (&checkpb.Finding{Policy: "other", BlockedMs: 1}); newTemplate(providers[0], f).fits(other) {
+		t.Error("another policy's finding fits")
+	}
+}

@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/unloop/unloop/gateway/internal/answers"
+	"github.com/unloop/unloop/gateway/internal/descriptor"
+	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// identify says whose request it is, once the key is there that callers are
+// hashed with.
+func (g *Gateway) identify(x *exchange) {
+	x.identity = &checkpb.Identity{}
+	if hasher := g.hasher.Load(); hasher != nil {
+		g.identifyWith(x, hasher)
+	}
+	x.descriptors = x.rules.descriptors.Values(descriptor.Subject{HTTP: x.r, Identity: x.identity, Model: x.model()})
+	x.fairvisor = x.rules.FairvisorHeaders
+}
+
+// identifyWith sets the identity. A request that only names the answer it goes
+// on from belongs to that answer's session.
+func (g *Gateway) identifyWith(x *exchange, hasher *identity.Hasher) {
+	x.identity, x.ownSession = hasher.Identify(x.r, g.callerKey(x), g.cfg.Project, x.prompt)
+	if x.client.Tenanted {
+		x.identity.Tenant = x.client.Tenant
+	}
+	if x.ownSession || x.prompt == nil || x.prompt.Previous == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(x.r.Context(), g.cfg.CheckTimeout)
+	defer cancel()
+	session, err := g.answers.Session(ctx, x.identity.GetCaller(), x.prompt.Previous)
+	if err != nil {
+		// An answer from before Unloop's time: what goes on from it is a session.
+		session = answers.Key(x.identity.GetCaller(), x.prompt.Previous)
+		g.metrics.unknownAnswers.Inc()
+	}
+	x.identity.Session, x.ownSession = session, true
+}
+
+// followAnswer remembers which session an answer belongs to.
+func (g *Gateway) followAnswer(x *exchange, res *http.Response) {
+	session := x.identity.GetSession()
+	if x.target.Format != route.Responses || res.StatusCode != http.StatusOK || session == "" {
+		return
+	}
+	caller := x.identity.GetCaller()
+	res.Body = answers.Watch(res, func(id string) { g.answers.Put(caller, id, session) })
+}

@@ -1,0 +1,78 @@
+package gateway
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// template is the body of a refusal, cut where the two numbers are that change
+// from one refusal of a standing block to the next: its count and the seconds
+// that are left. It is what the format's own encoder wrote.
+type template struct {
+	of     *checkpb.Finding
+	pieces [][]byte
+	// counts says for the gap behind each piece but the last whether it is the
+	// count's.
+	counts []bool
+}
+
+// Numbers that stand for the two in a template. No text of a refusal has them
+// by itself; where one does, there is no template.
+const (
+	templateCount     = 4_123_456_789
+	templateBlockedMs = 3_987_654_000
+)
+
+// newTemplate returns the template of a finding's refusals; one that fits no
+// finding if there can't be any.
+func newTemplate(p provider.Provider, f *checkpb.Finding) *template {
+	numbered := proto.CloneOf(f)
+	numbered.HitCount, numbered.BlockedMs = templateCount, templateBlockedMs
+	count, left := strconv.AppendUint(nil, templateCount, 10), strconv.AppendInt(nil, int64(retryAfter(numbered)), 10)
+	t := &template{of: f}
+	for body := p.Refusal(loopRefusal(numbered)); ; {
+		atCount, atLeft := bytes.Index(body, count), bytes.Index(body, left)
+		if atCount < 0 && atLeft < 0 {
+			t.pieces = append(t.pieces, body)
+			break
+		}
+		isCount := atLeft < 0 || atCount >= 0 && atCount < atLeft
+		at, number := atLeft, left
+		if isCount {
+			at, number = atCount, count
+		}
+		t.pieces, t.counts = append(t.pieces, body[:at]), append(t.counts, isCount)
+		body = body[at+len(number):]
+	}
+	if !slices.Equal(t.render(nil, f), p.Refusal(loopRefusal(f))) {
+		return &template{}
+	}
+	return t
+}
+
+// fits says whether a finding differs from the template's in the two numbers
+// alone.
+func (t *template) fits(f *checkpb.Finding) bool {
+	return t != nil && t.of != nil && f.GetBlockedMs() > 0 && f.GetAction() == t.of.GetAction() &&
+		f.GetLoopId() == t.of.GetLoopId() && f.GetPolicy() == t.of.GetPolicy() && f.GetDetector() == t.of.GetDetector() &&
+		f.GetMessage() == t.of.GetMessage() && bytes.Equal(f.GetFingerprint(), t.of.GetFingerprint())
+}
+
+// render appends the refusal's body for a finding that fits.
+func (t *template) render(body []byte, f *checkpb.Finding) []byte {
+	for i, isCount := range t.counts {
+		body = append(body, t.pieces[i]...)
+		if isCount {
+			body = strconv.AppendUint(body, uint64(f.GetHitCount()), 10)
+		} else {
+			body = strconv.AppendInt(body, int64(retryAfter(f)), 10)
+		}
+	}
+	return append(body, t.pieces[len(t.pieces)-1]...)
+}

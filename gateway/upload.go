@@ -1,0 +1,65 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// uploadIdle is how long a client may send nothing in the middle of its body.
+// It limits no body that goes on.
+const uploadIdle = time.Minute
+
+// upload is a request's body as it comes in: a client that stops sending does
+// not hold a connection and memory for ever, and is told from an upstream that
+// fails.
+type upload struct {
+	io.ReadCloser
+	conn   *http.ResponseController
+	failed atomic.Bool
+}
+
+// watchUpload puts a request's body under watch; nil if it has none.
+func watchUpload(w http.ResponseWriter, r *http.Request) *upload {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	u := &upload{ReadCloser: r.Body, conn: http.NewResponseController(w)}
+	r.Body = u
+	return u
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	// Writers without deadlines are those of tests; they have bodies at hand.
+	_ = u.conn.SetReadDeadline(time.Now().Add(uploadIdle))
+	n, err := u.ReadCloser.Read(p)
+	_ = u.conn.SetReadDeadline(time.Time{})
+	if err != nil && !errors.Is(err, io.EOF) {
+		u.failed.Store(true)
+	}
+	return n, err
+}
+
+// broken says whether the client's body ended early.
+func (u *upload) broken() bool { return u != nil && u.failed.Load() }
+
+// trailing hands on the trailers of a body that is forwarded while it comes
+// in: they are known when it ends.
+type trailing struct {
+	io.ReadCloser
+	from, to *http.Request
+}
+
+func (t trailing) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		for name, values := range t.from.Trailer {
+			if _, announced := t.to.Trailer[name]; announced {
+				t.to.Trailer[name] = values
+			}
+		}
+	}
+	return n, err
+}

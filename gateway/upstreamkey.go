@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/kit/access"
+)
+
+// upstreamKeys are the providers' keys that the gateway puts in, by upstream.
+type upstreamKeys map[string]string
+
+// readUpstreamKeys reads what --upstream-key points at. It reports every fault
+// at once, and never a key.
+func readUpstreamKeys(places map[string]string, table *route.Table) (upstreamKeys, error) {
+	keys := upstreamKeys{}
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(places)) {
+		key, err := access.Secret(places[name])
+		switch {
+		case !table.Known(name):
+			err = errors.New("there is no upstream of this name; name it with --upstream")
+		case err == nil && !headerValue(key):
+			err = errors.New("the key has characters that no header may have")
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--upstream-key %s: %w", name, err))
+		}
+		keys[name] = key
+	}
+	return keys, errors.Join(faults...)
+}
+
+// headerValue says whether a header may have a value (RFC 9110, 5.5).
+func headerValue(s string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f })
+}
+
+func (k upstreamKeys) have(t route.Target) bool { return k[t.Upstream] != "" }
+
+// keyHeaders are the headers in which providers look for keys.
+var keyHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"}
+
+// put replaces whatever key the client sent by the upstream's own, in the place
+// of the request's format.
+func (k upstreamKeys) put(out *http.Request, t route.Target) {
+	key := k[t.Upstream]
+	if key == "" {
+		return
+	}
+	azure := out.Header.Get("Api-Key") != ""
+	for _, name := range keyHeaders {
+		out.Header.Del(name)
+	}
+	switch {
+	case t.Format == route.Messages || t.Format == route.AnthropicHTTP:
+		out.Header.Set("X-Api-Key", key)
+	case t.Format == route.Generate || t.Format == route.GeminiHTTP:
+		out.Header.Set("X-Goog-Api-Key", key)
+		out.URL = withoutKey(out.URL)
+	case azure:
+		out.Header.Set("Api-Key", key)
+	default:
+		out.Header.Set("Authorization", "Bearer "+key)
+	}
+}
+
+// withoutKey is a URL without the parameter that Gemini's clients may put
+// their key into; the rest of the query stays as it is.
+func withoutKey(u *url.URL) *url.URL {
+	pairs := strings.Split(u.RawQuery, "&")
+	kept := slices.DeleteFunc(pairs, func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		decoded, err := url.QueryUnescape(name)
+		return err == nil && decoded == "key"
+	})
+	clean := *u
+	clean.RawQuery = strings.Join(kept, "&")
+	return &clean
+}

@@ -1,0 +1,223 @@
+package schemas_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/event"
+)
+
+// update writes the messages of golden that have no file yet. Files that are
+// there are what was once on the wire, and stay as they are.
+var update = flag.Bool("update", false, "write golden messages that are missing")
+
+// golden are messages as this version writes them, by file. A message that gets
+// a new field gets a new file beside its old one.
+func golden() map[string]proto.Message {
+	fp := bytes.Repeat([]byte{0xab}, 32)
+	digest := bytes.Repeat([]byte{0xcd}, 16)
+	finding := &checkpb.Finding{
+		Policy: "agent-tools", Detector: "prompt", Fingerprint: fp, Action: checkpb.Action_ACTION_REJECT,
+		HitCount: 6, Threshold: 5, WindowSeconds: 60, CooldownSeconds: 30, BlockedMs: 29_500, LoopId: "viIzp0jq26E8k6XTjdCptc",
+	}
+	counter := &checkpb.Counter{
+		Policy: "agent-tools", Detector: "prompt", Fingerprint: fp, Window: checkpb.Window_WINDOW_SLIDING, WindowSeconds: 60,
+		Threshold: 5, CooldownSeconds: 30, Steps: []*checkpb.Step{{At: 6, Action: checkpb.Action_ACTION_REJECT}},
+	}
+	return map[string]proto.Message{
+		"check-batch-1": &checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{{
+			RequestId: "req_def456", Model: "gpt-4o-mini", Bundle: "1-aacf370d", Counters: []*checkpb.Counter{counter},
+			Identity: &checkpb.Identity{Tenant: "acme", Project: "proj_abc123", Caller: "c0ffee", Session: "5e55"},
+			Hits:     2, Retry: true, Peek: true, InputTokens: 2500,
+			Watches: []*checkpb.ToolWatch{{
+				Policy: "agent-tools", Agent: fp, Shadow: true, Warn: checkpb.Action_ACTION_HINT, Block: checkpb.Action_ACTION_REJECT,
+				Params: &checkpb.ToolParams{WarnThreshold: 3, BlockThreshold: 5, PerTool: []*checkpb.ToolRule{{Match: "read_*", BlockThreshold: 9}}},
+				History: &checkpb.History{Own: true, Before: digest, Items: []*checkpb.HistoryItem{
+					{Human: digest}, {Calls: []*checkpb.ToolCall{{Tool: "read_file", Call: digest, Result: digest, Id: digest, Failed: true}}},
+				}},
+			}},
+		}}},
+		"decision-batch-1": &checkpb.DecisionBatch{Decisions: []*checkpb.Decision{
+			{Action: checkpb.Action_ACTION_REJECT, Findings: []*checkpb.Finding{finding}, HitCounts: []uint32{6}},
+			{Error: "not counted"},
+			{Action: checkpb.Action_ACTION_HINT, Findings: []*checkpb.Finding{{
+				Policy: "agent-tools", Detector: "tool", Fingerprint: fp, Action: checkpb.Action_ACTION_HINT, Shadow: true, HitCount: 3, Threshold: 3,
+				DelayMs: 300, Rule: "repeat", Tool: "read_file", Message: "read_file was called 3 times.", BackoffSeconds: 5,
+			}}},
+		}},
+		"cooldown-1":        &checkpb.Cooldown{Finding: finding},
+		"outcome-1":         &checkpb.Outcome{Counters: []*checkpb.Counter{counter}},
+		"release-request-1": &checkpb.ReleaseRequest{LoopId: "viIzp0jq26E8k6XTjdCptc"},
+		"release-reply-1":   &checkpb.ReleaseReply{Error: "no open loop with this id", Released: []*checkpb.CounterRef{{Policy: "p", Detector: "prompt", Fingerprint: fp, Shadow: true}}},
+		"forget-1":          &checkpb.Forget{Counters: []*checkpb.CounterRef{{Policy: "p", Detector: "request", Fingerprint: fp}}},
+	}
+}
+
+// What was once on the wire reads as what it meant, and is written the same
+// way again.
+func TestOldMessagesStayReadable(t *testing.T) {
+	t.Parallel()
+	for name, message := range golden() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wire, meaning := stored(t, name, message)
+			got := message.ProtoReflect().New().Interface()
+			if err := proto.Unmarshal(wire, got); err != nil {
+				t.Fatalf("read: %v", err)
+			}
+			want := message.ProtoReflect().New().Interface()
+			if err := protojson.Unmarshal(meaning, want); err != nil {
+				t.Fatalf("read its meaning: %v", err)
+			}
+			if !proto.Equal(got, want) {
+				t.Errorf("the message means something else now:\n%s", cmp.Diff(protojson.Format(want), protojson.Format(got)))
+			}
+			again, err := proto.MarshalOptions{Deterministic: true}.Marshal(got)
+			if err != nil || !bytes.Equal(again, wire) {
+				t.Errorf("written again it differs: %v", err)
+			}
+		})
+	}
+}
+
+// stored reads a message's files: its bytes, and its meaning as JSON.
+func stored(t *testing.T, name string, message proto.Message) (wire, meaning []byte) {
+	t.Helper()
+	base := filepath.Join("testdata", "golden", name)
+	if _, err := os.Stat(base + ".binpb"); *update && os.IsNotExist(err) {
+		wire, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, base+".binpb", wire)
+		write(t, base+".json", []byte(protojson.MarshalOptions{Multiline: true, UseProtoNames: true}.Format(message)+"\n"))
+	}
+	return read(t, base+".binpb"), read(t, base+".json")
+}
+
+func TestOldEventStaysReadableAndFitsItsSchema(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join("testdata", "golden", "event-1.json")
+	usd := 0.03
+	at := time.Date(2026, 5, 22, 14, 30, 0, 0, time.UTC)
+	want := event.New(event.Detected, "viIzp0jq26E8k6XTjdCptc.loop.detected", at)
+	want.ProjectID, want.TenantID, want.RequestID = "proj_abc123", "acme", "req_def456"
+	want.Data = event.Data{
+		LoopID: "viIzp0jq26E8k6XTjdCptc", Detector: "prompt", Policy: "agent-tools", Mode: event.ModeEnforce, Action: "reject",
+		Fingerprint: "a3f7c2d1b8e4", HitCount: 6, Threshold: 5, WindowSeconds: 60, CooldownSeconds: 30, Model: "gpt-4o-mini",
+		Session: "5e55", Similarity: 0.97, FirstSeen: at, LastSeen: at.Add(time.Second),
+		Findings: []event.Finding{{Detector: "prompt", Action: "reject", Fingerprint: "a3f7c2d1b8e4", HitCount: 6}},
+		Saved:    event.Saved{Requests: 1, InputTokens: 2500, USD: &usd},
+	}
+	if _, err := os.Stat(file); *update && os.IsNotExist(err) {
+		body, err := json.MarshalIndent(want, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, file, append(body, '\n'))
+	}
+	body := read(t, file)
+	got, err := event.Parse(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the event means something else now (-want +got):\n%s", diff)
+	}
+	again, err := json.MarshalIndent(got, "", "  ")
+	if err != nil || string(again)+"\n" != string(body) {
+		t.Errorf("written again it differs: %v\n%s", err, cmp.Diff(string(body), string(again)+"\n"))
+	}
+	if err := validate(t, body); err != nil {
+		t.Errorf("the event does not fit its schema: %v", err)
+	}
+	for name, spoil := range map[string]func(map[string]any){
+		"unknown type": func(e map[string]any) { e["type"] = "loop.maybe" },
+		"no id":        func(e map[string]any) { delete(e, "id") },
+		"no loop id":   func(e map[string]any) { delete(e["data"].(map[string]any), "loop_id") },
+		"bad mode":     func(e map[string]any) { e["data"].(map[string]any)["mode"] = "off" },
+	} {
+		var e map[string]any
+		if err := json.Unmarshal(body, &e); err != nil {
+			t.Fatal(err)
+		}
+		spoil(e)
+		spoiled, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if validate(t, spoiled) == nil {
+			t.Errorf("%s: the schema accepts it", name)
+		}
+	}
+}
+
+// validate checks a body against the event's JSON Schema.
+func validate(t *testing.T, body []byte) error {
+	t.Helper()
+	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(event.Schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("event.json", schema); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("event.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled.Validate(instance)
+}
+
+func TestEventSubjectsAndHeaders(t *testing.T) {
+	t.Parallel()
+	e := event.New(event.Detected, "id-1", time.Unix(0, 0))
+	e.Data.Policy = "agent tools"
+	if got, want := e.Subject(), "loop.detected._.agent%20tools"; got != want {
+		t.Errorf("subject %s, want %s", got, want)
+	}
+	for name, want := range map[string]string{
+		"Nats-Msg-Id": "id-1", "ce-id": "id-1", "ce-type": "loop.detected", "ce-specversion": "1.0", "ce-time": "1970-01-01T00:00:00Z",
+	} {
+		if got := e.Headers()[name]; len(got) != 1 || got[0] != want {
+			t.Errorf("header %s: %v, want %s", name, got, want)
+		}
+	}
+	for _, body := range []string{"", "{}", "[]", `{"type":"loop.detected"}`, "\xff"} {
+		if _, err := event.Parse([]byte(body)); err == nil {
+			t.Errorf("%q was read as an event", body)
+		}
+	}
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v; write missing golden messages with: go test . -update", err)
+	}
+	return data
+}
+
+func write(t *testing.T, file string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

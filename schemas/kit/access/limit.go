@@ -1,0 +1,146 @@
+package access
+
+import (
+	"crypto/sha256"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Limits of wrong keys. They stop guessing and the cost of checking what is
+// sent, not an agent whose key was just replaced.
+const (
+	// burst is how often an address may be wrong at once.
+	burst = 10
+	// refill is the time after which it may be wrong once more.
+	refill = 6 * time.Second
+	// maxAddresses and maxWelcome bound the memory: about 100 bytes each.
+	maxAddresses = 10_000
+	maxWelcome   = 10_000
+)
+
+// Limiter limits how often an address may present a wrong key. An address over
+// its limit is not even looked at, except for keys that it has used with
+// success: many clients may share one address, and one with a wrong key must
+// not lock out the others. The zero value is ready.
+type Limiter struct {
+	mu sync.Mutex
+	// debts says until when an address pays for its failures.
+	debts   map[netip.Prefix]time.Time
+	welcome map[visitor]struct{}
+}
+
+type visitor struct {
+	from netip.Prefix
+	key  [sha256.Size]byte
+}
+
+// Attempt is a key from an address, before it is checked.
+type Attempt struct {
+	visitor visitor
+	at      time.Time
+}
+
+// NewAttempt describes a key presented by the remote address "host:port" of a
+// connection. All addresses of an IPv6 network of 64 bits count as one: one
+// host usually has all of them.
+func NewAttempt(remote, key string, now time.Time) Attempt {
+	return Attempt{visitor{network(remote), sha256.Sum256([]byte(key))}, now}
+}
+
+func network(remote string) netip.Prefix {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		host = remote
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	bits := 32
+	if addr = addr.Unmap().WithZone(""); addr.Is6() {
+		bits = 64
+	}
+	prefix, err := addr.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return prefix
+}
+
+// Wait is how long the attempt must wait before it is looked at; zero if it is
+// welcome now.
+func (l *Limiter) Wait(a Attempt) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wait := l.excess(a)
+	if _, ok := l.welcome[a.visitor]; ok {
+		return 0
+	}
+	return max(wait, 0)
+}
+
+// excess is by how much an address is over its limit. The lock is held.
+func (l *Limiter) excess(a Attempt) time.Duration {
+	debt, known := l.debts[a.visitor.from]
+	if !known {
+		return 0
+	}
+	return debt.Sub(a.at) - (burst-1)*refill
+}
+
+// Failed notes that the attempt's key was wrong. It returns true when the
+// address has just reached its limit.
+func (l *Limiter) Failed(a Attempt) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.debts == nil {
+		l.debts = map[netip.Prefix]time.Time{}
+	}
+	debt, known := l.debts[a.visitor.from]
+	if !known && len(l.debts) >= maxAddresses {
+		l.forget(a.at)
+	}
+	if debt.Before(a.at) {
+		debt = a.at
+	}
+	l.debts[a.visitor.from] = debt.Add(refill)
+	delete(l.welcome, a.visitor) // it was good once, and is no more
+	excess := l.excess(a)
+	return excess > 0 && excess <= refill
+}
+
+// forget makes room for one address: of a few, those that have paid go, and at
+// least one does.
+func (l *Limiter) forget(now time.Time) {
+	const few = 16
+	looked := 0
+	for from, debt := range l.debts {
+		if looked++; looked == few || debt.Before(now) {
+			delete(l.debts, from)
+		}
+		if looked == few {
+			return
+		}
+	}
+}
+
+// Passed notes that the attempt's key was right.
+func (l *Limiter) Passed(a Attempt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, known := l.welcome[a.visitor]; known {
+		return
+	}
+	if l.welcome == nil {
+		l.welcome = map[visitor]struct{}{}
+	}
+	if len(l.welcome) >= maxWelcome {
+		for old := range l.welcome {
+			delete(l.welcome, old)
+			break
+		}
+	}
+	l.welcome[a.visitor] = struct{}{}
+}

@@ -1,0 +1,62 @@
+// Package access guards Unloop's ports: which keys open one, how they are read
+// and held, and how often an address may be wrong.
+//
+// It knows neither tokens of other issuers nor what lies behind a port.
+package access
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// maxSecretFile bounds what is read of a file with keys, in bytes.
+const maxSecretFile = 1 << 20
+
+// Secret reads what a flag points at: env:NAME is an environment variable,
+// file:PATH a file. Flags never hold a secret themselves, since other users of
+// the machine can list them. White space around the secret is dropped. Errors
+// name the place, never what is in it.
+func Secret(place string) (string, error) {
+	source, name, _ := strings.Cut(place, ":")
+	var text string
+	switch {
+	case source == "env" && name != "":
+		text = os.Getenv(name)
+	case source == "file" && name != "":
+		var err error
+		if text, err = readFile(name); err != nil {
+			return "", err
+		}
+	default:
+		return "", fmt.Errorf("a key must be given as env:VARIABLE or file:PATH, so that it stands in no list of processes")
+	}
+	if text = strings.TrimSpace(text); text == "" {
+		return "", fmt.Errorf("%s is not set or empty", describe(source, name))
+	}
+	return text, nil
+}
+
+func describe(source, name string) string {
+	if source == "env" {
+		return "environment variable " + name
+	}
+	return "file " + name
+}
+
+func readFile(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("read key: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read from
+	data, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
+	if err != nil {
+		return "", fmt.Errorf("read key: %w", err)
+	}
+	if len(data) > maxSecretFile {
+		return "", fmt.Errorf("read key: file %s has more than %d bytes", name, maxSecretFile)
+	}
+	return string(data), nil
+}
