@@ -15,6 +15,7 @@ import (
 	"github.com/unloop/unloop/deploy/internal/scripted"
 	"github.com/unloop/unloop/deploy/internal/system"
 	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -57,6 +58,8 @@ func startStoppable(t *testing.T, upstream string, edits ...func(*system.Config)
 		Gateway:  gateway.DefaultConfig(),
 		Detector: detector.DefaultConfig(),
 		Notifier: notifier.DefaultConfig(),
+		// Whatever is installed, tests compare with what is built in.
+		Embedworker: lexical(),
 	}
 	cfg.Gateway.Listen = "127.0.0.1:0"
 	cfg.Gateway.Upstream = map[string]string{"openai": upstream}
@@ -83,6 +86,13 @@ func startStoppable(t *testing.T, upstream string, edits ...func(*system.Config)
 		t.Fatalf("wait for the system: %v", err)
 	}
 	return s, stop
+}
+
+// lexical is the configuration of the embedding worker that needs no model.
+func lexical() embedworker.Config {
+	cfg := embedworker.DefaultConfig()
+	cfg.Embedder = "lexical"
+	return cfg
 }
 
 // need is a real part that make test installs and names in a variable.
