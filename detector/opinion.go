@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ type opinion struct {
 	watch    *checkpb.SemanticWatch
 	received time.Time
 	recalled streak.Recalled
+	// exact is how often the policy's exact detectors have seen the request.
+	exact int
 	// skip says that the text is not judged.
 	skip bool
 
@@ -69,7 +72,7 @@ func (o *opinion) wait(ctx context.Context) time.Duration {
 	}
 	until := o.received.Add(time.Duration(o.watch.GetBudgetMs()) * time.Millisecond)
 	if deadline, ok := ctx.Deadline(); ok {
-		reserve := min(deadline.Sub(o.received)/10, maxReserve)
+		reserve := min(deadline.Sub(o.received)*2/5, maxReserve)
 		if back := deadline.Add(-reserve); back.Before(until) {
 			until = back
 		}
@@ -105,6 +108,8 @@ func (o *opinion) result() *checkpb.Finding {
 }
 
 // finding is what so many findings in a row come to; nil if nothing is done yet.
+// Where the policy's exact detectors count more of them, the repeats are theirs
+// to judge.
 func (o *opinion) finding(count int, similarity float64) *checkpb.Finding {
 	var step *checkpb.Step
 	for _, s := range o.watch.GetSteps() {
@@ -112,7 +117,7 @@ func (o *opinion) finding(count int, similarity float64) *checkpb.Finding {
 			step = s
 		}
 	}
-	if step.GetAction() == checkpb.Action_ACTION_ALLOW {
+	if step.GetAction() == checkpb.Action_ACTION_ALLOW || o.exact > max(count, 1) {
 		return nil
 	}
 	f := &checkpb.Finding{
@@ -131,4 +136,38 @@ func repeatMessage(count int) string {
 		return "the newest exchange says what earlier ones said, in other words"
 	}
 	return fmt.Sprintf("the last %d exchanges say what earlier ones said, in other words", count)
+}
+
+// expected says that the newest exchange is a round of calls that the policy
+// expects to be repeated, such as polls.
+func expected(check *checkpb.Check, w *checkpb.SemanticWatch) bool {
+	for _, tools := range check.GetWatches() {
+		items := tools.GetHistory().GetItems()
+		if tools.GetPolicy() != w.GetPolicy() || len(items) == 0 {
+			continue
+		}
+		calls := items[len(items)-1].GetCalls()
+		params := paramsOf(tools.GetParams())
+		return len(calls) > 0 && !slices.ContainsFunc(calls, func(c *checkpb.ToolCall) bool {
+			return !params.Expects(c.GetTool(), c.GetPoll())
+		})
+	}
+	return false
+}
+
+// exactHits is how often the exact detectors of a watch's policy have seen the
+// request, of those that count it most.
+func exactHits(check *checkpb.Check, hits []uint32, w *checkpb.SemanticWatch) int {
+	most := uint32(0)
+	for i, c := range check.GetCounters() {
+		if i < len(hits) && c.GetPolicy() == w.GetPolicy() && c.GetShadow() == w.GetShadow() {
+			most = max(most, hits[i])
+		}
+	}
+	for i, t := range check.GetWatches() {
+		if i += len(check.GetCounters()); i < len(hits) && t.GetPolicy() == w.GetPolicy() && t.GetShadow() == w.GetShadow() {
+			most = max(most, hits[i])
+		}
+	}
+	return int(most)
 }

@@ -30,8 +30,9 @@ const (
 	// maxAsked bounds the texts that workers have not answered; beyond, requests
 	// pass unjudged.
 	maxAsked = 4096
-	// maxReserve bounds what is left of a check's budget for its way back.
-	maxReserve = 10 * time.Millisecond
+	// maxReserve bounds what is left of a check's budget for its way back, on a
+	// machine under load too: two fifths of it, 20 of 50 ms.
+	maxReserve = 50 * time.Millisecond
 	// The throttle is that of the exact detectors.
 	delayStep, maxDelay = 100 * time.Millisecond, 30 * time.Second
 )
@@ -75,9 +76,11 @@ func (d *Detector) opinions(check *checkpb.Check) []*opinion {
 		d.semantics.results.WithLabelValues("no-worker").Add(float64(len(check.GetSemantics())))
 		return nil
 	}
-	out := make([]*opinion, len(check.GetSemantics()))
-	for i, w := range check.GetSemantics() {
-		out[i] = &opinion{check: check, watch: w, received: time.Now()}
+	var out []*opinion
+	for _, w := range check.GetSemantics() {
+		if !expected(check, w) {
+			out = append(out, &opinion{check: check, watch: w, received: time.Now()})
+		}
 	}
 	return out
 }
@@ -103,7 +106,17 @@ func (d *Detector) recall(ctx context.Context, o *opinion, done func()) {
 			return s, 0
 		}
 		return next, o.ttl()
-	}, func(err error) { d.recalled(ctx, o, err, done) })
+	}, func(err error) {
+		switch {
+		case err != nil:
+			o.skip, o.recalled = true, streak.Recalled{}
+			d.semantics.results.WithLabelValues("store-error").Inc()
+		case o.recalled.Retry:
+			o.skip = true
+			d.semantics.results.WithLabelValues("retry").Inc()
+		}
+		done()
+	})
 }
 
 func (d *Detector) recallPeek(o *opinion) {
@@ -114,31 +127,6 @@ func (d *Detector) recallPeek(o *opinion) {
 		return
 	}
 	_, o.recalled, _ = streak.Recall(s, o.check.GetRetry())
-	if o.recalled.Late > 0 {
-		o.found = o.finding(o.recalled.Findings, o.recalled.Late)
-	}
-}
-
-func (d *Detector) recalled(ctx context.Context, o *opinion, err error, done func()) {
-	switch {
-	case err != nil:
-		o.skip, o.recalled = true, streak.Recalled{}
-		d.semantics.results.WithLabelValues("store-error").Inc()
-	case o.recalled.Retry:
-		o.skip = true
-		d.semantics.results.WithLabelValues("retry").Inc()
-	}
-	if o.recalled.Late > 0 {
-		o.found = o.finding(o.recalled.Findings, o.recalled.Late)
-	}
-	if o.found == nil {
-		done()
-		return
-	}
-	d.working.Go(func() {
-		o.found.LoopId = d.recordOpinion(ctx, o, o.found)
-		done()
-	})
 }
 
 // weigh adds what texts mean to a decision on what was counted. A request that
@@ -146,11 +134,15 @@ func (d *Detector) recalled(ctx context.Context, o *opinion, err error, done fun
 func (d *Detector) weigh(ctx context.Context, opinions []*opinion, decision *checkpb.Decision, done func(*checkpb.Decision)) {
 	stopped := decision.GetAction().Stops()
 	each(len(opinions), func(i int, done func()) {
-		if o := opinions[i]; o.skip || stopped {
-			done()
-		} else {
-			d.askWorker(ctx, o, done)
-		}
+		o := opinions[i]
+		o.exact = exactHits(o.check, decision.GetHitCounts(), o.watch)
+		d.late(ctx, o, func() {
+			if o.skip || stopped {
+				done()
+			} else {
+				d.askWorker(ctx, o, done)
+			}
+		})
 	}, func() {
 		for _, o := range opinions {
 			if f := o.result(); f != nil {
@@ -162,6 +154,21 @@ func (d *Detector) weigh(ctx context.Context, opinions []*opinion, decision *che
 		}
 		d.metrics.checks.WithLabelValues(decision.GetAction().Label()).Inc()
 		done(decision)
+	})
+}
+
+// late makes a finding of what came too late for the request before.
+func (d *Detector) late(ctx context.Context, o *opinion, then func()) {
+	if o.recalled.Late > 0 {
+		o.found = o.finding(o.recalled.Findings, o.recalled.Late)
+	}
+	if o.found == nil || o.check.GetPeek() {
+		then()
+		return
+	}
+	d.working.Go(func() { // the incident waits for a write of its own
+		o.found.LoopId = d.recordOpinion(ctx, o, o.found)
+		then()
 	})
 }
 
