@@ -171,6 +171,9 @@ func (d *Detector) conclude(limits []*checkpb.Limit, all []counted) *checkpb.Dec
 			}
 		} else {
 			out.HitCounts[i-len(limits)] = c.hits
+			if c.tools != nil {
+				out.ToolReports = append(out.ToolReports, c.tools)
+			}
 		}
 		if c.err != nil {
 			err = errors.Join(err, c.err)
@@ -209,6 +212,7 @@ type counted struct {
 	limit    *checkpb.LimitVerdict
 	findings []*checkpb.Finding
 	hits     uint32
+	tools    *checkpb.ToolReport
 	err      error
 }
 
@@ -221,6 +225,7 @@ func (d *Detector) count(ctx context.Context, check *checkpb.Check, c *checkpb.C
 	}
 	h := hit{check: check, counter: c, Hit: counter.Hit{
 		N: int(min(check.GetHits(), maxHits)), Retry: check.GetRetry(), Incident: conversation(check, c.GetFingerprint()),
+		Request: check.GetRequestId(), Asked: check.GetAsked(), Key: check.GetIdempotency(),
 	}}
 	if check.GetPeek() {
 		d.working.Go(func() { done(d.peek(h, params)) })
@@ -272,7 +277,7 @@ func (d *Detector) peek(h hit, params counter.Params) counted {
 func (d *Detector) report(ctx context.Context, h hit) counted {
 	f := finding(h.counter, h.verdict)
 	var err error
-	if f.LoopId, err = d.incidents.Record(ctx, h.finding()); err != nil {
+	if f.LoopId, err = d.record(ctx, h.finding()); err != nil {
 		d.metrics.unrecorded.Inc() // the verdict stands without its incident
 	}
 	if h.verdict.Began {
@@ -314,11 +319,20 @@ func (h hit) finding() incident.Finding {
 	check, c, v := h.check, h.counter, h.verdict
 	return incident.Finding{
 		Conversation: v.Incident, Policy: c.GetPolicy(), Detector: c.GetDetector(), Shadow: c.GetShadow(),
-		Action: v.Action, Fingerprint: c.GetFingerprint(), Hits: max(h.N, 1), Count: v.Count,
+		Action: v.Action, Fingerprint: c.GetFingerprint(), Hits: h.requests(), Count: v.Count,
 		Threshold: int(c.GetThreshold()), WindowSeconds: int(c.GetWindowSeconds()), CooldownSeconds: int(c.GetCooldownSeconds()),
 		Identity: check.GetIdentity(), RequestID: check.GetRequestId(), Model: check.GetModel(),
 		InputTokens: int(check.GetInputTokens()), At: h.at,
 	}
+}
+
+// requests is how many requests the hit stands for that its incident does not
+// know yet.
+func (h hit) requests() int {
+	if h.verdict.Known {
+		return 0
+	}
+	return max(h.N, 1)
 }
 
 // broadcast tells every gateway that a reject stands from now on.
@@ -328,7 +342,7 @@ func (d *Detector) broadcast(f *checkpb.Finding) {
 	}
 	body, err := proto.Marshal(&checkpb.Cooldown{Finding: f})
 	if err == nil {
-		err = d.deps.NATS.Publish(schemas.SubjectCooldown, body)
+		err = d.publish(schemas.SubjectCooldown, body)
 	}
 	if err != nil {
 		d.metrics.unanswered.Inc()

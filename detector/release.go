@@ -44,7 +44,7 @@ func (d *Detector) release(loopID string) *checkpb.ReleaseReply {
 	}
 	body, err := proto.Marshal(&checkpb.Forget{Counters: refs})
 	if err == nil {
-		err = d.deps.NATS.Publish(schemas.SubjectForget, body)
+		err = d.publish(schemas.SubjectForget, body)
 	}
 	if err != nil {
 		return &checkpb.ReleaseReply{Error: "gateways were not told; try again"}

@@ -281,7 +281,7 @@ func (d *Detector) verdict(ctx context.Context, o *opinion, v verdict, done func
 
 // recordOpinion notes a finding in its incident and returns the incident's id.
 func (d *Detector) recordOpinion(ctx context.Context, o *opinion, f *checkpb.Finding) string {
-	id, err := d.incidents.Record(ctx, incident.Finding{
+	id, err := d.record(ctx, incident.Finding{
 		Conversation: conversation(o.check, f.GetFingerprint()), Policy: f.GetPolicy(), Detector: f.GetDetector(), Shadow: f.GetShadow(),
 		Action: f.GetAction(), Fingerprint: f.GetFingerprint(), Hits: 1, Count: int(f.GetHitCount()), Threshold: int(f.GetThreshold()),
 		WindowSeconds: int(f.GetWindowSeconds()), Similarity: f.GetSimilarity(),

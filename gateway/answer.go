@@ -31,12 +31,16 @@ func (g *Gateway) stop(w http.ResponseWriter, x *exchange) bool {
 		x.setHeaders(w.Header())
 		g.refuse(w, x, provider.Refusal{
 			Status: http.StatusServiceUnavailable, Code: codeUnchecked,
-			Message: "the request could not be checked for loops (" + x.degraded + "), and a policy says that it must be",
+			Message: uncheckedMessage(x.degraded),
 		})
 		return true
 	default:
 		return false
 	}
+}
+
+func uncheckedMessage(why string) string {
+	return "the request could not be checked for loops (" + why + "), and a policy says that it must be"
 }
 
 // refuseLoop is the 429 for a finding.
@@ -92,6 +96,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal)
 }
 
 func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, body []byte) {
+	x.upload.hurry()
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
@@ -99,6 +104,11 @@ func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, body []
 		_, _ = w.Write(body) // a client that left needs no answer
 	}
 }
+
+// statusClientLeft answers a client that is gone. Logs of proxies know the
+// number; without it net/http would say 200 to one that has only stopped
+// sending.
+const statusClientLeft = 499
 
 func loopMessage(f *checkpb.Finding) string {
 	if f.GetMessage() != "" {
@@ -145,6 +155,9 @@ func (x *exchange) setHeaders(h http.Header) {
 	}
 	if would := pick(x.decision, true); would != nil {
 		h.Set("X-Loop-Would", would.GetAction().Label())
+	}
+	if x.repaired != "" {
+		h.Set("X-Loop-Repaired", x.repaired)
 	}
 	f := strongest(x.decision)
 	if f == nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/schemas/client"
 )
 
 // Timeouts towards upstreams. None limits how long an answer takes: a model
@@ -96,6 +97,7 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	x := pr.In.Context().Value(exchangeKey{}).(*exchange)
 	pr.Out.URL = x.target.URL
 	pr.Out.Host = ""
+	pr.Out.Header.Del(client.HeaderCheck) // it is for gateways
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if values, sent := pr.In.Header[name]; sent {
 			pr.Out.Header[name] = values
@@ -115,9 +117,12 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 func (g *Gateway) forward(w http.ResponseWriter, x *exchange) {
 	g.metrics.requests.WithLabelValues(x.provider.Name(), forwardedAs(x)).Inc()
 	ctx := context.WithValue(x.r.Context(), exchangeKey{}, x)
+	// A client that has the whole answer may leave before this is over, so its
+	// context does not tell; the proxy panics where an answer broke off.
+	delivered := false
 	defer func() {
-		if x.counted && x.r.Context().Err() != nil {
-			g.checker.Outcome(x.check) // the client left before the end
+		if !delivered && x.counted {
+			g.checker.Outcome(x.check)
 		}
 	}()
 	if x.r.Header.Get("Upgrade") != "" {
@@ -125,6 +130,7 @@ func (g *Gateway) forward(w http.ResponseWriter, x *exchange) {
 		defer g.upgraded.Done()
 	}
 	g.proxy.ServeHTTP(w, x.r.WithContext(ctx))
+	delivered = true
 }
 
 func forwardedAs(x *exchange) string {
@@ -143,6 +149,7 @@ func forwardedAs(x *exchange) string {
 // onResponse sees the upstream's answer before the client does.
 func (g *Gateway) onResponse(res *http.Response) error {
 	x := res.Request.Context().Value(exchangeKey{}).(*exchange)
+	x.upload.hurry()
 	x.setHeaders(res.Header)
 	g.followAnswer(x, res)
 	if x.counted && cameToNothing(res.StatusCode) {
@@ -163,14 +170,15 @@ func cameToNothing(status int) bool {
 // onUpstreamError answers for an upstream that did not.
 func (g *Gateway) onUpstreamError(w http.ResponseWriter, r *http.Request, err error) {
 	x := r.Context().Value(exchangeKey{}).(*exchange)
-	if r.Context().Err() != nil {
-		return // nobody is there to be told
-	}
 	if x.counted {
 		g.checker.Outcome(x.check)
 	}
-	if x.upload.broken() {
+	switch {
+	case x.upload.broken():
 		g.refuse(w, x, incompleteBody(err))
+		return
+	case r.Context().Err() != nil:
+		w.WriteHeader(statusClientLeft)
 		return
 	}
 	g.metrics.upstreamErrors.WithLabelValues(x.target.Upstream).Inc()

@@ -56,7 +56,7 @@ type Gateway struct {
 	overrides *overrides
 	hasher    atomic.Pointer[identity.Hasher]
 	checker   *checker.Checker
-	answers   *answers.Store
+	answers   answerSessions
 	proxy     *httputil.ReverseProxy
 	// auth lets clients in.
 	auth         *auth.Authenticator
@@ -157,7 +157,12 @@ func (g *Gateway) serve(ctx context.Context) error {
 	defer cut()
 	server := newServer(g, g.log)
 	server.BaseContext = func(net.Listener) context.Context { return requests }
-	return service.ServeHTTP(ctx, server, g.listener, g.cfg.ShutdownGrace)
+	err := service.ServeHTTP(ctx, server, g.listener, g.cfg.ShutdownGrace)
+	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+		g.log.Warn("requests in flight were cut off at shutdown", "grace", g.cfg.ShutdownGrace)
+		return nil
+	}
+	return err
 }
 
 // newServer returns the server towards clients. It has no timeout for whole

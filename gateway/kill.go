@@ -14,11 +14,7 @@ const codeKilled = "loop_kill_switch"
 // kill answers a request that an operator refuses: by a block, or by a kill
 // switch of the bundle. It comes before anything else and counts nothing.
 func (g *Gateway) kill(w http.ResponseWriter, x *exchange) bool {
-	now := g.now()
-	reason, killed := x.killSwitch(now)
-	if block, found := g.overrides.find(schemas.OverrideBlock, x.identity, now); found {
-		reason, killed = block.Reason, true
-	}
+	message, killed := g.killed(x)
 	if !killed {
 		return false
 	}
@@ -29,12 +25,23 @@ func (g *Gateway) kill(w http.ResponseWriter, x *exchange) bool {
 	if x.fairvisor {
 		h.Set("X-Fairvisor-Reason", "kill_switch")
 	}
-	message := codeKilled + ": an operator has stopped these requests"
+	g.refuse(w, x, provider.Refusal{Status: http.StatusForbidden, Code: codeKilled, Message: message})
+	return true
+}
+
+// killed says whether an operator stopped requests like this one, and in what
+// words to tell.
+func (g *Gateway) killed(x *exchange) (message string, ok bool) {
+	now := g.now()
+	reason, killed := x.killSwitch(now)
+	if block, found := g.overrides.find(schemas.OverrideBlock, x.identity, now); found {
+		reason, killed = block.Reason, true
+	}
+	message = codeKilled + ": an operator has stopped these requests"
 	if reason != "" {
 		message += ": " + reason
 	}
-	g.refuse(w, x, provider.Refusal{Status: http.StatusForbidden, Code: codeKilled, Message: message})
-	return true
+	return message, killed
 }
 
 // killSwitch is the bundle's kill switch that the request falls under. A claim

@@ -17,6 +17,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/client"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -42,13 +43,20 @@ type exchange struct {
 	// ownSession says that the request names its session.
 	ownSession bool
 	failClosed bool
-	check      *checkpb.Check
-	decision   *checkpb.Decision
+	// repair says that a policy wants broken histories mended; repaired says
+	// what was.
+	repair   bool
+	repaired string
+	check    *checkpb.Check
+	decision *checkpb.Decision
 	// counted says that a detector counted the check.
 	counted bool
 	// degraded says why there is no decision.
 	degraded  string
 	fairvisor bool
+	// asked and peek say that the decision alone was asked for; a peek is not
+	// counted.
+	asked, peek bool
 	// digest is the request's in repeats, once it was asked for.
 	digest requestDigest
 	// refusal makes the body of a refusal, if it is known from a request before.
@@ -65,6 +73,10 @@ func (x *exchange) model() string {
 // ServeHTTP takes a request through the stages: route, admit, read, identify, ask,
 // act.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, route.Reserved) {
+		g.own(w, r)
+		return
+	}
 	x, ok := g.route(w, r)
 	if !ok || !g.admit(w, x) || !g.read(w, x) {
 		return
@@ -83,6 +95,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}
+	g.mend(x)
 	g.hint(x)
 	g.forward(w, x)
 }
@@ -91,7 +104,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool) {
 	target, ok := g.table.Route(r)
 	x := &exchange{r: r, target: target, provider: providers[target.Format], rules: g.bundles.inForce()}
-	if !ok || strings.HasPrefix(r.URL.Path, route.Reserved) {
+	x.upload = watchUpload(w, r)
+	if !ok {
 		g.refuse(w, x, provider.Refusal{
 			Status: http.StatusNotFound, Code: "unknown_path",
 			Message: "no upstream for this path; name one with --upstream default=URL, or use /NAME/… of a configured upstream",
@@ -104,7 +118,6 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool
 // read reads the body.
 func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 	var err error
-	x.upload = watchUpload(w, x.r)
 	x.body, err = readBody(x.r, g.cfg.MaxInspectBytes)
 	switch {
 	case errors.Is(err, errTooLarge):
@@ -166,6 +179,14 @@ func (x *exchange) uninspect(g *Gateway, why string) {
 
 // judge asks the detectors about the request, if a policy counts it.
 func (g *Gateway) judge(x *exchange) {
+	if g.gather(x) {
+		g.ask(x)
+	}
+}
+
+// gather makes the check of a request. It returns false if there is nothing to
+// ask.
+func (g *Gateway) gather(x *exchange) bool {
 	matched := x.rules.Match(&policy.Request{
 		Method: x.r.Method, Path: x.r.URL.Path, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
 		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
@@ -174,22 +195,24 @@ func (g *Gateway) judge(x *exchange) {
 	now := g.now()
 	for _, p := range matched {
 		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
+		x.repair = x.repair || p.SessionRepair && !p.Shadow(now)
 	}
 	counters, watches := x.counters(matched, now), x.watches(matched, now)
 	newest, semantics := x.semantics(matched, now)
 	switch {
 	case len(counters)+len(watches)+len(semantics) == 0:
-		return
+		return false
 	case g.hasher.Load() == nil:
 		x.degrade(g, "starting")
-		return
+		return false
 	}
 	x.check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
 		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
-		Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
+		Retry: isRetry(x.r.Header), Idempotency: idempotency(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
+		Asked: x.asked, Peek: x.peek,
 	}
-	g.ask(x)
+	return true
 }
 
 // estimateTokens takes four bytes for a token, as is usual for English.
@@ -232,11 +255,16 @@ func reason(err error) string {
 	return checker.ErrDetector.Error()
 }
 
-// requestID is the client's own id, or a new one.
+// longestID is how long the ids of requests may be, in bytes.
+const longestID = 128
+
+// requestID is the id that the request was checked under, else the client's
+// own, else a new one.
 func requestID(r *http.Request) string {
-	const longest = 128
-	if id := r.Header.Get("X-Request-Id"); id != "" && len(id) <= longest {
-		return strings.ToValidUTF8(id, "")
+	for _, name := range []string{client.HeaderCheck, "X-Request-Id"} {
+		if id := r.Header.Get(name); id != "" && len(id) <= longestID {
+			return strings.ToValidUTF8(id, "")
+		}
 	}
 	return nuid.Next()
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -13,47 +14,69 @@ import (
 	"github.com/unloop/unloop/deploy/internal/scripted"
 )
 
-// runNode runs a script of the sdk folder against a base URL and returns the
-// line that it prints.
-func runNode(t *testing.T, url, script string, args ...string) string {
+// nodeSDKs are the scripts of the sdk folder, one for each SDK and API, with an
+// error of their upstream's own.
+var nodeSDKs = map[string]scripted.Script{
+	"chat":      missing,
+	"responses": missing,
+	"anthropic": func(scripted.Request) scripted.Reply {
+		return scripted.AnthropicError(http.StatusNotFound, "not_found_error", "no such model")
+	},
+	"gemini": func(scripted.Request) scripted.Reply {
+		return scripted.GeminiError(http.StatusNotFound, "NOT_FOUND", "no such model")
+	},
+}
+
+// runNode lets an SDK do a task against a base URL and returns the line that it
+// prints.
+func runNode(t *testing.T, url, sdk, task string, args ...string) string {
 	t.Helper()
 	node, modules := need(t, "UNLOOP_TEST_NODE"), need(t, "UNLOOP_TEST_NODE_MODULES")
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), node, append([]string{"sdk/" + script}, args...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "NODE_PATH=" + modules, "OPENAI_BASE_URL=" + url + "/v1", "OPENAI_API_KEY=sk-test"}
+	cmd := exec.CommandContext(t.Context(), node, append([]string{"sdk/run.js", sdk, task}, args...)...)
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "NODE_PATH=" + modules,
+		"OPENAI_BASE_URL=" + url + "/v1", "OPENAI_API_KEY=sk-test",
+		"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=sk-ant-test",
+		"GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=AIza-test",
+	}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("run %s: %v\n%s", script, err, stderr.String())
+		t.Fatalf("run %s %s: %v\n%s", sdk, task, err, stderr.String())
 	}
 	return stdout.String()
 }
 
-func TestNodeSDKSeesNoDifference(t *testing.T) {
+func TestNodeSDKsSeeNoDifference(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		script string
-		reply  scripted.Script
-		want   string
-	}{
-		"plain":    {"chat.js", greeting, `"finish_reason":"stop"`},
-		"streamed": {"stream.js", greeting, `"pieces":["Grüß ","Gott`},
-		"tools":    {"tools.js", weather, `"content":"It is sunny."`},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			direct, behind := serve(t, tt.reply), serve(t, tt.reply)
-			unloop := start(t, behind.url)
-			want := runNode(t, direct.url, tt.script, "What is the weather in Oslo and Rome?")
-			got := runNode(t, unloop.URL(), tt.script, "What is the weather in Oslo and Rome?")
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("what the client sees (-direct +through Unloop):\n%s", diff)
-			}
-			if !strings.Contains(got, tt.want) {
-				t.Errorf("got %s, want %s in it", got, tt.want)
-			}
-			compareRequests(t, direct, behind)
-		})
+	calls := `[{"id":"call_oslo","name":"weather","arguments":{"city":"Oslo"}},{"id":"call_rome","name":"weather","arguments":{"city":"Rome"}}]`
+	for sdk, broken := range nodeSDKs {
+		tests := map[string]struct {
+			task  string
+			reply scripted.Script
+			want  string
+		}{
+			"plain":                    {"plain", greeting, `Grüß Gott 👋\n\ndata: not an event\n<b> & \"quotes\" \\  end`},
+			"streamed":                 {"streamed", greeting, `<b> & \"quotes\" \\ "`},
+			"tools":                    {"tools", weather, `{"plain":` + calls + `,"streamed":` + calls + `,"content":"It is sunny.","sent":3}`},
+			"an error of the upstream": {"loop", broken, `no such model`},
+		}
+		for name, tt := range tests {
+			t.Run(sdk+", "+name, func(t *testing.T) {
+				t.Parallel()
+				direct, behind := serve(t, tt.reply), serve(t, tt.reply)
+				unloop := start(t, behind.url)
+				want := runNode(t, direct.url, sdk, tt.task, "What is the weather in Oslo and Rome?", "1")
+				got := runNode(t, unloop.URL(), sdk, tt.task, "What is the weather in Oslo and Rome?", "1")
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("what the client sees (-direct +through Unloop):\n%s", diff)
+				}
+				if !strings.Contains(got, tt.want) {
+					t.Errorf("got %s, want %s in it", got, tt.want)
+				}
+				compareRequests(t, direct, behind)
+			})
+		}
 	}
 }
 
@@ -70,19 +93,24 @@ func compareRequests(t *testing.T, direct, behind served) {
 	}
 }
 
-func TestNodeSDKAbortsMidStream(t *testing.T) {
+func TestNodeSDKsAbortMidStream(t *testing.T) {
 	t.Parallel()
-	upstream := serve(t, forever)
-	unloop := start(t, upstream.url)
-	if got, want := runNode(t, unloop.URL(), "abort.js", "Tell me everything."), `{"pieces":["first"],"sent":1}`+"\n"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if _, err := upstream.WaitLeft(t.Context(), 1); err != nil {
-		t.Errorf("the upstream call went on: %v", err)
+	for sdk := range nodeSDKs {
+		t.Run(sdk, func(t *testing.T) {
+			t.Parallel()
+			upstream := serve(t, forever)
+			unloop := start(t, upstream.url)
+			if got, want := runNode(t, unloop.URL(), sdk, "abort", "Tell me everything."), `{"pieces":["first"],"sent":1}`+"\n"; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			if _, err := upstream.WaitLeft(t.Context(), 1); err != nil {
+				t.Errorf("the upstream call went on: %v", err)
+			}
+		})
 	}
 }
 
-// loopSeen is what loop.js prints.
+// loopSeen is what the loop tasks print.
 type loopSeen struct {
 	Answered int         `json:"answered"`
 	Sent     int         `json:"sent"`
@@ -111,29 +139,32 @@ type loopDetail struct {
 	LoopID          string `json:"loop_id"`
 }
 
-func TestNodeSDKRaisesRateLimitErrorOfALoopWithoutRetries(t *testing.T) {
+func TestNodeSDKsRaiseTheirRateLimitErrorOfALoopWithoutRetries(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"plain", "stream"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			upstream := serve(t, greeting)
-			unloop := start(t, upstream.url)
-			var got loopSeen
-			if err := json.Unmarshal([]byte(runNode(t, unloop.URL(), "loop.js", "Are we there yet?", "6", kind)), &got); err != nil {
-				t.Fatal(err)
-			}
-			if got.Answered != 5 || got.Sent != 6 || len(got.Errors) != 1 {
-				t.Fatalf("answered %d of %d sent with %d errors, want 5 of 6 with 1", got.Answered, got.Sent, len(got.Errors))
-			}
-			if n := len(upstream.Requests()); n != 5 {
-				t.Errorf("the upstream saw %d requests, want 5", n)
-			}
-			checkLoopError(t, got.Errors[0])
-		})
+	for sdk := range nodeSDKs {
+		for _, task := range []string{"loop", "loopStreamed"} {
+			t.Run(sdk+", "+task, func(t *testing.T) {
+				t.Parallel()
+				upstream := serve(t, greeting)
+				unloop := start(t, upstream.url)
+				var got loopSeen
+				if err := json.Unmarshal([]byte(runNode(t, unloop.URL(), sdk, task, "Are we there yet?", "6")), &got); err != nil {
+					t.Fatal(err)
+				}
+				if got.Answered != 5 || got.Sent != 6 || len(got.Errors) != 1 {
+					t.Fatalf("answered %d of %d sent with %d errors, want 5 of 6 with 1", got.Answered, got.Sent, len(got.Errors))
+				}
+				if n := len(upstream.Requests()); n != 5 {
+					t.Errorf("the upstream saw %d requests, want 5", n)
+				}
+				checkLoopError(t, got.Errors[0])
+			})
+		}
 	}
 }
 
-// checkLoopError expects the sixth request's error under the default policy.
+// checkLoopError expects the sixth request's error under the default policy. Nil
+// headers are of an SDK that does not show them.
 func checkLoopError(t *testing.T, got loopError) {
 	t.Helper()
 	if !strings.Contains(got.Text, "recursive_loop_detected") {
@@ -148,11 +179,14 @@ func checkLoopError(t *testing.T, got loopError) {
 			Error: "recursive_loop_detected", Message: got.Detail.Message, Detector: "prompt", Policy: got.Detail.Policy,
 			Fingerprint: got.Detail.Fingerprint, HitCount: 6, WindowSeconds: 60, CooldownSeconds: 30, LoopID: got.Detail.LoopID,
 		},
-		Headers: map[string]string{
+	}
+	if got.Headers != nil {
+		want.Headers = map[string]string{
 			"retry-after": "30", "x-should-retry": "false", "x-loop-action": "reject",
 			"x-loop-reason": "loop_detected", "x-loop-detector": "prompt", "x-loop-count": "6",
-		},
+		}
 	}
+	got.Code = strings.ToLower(got.Code) // Google's codes are in capitals
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("error (-want +got):\n%s", diff)
 	}

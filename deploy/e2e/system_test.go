@@ -51,6 +51,12 @@ func start(t *testing.T, upstream string, edits ...func(*system.Config)) *system
 // startStoppable also returns what stops the system before the test ends.
 func startStoppable(t *testing.T, upstream string, edits ...func(*system.Config)) (s *system.System, stop func()) {
 	t.Helper()
+	return startLogging(t, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), upstream, edits...)
+}
+
+// startLogging is startStoppable with a log of the test's own.
+func startLogging(t *testing.T, log *slog.Logger, upstream string, edits ...func(*system.Config)) (s *system.System, stop func()) {
+	t.Helper()
 	cfg := system.Config{
 		Admin:    "127.0.0.1:0",
 		Replicas: 1,
@@ -62,13 +68,13 @@ func startStoppable(t *testing.T, upstream string, edits ...func(*system.Config)
 		Embedworker: lexical(),
 	}
 	cfg.Gateway.Listen = "127.0.0.1:0"
-	cfg.Gateway.Upstream = map[string]string{"openai": upstream}
+	cfg.Gateway.Upstream = map[string]string{"openai": upstream, "anthropic": upstream, "gemini": upstream}
 	cfg.Gateway.CheckTimeout = checkTimeout
 	cfg.Detector.MaxBudget = checkTimeout
 	for _, edit := range edits {
 		edit(&cfg)
 	}
-	s, err := system.New(cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
+	s, err := system.New(cfg, log)
 	if err != nil {
 		t.Fatalf("make the system: %v", err)
 	}
@@ -132,7 +138,7 @@ func hosts(requests []scripted.Request) []string {
 // weather is a script with one tool: it is called first, and its result makes
 // the answer.
 func weather(r scripted.Request) scripted.Reply {
-	if r.Chat.Last().Role == "tool" {
+	if r.ToolResult() {
 		return scripted.Text("It is ", "sunny.")
 	}
 	return scripted.Tools(

@@ -264,13 +264,22 @@ type Check struct {
 	// Judge without counting.
 	Peek bool `protobuf:"varint,8,opt,name=peek,proto3" json:"peek,omitempty"`
 	// Estimated size of the request in tokens, for what a block saves.
-	InputTokens uint32       `protobuf:"varint,9,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	InputTokens uint32 `protobuf:"varint,9,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	// Somebody asked for the decision alone: the request itself may still come
+	// to a gateway under the same request_id, and is counted here already.
+	Asked bool `protobuf:"varint,15,opt,name=asked,proto3" json:"asked,omitempty"`
+	// Hash of the client's idempotency key: a request that repeats the last
+	// one's is its retry.
+	Idempotency string       `protobuf:"bytes,16,opt,name=idempotency,proto3" json:"idempotency,omitempty"`
 	Watches     []*ToolWatch `protobuf:"bytes,21,rep,name=watches,proto3" json:"watches,omitempty"`
 	// The rules that apply to the request.
 	Limits []*Limit `protobuf:"bytes,30,rep,name=limits,proto3" json:"limits,omitempty"`
+	// Report of each watch what is known, beside the findings. A watch with a run
+	// is reported of anyway.
+	Explain bool `protobuf:"varint,40,opt,name=explain,proto3" json:"explain,omitempty"`
 	// The newest exchange, for semantics alone: absent without them.
-	Exchange      *semanticpb.Exchange `protobuf:"bytes,40,opt,name=exchange,proto3" json:"exchange,omitempty"`
-	Semantics     []*SemanticWatch     `protobuf:"bytes,41,rep,name=semantics,proto3" json:"semantics,omitempty"`
+	Exchange      *semanticpb.Exchange `protobuf:"bytes,44,opt,name=exchange,proto3" json:"exchange,omitempty"`
+	Semantics     []*SemanticWatch     `protobuf:"bytes,45,rep,name=semantics,proto3" json:"semantics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -368,6 +377,20 @@ func (x *Check) GetInputTokens() uint32 {
 	return 0
 }
 
+func (x *Check) GetAsked() bool {
+	if x != nil {
+		return x.Asked
+	}
+	return false
+}
+
+func (x *Check) GetIdempotency() string {
+	if x != nil {
+		return x.Idempotency
+	}
+	return ""
+}
+
 func (x *Check) GetWatches() []*ToolWatch {
 	if x != nil {
 		return x.Watches
@@ -380,6 +403,13 @@ func (x *Check) GetLimits() []*Limit {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *Check) GetExplain() bool {
+	if x != nil {
+		return x.Explain
+	}
+	return false
 }
 
 func (x *Check) GetExchange() *semanticpb.Exchange {
@@ -1051,7 +1081,9 @@ type ToolWatch struct {
 	Wide   Action      `protobuf:"varint,8,opt,name=wide,proto3,enum=unloop.check.v1.Action" json:"wide,omitempty"`
 	Params *ToolParams `protobuf:"bytes,9,opt,name=params,proto3" json:"params,omitempty"`
 	// What the request shows, read by the rules of the watch's policy.
-	History       *History `protobuf:"bytes,10,opt,name=history,proto3" json:"history,omitempty"`
+	History *History `protobuf:"bytes,10,opt,name=history,proto3" json:"history,omitempty"`
+	// A call that a tool runner asks about, in place of what a request shows.
+	Run           *ToolRun `protobuf:"bytes,40,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1156,6 +1188,242 @@ func (x *ToolWatch) GetHistory() *History {
 	return nil
 }
 
+func (x *ToolWatch) GetRun() *ToolRun {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+// ToolRun is what a tool runner says of one call, outside of any history.
+type ToolRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent to ask what is known of the session, which changes nothing.
+	Call *ToolCall `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	// The call was made; else it is about to be.
+	Done          bool `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolRun) Reset() {
+	*x = ToolRun{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolRun) ProtoMessage() {}
+
+func (x *ToolRun) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolRun.ProtoReflect.Descriptor instead.
+func (*ToolRun) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ToolRun) GetCall() *ToolCall {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+func (x *ToolRun) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+// ToolReport is what is known of an agent's session by one watch, and of the
+// newest call or, of several in one round, of the one made most often.
+type ToolReport struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Policy string                 `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	Shadow bool                   `protobuf:"varint,2,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	// Occurrences of the call with the same result without other work in between,
+	// and all with the same result.
+	Streak  uint32 `protobuf:"varint,3,opt,name=streak,proto3" json:"streak,omitempty"`
+	Repeats uint32 `protobuf:"varint,4,opt,name=repeats,proto3" json:"repeats,omitempty"`
+	// The thresholds that hold for the call.
+	WarnThreshold  uint32 `protobuf:"varint,5,opt,name=warn_threshold,json=warnThreshold,proto3" json:"warn_threshold,omitempty"`
+	BlockThreshold uint32 `protobuf:"varint,6,opt,name=block_threshold,json=blockThreshold,proto3" json:"block_threshold,omitempty"`
+	Poll           bool   `protobuf:"varint,7,opt,name=poll,proto3" json:"poll,omitempty"`
+	BackoffSeconds uint32 `protobuf:"varint,8,opt,name=backoff_seconds,json=backoffSeconds,proto3" json:"backoff_seconds,omitempty"`
+	// The session's calls since it began or was released, all of them, distinct
+	// ones, and those that were blocked.
+	Calls   uint32 `protobuf:"varint,9,opt,name=calls,proto3" json:"calls,omitempty"`
+	Total   uint32 `protobuf:"varint,10,opt,name=total,proto3" json:"total,omitempty"`
+	Unique  uint32 `protobuf:"varint,11,opt,name=unique,proto3" json:"unique,omitempty"`
+	Blocked uint32 `protobuf:"varint,12,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	// Rounds that are remembered.
+	Remembered uint32 `protobuf:"varint,13,opt,name=remembered,proto3" json:"remembered,omitempty"`
+	// The tool of the call that was made most often, and how often.
+	MostRepeated      string `protobuf:"bytes,14,opt,name=most_repeated,json=mostRepeated,proto3" json:"most_repeated,omitempty"`
+	MostRepeatedCount uint32 `protobuf:"varint,15,opt,name=most_repeated_count,json=mostRepeatedCount,proto3" json:"most_repeated_count,omitempty"`
+	// Nothing passes until a release or idleness.
+	Broken        bool `protobuf:"varint,16,opt,name=broken,proto3" json:"broken,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolReport) Reset() {
+	*x = ToolReport{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolReport) ProtoMessage() {}
+
+func (x *ToolReport) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolReport.ProtoReflect.Descriptor instead.
+func (*ToolReport) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ToolReport) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *ToolReport) GetShadow() bool {
+	if x != nil {
+		return x.Shadow
+	}
+	return false
+}
+
+func (x *ToolReport) GetStreak() uint32 {
+	if x != nil {
+		return x.Streak
+	}
+	return 0
+}
+
+func (x *ToolReport) GetRepeats() uint32 {
+	if x != nil {
+		return x.Repeats
+	}
+	return 0
+}
+
+func (x *ToolReport) GetWarnThreshold() uint32 {
+	if x != nil {
+		return x.WarnThreshold
+	}
+	return 0
+}
+
+func (x *ToolReport) GetBlockThreshold() uint32 {
+	if x != nil {
+		return x.BlockThreshold
+	}
+	return 0
+}
+
+func (x *ToolReport) GetPoll() bool {
+	if x != nil {
+		return x.Poll
+	}
+	return false
+}
+
+func (x *ToolReport) GetBackoffSeconds() uint32 {
+	if x != nil {
+		return x.BackoffSeconds
+	}
+	return 0
+}
+
+func (x *ToolReport) GetCalls() uint32 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *ToolReport) GetTotal() uint32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *ToolReport) GetUnique() uint32 {
+	if x != nil {
+		return x.Unique
+	}
+	return 0
+}
+
+func (x *ToolReport) GetBlocked() uint32 {
+	if x != nil {
+		return x.Blocked
+	}
+	return 0
+}
+
+func (x *ToolReport) GetRemembered() uint32 {
+	if x != nil {
+		return x.Remembered
+	}
+	return 0
+}
+
+func (x *ToolReport) GetMostRepeated() string {
+	if x != nil {
+		return x.MostRepeated
+	}
+	return ""
+}
+
+func (x *ToolReport) GetMostRepeatedCount() uint32 {
+	if x != nil {
+		return x.MostRepeatedCount
+	}
+	return 0
+}
+
+func (x *ToolReport) GetBroken() bool {
+	if x != nil {
+		return x.Broken
+	}
+	return false
+}
+
 // ToolParams are the thresholds of the tool and cycle detectors; 0 means the
 // default where a threshold is needed, and off where it is not.
 type ToolParams struct {
@@ -1189,7 +1457,7 @@ type ToolParams struct {
 
 func (x *ToolParams) Reset() {
 	*x = ToolParams{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1469,7 @@ func (x *ToolParams) String() string {
 func (*ToolParams) ProtoMessage() {}
 
 func (x *ToolParams) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1482,7 @@ func (x *ToolParams) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolParams.ProtoReflect.Descriptor instead.
 func (*ToolParams) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{11}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ToolParams) GetWarnThreshold() uint32 {
@@ -1392,7 +1660,7 @@ type ToolRule struct {
 
 func (x *ToolRule) Reset() {
 	*x = ToolRule{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1404,7 +1672,7 @@ func (x *ToolRule) String() string {
 func (*ToolRule) ProtoMessage() {}
 
 func (x *ToolRule) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1417,7 +1685,7 @@ func (x *ToolRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolRule.ProtoReflect.Descriptor instead.
 func (*ToolRule) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{12}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ToolRule) GetMatch() string {
@@ -1454,21 +1722,23 @@ type Decision struct {
 	// The strongest action of all findings that are not shadow.
 	Action   Action     `protobuf:"varint,1,opt,name=action,proto3,enum=unloop.check.v1.Action" json:"action,omitempty"`
 	Findings []*Finding `protobuf:"bytes,2,rep,name=findings,proto3" json:"findings,omitempty"`
-	// Hit counts after this request, in the order of Check.counters and then of
-	// Check.watches.
+	// Counts after this request (hits, or occurrences of a call), in the order of
+	// Check.counters and then of Check.watches.
 	HitCounts []uint32 `protobuf:"varint,3,rep,packed,name=hit_counts,json=hitCounts,proto3" json:"hit_counts,omitempty"`
 	// Set when the check could not be counted in time, and why: its findings
 	// are then unknown and the failure mode decides.
 	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// What the rules say, in the order of Check.limits.
-	Limits        []*LimitVerdict `protobuf:"bytes,30,rep,name=limits,proto3" json:"limits,omitempty"`
+	Limits []*LimitVerdict `protobuf:"bytes,30,rep,name=limits,proto3" json:"limits,omitempty"`
+	// What is known of agents' sessions, where that was asked for.
+	ToolReports   []*ToolReport `protobuf:"bytes,40,rep,name=tool_reports,json=toolReports,proto3" json:"tool_reports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1750,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1763,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{13}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Decision) GetAction() Action {
@@ -1527,6 +1797,13 @@ func (x *Decision) GetError() string {
 func (x *Decision) GetLimits() []*LimitVerdict {
 	if x != nil {
 		return x.Limits
+	}
+	return nil
+}
+
+func (x *Decision) GetToolReports() []*ToolReport {
+	if x != nil {
+		return x.ToolReports
 	}
 	return nil
 }
@@ -1568,7 +1845,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[14]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1857,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[14]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1870,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{14}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Finding) GetPolicy() string {
@@ -1726,7 +2003,7 @@ type Cooldown struct {
 
 func (x *Cooldown) Reset() {
 	*x = Cooldown{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[15]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +2015,7 @@ func (x *Cooldown) String() string {
 func (*Cooldown) ProtoMessage() {}
 
 func (x *Cooldown) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[15]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +2028,7 @@ func (x *Cooldown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cooldown.ProtoReflect.Descriptor instead.
 func (*Cooldown) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{15}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Cooldown) GetFinding() *Finding {
@@ -1774,7 +2051,7 @@ type CounterRef struct {
 
 func (x *CounterRef) Reset() {
 	*x = CounterRef{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[16]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +2063,7 @@ func (x *CounterRef) String() string {
 func (*CounterRef) ProtoMessage() {}
 
 func (x *CounterRef) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[16]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +2076,7 @@ func (x *CounterRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterRef.ProtoReflect.Descriptor instead.
 func (*CounterRef) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{16}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CounterRef) GetPolicy() string {
@@ -1840,7 +2117,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[17]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +2129,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[17]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2142,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{17}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReleaseRequest) GetLoopId() string {
@@ -1887,7 +2164,7 @@ type ReleaseReply struct {
 
 func (x *ReleaseReply) Reset() {
 	*x = ReleaseReply{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1899,7 +2176,7 @@ func (x *ReleaseReply) String() string {
 func (*ReleaseReply) ProtoMessage() {}
 
 func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1912,7 +2189,7 @@ func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReply.ProtoReflect.Descriptor instead.
 func (*ReleaseReply) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{18}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReleaseReply) GetError() string {
@@ -1939,7 +2216,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2228,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2241,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{19}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Forget) GetCounters() []*CounterRef {
@@ -1987,7 +2264,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2276,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2289,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{20}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Outcome) GetCounters() []*Counter {
@@ -2055,7 +2332,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2344,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2357,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{21}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Limit) GetPolicy() string {
@@ -2158,7 +2435,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2447,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2460,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{22}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Bucket) GetRate() float64 {
@@ -2214,7 +2491,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2503,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2516,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{23}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Budget) GetAmount() float64 {
@@ -2276,7 +2553,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2288,7 +2565,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2301,7 +2578,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{24}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Stage) GetPercent() float64 {
@@ -2349,7 +2626,7 @@ type LimitVerdict struct {
 
 func (x *LimitVerdict) Reset() {
 	*x = LimitVerdict{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2361,7 +2638,7 @@ func (x *LimitVerdict) String() string {
 func (*LimitVerdict) ProtoMessage() {}
 
 func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2374,7 +2651,7 @@ func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitVerdict.ProtoReflect.Descriptor instead.
 func (*LimitVerdict) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{25}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LimitVerdict) GetAction() Action {
@@ -2448,7 +2725,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2737,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2750,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{26}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Correction) GetLimit() *Limit {
@@ -2507,7 +2784,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06checks\x18\x01 \x03(\v2\x16.unloop.check.v1.CheckR\x06checks\x12\x1b\n" +
 	"\tbudget_ms\x18\x02 \x01(\rR\bbudgetMs\"H\n" +
 	"\rDecisionBatch\x127\n" +
-	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\x80\x04\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\xd2\x04\n" +
 	"\x05Check\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -2518,11 +2795,14 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04hits\x18\x06 \x01(\rR\x04hits\x12\x14\n" +
 	"\x05retry\x18\a \x01(\bR\x05retry\x12\x12\n" +
 	"\x04peek\x18\b \x01(\bR\x04peek\x12!\n" +
-	"\finput_tokens\x18\t \x01(\rR\vinputTokens\x124\n" +
+	"\finput_tokens\x18\t \x01(\rR\vinputTokens\x12\x14\n" +
+	"\x05asked\x18\x0f \x01(\bR\x05asked\x12 \n" +
+	"\vidempotency\x18\x10 \x01(\tR\vidempotency\x124\n" +
 	"\awatches\x18\x15 \x03(\v2\x1a.unloop.check.v1.ToolWatchR\awatches\x12.\n" +
-	"\x06limits\x18\x1e \x03(\v2\x16.unloop.check.v1.LimitR\x06limits\x128\n" +
-	"\bexchange\x18( \x01(\v2\x1c.unloop.semantic.v1.ExchangeR\bexchange\x12<\n" +
-	"\tsemantics\x18) \x03(\v2\x1e.unloop.check.v1.SemanticWatchR\tsemantics\"\xb8\x03\n" +
+	"\x06limits\x18\x1e \x03(\v2\x16.unloop.check.v1.LimitR\x06limits\x12\x18\n" +
+	"\aexplain\x18( \x01(\bR\aexplain\x128\n" +
+	"\bexchange\x18, \x01(\v2\x1c.unloop.semantic.v1.ExchangeR\bexchange\x12<\n" +
+	"\tsemantics\x18- \x03(\v2\x1e.unloop.check.v1.SemanticWatchR\tsemantics\"\xb8\x03\n" +
 	"\rSemanticWatch\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x16\n" +
 	"\x06shadow\x18\x02 \x01(\bR\x06shadow\x12<\n" +
@@ -2580,7 +2860,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04poll\x18\a \x01(\bR\x04poll\x12\x1f\n" +
 	"\vnot_offered\x18\b \x01(\bR\n" +
 	"notOffered\x12\x12\n" +
-	"\x04ours\x18\t \x01(\bR\x04ours\"\xa3\x03\n" +
+	"\x04ours\x18\t \x01(\bR\x04ours\"\xcf\x03\n" +
 	"\tToolWatch\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\fR\x05agent\x12\x16\n" +
@@ -2592,7 +2872,32 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04wide\x18\b \x01(\x0e2\x17.unloop.check.v1.ActionR\x04wide\x123\n" +
 	"\x06params\x18\t \x01(\v2\x1b.unloop.check.v1.ToolParamsR\x06params\x122\n" +
 	"\ahistory\x18\n" +
-	" \x01(\v2\x18.unloop.check.v1.HistoryR\ahistory\"\xdc\x06\n" +
+	" \x01(\v2\x18.unloop.check.v1.HistoryR\ahistory\x12*\n" +
+	"\x03run\x18( \x01(\v2\x18.unloop.check.v1.ToolRunR\x03run\"L\n" +
+	"\aToolRun\x12-\n" +
+	"\x04call\x18\x01 \x01(\v2\x19.unloop.check.v1.ToolCallR\x04call\x12\x12\n" +
+	"\x04done\x18\x02 \x01(\bR\x04done\"\xe6\x03\n" +
+	"\n" +
+	"ToolReport\x12\x16\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x16\n" +
+	"\x06shadow\x18\x02 \x01(\bR\x06shadow\x12\x16\n" +
+	"\x06streak\x18\x03 \x01(\rR\x06streak\x12\x18\n" +
+	"\arepeats\x18\x04 \x01(\rR\arepeats\x12%\n" +
+	"\x0ewarn_threshold\x18\x05 \x01(\rR\rwarnThreshold\x12'\n" +
+	"\x0fblock_threshold\x18\x06 \x01(\rR\x0eblockThreshold\x12\x12\n" +
+	"\x04poll\x18\a \x01(\bR\x04poll\x12'\n" +
+	"\x0fbackoff_seconds\x18\b \x01(\rR\x0ebackoffSeconds\x12\x14\n" +
+	"\x05calls\x18\t \x01(\rR\x05calls\x12\x14\n" +
+	"\x05total\x18\n" +
+	" \x01(\rR\x05total\x12\x16\n" +
+	"\x06unique\x18\v \x01(\rR\x06unique\x12\x18\n" +
+	"\ablocked\x18\f \x01(\rR\ablocked\x12\x1e\n" +
+	"\n" +
+	"remembered\x18\r \x01(\rR\n" +
+	"remembered\x12#\n" +
+	"\rmost_repeated\x18\x0e \x01(\tR\fmostRepeated\x12.\n" +
+	"\x13most_repeated_count\x18\x0f \x01(\rR\x11mostRepeatedCount\x12\x16\n" +
+	"\x06broken\x18\x10 \x01(\bR\x06broken\"\xdc\x06\n" +
 	"\n" +
 	"ToolParams\x12%\n" +
 	"\x0ewarn_threshold\x18\x01 \x01(\rR\rwarnThreshold\x12'\n" +
@@ -2627,14 +2932,15 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05match\x18\x01 \x01(\tR\x05match\x12%\n" +
 	"\x0ewarn_threshold\x18\x02 \x01(\rR\rwarnThreshold\x12'\n" +
 	"\x0fblock_threshold\x18\x03 \x01(\rR\x0eblockThreshold\x12'\n" +
-	"\x0fpoll_multiplier\x18\x04 \x01(\rR\x0epollMultiplier\"\xdd\x01\n" +
+	"\x0fpoll_multiplier\x18\x04 \x01(\rR\x0epollMultiplier\"\x9d\x02\n" +
 	"\bDecision\x12/\n" +
 	"\x06action\x18\x01 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06action\x124\n" +
 	"\bfindings\x18\x02 \x03(\v2\x18.unloop.check.v1.FindingR\bfindings\x12\x1d\n" +
 	"\n" +
 	"hit_counts\x18\x03 \x03(\rR\thitCounts\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x125\n" +
-	"\x06limits\x18\x1e \x03(\v2\x1d.unloop.check.v1.LimitVerdictR\x06limits\"\x93\x04\n" +
+	"\x06limits\x18\x1e \x03(\v2\x1d.unloop.check.v1.LimitVerdictR\x06limits\x12>\n" +
+	"\ftool_reports\x18( \x03(\v2\x1b.unloop.check.v1.ToolReportR\vtoolReports\"\x93\x04\n" +
 	"\aFinding\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
 	"\bdetector\x18\x02 \x01(\tR\bdetector\x12 \n" +
@@ -2736,7 +3042,7 @@ func file_unloop_check_v1_check_proto_rawDescGZIP() []byte {
 }
 
 var file_unloop_check_v1_check_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_unloop_check_v1_check_proto_goTypes = []any{
 	(Action)(0),                 // 0: unloop.check.v1.Action
 	(Window)(0),                 // 1: unloop.check.v1.Window
@@ -2751,35 +3057,37 @@ var file_unloop_check_v1_check_proto_goTypes = []any{
 	(*HistoryItem)(nil),         // 10: unloop.check.v1.HistoryItem
 	(*ToolCall)(nil),            // 11: unloop.check.v1.ToolCall
 	(*ToolWatch)(nil),           // 12: unloop.check.v1.ToolWatch
-	(*ToolParams)(nil),          // 13: unloop.check.v1.ToolParams
-	(*ToolRule)(nil),            // 14: unloop.check.v1.ToolRule
-	(*Decision)(nil),            // 15: unloop.check.v1.Decision
-	(*Finding)(nil),             // 16: unloop.check.v1.Finding
-	(*Cooldown)(nil),            // 17: unloop.check.v1.Cooldown
-	(*CounterRef)(nil),          // 18: unloop.check.v1.CounterRef
-	(*ReleaseRequest)(nil),      // 19: unloop.check.v1.ReleaseRequest
-	(*ReleaseReply)(nil),        // 20: unloop.check.v1.ReleaseReply
-	(*Forget)(nil),              // 21: unloop.check.v1.Forget
-	(*Outcome)(nil),             // 22: unloop.check.v1.Outcome
-	(*Limit)(nil),               // 23: unloop.check.v1.Limit
-	(*Bucket)(nil),              // 24: unloop.check.v1.Bucket
-	(*Budget)(nil),              // 25: unloop.check.v1.Budget
-	(*Stage)(nil),               // 26: unloop.check.v1.Stage
-	(*LimitVerdict)(nil),        // 27: unloop.check.v1.LimitVerdict
-	(*Correction)(nil),          // 28: unloop.check.v1.Correction
-	(*semanticpb.Exchange)(nil), // 29: unloop.semantic.v1.Exchange
-	(semanticpb.ScopeKind)(0),   // 30: unloop.semantic.v1.ScopeKind
+	(*ToolRun)(nil),             // 13: unloop.check.v1.ToolRun
+	(*ToolReport)(nil),          // 14: unloop.check.v1.ToolReport
+	(*ToolParams)(nil),          // 15: unloop.check.v1.ToolParams
+	(*ToolRule)(nil),            // 16: unloop.check.v1.ToolRule
+	(*Decision)(nil),            // 17: unloop.check.v1.Decision
+	(*Finding)(nil),             // 18: unloop.check.v1.Finding
+	(*Cooldown)(nil),            // 19: unloop.check.v1.Cooldown
+	(*CounterRef)(nil),          // 20: unloop.check.v1.CounterRef
+	(*ReleaseRequest)(nil),      // 21: unloop.check.v1.ReleaseRequest
+	(*ReleaseReply)(nil),        // 22: unloop.check.v1.ReleaseReply
+	(*Forget)(nil),              // 23: unloop.check.v1.Forget
+	(*Outcome)(nil),             // 24: unloop.check.v1.Outcome
+	(*Limit)(nil),               // 25: unloop.check.v1.Limit
+	(*Bucket)(nil),              // 26: unloop.check.v1.Bucket
+	(*Budget)(nil),              // 27: unloop.check.v1.Budget
+	(*Stage)(nil),               // 28: unloop.check.v1.Stage
+	(*LimitVerdict)(nil),        // 29: unloop.check.v1.LimitVerdict
+	(*Correction)(nil),          // 30: unloop.check.v1.Correction
+	(*semanticpb.Exchange)(nil), // 31: unloop.semantic.v1.Exchange
+	(semanticpb.ScopeKind)(0),   // 32: unloop.semantic.v1.ScopeKind
 }
 var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	4,  // 0: unloop.check.v1.CheckBatch.checks:type_name -> unloop.check.v1.Check
-	15, // 1: unloop.check.v1.DecisionBatch.decisions:type_name -> unloop.check.v1.Decision
+	17, // 1: unloop.check.v1.DecisionBatch.decisions:type_name -> unloop.check.v1.Decision
 	6,  // 2: unloop.check.v1.Check.identity:type_name -> unloop.check.v1.Identity
 	7,  // 3: unloop.check.v1.Check.counters:type_name -> unloop.check.v1.Counter
 	12, // 4: unloop.check.v1.Check.watches:type_name -> unloop.check.v1.ToolWatch
-	23, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
-	29, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
+	25, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
+	31, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
 	5,  // 7: unloop.check.v1.Check.semantics:type_name -> unloop.check.v1.SemanticWatch
-	30, // 8: unloop.check.v1.SemanticWatch.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
+	32, // 8: unloop.check.v1.SemanticWatch.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
 	8,  // 9: unloop.check.v1.SemanticWatch.steps:type_name -> unloop.check.v1.Step
 	1,  // 10: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
 	8,  // 11: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
@@ -2791,29 +3099,32 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	0,  // 17: unloop.check.v1.ToolWatch.errors:type_name -> unloop.check.v1.Action
 	0,  // 18: unloop.check.v1.ToolWatch.cycle:type_name -> unloop.check.v1.Action
 	0,  // 19: unloop.check.v1.ToolWatch.wide:type_name -> unloop.check.v1.Action
-	13, // 20: unloop.check.v1.ToolWatch.params:type_name -> unloop.check.v1.ToolParams
+	15, // 20: unloop.check.v1.ToolWatch.params:type_name -> unloop.check.v1.ToolParams
 	9,  // 21: unloop.check.v1.ToolWatch.history:type_name -> unloop.check.v1.History
-	14, // 22: unloop.check.v1.ToolParams.per_tool:type_name -> unloop.check.v1.ToolRule
-	0,  // 23: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
-	16, // 24: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
-	27, // 25: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
-	0,  // 26: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
-	16, // 27: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
-	18, // 28: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
-	18, // 29: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
-	7,  // 30: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
-	28, // 31: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
-	24, // 32: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
-	25, // 33: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
-	26, // 34: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
-	0,  // 35: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
-	0,  // 36: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
-	23, // 37: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	13, // 22: unloop.check.v1.ToolWatch.run:type_name -> unloop.check.v1.ToolRun
+	11, // 23: unloop.check.v1.ToolRun.call:type_name -> unloop.check.v1.ToolCall
+	16, // 24: unloop.check.v1.ToolParams.per_tool:type_name -> unloop.check.v1.ToolRule
+	0,  // 25: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
+	18, // 26: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
+	29, // 27: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
+	14, // 28: unloop.check.v1.Decision.tool_reports:type_name -> unloop.check.v1.ToolReport
+	0,  // 29: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
+	18, // 30: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
+	20, // 31: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
+	20, // 32: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
+	7,  // 33: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
+	30, // 34: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
+	26, // 35: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
+	27, // 36: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
+	28, // 37: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
+	0,  // 38: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
+	0,  // 39: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
+	25, // 40: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_unloop_check_v1_check_proto_init() }
@@ -2827,7 +3138,7 @@ func file_unloop_check_v1_check_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_unloop_check_v1_check_proto_rawDesc), len(file_unloop_check_v1_check_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

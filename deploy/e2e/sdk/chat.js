@@ -1,15 +1,32 @@
-// One plain chat completion.
+// OpenAI's Chat Completions, by the npm package openai.
 'use strict';
-const { client, ask, print } = require('./client');
+const { client, weather, model } = require('./client');
+const { seen } = require('./seen');
+const OpenAI = require('openai');
 
-async function main() {
-  const { data, response } = await client.chat.completions.create(ask()).withResponse();
-  print({
-    status: response.status,
-    content: data.choices[0].message.content,
-    finish_reason: data.choices[0].finish_reason,
-    usage: data.usage,
-  });
+const ask = (question, more) => ({ model, messages: [{ role: 'user', content: question }], ...more });
+
+async function stream(question) {
+  const events = await client.chat.completions.create(ask(question, { stream: true, stream_options: { include_usage: true } }));
+  return { events, abort: () => events.controller.abort() };
 }
 
-main();
+async function tools(question) {
+  const request = ask(question, { tools: [weather] });
+  const plain = await client.chat.completions.create(request);
+  const called = plain.choices[0].message;
+  const streamed = await client.chat.completions.stream(request).finalChatCompletion();
+  const results = called.tool_calls.map((call) => ({ role: 'tool', tool_call_id: call.id, content: 'sunny' }));
+  const answered = await client.chat.completions.create({ ...request, messages: [...request.messages, called, ...results] });
+  const calls = (completion) =>
+    completion.choices[0].message.tool_calls.map(({ id, function: f }) => ({ id, name: f.name, arguments: JSON.parse(f.arguments) }));
+  return { plain: calls(plain), streamed: calls(streamed), content: answered.choices[0].message.content };
+}
+
+module.exports = {
+  plain: (question) => client.chat.completions.create(ask(question)),
+  stream,
+  pieceOf: (chunk) => chunk.choices[0]?.delta?.content,
+  tools,
+  seen: (err) => seen(err, OpenAI.RateLimitError),
+};

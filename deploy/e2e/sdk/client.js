@@ -3,6 +3,7 @@
 // retry of the SDK's own shows.
 'use strict';
 const OpenAI = require('openai');
+const { schema } = require('./weather');
 
 let sent = 0;
 
@@ -15,13 +16,7 @@ const client = new OpenAI({
 
 const model = 'scripted-1';
 
-const weather = {
-  type: 'function',
-  function: {
-    name: 'weather',
-    parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
-  },
-};
+const weather = { type: 'function', function: { name: 'weather', parameters: schema } };
 
 // ask is a conversation of one question, the first argument of the script.
 function ask() {
@@ -33,4 +28,4 @@ function print(result) {
   process.stdout.write(JSON.stringify({ ...result, sent }) + '\n');
 }
 
-module.exports = { OpenAI, client, weather, ask, print };
+module.exports = { OpenAI, client, model, weather, ask, print };

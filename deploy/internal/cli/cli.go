@@ -20,6 +20,7 @@ const description = "Unloop stands in front of LLM traffic and stops agents that
 type cli struct {
 	Up          upCmd          `cmd:"" help:"Run everything in one process."`
 	Demo        demoCmd        `cmd:"" help:"Run everything with a scripted model and a looping agent, offline."`
+	Exec        execCmd        `cmd:"" help:"Run an agent through Unloop, and say at the end what was stopped."`
 	Gateway     gatewayCmd     `cmd:"" help:"Run a gateway against a NATS cluster."`
 	Detector    detectorCmd    `cmd:"" help:"Run a detector against a NATS cluster."`
 	Embedworker embedworkerCmd `cmd:"" help:"Run an embedding worker against a NATS cluster."`
@@ -27,6 +28,7 @@ type cli struct {
 	NATS        natsCmd        `cmd:"" name:"nats" help:"Run the embedded NATS server alone."`
 	Events      eventsCmd      `cmd:"" help:"Follow the events of loops."`
 	Loops       loopsCmd       `cmd:"" help:"List, show and release open loops."`
+	Replay      replayCmd      `cmd:"" help:"Judge recorded traffic offline: what would have been stopped, when, and what it would have saved."`
 	Model       modelCmd       `cmd:"" help:"Install the embedding model and what runs it."`
 	Policy      policyCmd      `cmd:"" help:"Check, push, show and roll back policy bundles."`
 	Block       blockCmd       `cmd:"" help:"Refuse all requests of a session, caller, tenant or project, at once and everywhere."`
@@ -54,7 +56,8 @@ func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int
 	exited := -1
 	parser, err := service.NewParser(&c, "unloop", description,
 		kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut}))
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut}),
+		kong.Vars{"default_gateway": defaultGateway})
 	if err != nil {
 		fmt.Fprintln(errOut, "unloop:", err)
 		return 2
@@ -70,9 +73,19 @@ func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int
 	for _, name := range service.UnknownEnv(parser, environ) {
 		fmt.Fprintf(errOut, "unloop: warning: %s is set, but no flag has it\n", name)
 	}
-	if err := kctx.Run(); err != nil && !errors.Is(err, context.Canceled) {
+	return explainExit(kctx.Run(), errOut)
+}
+
+// explainExit prints an error and returns the code to exit with.
+func explainExit(err error, errOut io.Writer) int {
+	var code exitCode
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	default:
 		fmt.Fprintln(errOut, "unloop:", err)
 		return 1
 	}
-	return 0
 }

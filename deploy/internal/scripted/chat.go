@@ -1,62 +1,13 @@
 package scripted
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 )
-
-// Reply is what to answer: a raw status and body, or a message that is written
-// as one JSON document or as a stream, whichever the client asked for.
-type Reply struct {
-	// Status other than 0 sends Body as it is.
-	Status int
-	Header http.Header
-	Body   []byte
-
-	// Pieces are the message's text; a stream sends one a chunk.
-	Pieces    []string
-	ToolCalls []ToolCall
-	// Hold keeps a stream open after its first piece until the channel is
-	// closed or the client leaves. Nil holds nothing.
-	Hold <-chan struct{}
-}
-
-// ToolCall is a call that the model asks for. A stream sends Arguments in two
-// halves.
-type ToolCall struct {
-	ID        string
-	Name      string
-	Arguments string
-}
-
-// Text is a reply of the given text, one chunk a piece.
-func Text(pieces ...string) Reply { return Reply{Pieces: pieces} }
-
-// Tools is a reply that asks for tool calls.
-func Tools(calls ...ToolCall) Reply { return Reply{ToolCalls: calls} }
-
-// Error is an error in OpenAI's shape.
-func Error(status int, code, message string) Reply {
-	body, err := json.Marshal(map[string]any{"error": map[string]any{"message": message, "type": code, "param": nil, "code": code}})
-	if err != nil { // strings always encode
-		body = nil
-	}
-	return Reply{Status: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
-}
 
 // The time in every answer, in seconds; a constant, so that answers can be
 // compared byte for byte.
 const created = 1_767_225_600
-
-type echo struct {
-	Object string `json:"object"`
-	Method string `json:"method"`
-	Target string `json:"target"`
-	Body   string `json:"body"`
-}
 
 type chatCompletion struct {
 	ID      string   `json:"id"`
@@ -132,7 +83,7 @@ func finish(reply Reply) *string {
 	return &reason
 }
 
-func completion(req Request, reply Reply) chatCompletion {
+func completion(req Request, reply Reply) any {
 	msg := message{Role: "assistant"}
 	if len(reply.Pieces) > 0 || len(reply.ToolCalls) == 0 {
 		text := strings.Join(reply.Pieces, "")
@@ -154,72 +105,28 @@ func deltas(reply Reply) []delta {
 		all = append(all, delta{Content: &piece})
 	}
 	for i, call := range reply.ToolCalls {
-		half := len(call.Arguments) / 2
+		parts := halves(call.Arguments)
 		all = append(all,
 			delta{ToolCalls: []toolCall{{Index: &i, ID: call.ID, Type: "function", Function: function{Name: call.Name}}}},
-			delta{ToolCalls: []toolCall{{Index: &i, Function: function{Arguments: call.Arguments[:half]}}}},
-			delta{ToolCalls: []toolCall{{Index: &i, Function: function{Arguments: call.Arguments[half:]}}}},
+			delta{ToolCalls: []toolCall{{Index: &i, Function: function{Arguments: parts[0]}}}},
+			delta{ToolCalls: []toolCall{{Index: &i, Function: function{Arguments: parts[1]}}}},
 		)
 	}
 	return all
 }
 
-// stream sends one event a chunk and tells whether the client stayed.
-func stream(ctx context.Context, w http.ResponseWriter, req Request, reply Reply) bool {
-	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-cache")
+// chatFrames are the chunks of a streamed completion.
+func chatFrames(req Request, reply Reply) []frame {
+	var all []frame
 	for i, d := range deltas(reply) {
-		if !sendEvent(w, head(req, "chat.completion.chunk", choice{Delta: &d})) {
-			return false
-		}
-		if i == 1 && !held(ctx, reply.Hold) {
-			return false
-		}
+		all = append(all, dataFrame(head(req, "chat.completion.chunk", choice{Delta: &d}), i == 1))
 	}
-	if !sendEvent(w, head(req, "chat.completion.chunk", choice{Delta: &delta{}, FinishReason: finish(reply)})) {
-		return false
-	}
+	all = append(all, dataFrame(head(req, "chat.completion.chunk", choice{Delta: &delta{}, FinishReason: finish(reply)}), false))
 	if req.Chat.StreamOptions.IncludeUsage {
 		last := head(req, "chat.completion.chunk")
 		last.Choices = []choice{}
 		last.Usage = tokens(req, reply)
-		if !sendEvent(w, last) {
-			return false
-		}
+		all = append(all, dataFrame(last, false))
 	}
-	return send(w, "data: [DONE]\n\n")
-}
-
-func held(ctx context.Context, hold <-chan struct{}) bool {
-	if hold == nil {
-		return true
-	}
-	select {
-	case <-hold:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func sendEvent(w http.ResponseWriter, event any) bool {
-	text, err := json.Marshal(event)
-	return err == nil && send(w, "data: "+string(text)+"\n\n")
-}
-
-func send(w http.ResponseWriter, text string) bool {
-	if _, err := w.Write([]byte(text)); err != nil {
-		return false
-	}
-	return http.NewResponseController(w).Flush() == nil
-}
-
-func writeJSON(w http.ResponseWriter, document any) bool {
-	text, err := json.Marshal(document)
-	if err != nil {
-		return false
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, err = w.Write(text)
-	return err == nil
+	return append(all, frame{text: "data: [DONE]\n\n"})
 }

@@ -1,6 +1,6 @@
 // Package scripted is an upstream that says what it is told: an http.Handler
-// that speaks OpenAI Chat Completions, plain and as server-sent events, and
-// keeps every request exactly as it came. Tests, benchmarks and the demo put it
+// that speaks the formats of the known providers, plain and streamed, and keeps
+// every request exactly as it came. Tests, benchmarks and the demo put it
 // where a model would be.
 //
 // It knows nothing of gateways or loops: to it, each request is one of a client.
@@ -30,7 +30,8 @@ type Request struct {
 	TransferEncoding []string
 	ContentLength    int64
 	Body             []byte
-	// Chat is the body where it could be read as a chat completion.
+	// Chat is the body where it could be read as a chat completion; other formats
+	// share some of its fields.
 	Chat Chat
 }
 
@@ -183,13 +184,15 @@ func (u *Upstream) answer(ctx context.Context, w http.ResponseWriter, req Reques
 		_, err := w.Write(reply.Body)
 		return err == nil
 	}
-	if !strings.HasSuffix(req.path(), "/chat/completions") {
+	wire, streamed, known := wireOf(req)
+	switch {
+	case !known:
 		return writeJSON(w, echo{Object: "echo", Method: req.Method, Target: req.Target, Body: string(req.Body)})
+	case streamed:
+		return wire.send(ctx, w, req, reply)
+	default:
+		return writeJSON(w, wire.whole(req, reply))
 	}
-	if req.Chat.Stream {
-		return stream(ctx, w, req, reply)
-	}
-	return writeJSON(w, completion(req, reply))
 }
 
 func (r Request) path() string {

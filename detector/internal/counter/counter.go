@@ -82,9 +82,14 @@ type State struct {
 	// Excused says that the last call came to nothing, so that its replay is
 	// a retry even if the client does not say so.
 	Excused bool `json:"excused,omitempty"`
+	// Key is the mark of the last counted hit's idempotency key.
+	Key string `json:"key,omitempty"`
 	// Incident is the conversation under which this counter's findings are
 	// reported, from its first finding on.
 	Incident string `json:"incident,omitempty"`
+	// Asked are marks of counted requests that may still come to a gateway,
+	// oldest first; see Hit.Asked.
+	Asked []string `json:"asked,omitempty"`
 }
 
 // Hit is what happened.
@@ -93,8 +98,15 @@ type Hit struct {
 	N int
 	// Retry marks a request that the client calls its own retry.
 	Retry bool
+	// Key is the client's idempotency key, if it sent one.
+	Key string
 	// Incident is the conversation that a first finding is reported under.
 	Incident string
+	// Request is the id of the request, if it has one.
+	Request string
+	// Asked says that the decision alone was asked for: the request itself may
+	// follow under the same id, and then does not count again.
+	Asked bool
 }
 
 // Verdict is what a hit means.
@@ -113,6 +125,8 @@ type Verdict struct {
 	Delay time.Duration
 	// Incident as kept in the state.
 	Incident string
+	// Known says that the request was counted when its decision was asked for.
+	Known bool
 }
 
 // Step counts a hit at a time. Clocks of different detectors may differ by
@@ -120,18 +134,27 @@ type Verdict struct {
 func Step(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 	s, at := s.sane(p, now)
 	s = expire(s, p, at)
+	if claimed, known := s.claim(h); known {
+		s, v := judge(claimed, p, h, at, false)
+		v.Known = true
+		return s, v
+	}
 	began := false
 	if s.forgive(h) {
 		s.Forgiven++
 		s.Excused = false
 	} else {
 		s = count(s, p, max(h.N, 1), at)
+		s.Key = ""
+		if h.Key != "" {
+			s.Key = mark(h.Key)
+		}
 		began = p.action(s.Count, false).Stops() && p.Cooldown > 0 && s.BlockedUntil <= at
 	}
 	if began {
 		s.BlockedUntil = at + p.Cooldown.Milliseconds()
 	}
-	return judge(s, p, h, at, began)
+	return judge(s.expect(h), p, h, at, began)
 }
 
 // sane returns the time to judge at, and a state that no broken clock or record
@@ -148,7 +171,7 @@ func (s State) sane(p Params, now time.Time) (State, int64) {
 
 // broken says that no detector with a working clock wrote this.
 func (s State) broken(at int64) bool {
-	if s.Last > at+maxSkew.Milliseconds() || s.Count < 0 || s.Count > maxCount || len(s.Hits) > MaxThreshold {
+	if s.Last > at+maxSkew.Milliseconds() || s.Count < 0 || s.Count > maxCount || len(s.Hits) > MaxThreshold || len(s.Asked) > maxAsked {
 		return true
 	}
 	n := len(s.Hits)
@@ -165,7 +188,7 @@ func Excuse(s State) State {
 
 // forgive says whether a hit is the retry of a counted one that need not count.
 func (s State) forgive(h Hit) bool {
-	return s.Count > 0 && s.Forgiven < maxForgiven && h.N <= 1 && (h.Retry || s.Excused)
+	return s.Count > 0 && s.Forgiven < maxForgiven && h.N <= 1 && (h.Retry || s.Excused || h.Key != "" && mark(h.Key) == s.Key)
 }
 
 func judge(s State, p Params, h Hit, at int64, began bool) (State, Verdict) {

@@ -75,8 +75,18 @@ func (s State) Append(b []byte) []byte {
 	if s.Excused {
 		b = append(b, `,"excused":true`...)
 	}
+	if s.Key != "" {
+		b = strconv.AppendQuote(append(b, `,"key":`...), s.Key)
+	}
 	if s.Incident != "" {
 		b = strconv.AppendQuote(append(b, `,"incident":`...), s.Incident)
+	}
+	for i, mark := range s.Asked {
+		b = append(b, map[bool]string{true: `,"asked":[`, false: `,`}[i == 0]...)
+		b = strconv.AppendQuote(b, mark)
+	}
+	if len(s.Asked) > 0 {
+		b = append(b, ']')
 	}
 	return append(b, '}')
 }

@@ -132,7 +132,7 @@ func (m *mender) results(i int, msg *Message) {
 		switch {
 		case b.Kind == Result:
 			m.assign(b, msg.Role == Assistant)
-		case msg.Role == User && !(b.Kind == Text && b.Blank):
+		case msg.Role == User && (b.Kind != Text || !b.Blank):
 			m.last = -1
 		}
 	}
@@ -281,11 +281,8 @@ func (m *mender) joins(a, b *Turn) bool {
 	return a.Role == b.Role && a.Role != Other && len(a.Results) == 0 && !m.sealed(a) && !m.sealed(b)
 }
 
+// sealed says whether a turn can't be merged. Only one of a single message can be
+// so.
 func (m *mender) sealed(t *Turn) bool {
-	for _, i := range t.Sources {
-		if m.messages[i].Sealed {
-			return true
-		}
-	}
-	return false
+	return len(t.Sources) == 1 && m.messages[t.Sources[0]].Sealed
 }

@@ -114,13 +114,14 @@ func (t *Table) Known(name string) bool {
 	return known
 }
 
-// Route returns where a request goes; false if no upstream is meant.
+// Route returns where a request goes; false, and the format alone, if no
+// upstream is meant.
 func (t *Table) Route(r *http.Request) (Target, bool) {
 	path := r.URL.EscapedPath()
 	name, rest := t.upstream(path, r.Header)
 	base, known := t.upstreams[name]
 	if !known {
-		return Target{}, false
+		return Target{Format: format(name, path, r.Header)}, false
 	}
 	return Target{Upstream: name, Format: format(name, path, r.Header), URL: join(base, rest, r.URL.RawQuery)}, true
 }

@@ -122,9 +122,9 @@ func drive(ctx context.Context, c Contender, round, level int, length time.Durat
 	return summarize(tallies, time.Since(started))
 }
 
-// repeat calls op until the time has come.
+// repeat calls op until the time has come, at least once.
 func repeat(ctx context.Context, op Op, until time.Time) (t tally) {
-	for now := time.Now(); now.Before(until); {
+	for now := time.Now(); ; {
 		err := op(ctx)
 		after := time.Now()
 		if err != nil {
@@ -133,9 +133,10 @@ func repeat(ctx context.Context, op Op, until time.Time) (t tally) {
 		} else {
 			t.latencies = append(t.latencies, after.Sub(now))
 		}
-		now = after
+		if now = after; !now.Before(until) {
+			return t
+		}
 	}
-	return t
 }
 
 // summarize errs when more failed than succeeded: such a rate means nothing.
@@ -150,7 +151,7 @@ func summarize(tallies []tally, took time.Duration) (Sample, error) {
 			last = t.err
 		}
 	}
-	if s.Failed > len(all) || len(all) == 0 {
+	if s.Failed > len(all) {
 		return s, fmt.Errorf("%d of %d operations did not succeed, such as: %w", s.Failed, s.Failed+len(all), last)
 	}
 	slices.Sort(all)

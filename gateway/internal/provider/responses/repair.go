@@ -108,12 +108,20 @@ func (h *items) match() {
 			h.assign(i, call, known)
 		}
 	}
+	h.complete()
+}
+
+// complete puts outputs that are lost behind the parallel calls that they belong
+// to.
+func (h *items) complete() {
+	var lost []byte
 	for i := range h.list {
-		if h.list[i].call && h.list[i].answer < 0 {
+		if r := &h.list[i]; r.call && r.answer < 0 {
 			h.report.Synthetic++
-			last := h.lastOfGroup(i)
-			h.list[last].after = append(h.list[last].after, ',')
-			h.list[last].after = append(h.list[last].after, lostOutput(&h.list[i])...)
+			lost = append(append(lost, ','), lostOutput(r)...)
+		}
+		if i+1 == len(h.list) || !h.list[i+1].call {
+			h.list[i].after, lost = lost, nil
 		}
 	}
 }
@@ -134,14 +142,6 @@ func (h *items) assign(output, call int, known bool) {
 			h.list[call].answer = output
 		}
 	}
-}
-
-// lastOfGroup is the last of the parallel calls that go on from item i.
-func (h *items) lastOfGroup(i int) int {
-	for i+1 < len(h.list) && h.list[i+1].call {
-		i++
-	}
-	return i
 }
 
 func lostOutput(call *record) []byte {

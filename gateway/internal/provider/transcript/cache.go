@@ -92,3 +92,10 @@ func (c *Cache) put(k cacheKey, f finding) {
 	}
 	c.young[k] = f
 }
+
+// Len is how many texts are remembered.
+func (c *Cache) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.young) + len(c.old)
+}

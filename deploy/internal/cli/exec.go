@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"time"
+
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+type execCmd struct {
+	client
+	Gateway      string            `placeholder:"URL" help:"Gateway to use. Default: the one at ${default_gateway} if it is running and no other flag or variable asks for an upstream, else one for this command alone."`
+	Fresh        bool              `help:"Start a gateway for this command alone, even if one is running."`
+	Upstream     map[string]string `mapsep:"none" placeholder:"NAME=URL" help:"Upstream of the gateway that is started, by name. Repeatable. Default: what the agent's base URL variables say, else the providers' public addresses."`
+	Policies     string            `type:"path" placeholder:"FILE" help:"Policy bundle of the gateway that is started."`
+	DataDir      string            `default:"memory" placeholder:"DIR" help:"Where the gateway that is started keeps its counters; \"memory\" keeps nothing."`
+	CheckTimeout time.Duration     `default:"50ms" help:"How long a request waits for a decision of the gateway that is started."`
+	LogFormat    string            `default:"text" enum:"text,json" help:"Format of the log: text or json."`
+	LogLevel     string            `default:"error" enum:"debug,info,warn,error" help:"Least level of what is logged among the command's own output."`
+	Command      []string          `arg:"" passthrough:"" help:"Command and its arguments, after --."`
+}
+
+// exitCode is the code to exit with after all is said.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// Exit codes as shells have them (POSIX, Shell Command Language, 2.8.2).
+const (
+	exitUsage         = 2
+	exitNotExecutable = 126
+	exitNotFound      = 127
+	exitSignal        = 128
+)
+
+// Run runs the command behind a gateway and returns its exit code.
+func (c *execCmd) Run(ctx context.Context, io streams) error {
+	command := c.Command
+	if len(command) > 0 && command[0] == "--" {
+		command = command[1:]
+	}
+	if len(command) == 0 {
+		fmt.Fprintln(io.err, "unloop: name a command: unloop exec -- CMD ARG…")
+		return exitCode(exitUsage)
+	}
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		fmt.Fprintln(io.err, "unloop:", err)
+		if errors.Is(err, fs.ErrPermission) {
+			return exitCode(exitNotExecutable)
+		}
+		return exitCode(exitNotFound)
+	}
+	guard, err := c.guard(ctx, os.Environ(), io)
+	if err != nil {
+		return err
+	}
+	// From here on a signal is the command's: it says when all ends.
+	ctx = context.WithoutCancel(ctx)
+	defer guard.close(ctx, io)
+	return runCommand(ctx, path, command, guard.environ(os.Environ()), io)
+}
+
+// runCommand runs a command with this process's streams, passes signals on to
+// it, and returns its exit code unless that is 0.
+func runCommand(ctx context.Context, path string, args, environ []string, io streams) error {
+	cmd := exec.CommandContext(ctx, path)
+	cmd.Args, cmd.Env = args, environ
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, io.out, io.err
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, passedOn...)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintf(io.err, "unloop: run %s: %v\n", args[0], err)
+		return exitCode(exitNotExecutable)
+	}
+	done := make(chan struct{})
+	defer close(done)
+	go passOn(signals, cmd.Process, done)
+	err := cmd.Wait()
+	var failed *exec.ExitError
+	if err != nil && !errors.As(err, &failed) {
+		return fmt.Errorf("run %s: %w", args[0], err)
+	}
+	if code := codeOf(cmd.ProcessState); code != 0 {
+		return exitCode(code)
+	}
+	return nil
+}
+
+// passOn passes signals on to a process until it is done.
+func passOn(signals <-chan os.Signal, to *os.Process, done <-chan struct{}) {
+	for {
+		select {
+		case s := <-signals:
+			if !fromTerminal(s) {
+				_ = to.Signal(s) // one that has ended needs none
+			}
+		case <-done:
+			return
+		}
+	}
+}
+
+// ownDataDir is where a gateway of the command's own stores.
+func (c *execCmd) ownDataDir() (string, error) {
+	if c.DataDir == "" {
+		return natskit.InMemory, nil
+	}
+	return dataDir(c.DataDir)
+}

@@ -1,0 +1,193 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/client"
+)
+
+// Paths of the gateway's own API.
+const (
+	checkPath = route.Reserved + "v1/check"
+	pingPath  = route.Reserved + "v1/ping"
+)
+
+// envelope is how much longer a check may be than the largest body that is
+// inspected, in bytes.
+const envelope = 64 << 10
+
+// own answers Unloop's own API.
+func (g *Gateway) own(w http.ResponseWriter, r *http.Request) {
+	watchUpload(w, r)
+	switch {
+	case r.URL.Path == checkPath && r.Method == http.MethodPost:
+		g.answerCheck(w, r)
+	case r.URL.Path == checkPath:
+		w.Header().Set("Allow", http.MethodPost)
+		fail(w, &client.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: "a check is a POST"})
+	case r.URL.Path == pingPath:
+		answer(w, http.StatusOK, map[string]any{"product": "unloop", "service": "gateway", "ready": g.ready.Err() == nil})
+	default:
+		fail(w, &client.Error{Status: http.StatusNotFound, Code: "unknown_path", Message: "Unloop's own API has POST " + checkPath + " and GET " + pingPath})
+	}
+}
+
+// answerCheck tells what would be done with a request, and counts it, unless
+// it is only peeked at.
+func (g *Gateway) answerCheck(w http.ResponseWriter, r *http.Request) {
+	x, err := g.asked(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	if !g.admit(w, x) {
+		return
+	}
+	g.parse(x)
+	g.identify(x)
+	if message, killed := g.killed(x); killed {
+		answer(w, http.StatusOK, client.Decision{
+			Action: checkpb.Action_ACTION_REJECT.Label(), Reason: client.ReasonKilled, Message: message,
+			RequestID: requestID(x.r), Findings: []client.Finding{},
+		})
+		return
+	}
+	if !g.exempt(x) {
+		g.judge(x)
+	}
+	if errors.Is(r.Context().Err(), context.Canceled) {
+		return // nobody is there to be told
+	}
+	x.setHeaders(w.Header())
+	answer(w, http.StatusOK, x.verdict())
+}
+
+// asked reads a check, and makes of it the exchange that the request itself
+// would be.
+func (g *Gateway) asked(r *http.Request) (*exchange, *client.Error) {
+	text, err := io.ReadAll(io.LimitReader(r.Body, g.cfg.MaxInspectBytes+envelope+1))
+	if err != nil {
+		return nil, &client.Error{Status: http.StatusBadRequest, Code: "incomplete_body", Message: "the check's body ended early"}
+	}
+	if int64(len(text)) > g.cfg.MaxInspectBytes+envelope {
+		return nil, tooLarge(g.cfg.MaxInspectBytes)
+	}
+	q, fault := readQuestion(text)
+	if fault == nil {
+		fault = q.complete()
+	}
+	if fault != nil {
+		return nil, fault
+	}
+	if int64(len(q.body)) > g.cfg.MaxInspectBytes {
+		return nil, tooLarge(g.cfg.MaxInspectBytes)
+	}
+	x := &exchange{
+		r: q.request(r), body: &body{bytes: q.body, length: int64(len(q.body))}, rules: g.bundles.inForce(),
+		asked: !q.peek, peek: q.peek,
+	}
+	x.target, _ = g.table.Route(x.r) // what goes nowhere can be checked, too
+	if q.format != "" {
+		x.target.Format = formats[q.format]
+	}
+	x.provider = providers[x.target.Format]
+	return x, nil
+}
+
+func tooLarge(limit int64) *client.Error {
+	return &client.Error{
+		Status: http.StatusRequestEntityTooLarge, Code: "body_too_large", Field: "body",
+		Message: "body: larger than the " + strconv.FormatInt(limit, 10) + " bytes of --max-inspect-bytes",
+	}
+}
+
+// verdict is the decision as the check API tells it.
+func (x *exchange) verdict() client.Decision {
+	d := client.Decision{
+		Action: checkpb.Action_ACTION_ALLOW.Label(), HitCount: x.hits(), Degraded: x.degraded,
+		RequestID: x.check.GetRequestId(), Findings: x.findings(),
+	}
+	if d.RequestID == "" { // no policy looks at it
+		d.RequestID = requestID(x.r)
+	}
+	f := strongest(x.decision)
+	if x.exempt != "" {
+		d.Reason = client.ReasonExempt
+	}
+	if f != nil {
+		d.Reason = client.ReasonLoop
+		d.Action, d.Message, d.LoopID = f.GetAction().Label(), loopMessage(f), f.GetLoopId()
+		d.HitCount, d.DelayMS = int(f.GetHitCount()), int(f.GetDelayMs())
+	}
+	switch {
+	case f.GetAction().Stops():
+		d.RetryAfterSeconds = retryAfter(f)
+	case x.degraded != "" && x.failClosed:
+		d.Action, d.RetryAfterSeconds = checkpb.Action_ACTION_REJECT.Label(), 1
+		d.Reason, d.Message = client.ReasonUnchecked, uncheckedMessage(x.degraded)
+	}
+	return d
+}
+
+// hits is the highest count that is not shadow.
+func (x *exchange) hits() int {
+	most := uint32(0)
+	for i, n := range x.decision.GetHitCounts() {
+		if counters := x.check.GetCounters(); i < len(counters) && !counters[i].GetShadow() {
+			most = max(most, n)
+		}
+	}
+	return int(most)
+}
+
+// findings lists what was found, the strongest first and shadow last.
+func (x *exchange) findings() []client.Finding {
+	found := slices.Clone(x.decision.GetFindings())
+	slices.SortStableFunc(found, func(a, b *checkpb.Finding) int {
+		switch {
+		case a.GetShadow() != b.GetShadow():
+			return map[bool]int{false: -1, true: 1}[a.GetShadow()]
+		case stronger(a, b):
+			return -1
+		case stronger(b, a):
+			return 1
+		}
+		return cmp.Compare(a.GetPolicy(), b.GetPolicy())
+	})
+	out := make([]client.Finding, len(found))
+	for i, f := range found {
+		out[i] = client.Finding{
+			Policy: f.GetPolicy(), Detector: f.GetDetector(), Action: f.GetAction().Label(), Shadow: f.GetShadow(),
+			Fingerprint: fingerprintText(f), HitCount: int(f.GetHitCount()), Threshold: int(f.GetThreshold()),
+			WindowSeconds: int(f.GetWindowSeconds()), CooldownSeconds: int(f.GetCooldownSeconds()), LoopID: f.GetLoopId(),
+			Rule: f.GetRule(), Tool: f.GetTool(), BackoffSeconds: int(f.GetBackoffSeconds()), Message: f.GetMessage(),
+		}
+	}
+	return out
+}
+
+// fail answers an error of the check API.
+func fail(w http.ResponseWriter, err *client.Error) {
+	answer(w, err.Status, map[string]*client.Error{"error": err})
+}
+
+// answer writes JSON.
+func answer(w http.ResponseWriter, status int, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		status, body = http.StatusInternalServerError, []byte("{}")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that left needs no answer
+}

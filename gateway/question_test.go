@@ -1,0 +1,130 @@
+package gateway
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestFaultOfACheckNamesItsField(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ check, field, says string }{
+		"nothing":                {``, "", "must be an object"},
+		"no object":              {`[]`, "", "must be an object"},
+		"two values":             {`{"prompt":"p"} {}`, "", "data after"},
+		"cut off":                {`{"prompt":"p`, "prompt", "invalid JSON"},
+		"empty":                  {`{}`, "body", "give the request"},
+		"only nulls":             {`{"body":null,"prompt":null,"peek":null}`, "body", "give the request"},
+		"unknown field":          {`{"prompt":"p","tool":"ls"}`, "tool", "is no field"},
+		"other spelling":         {`{"Prompt":"p"}`, "Prompt", "is no field"},
+		"field twice":            {`{"prompt":"p","prompt":"q"}`, "", "duplicate"},
+		"member twice in a body": {`{"body":{"a":1,"a":2}}`, "body", "duplicate"},
+		"number for a text":      {`{"prompt":"p","session":7}`, "session", "must be a string"},
+		"text for peek":          {`{"prompt":"p","peek":"true"}`, "peek", "true or false"},
+		"messages as a text":     {`{"messages":"p"}`, "messages", "must be an array"},
+		"no messages":            {`{"messages":[ ]}`, "messages", "must not be empty"},
+		"prompt and messages":    {`{"prompt":"p","messages":[{}]}`, "prompt", "beside messages"},
+		"prompt and body":        {`{"prompt":"p","body":{}}`, "body", "beside prompt"},
+		"model beside a body":    {`{"body":{},"model":"m"}`, "model", "a body has its own"},
+		"user beside a body":     {`{"body":{},"user":"u"}`, "user", "a body has its own"},
+		"unknown format":         {`{"body":{},"format":"soap"}`, "format", `"soap" is none of`},
+		"prompt in a format":     {`{"prompt":"p","format":"http"}`, "format", "give the body"},
+		"format without a path":  {`{"body":{},"format":"http"}`, "path", "say where"},
+		"body without a path":    {`{"body":{}}`, "path", "say where"},
+		"relative path":          {`{"body":{},"path":"v1/x"}`, "path", "must look like"},
+		"path with a host":       {`{"body":{},"path":"http://h/v1"}`, "path", "must look like"},
+		"broken path":            {`{"body":{},"path":"/%zz"}`, "path", "must look like"},
+		"path of our own":        {`{"body":{},"path":"/unloop/v1/check"}`, "path", "Unloop's own"},
+		"method":                 {`{"body":{},"path":"/x","method":"get it"}`, "method", "capitals"},
+		"id with a line end":     {`{"prompt":"p","request_id":"a\nb"}`, "request_id", "printable"},
+		"long id":                {`{"prompt":"p","request_id":"` + strings.Repeat("x", 129) + `"}`, "request_id", "128"},
+	} {
+		q, fault := readQuestion([]byte(c.check))
+		if fault == nil {
+			fault = q.complete()
+		}
+		if fault == nil {
+			t.Errorf("%s: accepted", name)
+			continue
+		}
+		if fault.Field != c.field || !strings.Contains(fault.Message, c.says) || fault.Status != http.StatusBadRequest {
+			t.Errorf("%s: %+v; want field %q and %q", name, *fault, c.field, c.says)
+		}
+	}
+}
+
+func TestWhatACheckLeavesOutIsFilledIn(t *testing.T) {
+	t.Parallel()
+	type filled struct{ Method, URL, Body string }
+	for check, want := range map[string]filled{
+		`{"prompt":"a \"b\"","model":"m","user":"u"}`:        {"POST", "/v1/chat/completions", `{"model":"m","user":"u","messages":[{"role":"user","content":"a \"b\""}]}`},
+		`{"messages":[{"role":"user"}],"model":"m"}`:         {"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user"}]}`},
+		`{"prompt":"","path":"/ollama/v1/chat/completions"}`: {"POST", "/ollama/v1/chat/completions", `{"model":"","messages":[{"role":"user","content":""}]}`},
+		`{"body":{"a": 1.0},"format":"openai-chat"}`:         {"POST", "/v1/chat/completions", `{"a": 1.0}`},
+		`{"path":"/v1/models?limit=2","method":"GET"}`:       {"GET", "/v1/models?limit=2", ``},
+		`{"body":"text","path":"/x"}`:                        {"POST", "/x", `"text"`},
+	} {
+		q, fault := readQuestion([]byte(check))
+		if fault == nil {
+			fault = q.complete()
+		}
+		if fault != nil {
+			t.Errorf("%s: %v", check, fault)
+			continue
+		}
+		r := q.request(httptest.NewRequest(http.MethodPost, checkPath, http.NoBody))
+		if diff := cmp.Diff(want, filled{r.Method, r.URL.String(), string(q.body)}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", check, diff)
+		}
+	}
+}
+
+func TestCheckSpeaksForItsRequestInHeaders(t *testing.T) {
+	t.Parallel()
+	q, fault := readQuestion([]byte(`{"prompt":"p","session":"s","tenant":"t","project":"p","request_id":"r"}`))
+	if fault == nil {
+		fault = q.complete()
+	}
+	if fault != nil {
+		t.Fatal(fault)
+	}
+	check := httptest.NewRequest(http.MethodPost, checkPath, http.NoBody)
+	for name, value := range map[string]string{
+		"Authorization": "Bearer sk", "X-Tool-Name": "ls", "X-Session-ID": "other", "X-Unloop-Check": "old", "Content-Encoding": "identity",
+	} {
+		check.Header.Set(name, value)
+	}
+	want := http.Header{
+		"Authorization": {"Bearer sk"}, "X-Tool-Name": {"ls"}, "X-Session-Id": {"s"},
+		"X-Tenant-Id": {"t"}, "X-Project-Id": {"p"}, "X-Request-Id": {"r"},
+	}
+	if diff := cmp.Diff(want, q.request(check).Header); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+}
+
+// FuzzReadQuestion: no check makes the reader panic, and what it accepts has a
+// request.
+func FuzzReadQuestion(f *testing.F) {
+	f.Add([]byte(`{"prompt":"p","peek":true}`))
+	f.Add([]byte(`{"body":{"messages":[]},"path":"/v1/x?y","method":"PUT"}`))
+	f.Add([]byte(`{"messages":[{"role":"user","content":"\ud800"}],"model":null}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		q, fault := readQuestion(text)
+		if fault == nil {
+			fault = q.complete()
+		}
+		if fault != nil {
+			if fault.Status != http.StatusBadRequest || fault.Message == "" {
+				t.Fatalf("%+v", *fault)
+			}
+			return
+		}
+		if q.url == nil || q.method == "" || q.request(httptest.NewRequest(http.MethodPost, checkPath, http.NoBody)).URL == nil {
+			t.Fatalf("no request: %+v", q)
+		}
+	})
+}
