@@ -15,7 +15,7 @@ import (
 // answers.ErrUnknown for an answer that it does not know.
 type answerSessions interface {
 	Session(ctx context.Context, caller, id string) (string, error)
-	Put(caller, id, session string)
+	Put(ctx context.Context, caller, id, session string) error
 }
 
 // identify says whose request it is, once the key is there that callers are

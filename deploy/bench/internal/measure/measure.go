@@ -101,14 +101,10 @@ type tally struct {
 
 // drive runs a contender with level callers for a while.
 func drive(ctx context.Context, c Contender, round, level int, length time.Duration) (Sample, error) {
-	ops := make([]Op, level)
-	for i := range ops {
-		op, end, err := c.Caller(round, i)
-		if err != nil {
-			return Sample{}, err
-		}
-		defer end() //nolint:revive // the callers live until all are done
-		ops[i] = op
+	ops, end, err := c.callers(round, level)
+	defer end()
+	if err != nil {
+		return Sample{}, err
 	}
 	tallies := make([]tally, level)
 	started := time.Now()
@@ -120,6 +116,26 @@ func drive(ctx context.Context, c Contender, round, level int, length time.Durat
 	}
 	callers.Wait()
 	return summarize(tallies, time.Since(started))
+}
+
+// callers returns the operations of a number of callers, and what ends those
+// that there are.
+func (c Contender) callers(round, n int) ([]Op, func(), error) {
+	var ops []Op
+	var ends []func()
+	endAll := func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+	for i := range n {
+		op, end, err := c.Caller(round, i)
+		if err != nil {
+			return nil, endAll, err
+		}
+		ops, ends = append(ops, op), append(ends, end)
+	}
+	return ops, endAll, nil
 }
 
 // repeat calls op until the time has come, at least once.
