@@ -195,8 +195,7 @@ func (g *Gateway) onUpstreamError(w http.ResponseWriter, r *http.Request, err er
 
 // bareError is an error's text unless it may quote what the client sent.
 func bareError(err error) string {
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Error()
 	}
 	return "request failed"

@@ -19,9 +19,10 @@ const (
 	historyItems = 48
 )
 
-// watches lists the agents' sessions that the matching policies watch.
+// watches lists the agents' sessions that the matching policies watch. A chat
+// without tools has nothing to watch.
 func (x *exchange) watches(policies []*policy.Policy, now time.Time) []*checkpb.ToolWatch {
-	if x.prompt == nil || x.identity.GetSession() == "" {
+	if x.prompt == nil || x.identity.GetSession() == "" || !x.prompt.Delta && !x.prompt.Transcript.HasTools() {
 		return nil
 	}
 	var out []*checkpb.ToolWatch

@@ -244,7 +244,12 @@ func TestBlocksComeFromOtherGatewaysAndGoWithARelease(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Follow(ctx) }()
-	t.Cleanup(func() { stop(); <-done })
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("follow: %v", err)
+		}
+	})
 
 	nc := s.Conn()
 	publish := func(subject string, m proto.Message) {

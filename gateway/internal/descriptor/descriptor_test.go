@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -167,9 +168,7 @@ func TestOnlyTokensThatHoldAreVerified(t *testing.T) {
 	good := object{"org": "acme", "iss": "us", "aud": "llm", "exp": in(time.Hour)}
 	with := func(name string, value any) object {
 		c := object{}
-		for k, v := range good {
-			c[k] = v
-		}
+		maps.Copy(c, good)
 		c[name] = value
 		return c
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -190,10 +191,5 @@ func (t *tokens) accepts(c jwt.Claims) bool {
 	if len(t.config.Issuers) == 0 {
 		return true
 	}
-	for _, issuer := range t.config.Issuers {
-		if c.Issuer == issuer {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(t.config.Issuers, c.Issuer)
 }

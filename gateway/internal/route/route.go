@@ -7,6 +7,7 @@ package route
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"sort"
@@ -63,12 +64,8 @@ type Table struct{ upstreams map[string]*url.URL }
 // providers. It reports every fault of them at once.
 func NewTable(upstreams map[string]string) (*Table, error) {
 	all := map[string]string{}
-	for name, addr := range public {
-		all[name] = addr
-	}
-	for name, addr := range upstreams {
-		all[name] = addr
-	}
+	maps.Copy(all, public)
+	maps.Copy(all, upstreams)
 	names := make([]string, 0, len(all))
 	for name := range all {
 		names = append(names, name)

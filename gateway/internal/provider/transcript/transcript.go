@@ -167,6 +167,13 @@ func (t *Transcript) EndBefore(i int, role Role) {
 // Mark is the number of parts of the open message, and the index of the next.
 func (t *Transcript) Mark() int { return len(t.open) }
 
+// HasTools says whether the request offers tools or its history has calls.
+// A history of which a part was left out may have.
+func (t *Transcript) HasTools() bool {
+	return len(t.tools) > 0 || !t.history.before.IsZero() ||
+		slices.ContainsFunc(t.history.slots, func(s slot) bool { return len(s.calls) > 0 })
+}
+
 // Offer adds the name of a tool that the request offers.
 func (t *Transcript) Offer(name []byte) { t.tools = append(t.tools, name) }
 
