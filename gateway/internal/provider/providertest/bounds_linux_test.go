@@ -128,7 +128,7 @@ func quickest(t *testing.T, p provider.Provider, body []byte) time.Duration {
 // worked is the processor's time that this thread has had.
 func worked(t *testing.T) time.Duration {
 	t.Helper()
-	const thisThread = 1 // RUSAGE_THREAD (getrusage(2))
+	const thisThread = 1 // as getrusage(2) names it: RUSAGE_THREAD
 	var used syscall.Rusage
 	if err := syscall.Getrusage(thisThread, &used); err != nil {
 		t.Fatal(err)
