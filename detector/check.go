@@ -220,7 +220,7 @@ func (d *Detector) count(ctx context.Context, check *checkpb.Check, c *checkpb.C
 	}
 	h := hit{check: check, counter: c, Hit: counter.Hit{
 		N: int(min(check.GetHits(), maxHits)), Retry: check.GetRetry(), Incident: conversation(check, c.GetFingerprint()),
-		Request: check.GetRequestId(), Asked: check.GetAsked(),
+		Request: check.GetRequestId(), Asked: check.GetAsked(), Key: check.GetIdempotency(),
 	}}
 	if check.GetPeek() {
 		d.working.Go(func() { done(d.peek(h, params)) })

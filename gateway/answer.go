@@ -15,13 +15,24 @@ import (
 const (
 	codeLoop      = "recursive_loop_detected"
 	codeUnchecked = "loop_check_unavailable"
+	codeLimited   = "rate_limit_exceeded"
 )
 
 // stop answers a request that is not to be forwarded.
 func (g *Gateway) stop(w http.ResponseWriter, x *exchange) bool {
 	f := strongest(x.decision)
+	loop := f != nil && f.GetAction().Stops()
+	rule, limited := x.enforced(false)
+	limited = limited && rule.verdict.GetAction().Stops()
+	if loop || limited || x.degraded != "" && x.failClosed {
+		defer g.giveBack(x)
+	}
 	switch {
-	case f != nil && f.GetAction().Stops():
+	case limited && (!loop || f.GetAction() <= rule.verdict.GetAction()):
+		g.metrics.requests.WithLabelValues(x.provider.Name(), "limit").Inc()
+		g.refuseLimit(w, x, rule, f)
+		return true
+	case loop:
 		g.metrics.requests.WithLabelValues(x.provider.Name(), f.GetAction().Label()).Inc()
 		g.refuseLoop(w, x, f)
 		return true
@@ -147,9 +158,14 @@ func (x *exchange) setHeaders(h http.Header) {
 	if x.exempt != "" {
 		h.Set("X-Loop-Exempt", x.exempt)
 	}
-	if would := pick(x.decision, true); would != nil {
-		h.Set("X-Loop-Would", would.GetAction().Label())
+	would := pick(x.decision, true).GetAction()
+	if rule, ok := x.enforced(true); ok {
+		would = max(would, rule.verdict.GetAction())
 	}
+	if would != checkpb.Action_ACTION_ALLOW {
+		h.Set("X-Loop-Would", would.Label())
+	}
+	x.setLimitHeaders(h)
 	if x.repaired != "" {
 		h.Set("X-Loop-Repaired", x.repaired)
 	}

@@ -145,6 +145,10 @@ func (x *exchange) verdict() client.Decision {
 		d.Action, d.Message, d.LoopID = f.GetAction().Label(), loopMessage(f), f.GetLoopId()
 		d.HitCount, d.DelayMS = int(f.GetHitCount()), int(f.GetDelayMs())
 	}
+	if rule, ok := x.enforced(false); ok && rule.verdict.GetAction() >= f.GetAction() {
+		x.ruledVerdict(&d, rule)
+		return d
+	}
 	switch {
 	case f.GetAction().Stops():
 		d.RetryAfterSeconds = retryAfter(f)
@@ -153,6 +157,16 @@ func (x *exchange) verdict() client.Decision {
 		d.Reason, d.Message = client.ReasonUnchecked, uncheckedMessage(x.degraded)
 	}
 	return d
+}
+
+// ruledVerdict tells what a rule does, which comes before what a detector does
+// of the same strength.
+func (x *exchange) ruledVerdict(d *client.Decision, r ruled) {
+	d.Action, d.Reason, d.Message = r.verdict.GetAction().Label(), client.ReasonLimited, r.message(r.seconds())
+	d.DelayMS = max(d.DelayMS, int(r.verdict.GetDelayMs()))
+	if r.verdict.GetAction().Stops() {
+		d.RetryAfterSeconds = r.seconds()
+	}
 }
 
 // hits is the highest count that is not shadow.

@@ -17,6 +17,8 @@ import (
 const (
 	requestDomain = "unloop/request/1"
 	promptDomain  = "unloop/prompt/1"
+
+	idempotencyDomain = "unloop/idempotency/1"
 )
 
 // Names of the detectors.
@@ -165,6 +167,16 @@ func messageDigest(m provider.Message, kind string) fingerprint.Digest {
 		return m.Text
 	}
 	return m.Strict
+}
+
+// idempotency is the hash of the key by which a client says that two requests
+// are one.
+func idempotency(h http.Header) string {
+	key := h.Get("Idempotency-Key")
+	if key == "" {
+		return ""
+	}
+	return fingerprint.New(idempotencyDomain).String(key).Sum().String()
 }
 
 // isRetry says whether the client calls the request its own retry.

@@ -63,7 +63,7 @@ func newRuleset(b *policy.Bundle) (*ruleset, error) {
 			r.tail = max(r.tail, p.Prompt.TailMessages)
 		}
 		if p.Tool != nil || p.Cycle != nil {
-			r.items, r.reading[p.ID] = historyItems, rulesOf(p)
+			r.items, r.reading[p.ID] = historyItems, rulesOf(p).Numbered()
 		}
 	}
 	return r, nil

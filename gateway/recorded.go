@@ -51,7 +51,7 @@ func (noAnswers) Session(context.Context, string, string) (string, error) {
 	return "", answers.ErrUnknown
 }
 
-func (noAnswers) Put(_, _, _ string) {}
+func (noAnswers) Put(context.Context, string, string, string) error { return nil }
 
 // Policies is the bundle that requests are judged by.
 func (e *Evidence) Policies() *policy.Set { return e.policies }

@@ -49,6 +49,9 @@ type exchange struct {
 	repaired string
 	check    *checkpb.Check
 	decision *checkpb.Decision
+	// limits are the rules in the check, which was made at judged.
+	limits []applied
+	judged time.Time
 	// counted says that a detector counted the check.
 	counted bool
 	// degraded says why there is no decision.
@@ -183,6 +186,7 @@ func (x *exchange) uninspect(g *Gateway, why string) {
 func (g *Gateway) judge(x *exchange) {
 	if g.gather(x) {
 		g.ask(x)
+		g.observe(x)
 	}
 }
 
@@ -200,8 +204,9 @@ func (g *Gateway) gather(x *exchange) bool {
 		x.repair = x.repair || p.SessionRepair && !p.Shadow(now)
 	}
 	counters, watches := x.counters(matched, now), x.watches(matched, now)
+	x.limits, x.judged = g.limits(x, matched, now), now
 	switch {
-	case len(counters)+len(watches) == 0:
+	case len(counters)+len(watches)+len(x.limits) == 0:
 		return false
 	case g.hasher.Load() == nil:
 		x.degrade(g, "starting")
@@ -209,8 +214,11 @@ func (g *Gateway) gather(x *exchange) bool {
 	}
 	x.check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
-		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
+		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), Idempotency: idempotency(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 		Asked: x.asked, Peek: x.peek,
+	}
+	for _, l := range x.limits {
+		x.check.Limits = append(x.check.Limits, l.wire)
 	}
 	return true
 }

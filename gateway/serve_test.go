@@ -109,6 +109,7 @@ func TestAnswerThatTakesHoursArrivesWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer func() { _ = res.Body.Close() }()
 		if text, err := io.ReadAll(res.Body); err != nil || string(text) != "first last" {
 			t.Errorf("%q, %v", text, err)
 		}

@@ -265,8 +265,11 @@ type Check struct {
 	InputTokens uint32 `protobuf:"varint,9,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	// Somebody asked for the decision alone: the request itself may still come
 	// to a gateway under the same request_id, and is counted here already.
-	Asked   bool         `protobuf:"varint,15,opt,name=asked,proto3" json:"asked,omitempty"`
-	Watches []*ToolWatch `protobuf:"bytes,21,rep,name=watches,proto3" json:"watches,omitempty"`
+	Asked bool `protobuf:"varint,15,opt,name=asked,proto3" json:"asked,omitempty"`
+	// Hash of the client's idempotency key: a request that repeats the last
+	// one's is its retry.
+	Idempotency string       `protobuf:"bytes,16,opt,name=idempotency,proto3" json:"idempotency,omitempty"`
+	Watches     []*ToolWatch `protobuf:"bytes,21,rep,name=watches,proto3" json:"watches,omitempty"`
 	// The rules that apply to the request.
 	Limits []*Limit `protobuf:"bytes,30,rep,name=limits,proto3" json:"limits,omitempty"`
 	// Report of each watch what is known, beside the findings. A watch with a run
@@ -374,6 +377,13 @@ func (x *Check) GetAsked() bool {
 		return x.Asked
 	}
 	return false
+}
+
+func (x *Check) GetIdempotency() string {
+	if x != nil {
+		return x.Idempotency
+	}
+	return ""
 }
 
 func (x *Check) GetWatches() []*ToolWatch {
@@ -2596,7 +2606,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06checks\x18\x01 \x03(\v2\x16.unloop.check.v1.CheckR\x06checks\x12\x1b\n" +
 	"\tbudget_ms\x18\x02 \x01(\rR\bbudgetMs\"H\n" +
 	"\rDecisionBatch\x127\n" +
-	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\xb8\x03\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\xda\x03\n" +
 	"\x05Check\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -2608,7 +2618,8 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05retry\x18\a \x01(\bR\x05retry\x12\x12\n" +
 	"\x04peek\x18\b \x01(\bR\x04peek\x12!\n" +
 	"\finput_tokens\x18\t \x01(\rR\vinputTokens\x12\x14\n" +
-	"\x05asked\x18\x0f \x01(\bR\x05asked\x124\n" +
+	"\x05asked\x18\x0f \x01(\bR\x05asked\x12 \n" +
+	"\vidempotency\x18\x10 \x01(\tR\vidempotency\x124\n" +
 	"\awatches\x18\x15 \x03(\v2\x1a.unloop.check.v1.ToolWatchR\awatches\x12.\n" +
 	"\x06limits\x18\x1e \x03(\v2\x16.unloop.check.v1.LimitR\x06limits\x12\x18\n" +
 	"\aexplain\x18( \x01(\bR\aexplain\"n\n" +

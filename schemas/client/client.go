@@ -25,6 +25,9 @@ var ErrUnchecked = errors.New("not to be sent unchecked")
 // ErrKilled says that an operator has stopped requests like this one.
 var ErrKilled = errors.New("stopped by an operator")
 
+// ErrLimited says that a rule's limit is reached.
+var ErrLimited = errors.New("rate limit exceeded")
+
 // Error is an answer of the check API that is no decision.
 type Error struct {
 	// Status is the HTTP status.
