@@ -14,6 +14,7 @@ require (
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
 	github.com/unloop/unloop/detector v0.0.0
+	github.com/unloop/unloop/embedworker v0.0.0
 	github.com/unloop/unloop/gateway v0.0.0
 	github.com/unloop/unloop/notifier v0.0.0
 	github.com/unloop/unloop/schemas v0.0.0
@@ -49,15 +50,21 @@ require (
 	github.com/tidwall/match v1.1.1 // indirect
 	github.com/tidwall/pretty v1.2.1 // indirect
 	github.com/tidwall/sjson v1.2.5 // indirect
+	github.com/yalue/onnxruntime_go v1.27.0 // indirect
 	github.com/zeebo/xxh3 v1.1.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
+	google.golang.org/grpc v1.85.0 // indirect
 )
 
 replace (
 	github.com/unloop/unloop/detector => ../detector
+	github.com/unloop/unloop/embedworker => ../embedworker
 	github.com/unloop/unloop/gateway => ../gateway
 	github.com/unloop/unloop/notifier => ../notifier
 	github.com/unloop/unloop/schemas => ../schemas

@@ -133,10 +133,16 @@ func each(n int, f func(i int, done func()), then func()) {
 }
 
 // decide evaluates every rule, counter and watch of a check: none hides another.
+// What texts mean is asked afterwards, where it still matters.
 func (d *Detector) decide(ctx context.Context, check *checkpb.Check, done func(*checkpb.Decision)) {
 	limits, counters, watches := check.GetLimits(), check.GetCounters(), check.GetWatches()
 	all := make([]counted, len(limits)+len(counters)+len(watches))
-	each(len(all), func(i int, done func()) {
+	opinions := d.opinions(check)
+	each(len(all)+len(opinions), func(i int, done func()) {
+		if i >= len(all) {
+			d.recall(ctx, opinions[i-len(all)], done)
+			return
+		}
 		keep := func(c counted) {
 			all[i] = c
 			done()
@@ -149,7 +155,7 @@ func (d *Detector) decide(ctx context.Context, check *checkpb.Check, done func(*
 		default:
 			d.watch(ctx, check, watches[i-ruled], keep)
 		}
-	}, func() { done(d.conclude(limits, all)) })
+	}, func() { d.weigh(ctx, opinions, d.conclude(limits, all), done) })
 }
 
 // conclude is the decision on what was counted. The strongest action that is
@@ -180,7 +186,6 @@ func (d *Detector) conclude(limits []*checkpb.Limit, all []counted) *checkpb.Dec
 		}
 	}
 	out.Error = d.explain(err)
-	d.metrics.checks.WithLabelValues(out.GetAction().Label()).Inc()
 	return out
 }
 

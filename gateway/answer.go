@@ -71,9 +71,15 @@ func (g *Gateway) refuseLoop(w http.ResponseWriter, x *exchange, f *checkpb.Find
 }
 
 // waitingHelps says whether the same request may pass later. An agent's tool
-// calls are judged by its history, which waiting does not change.
+// calls are judged by its history, which waiting does not change, and what it
+// means stays the same.
 func waitingHelps(f *checkpb.Finding) bool {
-	return f.GetDetector() != detectorTool && f.GetDetector() != detectorCycle
+	switch f.GetDetector() {
+	case detectorTool, detectorCycle, detectorSemantic:
+		return false
+	default:
+		return true
+	}
 }
 
 // retryAfter is what is left of the cooldown, else the window; whole seconds,

@@ -23,10 +23,11 @@ const (
 
 // Names of the detectors.
 const (
-	detectorRequest = "request"
-	detectorPrompt  = "prompt"
-	detectorTool    = "tool"
-	detectorCycle   = "cycle"
+	detectorRequest  = "request"
+	detectorPrompt   = "prompt"
+	detectorTool     = "tool"
+	detectorCycle    = "cycle"
+	detectorSemantic = "semantic"
 )
 
 // counters lists what the matching policies count this request by.

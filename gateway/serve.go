@@ -198,9 +198,10 @@ func (g *Gateway) gather(x *exchange) bool {
 		x.repair = x.repair || p.SessionRepair && !p.Shadow(now)
 	}
 	counters, watches := x.counters(matched, now), x.watches(matched, now)
+	newest, semantics := x.semantics(matched, now)
 	x.limits, x.judged = g.limits(x, matched, now), now
 	switch {
-	case len(counters)+len(watches)+len(x.limits) == 0:
+	case len(counters)+len(watches)+len(semantics)+len(x.limits) == 0:
 		return false
 	case g.hasher.Load() == nil:
 		x.degrade(g, "starting")
@@ -208,7 +209,8 @@ func (g *Gateway) gather(x *exchange) bool {
 	}
 	x.check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
-		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), Idempotency: idempotency(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
+		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
+		Retry: isRetry(x.r.Header), Idempotency: idempotency(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
 		Asked: x.asked, Peek: x.peek,
 	}
 	for _, l := range x.limits {
