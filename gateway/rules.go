@@ -28,6 +28,9 @@ type applied struct {
 // limits lists the rules of the matching policies that apply to this request.
 func (g *Gateway) limits(x *exchange, policies []*policy.Policy, now time.Time) []applied {
 	var out []applied
+	if x.run != nil {
+		return nil // a tool's call is no request
+	}
 	for _, p := range policies {
 		ruling := x.ruling(p)
 		if len(ruling) == 0 {

@@ -57,6 +57,8 @@ type exchange struct {
 	// degraded says why there is no decision.
 	degraded  string
 	fairvisor bool
+	// run is the tool call that is asked about; nil for requests.
+	run *toolRun
 	// asked and peek say that the decision alone was asked for; a peek is not
 	// counted.
 	asked, peek bool
