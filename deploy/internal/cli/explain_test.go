@@ -39,7 +39,7 @@ func TestExplainSaysWhatTheBundleSays(t *testing.T) {
 	out := succeed(t, "policy", "explain", "--offline", "--policies", write(t, explained), requestFile(t, aRequest))
 	for _, want := range []string{
 		`bundle +5-[0-9a-f]{8} \(file\)`, `format +openai-chat to upstream openai, model m`, `policy watched \(enforce, fails open\)`,
-		`request +threshold 4 in 60 s, lets 0.05/s through; fingerprint [0-9a-f]{16}`, `prompt +threshold 2 in 60 s`,
+		`request +threshold 4 in 60 s \(0.0667/s\); fingerprint [0-9a-f]{16}`, `prompt +threshold 2 in 60 s`,
 		`rule few \(token_bucket\) takes 1`, `rule org \(token_bucket\) is skipped: the request has no jwt:org`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
