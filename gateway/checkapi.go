@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
@@ -19,6 +20,7 @@ import (
 const (
 	checkPath = route.Reserved + "v1/check"
 	pingPath  = route.Reserved + "v1/ping"
+	mcpPath   = route.Reserved + "mcp"
 )
 
 // envelope is how much longer a check may be than the largest body that is
@@ -34,10 +36,12 @@ func (g *Gateway) own(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == checkPath:
 		w.Header().Set("Allow", http.MethodPost)
 		fail(w, &client.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: "a check is a POST"})
+	case r.URL.Path == mcpPath:
+		g.answerMCP(w, r)
 	case r.URL.Path == pingPath:
 		answer(w, http.StatusOK, map[string]any{"product": "unloop", "service": "gateway", "ready": g.ready.Err() == nil})
 	default:
-		fail(w, &client.Error{Status: http.StatusNotFound, Code: "unknown_path", Message: "Unloop's own API has POST " + checkPath + " and GET " + pingPath})
+		fail(w, &client.Error{Status: http.StatusNotFound, Code: "unknown_path", Message: "Unloop's own API has POST " + checkPath + ", GET " + pingPath + " and MCP at " + mcpPath})
 	}
 }
 
@@ -50,6 +54,10 @@ func (g *Gateway) answerCheck(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !g.admit(w, x) {
+		return
+	}
+	if x.run != nil {
+		g.answerRun(w, x)
 		return
 	}
 	g.parse(x)
@@ -82,10 +90,16 @@ func (g *Gateway) asked(r *http.Request) (*exchange, *client.Error) {
 		return nil, tooLarge(g.cfg.MaxInspectBytes)
 	}
 	q, fault := readQuestion(text)
-	if fault == nil {
-		fault = q.complete()
-	}
 	if fault != nil {
+		return nil, fault
+	}
+	return g.about(r, q)
+}
+
+// about makes the exchange that a question is about.
+func (g *Gateway) about(r *http.Request, q *question) (*exchange, *client.Error) {
+	q.session = cmp.Or(q.session, r.Header.Get("X-Session-Id"))
+	if fault := q.complete(); fault != nil {
 		return nil, fault
 	}
 	if int64(len(q.body)) > g.cfg.MaxInspectBytes {
@@ -100,6 +114,9 @@ func (g *Gateway) asked(r *http.Request) (*exchange, *client.Error) {
 		x.target.Format = formats[q.format]
 	}
 	x.provider = providers[x.target.Format]
+	if q.run.asked() {
+		x.run, x.prompt = &q.run, &provider.Prompt{Model: q.model, User: q.user}
+	}
 	return x, nil
 }
 

@@ -33,6 +33,9 @@ const (
 // counters lists what the matching policies count this request by.
 func (x *exchange) counters(policies []*policy.Policy, now time.Time) []*checkpb.Counter {
 	var out []*checkpb.Counter
+	if x.run != nil {
+		return nil // a tool's call is no request
+	}
 	for _, p := range policies {
 		shadow := p.Shadow(now) || p.HeldOut(x.identity.GetSession())
 		if p.LoopDetection != nil {

@@ -61,6 +61,7 @@ type Gateway struct {
 	// auth lets clients in.
 	auth         *auth.Authenticator
 	upstreamKeys upstreamKeys
+	mcp          http.Handler
 	// upgraded are the connections that speak another protocol by now, which
 	// the HTTP server has lost sight of.
 	upgraded sync.WaitGroup
@@ -98,7 +99,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	if g.bundles, err = newBundles(cfg.Policies, g.now, g.log, g.metrics); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
-	g.overrides = newOverrides(g.log)
+	g.overrides, g.mcp = newOverrides(g.log), g.newMCP()
 	if g.answers, err = answers.NewStore(deps.NATS); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}

@@ -28,22 +28,32 @@ type applied struct {
 // limits lists the rules of the matching policies that apply to this request.
 func (g *Gateway) limits(x *exchange, policies []*policy.Policy, now time.Time) []applied {
 	var out []applied
+	if x.run != nil {
+		return nil // a tool's call is no request
+	}
 	for _, p := range policies {
-		if len(p.Rules) == 0 && p.Fallback == nil {
+		ruling := x.ruling(p)
+		if len(ruling) == 0 {
 			continue
 		}
 		shadow := p.Shadow(now) || p.HeldOut(x.identity.GetSession())
-		matched := false
-		for i := range p.Rules {
-			if !x.holds(p.Rules[i].Conditions) {
-				continue
-			}
-			matched = true
-			out = g.apply(out, x, p.ID, &p.Rules[i], shadow)
+		for _, rule := range ruling {
+			out = g.apply(out, x, p.ID, rule, shadow)
 		}
-		if p.Fallback != nil && !matched {
-			out = g.apply(out, x, p.ID, p.Fallback, shadow)
+	}
+	return out
+}
+
+// ruling are a policy's rules whose match holds, or else its fallback limit.
+func (x *exchange) ruling(p *policy.Policy) []*policy.Limit {
+	var out []*policy.Limit
+	for i := range p.Rules {
+		if x.holds(p.Rules[i].Conditions) {
+			out = append(out, &p.Rules[i])
 		}
+	}
+	if len(out) == 0 && p.Fallback != nil {
+		out = append(out, p.Fallback)
 	}
 	return out
 }

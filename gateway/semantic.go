@@ -26,7 +26,7 @@ const (
 // semantics lists the semantic detectors of the matching policies, and the
 // exchange that they judge. Only a prompt has one.
 func (x *exchange) semantics(policies []*policy.Policy, now time.Time) (*semanticpb.Exchange, []*checkpb.SemanticWatch) {
-	if x.prompt == nil || x.identity.GetCaller() == "" {
+	if x.prompt == nil || x.run != nil || x.identity.GetCaller() == "" {
 		return nil, nil
 	}
 	var newest *semanticpb.Exchange

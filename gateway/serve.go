@@ -57,6 +57,8 @@ type exchange struct {
 	// degraded says why there is no decision.
 	degraded  string
 	fairvisor bool
+	// run is the tool call that is asked about; nil for requests.
+	run *toolRun
 	// asked and peek say that the decision alone was asked for; a peek is not
 	// counted.
 	asked, peek bool
@@ -191,11 +193,7 @@ func (g *Gateway) judge(x *exchange) {
 // gather makes the check of a request. It returns false if there is nothing to
 // ask.
 func (g *Gateway) gather(x *exchange) bool {
-	matched := x.rules.Match(&policy.Request{
-		Method: x.r.Method, Path: x.r.URL.Path, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
-		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
-		Header: x.r.Header.Get,
-	})
+	matched := x.matching()
 	now := g.now()
 	for _, p := range matched {
 		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
@@ -221,6 +219,15 @@ func (g *Gateway) gather(x *exchange) bool {
 		x.check.Limits = append(x.check.Limits, l.wire)
 	}
 	return true
+}
+
+// matching are the policies that apply to the request.
+func (x *exchange) matching() []*policy.Policy {
+	return x.rules.Match(&policy.Request{
+		Method: x.r.Method, Path: x.r.URL.Path, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
+		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
+		Header: x.r.Header.Get,
+	})
 }
 
 // estimateTokens takes four bytes for a token, as is usual for English.

@@ -32,8 +32,11 @@ func (x *exchange) watches(policies []*policy.Policy, now time.Time) []*checkpb.
 		}
 		w := toolWatch(p)
 		w.Shadow = p.Shadow(now) || p.HeldOut(x.identity.GetSession())
-		w.Agent = x.agent()
-		w.History = x.history(x.rules.reading[p.ID])
+		if rules := x.rules.reading[p.ID]; x.run != nil {
+			w.Agent, w.Run = x.runner(), x.run.evidence(rules)
+		} else {
+			w.Agent, w.History = x.agent(), x.history(rules)
+		}
 		out = append(out, w)
 	}
 	return out
