@@ -70,7 +70,7 @@ func (g *Gateway) mcpServer(r *http.Request) *mcp.Server {
 		func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			d, fault := g.askRun(ctx, r, call.Params.Arguments, false)
 			if fault != nil {
-				return failed(fault.Message), nil
+				return failed(fault.Message), nil //nolint:nilerr // a tool that failed is an answer of MCP, not an error
 			}
 			return told(d, checkText(d)), nil
 		})
@@ -78,7 +78,7 @@ func (g *Gateway) mcpServer(r *http.Request) *mcp.Server {
 		func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			d, fault := g.askRun(ctx, r, call.Params.Arguments, true)
 			if fault != nil {
-				return failed(fault.Message), nil
+				return failed(fault.Message), nil //nolint:nilerr // a tool that failed is an answer of MCP, not an error
 			}
 			return told(d, explainText(d)), nil
 		})

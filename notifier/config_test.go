@@ -142,7 +142,9 @@ func TestFlagsAndVariables(t *testing.T) {
 	if diff := cmp.Diff(want, cli.Notifier); diff != "" {
 		t.Error(diff)
 	}
-	environ := slices.DeleteFunc(os.Environ(), func(entry string) bool { return !strings.HasPrefix(entry, "UNLOOP_WEBHOOK") && !strings.HasPrefix(entry, "UNLOOP_ALLOW") })
+	environ := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		return !strings.HasPrefix(entry, "UNLOOP_WEBHOOK") && !strings.HasPrefix(entry, "UNLOOP_ALLOW")
+	})
 	if unknown := service.UnknownEnv(parser, environ); len(unknown) != 0 {
 		t.Errorf("unknown variables: %v", unknown)
 	}

@@ -144,7 +144,7 @@ func TestRoundOfARealSessionRepeatedIsALoop(t *testing.T) {
 // calls and their results.
 func toolRounds(messages []json.RawMessage) [][2]int {
 	var all [][2]int
-	for i := 0; i < len(messages); i++ {
+	for i := range messages {
 		var m struct {
 			Calls []json.RawMessage `json:"tool_calls"`
 		}
