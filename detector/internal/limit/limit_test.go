@@ -69,7 +69,7 @@ func TestRequestsWithinAndBeyondALimit(t *testing.T) {
 		"stages of a budget":                  {budgetOf(time.Hour), []ask{at(0, 4), at(0, 1), at(0, 3), at(0, 2), at(0, 1)}, []checkpb.Action{allow, warn, throttle, throttle, reject}},
 		"a smaller request may still fit":     {budgetOf(time.Hour), []ask{at(0, 7), at(0, 4), at(0, 3)}, []checkpb.Action{warn, reject, throttle}},
 		"a period begins on the clock":        {budgetOf(time.Hour), []ask{at(3599, 10), at(3599.9, 1), at(3600, 1)}, []checkpb.Action{throttle, reject, allow}},
-		"a period of a day begins midnight":   {budgetOf(24*time.Hour), []ask{at(-1, 10), at(0, 10), at(1, 1)}, []checkpb.Action{throttle, throttle, reject}},
+		"a period of a day begins midnight":   {budgetOf(24 * time.Hour), []ask{at(-1, 10), at(0, 10), at(1, 1)}, []checkpb.Action{throttle, throttle, reject}},
 		"both must have room":                 {both, []ask{at(0, 10), at(0, 1), at(1, 5), at(2, 1), at(3600, 1)}, []checkpb.Action{allow, reject, allow, reject, allow}},
 		"nothing costs nothing in a full one": {bucketOf(1, 1), []ask{at(0, 1), at(0, 0)}, []checkpb.Action{allow, allow}},
 	} {
