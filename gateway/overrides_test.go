@@ -15,7 +15,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
-// answered is an answer whose body was read.
+// answered is an answer's head.
 type answered struct {
 	StatusCode int
 	Header     http.Header

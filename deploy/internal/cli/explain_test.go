@@ -2,9 +2,11 @@ package cli
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -70,7 +72,12 @@ func TestExplainPeeksAtTheRunningSystem(t *testing.T) {
 		t.Errorf("with the default policy: %+v", e)
 	}
 	succeed(t, "policy", "push", "--nats", nats, write(t, explained))
-	eventually(t, 429, func() int { return postPrompt(t, url) })
+	eventually(t, 9, func() int { // the pushed rule is there
+		_, header := postPrompt(t, url, "sk-other")
+		limit, _ := strconv.Atoi(header.Get("RateLimit-Limit"))
+		return limit
+	})
+	eventually(t, http.StatusTooManyRequests, func() int { status, _ := postPrompt(t, url, "sk-one"); return status })
 	e := explain()
 	found := false
 	for _, d := range e.Policies[0].Detectors {

@@ -167,8 +167,7 @@ func TestOnlyTokensThatHoldAreVerified(t *testing.T) {
 	getenv := func(name string) string { return map[string]string{"SECRET": string(secret)}[name] }
 	good := object{"org": "acme", "iss": "us", "aud": "llm", "exp": in(time.Hour)}
 	with := func(name string, value any) object {
-		c := object{}
-		maps.Copy(c, good)
+		c := maps.Clone(good)
 		c[name] = value
 		return c
 	}

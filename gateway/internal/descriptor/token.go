@@ -188,8 +188,5 @@ func (t *tokens) accepts(c jwt.Claims) bool {
 	if c.ValidateWithLeeway(expected, time.Duration(t.config.LeewaySeconds)*time.Second) != nil {
 		return false
 	}
-	if len(t.config.Issuers) == 0 {
-		return true
-	}
-	return slices.Contains(t.config.Issuers, c.Issuer)
+	return len(t.config.Issuers) == 0 || slices.Contains(t.config.Issuers, c.Issuer)
 }
