@@ -50,6 +50,12 @@ func start(t *testing.T, upstream string, edits ...func(*system.Config)) *system
 // startStoppable also returns what stops the system before the test ends.
 func startStoppable(t *testing.T, upstream string, edits ...func(*system.Config)) (s *system.System, stop func()) {
 	t.Helper()
+	return startLogged(t, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), upstream, edits...)
+}
+
+// startLogged is startStoppable with a log of the test's own.
+func startLogged(t *testing.T, log *slog.Logger, upstream string, edits ...func(*system.Config)) (s *system.System, stop func()) {
+	t.Helper()
 	cfg := system.Config{
 		Admin:    "127.0.0.1:0",
 		Replicas: 1,
@@ -65,7 +71,7 @@ func startStoppable(t *testing.T, upstream string, edits ...func(*system.Config)
 	for _, edit := range edits {
 		edit(&cfg)
 	}
-	s, err := system.New(cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
+	s, err := system.New(cfg, log)
 	if err != nil {
 		t.Fatalf("make the system: %v", err)
 	}
