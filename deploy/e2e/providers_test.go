@@ -53,6 +53,7 @@ func providerCalls() map[string][]call {
 			prompts("/v1/messages?beta=true", message, token),
 			prompts("/v1/messages", message, http.Header{"X-Api-Key": {anthropicKey}}), // without a version
 			prompts("/v1/messages/count_tokens", message, anthropic),
+			prompts("/v1/messages/count_tokens", message, http.Header{"X-Api-Key": {anthropicKey}}),
 			prompts("/v1/messages/batches", `{"requests":[]}`, token),
 			prompts("/anthropic/v1/messages", message, anthropic),
 			[]call{{http.MethodGet, "/v1/models", "", anthropic}, {http.MethodGet, "/v1/files", "", token}},
