@@ -133,10 +133,16 @@ func each(n int, f func(i int, done func()), then func()) {
 }
 
 // decide evaluates every rule, counter and watch of a check: none hides another.
+// What texts mean is asked afterwards, where it still matters.
 func (d *Detector) decide(ctx context.Context, check *checkpb.Check, done func(*checkpb.Decision)) {
 	limits, counters, watches := check.GetLimits(), check.GetCounters(), check.GetWatches()
 	all := make([]counted, len(limits)+len(counters)+len(watches))
-	each(len(all), func(i int, done func()) {
+	opinions := d.opinions(check)
+	each(len(all)+len(opinions), func(i int, done func()) {
+		if i >= len(all) {
+			d.recall(ctx, opinions[i-len(all)], done)
+			return
+		}
 		keep := func(c counted) {
 			all[i] = c
 			done()
@@ -149,7 +155,7 @@ func (d *Detector) decide(ctx context.Context, check *checkpb.Check, done func(*
 		default:
 			d.watch(ctx, check, watches[i-ruled], keep)
 		}
-	}, func() { done(d.conclude(limits, all)) })
+	}, func() { d.weigh(ctx, opinions, d.conclude(limits, all), done) })
 }
 
 // conclude is the decision on what was counted. The strongest action that is
@@ -165,6 +171,9 @@ func (d *Detector) conclude(limits []*checkpb.Limit, all []counted) *checkpb.Dec
 			}
 		} else {
 			out.HitCounts[i-len(limits)] = c.hits
+			if c.tools != nil {
+				out.ToolReports = append(out.ToolReports, c.tools)
+			}
 		}
 		if c.err != nil {
 			err = errors.Join(err, c.err)
@@ -177,7 +186,6 @@ func (d *Detector) conclude(limits []*checkpb.Limit, all []counted) *checkpb.Dec
 		}
 	}
 	out.Error = d.explain(err)
-	d.metrics.checks.WithLabelValues(out.GetAction().Label()).Inc()
 	return out
 }
 
@@ -204,6 +212,7 @@ type counted struct {
 	limit    *checkpb.LimitVerdict
 	findings []*checkpb.Finding
 	hits     uint32
+	tools    *checkpb.ToolReport
 	err      error
 }
 
@@ -216,7 +225,7 @@ func (d *Detector) count(ctx context.Context, check *checkpb.Check, c *checkpb.C
 	}
 	h := hit{check: check, counter: c, Hit: counter.Hit{
 		N: int(min(check.GetHits(), maxHits)), Retry: check.GetRetry(), Incident: conversation(check, c.GetFingerprint()),
-		Request: check.GetRequestId(), Asked: check.GetAsked(),
+		Request: check.GetRequestId(), Asked: check.GetAsked(), Key: check.GetIdempotency(),
 	}}
 	if check.GetPeek() {
 		d.working.Go(func() { done(d.peek(h, params)) })
@@ -268,7 +277,7 @@ func (d *Detector) peek(h hit, params counter.Params) counted {
 func (d *Detector) report(ctx context.Context, h hit) counted {
 	f := finding(h.counter, h.verdict)
 	var err error
-	if f.LoopId, err = d.incidents.Record(ctx, h.finding()); err != nil {
+	if f.LoopId, err = d.record(ctx, h.finding()); err != nil {
 		d.metrics.unrecorded.Inc() // the verdict stands without its incident
 	}
 	if h.verdict.Began {
@@ -333,7 +342,7 @@ func (d *Detector) broadcast(f *checkpb.Finding) {
 	}
 	body, err := proto.Marshal(&checkpb.Cooldown{Finding: f})
 	if err == nil {
-		err = d.deps.NATS.Publish(schemas.SubjectCooldown, body)
+		err = d.publish(schemas.SubjectCooldown, body)
 	}
 	if err != nil {
 		d.metrics.unanswered.Inc()

@@ -2,8 +2,9 @@
 // from counters in JetStream KV, and records what it finds as incidents.
 //
 // Any number of detectors share the work and the state. A detector knows no
-// policy: each check brings the parameters it is judged by. It never sees
-// prompts, only fingerprints.
+// policy: each check brings the parameters it is judged by. It sees
+// fingerprints, and text only where a policy asks what it means: that it passes
+// on to an embedding worker and forgets.
 package detector
 
 import (
@@ -32,14 +33,24 @@ type Detector struct {
 	deps      service.Deps
 	log       *slog.Logger
 	now       func() time.Time
-	counters  *ledger.Ledger[counter.State, *counter.State]
-	sessions  *ledger.Ledger[session, *session]
-	limits    *ledger.Ledger[limit.State, *limit.State]
+	counters  records[counter.State]
+	sessions  records[session]
+	limits    records[limit.State]
+	semantics *semantics // nil where no worker can be asked
 	incidents *incident.Recorder
+	record    func(context.Context, incident.Finding) (loopID string, err error)
+	publish   func(subject string, body []byte) error
 	metrics   *metrics
 	ready     service.Readiness
 	slots     chan struct{}
 	working   sync.WaitGroup
+}
+
+// records is where states are kept: a ledger in JetStream, or in memory.
+type records[S any] interface {
+	Start(ctx context.Context, key string, step ledger.Step[S], done func(error))
+	Apply(ctx context.Context, key string, step ledger.Step[S]) error
+	Read(key string) (S, error)
 }
 
 // Option changes what New makes.
@@ -63,9 +74,11 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	d.limits = ledger.New[limit.State](deps.NATS, schemas.BucketLimits, deps.Metrics)
 	var err error
 	d.sessions = ledger.New[session](deps.NATS, schemas.BucketSessions, deps.Metrics)
+	d.semantics = newSemantics(deps.NATS, deps.Metrics)
 	if d.incidents, err = incident.NewRecorder(deps.NATS, deps.Metrics, deps.Log, func() time.Time { return d.now() }); err != nil {
 		return nil, fmt.Errorf("configure detector: %w", err)
 	}
+	d.record, d.publish = d.incidents.Record, deps.NATS.Publish
 	return d, nil
 }
 

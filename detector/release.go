@@ -44,7 +44,7 @@ func (d *Detector) release(loopID string) *checkpb.ReleaseReply {
 	}
 	body, err := proto.Marshal(&checkpb.Forget{Counters: refs})
 	if err == nil {
-		err = d.deps.NATS.Publish(schemas.SubjectForget, body)
+		err = d.publish(schemas.SubjectForget, body)
 	}
 	if err != nil {
 		return &checkpb.ReleaseReply{Error: "gateways were not told; try again"}
@@ -55,6 +55,9 @@ func (d *Detector) release(loopID string) *checkpb.ReleaseReply {
 // reset forgets one counter's hits. An agent's tool calls are not forgotten but
 // released: its next request shows them all again.
 func (d *Detector) reset(ctx context.Context, ref *checkpb.CounterRef) error {
+	if ref.GetDetector() == detectorSemantic {
+		return d.endStreak(ctx, ref)
+	}
 	fp := hex.EncodeToString(ref.GetFingerprint())
 	if ref.GetDetector() != toolloop.DetectorTool && ref.GetDetector() != toolloop.DetectorCycle {
 		return d.incidents.Purge(ctx, schemas.BucketCounters, schemas.CounterKey(ref.GetShadow(), ref.GetDetector(), ref.GetPolicy(), fp))

@@ -2,6 +2,7 @@ package detector
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -46,28 +47,28 @@ type watched struct {
 	check  *checkpb.Check
 	watch  *checkpb.ToolWatch
 	params toolloop.Params
-	report toolloop.Report
-	at     time.Time
+	// Evidence is what a request shows, call what a tool runner asks about.
+	evidence toolloop.Evidence
+	call     toolloop.Call
+	report   toolloop.Report
+	stats    toolloop.Stats
+	at       time.Time
 }
 
 // watch applies the tool and cycle detectors of one policy, and calls done.
 func (d *Detector) watch(ctx context.Context, check *checkpb.Check, w *checkpb.ToolWatch, done func(counted)) {
-	evidence, err := evidenceOf(w.GetHistory(), check.GetRetry())
-	if err == nil && len(w.GetAgent()) != 32 {
-		err = fmt.Errorf("agent of a watch has %d bytes, want 32", len(w.GetAgent()))
-	}
+	v, err := read(check, w)
 	if err != nil {
 		done(counted{err: errors.Join(errMalformed, err)})
 		return
 	}
-	v := &watched{check: check, watch: w, params: paramsOf(w.GetParams())}
-	if check.GetPeek() {
-		d.working.Go(func() { done(d.peekTools(v, evidence)) })
+	if check.GetPeek() || v.explains() {
+		d.working.Go(func() { done(d.peekTools(v)) })
 		return
 	}
 	d.sessions.Start(ctx, sessionKey(w), func(s session) (session, time.Duration) {
 		v.at = d.now()
-		s.State, v.report = toolloop.Step(s.State, evidence, v.params, v.at)
+		s.State = v.step(s.State, v.at)
 		if action := v.action(); action.Stops() && !w.GetShadow() {
 			s.State = toolloop.Stop(s.State, action == checkpb.Action_ACTION_BREAK)
 		}
@@ -77,11 +78,27 @@ func (d *Detector) watch(ctx context.Context, check *checkpb.Check, w *checkpb.T
 		case err != nil:
 			done(counted{err: err})
 		case len(v.report.Findings) == 0:
-			done(counted{})
+			done(v.counted())
 		default:
 			d.working.Go(func() { done(d.reportTools(ctx, v)) })
 		}
 	})
+}
+
+// read takes a watch off the wire, refusing what no gateway sends.
+func read(check *checkpb.Check, w *checkpb.ToolWatch) (*watched, error) {
+	if len(w.GetAgent()) != sha256.Size {
+		return nil, fmt.Errorf("agent of a watch has %d bytes, want %d", len(w.GetAgent()), sha256.Size)
+	}
+	v := &watched{check: check, watch: w, params: paramsOf(w.GetParams())}
+	var r digestReader
+	if run := w.GetRun(); run != nil {
+		v.call = r.call(run.GetCall())
+	} else {
+		v.evidence = r.evidence(w.GetHistory())
+		v.evidence.Retry = check.GetRetry()
+	}
+	return v, r.err
 }
 
 func sessionKey(w *checkpb.ToolWatch) string {
@@ -89,12 +106,12 @@ func sessionKey(w *checkpb.ToolWatch) string {
 }
 
 // peekTools judges without remembering.
-func (d *Detector) peekTools(v *watched, evidence toolloop.Evidence) counted {
+func (d *Detector) peekTools(v *watched) counted {
 	s, err := d.sessions.Read(sessionKey(v.watch))
 	if err != nil {
 		return counted{err: err}
 	}
-	_, v.report = toolloop.Step(s.State, evidence, v.params, d.now())
+	v.step(s.State, d.now())
 	return v.counted()
 }
 
@@ -102,7 +119,7 @@ func (d *Detector) peekTools(v *watched, evidence toolloop.Evidence) counted {
 func (d *Detector) reportTools(ctx context.Context, v *watched) counted {
 	out := v.counted()
 	for _, f := range out.findings {
-		id, err := d.incidents.Record(ctx, v.incident(f))
+		id, err := d.record(ctx, v.incident(f))
 		if err != nil {
 			d.metrics.unrecorded.Inc()
 		}
@@ -111,8 +128,13 @@ func (d *Detector) reportTools(ctx context.Context, v *watched) counted {
 	return out
 }
 
+// counted has the findings, and as hits the highest count of any or, without
+// findings, of the newest round's calls.
 func (v *watched) counted() counted {
-	var out counted
+	out := counted{tools: v.toolReport()}
+	for i := range v.report.Calls {
+		out.hits = max(out.hits, uint32(v.report.Calls[i].Streak))
+	}
 	for i := range v.report.Findings {
 		f := v.finding(&v.report.Findings[i])
 		if f == nil {
@@ -129,7 +151,7 @@ func (v *watched) counted() counted {
 // stands.
 func (v *watched) finding(f *toolloop.Finding) *checkpb.Finding {
 	action := v.actionOf(f)
-	if f.Standing && !action.Stops() || action == checkpb.Action_ACTION_ALLOW {
+	if f.Standing && !action.Stops() && !v.explains() || action == checkpb.Action_ACTION_ALLOW {
 		return nil
 	}
 	return &checkpb.Finding{
@@ -187,23 +209,6 @@ func (v *watched) incident(f *checkpb.Finding) incident.Finding {
 	}
 }
 
-// evidenceOf reads a watch's history, refusing digests that are none.
-func evidenceOf(h *checkpb.History, retry bool) (toolloop.Evidence, error) {
-	ev := toolloop.Evidence{Delta: h.GetDelta(), Own: h.GetOwn(), Retry: retry, Items: make([]toolloop.Item, len(h.GetItems()))}
-	var r digestReader
-	ev.Before = r.digest(h.GetBefore())
-	for i, item := range h.GetItems() {
-		ev.Items[i] = toolloop.Item{Human: r.digest(item.GetHuman()), Summary: item.GetSummary(), Calls: make([]toolloop.Call, len(item.GetCalls()))}
-		for j, c := range item.GetCalls() {
-			ev.Items[i].Calls[j] = toolloop.Call{
-				Tool: c.GetTool(), Key: r.digest(c.GetCall()), Result: r.digest(c.GetResult()), Class: r.digest(c.GetErrorClass()), ID: r.digest(c.GetId()),
-				Failed: c.GetFailed(), Poll: c.GetPoll(), NotOffered: c.GetNotOffered(), Ours: c.GetOurs(),
-			}
-		}
-	}
-	return ev, r.err
-}
-
 // digestReader remembers the first byte string that is no digest.
 type digestReader struct{ err error }
 
@@ -214,6 +219,26 @@ func (r *digestReader) digest(b []byte) (d fingerprint.Digest) {
 	}
 	copy(d[:], b)
 	return d
+}
+
+// evidence reads a watch's history.
+func (r *digestReader) evidence(h *checkpb.History) toolloop.Evidence {
+	ev := toolloop.Evidence{Delta: h.GetDelta(), Own: h.GetOwn(), Items: make([]toolloop.Item, len(h.GetItems()))}
+	ev.Before = r.digest(h.GetBefore())
+	for i, item := range h.GetItems() {
+		ev.Items[i] = toolloop.Item{Human: r.digest(item.GetHuman()), Summary: item.GetSummary(), Calls: make([]toolloop.Call, len(item.GetCalls()))}
+		for j, c := range item.GetCalls() {
+			ev.Items[i].Calls[j] = r.call(c)
+		}
+	}
+	return ev
+}
+
+func (r *digestReader) call(c *checkpb.ToolCall) toolloop.Call {
+	return toolloop.Call{
+		Tool: c.GetTool(), Key: r.digest(c.GetCall()), Result: r.digest(c.GetResult()), Class: r.digest(c.GetErrorClass()), ID: r.digest(c.GetId()),
+		Failed: c.GetFailed(), Poll: c.GetPoll(), NotOffered: c.GetNotOffered(), Ours: c.GetOurs(),
+	}
 }
 
 // paramsOf reads a watch's parameters; what makes no sense is repaired by the

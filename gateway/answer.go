@@ -15,13 +15,24 @@ import (
 const (
 	codeLoop      = "recursive_loop_detected"
 	codeUnchecked = "loop_check_unavailable"
+	codeLimited   = "rate_limit_exceeded"
 )
 
 // stop answers a request that is not to be forwarded.
 func (g *Gateway) stop(w http.ResponseWriter, x *exchange) bool {
 	f := strongest(x.decision)
+	loop := f != nil && f.GetAction().Stops()
+	rule, limited := x.enforced(false)
+	limited = limited && rule.verdict.GetAction().Stops()
+	if loop || limited || x.degraded != "" && x.failClosed {
+		defer g.giveBack(x)
+	}
 	switch {
-	case f != nil && f.GetAction().Stops():
+	case limited && (!loop || f.GetAction() <= rule.verdict.GetAction()):
+		g.metrics.requests.WithLabelValues(x.provider.Name(), "limit").Inc()
+		g.refuseLimit(w, x, rule, f)
+		return true
+	case loop:
 		g.metrics.requests.WithLabelValues(x.provider.Name(), f.GetAction().Label()).Inc()
 		g.refuseLoop(w, x, f)
 		return true
@@ -60,9 +71,15 @@ func (g *Gateway) refuseLoop(w http.ResponseWriter, x *exchange, f *checkpb.Find
 }
 
 // waitingHelps says whether the same request may pass later. An agent's tool
-// calls are judged by its history, which waiting does not change.
+// calls are judged by its history, which waiting does not change, and what it
+// means stays the same.
 func waitingHelps(f *checkpb.Finding) bool {
-	return f.GetDetector() != detectorTool && f.GetDetector() != detectorCycle
+	switch f.GetDetector() {
+	case detectorTool, detectorCycle, detectorSemantic:
+		return false
+	default:
+		return true
+	}
 }
 
 // retryAfter is what is left of the cooldown, else the window; whole seconds,
@@ -90,6 +107,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal)
 }
 
 func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, body []byte) {
+	x.upload.hurry()
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
@@ -97,6 +115,11 @@ func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, body []
 		_, _ = w.Write(body) // a client that left needs no answer
 	}
 }
+
+// statusClientLeft answers a client that is gone. Logs of proxies know the
+// number; without it net/http would say 200 to one that has only stopped
+// sending.
+const statusClientLeft = 499
 
 func loopMessage(f *checkpb.Finding) string {
 	if f.GetMessage() != "" {
@@ -141,8 +164,16 @@ func (x *exchange) setHeaders(h http.Header) {
 	if x.exempt != "" {
 		h.Set("X-Loop-Exempt", x.exempt)
 	}
-	if would := pick(x.decision, true); would != nil {
-		h.Set("X-Loop-Would", would.GetAction().Label())
+	would := pick(x.decision, true).GetAction()
+	if rule, ok := x.enforced(true); ok {
+		would = max(would, rule.verdict.GetAction())
+	}
+	if would != checkpb.Action_ACTION_ALLOW {
+		h.Set("X-Loop-Would", would.Label())
+	}
+	x.setLimitHeaders(h)
+	if x.repaired != "" {
+		h.Set("X-Loop-Repaired", x.repaired)
 	}
 	f := strongest(x.decision)
 	if f == nil {

@@ -93,6 +93,11 @@ func (b *body) replace(changed []byte) {
 	b.bytes, b.changed = changed, true
 }
 
+// compressed says that what the body holds is not what it is sent as.
+func (b *body) compressed() bool {
+	return len(b.text) > 0 && len(b.bytes) > 0 && &b.text[0] != &b.bytes[0] && !b.changed
+}
+
 // inspected is what the body holds, as far as it was decoded.
 func (b *body) inspected() []byte {
 	if b.text != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
@@ -19,6 +20,7 @@ import (
 const (
 	checkPath = route.Reserved + "v1/check"
 	pingPath  = route.Reserved + "v1/ping"
+	mcpPath   = route.Reserved + "mcp"
 )
 
 // envelope is how much longer a check may be than the largest body that is
@@ -27,16 +29,19 @@ const envelope = 64 << 10
 
 // own answers Unloop's own API.
 func (g *Gateway) own(w http.ResponseWriter, r *http.Request) {
+	watchUpload(w, r)
 	switch {
 	case r.URL.Path == checkPath && r.Method == http.MethodPost:
 		g.answerCheck(w, r)
 	case r.URL.Path == checkPath:
 		w.Header().Set("Allow", http.MethodPost)
 		fail(w, &client.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: "a check is a POST"})
+	case r.URL.Path == mcpPath:
+		g.answerMCP(w, r)
 	case r.URL.Path == pingPath:
 		answer(w, http.StatusOK, map[string]any{"product": "unloop", "service": "gateway", "ready": g.ready.Err() == nil})
 	default:
-		fail(w, &client.Error{Status: http.StatusNotFound, Code: "unknown_path", Message: "Unloop's own API has POST " + checkPath + " and GET " + pingPath})
+		fail(w, &client.Error{Status: http.StatusNotFound, Code: "unknown_path", Message: "Unloop's own API has POST " + checkPath + ", GET " + pingPath + " and MCP at " + mcpPath})
 	}
 }
 
@@ -49,6 +54,10 @@ func (g *Gateway) answerCheck(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !g.admit(w, x) {
+		return
+	}
+	if x.run != nil {
+		g.answerRun(w, x)
 		return
 	}
 	g.parse(x)
@@ -81,10 +90,16 @@ func (g *Gateway) asked(r *http.Request) (*exchange, *client.Error) {
 		return nil, tooLarge(g.cfg.MaxInspectBytes)
 	}
 	q, fault := readQuestion(text)
-	if fault == nil {
-		fault = q.complete()
-	}
 	if fault != nil {
+		return nil, fault
+	}
+	return g.about(r, q)
+}
+
+// about makes the exchange that a question is about.
+func (g *Gateway) about(r *http.Request, q *question) (*exchange, *client.Error) {
+	q.session = cmp.Or(q.session, r.Header.Get("X-Session-Id"))
+	if fault := q.complete(); fault != nil {
 		return nil, fault
 	}
 	if int64(len(q.body)) > g.cfg.MaxInspectBytes {
@@ -99,6 +114,9 @@ func (g *Gateway) asked(r *http.Request) (*exchange, *client.Error) {
 		x.target.Format = formats[q.format]
 	}
 	x.provider = providers[x.target.Format]
+	if q.run.asked() {
+		x.run, x.prompt = &q.run, &provider.Prompt{Model: q.model, User: q.user}
+	}
 	return x, nil
 }
 
@@ -127,6 +145,10 @@ func (x *exchange) verdict() client.Decision {
 		d.Action, d.Message, d.LoopID = f.GetAction().Label(), loopMessage(f), f.GetLoopId()
 		d.HitCount, d.DelayMS = int(f.GetHitCount()), int(f.GetDelayMs())
 	}
+	if rule, ok := x.enforced(false); ok && rule.verdict.GetAction() >= f.GetAction() {
+		x.ruledVerdict(&d, rule)
+		return d
+	}
 	switch {
 	case f.GetAction().Stops():
 		d.RetryAfterSeconds = retryAfter(f)
@@ -135,6 +157,16 @@ func (x *exchange) verdict() client.Decision {
 		d.Reason, d.Message = client.ReasonUnchecked, uncheckedMessage(x.degraded)
 	}
 	return d
+}
+
+// ruledVerdict tells what a rule does, which comes before what a detector does
+// of the same strength.
+func (x *exchange) ruledVerdict(d *client.Decision, r ruled) {
+	d.Action, d.Reason, d.Message = r.verdict.GetAction().Label(), client.ReasonLimited, r.message(r.seconds())
+	d.DelayMS = max(d.DelayMS, int(r.verdict.GetDelayMs()))
+	if r.verdict.GetAction().Stops() {
+		d.RetryAfterSeconds = r.seconds()
+	}
 }
 
 // hits is the highest count that is not shadow.

@@ -43,29 +43,47 @@ func (d *delays) leave(key string) {
 // to be forwarded: the client left, or too many wait already.
 func (g *Gateway) delay(w http.ResponseWriter, x *exchange) bool {
 	f := strongest(x.decision)
-	if f == nil || f.GetAction() != checkpb.Action_ACTION_THROTTLE {
+	if f.GetAction() != checkpb.Action_ACTION_THROTTLE {
+		f = nil
+	}
+	rule, ruled := x.enforced(false)
+	ruled = ruled && rule.verdict.GetAction() == checkpb.Action_ACTION_THROTTLE
+	if f == nil && !ruled {
 		return true
 	}
-	key := f.GetPolicy() + "\x00" + string(f.GetFingerprint())
+	wait, key := time.Duration(f.GetDelayMs())*time.Millisecond, f.GetPolicy()+"\x00"+string(f.GetFingerprint())
+	if ruled {
+		wait = max(wait, time.Duration(rule.verdict.GetDelayMs())*time.Millisecond)
+	}
+	if f == nil {
+		key = rule.wire.GetPolicy() + "\x00" + string(rule.wire.GetKey())
+	}
 	if !g.delays.enter(key) {
-		f.Action = checkpb.Action_ACTION_REJECT
+		defer g.giveBack(x)
 		g.metrics.requests.WithLabelValues(x.provider.Name(), "reject").Inc()
+		if f == nil {
+			g.refuseLimit(w, x, rule, nil)
+			return false
+		}
+		f.Action = checkpb.Action_ACTION_REJECT
 		g.refuseLoop(w, x, f)
 		return false
 	}
 	defer g.delays.leave(key)
 	g.metrics.delayed.Inc()
 	defer g.metrics.delayed.Dec()
-	timer := time.NewTimer(time.Duration(f.GetDelayMs()) * time.Millisecond)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
 	case <-x.r.Context().Done():
 		g.metrics.requests.WithLabelValues(x.provider.Name(), "abandoned").Inc()
+		w.WriteHeader(statusClientLeft)
 		if x.counted {
 			g.checker.Outcome(x.check)
 		}
+		g.giveBack(x)
 		return false
 	}
 }

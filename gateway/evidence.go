@@ -17,19 +17,25 @@ import (
 const (
 	requestDomain = "unloop/request/1"
 	promptDomain  = "unloop/prompt/1"
+
+	idempotencyDomain = "unloop/idempotency/1"
 )
 
 // Names of the detectors.
 const (
-	detectorRequest = "request"
-	detectorPrompt  = "prompt"
-	detectorTool    = "tool"
-	detectorCycle   = "cycle"
+	detectorRequest  = "request"
+	detectorPrompt   = "prompt"
+	detectorTool     = "tool"
+	detectorCycle    = "cycle"
+	detectorSemantic = "semantic"
 )
 
 // counters lists what the matching policies count this request by.
 func (x *exchange) counters(policies []*policy.Policy, now time.Time) []*checkpb.Counter {
 	var out []*checkpb.Counter
+	if x.run != nil {
+		return nil // a tool's call is no request
+	}
 	for _, p := range policies {
 		shadow := p.Shadow(now) || p.HeldOut(x.identity.GetSession())
 		if p.LoopDetection != nil {
@@ -162,6 +168,16 @@ func messageDigest(m provider.Message, kind string) fingerprint.Digest {
 		return m.Text
 	}
 	return m.Strict
+}
+
+// idempotency is the hash of the key by which a client says that two requests
+// are one.
+func idempotency(h http.Header) string {
+	key := h.Get("Idempotency-Key")
+	if key == "" {
+		return ""
+	}
+	return fingerprint.New(idempotencyDomain).String(key).Sum().String()
 }
 
 // isRetry says whether the client calls the request its own retry.

@@ -110,6 +110,7 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	if x.body.changed {
 		pr.Out.ContentLength = x.body.length
 	}
+	x.readable(pr.Out.Header)
 	g.upstreamKeys.put(pr.Out, x.target)
 }
 
@@ -149,8 +150,10 @@ func forwardedAs(x *exchange) string {
 // onResponse sees the upstream's answer before the client does.
 func (g *Gateway) onResponse(res *http.Response) error {
 	x := res.Request.Context().Value(exchangeKey{}).(*exchange)
+	x.upload.hurry()
 	x.setHeaders(res.Header)
 	g.followAnswer(x, res)
+	g.watchUsage(x, res)
 	if x.counted && cameToNothing(res.StatusCode) {
 		g.checker.Outcome(x.check)
 	}
@@ -172,16 +175,18 @@ func (g *Gateway) onUpstreamError(w http.ResponseWriter, r *http.Request, err er
 	if x.counted {
 		g.checker.Outcome(x.check)
 	}
-	if r.Context().Err() != nil {
-		return // nobody is there to be told
-	}
-	if x.upload.broken() {
+	switch {
+	case x.upload.broken():
 		g.refuse(w, x, incompleteBody(err))
+		return
+	case r.Context().Err() != nil:
+		w.WriteHeader(statusClientLeft)
 		return
 	}
 	g.metrics.upstreamErrors.WithLabelValues(x.target.Upstream).Inc()
 	g.log.Warn("upstream did not answer", "upstream", x.target.Upstream, "host", x.target.URL.Host, "error", bareError(err))
 	x.setHeaders(w.Header())
+	g.giveBack(x)
 	g.refuse(w, x, provider.Refusal{
 		Status: http.StatusBadGateway, Code: "upstream_unreachable",
 		Message: "the upstream " + x.target.Upstream + " could not be reached",

@@ -56,11 +56,12 @@ type Gateway struct {
 	overrides *overrides
 	hasher    atomic.Pointer[identity.Hasher]
 	checker   *checker.Checker
-	answers   *answers.Store
+	answers   answerSessions
 	proxy     *httputil.ReverseProxy
 	// auth lets clients in.
 	auth         *auth.Authenticator
 	upstreamKeys upstreamKeys
+	mcp          http.Handler
 	// upgraded are the connections that speak another protocol by now, which
 	// the HTTP server has lost sight of.
 	upgraded sync.WaitGroup
@@ -98,7 +99,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	if g.bundles, err = newBundles(cfg.Policies, g.now, g.log, g.metrics); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
-	g.overrides = newOverrides(g.log)
+	g.overrides, g.mcp = newOverrides(g.log), g.newMCP()
 	if g.answers, err = answers.NewStore(deps.NATS); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
@@ -157,7 +158,12 @@ func (g *Gateway) serve(ctx context.Context) error {
 	defer cut()
 	server := newServer(g, g.log)
 	server.BaseContext = func(net.Listener) context.Context { return requests }
-	return service.ServeHTTP(ctx, server, g.listener, g.cfg.ShutdownGrace)
+	err := service.ServeHTTP(ctx, server, g.listener, g.cfg.ShutdownGrace)
+	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+		g.log.Warn("requests in flight were cut off at shutdown", "grace", g.cfg.ShutdownGrace)
+		return nil
+	}
+	return err
 }
 
 // newServer returns the server towards clients. It has no timeout for whole

@@ -3,12 +3,13 @@ package gateway
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	requests, checks, uninspected, hints, upstreamErrors *prometheus.CounterVec
-	checkSeconds                                         prometheus.Histogram
-	policyRejected, auth                                 *prometheus.CounterVec
-	policyVersion                                        *prometheus.GaugeVec
-	delayed                                              prometheus.Gauge
-	unknownAnswers                                       prometheus.Counter
+	requests, checks, uninspected, hints, repairs, upstreamErrors *prometheus.CounterVec
+	checkSeconds                                                  prometheus.Histogram
+	policyRejected, auth                                          *prometheus.CounterVec
+	policyVersion                                                 *prometheus.GaugeVec
+	delayed                                                       prometheus.Gauge
+	unknownAnswers, lostAnswers                                   prometheus.Counter
+	rules, descriptorMissing                                      *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -18,10 +19,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return c
 	}
 	m := &metrics{
-		requests:       counter("requests_total", "Requests by format and what was done with them: allow, an action, degraded, exempt, kill, abandoned or fail-closed.", "format", "action"),
+		requests:       counter("requests_total", "Requests by format and what was done with them: allow, an action, degraded, exempt, kill, abandoned or fail-closed; limit is a rule's reject.", "format", "action"),
 		checks:         counter("checks_total", "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.", "result"),
 		uninspected:    counter("uninspected_total", "Bodies in a prompt's place that could not be read, by reason.", "reason"),
 		hints:          counter("hints_total", "Hints by whether the request could take them: given or no-place.", "result"),
+		repairs:        counter("repairs_total", "Changes made to broken histories, by kind.", "kind"),
 		upstreamErrors: counter("upstream_errors_total", "Requests that an upstream did not answer.", "upstream"),
 		checkSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "unloop_gateway_check_seconds", Help: "Time spent on the decision.",
@@ -29,6 +31,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		unknownAnswers: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "unloop_gateway_unknown_answers_total", Help: "Requests that go on from an answer that no gateway has seen.",
+		}),
+		lostAnswers: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "unloop_gateway_lost_answers_total", Help: "Answers whose session could not be shared with the other gateways.",
 		}),
 		delayed: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "unloop_gateway_delayed_requests", Help: "Requests that a throttle holds back now.",
@@ -38,7 +43,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.policyVersion = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "unloop_gateway_policy_version", Help: "1 for the policy bundle in force and where it came from: file, pushed or default.",
 	}, []string{"version", "source"})
+	m.rules = counter("rules_total", "Requests by what a rule said of them.", "policy", "rule", "mode", "action")
+	m.descriptorMissing = counter("descriptor_missing_total", "Rules that were skipped because a request lacks a descriptor.", "policy", "rule", "descriptor")
 	m.auth = counter("auth_total", "Requests by what came of their client's key or token: ok, missing, wrong, limited (the address was wrong too often), unavailable (the issuer's keys are).", "result")
-	reg.MustRegister(m.unknownAnswers, m.checkSeconds, m.delayed, m.policyVersion)
+	reg.MustRegister(m.unknownAnswers, m.lostAnswers, m.checkSeconds, m.delayed, m.policyVersion)
 	return m
 }

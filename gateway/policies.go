@@ -12,6 +12,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -38,11 +39,14 @@ type ruleset struct {
 	// reading is how each policy reads tool results.
 	reading     map[string]provider.Rules
 	descriptors *descriptor.Reader
+	// texts are the digests of long texts that were read before: a history comes
+	// again with each request.
+	texts *transcript.Cache
 }
 
 // wanted is what the policies need of a prompt.
 func (r *ruleset) wanted(path string) provider.Options {
-	return provider.Options{Tail: r.tail, Items: r.items, Path: path}
+	return provider.Options{Tail: r.tail, Items: r.items, Path: path, Cache: r.texts}
 }
 
 // keysClient fetches the keys that tokens are verified with.
@@ -53,13 +57,13 @@ func newRuleset(b *policy.Bundle) (*ruleset, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &ruleset{Set: set, descriptors: descriptor.New(set.JWT, set.TrustedProxies, os.Getenv, keysClient), reading: map[string]provider.Rules{}}
+	r := &ruleset{Set: set, descriptors: descriptor.New(set.JWT, set.TrustedProxies, os.Getenv, keysClient), reading: map[string]provider.Rules{}, texts: provider.NewCache()}
 	for _, p := range set.Policies() {
 		if p.Prompt != nil {
 			r.tail = max(r.tail, p.Prompt.TailMessages)
 		}
 		if p.Tool != nil || p.Cycle != nil {
-			r.items, r.reading[p.ID] = historyItems, rulesOf(p)
+			r.items, r.reading[p.ID] = historyItems, rulesOf(p).Numbered()
 		}
 	}
 	return r, nil

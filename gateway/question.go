@@ -41,6 +41,8 @@ type question struct {
 	requestID                       string
 	peek                            bool
 	hasBody, hasPrompt, hasMessages bool
+	// run is set for questions about tool calls.
+	run toolRun
 
 	url *url.URL
 }
@@ -82,11 +84,13 @@ func (q *question) field(w *jsonwalk.Walker, name string) (err error) {
 	texts := map[string]*string{
 		"format": &q.format, "path": &q.path, "method": &q.method, "model": &q.model, "user": &q.user,
 		"session": &q.session, "tenant": &q.tenant, "project": &q.project, "request_id": &q.requestID, "prompt": &q.prompt,
+		"tool": &q.run.tool,
 	}
 	into, isText := texts[name]
 	switch {
-	case !isText && !slices.Contains([]string{"body", "messages", "peek"}, name):
-		return errors.New("is no field of a check; those are body, path, method, format, prompt, messages, model, user, session, tenant, project, request_id and peek")
+	case !isText && !slices.Contains([]string{"body", "messages", "peek", "arguments", "result", "is_error", "explain"}, name):
+		return errors.New("is no field of a check; those are body, path, method, format, prompt, messages, model, user, session, tenant, project, " +
+			"request_id and peek, and for tool calls tool, arguments, result, is_error and explain")
 	case w.Kind() == 'n':
 		return w.Skip()
 	case isText && w.Kind() != '"':
@@ -101,8 +105,11 @@ func (q *question) field(w *jsonwalk.Walker, name string) (err error) {
 		return err
 	case name == "messages":
 		return q.readMessages(w)
+	case name == "peek":
+		q.peek, err = readBool(w)
+		return err
 	default:
-		return q.readPeek(w)
+		return q.run.field(w, name)
 	}
 }
 
@@ -118,18 +125,19 @@ func (q *question) readMessages(w *jsonwalk.Walker) (err error) {
 	return err
 }
 
-func (q *question) readPeek(w *jsonwalk.Walker) (err error) {
+func readBool(w *jsonwalk.Walker) (bool, error) {
 	if kind := w.Kind(); kind != 't' && kind != 'f' {
-		return errors.New("must be true or false")
+		return false, errors.New("must be true or false")
 	}
-	q.peek, err = w.Bool()
-	return err
+	return w.Bool()
 }
 
 // complete fills in what a check need not say, and refuses what contradicts
 // itself.
 func (q *question) complete() *client.Error {
 	switch _, known := formats[q.format]; {
+	case q.run.asked():
+		return q.completeRun()
 	case q.format != "" && !known:
 		return invalid("format", "format: %q is none of %s", q.format, strings.Join(formatNames(), ", "))
 	case q.hasPrompt || q.hasMessages:

@@ -18,7 +18,7 @@ func TestFaultOfACheckNamesItsField(t *testing.T) {
 		"cut off":                {`{"prompt":"p`, "prompt", "invalid JSON"},
 		"empty":                  {`{}`, "body", "give the request"},
 		"only nulls":             {`{"body":null,"prompt":null,"peek":null}`, "body", "give the request"},
-		"unknown field":          {`{"prompt":"p","tool":"ls"}`, "tool", "is no field"},
+		"unknown field":          {`{"prompt":"p","tools":["ls"]}`, "tools", "is no field"},
 		"other spelling":         {`{"Prompt":"p"}`, "Prompt", "is no field"},
 		"field twice":            {`{"prompt":"p","prompt":"q"}`, "", "duplicate"},
 		"member twice in a body": {`{"body":{"a":1,"a":2}}`, "body", "duplicate"},

@@ -43,13 +43,22 @@ type exchange struct {
 	// ownSession says that the request names its session.
 	ownSession bool
 	failClosed bool
-	check      *checkpb.Check
-	decision   *checkpb.Decision
+	// repair says that a policy wants broken histories mended; repaired says
+	// what was.
+	repair   bool
+	repaired string
+	check    *checkpb.Check
+	decision *checkpb.Decision
+	// limits are the rules in the check, which was made at judged.
+	limits []applied
+	judged time.Time
 	// counted says that a detector counted the check.
 	counted bool
 	// degraded says why there is no decision.
 	degraded  string
 	fairvisor bool
+	// run is the tool call that is asked about; nil for requests.
+	run *toolRun
 	// asked and peek say that the decision alone was asked for; a peek is not
 	// counted.
 	asked, peek bool
@@ -91,6 +100,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}
+	g.mend(x)
 	g.hint(x)
 	g.forward(w, x)
 }
@@ -99,6 +109,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool) {
 	target, ok := g.table.Route(r)
 	x := &exchange{r: r, target: target, provider: providers[target.Format], rules: g.bundles.inForce()}
+	x.upload = watchUpload(w, r)
 	if !ok {
 		g.refuse(w, x, provider.Refusal{
 			Status: http.StatusNotFound, Code: "unknown_path",
@@ -112,7 +123,6 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool
 // read reads the body.
 func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 	var err error
-	x.upload = watchUpload(w, x.r)
 	x.body, err = readBody(x.r, g.cfg.MaxInspectBytes)
 	switch {
 	case errors.Is(err, errTooLarge):
@@ -174,29 +184,50 @@ func (x *exchange) uninspect(g *Gateway, why string) {
 
 // judge asks the detectors about the request, if a policy counts it.
 func (g *Gateway) judge(x *exchange) {
-	matched := x.rules.Match(&policy.Request{
+	if g.gather(x) {
+		g.ask(x)
+		g.observe(x)
+	}
+}
+
+// gather makes the check of a request. It returns false if there is nothing to
+// ask.
+func (g *Gateway) gather(x *exchange) bool {
+	matched := x.matching()
+	now := g.now()
+	for _, p := range matched {
+		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
+		x.repair = x.repair || p.SessionRepair && !p.Shadow(now)
+	}
+	counters, watches := x.counters(matched, now), x.watches(matched, now)
+	newest, semantics := x.semantics(matched, now)
+	x.limits, x.judged = g.limits(x, matched, now), now
+	switch {
+	case len(counters)+len(watches)+len(semantics)+len(x.limits) == 0:
+		return false
+	case g.hasher.Load() == nil:
+		x.degrade(g, "starting")
+		return false
+	}
+	x.check = &checkpb.Check{
+		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
+		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
+		Retry: isRetry(x.r.Header), Idempotency: idempotency(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
+		Asked: x.asked, Peek: x.peek,
+	}
+	for _, l := range x.limits {
+		x.check.Limits = append(x.check.Limits, l.wire)
+	}
+	return true
+}
+
+// matching are the policies that apply to the request.
+func (x *exchange) matching() []*policy.Policy {
+	return x.rules.Match(&policy.Request{
 		Method: x.r.Method, Path: x.r.URL.Path, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
 		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
 		Header: x.r.Header.Get,
 	})
-	now := g.now()
-	for _, p := range matched {
-		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
-	}
-	counters, watches := x.counters(matched, now), x.watches(matched, now)
-	switch {
-	case len(counters)+len(watches) == 0:
-		return
-	case g.hasher.Load() == nil:
-		x.degrade(g, "starting")
-		return
-	}
-	x.check = &checkpb.Check{
-		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
-		Counters: counters, Watches: watches, Retry: isRetry(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
-		Asked: x.asked, Peek: x.peek,
-	}
-	g.ask(x)
 }
 
 // estimateTokens takes four bytes for a token, as is usual for English.

@@ -11,6 +11,13 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
+// answerSessions remembers which session an answer belongs to. Session returns
+// answers.ErrUnknown for an answer that it does not know.
+type answerSessions interface {
+	Session(ctx context.Context, caller, id string) (string, error)
+	Put(ctx context.Context, caller, id, session string) error
+}
+
 // identify says whose request it is, once the key is there that callers are
 // hashed with.
 func (g *Gateway) identify(x *exchange) {
@@ -50,5 +57,11 @@ func (g *Gateway) followAnswer(x *exchange, res *http.Response) {
 		return
 	}
 	caller := x.identity.GetCaller()
-	res.Body = answers.Watch(res, func(id string) { g.answers.Put(caller, id, session) })
+	res.Body = answers.Watch(res, func(id string) {
+		ctx, cancel := context.WithTimeout(context.Background(), g.cfg.CheckTimeout)
+		defer cancel()
+		if err := g.answers.Put(ctx, caller, id, session); err != nil {
+			g.metrics.lostAnswers.Inc()
+		}
+	})
 }

@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"encoding/hex"
-	"fmt"
 	"slices"
 	"time"
 
@@ -33,8 +31,11 @@ func (x *exchange) watches(policies []*policy.Policy, now time.Time) []*checkpb.
 		}
 		w := toolWatch(p)
 		w.Shadow = p.Shadow(now) || p.HeldOut(x.identity.GetSession())
-		w.Agent = x.agent()
-		w.History = x.history(x.rules.reading[p.ID])
+		if rules := x.rules.reading[p.ID]; x.run != nil {
+			w.Agent, w.Run = x.runner(), x.run.evidence(rules)
+		} else {
+			w.Agent, w.History = x.agent(), x.history(rules)
+		}
 		out = append(out, w)
 	}
 	return out
@@ -136,44 +137,4 @@ func setToolParams(out *checkpb.ToolParams, t *policy.Tool) {
 		})
 	}
 	out.ErrorThreshold, out.FailedRounds, out.UnknownThreshold = uint32(t.ErrorThreshold), uint32(t.FailedRounds), uint32(t.UnknownThreshold)
-}
-
-// hint puts a hint into the request, where that is what is to be done. A body
-// that can't take it is forwarded as it was.
-func (g *Gateway) hint(x *exchange) {
-	f := strongest(x.decision)
-	if f.GetAction() != checkpb.Action_ACTION_HINT {
-		return
-	}
-	p := x.rules.ByID(f.GetPolicy())
-	if p == nil {
-		return // of a bundle that is no longer in force
-	}
-	if err := x.splice(hintText(p, f), p.Hint.Position); err != nil {
-		g.metrics.hints.WithLabelValues("no-place").Inc()
-		g.log.Warn("request could not take a hint", "format", x.provider.Name(), "policy", p.ID, "fingerprint", hex.EncodeToString(f.GetFingerprint()[:8]), "error", err)
-		return
-	}
-	g.metrics.hints.WithLabelValues("given").Inc()
-}
-
-// hintText is the finding's own words, which name the tool, and the policy's.
-func hintText(p *policy.Policy, f *checkpb.Finding) string {
-	if f.GetMessage() == "" {
-		return p.Hint.Text
-	}
-	return f.GetMessage() + " " + p.Hint.Text
-}
-
-// splice changes the body that is forwarded.
-func (x *exchange) splice(text, position string) error {
-	if x.body.text != nil && len(x.body.bytes) > 0 && &x.body.text[0] != &x.body.bytes[0] {
-		return fmt.Errorf("body is compressed: %w", provider.ErrNoPlace)
-	}
-	hinted, err := x.provider.Hint(x.body.bytes, text, position)
-	if err != nil {
-		return err
-	}
-	x.body.replace(hinted)
-	return nil
 }

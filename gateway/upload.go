@@ -17,8 +17,11 @@ const uploadIdle = time.Minute
 // fails.
 type upload struct {
 	io.ReadCloser
-	conn   *http.ResponseController
-	failed atomic.Bool
+	conn *http.ResponseController
+	// failed says that the body ended early, ended that it did as it should.
+	failed, ended atomic.Bool
+	// hurried says that the deadline stands.
+	hurried atomic.Bool
 }
 
 // watchUpload puts a request's body under watch; nil if it has none.
@@ -32,14 +35,32 @@ func watchUpload(w http.ResponseWriter, r *http.Request) *upload {
 }
 
 func (u *upload) Read(p []byte) (int, error) {
+	if u.hurried.Load() {
+		return u.ReadCloser.Read(p)
+	}
 	// Writers without deadlines are those of tests; they have bodies at hand.
 	_ = u.conn.SetReadDeadline(time.Now().Add(uploadIdle))
 	n, err := u.ReadCloser.Read(p)
-	_ = u.conn.SetReadDeadline(time.Time{})
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
+		u.ended.Store(true)
+	case err != nil:
 		u.failed.Store(true)
+		return n, err // the deadline stays: the server must not wait for more
+	}
+	if !u.hurried.Load() {
+		_ = u.conn.SetReadDeadline(time.Time{})
 	}
 	return n, err
+}
+
+// hurry is called when the request is answered: the HTTP server reads some of
+// what is left of a body before it sends an answer, and must not wait for ever.
+func (u *upload) hurry() {
+	if u == nil || u.ended.Load() || u.failed.Load() || u.hurried.Swap(true) {
+		return
+	}
+	_ = u.conn.SetReadDeadline(time.Now().Add(uploadIdle))
 }
 
 // broken says whether the client's body ended early.

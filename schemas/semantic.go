@@ -15,3 +15,10 @@ const (
 func VectorKey(kind, scopeHex string) string {
 	return KeyToken(kind) + "." + scopeHex
 }
+
+// StreakKey is the key in BucketSessions of one scope's semantic findings in a
+// row under one policy: semantic.MODE.POLICY.SCOPE, with the scope's hash in
+// hex.
+func StreakKey(shadow bool, policy, scopeHex string) string {
+	return "semantic." + IncidentKey(shadow, policy, scopeHex)
+}

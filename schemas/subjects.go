@@ -29,8 +29,8 @@ const (
 	BucketCounters = "LOOP_COUNTERS"
 	// BucketIncidents holds one record an open incident; see IncidentKey.
 	BucketIncidents = "LOOP_INCIDENTS"
-	// BucketSessions holds what is remembered of each agent's tool calls; see
-	// SessionKey.
+	// BucketSessions holds what is remembered of each agent's tool calls, and of
+	// semantic findings; see SessionKey and StreakKey.
 	BucketSessions = "LOOP_SESSIONS"
 	// BucketPolicies holds policy bundles and what all gateways must share,
 	// such as the key that callers are hashed with.

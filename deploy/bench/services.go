@@ -11,6 +11,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/internal/system"
 	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -89,6 +90,7 @@ func systemRole(ctx context.Context, args []string) (string, func() error, error
 		Admin:    anyPort,
 		Embedded: natskit.EmbeddedConfig{Listen: anyPort, DataDir: args[0]},
 		Gateway:  gateway.DefaultConfig(), Detector: detector.DefaultConfig(), Notifier: notifier.DefaultConfig(),
+		Embedworker: embedworker.DefaultConfig(),
 	}
 	cfg.Gateway.Listen, cfg.Gateway.CheckTimeout = anyPort, patience
 	cfg.Gateway.Upstream = map[string]string{"openai": args[1]}

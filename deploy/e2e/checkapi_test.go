@@ -277,7 +277,7 @@ func TestBadChecksAreExplained(t *testing.T) {
 		status int
 		field  string
 	}{
-		"unknown field":  {check(`{"prompt":"p","arguments":{}}`), http.StatusBadRequest, "arguments"},
+		"unknown field":  {check(`{"prompt":"p","tools":[]}`), http.StatusBadRequest, "tools"},
 		"no JSON":        {check(`prompt=p`), http.StatusBadRequest, ""},
 		"large body":     {check(large), http.StatusRequestEntityTooLarge, "body"},
 		"huge check":     {check(huge), http.StatusRequestEntityTooLarge, "body"},

@@ -160,6 +160,15 @@ func TestSDKRetriesDoNotCountButForgedOnesDo(t *testing.T) {
 			t.Fatalf("a retry was counted: status %d", a.status)
 		}
 	}
+	for n := range 3 {
+		keyed := prompt("keyed").with("Idempotency-Key", string(rune('a'+n)))
+		if diff := cmp.Diff(ok(2), statuses(t, url, keyed, 2)); diff != "" {
+			t.Fatalf("a request and its retry under one key (-want +got):\n%s", diff)
+		}
+	}
+	if diff := cmp.Diff(ok(2, http.StatusTooManyRequests), statuses(t, url, prompt("keyed"), 3)); diff != "" {
+		t.Errorf("after three requests with a retry each (-want +got):\n%s", diff)
+	}
 	forged := prompt("forged").with("X-Stainless-Retry-Count", "1")
 	got := statuses(t, url, forged, 16)
 	if diff := cmp.Diff(ok(15, http.StatusTooManyRequests), got); diff != "" {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -151,35 +149,16 @@ func TestRedirectOfAnUpstreamIsTheClientsToFollow(t *testing.T) {
 	}
 }
 
-// journal is a log that a test reads.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (j *journal) Write(line []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(line)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
-
 // published collects every message on the system's NATS, those of its KV buckets
 // among them.
-func published(t *testing.T, s *system.System) *journal {
+func published(t *testing.T, s *system.System) *lines {
 	t.Helper()
 	nc, err := nats.Connect(s.NATSURL())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	all := &journal{}
+	all := &lines{}
 	if _, err := nc.Subscribe(">", func(m *nats.Msg) {
 		_, _ = fmt.Fprintf(all, "%s %v %s\n", m.Subject, m.Header, m.Data)
 	}); err != nil {
@@ -193,11 +172,11 @@ func published(t *testing.T, s *system.System) *journal {
 
 func TestKeysAreNeitherLoggedNorPublishedNorMeasured(t *testing.T) {
 	t.Parallel()
-	log := &journal{}
+	log := &lines{}
 	upstream := serve(t, nil)
-	s, stop := startLogged(t, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), upstream.url)
+	s, stop := startLogging(t, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), upstream.url)
 	messages := published(t, s)
-	away, stopAway := startLogged(t, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), "http://127.0.0.1:1")
+	away, stopAway := startLogging(t, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), "http://127.0.0.1:1")
 	for _, calls := range providerCalls() {
 		for _, c := range calls {
 			statuses(t, s.URL(), c, 7) // the last ones are refused, and reported as a loop

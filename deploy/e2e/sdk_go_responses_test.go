@@ -22,12 +22,12 @@ func (goResponses) ask(history ...items.ResponseInputItemUnionParam) items.Respo
 	return items.ResponseNewParams{Model: "scripted-1", Input: items.ResponseNewParamsInputUnion{OfInputItemList: history}}
 }
 
-func asked(question string) items.ResponseInputItemUnionParam {
+func userItem(question string) items.ResponseInputItemUnionParam {
 	return items.ResponseInputItemParamOfMessage(question, items.EasyInputMessageRoleUser)
 }
 
 func (c goResponses) plain(ctx context.Context, question string) (string, error) {
-	response, err := c.Responses.New(ctx, c.ask(asked(question)))
+	response, err := c.Responses.New(ctx, c.ask(userItem(question)))
 	if err != nil {
 		return "", err
 	}
@@ -35,7 +35,7 @@ func (c goResponses) plain(ctx context.Context, question string) (string, error)
 }
 
 func (c goResponses) stream(ctx context.Context, question string, each func(string)) (string, error) {
-	stream := c.Responses.NewStreaming(ctx, c.ask(asked(question)))
+	stream := c.Responses.NewStreaming(ctx, c.ask(userItem(question)))
 	var events strings.Builder
 	for stream.Next() {
 		event := stream.Current()
@@ -48,7 +48,7 @@ func (c goResponses) stream(ctx context.Context, question string, each func(stri
 }
 
 func (c goResponses) tools(ctx context.Context, question string) (string, error) {
-	params := c.ask(asked(question))
+	params := c.ask(userItem(question))
 	params.Tools = []items.ToolUnionParam{items.ToolParamOfFunction("weather", map[string]any{"type": "object"}, false)}
 	stream := c.Responses.NewStreaming(ctx, params)
 	var called items.Response

@@ -15,6 +15,7 @@ import (
 	"github.com/unloop/unloop/deploy/internal/scripted"
 	"github.com/unloop/unloop/deploy/internal/system"
 	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -50,11 +51,11 @@ func start(t *testing.T, upstream string, edits ...func(*system.Config)) *system
 // startStoppable also returns what stops the system before the test ends.
 func startStoppable(t *testing.T, upstream string, edits ...func(*system.Config)) (s *system.System, stop func()) {
 	t.Helper()
-	return startLogged(t, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), upstream, edits...)
+	return startLogging(t, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), upstream, edits...)
 }
 
-// startLogged is startStoppable with a log of the test's own.
-func startLogged(t *testing.T, log *slog.Logger, upstream string, edits ...func(*system.Config)) (s *system.System, stop func()) {
+// startLogging is startStoppable with a log of the test's own.
+func startLogging(t *testing.T, log *slog.Logger, upstream string, edits ...func(*system.Config)) (s *system.System, stop func()) {
 	t.Helper()
 	cfg := system.Config{
 		Admin:    "127.0.0.1:0",
@@ -63,6 +64,8 @@ func startLogged(t *testing.T, log *slog.Logger, upstream string, edits ...func(
 		Gateway:  gateway.DefaultConfig(),
 		Detector: detector.DefaultConfig(),
 		Notifier: notifier.DefaultConfig(),
+		// Whatever is installed, tests compare with what is built in.
+		Embedworker: lexical(),
 	}
 	cfg.Gateway.Listen = "127.0.0.1:0"
 	cfg.Gateway.Upstream = map[string]string{"openai": upstream, "anthropic": upstream, "gemini": upstream}
@@ -89,6 +92,13 @@ func startLogged(t *testing.T, log *slog.Logger, upstream string, edits ...func(
 		t.Fatalf("wait for the system: %v", err)
 	}
 	return s, stop
+}
+
+// lexical is the configuration of the embedding worker that needs no model.
+func lexical() embedworker.Config {
+	cfg := embedworker.DefaultConfig()
+	cfg.Embedder = "lexical"
+	return cfg
 }
 
 // need is a real part that make test installs and names in a variable.

@@ -97,9 +97,8 @@ func TestWebSocketIsLetInByKeyAndHasTheProvidersPutIn(t *testing.T) {
 	t.Parallel()
 	upstream, _ := realtime(t)
 	url := start(t, upstream, injecting(t, upstream), guarded(t)).URL()
-	_, res, err := websocket.Dial(t.Context(), url+"/v1/realtime", nil)
-	if err == nil || res == nil || res.StatusCode != http.StatusUnauthorized {
-		t.Errorf("without a key: %v", err)
+	if a := send(t, url, call{http.MethodGet, "/v1/realtime", "", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}}); a.status != http.StatusUnauthorized {
+		t.Errorf("without a key: status %d", a.status)
 	}
 	_, caller := dial(t, url+"/v1/realtime", http.Header{"X-Unloop-Key": {aliceKey}})
 	if caller != "/v1/realtime Authorization: Bearer "+providerKey {
@@ -224,29 +223,41 @@ func TestExpectationsAreMetOnBothSides(t *testing.T) {
 	t.Cleanup(upstream.Close)
 	url := start(t, upstream.URL).URL()
 	for path, want := range map[string]string{"/v1/taken": "100-continue hello", "/v1/refused": ""} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			t.Fatal(err)
+		status, body := expecting(t, url, path, "hello")
+		if body != want || (status == http.StatusOK) != (want != "") {
+			t.Errorf("%s: status %d, %q; want %q", path, status, body, want)
 		}
-		defer func() { _ = conn.Close() }()
-		_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n", path)
-		from := bufio.NewReader(conn)
-		for _, line := range []string{"HTTP/1.1 100 Continue\r\n", "\r\n"} {
-			if got, err := from.ReadString('\n'); err != nil || got != line {
-				t.Fatalf("%s: %q, %v; want %q before the body is sent", path, got, err, line)
-			}
-		}
-		_, _ = io.WriteString(conn, "hello")
+	}
+}
+
+// expecting sends a body once it was told to go on.
+func expecting(t *testing.T, url, path, body string) (status int, answer string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, len(body))
+	from := bufio.NewReader(conn)
+	const goOn = "HTTP/1.1 100 Continue\r\n\r\n"
+	told := make([]byte, len(goOn))
+	if _, err := io.ReadFull(from, told); err != nil || string(told) != goOn {
+		t.Fatalf("%s: %q, %v; want %q before the body is sent", path, told, err, goOn)
+	}
+	_, _ = io.WriteString(conn, body)
+	for {
 		res, err := http.ReadResponse(from, &http.Request{Method: http.MethodPost})
-		for err == nil && res.StatusCode == http.StatusContinue { // the upstream's own
-			res, err = http.ReadResponse(from, &http.Request{Method: http.MethodPost})
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, _ := io.ReadAll(res.Body)
-		if string(body) != want || (res.StatusCode == http.StatusOK) != (want != "") {
-			t.Errorf("%s: status %d, %q; want %q", path, res.StatusCode, body, want)
+		text, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != http.StatusContinue { // which is the upstream's own
+			return res.StatusCode, string(text)
 		}
 	}
 }

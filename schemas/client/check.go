@@ -21,9 +21,10 @@ const (
 // Reasons of decisions.
 const (
 	ReasonLoop      = "loop_detected"
-	ReasonKilled    = "kill_switch" // an operator has stopped such requests
-	ReasonUnchecked = "unchecked"   // see Decision.Degraded
-	ReasonExempt    = "exempt"      // an operator has such requests not checked
+	ReasonLimited   = "rate_limit_exceeded" // a rule's limit is reached, or near
+	ReasonKilled    = "kill_switch"         // an operator has stopped such requests
+	ReasonUnchecked = "unchecked"           // see Decision.Degraded
+	ReasonExempt    = "exempt"              // an operator has such requests not checked
 )
 
 // HeaderCheck bears a decision's request id on the request itself, so that a
@@ -132,8 +133,8 @@ func (d *Decision) Delay() time.Duration { return time.Duration(max(d.DelayMS, 0
 func (d *Decision) Tag(req *http.Request) { req.Header.Set(HeaderCheck, d.RequestID) }
 
 // Err is a *LoopDetectedError if a loop is to be stopped, ErrUnchecked if a
-// policy stops what could not be checked, ErrKilled if an operator stops it, and
-// nil if the request may be sent.
+// policy stops what could not be checked, ErrKilled if an operator stops it,
+// ErrLimited if a rule does, and nil if the request may be sent.
 func (d *Decision) Err() error {
 	switch {
 	case d.Allowed():
@@ -142,6 +143,8 @@ func (d *Decision) Err() error {
 		return fmt.Errorf("%w: %s", ErrUnchecked, d.Message)
 	case d.Reason == ReasonKilled:
 		return fmt.Errorf("%w: %s", ErrKilled, d.Message)
+	case d.Reason == ReasonLimited:
+		return fmt.Errorf("%w: %s", ErrLimited, d.Message)
 	}
 	var f Finding
 	if len(d.Findings) > 0 && !d.Findings[0].Shadow {

@@ -25,6 +25,9 @@ var ErrUnchecked = errors.New("not to be sent unchecked")
 // ErrKilled says that an operator has stopped requests like this one.
 var ErrKilled = errors.New("stopped by an operator")
 
+// ErrLimited says that a rule's limit is reached.
+var ErrLimited = errors.New("rate limit exceeded")
+
 // Error is an answer of the check API that is no decision.
 type Error struct {
 	// Status is the HTTP status.
@@ -94,15 +97,24 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 //
 // To send an allowed request through a gateway, Tag it; it then counts once.
 func (c *Client) Check(ctx context.Context, r Request) (*Decision, error) {
-	body, err := json.Marshal(r)
+	var d Decision
+	if err := c.ask(ctx, r, r.Header, &d); err != nil {
+		return nil, err
+	}
+	return &d, d.Err()
+}
+
+// ask posts a check and reads the decision.
+func (c *Client) ask(ctx context.Context, check any, header http.Header, decision decided) error {
+	body, err := json.Marshal(check)
 	if err != nil {
-		return nil, fmt.Errorf("encode check: %w", err)
+		return fmt.Errorf("encode check: %w", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("make check: %w", err)
+		return fmt.Errorf("make check: %w", err)
 	}
-	for _, header := range []http.Header{c.header, r.Header} {
+	for _, header := range []http.Header{c.header, header} {
 		for name, values := range header {
 			req.Header[http.CanonicalHeaderKey(name)] = values
 		}
@@ -110,20 +122,28 @@ func (c *Client) Check(ctx context.Context, r Request) (*Decision, error) {
 	req.Header.Set("Content-Type", "application/json")
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask for a check: %w", err)
+		return fmt.Errorf("ask for a check: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	return decode(res)
+	return decode(res, decision)
 }
 
 // maxDecision bounds what is read of an answer, in bytes: findings are a few
 // hundred each, and there is one a policy and detector.
 const maxDecision = 8 << 20
 
-func decode(res *http.Response) (*Decision, error) {
+// decided is a decision of any kind.
+type decided interface {
+	// action is empty in what is none.
+	action() string
+}
+
+func (d *Decision) action() string { return d.Action }
+
+func decode(res *http.Response, decision decided) error {
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxDecision))
 	if err != nil {
-		return nil, fmt.Errorf("read the decision: %w", err)
+		return fmt.Errorf("read the decision: %w", err)
 	}
 	if res.StatusCode != http.StatusOK {
 		var answer struct {
@@ -131,14 +151,13 @@ func decode(res *http.Response) (*Decision, error) {
 		}
 		_ = json.Unmarshal(body, &answer) // a body of something else has no more to tell
 		answer.Error.Status = res.StatusCode
-		return nil, &answer.Error
+		return &answer.Error
 	}
-	var d Decision
-	if err := json.Unmarshal(body, &d); err != nil {
-		return nil, fmt.Errorf("read the decision: %w", err)
+	if err := json.Unmarshal(body, decision); err != nil {
+		return fmt.Errorf("read the decision: %w", err)
 	}
-	if d.Action == "" {
-		return nil, fmt.Errorf("read the decision: the answer has no action; is %s an Unloop gateway?", res.Request.URL.Host)
+	if decision.action() == "" {
+		return fmt.Errorf("read the decision: the answer has no action; is %s an Unloop gateway?", res.Request.URL.Host)
 	}
-	return &d, d.Err()
+	return nil
 }

@@ -218,11 +218,11 @@ func TestTransportLeavesOtherAnswersAlone(t *testing.T) {
 func TestHeadersAloneTellALoop(t *testing.T) {
 	t.Parallel()
 	h := http.Header{"X-Loop-Action": {"break"}, "X-Loop-Reason": {"loop_detected"}, "X-Loop-Detector": {"tool"}, "X-Loop-Count": {"9"}}
-	loop := FromResponse(&http.Response{StatusCode: 429, Header: h, Body: io.NopCloser(strings.NewReader("replaced on the way"))})
+	loop := FromResponse(&http.Response{StatusCode: http.StatusTooManyRequests, Header: h, Body: io.NopCloser(strings.NewReader("replaced on the way"))})
 	if loop == nil || loop.Action != ActionBreak || loop.HitCount != 9 || loop.RetryAfter != 0 || !strings.Contains(loop.Error(), "recursive_loop_detected") {
 		t.Errorf("error %+v", loop)
 	}
-	if FromResponse(nil) != nil || FromResponse(&http.Response{StatusCode: 429}) != nil {
+	if FromResponse(nil) != nil || FromResponse(&http.Response{StatusCode: http.StatusTooManyRequests}) != nil {
 		t.Error("no answer is taken for a loop")
 	}
 }
@@ -250,7 +250,7 @@ func TestSDKThatRetriesGetsTheAnswerAndTheErrorBehindIt(t *testing.T) {
 func TestAnAnswerThatBreaksOffIsNotMendedByReadingIt(t *testing.T) {
 	t.Parallel()
 	broken := io.MultiReader(strings.NewReader(`{"error"`), errReader{})
-	res := &http.Response{StatusCode: 429, Header: http.Header{}, Body: io.NopCloser(broken)}
+	res := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{}, Body: io.NopCloser(broken)}
 	if loop := FromResponse(res); loop != nil {
 		t.Errorf("a loop: %+v", loop)
 	}

@@ -18,21 +18,24 @@ const description = "Unloop stands in front of LLM traffic and stops agents that
 
 // cli lists the commands.
 type cli struct {
-	Up        upCmd        `cmd:"" help:"Run everything in one process."`
-	Demo      demoCmd      `cmd:"" help:"Run everything with a scripted model and a looping agent, offline."`
-	Exec      execCmd      `cmd:"" help:"Run an agent through Unloop, and say at the end what was stopped."`
-	Gateway   gatewayCmd   `cmd:"" help:"Run a gateway against a NATS cluster."`
-	Detector  detectorCmd  `cmd:"" help:"Run a detector against a NATS cluster."`
-	Notifier  notifierCmd  `cmd:"" help:"Run a notifier against a NATS cluster."`
-	NATS      natsCmd      `cmd:"" name:"nats" help:"Run the embedded NATS server alone."`
-	Events    eventsCmd    `cmd:"" help:"Follow the events of loops."`
-	Loops     loopsCmd     `cmd:"" help:"List, show and release open loops."`
-	Policy    policyCmd    `cmd:"" help:"Check, push, show and roll back policy bundles."`
-	Block     blockCmd     `cmd:"" help:"Refuse all requests of a session, caller, tenant or project, at once and everywhere."`
-	Unblock   unblockCmd   `cmd:"" help:"End a block."`
-	Exempt    exemptCmd    `cmd:"" help:"Forward all requests of a session, caller, tenant or project without a check."`
-	Unexempt  unexemptCmd  `cmd:"" help:"End an exemption."`
-	Overrides overridesCmd `cmd:"" help:"List what is blocked and exempted."`
+	Up          upCmd          `cmd:"" help:"Run everything in one process."`
+	Demo        demoCmd        `cmd:"" help:"Run everything with a scripted model and a looping agent, offline."`
+	Exec        execCmd        `cmd:"" help:"Run an agent through Unloop, and say at the end what was stopped."`
+	Gateway     gatewayCmd     `cmd:"" help:"Run a gateway against a NATS cluster."`
+	Detector    detectorCmd    `cmd:"" help:"Run a detector against a NATS cluster."`
+	Embedworker embedworkerCmd `cmd:"" help:"Run an embedding worker against a NATS cluster."`
+	Notifier    notifierCmd    `cmd:"" help:"Run a notifier against a NATS cluster."`
+	NATS        natsCmd        `cmd:"" name:"nats" help:"Run the embedded NATS server alone."`
+	Events      eventsCmd      `cmd:"" help:"Follow the events of loops."`
+	Loops       loopsCmd       `cmd:"" help:"List, show and release open loops."`
+	Replay      replayCmd      `cmd:"" help:"Judge recorded traffic offline: what would have been stopped, when, and what it would have saved."`
+	Model       modelCmd       `cmd:"" help:"Install the embedding model and what runs it."`
+	Policy      policyCmd      `cmd:"" help:"Check, push, show and roll back policy bundles."`
+	Block       blockCmd       `cmd:"" help:"Refuse all requests of a session, caller, tenant or project, at once and everywhere."`
+	Unblock     unblockCmd     `cmd:"" help:"End a block."`
+	Exempt      exemptCmd      `cmd:"" help:"Forward all requests of a session, caller, tenant or project without a check."`
+	Unexempt    unexemptCmd    `cmd:"" help:"End an exemption."`
+	Overrides   overridesCmd   `cmd:"" help:"List what is blocked and exempted."`
 }
 
 // streams are where a command reads and writes.

@@ -13,6 +13,7 @@ import (
 	"github.com/unloop/unloop/deploy/internal/scripted"
 	"github.com/unloop/unloop/deploy/internal/system"
 	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -124,6 +125,6 @@ func ask(ctx context.Context, out *printer, url, agent, prompt string) error {
 
 // withDefaults sets what the demonstration has no flags for.
 func withDefaults(cfg system.Config) system.Config {
-	cfg.Detector, cfg.Notifier = detector.DefaultConfig(), notifier.DefaultConfig()
+	cfg.Detector, cfg.Notifier, cfg.Embedworker = detector.DefaultConfig(), notifier.DefaultConfig(), embedworker.DefaultConfig()
 	return cfg
 }

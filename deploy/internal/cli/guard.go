@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/internal/system"
 	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -67,9 +69,7 @@ func (c *execCmd) guard(ctx context.Context, environ []string, io streams) (*gua
 	if running != "" && len(upstreams) == 0 && len(c.Upstream) == 0 && c.Policies == "" {
 		return c.running(ctx, running), nil
 	}
-	for name, addr := range c.Upstream {
-		upstreams[name] = addr
-	}
+	maps.Copy(upstreams, c.Upstream)
 	return c.own(ctx, upstreams, io)
 }
 
@@ -90,6 +90,7 @@ func (c *execCmd) own(ctx context.Context, upstreams map[string]string, io strea
 		Admin: "127.0.0.1:0", Replicas: 1,
 		Embedded: natskit.EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: dir},
 		Gateway:  gateway.DefaultConfig(), Detector: detector.DefaultConfig(), Notifier: notifier.DefaultConfig(),
+		Embedworker: embedworker.DefaultConfig(),
 	}
 	cfg.Gateway.Listen, cfg.Gateway.Upstream, cfg.Gateway.Policies = "127.0.0.1:0", upstreams, c.Policies
 	cfg.Gateway.ShutdownGrace, cfg.Gateway.CheckTimeout = ownGrace, c.CheckTimeout

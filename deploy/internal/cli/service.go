@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -49,6 +50,18 @@ type notifierCmd struct {
 func (c *notifierCmd) Run(ctx context.Context, io streams) error {
 	return service.RunOne(ctx, "notifier", c.Process, c.Cluster, c.Logger(io.err),
 		func(d service.Deps) (service.Service, error) { return notifier.New(c.Config, d) })
+}
+
+type embedworkerCmd struct {
+	service.Process
+	service.Cluster
+	embedworker.Config
+}
+
+// Run runs an embedding worker until the context ends.
+func (c *embedworkerCmd) Run(ctx context.Context, io streams) error {
+	return service.RunOne(ctx, "embedworker", c.Process, c.Cluster, c.Logger(io.err),
+		func(d service.Deps) (service.Service, error) { return embedworker.New(c.Config, d) })
 }
 
 type natsCmd struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/internal/system"
 	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -23,8 +24,9 @@ type whole struct {
 	NATS       string `name:"nats" placeholder:"URL" help:"Use NATS servers elsewhere instead of the embedded one."`
 	Replicas   int    `default:"1" help:"Replicas of streams that do not exist yet, on servers elsewhere."`
 	gateway.Config
-	Detector detector.Config `embed:""`
-	Notifier notifier.Config `embed:""`
+	Detector    detector.Config    `embed:""`
+	Notifier    notifier.Config    `embed:""`
+	Embedworker embedworker.Config `embed:""`
 }
 
 func (w whole) system() (system.Config, error) {
@@ -36,7 +38,7 @@ func (w whole) system() (system.Config, error) {
 	return system.Config{
 		Admin: w.Admin, AdminAuth: w.AdminAuth, NATS: w.NATS, Replicas: w.Replicas,
 		Embedded: natskit.EmbeddedConfig{Listen: w.NATSListen, DataDir: dir},
-		Gateway:  w.Config, Detector: w.Detector, Notifier: w.Notifier,
+		Gateway:  w.Config, Detector: w.Detector, Notifier: w.Notifier, Embedworker: w.Embedworker,
 	}, errors.Join(faults...)
 }
 

@@ -2,7 +2,7 @@
 // it can be run through the detectors offline.
 //
 // It knows four kinds of input, and tells them apart by what is in them: our own
-// recordings ([Record]), sessions as OpenAI messages, LiteLLM's logs, and
+// recordings ([record.Record]), sessions as OpenAI messages, LiteLLM's logs, and
 // OpenTelemetry exports with GenAI spans. All are JSON: a value a line, one array,
 // or one value over many lines. It reads in one pass and holds one value (for
 // OpenTelemetry: one span) at a time. It knows nothing of detectors, policies,
@@ -46,7 +46,9 @@ type Request struct {
 	// Method and Path, with the query, are as the client sent them, or the usual
 	// ones of the format.
 	Method, Path string
-	Header       map[string]string // lower-case names; only what identifies format and session
+	// Upstream is the name of where the request went, as far as it was recorded.
+	Upstream string
+	Header   map[string]string // lower-case names; only what identifies format and session
 	// Tenant, Project, Caller, Session and User are as recorded. Caller stands for
 	// the API key and is a hash. Any of them may be empty.
 	Tenant, Project, Caller, Session, User string
@@ -54,8 +56,10 @@ type Request struct {
 	// Body is the body, valid only until the next request is asked for.
 	Body []byte
 	// Status is the HTTP status that the upstream answered with, as far as it is
-	// known or can be concluded; else 0.
-	Status int
+	// known or can be concluded; else 0. Stopped says that it was not the
+	// upstream's, since Unloop had stopped the request.
+	Status  int
+	Stopped bool
 	// InputTokens, OutputTokens and USD are what the request cost; 0 where the
 	// input does not say.
 	InputTokens, OutputTokens int

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/deploy/internal/replay"
+	recording "github.com/unloop/unloop/schemas/record"
 )
 
 // read returns all requests, with bodies of their own, and all errors.
@@ -131,7 +132,7 @@ func TestTheBodyOfARequestIsARequest(t *testing.T) {
 
 func TestOurRecordings(t *testing.T) {
 	t.Parallel()
-	record := replay.Record{
+	record := recording.Record{
 		Version: 1, Time: time.Date(2026, 5, 22, 14, 30, 0, 5e6, time.UTC), Tenant: "t", Project: "p", Caller: "ab12", Session: "s", User: "u",
 		Method: "POST", Path: "/v1/messages?beta=true", Header: map[string]string{"anthropic-version": "2023-06-01"}, Model: "m",
 		Body: json.RawMessage(`{"model":"m","messages":[]}`), Status: 200, InputTokens: 12, OutputTokens: 3, USD: 0.25,

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -34,6 +35,8 @@ type Config struct {
 	Gateway  gateway.Config
 	Detector detector.Config
 	Notifier notifier.Config
+	// Embedworker says what texts are compared with.
+	Embedworker embedworker.Config
 	// Clock judges windows, cooldowns and standing blocks; nil is the real one.
 	Clock func() time.Time
 }
@@ -53,6 +56,7 @@ type System struct {
 	gateway  *gateway.Gateway
 	detector *detector.Detector
 	notifier *notifier.Notifier
+	worker   *embedworker.Worker
 	admin    *service.Admin
 	log      *slog.Logger
 }
@@ -80,6 +84,11 @@ func New(cfg Config, log *slog.Logger) (_ *System, err error) {
 		return nil, err
 	}
 	if s.notifier, err = build(s, "notifier", reg, layout, func(d service.Deps) (*notifier.Notifier, error) { return notifier.New(cfg.Notifier, d) }); err != nil {
+		return nil, err
+	}
+	if s.worker, err = build(s, "embedworker", reg, layout, func(d service.Deps) (*embedworker.Worker, error) {
+		return embedworker.New(cfg.Embedworker, d, embedworker.WithClock(cfg.clock()))
+	}); err != nil {
 		return nil, err
 	}
 	if s.gateway, err = build(s, "gateway", reg, layout, func(d service.Deps) (*gateway.Gateway, error) {
@@ -118,7 +127,10 @@ func (s *System) connect(name string, log *slog.Logger) (*nats.Conn, error) {
 }
 
 func (s *System) services() []service.Named {
-	return []service.Named{{Name: "gateway", Service: s.gateway}, {Name: "detector", Service: s.detector}, {Name: "notifier", Service: s.notifier}}
+	return []service.Named{
+		{Name: "gateway", Service: s.gateway}, {Name: "detector", Service: s.detector},
+		{Name: "embedworker", Service: s.worker}, {Name: "notifier", Service: s.notifier},
+	}
 }
 
 // URL is where clients point their base URL, without /v1.
@@ -151,6 +163,7 @@ func (s *System) Run(ctx context.Context) error {
 	background := make(chan error, 1)
 	go func() {
 		err := service.RunAll(behind, service.Named{Name: "detector", Service: s.detector},
+			service.Named{Name: "embedworker", Service: s.worker},
 			service.Named{Name: "notifier", Service: s.notifier}, service.Named{Name: "admin", Service: s.admin})
 		if err != nil {
 			fail(err)

@@ -82,6 +82,8 @@ type State struct {
 	// Excused says that the last call came to nothing, so that its replay is
 	// a retry even if the client does not say so.
 	Excused bool `json:"excused,omitempty"`
+	// Key is the mark of the last counted hit's idempotency key.
+	Key string `json:"key,omitempty"`
 	// Incident is the conversation under which this counter's findings are
 	// reported, from its first finding on.
 	Incident string `json:"incident,omitempty"`
@@ -96,6 +98,8 @@ type Hit struct {
 	N int
 	// Retry marks a request that the client calls its own retry.
 	Retry bool
+	// Key is the client's idempotency key, if it sent one.
+	Key string
 	// Incident is the conversation that a first finding is reported under.
 	Incident string
 	// Request is the id of the request, if it has one.
@@ -130,17 +134,21 @@ type Verdict struct {
 func Step(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 	s, at := s.sane(p, now)
 	s = expire(s, p, at)
-	began, known := false, false
-	if s, known = s.claim(h); known {
-		s, v := judge(s, p, h, at, false)
+	if claimed, known := s.claim(h); known {
+		s, v := judge(claimed, p, h, at, false)
 		v.Known = true
 		return s, v
 	}
+	began := false
 	if s.forgive(h) {
 		s.Forgiven++
 		s.Excused = false
 	} else {
 		s = count(s, p, max(h.N, 1), at)
+		s.Key = ""
+		if h.Key != "" {
+			s.Key = mark(h.Key)
+		}
 		began = p.action(s.Count, false).Stops() && p.Cooldown > 0 && s.BlockedUntil <= at
 	}
 	if began {
@@ -180,7 +188,7 @@ func Excuse(s State) State {
 
 // forgive says whether a hit is the retry of a counted one that need not count.
 func (s State) forgive(h Hit) bool {
-	return s.Count > 0 && s.Forgiven < maxForgiven && h.N <= 1 && (h.Retry || s.Excused)
+	return s.Count > 0 && s.Forgiven < maxForgiven && h.N <= 1 && (h.Retry || s.Excused || h.Key != "" && mark(h.Key) == s.Key)
 }
 
 func judge(s State, p Params, h Hit, at int64, began bool) (State, Verdict) {

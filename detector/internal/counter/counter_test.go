@@ -159,6 +159,26 @@ func TestRetriesDoNotCountButForgedOnesDo(t *testing.T) {
 	}
 }
 
+func TestRequestUnderTheSameIdempotencyKeyIsARetry(t *testing.T) {
+	t.Parallel()
+	p := prompt(5, time.Minute, 0)
+	s, _ := Step(State{}, p, Hit{Key: "k1"}, epoch)
+	s, v := Step(s, p, Hit{Key: "k1"}, epoch)
+	if v.Count != 1 {
+		t.Errorf("the same key again has count %d, want 1", v.Count)
+	}
+	if _, v = Step(s, p, Hit{Key: "k2"}, epoch); v.Count != 2 {
+		t.Errorf("another key has count %d, want 2", v.Count)
+	}
+	requests := 0
+	for v = (Verdict{}); !v.Fired && requests < 100; requests++ {
+		s, v = Step(s, p, Hit{Key: "k1"}, epoch)
+	}
+	if requests == 100 {
+		t.Error("a client that always sends one key is never caught")
+	}
+}
+
 func TestReplayOfAFailedCallDoesNotCount(t *testing.T) {
 	t.Parallel()
 	p := prompt(5, time.Minute, 0)

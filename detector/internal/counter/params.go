@@ -75,6 +75,9 @@ func (s State) Append(b []byte) []byte {
 	if s.Excused {
 		b = append(b, `,"excused":true`...)
 	}
+	if s.Key != "" {
+		b = strconv.AppendQuote(append(b, `,"key":`...), s.Key)
+	}
 	if s.Incident != "" {
 		b = strconv.AppendQuote(append(b, `,"incident":`...), s.Incident)
 	}

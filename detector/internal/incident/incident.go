@@ -36,11 +36,13 @@ type Finding struct {
 	Threshold       int
 	WindowSeconds   int
 	CooldownSeconds int
-	Identity        *checkpb.Identity
-	RequestID       string
-	Model           string
-	InputTokens     int
-	At              time.Time
+	// Similarity of the newest exchange to earlier ones; 0 where none is known.
+	Similarity  float64
+	Identity    *checkpb.Identity
+	RequestID   string
+	Model       string
+	InputTokens int
+	At          time.Time
 }
 
 // Record is an open incident. The zero value is none.
@@ -89,6 +91,9 @@ func (r Record) add(f *Finding) Record {
 	fp := hex.EncodeToString(f.Fingerprint)
 	r.LastSeen = laterOf(r.LastSeen, f.At.UTC())
 	r.HitCount = max(r.HitCount, f.Count)
+	if f.Similarity > 0 {
+		r.Similarity = f.Similarity
+	}
 	if !f.Shadow && f.Action.Stops() {
 		r.Saved.Requests += f.Hits
 		r.Saved.InputTokens += f.Hits * f.InputTokens

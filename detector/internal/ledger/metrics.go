@@ -1,6 +1,10 @@
 package ledger
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 type metrics struct{ writes, folded, conflicts, reads, unreadable prometheus.Counter }
 
@@ -10,8 +14,14 @@ func newMetrics(reg prometheus.Registerer, bucket string) *metrics {
 			Namespace: "unloop", Subsystem: "ledger", Name: name, Help: help,
 			ConstLabels: prometheus.Labels{"bucket": bucket},
 		})
-		if reg != nil {
-			reg.MustRegister(c)
+		if reg == nil {
+			return c
+		}
+		var shared prometheus.AlreadyRegisteredError
+		if errors.As(reg.Register(c), &shared) {
+			if known, ok := shared.ExistingCollector.(prometheus.Counter); ok {
+				return known // another ledger of the same bucket
+			}
 		}
 		return c
 	}

@@ -157,6 +157,12 @@ func (p *Params) backoff(n int) int {
 	return p.Backoff[min(n, len(p.Backoff))-1]
 }
 
+// Expects says that a call is meant to be repeated: it polls, or its tool is
+// exempt.
+func (p *Params) Expects(tool string, poll bool) bool {
+	return poll || anyGlob(p.Exempt, tool) || anyGlob(p.PollTools, tool)
+}
+
 func anyGlob(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return glob(p, name) })
 }

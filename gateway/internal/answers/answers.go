@@ -65,15 +65,23 @@ func Key(caller, id string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Put remembers the session of an answer. Other gateways learn it as well as
-// the connection allows.
-func (s *Store) Put(caller, id, session string) {
+// Put remembers the session of an answer, and returns when every gateway can
+// look it up, so that the client may go on from it at any of them. Without a
+// store this gateway alone knows.
+func (s *Store) Put(ctx context.Context, caller, id, session string) error {
 	k := Key(caller, id)
 	s.known.Set(k, session)
-	_ = s.nc.PublishMsg(&nats.Msg{ // lost without a connection: this gateway still knows
+	ack, err := s.nc.RequestMsgWithContext(ctx, &nats.Msg{
 		Subject: "$KV." + schemas.BucketSessions + "." + schemas.AnswerKey(k), Data: []byte(session),
 		Header: nats.Header{jetstream.MsgTTLHeader: {strconv.Itoa(int(keep / time.Second))}},
 	})
+	if err != nil {
+		return fmt.Errorf("remember an answer: %w", err)
+	}
+	if bytes.Contains(ack.Data, []byte(`"error"`)) {
+		return errors.New("remember an answer: the store refused it")
+	}
+	return nil
 }
 
 // Session returns the session of an answer, or ErrUnknown.

@@ -30,7 +30,7 @@ func (p *publisher) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errors.New("nobody is there")
 	}
 	w := &answer{header: http.Header{}}
-	p.issuer.ServeHTTP(w, r)
+	p.ServeHTTP(w, r)
 	return &http.Response{StatusCode: http.StatusOK, Header: w.header, Body: io.NopCloser(strings.NewReader(w.text.String())), Request: r}, nil
 }
 
@@ -65,7 +65,12 @@ func follow(t *testing.T, p *publisher) *Authenticator {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
 	return a
 }
 

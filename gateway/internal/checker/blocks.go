@@ -170,6 +170,7 @@ func (b *blocks) report(check *checkpb.Check) bool {
 	}
 	r := proto.CloneOf(check)
 	r.Hits = 1
+	r.Exchange, r.Semantics = nil, nil // a blocked request's text is not judged
 	b.reports[string(id)] = r
 	return true
 }

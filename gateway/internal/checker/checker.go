@@ -105,7 +105,7 @@ func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decis
 		return nil, err
 	}
 	if batch != nil {
-		c.send(batch)
+		c.send(batch, !waits(check))
 	}
 	timer := time.NewTimer(c.timeout)
 	defer timer.Stop()
@@ -119,9 +119,17 @@ func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decis
 	}
 }
 
+// waits says whether the decision may take longer than counting does, because
+// the detector asks what the text means. Such a check travels alone: others
+// that shared its message, or waited for its place, would wait too.
+func waits(check *checkpb.Check) bool { return len(check.GetSemantics()) > 0 }
+
 // enqueue returns a batch if the caller is to send it; otherwise the call
 // shares a later message.
 func (c *Checker) enqueue(own *call) ([]*call, error) {
+	if waits(own.check) {
+		return []*call{own}, nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sent < maxSent {
@@ -135,16 +143,16 @@ func (c *Checker) enqueue(own *call) ([]*call, error) {
 	return nil, nil
 }
 
-// send sends a batch; with its answer goes the next one.
-func (c *Checker) send(batch []*call) {
+// send sends a batch; with its answer goes the next one, if others queue for it.
+func (c *Checker) send(batch []*call, queued bool) {
 	c.batches.Observe(float64(len(batch)))
 	body, err := c.encode(batch)
 	if err != nil {
-		c.answered(batch, nil, fmt.Errorf("%w: %w", ErrDetector, err))
+		c.answered(batch, queued, nil, fmt.Errorf("%w: %w", ErrDetector, err))
 		return
 	}
 	c.inbox.Request(&nats.Msg{Subject: schemas.SubjectCheck, Data: body}, func(data []byte, err error) {
-		c.answered(batch, data, reason(err))
+		c.answered(batch, queued, data, reason(err))
 	})
 }
 
@@ -168,9 +176,11 @@ func reason(err error) error {
 }
 
 // answered sends what came meanwhile and gives each call its decision.
-func (c *Checker) answered(batch []*call, data []byte, err error) {
-	if next := c.take(); next != nil {
-		c.send(next)
+func (c *Checker) answered(batch []*call, queued bool, data []byte, err error) {
+	if queued {
+		if next := c.take(); next != nil {
+			c.send(next, true)
+		}
 	}
 	var decisions []*checkpb.Decision
 	if err == nil {

@@ -80,9 +80,19 @@ func (c *Checker) Report() {
 	}
 }
 
+// Correct tells a detector what estimates of rules were wrong by. When it is
+// lost with the connection, the estimates stand.
+func (c *Checker) Correct(corrections []*checkpb.Correction) {
+	c.outcome(&checkpb.Outcome{Corrections: corrections})
+}
+
 // Outcome tells a detector that a counted request came to nothing.
 func (c *Checker) Outcome(check *checkpb.Check) {
-	body, err := proto.Marshal(&checkpb.Outcome{Counters: check.GetCounters()})
+	c.outcome(&checkpb.Outcome{Counters: check.GetCounters()})
+}
+
+func (c *Checker) outcome(o *checkpb.Outcome) {
+	body, err := proto.Marshal(o)
 	if err == nil {
 		_ = c.nc.Publish(schemas.SubjectOutcome, body) // lost with the connection: the replay then counts
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/andybalholm/brotli"
@@ -33,9 +34,9 @@ func Decode(contentEncoding string, body []byte, limit int64) ([]byte, error) {
 	if len(codings) > maxCodings {
 		return nil, fmt.Errorf("%w: %d of them", ErrUnknown, len(codings))
 	}
-	for i := len(codings) - 1; i >= 0; i-- { // the last was applied last
+	for _, coding := range slices.Backward(codings) { // the last was applied last
 		var err error
-		if body, err = decode(strings.TrimSpace(codings[i]), body, limit); err != nil {
+		if body, err = decode(strings.TrimSpace(coding), body, limit); err != nil {
 			return nil, err
 		}
 	}

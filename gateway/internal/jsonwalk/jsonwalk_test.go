@@ -154,7 +154,7 @@ func FuzzText(f *testing.F) {
 			if !json.Valid(text) || !utf8.Valid(text) {
 				t.Fatal("accepted what is no JSON")
 			}
-			if jsontext.Value(text).IsValid(jsontext.AllowInvalidUTF8(true)) == false {
+			if !jsontext.Value(text).IsValid(jsontext.AllowInvalidUTF8(true)) {
 				t.Fatal("accepted what jsontext rejects")
 			}
 			return

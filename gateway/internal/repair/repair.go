@@ -132,7 +132,7 @@ func (m *mender) results(i int, msg *Message) {
 		switch {
 		case b.Kind == Result:
 			m.assign(b, msg.Role == Assistant)
-		case msg.Role == User && !(b.Kind == Text && b.Blank):
+		case msg.Role == User && (b.Kind != Text || !b.Blank):
 			m.last = -1
 		}
 	}

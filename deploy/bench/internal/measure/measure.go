@@ -101,14 +101,10 @@ type tally struct {
 
 // drive runs a contender with level callers for a while.
 func drive(ctx context.Context, c Contender, round, level int, length time.Duration) (Sample, error) {
-	ops := make([]Op, level)
-	for i := range ops {
-		op, end, err := c.Caller(round, i)
-		if err != nil {
-			return Sample{}, err
-		}
-		defer end() //nolint:revive // the callers live until all are done
-		ops[i] = op
+	ops, end, err := c.callers(round, level)
+	defer end()
+	if err != nil {
+		return Sample{}, err
 	}
 	tallies := make([]tally, level)
 	started := time.Now()
@@ -122,9 +118,29 @@ func drive(ctx context.Context, c Contender, round, level int, length time.Durat
 	return summarize(tallies, time.Since(started))
 }
 
-// repeat calls op until the time has come.
+// callers returns the operations of a number of callers, and what ends those
+// that there are.
+func (c Contender) callers(round, n int) ([]Op, func(), error) {
+	var ops []Op
+	var ends []func()
+	endAll := func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+	for i := range n {
+		op, end, err := c.Caller(round, i)
+		if err != nil {
+			return nil, endAll, err
+		}
+		ops, ends = append(ops, op), append(ends, end)
+	}
+	return ops, endAll, nil
+}
+
+// repeat calls op until the time has come, at least once.
 func repeat(ctx context.Context, op Op, until time.Time) (t tally) {
-	for now := time.Now(); now.Before(until); {
+	for now := time.Now(); ; {
 		err := op(ctx)
 		after := time.Now()
 		if err != nil {
@@ -133,9 +149,10 @@ func repeat(ctx context.Context, op Op, until time.Time) (t tally) {
 		} else {
 			t.latencies = append(t.latencies, after.Sub(now))
 		}
-		now = after
+		if now = after; !now.Before(until) {
+			return t
+		}
 	}
-	return t
 }
 
 // summarize errs when more failed than succeeded: such a rate means nothing.
@@ -150,7 +167,7 @@ func summarize(tallies []tally, took time.Duration) (Sample, error) {
 			last = t.err
 		}
 	}
-	if s.Failed > len(all) || len(all) == 0 {
+	if s.Failed > len(all) {
 		return s, fmt.Errorf("%d of %d operations did not succeed, such as: %w", s.Failed, s.Failed+len(all), last)
 	}
 	slices.Sort(all)

@@ -35,10 +35,7 @@ type Result struct {
 type object = map[string]any
 
 func marshal(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // the conversations are constants of tests
-	}
+	b, _ := json.Marshal(v) // texts, and arguments that tests have checked
 	return b
 }
 

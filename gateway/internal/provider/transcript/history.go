@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
@@ -114,7 +115,7 @@ func (s *slot) key(d *digester) fingerprint.Digest {
 // result of a call counts, but one that is final more than one that is not.
 func (h *history) answer(result *Part, content []Part) {
 	looks := 0
-	for i := len(h.slots) - 1; i >= 0; i-- {
+	for i := range slices.Backward(h.slots) {
 		s := &h.slots[(h.next+i)%len(h.slots)]
 		for c := range s.calls {
 			if looks++; looks > maxLookup {

@@ -16,8 +16,8 @@ func text(s string) transcript.Part {
 	return transcript.Part{Kind: transcript.Text, Value: []byte(strconv.Quote(s))}
 }
 
-func call(id, tool string) transcript.Part {
-	return transcript.Part{Kind: transcript.Call, ID: []byte(id), Name: []byte(tool), Value: []byte(`{}`)}
+func call(id string) transcript.Part {
+	return transcript.Part{Kind: transcript.Call, ID: []byte(id), Name: []byte("f"), Value: []byte(`{}`)}
 }
 
 func say(t *transcript.Transcript, role transcript.Role, parts ...transcript.Part) {
@@ -65,7 +65,7 @@ func TestAnIdThatIsUsedAgainIsAnotherCall(t *testing.T) {
 	t.Parallel()
 	tr := transcript.New(transcript.Options{Items: 10})
 	for i := range 3 {
-		say(tr, transcript.Assistant, call("x", "f"))
+		say(tr, transcript.Assistant, call("x"))
 		answer(tr, "x", fmt.Sprint("answer ", i), false)
 	}
 	for i, it := range history(tr) {
@@ -78,7 +78,7 @@ func TestAnIdThatIsUsedAgainIsAnotherCall(t *testing.T) {
 func TestTheFirstFinalAnswerCounts(t *testing.T) {
 	t.Parallel()
 	tr := transcript.New(transcript.Options{Items: 10})
-	say(tr, transcript.Assistant, call("x", "f"))
+	say(tr, transcript.Assistant, call("x"))
 	answer(tr, "x", "wait", true)
 	if got := history(tr)[0].Calls[0]; !got.Result.IsZero() {
 		t.Error("what is pending is no result")
@@ -94,9 +94,9 @@ func TestTheFirstFinalAnswerCounts(t *testing.T) {
 func TestAnAnswerLateIsFound(t *testing.T) {
 	t.Parallel()
 	tr := transcript.New(transcript.Options{Items: 10})
-	say(tr, transcript.Assistant, call("x", "f"))
+	say(tr, transcript.Assistant, call("x"))
 	say(tr, transcript.User, text("never mind"))
-	say(tr, transcript.Assistant, call("y", "f"))
+	say(tr, transcript.Assistant, call("y"))
 	answer(tr, "x", "late", false)
 	items := history(tr)
 	if len(items) != 3 || items[0].Calls[0].Result != result("late") || !items[2].Calls[0].Result.IsZero() {
@@ -107,13 +107,13 @@ func TestAnAnswerLateIsFound(t *testing.T) {
 func TestEqualCallsAreToldApartByWhatIsAroundThem(t *testing.T) {
 	t.Parallel()
 	tr := transcript.New(transcript.Options{Items: 10})
-	bare := call("", "f")
+	bare := call("")
 	marked := bare
 	marked.Mark = []byte("sig")
 	say(tr, transcript.Assistant, bare)
 	say(tr, transcript.Assistant, text("again"), bare)
 	say(tr, transcript.Assistant, marked)
-	say(tr, transcript.Assistant, call("x", "f"))
+	say(tr, transcript.Assistant, call("x"))
 	seen := map[fingerprint.Digest]bool{}
 	for i, it := range history(tr) {
 		id := it.Calls[0].ID
@@ -129,7 +129,7 @@ func TestARoundHasBoundedCalls(t *testing.T) {
 	tr := transcript.New(transcript.Options{Items: 2})
 	for range 3 {
 		for i := range 10_000 {
-			tr.Add(call(fmt.Sprint(i), "f"))
+			tr.Add(call(fmt.Sprint(i)))
 		}
 		tr.End(transcript.Assistant)
 	}
@@ -148,7 +148,7 @@ func TestACacheFindsTheSame(t *testing.T) {
 		say(tr, transcript.System, text(strings.Repeat("You are careful. ", 100)))
 		say(tr, transcript.User, text("go"))
 		for i, words := range []string{long, "Error: " + long, "Take care. " + long, long + "!"} {
-			say(tr, transcript.Assistant, call(fmt.Sprint(i), "f"))
+			say(tr, transcript.Assistant, call(fmt.Sprint(i)))
 			answer(tr, fmt.Sprint(i), words, false)
 		}
 		items, _ := tr.History(rules)
@@ -175,10 +175,10 @@ func TestACacheFindsTheSame(t *testing.T) {
 func TestAFullCacheForgetsTheOldest(t *testing.T) {
 	t.Parallel()
 	cache := transcript.NewCache()
-	for i := range 40_000 {
+	for i := range 20_000 {
 		tr := transcript.New(transcript.Options{Cache: cache})
 		say(tr, transcript.System, text(fmt.Sprint(i, strings.Repeat("x", 600))))
-		if i%10_000 == 0 && tr.Opening().IsZero() {
+		if tr.Opening().IsZero() {
 			t.Fatal("no opening")
 		}
 	}

@@ -1,0 +1,82 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// recorded are results as if they had been measured.
+func recorded(plan Plan, samples map[cell][]Sample, names ...string) *Results {
+	return &Results{plan: plan, names: names, samples: samples}
+}
+
+func TestRatiosAreTakenWithinARound(t *testing.T) {
+	t.Parallel()
+	// The machine is slow in the second round and quick in the third.
+	r := recorded(Plan{Levels: []int{1}}, map[cell][]Sample{
+		{"a", 1}: {{PerSecond: 200}, {PerSecond: 20}, {PerSecond: 4000}},
+		{"b", 1}: {{PerSecond: 100}, {PerSecond: 10}, {PerSecond: 1000}},
+	}, "a", "b")
+	if got := r.Ratio("a", "b", 1, Faster); got != 2 {
+		t.Errorf("ratio %v, want 2: the median of 2, 2 and 4", got)
+	}
+	if got := r.Median("a", 1).PerSecond; got != 200 {
+		t.Errorf("median rate %v, want 200", got)
+	}
+	if got := r.Ratio("a", "nobody", 1, Faster); got != 0 {
+		t.Errorf("ratio to what was not measured is %v, want 0", got)
+	}
+}
+
+func TestTargetsSayWhatWasMissed(t *testing.T) {
+	t.Parallel()
+	us := time.Microsecond
+	r := recorded(Plan{Levels: []int{1, 8}}, map[cell][]Sample{
+		{"base", 1}: {{PerSecond: 9, P50: 10 * us}}, {"base", 8}: {{PerSecond: 9, P50: 10 * us}},
+		{"bare", 1}: {{PerSecond: 4, P50: 110 * us}}, {"bare", 8}: {{PerSecond: 4, P50: 110 * us}},
+		{"ours", 1}: {{PerSecond: 4, P50: 150 * us}}, {"ours", 8}: {{PerSecond: 2, P50: 210 * us}},
+	}, "base", "bare", "ours")
+	var out strings.Builder
+	PrintTargets(&out,
+		r.AddsAtMost("adds", "ours", "bare", "base", 1.5, 1, 8),
+		r.AddsAtMost("adds alone", "ours", "bare", "base", 1.5, 1),
+		r.AtLeast("rate", "ours", "bare", 0.5, 1, 8))
+	want := "  MISS  adds — 1: 1.40×, 8: 2.00×\n  ok    adds alone — 1: 1.40×\n  ok    rate — 1: 1.00×, 8: 0.50×\n"
+	if out.String() != want {
+		t.Errorf("targets:\n%swant:\n%s", out.String(), want)
+	}
+}
+
+func TestEachContenderIsDrivenAtEachLevelInEachRound(t *testing.T) {
+	t.Parallel()
+	var callers, ended atomic.Int64
+	c := Contender{Name: "c", Caller: func(int, int) (Op, func(), error) {
+		callers.Add(1)
+		return func(context.Context) error { return nil }, func() { ended.Add(1) }, nil
+	}}
+	r, err := Compare(t.Context(), Plan{Rounds: 2, Sample: time.Millisecond, Levels: []int{1, 3}}, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if callers.Load() != 3*(1+3) || ended.Load() != callers.Load() {
+		t.Errorf("%d callers, %d of them ended; want 12 of 12: a warm-up and two rounds", callers.Load(), ended.Load())
+	}
+	if n := len(r.samples[cell{"c", 3}]); n != 2 || r.Median("c", 3).PerSecond <= 0 {
+		t.Errorf("%d samples at 3 in flight, median %+v", n, r.Median("c", 3))
+	}
+}
+
+func TestContenderThatMostlyFailsIsNoResult(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	c := Contender{Name: "c", Caller: func(int, int) (Op, func(), error) {
+		return func(context.Context) error { return broken }, func() {}, nil
+	}}
+	if _, err := Compare(t.Context(), Plan{Rounds: 1, Sample: time.Millisecond, Levels: []int{1}}, c); !errors.Is(err, broken) {
+		t.Errorf("error %v, want what it broke with", err)
+	}
+}

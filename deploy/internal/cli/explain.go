@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/unloop/unloop/gateway"
+)
+
+type policyExplainCmd struct {
+	client
+	File     string        `arg:"" name:"request.json" help:"Request, as POST /unloop/v1/check takes it, and its headers; - for standard input."`
+	Policies string        `type:"existingfile" placeholder:"FILE" help:"Judge by this bundle instead of the running system's."`
+	Timeout  time.Duration `default:"2s" help:"How long to wait for the detectors."`
+	Offline  bool          `help:"Do not ask a running system."`
+	JSON     bool          `name:"json" help:"Print JSON."`
+}
+
+// Run explains a request. Without a running system it says what the bundle says.
+func (c *policyExplainCmd) Run(ctx context.Context, io streams) error {
+	request, err := readInput(c.File)
+	if err != nil {
+		return err
+	}
+	cfg := gateway.DefaultConfig()
+	cfg.Policies, cfg.CheckTimeout = c.Policies, c.Timeout
+	var nc *nats.Conn
+	if !c.Offline {
+		if nc, _, err = c.connect(); err != nil {
+			fmt.Fprintln(io.err, "No system is running; counts and what is left are not known. ("+err.Error()+")")
+		} else {
+			defer nc.Close()
+		}
+	}
+	e, err := gateway.Explain(ctx, cfg, nc, request)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		enc := json.NewEncoder(io.out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(e)
+	}
+	out := &printer{w: io.out}
+	printExplanation(out, e)
+	return out.err
+}
+
+// readInput reads a file, or standard input for "-".
+func readInput(file string) ([]byte, error) {
+	var data []byte
+	var err error
+	if file == "-" {
+		data, err = io.ReadAll(os.Stdin)
+	} else {
+		data, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	return data, nil
+}
+
+func printExplanation(out *printer, e *gateway.Explanation) {
+	out.printf("bundle    %s (%s)\nformat    %s to upstream %s, model %s\n", e.Bundle, e.Source, e.Format, cmp.Or(e.Upstream, "-"), cmp.Or(e.Model, "-"))
+	out.printf("caller    %s\nsession   %s\n", e.Caller, cmp.Or(e.Session, "-"))
+	if e.Tenant+e.Project != "" {
+		out.printf("tenant    %s\nproject   %s\n", cmp.Or(e.Tenant, "-"), cmp.Or(e.Project, "-"))
+	}
+	switch {
+	case e.Killed != "":
+		out.printf("\nrefused   %s\n", e.Killed)
+		return
+	case e.Exempt != "":
+		out.printf("\nexempt    by its %s: forwarded without a check\n", e.Exempt)
+		return
+	case len(e.Policies) == 0:
+		out.printf("\nNo policy matches: forwarded without a check.\n")
+	}
+	if e.Uninspected != "" {
+		out.printf("\nThe body could not be inspected (%s): it counts by its bytes.\n", e.Uninspected)
+	}
+	if e.Unasked != "" {
+		out.printf("\nThe detectors were not asked: %s.\n", e.Unasked)
+	}
+	for _, p := range e.Policies {
+		printPolicy(out, p, e.Live)
+	}
+}
+
+func printPolicy(out *printer, p gateway.PolicyExplained, live bool) {
+	mode, failure := "enforce", "open"
+	if p.Shadow {
+		mode = "shadow"
+	}
+	if p.FailClosed {
+		failure = "closed"
+	}
+	out.printf("\npolicy %s (%s, fails %s)\n", p.ID, mode, failure)
+	for _, d := range p.Detectors {
+		out.printf("  %-9s", d.Detector)
+		if d.WindowSeconds > 0 {
+			out.printf(" threshold %d in %d s, lets %.3g/s through; fingerprint %.16s…", d.Threshold, d.WindowSeconds, d.Rate, d.Fingerprint)
+		}
+		if live {
+			out.printf("; count %d, would %s", d.Count, d.Would)
+		}
+		if d.Message != "" {
+			out.printf(": %s", d.Message)
+		}
+		out.printf("\n")
+	}
+	for _, r := range p.Rules {
+		printRule(out, r, live)
+	}
+	if len(p.Detectors)+len(p.Rules) == 0 {
+		out.printf("  nothing in it looks at this request\n")
+	}
+}
+
+func printRule(out *printer, r gateway.RuleExplained, live bool) {
+	switch {
+	case r.Missing != "":
+		out.printf("  rule %s (%s) is skipped: the request has no %s\n", r.Rule, r.Algorithm, r.Missing)
+	case live:
+		out.printf("  rule %s (%s) takes %g; %g of %g would be left, would %s\n", r.Rule, r.Algorithm, r.Cost, r.Remaining, r.Limit, r.Would)
+	default:
+		out.printf("  rule %s (%s) takes %g\n", r.Rule, r.Algorithm, r.Cost)
+	}
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// recordingOf writes a session file whose prompt comes so many times at once.
+func recordingOf(t *testing.T, times int) string {
+	t.Helper()
+	var text strings.Builder
+	for i := range times {
+		fmt.Fprintf(&text, `{"unloop":1,"time":"2026-05-22T12:00:%02dZ","caller":"c0ffee","method":"POST","path":"/v1/chat/completions",`+
+			`"body":{"model":"m","messages":[{"role":"user","content":"again"}]},"status":200}`+"\n", i)
+	}
+	file := filepath.Join(t.TempDir(), "day.jsonl")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestReplayTellsWhatWouldHaveBeenStopped(t *testing.T) {
+	t.Parallel()
+	file := recordingOf(t, 8)
+	code, out, errOut := command(t, "replay", file)
+	if code != 0 || errOut != "" {
+		t.Fatalf("exit code %d, %q on the error stream; want no progress bar where there is no terminal", code, errOut)
+	}
+	for _, want := range []string{"8 requests", "allow 5", "reject 3", "3 requests,", "day.jsonl:6 request 6", "prompt", "8 times within 60 s"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+}
+
+func TestReplayPrintsJSON(t *testing.T) {
+	t.Parallel()
+	_, out, _ := command(t, "replay", "--json", recordingOf(t, 8), recordingOf(t, 2))
+	var report struct {
+		Files, Requests int
+		Saved           struct{ Requests int }
+		Incidents       []struct{ Detectors []string }
+		Flagged         []struct{ Stopped int } `json:"flagged_sessions"`
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatalf("%v in:\n%s", err, out)
+	}
+	if report.Files != 2 || report.Requests != 10 || report.Saved.Requests < 3 || len(report.Incidents) == 0 || len(report.Flagged) != 1 {
+		t.Errorf("report %+v", report)
+	}
+}
+
+func TestReplayFollowsABundle(t *testing.T) {
+	t.Parallel()
+	bundle := filepath.Join(t.TempDir(), "p.yaml")
+	if err := os.WriteFile(bundle, []byte("{bundle_version: 1, policies: [{id: lax, spec: {prompt: {max_hits: 100}}}]}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, _ := command(t, "replay", "--policies", bundle, recordingOf(t, 8)); !strings.Contains(out, "Nothing would have fired") {
+		t.Errorf("a lax bundle finds something:\n%s", out)
+	}
+}
+
+func TestReplaySaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(folder, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	half := write("half.jsonl", "{\"unloop\":1,\"method\":\"POST\",\"path\":\"/v1/chat/completions\",\"body\":{\"messages\":[]}}\n{\"unloop\":1\n")
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want []string
+	}{
+		"no file":            {[]string{}, 2, []string{"file"}},
+		"no such file":       {[]string{filepath.Join(folder, "none")}, 1, []string{"none"}},
+		"nothing in it":      {[]string{write("empty", "")}, 1, []string{"no request"}},
+		"something else":     {[]string{write("else.json", `{"a":1}`)}, 1, []string{"else.json", "line 1", "no request"}},
+		"no bundle":          {[]string{"--policies", filepath.Join(folder, "none"), half}, 1, []string{"none"}},
+		"negative pace":      {[]string{"--pace=-1s", half}, 1, []string{"--pace"}},
+		"an entry is broken": {[]string{half}, 0, []string{"half.jsonl: line 2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, _, errOut := command(t, append([]string{"replay"}, c.args...)...)
+			if code != c.code {
+				t.Errorf("exit code %d, want %d; %s", code, c.code, errOut)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(errOut, want) {
+					t.Errorf("no %q in: %s", want, errOut)
+				}
+			}
+		})
+	}
+}
+
+func TestBarShowsHowFarItIs(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	b := &bar{w: &out, total: 200}
+	if _, err := b.count(strings.NewReader(strings.Repeat("x", 50))).Read(make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	b.request()
+	b.clear()
+	if got := out.String(); !strings.Contains(got, "25 %") || !strings.Contains(got, "1 request") || !strings.HasSuffix(got, "\r"+clearEnd) {
+		t.Errorf("%q", got)
+	}
+	unknown := &bar{}
+	unknown.request()
+	if line := unknown.line(); line != "1 request" {
+		t.Errorf("%q where the size is not known", line)
+	}
+}

@@ -1,0 +1,52 @@
+package incident
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/unloop/unloop/schemas/event"
+)
+
+// Memory records incidents in this process alone, and keeps those that are
+// over. It announces nothing.
+type Memory struct {
+	mu   sync.Mutex
+	open map[string]*remembered
+	all  []*remembered
+}
+
+type remembered struct {
+	record Record
+	until  time.Time
+}
+
+// NewMemory returns a recorder without incidents.
+func NewMemory() *Memory { return &Memory{open: map[string]*remembered{}} }
+
+// Record notes a finding and returns the id of its incident.
+func (m *Memory) Record(_ context.Context, f Finding) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := f.Key()
+	o := m.open[key]
+	if o == nil || o.until.Before(f.At) {
+		o = &remembered{record: open(&f, fmt.Sprintf("loop-%d", len(m.all)+1))}
+		m.open[key] = o
+		m.all = append(m.all, o)
+	}
+	o.record, o.until = o.record.add(&f), f.At.Add(f.ttl())
+	return o.record.LoopID, nil
+}
+
+// Incidents returns all incidents in the order in which they began.
+func (m *Memory) Incidents() []event.Incident {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]event.Incident, len(m.all))
+	for i, o := range m.all {
+		out[i] = o.record.Incident
+	}
+	return out
+}

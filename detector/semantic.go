@@ -1,0 +1,306 @@
+package detector
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/detector/internal/ledger"
+	"github.com/unloop/unloop/detector/internal/streak"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/semanticpb"
+)
+
+const (
+	detectorSemantic = "semantic"
+	// lateFor is how long a verdict is of use: it then applies to the scope's
+	// next request.
+	lateFor = 3 * time.Second
+	// awayFor is how long no worker is asked after there was none.
+	awayFor = 250 * time.Millisecond
+	// maxAsked bounds the texts that workers have not answered; beyond, requests
+	// pass unjudged.
+	maxAsked = 4096
+	// maxReserve bounds what is left of a check's budget for its way back, on a
+	// machine under load too: two fifths of it, 20 of 50 ms.
+	maxReserve = 50 * time.Millisecond
+	// The throttle is that of the exact detectors.
+	delayStep, maxDelay = 100 * time.Millisecond, 30 * time.Second
+)
+
+// semantics asks the embedding workers, and keeps what they found.
+type semantics struct {
+	streaks *ledger.Ledger[streak.State, *streak.State]
+	inbox   *natskit.Inbox
+	// asked are the texts without an answer yet.
+	asked atomic.Int64
+	// away is until when no worker is asked, in Unix nanoseconds.
+	away    atomic.Int64
+	results *prometheus.CounterVec
+	seconds prometheus.Histogram
+}
+
+func newSemantics(nc *nats.Conn, reg prometheus.Registerer) *semantics {
+	s := &semantics{
+		streaks: ledger.New[streak.State](nc, schemas.BucketSessions, reg), inbox: natskit.NewInbox(nc, lateFor),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "unloop_detector_semantic_checks_total",
+			Help: "Semantic checks by result: detected, clear, short (not judged), late (applies to the next request), retry, or why the request passed unjudged.",
+		}, []string{"result"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "unloop_detector_semantic_seconds", Help: "Time until an embedding worker answered.",
+			Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
+		}),
+	}
+	reg.MustRegister(s.results, s.seconds)
+	return s
+}
+
+func (s *semantics) isAway() bool { return time.Now().UnixNano() < s.away.Load() }
+
+// opinions are the semantic watches of a check. Without workers there are none.
+func (d *Detector) opinions(check *checkpb.Check) []*opinion {
+	if len(check.GetSemantics()) == 0 || d.semantics == nil {
+		return nil
+	}
+	if d.semantics.isAway() {
+		d.semantics.results.WithLabelValues("no-worker").Add(float64(len(check.GetSemantics())))
+		return nil
+	}
+	var out []*opinion
+	for _, w := range check.GetSemantics() {
+		if !expected(check, w) {
+			out = append(out, &opinion{check: check, watch: w, received: time.Now()})
+		}
+	}
+	return out
+}
+
+// recall finds what is known of the scope, and takes a finding that came too
+// late for the request before. Whatever is wrong with the store, the request
+// passes.
+func (d *Detector) recall(ctx context.Context, o *opinion, done func()) {
+	if len(o.watch.GetScope()) != 32 || len(o.watch.GetSteps()) == 0 {
+		o.skip = true
+		d.metrics.malformed.Inc()
+		done()
+		return
+	}
+	if o.check.GetPeek() {
+		d.working.Go(func() { d.recallPeek(o); done() })
+		return
+	}
+	d.semantics.streaks.Start(ctx, o.key(), func(s streak.State) (streak.State, time.Duration) {
+		next, recalled, changed := streak.Recall(s, o.check.GetRetry())
+		o.recalled = recalled
+		if !changed {
+			return s, 0
+		}
+		return next, o.ttl()
+	}, func(err error) {
+		switch {
+		case err != nil:
+			o.skip, o.recalled = true, streak.Recalled{}
+			d.semantics.results.WithLabelValues("store-error").Inc()
+		case o.recalled.Retry:
+			o.skip = true
+			d.semantics.results.WithLabelValues("retry").Inc()
+		}
+		done()
+	})
+}
+
+func (d *Detector) recallPeek(o *opinion) {
+	s, err := d.semantics.streaks.Read(o.key())
+	if err != nil {
+		o.skip = true
+		d.semantics.results.WithLabelValues("store-error").Inc()
+		return
+	}
+	_, o.recalled, _ = streak.Recall(s, o.check.GetRetry())
+}
+
+// weigh adds what texts mean to a decision on what was counted. A request that
+// is stopped anyway costs no embedding.
+func (d *Detector) weigh(ctx context.Context, opinions []*opinion, decision *checkpb.Decision, done func(*checkpb.Decision)) {
+	stopped := decision.GetAction().Stops()
+	each(len(opinions), func(i int, done func()) {
+		o := opinions[i]
+		o.exact = exactHits(o.check, decision.GetHitCounts(), o.watch)
+		d.late(ctx, o, func() {
+			if o.skip || stopped {
+				done()
+			} else {
+				d.askWorker(ctx, o, done)
+			}
+		})
+	}, func() {
+		for _, o := range opinions {
+			if f := o.result(); f != nil {
+				decision.Findings = append(decision.Findings, f)
+				if !f.GetShadow() {
+					decision.Action = max(decision.Action, f.GetAction())
+				}
+			}
+		}
+		d.metrics.checks.WithLabelValues(decision.GetAction().Label()).Inc()
+		done(decision)
+	})
+}
+
+// late makes a finding of what came too late for the request before.
+func (d *Detector) late(ctx context.Context, o *opinion, then func()) {
+	if o.recalled.Late > 0 {
+		o.found = o.finding(o.recalled.Findings, o.recalled.Late)
+	}
+	if o.found == nil || o.check.GetPeek() {
+		then()
+		return
+	}
+	d.working.Go(func() { // the incident waits for a write of its own
+		o.found.LoopId = d.recordOpinion(ctx, o, o.found)
+		then()
+	})
+}
+
+// askWorker asks for a verdict and calls done when it is there, or when the
+// request can't wait any longer.
+func (d *Detector) askWorker(ctx context.Context, o *opinion, done func()) {
+	body, err := proto.Marshal(o.request())
+	if err != nil || d.semantics.asked.Add(1) > maxAsked {
+		if err == nil {
+			d.semantics.asked.Add(-1)
+		}
+		d.semantics.results.WithLabelValues("overloaded").Inc()
+		done()
+		return
+	}
+	o.settle = done
+	wait := o.wait(ctx)
+	timer := time.AfterFunc(wait, func() { o.end(nil) })
+	// A detector that stops still keeps the verdicts that it waits for.
+	d.working.Add(1)
+	d.semantics.inbox.Request(&nats.Msg{Subject: schemas.SubjectSemantic, Data: body}, func(data []byte, err error) {
+		d.semantics.asked.Add(-1)
+		d.verdict(ctx, o, d.semantics.read(o, data, err), func() {
+			timer.Stop()
+			o.end(nil)
+			d.working.Done()
+		})
+	})
+	if wait <= 0 {
+		o.end(nil)
+	}
+}
+
+// verdict is what a worker found. The zero value is none.
+type verdict struct {
+	judged, found bool
+	similarity    float64
+}
+
+// read reads a worker's answer; a metric has why it is no verdict.
+func (s *semantics) read(o *opinion, data []byte, err error) verdict {
+	var reply semanticpb.SemanticReply
+	if err == nil {
+		s.seconds.Observe(time.Since(o.received).Seconds())
+		err = proto.Unmarshal(data, &reply)
+	}
+	result := "clear"
+	switch {
+	case errors.Is(err, natskit.ErrNoResponder):
+		result = "no-worker"
+		s.away.Store(time.Now().Add(awayFor).UnixNano())
+	case err != nil:
+		result = "no-answer"
+	case reply.GetError() == semanticpb.SemanticError_SEMANTIC_ERROR_BUSY:
+		result = "overloaded"
+	case reply.GetError() != semanticpb.SemanticError_SEMANTIC_ERROR_NONE:
+		result = "worker-error"
+	case !reply.GetJudged():
+		result = "short"
+	case reply.GetDetected():
+		result = "detected"
+	}
+	s.results.WithLabelValues(result).Inc()
+	return verdict{judged: result == "clear" || result == "detected", found: result == "detected", similarity: reply.GetMaxSimilarity()}
+}
+
+// verdict adds a worker's verdict to the scope's streak and makes a finding of
+// it, for this request if it still waits, else for the next.
+func (d *Detector) verdict(ctx context.Context, o *opinion, v verdict, done func()) {
+	if !v.judged || !v.found && o.recalled.Findings == 0 {
+		done()
+		return
+	}
+	if o.check.GetPeek() {
+		if v.found {
+			o.end(o.finding(o.recalled.Findings+1, v.similarity))
+		}
+		done()
+		return
+	}
+	count, late := o.recalled.Findings+1, false
+	// It counts whether or not its request still waits.
+	d.semantics.streaks.Start(context.WithoutCancel(ctx), o.key(), func(s streak.State) (streak.State, time.Duration) {
+		late = o.isSettled()
+		s = streak.Judge(s, v.found, v.similarity, late)
+		if count = s.Findings; count == 0 {
+			return s, time.Second // nothing to be kept
+		}
+		return s, o.ttl()
+	}, func(err error) {
+		if err != nil {
+			d.metrics.uncounted.Inc()
+		}
+		f := o.finding(count, v.similarity)
+		switch {
+		case late && v.found:
+			d.semantics.results.WithLabelValues("late").Inc()
+			done()
+		case !v.found || f == nil:
+			done()
+		default:
+			go func() { // the incident waits for a write of its own
+				f.LoopId = d.recordOpinion(ctx, o, f)
+				o.end(f)
+				done()
+			}()
+		}
+	})
+}
+
+// recordOpinion notes a finding in its incident and returns the incident's id.
+func (d *Detector) recordOpinion(ctx context.Context, o *opinion, f *checkpb.Finding) string {
+	id, err := d.record(ctx, incident.Finding{
+		Conversation: conversation(o.check, f.GetFingerprint()), Policy: f.GetPolicy(), Detector: f.GetDetector(), Shadow: f.GetShadow(),
+		Action: f.GetAction(), Fingerprint: f.GetFingerprint(), Hits: 1, Count: int(f.GetHitCount()), Threshold: int(f.GetThreshold()),
+		WindowSeconds: int(f.GetWindowSeconds()), Similarity: f.GetSimilarity(),
+		Identity: o.check.GetIdentity(), RequestID: o.check.GetRequestId(), Model: o.check.GetModel(),
+		InputTokens: int(o.check.GetInputTokens()), At: d.now(),
+	})
+	if err != nil {
+		d.metrics.unrecorded.Inc()
+	}
+	return id
+}
+
+// endStreak forgets a scope's findings in a row, after an operator's release.
+func (d *Detector) endStreak(ctx context.Context, ref *checkpb.CounterRef) error {
+	key := schemas.StreakKey(ref.GetShadow(), ref.GetPolicy(), hex.EncodeToString(ref.GetFingerprint()))
+	return d.semantics.streaks.Apply(ctx, key, func(s streak.State) (streak.State, time.Duration) {
+		if s == (streak.State{}) {
+			return s, 0
+		}
+		return streak.State{}, time.Second
+	})
+}

@@ -1,0 +1,306 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/gateway/internal/checker"
+	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// Explanation is why a request would be treated as it would be.
+type Explanation struct {
+	// Bundle is the version that it was judged by, and Source where that came
+	// from: file, pushed or default.
+	Bundle string `json:"bundle"`
+	Source string `json:"source"`
+	// Format and Upstream are how the request is read and where it would go.
+	Format   string `json:"format"`
+	Upstream string `json:"upstream"`
+	Model    string `json:"model"`
+	// Caller and Session are the hashes that events would show.
+	Tenant  string `json:"tenant"`
+	Project string `json:"project"`
+	Caller  string `json:"caller"`
+	Session string `json:"session"`
+	// Killed is what a kill switch would answer, and Exempt the scope of an
+	// exemption; then no policy is looked at.
+	Killed string `json:"killed,omitempty"`
+	Exempt string `json:"exempt,omitempty"`
+	// Uninspected says why the body could not be read.
+	Uninspected string `json:"uninspected,omitempty"`
+	// Live says whether the detectors were asked; Unasked why not.
+	Live     bool              `json:"live"`
+	Unasked  string            `json:"unasked,omitempty"`
+	Policies []PolicyExplained `json:"policies"`
+}
+
+// PolicyExplained is one policy that matches.
+type PolicyExplained struct {
+	ID         string              `json:"id"`
+	Shadow     bool                `json:"shadow"`
+	FailClosed bool                `json:"fail_closed"`
+	Detectors  []DetectorExplained `json:"detectors"`
+	Rules      []RuleExplained     `json:"rules"`
+}
+
+// DetectorExplained is one detector of a policy that looks at the request.
+type DetectorExplained struct {
+	Detector string `json:"detector"`
+	// Fingerprint is what the detector counts by, in hex; empty for those that
+	// look at the session's history.
+	Fingerprint   string `json:"fingerprint,omitempty"`
+	Threshold     int    `json:"threshold,omitempty"`
+	WindowSeconds int    `json:"window_seconds,omitempty"`
+	// Rate is how many identical requests a second just do not fire.
+	Rate float64 `json:"rate,omitempty"`
+	// Count is what this request would be; 0 if the detectors were not asked.
+	Count int `json:"count,omitempty"`
+	// Would is what the detector would do.
+	Would string `json:"would"`
+	// Message explains the finding of a detector that looks at the history.
+	Message string `json:"message,omitempty"`
+}
+
+// RuleExplained is one rule of a policy whose match holds.
+type RuleExplained struct {
+	Rule      string `json:"rule"`
+	Algorithm string `json:"algorithm"`
+	// Missing is the descriptor for which the rule is skipped.
+	Missing   string  `json:"missing,omitempty"`
+	Cost      float64 `json:"cost"`
+	Limit     float64 `json:"limit,omitempty"`
+	Remaining float64 `json:"remaining,omitempty"`
+	Would     string  `json:"would"`
+}
+
+// ErrRequest says that what is to be explained is no request.
+var ErrRequest = errors.New("not a request")
+
+// Explain says what would be done with a request, which is described as
+// POST /unloop/v1/check takes it, with headers in a field of their own. Nothing is counted. nc is nil to judge by the
+// configured bundle alone.
+func Explain(ctx context.Context, cfg Config, nc *nats.Conn, request []byte) (*Explanation, error) {
+	e, err := NewEvidence(cfg, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	g := e.gateway
+	if nc != nil {
+		if err := g.learn(ctx, nc); err != nil {
+			return nil, err
+		}
+	}
+	r, err := described(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	x, fault := g.asked(r)
+	if fault != nil {
+		return nil, fmt.Errorf("%w: %s", ErrRequest, fault.Message)
+	}
+	x.asked, x.peek = false, true
+	g.parse(x)
+	g.identify(x)
+	out := x.explanation(g)
+	if message, killed := g.killed(x); killed {
+		out.Killed = message
+		return out, nil
+	}
+	if g.exempt(x) {
+		out.Exempt = x.exempt
+		return out, nil
+	}
+	if g.gather(x) && nc != nil {
+		x.decision, _, err = g.checker.Check(ctx, x.check)
+		out.Live = err == nil
+		if err != nil {
+			out.Unasked = reason(err)
+		}
+	}
+	out.Policies = g.explainPolicies(x)
+	return out, nil
+}
+
+// described is the check of a request with the headers that its description
+// names, which a check itself would bear.
+func described(ctx context.Context, request []byte) (*http.Request, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(request, &fields); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	var headers map[string]string
+	if raw, ok := fields["headers"]; ok {
+		if err := json.Unmarshal(raw, &headers); err != nil {
+			return nil, fmt.Errorf("%w: headers must be an object of texts: %w", ErrRequest, err)
+		}
+		delete(fields, "headers")
+	}
+	check, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, checkPath, bytes.NewReader(check))
+	if err != nil {
+		return nil, fmt.Errorf("explain: %w", err)
+	}
+	for name, value := range headers {
+		r.Header.Set(name, value)
+	}
+	return r, nil
+}
+
+// learn takes over from a running cluster what its gateways share.
+func (g *Gateway) learn(ctx context.Context, nc *nats.Conn) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return fmt.Errorf("open JetStream: %w", err)
+	}
+	kv, err := js.KeyValue(ctx, schemas.BucketPolicies)
+	if err != nil {
+		return fmt.Errorf("open bucket %s: %w", schemas.BucketPolicies, err)
+	}
+	key, err := g.cfg.hashKey()
+	if err != nil {
+		return err
+	}
+	if key == nil {
+		entry, err := kv.Get(ctx, schemas.KeyCallerHash)
+		if err != nil || len(entry.Value()) != identity.KeySize {
+			return fmt.Errorf("read caller hash key: %w", errors.Join(errBadKey, err))
+		}
+		key = (*[identity.KeySize]byte)(entry.Value())
+	}
+	g.hasher.Store(identity.NewHasher(*key))
+	entry, err := kv.Get(ctx, schemas.KeyBundle)
+	if err == nil && g.bundles.file == "" {
+		if err := g.bundles.load(entry.Value(), sourcePushed); err != nil {
+			return fmt.Errorf("read the pushed bundle: %w", err)
+		}
+	}
+	if err := g.learnOverrides(ctx, js); err != nil {
+		return err
+	}
+	g.checker = checker.New(nc, g.cfg.CheckTimeout, g.now, prometheus.NewRegistry())
+	return nil
+}
+
+func (g *Gateway) learnOverrides(ctx context.Context, js jetstream.JetStream) error {
+	kv, err := js.KeyValue(ctx, schemas.BucketOverrides)
+	if err != nil {
+		return fmt.Errorf("open bucket %s: %w", schemas.BucketOverrides, err)
+	}
+	watch, err := kv.WatchAll(ctx)
+	if err != nil {
+		return fmt.Errorf("read overrides: %w", err)
+	}
+	defer func() { _ = watch.Stop() }() // it ends with its context anyway
+	var entries []jetstream.KeyValueEntry
+	for entry := range watch.Updates() {
+		if entry == nil {
+			break
+		}
+		entries = append(entries, entry)
+	}
+	g.overrides.reset(entries)
+	return ctx.Err()
+}
+
+func (x *exchange) explanation(g *Gateway) *Explanation {
+	return &Explanation{
+		Bundle: x.rules.Version(), Source: g.bundles.source, Format: x.provider.Name(), Upstream: x.target.Upstream, Model: x.model(),
+		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(), Session: x.identity.GetSession(),
+		Uninspected: x.uninspected, Policies: []PolicyExplained{},
+	}
+}
+
+func (g *Gateway) explainPolicies(x *exchange) []PolicyExplained {
+	out := []PolicyExplained{}
+	for _, p := range x.matching() {
+		e := PolicyExplained{
+			ID: p.ID, Shadow: p.Shadow(g.now()) || p.HeldOut(x.identity.GetSession()), FailClosed: p.FailClosed,
+			Detectors: x.explainDetectors(p.ID), Rules: x.explainRules(p),
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// explainDetectors tells of the detectors that the check names for a policy.
+func (x *exchange) explainDetectors(id string) []DetectorExplained {
+	out := []DetectorExplained{}
+	for i, c := range x.check.GetCounters() {
+		if c.GetPolicy() != id {
+			continue
+		}
+		fires := c.GetSteps()[0].GetAt()
+		e := DetectorExplained{
+			Detector: c.GetDetector(), Fingerprint: hex.EncodeToString(c.GetFingerprint()), Threshold: int(c.GetThreshold()),
+			WindowSeconds: int(c.GetWindowSeconds()), Rate: float64(fires-1) / float64(c.GetWindowSeconds()), Would: checkpb.Action_ACTION_ALLOW.Label(),
+		}
+		if counts := x.decision.GetHitCounts(); i < len(counts) {
+			e.Count = int(counts[i])
+		}
+		for _, f := range x.decision.GetFindings() {
+			if f.GetPolicy() == id && f.GetDetector() == c.GetDetector() && bytes.Equal(f.GetFingerprint(), c.GetFingerprint()) {
+				e.Would = f.GetAction().Label()
+			}
+		}
+		out = append(out, e)
+	}
+	for _, w := range x.check.GetWatches() {
+		if w.GetPolicy() == id {
+			out = append(out, x.explainWatch(w))
+		}
+	}
+	return out
+}
+
+// explainWatch tells of the detectors that look at a session's tool calls.
+func (x *exchange) explainWatch(w *checkpb.ToolWatch) DetectorExplained {
+	e := DetectorExplained{Detector: "tool, cycle", Would: checkpb.Action_ACTION_ALLOW.Label()}
+	strongest := checkpb.Action_ACTION_ALLOW
+	for _, f := range x.decision.GetFindings() {
+		if f.GetPolicy() == w.GetPolicy() && !waitingHelps(f) && f.GetAction() >= strongest {
+			strongest = f.GetAction()
+			e.Detector, e.Would, e.Message, e.Count = f.GetDetector(), strongest.Label(), f.GetMessage(), int(f.GetHitCount())
+		}
+	}
+	return e
+}
+
+// explainRules tells of a policy's rules that apply, and of those that are
+// skipped for a missing descriptor.
+func (x *exchange) explainRules(p *policy.Policy) []RuleExplained {
+	out := []RuleExplained{}
+	for i, l := range x.limits {
+		if l.wire.GetPolicy() != p.ID {
+			continue
+		}
+		e := RuleExplained{Rule: l.wire.GetRule(), Algorithm: l.rule.Algorithm, Cost: l.wire.GetCost(), Would: checkpb.Action_ACTION_ALLOW.Label()}
+		if verdicts := x.decision.GetLimits(); i < len(verdicts) {
+			v := verdicts[i]
+			e.Limit, e.Remaining, e.Would = v.GetLimit(), v.GetRemaining(), v.GetAction().Label()
+		}
+		out = append(out, e)
+	}
+	for _, rule := range x.ruling(p) {
+		if _, missing := x.limitKey(rule); missing != "" {
+			out = append(out, RuleExplained{Rule: ruleName(rule), Algorithm: rule.Algorithm, Missing: missing, Would: checkpb.Action_ACTION_ALLOW.Label()})
+		}
+	}
+	return out
+}

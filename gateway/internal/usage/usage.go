@@ -1,0 +1,115 @@
+// Package usage reads from an upstream's answers how many tokens they cost, as
+// the formats' own usage fields say, plain or streamed, compressed or not. The
+// bytes pass unchanged and are not held.
+//
+// It knows what the formats call tokens, not what is done about them.
+package usage
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/unloop/unloop/gateway/internal/jsonwalk"
+)
+
+// Usage is what an answer cost, in tokens.
+type Usage struct {
+	// Input tokens, those read from a cache included.
+	Input int
+	// Cached is the part of Input that was read from a cache.
+	Cached int
+	// Output tokens, reasoning included.
+	Output int
+}
+
+// reported is the usage object of all formats at once. Gemini names its fields
+// differently; Anthropic counts cached tokens beside the input, the others
+// within it.
+type reported struct {
+	PromptTokens     int `json:"prompt_tokens"`
+	CompletionTokens int `json:"completion_tokens"`
+	PromptDetails    struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+
+	InputTokens  int `json:"input_tokens"`
+	OutputTokens int `json:"output_tokens"`
+	InputDetails struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+	CacheRead     int `json:"cache_read_input_tokens"`
+	CacheCreation int `json:"cache_creation_input_tokens"`
+
+	PromptTokenCount  int `json:"promptTokenCount"`
+	CandidatesCount   int `json:"candidatesTokenCount"`
+	ThoughtsCount     int `json:"thoughtsTokenCount"`
+	ToolPromptCount   int `json:"toolUsePromptTokenCount"`
+	CachedContentSize int `json:"cachedContentTokenCount"`
+}
+
+// parse reads a usage object.
+func parse(object []byte) (Usage, bool) {
+	var r reported
+	if json.Unmarshal(object, &r) != nil {
+		return Usage{}, false
+	}
+	u := Usage{
+		Input:  r.PromptTokens + r.InputTokens + r.CacheRead + r.CacheCreation + r.PromptTokenCount + r.ToolPromptCount,
+		Cached: r.PromptDetails.Cached + r.InputDetails.Cached + r.CacheRead + r.CachedContentSize,
+		Output: r.CompletionTokens + r.OutputTokens + r.CandidatesCount + r.ThoughtsCount,
+	}
+	return u, u.Input >= 0 && u.Output >= 0 && u.Cached >= 0 && u != Usage{}
+}
+
+// merge takes a later report of the same answer: streams report parts, or sums
+// that grow.
+func (u Usage) merge(later Usage) Usage {
+	return Usage{max(u.Input, later.Input), max(u.Cached, later.Cached), max(u.Output, later.Output)}
+}
+
+// MaxOutput is how many tokens a request lets its answer have, in any of the
+// formats; 0 if it does not say.
+func MaxOutput(body []byte) int {
+	most := 0
+	err := jsonwalk.Text(body, func(w *jsonwalk.Walker) error {
+		return w.Object(func(name []byte) error {
+			switch string(name) {
+			case "max_tokens", "max_completion_tokens", "max_output_tokens":
+				return number(w, &most)
+			case "generationConfig", "generation_config":
+				return generationConfig(w, &most)
+			default:
+				return w.Skip()
+			}
+		})
+	})
+	if err != nil {
+		return 0
+	}
+	return most
+}
+
+func generationConfig(w *jsonwalk.Walker, most *int) error {
+	if w.Kind() != '{' {
+		return w.Skip()
+	}
+	return w.Object(func(name []byte) error {
+		switch string(name) {
+		case "maxOutputTokens", "max_output_tokens":
+			return number(w, most)
+		default:
+			return w.Skip()
+		}
+	})
+}
+
+func number(w *jsonwalk.Walker, most *int) error {
+	raw, err := w.Raw()
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.Atoi(string(raw)); err == nil {
+		*most = max(*most, n)
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package usage
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+	"pgregory.net/rapid"
+)
+
+// answers are one answer of each format, and what it cost.
+var answers = map[string]struct {
+	kind, body string
+	want       Usage
+}{
+	"Chat Completions": {"application/json", `{"id":"c","choices":[{"message":{"content":"{\"usage\":{\"prompt_tokens\":999}}"}}],
+		"usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120,"prompt_tokens_details":{"cached_tokens":64}}}`, Usage{100, 64, 20}},
+	"Chat Completions, streamed": {"text/event-stream", "data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}],\"usage\":null}\n\n" +
+		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3}}\n\ndata: [DONE]\n\n", Usage{7, 0, 3}},
+	"Responses": {"application/json", `{"object":"response","output":[],"usage":{"input_tokens":40,"input_tokens_details":{"cached_tokens":8},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2}}}`, Usage{40, 8, 5}},
+	"Responses, streamed": {"text/event-stream; charset=utf-8", "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"usage\":null}}\n\n" +
+		"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":11,\"output_tokens\":4}}}\n\n", Usage{11, 0, 4}},
+	"Messages": {"application/json", `{"type":"message","content":[{"type":"tool_use","input":{"usage":{"input_tokens":999}}}],
+		"usage":{"input_tokens":10,"cache_creation_input_tokens":5,"cache_read_input_tokens":30,"output_tokens":6}}`, Usage{45, 30, 6}},
+	"Messages, streamed": {"text/event-stream", "event: message_start\r\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\r\n\r\n" +
+		"event: ping\r\ndata: {\"type\": \"ping\"}\r\n\r\n" +
+		"event: message_delta\r\ndata: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":15}}\r\n\r\n", Usage{25, 0, 15}},
+	"Gemini": {"application/json", `{"candidates":[{"content":{"parts":[{"functionCall":{"args":{"usageMetadata":{"promptTokenCount":999}}}}]}}],
+		"usageMetadata":{"promptTokenCount":12,"candidatesTokenCount":8,"thoughtsTokenCount":3,"cachedContentTokenCount":2}}`, Usage{12, 2, 11}},
+	"Gemini, an array of parts": {"application/json", `[{"usageMetadata":{"promptTokenCount":12}},
+		{"usageMetadata":{"promptTokenCount":12,"candidatesTokenCount":9}}]`, Usage{12, 0, 9}},
+	"Gemini, events": {"text/event-stream", "data: {\"usageMetadata\":{\"promptTokenCount\":5,\"candidatesTokenCount\":1}}\r\n\r\n" +
+		"data: {\"usageMetadata\":{\"promptTokenCount\":5,\"candidatesTokenCount\":6}}\r\n\r\n", Usage{5, 0, 6}},
+	"after an event that is broken off":  {"text/event-stream", "data: {\"a\":[\"\n\ndata: {\"usage\":{\"prompt_tokens\":2,\"completion_tokens\":1}}\n\n", Usage{2, 0, 1}},
+	"comments and quotes between events": {"text/event-stream", ": \"ping\n\nevent: \"x\ndata: {\"usage\":{\"prompt_tokens\":2}}\n\n", Usage{2, 0, 0}},
+}
+
+// read reads an answer to its end and returns what was found, and the bytes.
+func read(t testing.TB, kind, coding string, body io.Reader) (got Usage, found, called bool, passed []byte, err error) {
+	t.Helper()
+	res := &http.Response{Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(body)}
+	if coding != "" {
+		res.Header.Set("Content-Encoding", coding)
+	}
+	b := Watch(res, func(u Usage, ok bool) {
+		if called {
+			t.Error("told twice")
+		}
+		got, found, called = u, ok, true
+	})
+	passed, err = io.ReadAll(b)
+	if closeErr := b.Close(); closeErr != nil {
+		t.Error(closeErr)
+	}
+	return got, found, called, passed, err
+}
+
+func TestUsageOfEveryFormat(t *testing.T) {
+	t.Parallel()
+	for name, a := range answers {
+		for _, pieces := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.DataErrReader} {
+			got, found, _, passed, err := read(t, a.kind, "", pieces(strings.NewReader(a.body)))
+			if !found || got != a.want || err != nil {
+				t.Errorf("%s: %+v, %v, %v; want %+v", name, got, found, err, a.want)
+			}
+			if string(passed) != a.body {
+				t.Errorf("%s: the bytes changed", name)
+			}
+		}
+	}
+}
+
+// encoders compress, by content coding.
+var encoders = map[string]func(io.Writer) io.WriteCloser{
+	"gzip": func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
+	"br":   func(w io.Writer) io.WriteCloser { return brotli.NewWriter(w) },
+	"zstd": func(w io.Writer) io.WriteCloser {
+		zw, err := zstd.NewWriter(w)
+		if err != nil {
+			panic(err)
+		}
+		return zw
+	},
+}
+
+func compress(t *testing.T, coding, text string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := encoders[coding](&out)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestUsageOfCompressedAnswers(t *testing.T) {
+	t.Parallel()
+	a := answers["Messages, streamed"]
+	for coding := range encoders {
+		body := compress(t, coding, a.body)
+		got, found, _, passed, err := read(t, a.kind, coding, iotest.HalfReader(bytes.NewReader(body)))
+		if !found || got != a.want || err != nil || !bytes.Equal(passed, body) {
+			t.Errorf("%s: %+v, %v, %v; want %+v and the same bytes", coding, got, found, err, a.want)
+		}
+	}
+}
+
+func TestAnswersWithoutReadableUsagePassUnchanged(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]struct{ coding, body string }{
+		"no usage":               {"", `{"choices":[]}`},
+		"null":                   {"", `{"usage":null}`},
+		"no object":              {"", `{"usage":"{\"prompt_tokens\":1}"}`},
+		"in a text":              {"", `"usage\":{\"prompt_tokens\":1}"`},
+		"too deep":               {"", `{"a":{"b":{"usage":{"prompt_tokens":1}}}}`},
+		"endless":                {"", `{"usage":{"x":"` + strings.Repeat("a", maxObject) + `","prompt_tokens":1}}`},
+		"negative":               {"", `{"usage":{"prompt_tokens":-5}}`},
+		"not what it says":       {"gzip", "not gzip at all"},
+		"an unknown coding":      {"compress", `{"usage":{"prompt_tokens":1}}`},
+		"cut off":                {"gzip", string(compress(t, "gzip", answers["Messages"].body)[:20])},
+		"more closes than opens": {"", `}}}]]{"usage":{`},
+	} {
+		got, found, called, passed, err := read(t, "application/json", a.coding, strings.NewReader(a.body))
+		if found || !called || err != nil || string(passed) != a.body {
+			t.Errorf("%s: %+v, found %v, told %v, %v", name, got, found, called, err)
+		}
+	}
+}
+
+func TestAnswerThatBreaksOffTellsNothing(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("connection reset")
+	start := answers["Messages, streamed"].body[:120]
+	for _, coding := range []string{"", "gzip"} {
+		_, _, called, _, err := read(t, "text/event-stream", coding, io.MultiReader(strings.NewReader(start), iotest.ErrReader(broken)))
+		if called || !errors.Is(err, broken) {
+			t.Errorf("told %v, %v", called, err)
+		}
+	}
+}
+
+func TestScannerTakesAnythingInAnyPieces(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		pieces := rapid.SliceOf(rapid.SampledFrom([]string{"{", "}", "[", "]", `"usage"`, ":", `"`, `\`, "\n", "data: ", "1", `"prompt_tokens":3`, ","})).Draw(t, "pieces")
+		text := []byte(strings.Join(pieces, ""))
+		whole, bytewise := &scanner{stream: true, blank: true}, &scanner{stream: true, blank: true}
+		_, _ = whole.Write(text)
+		for i := range text {
+			_, _ = bytewise.Write(text[i : i+1])
+		}
+		if whole.usage != bytewise.usage || whole.found != bytewise.found || whole.depth < 0 {
+			t.Fatalf("%q: %+v and %+v", text, whole, bytewise)
+		}
+	})
+}
+
+func TestMaxOutputOfEveryFormat(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]int{
+		`{"max_tokens":5}`: 5, `{"max_completion_tokens":6,"messages":[{"max_tokens":9}]}`: 6, `{"max_output_tokens":7}`: 7,
+		`{"generationConfig":{"maxOutputTokens":8}}`: 8, `{"generation_config":{"max_output_tokens":9}}`: 9,
+		`{"generationConfig":1}`: 0, `{"max_tokens":null}`: 0, `{"max_tokens":"5"}`: 0, `{"max_tokens":-5}`: 0, `{}`: 0, `[1]`: 0, `{"max_tokens":5`: 0, ``: 0,
+	} {
+		if got := MaxOutput([]byte(body)); got != want {
+			t.Errorf("%s: %d, want %d", body, got, want)
+		}
+	}
+}
+
+func TestAcceptKeepsWhatCanBeRead(t *testing.T) {
+	t.Parallel()
+	for accepted, want := range map[string]string{
+		"gzip, deflate, br, zstd": "gzip, br, zstd", "deflate": "identity", "*": "identity", "br;q=0.5, gzip;q=1": "br;q=0.5, gzip;q=1", "": "identity",
+	} {
+		if got := Accept([]string{accepted}); got != want {
+			t.Errorf("%q: %q, want %q", accepted, got, want)
+		}
+	}
+}

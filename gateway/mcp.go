@@ -1,0 +1,153 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/unloop/unloop/gateway/internal/auth"
+	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/client"
+)
+
+// The tools of the MCP server.
+const (
+	toolCheck   = "check_loop"
+	toolExplain = "explain_loop"
+)
+
+// mcpVersion is the version of the tools.
+const mcpVersion = "0.1.0"
+
+const checkDescription = "Ask before making a tool call whether it goes round in circles, and again with its result. " +
+	"Answers allow, warn, block or break, with a message and counts. Do not make a call that is blocked: read the message and take a different approach."
+
+const explainDescription = "Explain what is known of a session's tool calls: how many there were, which one repeats itself, and what was found. Changes nothing."
+
+const sessionSchema = `"session": {"type": "string", "description": "Names the agent whose calls are counted together; the header X-Session-Id if absent."},
+	"tenant": {"type": "string"}, "project": {"type": "string"}, "user": {"type": "string", "description": "The end user, where many share one key."}`
+
+const checkSchema = `{"type": "object", "required": ["tool"], "properties": {` + sessionSchema + `,
+	"tool": {"type": "string", "description": "The tool's name."},
+	"arguments": {"description": "The call's arguments: an object, or a string that holds JSON."},
+	"result": {"description": "What the tool answered, text or JSON; absent before the call is made."},
+	"is_error": {"type": "boolean", "description": "Whether the result is an error; if absent, it is told by its text."},
+	"peek": {"type": "boolean", "description": "Ask what would happen, and count nothing."}}}`
+
+const explainSchema = `{"type": "object", "properties": {` + sessionSchema + `}}`
+
+// principalKey is where the MCP server finds who the client is.
+type principalKey struct{}
+
+// newMCP returns the handler of the MCP server, over streamable HTTP. It keeps no
+// sessions of its own, so that any gateway can answer any message.
+func (g *Gateway) newMCP() http.Handler {
+	handler := mcp.NewStreamableHTTPHandler(g.mcpServer, &mcp.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: g.cfg.MaxInspectBytes + envelope,
+	})
+	// A page in a browser must not ask in the name of whoever looks at it.
+	return http.NewCrossOriginProtection().Handler(handler)
+}
+
+// answerMCP lets a client in and answers its message.
+func (g *Gateway) answerMCP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{r: r, rules: g.bundles.inForce(), provider: providers[route.Chat]}
+	x.target.Format = route.Chat
+	if !g.admit(w, x) {
+		return
+	}
+	g.mcp.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, x.client)))
+}
+
+// mcpServer is the server for one HTTP request, whose headers say who asks.
+func (g *Gateway) mcpServer(r *http.Request) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "unloop", Title: "Unloop", Version: mcpVersion}, nil)
+	s.AddTool(&mcp.Tool{Name: toolCheck, Description: checkDescription, InputSchema: json.RawMessage(checkSchema)},
+		func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			d, fault := g.askRun(ctx, r, call.Params.Arguments, false)
+			if fault != nil {
+				return failed(fault.Message), nil
+			}
+			return told(d, checkText(d)), nil
+		})
+	s.AddTool(&mcp.Tool{Name: toolExplain, Description: explainDescription, InputSchema: json.RawMessage(explainSchema)},
+		func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			d, fault := g.askRun(ctx, r, call.Params.Arguments, true)
+			if fault != nil {
+				return failed(fault.Message), nil
+			}
+			return told(d, explainText(d)), nil
+		})
+	return s
+}
+
+// askRun asks the question of an MCP client, as POST /unloop/v1/check would.
+func (g *Gateway) askRun(ctx context.Context, r *http.Request, text json.RawMessage, explain bool) (client.ToolDecision, *client.Error) {
+	if len(text) == 0 {
+		text = json.RawMessage("{}")
+	}
+	q, fault := readQuestion(text)
+	if fault != nil {
+		return client.ToolDecision{}, fault
+	}
+	if q.run.explain = q.run.explain || explain; !q.run.asked() {
+		return client.ToolDecision{}, invalid("tool", "tool: name the tool that is called")
+	}
+	x, fault := g.about(r.WithContext(ctx), q)
+	if fault != nil {
+		return client.ToolDecision{}, fault
+	}
+	x.client, _ = r.Context().Value(principalKey{}).(auth.Principal)
+	return g.decideRun(x), nil
+}
+
+func failed(message string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: message}}}
+}
+
+func told(d client.ToolDecision, text string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{StructuredContent: d, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+}
+
+// checkText says the decision in words that a model can act on.
+func checkText(d client.ToolDecision) string {
+	text := d.Action
+	if d.Message != "" {
+		text += ": " + d.Message
+	}
+	if d.Degraded != "" {
+		text += " (not checked: " + d.Degraded + ")"
+	}
+	return text
+}
+
+// explainText says what is known of a session.
+func explainText(d client.ToolDecision) string {
+	if d.Degraded != "" {
+		return "Nothing can be said now: " + d.Degraded + "."
+	}
+	c := d.Counts
+	if c.Total == 0 {
+		return "No tool calls of this session are known."
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "This session made %d tool calls, %d of them different, and %d were blocked.", c.Total, c.Unique, c.Blocked)
+	if c.MostRepeatedCount > 1 {
+		fmt.Fprintf(&b, " One call of %s was made %d times.", c.MostRepeated, c.MostRepeatedCount)
+	}
+	stand := 0
+	for _, f := range d.Findings {
+		if !f.Shadow && f.Message != "" {
+			stand++
+			fmt.Fprintf(&b, "\n- %s (%s): %s", runAction(f.Action), f.Rule, f.Message)
+		}
+	}
+	if stand == 0 {
+		b.WriteString(" Nothing goes round in circles.")
+	}
+	return b.String()
+}

@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// mend repairs the history of tool calls, where a policy asks for it and the
+// provider would refuse it as it is.
+func (g *Gateway) mend(x *exchange) {
+	if !x.repair || x.prompt == nil || x.body.compressed() {
+		return
+	}
+	mended, report, err := x.provider.Repair(x.body.bytes)
+	if err != nil {
+		g.log.Warn("history could not be repaired", "format", x.provider.Name(), "error", err)
+		return
+	}
+	if !report.Changed() {
+		return
+	}
+	x.body.replace(mended)
+	x.repaired = report.String()
+	report.Each(func(kind string, n int) { g.metrics.repairs.WithLabelValues(kind).Add(float64(n)) })
+	g.log.Info("history repaired", "format", x.provider.Name(), "session", x.identity.GetSession(), "changes", x.repaired)
+}
+
+// hint puts a hint into the request, where that is what is to be done. A body
+// that can't take it is forwarded as it was.
+func (g *Gateway) hint(x *exchange) {
+	f := strongest(x.decision)
+	if f.GetAction() != checkpb.Action_ACTION_HINT {
+		return
+	}
+	p := x.rules.ByID(f.GetPolicy())
+	if p == nil {
+		return // of a bundle that is no longer in force
+	}
+	if err := x.splice(hintText(p, f), p.Hint.Position); err != nil {
+		g.metrics.hints.WithLabelValues("no-place").Inc()
+		g.log.Warn("request could not take a hint", "format", x.provider.Name(), "policy", p.ID, "fingerprint", hex.EncodeToString(f.GetFingerprint()[:8]), "error", err)
+		return
+	}
+	g.metrics.hints.WithLabelValues("given").Inc()
+}
+
+// hintText is the finding's own words, which name the tool, and the policy's.
+func hintText(p *policy.Policy, f *checkpb.Finding) string {
+	if f.GetMessage() == "" {
+		return p.Hint.Text
+	}
+	return f.GetMessage() + " " + p.Hint.Text
+}
+
+// splice changes the body that is forwarded.
+func (x *exchange) splice(text, position string) error {
+	if x.body.compressed() {
+		return fmt.Errorf("body is compressed: %w", provider.ErrNoPlace)
+	}
+	hinted, err := x.provider.Hint(x.body.bytes, text, position)
+	if err != nil {
+		return err
+	}
+	x.body.replace(hinted)
+	return nil
+}

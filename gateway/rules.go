@@ -1,0 +1,349 @@
+package gateway
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/usage"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// limitDomain is the domain of the hashes that name a rule's counters.
+const limitDomain = "unloop/limit/1"
+
+// applied is a rule that applies to a request, beside its entry in the check.
+type applied struct {
+	rule *policy.Limit
+	wire *checkpb.Limit
+	// cost turns an answer's usage into what it cost in the rule's unit; nil for
+	// costs that are known beforehand.
+	cost func(usage.Usage) float64
+}
+
+// limits lists the rules of the matching policies that apply to this request.
+func (g *Gateway) limits(x *exchange, policies []*policy.Policy, now time.Time) []applied {
+	var out []applied
+	if x.run != nil {
+		return nil // a tool's call is no request
+	}
+	for _, p := range policies {
+		ruling := x.ruling(p)
+		if len(ruling) == 0 {
+			continue
+		}
+		shadow := p.Shadow(now) || p.HeldOut(x.identity.GetSession())
+		for _, rule := range ruling {
+			out = g.apply(out, x, p.ID, rule, shadow)
+		}
+	}
+	return out
+}
+
+// ruling are a policy's rules whose match holds, or else its fallback limit.
+func (x *exchange) ruling(p *policy.Policy) []*policy.Limit {
+	var out []*policy.Limit
+	for i := range p.Rules {
+		if x.holds(p.Rules[i].Conditions) {
+			out = append(out, &p.Rules[i])
+		}
+	}
+	if len(out) == 0 && p.Fallback != nil {
+		out = append(out, p.Fallback)
+	}
+	return out
+}
+
+// holds says whether the request has all the values that a rule asks for.
+func (x *exchange) holds(conditions []policy.Condition) bool {
+	for _, c := range conditions {
+		if value, ok := x.descriptors.Get(c.Descriptor); !ok || value.Text != c.Value {
+			return false
+		}
+	}
+	return true
+}
+
+// apply appends a rule, unless the request lacks a descriptor of it.
+func (g *Gateway) apply(out []applied, x *exchange, policyID string, rule *policy.Limit, shadow bool) []applied {
+	key, missing := x.limitKey(rule)
+	if missing != "" {
+		g.metrics.descriptorMissing.WithLabelValues(policyID, ruleName(rule), missing).Inc()
+		return out
+	}
+	a := applied{rule: rule, wire: &checkpb.Limit{Policy: policyID, Rule: ruleName(rule), Key: key, Shadow: shadow}}
+	switch {
+	case rule.TokenBucket != nil:
+		a.tokenBucket(x, rule.TokenBucket)
+	case rule.TokenBucketLLM != nil:
+		a.tokenBucketLLM(x, rule.TokenBucketLLM)
+	case rule.CostBased != nil:
+		a.costBased(x, rule.CostBased)
+	}
+	return append(out, a)
+}
+
+// ruleName is the rule's name; a fallback limit needs none of its own.
+func ruleName(rule *policy.Limit) string {
+	if rule.Name == "" {
+		return "fallback_limit"
+	}
+	return rule.Name
+}
+
+// limitKey names the counter for the values of a rule's descriptors. A claim
+// that anyone can have written never shares one with a verified claim.
+func (x *exchange) limitKey(rule *policy.Limit) (key []byte, missing string) {
+	b := fingerprint.New(limitDomain)
+	b.Number(len(rule.Keys))
+	for _, d := range rule.Keys {
+		if value, ok := x.descriptors.Get(d); !ok {
+			return nil, d.String()
+		} else if value.Unverified {
+			b.String("unverified").String(d.String()).String(value.Text)
+		} else {
+			b.String("value").String(d.String()).String(value.Text)
+		}
+	}
+	sum := b.Sum()
+	return sum[:], ""
+}
+
+func (a *applied) tokenBucket(x *exchange, c *policy.TokenBucket) {
+	a.wire.Cost = x.namedCost(c.CostSource, c.FixedCost, c.DefaultCost)
+	a.wire.Bucket = &checkpb.Bucket{Rate: c.Rate(), Capacity: c.Burst}
+}
+
+// namedCost is a cost that the request names in a header or query parameter, or
+// a fixed one.
+func (x *exchange) namedCost(source string, fixed, standard float64) float64 {
+	if source == "fixed" {
+		return fixed
+	}
+	d, err := policy.ParseDescriptor(source)
+	if err != nil {
+		return standard
+	}
+	value, _ := x.descriptors.Get(d)
+	cost, err := strconv.ParseFloat(value.Text, 64)
+	if err != nil || cost <= 0 || math.IsInf(cost, 0) || cost > maxCost {
+		return standard // nobody gets anything back by naming a negative cost
+	}
+	return cost
+}
+
+// maxCost is the largest cost that a request can name.
+const maxCost = 1e15
+
+// tokenBucketLLM reserves the prompt's tokens and the longest answer that the
+// request allows.
+func (a *applied) tokenBucketLLM(x *exchange, c *policy.TokenBucketLLM) {
+	input, output := x.estimate(c.TokenSource.Estimator), x.maxOutput(int(c.DefaultCompletion()))
+	if c.MaxCompletionTokens > 0 {
+		output = min(output, int(c.MaxCompletionTokens))
+	}
+	w := a.wire
+	w.Cost, w.Estimated = float64(input+output), true
+	w.Oversized = c.MaxPromptTokens > 0 && int64(input) > c.MaxPromptTokens ||
+		c.MaxTokensPerRequest > 0 && int64(input+output) > c.MaxTokensPerRequest
+	w.Bucket = &checkpb.Bucket{Rate: float64(c.TokensPerMinute) / 60, Capacity: float64(c.Burst())}
+	if c.TokensPerDay > 0 {
+		w.Budget = &checkpb.Budget{
+			Amount: float64(c.TokensPerDay), PeriodSeconds: 24 * 60 * 60,
+			Stages: []*checkpb.Stage{{Percent: 100, Action: checkpb.Action_ACTION_REJECT}},
+		}
+	}
+	a.cost = func(u usage.Usage) float64 { return float64(u.Input + u.Output) }
+}
+
+// defaultOutput is what is reserved for an answer whose length nothing limits,
+// in tokens, where a rule does not say: Fairvisor's default.
+const defaultOutput = 1000
+
+func (a *applied) costBased(x *exchange, c *policy.CostBased) {
+	a.wire.Budget = &checkpb.Budget{Amount: c.Budget, PeriodSeconds: uint32(c.PeriodSeconds())}
+	for _, s := range c.StagedActions {
+		a.wire.Budget.Stages = append(a.wire.Budget.Stages, &checkpb.Stage{
+			Percent: s.ThresholdPercent, Action: actions[s.Action], DelayMs: uint32(s.DelayMS),
+		})
+	}
+	if c.CostKey != "usd" {
+		a.wire.Cost = x.namedCost(c.CostKey, c.FixedCost, c.DefaultCost)
+		return
+	}
+	price, known := x.rules.Price(x.model())
+	switch {
+	case !x.isPrompt():
+		a.wire.Cost = 0 // what asks no model costs nothing
+	case !known:
+		a.wire.Cost = c.DefaultCost // a spend limit must not fail open on a new model
+	default:
+		a.wire.Cost, a.wire.Estimated = price.USD(x.estimate(""), 0, x.maxOutput(defaultOutput)), true
+		a.cost = func(u usage.Usage) float64 { return price.USD(u.Input, u.Cached, u.Output) }
+	}
+}
+
+// estimate is about how many tokens the request's prompt has.
+func (x *exchange) estimate(estimator string) int {
+	if estimator == "header_hint" {
+		if n, err := strconv.Atoi(x.r.Header.Get("X-Token-Estimate")); err == nil && n > 0 && n <= maxTokens {
+			return n
+		}
+	}
+	return int(estimateTokens(len(x.body.inspected())))
+}
+
+// maxTokens is more than any model takes or answers.
+const maxTokens = 1 << 40
+
+// maxOutput is how many tokens the request lets the answer have.
+func (x *exchange) maxOutput(standard int) int {
+	if x.prompt == nil {
+		return standard
+	}
+	if n := usage.MaxOutput(x.body.inspected()); n > 0 {
+		return min(n, maxTokens)
+	}
+	return standard
+}
+
+// ruled is a rule of the check and what the detectors said of it.
+type ruled struct {
+	applied
+	verdict *checkpb.LimitVerdict
+}
+
+// verdicts are the rules that the detectors evaluated.
+func (x *exchange) verdicts() []ruled {
+	all := x.decision.GetLimits()
+	if len(all) != len(x.limits) {
+		return nil // an older detector, or an answer from memory
+	}
+	out := make([]ruled, len(all))
+	for i, v := range all {
+		out[i] = ruled{x.limits[i], v}
+	}
+	return out
+}
+
+// enforced is the rule whose action is taken: the strongest, and of equal ones
+// that with the longest wait. Shadow says whether to look at those that only
+// watch.
+func (x *exchange) enforced(shadow bool) (best ruled, ok bool) {
+	for _, r := range x.verdicts() {
+		if r.wire.GetShadow() != shadow || r.verdict.GetAction() == checkpb.Action_ACTION_ALLOW {
+			continue
+		}
+		if !ok || r.verdict.GetAction() > best.verdict.GetAction() ||
+			r.verdict.GetAction() == best.verdict.GetAction() && r.wait() > best.wait() {
+			best, ok = r, true
+		}
+	}
+	return best, ok
+}
+
+// wait is how long the rule keeps a request, in milliseconds.
+func (r ruled) wait() uint64 {
+	if r.verdict.GetAction() != checkpb.Action_ACTION_REJECT {
+		return uint64(r.verdict.GetDelayMs())
+	}
+	if r.verdict.GetRetryAfterMs() == 0 {
+		return math.MaxUint64 // waiting can't help
+	}
+	return r.verdict.GetRetryAfterMs()
+}
+
+// observe counts what the rules said.
+func (g *Gateway) observe(x *exchange) {
+	for _, r := range x.verdicts() {
+		mode := "enforce"
+		if r.wire.GetShadow() {
+			mode = "shadow"
+		}
+		g.metrics.rules.WithLabelValues(r.wire.GetPolicy(), r.wire.GetRule(), mode, r.verdict.GetAction().Label()).Inc()
+	}
+}
+
+// setLimitHeaders tells what is left of the rules that hold: all of them in the
+// fields of the IETF's draft-ietf-httpapi-ratelimit-headers, and the scarcest
+// also in those of its early versions, which most clients still read.
+func (x *exchange) setLimitHeaders(h http.Header) {
+	var scarcest *checkpb.LimitVerdict
+	for _, r := range x.verdicts() {
+		v := r.verdict
+		if r.wire.GetShadow() || v.GetLimit() <= 0 {
+			continue
+		}
+		name := strconv.Quote(ascii(r.wire.GetPolicy() + "/" + r.wire.GetRule()))
+		h.Add("RateLimit-Policy", name+";q="+number(v.GetLimit())+";w="+strconv.FormatUint(uint64(max(v.GetWindowSeconds(), 1)), 10))
+		h.Add("RateLimit", name+";r="+number(v.GetRemaining())+";t="+wholeSeconds(v.GetResetMs()))
+		if scarcest == nil || v.GetRemaining()/v.GetLimit() < scarcest.GetRemaining()/scarcest.GetLimit() {
+			scarcest = v
+		}
+	}
+	if scarcest != nil {
+		h.Set("RateLimit-Limit", number(scarcest.GetLimit()))
+		h.Set("RateLimit-Remaining", number(scarcest.GetRemaining()))
+		h.Set("RateLimit-Reset", wholeSeconds(scarcest.GetResetMs()))
+	}
+}
+
+// number is a quantity as headers have it: a whole number, rounded down.
+func number(f float64) string { return strconv.FormatInt(int64(min(f+1e-6, 1e15)), 10) }
+
+func wholeSeconds(ms uint64) string { return strconv.FormatUint((ms+999)/1000, 10) }
+
+// ascii is a name as a header's string can hold it.
+func ascii(s string) string {
+	out := []byte(s)
+	for i, c := range out {
+		if c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
+			out[i] = '_'
+		}
+	}
+	return string(out)
+}
+
+// refuseLimit is the 429 for a rule's reject. f is the loop that was found
+// besides; nil for none.
+func (g *Gateway) refuseLimit(w http.ResponseWriter, x *exchange, r ruled, f *checkpb.Finding) {
+	x.setHeaders(w.Header())
+	wait := r.seconds()
+	if r.verdict.GetAction() == checkpb.Action_ACTION_THROTTLE { // too many wait already
+		wait = int(r.verdict.GetDelayMs()+999) / 1000
+	}
+	if f.GetAction().Stops() && waitingHelps(f) && wait > 0 {
+		wait = max(wait, retryAfter(f))
+	}
+	if wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(wait))
+	}
+	if wait == 0 || f.GetAction().Stops() {
+		w.Header().Set("X-Should-Retry", "false") // it would be in vain, or feed a loop's counter
+	}
+	if x.fairvisor {
+		w.Header().Set("X-Fairvisor-Reason", codeLimited)
+	}
+	g.refuse(w, x, provider.Refusal{Status: http.StatusTooManyRequests, Code: codeLimited, Message: r.message(wait)})
+}
+
+// seconds is how long a rejected request has to wait; 0 if in vain.
+func (r ruled) seconds() int { return int((r.verdict.GetRetryAfterMs() + 999) / 1000) }
+
+// message says what the rule allows.
+func (r ruled) message(wait int) string {
+	message := codeLimited + ": rule " + r.wire.GetRule() + " of policy " + r.wire.GetPolicy()
+	if r.wire.GetOversized() || r.verdict.GetRetryAfterMs() == 0 && r.verdict.GetAction().Stops() {
+		return message + " never lets a request of this size through."
+	}
+	message += " allows " + strconv.FormatFloat(r.verdict.GetLimit(), 'f', -1, 64) + ", and " +
+		strconv.FormatFloat(math.Floor(r.verdict.GetRemaining()*100)/100, 'f', -1, 64) + " are left."
+	if wait > 0 {
+		message += " Wait " + strconv.Itoa(wait) + " seconds."
+	}
+	return message
+}

@@ -1,0 +1,185 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/gateway/internal/auth"
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/provider/plain"
+	"github.com/unloop/unloop/gateway/internal/route"
+)
+
+// pipes is a listener whose connections are in memory, so that they know the
+// time of a test's bubble.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.closed); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+func (p *pipes) dial() net.Conn {
+	client, server := net.Pipe()
+	p.conns <- server
+	return client
+}
+
+// inMemory serves a handler as a gateway does, until the test ends.
+func inMemory(t *testing.T, handler http.Handler) *pipes {
+	t.Helper()
+	p := newPipes()
+	server := newServer(handler, slog.New(slog.DiscardHandler))
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(p) }()
+	t.Cleanup(func() { _ = server.Close(); <-done })
+	return p
+}
+
+// proxyTo forwards to an upstream as a gateway does.
+func proxyTo(t *testing.T, upstream *pipes) http.Handler {
+	t.Helper()
+	g := &Gateway{metrics: newMetrics(prometheus.NewRegistry()), log: slog.New(slog.DiscardHandler), now: time.Now}
+	transport, err := newTransport("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return upstream.dial(), nil }
+	t.Cleanup(transport.CloseIdleConnections)
+	g.proxy = g.newProxy(transport)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/refused" { // before anything is read
+			x := &exchange{r: r, provider: plain.Plain{}, upload: watchUpload(w, r)}
+			g.refuseClient(w, x, provider.Refusal{Status: http.StatusUnauthorized}, auth.ErrWrong)
+			return
+		}
+		x := &exchange{r: r, provider: plain.Plain{}, target: route.Target{Upstream: "openai", URL: &url.URL{Scheme: "http", Host: "upstream", Path: "/"}}}
+		if x.upload = watchUpload(w, r); x.upload != nil {
+			var err error
+			if x.body, err = readBody(r, 1<<20); err != nil {
+				g.refuse(w, x, incompleteBody(err))
+				return
+			}
+		} else {
+			x.body = &body{}
+		}
+		g.forward(w, x)
+	})
+}
+
+func TestAnswerThatTakesHoursArrivesWhole(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		upstream := inMemory(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-time.After(3 * time.Hour) // it thinks
+			_, _ = io.WriteString(w, "first ")
+			_ = http.NewResponseController(w).Flush()
+			<-time.After(3 * time.Hour) // and talks
+			_, _ = io.WriteString(w, "last")
+		}))
+		conn := inMemory(t, proxyTo(t, upstream)).dial()
+		defer func() { _ = conn.Close() }()
+		go func() { _, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}") }()
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		if text, err := io.ReadAll(res.Body); err != nil || string(text) != "first last" {
+			t.Errorf("%q, %v", text, err)
+		}
+	})
+}
+
+func TestSlowBodyThatGoesOnArrivesWhole(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		got := make(chan string, 1)
+		upstream := inMemory(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			text, _ := io.ReadAll(r.Body)
+			got <- string(text)
+		}))
+		conn := inMemory(t, proxyTo(t, upstream)).dial()
+		defer func() { _ = conn.Close() }()
+		_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 300\r\n\r\n")
+		for range 300 {
+			<-time.After(uploadIdle - time.Second)
+			if _, err := io.WriteString(conn, "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if text := <-got; len(text) != 300 {
+			t.Errorf("the upstream got %d bytes", len(text))
+		}
+	})
+}
+
+func TestClientThatStallsIsNotWaitedForEver(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sent  string
+		after time.Duration
+		want  string
+	}{
+		"in its headers":         {"POST / HTTP/1.1\r\nHost: x\r\nX-Slow: ", readHeaderTimeout, ""},
+		"in its request line":    {"G", readHeaderTimeout, "HTTP/1.1 400 Bad Request"},
+		"in its body":            {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", uploadIdle, "HTTP/1.1 408 Request Timeout"},
+		"between its requests":   {"", readHeaderTimeout, ""},
+		"in its chunks":          {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", uploadIdle, "HTTP/1.1 408 Request Timeout"},
+		"after it was refused":   {"POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", uploadIdle, "HTTP/1.1 401 Unauthorized"},
+		"before the first chunk": {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", uploadIdle, "HTTP/1.1 408 Request Timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				upstream := inMemory(t, http.NotFoundHandler())
+				conn := inMemory(t, proxyTo(t, upstream)).dial()
+				defer func() { _ = conn.Close() }()
+				began := time.Now()
+				if _, err := io.WriteString(conn, c.sent); err != nil {
+					t.Fatal(err)
+				}
+				answer, _ := io.ReadAll(conn)
+				if waited := time.Since(began); waited < c.after || waited > c.after+5*time.Second {
+					t.Errorf("the connection ended after %s, want %s", waited, c.after)
+				}
+				if status, _, _ := strings.Cut(string(answer), "\r\n"); status != c.want {
+					t.Errorf("answered %q, want %q", status, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestUploadWithoutABodyIsNoneAtAll(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	if u := watchUpload(httptest.NewRecorder(), r); u != nil || r.Body != http.NoBody || u.broken() {
+		t.Errorf("watched %v", u)
+	}
+}

@@ -1,0 +1,67 @@
+package gateway
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/usage"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// reserved are the rules that took an estimate for the request.
+func (x *exchange) reserved() []ruled {
+	var out []ruled
+	for _, r := range x.verdicts() {
+		if r.cost != nil && r.verdict.GetTaken() {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// giveBack settles a request that cost nothing: it was not forwarded, or came to
+// nothing.
+func (g *Gateway) giveBack(x *exchange) { g.settle(x, func(ruled) float64 { return 0 }) }
+
+// settle tells the detectors what estimates were wrong by. It does so once.
+func (g *Gateway) settle(x *exchange, cost func(ruled) float64) {
+	var corrections []*checkpb.Correction
+	for _, r := range x.reserved() {
+		if delta := cost(r) - r.wire.GetCost(); delta != 0 {
+			corrections = append(corrections, &checkpb.Correction{
+				Limit: r.wire, Delta: delta, AgeMs: uint64(max(g.now().Sub(x.judged), 0) / time.Millisecond),
+			})
+		}
+	}
+	x.limits = nil
+	if len(corrections) > 0 {
+		g.checker.Correct(corrections)
+	}
+}
+
+// watchUsage settles a request by its answer: one that failed cost nothing, and
+// any other what its usage says. Without one, as when the client leaves in the
+// middle, the estimate stands.
+func (g *Gateway) watchUsage(x *exchange, res *http.Response) {
+	switch {
+	case len(x.reserved()) == 0:
+	case res.StatusCode >= http.StatusBadRequest:
+		g.giveBack(x)
+	default:
+		res.Body = usage.Watch(res, func(u usage.Usage, found bool) {
+			if found {
+				g.settle(x, func(r ruled) float64 { return r.cost(u) })
+			}
+		})
+	}
+}
+
+// readable asks the upstream for an answer whose usage can be read, if that
+// matters: of the codings that the client takes, those that are known here.
+func (x *exchange) readable(h http.Header) {
+	if len(x.reserved()) > 0 {
+		if accepted, sent := h["Accept-Encoding"]; sent {
+			h["Accept-Encoding"] = []string{usage.Accept(accepted)}
+		}
+	}
+}

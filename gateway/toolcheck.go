@@ -1,0 +1,180 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/unloop/unloop/gateway/internal/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/client"
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// runnerDomain is the domain of the hash that names a tool runner's agent. Its
+// calls are not those that requests show: each would count twice.
+const runnerDomain = "unloop/runner/1"
+
+// toolRun is what client.ToolCall asks about.
+type toolRun struct {
+	tool      string
+	arguments []byte
+	// result is the text of what the tool answered, if done.
+	result  []byte
+	done    bool
+	failed  *bool
+	explain bool
+}
+
+// asked says whether the question is one about tool calls.
+func (t *toolRun) asked() bool {
+	return t.tool != "" || t.explain || t.arguments != nil || t.done || t.failed != nil
+}
+
+// field reads one field of a question.
+func (t *toolRun) field(w *jsonwalk.Walker, name string) (err error) {
+	switch name {
+	case "arguments":
+		t.arguments, err = readText(w)
+	case "result":
+		t.done = true
+		t.result, err = readText(w)
+	case "is_error":
+		var failed bool
+		failed, err = readBool(w)
+		t.failed = &failed
+	case "explain":
+		t.explain, err = readBool(w)
+	}
+	return err
+}
+
+// readText is a string's content, or any other value's JSON.
+func readText(w *jsonwalk.Walker) ([]byte, error) {
+	if w.Kind() == '"' {
+		s, err := w.String()
+		return []byte(s), err
+	}
+	return w.Raw()
+}
+
+// completeRun is complete for questions about tool calls.
+func (q *question) completeRun() *client.Error {
+	t := &q.run
+	switch {
+	case q.hasBody || q.hasPrompt || q.hasMessages || q.format != "" || q.method != "":
+		return invalid("tool", "tool: a question about tool calls can't have body, prompt, messages, format or method")
+	case q.session == "":
+		return invalid("session", "session: name the session whose calls are counted together")
+	case t.explain && (t.tool != "" || t.arguments != nil || t.done || t.failed != nil):
+		return invalid("explain", "explain: asks about the session, without a call")
+	case !t.explain && t.tool == "":
+		return invalid("tool", "tool: name the tool that is called")
+	case t.failed != nil && !t.done:
+		return invalid("is_error", "is_error: stands beside result")
+	}
+	if q.path == "" {
+		q.path = usualPaths[route.Chat]
+	}
+	return q.check()
+}
+
+// runner names the agent whose tools are run.
+func (x *exchange) runner() []byte {
+	sum := fingerprint.New(runnerDomain).String(x.identity.GetSession()).Sum()
+	return sum[:]
+}
+
+// evidence is the call as detectors see it, read by a policy's rules.
+func (t *toolRun) evidence(rules provider.Rules) *checkpb.ToolRun {
+	if t.explain {
+		return &checkpb.ToolRun{}
+	}
+	call := &checkpb.ToolCall{
+		Tool: t.tool, Call: bytesOf(fingerprint.Call(t.tool, t.arguments)), Poll: fingerprint.IsPoll(t.tool, t.arguments),
+	}
+	if !t.done {
+		return &checkpb.ToolRun{Call: call}
+	}
+	call.Result = bytesOf(fingerprint.Result(t.result, rules.Volatile))
+	switch {
+	case t.failed != nil:
+		call.Failed = *t.failed
+	case rules.Failures != nil:
+		call.Failed = rules.Failures.Match(t.result)
+	default:
+		call.Failed = fingerprint.LooksFailed(t.result)
+	}
+	if call.GetFailed() {
+		call.ErrorClass = bytesOf(fingerprint.ErrorClass(t.result))
+	}
+	return &checkpb.ToolRun{Call: call, Done: true}
+}
+
+// answerRun answers a question about tool calls.
+func (g *Gateway) answerRun(w http.ResponseWriter, x *exchange) {
+	d := g.decideRun(x)
+	if errors.Is(x.r.Context().Err(), context.Canceled) {
+		return // nobody is there to be told
+	}
+	x.setHeaders(w.Header())
+	answer(w, http.StatusOK, d)
+}
+
+// decideRun says what is to be done about a tool's call.
+func (g *Gateway) decideRun(x *exchange) client.ToolDecision {
+	g.identify(x)
+	if message, killed := g.killed(x); killed {
+		return client.ToolDecision{
+			Action: client.ActionBlock, Reason: client.ReasonKilled, Message: message, RequestID: requestID(x.r), Findings: []client.Finding{},
+		}
+	}
+	if !g.exempt(x) {
+		g.judge(x)
+	}
+	return x.runVerdict()
+}
+
+// runVerdict is the decision as tool runners are told it.
+func (x *exchange) runVerdict() client.ToolDecision {
+	v := x.verdict()
+	d := client.ToolDecision{
+		Action: runAction(v.Action), Reason: v.Reason, Message: v.Message, LoopID: v.LoopID,
+		Degraded: v.Degraded, RequestID: v.RequestID, Findings: v.Findings,
+	}
+	if f := strongest(x.decision); f != nil {
+		d.Message = f.GetMessage() // for a model to read, without names of policies
+	}
+	for _, r := range x.decision.GetToolReports() {
+		if r.GetShadow() || int(r.GetStreak()) < d.Counts.Streak {
+			continue
+		}
+		d.BackoffSeconds = max(d.BackoffSeconds, int(r.GetBackoffSeconds()))
+		d.Counts = countsOf(r)
+	}
+	return d
+}
+
+// runAction is what an action means for a tool's call: a hint can only be given
+// with the result, and a throttle is for the tool runner to heed.
+func runAction(action string) string {
+	switch {
+	case action == client.ActionReject:
+		return client.ActionBlock
+	case slices.Contains([]string{client.ActionHint, client.ActionThrottle}, action):
+		return client.ActionWarn
+	default:
+		return action
+	}
+}
+
+func countsOf(r *checkpb.ToolReport) client.ToolCounts {
+	return client.ToolCounts{
+		Streak: int(r.GetStreak()), Repeats: int(r.GetRepeats()), WarnThreshold: int(r.GetWarnThreshold()), BlockThreshold: int(r.GetBlockThreshold()),
+		Poll: r.GetPoll(), Calls: int(r.GetCalls()), Total: int(r.GetTotal()), Unique: int(r.GetUnique()), Blocked: int(r.GetBlocked()),
+		MostRepeated: r.GetMostRepeated(), MostRepeatedCount: int(r.GetMostRepeatedCount()),
+	}
+}

@@ -1,0 +1,45 @@
+package service
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAddressesThatOthersReachNeedAKeyOrLeave(t *testing.T) {
+	t.Parallel()
+	key := []string{"key:env:X"}
+	for name, c := range map[string]struct {
+		process Process
+		fault   string
+	}{
+		"loopback":                {Process{Admin: "127.0.0.1:8081"}, ""},
+		"loopback by name":        {Process{Admin: "localhost:8081"}, ""},
+		"loopback of IPv6":        {Process{Admin: "[::1]:8081"}, ""},
+		"every address":           {Process{Admin: ":8081"}, "--admin-auth"},
+		"every address of IPv4":   {Process{Admin: "0.0.0.0:8081"}, "--insecure"},
+		"another name":            {Process{Admin: "gateway.example:8081"}, "other machines"},
+		"no port":                 {Process{Admin: "127.0.0.1"}, "--admin"},
+		"elsewhere with a key":    {Process{Admin: ":8081", AdminAuth: key}, ""},
+		"elsewhere with a waiver": {Process{Admin: ":8081", Insecure: true}, ""},
+	} {
+		err := c.process.CheckAdmin()
+		if (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+			t.Errorf("%s: %v, want %q", name, err, c.fault)
+		}
+	}
+	if err := (Process{}).CheckLoopback("--nats-listen", ":4222"); err == nil || strings.Contains(err.Error(), "auth") {
+		t.Errorf("an address that no key can guard: %v", err)
+	}
+}
+
+func TestAdminKeysMustBeReadable(t *testing.T) {
+	t.Parallel()
+	if guard, err := AdminGuard(nil); guard != nil || err != nil {
+		t.Errorf("without keys: %v, %v", guard, err)
+	}
+	for flag, want := range map[string]string{"env:X": "key:env:VARIABLE", "key:env:NO_SUCH_ADMIN_KEY": "NO_SUCH_ADMIN_KEY", "jwt:https://x": "key:"} {
+		if _, err := AdminGuard([]string{flag}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", flag, err, want)
+		}
+	}
+}
