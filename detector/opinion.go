@@ -108,8 +108,8 @@ func (o *opinion) result() *checkpb.Finding {
 }
 
 // finding is what so many findings in a row come to; nil if nothing is done yet.
-// Where the policy's exact detectors count more of them, the repeats are theirs
-// to judge.
+// Where the policy's exact detectors count as many, the repeats are theirs to
+// judge.
 func (o *opinion) finding(count int, similarity float64) *checkpb.Finding {
 	var step *checkpb.Step
 	for _, s := range o.watch.GetSteps() {
@@ -117,7 +117,7 @@ func (o *opinion) finding(count int, similarity float64) *checkpb.Finding {
 			step = s
 		}
 	}
-	if step.GetAction() == checkpb.Action_ACTION_ALLOW || o.exact > max(count, 1) {
+	if step.GetAction() == checkpb.Action_ACTION_ALLOW || o.exact > 1 && o.exact >= count {
 		return nil
 	}
 	f := &checkpb.Finding{

@@ -107,6 +107,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal)
 }
 
 func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, body []byte) {
+	x.status = status
 	x.upload.hurry()
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

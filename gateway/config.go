@@ -25,6 +25,7 @@ type Config struct {
 	Policies        string            `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON, followed as it changes; without one the pushed bundle holds, else the default policy."`
 	CheckTimeout    time.Duration     `default:"50ms" help:"How long a request waits for a decision before the policy's failure mode decides."`
 	MaxInspectBytes int64             `default:"8388608" placeholder:"BYTES" help:"Largest request body that is inspected."`
+	Record          string            `type:"path" placeholder:"FILE" help:"Append all requests, with their prompts and without their keys, to a file for unloop replay."`
 	MaxDelayed      int               `default:"16" help:"Requests of one loop that a throttle delays at once; more are rejected."`
 	Project         string            `help:"Project of requests without X-Project-ID."`
 	CallerHashKey   string            `placeholder:"HEX" help:"Key that API keys are hashed with, 64 hex digits; without one the cluster makes its own."`

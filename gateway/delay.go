@@ -79,6 +79,7 @@ func (g *Gateway) delay(w http.ResponseWriter, x *exchange) bool {
 		return true
 	case <-x.r.Context().Done():
 		g.metrics.requests.WithLabelValues(x.provider.Name(), "abandoned").Inc()
+		x.status = statusClientLeft
 		w.WriteHeader(statusClientLeft)
 		if x.counted {
 			g.checker.Outcome(x.check)

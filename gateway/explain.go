@@ -65,7 +65,8 @@ type DetectorExplained struct {
 	Fingerprint   string `json:"fingerprint,omitempty"`
 	Threshold     int    `json:"threshold,omitempty"`
 	WindowSeconds int    `json:"window_seconds,omitempty"`
-	// Rate is how many identical requests a second just do not fire.
+	// Rate is the threshold over the window: the identical requests a second from
+	// about which on it fires.
 	Rate float64 `json:"rate,omitempty"`
 	// Count is what this request would be; 0 if the detectors were not asked.
 	Count int `json:"count,omitempty"`
@@ -246,10 +247,9 @@ func (x *exchange) explainDetectors(id string) []DetectorExplained {
 		if c.GetPolicy() != id {
 			continue
 		}
-		fires := c.GetSteps()[0].GetAt()
 		e := DetectorExplained{
 			Detector: c.GetDetector(), Fingerprint: hex.EncodeToString(c.GetFingerprint()), Threshold: int(c.GetThreshold()),
-			WindowSeconds: int(c.GetWindowSeconds()), Rate: float64(fires-1) / float64(c.GetWindowSeconds()), Would: checkpb.Action_ACTION_ALLOW.Label(),
+			WindowSeconds: int(c.GetWindowSeconds()), Rate: float64(c.GetThreshold()) / float64(c.GetWindowSeconds()), Would: checkpb.Action_ACTION_ALLOW.Label(),
 		}
 		if counts := x.decision.GetHitCounts(); i < len(counts) {
 			e.Count = int(counts[i])

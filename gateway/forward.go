@@ -150,6 +150,7 @@ func forwardedAs(x *exchange) string {
 // onResponse sees the upstream's answer before the client does.
 func (g *Gateway) onResponse(res *http.Response) error {
 	x := res.Request.Context().Value(exchangeKey{}).(*exchange)
+	x.status = res.StatusCode
 	x.upload.hurry()
 	x.setHeaders(res.Header)
 	g.followAnswer(x, res)
@@ -180,6 +181,7 @@ func (g *Gateway) onUpstreamError(w http.ResponseWriter, r *http.Request, err er
 		g.refuse(w, x, incompleteBody(err))
 		return
 	case r.Context().Err() != nil:
+		x.status = statusClientLeft
 		w.WriteHeader(statusClientLeft)
 		return
 	}

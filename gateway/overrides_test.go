@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,22 +15,26 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
+// answered is an answer's head.
+type answered struct {
+	StatusCode int
+	Header     http.Header
+}
+
 // post sends a prompt to a gateway and reads the answer.
-func post(t *testing.T, g *Gateway, path string, header http.Header) (*http.Response, string) {
+func post(t *testing.T, g *Gateway, path string, header http.Header) (answered, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+g.Addr()+path,
 		strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"hello there"}]}`))
 	must(t, err)
 	req.Header.Set("Authorization", "Bearer sk-one")
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	res, err := http.DefaultClient.Do(req)
 	must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
 	must(t, err)
-	return res, string(body)
+	return answered{res.StatusCode, res.Header}, string(body)
 }
 
 // upstream is one that counts what reaches it.
@@ -62,7 +67,7 @@ func withBundle(t *testing.T, text string) func(*Config) {
 const noPolicies = "bundle_version: 1\npolicies: []\n"
 
 // until asks again until an answer has the status.
-func until(t *testing.T, g *Gateway, status int, header http.Header) (*http.Response, string) {
+func until(t *testing.T, g *Gateway, status int, header http.Header) (answered, string) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {

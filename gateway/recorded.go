@@ -84,5 +84,5 @@ func (e *Evidence) Check(r *http.Request, upstream string) (*checkpb.Check, erro
 }
 
 // CameToNothing says whether a request with that answer does not count, since an
-// honest client would send it again.
-func CameToNothing(status int) bool { return cameToNothing(status) }
+// honest client would send it again, or did not wait for it.
+func CameToNothing(status int) bool { return status == statusClientLeft || cameToNothing(status) }

@@ -57,6 +57,8 @@ type exchange struct {
 	// degraded says why there is no decision.
 	degraded  string
 	fairvisor bool
+	// status is what the client was answered with; 0 until it was.
+	status int
 	// run is the tool call that is asked about; nil for requests.
 	run *toolRun
 	// asked and peek say that the decision alone was asked for; a peek is not
@@ -97,6 +99,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			g.remember(x)
 		}
 	}
+	recording := g.recorder.begin(x, g.now())
+	defer func() { g.recorder.end(recording, x.status) }()
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}

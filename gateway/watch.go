@@ -84,7 +84,7 @@ func (f *watchedFile) follow(ctx context.Context, changed func()) {
 		select {
 		case <-f.watcher.Events:
 			settled.Reset(settle)
-		case <-f.watcher.Errors: // lost notifications: recheck finds what they were about
+		case <-f.watcher.Errors: //nolint:errcheck // lost notifications: recheck finds what they were about
 		case <-settled.C:
 			changed()
 			settled.Reset(recheck)

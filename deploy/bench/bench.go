@@ -42,6 +42,7 @@ var parts = []part{
 	{"check", "the check path, in one process and in three, against a NATS echo and Redis", (*session).check},
 	{"gateway", "requests through the gateway, against the upstream alone and a bare proxy", (*session).gateway},
 	{"blocked", "requests of blocked loops, against a bare handler", (*session).blocked},
+	{"limit", "a token bucket at four times its rate, shared by three detectors", (*session).limit},
 	{"state", "a million live fingerprints: memory, disk, restart", (*session).millions},
 	{"modules", "the modules' own benchmarks: bodies, policies, embeddings", (*session).modules},
 }

@@ -46,6 +46,7 @@ func TestTheClusterBuildsAndRuns(t *testing.T) {
 		cluster.run(t, "detector")
 	}
 	cluster.run(t, "notifier")
+	cluster.run(t, "embedworker")
 	gateway := cluster.run(t, "gateway", "--upstream", "openai="+model.URL, "--check-timeout", "20s")
 
 	for i := range 6 {

@@ -192,18 +192,26 @@ func startGateway(t *testing.T, server *natstest.Server, log *lines, upstream st
 // runService runs a service until the test ends, and waits until it is ready.
 func runService(t *testing.T, svc service.Service) {
 	t.Helper()
+	runStoppable(t, svc)
+}
+
+// runStoppable is runService; stop ends the service before the test does.
+func runStoppable(t *testing.T, svc service.Service) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- svc.Run(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("run service: %v", err)
 		}
 	})
+	t.Cleanup(stop)
 	if err := svc.Readiness().Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	return stop
 }
 
 func TestStockNATSCommandShowsEvents(t *testing.T) {

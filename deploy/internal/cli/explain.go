@@ -107,7 +107,7 @@ func printPolicy(out *printer, p gateway.PolicyExplained, live bool) {
 	for _, d := range p.Detectors {
 		out.printf("  %-9s", d.Detector)
 		if d.WindowSeconds > 0 {
-			out.printf(" threshold %d in %d s, lets %.3g/s through; fingerprint %.16s…", d.Threshold, d.WindowSeconds, d.Rate, d.Fingerprint)
+			out.printf(" threshold %d in %d s (%.3g/s); fingerprint %.16s…", d.Threshold, d.WindowSeconds, d.Rate, d.Fingerprint)
 		}
 		if live {
 			out.printf("; count %d, would %s", d.Count, d.Would)

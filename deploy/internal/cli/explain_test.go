@@ -2,9 +2,11 @@ package cli
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,7 +41,7 @@ func TestExplainSaysWhatTheBundleSays(t *testing.T) {
 	out := succeed(t, "policy", "explain", "--offline", "--policies", write(t, explained), requestFile(t, aRequest))
 	for _, want := range []string{
 		`bundle +5-[0-9a-f]{8} \(file\)`, `format +openai-chat to upstream openai, model m`, `policy watched \(enforce, fails open\)`,
-		`request +threshold 4 in 60 s, lets 0.05/s through; fingerprint [0-9a-f]{16}`, `prompt +threshold 2 in 60 s`,
+		`request +threshold 4 in 60 s \(0.0667/s\); fingerprint [0-9a-f]{16}`, `prompt +threshold 2 in 60 s`,
 		`rule few \(token_bucket\) takes 1`, `rule org \(token_bucket\) is skipped: the request has no jwt:org`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
@@ -70,7 +72,12 @@ func TestExplainPeeksAtTheRunningSystem(t *testing.T) {
 		t.Errorf("with the default policy: %+v", e)
 	}
 	succeed(t, "policy", "push", "--nats", nats, write(t, explained))
-	eventually(t, 429, func() int { return postPrompt(t, url) })
+	eventually(t, 9, func() int { // the pushed rule is there
+		_, header := postPrompt(t, url, "sk-other")
+		limit, _ := strconv.Atoi(header.Get("RateLimit-Limit"))
+		return limit
+	})
+	eventually(t, http.StatusTooManyRequests, func() int { status, _ := postPrompt(t, url, "sk-one"); return status })
 	e := explain()
 	found := false
 	for _, d := range e.Policies[0].Detectors {

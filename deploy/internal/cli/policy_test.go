@@ -179,14 +179,14 @@ func TestOverridesSayWhoseRequestsAndHowLong(t *testing.T) {
 }
 
 // postPrompt sends the request that explanations are about.
-func postPrompt(t *testing.T, gateway string) int {
+func postPrompt(t *testing.T, gateway, key string) (int, http.Header) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, gateway+"/v1/chat/completions",
 		strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"hello"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer sk-one")
+	req.Header.Set("Authorization", "Bearer "+key)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -194,5 +194,5 @@ func postPrompt(t *testing.T, gateway string) int {
 	if err := res.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return res.StatusCode
+	return res.StatusCode, res.Header
 }

@@ -71,7 +71,7 @@ func (c *replayCmd) judge(ctx context.Context, run *rerun.Run, name string, bar 
 	}
 	defer func() { _ = in.Close() }() // it was only read
 	faults := 0
-	for q, err := range replay.Open(bufio.NewReader(bar.count(in)), replay.Options{}) {
+	for q, err := range rerun.InOrder(replay.Open(bufio.NewReader(bar.count(in)), replay.Options{})) {
 		switch {
 		case err != nil:
 			err = run.Unreadable(err)

@@ -26,6 +26,10 @@ func readRecord(o object, out *sink) {
 	if len(body) == 0 {
 		body = r.Bytes
 	}
+	if len(body) == 0 && r.Length > 0 {
+		out.fail(fmt.Errorf("%w: the body of %d bytes was too large", ErrNoMessages, r.Length))
+		return
+	}
 	out.request(Request{
 		Source: Recording, Time: r.Time, Method: r.Method, Path: r.Path, Upstream: r.Upstream, Header: r.Header,
 		Tenant: r.Tenant, Project: r.Project, Caller: r.Caller, Session: r.Session, User: r.User, Model: r.Model,

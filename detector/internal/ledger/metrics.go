@@ -17,8 +17,7 @@ func newMetrics(reg prometheus.Registerer, bucket string) *metrics {
 		if reg == nil {
 			return c
 		}
-		var shared prometheus.AlreadyRegisteredError
-		if errors.As(reg.Register(c), &shared) {
+		if shared, ok := errors.AsType[prometheus.AlreadyRegisteredError](reg.Register(c)); ok {
 			if known, ok := shared.ExistingCollector.(prometheus.Counter); ok {
 				return known // another ledger of the same bucket
 			}

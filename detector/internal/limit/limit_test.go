@@ -42,8 +42,8 @@ func actions(p Params, asks ...ask) []checkpb.Action {
 
 func bucketOf(rate, capacity float64) Params { return Params{Bucket: &Bucket{rate, capacity}} }
 
-func budgetOf(amount float64, period time.Duration) Params {
-	return Params{Budget: &Budget{amount, period, []Stage{
+func tenIn(period time.Duration) Params {
+	return Params{Budget: &Budget{10, period, []Stage{
 		{0.5, warn, 0}, {0.8, throttle, 250 * time.Millisecond}, {1, reject, 0},
 	}}}
 }
@@ -65,10 +65,10 @@ func TestRequestsWithinAndBeyondALimit(t *testing.T) {
 		"ten tenths make one":                 {bucketOf(0.1, 1), []ask{at(0, 1), at(9.9, 1), at(10, 1)}, []checkpb.Action{allow, reject, allow}},
 		"larger than the bucket":              {bucketOf(1, 2), []ask{at(0, 3)}, []checkpb.Action{reject}},
 		"a clock that runs behind":            {bucketOf(1, 1), []ask{at(10, 1), at(5, 1), at(10.9, 1), at(11, 1)}, []checkpb.Action{allow, reject, reject, allow}},
-		"stages of a budget":                  {budgetOf(10, time.Hour), []ask{at(0, 4), at(0, 1), at(0, 3), at(0, 2), at(0, 1)}, []checkpb.Action{allow, warn, throttle, throttle, reject}},
-		"a smaller request may still fit":     {budgetOf(10, time.Hour), []ask{at(0, 7), at(0, 4), at(0, 3)}, []checkpb.Action{warn, reject, throttle}},
-		"a period begins on the clock":        {budgetOf(10, time.Hour), []ask{at(3599, 10), at(3599.9, 1), at(3600, 1)}, []checkpb.Action{throttle, reject, allow}},
-		"a period of a day begins midnight":   {budgetOf(10, 24*time.Hour), []ask{at(-1, 10), at(0, 10), at(1, 1)}, []checkpb.Action{throttle, throttle, reject}},
+		"stages of a budget":                  {tenIn(time.Hour), []ask{at(0, 4), at(0, 1), at(0, 3), at(0, 2), at(0, 1)}, []checkpb.Action{allow, warn, throttle, throttle, reject}},
+		"a smaller request may still fit":     {tenIn(time.Hour), []ask{at(0, 7), at(0, 4), at(0, 3)}, []checkpb.Action{warn, reject, throttle}},
+		"a period begins on the clock":        {tenIn(time.Hour), []ask{at(3599, 10), at(3599.9, 1), at(3600, 1)}, []checkpb.Action{throttle, reject, allow}},
+		"a period of a day begins midnight":   {tenIn(24 * time.Hour), []ask{at(-1, 10), at(0, 10), at(1, 1)}, []checkpb.Action{throttle, throttle, reject}},
 		"both must have room":                 {both, []ask{at(0, 10), at(0, 1), at(1, 5), at(2, 1), at(3600, 1)}, []checkpb.Action{allow, reject, allow, reject, allow}},
 		"nothing costs nothing in a full one": {bucketOf(1, 1), []ask{at(0, 1), at(0, 0)}, []checkpb.Action{allow, allow}},
 	} {
@@ -90,9 +90,9 @@ func TestVerdictSaysWhatIsLeftAndWhenToComeBack(t *testing.T) {
 		"bucket":                 {bucketOf(2, 10), 0, 4, Verdict{allow, 10, 6, 2 * second, 0, 0, 5 * second}},
 		"empty bucket":           {bucketOf(2, 10), 9, 4, Verdict{reject, 10, 1, 4500 * time.Millisecond, 1500 * time.Millisecond, 0, 5 * second}},
 		"never enough":           {bucketOf(2, 10), 0, 11, Verdict{reject, 10, 10, 0, 0, 0, 5 * second}},
-		"throttled":              {budgetOf(10, time.Hour), 7, 1, Verdict{throttle, 10, 2, time.Hour, 0, 250 * time.Millisecond, time.Hour}},
-		"spent":                  {budgetOf(10, time.Hour), 9, 2, Verdict{reject, 10, 1, time.Hour, time.Hour, 0, time.Hour}},
-		"more than the budget":   {budgetOf(10, time.Hour), 0, 11, Verdict{reject, 10, 10, time.Hour, 0, 0, time.Hour}},
+		"throttled":              {tenIn(time.Hour), 7, 1, Verdict{throttle, 10, 2, time.Hour, 0, 250 * time.Millisecond, time.Hour}},
+		"spent":                  {tenIn(time.Hour), 9, 2, Verdict{reject, 10, 1, time.Hour, time.Hour, 0, time.Hour}},
+		"more than the budget":   {tenIn(time.Hour), 0, 11, Verdict{reject, 10, 10, time.Hour, 0, 0, time.Hour}},
 		"the scarcer of the two": {Params{Bucket: &Bucket{1, 100}, Budget: &Budget{10, time.Hour, []Stage{{1, reject, 0}}}}, 0, 5, Verdict{allow, 10, 5, time.Hour, 0, 0, time.Hour}},
 	} {
 		s, _ := Step(State{}, c.p, c.before, midnight)
@@ -212,7 +212,7 @@ func TestStateIsForgottenWhenItNoLongerMatters(t *testing.T) {
 	if ttl := s.TTL(bucketOf(2, 10), midnight); ttl != 3*time.Second {
 		t.Errorf("bucket: %s", ttl)
 	}
-	p := budgetOf(10, time.Hour)
+	p := tenIn(time.Hour)
 	s, _ = Step(State{}, p, 5, midnight.Add(59*time.Minute))
 	if ttl := s.TTL(p, midnight.Add(59*time.Minute)); ttl != 61*time.Second {
 		t.Errorf("budget: %s", ttl)

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -166,10 +167,7 @@ func TestOnlyTokensThatHoldAreVerified(t *testing.T) {
 	getenv := func(name string) string { return map[string]string{"SECRET": string(secret)}[name] }
 	good := object{"org": "acme", "iss": "us", "aud": "llm", "exp": in(time.Hour)}
 	with := func(name string, value any) object {
-		c := object{}
-		for k, v := range good {
-			c[k] = v
-		}
+		c := maps.Clone(good)
 		c[name] = value
 		return c
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -187,13 +188,5 @@ func (t *tokens) accepts(c jwt.Claims) bool {
 	if c.ValidateWithLeeway(expected, time.Duration(t.config.LeewaySeconds)*time.Second) != nil {
 		return false
 	}
-	if len(t.config.Issuers) == 0 {
-		return true
-	}
-	for _, issuer := range t.config.Issuers {
-		if c.Issuer == issuer {
-			return true
-		}
-	}
-	return false
+	return len(t.config.Issuers) == 0 || slices.Contains(t.config.Issuers, c.Issuer)
 }

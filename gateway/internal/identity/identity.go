@@ -122,9 +122,15 @@ func writeField(mac hash.Hash, field string) {
 }
 
 // label cuts what a client calls itself to a bounded length of valid UTF-8,
-// which wire messages must be.
+// which wire messages must be. Of a longer one a hash stays, so that it is no
+// other's.
 func label(s string) string {
-	return strings.ToValidUTF8(s[:min(len(s), maxLabel)], "")
+	if len(s) > maxLabel {
+		sum := sha256.Sum256([]byte(s))
+		short := hex.EncodeToString(sum[:8])
+		s = s[:maxLabel-len(short)-1] + "-" + short
+	}
+	return strings.ToValidUTF8(s, "")
 }
 
 func firstOf(a, b string) string {

@@ -113,7 +113,7 @@ func copyDecoded(into io.Writer, coding string, from io.Reader) error {
 // read.
 func Accept(accepted []string) string {
 	var kept []string
-	for _, one := range strings.Split(strings.Join(accepted, ","), ",") {
+	for one := range strings.SplitSeq(strings.Join(accepted, ","), ",") {
 		name, _, _ := strings.Cut(one, ";")
 		switch strings.ToLower(strings.TrimSpace(name)) {
 		case "gzip", "x-gzip", "br", "zstd", "identity":

@@ -1,0 +1,157 @@
+package bench
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/deploy/bench/internal/measure"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+// A token bucket under overload: what part limit measures.
+const (
+	limitDetectors = 3
+	limitClients   = 8
+	limitRate      = 100.0 // requests a second that the rule lets through
+	limitOverload  = 4     // times as many are sent
+	limitWarmUp    = 2 * time.Second
+	limitTime      = 10 * time.Second
+)
+
+var errNoVerdict = errors.New("a detector's answer has no verdict of the rule")
+
+// limit has one rule shared by several clients and detectors.
+func (s *session) limit(ctx context.Context) (err error) {
+	var parts ender
+	defer func() { err = errors.Join(err, parts.end()) }()
+	dir, err := s.store()
+	if err != nil {
+		return err
+	}
+	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: anyPort, DataDir: dir}, s.log)
+	if err != nil {
+		return err
+	}
+	parts.add(func() error { server.Stop(); return nil })
+	connect := func(name string) (*nats.Conn, error) { return natskit.Connect(server.URL(), name, s.log) }
+	for range limitDetectors {
+		stop, err := startDetector(ctx, connect, s.log)
+		if err != nil {
+			return err
+		}
+		parts.add(stop)
+	}
+	passed, sent, err := overload(ctx, connect)
+	if err != nil {
+		return err
+	}
+	s.title("a token bucket of %.0f requests/s, %d detectors, %d clients that send %.0f/s", limitRate, limitDetectors, limitClients, limitRate*limitOverload)
+	total := 0
+	for _, n := range passed {
+		total += n
+	}
+	rate := float64(total) / limitTime.Seconds()
+	fmt.Fprintf(s.out, "sent %d and passed %d in %s: %.1f/s; clients passed %d to %d\n", sent, total, limitTime, rate, slices.Min(passed), slices.Max(passed))
+	off := 100 * (rate/limitRate - 1)
+	share := float64(slices.Min(passed)) * limitClients / float64(max(total, 1))
+	measure.PrintTargets(s.out,
+		measure.Target{Text: "rate within 2 % of the rule's", Levels: []int{limitClients}, Unit: " %", Figure: func(int) (float64, bool) { return off, off >= -2 && off <= 2 }},
+		measure.Target{Text: "no client starved (least share ≥ half of an equal one)", Levels: []int{limitClients}, Unit: "×", Figure: func(int) (float64, bool) { return share, share >= 0.5 }},
+	)
+	return nil
+}
+
+// overload sends from all clients at their pace and returns what each had let
+// through after the burst was used up.
+func overload(ctx context.Context, connect func(string) (*nats.Conn, error)) (passed []int, sent int, err error) {
+	passed, tries := make([]int, limitClients), make([]int, limitClients)
+	errs := make([]error, limitClients)
+	began := time.Now()
+	var clients sync.WaitGroup
+	for i := range limitClients {
+		clients.Go(func() { passed[i], tries[i], errs[i] = send(ctx, connect, began) })
+	}
+	clients.Wait()
+	for _, n := range tries {
+		sent += n
+	}
+	return passed, sent, errors.Join(errs...)
+}
+
+// send is one client. It does not wait for answers before it sends on.
+func send(ctx context.Context, connect func(string) (*nats.Conn, error), began time.Time) (passed, sent int, err error) {
+	nc, err := connect("client")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer nc.Close()
+	body, err := limitCheck()
+	if err != nil {
+		return 0, 0, err
+	}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	tick := time.NewTicker(time.Duration(float64(time.Second) * limitClients / (limitRate * limitOverload)))
+	defer tick.Stop()
+	for at := time.Duration(0); at < limitWarmUp+limitTime; at = time.Since(began) {
+		counts := at >= limitWarmUp
+		asking.Go(func() {
+			through, fault := askLimit(ctx, nc, body)
+			mu.Lock()
+			defer mu.Unlock()
+			err = errors.Join(err, fault)
+			if counts {
+				sent++
+			}
+			if counts && through {
+				passed++
+			}
+		})
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return 0, 0, ctx.Err()
+		}
+	}
+	asking.Wait()
+	return passed, sent, err
+}
+
+func limitCheck() ([]byte, error) {
+	key := sha256.Sum256([]byte("one rule for all"))
+	return proto.Marshal(&checkpb.CheckBatch{BudgetMs: uint32(patience.Milliseconds()), Checks: []*checkpb.Check{{
+		Limits: []*checkpb.Limit{{Policy: "bench", Rule: "rate", Key: key[:], Cost: 1, Bucket: &checkpb.Bucket{Rate: limitRate, Capacity: limitRate}}},
+	}}})
+}
+
+// askLimit says whether a request is let through.
+func askLimit(ctx context.Context, nc *nats.Conn, body []byte) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	reply, err := nc.RequestWithContext(ctx, schemas.SubjectCheck, body)
+	if err != nil {
+		return false, fmt.Errorf("ask about a limit: %w", err)
+	}
+	var out checkpb.DecisionBatch
+	if err := proto.Unmarshal(reply.Data, &out); err != nil {
+		return false, fmt.Errorf("read a decision: %w", err)
+	}
+	if n := len(out.GetDecisions()); n != 1 || len(out.GetDecisions()[0].GetLimits()) != 1 {
+		return false, errNoVerdict
+	}
+	d := out.GetDecisions()[0]
+	if d.GetError() != "" {
+		return false, fmt.Errorf("ask about a limit: %s", d.GetError())
+	}
+	return d.GetLimits()[0].GetAction() == checkpb.Action_ACTION_ALLOW, nil
+}

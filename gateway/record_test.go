@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/unloop/unloop/schemas/record"
+)
+
+func openRecorder(t *testing.T, name string) *recorder {
+	t.Helper()
+	r, err := newRecorder(name, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestRecordedPathsBearNoKeys(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"/v1beta/models/g:generateContent?key=AIza-secret":         "/v1beta/models/g:generateContent",
+		"/v1beta/m?alt=sse&KEY=AIza-secret&a=1":                    "/v1beta/m?alt=sse&a=1",
+		"/x?api%5Fkey=secret&b":                                    "/x?b",
+		"/x/y%2Fz?q=key":                                           "/x/y%2Fz?q=key",
+		"/openai/deployments/d?api-version=1&subscription-key=sec": "/openai/deployments/d?api-version=1",
+	} {
+		u, err := url.Parse(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := withoutSecrets(u); got != want {
+			t.Errorf("%s is recorded as %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestHeadersThatBearKeysAreSecret(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Authorization", "x-api-key", "X-Goog-Api-Key", "Cookie", "Proxy-Authorization", "X-Amz-Security-Token", "client-secret"} {
+		if !secretHeader(name) {
+			t.Errorf("%s is taken for no secret", name)
+		}
+	}
+	for _, name := range append(recordedHeaders, "x-tool-name", "x-team") {
+		if secretHeader(name) {
+			t.Errorf("%s is taken for a secret", name)
+		}
+	}
+}
+
+func TestRecordingNeverWaits(t *testing.T) {
+	t.Parallel()
+	r := openRecorder(t, filepath.Join(t.TempDir(), "r.jsonl"))
+	for range maxQueued + 7 { // nobody writes yet
+		r.end(&recording{}, 200)
+	}
+	r.end(&recording{body: make([]byte, maxQueuedBytes+1)}, 200)
+	if lost := testutil.ToFloat64(r.lines.WithLabelValues("lost")); lost != 8 {
+		t.Errorf("%v are lost, want the 7 beyond the queue and the large one", lost)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if written := testutil.ToFloat64(r.lines.WithLabelValues("written")); written != maxQueued || r.queued.Load() != 0 {
+		t.Errorf("%v are written at the end, %d bytes are still counted", written, r.queued.Load())
+	}
+}
+
+func TestRecordingsAreAppendedAndForTheirOwnerAlone(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "r.jsonl")
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i, body := range []string{`{"a":1,"b":[ 2 ]}`, "no JSON\xff"} {
+		r := openRecorder(t, name)
+		r.end(&recording{body: []byte(body), record: record.Record{Version: 1, Method: "POST", Path: "/", Time: time.Unix(int64(i), 0)}}, 200+i)
+		if err := r.run(done); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	if len(lines) != 2 {
+		t.Fatalf("%d lines in %s", len(lines), text)
+	}
+	var first, second record.Record
+	if err := errors.Join(json.Unmarshal(lines[0], &first), json.Unmarshal(lines[1], &second)); err != nil {
+		t.Fatal(err)
+	}
+	if string(first.Body) != `{"a":1,"b":[2]}` || first.Status != 200 || string(second.Bytes) != "no JSON\xff" || second.Status != 201 {
+		t.Errorf("recorded %+v and %+v", first, second)
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if err := os.Chmod(name, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newRecorder(name, slog.New(slog.DiscardHandler), prometheus.NewRegistry()); !errors.Is(err, errOpenRecording) {
+		t.Errorf("a file that others can read: %v", err)
+	}
+}
+
+func TestAFullDiskLosesRecordingsAndNothingElse(t *testing.T) {
+	t.Parallel()
+	r := openRecorder(t, filepath.Join(t.TempDir(), "r.jsonl"))
+	if err := r.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.write(&recording{})
+	if lost := testutil.ToFloat64(r.lines.WithLabelValues("lost")); lost != 1 || !r.failed {
+		t.Errorf("%v lost", lost)
+	}
+}
