@@ -91,7 +91,7 @@ func TestHonestSessionsAreReplayedWithoutAFinding(t *testing.T) {
 func rounds(t *testing.T, messages []json.RawMessage) [][2]int {
 	t.Helper()
 	var out [][2]int
-	for i := 0; i < len(messages); i++ {
+	for i := range messages {
 		var m struct {
 			Role  string
 			Calls []json.RawMessage `json:"tool_calls"`
