@@ -14,9 +14,10 @@ import (
 	"github.com/unloop/unloop/deploy/internal/scripted"
 )
 
-// nodeSDKs are the scripts of the sdk folder, one for each SDK and API, with an
-// error of their upstream's own.
-var nodeSDKs = map[string]scripted.Script{
+// broken are the APIs that official SDKs are tried with, each with an upstream that
+// answers an error of its own. Those of Node have a script of that name in the
+// sdk folder.
+var broken = map[string]scripted.Script{
 	"chat":      missing,
 	"responses": missing,
 	"anthropic": func(scripted.Request) scripted.Reply {
@@ -50,7 +51,7 @@ func runNode(t *testing.T, url, sdk, task string, args ...string) string {
 func TestNodeSDKsSeeNoDifference(t *testing.T) {
 	t.Parallel()
 	calls := `[{"id":"call_oslo","name":"weather","arguments":{"city":"Oslo"}},{"id":"call_rome","name":"weather","arguments":{"city":"Rome"}}]`
-	for sdk, broken := range nodeSDKs {
+	for sdk, fails := range broken {
 		tests := map[string]struct {
 			task  string
 			reply scripted.Script
@@ -59,7 +60,7 @@ func TestNodeSDKsSeeNoDifference(t *testing.T) {
 			"plain":                    {"plain", greeting, `Grüß Gott 👋\n\ndata: not an event\n<b> & \"quotes\" \\  end`},
 			"streamed":                 {"streamed", greeting, `<b> & \"quotes\" \\ "`},
 			"tools":                    {"tools", weather, `{"plain":` + calls + `,"streamed":` + calls + `,"content":"It is sunny.","sent":3}`},
-			"an error of the upstream": {"loop", broken, `no such model`},
+			"an error of the upstream": {"loop", fails, `no such model`},
 		}
 		for name, tt := range tests {
 			t.Run(sdk+", "+name, func(t *testing.T) {
@@ -95,7 +96,7 @@ func compareRequests(t *testing.T, direct, behind served) {
 
 func TestNodeSDKsAbortMidStream(t *testing.T) {
 	t.Parallel()
-	for sdk := range nodeSDKs {
+	for sdk := range broken {
 		t.Run(sdk, func(t *testing.T) {
 			t.Parallel()
 			upstream := serve(t, forever)
@@ -141,7 +142,7 @@ type loopDetail struct {
 
 func TestNodeSDKsRaiseTheirRateLimitErrorOfALoopWithoutRetries(t *testing.T) {
 	t.Parallel()
-	for sdk := range nodeSDKs {
+	for sdk := range broken {
 		for _, task := range []string{"loop", "loopStreamed"} {
 			t.Run(sdk+", "+task, func(t *testing.T) {
 				t.Parallel()

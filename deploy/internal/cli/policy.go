@@ -68,8 +68,7 @@ func readBundle(file string, out *printer) (checked, []byte, error) {
 		return checked{}, nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	bundle, err := policy.Parse(data)
-	var faults *policy.Faults
-	if errors.As(err, &faults) {
+	if faults, ok := errors.AsType[*policy.Faults](err); ok {
 		for _, f := range faults.List {
 			printFault(out, file, "", f)
 		}
@@ -139,7 +138,7 @@ func (s policyStore) push(ctx context.Context, out io.Writer, data []byte, versi
 
 // pushed are the stored revisions, the oldest first.
 func (s policyStore) pushed(ctx context.Context) ([]jetstream.KeyValueEntry, error) {
-	entries, err := s.KeyValue.History(ctx, schemas.KeyBundle)
+	entries, err := s.History(ctx, schemas.KeyBundle)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
@@ -34,9 +35,10 @@ func (Other) Key(r *http.Request) string {
 // Refusal has the shape of Google's errors.
 func (Other) Refusal(r provider.Refusal) []byte {
 	type info struct {
-		Type   string `json:"@type"`
-		Reason string `json:"reason"`
-		Domain string `json:"domain"`
+		Type     string            `json:"@type"`
+		Reason   string            `json:"reason"`
+		Domain   string            `json:"domain"`
+		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 	type inner struct {
 		Code    int              `json:"code"`
@@ -49,12 +51,25 @@ func (Other) Refusal(r provider.Refusal) []byte {
 		Error  inner            `json:"error"`
 		Detail *provider.Detail `json:"detail,omitempty"`
 	}{inner{r.Status, r.Message, statusName(r.Status), []info{{
-		"type.googleapis.com/google.rpc.ErrorInfo", strings.ToUpper(r.Code), "unloop",
+		"type.googleapis.com/google.rpc.ErrorInfo", strings.ToUpper(r.Code), "unloop", metadata(r.Detail),
 	}}, r.Detail}, r.Detail})
 	if err != nil {
 		return []byte("{}")
 	}
 	return body
+}
+
+// metadata is the detail once more, where Google's own SDKs keep it: Go's drops
+// all that is not in Google's shape. ErrorInfo has texts alone.
+func metadata(d *provider.Detail) map[string]string {
+	if d == nil {
+		return nil
+	}
+	number := func(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
+	return map[string]string{
+		"detector": d.Detector, "policy": d.Policy, "fingerprint": d.Fingerprint, "loop_id": d.LoopID,
+		"hit_count": number(d.HitCount), "window_seconds": number(d.WindowSeconds), "cooldown_seconds": number(d.CooldownSeconds),
+	}
 }
 
 // statusName is what Google calls an HTTP status.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -111,6 +112,18 @@ func TestErrorsHaveGooglesNames(t *testing.T) {
 		if got != wantBody {
 			t.Errorf("%d: %s", status, got)
 		}
+	}
+}
+
+func TestDetailOfALoopIsAmongGooglesOwnDetailsToo(t *testing.T) {
+	t.Parallel()
+	got := gemini.Generate{}.Refusal(provider.Refusal{Status: 429, Code: "recursive_loop_detected", Message: "m", Detail: &provider.Detail{
+		Error: "recursive_loop_detected", Message: "m", Detector: "prompt", Policy: "p", Fingerprint: "f", HitCount: 6, WindowSeconds: 60, CooldownSeconds: 30, LoopID: "l",
+	}})
+	want := `"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"RECURSIVE_LOOP_DETECTED","domain":"unloop",` +
+		`"metadata":{"cooldown_seconds":"30","detector":"prompt","fingerprint":"f","hit_count":"6","loop_id":"l","policy":"p","window_seconds":"60"}}]`
+	if !strings.Contains(string(got), want) {
+		t.Errorf("got %s, want %s in it", got, want)
 	}
 }
 
