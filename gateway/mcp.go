@@ -68,6 +68,7 @@ func (g *Gateway) mcpServer(r *http.Request) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "unloop", Title: "Unloop", Version: mcpVersion}, nil)
 	s.AddTool(&mcp.Tool{Name: toolCheck, Description: checkDescription, InputSchema: json.RawMessage(checkSchema)},
 		func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+<<<<<<< HEAD
 			d, fault := g.askRun(ctx, r, call.Params.Arguments, false)
 			if fault != nil {
 				return failed(fault.Message), nil //nolint:nilerr // a tool that failed is an answer of MCP, not an error
@@ -81,8 +82,25 @@ func (g *Gateway) mcpServer(r *http.Request) *mcp.Server {
 				return failed(fault.Message), nil //nolint:nilerr // a tool that failed is an answer of MCP, not an error
 			}
 			return told(d, explainText(d)), nil
+=======
+			return g.tell(ctx, r, call, checkText), nil
+		})
+	s.AddTool(&mcp.Tool{Name: toolExplain, Description: explainDescription, InputSchema: json.RawMessage(explainSchema)},
+		func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return g.tell(ctx, r, call, explainText), nil
+>>>>>>> main
 		})
 	return s
+}
+
+// tell answers a tool's call, with words beside the decision. What is wrong with
+// the call is for the model to read.
+func (g *Gateway) tell(ctx context.Context, r *http.Request, call *mcp.CallToolRequest, words func(client.ToolDecision) string) *mcp.CallToolResult {
+	d, fault := g.askRun(ctx, r, call.Params.Arguments, call.Params.Name == toolExplain)
+	if fault != nil {
+		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: fault.Message}}}
+	}
+	return &mcp.CallToolResult{StructuredContent: d, Content: []mcp.Content{&mcp.TextContent{Text: words(d)}}}
 }
 
 // askRun asks the question of an MCP client, as POST /unloop/v1/check would.
@@ -103,14 +121,6 @@ func (g *Gateway) askRun(ctx context.Context, r *http.Request, text json.RawMess
 	}
 	x.client, _ = r.Context().Value(principalKey{}).(auth.Principal)
 	return g.decideRun(x), nil
-}
-
-func failed(message string) *mcp.CallToolResult {
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: message}}}
-}
-
-func told(d client.ToolDecision, text string) *mcp.CallToolResult {
-	return &mcp.CallToolResult{StructuredContent: d, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
 // checkText says the decision in words that a model can act on.
