@@ -68,27 +68,11 @@ func (g *Gateway) mcpServer(r *http.Request) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "unloop", Title: "Unloop", Version: mcpVersion}, nil)
 	s.AddTool(&mcp.Tool{Name: toolCheck, Description: checkDescription, InputSchema: json.RawMessage(checkSchema)},
 		func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-<<<<<<< HEAD
-			d, fault := g.askRun(ctx, r, call.Params.Arguments, false)
-			if fault != nil {
-				return failed(fault.Message), nil //nolint:nilerr // a tool that failed is an answer of MCP, not an error
-			}
-			return told(d, checkText(d)), nil
-		})
-	s.AddTool(&mcp.Tool{Name: toolExplain, Description: explainDescription, InputSchema: json.RawMessage(explainSchema)},
-		func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			d, fault := g.askRun(ctx, r, call.Params.Arguments, true)
-			if fault != nil {
-				return failed(fault.Message), nil //nolint:nilerr // a tool that failed is an answer of MCP, not an error
-			}
-			return told(d, explainText(d)), nil
-=======
 			return g.tell(ctx, r, call, checkText), nil
 		})
 	s.AddTool(&mcp.Tool{Name: toolExplain, Description: explainDescription, InputSchema: json.RawMessage(explainSchema)},
 		func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return g.tell(ctx, r, call, explainText), nil
->>>>>>> main
 		})
 	return s
 }
