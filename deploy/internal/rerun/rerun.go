@@ -2,8 +2,9 @@
 // judged them, by their own code, and reports what would have been stopped.
 //
 // It needs neither a network nor NATS: counters are in memory, and time is that
-// of the recording. Checks by meaning and rate limits are not part of it. It
-// knows no formats of recordings and no command line.
+// of the recording. Checks by meaning, kill switches and operators' blocks are
+// not part of it, and answers correct no rule's estimates. It knows no formats of
+// recordings and no command line.
 package rerun
 
 import (
