@@ -22,7 +22,7 @@ const (
 // watches lists the agents' sessions that the matching policies watch. A chat
 // without tools has nothing to watch.
 func (x *exchange) watches(policies []*policy.Policy, now time.Time) []*checkpb.ToolWatch {
-	if x.prompt == nil || x.identity.GetSession() == "" || !x.prompt.Delta && !x.prompt.Transcript.HasTools() {
+	if x.prompt == nil || x.identity.GetSession() == "" || x.run == nil && !x.showsTools() {
 		return nil
 	}
 	var out []*checkpb.ToolWatch
@@ -41,6 +41,9 @@ func (x *exchange) watches(policies []*policy.Policy, now time.Time) []*checkpb.
 	}
 	return out
 }
+
+// showsTools says whether the request is of an agent that has tools.
+func (x *exchange) showsTools() bool { return x.prompt.Delta || x.prompt.Transcript.HasTools() }
 
 // agent names who works in the session: sub-agents share its id, and differ in
 // their instructions and tools.
