@@ -138,8 +138,12 @@ func fetchRedis(into string) error {
 			return err
 		}
 	}
-	sources := "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie main\n"
-	err := errors.Join(
+	mirror, err := debianMirror()
+	if err != nil {
+		return err
+	}
+	sources := "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] " + mirror + " trixie main\n"
+	err = errors.Join(
 		os.WriteFile(filepath.Join(into, "sources.list"), []byte(sources), 0o644),
 		os.WriteFile(filepath.Join(into, "status"), nil, 0o644))
 	if err != nil {
@@ -158,6 +162,20 @@ func fetchRedis(into string) error {
 		return err
 	}
 	return unpack(debs, filepath.Join(into, "root"))
+}
+
+// debianMirror is where the machine's own apt gets Debian from.
+func debianMirror() (string, error) {
+	out, err := exec.CommandContext(context.Background(), "apt-get", "indextargets", "--format", "$(REPO_URI)").Output()
+	if err != nil {
+		return "", fmt.Errorf("ask apt for its mirror: %w", err)
+	}
+	for uri := range strings.FieldsSeq(string(out)) {
+		if strings.HasSuffix(uri, "/debian/") || strings.HasSuffix(uri, "/debian") {
+			return uri, nil
+		}
+	}
+	return "", errors.New("this machine's apt has no Debian mirror")
 }
 
 func unpack(debs, root string) error {
