@@ -56,7 +56,7 @@ func DefaultPrompt() *Prompt {
 func DefaultTool() *Tool {
 	return &Tool{
 		Enabled: true, WarnThreshold: 3, BlockThreshold: 5, MaxWarnings: 3,
-		WarnAction: Hint, BlockAction: Reject, BlockAnswer: BlockError,
+		WarnAction: Hint, BlockAction: Reject,
 		HistorySize: 30, TTLSeconds: 30 * 60, ResultAware: true, VolatileDefaults: true,
 		PollMultiplier: 3, PollBackoff: []int{0, 5, 10, 30, 60},
 		ErrorPatterns: append(Strings(nil), DefaultErrorPatterns...), ErrorThreshold: 5, FailedRounds: 5,

@@ -1,11 +1,5 @@
 package policy
 
-// The answers that a blocked tool loop can get.
-const (
-	BlockError     = "error"     // the format's own error
-	BlockSynthetic = "synthetic" // an answer that tells the model what it already got
-)
-
 // Tool is the tool detector: the same tool call with the same result, in one
 // session. Counts include the present call.
 type Tool struct {
@@ -14,7 +8,6 @@ type Tool struct {
 	BlockThreshold int    `json:"block_threshold" check:"min=0,max=10000" doc:"Blocks from this many identical rounds on; 0 for the default."`
 	WarnAction     Action `json:"warn_action" check:"one=warn|hint|throttle|reject|break" doc:"What a warning does."`
 	BlockAction    Action `json:"block_action" check:"one=warn|hint|throttle|reject|break" doc:"What a block does."`
-	BlockAnswer    string `json:"block_answer" check:"one=error|synthetic" doc:"Whether a block answers with an error, or with an answer that tells the model what it already got."`
 	Escalation     []Step `json:"escalation,omitempty" doc:"Actions by identical rounds, instead of the two thresholds and their actions."`
 
 	GlobalCircuitBreaker int `json:"global_circuit_breaker" check:"min=0,max=1000000" doc:"Breaks when there were more calls than this since the last human message; 0 for never."`
