@@ -154,11 +154,15 @@ func (v *watched) finding(f *toolloop.Finding) *checkpb.Finding {
 	if f.Standing && !action.Stops() && !v.explains() || action == checkpb.Action_ACTION_ALLOW {
 		return nil
 	}
-	return &checkpb.Finding{
+	out := &checkpb.Finding{
 		Policy: v.watch.GetPolicy(), Detector: f.Rule.Detector(), Fingerprint: v.watch.GetAgent(), Shadow: v.watch.GetShadow(),
 		Action: action, HitCount: uint32(f.Count), Threshold: uint32(f.Threshold), WindowSeconds: uint32(v.params.Idle / time.Second),
 		Rule: string(f.Rule), Tool: f.Tool, Message: f.Message(), BackoffSeconds: uint32(f.Backoff),
 	}
+	if action == checkpb.Action_ACTION_THROTTLE {
+		out.DelayMs = uint32(min(time.Duration(f.Count)*delayStep, maxDelay) / time.Millisecond)
+	}
+	return out
 }
 
 // action is the strongest of all findings.
@@ -187,15 +191,37 @@ func (v *watched) actionOf(f *toolloop.Finding) checkpb.Action {
 	case toolloop.Wide:
 		return v.watch.GetWide()
 	case toolloop.PingPong, toolloop.Cycle:
+		if steps := v.watch.GetCycleSteps(); len(steps) > 0 {
+			return v.climb(steps, f)
+		}
 		if f.Level == toolloop.Block {
 			return v.watch.GetCycle()
 		}
 	default:
+		if steps := v.watch.GetSteps(); len(steps) > 0 && !f.Worked {
+			return v.climb(steps, f)
+		}
 		if f.Level == toolloop.Block {
 			return v.watch.GetBlock()
 		}
 	}
 	return v.watch.GetWarn()
+}
+
+// climb is the action of the highest step that a finding has reached. Polls
+// have more patience on every step.
+func (v *watched) climb(steps []*checkpb.Step, f *toolloop.Finding) checkpb.Action {
+	patience := 1
+	if f.Poll {
+		patience = max(v.params.PollMultiplier, 1)
+	}
+	action := v.watch.GetWarn()
+	for _, step := range steps {
+		if f.Count >= int(step.GetAt())*patience {
+			action = step.GetAction()
+		}
+	}
+	return action
 }
 
 // incident is a finding as its incident keeps it.

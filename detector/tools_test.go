@@ -167,3 +167,26 @@ func TestHistoriesThatNoGatewaySendsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestToolActionsEscalateByOccurrences(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	startDetector(t, s)
+	nc := s.Conn()
+	escalating := func(c *checkpb.Check) *checkpb.Decision {
+		w := c.GetWatches()[0]
+		w.Steps = []*checkpb.Step{
+			{At: 2, Action: checkpb.Action_ACTION_HINT}, {At: 4, Action: checkpb.Action_ACTION_THROTTLE}, {At: 6, Action: checkpb.Action_ACTION_REJECT},
+		}
+		w.Params.WarnThreshold, w.Params.BlockThreshold, w.Params.MaxWarnings = 2, 6, 7
+		d := ask(t, nc, c)[0]
+		if f := d.GetFindings(); d.GetAction() == checkpb.Action_ACTION_THROTTLE && f[0].GetDelayMs() != 100*f[0].GetHitCount() {
+			t.Errorf("throttled for %d ms at %d", f[0].GetDelayMs(), f[0].GetHitCount())
+		}
+		return d
+	}
+	got := replay(t, escalating, []*checkpb.HistoryItem{human("go")}, rounds(7, same)...)
+	if diff := cmp.Diff([]string{"allow", "hint", "hint", "throttle", "throttle", "reject", "reject"}, got); diff != "" {
+		t.Errorf("by occurrence (-want +got):\n%s", diff)
+	}
+}

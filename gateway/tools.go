@@ -113,15 +113,37 @@ func toolWatch(p *policy.Policy) *checkpb.ToolWatch {
 	if p.Tool != nil {
 		w.Warn, w.Block, w.Errors = actions[p.Tool.WarnAction], actions[p.Tool.BlockAction], actions[p.Tool.ErrorAction]
 		setToolParams(w.Params, p.Tool)
+		w.Steps = escalate(w.Params, p.Tool.Escalation)
 	}
 	if p.Cycle != nil {
 		w.Cycle, w.Wide = actions[p.Cycle.Action], actions[p.Cycle.WideAction]
 		w.Warn = max(w.Warn, checkpb.Action_ACTION_WARN)
-		w.Params.MaxPeriod, w.Params.Repeats = uint32(p.Cycle.MaxPeriod), uint32(p.Cycle.Repeats)
+		w.Params.MaxPeriod, w.Params.Repeats = uint32(p.Cycle.MaxPeriod), uint32(p.Cycle.Steps()[0].At)
+		if len(p.Cycle.Escalation) > 0 {
+			w.CycleSteps = steps(p.Cycle.Escalation)
+		}
 		w.Params.WideWindow, w.Params.WideRounds = uint32(p.Cycle.WideWindow), uint32(p.Cycle.WideRounds)
 		w.Params.WideDistinctPercent = uint32(p.Cycle.WideDistinctPercent)
 	}
 	return w
+}
+
+// escalate makes a ladder of actions the thresholds: the first step warns, the
+// first that stops blocks, and no number of warnings comes before that.
+func escalate(out *checkpb.ToolParams, ladder []policy.Step) []*checkpb.Step {
+	if len(ladder) == 0 {
+		return nil
+	}
+	climbed := steps(ladder)
+	out.WarnThreshold, out.BlockThreshold = climbed[0].GetAt(), climbed[len(climbed)-1].GetAt()+1
+	for _, step := range climbed {
+		if step.GetAction().Stops() {
+			out.BlockThreshold = step.GetAt()
+			break
+		}
+	}
+	out.MaxWarnings = out.GetBlockThreshold() + 1
+	return climbed
 }
 
 func setToolParams(out *checkpb.ToolParams, t *policy.Tool) {

@@ -161,3 +161,22 @@ func toolRounds(messages []json.RawMessage) [][2]int {
 	}
 	return all
 }
+
+func TestPolicyEscalatesToolLoops(t *testing.T) {
+	t.Parallel()
+	url := start(t, echo(t), policies(t, `
+bundle_version: 1
+policies:
+  - id: tools
+    spec:
+      tool: {escalation: [{at: 2, action: warn}, {at: 3, action: hint}, {at: 4, action: reject}]}
+`)).URL()
+	var got []string
+	for n := range 6 {
+		a := send(t, url, chat(toolSession(n, always("{}"), always("same"))))
+		got = append(got, a.header.Get("X-Loop-Action"))
+	}
+	if diff := cmp.Diff([]string{"", "", "warn", "hint", "reject", "reject"}, got); diff != "" {
+		t.Errorf("by rounds in the history (-want +got):\n%s", diff)
+	}
+}

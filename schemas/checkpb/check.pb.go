@@ -1082,6 +1082,10 @@ type ToolWatch struct {
 	Params *ToolParams `protobuf:"bytes,9,opt,name=params,proto3" json:"params,omitempty"`
 	// What the request shows, read by the rules of the watch's policy.
 	History *History `protobuf:"bytes,10,opt,name=history,proto3" json:"history,omitempty"`
+	// Actions by occurrences of a call, and by repeats of a cycle, instead of
+	// warn, block and cycle; none for those.
+	Steps      []*Step `protobuf:"bytes,11,rep,name=steps,proto3" json:"steps,omitempty"`
+	CycleSteps []*Step `protobuf:"bytes,12,rep,name=cycle_steps,json=cycleSteps,proto3" json:"cycle_steps,omitempty"`
 	// A call that a tool runner asks about, in place of what a request shows.
 	Run           *ToolRun `protobuf:"bytes,40,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1184,6 +1188,20 @@ func (x *ToolWatch) GetParams() *ToolParams {
 func (x *ToolWatch) GetHistory() *History {
 	if x != nil {
 		return x.History
+	}
+	return nil
+}
+
+func (x *ToolWatch) GetSteps() []*Step {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *ToolWatch) GetCycleSteps() []*Step {
+	if x != nil {
+		return x.CycleSteps
 	}
 	return nil
 }
@@ -2860,7 +2878,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04poll\x18\a \x01(\bR\x04poll\x12\x1f\n" +
 	"\vnot_offered\x18\b \x01(\bR\n" +
 	"notOffered\x12\x12\n" +
-	"\x04ours\x18\t \x01(\bR\x04ours\"\xcf\x03\n" +
+	"\x04ours\x18\t \x01(\bR\x04ours\"\xb4\x04\n" +
 	"\tToolWatch\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\fR\x05agent\x12\x16\n" +
@@ -2872,7 +2890,10 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04wide\x18\b \x01(\x0e2\x17.unloop.check.v1.ActionR\x04wide\x123\n" +
 	"\x06params\x18\t \x01(\v2\x1b.unloop.check.v1.ToolParamsR\x06params\x122\n" +
 	"\ahistory\x18\n" +
-	" \x01(\v2\x18.unloop.check.v1.HistoryR\ahistory\x12*\n" +
+	" \x01(\v2\x18.unloop.check.v1.HistoryR\ahistory\x12+\n" +
+	"\x05steps\x18\v \x03(\v2\x15.unloop.check.v1.StepR\x05steps\x126\n" +
+	"\vcycle_steps\x18\f \x03(\v2\x15.unloop.check.v1.StepR\n" +
+	"cycleSteps\x12*\n" +
 	"\x03run\x18( \x01(\v2\x18.unloop.check.v1.ToolRunR\x03run\"L\n" +
 	"\aToolRun\x12-\n" +
 	"\x04call\x18\x01 \x01(\v2\x19.unloop.check.v1.ToolCallR\x04call\x12\x12\n" +
@@ -3101,30 +3122,32 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	0,  // 19: unloop.check.v1.ToolWatch.wide:type_name -> unloop.check.v1.Action
 	15, // 20: unloop.check.v1.ToolWatch.params:type_name -> unloop.check.v1.ToolParams
 	9,  // 21: unloop.check.v1.ToolWatch.history:type_name -> unloop.check.v1.History
-	13, // 22: unloop.check.v1.ToolWatch.run:type_name -> unloop.check.v1.ToolRun
-	11, // 23: unloop.check.v1.ToolRun.call:type_name -> unloop.check.v1.ToolCall
-	16, // 24: unloop.check.v1.ToolParams.per_tool:type_name -> unloop.check.v1.ToolRule
-	0,  // 25: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
-	18, // 26: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
-	29, // 27: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
-	14, // 28: unloop.check.v1.Decision.tool_reports:type_name -> unloop.check.v1.ToolReport
-	0,  // 29: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
-	18, // 30: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
-	20, // 31: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
-	20, // 32: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
-	7,  // 33: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
-	30, // 34: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
-	26, // 35: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
-	27, // 36: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
-	28, // 37: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
-	0,  // 38: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
-	0,  // 39: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
-	25, // 40: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	8,  // 22: unloop.check.v1.ToolWatch.steps:type_name -> unloop.check.v1.Step
+	8,  // 23: unloop.check.v1.ToolWatch.cycle_steps:type_name -> unloop.check.v1.Step
+	13, // 24: unloop.check.v1.ToolWatch.run:type_name -> unloop.check.v1.ToolRun
+	11, // 25: unloop.check.v1.ToolRun.call:type_name -> unloop.check.v1.ToolCall
+	16, // 26: unloop.check.v1.ToolParams.per_tool:type_name -> unloop.check.v1.ToolRule
+	0,  // 27: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
+	18, // 28: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
+	29, // 29: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
+	14, // 30: unloop.check.v1.Decision.tool_reports:type_name -> unloop.check.v1.ToolReport
+	0,  // 31: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
+	18, // 32: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
+	20, // 33: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
+	20, // 34: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
+	7,  // 35: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
+	30, // 36: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
+	26, // 37: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
+	27, // 38: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
+	28, // 39: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
+	0,  // 40: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
+	0,  // 41: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
+	25, // 42: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_unloop_check_v1_check_proto_init() }
