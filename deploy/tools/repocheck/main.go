@@ -1,4 +1,4 @@
-// Repocheck holds the repository to the rules of style that a linter of one
+// Command repocheck holds the repository to the rules of style that a linter of one
 // package at a time does not see: the size of files and functions, package
 // comments, tests that sleep, and markers of unfinished work.
 //
