@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/schemas"
@@ -42,6 +43,7 @@ var ErrStreamUnfit = errors.New("existing stream does not fit")
 func EnsureStreams(ctx context.Context, js jetstream.JetStream, layout Layout, log *slog.Logger) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 2*time.Second
+	level := slog.LevelWarn // once; the next attempts say nothing new
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		err := ensureAll(ctx, js, layout)
 		if errors.Is(err, ErrStreamUnfit) {
@@ -50,7 +52,11 @@ func EnsureStreams(ctx context.Context, js jetstream.JetStream, layout Layout, l
 		return struct{}{}, err
 	}, backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(0),
 		backoff.WithNotify(func(err error, next time.Duration) {
-			log.Warn("JetStream is not ready, trying again", "error", err, "after", next)
+			if errors.Is(err, nats.ErrReconnectBufExceeded) {
+				err = errors.New("not connected to NATS")
+			}
+			log.Log(ctx, level, "JetStream is not ready, trying again", "error", err, "after", next)
+			level = slog.LevelDebug
 		}))
 	return err
 }
