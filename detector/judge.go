@@ -46,8 +46,19 @@ func (j *Judge) Decide(ctx context.Context, check *checkpb.Check) *checkpb.Decis
 // Excuse notes that a decided check came to nothing: its next replay does not
 // count.
 func (j *Judge) Excuse(check *checkpb.Check) {
+	j.settle(&checkpb.Outcome{Counters: check.GetCounters()})
+}
+
+// Correct settles estimates that rules took.
+func (j *Judge) Correct(corrections []*checkpb.Correction) {
+	if len(corrections) > 0 {
+		j.settle(&checkpb.Outcome{Corrections: corrections})
+	}
+}
+
+func (j *Judge) settle(o *checkpb.Outcome) {
 	done := make(chan struct{})
-	j.detector.settle(&checkpb.Outcome{Counters: check.GetCounters()}, func() { close(done) })
+	j.detector.settle(o, func() { close(done) })
 	<-done
 }
 

@@ -43,7 +43,7 @@ func TestReplayOfARecordingDecidesAsTheGatewayDid(t *testing.T) {
 	if bytes.Contains(text, []byte("sk-")) || bytes.Contains(text, []byte("agent 7")) {
 		t.Error("the recording has a key or a session's own name")
 	}
-	run, err := rerun.New("", time.Second)
+	run, err := rerun.New(rerun.Config{Pace: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,11 +15,12 @@ import (
 )
 
 type replayCmd struct {
-	Files    []string      `arg:"" name:"file" help:"Recordings, message sessions, LiteLLM logs or OpenTelemetry exports, as JSON or JSON lines; - is standard input."`
-	Policies string        `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON; without one the default policy holds."`
-	Pace     time.Duration `default:"1s" help:"Time between two requests of a session for which none is recorded."`
-	All      bool          `help:"List every loop and session."`
-	JSON     bool          `name:"json" help:"Print the report as JSON."`
+	Files     []string      `arg:"" name:"file" help:"Recordings, message sessions, LiteLLM logs or OpenTelemetry exports, as JSON or JSON lines; - is standard input."`
+	Policies  string        `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON; without one the default policy holds."`
+	Overrides string        `type:"path" placeholder:"FILE" help:"Blocks and exemptions to apply, as unloop overrides --json prints them, instead of those in the recordings."`
+	Pace      time.Duration `default:"1s" help:"Time between two requests of a session for which none is recorded."`
+	All       bool          `help:"List every loop and session."`
+	JSON      bool          `name:"json" help:"Print the report as JSON."`
 }
 
 // listed is how many loops and sessions are listed unless all are asked for.
@@ -30,7 +31,11 @@ func (c *replayCmd) Run(ctx context.Context, io streams) error {
 	if c.Pace < 0 {
 		return fmt.Errorf("--pace is %s, must not be negative", c.Pace)
 	}
-	run, err := rerun.New(c.Policies, c.Pace)
+	overrides, err := readOverrides(c.Overrides)
+	if err != nil {
+		return err
+	}
+	run, err := rerun.New(rerun.Config{Policies: c.Policies, Pace: c.Pace, Overrides: overrides})
 	if err != nil {
 		return err
 	}
@@ -78,7 +83,9 @@ func (c *replayCmd) judge(ctx context.Context, run *rerun.Run, name string, bar 
 		case ctx.Err() != nil:
 			return ctx.Err()
 		default:
-			bar.request()
+			if q.Answer == nil {
+				bar.request()
+			}
 			if err = run.Request(ctx, name, &q); errors.Is(err, context.Canceled) {
 				return err
 			}

@@ -144,7 +144,7 @@ func TestOurRecordings(t *testing.T) {
 	want := replay.Request{
 		Source: replay.Recording, Line: 1, Time: record.Time, Method: "POST", Path: record.Path, Header: record.Header,
 		Tenant: "t", Project: "p", Caller: "ab12", Session: "s", User: "u", Model: "m", Body: record.Body,
-		Status: 200, InputTokens: 12, OutputTokens: 3, USD: 0.25,
+		Outcome: replay.Outcome{Status: 200, InputTokens: 12, OutputTokens: 3, USD: 0.25},
 	}
 	if diff := cmp.Diff(want, one(t, string(line))); diff != "" {
 		t.Error(diff)

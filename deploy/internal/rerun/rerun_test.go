@@ -30,7 +30,7 @@ func run(t *testing.T, bundle string) *rerun.Run {
 			t.Fatal(err)
 		}
 	}
-	r, err := rerun.New(file, time.Second)
+	r, err := rerun.New(rerun.Config{Policies: file, Pace: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestARunStopsWithItsContext(t *testing.T) {
 
 func TestABundleThatCannotBeUsedIsRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := rerun.New(filepath.Join(t.TempDir(), "none.yaml"), time.Second); !errors.Is(err, os.ErrNotExist) {
+	if _, err := rerun.New(rerun.Config{Policies: filepath.Join(t.TempDir(), "none.yaml")}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v, want that there is no such file", err)
 	}
 }
