@@ -153,7 +153,7 @@ func (s *sink) request(r Request) {
 	if r.Line == 0 {
 		r.Line = s.line
 	}
-	if r.Method == "" {
+	if r.Method == "" && r.Answer == nil {
 		r.Method = "POST"
 	}
 	s.done = !s.yield(r, nil)
