@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,7 +106,7 @@ func (g *Gateway) record(x *exchange) (answered func()) {
 func (x *exchange) recorded(at time.Time) *line {
 	out := &line{body: x.body.inspected(), request: &record.Record{
 		Version: record.Version, ID: nuid.Next(), Time: at.UTC(), Method: x.r.Method, Path: withoutSecrets(x.r.URL), Upstream: x.target.Upstream,
-		Header: x.recordedHeader(), Model: x.model(), TenantVerified: x.client.Tenanted,
+		Header: x.recordedHeader(), Model: cmp.Or(x.model(), x.check.GetModel()), TenantVerified: x.client.Tenanted,
 		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
 		Action: action(x), Operator: x.operator,
 	}}
