@@ -9,7 +9,7 @@ type metrics struct {
 	policyVersion                                                 *prometheus.GaugeVec
 	delayed                                                       prometheus.Gauge
 	unknownAnswers, lostAnswers                                   prometheus.Counter
-	rules, descriptorMissing                                      *prometheus.CounterVec
+	rules, descriptorMissing, synthetic                           *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -45,6 +45,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}, []string{"version", "source"})
 	m.rules = counter("rules_total", "Requests by what a rule said of them.", "policy", "rule", "mode", "action")
 	m.descriptorMissing = counter("descriptor_missing_total", "Rules that were skipped because a request lacks a descriptor.", "policy", "rule", "descriptor")
+	m.synthetic = counter("synthetic_answers_total", "Rejected requests that were answered in the model's place, by format.", "format")
 	m.auth = counter("auth_total", "Requests by what came of their client's key or token: ok, missing, wrong, limited (the address was wrong too often), unavailable (the issuer's keys are).", "result")
 	reg.MustRegister(m.unknownAnswers, m.lostAnswers, m.checkSeconds, m.delayed, m.policyVersion)
 	return m

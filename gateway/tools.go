@@ -31,6 +31,7 @@ func (x *exchange) watches(policies []*policy.Policy, now time.Time) []*checkpb.
 			continue
 		}
 		w := toolWatch(p)
+		x.setAnswers(w, p)
 		w.Shadow = p.Shadow(now) || p.HeldOut(x.identity.GetSession())
 		if rules := x.rules.reading[p.ID]; x.run != nil {
 			w.Agent, w.Run = x.runner(), x.run.evidence(rules)

@@ -46,11 +46,14 @@ type Event struct {
 
 // Data describes the incident, as the finding that raised the event saw it.
 type Data struct {
-	LoopID          string    `json:"loop_id"`
-	Detector        string    `json:"detector"`
-	Policy          string    `json:"policy"`
-	Mode            string    `json:"mode"`
-	Action          string    `json:"action"`
+	LoopID   string `json:"loop_id"`
+	Detector string `json:"detector"`
+	Policy   string `json:"policy"`
+	Mode     string `json:"mode"`
+	Action   string `json:"action"`
+	// Answer is AnswerSynthetic where the rejected request got an answer in the
+	// model's place, and else empty.
+	Answer          string    `json:"answer,omitempty"`
 	Fingerprint     string    `json:"fingerprint"`
 	HitCount        int       `json:"hit_count"`
 	Threshold       int       `json:"threshold"`
@@ -69,9 +72,13 @@ type Data struct {
 type Finding struct {
 	Detector    string `json:"detector"`
 	Action      string `json:"action"`
+	Answer      string `json:"answer,omitempty"`
 	Fingerprint string `json:"fingerprint"`
 	HitCount    int    `json:"hit_count"`
 }
+
+// AnswerSynthetic is the value of Data.Answer and Finding.Answer.
+const AnswerSynthetic = "synthetic"
 
 // Saved estimates what the requests that never reached a model would have
 // cost. Dollars are absent where no price is known.

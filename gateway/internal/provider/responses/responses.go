@@ -66,6 +66,8 @@ func (p *parser) member(w *jsonwalk.Walker, name []byte) (err error) {
 		err = p.instructions(w)
 	case "prompt":
 		err = p.stored(w)
+	case "text":
+		err = p.text(w)
 	case "tools":
 		err = p.tools(w)
 	case "input":
@@ -111,6 +113,19 @@ func (p *parser) stored(w *jsonwalk.Walker) error {
 	p.t.Add(transcript.Part{Kind: transcript.Field, Name: []byte("prompt"), Value: list})
 	p.t.EndSystem()
 	return err
+}
+
+// text says what form the answer is to have.
+func (p *parser) text(w *jsonwalk.Walker) error {
+	if w.Kind() != '{' {
+		return w.Skip()
+	}
+	return w.Object(func(name []byte) (err error) {
+		if string(name) == "format" {
+			p.prompt.Structured, err = openai.Structured(w)
+		}
+		return err
+	})
 }
 
 func (p *parser) tools(w *jsonwalk.Walker) error {

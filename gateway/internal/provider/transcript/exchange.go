@@ -13,6 +13,9 @@ const maxAnswers = 512
 func (t *Transcript) exchange(role Role) {
 	switch role {
 	case Assistant:
+		if inPlace(t.open) {
+			return
+		}
 		t.said = append(t.said[:0], t.open...)
 		t.answers = t.answers[:0]
 	case User, Tool:
@@ -22,6 +25,20 @@ func (t *Transcript) exchange(role Role) {
 		t.answers = append(t.answers, t.open[max(0, len(t.open)-maxAnswers):]...)
 	case System:
 	}
+}
+
+// inPlace says whether a message is what a gateway said in the model's place: the
+// agent has done nothing and was told nothing.
+func inPlace(parts []Part) bool {
+	for i := range parts {
+		switch {
+		case parts[i].Kind == Call:
+			return false
+		case parts[i].Kind == Text:
+			return bytes.HasPrefix(parts[i].Value, []byte(`"recursive_loop_detected:`))
+		}
+	}
+	return false
 }
 
 // Exchange returns the newest exchange as text: what the agent said last and which
