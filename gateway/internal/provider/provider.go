@@ -99,6 +99,9 @@ type Prompt struct {
 	// Delta says that the provider keeps the history: under Previous, or under the
 	// conversation that Session names.
 	Delta bool
+	// Conversation is the id under which the provider keeps the history, where it
+	// has one of its own.
+	Conversation string
 	// Opening identifies the conversation by its first system and first human
 	// message; zero for a Delta.
 	Opening fingerprint.Digest

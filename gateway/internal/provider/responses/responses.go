@@ -83,13 +83,14 @@ func (p *parser) conversation(w *jsonwalk.Walker) (err error) {
 	if w.Kind() == '{' {
 		err = w.Object(func(name []byte) (err error) {
 			if string(name) == "id" {
-				p.prompt.Session, err = w.String()
+				p.prompt.Conversation, err = w.String()
 			}
 			return err
 		})
 	} else {
-		p.prompt.Session, err = w.String()
+		p.prompt.Conversation, err = w.String()
 	}
+	p.prompt.Session = p.prompt.Conversation
 	p.prompt.Delta = p.prompt.Delta || p.prompt.Session != ""
 	return err
 }
