@@ -78,15 +78,15 @@ func TestSecretsAreMasked(t *testing.T) {
 	}
 }
 
-// What cuts a text must not cut what a secret is known by.
+// What cuts a text must not cut what a secret is known by. The secrets behind it
+// shrink to marks, so that the excerpt reaches back to the cut.
 func TestNoCutShowsTheRestOfASecret(t *testing.T) {
 	t.Parallel()
-	for n := range 300 {
-		text := "key sk-" + strings.Repeat("ab", 20) + secret + " " + strings.Repeat("y", n)
-		for _, pad := range []int{0, 1800, 1900, 2000} {
-			if e := excerpt.Of("", text+" "+strings.Repeat("z ", pad/2)); strings.Contains(e, secret) {
-				t.Fatalf("%d and %d characters behind it: %q", n, pad, e)
-			}
+	behind := strings.Repeat(" sk-"+strings.Repeat("ab", 98), 10)
+	for n := range 120 {
+		text := "key sk-" + strings.Repeat("c", 30) + secret + behind + strings.Repeat(" z", n/2)
+		if e := excerpt.Of("", text); strings.Contains(e, secret[len(secret)-3:]) || !strings.Contains(e, "[masked]") {
+			t.Fatalf("%d characters behind it: %q", n, e)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestUsualTextIsNotMasked(t *testing.T) {
 
 func FuzzExcerpt(f *testing.F) {
 	f.Add("said", "answered")
-	f.Add(strings.Repeat("a\xff", 3000), "password=\"")
+	f.Add(strings.Repeat("a\xff", 30), "password=\"")
 	f.Fuzz(func(t *testing.T, said, answered string) {
 		if e := excerpt.Of(said, answered); !utf8.ValidString(e) || utf8.RuneCountInString(e) > event.MaxExcerpt || strings.ContainsAny(e, "\n\r\x00") {
 			t.Errorf("excerpt %q", e)
