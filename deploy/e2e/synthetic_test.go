@@ -204,3 +204,22 @@ func TestWhatCannotBeAnsweredInTheModelsPlaceIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// Gemini streams as events, or as one list.
+func TestGeminiStreamsAreAnsweredInTheFormThatTheyAskFor(t *testing.T) {
+	t.Parallel()
+	contents := `{"role":"user","parts":[{"text":"go"}]}`
+	for range 5 {
+		contents += `,{"role":"model","parts":[{"functionCall":{"name":"read","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"read","response":{"output":"same"}}}]}`
+	}
+	for query, begins := range map[string]string{"": "[{", "?alt=json": "[{", "?alt=sse": "data: {", "?%24alt=sse": "data: {"} {
+		upstream := serve(t, greeting)
+		c := chat(`{"contents":[` + contents + `]}`)
+		c.path = "/v1beta/models/m-1:streamGenerateContent" + query
+		a := send(t, start(t, upstream.url, answering(t)).URL(), c)
+		if a.status != http.StatusOK || a.header.Get("X-Loop-Answer") != "synthetic" || !strings.HasPrefix(string(a.body), begins) ||
+			!strings.Contains(string(a.body), `"modelVersion":"m-1"`) {
+			t.Errorf("%q: status %d, %s", query, a.status, a.body)
+		}
+	}
+}

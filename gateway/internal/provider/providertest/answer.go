@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"testing"
@@ -104,9 +105,7 @@ func (s suite) answer(t *testing.T, f form) (provider.Answer, error) {
 	if err := json.Unmarshal(s.write(Fixing()), &body); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range f.with {
-		body[name] = value
-	}
+	maps.Copy(body, f.with)
 	u, err := url.Parse(f.url)
 	if err != nil {
 		t.Fatal(err)

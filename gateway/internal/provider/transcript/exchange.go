@@ -31,11 +31,12 @@ func (t *Transcript) exchange(role Role) {
 // agent has done nothing and was told nothing.
 func inPlace(parts []Part) bool {
 	for i := range parts {
-		switch {
-		case parts[i].Kind == Call:
+		switch parts[i].Kind {
+		case Call:
 			return false
-		case parts[i].Kind == Text:
+		case Text:
 			return bytes.HasPrefix(parts[i].Value, []byte(`"recursive_loop_detected:`))
+		default:
 		}
 	}
 	return false
