@@ -289,7 +289,12 @@ func (s suite) answersComeBack(t *testing.T) {
 	if got, answered := kept.Transcript.Exchange(1000); got != wantSaid || answered != wantAnswered {
 		t.Errorf("the newest exchange is %q and %q", got, answered)
 	}
-	c.Turns[len(c.Turns)-1].Said = "I say myself that it goes round in circles."
+	last := &c.Turns[len(c.Turns)-1]
+	last.Calls = []Call{{"c9", "bash", `{"command":"ls"}`}}
+	if got, _ := s.parse(t, c, provider.Options{Items: 9}).Transcript.Exchange(1000); got != `bash {"command":"ls"}` {
+		t.Errorf("what the model does behind it is %q", got)
+	}
+	last.Calls, last.Said = nil, "I say myself that it goes round in circles."
 	if got, _ := s.parse(t, c, provider.Options{Items: 9}).Transcript.Exchange(1000); got == wantSaid {
 		t.Error("the model's own words are dropped")
 	}
