@@ -68,7 +68,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Worker, error) {
 	if cfg.VectorStore == "redis" {
 		w.store, err = vectors.NewRedis(cfg.Redis, w.now)
 	} else {
-		w.store, err = vectors.NewKV(deps.NATS, deps.Layout, w.now)
+		w.store, err = vectors.NewKV(deps.NATS, deps.Layout, w.now, deps.Metrics)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("configure embedding worker: %w", err)
