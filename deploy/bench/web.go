@@ -307,7 +307,7 @@ func proxyRole(ctx context.Context, args []string) (string, func() error, error)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}
 	return serve(ctx, &httputil.ReverseProxy{
-		Transport: transport, FlushInterval: -1,
+		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
 	})
 }
