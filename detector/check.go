@@ -317,7 +317,7 @@ func (h hit) finding() incident.Finding {
 		Action: v.Action, Fingerprint: c.GetFingerprint(), Hits: h.requests(), Count: v.Count,
 		Threshold: int(c.GetThreshold()), WindowSeconds: int(c.GetWindowSeconds()), CooldownSeconds: int(c.GetCooldownSeconds()),
 		Identity: check.GetIdentity(), RequestID: check.GetRequestId(), Model: check.GetModel(),
-		InputTokens: int(check.GetInputTokens()), At: h.at,
+		InputTokens: int(check.GetInputTokens()), Excerpt: excerpt(check, c.GetPolicy()), At: h.at,
 	}
 }
 

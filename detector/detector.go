@@ -3,8 +3,8 @@
 //
 // Any number of detectors share the work and the state. A detector knows no
 // policy: each check brings the parameters it is judged by. It sees
-// fingerprints, and text only where a policy asks what it means: that it passes
-// on to an embedding worker and forgets.
+// fingerprints, and text only where a policy asks what it means, which it passes
+// on to an embedding worker and forgets, or for excerpts in its events.
 package detector
 
 import (

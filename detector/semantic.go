@@ -328,7 +328,7 @@ func (d *Detector) recordOpinion(ctx context.Context, o *opinion, f *checkpb.Fin
 		Action: f.GetAction(), Fingerprint: f.GetFingerprint(), Hits: 1, Count: int(f.GetHitCount()), Threshold: int(f.GetThreshold()),
 		WindowSeconds: int(f.GetWindowSeconds()), Similarity: f.GetSimilarity(),
 		Identity: o.check.GetIdentity(), RequestID: o.check.GetRequestId(), Model: o.check.GetModel(),
-		InputTokens: int(o.check.GetInputTokens()), At: d.now(),
+		InputTokens: int(o.check.GetInputTokens()), Excerpt: excerpt(o.check, f.GetPolicy()), At: d.now(),
 	})
 	if err != nil {
 		d.metrics.unrecorded.Inc()

@@ -231,7 +231,7 @@ func (v *watched) incident(f *checkpb.Finding) incident.Finding {
 		Action: f.GetAction(), Fingerprint: f.GetFingerprint(), Hits: 1, Count: int(f.GetHitCount()),
 		Threshold: int(f.GetThreshold()), WindowSeconds: int(f.GetWindowSeconds()),
 		Identity: v.check.GetIdentity(), RequestID: v.check.GetRequestId(), Model: v.check.GetModel(),
-		InputTokens: int(v.check.GetInputTokens()), At: v.at,
+		InputTokens: int(v.check.GetInputTokens()), Excerpt: excerpt(v.check, f.GetPolicy()), At: v.at,
 	}
 }
 

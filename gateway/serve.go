@@ -217,7 +217,7 @@ func (g *Gateway) gather(x *exchange) bool {
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
 		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
 		Retry: isRetry(x.r.Header), Idempotency: idempotency(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
-		Asked: x.asked, Peek: x.peek,
+		Asked: x.asked, Peek: x.peek, Excerpt: x.excerpt(matched),
 	}
 	for _, l := range x.limits {
 		x.check.Limits = append(x.check.Limits, l.wire)

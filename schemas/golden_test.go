@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,10 @@ func golden() map[string]proto.Message {
 					{Human: digest}, {Calls: []*checkpb.ToolCall{{Tool: "read_file", Call: digest, Result: digest, Id: digest, Failed: true}}},
 				}},
 			}},
+		}}},
+		"check-batch-2": &checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{{
+			RequestId: "req_def456", Counters: []*checkpb.Counter{counter},
+			Excerpt: &checkpb.Excerpt{Text: "Read main.go ⇒ package main", Policies: []string{"agent-tools"}},
 		}}},
 		"decision-batch-1": &checkpb.DecisionBatch{Decisions: []*checkpb.Decision{
 			{Action: checkpb.Action_ACTION_REJECT, Findings: []*checkpb.Finding{finding}, HitCounts: []uint32{6}},
@@ -106,9 +111,18 @@ func stored(t *testing.T, name string, message proto.Message) (wire, meaning []b
 	return read(t, base+".binpb"), read(t, base+".json")
 }
 
-func TestOldEventStaysReadableAndFitsItsSchema(t *testing.T) {
+func TestOldEventsStayReadableAndFitTheirSchema(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join("testdata", "golden", "event-1.json")
+	for name, excerpt := range map[string]string{"event-1": "", "event-2": strings.Repeat("é", event.MaxExcerpt)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testEvent(t, filepath.Join("testdata", "golden", name+".json"), excerpt)
+		})
+	}
+}
+
+func testEvent(t *testing.T, file, excerpt string) {
+	t.Helper()
 	usd := 0.03
 	at := time.Date(2026, 5, 22, 14, 30, 0, 0, time.UTC)
 	want := event.New(event.Detected, "viIzp0jq26E8k6XTjdCptc.loop.detected", at)
@@ -117,7 +131,7 @@ func TestOldEventStaysReadableAndFitsItsSchema(t *testing.T) {
 		LoopID: "viIzp0jq26E8k6XTjdCptc", Detector: "prompt", Policy: "agent-tools", Mode: event.ModeEnforce, Action: "reject",
 		Fingerprint: "a3f7c2d1b8e4", HitCount: 6, Threshold: 5, WindowSeconds: 60, CooldownSeconds: 30, Model: "gpt-4o-mini",
 		Session: "5e55", Similarity: 0.97, FirstSeen: at, LastSeen: at.Add(time.Second),
-		Findings: []event.Finding{{Detector: "prompt", Action: "reject", Fingerprint: "a3f7c2d1b8e4", HitCount: 6}},
+		Findings: []event.Finding{{Detector: "prompt", Action: "reject", Fingerprint: "a3f7c2d1b8e4", HitCount: 6, Excerpt: excerpt}},
 		Saved:    event.Saved{Requests: 1, InputTokens: 2500, USD: &usd},
 	}
 	if _, err := os.Stat(file); *update && os.IsNotExist(err) {
@@ -147,6 +161,9 @@ func TestOldEventStaysReadableAndFitsItsSchema(t *testing.T) {
 		"no id":        func(e map[string]any) { delete(e, "id") },
 		"no loop id":   func(e map[string]any) { delete(e["data"].(map[string]any), "loop_id") },
 		"bad mode":     func(e map[string]any) { e["data"].(map[string]any)["mode"] = "off" },
+		"long excerpt": func(e map[string]any) {
+			e["data"].(map[string]any)["findings"].([]any)[0].(map[string]any)["excerpt"] = strings.Repeat("é", event.MaxExcerpt+1)
+		},
 	} {
 		var e map[string]any
 		if err := json.Unmarshal(body, &e); err != nil {

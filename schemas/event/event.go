@@ -3,7 +3,8 @@
 // CloudEvents attributes as NATS headers. The body's JSON Schema is Schema.
 //
 // It knows nothing of who publishes or reads events. Events never carry
-// prompt text, keys or tool arguments.
+// prompt text, keys or tool arguments, but for the excerpts of policies that ask
+// for them.
 package event
 
 import (
@@ -71,7 +72,13 @@ type Finding struct {
 	Action      string `json:"action"`
 	Fingerprint string `json:"fingerprint"`
 	HitCount    int    `json:"hit_count"`
+	// Excerpt is the end of the exchange in which the detector found it, of at
+	// most MaxExcerpt runes; only of policies that ask for it.
+	Excerpt string `json:"excerpt,omitempty"`
 }
+
+// MaxExcerpt is the length of an excerpt at the most, in runes.
+const MaxExcerpt = 200
 
 // Saved estimates what the requests that never reached a model would have
 // cost. Dollars are absent where no price is known.

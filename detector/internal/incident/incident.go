@@ -42,7 +42,9 @@ type Finding struct {
 	RequestID   string
 	Model       string
 	InputTokens int
-	At          time.Time
+	// Excerpt is what may be shown of the text; "" for nothing.
+	Excerpt string
+	At      time.Time
 }
 
 // Record is an open incident. The zero value is none.
@@ -107,7 +109,7 @@ func (r Record) add(f *Finding) Record {
 }
 
 func (r Record) findings(f *Finding, fp string) []event.Finding {
-	now := event.Finding{Detector: f.Detector, Action: f.Action.Label(), Fingerprint: fp, HitCount: f.Count}
+	now := event.Finding{Detector: f.Detector, Action: f.Action.Label(), Fingerprint: fp, HitCount: f.Count, Excerpt: f.Excerpt}
 	all := append([]event.Finding(nil), r.Findings...)
 	for i := range all {
 		if all[i].Detector == f.Detector && all[i].Fingerprint == fp {
