@@ -277,13 +277,14 @@ func (d *Detector) verdict(ctx context.Context, o *opinion, v verdict, done func
 			next = streak.Judge(next, v.found, v.similarity, late)
 		}
 		count = next.Findings
-		switch {
-		case next == s:
+		switch next {
+		case s:
 			return s, 0
-		case next == streak.State{}:
+		case streak.State{}:
 			return next, time.Second // nothing to be kept
+		default:
+			return next, o.ttl()
 		}
-		return next, o.ttl()
 	}, func(err error) {
 		if d.storeError(err) != nil {
 			d.metrics.uncounted.Inc()

@@ -308,6 +308,6 @@ func proxyRole(ctx context.Context, args []string) (string, func() error, error)
 	transport := &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}
 	return serve(ctx, &httputil.ReverseProxy{
 		Transport: transport,
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 	})
 }

@@ -67,8 +67,7 @@ func (s *KV) Ping(ctx context.Context) error {
 	if s.bucket == nil {
 		return nil
 	}
-	_, err := s.bucket.find(ctx)
-	return unavailable("ask for bucket", err)
+	return unavailable("ask for bucket", s.bucket.find(ctx))
 }
 
 // bucket is the stream behind the histories.
@@ -80,18 +79,15 @@ type bucket struct {
 // bucketTimeout bounds how long is waited for a server that hangs.
 const bucketTimeout = 2 * time.Second
 
-// find returns the bucket's stream, made if it is missing.
-func (b *bucket) find(ctx context.Context) (jetstream.Stream, error) {
+// find looks for the bucket and makes it if it is missing.
+func (b *bucket) find(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
-	stream, err := b.js.Stream(ctx, streamName)
-	if !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return stream, err
+	_, err := b.js.Stream(ctx, streamName)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return b.create(ctx)
 	}
-	if err := b.create(ctx); err != nil {
-		return nil, err
-	}
-	return b.js.Stream(ctx, streamName)
+	return err
 }
 
 const streamName = "KV_" + schemas.BucketVectors
@@ -129,7 +125,7 @@ func (s *KV) Compare(ctx context.Context, r Request) ([]Found, error) {
 	}
 	past, err := s.compare(ctx, r)
 	if errors.Is(err, ledger.ErrNoBucket) {
-		if _, err = s.bucket.find(ctx); err == nil {
+		if err = s.bucket.find(ctx); err == nil {
 			past, err = s.compare(ctx, r)
 		}
 	}

@@ -61,9 +61,8 @@ func (l *Ledger[S, P]) advance(c *cell[S]) bool {
 
 // recall begins with what is cached; the lock is held.
 func (l *Ledger[S, P]) recall(c *cell[S]) {
-	cached := false
-	c.seen, cached = l.cache.get(c.key)
-	c.known = cached && !l.confirm
+	seen, cached := l.cache.get(c.key)
+	c.seen, c.known = seen, cached && !l.confirm
 }
 
 // try applies a batch to the record as this process saw it last and writes the
