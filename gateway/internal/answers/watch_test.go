@@ -260,7 +260,7 @@ func (forgetful) Whole()      {}
 
 // It runs alone: what is allocated is measured for all that runs.
 func TestMemoryDoesNotGrowWithTheAnswer(t *testing.T) {
-	const length, most = 64 << 20, 8 << 20
+	const length, most = 12 << 20, 6 << 20
 	for name, a := range map[string]struct{ begin, piece string }{
 		"one item":    {`{"output":[{"arguments":"`, "aaaaaaaaaaaaaaaa"},
 		"many items":  {`{"output":[`, `{"type":"x"},`},
