@@ -137,12 +137,7 @@ func each(n int, f func(i int, done func()), then func()) {
 func (d *Detector) decide(ctx context.Context, check *checkpb.Check, done func(*checkpb.Decision)) {
 	limits, counters, watches := check.GetLimits(), check.GetCounters(), check.GetWatches()
 	all := make([]counted, len(limits)+len(counters)+len(watches))
-	opinions := d.opinions(check)
-	each(len(all)+len(opinions), func(i int, done func()) {
-		if i >= len(all) {
-			d.recall(ctx, opinions[i-len(all)], done)
-			return
-		}
+	each(len(all), func(i int, done func()) {
 		keep := func(c counted) {
 			all[i] = c
 			done()
@@ -155,7 +150,7 @@ func (d *Detector) decide(ctx context.Context, check *checkpb.Check, done func(*
 		default:
 			d.watch(ctx, check, watches[i-ruled], keep)
 		}
-	}, func() { d.weigh(ctx, opinions, d.conclude(limits, all), done) })
+	}, func() { d.weigh(ctx, d.opinions(check), d.conclude(limits, all), done) })
 }
 
 // conclude is the decision on what was counted. The strongest action that is

@@ -20,9 +20,9 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/incident"
-	"github.com/unloop/unloop/detector/internal/ledger"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
 )

@@ -9,10 +9,10 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/incident"
-	"github.com/unloop/unloop/detector/internal/ledger"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/ledger"
 )
 
 // Judge is a detector without a cluster: it decides checks by the same code,

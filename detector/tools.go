@@ -33,8 +33,8 @@ func (s *session) Append(b []byte) []byte {
 	return append(b, text...)
 }
 
-// UnmarshalJSON reads the stored form.
-func (s *session) UnmarshalJSON(b []byte) error {
+// Parse reads the stored form.
+func (s *session) Parse(b []byte) error {
 	var state []byte
 	if err := json.Unmarshal(b, &state); err != nil {
 		return err

@@ -50,6 +50,9 @@ type Finding struct {
 // Record is an open incident. The zero value is none.
 type Record struct{ event.Incident }
 
+// Parse reads what Append wrote.
+func (r *Record) Parse(stored []byte) error { return json.Unmarshal(stored, r) }
+
 // Append writes the record as JSON.
 func (r *Record) Append(b []byte) []byte {
 	body, err := json.Marshal(r)

@@ -37,7 +37,7 @@ func TestKVConforms(t *testing.T) {
 	t.Parallel()
 	nc := natstest.StartBare(t).Conn()
 	conformance(t, func(t *testing.T, c *clock) vectors.Store {
-		store, err := vectors.NewKV(nc, natskit.Layout{}, c.now)
+		store, err := vectors.NewKV(nc, natskit.Layout{}, c.now, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
