@@ -88,6 +88,55 @@ func (Action) EnumDescriptor() ([]byte, []int) {
 	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{0}
 }
 
+// Answer is what a rejected request gets.
+type Answer int32
+
+const (
+	// The error of its API.
+	Answer_ANSWER_ERROR Answer = 0
+	// What a model's answer looks like, with words of the gateway's own.
+	Answer_ANSWER_SYNTHETIC Answer = 1
+)
+
+// Enum value maps for Answer.
+var (
+	Answer_name = map[int32]string{
+		0: "ANSWER_ERROR",
+		1: "ANSWER_SYNTHETIC",
+	}
+	Answer_value = map[string]int32{
+		"ANSWER_ERROR":     0,
+		"ANSWER_SYNTHETIC": 1,
+	}
+)
+
+func (x Answer) Enum() *Answer {
+	p := new(Answer)
+	*p = x
+	return p
+}
+
+func (x Answer) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Answer) Descriptor() protoreflect.EnumDescriptor {
+	return file_unloop_check_v1_check_proto_enumTypes[1].Descriptor()
+}
+
+func (Answer) Type() protoreflect.EnumType {
+	return &file_unloop_check_v1_check_proto_enumTypes[1]
+}
+
+func (x Answer) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Answer.Descriptor instead.
+func (Answer) EnumDescriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{1}
+}
+
 // Window says when a counter forgets its hits.
 type Window int32
 
@@ -128,11 +177,11 @@ func (x Window) String() string {
 }
 
 func (Window) Descriptor() protoreflect.EnumDescriptor {
-	return file_unloop_check_v1_check_proto_enumTypes[1].Descriptor()
+	return file_unloop_check_v1_check_proto_enumTypes[2].Descriptor()
 }
 
 func (Window) Type() protoreflect.EnumType {
-	return &file_unloop_check_v1_check_proto_enumTypes[1]
+	return &file_unloop_check_v1_check_proto_enumTypes[2]
 }
 
 func (x Window) Number() protoreflect.EnumNumber {
@@ -141,7 +190,7 @@ func (x Window) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Window.Descriptor instead.
 func (Window) EnumDescriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{1}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{2}
 }
 
 // CheckBatch is the body of a request on loop.check: what a gateway had
@@ -1031,7 +1080,9 @@ type ToolCall struct {
 	Poll       bool   `protobuf:"varint,7,opt,name=poll,proto3" json:"poll,omitempty"`
 	NotOffered bool   `protobuf:"varint,8,opt,name=not_offered,json=notOffered,proto3" json:"not_offered,omitempty"`
 	// The result is a block or hint of Unloop's own.
-	Ours          bool `protobuf:"varint,9,opt,name=ours,proto3" json:"ours,omitempty"`
+	Ours bool `protobuf:"varint,9,opt,name=ours,proto3" json:"ours,omitempty"`
+	// The provider brings the tool, and requests need not list it.
+	Provided      bool `protobuf:"varint,10,opt,name=provided,proto3" json:"provided,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1129,6 +1180,60 @@ func (x *ToolCall) GetOurs() bool {
 	return false
 }
 
+func (x *ToolCall) GetProvided() bool {
+	if x != nil {
+		return x.Provided
+	}
+	return false
+}
+
+// AnswerCalls is what gateways keep of an answer that a later request may go on
+// from by its id alone: the calls in it that the client is to answer, and those
+// from before that it has not answered yet. They have no results.
+type AnswerCalls struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Calls         []*ToolCall            `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerCalls) Reset() {
+	*x = AnswerCalls{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerCalls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerCalls) ProtoMessage() {}
+
+func (x *AnswerCalls) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerCalls.ProtoReflect.Descriptor instead.
+func (*AnswerCalls) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *AnswerCalls) GetCalls() []*ToolCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
 // ToolWatch is the tool and cycle detectors of one policy applied to one
 // agent's session.
 type ToolWatch struct {
@@ -1150,6 +1255,9 @@ type ToolWatch struct {
 	// warn, block and cycle; none for those.
 	Steps      []*Step `protobuf:"bytes,11,rep,name=steps,proto3" json:"steps,omitempty"`
 	CycleSteps []*Step `protobuf:"bytes,12,rep,name=cycle_steps,json=cycleSteps,proto3" json:"cycle_steps,omitempty"`
+	// What a request gets that the tool or the cycle detector rejects.
+	BlockAnswer Answer `protobuf:"varint,13,opt,name=block_answer,json=blockAnswer,proto3,enum=unloop.check.v1.Answer" json:"block_answer,omitempty"`
+	CycleAnswer Answer `protobuf:"varint,14,opt,name=cycle_answer,json=cycleAnswer,proto3,enum=unloop.check.v1.Answer" json:"cycle_answer,omitempty"`
 	// A call that a tool runner asks about, in place of what a request shows.
 	Run           *ToolRun `protobuf:"bytes,40,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1158,7 +1266,7 @@ type ToolWatch struct {
 
 func (x *ToolWatch) Reset() {
 	*x = ToolWatch{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1278,7 @@ func (x *ToolWatch) String() string {
 func (*ToolWatch) ProtoMessage() {}
 
 func (x *ToolWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1291,7 @@ func (x *ToolWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolWatch.ProtoReflect.Descriptor instead.
 func (*ToolWatch) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{11}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ToolWatch) GetPolicy() string {
@@ -1270,6 +1378,20 @@ func (x *ToolWatch) GetCycleSteps() []*Step {
 	return nil
 }
 
+func (x *ToolWatch) GetBlockAnswer() Answer {
+	if x != nil {
+		return x.BlockAnswer
+	}
+	return Answer_ANSWER_ERROR
+}
+
+func (x *ToolWatch) GetCycleAnswer() Answer {
+	if x != nil {
+		return x.CycleAnswer
+	}
+	return Answer_ANSWER_ERROR
+}
+
 func (x *ToolWatch) GetRun() *ToolRun {
 	if x != nil {
 		return x.Run
@@ -1290,7 +1412,7 @@ type ToolRun struct {
 
 func (x *ToolRun) Reset() {
 	*x = ToolRun{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1424,7 @@ func (x *ToolRun) String() string {
 func (*ToolRun) ProtoMessage() {}
 
 func (x *ToolRun) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1437,7 @@ func (x *ToolRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolRun.ProtoReflect.Descriptor instead.
 func (*ToolRun) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{12}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ToolRun) GetCall() *ToolCall {
@@ -1366,7 +1488,7 @@ type ToolReport struct {
 
 func (x *ToolReport) Reset() {
 	*x = ToolReport{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1500,7 @@ func (x *ToolReport) String() string {
 func (*ToolReport) ProtoMessage() {}
 
 func (x *ToolReport) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1513,7 @@ func (x *ToolReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolReport.ProtoReflect.Descriptor instead.
 func (*ToolReport) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{13}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ToolReport) GetPolicy() string {
@@ -1539,7 +1661,7 @@ type ToolParams struct {
 
 func (x *ToolParams) Reset() {
 	*x = ToolParams{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[14]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1673,7 @@ func (x *ToolParams) String() string {
 func (*ToolParams) ProtoMessage() {}
 
 func (x *ToolParams) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[14]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1686,7 @@ func (x *ToolParams) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolParams.ProtoReflect.Descriptor instead.
 func (*ToolParams) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{14}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ToolParams) GetWarnThreshold() uint32 {
@@ -1742,7 +1864,7 @@ type ToolRule struct {
 
 func (x *ToolRule) Reset() {
 	*x = ToolRule{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[15]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +1876,7 @@ func (x *ToolRule) String() string {
 func (*ToolRule) ProtoMessage() {}
 
 func (x *ToolRule) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[15]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +1889,7 @@ func (x *ToolRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolRule.ProtoReflect.Descriptor instead.
 func (*ToolRule) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{15}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ToolRule) GetMatch() string {
@@ -1820,7 +1942,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[16]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1954,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[16]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +1967,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{16}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Decision) GetAction() Action {
@@ -1918,6 +2040,8 @@ type Finding struct {
 	Message string `protobuf:"bytes,22,opt,name=message,proto3" json:"message,omitempty"`
 	// Seconds to wait before the next poll.
 	BackoffSeconds uint32 `protobuf:"varint,23,opt,name=backoff_seconds,json=backoffSeconds,proto3" json:"backoff_seconds,omitempty"`
+	// What the request gets, where the action is a reject.
+	Answer Answer `protobuf:"varint,24,opt,name=answer,proto3,enum=unloop.check.v1.Answer" json:"answer,omitempty"`
 	// How similar the newest exchange is to earlier ones, 0 to 1; 0 where the
 	// detector compares no meanings.
 	Similarity    float64 `protobuf:"fixed64,40,opt,name=similarity,proto3" json:"similarity,omitempty"`
@@ -1927,7 +2051,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[17]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2063,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[17]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2076,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{17}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Finding) GetPolicy() string {
@@ -2067,6 +2191,13 @@ func (x *Finding) GetBackoffSeconds() uint32 {
 	return 0
 }
 
+func (x *Finding) GetAnswer() Answer {
+	if x != nil {
+		return x.Answer
+	}
+	return Answer_ANSWER_ERROR
+}
+
 func (x *Finding) GetSimilarity() float64 {
 	if x != nil {
 		return x.Similarity
@@ -2085,7 +2216,7 @@ type Cooldown struct {
 
 func (x *Cooldown) Reset() {
 	*x = Cooldown{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2097,7 +2228,7 @@ func (x *Cooldown) String() string {
 func (*Cooldown) ProtoMessage() {}
 
 func (x *Cooldown) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2110,7 +2241,7 @@ func (x *Cooldown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cooldown.ProtoReflect.Descriptor instead.
 func (*Cooldown) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{18}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Cooldown) GetFinding() *Finding {
@@ -2133,7 +2264,7 @@ type CounterRef struct {
 
 func (x *CounterRef) Reset() {
 	*x = CounterRef{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2276,7 @@ func (x *CounterRef) String() string {
 func (*CounterRef) ProtoMessage() {}
 
 func (x *CounterRef) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2289,7 @@ func (x *CounterRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterRef.ProtoReflect.Descriptor instead.
 func (*CounterRef) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{19}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CounterRef) GetPolicy() string {
@@ -2199,7 +2330,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2342,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2355,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{20}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReleaseRequest) GetLoopId() string {
@@ -2246,7 +2377,7 @@ type ReleaseReply struct {
 
 func (x *ReleaseReply) Reset() {
 	*x = ReleaseReply{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2258,7 +2389,7 @@ func (x *ReleaseReply) String() string {
 func (*ReleaseReply) ProtoMessage() {}
 
 func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2271,7 +2402,7 @@ func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReply.ProtoReflect.Descriptor instead.
 func (*ReleaseReply) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{21}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReleaseReply) GetError() string {
@@ -2298,7 +2429,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2441,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2454,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{22}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Forget) GetCounters() []*CounterRef {
@@ -2346,7 +2477,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2358,7 +2489,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2371,7 +2502,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{23}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Outcome) GetCounters() []*Counter {
@@ -2414,7 +2545,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2426,7 +2557,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2439,7 +2570,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{24}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Limit) GetPolicy() string {
@@ -2517,7 +2648,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2660,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2673,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{25}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Bucket) GetRate() float64 {
@@ -2573,7 +2704,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2585,7 +2716,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2598,7 +2729,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{26}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Budget) GetAmount() float64 {
@@ -2635,7 +2766,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +2778,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +2791,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{27}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Stage) GetPercent() float64 {
@@ -2708,7 +2839,7 @@ type LimitVerdict struct {
 
 func (x *LimitVerdict) Reset() {
 	*x = LimitVerdict{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2720,7 +2851,7 @@ func (x *LimitVerdict) String() string {
 func (*LimitVerdict) ProtoMessage() {}
 
 func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2733,7 +2864,7 @@ func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitVerdict.ProtoReflect.Descriptor instead.
 func (*LimitVerdict) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{28}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LimitVerdict) GetAction() Action {
@@ -2807,7 +2938,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2819,7 +2950,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2832,7 +2963,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{29}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Correction) GetLimit() *Limit {
@@ -2934,7 +3065,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\vHistoryItem\x12\x14\n" +
 	"\x05human\x18\x01 \x01(\fR\x05human\x12\x18\n" +
 	"\asummary\x18\x02 \x01(\bR\asummary\x12/\n" +
-	"\x05calls\x18\x03 \x03(\v2\x19.unloop.check.v1.ToolCallR\x05calls\"\xdc\x01\n" +
+	"\x05calls\x18\x03 \x03(\v2\x19.unloop.check.v1.ToolCallR\x05calls\"\xf8\x01\n" +
 	"\bToolCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x12\n" +
 	"\x04call\x18\x02 \x01(\fR\x04call\x12\x16\n" +
@@ -2946,7 +3077,11 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04poll\x18\a \x01(\bR\x04poll\x12\x1f\n" +
 	"\vnot_offered\x18\b \x01(\bR\n" +
 	"notOffered\x12\x12\n" +
-	"\x04ours\x18\t \x01(\bR\x04ours\"\xb4\x04\n" +
+	"\x04ours\x18\t \x01(\bR\x04ours\x12\x1a\n" +
+	"\bprovided\x18\n" +
+	" \x01(\bR\bprovided\">\n" +
+	"\vAnswerCalls\x12/\n" +
+	"\x05calls\x18\x01 \x03(\v2\x19.unloop.check.v1.ToolCallR\x05calls\"\xac\x05\n" +
 	"\tToolWatch\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\fR\x05agent\x12\x16\n" +
@@ -2961,7 +3096,9 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	" \x01(\v2\x18.unloop.check.v1.HistoryR\ahistory\x12+\n" +
 	"\x05steps\x18\v \x03(\v2\x15.unloop.check.v1.StepR\x05steps\x126\n" +
 	"\vcycle_steps\x18\f \x03(\v2\x15.unloop.check.v1.StepR\n" +
-	"cycleSteps\x12*\n" +
+	"cycleSteps\x12:\n" +
+	"\fblock_answer\x18\r \x01(\x0e2\x17.unloop.check.v1.AnswerR\vblockAnswer\x12:\n" +
+	"\fcycle_answer\x18\x0e \x01(\x0e2\x17.unloop.check.v1.AnswerR\vcycleAnswer\x12*\n" +
 	"\x03run\x18( \x01(\v2\x18.unloop.check.v1.ToolRunR\x03run\"L\n" +
 	"\aToolRun\x12-\n" +
 	"\x04call\x18\x01 \x01(\v2\x19.unloop.check.v1.ToolCallR\x04call\x12\x12\n" +
@@ -3029,7 +3166,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"hit_counts\x18\x03 \x03(\rR\thitCounts\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x125\n" +
 	"\x06limits\x18\x1e \x03(\v2\x1d.unloop.check.v1.LimitVerdictR\x06limits\x12>\n" +
-	"\ftool_reports\x18( \x03(\v2\x1b.unloop.check.v1.ToolReportR\vtoolReports\"\x93\x04\n" +
+	"\ftool_reports\x18( \x03(\v2\x1b.unloop.check.v1.ToolReportR\vtoolReports\"\xc4\x04\n" +
 	"\aFinding\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
 	"\bdetector\x18\x02 \x01(\tR\bdetector\x12 \n" +
@@ -3048,7 +3185,8 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04rule\x18\x14 \x01(\tR\x04rule\x12\x12\n" +
 	"\x04tool\x18\x15 \x01(\tR\x04tool\x12\x18\n" +
 	"\amessage\x18\x16 \x01(\tR\amessage\x12'\n" +
-	"\x0fbackoff_seconds\x18\x17 \x01(\rR\x0ebackoffSeconds\x12\x1e\n" +
+	"\x0fbackoff_seconds\x18\x17 \x01(\rR\x0ebackoffSeconds\x12/\n" +
+	"\x06answer\x18\x18 \x01(\x0e2\x17.unloop.check.v1.AnswerR\x06answer\x12\x1e\n" +
 	"\n" +
 	"similarity\x18( \x01(\x01R\n" +
 	"similarity\">\n" +
@@ -3111,7 +3249,10 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\vACTION_HINT\x10\x02\x12\x13\n" +
 	"\x0fACTION_THROTTLE\x10\x03\x12\x11\n" +
 	"\rACTION_REJECT\x10\x04\x12\x10\n" +
-	"\fACTION_BREAK\x10\x05*Z\n" +
+	"\fACTION_BREAK\x10\x05*0\n" +
+	"\x06Answer\x12\x10\n" +
+	"\fANSWER_ERROR\x10\x00\x12\x14\n" +
+	"\x10ANSWER_SYNTHETIC\x10\x01*Z\n" +
 	"\x06Window\x12\x16\n" +
 	"\x12WINDOW_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eWINDOW_REFRESH\x10\x01\x12\x12\n" +
@@ -3130,94 +3271,100 @@ func file_unloop_check_v1_check_proto_rawDescGZIP() []byte {
 	return file_unloop_check_v1_check_proto_rawDescData
 }
 
-var file_unloop_check_v1_check_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_unloop_check_v1_check_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_unloop_check_v1_check_proto_goTypes = []any{
 	(Action)(0),                 // 0: unloop.check.v1.Action
-	(Window)(0),                 // 1: unloop.check.v1.Window
-	(*CheckBatch)(nil),          // 2: unloop.check.v1.CheckBatch
-	(*DecisionBatch)(nil),       // 3: unloop.check.v1.DecisionBatch
-	(*Check)(nil),               // 4: unloop.check.v1.Check
-	(*Excerpt)(nil),             // 5: unloop.check.v1.Excerpt
-	(*SemanticWatch)(nil),       // 6: unloop.check.v1.SemanticWatch
-	(*Identity)(nil),            // 7: unloop.check.v1.Identity
-	(*Counter)(nil),             // 8: unloop.check.v1.Counter
-	(*Step)(nil),                // 9: unloop.check.v1.Step
-	(*History)(nil),             // 10: unloop.check.v1.History
-	(*HistoryItem)(nil),         // 11: unloop.check.v1.HistoryItem
-	(*ToolCall)(nil),            // 12: unloop.check.v1.ToolCall
-	(*ToolWatch)(nil),           // 13: unloop.check.v1.ToolWatch
-	(*ToolRun)(nil),             // 14: unloop.check.v1.ToolRun
-	(*ToolReport)(nil),          // 15: unloop.check.v1.ToolReport
-	(*ToolParams)(nil),          // 16: unloop.check.v1.ToolParams
-	(*ToolRule)(nil),            // 17: unloop.check.v1.ToolRule
-	(*Decision)(nil),            // 18: unloop.check.v1.Decision
-	(*Finding)(nil),             // 19: unloop.check.v1.Finding
-	(*Cooldown)(nil),            // 20: unloop.check.v1.Cooldown
-	(*CounterRef)(nil),          // 21: unloop.check.v1.CounterRef
-	(*ReleaseRequest)(nil),      // 22: unloop.check.v1.ReleaseRequest
-	(*ReleaseReply)(nil),        // 23: unloop.check.v1.ReleaseReply
-	(*Forget)(nil),              // 24: unloop.check.v1.Forget
-	(*Outcome)(nil),             // 25: unloop.check.v1.Outcome
-	(*Limit)(nil),               // 26: unloop.check.v1.Limit
-	(*Bucket)(nil),              // 27: unloop.check.v1.Bucket
-	(*Budget)(nil),              // 28: unloop.check.v1.Budget
-	(*Stage)(nil),               // 29: unloop.check.v1.Stage
-	(*LimitVerdict)(nil),        // 30: unloop.check.v1.LimitVerdict
-	(*Correction)(nil),          // 31: unloop.check.v1.Correction
-	(*semanticpb.Exchange)(nil), // 32: unloop.semantic.v1.Exchange
-	(semanticpb.ScopeKind)(0),   // 33: unloop.semantic.v1.ScopeKind
+	(Answer)(0),                 // 1: unloop.check.v1.Answer
+	(Window)(0),                 // 2: unloop.check.v1.Window
+	(*CheckBatch)(nil),          // 3: unloop.check.v1.CheckBatch
+	(*DecisionBatch)(nil),       // 4: unloop.check.v1.DecisionBatch
+	(*Check)(nil),               // 5: unloop.check.v1.Check
+	(*Excerpt)(nil),             // 6: unloop.check.v1.Excerpt
+	(*SemanticWatch)(nil),       // 7: unloop.check.v1.SemanticWatch
+	(*Identity)(nil),            // 8: unloop.check.v1.Identity
+	(*Counter)(nil),             // 9: unloop.check.v1.Counter
+	(*Step)(nil),                // 10: unloop.check.v1.Step
+	(*History)(nil),             // 11: unloop.check.v1.History
+	(*HistoryItem)(nil),         // 12: unloop.check.v1.HistoryItem
+	(*ToolCall)(nil),            // 13: unloop.check.v1.ToolCall
+	(*AnswerCalls)(nil),         // 14: unloop.check.v1.AnswerCalls
+	(*ToolWatch)(nil),           // 15: unloop.check.v1.ToolWatch
+	(*ToolRun)(nil),             // 16: unloop.check.v1.ToolRun
+	(*ToolReport)(nil),          // 17: unloop.check.v1.ToolReport
+	(*ToolParams)(nil),          // 18: unloop.check.v1.ToolParams
+	(*ToolRule)(nil),            // 19: unloop.check.v1.ToolRule
+	(*Decision)(nil),            // 20: unloop.check.v1.Decision
+	(*Finding)(nil),             // 21: unloop.check.v1.Finding
+	(*Cooldown)(nil),            // 22: unloop.check.v1.Cooldown
+	(*CounterRef)(nil),          // 23: unloop.check.v1.CounterRef
+	(*ReleaseRequest)(nil),      // 24: unloop.check.v1.ReleaseRequest
+	(*ReleaseReply)(nil),        // 25: unloop.check.v1.ReleaseReply
+	(*Forget)(nil),              // 26: unloop.check.v1.Forget
+	(*Outcome)(nil),             // 27: unloop.check.v1.Outcome
+	(*Limit)(nil),               // 28: unloop.check.v1.Limit
+	(*Bucket)(nil),              // 29: unloop.check.v1.Bucket
+	(*Budget)(nil),              // 30: unloop.check.v1.Budget
+	(*Stage)(nil),               // 31: unloop.check.v1.Stage
+	(*LimitVerdict)(nil),        // 32: unloop.check.v1.LimitVerdict
+	(*Correction)(nil),          // 33: unloop.check.v1.Correction
+	(*semanticpb.Exchange)(nil), // 34: unloop.semantic.v1.Exchange
+	(semanticpb.ScopeKind)(0),   // 35: unloop.semantic.v1.ScopeKind
 }
 var file_unloop_check_v1_check_proto_depIdxs = []int32{
-	4,  // 0: unloop.check.v1.CheckBatch.checks:type_name -> unloop.check.v1.Check
-	18, // 1: unloop.check.v1.DecisionBatch.decisions:type_name -> unloop.check.v1.Decision
-	7,  // 2: unloop.check.v1.Check.identity:type_name -> unloop.check.v1.Identity
-	8,  // 3: unloop.check.v1.Check.counters:type_name -> unloop.check.v1.Counter
-	13, // 4: unloop.check.v1.Check.watches:type_name -> unloop.check.v1.ToolWatch
-	26, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
-	32, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
-	6,  // 7: unloop.check.v1.Check.semantics:type_name -> unloop.check.v1.SemanticWatch
-	5,  // 8: unloop.check.v1.Check.excerpt:type_name -> unloop.check.v1.Excerpt
-	33, // 9: unloop.check.v1.SemanticWatch.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
-	9,  // 10: unloop.check.v1.SemanticWatch.steps:type_name -> unloop.check.v1.Step
-	1,  // 11: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
-	9,  // 12: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
+	5,  // 0: unloop.check.v1.CheckBatch.checks:type_name -> unloop.check.v1.Check
+	20, // 1: unloop.check.v1.DecisionBatch.decisions:type_name -> unloop.check.v1.Decision
+	8,  // 2: unloop.check.v1.Check.identity:type_name -> unloop.check.v1.Identity
+	9,  // 3: unloop.check.v1.Check.counters:type_name -> unloop.check.v1.Counter
+	15, // 4: unloop.check.v1.Check.watches:type_name -> unloop.check.v1.ToolWatch
+	28, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
+	34, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
+	7,  // 7: unloop.check.v1.Check.semantics:type_name -> unloop.check.v1.SemanticWatch
+	6,  // 8: unloop.check.v1.Check.excerpt:type_name -> unloop.check.v1.Excerpt
+	35, // 9: unloop.check.v1.SemanticWatch.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
+	10, // 10: unloop.check.v1.SemanticWatch.steps:type_name -> unloop.check.v1.Step
+	2,  // 11: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
+	10, // 12: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
 	0,  // 13: unloop.check.v1.Step.action:type_name -> unloop.check.v1.Action
-	11, // 14: unloop.check.v1.History.items:type_name -> unloop.check.v1.HistoryItem
-	12, // 15: unloop.check.v1.HistoryItem.calls:type_name -> unloop.check.v1.ToolCall
-	0,  // 16: unloop.check.v1.ToolWatch.warn:type_name -> unloop.check.v1.Action
-	0,  // 17: unloop.check.v1.ToolWatch.block:type_name -> unloop.check.v1.Action
-	0,  // 18: unloop.check.v1.ToolWatch.errors:type_name -> unloop.check.v1.Action
-	0,  // 19: unloop.check.v1.ToolWatch.cycle:type_name -> unloop.check.v1.Action
-	0,  // 20: unloop.check.v1.ToolWatch.wide:type_name -> unloop.check.v1.Action
-	16, // 21: unloop.check.v1.ToolWatch.params:type_name -> unloop.check.v1.ToolParams
-	10, // 22: unloop.check.v1.ToolWatch.history:type_name -> unloop.check.v1.History
-	9,  // 23: unloop.check.v1.ToolWatch.steps:type_name -> unloop.check.v1.Step
-	9,  // 24: unloop.check.v1.ToolWatch.cycle_steps:type_name -> unloop.check.v1.Step
-	14, // 25: unloop.check.v1.ToolWatch.run:type_name -> unloop.check.v1.ToolRun
-	12, // 26: unloop.check.v1.ToolRun.call:type_name -> unloop.check.v1.ToolCall
-	17, // 27: unloop.check.v1.ToolParams.per_tool:type_name -> unloop.check.v1.ToolRule
-	0,  // 28: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
-	19, // 29: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
-	30, // 30: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
-	15, // 31: unloop.check.v1.Decision.tool_reports:type_name -> unloop.check.v1.ToolReport
-	0,  // 32: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
-	19, // 33: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
-	21, // 34: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
-	21, // 35: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
-	8,  // 36: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
-	31, // 37: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
-	27, // 38: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
-	28, // 39: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
-	29, // 40: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
-	0,  // 41: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
-	0,  // 42: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
-	26, // 43: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
-	44, // [44:44] is the sub-list for method output_type
-	44, // [44:44] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	12, // 14: unloop.check.v1.History.items:type_name -> unloop.check.v1.HistoryItem
+	13, // 15: unloop.check.v1.HistoryItem.calls:type_name -> unloop.check.v1.ToolCall
+	13, // 16: unloop.check.v1.AnswerCalls.calls:type_name -> unloop.check.v1.ToolCall
+	0,  // 17: unloop.check.v1.ToolWatch.warn:type_name -> unloop.check.v1.Action
+	0,  // 18: unloop.check.v1.ToolWatch.block:type_name -> unloop.check.v1.Action
+	0,  // 19: unloop.check.v1.ToolWatch.errors:type_name -> unloop.check.v1.Action
+	0,  // 20: unloop.check.v1.ToolWatch.cycle:type_name -> unloop.check.v1.Action
+	0,  // 21: unloop.check.v1.ToolWatch.wide:type_name -> unloop.check.v1.Action
+	18, // 22: unloop.check.v1.ToolWatch.params:type_name -> unloop.check.v1.ToolParams
+	11, // 23: unloop.check.v1.ToolWatch.history:type_name -> unloop.check.v1.History
+	10, // 24: unloop.check.v1.ToolWatch.steps:type_name -> unloop.check.v1.Step
+	10, // 25: unloop.check.v1.ToolWatch.cycle_steps:type_name -> unloop.check.v1.Step
+	1,  // 26: unloop.check.v1.ToolWatch.block_answer:type_name -> unloop.check.v1.Answer
+	1,  // 27: unloop.check.v1.ToolWatch.cycle_answer:type_name -> unloop.check.v1.Answer
+	16, // 28: unloop.check.v1.ToolWatch.run:type_name -> unloop.check.v1.ToolRun
+	13, // 29: unloop.check.v1.ToolRun.call:type_name -> unloop.check.v1.ToolCall
+	19, // 30: unloop.check.v1.ToolParams.per_tool:type_name -> unloop.check.v1.ToolRule
+	0,  // 31: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
+	21, // 32: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
+	32, // 33: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
+	17, // 34: unloop.check.v1.Decision.tool_reports:type_name -> unloop.check.v1.ToolReport
+	0,  // 35: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
+	1,  // 36: unloop.check.v1.Finding.answer:type_name -> unloop.check.v1.Answer
+	21, // 37: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
+	23, // 38: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
+	23, // 39: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
+	9,  // 40: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
+	33, // 41: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
+	29, // 42: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
+	30, // 43: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
+	31, // 44: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
+	0,  // 45: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
+	0,  // 46: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
+	28, // 47: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_unloop_check_v1_check_proto_init() }
@@ -3230,8 +3377,8 @@ func file_unloop_check_v1_check_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_unloop_check_v1_check_proto_rawDesc), len(file_unloop_check_v1_check_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   30,
+			NumEnums:      3,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

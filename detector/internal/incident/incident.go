@@ -30,6 +30,7 @@ type Finding struct {
 	Detector     string
 	Shadow       bool
 	Action       checkpb.Action
+	Answer       checkpb.Answer
 	Fingerprint  []byte
 	// Hits that this finding stands for, and the count they brought it to.
 	Hits, Count     int
@@ -81,7 +82,7 @@ func open(f *Finding, loopID string) Record {
 	return Record{event.Incident{
 		Data: event.Data{
 			LoopID: loopID, Detector: f.Detector, Policy: f.Policy, Mode: mode,
-			Action: f.Action.Label(), Fingerprint: hex.EncodeToString(f.Fingerprint),
+			Action: f.Action.Label(), Answer: f.Answer.Label(), Fingerprint: hex.EncodeToString(f.Fingerprint),
 			Threshold: f.Threshold, WindowSeconds: f.WindowSeconds, CooldownSeconds: f.CooldownSeconds,
 			Model: f.Model, Session: f.Identity.GetSession(),
 			FirstSeen: f.At.UTC(), LastSeen: f.At.UTC(),
@@ -109,7 +110,9 @@ func (r Record) add(f *Finding) Record {
 }
 
 func (r Record) findings(f *Finding, fp string) []event.Finding {
-	now := event.Finding{Detector: f.Detector, Action: f.Action.Label(), Fingerprint: fp, HitCount: f.Count, Excerpt: f.Excerpt}
+	now := event.Finding{
+		Detector: f.Detector, Action: f.Action.Label(), Answer: f.Answer.Label(), Fingerprint: fp, HitCount: f.Count, Excerpt: f.Excerpt,
+	}
 	all := append([]event.Finding(nil), r.Findings...)
 	for i := range all {
 		if all[i].Detector == f.Detector && all[i].Fingerprint == fp {
