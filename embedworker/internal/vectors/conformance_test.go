@@ -15,8 +15,8 @@ import (
 
 	"github.com/unloop/unloop/embedworker/internal/judge"
 	"github.com/unloop/unloop/embedworker/internal/marks"
-	"github.com/unloop/unloop/embedworker/internal/realparts"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
+	"github.com/unloop/unloop/embedworker/realparts"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unloop/unloop/embedworker/internal/realparts"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
+	"github.com/unloop/unloop/embedworker/realparts"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
