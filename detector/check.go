@@ -137,12 +137,7 @@ func each(n int, f func(i int, done func()), then func()) {
 func (d *Detector) decide(ctx context.Context, check *checkpb.Check, done func(*checkpb.Decision)) {
 	limits, counters, watches := check.GetLimits(), check.GetCounters(), check.GetWatches()
 	all := make([]counted, len(limits)+len(counters)+len(watches))
-	opinions := d.opinions(check)
-	each(len(all)+len(opinions), func(i int, done func()) {
-		if i >= len(all) {
-			d.recall(ctx, opinions[i-len(all)], done)
-			return
-		}
+	each(len(all), func(i int, done func()) {
 		keep := func(c counted) {
 			all[i] = c
 			done()
@@ -155,7 +150,7 @@ func (d *Detector) decide(ctx context.Context, check *checkpb.Check, done func(*
 		default:
 			d.watch(ctx, check, watches[i-ruled], keep)
 		}
-	}, func() { d.weigh(ctx, opinions, d.conclude(limits, all), done) })
+	}, func() { d.weigh(ctx, d.opinions(check), d.conclude(limits, all), done) })
 }
 
 // conclude is the decision on what was counted. The strongest action that is
@@ -322,7 +317,7 @@ func (h hit) finding() incident.Finding {
 		Action: v.Action, Fingerprint: c.GetFingerprint(), Hits: h.requests(), Count: v.Count,
 		Threshold: int(c.GetThreshold()), WindowSeconds: int(c.GetWindowSeconds()), CooldownSeconds: int(c.GetCooldownSeconds()),
 		Identity: check.GetIdentity(), RequestID: check.GetRequestId(), Model: check.GetModel(),
-		InputTokens: int(check.GetInputTokens()), At: h.at,
+		InputTokens: int(check.GetInputTokens()), Excerpt: excerpt(check, c.GetPolicy()), At: h.at,
 	}
 }
 

@@ -3,8 +3,8 @@
 //
 // Any number of detectors share the work and the state. A detector knows no
 // policy: each check brings the parameters it is judged by. It sees
-// fingerprints, and text only where a policy asks what it means: that it passes
-// on to an embedding worker and forgets.
+// fingerprints, and text only where a policy asks what it means, which it passes
+// on to an embedding worker and forgets, or for excerpts in its events.
 package detector
 
 import (
@@ -20,9 +20,9 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/incident"
-	"github.com/unloop/unloop/detector/internal/ledger"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
 )

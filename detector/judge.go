@@ -9,15 +9,16 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/incident"
-	"github.com/unloop/unloop/detector/internal/ledger"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/ledger"
 )
 
 // Judge is a detector without a cluster: it decides checks by the same code,
 // and keeps counters and incidents in memory. Time is what its clock says, so
-// recorded traffic can be judged faster than it was made. It is not safe for
+// recorded traffic can be judged faster than it was made. Rules go by the estimates
+// that a check brings: what answers cost in the end is not told. It is not safe for
 // concurrent use.
 type Judge struct {
 	detector  Detector

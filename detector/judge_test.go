@@ -15,7 +15,8 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
-// mixed are checks of every kind, some of which make loops.
+// mixed are checks of every kind that a judge decides, some of which make loops or
+// meet limits.
 func mixed() []*checkpb.Check {
 	var all []*checkpb.Check
 	history := rounds(6, same)
@@ -33,8 +34,30 @@ func mixed() []*checkpb.Check {
 		retry := promptCheck("p2")
 		retry.Retry = true
 		all = append(all, shadow, peek, malformed, retry)
+		all = append(all, ruled(i)...)
 	}
 	return all
+}
+
+// ruled are checks that rules look at: a bucket and a budget that run out and fill
+// again, in shadow and not, beside a counter, without counting, and malformed.
+func ruled(i int) []*checkpb.Check {
+	few := func(l *checkpb.Limit) { l.Bucket = &checkpb.Bucket{Rate: 0.01, Capacity: 5} }
+	spend := limited(func(l *checkpb.Limit) {
+		l.Rule, l.Cost, l.Bucket = "spend", 12, nil
+		l.Budget = &checkpb.Budget{Amount: 40, PeriodSeconds: 60, Stages: []*checkpb.Stage{
+			{Percent: 50, Action: checkpb.Action_ACTION_WARN}, {Percent: 80, Action: checkpb.Action_ACTION_THROTTLE, DelayMs: 200},
+			{Percent: 100, Action: checkpb.Action_ACTION_REJECT},
+		}}
+	})
+	shadow := limited(func(l *checkpb.Limit) { few(l); l.Shadow = true })
+	beside := promptCheck(fmt.Sprint("ruled", i%2))
+	beside.Limits = limited(few).GetLimits()
+	peek := limited(few)
+	peek.Peek = true
+	large := limited(func(l *checkpb.Limit) { l.Rule, l.Oversized = "large", true })
+	malformed := limited(func(l *checkpb.Limit) { l.Key = nil })
+	return []*checkpb.Check{limited(few), spend, shadow, beside, peek, large, malformed}
 }
 
 func TestAJudgeDecidesWhatADetectorDecides(t *testing.T) {
@@ -44,13 +67,24 @@ func TestAJudgeDecidesWhatADetectorDecides(t *testing.T) {
 	startDetector(t, s, detector.WithClock(c.now))
 	nc := s.Conn()
 	judge := detector.NewJudge(c.now)
+	said := map[checkpb.Action]int{}
 	for i, check := range mixed() {
 		want := ask(t, nc, proto.CloneOf(check))[0]
 		got := judge.Decide(t.Context(), check)
 		if diff := cmp.Diff(want, got, protocmp.Transform(), protocmp.IgnoreFields(&checkpb.Finding{}, "loop_id")); diff != "" {
 			t.Fatalf("check %d (-detector +judge):\n%s", i, diff)
 		}
+		for _, v := range got.GetLimits() {
+			said[v.GetAction()]++
+		}
 		c.advance(1500 * time.Millisecond)
+	}
+	for _, action := range []checkpb.Action{
+		checkpb.Action_ACTION_ALLOW, checkpb.Action_ACTION_WARN, checkpb.Action_ACTION_THROTTLE, checkpb.Action_ACTION_REJECT,
+	} {
+		if said[action] == 0 {
+			t.Errorf("no rule ever said %s", action.Label())
+		}
 	}
 	stored, own := storedIncidents(t, s), judge.Incidents()
 	if len(stored) == 0 || len(stored) != len(own) {

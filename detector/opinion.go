@@ -21,11 +21,8 @@ type opinion struct {
 	check    *checkpb.Check
 	watch    *checkpb.SemanticWatch
 	received time.Time
-	recalled streak.Recalled
 	// exact is how often the policy's exact detectors have seen the request.
 	exact int
-	// skip says that the text is not judged.
-	skip bool
 
 	mu      sync.Mutex
 	found   *checkpb.Finding
@@ -64,10 +61,10 @@ func (o *opinion) request() *semanticpb.SemanticRequest {
 }
 
 // wait is how long the request waits for its verdict: the policy's budget, and
-// no longer than the exact verdicts can. One that is stopped by an earlier
-// finding, or whose policy says so, does not wait.
+// no longer than the exact verdicts can. One whose policy says so does not
+// wait.
 func (o *opinion) wait(ctx context.Context) time.Duration {
-	if o.watch.GetDeferred() || o.found != nil && o.found.GetAction().Stops() {
+	if o.watch.GetDeferred() {
 		return 0
 	}
 	until := o.received.Add(time.Duration(o.watch.GetBudgetMs()) * time.Millisecond)
@@ -129,6 +126,14 @@ func (o *opinion) finding(count int, similarity float64) *checkpb.Finding {
 		f.DelayMs = uint32(min(time.Duration(count)*delayStep, maxDelay) / time.Millisecond)
 	}
 	return f
+}
+
+// late is the finding that came too late for the request before; nil for none.
+func (o *opinion) late(r streak.Recalled) *checkpb.Finding {
+	if r.Late == 0 {
+		return nil
+	}
+	return o.finding(r.Findings, r.Late)
 }
 
 func repeatMessage(count int) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -12,10 +13,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/detector/internal/incident"
-	"github.com/unloop/unloop/detector/internal/ledger"
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
@@ -51,7 +52,7 @@ type semantics struct {
 
 func newSemantics(nc *nats.Conn, reg prometheus.Registerer) *semantics {
 	s := &semantics{
-		streaks: ledger.New[streak.State](nc, schemas.BucketSessions, reg), inbox: natskit.NewInbox(nc, lateFor),
+		streaks: ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithConfirm()), inbox: natskit.NewInbox(nc, lateFor),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "unloop_detector_semantic_checks_total",
 			Help: "Semantic checks by result: detected, clear, short (not judged), late (applies to the next request), retry, or why the request passed unjudged.",
@@ -85,50 +86,6 @@ func (d *Detector) opinions(check *checkpb.Check) []*opinion {
 	return out
 }
 
-// recall finds what is known of the scope, and takes a finding that came too
-// late for the request before. Whatever is wrong with the store, the request
-// passes.
-func (d *Detector) recall(ctx context.Context, o *opinion, done func()) {
-	if len(o.watch.GetScope()) != 32 || len(o.watch.GetSteps()) == 0 {
-		o.skip = true
-		d.metrics.malformed.Inc()
-		done()
-		return
-	}
-	if o.check.GetPeek() {
-		d.working.Go(func() { d.recallPeek(o); done() })
-		return
-	}
-	d.semantics.streaks.Start(ctx, o.key(), func(s streak.State) (streak.State, time.Duration) {
-		next, recalled, changed := streak.Recall(s, o.check.GetRetry())
-		o.recalled = recalled
-		if !changed {
-			return s, 0
-		}
-		return next, o.ttl()
-	}, func(err error) {
-		switch {
-		case err != nil:
-			o.skip, o.recalled = true, streak.Recalled{}
-			d.semantics.results.WithLabelValues("store-error").Inc()
-		case o.recalled.Retry:
-			o.skip = true
-			d.semantics.results.WithLabelValues("retry").Inc()
-		}
-		done()
-	})
-}
-
-func (d *Detector) recallPeek(o *opinion) {
-	s, err := d.semantics.streaks.Read(o.key())
-	if err != nil {
-		o.skip = true
-		d.semantics.results.WithLabelValues("store-error").Inc()
-		return
-	}
-	_, o.recalled, _ = streak.Recall(s, o.check.GetRetry())
-}
-
 // weigh adds what texts mean to a decision on what was counted. A request that
 // is stopped anyway costs no embedding.
 func (d *Detector) weigh(ctx context.Context, opinions []*opinion, decision *checkpb.Decision, done func(*checkpb.Decision)) {
@@ -136,13 +93,17 @@ func (d *Detector) weigh(ctx context.Context, opinions []*opinion, decision *che
 	each(len(opinions), func(i int, done func()) {
 		o := opinions[i]
 		o.exact = exactHits(o.check, decision.GetHitCounts(), o.watch)
-		d.late(ctx, o, func() {
-			if o.skip || stopped {
-				done()
-			} else {
-				d.askWorker(ctx, o, done)
-			}
-		})
+		switch {
+		case stopped:
+			done()
+		case len(o.watch.GetScope()) != 32 || len(o.watch.GetSteps()) == 0:
+			d.metrics.malformed.Inc()
+			done()
+		case o.check.GetRetry() && !o.check.GetPeek():
+			d.askUnlessRetry(ctx, o, done)
+		default:
+			d.askWorker(ctx, o, done)
+		}
 	}, func() {
 		for _, o := range opinions {
 			if f := o.result(); f != nil {
@@ -157,19 +118,54 @@ func (d *Detector) weigh(ctx context.Context, opinions []*opinion, decision *che
 	})
 }
 
-// late makes a finding of what came too late for the request before.
-func (d *Detector) late(ctx context.Context, o *opinion, then func()) {
-	if o.recalled.Late > 0 {
-		o.found = o.finding(o.recalled.Findings, o.recalled.Late)
-	}
-	if o.found == nil || o.check.GetPeek() {
-		then()
+// askUnlessRetry lets a retry pass unjudged, unless there were too many.
+func (d *Detector) askUnlessRetry(ctx context.Context, o *opinion, done func()) {
+	d.recall(ctx, o, func(r streak.Recalled, err error) {
+		if err == nil && !r.Retry {
+			d.askWorker(ctx, o, done)
+			return
+		}
+		if r.Retry {
+			d.semantics.results.WithLabelValues("retry").Inc()
+		}
+		o.settle = done
+		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, func() { o.end(nil) })
+	})
+}
+
+// recall begins the request in its scope's streak, which says what is known of
+// the requests before: of this one nothing is. Whatever is wrong with the
+// store, the request passes.
+func (d *Detector) recall(ctx context.Context, o *opinion, done func(streak.Recalled, error)) {
+	if o.check.GetPeek() {
+		d.working.Go(func() {
+			s, err := d.semantics.streaks.Read(o.key())
+			_, r, _ := streak.Recall(s, o.check.GetRetry())
+			done(r, d.storeError(err))
+		})
 		return
 	}
-	d.working.Go(func() { // the incident waits for a write of its own
-		o.found.LoopId = d.recordOpinion(ctx, o, o.found)
-		then()
+	var r streak.Recalled
+	d.semantics.streaks.Start(ctx, o.key(), func(s streak.State) (streak.State, time.Duration) {
+		next, recalled, changed := streak.Recall(s, o.check.GetRetry())
+		r = recalled
+		if !changed {
+			return s, 0
+		}
+		return next, o.ttl()
+	}, func(err error) {
+		if err != nil {
+			r = streak.Recalled{}
+		}
+		done(r, d.storeError(err))
 	})
+}
+
+func (d *Detector) storeError(err error) error {
+	if err != nil {
+		d.semantics.results.WithLabelValues("store-error").Inc()
+	}
+	return err
 }
 
 // askWorker asks for a verdict and calls done when it is there, or when the
@@ -186,7 +182,7 @@ func (d *Detector) askWorker(ctx context.Context, o *opinion, done func()) {
 	}
 	o.settle = done
 	wait := o.wait(ctx)
-	timer := time.AfterFunc(wait, func() { o.end(nil) })
+	timer := time.AfterFunc(max(wait, 0), func() { d.outOfTime(ctx, o) })
 	// A detector that stops still keeps the verdicts that it waits for.
 	d.working.Add(1)
 	d.semantics.inbox.Request(&nats.Msg{Subject: schemas.SubjectSemantic, Data: body}, func(data []byte, err error) {
@@ -197,15 +193,25 @@ func (d *Detector) askWorker(ctx context.Context, o *opinion, done func()) {
 			d.working.Done()
 		})
 	})
-	if wait <= 0 {
-		o.end(nil)
+}
+
+// outOfTime lets the request go on without its verdict, with what came too late
+// for the one before.
+func (d *Detector) outOfTime(ctx context.Context, o *opinion) {
+	if o.isSettled() {
+		return
 	}
+	d.recall(context.WithoutCancel(ctx), o, func(r streak.Recalled, _ error) {
+		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, func() { o.end(nil) })
+	})
 }
 
 // verdict is what a worker found. The zero value is none.
 type verdict struct {
 	judged, found bool
-	similarity    float64
+	// compared is with how many earlier texts.
+	compared   int
+	similarity float64
 }
 
 // read reads a worker's answer; a metric has why it is no verdict.
@@ -232,51 +238,88 @@ func (s *semantics) read(o *opinion, data []byte, err error) verdict {
 		result = "detected"
 	}
 	s.results.WithLabelValues(result).Inc()
-	return verdict{judged: result == "clear" || result == "detected", found: result == "detected", similarity: reply.GetMaxSimilarity()}
+	return verdict{
+		judged: result == "clear" || result == "detected", found: result == "detected",
+		compared: int(reply.GetCompared()), similarity: reply.GetMaxSimilarity(),
+	}
 }
 
 // verdict adds a worker's verdict to the scope's streak and makes a finding of
-// it, for this request if it still waits, else for the next.
+// it, for this request if it still waits, else for the next. A text that had
+// nothing to be compared with is its scope's first, of which there is no streak:
+// most requests are such, and cost no look at it.
 func (d *Detector) verdict(ctx context.Context, o *opinion, v verdict, done func()) {
-	if !v.judged || !v.found && o.recalled.Findings == 0 {
+	switch {
+	case v.judged && v.compared == 0 && !v.found:
 		done()
 		return
-	}
-	if o.check.GetPeek() {
-		if v.found {
-			o.end(o.finding(o.recalled.Findings+1, v.similarity))
-		}
-		done()
+	case o.check.GetPeek():
+		d.recall(ctx, o, func(r streak.Recalled, err error) {
+			switch {
+			case err == nil && v.found:
+				o.end(o.finding(r.Findings+1, v.similarity))
+			case err == nil:
+				o.end(o.late(r))
+			}
+			done()
+		})
 		return
 	}
-	count, late := o.recalled.Findings+1, false
+	var r streak.Recalled
+	count, late := 0, false
 	// It counts whether or not its request still waits.
 	d.semantics.streaks.Start(context.WithoutCancel(ctx), o.key(), func(s streak.State) (streak.State, time.Duration) {
-		late = o.isSettled()
-		s = streak.Judge(s, v.found, v.similarity, late)
-		if count = s.Findings; count == 0 {
-			return s, time.Second // nothing to be kept
+		next := s
+		if r, late = (streak.Recalled{}), o.isSettled(); !late {
+			next, r, _ = streak.Recall(s, false)
 		}
-		return s, o.ttl()
-	}, func(err error) {
-		if err != nil {
-			d.metrics.uncounted.Inc()
+		if v.judged {
+			next = streak.Judge(next, v.found, v.similarity, late)
 		}
-		f := o.finding(count, v.similarity)
-		switch {
-		case late && v.found:
-			d.semantics.results.WithLabelValues("late").Inc()
-			done()
-		case !v.found || f == nil:
-			done()
+		count = next.Findings
+		switch next {
+		case s:
+			return s, 0
+		case streak.State{}:
+			return next, time.Second // nothing to be kept
 		default:
-			go func() { // the incident waits for a write of its own
-				f.LoopId = d.recordOpinion(ctx, o, f)
-				o.end(f)
-				done()
-			}()
+			return next, o.ttl()
 		}
+	}, func(err error) {
+		if d.storeError(err) != nil {
+			d.metrics.uncounted.Inc()
+			done()
+			return
+		}
+		findings := []*checkpb.Finding{o.late(r)}
+		switch {
+		case v.found && late:
+			d.semantics.results.WithLabelValues("late").Inc()
+		case v.found:
+			findings = append(findings, o.finding(count, v.similarity))
+		}
+		d.note(ctx, o, findings, done)
 	})
+}
+
+// note records findings in their incident and gives the request the last one;
+// nil is none.
+func (d *Detector) note(ctx context.Context, o *opinion, findings []*checkpb.Finding, done func()) {
+	findings = slices.DeleteFunc(findings, func(f *checkpb.Finding) bool { return f == nil })
+	if len(findings) == 0 || o.check.GetPeek() {
+		for _, f := range findings {
+			o.end(f)
+		}
+		done()
+		return
+	}
+	go func() { // the incident waits for a write of its own
+		for _, f := range findings {
+			f.LoopId = d.recordOpinion(ctx, o, f)
+		}
+		o.end(findings[len(findings)-1])
+		done()
+	}()
 }
 
 // recordOpinion notes a finding in its incident and returns the incident's id.
@@ -286,7 +329,7 @@ func (d *Detector) recordOpinion(ctx context.Context, o *opinion, f *checkpb.Fin
 		Action: f.GetAction(), Fingerprint: f.GetFingerprint(), Hits: 1, Count: int(f.GetHitCount()), Threshold: int(f.GetThreshold()),
 		WindowSeconds: int(f.GetWindowSeconds()), Similarity: f.GetSimilarity(),
 		Identity: o.check.GetIdentity(), RequestID: o.check.GetRequestId(), Model: o.check.GetModel(),
-		InputTokens: int(o.check.GetInputTokens()), At: d.now(),
+		InputTokens: int(o.check.GetInputTokens()), Excerpt: excerpt(o.check, f.GetPolicy()), At: d.now(),
 	})
 	if err != nil {
 		d.metrics.unrecorded.Inc()

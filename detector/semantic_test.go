@@ -25,8 +25,8 @@ type scripted struct {
 
 // verdicts of a scripted worker.
 var (
-	similar = &semanticpb.SemanticReply{Judged: true, Detected: true, MaxSimilarity: 0.97}
-	unlike  = &semanticpb.SemanticReply{Judged: true, MaxSimilarity: 0.5}
+	similar = &semanticpb.SemanticReply{Judged: true, Detected: true, Compared: 5, MaxSimilarity: 0.97}
+	unlike  = &semanticpb.SemanticReply{Judged: true, Compared: 5, MaxSimilarity: 0.5}
 	short   = &semanticpb.SemanticReply{}
 )
 

@@ -33,8 +33,8 @@ func (s *session) Append(b []byte) []byte {
 	return append(b, text...)
 }
 
-// UnmarshalJSON reads the stored form.
-func (s *session) UnmarshalJSON(b []byte) error {
+// Parse reads the stored form.
+func (s *session) Parse(b []byte) error {
 	var state []byte
 	if err := json.Unmarshal(b, &state); err != nil {
 		return err
@@ -159,6 +159,9 @@ func (v *watched) finding(f *toolloop.Finding) *checkpb.Finding {
 		Action: action, HitCount: uint32(f.Count), Threshold: uint32(f.Threshold), WindowSeconds: uint32(v.params.Idle / time.Second),
 		Rule: string(f.Rule), Tool: f.Tool, Message: f.Message(), BackoffSeconds: uint32(f.Backoff),
 	}
+	if action == checkpb.Action_ACTION_REJECT {
+		out.Answer = v.answerTo(f)
+	}
 	if action == checkpb.Action_ACTION_THROTTLE {
 		out.DelayMs = uint32(min(time.Duration(f.Count)*delayStep, maxDelay) / time.Millisecond)
 	}
@@ -208,6 +211,15 @@ func (v *watched) actionOf(f *toolloop.Finding) checkpb.Action {
 	return v.watch.GetWarn()
 }
 
+// answerTo is what a request gets that a finding rejects. A break is no reject: it
+// is to stop the agent, and not to look like an answer.
+func (v *watched) answerTo(f *toolloop.Finding) checkpb.Answer {
+	if f.Rule.Detector() == toolloop.DetectorCycle {
+		return v.watch.GetCycleAnswer()
+	}
+	return v.watch.GetBlockAnswer()
+}
+
 // climb is the action of the highest step that a finding has reached. Polls
 // have more patience on every step.
 func (v *watched) climb(steps []*checkpb.Step, f *toolloop.Finding) checkpb.Action {
@@ -228,10 +240,10 @@ func (v *watched) climb(steps []*checkpb.Step, f *toolloop.Finding) checkpb.Acti
 func (v *watched) incident(f *checkpb.Finding) incident.Finding {
 	return incident.Finding{
 		Conversation: conversation(v.check, f.GetFingerprint()), Policy: f.GetPolicy(), Detector: f.GetDetector(), Shadow: f.GetShadow(),
-		Action: f.GetAction(), Fingerprint: f.GetFingerprint(), Hits: 1, Count: int(f.GetHitCount()),
+		Action: f.GetAction(), Answer: f.GetAnswer(), Fingerprint: f.GetFingerprint(), Hits: 1, Count: int(f.GetHitCount()),
 		Threshold: int(f.GetThreshold()), WindowSeconds: int(f.GetWindowSeconds()),
 		Identity: v.check.GetIdentity(), RequestID: v.check.GetRequestId(), Model: v.check.GetModel(),
-		InputTokens: int(v.check.GetInputTokens()), At: v.at,
+		InputTokens: int(v.check.GetInputTokens()), Excerpt: excerpt(v.check, f.GetPolicy()), At: v.at,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/kit/natstest"
@@ -188,5 +189,44 @@ func TestToolActionsEscalateByOccurrences(t *testing.T) {
 	got := replay(t, escalating, []*checkpb.HistoryItem{human("go")}, rounds(7, same)...)
 	if diff := cmp.Diff([]string{"allow", "hint", "hint", "throttle", "throttle", "reject", "reject"}, got); diff != "" {
 		t.Errorf("by occurrence (-want +got):\n%s", diff)
+	}
+}
+
+// What a reject is answered with is told by the detector that rejects; nothing
+// else is answered in the model's place.
+func TestRejectsSayWhatTheyAreAnsweredWith(t *testing.T) {
+	t.Parallel()
+	const synthetic = checkpb.Answer_ANSWER_SYNTHETIC
+	abab := make([]*checkpb.HistoryItem, 6)
+	for i := range abab {
+		abab[i] = round(i, string(rune('a'+i%2)), "same")
+	}
+	for name, c := range map[string]struct {
+		history []*checkpb.HistoryItem
+		edit    func(*checkpb.ToolWatch)
+		want    checkpb.Answer
+	}{
+		"a block":                   {rounds(5, same), func(w *checkpb.ToolWatch) { w.BlockAnswer = synthetic }, synthetic},
+		"a block, by cycle's":       {rounds(5, same), func(w *checkpb.ToolWatch) { w.CycleAnswer = synthetic }, 0},
+		"a cycle":                   {abab, func(w *checkpb.ToolWatch) { w.CycleAnswer = synthetic }, synthetic},
+		"a cycle, by tool's":        {abab, func(w *checkpb.ToolWatch) { w.BlockAnswer = synthetic }, 0},
+		"a hint":                    {rounds(3, same), func(w *checkpb.ToolWatch) { w.BlockAnswer = synthetic }, 0},
+		"a block that is a break":   {rounds(5, same), func(w *checkpb.ToolWatch) { w.BlockAnswer, w.Block = synthetic, checkpb.Action_ACTION_BREAK }, 0},
+		"a policy without the word": {rounds(5, same), func(*checkpb.ToolWatch) {}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			judge := detector.NewJudge(new(clock).now)
+			check := toolCheck(c.history...)
+			c.edit(check.GetWatches()[0])
+			d := judge.Decide(t.Context(), check)
+			if len(d.GetFindings()) == 0 || d.GetFindings()[0].GetAnswer() != c.want {
+				t.Fatalf("decision %v; want answer %v", d, c.want)
+			}
+			loop := judge.Incidents()[0]
+			if loop.Answer != c.want.Label() || loop.Findings[0].Answer != c.want.Label() {
+				t.Errorf("incident %+v; want answer %q", loop, c.want.Label())
+			}
+		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/unloop/unloop/embedworker"
-	"github.com/unloop/unloop/embedworker/internal/realparts"
+	"github.com/unloop/unloop/embedworker/realparts"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 

@@ -27,7 +27,7 @@ type Config struct {
 	ModelThreads int `default:"0" help:"Threads of one inference; 0 takes one a processor."`
 	ModelBatch   int `default:"16" help:"Most texts of one inference."`
 	EmbedQueue   int `default:"256" help:"Most texts that wait for the model; requests beyond that fail open at once."`
-	EmbedCache   int `default:"10000" help:"Texts whose vectors are remembered."`
+	EmbedCache   int `default:"10000" help:"Texts whose vectors a model's worker remembers."`
 
 	VectorStore string `default:"kv" enum:"kv,redis" help:"Where histories are kept: kv (JetStream) or redis."`
 	Redis       string `default:"redis://127.0.0.1:6379" env:"UNLOOP_REDIS,REDIS_URL" placeholder:"URL" help:"Redis 8, or Redis Stack, for --vector-store redis."`

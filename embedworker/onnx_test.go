@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/embedworker"
-	"github.com/unloop/unloop/embedworker/internal/realparts"
+	"github.com/unloop/unloop/embedworker/realparts"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 	"github.com/unloop/unloop/schemas/semanticpb"

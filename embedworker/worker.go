@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/micro"
@@ -39,6 +40,9 @@ type Worker struct {
 	checker      *semantic.Checker
 	embedderName string
 	slots        chan struct{}
+	// next hands work to a goroutine that waits for it, of which there are spare.
+	next  chan func()
+	spare atomic.Int64
 
 	// working are the checks under way; none begins once stopped is set.
 	working sync.WaitGroup
@@ -59,7 +63,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, deps: deps, log: deps.Log, now: time.Now, metrics: newMetrics(deps.Metrics),
-		slots: make(chan struct{}, cfg.SemanticInFlight),
+		slots: make(chan struct{}, cfg.SemanticInFlight), next: make(chan func()),
 	}
 	for _, opt := range opts {
 		opt(w)
@@ -68,7 +72,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Worker, error) {
 	if cfg.VectorStore == "redis" {
 		w.store, err = vectors.NewRedis(cfg.Redis, w.now)
 	} else {
-		w.store, err = vectors.NewKV(deps.NATS, deps.Layout, w.now)
+		w.store, err = vectors.NewKV(deps.NATS, deps.Layout, w.now, deps.Metrics)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("configure embedding worker: %w", err)
@@ -90,13 +94,22 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("start embedding worker: %w", err)
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	cached, err := embed.NewCached(e, w.cfg.EmbedCache, w.metrics.cached.Inc)
+	w.embedderName = e.Name()
+	used, err := w.remembering(e)
 	if err != nil {
 		return fmt.Errorf("start embedding worker: %w", err)
 	}
-	w.embedderName = e.Name()
-	w.checker = semantic.New(cached, w.store, w.metrics.observe)
+	w.checker = semantic.New(used, w.store, w.metrics.observe)
 	return w.serve(ctx)
+}
+
+// remembering puts a cache before a model. Before the lexical embedder it would
+// cost what embedding does.
+func (w *Worker) remembering(e embed.Embedder) (embed.Embedder, error) {
+	if _, cheap := e.(*embed.Lexical); cheap {
+		return e, nil
+	}
+	return embed.NewCached(e, w.cfg.EmbedCache, w.metrics.cached.Inc)
 }
 
 // serve opens the doors, waits for the end, and closes them.
@@ -128,11 +141,18 @@ func (w *Worker) stop(svc micro.Service) error {
 	// a server there is nobody to tell.
 	_ = w.deps.NATS.FlushTimeout(stopFlush)
 	w.mu.Lock()
+	if !w.stopped {
+		close(w.next)
+	}
 	w.stopped = true
 	w.mu.Unlock()
 	w.working.Wait()
 	return err
 }
+
+// maxSpare is how many goroutines wait for more work: one that has done some
+// has a stack as large as it takes.
+const maxSpare = 64
 
 // begin runs work in a goroutine of its own; false if too much is under way or
 // the worker has stopped.
@@ -147,11 +167,32 @@ func (w *Worker) begin(work func()) bool {
 	default:
 		return false
 	}
-	w.working.Go(func() {
-		defer func() { <-w.slots }()
-		work()
-	})
+	w.working.Add(1)
+	select {
+	case w.next <- work:
+	default:
+		go w.work(work)
+	}
 	return true
+}
+
+// work runs work, and then more of it as long as goroutines are to spare.
+func (w *Worker) work(work func()) {
+	for work != nil {
+		work()
+		<-w.slots
+		w.working.Done()
+		work = w.more()
+	}
+}
+
+// more waits for more work; nil if enough goroutines do, or the worker stops.
+func (w *Worker) more() func() {
+	defer w.spare.Add(-1)
+	if w.spare.Add(1) > maxSpare {
+		return nil
+	}
+	return <-w.next
 }
 
 // subscribe registers the worker as a NATS micro service.

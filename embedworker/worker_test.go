@@ -21,8 +21,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/embedworker"
-	"github.com/unloop/unloop/embedworker/internal/realparts"
 	"github.com/unloop/unloop/embedworker/internal/sentinel/embeddingpb"
+	"github.com/unloop/unloop/embedworker/realparts"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"

@@ -34,7 +34,9 @@ func (g *Gateway) stop(w http.ResponseWriter, x *exchange) bool {
 		return true
 	case loop:
 		g.metrics.requests.WithLabelValues(x.provider.Name(), f.GetAction().Label()).Inc()
-		g.refuseLoop(w, x, f)
+		if !g.answerInPlace(w, x, f) {
+			g.refuseLoop(w, x, f)
+		}
 		return true
 	case x.degraded != "" && x.failClosed:
 		g.metrics.requests.WithLabelValues(x.provider.Name(), "fail-closed").Inc()
@@ -98,18 +100,18 @@ func (g *Gateway) answerFrom(w http.ResponseWriter, x *exchange, f *checkpb.Find
 		room = new([]byte)
 	}
 	*room = x.refusal.render((*room)[:0], f)
-	g.answer(w, x, http.StatusTooManyRequests, *room)
+	g.answer(w, x, http.StatusTooManyRequests, provider.TypeJSON, *room)
 	g.refusals.Put(room)
 }
 
 func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal) {
-	g.answer(w, x, r.Status, x.provider.Refusal(r))
+	g.answer(w, x, r.Status, provider.TypeJSON, x.provider.Refusal(r))
 }
 
-func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, body []byte) {
+func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, contentType string, body []byte) {
 	x.status = status
 	x.upload.hurry()
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	if x.r.Method != http.MethodHead {

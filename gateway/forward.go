@@ -26,6 +26,10 @@ const (
 	idleConnTimeout     = 90 * time.Second
 	idleConnsPerHost    = 256
 	copyBuffer          = 32 << 10
+	// flushKnown bounds how long a part of an answer of known length waits for
+	// the rest; most come whole, and a flush for each would cost two more system
+	// calls. Streams, whose length nobody knows, are flushed chunk by chunk.
+	flushKnown = 5 * time.Millisecond
 	// An HTTP/2 connection that carries nothing for pingAfter is asked whether
 	// it lives, so that a dead one is not waited for.
 	pingAfter   = 30 * time.Second
@@ -36,12 +40,12 @@ const (
 type exchangeKey struct{}
 
 // newProxy returns the proxy that forwards exactly what came: no forwarding
-// headers, the upstream's own Host, each chunk of an answer at once.
+// headers, the upstream's own Host, each chunk of a stream at once.
 func (g *Gateway) newProxy(transport *http.Transport) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite:        g.rewrite,
 		Transport:      transport,
-		FlushInterval:  -1,
+		FlushInterval:  flushKnown,
 		BufferPool:     &bufferPool{},
 		ModifyResponse: g.onResponse,
 		ErrorHandler:   g.onUpstreamError,

@@ -8,8 +8,8 @@ type metrics struct {
 	policyRejected, auth                                          *prometheus.CounterVec
 	policyVersion                                                 *prometheus.GaugeVec
 	delayed                                                       prometheus.Gauge
-	unknownAnswers, lostAnswers                                   prometheus.Counter
-	rules, descriptorMissing                                      *prometheus.CounterVec
+	unknownAnswers, lostAnswers, unknownCalls                     prometheus.Counter
+	rules, descriptorMissing, synthetic                           *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -33,7 +33,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "unloop_gateway_unknown_answers_total", Help: "Requests that go on from an answer that no gateway has seen.",
 		}),
 		lostAnswers: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "unloop_gateway_lost_answers_total", Help: "Answers whose session could not be shared with the other gateways.",
+			Name: "unloop_gateway_lost_answers_total", Help: "Answers whose session or calls could not be shared with the other gateways.",
+		}),
+		unknownCalls: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "unloop_gateway_unknown_calls_total", Help: "Requests with results of calls that no gateway has seen.",
 		}),
 		delayed: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "unloop_gateway_delayed_requests", Help: "Requests that a throttle holds back now.",
@@ -45,7 +48,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}, []string{"version", "source"})
 	m.rules = counter("rules_total", "Requests by what a rule said of them.", "policy", "rule", "mode", "action")
 	m.descriptorMissing = counter("descriptor_missing_total", "Rules that were skipped because a request lacks a descriptor.", "policy", "rule", "descriptor")
+	m.synthetic = counter("synthetic_answers_total", "Rejected requests that were answered in the model's place, by format.", "format")
 	m.auth = counter("auth_total", "Requests by what came of their client's key or token: ok, missing, wrong, limited (the address was wrong too often), unavailable (the issuer's keys are).", "result")
-	reg.MustRegister(m.unknownAnswers, m.lostAnswers, m.checkSeconds, m.delayed, m.policyVersion)
+	reg.MustRegister(m.unknownAnswers, m.lostAnswers, m.unknownCalls, m.checkSeconds, m.delayed, m.policyVersion)
 	return m
 }

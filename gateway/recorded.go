@@ -56,6 +56,12 @@ func (noAnswers) Session(context.Context, string, string) (string, error) {
 
 func (noAnswers) Put(context.Context, string, string, string) error { return nil }
 
+func (noAnswers) Calls(context.Context, string, string, bool) ([]*checkpb.ToolCall, error) {
+	return nil, answers.ErrUnknown
+}
+
+func (noAnswers) PutCalls(context.Context, string, string, []*checkpb.ToolCall) error { return nil }
+
 // Policies is the bundle that requests are judged by.
 func (e *Evidence) Policies() *policy.Set { return e.policies }
 

@@ -73,6 +73,8 @@ type exchange struct {
 	asked, peek bool
 	// digest is the request's in repeats, once it was asked for.
 	digest requestDigest
+	// open are the calls before the request that it brings no results of.
+	open []provider.ToolCall
 	// refusal makes the body of a refusal, if it is known from a request before.
 	refusal *template
 }
@@ -209,6 +211,7 @@ func (g *Gateway) gather(x *exchange) bool {
 		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
 		x.repair = x.repair || p.SessionRepair && !p.Shadow(now)
 	}
+	g.precede(x, matched)
 	counters, watches := x.counters(matched, now), x.watches(matched, now)
 	newest, semantics := x.semantics(matched, now)
 	x.limits, x.judged = g.limits(x, matched, now), now
@@ -223,7 +226,7 @@ func (g *Gateway) gather(x *exchange) bool {
 		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
 		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
 		Retry: isRetry(x.r.Header), Idempotency: idempotency(x.r.Header), InputTokens: estimateTokens(len(x.body.inspected())),
-		Asked: x.asked, Peek: x.peek,
+		Asked: x.asked, Peek: x.peek, Excerpt: x.excerpt(matched),
 	}
 	for _, l := range x.limits {
 		x.check.Limits = append(x.check.Limits, l.wire)

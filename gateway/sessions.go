@@ -11,11 +11,14 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// answerSessions remembers which session an answer belongs to. Session returns
-// answers.ErrUnknown for an answer that it does not know.
+// answerSessions remembers which session an answer belongs to, and which calls are
+// to be answered after it. Session and Calls return answers.ErrUnknown for an answer
+// that they do not know.
 type answerSessions interface {
 	Session(ctx context.Context, caller, id string) (string, error)
 	Put(ctx context.Context, caller, id, session string) error
+	Calls(ctx context.Context, caller, id string, changes bool) ([]*checkpb.ToolCall, error)
+	PutCalls(ctx context.Context, caller, id string, calls []*checkpb.ToolCall) error
 }
 
 // identify says whose request it is, once the key is there that callers are
@@ -50,18 +53,11 @@ func (g *Gateway) identifyWith(x *exchange, hasher *identity.Hasher) {
 	x.identity.Session, x.ownSession = session, true
 }
 
-// followAnswer remembers which session an answer belongs to.
+// followAnswer remembers which session an answer belongs to, and which calls it
+// asks for, as far as a policy looks at those.
 func (g *Gateway) followAnswer(x *exchange, res *http.Response) {
-	session := x.identity.GetSession()
-	if x.target.Format != route.Responses || res.StatusCode != http.StatusOK || session == "" {
+	if x.target.Format != route.Responses || res.StatusCode != http.StatusOK || x.identity.GetSession() == "" {
 		return
 	}
-	caller := x.identity.GetCaller()
-	res.Body = answers.Watch(res, func(id string) {
-		ctx, cancel := context.WithTimeout(context.Background(), g.cfg.CheckTimeout)
-		defer cancel()
-		if err := g.answers.Put(ctx, caller, id, session); err != nil {
-			g.metrics.lostAnswers.Inc()
-		}
-	})
+	res.Body = answers.Watch(res, len(x.check.GetWatches()) > 0, &answerWatch{g: g, x: x})
 }

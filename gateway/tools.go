@@ -31,6 +31,7 @@ func (x *exchange) watches(policies []*policy.Policy, now time.Time) []*checkpb.
 			continue
 		}
 		w := toolWatch(p)
+		x.setAnswers(w, p)
 		w.Shadow = p.Shadow(now) || p.HeldOut(x.identity.GetSession())
 		if rules := x.rules.reading[p.ID]; x.run != nil {
 			w.Agent, w.Run = x.runner(), x.run.evidence(rules)
@@ -57,8 +58,7 @@ func (x *exchange) history(rules provider.Rules) *checkpb.History {
 	items, before := x.prompt.Transcript.History(rules)
 	h := &checkpb.History{Delta: x.prompt.Delta, Own: x.ownSession, Before: bytesOf(before), Items: make([]*checkpb.HistoryItem, len(items))}
 	if x.prompt.Delta {
-		name := fingerprint.String([]byte(x.prompt.Previous + x.prompt.Session))
-		h.Before = name[:]
+		h.Before = bytesOf(x.kept(items))
 	}
 	for i, item := range items {
 		h.Items[i] = &checkpb.HistoryItem{Human: bytesOf(item.Human), Summary: item.Summary, Calls: callsOf(item.Calls)}
@@ -66,12 +66,25 @@ func (x *exchange) history(rules provider.Rules) *checkpb.History {
 	return h
 }
 
+// kept names what the provider keeps and the request goes on from. A conversation
+// has the same name in all its requests; the ids of the calls tell whether one goes
+// on or is sent again.
+func (x *exchange) kept(items []provider.Item) fingerprint.Digest {
+	name := fingerprint.String([]byte(x.prompt.Previous + x.prompt.Session))
+	for _, item := range items {
+		for _, call := range item.Calls {
+			name = fingerprint.Chain(name, call.ID)
+		}
+	}
+	return name
+}
+
 func callsOf(calls []provider.ToolCall) []*checkpb.ToolCall {
 	out := make([]*checkpb.ToolCall, len(calls))
 	for i, c := range calls {
 		out[i] = &checkpb.ToolCall{
 			Tool: c.Tool, Call: bytesOf(c.Key), Result: bytesOf(c.Result), ErrorClass: bytesOf(c.Class), Id: bytesOf(c.ID),
-			Failed: c.Failed, Poll: c.Poll, NotOffered: c.NotOffered, Ours: c.Ours,
+			Failed: c.Failed, Poll: c.Poll, NotOffered: c.NotOffered, Ours: c.Ours, Provided: c.Provided,
 		}
 	}
 	return out

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,55 +15,12 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 )
 
 // update writes the messages of golden that have no file yet. Files that are
 // there are what was once on the wire, and stay as they are.
 var update = flag.Bool("update", false, "write golden messages that are missing")
-
-// golden are messages as this version writes them, by file. A message that gets
-// a new field gets a new file beside its old one.
-func golden() map[string]proto.Message {
-	fp := bytes.Repeat([]byte{0xab}, 32)
-	digest := bytes.Repeat([]byte{0xcd}, 16)
-	finding := &checkpb.Finding{
-		Policy: "agent-tools", Detector: "prompt", Fingerprint: fp, Action: checkpb.Action_ACTION_REJECT,
-		HitCount: 6, Threshold: 5, WindowSeconds: 60, CooldownSeconds: 30, BlockedMs: 29_500, LoopId: "viIzp0jq26E8k6XTjdCptc",
-	}
-	counter := &checkpb.Counter{
-		Policy: "agent-tools", Detector: "prompt", Fingerprint: fp, Window: checkpb.Window_WINDOW_SLIDING, WindowSeconds: 60,
-		Threshold: 5, CooldownSeconds: 30, Steps: []*checkpb.Step{{At: 6, Action: checkpb.Action_ACTION_REJECT}},
-	}
-	return map[string]proto.Message{
-		"check-batch-1": &checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{{
-			RequestId: "req_def456", Model: "gpt-4o-mini", Bundle: "1-aacf370d", Counters: []*checkpb.Counter{counter},
-			Identity: &checkpb.Identity{Tenant: "acme", Project: "proj_abc123", Caller: "c0ffee", Session: "5e55"},
-			Hits:     2, Retry: true, Peek: true, InputTokens: 2500,
-			Watches: []*checkpb.ToolWatch{{
-				Policy: "agent-tools", Agent: fp, Shadow: true, Warn: checkpb.Action_ACTION_HINT, Block: checkpb.Action_ACTION_REJECT,
-				Params: &checkpb.ToolParams{WarnThreshold: 3, BlockThreshold: 5, PerTool: []*checkpb.ToolRule{{Match: "read_*", BlockThreshold: 9}}},
-				History: &checkpb.History{Own: true, Before: digest, Items: []*checkpb.HistoryItem{
-					{Human: digest}, {Calls: []*checkpb.ToolCall{{Tool: "read_file", Call: digest, Result: digest, Id: digest, Failed: true}}},
-				}},
-			}},
-		}}},
-		"decision-batch-1": &checkpb.DecisionBatch{Decisions: []*checkpb.Decision{
-			{Action: checkpb.Action_ACTION_REJECT, Findings: []*checkpb.Finding{finding}, HitCounts: []uint32{6}},
-			{Error: "not counted"},
-			{Action: checkpb.Action_ACTION_HINT, Findings: []*checkpb.Finding{{
-				Policy: "agent-tools", Detector: "tool", Fingerprint: fp, Action: checkpb.Action_ACTION_HINT, Shadow: true, HitCount: 3, Threshold: 3,
-				DelayMs: 300, Rule: "repeat", Tool: "read_file", Message: "read_file was called 3 times.", BackoffSeconds: 5,
-			}}},
-		}},
-		"cooldown-1":        &checkpb.Cooldown{Finding: finding},
-		"outcome-1":         &checkpb.Outcome{Counters: []*checkpb.Counter{counter}},
-		"release-request-1": &checkpb.ReleaseRequest{LoopId: "viIzp0jq26E8k6XTjdCptc"},
-		"release-reply-1":   &checkpb.ReleaseReply{Error: "no open loop with this id", Released: []*checkpb.CounterRef{{Policy: "p", Detector: "prompt", Fingerprint: fp, Shadow: true}}},
-		"forget-1":          &checkpb.Forget{Counters: []*checkpb.CounterRef{{Policy: "p", Detector: "request", Fingerprint: fp}}},
-	}
-}
 
 // What was once on the wire reads as what it meant, and is written the same
 // way again.
@@ -106,18 +64,29 @@ func stored(t *testing.T, name string, message proto.Message) (wire, meaning []b
 	return read(t, base+".binpb"), read(t, base+".json")
 }
 
-func TestOldEventStaysReadableAndFitsItsSchema(t *testing.T) {
+func TestOldEventsStayReadableAndFitTheirSchema(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join("testdata", "golden", "event-1.json")
+	for name, f := range map[string]struct{ excerpt, answer string }{
+		"event-1": {}, "event-2": {excerpt: strings.Repeat("é", event.MaxExcerpt)}, "event-3": {answer: event.AnswerSynthetic},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testEvent(t, filepath.Join("testdata", "golden", name+".json"), f.excerpt, f.answer)
+		})
+	}
+}
+
+func testEvent(t *testing.T, file, excerpt, answer string) {
+	t.Helper()
 	usd := 0.03
 	at := time.Date(2026, 5, 22, 14, 30, 0, 0, time.UTC)
 	want := event.New(event.Detected, "viIzp0jq26E8k6XTjdCptc.loop.detected", at)
 	want.ProjectID, want.TenantID, want.RequestID = "proj_abc123", "acme", "req_def456"
 	want.Data = event.Data{
-		LoopID: "viIzp0jq26E8k6XTjdCptc", Detector: "prompt", Policy: "agent-tools", Mode: event.ModeEnforce, Action: "reject",
+		LoopID: "viIzp0jq26E8k6XTjdCptc", Detector: "prompt", Policy: "agent-tools", Mode: event.ModeEnforce, Action: "reject", Answer: answer,
 		Fingerprint: "a3f7c2d1b8e4", HitCount: 6, Threshold: 5, WindowSeconds: 60, CooldownSeconds: 30, Model: "gpt-4o-mini",
 		Session: "5e55", Similarity: 0.97, FirstSeen: at, LastSeen: at.Add(time.Second),
-		Findings: []event.Finding{{Detector: "prompt", Action: "reject", Fingerprint: "a3f7c2d1b8e4", HitCount: 6}},
+		Findings: []event.Finding{{Detector: "prompt", Action: "reject", Fingerprint: "a3f7c2d1b8e4", HitCount: 6, Answer: answer, Excerpt: excerpt}},
 		Saved:    event.Saved{Requests: 1, InputTokens: 2500, USD: &usd},
 	}
 	if _, err := os.Stat(file); *update && os.IsNotExist(err) {
@@ -146,7 +115,11 @@ func TestOldEventStaysReadableAndFitsItsSchema(t *testing.T) {
 		"unknown type": func(e map[string]any) { e["type"] = "loop.maybe" },
 		"no id":        func(e map[string]any) { delete(e, "id") },
 		"no loop id":   func(e map[string]any) { delete(e["data"].(map[string]any), "loop_id") },
+		"bad answer":   func(e map[string]any) { e["data"].(map[string]any)["answer"] = "yes" },
 		"bad mode":     func(e map[string]any) { e["data"].(map[string]any)["mode"] = "off" },
+		"long excerpt": func(e map[string]any) {
+			e["data"].(map[string]any)["findings"].([]any)[0].(map[string]any)["excerpt"] = strings.Repeat("é", event.MaxExcerpt+1)
+		},
 	} {
 		var e map[string]any
 		if err := json.Unmarshal(body, &e); err != nil {

@@ -138,3 +138,7 @@ func LimitKey(shadow bool, policy, rule, hashHex string) string {
 // AnswerKey is the key in BucketSessions of the session that an answer belongs
 // to; the answer is named by a hash of its caller and id, in hex.
 func AnswerKey(answerHex string) string { return "answer." + answerHex }
+
+// AnswerCallsKey is the key in BucketSessions of the calls that the client is to
+// answer after an answer, or in a conversation; named as in AnswerKey.
+func AnswerCallsKey(answerHex string) string { return "calls." + answerHex }

@@ -30,6 +30,8 @@ type session struct {
 	dir    string
 	state  int
 	module string
+	// profile is the folder for CPU profiles; none are taken if it is empty.
+	profile string
 }
 
 // part is something to measure.
@@ -71,7 +73,10 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "%s, %s/%s, %d CPUs; medians of %d interleaved rounds of %s\n",
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), s.plan.Rounds, s.plan.Sample)
-	err = s.run(ctx, chosen)
+	stop, err := roles.StartProfile(s.profile, "bench")
+	if err == nil {
+		err = errors.Join(s.run(ctx, chosen), stop())
+	}
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
@@ -81,6 +86,7 @@ func (s *session) parse(args []string) ([]part, error) {
 	flags.DurationVar(&s.plan.Sample, "sample", 500*time.Millisecond, "time for each contender at each level in a round")
 	flags.IntVar(&s.state, "fingerprints", 1_000_000, "live fingerprints of part state")
 	flags.StringVar(&s.module, "root", "..", "folder with the modules")
+	flags.StringVar(&s.profile, "profile", "", "folder for profiles of each process, to read with go tool pprof")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "bench [flags] [part…]")
 		for _, p := range parts {

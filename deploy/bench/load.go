@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
@@ -17,12 +18,25 @@ import (
 // promptSize is how many bytes a request body has.
 const promptSize = 250
 
-// prompt is a Chat Completions body whose number makes it another one.
+// prompt is a Chat Completions body whose number makes it another one: other
+// words in another order.
 func prompt(number int64) string {
 	const head, tail = `{"model":"gpt-5","messages":[{"role":"system","content":"You are a helpful assistant."},{"role":"user","content":"`, `"}]}`
-	text := fmt.Sprintf("Summarise ticket %d. ", number)
-	return head + text + strings.Repeat("x", promptSize-len(head)-len(tail)-len(text)) + tail
+	text := fmt.Appendf(nil, "Summarise ticket %d:", number)
+	seed := rand.New(rand.NewPCG(uint64(number), 0))
+	const size = promptSize - len(head) - len(tail)
+	for len(text) < size {
+		text = append(append(text, ' '), vocabulary[seed.IntN(len(vocabulary))]...)
+	}
+	return head + string(text[:size]) + tail
 }
+
+// vocabulary is what prompts are made of.
+var vocabulary = strings.Fields(`account address battery billing blue broken button cable cancel card case
+	change charge customer delay delivery device door email error failed file gift green heat invoice item key label late
+	light lock login lost mail missing money month number offer order paid parcel password phone photo price printer
+	profile question red refund reply return room safe screen sent ship size slow sound stock store tax ticket time
+	track truck twice update user version voucher week window wrong year`)
 
 // httpContender posts bodies to a server, each caller on a connection of its
 // own, and expects a status.

@@ -34,6 +34,7 @@ func natsRole(_ context.Context, args []string) (string, func() error, error) {
 	if len(args) != 1 {
 		return "", nil, errArguments
 	}
+	service.Headroom()
 	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: anyPort, DataDir: args[0]}, quiet())
 	if err != nil {
 		return "", nil, err
@@ -57,6 +58,7 @@ func startDetector(ctx context.Context, connect func(string) (*nats.Conn, error)
 	if err != nil {
 		return nil, err
 	}
+	service.Headroom() // as where it runs by itself
 	det, err := detector.New(detector.DefaultConfig(), service.Deps{Log: log, Metrics: service.NewRegistry(), NATS: nc})
 	if err != nil {
 		return nil, err
@@ -81,9 +83,9 @@ func startDetector(ctx context.Context, connect func(string) (*nats.Conn, error)
 }
 
 // systemRole is all of Unloop in one process, as `unloop up` runs it, with the
-// store and the upstream it is given.
+// store, the upstream and, if it is not empty, the policies it is given.
 func systemRole(ctx context.Context, args []string) (string, func() error, error) {
-	if len(args) != 2 {
+	if len(args) != 3 {
 		return "", nil, errArguments
 	}
 	cfg := system.Config{
@@ -93,7 +95,7 @@ func systemRole(ctx context.Context, args []string) (string, func() error, error
 		Embedworker: embedworker.DefaultConfig(),
 	}
 	cfg.Gateway.Listen, cfg.Gateway.CheckTimeout = anyPort, patience
-	cfg.Gateway.Upstream = map[string]string{"openai": args[1]}
+	cfg.Gateway.Upstream, cfg.Gateway.Policies = map[string]string{"openai": args[1]}, args[2]
 	s, err := system.New(cfg, quiet())
 	if err != nil {
 		return "", nil, err

@@ -28,7 +28,8 @@ const answer = `{"id":"chatcmpl-1","object":"chat.completion","created":17900000
 const (
 	nameUpstream = "upstream alone"
 	nameProxy    = "bare httputil.ReverseProxy"
-	nameUnloop   = "Unloop"
+	nameExact    = "Unloop, exact detectors"
+	nameUnloop   = "Unloop, default policy"
 	nameRefuser  = "bare Go handler, 429"
 	nameBlocked  = "Unloop, blocked loops"
 )
@@ -36,8 +37,8 @@ const (
 // loops is how many different loops are blocked.
 const loops = 16
 
-// gateway compares unique prompts through Unloop, with its default policy,
-// with the same through a proxy that checks nothing.
+// gateway compares unique prompts through Unloop, with and without semantic
+// detection, with the same through a proxy that checks nothing.
 func (s *session) gateway(ctx context.Context) (err error) {
 	var parts ender
 	defer func() { err = errors.Join(err, parts.end()) }()
@@ -50,7 +51,11 @@ func (s *session) gateway(ctx context.Context) (err error) {
 		return err
 	}
 	parts.add(proxy.Stop)
-	unloop, err := s.startSystem(ctx, upstream, &parts)
+	exact, err := s.startSystem(ctx, upstream, exactPolicies, &parts)
+	if err != nil {
+		return err
+	}
+	whole, err := s.startSystem(ctx, upstream, "", &parts)
 	if err != nil {
 		return err
 	}
@@ -59,22 +64,39 @@ func (s *session) gateway(ctx context.Context) (err error) {
 	res, err := measure.Compare(ctx, s.plan,
 		httpContender(nameUpstream, upstream, http.StatusOK, unique),
 		httpContender(nameProxy, proxy.Addr, http.StatusOK, unique),
-		httpContender(nameUnloop, unloop, http.StatusOK, unique))
+		httpContender(nameExact, exact, http.StatusOK, unique),
+		httpContender(nameUnloop, whole, http.StatusOK, unique))
 	if err != nil {
 		return err
 	}
 	s.title("gateway: unique prompts of 250 bytes, upstream %s, all of Unloop in one process", what)
 	res.Print(s.out)
-	measure.PrintTargets(s.out,
-		res.AddsAtMost("adds at most 1.5 times what the bare proxy adds (p50)", nameUnloop, nameProxy, nameUpstream, 1.5, levels...),
-		measure.Target{
-			Text: "ahead of Fairvisor on the machine of docs/benchmarks.md (3.2k, 10.6k, 9.5k/s)", Levels: levels, Unit: "k/s",
-			Figure: func(level int) (float64, bool) {
-				rate := res.Median(nameUnloop, level).PerSecond / 1000
-				return rate, rate > fairvisor[level]
-			},
-		})
+	for _, name := range []string{nameExact, nameUnloop} {
+		measure.PrintTargets(s.out,
+			res.AddsAtMost(name+": adds at most 1.5 times what the bare proxy adds (p50)", name, nameProxy, nameUpstream, 1.5, levels...),
+			aheadOfFairvisor(res, name))
+	}
 	return nil
+}
+
+// exactPolicies are the default policy without what texts mean.
+const exactPolicies = `bundle_version: 1
+policies:
+  - id: exact
+    spec:
+      selector: {pathPrefix: /v1/, methods: [POST]}
+      prompt: {max_hits: 5, window_seconds: 60, cooldown_seconds: 30}
+      tool: {warn_threshold: 3, block_threshold: 5}
+`
+
+func aheadOfFairvisor(res *measure.Results, name string) measure.Target {
+	return measure.Target{
+		Text: name + ": ahead of Fairvisor on the machine of docs/benchmarks.md (3.2k, 10.6k, 9.5k/s)", Levels: levels, Unit: "k/s",
+		Figure: func(level int) (float64, bool) {
+			rate := res.Median(name, level).PerSecond / 1000
+			return rate, rate > fairvisor[level]
+		},
+	}
 }
 
 // fairvisor is what Fairvisor did with loop detection on, in thousands a
@@ -95,7 +117,7 @@ func (s *session) blocked(ctx context.Context) (err error) {
 		return err
 	}
 	parts.add(refuser.Stop)
-	unloop, err := s.startSystem(ctx, upstream, &parts)
+	unloop, err := s.startSystem(ctx, upstream, "", &parts)
 	if err != nil {
 		return err
 	}
@@ -136,12 +158,20 @@ func untilBlocked(ctx context.Context, url string, body func(caller int) string)
 	return nil
 }
 
-func (s *session) startSystem(ctx context.Context, upstream string, parts *ender) (string, error) {
+// startSystem starts Unloop with policies in YAML, or with its default policy.
+func (s *session) startSystem(ctx context.Context, upstream, policies string, parts *ender) (string, error) {
 	dir, err := s.store()
 	if err != nil {
 		return "", err
 	}
-	unloop, err := roles.Start(ctx, "system", dir, upstream)
+	file := ""
+	if policies != "" {
+		file = filepath.Join(s.dir, "policies.yaml")
+		if err := os.WriteFile(file, []byte(policies), 0o600); err != nil {
+			return "", fmt.Errorf("write policies: %w", err)
+		}
+	}
+	unloop, err := roles.Start(ctx, "system", dir, upstream, file)
 	if err != nil {
 		return "", err
 	}
@@ -277,7 +307,7 @@ func proxyRole(ctx context.Context, args []string) (string, func() error, error)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}
 	return serve(ctx, &httputil.ReverseProxy{
-		Transport: transport, FlushInterval: -1,
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport: transport,
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 	})
 }

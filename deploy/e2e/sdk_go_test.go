@@ -23,6 +23,9 @@ type goSDK interface {
 	stream(ctx context.Context, question string, each func(piece string)) (string, error)
 	// tools is what a streamed round of tool calls asks for, and the answer to it.
 	tools(ctx context.Context, question string) (string, error)
+	// agent is what an agent ends with that calls tools until the model asks for
+	// none.
+	agent(ctx context.Context, question string, streamed bool) (ended, error)
 	// seen is what a caller can read from the SDK's own type of error; false if it
 	// is none.
 	seen(err error) (loopError, bool)

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/deploy/internal/system"
-	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 	"github.com/unloop/unloop/schemas/kit/service"
@@ -85,24 +84,6 @@ func TestOneMatchIsEnoughWhereThePolicySaysSo(t *testing.T) {
 	for i, want := range []string{"", "hint"} {
 		if a := send(t, url, prompt(wordings[0])); a.header.Get("X-Loop-Action") != want {
 			t.Errorf("request %d: action %q, want %q", i+1, a.header.Get("X-Loop-Action"), want)
-		}
-	}
-}
-
-func TestNothingCrossesBetweenSessionsCallersAndTenants(t *testing.T) {
-	t.Parallel()
-	url := start(t, echo(t), policies(t, meaning)).URL()
-	tenants := start(t, echo(t), policies(t, strings.Replace(meaning, "min_matches", "scope: tenant, min_matches", 1))).URL()
-	long := strings.Repeat("x", 1000)
-	for i, id := range []string{"a", "b", "a:b", "a*", "*", "a b", long, long + "y"} {
-		if a := send(t, url, prompt(wordings[0]).with("X-Session-ID", id)); a.header.Get("X-Loop-Action") != "" {
-			t.Errorf("session %.20q: action %q", id, a.header.Get("X-Loop-Action"))
-		}
-		if a := send(t, url, prompt(wordings[1]).with("X-Session-ID", "shared").with("Authorization", fmt.Sprint("Bearer key", i))); a.header.Get("X-Loop-Action") != "" {
-			t.Errorf("caller %d: action %q", i, a.header.Get("X-Loop-Action"))
-		}
-		if a := send(t, tenants, prompt(wordings[2]).with("X-Tenant-ID", id)); a.header.Get("X-Loop-Action") != "" {
-			t.Errorf("tenant %.20q: action %q", id, a.header.Get("X-Loop-Action"))
 		}
 	}
 }
@@ -193,13 +174,7 @@ func startWorker(t *testing.T, server *natstest.Server) (stop func()) {
 func TestWithoutAWorkerRequestsPassAndDetectionComesBack(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)
-	d, err := detector.New(detector.DefaultConfig(), service.Deps{
-		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), NATS: server.Conn(), Layout: server.Layout(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	runService(t, d)
+	startDetector(t, server)
 	url := startGateway(t, server, &lines{}, echo(t), policies(t, meaning), func(cfg *system.Config) { cfg.Gateway.CheckTimeout = checkTimeout })
 	ask := func() answered { return send(t, url, prompt(wordings[0])) }
 	for range 3 {

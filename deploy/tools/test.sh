@@ -49,7 +49,7 @@ install() {
 	fi
 	# ONNX Runtime, models, Redis 8 and the JavaScript tokenizer come through the
 	# tests that use them, which skip what this machine can't have.
-	go -C embedworker test ./internal/realparts -run TestEveryPartIsThere -count=1 || return 1
+	go -C embedworker test ./realparts -run TestEveryPartIsThere -count=1 || return 1
 	race=-race
 	if ! "$tool" race >/dev/null; then
 		race=

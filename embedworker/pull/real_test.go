@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/embedworker/internal/embed"
-	"github.com/unloop/unloop/embedworker/internal/realparts"
 	"github.com/unloop/unloop/embedworker/pull"
+	"github.com/unloop/unloop/embedworker/realparts"
 )
 
 // TestWhatIsPulledRuns installs the real runtime and a model of the real one's

@@ -20,3 +20,11 @@ func (a Action) Label() string {
 
 // Stops says whether the action keeps a request from its upstream.
 func (a Action) Stops() bool { return a >= Action_ACTION_REJECT }
+
+// Label is the answer as events and headers name it; empty for an error.
+func (a Answer) Label() string {
+	if a == Answer_ANSWER_SYNTHETIC {
+		return "synthetic"
+	}
+	return ""
+}

@@ -3,7 +3,8 @@
 // CloudEvents attributes as NATS headers. The body's JSON Schema is Schema.
 //
 // It knows nothing of who publishes or reads events. Events never carry
-// prompt text, keys or tool arguments.
+// prompt text, keys or tool arguments, but for the excerpts of policies that ask
+// for them.
 package event
 
 import (
@@ -46,11 +47,14 @@ type Event struct {
 
 // Data describes the incident, as the finding that raised the event saw it.
 type Data struct {
-	LoopID          string    `json:"loop_id"`
-	Detector        string    `json:"detector"`
-	Policy          string    `json:"policy"`
-	Mode            string    `json:"mode"`
-	Action          string    `json:"action"`
+	LoopID   string `json:"loop_id"`
+	Detector string `json:"detector"`
+	Policy   string `json:"policy"`
+	Mode     string `json:"mode"`
+	Action   string `json:"action"`
+	// Answer is AnswerSynthetic where the rejected request got an answer in the
+	// model's place, and else empty.
+	Answer          string    `json:"answer,omitempty"`
 	Fingerprint     string    `json:"fingerprint"`
 	HitCount        int       `json:"hit_count"`
 	Threshold       int       `json:"threshold"`
@@ -69,9 +73,19 @@ type Data struct {
 type Finding struct {
 	Detector    string `json:"detector"`
 	Action      string `json:"action"`
+	Answer      string `json:"answer,omitempty"`
 	Fingerprint string `json:"fingerprint"`
 	HitCount    int    `json:"hit_count"`
+	// Excerpt is the end of the exchange in which the detector found it, of at
+	// most MaxExcerpt runes; only of policies that ask for it.
+	Excerpt string `json:"excerpt,omitempty"`
 }
+
+// AnswerSynthetic is the value of Data.Answer and Finding.Answer.
+const AnswerSynthetic = "synthetic"
+
+// MaxExcerpt is the length of an excerpt at the most, in runes.
+const MaxExcerpt = 200
 
 // Saved estimates what the requests that never reached a model would have
 // cost. Dollars are absent where no price is known.

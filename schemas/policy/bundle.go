@@ -48,7 +48,7 @@ type Spec struct {
 	Mode           string          `json:"mode" check:"one=enforce|shadow" doc:"shadow evaluates and reports, and changes nothing."`
 	FailureMode    string          `json:"failure_mode" check:"one=open|closed" doc:"What happens to a request that could not be judged in time."`
 	Holdout        float64         `json:"holdout,omitempty" check:"min=0,max=1" doc:"Share of sessions (0 to 1) in which an enforced policy only watches, so that its effect can be measured."`
-	IncludeExcerpt bool            `json:"include_excerpt,omitempty" doc:"Accepted; events carry no excerpt of the prompt."`
+	IncludeExcerpt bool            `json:"include_excerpt,omitempty" doc:"Events bear an excerpt of what was judged, of at most 200 characters, with what looks like a secret masked; without it they bear no text."`
 	Hint           HintText        `json:"hint" doc:"What a hint says to the model, and where."`
 	LoopDetection  *LoopDetection  `json:"loop_detection,omitempty" doc:"The request detector: identical HTTP requests."`
 	Prompt         *Prompt         `json:"prompt,omitempty" doc:"The prompt detector: identical newest messages."`

@@ -175,7 +175,6 @@ func TestFairvisorBundleLoadsUnchanged(t *testing.T) {
 		t.Errorf("the fallback's name is %q", name)
 	}
 	wantWarning(t, everything, "circuit_breaker is accepted and not evaluated")
-	wantWarning(t, mustParse(t, onePolicy("{include_excerpt: true}")), "include_excerpt is accepted, but events carry no excerpts")
 	wantWarning(t, everything, "ip:country is not known here: the kill switch never matches")
 	wantWarning(t, everything, "ua:bot is not known here: the rule is skipped")
 }

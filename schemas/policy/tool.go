@@ -1,5 +1,11 @@
 package policy
 
+// The answers that a rejected request can get.
+const (
+	AnswerError     = "error"     // the error of its API
+	AnswerSynthetic = "synthetic" // one that looks like the model's and says what the loop is
+)
+
 // Tool is the tool detector: the same tool call with the same result, in one
 // session. Counts include the present call.
 type Tool struct {
@@ -8,6 +14,7 @@ type Tool struct {
 	BlockThreshold int    `json:"block_threshold" check:"min=0,max=10000" doc:"Blocks from this many identical rounds on; 0 for the default."`
 	WarnAction     Action `json:"warn_action" check:"one=warn|hint|throttle|reject|break" doc:"What a warning does."`
 	BlockAction    Action `json:"block_action" check:"one=warn|hint|throttle|reject|break" doc:"What a block does."`
+	BlockAnswer    string `json:"block_answer" check:"one=error|synthetic" doc:"What a rejected request gets: its API's error, or an answer in the model's place that says what was repeated."`
 	Escalation     []Step `json:"escalation,omitempty" doc:"Actions by identical rounds, instead of the two thresholds and their actions."`
 
 	GlobalCircuitBreaker int `json:"global_circuit_breaker" check:"min=0,max=1000000" doc:"Breaks when there were more calls than this since the last human message; 0 for never."`
@@ -104,6 +111,7 @@ type Cycle struct {
 	MaxPeriod           int    `json:"max_period" check:"min=2,max=100" doc:"The longest period that is looked for."`
 	Repeats             int    `json:"repeats" check:"min=2,max=1000" doc:"How often the period must have been seen."`
 	Action              Action `json:"action" check:"one=warn|hint|throttle|reject|break" doc:"What is done about a cycle."`
+	BlockAnswer         string `json:"block_answer" check:"one=error|synthetic" doc:"What a rejected request gets: its API's error, or an answer in the model's place that says what was repeated."`
 	Escalation          []Step `json:"escalation,omitempty" doc:"Actions by repeats, instead of repeats and action."`
 	WideWindow          int    `json:"wide_window" check:"min=0,max=1000" doc:"Rounds that the wide loop is looked for in; 0 for off."`
 	WideRounds          int    `json:"wide_rounds" check:"min=1,max=1000" doc:"Rounds that must be there before it is judged."`

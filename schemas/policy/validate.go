@@ -28,9 +28,6 @@ func (b *Bundle) checkBlock(r *report, _ string) {
 
 func (s *Spec) checkBlock(r *report, path string) {
 	s.checkRules(r, path)
-	if s.IncludeExcerpt {
-		r.warn(join(path, "include_excerpt"), "include_excerpt is accepted, but events carry no excerpts")
-	}
 	if s.CircuitBreaker != nil && s.CircuitBreaker.Enabled {
 		r.warn(join(path, "circuit_breaker"), "circuit_breaker is accepted and not evaluated")
 	}

@@ -27,10 +27,25 @@ async function tools(question) {
   return { plain: calls(plain), streamed: calls(streamed), content: answered.content[0].text };
 }
 
+async function agent(question, streamed) {
+  const request = ask(question, { tools: [{ name: 'weather', input_schema: schema }] });
+  for (;;) {
+    const message = streamed ? await client.messages.stream(request).finalMessage() : await client.messages.create(request);
+    const calls = message.content.filter((block) => block.type === 'tool_use');
+    if (!calls.length) {
+      const { input_tokens: input, output_tokens: output } = message.usage;
+      return { text: message.content[0].text, end: message.stop_reason, model: message.model, tokens: input + output };
+    }
+    const results = calls.map((call) => ({ type: 'tool_result', tool_use_id: call.id, content: 'sunny' }));
+    request.messages.push({ role: 'assistant', content: message.content }, { role: 'user', content: results });
+  }
+}
+
 module.exports = {
   plain: (question) => client.messages.create(ask(question)),
   stream,
   pieceOf: (event) => (event.type === 'content_block_delta' ? event.delta.text : undefined),
   tools,
+  agent,
   seen: (err) => seen(err, Anthropic.RateLimitError),
 };

@@ -23,10 +23,24 @@ async function tools(question) {
   return { plain: calls(plain), streamed: calls(streamed), content: answered.choices[0].message.content };
 }
 
+async function agent(question, streamed) {
+  const messages = [{ role: 'user', content: question }];
+  for (;;) {
+    const request = { model, messages, tools: [weather] };
+    const completion = streamed
+      ? await client.chat.completions.stream({ ...request, stream_options: { include_usage: true } }).finalChatCompletion()
+      : await client.chat.completions.create(request);
+    const [{ message, finish_reason: end }] = completion.choices;
+    if (!message.tool_calls?.length) return { text: message.content, end, model: completion.model, tokens: completion.usage.total_tokens };
+    messages.push(message, ...message.tool_calls.map((call) => ({ role: 'tool', tool_call_id: call.id, content: 'sunny' })));
+  }
+}
+
 module.exports = {
   plain: (question) => client.chat.completions.create(ask(question)),
   stream,
   pieceOf: (chunk) => chunk.choices[0]?.delta?.content,
   tools,
+  agent,
   seen: (err) => seen(err, OpenAI.RateLimitError),
 };

@@ -44,6 +44,25 @@ async function tools(question) {
   return { plain: calls(plain.functionCalls), streamed: calls(streamed), content: answered.text };
 }
 
+async function agent(question, streamed) {
+  const config = { tools: [{ functionDeclarations: [{ name: 'weather', parametersJsonSchema: schema }] }] };
+  const contents = [user({ text: question })];
+  for (;;) {
+    const request = { model, contents, config };
+    const answers = [];
+    if (streamed) for await (const answer of await client.models.generateContentStream(request)) answers.push(answer);
+    else answers.push(await client.models.generateContent(request));
+    const last = answers.at(-1);
+    const calls = answers.flatMap((answer) => answer.functionCalls ?? []);
+    if (!calls.length) {
+      const text = answers.map((answer) => answer.text).join('');
+      return { text, end: last.candidates[0].finishReason, model: last.modelVersion, tokens: last.usageMetadata.totalTokenCount };
+    }
+    const results = calls.map(({ id, name }) => ({ functionResponse: { id, name, response: { output: 'sunny' } } }));
+    contents.push(...answers.map((answer) => answer.candidates[0].content), user(...results));
+  }
+}
+
 // This SDK's error has the status, and the answer's body as its message; no
 // headers.
 function seen(err) {
@@ -56,5 +75,6 @@ module.exports = {
   stream,
   pieceOf: (answer) => answer.candidates?.[0]?.content?.parts?.[0]?.text,
   tools,
+  agent,
   seen,
 };

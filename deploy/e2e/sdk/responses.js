@@ -25,10 +25,24 @@ async function tools(question) {
   return { plain: calls(plain), streamed: calls(streamed), content: answered.output_text };
 }
 
+async function agent(question, streamed) {
+  const input = [{ role: 'user', content: question }];
+  for (;;) {
+    const request = { model, input, tools: [{ type: 'function', name: 'weather', parameters: schema, strict: false }] };
+    const response = streamed ? await client.responses.stream(request).finalResponse() : await client.responses.create(request);
+    const calls = response.output.filter((item) => item.type === 'function_call');
+    if (!calls.length) {
+      return { text: response.output_text, end: response.status, model: response.model, tokens: response.usage.total_tokens };
+    }
+    input.push(...response.output, ...calls.map((call) => ({ type: 'function_call_output', call_id: call.call_id, output: 'sunny' })));
+  }
+}
+
 module.exports = {
   plain: (question) => client.responses.create({ model, input: question }),
   stream,
   pieceOf: (event) => (event.type === 'response.output_text.delta' ? event.delta : undefined),
   tools,
+  agent,
   seen: (err) => seen(err, OpenAI.RateLimitError),
 };

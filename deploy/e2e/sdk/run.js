@@ -13,11 +13,14 @@ globalThis.fetch = (...args) => {
 const [name, task, question, tries] = process.argv.slice(2);
 const sdk = require('./' + name);
 
-// Each SDK has the same five functions:
+// Each SDK has the same six functions:
 //   plain(question)       the answer, whole
 //   stream(question)      { events, abort }: what the SDK hands out, as it comes
 //   pieceOf(event)        the text in one of them
 //   tools(question)       what came of a round of tool calls
+//   agent(question, streamed)
+//                         what an agent ends with that calls tools until the model
+//                         asks for none
 //   seen(err)             what a caller can read from an error
 
 async function collect(stream) {
@@ -45,6 +48,8 @@ const tasks = {
   plain: async () => ({ answer: await sdk.plain(question) }),
   streamed: async () => ({ events: await collect(await sdk.stream(question)) }),
   tools: async () => sdk.tools(question),
+  agent: async () => sdk.agent(question, false),
+  agentStreamed: async () => sdk.agent(question, true),
   abort: async () => {
     const pieces = [];
     const stream = await sdk.stream(question);

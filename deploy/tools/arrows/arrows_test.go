@@ -53,7 +53,7 @@ var table = []imports{
 	{"detector/internal/counter/http.go", "net/http", true},
 	{"detector/internal/counter/context.go", "context", true},
 	{"detector/internal/counter/nats_test.go", "github.com/nats-io/nats.go/jetstream", false},
-	{"detector/internal/ledger/nats.go", "github.com/nats-io/nats.go/jetstream", false},
+	{"detector/internal/incident/nats.go", "github.com/nats-io/nats.go/jetstream", false},
 
 	{"embedworker/own.go", ours + "embedworker/internal/onnx", false},
 	{"embedworker/detector.go", ours + "detector", true},

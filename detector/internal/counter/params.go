@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -49,6 +50,9 @@ func (p *Params) addSteps(steps []*checkpb.Step) error {
 
 // maxSteps is more than there are actions.
 const maxSteps = 16
+
+// Parse reads what Append wrote.
+func (s *State) Parse(stored []byte) error { return json.Unmarshal(stored, s) }
 
 // Append writes the state as the JSON that encoding/json would, without
 // reflection: it is done once a hit.

@@ -30,6 +30,7 @@ type Finding struct {
 	Detector     string
 	Shadow       bool
 	Action       checkpb.Action
+	Answer       checkpb.Answer
 	Fingerprint  []byte
 	// Hits that this finding stands for, and the count they brought it to.
 	Hits, Count     int
@@ -42,11 +43,16 @@ type Finding struct {
 	RequestID   string
 	Model       string
 	InputTokens int
-	At          time.Time
+	// Excerpt is what may be shown of the text; "" for nothing.
+	Excerpt string
+	At      time.Time
 }
 
 // Record is an open incident. The zero value is none.
 type Record struct{ event.Incident }
+
+// Parse reads what Append wrote.
+func (r *Record) Parse(stored []byte) error { return json.Unmarshal(stored, r) }
 
 // Append writes the record as JSON.
 func (r *Record) Append(b []byte) []byte {
@@ -76,7 +82,7 @@ func open(f *Finding, loopID string) Record {
 	return Record{event.Incident{
 		Data: event.Data{
 			LoopID: loopID, Detector: f.Detector, Policy: f.Policy, Mode: mode,
-			Action: f.Action.Label(), Fingerprint: hex.EncodeToString(f.Fingerprint),
+			Action: f.Action.Label(), Answer: f.Answer.Label(), Fingerprint: hex.EncodeToString(f.Fingerprint),
 			Threshold: f.Threshold, WindowSeconds: f.WindowSeconds, CooldownSeconds: f.CooldownSeconds,
 			Model: f.Model, Session: f.Identity.GetSession(),
 			FirstSeen: f.At.UTC(), LastSeen: f.At.UTC(),
@@ -104,7 +110,9 @@ func (r Record) add(f *Finding) Record {
 }
 
 func (r Record) findings(f *Finding, fp string) []event.Finding {
-	now := event.Finding{Detector: f.Detector, Action: f.Action.Label(), Fingerprint: fp, HitCount: f.Count}
+	now := event.Finding{
+		Detector: f.Detector, Action: f.Action.Label(), Answer: f.Answer.Label(), Fingerprint: fp, HitCount: f.Count, Excerpt: f.Excerpt,
+	}
 	all := append([]event.Finding(nil), r.Findings...)
 	for i := range all {
 		if all[i].Detector == f.Detector && all[i].Fingerprint == fp {

@@ -15,9 +15,9 @@ import (
 	"github.com/nats-io/nuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/unloop/unloop/detector/internal/ledger"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/ledger"
 )
 
 const (

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -80,6 +81,9 @@ func (v Verdict) Wire() *checkpb.LimitVerdict {
 		Taken: v.Action != checkpb.Action_ACTION_REJECT,
 	}
 }
+
+// Parse reads what Append wrote.
+func (s *State) Parse(stored []byte) error { return json.Unmarshal(stored, s) }
 
 // Append writes the state as the JSON that encoding/json would, without
 // reflection.

@@ -61,6 +61,9 @@ func Judge(s State, found bool, similarity float64, late bool) State {
 	return s
 }
 
+// Parse reads what Append wrote.
+func (s *State) Parse(stored []byte) error { return json.Unmarshal(stored, s) }
+
 // Append writes the state as JSON after b.
 func (s *State) Append(b []byte) []byte {
 	body, err := json.Marshal(s)

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/embedworker/internal/onnx"
-	"github.com/unloop/unloop/embedworker/internal/realparts"
+	"github.com/unloop/unloop/embedworker/realparts"
 )
 
 // tokens returns a text of n tokens with the special ones.

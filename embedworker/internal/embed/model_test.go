@@ -16,8 +16,8 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/embedworker/internal/embed"
-	"github.com/unloop/unloop/embedworker/internal/realparts"
 	"github.com/unloop/unloop/embedworker/internal/wordpiece"
+	"github.com/unloop/unloop/embedworker/realparts"
 )
 
 func config(tb testing.TB, dir string) embed.Config {

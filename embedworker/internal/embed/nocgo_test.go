@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/embedworker/internal/embed"
-	"github.com/unloop/unloop/embedworker/internal/realparts"
+	"github.com/unloop/unloop/embedworker/realparts"
 )
 
 func TestWithoutCgoONNXIsAClearErrorAndAutoFallsBack(t *testing.T) {

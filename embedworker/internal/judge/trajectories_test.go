@@ -9,7 +9,7 @@ import (
 
 	"github.com/unloop/unloop/embedworker/internal/embed"
 	"github.com/unloop/unloop/embedworker/internal/judge"
-	"github.com/unloop/unloop/embedworker/internal/realparts"
+	"github.com/unloop/unloop/embedworker/realparts"
 )
 
 type chatMessage struct {

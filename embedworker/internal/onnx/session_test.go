@@ -13,8 +13,8 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
-	"github.com/unloop/unloop/embedworker/internal/realparts"
-	"github.com/unloop/unloop/embedworker/internal/realparts/bertfile"
+	"github.com/unloop/unloop/embedworker/realparts"
+	"github.com/unloop/unloop/embedworker/realparts/bertfile"
 )
 
 func tiny() bertfile.Shape {

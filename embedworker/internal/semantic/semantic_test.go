@@ -17,7 +17,7 @@ import (
 
 func checker(t *testing.T) *semantic.Checker {
 	t.Helper()
-	store, err := vectors.NewKV(natstest.StartBare(t).Conn(), natskit.Layout{Memory: true}, time.Now)
+	store, err := vectors.NewKV(natstest.StartBare(t).Conn(), natskit.Layout{Memory: true}, time.Now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestFailuresComeThrough(t *testing.T) {
 		t.Errorf("got %v, want ErrInference", err)
 	}
 	server := natstest.StartBare(t)
-	store, err := vectors.NewKV(server.Conn(), natskit.Layout{}, time.Now)
+	store, err := vectors.NewKV(server.Conn(), natskit.Layout{}, time.Now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

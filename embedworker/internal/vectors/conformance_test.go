@@ -15,8 +15,8 @@ import (
 
 	"github.com/unloop/unloop/embedworker/internal/judge"
 	"github.com/unloop/unloop/embedworker/internal/marks"
-	"github.com/unloop/unloop/embedworker/internal/realparts"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
+	"github.com/unloop/unloop/embedworker/realparts"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
@@ -37,7 +37,7 @@ func TestKVConforms(t *testing.T) {
 	t.Parallel()
 	nc := natstest.StartBare(t).Conn()
 	conformance(t, func(t *testing.T, c *clock) vectors.Store {
-		store, err := vectors.NewKV(nc, natskit.Layout{}, c.now)
+		store, err := vectors.NewKV(nc, natskit.Layout{}, c.now, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,52 +4,56 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
-	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/embedworker/internal/judge"
 	"github.com/unloop/unloop/embedworker/internal/marks"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
-const (
-	// casAttempts bounds how often a write is tried against other workers.
-	casAttempts = 32
-	// kvTimeout bounds a read or write whose server hangs.
-	kvTimeout = 2 * time.Second
-	// stripes bounds how many scopes are written at once by one worker; writes
-	// to one scope wait for each other instead of conflicting.
-	stripes = 256
-)
+// cachedHistories bounds the histories that a worker remembers, of at most
+// some 15 KB each with the default history size and model.
+const cachedHistories = 4096
+
+// records is what keeps the histories: a ledger.
+type records interface {
+	Apply(ctx context.Context, key string, step ledger.Step[history]) error
+	Read(key string) (history, error)
+}
 
 // KV keeps a scope's history as one record in a JetStream key-value bucket,
 // replaced by compare-and-set.
 type KV struct {
-	js     jetstream.JetStream
-	layout natskit.Layout
-	now    func() time.Time
-	stream atomic.Pointer[jetstream.Stream] // nil until it was seen
-	seed   maphash.Seed
-	locks  [stripes]sync.Mutex
+	records records
+	bucket  *bucket // nil if the records are in this process alone
+	now     func() time.Time
 }
 
 // NewKV returns a store on a connection, which need not be up yet. The bucket
 // is made when it is first missed.
-func NewKV(nc *nats.Conn, layout natskit.Layout, now func() time.Time) (*KV, error) {
+func NewKV(nc *nats.Conn, layout natskit.Layout, now func() time.Time, reg prometheus.Registerer) (*KV, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
-	return &KV{js: js, layout: layout, now: now, seed: maphash.MakeSeed()}, nil
+	return &KV{
+		records: ledger.New[history](nc, schemas.BucketVectors, reg, ledger.WithCache(cachedHistories)),
+		bucket:  &bucket{js: js, layout: layout}, now: now,
+	}, nil
+}
+
+// NewMemory returns a store whose histories are in this process alone, to judge
+// what was recorded.
+func NewMemory(now func() time.Time) *KV {
+	return &KV{records: ledger.NewMemory[history](now), now: now}
 }
 
 // Kind implements Store.
@@ -60,25 +64,30 @@ func (*KV) Close() error { return nil }
 
 // Ping implements Store.
 func (s *KV) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, kvTimeout)
-	defer cancel()
-	_, err := s.find(ctx)
-	return unavailable("ask for bucket", err)
+	if s.bucket == nil {
+		return nil
+	}
+	return unavailable("ask for bucket", s.bucket.find(ctx))
 }
 
-// find returns the bucket's stream, made if it is missing.
-func (s *KV) find(ctx context.Context) (jetstream.Stream, error) {
-	stream, err := s.js.Stream(ctx, streamName)
+// bucket is the stream behind the histories.
+type bucket struct {
+	js     jetstream.JetStream
+	layout natskit.Layout
+}
+
+// bucketTimeout bounds how long is waited for a server that hangs.
+const bucketTimeout = 2 * time.Second
+
+// find looks for the bucket and makes it if it is missing.
+func (b *bucket) find(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
+	defer cancel()
+	_, err := b.js.Stream(ctx, streamName)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if err = s.create(ctx); err == nil {
-			stream, err = s.js.Stream(ctx, streamName)
-		}
+		return b.create(ctx)
 	}
-	if err != nil {
-		return nil, err
-	}
-	s.stream.Store(&stream)
-	return stream, nil
+	return err
 }
 
 const streamName = "KV_" + schemas.BucketVectors
@@ -92,16 +101,16 @@ func unavailable(what string, err error) error {
 
 // create makes the bucket. Unlike other buckets it is read through its leader,
 // since a stale history would miss what came just before.
-func (s *KV) create(ctx context.Context) error {
+func (b *bucket) create(ctx context.Context) error {
 	storage := jetstream.FileStorage
-	if s.layout.Memory {
+	if b.layout.Memory {
 		storage = jetstream.MemoryStorage
 	}
-	_, err := s.js.CreateStream(ctx, jetstream.StreamConfig{
+	_, err := b.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: streamName, Subjects: []string{"$KV." + schemas.BucketVectors + ".>"},
 		Description: "Histories of semantic checks", MaxMsgsPerSubject: 1,
 		Discard: jetstream.DiscardNew, DenyDelete: true, AllowRollup: true, AllowMsgTTL: true,
-		Storage: storage, Replicas: max(1, s.layout.Replicas),
+		Storage: storage, Replicas: max(1, b.layout.Replicas),
 	})
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return nil
@@ -114,91 +123,56 @@ func (s *KV) Compare(ctx context.Context, r Request) ([]Found, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, kvTimeout)
-	defer cancel()
+	past, err := s.compare(ctx, r)
+	if errors.Is(err, ledger.ErrNoBucket) {
+		if err = s.bucket.find(ctx); err == nil {
+			past, err = s.compare(ctx, r)
+		}
+	}
+	return past, unavailable("compare with history", err)
+}
+
+func (s *KV) compare(ctx context.Context, r Request) (past []Found, err error) {
 	key := schemas.VectorKey(r.Scope.Kind, r.scopeHash())
 	if r.Peek {
-		history, _, err := s.read(ctx, key)
-		return found(history, r, s.now()), unavailable("read history", err)
+		h, err := s.records.Read(key)
+		return found(h.pb, r, s.now()), err
 	}
-	lock := &s.locks[maphash.String(s.seed, key)%stripes]
-	lock.Lock()
-	defer lock.Unlock()
-	for range casAttempts {
-		history, revision, err := s.read(ctx, key)
-		if err != nil {
-			return nil, unavailable("read history", err)
-		}
+	err = s.records.Apply(ctx, key, func(h history) (history, time.Duration) {
 		now := s.now()
-		past := found(history, r, now)
-		err = s.write(ctx, key, revision, appended(history, r, now), now)
-		if err == nil {
-			return past, nil
-		}
-		if !isConflict(err) {
-			return nil, unavailable("write history", err)
-		}
-	}
-	return nil, fmt.Errorf("%w: other workers won %d writes", ErrUnavailable, casAttempts)
+		past = found(h.pb, r, now)
+		next := appended(h.pb, r, now)
+		return history{next}, keepFor(next, now)
+	})
+	return past, err
 }
 
-// read returns a history and the revision to replace; none is revision 0.
-func (s *KV) read(ctx context.Context, key string) (*semanticpb.VectorHistory, uint64, error) {
-	history := new(semanticpb.VectorHistory)
-	msg, err := s.last(ctx, subject(key))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return history, 0, nil
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	if proto.Unmarshal(msg.Data, history) != nil {
-		history.Reset() // what cannot be read is forgotten, and replaced
-	}
-	return history, msg.Sequence, nil
-}
-
-// last reads a subject from the stream that was seen before, or finds it
-// again.
-func (s *KV) last(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
-	if stream := s.stream.Load(); stream != nil {
-		msg, err := (*stream).GetLastMsgForSubject(ctx, subject)
-		if !errors.Is(err, jetstream.ErrStreamNotFound) {
-			return msg, err
-		}
-	}
-	stream, err := s.find(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return stream.GetLastMsgForSubject(ctx, subject)
-}
-
-func subject(key string) string { return "$KV." + schemas.BucketVectors + "." + key }
-
-func (s *KV) write(ctx context.Context, key string, revision uint64, history *semanticpb.VectorHistory, now time.Time) error {
-	body, err := proto.Marshal(history)
-	if err != nil {
-		return err
-	}
-	ttl := time.Second // JetStream's least; what matters is in the entries
-	for _, e := range history.GetEntries() {
+// keepFor is until the last entry has aged out, in whole seconds and at least
+// JetStream's least; when each does is in the entries.
+func keepFor(h *semanticpb.VectorHistory, now time.Time) time.Duration {
+	ttl := time.Second
+	for _, e := range h.GetEntries() {
 		ttl = max(ttl, time.UnixMilli(e.GetExpiresMs()).Sub(now).Round(time.Second)+time.Second)
 	}
-	msg := nats.NewMsg(subject(key))
-	msg.Data = body
-	msg.Header.Set("Nats-TTL", strconv.Itoa(int(ttl/time.Second)))
-	_, err = s.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(revision), jetstream.WithRetryAttempts(0))
-	return err
+	return ttl
 }
 
-// conflicts are JetStream's codes for a lost compare-and-set, the second one
-// with replicas.
-var conflicts = map[jetstream.ErrorCode]bool{jetstream.JSErrCodeStreamWrongLastSequence: true, 10164: true}
+// history is a scope's record. What cannot be read is forgotten and replaced.
+type history struct{ pb *semanticpb.VectorHistory }
 
-func isConflict(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && conflicts[api.ErrorCode]
+// Append implements ledger.Record.
+func (h *history) Append(b []byte) []byte {
+	body, err := proto.MarshalOptions{}.MarshalAppend(b, h.pb)
+	if err != nil { // a text that is no UTF-8 would be one; requests are checked
+		return b
+	}
+	return body
+}
+
+// Parse implements ledger.Record.
+func (h *history) Parse(stored []byte) error {
+	h.pb = new(semanticpb.VectorHistory)
+	return proto.Unmarshal(stored, h.pb)
 }
 
 // found compares the request with what is still remembered.

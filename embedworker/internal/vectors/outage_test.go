@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unloop/unloop/embedworker/internal/realparts"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
+	"github.com/unloop/unloop/embedworker/realparts"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
@@ -18,7 +18,7 @@ func TestTwoWorkersDoNotMissEachOther(t *testing.T) {
 	server := natstest.StartBare(t)
 	var workers [2]*vectors.KV
 	for i := range workers {
-		store, err := vectors.NewKV(server.Conn(), natskit.Layout{}, time.Now)
+		store, err := vectors.NewKV(server.Conn(), natskit.Layout{}, time.Now, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestTwoWorkersDoNotMissEachOther(t *testing.T) {
 func TestALostBucketIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	server := natstest.StartBare(t)
-	store, err := vectors.NewKV(server.Conn(), natskit.Layout{Memory: true}, time.Now)
+	store, err := vectors.NewKV(server.Conn(), natskit.Layout{Memory: true}, time.Now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func untilReached(t *testing.T, s vectors.Store) {
 
 func BenchmarkStores(b *testing.B) {
 	nc := natstest.StartBare(b).Conn()
-	kv, err := vectors.NewKV(nc, natskit.Layout{}, time.Now)
+	kv, err := vectors.NewKV(nc, natskit.Layout{}, time.Now, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

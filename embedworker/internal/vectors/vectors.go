@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/unloop/unloop/embedworker/internal/judge"
@@ -130,6 +131,7 @@ func (r Request) scopeHash() string {
 
 // appendVector adds a vector as little-endian float32.
 func appendVector(b []byte, v []float32) []byte {
+	b = slices.Grow(b, 4*len(v))
 	for _, x := range v {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
 	}

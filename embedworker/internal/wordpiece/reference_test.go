@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unloop/unloop/embedworker/internal/realparts"
 	"github.com/unloop/unloop/embedworker/internal/wordpiece"
+	"github.com/unloop/unloop/embedworker/realparts"
 )
 
 // referenceScript reads base64 lines and writes the ids of each as JSON.

@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/unloop/unloop/embedworker/internal/realparts"
 	"github.com/unloop/unloop/embedworker/internal/wordpiece"
+	"github.com/unloop/unloop/embedworker/realparts"
 )
 
 // small is a vocabulary that fits on a page: an id is the index of its word.

@@ -1,9 +1,11 @@
 // Package answers remembers which session an answer belongs to, so that a
 // request which only names the answer it goes on from (previous_response_id)
-// is known to continue that session, at whatever gateway it arrives.
+// is known to continue that session, at whatever gateway it arrives, and which
+// calls such a request brings the results of.
 //
-// It knows ids and sessions as hashes, and reads no more of an answer than its
-// beginning.
+// It finds ids and items in answers as they pass, in memory that does not grow with
+// them. It keeps ids, sessions and calls as hashes, and knows nothing of what is in
+// an item.
 package answers
 
 import (
@@ -13,9 +15,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -23,27 +22,26 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/unloop/unloop/gateway/internal/encoding"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
 )
 
 const (
 	// keep is how long an answer's session is remembered. Providers keep answers
 	// for longer, but an agent goes on sooner.
 	keep = 24 * time.Hour
-	// remembered bounds the answers that one gateway knows without asking.
-	remembered = 50_000
-	// head is how much of an answer is searched for its id, which comes first in
-	// every answer that providers give.
-	head = 32 << 10
-	// looks bounds how often a beginning that grows is searched.
-	looks = 16
+	// remembered bounds what one gateway knows of answers without asking, in bytes.
+	remembered = 16 << 20
+	// entry is about what one that is remembered takes beside its text, in bytes.
+	entry = 100
 )
 
 // ErrUnknown says that no gateway has seen the answer, or not lately.
 var ErrUnknown = errors.New("answer is not known")
 
-// Store remembers sessions by answer.
+// Store remembers sessions and calls by answer.
 type Store struct {
 	nc    *nats.Conn
 	known *otter.Cache[string, string]
@@ -51,7 +49,9 @@ type Store struct {
 
 // NewStore returns a store that shares what it knows in schemas.BucketSessions.
 func NewStore(nc *nats.Conn) (*Store, error) {
-	known, err := otter.New(&otter.Options[string, string]{MaximumSize: remembered})
+	known, err := otter.New(&otter.Options[string, string]{
+		MaximumWeight: remembered, Weigher: func(k, v string) uint32 { return uint32(len(k) + len(v) + entry) },
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make answer cache: %w", err)
 	}
@@ -69,10 +69,13 @@ func Key(caller, id string) string {
 // look it up, so that the client may go on from it at any of them. Without a
 // store this gateway alone knows.
 func (s *Store) Put(ctx context.Context, caller, id, session string) error {
-	k := Key(caller, id)
-	s.known.Set(k, session)
+	return s.put(ctx, schemas.AnswerKey(Key(caller, id)), []byte(session))
+}
+
+func (s *Store) put(ctx context.Context, key string, value []byte) error {
+	s.known.Set(key, string(value))
 	ack, err := s.nc.RequestMsgWithContext(ctx, &nats.Msg{
-		Subject: "$KV." + schemas.BucketSessions + "." + schemas.AnswerKey(k), Data: []byte(session),
+		Subject: "$KV." + schemas.BucketSessions + "." + key, Data: value,
 		Header: nats.Header{jetstream.MsgTTLHeader: {strconv.Itoa(int(keep / time.Second))}},
 	})
 	if err != nil {
@@ -86,64 +89,53 @@ func (s *Store) Put(ctx context.Context, caller, id, session string) error {
 
 // Session returns the session of an answer, or ErrUnknown.
 func (s *Store) Session(ctx context.Context, caller, id string) (string, error) {
-	k := Key(caller, id)
-	if session, ok := s.known.GetIfPresent(k); ok {
+	key := schemas.AnswerKey(Key(caller, id))
+	if session, ok := s.known.GetIfPresent(key); ok {
 		return session, nil
 	}
-	reply, err := s.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET.KV_"+schemas.BucketSessions+".$KV."+schemas.BucketSessions+"."+schemas.AnswerKey(k), nil)
+	return s.get(ctx, key)
+}
+
+func (s *Store) get(ctx context.Context, key string) (string, error) {
+	reply, err := s.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET.KV_"+schemas.BucketSessions+".$KV."+schemas.BucketSessions+"."+key, nil)
 	if err != nil {
 		return "", fmt.Errorf("look an answer up: %w", err)
 	}
 	if reply.Header.Get("Status") != "" || len(reply.Data) == 0 {
 		return "", ErrUnknown
 	}
-	s.known.Set(k, string(reply.Data))
+	s.known.Set(key, string(reply.Data))
 	return string(reply.Data), nil
 }
 
-// answerID is an answer's id as OpenAI's Responses API and those that follow it
-// write it, in a JSON body as in the first event of a stream.
-var answerID = regexp.MustCompile(`"id"\s*:\s*"(resp_[A-Za-z0-9_-]{1,128})"`)
-
-// Watch returns an answer's body that calls found, once, with the answer's id
-// when the client has read so far. The bytes pass as they are.
-func Watch(res *http.Response, found func(id string)) io.ReadCloser {
-	return &watched{ReadCloser: res.Body, encoding: res.Header.Get("Content-Encoding"), found: found}
+// PutCalls remembers the calls that are to be answered after an answer, by its id
+// or by that of the conversation that it belongs to, and returns when every gateway
+// can look them up.
+func (s *Store) PutCalls(ctx context.Context, caller, id string, calls []*checkpb.ToolCall) error {
+	value, err := proto.Marshal(&checkpb.AnswerCalls{Calls: calls})
+	if err != nil {
+		return fmt.Errorf("remember an answer's calls: %w", err)
+	}
+	return s.put(ctx, schemas.AnswerCallsKey(Key(caller, id)), value)
 }
 
-type watched struct {
-	io.ReadCloser
-	encoding string
-	found    func(string)
-	seen     bytes.Buffer
-	looked   int
-}
-
-func (w *watched) Read(p []byte) (int, error) {
-	n, err := w.ReadCloser.Read(p)
-	if w.found != nil {
-		w.seen.Write(p[:min(n, head-w.seen.Len())])
-		w.look(err != nil)
+// Calls returns what PutCalls remembered, or ErrUnknown. What follows an answer
+// changes no more, unlike what follows a conversation.
+func (s *Store) Calls(ctx context.Context, caller, id string, changes bool) ([]*checkpb.ToolCall, error) {
+	key := schemas.AnswerCallsKey(Key(caller, id))
+	value, known := s.known.GetIfPresent(key)
+	if !known || changes {
+		newer, err := s.get(ctx, key)
+		switch {
+		case err == nil:
+			value = newer
+		case !known:
+			return nil, err
+		}
 	}
-	return n, err
-}
-
-// look searches what was seen, and gives up when that was all.
-func (w *watched) look(end bool) {
-	w.looked++
-	if m := answerID.FindSubmatch(w.text()); m != nil {
-		w.found(string(m[1]))
-		end = true
+	var kept checkpb.AnswerCalls
+	if err := proto.Unmarshal([]byte(value), &kept); err != nil {
+		return nil, fmt.Errorf("read an answer's calls: %w", err)
 	}
-	if end || w.seen.Len() >= head || w.looked >= looks {
-		w.found, w.seen = nil, bytes.Buffer{}
-	}
-}
-
-// text is what was seen, decoded as far as it goes.
-func (w *watched) text() []byte {
-	if w.encoding == "" || w.encoding == "identity" {
-		return w.seen.Bytes()
-	}
-	return encoding.Prefix(w.encoding, w.seen.Bytes(), 4*head)
+	return kept.GetCalls(), nil
 }

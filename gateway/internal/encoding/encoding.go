@@ -43,24 +43,17 @@ func Decode(contentEncoding string, body []byte, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// Prefix returns what the beginning of a body with one coding decodes to, at
-// most limit bytes; nothing if it can't be decoded.
-func Prefix(contentEncoding string, beginning []byte, limit int64) []byte {
-	r, err := open(strings.ToLower(strings.TrimSpace(contentEncoding)), beginning, limit)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = r.Close() }()
-	var out bytes.Buffer
-	_, _ = out.ReadFrom(io.LimitReader(r, limit)) // the end is missing, as it must be
-	return out.Bytes()
+// NewReader returns a reader of what a body with one coding holds, for bodies that
+// are not in memory: it holds no more than a window of them.
+func NewReader(contentEncoding string, body io.Reader) (io.ReadCloser, error) {
+	return open(strings.ToLower(strings.TrimSpace(contentEncoding)), body, maxWindow)
 }
 
 func decode(coding string, body []byte, limit int64) ([]byte, error) {
 	if coding == "" || coding == "identity" {
 		return body, nil
 	}
-	r, err := open(coding, body, limit)
+	r, err := open(coding, bytes.NewReader(body), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -69,18 +62,18 @@ func decode(coding string, body []byte, limit int64) ([]byte, error) {
 }
 
 // open returns a reader of what a body with one coding holds.
-func open(coding string, body []byte, limit int64) (io.ReadCloser, error) {
+func open(coding string, body io.Reader, limit int64) (io.ReadCloser, error) {
 	switch coding {
 	case "gzip", "x-gzip":
-		zr, err := gzip.NewReader(bytes.NewReader(body))
+		zr, err := gzip.NewReader(body)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
 		return zr, nil
 	case "br":
-		return io.NopCloser(brotli.NewReader(bytes.NewReader(body))), nil
+		return io.NopCloser(brotli.NewReader(body)), nil
 	case "zstd":
-		zr, err := zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1),
+		zr, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1),
 			zstd.WithDecoderMaxMemory(uint64(limit)+minWindow), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)

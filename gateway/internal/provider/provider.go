@@ -28,6 +28,10 @@ type Provider interface {
 	Parse(body []byte, opts Options) (*Prompt, error)
 	// Refusal is the body of an answer that refuses a request, as JSON.
 	Refusal(Refusal) []byte
+	// Answer is what a model that says the text would have answered to a prompt, in
+	// the form that the request asks for. Where there is none the error is
+	// ErrNoAnswer.
+	Answer(*Prompt, Reply) (Answer, error)
 	// Hint returns a body that says text to the model and is else the same, byte
 	// for byte. Without a place for it the error is ErrNoPlace. Position is Head or
 	// Result.
@@ -80,6 +84,11 @@ type (
 type Prompt struct {
 	Model  string
 	Stream bool
+	// StreamUsage says that a stream is to end with what it cost, which otherwise
+	// it does not tell.
+	StreamUsage bool
+	// Structured says that the answer must be JSON of a kind that the request sets.
+	Structured bool
 	// User is the end user that the request names.
 	User string
 	// Session is the session that the format's own fields name.
@@ -90,6 +99,9 @@ type Prompt struct {
 	// Delta says that the provider keeps the history: under Previous, or under the
 	// conversation that Session names.
 	Delta bool
+	// Conversation is the id under which the provider keeps the history, where it
+	// has one of its own.
+	Conversation string
 	// Opening identifies the conversation by its first system and first human
 	// message; zero for a Delta.
 	Opening fingerprint.Digest

@@ -1,19 +1,14 @@
 package usage
 
 import (
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/zstd"
+	"github.com/unloop/unloop/gateway/internal/encoding"
 )
-
-// maxWindow is what a zstd frame may ask for (RFC 9659).
-const maxWindow = 8 << 20
 
 // Watch returns an answer's body that calls done, once, when it has been read to
 // its end: with the usage that was found in it, if any. If it is closed before,
@@ -80,29 +75,12 @@ func (w *watched) decode(coding string) {
 	}()
 }
 
-var errCoding = errors.New("unknown content coding")
-
 func copyDecoded(into io.Writer, coding string, from io.Reader) error {
-	var r io.Reader
-	switch coding {
-	case "gzip", "x-gzip":
-		zr, err := gzip.NewReader(from)
-		if err != nil {
-			return fmt.Errorf("decode answer: %w", err)
-		}
-		r = zr
-	case "br":
-		r = brotli.NewReader(from)
-	case "zstd":
-		zr, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			return fmt.Errorf("decode answer: %w", err)
-		}
-		defer zr.Close()
-		r = zr
-	default:
-		return errCoding
+	r, err := encoding.NewReader(coding, from)
+	if err != nil {
+		return fmt.Errorf("decode answer: %w", err)
 	}
+	defer func() { _ = r.Close() }()
 	if _, err := io.Copy(into, r); err != nil {
 		return fmt.Errorf("decode answer: %w", err)
 	}

@@ -23,12 +23,17 @@ const Command = "role"
 type Role func(ctx context.Context, args []string) (addr string, done func() error, err error)
 
 // Play runs this process in a role until its standard input ends.
-func Play(ctx context.Context, all map[string]Role, args []string) error {
+func Play(ctx context.Context, all map[string]Role, args []string) (err error) {
 	if len(args) == 0 || all[args[0]] == nil {
 		return fmt.Errorf("no such role: %q", args)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	stop, err := StartProfile(os.Getenv(profileVariable), args[0])
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 	addr, done, err := all[args[0]](ctx, args[1:])
 	if err != nil {
 		return fmt.Errorf("play %s: %w", args[0], err)

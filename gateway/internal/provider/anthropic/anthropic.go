@@ -104,6 +104,8 @@ func (p *parser) member(w *jsonwalk.Walker, name []byte) (err error) {
 		p.prompt.Stream, err = w.Bool()
 	case "metadata":
 		err = p.metadata(w)
+	case "output_format", "output_config":
+		err = p.outputFormat(w, string(name) == "output_config")
 	case "system":
 		err = p.content(w, false)
 		p.dropBilling()
@@ -116,6 +118,18 @@ func (p *parser) member(w *jsonwalk.Walker, name []byte) (err error) {
 		}
 	}
 	return err
+}
+
+// outputFormat says what form the answer is to have: by itself, or as one of
+// several settings.
+func (p *parser) outputFormat(w *jsonwalk.Walker, within bool) error {
+	if w.Kind() != '{' {
+		return w.Skip()
+	}
+	return w.Object(func(name []byte) error {
+		p.prompt.Structured = p.prompt.Structured || string(name) == "type" || within && string(name) == "format" && w.Kind() == '{'
+		return nil
+	})
 }
 
 // dropBilling drops the block in which Claude Code puts a number of the request

@@ -64,6 +64,10 @@ func (p *parser) member(w *jsonwalk.Walker, name []byte) (err error) {
 		p.prompt.Model, err = w.String()
 	case "stream":
 		p.prompt.Stream, err = w.Bool()
+	case "stream_options":
+		p.prompt.StreamUsage, err = includesUsage(w)
+	case "response_format":
+		p.prompt.Structured, err = openai.Structured(w)
 	case "tools", "functions":
 		err = p.tools(w)
 	case "messages":
@@ -74,6 +78,19 @@ func (p *parser) member(w *jsonwalk.Walker, name []byte) (err error) {
 		_, err = p.who.Member(w, name)
 	}
 	return err
+}
+
+func includesUsage(w *jsonwalk.Walker) (included bool, err error) {
+	if w.Kind() != '{' {
+		return false, w.Skip()
+	}
+	err = w.Object(func(name []byte) (err error) {
+		if string(name) == "include_usage" {
+			included, err = w.Bool()
+		}
+		return err
+	})
+	return included, err
 }
 
 // tools offers what the request lists: functions, wrapped in a tool or bare.

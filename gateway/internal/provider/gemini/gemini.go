@@ -112,7 +112,7 @@ func (Generate) Parse(body []byte, opts provider.Options) (*provider.Prompt, err
 	if p.t.Messages() == 0 {
 		return nil, nil
 	}
-	prompt := &provider.Prompt{}
+	prompt := &provider.Prompt{Structured: p.structured}
 	prompt.Model, prompt.Stream = fromPath(opts.Path)
 	return prompt.Finish(p.t), nil
 }
@@ -124,8 +124,9 @@ func fromPath(path string) (model string, stream bool) {
 }
 
 type parser struct {
-	body []byte
-	t    *transcript.Transcript
+	body       []byte
+	t          *transcript.Transcript
+	structured bool
 }
 
 func (p *parser) member(w *jsonwalk.Walker, name string) (err error) {
@@ -140,6 +141,8 @@ func (p *parser) member(w *jsonwalk.Walker, name string) (err error) {
 		p.t.EndSystem()
 	case "tools":
 		err = each(w, func() error { return p.tools(w) })
+	case "generationConfig":
+		err = p.config(w)
 	case "contents":
 		err = each(w, func() error {
 			role, err := p.message(w)
@@ -148,6 +151,24 @@ func (p *parser) member(w *jsonwalk.Walker, name string) (err error) {
 		})
 	}
 	return err
+}
+
+// config says what form the answer is to have.
+func (p *parser) config(w *jsonwalk.Walker) error {
+	if w.Kind() != '{' {
+		return w.Skip()
+	}
+	return object(w, func(name string) (err error) {
+		switch name {
+		case "responseMimeType":
+			var kind []byte
+			kind, err = w.Bytes()
+			p.structured = p.structured || len(kind) > 0 && string(kind) != "text/plain"
+		case "responseSchema", "responseJsonSchema":
+			p.structured = p.structured || w.Kind() == '{'
+		}
+		return err
+	})
 }
 
 // each calls f for each element of a list, or for the one that stands in its

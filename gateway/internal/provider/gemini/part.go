@@ -25,6 +25,10 @@ var spellings = [...]struct{ camel, snake string }{
 	{"tools", "tools"},
 	{"functionDeclarations", "function_declarations"},
 	{"cachedContent", "cached_content"},
+	{"generationConfig", "generation_config"},
+	{"responseMimeType", "response_mime_type"},
+	{"responseSchema", "response_schema"},
+	{"responseJsonSchema", "response_json_schema"},
 }
 
 // object walks over an object by its members that matter, in camelCase. One that

@@ -103,6 +103,23 @@ func part(w *jsonwalk.Walker, body []byte, t *transcript.Transcript) error {
 	return err
 }
 
+// Structured reads the format that an answer is to have, and says whether it is
+// another one than text.
+func Structured(w *jsonwalk.Walker) (structured bool, err error) {
+	if w.Kind() != '{' {
+		return false, w.Skip()
+	}
+	err = w.Object(func(name []byte) (err error) {
+		if string(name) == "type" {
+			var kind []byte
+			kind, err = w.Bytes()
+			structured = len(kind) > 0 && string(kind) != "text"
+		}
+		return err
+	})
+	return structured, err
+}
+
 // Who collects the members that name users and sessions.
 type Who struct {
 	safetyID, user, metadataUser, Session string

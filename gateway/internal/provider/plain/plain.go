@@ -38,3 +38,8 @@ func (Plain) Hint([]byte, string, string) ([]byte, error) { return nil, provider
 
 // Repair changes nothing.
 func (Plain) Repair(body []byte) ([]byte, repair.Report, error) { return body, repair.Report{}, nil }
+
+// Answer has no form for what is no prompt.
+func (Plain) Answer(*provider.Prompt, provider.Reply) (provider.Answer, error) {
+	return provider.Answer{}, provider.ErrNoAnswer
+}

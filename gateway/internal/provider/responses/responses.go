@@ -66,6 +66,8 @@ func (p *parser) member(w *jsonwalk.Walker, name []byte) (err error) {
 		err = p.instructions(w)
 	case "prompt":
 		err = p.stored(w)
+	case "text":
+		err = p.text(w)
 	case "tools":
 		err = p.tools(w)
 	case "input":
@@ -81,13 +83,14 @@ func (p *parser) conversation(w *jsonwalk.Walker) (err error) {
 	if w.Kind() == '{' {
 		err = w.Object(func(name []byte) (err error) {
 			if string(name) == "id" {
-				p.prompt.Session, err = w.String()
+				p.prompt.Conversation, err = w.String()
 			}
 			return err
 		})
 	} else {
-		p.prompt.Session, err = w.String()
+		p.prompt.Conversation, err = w.String()
 	}
+	p.prompt.Session = p.prompt.Conversation
 	p.prompt.Delta = p.prompt.Delta || p.prompt.Session != ""
 	return err
 }
@@ -111,6 +114,19 @@ func (p *parser) stored(w *jsonwalk.Walker) error {
 	p.t.Add(transcript.Part{Kind: transcript.Field, Name: []byte("prompt"), Value: list})
 	p.t.EndSystem()
 	return err
+}
+
+// text says what form the answer is to have.
+func (p *parser) text(w *jsonwalk.Walker) error {
+	if w.Kind() != '{' {
+		return w.Skip()
+	}
+	return w.Object(func(name []byte) (err error) {
+		if string(name) == "format" {
+			p.prompt.Structured, err = openai.Structured(w)
+		}
+		return err
+	})
 }
 
 func (p *parser) tools(w *jsonwalk.Walker) error {

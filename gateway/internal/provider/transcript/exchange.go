@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"bytes"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -13,8 +14,7 @@ const maxAnswers = 512
 func (t *Transcript) exchange(role Role) {
 	switch role {
 	case Assistant:
-		t.said = append(t.said[:0], t.open...)
-		t.answers = t.answers[:0]
+		t.speak()
 	case User, Tool:
 		if over := len(t.answers) + len(t.open) - maxAnswers; over > 0 {
 			t.answers = append(t.answers[:0], t.answers[min(over, len(t.answers)):]...)
@@ -22,6 +22,31 @@ func (t *Transcript) exchange(role Role) {
 		t.answers = append(t.answers, t.open[max(0, len(t.open)-maxAnswers):]...)
 	case System:
 	}
+}
+
+// speak takes what the agent said. What a gateway said in the model's place is none
+// of it, alone or with what the model did behind it in the same turn.
+func (t *Transcript) speak() {
+	ours, others := 0, 0
+	for i := range t.open {
+		if inPlace(&t.open[i]) {
+			ours++
+		} else if t.open[i].Kind != Field {
+			others++
+		}
+	}
+	if ours > 0 && others == 0 {
+		return
+	}
+	t.said, t.answers = append(t.said[:0], t.open...), t.answers[:0]
+	if ours > 0 {
+		t.said = slices.DeleteFunc(t.said, func(p Part) bool { return inPlace(&p) })
+	}
+}
+
+// inPlace says whether a part is what a gateway said in the model's place.
+func inPlace(p *Part) bool {
+	return p.Kind == Text && !p.Inside && bytes.HasPrefix(p.Value, []byte(`"recursive_loop_detected:`))
 }
 
 // Exchange returns the newest exchange as text: what the agent said last and which

@@ -20,6 +20,22 @@ type history struct {
 	slots  []slot
 	next   int // index of the oldest, once the ring is full
 	before fingerprint.Digest
+	// strays are results whose calls the history does not have: oldest first.
+	strays []stray
+	// kept is the round that they answer, where the server has it.
+	kept []keptCall
+}
+
+// stray is a result without its call.
+type stray struct {
+	result  Part
+	content []Part
+}
+
+// keptCall is a call that stands in an answer before the history, with its result.
+type keptCall struct {
+	call ToolCall
+	stray
 }
 
 // slot is a round of calls with what is known of their results, or a human
@@ -119,7 +135,7 @@ func (h *history) answer(result *Part, content []Part) {
 		s := &h.slots[(h.next+i)%len(h.slots)]
 		for c := range s.calls {
 			if looks++; looks > maxLookup {
-				return
+				return // no stray: it may well be there
 			}
 			a := &s.answers[c]
 			if !fits(&s.calls[c], a, result) {
@@ -133,6 +149,29 @@ func (h *history) answer(result *Part, content []Part) {
 			return
 		}
 	}
+	if len(result.ID) > 0 && !result.Pending && len(h.strays) < maxCalls {
+		h.strays = append(h.strays, stray{*result, slices.Clone(content)})
+	}
+}
+
+// precede makes a round of the calls before the history that strays answer, and
+// returns the others. The first result of a call counts.
+func (h *history) precede(calls []ToolCall) (open []ToolCall) {
+	results := make(map[fingerprint.Digest]int, len(h.strays))
+	for i := range slices.Backward(h.strays) {
+		results[callID(h.strays[i].result.ID)] = i
+	}
+	h.kept = h.kept[:0]
+	for _, c := range calls {
+		i, answered := results[c.ID]
+		switch {
+		case !answered:
+			open = append(open, c)
+		case len(h.kept) < maxCalls:
+			h.kept = append(h.kept, keptCall{c, h.strays[i]})
+		}
+	}
+	return open
 }
 
 // fits says whether a result is that of a call. Without ids it is that of the

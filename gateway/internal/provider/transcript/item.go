@@ -37,6 +37,8 @@ type ToolCall struct {
 	// NotOffered says that the request lists its tools, and this one is not among
 	// them.
 	NotOffered bool
+	// Provided says that the tool is the provider's, which a request need not list.
+	Provided bool
 	// Ours says that the result is what Unloop itself said.
 	Ours bool
 }
@@ -75,20 +77,53 @@ func (r *Rules) remembered() bool {
 func (t *Transcript) History(rules Rules) (items []Item, before fingerprint.Digest) {
 	h := &t.history
 	offered := t.offered()
-	items = make([]Item, len(h.slots))
+	items = make([]Item, 0, len(h.slots)+1)
+	if len(h.kept) > 0 {
+		items = append(items, t.keptRound(offered, &rules))
+	}
 	for i := range h.slots {
 		s := &h.slots[(h.next+i)%len(h.slots)]
-		it := &items[i]
+		items = append(items, Item{})
+		it := &items[len(items)-1]
 		it.Human, it.Summary = s.human, s.summary
 		if len(s.calls) > 0 {
 			it.Calls = make([]ToolCall, len(s.calls))
 		}
 		for c := range s.calls {
 			it.Calls[c] = t.call(s, c, &rules)
-			it.Calls[c].NotOffered = offered != nil && !s.calls[c].Provided && !offered[it.Calls[c].Tool]
+			it.Calls[c].NotOffered = notOffered(offered, &it.Calls[c])
 		}
 	}
 	return items, h.before
+}
+
+// Strays says whether there are results of calls that the history does not have.
+func (t *Transcript) Strays() bool { return len(t.history.strays) > 0 }
+
+// Precede tells of calls that stand in the answer before the history, which the
+// server keeps: those that the history has results for are its first round. It
+// returns the others, which are still to be answered.
+func (t *Transcript) Precede(calls []ToolCall) (open []ToolCall) { return t.history.precede(calls) }
+
+// keptRound is the round before the history.
+func (t *Transcript) keptRound(offered map[string]bool, rules *Rules) Item {
+	it := Item{Calls: make([]ToolCall, len(t.history.kept))}
+	for i := range t.history.kept {
+		k := &t.history.kept[i]
+		it.Calls[i] = k.call
+		t.result(&it.Calls[i], &k.result, k.content, rules)
+		it.Calls[i].NotOffered = notOffered(offered, &k.call)
+	}
+	return it
+}
+
+func notOffered(offered map[string]bool, c *ToolCall) bool {
+	return offered != nil && !c.Provided && !offered[c.Tool]
+}
+
+// callID is the ID of a call that has nothing but a call id.
+func callID(id []byte) fingerprint.Digest {
+	return fingerprint.Chain(fingerprint.Digest{}, fingerprint.Bytes(id))
 }
 
 // offered is the set of tools that the request lists; nil if it lists none.
@@ -107,7 +142,9 @@ func (t *Transcript) call(s *slot, c int, rules *Rules) ToolCall {
 	p := &s.calls[c]
 	args := t.digester.arguments(p)
 	tool := string(p.Name)
-	out := ToolCall{Tool: tool, Poll: fingerprint.IsPoll(tool, args), Key: t.digester.canon.Call(tool, args), ID: s.id(p)}
+	out := ToolCall{
+		Tool: tool, Poll: fingerprint.IsPoll(tool, args), Key: t.digester.canon.Call(tool, args), ID: s.id(p), Provided: p.Provided,
+	}
 	if a := &s.answers[c]; a.known && !a.result.Pending {
 		t.result(&out, &a.result, s.content[a.from:a.to], rules)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // errConflict says that the key's revision is not the expected one.
@@ -20,6 +22,7 @@ const (
 	codeWrongLastSequence         = 10071
 	codeWrongLastSequenceConstant = 10164 // the same, with replicas
 	codeNoMessageFound            = 10037
+	codeStreamNotFound            = 10059
 )
 
 // reply is the part that JetStream's answers to writes and reads share.
@@ -56,6 +59,9 @@ func (l *Ledger[S, P]) put(key string, data []byte, seq uint64, ttl time.Duratio
 		var seq uint64
 		if err == nil {
 			seq, err = parseAck(answer)
+		}
+		if errors.Is(err, natskit.ErrNoResponder) { // no stream takes the subject
+			err = fmt.Errorf("%w: %w", ErrNoBucket, err)
 		}
 		if err != nil && !errors.Is(err, errConflict) {
 			err = fmt.Errorf("%w: write %s: %w", ErrUnavailable, key, err)
@@ -139,6 +145,8 @@ func (l *Ledger[S, P]) parseRecord(answer []byte) (revision[S], error) {
 		return revision[S]{}, err
 	case r.Error != nil && r.Error.Code == codeNoMessageFound:
 		return revision[S]{}, nil
+	case r.Error != nil && r.Error.Code == codeStreamNotFound:
+		return revision[S]{}, ErrNoBucket
 	case r.Error != nil || r.Message == nil:
 		return revision[S]{}, errors.New("no message in the answer")
 	}
@@ -151,7 +159,7 @@ func (l *Ledger[S, P]) decode(seq uint64, data []byte) revision[S] {
 	if len(data) == 0 {
 		return rev
 	}
-	if err := json.Unmarshal(data, &rev.record); err != nil {
+	if err := P(&rev.record).Parse(data); err != nil {
 		l.metrics.unreadable.Inc()
 		return revision[S]{seq: seq}
 	}

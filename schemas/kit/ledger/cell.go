@@ -13,7 +13,8 @@ type cell[S any] struct {
 	waiting []pending[S]
 	// batch are the steps of the write on its way.
 	batch []pending[S]
-	// seen is the record as this process saw it last, if it is known.
+	// seen is the record as this process saw it last; known says that a step
+	// which changes nothing may rest on it.
 	seen     revision[S]
 	known    bool
 	attempts int
@@ -28,7 +29,7 @@ func (l *Ledger[S, P]) enqueue(key string, p pending[S]) *cell[S] {
 		return nil
 	}
 	c := &cell[S]{key: key, batch: []pending[S]{p}}
-	c.seen, c.known = l.cache.get(key)
+	l.recall(c)
 	l.cells[key] = c
 	return c
 }
@@ -54,8 +55,14 @@ func (l *Ledger[S, P]) advance(c *cell[S]) bool {
 		delete(l.cells, c.key)
 		return false
 	}
-	c.seen, c.known = l.cache.get(c.key)
+	l.recall(c)
 	return true
+}
+
+// recall begins with what is cached; the lock is held.
+func (l *Ledger[S, P]) recall(c *cell[S]) {
+	seen, cached := l.cache.get(c.key)
+	c.seen, c.known = seen, cached && !l.confirm
 }
 
 // try applies a batch to the record as this process saw it last and writes the

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unloop/unloop/embedworker/internal/realparts/bertfile"
+	"github.com/unloop/unloop/embedworker/realparts/bertfile"
 )
 
 // TinyVocab is the vocabulary of TinyModel; an id is a word's index.

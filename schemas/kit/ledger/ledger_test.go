@@ -21,6 +21,8 @@ type tally struct {
 	N int `json:"n"`
 }
 
+func (c *tally) Parse(stored []byte) error { return json.Unmarshal(stored, c) }
+
 func (c *tally) Append(b []byte) []byte { return fmt.Appendf(b, `{"n":%d}`, c.N) }
 
 // open returns a ledger as one process would have it.
@@ -110,6 +112,30 @@ func TestStepThatChangesNothingReadsBeforeItBelievesThat(t *testing.T) {
 	})
 	if err != nil || seen != 1 {
 		t.Errorf("another process saw %d, %v; want the stored 1", seen, err)
+	}
+}
+
+func TestConfirmedStepThatChangesNothingSeesWhatOthersWrote(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	look := func(l *Ledger[tally, *tally]) (seen int) {
+		err := l.Apply(t.Context(), "k", func(c tally) (tally, time.Duration) {
+			seen = c.N
+			return c, 0
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seen
+	}
+	cached, confirmed := open(t, s), New[tally](s.Conn(), schemas.BucketCounters, nil, WithConfirm())
+	for _, l := range []*Ledger[tally, *tally]{cached, confirmed, open(t, s)} {
+		if err := l.Apply(t.Context(), "k", add); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b := look(cached), look(confirmed); a != 1 || b != 3 {
+		t.Errorf("saw %d and %d; want what was cached, 1, and what is stored, 3", a, b)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/unloop/unloop/embedworker/internal/realparts/bertfile"
+	"github.com/unloop/unloop/embedworker/realparts/bertfile"
 )
 
 // TestEveryPartIsThere fetches every part that this machine can have, so that

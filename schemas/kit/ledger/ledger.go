@@ -11,7 +11,8 @@
 // Nothing waits in a goroutine of its own: what follows a write runs when its
 // acknowledgement arrives.
 //
-// It knows nothing of what the records mean.
+// Counters, sessions, incidents and histories of vectors are all kept so. The
+// package knows nothing of what the records mean.
 package ledger
 
 import (
@@ -31,22 +32,29 @@ const (
 	maxAttempts = 16
 	// writeTimeout bounds one write or read when its server hangs.
 	writeTimeout = time.Second
-	// cachedRecords bounds the records remembered with their revisions.
+	// cachedRecords bounds the records remembered with their revisions, unless
+	// WithCache says otherwise.
 	cachedRecords = 100_000
 )
 
-// Errors of Apply. After either, the step was applied once or not at all.
+// Errors of Apply. After any of them, the step was applied once or not at all.
 var (
 	// ErrUnavailable says that the bucket did not take the write.
-	ErrUnavailable = errors.New("counter store unavailable")
+	ErrUnavailable = errors.New("record store unavailable")
+	// ErrNoBucket says that no server keeps the bucket. It comes with
+	// ErrUnavailable.
+	ErrNoBucket = errors.New("no such bucket")
 	// ErrContended says that other processes won every attempt.
-	ErrContended = errors.New("counter contended")
+	ErrContended = errors.New("record contended")
 )
 
 // Record is what a ledger stores.
 type Record[S any] interface {
-	// Append writes the record's JSON after b.
+	// Append writes the record's stored form after b.
 	Append(b []byte) []byte
+	// Parse reads the stored form into a zero record. What can't be read starts
+	// anew.
+	Parse(stored []byte) error
 	*S
 }
 
@@ -59,6 +67,7 @@ type Step[S any] func(S) (next S, ttl time.Duration)
 type Ledger[S any, P Record[S]] struct {
 	inbox   *natskit.Inbox
 	bucket  string
+	confirm bool
 	mu      sync.Mutex
 	cells   map[string]*cell[S]
 	cache   *cache[revision[S]]
@@ -78,10 +87,30 @@ type pending[S any] struct {
 	done func(error)
 }
 
+// Option changes what New makes.
+type Option func(*options)
+
+type options struct {
+	cached  int
+	confirm bool
+}
+
+// WithCache bounds the records that are remembered with their revisions.
+func WithCache(records int) Option { return func(o *options) { o.cached = records } }
+
+// WithConfirm makes a step that changes nothing read the record first, from the
+// stream's leader, even if this process saw it before: another may have written
+// since. A step that changes the record needs no such thing.
+func WithConfirm() Option { return func(o *options) { o.confirm = true } }
+
 // New returns the ledger of a bucket. It lives as long as the connection.
-func New[S any, P Record[S]](nc *nats.Conn, bucket string, reg prometheus.Registerer) *Ledger[S, P] {
+func New[S any, P Record[S]](nc *nats.Conn, bucket string, reg prometheus.Registerer, opts ...Option) *Ledger[S, P] {
+	o := options{cached: cachedRecords}
+	for _, opt := range opts {
+		opt(&o)
+	}
 	return &Ledger[S, P]{
-		inbox: natskit.NewInbox(nc, writeTimeout), bucket: bucket, cells: map[string]*cell[S]{}, cache: newCache[revision[S]](cachedRecords),
+		inbox: natskit.NewInbox(nc, writeTimeout), bucket: bucket, confirm: o.confirm, cells: map[string]*cell[S]{}, cache: newCache[revision[S]](o.cached),
 		metrics: newMetrics(reg, bucket),
 	}
 }

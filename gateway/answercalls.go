@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/provider/responses"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+const (
+	// maxOpenCalls and maxToolName bound what is kept of one answer. No provider
+	// takes longer names of tools.
+	maxOpenCalls = 256
+	maxToolName  = 128
+)
+
+// precede tells the prompt of the calls that its results answer, where those stand
+// in an answer that the provider keeps and the request only names.
+func (g *Gateway) precede(x *exchange, matched []*policy.Policy) {
+	looks := func(p *policy.Policy) bool { return p.Tool != nil || p.Cycle != nil }
+	if x.prompt == nil || !x.prompt.Delta || !slices.ContainsFunc(matched, looks) {
+		return
+	}
+	id, changes := x.prompt.Previous, false
+	if id == "" {
+		id, changes = x.prompt.Conversation, true
+	}
+	if id == "" || !x.prompt.Transcript.Strays() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(x.r.Context(), g.cfg.CheckTimeout)
+	defer cancel()
+	calls, err := g.answers.Calls(ctx, x.identity.GetCaller(), id, changes)
+	if err != nil {
+		g.metrics.unknownCalls.Inc()
+		return
+	}
+	x.open = x.prompt.Transcript.Precede(callsFrom(calls))
+}
+
+// callsFrom are calls off the wire.
+func callsFrom(calls []*checkpb.ToolCall) []provider.ToolCall {
+	out := make([]provider.ToolCall, len(calls))
+	for i, c := range calls {
+		out[i] = provider.ToolCall{
+			Tool: c.GetTool(), Key: digestFrom(c.GetCall()), ID: digestFrom(c.GetId()), Poll: c.GetPoll(), Provided: c.GetProvided(),
+		}
+	}
+	return out
+}
+
+// digestFrom is a digest off the wire; zero for what is none.
+func digestFrom(b []byte) (d fingerprint.Digest) {
+	if len(b) == len(d) {
+		copy(d[:], b)
+	}
+	return d
+}
+
+// answerWatch remembers what is to be known of an answer. It implements
+// answers.Watcher.
+type answerWatch struct {
+	g     *Gateway
+	x     *exchange
+	id    string
+	calls []*checkpb.ToolCall
+}
+
+// ID remembers the answer's session.
+func (a *answerWatch) ID(id string) {
+	a.id = id
+	a.remember(func(ctx context.Context, caller string) error {
+		return a.g.answers.Put(ctx, caller, id, a.x.identity.GetSession())
+	})
+}
+
+// Item takes a call; a later one of the same id is the same, and complete.
+func (a *answerWatch) Item(json []byte) {
+	call, ok := responses.Called(json)
+	if !ok || len(call.Tool) > maxToolName {
+		return
+	}
+	wire := callsOf([]provider.ToolCall{call})[0]
+	a.calls = slices.DeleteFunc(a.calls, func(c *checkpb.ToolCall) bool { return bytes.Equal(c.GetId(), wire.GetId()) })
+	if len(a.calls) < maxOpenCalls {
+		a.calls = append(a.calls, wire)
+	}
+}
+
+// Whole remembers the answer's calls with those that were open before.
+func (a *answerWatch) Whole() {
+	calls := append(callsOf(a.x.open), a.calls...)
+	calls = calls[max(0, len(calls)-maxOpenCalls):]
+	if len(calls) == 0 {
+		return
+	}
+	for _, id := range []string{a.id, a.x.prompt.Conversation} {
+		if id != "" {
+			a.remember(func(ctx context.Context, caller string) error { return a.g.answers.PutCalls(ctx, caller, id, calls) })
+		}
+	}
+}
+
+// remember has the store remember something. It does not end with the request: the
+// client may be gone, and go on from the answer later.
+func (a *answerWatch) remember(put func(ctx context.Context, caller string) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), a.g.cfg.CheckTimeout)
+	defer cancel()
+	if err := put(ctx, a.x.identity.GetCaller()); err != nil {
+		a.g.metrics.lostAnswers.Inc()
+	}
+}

@@ -1,0 +1,163 @@
+package excerpt
+
+import (
+	"slices"
+	"strings"
+)
+
+// masked stands for a secret.
+const masked = "[masked]"
+
+// names end the names of secrets, as they stand in JSON, headers, flags, shells
+// and query strings.
+var names = []string{
+	"password", "passwd", "passphrase", "pwd", "secret", "secrets", "token", "credential", "credentials", "authorization", "cookie",
+	"apikey", "api_key", "api-key", "accesskey", "access_key", "access-key", "accountkey", "account_key", "account-key",
+	"privatekey", "private_key", "private-key", "signing_key", "signing-key", "encryption_key", "encryption-key",
+}
+
+// prefixes begin the keys of those who mark theirs: OpenAI and Anthropic,
+// Stripe, GitHub, GitLab, Slack, AWS, Google, Hugging Face, npm, Standard
+// Webhooks, and JSON Web Tokens.
+var prefixes = []string{
+	"sk-", "sk_", "pk_", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "xapp-", "AKIA", "ASIA", "AIza", "ya29.",
+	"hf_", "npm_", "whsec_", "eyJ",
+}
+
+const (
+	// leastKey is how long a key with a known prefix, and a bearer token, is at
+	// least, in bytes.
+	leastKey = 10
+	// leastRandom is from which length on a word may be a key or a hash by its
+	// looks alone.
+	leastRandom = 20
+)
+
+// mask replaces what looks like a secret. To miss one is worse than to mask
+// what is none.
+func mask(text string) string {
+	var out strings.Builder
+	text = maskPrivateKeys(text)
+	for i := 0; i < len(text); {
+		word := wordAt(text[i:])
+		if word == "" {
+			out.WriteByte(text[i])
+			i++
+			continue
+		}
+		loggedIn := i > 0 && text[i-1] == ':' && strings.HasPrefix(text[i+len(word):], "@") // user:password@host
+		i += len(word)
+		if loggedIn || isSecret(word) {
+			out.WriteString(masked)
+			continue
+		}
+		out.WriteString(word)
+		if from, to := secretBehind(word, text[i:]); to > from {
+			out.WriteString(text[i : i+from])
+			out.WriteString(masked)
+			i += to
+		}
+	}
+	return out.String()
+}
+
+// maskPrivateKeys replaces keys in PEM, with or without their end.
+func maskPrivateKeys(text string) string {
+	const line, end = "PRIVATE KEY-----", "-----END "
+	before, key, found := strings.Cut(text, line)
+	if !found {
+		return text
+	}
+	_, rest, _ := strings.Cut(key, end)
+	_, rest, _ = strings.Cut(rest, line)
+	return before + line + masked + maskPrivateKeys(rest)
+}
+
+// wordAt is the word with which a text begins, if it does.
+func wordAt(text string) string {
+	n := 0
+	for n < len(text) && isToken(text[n]) {
+		n++
+	}
+	return text[:n]
+}
+
+// isSecret says whether a word is one by its looks.
+func isSecret(word string) bool {
+	if len(word) >= leastKey && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(word, p) }) {
+		return true
+	}
+	for part := range strings.FieldsFuncSeq(word, func(r rune) bool { return r == '.' || r == '/' }) {
+		if len(part) >= leastRandom && looksRandom(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// looksRandom says whether a long word is more likely to be a key or a hash
+// than a name: hexadecimal digits alone, or digits, capitals and small letters
+// at once.
+func looksRandom(word string) bool {
+	if !strings.ContainsAny(word, "0123456789") {
+		return false
+	}
+	return strings.Trim(word, "0123456789abcdefABCDEF-") == "" ||
+		strings.ContainsAny(word, "abcdefghijklmnopqrstuvwxyz") && strings.ContainsAny(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+}
+
+// secretBehind finds in the text behind a word the secret that the word names.
+func secretBehind(word, text string) (from, to int) {
+	word = strings.ToLower(word)
+	if word == "bearer" {
+		token := wordAt(strings.TrimLeft(text, " "))
+		from = len(text) - len(strings.TrimLeft(text, " "))
+		if from == 0 || len(token) < leastKey {
+			return 0, 0
+		}
+		return from, from + len(token)
+	}
+	if !slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(word, name) }) {
+		return 0, 0
+	}
+	if from = assigned(text, strings.HasPrefix(word, "-")); from == 0 {
+		return 0, 0
+	}
+	return from, from + valueAt(text[from:], strings.HasSuffix(word, "authorization") || strings.HasSuffix(word, "cookie"))
+}
+
+// assigned is where the value begins that a name in front of the text is given;
+// 0 for none. A flag needs no sign.
+func assigned(text string, flag bool) int {
+	rest := strings.TrimLeft(strings.TrimLeft(text, `\"'`), " \t")
+	switch {
+	case strings.HasPrefix(rest, ":"), strings.HasPrefix(rest, "="):
+		rest = strings.TrimLeft(rest, ":= \t")
+	case strings.HasPrefix(rest, "is "):
+		rest = rest[len("is "):]
+	case !flag || len(rest) == len(text):
+		return 0
+	}
+	return len(text) - len(rest)
+}
+
+// valueAt is the length of the value with which a text begins: what is quoted,
+// or one word. A header's whole line is its value.
+func valueAt(text string, header bool) int {
+	open := strings.TrimLeft(text, `\`)
+	at := len(text) - len(open)
+	if open != "" && (open[0] == '"' || open[0] == '\'') {
+		if n := strings.IndexByte(open[1:], open[0]); n >= 0 {
+			return at + n + 2
+		}
+		return len(text)
+	}
+	ends := " \t\r\n\"',;&)}]"
+	if header {
+		ends = "\r\n\"'"
+	}
+	if n := strings.IndexAny(text, ends); n >= 0 {
+		return n
+	}
+	return len(text)
+}

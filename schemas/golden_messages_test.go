@@ -1,0 +1,207 @@
+package schemas_test
+
+import (
+	"bytes"
+	"maps"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/semanticpb"
+)
+
+// golden are messages as this version writes them, by file. A message that gets
+// a new field gets a new file beside its old one.
+func golden() map[string]proto.Message {
+	all := firstGolden()
+	maps.Copy(all, toolGolden())
+	maps.Copy(all, limitGolden())
+	maps.Copy(all, semanticGolden())
+	return all
+}
+
+var (
+	goldenPrint  = bytes.Repeat([]byte{0xab}, 32)
+	goldenDigest = bytes.Repeat([]byte{0xcd}, 16)
+)
+
+// firstGolden are those of the first version.
+func firstGolden() map[string]proto.Message {
+	fp, digest := goldenPrint, goldenDigest
+	finding := &checkpb.Finding{
+		Policy: "agent-tools", Detector: "prompt", Fingerprint: fp, Action: checkpb.Action_ACTION_REJECT,
+		HitCount: 6, Threshold: 5, WindowSeconds: 60, CooldownSeconds: 30, BlockedMs: 29_500, LoopId: "viIzp0jq26E8k6XTjdCptc",
+	}
+	counter := &checkpb.Counter{
+		Policy: "agent-tools", Detector: "prompt", Fingerprint: fp, Window: checkpb.Window_WINDOW_SLIDING, WindowSeconds: 60,
+		Threshold: 5, CooldownSeconds: 30, Steps: []*checkpb.Step{{At: 6, Action: checkpb.Action_ACTION_REJECT}},
+	}
+	return map[string]proto.Message{
+		"check-batch-1": &checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{{
+			RequestId: "req_def456", Model: "gpt-4o-mini", Bundle: "1-aacf370d", Counters: []*checkpb.Counter{counter},
+			Identity: &checkpb.Identity{Tenant: "acme", Project: "proj_abc123", Caller: "c0ffee", Session: "5e55"},
+			Hits:     2, Retry: true, Peek: true, InputTokens: 2500,
+			Watches: []*checkpb.ToolWatch{{
+				Policy: "agent-tools", Agent: fp, Shadow: true, Warn: checkpb.Action_ACTION_HINT, Block: checkpb.Action_ACTION_REJECT,
+				Params: &checkpb.ToolParams{WarnThreshold: 3, BlockThreshold: 5, PerTool: []*checkpb.ToolRule{{Match: "read_*", BlockThreshold: 9}}},
+				History: &checkpb.History{Own: true, Before: digest, Items: []*checkpb.HistoryItem{
+					{Human: digest}, {Calls: []*checkpb.ToolCall{{Tool: "read_file", Call: digest, Result: digest, Id: digest, Failed: true}}},
+				}},
+			}},
+		}}},
+		"check-batch-2": &checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{{
+			RequestId: "req_def456", Counters: []*checkpb.Counter{counter},
+			Excerpt: &checkpb.Excerpt{Text: "Read main.go ⇒ package main", Policies: []string{"agent-tools"}},
+		}}},
+		"decision-batch-1": &checkpb.DecisionBatch{Decisions: []*checkpb.Decision{
+			{Action: checkpb.Action_ACTION_REJECT, Findings: []*checkpb.Finding{finding}, HitCounts: []uint32{6}},
+			{Error: "not counted"},
+			{Action: checkpb.Action_ACTION_HINT, Findings: []*checkpb.Finding{{
+				Policy: "agent-tools", Detector: "tool", Fingerprint: fp, Action: checkpb.Action_ACTION_HINT, Shadow: true, HitCount: 3, Threshold: 3,
+				DelayMs: 300, Rule: "repeat", Tool: "read_file", Message: "read_file was called 3 times.", BackoffSeconds: 5,
+			}}},
+		}},
+		"cooldown-1":        &checkpb.Cooldown{Finding: finding},
+		"outcome-1":         &checkpb.Outcome{Counters: []*checkpb.Counter{counter}},
+		"release-request-1": &checkpb.ReleaseRequest{LoopId: "viIzp0jq26E8k6XTjdCptc"},
+		"release-reply-1":   &checkpb.ReleaseReply{Error: "no open loop with this id", Released: []*checkpb.CounterRef{{Policy: "p", Detector: "prompt", Fingerprint: fp, Shadow: true}}},
+		"forget-1":          &checkpb.Forget{Counters: []*checkpb.CounterRef{{Policy: "p", Detector: "request", Fingerprint: fp}}},
+	}
+}
+
+// toolGolden are about tool calls.
+func toolGolden() map[string]proto.Message {
+	fp, digest := goldenPrint, goldenDigest
+	call := &checkpb.ToolCall{
+		Tool: "read_file", Call: digest, Result: digest, ErrorClass: digest, Id: digest, Failed: true, Poll: true, NotOffered: true, Ours: true, Provided: true,
+	}
+	steps := []*checkpb.Step{{At: 3, Action: checkpb.Action_ACTION_HINT}, {At: 5, Action: checkpb.Action_ACTION_REJECT}}
+	params := &checkpb.ToolParams{
+		WarnThreshold: 3, BlockThreshold: 5, MaxWarnings: 3, PollMultiplier: 3, CircuitBreaker: 30, OutcomeWarn: 2, OutcomeBlock: 3, Remember: 30,
+		IdleSeconds: 1800, IgnoreResults: true, BackoffSeconds: []uint32{0, 5, 10, 30, 60}, Exempt: []string{"todo_*"}, ReadOnly: []string{"read_*"},
+		PollTools: []string{"wait_*"}, PerTool: []*checkpb.ToolRule{{Match: "read_*", WarnThreshold: 4, BlockThreshold: 9, PollMultiplier: 2}},
+		ErrorThreshold: 5, FailedRounds: 5, UnknownThreshold: 3, MaxPeriod: 8, Repeats: 3, WideWindow: 30, WideRounds: 24, WideDistinctPercent: 40,
+	}
+	watch := &checkpb.ToolWatch{
+		Policy: "agent-tools", Agent: fp, Warn: checkpb.Action_ACTION_HINT, Block: checkpb.Action_ACTION_REJECT, Errors: checkpb.Action_ACTION_WARN,
+		Cycle: checkpb.Action_ACTION_REJECT, Wide: checkpb.Action_ACTION_HINT, Params: params, Steps: steps, CycleSteps: steps,
+		BlockAnswer: checkpb.Answer_ANSWER_SYNTHETIC, CycleAnswer: checkpb.Answer_ANSWER_SYNTHETIC,
+		History: &checkpb.History{Delta: true, Before: digest, Items: []*checkpb.HistoryItem{{Human: digest, Summary: true}, {Calls: []*checkpb.ToolCall{call}}}},
+	}
+	run := &checkpb.ToolWatch{Policy: "agent-tools", Agent: fp, Shadow: true, Params: params, Run: &checkpb.ToolRun{Call: call, Done: true}}
+	report := &checkpb.ToolReport{
+		Policy: "agent-tools", Shadow: true, Streak: 4, Repeats: 6, WarnThreshold: 3, BlockThreshold: 5, Poll: true, BackoffSeconds: 10,
+		Calls: 40, Total: 50, Unique: 20, Blocked: 2, Remembered: 30, MostRepeated: "read_file", MostRepeatedCount: 6, Broken: true,
+	}
+	return map[string]proto.Message{
+		"check-batch-tools-1": &checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{
+			{RequestId: "req_def456", Asked: true, Idempotency: "1de4", Explain: true, Watches: []*checkpb.ToolWatch{watch, run}},
+			{RequestId: "req_abc123", Counters: []*checkpb.Counter{{Policy: "agent-tools", Detector: "request", Fingerprint: fp, Shadow: true}}},
+		}},
+		"decision-batch-tools-1": &checkpb.DecisionBatch{Decisions: []*checkpb.Decision{{
+			Action: checkpb.Action_ACTION_REJECT, HitCounts: []uint32{5}, ToolReports: []*checkpb.ToolReport{report},
+			Findings: []*checkpb.Finding{{
+				Policy: "agent-tools", Detector: "tool", Fingerprint: fp, Action: checkpb.Action_ACTION_REJECT, HitCount: 5, Threshold: 5, Rule: "repeat",
+				Tool: "read_file", Message: "read_file was called 5 times.", Answer: checkpb.Answer_ANSWER_SYNTHETIC,
+			}},
+		}}},
+		"answer-calls-1": &checkpb.AnswerCalls{Calls: []*checkpb.ToolCall{{Tool: "read_file", Call: digest, Id: digest, Poll: true}}},
+	}
+}
+
+// limitGolden are about rules.
+func limitGolden() map[string]proto.Message {
+	bucket := &checkpb.Limit{
+		Policy: "agent-tools", Rule: "base-rps", Key: goldenPrint, Shadow: true, Cost: 1.5, Oversized: true, Bucket: &checkpb.Bucket{Rate: 20, Capacity: 40},
+	}
+	budget := &checkpb.Limit{
+		Policy: "agent-tools", Rule: "spend", Key: goldenPrint, Cost: 0.03, Estimated: true,
+		Budget: &checkpb.Budget{Amount: 5, PeriodSeconds: 86_400, Stages: []*checkpb.Stage{
+			{Percent: 80, Action: checkpb.Action_ACTION_THROTTLE, DelayMs: 500}, {Percent: 100, Action: checkpb.Action_ACTION_REJECT},
+		}},
+	}
+	return map[string]proto.Message{
+		"check-batch-limits-1": &checkpb.CheckBatch{Checks: []*checkpb.Check{{RequestId: "req_def456", Limits: []*checkpb.Limit{bucket, budget}}}},
+		"decision-batch-limits-1": &checkpb.DecisionBatch{Decisions: []*checkpb.Decision{{
+			Action: checkpb.Action_ACTION_REJECT, Limits: []*checkpb.LimitVerdict{{
+				Action: checkpb.Action_ACTION_THROTTLE, Limit: 5, Remaining: 0.5, ResetMs: 3_600_000, RetryAfterMs: 60_000, DelayMs: 500, WindowSeconds: 86_400, Taken: true,
+			}},
+		}}},
+		"outcome-limits-1": &checkpb.Outcome{Corrections: []*checkpb.Correction{{Limit: budget, Delta: -0.01, AgeMs: 1200}}},
+	}
+}
+
+// semanticGolden are about what texts mean.
+func semanticGolden() map[string]proto.Message {
+	exchange := &semanticpb.Exchange{Said: "Read main.go again", Answered: "package main"}
+	return map[string]proto.Message{
+		"check-batch-semantics-1": &checkpb.CheckBatch{Checks: []*checkpb.Check{{
+			RequestId: "req_def456", Exchange: exchange, Semantics: []*checkpb.SemanticWatch{{
+				Policy: "agent-tools", Shadow: true, ScopeKind: semanticpb.ScopeKind_SCOPE_KIND_TENANT, Scope: goldenPrint, Threshold: 0.95, MinMatches: 2,
+				HistorySize: 5, TtlSeconds: 3600, MinWords: 4, StoreText: true, Deferred: true, BudgetMs: 50,
+				Steps: []*checkpb.Step{{At: 1, Action: checkpb.Action_ACTION_HINT}},
+			}},
+		}}},
+		"decision-batch-semantics-1": &checkpb.DecisionBatch{Decisions: []*checkpb.Decision{{
+			Action: checkpb.Action_ACTION_HINT, Findings: []*checkpb.Finding{{Policy: "agent-tools", Detector: "semantic", Action: checkpb.Action_ACTION_HINT, Similarity: 0.97}},
+		}}},
+		"semantic-request-1": &semanticpb.SemanticRequest{
+			RequestId: "req_def456", ScopeKind: semanticpb.ScopeKind_SCOPE_KIND_SESSION, ScopeKey: "5e55", Subject: &semanticpb.SemanticRequest_Exchange{Exchange: exchange},
+			Threshold: 0.95, MinMatches: 2, HistorySize: 5, TtlSeconds: 3600, MinWords: 4, StoreText: true, BudgetMs: 50, Peek: true,
+		},
+		"semantic-request-text-1": &semanticpb.SemanticRequest{
+			RequestId: "req_def456", ScopeKind: semanticpb.ScopeKind_SCOPE_KIND_CALLER, ScopeKey: "c0ffee", Subject: &semanticpb.SemanticRequest_Text{Text: "again"},
+			Threshold: 0.95, SourceRule: true,
+		},
+		"semantic-reply-1": &semanticpb.SemanticReply{
+			Judged: true, Detected: true, MaxSimilarity: 0.97, Compared: 5, Embedder: "lexical-1",
+			Matches: []*semanticpb.SemanticMatch{{Similarity: 0.97, RequestId: "req_abc123", AgeMs: 1500, Text: "again"}},
+		},
+		"semantic-reply-error-1": &semanticpb.SemanticReply{Error: semanticpb.SemanticError_SEMANTIC_ERROR_LATE, ErrorMessage: "budget of 50ms is over"},
+		"vector-history-1": &semanticpb.VectorHistory{Entries: []*semanticpb.VectorEntry{{
+			RequestId: "req_abc123", StoredMs: 1_767_225_600_000, ExpiresMs: 1_767_229_200_000, Halves: [][]byte{{0, 0, 128, 63}, {}}, Marks: 0xfeed, Text: "again",
+		}}},
+	}
+}
+
+// Whoever adds a message or a field to the contract writes down what it looks like.
+func TestEveryFieldOnTheWireIsInAGoldenMessage(t *testing.T) {
+	t.Parallel()
+	seen := map[protoreflect.FullName]bool{}
+	for _, message := range golden() {
+		note(message.ProtoReflect(), seen)
+	}
+	for _, file := range []protoreflect.FileDescriptor{checkpb.File_unloop_check_v1_check_proto, semanticpb.File_unloop_semantic_v1_semantic_proto} {
+		for i := range file.Messages().Len() {
+			message := file.Messages().Get(i)
+			if !seen[message.FullName()] {
+				t.Errorf("no golden message has %s", message.FullName())
+			}
+			for j := range message.Fields().Len() {
+				if field := message.Fields().Get(j); !seen[field.FullName()] {
+					t.Errorf("no golden message sets %s", field.FullName())
+				}
+			}
+		}
+	}
+}
+
+// note marks a message and all that is set in it, at any depth.
+func note(message protoreflect.Message, seen map[protoreflect.FullName]bool) {
+	seen[message.Descriptor().FullName()] = true
+	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		seen[field.FullName()] = true
+		switch {
+		case field.Message() == nil:
+		case field.IsList():
+			for i := range value.List().Len() {
+				note(value.List().Get(i).Message(), seen)
+			}
+		default:
+			note(value.Message(), seen)
+		}
+		return true
+	})
+}
