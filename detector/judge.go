@@ -10,23 +10,30 @@ import (
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/limit"
+	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/ledger"
+	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
 // Judge is a detector without a cluster: it decides checks by the same code,
 // and keeps counters and incidents in memory. Time is what its clock says, so
-// recorded traffic can be judged faster than it was made. Rules go by the estimates
-// that a check brings: what answers cost in the end is not told. It is not safe for
-// concurrent use.
+// recorded traffic can be judged faster than it was made. It
+// is not safe for concurrent use.
 type Judge struct {
 	detector  Detector
 	incidents *incident.Memory
 }
 
-// NewJudge returns a judge that knows nothing yet.
-func NewJudge(now func() time.Time) *Judge {
+// Worker answers semantic requests as embedding workers do.
+type Worker interface {
+	Answer(context.Context, *semanticpb.SemanticRequest) *semanticpb.SemanticReply
+}
+
+// NewJudge returns a judge that knows nothing yet. Without a worker it judges
+// nothing by its meaning.
+func NewJudge(now func() time.Time, worker Worker) *Judge {
 	j := &Judge{incidents: incident.NewMemory()}
 	j.detector = Detector{
 		cfg: DefaultConfig(), log: slog.New(slog.DiscardHandler), now: now, metrics: newMetrics(prometheus.NewRegistry()),
@@ -34,7 +41,29 @@ func NewJudge(now func() time.Time) *Judge {
 		record:  j.incidents.Record,
 		publish: func(string, []byte) error { return nil }, // there is nobody to be told
 	}
+	if worker != nil {
+		j.detector.semantics = patient(now, worker)
+	}
 	return j
+}
+
+// patient asks a worker of its own and waits for each verdict, however long that
+// takes: a policy's budget is for requests that somebody waits for. A verdict that
+// the policy does not wait for applies to the next request.
+func patient(now func() time.Time, worker Worker) *semantics {
+	s := measured(prometheus.NewRegistry())
+	s.streaks = ledger.NewMemory[streak.State](now)
+	s.ask = func(r *semanticpb.SemanticRequest, done func(*semanticpb.SemanticReply, error)) {
+		done(worker.Answer(context.Background(), r), nil)
+	}
+	s.afterwards = func(_ context.Context, o *opinion, goOn func()) func() bool {
+		if o.watch.GetDeferred() {
+			goOn()
+		}
+		return func() bool { return false }
+	}
+	s.aside = func(f func()) { f() }
+	return s
 }
 
 // Decide decides one check and counts it.

@@ -40,8 +40,14 @@ const (
 
 // semantics asks the embedding workers, and keeps what they found.
 type semantics struct {
-	streaks *ledger.Ledger[streak.State, *streak.State]
-	inbox   *natskit.Inbox
+	streaks records[streak.State]
+	// ask asks a worker.
+	ask func(*semanticpb.SemanticRequest, func(*semanticpb.SemanticReply, error))
+	// afterwards has a request go on without its verdict once it can't wait any
+	// longer; cancel has it not.
+	afterwards func(ctx context.Context, o *opinion, goOn func()) (cancel func() bool)
+	// aside runs what waits for a store of its own.
+	aside func(func())
 	// asked are the texts without an answer yet.
 	asked atomic.Int64
 	// away is until when no worker is asked, in Unix nanoseconds.
@@ -51,8 +57,19 @@ type semantics struct {
 }
 
 func newSemantics(nc *nats.Conn, reg prometheus.Registerer) *semantics {
+	s := measured(reg)
+	s.streaks = ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithConfirm())
+	s.ask = askOver(natskit.NewInbox(nc, lateFor))
+	s.afterwards = func(ctx context.Context, o *opinion, goOn func()) func() bool {
+		return time.AfterFunc(max(o.wait(ctx), 0), goOn).Stop
+	}
+	s.aside = func(f func()) { go f() }
+	return s
+}
+
+// measured has the metrics alone.
+func measured(reg prometheus.Registerer) *semantics {
 	s := &semantics{
-		streaks: ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithConfirm()), inbox: natskit.NewInbox(nc, lateFor),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "unloop_detector_semantic_checks_total",
 			Help: "Semantic checks by result: detected, clear, short (not judged), late (applies to the next request), retry, or why the request passed unjudged.",
@@ -64,6 +81,24 @@ func newSemantics(nc *nats.Conn, reg prometheus.Registerer) *semantics {
 	}
 	reg.MustRegister(s.results, s.seconds)
 	return s
+}
+
+// askOver asks workers on NATS.
+func askOver(inbox *natskit.Inbox) func(*semanticpb.SemanticRequest, func(*semanticpb.SemanticReply, error)) {
+	return func(r *semanticpb.SemanticRequest, done func(*semanticpb.SemanticReply, error)) {
+		body, err := proto.Marshal(r)
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		inbox.Request(&nats.Msg{Subject: schemas.SubjectSemantic, Data: body}, func(data []byte, err error) {
+			var reply semanticpb.SemanticReply
+			if err == nil {
+				err = proto.Unmarshal(data, &reply)
+			}
+			done(&reply, err)
+		})
+	}
 }
 
 func (s *semantics) isAway() bool { return time.Now().UnixNano() < s.away.Load() }
@@ -171,24 +206,20 @@ func (d *Detector) storeError(err error) error {
 // askWorker asks for a verdict and calls done when it is there, or when the
 // request can't wait any longer.
 func (d *Detector) askWorker(ctx context.Context, o *opinion, done func()) {
-	body, err := proto.Marshal(o.request())
-	if err != nil || d.semantics.asked.Add(1) > maxAsked {
-		if err == nil {
-			d.semantics.asked.Add(-1)
-		}
+	if d.semantics.asked.Add(1) > maxAsked {
+		d.semantics.asked.Add(-1)
 		d.semantics.results.WithLabelValues("overloaded").Inc()
 		done()
 		return
 	}
 	o.settle = done
-	wait := o.wait(ctx)
-	timer := time.AfterFunc(max(wait, 0), func() { d.outOfTime(ctx, o) })
+	cancel := d.semantics.afterwards(ctx, o, func() { d.outOfTime(ctx, o) })
 	// A detector that stops still keeps the verdicts that it waits for.
 	d.working.Add(1)
-	d.semantics.inbox.Request(&nats.Msg{Subject: schemas.SubjectSemantic, Data: body}, func(data []byte, err error) {
+	d.semantics.ask(o.request(), func(reply *semanticpb.SemanticReply, err error) {
 		d.semantics.asked.Add(-1)
-		d.verdict(ctx, o, d.semantics.read(o, data, err), func() {
-			timer.Stop()
+		d.verdict(ctx, o, d.semantics.read(o, reply, err), func() {
+			cancel()
 			o.end(nil)
 			d.working.Done()
 		})
@@ -215,11 +246,9 @@ type verdict struct {
 }
 
 // read reads a worker's answer; a metric has why it is no verdict.
-func (s *semantics) read(o *opinion, data []byte, err error) verdict {
-	var reply semanticpb.SemanticReply
+func (s *semantics) read(o *opinion, reply *semanticpb.SemanticReply, err error) verdict {
 	if err == nil {
 		s.seconds.Observe(time.Since(o.received).Seconds())
-		err = proto.Unmarshal(data, &reply)
 	}
 	result := "clear"
 	switch {
@@ -313,13 +342,13 @@ func (d *Detector) note(ctx context.Context, o *opinion, findings []*checkpb.Fin
 		done()
 		return
 	}
-	go func() { // the incident waits for a write of its own
+	d.semantics.aside(func() {
 		for _, f := range findings {
 			f.LoopId = d.recordOpinion(ctx, o, f)
 		}
 		o.end(findings[len(findings)-1])
 		done()
-	}()
+	})
 }
 
 // recordOpinion notes a finding in its incident and returns the incident's id.

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,11 +25,11 @@ import (
 	"github.com/unloop/unloop/schemas/record"
 )
 
-// replayed is the report of a recording.
-func replayed(t *testing.T, cfg rerun.Config, text []byte) *rerun.Report {
+// replayed is the report of a recording; each sees it after each entry.
+func replayed(t *testing.T, cfg rerun.Config, text []byte, each ...func(*rerun.Report)) *rerun.Report {
 	t.Helper()
-	cfg.Pace = time.Second
-	run, err := rerun.New(cfg)
+	cfg.Pace, cfg.Embedworker = time.Second, lexical()
+	run, err := rerun.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +39,9 @@ func replayed(t *testing.T, cfg rerun.Config, text []byte) *rerun.Report {
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		for _, look := range each {
+			look(run.Report())
 		}
 	}
 	return run.Report()
@@ -299,4 +303,57 @@ policies: [{id: p, spec: {prompt: {max_hits: 3, window_seconds: 60}}}]
 	if judged.Actions["refuse"] != 3 || judged.Actions["exempt"] != 0 {
 		t.Errorf("without overrides %v; want the kill switch's three refusals alone", judged.Actions)
 	}
+}
+
+// What a gateway did about meanings is what the replay of its recording says.
+func TestReplayOfARecordingComparesTextsAsTheWorkersDid(t *testing.T) {
+	t.Parallel()
+	for name, semantic := range map[string]string{"": "{budget_ms: 20000}", "by the source's rule": "{min_matches: 1, budget_ms: 20000}"} {
+		t.Run(cmp.Or(name, "by default"), func(t *testing.T) {
+			t.Parallel()
+			var bundle string
+			file, read := recorded(t)
+			s, stop := startStoppable(t, serve(t, greeting).url, file, policies(t, "bundle_version: 1\npolicies: [{id: p, spec: {prompt: {}, tool: {}, cycle: {}, semantic: "+semantic+"}}]"),
+				func(c *system.Config) { bundle = c.Gateway.Policies })
+			var live []string
+			ask := func(c call) {
+				a := send(t, s.URL(), c)
+				live = append(live, cmp.Or(a.header.Get("X-Loop-Action"), "allow"))
+			}
+			text := "Extract the vendor, the currency and the total amount from the attached invoice and return them as one JSON object."
+			for i := range 12 {
+				ask(prompt(text))
+				text = "That wasn't valid JSON. Try again: " + text
+				ask(prompt(wordings[i%len(wordings)]).with("X-Session-ID", "s"))
+				ask(prompt(fmt.Sprint("An unlike question about number ", i*i, " and ", strings.Repeat("word ", i))).with("X-Session-ID", "other"))
+				ask(chat(toolSession(i, func(n int) string { return fmt.Sprintf(`{"path":"%d.go"}`, n) }, always("package main"))).with("X-Session-ID", "tools"))
+			}
+			got, report := stepwise(t, rerun.Config{Policies: bundle}, read(stop))
+			if diff := gocmp.Diff(live, got); diff != "" || !slices.Contains(live, "reject") || report.Embedder == "" {
+				t.Errorf("actions of %d requests (-gateway +replay):\n%s", len(live), diff)
+			}
+			if !slices.ContainsFunc(report.Incidents, func(i *rerun.Incident) bool {
+				return slices.Equal(i.Detectors, []string{"semantic"}) && i.Action == "reject"
+			}) {
+				t.Errorf("no loop of other words was stopped: %+v", report.Incidents)
+			}
+		})
+	}
+}
+
+// stepwise is what a replay does about each request, and its report.
+func stepwise(t *testing.T, cfg rerun.Config, text []byte) (actions []string, report *rerun.Report) {
+	t.Helper()
+	report = replayed(t, cfg, text, func(r *rerun.Report) {
+		before := map[string]int{}
+		for _, a := range actions {
+			before[a]++
+		}
+		for a, n := range r.Actions {
+			if n > before[a] {
+				actions = append(actions, a)
+			}
+		}
+	})
+	return actions, report
 }

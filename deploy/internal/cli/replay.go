@@ -12,6 +12,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/internal/replay"
 	"github.com/unloop/unloop/deploy/internal/rerun"
+	"github.com/unloop/unloop/embedworker"
 )
 
 type replayCmd struct {
@@ -21,13 +22,14 @@ type replayCmd struct {
 	Pace      time.Duration `default:"1s" help:"Time between two requests of a session for which none is recorded."`
 	All       bool          `help:"List every loop and session."`
 	JSON      bool          `name:"json" help:"Print the report as JSON."`
+	embedworker.Embedding
 }
 
 // listed is how many loops and sessions are listed unless all are asked for.
 const listed = 20
 
 // Run judges recorded requests and reports what would have been stopped.
-func (c *replayCmd) Run(ctx context.Context, io streams) error {
+func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
 	if c.Pace < 0 {
 		return fmt.Errorf("--pace is %s, must not be negative", c.Pace)
 	}
@@ -35,10 +37,13 @@ func (c *replayCmd) Run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	run, err := rerun.New(rerun.Config{Policies: c.Policies, Pace: c.Pace, Overrides: overrides})
+	worker := embedworker.DefaultConfig()
+	worker.Embedding = c.Embedding
+	run, err := rerun.New(ctx, rerun.Config{Policies: c.Policies, Pace: c.Pace, Overrides: overrides, Embedworker: worker})
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, run.Close()) }()
 	bar := newBar(io.err, sizeOf(c.Files))
 	for _, name := range c.Files {
 		if err = c.judge(ctx, run, name, bar, io.err); err != nil {

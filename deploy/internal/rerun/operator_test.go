@@ -15,7 +15,7 @@ import (
 // overridden is a run by the default policy under overrides.
 func overridden(t *testing.T, all ...schemas.Override) *rerun.Run {
 	t.Helper()
-	r, err := rerun.New(rerun.Config{Pace: time.Second, Overrides: append([]schemas.Override{}, all...)})
+	r, err := rerun.New(t.Context(), rerun.Config{Embedworker: lexical(), Pace: time.Second, Overrides: append([]schemas.Override{}, all...)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,9 @@ import "time"
 
 // Report is what a run found.
 type Report struct {
-	Bundle   string `json:"bundle"`
+	Bundle string `json:"bundle"`
+	// Embedder compared texts; absent where no policy asks for that.
+	Embedder string `json:"embedder,omitempty"`
 	Files    int    `json:"files"`
 	Requests int    `json:"requests"`
 	Sessions int    `json:"sessions"`

@@ -10,16 +10,20 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/unloop/unloop/deploy/internal/replay"
 	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/policy"
 	"github.com/unloop/unloop/schemas/record"
 )
 
@@ -34,6 +38,7 @@ type Run struct {
 	clock    clock
 	tally    *tally
 	open     open
+	worker   *embedworker.Offline // nil if no policy asks for it
 	// overridden says that operators' overrides were given; those in recordings
 	// then do not count.
 	overridden bool
@@ -49,10 +54,12 @@ type Config struct {
 	// Overrides are operators' blocks and exemptions, each from when it was made
 	// until it ended. nil takes what operators did from the recordings.
 	Overrides []schemas.Override
+	// Embedworker says what compares texts, where a policy asks for that.
+	Embedworker embedworker.Config
 }
 
-// New returns a run that has judged nothing yet.
-func New(cfg Config) (*Run, error) {
+// New returns a run that has judged nothing yet. Close ends it.
+func New(ctx context.Context, cfg Config) (*Run, error) {
 	r := &Run{clock: clock{now: time.Now(), pace: cfg.Pace}, overridden: cfg.Overrides != nil}
 	now := func() time.Time { return r.clock.now }
 	gw := gateway.DefaultConfig()
@@ -62,8 +69,24 @@ func New(cfg Config) (*Run, error) {
 		return nil, err
 	}
 	r.evidence.SetOverrides(cfg.Overrides)
-	r.judge, r.tally = detector.NewJudge(now), newTally(r.evidence.Policies())
+	r.tally = newTally(r.evidence.Policies())
+	if !slices.ContainsFunc(r.evidence.Policies().Policies(), func(p *policy.Policy) bool { return p.Semantic != nil }) {
+		r.judge = detector.NewJudge(now, nil)
+		return r, nil
+	}
+	if r.worker, err = embedworker.NewOffline(ctx, cfg.Embedworker, now, slog.New(slog.DiscardHandler)); err != nil {
+		return nil, err
+	}
+	r.judge, r.tally.report.Embedder = detector.NewJudge(now, r.worker), r.worker.Embedder()
 	return r, nil
+}
+
+// Close frees what compared texts.
+func (r *Run) Close() error {
+	if r.worker == nil {
+		return nil
+	}
+	return r.worker.Close()
 }
 
 // Request judges one request of a file, or takes an answer into account. An error

@@ -201,6 +201,9 @@ func insert(list []string, s string) []string {
 
 // why says what was found.
 func why(f *checkpb.Finding) string {
+	if f.GetSimilarity() > 0 {
+		return fmt.Sprintf("%s (similarity %.3f)", f.GetMessage(), f.GetSimilarity())
+	}
 	if f.GetMessage() != "" {
 		return f.GetMessage()
 	}

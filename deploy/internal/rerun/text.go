@@ -31,7 +31,11 @@ func (r *Report) WriteText(w io.Writer, most int) error {
 }
 
 func (r *Report) writeSummary(out *lines) {
-	out.printf("%s in %s of %s, judged by bundle %s.\n", plural(r.Requests, "request"), plural(r.Sessions, "session"), plural(r.Files, "file"), r.Bundle)
+	by := r.Bundle
+	if r.Embedder != "" {
+		by += " and embedder " + r.Embedder
+	}
+	out.printf("%s in %s of %s, judged by bundle %s.\n", plural(r.Requests, "request"), plural(r.Sessions, "session"), plural(r.Files, "file"), by)
 	if r.From != nil {
 		out.printf("They were made from %s to %s.\n", stamp(*r.From), stamp(*r.To))
 	}
@@ -65,11 +69,17 @@ func (c *Cost) text(all *Cost) string {
 		s += fmt.Sprintf(", $%.2f of $%.2f", c.USD, all.USD)
 	}
 	var but []string
-	if all.Estimated > 0 {
-		but = append(but, fmt.Sprintf("tokens of %s estimated", plural(all.Estimated, "request")))
-	}
-	if all.Unpriced > 0 {
-		but = append(but, plural(all.Unpriced, "request")+" without a price")
+	for _, n := range []struct {
+		count       int
+		some, every string
+	}{{all.Estimated, "the tokens of %s estimated", "tokens estimated"}, {all.Unpriced, "%s without a price", "without prices"}} {
+		switch n.count {
+		case 0:
+		case all.Requests:
+			but = append(but, n.every)
+		default:
+			but = append(but, fmt.Sprintf(n.some, plural(n.count, "request")))
+		}
 	}
 	if len(but) > 0 {
 		s += " (" + strings.Join(but, ", ") + ")"
