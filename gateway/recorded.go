@@ -111,7 +111,8 @@ func (e *Evidence) Question(r *http.Request, from Origin) (*Question, error) {
 	}
 	g.identify(x)
 	x.identifyAs(from)
-	g.overrides.current.Store(e.overrides.at(g.now()))
+	standing := e.overrides.at(g.now())
+	g.overrides.current.Store(&standing)
 	out := &Question{}
 	if reason, stopped := g.stopped(x); stopped {
 		out.Reason = reason
@@ -167,9 +168,9 @@ type history struct {
 }
 
 // at returns the overrides that hold at a time, by key.
-func (h *history) at(now time.Time) *map[string]schemas.Override {
+func (h *history) at(now time.Time) map[string]schemas.Override {
 	if h.current != nil && !now.Before(h.from) && now.Before(h.until) {
-		return &h.current
+		return h.current
 	}
 	h.current, h.from, h.until = map[string]schemas.Override{}, now, now.Add(farAway)
 	for _, o := range h.all {
@@ -182,7 +183,7 @@ func (h *history) at(now time.Time) *map[string]schemas.Override {
 			}
 		}
 	}
-	return &h.current
+	return h.current
 }
 
 // farAway is longer than any recording.
