@@ -118,40 +118,35 @@ func (s *repeats) forget(now time.Time) {
 	}
 }
 
+// digest covers the request line, the peer, who the client was found to be, all
+// headers and the body. Headers are added up, since they come in no order.
 func (s *repeats) digest(x *exchange) requestDigest {
-	return requestDigest{digestWith(s.seeds[0], x), digestWith(s.seeds[1], x)}
-}
-
-// digestWith covers the request line, the peer, who the client was found to be,
-// all headers and the body.
-// Headers are added up, since they come in no order.
-func digestWith(seed maphash.Seed, x *exchange) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	var headers uint64
+	var room [512]byte
+	b := room[:0]
+	var headers, sum requestDigest
 	for name, values := range x.r.Header {
-		h.Reset()
-		writeDigestField(&h, name)
+		b = appendDigestField(b[:0], name)
 		for _, v := range values {
-			writeDigestField(&h, v)
+			b = appendDigestField(b, v)
 		}
-		headers += h.Sum64()
+		for i, seed := range s.seeds {
+			headers[i] += maphash.Bytes(seed, b)
+		}
 	}
-	h.Reset()
 	peer := x.r.RemoteAddr[:max(strings.LastIndexByte(x.r.RemoteAddr, ':'), 0)] // without its port
+	b = b[:0]
 	for _, field := range [...]string{x.r.Method, x.r.RequestURI, x.r.Host, peer, x.client.ID, x.client.Tenant} {
-		writeDigestField(&h, field)
+		b = appendDigestField(b, field)
 	}
-	var sum [8]byte
-	binary.BigEndian.PutUint64(sum[:], headers)
-	_, _ = h.Write(sum[:])       // never fails (hash.Hash)
-	_, _ = h.Write(x.body.bytes) // same
-	return h.Sum64()
+	whole := len(b)
+	for i, seed := range s.seeds {
+		b = binary.BigEndian.AppendUint64(b[:whole], headers[i])
+		b = binary.BigEndian.AppendUint64(b, maphash.Bytes(seed, x.body.bytes))
+		sum[i] = maphash.Bytes(seed, b)
+	}
+	return sum
 }
 
-func writeDigestField(h *maphash.Hash, field string) {
-	var length [8]byte
-	binary.BigEndian.PutUint64(length[:], uint64(len(field)))
-	_, _ = h.Write(length[:])   // never fails (hash.Hash)
-	_, _ = h.WriteString(field) // same
+func appendDigestField(b []byte, field string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(field))), field...)
 }

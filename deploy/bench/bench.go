@@ -86,7 +86,7 @@ func (s *session) parse(args []string) ([]part, error) {
 	flags.DurationVar(&s.plan.Sample, "sample", 500*time.Millisecond, "time for each contender at each level in a round")
 	flags.IntVar(&s.state, "fingerprints", 1_000_000, "live fingerprints of part state")
 	flags.StringVar(&s.module, "root", "..", "folder with the modules")
-	flags.StringVar(&s.profile, "profile", "", "folder for a CPU profile of each process, to read with go tool pprof")
+	flags.StringVar(&s.profile, "profile", "", "folder for profiles of each process, to read with go tool pprof")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "bench [flags] [part…]")
 		for _, p := range parts {

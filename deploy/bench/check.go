@@ -139,6 +139,7 @@ func (s *session) compareChecks(ctx context.Context, connect func(string) (*nats
 
 // startGateway runs a gateway on a connection; only its checks are used.
 func startGateway(ctx context.Context, nc *nats.Conn, s *session) (*gateway.Gateway, func() error, error) {
+	service.Headroom()
 	cfg := gateway.DefaultConfig()
 	cfg.Listen, cfg.CheckTimeout = "127.0.0.1:0", patience
 	gw, err := gateway.New(cfg, service.Deps{Log: s.log, Metrics: service.NewRegistry(), NATS: nc})

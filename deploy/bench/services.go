@@ -34,6 +34,7 @@ func natsRole(_ context.Context, args []string) (string, func() error, error) {
 	if len(args) != 1 {
 		return "", nil, errArguments
 	}
+	service.Headroom()
 	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: anyPort, DataDir: args[0]}, quiet())
 	if err != nil {
 		return "", nil, err
@@ -57,6 +58,7 @@ func startDetector(ctx context.Context, connect func(string) (*nats.Conn, error)
 	if err != nil {
 		return nil, err
 	}
+	service.Headroom() // as where it runs by itself
 	det, err := detector.New(detector.DefaultConfig(), service.Deps{Log: log, Metrics: service.NewRegistry(), NATS: nc})
 	if err != nil {
 		return nil, err

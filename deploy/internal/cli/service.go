@@ -88,6 +88,7 @@ func (c *natsCmd) Run(ctx context.Context, io streams) error {
 		return err
 	}
 	defer server.Stop()
+	service.Headroom()
 	admin, err := service.NewAdmin(c.Admin, service.NewRegistry())
 	if err != nil {
 		return err

@@ -49,7 +49,9 @@ type Checker struct {
 	inbox   *natskit.Inbox
 	mu      sync.Mutex
 	waiting []*call
-	sent    int
+	// sent are the messages on their way that others wait for, asked the checks
+	// in them.
+	sent, asked int
 
 	blocks  *blocks
 	batches prometheus.Histogram
@@ -134,6 +136,7 @@ func (c *Checker) enqueue(own *call) ([]*call, error) {
 	defer c.mu.Unlock()
 	if c.sent < maxSent {
 		c.sent++
+		c.asked++
 		return []*call{own}, nil
 	}
 	if len(c.waiting) >= maxWaiting {
@@ -178,7 +181,7 @@ func reason(err error) error {
 // answered sends what came meanwhile and gives each call its decision.
 func (c *Checker) answered(batch []*call, queued bool, data []byte, err error) {
 	if queued {
-		if next := c.take(); next != nil {
+		if next := c.take(len(batch)); next != nil {
 			c.send(next, true)
 		}
 	}
@@ -206,16 +209,22 @@ func decode(data []byte, want int) ([]*checkpb.Decision, error) {
 	return answers.GetDecisions(), nil
 }
 
-// take hands out the next batch; without one, another caller may send.
-func (c *Checker) take() []*call {
+// take hands out the next batch, after one of so many checks was answered;
+// without one, another caller may send. A batch is its share of all checks that
+// are on their way or wait: were it all that wait, one great message would go
+// back and forth, and each part of the system would idle while another works.
+func (c *Checker) take(answered int) []*call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := min(len(c.waiting), maxBatch)
+	c.asked -= answered
+	share := (c.asked + len(c.waiting) + maxSent - 1) / maxSent
+	n := min(len(c.waiting), share, maxBatch)
 	if n == 0 {
 		c.sent--
 		return nil
 	}
 	batch := c.waiting[:n:n]
 	c.waiting = c.waiting[n:]
+	c.asked += n
 	return batch
 }

@@ -44,6 +44,7 @@ type Named struct {
 // RunAll runs services until the context ends or one of them errs, which
 // stops the others. It returns when all have.
 func RunAll(ctx context.Context, services ...Named) error {
+	Headroom()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, s := range services {
 		group.Go(func() error {

@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +11,9 @@ import (
 // profileVariable hands the folder for profiles on to processes in a role.
 const profileVariable = "UNLOOP_BENCH_PROFILE"
 
-// StartProfile takes a CPU profile of this process until stop, and has those
-// that are started from now on take theirs: DIR/NAME-PID.pprof. Without a
-// folder it does nothing.
+// StartProfile takes profiles of this process until stop, and has those that
+// are started from now on take theirs: DIR/NAME-PID.cpu.pprof, and
+// .allocs.pprof of what was allocated. Without a folder it does nothing.
 func StartProfile(dir, name string) (stop func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil
@@ -23,7 +24,8 @@ func StartProfile(dir, name string) (stop func() error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for profiles: %w", err)
 	}
-	f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.pprof", name, os.Getpid())))
+	file := filepath.Join(dir, fmt.Sprintf("%s-%d", name, os.Getpid()))
+	f, err := os.Create(file + ".cpu.pprof")
 	if err != nil {
 		return nil, fmt.Errorf("write a profile: %w", err)
 	}
@@ -35,6 +37,14 @@ func StartProfile(dir, name string) (stop func() error, err error) {
 	}
 	return func() error {
 		pprof.StopCPUProfile()
-		return f.Close()
+		return errors.Join(f.Close(), writeAllocations(file+".allocs.pprof"))
 	}, nil
+}
+
+func writeAllocations(file string) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("write a profile: %w", err)
+	}
+	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
 }
