@@ -1,7 +1,10 @@
 package checkpb
 
 import (
-	"github.com/unloop/unloop/schemas/fingerprint"
+	"crypto/sha256"
+	"encoding/binary"
+	"io"
+
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -17,8 +20,15 @@ func OutcomeOf(check *Check) *Outcome {
 	return o
 }
 
-// TextDigest tells one exchange from another, in 16 bytes.
+// TextDigest tells one exchange from another: the first 16 bytes of a SHA-256
+// over its halves, each behind its length.
 func TextDigest(e *semanticpb.Exchange) []byte {
-	sum := fingerprint.New(exchangeDomain).String(e.GetSaid()).String(e.GetAnswered()).Sum()
-	return sum[:16]
+	h := sha256.New()
+	for _, field := range [...]string{exchangeDomain, e.GetSaid(), e.GetAnswered()} {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(field)))
+		_, _ = h.Write(length[:]) // never fails (hash.Hash)
+		_, _ = io.WriteString(h, field)
+	}
+	return h.Sum(nil)[:16]
 }
