@@ -73,20 +73,10 @@ func (j *Judge) Decide(ctx context.Context, check *checkpb.Check) *checkpb.Decis
 	return <-decided
 }
 
-// Excuse notes that a decided check came to nothing: its next replay does not
-// count.
-func (j *Judge) Excuse(check *checkpb.Check) {
-	j.settle(&checkpb.Outcome{Counters: check.GetCounters()})
-}
-
-// Correct settles estimates that rules took.
-func (j *Judge) Correct(corrections []*checkpb.Correction) {
-	if len(corrections) > 0 {
-		j.settle(&checkpb.Outcome{Corrections: corrections})
-	}
-}
-
-func (j *Judge) settle(o *checkpb.Outcome) {
+// Settle takes in what became of a decided check, as gateways tell it: that it
+// came to nothing, so that its next replay does not count, and what estimates were
+// wrong by.
+func (j *Judge) Settle(o *checkpb.Outcome) {
 	done := make(chan struct{})
 	j.detector.settle(o, func() { close(done) })
 	<-done

@@ -14,6 +14,8 @@ type pending struct {
 	// asked and decision are nil once the detectors need not hear of it.
 	asked    *gateway.Question
 	decision *checkpb.Decision
+	// nothing is what the detectors are told if it comes to nothing.
+	nothing *checkpb.Outcome
 	// stopped says that the answer was not the upstream's.
 	stopped bool
 	model   string

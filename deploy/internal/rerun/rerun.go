@@ -144,9 +144,11 @@ func (r *Run) decide(ctx context.Context, at Place, q *replay.Request, p *pendin
 	}
 	p.stopped = q.Stopped
 	r.tally.judged(at, q, check, p)
-	p.asked.Check = &checkpb.Check{Counters: check.GetCounters()} // the rest may be large
-	if stops(p.decision) {                                        // it cost nothing, and no answer is the upstream's
-		r.judge.Correct(p.asked.Corrections(p.decision, gateway.Outcome{Status: http.StatusTooManyRequests}, r.clock.now))
+	p.nothing = checkpb.OutcomeOf(check)
+	p.asked.Check = nil // it may be large
+	if stops(p.decision) {
+		// It cost nothing, and no answer is the upstream's.
+		r.judge.Settle(&checkpb.Outcome{Corrections: p.asked.Corrections(p.decision, gateway.Outcome{Status: http.StatusTooManyRequests}, r.clock.now)})
 		p.asked = nil
 	}
 	return nil
@@ -163,15 +165,17 @@ func (r *Run) answered(a *replay.Answer) {
 // what a gateway would.
 func (r *Run) settle(p *pending, o *replay.Outcome) {
 	r.tally.correct(p, o)
-	if p.asked == nil {
-		return
+	if p.asked == nil || p.decision == nil {
+		return // no detector was asked
 	}
+	told := &checkpb.Outcome{}
 	if !p.stopped && gateway.CameToNothing(o.Status) {
-		r.judge.Excuse(p.asked.Check)
+		told = p.nothing
 	}
-	r.judge.Correct(p.asked.Corrections(p.decision, gateway.Outcome{
+	told.Corrections = p.asked.Corrections(p.decision, gateway.Outcome{
 		Status: o.Status, InputTokens: o.InputTokens, CachedTokens: o.CachedTokens, OutputTokens: o.OutputTokens,
-	}, r.clock.now))
+	}, r.clock.now)
+	r.judge.Settle(told)
 	p.asked = nil
 }
 
