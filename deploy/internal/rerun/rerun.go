@@ -111,7 +111,7 @@ func (r *Run) Request(ctx context.Context, file string, q *replay.Request) error
 	switch {
 	case operator != "":
 		p.asked = nil // no detector was asked
-		r.tally.operated(at, q, p, operator, reason)
+		r.tally.operated(at, p, operator, reason)
 	case asked.Check == nil:
 		r.tally.unwatched(p)
 	default:

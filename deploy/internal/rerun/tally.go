@@ -61,7 +61,7 @@ func (t *tally) unwatched(p *pending) {
 }
 
 // operated notes what an operator had done with a request.
-func (t *tally) operated(at Place, q *replay.Request, p *pending, did, reason string) {
+func (t *tally) operated(at Place, p *pending, did, reason string) {
 	p.addTo(&t.report.Spent)
 	t.report.Actions[operatorActions[did]]++
 	for _, o := range t.report.Operator {
