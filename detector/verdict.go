@@ -62,9 +62,10 @@ func (s *semantics) read(o *opinion, data []byte, err error) verdict {
 // verdict adds a worker's verdict to the scope's streak and makes a finding of
 // it, for this request if it still waits, else for the next. A text that had
 // nothing to be compared with is its scope's first, of which there is no streak:
-// most requests are such, and cost no look at it.
+// most requests are such, and cost no look at it unless they have an idempotency
+// key to be kept.
 func (d *Detector) verdict(ctx context.Context, o *opinion, v verdict, done func()) {
-	if v.Judged && v.compared == 0 && !v.Found {
+	if v.Key = keyMark(o.check); v.Judged && v.compared == 0 && !v.Found && v.Key == "" {
 		done()
 		return
 	}
@@ -92,6 +93,13 @@ func (d *Detector) verdict(ctx context.Context, o *opinion, v verdict, done func
 	}
 	// It counts whether or not its request still waits.
 	d.semantics.streaks.Start(context.WithoutCancel(ctx), o.key(), step, func(err error) { d.judged(ctx, o, v, j, err, done) })
+}
+
+// keyMark is as much of the hash of a request's idempotency key as a streak
+// keeps.
+func keyMark(check *checkpb.Check) string {
+	key := check.GetIdempotency()
+	return key[:min(len(key), 16)]
 }
 
 // judged makes findings of what a verdict came to.
