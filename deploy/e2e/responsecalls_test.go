@@ -195,3 +195,19 @@ func TestResultsThatAreSentAgainCountOnce(t *testing.T) {
 		}
 	}
 }
+
+// A human who speaks beside the results, or after them, starts afresh.
+func TestHumanStartsAfreshWhereTheProviderKeepsTheHistory(t *testing.T) {
+	t.Parallel()
+	upstream := keep(t, always(`{"path":"a.go"}`))
+	url := start(t, upstream.url, policies(t, "bundle_version: 1\npolicies:\n  - {id: tools, spec: {tool: {}}}\n")).URL()
+	for n := range 12 {
+		c := delta(n, "package a", byAnswer(n), false)
+		if n > 0 && n%4 == 0 {
+			c.body = strings.Replace(c.body, `"input":[`, fmt.Sprintf(`"input":[{"role":"user","content":"and now %d?"},`, n), 1)
+		}
+		if a := send(t, url, c); a.status != http.StatusOK {
+			t.Fatalf("round %d: status %d, %s", n, a.status, a.body)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -228,4 +229,68 @@ func TestAWatchTakesAnythingInAnyPieces(t *testing.T) {
 			r.Fatalf("%q: %s", text, diff)
 		}
 	})
+}
+
+// endless is an answer of one item, or of ever more of them.
+type endless struct {
+	piece string
+	left  int64
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.left <= 0 {
+		return 0, io.EOF
+	}
+	n := 0
+	for n+len(e.piece) <= len(p) {
+		n += copy(p[n:], e.piece)
+	}
+	e.left -= int64(n)
+	return n, nil
+}
+
+func (e *endless) Close() error { return nil }
+
+// forgetful is told, and keeps nothing.
+type forgetful struct{}
+
+func (forgetful) ID(string)   {}
+func (forgetful) Item([]byte) {}
+func (forgetful) Whole()      {}
+
+// It runs alone: what is allocated is measured for all that runs.
+func TestMemoryDoesNotGrowWithTheAnswer(t *testing.T) {
+	const length, most = 12 << 20, 6 << 20
+	for name, a := range map[string]struct{ begin, piece string }{
+		"one item":    {`{"output":[{"arguments":"`, "aaaaaaaaaaaaaaaa"},
+		"many items":  {`{"output":[`, `{"type":"x"},`},
+		"one name":    {`{"`, "aaaaaaaaaaaaaaaa"},
+		"many deep":   {``, `{"a":[`},
+		"many closes": {``, `}]`},
+	} {
+		body := io.MultiReader(strings.NewReader(a.begin), &endless{a.piece, length})
+		b := answers.Watch(&http.Response{ContentLength: -1, Body: io.NopCloser(body)}, true, forgetful{})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if n, err := io.Copy(io.Discard, b); n < length/2 || err != nil {
+			t.Fatalf("%s: %d bytes, %v", name, n, err)
+		}
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; used > most {
+			t.Errorf("%s: %d bytes allocated for %d", name, used, length)
+		}
+	}
+}
+
+func BenchmarkWatch(b *testing.B) {
+	piece := `data: {"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":"some words of it"}` + "\n\n"
+	for b.Loop() {
+		res := &http.Response{
+			Header: http.Header{"Content-Type": {"text/event-stream"}}, ContentLength: -1, Body: &endless{piece, 1 << 20},
+		}
+		if _, err := io.Copy(io.Discard, answers.Watch(res, true, forgetful{})); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.SetBytes(1 << 20)
 }

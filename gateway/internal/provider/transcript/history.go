@@ -157,11 +157,15 @@ func (h *history) answer(result *Part, content []Part) {
 // precede makes a round of the calls before the history that strays answer, and
 // returns the others. The first result of a call counts.
 func (h *history) precede(calls []ToolCall) (open []ToolCall) {
+	results := make(map[fingerprint.Digest]int, len(h.strays))
+	for i := range slices.Backward(h.strays) {
+		results[callID(h.strays[i].result.ID)] = i
+	}
 	h.kept = h.kept[:0]
 	for _, c := range calls {
-		i := slices.IndexFunc(h.strays, func(s stray) bool { return callID(s.result.ID) == c.ID })
+		i, answered := results[c.ID]
 		switch {
-		case i < 0:
+		case !answered:
 			open = append(open, c)
 		case len(h.kept) < maxCalls:
 			h.kept = append(h.kept, keptCall{c, h.strays[i]})
