@@ -18,6 +18,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/service"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -50,9 +51,10 @@ type semantics struct {
 	seconds prometheus.Histogram
 }
 
-func newSemantics(nc *nats.Conn, reg prometheus.Registerer) *semantics {
+func newSemantics(deps service.Deps) *semantics {
 	s := &semantics{
-		streaks: ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithConfirm()), inbox: natskit.NewInbox(nc, lateFor),
+		streaks: ledger.New[streak.State](deps.NATS, schemas.BucketSessions, deps.Metrics, ledger.WithConfirm()),
+		inbox:   natskit.NewInbox(deps.NATS, lateFor).Prefer(deps.Loopback),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "unloop_detector_semantic_checks_total",
 			Help: "Semantic checks by result: detected, clear, short (not judged), late (applies to the next request), retry, or why the request passed unjudged.",
@@ -62,7 +64,7 @@ func newSemantics(nc *nats.Conn, reg prometheus.Registerer) *semantics {
 			Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 		}),
 	}
-	reg.MustRegister(s.results, s.seconds)
+	deps.Metrics.MustRegister(s.results, s.seconds)
 	return s
 }
 
