@@ -95,17 +95,12 @@ func (d *Detector) weigh(ctx context.Context, opinions []*opinion, decision *che
 	each(len(opinions), func(i int, done func()) {
 		o := opinions[i]
 		o.exact = exactHits(o.check, decision.GetHitCounts(), o.watch)
-		switch {
-		case stopped:
+		if stopped {
 			done()
-		case len(o.watch.GetScope()) != 32 || len(o.watch.GetSteps()) == 0:
-			d.metrics.malformed.Inc()
-			done()
-		case o.check.GetRetry() && !o.check.GetPeek():
-			d.askUnlessRetry(ctx, o, done)
-		default:
-			d.askWorker(ctx, o, done)
+			return
 		}
+		o.settle = done
+		d.consider(ctx, o)
 	}, func() {
 		for _, o := range opinions {
 			if f := o.result(); f != nil {
@@ -120,19 +115,38 @@ func (d *Detector) weigh(ctx context.Context, opinions []*opinion, decision *che
 	})
 }
 
-// askUnlessRetry lets a retry pass unjudged, unless there were too many.
-func (d *Detector) askUnlessRetry(ctx context.Context, o *opinion, done func()) {
-	d.recall(ctx, o, func(r streak.Recalled, err error) {
-		if err == nil && !r.Retry {
-			d.askWorker(ctx, o, done)
-			return
-		}
-		if r.Retry {
-			d.semantics.results.WithLabelValues("retry").Inc()
-		}
-		o.settle = done
-		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, func() { o.end(nil) })
-	})
+// consider gives the request what its text comes to. Where its own verdict is
+// not waited for, or may not be asked for, what is known of the requests before
+// comes first.
+func (d *Detector) consider(ctx context.Context, o *opinion) {
+	switch {
+	case len(o.watch.GetScope()) != 32 || len(o.watch.GetSteps()) == 0:
+		d.metrics.malformed.Inc()
+		o.end(nil)
+	case o.watch.GetDeferred() || o.check.GetRetry() && !o.check.GetPeek():
+		d.recall(ctx, o, func(r streak.Recalled, err error) {
+			d.note(ctx, o, []*checkpb.Finding{o.late(r)}, func() { d.askAfter(ctx, o, r, err) })
+		})
+	default:
+		d.askWorker(ctx, o)
+	}
+}
+
+// askAfter goes on when it is known what the requests before came to. A retry
+// passes unjudged, unless there were too many.
+func (d *Detector) askAfter(ctx context.Context, o *opinion, r streak.Recalled, err error) {
+	d.working.Add(1) // the request may be answered before its text was sent
+	defer d.working.Done()
+	if r.Retry {
+		d.semantics.results.WithLabelValues("retry").Inc()
+	}
+	skip := err != nil || r.Retry
+	if skip || o.watch.GetDeferred() {
+		o.end(nil)
+	}
+	if !skip && !o.check.GetPeek() {
+		d.askWorker(ctx, o)
+	}
 }
 
 // recall begins the request in its scope's streak, which says what is known of
@@ -170,21 +184,19 @@ func (d *Detector) storeError(err error) error {
 	return err
 }
 
-// askWorker asks for a verdict and calls done when it is there, or when the
-// request can't wait any longer.
-func (d *Detector) askWorker(ctx context.Context, o *opinion, done func()) {
+// askWorker asks for a verdict. The request goes on when it is there, or when it
+// can't wait any longer.
+func (d *Detector) askWorker(ctx context.Context, o *opinion) {
 	body, err := proto.Marshal(o.request())
 	if err != nil || d.semantics.asked.Add(1) > maxAsked {
 		if err == nil {
 			d.semantics.asked.Add(-1)
 		}
 		d.semantics.results.WithLabelValues("overloaded").Inc()
-		done()
+		o.end(nil)
 		return
 	}
-	o.settle = done
-	wait := o.wait(ctx)
-	timer := time.AfterFunc(max(wait, 0), func() { d.outOfTime(ctx, o) })
+	timer := time.AfterFunc(o.wait(ctx), func() { d.outOfTime(ctx, o) })
 	// A detector that stops still keeps the verdicts that it waits for.
 	d.working.Add(1)
 	d.semantics.inbox.Request(&nats.Msg{Subject: schemas.SubjectSemantic, Data: body}, func(data []byte, err error) {
@@ -304,22 +316,21 @@ func (d *Detector) verdict(ctx context.Context, o *opinion, v verdict, done func
 	})
 }
 
-// note records findings in their incident and gives the request the last one;
-// nil is none.
+// note records findings in their incident and keeps the last one for the
+// request; nil is none.
 func (d *Detector) note(ctx context.Context, o *opinion, findings []*checkpb.Finding, done func()) {
 	findings = slices.DeleteFunc(findings, func(f *checkpb.Finding) bool { return f == nil })
-	if len(findings) == 0 || o.check.GetPeek() {
-		for _, f := range findings {
-			o.end(f)
-		}
+	if len(findings) == 0 {
 		done()
 		return
 	}
 	go func() { // the incident waits for a write of its own
 		for _, f := range findings {
-			f.LoopId = d.recordOpinion(ctx, o, f)
+			if !o.check.GetPeek() {
+				f.LoopId = d.recordOpinion(ctx, o, f)
+			}
+			o.keep(f)
 		}
-		o.end(findings[len(findings)-1])
 		done()
 	}()
 }
