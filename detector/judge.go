@@ -48,7 +48,7 @@ func (j *Judge) Decide(ctx context.Context, check *checkpb.Check) *checkpb.Decis
 // count.
 func (j *Judge) Excuse(check *checkpb.Check) {
 	done := make(chan struct{})
-	j.detector.settle(&checkpb.Outcome{Counters: check.GetCounters()}, func() { close(done) })
+	j.detector.settle(checkpb.OutcomeOf(check), func() { close(done) })
 	<-done
 }
 

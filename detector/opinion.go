@@ -2,6 +2,7 @@ package detector
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -21,6 +22,9 @@ type opinion struct {
 	check    *checkpb.Check
 	watch    *checkpb.SemanticWatch
 	received time.Time
+	// id names the remembered text, and replaces is how that of the text begins
+	// whose place it takes.
+	id, replaces string
 	// exact is how often the policy's exact detectors have seen the request.
 	exact int
 
@@ -30,25 +34,50 @@ type opinion struct {
 	settle  func()
 }
 
-func (o *opinion) key() string {
-	return schemas.StreakKey(o.watch.GetShadow(), o.watch.GetPolicy(), hex.EncodeToString(o.watch.GetScope()))
+// newOpinion names the text by an id of its own: clients may send one of theirs
+// with every request. A request whose decision was asked for takes the place of
+// the text that was remembered then.
+func newOpinion(check *checkpb.Check, w *checkpb.SemanticWatch) *opinion {
+	o := &opinion{check: check, watch: w, received: time.Now(), id: nuid.Next()}
+	switch {
+	case check.GetRequestId() == "" || check.GetPeek():
+	case check.GetAsked():
+		o.id = askedID(check.GetRequestId()) + o.id
+	default:
+		o.replaces = askedID(check.GetRequestId())
+	}
+	return o
 }
 
-// ttl is how long a streak outlives its last finding: as long as the texts do.
-func (o *opinion) ttl() time.Duration {
+// askedID is how the ids of texts begin whose request's decision was asked for.
+func askedID(request string) string {
+	sum := sha256.Sum256([]byte(request))
+	return "asked." + hex.EncodeToString(sum[:8]) + "."
+}
+
+func (o *opinion) key() string { return streakKey(o.watch) }
+
+func streakKey(w *checkpb.SemanticWatch) string {
+	return schemas.StreakKey(w.GetShadow(), w.GetPolicy(), hex.EncodeToString(w.GetScope()))
+}
+
+func (o *opinion) ttl() time.Duration { return streakTTL(o.watch) }
+
+// streakTTL is how long a streak outlives its last finding: as long as the texts
+// do.
+func streakTTL(w *checkpb.SemanticWatch) time.Duration {
 	const defaultTTL = time.Hour
-	if o.watch.GetTtlSeconds() == 0 {
+	if w.GetTtlSeconds() == 0 {
 		return defaultTTL
 	}
-	return time.Duration(o.watch.GetTtlSeconds()) * time.Second
+	return time.Duration(w.GetTtlSeconds()) * time.Second
 }
 
-// request is what the worker is asked. A text is remembered under an id of its
-// own: clients may send one of theirs with every request.
+// request is what the worker is asked.
 func (o *opinion) request() *semanticpb.SemanticRequest {
 	w := o.watch
 	r := &semanticpb.SemanticRequest{
-		RequestId: nuid.Next(), ScopeKind: w.GetScopeKind(), ScopeKey: hex.EncodeToString(w.GetScope()),
+		RequestId: o.id, Replaces: o.replaces, ScopeKind: w.GetScopeKind(), ScopeKey: hex.EncodeToString(w.GetScope()),
 		Threshold: w.GetThreshold(), MinMatches: w.GetMinMatches(), HistorySize: w.GetHistorySize(),
 		TtlSeconds: w.GetTtlSeconds(), MinWords: w.GetMinWords(), StoreText: w.GetStoreText(),
 		BudgetMs: uint32(lateFor / time.Millisecond), Peek: o.check.GetPeek(),
@@ -73,19 +102,16 @@ func (o *opinion) wait(ctx context.Context) time.Duration {
 	return time.Until(until)
 }
 
-// end gives the request its finding, or none, unless it has gone on without.
-func (o *opinion) end(f *checkpb.Finding) {
+// end lets the request go on with the finding it has, or none, unless it has
+// gone on already.
+func (o *opinion) end() {
 	o.mu.Lock()
-	if o.settled {
-		o.mu.Unlock()
-		return
-	}
+	settled := o.settled
 	o.settled = true
-	if f != nil {
-		o.found = f
-	}
 	o.mu.Unlock()
-	o.settle()
+	if !settled {
+		o.settle()
+	}
 }
 
 // keep gives the request a finding before it goes on.

@@ -72,8 +72,8 @@ func (d *Detector) reset(ctx context.Context, ref *checkpb.CounterRef) error {
 	})
 }
 
-// onOutcome notes for each counter that its last call came to nothing, and what
-// estimates were wrong by.
+// onOutcome notes for each counter and text that its last call came to nothing,
+// and what estimates were wrong by.
 func (d *Detector) onOutcome(req natskit.Request) {
 	var o checkpb.Outcome
 	if err := proto.Unmarshal(req.Data, &o); err != nil {
@@ -85,21 +85,24 @@ func (d *Detector) onOutcome(req natskit.Request) {
 	}
 }
 
-// settle excuses counters and corrects limits.
+// settle excuses counters and texts, and corrects limits.
 func (d *Detector) settle(o *checkpb.Outcome, done func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.MaxBudget)
-	counters, corrections := o.GetCounters(), o.GetCorrections()
-	each(len(counters)+len(corrections), func(i int, done func()) {
+	counters, corrections, texts := o.GetCounters(), o.GetCorrections(), o.GetSemantics()
+	each(len(counters)+len(corrections)+len(texts), func(i int, done func()) {
 		settled := func(err error) {
 			if err != nil {
 				d.metrics.uncounted.Inc()
 			}
 			done()
 		}
-		if i < len(counters) {
+		switch counted := len(counters) + len(corrections); {
+		case i < len(counters):
 			d.excuse(ctx, counters[i], settled)
-		} else {
+		case i < counted:
 			d.correct(ctx, corrections[i-len(counters)], settled)
+		default:
+			d.excuseText(ctx, texts[i-counted], o.GetText(), settled)
 		}
 	}, func() {
 		cancel()

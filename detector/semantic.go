@@ -3,8 +3,6 @@ package detector
 import (
 	"context"
 	"encoding/hex"
-	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -12,14 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
-	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
 const (
@@ -82,7 +78,7 @@ func (d *Detector) opinions(check *checkpb.Check) []*opinion {
 	var out []*opinion
 	for _, w := range check.GetSemantics() {
 		if !expected(check, w) {
-			out = append(out, &opinion{check: check, watch: w, received: time.Now()})
+			out = append(out, newOpinion(check, w))
 		}
 	}
 	return out
@@ -122,10 +118,10 @@ func (d *Detector) consider(ctx context.Context, o *opinion) {
 	switch {
 	case len(o.watch.GetScope()) != 32 || len(o.watch.GetSteps()) == 0:
 		d.metrics.malformed.Inc()
-		o.end(nil)
+		o.end()
 	case o.watch.GetDeferred() || o.check.GetRetry() && !o.check.GetPeek():
 		d.recall(ctx, o, func(r streak.Recalled, err error) {
-			d.note(ctx, o, []*checkpb.Finding{o.late(r)}, func() { d.askAfter(ctx, o, r, err) })
+			d.note(ctx, o, []*checkpb.Finding{o.late(r)}, false, func() { d.askAfter(ctx, o, r, err) })
 		})
 	default:
 		d.askWorker(ctx, o)
@@ -142,7 +138,7 @@ func (d *Detector) askAfter(ctx context.Context, o *opinion, r streak.Recalled, 
 	}
 	skip := err != nil || r.Retry
 	if skip || o.watch.GetDeferred() {
-		o.end(nil)
+		o.end()
 	}
 	if !skip && !o.check.GetPeek() {
 		d.askWorker(ctx, o)
@@ -193,7 +189,7 @@ func (d *Detector) askWorker(ctx context.Context, o *opinion) {
 			d.semantics.asked.Add(-1)
 		}
 		d.semantics.results.WithLabelValues("overloaded").Inc()
-		o.end(nil)
+		o.end()
 		return
 	}
 	timer := time.AfterFunc(o.wait(ctx), func() { d.outOfTime(ctx, o) })
@@ -203,7 +199,7 @@ func (d *Detector) askWorker(ctx context.Context, o *opinion) {
 		d.semantics.asked.Add(-1)
 		d.verdict(ctx, o, d.semantics.read(o, data, err), func() {
 			timer.Stop()
-			o.end(nil)
+			o.end()
 			d.working.Done()
 		})
 	})
@@ -216,147 +212,29 @@ func (d *Detector) outOfTime(ctx context.Context, o *opinion) {
 		return
 	}
 	d.recall(context.WithoutCancel(ctx), o, func(r streak.Recalled, _ error) {
-		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, func() { o.end(nil) })
+		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, false, o.end)
 	})
-}
-
-// verdict is what a worker found. The zero value is none.
-type verdict struct {
-	judged, found bool
-	// compared is with how many earlier texts.
-	compared   int
-	similarity float64
-}
-
-// read reads a worker's answer; a metric has why it is no verdict.
-func (s *semantics) read(o *opinion, data []byte, err error) verdict {
-	var reply semanticpb.SemanticReply
-	if err == nil {
-		s.seconds.Observe(time.Since(o.received).Seconds())
-		err = proto.Unmarshal(data, &reply)
-	}
-	result := "clear"
-	switch {
-	case errors.Is(err, natskit.ErrNoResponder):
-		result = "no-worker"
-		s.away.Store(time.Now().Add(awayFor).UnixNano())
-	case err != nil:
-		result = "no-answer"
-	case reply.GetError() == semanticpb.SemanticError_SEMANTIC_ERROR_BUSY:
-		result = "overloaded"
-	case reply.GetError() != semanticpb.SemanticError_SEMANTIC_ERROR_NONE:
-		result = "worker-error"
-	case !reply.GetJudged():
-		result = "short"
-	case reply.GetDetected():
-		result = "detected"
-	}
-	s.results.WithLabelValues(result).Inc()
-	return verdict{
-		judged: result == "clear" || result == "detected", found: result == "detected",
-		compared: int(reply.GetCompared()), similarity: reply.GetMaxSimilarity(),
-	}
-}
-
-// verdict adds a worker's verdict to the scope's streak and makes a finding of
-// it, for this request if it still waits, else for the next. A text that had
-// nothing to be compared with is its scope's first, of which there is no streak:
-// most requests are such, and cost no look at it.
-func (d *Detector) verdict(ctx context.Context, o *opinion, v verdict, done func()) {
-	switch {
-	case v.judged && v.compared == 0 && !v.found:
-		done()
-		return
-	case o.check.GetPeek():
-		d.recall(ctx, o, func(r streak.Recalled, err error) {
-			switch {
-			case err == nil && v.found:
-				o.end(o.finding(r.Findings+1, v.similarity))
-			case err == nil:
-				o.end(o.late(r))
-			}
-			done()
-		})
-		return
-	}
-	var r streak.Recalled
-	count, late := 0, false
-	// It counts whether or not its request still waits.
-	d.semantics.streaks.Start(context.WithoutCancel(ctx), o.key(), func(s streak.State) (streak.State, time.Duration) {
-		next := s
-		if r, late = (streak.Recalled{}), o.isSettled(); !late {
-			next, r, _ = streak.Recall(s, false)
-		}
-		if v.judged {
-			next = streak.Judge(next, v.found, v.similarity, late)
-		}
-		count = next.Findings
-		switch next {
-		case s:
-			return s, 0
-		case streak.State{}:
-			return next, time.Second // nothing to be kept
-		default:
-			return next, o.ttl()
-		}
-	}, func(err error) {
-		if d.storeError(err) != nil {
-			d.metrics.uncounted.Inc()
-			done()
-			return
-		}
-		findings := []*checkpb.Finding{o.late(r)}
-		switch {
-		case v.found && late:
-			d.semantics.results.WithLabelValues("late").Inc()
-		case v.found:
-			findings = append(findings, o.finding(count, v.similarity))
-		}
-		d.note(ctx, o, findings, done)
-	})
-}
-
-// note records findings in their incident and keeps the last one for the
-// request; nil is none.
-func (d *Detector) note(ctx context.Context, o *opinion, findings []*checkpb.Finding, done func()) {
-	findings = slices.DeleteFunc(findings, func(f *checkpb.Finding) bool { return f == nil })
-	if len(findings) == 0 {
-		done()
-		return
-	}
-	go func() { // the incident waits for a write of its own
-		for _, f := range findings {
-			if !o.check.GetPeek() {
-				f.LoopId = d.recordOpinion(ctx, o, f)
-			}
-			o.keep(f)
-		}
-		done()
-	}()
-}
-
-// recordOpinion notes a finding in its incident and returns the incident's id.
-func (d *Detector) recordOpinion(ctx context.Context, o *opinion, f *checkpb.Finding) string {
-	id, err := d.record(ctx, incident.Finding{
-		Conversation: conversation(o.check, f.GetFingerprint()), Policy: f.GetPolicy(), Detector: f.GetDetector(), Shadow: f.GetShadow(),
-		Action: f.GetAction(), Fingerprint: f.GetFingerprint(), Hits: 1, Count: int(f.GetHitCount()), Threshold: int(f.GetThreshold()),
-		WindowSeconds: int(f.GetWindowSeconds()), Similarity: f.GetSimilarity(),
-		Identity: o.check.GetIdentity(), RequestID: o.check.GetRequestId(), Model: o.check.GetModel(),
-		InputTokens: int(o.check.GetInputTokens()), Excerpt: excerpt(o.check, f.GetPolicy()), At: d.now(),
-	})
-	if err != nil {
-		d.metrics.unrecorded.Inc()
-	}
-	return id
 }
 
 // endStreak forgets a scope's findings in a row, after an operator's release.
 func (d *Detector) endStreak(ctx context.Context, ref *checkpb.CounterRef) error {
 	key := schemas.StreakKey(ref.GetShadow(), ref.GetPolicy(), hex.EncodeToString(ref.GetFingerprint()))
 	return d.semantics.streaks.Apply(ctx, key, func(s streak.State) (streak.State, time.Duration) {
-		if s == (streak.State{}) {
+		if s.IsZero() {
 			return s, 0
 		}
 		return streak.State{}, time.Second
 	})
+}
+
+// excuseText notes that a judged request came to nothing.
+func (d *Detector) excuseText(ctx context.Context, w *checkpb.SemanticWatch, digest []byte, done func(error)) {
+	if d.semantics == nil || len(w.GetScope()) != 32 || len(digest) == 0 {
+		done(nil)
+		return
+	}
+	text := hex.EncodeToString(digest)
+	d.semantics.streaks.Start(ctx, streakKey(w), func(s streak.State) (streak.State, time.Duration) {
+		return streak.Excuse(s, text), streakTTL(w)
+	}, done)
 }

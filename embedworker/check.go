@@ -98,7 +98,7 @@ var scopeKinds = map[semanticpb.ScopeKind]string{
 // query reads a request; what is out of range the checker refuses.
 func query(r *semanticpb.SemanticRequest) semantic.Query {
 	return semantic.Query{
-		ScopeKind: scopeKinds[r.GetScopeKind()], ScopeKey: r.GetScopeKey(), ID: r.GetRequestId(),
+		ScopeKind: scopeKinds[r.GetScopeKind()], ScopeKey: r.GetScopeKey(), ID: r.GetRequestId(), Replaces: r.GetReplaces(),
 		Text: r.GetText(), Said: r.GetExchange().GetSaid(), Answered: r.GetExchange().GetAnswered(),
 		Threshold: r.GetThreshold(), MinMatches: int(r.GetMinMatches()), MinWords: int(r.GetMinWords()),
 		Keep: int(r.GetHistorySize()), TTL: time.Duration(r.GetTtlSeconds()) * time.Second,
@@ -108,7 +108,7 @@ func query(r *semanticpb.SemanticRequest) semantic.Query {
 
 func answer(a semantic.Answer, withText bool) *semanticpb.SemanticReply {
 	out := &semanticpb.SemanticReply{
-		Judged: a.Judged, Detected: a.Detected, MaxSimilarity: a.MaxSimilarity, Compared: uint32(len(a.History)),
+		Judged: a.Judged, Detected: a.Detected, MaxSimilarity: a.MaxSimilarity, Compared: uint32(len(a.History)), Replaced: a.Replaced,
 	}
 	for _, i := range a.Matches {
 		f := a.History[i]

@@ -155,6 +155,11 @@ func semanticGolden() map[string]proto.Message {
 			RequestId: "req_def456", ScopeKind: semanticpb.ScopeKind_SCOPE_KIND_CALLER, ScopeKey: "c0ffee", Subject: &semanticpb.SemanticRequest_Text{Text: "again"},
 			Threshold: 0.95, SourceRule: true,
 		},
+		"semantic-request-2": &semanticpb.SemanticRequest{RequestId: "0tq26E8k6XTjdCptcviIzp", Replaces: "asked.5f2b1d0c9e8a7b6c."},
+		"semantic-reply-2":   &semanticpb.SemanticReply{Judged: true, Replaced: true},
+		"outcome-semantics-1": &checkpb.Outcome{Text: goldenPrint[:16], Semantics: []*checkpb.SemanticWatch{{
+			Policy: "agent-tools", Scope: goldenPrint, TtlSeconds: 3600,
+		}}},
 		"semantic-reply-1": &semanticpb.SemanticReply{
 			Judged: true, Detected: true, MaxSimilarity: 0.97, Compared: 5, Embedder: "lexical-1",
 			Matches: []*semanticpb.SemanticMatch{{Similarity: 0.97, RequestId: "req_abc123", AgeMs: 1500, Text: "again"}},

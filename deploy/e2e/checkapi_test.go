@@ -310,7 +310,7 @@ func TestCheckedReplayOfAFailedCallCountsOnce(t *testing.T) {
 	})
 	s := start(t, upstream.url)
 	asked := about(prompt("again"), "")
-	awaitCounter := watchCounters(t, s)
+	awaitCounter := watchBucket(t, s, schemas.BucketCounters)
 	d := decide(t, s.URL(), asked)
 	send(t, s.URL(), prompt("again").with("X-Unloop-Check", d.RequestID))
 	awaitCounter(`"excused":true`)
@@ -320,9 +320,9 @@ func TestCheckedReplayOfAFailedCallCountsOnce(t *testing.T) {
 	}
 }
 
-// watchCounters follows the stored counters from now on; what it returns waits
+// watchBucket follows a bucket's records from now on; what it returns waits
 // for one that contains a text.
-func watchCounters(t *testing.T, s *system.System) (await func(text string)) {
+func watchBucket(t *testing.T, s *system.System, bucket string) (await func(text string)) {
 	t.Helper()
 	nc, err := nats.Connect(s.NATSURL())
 	if err != nil {
@@ -333,7 +333,7 @@ func watchCounters(t *testing.T, s *system.System) (await func(text string)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kv, err := js.KeyValue(t.Context(), schemas.BucketCounters)
+	kv, err := js.KeyValue(t.Context(), bucket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,11 +343,15 @@ func watchCounters(t *testing.T, s *system.System) (await func(text string)) {
 	}
 	return func(text string) {
 		t.Helper()
-		for entry := range watch.Updates() {
-			if entry != nil && strings.Contains(string(entry.Value()), text) {
-				return
+		for timeout := time.After(backWithin); ; {
+			select {
+			case entry := <-watch.Updates():
+				if entry != nil && strings.Contains(string(entry.Value()), text) {
+					return
+				}
+			case <-timeout:
+				t.Fatalf("no record with %s was stored", text)
 			}
 		}
-		t.Fatalf("no counter with %s was stored", text)
 	}
 }

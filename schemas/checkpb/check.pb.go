@@ -2470,7 +2470,11 @@ type Outcome struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Counters []*Counter             `protobuf:"bytes,1,rep,name=counters,proto3" json:"counters,omitempty"`
 	// What answered requests cost more or less than was taken for them.
-	Corrections   []*Correction `protobuf:"bytes,30,rep,name=corrections,proto3" json:"corrections,omitempty"`
+	Corrections []*Correction `protobuf:"bytes,30,rep,name=corrections,proto3" json:"corrections,omitempty"`
+	// The semantic detectors that judged the request, and the digest of its
+	// exchange, 16 bytes.
+	Semantics     []*SemanticWatch `protobuf:"bytes,44,rep,name=semantics,proto3" json:"semantics,omitempty"`
+	Text          []byte           `protobuf:"bytes,45,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2515,6 +2519,20 @@ func (x *Outcome) GetCounters() []*Counter {
 func (x *Outcome) GetCorrections() []*Correction {
 	if x != nil {
 		return x.Corrections
+	}
+	return nil
+}
+
+func (x *Outcome) GetSemantics() []*SemanticWatch {
+	if x != nil {
+		return x.Semantics
+	}
+	return nil
+}
+
+func (x *Outcome) GetText() []byte {
+	if x != nil {
+		return x.Text
 	}
 	return nil
 }
@@ -3204,10 +3222,12 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x127\n" +
 	"\breleased\x18\x02 \x03(\v2\x1b.unloop.check.v1.CounterRefR\breleased\"A\n" +
 	"\x06Forget\x127\n" +
-	"\bcounters\x18\x01 \x03(\v2\x1b.unloop.check.v1.CounterRefR\bcounters\"~\n" +
+	"\bcounters\x18\x01 \x03(\v2\x1b.unloop.check.v1.CounterRefR\bcounters\"\xd0\x01\n" +
 	"\aOutcome\x124\n" +
 	"\bcounters\x18\x01 \x03(\v2\x18.unloop.check.v1.CounterR\bcounters\x12=\n" +
-	"\vcorrections\x18\x1e \x03(\v2\x1b.unloop.check.v1.CorrectionR\vcorrections\"\x8f\x02\n" +
+	"\vcorrections\x18\x1e \x03(\v2\x1b.unloop.check.v1.CorrectionR\vcorrections\x12<\n" +
+	"\tsemantics\x18, \x03(\v2\x1e.unloop.check.v1.SemanticWatchR\tsemantics\x12\x12\n" +
+	"\x04text\x18- \x01(\fR\x04text\"\x8f\x02\n" +
 	"\x05Limit\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x10\n" +
@@ -3354,17 +3374,18 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	23, // 39: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
 	9,  // 40: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
 	33, // 41: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
-	29, // 42: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
-	30, // 43: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
-	31, // 44: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
-	0,  // 45: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
-	0,  // 46: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
-	28, // 47: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	7,  // 42: unloop.check.v1.Outcome.semantics:type_name -> unloop.check.v1.SemanticWatch
+	29, // 43: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
+	30, // 44: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
+	31, // 45: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
+	0,  // 46: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
+	0,  // 47: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
+	28, // 48: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
+	49, // [49:49] is the sub-list for method output_type
+	49, // [49:49] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_unloop_check_v1_check_proto_init() }

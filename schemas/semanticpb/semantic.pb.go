@@ -181,7 +181,11 @@ type SemanticRequest struct {
 	// without a part of their own.
 	SourceRule bool `protobuf:"varint,13,opt,name=source_rule,json=sourceRule,proto3" json:"source_rule,omitempty"`
 	// Compare without remembering.
-	Peek          bool `protobuf:"varint,14,opt,name=peek,proto3" json:"peek,omitempty"`
+	Peek bool `protobuf:"varint,14,opt,name=peek,proto3" json:"peek,omitempty"`
+	// Begin of the request_id of a text that stands for this one: it was judged
+	// when the decision alone was asked for. The newest such text makes room for
+	// this one and does not meet it. Empty for none.
+	Replaces      string `protobuf:"bytes,15,opt,name=replaces,proto3" json:"replaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -325,6 +329,13 @@ func (x *SemanticRequest) GetPeek() bool {
 	return false
 }
 
+func (x *SemanticRequest) GetReplaces() string {
+	if x != nil {
+		return x.Replaces
+	}
+	return ""
+}
+
 type isSemanticRequest_Subject interface {
 	isSemanticRequest_Subject()
 }
@@ -414,7 +425,9 @@ type SemanticReply struct {
 	// Texts that the scope remembered.
 	Compared uint32 `protobuf:"varint,7,opt,name=compared,proto3" json:"compared,omitempty"`
 	// The embedder that made the vectors.
-	Embedder      string `protobuf:"bytes,8,opt,name=embedder,proto3" json:"embedder,omitempty"`
+	Embedder string `protobuf:"bytes,8,opt,name=embedder,proto3" json:"embedder,omitempty"`
+	// A text was there as SemanticRequest.replaces describes it.
+	Replaced      bool `protobuf:"varint,9,opt,name=replaced,proto3" json:"replaced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -503,6 +516,13 @@ func (x *SemanticReply) GetEmbedder() string {
 		return x.Embedder
 	}
 	return ""
+}
+
+func (x *SemanticReply) GetReplaced() bool {
+	if x != nil {
+		return x.Replaced
+	}
+	return false
 }
 
 // SemanticMatch is one earlier text above the threshold.
@@ -714,7 +734,7 @@ var File_unloop_semantic_v1_semantic_proto protoreflect.FileDescriptor
 
 const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\n" +
-	"!unloop/semantic/v1/semantic.proto\x12\x12unloop.semantic.v1\"\xf9\x03\n" +
+	"!unloop/semantic/v1/semantic.proto\x12\x12unloop.semantic.v1\"\x95\x04\n" +
 	"\x0fSemanticRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12<\n" +
@@ -736,11 +756,12 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\tbudget_ms\x18\f \x01(\rR\bbudgetMs\x12\x1f\n" +
 	"\vsource_rule\x18\r \x01(\bR\n" +
 	"sourceRule\x12\x12\n" +
-	"\x04peek\x18\x0e \x01(\bR\x04peekB\t\n" +
+	"\x04peek\x18\x0e \x01(\bR\x04peek\x12\x1a\n" +
+	"\breplaces\x18\x0f \x01(\tR\breplacesB\t\n" +
 	"\asubject\":\n" +
 	"\bExchange\x12\x12\n" +
 	"\x04said\x18\x01 \x01(\tR\x04said\x12\x1a\n" +
-	"\banswered\x18\x02 \x01(\tR\banswered\"\xbd\x02\n" +
+	"\banswered\x18\x02 \x01(\tR\banswered\"\xd9\x02\n" +
 	"\rSemanticReply\x127\n" +
 	"\x05error\x18\x01 \x01(\x0e2!.unloop.semantic.v1.SemanticErrorR\x05error\x12#\n" +
 	"\rerror_message\x18\x02 \x01(\tR\ferrorMessage\x12\x16\n" +
@@ -749,7 +770,8 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\x0emax_similarity\x18\x05 \x01(\x01R\rmaxSimilarity\x12;\n" +
 	"\amatches\x18\x06 \x03(\v2!.unloop.semantic.v1.SemanticMatchR\amatches\x12\x1a\n" +
 	"\bcompared\x18\a \x01(\rR\bcompared\x12\x1a\n" +
-	"\bembedder\x18\b \x01(\tR\bembedder\"y\n" +
+	"\bembedder\x18\b \x01(\tR\bembedder\x12\x1a\n" +
+	"\breplaced\x18\t \x01(\bR\breplaced\"y\n" +
 	"\rSemanticMatch\x12\x1e\n" +
 	"\n" +
 	"similarity\x18\x01 \x01(\x01R\n" +

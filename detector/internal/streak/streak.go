@@ -1,11 +1,17 @@
 // Package streak counts the semantic findings of one scope in a row, so that a
 // loop that goes on is met with stronger actions, and keeps a verdict that came
-// too late for its own request until the scope's next one.
+// too late for its own request until the scope's next one. It knows which
+// requests are the same one again: retries, replays of calls that came to
+// nothing, and requests whose decision was asked for before.
 //
 // It knows neither texts nor how they are compared.
 package streak
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
 
 // State is what is known of a scope. The zero value is that of a new one.
 type State struct {
@@ -16,11 +22,32 @@ type State struct {
 	Late float64 `json:"late,omitempty"`
 	// Retries since the last judged request.
 	Retries int `json:"retries,omitempty"`
+	// Failed are texts whose calls came to nothing, oldest first.
+	Failed []Failed `json:"failed,omitempty"`
+	// Aside are the ids of remembered texts that were replays: to be like them
+	// means nothing. Oldest first.
+	Aside []string `json:"aside,omitempty"`
 }
 
-// maxRetries is how many retries in a row are taken for such: a client can call
-// anything its retry, and endless hammering is a loop too.
-const maxRetries = 2
+// Failed is a text whose call came to nothing.
+type Failed struct {
+	// Text is its digest.
+	Text string `json:"text"`
+	// Replays that did not count since it last counted.
+	Replays int `json:"replays,omitempty"`
+	// Open says that the last call came to nothing, so that the next is a replay.
+	Open bool `json:"open,omitempty"`
+}
+
+const (
+	// maxRetries is how many retries in a row, and replays of one text, are taken
+	// for such: a client can call anything its retry, and endless hammering is a
+	// loop too.
+	maxRetries = 2
+	// maxKept bounds the lists of a state; the oldest go. No more than a history's
+	// few texts matter.
+	maxKept = 16
+)
 
 // Recalled is what a request finds of the ones before it.
 type Recalled struct {
@@ -44,21 +71,131 @@ func Recall(s State, retry bool) (next State, r Recalled, changed bool) {
 	} else {
 		next.Retries = 0
 	}
-	return next, r, next != s
+	return next, r, !next.Equal(s)
 }
 
-// Judge applies a verdict: a finding of that similarity, or none, which ends
-// the streak. late says that its request has not waited.
-func Judge(s State, found bool, similarity float64, late bool) State {
-	if !found {
+// Verdict is what a worker found about a request's text.
+type Verdict struct {
+	// Judged is false where there is no verdict, and only the request is to begin.
+	Judged bool
+	// ID names the text among those that are remembered, Text is its digest.
+	ID, Text string
+	// Found says that it is like enough others, whose ids are Matches, and how
+	// alike it is to the likest.
+	Found      bool
+	Matches    []string
+	MinMatches int
+	Similarity float64
+	// Replaced is how the id began of the text whose place it took, and that stood
+	// for the same request; "" for none.
+	Replaced string
+	// Late says that the request has gone on without it.
+	Late bool
+}
+
+// Judged is what a verdict comes to.
+type Judged struct {
+	Recalled
+	// Found says that it is a finding, the Count-th in a row.
+	Found bool
+	Count int
+	// Replay says that the request is the same one again, and no finding.
+	Replay bool
+	// Known says that the finding was counted when the decision was asked for.
+	Known bool
+}
+
+// Judge begins a request, unless that was done when it went on, and applies a
+// verdict: a finding, or none, which ends the streak.
+func Judge(s State, v Verdict) (State, Judged) {
+	var j Judged
+	if !v.Late {
+		s, j.Recalled, _ = Recall(s, false)
+	}
+	if !v.Judged {
+		return s, j
+	}
+	if s, j.Replay = s.replayed(v); j.Replay {
+		return s, j
+	}
+	j.Known = v.Replaced != ""
+	j.Found = v.Found && (len(s.Aside) == 0 || s.matches(v) >= max(v.MinMatches, 1))
+	switch {
+	case j.Found && (!j.Known || s.Findings == 0):
+		s.Findings++
+	case !j.Found && !j.Known:
 		s.Findings = 0
-		return s
 	}
-	s.Findings++
-	if late {
-		s.Late = similarity
+	if j.Found && v.Late {
+		s.Late = v.Similarity
 	}
+	j.Count = s.Findings
+	return s, j
+}
+
+// replayed says whether the text is that of a call that came to nothing, sent
+// again. It is then set aside: whether it is judged at all is known only when
+// it is remembered already.
+func (s State) replayed(v Verdict) (State, bool) {
+	if v.Replaced != "" {
+		i := slices.IndexFunc(s.Aside, func(id string) bool { return strings.HasPrefix(id, v.Replaced) })
+		if i >= 0 {
+			s.Aside = slices.Clone(s.Aside)
+			s.Aside[i] = v.ID
+		}
+		return s, i >= 0
+	}
+	i := s.failed(v.Text)
+	if i < 0 {
+		return s, false
+	}
+	f := s.Failed[i]
+	s.Failed = slices.Delete(slices.Clone(s.Failed), i, i+1)
+	if !f.Open || f.Replays >= maxRetries {
+		return s, false
+	}
+	s.Failed = append(s.Failed, Failed{Text: f.Text, Replays: f.Replays + 1})
+	s.Aside = append(newest(s.Aside), v.ID)
+	return s, true
+}
+
+func (s State) failed(text string) int {
+	return slices.IndexFunc(s.Failed, func(f Failed) bool { return f.Text == text })
+}
+
+// matches are those of a verdict that count.
+func (s State) matches(v Verdict) int {
+	n := 0
+	for _, id := range v.Matches {
+		if !slices.Contains(s.Aside, id) {
+			n++
+		}
+	}
+	return n
+}
+
+// Excuse notes that a call with that text came to nothing.
+func Excuse(s State, text string) State {
+	f := Failed{Text: text}
+	if i := s.failed(text); i >= 0 {
+		f = s.Failed[i]
+		s.Failed = slices.Delete(slices.Clone(s.Failed), i, i+1)
+	}
+	f.Open = true
+	s.Failed = append(newest(s.Failed), f)
 	return s
+}
+
+// newest is a copy of a list with room for one more.
+func newest[T any](list []T) []T { return slices.Clone(list[max(0, len(list)-maxKept+1):]) }
+
+// IsZero says that nothing is known.
+func (s State) IsZero() bool { return s.Equal(State{}) }
+
+// Equal says that two states are the same.
+func (s State) Equal(o State) bool {
+	return s.Findings == o.Findings && s.Late == o.Late && s.Retries == o.Retries &&
+		slices.Equal(s.Failed, o.Failed) && slices.Equal(s.Aside, o.Aside)
 }
 
 // Parse reads what Append wrote.

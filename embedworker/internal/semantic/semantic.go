@@ -33,7 +33,7 @@ const (
 // Query is one text, or one exchange, with the rule that it is judged by.
 type Query struct {
 	ScopeKind, ScopeKey string
-	ID                  string // see vectors.Request
+	ID, Replaces        string // see vectors.Request
 	// Text is compared alone; where it is "", Said and Answered are the halves
 	// of an exchange.
 	Text           string
@@ -56,6 +56,8 @@ type Answer struct {
 	// History is what the scope remembered, newest first; Verdict.Matches are
 	// indexes into it.
 	History []vectors.Found
+	// Replaced says that the query's text was there as Replaces describes it.
+	Replaced bool
 }
 
 // Checker answers queries. It is safe for concurrent use.
@@ -91,12 +93,12 @@ func (c *Checker) Check(ctx context.Context, q Query) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	past := make([]judge.Past, len(history))
-	for i, f := range history {
+	past := make([]judge.Past, len(history.Past))
+	for i, f := range history.Past {
 		past[i] = f.Past
 	}
 	rule := judge.Rule{Threshold: q.Threshold, MinMatches: q.MinMatches, AnyMarks: q.SourceRule}
-	return Answer{Verdict: judge.Decide(past, rule), Judged: true, History: history}, nil
+	return Answer{Verdict: judge.Decide(past, rule), Judged: true, History: history.Past, Replaced: history.Replaced}, nil
 }
 
 func (q Query) check() error {
@@ -168,11 +170,11 @@ func (c *Checker) timed(part string, start time.Time) { c.observe(part, time.Sin
 // storedText bounds a remembered text, in bytes.
 const storedText = 4096
 
-func (c *Checker) compare(ctx context.Context, q Query, s judge.Subject) ([]vectors.Found, error) {
+func (c *Checker) compare(ctx context.Context, q Query, s judge.Subject) (vectors.History, error) {
 	defer c.timed("store", time.Now())
 	r := vectors.Request{
 		Scope:   vectors.Scope{Kind: q.ScopeKind, Key: q.ScopeKey, Embedder: c.embedder.Name()},
-		Subject: s, ID: q.ID, Keep: q.Keep, TTL: q.TTL, Peek: q.Peek,
+		Subject: s, ID: q.ID, Replaces: q.Replaces, Keep: q.Keep, TTL: q.TTL, Peek: q.Peek,
 	}
 	if r.Keep == 0 {
 		r.Keep = DefaultKeep

@@ -101,11 +101,14 @@ func with(r vectors.Request, similarity float64) vectors.Request {
 
 func compare(t *testing.T, s vectors.Store, r vectors.Request) []vectors.Found {
 	t.Helper()
-	past, err := s.Compare(t.Context(), r)
+	h, err := s.Compare(t.Context(), r)
 	if err != nil {
 		t.Fatalf("compare: %v", err)
 	}
-	return past
+	if h.Replaced && r.Replaces == "" {
+		t.Error("an entry is replaced that nobody named")
+	}
+	return h.Past
 }
 
 // expect checks similarities, newest first.
@@ -131,6 +134,7 @@ func conformance(t *testing.T, open func(t *testing.T, c *clock) vectors.Store) 
 		"scopes, kinds and embedders do not meet":          testIsolation,
 		"an exchange needs both halves":                    testExchange,
 		"texts under one id do not meet":                   testSameID,
+		"one entry of a named kind is replaced":            testReplaces,
 		"a peek remembers nothing":                         testPeek,
 		"marks, texts and ages come back":                  testDetails,
 		"of two at once at least one sees the other":       testAtOnce,
@@ -231,6 +235,34 @@ func testSameID(t *testing.T, s vectors.Store, _ *clock) {
 	expect(t, compare(t, s, with(r, 1)), 1, 1, .7)
 }
 
+func testReplaces(t *testing.T, s vectors.Store, _ *clock) {
+	r := request()
+	named := func(id, replaces string, similarity float64, peek bool) vectors.Request {
+		one := with(r, similarity)
+		one.ID, one.Replaces, one.Peek = id, replaces, peek
+		return one
+	}
+	replaced := func(r vectors.Request, want bool, similarities ...float64) {
+		t.Helper()
+		h, err := s.Compare(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Replaced != want {
+			t.Errorf("%s: replaced %v, want %v", r.ID, h.Replaced, want)
+		}
+		expect(t, h.Past, similarities...)
+	}
+	compare(t, s, named("asked.1.x", "", .6, false))
+	compare(t, s, named("asked.12", "", .7, false))
+	compare(t, s, named("asked.1.y", "", .8, false))
+	replaced(named("peek", "asked.1.", 1, true), true, .7, .6)
+	replaced(named("own1", "asked.1.", 1, false), true, .7, .6)
+	replaced(named("own2", "asked.1.", 1, false), true, 1, .7)
+	replaced(named("own3", "asked.1.", 1, false), false, 1, 1, .7)
+	replaced(named("own4", "*", 1, false), false, 1, 1, 1, .7)
+}
+
 func testPeek(t *testing.T, s vectors.Store, _ *clock) {
 	r := request()
 	r.Peek = true
@@ -265,11 +297,11 @@ func testAtOnce(t *testing.T, s vectors.Store, _ *clock) {
 		r := request()
 		var seen atomic.Int64
 		together(2, func() {
-			past, err := s.Compare(context.Background(), r)
+			h, err := s.Compare(context.Background(), r)
 			if err != nil {
 				t.Error(err)
 			}
-			seen.Add(int64(len(past)))
+			seen.Add(int64(len(h.Past)))
 		})
 		if seen.Load() < 1 {
 			t.Error("two at once missed each other")

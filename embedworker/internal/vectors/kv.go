@@ -119,9 +119,9 @@ func (b *bucket) create(ctx context.Context) error {
 }
 
 // Compare implements Store.
-func (s *KV) Compare(ctx context.Context, r Request) ([]Found, error) {
+func (s *KV) Compare(ctx context.Context, r Request) (History, error) {
 	if err := r.check(); err != nil {
-		return nil, err
+		return History{}, err
 	}
 	past, err := s.compare(ctx, r)
 	if errors.Is(err, ledger.ErrNoBucket) {
@@ -132,7 +132,7 @@ func (s *KV) Compare(ctx context.Context, r Request) ([]Found, error) {
 	return past, unavailable("compare with history", err)
 }
 
-func (s *KV) compare(ctx context.Context, r Request) (past []Found, err error) {
+func (s *KV) compare(ctx context.Context, r Request) (past History, err error) {
 	key := schemas.VectorKey(r.Scope.Kind, r.scopeHash())
 	if r.Peek {
 		h, err := s.records.Read(key)
@@ -176,14 +176,10 @@ func (h *history) Parse(stored []byte) error {
 }
 
 // found compares the request with what is still remembered.
-func found(history *semanticpb.VectorHistory, r Request, now time.Time) (past []Found) {
-	for _, e := range history.GetEntries() {
-		if len(past) == r.Keep {
-			break
-		}
-		if !remembered(e, r, now) {
-			continue
-		}
+func found(history *semanticpb.VectorHistory, r Request, now time.Time) History {
+	entries, replaced := remembered(history, r, now)
+	var past []Found
+	for _, e := range entries[:min(len(entries), r.Keep)] {
 		other := judge.Subject{Halves: make([][]float32, len(e.GetHalves()))}
 		for i, h := range e.GetHalves() {
 			other.Halves[i] = vector(h)
@@ -196,11 +192,22 @@ func found(history *semanticpb.VectorHistory, r Request, now time.Time) (past []
 			ID: e.GetRequestId(), Text: e.GetText(), Age: now.Sub(time.UnixMilli(e.GetStoredMs())),
 		})
 	}
-	return past
+	return History{past, replaced}
 }
 
-func remembered(e *semanticpb.VectorEntry, r Request, now time.Time) bool {
-	return e.GetExpiresMs() > now.UnixMilli() && (r.ID == "" || e.GetRequestId() != r.ID)
+// remembered are the entries that have not aged out and do not belong to the
+// request.
+func remembered(history *semanticpb.VectorHistory, r Request, now time.Time) (entries []*semanticpb.VectorEntry, replaced bool) {
+	for _, e := range history.GetEntries() {
+		switch {
+		case e.GetExpiresMs() <= now.UnixMilli() || r.ID != "" && e.GetRequestId() == r.ID:
+		case !replaced && r.replaces(e.GetRequestId()):
+			replaced = true
+		default:
+			entries = append(entries, e)
+		}
+	}
+	return entries, replaced
 }
 
 // appended puts the request before what is still remembered.
@@ -212,11 +219,6 @@ func appended(history *semanticpb.VectorHistory, r Request, now time.Time) *sema
 	for _, h := range r.Subject.Halves {
 		newest.Halves = append(newest.Halves, appendVector(nil, h))
 	}
-	next := &semanticpb.VectorHistory{Entries: []*semanticpb.VectorEntry{newest}}
-	for _, e := range history.GetEntries() {
-		if len(next.Entries) < r.Keep && remembered(e, r, now) {
-			next.Entries = append(next.Entries, e)
-		}
-	}
-	return next
+	entries, _ := remembered(history, r, now)
+	return &semanticpb.VectorHistory{Entries: append([]*semanticpb.VectorEntry{newest}, entries[:min(len(entries), r.Keep-1)]...)}
 }

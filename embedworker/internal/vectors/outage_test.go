@@ -28,11 +28,11 @@ func TestTwoWorkersDoNotMissEachOther(t *testing.T) {
 		r := request()
 		var turn, seen atomic.Int64
 		together(2, func() {
-			past, err := workers[turn.Add(1)-1].Compare(context.Background(), r)
+			h, err := workers[turn.Add(1)-1].Compare(context.Background(), r)
 			if err != nil {
 				t.Error(err)
 			}
-			seen.Add(int64(len(past)))
+			seen.Add(int64(len(h.Past)))
 		})
 		if seen.Load() != 1 {
 			t.Errorf("the two saw %d of each other, want 1", seen.Load())

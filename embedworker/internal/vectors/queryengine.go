@@ -22,15 +22,15 @@ func (queryEngine) kind() string { return "redis query engine" }
 
 // compare writes first and searches then, so that of two at the same moment
 // the later search meets the other.
-func (s queryEngine) compare(ctx context.Context, r Request, now time.Time) ([]Found, error) {
+func (s queryEngine) compare(ctx context.Context, r Request, now time.Time) (History, error) {
 	i := indexOf(r)
 	seq, err := s.next(ctx, i, r)
 	if err != nil {
-		return nil, err
+		return History{}, err
 	}
 	if !r.Peek {
 		if err := s.put(ctx, i, r, seq, now); err != nil {
-			return nil, err
+			return History{}, err
 		}
 	}
 	reply, err := s.search(ctx, i, r, seq, now)
@@ -40,9 +40,36 @@ func (s queryEngine) compare(ctx context.Context, r Request, now time.Time) ([]F
 		}
 	}
 	if err != nil {
-		return nil, err
+		return History{}, err
 	}
-	return s.read(reply, r, seq, now)
+	entries, err := s.read(reply, r, seq, now)
+	if err != nil {
+		return History{}, err
+	}
+	return s.history(ctx, i, r, entries)
+}
+
+// history takes the entry that the request replaces out of what was found,
+// newest first.
+func (s queryEngine) history(ctx context.Context, i index, r Request, entries []numbered) (out History, err error) {
+	for _, e := range entries {
+		switch {
+		case !out.Replaced && r.replaces(e.ID):
+			out.Replaced = true
+			if !r.Peek {
+				err = s.client.Del(ctx, i.key(e.seq)).Err()
+			}
+		case len(out.Past) < r.Keep:
+			out.Past = append(out.Past, e.Found)
+		}
+	}
+	return out, err
+}
+
+// numbered is an entry with its place in the scope's order.
+type numbered struct {
+	seq int64
+	Found
 }
 
 // index is one HNSW index: of the vectors that may meet.
@@ -115,12 +142,9 @@ func (s queryEngine) create(ctx context.Context, i index, r Request) error {
 	return err
 }
 
-// read takes a reply apart: a count, then a key and its fields in turn.
-func (s queryEngine) read(reply []any, r Request, own int64, now time.Time) ([]Found, error) {
-	type numbered struct {
-		seq int64
-		Found
-	}
+// read takes a reply apart: a count, then a key and its fields in turn. The
+// entries come back newest first.
+func (s queryEngine) read(reply []any, r Request, own int64, now time.Time) ([]numbered, error) {
 	var all []numbered
 	for n := 2; n < len(reply); n += 2 {
 		fields, err := fieldsOf(reply[n])
@@ -141,11 +165,7 @@ func (s queryEngine) read(reply []any, r Request, own int64, now time.Time) ([]F
 		all = append(all, numbered{seq, f})
 	}
 	slices.SortFunc(all, func(a, b numbered) int { return int(b.seq - a.seq) })
-	past := make([]Found, 0, len(all))
-	for _, f := range all[:min(len(all), r.Keep)] {
-		past = append(past, f.Found)
-	}
-	return past, nil
+	return all, nil
 }
 
 func fieldsOf(item any) (map[string]string, error) {

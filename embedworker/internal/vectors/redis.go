@@ -27,7 +27,7 @@ type Redis struct {
 // engine is one way to keep vectors on a Redis server.
 type engine interface {
 	kind() string
-	compare(ctx context.Context, r Request, now time.Time) ([]Found, error)
+	compare(ctx context.Context, r Request, now time.Time) (History, error)
 }
 
 // NewRedis returns a store on the server of a redis:// or rediss:// URL, which
@@ -75,15 +75,15 @@ func (s *Redis) Ping(ctx context.Context) error {
 }
 
 // Compare implements Store.
-func (s *Redis) Compare(ctx context.Context, r Request) ([]Found, error) {
+func (s *Redis) Compare(ctx context.Context, r Request) (History, error) {
 	if err := r.check(); err != nil {
-		return nil, err
+		return History{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
 	e, err := s.find(ctx)
 	if err != nil {
-		return nil, unavailable("ask Redis what it offers", err)
+		return History{}, unavailable("ask Redis what it offers", err)
 	}
 	past, err := e.compare(ctx, r, s.now())
 	if isUnknownCommand(err) {

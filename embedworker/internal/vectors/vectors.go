@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/unloop/unloop/embedworker/internal/judge"
@@ -30,7 +31,7 @@ type Store interface {
 	// and remembers it unless asked not to. Of two calls at the same moment at
 	// least one sees the other. Errors are ErrInvalid or ErrUnavailable, or the
 	// context's.
-	Compare(ctx context.Context, r Request) ([]Found, error)
+	Compare(ctx context.Context, r Request) (History, error)
 	// Ping tells whether the store can be reached.
 	Ping(ctx context.Context) error
 	Close() error
@@ -55,11 +56,22 @@ type Request struct {
 	Subject judge.Subject
 	// ID marks what belongs together: entries of the same ID do not meet, and
 	// the newer replaces the older. "" belongs to nothing.
-	ID   string
-	Text string        // kept beside the vector; "" for none
-	Keep int           // how many the scope remembers, 1 to MaxKeep
-	TTL  time.Duration // how long this one is remembered
-	Peek bool          // compare without remembering
+	ID string
+	// Replaces is how the ID begins of an entry that stands for this very one:
+	// the newest such entry is neither met nor kept. "" for none.
+	Replaces string
+	Text     string        // kept beside the vector; "" for none
+	Keep     int           // how many the scope remembers, 1 to MaxKeep
+	TTL      time.Duration // how long this one is remembered
+	Peek     bool          // compare without remembering
+}
+
+// History is what a scope remembers.
+type History struct {
+	// Past are its entries, newest first, compared with the request.
+	Past []Found
+	// Replaced says that there was an entry that the request replaces.
+	Replaced bool
 }
 
 // Found is one remembered entry.
@@ -99,6 +111,11 @@ func (r Request) check() error {
 		return fmt.Errorf("%w: no vector", ErrInvalid)
 	}
 	return nil
+}
+
+// replaces says whether an entry of that ID is one that the request replaces.
+func (r Request) replaces(id string) bool {
+	return r.Replaces != "" && strings.HasPrefix(id, r.Replaces)
 }
 
 // dim is the length of the subject's vectors.

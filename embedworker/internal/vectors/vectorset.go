@@ -3,6 +3,7 @@ package vectors
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -23,8 +24,10 @@ func (vectorSets) kind() string { return "redis vector sets" }
 // between. TRUTH compares with every element: a set holds a handful, and the
 // graph's approximation would save nothing.
 //
-// ARGV: vector, now, expires, ttl, keep, id, peek, attributes, give vectors.
-// Reply: for each entry age, id, similarity, attributes, vector.
+// ARGV: vector, now, expires, ttl, keep, id, peek, attributes, give vectors,
+// begin of the id of what is replaced.
+// Reply: 1 if that was there, then for each entry age, id, similarity,
+// attributes, vector.
 var compareInSet = redis.NewScript(`
 local key, now, keep, id, peek = KEYS[1], tonumber(ARGV[2]), tonumber(ARGV[5]), ARGV[6], ARGV[7] == '1'
 local last, live = 0, {}
@@ -40,12 +43,20 @@ for i = 1, (near and #near or 0), 2 do
   end
 end
 table.sort(live, function(a, b) return a.seq > b.seq end)
-local out = {}
+local replaces, out = ARGV[10], {0}
+for i = 1, (replaces ~= '' and #live or 0) do
+  if string.sub(live[i].id, 1, #replaces) == replaces then
+    if not peek then redis.call('VREM', key, live[i].name) end
+    table.remove(live, i)
+    out[1] = 1
+    break
+  end
+end
 for i = 1, math.min(keep, #live) do
   local e = live[i]
   local vector = ''
   if ARGV[9] == '1' then vector = redis.call('VEMB', key, e.name, 'RAW')[2] end
-  out[i] = {tostring(e.age), e.id, e.score, redis.call('VGETATTR', key, e.name) or '', vector}
+  out[i + 1] = {tostring(e.age), e.id, e.score, redis.call('VGETATTR', key, e.name) or '', vector}
 end
 if not peek then
   for i = keep, #live do redis.call('VREM', key, live[i].name) end
@@ -55,28 +66,36 @@ if not peek then
 end
 return out`)
 
-func (s vectorSets) compare(ctx context.Context, r Request, now time.Time) ([]Found, error) {
+func (s vectorSets) compare(ctx context.Context, r Request, now time.Time) (History, error) {
 	key := "unloop:vectors:" + r.scopeHash()
 	attrs, err := json.Marshal(attributes{Marks: strconv.FormatUint(uint64(r.Subject.Marks), 10), Text: r.Text})
 	if err != nil {
-		return nil, err
+		return History{}, err
 	}
 	exchange := len(r.Subject.Halves) > 1
 	reply, err := compareInSet.Run(ctx, s.client, []string{key},
 		joined(r), now.UnixMilli(), now.Add(r.TTL).UnixMilli(), r.TTL.Milliseconds(), r.Keep,
-		r.ID, flag(r.Peek), attrs, flag(exchange)).Slice()
+		r.ID, flag(r.Peek), attrs, flag(exchange), r.Replaces).Slice()
 	if err != nil {
-		return nil, err
+		return History{}, err
 	}
-	past := make([]Found, 0, len(reply))
-	for _, item := range reply {
+	return r.history(reply)
+}
+
+// history reads the script's reply.
+func (r Request) history(reply []any) (History, error) {
+	if len(reply) == 0 {
+		return History{}, errors.New("empty reply about a history")
+	}
+	out := History{Replaced: reply[0] == int64(1)}
+	for _, item := range reply[1:] {
 		f, err := r.found(item)
 		if err != nil {
-			return nil, err
+			return History{}, err
 		}
-		past = append(past, f)
+		out.Past = append(out.Past, f)
 	}
-	return past, nil
+	return out, nil
 }
 
 func flag(on bool) int {

@@ -88,7 +88,7 @@ func (c *Checker) Correct(corrections []*checkpb.Correction) {
 
 // Outcome tells a detector that a counted request came to nothing.
 func (c *Checker) Outcome(check *checkpb.Check) {
-	c.outcome(&checkpb.Outcome{Counters: check.GetCounters()})
+	c.outcome(checkpb.OutcomeOf(check))
 }
 
 func (c *Checker) outcome(o *checkpb.Outcome) {

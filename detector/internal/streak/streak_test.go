@@ -1,0 +1,114 @@
+package streak_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/unloop/unloop/detector/internal/streak"
+)
+
+// like is a verdict on a text that is like earlier ones.
+func like(id, text string, matches ...string) streak.Verdict {
+	return streak.Verdict{Judged: true, ID: id, Text: text, Found: len(matches) >= 2, Matches: matches, MinMatches: 2, Similarity: .97}
+}
+
+func judge(t *testing.T, s streak.State, v streak.Verdict, want string) streak.State {
+	t.Helper()
+	s, j := streak.Judge(s, v)
+	got := "clear"
+	switch {
+	case j.Replay:
+		got = "replay"
+	case j.Found:
+		got = fmt.Sprint("found ", j.Count)
+	}
+	if got != want {
+		t.Errorf("%s: %s, want %s", v.ID, got, want)
+	}
+	return s
+}
+
+func TestFindingsInARowEndWithAClearText(t *testing.T) {
+	t.Parallel()
+	s := judge(t, streak.State{}, like("3", "a", "1", "2"), "found 1")
+	s = judge(t, s, like("4", "b", "1", "2"), "found 2")
+	s = judge(t, s, like("5", "c", "1"), "clear")
+	if !s.IsZero() {
+		t.Errorf("state %+v", s)
+	}
+	judge(t, s, like("6", "d", "1", "2"), "found 1")
+}
+
+func TestReplayOfAFailedCallIsNoFindingAtMostTwice(t *testing.T) {
+	t.Parallel()
+	s := streak.Excuse(streak.State{Findings: 3}, "a")
+	s = judge(t, s, like("2", "a", "1", "0"), "replay")
+	s = judge(t, s, like("3", "b", "1", "0"), "found 4")
+	s = streak.Excuse(s, "a")
+	s = judge(t, s, like("4", "a", "3", "2", "1", "0"), "replay")
+	s = streak.Excuse(s, "a")
+	s = judge(t, s, like("5", "a", "4", "3", "2", "1", "0"), "found 5")
+	s = streak.Excuse(s, "a")
+	judge(t, s, like("6", "a", "5", "1"), "replay")
+}
+
+func TestOnlyTheNextCallIsAReplay(t *testing.T) {
+	t.Parallel()
+	s := judge(t, streak.Excuse(streak.State{}, "a"), like("2", "a", "1", "0"), "replay")
+	judge(t, s, like("3", "a", "1", "0"), "found 1")
+}
+
+// To be like a replay and like what it replays is one match.
+func TestReplaysAreNoMatches(t *testing.T) {
+	t.Parallel()
+	s := judge(t, streak.Excuse(streak.State{}, "a"), like("2", "a", "1"), "replay")
+	s = judge(t, s, like("3", "b", "2", "1"), "clear")
+	judge(t, s, like("4", "c", "3", "2", "1"), "found 1")
+}
+
+func TestRequestThatWasAskedAboutCountsOnce(t *testing.T) {
+	t.Parallel()
+	asked, sent := like("asked.x.1", "a", "1", "0"), like("2", "a", "1", "0")
+	sent.Replaced = "asked.x."
+	s := judge(t, streak.State{}, asked, "found 1")
+	s = judge(t, s, sent, "found 1")
+	s = judge(t, s, like("3", "a", "2", "1", "0"), "found 2")
+	unlike := sent
+	unlike.Found, unlike.Matches = false, nil // the history has moved on since
+	if s = judge(t, s, unlike, "clear"); s.Findings != 2 {
+		t.Errorf("%d in a row, want the 2 of what was asked", s.Findings)
+	}
+	judge(t, streak.State{}, sent, "found 1") // released meanwhile
+}
+
+func TestReplayThatWasAskedAboutIsOneReplay(t *testing.T) {
+	t.Parallel()
+	s := judge(t, streak.Excuse(streak.State{}, "a"), like("asked.x.1", "a", "1", "0"), "replay")
+	sent := like("2", "a", "1", "0")
+	sent.Replaced = "asked.x."
+	s = judge(t, s, sent, "replay")
+	if diff := cmp.Diff([]string{"2"}, s.Aside); diff != "" {
+		t.Errorf("set aside (-want +got):\n%s", diff)
+	}
+}
+
+func TestStateIsBoundedAndReadsBack(t *testing.T) {
+	t.Parallel()
+	var s streak.State
+	for i := range 100 {
+		s = streak.Excuse(s, fmt.Sprint("text", i))
+		s, _ = streak.Judge(s, like(fmt.Sprint(i), fmt.Sprint("text", i)))
+		s = streak.Excuse(s, fmt.Sprint("other", i))
+	}
+	body := s.Append(nil)
+	if len(s.Failed) > 16 || len(s.Aside) > 16 || len(body) > 2<<10 {
+		t.Errorf("%d failed, %d aside, %d bytes", len(s.Failed), len(s.Aside), len(body))
+	}
+	var again streak.State
+	if err := json.Unmarshal(body, &again); err != nil || !again.Equal(s) {
+		t.Errorf("read back %+v, %v", again, err)
+	}
+}

@@ -1,0 +1,156 @@
+package detector
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/detector/internal/streak"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/semanticpb"
+)
+
+// verdict is what a worker found. The zero value is none.
+type verdict struct {
+	streak.Verdict
+	// compared is with how many earlier texts.
+	compared int
+}
+
+// read reads a worker's answer; a metric has why it is no verdict.
+func (s *semantics) read(o *opinion, data []byte, err error) verdict {
+	var reply semanticpb.SemanticReply
+	if err == nil {
+		s.seconds.Observe(time.Since(o.received).Seconds())
+		err = proto.Unmarshal(data, &reply)
+	}
+	result := "clear"
+	switch {
+	case errors.Is(err, natskit.ErrNoResponder):
+		result = "no-worker"
+		s.away.Store(time.Now().Add(awayFor).UnixNano())
+	case err != nil:
+		result = "no-answer"
+	case reply.GetError() == semanticpb.SemanticError_SEMANTIC_ERROR_BUSY:
+		result = "overloaded"
+	case reply.GetError() != semanticpb.SemanticError_SEMANTIC_ERROR_NONE:
+		result = "worker-error"
+	case !reply.GetJudged():
+		result = "short"
+	case reply.GetDetected():
+		result = "detected"
+	}
+	s.results.WithLabelValues(result).Inc()
+	v := verdict{compared: int(reply.GetCompared())}
+	v.Judged, v.Found = result == "clear" || result == "detected", result == "detected"
+	v.Similarity, v.ID, v.MinMatches = reply.GetMaxSimilarity(), o.id, int(o.watch.GetMinMatches())
+	for _, m := range reply.GetMatches() {
+		v.Matches = append(v.Matches, m.GetRequestId())
+	}
+	if reply.GetReplaced() {
+		v.Replaced = o.replaces
+	}
+	return v
+}
+
+// verdict adds a worker's verdict to the scope's streak and makes a finding of
+// it, for this request if it still waits, else for the next. A text that had
+// nothing to be compared with is its scope's first, of which there is no streak:
+// most requests are such, and cost no look at it.
+func (d *Detector) verdict(ctx context.Context, o *opinion, v verdict, done func()) {
+	if v.Judged && v.compared == 0 && !v.Found {
+		done()
+		return
+	}
+	v.Text = hex.EncodeToString(checkpb.TextDigest(o.check.GetExchange()))
+	var j streak.Judged
+	step := func(s streak.State) (next streak.State, ttl time.Duration) {
+		v.Late = o.isSettled()
+		next, j = streak.Judge(s, v.Verdict)
+		switch {
+		case next.Equal(s):
+			return s, 0
+		case next.IsZero():
+			return next, time.Second // nothing to be kept
+		default:
+			return next, o.ttl()
+		}
+	}
+	if o.check.GetPeek() {
+		d.working.Go(func() {
+			s, err := d.semantics.streaks.Read(o.key())
+			step(s)
+			d.judged(ctx, o, v, j, err, done)
+		})
+		return
+	}
+	// It counts whether or not its request still waits.
+	d.semantics.streaks.Start(context.WithoutCancel(ctx), o.key(), step, func(err error) { d.judged(ctx, o, v, j, err, done) })
+}
+
+// judged makes findings of what a verdict came to.
+func (d *Detector) judged(ctx context.Context, o *opinion, v verdict, j streak.Judged, err error, done func()) {
+	if d.storeError(err) != nil {
+		d.metrics.uncounted.Inc()
+		done()
+		return
+	}
+	findings := []*checkpb.Finding{o.late(j.Recalled)}
+	switch {
+	case j.Replay:
+		d.semantics.results.WithLabelValues("retry").Inc()
+	case j.Found && v.Late:
+		d.semantics.results.WithLabelValues("late").Inc()
+	case j.Found:
+		findings = append(findings, o.finding(j.Count, v.Similarity))
+	}
+	d.note(ctx, o, findings, j.Known, done)
+}
+
+// note records findings in their incident and keeps the last one for the
+// request; nil is none. known says that the request was counted when its
+// decision was asked for.
+func (d *Detector) note(ctx context.Context, o *opinion, findings []*checkpb.Finding, known bool, done func()) {
+	findings = slices.DeleteFunc(findings, func(f *checkpb.Finding) bool { return f == nil })
+	if len(findings) == 0 {
+		done()
+		return
+	}
+	if o.check.GetPeek() {
+		o.keep(findings[len(findings)-1])
+		done()
+		return
+	}
+	go func() { // the incident waits for a write of its own
+		for _, f := range findings {
+			f.LoopId = d.recordOpinion(ctx, o, f, known)
+		}
+		o.keep(findings[len(findings)-1])
+		done()
+	}()
+}
+
+// recordOpinion notes a finding in its incident and returns the incident's id.
+func (d *Detector) recordOpinion(ctx context.Context, o *opinion, f *checkpb.Finding, known bool) string {
+	hits := 1
+	if known {
+		hits = 0
+	}
+	id, err := d.record(ctx, incident.Finding{
+		Conversation: conversation(o.check, f.GetFingerprint()), Policy: f.GetPolicy(), Detector: f.GetDetector(), Shadow: f.GetShadow(),
+		Action: f.GetAction(), Fingerprint: f.GetFingerprint(), Hits: hits, Count: int(f.GetHitCount()), Threshold: int(f.GetThreshold()),
+		WindowSeconds: int(f.GetWindowSeconds()), Similarity: f.GetSimilarity(),
+		Identity: o.check.GetIdentity(), RequestID: o.check.GetRequestId(), Model: o.check.GetModel(),
+		InputTokens: int(o.check.GetInputTokens()), Excerpt: excerpt(o.check, f.GetPolicy()), At: d.now(),
+	})
+	if err != nil {
+		d.metrics.unrecorded.Inc()
+	}
+	return id
+}
