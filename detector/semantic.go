@@ -15,6 +15,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 const (
@@ -46,9 +47,10 @@ type semantics struct {
 	seconds prometheus.Histogram
 }
 
-func newSemantics(nc *nats.Conn, reg prometheus.Registerer) *semantics {
+func newSemantics(deps service.Deps) *semantics {
 	s := &semantics{
-		streaks: ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithConfirm()), inbox: natskit.NewInbox(nc, lateFor),
+		streaks: ledger.New[streak.State](deps.NATS, schemas.BucketSessions, deps.Metrics, ledger.WithConfirm()),
+		inbox:   natskit.NewInbox(deps.NATS, lateFor).Prefer(deps.Loopback),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "unloop_detector_semantic_checks_total",
 			Help: "Semantic checks by result: detected, clear, short (not judged), late (applies to the next request), retry, or why the request passed unjudged.",
@@ -58,7 +60,7 @@ func newSemantics(nc *nats.Conn, reg prometheus.Registerer) *semantics {
 			Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 		}),
 	}
-	reg.MustRegister(s.results, s.seconds)
+	deps.Metrics.MustRegister(s.results, s.seconds)
 	return s
 }
 
@@ -89,17 +91,12 @@ func (d *Detector) weigh(ctx context.Context, opinions []*opinion, decision *che
 	each(len(opinions), func(i int, done func()) {
 		o := opinions[i]
 		o.exact = exactHits(o.check, decision.GetHitCounts(), o.watch)
-		switch {
-		case stopped:
+		if stopped {
 			done()
-		case len(o.watch.GetScope()) != 32 || len(o.watch.GetSteps()) == 0:
-			d.metrics.malformed.Inc()
-			done()
-		case o.check.GetRetry() && !o.check.GetPeek():
-			d.askUnlessRetry(ctx, o, done)
-		default:
-			d.askWorker(ctx, o, done)
+			return
 		}
+		o.settle = done
+		d.consider(ctx, o)
 	}, func() {
 		for _, o := range opinions {
 			if f := o.result(); f != nil {
@@ -114,19 +111,38 @@ func (d *Detector) weigh(ctx context.Context, opinions []*opinion, decision *che
 	})
 }
 
-// askUnlessRetry lets a retry pass unjudged, unless there were too many.
-func (d *Detector) askUnlessRetry(ctx context.Context, o *opinion, done func()) {
-	d.recall(ctx, o, func(r streak.Recalled, err error) {
-		if err == nil && !r.Retry {
-			d.askWorker(ctx, o, done)
-			return
-		}
-		if r.Retry {
-			d.semantics.results.WithLabelValues("retry").Inc()
-		}
-		o.settle = done
-		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, false, func() { o.end(nil) })
-	})
+// consider gives the request what its text comes to. Where its own verdict is
+// not waited for, or may not be asked for, what is known of the requests before
+// comes first.
+func (d *Detector) consider(ctx context.Context, o *opinion) {
+	switch {
+	case len(o.watch.GetScope()) != 32 || len(o.watch.GetSteps()) == 0:
+		d.metrics.malformed.Inc()
+		o.end()
+	case o.watch.GetDeferred() || o.check.GetRetry() && !o.check.GetPeek():
+		d.recall(ctx, o, func(r streak.Recalled, err error) {
+			d.note(ctx, o, []*checkpb.Finding{o.late(r)}, false, func() { d.askAfter(ctx, o, r, err) })
+		})
+	default:
+		d.askWorker(ctx, o)
+	}
+}
+
+// askAfter goes on when it is known what the requests before came to. A retry
+// passes unjudged, unless there were too many.
+func (d *Detector) askAfter(ctx context.Context, o *opinion, r streak.Recalled, err error) {
+	d.working.Add(1) // the request may be answered before its text was sent
+	defer d.working.Done()
+	if r.Retry {
+		d.semantics.results.WithLabelValues("retry").Inc()
+	}
+	skip := err != nil || r.Retry
+	if skip || o.watch.GetDeferred() {
+		o.end()
+	}
+	if !skip && !o.check.GetPeek() {
+		d.askWorker(ctx, o)
+	}
 }
 
 // recall begins the request in its scope's streak, which says what is known of
@@ -164,28 +180,26 @@ func (d *Detector) storeError(err error) error {
 	return err
 }
 
-// askWorker asks for a verdict and calls done when it is there, or when the
-// request can't wait any longer.
-func (d *Detector) askWorker(ctx context.Context, o *opinion, done func()) {
+// askWorker asks for a verdict. The request goes on when it is there, or when it
+// can't wait any longer.
+func (d *Detector) askWorker(ctx context.Context, o *opinion) {
 	body, err := proto.Marshal(o.request())
 	if err != nil || d.semantics.asked.Add(1) > maxAsked {
 		if err == nil {
 			d.semantics.asked.Add(-1)
 		}
 		d.semantics.results.WithLabelValues("overloaded").Inc()
-		done()
+		o.end()
 		return
 	}
-	o.settle = done
-	wait := o.wait(ctx)
-	timer := time.AfterFunc(max(wait, 0), func() { d.outOfTime(ctx, o) })
+	timer := time.AfterFunc(o.wait(ctx), func() { d.outOfTime(ctx, o) })
 	// A detector that stops still keeps the verdicts that it waits for.
 	d.working.Add(1)
 	d.semantics.inbox.Request(&nats.Msg{Subject: schemas.SubjectSemantic, Data: body}, func(data []byte, err error) {
 		d.semantics.asked.Add(-1)
 		d.verdict(ctx, o, d.semantics.read(o, data, err), func() {
 			timer.Stop()
-			o.end(nil)
+			o.end()
 			d.working.Done()
 		})
 	})
@@ -198,7 +212,7 @@ func (d *Detector) outOfTime(ctx context.Context, o *opinion) {
 		return
 	}
 	d.recall(context.WithoutCancel(ctx), o, func(r streak.Recalled, _ error) {
-		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, false, func() { o.end(nil) })
+		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, false, o.end)
 	})
 }
 

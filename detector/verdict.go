@@ -121,15 +121,17 @@ func (d *Detector) judged(ctx context.Context, o *opinion, v verdict, j streak.J
 	d.note(ctx, o, findings, j.Known, done)
 }
 
-// note records findings in their incident and gives the request the last one;
-// nil is none. known says that the request was counted when its decision was
-// asked for.
+// note records findings in their incident and keeps the last one for the
+// request; nil is none. known says that the request was counted when its
+// decision was asked for.
 func (d *Detector) note(ctx context.Context, o *opinion, findings []*checkpb.Finding, known bool, done func()) {
 	findings = slices.DeleteFunc(findings, func(f *checkpb.Finding) bool { return f == nil })
-	if len(findings) == 0 || o.check.GetPeek() {
-		for _, f := range findings {
-			o.end(f)
-		}
+	if len(findings) == 0 {
+		done()
+		return
+	}
+	if o.check.GetPeek() {
+		o.keep(findings[len(findings)-1])
 		done()
 		return
 	}
@@ -137,7 +139,7 @@ func (d *Detector) note(ctx context.Context, o *opinion, findings []*checkpb.Fin
 		for _, f := range findings {
 			f.LoopId = d.recordOpinion(ctx, o, f, known)
 		}
-		o.end(findings[len(findings)-1])
+		o.keep(findings[len(findings)-1])
 		done()
 	}()
 }
