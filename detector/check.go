@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go/micro"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // What Decision.error says when a check could not be counted.
@@ -27,9 +27,9 @@ const (
 
 // onCheck starts on a batch and returns: handlers of one subscription run one
 // after the other, and a write takes a round trip.
-func (d *Detector) onCheck(req micro.Request) {
+func (d *Detector) onCheck(req natskit.Request) {
 	var batch checkpb.CheckBatch
-	if err := proto.Unmarshal(req.Data(), &batch); err != nil {
+	if err := proto.Unmarshal(req.Data, &batch); err != nil {
 		d.metrics.malformed.Inc()
 		return // whoever sent it gets no answer, like one that speaks to nobody
 	}
@@ -72,8 +72,8 @@ func (d *Detector) spawn(work, instead func()) {
 	}()
 }
 
-func (d *Detector) reply(req micro.Request, answer proto.Message) {
-	if req.Reply() == "" {
+func (d *Detector) reply(req natskit.Request, answer proto.Message) {
+	if !req.Expected() {
 		return
 	}
 	body, err := proto.Marshal(answer)

@@ -74,7 +74,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	d.limits = ledger.New[limit.State](deps.NATS, schemas.BucketLimits, deps.Metrics)
 	var err error
 	d.sessions = ledger.New[session](deps.NATS, schemas.BucketSessions, deps.Metrics)
-	d.semantics = newSemantics(deps.NATS, deps.Metrics)
+	d.semantics = newSemantics(deps)
 	if d.incidents, err = incident.NewRecorder(deps.NATS, deps.Metrics, deps.Log, func() time.Time { return d.now() }); err != nil {
 		return nil, fmt.Errorf("configure detector: %w", err)
 	}
@@ -98,6 +98,7 @@ func (d *Detector) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	stopLoopback := d.deps.Loopback.Serve(schemas.SubjectCheck, d.onCheck)
 	recorder, stopRecorder := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecorder()
 	recorded := make(chan struct{})
@@ -106,6 +107,7 @@ func (d *Detector) Run(ctx context.Context) error {
 	d.ready.Set(nil)
 	<-ctx.Done()
 	d.ready.Set(context.Cause(ctx))
+	stopLoopback()
 	err = svc.Stop()
 	d.working.Wait()
 	stopRecorder()
@@ -125,14 +127,14 @@ func (d *Detector) subscribe() (micro.Service, error) {
 	}
 	endpoints := []struct {
 		name, subject string
-		handle        micro.HandlerFunc
+		handle        func(natskit.Request)
 	}{
 		{"check", schemas.SubjectCheck, d.onCheck},
 		{"release", schemas.SubjectRelease, d.onRelease},
 		{"outcome", schemas.SubjectOutcome, d.onOutcome},
 	}
 	for _, e := range endpoints {
-		if err := svc.AddEndpoint(e.name, e.handle, micro.WithEndpointSubject(e.subject)); err != nil {
+		if err := svc.AddEndpoint(e.name, natskit.Endpoint(e.handle), micro.WithEndpointSubject(e.subject)); err != nil {
 			return nil, fmt.Errorf("subscribe to %s: %w", e.subject, err)
 		}
 	}

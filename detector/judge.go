@@ -48,21 +48,13 @@ func NewJudge(now func() time.Time, worker Worker) *Judge {
 }
 
 // patient asks a worker of its own and waits for each verdict, however long that
-// takes: a policy's budget is for requests that somebody waits for. A verdict that
-// the policy does not wait for applies to the next request.
+// takes: a policy's budget is for requests that somebody waits for.
 func patient(now func() time.Time, worker Worker) *semantics {
 	s := measured(prometheus.NewRegistry())
-	s.streaks = ledger.NewMemory[streak.State](now)
+	s.streaks, s.patient = ledger.NewMemory[streak.State](now), true
 	s.ask = func(r *semanticpb.SemanticRequest, done func(*semanticpb.SemanticReply, error)) {
 		done(worker.Answer(context.Background(), r), nil)
 	}
-	s.afterwards = func(_ context.Context, o *opinion, goOn func()) func() bool {
-		if o.watch.GetDeferred() {
-			goOn()
-		}
-		return func() bool { return false }
-	}
-	s.aside = func(f func()) { f() }
 	return s
 }
 
@@ -70,6 +62,7 @@ func patient(now func() time.Time, worker Worker) *semantics {
 func (j *Judge) Decide(ctx context.Context, check *checkpb.Check) *checkpb.Decision {
 	decided := make(chan *checkpb.Decision, 1)
 	j.detector.decide(ctx, check, func(d *checkpb.Decision) { decided <- d })
+	j.detector.working.Wait() // a verdict that the request does not wait for is there for the next
 	return <-decided
 }
 

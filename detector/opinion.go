@@ -90,12 +90,8 @@ func (o *opinion) request() *semanticpb.SemanticRequest {
 }
 
 // wait is how long the request waits for its verdict: the policy's budget, and
-// no longer than the exact verdicts can. One whose policy says so does not
-// wait.
+// no longer than the exact verdicts can.
 func (o *opinion) wait(ctx context.Context) time.Duration {
-	if o.watch.GetDeferred() {
-		return 0
-	}
 	until := o.received.Add(time.Duration(o.watch.GetBudgetMs()) * time.Millisecond)
 	if deadline, ok := ctx.Deadline(); ok {
 		reserve := min(deadline.Sub(o.received)*2/5, maxReserve)
@@ -106,19 +102,23 @@ func (o *opinion) wait(ctx context.Context) time.Duration {
 	return time.Until(until)
 }
 
-// end gives the request its finding, or none, unless it has gone on without.
-func (o *opinion) end(f *checkpb.Finding) {
+// end lets the request go on with the finding it has, or none, unless it has
+// gone on already.
+func (o *opinion) end() {
 	o.mu.Lock()
-	if o.settled {
-		o.mu.Unlock()
-		return
-	}
+	settled := o.settled
 	o.settled = true
-	if f != nil {
-		o.found = f
-	}
 	o.mu.Unlock()
-	o.settle()
+	if !settled {
+		o.settle()
+	}
+}
+
+// keep gives the request a finding before it goes on.
+func (o *opinion) keep(f *checkpb.Finding) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.found = f
 }
 
 func (o *opinion) isSettled() bool {

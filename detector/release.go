@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go/micro"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/detector/internal/counter"
@@ -14,14 +13,15 @@ import (
 	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // releaseTimeout bounds an operator's release.
 const releaseTimeout = 10 * time.Second
 
-func (d *Detector) onRelease(req micro.Request) {
+func (d *Detector) onRelease(req natskit.Request) {
 	var r checkpb.ReleaseRequest
-	if err := proto.Unmarshal(req.Data(), &r); err != nil {
+	if err := proto.Unmarshal(req.Data, &r); err != nil {
 		d.metrics.malformed.Inc()
 		return
 	}
@@ -74,9 +74,9 @@ func (d *Detector) reset(ctx context.Context, ref *checkpb.CounterRef) error {
 
 // onOutcome notes for each counter and text that its last call came to nothing,
 // and what estimates were wrong by.
-func (d *Detector) onOutcome(req micro.Request) {
+func (d *Detector) onOutcome(req natskit.Request) {
 	var o checkpb.Outcome
-	if err := proto.Unmarshal(req.Data(), &o); err != nil {
+	if err := proto.Unmarshal(req.Data, &o); err != nil {
 		d.metrics.malformed.Inc()
 		return
 	}

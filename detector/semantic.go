@@ -15,6 +15,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/service"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -38,13 +39,10 @@ const (
 // semantics asks the embedding workers, and keeps what they found.
 type semantics struct {
 	streaks records[streak.State]
-	// ask asks a worker.
+	// ask asks a worker, and calls back once, perhaps before it returns.
 	ask func(*semanticpb.SemanticRequest, func(*semanticpb.SemanticReply, error))
-	// afterwards has a request go on without its verdict once it can't wait any
-	// longer; cancel has it not.
-	afterwards func(ctx context.Context, o *opinion, goOn func()) (cancel func() bool)
-	// aside runs what waits for a store of its own.
-	aside func(func())
+	// patient says that requests wait for their verdicts as long as it takes.
+	patient bool
 	// asked are the texts without an answer yet.
 	asked atomic.Int64
 	// away is until when no worker is asked, in Unix nanoseconds.
@@ -53,14 +51,10 @@ type semantics struct {
 	seconds prometheus.Histogram
 }
 
-func newSemantics(nc *nats.Conn, reg prometheus.Registerer) *semantics {
-	s := measured(reg)
-	s.streaks = ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithConfirm())
-	s.ask = askOver(natskit.NewInbox(nc, lateFor))
-	s.afterwards = func(ctx context.Context, o *opinion, goOn func()) func() bool {
-		return time.AfterFunc(max(o.wait(ctx), 0), goOn).Stop
-	}
-	s.aside = func(f func()) { go f() }
+func newSemantics(deps service.Deps) *semantics {
+	s := measured(deps.Metrics)
+	s.streaks = ledger.New[streak.State](deps.NATS, schemas.BucketSessions, deps.Metrics, ledger.WithConfirm())
+	s.ask = askOver(natskit.NewInbox(deps.NATS, lateFor).Prefer(deps.Loopback))
 	return s
 }
 
@@ -125,17 +119,12 @@ func (d *Detector) weigh(ctx context.Context, opinions []*opinion, decision *che
 	each(len(opinions), func(i int, done func()) {
 		o := opinions[i]
 		o.exact = exactHits(o.check, decision.GetHitCounts(), o.watch)
-		switch {
-		case stopped:
+		if stopped {
 			done()
-		case len(o.watch.GetScope()) != 32 || len(o.watch.GetSteps()) == 0:
-			d.metrics.malformed.Inc()
-			done()
-		case o.check.GetRetry() && !o.check.GetPeek():
-			d.askUnlessRetry(ctx, o, done)
-		default:
-			d.askWorker(ctx, o, done)
+			return
 		}
+		o.settle = done
+		d.consider(ctx, o)
 	}, func() {
 		for _, o := range opinions {
 			if f := o.result(); f != nil {
@@ -150,19 +139,38 @@ func (d *Detector) weigh(ctx context.Context, opinions []*opinion, decision *che
 	})
 }
 
-// askUnlessRetry lets a retry pass unjudged, unless there were too many.
-func (d *Detector) askUnlessRetry(ctx context.Context, o *opinion, done func()) {
-	d.recall(ctx, o, func(r streak.Recalled, err error) {
-		if err == nil && !r.Retry {
-			d.askWorker(ctx, o, done)
-			return
-		}
-		if r.Retry {
-			d.semantics.results.WithLabelValues("retry").Inc()
-		}
-		o.settle = done
-		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, false, func() { o.end(nil) })
-	})
+// consider gives the request what its text comes to. Where its own verdict is
+// not waited for, or may not be asked for, what is known of the requests before
+// comes first.
+func (d *Detector) consider(ctx context.Context, o *opinion) {
+	switch {
+	case len(o.watch.GetScope()) != 32 || len(o.watch.GetSteps()) == 0:
+		d.metrics.malformed.Inc()
+		o.end()
+	case o.watch.GetDeferred() || o.check.GetRetry() && !o.check.GetPeek():
+		d.recall(ctx, o, func(r streak.Recalled, err error) {
+			d.note(ctx, o, []*checkpb.Finding{o.late(r)}, false, func() { d.askAfter(ctx, o, r, err) })
+		})
+	default:
+		d.askWorker(ctx, o)
+	}
+}
+
+// askAfter goes on when it is known what the requests before came to. A retry
+// passes unjudged, unless there were too many.
+func (d *Detector) askAfter(ctx context.Context, o *opinion, r streak.Recalled, err error) {
+	d.working.Add(1) // the request may be answered before its text was sent
+	defer d.working.Done()
+	if r.Retry {
+		d.semantics.results.WithLabelValues("retry").Inc()
+	}
+	skip := err != nil || r.Retry
+	if skip || o.watch.GetDeferred() {
+		o.end()
+	}
+	if !skip && !o.check.GetPeek() {
+		d.askWorker(ctx, o)
+	}
 }
 
 // recall begins the request in its scope's streak, which says what is known of
@@ -200,24 +208,26 @@ func (d *Detector) storeError(err error) error {
 	return err
 }
 
-// askWorker asks for a verdict and calls done when it is there, or when the
-// request can't wait any longer.
-func (d *Detector) askWorker(ctx context.Context, o *opinion, done func()) {
+// askWorker asks for a verdict. The request goes on when it is there, or when it
+// can't wait any longer.
+func (d *Detector) askWorker(ctx context.Context, o *opinion) {
 	if d.semantics.asked.Add(1) > maxAsked {
 		d.semantics.asked.Add(-1)
 		d.semantics.results.WithLabelValues("overloaded").Inc()
-		done()
+		o.end()
 		return
 	}
-	o.settle = done
-	cancel := d.semantics.afterwards(ctx, o, func() { d.outOfTime(ctx, o) })
+	stop := func() bool { return true }
+	if !d.semantics.patient {
+		stop = time.AfterFunc(o.wait(ctx), func() { d.outOfTime(ctx, o) }).Stop
+	}
 	// A detector that stops still keeps the verdicts that it waits for.
 	d.working.Add(1)
 	d.semantics.ask(o.request(), func(reply *semanticpb.SemanticReply, err error) {
 		d.semantics.asked.Add(-1)
 		d.verdict(ctx, o, d.semantics.read(o, reply, err), func() {
-			cancel()
-			o.end(nil)
+			stop()
+			o.end()
 			d.working.Done()
 		})
 	})
@@ -230,7 +240,7 @@ func (d *Detector) outOfTime(ctx context.Context, o *opinion) {
 		return
 	}
 	d.recall(context.WithoutCancel(ctx), o, func(r streak.Recalled, _ error) {
-		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, false, func() { o.end(nil) })
+		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, false, o.end)
 	})
 }
 

@@ -58,9 +58,10 @@ func (s *semantics) read(o *opinion, reply *semanticpb.SemanticReply, err error)
 // verdict adds a worker's verdict to the scope's streak and makes a finding of
 // it, for this request if it still waits, else for the next. A text that had
 // nothing to be compared with is its scope's first, of which there is no streak:
-// most requests are such, and cost no look at it.
+// most requests are such, and cost no look at it unless they have an idempotency
+// key to be kept.
 func (d *Detector) verdict(ctx context.Context, o *opinion, v verdict, done func()) {
-	if v.Judged && v.compared == 0 && !v.Found {
+	if v.Key = keyMark(o.check); v.Judged && v.compared == 0 && !v.Found && v.Key == "" {
 		done()
 		return
 	}
@@ -90,6 +91,13 @@ func (d *Detector) verdict(ctx context.Context, o *opinion, v verdict, done func
 	d.semantics.streaks.Start(context.WithoutCancel(ctx), o.key(), step, func(err error) { d.judged(ctx, o, v, j, err, done) })
 }
 
+// keyMark is as much of the hash of a request's idempotency key as a streak
+// keeps.
+func keyMark(check *checkpb.Check) string {
+	key := check.GetIdempotency()
+	return key[:min(len(key), 16)]
+}
+
 // judged makes findings of what a verdict came to.
 func (d *Detector) judged(ctx context.Context, o *opinion, v verdict, j streak.Judged, err error, done func()) {
 	if d.storeError(err) != nil {
@@ -109,25 +117,27 @@ func (d *Detector) judged(ctx context.Context, o *opinion, v verdict, j streak.J
 	d.note(ctx, o, findings, j.Known, done)
 }
 
-// note records findings in their incident and gives the request the last one;
-// nil is none. known says that the request was counted when its decision was
-// asked for.
+// note records findings in their incident and keeps the last one for the
+// request; nil is none. known says that the request was counted when its
+// decision was asked for.
 func (d *Detector) note(ctx context.Context, o *opinion, findings []*checkpb.Finding, known bool, done func()) {
 	findings = slices.DeleteFunc(findings, func(f *checkpb.Finding) bool { return f == nil })
-	if len(findings) == 0 || o.check.GetPeek() {
-		for _, f := range findings {
-			o.end(f)
-		}
+	if len(findings) == 0 {
 		done()
 		return
 	}
-	d.semantics.aside(func() {
+	if o.check.GetPeek() {
+		o.keep(findings[len(findings)-1])
+		done()
+		return
+	}
+	go func() { // the incident waits for a write of its own
 		for _, f := range findings {
 			f.LoopId = d.recordOpinion(ctx, o, f, known)
 		}
-		o.end(findings[len(findings)-1])
+		o.keep(findings[len(findings)-1])
 		done()
-	})
+	}()
 }
 
 // recordOpinion notes a finding in its incident and returns the incident's id.

@@ -6,21 +6,21 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/nats-io/nats.go/micro"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/embedworker/internal/embed"
 	"github.com/unloop/unloop/embedworker/internal/semantic"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
 // onCheck answers a request in a goroutine of its own: handlers of one
 // subscription run one after the other, and requests that wait together are
 // what a batch is made of.
-func (w *Worker) onCheck(req micro.Request) {
+func (w *Worker) onCheck(req natskit.Request) {
 	r := new(semanticpb.SemanticRequest)
-	if err := proto.Unmarshal(req.Data(), r); err != nil {
+	if err := proto.Unmarshal(req.Data, r); err != nil {
 		w.reply(req, failure(semanticpb.SemanticError_SEMANTIC_ERROR_INVALID, "request is malformed"))
 		return
 	}
@@ -33,9 +33,9 @@ func failure(code semanticpb.SemanticError, message string) *semanticpb.Semantic
 	return &semanticpb.SemanticReply{Error: code, ErrorMessage: message}
 }
 
-func (w *Worker) reply(req micro.Request, answer *semanticpb.SemanticReply) {
+func (w *Worker) reply(req natskit.Request, answer *semanticpb.SemanticReply) {
 	w.metrics.checks.WithLabelValues(result(answer)).Inc()
-	if req.Reply() == "" {
+	if !req.Expected() {
 		return
 	}
 	answer.Embedder = w.embedderName

@@ -25,6 +25,7 @@ import (
 	"github.com/unloop/unloop/embedworker/internal/sentinel"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -122,10 +123,12 @@ func (w *Worker) serve(ctx context.Context) error {
 	if err := w.serveSentinel(ctx, group); err != nil {
 		return errors.Join(err, svc.Stop())
 	}
+	stopLoopback := w.deps.Loopback.Serve(schemas.SubjectSemantic, w.onCheck)
 	group.Go(func() error { return w.reachStore(ctx) })
 	group.Go(func() error {
 		<-ctx.Done()
 		w.ready.Set(context.Cause(ctx))
+		stopLoopback()
 		return w.stop(svc)
 	})
 	return group.Wait()
@@ -205,7 +208,7 @@ func (w *Worker) subscribe() (micro.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register embedding worker: %w", err)
 	}
-	if err := svc.AddEndpoint("semantic", micro.HandlerFunc(w.onCheck), micro.WithEndpointSubject(schemas.SubjectSemantic)); err != nil {
+	if err := svc.AddEndpoint("semantic", natskit.Endpoint(w.onCheck), micro.WithEndpointSubject(schemas.SubjectSemantic)); err != nil {
 		return nil, errors.Join(fmt.Errorf("subscribe to %s: %w", schemas.SubjectSemantic, err), svc.Stop())
 	}
 	return svc, nil

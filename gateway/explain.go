@@ -72,7 +72,8 @@ type DetectorExplained struct {
 	Count int `json:"count,omitempty"`
 	// Would is what the detector would do.
 	Would string `json:"would"`
-	// Message explains the finding of a detector that looks at the history.
+	// Message explains the finding of a detector that looks at the history, or
+	// what the semantic detector compares.
 	Message string `json:"message,omitempty"`
 }
 
@@ -266,6 +267,11 @@ func (x *exchange) explainDetectors(id string) []DetectorExplained {
 			out = append(out, x.explainWatch(w))
 		}
 	}
+	for _, w := range x.check.GetSemantics() {
+		if w.GetPolicy() == id {
+			out = append(out, x.explainSemantic(w, x.rules.ByID(id)))
+		}
+	}
 	return out
 }
 
@@ -274,9 +280,23 @@ func (x *exchange) explainWatch(w *checkpb.ToolWatch) DetectorExplained {
 	e := DetectorExplained{Detector: "tool, cycle", Would: checkpb.Action_ACTION_ALLOW.Label()}
 	strongest := checkpb.Action_ACTION_ALLOW
 	for _, f := range x.decision.GetFindings() {
-		if f.GetPolicy() == w.GetPolicy() && !waitingHelps(f) && f.GetAction() >= strongest {
+		if f.GetPolicy() == w.GetPolicy() && !waitingHelps(f) && f.GetDetector() != detectorSemantic && f.GetAction() >= strongest {
 			strongest = f.GetAction()
 			e.Detector, e.Would, e.Message, e.Count = f.GetDetector(), strongest.Label(), f.GetMessage(), int(f.GetHitCount())
+		}
+	}
+	return e
+}
+
+// explainSemantic tells of the detector that compares what texts say.
+func (x *exchange) explainSemantic(w *checkpb.SemanticWatch, p *policy.Policy) DetectorExplained {
+	e := DetectorExplained{
+		Detector: detectorSemantic, Would: checkpb.Action_ACTION_ALLOW.Label(),
+		Message: fmt.Sprintf("%d of the %s's last %d exchanges must be more similar than %g", w.GetMinMatches(), p.Semantic.Scope, w.GetHistorySize(), w.GetThreshold()),
+	}
+	for _, f := range x.decision.GetFindings() {
+		if f.GetPolicy() == w.GetPolicy() && f.GetDetector() == detectorSemantic {
+			e.Would, e.Message, e.Count = f.GetAction().Label(), f.GetMessage(), int(f.GetHitCount())
 		}
 	}
 	return e

@@ -108,6 +108,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
+	g.checker.Prefer(deps.Loopback)
 	if err := g.prepareKeys(); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}

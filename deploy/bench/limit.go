@@ -45,7 +45,7 @@ func (s *session) limit(ctx context.Context) (err error) {
 	parts.add(func() error { server.Stop(); return nil })
 	connect := func(name string) (*nats.Conn, error) { return natskit.Connect(server.URL(), name, s.log) }
 	for range limitDetectors {
-		stop, err := startDetector(ctx, connect, s.log)
+		stop, err := startDetector(ctx, connect, nil, s.log)
 		if err != nil {
 			return err
 		}

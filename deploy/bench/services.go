@@ -48,18 +48,18 @@ func detectorRole(ctx context.Context, args []string) (string, func() error, err
 		return "", nil, errArguments
 	}
 	log := quiet()
-	stop, err := startDetector(ctx, func(name string) (*nats.Conn, error) { return natskit.Connect(args[0], name, log) }, log)
+	stop, err := startDetector(ctx, func(name string) (*nats.Conn, error) { return natskit.Connect(args[0], name, log) }, nil, log)
 	return args[0], stop, err
 }
 
 // startDetector runs a detector and, on another connection, the echo.
-func startDetector(ctx context.Context, connect func(string) (*nats.Conn, error), log *slog.Logger) (func() error, error) {
+func startDetector(ctx context.Context, connect func(string) (*nats.Conn, error), loopback *natskit.Loopback, log *slog.Logger) (func() error, error) {
 	nc, err := connect("detector")
 	if err != nil {
 		return nil, err
 	}
 	service.Headroom() // as where it runs by itself
-	det, err := detector.New(detector.DefaultConfig(), service.Deps{Log: log, Metrics: service.NewRegistry(), NATS: nc})
+	det, err := detector.New(detector.DefaultConfig(), service.Deps{Log: log, Metrics: service.NewRegistry(), NATS: nc, Loopback: loopback})
 	if err != nil {
 		return nil, err
 	}

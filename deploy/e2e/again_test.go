@@ -86,6 +86,19 @@ func TestReplayOfARefusedCallIsNoSemanticLoop(t *testing.T) {
 	}
 }
 
+func TestRepeatedIdempotencyKeyIsNoSemanticLoop(t *testing.T) {
+	t.Parallel()
+	url := start(t, echo(t), policies(t, meaning)).URL()
+	var got []string
+	for range 4 {
+		got = append(got, verdictOf(send(t, url, said(0).with("Idempotency-Key", "k"))))
+	}
+	got = append(got, verdictOf(send(t, url, said(0).with("Idempotency-Key", "another"))))
+	if diff := cmp.Diff([]string{"200  ", "200  ", "200  ", "200 hint 1", "200 hint 2"}, got); diff != "" {
+		t.Errorf("one key four times, then another (-want +got):\n%s", diff)
+	}
+}
+
 func TestCheckedReplayOfARefusedCallIsNoSemanticLoop(t *testing.T) {
 	t.Parallel()
 	s := start(t, serve(t, missing503).url, policies(t, meaning))

@@ -57,9 +57,10 @@ func extraDetector(t *testing.T, s *system.System) {
 func TestTwoGatewaysAndThreeDetectorsLetExactlyFiveThrough(t *testing.T) {
 	t.Parallel()
 	upstream := echo(t)
-	first := start(t, upstream)
-	second := start(t, upstream, join(first))
+	first := start(t, upstream) // its gateway asks the detector beside it
 	extraDetector(t, first)
+	extraDetector(t, first)
+	second := startGateway(t, connect(t, first), new(lines), upstream, func(cfg *system.Config) { cfg.Gateway.CheckTimeout = checkTimeout })
 	for round := range 5 {
 		var mu sync.Mutex
 		counts := map[int]int{}
@@ -67,7 +68,7 @@ func TestTwoGatewaysAndThreeDetectorsLetExactlyFiveThrough(t *testing.T) {
 		for i := range 200 {
 			url := first.URL()
 			if i%2 == 1 {
-				url = second.URL()
+				url = second
 			}
 			wg.Go(func() {
 				a, err := trySend(url, prompt(fmt.Sprint("storm ", round)))
@@ -83,6 +84,33 @@ func TestTwoGatewaysAndThreeDetectorsLetExactlyFiveThrough(t *testing.T) {
 		if counts[http.StatusOK] != 5 || counts[http.StatusTooManyRequests] != 195 {
 			t.Errorf("round %d: %v; want 5 passed, 195 rejected", round, counts)
 		}
+	}
+}
+
+// Within one process neither a check nor a text passes the server.
+func TestRequestsWithinAProcessDoNotPassTheServer(t *testing.T) {
+	t.Parallel()
+	s := start(t, echo(t))
+	observer := connect(t, s)
+	seen, err := observer.SubscribeSync("loop.*")
+	if err == nil {
+		err = observer.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, s.URL(), prompt(wordings[0]))
+	if n := metric(t, s, `unloop_gateway_checks_total{result="decided"}`); n != 1 {
+		t.Errorf("%v checks were decided", n)
+	}
+	if n := metric(t, s, `unloop_semantic_checks_total{result="clear"}`); n != 1 {
+		t.Errorf("%v texts were judged", n)
+	}
+	if err := observer.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := seen.Pending(); n != 0 || err != nil {
+		t.Errorf("%d messages passed the server, %v", n, err)
 	}
 }
 
@@ -151,8 +179,8 @@ func TestFailureModeDecidesWithoutDetectors(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)
 	var log lines
-	open := startGateway(t, server, &log, echo(t))
-	closed := startGateway(t, server, &lines{}, echo(t), policies(t, `
+	open := startGateway(t, server.Conn(), &log, echo(t))
+	closed := startGateway(t, server.Conn(), &lines{}, echo(t), policies(t, `
 bundle_version: 1
 policies:
   - {id: strict, spec: {failure_mode: closed, selector: {pathPrefix: /v1/}, prompt: {max_hits: 5}}}
@@ -172,7 +200,7 @@ policies:
 }
 
 // startGateway runs a gateway alone.
-func startGateway(t *testing.T, server *natstest.Server, log *lines, upstream string, edits ...func(*system.Config)) (url string) {
+func startGateway(t *testing.T, nc *nats.Conn, log *lines, upstream string, edits ...func(*system.Config)) (url string) {
 	t.Helper()
 	cfg := system.Config{Gateway: gateway.DefaultConfig()}
 	cfg.Gateway.Listen, cfg.Gateway.Upstream = "127.0.0.1:0", map[string]string{"openai": upstream}
@@ -180,7 +208,7 @@ func startGateway(t *testing.T, server *natstest.Server, log *lines, upstream st
 		edit(&cfg)
 	}
 	g, err := gateway.New(cfg.Gateway, service.Deps{
-		Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: prometheus.NewRegistry(), NATS: server.Conn(),
+		Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: prometheus.NewRegistry(), NATS: nc,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -175,7 +175,7 @@ func TestWithoutAWorkerRequestsPassAndDetectionComesBack(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)
 	startDetector(t, server)
-	url := startGateway(t, server, &lines{}, echo(t), policies(t, meaning), func(cfg *system.Config) { cfg.Gateway.CheckTimeout = checkTimeout })
+	url := startGateway(t, server.Conn(), &lines{}, echo(t), policies(t, meaning), func(cfg *system.Config) { cfg.Gateway.CheckTimeout = checkTimeout })
 	ask := func() answered { return send(t, url, prompt(wordings[0])) }
 	for range 3 {
 		if a := ask(); a.status != http.StatusOK || a.header.Get("X-Loop-Action") != "" || a.header.Get("X-Loop-Degraded") != "" {

@@ -19,6 +19,7 @@ policies:
     spec:
       loop_detection: {enabled: true, window_seconds: 60, threshold_identical_requests: 4, action: throttle}
       prompt: {max_hits: 2}
+      semantic: {}
       rules:
         - {name: few, limit_keys: [caller], algorithm: token_bucket, algorithm_config: {rps: 1, burst: 9}}
         - {name: org, limit_keys: ["jwt:org"], algorithm: token_bucket, algorithm_config: {rps: 1, burst: 9}}
@@ -42,6 +43,7 @@ func TestExplainSaysWhatTheBundleSays(t *testing.T) {
 	for _, want := range []string{
 		`bundle +5-[0-9a-f]{8} \(file\)`, `format +openai-chat to upstream openai, model m`, `policy watched \(enforce, fails open\)`,
 		`request +threshold 4 in 60 s \(0.0667/s\); fingerprint [0-9a-f]{16}`, `prompt +threshold 2 in 60 s`,
+		`semantic +: 2 of the session's last 5 exchanges must be more similar than 0.95`,
 		`rule few \(token_bucket\) takes 1`, `rule org \(token_bucket\) is skipped: the request has no jwt:org`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
@@ -95,5 +97,30 @@ func TestExplainPeeksAtTheRunningSystem(t *testing.T) {
 	succeed(t, "block", "--nats", nats, "--caller", e.Caller, "--for", "1m", "--reason", "enough")
 	if e := explain(); !strings.Contains(e.Killed, "enough") {
 		t.Errorf("blocked: %+v", e)
+	}
+}
+
+// The same text of an agent with other tools is another agent's.
+func TestExplainTellsMeaningsFromToolCalls(t *testing.T) {
+	t.Parallel()
+	url, nats := demo(t)
+	succeed(t, "policy", "push", "--nats", nats, write(t, "bundle_version: 1\npolicies:\n"+
+		"  - {id: both, spec: {tool: {}, semantic: {min_matches: 1, min_words: 1, budget_ms: 20000}}}\n"))
+	explain := func(request string) string {
+		return succeed(t, "policy", "explain", "--nats", nats, "--timeout", "20s", requestFile(t, request))
+	}
+	eventually(t, 1, func() int { // the pushed bundle is in force, and the text was sent twice
+		_, header := postPrompt(t, url, "sk-one")
+		count, _ := strconv.Atoi(header.Get("X-Loop-Count"))
+		return count
+	})
+	withTool := strings.Replace(aRequest, `"model":"m",`, `"model":"m","tools":[{"type":"function","function":{"name":"read"}}],`, 1)
+	for request, want := range map[string]string{
+		withTool: `tool, cycle; count 0, would allow\n +semantic +; count 0, would allow: 1 of the session's last 5 exchanges must be more similar than 0.95`,
+		aRequest: `semantic +; count 2, would hint: the last 2 exchanges say`,
+	} {
+		if out := explain(request); !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
 	}
 }

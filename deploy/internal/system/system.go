@@ -53,6 +53,7 @@ type System struct {
 	embedded *natskit.Embedded
 	url      string
 	conns    []*nats.Conn
+	loopback *natskit.Loopback
 	gateway  *gateway.Gateway
 	detector *detector.Detector
 	notifier *notifier.Notifier
@@ -64,7 +65,7 @@ type System struct {
 // New starts the embedded server and makes the services. Whatever it started
 // is stopped again when it errs.
 func New(cfg Config, log *slog.Logger) (_ *System, err error) {
-	s := &System{url: cfg.NATS, log: log}
+	s := &System{url: cfg.NATS, loopback: natskit.NewLoopback(), log: log}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -116,7 +117,7 @@ func build[S any](s *System, name string, reg *prometheus.Registry, layout natsk
 		return none, err
 	}
 	s.conns = append(s.conns, nc)
-	return make(service.Deps{Log: log, Metrics: reg, NATS: nc, Layout: layout})
+	return make(service.Deps{Log: log, Metrics: reg, NATS: nc, Loopback: s.loopback, Layout: layout})
 }
 
 func (s *System) connect(name string, log *slog.Logger) (*nats.Conn, error) {

@@ -22,17 +22,18 @@ type State struct {
 	Late float64 `json:"late,omitempty"`
 	// Retries since the last judged request.
 	Retries int `json:"retries,omitempty"`
-	// Failed are texts whose calls came to nothing, oldest first.
-	Failed []Failed `json:"failed,omitempty"`
+	// Calls are those that may be made again without counting, oldest first.
+	Calls []Call `json:"calls,omitempty"`
 	// Aside are the ids of remembered texts that were replays: to be like them
 	// means nothing. Oldest first.
 	Aside []string `json:"aside,omitempty"`
 }
 
-// Failed is a text whose call came to nothing.
-type Failed struct {
-	// Text is its digest.
+// Call is one that came to nothing, or that has an idempotency key.
+type Call struct {
+	// Text is its text's digest, Key that of the idempotency key.
 	Text string `json:"text"`
+	Key  string `json:"key,omitempty"`
 	// Replays that did not count since it last counted.
 	Replays int `json:"replays,omitempty"`
 	// Open says that the last call came to nothing, so that the next is a replay.
@@ -78,8 +79,9 @@ func Recall(s State, retry bool) (next State, r Recalled, changed bool) {
 type Verdict struct {
 	// Judged is false where there is no verdict, and only the request is to begin.
 	Judged bool
-	// ID names the text among those that are remembered, Text is its digest.
-	ID, Text string
+	// ID names the text among those that are remembered, Text is its digest, and
+	// Key that of the request's idempotency key; "" for none.
+	ID, Text, Key string
 	// Found says that it is like enough others, whose ids are Matches, and how
 	// alike it is to the likest.
 	Found      bool
@@ -118,7 +120,9 @@ func Judge(s State, v Verdict) (State, Judged) {
 	if s, j.Replay = s.replayed(v); j.Replay {
 		return s, j
 	}
-	j.Known = v.Replaced != ""
+	if j.Known = v.Replaced != ""; !j.Known && v.Key != "" {
+		s.Calls = append(newest(s.Calls), Call{Text: v.Text, Key: v.Key})
+	}
 	j.Found = v.Found && (len(s.Aside) == 0 || s.matches(v) >= max(v.MinMatches, 1))
 	switch {
 	case j.Found && (!j.Known || s.Findings == 0):
@@ -133,8 +137,8 @@ func Judge(s State, v Verdict) (State, Judged) {
 	return s, j
 }
 
-// replayed says whether the text is that of a call that came to nothing, sent
-// again. It is then set aside: whether it is judged at all is known only when
+// replayed says whether the call came to nothing before, or has the same
+// idempotency key as one before. Its text is then set aside: whether it is judged at all is known only when
 // it is remembered already.
 func (s State) replayed(v Verdict) (State, bool) {
 	if v.Replaced != "" {
@@ -145,22 +149,23 @@ func (s State) replayed(v Verdict) (State, bool) {
 		}
 		return s, i >= 0
 	}
-	i := s.failed(v.Text)
+	i := s.call(v.Text)
 	if i < 0 {
 		return s, false
 	}
-	f := s.Failed[i]
-	s.Failed = slices.Delete(slices.Clone(s.Failed), i, i+1)
-	if !f.Open || f.Replays >= maxRetries {
+	c := s.Calls[i]
+	s.Calls = slices.Delete(slices.Clone(s.Calls), i, i+1)
+	if !c.Open && (c.Key == "" || c.Key != v.Key) || c.Replays >= maxRetries {
 		return s, false
 	}
-	s.Failed = append(s.Failed, Failed{Text: f.Text, Replays: f.Replays + 1})
+	c.Replays, c.Open = c.Replays+1, false
+	s.Calls = append(newest(s.Calls), c)
 	s.Aside = append(newest(s.Aside), v.ID)
 	return s, true
 }
 
-func (s State) failed(text string) int {
-	return slices.IndexFunc(s.Failed, func(f Failed) bool { return f.Text == text })
+func (s State) call(text string) int {
+	return slices.IndexFunc(s.Calls, func(c Call) bool { return c.Text == text })
 }
 
 // matches are those of a verdict that count.
@@ -174,15 +179,15 @@ func (s State) matches(v Verdict) int {
 	return n
 }
 
-// Excuse notes that a call with that text came to nothing.
+// Excuse notes that the call with that text came to nothing.
 func Excuse(s State, text string) State {
-	f := Failed{Text: text}
-	if i := s.failed(text); i >= 0 {
-		f = s.Failed[i]
-		s.Failed = slices.Delete(slices.Clone(s.Failed), i, i+1)
+	c := Call{Text: text}
+	if i := s.call(text); i >= 0 {
+		c = s.Calls[i]
+		s.Calls = slices.Delete(slices.Clone(s.Calls), i, i+1)
 	}
-	f.Open = true
-	s.Failed = append(newest(s.Failed), f)
+	c.Open = true
+	s.Calls = append(newest(s.Calls), c)
 	return s
 }
 
@@ -195,7 +200,7 @@ func (s State) IsZero() bool { return s.Equal(State{}) }
 // Equal says that two states are the same.
 func (s State) Equal(o State) bool {
 	return s.Findings == o.Findings && s.Late == o.Late && s.Retries == o.Retries &&
-		slices.Equal(s.Failed, o.Failed) && slices.Equal(s.Aside, o.Aside)
+		slices.Equal(s.Calls, o.Calls) && slices.Equal(s.Aside, o.Aside)
 }
 
 // Parse reads what Append wrote.

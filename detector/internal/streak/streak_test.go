@@ -61,6 +61,22 @@ func TestOnlyTheNextCallIsAReplay(t *testing.T) {
 	judge(t, s, like("3", "a", "1", "0"), "found 1")
 }
 
+func TestCallsOfOneIdempotencyKeyAreOneAtMostTwice(t *testing.T) {
+	t.Parallel()
+	keyed := func(id, text, key string, matches ...string) streak.Verdict {
+		v := like(id, text, matches...)
+		v.Key = key
+		return v
+	}
+	s := judge(t, streak.State{}, keyed("1", "a", "k"), "clear")
+	s = judge(t, s, keyed("2", "a", "k", "1", "0"), "replay")
+	s = judge(t, s, keyed("3", "b", "k", "1", "0"), "found 1")
+	s = judge(t, s, keyed("4", "a", "k", "3", "2", "1"), "replay")
+	s = judge(t, s, keyed("5", "a", "k", "3", "2", "1"), "found 2")
+	s = judge(t, s, keyed("6", "a", "k", "5", "3"), "replay")
+	judge(t, s, keyed("7", "a", "other", "5", "3"), "found 3")
+}
+
 // To be like a replay and like what it replays is one match.
 func TestReplaysAreNoMatches(t *testing.T) {
 	t.Parallel()
@@ -104,8 +120,8 @@ func TestStateIsBoundedAndReadsBack(t *testing.T) {
 		s = streak.Excuse(s, fmt.Sprint("other", i))
 	}
 	body := s.Append(nil)
-	if len(s.Failed) > 16 || len(s.Aside) > 16 || len(body) > 2<<10 {
-		t.Errorf("%d failed, %d aside, %d bytes", len(s.Failed), len(s.Aside), len(body))
+	if len(s.Calls) > 16 || len(s.Aside) > 16 || len(body) > 2<<10 {
+		t.Errorf("%d calls, %d aside, %d bytes", len(s.Calls), len(s.Aside), len(body))
 	}
 	var again streak.State
 	if err := json.Unmarshal(body, &again); err != nil || !again.Equal(s) {

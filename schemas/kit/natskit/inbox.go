@@ -21,8 +21,9 @@ var (
 // takes all answers and one timer finds those that never came: a goroutine, a
 // channel and a timer for each would cost more than the request.
 type Inbox struct {
-	nc      *nats.Conn
-	timeout time.Duration
+	nc       *nats.Conn
+	timeout  time.Duration
+	loopback *Loopback
 
 	mu sync.Mutex
 	// prefix of the answers' subjects; empty until there is a subscription.
@@ -44,41 +45,73 @@ func NewInbox(nc *nats.Conn, timeout time.Duration) *Inbox {
 	return &Inbox{nc: nc, timeout: timeout, open: map[uint64]asked{}}
 }
 
+// Prefer makes requests go to responders of the same process where there are
+// any; nil is none. It is called before the first request.
+func (in *Inbox) Prefer(l *Loopback) *Inbox {
+	in.loopback = l
+	return in
+}
+
 // Request sends a message, whose reply subject it sets, and calls answer once,
 // perhaps before it returns: with the answer's data, or with an error. While
-// answer runs no other answer is taken, so it must not wait for one.
+// answer runs other answers may have to wait, so it must not wait for one.
 func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
-	id, reply, err := in.register(answer)
-	if err != nil {
-		answer(nil, err)
+	id := in.register(answer)
+	local := Request{Data: msg.Data, respond: func(data []byte) error {
+		in.settle(id, data, nil)
+		return nil
+	}}
+	if in.loopback.pass(msg.Subject, local) {
 		return
 	}
-	msg.Reply = reply
-	if err := in.nc.PublishMsg(msg); err != nil {
-		if a, ok := in.close(id); ok {
-			a.answer(nil, fmt.Errorf("publish to %s: %w", msg.Subject, err))
-		}
+	if err := in.publish(msg, id); err != nil {
+		in.settle(id, nil, fmt.Errorf("publish to %s: %w", msg.Subject, err))
 	}
 }
 
-// register notes who asked and returns the subject for the answer.
-func (in *Inbox) register(answer func([]byte, error)) (id uint64, reply string, err error) {
+// register notes who asked.
+func (in *Inbox) register(answer func([]byte, error)) (id uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.prefix == "" {
-		prefix := in.nc.NewInbox() + "."
-		if _, err := in.nc.Subscribe(prefix+"*", in.take); err != nil {
-			return 0, "", fmt.Errorf("subscribe to answers: %w", err)
-		}
-		in.prefix = prefix
-	}
 	in.last++
 	in.open[in.last] = asked{time.Now(), answer}
 	if !in.sweeping {
 		in.sweeping = true
 		in.sweepLater()
 	}
-	return in.last, in.prefix + strconv.FormatUint(in.last, 36), nil
+	return in.last
+}
+
+func (in *Inbox) publish(msg *nats.Msg, id uint64) error {
+	prefix, err := in.subscribed()
+	if err != nil {
+		return err
+	}
+	msg.Reply = prefix + strconv.FormatUint(id, 36)
+	return in.nc.PublishMsg(msg)
+}
+
+// subscribed returns what the subjects of answers begin with, once there is a
+// subscription to them.
+func (in *Inbox) subscribed() (string, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.prefix != "" {
+		return in.prefix, nil
+	}
+	prefix := in.nc.NewInbox() + "."
+	if _, err := in.nc.Subscribe(prefix+"*", in.take); err != nil {
+		return "", fmt.Errorf("subscribe to answers: %w", err)
+	}
+	in.prefix = prefix
+	return prefix, nil
+}
+
+// settle gives an answer to whoever asked; one that comes too late is dropped.
+func (in *Inbox) settle(id uint64, data []byte, err error) {
+	if a, ok := in.close(id); ok {
+		a.answer(data, err)
+	}
 }
 
 func (in *Inbox) close(id uint64) (asked, bool) {
@@ -89,19 +122,15 @@ func (in *Inbox) close(id uint64) (asked, bool) {
 	return a, ok
 }
 
-// take gives an answer to whoever asked; one that comes too late is dropped.
+// take takes an answer from NATS.
 func (in *Inbox) take(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 36, 64)
-	if err != nil {
-		return // no answer to a request of ours
-	}
-	a, ok := in.close(id)
 	switch {
-	case !ok:
+	case err != nil: // no answer to a request of ours
 	case len(m.Data) == 0 && m.Header.Get("Status") == "503":
-		a.answer(nil, ErrNoResponder)
+		in.settle(id, nil, ErrNoResponder)
 	default:
-		a.answer(m.Data, nil)
+		in.settle(id, m.Data, nil)
 	}
 }
 
