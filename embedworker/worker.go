@@ -140,9 +140,7 @@ const stopFlush = 2 * time.Second
 // stop takes no more requests and finishes those that were taken.
 func (w *Worker) stop(svc micro.Service) error {
 	err := svc.Stop()
-	// Once the server has heard of it, requests go to other workers. Without
-	// a server there is nobody to tell.
-	_ = w.deps.NATS.FlushTimeout(stopFlush)
+	natskit.Flush(w.deps.NATS, stopFlush) // once the server has heard of it, requests go to other workers
 	w.mu.Lock()
 	if !w.stopped {
 		close(w.next)

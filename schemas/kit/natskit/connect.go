@@ -44,3 +44,11 @@ func Connect(url, name string, log *slog.Logger, opts ...nats.Option) (*nats.Con
 	}
 	return nc, nil
 }
+
+// Flush waits until the server has had what was sent, at most for timeout.
+// Where the connection is lost, there is nobody to wait for.
+func Flush(nc *nats.Conn, timeout time.Duration) {
+	if nc.IsConnected() {
+		_ = nc.FlushTimeout(timeout) // a server that does not answer has been told
+	}
+}
