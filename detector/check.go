@@ -43,8 +43,14 @@ func (d *Detector) onCheck(req natskit.Request) {
 	})
 }
 
-// enter takes one of the detector's slots, if there is one.
+// enter takes one of the detector's slots, if there is one and the detector has
+// not stopped.
 func (d *Detector) enter() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped {
+		return false
+	}
 	select {
 	case d.slots <- struct{}{}:
 		d.working.Add(1)

@@ -43,7 +43,11 @@ type Detector struct {
 	metrics   *metrics
 	ready     service.Readiness
 	slots     chan struct{}
-	working   sync.WaitGroup
+
+	// working are the messages under way; none begins once stopped is set.
+	working sync.WaitGroup
+	mu      sync.Mutex
+	stopped bool
 }
 
 // records is where states are kept: a ledger in JetStream, or in memory.
@@ -109,11 +113,18 @@ func (d *Detector) Run(ctx context.Context) error {
 	d.ready.Set(context.Cause(ctx))
 	stopLoopback()
 	err = svc.Stop()
+	natskit.Flush(d.deps.NATS, stopFlush) // once the server has heard of it, checks go to other detectors
+	d.mu.Lock()
+	d.stopped = true
+	d.mu.Unlock()
 	d.working.Wait()
 	stopRecorder()
 	<-recorded
 	return err
 }
+
+// stopFlush bounds how long the server may take to hear that this detector goes.
+const stopFlush = 2 * time.Second
 
 // subscribe registers the detector as a NATS micro service, which makes it
 // show in `nats micro ls` with its own statistics.
