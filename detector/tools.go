@@ -112,8 +112,13 @@ func (d *Detector) peekTools(v *watched) counted {
 	if err != nil {
 		return counted{err: err}
 	}
-	v.step(s.State, d.now())
-	return v.counted()
+	v.at = d.now()
+	v.step(s.State, v.at)
+	out := v.counted()
+	for _, f := range out.findings {
+		f.LoopId = d.openLoop(v.incident(f))
+	}
+	return out
 }
 
 // reportTools records the findings as part of their incident. However many of them

@@ -93,6 +93,16 @@ func (r *Recorder) Record(ctx context.Context, f Finding) (string, error) {
 	return stored.LoopID, nil
 }
 
+// Open returns the id of the open incident that a finding would belong to; "" if
+// there is none, or it can't be told.
+func (r *Recorder) Open(f Finding) string {
+	rec, err := r.ledger.Read(f.Key())
+	if err != nil {
+		return ""
+	}
+	return rec.LoopID
+}
+
 // gather keeps a finding of an incident that is known to be open.
 func (r *Recorder) gather(key string, f Finding) (string, bool) {
 	r.mu.Lock()

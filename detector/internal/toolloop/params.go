@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/unloop/unloop/schemas"
 )
 
 // Params are the thresholds and lists that a session is judged by. Counts include
@@ -160,7 +162,13 @@ func (p *Params) backoff(n int) int {
 // Expects says that a call is meant to be repeated: it polls, or its tool is
 // exempt.
 func (p *Params) Expects(tool string, poll bool) bool {
-	return poll || anyGlob(p.Exempt, tool) || anyGlob(p.PollTools, tool)
+	return poll || p.exempts(tool) || anyGlob(p.PollTools, tool)
+}
+
+// exempts says that a tool is never counted. To ask whether one goes round in
+// circles is neither work nor a loop.
+func (p *Params) exempts(tool string) bool {
+	return schemas.IsMCPTool(tool) || anyGlob(p.Exempt, tool)
 }
 
 func anyGlob(patterns []string, name string) bool {
