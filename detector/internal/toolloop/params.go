@@ -34,7 +34,7 @@ type Params struct {
 	Idle time.Duration
 	// IgnoreResults counts calls whatever their results are.
 	IgnoreResults bool
-	// Backoff are the pauses, in seconds, that are suggested before each poll in
+	// Backoff are the pauses, in seconds, that are suggested after each poll in
 	// turn; the last goes on.
 	Backoff []int
 
@@ -150,7 +150,7 @@ func orElse(value, otherwise int) int {
 	return otherwise
 }
 
-// backoff is the pause in seconds that is suggested before the n-th poll of one
+// backoff is the pause in seconds that is suggested after the n-th poll of one
 // call, n from 1.
 func (p *Params) backoff(n int) int {
 	if len(p.Backoff) == 0 || n < 1 {
