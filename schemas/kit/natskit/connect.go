@@ -44,3 +44,21 @@ func Connect(url, name string, log *slog.Logger, opts ...nats.Option) (*nats.Con
 	}
 	return nc, nil
 }
+
+// CatchUp returns when the server has heard what was sent on a connection, such
+// as the end of a subscription, and all messages that it had sent by then have
+// been handled. It waits at most timeout for each, and not at all for a server
+// that is away.
+func CatchUp(nc *nats.Conn, timeout time.Duration) {
+	if nc.Status() != nats.CONNECTED || nc.FlushTimeout(timeout) != nil {
+		return
+	}
+	handled := make(chan struct{})
+	if nc.Barrier(func() { close(handled) }) != nil {
+		return
+	}
+	select {
+	case <-handled:
+	case <-time.After(timeout):
+	}
+}
