@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -25,11 +23,9 @@ type verdict struct {
 }
 
 // read reads a worker's answer; a metric has why it is no verdict.
-func (s *semantics) read(o *opinion, data []byte, err error) verdict {
-	var reply semanticpb.SemanticReply
+func (s *semantics) read(o *opinion, reply *semanticpb.SemanticReply, err error) verdict {
 	if err == nil {
 		s.seconds.Observe(time.Since(o.received).Seconds())
-		err = proto.Unmarshal(data, &reply)
 	}
 	result := "clear"
 	switch {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -184,10 +185,14 @@ func (s *System) Run(ctx context.Context) error {
 const drainTimeout = 2 * time.Second
 
 func (s *System) close() {
+	var closing sync.WaitGroup
 	for _, nc := range s.conns {
-		_ = nc.FlushTimeout(drainTimeout) // a server that is gone has nothing to be told
-		nc.Close()
+		closing.Go(func() {
+			natskit.Flush(nc, drainTimeout)
+			nc.Close()
+		})
 	}
+	closing.Wait()
 	if s.embedded != nil {
 		s.embedded.Stop()
 	}

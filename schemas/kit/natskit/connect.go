@@ -45,14 +45,19 @@ func Connect(url, name string, log *slog.Logger, opts ...nats.Option) (*nats.Con
 	return nc, nil
 }
 
-// CatchUp returns when the server has heard what was sent on a connection, such
-// as the end of a subscription, and all messages that it had sent by then have
-// been handled. It waits at most timeout for each, and not at all for a server
-// that is away.
-func CatchUp(nc *nats.Conn, timeout time.Duration) {
-	if nc.Status() != nats.CONNECTED || nc.FlushTimeout(timeout) != nil {
-		return
+// Flush waits until the server has had what was sent, at most for timeout.
+// Where the connection is lost, there is nobody to wait for.
+func Flush(nc *nats.Conn, timeout time.Duration) {
+	if nc.IsConnected() {
+		_ = nc.FlushTimeout(timeout) // a server that does not answer has been told
 	}
+}
+
+// CatchUp is Flush that then waits for what the server had sent by that time,
+// such as requests to a subscription that has just ended, to be handled, again
+// at most for timeout.
+func CatchUp(nc *nats.Conn, timeout time.Duration) {
+	Flush(nc, timeout)
 	handled := make(chan struct{})
 	if nc.Barrier(func() { close(handled) }) != nil {
 		return

@@ -1,6 +1,7 @@
 package natskit_test
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -51,14 +52,24 @@ func TestCatchUpWaitsForMessagesThatWereSentBefore(t *testing.T) {
 	}
 }
 
-func TestCatchUpDoesNotWaitForAServerThatIsAway(t *testing.T) {
+// A test that waits for its timeout, and fails, shows a Flush or CatchUp that waits for a
+// server that is gone.
+func TestFlushWaitsForNoServerThatIsGone(t *testing.T) {
 	t.Parallel()
-	s := natstest.StartBare(t)
-	closed := s.Conn()
-	closed.Close()
-	start := time.Now()
-	natskit.CatchUp(closed, patience)
-	if took := time.Since(start); took > patience/2 {
-		t.Errorf("took %s", took)
+	log := slog.New(slog.DiscardHandler)
+	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: t.TempDir()}, log)
+	if err != nil {
+		t.Fatal(err)
 	}
+	lost := make(chan struct{})
+	nc, err := natskit.Connect(server.URL(), "test", log, nats.DisconnectErrHandler(func(*nats.Conn, error) { close(lost) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	natskit.Flush(nc, time.Hour)
+	server.Stop()
+	<-lost
+	natskit.Flush(nc, time.Hour)
+	natskit.CatchUp(nc, time.Hour)
 }
