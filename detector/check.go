@@ -47,7 +47,6 @@ func (d *Detector) onCheck(req natskit.Request) {
 func (d *Detector) enter() bool {
 	select {
 	case d.slots <- struct{}{}:
-		d.working.Add(1)
 		return true
 	default:
 		d.metrics.overloaded.Inc()
@@ -55,10 +54,7 @@ func (d *Detector) enter() bool {
 	}
 }
 
-func (d *Detector) leave() {
-	<-d.slots
-	d.working.Done()
-}
+func (d *Detector) leave() { <-d.slots }
 
 // spawn runs work in a goroutine if there is room for it, else instead.
 func (d *Detector) spawn(work, instead func()) {

@@ -43,8 +43,11 @@ type Detector struct {
 	publish   func(subject string, body []byte) error
 	metrics   *metrics
 	ready     service.Readiness
-	slots     chan struct{}
-	working   sync.WaitGroup
+	// slots has one element for each message under way, and is full once the
+	// detector has stopped.
+	slots chan struct{}
+	// working are the goroutines of those messages, and verdicts that come later.
+	working sync.WaitGroup
 }
 
 // records is where states are kept: a ledger in JetStream, or in memory.
@@ -109,10 +112,24 @@ func (d *Detector) Run(ctx context.Context) error {
 	<-ctx.Done()
 	d.ready.Set(context.Cause(ctx))
 	stopLoopback()
-	err = svc.Stop()
-	d.working.Wait()
+	err = d.stop(svc)
 	stopRecorder()
 	<-recorded
+	return err
+}
+
+// stopTimeout bounds how long the server may take to hear that this detector
+// goes, and how long messages that it has sent before may take to begin.
+const stopTimeout = 2 * time.Second
+
+// stop takes no more messages and finishes those that were taken.
+func (d *Detector) stop(svc micro.Service) error {
+	err := svc.Stop()
+	natskit.CatchUp(d.deps.NATS, stopTimeout) // from now on, checks go to other detectors
+	for range cap(d.slots) {
+		d.slots <- struct{}{}
+	}
+	d.working.Wait()
 	return err
 }
 

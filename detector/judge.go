@@ -10,23 +10,30 @@ import (
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/limit"
+	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/ledger"
+	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
 // Judge is a detector without a cluster: it decides checks by the same code,
 // and keeps counters and incidents in memory. Time is what its clock says, so
-// recorded traffic can be judged faster than it was made. Rules go by the estimates
-// that a check brings: what answers cost in the end is not told. It is not safe for
-// concurrent use.
+// recorded traffic can be judged faster than it was made. It
+// is not safe for concurrent use.
 type Judge struct {
 	detector  Detector
 	incidents *incident.Memory
 }
 
-// NewJudge returns a judge that knows nothing yet.
-func NewJudge(now func() time.Time) *Judge {
+// Worker answers semantic requests as embedding workers do.
+type Worker interface {
+	Answer(context.Context, *semanticpb.SemanticRequest) *semanticpb.SemanticReply
+}
+
+// NewJudge returns a judge that knows nothing yet. Without a worker it judges
+// nothing by its meaning.
+func NewJudge(now func() time.Time, worker Worker) *Judge {
 	j := &Judge{incidents: incident.NewMemory()}
 	j.detector = Detector{
 		cfg: DefaultConfig(), log: slog.New(slog.DiscardHandler), now: now, metrics: newMetrics(prometheus.NewRegistry()),
@@ -34,21 +41,37 @@ func NewJudge(now func() time.Time) *Judge {
 		record: j.incidents.Record, openLoop: j.incidents.Open,
 		publish: func(string, []byte) error { return nil }, // there is nobody to be told
 	}
+	if worker != nil {
+		j.detector.semantics = patient(now, worker)
+	}
 	return j
+}
+
+// patient asks a worker of its own and waits for each verdict, however long that
+// takes: a policy's budget is for requests that somebody waits for.
+func patient(now func() time.Time, worker Worker) *semantics {
+	s := measured(prometheus.NewRegistry())
+	s.streaks, s.patient = ledger.NewMemory[streak.State](now), true
+	s.ask = func(r *semanticpb.SemanticRequest, done func(*semanticpb.SemanticReply, error)) {
+		done(worker.Answer(context.Background(), r), nil)
+	}
+	return s
 }
 
 // Decide decides one check and counts it.
 func (j *Judge) Decide(ctx context.Context, check *checkpb.Check) *checkpb.Decision {
 	decided := make(chan *checkpb.Decision, 1)
 	j.detector.decide(ctx, check, func(d *checkpb.Decision) { decided <- d })
+	j.detector.working.Wait() // a verdict that the request does not wait for is there for the next
 	return <-decided
 }
 
-// Excuse notes that a decided check came to nothing: its next replay does not
-// count.
-func (j *Judge) Excuse(check *checkpb.Check) {
+// Settle takes in what became of a decided check, as gateways tell it: that it
+// came to nothing, so that its next replay does not count, and what estimates were
+// wrong by.
+func (j *Judge) Settle(o *checkpb.Outcome) {
 	done := make(chan struct{})
-	j.detector.settle(checkpb.OutcomeOf(check), func() { close(done) })
+	j.detector.settle(o, func() { close(done) })
 	<-done
 }
 

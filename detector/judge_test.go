@@ -13,6 +13,7 @@ import (
 	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
 // mixed are checks of every kind that a judge decides, some of which make loops or
@@ -66,7 +67,7 @@ func TestAJudgeDecidesWhatADetectorDecides(t *testing.T) {
 	var c clock
 	startDetector(t, s, detector.WithClock(c.now))
 	nc := s.Conn()
-	judge := detector.NewJudge(c.now)
+	judge := detector.NewJudge(c.now, nil)
 	said := map[checkpb.Action]int{}
 	for i, check := range mixed() {
 		want := ask(t, nc, proto.CloneOf(check))[0]
@@ -95,7 +96,7 @@ func TestAJudgeDecidesWhatADetectorDecides(t *testing.T) {
 func TestAJudgesIncidentsSayWhatWouldHaveBeenSaved(t *testing.T) {
 	t.Parallel()
 	var c clock
-	judge := detector.NewJudge(c.now)
+	judge := detector.NewJudge(c.now, nil)
 	for range 9 {
 		judge.Decide(t.Context(), promptCheck("p"))
 		c.advance(time.Second)
@@ -116,14 +117,14 @@ func TestAJudgesIncidentsSayWhatWouldHaveBeenSaved(t *testing.T) {
 func TestAJudgeExcusesWhatCameToNothing(t *testing.T) {
 	t.Parallel()
 	var c clock
-	judge := detector.NewJudge(c.now)
+	judge := detector.NewJudge(c.now, nil)
 	for i := range 3 {
 		check := promptCheck("p")
 		d := judge.Decide(t.Context(), check)
 		if i > 0 && d.GetHitCounts()[0] != 1 {
 			t.Errorf("replay %d of a call that failed: count %d, want 1", i, d.GetHitCounts()[0])
 		}
-		judge.Excuse(check)
+		judge.Settle(checkpb.OutcomeOf(check))
 	}
 }
 
@@ -131,7 +132,57 @@ func TestAJudgeStopsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if d := detector.NewJudge(time.Now).Decide(ctx, promptCheck("p")); d.GetError() == "" {
+	if d := detector.NewJudge(time.Now, nil).Decide(ctx, promptCheck("p")); d.GetError() == "" {
 		t.Errorf("decision %v; want an error", d)
+	}
+}
+
+// finder is a worker that finds a repeat in all but the first text.
+type finder struct{ asked int }
+
+func (f *finder) Answer(context.Context, *semanticpb.SemanticRequest) *semanticpb.SemanticReply {
+	f.asked++
+	return &semanticpb.SemanticReply{Judged: true, Detected: f.asked > 1, Compared: uint32(f.asked - 1), MaxSimilarity: 0.99}
+}
+
+func TestAJudgeWaitsForWhatTextsMean(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		deferred bool
+		want     []uint32
+	}{
+		"the policy waits":                      {false, []uint32{0, 1, 2, 3}},
+		"a verdict is for the request after it": {true, []uint32{0, 0, 1, 2}},
+	} {
+		var clk clock
+		judge := detector.NewJudge(clk.now, &finder{})
+		var got []uint32
+		for range 4 {
+			count := uint32(0)
+			for _, f := range judge.Decide(t.Context(), semanticCheck(c.deferred)).GetFindings() {
+				count = f.GetHitCount()
+			}
+			got = append(got, count)
+			clk.advance(time.Second)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: findings in a row (-want +got):\n%s", name, diff)
+		}
+		clk.advance(2 * time.Hour) // the streak is over
+		if d := judge.Decide(t.Context(), semanticCheck(false)); d.GetFindings()[0].GetHitCount() != 1 {
+			t.Errorf("%s: after the streak's time %v", name, d.GetFindings())
+		}
+	}
+}
+
+// semanticCheck asks for the meaning of a text.
+func semanticCheck(deferred bool) *checkpb.Check {
+	return &checkpb.Check{
+		RequestId: "r", Identity: &checkpb.Identity{Caller: "c", Session: "abcd"},
+		Exchange: &semanticpb.Exchange{Answered: "a question of some words"},
+		Semantics: []*checkpb.SemanticWatch{{
+			Policy: "p", Scope: make([]byte, 32), Threshold: 0.95, MinMatches: 1, HistorySize: 5, TtlSeconds: 3600,
+			Steps: []*checkpb.Step{{At: 1, Action: checkpb.Action_ACTION_HINT}}, Deferred: deferred, BudgetMs: 1,
+		}},
 	}
 }

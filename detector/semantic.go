@@ -16,6 +16,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
+	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
 const (
@@ -37,8 +38,11 @@ const (
 
 // semantics asks the embedding workers, and keeps what they found.
 type semantics struct {
-	streaks *ledger.Ledger[streak.State, *streak.State]
-	inbox   *natskit.Inbox
+	streaks records[streak.State]
+	// ask asks a worker, and calls back once, perhaps before it returns.
+	ask func(*semanticpb.SemanticRequest, func(*semanticpb.SemanticReply, error))
+	// patient says that requests wait for their verdicts as long as it takes.
+	patient bool
 	// asked are the texts without an answer yet.
 	asked atomic.Int64
 	// away is until when no worker is asked, in Unix nanoseconds.
@@ -48,9 +52,15 @@ type semantics struct {
 }
 
 func newSemantics(deps service.Deps) *semantics {
+	s := measured(deps.Metrics)
+	s.streaks = ledger.New[streak.State](deps.NATS, schemas.BucketSessions, deps.Metrics, ledger.WithConfirm())
+	s.ask = askOver(natskit.NewInbox(deps.NATS, lateFor).Prefer(deps.Loopback))
+	return s
+}
+
+// measured has the metrics alone.
+func measured(reg prometheus.Registerer) *semantics {
 	s := &semantics{
-		streaks: ledger.New[streak.State](deps.NATS, schemas.BucketSessions, deps.Metrics, ledger.WithConfirm()),
-		inbox:   natskit.NewInbox(deps.NATS, lateFor).Prefer(deps.Loopback),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "unloop_detector_semantic_checks_total",
 			Help: "Semantic checks by result: detected, clear, short (not judged), late (applies to the next request), retry, or why the request passed unjudged.",
@@ -60,8 +70,26 @@ func newSemantics(deps service.Deps) *semantics {
 			Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 		}),
 	}
-	deps.Metrics.MustRegister(s.results, s.seconds)
+	reg.MustRegister(s.results, s.seconds)
 	return s
+}
+
+// askOver asks workers on NATS.
+func askOver(inbox *natskit.Inbox) func(*semanticpb.SemanticRequest, func(*semanticpb.SemanticReply, error)) {
+	return func(r *semanticpb.SemanticRequest, done func(*semanticpb.SemanticReply, error)) {
+		body, err := proto.Marshal(r)
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		inbox.Request(&nats.Msg{Subject: schemas.SubjectSemantic, Data: body}, func(data []byte, err error) {
+			var reply semanticpb.SemanticReply
+			if err == nil {
+				err = proto.Unmarshal(data, &reply)
+			}
+			done(&reply, err)
+		})
+	}
 }
 
 func (s *semantics) isAway() bool { return time.Now().UnixNano() < s.away.Load() }
@@ -121,7 +149,7 @@ func (d *Detector) consider(ctx context.Context, o *opinion) {
 		o.end()
 	case o.watch.GetDeferred() || o.check.GetRetry() && !o.check.GetPeek():
 		d.recall(ctx, o, func(r streak.Recalled, err error) {
-			d.note(ctx, o, []*checkpb.Finding{o.late(r)}, false, func() { d.askAfter(ctx, o, r, err) })
+			d.note(ctx, o, []*checkpb.Finding{o.late(r)}, streak.Judged{Recalled: r}, func() { d.askAfter(ctx, o, r, err) })
 		})
 	default:
 		d.askWorker(ctx, o)
@@ -183,22 +211,22 @@ func (d *Detector) storeError(err error) error {
 // askWorker asks for a verdict. The request goes on when it is there, or when it
 // can't wait any longer.
 func (d *Detector) askWorker(ctx context.Context, o *opinion) {
-	body, err := proto.Marshal(o.request())
-	if err != nil || d.semantics.asked.Add(1) > maxAsked {
-		if err == nil {
-			d.semantics.asked.Add(-1)
-		}
+	if d.semantics.asked.Add(1) > maxAsked {
+		d.semantics.asked.Add(-1)
 		d.semantics.results.WithLabelValues("overloaded").Inc()
 		o.end()
 		return
 	}
-	timer := time.AfterFunc(o.wait(ctx), func() { d.outOfTime(ctx, o) })
+	stop := func() bool { return true }
+	if !d.semantics.patient {
+		stop = time.AfterFunc(o.wait(ctx), func() { d.outOfTime(ctx, o) }).Stop
+	}
 	// A detector that stops still keeps the verdicts that it waits for.
 	d.working.Add(1)
-	d.semantics.inbox.Request(&nats.Msg{Subject: schemas.SubjectSemantic, Data: body}, func(data []byte, err error) {
+	d.semantics.ask(o.request(), func(reply *semanticpb.SemanticReply, err error) {
 		d.semantics.asked.Add(-1)
-		d.verdict(ctx, o, d.semantics.read(o, data, err), func() {
-			timer.Stop()
+		d.verdict(ctx, o, d.semantics.read(o, reply, err), func() {
+			stop()
 			o.end()
 			d.working.Done()
 		})
@@ -212,7 +240,7 @@ func (d *Detector) outOfTime(ctx context.Context, o *opinion) {
 		return
 	}
 	d.recall(context.WithoutCancel(ctx), o, func(r streak.Recalled, _ error) {
-		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, false, o.end)
+		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, streak.Judged{Recalled: r}, o.end)
 	})
 }
 

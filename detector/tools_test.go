@@ -266,7 +266,7 @@ func TestRejectsSayWhatTheyAreAnsweredWith(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			judge := detector.NewJudge(new(clock).now)
+			judge := detector.NewJudge(new(clock).now, nil)
 			check := toolCheck(c.history...)
 			c.edit(check.GetWatches()[0])
 			d := judge.Decide(t.Context(), check)

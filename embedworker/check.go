@@ -3,6 +3,7 @@ package embedworker
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -78,11 +79,14 @@ func (w *Worker) check(r *semanticpb.SemanticRequest) *semanticpb.SemanticReply 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), budget)
 	defer cancel()
-	a, err := w.checker.Check(ctx, query(r))
+	return judge(ctx, w.checker, r, w.log)
+}
+
+func judge(ctx context.Context, c *semantic.Checker, r *semanticpb.SemanticRequest, log *slog.Logger) *semanticpb.SemanticReply {
+	a, err := c.Check(ctx, query(r))
 	if err != nil {
-		code := errorCode(err)
-		w.log.Debug("semantic check without a verdict", "request", r.GetRequestId(), "error", err)
-		return failure(code, err.Error())
+		log.Debug("semantic check without a verdict", "request", r.GetRequestId(), "error", err)
+		return failure(errorCode(err), err.Error())
 	}
 	return answer(a, r.GetStoreText())
 }

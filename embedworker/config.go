@@ -16,11 +16,16 @@ import (
 	"github.com/unloop/unloop/embedworker/pull"
 )
 
-// Config is an embedding worker's configuration.
-type Config struct {
+// Embedding says what makes vectors.
+type Embedding struct {
 	Embedder    string `default:"auto" enum:"auto,onnx,lexical" help:"What makes vectors: onnx, lexical, or auto for the first of them that works."`
 	Model       string `placeholder:"DIR" env:"UNLOOP_MODEL,LOOP_EMBEDDING_MODEL_PATH" help:"Folder with model.onnx and tokenizer.json, or an .onnx file beside its tokenizer; by default what model pull installed."`
 	ONNXRuntime string `name:"onnx-runtime" placeholder:"FILE" help:"ONNX Runtime's shared library, 1.27 or later; by default what model pull installed."`
+}
+
+// Config is an embedding worker's configuration.
+type Config struct {
+	Embedding
 	ModelTokens int    `default:"256" help:"Most tokens that the model reads of a text."`
 	LongText    string `default:"end" enum:"end,average" help:"What is embedded of a longer text: its end, or the average of its last windows."`
 

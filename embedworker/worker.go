@@ -134,15 +134,14 @@ func (w *Worker) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// stopFlush bounds how long the server may take to hear that this worker goes.
-const stopFlush = 2 * time.Second
+// stopTimeout bounds how long the server may take to hear that this worker goes,
+// and how long requests that it has sent before may take to begin.
+const stopTimeout = 2 * time.Second
 
 // stop takes no more requests and finishes those that were taken.
 func (w *Worker) stop(svc micro.Service) error {
 	err := svc.Stop()
-	// Once the server has heard of it, requests go to other workers. Without
-	// a server there is nobody to tell.
-	_ = w.deps.NATS.FlushTimeout(stopFlush)
+	natskit.CatchUp(w.deps.NATS, stopTimeout) // from now on, requests go to other workers
 	w.mu.Lock()
 	if !w.stopped {
 		close(w.next)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/record"
 )
 
 // codeKilled is the code of the error for a request that an operator refused.
@@ -19,6 +20,7 @@ func (g *Gateway) kill(w http.ResponseWriter, x *exchange) bool {
 		return false
 	}
 	g.metrics.requests.WithLabelValues(x.provider.Name(), "kill").Inc()
+	defer g.record(x)()
 	h := w.Header()
 	h.Set("X-Loop-Reason", "kill_switch")
 	h.Set("X-Should-Retry", "false")
@@ -32,16 +34,26 @@ func (g *Gateway) kill(w http.ResponseWriter, x *exchange) bool {
 // killed says whether an operator stopped requests like this one, and in what
 // words to tell.
 func (g *Gateway) killed(x *exchange) (message string, ok bool) {
-	now := g.now()
-	reason, killed := x.killSwitch(now)
-	if block, found := g.overrides.find(schemas.OverrideBlock, x.identity, now); found {
-		reason, killed = block.Reason, true
-	}
+	reason, killed := g.stopped(x)
 	message = codeKilled + ": an operator has stopped these requests"
 	if reason != "" {
 		message += ": " + reason
 	}
 	return message, killed
+}
+
+// stopped says why an operator stopped the request. A block outranks a kill
+// switch.
+func (g *Gateway) stopped(x *exchange) (reason string, stopped bool) {
+	now := g.now()
+	if block, found := g.overrides.find(schemas.OverrideBlock, x.identity, now); found {
+		x.operator = record.Blocked
+		return block.Reason, true
+	}
+	if reason, stopped = x.killSwitch(now); stopped {
+		x.operator = record.KillSwitch
+	}
+	return reason, stopped
 }
 
 // killSwitch is the bundle's kill switch that the request falls under. A claim
@@ -66,7 +78,7 @@ func (x *exchange) killSwitch(now time.Time) (reason string, killed bool) {
 func (g *Gateway) exempt(x *exchange) bool {
 	found, ok := g.overrides.find(schemas.OverrideExempt, x.identity, g.now())
 	if ok {
-		x.exempt = string(found.Scope)
+		x.exempt, x.operator = string(found.Scope), record.Exempted
 	}
 	return ok
 }

@@ -39,6 +39,8 @@ type ruleset struct {
 	// reading is how each policy reads tool results.
 	reading     map[string]provider.Rules
 	descriptors *descriptor.Reader
+	// headers are those that the bundle looks at; recordings keep them.
+	headers []string
 	// texts are the digests of long texts that were read before: a history comes
 	// again with each request.
 	texts *transcript.Cache
@@ -57,7 +59,7 @@ func newRuleset(b *policy.Bundle) (*ruleset, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &ruleset{Set: set, descriptors: descriptor.New(set.JWT, set.TrustedProxies, os.Getenv, keysClient), reading: map[string]provider.Rules{}, texts: provider.NewCache()}
+	r := &ruleset{Set: set, descriptors: descriptor.New(set.JWT, set.TrustedProxies, os.Getenv, keysClient), headers: set.Headers(), reading: map[string]provider.Rules{}, texts: provider.NewCache()}
 	for _, p := range set.Policies() {
 		if p.Prompt != nil {
 			r.tail = max(r.tail, p.Prompt.TailMessages)

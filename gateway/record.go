@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/schemas/record"
@@ -37,21 +39,22 @@ var secretQueries = []string{"key", "api_key", "api-key", "apikey", "access_toke
 // errOpenRecording refuses to write prompts where others can read them.
 var errOpenRecording = errors.New("others can read it; make it yours alone with chmod 600")
 
-// recorder appends requests to a file, one JSON object a line, for `unloop
-// replay`. A nil recorder records nothing.
+// recorder appends requests and their answers to a file, one JSON object a line,
+// for `unloop replay`. A nil recorder records nothing.
 type recorder struct {
 	file   *os.File
 	log    *slog.Logger
-	queue  chan *recording
+	queue  chan *line
 	queued atomic.Int64 // bytes
 	failed bool
 	lines  *prometheus.CounterVec
 }
 
-// recording is a request on its way into the file.
-type recording struct {
-	record record.Record
-	body   []byte
+// line is a request, or the answer to one, on its way into the file.
+type line struct {
+	request *record.Record
+	body    []byte // of the request
+	answer  *record.Answer
 }
 
 // newRecorder opens the file; without a name there is no recorder.
@@ -68,30 +71,52 @@ func newRecorder(name string, log *slog.Logger, reg prometheus.Registerer) (*rec
 		return nil, fmt.Errorf("open --record %s: %w", name, errors.Join(err, errOpenRecording))
 	}
 	r := &recorder{
-		file: file, log: log, queue: make(chan *recording, maxQueued),
+		file: file, log: log, queue: make(chan *line, maxQueued),
 		lines: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_gateway_recorded_total", Help: "Requests by what became of their recording: written or lost.",
-		}, []string{"result"}),
+			Name: "unloop_gateway_recorded_total", Help: "Lines of the recording, request or answer, by what became of them: written or lost.",
+		}, []string{"line", "result"}),
 	}
 	reg.MustRegister(r.lines)
 	return r, nil
 }
 
-// begin notes a request before it is forwarded, which may change its body.
-func (r *recorder) begin(x *exchange, at time.Time) *recording {
-	if r == nil {
-		return nil
+// record writes a request down as it came, before it is forwarded, which may
+// change its body. What it returns writes down what came of it.
+func (g *Gateway) record(x *exchange) (answered func()) {
+	if g.recorder == nil {
+		return func() {}
 	}
-	out := &recording{body: x.body.inspected(), record: record.Record{
-		Version: record.Version, Time: at.UTC(), Method: x.r.Method, Path: withoutSecrets(x.r.URL), Upstream: x.target.Upstream,
-		Header: x.recordedHeader(), Model: x.model(),
-		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(), Action: action(x),
+	r := x.recorded(g.now())
+	if !g.recorder.put(r) {
+		return func() {}
+	}
+	x.recording = true
+	return func() {
+		a := &record.Answer{
+			Version: record.Version, To: r.request.ID, Time: g.now().UTC(), Status: x.status,
+			InputTokens: x.usage.Input, CachedTokens: x.usage.Cached, OutputTokens: x.usage.Output,
+		}
+		if price, known := x.rules.Price(x.model()); known {
+			a.USD = price.USD(a.InputTokens, a.CachedTokens, a.OutputTokens)
+		}
+		g.recorder.put(&line{answer: a})
+	}
+}
+
+func (x *exchange) recorded(at time.Time) *line {
+	out := &line{body: x.body.inspected(), request: &record.Record{
+		Version: record.Version, ID: nuid.Next(), Time: at.UTC(), Method: x.r.Method, Path: withoutSecrets(x.r.URL), Upstream: x.target.Upstream,
+		Header: x.recordedHeader(), Model: cmp.Or(x.model(), x.check.GetModel()), TenantVerified: x.client.Tenanted,
+		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
+		Action: action(x), Operator: x.operator,
 	}}
 	if x.namesSession() {
-		out.record.Session = x.identity.GetSession()
+		out.request.Session = x.identity.GetSession()
+	} else {
+		out.request.DerivedSession = x.identity.GetSession()
 	}
 	if x.body.rest != nil {
-		out.body, out.record.Length = nil, max(x.body.length, int64(len(x.body.bytes)))
+		out.body, out.request.Length = nil, max(x.body.length, int64(len(x.body.bytes)))
 	}
 	return out
 }
@@ -114,15 +139,13 @@ func (x *exchange) namesSession() bool {
 	return own
 }
 
-// recordedHeader has the headers above, and those that the bundle's rules look
-// at, unless they bear a key.
+// recordedHeader has the headers above, and those that the bundle looks at,
+// unless they bear a key.
 func (x *exchange) recordedHeader() map[string]string {
 	names := slices.Clone(recordedHeaders)
-	for _, p := range x.rules.Policies() {
-		for _, d := range p.LimitKeys {
-			if d.Source == "header" && !secretHeader(d.Name) {
-				names = append(names, d.Name)
-			}
+	for _, name := range x.rules.headers {
+		if !secretHeader(name) {
+			names = append(names, name)
 		}
 	}
 	out := map[string]string{"host": x.r.Host}
@@ -139,6 +162,9 @@ func (x *exchange) recordedHeader() map[string]string {
 
 func secretHeader(name string) bool {
 	name = strings.ToLower(name)
+	if name == "x-token-estimate" { // a number of tokens
+		return false
+	}
 	for _, part := range []string{"authorization", "key", "token", "secret", "cookie", "signature"} {
 		if strings.Contains(name, part) {
 			return true
@@ -166,28 +192,28 @@ func withoutSecrets(u *url.URL) string {
 	return path + "?" + strings.Join(pairs, "&")
 }
 
-// end hands a request over to the writer, with the status that it was answered
-// with. It never waits.
-func (r *recorder) end(out *recording, status int) {
-	if r == nil {
-		return
+// put hands a line over to the writer, or loses it. It never waits.
+func (r *recorder) put(l *line) (ok bool) {
+	if r.queued.Add(l.size()) <= maxQueuedBytes {
+		select {
+		case r.queue <- l:
+			return true
+		default:
+		}
 	}
-	out.record.Status = status
-	size := int64(len(out.body))
-	if r.queued.Add(size) > maxQueuedBytes {
-		r.lose(size)
-		return
-	}
-	select {
-	case r.queue <- out:
-	default:
-		r.lose(size)
-	}
+	r.queued.Add(-l.size())
+	r.count(l, "lost")
+	return false
 }
 
-func (r *recorder) lose(size int64) {
-	r.queued.Add(-size)
-	r.lines.WithLabelValues("lost").Inc()
+func (l *line) size() int64 { return int64(len(l.body)) }
+
+func (r *recorder) count(l *line, result string) {
+	kind := "request"
+	if l.answer != nil {
+		kind = "answer"
+	}
+	r.lines.WithLabelValues(kind, result).Inc()
 }
 
 // run writes until the context ends, then what is left, and closes the file.
@@ -197,8 +223,8 @@ func (r *recorder) run(ctx context.Context) error {
 	}
 	for {
 		select {
-		case out := <-r.queue:
-			r.write(out)
+		case l := <-r.queue:
+			r.write(l)
 		case <-ctx.Done():
 			for len(r.queue) > 0 {
 				r.write(<-r.queue)
@@ -212,34 +238,37 @@ func (r *recorder) run(ctx context.Context) error {
 }
 
 // write appends a line. The first failure of a row is logged.
-func (r *recorder) write(out *recording) {
-	defer r.queued.Add(-int64(len(out.body)))
-	line, err := out.line()
+func (r *recorder) write(l *line) {
+	defer r.queued.Add(-l.size())
+	text, err := l.encode()
 	if err == nil {
-		_, err = r.file.Write(line)
+		_, err = r.file.Write(text)
 	}
 	if err != nil {
 		if !r.failed {
 			r.log.Warn("requests are not recorded", "error", err)
 		}
 		r.failed = true
-		r.lines.WithLabelValues("lost").Inc()
+		r.count(l, "lost")
 		return
 	}
 	r.failed = false
-	r.lines.WithLabelValues("written").Inc()
+	r.count(l, "written")
 }
 
-// line is the recording's JSON. A body that is none goes in base64.
-func (out *recording) line() ([]byte, error) {
-	if json.Valid(out.body) {
-		out.record.Body = out.body
-	} else {
-		out.record.Bytes = out.body
+// encode is the line's JSON. A body that is none goes in base64.
+func (l *line) encode() ([]byte, error) {
+	var value any = l.answer
+	if l.request != nil {
+		if value = l.request; json.Valid(l.body) {
+			l.request.Body = l.body
+		} else {
+			l.request.Bytes = l.body
+		}
 	}
-	line, err := json.Marshal(&out.record)
+	text, err := json.Marshal(value)
 	if err != nil {
 		return nil, fmt.Errorf("encode a recorded request: %w", err)
 	}
-	return append(line, '\n'), nil
+	return append(text, '\n'), nil
 }

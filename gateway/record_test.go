@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -53,29 +52,41 @@ func TestHeadersThatBearKeysAreSecret(t *testing.T) {
 			t.Errorf("%s is taken for no secret", name)
 		}
 	}
-	for _, name := range append(recordedHeaders, "x-tool-name", "x-team") {
+	for _, name := range append(recordedHeaders, "x-tool-name", "x-team", "X-Token-Estimate") {
 		if secretHeader(name) {
 			t.Errorf("%s is taken for a secret", name)
 		}
 	}
 }
 
+// requestLine is a request with that body on its way into a file.
+func requestLine(body []byte) *line {
+	return &line{body: body, request: &record.Record{Version: record.Version, Method: "POST", Path: "/"}}
+}
+
+func (r *recorder) counted(kind, result string) float64 {
+	return testutil.ToFloat64(r.lines.WithLabelValues(kind, result))
+}
+
 func TestRecordingNeverWaits(t *testing.T) {
 	t.Parallel()
 	r := openRecorder(t, filepath.Join(t.TempDir(), "r.jsonl"))
-	for range maxQueued + 7 { // nobody writes yet
-		r.end(&recording{}, 200)
+	for i := range maxQueued + 7 { // nobody writes yet
+		if ok := r.put(requestLine(nil)); ok != (i < maxQueued) {
+			t.Fatalf("line %d is taken: %t", i, ok)
+		}
 	}
-	r.end(&recording{body: make([]byte, maxQueuedBytes+1)}, 200)
-	if lost := testutil.ToFloat64(r.lines.WithLabelValues("lost")); lost != 8 {
-		t.Errorf("%v are lost, want the 7 beyond the queue and the large one", lost)
+	r.put(&line{answer: &record.Answer{}})
+	r.put(requestLine(make([]byte, maxQueuedBytes+1)))
+	if requests, answers := r.counted("request", "lost"), r.counted("answer", "lost"); requests != 8 || answers != 1 {
+		t.Errorf("%v requests and %v answers are lost, want the 7 beyond the queue, the large one, and the answer", requests, answers)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if written := testutil.ToFloat64(r.lines.WithLabelValues("written")); written != maxQueued || r.queued.Load() != 0 {
+	if written := r.counted("request", "written"); written != maxQueued || r.queued.Load() != 0 {
 		t.Errorf("%v are written at the end, %d bytes are still counted", written, r.queued.Load())
 	}
 }
@@ -85,9 +96,9 @@ func TestRecordingsAreAppendedAndForTheirOwnerAlone(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "r.jsonl")
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	for i, body := range []string{`{"a":1,"b":[ 2 ]}`, "no JSON\xff"} {
+	for _, body := range []string{`{"a":1,"b":[ 2 ]}`, "no JSON\xff"} {
 		r := openRecorder(t, name)
-		r.end(&recording{body: []byte(body), record: record.Record{Version: 1, Method: "POST", Path: "/", Time: time.Unix(int64(i), 0)}}, 200+i)
+		r.put(requestLine([]byte(body)))
 		if err := r.run(done); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +115,7 @@ func TestRecordingsAreAppendedAndForTheirOwnerAlone(t *testing.T) {
 	if err := errors.Join(json.Unmarshal(lines[0], &first), json.Unmarshal(lines[1], &second)); err != nil {
 		t.Fatal(err)
 	}
-	if string(first.Body) != `{"a":1,"b":[2]}` || first.Status != 200 || string(second.Bytes) != "no JSON\xff" || second.Status != 201 {
+	if string(first.Body) != `{"a":1,"b":[2]}` || string(second.Bytes) != "no JSON\xff" {
 		t.Errorf("recorded %+v and %+v", first, second)
 	}
 	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
@@ -124,8 +135,8 @@ func TestAFullDiskLosesRecordingsAndNothingElse(t *testing.T) {
 	if err := r.file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.write(&recording{})
-	if lost := testutil.ToFloat64(r.lines.WithLabelValues("lost")); lost != 1 || !r.failed {
+	r.write(requestLine(nil))
+	if lost := r.counted("request", "lost"); lost != 1 || !r.failed {
 		t.Errorf("%v lost", lost)
 	}
 }

@@ -13,16 +13,19 @@ import (
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/gateway/internal/usage"
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
 // Evidence makes the checks that a gateway would send about requests that are
 // not to be forwarded, such as recorded ones. It uses the code of the gateway
-// itself, and neither listens nor asks anybody. It is safe for concurrent use.
+// itself, and neither listens nor asks anybody. It is not safe for concurrent use.
 type Evidence struct {
-	gateway  *Gateway
-	policies *policy.Set
+	gateway   *Gateway
+	policies  *policy.Set
+	overrides history
 }
 
 // NewEvidence returns the evidence by the configured bundle, or by the default
@@ -62,14 +65,38 @@ func (noAnswers) PutCalls(context.Context, string, string, []*checkpb.ToolCall) 
 // Policies is the bundle that requests are judged by.
 func (e *Evidence) Policies() *policy.Set { return e.policies }
 
-// Check returns what a gateway would ask about a request, nil if no policy
-// looks at it. Upstream is where it went, if that is known better than from its
-// path. The error is that of reading the body.
-func (e *Evidence) Check(r *http.Request, upstream string) (*checkpb.Check, error) {
+// Origin is what is known of a recorded request beside its bytes.
+type Origin struct {
+	// Upstream is where it went; "" to find that by its path.
+	Upstream string
+	// Caller and Session are the hashes by which a gateway knew them; where they
+	// are empty, they follow from the request. OwnSession says that the request
+	// named its session, TenantVerified that the tenant is no mere label.
+	Caller, Session string
+	OwnSession      bool
+	TenantVerified  bool
+}
+
+// Question is what a gateway would do before it asks a detector, and what it
+// would ask.
+type Question struct {
+	// Operator is what an operator had done with the request, as recordings say it,
+	// and Reason why; "" for nothing.
+	Operator, Reason string
+	// Check is nil if no policy looks at the request, or an operator does not want
+	// any to.
+	Check  *checkpb.Check
+	limits []applied
+	judged time.Time
+}
+
+// Question returns what a gateway would do with a request. The error is that of
+// reading the body.
+func (e *Evidence) Question(r *http.Request, from Origin) (*Question, error) {
 	g := e.gateway
 	target, _ := g.table.Route(r) // what went nowhere can be judged, too
-	if upstream != "" {
-		target.Upstream = upstream
+	if from.Upstream != "" {
+		target.Upstream = from.Upstream
 	}
 	x := &exchange{r: r, target: target, provider: providers[target.Format], rules: g.bundles.inForce()}
 	var err error
@@ -83,11 +110,84 @@ func (e *Evidence) Check(r *http.Request, upstream string) (*checkpb.Check, erro
 		g.parse(x)
 	}
 	g.identify(x)
-	if !g.gather(x) {
-		return nil, nil
+	x.identifyAs(from)
+	standing := e.overrides.at(g.now())
+	g.overrides.current.Store(&standing)
+	out := &Question{}
+	if reason, stopped := g.stopped(x); stopped {
+		out.Reason = reason
+	} else if !g.exempt(x) && g.gather(x) {
+		out.Check, out.limits, out.judged = x.check, x.limits, x.judged
 	}
-	return x.check, nil
+	out.Operator = x.operator
+	return out, nil
 }
+
+// identifyAs takes over the identity that a request was recorded with.
+func (x *exchange) identifyAs(from Origin) {
+	if from.Caller != "" {
+		x.identity.Caller = from.Caller
+	}
+	if from.Session != "" {
+		x.identity.Session, x.ownSession = from.Session, from.OwnSession
+	}
+	x.client.Tenanted = from.TenantVerified
+}
+
+// Outcome is what came of a request: the status that it was answered with, and
+// its tokens, all 0 if they are not known.
+type Outcome struct {
+	Status                                  int
+	InputTokens, CachedTokens, OutputTokens int
+}
+
+// Corrections are what estimates of the rules were wrong by, as a gateway would
+// tell once it knows the outcome.
+func (q *Question) Corrections(d *checkpb.Decision, o Outcome, at time.Time) []*checkpb.Correction {
+	x := &exchange{decision: d, limits: q.limits, judged: q.judged}
+	u := usage.Usage{Input: o.InputTokens, Cached: o.CachedTokens, Output: o.OutputTokens}
+	switch {
+	case o.Status >= http.StatusBadRequest:
+		return x.corrections(func(ruled) float64 { return 0 }, at)
+	case u == usage.Usage{}:
+		return nil
+	default:
+		return x.corrections(func(r ruled) float64 { return r.cost(u) }, at)
+	}
+}
+
+// SetOverrides has operators' blocks and exemptions hold, each from when it was
+// made until it ended, by the clock.
+func (e *Evidence) SetOverrides(all []schemas.Override) { e.overrides = history{all: all} }
+
+// history is all overrides that there were, and those that hold at the time.
+type history struct {
+	all         []schemas.Override
+	current     map[string]schemas.Override
+	from, until time.Time // when current holds
+}
+
+// at returns the overrides that hold at a time, by key.
+func (h *history) at(now time.Time) map[string]schemas.Override {
+	if h.current != nil && !now.Before(h.from) && now.Before(h.until) {
+		return h.current
+	}
+	h.current, h.from, h.until = map[string]schemas.Override{}, now, now.Add(farAway)
+	for _, o := range h.all {
+		if !now.Before(o.CreatedAt) && now.Before(o.ExpiresAt) {
+			h.current[o.Key()] = o
+		}
+		for _, edge := range []time.Time{o.CreatedAt, o.ExpiresAt} {
+			if now.Before(edge) && edge.Before(h.until) {
+				h.until = edge
+			}
+		}
+	}
+	return h.current
+}
+
+// farAway is longer than any recording.
+const farAway = 100 * 365 * 24 * time.Hour
 
 // CameToNothing says whether a request with that answer does not count, since an
 // honest client would send it again, or did not wait for it.

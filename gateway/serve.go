@@ -16,6 +16,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/encoding"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
 	"github.com/unloop/unloop/schemas/policy"
@@ -40,6 +41,8 @@ type exchange struct {
 	descriptors *descriptor.Values
 	// exempt is the scope in which an operator exempted the request from checks.
 	exempt string
+	// operator is what an operator did with the request, as recordings say it.
+	operator string
 	// ownSession says that the request names its session.
 	ownSession bool
 	failClosed bool
@@ -59,6 +62,10 @@ type exchange struct {
 	fairvisor bool
 	// status is what the client was answered with; 0 until it was.
 	status int
+	// recording says that the answer's usage is to be recorded.
+	recording bool
+	// usage is what the answer cost, as far as it was watched.
+	usage usage.Usage
 	// run is the tool call that is asked about; nil for requests.
 	run *toolRun
 	// asked and peek say that the decision alone was asked for; a peek is not
@@ -103,8 +110,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			g.remember(x)
 		}
 	}
-	recording := g.recorder.begin(x, g.now())
-	defer func() { g.recorder.end(recording, x.status) }()
+	defer g.record(x)()
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}

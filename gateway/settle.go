@@ -25,18 +25,24 @@ func (g *Gateway) giveBack(x *exchange) { g.settle(x, func(ruled) float64 { retu
 
 // settle tells the detectors what estimates were wrong by. It does so once.
 func (g *Gateway) settle(x *exchange, cost func(ruled) float64) {
-	var corrections []*checkpb.Correction
-	for _, r := range x.reserved() {
-		if delta := cost(r) - r.wire.GetCost(); delta != 0 {
-			corrections = append(corrections, &checkpb.Correction{
-				Limit: r.wire, Delta: delta, AgeMs: uint64(max(g.now().Sub(x.judged), 0) / time.Millisecond),
-			})
-		}
-	}
+	corrections := x.corrections(cost, g.now())
 	x.limits = nil
 	if len(corrections) > 0 {
 		g.checker.Correct(corrections)
 	}
+}
+
+// corrections are what the estimates of a request were wrong by.
+func (x *exchange) corrections(cost func(ruled) float64, now time.Time) []*checkpb.Correction {
+	var out []*checkpb.Correction
+	for _, r := range x.reserved() {
+		if delta := cost(r) - r.wire.GetCost(); delta != 0 {
+			out = append(out, &checkpb.Correction{
+				Limit: r.wire, Delta: delta, AgeMs: uint64(max(now.Sub(x.judged), 0) / time.Millisecond),
+			})
+		}
+	}
+	return out
 }
 
 // watchUsage settles a request by its answer: one that failed cost nothing, and
@@ -44,12 +50,14 @@ func (g *Gateway) settle(x *exchange, cost func(ruled) float64) {
 // middle, the estimate stands.
 func (g *Gateway) watchUsage(x *exchange, res *http.Response) {
 	switch {
-	case len(x.reserved()) == 0:
+	case len(x.reserved()) == 0 && !x.recording:
 	case res.StatusCode >= http.StatusBadRequest:
 		g.giveBack(x)
+	case res.StatusCode == http.StatusSwitchingProtocols: // what follows is no answer
 	default:
 		res.Body = usage.Watch(res, func(u usage.Usage, found bool) {
 			if found {
+				x.usage = u
 				g.settle(x, func(r ruled) float64 { return r.cost(u) })
 			}
 		})
@@ -59,7 +67,7 @@ func (g *Gateway) watchUsage(x *exchange, res *http.Response) {
 // readable asks the upstream for an answer whose usage can be read, if that
 // matters: of the codings that the client takes, those that are known here.
 func (x *exchange) readable(h http.Header) {
-	if len(x.reserved()) > 0 {
+	if len(x.reserved()) > 0 || x.recording {
 		if accepted, sent := h["Accept-Encoding"]; sent {
 			h["Accept-Encoding"] = []string{usage.Accept(accepted)}
 		}

@@ -1,6 +1,10 @@
 package schemas
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"time"
+)
 
 // OverrideAction is what an override does.
 type OverrideAction string
@@ -39,4 +43,26 @@ type Override struct {
 // Key is the override's key in BucketOverrides: ACTION.SCOPE.VALUE.
 func (o Override) Key() string {
 	return string(o.Action) + "." + string(o.Scope) + "." + KeyToken(o.Value)
+}
+
+// Validate returns every fault of an override.
+func (o Override) Validate() error {
+	var faults []error
+	switch o.Action {
+	case OverrideBlock, OverrideExempt:
+	default:
+		faults = append(faults, fmt.Errorf("action is %q, must be %s or %s", o.Action, OverrideBlock, OverrideExempt))
+	}
+	switch o.Scope {
+	case ScopeSession, ScopeCaller, ScopeTenant, ScopeProject:
+	default:
+		faults = append(faults, fmt.Errorf("scope is %q, must be %s, %s, %s or %s", o.Scope, ScopeSession, ScopeCaller, ScopeTenant, ScopeProject))
+	}
+	if o.Value == "" {
+		faults = append(faults, errors.New("value is missing"))
+	}
+	if o.ExpiresAt.IsZero() {
+		faults = append(faults, errors.New("expires_at is missing"))
+	}
+	return errors.Join(faults...)
 }

@@ -149,7 +149,7 @@ func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 	if code, out, _ = command(t, "loops", "show", loop.ID, "--nats", nats); code != 0 || !strings.Contains(out, `"counters"`) {
 		t.Errorf("loops show: code %d\n%s", code, out)
 	}
-	if code, out, errOut = command(t, "loops", "release", loop.ID, "--nats", nats); code != 0 || !strings.Contains(out, "Released "+loop.ID) {
+	if code, out, errOut = command(t, "loops", "release", loop.ID, "--nats", nats); code != 0 || !strings.Contains(out, "Released "+loop.ID+": its counter starts anew.") {
 		t.Errorf("loops release: code %d\n%s%s", code, out, errOut)
 	}
 	if err := ask(t.Context(), &printer{w: newOutput()}, gateway, "looping", "That was not valid JSON. Try again."); err != nil {
@@ -234,6 +234,16 @@ func TestFaultsNameTheFlagAndTheMend(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What stops one of the services stops all, and is said once.
+func TestModelThatDoesNotWorkIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	free := []string{"up", "--data-dir", "memory", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0"}
+	code, _, errOut := command(t, append(free, "--embedder", "onnx", "--model", t.TempDir())...)
+	if code != 1 || strings.Count(errOut, "open ONNX embedder") != 1 || !strings.Contains(errOut, "unloop: run embedworker") {
+		t.Errorf("exit code %d, %s", code, errOut)
 	}
 }
 

@@ -128,7 +128,12 @@ func (c *loopsReleaseCmd) Run(ctx context.Context, io streams) error {
 	if reply.GetError() != "" {
 		return fmt.Errorf("release %s: %s", c.ID, reply.GetError())
 	}
-	fmt.Fprintf(io.out, "Released %s: %d counters start anew.\n", c.ID, len(reply.GetReleased()))
+	switch n := len(reply.GetReleased()); n {
+	case 1:
+		fmt.Fprintf(io.out, "Released %s: its counter starts anew.\n", c.ID)
+	default:
+		fmt.Fprintf(io.out, "Released %s: %d counters start anew.\n", c.ID, n)
+	}
 	return nil
 }
 

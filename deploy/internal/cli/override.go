@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -159,7 +162,10 @@ func putOverride(ctx context.Context, js jetstream.JetStream, o schemas.Override
 	return nil
 }
 
-type overridesCmd struct{ client }
+type overridesCmd struct {
+	client
+	JSON bool `name:"json" help:"Print them as JSON, as unloop replay --overrides reads them."`
+}
 
 // Run lists what is blocked and exempted.
 func (c *overridesCmd) Run(ctx context.Context, io streams) error {
@@ -171,6 +177,11 @@ func (c *overridesCmd) Run(ctx context.Context, io streams) error {
 	all, err := currentOverrides(ctx, js)
 	if err != nil {
 		return err
+	}
+	if c.JSON {
+		enc := json.NewEncoder(io.out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(all)
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(io.out, "Nothing is blocked or exempted.")
@@ -185,6 +196,41 @@ func (c *overridesCmd) Run(ctx context.Context, io streams) error {
 	return errors.Join(out.err, table.Flush())
 }
 
+// readOverrides reads overrides from a file, as a JSON list or one a line; "" is
+// no file. It returns every fault.
+func readOverrides(name string) ([]schemas.Override, error) {
+	if name == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read --overrides: %w", err)
+	}
+	all := []schemas.Override{}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
+		err = dec.Decode(&all)
+	} else {
+		for err == nil {
+			var one schemas.Override
+			if err = dec.Decode(&one); err == nil {
+				all = append(all, one)
+			}
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read --overrides %s: %w", name, err)
+	}
+	var faults []error
+	for i, o := range all {
+		if err := o.Validate(); err != nil {
+			faults = append(faults, fmt.Errorf("read --overrides %s: override %d: %w", name, i+1, err))
+		}
+	}
+	return all, errors.Join(faults...)
+}
+
 // currentOverrides reads the overrides that have not ended, by key.
 func currentOverrides(ctx context.Context, js jetstream.JetStream) ([]schemas.Override, error) {
 	kv, err := js.KeyValue(ctx, schemas.BucketOverrides)
@@ -196,7 +242,7 @@ func currentOverrides(ctx context.Context, js jetstream.JetStream) ([]schemas.Ov
 		return nil, fmt.Errorf("read overrides: %w", err)
 	}
 	defer func() { _ = watch.Stop() }() // it ends with the connection anyway
-	var all []schemas.Override
+	all := []schemas.Override{}
 	now := time.Now()
 	for entry := range watch.Updates() {
 		if entry == nil {

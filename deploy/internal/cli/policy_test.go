@@ -154,6 +154,13 @@ func TestBlockAndExemptTakeEffectAndEnd(t *testing.T) {
 	if out := succeed(t, "overrides", "--nats", nats); !strings.Contains(out, "acme & co") || !strings.Contains(out, "runaway") {
 		t.Errorf("overrides printed %q", out)
 	}
+	file := filepath.Join(t.TempDir(), "overrides.json")
+	if err := os.WriteFile(file, []byte(succeed(t, "overrides", "--json", "--nats", nats)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := succeed(t, "replay", "--overrides", file, recordingOf(t, 2)); !strings.Contains(out, "allow 2") {
+		t.Errorf("a replay with the overrides that were listed: %q", out)
+	}
 	succeed(t, "unblock", "--nats", nats, "--tenant", "acme & co")
 	eventually(t, http.StatusOK, ask)
 	if out := succeed(t, "overrides", "--nats", nats); !strings.Contains(out, "Nothing is blocked") {

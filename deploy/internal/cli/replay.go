@@ -12,28 +12,38 @@ import (
 
 	"github.com/unloop/unloop/deploy/internal/replay"
 	"github.com/unloop/unloop/deploy/internal/rerun"
+	"github.com/unloop/unloop/embedworker"
 )
 
 type replayCmd struct {
-	Files    []string      `arg:"" name:"file" help:"Recordings, message sessions, LiteLLM logs or OpenTelemetry exports, as JSON or JSON lines; - is standard input."`
-	Policies string        `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON; without one the default policy holds."`
-	Pace     time.Duration `default:"1s" help:"Time between two requests of a session for which none is recorded."`
-	All      bool          `help:"List every loop and session."`
-	JSON     bool          `name:"json" help:"Print the report as JSON."`
+	Files     []string      `arg:"" name:"file" help:"Recordings, message sessions, LiteLLM logs or OpenTelemetry exports, as JSON or JSON lines; - is standard input."`
+	Policies  string        `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON; without one the default policy holds."`
+	Overrides string        `type:"path" placeholder:"FILE" help:"Blocks and exemptions to apply, as unloop overrides --json prints them, instead of those in the recordings."`
+	Pace      time.Duration `default:"1s" help:"Time between two requests of a session for which none is recorded."`
+	All       bool          `help:"List every loop and session."`
+	JSON      bool          `name:"json" help:"Print the report as JSON."`
+	embedworker.Embedding
 }
 
 // listed is how many loops and sessions are listed unless all are asked for.
 const listed = 20
 
 // Run judges recorded requests and reports what would have been stopped.
-func (c *replayCmd) Run(ctx context.Context, io streams) error {
+func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
 	if c.Pace < 0 {
 		return fmt.Errorf("--pace is %s, must not be negative", c.Pace)
 	}
-	run, err := rerun.New(c.Policies, c.Pace)
+	overrides, err := readOverrides(c.Overrides)
 	if err != nil {
 		return err
 	}
+	worker := embedworker.DefaultConfig()
+	worker.Embedding = c.Embedding
+	run, err := rerun.New(ctx, rerun.Config{Policies: c.Policies, Pace: c.Pace, Overrides: overrides, Embedworker: worker})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
 	bar := newBar(io.err, sizeOf(c.Files))
 	for _, name := range c.Files {
 		if err = c.judge(ctx, run, name, bar, io.err); err != nil {
@@ -78,7 +88,9 @@ func (c *replayCmd) judge(ctx context.Context, run *rerun.Run, name string, bar 
 		case ctx.Err() != nil:
 			return ctx.Err()
 		default:
-			bar.request()
+			if q.Answer == nil {
+				bar.request()
+			}
 			if err = run.Request(ctx, name, &q); errors.Is(err, context.Canceled) {
 				return err
 			}

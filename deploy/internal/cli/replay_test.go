@@ -67,6 +67,23 @@ func TestReplayFollowsABundle(t *testing.T) {
 	}
 }
 
+func TestReplayAppliesOverridesOfAFile(t *testing.T) {
+	t.Parallel()
+	one := `{"action":"block","scope":"caller","value":"c0ffee","reason":"runaway","created_at":"2026-05-22T12:00:03Z","expires_at":"2026-05-22T12:00:06Z"}`
+	for name, text := range map[string]string{"a list": "[" + one + "]", "one a line": one + "\n" + strings.Replace(one, "c0ffee", "other", 1) + "\n"} {
+		file := filepath.Join(t.TempDir(), "overrides.json")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, out, errOut := command(t, "replay", "--overrides", file, recordingOf(t, 8))
+		for _, want := range []string{"refuse 3, allow 5", "block", "runaway"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: no %q in:\n%s%s", name, want, out, errOut)
+			}
+		}
+	}
+}
+
 func TestReplaySaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -88,6 +105,9 @@ func TestReplaySaysWhatIsWrong(t *testing.T) {
 		"nothing in it":      {[]string{write("empty", "")}, 1, []string{"no request"}},
 		"something else":     {[]string{write("else.json", `{"a":1}`)}, 1, []string{"else.json", "line 1", "no request"}},
 		"no bundle":          {[]string{"--policies", filepath.Join(folder, "none"), half}, 1, []string{"none"}},
+		"no overrides":       {[]string{"--overrides", filepath.Join(folder, "none"), half}, 1, []string{"--overrides", "none"}},
+		"bad overrides":      {[]string{"--overrides", write("o.json", `[{"action":"kill","scope":"user"}]`), half}, 1, []string{"override 1", "action", "scope", "value", "expires_at"}},
+		"unknown overrides":  {[]string{"--overrides", write("u.json", `{"acton":"block"}`), half}, 1, []string{"acton"}},
 		"negative pace":      {[]string{"--pace=-1s", half}, 1, []string{"--pace"}},
 		"an entry is broken": {[]string{half}, 0, []string{"half.jsonl: line 2"}},
 	} {

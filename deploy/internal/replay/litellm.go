@@ -67,7 +67,7 @@ func readLiteLLM(v []byte, out *sink) {
 	}
 	r := Request{
 		Source: LiteLLM, Model: e.Model, Time: litellmTime(e.StartTime), Session: orText(e.SessionID, e.TraceID),
-		InputTokens: e.PromptTokens, OutputTokens: e.CompletionTokens, USD: max(e.Cost, e.Spend), Status: e.status(),
+		Outcome: Outcome{InputTokens: e.PromptTokens, OutputTokens: e.CompletionTokens, USD: max(e.Cost, e.Spend), Status: e.status()},
 	}
 	e.identity(&r)
 	var err error

@@ -21,7 +21,7 @@ func TestLiteLLMLogs(t *testing.T) {
 	r.Body = nil
 	want := replay.Request{
 		Source: replay.LiteLLM, Line: 1, Time: time.Unix(1779460200, 25e7).UTC(), Method: "POST", Path: "/v1/chat/completions",
-		Tenant: "team", Caller: "abc", Session: "tr1", User: "eve", Model: "gpt-4o", Status: 200, InputTokens: 7, OutputTokens: 2, USD: 0.0005,
+		Tenant: "team", Caller: "abc", Session: "tr1", User: "eve", Model: "gpt-4o", Outcome: replay.Outcome{Status: 200, InputTokens: 7, OutputTokens: 2, USD: 0.0005},
 	}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
@@ -122,7 +122,7 @@ func TestOpenTelemetryExports(t *testing.T) {
 		r.Body, r.Line = nil, 0
 		want := replay.Request{
 			Source: replay.OpenTelemetry, Time: time.Unix(1779460200, 25e7).UTC(), Method: "POST", Path: "/v1/chat/completions",
-			Project: "shop", Session: "conv", User: "eve", Model: "m", Status: 200, InputTokens: 9, OutputTokens: 4,
+			Project: "shop", Session: "conv", User: "eve", Model: "m", Outcome: replay.Outcome{Status: 200, InputTokens: 9, OutputTokens: 4},
 		}
 		if diff := cmp.Diff(want, r); diff != "" {
 			t.Errorf("%s: %s", name, diff)

@@ -238,9 +238,13 @@ func readSpan(v []byte, resource attributes, out *sink) {
 		Source: OpenTelemetry, Path: pathChat, Time: s.time(), Body: body,
 		Model: a.text("gen_ai.request.model", "gen_ai.response.model"), Project: resource.text("service.name"),
 		Session: orText(a.text("gen_ai.conversation.id", "session.id"), orText(s.TraceID, orText(s.TraceID2, s.Context.TraceID))),
-		User:    a.text("enduser.id", "user.id"), Status: s.status(),
-		InputTokens:  a.number("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
-		OutputTokens: a.number("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+		User:    a.text("enduser.id", "user.id"),
+		Outcome: Outcome{
+			Status:       s.status(),
+			InputTokens:  a.number("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+			CachedTokens: a.number("gen_ai.usage.cache_read.input_tokens"),
+			OutputTokens: a.number("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+		},
 	})
 }
 

@@ -35,9 +35,14 @@ const (
 	pathMessages  = "/v1/messages"
 )
 
-// Request is one recorded request.
+// Request is one recorded request, or what came of an earlier one.
 type Request struct {
 	Source Source
+	// Answer is set where the entry is no request but the answer to an earlier one;
+	// then only Source, Line and Time hold besides.
+	Answer *Answer
+	// ID is what an answer refers to; "" where there is none to come.
+	ID string
 	// Line is where the request stands in the input, from 1: for values over many
 	// lines, where the value begins.
 	Line int
@@ -52,18 +57,37 @@ type Request struct {
 	// Tenant, Project, Caller, Session and User are as recorded. Caller stands for
 	// the API key and is a hash. Any of them may be empty.
 	Tenant, Project, Caller, Session, User string
-	Model                                  string
+	// DerivedSession is the session by which a gateway knew a request without one;
+	// TenantVerified says that the tenant was proven.
+	DerivedSession string
+	TenantVerified bool
+	Model          string
 	// Body is the body, valid only until the next request is asked for.
 	Body []byte
-	// Status is the HTTP status that the upstream answered with, as far as it is
-	// known or can be concluded; else 0. Stopped says that it was not the
-	// upstream's, since Unloop had stopped the request.
-	Status  int
-	Stopped bool
-	// InputTokens, OutputTokens and USD are what the request cost; 0 where the
-	// input does not say.
-	InputTokens, OutputTokens int
-	USD                       float64
+	// Stopped says that Unloop had stopped the request, so that the status is not
+	// the upstream's. Operator is what an operator had done with it, as recordings
+	// say it.
+	Stopped  bool
+	Operator string
+	// Outcome is what came of it, as far as the entry itself says.
+	Outcome
+}
+
+// Outcome is what came of a request.
+type Outcome struct {
+	// Status is the HTTP status that it was answered with, as far as it is known or
+	// can be concluded; else 0.
+	Status int
+	// InputTokens, of which CachedTokens were read from a cache, OutputTokens and
+	// USD are what it cost; 0 where the input does not say.
+	InputTokens, CachedTokens, OutputTokens int
+	USD                                     float64
+}
+
+// Answer is what came of the request with an ID.
+type Answer struct {
+	To string
+	Outcome
 }
 
 var (
@@ -129,7 +153,7 @@ func (s *sink) request(r Request) {
 	if r.Line == 0 {
 		r.Line = s.line
 	}
-	if r.Method == "" {
+	if r.Method == "" && r.Answer == nil {
 		r.Method = "POST"
 	}
 	s.done = !s.yield(r, nil)

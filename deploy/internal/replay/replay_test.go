@@ -144,7 +144,7 @@ func TestOurRecordings(t *testing.T) {
 	want := replay.Request{
 		Source: replay.Recording, Line: 1, Time: record.Time, Method: "POST", Path: record.Path, Header: record.Header,
 		Tenant: "t", Project: "p", Caller: "ab12", Session: "s", User: "u", Model: "m", Body: record.Body,
-		Status: 200, InputTokens: 12, OutputTokens: 3, USD: 0.25,
+		Outcome: replay.Outcome{Status: 200, InputTokens: 12, OutputTokens: 3, USD: 0.25},
 	}
 	if diff := cmp.Diff(want, one(t, string(line))); diff != "" {
 		t.Error(diff)
@@ -152,13 +152,44 @@ func TestOurRecordings(t *testing.T) {
 	if r := one(t, `{"unloop":1,"path":"/x","body_base64":"/wA="}`); string(r.Body) != "\xff\x00" {
 		t.Errorf("body is %q", r.Body)
 	}
-	_, faults := read(t, `{"unloop":2,"path":"/x"}`, replay.Options{})
+	_, faults := read(t, `{"unloop":3,"path":"/x"}`, replay.Options{})
 	if len(faults) != 1 || !errors.Is(faults[0], replay.ErrVersion) {
 		t.Errorf("errors are %v", faults)
 	}
 	_, faults = read(t, `{"unloop":1,"path":7}`, replay.Options{})
 	if len(faults) != 1 {
 		t.Errorf("errors are %v", faults)
+	}
+}
+
+func TestAnswersAreEntriesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 5, 22, 14, 30, 0, 0, time.UTC)
+	asked, err := json.Marshal(recording.Record{
+		Version: recording.Version, ID: "a1", Time: at, Tenant: "t", TenantVerified: true, DerivedSession: "d", Operator: recording.Exempted,
+		Method: "POST", Path: "/x", Body: json.RawMessage(`{}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered, err := json.Marshal(recording.Answer{
+		Version: recording.Version, To: "a1", Time: at, Status: 200, InputTokens: 9, CachedTokens: 4, OutputTokens: 2, USD: 0.5,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, faults := read(t, string(asked)+"\n"+string(answered), replay.Options{})
+	want := []replay.Request{
+		{
+			Source: replay.Recording, Line: 1, ID: "a1", Time: at, Method: "POST", Path: "/x", Tenant: "t", TenantVerified: true,
+			DerivedSession: "d", Operator: "exempt", Body: []byte("{}"),
+		},
+		{Source: replay.Recording, Line: 2, Time: at, Answer: &replay.Answer{
+			To: "a1", Outcome: replay.Outcome{Status: 200, InputTokens: 9, CachedTokens: 4, OutputTokens: 2, USD: 0.5},
+		}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(faults) > 0 {
+		t.Errorf("faults %v, requests (-want +got):\n%s", faults, diff)
 	}
 }
 

@@ -2,10 +2,11 @@ package rerun
 
 import "time"
 
-// Report is what a run found. Tokens are as recorded, else estimated from the
-// size of the request; then answers are not in them.
+// Report is what a run found.
 type Report struct {
-	Bundle   string `json:"bundle"`
+	Bundle string `json:"bundle"`
+	// Embedder compared texts; absent where no policy asks for that.
+	Embedder string `json:"embedder,omitempty"`
 	Files    int    `json:"files"`
 	Requests int    `json:"requests"`
 	Sessions int    `json:"sessions"`
@@ -24,8 +25,10 @@ type Report struct {
 	// DelaySeconds is how long throttles would have held requests back.
 	DelaySeconds float64 `json:"delay_seconds"`
 	// Actions counts requests by what would have been done, the strongest for
-	// each; without shadow policies.
-	Actions map[string]int `json:"actions"`
+	// each; without shadow policies. What operators refuse or exempt is judged no
+	// further.
+	Actions  map[string]int `json:"actions"`
+	Operator []*Operated    `json:"operator"`
 	// Limited requests are those that a rate, token or cost rule did something
 	// about.
 	Limited     int          `json:"limited"`
@@ -43,6 +46,19 @@ type Cost struct {
 	// neither.
 	USD      float64 `json:"usd"`
 	Unpriced int     `json:"unpriced"`
+	// Estimated requests have no recorded tokens: those of the request are
+	// estimated from its size, and those of the answer are not known.
+	Estimated int `json:"estimated"`
+}
+
+// Operated is what operators had done with requests for one reason: by a kill
+// switch, a block or an exemption.
+type Operated struct {
+	Action string `json:"action"` // kill_switch, block or exempt
+	Reason string `json:"reason"`
+	First  Place  `json:"first"`
+	Last   Place  `json:"last"`
+	Cost   Cost   `json:"cost"`
 }
 
 // Place is where a request stands.

@@ -2,24 +2,29 @@
 // judged them, by their own code, and reports what would have been stopped.
 //
 // It needs neither a network nor NATS: counters are in memory, and time is that
-// of the recording. Checks by meaning, kill switches and operators' blocks are
-// not part of it, and answers correct no rule's estimates. It knows no formats of
-// recordings and no command line.
+// of the recording. It knows no formats of recordings and no command line.
 package rerun
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/unloop/unloop/deploy/internal/replay"
 	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/policy"
+	"github.com/unloop/unloop/schemas/record"
 )
 
 // sessionGap lies between two sessions whose times are not recorded: more than
@@ -32,58 +37,156 @@ type Run struct {
 	judge    *detector.Judge
 	clock    clock
 	tally    *tally
+	open     open
+	worker   *embedworker.Offline // nil if no policy asks for it
+	// overridden says that operators' overrides were given; those in recordings
+	// then do not count.
+	overridden bool
 }
 
-// New returns a run by the bundle in a file, or by the default policy if it is
-// empty. Pace is the time between two requests of a session for which none is
-// recorded.
-func New(policies string, pace time.Duration) (*Run, error) {
-	r := &Run{clock: clock{now: time.Now(), pace: pace}}
+// Config is how requests are judged.
+type Config struct {
+	// Policies is the file of the bundle; "" for the default policy.
+	Policies string
+	// Pace is the time between two requests of a session for which none is
+	// recorded.
+	Pace time.Duration
+	// Overrides are operators' blocks and exemptions, each from when it was made
+	// until it ended. nil takes what operators did from the recordings.
+	Overrides []schemas.Override
+	// Embedworker says what compares texts, where a policy asks for that.
+	Embedworker embedworker.Config
+}
+
+// New returns a run that has judged nothing yet. Close ends it.
+func New(ctx context.Context, cfg Config) (*Run, error) {
+	r := &Run{clock: clock{now: time.Now(), pace: cfg.Pace}, overridden: cfg.Overrides != nil}
 	now := func() time.Time { return r.clock.now }
-	cfg := gateway.DefaultConfig()
-	cfg.Policies = policies
+	gw := gateway.DefaultConfig()
+	gw.Policies, gw.MaxInspectBytes = cfg.Policies, replay.DefaultLimit // what was inspected was recorded
 	var err error
-	if r.evidence, err = gateway.NewEvidence(cfg, now); err != nil {
+	if r.evidence, err = gateway.NewEvidence(gw, now); err != nil {
 		return nil, err
 	}
-	r.judge, r.tally = detector.NewJudge(now), newTally(r.evidence.Policies())
+	r.evidence.SetOverrides(cfg.Overrides)
+	r.tally = newTally(r.evidence.Policies())
+	if !slices.ContainsFunc(r.evidence.Policies().Policies(), func(p *policy.Policy) bool { return p.Semantic != nil }) {
+		r.judge = detector.NewJudge(now, nil)
+		return r, nil
+	}
+	if r.worker, err = embedworker.NewOffline(ctx, cfg.Embedworker, now, slog.New(slog.DiscardHandler)); err != nil {
+		return nil, err
+	}
+	r.judge, r.tally.report.Embedder = detector.NewJudge(now, r.worker), r.worker.Embedder()
 	return r, nil
 }
 
-// Request judges one request of a file. An error says why it could not be; the
-// run can go on with the next.
+// Close frees what compared texts.
+func (r *Run) Close() error {
+	if r.worker == nil {
+		return nil
+	}
+	return r.worker.Close()
+}
+
+// Request judges one request of a file, or takes an answer into account. An error
+// says why it could not be; the run can go on with the next.
 func (r *Run) Request(ctx context.Context, file string, q *replay.Request) error {
+	r.clock.advance(file, q)
+	if q.Answer != nil {
+		r.answered(q.Answer)
+		return nil
+	}
 	req, err := httpRequest(ctx, file, q)
 	if err != nil {
 		return r.Unreadable(err)
 	}
-	r.clock.advance(file, q)
-	check, err := r.evidence.Check(req, q.Upstream)
+	asked, err := r.evidence.Question(req, origin(q))
 	if err != nil {
 		return r.Unreadable(fmt.Errorf("read the request's body: %w", err))
 	}
 	at := r.tally.place(file, q)
-	if check == nil {
-		r.tally.unwatched(q)
-		return nil
+	p := &pending{asked: asked, costs: r.tally.spent(q, asked.Check), model: q.Model}
+	operator, reason := r.operator(q, asked)
+	switch {
+	case operator != "":
+		p.asked = nil // no detector was asked
+		r.tally.operated(at, p, operator, reason)
+	case asked.Check == nil:
+		r.tally.unwatched(p)
+	default:
+		if err := r.decide(ctx, at, q, p); err != nil {
+			return err
+		}
 	}
+	if q.Status > 0 {
+		r.settle(p, &q.Outcome)
+	}
+	r.open.add(q.ID, p)
+	return nil
+}
+
+// operator is what an operator had done with a request: by the bundle and the
+// overrides that were given, else as it was recorded.
+func (r *Run) operator(q *replay.Request, asked *gateway.Question) (did, reason string) {
+	if asked.Operator == "" && !r.overridden && (q.Operator == record.Blocked || q.Operator == record.Exempted) {
+		return q.Operator, "as recorded"
+	}
+	return asked.Operator, asked.Reason
+}
+
+func (r *Run) decide(ctx context.Context, at Place, q *replay.Request, p *pending) error {
+	check := p.asked.Check
 	check.Explain = true
-	decision := r.judge.Decide(ctx, check)
+	p.decision = r.judge.Decide(ctx, check)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r.tally.judged(at, q, check, decision)
-	if cameToNothing(q) && !decision.GetAction().Stops() {
-		r.judge.Excuse(check)
+	p.stopped = q.Stopped
+	r.tally.judged(at, q, check, p)
+	p.nothing = checkpb.OutcomeOf(check)
+	p.asked.Check = nil // it may be large
+	if stops(p.decision) {
+		// It cost nothing, and no answer is the upstream's.
+		r.judge.Settle(&checkpb.Outcome{Corrections: p.asked.Corrections(p.decision, gateway.Outcome{Status: http.StatusTooManyRequests}, r.clock.now)})
+		p.asked = nil
 	}
 	return nil
 }
 
-// cameToNothing says whether the upstream's answer, as recorded, would have the
-// next replay of the request not count. Where the answer was Unloop's own, the
-// upstream gave none.
-func cameToNothing(q *replay.Request) bool {
-	return !q.Stopped && gateway.CameToNothing(q.Status)
+// answered takes in what came of an earlier request.
+func (r *Run) answered(a *replay.Answer) {
+	if p := r.open.take(a.To); p != nil {
+		r.settle(p, &a.Outcome)
+	}
+}
+
+// settle corrects what a request is taken to have cost, and tells the detectors
+// what a gateway would.
+func (r *Run) settle(p *pending, o *replay.Outcome) {
+	r.tally.correct(p, o)
+	if p.asked == nil || p.decision == nil {
+		return // no detector was asked
+	}
+	told := &checkpb.Outcome{}
+	if !p.stopped && gateway.CameToNothing(o.Status) {
+		told = p.nothing
+	}
+	told.Corrections = p.asked.Corrections(p.decision, gateway.Outcome{
+		Status: o.Status, InputTokens: o.InputTokens, CachedTokens: o.CachedTokens, OutputTokens: o.OutputTokens,
+	}, r.clock.now)
+	r.judge.Settle(told)
+	p.asked = nil
+}
+
+// origin is whose request it was, as far as a gateway recorded it.
+func origin(q *replay.Request) gateway.Origin {
+	out := gateway.Origin{Upstream: q.Upstream}
+	if q.Source == replay.Recording {
+		out.Caller, out.TenantVerified, out.OwnSession = q.Caller, q.TenantVerified, q.Session != ""
+		out.Session = cmp.Or(q.Session, q.DerivedSession)
+	}
+	return out
 }
 
 // Unreadable counts an entry that could not be judged, and returns its fault.
@@ -113,7 +216,9 @@ func (c *clock) advance(file string, q *replay.Request) {
 	switch session := file + "\x00" + q.Session; {
 	case !q.Time.IsZero():
 		if c.timed && q.Time.Before(c.now) {
-			c.late++
+			if q.Answer == nil {
+				c.late++
+			}
 			return
 		}
 		c.now, c.timed = q.Time, true

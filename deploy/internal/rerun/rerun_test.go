@@ -17,6 +17,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/internal/replay"
 	"github.com/unloop/unloop/deploy/internal/rerun"
+	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/schemas/record"
 )
 
@@ -30,11 +31,18 @@ func run(t *testing.T, bundle string) *rerun.Run {
 			t.Fatal(err)
 		}
 	}
-	r, err := rerun.New(file, time.Second)
+	r, err := rerun.New(t.Context(), rerun.Config{Embedworker: lexical(), Policies: file, Pace: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// lexical compares texts without a model.
+func lexical() embedworker.Config {
+	cfg := embedworker.DefaultConfig()
+	cfg.Embedder = "lexical"
+	return cfg
 }
 
 // judge takes in a recording, in which no entry may be at fault.
@@ -299,7 +307,7 @@ func TestARunStopsWithItsContext(t *testing.T) {
 
 func TestABundleThatCannotBeUsedIsRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := rerun.New(filepath.Join(t.TempDir(), "none.yaml"), time.Second); !errors.Is(err, os.ErrNotExist) {
+	if _, err := rerun.New(t.Context(), rerun.Config{Embedworker: lexical(), Policies: filepath.Join(t.TempDir(), "none.yaml")}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v, want that there is no such file", err)
 	}
 }

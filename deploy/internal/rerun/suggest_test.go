@@ -114,7 +114,7 @@ func TestTextListsAtMostSoMany(t *testing.T) {
 	if n := strings.Count(all.String(), "day.jsonl:1 request"); n != 3*5 || strings.Contains(all.String(), "more") {
 		t.Errorf("%d places in:\n%s", n, all.String())
 	}
-	for _, want := range []string{"35 requests in 5 sessions of 1 file", "allow 25", "reject 10", "10 requests, 11 000 of 38 500 tokens", "35 requests without a price"} {
+	for _, want := range []string{"35 requests in 5 sessions of 1 file", "allow 25", "reject 10", "10 requests, 11 000 of 38 500 tokens", "38 500 tokens (without prices)"} {
 		if !strings.Contains(all.String(), want) {
 			t.Errorf("no %q in:\n%s", want, all.String())
 		}

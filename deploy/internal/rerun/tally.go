@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/policy"
+	"github.com/unloop/unloop/schemas/record"
 )
 
 // tally gathers what becomes the report.
@@ -53,18 +55,37 @@ func (t *tally) place(file string, q *replay.Request) Place {
 	return p
 }
 
-func (t *tally) unwatched(q *replay.Request) {
+func (t *tally) unwatched(p *pending) {
 	t.report.Unwatched++
-	t.report.Spent.add(t.cost(q, 0))
+	p.addTo(&t.report.Spent)
 }
 
+// operated notes what an operator had done with a request.
+func (t *tally) operated(at Place, p *pending, did, reason string) {
+	p.addTo(&t.report.Spent)
+	t.report.Actions[operatorActions[did]]++
+	for _, o := range t.report.Operator {
+		if o.Action == did && o.Reason == reason {
+			o.Last = at
+			p.addTo(&o.Cost)
+			return
+		}
+	}
+	o := &Operated{Action: did, Reason: reason, First: at, Last: at}
+	t.report.Operator = append(t.report.Operator, o)
+	p.addTo(&o.Cost)
+}
+
+// operatorActions are what recordings say of operators, as an action.
+var operatorActions = map[string]string{record.Blocked: "refuse", record.KillSwitch: "refuse", record.Exempted: "exempt"}
+
 // judged notes a decision.
-func (t *tally) judged(at Place, q *replay.Request, check *checkpb.Check, d *checkpb.Decision) {
-	cost := t.cost(q, int(check.GetInputTokens()))
-	t.report.Spent.add(cost)
+func (t *tally) judged(at Place, q *replay.Request, check *checkpb.Check, p *pending) {
+	d := p.decision
+	p.addTo(&t.report.Spent)
 	t.report.Actions[d.GetAction().Label()]++
 	if stops(d) {
-		t.report.Saved.add(cost)
+		p.addTo(&t.report.Saved)
 	}
 	t.report.DelaySeconds += delay(d).Seconds()
 	if limited(check, d) {
@@ -82,18 +103,23 @@ func (t *tally) judged(at Place, q *replay.Request, check *checkpb.Check, d *che
 	if stops(d) {
 		s.Stopped++
 	}
-	flagged := map[string]bool{} // an incident may have several findings
-	for _, f := range d.GetFindings() {
+	t.found(at, s, q, check, p)
+}
+
+// found notes the findings of a decision.
+func (t *tally) found(at Place, s *Session, q *replay.Request, check *checkpb.Check, p *pending) {
+	flagged, stopped := map[string]bool{}, map[string]bool{} // an incident may have several findings
+	for _, f := range p.decision.GetFindings() {
 		i := t.incident(at, s, q, check, f)
 		i.add(at, f)
 		if !flagged[i.ID] {
+			flagged[i.ID] = true
 			i.Requests++
 		}
-		if f.GetAction().Stops() && !f.GetShadow() && !flagged[i.ID+"\x00stopped"] {
-			flagged[i.ID+"\x00stopped"] = true
-			i.Saved.add(cost)
+		if f.GetAction().Stops() && !f.GetShadow() && !stopped[i.ID] {
+			stopped[i.ID] = true
+			p.addTo(&i.Saved)
 		}
-		flagged[i.ID] = true
 		t.noteTool(s, f)
 	}
 }
@@ -175,6 +201,9 @@ func insert(list []string, s string) []string {
 
 // why says what was found.
 func why(f *checkpb.Finding) string {
+	if f.GetSimilarity() > 0 {
+		return fmt.Sprintf("%s (similarity %.3f)", f.GetMessage(), f.GetSimilarity())
+	}
 	if f.GetMessage() != "" {
 		return f.GetMessage()
 	}
@@ -196,30 +225,60 @@ func (t *tally) noteTool(s *Session, f *checkpb.Finding) {
 	t.looped[key][s.Name] = true
 }
 
-// cost is what a request cost, or is estimated to.
-func (t *tally) cost(q *replay.Request, estimated int) Cost {
-	c := Cost{Requests: 1, InputTokens: q.InputTokens, OutputTokens: q.OutputTokens, USD: q.USD}
-	if c.InputTokens == 0 {
-		c.InputTokens = estimated
+// spent is what a request cost, or is taken to until its answer comes.
+func (t *tally) spent(q *replay.Request, check *checkpb.Check) Cost {
+	return t.cost(q.Model, &q.Outcome, int(check.GetInputTokens()))
+}
+
+// cost is what a request cost. Without recorded tokens they are estimated.
+func (t *tally) cost(model string, o *replay.Outcome, estimated int) Cost {
+	c := Cost{Requests: 1, InputTokens: o.InputTokens, OutputTokens: o.OutputTokens, USD: o.USD}
+	if c.InputTokens == 0 && c.OutputTokens == 0 {
+		c.InputTokens, c.Estimated = estimated, 1
 	}
 	if c.USD > 0 {
 		return c
 	}
-	price, known := t.policies.Price(q.Model)
+	price, known := t.policies.Price(model)
 	if !known {
 		c.Unpriced = 1
 		return c
 	}
-	c.USD = price.USD(c.InputTokens, 0, c.OutputTokens)
+	c.USD = price.USD(c.InputTokens, o.CachedTokens, c.OutputTokens)
 	return c
 }
 
-func (c *Cost) add(o Cost) {
-	c.Requests += o.Requests
-	c.InputTokens += o.InputTokens
-	c.OutputTokens += o.OutputTokens
-	c.USD += o.USD
-	c.Unpriced += o.Unpriced
+// correct puts what a request cost in place of what it was taken to. An answer
+// that does not say leaves that as it is.
+func (t *tally) correct(p *pending, o *replay.Outcome) {
+	if o.InputTokens == 0 && o.OutputTokens == 0 && o.USD == 0 {
+		return
+	}
+	real := t.cost(p.model, o, p.costs.InputTokens)
+	for _, sum := range p.sums {
+		sum.add(p.costs, -1)
+		sum.add(real, 1)
+	}
+	p.costs = real
+}
+
+// addTo adds what the request costs, which is corrected with its answer.
+func (p *pending) addTo(sum *Cost) {
+	sum.add(p.costs, 1)
+	p.sums = append(p.sums, sum)
+}
+
+// nano is what dollars are kept to, so that corrections leave no crumbs.
+const nano = 1e9
+
+// add adds so many times o.
+func (c *Cost) add(o Cost, times int) {
+	c.Requests += times * o.Requests
+	c.InputTokens += times * o.InputTokens
+	c.OutputTokens += times * o.OutputTokens
+	c.USD = math.Round((c.USD+float64(times)*o.USD)*nano) / nano
+	c.Unpriced += times * o.Unpriced
+	c.Estimated += times * o.Estimated
 }
 
 // finish is the report so far.

@@ -1,6 +1,7 @@
 package rerun
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -10,13 +11,14 @@ import (
 )
 
 // order is how actions are listed.
-var order = []string{"break", "reject", "throttle", "hint", "warn", "allow"}
+var order = []string{"refuse", "break", "reject", "throttle", "hint", "warn", "allow", "exempt"}
 
 // WriteText writes the report for people, with at most so many incidents and
 // sessions; 0 for all.
 func (r *Report) WriteText(w io.Writer, most int) error {
 	out := &lines{w: w}
 	r.writeSummary(out)
+	r.writeOperated(out, most)
 	r.writeIncidents(out, most)
 	r.writeSessions(out, most)
 	for i, s := range r.Suggestions {
@@ -29,7 +31,11 @@ func (r *Report) WriteText(w io.Writer, most int) error {
 }
 
 func (r *Report) writeSummary(out *lines) {
-	out.printf("%s in %s of %s, judged by bundle %s.\n", plural(r.Requests, "request"), plural(r.Sessions, "session"), plural(r.Files, "file"), r.Bundle)
+	by := r.Bundle
+	if r.Embedder != "" {
+		by += " and embedder " + r.Embedder
+	}
+	out.printf("%s in %s of %s, judged by bundle %s.\n", plural(r.Requests, "request"), plural(r.Sessions, "session"), plural(r.Files, "file"), by)
 	if r.From != nil {
 		out.printf("They were made from %s to %s.\n", stamp(*r.From), stamp(*r.To))
 	}
@@ -62,10 +68,39 @@ func (c *Cost) text(all *Cost) string {
 	if c.Requests > c.Unpriced || all.Requests > all.Unpriced {
 		s += fmt.Sprintf(", $%.2f of $%.2f", c.USD, all.USD)
 	}
-	if all.Unpriced > 0 {
-		s += fmt.Sprintf(" (%s without a price)", plural(all.Unpriced, "request"))
+	var but []string
+	for _, n := range []struct {
+		count       int
+		some, every string
+	}{{all.Estimated, "the tokens of %s estimated", "tokens estimated"}, {all.Unpriced, "%s without a price", "without prices"}} {
+		switch n.count {
+		case 0:
+		case all.Requests:
+			but = append(but, n.every)
+		default:
+			but = append(but, fmt.Sprintf(n.some, plural(n.count, "request")))
+		}
+	}
+	if len(but) > 0 {
+		s += " (" + strings.Join(but, ", ") + ")"
 	}
 	return s
+}
+
+// writeOperated lists what operators had done with requests.
+func (r *Report) writeOperated(out *lines, most int) {
+	if len(r.Operator) == 0 {
+		return
+	}
+	out.printf("\n")
+	table := out.table("OPERATOR\tREASON\tREQUESTS\tTOKENS\tFIRST\tLAST")
+	shown := head(r.Operator, most)
+	for _, o := range shown {
+		table.printf("%s\t%s\t%d\t%s\t%s\t%s\n", strings.ReplaceAll(o.Action, "_", " "), cmp.Or(o.Reason, "-"), o.Cost.Requests,
+			thousands(o.Cost.InputTokens+o.Cost.OutputTokens), o.First.where(), o.Last.where())
+	}
+	table.flush(out)
+	out.more(len(r.Operator)-len(shown), "reason")
 }
 
 func (r *Report) writeIncidents(out *lines, most int) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -173,17 +174,25 @@ func (s *System) Run(ctx context.Context) error {
 	}()
 	err := service.RunAll(failed, service.Named{Name: "gateway", Service: s.gateway})
 	stopBehind()
-	return errors.Join(err, <-background)
+	behindErr := <-background
+	if behindErr != nil && errors.Is(err, behindErr) {
+		return behindErr // the gateway only says why it was stopped
+	}
+	return errors.Join(err, behindErr)
 }
 
 // drainTimeout bounds how long a connection may take to send what it holds.
 const drainTimeout = 2 * time.Second
 
 func (s *System) close() {
+	var closing sync.WaitGroup
 	for _, nc := range s.conns {
-		_ = nc.FlushTimeout(drainTimeout) // a server that is gone has nothing to be told
-		nc.Close()
+		closing.Go(func() {
+			natskit.Flush(nc, drainTimeout)
+			nc.Close()
+		})
 	}
+	closing.Wait()
 	if s.embedded != nil {
 		s.embedded.Stop()
 	}

@@ -44,3 +44,26 @@ func Connect(url, name string, log *slog.Logger, opts ...nats.Option) (*nats.Con
 	}
 	return nc, nil
 }
+
+// Flush waits until the server has had what was sent, at most for timeout.
+// Where the connection is lost, there is nobody to wait for.
+func Flush(nc *nats.Conn, timeout time.Duration) {
+	if nc.IsConnected() {
+		_ = nc.FlushTimeout(timeout) // a server that does not answer has been told
+	}
+}
+
+// CatchUp is Flush that then waits for what the server had sent by that time,
+// such as requests to a subscription that has just ended, to be handled, again
+// at most for timeout.
+func CatchUp(nc *nats.Conn, timeout time.Duration) {
+	Flush(nc, timeout)
+	handled := make(chan struct{})
+	if nc.Barrier(func() { close(handled) }) != nil {
+		return
+	}
+	select {
+	case <-handled:
+	case <-time.After(timeout):
+	}
+}

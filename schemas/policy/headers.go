@@ -1,0 +1,58 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Headers are the names of the request headers that the bundle looks at, in lower
+// case and sorted: in selectors, rules and kill switches.
+func (s *Set) Headers() []string {
+	names := map[string]bool{}
+	note := func(d Descriptor) {
+		if d.Source == "header" {
+			names[d.Name] = true
+		}
+	}
+	for i := range s.KillSwitches {
+		note(s.KillSwitches[i].Scope)
+	}
+	for _, p := range s.policies {
+		for _, h := range p.selector.headers {
+			names[strings.ToLower(h.name)] = true
+		}
+		for i := range p.Rules {
+			p.Rules[i].looksAt(note)
+		}
+		if p.Fallback != nil {
+			p.Fallback.looksAt(note)
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// looksAt notes all descriptors that the rule asks for.
+func (l *Limit) looksAt(note func(Descriptor)) {
+	for _, d := range l.Keys {
+		note(d)
+	}
+	for _, c := range l.Conditions {
+		note(c.Descriptor)
+	}
+	switch {
+	case l.TokenBucket != nil:
+		noteCost(l.TokenBucket.CostSource, note)
+	case l.CostBased != nil:
+		noteCost(l.CostBased.CostKey, note)
+	case l.TokenBucketLLM != nil && l.TokenBucketLLM.TokenSource.Estimator == "header_hint":
+		note(Descriptor{Source: "header", Name: "x-token-estimate"})
+	}
+}
+
+// noteCost notes where a request's cost comes from, if a descriptor says so.
+func noteCost(source string, note func(Descriptor)) {
+	if d, err := ParseDescriptor(source); err == nil {
+		note(d)
+	}
+}
