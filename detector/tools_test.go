@@ -216,7 +216,7 @@ func TestFindingsSayWhatIsDoneAboutThem(t *testing.T) {
 			t.Parallel()
 			check := toolCheck(c.history...)
 			check.GetWatches()[0].Block = c.block
-			d := detector.NewJudge(new(clock).now).Decide(t.Context(), check)
+			d := detector.NewJudge(new(clock).now, nil).Decide(t.Context(), check)
 			if f := d.GetFindings(); len(f) != 1 || !strings.Contains(f[0].GetMessage(), c.says) || f[0].GetBackoffSeconds() != c.backoff {
 				t.Errorf("findings %v; want %q and a pause of %d s", f, c.says, c.backoff)
 			}
@@ -234,7 +234,7 @@ func TestAnIncidentOfSeveralFindingsSavesOneRequest(t *testing.T) {
 	}
 	check := toolCheck(made...)
 	check.GetWatches()[0].Params.CircuitBreaker = 4
-	judge := detector.NewJudge(new(clock).now)
+	judge := detector.NewJudge(new(clock).now, nil)
 	d := judge.Decide(t.Context(), check)
 	loop := judge.Incidents()[0]
 	if len(d.GetFindings()) != 2 || loop.Saved.Requests != 1 || loop.Action != "break" || len(loop.Findings) != 2 || loop.Findings[0].Tool != "" {
