@@ -81,6 +81,9 @@ const bucketTimeout = 2 * time.Second
 
 // find looks for the bucket and makes it if it is missing.
 func (b *bucket) find(ctx context.Context) error {
+	if !b.js.Conn().IsConnected() {
+		return natskit.ErrNotConnected
+	}
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
 	_, err := b.js.Stream(ctx, streamName)
