@@ -20,7 +20,7 @@ import (
 )
 
 // cachedHistories bounds the histories that a worker remembers, of at most
-// some 15 KB each with the default history size and model.
+// some 20 KB each with the default history size.
 const cachedHistories = 4096
 
 // records is what keeps the histories: a ledger.
