@@ -256,10 +256,12 @@ func (d *Detector) peek(h hit, params counter.Params) counted {
 	if err != nil {
 		return counted{err: err}
 	}
-	if _, h.verdict = counter.Step(state, params, h.Hit, d.now()); !h.verdict.Fired {
+	h.at = d.now()
+	if _, h.verdict = counter.Step(state, params, h.Hit, h.at); !h.verdict.Fired {
 		return counted{hits: uint32(h.verdict.Count)}
 	}
 	f := finding(h.counter, h.verdict)
+	f.LoopId = d.openLoop(h.finding())
 	return counted{findings: []*checkpb.Finding{f}, hits: f.GetHitCount()}
 }
 

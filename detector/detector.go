@@ -39,6 +39,7 @@ type Detector struct {
 	semantics *semantics // nil where no worker can be asked
 	incidents *incident.Recorder
 	record    func(context.Context, incident.Finding) (loopID string, err error)
+	openLoop  func(incident.Finding) (loopID string)
 	publish   func(subject string, body []byte) error
 	metrics   *metrics
 	ready     service.Readiness
@@ -81,7 +82,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	if d.incidents, err = incident.NewRecorder(deps.NATS, deps.Metrics, deps.Log, func() time.Time { return d.now() }); err != nil {
 		return nil, fmt.Errorf("configure detector: %w", err)
 	}
-	d.record, d.publish = d.incidents.Record, deps.NATS.Publish
+	d.record, d.openLoop, d.publish = d.incidents.Record, d.incidents.Open, deps.NATS.Publish
 	return d, nil
 }
 

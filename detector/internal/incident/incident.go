@@ -32,6 +32,8 @@ type Finding struct {
 	Action       checkpb.Action
 	Answer       checkpb.Answer
 	Fingerprint  []byte
+	// Rule and Tool are event.Finding's.
+	Rule, Tool string
 	// Hits that this finding stands for, and the count they brought it to.
 	Hits, Count     int
 	Threshold       int
@@ -91,7 +93,8 @@ func open(f *Finding, loopID string) Record {
 	}}
 }
 
-// add notes a finding in an open incident. It returns a record that shares no
+// add notes a finding in an open incident, which is then that of its strongest
+// finding. It returns a record that shares no
 // slice with the old one.
 func (r Record) add(f *Finding) Record {
 	fp := hex.EncodeToString(f.Fingerprint)
@@ -99,6 +102,10 @@ func (r Record) add(f *Finding) Record {
 	r.HitCount = max(r.HitCount, f.Count)
 	if f.Similarity > 0 {
 		r.Similarity = f.Similarity
+	}
+	if f.Action > checkpb.ActionOf(r.Action) {
+		r.Action, r.Answer = f.Action.Label(), f.Answer.Label()
+		r.Detector, r.Fingerprint, r.Threshold = f.Detector, fp, f.Threshold
 	}
 	if !f.Shadow && f.Action.Stops() {
 		r.Saved.Requests += f.Hits
@@ -111,11 +118,12 @@ func (r Record) add(f *Finding) Record {
 
 func (r Record) findings(f *Finding, fp string) []event.Finding {
 	now := event.Finding{
-		Detector: f.Detector, Action: f.Action.Label(), Answer: f.Answer.Label(), Fingerprint: fp, HitCount: f.Count, Excerpt: f.Excerpt,
+		Detector: f.Detector, Action: f.Action.Label(), Answer: f.Answer.Label(), Fingerprint: fp, HitCount: f.Count,
+		Rule: f.Rule, Tool: f.Tool, Excerpt: f.Excerpt,
 	}
 	all := append([]event.Finding(nil), r.Findings...)
 	for i := range all {
-		if all[i].Detector == f.Detector && all[i].Fingerprint == fp {
+		if all[i].Detector == f.Detector && all[i].Fingerprint == fp && all[i].Rule == f.Rule {
 			all[i] = now
 			return all
 		}

@@ -41,7 +41,7 @@ func (s *State) pastCall(c *Call, p *Params) pastCall {
 	}
 	set(c.Poll || anyGlob(p.PollTools, c.Tool), poll)
 	set(anyGlob(p.ReadOnly, c.Tool), readOnly)
-	set(anyGlob(p.Exempt, c.Tool), exempt)
+	set(p.exempts(c.Tool), exempt)
 	set(c.NotOffered, notOffered)
 	if c.Ours {
 		return out
