@@ -278,10 +278,11 @@ func (v *watched) incident(f *checkpb.Finding) incident.Finding {
 // shown are a finding's tools as events name them: not at all where a model made up
 // one that looks like no name, since it may have put anything there.
 func shown(tools string) string {
-	for _, c := range []byte(tools) {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_-.:/,", c) >= 0) {
-			return ""
-		}
+	strange := func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_-.:/,", c)
+	}
+	if strings.ContainsFunc(tools, strange) {
+		return ""
 	}
 	return tools
 }

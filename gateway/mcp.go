@@ -135,8 +135,11 @@ func explainText(d client.ToolDecision) string {
 			fmt.Fprintf(&b, "\n- %s (%s): %s", runAction(f.Action), f.Rule, f.Message)
 		}
 	}
-	if stand == 0 {
+	switch {
+	case stand == 0:
 		b.WriteString(" Nothing goes round in circles.")
+	case d.LoopID != "":
+		b.WriteString("\nWho runs Unloop can release it by its id, " + d.LoopID + ".")
 	}
 	return b.String()
 }

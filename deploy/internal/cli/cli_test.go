@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/unloop/unloop/schemas/event"
 )
 
 // output collects what a command prints and tells when it printed something.
@@ -159,6 +161,23 @@ func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 		if code, _, errOut := command(t, append(args, "--nats", nats)...); code != 1 || !strings.Contains(errOut, loop.ID) {
 			t.Errorf("%v of a released loop: code %d, %s", args, code, errOut)
 		}
+	}
+}
+
+func TestEventsOfToolLoopsNameTheToolsOfTheirStrongestFinding(t *testing.T) {
+	t.Parallel()
+	e := event.New(event.Detected, "l-1.loop.detected", time.Now())
+	e.Data = event.Data{LoopID: "l-1", Policy: "default", Detector: "tool", Action: "reject", HitCount: 5, WindowSeconds: 1800, Findings: []event.Finding{
+		{Detector: "tool", Action: "hint", Tool: "grep"}, {Detector: "cycle", Action: "reject", Tool: "a,b"}, {Detector: "tool", Action: "reject", Tool: "read_file"},
+	}}
+	body, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	new(eventsCmd).print(&printer{w: &out}, body)
+	if !strings.Contains(out.String(), "detector tool (read_file), reject, 5 hits") {
+		t.Errorf("printed %q", out.String())
 	}
 }
 
