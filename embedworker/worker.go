@@ -243,6 +243,7 @@ const (
 // reachStore tries the store until it answers; then the worker is ready.
 // Requests that come before get the store's error.
 func (w *Worker) reachStore(ctx context.Context) error {
+	level := slog.LevelWarn // once; the next attempts say nothing new
 	for wait := storeRetry; ; wait = min(2*wait, storeRetryMax) {
 		err := w.store.Ping(ctx)
 		if err == nil {
@@ -258,7 +259,8 @@ func (w *Worker) reachStore(ctx context.Context) error {
 			return nil //nolint:nilerr // the end was asked for; what the store said is of no use now
 		}
 		w.ready.Set(err)
-		w.log.Warn("vector store is not ready, trying again", "error", err, "after", wait)
+		w.log.Log(ctx, level, "vector store is not ready, trying again", "error", err, "after", wait)
+		level = slog.LevelDebug
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

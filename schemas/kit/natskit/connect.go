@@ -6,12 +6,17 @@
 package natskit
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
 )
+
+// ErrNotConnected is why nothing can be asked while no server is reached. The
+// client's own error would speak of a full buffer, since there is none.
+var ErrNotConnected = errors.New("not connected to NATS")
 
 // Connect returns a connection that is tried again for ever, so that services
 // and servers can start in any order. It errs only on a malformed URL or
