@@ -43,17 +43,10 @@ func (d *Detector) onCheck(req natskit.Request) {
 	})
 }
 
-// enter takes one of the detector's slots, if there is one and the detector has
-// not stopped.
+// enter takes one of the detector's slots, if there is one.
 func (d *Detector) enter() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stopped {
-		return false
-	}
 	select {
 	case d.slots <- struct{}{}:
-		d.working.Add(1)
 		return true
 	default:
 		d.metrics.overloaded.Inc()
@@ -61,10 +54,7 @@ func (d *Detector) enter() bool {
 	}
 }
 
-func (d *Detector) leave() {
-	<-d.slots
-	d.working.Done()
-}
+func (d *Detector) leave() { <-d.slots }
 
 // spawn runs work in a goroutine if there is room for it, else instead.
 func (d *Detector) spawn(work, instead func()) {
@@ -266,10 +256,12 @@ func (d *Detector) peek(h hit, params counter.Params) counted {
 	if err != nil {
 		return counted{err: err}
 	}
-	if _, h.verdict = counter.Step(state, params, h.Hit, d.now()); !h.verdict.Fired {
+	h.at = d.now()
+	if _, h.verdict = counter.Step(state, params, h.Hit, h.at); !h.verdict.Fired {
 		return counted{hits: uint32(h.verdict.Count)}
 	}
 	f := finding(h.counter, h.verdict)
+	f.LoopId = d.openLoop(h.finding())
 	return counted{findings: []*checkpb.Finding{f}, hits: f.GetHitCount()}
 }
 

@@ -39,15 +39,15 @@ type Detector struct {
 	semantics *semantics // nil where no worker can be asked
 	incidents *incident.Recorder
 	record    func(context.Context, incident.Finding) (loopID string, err error)
+	openLoop  func(incident.Finding) (loopID string)
 	publish   func(subject string, body []byte) error
 	metrics   *metrics
 	ready     service.Readiness
-	slots     chan struct{}
-
-	// working are the messages under way; none begins once stopped is set.
+	// slots has one element for each message under way, and is full once the
+	// detector has stopped.
+	slots chan struct{}
+	// working are the goroutines of those messages, and verdicts that come later.
 	working sync.WaitGroup
-	mu      sync.Mutex
-	stopped bool
 }
 
 // records is where states are kept: a ledger in JetStream, or in memory.
@@ -82,7 +82,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	if d.incidents, err = incident.NewRecorder(deps.NATS, deps.Metrics, deps.Log, func() time.Time { return d.now() }); err != nil {
 		return nil, fmt.Errorf("configure detector: %w", err)
 	}
-	d.record, d.publish = d.incidents.Record, deps.NATS.Publish
+	d.record, d.openLoop, d.publish = d.incidents.Record, d.incidents.Open, deps.NATS.Publish
 	return d, nil
 }
 
@@ -112,19 +112,26 @@ func (d *Detector) Run(ctx context.Context) error {
 	<-ctx.Done()
 	d.ready.Set(context.Cause(ctx))
 	stopLoopback()
-	err = svc.Stop()
-	natskit.Flush(d.deps.NATS, stopFlush) // once the server has heard of it, checks go to other detectors
-	d.mu.Lock()
-	d.stopped = true
-	d.mu.Unlock()
-	d.working.Wait()
+	err = d.stop(svc)
 	stopRecorder()
 	<-recorded
 	return err
 }
 
-// stopFlush bounds how long the server may take to hear that this detector goes.
-const stopFlush = 2 * time.Second
+// stopTimeout bounds how long the server may take to hear that this detector
+// goes, and how long messages that it has sent before may take to begin.
+const stopTimeout = 2 * time.Second
+
+// stop takes no more messages and finishes those that were taken.
+func (d *Detector) stop(svc micro.Service) error {
+	err := svc.Stop()
+	natskit.CatchUp(d.deps.NATS, stopTimeout) // from now on, checks go to other detectors
+	for range cap(d.slots) {
+		d.slots <- struct{}{}
+	}
+	d.working.Wait()
+	return err
+}
 
 // subscribe registers the detector as a NATS micro service, which makes it
 // show in `nats micro ls` with its own statistics.

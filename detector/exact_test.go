@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"github.com/unloop/unloop/schemas"
@@ -174,6 +176,49 @@ func TestKilledDetectorCostsOnlyItsOwnAnswers(t *testing.T) {
 	counted := int(after.GetHitCounts()[0]) - 1
 	if least := sum.allowed + sum.rejected; counted < least || counted > requests {
 		t.Errorf("%d hits are counted; %d were answered, %d were sent", counted, least, requests)
+	}
+}
+
+// A detector that stops under load answers what the server has sent to it.
+func TestStoppedDetectorAnswersWhatItWasSent(t *testing.T) {
+	t.Parallel()
+	const requests = 3000 // fewer than a detector takes at once
+	s := natstest.Start(t)
+	leaving := startDetector(t, s)
+	nc := s.Conn()
+	answers := make(chan *nats.Msg, requests)
+	inbox := nc.NewInbox()
+	if _, err := nc.ChanSubscribe(inbox, answers); err != nil {
+		t.Fatal(err)
+	}
+	body, err := proto.Marshal(&checkpb.CheckBatch{Checks: []*checkpb.Check{promptCheck("p")}, BudgetMs: uint32(patience.Milliseconds())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for range requests {
+			_ = nc.PublishRequest(schemas.SubjectCheck, inbox, body) // what is missed has no answer
+		}
+	}()
+	<-answers
+	leaving.stop()
+	if err := leaving.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	leaving.nc.Close() // as its process does
+	for range requests - 1 {
+		select {
+		case m := <-answers:
+			var batch checkpb.DecisionBatch
+			if m.Header.Get("Status") == "503" { // sent when it had gone
+				continue
+			}
+			if err := proto.Unmarshal(m.Data, &batch); err != nil || batch.GetDecisions()[0].GetError() != "" {
+				t.Fatalf("refused: %v, %v", &batch, err)
+			}
+		case <-time.After(patience):
+			t.Fatal("a request that the detector was sent has no answer")
+		}
 	}
 }
 

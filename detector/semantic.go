@@ -149,7 +149,7 @@ func (d *Detector) consider(ctx context.Context, o *opinion) {
 		o.end()
 	case o.watch.GetDeferred() || o.check.GetRetry() && !o.check.GetPeek():
 		d.recall(ctx, o, func(r streak.Recalled, err error) {
-			d.note(ctx, o, []*checkpb.Finding{o.late(r)}, false, func() { d.askAfter(ctx, o, r, err) })
+			d.note(ctx, o, []*checkpb.Finding{o.late(r)}, streak.Judged{Recalled: r}, func() { d.askAfter(ctx, o, r, err) })
 		})
 	default:
 		d.askWorker(ctx, o)
@@ -240,7 +240,7 @@ func (d *Detector) outOfTime(ctx context.Context, o *opinion) {
 		return
 	}
 	d.recall(context.WithoutCancel(ctx), o, func(r streak.Recalled, _ error) {
-		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, false, o.end)
+		d.note(ctx, o, []*checkpb.Finding{o.late(r)}, streak.Judged{Recalled: r}, o.end)
 	})
 }
 

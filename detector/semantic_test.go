@@ -126,6 +126,36 @@ func TestSemanticLoopIsHintedAndRejectedFromItsEighthFinding(t *testing.T) {
 	}
 }
 
+// A prompt that names no session is of another derived one in each wording, and
+// its loop is still one.
+func TestRowOfFindingsIsOneIncidentWhateverItsSessions(t *testing.T) {
+	t.Parallel()
+	const clear = 9
+	s := natstest.Start(t)
+	startDetector(t, s)
+	startDetector(t, s)
+	answer(t, s, func(n int) *semanticpb.SemanticReply {
+		if n == clear {
+			return unlike
+		}
+		return similar
+	})
+	nc := s.Conn()
+	for n := range clear + 2 {
+		check := meaningCheck()
+		check.Identity.Session = fmt.Sprintf("%04x", n)
+		ask(t, nc, check)
+		if n == clear-1 {
+			if loops := storedIncidents(t, s); len(loops) != 1 {
+				t.Errorf("%d incidents of one row", len(loops))
+			}
+		}
+	}
+	if loops := storedIncidents(t, s); len(loops) != 2 {
+		t.Errorf("%d incidents of two rows", len(loops))
+	}
+}
+
 func TestHonestExchangeEndsTheStreak(t *testing.T) {
 	t.Parallel()
 	replies := []*semanticpb.SemanticReply{similar, similar, short, similar, unlike, similar}

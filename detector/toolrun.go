@@ -15,7 +15,7 @@ func (v *watched) step(s toolloop.State, at time.Time) toolloop.State {
 	case run == nil:
 		s, v.report = toolloop.Step(s, v.evidence, v.params, at)
 	case run.GetCall() == nil:
-		v.report = toolloop.Report{Findings: s.Standing()}
+		v.report = toolloop.Explain(s, v.params, at)
 	case run.GetDone():
 		s, v.report = toolloop.Result(s, v.call, v.params, at)
 	default:
@@ -54,6 +54,9 @@ func (v *watched) toolReport() *checkpb.ToolReport {
 		out.Streak, out.Repeats = uint32(c.Streak), uint32(c.Total)
 		out.WarnThreshold, out.BlockThreshold = uint32(c.Warn), uint32(c.Block)
 		out.Poll, out.BackoffSeconds = c.Poll, uint32(c.BackoffIn)
+	}
+	if v.action().Stops() {
+		out.BackoffSeconds = 0 // no waiting lets the next one through
 	}
 	return out
 }

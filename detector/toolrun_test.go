@@ -2,12 +2,15 @@ package detector_test
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
@@ -127,6 +130,30 @@ func TestASessionCanBeExplainedWithoutACall(t *testing.T) {
 	}
 }
 
+// An operator reads what is done now, about which tool, and how much was stopped:
+// not the hints that came before.
+func TestAnIncidentTellsTheToolAndCountsWhatWasStopped(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	startDetector(t, s)
+	ask := asking(t, s.Conn())
+	watch := watchKey(t, s, schemas.BucketIncidents)
+	for range 8 {
+		ask(run("read", "{}", ""))
+	}
+	watch(func(value []byte) bool {
+		var in event.Incident
+		if err := json.Unmarshal(value, &in); err != nil || in.HitCount != 8 {
+			return false
+		}
+		f := in.Findings[0]
+		if in.Saved.Requests != 4 || in.Action != "reject" || in.Threshold != 5 || f.Rule != "repeat" || f.Tool != "read" {
+			t.Errorf("incident %+v; want four rejects of read", in)
+		}
+		return true
+	})
+}
+
 func TestABreakStandsForToolRunnersUntilItIsReleased(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
@@ -144,6 +171,11 @@ func TestABreakStandsForToolRunnersUntilItIsReleased(t *testing.T) {
 	}
 	if d.GetAction() != checkpb.Action_ACTION_BREAK || !d.GetToolReports()[0].GetBroken() {
 		t.Fatalf("fourth call: %v; want a break", d)
+	}
+	explain := limited("")
+	explain.Watches[0].Run = &checkpb.ToolRun{}
+	if d := ask(explain); d.GetAction() != checkpb.Action_ACTION_BREAK || d.GetFindings()[0].GetRule() != "breaker" {
+		t.Errorf("explained: %v; want the break", d)
 	}
 	if reply := release(t, nc, d.GetFindings()[0].GetLoopId()); reply.GetError() != "" {
 		t.Fatal(reply.GetError())

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/incident"
@@ -111,15 +112,27 @@ func (d *Detector) peekTools(v *watched) counted {
 	if err != nil {
 		return counted{err: err}
 	}
-	v.step(s.State, d.now())
-	return v.counted()
-}
-
-// reportTools records the findings as part of their incident.
-func (d *Detector) reportTools(ctx context.Context, v *watched) counted {
+	v.at = d.now()
+	v.step(s.State, v.at)
 	out := v.counted()
 	for _, f := range out.findings {
-		id, err := d.record(ctx, v.incident(f))
+		f.LoopId = d.openLoop(v.incident(f))
+	}
+	return out
+}
+
+// reportTools records the findings as part of their incident. However many of them
+// stop a request, it is one that was stopped.
+func (d *Detector) reportTools(ctx context.Context, v *watched) counted {
+	out := v.counted()
+	stopped := false
+	for _, f := range out.findings {
+		noted := v.incident(f)
+		if f.GetAction().Stops() && stopped {
+			noted.Hits = 0
+		}
+		stopped = stopped || f.GetAction().Stops()
+		id, err := d.record(ctx, noted)
 		if err != nil {
 			d.metrics.unrecorded.Inc()
 		}
@@ -157,7 +170,10 @@ func (v *watched) finding(f *toolloop.Finding) *checkpb.Finding {
 	out := &checkpb.Finding{
 		Policy: v.watch.GetPolicy(), Detector: f.Rule.Detector(), Fingerprint: v.watch.GetAgent(), Shadow: v.watch.GetShadow(),
 		Action: action, HitCount: uint32(f.Count), Threshold: uint32(f.Threshold), WindowSeconds: uint32(v.params.Idle / time.Second),
-		Rule: string(f.Rule), Tool: f.Tool, Message: f.Message(), BackoffSeconds: uint32(f.Backoff),
+		Rule: string(f.Rule), Tool: f.Tool, Message: f.Message(levelOf(action)),
+	}
+	if !action.Stops() {
+		out.BackoffSeconds = uint32(f.Backoff) // waiting lets nothing through that is stopped
 	}
 	if action == checkpb.Action_ACTION_REJECT {
 		out.Answer = v.answerTo(f)
@@ -166,6 +182,18 @@ func (v *watched) finding(f *toolloop.Finding) *checkpb.Finding {
 		out.DelayMs = uint32(min(time.Duration(f.Count)*delayStep, maxDelay) / time.Millisecond)
 	}
 	return out
+}
+
+// levelOf is how grave a finding is by what is done about it.
+func levelOf(a checkpb.Action) toolloop.Level {
+	switch a {
+	case checkpb.Action_ACTION_BREAK:
+		return toolloop.Break
+	case checkpb.Action_ACTION_REJECT:
+		return toolloop.Block
+	default:
+		return toolloop.Warn
+	}
 }
 
 // action is the strongest of all findings.
@@ -240,11 +268,23 @@ func (v *watched) climb(steps []*checkpb.Step, f *toolloop.Finding) checkpb.Acti
 func (v *watched) incident(f *checkpb.Finding) incident.Finding {
 	return incident.Finding{
 		Conversation: conversation(v.check, f.GetFingerprint()), Policy: f.GetPolicy(), Detector: f.GetDetector(), Shadow: f.GetShadow(),
-		Action: f.GetAction(), Answer: f.GetAnswer(), Fingerprint: f.GetFingerprint(), Hits: 1, Count: int(f.GetHitCount()),
+		Action: f.GetAction(), Answer: f.GetAnswer(), Fingerprint: f.GetFingerprint(), Rule: f.GetRule(), Tool: shown(f.GetTool()), Hits: 1, Count: int(f.GetHitCount()),
 		Threshold: int(f.GetThreshold()), WindowSeconds: int(f.GetWindowSeconds()),
 		Identity: v.check.GetIdentity(), RequestID: v.check.GetRequestId(), Model: v.check.GetModel(),
 		InputTokens: int(v.check.GetInputTokens()), Excerpt: excerpt(v.check, f.GetPolicy()), At: v.at,
 	}
+}
+
+// shown are a finding's tools as events name them: not at all where a model made up
+// one that looks like no name, since it may have put anything there.
+func shown(tools string) string {
+	strange := func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_-.:/,", c)
+	}
+	if strings.ContainsFunc(tools, strange) {
+		return ""
+	}
+	return tools
 }
 
 // digestReader remembers the first byte string that is no digest.

@@ -3,6 +3,7 @@ package detector_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -189,6 +190,71 @@ func TestToolActionsEscalateByOccurrences(t *testing.T) {
 	got := replay(t, escalating, []*checkpb.HistoryItem{human("go")}, rounds(7, same)...)
 	if diff := cmp.Diff([]string{"allow", "hint", "hint", "throttle", "throttle", "reject", "reject"}, got); diff != "" {
 		t.Errorf("by occurrence (-want +got):\n%s", diff)
+	}
+}
+
+// Words and pauses go by what is done about a finding, not by its threshold.
+func TestFindingsSayWhatIsDoneAboutThem(t *testing.T) {
+	t.Parallel()
+	polls := rounds(15, same)
+	for _, r := range polls {
+		r.Calls[0].Poll = true
+	}
+	for name, c := range map[string]struct {
+		history []*checkpb.HistoryItem
+		block   checkpb.Action
+		says    string
+		backoff uint32
+	}{
+		"a block that is a hint":     {rounds(5, same), checkpb.Action_ACTION_HINT, "Use what it already told you", 0},
+		"a block":                    {rounds(5, same), checkpb.Action_ACTION_REJECT, "This call is blocked", 0},
+		"a block that is a break":    {rounds(5, same), checkpb.Action_ACTION_BREAK, "Nothing goes on", 0},
+		"a poll that is only warned": {polls[:9], checkpb.Action_ACTION_REJECT, "Wait 60 seconds", 60},
+		"a poll that is blocked":     {polls, checkpb.Action_ACTION_REJECT, "This call is blocked", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check := toolCheck(c.history...)
+			check.GetWatches()[0].Block = c.block
+			d := detector.NewJudge(new(clock).now, nil).Decide(t.Context(), check)
+			if f := d.GetFindings(); len(f) != 1 || !strings.Contains(f[0].GetMessage(), c.says) || f[0].GetBackoffSeconds() != c.backoff {
+				t.Errorf("findings %v; want %q and a pause of %d s", f, c.says, c.backoff)
+			}
+		})
+	}
+}
+
+// Two findings that stop one request save one. A name that a model made up may hold
+// anything, and is not published.
+func TestAnIncidentOfSeveralFindingsSavesOneRequest(t *testing.T) {
+	t.Parallel()
+	made := rounds(5, same)
+	for _, r := range made {
+		r.Calls[0].Tool = "read\ncat /etc/passwd"
+	}
+	check := toolCheck(made...)
+	check.GetWatches()[0].Params.CircuitBreaker = 4
+	judge := detector.NewJudge(new(clock).now, nil)
+	d := judge.Decide(t.Context(), check)
+	loop := judge.Incidents()[0]
+	if len(d.GetFindings()) != 2 || loop.Saved.Requests != 1 || loop.Action != "break" || len(loop.Findings) != 2 || loop.Findings[0].Tool != "" {
+		t.Errorf("findings %v, incident %+v", d.GetFindings(), loop)
+	}
+}
+
+// A request that two detectors stop is saved once.
+func TestAnIncidentOfTwoDetectorsSavesEachRequestOnce(t *testing.T) {
+	t.Parallel()
+	judge := detector.NewJudge(new(clock).now, nil)
+	for i := range 9 {
+		check := toolCheck(rounds(5, same)...)
+		check.RequestId, check.Counters = fmt.Sprint("req-", i), promptCheck("p").GetCounters()
+		if d := judge.Decide(t.Context(), check); len(d.GetFindings()) != 1+i/5 {
+			t.Fatalf("request %d: %v", i+1, d.GetFindings())
+		}
+	}
+	if loops := judge.Incidents(); len(loops) != 1 || loops[0].Saved.Requests != 9 {
+		t.Errorf("incidents %+v; want nine requests stopped", loops)
 	}
 }
 

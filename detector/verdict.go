@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -65,7 +66,7 @@ func (d *Detector) verdict(ctx context.Context, o *opinion, v verdict, done func
 		done()
 		return
 	}
-	v.Text = hex.EncodeToString(checkpb.TextDigest(o.check.GetExchange()))
+	v.Text, v.Incident = hex.EncodeToString(checkpb.TextDigest(o.check.GetExchange())), conversation(o.check, o.watch.GetScope())
 	var j streak.Judged
 	step := func(s streak.State) (next streak.State, ttl time.Duration) {
 		v.Late = o.isSettled()
@@ -114,13 +115,12 @@ func (d *Detector) judged(ctx context.Context, o *opinion, v verdict, j streak.J
 	case j.Found:
 		findings = append(findings, o.finding(j.Count, v.Similarity))
 	}
-	d.note(ctx, o, findings, j.Known, done)
+	d.note(ctx, o, findings, j, done)
 }
 
 // note records findings in their incident and keeps the last one for the
-// request; nil is none. known says that the request was counted when its
-// decision was asked for.
-func (d *Detector) note(ctx context.Context, o *opinion, findings []*checkpb.Finding, known bool, done func()) {
+// request; nil is none.
+func (d *Detector) note(ctx context.Context, o *opinion, findings []*checkpb.Finding, j streak.Judged, done func()) {
 	findings = slices.DeleteFunc(findings, func(f *checkpb.Finding) bool { return f == nil })
 	if len(findings) == 0 {
 		done()
@@ -133,7 +133,7 @@ func (d *Detector) note(ctx context.Context, o *opinion, findings []*checkpb.Fin
 	}
 	go func() { // the incident waits for a write of its own
 		for _, f := range findings {
-			f.LoopId = d.recordOpinion(ctx, o, f, known)
+			f.LoopId = d.recordOpinion(ctx, o, f, j)
 		}
 		o.keep(findings[len(findings)-1])
 		done()
@@ -141,13 +141,14 @@ func (d *Detector) note(ctx context.Context, o *opinion, findings []*checkpb.Fin
 }
 
 // recordOpinion notes a finding in its incident and returns the incident's id.
-func (d *Detector) recordOpinion(ctx context.Context, o *opinion, f *checkpb.Finding, known bool) string {
+// A request that was counted when its decision was asked for is no further hit.
+func (d *Detector) recordOpinion(ctx context.Context, o *opinion, f *checkpb.Finding, j streak.Judged) string {
 	hits := 1
-	if known {
+	if j.Known {
 		hits = 0
 	}
 	id, err := d.record(ctx, incident.Finding{
-		Conversation: conversation(o.check, f.GetFingerprint()), Policy: f.GetPolicy(), Detector: f.GetDetector(), Shadow: f.GetShadow(),
+		Conversation: cmp.Or(j.Incident, conversation(o.check, f.GetFingerprint())), Policy: f.GetPolicy(), Detector: f.GetDetector(), Shadow: f.GetShadow(),
 		Action: f.GetAction(), Fingerprint: f.GetFingerprint(), Hits: hits, Count: int(f.GetHitCount()), Threshold: int(f.GetThreshold()),
 		WindowSeconds: int(f.GetWindowSeconds()), Similarity: f.GetSimilarity(),
 		Identity: o.check.GetIdentity(), RequestID: o.check.GetRequestId(), Model: o.check.GetModel(),

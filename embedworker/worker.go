@@ -134,13 +134,14 @@ func (w *Worker) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// stopFlush bounds how long the server may take to hear that this worker goes.
-const stopFlush = 2 * time.Second
+// stopTimeout bounds how long the server may take to hear that this worker goes,
+// and how long requests that it has sent before may take to begin.
+const stopTimeout = 2 * time.Second
 
 // stop takes no more requests and finishes those that were taken.
 func (w *Worker) stop(svc micro.Service) error {
 	err := svc.Stop()
-	natskit.Flush(w.deps.NATS, stopFlush) // once the server has heard of it, requests go to other workers
+	natskit.CatchUp(w.deps.NATS, stopTimeout) // from now on, requests go to other workers
 	w.mu.Lock()
 	if !w.stopped {
 		close(w.next)
@@ -242,6 +243,7 @@ const (
 // reachStore tries the store until it answers; then the worker is ready.
 // Requests that come before get the store's error.
 func (w *Worker) reachStore(ctx context.Context) error {
+	level := slog.LevelWarn // once; the next attempts say nothing new
 	for wait := storeRetry; ; wait = min(2*wait, storeRetryMax) {
 		err := w.store.Ping(ctx)
 		if err == nil {
@@ -257,7 +259,8 @@ func (w *Worker) reachStore(ctx context.Context) error {
 			return nil //nolint:nilerr // the end was asked for; what the store said is of no use now
 		}
 		w.ready.Set(err)
-		w.log.Warn("vector store is not ready, trying again", "error", err, "after", wait)
+		w.log.Log(ctx, level, "vector store is not ready, trying again", "error", err, "after", wait)
+		level = slog.LevelDebug
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

@@ -11,13 +11,8 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/client"
-)
-
-// The tools of the MCP server.
-const (
-	toolCheck   = "check_loop"
-	toolExplain = "explain_loop"
 )
 
 // mcpVersion is the version of the tools.
@@ -66,11 +61,11 @@ func (g *Gateway) answerMCP(w http.ResponseWriter, r *http.Request) {
 // mcpServer is the server for one HTTP request, whose headers say who asks.
 func (g *Gateway) mcpServer(r *http.Request) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "unloop", Title: "Unloop", Version: mcpVersion}, nil)
-	s.AddTool(&mcp.Tool{Name: toolCheck, Description: checkDescription, InputSchema: json.RawMessage(checkSchema)},
+	s.AddTool(&mcp.Tool{Name: schemas.MCPCheck, Description: checkDescription, InputSchema: json.RawMessage(checkSchema)},
 		func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return g.tell(ctx, r, call, checkText), nil
 		})
-	s.AddTool(&mcp.Tool{Name: toolExplain, Description: explainDescription, InputSchema: json.RawMessage(explainSchema)},
+	s.AddTool(&mcp.Tool{Name: schemas.MCPExplain, Description: explainDescription, InputSchema: json.RawMessage(explainSchema)},
 		func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return g.tell(ctx, r, call, explainText), nil
 		})
@@ -80,7 +75,7 @@ func (g *Gateway) mcpServer(r *http.Request) *mcp.Server {
 // tell answers a tool's call, with words beside the decision. What is wrong with
 // the call is for the model to read.
 func (g *Gateway) tell(ctx context.Context, r *http.Request, call *mcp.CallToolRequest, words func(client.ToolDecision) string) *mcp.CallToolResult {
-	d, fault := g.askRun(ctx, r, call.Params.Arguments, call.Params.Name == toolExplain)
+	d, fault := g.askRun(ctx, r, call.Params.Arguments, call.Params.Name == schemas.MCPExplain)
 	if fault != nil {
 		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: fault.Message}}}
 	}
@@ -140,8 +135,11 @@ func explainText(d client.ToolDecision) string {
 			fmt.Fprintf(&b, "\n- %s (%s): %s", runAction(f.Action), f.Rule, f.Message)
 		}
 	}
-	if stand == 0 {
+	switch {
+	case stand == 0:
 		b.WriteString(" Nothing goes round in circles.")
+	case d.LoopID != "":
+		b.WriteString("\nWho runs Unloop can release it by its id, " + d.LoopID + ".")
 	}
 	return b.String()
 }

@@ -28,6 +28,8 @@ type repeats struct {
 	seeds [2]maphash.Seed
 	mu    sync.Mutex
 	known map[requestDigest]repeated
+	// swept is when those that were over were forgotten last.
+	swept time.Time
 }
 
 // requestDigest stands for all that a request's evidence can be made of.
@@ -64,7 +66,7 @@ func (g *Gateway) recall(x *exchange) bool {
 	}
 	if seen.refusal == nil {
 		seen.refusal = newTemplate(x.provider, strongest(decision))
-		g.repeats.put(x.digest, seen)
+		g.repeats.put(g.now(), x.digest, seen)
 	}
 	x.refusal = seen.refusal
 	x.check, x.identity, x.decision, x.fairvisor = seen.check, seen.check.GetIdentity(), decision, x.rules.FairvisorHeaders
@@ -81,7 +83,8 @@ func (g *Gateway) remember(x *exchange) {
 	if x.digest == (requestDigest{}) {
 		x.digest = g.repeats.digest(x)
 	}
-	g.repeats.put(x.digest, repeated{check: x.check, rules: x.rules, hasher: g.hasher.Load(), until: g.now().Add(repeatsAge)})
+	now := g.now()
+	g.repeats.put(now, x.digest, repeated{check: x.check, rules: x.rules, hasher: g.hasher.Load(), until: now.Add(repeatsAge)})
 }
 
 func (s *repeats) any() bool {
@@ -97,17 +100,21 @@ func (s *repeats) get(d requestDigest) (repeated, bool) {
 	return r, ok
 }
 
-// put makes room, if there is none, by forgetting what is over, or all.
-func (s *repeats) put(d requestDigest, r repeated) {
+// put keeps a request that is judged now, and makes room, if there is none.
+func (s *repeats) put(now time.Time, d requestDigest, r repeated) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.known) >= maxRepeats {
-		s.forget(r.until.Add(-repeatsAge))
+	if len(s.known) >= maxRepeats || now.Sub(s.swept) >= repeatsAge {
+		s.forget(now)
 	}
 	s.known[d] = r
 }
 
+// forget drops what is over, and all if that is not enough: a loop whose
+// requests are never the same bytes twice would fill the memory with their
+// evidence.
 func (s *repeats) forget(now time.Time) {
+	s.swept = now
 	for d, r := range s.known {
 		if r.until.Before(now) {
 			delete(s.known, d)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -50,11 +51,25 @@ func TestOnlyTheSameRequestHasTheSameDigest(t *testing.T) {
 func TestWhatIsKnownIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newRepeats()
+	now := time.Now()
 	for i := range maxRepeats + 10 {
-		s.put(requestDigest{uint64(i), 1}, repeated{})
+		s.put(now, requestDigest{uint64(i), 1}, repeated{until: now.Add(repeatsAge)})
 	}
 	if n := len(s.known); n > maxRepeats {
 		t.Errorf("%d requests are known, at most %d may be", n, maxRepeats)
+	}
+}
+
+func TestWhatIsOverIsForgottenBeforeTheMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	s := newRepeats()
+	now := time.Now()
+	for i := range 100 {
+		s.put(now, requestDigest{uint64(i), 1}, repeated{until: now.Add(repeatsAge)})
+		now = now.Add(repeatsAge / 10)
+	}
+	if n := len(s.known); n > 25 {
+		t.Errorf("%d requests are known, of the last %s", n, 2*repeatsAge)
 	}
 }
 

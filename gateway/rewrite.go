@@ -48,10 +48,14 @@ func (g *Gateway) hint(x *exchange) {
 	g.metrics.hints.WithLabelValues("given").Inc()
 }
 
-// hintText is the finding's own words, which name the tool, and the policy's.
+// hintText is the finding's own words and the policy's. What is found of tools
+// names the tool and says what to do, so the usual words would only blur it.
 func hintText(p *policy.Policy, f *checkpb.Finding) string {
-	if f.GetMessage() == "" {
+	switch {
+	case f.GetMessage() == "":
 		return p.Hint.Text
+	case f.GetRule() != "" && p.Hint.Text == policy.DefaultHint:
+		return f.GetMessage()
 	}
 	return f.GetMessage() + " " + p.Hint.Text
 }

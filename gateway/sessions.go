@@ -54,10 +54,11 @@ func (g *Gateway) identifyWith(x *exchange, hasher *identity.Hasher) {
 }
 
 // followAnswer remembers which session an answer belongs to, and which calls it
-// asks for, as far as a policy looks at those.
+// asks for, as far as a policy looks at those: a stored prompt may offer tools of
+// which the request says nothing.
 func (g *Gateway) followAnswer(x *exchange, res *http.Response) {
 	if x.target.Format != route.Responses || res.StatusCode != http.StatusOK || x.identity.GetSession() == "" {
 		return
 	}
-	res.Body = answers.Watch(res, len(x.check.GetWatches()) > 0, &answerWatch{g: g, x: x})
+	res.Body = answers.Watch(res, x.toolsWatched, &answerWatch{g: g, x: x})
 }

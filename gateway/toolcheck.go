@@ -99,6 +99,10 @@ func (t *toolRun) evidence(rules provider.Rules) *checkpb.ToolRun {
 	if !t.done {
 		return &checkpb.ToolRun{Call: call}
 	}
+	if rules.Ours(t.result) {
+		call.Ours = true
+		return &checkpb.ToolRun{Call: call, Done: true}
+	}
 	call.Result = bytesOf(fingerprint.Result(t.result, rules.Volatile))
 	switch {
 	case t.failed != nil:
@@ -146,7 +150,9 @@ func (x *exchange) runVerdict() client.ToolDecision {
 		Degraded: v.Degraded, RequestID: v.RequestID, Findings: v.Findings,
 	}
 	if f := strongest(x.decision); f != nil {
-		d.Message = f.GetMessage() // for a model to read, without names of policies
+		// For a model to read, without names of policies. The word tells it from a
+		// tool's result when it comes back in a history.
+		d.Message = codeLoop + ": " + f.GetMessage()
 	}
 	for _, r := range x.decision.GetToolReports() {
 		if r.GetShadow() || int(r.GetStreak()) < d.Counts.Streak {

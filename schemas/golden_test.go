@@ -66,27 +66,28 @@ func stored(t *testing.T, name string, message proto.Message) (wire, meaning []b
 
 func TestOldEventsStayReadableAndFitTheirSchema(t *testing.T) {
 	t.Parallel()
-	for name, f := range map[string]struct{ excerpt, answer string }{
-		"event-1": {}, "event-2": {excerpt: strings.Repeat("é", event.MaxExcerpt)}, "event-3": {answer: event.AnswerSynthetic},
+	for name, f := range map[string]event.Finding{
+		"event-1": {}, "event-2": {Excerpt: strings.Repeat("é", event.MaxExcerpt)}, "event-3": {Answer: event.AnswerSynthetic},
+		"event-4": {Rule: "ping-pong", Tool: "read_file,search"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testEvent(t, filepath.Join("testdata", "golden", name+".json"), f.excerpt, f.answer)
+			testEvent(t, filepath.Join("testdata", "golden", name+".json"), f)
 		})
 	}
 }
 
-func testEvent(t *testing.T, file, excerpt, answer string) {
+func testEvent(t *testing.T, file string, f event.Finding) {
 	t.Helper()
 	usd := 0.03
 	at := time.Date(2026, 5, 22, 14, 30, 0, 0, time.UTC)
 	want := event.New(event.Detected, "viIzp0jq26E8k6XTjdCptc.loop.detected", at)
 	want.ProjectID, want.TenantID, want.RequestID = "proj_abc123", "acme", "req_def456"
 	want.Data = event.Data{
-		LoopID: "viIzp0jq26E8k6XTjdCptc", Detector: "prompt", Policy: "agent-tools", Mode: event.ModeEnforce, Action: "reject", Answer: answer,
+		LoopID: "viIzp0jq26E8k6XTjdCptc", Detector: "prompt", Policy: "agent-tools", Mode: event.ModeEnforce, Action: "reject", Answer: f.Answer,
 		Fingerprint: "a3f7c2d1b8e4", HitCount: 6, Threshold: 5, WindowSeconds: 60, CooldownSeconds: 30, Model: "gpt-4o-mini",
 		Session: "5e55", Similarity: 0.97, FirstSeen: at, LastSeen: at.Add(time.Second),
-		Findings: []event.Finding{{Detector: "prompt", Action: "reject", Fingerprint: "a3f7c2d1b8e4", HitCount: 6, Answer: answer, Excerpt: excerpt}},
+		Findings: []event.Finding{{Detector: "prompt", Action: "reject", Fingerprint: "a3f7c2d1b8e4", HitCount: 6, Rule: f.Rule, Tool: f.Tool, Answer: f.Answer, Excerpt: f.Excerpt}},
 		Saved:    event.Saved{Requests: 1, InputTokens: 2500, USD: &usd},
 	}
 	if _, err := os.Stat(file); *update && os.IsNotExist(err) {

@@ -78,11 +78,11 @@ func TestMCPServerChecksAndExplains(t *testing.T) {
 	for range 5 {
 		text, d = use(t, s, "check_loop", call)
 	}
-	if d.Action != "block" || d.Counts.Streak != 5 || !strings.HasPrefix(text, "block: The tool read was called 5 times") {
+	if d.Action != "block" || d.Counts.Streak != 5 || !strings.HasPrefix(text, "block: recursive_loop_detected: The tool read was called 5 times") {
 		t.Errorf("fifth: %q, %+v", text, d)
 	}
 	text, d = use(t, s, "explain_loop", map[string]any{"session": "s1"})
-	if d.Counts.Total != 5 || !strings.Contains(text, "made 5 tool calls, 1 of them different") || !strings.Contains(text, "- block (repeat)") {
+	if d.Counts.Total != 5 || !strings.Contains(text, "made 5 tool calls, 1 of them different") || !strings.Contains(text, "- block (repeat)") || d.LoopID == "" || !strings.Contains(text, d.LoopID) || d.Counts.Streak != 5 {
 		t.Errorf("explanation: %q, %+v", text, d)
 	}
 	if text, _ = use(t, s, "explain_loop", map[string]any{"session": "s2"}); !strings.Contains(text, "No tool calls") {

@@ -101,7 +101,11 @@ func delta(n int, result, kept string, stream bool) call {
 	if n > 0 {
 		input = fmt.Sprintf(`[{"type":"function_call_output","call_id":"call_%d","output":%q}]`, n, result)
 	}
-	c := chat(fmt.Sprintf(`{"model":"m","stream":%v,"tools":[{"type":"function","name":"read"}],%s"input":%s}`, stream, kept, input))
+	tools := `"tools":[{"type":"function","name":"read"}],`
+	if strings.Contains(kept, `"prompt"`) {
+		tools = ""
+	}
+	c := chat(fmt.Sprintf(`{"model":"m","stream":%v,%s%s"input":%s}`, stream, tools, kept, input))
 	c.path = "/v1/responses"
 	return c
 }
@@ -113,6 +117,9 @@ func byAnswer(n int) string {
 	}
 	return fmt.Sprintf(`"previous_response_id":"resp_%08d",`, n)
 }
+
+// byPrompt names the n-th answer, and a stored prompt that has the tools.
+func byPrompt(n int) string { return `"prompt":{"id":"pmpt_1"},` + byAnswer(n) }
 
 func byConversation(int) string { return `"conversation":"conv_1",` }
 
@@ -127,7 +134,8 @@ func TestCallsThatOnlyTheProviderKeepsAddUp(t *testing.T) {
 	}{
 		"plain": {byAnswer, false, "identity"}, "streamed": {byAnswer, true, "identity"},
 		"compressed": {byAnswer, false, "gzip"}, "streamed, compressed": {byAnswer, true, "gzip"},
-		"in a conversation": {byConversation, false, "identity"}, "in a conversation, streamed": {byConversation, true, "identity"},
+		"of a stored prompt": {byPrompt, false, "identity"},
+		"in a conversation":  {byConversation, false, "identity"}, "in a conversation, streamed": {byConversation, true, "identity"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

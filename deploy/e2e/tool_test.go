@@ -61,6 +61,9 @@ func TestRepeatedToolCallIsHintedThenBlocked(t *testing.T) {
 	if hinted[0].Role != "system" || !strings.Contains(hinted[0].Text(), "read_file") || len(hinted) != len(requests[2].Chat.Messages)+3 {
 		t.Errorf("the upstream got %+v; want a system message with the tool's name before the rest", hinted)
 	}
+	if strings.Contains(hinted[0].Text(), "You seem to be repeating") {
+		t.Errorf("the hint says it twice: %q", hinted[0].Text())
+	}
 }
 
 func TestProgressAndPagingAreNoLoop(t *testing.T) {

@@ -59,6 +59,30 @@ func TestToolRunnersCallIsWarnedOfThenBlocked(t *testing.T) {
 	}
 }
 
+// A tool runner gives the model the message in place of the result, and may report
+// it as the result.
+func TestToolRunnersBlockStandsWhenItsMessageComesBackAsTheResult(t *testing.T) {
+	t.Parallel()
+	ask := runs(t, start(t, echo(t)).URL(), "s1")
+	read := client.ToolCall{Tool: "read"}
+	for range 4 {
+		ask(read)
+	}
+	for range 3 {
+		d := ask(read)
+		if d.Action != "block" || !strings.HasPrefix(d.Message, "recursive_loop_detected: The tool read ") {
+			t.Fatalf("decision %+v; want a block that is known as Unloop's", d)
+		}
+		text, err := json.Marshal(d.Message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := ask(client.ToolCall{Tool: "read", Result: text}); r.Action != "block" || r.Counts.Streak != d.Counts.Streak {
+			t.Errorf("reported: %+v; want what stood before", r)
+		}
+	}
+}
+
 func TestToolRunnersSessionsAndCallersAreApart(t *testing.T) {
 	t.Parallel()
 	url := start(t, echo(t)).URL()

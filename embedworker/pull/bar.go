@@ -7,11 +7,12 @@ import (
 )
 
 // Bar returns a Progress that draws a bar a file on a terminal: a line that is
-// written anew each time a percent is gained.
-func Bar(w io.Writer) func(Progress) {
+// written anew each time a percent is gained. end ends a line that has begun, as
+// after an error.
+func Bar(w io.Writer) (draw func(Progress), end func()) {
 	const width = 30
 	last := ""
-	return func(p Progress) {
+	draw = func(p Progress) {
 		share := 1.0
 		if p.Total > 0 {
 			share = min(1, float64(p.Done)/float64(p.Total))
@@ -27,4 +28,11 @@ func Bar(w io.Writer) func(Progress) {
 			last = line
 		}
 	}
+	end = func() {
+		if last != "" && !strings.HasSuffix(last, "\n") {
+			_, _ = io.WriteString(w, "\n")
+		}
+		last = ""
+	}
+	return draw, end
 }

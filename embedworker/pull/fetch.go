@@ -32,7 +32,7 @@ func (o Options) fetch(ctx context.Context, a Artifact, part string) error {
 			return nil // an earlier call came this far; the checksum decides
 		}
 		err := o.download(ctx, a, address, part)
-		if err == nil || ctx.Err() != nil || size(part) <= before {
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrChecksum) || size(part) <= before {
 			return err
 		}
 	}
@@ -57,7 +57,7 @@ func (o Options) copyFrom(ctx context.Context, a Artifact, part string) error {
 		return fmt.Errorf("%w: %w", ErrDownload, err)
 	}
 	defer func() { _ = f.Close() }()
-	return writeFile(part, o.watched(ctx, a, f, 0), os.O_TRUNC)
+	return o.save(ctx, a, f, part, 0)
 }
 
 func (o Options) download(ctx context.Context, a Artifact, address, part string) error {
@@ -79,20 +79,33 @@ func (o Options) download(ctx context.Context, a Artifact, address, part string)
 		return fmt.Errorf("%w: %w", ErrDownload, err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	flag := os.O_APPEND
 	switch {
 	case res.StatusCode == http.StatusOK:
-		have, flag = 0, os.O_TRUNC
+		have = 0
 	case res.StatusCode != http.StatusPartialContent || !continues(res, have):
 		return fmt.Errorf("%w: %s answers %s", ErrDownload, address, res.Status)
 	}
-	if err := writeFile(part, o.watched(ctx, a, res.Body, have), flag); err != nil {
+	if err := o.save(ctx, a, res.Body, part, have); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrDownload, address, err)
 	}
 	if got := size(part); got < a.Size {
 		return fmt.Errorf("%w: %s ended after %d of %d bytes", ErrDownload, address, got, a.Size)
 	}
 	return nil
+}
+
+// save writes what comes from r behind what is there already. A file that is too
+// long is no download to go on with: it is removed.
+func (o Options) save(ctx context.Context, a Artifact, r io.Reader, part string, have int64) error {
+	flag := os.O_APPEND
+	if have == 0 {
+		flag = os.O_TRUNC
+	}
+	err := writeFile(part, o.watched(ctx, a, r, have), flag)
+	if errors.Is(err, ErrChecksum) {
+		err = errors.Join(err, os.Remove(part))
+	}
+	return err
 }
 
 // continues tells whether a partial answer begins where it was asked to.
@@ -113,8 +126,6 @@ type watched struct {
 	p      Progress
 }
 
-var errTooLong = errors.New("longer than it should be")
-
 func (w *watched) Read(b []byte) (int, error) {
 	if err := w.ctx.Err(); err != nil {
 		return 0, err
@@ -122,7 +133,7 @@ func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.r.Read(b)
 	w.p.Done += int64(n)
 	if w.p.Done > w.p.Total {
-		return n, errTooLong
+		return n, fmt.Errorf("%w: the file is longer than %d bytes", ErrChecksum, w.p.Total)
 	}
 	w.report(w.p)
 	return n, err

@@ -91,14 +91,16 @@ func TestAMismatchLeavesNothingBehind(t *testing.T) {
 	wrong := append([]byte("X"), data[1:]...)
 	dir, url := mirror(t, map[string][]byte{"model.onnx": wrong, "longer.onnx": append(data, 'x')})
 	for _, from := range []string{dir, url} {
-		target := t.TempDir()
-		a := artifact("minilm/model.onnx", "https://example.invalid/model.onnx", data)
-		err := pull.Pull(t.Context(), pull.Options{Dir: target, From: from, Artifacts: []pull.Artifact{a}})
-		if !errors.Is(err, pull.ErrChecksum) {
-			t.Errorf("from %s: got %v, want ErrChecksum", from, err)
-		}
-		if got := contents(t, target); len(got) != 0 {
-			t.Errorf("from %s: left %v", from, got)
+		for _, name := range []string{"model.onnx", "longer.onnx"} {
+			target := t.TempDir()
+			a := artifact("minilm/model.onnx", "https://example.invalid/"+name, data)
+			err := pull.Pull(t.Context(), pull.Options{Dir: target, From: from, Artifacts: []pull.Artifact{a}})
+			if !errors.Is(err, pull.ErrChecksum) {
+				t.Errorf("%s from %s: got %v, want ErrChecksum", name, from, err)
+			}
+			if got := contents(t, target); len(got) != 0 {
+				t.Errorf("%s from %s: left %v", name, from, got)
+			}
 		}
 	}
 }
@@ -225,12 +227,21 @@ func TestTheManifestCoversThePlatforms(t *testing.T) {
 func TestTheBarShowsEachPercentOnce(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	bar := pull.Bar(&out)
+	bar, end := pull.Bar(&out)
 	for done := range int64(10001) {
 		bar(pull.Progress{Name: "model.onnx", Done: done, Total: 10000})
 	}
 	bar(pull.Progress{Name: "model.onnx", Done: 10000, Total: 10000, Ready: true})
 	if n := strings.Count(out.String(), "\r"); n > 200 || !strings.HasSuffix(out.String(), "100 % of 0.0 MB\n") {
 		t.Errorf("%d lines, ending in %q", n, out.String()[max(0, out.Len()-60):])
+	}
+	end()
+	if !strings.HasSuffix(out.String(), "100 % of 0.0 MB\n") {
+		t.Error("a line that had ended was ended again")
+	}
+	bar(pull.Progress{Name: "tokenizer.json", Done: 1, Total: 10000})
+	end()
+	if !strings.HasSuffix(out.String(), "0 % of 0.0 MB\n") {
+		t.Error("a line that had begun was not ended")
 	}
 }

@@ -18,6 +18,16 @@ func (a Action) Label() string {
 	}
 }
 
+// ActionOf is the action of a label; allow for what is none.
+func ActionOf(label string) Action {
+	for a := range Action_name {
+		if Action(a).Label() == label {
+			return Action(a)
+		}
+	}
+	return Action_ACTION_ALLOW
+}
+
 // Stops says whether the action keeps a request from its upstream.
 func (a Action) Stops() bool { return a >= Action_ACTION_REJECT }
 

@@ -76,6 +76,11 @@ type Finding struct {
 	Answer      string `json:"answer,omitempty"`
 	Fingerprint string `json:"fingerprint"`
 	HitCount    int    `json:"hit_count"`
+	// Rule and Tool say what tool loops are: the rule that was broken, and the
+	// tool's name, or the names of a cycle's tools with commas. Names that look like
+	// none, which models make up, are left out.
+	Rule string `json:"rule,omitempty"`
+	Tool string `json:"tool,omitempty"`
 	// Excerpt is the end of the exchange in which the detector found it, of at
 	// most MaxExcerpt runes; only of policies that ask for it.
 	Excerpt string `json:"excerpt,omitempty"`

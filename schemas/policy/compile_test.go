@@ -234,33 +234,6 @@ func TestBudgetStages(t *testing.T) {
 	}
 }
 
-func TestToolGlobs(t *testing.T) {
-	t.Parallel()
-	tool := fullSet(t).ByID("full").Tool
-	if got := tool.LimitsFor("bash_run"); got != (policy.ToolLimits{WarnThreshold: 10, BlockThreshold: 20, PollMultiplier: 2}) {
-		t.Errorf("bash_run: %+v", got)
-	}
-	if got := tool.LimitsFor("edit"); got != (policy.ToolLimits{WarnThreshold: 4, BlockThreshold: 8, PollMultiplier: 5}) {
-		t.Errorf("edit: %+v", got)
-	}
-	if !tool.Exempted("todo_write") || tool.Exempted("todo") || !tool.ReadOnlyTool("read_file") || tool.ReadOnlyTool("lsof") || !tool.PollTool("wait_for") {
-		t.Error("exempt, read_only and poll_tools match whole names")
-	}
-}
-
-func TestPollBackoff(t *testing.T) {
-	t.Parallel()
-	tool := policy.DefaultTool()
-	for n, want := range map[int]int{-1: 0, 0: 0, 1: 0, 2: 5, 3: 10, 4: 30, 5: 60, 6: 60, 1000: 60} {
-		if got := tool.Backoff(n); got != want {
-			t.Errorf("before poll %d: %d s, want %d", n, got, want)
-		}
-	}
-	if got := (&policy.Tool{}).Backoff(3); got != 0 {
-		t.Errorf("without a schedule: %d", got)
-	}
-}
-
 func TestVolatileDefaultsMatchWhatChangesByItself(t *testing.T) {
 	t.Parallel()
 	patterns := mustCompile(t, onePolicy("{tool: {}}")).Policies()[0].VolatilePatterns

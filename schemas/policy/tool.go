@@ -52,57 +52,6 @@ type PerTool struct {
 	PollMultiplier int    `json:"poll_multiplier,omitempty" check:"min=0,max=1000" doc:"Factor on the thresholds of polling calls."`
 }
 
-// ToolLimits are the thresholds that hold for one tool.
-type ToolLimits struct {
-	WarnThreshold  int
-	BlockThreshold int
-	PollMultiplier int
-}
-
-// LimitsFor are the thresholds for a tool: the first entry of PerTool whose
-// glob matches the name, over the detector's own.
-func (t *Tool) LimitsFor(tool string) ToolLimits {
-	limits := ToolLimits{t.WarnThreshold, t.BlockThreshold, t.PollMultiplier}
-	for i := range t.PerTool {
-		if p := &t.PerTool[i]; matchGlob(p.Match, tool) {
-			return p.over(limits)
-		}
-	}
-	return limits
-}
-
-func (p *PerTool) over(limits ToolLimits) ToolLimits {
-	if p.WarnThreshold > 0 {
-		limits.WarnThreshold = p.WarnThreshold
-	}
-	if p.BlockThreshold > 0 {
-		limits.BlockThreshold = p.BlockThreshold
-	}
-	if p.PollMultiplier > 0 {
-		limits.PollMultiplier = p.PollMultiplier
-	}
-	limits.WarnThreshold = min(limits.WarnThreshold, limits.BlockThreshold)
-	return limits
-}
-
-// Exempted reports whether a tool is never counted.
-func (t *Tool) Exempted(tool string) bool { return matchAnyGlob(t.Exempt, tool) }
-
-// ReadOnlyTool reports whether a tool is marked as changing nothing.
-func (t *Tool) ReadOnlyTool(tool string) bool { return matchAnyGlob(t.ReadOnly, tool) }
-
-// PollTool reports whether every call of a tool is marked as a poll.
-func (t *Tool) PollTool(tool string) bool { return matchAnyGlob(t.PollTools, tool) }
-
-// Backoff is the pause in seconds that is suggested before the n-th poll of
-// one call, n counting from 1.
-func (t *Tool) Backoff(n int) int {
-	if len(t.PollBackoff) == 0 || n < 1 {
-		return 0
-	}
-	return t.PollBackoff[min(n, len(t.PollBackoff))-1]
-}
-
 // Cycle is the cycle detector: a sequence of tool rounds that repeats itself,
 // and the wide loop, where many rounds are few distinct calls that change
 // nothing.

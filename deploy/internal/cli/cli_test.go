@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/unloop/unloop/schemas/event"
 )
 
 // output collects what a command prints and tells when it printed something.
@@ -149,7 +151,7 @@ func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 	if code, out, _ = command(t, "loops", "show", loop.ID, "--nats", nats); code != 0 || !strings.Contains(out, `"counters"`) {
 		t.Errorf("loops show: code %d\n%s", code, out)
 	}
-	if code, out, errOut = command(t, "loops", "release", loop.ID, "--nats", nats); code != 0 || !strings.Contains(out, "Released "+loop.ID) {
+	if code, out, errOut = command(t, "loops", "release", loop.ID, "--nats", nats); code != 0 || !strings.Contains(out, "Released "+loop.ID+": its counter starts anew.") {
 		t.Errorf("loops release: code %d\n%s%s", code, out, errOut)
 	}
 	if err := ask(t.Context(), &printer{w: newOutput()}, gateway, "looping", "That was not valid JSON. Try again."); err != nil {
@@ -159,6 +161,23 @@ func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 		if code, _, errOut := command(t, append(args, "--nats", nats)...); code != 1 || !strings.Contains(errOut, loop.ID) {
 			t.Errorf("%v of a released loop: code %d, %s", args, code, errOut)
 		}
+	}
+}
+
+func TestEventsOfToolLoopsNameTheToolsOfTheirStrongestFinding(t *testing.T) {
+	t.Parallel()
+	e := event.New(event.Detected, "l-1.loop.detected", time.Now())
+	e.Data = event.Data{LoopID: "l-1", Policy: "default", Detector: "tool", Action: "reject", HitCount: 5, WindowSeconds: 1800, Findings: []event.Finding{
+		{Detector: "tool", Action: "hint", Tool: "grep"}, {Detector: "cycle", Action: "reject", Tool: "a,b"}, {Detector: "tool", Action: "reject", Tool: "read_file"},
+	}}
+	body, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	new(eventsCmd).print(&printer{w: &out}, body)
+	if !strings.Contains(out.String(), "detector tool (read_file), reject, 5 hits") {
+		t.Errorf("printed %q", out.String())
 	}
 }
 
@@ -234,6 +253,16 @@ func TestFaultsNameTheFlagAndTheMend(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What stops one of the services stops all, and is said once.
+func TestModelThatDoesNotWorkIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	free := []string{"up", "--data-dir", "memory", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0"}
+	code, _, errOut := command(t, append(free, "--embedder", "onnx", "--model", t.TempDir())...)
+	if code != 1 || strings.Count(errOut, "open ONNX embedder") != 1 || !strings.Contains(errOut, "unloop: run embedworker") {
+		t.Errorf("exit code %d, %s", code, errOut)
 	}
 }
 

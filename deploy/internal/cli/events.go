@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -65,8 +66,8 @@ func (c *eventsCmd) print(out *printer, body []byte) {
 		out.printf("%s\n", bytes.ReplaceAll(body, []byte("\n"), nil))
 		return
 	}
-	out.printf("%s  %-13s  %s  policy %s, detector %s, %s, %d hits in %d s%s\n",
-		e.Timestamp.Local().Format(time.TimeOnly), e.Type, e.Data.LoopID, e.Data.Policy, e.Data.Detector,
+	out.printf("%s  %-13s  %s  policy %s, detector %s%s, %s, %d hits in %d s%s\n",
+		e.Timestamp.Local().Format(time.TimeOnly), e.Type, e.Data.LoopID, e.Data.Policy, e.Data.Detector, ofTools(e.Data),
 		verb(e.Data), e.Data.HitCount, e.Data.WindowSeconds, tenant(e.TenantID))
 }
 
@@ -76,6 +77,24 @@ func verb(d event.Data) string {
 		return "would " + d.Action
 	}
 	return d.Action
+}
+
+// tools are those that the loop's strongest finding names, with commas.
+func tools(d event.Data) string {
+	i := slices.IndexFunc(d.Findings, func(f event.Finding) bool {
+		return f.Tool != "" && f.Detector == d.Detector && f.Action == d.Action
+	})
+	if i < 0 {
+		return ""
+	}
+	return d.Findings[i].Tool
+}
+
+func ofTools(d event.Data) string {
+	if names := tools(d); names != "" {
+		return " (" + names + ")"
+	}
+	return ""
 }
 
 func tenant(id string) string {

@@ -50,9 +50,9 @@ func (c *loopsListCmd) Run(ctx context.Context, io streams) error {
 	}
 	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
 	out := &printer{w: table}
-	out.printf("LOOP\tPOLICY\tDETECTOR\tACTION\tHITS\tSTOPPED\tTENANT\tMODEL\tLAST SEEN\n")
+	out.printf("LOOP\tPOLICY\tDETECTOR\tTOOL\tACTION\tHITS\tSTOPPED\tTENANT\tMODEL\tLAST SEEN\n")
 	for _, l := range loops {
-		out.printf("%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", l.LoopID, l.Policy, l.Detector, verb(l.Data), l.HitCount,
+		out.printf("%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", l.LoopID, l.Policy, l.Detector, cmp.Or(tools(l.Data), "-"), verb(l.Data), l.HitCount,
 			l.Saved.Requests, cmp.Or(l.Tenant, "-"), cmp.Or(l.Model, "-"), l.LastSeen.Local().Format(time.TimeOnly))
 	}
 	return errors.Join(out.err, table.Flush())
@@ -128,7 +128,12 @@ func (c *loopsReleaseCmd) Run(ctx context.Context, io streams) error {
 	if reply.GetError() != "" {
 		return fmt.Errorf("release %s: %s", c.ID, reply.GetError())
 	}
-	fmt.Fprintf(io.out, "Released %s: %d counters start anew.\n", c.ID, len(reply.GetReleased()))
+	switch n := len(reply.GetReleased()); n {
+	case 1:
+		fmt.Fprintf(io.out, "Released %s: its counter starts anew.\n", c.ID)
+	default:
+		fmt.Fprintf(io.out, "Released %s: %d counters start anew.\n", c.ID, n)
+	}
 	return nil
 }
 

@@ -29,7 +29,9 @@ func (c *modelPullCmd) Run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	err = pull.Pull(ctx, pull.Options{Dir: dir, Artifacts: artifacts, From: c.From, Progress: pull.Bar(io.err)})
+	draw, end := pull.Bar(io.err)
+	err = pull.Pull(ctx, pull.Options{Dir: dir, Artifacts: artifacts, From: c.From, Progress: draw})
+	end()
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func TestModelThatIsAnotherLeavesNothingBehind(t *testing.T) {
 	}
 	var out, errOut strings.Builder
 	code := run(t.Context(), []string{"model", "pull", "--from", mirror, "--dir", dir}, nil, &out, &errOut)
-	if code != 1 || !strings.Contains(errOut.String(), "tokenizer.json") || out.Len() != 0 {
+	if code != 1 || !strings.Contains(errOut.String(), "\nunloop: install") || !strings.Contains(errOut.String(), "tokenizer.json") || out.Len() != 0 {
 		t.Errorf("code %d, %q, %q; want an error that names the file", code, out.String(), errOut.String())
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "*", "*"))

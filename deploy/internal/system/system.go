@@ -174,7 +174,11 @@ func (s *System) Run(ctx context.Context) error {
 	}()
 	err := service.RunAll(failed, service.Named{Name: "gateway", Service: s.gateway})
 	stopBehind()
-	return errors.Join(err, <-background)
+	behindErr := <-background
+	if behindErr != nil && errors.Is(err, behindErr) {
+		return behindErr // the gateway only says why it was stopped
+	}
+	return errors.Join(err, behindErr)
 }
 
 // drainTimeout bounds how long a connection may take to send what it holds.

@@ -32,6 +32,8 @@ type Finding struct {
 	Action       checkpb.Action
 	Answer       checkpb.Answer
 	Fingerprint  []byte
+	// Rule and Tool are event.Finding's.
+	Rule, Tool string
 	// Hits that this finding stands for, and the count they brought it to.
 	Hits, Count     int
 	Threshold       int
@@ -91,7 +93,8 @@ func open(f *Finding, loopID string) Record {
 	}}
 }
 
-// add notes a finding in an open incident. It returns a record that shares no
+// add notes a finding in an open incident, which is then that of its strongest
+// finding. It returns a record that shares no
 // slice with the old one.
 func (r Record) add(f *Finding) Record {
 	fp := hex.EncodeToString(f.Fingerprint)
@@ -100,22 +103,41 @@ func (r Record) add(f *Finding) Record {
 	if f.Similarity > 0 {
 		r.Similarity = f.Similarity
 	}
+	if f.Action > checkpb.ActionOf(r.Action) {
+		r.Action, r.Answer = f.Action.Label(), f.Answer.Label()
+		r.Detector, r.Fingerprint, r.Threshold = f.Detector, fp, f.Threshold
+	}
 	if !f.Shadow && f.Action.Stops() {
-		r.Saved.Requests += f.Hits
-		r.Saved.InputTokens += f.Hits * f.InputTokens
+		stopped := r.stop(f)
+		r.Saved.Requests += stopped
+		r.Saved.InputTokens += stopped * f.InputTokens
 	}
 	r.Findings = r.findings(f, fp)
 	r.Counters = r.counters(f, fp)
 	return r
 }
 
+// stop returns how many requests a finding stopped that no other detector did.
+func (r *Record) stop(f *Finding) int {
+	switch s := &r.Stopped; {
+	case s.RequestID != f.RequestID:
+		*s = event.Stopped{RequestID: f.RequestID, Detector: f.Detector, Requests: f.Hits}
+	case s.Detector == f.Detector:
+		s.Requests += f.Hits
+	default:
+		return max(0, f.Hits-s.Requests)
+	}
+	return f.Hits
+}
+
 func (r Record) findings(f *Finding, fp string) []event.Finding {
 	now := event.Finding{
-		Detector: f.Detector, Action: f.Action.Label(), Answer: f.Answer.Label(), Fingerprint: fp, HitCount: f.Count, Excerpt: f.Excerpt,
+		Detector: f.Detector, Action: f.Action.Label(), Answer: f.Answer.Label(), Fingerprint: fp, HitCount: f.Count,
+		Rule: f.Rule, Tool: f.Tool, Excerpt: f.Excerpt,
 	}
 	all := append([]event.Finding(nil), r.Findings...)
 	for i := range all {
-		if all[i].Detector == f.Detector && all[i].Fingerprint == fp {
+		if all[i].Detector == f.Detector && all[i].Fingerprint == fp && all[i].Rule == f.Rule {
 			all[i] = now
 			return all
 		}

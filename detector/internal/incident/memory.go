@@ -40,6 +40,17 @@ func (m *Memory) Record(_ context.Context, f Finding) (string, error) {
 	return o.record.LoopID, nil
 }
 
+// Open returns the id of the open incident that a finding would belong to; "" if
+// there is none.
+func (m *Memory) Open(f Finding) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o := m.open[f.Key()]; o != nil && !o.until.Before(f.At) {
+		return o.record.LoopID
+	}
+	return ""
+}
+
 // Incidents returns all incidents in the order in which they began.
 func (m *Memory) Incidents() []event.Incident {
 	m.mu.Lock()

@@ -93,6 +93,16 @@ func (r *Recorder) Record(ctx context.Context, f Finding) (string, error) {
 	return stored.LoopID, nil
 }
 
+// Open returns the id of the open incident that a finding would belong to; "" if
+// there is none, or it can't be told.
+func (r *Recorder) Open(f Finding) string {
+	rec, err := r.ledger.Read(f.Key())
+	if err != nil {
+		return ""
+	}
+	return rec.LoopID
+}
+
 // gather keeps a finding of an incident that is known to be open.
 func (r *Recorder) gather(key string, f Finding) (string, bool) {
 	r.mu.Lock()
@@ -103,7 +113,7 @@ func (r *Recorder) gather(key string, f Finding) (string, bool) {
 	}
 	o.until = f.At.Add(f.ttl())
 	for i := range o.pending {
-		if p := &o.pending[i]; p.Detector == f.Detector && bytes.Equal(p.Fingerprint, f.Fingerprint) {
+		if p := &o.pending[i]; p.sums(&f) {
 			f.Hits += p.Hits
 			*p = f
 			return o.loopID, true
@@ -113,6 +123,13 @@ func (r *Recorder) gather(key string, f Finding) (string, bool) {
 		o.pending = append(o.pending, f)
 	}
 	return o.loopID, true
+}
+
+// sums reports whether f and later, which is newer, are one finding as far as a
+// record tells them apart. Only hits that stopped a request count as such.
+func (f *Finding) sums(later *Finding) bool {
+	return f.Detector == later.Detector && f.Rule == later.Rule && f.Action.Stops() == later.Action.Stops() &&
+		bytes.Equal(f.Fingerprint, later.Fingerprint)
 }
 
 func (r *Recorder) remember(key, loopID string, f Finding) {

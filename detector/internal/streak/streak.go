@@ -8,6 +8,7 @@
 package streak
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -17,6 +18,10 @@ import (
 type State struct {
 	// Findings in a row up to now.
 	Findings int `json:"n"`
+	// Incident is the conversation under which the row is reported: that of its
+	// first finding. A prompt that names no session is of another one in each
+	// wording.
+	Incident string `json:"incident,omitempty"`
 	// Late is the similarity of a finding whose request did not wait for it and
 	// that applies to the next one; 0 for none.
 	Late float64 `json:"late,omitempty"`
@@ -54,6 +59,8 @@ const (
 type Recalled struct {
 	// Findings in a row up to the last request.
 	Findings int
+	// Incident as kept in the state; "" for no row.
+	Incident string
 	// Late is the similarity of a finding that applies to this request; 0 for
 	// none.
 	Late float64
@@ -64,7 +71,7 @@ type Recalled struct {
 // Recall begins a request. changed says that the state is to be stored.
 func Recall(s State, retry bool) (next State, r Recalled, changed bool) {
 	next = s
-	r = Recalled{Findings: s.Findings, Late: s.Late}
+	r = Recalled{Findings: s.Findings, Incident: s.Incident, Late: s.Late}
 	next.Late = 0
 	if retry && s.Retries < maxRetries {
 		r.Retry = true
@@ -79,6 +86,8 @@ func Recall(s State, retry bool) (next State, r Recalled, changed bool) {
 type Verdict struct {
 	// Judged is false where there is no verdict, and only the request is to begin.
 	Judged bool
+	// Incident is the conversation that a first finding is reported under.
+	Incident string
 	// ID names the text among those that are remembered, Text is its digest, and
 	// Key that of the request's idempotency key; "" for none.
 	ID, Text, Key string
@@ -128,7 +137,11 @@ func Judge(s State, v Verdict) (State, Judged) {
 	case j.Found && (!j.Known || s.Findings == 0):
 		s.Findings++
 	case !j.Found && !j.Known:
-		s.Findings = 0
+		s.Findings, s.Incident = 0, ""
+	}
+	if j.Found {
+		s.Incident = cmp.Or(s.Incident, v.Incident)
+		j.Incident = s.Incident
 	}
 	if j.Found && v.Late {
 		s.Late = v.Similarity
@@ -138,8 +151,8 @@ func Judge(s State, v Verdict) (State, Judged) {
 }
 
 // replayed says whether the call came to nothing before, or has the same
-// idempotency key as one before. Its text is then set aside: whether it is judged at all is known only when
-// it is remembered already.
+// idempotency key as one before. Its text is then set aside: whether it is
+// judged at all is known only when it is remembered already.
 func (s State) replayed(v Verdict) (State, bool) {
 	if v.Replaced != "" {
 		i := slices.IndexFunc(s.Aside, func(id string) bool { return strings.HasPrefix(id, v.Replaced) })
@@ -199,7 +212,7 @@ func (s State) IsZero() bool { return s.Equal(State{}) }
 
 // Equal says that two states are the same.
 func (s State) Equal(o State) bool {
-	return s.Findings == o.Findings && s.Late == o.Late && s.Retries == o.Retries &&
+	return s.Findings == o.Findings && s.Incident == o.Incident && s.Late == o.Late && s.Retries == o.Retries &&
 		slices.Equal(s.Calls, o.Calls) && slices.Equal(s.Aside, o.Aside)
 }
 

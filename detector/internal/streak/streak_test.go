@@ -128,3 +128,21 @@ func TestStateIsBoundedAndReadsBack(t *testing.T) {
 		t.Errorf("read back %+v, %v", again, err)
 	}
 }
+
+func TestAnOldStateStaysReadable(t *testing.T) {
+	t.Parallel()
+	const stored = `{"n":3,"late":0.97,"retries":1,"calls":[{"text":"a","key":"k","replays":1,"open":true}],"aside":["2"],"later":1}`
+	var s streak.State
+	if err := s.Parse([]byte(stored)); err != nil {
+		t.Fatal(err)
+	}
+	want := streak.State{Findings: 3, Late: .97, Retries: 1, Calls: []streak.Call{{Text: "a", Key: "k", Replays: 1, Open: true}}, Aside: []string{"2"}}
+	if diff := cmp.Diff(want, s); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	v := like("4", "b", "1", "3")
+	v.Incident = "c"
+	if s, j := streak.Judge(s, v); j.Count != 4 || j.Incident != "c" || s.Incident != "c" {
+		t.Errorf("%+v, %+v; want the row to go on, under a conversation from now on", s, j)
+	}
+}

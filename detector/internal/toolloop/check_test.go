@@ -92,7 +92,7 @@ func TestOutcomeThresholds(t *testing.T) {
 		}
 	}
 	r := s.check(call("A", ""))
-	if f, ok := rule(r, toolloop.Outcome); !ok || f.Level != block || !strings.Contains(f.Message(), "identical result") {
+	if f, ok := rule(r, toolloop.Outcome); !ok || f.Level != block || !strings.Contains(f.Message(toolloop.Warn), "identical result") {
 		t.Fatalf("the call after three identical results must be blocked: %+v", r.Findings)
 	}
 }
@@ -121,7 +121,7 @@ func TestCyclesAreBlockedAtTheThirdRepeat(t *testing.T) {
 	s = newSession(t)
 	s.params.WarnThreshold, s.params.BlockThreshold = 100, 100
 	s.wantLevels([]toolloop.Call{a, b, c, a, b, c, a, b, c}, allow, allow, allow, allow, allow, allow, allow, allow, block)
-	if f := s.state.Standing()[0]; f.Rule != toolloop.Cycle || f.Period != 3 || f.Tool != "A,B,C" || f.Rule.Detector() != "cycle" {
+	if f := s.explain().Findings[0]; f.Rule != toolloop.Cycle || f.Period != 3 || f.Tool != "A,B,C" || f.Rule.Detector() != "cycle" {
 		t.Errorf("finding is %+v", f)
 	}
 
@@ -197,7 +197,7 @@ func TestTheBackoffForPollsGrows(t *testing.T) {
 		s.check(pollCall("P", ""))
 	}
 	f, ok := rule(s.check(pollCall("P", "")), toolloop.Repeat)
-	if !ok || f.Backoff != 60 || !strings.Contains(f.Message(), "Wait 60 seconds") {
+	if !ok || f.Backoff != 60 || !strings.Contains(f.Message(toolloop.Warn), "Wait 60 seconds") {
 		t.Errorf("the warning must name the pause: %+v", f)
 	}
 }
@@ -303,6 +303,70 @@ func TestAResultWithoutACheckIsAnOccurrence(t *testing.T) {
 	for i, want := range []toolloop.Level{allow, allow, warn, warn, block} {
 		if r := s.result(call("A", "same")); r.Level() != want {
 			t.Fatalf("result %d: %+v", i+1, r.Findings)
+		}
+	}
+}
+
+func TestResultsAreNoSecondOccurrenceWhereTheyAreIgnored(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	s.params.IgnoreResults = true
+	for i, want := range []toolloop.Level{allow, allow, warn, warn, block} {
+		if r := s.check(call("A", "")); r.Level() != want {
+			t.Fatalf("check %d: %+v", i+1, r.Findings)
+		}
+		if r := s.result(call("A", fmt.Sprint(i))); r.Level() != want || r.Calls[0].Streak != i+1 {
+			t.Fatalf("result %d: %+v", i+1, r)
+		}
+	}
+}
+
+// A tool runner that gives the model our words in place of a blocked call's result
+// may report them as that.
+func TestOurOwnWordsAreNoResultOfACheckedCall(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	s.wantLevels(times(5, call("A", "")), allow, allow, warn, warn, block)
+	ours := call("A", "recursive_loop_detected: blocked")
+	ours.Ours = true
+	if r := s.result(ours); r.Level() != block || r.Calls[0].Streak != 5 {
+		t.Errorf("our words: %+v; want what stands", r)
+	}
+	s.wantLevels(times(1, call("A", "")), block)
+}
+
+func TestExplanationTellsWhatStandsAndTakesNothingIn(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	s.params.CircuitBreaker = 3
+	s.wantLevels(times(4, call("A", "")), allow, allow, warn, broke)
+	for range 2 {
+		r := s.explain()
+		if _, found := rule(r, toolloop.Breaker); !found || r.Level() != broke || fresh(r) != allow || r.Calls[0].Streak != 4 {
+			t.Fatalf("explained: %+v", r)
+		}
+	}
+	s.now = s.now.Add(s.params.Idle)
+	if r := s.explain(); len(r.Findings) != 0 {
+		t.Errorf("after half an hour: %+v", r)
+	}
+}
+
+// What a finding is said to come to is what a policy has decided, whatever its
+// level is.
+func TestMessagesSayWhatIsDone(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []toolloop.Rule{toolloop.Repeat, toolloop.Outcome, toolloop.SameError, toolloop.AllFailed, toolloop.Cycle, toolloop.Wide} {
+		f := toolloop.Finding{Rule: rule, Level: toolloop.Block, Tool: "A", Count: 12, Threshold: 9, Poll: true, Backoff: 60}
+		for done, said := range map[toolloop.Level]string{
+			toolloop.Warn: "Wait 60 seconds", toolloop.Block: "is blocked", toolloop.Break: "Nothing goes on",
+		} {
+			if text := f.Message(done); !strings.HasSuffix(text, ".") || !strings.Contains(text, said) {
+				t.Errorf("%s, %v: %q; want it to say %q", rule, done, text, said)
+			}
+		}
+		if text := f.Message(toolloop.Warn); strings.Contains(text, "blocked") {
+			t.Errorf("%s passes, and says: %q", rule, text)
 		}
 	}
 }

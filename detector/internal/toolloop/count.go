@@ -41,7 +41,7 @@ func (s *State) pastCall(c *Call, p *Params) pastCall {
 	}
 	set(c.Poll || anyGlob(p.PollTools, c.Tool), poll)
 	set(anyGlob(p.ReadOnly, c.Tool), readOnly)
-	set(anyGlob(p.Exempt, c.Tool), exempt)
+	set(p.exempts(c.Tool), exempt)
 	set(c.NotOffered, notOffered)
 	if c.Ours {
 		return out
@@ -164,15 +164,15 @@ func (c *pastCall) works(changed bool) bool {
 }
 
 // settle adds the result of a remembered call, which was not known before.
-func (s *State) settle(c, now *pastCall) (settled bool) {
+func (s *State) settle(c, now *pastCall) {
 	if c.is(known) || !now.is(known) {
-		return false
+		return
 	}
 	c.flags |= now.flags & (known | failed)
 	c.result, c.class = now.result, now.class
 	e := s.streakOf(c.key)
 	if e == nil {
-		return true
+		return
 	}
 	changed := e.known && e.result != c.result
 	if changed {
@@ -187,7 +187,6 @@ func (s *State) settle(c, now *pastCall) (settled bool) {
 	}
 	s.countError(c)
 	s.countFailure([]pastCall{*c})
-	return true
 }
 
 // countTool counts what a call says about its tool.

@@ -92,15 +92,10 @@ func (f *Finding) same(g *Finding) bool {
 }
 
 // Message says in one or two sentences what was found, in words that a model can
-// act on.
-func (f *Finding) Message() string {
-	name := f.Tool
-	if name == "" {
-		name = "a tool"
-	} else if f.Rule.Detector() == DetectorTool {
-		name = "tool " + name
-	}
-	advice := f.advice()
+// act on. Done says what is done about it, which is for a policy to decide: Block
+// where it is refused, Break where all is, anything else where it passes.
+func (f *Finding) Message(done Level) string {
+	name, advice := strings.TrimSpace("tool "+f.Tool), f.advice(done)
 	switch f.Rule {
 	case Outcome:
 		return fmt.Sprintf("The %s has returned the identical result %d times. %s", name, f.Count, advice)
@@ -113,7 +108,7 @@ func (f *Finding) Message() string {
 	case AllFailed:
 		return fmt.Sprintf("The last %d rounds of tool calls all failed. %s", f.Count, advice)
 	case NotOffered:
-		return fmt.Sprintf("The %s was called %d times but does not exist here. Use only the tools that are offered.", name, f.Count)
+		return fmt.Sprintf("The %s was called %d times but does not exist here. %s", name, f.Count, advice)
 	case PingPong, Cycle:
 		return fmt.Sprintf("The tool calls repeat a cycle of %d rounds (%s), %d times now, with the same results. %s", f.Period, strings.ReplaceAll(f.Tool, ",", ", "), f.Count, advice)
 	case Wide:
@@ -123,12 +118,13 @@ func (f *Finding) Message() string {
 	return fmt.Sprintf("The %s was called %d times with the same arguments%s. %s", name, f.Count, f.between(), advice)
 }
 
+const untilReleased = "Nothing goes on until a human sends a message or releases the loop."
+
 func (f *Finding) stop() string {
-	const until = "Nothing goes on until a human sends a message."
 	if f.Threshold == 0 || f.Count <= f.Threshold {
-		return "This session was stopped because its tool calls went round in circles. " + until
+		return "This session was stopped because its tool calls went round in circles. " + untilReleased
 	}
-	return fmt.Sprintf("There were %d tool calls since the last human message; the limit is %d. %s", f.Count, f.Threshold, until)
+	return fmt.Sprintf("There were %d tool calls since the last human message; the limit is %d. %s", f.Count, f.Threshold, untilReleased)
 }
 
 func (f *Finding) between() string {
@@ -138,12 +134,16 @@ func (f *Finding) between() string {
 	return " and gave nothing new"
 }
 
-func (f *Finding) advice() string {
+func (f *Finding) advice(done Level) string {
 	switch {
+	case done == Break:
+		return untilReleased
+	case f.Rule == NotOffered:
+		return "Use only the tools that are offered."
+	case done == Block:
+		return "This call is blocked: take a different approach, or say what stands in the way."
 	case f.Poll && f.Backoff > 0:
 		return fmt.Sprintf("Wait %d seconds before asking again, or go on with something else.", f.Backoff)
-	case f.Level >= Block:
-		return "This call is blocked: take a different approach, or say what stands in the way."
 	case f.Rule == SameError || f.Rule == AllFailed:
 		return "Find out what causes it before trying again."
 	}

@@ -134,6 +134,8 @@ func (s *session) result(c toolloop.Call) toolloop.Report {
 	return report
 }
 
+func (s *session) explain() toolloop.Report { return toolloop.Explain(s.state, s.params, s.now) }
+
 // fresh is the gravest level of what a request adds.
 func fresh(r toolloop.Report) toolloop.Level {
 	level := toolloop.Allow

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/unloop/unloop/schemas"
 )
 
 // Params are the thresholds and lists that a session is judged by. Counts include
@@ -32,7 +34,7 @@ type Params struct {
 	Idle time.Duration
 	// IgnoreResults counts calls whatever their results are.
 	IgnoreResults bool
-	// Backoff are the pauses, in seconds, that are suggested before each poll in
+	// Backoff are the pauses, in seconds, that are suggested after each poll in
 	// turn; the last goes on.
 	Backoff []int
 
@@ -148,7 +150,7 @@ func orElse(value, otherwise int) int {
 	return otherwise
 }
 
-// backoff is the pause in seconds that is suggested before the n-th poll of one
+// backoff is the pause in seconds that is suggested after the n-th poll of one
 // call, n from 1.
 func (p *Params) backoff(n int) int {
 	if len(p.Backoff) == 0 || n < 1 {
@@ -160,7 +162,13 @@ func (p *Params) backoff(n int) int {
 // Expects says that a call is meant to be repeated: it polls, or its tool is
 // exempt.
 func (p *Params) Expects(tool string, poll bool) bool {
-	return poll || anyGlob(p.Exempt, tool) || anyGlob(p.PollTools, tool)
+	return poll || p.exempts(tool) || anyGlob(p.PollTools, tool)
+}
+
+// exempts says that a tool is never counted. To ask whether one goes round in
+// circles is neither work nor a loop.
+func (p *Params) exempts(tool string) bool {
+	return schemas.IsMCPTool(tool) || anyGlob(p.Exempt, tool)
 }
 
 func anyGlob(patterns []string, name string) bool {

@@ -1,6 +1,7 @@
 package toolloop_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,23 @@ func TestThresholdsByTool(t *testing.T) {
 	}
 	s.wantLevels(times(3, call("S", "")), allow, warn, block)
 	s.wantLevels(times(5, pollCall("P", "")), allow, allow, warn, warn, block)
+}
+
+// An agent that asks before each call is judged as one that does not.
+func TestAskingUnloopIsNeitherWorkNorALoop(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	for i, want := range []toolloop.Level{allow, allow, warn, warn, block} {
+		asked := call("M", fmt.Sprint("allow ", i))
+		asked.Tool = "mcp__unloop__check_loop"
+		if r := s.check(asked); i == 0 && r.Level() != allow {
+			t.Fatalf("asking: %+v", r.Findings)
+		}
+		s.result(asked)
+		if r := s.check(call("A", "")); r.Level() != want {
+			t.Fatalf("call %d: %+v", i+1, r.Findings)
+		}
+	}
 }
 
 func TestExemptToolsAreNeverCounted(t *testing.T) {

@@ -205,8 +205,8 @@ func TestNothingBreaksTheState(t *testing.T) {
 			if err != nil || len(size) > 64<<10 {
 				t.Fatalf("the state has grown to %d bytes (%v)", len(size), err)
 			}
-			for _, f := range s.state.Standing() {
-				if f.Message() == "" || f.Level == allow {
+			for _, f := range s.explain().Findings {
+				if f.Message(toolloop.Warn) == "" || f.Level == allow {
 					t.Fatalf("finding %+v says nothing", f)
 				}
 			}

@@ -72,7 +72,8 @@ const (
 	readOnly
 	exempt
 	notOffered
-	novel // it was in no streak when it was made
+	novel    // it was in no streak when it was made
+	answered // a result was reported for it, whether or not results are looked at
 )
 
 func (c *pastCall) is(f flags) bool { return c.flags&f != 0 }

@@ -26,13 +26,3 @@ func (s *State) Stats() Stats {
 	}
 	return out
 }
-
-// Standing returns what the newest evaluation found.
-func (s *State) Standing() []Finding {
-	out := make([]Finding, len(s.standing))
-	copy(out, s.standing)
-	for i := range out {
-		out[i].Standing = true
-	}
-	return out
-}

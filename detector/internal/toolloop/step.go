@@ -75,17 +75,30 @@ func Check(s State, call Call, p Params, now time.Time) (State, Report) {
 }
 
 // Result takes in the result of a call that was checked before, or made without.
+// A call that was not made because of our own words has none.
 func Result(s State, call Call, p Params, now time.Time) (State, Report) {
 	p, _ = p.Repair()
 	s = s.awake(&p, now)
+	if call.Ours {
+		return s, s.stands(&p)
+	}
 	calls := s.distinctCalls([]Call{call}, &p)
 	for i := range s.items {
-		if l := &s.items[i]; l.live && l.calls[0].key == calls[0].key && s.settle(&l.calls[0], &calls[0]) {
+		if l := &s.items[i]; l.live && l.calls[0].key == calls[0].key && !l.calls[0].is(known|answered) {
+			l.calls[0].flags |= answered
+			s.settle(&l.calls[0], &calls[0])
 			return s, s.conclude(&p, false)
 		}
 	}
 	s.addLive(&call, &p)
 	return s, s.conclude(&p, true)
+}
+
+// Explain tells what is known, and takes nothing in.
+func Explain(s State, p Params, now time.Time) Report {
+	p, _ = p.Repair()
+	s = s.awake(&p, now)
+	return s.stands(&p)
 }
 
 // Release forgets what blocks and counts in a session, as a human message does.
@@ -227,6 +240,15 @@ func (s *State) conclude(p *Params, fresh bool) Report {
 	}
 	if s.stopped = r.Level() >= Block; s.stopped && fresh {
 		s.blocked++
+	}
+	return r
+}
+
+// stands returns what was found before.
+func (s *State) stands(p *Params) Report {
+	r := s.report(p, true)
+	for i := range r.Findings {
+		r.Findings[i].Standing = true
 	}
 	return r
 }

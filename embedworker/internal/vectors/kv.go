@@ -20,7 +20,7 @@ import (
 )
 
 // cachedHistories bounds the histories that a worker remembers, of at most
-// some 15 KB each with the default history size and model.
+// some 20 KB each with the default history size.
 const cachedHistories = 4096
 
 // records is what keeps the histories: a ledger.
@@ -81,6 +81,9 @@ const bucketTimeout = 2 * time.Second
 
 // find looks for the bucket and makes it if it is missing.
 func (b *bucket) find(ctx context.Context) error {
+	if !b.js.Conn().IsConnected() {
+		return natskit.ErrNotConnected
+	}
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
 	_, err := b.js.Stream(ctx, streamName)

@@ -56,6 +56,19 @@ func TestALostBucketIsMadeAgain(t *testing.T) {
 	expect(t, compare(t, store, r), 1)
 }
 
+func TestWithoutNATSThePingSaysSo(t *testing.T) {
+	t.Parallel()
+	conn := natstest.StartBare(t).Conn()
+	store, err := vectors.NewKV(conn, natskit.Layout{}, time.Now, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	if err := store.Ping(t.Context()); !errors.Is(err, natskit.ErrNotConnected) || !errors.Is(err, vectors.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestALostRedisFailsAtOnceAndComesBack(t *testing.T) {
 	t.Parallel()
 	server := realparts.Redis(t)

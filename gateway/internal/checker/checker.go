@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -150,17 +151,38 @@ func (c *Checker) enqueue(own *call) ([]*call, error) {
 	return nil, nil
 }
 
-// send sends a batch; with its answer goes the next one, if others queue for it.
+// send sends a batch, if there is one; with its answer goes the next one, if
+// others queue for it.
 func (c *Checker) send(batch []*call, queued bool) {
+	if len(batch) == 0 {
+		return
+	}
 	c.batches.Observe(float64(len(batch)))
 	body, err := c.encode(batch)
 	if err != nil {
-		c.answered(batch, queued, nil, fmt.Errorf("%w: %w", ErrDetector, err))
+		answered(batch, nil, fmt.Errorf("%w: %w", ErrDetector, err))
+		if queued {
+			go c.send(c.take(len(batch)), true)
+		}
 		return
 	}
+	var next []*call
+	var second atomic.Bool // of the answer and the request's return, either may come first
 	c.inbox.Request(&nats.Msg{Subject: schemas.SubjectCheck, Data: body}, func(data []byte, err error) {
-		c.answered(batch, queued, data, reason(err))
+		if queued {
+			next = c.take(len(batch))
+		}
+		if second.Swap(true) {
+			c.send(next, true)
+		}
+		answered(batch, data, reason(err))
 	})
+	if second.Swap(true) && len(next) > 0 {
+		// The answer came within the request, as when a detector of this process
+		// is overloaded, and so may all that follow: neither this caller's stack
+		// nor its time is theirs.
+		go c.send(next, true)
+	}
 }
 
 func (c *Checker) encode(batch []*call) ([]byte, error) {
@@ -182,13 +204,8 @@ func reason(err error) error {
 	}
 }
 
-// answered sends what came meanwhile and gives each call its decision.
-func (c *Checker) answered(batch []*call, queued bool, data []byte, err error) {
-	if queued {
-		if next := c.take(len(batch)); next != nil {
-			c.send(next, true)
-		}
-	}
+// answered gives each call its decision.
+func answered(batch []*call, data []byte, err error) {
 	var decisions []*checkpb.Decision
 	if err == nil {
 		decisions, err = decode(data, len(batch))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
@@ -144,6 +146,58 @@ func TestWhyThereIsNoDecision(t *testing.T) {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
 		})
+	}
+}
+
+// A detector of this process that refuses at once must not be called from within
+// its own answers, ever deeper as more checks wait.
+func TestAnswersWithinRequestsDoNotNest(t *testing.T) {
+	t.Parallel()
+	const waiting = 2000
+	near := natskit.NewLoopback()
+	held, release := make(chan struct{}, maxSent), make(chan struct{})
+	var asked, deepest atomic.Int64
+	refuse := each(t, func(*checkpb.Check) *checkpb.Decision { return &checkpb.Decision{Error: "overloaded"} })
+	near.Serve(schemas.SubjectCheck, func(r natskit.Request) {
+		if asked.Add(1) <= maxSent {
+			held <- struct{}{}
+			<-release
+		}
+		depth := int64(runtime.Callers(0, make([]uintptr, 4096)))
+		for seen := deepest.Load(); depth > seen && !deepest.CompareAndSwap(seen, depth); seen = deepest.Load() {
+		}
+		var batch checkpb.CheckBatch
+		if err := proto.Unmarshal(r.Data, &batch); err != nil {
+			t.Errorf("batch: %v", err)
+		}
+		_ = r.Respond(refuse(&batch))
+	})
+	c := newChecker(natstest.StartBare(t).Conn(), patience, time.Now)
+	c.Prefer(near)
+	var all sync.WaitGroup
+	check := func(i int) {
+		all.Go(func() {
+			if _, _, err := c.Check(t.Context(), checkOf(fmt.Sprint(i))); !errors.Is(err, ErrDetector) {
+				t.Errorf("check %d: %v", i, err)
+			}
+		})
+	}
+	for i := range maxSent {
+		check(i)
+		<-held
+	}
+	for i := range waiting {
+		check(maxSent + i)
+	}
+	await(t, c, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.waiting) == waiting
+	})
+	close(release)
+	all.Wait()
+	if n := deepest.Load(); n > 60 {
+		t.Errorf("%d calls deep", n)
 	}
 }
 

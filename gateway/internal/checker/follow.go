@@ -11,11 +11,15 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // reportEvery is how long hits on standing blocks are gathered. A gateway that
 // is killed loses as much.
 const reportEvery = 250 * time.Millisecond
+
+// lastWords bounds how long the server may take to hear of the last hits.
+const lastWords = 2 * time.Second
 
 // Follow keeps the remembered blocks in step with the other gateways and the
 // operators, and reports hits on them, until the context ends.
@@ -37,6 +41,7 @@ func (c *Checker) Follow(ctx context.Context) error {
 			c.blocks.forget() // a release may have been missed meanwhile
 		case <-ctx.Done():
 			c.Report()
+			natskit.Flush(c.nc, lastWords) // before the detectors of this process stop
 			return nil
 		}
 	}

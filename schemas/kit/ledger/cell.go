@@ -34,17 +34,24 @@ func (l *Ledger[S, P]) enqueue(key string, p pending[S]) *cell[S] {
 	return c
 }
 
-// finish tells each step of a write how it went and goes on with what waits
-// for the key, or closes its cell.
+// finish ends steps without a write and goes on with what waits for the key, not
+// on the stack of whoever tried: without a server each try may end at once, and
+// there may be more and more to go on with.
 func (l *Ledger[S, P]) finish(c *cell[S], err error) {
+	if l.tell(c, err) {
+		go l.try(c)
+	}
+}
+
+// tell tells each step of a write how it went. It returns false, and the cell is
+// closed, if nothing waits for the key.
+func (l *Ledger[S, P]) tell(c *cell[S], err error) (more bool) {
 	done := c.batch
-	more := l.advance(c)
+	more = l.advance(c)
 	for _, p := range done {
 		p.done(err)
 	}
-	if more {
-		l.try(c)
-	}
+	return more
 }
 
 func (l *Ledger[S, P]) advance(c *cell[S]) bool {
@@ -101,7 +108,9 @@ func (l *Ledger[S, P]) settle(c *cell[S], stored revision[S], err error) {
 		l.metrics.writes.Inc()
 		l.metrics.folded.Add(float64(len(c.batch) - 1))
 		l.remember(c.key, stored)
-		l.finish(c, nil)
+		if l.tell(c, nil) {
+			l.try(c)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -236,5 +237,36 @@ func TestStoredRecordIsReadableJSON(t *testing.T) {
 	var got tally
 	if err := json.Unmarshal(entry.Value(), &got); err != nil || got.N != 1 {
 		t.Errorf("the bucket holds %s, %v", entry.Value(), err)
+	}
+}
+
+// Steps that come while others fail must not be tried from within those, ever
+// deeper: without a server that would go on as long as requests come.
+func TestFailingStepsDoNotNest(t *testing.T) {
+	t.Parallel()
+	const steps = 1000
+	nc := natstest.StartBare(t).Conn()
+	nc.Close()
+	l := New[tally](nc, schemas.BucketCounters, nil)
+	deepest := 0
+	failed := make(chan error, steps)
+	var next func(n int)
+	next = func(n int) {
+		l.Start(t.Context(), "k", func(c tally) (tally, time.Duration) {
+			deepest = max(deepest, runtime.Callers(0, make([]uintptr, 4096)))
+			if n < steps {
+				next(n + 1) // waits for this one, as another request's would
+			}
+			return add(c)
+		}, func(err error) { failed <- err })
+	}
+	next(1)
+	for range steps {
+		if err := <-failed; !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("error %v, want ErrUnavailable", err)
+		}
+	}
+	if deepest > 60 {
+		t.Errorf("%d calls deep", deepest)
 	}
 }

@@ -6,12 +6,17 @@
 package natskit
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
 )
+
+// ErrNotConnected is why nothing can be asked while no server is reached. The
+// client's own error would speak of a full buffer, since there is none.
+var ErrNotConnected = errors.New("not connected to NATS")
 
 // Connect returns a connection that is tried again for ever, so that services
 // and servers can start in any order. It errs only on a malformed URL or
@@ -50,5 +55,20 @@ func Connect(url, name string, log *slog.Logger, opts ...nats.Option) (*nats.Con
 func Flush(nc *nats.Conn, timeout time.Duration) {
 	if nc.IsConnected() {
 		_ = nc.FlushTimeout(timeout) // a server that does not answer has been told
+	}
+}
+
+// CatchUp is Flush that then waits for what the server had sent by that time,
+// such as requests to a subscription that has just ended, to be handled, again
+// at most for timeout.
+func CatchUp(nc *nats.Conn, timeout time.Duration) {
+	Flush(nc, timeout)
+	handled := make(chan struct{})
+	if nc.Barrier(func() { close(handled) }) != nil {
+		return
+	}
+	select {
+	case <-handled:
+	case <-time.After(timeout):
 	}
 }

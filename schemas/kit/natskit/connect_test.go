@@ -8,9 +8,51 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
-// A test that waits for its timeout, and fails, shows a Flush that waits for a
+// patience bounds what a test waits for; nothing healthy comes near it.
+const patience = 30 * time.Second
+
+func TestCatchUpWaitsForMessagesThatWereSentBefore(t *testing.T) {
+	t.Parallel()
+	s := natstest.StartBare(t)
+	server, client := s.Conn(), s.Conn()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	handled := 0
+	sub, err := server.Subscribe("work", func(*nats.Msg) {
+		if handled == 0 {
+			close(entered)
+			<-leave
+		}
+		handled++
+	})
+	if err == nil {
+		err = server.Flush()
+	}
+	for range 3 {
+		if err == nil {
+			err = client.Publish("work", nil)
+		}
+	}
+	if err == nil {
+		err = client.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	if err := sub.Drain(); err != nil {
+		t.Fatal(err)
+	}
+	go close(leave)
+	natskit.CatchUp(server, patience)
+	if handled != 3 { // the race detector sees whether they were waited for
+		t.Errorf("%d of 3 messages were handled", handled)
+	}
+}
+
+// A test that waits for its timeout, and fails, shows a Flush or CatchUp that waits for a
 // server that is gone.
 func TestFlushWaitsForNoServerThatIsGone(t *testing.T) {
 	t.Parallel()
@@ -29,4 +71,5 @@ func TestFlushWaitsForNoServerThatIsGone(t *testing.T) {
 	server.Stop()
 	<-lost
 	natskit.Flush(nc, time.Hour)
+	natskit.CatchUp(nc, time.Hour)
 }

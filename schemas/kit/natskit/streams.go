@@ -53,7 +53,7 @@ func EnsureStreams(ctx context.Context, js jetstream.JetStream, layout Layout, l
 	}, backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(0),
 		backoff.WithNotify(func(err error, next time.Duration) {
 			if errors.Is(err, nats.ErrReconnectBufExceeded) {
-				err = errors.New("not connected to NATS")
+				err = ErrNotConnected
 			}
 			log.Log(ctx, level, "JetStream is not ready, trying again", "error", err, "after", next)
 			level = slog.LevelDebug

@@ -1,6 +1,9 @@
 package service
 
-import "sync"
+import (
+	"runtime/debug"
+	"sync"
+)
 
 // headroom is what the garbage collector takes for live memory beside what is,
 // in bytes. A service holds some ten MiB and makes garbage with every request;
@@ -11,6 +14,14 @@ const headroom = 64 << 20
 
 var reserve = sync.OnceValue(func() []byte { return make([]byte, headroom) })
 
-// Headroom makes garbage collections rarer in this process, from now on. GOGC
-// and GOMEMLIMIT hold as ever. Services do it as they start.
-func Headroom() { _ = reserve() }
+// Headroom makes garbage collections rarer in this process, from now on, unless
+// it was told to be small: GOMEMLIMIT takes the headroom for memory in use, and
+// the rest would be too little. GOGC holds as ever. Services do it as they start.
+func Headroom() {
+	if fits(debug.SetMemoryLimit(-1)) {
+		_ = reserve()
+	}
+}
+
+// fits says whether a memory limit, in bytes, leaves most of it to the service.
+func fits(limit int64) bool { return limit >= 8*headroom }

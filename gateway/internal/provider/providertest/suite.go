@@ -180,6 +180,14 @@ func (s suite) ours(t *testing.T) {
 	if !items[1].Calls[0].Ours || !items[2].Calls[0].Ours {
 		t.Error("not known as our own")
 	}
+	c.Turns[2].Results[0].Text = strings.Repeat("a long result\n", 40)
+	plain := s.items(t, c)[1].Calls[0]
+	for _, n := range []string{"3", "4"} {
+		c.Turns[2].Results[0].Text = strings.Repeat("a long result\n", 40) + "recursive_loop_detected: The tool was called " + n + " times."
+		if noticed := s.items(t, c)[1].Calls[0]; noticed.Ours || noticed.Result != plain.Result {
+			t.Errorf("a result with our words behind it: %+v; want %+v", noticed, plain)
+		}
+	}
 	items, _ = prompt.Transcript.History(provider.Rules{})
 	if items[1].Calls[0].Ours {
 		t.Error("without the hint's text it is a result")

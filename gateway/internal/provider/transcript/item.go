@@ -197,7 +197,8 @@ func (t *Transcript) result(out *ToolCall, p *Part, content []Part, rules *Rules
 // read finds out what a result says.
 func (t *Transcript) read(content []Part, rules *Rules) (f finding) {
 	text := t.digester.content(content)
-	f.ours = isOurs(text, rules.Hints)
+	f.ours = rules.Ours(text)
+	text = withoutNotice(text)
 	f.failed = !t.marks && rules.failed(text)
 	f.digest = fingerprint.Result(text, rules.Volatile)
 	if f.failed {
@@ -216,21 +217,38 @@ func (r *Rules) failed(text []byte) bool {
 	return r.Failures.Match(text)
 }
 
-// oursWithin is how far into a text the word stands that marks our refusals:
-// behind the beginnings of a JSON error or of a client's own words.
-const oursWithin = 256
+const (
+	// mark is the word by which our refusals and hints are known.
+	mark = "recursive_loop_detected"
+	// oursWithin is how far into a text the mark of our refusals stands: behind the
+	// beginnings of a JSON error or of a client's own words.
+	oursWithin = 256
+	// noticeWithin is how far before a text's end the mark of a hint stands that a
+	// tool runner put behind a result: longer than our messages are.
+	noticeWithin = 2048
+)
 
-// isOurs reports whether a result is a refusal or a hint of Unloop's, rather than
-// a tool's answer.
-func isOurs(text []byte, hints []string) bool {
+// Ours reports whether a result is a refusal or a hint of Unloop's, rather than a
+// tool's answer.
+func (r *Rules) Ours(text []byte) bool {
 	text = bytes.TrimSpace(text)
-	if bytes.Contains(text[:min(len(text), oursWithin)], []byte("recursive_loop_detected")) {
+	if bytes.Contains(text[:min(len(text), oursWithin)], []byte(mark)) {
 		return true
 	}
-	for _, hint := range hints {
+	for _, hint := range r.Hints {
 		if hint != "" && len(text) >= len(hint) && string(text[:len(hint)]) == hint {
 			return true
 		}
 	}
 	return false
+}
+
+// withoutNotice is a result without what a tool runner put behind it of our words,
+// which count on while the result stays the same.
+func withoutNotice(text []byte) []byte {
+	from := max(0, len(text)-noticeWithin)
+	if i := bytes.LastIndex(text[from:], []byte(mark+": ")); i >= 0 {
+		return text[:from+i]
+	}
+	return text
 }
