@@ -242,6 +242,22 @@ func TestAnIncidentOfSeveralFindingsSavesOneRequest(t *testing.T) {
 	}
 }
 
+// A request that two detectors stop is saved once.
+func TestAnIncidentOfTwoDetectorsSavesEachRequestOnce(t *testing.T) {
+	t.Parallel()
+	judge := detector.NewJudge(new(clock).now, nil)
+	for i := range 9 {
+		check := toolCheck(rounds(5, same)...)
+		check.RequestId, check.Counters = fmt.Sprint("req-", i), promptCheck("p").GetCounters()
+		if d := judge.Decide(t.Context(), check); len(d.GetFindings()) != 1+i/5 {
+			t.Fatalf("request %d: %v", i+1, d.GetFindings())
+		}
+	}
+	if loops := judge.Incidents(); len(loops) != 1 || loops[0].Saved.Requests != 9 {
+		t.Errorf("incidents %+v; want nine requests stopped", loops)
+	}
+}
+
 // What a reject is answered with is told by the detector that rejects; nothing
 // else is answered in the model's place.
 func TestRejectsSayWhatTheyAreAnsweredWith(t *testing.T) {

@@ -12,6 +12,16 @@ type Incident struct {
 	Announced bool `json:"announced"`
 	// Counters are the states that a release resets.
 	Counters []Counter `json:"counters"`
+	// Stopped is the newest request that was stopped.
+	Stopped Stopped `json:"stopped,omitzero"`
+}
+
+// Stopped says which detector was the first to stop a request. Requests are those
+// that its report stood for: one, or all of a batch.
+type Stopped struct {
+	RequestID string `json:"request_id"`
+	Detector  string `json:"detector"`
+	Requests  int    `json:"requests"`
 }
 
 // Counter names a counter of the incident's policy and mode; see

@@ -108,12 +108,26 @@ func (r Record) add(f *Finding) Record {
 		r.Detector, r.Fingerprint, r.Threshold = f.Detector, fp, f.Threshold
 	}
 	if !f.Shadow && f.Action.Stops() {
-		r.Saved.Requests += f.Hits
-		r.Saved.InputTokens += f.Hits * f.InputTokens
+		stopped := r.stop(f)
+		r.Saved.Requests += stopped
+		r.Saved.InputTokens += stopped * f.InputTokens
 	}
 	r.Findings = r.findings(f, fp)
 	r.Counters = r.counters(f, fp)
 	return r
+}
+
+// stop returns how many requests a finding stopped that no other detector did.
+func (r *Record) stop(f *Finding) int {
+	switch s := &r.Stopped; {
+	case s.RequestID != f.RequestID:
+		*s = event.Stopped{RequestID: f.RequestID, Detector: f.Detector, Requests: f.Hits}
+	case s.Detector == f.Detector:
+		s.Requests += f.Hits
+	default:
+		return max(0, f.Hits-s.Requests)
+	}
+	return f.Hits
 }
 
 func (r Record) findings(f *Finding, fp string) []event.Finding {
