@@ -141,7 +141,7 @@ func TestCallsThatOnlyTheProviderKeepsAddUp(t *testing.T) {
 			t.Parallel()
 			// The same arguments, spelled differently each time.
 			upstream := keep(t, func(n int) string { return []string{`{"path":"a.go","n":1}`, `{ "n": 1.0, "path": "a.go" }`}[n%2] })
-			tools := policies(t, "bundle_version: 1\npolicies:\n  - {id: tools, spec: {tool: {}}}\n")
+			tools := policies(t, onlyTools)
 			first := start(t, upstream.url, tools)
 			gateways := []*system.System{first, start(t, upstream.url, tools, join(first))}
 			var got []string
@@ -194,7 +194,7 @@ func TestResultsThatAreSentAgainCountOnce(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []func(int) string{byAnswer, byConversation} {
 		upstream := keep(t, always(`{"path":"a.go"}`))
-		url := start(t, upstream.url, policies(t, "bundle_version: 1\npolicies:\n  - {id: tools, spec: {tool: {}}}\n")).URL()
+		url := start(t, upstream.url, policies(t, onlyTools)).URL()
 		send(t, url, delta(0, "", kept(0), false))
 		for i := range 8 {
 			if a := send(t, url, delta(1, "package a", kept(1), false)); a.status != http.StatusOK || a.header.Get("X-Loop-Action") != "" {
@@ -208,7 +208,7 @@ func TestResultsThatAreSentAgainCountOnce(t *testing.T) {
 func TestHumanStartsAfreshWhereTheProviderKeepsTheHistory(t *testing.T) {
 	t.Parallel()
 	upstream := keep(t, always(`{"path":"a.go"}`))
-	url := start(t, upstream.url, policies(t, "bundle_version: 1\npolicies:\n  - {id: tools, spec: {tool: {}}}\n")).URL()
+	url := start(t, upstream.url, policies(t, onlyTools)).URL()
 	for n := range 12 {
 		c := delta(n, "package a", byAnswer(n), false)
 		if n > 0 && n%4 == 0 {

@@ -114,6 +114,26 @@ policies:
 	}
 }
 
+func TestRequestThatARuleDeniesIsNotEmbedded(t *testing.T) {
+	t.Parallel()
+	s := start(t, echo(t), policies(t, `
+bundle_version: 1
+policies:
+  - id: ruled
+    spec:
+      rules: [{name: once, limit_keys: ["header:x-agent"], algorithm: token_bucket, algorithm_config: {rps: 0.001, burst: 1}}]
+      semantic: {budget_ms: 20000}
+`))
+	for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if a := send(t, s.URL(), prompt(wordings[i]).with("X-Agent", "a")); a.status != want {
+			t.Fatalf("request %d: status %d, want %d", i+1, a.status, want)
+		}
+	}
+	if n := judged(t, s); n != 1 {
+		t.Errorf("%v texts were judged, want that of the request that passed", n)
+	}
+}
+
 func TestDeferredVerdictAppliesToTheNextRequest(t *testing.T) {
 	t.Parallel()
 	s := start(t, echo(t), policies(t, strings.Replace(meaning, "min_matches", "deferred: true, min_matches", 1)))
