@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -88,7 +89,9 @@ func overload(ctx context.Context, connect func(string) (*nats.Conn, error)) (pa
 	return passed, sent, errors.Join(errs...)
 }
 
-// send is one client. It does not wait for answers before it sends on.
+// send is one client. It does not wait for answers before it sends on. Its
+// pauses are drawn, as independent clients' are (a Poisson process): in step with
+// the bucket, the same client would always come first.
 func send(ctx context.Context, connect func(string) (*nats.Conn, error), began time.Time) (passed, sent int, err error) {
 	nc, err := connect("client")
 	if err != nil {
@@ -101,7 +104,8 @@ func send(ctx context.Context, connect func(string) (*nats.Conn, error), began t
 	}
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	tick := time.NewTicker(time.Duration(float64(time.Second) * limitClients / (limitRate * limitOverload)))
+	const mean = float64(time.Second) * limitClients / (limitRate * limitOverload)
+	tick := time.NewTimer(0)
 	defer tick.Stop()
 	for at := time.Duration(0); at < limitWarmUp+limitTime; at = time.Since(began) {
 		counts := at >= limitWarmUp
@@ -117,6 +121,7 @@ func send(ctx context.Context, connect func(string) (*nats.Conn, error), began t
 				passed++
 			}
 		})
+		tick.Reset(time.Duration(rand.ExpFloat64() * mean))
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
