@@ -87,6 +87,7 @@ policies:
       selector: {pathPrefix: /v1/, methods: [POST]}
       prompt: {max_hits: 5, window_seconds: 60, cooldown_seconds: 30}
       tool: {warn_threshold: 3, block_threshold: 5}
+      cycle: {}
 `
 
 func aheadOfFairvisor(res *measure.Results, name string) measure.Target {
