@@ -19,10 +19,6 @@ import (
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
-// cachedHistories bounds the histories that a worker remembers, of at most
-// some 20 KB each with the default history size.
-const cachedHistories = 4096
-
 // records is what keeps the histories: a ledger.
 type records interface {
 	Apply(ctx context.Context, key string, step ledger.Step[history]) error
@@ -45,7 +41,7 @@ func NewKV(nc *nats.Conn, layout natskit.Layout, now func() time.Time, reg prome
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	return &KV{
-		records: ledger.New[history](nc, schemas.BucketVectors, reg, ledger.WithCache(cachedHistories)),
+		records: ledger.New[history](nc, schemas.BucketVectors, reg),
 		bucket:  &bucket{js: js, layout: layout}, now: now,
 	}, nil
 }

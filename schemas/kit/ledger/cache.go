@@ -1,29 +1,37 @@
 package ledger
 
 // cache remembers the values that were put last, at least half of limit and at
-// most limit of them. It has two generations: when the young one is full, it
-// becomes the old one, and what was in that is forgotten. That is coarser than
-// a list of uses, and costs one map operation.
+// most limit bytes of them, as they are stored, with their keys. It has two
+// generations: when the young one is full, it becomes the old one, and what was
+// in that is forgotten. That is coarser than a list of uses, and costs two map
+// operations.
 type cache[V any] struct {
-	limit      int
-	young, old map[string]V
+	limit, used int // bytes; used by the young ones
+	young, old  map[string]sized[V]
+}
+
+type sized[V any] struct {
+	value V
+	size  int
 }
 
 func newCache[V any](limit int) *cache[V] {
-	return &cache[V]{limit: limit, young: map[string]V{}}
+	return &cache[V]{limit: limit, young: map[string]sized[V]{}}
 }
 
 func (c *cache[V]) get(key string) (V, bool) {
 	if v, ok := c.young[key]; ok {
-		return v, true
+		return v.value, true
 	}
 	v, ok := c.old[key]
-	return v, ok
+	return v.value, ok
 }
 
-func (c *cache[V]) put(key string, v V) {
-	if len(c.young) >= c.limit/2 {
-		c.old, c.young = c.young, make(map[string]V, c.limit/2)
+// put remembers a value whose stored form has size bytes.
+func (c *cache[V]) put(key string, v V, size int) {
+	size += len(key)
+	if c.used += size - c.young[key].size; c.used > c.limit/2 {
+		c.old, c.young, c.used = c.young, make(map[string]sized[V], len(c.young)), size
 	}
-	c.young[key] = v
+	c.young[key] = sized[V]{v, size}
 }

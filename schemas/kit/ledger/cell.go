@@ -86,8 +86,9 @@ func (l *Ledger[S, P]) try(c *cell[S]) {
 	next, ttl := fold(c.seen.record, c.batch)
 	switch {
 	case ttl > 0:
-		l.put(c.key, P(&next).Append(nil), c.seen.seq, ttl, func(seq uint64, err error) {
-			l.settle(c, revision[S]{next, seq}, err)
+		stored := P(&next).Append(nil)
+		l.put(c.key, stored, c.seen.seq, ttl, func(seq uint64, err error) {
+			l.settle(c, revision[S]{next, seq}, len(stored), err)
 		})
 	case c.known:
 		l.finish(c, nil)
@@ -97,7 +98,7 @@ func (l *Ledger[S, P]) try(c *cell[S]) {
 }
 
 // settle ends a write, or reads what another process wrote before.
-func (l *Ledger[S, P]) settle(c *cell[S], stored revision[S], err error) {
+func (l *Ledger[S, P]) settle(c *cell[S], stored revision[S], size int, err error) {
 	switch {
 	case errors.Is(err, errConflict):
 		l.metrics.conflicts.Inc()
@@ -107,7 +108,7 @@ func (l *Ledger[S, P]) settle(c *cell[S], stored revision[S], err error) {
 	default:
 		l.metrics.writes.Inc()
 		l.metrics.folded.Add(float64(len(c.batch) - 1))
-		l.remember(c.key, stored)
+		l.remember(c.key, stored, size)
 		if l.tell(c, nil) {
 			l.try(c)
 		}
@@ -125,10 +126,10 @@ func (l *Ledger[S, P]) reread(c *cell[S]) {
 	})
 }
 
-func (l *Ledger[S, P]) remember(key string, rev revision[S]) {
+func (l *Ledger[S, P]) remember(key string, rev revision[S], size int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cache.put(key, rev)
+	l.cache.put(key, rev, size)
 }
 
 // dropLate removes the steps whose requests nobody waits for any more.

@@ -32,9 +32,9 @@ const (
 	maxAttempts = 16
 	// writeTimeout bounds one write or read when its server hangs.
 	writeTimeout = time.Second
-	// cachedRecords bounds the records remembered with their revisions, unless
-	// WithCache says otherwise.
-	cachedRecords = 100_000
+	// cachedBytes bounds the records remembered with their revisions: keys and
+	// stored forms together, 100 000 counters or so.
+	cachedBytes = 20 << 20
 )
 
 // Errors of Apply. After any of them, the step was applied once or not at all.
@@ -90,13 +90,7 @@ type pending[S any] struct {
 // Option changes what New makes.
 type Option func(*options)
 
-type options struct {
-	cached  int
-	confirm bool
-}
-
-// WithCache bounds the records that are remembered with their revisions.
-func WithCache(records int) Option { return func(o *options) { o.cached = records } }
+type options struct{ confirm bool }
 
 // WithConfirm makes a step that changes nothing read the record first, from the
 // stream's leader, even if this process saw it before: another may have written
@@ -105,12 +99,12 @@ func WithConfirm() Option { return func(o *options) { o.confirm = true } }
 
 // New returns the ledger of a bucket. It lives as long as the connection.
 func New[S any, P Record[S]](nc *nats.Conn, bucket string, reg prometheus.Registerer, opts ...Option) *Ledger[S, P] {
-	o := options{cached: cachedRecords}
+	var o options
 	for _, opt := range opts {
 		opt(&o)
 	}
 	return &Ledger[S, P]{
-		inbox: natskit.NewInbox(nc, writeTimeout), bucket: bucket, confirm: o.confirm, cells: map[string]*cell[S]{}, cache: newCache[revision[S]](o.cached),
+		inbox: natskit.NewInbox(nc, writeTimeout), bucket: bucket, confirm: o.confirm, cells: map[string]*cell[S]{}, cache: newCache[revision[S]](cachedBytes),
 		metrics: newMetrics(reg, bucket),
 	}
 }
