@@ -163,6 +163,41 @@ func TestAnswersPassChunkByChunkWithTrailers(t *testing.T) {
 	}
 }
 
+// An upstream that knows how long its answer is may still take its time.
+func TestPartsOfAnAnswerOfKnownLengthDoNotWaitForTheRest(t *testing.T) {
+	t.Parallel()
+	read := make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "10")
+		_, _ = io.WriteString(w, "first")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-read:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, "later")
+	}))
+	t.Cleanup(upstream.Close)
+	s := start(t, upstream.URL, everywhere(upstream.URL))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/slow", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	part := make([]byte, 5)
+	if _, err := io.ReadFull(res.Body, part); err != nil || string(part) != "first" {
+		t.Fatalf("first part %q, %v", part, err)
+	}
+	close(read)
+	if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "later" {
+		t.Errorf("the rest %q, %v", rest, err)
+	}
+}
+
 func TestClientThatLeavesCancelsTheUpstreamCall(t *testing.T) {
 	t.Parallel()
 	arrived, canceled := make(chan struct{}), make(chan struct{})
