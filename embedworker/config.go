@@ -72,7 +72,7 @@ func (c Config) sentinelTTL() (time.Duration, error) {
 		ttl, err = time.ParseDuration(c.SentinelTTL + "s")
 	}
 	if err != nil || ttl < time.Second {
-		return 0, fmt.Errorf("--sentinel-ttl %q is no time of a second or more", c.SentinelTTL)
+		return 0, fmt.Errorf("--sentinel-ttl (LOOP_EMBEDDING_TTL) %q is no time of a second or more", c.SentinelTTL)
 	}
 	return ttl, nil
 }
@@ -102,10 +102,10 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("--vector-store %q is neither kv nor redis", c.VectorStore))
 	}
 	if !(c.SentinelThreshold >= 0 && c.SentinelThreshold <= 1) || math.IsNaN(c.SentinelThreshold) {
-		faults = append(faults, fmt.Errorf("--sentinel-threshold %g is not between 0 and 1", c.SentinelThreshold))
+		faults = append(faults, fmt.Errorf("--sentinel-threshold (LOOP_SIMILARITY_THRESHOLD) %g is not between 0 and 1", c.SentinelThreshold))
 	}
 	if c.SentinelHistory < 1 || c.SentinelHistory > vectors.MaxKeep {
-		faults = append(faults, fmt.Errorf("--sentinel-history %d is not between 1 and %d", c.SentinelHistory, vectors.MaxKeep))
+		faults = append(faults, fmt.Errorf("--sentinel-history (LOOP_HISTORY_SIZE) %d is not between 1 and %d", c.SentinelHistory, vectors.MaxKeep))
 	}
 	if _, err := c.sentinelTTL(); err != nil {
 		faults = append(faults, err)
