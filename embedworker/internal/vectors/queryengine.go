@@ -95,8 +95,10 @@ func (s queryEngine) next(ctx context.Context, i index, r Request) (int64, error
 	}
 	pipe := s.client.TxPipeline()
 	seq := pipe.Incr(ctx, counter)
-	// Entries outlive the counter by nothing: it starts anew when all are gone.
-	pipe.PExpire(ctx, counter, r.TTL+time.Minute)
+	// No entry outlives the counter, also where later ones live shorter: it starts
+	// anew when all are gone.
+	pipe.ExpireNX(ctx, counter, r.TTL+time.Minute)
+	pipe.ExpireGT(ctx, counter, r.TTL+time.Minute)
 	_, err := pipe.Exec(ctx)
 	return seq.Val(), err
 }
