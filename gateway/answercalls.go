@@ -22,8 +22,8 @@ const (
 // precede tells the prompt of the calls that its results answer, where those stand
 // in an answer that the provider keeps and the request only names.
 func (g *Gateway) precede(x *exchange, matched []*policy.Policy) {
-	x.toolsWatched = slices.ContainsFunc(matched, func(p *policy.Policy) bool { return p.Tool != nil || p.Cycle != nil })
-	if x.prompt == nil || !x.prompt.Delta || !x.toolsWatched {
+	x.toolsWatched = x.prompt != nil && slices.ContainsFunc(matched, func(p *policy.Policy) bool { return p.Tool != nil || p.Cycle != nil })
+	if !x.toolsWatched || !x.prompt.Delta {
 		return
 	}
 	id, changes := x.prompt.Previous, false

@@ -73,7 +73,8 @@ type exchange struct {
 	asked, peek bool
 	// digest is the request's in repeats, once it was asked for.
 	digest requestDigest
-	// toolsWatched says that a matching policy looks at tool calls.
+	// toolsWatched says that the request is a prompt, and that a matching policy looks
+	// at tool calls.
 	toolsWatched bool
 	// open are the calls before the request that it brings no results of.
 	open []provider.ToolCall

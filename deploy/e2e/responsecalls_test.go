@@ -219,3 +219,24 @@ func TestHumanStartsAfreshWhereTheProviderKeepsTheHistory(t *testing.T) {
 		}
 	}
 }
+
+// What a client sends decides nothing of whether it gets its answer: after a body
+// that can't be read there are calls in the answer all the same.
+func TestCallsAfterARequestThatCannotBeReadPass(t *testing.T) {
+	t.Parallel()
+	k := keep(t, func(int) string { return `{"path":"a"}` })
+	url := start(t, k.url).URL()
+	for _, encoding := range []string{"identity", "gzip"} {
+		for _, body := range []string{`{"model":"m","model":"m","input":"x"}`, `{"model":`, ``} {
+			c := chat(body).with("X-Session-ID", "s").with("Accept-Encoding", encoding)
+			c.path = "/v1/responses"
+			a := send(t, url, c)
+			k.mu.Lock()
+			want := k.sent[len(k.sent)-1]
+			k.mu.Unlock()
+			if a.status != http.StatusOK || !bytes.Equal(want, a.body) {
+				t.Errorf("body %q, %s: status %d, %d bytes, want the %d that were sent", body, encoding, a.status, len(a.body), len(want))
+			}
+		}
+	}
+}
