@@ -44,15 +44,15 @@ generate: ## generate code from the .proto files
 .PHONY: bench
 bench: ## measure against what Unloop is compared to; BENCH="-h" lists the parts
 	@deploy/tools/tool.sh redis-server >/dev/null || echo "redis-server is not installed; its rows are left out"
-	GOWORK=off go -C deploy run ./bench/cmd/bench $(BENCH)
+	GOWORK=off go -C deploy run ./bench $(BENCH)
 
 .PHONY: chaos
 chaos: build ## break a small cluster of real processes, and say what its clients saw; CHAOS="-rounds 10" for longer
-	GOWORK=off go -C deploy run ./chaos/cmd/chaos -unloop $(CURDIR)/bin/unloop $(CHAOS)
+	GOWORK=off go -C deploy run ./chaos -unloop $(CURDIR)/bin/unloop $(CHAOS)
 
 .PHONY: soak
 soak: build ## keep a cluster under light load for SOAK (30m), and see that memory, goroutines and descriptors stay flat
-	GOWORK=off go -C deploy run ./chaos/cmd/chaos -unloop $(CURDIR)/bin/unloop -soak $(SOAK)
+	GOWORK=off go -C deploy run ./chaos -unloop $(CURDIR)/bin/unloop -soak $(SOAK)
 
 .PHONY: fuzz
 fuzz: ## run each fuzz test for FUZZTIME (10s)

@@ -1,9 +1,9 @@
-// Package bench is `make bench`: it measures Unloop side by side with what it
+// Command bench is `make bench`: it measures Unloop side by side with what it
 // is compared to, and prints tables and how the figures stand to their targets.
 //
 // It drives the services as they are, in one process and in several, and knows
 // nothing of their insides.
-package bench
+package main
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unloop/unloop/deploy/bench/internal/measure"
-	"github.com/unloop/unloop/deploy/bench/internal/roles"
+	"github.com/unloop/unloop/deploy/bench/measure"
+	"github.com/unloop/unloop/deploy/bench/roles"
 )
 
 // session is one run.
@@ -55,8 +55,8 @@ var roots = map[string]roles.Role{
 	"upstream": upstreamRole, "proxy": proxyRole, "refuser": refuserRole,
 }
 
-// Main measures the parts that args name, all by default.
-func Main(ctx context.Context, args []string, out io.Writer) error {
+// run measures the parts that args name, all by default.
+func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == roles.Command {
 		return roles.Play(ctx, roots, args[1:])
 	}

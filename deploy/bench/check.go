@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/unloop/unloop/deploy/bench/internal/measure"
-	"github.com/unloop/unloop/deploy/bench/internal/roles"
+	"github.com/unloop/unloop/deploy/bench/measure"
+	"github.com/unloop/unloop/deploy/bench/roles"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"

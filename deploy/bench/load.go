@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unloop/unloop/deploy/bench/internal/measure"
+	"github.com/unloop/unloop/deploy/bench/measure"
 )
 
 // promptSize is how many bytes a request body has.

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/unloop/unloop/deploy/bench/internal/measure"
+	"github.com/unloop/unloop/deploy/bench/measure"
 )
 
 // The guard's parameters, those of the default policy.

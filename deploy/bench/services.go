@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"

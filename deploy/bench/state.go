@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/unloop/unloop/deploy/bench/internal/roles"
+	"github.com/unloop/unloop/deploy/bench/roles"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/unloop/unloop/deploy/bench/internal/measure"
-	"github.com/unloop/unloop/deploy/bench/internal/roles"
+	"github.com/unloop/unloop/deploy/bench/measure"
+	"github.com/unloop/unloop/deploy/bench/roles"
 )
 
 // answer is what the upstream says to everything.

@@ -1,4 +1,4 @@
-// Package chaos is `make chaos`: it runs NATS servers, detectors and gateways as
+// Command chaos is `make chaos`: it runs NATS servers, detectors and gateways as
 // processes of their own under a light load, breaks them one way after another,
 // and prints for each fault what clients saw: errors, the slowest request, the
 // share that passed unjudged, how long after the fault's end a loop was stopped
@@ -6,7 +6,7 @@
 //
 // It knows the services by their command line and ports, and what they store by
 // package schemas.
-package chaos
+package main
 
 import (
 	"context"
@@ -37,8 +37,8 @@ const (
 // errGoal says that a fault had more effect than it may.
 var errGoal = errors.New("a goal was missed")
 
-// Main runs the faults and prints the table.
-func Main(ctx context.Context, args []string, out io.Writer) (err error) {
+// run runs the faults and prints the table.
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if len(args) > 0 && args[0] == serverRole {
 		return serve(ctx, args[1:])
 	}

@@ -1,4 +1,4 @@
-package chaos
+package main
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unloop/unloop/deploy/internal/cli"
+	"github.com/unloop/unloop/deploy/unloop/cli"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case os.Args[1] == serverRole:
 		ctx, stop := service.Context()
-		err := Main(ctx, os.Args[1:], os.Stdout)
+		err := run(ctx, os.Args[1:], os.Stdout)
 		stop()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)

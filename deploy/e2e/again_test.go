@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/embedworker/realparts"
 	"github.com/unloop/unloop/schemas"
 )

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/unloop/unloop/deploy/internal/scripted"
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/scripted"
+	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas/kit/service"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
 // inBackground is an upstream that answers later, by GET, each time with one call.

@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/unloop/unloop/deploy/internal/scripted"
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/scripted"
+	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/client"
 )

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
 // clock is a clock that a test moves.

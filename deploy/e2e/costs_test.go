@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
 // million is a rule that counts tokens, of which there are a million.

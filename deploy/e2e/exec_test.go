@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/unloop/unloop/deploy/internal/cli"
+	"github.com/unloop/unloop/deploy/unloop/cli"
 )
 
 // roleVariable has this test binary be something else.

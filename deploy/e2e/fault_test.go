@@ -17,7 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/embedworker/realparts"
 	"github.com/unloop/unloop/schemas"

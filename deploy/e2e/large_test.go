@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
 // Bodies over the inspection limit that differ only behind what is held are

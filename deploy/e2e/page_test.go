@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
 // TestPagesCantSpendTheProvidersKey sends what a web page can make a browser

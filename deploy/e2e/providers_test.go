@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
-	"github.com/unloop/unloop/deploy/internal/scripted"
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/scripted"
+	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
 // Keys as each provider's look, one for each place where a client may put it.

@@ -18,22 +18,22 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/unloop/unloop/deploy/internal/replay"
-	"github.com/unloop/unloop/deploy/internal/rerun"
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/replay"
+	"github.com/unloop/unloop/deploy/replay/logs"
+	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/record"
 )
 
 // replayed is the report of a recording; each sees it after each entry.
-func replayed(t *testing.T, cfg rerun.Config, text []byte, each ...func(*rerun.Report)) *rerun.Report {
+func replayed(t *testing.T, cfg replay.Config, text []byte, each ...func(*replay.Report)) *replay.Report {
 	t.Helper()
 	cfg.Pace, cfg.Embedworker = time.Second, lexical()
-	run, err := rerun.New(t.Context(), cfg)
+	run, err := replay.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for q, err := range rerun.InOrder(replay.Open(bytes.NewReader(text), replay.Options{})) {
+	for q, err := range replay.InOrder(logs.Open(bytes.NewReader(text), logs.Options{})) {
 		if err == nil {
 			err = run.Request(t.Context(), "traffic.jsonl", &q)
 		}
@@ -78,7 +78,7 @@ func TestReplayOfARecordingDecidesAsTheGatewayDid(t *testing.T) {
 	if bytes.Contains(text, []byte("sk-")) || bytes.Contains(text, []byte("agent 7")) {
 		t.Error("the recording has a key or a session's own name")
 	}
-	report := replayed(t, rerun.Config{}, text)
+	report := replayed(t, replay.Config{}, text)
 	if diff := gocmp.Diff(did, report.Actions); diff != "" || did["reject"] == 0 || did["hint"] == 0 {
 		t.Errorf("actions (-gateway +replay):\n%s", diff)
 	}
@@ -171,7 +171,7 @@ func TestRecordingsKeepWhatAnswersCost(t *testing.T) {
 	if a := answers[8]; a.Status != http.StatusServiceUnavailable || a.OutputTokens != 0 || a.USD != 0 {
 		t.Errorf("the answer of a failed call is %+v", a)
 	}
-	spent := replayed(t, rerun.Config{}, text).Spent
+	spent := replayed(t, replay.Config{}, text).Spent
 	if spent.Requests != 9 || spent.Estimated != 1 || spent.OutputTokens != 8*7 || spent.USD != 8*0.033 || spent.InputTokens < 800 {
 		t.Errorf("the replay's spend is %+v", spent)
 	}
@@ -187,8 +187,8 @@ func TestAReplaySavesWhatTheAnswersCost(t *testing.T) {
 	if err := os.WriteFile(bundle, []byte(prices+"[{id: p, spec: {prompt: {max_hits: 2, window_seconds: 60}}}]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	report := replayed(t, rerun.Config{Policies: bundle}, read(stop))
-	want := rerun.Cost{Requests: 3, InputTokens: 300, OutputTokens: 21, USD: 0.099}
+	report := replayed(t, replay.Config{Policies: bundle}, read(stop))
+	want := replay.Cost{Requests: 3, InputTokens: 300, OutputTokens: 21, USD: 0.099}
 	if diff := gocmp.Diff(want, report.Saved); diff != "" {
 		t.Errorf("saved (-want +got):\n%s", diff)
 	}
@@ -216,7 +216,7 @@ func TestARequestIsRecordedBeforeItIsAnswered(t *testing.T) {
 	for deadline := time.Now().Add(30 * time.Second); ; {
 		text, err := os.ReadFile(name)
 		if err == nil && bytes.Contains(text, []byte("a long job")) {
-			if spent := replayed(t, rerun.Config{}, text).Spent; spent.Requests != 1 || spent.Estimated != 1 {
+			if spent := replayed(t, replay.Config{}, text).Spent; spent.Requests != 1 || spent.Estimated != 1 {
 				t.Errorf("without an answer the spend is %+v", spent)
 			}
 			break
@@ -292,14 +292,14 @@ policies: [{id: p, spec: {prompt: {max_hits: 3, window_seconds: 60}}}]
 	statuses(t, s.URL(), batch, 5)
 	did["allow"] += 5
 	text := read(stop)
-	report := replayed(t, rerun.Config{Policies: name}, text)
+	report := replayed(t, replay.Config{Policies: name}, text)
 	exempt := report.Actions["exempt"]
 	report.Actions["allow"] += exempt
 	delete(report.Actions, "exempt")
 	if diff := gocmp.Diff(did, report.Actions); diff != "" || did["refuse"] < 5 || exempt != 6 || len(report.Operator) != 3 {
 		t.Errorf("%d exempt, actions (-gateway +replay):\n%s", exempt, diff)
 	}
-	judged := replayed(t, rerun.Config{Policies: name, Overrides: []schemas.Override{}}, text)
+	judged := replayed(t, replay.Config{Policies: name, Overrides: []schemas.Override{}}, text)
 	if judged.Actions["refuse"] != 3 || judged.Actions["exempt"] != 0 {
 		t.Errorf("without overrides %v; want the kill switch's three refusals alone", judged.Actions)
 	}
@@ -328,11 +328,11 @@ func TestReplayOfARecordingComparesTextsAsTheWorkersDid(t *testing.T) {
 				ask(prompt(fmt.Sprint("An unlike question about number ", i*i, " and ", strings.Repeat("word ", i))).with("X-Session-ID", "other"))
 				ask(chat(toolSession(i, func(n int) string { return fmt.Sprintf(`{"path":"%d.go"}`, n) }, always("package main"))).with("X-Session-ID", "tools"))
 			}
-			got, report := stepwise(t, rerun.Config{Policies: bundle}, read(stop))
+			got, report := stepwise(t, replay.Config{Policies: bundle}, read(stop))
 			if diff := gocmp.Diff(live, got); diff != "" || !slices.Contains(live, "reject") || report.Embedder == "" {
 				t.Errorf("actions of %d requests (-gateway +replay):\n%s", len(live), diff)
 			}
-			if !slices.ContainsFunc(report.Incidents, func(i *rerun.Incident) bool {
+			if !slices.ContainsFunc(report.Incidents, func(i *replay.Incident) bool {
 				return slices.Equal(i.Detectors, []string{"semantic"}) && i.Action == "reject"
 			}) {
 				t.Errorf("no loop of other words was stopped: %+v", report.Incidents)
@@ -342,9 +342,9 @@ func TestReplayOfARecordingComparesTextsAsTheWorkersDid(t *testing.T) {
 }
 
 // stepwise is what a replay does about each request, and its report.
-func stepwise(t *testing.T, cfg rerun.Config, text []byte) (actions []string, report *rerun.Report) {
+func stepwise(t *testing.T, cfg replay.Config, text []byte) (actions []string, report *replay.Report) {
 	t.Helper()
-	report = replayed(t, cfg, text, func(r *rerun.Report) {
+	report = replayed(t, cfg, text, func(r *replay.Report) {
 		before := map[string]int{}
 		for _, a := range actions {
 			before[a]++

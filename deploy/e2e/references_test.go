@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
 // referring is the request after n calls of a client that refers to the provider's

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
 // oddIDs are ids that a key or subject made of them by mere joining would

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/unloop/unloop/deploy/internal/scripted"
+	"github.com/unloop/unloop/deploy/scripted"
 )
 
 // goSDK is an official Go SDK with one of its APIs, with its usual retries.

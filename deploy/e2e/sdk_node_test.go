@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/unloop/unloop/deploy/internal/scripted"
+	"github.com/unloop/unloop/deploy/scripted"
 )
 
 // broken are the APIs that official SDKs are tried with, each with an upstream that

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unloop/unloop/deploy/internal/scripted"
+	"github.com/unloop/unloop/deploy/scripted"
 )
 
 // The AI SDK sends the ids of its calls in place of the calls. An agent that asks for

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 	"github.com/unloop/unloop/schemas/kit/service"

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unloop/unloop/deploy/internal/scripted"
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/scripted"
+	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
 // missing503 is a script of an upstream that is overloaded.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
 // brokenStreams are streams that begin as answers and end in an error, by the path of

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unloop/unloop/deploy/internal/scripted"
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/scripted"
+	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"

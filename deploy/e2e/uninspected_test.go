@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
 // A loop that writes each of its bodies in another way is a loop.

@@ -8,7 +8,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/unloop/unloop/deploy/internal/system"
+	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/event"
 )

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds every command of the given modules into a folder.
+# Builds the commands of the given modules that users run into a folder: all of
+# cmd/, and of deploy the unloop binary and the images' health check.
 #
 #   build.sh OUT MODULE…
 #
@@ -17,9 +18,9 @@ if [[ -z ${CGO_ENABLED-} ]]; then
 fi
 export CGO_ENABLED GOWORK=off
 for module in "$@"; do
-	for main in "$module"/cmd/*/; do
+	for main in "$module"/cmd/*/ "$module"/unloop/ "$module"/images/healthcheck/; do
 		[[ -d $main ]] || continue
-		go -C "$module" build -trimpath -o "$out/" "./cmd/$(basename "$main")"
+		go -C "$module" build -trimpath -o "$out/" "./${main#"$module/"}"
 		echo "bin: $(basename "$main") (CGO_ENABLED=$CGO_ENABLED)"
 	done
 done

@@ -29,7 +29,7 @@ var table = []imports{
 	{"schemas/event/event.go", ours + "schemas", false},
 	{"schemas/event/kit.go", ours + "schemas/kit/natskit", true},
 	{"schemas/event/gateway.go", ours + "gateway", true},
-	{"schemas/event/deploy_test.go", ours + "deploy/system", true},
+	{"schemas/event/deploy_test.go", ours + "deploy/unloop/system", true},
 	{"schemas/policy/nats.go", "github.com/nats-io/nats.go", true},
 	{"schemas/policy/http.go", "net/http", true},
 	{"schemas/policy/url.go", "net/url", false},
@@ -44,7 +44,7 @@ var table = []imports{
 	{"gateway/detector.go", ours + "detector", true},
 	{"gateway/internal/proxy/notifier.go", ours + "notifier", true},
 	{"gateway/internal/proxy/proxy_test.go", ours + "detector", true},
-	{"gateway/cmd/gateway/main.go", ours + "deploy/system", true},
+	{"gateway/cmd/gateway/main.go", ours + "deploy/unloop/system", true},
 
 	{"detector/gateway.go", ours + "gateway", true},
 	{"detector/kit.go", ours + "schemas/kit/service", false},

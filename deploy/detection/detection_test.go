@@ -1,0 +1,111 @@
+package detection_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/unloop/unloop/deploy/detection"
+)
+
+// recorded are the folders with real sessions, the first that exists: the one
+// that UNLOOP_TEST_SESSIONS names, else the one beside the repository.
+func recorded() string {
+	for _, folder := range []string{os.Getenv("UNLOOP_TEST_SESSIONS"), "../../../shared/sessions"} {
+		if _, err := os.Stat(filepath.Join(folder, "stuck.jsonl")); folder != "" && err == nil {
+			return folder
+		}
+	}
+	return ""
+}
+
+// sessionsOf reads the stuck and the honest sessions of a folder.
+func sessionsOf(t *testing.T, folder string) []detection.Session {
+	t.Helper()
+	var out []detection.Session
+	for _, name := range []string{"stuck.jsonl", "honest.jsonl"} {
+		sessions, err := detection.Read(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, sessions...)
+	}
+	return out
+}
+
+// The figures that are demanded, in percent.
+const (
+	mostHinted   = 2  // of the honest sessions
+	leastInTime  = 90 // of the stuck ones, in each column
+	leastPressed = 80 // of the stuck ones that are long enough
+)
+
+// check holds the figures of one way against what is demanded.
+func check(t *testing.T, all []detection.Summary) {
+	t.Helper()
+	honest, hinted := 0, 0
+	for _, s := range all {
+		t.Log(s.String())
+		honest, hinted = honest+s.Honest, hinted+s.Hinted
+		if s.HonestStops > 0 {
+			t.Errorf("%s: %d honest sessions are stopped", s.ActsBy, s.HonestStops)
+		}
+		if 100*s.InTime < leastInTime*s.Stuck {
+			t.Errorf("%s: %d of %d stuck sessions are found in time, want %d %%", s.ActsBy, s.InTime, s.Stuck, leastInTime)
+		}
+		if 100*s.Pressed < leastPressed*s.Long {
+			t.Errorf("%s: %d of %d stuck sessions are stopped or hinted twice, want %d %%", s.ActsBy, s.Pressed, s.Long, leastPressed)
+		}
+	}
+	if 100*hinted > mostHinted*honest {
+		t.Errorf("%d of %d honest sessions are hinted, want at most %d %%", hinted, honest, mostHinted)
+	}
+}
+
+// measure replays the sessions of a folder in every way, and checks the figures.
+// With -v, it prints what was found: in all sessions, or with
+// UNLOOP_TEST_SESSIONS_SHOW=odd in honest ones with a hint and stuck ones without.
+func measure(t *testing.T, folder string) {
+	t.Helper()
+	sessions := sessionsOf(t, folder)
+	for _, way := range detection.Ways() {
+		t.Run(way.Name, func(t *testing.T) {
+			t.Parallel()
+			results, err := detection.Replay(t.Context(), sessions, way)
+			if err != nil {
+				t.Fatal(err)
+			}
+			show(t, results)
+			check(t, detection.Summarise(results))
+		})
+	}
+}
+
+func show(t *testing.T, results []detection.Result) {
+	t.Helper()
+	if !testing.Verbose() {
+		return
+	}
+	odd := os.Getenv("UNLOOP_TEST_SESSIONS_SHOW") == "odd"
+	for i := range results {
+		r := &results[i]
+		expected := r.Session.Stuck() && r.InTime() && r.Pressed() || !r.Session.Stuck() && !r.Hinted()
+		if !odd || !expected {
+			t.Log(r.String())
+		}
+	}
+}
+
+func TestRecordedSessions(t *testing.T) {
+	t.Parallel()
+	folder := recorded()
+	if folder == "" {
+		t.Skip("NO RECORDED SESSIONS: neither UNLOOP_TEST_SESSIONS nor ../shared/sessions has stuck.jsonl and honest.jsonl; only our own sessions were measured")
+	}
+	measure(t, folder)
+}
+
+func TestOwnSessions(t *testing.T) {
+	t.Parallel()
+	measure(t, "testdata")
+}

@@ -1,0 +1,203 @@
+package images
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// stage is one stage of a Dockerfile.
+type stage struct {
+	name, from   string
+	instructions []instruction
+}
+
+type instruction struct{ verb, rest string }
+
+// all returns what follows a verb, each time that it occurs.
+func (s stage) all(verb string) []string {
+	var found []string
+	for _, in := range s.instructions {
+		if in.verb == verb {
+			found = append(found, in.rest)
+		}
+	}
+	return found
+}
+
+// parseDockerfile reads the stages, by name. It knows lines that go on with a
+// backslash, and no here-documents.
+func parseDockerfile(text string) (map[string]stage, error) {
+	text = strings.ReplaceAll(text, "\\\n", " ")
+	stages := map[string]stage{}
+	var current stage
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		verb, rest, _ := strings.Cut(line, " ")
+		if verb != "FROM" {
+			current.instructions = append(current.instructions, instruction{verb, strings.TrimSpace(rest)})
+			stages[current.name] = current
+			continue
+		}
+		words := strings.Fields(regexp.MustCompile(`--\S+`).ReplaceAllString(rest, ""))
+		if len(words) != 3 || words[1] != "AS" {
+			return nil, fmt.Errorf("read %q: want FROM IMAGE AS NAME", line)
+		}
+		current = stage{name: words[2], from: words[0]}
+		stages[current.name] = current
+	}
+	return stages, nil
+}
+
+func readDockerfile(t *testing.T) map[string]stage {
+	t.Helper()
+	stages, err := parseDockerfile(read(t, "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stages
+}
+
+// inherits tells whether a stage is, or is built on, one with the verb.
+func inherits(stages map[string]stage, name, verb string) bool {
+	for {
+		s, ok := stages[name]
+		if !ok {
+			return false
+		}
+		if len(s.all(verb)) > 0 {
+			return true
+		}
+		name = s.from
+	}
+}
+
+// buildOutside does what the build stage does, in a folder that holds what
+// Docker would send it, and returns that folder.
+func buildOutside(t *testing.T, build stage) string {
+	t.Helper()
+	src := t.TempDir()
+	copyContext(t, src)
+	env := slices.Concat(os.Environ(), environment(t, build), []string{"MAKEFLAGS=", "MFLAGS=", "MAKELEVEL=0"})
+	for _, step := range build.all("RUN") {
+		step = regexp.MustCompile(`--mount=\S+ *`).ReplaceAllString(step, "")
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", step)
+		cmd.Dir, cmd.Env = src, env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", step, err, out)
+		}
+	}
+	return src
+}
+
+// environment are the variables that a stage sets, with Docker's own arguments
+// filled in.
+func environment(t *testing.T, s stage) []string {
+	t.Helper()
+	args := map[string]string{"TARGETOS": runtime.GOOS, "TARGETARCH": runtime.GOARCH}
+	var env []string
+	for _, line := range s.all("ENV") {
+		for pair := range strings.FieldsSeq(line) {
+			env = append(env, os.Expand(pair, func(name string) string {
+				if _, ok := args[name]; !ok {
+					t.Errorf("ENV %s: no argument %s", pair, name)
+				}
+				return args[name]
+			}))
+		}
+	}
+	return env
+}
+
+// copyContext copies what the ignore file lets through: "*" and then lines of
+// "!NAME" for what is needed.
+func copyContext(t *testing.T, into string) {
+	t.Helper()
+	for line := range strings.Lines(read(t, "Dockerfile.dockerignore")) {
+		line = strings.TrimSpace(line)
+		if line == "" || line == "*" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, ok := strings.CutPrefix(line, "!")
+		if !ok {
+			t.Fatalf("the ignore file has %q: this test understands * and !NAME", line)
+		}
+		copyTree(t, filepath.Join("..", "..", name), filepath.Join(into, name))
+	}
+}
+
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	info, err := os.Stat(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.IsDir() {
+		err = os.CopyFS(to, os.DirFS(from))
+	} else {
+		err = os.WriteFile(to, []byte(read(t, from)), info.Mode().Perm())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkCopies expects everything that images take from the build stage's
+// folder to be there.
+func checkCopies(t *testing.T, stages map[string]stage, src string) {
+	t.Helper()
+	for _, s := range stages {
+		for _, line := range s.all("COPY") {
+			if !strings.HasPrefix(line, "--from=build") {
+				continue
+			}
+			for word := range strings.FieldsSeq(line) {
+				inside, ok := strings.CutPrefix(word, "/src/")
+				if !ok || inside == "models" { // downloads need more than loopback
+					continue
+				}
+				if _, err := os.Stat(filepath.Join(src, inside)); err != nil {
+					t.Errorf("stage %s: %v", s.name, err)
+				}
+			}
+		}
+	}
+}
+
+func TestDockerfileUsesPinnedImagesAndNoRoot(t *testing.T) {
+	t.Parallel()
+	stages := readDockerfile(t)
+	for _, s := range stages {
+		if _, ours := stages[s.from]; ours || s.from == "scratch" {
+			continue
+		}
+		if _, tag, ok := strings.Cut(s.from, ":"); !ok || tag == "latest" {
+			t.Errorf("stage %s is built on %s, without a version", s.name, s.from)
+		}
+	}
+	for _, image := range []string{"gateway", "detector", "notifier", "embedworker", "unloop"} {
+		for _, verb := range []string{"USER", "HEALTHCHECK", "ENTRYPOINT"} {
+			if !inherits(stages, image, verb) {
+				t.Errorf("image %s has no %s", image, verb)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,162 @@
+package logs
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// object is the members of a JSON object, unread.
+type object map[string]jsontext.Value
+
+// readEntry reads one entry of whatever kind it is.
+func readEntry(v []byte, out *sink) {
+	switch jsontext.Value(v).Kind() {
+	case '{':
+	case '[':
+		readList(v, out)
+		return
+	default:
+		if jsontext.Value(v).IsValid() {
+			out.fail(ErrUnknown)
+		} else {
+			out.fail(ErrSyntax)
+		}
+		return
+	}
+	if isExport(v) {
+		if err := readExport(newDecoder(v), out, func() int { return out.line }); err != nil {
+			out.fail(syntax(err))
+		}
+		return
+	}
+	o, err := readObject(v)
+	if err != nil {
+		out.fail(syntax(err))
+		return
+	}
+	o.read(v, out)
+}
+
+func (o object) read(whole jsontext.Value, out *sink) {
+	switch {
+	case o.has("unloop"):
+		readRecord(o, out)
+	case o.has("attributes") && (o.has("traceId") || o.has("trace_id") || o.has("context")):
+		readSpan(whole, nil, out)
+	case o.has("call_type") || o.has("startTime") && (o.has("messages") || o.has("proxy_server_request")) || o.has("proxy_server_request"):
+		readLiteLLM(whole, out)
+	case o.has("messages"):
+		readSession(o, whole, out)
+	default:
+		names := make([]string, 0, len(o))
+		for name := range o {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		out.fail(fmt.Errorf("%w: an object with %s", ErrUnknown, quoteSome(names)))
+	}
+}
+
+func (o object) has(name string) bool { return len(o[name]) > 0 }
+
+// text returns the member's text, or "".
+func (o object) text(name string) (s string) {
+	_ = json.Unmarshal(orNull(o[name]), &s) // of another kind, it is none
+	return s
+}
+
+func orNull(v jsontext.Value) []byte {
+	if len(v) == 0 {
+		return []byte("null")
+	}
+	return v
+}
+
+// quoteSome names the first few of names.
+func quoteSome(names []string) string {
+	const most = 6
+	more := ""
+	if len(names) > most {
+		names, more = names[:most], ", …"
+	}
+	if len(names) == 0 {
+		return "no members"
+	}
+	return strings.Join(names, ", ") + more
+}
+
+// readObject splits an object into its members. They are slices of v.
+func readObject(v []byte) (object, error) {
+	dec := newDecoder(v)
+	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
+		return nil, cmp.Or(err, ErrUnknown)
+	}
+	o := object{}
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		key := name.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		end := int(dec.InputOffset())
+		o[key] = v[end-len(value) : end]
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(v[dec.InputOffset():])) > 0 {
+		return nil, fmt.Errorf("%w: something follows the object", ErrSyntax)
+	}
+	return o, nil
+}
+
+// readList reads an array on one line.
+func readList(v []byte, out *sink) {
+	list, err := readElements(v)
+	if err != nil {
+		out.fail(syntax(err))
+		return
+	}
+	var s messages
+	for _, e := range list {
+		if role := roleOf(e); len(s.list) > 0 || role != "" {
+			s.add(e, role)
+		} else if readEntry(e, out); out.done {
+			return
+		}
+	}
+	s.expand(out)
+}
+
+// readElements splits an array into its elements. They are slices of v.
+func readElements(v []byte) (list []jsontext.Value, err error) {
+	dec := newDecoder(v)
+	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '[' {
+		return nil, cmp.Or(err, ErrUnknown)
+	}
+	for dec.PeekKind() != ']' {
+		e, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		end := int(dec.InputOffset())
+		list = append(list, v[end-len(e):end])
+	}
+	_, err = dec.ReadToken()
+	return list, err
+}
+
+// newDecoder reads JSON as leniently as the logs of others need.
+func newDecoder(v []byte) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}

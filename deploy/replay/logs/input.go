@@ -1,0 +1,229 @@
+package logs
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// input splits what is read into entries.
+type input struct {
+	raw   *bufio.Reader
+	limit int
+	line  int // of the line that was read last
+	buf   []byte
+}
+
+func newInput(r io.Reader, limit int) *input {
+	return &input{raw: bufio.NewReaderSize(r, 64<<10), limit: limit}
+}
+
+// read decides by the first line whether there is an entry a line. If the line is
+// the beginning of a larger value, there is not.
+func (in *input) read(out *sink) {
+	in.skipMark()
+	first, err := in.nextLine()
+	for ; err == nil && len(bytes.TrimSpace(first)) == 0; first, err = in.nextLine() {
+	}
+	if errors.Is(err, io.EOF) && len(first) == 0 {
+		return
+	}
+	out.line = in.line
+	if err == nil && isBeginning(first) {
+		rest := io.MultiReader(bytes.NewReader(append(bytes.Clone(first), '\n')), in.raw)
+		(&document{in: bufio.NewReader(rest), limit: in.limit, left: in.limit, line: in.line}).read(out)
+		return
+	}
+	in.readLines(first, err, out)
+}
+
+// skipMark passes over a byte order mark.
+func (in *input) skipMark() {
+	if b, err := in.raw.Peek(3); err == nil && string(b) == "\xef\xbb\xbf" {
+		_, _ = in.raw.Discard(3) // they were peeked at
+	}
+}
+
+// isBeginning reports whether line is no value by itself, but may go on to be one.
+func isBeginning(line []byte) bool {
+	return errors.Is(newDecoder(line).SkipValue(), io.ErrUnexpectedEOF)
+}
+
+// readLines reads an entry a line. What is wrong with one does not touch the next.
+func (in *input) readLines(line []byte, err error, out *sink) {
+	for ; !out.done; line, err = in.nextLine() {
+		out.line = in.line
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			out.fail(err)
+			if !errors.Is(err, ErrTooLong) {
+				return
+			}
+		case len(bytes.TrimSpace(line)) > 0:
+			readEntry(line, out)
+		}
+		if errors.Is(err, io.EOF) {
+			return
+		}
+	}
+}
+
+// nextLine returns the next line without its end, valid until the next call. Of a
+// line that is too long it reads all and returns none.
+func (in *input) nextLine() ([]byte, error) {
+	in.line++
+	length := 0
+	in.buf = in.buf[:0]
+	for {
+		part, err := in.raw.ReadSlice('\n')
+		length += len(part)
+		if length <= in.limit {
+			in.buf = append(in.buf, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if length > in.limit {
+			if err == nil || errors.Is(err, io.EOF) {
+				err = fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLong, length, in.limit)
+			}
+			return nil, err
+		}
+		return bytes.TrimRight(in.buf, "\r\n"), err
+	}
+}
+
+// document reads one value over many lines, or several in a row. It is the reader
+// that the decoder reads from, and counts lines and the bytes of the entry.
+type document struct {
+	in    *bufio.Reader
+	limit int
+	left  int   // bytes that the present entry may still take
+	line  int   // of the first byte
+	ends  []int // offsets of line ends that the decoder has not passed
+	taken int   // bytes read
+}
+
+// Read reads on for the decoder, at most to the limit of the present entry.
+func (d *document) Read(p []byte) (int, error) {
+	if d.left <= 0 {
+		return 0, fmt.Errorf("%w: the limit is %d bytes", ErrTooLong, d.limit)
+	}
+	n, err := d.in.Read(p[:min(len(p), d.left)])
+	for i, ch := range p[:n] {
+		if ch == '\n' {
+			d.ends = append(d.ends, d.taken+i)
+		}
+	}
+	d.taken += n
+	d.left -= n
+	return n, err
+}
+
+// entry begins a new entry where dec stands, and returns its line.
+func (d *document) entry(dec *jsontext.Decoder) int {
+	dec.PeekKind() // reads on until there is something
+	next := d.taken - len(bytes.TrimLeft(dec.UnreadBuffer(), " \t\r\n,:"))
+	passed := 0
+	for passed < len(d.ends) && d.ends[passed] < next {
+		passed++
+	}
+	d.ends = append(d.ends[:0], d.ends[passed:]...)
+	d.line += passed
+	d.left = d.limit
+	return d.line
+}
+
+func (d *document) read(out *sink) {
+	dec := jsontext.NewDecoder(d, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for !out.done {
+		out.line = d.entry(dec)
+		err := d.value(dec, out)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			out.fail(syntax(err))
+			return
+		}
+	}
+}
+
+// value reads one value at the top: an array of entries, an export, or an entry.
+func (d *document) value(dec *jsontext.Decoder, out *sink) error {
+	switch dec.PeekKind() {
+	case '[':
+		return d.array(dec, out)
+	case '{':
+		if ahead, _ := d.in.Peek(exportHead); isExport(slices.Concat(dec.UnreadBuffer(), ahead)) { // at the end there is less
+			return readExport(dec, out, func() int { return d.entry(dec) })
+		}
+	}
+	v, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	readEntry(v, out)
+	return nil
+}
+
+// exportStart is how an OpenTelemetry export begins: it may be large, and is read
+// span by span.
+var exportStart = regexp.MustCompile(`^\s*\{\s*"resource_?[sS]pans"`)
+
+// exportHead is how many bytes of a value are looked at for exportStart.
+const exportHead = 200
+
+func isExport(b []byte) bool { return exportStart.Match(b[:min(len(b), exportHead)]) }
+
+// array reads the elements of an array as entries, or, where they are messages, as
+// one session.
+func (d *document) array(dec *jsontext.Decoder, out *sink) error {
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	start := out.line
+	var s messages
+	for dec.PeekKind() != ']' {
+		out.line = d.entry(dec)
+		v, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		if role := roleOf(v); len(s.list) > 0 || role != "" {
+			if s.add(v.Clone(), role); s.size > d.limit {
+				return fmt.Errorf("%w: the limit is %d bytes", ErrTooLong, d.limit)
+			}
+			continue
+		}
+		if readEntry(v, out); out.done {
+			return io.EOF
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	out.line = start
+	s.expand(out)
+	return nil
+}
+
+// syntax makes the decoder's errors ours, without its own words for where.
+func syntax(err error) error {
+	var bad *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, ErrTooLong):
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: it ends in the middle", ErrSyntax)
+	case errors.As(err, &bad):
+		return fmt.Errorf("%w: %w", ErrSyntax, bad.Err)
+	}
+	return err
+}

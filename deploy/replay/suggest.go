@@ -1,0 +1,134 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+const (
+	// enough is how many conversations or contents must have been seen before a
+	// lower threshold is suggested.
+	enough = 20
+	// often is the share of them from which on a threshold is taken to be too low
+	// for this traffic, and seldom the share that a higher one may flag.
+	often, seldom = 0.05, 0.01
+	// manySessions is in how many sessions a tool's calls must repeat themselves to
+	// look like its nature.
+	manySessions = 3
+)
+
+// knob is a threshold of a policy.
+type knob struct{ policy, detector string }
+
+// peaks are the highest counts that contents or agents came to, by knob.
+type peaks map[knob]map[[16]byte]uint32
+
+func (p peaks) note(check *checkpb.Check, d *checkpb.Decision) {
+	for i, c := range check.GetCounters() {
+		if i < len(d.GetHitCounts()) {
+			p.raise(knob{c.GetPolicy(), c.GetDetector()}, c.GetFingerprint(), d.GetHitCounts()[i])
+		}
+	}
+	for i, r := range d.GetToolReports() {
+		if i < len(check.GetWatches()) && !r.GetPoll() {
+			p.raise(knob{r.GetPolicy(), "tool"}, check.GetWatches()[i].GetAgent(), r.GetStreak())
+		}
+	}
+}
+
+func (p peaks) raise(k knob, fingerprint []byte, count uint32) {
+	if len(fingerprint) < 16 {
+		return
+	}
+	if p[k] == nil {
+		p[k] = map[[16]byte]uint32{}
+	}
+	id := [16]byte(fingerprint)
+	p[k][id] = max(p[k][id], count)
+}
+
+// setting is a knob as the bundle has it: its value, and the count from which on
+// it fires, which is so much more.
+type setting struct {
+	knob
+	name        string
+	value, more int
+	least       int // the lowest value that makes sense
+}
+
+func settings(p *policy.Policy) []setting {
+	var out []setting
+	if d := p.Prompt; d != nil && len(d.Escalation) == 0 {
+		out = append(out, setting{knob{p.ID, "prompt"}, "prompt.max_hits", d.MaxHits, 1, 2})
+	}
+	if d := p.LoopDetection; d != nil && len(d.Escalation) == 0 {
+		out = append(out, setting{knob{p.ID, "request"}, "loop_detection.threshold_identical_requests", d.Threshold, 0, 3})
+	}
+	if d := p.Tool; d != nil && len(d.Escalation) == 0 {
+		out = append(out, setting{knob{p.ID, "tool"}, "tool.block_threshold", d.BlockThreshold, 0, 4})
+	}
+	return out
+}
+
+// suggest lists what the traffic speaks for.
+func (t *tally) suggest() []Suggestion {
+	var out []Suggestion
+	for _, p := range t.policies.Policies() {
+		for _, s := range settings(p) {
+			counts := slices.Sorted(maps.Values(t.peaks[s.knob]))
+			if better, ok := s.suggest(counts); ok {
+				out = append(out, better)
+			}
+		}
+	}
+	return append(out, t.suggestPolls()...)
+}
+
+// suggest looks for a better value, given the sorted peaks.
+func (s setting) suggest(counts []uint32) (Suggestion, bool) {
+	n := len(counts)
+	if n == 0 {
+		return Suggestion{}, false
+	}
+	fires, top := uint32(s.value+s.more), counts[n-1]
+	below, _ := slices.BinarySearch(counts, fires)
+	flagged := n - below
+	switch spare := int(top) + 2 - s.more; {
+	case flagged == 0 && n >= enough && max(spare, s.least) < s.value:
+		return s.to(max(spare, s.least), fmt.Sprintf("none of %d came beyond %d; a loop would be stopped sooner", n, top)), true
+	case flagged > 1 && float64(flagged) > often*float64(n):
+		rare := counts[min(n-1, int(float64(n)*(1-seldom)))]
+		return s.to(int(rare)+1-s.more, fmt.Sprintf("%d of %d are flagged, and their highest count is %d; if those are honest, this lets them pass", flagged, n, top)), true
+	default:
+		return Suggestion{}, false
+	}
+}
+
+func (s setting) to(value int, why string) Suggestion {
+	return Suggestion{Policy: s.policy, Setting: s.name, Now: strconv.Itoa(s.value), Better: strconv.Itoa(value), Why: why}
+}
+
+// suggestPolls lists tools that repeat themselves in so many sessions that it
+// may be their nature.
+func (t *tally) suggestPolls() []Suggestion {
+	var out []Suggestion
+	for key, sessions := range t.looped {
+		if len(sessions) < manySessions {
+			continue
+		}
+		out = append(out, Suggestion{
+			Policy: key.policy, Setting: "tool.poll_tools", Now: "without " + key.tool, Better: "with " + key.tool,
+			Why: fmt.Sprintf("its calls repeat themselves in %d sessions; if it waits for something, its thresholds should be those of polls", len(sessions)),
+		})
+	}
+	slices.SortFunc(out, func(a, b Suggestion) int {
+		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Better, b.Better))
+	})
+	return out
+}

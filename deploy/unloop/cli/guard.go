@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/deploy/unloop/system"
+	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/embedworker"
+	"github.com/unloop/unloop/gateway"
+	"github.com/unloop/unloop/notifier"
+	"github.com/unloop/unloop/schemas/kit/access"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+// defaultGateway is where `unloop up` listens unless told otherwise.
+const defaultGateway = "http://127.0.0.1:8080"
+
+const (
+	// pingTimeout bounds the question whether a gateway is there.
+	pingTimeout = 2 * time.Second
+	// ownGrace is how long requests that outlive their agent may take.
+	ownGrace = time.Second
+)
+
+// baseURLs are the variables that agents find their providers by: the
+// provider's upstream, and what an SDK wants behind the address.
+var baseURLs = []struct{ variable, upstream, suffix string }{
+	{"OPENAI_BASE_URL", "openai", "/v1"},
+	{"ANTHROPIC_BASE_URL", "anthropic", ""},
+	{"GOOGLE_GEMINI_BASE_URL", "gemini", ""},
+}
+
+// guard is the gateway that a command runs behind.
+type guard struct {
+	url string
+	// tally follows what is stopped; nil if that can't be read, and why.
+	tally    *tally
+	tallyErr error
+	// stop ends the gateway, if it is the command's own.
+	stop func() error
+}
+
+// guard finds the gateway that is running, or starts one.
+func (c *execCmd) guard(ctx context.Context, environ []string, io streams) (*guard, error) {
+	if c.Gateway != "" {
+		base := strings.TrimSuffix(strings.TrimRight(c.Gateway, "/"), "/v1")
+		if _, err := ping(ctx, base, ""); err != nil {
+			return nil, fmt.Errorf("use --gateway %s: %w", c.Gateway, err)
+		}
+		for name := range upstreamsOf(environ, base) {
+			fmt.Fprintf(io.err, "unloop: requests for %s go where the gateway at %s sends them, not where the environment says\n", name, base)
+		}
+		return c.running(ctx, base), nil
+	}
+	running := ""
+	if !c.Fresh && isOurs(ctx, defaultGateway, io) {
+		running = defaultGateway
+	}
+	upstreams := upstreamsOf(environ, running)
+	if running != "" && len(upstreams) == 0 && len(c.Upstream) == 0 && c.Policies == "" {
+		return c.running(ctx, running), nil
+	}
+	maps.Copy(upstreams, c.Upstream)
+	return c.own(ctx, upstreams, io)
+}
+
+// running is a gateway that others may use, too.
+func (c *execCmd) running(ctx context.Context, base string) *guard {
+	g := &guard{url: base, stop: func() error { return nil }}
+	g.tally, g.tallyErr = follow(ctx, c.client)
+	return g
+}
+
+// own starts a gateway with all behind it, in this process.
+func (c *execCmd) own(ctx context.Context, upstreams map[string]string, io streams) (*guard, error) {
+	dir, err := c.ownDataDir()
+	if err != nil {
+		return nil, err
+	}
+	cfg := system.Config{
+		Admin: "127.0.0.1:0", Replicas: 1,
+		// The agent has no business with NATS: the server does not listen.
+		Embedded: natskit.EmbeddedConfig{DataDir: dir},
+		Gateway:  gateway.DefaultConfig(), Detector: detector.DefaultConfig(), Notifier: notifier.DefaultConfig(),
+		Embedworker: embedworker.DefaultConfig(),
+	}
+	cfg.Gateway.Listen, cfg.Gateway.Upstream, cfg.Gateway.Policies = "127.0.0.1:0", upstreams, c.Policies
+	cfg.Gateway.ShutdownGrace, cfg.Gateway.CheckTimeout = ownGrace, c.CheckTimeout
+	cfg.Detector.MaxBudget = max(cfg.Detector.MaxBudget, c.CheckTimeout)
+	s, err := system.New(cfg, service.Process{LogFormat: c.LogFormat, LogLevel: c.LogLevel}.Logger(io.err))
+	if err != nil {
+		return nil, err
+	}
+	g := &guard{url: s.URL(), stop: serve(ctx, s)}
+	if err := s.Wait(ctx); err != nil {
+		return nil, errors.Join(err, g.stop())
+	}
+	g.tally, g.tallyErr = followOn(ctx, func() (*nats.Conn, jetstream.JetStream, error) { return streamsOf(s.Connect()) })
+	return g, nil
+}
+
+// serve runs a system until stop is called.
+func serve(ctx context.Context, s *system.System) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	return func() error {
+		cancel()
+		return <-done
+	}
+}
+
+// environ is an environment that leads agents to the gateway.
+func (g *guard) environ(environ []string) []string {
+	out := slices.Clone(environ)
+	proxied := false
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		switch strings.ToUpper(name) {
+		case "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY":
+			proxied = proxied || value != ""
+		}
+	}
+	if u, err := url.Parse(g.url); err == nil && proxied {
+		// Few SDKs know by themselves that a proxy can't reach this machine.
+		for _, name := range []string{"NO_PROXY", "no_proxy"} {
+			out = setVar(out, name, strings.TrimPrefix(variable(environ, name)+","+u.Hostname(), ","))
+		}
+	}
+	for _, b := range baseURLs {
+		out = setVar(out, b.variable, g.url+b.suffix)
+	}
+	return out
+}
+
+// setVar returns an environment with one variable set.
+func setVar(environ []string, name, value string) []string {
+	others := slices.DeleteFunc(slices.Clone(environ), func(entry string) bool { return strings.HasPrefix(entry, name+"=") })
+	return append(others, name+"="+value)
+}
+
+// variable is a variable's value, "" if it is not set.
+func variable(environ []string, name string) string {
+	for _, entry := range environ {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// upstreamsOf are the providers that the environment names, except where it
+// names the gateway itself.
+func upstreamsOf(environ []string, gateway string) map[string]string {
+	upstreams := map[string]string{}
+	for _, b := range baseURLs {
+		if addr := variable(environ, b.variable); addr != "" && !sameServer(addr, gateway) {
+			upstreams[b.upstream] = addr
+		}
+	}
+	return upstreams
+}
+
+func sameServer(a, b string) bool {
+	ua, errA := url.Parse(a)
+	ub, errB := url.Parse(b)
+	if errA != nil || errB != nil || ub.Host == "" {
+		return false
+	}
+	return strings.ReplaceAll(ua.Host, "localhost", "127.0.0.1") == strings.ReplaceAll(ub.Host, "localhost", "127.0.0.1")
+}
+
+// proofKey is what gateways of this user prove themselves with; "" if there is
+// no place for it. It never leaves this machine, nor this process.
+func proofKey() string {
+	dir, err := natskit.StateDir()
+	if err != nil {
+		return ""
+	}
+	key, err := natskit.Secret(filepath.Join(dir, "gateway.key"))
+	if err != nil {
+		return ""
+	}
+	return key
+}
+
+// isOurs says whether this user's gateway listens at base: any program may take
+// its port, and would be sent the agent's key.
+func isOurs(ctx context.Context, base string, io streams) bool {
+	challenge := access.NewChallenge()
+	proof, err := ping(ctx, base, challenge)
+	if err != nil {
+		return false
+	}
+	if !access.Proves(proof, proofKey(), challenge, strings.TrimPrefix(base, "http://")) {
+		fmt.Fprintf(io.err, "unloop: what listens at %s can't prove that it is a gateway of yours; starting one for this command (or name it with --gateway %s)\n", base, base)
+		return false
+	}
+	return true
+}
+
+// ping returns an error unless an Unloop gateway answers at a URL, and what it
+// says to a challenge, if there is one.
+func ping(ctx context.Context, base, challenge string) (proof string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/unloop/v1/ping?challenge="+challenge, http.NoBody)
+	if err != nil {
+		return "", fmt.Errorf("ask for a gateway: %w", err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("no gateway answers: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	var answer struct{ Product, Service, Proof string }
+	err = json.NewDecoder(http.MaxBytesReader(nil, res.Body, 1<<10)).Decode(&answer)
+	if err != nil || answer.Product != "unloop" || answer.Service != "gateway" {
+		return "", errors.New("what answers there is no Unloop gateway")
+	}
+	return answer.Proof, nil
+}
+
+// close says what was stopped and ends a gateway of the command's own.
+func (g *guard) close(ctx context.Context, io streams) {
+	report(ctx, g, &printer{w: io.err})
+	if err := g.stop(); err != nil {
+		fmt.Fprintln(io.err, "unloop:", err)
+	}
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/unloop/unloop/deploy/replay"
+	"github.com/unloop/unloop/deploy/replay/logs"
+	"github.com/unloop/unloop/embedworker"
+)
+
+type replayCmd struct {
+	Files     []string      `arg:"" name:"file" help:"Recordings, message sessions, LiteLLM logs or OpenTelemetry exports, as JSON or JSON lines; - is standard input."`
+	Policies  string        `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON; without one the default policy holds."`
+	Overrides string        `type:"path" placeholder:"FILE" help:"Blocks and exemptions to apply, as unloop overrides --json prints them, instead of those in the recordings."`
+	Pace      time.Duration `default:"1s" help:"Time between two requests of a session for which none is recorded."`
+	All       bool          `help:"List every loop and session."`
+	JSON      bool          `name:"json" help:"Print the report as JSON."`
+	embedworker.Embedding
+}
+
+// listed is how many loops and sessions are listed unless all are asked for.
+const listed = 20
+
+// Run judges recorded requests and reports what would have been stopped.
+func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
+	if c.Pace < 0 {
+		return fmt.Errorf("--pace is %s, must not be negative", c.Pace)
+	}
+	overrides, err := readOverrides(c.Overrides)
+	if err != nil {
+		return err
+	}
+	worker := embedworker.DefaultConfig()
+	worker.Embedding = c.Embedding
+	run, err := replay.New(ctx, replay.Config{Policies: c.Policies, Pace: c.Pace, Overrides: overrides, Embedworker: worker})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	bar := newBar(io.err, sizeOf(c.Files))
+	for _, name := range c.Files {
+		if err = c.judge(ctx, run, name, bar, io.err); err != nil {
+			break
+		}
+	}
+	bar.clear()
+	if err != nil {
+		return err
+	}
+	report := run.Report()
+	if report.Requests == 0 {
+		return errors.New("there is no request in what was given; `unloop replay --help` lists what can be read")
+	}
+	if c.JSON {
+		enc := json.NewEncoder(io.out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(report)
+	}
+	most := listed
+	if c.All {
+		most = 0
+	}
+	return report.WriteText(io.out, most)
+}
+
+// complaints is how many unreadable entries of a file are named.
+const complaints = 5
+
+// judge takes in one file. Entries that can't be read are named and left out.
+func (c *replayCmd) judge(ctx context.Context, run *replay.Run, name string, bar *bar, warn io.Writer) error {
+	in, err := open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	faults := 0
+	for q, err := range replay.InOrder(logs.Open(bufio.NewReader(bar.count(in)), logs.Options{})) {
+		switch {
+		case err != nil:
+			err = run.Unreadable(err)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		default:
+			if q.Answer == nil {
+				bar.request()
+			}
+			if err = run.Request(ctx, name, &q); errors.Is(err, context.Canceled) {
+				return err
+			}
+		}
+		if err != nil {
+			if faults++; faults <= complaints {
+				bar.clear()
+				fmt.Fprintf(warn, "%s: %v\n", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func open(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(os.Stdin), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the recording: %w", err)
+	}
+	return f, nil
+}
+
+// sizeOf is the size of all files in bytes, 0 if it can't be known.
+func sizeOf(names []string) int64 {
+	var total int64
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil || !info.Mode().IsRegular() {
+			return 0
+		}
+		total += info.Size()
+	}
+	return total
+}
