@@ -21,16 +21,16 @@ func (g *Gateway) newAuth() (*auth.Authenticator, error) {
 // admit finds out who the client is, or answers. Unloop's own key stays here,
 // whether it is asked for or not.
 func (g *Gateway) admit(w http.ResponseWriter, x *exchange) bool {
-	credential := x.r.Header.Get(access.Header)
-	x.r.Header.Del(access.Header)
+	credential := x.Header.Get(access.Header)
+	x.Header.Del(access.Header)
 	if !g.cfg.Guarded() {
 		return true
 	}
-	if credential == "" && g.upstreamKeys.have(x.target) {
-		credential = x.provider.Key(x.r) // the provider's own key does not come from clients
+	if credential == "" && g.upstreamKeys.have(x.Target) {
+		credential = x.Provider.Key(x.r) // the provider's own key does not come from clients
 	}
 	var err error
-	if x.client, err = g.auth.Authenticate(x.r.Context(), x.r.RemoteAddr, credential); err == nil {
+	if x.Client, err = g.auth.Authenticate(x.r.Context(), x.r.RemoteAddr, credential); err == nil {
 		g.metrics.auth.WithLabelValues("ok").Inc()
 		return true
 	}
@@ -48,7 +48,7 @@ func (g *Gateway) knock(w http.ResponseWriter, r *http.Request) bool {
 	if !g.cfg.Guarded() {
 		return true
 	}
-	x := &exchange{r: r, provider: providers[route.Chat]}
+	x := g.newExchange(r, route.Target{Format: route.Chat})
 	err := auth.ErrMissing
 	for _, credential := range g.credentials(r) {
 		if _, err = g.auth.Authenticate(r.Context(), r.RemoteAddr, credential); err == nil {
@@ -122,9 +122,9 @@ func (g *Gateway) refuseClient(w http.ResponseWriter, x *exchange, r provider.Re
 // callerKey is what tells the client from others: its provider's key, or what
 // it was authenticated by where it has none of its own.
 func (g *Gateway) callerKey(x *exchange) string {
-	key := x.provider.Key(x.r)
-	if x.client.ID != "" && (key == "" || g.upstreamKeys.have(x.target)) {
-		return "\x00" + x.client.ID // no header can hold this byte
+	key := x.Provider.Key(x.r)
+	if x.Client.ID != "" && (key == "" || g.upstreamKeys.have(x.Target)) {
+		return "\x00" + x.Client.ID // no header can hold this byte
 	}
 	return key
 }

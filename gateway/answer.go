@@ -32,17 +32,17 @@ func (g *Gateway) stop(w http.ResponseWriter, x *exchange) bool {
 	}
 	switch {
 	case limited && (!loop || f.GetAction() <= rule.verdict.GetAction()):
-		g.metrics.requests.WithLabelValues(x.provider.Name(), "limit").Inc()
+		g.metrics.requests.WithLabelValues(x.Provider.Name(), "limit").Inc()
 		g.refuseLimit(w, x, rule, f)
 		return true
 	case loop:
-		g.metrics.requests.WithLabelValues(x.provider.Name(), f.GetAction().Label()).Inc()
-		if x.asked || !g.answerInPlace(w, x, f) {
+		g.metrics.requests.WithLabelValues(x.Provider.Name(), f.GetAction().Label()).Inc()
+		if x.Asked || !g.answerInPlace(w, x, f) {
 			g.refuseLoop(w, x, f)
 		}
 		return true
 	case x.degraded != "" && x.failClosed:
-		g.metrics.requests.WithLabelValues(x.provider.Name(), "fail-closed").Inc()
+		g.metrics.requests.WithLabelValues(x.Provider.Name(), "fail-closed").Inc()
 		w.Header().Set("Retry-After", "1")
 		x.setHeaders(w.Header())
 		g.refuse(w, x, provider.Refusal{
@@ -63,7 +63,7 @@ func uncheckedMessage(why string) string {
 func (g *Gateway) refuseLoop(w http.ResponseWriter, x *exchange, f *checkpb.Finding) {
 	x.setHeaders(w.Header())
 	if waitingHelps(f) {
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter(f, x.identity.GetCaller())))
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter(f, x.Identity.GetCaller())))
 	}
 	// OpenAI's and Anthropic's SDKs retry a 429 unless told not to, and would
 	// feed the counter.
@@ -72,7 +72,7 @@ func (g *Gateway) refuseLoop(w http.ResponseWriter, x *exchange, f *checkpb.Find
 		g.answerFrom(w, x, f)
 		return
 	}
-	g.refuse(w, x, loopRefusal(f, x.identity.GetCaller()))
+	g.refuse(w, x, loopRefusal(f, x.Identity.GetCaller()))
 }
 
 // waitingHelps says whether the same request may pass later. An agent's tool
@@ -120,7 +120,7 @@ func (g *Gateway) answerFrom(w http.ResponseWriter, x *exchange, f *checkpb.Find
 }
 
 func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal) {
-	g.answer(w, x, r.Status, provider.TypeJSON, x.provider.Refusal(r))
+	g.answer(w, x, r.Status, provider.TypeJSON, x.Provider.Refusal(r))
 }
 
 func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, contentType string, body []byte) {
@@ -129,7 +129,7 @@ func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, content
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	if x.r.Method != http.MethodHead {
+	if x.Method != http.MethodHead {
 		_, _ = w.Write(body) // a client that left needs no answer
 	}
 }

@@ -27,29 +27,29 @@ const (
 // precede tells the prompt of the calls that its results answer, where those stand
 // in an answer that the provider keeps and the request only names.
 func (g *Gateway) precede(x *exchange, matched []*policy.Policy) {
-	x.toolsWatched = x.prompt != nil && slices.ContainsFunc(matched, func(p *policy.Policy) bool { return p.Tool != nil || p.Cycle != nil || p.Prompt != nil })
+	x.toolsWatched = x.Prompt != nil && slices.ContainsFunc(matched, func(p *policy.Policy) bool { return p.Tool != nil || p.Cycle != nil || p.Prompt != nil })
 	if !x.toolsWatched {
 		return
 	}
 	g.dereference(x)
-	if !x.prompt.Delta {
+	if !x.Prompt.Delta {
 		return
 	}
-	id, changes := x.prompt.Previous, false
+	id, changes := x.Prompt.Previous, false
 	if id == "" {
-		id, changes = x.prompt.Conversation, true
+		id, changes = x.Prompt.Conversation, true
 	}
-	if id == "" || !x.prompt.Transcript.Strays() {
+	if id == "" || !x.Prompt.Transcript.Strays() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), g.cfg.CheckTimeout)
 	defer cancel()
-	calls, err := g.answers.Calls(ctx, x.identity.GetCaller(), id, changes)
+	calls, err := g.answers.Calls(ctx, x.Identity.GetCaller(), id, changes)
 	if err != nil {
 		g.metrics.unknownCalls.Inc()
 		return
 	}
-	x.open = x.prompt.Transcript.Precede(callsFrom(calls))
+	x.Open = x.Prompt.Transcript.Precede(callsFrom(calls))
 }
 
 // callsFrom are calls off the wire.
@@ -90,16 +90,16 @@ type answerWatch struct {
 
 // watchAnswer returns what watches the answer to a prompt.
 func (g *Gateway) watchAnswer(x *exchange, failed func()) *answerWatch {
-	a := &answerWatch{g: g, session: x.identity.GetSession(), failed: failed, asker: &checkpb.AnswerAsker{Caller: x.identity.GetCaller()}}
-	if x.prompt == nil { // it could not be read
+	a := &answerWatch{g: g, session: x.Identity.GetSession(), failed: failed, asker: &checkpb.AnswerAsker{Caller: x.Identity.GetCaller()}}
+	if x.Prompt == nil { // it could not be read
 		return a
 	}
-	a.asker.Open, a.asker.Referable = callsOf(x.open), x.prompt.Referable
-	if id := x.prompt.Conversation; id != "" {
+	a.asker.Open, a.asker.Referable = callsOf(x.Open), x.Prompt.Referable
+	if id := x.Prompt.Conversation; id != "" {
 		a.asker.Conversation = answers.Key(a.asker.GetCaller(), id)
 	}
 	reserved := x.reserved()
-	if hasher := g.hasher.Load(); hasher != nil && x.prompt.Background && (x.toolsWatched || len(reserved) > 0) {
+	if hasher := g.hasher.Load(); hasher != nil && x.Prompt.Background && (x.toolsWatched || len(reserved) > 0) {
 		fetcher, _ := hasher.Identify(x.r, g.callerKey(x), "", nil)
 		a.fetcher, x.later = fetcher.GetCaller(), a
 		a.asker.Reserved, a.asker.ReservedAt = reservations(reserved), x.judged.UnixMilli()
@@ -116,8 +116,8 @@ func (g *Gateway) followFetched(x *exchange, res *http.Response) {
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), g.cfg.CheckTimeout)
 	defer cancel()
-	if asker, err := g.answers.Asker(ctx, x.identity.GetCaller(), id); err == nil {
-		a := &answerWatch{g: g, asker: asker, failed: func() {}, fetcher: x.identity.GetCaller()}
+	if asker, err := g.answers.Asker(ctx, x.Identity.GetCaller(), id); err == nil {
+		a := &answerWatch{g: g, asker: asker, failed: func() {}, fetcher: x.Identity.GetCaller()}
 		res.Body = answers.Watch(res, true, a)
 		a.settleFetched(id, res)
 	}
@@ -125,10 +125,10 @@ func (g *Gateway) followFetched(x *exchange, res *http.Response) {
 
 // fetchedID is the id of the answer that a request fetches: GET …/responses/ID.
 func fetchedID(x *exchange) string {
-	if x.r.Method != http.MethodGet || x.target.Format != route.HTTP {
+	if x.Method != http.MethodGet || x.Target.Format != route.HTTP {
 		return ""
 	}
-	dir, id := path.Split(x.r.URL.Path)
+	dir, id := path.Split(x.Path)
 	if !strings.HasSuffix(dir, "/responses/") {
 		return ""
 	}

@@ -42,8 +42,8 @@ func TestBodiesOfAllRequestsAreBounded(t *testing.T) {
 						watchUpload(httptest.NewRecorder(), r)
 						b, err := readBody(r, 8<<20)
 						results <- err
-						if err == nil && len(b.bytes) != 1<<20 {
-							t.Errorf("%d bytes were read", len(b.bytes))
+						if err == nil && len(b.Bytes) != 1<<20 {
+							t.Errorf("%d bytes were read", len(b.Bytes))
 						}
 						<-release
 					}()
@@ -91,7 +91,7 @@ func TestABodyThatPassesThroughTakesNoMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.holdsNoMore()
-	if _, err := io.Copy(io.Discard, b.reader()); err != nil {
+	if _, err := io.Copy(io.Discard, b.Reader()); err != nil {
 		t.Fatal(err)
 	}
 	if held := testutil.ToFloat64(all.held); held > bodyStep {

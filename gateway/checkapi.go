@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
@@ -74,7 +75,7 @@ func (g *Gateway) answerCheck(w http.ResponseWriter, r *http.Request) {
 	if !g.admit(w, x) {
 		return
 	}
-	if x.run != nil {
+	if x.Run != nil {
 		g.answerRun(w, x)
 		return
 	}
@@ -133,17 +134,15 @@ func (g *Gateway) about(r *http.Request, q *question) (*exchange, *client.Error)
 	if int64(len(q.body)) > g.cfg.MaxInspectBytes {
 		return nil, tooLarge(g.cfg.MaxInspectBytes)
 	}
-	x := &exchange{
-		r: q.request(r), body: &body{bytes: q.body, length: int64(len(q.body))}, rules: g.bundles.inForce(),
-		asked: !q.peek, peek: q.peek, rotation: g.rotation,
-	}
-	x.target, _ = g.table.Route(x.r) // what goes nowhere can be checked, too
+	r = q.request(r)
+	target, _ := g.table.Route(r) // what goes nowhere can be checked, too
 	if q.format != "" {
-		x.target.Format = formats[q.format]
+		target.Format = formats[q.format]
 	}
-	x.provider = providers[x.target.Format]
-	if q.run.asked() {
-		x.run, x.prompt = &q.run, &provider.Prompt{Model: q.model, User: q.user}
+	x := g.newExchange(r, target)
+	x.Body, x.Asked, x.Peek = &request.Body{Bytes: q.body, Length: int64(len(q.body))}, !q.peek, q.peek
+	if asked(&q.run) {
+		x.Run, x.Prompt = &q.run, &provider.Prompt{Model: q.model, User: q.user}
 	}
 	return x, nil
 }
@@ -170,7 +169,7 @@ func (x *exchange) verdict() client.Decision {
 	}
 	if f != nil {
 		d.Reason = client.ReasonLoop
-		d.Action, d.Message, d.LoopID = f.GetAction().Label(), loopMessage(f, x.identity.GetCaller()), f.GetLoopId()
+		d.Action, d.Message, d.LoopID = f.GetAction().Label(), loopMessage(f, x.Identity.GetCaller()), f.GetLoopId()
 		d.HitCount, d.DelayMS = int(f.GetHitCount()), int(f.GetDelayMs())
 	}
 	if rule, ok := x.enforced(false); ok && rule.verdict.GetAction() >= f.GetAction() {
@@ -179,7 +178,7 @@ func (x *exchange) verdict() client.Decision {
 	}
 	switch {
 	case f.GetAction().Stops():
-		d.RetryAfterSeconds = retryAfter(f, x.identity.GetCaller())
+		d.RetryAfterSeconds = retryAfter(f, x.Identity.GetCaller())
 	case x.degraded != "" && x.failClosed:
 		d.Action, d.RetryAfterSeconds = checkpb.Action_ACTION_REJECT.Label(), 1
 		d.Reason, d.Message = client.ReasonUnchecked, uncheckedMessage(x.degraded)

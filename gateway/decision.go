@@ -43,9 +43,9 @@ func (g *Gateway) answerDecision(w http.ResponseWriter, r *http.Request) {
 		fail(w, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: err.Error()})
 		return
 	}
-	x := &exchange{r: original, upload: upload, rules: g.bundles.inForce(), asked: true, rotation: g.rotation}
-	x.target, _ = g.table.Route(original) // other gateways have upstreams of their own
-	x.provider = providers[x.target.Format]
+	target, _ := g.table.Route(original) // other gateways have upstreams of their own
+	x := g.newExchange(original, target)
+	x.upload, x.Asked = upload, true
 	if !g.admit(w, x) || !g.read(w, x) {
 		return
 	}

@@ -60,7 +60,7 @@ func (g *Gateway) delay(w http.ResponseWriter, x *exchange) bool {
 	}
 	if !g.delays.enter(key) {
 		defer g.giveBack(x)
-		g.metrics.requests.WithLabelValues(x.provider.Name(), "reject").Inc()
+		g.metrics.requests.WithLabelValues(x.Provider.Name(), "reject").Inc()
 		if f == nil {
 			g.refuseLimit(w, x, rule, nil)
 			return false
@@ -78,7 +78,7 @@ func (g *Gateway) delay(w http.ResponseWriter, x *exchange) bool {
 	case <-timer.C:
 		return true
 	case <-x.r.Context().Done():
-		g.metrics.requests.WithLabelValues(x.provider.Name(), "abandoned").Inc()
+		g.metrics.requests.WithLabelValues(x.Provider.Name(), "abandoned").Inc()
 		x.status = statusClientLeft
 		w.WriteHeader(statusClientLeft)
 		g.uncount(x)

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/gateway/internal/checker"
-	"github.com/unloop/unloop/gateway/internal/provider/plain"
+	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
@@ -27,10 +27,12 @@ func delaying(limit int) *Gateway {
 // throttled is a request that the detectors want to be delayed.
 func throttled(ctx context.Context, delay time.Duration) *exchange {
 	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil).WithContext(ctx)
-	return &exchange{r: r, provider: plain.Plain{}, check: &checkpb.Check{}, decision: &checkpb.Decision{Findings: []*checkpb.Finding{{
+	x := exchangeOf(r, route.Target{Format: route.HTTP})
+	x.check, x.decision = &checkpb.Check{}, &checkpb.Decision{Findings: []*checkpb.Finding{{
 		Policy: "p", Detector: "request", Fingerprint: []byte("f"), Action: checkpb.Action_ACTION_THROTTLE,
 		DelayMs: uint32(delay.Milliseconds()), HitCount: 5, WindowSeconds: 60,
-	}}}}
+	}}}
+	return x
 }
 
 func TestThrottledRequestIsForwardedAfterItsDelay(t *testing.T) {

@@ -36,31 +36,27 @@ const (
 // counters lists what the matching policies count this request by.
 func (x *exchange) counters(policies []*policy.Policy, now time.Time) []*checkpb.Counter {
 	var out []*checkpb.Counter
-	if x.run != nil {
+	if x.Run != nil {
 		return nil // a tool's call is no request
 	}
 	for _, p := range policies {
-		shadow := p.Shadow(now) || p.HeldOut(x.identity.GetSession())
+		shadow := p.Shadow(now) || p.HeldOut(x.Identity.GetSession())
 		if p.LoopDetection != nil {
 			c := requestCounter(p, shadow)
 			c.Fingerprint = x.requestFingerprint(p)
 			out = append(out, c)
 		}
-		if p.Prompt != nil && x.isPrompt() {
+		if p.Prompt != nil && x.AsksPrompt() {
 			c := promptCounter(p, shadow)
 			x.setPrompt(c, p.Prompt, now)
 			out = append(out, c)
 		}
-		if p.Prompt != nil && x.uninspected != "" && p.Prompt.UninspectedMax > 0 {
+		if p.Prompt != nil && x.Uninspected != "" && p.Prompt.UninspectedMax > 0 {
 			out = append(out, x.uninspectedCounter(p, shadow))
 		}
 	}
 	return out
 }
-
-// isPrompt says whether the request asks something of a model, or might: a
-// body in a prompt's place that can't be inspected counts by its bytes.
-func (x *exchange) isPrompt() bool { return x.prompt != nil || x.uninspected != "" }
 
 func requestCounter(p *policy.Policy, shadow bool) *checkpb.Counter {
 	l := p.LoopDetection
@@ -86,7 +82,7 @@ const uninspectedWindow = time.Minute
 // uninspectedCounter counts all of a caller's bodies that can't be read, whatever
 // they are: text that is written anew each time counts as new each time otherwise.
 func (x *exchange) uninspectedCounter(p *policy.Policy, shadow bool) *checkpb.Counter {
-	sum := fingerprint.New(uninspectedDomain).String(x.identity.GetCaller()).Sum()
+	sum := fingerprint.New(uninspectedDomain).String(x.Identity.GetCaller()).Sum()
 	return &checkpb.Counter{
 		Policy: p.ID, Detector: detectorUninspected, Shadow: shadow, Window: checkpb.Window_WINDOW_SLIDING, Fingerprint: sum[:],
 		WindowSeconds: uint32(uninspectedWindow / time.Second), Threshold: uint32(p.Prompt.UninspectedMax), Steps: steps(p.Prompt.UninspectedSteps()),
@@ -118,19 +114,19 @@ func steps(ladder []policy.Step) []*checkpb.Step {
 // requestFingerprint covers method, path, query, body, the policy's
 // descriptors and, unless the policy counts all callers together, the caller.
 func (x *exchange) requestFingerprint(p *policy.Policy) []byte {
-	b := fingerprint.New(requestDomain).String(x.r.Method).String(x.target.Canonical)
-	query := sortedQuery(x.r.URL.RawQuery)
+	b := fingerprint.New(requestDomain).String(x.Method).String(x.Target.Canonical)
+	query := sortedQuery(x.RawQuery)
 	b.Number(len(query))
 	for _, pair := range query {
 		b.String(pair)
 	}
-	b.Digest(x.body.digest())
+	b.Digest(x.Body.Digest())
 	b.Number(len(p.LimitKeys))
 	for _, key := range p.LimitKeys {
 		b.String(x.descriptor(key))
 	}
 	if p.LoopDetection.Scope != "all" {
-		b.String(x.identity.GetCaller())
+		b.String(x.Identity.GetCaller())
 	}
 	sum := b.Sum()
 	return sum[:]
@@ -154,7 +150,7 @@ func sortedQuery(raw string) []string {
 // descriptor is the value of a descriptor for this request, or "". A claim that
 // anyone can have written is another value than the same one verified.
 func (x *exchange) descriptor(d policy.Descriptor) string {
-	value, _ := x.descriptors.Get(d)
+	value, _ := x.Descriptors.Get(d)
 	if value.Unverified && value.Text != "" {
 		return "unverified\x00" + value.Text
 	}

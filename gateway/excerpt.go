@@ -31,11 +31,11 @@ func (x *exchange) excerpt(policies []*policy.Policy) *checkpb.Excerpt {
 // runner tells of one call and its result.
 func (x *exchange) newestTexts() (said, answered string) {
 	switch {
-	case x.run != nil && x.run.tool != "":
-		return x.run.tool + " " + string(x.run.arguments), string(x.run.result)
-	case x.prompt == nil || x.prompt.Transcript == nil:
+	case x.Run != nil && x.Run.Tool != "":
+		return x.Run.Tool + " " + string(x.Run.Arguments), string(x.Run.Result)
+	case x.Prompt == nil || x.Prompt.Transcript == nil:
 		return "", ""
 	default:
-		return x.prompt.Transcript.Exchange(exchangeBytes)
+		return x.Prompt.Transcript.Exchange(exchangeBytes)
 	}
 }

@@ -120,7 +120,7 @@ func Explain(ctx context.Context, cfg Config, nc *nats.Conn, request []byte) (*E
 	if fault != nil {
 		return nil, fmt.Errorf("%w: %s", ErrRequest, fault.Message)
 	}
-	x.asked, x.peek = false, true
+	x.Asked, x.Peek = false, true
 	g.parse(x)
 	g.identify(x)
 	out := x.explanation(g)
@@ -234,9 +234,9 @@ func (g *Gateway) learnOverrides(ctx context.Context, js jetstream.JetStream) er
 
 func (x *exchange) explanation(g *Gateway) *Explanation {
 	return &Explanation{
-		Bundle: x.rules.Version(), Source: g.bundles.source, Format: x.provider.Name(), Upstream: x.target.Upstream, Model: x.model(),
-		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(), Session: x.identity.GetSession(),
-		Uninspected: x.uninspected, Policies: []PolicyExplained{},
+		Bundle: x.rules.Version(), Source: g.bundles.source, Format: x.Provider.Name(), Upstream: x.Target.Upstream, Model: x.Model(),
+		Tenant: x.Identity.GetTenant(), Project: x.Identity.GetProject(), Caller: x.Identity.GetCaller(), Session: x.Identity.GetSession(),
+		Uninspected: x.Uninspected, Policies: []PolicyExplained{},
 	}
 }
 
@@ -244,7 +244,7 @@ func (g *Gateway) explainPolicies(x *exchange) []PolicyExplained {
 	out := []PolicyExplained{}
 	for _, p := range x.matching() {
 		e := PolicyExplained{
-			ID: p.ID, Shadow: p.Shadow(g.now()) || p.HeldOut(x.identity.GetSession()), FailClosed: p.FailClosed,
+			ID: p.ID, Shadow: p.Shadow(g.now()) || p.HeldOut(x.Identity.GetSession()), FailClosed: p.FailClosed,
 			Detectors: x.explainDetectors(p.ID), Rules: x.explainRules(p),
 		}
 		out = append(out, e)
@@ -323,7 +323,7 @@ func (x *exchange) explainRules(p *policy.Policy) []RuleExplained {
 		}
 		e := RuleExplained{Rule: l.wire.GetRule(), Algorithm: l.rule.Algorithm, Cost: l.wire.GetCost(), Would: checkpb.Action_ACTION_ALLOW.Label()}
 		if c := l.rule.CostBased; c != nil && c.CostKey == "usd" {
-			e.Price = cmp.Or(x.rules.PriceSource(x.model()), "default_cost, since nothing prices the model")
+			e.Price = cmp.Or(x.rules.PriceSource(x.Model()), "default_cost, since nothing prices the model")
 		}
 		if verdicts := x.decision.GetLimits(); i < len(verdicts) {
 			v := verdicts[i]

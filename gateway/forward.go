@@ -99,7 +99,7 @@ func trustedCAs(file string) (*x509.CertPool, error) {
 // demands: it drops forwarding headers and queries that it can't parse.
 func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	x := pr.In.Context().Value(exchangeKey{}).(*exchange)
-	pr.Out.URL = x.target.URL
+	pr.Out.URL = x.Target.URL
 	pr.Out.Host = ""
 	pr.Out.Header.Del(client.HeaderCheck) // it is for gateways
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
@@ -107,16 +107,16 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 			pr.Out.Header[name] = values
 		}
 	}
-	pr.Out.Body = x.body.reader()
-	if x.body.rest != nil && len(pr.Out.Trailer) > 0 {
+	pr.Out.Body = x.Body.Reader()
+	if x.Body.Rest != nil && len(pr.Out.Trailer) > 0 {
 		pr.Out.Body = trailing{pr.Out.Body, x.r, pr.Out}
 	}
-	if x.body.changed {
-		pr.Out.ContentLength = x.body.length
+	if x.Body.Changed {
+		pr.Out.ContentLength = x.Body.Length
 		dropDigests(pr.Out.Header)
 	}
 	x.readable(pr.Out.Header)
-	g.upstreamKeys.put(pr.Out, x.target)
+	g.upstreamKeys.put(pr.Out, x.Target)
 }
 
 // dropDigests removes the headers that describe the bytes of the client's own body.
@@ -128,7 +128,7 @@ func dropDigests(h http.Header) {
 
 // forward sends the request to its upstream and the answer to the client.
 func (g *Gateway) forward(w http.ResponseWriter, x *exchange) {
-	g.metrics.requests.WithLabelValues(x.provider.Name(), forwardedAs(x)).Inc()
+	g.metrics.requests.WithLabelValues(x.Provider.Name(), forwardedAs(x)).Inc()
 	ctx := context.WithValue(x.r.Context(), exchangeKey{}, x)
 	// A client that has the whole answer may leave before this is over, so its
 	// context does not tell; the proxy panics where an answer broke off.
@@ -138,7 +138,7 @@ func (g *Gateway) forward(w http.ResponseWriter, x *exchange) {
 			g.uncount(x)
 		}
 	}()
-	if x.r.Header.Get("Upgrade") != "" {
+	if x.Header.Get("Upgrade") != "" {
 		g.upgraded.Add(1)
 		defer g.upgraded.Done()
 	}
@@ -198,13 +198,13 @@ func (g *Gateway) onUpstreamError(w http.ResponseWriter, r *http.Request, err er
 		w.WriteHeader(statusClientLeft)
 		return
 	}
-	g.metrics.upstreamErrors.WithLabelValues(x.target.Upstream).Inc()
-	g.log.Warn("upstream did not answer", "upstream", x.target.Upstream, "host", x.target.URL.Host, "error", bareError(err))
+	g.metrics.upstreamErrors.WithLabelValues(x.Target.Upstream).Inc()
+	g.log.Warn("upstream did not answer", "upstream", x.Target.Upstream, "host", x.Target.URL.Host, "error", bareError(err))
 	x.setHeaders(w.Header())
 	g.giveBack(x)
 	g.refuse(w, x, provider.Refusal{
 		Status: http.StatusBadGateway, Code: "upstream_unreachable",
-		Message: "the upstream " + x.target.Upstream + " could not be reached",
+		Message: "the upstream " + x.Target.Upstream + " could not be reached",
 	})
 }
 

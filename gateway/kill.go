@@ -20,7 +20,7 @@ func (g *Gateway) kill(w http.ResponseWriter, x *exchange) bool {
 	if !killed {
 		return false
 	}
-	g.metrics.requests.WithLabelValues(x.provider.Name(), "kill").Inc()
+	g.metrics.requests.WithLabelValues(x.Provider.Name(), "kill").Inc()
 	defer g.record(x)()
 	h := w.Header()
 	h.Set("X-Loop-Reason", "kill_switch")
@@ -47,7 +47,7 @@ func (g *Gateway) killed(x *exchange) (message string, ok bool) {
 // switch.
 func (g *Gateway) stopped(x *exchange) (reason string, stopped bool) {
 	now := g.now()
-	if block, found := g.overrides.find(schemas.OverrideBlock, x.identity, now); found {
+	if block, found := g.overrides.find(schemas.OverrideBlock, x.Identity, now); found {
 		x.operator = record.Blocked
 		return block.Reason, true
 	}
@@ -68,7 +68,7 @@ func (x *exchange) killSwitch(now time.Time) (reason string, killed bool) {
 		if !k.ActiveAt(now) || !x.isFor(k.Route) {
 			continue
 		}
-		if value, ok := x.descriptors.Get(k.Scope); ok && value.Text == k.ScopeValue {
+		if value, ok := x.Descriptors.Get(k.Scope); ok && value.Text == k.ScopeValue {
 			return k.Reason, true
 		}
 	}
@@ -78,12 +78,12 @@ func (x *exchange) killSwitch(now time.Time) (reason string, killed bool) {
 // isFor says whether a request is for a route, which may be empty for all,
 // however its path was written.
 func (x *exchange) isFor(route string) bool {
-	return route == "" || route == x.r.URL.Path || slices.Contains(x.target.Paths, route)
+	return route == "" || route == x.Path || slices.Contains(x.Target.Paths, route)
 }
 
 // exempt says whether an operator lets the request through without a check.
 func (g *Gateway) exempt(x *exchange) bool {
-	found, ok := g.overrides.find(schemas.OverrideExempt, x.identity, g.now())
+	found, ok := g.overrides.find(schemas.OverrideExempt, x.Identity, g.now())
 	if ok {
 		x.exempt, x.operator = string(found.Scope), record.Exempted
 	}

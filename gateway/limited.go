@@ -132,7 +132,7 @@ func (g *Gateway) refuseLimit(w http.ResponseWriter, x *exchange, r ruled, f *ch
 		wait = int(r.verdict.GetDelayMs()+999) / 1000
 	}
 	if f.GetAction().Stops() && waitingHelps(f) && wait > 0 {
-		wait = max(wait, retryAfter(f, x.identity.GetCaller()))
+		wait = max(wait, retryAfter(f, x.Identity.GetCaller()))
 	}
 	if wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(wait))

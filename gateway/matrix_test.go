@@ -18,6 +18,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/responses"
+	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -88,18 +89,18 @@ func TestRequestsOfEachFormatAreReadAsTheyMean(t *testing.T) {
 func (s *shape) describe(t *testing.T, out io.Writer) {
 	t.Helper()
 	x := s.exchange(t)
-	fmt.Fprintf(out, "goes to   %s at %s as %s\n", x.target.Upstream, x.target.URL.Host, x.provider.Name())
-	fmt.Fprintf(out, "prompt    %s\n", describePrompt(x.prompt))
-	describeHistory(out, x.prompt)
+	fmt.Fprintf(out, "goes to   %s at %s as %s\n", x.Target.Upstream, x.Target.URL.Host, x.Provider.Name())
+	fmt.Fprintf(out, "prompt    %s\n", describePrompt(x.Prompt))
+	describeHistory(out, x.Prompt)
 	for _, position := range []string{provider.Head, provider.Result} {
-		hinted, err := x.provider.Hint(s.Body, "HINT", position)
+		hinted, err := x.Provider.Hint(s.Body, "HINT", position)
 		if err != nil {
 			fmt.Fprintf(out, "hint      %s: none (%v)\n", position, err)
 			continue
 		}
 		fmt.Fprintf(out, "hint      %s: %s\n", position, change(s.Body, hinted))
 	}
-	repaired, report, err := x.provider.Repair(s.Body)
+	repaired, report, err := x.Provider.Repair(s.Body)
 	switch {
 	case err != nil:
 		t.Errorf("%s: %v", s.Name, err)
@@ -127,7 +128,8 @@ func (s *shape) exchange(t *testing.T) *exchange {
 	if !ok || !target.Format.Prompt() {
 		t.Fatalf("%s: %s is no path of a prompt", s.Name, s.Path)
 	}
-	x := &exchange{r: r, target: target, provider: providers[target.Format], body: &body{bytes: s.Body, text: s.Body}}
+	x := exchangeOf(r, target)
+	x.Body = &request.Body{Bytes: s.Body, Text: s.Body}
 	opts := provider.Options{Tail: 3, Items: historyItems, Path: r.URL.Path, Known: map[string]provider.ToolCall{}}
 	for id, item := range s.Known {
 		opts.Known[id], _, ok = responses.Called(item)
@@ -135,8 +137,8 @@ func (s *shape) exchange(t *testing.T) *exchange {
 			t.Fatalf("%s: %s is no call", s.Name, item)
 		}
 	}
-	if x.prompt, err = x.provider.Parse(s.Body, opts); err != nil || x.prompt == nil {
-		t.Fatalf("%s: %v, %v", s.Name, x.prompt, err)
+	if x.Prompt, err = x.Provider.Parse(s.Body, opts); err != nil || x.Prompt == nil {
+		t.Fatalf("%s: %v, %v", s.Name, x.Prompt, err)
 	}
 	return x
 }
@@ -235,12 +237,12 @@ func refused(x *exchange) string {
 	r := loopRefusal(&checkpb.Finding{
 		Detector: detectorTool, Policy: "p", HitCount: 5, Message: "stop", LoopId: "l", Fingerprint: []byte{1}, Action: checkpb.Action_ACTION_REJECT,
 	}, "caller")
-	answer, err := x.provider.Answer(x.prompt, provider.Reply{ID: "1", Text: "stop", URL: x.r.URL})
+	answer, err := x.Provider.Answer(x.Prompt, provider.Reply{ID: "1", Text: "stop", URL: x.r.URL})
 	instead := "or in the model's place as " + answer.ContentType
 	if err != nil {
 		instead = "and not in the model's place"
 	}
-	return fmt.Sprintf("%d %.60s…, %s", r.Status, x.provider.Refusal(r), instead)
+	return fmt.Sprintf("%d %.60s…, %s", r.Status, x.Provider.Refusal(r), instead)
 }
 
 // usage is what the answer says that it cost.

@@ -49,12 +49,11 @@ func (g *Gateway) newMCP() http.Handler {
 
 // answerMCP lets a client in and answers its message.
 func (g *Gateway) answerMCP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{r: r, rules: g.bundles.inForce(), provider: providers[route.Chat]}
-	x.target.Format = route.Chat
+	x := g.newExchange(r, route.Target{Format: route.Chat})
 	if !g.admit(w, x) {
 		return
 	}
-	g.mcp.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, x.client)))
+	g.mcp.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, x.Client)))
 }
 
 // mcpServer is the server for one HTTP request, whose headers say who asks.
@@ -90,14 +89,14 @@ func (g *Gateway) askRun(ctx context.Context, r *http.Request, text json.RawMess
 	if fault != nil {
 		return client.ToolDecision{}, fault
 	}
-	if q.run.explain = q.run.explain || explain; !q.run.asked() {
+	if q.run.Explain = q.run.Explain || explain; !asked(&q.run) {
 		return client.ToolDecision{}, invalid("tool", "tool: name the tool that is called")
 	}
 	x, fault := g.about(r.WithContext(ctx), q)
 	if fault != nil {
 		return client.ToolDecision{}, fault
 	}
-	x.client, _ = r.Context().Value(principalKey{}).(auth.Principal)
+	x.Client, _ = r.Context().Value(principalKey{}).(auth.Principal)
 	return g.decideRun(x), nil
 }
 

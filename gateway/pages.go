@@ -24,7 +24,8 @@ func (g *Gateway) turnAway(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	target, _ := g.table.Route(r)
-	x := &exchange{r: r, target: target, provider: providers[target.Format], upload: watchUpload(w, r)}
+	x := g.newExchange(r, target)
+	x.upload = watchUpload(w, r)
 	g.refuse(w, x, provider.Refusal{Status: http.StatusForbidden, Code: fault.Code, Message: fault.Message})
 	return true
 }
@@ -32,7 +33,7 @@ func (g *Gateway) turnAway(w http.ResponseWriter, r *http.Request) bool {
 // allowPage drops what an upstream says about the pages that may read its
 // answer, where the gateway has said it already.
 func (g *Gateway) allowPage(x *exchange, answer http.Header) {
-	if !g.pages.Allows(x.r.Header.Get("Origin")) {
+	if !g.pages.Allows(x.Header.Get("Origin")) {
 		return
 	}
 	for name := range answer {

@@ -1,13 +1,10 @@
 package gateway
 
 import (
-	"crypto/sha256"
-	"errors"
 	"fmt"
-	"hash"
-	"io"
 	"sync"
 
+	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -52,31 +49,10 @@ func (p *passed) put(begin, whole fingerprint.Digest) {
 // follow makes a body that is too large to hold tell its digest by what the one
 // before it was, and itself to the next one.
 func (g *Gateway) follow(x *exchange) {
-	length := fmt.Appendf(nil, "%d", x.body.length)
-	begin := fingerprint.Chain(fingerprint.Bytes(x.body.bytes[:min(len(x.body.bytes), sample)]), fingerprint.Bytes(length))
+	length := fmt.Appendf(nil, "%d", x.Body.Length)
+	begin := fingerprint.Chain(fingerprint.Bytes(x.Body.Bytes[:min(len(x.Body.Bytes), request.Sample)]), fingerprint.Bytes(length))
 	owned := fingerprint.Chain(begin, fingerprint.Bytes([]byte(g.callerKey(x))))
 	d := fingerprint.Chain(begin, g.passed.get(owned))
-	x.body.canon = &d
-	x.body.whole = func(sum fingerprint.Digest) { g.passed.put(owned, sum) }
-}
-
-// hashing reads a body and tells the digest of all of it at its end.
-type hashing struct {
-	io.Reader
-	sum  hash.Hash
-	tell func(fingerprint.Digest)
-}
-
-func newHashing(r io.Reader, tell func(fingerprint.Digest)) *hashing {
-	return &hashing{r, sha256.New(), tell}
-}
-
-func (h *hashing) Read(p []byte) (int, error) {
-	n, err := h.Reader.Read(p)
-	h.sum.Write(p[:n])
-	if errors.Is(err, io.EOF) && h.tell != nil {
-		h.tell(fingerprint.Bytes(h.sum.Sum(nil)))
-		h.tell = nil
-	}
-	return n, err
+	x.Body.Canon = &d
+	x.Body.Whole = func(sum fingerprint.Digest) { g.passed.put(owned, sum) }
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/client"
 )
@@ -42,7 +43,7 @@ type question struct {
 	peek                            bool
 	hasBody, hasPrompt, hasMessages bool
 	// run is set for questions about tool calls.
-	run toolRun
+	run request.ToolRun
 
 	url *url.URL
 }
@@ -84,7 +85,7 @@ func (q *question) field(w *jsonwalk.Walker, name string) (err error) {
 	texts := map[string]*string{
 		"format": &q.format, "path": &q.path, "method": &q.method, "model": &q.model, "user": &q.user,
 		"session": &q.session, "tenant": &q.tenant, "project": &q.project, "request_id": &q.requestID, "prompt": &q.prompt,
-		"tool": &q.run.tool,
+		"tool": &q.run.Tool,
 	}
 	into, isText := texts[name]
 	switch {
@@ -109,7 +110,7 @@ func (q *question) field(w *jsonwalk.Walker, name string) (err error) {
 		q.peek, err = readBool(w)
 		return err
 	default:
-		return q.run.field(w, name)
+		return setRunField(&q.run, w, name)
 	}
 }
 
@@ -136,7 +137,7 @@ func readBool(w *jsonwalk.Walker) (bool, error) {
 // itself.
 func (q *question) complete() *client.Error {
 	switch _, known := formats[q.format]; {
-	case q.run.asked():
+	case asked(&q.run):
 		return q.completeRun()
 	case q.format != "" && !known:
 		return invalid("format", "format: %q is none of %s", q.format, strings.Join(formatNames(), ", "))

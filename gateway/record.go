@@ -97,7 +97,7 @@ func (g *Gateway) record(x *exchange) (answered func()) {
 			Version: record.Version, To: r.request.ID, Time: g.now().UTC(), Status: x.status,
 			InputTokens: x.usage.Input, CachedTokens: x.usage.Cached, OutputTokens: x.usage.Output,
 		}
-		if price, known := x.rules.Price(x.model()); known {
+		if price, known := x.rules.Price(x.Model()); known {
 			a.USD = price.USD(a.InputTokens, a.CachedTokens, a.OutputTokens)
 		}
 		g.recorder.put(&line{answer: a})
@@ -115,20 +115,20 @@ func (g *Gateway) pseudonym() func(string) string {
 }
 
 func (x *exchange) recorded(at time.Time, hash func(string) string) *line {
-	out := &line{body: x.body.inspected(), hash: hash, request: &record.Record{
-		Version: record.Version, ID: nuid.Next(), Time: at.UTC(), Method: x.r.Method, Upstream: x.target.Upstream,
+	out := &line{body: x.Body.Inspected(), hash: hash, request: &record.Record{
+		Version: record.Version, ID: nuid.Next(), Time: at.UTC(), Method: x.Method, Upstream: x.Target.Upstream,
 		Path:   scrubbedPath(withoutSecrets(x.r.URL), hash),
-		Header: x.recordedHeader(), Model: cmp.Or(x.model(), x.check.GetModel()), TenantVerified: x.client.Tenanted,
-		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
+		Header: x.recordedHeader(), Model: cmp.Or(x.Model(), x.check.GetModel()), TenantVerified: x.Client.Tenanted,
+		Tenant: x.Identity.GetTenant(), Project: x.Identity.GetProject(), Caller: x.Identity.GetCaller(),
 		Action: action(x), Operator: x.operator,
 	}}
 	if x.namesSession() {
-		out.request.Session = x.identity.GetSession()
+		out.request.Session = x.Identity.GetSession()
 	} else {
-		out.request.DerivedSession = x.identity.GetSession()
+		out.request.DerivedSession = x.Identity.GetSession()
 	}
-	if x.body.rest != nil {
-		out.body, out.request.Length = nil, max(x.body.length, int64(len(x.body.bytes)))
+	if x.Body.Rest != nil {
+		out.body, out.request.Length = nil, max(x.Body.Length, int64(len(x.Body.Bytes)))
 	}
 	return out
 }
@@ -144,7 +144,7 @@ func action(x *exchange) string {
 // namesSession says whether the session has an id of its own. Of a request that
 // was recognised without being read, its check knows.
 func (x *exchange) namesSession() bool {
-	own := x.ownSession
+	own := x.OwnSession
 	for _, w := range x.check.GetWatches() {
 		own = own || w.GetHistory().GetOwn()
 	}
@@ -160,14 +160,14 @@ func (x *exchange) recordedHeader() map[string]string {
 			names = append(names, name)
 		}
 	}
-	out := map[string]string{"host": x.r.Host}
+	out := map[string]string{"host": x.Host}
 	for _, name := range names {
-		if value := strings.Join(x.r.Header.Values(name), ","); value != "" {
+		if value := strings.Join(x.Header.Values(name), ","); value != "" {
 			out[strings.ToLower(name)] = value
 		}
 	}
-	if x.body.text == nil && x.r.Header.Get("Content-Encoding") != "" {
-		out["content-encoding"] = x.r.Header.Get("Content-Encoding")
+	if x.Body.Text == nil && x.Header.Get("Content-Encoding") != "" {
+		out["content-encoding"] = x.Header.Get("Content-Encoding")
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas"
@@ -109,13 +110,13 @@ func (e *Evidence) Question(r *http.Request, from Origin) (*Question, error) {
 	if from.Upstream != "" {
 		target.Upstream = from.Upstream
 	}
-	x := &exchange{r: r, target: target, provider: providers[target.Format], rules: g.bundles.inForce(), rotation: g.rotation}
+	x := g.newExchange(r, target)
 	defer x.answered()
 	var err error
-	x.body, err = readBody(r, g.cfg.MaxInspectBytes)
+	x.Body, err = readBody(r, g.cfg.MaxInspectBytes)
 	switch {
 	case errors.Is(err, errTooLarge):
-		x.uninspect(g, uninspectedTooLarge)
+		x.uninspect(g, request.UninspectedTooLarge)
 	case err != nil:
 		return nil, err
 	default:
@@ -138,12 +139,12 @@ func (e *Evidence) Question(r *http.Request, from Origin) (*Question, error) {
 // identifyAs takes over the identity that a request was recorded with.
 func (x *exchange) identifyAs(from Origin) {
 	if from.Caller != "" {
-		x.identity.Caller = from.Caller
+		x.Identity.Caller = from.Caller
 	}
 	if from.Session != "" {
-		x.identity.Session, x.ownSession = from.Session, from.OwnSession
+		x.Identity.Session, x.OwnSession = from.Session, from.OwnSession
 	}
-	x.client.Tenanted = from.TenantVerified
+	x.Client.Tenanted = from.TenantVerified
 }
 
 // Outcome is what came of a request: the status that it was answered with, and

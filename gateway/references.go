@@ -24,16 +24,16 @@ func (g *Gateway) dereference(x *exchange) {
 	if len(known) == 0 {
 		return
 	}
-	opts := x.rules.wanted(x.r.URL.Path)
+	opts := x.rules.wanted(x.Path)
 	opts.Known = known
-	if prompt, err := x.provider.Parse(x.body.inspected(), opts); err == nil && prompt != nil {
-		x.prompt = prompt
+	if prompt, err := x.Provider.Parse(x.Body.Inspected(), opts); err == nil && prompt != nil {
+		x.Prompt = prompt
 	}
 }
 
 // referred returns the calls that the request refers to, by the ids of their items.
 func (g *Gateway) referred(x *exchange) map[string]provider.ToolCall {
-	ids := x.prompt.References
+	ids := x.Prompt.References
 	ids = ids[max(0, len(ids)-maxReferences):]
 	if len(ids) == 0 {
 		return nil
@@ -46,7 +46,7 @@ func (g *Gateway) referred(x *exchange) map[string]provider.ToolCall {
 	group.SetLimit(lookupsAtOnce)
 	for _, id := range ids {
 		group.Go(func() error {
-			calls, err := g.answers.Calls(ctx, x.identity.GetCaller(), id, false)
+			calls, err := g.answers.Calls(ctx, x.Identity.GetCaller(), id, false)
 			if err != nil || len(calls) != 1 {
 				return nil
 			}

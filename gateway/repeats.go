@@ -52,7 +52,7 @@ func newRepeats() *repeats {
 // recall judges a request by what is known of it. It returns false if it has to
 // be read.
 func (g *Gateway) recall(x *exchange) bool {
-	if !g.repeats.any() || x.body.rest != nil {
+	if !g.repeats.any() || x.Body.Rest != nil {
 		return false
 	}
 	x.digest = g.repeats.digest(x)
@@ -65,11 +65,11 @@ func (g *Gateway) recall(x *exchange) bool {
 		return false
 	}
 	if seen.refusal == nil {
-		seen.refusal = newTemplate(x.provider, strongest(decision), seen.check.GetIdentity().GetCaller())
+		seen.refusal = newTemplate(x.Provider, strongest(decision), seen.check.GetIdentity().GetCaller())
 		g.repeats.put(g.now(), x.digest, seen)
 	}
 	x.refusal = seen.refusal
-	x.check, x.identity, x.decision, x.fairvisor = seen.check, seen.check.GetIdentity(), decision, x.rules.FairvisorHeaders
+	x.check, x.Identity, x.decision, x.fairvisor = seen.check, seen.check.GetIdentity(), decision, x.rules.FairvisorHeaders
 	g.metrics.checks.WithLabelValues("local").Inc()
 	return true
 }
@@ -77,7 +77,7 @@ func (g *Gateway) recall(x *exchange) bool {
 // remember keeps what a request was judged by if its block stands.
 func (g *Gateway) remember(x *exchange) {
 	f := strongest(x.decision)
-	if f == nil || !f.GetAction().Stops() || f.GetBlockedMs() == 0 || x.uninspected != "" || x.degraded != "" || x.body.rest != nil {
+	if f == nil || !f.GetAction().Stops() || f.GetBlockedMs() == 0 || x.Uninspected != "" || x.degraded != "" || x.Body.Rest != nil {
 		return
 	}
 	if x.digest == (requestDigest{}) {
@@ -131,7 +131,7 @@ func (s *repeats) digest(x *exchange) requestDigest {
 	var room [512]byte
 	b := room[:0]
 	var headers, sum requestDigest
-	for name, values := range x.r.Header {
+	for name, values := range x.Header {
 		b = appendDigestField(b[:0], name)
 		for _, v := range values {
 			b = appendDigestField(b, v)
@@ -142,13 +142,13 @@ func (s *repeats) digest(x *exchange) requestDigest {
 	}
 	peer := x.r.RemoteAddr[:max(strings.LastIndexByte(x.r.RemoteAddr, ':'), 0)] // without its port
 	b = b[:0]
-	for _, field := range [...]string{x.r.Method, x.r.RequestURI, x.r.Host, peer, x.client.ID, x.client.Tenant} {
+	for _, field := range [...]string{x.Method, x.r.RequestURI, x.Host, peer, x.Client.ID, x.Client.Tenant} {
 		b = appendDigestField(b, field)
 	}
 	whole := len(b)
 	for i, seed := range s.seeds {
 		b = binary.BigEndian.AppendUint64(b[:whole], headers[i])
-		b = binary.BigEndian.AppendUint64(b, maphash.Bytes(seed, x.body.bytes))
+		b = binary.BigEndian.AppendUint64(b, maphash.Bytes(seed, x.Body.Bytes))
 		sum[i] = maphash.Bytes(seed, b)
 	}
 	return sum

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -21,7 +23,9 @@ func digestOf(s *repeats, method, target, text string, headers ...string) reques
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
 	}
-	return s.digest(&exchange{r: r, body: &body{bytes: []byte(text)}})
+	x := exchangeOf(r, route.Target{})
+	x.Body = &request.Body{Bytes: []byte(text)}
+	return s.digest(x)
 }
 
 func TestOnlyTheSameRequestHasTheSameDigest(t *testing.T) {

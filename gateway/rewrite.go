@@ -12,21 +12,21 @@ import (
 // mend repairs the history of tool calls, where a policy asks for it and the
 // provider would refuse it as it is.
 func (g *Gateway) mend(x *exchange) {
-	if !x.repair || x.prompt == nil || x.body.recoded() {
+	if !x.repair || x.Prompt == nil || x.Body.Recoded() {
 		return
 	}
-	mended, report, err := x.provider.Repair(x.body.bytes)
+	mended, report, err := x.Provider.Repair(x.Body.Bytes)
 	if err != nil {
-		g.log.Warn("history could not be repaired", "format", x.provider.Name(), "error", err)
+		g.log.Warn("history could not be repaired", "format", x.Provider.Name(), "error", err)
 		return
 	}
 	if !report.Changed() {
 		return
 	}
-	x.body.replace(mended)
+	x.Body.Replace(mended)
 	x.repaired = report.String()
 	report.Each(func(kind string, n int) { g.metrics.repairs.WithLabelValues(kind).Add(float64(n)) })
-	g.log.Info("history repaired", "format", x.provider.Name(), "session", x.identity.GetSession(), "changes", x.repaired)
+	g.log.Info("history repaired", "format", x.Provider.Name(), "session", x.Identity.GetSession(), "changes", x.repaired)
 }
 
 // hint puts a hint into the request, where that is what is to be done. A body
@@ -42,7 +42,7 @@ func (g *Gateway) hint(x *exchange) {
 	}
 	if err := x.splice(x.hintText(p, f, g.now()), p.Hint.Position); err != nil {
 		g.metrics.hints.WithLabelValues("no-place").Inc()
-		g.log.Warn("request could not take a hint", "format", x.provider.Name(), "policy", p.ID, "fingerprint", hex.EncodeToString(f.GetFingerprint()[:8]), "error", err)
+		g.log.Warn("request could not take a hint", "format", x.Provider.Name(), "policy", p.ID, "fingerprint", hex.EncodeToString(f.GetFingerprint()[:8]), "error", err)
 		return
 	}
 	g.metrics.hints.WithLabelValues("given").Inc()
@@ -51,16 +51,16 @@ func (g *Gateway) hint(x *exchange) {
 // splice changes the body that is forwarded. Where the newest message can't take text,
 // the head does.
 func (x *exchange) splice(text, position string) error {
-	if x.body.recoded() {
+	if x.Body.Recoded() {
 		return fmt.Errorf("body is compressed, or no strict JSON: %w", provider.ErrNoPlace)
 	}
-	hinted, err := x.provider.Hint(x.body.bytes, text, position)
+	hinted, err := x.Provider.Hint(x.Body.Bytes, text, position)
 	if errors.Is(err, provider.ErrNoPlace) && position == provider.Result {
-		hinted, err = x.provider.Hint(x.body.bytes, text, provider.Head)
+		hinted, err = x.Provider.Hint(x.Body.Bytes, text, provider.Head)
 	}
 	if err != nil {
 		return err
 	}
-	x.body.replace(hinted)
+	x.Body.Replace(hinted)
 	return nil
 }

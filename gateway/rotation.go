@@ -45,12 +45,12 @@ func (x *exchange) rotates(id string, asked []byte, p *policy.Prompt, now time.T
 	if x.rotation == nil {
 		return true
 	}
-	prompt, session := id+hex.EncodeToString(asked), id+x.identity.GetSession() // policies see prompts differently
+	prompt, session := id+hex.EncodeToString(asked), id+x.Identity.GetSession() // policies see prompts differently
 	window := time.Duration(p.WindowSeconds) * time.Second
 	x.rotation.mu.Lock()
 	defer x.rotation.mu.Unlock()
 	alone := x.rotation.alone(session, prompt, now.Add(-window))
-	if !x.peek {
+	if !x.Peek {
 		sent := x.rotation.send(session, prompt, now)
 		sent.open++
 		x.sent = append(x.sent, sent)

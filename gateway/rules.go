@@ -31,7 +31,7 @@ type applied struct {
 // limits lists the rules of the matching policies that apply to this request.
 func (g *Gateway) limits(x *exchange, policies []*policy.Policy, now time.Time) []applied {
 	var out []applied
-	if x.run != nil {
+	if x.Run != nil {
 		return nil // a tool's call is no request
 	}
 	for _, p := range policies {
@@ -39,7 +39,7 @@ func (g *Gateway) limits(x *exchange, policies []*policy.Policy, now time.Time) 
 		if len(ruling) == 0 && p.Breaker == nil {
 			continue
 		}
-		shadow := p.Shadow(now) || p.HeldOut(x.identity.GetSession())
+		shadow := p.Shadow(now) || p.HeldOut(x.Identity.GetSession())
 		if p.Breaker != nil {
 			out = append(out, x.breaker(p, shadow))
 		}
@@ -67,7 +67,7 @@ func (x *exchange) ruling(p *policy.Policy) []*policy.Limit {
 // holds says whether the request has all the values that a rule asks for.
 func (x *exchange) holds(conditions []policy.Condition) bool {
 	for _, c := range conditions {
-		if value, ok := x.descriptors.Get(c.Descriptor); !ok || value.Text != c.Value {
+		if value, ok := x.Descriptors.Get(c.Descriptor); !ok || value.Text != c.Value {
 			return false
 		}
 	}
@@ -116,7 +116,7 @@ func (x *exchange) limitKey(rule *policy.Limit) (key []byte, missing string) {
 	b := fingerprint.New(limitDomain)
 	b.Number(len(rule.Keys))
 	for _, d := range rule.Keys {
-		if value, ok := x.descriptors.Get(d); !ok {
+		if value, ok := x.Descriptors.Get(d); !ok {
 			return nil, d.String()
 		} else if value.Unverified {
 			b.String("unverified").String(d.String()).String(value.Text)
@@ -143,7 +143,7 @@ func (x *exchange) namedCost(source string, fixed, standard float64) float64 {
 	if err != nil {
 		return standard
 	}
-	value, _ := x.descriptors.Get(d)
+	value, _ := x.Descriptors.Get(d)
 	cost, err := strconv.ParseFloat(value.Text, 64)
 	if err != nil || cost <= 0 || math.IsInf(cost, 0) || cost > maxCost {
 		return standard // nobody gets anything back by naming a negative cost
@@ -191,7 +191,7 @@ func (a *applied) costBased(x *exchange, c *policy.CostBased) {
 		a.wire.Cost = x.namedCost(c.CostKey, c.FixedCost, c.DefaultCost)
 		return
 	}
-	price, known := x.rules.Price(x.model())
+	price, known := x.rules.Price(x.Model())
 	if !known {
 		a.wire.Cost = c.DefaultCost // a spend limit must not fail open on a new model
 		return
@@ -203,7 +203,7 @@ func (a *applied) costBased(x *exchange, c *policy.CostBased) {
 // estimate is about how many tokens the request's prompt has.
 func (x *exchange) estimate(estimator string) int {
 	if estimator == "header_hint" {
-		if n, err := strconv.Atoi(x.r.Header.Get("X-Token-Estimate")); err == nil && n > 0 && n <= maxTokens {
+		if n, err := strconv.Atoi(x.Header.Get("X-Token-Estimate")); err == nil && n > 0 && n <= maxTokens {
 			return n
 		}
 	}
@@ -212,19 +212,19 @@ func (x *exchange) estimate(estimator string) int {
 
 // promptTokens estimates how many tokens the request's body has.
 func (x *exchange) promptTokens() uint32 {
-	if x.body.tokens == nil {
-		n := uint32(min(usage.PromptTokens(x.body.inspected()), math.MaxUint32))
-		x.body.tokens = &n
+	if x.Body.Tokens == nil {
+		n := uint32(min(usage.PromptTokens(x.Body.Inspected()), math.MaxUint32))
+		x.Body.Tokens = &n
 	}
-	return *x.body.tokens
+	return *x.Body.Tokens
 }
 
 // asksModel reports whether the request asks a model for text, and so costs
 // tokens: a prompt, or a path of OpenAI's that is none of the formats that are
 // read. Lists, token counts, files and the polls of an answer cost nothing.
 func (x *exchange) asksModel() bool {
-	path := strings.TrimRight(x.r.URL.Path, "/")
-	return x.isPrompt() || x.r.Method == http.MethodPost &&
+	path := strings.TrimRight(x.Path, "/")
+	return x.AsksPrompt() || x.Method == http.MethodPost &&
 		(strings.HasSuffix(path, "/completions") || strings.HasSuffix(path, "/responses/compact"))
 }
 
@@ -239,8 +239,8 @@ const maxAnswers = 1 << 10
 // for any.
 func (x *exchange) maxOutput(standard, most int) int {
 	bounds := usage.Bounds{Answers: 1}
-	if x.uninspected == "" {
-		bounds = usage.BoundsOf(x.body.inspected())
+	if x.Uninspected == "" {
+		bounds = usage.BoundsOf(x.Body.Inspected())
 	}
 	if bounds.Output > 0 {
 		standard = min(bounds.Output, maxTokens)

@@ -27,7 +27,7 @@ const (
 // semantics lists the semantic detectors of the matching policies, and the
 // exchange that they judge. Only a prompt has one.
 func (x *exchange) semantics(policies []*policy.Policy, now time.Time) (*semanticpb.Exchange, []*checkpb.SemanticWatch) {
-	if x.prompt == nil || x.run != nil || x.identity.GetCaller() == "" {
+	if x.Prompt == nil || x.Run != nil || x.Identity.GetCaller() == "" {
 		return nil, nil
 	}
 	var newest *judged
@@ -48,7 +48,7 @@ func (x *exchange) semantics(policies []*policy.Policy, now time.Time) (*semanti
 			continue // the tool detector counts such calls, and knows what was done in between
 		}
 		w := semanticWatch(p)
-		w.Shadow = p.Shadow(now) || p.HeldOut(x.identity.GetSession())
+		w.Shadow = p.Shadow(now) || p.HeldOut(x.Identity.GetSession())
 		w.Scope = x.scope(p, w.Shadow, newest)
 		x.setComparison(w, p, newest)
 		out = append(out, w)
@@ -73,9 +73,9 @@ func (j *judged) alone() bool { return j.wire.GetSaid() == "" }
 // there is no text to judge. Where the provider keeps the history, an answer
 // comes alone, and says too little.
 func (x *exchange) newestExchange() *judged {
-	t := x.prompt.Transcript
+	t := x.Prompt.Transcript
 	said, answered := t.Exchange(exchangeBytes)
-	if strings.TrimSpace(said) == "" && (strings.TrimSpace(answered) == "" || x.prompt.Delta) {
+	if strings.TrimSpace(said) == "" && (strings.TrimSpace(answered) == "" || x.Prompt.Delta) {
 		return nil
 	}
 	j := &judged{sentences: sentences.Of(t.Human(), sentences.Options{MaskNumbers: said != ""})}
@@ -95,13 +95,13 @@ func (x *exchange) newestExchange() *judged {
 func (x *exchange) setComparison(w *checkpb.SemanticWatch, p *policy.Policy, newest *judged) {
 	alone, inSession := newest.alone(), p.Semantic.Scope == "session"
 	switch {
-	case p.PromptOff || inSession && !x.ownSession && !alone:
+	case p.PromptOff || inSession && !x.OwnSession && !alone:
 		w.Compare = semanticpb.Compare_COMPARE_OWN_HISTORY
-	case inSession && !x.ownSession:
+	case inSession && !x.OwnSession:
 		w.Compare = semanticpb.Compare_COMPARE_SENTENCES
 	}
 	w.LeaveIdentical = alone && p.Prompt != nil
-	w.HintOnly = alone && !x.ownSession
+	w.HintOnly = alone && !x.OwnSession
 	w.UsualThreshold = inSession && !alone && p.Semantic.Threshold == policy.DefaultSemantic().Threshold
 }
 
@@ -114,12 +114,12 @@ func (x *exchange) scope(p *policy.Policy, shadow bool, newest *judged) []byte {
 	}
 	switch p.Semantic.Scope {
 	case "tenant":
-		b.String(x.identity.GetTenant())
-		if !x.client.Tenanted { // the name is a mere label: nobody may touch another's history
-			b.String(x.identity.GetCaller())
+		b.String(x.Identity.GetTenant())
+		if !x.Client.Tenanted { // the name is a mere label: nobody may touch another's history
+			b.String(x.Identity.GetCaller())
 		}
 	case "caller":
-		b.String(x.identity.GetCaller())
+		b.String(x.Identity.GetCaller())
 	default:
 		x.addSession(b, newest)
 	}
@@ -131,11 +131,11 @@ func (x *exchange) scope(p *policy.Policy, shadow bool, newest *judged) []byte {
 // names no session would be one of its own in each wording; it goes with the
 // caller's others of the same instructions and the same end.
 func (x *exchange) addSession(b *fingerprint.Builder, newest *judged) {
-	if x.ownSession || !newest.alone() {
+	if x.OwnSession || !newest.alone() {
 		b.Bytes(x.agent())
 		return
 	}
-	b.String("no session").String(x.identity.GetCaller()).Digest(x.prompt.Transcript.Agent()).Bytes(newest.sentences.Last(endSentences).Bytes())
+	b.String("no session").String(x.Identity.GetCaller()).Digest(x.Prompt.Transcript.Agent()).Bytes(newest.sentences.Last(endSentences).Bytes())
 }
 
 var scopeKinds = map[string]semanticpb.ScopeKind{

@@ -10,11 +10,10 @@ import (
 
 	"github.com/nats-io/nuid"
 
-	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/checker"
-	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/gateway/internal/encoding"
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -25,27 +24,16 @@ import (
 
 // exchange is one request on its way through the stages of ServeHTTP.
 type exchange struct {
-	r        *http.Request
-	target   route.Target
-	provider provider.Provider
-	// client is who sent the request, where clients must say.
-	client auth.Principal
+	r *http.Request
+	request.Request
+	request.Subject
 	upload *upload
-	// rules judge the request, from its begin to its end.
+	// rules apply to the request, from its begin to its end.
 	rules *ruleset
-	body  *body
-	// prompt is what the body asks; nil if it is no prompt.
-	prompt *provider.Prompt
-	// uninspected says why a body in a prompt's place was not read.
-	uninspected string
-	identity    *checkpb.Identity
-	descriptors *descriptor.Values
 	// exempt is the scope in which an operator exempted the request from checks.
 	exempt string
 	// operator is what an operator did with the request, as recordings say it.
-	operator string
-	// ownSession says that the request names its session.
-	ownSession bool
+	operator   string
 	failClosed bool
 	// repair says that a policy wants broken histories mended; repaired says
 	// what was.
@@ -69,11 +57,6 @@ type exchange struct {
 	usage usage.Usage
 	// later watches the answer to a request in background mode; nil for any other.
 	later *answerWatch
-	// run is the tool call that is asked about; nil for requests.
-	run *toolRun
-	// asked and peek say that the decision alone was asked for; a peek is not
-	// counted.
-	asked, peek bool
 	// digest is the request's in repeats, once it was asked for.
 	digest requestDigest
 	// toolsWatched says that the request is a prompt, and that a matching policy looks
@@ -84,17 +67,23 @@ type exchange struct {
 	// rotation remembers the senders of prompts, sent this request among them.
 	rotation *rotation
 	sent     []*sender
-	// open are the calls before the request that it brings no results of.
-	open []provider.ToolCall
 	// refusal makes the body of a refusal, if it is known from a request before.
 	refusal *template
 }
 
-func (x *exchange) model() string {
-	if x.prompt == nil {
-		return ""
-	}
-	return x.prompt.Model
+// newExchange returns the exchange of a request whose body was not read yet.
+func (g *Gateway) newExchange(r *http.Request, target route.Target) *exchange {
+	x := exchangeOf(r, target)
+	x.rules, x.rotation = g.bundles.inForce(), g.rotation
+	return x
+}
+
+// exchangeOf is newExchange without the gateway's state.
+func exchangeOf(r *http.Request, target route.Target) *exchange {
+	return &exchange{r: r, Request: request.Request{
+		Method: r.Method, Host: r.Host, Path: r.URL.Path, RawQuery: r.URL.RawQuery, Header: r.Header,
+		Target: target, Provider: providers[target.Format],
+	}}
 }
 
 // ServeHTTP takes a request through the stages: route, admit, read, identify, ask,
@@ -140,7 +129,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route finds the upstream; without one it answers.
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool) {
 	target, ok := g.table.Route(r)
-	x := &exchange{r: r, target: target, provider: providers[target.Format], rules: g.bundles.inForce(), rotation: g.rotation}
+	x := g.newExchange(r, target)
 	x.upload = watchUpload(w, r)
 	if !ok {
 		g.refuse(w, x, provider.Refusal{
@@ -162,12 +151,12 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool
 // read reads the body.
 func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 	var err error
-	x.body, err = readBody(x.r, g.cfg.MaxInspectBytes)
+	x.Body, err = readBody(x.r, g.cfg.MaxInspectBytes)
 	switch {
 	case errors.Is(err, errTooLarge):
 		x.upload.holdsNoMore()
 		g.follow(x)
-		x.uninspect(g, uninspectedTooLarge)
+		x.uninspect(g, request.UninspectedTooLarge)
 	case err != nil:
 		g.refuse(w, x, incompleteBody(err))
 		return false
@@ -189,45 +178,45 @@ func incompleteBody(err error) provider.Refusal {
 
 // parse reads what the body asks.
 func (g *Gateway) parse(x *exchange) {
-	if x.r.Method != http.MethodPost || !x.target.Format.Prompt() || x.body.rest != nil {
+	if x.Method != http.MethodPost || !x.Target.Format.Prompt() || x.Body.Rest != nil {
 		return
 	}
-	text, err := encoding.Decode(strings.Join(x.r.Header.Values("Content-Encoding"), ","), x.body.bytes, g.cfg.MaxInspectBytes)
+	text, err := encoding.Decode(strings.Join(x.Header.Values("Content-Encoding"), ","), x.Body.Bytes, g.cfg.MaxInspectBytes)
 	if err != nil {
 		x.uninspect(g, undecoded(err))
 		return
 	}
-	x.body.text = text
-	prompt, err := x.provider.Parse(text, x.rules.wanted(x.r.URL.Path))
+	x.Body.Text = text
+	prompt, err := x.Provider.Parse(text, x.rules.wanted(x.Path))
 	if err != nil {
 		if plain, changed := fingerprint.Plain(text); changed {
-			x.body.text = plain
-			prompt, err = x.provider.Parse(plain, x.rules.wanted(x.r.URL.Path))
+			x.Body.Text = plain
+			prompt, err = x.Provider.Parse(plain, x.rules.wanted(x.Path))
 		}
 	}
 	if err != nil {
-		x.uninspect(g, uninspectedInvalid)
+		x.uninspect(g, request.UninspectedInvalid)
 		return
 	}
-	x.prompt = prompt
+	x.Prompt = prompt
 }
 
 // undecoded says why a compressed body was not read.
 func undecoded(err error) string {
 	switch {
 	case errors.Is(err, encoding.ErrTooLarge):
-		return uninspectedTooLarge
+		return request.UninspectedTooLarge
 	case errors.Is(err, encoding.ErrUnknown):
-		return uninspectedEncoding
+		return request.UninspectedEncoding
 	default:
-		return uninspectedInvalid
+		return request.UninspectedInvalid
 	}
 }
 
 // uninspect marks a body in a prompt's place as unread.
 func (x *exchange) uninspect(g *Gateway, why string) {
-	if x.target.Format.Prompt() {
-		x.uninspected = why
+	if x.Target.Format.Prompt() {
+		x.Uninspected = why
 		g.metrics.uninspected.WithLabelValues(why).Inc()
 	}
 }
@@ -261,10 +250,10 @@ func (g *Gateway) gather(x *exchange) bool {
 		return false
 	}
 	x.check = &checkpb.Check{
-		RequestId: requestID(x.r), Identity: x.identity, Model: x.model(), Bundle: x.rules.Version(),
+		RequestId: requestID(x.r), Identity: x.Identity, Model: x.Model(), Bundle: x.rules.Version(),
 		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
-		Retry: isRetry(x.r.Header), Idempotency: idempotency(x.r.Header), InputTokens: x.promptTokens(),
-		Asked: x.asked, Peek: x.peek, Excerpt: x.excerpt(matched),
+		Retry: isRetry(x.Header), Idempotency: idempotency(x.Header), InputTokens: x.promptTokens(),
+		Asked: x.Asked, Peek: x.Peek, Excerpt: x.excerpt(matched),
 	}
 	for _, l := range x.limits {
 		x.check.Limits = append(x.check.Limits, l.wire)
@@ -275,9 +264,9 @@ func (g *Gateway) gather(x *exchange) bool {
 // matching are the policies that apply to the request.
 func (x *exchange) matching() []*policy.Policy {
 	return x.rules.Match(&policy.Request{
-		Method: x.r.Method, Path: x.r.URL.Path, Also: x.target.Paths, Host: x.r.Host, Model: x.model(), Upstream: x.target.Upstream,
-		Tenant: x.identity.GetTenant(), Project: x.identity.GetProject(), Caller: x.identity.GetCaller(),
-		Header: x.r.Header.Get,
+		Method: x.Method, Path: x.Path, Also: x.Target.Paths, Host: x.Host, Model: x.Model(), Upstream: x.Target.Upstream,
+		Tenant: x.Identity.GetTenant(), Project: x.Identity.GetProject(), Caller: x.Identity.GetCaller(),
+		Header: x.Header.Get,
 	})
 }
 
@@ -296,7 +285,7 @@ func (g *Gateway) ask(x *exchange) {
 	default:
 		x.degrade(g, reason(err))
 	}
-	if x.uninspected != "" && x.degraded == "" && x.failClosed {
+	if x.Uninspected != "" && x.degraded == "" && x.failClosed {
 		x.degrade(g, "uninspected")
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/gateway/internal/provider/plain"
+	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 )
 
@@ -73,19 +73,20 @@ func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 	g.proxy = g.newProxy(transport)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/refused" { // before anything is read
-			x := &exchange{r: r, provider: plain.Plain{}, upload: watchUpload(w, r)}
+			x := exchangeOf(r, route.Target{Format: route.HTTP})
+			x.upload = watchUpload(w, r)
 			g.refuseClient(w, x, provider.Refusal{Status: http.StatusUnauthorized}, auth.ErrWrong)
 			return
 		}
-		x := &exchange{r: r, provider: plain.Plain{}, target: route.Target{Upstream: "openai", URL: &url.URL{Scheme: "http", Host: "upstream", Path: "/"}}}
+		x := exchangeOf(r, route.Target{Format: route.HTTP, Upstream: "openai", URL: &url.URL{Scheme: "http", Host: "upstream", Path: "/"}})
 		if x.upload = watchUpload(w, r); x.upload != nil {
 			var err error
-			if x.body, err = readBody(r, 1<<20); err != nil {
+			if x.Body, err = readBody(r, 1<<20); err != nil {
 				g.refuse(w, x, incompleteBody(err))
 				return
 			}
 		} else {
-			x.body = &body{}
+			x.Body = &request.Body{}
 		}
 		g.forward(w, x)
 	})

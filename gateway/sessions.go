@@ -28,44 +28,44 @@ type answerSessions interface {
 // identify says whose request it is, once the key is there that callers are
 // hashed with.
 func (g *Gateway) identify(x *exchange) {
-	x.identity = &checkpb.Identity{}
+	x.Identity = &checkpb.Identity{}
 	if hasher := g.hasher.Load(); hasher != nil {
 		g.identifyWith(x, hasher)
 	}
-	x.descriptors = x.rules.descriptors.Values(descriptor.Subject{HTTP: x.r, Identity: x.identity, Model: x.model()})
+	x.Descriptors = x.rules.descriptors.Values(descriptor.Subject{HTTP: x.r, Identity: x.Identity, Model: x.Model()})
 	x.fairvisor = x.rules.FairvisorHeaders
 }
 
 // identifyWith sets the identity. A request that only names the answer it goes
 // on from belongs to that answer's session.
 func (g *Gateway) identifyWith(x *exchange, hasher *identity.Hasher) {
-	x.identity, x.ownSession = hasher.Identify(x.r, g.callerKey(x), g.cfg.Project, x.prompt)
-	if x.client.Tenanted {
-		x.identity.Tenant = x.client.Tenant
+	x.Identity, x.OwnSession = hasher.Identify(x.r, g.callerKey(x), g.cfg.Project, x.Prompt)
+	if x.Client.Tenanted {
+		x.Identity.Tenant = x.Client.Tenant
 	}
-	if x.ownSession || x.prompt == nil || x.prompt.Previous == "" {
+	if x.OwnSession || x.Prompt == nil || x.Prompt.Previous == "" {
 		g.descend(x)
 		return
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), g.cfg.CheckTimeout)
 	defer cancel()
-	session, err := g.answers.Session(ctx, x.identity.GetCaller(), x.prompt.Previous)
+	session, err := g.answers.Session(ctx, x.Identity.GetCaller(), x.Prompt.Previous)
 	if err != nil {
 		// An answer from before Unloop's time: what goes on from it is a session.
-		session = answers.Key(x.identity.GetCaller(), x.prompt.Previous)
+		session = answers.Key(x.Identity.GetCaller(), x.Prompt.Previous)
 		g.metrics.unknownAnswers.Inc()
 	}
-	x.identity.Session, x.ownSession = session, true
+	x.Identity.Session, x.OwnSession = session, true
 }
 
 // descend gives a conversation of an agent with tools that names no session, and
 // begins with a summary, the session of the one that the summary is of.
 func (g *Gateway) descend(x *exchange) {
-	if x.ownSession || x.identity.GetSession() == "" || x.prompt.Transcript == nil || !x.showsTools() {
+	if x.OwnSession || x.Identity.GetSession() == "" || x.Prompt.Transcript == nil || !x.showsTools() {
 		return
 	}
-	agent := x.prompt.Transcript.Agent()
-	x.identity.Session = g.lineage.session(x.identity.GetCaller()+string(agent[:]), x.identity.GetSession(), x.prompt.Transcript.Compacted(), g.now())
+	agent := x.Prompt.Transcript.Agent()
+	x.Identity.Session = g.lineage.session(x.Identity.GetCaller()+string(agent[:]), x.Identity.GetSession(), x.Prompt.Transcript.Compacted(), g.now())
 }
 
 // followAnswer remembers which session an answer belongs to, and which calls it
@@ -73,15 +73,15 @@ func (g *Gateway) descend(x *exchange) {
 // which the request says nothing. An answer that turns out to be an error came to
 // nothing.
 func (g *Gateway) followAnswer(x *exchange, res *http.Response) {
-	if res.StatusCode != http.StatusOK || !x.target.Format.Prompt() {
+	if res.StatusCode != http.StatusOK || !x.Target.Format.Prompt() {
 		g.followFetched(x, res)
 		return
 	}
 	failed := func() { g.failed(x) }
 	switch {
-	case x.target.Format == route.Responses && x.identity.GetSession() != "":
+	case x.Target.Format == route.Responses && x.Identity.GetSession() != "":
 		res.Body = answers.Watch(res, x.toolsWatched, g.watchAnswer(x, failed))
-	case answers.IsStream(res.Header), x.target.Format == route.Responses, x.target.Format == route.Generate:
+	case answers.IsStream(res.Header), x.Target.Format == route.Responses, x.Target.Format == route.Generate:
 		res.Body = answers.WatchFailures(res, failed)
 	}
 }

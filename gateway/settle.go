@@ -34,7 +34,7 @@ func (g *Gateway) settle(x *exchange, cost func(ruled) float64) {
 
 // withdrawn is the id of a check that gives back what it took; "" for requests.
 func (x *exchange) withdrawn() string {
-	if x.asked {
+	if x.Asked {
 		return x.check.GetRequestId()
 	}
 	return ""

@@ -20,7 +20,7 @@ var wireAnswers = map[string]checkpb.Answer{
 // setAnswers says what a policy answers to what its watch rejects, as far as the
 // request can be answered so. Where the decision alone is asked for it can't.
 func (x *exchange) setAnswers(w *checkpb.ToolWatch, p *policy.Policy) {
-	if x.asked || x.peek || x.run != nil || !x.prompt.Answerable() {
+	if x.Asked || x.Peek || x.Run != nil || !x.Prompt.Answerable() {
 		return
 	}
 	if p.Tool != nil {
@@ -34,10 +34,10 @@ func (x *exchange) setAnswers(w *checkpb.ToolWatch, p *policy.Policy) {
 // answerInPlace answers in the model's place, where a policy wants that for a
 // finding. It returns false if it did not.
 func (g *Gateway) answerInPlace(w http.ResponseWriter, x *exchange, f *checkpb.Finding) bool {
-	if f.GetAnswer() != checkpb.Answer_ANSWER_SYNTHETIC || x.prompt == nil {
+	if f.GetAnswer() != checkpb.Answer_ANSWER_SYNTHETIC || x.Prompt == nil {
 		return false
 	}
-	said, err := x.provider.Answer(x.prompt, provider.Reply{ID: nuid.Next(), Text: syntheticText(f), At: g.now(), URL: x.r.URL})
+	said, err := x.Provider.Answer(x.Prompt, provider.Reply{ID: nuid.Next(), Text: syntheticText(f), At: g.now(), URL: x.r.URL})
 	if err != nil {
 		return false
 	}
@@ -46,7 +46,7 @@ func (g *Gateway) answerInPlace(w http.ResponseWriter, x *exchange, f *checkpb.F
 	if said.ContentType == provider.TypeEvents {
 		w.Header().Set("Cache-Control", "no-cache")
 	}
-	g.metrics.synthetic.WithLabelValues(x.provider.Name()).Inc()
+	g.metrics.synthetic.WithLabelValues(x.Provider.Name()).Inc()
 	g.answer(w, x, http.StatusOK, said.ContentType, said.Body)
 	return true
 }

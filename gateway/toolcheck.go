@@ -8,6 +8,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
@@ -18,36 +19,25 @@ import (
 // calls are not those that requests show: each would count twice.
 const runnerDomain = "unloop/runner/1"
 
-// toolRun is what client.ToolCall asks about.
-type toolRun struct {
-	tool      string
-	arguments []byte
-	// result is the text of what the tool answered, if done.
-	result  []byte
-	done    bool
-	failed  *bool
-	explain bool
-}
-
 // asked says whether the question is one about tool calls.
-func (t *toolRun) asked() bool {
-	return t.tool != "" || t.explain || t.arguments != nil || t.done || t.failed != nil
+func asked(t *request.ToolRun) bool {
+	return t.Tool != "" || t.Explain || t.Arguments != nil || t.Done || t.Failed != nil
 }
 
 // field reads one field of a question.
-func (t *toolRun) field(w *jsonwalk.Walker, name string) (err error) {
+func setRunField(t *request.ToolRun, w *jsonwalk.Walker, name string) (err error) {
 	switch name {
 	case "arguments":
-		t.arguments, err = readText(w)
+		t.Arguments, err = readText(w)
 	case "result":
-		t.done = true
-		t.result, err = readText(w)
+		t.Done = true
+		t.Result, err = readText(w)
 	case "is_error":
 		var failed bool
 		failed, err = readBool(w)
-		t.failed = &failed
+		t.Failed = &failed
 	case "explain":
-		t.explain, err = readBool(w)
+		t.Explain, err = readBool(w)
 	}
 	return err
 }
@@ -69,11 +59,11 @@ func (q *question) completeRun() *client.Error {
 		return invalid("tool", "tool: a question about tool calls can't have body, prompt, messages, format or method")
 	case q.session == "":
 		return invalid("session", "session: name the session whose calls are counted together")
-	case t.explain && (t.tool != "" || t.arguments != nil || t.done || t.failed != nil):
+	case t.Explain && (t.Tool != "" || t.Arguments != nil || t.Done || t.Failed != nil):
 		return invalid("explain", "explain: asks about the session, without a call")
-	case !t.explain && t.tool == "":
+	case !t.Explain && t.Tool == "":
 		return invalid("tool", "tool: name the tool that is called")
-	case t.failed != nil && !t.done:
+	case t.Failed != nil && !t.Done:
 		return invalid("is_error", "is_error: stands beside result")
 	}
 	if q.path == "" {
@@ -84,36 +74,36 @@ func (q *question) completeRun() *client.Error {
 
 // runner names the agent whose tools are run.
 func (x *exchange) runner() []byte {
-	sum := fingerprint.New(runnerDomain).String(x.identity.GetSession()).Sum()
+	sum := fingerprint.New(runnerDomain).String(x.Identity.GetSession()).Sum()
 	return sum[:]
 }
 
 // evidence is the call as detectors see it, read by a policy's rules.
-func (t *toolRun) evidence(rules provider.Rules) *checkpb.ToolRun {
-	if t.explain {
+func runEvidence(t *request.ToolRun, rules provider.Rules) *checkpb.ToolRun {
+	if t.Explain {
 		return &checkpb.ToolRun{}
 	}
 	call := &checkpb.ToolCall{
-		Tool: t.tool, Call: bytesOf(fingerprint.Call(t.tool, t.arguments)), Poll: fingerprint.IsPoll(t.tool, t.arguments),
+		Tool: t.Tool, Call: bytesOf(fingerprint.Call(t.Tool, t.Arguments)), Poll: fingerprint.IsPoll(t.Tool, t.Arguments),
 	}
-	if !t.done {
+	if !t.Done {
 		return &checkpb.ToolRun{Call: call}
 	}
-	if rules.Ours(t.result) {
+	if rules.Ours(t.Result) {
 		call.Ours = true
 		return &checkpb.ToolRun{Call: call, Done: true}
 	}
-	call.Result = bytesOf(fingerprint.Result(t.result, rules.Volatile))
+	call.Result = bytesOf(fingerprint.Result(t.Result, rules.Volatile))
 	switch {
-	case t.failed != nil:
-		call.Failed = *t.failed
+	case t.Failed != nil:
+		call.Failed = *t.Failed
 	case rules.Failures != nil:
-		call.Failed = rules.Failures.Match(t.result)
+		call.Failed = rules.Failures.Match(t.Result)
 	default:
-		call.Failed = fingerprint.LooksFailed(t.result)
+		call.Failed = fingerprint.LooksFailed(t.Result)
 	}
 	if call.GetFailed() {
-		call.ErrorClass = bytesOf(fingerprint.ErrorClass(t.result))
+		call.ErrorClass = bytesOf(fingerprint.ErrorClass(t.Result))
 	}
 	return &checkpb.ToolRun{Call: call, Done: true}
 }

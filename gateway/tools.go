@@ -22,7 +22,7 @@ const (
 // watches lists the agents' sessions that the matching policies watch. A chat
 // without tools has nothing to watch.
 func (x *exchange) watches(policies []*policy.Policy, now time.Time) []*checkpb.ToolWatch {
-	if x.prompt == nil || x.identity.GetSession() == "" || x.run == nil && !x.showsTools() {
+	if x.Prompt == nil || x.Identity.GetSession() == "" || x.Run == nil && !x.showsTools() {
 		return nil
 	}
 	var out []*checkpb.ToolWatch
@@ -32,9 +32,9 @@ func (x *exchange) watches(policies []*policy.Policy, now time.Time) []*checkpb.
 		}
 		w := toolWatch(p)
 		x.setAnswers(w, p)
-		w.Shadow = p.Shadow(now) || p.HeldOut(x.identity.GetSession())
-		if rules := x.rules.reading[p.ID]; x.run != nil {
-			w.Agent, w.Run = x.runner(), x.run.evidence(rules)
+		w.Shadow = p.Shadow(now) || p.HeldOut(x.Identity.GetSession())
+		if rules := x.rules.reading[p.ID]; x.Run != nil {
+			w.Agent, w.Run = x.runner(), runEvidence(x.Run, rules)
 		} else {
 			w.Agent, w.History = x.agent(), x.history(p, rules)
 		}
@@ -44,23 +44,23 @@ func (x *exchange) watches(policies []*policy.Policy, now time.Time) []*checkpb.
 }
 
 // showsTools says whether the request is of an agent that has tools.
-func (x *exchange) showsTools() bool { return x.prompt.Delta || x.prompt.Transcript.HasTools() }
+func (x *exchange) showsTools() bool { return x.Prompt.Delta || x.Prompt.Transcript.HasTools() }
 
 // agent names who works in the session: sub-agents share its id, and differ in
 // their instructions and tools.
 func (x *exchange) agent() []byte {
-	sum := fingerprint.New(agentDomain).String(x.identity.GetSession()).Digest(x.prompt.Transcript.Agent()).Sum()
+	sum := fingerprint.New(agentDomain).String(x.Identity.GetSession()).Digest(x.Prompt.Transcript.Agent()).Sum()
 	return sum[:]
 }
 
 // history is what the request shows, read by a policy's rules.
 func (x *exchange) history(p *policy.Policy, rules provider.Rules) *checkpb.History {
-	items, before := x.prompt.Transcript.History(rules)
+	items, before := x.Prompt.Transcript.History(rules)
 	if p.Tool != nil && provider.Again(items) {
 		x.again = append(x.again, p.ID)
 	}
-	h := &checkpb.History{Delta: x.prompt.Delta, Own: x.ownSession, Before: bytesOf(before), Items: make([]*checkpb.HistoryItem, len(items))}
-	if x.prompt.Delta {
+	h := &checkpb.History{Delta: x.Prompt.Delta, Own: x.OwnSession, Before: bytesOf(before), Items: make([]*checkpb.HistoryItem, len(items))}
+	if x.Prompt.Delta {
 		h.Before = bytesOf(x.kept(items))
 	}
 	for i, item := range items {
@@ -73,7 +73,7 @@ func (x *exchange) history(p *policy.Policy, rules provider.Rules) *checkpb.Hist
 // has the same name in all its requests; the ids of the calls tell whether one goes
 // on or is sent again.
 func (x *exchange) kept(items []provider.Item) fingerprint.Digest {
-	name := fingerprint.String([]byte(x.prompt.Previous + x.prompt.Session))
+	name := fingerprint.String([]byte(x.Prompt.Previous + x.Prompt.Session))
 	for _, item := range items {
 		for _, call := range item.Calls {
 			name = fingerprint.Chain(name, call.ID)

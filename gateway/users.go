@@ -61,7 +61,7 @@ func (a *askers) changed(prompt fingerprint.Digest, caller string, window time.D
 // key before.
 func (g *Gateway) users(x *exchange, policies []*policy.Policy, now time.Time) []*checkpb.Counter {
 	hasher := g.hasher.Load()
-	if hasher == nil || x.run != nil || x.peek || !x.telling() {
+	if hasher == nil || x.Run != nil || x.Peek || !x.telling() {
 		return nil
 	}
 	var out []*checkpb.Counter
@@ -70,11 +70,11 @@ func (g *Gateway) users(x *exchange, policies []*policy.Policy, now time.Time) [
 		if p.Prompt == nil {
 			continue
 		}
-		b := fingerprint.New(usersDomain).String(p.ID).String(key).String(x.model())
+		b := fingerprint.New(usersDomain).String(p.ID).String(key).String(x.Model())
 		x.addAsked(b, p.Prompt)
 		sum := b.Sum()
-		if g.askers.changed(fingerprint.Bytes(sum[:]), x.identity.GetCaller(), time.Duration(p.Prompt.WindowSeconds)*time.Second, now) {
-			out = append(out, usersCounter(p, sum[:], p.Shadow(now) || p.HeldOut(x.identity.GetSession())))
+		if g.askers.changed(fingerprint.Bytes(sum[:]), x.Identity.GetCaller(), time.Duration(p.Prompt.WindowSeconds)*time.Second, now) {
+			out = append(out, usersCounter(p, sum[:], p.Shadow(now) || p.HeldOut(x.Identity.GetSession())))
 		}
 	}
 	return out
@@ -83,10 +83,10 @@ func (g *Gateway) users(x *exchange, policies []*policy.Policy, now time.Time) [
 // telling says whether the request names its end user, and asks what hardly two of
 // them ask by themselves.
 func (x *exchange) telling() bool {
-	if x.prompt == nil || x.prompt.User == "" || x.prompt.Delta {
+	if x.Prompt == nil || x.Prompt.User == "" || x.Prompt.Delta {
 		return false
 	}
-	return x.prompt.Transcript.Messages() >= tellingMessages || len(x.prompt.Transcript.Human()) >= tellingBytes
+	return x.Prompt.Transcript.Messages() >= tellingMessages || len(x.Prompt.Transcript.Human()) >= tellingBytes
 }
 
 func usersCounter(p *policy.Policy, sum []byte, shadow bool) *checkpb.Counter {

@@ -1,0 +1,115 @@
+package request
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// Sample is how much of a body that is too large to hold goes into its digest.
+const Sample = 64 << 10
+
+// Body is a request's body: whole, or the beginning of what is still to come.
+type Body struct {
+	Bytes []byte
+	// Text is what the body holds as plain JSON, where it is compressed or another
+	// dialect, and else the same as bytes; nil until somebody looked.
+	Text []byte
+	// Rest follows bytes, if the body is too large to hold.
+	Rest io.Reader
+	// Length is the body's length, -1 if it was not announced.
+	Length int64
+	// Changed says that the body is not what the client sent.
+	Changed bool
+	Canon   *fingerprint.Digest
+	// whole, if there is one, is told the digest of a body that was too large to
+	// hold once all of it has passed.
+	Whole func(fingerprint.Digest)
+	// Tokens is an estimate of what the body holds, once it was made.
+	Tokens *uint32
+}
+
+// Reader is the body as the upstream is to get it.
+func (b *Body) Reader() io.ReadCloser {
+	switch {
+	case b.Rest != nil:
+		all := io.MultiReader(bytes.NewReader(b.Bytes), b.Rest)
+		if b.Whole != nil {
+			all = newHashing(all, b.Whole)
+		}
+		return io.NopCloser(all)
+	case len(b.Bytes) == 0:
+		return http.NoBody
+	default:
+		return io.NopCloser(bytes.NewReader(b.Bytes))
+	}
+}
+
+// Replace changes the body that is forwarded.
+func (b *Body) Replace(changed []byte) {
+	if b.Length >= 0 {
+		b.Length = int64(len(changed))
+	}
+	b.Bytes, b.Changed = changed, true
+}
+
+// Recoded says that what the body holds is not what it is sent as.
+func (b *Body) Recoded() bool {
+	return len(b.Text) > 0 && len(b.Bytes) > 0 && &b.Text[0] != &b.Bytes[0] && !b.Changed
+}
+
+// Inspected is what the body holds, as far as it was decoded.
+func (b *Body) Inspected() []byte {
+	if b.Text != nil {
+		return b.Text
+	}
+	return b.Bytes
+}
+
+// Digest is the same for bodies that say the same: JSON in any order, spacing and
+// dialect, other bodies by their bytes, and those too large to hold by their
+// beginning, their length and what began alike before them.
+func (b *Body) Digest() fingerprint.Digest {
+	if b.Canon != nil {
+		return *b.Canon
+	}
+	var d fingerprint.Digest
+	if b.Rest != nil {
+		length := fmt.Appendf(nil, "%d", b.Length)
+		d = fingerprint.Chain(fingerprint.Bytes(b.Bytes[:min(len(b.Bytes), Sample)]), fingerprint.Bytes(length))
+	} else {
+		var err error
+		if d, err = fingerprint.JSON(b.Inspected()); err != nil {
+			d = fingerprint.Dialect(b.Inspected())
+		}
+	}
+	b.Canon = &d
+	return d
+}
+
+// hashing reads a body and tells the digest of all of it at its end.
+type hashing struct {
+	io.Reader
+	sum  hash.Hash
+	tell func(fingerprint.Digest)
+}
+
+func newHashing(r io.Reader, tell func(fingerprint.Digest)) *hashing {
+	return &hashing{r, sha256.New(), tell}
+}
+
+func (h *hashing) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	h.sum.Write(p[:n])
+	if errors.Is(err, io.EOF) && h.tell != nil {
+		h.tell(fingerprint.Bytes(h.sum.Sum(nil)))
+		h.tell = nil
+	}
+	return n, err
+}

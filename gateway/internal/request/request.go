@@ -1,0 +1,78 @@
+// Package request holds the values that the stages of a request hand on: what
+// was read of it, and who sent it.
+//
+// It knows wire formats as providers read them. It decides nothing, and knows
+// neither policies' thresholds nor the network.
+package request
+
+import (
+	"net/http"
+
+	"github.com/unloop/unloop/gateway/internal/auth"
+	"github.com/unloop/unloop/gateway/internal/descriptor"
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// Why a body was not inspected, as metrics and explanations name it.
+const (
+	UninspectedTooLarge = "too-large"
+	UninspectedEncoding = "encoding"
+	UninspectedInvalid  = "invalid"
+)
+
+// Request is one request as it was read. Nothing changes it after the stage
+// that reads it.
+type Request struct {
+	Method, Host, Path, RawQuery string
+	Header                       http.Header
+	Target                       route.Target
+	Provider                     provider.Provider
+	Body                         *Body
+	// Prompt is what the body asks; nil if it is no prompt.
+	Prompt *provider.Prompt
+	// Uninspected says why a body in a prompt's place was not read; "" if it was.
+	Uninspected string
+	// Run is the tool call that is asked about; nil for requests to a model.
+	Run *ToolRun
+	// Asked and Peek say that only the decision was asked for. A peek is not counted.
+	Asked, Peek bool
+}
+
+// ToolRun is one call of a tool, as a tool runner describes it.
+type ToolRun struct {
+	Tool      string
+	Arguments []byte
+	// Result is the text that the tool answered; it is set if Done.
+	Result []byte
+	Done   bool
+	// Failed says whether the result is an error; nil if the runner does not say.
+	Failed *bool
+	// Explain asks what is known of the session, without a call.
+	Explain bool
+}
+
+// Subject is who sent a request.
+type Subject struct {
+	// Client is the authenticated client; zero where clients need not authenticate.
+	Client   auth.Principal
+	Identity *checkpb.Identity
+	// OwnSession says that the request names its session.
+	OwnSession  bool
+	Descriptors *descriptor.Values
+	// Open are the calls before the request that it brings no results of.
+	Open []provider.ToolCall
+}
+
+// Model returns the model that the request asks; "" for none.
+func (r *Request) Model() string {
+	if r.Prompt == nil {
+		return ""
+	}
+	return r.Prompt.Model
+}
+
+// AsksPrompt reports whether the request asks something of a model, or might: a
+// body in a prompt's place that can't be inspected counts by its bytes.
+func (r *Request) AsksPrompt() bool { return r.Prompt != nil || r.Uninspected != "" }
