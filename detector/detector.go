@@ -22,6 +22,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/peers"
+	"github.com/unloop/unloop/detector/internal/recorder"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -48,7 +49,7 @@ type Detector struct {
 	sessions     records[session]
 	limits       records[limit.State]
 	semantics    *semantics // nil where no worker can be asked
-	incidents    *incident.Recorder
+	incidents    *recorder.Recorder
 	fill         *natskit.Fill
 	record       func(context.Context, incident.Finding) (loopID string, err error)
 	openLoop     func(incident.Finding) (loopID string)
@@ -114,7 +115,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	d.semantics = newSemantics(deps)
 	d.fill = natskit.NewFill(deps.NATS, deps.Log, deps.Metrics)
 	d.heart = newHeart(deps.NATS)
-	d.incidents = incident.NewRecorder(deps.NATS, deps.Metrics, deps.Log, func() time.Time { return d.now() })
+	d.incidents = recorder.New(deps.NATS, deps.Metrics, deps.Log, func() time.Time { return d.now() })
 	d.record, d.openLoop, d.resolve, d.publish = d.incidents.Record, d.incidents.Open, d.incidents.Resolve, deps.NATS.Publish
 	return d, nil
 }
@@ -140,19 +141,19 @@ func (d *Detector) Run(ctx context.Context) error {
 	d.heart.mark()
 	go d.heart.run(beating, ctx)
 	stopLoopback := d.deps.Loopback.Serve(schemas.SubjectCheck, d.onCheck)
-	recorder, stopRecorder := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopRecorder()
+	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWriting()
 	recorded := make(chan struct{})
-	go func() { defer close(recorded); d.incidents.Run(recorder) }()
+	go func() { defer close(recorded); d.incidents.Run(writing) }()
 	watched := make(chan struct{})
-	go func() { defer close(watched); d.fill.Run(recorder) }()
+	go func() { defer close(watched); d.fill.Run(writing) }()
 
 	d.ready.Set(nil)
 	d.announcePresence(ctx)
 	d.ready.Set(context.Cause(ctx))
 	stopLoopback()
 	d.stop(unsubscribe)
-	stopRecorder()
+	stopWriting()
 	<-recorded
 	<-watched
 	return nil

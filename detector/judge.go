@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/detector/internal/counter"
-	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/limit"
+	"github.com/unloop/unloop/detector/internal/recorder"
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
@@ -23,7 +23,7 @@ import (
 // is not safe for concurrent use.
 type Judge struct {
 	detector  Detector
-	incidents *incident.Memory
+	incidents *recorder.Memory
 }
 
 // Worker answers semantic requests as embedding workers do.
@@ -34,7 +34,7 @@ type Worker interface {
 // NewJudge returns a judge that knows nothing yet. Without a worker it judges
 // nothing by its meaning.
 func NewJudge(now func() time.Time, worker Worker) *Judge {
-	j := &Judge{incidents: incident.NewMemory()}
+	j := &Judge{incidents: recorder.NewMemory()}
 	j.detector = Detector{
 		cfg: DefaultConfig(), log: slog.New(slog.DiscardHandler), now: now, metrics: newMetrics(prometheus.NewRegistry()),
 		counters: ledger.NewMemory[counter.State](now), sessions: ledger.NewMemory[session](now), limits: ledger.NewMemory[limit.State](now),

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/detector/internal/counter"
-	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/detector/internal/recorder"
 	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -39,7 +39,7 @@ func (d *Detector) release(loopID string) *checkpb.ReleaseReply {
 	ctx, cancel := context.WithTimeout(ledger.Stay(context.Background()), releaseTimeout)
 	defer cancel()
 	refs, err := d.incidents.Release(ctx, loopID, d.reset)
-	if errors.Is(err, incident.ErrNotOpen) {
+	if errors.Is(err, recorder.ErrNotOpen) {
 		return &checkpb.ReleaseReply{Error: err.Error()}
 	}
 	if err != nil {

@@ -60,7 +60,7 @@ var table = []imports{
 	{"gateway/internal/provider/transcript/http.go", "net/http", true},
 	{"gateway/internal/repair/context.go", "context", true},
 	{"schemas/fingerprint/net.go", "net", true},
-	{"detector/internal/incident/nats.go", "github.com/nats-io/nats.go/jetstream", false},
+	{"detector/internal/recorder/nats.go", "github.com/nats-io/nats.go/jetstream", false},
 
 	{"embedworker/own.go", ours + "embedworker/internal/onnx", false},
 	{"embedworker/detector.go", ours + "detector", true},

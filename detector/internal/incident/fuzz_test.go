@@ -13,7 +13,7 @@ import (
 func FuzzRecord(f *testing.F) {
 	at := time.UnixMilli(1_700_000_000_000)
 	finding := Finding{Policy: "p", Conversation: "c", Detector: "exact", Action: checkpb.Action_ACTION_REJECT, Fingerprint: []byte("f"), Hits: 1, Count: 3, At: at}
-	first := open(&finding, "l").add(&finding)
+	first := New(&finding, "l").Add(&finding)
 	f.Add(first.Append(nil))
 	f.Add([]byte(`{"first_seen":"9999-12-31T23:59:59Z","findings":null}`))
 	f.Fuzz(func(t *testing.T, stored []byte) {
@@ -21,12 +21,12 @@ func FuzzRecord(f *testing.F) {
 		if r.Parse(stored) != nil {
 			return
 		}
-		next, _ := r.apply("m", []Finding{finding, finding})
-		if next.ttl() < 0 {
-			t.Errorf("kept for %s", next.ttl())
+		next, _ := r.Apply("m", []Finding{finding, finding})
+		if next.TTL() < 0 {
+			t.Errorf("kept for %s", next.TTL())
 		}
 		_ = next.Event(event.Detected, at)
-		_ = overflowing(next.Incident)
+		_ = Overflowing(next.Incident)
 		var again Record
 		if err := again.Parse(next.Append(nil)); err != nil {
 			t.Errorf("%s: %v", next.Append(nil), err)

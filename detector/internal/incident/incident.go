@@ -1,11 +1,12 @@
-// Package incident turns findings into incidents: one for each policy and
-// conversation, however many hits, detectors and processes find it, and one
-// loop.detected event for each.
+// Package incident is the pure core of incidents: it adds findings to the record
+// of an incident, of which there is one for each policy and conversation.
 //
-// It knows how incidents are stored and announced, not how a loop is found.
+// It knows neither how a loop is found nor how records are stored and events
+// published, and it reads no clock.
 package incident
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"slices"
@@ -27,12 +28,15 @@ const (
 	// maxSkew is how far detectors' clocks may be apart before a record's times are
 	// taken for wrong.
 	maxSkew = time.Minute
+	// FlushEvery is how long findings of an open incident are gathered before its
+	// record is written again.
+	FlushEvery = 500 * time.Millisecond
 	// closing is how long a record outlives its incident at least: findings are
 	// gathered before they are written.
-	closing = 2 * flushEvery
+	closing = 2 * FlushEvery
 )
 
-// Finding is one detector's report with all that an incident needs of it.
+// Finding is a finding with everything that its incident records.
 type Finding struct {
 	// Conversation is the hash of the session, or the fingerprint, in hex.
 	Conversation string
@@ -44,14 +48,14 @@ type Finding struct {
 	Fingerprint  []byte
 	// Rule and Tool are event.Finding's.
 	Rule, Tool string
-	// Hits that this finding stands for, and the count they brought it to.
+	// Hits is the number of requests behind this finding, Count the count after them.
 	Hits, Count     int
 	Threshold       int
 	WindowSeconds   int
 	CooldownSeconds int
-	// Kept is how long the incident stays open at least.
+	// Kept is the shortest time that the incident stays open.
 	Kept time.Duration
-	// Similarity of the newest exchange to earlier ones; 0 where none is known.
+	// Similarity of the newest exchange to earlier ones; 0 if unknown.
 	Similarity  float64
 	Identity    *checkpb.Identity
 	RequestID   string
@@ -60,9 +64,16 @@ type Finding struct {
 	// Related are other counters of the same request and policy: a release of the
 	// incident resets them too.
 	Related []event.Counter
-	// Excerpt is what may be shown of the text; "" for nothing.
+	// Excerpt is the part of the text that events may show; "" for none.
 	Excerpt string
 	At      time.Time
+}
+
+// Merges reports whether a record counts f and a later finding as one. Only hits that
+// stopped a request count as such.
+func (f *Finding) Merges(later *Finding) bool {
+	return f.Detector == later.Detector && f.Rule == later.Rule && f.Action.Stops() == later.Action.Stops() &&
+		bytes.Equal(f.Fingerprint, later.Fingerprint)
 }
 
 // Record is an open incident. The zero value is none.
@@ -74,24 +85,25 @@ func (r *Record) Parse(stored []byte) error { return json.Unmarshal(stored, r) }
 // Append writes the record as JSON.
 func (r *Record) Append(b []byte) []byte {
 	body, err := json.Marshal(r)
-	if err != nil { // none of the fields can fail, but a lost record must not be stored
+	if err != nil { // a year above 9999, which nobody's clock shows
 		return append(b, "{}"...)
 	}
 	return append(b, body...)
 }
 
-// Key is the incident's key in its bucket.
+// Key returns the incident's key in its bucket.
 func (f *Finding) Key() string {
 	return schemas.IncidentKey(f.Shadow, f.Policy, f.Conversation)
 }
 
-// ttl is how long the incident stays open without another finding.
-func (f *Finding) ttl() time.Duration {
+// TTL returns how long the incident stays open without another finding.
+func (f *Finding) TTL() time.Duration {
 	return max(time.Duration(max(f.WindowSeconds, f.CooldownSeconds, 1))*time.Second, f.Kept)
 }
 
-// open is the record of a new incident.
-func open(f *Finding, loopID string) Record {
+// New returns the record of an incident that begins with a finding, which is not
+// added yet.
+func New(f *Finding, loopID string) Record {
 	mode := event.ModeEnforce
 	if f.Shadow {
 		mode = event.ModeShadow
@@ -108,13 +120,13 @@ func open(f *Finding, loopID string) Record {
 	}}
 }
 
-// add notes a finding in an open incident, which is then that of its strongest
-// finding, and ends no earlier than it did. It returns a record that shares no
-// slice with the old one.
-func (r Record) add(f *Finding) Record {
+// Add returns the record with one more finding. The record describes its strongest
+// finding, and its end never moves to an earlier time. The returned record shares
+// no slice with r.
+func (r Record) Add(f *Finding) Record {
 	fp := hex.EncodeToString(f.Fingerprint)
 	r = r.at(f.At.UTC())
-	r.Ends = laterOf(r.Ends, f.At.UTC().Add(f.ttl()))
+	r.Ends = Later(r.Ends, f.At.UTC().Add(f.TTL()))
 	r.HitCount = max(r.HitCount, f.Count)
 	if f.Similarity > 0 {
 		r.Similarity = f.Similarity
@@ -133,9 +145,8 @@ func (r Record) add(f *Finding) Record {
 	return r
 }
 
-// at returns the record as of a time. Where its times are ahead by more than
-// clocks may differ, they are moved back, and what is left of the incident stays
-// as long.
+// at returns the record as of a time. Times that are further ahead than clocks may
+// differ are moved back; the time until the incident's end stays the same.
 func (r Record) at(now time.Time) Record {
 	if r.LastSeen.After(now.Add(maxSkew)) {
 		ahead := r.LastSeen.Sub(now)
@@ -146,11 +157,11 @@ func (r Record) at(now time.Time) Record {
 		return r
 	}
 	r.Ends = r.ends()
-	r.LastSeen = laterOf(r.LastSeen, now)
+	r.LastSeen = Later(r.LastSeen, now)
 	return r
 }
 
-// ends returns when the incident is over; detectors of before did not note it.
+// ends returns the end of the incident. Records of older detectors have none.
 func (r Record) ends() time.Time {
 	if !r.Ends.IsZero() {
 		return r.Ends
@@ -158,28 +169,30 @@ func (r Record) ends() time.Time {
 	return r.LastSeen.Add(time.Duration(max(r.WindowSeconds, r.CooldownSeconds, 1)) * time.Second)
 }
 
-// left returns how long the incident stays open after what was seen of it last.
-func (r Record) left() time.Duration { return max(r.ends().Sub(r.LastSeen), 0) }
+// Left returns how long the incident stays open after its newest finding.
+func (r Record) Left() time.Duration { return max(r.ends().Sub(r.LastSeen), 0) }
 
-// ttl returns how long the record is to be kept, in whole seconds.
-func (r Record) ttl() time.Duration {
-	return (r.left() + closing).Truncate(time.Second) + time.Second
+// TTL returns how long the record is stored, in whole seconds.
+func (r Record) TTL() time.Duration {
+	return (r.Left() + closing).Truncate(time.Second) + time.Second
 }
 
-// apply returns the record after a write's findings; false if it has them already.
-func (r Record) apply(mark string, findings []Finding) (Record, bool) {
+// Apply returns the record with the findings of one write. It returns false if the
+// record has that write already, by its mark.
+func (r Record) Apply(mark string, findings []Finding) (Record, bool) {
 	if slices.Contains(r.Updates, mark) {
 		return r, false
 	}
 	for i := range findings {
-		r = r.add(&findings[i])
+		r = r.Add(&findings[i])
 	}
 	kept := r.Updates[max(0, len(r.Updates)-maxUpdates+1):]
 	r.Updates = append(slices.Clone(kept), mark)
 	return r, true
 }
 
-// stop returns how many requests a finding stopped that no other detector did.
+// stop returns the number of requests that this finding stopped and that are not
+// booked as stopped by another detector.
 func (r *Record) stop(f *Finding) int {
 	switch s := &r.Stopped; {
 	case s.RequestID != f.RequestID:
@@ -219,8 +232,8 @@ func (r Record) counters(f *Finding, fp string) []event.Counter {
 	return all
 }
 
-// withCounter returns the counters with another one, or with how long that is
-// kept. It changes no list in place.
+// withCounter returns the counters with c added, or with the longer of both storage
+// times if c is listed. It changes no list in place.
 func withCounter(all []event.Counter, c event.Counter) []event.Counter {
 	same := 0
 	for i, known := range all {
@@ -242,9 +255,9 @@ func withCounter(all []event.Counter, c event.Counter) []event.Counter {
 	return append(slices.Clone(all), c)
 }
 
-// overflowing returns the detectors that may have more counters in the incident
-// than its record lists.
-func overflowing(in event.Incident) []string {
+// Overflowing returns the detectors whose list of counters in the record is full, so
+// that the incident may have more of them.
+func Overflowing(in event.Incident) []string {
 	var full []string
 	n := map[string]int{}
 	for _, c := range in.Counters {
@@ -255,15 +268,16 @@ func overflowing(in event.Incident) []string {
 	return full
 }
 
-func laterOf(a, b time.Time) time.Time {
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}
 	return a
 }
 
-// Event is the record's event of a type. Its id is the same whoever makes it,
-// so that JetStream drops a second one.
+// Event returns the record's event of a type. Every detector gives it the same id,
+// so that JetStream drops duplicates.
 func (r Record) Event(typ event.Type, at time.Time) event.Event {
 	e := event.New(typ, r.LoopID+"."+string(typ), at)
 	e.TenantID, e.ProjectID, e.RequestID, e.Data = r.Tenant, r.Project, r.RequestID, r.Data

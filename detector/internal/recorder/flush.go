@@ -1,14 +1,16 @@
-package incident
+package recorder
 
 import (
 	"context"
 	"time"
+
+	"github.com/unloop/unloop/detector/internal/incident"
 )
 
 // Run writes gathered findings until the context ends, then once more. What can't
 // be written then is counted as lost.
 func (r *Recorder) Run(ctx context.Context) {
-	tick := time.NewTicker(flushEvery)
+	tick := time.NewTicker(incident.FlushEvery)
 	defer tick.Stop()
 	for {
 		select {

@@ -1,7 +1,11 @@
-package incident
+// Package recorder stores incidents in JetStream KV and publishes one loop.detected
+// event for each, whichever detectors find it.
+//
+// It knows how incidents are stored and announced. It does not know how a loop is
+// found, or what is decided about a request.
+package recorder
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -11,15 +15,13 @@ import (
 	"github.com/nats-io/nuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 const (
-	// flushEvery is how long findings of an open incident are gathered before
-	// its record is written again.
-	flushEvery = 500 * time.Millisecond
 	// flushTimeout bounds one write of the record, and one event.
 	flushTimeout = 5 * time.Second
 	// maxPending bounds the findings gathered for one incident between two
@@ -31,7 +33,7 @@ const (
 
 // Recorder records findings.
 type Recorder struct {
-	ledger *ledger.Ledger[Record, *Record]
+	ledger *ledger.Ledger[incident.Record, *incident.Record]
 	nc     *natskit.Conn
 	log    *slog.Logger
 	now    func() time.Time
@@ -52,7 +54,7 @@ type Recorder struct {
 type openIncident struct {
 	loopID  string
 	until   time.Time
-	pending []Finding
+	pending []incident.Finding
 }
 
 // update is one write of findings to a record. With a loop id, only that incident
@@ -60,14 +62,14 @@ type openIncident struct {
 // mark tells writes apart, so that one that is tried again is applied once.
 type update struct {
 	key, loopID, mark string
-	findings          []Finding
+	findings          []incident.Finding
 }
 
-// NewRecorder returns a recorder that stores in schemas.BucketIncidents and
+// New returns a recorder that stores in schemas.BucketIncidents and
 // announces on schemas.StreamEvents.
-func NewRecorder(nc *natskit.Conn, reg prometheus.Registerer, log *slog.Logger, now func() time.Time) *Recorder {
+func New(nc *natskit.Conn, reg prometheus.Registerer, log *slog.Logger, now func() time.Time) *Recorder {
 	r := &Recorder{
-		ledger: ledger.New[Record](nc, schemas.BucketIncidents, reg), nc: nc, log: log, now: now, open: map[string]*openIncident{},
+		ledger: ledger.New[incident.Record](nc, schemas.BucketIncidents, reg), nc: nc, log: log, now: now, open: map[string]*openIncident{},
 		detected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "unloop_incidents_total", Help: "Incidents announced.",
 		}, []string{"policy", "detector", "mode"}),
@@ -84,12 +86,12 @@ func NewRecorder(nc *natskit.Conn, reg prometheus.Registerer, log *slog.Logger, 
 // Record notes a finding and returns the id of its incident. The first finding
 // of an incident waits until the incident is stored; later ones are gathered. One
 // that could not be stored in time is tried again with the next flush.
-func (r *Recorder) Record(ctx context.Context, f Finding) (string, error) {
+func (r *Recorder) Record(ctx context.Context, f incident.Finding) (string, error) {
 	key := f.Key()
 	if id, known := r.gather(key, f); known {
 		return id, nil
 	}
-	u := update{key: key, mark: newMark(), findings: []Finding{f}}
+	u := update{key: key, mark: newMark(), findings: []incident.Finding{f}}
 	id, err := r.save(ctx, u)
 	if err != nil {
 		r.retry(u)
@@ -107,7 +109,7 @@ func newMark() string {
 
 // Open returns the id of the open incident that a finding would belong to; "" if
 // there is none, or it can't be told.
-func (r *Recorder) Open(f Finding) string {
+func (r *Recorder) Open(f incident.Finding) string {
 	rec, err := r.ledger.Read(f.Key())
 	if err != nil {
 		return ""
@@ -116,16 +118,16 @@ func (r *Recorder) Open(f Finding) string {
 }
 
 // gather keeps a finding of an incident that is known to be open.
-func (r *Recorder) gather(key string, f Finding) (string, bool) {
+func (r *Recorder) gather(key string, f incident.Finding) (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o, known := r.open[key]
 	if !known || o.until.Before(f.At) {
 		return "", false
 	}
-	o.until = laterOf(o.until, f.At.Add(f.ttl()))
+	o.until = incident.Later(o.until, f.At.Add(f.TTL()))
 	for i := range o.pending {
-		if p := &o.pending[i]; p.sums(&f) {
+		if p := &o.pending[i]; p.Merges(&f) {
 			f.Hits += p.Hits
 			f.WindowSeconds = max(f.WindowSeconds, p.WindowSeconds)
 			*p = f
@@ -136,13 +138,6 @@ func (r *Recorder) gather(key string, f Finding) (string, bool) {
 		o.pending = append(o.pending, f)
 	}
 	return o.loopID, true
-}
-
-// sums reports whether f and later, which is newer, are one finding as far as a
-// record tells them apart. Only hits that stopped a request count as such.
-func (f *Finding) sums(later *Finding) bool {
-	return f.Detector == later.Detector && f.Rule == later.Rule && f.Action.Stops() == later.Action.Stops() &&
-		bytes.Equal(f.Fingerprint, later.Fingerprint)
 }
 
 // save writes an update and returns the incident's id. An incident that is new to
@@ -164,34 +159,34 @@ func (r *Recorder) save(ctx context.Context, u update) (string, error) {
 }
 
 // store applies an update to the stored incident and returns it.
-func (r *Recorder) store(ctx context.Context, u update) (Record, error) {
+func (r *Recorder) store(ctx context.Context, u update) (incident.Record, error) {
 	fresh := nuid.Next()
-	var out Record
-	err := r.ledger.Apply(ctx, u.key, func(rec Record) (Record, time.Duration) {
+	var out incident.Record
+	err := r.ledger.Apply(ctx, u.key, func(rec incident.Record) (incident.Record, time.Duration) {
 		if out = rec; u.loopID != "" && rec.LoopID != u.loopID {
 			return rec, 0
 		}
 		if rec.LoopID == "" {
-			rec = open(&u.findings[0], fresh)
+			rec = incident.New(&u.findings[0], fresh)
 		}
-		next, changed := rec.apply(u.mark, u.findings)
+		next, changed := rec.Apply(u.mark, u.findings)
 		if out = next; !changed {
 			return rec, 0
 		}
-		return next, next.ttl()
+		return next, next.TTL()
 	})
 	return out, err
 }
 
 // remember keeps what was stored, and the findings that were gathered for the
 // same incident meanwhile.
-func (r *Recorder) remember(u update, stored Record) {
+func (r *Recorder) remember(u update, stored incident.Record) {
 	newest := u.findings[len(u.findings)-1].At
-	o := &openIncident{loopID: stored.LoopID, until: newest.Add(stored.left())}
+	o := &openIncident{loopID: stored.LoopID, until: newest.Add(stored.Left())}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if old := r.open[u.key]; old != nil && old.loopID == o.loopID {
-		o.pending, o.until = old.pending, laterOf(o.until, old.until)
+		o.pending, o.until = old.pending, incident.Later(o.until, old.until)
 	} else if old != nil {
 		r.setAside(u.key, old)
 	}

@@ -1,16 +1,17 @@
-package incident
+package recorder
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
 )
 
 // Resolve ends the incident that a finding belongs to, and announces its end. It
 // does nothing where none is open.
-func (r *Recorder) Resolve(ctx context.Context, f Finding) error {
+func (r *Recorder) Resolve(ctx context.Context, f incident.Finding) error {
 	key := f.Key()
 	rec, err := r.ledger.Read(key)
 	if err != nil {
@@ -27,7 +28,7 @@ func (r *Recorder) Resolve(ctx context.Context, f Finding) error {
 }
 
 // Resolve ends the incident that a finding belongs to.
-func (m *Memory) Resolve(_ context.Context, f Finding) error {
+func (m *Memory) Resolve(_ context.Context, f incident.Finding) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.open, f.Key())

@@ -1,4 +1,4 @@
-package incident
+package recorder
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
 )
@@ -22,12 +23,12 @@ const announceFor = 90 * time.Second
 // noted in its record.
 type announcement struct {
 	key       string
-	record    Record
+	record    incident.Record
 	giveUp    time.Time
 	published bool
 }
 
-func newAnnouncement(key string, rec Record) announcement {
+func newAnnouncement(key string, rec incident.Record) announcement {
 	return announcement{key: key, record: rec, giveUp: time.Now().Add(announceFor)}
 }
 
@@ -70,13 +71,13 @@ func (r *Recorder) unpublished(a announcement, err error) {
 // noteAnnounced notes in the record that the event is stored. It returns true if
 // nobody had done so.
 func (r *Recorder) noteAnnounced(ctx context.Context, a announcement) (first bool, err error) {
-	err = r.ledger.Apply(ctx, a.key, func(now Record) (Record, time.Duration) {
+	err = r.ledger.Apply(ctx, a.key, func(now incident.Record) (incident.Record, time.Duration) {
 		first = now.LoopID == a.record.LoopID && !now.Announced
 		if !first {
 			return now, 0
 		}
 		now.Announced = true
-		return now, now.ttl()
+		return now, now.TTL()
 	})
 	return first, err
 }

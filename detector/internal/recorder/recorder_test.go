@@ -1,4 +1,4 @@
-package incident
+package recorder
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
@@ -19,20 +20,20 @@ import (
 // process is a recorder with a connection of its own, whose flushes the test calls.
 func process(t *testing.T, s *natstest.Server) *Recorder {
 	t.Helper()
-	r := NewRecorder(s.Service(), prometheus.NewRegistry(), slog.New(slog.DiscardHandler), time.Now)
+	r := New(s.Service(), prometheus.NewRegistry(), slog.New(slog.DiscardHandler), time.Now)
 	t.Cleanup(r.announcing.Wait)
 	return r
 }
 
 // found is a finding in a conversation that keeps its incident open for so long.
-func found(conversation, detector string, window time.Duration) Finding {
-	return Finding{
+func found(conversation, detector string, window time.Duration) incident.Finding {
+	return incident.Finding{
 		Conversation: conversation, Policy: "default", Detector: detector, Action: checkpb.Action_ACTION_REJECT, Fingerprint: []byte(detector),
 		Hits: 1, Count: 6, Threshold: 5, WindowSeconds: int(window / time.Second), At: time.Now(),
 	}
 }
 
-func record(t *testing.T, r *Recorder, f Finding) string {
+func record(t *testing.T, r *Recorder, f incident.Finding) string {
 	t.Helper()
 	id, err := r.Record(t.Context(), f)
 	if err != nil {
@@ -176,7 +177,7 @@ func TestTheNoteThatAnEventIsStoredIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
 	r := process(t, s)
-	u := update{key: "live.default.aa", mark: newMark(), findings: []Finding{found("aa", "prompt", time.Minute)}}
+	u := update{key: "live.default.aa", mark: newMark(), findings: []incident.Finding{found("aa", "prompt", time.Minute)}}
 	rec, err := r.store(t.Context(), u)
 	if err != nil {
 		t.Fatal(err)
@@ -210,36 +211,5 @@ func refuse(t *testing.T, s *natstest.Server, writes bool) {
 	}
 	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestAnUpdateIsAppliedOnce(t *testing.T) {
-	t.Parallel()
-	rec := open(&Finding{}, "loop")
-	f := found("aa", "prompt", time.Minute)
-	for range 3 {
-		rec, _ = rec.apply("mark", []Finding{f})
-	}
-	if rec, _ = rec.apply("another", []Finding{f}); rec.Saved.Requests != 2 {
-		t.Errorf("%d requests, want 2", rec.Saved.Requests)
-	}
-}
-
-// A detector whose clock is half a year ahead neither ends an incident nor keeps
-// it for half a year.
-func TestClocksThatDisagreeKeepAnIncident(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 5, 22, 0, 0, 0, 0, time.UTC)
-	f := found("aa", "prompt", time.Minute)
-	rec := open(&f, "loop")
-	for i, skew := range []time.Duration{0, 180 * 24 * time.Hour, 0, -time.Hour, 65 * time.Second, 0} {
-		f.At = now.Add(skew + time.Duration(i)*time.Second)
-		rec = rec.add(&f)
-		if left := rec.left(); left < time.Minute || left > 2*time.Minute+time.Hour {
-			t.Errorf("clock %s off: %s left", skew, left)
-		}
-		if ttl := rec.ttl(); ttl > 2*time.Hour {
-			t.Errorf("clock %s off: kept for %s", skew, ttl)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package incident
+package recorder
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
@@ -32,7 +33,7 @@ func (r *Recorder) Release(ctx context.Context, loopID string, reset Reset) ([]*
 	if err != nil {
 		return nil, err
 	}
-	for _, detector := range overflowing(rec) {
+	for _, detector := range incident.Overflowing(rec) {
 		if rec.Counters, err = r.addUnlisted(ctx, key, rec, detector); err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package incident
+package recorder
 
 import (
 	"context"
@@ -6,11 +6,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas/event"
 )
 
-// Memory records incidents in this process alone, and keeps those that are
-// over. It announces nothing.
+// Memory records incidents in this process alone. It keeps incidents that are over
+// and publishes no events.
 type Memory struct {
 	mu   sync.Mutex
 	open map[string]*remembered
@@ -18,7 +19,7 @@ type Memory struct {
 }
 
 type remembered struct {
-	record Record
+	record incident.Record
 	until  time.Time
 }
 
@@ -26,24 +27,24 @@ type remembered struct {
 func NewMemory() *Memory { return &Memory{open: map[string]*remembered{}} }
 
 // Record notes a finding and returns the id of its incident.
-func (m *Memory) Record(_ context.Context, f Finding) (string, error) {
+func (m *Memory) Record(_ context.Context, f incident.Finding) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := f.Key()
 	o := m.open[key]
 	if o == nil || o.until.Before(f.At) {
-		o = &remembered{record: open(&f, fmt.Sprintf("loop-%d", len(m.all)+1))}
+		o = &remembered{record: incident.New(&f, fmt.Sprintf("loop-%d", len(m.all)+1))}
 		m.open[key] = o
 		m.all = append(m.all, o)
 	}
-	o.record = o.record.add(&f)
+	o.record = o.record.Add(&f)
 	o.until = o.record.Ends
 	return o.record.LoopID, nil
 }
 
 // Open returns the id of the open incident that a finding would belong to; "" if
 // there is none.
-func (m *Memory) Open(f Finding) string {
+func (m *Memory) Open(f incident.Finding) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if o := m.open[f.Key()]; o != nil && !o.until.Before(f.At) {
