@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/answers"
+	"github.com/unloop/unloop/gateway/internal/answerscan"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/responses"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -107,20 +108,21 @@ func (g *Gateway) watchAnswer(x *exchange, failed func()) *answerWatch {
 	return a
 }
 
-// followFetched remembers the calls of an answer that was asked for before and is
-// fetched now, and settles what it costs.
-func (g *Gateway) followFetched(x *exchange, res *http.Response) {
+// followFetched returns the watchers of an answer that was asked for before and is fetched
+// now: they remember its calls, and correct its reservations.
+func (g *Gateway) followFetched(x *exchange, res *http.Response) []answerscan.Watcher {
 	id := fetchedID(x)
 	if id == "" || res.StatusCode != http.StatusOK {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), g.cfg.CheckTimeout)
 	defer cancel()
-	if asker, err := g.answers.Asker(ctx, x.Identity.GetCaller(), id); err == nil {
-		a := &answerWatch{g: g, asker: asker, failed: func() {}, fetcher: x.Identity.GetCaller()}
-		res.Body = answers.Watch(res, true, a)
-		a.settleFetched(id, res)
+	asker, err := g.answers.Asker(ctx, x.Identity.GetCaller(), id)
+	if err != nil {
+		return nil
 	}
+	a := &answerWatch{g: g, asker: asker, failed: func() {}, fetcher: x.Identity.GetCaller()}
+	return append([]answerscan.Watcher{answers.Follow(true, a)}, a.settleFetched(id)...)
 }
 
 // fetchedID is the id of the answer that a request fetches: GET …/responses/ID.

@@ -2,9 +2,9 @@ package gateway
 
 import (
 	"context"
-	"net/http"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/answerscan"
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
@@ -21,11 +21,11 @@ func reservations(reserved []ruled) []*checkpb.Reservation {
 	return out
 }
 
-// settleFetched settles the cost of an answer that is fetched: by its usage, and as
-// nothing if it failed. An answer that is not finished has neither.
-func (a *answerWatch) settleFetched(id string, res *http.Response) {
+// settleFetched returns the watcher that corrects the reservations for an answer that is
+// fetched: by its usage, and to nothing if it failed. An unfinished answer has neither.
+func (a *answerWatch) settleFetched(id string) []answerscan.Watcher {
 	if len(a.asker.GetReserved()) == 0 {
-		return
+		return nil
 	}
 	settle := func(u usage.Usage) {
 		if corrections := a.corrections(u); len(corrections) > 0 && a.settles(id) {
@@ -33,11 +33,11 @@ func (a *answerWatch) settleFetched(id string, res *http.Response) {
 		}
 	}
 	a.failed = func() { settle(usage.Usage{}) }
-	res.Body = usage.Watch(res, func(u usage.Usage, found bool) {
+	return []answerscan.Watcher{usage.Meter(func(u usage.Usage, found bool) {
 		if found {
 			settle(u)
 		}
-	})
+	})}
 }
 
 // corrections are what the reservations for the answer were wrong by.
@@ -62,7 +62,7 @@ func (a *answerWatch) settlesNow() bool { return a == nil || a.id == "" || a.set
 func (a *answerWatch) settles(id string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), a.g.cfg.CheckTimeout)
 	defer cancel()
-	first, err := a.g.answers.Settle(ctx, a.fetcher, id)
+	first, err := a.g.answers.Finish(ctx, a.fetcher, id)
 	if err != nil {
 		a.g.metrics.lostAnswers.Inc()
 	}

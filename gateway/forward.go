@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/answerscan"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/client"
 )
@@ -167,8 +168,8 @@ func (g *Gateway) onResponse(res *http.Response) error {
 	x.upload.hurry()
 	g.allowPage(x, res.Header)
 	x.setHeaders(res.Header)
-	g.followAnswer(x, res)
-	g.watchUsage(x, res)
+	watchers := g.followAnswer(x, res)
+	res.Body = answerscan.Watch(res, append(watchers, g.watchUsage(x, res)...)...)
 	if cameToNothing(res.StatusCode) {
 		g.uncount(x)
 	}

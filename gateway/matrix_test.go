@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/gateway/internal/answers"
+	"github.com/unloop/unloop/gateway/internal/answerscan"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/responses"
 	"github.com/unloop/unloop/gateway/internal/request"
@@ -258,16 +259,15 @@ func (s *shape) usage(t *testing.T) string {
 		return ""
 	}
 	res.Body = io.NopCloser(bytes.NewReader(text))
-	said := "; the answer does not say"
-	res.Body = usage.Watch(res, func(u usage.Usage, found bool) {
+	said, failed := "; the answer does not say", ""
+	meter := usage.Meter(func(u usage.Usage, found bool) {
 		if found {
 			said = fmt.Sprintf("; the answer says %d in, %d of them cached, %d out", u.Input, u.Cached, u.Output)
 		}
 	})
-	res.Body = answers.WatchFailures(res, func() { said += "; it failed" })
-	passed, err := io.ReadAll(res.Body)
+	passed, err := io.ReadAll(answerscan.Watch(res, meter, answers.Failures(func() { failed = "; it failed" })))
 	if err != nil || !bytes.Equal(passed, text) {
 		t.Errorf("%s: the answer changed: %v", s.Name, err)
 	}
-	return said
+	return said + failed
 }

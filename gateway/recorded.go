@@ -72,7 +72,7 @@ func (noAnswers) Asker(context.Context, string, string) (*checkpb.AnswerAsker, e
 
 func (noAnswers) PutAsker(context.Context, string, string, *checkpb.AnswerAsker) error { return nil }
 
-func (noAnswers) Settle(context.Context, string, string) (bool, error) { return false, nil }
+func (noAnswers) Finish(context.Context, string, string) (bool, error) { return false, nil }
 
 // Policies is the bundle that requests are judged by.
 func (e *Evidence) Policies() *policy.Set { return e.policies }

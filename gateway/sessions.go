@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/unloop/unloop/gateway/internal/answers"
+	"github.com/unloop/unloop/gateway/internal/answerscan"
 	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -22,7 +23,7 @@ type answerSessions interface {
 	PutCallsAt(ctx context.Context, key string, calls []*checkpb.ToolCall) error
 	Asker(ctx context.Context, caller, id string) (*checkpb.AnswerAsker, error)
 	PutAsker(ctx context.Context, caller, id string, asker *checkpb.AnswerAsker) error
-	Settle(ctx context.Context, caller, id string) (first bool, err error)
+	Finish(ctx context.Context, caller, id string) (first bool, err error)
 }
 
 // identify says whose request it is, once the key is there that callers are
@@ -68,22 +69,21 @@ func (g *Gateway) descend(x *exchange) {
 	x.Identity.Session = g.lineage.session(x.Identity.GetCaller()+string(agent[:]), x.Identity.GetSession(), x.Prompt.Transcript.Compacted(), g.now())
 }
 
-// followAnswer remembers which session an answer belongs to, and which calls it
-// asks for, as far as a policy looks at those: a stored prompt may offer tools of
-// which the request says nothing. An answer that turns out to be an error came to
-// nothing.
-func (g *Gateway) followAnswer(x *exchange, res *http.Response) {
+// followAnswer returns the watchers that remember the session of an answer, and the calls
+// that it asks for, where a policy evaluates calls: a stored prompt may offer tools of
+// which the request says nothing. They also find an error in an answer of status 200.
+func (g *Gateway) followAnswer(x *exchange, res *http.Response) []answerscan.Watcher {
 	if res.StatusCode != http.StatusOK || !x.Target.Format.Prompt() {
-		g.followFetched(x, res)
-		return
+		return g.followFetched(x, res)
 	}
 	failed := func() { g.failed(x) }
 	switch {
 	case x.Target.Format == route.Responses && x.Identity.GetSession() != "":
-		res.Body = answers.Watch(res, x.toolsWatched, g.watchAnswer(x, failed))
-	case answers.IsStream(res.Header), x.Target.Format == route.Responses, x.Target.Format == route.Generate:
-		res.Body = answers.WatchFailures(res, failed)
+		return []answerscan.Watcher{answers.Follow(x.toolsWatched, g.watchAnswer(x, failed))}
+	case answerscan.IsStream(res.Header), x.Target.Format == route.Responses, x.Target.Format == route.Generate:
+		return []answerscan.Watcher{answers.Failures(failed)}
 	}
+	return nil
 }
 
 // failed takes back what a request was counted and charged for: its answer began

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/answerscan"
+	"github.com/unloop/unloop/gateway/internal/encoding"
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
@@ -53,23 +55,24 @@ func (x *exchange) corrections(cost func(ruled) float64, now time.Time) []*check
 	return out
 }
 
-// watchUsage settles a request by its answer: one that failed cost nothing, and
-// any other what its usage says, as far as it came before the client left or the
-// upstream broke off. Without one the estimate stands.
-func (g *Gateway) watchUsage(x *exchange, res *http.Response) {
+// watchUsage returns the watcher that corrects the reservations of a request by the usage
+// in its answer, as far as it came before the client left or the upstream broke off.
+// Without usage the reservations stand; a request that failed cost nothing.
+func (g *Gateway) watchUsage(x *exchange, res *http.Response) []answerscan.Watcher {
 	switch {
 	case len(x.reserved()) == 0 && !x.recording:
 	case res.StatusCode >= http.StatusBadRequest:
 		g.giveBack(x)
 	case res.StatusCode == http.StatusSwitchingProtocols: // what follows is no answer
 	default:
-		res.Body = usage.Watch(res, func(u usage.Usage, found bool) {
+		return []answerscan.Watcher{usage.Meter(func(u usage.Usage, found bool) {
 			if found {
 				x.usage = u
 				g.settle(x, func(r ruled) float64 { return r.cost(u) })
 			}
-		})
+		})}
 	}
+	return nil
 }
 
 // readable asks the upstream for an answer whose usage can be read, if that
@@ -77,7 +80,7 @@ func (g *Gateway) watchUsage(x *exchange, res *http.Response) {
 func (x *exchange) readable(h http.Header) {
 	if len(x.reserved()) > 0 || x.recording {
 		if accepted, sent := h["Accept-Encoding"]; sent {
-			h["Accept-Encoding"] = []string{usage.Accept(accepted)}
+			h["Accept-Encoding"] = []string{encoding.Accept(accepted)}
 		}
 	}
 }

@@ -170,9 +170,9 @@ func (s *Store) Asker(ctx context.Context, caller, id string) (*checkpb.AnswerAs
 	return asker, nil
 }
 
-// Settle returns whether this is the first time, at any gateway, that it is called for
-// an answer.
-func (s *Store) Settle(ctx context.Context, caller, id string) (first bool, err error) {
+// Finish returns whether this is the first time, at any gateway, that it is called for an
+// answer: whoever is first corrects its reservations.
+func (s *Store) Finish(ctx context.Context, caller, id string) (first bool, err error) {
 	ack, err := s.request(ctx, &nats.Msg{
 		Subject: "$KV." + schemas.BucketSessions + "." + schemas.AnswerSettledKey(Key(caller, id)),
 		Header: nats.Header{
@@ -180,7 +180,7 @@ func (s *Store) Settle(ctx context.Context, caller, id string) (first bool, err 
 		},
 	})
 	if err != nil {
-		return false, fmt.Errorf("settle an answer's cost: %w", err)
+		return false, fmt.Errorf("finish an answer: %w", err)
 	}
 	return !bytes.Contains(ack, []byte(`"error"`)), nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing/iotest"
 
 	"github.com/unloop/unloop/gateway/internal/answers"
+	"github.com/unloop/unloop/gateway/internal/answerscan"
 )
 
 // failing are answers of status 200, and whether they hold an error.
@@ -66,7 +67,7 @@ func TestErrorsInAnswersAreTold(t *testing.T) {
 		for _, pieces := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.DataErrReader} {
 			told := 0
 			res := &http.Response{Header: http.Header{"Content-Type": {a.kind}}, ContentLength: -1, Body: io.NopCloser(pieces(strings.NewReader(a.body)))}
-			b := answers.WatchFailures(res, func() { told++ })
+			b := answerscan.Watch(res, answers.Failures(func() { told++ }))
 			passed, err := io.ReadAll(b)
 			if err != nil || string(passed) != a.body {
 				t.Errorf("%s: the bytes changed: %v", name, err)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+
+	"github.com/unloop/unloop/gateway/internal/answerscan"
 )
 
 // silent is a watcher that only bounds what it hears.
@@ -31,7 +33,7 @@ func FuzzWatch(f *testing.F) {
 					Header: http.Header{"Content-Type": {kind}, "Content-Encoding": {coding}},
 					Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 				}
-				watched := Watch(res, items, silent{t})
+				watched := answerscan.Watch(res, Follow(items, silent{t}))
 				got, err := io.ReadAll(watched)
 				if err != nil || !bytes.Equal(got, body) || watched.Close() != nil {
 					t.Errorf("%s, %s: %q passes as %q, %v", kind, coding, body, got, err)

@@ -1,13 +1,10 @@
 package answers
 
-import (
-	"errors"
-	"io"
-	"net/http"
-	"strings"
+import "github.com/unloop/unloop/gateway/internal/answerscan"
 
-	"github.com/unloop/unloop/gateway/internal/encoding"
-)
+// maxItem bounds an item of an answer that is looked at, in bytes. Items that are longer
+// are passed over: their arguments are all but never repeated.
+const maxItem = 1 << 20
 
 // Watcher is told what is in an answer before the client can read so far.
 type Watcher interface {
@@ -16,149 +13,98 @@ type Watcher interface {
 	// Item is one item of the answer's output, as JSON that is valid until the call
 	// returns. Streams bring one several times, complete the last time.
 	Item(json []byte)
-	// Whole says that all items have come. A stream that breaks off does not come
-	// to that.
+	// Whole says that all items have come. It is not called for a stream that breaks off.
 	Whole()
 	// Failed says, once, that the upstream put an error in the answer's place, or
 	// broke it off with one.
 	Failed()
 }
 
-// Watch returns an answer's body, which tells w what passes: without items, the id
-// and failures alone. The bytes pass as they are; what can't be read tells nothing.
-func Watch(res *http.Response, items bool, w Watcher) io.ReadCloser {
-	return watch(res, &scanner{ids: true, items: items, to: w})
+// Follow returns a reader of an answer in the format of Responses, which reports to w:
+// without items, the id and failures alone.
+func Follow(items bool, w Watcher) answerscan.Watcher {
+	return &follower{failures: failures{failed: w.Failed}, items: items, to: w}
 }
 
-// WatchFailures returns an answer's body, in any of the formats, which calls failed,
-// once, where an error comes in the answer's place or in the middle of its stream.
-func WatchFailures(res *http.Response, failed func()) io.ReadCloser {
-	return watch(res, &scanner{to: failures(failed)})
+// follower finds the id and the items of an answer, and its failures.
+type follower struct {
+	failures
+	items bool // are wanted
+	came  bool // some have, since Whole was called
+	named bool // the id is known
+	to    Watcher
 }
 
-// failures is a Watcher that is told of failures alone.
-type failures func()
-
-func (failures) ID(string)   {}
-func (failures) Item([]byte) {}
-func (failures) Whole()      {}
-func (f failures) Failed()   { f() }
-
-func watch(res *http.Response, s *scanner) io.ReadCloser {
-	s.stream, s.blank = IsStream(res.Header), true
-	b := &watched{ReadCloser: res.Body, scanner: s, left: res.ContentLength}
-	switch coding := res.Header.Get("Content-Encoding"); strings.ToLower(coding) {
-	case "", "identity":
-	default:
-		b.decoder = decode(coding, s)
-	}
-	return b
-}
-
-// IsStream says whether an answer is a stream of events.
-func IsStream(h http.Header) bool {
-	return strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "text/event-stream")
-}
-
-type watched struct {
-	io.ReadCloser
-	scanner *scanner
-	decoder *decoder // nil for an answer that is not compressed
-	left    int64    // bytes that are announced and have not come; below zero if none were
-	ended   bool
-}
-
-func (b *watched) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.ended {
-		return n, err
-	}
-	if b.decoder != nil {
-		b.decoder.feed(p[:n])
-	} else {
-		_, _ = b.scanner.Write(p[:n]) // never fails
-	}
-	b.left -= int64(n)
-	switch {
-	case b.left == 0, errors.Is(err, io.EOF): // a client that was told the length does not wait for the end
-		b.end()
-		b.scanner.end()
-	case err != nil:
-		b.end()
-	}
-	return n, err
-}
-
-// Close ends the watch of an answer that is not read to its end.
-func (b *watched) Close() error {
-	b.end()
-	return b.ReadCloser.Close()
-}
-
-func (b *watched) end() {
-	if !b.ended && b.decoder != nil {
-		b.decoder.end()
-	}
-	b.ended = true
-}
-
-// decoder decodes what it is fed into a writer, all that can be decoded each time.
-// The decoders want to read, so one runs beside, by turns with who feeds it.
-type decoder struct {
-	more chan []byte
-	// idle says that the decoder wants more; it is closed when it takes no more.
-	idle chan struct{}
-	rest []byte
-	over bool
-}
-
-func decode(coding string, into io.Writer) *decoder {
-	d := &decoder{more: make(chan []byte), idle: make(chan struct{})}
-	go func() {
-		defer close(d.idle)
-		r, err := encoding.NewReader(coding, d)
-		if err != nil {
-			return // nothing can be read
-		}
-		defer func() { _ = r.Close() }()
-		_, _ = io.Copy(into, r) // what can't be decoded tells nothing
-	}()
-	_, open := <-d.idle
-	d.over = !open
-	return d
-}
-
-// Read is for the decoder.
-func (d *decoder) Read(p []byte) (int, error) {
-	if len(d.rest) == 0 {
-		d.idle <- struct{}{}
-		d.rest = <-d.more
-	}
-	if len(d.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, d.rest)
-	d.rest = d.rest[n:]
-	return n, nil
-}
-
-// feed returns when all of p is decoded that can be without what follows.
-func (d *decoder) feed(p []byte) {
-	if d.over || len(p) == 0 {
+func (f *follower) Text(at *answerscan.Place, text []byte) {
+	if !f.named && (at.Is("id") || at.Is("response", "id")) {
+		f.named = true
+		f.to.ID(string(text))
 		return
 	}
-	d.more <- p
-	_, open := <-d.idle
-	d.over = !open
+	f.failures.Text(at, text)
 }
 
-// end has the decoder finish.
-func (d *decoder) end() {
-	if d.over {
-		return
+func (f *follower) Object(at *answerscan.Place) int {
+	if f.items && (at.Is("item") || at.Is("output", answerscan.Element) || at.Is("response", "output", answerscan.Element)) {
+		return maxItem
 	}
-	d.over = true
-	close(d.more)
-	for range d.idle {
+	return f.failures.Object(at)
+}
+
+func (f *follower) JSON(_ *answerscan.Place, object []byte) {
+	f.came = true
+	f.to.Item(object)
+}
+
+func (f *follower) Closed(at *answerscan.Place) { f.End(at.Depth() == 0 || at.Is("response")) }
+
+func (f *follower) End(whole bool) {
+	if whole && f.came {
+		f.came = false
+		f.to.Whole()
+	}
+}
+
+// Failures returns a reader of an answer in any of the formats, which calls failed, once,
+// where an error stands in the answer's place or in the middle of its stream.
+func Failures(failed func()) answerscan.Watcher { return &failures{failed: failed} }
+
+type failures struct {
+	failed func() // nil once it was called
+}
+
+func (f *failures) Event(name []byte) {
+	if string(name) == "error" {
+		f.fail()
+	}
+}
+
+func (f *failures) Text(at *answerscan.Place, text []byte) {
+	if isError(at) || at.Is("type") && string(text) == "error" {
+		f.fail()
+	}
+}
+
+func (f *failures) Object(at *answerscan.Place) int {
+	if isError(at) {
+		f.fail()
+	}
+	return 0
+}
+
+func (*failures) JSON(*answerscan.Place, []byte) {}
+func (*failures) Closed(*answerscan.Place)       {}
+func (*failures) End(bool)                       {}
+
+// isError says whether a value is the error of an answer, of an event or of one of a list
+// of documents. Where there is none it is null.
+func isError(at *answerscan.Place) bool {
+	return at.Is("error") || at.Is("response", "error") || at.Is(answerscan.Element, "error")
+}
+
+func (f *failures) fail() {
+	if failed := f.failed; failed != nil {
+		f.failed = nil
+		failed()
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/unloop/unloop/gateway/internal/answers"
+	"github.com/unloop/unloop/gateway/internal/answerscan"
 )
 
 // told notes what a watcher is told, in order.
@@ -78,7 +79,7 @@ func watch(t testing.TB, kind, coding string, items bool, body io.Reader) (log [
 	t.Helper()
 	w := &told{}
 	res := &http.Response{Header: http.Header{"Content-Type": {kind}, "Content-Encoding": {coding}}, ContentLength: -1, Body: io.NopCloser(body)}
-	b := answers.Watch(res, items, w)
+	b := answerscan.Watch(res, answers.Follow(items, w))
 	passed, err := io.ReadAll(b)
 	if closeErr := b.Close(); err != nil || closeErr != nil {
 		t.Errorf("%v, %v", err, closeErr)
@@ -176,7 +177,7 @@ func TestTheWatcherKnowsBeforeTheClientDoes(t *testing.T) {
 			Header: http.Header{"Content-Type": {"text/event-stream"}, "Content-Encoding": {coding}}, ContentLength: -1,
 			Body: io.NopCloser(io.MultiReader(bytes.NewReader(body), neverEnds{})),
 		}
-		b := answers.Watch(res, true, w)
+		b := answerscan.Watch(res, answers.Follow(true, w))
 		if _, err := io.ReadFull(b, make([]byte, len(body))); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +192,7 @@ func TestTheWatcherKnowsBeforeTheClientDoes(t *testing.T) {
 	w := &told{}
 	res := &http.Response{ContentLength: int64(len(compressed(t, "gzip", plain, false))), Header: http.Header{"Content-Encoding": {"gzip"}}}
 	res.Body = io.NopCloser(io.MultiReader(bytes.NewReader(compressed(t, "gzip", plain, false)), neverEnds{}))
-	b := answers.Watch(res, true, w)
+	b := answerscan.Watch(res, answers.Follow(true, w))
 	if _, err := io.ReadFull(b, make([]byte, res.ContentLength)); err != nil || len(w.log) != 3 {
 		t.Errorf("%v; told %q at the announced end", err, w.log)
 	}
@@ -271,7 +272,7 @@ func TestMemoryDoesNotGrowWithTheAnswer(t *testing.T) {
 		"many closes": {``, `}]`},
 	} {
 		body := io.MultiReader(strings.NewReader(a.begin), &endless{a.piece, length})
-		b := answers.Watch(&http.Response{ContentLength: -1, Body: io.NopCloser(body)}, true, forgetful{})
+		b := answerscan.Watch(&http.Response{ContentLength: -1, Body: io.NopCloser(body)}, answers.Follow(true, forgetful{}))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		if n, err := io.Copy(io.Discard, b); n < length/2 || err != nil {
@@ -290,7 +291,7 @@ func BenchmarkWatch(b *testing.B) {
 		res := &http.Response{
 			Header: http.Header{"Content-Type": {"text/event-stream"}}, ContentLength: -1, Body: &endless{piece, 1 << 20},
 		}
-		if _, err := io.Copy(io.Discard, answers.Watch(res, true, forgetful{})); err != nil {
+		if _, err := io.Copy(io.Discard, answerscan.Watch(res, answers.Follow(true, forgetful{}))); err != nil {
 			b.Fatal(err)
 		}
 	}

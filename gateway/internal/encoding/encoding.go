@@ -1,5 +1,5 @@
-// Package encoding undoes the compression of request bodies, as far as it takes to
-// look at them, and within a limit: a few compressed bytes can hold gigabytes.
+// Package encoding undoes the compression of bodies so that they can be inspected, within
+// a limit: a few compressed bytes can hold gigabytes.
 //
 // It knows content codings, and nothing of what is in a body.
 package encoding
@@ -27,8 +27,8 @@ var (
 // maxCodings is how many codings one body may have on top of each other.
 const maxCodings = 3
 
-// Decode returns what a body holds that bears the given Content-Encoding, at most
-// limit bytes of it. Without a coding that is the body itself.
+// Decode returns the content of a body with the given Content-Encoding, at most limit
+// bytes of it. Without a coding that is the body itself.
 func Decode(contentEncoding string, body []byte, limit int64) ([]byte, error) {
 	codings := strings.Split(strings.ToLower(contentEncoding), ",")
 	if len(codings) > maxCodings {
@@ -43,10 +43,26 @@ func Decode(contentEncoding string, body []byte, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// NewReader returns a reader of what a body with one coding holds, for bodies that
+// NewReader returns a reader of the content of a body with one coding, for bodies that
 // are not in memory: it holds no more than a window of them.
 func NewReader(contentEncoding string, body io.Reader) (io.ReadCloser, error) {
 	return open(strings.ToLower(strings.TrimSpace(contentEncoding)), body, maxWindow)
+}
+
+// Accept narrows a client's Accept-Encoding to the codings that a Reader reads.
+func Accept(accepted []string) string {
+	var kept []string
+	for one := range strings.SplitSeq(strings.Join(accepted, ","), ",") {
+		name, _, _ := strings.Cut(one, ";")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "gzip", "x-gzip", "br", "zstd", "identity":
+			kept = append(kept, strings.TrimSpace(one))
+		}
+	}
+	if len(kept) == 0 {
+		return "identity"
+	}
+	return strings.Join(kept, ", ")
 }
 
 func decode(coding string, body []byte, limit int64) ([]byte, error) {
@@ -61,7 +77,7 @@ func decode(coding string, body []byte, limit int64) ([]byte, error) {
 	return readAll(r, limit)
 }
 
-// open returns a reader of what a body with one coding holds.
+// open returns a reader of the content of a body with one coding.
 func open(coding string, body io.Reader, limit int64) (io.ReadCloser, error) {
 	switch coding {
 	case "gzip", "x-gzip":

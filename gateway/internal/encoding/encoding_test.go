@@ -81,6 +81,17 @@ func TestWhatIsNoneOfTheCodingsIsAnError(t *testing.T) {
 	}
 }
 
+func TestAcceptKeepsWhatCanBeRead(t *testing.T) {
+	t.Parallel()
+	for accepted, want := range map[string]string{
+		"gzip, deflate, br, zstd": "gzip, br, zstd", "deflate": "identity", "*": "identity", "br;q=0.5, gzip;q=1": "br;q=0.5, gzip;q=1", "": "identity",
+	} {
+		if got := encoding.Accept([]string{accepted}); got != want {
+			t.Errorf("%q: %q, want %q", accepted, got, want)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, coding := range []string{"gzip", "br", "zstd"} {
 		f.Add(coding, compress(f, coding, []byte(`{"a":1}`)))

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+
+	"github.com/unloop/unloop/gateway/internal/answerscan"
 )
 
 // FuzzWatch has whatever an upstream may answer pass: every byte passes as it came,
@@ -17,11 +19,11 @@ func FuzzWatch(f *testing.F) {
 		for _, kind := range []string{"application/json", "text/event-stream"} {
 			for _, coding := range []string{"", "gzip", "?"} {
 				res := &http.Response{Header: http.Header{"Content-Type": {kind}, "Content-Encoding": {coding}}, Body: io.NopCloser(bytes.NewReader(body))}
-				watched := Watch(res, func(u Usage, _ bool) {
+				watched := answerscan.Watch(res, Meter(func(u Usage, _ bool) {
 					if u.Input < 0 || u.Cached < 0 || u.Output < 0 {
 						t.Errorf("%q used %+v", body, u)
 					}
-				})
+				}))
 				got, err := io.ReadAll(watched)
 				if err != nil || !bytes.Equal(got, body) || watched.Close() != nil {
 					t.Errorf("%s, %s: %q passes as %q, %v", kind, coding, body, got, err)

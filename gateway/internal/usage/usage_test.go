@@ -14,6 +14,8 @@ import (
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
+
+	"github.com/unloop/unloop/gateway/internal/answerscan"
 )
 
 // answers are one answer of each format, and what it cost.
@@ -52,12 +54,12 @@ func read(t testing.TB, kind, coding string, body io.Reader) (got Usage, found, 
 	if coding != "" {
 		res.Header.Set("Content-Encoding", coding)
 	}
-	b := Watch(res, func(u Usage, ok bool) {
+	b := answerscan.Watch(res, Meter(func(u Usage, ok bool) {
 		if called {
 			t.Error("told twice")
 		}
 		got, found, called = u, ok, true
-	})
+	}))
 	passed, err = io.ReadAll(b)
 	if closeErr := b.Close(); closeErr != nil {
 		t.Error(closeErr)
@@ -158,17 +160,14 @@ func TestAnswerThatBreaksOffTellsWhatHadCome(t *testing.T) {
 	}
 }
 
-func TestScannerTakesAnythingInAnyPieces(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+func TestUsageIsTheSameInAnyPieces(outer *testing.T) {
+	outer.Parallel()
+	rapid.Check(outer, func(t *rapid.T) {
 		pieces := rapid.SliceOf(rapid.SampledFrom([]string{"{", "}", "[", "]", `"usage"`, ":", `"`, `\`, "\n", "data: ", "1", `"prompt_tokens":3`, ","})).Draw(t, "pieces")
-		text := []byte(strings.Join(pieces, ""))
-		whole, bytewise := &scanner{stream: true, blank: true}, &scanner{stream: true, blank: true}
-		_, _ = whole.Write(text)
-		for i := range text {
-			_, _ = bytewise.Write(text[i : i+1])
-		}
-		if whole.usage != bytewise.usage || whole.found != bytewise.found || whole.depth < 0 {
+		text := strings.Join(pieces, "")
+		whole, wholeFound, _, _, _ := read(outer, "text/event-stream", "", strings.NewReader(text))
+		bytewise, bytewiseFound, _, _, _ := read(outer, "text/event-stream", "", iotest.OneByteReader(strings.NewReader(text)))
+		if whole != bytewise || wholeFound != bytewiseFound {
 			t.Fatalf("%q: %+v and %+v", text, whole, bytewise)
 		}
 	})
@@ -215,7 +214,7 @@ func TestUsageThatCameBeforeTheClientLeft(t *testing.T) {
 			var got Usage
 			var found bool
 			body := io.MultiReader(strings.NewReader(c.body), iotest.ErrReader(end))
-			b := Watch(&http.Response{Header: http.Header{"Content-Type": {c.kind}}, Body: io.NopCloser(body)}, func(u Usage, ok bool) { got, found = u, ok })
+			b := answerscan.Watch(&http.Response{Header: http.Header{"Content-Type": {c.kind}}, Body: io.NopCloser(body)}, Meter(func(u Usage, ok bool) { got, found = u, ok }))
 			_, err := io.ReadFull(b, make([]byte, len(c.body)))
 			if end != nil {
 				_, err = b.Read(make([]byte, 1))
@@ -226,17 +225,6 @@ func TestUsageThatCameBeforeTheClientLeft(t *testing.T) {
 			if err := b.Close(); err != nil || got != c.want || found != c.found {
 				t.Errorf("%s: %+v, found %v, %v; want %+v", name, got, found, err, c.want)
 			}
-		}
-	}
-}
-
-func TestAcceptKeepsWhatCanBeRead(t *testing.T) {
-	t.Parallel()
-	for accepted, want := range map[string]string{
-		"gzip, deflate, br, zstd": "gzip, br, zstd", "deflate": "identity", "*": "identity", "br;q=0.5, gzip;q=1": "br;q=0.5, gzip;q=1", "": "identity",
-	} {
-		if got := Accept([]string{accepted}); got != want {
-			t.Errorf("%q: %q, want %q", accepted, got, want)
 		}
 	}
 }

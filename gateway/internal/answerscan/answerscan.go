@@ -1,0 +1,101 @@
+// Package answerscan reads an upstream's answer once, while it passes to the client:
+// whole or as a stream of events, compressed or not. It reports the JSON values of the
+// answer to any number of watchers.
+//
+// It knows JSON, event streams and content codings. What a value means is for its
+// watchers to know. Its memory does not grow with the answer.
+package answerscan
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// Watcher is told the parts of an answer in their order, each before the client can read
+// that far. Bytes that it is given are valid until the call returns.
+type Watcher interface {
+	// Event reports the name of an event of a stream.
+	Event(name []byte)
+	// Text reports a string that a name has as its value, as it stands between the
+	// quotes. Empty strings and those over MaxText bytes are not reported.
+	Text(at *Place, text []byte)
+	// Object reports that an object begins, and returns the greatest length in bytes
+	// up to which the watcher wants its JSON; 0 for an object that it does not want.
+	Object(at *Place) (most int)
+	// JSON reports an object that the watcher wanted. Until then it is asked for no
+	// other.
+	JSON(at *Place, object []byte)
+	// Closed reports the end of an object or list. The documents of a stream are not
+	// reported, since others follow.
+	Closed(at *Place)
+	// End reports, once, that no more of the answer is read. whole says that it came
+	// to its end; otherwise the client left, or the upstream broke off.
+	End(whole bool)
+}
+
+// Watch returns the body of an answer, which reports what passes to the watchers. The
+// bytes pass unchanged. Of an answer that can't be decoded only its end is reported.
+func Watch(res *http.Response, watchers ...Watcher) io.ReadCloser {
+	if len(watchers) == 0 {
+		return res.Body
+	}
+	b := &body{ReadCloser: res.Body, scanner: newScanner(IsStream(res.Header), watchers), left: res.ContentLength}
+	switch coding := strings.ToLower(strings.TrimSpace(res.Header.Get("Content-Encoding"))); coding {
+	case "", "identity":
+	default:
+		b.decoder = decode(coding, b.scanner)
+	}
+	return b
+}
+
+// IsStream says whether an answer is a stream of events.
+func IsStream(h http.Header) bool {
+	return strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "text/event-stream")
+}
+
+// body is an answer's body that is scanned while it is read.
+type body struct {
+	io.ReadCloser
+	scanner *scanner
+	decoder *decoder // nil for an answer that is not compressed
+	left    int64    // announced bytes that have not come; below zero if none were announced
+	ended   bool
+}
+
+// Read reads the body. A client that was told the length does not wait for the end, so
+// the answer is whole with its last announced byte.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.ended {
+		return n, err
+	}
+	if b.decoder != nil {
+		b.decoder.feed(p[:n])
+	} else {
+		_, _ = b.scanner.Write(p[:n]) // never fails
+	}
+	b.left -= int64(n)
+	if whole := b.left == 0 || errors.Is(err, io.EOF); whole || err != nil {
+		b.end(whole)
+	}
+	return n, err
+}
+
+// Close ends the scan of an answer that is not read to its end.
+func (b *body) Close() error {
+	b.end(false)
+	return b.ReadCloser.Close()
+}
+
+func (b *body) end(whole bool) {
+	if b.ended {
+		return
+	}
+	b.ended = true
+	if b.decoder != nil {
+		b.decoder.end()
+	}
+	b.scanner.end(whole)
+}

@@ -1,0 +1,205 @@
+package answerscan
+
+import "bytes"
+
+// maxLine is the length of the longest line of a stream that is looked at for the name of
+// an event, in bytes.
+const maxLine = 64
+
+// scanner finds the values of JSON, or of an event stream of JSON, that arrives in pieces.
+type scanner struct {
+	at       Place
+	watchers []watching
+
+	inString bool
+	escaped  bool
+	blank    bool // nothing but white space since the end of the last line
+	// text is the string that was read last, as far as it matters; value says that
+	// a name came before it.
+	text  []byte
+	value bool
+	// line is the current line of a stream outside of JSON, as far as it matters.
+	line []byte
+}
+
+// watching is a watcher, and the object that is kept for it.
+type watching struct {
+	Watcher
+	held    []byte
+	most    int // bytes that may be held; 0 if no object is kept
+	outside int // the depth at which the object stands
+}
+
+func newScanner(stream bool, watchers []Watcher) *scanner {
+	s := &scanner{at: Place{Stream: stream}, blank: true, watchers: make([]watching, len(watchers))}
+	for i, w := range watchers {
+		s.watchers[i].Watcher = w
+	}
+	return s
+}
+
+// Write takes the next bytes. It never fails.
+func (s *scanner) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		n := 1
+		switch {
+		case s.inString && (rest[0] != '\n' || !s.at.Stream): // JSON has no line ends in strings
+			n = s.inside(rest)
+		case s.at.depth == 0 && rest[0] != '{' && rest[0] != '[' && rest[0] != '\n':
+			s.between(rest[0])
+		default:
+			s.keep(rest[:1])
+			s.structure(rest[0])
+		}
+		rest = rest[n:]
+	}
+	return len(p), nil
+}
+
+func (s *scanner) end(whole bool) {
+	for i := range s.watchers {
+		s.watchers[i].End(whole)
+	}
+}
+
+// keep adds bytes to the objects that are kept.
+func (s *scanner) keep(p []byte) {
+	for i := range s.watchers {
+		w := &s.watchers[i]
+		if w.most == 0 {
+			continue
+		}
+		if len(w.held)+len(p) > w.most {
+			w.most, w.held = 0, nil
+			continue
+		}
+		w.held = append(w.held, p...)
+	}
+}
+
+// inside reads bytes of a string, and returns how many.
+func (s *scanner) inside(p []byte) int {
+	n := s.find(p)
+	text := p[:n]
+	if n < len(p) && p[n] == '"' {
+		s.inString = false
+		n++
+	}
+	s.keep(p[:n])
+	if room := MaxText + 1 - len(s.text); s.at.depth <= MaxDepth && room > 0 {
+		s.text = append(s.text, text[:min(room, len(text))]...)
+	}
+	if !s.inString && s.value && len(s.text) > 0 && len(s.text) <= MaxText {
+		for i := range s.watchers {
+			s.watchers[i].Text(&s.at, s.text)
+		}
+	}
+	return n
+}
+
+// find returns where in p the string that is being read ends: at its quote, at the end of
+// the line in a stream, or with p.
+func (s *scanner) find(p []byte) int {
+	for i, c := range p {
+		switch {
+		case c == '\n' && s.at.Stream:
+			return i
+		case s.escaped:
+			s.escaped = false
+		case c == '\\':
+			s.escaped = true
+		case c == '"':
+			return i
+		}
+	}
+	return len(p)
+}
+
+// between reads a byte outside of documents, such as between the events of a stream.
+func (s *scanner) between(c byte) {
+	s.blank = s.blank && c == '\r'
+	if len(s.line) <= maxLine {
+		s.line = append(s.line, c)
+	}
+}
+
+// structure reads a byte of a document that is outside of strings.
+func (s *scanner) structure(c byte) {
+	switch c {
+	case '"':
+		s.inString, s.text = true, s.text[:0]
+	case ':':
+		s.value = true
+		s.at.set(s.text)
+	case ',':
+		s.value = false
+	case '{', '[':
+		s.open(c)
+	case '}', ']':
+		s.close()
+	case '\n':
+		s.lineEnd()
+		return
+	case ' ', '\t', '\r':
+		return
+	}
+	s.blank = false
+}
+
+func (s *scanner) open(c byte) {
+	if c == '{' && s.at.depth <= MaxDepth && (s.value || s.at.depth == 0 || string(s.at.Name()) == Element) {
+		for i := range s.watchers {
+			s.ask(&s.watchers[i])
+		}
+	}
+	s.at.depth++
+	s.value = false
+	if c == '[' {
+		s.at.set([]byte(Element))
+	} else {
+		s.at.set(nil)
+	}
+}
+
+// ask reports the beginning of an object to a watcher, and keeps the object if it is wanted.
+func (s *scanner) ask(w *watching) {
+	if w.most > 0 {
+		return
+	}
+	if w.most = w.Object(&s.at); w.most > 0 {
+		w.held, w.outside = append(w.held[:0], '{'), s.at.depth
+	}
+}
+
+func (s *scanner) close() {
+	s.at.depth = max(s.at.depth-1, 0)
+	s.value = false
+	for i := range s.watchers {
+		w := &s.watchers[i]
+		if w.most > 0 && w.outside == s.at.depth {
+			w.most = 0
+			w.JSON(&s.at, w.held)
+		}
+		if s.at.depth > 0 && s.at.depth <= MaxDepth || s.at.depth == 0 && !s.at.Stream {
+			w.Closed(&s.at)
+		}
+	}
+}
+
+// lineEnd ends a line. An empty line of a stream ends its event, whatever was wrong with
+// that.
+func (s *scanner) lineEnd() {
+	if name, found := bytes.CutPrefix(s.line, []byte("event:")); s.at.Stream && found && len(s.line) <= maxLine {
+		for i := range s.watchers {
+			s.watchers[i].Event(bytes.TrimSpace(name))
+		}
+	}
+	s.line, s.inString = s.line[:0], false
+	if s.at.Stream && s.blank {
+		s.at.depth, s.escaped, s.value = 0, false, false
+		for i := range s.watchers {
+			s.watchers[i].most = 0
+		}
+	}
+	s.blank = true
+}
