@@ -7,6 +7,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/kit/access"
 )
@@ -69,7 +70,7 @@ func (g *Gateway) credentials(r *http.Request) []string {
 	}
 	var found []string
 	for _, format := range []route.Format{route.Chat, route.Messages, route.Generate} {
-		if key := providers[format].Key(r); key != "" && !slices.Contains(found, key) {
+		if key := formats.All[format].Key(r); key != "" && !slices.Contains(found, key) {
 			found = append(found, key)
 		}
 	}

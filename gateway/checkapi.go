@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -136,8 +137,8 @@ func (g *Gateway) about(r *http.Request, q *question) (*exchange, *client.Error)
 	}
 	r = q.request(r)
 	target, _ := g.table.Route(r) // what goes nowhere can be checked, too
-	if q.format != "" {
-		target.Format = formats[q.format]
+	if format, known := formats.ByName(q.format); known {
+		target.Format = format
 	}
 	x := g.newExchange(r, target)
 	x.Body, x.Asked, x.Peek = &request.Body{Bytes: q.body, Length: int64(len(q.body))}, !q.peek, q.peek

@@ -23,27 +23,10 @@ import (
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/identity"
-	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/gateway/internal/provider/anthropic"
-	"github.com/unloop/unloop/gateway/internal/provider/chat"
-	"github.com/unloop/unloop/gateway/internal/provider/gemini"
-	"github.com/unloop/unloop/gateway/internal/provider/plain"
-	"github.com/unloop/unloop/gateway/internal/provider/responses"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
-
-// providers lists the wire formats.
-var providers = map[route.Format]provider.Provider{
-	route.HTTP:          plain.Plain{},
-	route.AnthropicHTTP: anthropic.Other{},
-	route.GeminiHTTP:    gemini.Other{},
-	route.Chat:          chat.Chat{},
-	route.Responses:     responses.Responses{},
-	route.Messages:      anthropic.Messages{},
-	route.Generate:      gemini.Generate{},
-}
 
 // Gateway is one gateway. Make it with New.
 type Gateway struct {

@@ -11,19 +11,11 @@ import (
 	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/client"
 )
-
-// formats are the wire formats by the names of their providers.
-var formats = func() map[string]route.Format {
-	byName := map[string]route.Format{}
-	for format, p := range providers {
-		byName[p.Name()] = format
-	}
-	return byName
-}()
 
 // usualPaths are where requests of a format go if a check does not say.
 var usualPaths = map[route.Format]string{
@@ -136,11 +128,11 @@ func readBool(w *jsonwalk.Walker) (bool, error) {
 // complete fills in what a check need not say, and refuses what contradicts
 // itself.
 func (q *question) complete() *client.Error {
-	switch _, known := formats[q.format]; {
+	switch _, known := formats.ByName(q.format); {
 	case asked(&q.run):
 		return q.completeRun()
 	case q.format != "" && !known:
-		return invalid("format", "format: %q is none of %s", q.format, strings.Join(formatNames(), ", "))
+		return invalid("format", "format: %q is none of %s", q.format, strings.Join(formats.Names(), ", "))
 	case q.hasPrompt || q.hasMessages:
 		if fault := q.expand(); fault != nil {
 			return fault
@@ -152,24 +144,15 @@ func (q *question) complete() *client.Error {
 	case q.user != "":
 		return invalid("user", "user: stands beside prompt or messages; a body has its own")
 	}
-	if q.path == "" && q.format != "" {
-		q.path = usualPaths[formats[q.format]]
+	if format, known := formats.ByName(q.format); known && q.path == "" {
+		q.path = usualPaths[format]
 	}
 	return q.check()
 }
 
-func formatNames() []string {
-	names := make([]string, 0, len(formats))
-	for name := range formats {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // expand makes the Chat Completions request that prompt or messages stand for.
 func (q *question) expand() *client.Error {
-	chat := providers[route.Chat].Name()
+	chat := formats.All[route.Chat].Name()
 	switch {
 	case q.hasPrompt && q.hasMessages:
 		return invalid("prompt", "prompt: can't stand beside messages")

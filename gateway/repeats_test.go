@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/unloop/unloop/gateway/internal/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -88,7 +89,7 @@ func TestTemplatesWriteWhatTheirFormatWould(t *testing.T) {
 			Message: text.Draw(t, "message"), Fingerprint: []byte(text.Draw(t, "fingerprint")), Action: checkpb.Action_ACTION_REJECT,
 			HitCount: rapid.Uint32().Draw(t, "count"), WindowSeconds: 60, CooldownSeconds: 30, BlockedMs: rapid.Uint32Min(1).Draw(t, "left"),
 		}
-		for _, p := range providers {
+		for _, p := range formats.All {
 			tmpl := newTemplate(p, f, "caller")
 			f.HitCount, f.BlockedMs = rapid.Uint32().Draw(t, "later count"), rapid.Uint32Min(1).Draw(t, "later left")
 			if !tmpl.fits(f) {
@@ -105,7 +106,7 @@ func TestTemplatesWriteWhatTheirFormatWould(t *testing.T) {
 func TestUsualRefusalsHaveATemplate(t *testing.T) {
 	t.Parallel()
 	f := &checkpb.Finding{Policy: "default", Detector: "prompt", Fingerprint: []byte{1, 2}, LoopId: "x", HitCount: 6, WindowSeconds: 60, BlockedMs: 30_000, Action: checkpb.Action_ACTION_REJECT}
-	for _, p := range providers {
+	for _, p := range formats.All {
 		tmpl := newTemplate(p, f, "caller")
 		if !tmpl.fits(f) {
 			t.Errorf("%s: no template", p.Name())
@@ -115,7 +116,7 @@ func TestUsualRefusalsHaveATemplate(t *testing.T) {
 			t.Errorf("%s: %s", p.Name(), body)
 		}
 	}
-	if other := (&checkpb.Finding{Policy: "other", BlockedMs: 1}); newTemplate(providers[0], f, "caller").fits(other) {
+	if other := (&checkpb.Finding{Policy: "other", BlockedMs: 1}); newTemplate(formats.All[0], f, "caller").fits(other) {
 		t.Error("another policy's finding fits")
 	}
 }

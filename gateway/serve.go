@@ -80,10 +80,7 @@ func (g *Gateway) newExchange(r *http.Request, target route.Target) *exchange {
 
 // exchangeOf is newExchange without the gateway's state.
 func exchangeOf(r *http.Request, target route.Target) *exchange {
-	return &exchange{r: r, Request: request.Request{
-		Method: r.Method, Host: r.Host, Path: r.URL.Path, RawQuery: r.URL.RawQuery, Header: r.Header,
-		Target: target, Provider: providers[target.Format],
-	}}
+	return &exchange{r: r, Request: *request.New(r, target)}
 }
 
 // ServeHTTP takes a request through the stages: route, admit, read, identify, ask,

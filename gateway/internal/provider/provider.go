@@ -1,7 +1,6 @@
 // Package provider reads the wire formats of LLM APIs: whose key a request
 // bears, what it asks, how a hint gets into it, and how a refusal looks to the
-// provider's own SDKs. Each format is one folder below; the list of them is in the
-// gateway.
+// provider's own SDKs. Each format is one folder below; package formats lists them.
 //
 // It knows formats, not policies, routes or detectors.
 package provider
@@ -149,10 +148,15 @@ type Refusal struct {
 	Status  int
 	Code    string
 	Message string
+	// Headers are set on the answer, beside its type and length.
+	Headers []Header
 	// Detail is put as it is beside and into the format's own error; nil for
 	// none.
 	Detail *Detail
 }
+
+// Header is a header of an answer.
+type Header struct{ Name, Value string }
 
 // Detail tells a client's code about a loop.
 type Detail struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
@@ -38,6 +39,14 @@ type Request struct {
 	Run *ToolRun
 	// Asked and Peek say that only the decision was asked for. A peek is not counted.
 	Asked, Peek bool
+}
+
+// New returns a request before its body was read.
+func New(r *http.Request, target route.Target) *Request {
+	return &Request{
+		Method: r.Method, Host: r.Host, Path: r.URL.Path, RawQuery: r.URL.RawQuery, Header: r.Header,
+		Target: target, Provider: formats.All[target.Format],
+	}
 }
 
 // ToolRun is one call of a tool, as a tool runner describes it.
