@@ -1,10 +1,15 @@
-// Package jsonwalk walks over a JSON text once, without building a tree: the
-// caller descends into what interests it and the rest is skipped. Texts on which
-// two parsers could disagree (duplicate names, invalid UTF-8, data behind the
-// value) are errors.
+// Package jsonwalk reads a JSON text in one pass, without building a tree: the
+// caller descends into the values that it needs, and all others are skipped. Texts
+// that two parsers could read differently (duplicate names, invalid UTF-8, data
+// behind the value) are errors.
 //
-// It works on a text that is in memory, hands out slices of it, and allocates only
-// for objects with many members. It knows nothing of any message format.
+// The package exists beside jsontext for three reasons. It reads a text in memory and
+// hands out slices of it, where a jsontext.Decoder copies; BenchmarkSkip compares the
+// two. It accepts lone surrogates in strings, which JavaScript clients send and
+// jsontext refuses, without accepting other invalid UTF-8. And it tells the place of
+// every value, at which package splice changes a body.
+//
+// It allocates only for objects with many members. It knows no message format.
 package jsonwalk
 
 import (
@@ -14,27 +19,27 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deep objects and arrays may nest: the same as for canonical
-// digests, and far more than any request needs.
+// MaxDepth is the maximum nesting of objects and arrays. It is the same as for
+// canonical digests, and far more than any request needs.
 const MaxDepth = 512
 
-// Errors that a text can cause. All say at which byte.
+// Errors that a text can cause. Each is wrapped with the byte at which it occurred.
 var (
-	// ErrSyntax says that the text is no JSON.
+	// ErrSyntax: the text is not JSON.
 	ErrSyntax = errors.New("invalid JSON")
-	// ErrUTF8 says that a string is not valid UTF-8.
+	// ErrUTF8: a string is not valid UTF-8.
 	ErrUTF8 = errors.New("invalid UTF-8")
-	// ErrDuplicate says that an object has one name twice.
+	// ErrDuplicate: an object has two members of one name.
 	ErrDuplicate = errors.New("duplicate name in object")
-	// ErrDepth says that the text nests deeper than MaxDepth.
+	// ErrDepth: the text nests deeper than MaxDepth.
 	ErrDepth = errors.New("JSON nests too deeply")
-	// ErrTrailing says that something follows the value.
+	// ErrTrailing: the value is followed by more data.
 	ErrTrailing = errors.New("data after the JSON value")
-	// ErrKind says that a value has not the type that its place demands.
+	// ErrKind: a value does not have the type that the caller demands.
 	ErrKind = errors.New("unexpected JSON type")
 )
 
-// Walker stands before a value in a JSON text.
+// Walker is a position in a JSON text, in front of a value.
 type Walker struct {
 	text  []byte
 	pos   int
@@ -42,7 +47,7 @@ type Walker struct {
 	names names
 }
 
-// Text walks over a whole text with f, which consumes its value.
+// Text reads a whole text. f consumes its value.
 func Text(text []byte, f func(*Walker) error) error {
 	w := Walker{text: text}
 	w.space()
@@ -55,8 +60,7 @@ func Text(text []byte, f func(*Walker) error) error {
 	return nil
 }
 
-// value lets f consume the value that the walker stands before, and skips it if f
-// did not.
+// value calls f to consume the next value, and skips the value if f did not.
 func (w *Walker) value(f func() error) error {
 	before := w.pos
 	if err := f(); err != nil {
@@ -70,8 +74,7 @@ func (w *Walker) value(f func() error) error {
 
 func (w *Walker) fault(err error) error { return fmt.Errorf("%w at byte %d", err, w.pos) }
 
-// Kind is the kind of the value that the walker stands before: one of
-// n f t " 0 { [, or 0 where none is.
+// Kind returns the kind of the next value: one of n f t " 0 { [, or 0 if there is none.
 func (w *Walker) Kind() byte {
 	if w.pos >= len(w.text) {
 		return 0
@@ -86,12 +89,13 @@ func (w *Walker) Kind() byte {
 	}
 }
 
-// Offset is the index of the byte that the walker stands before: the first one of
-// a value that is still to be consumed, the one behind it afterwards.
+// Offset returns the index of the next byte: the first byte of a value before it is
+// consumed, and the byte behind it afterwards.
 func (w *Walker) Offset() int { return w.pos }
 
-// Object calls member for each member of the value, which must be an object. What
-// member does not consume is skipped. The name is valid until member returns.
+// Object calls member for each member of the next value, which must be an object. A
+// member's value that the callback does not consume is skipped; a nil callback skips
+// all of them. The name is valid until the callback returns.
 func (w *Walker) Object(member func(name []byte) error) error {
 	if err := w.open('{'); err != nil {
 		return err
@@ -108,7 +112,12 @@ func (w *Walker) Object(member func(name []byte) error) error {
 		if !w.names.add(seen, name) {
 			return w.fault(ErrDuplicate)
 		}
-		if err := w.value(func() error { return member(name) }); err != nil {
+		if member == nil {
+			err = w.Skip()
+		} else {
+			err = w.value(func() error { return member(name) })
+		}
+		if err != nil {
 			return err
 		}
 		w.space()
@@ -123,8 +132,8 @@ func (w *Walker) Object(member func(name []byte) error) error {
 	}
 }
 
-// Array calls element for each element of the value, which must be an array. What
-// element does not consume is skipped.
+// Array calls element for each element of the next value, which must be an array. An
+// element that the callback does not consume is skipped; a nil callback skips all.
 func (w *Walker) Array(element func() error) error {
 	if err := w.open('['); err != nil {
 		return err
@@ -133,7 +142,13 @@ func (w *Walker) Array(element func() error) error {
 		return w.close()
 	}
 	for {
-		if err := w.value(element); err != nil {
+		var err error
+		if element == nil {
+			err = w.Skip()
+		} else {
+			err = w.value(element)
+		}
+		if err != nil {
 			return err
 		}
 		w.space()
@@ -145,6 +160,22 @@ func (w *Walker) Array(element func() error) error {
 		}
 		w.space()
 	}
+}
+
+// Members is Object for a value that may have another type: it then skips the value.
+func (w *Walker) Members(member func(name []byte) error) error {
+	if w.Kind() != '{' {
+		return w.Skip()
+	}
+	return w.Object(member)
+}
+
+// Elements is Array for a value that may have another type: it then skips the value.
+func (w *Walker) Elements(element func() error) error {
+	if w.Kind() != '[' {
+		return w.Skip()
+	}
+	return w.Array(element)
 }
 
 func (w *Walker) open(kind byte) error {
@@ -188,7 +219,8 @@ func (w *Walker) space() {
 	}
 }
 
-// name consumes a member's name and the colon, and returns the name unquoted.
+// name consumes a member's name and the colon. It returns the name without quotes and
+// escapes.
 func (w *Walker) name() ([]byte, error) {
 	start := w.pos
 	if w.Kind() != '"' {
@@ -215,21 +247,22 @@ func (w *Walker) name() ([]byte, error) {
 
 var replacement = []byte(string(utf8.RuneError))
 
-// Raw consumes the value and returns its text.
+// Raw consumes the next value and returns its JSON text.
 func (w *Walker) Raw() ([]byte, error) {
 	start := w.pos
 	err := w.Skip()
 	return w.text[start:w.pos], err
 }
 
-// String consumes the value and returns it if it is a string, else "".
+// String consumes the next value. It returns the content of a string, and "" for any
+// other type.
 func (w *Walker) String() (string, error) {
 	b, err := w.Bytes()
 	return string(b), err
 }
 
-// Bytes consumes the value and returns its content if it is a string, else nil. The
-// slice is part of the text where the string has no escapes.
+// Bytes consumes the next value. It returns the content of a string, and nil for any
+// other type. The slice is part of the text if the string has no escapes.
 func (w *Walker) Bytes() ([]byte, error) {
 	if w.Kind() != '"' {
 		return nil, w.Skip()
@@ -246,7 +279,7 @@ func (w *Walker) Bytes() ([]byte, error) {
 	return content, nil
 }
 
-// Bool consumes the value and says whether it is true.
+// Bool consumes the next value and reports whether it is true.
 func (w *Walker) Bool() (bool, error) {
 	yes := w.Kind() == 't'
 	return yes, w.Skip()

@@ -1,6 +1,7 @@
 package jsonwalk_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,8 +26,12 @@ func descend(w *jsonwalk.Walker) error {
 		return w.Object(func([]byte) error { return descend(w) })
 	case '[':
 		return w.Array(func() error { return descend(w) })
+	case '"':
+		_, err := w.Bytes()
+		return err
 	default:
-		return w.Skip()
+		_, err := w.Raw()
+		return err
 	}
 }
 
@@ -124,6 +129,36 @@ func TestTheWrongTypeIsAnError(t *testing.T) {
 	}
 }
 
+func TestValuesOfOtherTypesAreSkipped(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{`{"a":1,"b":[]}`: "ab", `["x","y"]`: "..", `"x"`: "", `null`: "", `{"a":{"b":1}}`: "a"} {
+		var got string
+		members := func(w *jsonwalk.Walker) error {
+			return w.Members(func(name []byte) error { got += string(name); return nil })
+		}
+		elements := func(w *jsonwalk.Walker) error { return w.Elements(func() error { got += "."; return nil }) }
+		if err := errors.Join(jsonwalk.Text([]byte(text), members), jsonwalk.Text([]byte(text), elements)); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
+func TestErrorsOfCallbacksEndTheWalk(t *testing.T) {
+	t.Parallel()
+	stop := errors.New("stop")
+	for _, text := range []string{`{"a":1}`, `[1]`, `{"a":[{"b":1}]}`} {
+		err := jsonwalk.Text([]byte(text), func(w *jsonwalk.Walker) error {
+			if w.Kind() == '{' {
+				return w.Object(func([]byte) error { return stop })
+			}
+			return w.Array(func() error { return stop })
+		})
+		if !errors.Is(err, stop) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestStringsAreUnquotedAsOthersDoIt(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -136,6 +171,9 @@ func TestStringsAreUnquotedAsOthersDoIt(t *testing.T) {
 			t.Errorf("%s is %q, want %q", quoted, got, want)
 		}
 	})
+	if got := jsonwalk.AppendString([]byte("x"), []byte("12")); string(got) != "x" {
+		t.Errorf("a number became %q", got)
+	}
 }
 
 // FuzzText compares what is accepted with two other parsers.
@@ -165,6 +203,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
+// BenchmarkSkip compares reading a text with doing so by jsontext.
 func BenchmarkSkip(b *testing.B) {
 	code := strings.Repeat("\tif err != nil {\n\t\treturn fmt.Errorf(\"read %s: %w\", path, err)\n\t}\n", 2000)
 	for name, text := range map[string]string{
@@ -174,14 +213,19 @@ func BenchmarkSkip(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(quoted)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := jsonwalk.Text(quoted, (*jsonwalk.Walker).Skip); err != nil {
-					b.Fatal(err)
+		for reader, skip := range map[string]func() error{
+			"jsonwalk": func() error { return jsonwalk.Text(quoted, (*jsonwalk.Walker).Skip) },
+			"jsontext": func() error { return jsontext.NewDecoder(bytes.NewBuffer(quoted)).SkipValue() },
+		} {
+			b.Run(name+"/"+reader, func(b *testing.B) {
+				b.SetBytes(int64(len(quoted)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := skip(); err != nil {
+						b.Fatal(err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }

@@ -2,19 +2,18 @@ package jsonwalk
 
 import "bytes"
 
-// names remembers the names of the members of all open objects, so that a second
-// one is found.
+// names holds the names of the members of all open objects, to detect duplicates.
 type names struct {
 	stack [][]byte
-	// large holds the names of open objects with more than few members, by the
-	// index at which they begin.
+	// large holds the names of open objects with more than few members, by the index
+	// in stack at which the object begins.
 	large map[int]map[string]struct{}
 }
 
-// few is how many names are looked through one by one.
+// few is the number of names up to which a linear search is used.
 const few = 16
 
-// open begins an object, and returns what the other methods call it by.
+// open begins an object. It returns the object's index for add and close.
 func (n *names) open() (object int) { return len(n.stack) }
 
 // add reports whether a name is new to the object.
@@ -39,6 +38,7 @@ func (n *names) add(object int, name []byte) bool {
 	return true
 }
 
+// toSet moves an object's names to a set.
 func (n *names) toSet(object int) map[string]struct{} {
 	set := make(map[string]struct{}, 4*few)
 	for _, name := range n.stack[object:] {

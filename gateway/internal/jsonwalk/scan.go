@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// Skip consumes the value.
+// Skip consumes the next value, whatever it is.
 func (w *Walker) Skip() error {
 	switch w.Kind() {
 	case '"':
 		_, err := w.str()
 		return err
 	case '{':
-		return w.skipObject()
+		return w.Object(nil)
 	case '[':
-		return w.skipArray()
+		return w.Array(nil)
 	case '0':
 		return w.number()
 	case 't':
@@ -29,61 +29,6 @@ func (w *Walker) Skip() error {
 	}
 }
 
-// skipObject is Object without a callback.
-func (w *Walker) skipObject() error {
-	if err := w.open('{'); err != nil {
-		return err
-	}
-	seen := w.names.open()
-	if w.space(); w.next('}') {
-		return w.close()
-	}
-	for {
-		name, err := w.name()
-		if err != nil {
-			return err
-		}
-		if !w.names.add(seen, name) {
-			return w.fault(ErrDuplicate)
-		}
-		if err := w.Skip(); err != nil {
-			return err
-		}
-		w.space()
-		switch {
-		case w.next('}'):
-			w.names.close(seen)
-			return w.close()
-		case !w.next(','):
-			return w.fault(ErrSyntax)
-		}
-		w.space()
-	}
-}
-
-// skipArray is Array without a callback.
-func (w *Walker) skipArray() error {
-	if err := w.open('['); err != nil {
-		return err
-	}
-	if w.space(); w.next(']') {
-		return w.close()
-	}
-	for {
-		if err := w.Skip(); err != nil {
-			return err
-		}
-		w.space()
-		switch {
-		case w.next(']'):
-			return w.close()
-		case !w.next(','):
-			return w.fault(ErrSyntax)
-		}
-		w.space()
-	}
-}
-
 func (w *Walker) literal(word string) error {
 	if len(w.text)-w.pos < len(word) || string(w.text[w.pos:w.pos+len(word)]) != word {
 		return w.fault(ErrSyntax)
@@ -92,8 +37,8 @@ func (w *Walker) literal(word string) error {
 	return nil
 }
 
-// number consumes a number: an integer without leading zeros, a fraction and an
-// exponent, all but the first optional.
+// number consumes a number: an integer without leading zeros, an optional fraction and
+// an optional exponent.
 func (w *Walker) number() error {
 	w.next('-')
 	if !w.next('0') && !w.digits() {
@@ -113,7 +58,7 @@ func (w *Walker) number() error {
 	return nil
 }
 
-// digits consumes digits and says whether there was one.
+// digits consumes digits and reports whether there was at least one.
 func (w *Walker) digits() bool {
 	start := w.pos
 	for w.pos < len(w.text) && '0' <= w.text[w.pos] && w.text[w.pos] <= '9' {
@@ -122,22 +67,23 @@ func (w *Walker) digits() bool {
 	return w.pos > start
 }
 
-// Each byte of a word, for looking at eight bytes of a string at once.
+// ones and highs repeat one byte eight times, to examine eight bytes of a string at
+// once.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// special has the high bit of the lowest byte of x set that is a quote, a
-// backslash, a control character or beyond ASCII. Bits of higher bytes may be
-// wrong: a borrow goes upwards.
+// special returns a word in which the lowest set bit marks the lowest byte of x that is
+// a quote, a backslash, a control character or not ASCII. Bits of higher bytes may be
+// wrong, because a borrow goes upwards.
 func special(x uint64) uint64 {
 	quote := x ^ ones*'"'
 	slash := x ^ ones*'\\'
 	return (x | (x - ones*' ') | (quote - ones) | (slash - ones)) & highs
 }
 
-// str consumes a string and says whether it has escapes.
+// str consumes a string and reports whether it has escapes.
 func (w *Walker) str() (escaped bool, err error) {
 	text, i := w.text, w.pos+1
 	for i < len(text) {
@@ -172,8 +118,8 @@ func (w *Walker) str() (escaped bool, err error) {
 	return escaped, w.fault(ErrSyntax)
 }
 
-// oddLen is the length of what a string has beside plain characters and short
-// escapes: a \u escape, or a run of characters beyond ASCII.
+// oddLen returns the length of a \u escape, or of a run of characters that are not
+// ASCII, at the beginning of text.
 func oddLen(text []byte) (int, error) {
 	switch {
 	case text[0] == '\\':
@@ -189,8 +135,8 @@ func oddLen(text []byte) (int, error) {
 	return 0, ErrSyntax
 }
 
-// runesLen is the length of the characters beyond ASCII that text begins with; 0
-// if the first is invalid.
+// runesLen returns the length of the characters at the beginning of text that are not
+// ASCII. It is 0 if one of them is invalid.
 func runesLen(text []byte) int {
 	n := 0
 	for n < len(text) && text[n] >= utf8.RuneSelf {

@@ -6,9 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// AppendString appends the content of a JSON string, which must be valid as those
-// are that [Walker.Raw] returns. Other values are not appended. Lone surrogates,
-// which JavaScript writes where a text was cut inside a character, become U+FFFD.
+// AppendString appends the content of a JSON string to dst. The string must be valid,
+// as those are that [Walker.Raw] returns; values of other types are not appended. A lone
+// surrogate, which JavaScript writes if a text was cut inside a character, becomes
+// U+FFFD.
 func AppendString(dst, raw []byte) []byte {
 	if len(raw) < 2 || raw[0] != '"' {
 		return dst
@@ -44,7 +45,7 @@ func appendUnescaped(dst, content []byte) []byte {
 	}
 }
 
-// unescaped maps the letter of a two-character escape to what it stands for.
+// unescaped maps the letter of a two-character escape to the character that it means.
 var unescaped = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
