@@ -19,10 +19,14 @@ import (
 // result the call is about to be made.
 func run(tool, args, result string) *checkpb.Check {
 	c := toolCheck()
-	key := fingerprint.Call(tool, []byte(args))
-	call := &checkpb.ToolCall{Tool: tool, Call: key[:], Poll: fingerprint.IsPoll(tool, []byte(args))}
+	arguments := fingerprint.Bytes([]byte(args))
+	if canonical, err := fingerprint.JSON([]byte(args)); err == nil {
+		arguments = canonical
+	}
+	key := fingerprint.Call(tool, arguments)
+	call := &checkpb.ToolCall{Tool: tool, Call: key[:]}
 	if result != "" {
-		d := fingerprint.Result([]byte(result), nil)
+		d := fingerprint.String([]byte(result))
 		call.Result = d[:]
 	}
 	runner := sha256.Sum256([]byte("tool runner"))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -84,7 +85,7 @@ func runEvidence(t *request.ToolRun, rules provider.Rules) *checkpb.ToolRun {
 		return &checkpb.ToolRun{}
 	}
 	call := &checkpb.ToolCall{
-		Tool: t.Tool, Call: bytesOf(fingerprint.Call(t.Tool, t.Arguments)), Poll: fingerprint.IsPoll(t.Tool, t.Arguments),
+		Tool: t.Tool, Call: bytesOf(recognize.Call(t.Tool, t.Arguments)), Poll: recognize.IsPoll(t.Tool, t.Arguments),
 	}
 	if !t.Done {
 		return &checkpb.ToolRun{Call: call}
@@ -93,17 +94,17 @@ func runEvidence(t *request.ToolRun, rules provider.Rules) *checkpb.ToolRun {
 		call.Ours = true
 		return &checkpb.ToolRun{Call: call, Done: true}
 	}
-	call.Result = bytesOf(fingerprint.Result(t.Result, rules.Volatile))
+	call.Result = bytesOf(recognize.Result(t.Result, rules.Volatile))
 	switch {
 	case t.Failed != nil:
 		call.Failed = *t.Failed
 	case rules.Failures != nil:
 		call.Failed = rules.Failures.Match(t.Result)
 	default:
-		call.Failed = fingerprint.LooksFailed(t.Result)
+		call.Failed = recognize.LooksFailed(t.Result)
 	}
 	if call.GetFailed() {
-		call.ErrorClass = bytesOf(fingerprint.ErrorClass(t.Result))
+		call.ErrorClass = bytesOf(recognize.ErrorClass(t.Result))
 	}
 	return &checkpb.ToolRun{Call: call, Done: true}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
@@ -109,16 +110,16 @@ func rulesOf(p *policy.Policy) provider.Rules {
 	if p.Tool == nil {
 		return rules
 	}
-	kinds := fingerprint.Kinds(0)
+	kinds := recognize.Kinds(0)
 	if p.Tool.VolatileDefaults {
-		kinds = fingerprint.AllKinds
+		kinds = recognize.AllKinds
 	}
-	if volatile, err := fingerprint.NewVolatile(kinds, p.Tool.VolatilePatterns...); err == nil {
+	if volatile, err := recognize.NewVolatile(kinds, p.Tool.VolatilePatterns...); err == nil {
 		rules.Volatile = volatile
 	}
 	// The usual patterns are built in, and faster than as patterns.
 	own := !slices.Equal(p.Tool.ErrorPatterns, policy.DefaultErrorPatterns)
-	if failures, err := fingerprint.NewFailures(false, p.Tool.ErrorPatterns...); err == nil && own {
+	if failures, err := recognize.NewFailures(false, p.Tool.ErrorPatterns...); err == nil && own {
 		rules.Failures = failures
 	}
 	return rules

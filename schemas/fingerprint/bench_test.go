@@ -1,7 +1,6 @@
 package fingerprint_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -85,21 +84,4 @@ func BenchmarkJSON(b *testing.B) {
 			}
 		})
 	}
-}
-
-func BenchmarkText(b *testing.B) {
-	text := bytes.Repeat([]byte("You are an autonomous Programmer, working in the shell. Today is 2026-05-22T14:30:00Z. "), 1000)
-	var c fingerprint.Canon
-	b.Run("prompt", func(b *testing.B) {
-		b.SetBytes(int64(len(text)))
-		for b.Loop() {
-			c.Text(text)
-		}
-	})
-	b.Run("system", func(b *testing.B) {
-		b.SetBytes(int64(len(text)))
-		for b.Loop() {
-			c.System(text)
-		}
-	})
 }

@@ -100,7 +100,7 @@ func (c *Canon) JSON(b []byte) (Digest, error) {
 	defer c.release()
 	c.src = *bytes.NewBuffer(b)
 	c.dec.Reset(&c.src, jsontext.AllowDuplicateNames(true)) // found by us, and cheaper
-	d, err := c.Next(&c.dec)
+	d, err := c.value(&c.dec)
 	if err != nil {
 		return Digest{}, err
 	}
@@ -116,10 +116,8 @@ func (c *Canon) release() {
 	c.dec.Reset(&c.src)
 }
 
-// Next consumes the next whole value from dec, at whatever depth dec stands, and
-// returns its canonical digest. It lets a body parser hash one part of a body
-// while it walks over it. After an error dec stands inside the value.
-func (c *Canon) Next(dec *jsontext.Decoder) (Digest, error) {
+// value consumes the next whole value from dec, and returns its canonical digest.
+func (c *Canon) value(dec *jsontext.Decoder) (Digest, error) {
 	c.frames, c.values = c.frames[:0], c.values[:0]
 	for {
 		d, open, err := c.token(dec)
@@ -143,7 +141,7 @@ func (c *Canon) token(dec *jsontext.Decoder) (d Digest, open bool, err error) {
 	case '{', '[':
 		return Digest{}, true, c.begin(dec)
 	case '}', ']':
-		if len(c.frames) == 0 { // the end of something that the caller opened
+		if len(c.frames) == 0 {
 			return Digest{}, false, io.ErrUnexpectedEOF
 		}
 		d, err = c.end(dec)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
 	"github.com/unloop/unloop/schemas/fingerprint"
@@ -84,34 +83,6 @@ func TestWhatHasNoCanonicalFormIsAnError(t *testing.T) {
 	}
 	deepest := strings.Repeat("[", fingerprint.MaxDepth) + strings.Repeat("]", fingerprint.MaxDepth)
 	digest(t, deepest)
-}
-
-func TestNextHashesOnePartOfABody(t *testing.T) {
-	t.Parallel()
-	body := `{"model":"m","tools":[{"b":1.0,"a":2}],"n":3}`
-	dec := jsontext.NewDecoder(strings.NewReader(body))
-	var c fingerprint.Canon
-	for range 4 { // {, "model", "m", "tools"
-		if _, err := dec.ReadToken(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := c.Next(dec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := digest(t, `[{"a":2,"b":1}]`); got != want {
-		t.Errorf("digest of the part is %v, want %v", got, want)
-	}
-	if tok, err := dec.ReadToken(); err != nil || tok.String() != "n" {
-		t.Fatalf("decoder stands at %v, %v; want at n", tok, err)
-	}
-	if _, err := c.Next(dec); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Next(dec); err == nil {
-		t.Error("Next at the end of the caller's object must fail, not close it")
-	}
 }
 
 func TestAReusedCanonForgetsWhatItFailedAt(t *testing.T) {

@@ -72,7 +72,7 @@ func Dialect(body []byte) Digest {
 	defer c.release()
 	c.src = *bytes.NewBuffer(plain)
 	c.dec.Reset(&c.src, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if d, err := c.Next(&c.dec); err == nil {
+	if d, err := c.value(&c.dec); err == nil {
 		return d
 	}
 	return Bytes(bytes.Trim(plain, "\x00 \t\r\n"))

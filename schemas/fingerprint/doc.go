@@ -1,10 +1,9 @@
-// Package fingerprint says when two prompts, tool calls or tool results are the
-// same thing said again.
+// Package fingerprint defines the hashes that gateways and detectors exchange and
+// store: of JSON values, tool calls, results, messages and the sequences of them.
 //
-// The gateway, the check API, the MCP server and the replay command all hash
-// through this package, so that a call seen in one of them is recognised in
-// the others. It knows nothing of HTTP, NATS or policies: it takes bytes, and
-// returns digests and yes-or-no answers about text.
+// Gateways make them, detectors and the stored state compare them: a change of a
+// format makes every count start again. The package knows nothing of HTTP, NATS or
+// policies, and does not look into texts: gateways clean them before.
 //
 // Two kinds of hash are in use. Inside one value, where many small hashes are
 // made, it is XXH3-128: fast, and not meant to withstand an adversary. One who

@@ -35,3 +35,7 @@ func RoundKey(calls []Digest) Digest {
 // HumanKey returns the key of a human message in a chain, given the digest of its
 // text.
 func HumanKey(text Digest) Digest { return sum(text[:], seedHuman) }
+
+// Said returns the digest by which a human message is known within its session, given
+// its text in the form in which messages are compared.
+func Said(text []byte) Digest { return sum(text, seedSaid) }

@@ -5,7 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/glob"
+	"github.com/unloop/unloop/schemas/toolname"
 )
 
 // remembered turns the rounds of a history into what is kept of them.
@@ -41,8 +42,8 @@ func (s *State) pastCall(c *Call, p *Params) pastCall {
 			out.flags |= f
 		}
 	}
-	set(c.Poll || anyGlob(p.PollTools, c.Tool), poll)
-	set(anyGlob(p.ReadOnly, c.Tool) || fingerprint.IsThought(c.Tool), readOnly)
+	set(c.Poll || glob.MatchAny(p.PollTools, c.Tool), poll)
+	set(glob.MatchAny(p.ReadOnly, c.Tool) || toolname.IsThought(c.Tool), readOnly)
 	set(p.exempts(c.Tool), exempt)
 	set(c.NotOffered, notOffered)
 	set(c.Soft, soft)

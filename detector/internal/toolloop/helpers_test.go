@@ -17,14 +17,14 @@ func hash(s string) fingerprint.Digest { return fingerprint.String([]byte(s)) }
 func call(what, result string) toolloop.Call {
 	c := toolloop.Call{Tool: what[:1], Key: hash(what)}
 	if result != "" {
-		c.Result = fingerprint.Result([]byte(result), nil)
+		c.Result = hash(result)
 	}
 	return c
 }
 
 func failure(what, message string) toolloop.Call {
 	c := call(what, message)
-	c.Failed, c.Class = true, fingerprint.ErrorClass([]byte(message))
+	c.Failed, c.Class = true, errorClass(message)
 	return c
 }
 

@@ -108,7 +108,7 @@ func (e *streak) judgeRepeat(base Finding, c *pastCall, p *Params, fresh bool, a
 }
 
 // silence is the result of a call that said nothing.
-var silence = fingerprint.Result(nil, nil).Key()
+var silence = fingerprint.EmptyResult().Key()
 
 // silent reports whether a call succeeded without a word: a build after an edit. One
 // that looked for something and found nothing did not.

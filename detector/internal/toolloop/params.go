@@ -2,10 +2,10 @@ package toolloop
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/glob"
 )
 
 // Params are the thresholds and lists that a session is judged by. Counts include
@@ -138,7 +138,7 @@ func (p *Params) limits(tool string, poll bool) limits {
 	l, multiplier := limits{warn: p.WarnThreshold, block: p.BlockThreshold}, p.PollMultiplier
 	for i := range p.PerTool {
 		r := &p.PerTool[i]
-		if !glob(r.Match, tool) {
+		if !glob.Match(r.Match, tool) {
 			continue
 		}
 		l.warn, l.block = orElse(r.WarnThreshold, l.warn), orElse(r.BlockThreshold, l.block)
@@ -172,41 +172,11 @@ func (p *Params) backoff(n int) int {
 // Expects says that a call is meant to be repeated: it polls, or its tool is
 // exempt.
 func (p *Params) Expects(tool string, poll bool) bool {
-	return poll || p.exempts(tool) || anyGlob(p.PollTools, tool)
+	return poll || p.exempts(tool) || glob.MatchAny(p.PollTools, tool)
 }
 
 // exempts says that a tool is never counted. To ask whether one goes round in
 // circles is neither work nor a loop.
 func (p *Params) exempts(tool string) bool {
-	return schemas.IsMCPTool(tool) || anyGlob(p.Exempt, tool)
-}
-
-func anyGlob(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return glob(p, name) })
-}
-
-// glob matches name with a pattern in which * stands for any run of bytes and ?
-// for one byte, in linear time for patterns with one star and never worse than
-// the product of the lengths.
-func glob(pattern, name string) bool {
-	p, n, star, retry := 0, 0, -1, 0
-	for n < len(name) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, retry = p, n
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == name[n]):
-			p++
-			n++
-		case star >= 0:
-			p, retry = star+1, retry+1
-			n = retry
-		default:
-			return false
-		}
-	}
-	for p < len(pattern) && pattern[p] == '*' {
-		p++
-	}
-	return p == len(pattern)
+	return schemas.IsMCPTool(tool) || glob.MatchAny(p.Exempt, tool)
 }

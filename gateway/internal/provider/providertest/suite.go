@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -78,14 +79,14 @@ var ignoreID = cmpopts.IgnoreFields(provider.ToolCall{}, "ID")
 func (s suite) rounds(t *testing.T) {
 	t.Parallel()
 	want := []provider.Item{
-		{Human: fingerprint.Said([]byte("Fix the test, please."))},
+		{Human: recognize.Said([]byte("Fix the test, please."))},
 		{Calls: []provider.ToolCall{{
-			Tool: "read_file", Key: fingerprint.Call("read_file", []byte(`{"limit":10.0, "path":"\u0061.go"}`)),
-			Result: fingerprint.Result([]byte("package a\n\nfunc A() {}\n"), nil),
+			Tool: "read_file", Key: recognize.Call("read_file", []byte(`{"limit":10.0, "path":"\u0061.go"}`)),
+			Result: recognize.Result([]byte("package a\n\nfunc A() {}\n"), nil),
 		}}},
 		{Calls: []provider.ToolCall{{
-			Tool: "bash", Key: fingerprint.Call("bash", []byte(`{"command":"systemctl status x"}`)), Poll: true, Failed: true,
-			Result: fingerprint.Result([]byte("Error: no such unit"), nil), Class: fingerprint.ErrorClass([]byte("Error: no such unit")),
+			Tool: "bash", Key: recognize.Call("bash", []byte(`{"command":"systemctl status x"}`)), Poll: true, Failed: true,
+			Result: recognize.Result([]byte("Error: no such unit"), nil), Class: recognize.ErrorClass([]byte("Error: no such unit")),
 		}}},
 	}
 	items := s.items(t, Fixing())
@@ -113,7 +114,7 @@ func (s suite) parallel(t *testing.T) {
 		t.Fatalf("items are %+v", items)
 	}
 	for i, want := range []string{"one", "two", ""} {
-		if items[1].Calls[i].Result != fingerprint.Result([]byte(want), nil) {
+		if items[1].Calls[i].Result != recognize.Result([]byte(want), nil) {
 			t.Errorf("call %d has not the result %q", i, want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/textact"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -213,7 +214,7 @@ func (t *Transcript) agentRounds(first []byte, list []exchanged) []textRound {
 		if !e.done {
 			continue
 		}
-		human := fingerprint.Said(e.answered)
+		human := recognize.Said(e.answered)
 		if heard[human] {
 			out = append(out, t.textRound(e, textact.Action{Call: e.said}, true))
 			continue
@@ -238,7 +239,7 @@ func (t *Transcript) repeatedRounds(first []byte, list []exchanged) []textRound 
 		}
 		r := t.textRound(e, action, true)
 		if r.done {
-			pair := [2]fingerprint.Digest{r.call.Key, fingerprint.Result(r.result, nil)}
+			pair := [2]fingerprint.Digest{r.call.Key, recognize.Result(r.result, nil)}
 			repeats = repeats || seen[pair]
 			seen[pair] = true
 		}
@@ -269,15 +270,15 @@ func (t *Transcript) opening(first []byte) []textRound {
 	if len(bytes.TrimSpace(first)) == 0 {
 		return nil
 	}
-	return []textRound{{human: fingerprint.Said(first)}}
+	return []textRound{{human: recognize.Said(first)}}
 }
 
 func (t *Transcript) textRound(e *exchanged, action textact.Action, soft bool) textRound {
 	r := textRound{text: bytes.TrimSpace(action.Call), done: e.done, call: ToolCall{
 		Tool: action.Tool, ID: fingerprint.Chain(fingerprint.Digest{}, fingerprint.Bytes(e.said)), Soft: soft,
-		Poll: fingerprint.IsTextPoll(action.Tool, action.Call, action.Shell),
+		Poll: recognize.IsTextPoll(action.Tool, action.Call, action.Shell),
 	}}
-	r.call.Key = fingerprint.TextCall(action.Tool, r.text)
+	r.call.Key = recognize.TextCall(action.Tool, r.text)
 	if e.done {
 		r.result = textact.Result(bytes.Clone(e.answered))
 	}
@@ -298,11 +299,11 @@ func (t *Transcript) textHistory(rounds []textRound, rules *Rules) []Item {
 			call.Ours = rules.Ours(r.result)
 			text := withoutNotice(r.result)
 			if call.Failed = rules.failed(text); call.Failed {
-				call.Class = fingerprint.ErrorClass(text)
+				call.Class = recognize.ErrorClass(text)
 			}
-			call.Result = fingerprint.Result(text, rules.Volatile)
+			call.Result = recognize.Result(text, rules.Volatile)
 			if call.Failed || len(text) >= longResult {
-				call.Loose = fingerprint.Loose(call.Tool, r.text, call.Failed)
+				call.Loose = recognize.Loose(call.Tool, r.text, call.Failed)
 			}
 		}
 		items[i].Calls = []ToolCall{call}

@@ -1,6 +1,9 @@
 package transcript
 
-import "github.com/unloop/unloop/schemas/fingerprint"
+import (
+	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/toolname"
+)
 
 // Again reports whether the newest round of a history repeats an earlier one, in
 // calls and results, although there was news between them: the same test after
@@ -47,7 +50,7 @@ func (m *memory) take(i int, it *Item) (news bool) {
 	}
 	for _, c := range it.Calls {
 		last, made := m.brought[c.Key]
-		works := !c.Failed && !c.Poll && !fingerprint.IsThought(c.Tool)
+		works := !c.Failed && !c.Poll && !toolname.IsThought(c.Tool)
 		news = news || !c.Result.IsZero() && (made && last != c.Result || !made && works)
 		m.brought[c.Key], m.at[effect{c.Key, c.Result}] = c.Result, i
 	}

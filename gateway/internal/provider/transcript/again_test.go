@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -22,7 +23,7 @@ func made(words string) (items []transcript.Item) {
 			name, result, done := strings.Cut(c, ":")
 			call := transcript.ToolCall{Key: fingerprint.String([]byte(name)), Failed: strings.HasSuffix(name, "!"), Poll: strings.HasSuffix(name, "?")}
 			if done {
-				call.Result = fingerprint.Result([]byte(result), nil)
+				call.Result = recognize.Result([]byte(result), nil)
 			}
 			it.Calls = append(it.Calls, call)
 		}

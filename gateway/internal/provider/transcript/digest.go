@@ -4,13 +4,14 @@ import (
 	"bytes"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
 // digester hashes messages and keeps its buffers between them.
 type digester struct {
 	cache *Cache
-	canon fingerprint.Canon
+	canon recognize.Hasher
 	text  []byte
 	args  []byte
 }

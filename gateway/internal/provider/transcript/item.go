@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/textact"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -21,19 +22,19 @@ type Item struct {
 // ToolCall is one call of a round and what it brought.
 type ToolCall struct {
 	Tool string
-	// Key is fingerprint.Call.
+	// Key is recognize.Call.
 	Key fingerprint.Digest
-	// Result is fingerprint.Result of what the tool answered; zero while that is
+	// Result is recognize.Result of what the tool answered; zero while that is
 	// not known or not final.
 	Result fingerprint.Digest
-	// Class is fingerprint.ErrorClass of the result of a failed call.
+	// Class is recognize.ErrorClass of the result of a failed call.
 	Class fingerprint.Digest
 	// ID tells this call from an equal one: its call id, its signature, and the
 	// words around it. Zero where it has none of these.
 	ID fingerprint.Digest
 	// Failed says that the result reports an error.
 	Failed bool
-	// Poll is fingerprint.IsPoll.
+	// Poll is recognize.IsPoll.
 	Poll bool
 	// NotOffered says that the request lists its tools, and this one is not among
 	// them.
@@ -57,10 +58,10 @@ type ToolCall struct {
 // Rules say how results are read. The zero Rules read them in the usual way.
 type Rules struct {
 	// Volatile parts are left out; nil for the usual ones.
-	Volatile *fingerprint.Volatile
+	Volatile *recognize.Volatile
 	// Failures recognises failed results where the format has no mark for them; nil
 	// for the usual signs.
-	Failures *fingerprint.Failures
+	Failures *recognize.Failures
 	// Hints are the texts of hints, which in a history are no results.
 	Hints []string
 
@@ -163,7 +164,7 @@ func (t *Transcript) call(s *slot, c int, rules *Rules) ToolCall {
 	args := t.digester.arguments(p)
 	tool := string(p.Name)
 	out := t.answered(ToolCall{
-		Tool: tool, Poll: fingerprint.IsPoll(tool, args), Key: t.digester.canon.Call(tool, args), ID: s.id(p), Provided: p.Provided,
+		Tool: tool, Poll: recognize.IsPoll(tool, args), Key: t.digester.canon.Call(tool, args), ID: s.id(p), Provided: p.Provided,
 	}, s, c, rules)
 	if !out.Result.IsZero() {
 		out.weigh(args)
@@ -186,9 +187,9 @@ const longResult = 32
 // weigh says what a call's result makes of it, beyond the result itself.
 func (c *ToolCall) weigh(args []byte) {
 	if c.Failed || c.Long {
-		c.Loose = fingerprint.Loose(c.Tool, args, c.Failed)
+		c.Loose = recognize.Loose(c.Tool, args, c.Failed)
 	}
-	c.Empty = c.Empty && !c.Failed && fingerprint.Seeks(c.Tool, args)
+	c.Empty = c.Empty && !c.Failed && recognize.Seeks(c.Tool, args)
 }
 
 // id is zero for a call that has nothing of its own.
@@ -227,7 +228,7 @@ func (t *Transcript) result(out *ToolCall, p *Part, content []Part, rules *Rules
 	out.Failed = f.failed && !p.Fine || p.Failed
 	if out.Failed {
 		if out.Class = f.class; out.Class.IsZero() {
-			out.Class = fingerprint.ErrorClass(t.digester.content(content))
+			out.Class = recognize.ErrorClass(t.digester.content(content))
 		}
 	}
 }
@@ -238,10 +239,10 @@ func (t *Transcript) read(content []Part, rules *Rules) (f finding) {
 	f.ours = rules.Ours(text)
 	text = withoutNotice(text)
 	f.failed = rules.failed(text)
-	f.digest = fingerprint.Result(textact.WithoutSteps(text), rules.Volatile)
-	f.empty, f.long = fingerprint.IsEmpty(text), len(text) >= longResult
+	f.digest = recognize.Result(textact.WithoutSteps(text), rules.Volatile)
+	f.empty, f.long = recognize.IsEmpty(text), len(text) >= longResult
 	if f.failed {
-		f.class = fingerprint.ErrorClass(text)
+		f.class = recognize.ErrorClass(text)
 	}
 	if others := t.digester.others(content); !others.IsZero() {
 		f.digest, f.empty = fingerprint.Chain(f.digest, others), false
@@ -251,7 +252,7 @@ func (t *Transcript) read(content []Part, rules *Rules) (f finding) {
 
 func (r *Rules) failed(text []byte) bool {
 	if r.Failures == nil {
-		return fingerprint.LooksFailed(text)
+		return recognize.LooksFailed(text)
 	}
 	return r.Failures.Match(text)
 }

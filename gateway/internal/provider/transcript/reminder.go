@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/textact"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -14,7 +15,7 @@ const reminders = 3
 // said is the digest by which a human message is known within its session.
 // Numbers do not matter: a harness counts in its reminders.
 func (d *digester) said(parts []Part) fingerprint.Digest {
-	sum := fingerprint.Said(d.text)
+	sum := recognize.Said(d.text)
 	if others := d.others(parts); !others.IsZero() {
 		sum = fingerprint.Chain(sum, others)
 	}
@@ -30,7 +31,7 @@ func (h *history) user(d *digester, parts []Part) {
 	if h.waiting && textact.LooksLikeResult(bytes.Clone(d.text)) && h.answerAll(parts) {
 		return
 	}
-	sum, summary := d.said(parts), fingerprint.IsSummary(d.text)
+	sum, summary := d.said(parts), recognize.IsSummary(d.text)
 	s := h.push(d)
 	s.human, s.summary, s.midturn = sum, summary, h.answered
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/textact"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -250,7 +251,7 @@ func (t *Transcript) hear() {
 	if !human {
 		return
 	}
-	t.summed = fingerprint.IsSummary(t.digester.text)
+	t.summed = recognize.IsSummary(t.digester.text)
 	if steps, begin := textact.Scratchpad(t.digester.text); len(steps) > 0 {
 		d, t.begunTo = t.digester.canon.Text(t.digester.text[:begin]), begin // what is behind it grows
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -33,7 +34,7 @@ func answer(t *transcript.Transcript, id, words string, pending bool) {
 	t.End(transcript.Tool)
 }
 
-func result(words string) fingerprint.Digest { return fingerprint.Result([]byte(words), nil) }
+func result(words string) fingerprint.Digest { return recognize.Result([]byte(words), nil) }
 
 func history(t *transcript.Transcript) []transcript.Item {
 	items, _ := t.History(transcript.Rules{})
@@ -42,7 +43,7 @@ func history(t *transcript.Transcript) []transcript.Item {
 
 func TestTheNewestMessagesAreKept(t *testing.T) {
 	t.Parallel()
-	var c fingerprint.Canon
+	var c recognize.Hasher
 	tr := transcript.New(transcript.Options{Tail: 3})
 	for i := range 100 {
 		say(tr, transcript.User, text(fmt.Sprint("message ", i)))
@@ -154,7 +155,7 @@ func TestACacheFindsTheSame(t *testing.T) {
 		items, _ := tr.History(rules)
 		return items, tr.Opening()
 	}
-	never, err := fingerprint.NewFailures(false)
+	never, err := recognize.NewFailures(false)
 	if err != nil {
 		t.Fatal(err)
 	}

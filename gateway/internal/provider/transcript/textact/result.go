@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 )
 
 // envelopes are elements that a harness adds to each result, whatever it was.
@@ -120,7 +120,7 @@ func countdownLines(text []byte) (out []byte, masked bool) {
 	lines := bytes.Split(text, []byte("\n"))
 	for i, line := range lines {
 		if (i < edgeLines || i >= len(lines)-edgeLines) && counts(line) {
-			lines[i], masked = fingerprint.WithoutNumbers(bytes.Clone(line)), true
+			lines[i], masked = recognize.WithoutNumbers(bytes.Clone(line)), true
 		}
 	}
 	if !masked {

@@ -1,4 +1,4 @@
-package fingerprint_test
+package recognize_test
 
 import (
 	"bytes"
@@ -8,12 +8,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 )
 
 func TestWhatNobodySeesInAPromptDoesNotMatter(t *testing.T) {
 	t.Parallel()
-	var c fingerprint.Canon
+	var c recognize.Hasher
 	want := c.Text([]byte("fix the émigré bug"))
 	for _, same := range []string{" Fix the Émigré BUG\n", "\tFIX THE ÉMIGRÉ BUG", "fix the émigré bug", "fix the  émigré bug", "fix\tthe\n\n émigré\u00a0bug",
 		"fi\u200bx the\u2060 émi\u00adgré\ufe0f bug\u200d", "fix the \u200b émigré bug", "\ufefffix the émigré bug\x00"} {
@@ -30,7 +30,7 @@ func TestWhatNobodySeesInAPromptDoesNotMatter(t *testing.T) {
 
 func TestAClockInASystemPromptIsRemoved(t *testing.T) {
 	t.Parallel()
-	var c fingerprint.Canon
+	var c recognize.Hasher
 	same := func(a, b string) bool { return c.System([]byte(a)) == c.System([]byte(b)) }
 	for _, pair := range [][2]string{
 		{"You help. It is 2026-05-22T14:30:00Z.", "you help. it is 2026-05-22T14:31:07.123Z.\n"},
@@ -60,7 +60,7 @@ func TestTextFoldsAsTheStandardLibraryDoes(t *testing.T) {
 		if rapid.Bool().Draw(t, "valid") {
 			s = []byte(rapid.String().Draw(t, "text"))
 		}
-		got := fingerprint.AppendText([]byte("kept"), s)
+		got := recognize.AppendText([]byte("kept"), s)
 		if !bytes.HasPrefix(got, []byte("kept")) {
 			t.Fatalf("what stood before is lost: %q", got)
 		}
@@ -88,8 +88,25 @@ func seen(r rune) rune {
 
 func TestLinesKeepTheirIndentation(t *testing.T) {
 	t.Parallel()
-	got := string(fingerprint.AppendLines(nil, []byte(" \n  If x:  \r\n \n\n\tgo   ON\u200b \n    a\tb\n\n ")))
+	got := string(recognize.AppendLines(nil, []byte(" \n  If x:  \r\n \n\n\tgo   ON\u200b \n    a\tb\n\n ")))
 	if want := "if x:\n\tgo on\n    a b"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+func BenchmarkText(b *testing.B) {
+	text := bytes.Repeat([]byte("You are an autonomous Programmer, working in the shell. Today is 2026-05-22T14:30:00Z. "), 1000)
+	var c recognize.Hasher
+	b.Run("prompt", func(b *testing.B) {
+		b.SetBytes(int64(len(text)))
+		for b.Loop() {
+			c.Text(text)
+		}
+	})
+	b.Run("system", func(b *testing.B) {
+		b.SetBytes(int64(len(text)))
+		for b.Loop() {
+			c.System(text)
+		}
+	})
 }

@@ -1,4 +1,4 @@
-package fingerprint_test
+package recognize_test
 
 import (
 	"bytes"
@@ -9,11 +9,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 )
 
 func sameResult(a, b string) bool {
-	return fingerprint.Result([]byte(a), nil) == fingerprint.Result([]byte(b), nil)
+	return recognize.Result([]byte(a), nil) == recognize.Result([]byte(b), nil)
 }
 
 func TestVolatilePartsOfResultsDoNotMatter(t *testing.T) {
@@ -68,6 +68,7 @@ func TestVolatilePartsOfResultsDoNotMatter(t *testing.T) {
 		"elements of a frame":    {"button ref=f1e2", "button ref=s3e20"},
 		"elements by their page": {"uid=1_12 button \"Buy\"", "uid=2_14 button \"Buy\""},
 		"a pod":                  {"pod/web-5d4f8c7b9-x2x4z Running", "pod/web-7c9b8d5f4-abcde Running"},
+		"time and duration":      {"2026-05-22T14:30:00Z no change, took 1ms", "2026-05-22T14:30:04Z no change, took 5ms"},
 		"outer white space":      {"ok\n", "  ok"},
 		"several at once":        {"2026-05-22T14:30:00Z took 5ms id 123e4567-e89b-12d3-a456-426614174000", "2026-05-22T14:30:07Z took 9ms id 00000000-e89b-12d3-a456-426614174000"},
 	} {
@@ -144,24 +145,24 @@ func TestResultsAreComparedWholeUpTo1000Bytes(t *testing.T) {
 
 func TestVolatileKindsAndPatternsAreChosen(t *testing.T) {
 	t.Parallel()
-	compare := func(v *fingerprint.Volatile, a, b string) bool {
-		return fingerprint.Result([]byte(a), v) == fingerprint.Result([]byte(b), v)
+	compare := func(v *recognize.Volatile, a, b string) bool {
+		return recognize.Result([]byte(a), v) == recognize.Result([]byte(b), v)
 	}
-	none, err := fingerprint.NewVolatile(0)
+	none, err := recognize.NewVolatile(0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if compare(none, "5ms", "6ms") || compare(none, "0x7f3a9012ab40", "0x7f3a9012ab41") {
 		t.Error("nothing may be removed")
 	}
-	pids, err := fingerprint.NewVolatile(fingerprint.Durations, `pid \d+`)
+	pids, err := recognize.NewVolatile(recognize.Durations, `pid \d+`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !compare(pids, "pid 17 up 5s", "pid 2345 up 6s") || compare(pids, "at 14:30:00", "at 14:30:01") {
 		t.Error("durations and the pattern, and nothing else, must be removed")
 	}
-	if _, err := fingerprint.NewVolatile(0, `(`); err == nil {
+	if _, err := recognize.NewVolatile(0, `(`); err == nil {
 		t.Error("a broken pattern must be an error")
 	}
 }
@@ -175,11 +176,11 @@ func TestScannerAgreesWithRegularExpressions(t *testing.T) {
 	part := rapid.SampledFrom([]string{
 		"123e4567-e89b-12d3-a456-426614174000", "2026-05-22T14:30:00Z", " ", "\n", ".", "-", "word", "x1", "(", "é", "2026-05-22", "{}",
 	})
-	none, err := fingerprint.NewVolatile(0)
+	none, err := recognize.NewVolatile(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	chosen, err := fingerprint.NewVolatile(fingerprint.UUIDs | fingerprint.Timestamps)
+	chosen, err := recognize.NewVolatile(recognize.UUIDs | recognize.Timestamps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,8 +188,8 @@ func TestScannerAgreesWithRegularExpressions(t *testing.T) {
 		// A hyphen or a letter of another script beside a match is where the two
 		// draw words differently; the space keeps that out.
 		text := []byte(strings.Join(rapid.SliceOfN(part, 0, 12).Draw(t, "parts"), " "))
-		got := fingerprint.Result(text, chosen)
-		want := fingerprint.Result(reference.ReplaceAll(bytes.TrimSpace(text), []byte{0}), none)
+		got := recognize.Result(text, chosen)
+		want := recognize.Result(reference.ReplaceAll(bytes.TrimSpace(text), []byte{0}), none)
 		if got != want {
 			t.Fatalf("%q", text)
 		}
@@ -203,19 +204,19 @@ func FuzzResult(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		before := bytes.Clone(text)
-		a := fingerprint.Result(text, nil)
+		a := recognize.Result(text, nil)
 		if !bytes.Equal(before, text) {
 			t.Fatal("the input was changed")
 		}
-		if b := fingerprint.Result(append(bytes.Clone(text), " \n"...), nil); a != b {
+		if b := recognize.Result(append(bytes.Clone(text), " \n"...), nil); a != b {
 			t.Fatal("white space after the result matters")
 		}
-		fingerprint.ErrorClass(text)
-		fingerprint.LooksFailed(text)
-		fingerprint.IsSummary(text)
-		fingerprint.IsPoll("bash", text)
-		fingerprint.Call("bash", text)
-		fingerprint.AppendSystem(nil, text)
+		recognize.ErrorClass(text)
+		recognize.LooksFailed(text)
+		recognize.IsSummary(text)
+		recognize.IsPoll("bash", text)
+		recognize.Call("bash", text)
+		recognize.AppendSystem(nil, text)
 	})
 }
 
@@ -231,7 +232,7 @@ func BenchmarkResult(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()
 			for b.Loop() {
-				fingerprint.Result(data, nil)
+				recognize.Result(data, nil)
 			}
 		})
 	}

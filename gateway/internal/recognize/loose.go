@@ -1,4 +1,4 @@
-package fingerprint
+package recognize
 
 import (
 	"bytes"
@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/toolname"
 )
 
 const domainLoose = "unloop/loose/1"
@@ -22,7 +25,7 @@ const leastLoose = 40
 // but values that change by themselves: times, UUIDs, ids of requests and
 // processes. For a failed call numbers and white space do not matter either. It is
 // zero for a call that has none of these, which is compared by its key alone.
-func Loose(tool string, arguments []byte, failed bool) Digest {
+func Loose(tool string, arguments []byte, failed bool) fingerprint.Digest {
 	var text []byte
 	found := false
 	looseScanner.scan(arguments, func(part []byte) {
@@ -32,13 +35,13 @@ func Loose(tool string, arguments []byte, failed bool) Digest {
 	if failed {
 		text = WithoutNumbers(withoutSpace(text))
 		if len(text) < leastLoose {
-			return Digest{}
+			return fingerprint.Digest{}
 		}
 	} else if !found {
-		return Digest{}
+		return fingerprint.Digest{}
 	}
-	b := appendField(appendField(nil, []byte(domainLoose)), []byte(tool))
-	return sha(appendField(b, text))
+	b := fingerprint.AppendField(fingerprint.AppendField(nil, []byte(domainLoose)), []byte(tool))
+	return fingerprint.Sum(fingerprint.AppendField(b, text))
 }
 
 // withoutSpace drops white space from JSON, and its escapes from the strings in it,
@@ -85,7 +88,7 @@ var readers = []string{
 }
 
 // doers are words of tools that change something, and may succeed without a word.
-var doers = [...]string{
+var doers = []string{
 	"add", "remove", "insert", "move", "save", "apply", "run", "exec", "upload", "commit", "click", "close", "cancel", "book", "notify", "log", "mark", "submit",
 	"start", "stop", "kill", "open", "type", "press", "wait", "sleep", "replace", "patch", "rename", "copy", "assign", "register", "store", "append", "todo",
 	"think", "thought", "thinking", "reflect", "reason", "plan", "note", "say", "speak", "reply", "respond", "answer", "message", "report", "transfer", "finish",
@@ -95,7 +98,7 @@ var doers = [...]string{
 // that it was not found.
 func Seeks(tool string, arguments []byte) bool {
 	if !isShell(tool) {
-		return !anyWord(tool, changingWords[:]) && !anyWord(tool, doers[:])
+		return !toolname.HasWord(tool, changingWords) && !toolname.HasWord(tool, doers)
 	}
 	a, ok := readPollArguments(arguments)
 	return ok && seeks(a.command)

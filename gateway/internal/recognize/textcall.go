@@ -1,14 +1,18 @@
-package fingerprint
+package recognize
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
 
 const domainTextCall = "unloop/textcall/2"
 
 // TextCall returns the digest of a call that an agent wrote as text: of the tool's
 // name and the command as [AppendCommand] gives it.
-func TextCall(tool string, command []byte) Digest {
-	b := appendField(appendField(nil, []byte(domainTextCall)), []byte(tool))
-	return sha(appendField(b, AppendCommand(nil, command)))
+func TextCall(tool string, command []byte) fingerprint.Digest {
+	b := fingerprint.AppendField(fingerprint.AppendField(nil, []byte(domainTextCall)), []byte(tool))
+	return fingerprint.Sum(fingerprint.AppendField(b, AppendCommand(nil, command)))
 }
 
 // IsTextPoll is [IsPoll] for a call that an agent wrote as text; shell says that

@@ -1,9 +1,11 @@
-package fingerprint
+package recognize
 
 import (
 	"bytes"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
 // AppendText appends s in the form in which prompts are compared: lower-case, each
@@ -40,27 +42,27 @@ func AppendSystem(dst, s []byte) []byte {
 
 // Result returns the digest of what a tool answered: lower-case, without the white
 // space around it.
-func (c *Canon) Result(s []byte) Digest {
-	c.scratch = appendLower(c.scratch[:0], bytes.TrimSpace(s))
-	return sum(c.scratch, seedString)
+func (h *Hasher) Result(s []byte) fingerprint.Digest {
+	h.scratch = appendLower(h.scratch[:0], bytes.TrimSpace(s))
+	return fingerprint.String(h.scratch)
 }
 
 // Lines returns the digest of s as [AppendLines] gives it.
-func (c *Canon) Lines(s []byte) Digest {
-	c.scratch = AppendLines(c.scratch[:0], s)
-	return sum(c.scratch, seedString)
+func (h *Hasher) Lines(s []byte) fingerprint.Digest {
+	h.scratch = AppendLines(h.scratch[:0], s)
+	return fingerprint.String(h.scratch)
 }
 
 // Text returns the digest of s as [AppendText] gives it.
-func (c *Canon) Text(s []byte) Digest {
-	c.scratch = AppendText(c.scratch[:0], s)
-	return sum(c.scratch, seedString)
+func (h *Hasher) Text(s []byte) fingerprint.Digest {
+	h.scratch = AppendText(h.scratch[:0], s)
+	return fingerprint.String(h.scratch)
 }
 
 // System returns the digest of s as [AppendSystem] gives it.
-func (c *Canon) System(s []byte) Digest {
-	c.scratch = AppendSystem(c.scratch[:0], s)
-	return sum(c.scratch, seedString)
+func (h *Hasher) System(s []byte) fingerprint.Digest {
+	h.scratch = AppendSystem(h.scratch[:0], s)
+	return fingerprint.String(h.scratch)
 }
 
 // appendLower is bytes.ToLower without its allocation, and with ASCII, which
@@ -95,6 +97,6 @@ func appendLower(dst, s []byte) []byte {
 // Said returns the digest by which a human message is known within its session:
 // that of its text as [AppendText] gives it, without its numbers, which differ
 // where a harness counts down.
-func Said(text []byte) Digest {
-	return sum(WithoutNumbers(AppendText(nil, text)), seedSaid)
+func Said(text []byte) fingerprint.Digest {
+	return fingerprint.Said(WithoutNumbers(AppendText(nil, text)))
 }

@@ -1,9 +1,15 @@
-package fingerprint
+package recognize
 
 import (
 	"bytes"
 	"regexp"
+
+	"github.com/unloop/unloop/schemas/fingerprint"
 )
+
+// domainError is the domain of error classes. Its number rises when their meaning
+// changes; until stored sessions have expired, old and new then count apart.
+const domainError = "unloop/error/1"
 
 // Failures tells results that report an error, where the wire format does not
 // mark them. It is safe for concurrent use.
@@ -253,12 +259,12 @@ func edgeLines(text []byte) (first, last []byte) {
 // ErrorClass returns the digest of the kind of error that a failed result reports:
 // its first and last line in lower case, without volatile parts, numbers, quoted
 // text and paths, which differ with the arguments of the call.
-func ErrorClass(text []byte) Digest {
+func ErrorClass(text []byte) fingerprint.Digest {
 	first, last := edgeLines(bytes.TrimSpace(text))
-	b := appendField(nil, []byte(domainError))
-	b = appendField(b, errorLine(first))
-	b = appendField(b, errorLine(last))
-	return sha(b)
+	b := fingerprint.AppendField(nil, []byte(domainError))
+	b = fingerprint.AppendField(b, errorLine(first))
+	b = fingerprint.AppendField(b, errorLine(last))
+	return fingerprint.Sum(b)
 }
 
 // maxErrorLine bounds the part of a line that tells the kind of an error.

@@ -1,10 +1,12 @@
-package fingerprint
+package recognize
 
 import (
 	"bytes"
 	"errors"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/unloop/unloop/schemas/toolname"
 )
 
 // maxCommand is how much of a shell command is looked at. What makes it a poll
@@ -136,52 +138,23 @@ func (a *pollArguments) readCommand(dec *jsontext.Decoder, kind jsontext.Kind) e
 // something else.
 var errNotCommand = errors.New("command is no list of words")
 
-// thoughtWords are words of tools that take down what the agent thinks or plans.
-var thoughtWords = [...]string{"think", "thinking", "thought", "thoughts", "reflect", "todo", "todos"}
+var shellWords = []string{"shell", "bash", "sh", "zsh", "powershell", "exec", "execute", "terminal", "command", "cmd", "run", "console"}
 
-// IsThought reports whether a tool's name says that it takes down what the agent
-// thinks or plans. Such a call changes nothing else.
-func IsThought(tool string) bool { return tool == "update_plan" || anyWord(tool, thoughtWords[:]) }
-
-var shellWords = [...]string{"shell", "bash", "sh", "zsh", "powershell", "exec", "execute", "terminal", "command", "cmd", "run", "console"}
-
-func isShell(tool string) bool { return anyWord(tool, shellWords[:]) }
+func isShell(tool string) bool { return toolname.HasWord(tool, shellWords) }
 
 var (
-	pollNameWords = [...]string{"poll", "wait", "status"}
-	outputWords   = [...]string{"bash", "shell", "terminal", "task", "process", "command", "job", "background"}
-	changingWords = [...]string{"set", "update", "change", "write", "create", "delete", "send", "post", "edit", "put"}
+	pollNameWords = []string{"poll", "wait", "status"}
+	outputWords   = []string{"bash", "shell", "terminal", "task", "process", "command", "job", "background"}
+	changingWords = []string{"set", "update", "change", "write", "create", "delete", "send", "post", "edit", "put"}
 )
 
 // pollName reports whether a tool's name alone says that it looks how something
 // goes on: poll_results, BashOutput, but not update_status.
 func pollName(tool string) bool {
-	if anyWord(tool, changingWords[:]) {
+	if toolname.HasWord(tool, changingWords) {
 		return false
 	}
-	return anyWord(tool, pollNameWords[:]) || anyWord(tool, []string{"output"}) && anyWord(tool, outputWords[:])
-}
-
-// anyWord reports whether one of words is a word of a name in snake_case,
-// kebab-case or camelCase.
-func anyWord(tool string, words []string) bool {
-	for start := 0; start < len(tool); {
-		if !isAlpha(tool[start]) {
-			start++
-			continue
-		}
-		end := start + 1
-		for end < len(tool) && isAlpha(tool[end]) && (tool[end] > 'Z' || tool[end-1] <= 'Z') {
-			end++
-		}
-		for _, w := range words {
-			if equalFold([]byte(tool[start:end]), w) {
-				return true
-			}
-		}
-		start = end
-	}
-	return false
+	return toolname.HasWord(tool, pollNameWords) || toolname.HasWord(tool, []string{"output"}) && toolname.HasWord(tool, outputWords)
 }
 
 // pollCommands begin commands that look at the state of something.

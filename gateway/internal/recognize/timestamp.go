@@ -1,4 +1,4 @@
-package fingerprint
+package recognize
 
 // timestamp returns the end of the time that begins with the digits text[i:k],
 // or 0.

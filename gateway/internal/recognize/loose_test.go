@@ -1,9 +1,9 @@
-package fingerprint_test
+package recognize_test
 
 import (
 	"testing"
 
-	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 )
 
 func TestWhiteSpaceWithinCommandsIsOneSpace(t *testing.T) {
@@ -31,7 +31,7 @@ func TestWhiteSpaceWithinCommandsIsOneSpace(t *testing.T) {
 		"of a record":        {`{"title":"x","description":"a"}`, `{"title":"x","description":"b"}`, false},
 		"duplicate commands": {`{"command":"a  b","command":"c"}`, `{"command":"a b","command":"c"}`, false},
 	} {
-		if same := fingerprint.Call("t", []byte(c.a)) == fingerprint.Call("t", []byte(c.b)); same != c.same {
+		if same := recognize.Call("t", []byte(c.a)) == recognize.Call("t", []byte(c.b)); same != c.same {
 			t.Errorf("%s: one call is %v, want %v", name, same, c.same)
 		}
 	}
@@ -55,11 +55,11 @@ func TestCallsThatDifferInWhatChangesByItselfAreAlike(t *testing.T) {
 		"times":                 {`{"now":"2026-05-22T14:30:00Z"}`, `{"now":"2026-05-22T14:30:05Z"}`, false, true},
 		"nothing volatile":      {`{"id":"a"}`, `{"id":"a"}`, false, false},
 	} {
-		a, b := fingerprint.Loose("t", []byte(c.a), c.failed), fingerprint.Loose("t", []byte(c.b), c.failed)
+		a, b := recognize.Loose("t", []byte(c.a), c.failed), recognize.Loose("t", []byte(c.b), c.failed)
 		if alike := !a.IsZero() && a == b; alike != c.alike {
 			t.Errorf("%s: alike is %v, want %v", name, alike, c.alike)
 		}
-		if fingerprint.Call("t", []byte(c.a)) == fingerprint.Call("t", []byte(c.b)) && c.a != c.b {
+		if recognize.Call("t", []byte(c.a)) == recognize.Call("t", []byte(c.b)) && c.a != c.b {
 			t.Errorf("%s: one call", name)
 		}
 	}
@@ -71,7 +71,7 @@ func TestEmptyResultsOfCallsThatSeek(t *testing.T) {
 		"": true, " \n": true, "[]": true, "{}": true, "No results found.": true, "No output": true, `{"results": [], "total": 0}`: true, "NULL": true,
 		"ok": false, "0": false, `{"results": [1]}`: false, "no results for that, but a hint": false,
 	} {
-		if got := fingerprint.IsEmpty([]byte(text)); got != want {
+		if got := recognize.IsEmpty([]byte(text)); got != want {
 			t.Errorf("IsEmpty(%q): %v, want %v", text, got, want)
 		}
 	}
@@ -79,7 +79,7 @@ func TestEmptyResultsOfCallsThatSeek(t *testing.T) {
 		{"search", `{"q":"a"}`}: true, {"list_orders", `{}`}: true, {"bash", `{"command":"grep -rn a ."}`}: true, {"bash", `{"command":"cd a && rg b"}`}: true,
 		{"delete_order", `{}`}: false, {"bash", `{"command":"mkdir a"}`}: false, {"bash", `{"command":"cat a > b"}`}: false, {"click", `{}`}: false, {"think", `{"thought":"a"}`}: false, {"search_notes", `{}`}: true,
 	} {
-		if got := fingerprint.Seeks(call[0], []byte(call[1])); got != want {
+		if got := recognize.Seeks(call[0], []byte(call[1])); got != want {
 			t.Errorf("Seeks(%s, %s): %v, want %v", call[0], call[1], got, want)
 		}
 	}
@@ -91,14 +91,14 @@ func TestWaitingForACommandsOutputIsAPoll(t *testing.T) {
 		`{"session_id":1,"chars":""}`: true, `{"session_id":1}`: true, `{"session_id":1,"chars":null}`: true,
 		`{"session_id":1,"chars":"y\n"}`: false, `[]`: false, `{`: false,
 	} {
-		if got := fingerprint.IsPoll("write_stdin", []byte(args)); got != want {
+		if got := recognize.IsPoll("write_stdin", []byte(args)); got != want {
 			t.Errorf("%s: %v, want %v", args, got, want)
 		}
 	}
 	for command, want := range map[string]bool{
 		"tail -n 5 /var/log/syslog": true, "tail -f a": true, "tail -n 1 a.txt": false, "ps aux | grep web": true, "ps -eo pid | xargs kill": false,
 	} {
-		if got := fingerprint.IsPoll("bash", []byte(`{"command":"`+command+`"}`)); got != want {
+		if got := recognize.IsPoll("bash", []byte(`{"command":"`+command+`"}`)); got != want {
 			t.Errorf("%s: %v, want %v", command, got, want)
 		}
 	}

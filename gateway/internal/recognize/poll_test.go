@@ -1,9 +1,9 @@
-package fingerprint_test
+package recognize_test
 
 import (
 	"testing"
 
-	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 )
 
 func TestPollsAreKnownByToolAndArguments(t *testing.T) {
@@ -39,7 +39,7 @@ func TestPollsAreKnownByToolAndArguments(t *testing.T) {
 		{"waitForBuild", `{}`},
 		{"BashOutput", `{"bash_id": "b1"}`},
 	} {
-		if !fingerprint.IsPoll(poll.tool, []byte(poll.args)) {
+		if !recognize.IsPoll(poll.tool, []byte(poll.args)) {
 			t.Errorf("%s %s is a poll", poll.tool, poll.args)
 		}
 	}
@@ -78,19 +78,8 @@ func TestWhatOnlyLooksLikeAPollIsNone(t *testing.T) {
 		{"write_output", `{}`},
 		{"", ``},
 	} {
-		if fingerprint.IsPoll(call.tool, []byte(call.args)) {
+		if recognize.IsPoll(call.tool, []byte(call.args)) {
 			t.Errorf("%s %s is no poll", call.tool, call.args)
-		}
-	}
-}
-
-func TestToolsThatTakeDownThoughts(t *testing.T) {
-	t.Parallel()
-	for tool, want := range map[string]bool{
-		"think": true, "sequentialthinking": false, "sequential_thinking": true, "TodoWrite": true, "update_plan": true, "bash": false, "create_plan": false, "rethink": false,
-	} {
-		if got := fingerprint.IsThought(tool); got != want {
-			t.Errorf("IsThought(%s): %v, want %v", tool, got, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package fingerprint
+package recognize
 
 // The classes of bytes that the scanner tells apart. Bytes beyond ASCII end a
 // word, since scripts that need them may put no space before a number.
