@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/unloop/unloop/embedworker/internal/compare"
 	"github.com/unloop/unloop/embedworker/internal/embed"
-	"github.com/unloop/unloop/embedworker/internal/judge"
 	"github.com/unloop/unloop/embedworker/internal/semantic"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -100,12 +100,12 @@ var scopeKinds = map[semanticpb.ScopeKind]string{
 	semanticpb.ScopeKind_SCOPE_KIND_TENANT:      "tenant",
 }
 
-// comparisons are judge's names of what a request asks for. One that is not known
+// methods are the ways of comparing by their names on the wire. An unknown one
 // compares embeddings, as ever.
-var comparisons = map[semanticpb.Compare]judge.Comparison{
-	semanticpb.Compare_COMPARE_EMBEDDINGS:  judge.ByEmbeddings,
-	semanticpb.Compare_COMPARE_SENTENCES:   judge.BySentences,
-	semanticpb.Compare_COMPARE_OWN_HISTORY: judge.InOwnHistory,
+var methods = map[semanticpb.Compare]compare.Method{
+	semanticpb.Compare_COMPARE_EMBEDDINGS:  compare.ByEmbeddings,
+	semanticpb.Compare_COMPARE_SENTENCES:   compare.BySentences,
+	semanticpb.Compare_COMPARE_OWN_HISTORY: compare.InOwnHistory,
 }
 
 // query reads a request; what is out of range the checker refuses.
@@ -120,8 +120,8 @@ func query(r *semanticpb.SemanticRequest) semantic.Query {
 		Threshold: r.GetThreshold(), MinMatches: int(r.GetMinMatches()), MinWords: int(r.GetMinWords()),
 		Keep: int(r.GetHistorySize()), TTL: time.Duration(r.GetTtlSeconds()) * time.Second,
 		StoreText: r.GetStoreText(), SourceRule: r.GetSourceRule(), Peek: r.GetPeek(),
-		Comparison: comparisons[r.GetCompare()], LeaveIdentical: r.GetLeaveIdentical(), UsualThreshold: r.GetUsualThreshold(),
-		Sentences: judge.SentencesOf(trace.GetSentences()), Digest: trace.GetDigest(), Earlier: trace.GetEarlier(),
+		Method: methods[r.GetCompare()], LeaveIdentical: r.GetLeaveIdentical(), UsualThreshold: r.GetUsualThreshold(),
+		Sentences: compare.SentencesOf(trace.GetSentences()), Digest: trace.GetDigest(), Earlier: trace.GetEarlier(),
 	}
 }
 

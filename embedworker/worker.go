@@ -3,7 +3,7 @@
 // and on a Unix socket for Agent Sentinel's proxy.
 //
 // Any number of workers share the work and the histories. A worker knows no
-// policy: each request brings the numbers it is judged by. It sees texts,
+// policy: each request brings its parameters. It sees texts,
 // because it has to, and hashes of whose they are; vectors leave it only as
 // vectors, and texts only where a request asks to store them.
 package embedworker

@@ -56,7 +56,7 @@ var table = []imports{
 	{"detector/internal/toolloop/nats.go", "github.com/nats-io/nats.go", true},
 	{"detector/internal/limit/metrics.go", "github.com/prometheus/client_golang/prometheus", true},
 	{"detector/internal/streak/context.go", "context", true},
-	{"embedworker/internal/marks/http.go", "net/http", true},
+	{"embedworker/internal/details/http.go", "net/http", true},
 	{"gateway/internal/provider/transcript/http.go", "net/http", true},
 	{"gateway/internal/repair/context.go", "context", true},
 	{"schemas/fingerprint/net.go", "net", true},

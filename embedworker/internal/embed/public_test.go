@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/unloop/unloop/embedworker/internal/details"
 	"github.com/unloop/unloop/embedworker/internal/embed"
-	"github.com/unloop/unloop/embedworker/internal/marks"
 )
 
 // publicSets are files of public sets of pairs as they are published, and what their
@@ -67,11 +67,11 @@ func publicPairs(t *testing.T) map[string][]pair {
 	return sets
 }
 
-// told scores pairs whose marks differ below all others, as the judge never
-// compares them.
+// told scores pairs whose details differ below all others, since they are never
+// compared.
 func told(score func(a, b string) float64) func(a, b string) float64 {
 	return func(a, b string) float64 {
-		if marks.Of(a) != marks.Of(b) {
+		if details.Of(a) != details.Of(b) {
 			return -1
 		}
 		return score(a, b)
@@ -95,7 +95,7 @@ func cosineOf(g *tfidf) func(a, b string) float64 {
 	return func(a, b string) float64 { return embed.Cosine(g.embed(a), g.embed(b)) }
 }
 
-// On all public pairs together the lexical embedder with marks finds at least as many
+// On all public pairs together the lexical embedder with details finds at least as many
 // paraphrases as runs of three characters do, and as words do, weighed by their rarity.
 func TestLexicalIsNoWorseThanTFIDFOnPublicPairs(t *testing.T) {
 	t.Parallel()
@@ -117,7 +117,7 @@ func compareWithTFIDF(t *testing.T, name string, all []pair) (out [][]int) {
 	runs, byWords := cosineOf(newTFIDF(all, trigrams)), cosineOf(newTFIDF(all, words))
 	ways := []scores{scored(all, told(lexicalCosine(t))), scored(all, runs), scored(all, byWords), scored(all, told(runs)), scored(all, told(byWords))}
 	same, others := len(ways[0].same), len(ways[0].others)
-	t.Logf("%s, %d the same, %d others: found by lexical, trigrams, words, trigrams with marks, words with marks", name, same, others)
+	t.Logf("%s, %d the same, %d others: found by lexical, trigrams, words, trigrams with details, words with details", name, same, others)
 	for _, rate := range []float64{0.02, 0.05, 0.1, 0.2} {
 		flags := int(math.Round(rate * float64(others)))
 		counts := make([]int, len(ways))

@@ -1,8 +1,8 @@
-// Package semantic answers whether a text repeats what its scope remembers: it
-// makes the vectors, asks the store, and lets the judge decide.
+// Package semantic answers whether a text repeats the history of its scope: it
+// makes the vectors, asks the store, and has package compare decide.
 //
-// It is what the worker's doors share, the one on NATS and the one of Agent
-// Sentinel; it knows neither of them.
+// Both services of the worker use it, the one on NATS and Agent Sentinel's. It
+// knows neither of them.
 package semantic
 
 import (
@@ -14,14 +14,14 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/unloop/unloop/embedworker/internal/compare"
+	"github.com/unloop/unloop/embedworker/internal/details"
 	"github.com/unloop/unloop/embedworker/internal/embed"
-	"github.com/unloop/unloop/embedworker/internal/judge"
-	"github.com/unloop/unloop/embedworker/internal/marks"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
 )
 
-// ErrInvalid means that a query cannot be judged as it is.
-var ErrInvalid = errors.New("query cannot be judged")
+// ErrInvalid reports a query that is incomplete or out of range.
+var ErrInvalid = errors.New("invalid query")
 
 // Defaults and bounds of a query; the defaults are Agent Sentinel's.
 const (
@@ -30,7 +30,7 @@ const (
 	maxTTL      = 30 * 24 * time.Hour
 )
 
-// Query is one text, or one exchange, with the rule that it is judged by.
+// Query is one text, or one exchange, with the parameters of its comparison.
 type Query struct {
 	ScopeKind, ScopeKey string
 	ID, Replaces        string // see vectors.Request
@@ -40,33 +40,34 @@ type Query struct {
 	Said, Answered string
 	Threshold      float64
 	MinMatches     int
-	MinWords       int           // shorter texts are neither judged nor remembered
+	MinWords       int           // shorter texts are neither compared nor remembered
 	Keep           int           // 0 means DefaultKeep
 	TTL            time.Duration // 0 means DefaultTTL
 	// UsualThreshold says that Threshold is the default: the embedder may have a
 	// lower one for two exchanges of one conversation.
 	UsualThreshold bool
-	// Comparison, LeaveIdentical and Earlier are judge.Rule's, Sentences and Digest
-	// judge.Subject's.
-	Comparison     judge.Comparison
+	// Method, LeaveIdentical and Earlier are compare.Rule's, Sentences and Digest
+	// compare.Subject's.
+	Method         compare.Method
 	LeaveIdentical bool
 	Earlier        []uint64
-	Sentences      judge.Sentences
+	Sentences      compare.Sentences
 	Digest         uint64
 	StoreText      bool
-	SourceRule     bool // the text as given; numbers and identifiers have no part of their own
+	SourceRule     bool // the text as given, without regard to details
 	Peek           bool
 }
 
-// Answer is a verdict with what it rests on.
+// Answer is the result of a query with the history that it was compared with.
 type Answer struct {
-	judge.Verdict
+	compare.Result
 	// Judged is false for a text that was too short.
 	Judged bool
-	// History is what the scope remembered, newest first; Verdict.Matches are
+	// History is what the scope remembered, newest first; Result.Matches are
 	// indexes into it.
 	History []vectors.Found
-	// Replaced says that the query's text was there as Replaces describes it.
+	// Replaced reports whether the history already had the query's text under the ID
+	// in Query.Replaces.
 	Replaced bool
 }
 
@@ -77,8 +78,8 @@ type Checker struct {
 	observe  func(part string, took time.Duration)
 }
 
-// New returns a checker; observe is told how long "embed" and "store" took,
-// and may be nil.
+// New returns a checker. observe gets the durations of "embed" and "store"; it may
+// be nil.
 func New(e embed.Embedder, s vectors.Store, observe func(part string, took time.Duration)) *Checker {
 	if observe == nil {
 		observe = func(string, time.Duration) {}
@@ -92,7 +93,7 @@ func (c *Checker) Check(ctx context.Context, q Query) (Answer, error) {
 	if err := q.check(); err != nil {
 		return Answer{}, err
 	}
-	if q.MinWords > 0 && marks.Words(q.Said+" "+q.Answered+" "+q.Text, q.MinWords) < q.MinWords {
+	if q.MinWords > 0 && details.Words(q.Said+" "+q.Answered+" "+q.Text, q.MinWords) < q.MinWords {
 		return Answer{}, nil
 	}
 	subject, err := c.subject(ctx, q)
@@ -103,21 +104,21 @@ func (c *Checker) Check(ctx context.Context, q Query) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	past := make([]judge.Past, len(history.Past))
+	past := make([]compare.Past, len(history.Past))
 	for i, f := range history.Past {
 		past[i] = f.Past
 	}
-	return Answer{Verdict: judge.Decide(past, c.rule(q)), Judged: true, History: history.Past, Replaced: history.Replaced}, nil
+	return Answer{Result: compare.Decide(past, c.rule(q)), Judged: true, History: history.Past, Replaced: history.Replaced}, nil
 }
 
 // usual is implemented by embedders for which the default threshold is too high
 // where two exchanges of one conversation are compared.
 type usual interface{ Within() float64 }
 
-func (c *Checker) rule(q Query) judge.Rule {
-	r := judge.Rule{
-		Threshold: q.Threshold, MinMatches: q.MinMatches, AnyMarks: q.SourceRule,
-		Comparison: q.Comparison, Earlier: q.Earlier, LeaveIdentical: q.LeaveIdentical,
+func (c *Checker) rule(q Query) compare.Rule {
+	r := compare.Rule{
+		Threshold: q.Threshold, MinMatches: q.MinMatches, AnyDetails: q.SourceRule,
+		Method: q.Method, Earlier: q.Earlier, LeaveIdentical: q.LeaveIdentical,
 	}
 	if e, ok := c.embedder.(usual); ok && q.UsualThreshold {
 		r.Within = e.Within()
@@ -153,18 +154,18 @@ func (q Query) halves() []string {
 
 // subject embeds a query's halves. A half without any word, such as a lone
 // bracket, counts as an empty one where the other has words.
-func (c *Checker) subject(ctx context.Context, q Query) (judge.Subject, error) {
+func (c *Checker) subject(ctx context.Context, q Query) (compare.Subject, error) {
 	defer c.timed("embed", time.Now())
 	texts := q.halves()
-	s := judge.Subject{Halves: make([][]float32, len(texts)), Sentences: q.Sentences, Digest: q.Digest}
-	if q.Comparison == judge.BySentences {
+	s := compare.Subject{Halves: make([][]float32, len(texts)), Sentences: q.Sentences, Digest: q.Digest}
+	if q.Method == compare.BySentences {
 		s.Halves = [][]float32{{1}} // nothing is embedded, and stores want a vector
 		return s, nil
 	}
 	if !q.SourceRule {
-		s.Marks = marks.Of(strings.Join(texts, "\n"))
+		s.Details = details.Of(strings.Join(texts, "\n"))
 		for i := range texts {
-			texts[i] = marks.Steady(texts[i])
+			texts[i] = details.Steady(texts[i])
 		}
 	}
 	v, err := c.embedder.Embed(ctx, texts...)
@@ -198,7 +199,7 @@ func (c *Checker) timed(part string, start time.Time) { c.observe(part, time.Sin
 // storedText bounds a remembered text, in bytes.
 const storedText = 4096
 
-func (c *Checker) compare(ctx context.Context, q Query, s judge.Subject) (vectors.History, error) {
+func (c *Checker) compare(ctx context.Context, q Query, s compare.Subject) (vectors.History, error) {
 	defer c.timed("store", time.Now())
 	r := vectors.Request{
 		Scope:   vectors.Scope{Kind: q.ScopeKind, Key: q.ScopeKey, Embedder: c.embedder.Name()},

@@ -1,9 +1,9 @@
-// Package sentinel is Agent Sentinel's door to the embedding worker: gRPC on a
-// Unix socket, wire-compatible with the proxy's own sidecar, and judged by that
-// source's rule: one match above the threshold, no least length, the text as
-// given, the history of the tenant.
+// Package sentinel serves Agent Sentinel's proxy: gRPC on a Unix socket,
+// wire-compatible with that project's own sidecar. Its rule holds here: one match
+// above the threshold, no least length, the text as given, the history of the
+// tenant.
 //
-// It knows the wire and the socket; what is a loop it asks a Checker.
+// It knows the protocol and the socket. A Checker decides what is a loop.
 package sentinel
 
 import (

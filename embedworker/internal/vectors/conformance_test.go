@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unloop/unloop/embedworker/internal/judge"
-	"github.com/unloop/unloop/embedworker/internal/marks"
+	"github.com/unloop/unloop/embedworker/internal/compare"
+	"github.com/unloop/unloop/embedworker/internal/details"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
 	"github.com/unloop/unloop/embedworker/realparts"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -77,7 +77,7 @@ var session atomic.Int64
 func request() vectors.Request {
 	return vectors.Request{
 		Scope:   vectors.Scope{Kind: "session", Key: fmt.Sprintf("%d-%d", os.Getpid(), session.Add(1)), Embedder: "test"},
-		Subject: judge.Subject{Halves: [][]float32{unit(1)}, Marks: 7},
+		Subject: compare.Subject{Halves: [][]float32{unit(1)}, Details: 7},
 		Keep:    5, TTL: time.Hour,
 	}
 }
@@ -87,7 +87,7 @@ func with(r vectors.Request, similarity float64) vectors.Request {
 	return r
 }
 
-func compare(t *testing.T, s vectors.Store, r vectors.Request) []vectors.Found {
+func compareWith(t *testing.T, s vectors.Store, r vectors.Request) []vectors.Found {
 	t.Helper()
 	h, err := s.Compare(t.Context(), r)
 	if err != nil {
@@ -140,29 +140,29 @@ func conformance(t *testing.T, open func(t *testing.T, c *clock) vectors.Store) 
 
 func testSentences(t *testing.T, s vectors.Store, _ *clock) {
 	r := request()
-	r.Subject.Sentences, r.Subject.Digest = judge.Sentences{5<<8 | 20, 0xffff_ff00 | 9}, 1<<63+1
-	compare(t, s, r)
-	p := compare(t, s, r)[0]
+	r.Subject.Sentences, r.Subject.Digest = compare.Sentences{5<<8 | 20, 0xffff_ff00 | 9}, 1<<63+1
+	compareWith(t, s, r)
+	p := compareWith(t, s, r)[0]
 	if !p.Identical || !p.Repeats || p.OtherItem || p.Digest != r.Subject.Digest {
 		t.Errorf("the same again: %+v", p.Past)
 	}
-	r.Subject.Sentences, r.Subject.Digest = judge.Sentences{5<<8 | 20, 7<<8 | 9}, 2
-	if p := compare(t, s, r)[0]; p.Identical || p.Repeats || !p.OtherItem {
+	r.Subject.Sentences, r.Subject.Digest = compare.Sentences{5<<8 | 20, 7<<8 | 9}, 2
+	if p := compareWith(t, s, r)[0]; p.Identical || p.Repeats || !p.OtherItem {
 		t.Errorf("another item: %+v", p.Past)
 	}
 	r.Subject.Sentences, r.Subject.Digest = nil, 0
-	if p := compare(t, s, r)[0]; p.Identical || p.Repeats || p.OtherItem {
+	if p := compareWith(t, s, r)[0]; p.Identical || p.Repeats || p.OtherItem {
 		t.Errorf("of which nothing is known: %+v", p.Past)
 	}
 }
 
 func testOrder(t *testing.T, s vectors.Store, _ *clock) {
 	r := request()
-	expect(t, compare(t, s, with(r, .5)))
-	expect(t, compare(t, s, with(r, .97)), unitSimilarity(.97, .5))
-	expect(t, compare(t, s, with(r, 1)), .97, .5)
-	expect(t, compare(t, s, with(r, 1)), 1, .97, .5)
-	expect(t, compare(t, s, with(r, 0)), 0, 0, .03, .5)
+	expect(t, compareWith(t, s, with(r, .5)))
+	expect(t, compareWith(t, s, with(r, .97)), unitSimilarity(.97, .5))
+	expect(t, compareWith(t, s, with(r, 1)), .97, .5)
+	expect(t, compareWith(t, s, with(r, 1)), 1, .97, .5)
+	expect(t, compareWith(t, s, with(r, 0)), 0, 0, .03, .5)
 }
 
 // unitSimilarity is the similarity of two of unit's vectors.
@@ -174,22 +174,22 @@ func unitSimilarity(a, b float64) float64 {
 func testKeep(t *testing.T, s vectors.Store, _ *clock) {
 	r := request()
 	for _, similarity := range []float64{.2, .3, .4, .5, .6, .7} {
-		compare(t, s, with(r, similarity))
+		compareWith(t, s, with(r, similarity))
 	}
-	expect(t, compare(t, s, with(r, 1)), .7, .6, .5, .4, .3)
+	expect(t, compareWith(t, s, with(r, 1)), .7, .6, .5, .4, .3)
 }
 
 func testTTL(t *testing.T, s vectors.Store, c *clock) {
 	r := request()
 	r.TTL = 10 * time.Second
-	compare(t, s, with(r, .6))
+	compareWith(t, s, with(r, .6))
 	c.advance(4 * time.Second)
-	compare(t, s, with(r, .7))
+	compareWith(t, s, with(r, .7))
 	c.advance(6 * time.Second)
 	r.Peek = true
-	expect(t, compare(t, s, with(r, 1)), .7)
+	expect(t, compareWith(t, s, with(r, 1)), .7)
 	c.advance(4 * time.Second)
-	expect(t, compare(t, s, with(r, 1)))
+	expect(t, compareWith(t, s, with(r, 1)))
 }
 
 func testIsolation(t *testing.T, s vectors.Store, _ *clock) {
@@ -209,8 +209,8 @@ func testIsolation(t *testing.T, s vectors.Store, _ *clock) {
 	for _, scope := range scopes {
 		r := base
 		r.Scope = scope
-		expect(t, compare(t, s, r))
-		expect(t, compare(t, s, r), 1)
+		expect(t, compareWith(t, s, r))
+		expect(t, compareWith(t, s, r), 1)
 	}
 }
 
@@ -221,25 +221,25 @@ func testExchange(t *testing.T, s vectors.Store, _ *clock) {
 		return r
 	}
 	one, two := unit(1), unit(.5)
-	compare(t, s, halves(one, two))
-	expect(t, compare(t, s, halves(one, two)), 1)
-	expect(t, compare(t, s, halves(one, one)), .5, .5)
-	expect(t, compare(t, s, halves(one, unit(.9))), .9, unitSimilarity(.9, .5), unitSimilarity(.9, .5))
-	expect(t, compare(t, s, halves(one, nil)), 0, 0, 0, 0)
-	expect(t, compare(t, s, halves(one, nil)), 1, 0, 0, 0, 0)
-	expect(t, compare(t, s, with(r, 1))) // a text alone is no exchange
+	compareWith(t, s, halves(one, two))
+	expect(t, compareWith(t, s, halves(one, two)), 1)
+	expect(t, compareWith(t, s, halves(one, one)), .5, .5)
+	expect(t, compareWith(t, s, halves(one, unit(.9))), .9, unitSimilarity(.9, .5), unitSimilarity(.9, .5))
+	expect(t, compareWith(t, s, halves(one, nil)), 0, 0, 0, 0)
+	expect(t, compareWith(t, s, halves(one, nil)), 1, 0, 0, 0, 0)
+	expect(t, compareWith(t, s, with(r, 1))) // a text alone is no exchange
 }
 
 func testSameID(t *testing.T, s vectors.Store, _ *clock) {
 	r := request()
 	r.ID = "request:1"
-	compare(t, s, with(r, .6))
-	expect(t, compare(t, s, with(r, .7)))
+	compareWith(t, s, with(r, .6))
+	expect(t, compareWith(t, s, with(r, .7)))
 	r.ID = "request:2"
-	expect(t, compare(t, s, with(r, 1)), .7)
+	expect(t, compareWith(t, s, with(r, 1)), .7)
 	r.ID = ""
-	compare(t, s, with(r, 1))
-	expect(t, compare(t, s, with(r, 1)), 1, 1, .7)
+	compareWith(t, s, with(r, 1))
+	expect(t, compareWith(t, s, with(r, 1)), 1, 1, .7)
 }
 
 func testReplaces(t *testing.T, s vectors.Store, _ *clock) {
@@ -260,9 +260,9 @@ func testReplaces(t *testing.T, s vectors.Store, _ *clock) {
 		}
 		expect(t, h.Past, similarities...)
 	}
-	compare(t, s, named("asked.1.x", "", .6, false))
-	compare(t, s, named("asked.12", "", .7, false))
-	compare(t, s, named("asked.1.y", "", .8, false))
+	compareWith(t, s, named("asked.1.x", "", .6, false))
+	compareWith(t, s, named("asked.12", "", .7, false))
+	compareWith(t, s, named("asked.1.y", "", .8, false))
 	replaced(named("peek", "asked.1.", 1, true), true, .7, .6)
 	replaced(named("own1", "asked.1.", 1, false), true, .7, .6)
 	replaced(named("own2", "asked.1.", 1, false), true, 1, .7)
@@ -273,28 +273,28 @@ func testReplaces(t *testing.T, s vectors.Store, _ *clock) {
 func testPeek(t *testing.T, s vectors.Store, _ *clock) {
 	r := request()
 	r.Peek = true
-	expect(t, compare(t, s, r))
-	expect(t, compare(t, s, r))
+	expect(t, compareWith(t, s, r))
+	expect(t, compareWith(t, s, r))
 	r.Peek = false
-	compare(t, s, r)
+	compareWith(t, s, r)
 	r.Peek = true
-	expect(t, compare(t, s, r), 1)
-	expect(t, compare(t, s, r), 1)
+	expect(t, compareWith(t, s, r), 1)
+	expect(t, compareWith(t, s, r), 1)
 }
 
 func testDetails(t *testing.T, s vectors.Store, c *clock) {
 	r := request()
-	r.ID, r.Text, r.Subject.Marks = "first", "Ein Text: 'so' \"und\" so\n", marks.Sum(math.MaxUint64)
-	compare(t, s, r)
+	r.ID, r.Text, r.Subject.Details = "first", "Ein Text: 'so' \"und\" so\n", details.Sum(math.MaxUint64)
+	compareWith(t, s, r)
 	c.advance(1500 * time.Millisecond)
 	r.ID, r.Text = "second", ""
-	past := compare(t, s, r)
+	past := compareWith(t, s, r)
 	if len(past) != 1 || past[0].ID != "first" || past[0].Text != "Ein Text: 'so' \"und\" so\n" ||
-		!past[0].SameMarks || past[0].Age != 1500*time.Millisecond {
+		!past[0].SameDetails || past[0].Age != 1500*time.Millisecond {
 		t.Errorf("got %+v", past)
 	}
-	r.ID, r.Subject.Marks = "third", 7
-	if past = compare(t, s, r); len(past) != 2 || past[0].SameMarks || past[0].Text != "" {
+	r.ID, r.Subject.Details = "third", 7
+	if past = compareWith(t, s, r); len(past) != 2 || past[0].SameDetails || past[0].Text != "" {
 		t.Errorf("got %+v", past)
 	}
 }
@@ -332,7 +332,7 @@ func testManyAtOnce(t *testing.T, s vectors.Store, _ *clock) {
 			t.Error(err)
 		}
 	})
-	if past := compare(t, s, r); len(past) != 20 {
+	if past := compareWith(t, s, r); len(past) != 20 {
 		t.Errorf("%d of 20 are remembered", len(past))
 	}
 }

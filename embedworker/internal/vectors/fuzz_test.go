@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/unloop/unloop/embedworker/internal/judge"
+	"github.com/unloop/unloop/embedworker/internal/compare"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -14,7 +14,7 @@ import (
 // compared with it, and are remembered in it.
 func FuzzHistory(f *testing.F) {
 	now := time.UnixMilli(1_700_000_000_000)
-	r := Request{Scope: Scope{Kind: "session", Key: "s"}, Subject: judge.Subject{Halves: [][]float32{{1, 0}}}, Keep: 5, TTL: time.Hour, Text: "t"}
+	r := Request{Scope: Scope{Kind: "session", Key: "s"}, Subject: compare.Subject{Halves: [][]float32{{1, 0}}}, Keep: 5, TTL: time.Hour, Text: "t"}
 	seed, err := proto.Marshal(appended(new(semanticpb.VectorHistory), r, now))
 	if err != nil {
 		f.Fatal(err)

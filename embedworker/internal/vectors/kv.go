@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/unloop/unloop/embedworker/internal/judge"
-	"github.com/unloop/unloop/embedworker/internal/marks"
+	"github.com/unloop/unloop/embedworker/internal/compare"
+	"github.com/unloop/unloop/embedworker/internal/details"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -62,7 +62,7 @@ func NewKV(nc *natskit.Conn, layout natskit.Layout, now func() time.Time, reg pr
 	}
 }
 
-// NewMemory returns a store whose histories are in this process alone, to judge
+// NewMemory returns a store whose histories are in this process alone, to replay
 // what was recorded.
 func NewMemory(now func() time.Time) *KV {
 	return &KV{records: ledger.NewMemory[history](now), now: now, room: usualRoom}
@@ -202,15 +202,15 @@ func found(history *semanticpb.VectorHistory, r Request, now time.Time) History 
 	entries, replaced := remembered(history, r, now)
 	var past []Found
 	for _, e := range entries[:min(len(entries), r.Keep)] {
-		other := judge.Subject{Halves: make([][]float32, len(e.GetHalves()))}
+		other := compare.Subject{Halves: make([][]float32, len(e.GetHalves()))}
 		for i, h := range e.GetHalves() {
 			other.Halves[i] = vector(h)
 		}
 		past = append(past, Found{
-			Past: r.Subject.Compared(judge.Past{
-				Similarity: judge.Compare(r.Subject, other),
-				SameMarks:  marks.Sum(e.GetMarks()) == r.Subject.Marks,
-			}, judge.SentencesOf(e.GetSentences()), e.GetDigest()),
+			Past: r.Subject.Compared(compare.Past{
+				Similarity:  compare.Similarity(r.Subject, other),
+				SameDetails: details.Sum(e.GetMarks()) == r.Subject.Details,
+			}, compare.SentencesOf(e.GetSentences()), e.GetDigest()),
 			ID: e.GetRequestId(), Text: e.GetText(), Age: now.Sub(time.UnixMilli(e.GetStoredMs())),
 		})
 	}
@@ -236,7 +236,7 @@ func remembered(history *semanticpb.VectorHistory, r Request, now time.Time) (en
 func appended(history *semanticpb.VectorHistory, r Request, now time.Time) *semanticpb.VectorHistory {
 	newest := &semanticpb.VectorEntry{
 		RequestId: r.ID, StoredMs: now.UnixMilli(), ExpiresMs: now.Add(r.TTL).UnixMilli(),
-		Marks: uint64(r.Subject.Marks), Text: r.Text, Sentences: r.Subject.Sentences.Bytes(), Digest: r.Subject.Digest,
+		Marks: uint64(r.Subject.Details), Text: r.Text, Sentences: r.Subject.Sentences.Bytes(), Digest: r.Subject.Digest,
 	}
 	for _, h := range r.Subject.Halves {
 		newest.Halves = append(newest.Halves, appendVector(nil, h))

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unloop/unloop/embedworker/internal/judge"
+	"github.com/unloop/unloop/embedworker/internal/compare"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
 	"github.com/unloop/unloop/embedworker/realparts"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -44,12 +44,12 @@ func TestALostBucketIsMadeAgain(t *testing.T) {
 	server := natstest.StartBare(t)
 	store := vectors.NewKV(server.Service(), natskit.Layout{Memory: true}, time.Now, nil)
 	r := request()
-	compare(t, store, r)
+	compareWith(t, store, r)
 	if err := server.JetStream().DeleteStream(t.Context(), "KV_LOOP_VECTORS"); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, compare(t, store, r))
-	expect(t, compare(t, store, r), 1)
+	expect(t, compareWith(t, store, r))
+	expect(t, compareWith(t, store, r), 1)
 }
 
 func TestWithoutNATSThePingSaysSo(t *testing.T) {
@@ -71,7 +71,7 @@ func TestALostRedisFailsAtOnceAndComesBack(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	r := request()
-	compare(t, store, r)
+	compareWith(t, store, r)
 	server.Stop()
 	if _, err := store.Compare(t.Context(), r); !errors.Is(err, vectors.ErrUnavailable) {
 		t.Errorf("without a server: got %v, want ErrUnavailable", err)
@@ -81,8 +81,8 @@ func TestALostRedisFailsAtOnceAndComesBack(t *testing.T) {
 	}
 	server.Start()
 	untilReached(t, store)
-	expect(t, compare(t, store, r))
-	expect(t, compare(t, store, r), 1)
+	expect(t, compareWith(t, store, r))
+	expect(t, compareWith(t, store, r), 1)
 }
 
 func TestRedisNeedNotBeUpAtTheStart(t *testing.T) {
@@ -99,7 +99,7 @@ func TestRedisNeedNotBeUpAtTheStart(t *testing.T) {
 	}
 	server.Start()
 	untilReached(t, store)
-	expect(t, compare(t, store, request()))
+	expect(t, compareWith(t, store, request()))
 	if _, err := vectors.NewRedis("http://localhost", time.Now); err == nil {
 		t.Error("an http URL was taken for a Redis")
 	}
@@ -161,7 +161,7 @@ func TestLargeHistoriesKeepTheirNewestEntries(t *testing.T) {
 	for n := range vectors.MaxKeep + 5 {
 		h, err := s.Compare(t.Context(), vectors.Request{
 			Scope: vectors.Scope{Kind: "session", Key: "large", Embedder: "wide"}, ID: strconv.Itoa(n),
-			Subject: judge.Subject{Halves: [][]float32{half, half}}, Keep: vectors.MaxKeep, TTL: time.Hour,
+			Subject: compare.Subject{Halves: [][]float32{half, half}}, Keep: vectors.MaxKeep, TTL: time.Hour,
 		})
 		if err != nil {
 			t.Fatalf("entry %d: %v", n, err)

@@ -110,7 +110,7 @@ func isUnknownCommand(err error) bool {
 type attributes struct {
 	Marks string `json:"m,omitempty"` // decimal: JSON numbers would be rounded
 	Text  string `json:"t,omitempty"`
-	// Sentences are the bytes of judge.Sentences.
+	// Sentences are the bytes of compare.Sentences.
 	Sentences []byte `json:"s,omitempty"`
 	Digest    string `json:"d,omitempty"` // decimal
 }

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unloop/unloop/embedworker/internal/judge"
+	"github.com/unloop/unloop/embedworker/internal/compare"
 )
 
 // Store keeps histories. It is safe for concurrent use, and shared by all
@@ -53,7 +53,7 @@ type Scope struct {
 // Request is one subject with what is to be done with it.
 type Request struct {
 	Scope   Scope
-	Subject judge.Subject
+	Subject compare.Subject
 	// ID marks what belongs together: entries of the same ID do not meet, and
 	// the newer replaces the older. "" belongs to nothing.
 	ID string
@@ -76,7 +76,7 @@ type History struct {
 
 // Found is one remembered entry.
 type Found struct {
-	judge.Past
+	compare.Past
 	ID, Text string
 	Age      time.Duration
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/unloop/unloop/embedworker/internal/judge"
-	"github.com/unloop/unloop/embedworker/internal/marks"
+	"github.com/unloop/unloop/embedworker/internal/compare"
+	"github.com/unloop/unloop/embedworker/internal/details"
 )
 
 // compareInSet compares, appends and trims in one step, so that nothing comes
@@ -65,7 +65,7 @@ return out`)
 func (s *Redis) compare(ctx context.Context, r Request, now time.Time) (History, error) {
 	key := "unloop:vectors:" + r.scopeHash()
 	attrs, err := json.Marshal(attributes{
-		Marks: strconv.FormatUint(uint64(r.Subject.Marks), 10), Text: r.Text,
+		Marks: strconv.FormatUint(uint64(r.Subject.Details), 10), Text: r.Text,
 		Sentences: r.Subject.Sentences.Bytes(), Digest: strconv.FormatUint(r.Subject.Digest, 10),
 	})
 	if err != nil {
@@ -129,15 +129,15 @@ func (r Request) found(item any) (f Found, err error) {
 		return f, fmt.Errorf("attributes of an entry: %w", err)
 	}
 	f = Found{ID: fields[1], Text: attrs.Text, Age: time.Duration(age) * time.Millisecond}
-	f.SameMarks = sameMarks(attrs.Marks, r.Subject.Marks)
+	f.SameDetails = sameDetails(attrs.Marks, r.Subject.Details)
 	f.Similarity = r.similarity(score, fields[4])
-	f.Past = r.Subject.Compared(f.Past, judge.SentencesOf(attrs.Sentences), digestOf(attrs.Digest))
+	f.Past = r.Subject.Compared(f.Past, compare.SentencesOf(attrs.Sentences), digestOf(attrs.Digest))
 	return f, nil
 }
 
-func sameMarks(stored string, of marks.Sum) bool {
+func sameDetails(stored string, of details.Sum) bool {
 	sum, err := strconv.ParseUint(stored, 10, 64)
-	return err == nil && marks.Sum(sum) == of
+	return err == nil && details.Sum(sum) == of
 }
 
 // digestOf reads a digest; what is none is unknown.
@@ -153,7 +153,7 @@ func digestOf(stored string) uint64 {
 // exchange is computed from the halves, because the store compares the whole.
 func (r Request) similarity(score float64, vector string) float64 {
 	if n := len(r.Subject.Halves); n > 1 {
-		return judge.Compare(r.Subject, judge.Subject{Halves: halves([]byte(vector), n)})
+		return compare.Similarity(r.Subject, compare.Subject{Halves: halves([]byte(vector), n)})
 	}
-	return judge.Similarity(2 * (1 - score))
+	return compare.FromDistance(2 * (1 - score))
 }

@@ -1,4 +1,4 @@
-package judge_test
+package compare_test
 
 // side is a text alone, or an exchange: what an agent said or called, and what
 // it was answered.

@@ -1,4 +1,4 @@
-package judge_test
+package compare_test
 
 import (
 	"encoding/json"
@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/unloop/unloop/embedworker/internal/compare"
 	"github.com/unloop/unloop/embedworker/internal/embed"
-	"github.com/unloop/unloop/embedworker/internal/judge"
 	"github.com/unloop/unloop/embedworker/realparts"
 )
 
@@ -78,14 +78,14 @@ func TestRealSessionsHoldNoLoop(t *testing.T) {
 		if len(subjects) < 3 {
 			t.Errorf("%s: %d requests", file, len(subjects))
 		}
-		var history []judge.Subject
+		var history []compare.Subject
 		for i, r := range subjects {
 			s := subject(t, e, r)
-			v := judge.Decide(compared(s, history), judge.Rule{Threshold: threshold, MinMatches: 2})
+			v := compare.Decide(compared(s, history), compare.Rule{Threshold: threshold, MinMatches: 2})
 			if v.Detected {
 				t.Errorf("%s: request %d repeats at %.3f: %.80q", filepath.Base(file), i, v.MaxSimilarity, r.said)
 			}
-			history = append([]judge.Subject{s}, history...)[:min(5, len(history)+1)]
+			history = append([]compare.Subject{s}, history...)[:min(5, len(history)+1)]
 		}
 	}
 }

@@ -1,10 +1,10 @@
-// Package marks finds what tells two texts of the same words apart: numbers,
-// identifiers and negations. Page 2 is not page 3, parser.go is not lexer.go and
-// what is running is not what is not running, however alike an embedding finds the
-// sentences around them.
+// Package details finds what tells two texts of the same words apart: numbers,
+// identifiers and negations. Page 2 is not page 3, parser.go is not lexer.go, and
+// running is not the same as not running, although an embedding finds the
+// sentences around them alike.
 //
-// It reads text and returns sums; it knows nothing of embeddings or loops.
-package marks
+// It reads text and returns sums. It knows nothing of embeddings or loops.
+package details
 
 import (
 	"slices"
@@ -14,16 +14,16 @@ import (
 	"unicode/utf8"
 )
 
-// Sum stands for the set of marks of a text: equal sets have equal sums. The
-// sum of a text without marks is 0.
+// Sum identifies the set of details of a text: equal sets have equal sums. The
+// sum of a text without details is 0.
 type Sum uint64
 
 var lists = sync.Pool{New: func() any { return new([]uint64) }}
 
-// Of returns the sum of a text's marks: words with a digit, an underscore,
+// Of returns the sum of a text's details: words with a digit, an underscore,
 // inner capitals, or a dot, slash or at sign inside, options of commands (-o),
-// wildcards (%name), small English numbers, and words that are negated. What Steady leaves out is no
-// mark.
+// wildcards (%name), small English numbers, and words that are negated. What Steady removes is no
+// detail.
 func Of(text string) Sum {
 	list := lists.Get().(*[]uint64)
 	defer lists.Put(list)
@@ -58,10 +58,10 @@ func Steady(text string) string {
 	return out.String()
 }
 
-// each finds the marks of a text and where they are; those that are not
-// steady change by themselves. A number that is spelled out is the same mark as
-// its digits.
-func each(text string, found func(mark string, from, to int, steady bool)) {
+// each finds the details of a text and their positions. Details that are not steady
+// change by themselves. A number that is spelled out is the same detail as its
+// digits.
+func each(text string, found func(detail string, from, to int, steady bool)) {
 	var before string
 	var negated negations
 	rest := text
@@ -82,7 +82,7 @@ func each(text string, found func(mark string, from, to int, steady bool)) {
 			if m := negated.next(part, rest); m != "" {
 				found(m, from, to, true)
 			}
-			if isMark(part) {
+			if isDetail(part) {
 				found(part, from, to, !changes(part, before, rest))
 			} else if n := spelledOut(part); n != "" {
 				found(n, from, to, !isCount(rest))
@@ -161,7 +161,7 @@ const longestTime = 32
 
 const punctuation = `./\:-@`
 
-func isMark(word string) bool {
+func isDetail(word string) bool {
 	lower, inner := false, false
 	for i, r := range word {
 		switch {
@@ -180,7 +180,7 @@ func isMark(word string) bool {
 	return inner
 }
 
-// changes tells whether a mark is of the kind that differs between two runs of
+// changes reports whether a detail is of the kind that differs between two runs of
 // the same command.
 func changes(word, before, after string) bool {
 	return isTime(word) || isAddress(word) || isDuration(word, after) || isNumber(word) && isAttempt(before)
@@ -201,7 +201,7 @@ var numbers = map[string]string{
 	"sixth": "6", "seventh": "7", "eighth": "8", "ninth": "9", "tenth": "10",
 }
 
-// isCount tells whether a number counts attempts, as in "a third time".
+// isCount reports whether a number counts attempts, as in "a third time".
 func isCount(after string) bool {
 	word, _ := next(after[:min(len(after), 16)])
 	switch strings.Trim(word, punctuation) {
@@ -211,7 +211,7 @@ func isCount(after string) bool {
 	return false
 }
 
-// isTime knows 14:30:05 and 14:30:05.123, alone or after a date and a T.
+// isTime recognizes 14:30:05 and 14:30:05.123, alone or after a date and a T.
 func isTime(word string) bool {
 	if i := strings.IndexByte(word, 'T'); i > 0 {
 		word = strings.TrimSuffix(word[i+1:], "Z")
@@ -227,7 +227,7 @@ func isTime(word string) bool {
 	return true
 }
 
-// isAddress knows 0x7f3a5c001000; shorter hexadecimal numbers are constants.
+// isAddress recognizes 0x7f3a5c001000; shorter hexadecimal numbers are constants.
 func isAddress(word string) bool {
 	const least = 10
 	return len(word) >= least && word[0] == '0' && (word[1] == 'x' || word[1] == 'X')
@@ -235,7 +235,7 @@ func isAddress(word string) bool {
 
 var units = []string{"ns", "us", "µs", "μs", "ms", "s", "sec", "secs", "second", "seconds", "m", "min", "mins", "minute", "minutes", "milliseconds", "millisecond", "hour", "hours"}
 
-// isDuration knows "0.03s" and "0.03 seconds".
+// isDuration recognizes "0.03s" and "0.03 seconds".
 func isDuration(word, after string) bool {
 	digits := strings.TrimRightFunc(word, unicode.IsLetter)
 	if !isNumber(digits) {
@@ -276,7 +276,7 @@ func hash(s string) uint64 {
 	return h ^ h>>31
 }
 
-// Words counts the words of a text, up to the number that is asked about.
+// Words counts the words of a text, up to a maximum.
 // Characters of scripts without spaces count one each.
 func Words(text string, upTo int) int {
 	n, inside := 0, false

@@ -1,4 +1,4 @@
-package judge
+package compare
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package marks_test
+package details_test
 
 import (
 	"strings"
@@ -6,10 +6,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/unloop/unloop/embedworker/internal/marks"
+	"github.com/unloop/unloop/embedworker/internal/details"
 )
 
-func TestTextsOfTheSameMarks(t *testing.T) {
+func TestTextsOfTheSameDetails(t *testing.T) {
 	t.Parallel()
 	for name, pair := range map[string][2]string{
 		"no marks at all":       {"open the file", "please look at it again"},
@@ -28,7 +28,7 @@ func TestTextsOfTheSameMarks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if marks.Of(pair[0]) != marks.Of(pair[1]) {
+			if details.Of(pair[0]) != details.Of(pair[1]) {
 				t.Errorf("%q and %q are told apart", pair[0], pair[1])
 			}
 		})
@@ -58,7 +58,7 @@ func TestTextsThatMarksTellApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if marks.Of(pair[0]) == marks.Of(pair[1]) {
+			if details.Of(pair[0]) == details.Of(pair[1]) {
 				t.Errorf("%q and %q are not told apart", pair[0], pair[1])
 			}
 		})
@@ -80,7 +80,7 @@ func TestNegationsTellApart(t *testing.T) {
 		{"Delete the archive", "Don’t delete the archive"},
 		{"It is running and it is not failing", "It is not running and it is failing"},
 	} {
-		if marks.Of(pair[0]) == marks.Of(pair[1]) {
+		if details.Of(pair[0]) == details.Of(pair[1]) {
 			t.Errorf("%q and %q are not told apart", pair[0], pair[1])
 		}
 	}
@@ -90,7 +90,7 @@ func TestNegationsTellApart(t *testing.T) {
 		{"List five colors", "That is not valid. That's not correct, it did not work. List five colors"},
 		{"I can look for it", "I look for it"},
 	} {
-		if marks.Of(pair[0]) != marks.Of(pair[1]) {
+		if details.Of(pair[0]) != details.Of(pair[1]) {
 			t.Errorf("%q and %q are told apart", pair[0], pair[1])
 		}
 	}
@@ -105,7 +105,7 @@ func TestSteadyLeavesOutWhatChangesByItself(t *testing.T) {
 		"12 seconds":                           " seconds",
 		"a second time, the second page":       "a  time, the second page",
 	} {
-		if got := marks.Steady(text); got != want {
+		if got := details.Steady(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
@@ -117,7 +117,7 @@ func TestNumbersAlwaysTellApart(t *testing.T) {
 		text := rapid.StringMatching(`[a-z ]{0,40}`).Draw(t, "text")
 		n := rapid.StringMatching(`[1-9][0-9]{0,8}`).Draw(t, "n")
 		m := rapid.StringMatching(`[1-9][0-9]{0,8}`).Filter(func(m string) bool { return m != n }).Draw(t, "m")
-		if marks.Of(text+" item "+n) == marks.Of(text+" item "+m) {
+		if details.Of(text+" item "+n) == details.Of(text+" item "+m) {
 			t.Fatalf("%q: %s and %s are not told apart", text, n, m)
 		}
 	})
@@ -127,7 +127,7 @@ func TestHugeTextsTakeTimeInProportion(t *testing.T) {
 	t.Parallel()
 	for _, piece := range []string{":", "a:", "1:", "T:", ".", "-1.", "x_", "two ", "9 s "} {
 		text := strings.Repeat(piece, 1<<20/len(piece))
-		if steady := marks.Steady(text); marks.Of(text) != marks.Of(text+" ") || len(steady) > len(text) {
+		if steady := details.Steady(text); details.Of(text) != details.Of(text+" ") || len(steady) > len(text) {
 			t.Errorf("a megabyte of %q", piece)
 		}
 	}
@@ -138,11 +138,11 @@ func TestWords(t *testing.T) {
 	for text, want := range map[string]int{
 		"": 0, "...": 0, "yes": 1, "go on": 2, "don't stop me now": 4, "a,b,c,d,e,f": 6, "再试一次": 4, "one two": 2,
 	} {
-		if got := marks.Words(text, 6); got != want {
+		if got := details.Words(text, 6); got != want {
 			t.Errorf("%q: %d words, want %d", text, got, want)
 		}
 	}
-	if got := marks.Words("a b c d e", 3); got != 3 {
+	if got := details.Words("a b c d e", 3); got != 3 {
 		t.Errorf("counting goes on past what is asked: %d", got)
 	}
 }
@@ -152,12 +152,12 @@ func FuzzMarks(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if marks.Of(text) != marks.Of(" "+text+" ") {
+		if details.Of(text) != details.Of(" "+text+" ") {
 			t.Errorf("%q: white space around it changes its marks", text)
 		}
-		if steady := marks.Steady(text); len(steady) > len(text) {
+		if steady := details.Steady(text); len(steady) > len(text) {
 			t.Errorf("%q grew to %q", text, steady)
 		}
-		_ = marks.Words(text, 4)
+		_ = details.Words(text, 4)
 	})
 }

@@ -1,4 +1,4 @@
-package judge_test
+package compare_test
 
 import (
 	"context"
@@ -8,31 +8,31 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/unloop/unloop/embedworker/internal/compare"
+	"github.com/unloop/unloop/embedworker/internal/details"
 	"github.com/unloop/unloop/embedworker/internal/embed"
-	"github.com/unloop/unloop/embedworker/internal/judge"
-	"github.com/unloop/unloop/embedworker/internal/marks"
 )
 
 // threshold is the default of a policy.
 const threshold = 0.95
 
-func subject(tb testing.TB, e embed.Embedder, s side) judge.Subject {
+func subject(tb testing.TB, e embed.Embedder, s side) compare.Subject {
 	tb.Helper()
-	texts := []string{marks.Steady(s.said)}
+	texts := []string{details.Steady(s.said)}
 	if s.answered != "" {
-		texts = append(texts, marks.Steady(s.answered))
+		texts = append(texts, details.Steady(s.answered))
 	}
 	v, err := e.Embed(context.Background(), texts...)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return judge.Subject{Halves: v, Marks: marks.Of(s.said + "\n" + s.answered)}
+	return compare.Subject{Halves: v, Details: details.Of(s.said + "\n" + s.answered)}
 }
 
 func TestSimilarityIsTheSources(t *testing.T) {
 	t.Parallel()
 	for distance, want := range map[float64]float64{0: 1, 0.1: 0.95, 1: 0.5, 2: 0, -0.001: 1, 2.5: 0} {
-		if got := judge.Similarity(distance); math.Abs(got-want) > 1e-12 {
+		if got := compare.FromDistance(distance); math.Abs(got-want) > 1e-12 {
 			t.Errorf("distance %g: similarity %g, want %g", distance, got, want)
 		}
 	}
@@ -40,31 +40,31 @@ func TestSimilarityIsTheSources(t *testing.T) {
 
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	past := func(similarities ...float64) (history []judge.Past) {
+	past := func(similarities ...float64) (history []compare.Past) {
 		for _, s := range similarities {
-			history = append(history, judge.Past{Similarity: s, SameMarks: true})
+			history = append(history, compare.Past{Similarity: s, SameDetails: true})
 		}
 		return history
 	}
-	otherMarks := []judge.Past{{Similarity: 0.99}, {Similarity: 0.6, SameMarks: true}}
+	otherMarks := []compare.Past{{Similarity: 0.99}, {Similarity: 0.6, SameDetails: true}}
 	for name, c := range map[string]struct {
-		history []judge.Past
-		rule    judge.Rule
-		want    judge.Verdict
+		history []compare.Past
+		rule    compare.Rule
+		want    compare.Result
 	}{
-		"one of two above":                 {past(.97, .5), judge.Rule{Threshold: .95, MinMatches: 1}, judge.Verdict{Detected: true, MaxSimilarity: .97, Matches: []int{0}}},
-		"none above":                       {past(.5), judge.Rule{Threshold: .95, MinMatches: 1}, judge.Verdict{MaxSimilarity: .5}},
-		"the threshold itself":             {past(.95), judge.Rule{Threshold: .95, MinMatches: 1}, judge.Verdict{MaxSimilarity: .95}},
-		"too few matches":                  {past(.97, .5), judge.Rule{Threshold: .95, MinMatches: 2}, judge.Verdict{MaxSimilarity: .97, Matches: []int{0}}},
-		"enough matches":                   {past(.96, .5, .98), judge.Rule{Threshold: .95, MinMatches: 2}, judge.Verdict{Detected: true, MaxSimilarity: .98, Matches: []int{0, 2}}},
-		"no history":                       {nil, judge.Rule{Threshold: .95}, judge.Verdict{}},
-		"no least number means one":        {past(.97), judge.Rule{Threshold: .95}, judge.Verdict{Detected: true, MaxSimilarity: .97, Matches: []int{0}}},
-		"other numbers are not compared":   {otherMarks, judge.Rule{Threshold: .95}, judge.Verdict{MaxSimilarity: .6}},
-		"unless the rule asks for no care": {otherMarks, judge.Rule{Threshold: .95, AnyMarks: true}, judge.Verdict{Detected: true, MaxSimilarity: .99, Matches: []int{0}}},
+		"one of two above":                 {past(.97, .5), compare.Rule{Threshold: .95, MinMatches: 1}, compare.Result{Detected: true, MaxSimilarity: .97, Matches: []int{0}}},
+		"none above":                       {past(.5), compare.Rule{Threshold: .95, MinMatches: 1}, compare.Result{MaxSimilarity: .5}},
+		"the threshold itself":             {past(.95), compare.Rule{Threshold: .95, MinMatches: 1}, compare.Result{MaxSimilarity: .95}},
+		"too few matches":                  {past(.97, .5), compare.Rule{Threshold: .95, MinMatches: 2}, compare.Result{MaxSimilarity: .97, Matches: []int{0}}},
+		"enough matches":                   {past(.96, .5, .98), compare.Rule{Threshold: .95, MinMatches: 2}, compare.Result{Detected: true, MaxSimilarity: .98, Matches: []int{0, 2}}},
+		"no history":                       {nil, compare.Rule{Threshold: .95}, compare.Result{}},
+		"no least number means one":        {past(.97), compare.Rule{Threshold: .95}, compare.Result{Detected: true, MaxSimilarity: .97, Matches: []int{0}}},
+		"other numbers are not compared":   {otherMarks, compare.Rule{Threshold: .95}, compare.Result{MaxSimilarity: .6}},
+		"unless the rule asks for no care": {otherMarks, compare.Rule{Threshold: .95, AnyDetails: true}, compare.Result{Detected: true, MaxSimilarity: .99, Matches: []int{0}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, judge.Decide(c.history, c.rule)); diff != "" {
+			if diff := cmp.Diff(c.want, compare.Decide(c.history, c.rule)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -86,7 +86,7 @@ func TestBothHalvesMustBeSimilar(t *testing.T) {
 		"a text, an exchange":  {[][]float32{x}, [][]float32{x, y}, 0},
 		"vectors of two kinds": {[][]float32{x}, [][]float32{{1, 0, 0}}, 0},
 	} {
-		if got := judge.Compare(judge.Subject{Halves: c.a}, judge.Subject{Halves: c.b}); math.Abs(got-c.want) > 1e-6 {
+		if got := compare.Similarity(compare.Subject{Halves: c.a}, compare.Subject{Halves: c.b}); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("%s: %g, want %g", name, got, c.want)
 		}
 	}
@@ -110,10 +110,10 @@ func TestNearRepeatsAreFoundAndHonestPairsAreNot(t *testing.T) {
 	}
 }
 
-func score(tb testing.TB, e embed.Embedder, p pair) (similarity float64, sameMarks bool) {
+func score(tb testing.TB, e embed.Embedder, p pair) (similarity float64, sameDetails bool) {
 	tb.Helper()
 	a, b := subject(tb, e, p.a), subject(tb, e, p.b)
-	return judge.Compare(a, b), a.Marks == b.Marks
+	return compare.Similarity(a, b), a.Details == b.Details
 }
 
 // TestAPromptThatGrowsByItsOwnRetryIsFound is the classic loop: each call sends
@@ -122,14 +122,14 @@ func TestAPromptThatGrowsByItsOwnRetryIsFound(t *testing.T) {
 	t.Parallel()
 	for _, prompt := range []string{invoicePrompt, "Name three rivers as JSON.", "Hi", strings.Repeat(invoicePrompt+" ", 40)} {
 		e := embed.NewLexical()
-		var history []judge.Subject
+		var history []compare.Subject
 		first := 0
 		for call := 1; call <= 12; call++ {
 			s := subject(t, e, side{said: prompt})
-			if judge.Decide(compared(s, history), judge.Rule{Threshold: threshold, MinMatches: 2}).Detected && first == 0 {
+			if compare.Decide(compared(s, history), compare.Rule{Threshold: threshold, MinMatches: 2}).Detected && first == 0 {
 				first = call
 			}
-			history = append([]judge.Subject{s}, history...)[:min(5, len(history)+1)]
+			history = append([]compare.Subject{s}, history...)[:min(5, len(history)+1)]
 			prompt = "That wasn't valid JSON. Try again: " + prompt
 		}
 		// Eight findings in a row, the eighth at the twelfth call at the latest.
@@ -139,9 +139,9 @@ func TestAPromptThatGrowsByItsOwnRetryIsFound(t *testing.T) {
 	}
 }
 
-func compared(s judge.Subject, history []judge.Subject) (past []judge.Past) {
+func compared(s compare.Subject, history []compare.Subject) (past []compare.Past) {
 	for _, h := range history {
-		past = append(past, judge.Past{Similarity: judge.Compare(s, h), SameMarks: s.Marks == h.Marks})
+		past = append(past, compare.Past{Similarity: compare.Similarity(s, h), SameDetails: s.Details == h.Details})
 	}
 	return past
 }

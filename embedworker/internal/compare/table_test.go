@@ -1,4 +1,4 @@
-package judge_test
+package compare_test
 
 import (
 	"flag"
@@ -15,8 +15,8 @@ var update = flag.Bool("update", false, "write the table into the documentation"
 
 // The page with the table, and the lines around it.
 const (
-	page       = "../../../docs/semantic.md"
-	tableBegin = "<!-- scores: go test ./internal/judge -update -->"
+	page       = "../../../docs/semantic-scores.md"
+	tableBegin = "<!-- scores: go test ./internal/compare -update -->"
 	tableEnd   = "<!-- end of scores -->"
 )
 
@@ -39,7 +39,7 @@ func TestTheDocumentedScoresAreTrue(t *testing.T) {
 		return
 	}
 	if old != table {
-		t.Errorf("%s shows other scores; run go test ./internal/judge -update", page)
+		t.Errorf("%s shows other scores; run go test ./internal/compare -update", page)
 	}
 }
 

@@ -1,13 +1,14 @@
-// Package judge decides whether a text repeats what came before it in other
-// words. It takes vectors, marks and a policy's numbers, and returns a verdict.
+// Package compare decides whether a text repeats, in other words, what came
+// before it. It takes vectors, details and a policy's parameters, and returns a
+// result.
 //
-// It is pure: it makes no vectors, keeps no history, knows no clock and no
-// wire. A history is handed to it, newest first.
-package judge
+// It is pure: it makes no vectors, keeps no history, and knows neither a clock
+// nor a wire format. Callers pass the history, newest first.
+package compare
 
 import (
+	"github.com/unloop/unloop/embedworker/internal/details"
 	"github.com/unloop/unloop/embedworker/internal/embed"
-	"github.com/unloop/unloop/embedworker/internal/marks"
 )
 
 // Subject is what is compared: the newest exchange, or one text alone.
@@ -15,8 +16,8 @@ type Subject struct {
 	// Halves are unit vectors: of one text, or of what the agent said and of
 	// what it was answered. An empty half has no vector (nil).
 	Halves [][]float32
-	// Marks are the numbers and identifiers of both halves.
-	Marks marks.Sum
+	// Details are the numbers, identifiers and negations of both halves.
+	Details details.Sum
 	// Sentences are those of one text, or of what a human answered; empty if
 	// unknown.
 	Sentences Sentences
@@ -24,16 +25,17 @@ type Subject struct {
 	Digest uint64
 }
 
-// Similarity is 1 - distance/2 for a cosine distance (0 to 2), as Agent
-// Sentinel defines it; what rounding pushed out of range is clamped.
-func Similarity(distance float64) float64 {
+// FromDistance returns the similarity for a cosine distance (0 to 2):
+// 1 - distance/2, as Agent Sentinel defines it. A distance that rounding pushed out
+// of range is clamped.
+func FromDistance(distance float64) float64 {
 	return 1 - max(0, min(2, distance))/2
 }
 
-// Compare returns the similarity of two subjects, that of their less similar
-// halves: an agent that gets a new answer to the same words makes progress.
-// Subjects of different kinds have nothing in common.
-func Compare(a, b Subject) float64 {
+// Similarity returns the similarity of two subjects (0 to 1): that of their less
+// similar halves, since an agent that gets a new answer to the same words makes
+// progress. It is 0 for subjects of different kinds.
+func Similarity(a, b Subject) float64 {
 	if len(a.Halves) != len(b.Halves) {
 		return 0
 	}
@@ -51,16 +53,16 @@ func half(a, b []float32) float64 {
 	case len(a) != len(b):
 		return 0
 	}
-	return Similarity(1 - embed.Cosine(a, b))
+	return FromDistance(1 - embed.Cosine(a, b))
 }
 
-// Comparison says which entries of a history may match, and by what.
-type Comparison uint8
+// Method is the way in which the entries of a history are chosen and compared.
+type Method uint8
 
-// The comparisons.
+// The methods.
 const (
 	// ByEmbeddings compares with every entry.
-	ByEmbeddings Comparison = iota
+	ByEmbeddings Method = iota
 	// BySentences finds the entries that the subject repeats sentence by sentence.
 	BySentences
 	// InOwnHistory compares with the entries that the subject's own conversation
@@ -68,31 +70,30 @@ const (
 	InOwnHistory
 )
 
-// Rule are a policy's numbers.
+// Rule holds a policy's parameters.
 type Rule struct {
 	// Threshold must be exceeded, not reached.
 	Threshold float64
 	// Within is the threshold for entries that the subject's own conversation
 	// shows; 0 means Threshold.
 	Within float64
-	// MinMatches is how many of the history must be that similar; 0 means 1.
+	// MinMatches is the number of entries that must be that similar; 0 means 1.
 	MinMatches int
-	// AnyMarks compares texts whose numbers and identifiers differ, as the
-	// source's rule does.
-	AnyMarks bool
-	// Comparison is how entries are chosen.
-	Comparison Comparison
+	// AnyDetails also compares texts whose details differ, as Agent Sentinel's
+	// rule does.
+	AnyDetails bool
+	Method     Method
 	// Earlier are the digests of the exchanges that the subject's conversation
 	// shows before it. Each stands for one entry.
 	Earlier []uint64
-	// LeaveIdentical lets entries of the subject's own digest be no match.
+	// LeaveIdentical excludes entries that have the subject's digest.
 	LeaveIdentical bool
 }
 
-// Past is one entry of the history, compared with the subject.
+// Past is one entry of the history with what was compared of it.
 type Past struct {
-	Similarity float64
-	SameMarks  bool
+	Similarity  float64
+	SameDetails bool
 	// Repeats and OtherItem are those of Sentences.
 	Repeats, OtherItem bool
 	// Identical says that the subject has the entry's Digest.
@@ -100,29 +101,29 @@ type Past struct {
 	Digest    uint64
 }
 
-// Compared returns an entry of the history with what its sentences and its
-// digest, 0 if unknown, say of the subject.
+// Compared completes an entry of the history with the comparison of its sentences
+// and of its digest (0 if unknown) with the subject's.
 func (s Subject) Compared(p Past, sentences Sentences, digest uint64) Past {
 	p.Repeats, p.OtherItem = s.Sentences.Repeats(sentences), s.Sentences.OtherItem(sentences)
 	p.Identical, p.Digest = s.Digest != 0 && s.Digest == digest, digest
 	return p
 }
 
-// Verdict is what the judge found.
-type Verdict struct {
+// Result is the outcome of a comparison with a history.
+type Result struct {
 	Detected bool
-	// Repeats says that enough of the matches say no less than the subject,
-	// sentence by sentence.
+	// Repeats reports whether enough of the matches contain the subject, sentence
+	// by sentence.
 	Repeats bool
-	// MaxSimilarity is the largest of the comparable entries, 0 with none.
+	// MaxSimilarity is the largest similarity of a comparable entry; 0 for none.
 	MaxSimilarity float64
 	// Matches are the indexes of the entries above the threshold.
 	Matches []int
 }
 
-// Decide weighs a history.
-func Decide(history []Past, r Rule) Verdict {
-	var v Verdict
+// Decide compares the entries of a history with the rule's thresholds.
+func Decide(history []Past, r Rule) Result {
+	var v Result
 	repeats := 0
 	shown := newShown(r.Earlier)
 	for i, p := range history {
@@ -144,11 +145,11 @@ func Decide(history []Past, r Rule) Verdict {
 	return v
 }
 
-// threshold is that for an entry. Where the conversation shows nothing of itself,
-// because its provider keeps it, every entry counts as shown.
+// threshold returns the threshold for an entry. A conversation that is kept by its
+// provider shows none of its exchanges; all entries then count as shown.
 func (r Rule) threshold(inOwn bool) float64 {
 	switch {
-	case r.Comparison == BySentences:
+	case r.Method == BySentences:
 		return 0
 	case r.Within != 0 && (inOwn || len(r.Earlier) == 0):
 		return r.Within
@@ -161,15 +162,15 @@ func (r Rule) compare(p Past, inOwn bool) (similarity float64, comparable bool) 
 	switch {
 	case r.LeaveIdentical && p.Identical:
 		return 0, false
-	case r.Comparison == BySentences:
+	case r.Method == BySentences:
 		return 1, p.Repeats
-	case r.Comparison == InOwnHistory && !inOwn:
+	case r.Method == InOwnHistory && !inOwn:
 		return 0, false
 	}
-	return p.Similarity, (p.SameMarks || r.AnyMarks) && !p.OtherItem
+	return p.Similarity, (p.SameDetails || r.AnyDetails) && !p.OtherItem
 }
 
-// shown counts the exchanges that a conversation shows.
+// shown is the number of exchanges that a conversation shows, by digest.
 type shown map[uint64]int
 
 func newShown(digests []uint64) shown {
@@ -183,7 +184,7 @@ func newShown(digests []uint64) shown {
 	return out
 }
 
-// take reports whether an exchange is shown, and counts it once.
+// take reports whether an exchange is shown, and uses one of its occurrences up.
 func (s shown) take(digest uint64) bool {
 	if s[digest] == 0 {
 		return false
