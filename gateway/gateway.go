@@ -23,6 +23,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/gateway/internal/recording"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/service"
@@ -48,7 +49,7 @@ type Gateway struct {
 	auth         *auth.Authenticator
 	upstreamKeys upstreamKeys
 	mcp          http.Handler
-	recorder     *recorder // nil without --record
+	recorder     *recording.Recorder // nil without --record
 	// upgraded are the connections that speak another protocol by now, which
 	// the HTTP server has lost sight of.
 	upgraded sync.WaitGroup
@@ -101,7 +102,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	if g.answers, err = answers.NewStore(deps.NATS); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
-	if g.recorder, err = newRecorder(cfg.Record, g.log, deps.Metrics); err != nil {
+	if g.recorder, err = recording.Open(cfg.Record, g.log, deps.Metrics); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
@@ -142,7 +143,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return g.checker.Follow(following) })
-	group.Go(func() error { return g.recorder.run(following) })
+	group.Go(func() error { return g.recorder.Run(following) })
 	group.Go(func() error { return g.prepare(ctx) })
 	group.Go(func() error { return g.bundles.watchFile(ctx) })
 	group.Go(func() error { return g.auth.Run(ctx) })

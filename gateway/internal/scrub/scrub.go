@@ -1,4 +1,10 @@
-package gateway
+// Package scrub replaces what names people and conversations in a request by
+// hashes: users, sessions, conversations, and what a provider signed or encrypted.
+// Equal values have equal hashes, so that a replay finds the same repetitions.
+//
+// It knows the members that the wire formats use for these. It knows neither
+// headers nor where the result is stored.
+package scrub
 
 import (
 	"regexp"
@@ -9,35 +15,37 @@ import (
 	"github.com/unloop/unloop/gateway/internal/splice"
 )
 
-// Members of a body that a recording holds only as hashes: what names a user, a
-// session or a conversation, and what a provider signed or encrypted. Equal values
-// have equal hashes, so that a replay finds the same repetitions.
+// Members of a body that are replaced.
 var (
-	// namingTop are such at the top of a body alone.
+	// namingTop name somebody at the top of a body only.
 	namingTop = []string{"user", "safety_identifier", "prompt_cache_key", "previous_response_id", "conversation"}
-	// namingMetadata are such in what hangs on a request beside its prompt.
+	// namingMetadata name somebody at the top and in metadata.
 	namingMetadata = []string{"user_id", "session_id", "conversation_id", "thread_id"}
-	// sealed are the signatures of thinking, and thinking that only the provider reads.
+	// sealed are signatures of thinking, and thinking that only the provider can read.
 	sealed = []string{"signature", "thoughtSignature", "thought_signature", "encrypted_content", "reasoning_opaque"}
-	// sealedBlocks are types whose member "data" is sealed.
+	// sealedBlocks are the types of objects with a sealed member "data".
 	sealedBlocks = []string{"redacted_thinking", "reasoning.encrypted"}
-	// spoken hold what agents, tools and humans wrote, whatever its members are called.
+	// spoken hold what agents, tools and humans wrote. Their members are kept,
+	// whatever they are called.
 	spoken = []string{"arguments", "args", "response", "parameters", "parametersJsonSchema", "input_schema", "schema"}
 )
 
-// keptID finds the ids of what a provider keeps in a path.
+// keptID matches the ids of stored answers and conversations in a path.
 var keptID = regexp.MustCompile(`/(resp|conv|thread)_[^/?]+`)
 
-// scrubber collects the places of a body that are to be hashed.
-type scrubber struct {
-	text   []byte
-	places []splice.Place
+// Path returns a path in which the ids of stored answers and conversations are
+// hashes.
+func Path(path string, hash func(string) string) string {
+	return keptID.ReplaceAllStringFunc(path, func(id string) string {
+		kind, _, _ := strings.Cut(id, "_")
+		return kind + "_" + hash(id[1:])
+	})
 }
 
-// scrubbed returns a JSON body in which users, sessions, conversations, signatures
-// and encrypted text are replaced by hashes, each as long as what it replaces, since
-// sizes count. A body that jsonwalk refuses is returned as it is.
-func scrubbed(body []byte, hash func(string) string) []byte {
+// Body returns a JSON body in which names and sealed values are hashes. Each hash is
+// as long as the value that it replaces, because sizes count as costs. A body that
+// jsonwalk refuses is returned unchanged.
+func Body(body []byte, hash func(string) string) []byte {
 	s := scrubber{text: body}
 	if err := jsonwalk.Text(body, func(w *jsonwalk.Walker) error { return s.value(w, s.top) }); err != nil {
 		return body
@@ -48,14 +56,14 @@ func scrubbed(body []byte, hash func(string) string) []byte {
 	for _, p := range s.places {
 		value := jsonwalk.AppendString(nil, body[p.From:p.To])
 		out = append(out, body[done:p.From]...)
-		out = append(out, splice.Quote(inItsPlace(string(value), p.To-p.From-2, hash))...)
+		out = append(out, splice.Quote(replacement(string(value), p.To-p.From-2, hash))...)
 		done = p.To
 	}
 	return append(out, body[done:]...)
 }
 
-// inItsPlace is the hash of a value, as long as the value was.
-func inItsPlace(value string, length int, hash func(string) string) string {
+// replacement returns the hash of a value, cut or padded to the value's length.
+func replacement(value string, length int, hash func(string) string) string {
 	if value == "" {
 		return ""
 	}
@@ -63,7 +71,13 @@ func inItsPlace(value string, length int, hash func(string) string) string {
 	return sum[:min(len(sum), max(length, 16))] + strings.Repeat(".", max(0, length-len(sum)))
 }
 
-// value walks into objects, of whose members member decides, and lists.
+// scrubber collects the places of a body that are to be replaced.
+type scrubber struct {
+	text   []byte
+	places []splice.Place
+}
+
+// value walks lists and objects. It calls member for each member of an object.
 func (s *scrubber) value(w *jsonwalk.Walker, member func(w *jsonwalk.Walker, name string) error) error {
 	switch w.Kind() {
 	case '{':
@@ -75,8 +89,7 @@ func (s *scrubber) value(w *jsonwalk.Walker, member func(w *jsonwalk.Walker, nam
 	}
 }
 
-// object walks over an object, and takes its data where its type says that it is
-// sealed.
+// object walks an object, and takes its member "data" if its type is sealed.
 func (s *scrubber) object(w *jsonwalk.Walker, member func(w *jsonwalk.Walker, name string) error) error {
 	var kind string
 	var data splice.Place
@@ -97,8 +110,7 @@ func (s *scrubber) object(w *jsonwalk.Walker, member func(w *jsonwalk.Walker, na
 	return err
 }
 
-// take takes a value that is a string, or the strings of an object's or list's
-// members of these names.
+// take takes a string, or the strings with these names in an object or list.
 func (s *scrubber) take(w *jsonwalk.Walker, names ...string) error {
 	if w.Kind() != '"' {
 		return s.value(w, func(w *jsonwalk.Walker, name string) error {
@@ -113,6 +125,7 @@ func (s *scrubber) take(w *jsonwalk.Walker, names ...string) error {
 	return err
 }
 
+// top handles a member at the top of the body.
 func (s *scrubber) top(w *jsonwalk.Walker, name string) error {
 	switch {
 	case slices.Contains(namingTop, name):
@@ -128,8 +141,8 @@ func (s *scrubber) top(w *jsonwalk.Walker, name string) error {
 	}
 }
 
-// inside is a member somewhere in a body. A member "input" below the top is a
-// call's.
+// inside handles a member below the top. There "input" holds the arguments of a
+// call.
 func (s *scrubber) inside(w *jsonwalk.Walker, name string) error {
 	switch {
 	case slices.Contains(sealed, name) && w.Kind() == '"':
@@ -139,12 +152,4 @@ func (s *scrubber) inside(w *jsonwalk.Walker, name string) error {
 	default:
 		return s.value(w, s.inside)
 	}
-}
-
-// scrubbedPath is a path whose ids of kept answers and conversations are hashes.
-func scrubbedPath(path string, hash func(string) string) string {
-	return keptID.ReplaceAllStringFunc(path, func(id string) string {
-		kind, _, _ := strings.Cut(id, "_")
-		return kind + "_" + hash(id[1:])
-	})
 }
