@@ -21,6 +21,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/auth"
+	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/recording"
@@ -59,7 +60,7 @@ type Gateway struct {
 	askers   *askers
 	rotation *rotation
 	lineage  *lineage
-	repeats  *repeats
+	repeats  *blocks.Requests[basis, *repeatRefusal]
 	// refusals shares buffers for the bodies of refusals.
 	refusals sync.Pool
 	degraded spellLog
@@ -85,7 +86,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g := &Gateway{cfg: cfg, deps: deps, log: deps.Log, now: time.Now, table: table, metrics: newMetrics(deps.Metrics)}
-	g.delays.limit, g.repeats = cfg.MaxDelayed, newRepeats()
+	g.delays.limit = cfg.MaxDelayed
 	g.passed, g.askers = newPassed(), newAskers()
 	g.rotation, g.lineage = newRotation(), newLineage()
 	g.bodies = newBodies(cfg.MaxBodyMemory, deps.Metrics)
@@ -107,6 +108,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	}
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
 	g.checker.Prefer(deps.Loopback)
+	g.repeats = blocks.NewRequests[basis, *repeatRefusal](g.checker.Blocks())
 	if g.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return nil, fmt.Errorf("listen at --listen %s: %w", cfg.Listen, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nuid"
 
+	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/encoding"
 	"github.com/unloop/unloop/gateway/internal/provider"
@@ -58,7 +59,7 @@ type exchange struct {
 	// later watches the answer to a request in background mode; nil for any other.
 	later *answerWatch
 	// digest is the request's in repeats, once it was asked for.
-	digest requestDigest
+	digest blocks.Digest
 	// toolsWatched says that the request is a prompt, and that a matching policy looks
 	// at tool calls.
 	toolsWatched bool

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
@@ -55,7 +56,7 @@ type Checker struct {
 	sent, asked int
 
 	fleet   *fleet
-	blocks  *blocks
+	blocks  *blocks.Standing
 	batches prometheus.Histogram
 	again   prometheus.Counter
 }
@@ -73,7 +74,7 @@ type answer struct {
 // New returns a checker that waits at most timeout for a decision.
 func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer) *Checker {
 	c := &Checker{
-		nc: nc, timeout: timeout, now: now, blocks: newBlocks(now), fleet: newFleet(), inbox: natskit.NewInbox(nc, timeout),
+		nc: nc, timeout: timeout, now: now, blocks: blocks.New(), fleet: newFleet(), inbox: natskit.NewInbox(nc, timeout),
 		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "unloop_gateway_check_batch_size", Help: "Checks in one message to the detectors.",
 			Buckets: []float64{1, 2, 4, 8, 16, 32, 64},
@@ -84,7 +85,7 @@ func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prom
 	})
 	reg.MustRegister(c.batches, c.again, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "unloop_gateway_standing_blocks", Help: "Blocks that are answered without a check.",
-	}, func() float64 { return float64(c.blocks.len()) }))
+	}, func() float64 { return float64(c.blocks.Len()) }))
 	return c
 }
 
@@ -95,20 +96,19 @@ func (c *Checker) Prefer(l *natskit.Loopback) { c.inbox.Prefer(l) }
 // Check returns the decision on a request, or one of this package's errors
 // when there was none in time. local says that it came from memory.
 func (c *Checker) Check(ctx context.Context, check *checkpb.Check) (decision *checkpb.Decision, local bool, err error) {
-	if standing := c.blocks.answer(check); standing != nil {
+	if standing := c.blocks.Decision(c.now(), check); standing != nil {
 		return standing, true, nil
 	}
-	epoch := c.blocks.releases()
+	epoch := c.blocks.Releases()
 	decision, err = c.ask(ctx, check)
-	if err == nil && !check.GetPeek() && epoch == c.blocks.releases() {
-		c.blocks.learn(decision.GetFindings()...)
+	if err == nil && !check.GetPeek() && epoch == c.blocks.Releases() {
+		c.blocks.Learn(c.now(), decision.GetFindings()...)
 	}
 	return decision, false, err
 }
 
-// Standing returns the decision on a request one of whose counters is blocked,
-// from memory, or nil. Like Check it keeps the hit for the detectors.
-func (c *Checker) Standing(check *checkpb.Check) *checkpb.Decision { return c.blocks.answer(check) }
+// Blocks returns the blocks that the checker knows.
+func (c *Checker) Blocks() *blocks.Standing { return c.blocks }
 
 func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decision, error) {
 	bound(check)

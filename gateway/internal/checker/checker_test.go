@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -269,7 +268,7 @@ func TestHitsOnABlockAreReported(t *testing.T) {
 	reports := make(chan *checkpb.CheckBatch, 8)
 	detector(t, s, func(b *checkpb.CheckBatch) []byte { reports <- b; return nil })
 	c := newChecker(s.Service(), patience, time.Now)
-	c.blocks.learn(blockFinding("x"))
+	c.blocks.Learn(time.Now(), blockFinding("x"))
 	check := checkOf("x")
 	check.Counters = append(check.Counters, &checkpb.Counter{Policy: "other", Detector: "request", Fingerprint: []byte("y")})
 	for range 40 {
@@ -325,7 +324,7 @@ func TestBlocksComeFromOtherGatewaysAndGoWithARelease(t *testing.T) {
 		publish(schemas.SubjectCooldown, &checkpb.Cooldown{Finding: shadow})
 		publish(schemas.SubjectCooldown, &checkpb.Cooldown{Finding: soft})
 		publish(schemas.SubjectCooldown, &checkpb.Cooldown{Finding: blockFinding("x")})
-		return c.blocks.len() == 1
+		return c.blocks.Len() == 1
 	})
 	if err := nc.Publish(schemas.SubjectCooldown, []byte("\xff")); err != nil {
 		t.Fatal(err)
@@ -334,11 +333,11 @@ func TestBlocksComeFromOtherGatewaysAndGoWithARelease(t *testing.T) {
 	if err := nc.Publish(schemas.SubjectForget, []byte("\xff")); err != nil {
 		t.Fatal(err)
 	}
-	if d := c.blocks.answer(checkOf("x")); d == nil {
+	if d := c.blocks.Decision(time.Now(), checkOf("x")); d == nil {
 		t.Error("messages without meaning ended a block")
 	}
 	publish(schemas.SubjectForget, &checkpb.Forget{Counters: []*checkpb.CounterRef{{Policy: "p", Detector: "prompt", Fingerprint: []byte("x")}}})
-	await(t, c, func() bool { return c.blocks.len() == 0 })
+	await(t, c, func() bool { return c.blocks.Len() == 0 })
 }
 
 // await returns once a condition holds.
@@ -370,57 +369,11 @@ func TestDecisionOlderThanAReleaseIsNotRemembered(t *testing.T) {
 		}
 	}()
 	<-asked
-	c.blocks.forget(&checkpb.CounterRef{Policy: "p", Detector: "prompt", Fingerprint: []byte("x")})
+	c.blocks.Forget(&checkpb.CounterRef{Policy: "p", Detector: "prompt", Fingerprint: []byte("x")})
 	close(release)
 	<-done
-	if c.blocks.len() != 0 {
+	if c.blocks.Len() != 0 {
 		t.Error("the block is back")
-	}
-}
-
-func TestMemoryIsBounded(t *testing.T) {
-	t.Parallel()
-	b := newBlocks(time.Now)
-	for i := range maxBlocks + 10 {
-		b.learn(blockFinding(fmt.Sprint(i)))
-	}
-	if b.len() != maxBlocks {
-		t.Errorf("%d blocks are remembered, at most %d may be", b.len(), maxBlocks)
-	}
-	answered := 0
-	for i := range maxReports + 10 {
-		if b.answer(checkOf(fmt.Sprint(i))) != nil {
-			answered++
-		}
-	}
-	if answered != maxReports {
-		t.Errorf("%d hits wait to be reported, at most %d may; the others must be checked", answered, maxReports)
-	}
-}
-
-// A forged or stale message about a block never makes it longer than the policy
-// says, and is of no use where the policy knows no blocks.
-func TestABlockIsNeverLongerThanItsPolicySays(t *testing.T) {
-	t.Parallel()
-	now := &clock{}
-	b := newBlocks(now.now)
-	forged := blockFinding("x")
-	forged.BlockedMs = math.MaxUint32
-	b.learn(forged)
-	check := checkOf("x") // its cooldown is 30 seconds, its window 60
-	if d := b.answer(check); d == nil || d.GetFindings()[0].GetBlockedMs() > 60_000 {
-		t.Errorf("blocked by %v", d)
-	}
-	now.advance(61 * time.Second)
-	if d := b.answer(check); d != nil {
-		t.Errorf("still blocked after its window: %v", d)
-	}
-	other := blockFinding("y")
-	b.learn(other)
-	counter := checkOf("y")
-	counter.Counters[0].WindowSeconds, counter.Counters[0].CooldownSeconds = 0, 0
-	if d := b.answer(counter); d != nil {
-		t.Errorf("a counter without a window is blocked: %v", d)
 	}
 }
 

@@ -35,7 +35,7 @@ func (c *Checker) Follow(ctx context.Context) error {
 		case <-tick.C:
 			c.Report()
 		case <-reconnected:
-			c.blocks.forget() // a release may have been missed meanwhile
+			c.blocks.Forget() // a release may have been missed meanwhile
 		case <-ctx.Done():
 			c.Report()
 			c.nc.Flush(lastWords) // before the detectors of this process stop
@@ -52,7 +52,7 @@ func (c *Checker) subscribe() (stop func(), err error) {
 	cooldown, err := c.nc.Subscribe(schemas.SubjectCooldown, func(m *nats.Msg) {
 		var msg checkpb.Cooldown
 		if len(m.Data) <= maxCooldown && proto.Unmarshal(m.Data, &msg) == nil {
-			c.blocks.learn(msg.GetFinding())
+			c.blocks.Learn(c.now(), msg.GetFinding())
 		}
 	})
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Checker) subscribe() (stop func(), err error) {
 	forget, err := c.nc.Subscribe(schemas.SubjectForget, func(m *nats.Msg) {
 		var msg checkpb.Forget
 		if proto.Unmarshal(m.Data, &msg) == nil && len(msg.GetCounters()) > 0 {
-			c.blocks.forget(msg.GetCounters()...)
+			c.blocks.Forget(msg.GetCounters()...)
 		}
 	})
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *Checker) subscribe() (stop func(), err error) {
 
 // Report tells the detectors about the hits on standing blocks.
 func (c *Checker) Report() {
-	reports := c.blocks.takeReports()
+	reports := c.blocks.TakeReports(c.now())
 	for len(reports) > 0 {
 		n := min(len(reports), maxBatch)
 		body, err := proto.Marshal(&checkpb.CheckBatch{Checks: reports[:n]})

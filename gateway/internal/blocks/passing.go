@@ -1,4 +1,4 @@
-package checker
+package blocks
 
 import (
 	"slices"
@@ -10,22 +10,22 @@ import (
 // maxHitTimes bounds the hit times that are kept of a block.
 const maxHitTimes = 64
 
-// passing tells when a blocked request passes if nothing else is sent. Hits on the
-// block count too, and put that off.
+// passing computes when a blocked request passes if no other is sent. Hits on the block
+// count too, and put that off.
 type passing struct {
-	// told is the moment that the detector told; zero for none.
-	told time.Time
-	last time.Time
+	// first is the moment that the detector named; zero for none.
+	first time.Time
+	last  time.Time
 	// hits are the newest hit times of a sliding window, oldest first.
 	hits []time.Time
-	// missing says that hits before those were forgotten.
+	// missing says that older hits were forgotten.
 	missing bool
 }
 
 func newPassing(f *checkpb.Finding, now time.Time) passing {
 	p := passing{last: now}
 	if f.GetRetryAfterMs() > 0 {
-		p.told = now.Add(time.Duration(f.GetRetryAfterMs()) * time.Millisecond)
+		p.first = now.Add(time.Duration(f.GetRetryAfterMs()) * time.Millisecond)
 	}
 	ages := f.GetHitAgesMs()
 	for _, age := range ages[:min(len(ages), maxHitTimes)] {
@@ -44,19 +44,19 @@ func (p *passing) hit(now time.Time) {
 	}
 }
 
-// after returns the milliseconds until the request passes; left is what is left of
-// its block. It is 0 where the detector told nothing.
+// after returns the milliseconds until the request passes; left is the rest of its block.
+// It returns 0 where the detector named no moment.
 func (p *passing) after(c *checkpb.Counter, steps []*checkpb.Step, now time.Time, left time.Duration) uint32 {
-	if p.told.IsZero() {
+	if p.first.IsZero() {
 		return 0
 	}
 	window := time.Duration(c.GetWindowSeconds()) * time.Second
 	wait := left
 	switch c.GetWindow() {
 	case checkpb.Window_WINDOW_FIXED:
-		wait = max(wait, p.told.Sub(now))
+		wait = max(wait, p.first.Sub(now))
 	case checkpb.Window_WINDOW_SLIDING:
-		// One hit fewer than what stops may stand in the window, the next included.
+		// With the next one, the window may have one hit fewer than the count that stops.
 		i := len(p.hits) - (stopsAt(steps) - 1)
 		switch {
 		case i >= 0 && i < len(p.hits):

@@ -1,4 +1,4 @@
-package checker
+package blocks
 
 import (
 	"testing"
@@ -20,18 +20,18 @@ func FuzzCooldown(f *testing.F) {
 	f.Add([]byte{0x0a, 0x00})
 	f.Add([]byte("\x0a\x05\x0a\x01p\x60\xff"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		b := newBlocks(time.Now)
+		b, now := New(), time.Now()
 		var cooldown checkpb.Cooldown
 		if proto.Unmarshal(data, &cooldown) == nil {
-			b.learn(cooldown.GetFinding())
+			b.Learn(now, cooldown.GetFinding())
 		}
 		var forget checkpb.Forget
 		check := checkOf("x")
-		if d := b.answer(check); d != nil && d.GetFindings()[0].GetBlockedMs() > 60_000 {
+		if d := b.Decision(now, check); d != nil && d.GetFindings()[0].GetBlockedMs() > 60_000 {
 			t.Errorf("blocked for %d ms by a window of a minute", d.GetFindings()[0].GetBlockedMs())
 		}
 		if proto.Unmarshal(data, &forget) == nil {
-			b.forget(forget.GetCounters()...)
+			b.Forget(forget.GetCounters()...)
 		}
 	})
 }
