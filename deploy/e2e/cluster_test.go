@@ -102,7 +102,7 @@ func TestTwoGatewaysAndThreeDetectorsLetExactlyFiveThrough(t *testing.T) {
 // Within one process neither a check nor a text passes the server.
 func TestRequestsWithinAProcessDoNotPassTheServer(t *testing.T) {
 	t.Parallel()
-	s := start(t, echo(t))
+	s := start(t, echo(t), inProcess)
 	observer := connect(t, s)
 	seen, err := observer.SubscribeSync("loop.*")
 	if err == nil {

@@ -253,7 +253,7 @@ func TestRequestsPassWhileNATSRestartsAndHistoriesOutliveIt(t *testing.T) {
 		return stop
 	}
 	stop := run()
-	s, end := startLogging(t, slog.New(slog.DiscardHandler), echo(t), policies(t, patient), func(c *system.Config) { c.NATS = address })
+	s, end := startLogging(t, slog.New(slog.DiscardHandler), echo(t), inProcess, policies(t, patient), func(c *system.Config) { c.NATS = address })
 	defer end() // before the server
 	send(t, s.URL(), said(0))
 	if n := metric(t, s, clearChecks); n != 1 {

@@ -16,30 +16,32 @@ import (
 
 func TestSixthPromptIsRefusedWithATypedError(t *testing.T) {
 	t.Parallel()
-	url := start(t, echo(t)).URL()
-	if diff := cmp.Diff(ok(5), statuses(t, url, prompt("again"), 5)); diff != "" {
-		t.Fatalf("first five (-want +got):\n%s", diff)
-	}
-	a := send(t, url, prompt("again"))
-	r := a.refusal(t)
-	if a.status != http.StatusTooManyRequests || r.Error.Code != "recursive_loop_detected" || !strings.Contains(r.Error.Message, "recursive_loop_detected") {
-		t.Fatalf("sixth: status %d, error %+v", a.status, r.Error)
-	}
-	if diff := cmp.Diff(r.Detail, r.Error.Detail); diff != "" {
-		t.Errorf("detail beside and inside the error differ:\n%s", diff)
-	}
-	d := r.Detail
-	if len(d.Fingerprint) != 64 || d.LoopID == "" || d.Message != r.Error.Message {
-		t.Errorf("detail %+v", d)
-	}
-	d.Fingerprint, d.LoopID, d.Message = "", "", ""
-	want := detail{Error: "recursive_loop_detected", Detector: "prompt", Policy: "default", HitCount: 6, WindowSeconds: 60, CooldownSeconds: 30}
-	if diff := cmp.Diff(want, d); diff != "" {
-		t.Errorf("detail (-want +got):\n%s", diff)
-	}
-	if got := seconds(t, a); got < 60 || got > 66 {
-		t.Errorf("Retry-After %d, want 60 and up to a tenth: the window outlasts the cooldown", got)
-	}
+	bothWays(t, func(t *testing.T, way func(*system.Config)) {
+		url := start(t, echo(t), way).URL()
+		if diff := cmp.Diff(ok(5), statuses(t, url, prompt("again"), 5)); diff != "" {
+			t.Fatalf("first five (-want +got):\n%s", diff)
+		}
+		a := send(t, url, prompt("again"))
+		r := a.refusal(t)
+		if a.status != http.StatusTooManyRequests || r.Error.Code != "recursive_loop_detected" || !strings.Contains(r.Error.Message, "recursive_loop_detected") {
+			t.Fatalf("sixth: status %d, error %+v", a.status, r.Error)
+		}
+		if diff := cmp.Diff(r.Detail, r.Error.Detail); diff != "" {
+			t.Errorf("detail beside and inside the error differ:\n%s", diff)
+		}
+		d := r.Detail
+		if len(d.Fingerprint) != 64 || d.LoopID == "" || d.Message != r.Error.Message {
+			t.Errorf("detail %+v", d)
+		}
+		d.Fingerprint, d.LoopID, d.Message = "", "", ""
+		want := detail{Error: "recursive_loop_detected", Detector: "prompt", Policy: "default", HitCount: 6, WindowSeconds: 60, CooldownSeconds: 30}
+		if diff := cmp.Diff(want, d); diff != "" {
+			t.Errorf("detail (-want +got):\n%s", diff)
+		}
+		if got := seconds(t, a); got < 60 || got > 66 {
+			t.Errorf("Retry-After %d, want 60 and up to a tenth: the window outlasts the cooldown", got)
+		}
+	})
 }
 
 func TestCooldownIsServedFromMemoryThenTheWindowDecides(t *testing.T) {

@@ -80,20 +80,22 @@ func TestRetryLoopThatGrowsItsPromptIsStopped(t *testing.T) {
 
 func TestSameQuestionInOtherWordsIsHinted(t *testing.T) {
 	t.Parallel()
-	upstream := serve(t, greeting)
-	s := start(t, upstream.url, policies(t, standard))
-	var got []string
-	for _, text := range append(wordings, "Translate the whole handbook into French, please.") {
-		a := send(t, s.URL(), prompt(text).with("X-Session-ID", "s"))
-		got = append(got, fmt.Sprint(a.status, " ", a.header.Get("X-Loop-Action"), " ", a.header.Get("X-Loop-Detector")))
-	}
-	if diff := cmp.Diff([]string{"200  ", "200  ", "200 hint semantic", "200  "}, got); diff != "" {
-		t.Errorf("by wording (-want +got):\n%s", diff)
-	}
-	hinted := upstream.Requests()[2].Chat.Messages
-	if len(hinted) != 2 || hinted[0].Role != "system" || !strings.Contains(hinted[0].Text(), "in other words") {
-		t.Errorf("the upstream got %+v; want a hint before the prompt", hinted)
-	}
+	bothWays(t, func(t *testing.T, way func(*system.Config)) {
+		upstream := serve(t, greeting)
+		s := start(t, upstream.url, policies(t, standard), way)
+		var got []string
+		for _, text := range append(wordings, "Translate the whole handbook into French, please.") {
+			a := send(t, s.URL(), prompt(text).with("X-Session-ID", "s"))
+			got = append(got, fmt.Sprint(a.status, " ", a.header.Get("X-Loop-Action"), " ", a.header.Get("X-Loop-Detector")))
+		}
+		if diff := cmp.Diff([]string{"200  ", "200  ", "200 hint semantic", "200  "}, got); diff != "" {
+			t.Errorf("by wording (-want +got):\n%s", diff)
+		}
+		hinted := upstream.Requests()[2].Chat.Messages
+		if len(hinted) != 2 || hinted[0].Role != "system" || !strings.Contains(hinted[0].Text(), "in other words") {
+			t.Errorf("the upstream got %+v; want a hint before the prompt", hinted)
+		}
+	})
 }
 
 func TestOneMatchIsEnoughWhereThePolicySaysSo(t *testing.T) {

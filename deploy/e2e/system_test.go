@@ -40,8 +40,10 @@ func serve(t *testing.T, script scripted.Script) served {
 	return served{upstream, server.URL}
 }
 
-// start runs everything in this process with the default policy in front of
-// the upstream, until the test ends. Edits change the configuration first.
+// start runs all services with the default policy in front of the upstream, until
+// the test ends. Each has a connection to NATS of its own, and they send each other
+// every request over it, as separate processes do; see inProcess. Edits change the
+// configuration first.
 func start(t *testing.T, upstream string, edits ...func(*system.Config)) *system.System {
 	t.Helper()
 	s, _ := startStoppable(t, upstream, edits...)
@@ -60,6 +62,7 @@ func startLogging(t *testing.T, log *slog.Logger, upstream string, edits ...func
 	cfg := system.Config{
 		Admin:    "127.0.0.1:0",
 		Replicas: 1,
+		OverNATS: true,
 		Embedded: natskit.EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: t.TempDir()},
 		Gateway:  gateway.DefaultConfig(),
 		Detector: detector.DefaultConfig(),
@@ -92,6 +95,21 @@ func startLogging(t *testing.T, log *slog.Logger, upstream string, edits ...func
 		t.Fatalf("wait for the system: %v", err)
 	}
 	return s, stop
+}
+
+// inProcess has requests between services stay in the process, as they do in
+// `unloop up`.
+func inProcess(cfg *system.Config) { cfg.OverNATS = false }
+
+// bothWays runs a test over NATS and again with requests that stay in the process.
+func bothWays(t *testing.T, test func(t *testing.T, way func(*system.Config))) {
+	t.Helper()
+	for name, way := range map[string]func(*system.Config){"over NATS": func(*system.Config) {}, "in the process": inProcess} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, way)
+		})
+	}
 }
 
 // lexical is the configuration of the embedding worker that needs no model.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
 // toolSession is the body of a request whose agent made n calls of one tool.
@@ -36,34 +38,36 @@ func numbered(format string) func(int) string {
 
 func TestRepeatedToolCallIsHintedThenBlocked(t *testing.T) {
 	t.Parallel()
-	upstream := serve(t, greeting)
-	url := start(t, upstream.url).URL()
-	// The same arguments, spelled differently each time.
-	spelled := func(i int) string {
-		return []string{`{"path":"a.go","line":1}`, `{ "line": 1.0, "path": "a.go" }`, "{\"line\":1e0,\n\"path\":\"a.go\"}"}[i%3]
-	}
-	var got []string
-	var last answered
-	for n := range 7 {
-		last = send(t, url, chat(toolSession(n, spelled, always("package main"))))
-		got = append(got, fmt.Sprint(last.status, " ", last.header.Get("X-Loop-Action")))
-	}
-	want := []string{"200 ", "200 ", "200 ", "200 hint", "200 hint", "429 reject", "429 reject"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("by rounds in the history (-want +got):\n%s", diff)
-	}
-	r := last.refusal(t)
-	if r.Detail.Detector != "tool" || !strings.Contains(r.Error.Message, "read_file") || last.header.Get("Retry-After") != "" {
-		t.Errorf("detector %s, message %q, Retry-After %q; want the tool's name, and nothing to wait for", r.Detail.Detector, r.Error.Message, last.header.Get("Retry-After"))
-	}
-	requests := upstream.Requests()
-	hinted := requests[3].Chat.Messages
-	if hinted[0].Role != "system" || !strings.Contains(hinted[0].Text(), "read_file") || len(hinted) != len(requests[2].Chat.Messages)+3 {
-		t.Errorf("the upstream got %+v; want a system message with the tool's name before the rest", hinted)
-	}
-	if strings.Contains(hinted[0].Text(), "You seem to be repeating") {
-		t.Errorf("the hint says it twice: %q", hinted[0].Text())
-	}
+	bothWays(t, func(t *testing.T, way func(*system.Config)) {
+		upstream := serve(t, greeting)
+		url := start(t, upstream.url, way).URL()
+		// The same arguments, spelled differently each time.
+		spelled := func(i int) string {
+			return []string{`{"path":"a.go","line":1}`, `{ "line": 1.0, "path": "a.go" }`, "{\"line\":1e0,\n\"path\":\"a.go\"}"}[i%3]
+		}
+		var got []string
+		var last answered
+		for n := range 7 {
+			last = send(t, url, chat(toolSession(n, spelled, always("package main"))))
+			got = append(got, fmt.Sprint(last.status, " ", last.header.Get("X-Loop-Action")))
+		}
+		want := []string{"200 ", "200 ", "200 ", "200 hint", "200 hint", "429 reject", "429 reject"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("by rounds in the history (-want +got):\n%s", diff)
+		}
+		r := last.refusal(t)
+		if r.Detail.Detector != "tool" || !strings.Contains(r.Error.Message, "read_file") || last.header.Get("Retry-After") != "" {
+			t.Errorf("detector %s, message %q, Retry-After %q; want the tool's name, and nothing to wait for", r.Detail.Detector, r.Error.Message, last.header.Get("Retry-After"))
+		}
+		requests := upstream.Requests()
+		hinted := requests[3].Chat.Messages
+		if hinted[0].Role != "system" || !strings.Contains(hinted[0].Text(), "read_file") || len(hinted) != len(requests[2].Chat.Messages)+3 {
+			t.Errorf("the upstream got %+v; want a system message with the tool's name before the rest", hinted)
+		}
+		if strings.Contains(hinted[0].Text(), "You seem to be repeating") {
+			t.Errorf("the hint says it twice: %q", hinted[0].Text())
+		}
+	})
 }
 
 func TestProgressAndPagingAreNoLoop(t *testing.T) {

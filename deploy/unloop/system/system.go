@@ -33,6 +33,9 @@ type Config struct {
 	NATS     string
 	Replicas int
 	Embedded natskit.EmbeddedConfig
+	// OverNATS has the services send each other every request over NATS, as separate
+	// processes do; otherwise requests stay within the process where they can.
+	OverNATS bool
 	Gateway  gateway.Config
 	Detector detector.Config
 	Notifier notifier.Config
@@ -69,7 +72,10 @@ type System struct {
 // New starts the embedded server and makes the services. Whatever it started
 // is stopped again when it errs.
 func New(cfg Config, log *slog.Logger) (_ *System, err error) {
-	s := &System{url: cfg.NATS, loopback: natskit.NewLoopback(), log: log}
+	s := &System{url: cfg.NATS, log: log}
+	if !cfg.OverNATS {
+		s.loopback = natskit.NewLoopback()
+	}
 	defer func() {
 		if err != nil {
 			s.close()
