@@ -3,7 +3,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -14,6 +13,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
@@ -39,13 +39,13 @@ func (g *Gateway) own(w http.ResponseWriter, r *http.Request) {
 		g.answerCheck(w, r)
 	case r.URL.Path == checkPath:
 		w.Header().Set("Allow", http.MethodPost)
-		fail(w, &client.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: "a check is a POST"})
+		respond.Error(w, &client.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: "a check is a POST"})
 	case r.URL.Path == mcpPath:
 		g.answerMCP(w, r)
 	case r.URL.Path == pingPath:
 		g.answerPing(w, r)
 	default:
-		fail(w, &client.Error{Status: http.StatusNotFound, Code: "unknown_path", Message: "Unloop's own API has POST " + checkPath + ", GET " + pingPath + " and MCP at " + mcpPath})
+		respond.Error(w, &client.Error{Status: http.StatusNotFound, Code: "unknown_path", Message: "Unloop's own API has POST " + checkPath + ", GET " + pingPath + " and MCP at " + mcpPath})
 	}
 }
 
@@ -59,7 +59,7 @@ func (g *Gateway) answerPing(w http.ResponseWriter, r *http.Request) {
 		}
 		says["proof"] = access.Proof(g.cfg.ProofKey, challenge, address)
 	}
-	answer(w, http.StatusOK, says)
+	respond.JSON(w, http.StatusOK, says)
 }
 
 // answerCheck tells what would be done with a request, and counts it, unless
@@ -70,7 +70,7 @@ func (g *Gateway) answerCheck(w http.ResponseWriter, r *http.Request) {
 	}
 	x, err := g.asked(r)
 	if err != nil {
-		fail(w, err)
+		respond.Error(w, err)
 		return
 	}
 	if !g.admit(w, x) {
@@ -83,7 +83,7 @@ func (g *Gateway) answerCheck(w http.ResponseWriter, r *http.Request) {
 	g.parse(x)
 	g.identify(x)
 	if message, killed := g.killed(x); killed {
-		answer(w, http.StatusOK, client.Decision{
+		respond.JSON(w, http.StatusOK, client.Decision{
 			Action: checkpb.Action_ACTION_REJECT.Label(), Reason: client.ReasonKilled, Message: message,
 			RequestID: requestID(x.r), Findings: []client.Finding{},
 		})
@@ -102,7 +102,7 @@ func (g *Gateway) answerCheck(w http.ResponseWriter, r *http.Request) {
 	if checkpb.ActionOf(d.Action).Stops() {
 		g.giveBack(x)
 	}
-	answer(w, http.StatusOK, d)
+	respond.JSON(w, http.StatusOK, d)
 }
 
 // asked reads a check, and makes of it the exchange that the request itself
@@ -232,21 +232,4 @@ func (x *exchange) findings() []client.Finding {
 		}
 	}
 	return out
-}
-
-// fail answers an error of the check API.
-func fail(w http.ResponseWriter, err *client.Error) {
-	answer(w, err.Status, map[string]*client.Error{"error": err})
-}
-
-// answer writes JSON.
-func answer(w http.ResponseWriter, status int, value any) {
-	body, err := json.Marshal(value)
-	if err != nil {
-		status, body = http.StatusInternalServerError, []byte("{}")
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that left needs no answer
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/client"
 )
@@ -34,13 +35,13 @@ const (
 func (g *Gateway) answerDecision(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		fail(w, &client.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: "a decision is asked for with POST"})
+		respond.Error(w, &client.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: "a decision is asked for with POST"})
 		return
 	}
 	upload := watchUpload(w, r)
 	original, err := originalOf(r)
 	if err != nil {
-		fail(w, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: err.Error()})
+		respond.Error(w, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: err.Error()})
 		return
 	}
 	target, _ := g.table.Route(original) // other gateways have upstreams of their own

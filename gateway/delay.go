@@ -1,47 +1,25 @@
 package gateway
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/respond"
+	"github.com/unloop/unloop/gateway/internal/wait"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
-
-// delays bounds how many requests of one loop wait at once: a throttle must
-// not turn a fast loop into a pile of open connections.
-type delays struct {
-	limit   int
-	mu      sync.Mutex
-	waiting map[string]int
-}
-
-func (d *delays) enter(key string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.waiting == nil {
-		d.waiting = map[string]int{}
-	}
-	if d.waiting[key] >= d.limit {
-		return false
-	}
-	d.waiting[key]++
-	return true
-}
-
-func (d *delays) leave(key string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.waiting[key]--; d.waiting[key] == 0 {
-		delete(d.waiting, key)
-	}
-}
 
 // delay makes a throttled request wait. It returns false if the request is not
 // to be forwarded: the client left, or too many wait already.
 func (g *Gateway) delay(w http.ResponseWriter, x *exchange) bool {
+	found := x.decision.GetFindings()
 	f := strongest(x.decision)
 	if f.GetAction() != checkpb.Action_ACTION_THROTTLE {
 		f = nil
@@ -51,40 +29,34 @@ func (g *Gateway) delay(w http.ResponseWriter, x *exchange) bool {
 	if f == nil && !ruled {
 		return true
 	}
-	wait, key := time.Duration(f.GetDelayMs())*time.Millisecond, f.GetPolicy()+"\x00"+string(f.GetFingerprint())
+	delay, key := time.Duration(f.GetDelayMs())*time.Millisecond, f.GetPolicy()+"\x00"+string(f.GetFingerprint())
 	if ruled {
-		wait = max(wait, time.Duration(rule.verdict.GetDelayMs())*time.Millisecond)
+		delay = max(delay, time.Duration(rule.verdict.GetDelayMs())*time.Millisecond)
 	}
 	if f == nil {
 		key = rule.wire.GetPolicy() + "\x00" + string(rule.wire.GetKey())
 	}
-	if !g.delays.enter(key) {
-		defer g.giveBack(x)
-		g.metrics.requests.WithLabelValues(x.Provider.Name(), "reject").Inc()
-		if f == nil {
-			g.refuseLimit(w, x, rule, nil)
-			return false
-		}
-		f.Action = checkpb.Action_ACTION_REJECT
-		g.refuseLoop(w, x, f)
-		return false
-	}
-	defer g.delays.leave(key)
-	g.metrics.delayed.Inc()
-	defer g.metrics.delayed.Dec()
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+	switch err := g.waiting.Wait(x.r.Context(), key, delay); {
+	case err == nil:
 		return true
-	case <-x.r.Context().Done():
+	case !errors.Is(err, wait.ErrCrowded):
 		g.metrics.requests.WithLabelValues(x.Provider.Name(), "abandoned").Inc()
-		x.status = statusClientLeft
-		w.WriteHeader(statusClientLeft)
+		x.status = respond.StatusClientLeft
+		w.WriteHeader(x.status)
 		g.uncount(x)
-		g.giveBack(x)
-		return false
+	case f == nil:
+		g.metrics.requests.WithLabelValues(x.Provider.Name(), "reject").Inc()
+		g.refuseLimit(w, x, rule, nil)
+	default:
+		g.metrics.requests.WithLabelValues(x.Provider.Name(), "reject").Inc()
+		rejected := proto.CloneOf(f)
+		rejected.Action = checkpb.Action_ACTION_REJECT
+		x.decision = proto.CloneOf(x.decision)
+		x.decision.Findings[slices.Index(found, f)] = rejected
+		g.refuseLoop(w, x, rejected)
 	}
+	g.giveBack(x)
+	return false
 }
 
 // spellLog logs the first of many like events, and again once they have been

@@ -13,15 +13,15 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/gateway/internal/wait"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // delaying is a gateway as far as a delay needs it.
 func delaying(limit int) *Gateway {
-	g := &Gateway{metrics: newMetrics(prometheus.NewRegistry()), now: time.Now}
-	g.delays.limit = limit
-	return g
+	reg := prometheus.NewRegistry()
+	return &Gateway{metrics: newMetrics(reg), now: time.Now, waiting: wait.New(limit, reg)}
 }
 
 // throttled is a request that the detectors want to be delayed.

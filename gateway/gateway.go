@@ -26,6 +26,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/recording"
 	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/gateway/internal/wait"
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
@@ -54,7 +55,7 @@ type Gateway struct {
 	// upgraded are the connections that speak another protocol by now, which
 	// the HTTP server has lost sight of.
 	upgraded sync.WaitGroup
-	delays   delays
+	waiting  *wait.Room
 	bodies   *bodies
 	passed   *passed
 	askers   *askers
@@ -86,7 +87,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g := &Gateway{cfg: cfg, deps: deps, log: deps.Log, now: time.Now, table: table, metrics: newMetrics(deps.Metrics)}
-	g.delays.limit = cfg.MaxDelayed
+	g.waiting = wait.New(cfg.MaxDelayed, deps.Metrics)
 	g.passed, g.askers = newPassed(), newAskers()
 	g.rotation, g.lineage = newRotation(), newLineage()
 	g.bodies = newBodies(cfg.MaxBodyMemory, deps.Metrics)

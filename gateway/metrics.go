@@ -8,7 +8,6 @@ type metrics struct {
 	policyRejected, auth                                          *prometheus.CounterVec
 	policyVersion                                                 *prometheus.GaugeVec
 	foreign                                                       *prometheus.CounterVec
-	delayed                                                       prometheus.Gauge
 	unknownAnswers, lostAnswers, unknownCalls                     prometheus.Counter
 	rules, descriptorMissing, synthetic                           *prometheus.CounterVec
 }
@@ -39,9 +38,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		unknownCalls: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "unloop_gateway_unknown_calls_total", Help: "Requests with results of calls that no gateway has seen.",
 		}),
-		delayed: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "unloop_gateway_delayed_requests", Help: "Requests that a throttle holds back now.",
-		}),
 	}
 	m.policyRejected = counter("policy_rejected_total", "Policy bundles that were not put into force, by where they came from: file or pushed.", "source")
 	m.policyVersion = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -52,6 +48,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.synthetic = counter("synthetic_answers_total", "Rejected requests that were answered in the model's place, by format.", "format")
 	m.foreign = counter("foreign_total", "Requests refused because a web page may have sent them, by reason: foreign_host or foreign_origin.", "reason")
 	m.auth = counter("auth_total", "Requests by what came of their client's key or token: ok, missing, wrong, limited (the address was wrong too often), unavailable (the issuer's keys are).", "result")
-	reg.MustRegister(m.unknownAnswers, m.lostAnswers, m.unknownCalls, m.checkSeconds, m.delayed, m.policyVersion)
+	reg.MustRegister(m.unknownAnswers, m.lostAnswers, m.unknownCalls, m.checkSeconds, m.policyVersion)
 	return m
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/client"
 )
@@ -20,7 +21,7 @@ func (g *Gateway) turnAway(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("X-Should-Retry", "false")
 	if strings.HasPrefix(r.URL.Path, route.Reserved) {
 		watchUpload(w, r)
-		fail(w, &client.Error{Status: http.StatusForbidden, Code: fault.Code, Message: fault.Message})
+		respond.Error(w, &client.Error{Status: http.StatusForbidden, Code: fault.Code, Message: fault.Message})
 		return true
 	}
 	target, _ := g.table.Route(r)

@@ -13,6 +13,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas"
@@ -204,4 +205,6 @@ const farAway = 100 * 365 * 24 * time.Hour
 
 // CameToNothing says whether a request with that answer does not count, since an
 // honest client would send it again, or did not wait for it.
-func CameToNothing(status int) bool { return status == statusClientLeft || cameToNothing(status) }
+func CameToNothing(status int) bool {
+	return status == respond.StatusClientLeft || cameToNothing(status)
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
@@ -116,7 +117,7 @@ func (g *Gateway) answerRun(w http.ResponseWriter, x *exchange) {
 		return // nobody is there to be told
 	}
 	x.setHeaders(w.Header())
-	answer(w, http.StatusOK, d)
+	respond.JSON(w, http.StatusOK, d)
 }
 
 // decideRun says what is to be done about a tool's call.

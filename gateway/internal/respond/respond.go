@@ -1,0 +1,40 @@
+// Package respond writes answers that come from Unloop instead of an upstream.
+//
+// It knows HTTP. What an answer says, and in which provider's format, its callers know.
+package respond
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/unloop/unloop/schemas/client"
+)
+
+// StatusClientLeft is the status of a request whose client left. Logs of proxies know
+// the number; without it net/http would say 200 to a client that only stopped sending.
+const StatusClientLeft = 499
+
+// Write writes an answer. The answer to a HEAD request has no body.
+func Write(w http.ResponseWriter, method string, status int, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	if method != http.MethodHead {
+		_, _ = w.Write(body) // a client that left needs no answer
+	}
+}
+
+// JSON writes a value as JSON.
+func JSON(w http.ResponseWriter, status int, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		status, body = http.StatusInternalServerError, []byte("{}")
+	}
+	Write(w, "", status, "application/json", body)
+}
+
+// Error writes an error of Unloop's own API.
+func Error(w http.ResponseWriter, err *client.Error) {
+	JSON(w, err.Status, map[string]*client.Error{"error": err})
+}

@@ -1,0 +1,75 @@
+// Package wait holds throttled requests back for a while, and bounds how many of them
+// wait at once: a throttle must not turn a fast loop into a pile of open connections.
+//
+// It knows neither why a request waits nor what is done with one that may not.
+package wait
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// ErrCrowded says that too many requests of the same key wait already.
+var ErrCrowded = errors.New("too many requests wait")
+
+// Room holds the requests that wait. Make it with New.
+type Room struct {
+	limit   int
+	held    prometheus.Gauge
+	mu      sync.Mutex
+	waiting map[string]int // requests by key
+}
+
+// New returns a room in which at most limit requests of one key wait at once.
+func New(limit int, reg prometheus.Registerer) *Room {
+	r := &Room{limit: limit, waiting: map[string]int{}, held: prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "unloop_gateway_delayed_requests", Help: "Requests that a throttle holds back now.",
+	})}
+	reg.MustRegister(r.held)
+	return r
+}
+
+// Wait returns nil after d; at once for the key "", which stands for no wait. It returns
+// ErrCrowded at once if too many requests of the key wait already, and the context's
+// error if that ends before d.
+func (r *Room) Wait(ctx context.Context, key string, d time.Duration) error {
+	if key == "" {
+		return nil
+	}
+	if !r.enter(key) {
+		return ErrCrowded
+	}
+	defer r.leave(key)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *Room) enter(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waiting[key] >= r.limit {
+		return false
+	}
+	r.waiting[key]++
+	r.held.Inc()
+	return true
+}
+
+func (r *Room) leave(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held.Dec()
+	if r.waiting[key]--; r.waiting[key] == 0 {
+		delete(r.waiting, key)
+	}
+}
