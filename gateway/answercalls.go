@@ -10,12 +10,12 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/answerscan"
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/responses"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
-	"github.com/unloop/unloop/schemas/policy"
 )
 
 const (
@@ -27,8 +27,8 @@ const (
 
 // precede tells the prompt of the calls that its results answer, where those stand
 // in an answer that the provider keeps and the request only names.
-func (g *Gateway) precede(x *exchange, matched []*policy.Policy) {
-	x.toolsWatched = x.Prompt != nil && slices.ContainsFunc(matched, func(p *policy.Policy) bool { return p.Tool != nil || p.Cycle != nil || p.Prompt != nil })
+func (g *Gateway) precede(x *exchange, matched []*bundle.Policy) {
+	x.toolsWatched = x.Prompt != nil && slices.ContainsFunc(matched, func(p *bundle.Policy) bool { return p.Tool != nil || p.Cycle != nil || p.Prompt != nil })
 	if !x.toolsWatched {
 		return
 	}

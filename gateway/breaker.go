@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
@@ -11,12 +12,12 @@ import (
 const breakerDomain = "unloop/breaker/1"
 
 // breakerRule stands for a circuit breaker of requests among the rules.
-var breakerRule = &policy.Limit{Rule: &policy.Rule{Name: checkpb.BreakerRule, Algorithm: checkpb.BreakerRule}}
+var breakerRule = &bundle.Limit{Rule: &policy.Rule{Name: checkpb.BreakerRule, Algorithm: checkpb.BreakerRule}}
 
 // breaker is a policy's circuit breaker as the request meets it: it takes what the
 // policy's first rule would, and nothing where that rule counts tokens and the
 // request asks no model.
-func (x *exchange) breaker(p *policy.Policy, shadow bool) applied {
+func (x *exchange) breaker(p *bundle.Policy, shadow bool) applied {
 	a := applied{rule: breakerRule, wire: &checkpb.Limit{Policy: p.ID, Key: x.breakerKey(p.Breaker), Shadow: shadow, Cost: 1}}
 	if rule := p.Breaker.Cost; rule != nil {
 		a.rule, a.wire.Cost = rule, 0
@@ -32,7 +33,7 @@ func (x *exchange) breaker(p *policy.Policy, shadow bool) applied {
 
 // breakerKey names the breaker for the value of its descriptor; requests without
 // one share it.
-func (x *exchange) breakerKey(b *policy.Breaker) []byte {
+func (x *exchange) breakerKey(b *bundle.Breaker) []byte {
 	f := fingerprint.New(breakerDomain)
 	if b.Key != (policy.Descriptor{}) {
 		f.String(b.Key.String()).String(x.descriptor(b.Key))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
@@ -34,7 +35,7 @@ const (
 )
 
 // counters lists what the matching policies count this request by.
-func (x *exchange) counters(policies []*policy.Policy, now time.Time) []*checkpb.Counter {
+func (x *exchange) counters(policies []*bundle.Policy, now time.Time) []*checkpb.Counter {
 	var out []*checkpb.Counter
 	if x.Run != nil {
 		return nil // a tool's call is no request
@@ -58,7 +59,7 @@ func (x *exchange) counters(policies []*policy.Policy, now time.Time) []*checkpb
 	return out
 }
 
-func requestCounter(p *policy.Policy, shadow bool) *checkpb.Counter {
+func requestCounter(p *bundle.Policy, shadow bool) *checkpb.Counter {
 	l := p.LoopDetection
 	return &checkpb.Counter{
 		Policy: p.ID, Detector: detectorRequest, Shadow: shadow, Window: windows[l.Window],
@@ -67,7 +68,7 @@ func requestCounter(p *policy.Policy, shadow bool) *checkpb.Counter {
 	}
 }
 
-func promptCounter(p *policy.Policy, shadow bool) *checkpb.Counter {
+func promptCounter(p *bundle.Policy, shadow bool) *checkpb.Counter {
 	d := p.Prompt
 	return &checkpb.Counter{
 		Policy: p.ID, Detector: detectorPrompt, Shadow: shadow, Window: windows[d.Window],
@@ -81,7 +82,7 @@ const uninspectedWindow = time.Minute
 
 // uninspectedCounter counts all of a caller's bodies that can't be read, whatever
 // they are: text that is written anew each time counts as new each time otherwise.
-func (x *exchange) uninspectedCounter(p *policy.Policy, shadow bool) *checkpb.Counter {
+func (x *exchange) uninspectedCounter(p *bundle.Policy, shadow bool) *checkpb.Counter {
 	sum := fingerprint.New(uninspectedDomain).String(x.Identity.GetCaller()).Sum()
 	return &checkpb.Counter{
 		Policy: p.ID, Detector: detectorUninspected, Shadow: shadow, Window: checkpb.Window_WINDOW_SLIDING, Fingerprint: sum[:],
@@ -113,7 +114,7 @@ func steps(ladder []policy.Step) []*checkpb.Step {
 
 // requestFingerprint covers method, path, query, body, the policy's
 // descriptors and, unless the policy counts all callers together, the caller.
-func (x *exchange) requestFingerprint(p *policy.Policy) []byte {
+func (x *exchange) requestFingerprint(p *bundle.Policy) []byte {
 	b := fingerprint.New(requestDomain).String(x.Method).String(x.Target.Canonical)
 	query := sortedQuery(x.RawQuery)
 	b.Number(len(query))

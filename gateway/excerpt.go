@@ -1,15 +1,15 @@
 package gateway
 
 import (
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/excerpt"
 	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/policy"
 )
 
 // excerpt is the end of the newest exchange, for the policies that ask for it;
 // nil if none does, or there is no text. No other text of a request is sent for
 // people to read.
-func (x *exchange) excerpt(policies []*policy.Policy) *checkpb.Excerpt {
+func (x *exchange) excerpt(policies []*bundle.Policy) *checkpb.Excerpt {
 	var ask []string
 	for _, p := range policies {
 		if p.IncludeExcerpt {

@@ -15,12 +15,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
-	"github.com/unloop/unloop/schemas/policy"
 )
 
 // Explanation is why a request would be treated as it would be.
@@ -300,7 +300,7 @@ func (x *exchange) explainWatch(w *checkpb.ToolWatch) DetectorExplained {
 }
 
 // explainSemantic tells of the detector that compares what texts say.
-func (x *exchange) explainSemantic(w *checkpb.SemanticWatch, p *policy.Policy) DetectorExplained {
+func (x *exchange) explainSemantic(w *checkpb.SemanticWatch, p *bundle.Policy) DetectorExplained {
 	e := DetectorExplained{
 		Detector: detectorSemantic, Would: checkpb.Action_ACTION_ALLOW.Label(),
 		Message: fmt.Sprintf("%d of the %s's last %d exchanges must be more similar than %g", w.GetMinMatches(), p.Semantic.Scope, w.GetHistorySize(), w.GetThreshold()),
@@ -315,7 +315,7 @@ func (x *exchange) explainSemantic(w *checkpb.SemanticWatch, p *policy.Policy) D
 
 // explainRules tells of a policy's rules that apply, and of those that are
 // skipped for a missing descriptor.
-func (x *exchange) explainRules(p *policy.Policy) []RuleExplained {
+func (x *exchange) explainRules(p *bundle.Policy) []RuleExplained {
 	out := []RuleExplained{}
 	for i, l := range x.limits {
 		if l.wire.GetPolicy() != p.ID {

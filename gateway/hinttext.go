@@ -8,13 +8,14 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
 // hintText returns what a hint says. A policy's own words are given alone. Without
 // them it says what repeats itself, how often and since when, and two things to try.
-func (x *exchange) hintText(p *policy.Policy, f *checkpb.Finding, now time.Time) string {
+func (x *exchange) hintText(p *bundle.Policy, f *checkpb.Finding, now time.Time) string {
 	if p.Hint.Text != policy.DefaultHint {
 		return p.Hint.Text
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/policy"
 )
@@ -36,7 +37,7 @@ func TestHintSaysWhatRepeatsHowOftenAndSinceWhen(t *testing.T) {
 		},
 	} {
 		now := time.Date(2026, 5, 22, 14, 30, 0, 0, time.UTC)
-		if got := x.hintText(&policy.Policy{ID: "p", Hint: c.hint}, c.f, now); got != c.want {
+		if got := x.hintText(&bundle.Policy{ID: "p", Hint: c.hint}, c.f, now); got != c.want {
 			t.Errorf("%s:\n%q, want\n%q", name, got, c.want)
 		}
 	}

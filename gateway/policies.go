@@ -15,6 +15,7 @@ import (
 
 	"code.dny.dev/ssrf"
 
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/descriptor"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
@@ -36,7 +37,7 @@ var errExpired = errors.New("bundle has expired")
 // ruleset is a bundle in force and what the gateway derives from it. It never
 // changes: a request takes one at its begin and is judged by it to its end.
 type ruleset struct {
-	*policy.Set
+	*bundle.Set
 	// tail is how many of the newest messages the policies compare at most.
 	tail int
 	// items is how many of the newest tool rounds they look at.
@@ -88,11 +89,11 @@ func guardian(allowed []netip.Prefix) *ssrf.Guardian {
 }
 
 func newRuleset(b *policy.Bundle, keysClient *http.Client) (*ruleset, error) {
-	set, err := b.Compile()
+	set, err := bundle.Compile(b)
 	if err != nil {
 		return nil, err
 	}
-	r := &ruleset{Set: set, descriptors: descriptor.New(set.JWT, set.TrustedProxies, os.Getenv, keysClient), headers: set.Headers(), reading: map[string]provider.Rules{}, texts: provider.NewCache()}
+	r := &ruleset{Set: set, descriptors: descriptor.New(b.JWT, b.TrustedProxies, os.Getenv, keysClient), headers: set.Headers(), reading: map[string]provider.Rules{}, texts: provider.NewCache()}
 	for _, p := range set.Policies() {
 		if p.Prompt != nil {
 			r.tail, r.items = max(r.tail, p.Prompt.TailMessages), historyItems

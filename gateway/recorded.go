@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/gateway/internal/answers"
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/respond"
@@ -18,7 +19,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/policy"
 )
 
 // Evidence makes the checks that a gateway would send about requests that are
@@ -26,7 +26,7 @@ import (
 // itself, and neither listens nor asks anybody. It is not safe for concurrent use.
 type Evidence struct {
 	gateway   *Gateway
-	policies  *policy.Set
+	policies  *bundle.Set
 	overrides history
 }
 
@@ -76,7 +76,7 @@ func (noAnswers) PutAsker(context.Context, string, string, *checkpb.AnswerAsker)
 func (noAnswers) Finish(context.Context, string, string) (bool, error) { return false, nil }
 
 // Policies is the bundle that requests are judged by.
-func (e *Evidence) Policies() *policy.Set { return e.policies }
+func (e *Evidence) Policies() *bundle.Set { return e.policies }
 
 // Origin is what is known of a recorded request beside its bytes.
 type Origin struct {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
@@ -18,7 +19,7 @@ const limitDomain = "unloop/limit/1"
 
 // applied is a rule that applies to a request, beside its entry in the check.
 type applied struct {
-	rule *policy.Limit
+	rule *bundle.Limit
 	wire *checkpb.Limit
 	// cost turns an answer's usage into what it cost in the rule's unit; nil for
 	// costs that are known beforehand.
@@ -29,7 +30,7 @@ type applied struct {
 }
 
 // limits lists the rules of the matching policies that apply to this request.
-func (g *Gateway) limits(x *exchange, policies []*policy.Policy, now time.Time) []applied {
+func (g *Gateway) limits(x *exchange, policies []*bundle.Policy, now time.Time) []applied {
 	var out []applied
 	if x.Run != nil {
 		return nil // a tool's call is no request
@@ -51,8 +52,8 @@ func (g *Gateway) limits(x *exchange, policies []*policy.Policy, now time.Time) 
 }
 
 // ruling are a policy's rules whose match holds, or else its fallback limit.
-func (x *exchange) ruling(p *policy.Policy) []*policy.Limit {
-	var out []*policy.Limit
+func (x *exchange) ruling(p *bundle.Policy) []*bundle.Limit {
+	var out []*bundle.Limit
 	for i := range p.Rules {
 		if x.holds(p.Rules[i].Conditions) {
 			out = append(out, &p.Rules[i])
@@ -65,7 +66,7 @@ func (x *exchange) ruling(p *policy.Policy) []*policy.Limit {
 }
 
 // holds says whether the request has all the values that a rule asks for.
-func (x *exchange) holds(conditions []policy.Condition) bool {
+func (x *exchange) holds(conditions []bundle.Condition) bool {
 	for _, c := range conditions {
 		if value, ok := x.Descriptors.Get(c.Descriptor); !ok || value.Text != c.Value {
 			return false
@@ -76,7 +77,7 @@ func (x *exchange) holds(conditions []policy.Condition) bool {
 
 // apply appends a rule, unless the request lacks a descriptor of it or costs
 // nothing in the rule's unit.
-func (g *Gateway) apply(out []applied, x *exchange, policyID string, rule *policy.Limit, shadow bool) []applied {
+func (g *Gateway) apply(out []applied, x *exchange, policyID string, rule *bundle.Limit, shadow bool) []applied {
 	if rule.Metered() && !x.asksModel() {
 		return out
 	}
@@ -103,7 +104,7 @@ func (a *applied) limit(x *exchange) {
 }
 
 // ruleName is the rule's name; a fallback limit needs none of its own.
-func ruleName(rule *policy.Limit) string {
+func ruleName(rule *bundle.Limit) string {
 	if rule.Name == "" {
 		return "fallback_limit"
 	}
@@ -112,7 +113,7 @@ func ruleName(rule *policy.Limit) string {
 
 // limitKey names the counter for the values of a rule's descriptors. A claim
 // that anyone can have written never shares one with a verified claim.
-func (x *exchange) limitKey(rule *policy.Limit) (key []byte, missing string) {
+func (x *exchange) limitKey(rule *bundle.Limit) (key []byte, missing string) {
 	b := fingerprint.New(limitDomain)
 	b.Number(len(rule.Keys))
 	for _, d := range rule.Keys {

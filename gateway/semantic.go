@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/sentences"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
@@ -26,7 +27,7 @@ const (
 
 // semantics lists the semantic detectors of the matching policies, and the
 // exchange that they judge. Only a prompt has one.
-func (x *exchange) semantics(policies []*policy.Policy, now time.Time) (*semanticpb.Exchange, []*checkpb.SemanticWatch) {
+func (x *exchange) semantics(policies []*bundle.Policy, now time.Time) (*semanticpb.Exchange, []*checkpb.SemanticWatch) {
 	if x.Prompt == nil || x.Run != nil || x.Identity.GetCaller() == "" {
 		return nil, nil
 	}
@@ -92,7 +93,7 @@ func (x *exchange) newestExchange() *judged {
 // setComparison says with which texts of its scope the exchange is compared, and
 // how. Requests of the same beginning that name no session may be of one
 // conversation or of a batch: those of a conversation show what was said before.
-func (x *exchange) setComparison(w *checkpb.SemanticWatch, p *policy.Policy, newest *judged) {
+func (x *exchange) setComparison(w *checkpb.SemanticWatch, p *bundle.Policy, newest *judged) {
 	alone, inSession := newest.alone(), p.Semantic.Scope == "session"
 	switch {
 	case p.PromptOff || inSession && !x.OwnSession && !alone:
@@ -107,7 +108,7 @@ func (x *exchange) setComparison(w *checkpb.SemanticWatch, p *policy.Policy, new
 
 // scope names whose exchanges this one is compared with. Each policy has
 // histories of its own.
-func (x *exchange) scope(p *policy.Policy, shadow bool, newest *judged) []byte {
+func (x *exchange) scope(p *bundle.Policy, shadow bool, newest *judged) []byte {
 	b := fingerprint.New(scopeDomain).String(p.ID).String(p.Semantic.Scope)
 	if shadow {
 		b.String("shadow")
@@ -145,7 +146,7 @@ var scopeKinds = map[string]semanticpb.ScopeKind{
 }
 
 // semanticWatch are a policy's parameters for the semantic detector.
-func semanticWatch(p *policy.Policy) *checkpb.SemanticWatch {
+func semanticWatch(p *bundle.Policy) *checkpb.SemanticWatch {
 	s := p.Semantic
 	return &checkpb.SemanticWatch{
 		Policy: p.ID, ScopeKind: scopeKinds[s.Scope], Threshold: s.Threshold, MinMatches: uint32(s.MinMatches),

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/unloop/unloop/gateway/internal/blocks"
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/encoding"
 	"github.com/unloop/unloop/gateway/internal/provider"
@@ -20,7 +21,6 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
 	"github.com/unloop/unloop/schemas/fingerprint"
-	"github.com/unloop/unloop/schemas/policy"
 )
 
 // exchange is one request on its way through the stages of ServeHTTP.
@@ -260,8 +260,8 @@ func (g *Gateway) gather(x *exchange) bool {
 }
 
 // matching are the policies that apply to the request.
-func (x *exchange) matching() []*policy.Policy {
-	return x.rules.Match(&policy.Request{
+func (x *exchange) matching() []*bundle.Policy {
+	return x.rules.Match(&bundle.Request{
 		Method: x.Method, Path: x.Path, Also: x.Target.Paths, Host: x.Host, Model: x.Model(), Upstream: x.Target.Upstream,
 		Tenant: x.Identity.GetTenant(), Project: x.Identity.GetProject(), Caller: x.Identity.GetCaller(),
 		Header: x.Header.Get,

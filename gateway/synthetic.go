@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nuid"
 
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/policy"
@@ -19,7 +20,7 @@ var wireAnswers = map[string]checkpb.Answer{
 
 // setAnswers says what a policy answers to what its watch rejects, as far as the
 // request can be answered so. Where the decision alone is asked for it can't.
-func (x *exchange) setAnswers(w *checkpb.ToolWatch, p *policy.Policy) {
+func (x *exchange) setAnswers(w *checkpb.ToolWatch, p *bundle.Policy) {
 	if x.Asked || x.Peek || x.Run != nil || !x.Prompt.Answerable() {
 		return
 	}

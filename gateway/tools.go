@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -22,7 +23,7 @@ const (
 
 // watches lists the agents' sessions that the matching policies watch. A chat
 // without tools has nothing to watch.
-func (x *exchange) watches(policies []*policy.Policy, now time.Time) []*checkpb.ToolWatch {
+func (x *exchange) watches(policies []*bundle.Policy, now time.Time) []*checkpb.ToolWatch {
 	if x.Prompt == nil || x.Identity.GetSession() == "" || x.Run == nil && !x.showsTools() {
 		return nil
 	}
@@ -55,7 +56,7 @@ func (x *exchange) agent() []byte {
 }
 
 // history is what the request shows, read by a policy's rules.
-func (x *exchange) history(p *policy.Policy, rules provider.Rules) *checkpb.History {
+func (x *exchange) history(p *bundle.Policy, rules provider.Rules) *checkpb.History {
 	items, before := x.Prompt.Transcript.History(rules)
 	if p.Tool != nil && provider.Again(items) {
 		x.again = append(x.again, p.ID)
@@ -105,7 +106,7 @@ func bytesOf(d fingerprint.Digest) []byte {
 
 // rulesOf says how a policy reads results. The bundle's check has compiled its
 // patterns before, so none fails here; one that did would only not apply.
-func rulesOf(p *policy.Policy) provider.Rules {
+func rulesOf(p *bundle.Policy) provider.Rules {
 	rules := provider.Rules{Hints: []string{p.Hint.Text}}
 	if p.Tool == nil {
 		return rules
@@ -126,7 +127,7 @@ func rulesOf(p *policy.Policy) provider.Rules {
 }
 
 // toolWatch are a policy's parameters for the tool and cycle detectors.
-func toolWatch(p *policy.Policy) *checkpb.ToolWatch {
+func toolWatch(p *bundle.Policy) *checkpb.ToolWatch {
 	w := &checkpb.ToolWatch{Policy: p.ID, Params: &checkpb.ToolParams{}}
 	if p.Tool != nil {
 		w.Warn, w.Block, w.Errors = actions[p.Tool.WarnAction], actions[p.Tool.BlockAction], actions[p.Tool.ErrorAction]

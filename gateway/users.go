@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
@@ -59,7 +60,7 @@ func (a *askers) changed(prompt fingerprint.Digest, caller string, window time.D
 
 // users lists the counters of prompts that came from another end user of the same
 // key before.
-func (g *Gateway) users(x *exchange, policies []*policy.Policy, now time.Time) []*checkpb.Counter {
+func (g *Gateway) users(x *exchange, policies []*bundle.Policy, now time.Time) []*checkpb.Counter {
 	hasher := g.hasher.Load()
 	if hasher == nil || x.Run != nil || x.Peek || !x.telling() {
 		return nil
@@ -89,7 +90,7 @@ func (x *exchange) telling() bool {
 	return x.Prompt.Transcript.Messages() >= tellingMessages || len(x.Prompt.Transcript.Human()) >= tellingBytes
 }
 
-func usersCounter(p *policy.Policy, sum []byte, shadow bool) *checkpb.Counter {
+func usersCounter(p *bundle.Policy, sum []byte, shadow bool) *checkpb.Counter {
 	at := min(p.Prompt.TogetherSteps()[0].At, highestStep)
 	return &checkpb.Counter{
 		Policy: p.ID, Detector: detectorUsers, Shadow: shadow, Window: checkpb.Window_WINDOW_SLIDING, Fingerprint: sum,

@@ -23,7 +23,6 @@ import (
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/policy"
 	"github.com/unloop/unloop/schemas/record"
 )
 
@@ -74,7 +73,7 @@ func New(ctx context.Context, cfg Config) (*Run, error) {
 	}
 	r.evidence.SetOverrides(cfg.Overrides)
 	r.tally = newTally(r.evidence.Policies())
-	if !slices.ContainsFunc(r.evidence.Policies().Policies(), func(p *policy.Policy) bool { return p.Semantic != nil }) {
+	if !slices.ContainsFunc(r.evidence.Policies().Policies(), func(p *gateway.Policy) bool { return p.Semantic != nil }) {
 		r.judge = detector.NewJudge(now, nil)
 		return r, nil
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/policy"
 )
 
 const (
@@ -62,7 +62,7 @@ type setting struct {
 	least       int // the lowest value that makes sense
 }
 
-func settings(p *policy.Policy) []setting {
+func settings(p *gateway.Policy) []setting {
 	var out []setting
 	if d := p.Prompt; d != nil && len(d.Escalation) == 0 {
 		out = append(out, setting{knob{p.ID, "prompt"}, "prompt.max_hits", d.MaxHits, 1, 2})

@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/deploy/replay/logs"
+	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
-	"github.com/unloop/unloop/schemas/policy"
 	"github.com/unloop/unloop/schemas/record"
 )
 
 // tally gathers what becomes the report.
 type tally struct {
-	policies  *policy.Set
+	policies  *gateway.Policies
 	report    *Report
 	incidents map[string]*Incident
 	sessions  map[string]*Session
@@ -29,7 +29,7 @@ type tally struct {
 // looping is a tool whose calls a policy found repeating.
 type looping struct{ policy, tool string }
 
-func newTally(set *policy.Set) *tally {
+func newTally(set *gateway.Policies) *tally {
 	return &tally{
 		policies: set, report: &Report{Bundle: set.Version(), Actions: map[string]int{}},
 		incidents: map[string]*Incident{}, sessions: map[string]*Session{}, files: map[string]int{},

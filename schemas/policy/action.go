@@ -31,14 +31,6 @@ func (a Action) Strength() int {
 	}
 }
 
-// Stronger returns the stronger of two actions, a if they are equal.
-func Stronger(a, b Action) Action {
-	if b.Strength() > a.Strength() {
-		return b
-	}
-	return a
-}
-
 // Step is one rung of an escalation: from the At-th hit on, Action applies.
 type Step struct {
 	At     int    `json:"at" check:"required,min=1,max=100000" doc:"From this count on."`
@@ -52,16 +44,4 @@ func ladder(escalation []Step, single Step) []Step {
 		return escalation
 	}
 	return []Step{single}
-}
-
-// actionAt returns the action of the last step that count has reached.
-func actionAt(steps []Step, count int) Action {
-	action := Allow
-	for _, s := range steps {
-		if count < s.At {
-			break
-		}
-		action = s.Action
-	}
-	return action
 }

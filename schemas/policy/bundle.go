@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"net/netip"
 	"time"
 )
@@ -35,6 +38,21 @@ type Bundle struct {
 // Warnings lists what Parse accepted but a careful operator would want to
 // know: repaired thresholds, parts that have no effect, ignored keys.
 func (b *Bundle) Warnings() []Fault { return b.warnings }
+
+// Version names the bundle, such as 7-3fa9c1d2: its number and the first 4 bytes of
+// its SHA-256. A bundle that was read is hashed as it was written, so that every
+// version of this software gives it the same name.
+func (b *Bundle) Version() (string, error) {
+	source := b.source
+	if source == nil {
+		var err error
+		if source, err = json.Marshal(b); err != nil {
+			return "", fmt.Errorf("hash the bundle: %w", err)
+		}
+	}
+	sum := sha256.Sum256(source)
+	return fmt.Sprintf("%d-%x", b.BundleVersion, sum[:4]), nil
+}
 
 // ExpiredAt reports whether the bundle must not be loaded at that time. A
 // bundle already in force stays in force, as in Fairvisor.

@@ -101,7 +101,7 @@ func (r *report) leafFault(v reflect.Value, c constraint) string {
 	case reflect.Float64:
 		return c.number(v.Float(), false)
 	case reflect.String:
-		return c.text(v.String(), r.patterns)
+		return c.text(v.String(), r)
 	default:
 		return ""
 	}

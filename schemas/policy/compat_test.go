@@ -27,30 +27,20 @@ func TestAgentSentinelComparesATenantsPrompts(t *testing.T) {
 	}
 }
 
-func TestFairvisorMatchesNothingWithoutAPath(t *testing.T) {
+func TestFairvisorWarnsOfASelectorWithoutAPath(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]int{
-		`{bundle_version: 1, compat: [fairvisor], policies: [{id: a, spec: {}}]}`:                                     0,
-		`{bundle_version: 1, compat: [fairvisor], policies: [{id: a, spec: {selector: {methods: [POST]}}}]}`:          0,
-		`{bundle_version: 1, compat: [fairvisor], policies: [{id: a, spec: {selector: {pathPrefix: /}}}]}`:            1,
-		`{bundle_version: 1, compat: [fairvisor], policies: [{id: a, spec: {selector: {pathExact: /v1/responses}}}]}`: 1,
-		`{bundle_version: 1, policies: [{id: a, spec: {}}]}`:                                                          1,
+	for _, text := range []string{
+		`{bundle_version: 1, compat: [fairvisor], policies: [{id: a, spec: {}}]}`,
+		`{bundle_version: 1, compat: [fairvisor], policies: [{id: a, spec: {selector: {methods: [POST]}}}]}`,
 	} {
-		b, err := policy.Parse([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		set, err := b.Compile()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := set.Match(&policy.Request{Method: "POST", Path: "/v1/responses"}); len(got) != want {
-			t.Errorf("%s: %d policies match", text, len(got))
-		}
-		if want == 0 {
-			wantWarning(t, b, "the policy matches nothing")
-		}
+		wantWarning(t, mustParse(t, text), "the policy matches nothing")
 	}
+}
+
+func TestACircuitBreakerWithoutRulesIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	b := mustParse(t, onePolicy("{circuit_breaker: {enabled: true, spend_rate_threshold_per_minute: 5}}"))
+	wantWarning(t, b, "circuit_breaker counts requests, and those of all together")
 }
 
 func TestClassesOfAddressesAreInertWithoutTrustedProxies(t *testing.T) {
@@ -64,38 +54,5 @@ func TestClassesOfAddressesAreInertWithoutTrustedProxies(t *testing.T) {
 	wantWarning(t, b, "ip:tor is inert without trusted_proxies, whose X-Tor-Exit is believed: the rule never applies")
 	if b, err = policy.Parse([]byte(`{bundle_version: 1, trusted_proxies: [10.0.0.0/8], ` + rules + `}`)); err != nil || len(b.Warnings()) != 0 {
 		t.Errorf("%v, %v", b.Warnings(), err)
-	}
-}
-
-func TestCircuitBreakerTakesCostAndKeyOfTheFirstRule(t *testing.T) {
-	t.Parallel()
-	b, err := policy.Parse([]byte(`
-bundle_version: 1
-policies:
-  - id: a
-    spec:
-      circuit_breaker: {enabled: true, spend_rate_threshold_per_minute: 1000, auto_reset_after_minutes: 0.01}
-      rules:
-        - {name: r, limit_keys: [tenant, caller], algorithm: token_bucket, algorithm_config: {rps: 1, burst: 1}}
-        - {name: s, limit_keys: [model], algorithm: token_bucket, algorithm_config: {rps: 1, burst: 1}}
-  - {id: b, spec: {circuit_breaker: {enabled: true, spend_rate_threshold_per_minute: 5}}}
-  - {id: c, spec: {circuit_breaker: {enabled: false}}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := b.Compile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if breaker := set.ByID("a").Breaker; breaker.Key.String() != "tenant" || breaker.Cost.Name != "r" || breaker.ResetSeconds() != 1 {
-		t.Errorf("%+v", breaker)
-	}
-	if breaker := set.ByID("b").Breaker; breaker.Cost != nil || breaker.Key != (policy.Descriptor{}) || breaker.ResetSeconds() != 0 {
-		t.Errorf("without rules: %+v", breaker)
-	}
-	wantWarning(t, b, "circuit_breaker counts requests, and those of all together")
-	if set.ByID("c").Breaker != nil {
-		t.Error("one that is off")
 	}
 }

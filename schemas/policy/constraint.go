@@ -121,7 +121,7 @@ func (c constraint) number(f float64, integer bool) string {
 }
 
 // text says what is wrong with a string, or returns "".
-func (c constraint) text(s string, patterns patternCache) string {
+func (c constraint) text(s string, r *report) string {
 	switch {
 	case len(c.one) > 0 && !slices.Contains(c.one, s):
 		return oneOf(c.one)
@@ -132,7 +132,7 @@ func (c constraint) text(s string, patterns patternCache) string {
 	case c.required && s == "":
 		return "must not be empty"
 	}
-	return formFault(c.form, s, patterns)
+	return r.formFault(c.form, s)
 }
 
 func namesSource(s string) bool {
@@ -140,7 +140,7 @@ func namesSource(s string) bool {
 	return err == nil && (d.Source == "header" || d.Source == "query")
 }
 
-func formFault(form, s string, patterns patternCache) string {
+func (r *report) formFault(form, s string) string {
 	switch form {
 	case "path":
 		if !strings.HasPrefix(s, "/") {
@@ -155,7 +155,7 @@ func formFault(form, s string, patterns patternCache) string {
 			return fmt.Sprintf("must be a descriptor (%s), not %q", descriptorForms, s)
 		}
 	case "regex":
-		if _, err := patterns.compile(s); err != nil {
+		if err := r.patternFault(s); err != nil {
 			return "must be a regular expression (RE2): " + err.Error()
 		}
 	case "https":

@@ -10,22 +10,6 @@ const defaultMaxCompletion = 1000
 const DefaultHint = "You seem to be repeating similar requests. Please take a different approach or consider that " +
 	"the previous attempts may have already addressed your question."
 
-// DefaultVolatilePatterns are the parts of a tool result that change without
-// anything having happened (RE2).
-var DefaultVolatilePatterns = []string{
-	// Timestamps: RFC 3339 and its looser relatives, HTTP dates, clock times.
-	`\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|UTC|[+-]\d{2}:?\d{2}))?\b`,
-	`\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun),? \d{1,2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2}( GMT)?\b`,
-	`\b\d{1,2}:\d{2}:\d{2}([.,]\d+)?\b`,
-	// UUIDs.
-	`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`,
-	// Request and trace ids that say that they are.
-	`(?i)\b(request|trace|span|correlation)[-_ ]?id["']?\s*[:=]\s*["']?[\w-]+`,
-	`\breq_[0-9A-Za-z]{8,}\b`,
-	// Durations.
-	`(?i)\b\d+(\.\d+)?\s?(ns|us|µs|ms|s|sec|secs|seconds|minutes)\b`,
-}
-
 // DefaultErrorPatterns know a failed tool result by its beginning, where the
 // wire format has no mark for it (RE2).
 var DefaultErrorPatterns = []string{

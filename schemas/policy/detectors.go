@@ -26,9 +26,6 @@ func (l *LoopDetection) Steps() []Step {
 	return ladder(l.Escalation, Step{At: l.Threshold, Action: l.Action})
 }
 
-// ActionAt is what is done at the count-th identical request.
-func (l *LoopDetection) ActionAt(count int) Action { return actionAt(l.Steps(), count) }
-
 // Prompt is the prompt detector: it fires when the same newest messages of
 // conversations that began alike came more than MaxHits times within the window.
 type Prompt struct {
@@ -78,11 +75,8 @@ func (p *Prompt) UninspectedSteps() []Step {
 	return []Step{{At: p.UninspectedMax + 1, Action: Warn}, {At: 2*p.UninspectedMax + 1, Action: Throttle}}
 }
 
-// ActionAt is what is done at the count-th hit.
-func (p *Prompt) ActionAt(count int) Action { return actionAt(p.Steps(), count) }
-
-// active reports whether the detector can fire at all.
-func (p *Prompt) active() bool {
+// Active reports whether the detector can fire at all.
+func (p *Prompt) Active() bool {
 	return p != nil && p.Enabled && (p.MaxHits > 0 || len(p.Escalation) > 0)
 }
 
@@ -119,9 +113,6 @@ func (s *Semantic) Steps() []Step {
 	}
 	return []Step{first, {At: s.RejectAfter, Action: Reject}}
 }
-
-// ActionAt is what is done at the count-th finding in a row.
-func (s *Semantic) ActionAt(count int) Action { return actionAt(s.Steps(), count) }
 
 // HintText is what a hint says, and where it is put.
 type HintText struct {

@@ -2,12 +2,8 @@
 // traffic is watched, by which detectors and rules, and how hard.
 //
 // A bundle is read with Parse (or ParseTolerant, for one that a newer version
-// pushed) or made by Default when there is none. Compile turns it into a Set,
-// which answers for each request which policies match it.
-//
-//	bundle, err := policy.Parse(data)
-//	set, err := bundle.Compile()
-//	for _, p := range set.Match(&policy.Request{Method: "POST", Path: "/v1/messages"}) { … }
+// pushed) or made by Default when there is none. Gateways compile it for matching;
+// this package only says what a bundle holds and whether it is valid.
 //
 // Every block's defaults are in defaults.go and are filled in by Parse: the
 // fields of a parsed bundle are effective values. The limits of a field stand

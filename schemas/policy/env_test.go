@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -20,52 +18,13 @@ func env(pairs ...string) func(string) string {
 	}
 }
 
-func mustDefault(t *testing.T, getenv func(string) string) *policy.Policy {
+func mustDefault(t *testing.T, getenv func(string) string) *policy.Spec {
 	t.Helper()
 	b, err := policy.Default(getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := b.Compile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.ByID("default")
-}
-
-func TestDefaultWatchesPromptsWithFourDetectors(t *testing.T) {
-	t.Parallel()
-	for _, getenv := range []func(string) string{nil, env()} {
-		p := mustDefault(t, getenv)
-		if p.LoopDetection != nil || len(p.Rules) > 0 || p.FailClosed || p.SessionRepair || p.IncludeExcerpt {
-			t.Errorf("more than the four detectors: %+v", p)
-		}
-		if diff := cmp.Diff([]any{policy.DefaultPrompt(), policy.DefaultTool(), policy.DefaultCycle(), policy.DefaultSemantic()},
-			[]any{p.Prompt, p.Tool, p.Cycle, p.Semantic}); diff != "" {
-			t.Error(diff)
-		}
-		if p.Hint.Text != policy.DefaultHint {
-			t.Errorf("hint %q", p.Hint.Text)
-		}
-	}
-}
-
-func TestDefaultAppliesToPostsOnly(t *testing.T) {
-	t.Parallel()
-	b, err := policy.Default(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := b.Compile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(s.Match(&policy.Request{Method: "POST", Path: "/openai/deployments/x/chat/completions"})); n != 1 {
-		t.Errorf("%d policies for a POST", n)
-	}
-	if n := len(s.Match(&policy.Request{Method: "GET", Path: "/v1/models"})); n != 0 {
-		t.Errorf("%d policies for a GET", n)
-	}
+	return &b.Policies[0].Spec
 }
 
 func TestEnvironmentSetsTheDefaults(t *testing.T) {
@@ -90,18 +49,6 @@ func TestEnvironmentDurationsMayBePlainNumbers(t *testing.T) {
 	s := mustDefault(t, env("LOOP_EMBEDDING_TTL", "1h", "LOOP_EMBEDDING_SIDECAR_TIMEOUT", "75")).Semantic
 	if s.TTLSeconds != 3600 || s.BudgetMS != 75 {
 		t.Errorf("semantic: %+v", s)
-	}
-}
-
-func TestEnvironmentTurnsDetectorsOff(t *testing.T) {
-	t.Parallel()
-	p := mustDefault(t, env("LOOP_GUARD_MAX_HITS", "0"))
-	if p.Prompt != nil || p.Tool == nil || p.Cycle == nil || p.Semantic == nil {
-		t.Errorf("LOOP_GUARD_MAX_HITS=0 turns the prompt detector off, and no other: %+v", p)
-	}
-	p = mustDefault(t, env("LOOP_DETECTION_ENABLED", "false"))
-	if p.Prompt != nil || p.Tool != nil || p.Cycle != nil || p.Semantic != nil {
-		t.Errorf("LOOP_DETECTION_ENABLED=false turns all off: %+v", p)
 	}
 }
 
@@ -135,16 +82,5 @@ func TestEveryWrongVariableIsNamed(t *testing.T) {
 	}
 	if _, err := policy.Default(env("LOOP_SIMILARITY_THRESHOLD", "NaN")); err == nil {
 		t.Error("NaN passed for a threshold")
-	}
-}
-
-// A prompt detector that is turned off is not merely absent: no other one takes its
-// place.
-func TestPromptDetectorThatIsTurnedOffIsKnown(t *testing.T) {
-	t.Parallel()
-	for hits, want := range map[string]bool{"": false, "5": false, "0": true} {
-		if p := mustDefault(t, env("LOOP_GUARD_MAX_HITS", hits)); p.PromptOff != want || (p.Prompt == nil) != want || p.Semantic == nil {
-			t.Errorf("LOOP_GUARD_MAX_HITS=%q: off %t, want %t", hits, p.PromptOff, want)
-		}
 	}
 }

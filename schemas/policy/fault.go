@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -50,11 +51,13 @@ type report struct {
 	faulty   map[string]bool
 	faults   []Fault
 	warnings []Fault
-	patterns patternCache
+	// patterns are the regular expressions that were looked at, and what is wrong
+	// with each: most policies share theirs.
+	patterns map[string]error
 }
 
 func newReport() *report {
-	return &report{lines: map[string]int{}, faulty: map[string]bool{}, patterns: patternCache{}}
+	return &report{lines: map[string]int{}, faulty: map[string]bool{}, patterns: map[string]error{}}
 }
 
 // fault records what is wrong with a field. Only a field's first fault
@@ -73,6 +76,16 @@ func (r *report) faultAt(line int, path, message string) {
 
 func (r *report) warn(path, message string) {
 	r.warnings = append(r.warnings, Fault{Line: r.line(path), Field: path, Message: message})
+}
+
+// patternFault returns what is wrong with a regular expression.
+func (r *report) patternFault(pattern string) error {
+	err, known := r.patterns[pattern]
+	if !known {
+		_, err = regexp.Compile(pattern)
+		r.patterns[pattern] = err
+	}
+	return err
 }
 
 // line is where a field stands, or the nearest field around it that does.

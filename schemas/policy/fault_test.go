@@ -62,8 +62,8 @@ func TestDisabledBlockIsValidWhateverElseItSays(t *testing.T) {
 		"prompt: {enabled: false, max_hits: many}",
 		"circuit_breaker: {enabled: false, action: 3}",
 	} {
-		s := mustCompile(t, onePolicy("{"+block+"}"))
-		if p := s.Policies()[0]; p.LoopDetection != nil || p.Prompt != nil {
+		spec := mustParse(t, onePolicy("{"+block+"}")).Policies[0].Spec
+		if spec.LoopDetection != nil && spec.LoopDetection.Enabled || spec.Prompt != nil && spec.Prompt.Active() {
 			t.Errorf("%s is on", block)
 		}
 	}

@@ -14,8 +14,7 @@ import (
 )
 
 // FuzzParse: no input makes Parse panic; what it refuses it refuses with
-// faults; what it accepts compiles, matches, and reads the same once written
-// out again.
+// faults; what it accepts reads the same once written out again.
 func FuzzParse(f *testing.F) {
 	for _, data := range samples(f) {
 		f.Add(data)
@@ -121,11 +120,6 @@ func mutate(t *rapid.T, tree any, odd *rapid.Generator[string]) {
 
 func mustHold(t rapid.TB, b *policy.Bundle) {
 	t.Helper()
-	set, err := b.Compile()
-	if err != nil {
-		t.Fatalf("accepted, but does not compile: %v", err)
-	}
-	set.Match(&policy.Request{Method: "POST", Path: "/v1/messages", Model: "m", Header: func(string) string { return "h" }})
 	text, err := json.Marshal(b)
 	if err != nil {
 		t.Fatalf("accepted, but can't be written: %v", err)

@@ -30,12 +30,14 @@ func parse(data []byte, strict bool) (*Bundle, error) {
 }
 
 // Validate checks a bundle that was made in Go, repairs what Parse would
-// repair, and returns a *Faults with all that is wrong.
+// repair, and returns a *Faults with all that is wrong. What Parse returned was
+// checked before.
 func (b *Bundle) Validate() error {
+	if b.source != nil {
+		return nil
+	}
 	r := newReport()
 	b.check(r)
-	if b.source == nil {
-		b.warnings = r.warnings
-	}
+	b.warnings = r.warnings
 	return r.err()
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -47,33 +48,17 @@ func mustParse(t testing.TB, text string) *policy.Bundle {
 	return b
 }
 
-func mustCompile(t testing.TB, text string) *policy.Set {
-	t.Helper()
-	s, err := mustParse(t, text).Compile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // onePolicy is a bundle whose only policy has the given spec.
 func onePolicy(spec string) string {
 	return "bundle_version: 1\npolicies:\n- id: p\n  spec: " + spec + "\n"
 }
 
-func TestSamplesParseAndCompile(t *testing.T) {
+func TestSamplesParse(t *testing.T) {
 	t.Parallel()
 	for name, data := range samples(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b, err := policy.Parse(data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := b.Compile(); err != nil {
-				t.Error(err)
-			}
-		})
+		if _, err := policy.Parse(data); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -157,8 +142,8 @@ func TestFairvisorBundleLoadsUnchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	loop := b.Policies[0].Spec.LoopDetection
-	if got := [3]policy.Action{loop.ActionAt(3), loop.ActionAt(4), loop.ActionAt(400)}; got != [3]policy.Action{"allow", "throttle", "throttle"} {
-		t.Errorf("actions at 3, 4 and 400: %v", got)
+	if diff := cmp.Diff([]policy.Step{{At: 4, Action: policy.Throttle}}, loop.Steps()); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 	everything, err := policy.Parse(samples(t)["fairvisor-everything.json"])
 	if err != nil {
@@ -209,24 +194,6 @@ func TestShortHistoryLowersTheDefaultMatches(t *testing.T) {
 	b := mustParse(t, onePolicy("{semantic: {history_size: 1}}"))
 	if got := b.Policies[0].Spec.Semantic.MinMatches; got != 1 {
 		t.Errorf("min_matches is %d", got)
-	}
-}
-
-func BenchmarkParseAndCompile(b *testing.B) {
-	var text strings.Builder
-	text.WriteString("bundle_version: 1\npolicies:\n")
-	for i := range 1000 {
-		fmt.Fprintf(&text, "- {id: p%d, spec: {selector: {pathPrefix: /v1/, tenant: t%d}, prompt: {max_hits: 3}, tool: {}, "+
-			"rules: [{name: r, limit_keys: [caller], algorithm: token_bucket, algorithm_config: {rps: 1, burst: 2}}]}}\n", i, i)
-	}
-	for b.Loop() {
-		bundle, err := policy.Parse([]byte(text.String()))
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := bundle.Compile(); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 
@@ -287,18 +254,44 @@ func TestFaultsAreOneErrorType(t *testing.T) {
 	}
 }
 
-func TestBundleMadeInGoIsCheckedBeforeItCompiles(t *testing.T) {
+func TestBundleMadeInGoIsChecked(t *testing.T) {
 	t.Parallel()
 	spec := policy.DefaultSpec()
 	spec.Prompt = &policy.Prompt{Enabled: true, MaxHits: 1}
 	b := &policy.Bundle{BundleVersion: 1, Policies: []policy.Entry{{ID: "p", Spec: spec}}}
-	_, err := b.Compile()
+	err := b.Validate()
 	var faults *policy.Faults
 	if !errors.As(err, &faults) || faults.List[0].Field != "policies[0].spec.prompt.window_seconds" {
-		t.Errorf("a prompt detector without window compiled: %v", err)
+		t.Errorf("a prompt detector without window is valid: %v", err)
 	}
 	b.Policies[0].Spec.Prompt = policy.DefaultPrompt()
-	if _, err := b.Compile(); err != nil {
+	if err := b.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestVersionNamesNumberAndContent(t *testing.T) {
+	t.Parallel()
+	version := func(b *policy.Bundle) string {
+		v, err := b.Version()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	text := onePolicy("{prompt: {}}")
+	a, b, c := version(mustParse(t, text)), version(mustParse(t, text)), version(mustParse(t, onePolicy("{prompt: {max_hits: 4}}")))
+	if !regexp.MustCompile(`^1-[0-9a-f]{8}$`).MatchString(a) {
+		t.Errorf("version %q", a)
+	}
+	if a != b || a == c {
+		t.Errorf("versions %q, %q of the same and %q of another bundle", a, b, c)
+	}
+	standard, err := policy.Default(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := version(standard); !strings.HasPrefix(v, "1-") || v == a {
+		t.Errorf("version %q of a bundle made in Go", v)
 	}
 }

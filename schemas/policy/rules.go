@@ -153,19 +153,6 @@ func (c *CostBased) OffsetSeconds() int64 {
 	return 0
 }
 
-// StageAt is the last stage that a share of the budget in percent has
-// reached; its Action is Allow before the first.
-func (c *CostBased) StageAt(percent float64) StagedAction {
-	stage := StagedAction{Action: Allow}
-	for _, s := range c.StagedActions {
-		if percent < s.ThresholdPercent {
-			break
-		}
-		stage = s
-	}
-	return stage
-}
-
 // CircuitBreaker is Fairvisor's spend rate breaker. It counts what the policy's
 // first rule would take, for each value of that rule's first limit key; without
 // rules it counts requests, all together.

@@ -74,6 +74,3 @@ type Cycle struct {
 func (c *Cycle) Steps() []Step {
 	return ladder(c.Escalation, Step{At: c.Repeats, Action: c.Action})
 }
-
-// ActionAt is what is done at a number of repeats.
-func (c *Cycle) ActionAt(repeats int) Action { return actionAt(c.Steps(), repeats) }

@@ -35,11 +35,11 @@ func (b *Bundle) checkBlock(r *report, _ string) {
 func (b *Bundle) checkCompat(r *report) {
 	for i := range b.Policies {
 		path, spec := fmt.Sprintf("policies[%d].spec", i), &b.Policies[i].Spec
-		if b.compatible(CompatFairvisor) && spec.Selector.pathless() {
+		if b.Compatible(CompatFairvisor) && spec.Selector.Pathless() {
 			r.warn(join(path, "selector"), "the policy matches nothing: with compat: [fairvisor] a selector needs pathPrefix or pathExact")
 		}
 		semantic := spec.Semantic
-		if !b.compatible(CompatAgentSentinel) || semantic == nil || !r.read("") {
+		if !b.Compatible(CompatAgentSentinel) || semantic == nil || !r.read("") {
 			continue
 		}
 		if at := join(path, "semantic"); !r.read(join(at, "scope")) {
@@ -51,10 +51,11 @@ func (b *Bundle) checkCompat(r *report) {
 	}
 }
 
-func (b *Bundle) compatible(product string) bool { return slices.Contains(b.Compat, product) }
+// Compatible reports whether the bundle keeps the ways of a product.
+func (b *Bundle) Compatible(product string) bool { return slices.Contains(b.Compat, product) }
 
-// pathless reports whether the selector says nothing about paths.
-func (s *Selector) pathless() bool { return len(s.PathPrefix) == 0 && len(s.PathExact) == 0 }
+// Pathless reports whether the selector says nothing about paths.
+func (s *Selector) Pathless() bool { return len(s.PathPrefix) == 0 && len(s.PathExact) == 0 }
 
 func (s *Spec) checkBlock(r *report, path string) {
 	s.checkRules(r, path)

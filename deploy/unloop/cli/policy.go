@@ -85,11 +85,11 @@ func readBundle(file string, out *printer) (checked, []byte, error) {
 		out.printf("%s: expires_at: the bundle has expired, and no gateway loads it\n", file)
 		return checked{}, nil, fmt.Errorf("%s is %w", file, errFaulty)
 	}
-	set, err := bundle.Compile()
+	version, err := bundle.Version()
 	if err != nil {
-		return checked{}, nil, fmt.Errorf("compile %s: %w", file, err)
+		return checked{}, nil, fmt.Errorf("read %s: %w", file, err)
 	}
-	return checked{bundle, set.Version()}, data, nil
+	return checked{bundle, version}, data, nil
 }
 
 func printFault(out *printer, file, kind string, f policy.Fault) {
@@ -156,11 +156,11 @@ func versionOf(data []byte) string {
 	if err != nil {
 		return "unreadable"
 	}
-	set, err := bundle.Compile()
+	version, err := bundle.Version()
 	if err != nil {
 		return "unreadable"
 	}
-	return set.Version()
+	return version
 }
 
 type policyPushCmd struct {

@@ -7,14 +7,14 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"github.com/unloop/unloop/schemas/policy"
+	"github.com/unloop/unloop/gateway"
 )
 
 type policyPricesCmd struct{}
 
 // Run prints what models cost that a bundle does not price.
 func (c *policyPricesCmd) Run(io streams) error {
-	table := policy.BuiltinPrices()
+	table := gateway.BuiltinPrices()
 	fmt.Fprintf(io.out, "US dollars for a million tokens on %s; a bundle's prices come first.\n", table.Date)
 	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "INPUT\tCACHED\tOUTPUT\t  MODEL")

@@ -91,7 +91,7 @@ func TestFailedResultsAreKnown(t *testing.T) {
 		"Request failed with status code 500", `{"statusCode":503,"message":"later"}`, "<returncode>1</returncode>\n<output>\n</output>",
 		"Command: ls x\nOutput: ls: x\nExit Code: 2\nSignal: (none)\nProcess Group PGID: 77", `{"output":"x","metadata":{"exit_code":1,"duration_seconds":0.1}}`,
 		"Failed 3/3 test cases.", "The tool execution failed with the following error:\nno match", "The build failed because of a warning", "usage\n[Command finished with exit code 2]",
-		"<tool_use_error>String to replace not found</tool_use_error>", "Failed to connect", "  \nError: x",
+		"<tool_use_error>String to replace not found</tool_use_error>", "Failed to connect", "  \nError: x", "Error: no route", `{"error": "denied"}`, "exit code: 2",
 	} {
 		if !recognize.LooksFailed([]byte(failed)) {
 			t.Errorf("%q is a failure", failed)
@@ -102,7 +102,7 @@ func TestFailedResultsAreKnown(t *testing.T) {
 		`{"error": null, "ok": true}`, `{"errors": []}`, `{"result": "error-free"}`, "failedTests: 0", "The error was fixed.",
 		`{"status": 200}`, `{"status": "ok", "count": 404}`, "404 apples and 500 pears", "HTTP/1.1 200 OK", "The exam was not failed.", "<returncode>0</returncode>",
 		"Command: ls\nOutput: a\nExit Code: 0\nSignal: (none)", `{"output":"x","metadata":{"exit_code":0}}`, "def f():\n    raise ValueError(\"Traceback\")", "Unknown",
-		"func Error() string {\n\treturn \"Error: x\"\n}", "erroneous", "[File: errors.py (10 lines total)]",
+		"func Error() string {\n\treturn \"Error: x\"\n}", "erroneous", "no error found", `{"error": null}`, "func handleError() {", "terror", "[File: errors.py (10 lines total)]",
 	} {
 		if recognize.LooksFailed([]byte(fine)) {
 			t.Errorf("%q is no failure", fine)

@@ -69,6 +69,10 @@ func TestVolatilePartsOfResultsDoNotMatter(t *testing.T) {
 		"elements by their page": {"uid=1_12 button \"Buy\"", "uid=2_14 button \"Buy\""},
 		"a pod":                  {"pod/web-5d4f8c7b9-x2x4z Running", "pod/web-7c9b8d5f4-abcde Running"},
 		"time and duration":      {"2026-05-22T14:30:00Z no change, took 1ms", "2026-05-22T14:30:04Z no change, took 5ms"},
+		"log in brackets":        {"[2026-01-02 03:04:05.123] ok", "[2026-01-02 03:04:06.456] ok"},
+		"time, then a word":      {"12:01:02 ready", "12:01:59 ready"},
+		"request id, short":      {`{"request_id": "abc-1"}`, `{"request_id": "xyz-2"}`},
+		"spaced milliseconds":    {"took 17 ms", "took 230 ms"},
 		"outer white space":      {"ok\n", "  ok"},
 		"several at once":        {"2026-05-22T14:30:00Z took 5ms id 123e4567-e89b-12d3-a456-426614174000", "2026-05-22T14:30:07Z took 9ms id 00000000-e89b-12d3-a456-426614174000"},
 	} {
@@ -87,6 +91,7 @@ func TestWhatMayBeProgressMatters(t *testing.T) {
 		"a date alone":          {"released 2026-05-22", "released 2026-05-23"},
 		"a commit":              {"HEAD is now at 1a2b3c4d5e", "HEAD is now at 1a2b3c4d5f"},
 		"a full commit":         {"commit 9fceb02d0ae598e95dc970b74767f19372d61af8", "commit 9fceb02d0ae598e95dc970b74767f19372d61af9"},
+		"a page":                {"page 1", "page 2"},
 		"a version":             {"v1.2.3", "v1.2.4"},
 		"a port":                {"listening on :8080", "listening on :8081"},
 		"a line and column":     {"main.go:12:34: undefined", "main.go:12:35: undefined"},

@@ -1,16 +1,18 @@
-package policy
+package bundle
 
 import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 // Headers are the names of the request headers that the bundle looks at, in lower
 // case and sorted: in selectors, rules and kill switches.
 func (s *Set) Headers() []string {
 	names := map[string]bool{}
-	note := func(d Descriptor) {
+	note := func(d policy.Descriptor) {
 		if d.Source == "header" {
 			names[d.Name] = true
 		}
@@ -33,7 +35,7 @@ func (s *Set) Headers() []string {
 }
 
 // looksAt notes all descriptors that the rule asks for.
-func (l *Limit) looksAt(note func(Descriptor)) {
+func (l *Limit) looksAt(note func(policy.Descriptor)) {
 	for _, d := range l.Keys {
 		note(d)
 	}
@@ -46,13 +48,13 @@ func (l *Limit) looksAt(note func(Descriptor)) {
 	case l.CostBased != nil:
 		noteCost(l.CostBased.CostKey, note)
 	case l.TokenBucketLLM != nil && l.TokenBucketLLM.TokenSource.Estimator == "header_hint":
-		note(Descriptor{Source: "header", Name: "x-token-estimate"})
+		note(policy.Descriptor{Source: "header", Name: "x-token-estimate"})
 	}
 }
 
 // noteCost notes where a request's cost comes from, if a descriptor says so.
-func noteCost(source string, note func(Descriptor)) {
-	if d, err := ParseDescriptor(source); err == nil {
+func noteCost(source string, note func(policy.Descriptor)) {
+	if d, err := policy.ParseDescriptor(source); err == nil {
 		note(d)
 	}
 }

@@ -1,4 +1,4 @@
-package policy_test
+package bundle_test
 
 import (
 	"fmt"
@@ -9,10 +9,11 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-func ids(policies []*policy.Policy) []string {
+func ids(policies []*bundle.Policy) []string {
 	found := []string{}
 	for _, p := range policies {
 		found = append(found, p.ID)
@@ -21,7 +22,7 @@ func ids(policies []*policy.Policy) []string {
 }
 
 // selecting is a set with one policy for each selector, named by its place.
-func selecting(t testing.TB, selectors ...string) *policy.Set {
+func selecting(t testing.TB, selectors ...string) *bundle.Set {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("bundle_version: 1\npolicies:\n")
@@ -41,49 +42,47 @@ func TestSelectors(t *testing.T) {
 	}
 	tests := []struct {
 		selector string
-		request  policy.Request
+		request  bundle.Request
 		want     bool
 	}{
-		{"{}", policy.Request{}, true},
-		{"{pathPrefix: /v1/}", policy.Request{Path: "/v1/x"}, true},
-		{"{pathPrefix: /v1/}", policy.Request{Path: "/v1/"}, true},
-		{"{pathPrefix: /v1/}", policy.Request{Path: "/v1beta"}, false},
-		{"{pathPrefix: /v1/}", policy.Request{Path: "/v1"}, false},
-		{"{pathPrefix: /v1}", policy.Request{Path: "/v1"}, true},
-		{"{pathPrefix: /v1}", policy.Request{Path: "/v1/x/y"}, true},
-		{"{pathPrefix: /v1}", policy.Request{Path: "/v1beta/x"}, false},
-		{"{pathPrefix: /}", policy.Request{Path: "/anything"}, true},
-		{"{pathPrefix: /v1/chat/}", policy.Request{Path: "/v1/chat/completions"}, true},
-		{"{pathPrefix: /v1/chat/}", policy.Request{Path: "/v1/chats"}, false},
-		{"{pathExact: /v1/x}", policy.Request{Path: "/v1/x"}, true},
-		{"{pathExact: /v1/x}", policy.Request{Path: "/v1/x/"}, false},
-		{"{pathExact: /a, pathPrefix: /b/}", policy.Request{Path: "/a"}, true},
-		{"{pathExact: /a, pathPrefix: /b/}", policy.Request{Path: "/b/c"}, true},
-		{"{pathExact: /a, pathPrefix: /b/}", policy.Request{Path: "/c"}, false},
-		{"{methods: [post]}", policy.Request{Method: "POST"}, true},
-		{"{methods: [POST, PUT]}", policy.Request{Method: "GET"}, false},
-		{"{hosts: [API.example]}", policy.Request{Host: "api.EXAMPLE:8080"}, true},
-		{"{hosts: [api.example]}", policy.Request{Host: "api.example."}, true},
-		{"{hosts: [api.example]}", policy.Request{Host: "x.api.example"}, false},
-		{"{hosts: ['::1']}", policy.Request{Host: "[::1]:80"}, true},
-		{"{headers: {x-agent: coder-7}}", policy.Request{Header: header}, true},
-		{"{headers: {x-agent: 'coder-*'}}", policy.Request{Header: header}, true},
-		{"{headers: {x-agent: '*'}}", policy.Request{Header: header}, true},
-		{"{headers: {x-agent: coder}}", policy.Request{Header: header}, false},
-		{"{headers: {x-agent: coder-7, x-other: '*'}}", policy.Request{Header: header}, false},
-		{"{headers: {x-agent: '*'}}", policy.Request{}, false},
-		{"{models: ['gpt-*']}", policy.Request{Model: "gpt-5"}, true},
-		{"{models: ['gpt-*', '*-mini']}", policy.Request{Model: "o4-mini"}, true},
-		{"{models: ['gpt-?']}", policy.Request{Model: "gpt-50"}, false},
-		{"{models: ['gpt-*']}", policy.Request{}, false},
-		{"{models: ['gpt-*']}", policy.Request{AnyModel: true}, true},
-		{"{models: ['*mini'], tenant: acme}", policy.Request{AnyModel: true}, false},
-		{"{upstream: openai}", policy.Request{Upstream: "openai"}, true},
-		{"{upstream: openai}", policy.Request{Upstream: "default"}, false},
-		{"{tenant: [acme, globex]}", policy.Request{Tenant: "globex"}, true},
-		{"{tenant: [acme, globex]}", policy.Request{}, false},
-		{"{project: a, caller: b}", policy.Request{Project: "a", Caller: "b"}, true},
-		{"{project: a, caller: b}", policy.Request{Project: "a"}, false},
+		{"{}", bundle.Request{}, true},
+		{"{pathPrefix: /v1/}", bundle.Request{Path: "/v1/x"}, true},
+		{"{pathPrefix: /v1/}", bundle.Request{Path: "/v1/"}, true},
+		{"{pathPrefix: /v1/}", bundle.Request{Path: "/v1beta"}, false},
+		{"{pathPrefix: /v1/}", bundle.Request{Path: "/v1"}, false},
+		{"{pathPrefix: /v1}", bundle.Request{Path: "/v1"}, true},
+		{"{pathPrefix: /v1}", bundle.Request{Path: "/v1/x/y"}, true},
+		{"{pathPrefix: /v1}", bundle.Request{Path: "/v1beta/x"}, false},
+		{"{pathPrefix: /}", bundle.Request{Path: "/anything"}, true},
+		{"{pathPrefix: /v1/chat/}", bundle.Request{Path: "/v1/chat/completions"}, true},
+		{"{pathPrefix: /v1/chat/}", bundle.Request{Path: "/v1/chats"}, false},
+		{"{pathExact: /v1/x}", bundle.Request{Path: "/v1/x"}, true},
+		{"{pathExact: /v1/x}", bundle.Request{Path: "/v1/x/"}, false},
+		{"{pathExact: /a, pathPrefix: /b/}", bundle.Request{Path: "/a"}, true},
+		{"{pathExact: /a, pathPrefix: /b/}", bundle.Request{Path: "/b/c"}, true},
+		{"{pathExact: /a, pathPrefix: /b/}", bundle.Request{Path: "/c"}, false},
+		{"{methods: [post]}", bundle.Request{Method: "POST"}, true},
+		{"{methods: [POST, PUT]}", bundle.Request{Method: "GET"}, false},
+		{"{hosts: [API.example]}", bundle.Request{Host: "api.EXAMPLE:8080"}, true},
+		{"{hosts: [api.example]}", bundle.Request{Host: "api.example."}, true},
+		{"{hosts: [api.example]}", bundle.Request{Host: "x.api.example"}, false},
+		{"{hosts: ['::1']}", bundle.Request{Host: "[::1]:80"}, true},
+		{"{headers: {x-agent: coder-7}}", bundle.Request{Header: header}, true},
+		{"{headers: {x-agent: 'coder-*'}}", bundle.Request{Header: header}, true},
+		{"{headers: {x-agent: '*'}}", bundle.Request{Header: header}, true},
+		{"{headers: {x-agent: coder}}", bundle.Request{Header: header}, false},
+		{"{headers: {x-agent: coder-7, x-other: '*'}}", bundle.Request{Header: header}, false},
+		{"{headers: {x-agent: '*'}}", bundle.Request{}, false},
+		{"{models: ['gpt-*']}", bundle.Request{Model: "gpt-5"}, true},
+		{"{models: ['gpt-*', '*-mini']}", bundle.Request{Model: "o4-mini"}, true},
+		{"{models: ['gpt-?']}", bundle.Request{Model: "gpt-50"}, false},
+		{"{models: ['gpt-*']}", bundle.Request{}, false},
+		{"{upstream: openai}", bundle.Request{Upstream: "openai"}, true},
+		{"{upstream: openai}", bundle.Request{Upstream: "default"}, false},
+		{"{tenant: [acme, globex]}", bundle.Request{Tenant: "globex"}, true},
+		{"{tenant: [acme, globex]}", bundle.Request{}, false},
+		{"{project: a, caller: b}", bundle.Request{Project: "a", Caller: "b"}, true},
+		{"{project: a, caller: b}", bundle.Request{Project: "a"}, false},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%s %s%s%s", tt.selector, tt.request.Host, tt.request.Path, tt.request.Model), func(t *testing.T) {
@@ -98,7 +97,7 @@ func TestSelectors(t *testing.T) {
 func TestPolicyMatchedTwiceIsFoundOnce(t *testing.T) {
 	t.Parallel()
 	s := selecting(t, "{pathExact: /v1/x, pathPrefix: [/v1/, /]}", "{models: [gpt-5, 'gpt-*']}")
-	if got := ids(s.Match(&policy.Request{Path: "/v1/x", Model: "gpt-5"})); !slices.Equal(got, []string{"0", "1"}) {
+	if got := ids(s.Match(&bundle.Request{Path: "/v1/x", Model: "gpt-5"})); !slices.Equal(got, []string{"0", "1"}) {
 		t.Errorf("found %v", got)
 	}
 }
@@ -106,17 +105,9 @@ func TestPolicyMatchedTwiceIsFoundOnce(t *testing.T) {
 func TestMatchesComeInTheBundlesOrder(t *testing.T) {
 	t.Parallel()
 	s := selecting(t, "{tenant: a}", "{}", "{pathPrefix: /v1/}", "{models: g*}", "{hosts: h}", "{caller: c}", "{headers: {x: y}}", "{pathExact: /v1/z}")
-	r := &policy.Request{Path: "/v1/z", Tenant: "a", Model: "g", Host: "h", Caller: "c", Header: func(string) string { return "y" }}
+	r := &bundle.Request{Path: "/v1/z", Tenant: "a", Model: "g", Host: "h", Caller: "c", Header: func(string) string { return "y" }}
 	if got := strings.Join(ids(s.Match(r)), ""); got != "01234567" {
 		t.Errorf("found %s", got)
-	}
-}
-
-func TestModelIsCheckedInASecondStep(t *testing.T) {
-	t.Parallel()
-	found := selecting(t, "{models: ['gpt-*']}", "{models: claude}").Match(&policy.Request{AnyModel: true})
-	if len(found) != 2 || !found[0].MatchesModel("gpt-5") || found[1].MatchesModel("gpt-5") {
-		t.Errorf("found %v", ids(found))
 	}
 }
 
@@ -149,10 +140,10 @@ func selectorGen() *rapid.Generator[policy.Selector] {
 	})
 }
 
-func requestGen() *rapid.Generator[policy.Request] {
-	return rapid.Custom(func(t *rapid.T) policy.Request {
+func requestGen() *rapid.Generator[bundle.Request] {
+	return rapid.Custom(func(t *rapid.T) bundle.Request {
 		header := rapid.SampledFrom([]string{"", "1", "12"}).Draw(t, "header")
-		return policy.Request{
+		return bundle.Request{
 			Method:   rapid.SampledFrom([]string{"POST", "GET"}).Draw(t, "method"),
 			Path:     rapid.SampledFrom([]string{"/", "/v1", "/v1/", "/v1/chat/completions", "/v1beta/x", ""}).Draw(t, "path"),
 			Host:     rapid.SampledFrom([]string{"", "a.example", "b.example:8080"}).Draw(t, "host"),
@@ -161,7 +152,6 @@ func requestGen() *rapid.Generator[policy.Request] {
 			Tenant:   rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "tenant"),
 			Project:  rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "project"),
 			Caller:   rapid.SampledFrom([]string{"a", "b"}).Draw(t, "caller"),
-			AnyModel: rapid.Bool().Draw(t, "anyModel"),
 			Header: func(name string) string {
 				if name == "x-a" {
 					return header
@@ -188,7 +178,7 @@ func TestMatchFindsWhatReadingEverySelectorWould(t *testing.T) {
 				want = append(want, e.ID)
 			}
 		}
-		set, err := b.Compile()
+		set, err := bundle.Compile(b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +189,7 @@ func TestMatchFindsWhatReadingEverySelectorWould(t *testing.T) {
 }
 
 // selects says what a selector means, as plainly as possible.
-func selects(s *policy.Selector, r *policy.Request) bool {
+func selects(s *policy.Selector, r *bundle.Request) bool {
 	listed := func(list policy.Strings, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
 	host, _, _ := strings.Cut(strings.ToLower(r.Host), ":")
 	hosts := policy.Strings{}
@@ -210,7 +200,7 @@ func selects(s *policy.Selector, r *policy.Request) bool {
 	for _, prefix := range s.PathPrefix {
 		path = path || r.Path == prefix || strings.HasPrefix(r.Path, strings.TrimSuffix(prefix, "/")+"/")
 	}
-	model := len(s.Models) == 0 || r.AnyModel
+	model := len(s.Models) == 0
 	for _, glob := range s.Models {
 		model = model || simpleGlob(glob, r.Model)
 	}
@@ -236,26 +226,13 @@ func simpleGlob(pattern, s string) bool {
 
 func TestMatchAllocatesOnceAtMost(t *testing.T) {
 	s := selecting(t, "{pathPrefix: /v1/}", "{methods: POST}", "{tenant: other}")
-	r := &policy.Request{Method: "POST", Path: "/v1/chat/completions", Host: "localhost:8080", Model: "gpt-5"}
+	r := &bundle.Request{Method: "POST", Path: "/v1/chat/completions", Host: "localhost:8080", Model: "gpt-5"}
 	if n := testing.AllocsPerRun(100, func() { s.Match(r) }); n > 1 {
 		t.Errorf("%v allocations with matches", n)
 	}
-	none := &policy.Request{Method: "GET", Path: "/v2"}
+	none := &bundle.Request{Method: "GET", Path: "/v2"}
 	if n := testing.AllocsPerRun(100, func() { s.Match(none) }); n > 0 {
 		t.Errorf("%v allocations without", n)
-	}
-	space := make([]*policy.Policy, 0, 8)
-	if n := testing.AllocsPerRun(100, func() { s.AppendMatch(space, r) }); n > 0 {
-		t.Errorf("%v allocations with room given", n)
-	}
-}
-
-func TestAppendMatchKeepsWhatIsThere(t *testing.T) {
-	t.Parallel()
-	s := selecting(t, "{}", "{tenant: other}")
-	first := s.ByID("1")
-	if got := ids(s.AppendMatch([]*policy.Policy{first}, &policy.Request{})); !slices.Equal(got, []string{"1", "0"}) {
-		t.Errorf("got %v", got)
 	}
 }
 
@@ -319,7 +296,7 @@ func BenchmarkMatch(b *testing.B) {
 					selectors = append(selectors, shapes[shape](i))
 				}
 				s := selecting(b, selectors...)
-				r := &policy.Request{
+				r := &bundle.Request{
 					Method: "POST", Path: "/v1/chat/completions", Host: "localhost:8080", Model: "gpt-5", Tenant: "acme", Caller: "c",
 					Header: func(string) string { return "red" },
 				}

@@ -1,4 +1,4 @@
-package policy_test
+package bundle_test
 
 import (
 	"testing"

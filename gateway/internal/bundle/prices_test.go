@@ -1,15 +1,16 @@
-package policy_test
+package bundle_test
 
 import (
 	"testing"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
 func TestBuiltinPricesAreSound(t *testing.T) {
 	t.Parallel()
-	table := policy.BuiltinPrices()
+	table := bundle.BuiltinPrices()
 	if _, err := time.Parse(time.DateOnly, table.Date); err != nil || len(table.Models) < 40 {
 		t.Errorf("date %q, %d models", table.Date, len(table.Models))
 	}
@@ -22,7 +23,7 @@ func TestBuiltinPricesAreSound(t *testing.T) {
 
 func TestPriceOfAModelAsItIsNamed(t *testing.T) {
 	t.Parallel()
-	table := policy.BuiltinPrices()
+	table := bundle.BuiltinPrices()
 	for name, want := range map[string]string{
 		"gpt-4o": "gpt-4o", "gpt-4o-2024-08-06": "gpt-4o", "gpt-4o-mini-2024-07-18": "gpt-4o-mini", "openai/gpt-4o-mini": "gpt-4o-mini",
 		"claude-sonnet-4-5-20250929": "claude-sonnet-4-5", "claude-sonnet-4-20250514": "claude-sonnet-4", "claude-3-5-haiku-latest": "claude-3-5-haiku",
@@ -43,11 +44,11 @@ func TestBundlesPricesComeBeforeTheBuiltinOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := b.Compile()
+	set, err := bundle.Compile(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	builtin := policy.BuiltinPrices()
+	builtin := bundle.BuiltinPrices()
 	for model, want := range map[string]float64{"gpt-4o-2024-08-06": 7, "gpt-4.1": builtin.Models["gpt-4.1"].Input} {
 		if p, ok := set.Price(model); !ok || p.Input != want {
 			t.Errorf("%s: %+v, %v; want %g", model, p, ok, want)

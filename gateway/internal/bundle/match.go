@@ -1,9 +1,13 @@
-package policy
+package bundle
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/unloop/unloop/schemas/glob"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 // Request is what selectors look at.
@@ -25,9 +29,6 @@ type Request struct {
 	// Header returns a header's first value, "" if there is none; it may be
 	// nil.
 	Header func(name string) string
-	// AnyModel takes every selector's models as matching, for as long as the
-	// body has not been read; Policy.MatchesModel is the second step.
-	AnyModel bool
 }
 
 // Match returns all policies that apply to a request, each once, in the
@@ -35,26 +36,10 @@ type Request struct {
 // to how many there are, and at most one allocation.
 func (s *Set) Match(r *Request) []*Policy {
 	var space [16]*Policy
-	found := s.AppendMatch(space[:0], r)
-	if len(found) == 0 {
-		return nil
-	}
-	return slices.Clone(found)
-}
-
-// AppendMatch is Match for a caller that has room for the result: it appends
-// the policies to dst.
-func (s *Set) AppendMatch(dst []*Policy, r *Request) []*Policy {
-	host := canonicalHost(r.Host)
-	start := len(dst)
-	dst = s.index.lookup(dst, r, host)
-	found := dst[start:]
+	found := s.index.lookup(space[:0], r, canonicalHost(r.Host))
 	slices.SortFunc(found, func(a, b *Policy) int { return cmp.Compare(a.order, b.order) })
-	return dst[:start+len(slices.Compact(found))]
+	return slices.Clone(slices.Compact(found))
 }
-
-// MatchesModel reports whether the policy's selector allows the model.
-func (p *Policy) MatchesModel(model string) bool { return p.selector.matchesModel(model) }
 
 // matcher is a compiled selector. A nil set allows everything.
 type matcher struct {
@@ -97,7 +82,7 @@ func (s set) allows(value string) bool {
 
 func asIs(s string) string { return s }
 
-func compileSelector(s *Selector) matcher {
+func compileSelector(s *policy.Selector) matcher {
 	m := matcher{
 		methods: newSet(s.Methods, strings.ToUpper), hosts: newSet(s.Hosts, canonicalHost),
 		upstream: newSet(s.Upstream, asIs), tenant: newSet(s.Tenant, asIs),
@@ -113,7 +98,7 @@ func compileSelector(s *Selector) matcher {
 		m.prefixes = append(m.prefixes, prefix)
 	}
 	m.exact = newSet(exact, asIs)
-	for _, name := range sortedKeys(s.Headers) {
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		m.headers = append(m.headers, headerMatch{name, s.Headers[name]})
 	}
 	return m
@@ -122,7 +107,7 @@ func compileSelector(s *Selector) matcher {
 func (m *matcher) matches(r *Request, host string) bool {
 	return !m.nothing && m.methods.allows(r.Method) && m.tenant.allows(r.Tenant) && m.project.allows(r.Project) &&
 		m.caller.allows(r.Caller) && m.upstream.allows(r.Upstream) && m.hosts.allows(host) &&
-		m.matchesPaths(r) && (r.AnyModel || m.matchesModel(r.Model)) && m.matchesHeaders(r)
+		m.matchesPaths(r) && (len(m.models) == 0 || glob.MatchAny(m.models, r.Model)) && m.matchesHeaders(r)
 }
 
 func (m *matcher) matchesPaths(r *Request) bool {
@@ -144,13 +129,9 @@ func (m *matcher) matchesPath(path string) bool {
 	return false
 }
 
-func (m *matcher) matchesModel(model string) bool {
-	return len(m.models) == 0 || matchAnyGlob(m.models, model)
-}
-
 func (m *matcher) matchesHeaders(r *Request) bool {
 	for _, h := range m.headers {
-		if value := r.header(h.name); value == "" || !matchGlob(h.value, value) {
+		if value := r.header(h.name); value == "" || !glob.Match(h.value, value) {
 			return false
 		}
 	}

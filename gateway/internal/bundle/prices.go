@@ -1,12 +1,17 @@
-package policy
+package bundle
 
 import (
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/unloop/unloop/schemas/glob"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 //go:embed prices.yaml
@@ -18,7 +23,7 @@ type PriceTable struct {
 	Date string
 	// Models are the prices by the models' names, without the dates that names may
 	// end in.
-	Models map[string]Price
+	Models map[string]policy.Price
 }
 
 // BuiltinPrices returns the price table that comes with the program. It must not be
@@ -43,16 +48,16 @@ func parsePrices(text []byte) (*PriceTable, error) {
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		return nil, fmt.Errorf("read price table: %w", err)
 	}
-	table := &PriceTable{Date: file.Date, Models: make(map[string]Price, len(file.Models))}
+	table := &PriceTable{Date: file.Date, Models: make(map[string]policy.Price, len(file.Models))}
 	for name, p := range file.Models {
-		table.Models[name] = Price{Input: p.Input, CachedInput: p.Cached, Output: p.Output}
+		table.Models[name] = policy.Price{Input: p.Input, CachedInput: p.Cached, Output: p.Output}
 	}
 	return table, nil
 }
 
 // Price is what a model costs, by its name, however a router writes it: behind a
 // provider's name and a slash, and with a date, a version or "latest" at its end.
-func (t *PriceTable) Price(model string) (Price, bool) {
+func (t *PriceTable) Price(model string) (policy.Price, bool) {
 	name := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 	for name != "" {
 		if p, known := t.Models[name]; known {
@@ -64,7 +69,7 @@ func (t *PriceTable) Price(model string) (Price, bool) {
 		}
 		name = short
 	}
-	return Price{}, false
+	return policy.Price{}, false
 }
 
 // withoutVersion cuts what names a version of a model, and nothing of its own name.
@@ -83,4 +88,49 @@ func withoutVersion(name string) string {
 		return name[:i] // a date, or a part of one
 	}
 	return name
+}
+
+type modelPrice struct {
+	glob  string
+	price policy.Price
+}
+
+// compilePrices puts the most particular glob first: the one with the most
+// characters that are no wildcards.
+func compilePrices(prices map[string]policy.Price) []modelPrice {
+	compiled := make([]modelPrice, 0, len(prices))
+	for _, models := range slices.Sorted(maps.Keys(prices)) {
+		compiled = append(compiled, modelPrice{models, prices[models]})
+	}
+	slices.SortStableFunc(compiled, func(a, b modelPrice) int { return glob.Literals(b.glob) - glob.Literals(a.glob) })
+	return compiled
+}
+
+// Price is what a model costs, by the bundle or else by the built-in table; false if
+// neither says.
+func (s *Set) Price(model string) (policy.Price, bool) {
+	if p, ok := s.ownPrice(model); ok {
+		return p, true
+	}
+	return BuiltinPrices().Price(model)
+}
+
+// PriceSource says where a model's price comes from; "" if there is none.
+func (s *Set) PriceSource(model string) string {
+	if _, ok := s.ownPrice(model); ok {
+		return "the bundle"
+	}
+	if _, ok := BuiltinPrices().Price(model); ok {
+		return "the built-in table of " + BuiltinPrices().Date
+	}
+	return ""
+}
+
+func (s *Set) ownPrice(model string) (policy.Price, bool) {
+	for _, p := range s.prices {
+		if glob.Match(p.glob, model) {
+			return p.price, true
+		}
+	}
+	return policy.Price{}, false
 }

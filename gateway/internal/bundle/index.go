@@ -1,9 +1,10 @@
-package policy
+package bundle
 
 import (
 	"maps"
 	"slices"
-	"strings"
+
+	"github.com/unloop/unloop/schemas/glob"
 )
 
 // dimension is one property of requests that policies are found by.
@@ -143,7 +144,7 @@ func (m *matcher) keys(d dimension) []key {
 
 func setKeys(d dimension, s set) []key {
 	keys := make([]key, 0, len(s))
-	for _, value := range sortedKeys(s) {
+	for _, value := range slices.Sorted(maps.Keys(s)) {
 		keys = append(keys, key{dimension: d, value: value})
 	}
 	return keys
@@ -152,8 +153,8 @@ func setKeys(d dimension, s set) []key {
 // modelKeys are the beginnings of the globs, if all of them have one.
 func (m *matcher) modelKeys() []key {
 	keys := make([]key, 0, len(m.models))
-	for _, glob := range m.models {
-		prefix := literalPrefix(glob)
+	for _, models := range m.models {
+		prefix, _ := glob.Prefix(models)
 		if prefix == "" {
 			return nil
 		}
@@ -165,7 +166,7 @@ func (m *matcher) modelKeys() []key {
 // headerKeys is the first header whose value has no wildcard.
 func (m *matcher) headerKeys() []key {
 	for _, h := range m.headers {
-		if h.value != "" && !strings.ContainsAny(h.value, "*?") {
+		if _, whole := glob.Prefix(h.value); whole && h.value != "" {
 			return []key{{dimension: byHeader, header: h.name, value: h.value}}
 		}
 	}
@@ -191,16 +192,6 @@ func (x *index) lookup(dst []*Policy, r *Request, host string) []*Policy {
 		if value := r.header(name); value != "" {
 			dst = collect(dst, values[value], r, host)
 		}
-	}
-	return x.lookupModel(dst, r, host)
-}
-
-func (x *index) lookupModel(dst []*Policy, r *Request, host string) []*Policy {
-	if r.AnyModel {
-		for _, policies := range x.tables[byModel] {
-			dst = collect(dst, policies, r, host)
-		}
-		return dst
 	}
 	return collectPrefixes(dst, x.tables[byModel], x.models, r.Model, r, host)
 }

@@ -1,0 +1,181 @@
+package bundle
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// Set is a compiled bundle. It never changes, and may be used by many
+// goroutines at once.
+type Set struct {
+	version      string
+	policies     []*Policy
+	byID         map[string]*Policy
+	index        index
+	prices       []modelPrice
+	killOverride policy.Override
+
+	// KillSwitches are in the bundle's order. They have no effect while
+	// KillSwitchesOff says so.
+	KillSwitches []Kill
+	// FairvisorHeaders asks for Fairvisor's response headers beside our own.
+	FairvisorHeaders bool
+}
+
+// Policy is one compiled policy. Its fields are effective values and must not
+// be changed. Detectors that are off are nil.
+type Policy struct {
+	ID             string
+	FailClosed     bool
+	IncludeExcerpt bool
+	SessionRepair  bool
+	Hint           policy.HintText
+
+	LoopDetection *policy.LoopDetection
+	Prompt        *policy.Prompt
+	Tool          *policy.Tool
+	Cycle         *policy.Cycle
+	Semantic      *policy.Semantic
+	// PromptOff says that the policy has a prompt detector that is turned off,
+	// and not merely none.
+	PromptOff bool
+
+	// Rules are in the bundle's order. Fallback, if not nil, applies when the
+	// match of none of them does.
+	Rules    []Limit
+	Fallback *Limit
+	// Breaker is nil if the policy has none.
+	Breaker *Breaker
+	// LimitKeys are the descriptors of all rules, each once and in the order
+	// of their names. They enter the request detector's fingerprint.
+	LimitKeys []policy.Descriptor
+
+	order    int
+	selector matcher
+	shadow   bool
+	global   policy.Override
+	holdout  float64
+}
+
+// Kill is a compiled kill switch.
+type Kill struct {
+	*policy.KillSwitch
+	// Scope is the descriptor that must have the value ScopeValue.
+	Scope policy.Descriptor
+}
+
+// Compile makes a bundle ready for requests. What [policy.Parse] returned always
+// compiles; a bundle made in Go is validated first. The set shares the bundle's
+// memory, so the bundle must not be changed any more.
+func Compile(b *policy.Bundle) (*Set, error) {
+	if err := b.Validate(); err != nil {
+		return nil, err
+	}
+	version, err := b.Version()
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{
+		version: version, byID: map[string]*Policy{}, killOverride: b.KillSwitchOverride,
+		FairvisorHeaders: b.Compatible(policy.CompatFairvisor),
+	}
+	for i := range b.KillSwitches {
+		k := &b.KillSwitches[i]
+		scope, err := policy.ParseDescriptor(k.ScopeKey)
+		if err != nil {
+			return nil, fmt.Errorf("compile kill switch %d: %w", i, err)
+		}
+		s.KillSwitches = append(s.KillSwitches, Kill{k, scope})
+	}
+	for i := range b.Policies {
+		p, err := compilePolicy(&b.Policies[i])
+		if err != nil {
+			return nil, fmt.Errorf("compile policy %q: %w", b.Policies[i].ID, err)
+		}
+		p.order, p.global = i, b.GlobalShadow
+		p.selector.nothing = s.FairvisorHeaders && b.Policies[i].Spec.Selector.Pathless()
+		s.policies = append(s.policies, p)
+		s.byID[p.ID] = p
+	}
+	s.prices = compilePrices(b.Prices)
+	s.index = buildIndex(s.policies)
+	return s, nil
+}
+
+func compilePolicy(e *policy.Entry) (*Policy, error) {
+	spec := &e.Spec
+	p := &Policy{
+		ID: e.ID, FailClosed: spec.FailureMode == "closed", IncludeExcerpt: spec.IncludeExcerpt,
+		SessionRepair: spec.SessionRepair != nil && spec.SessionRepair.Enabled, Hint: spec.Hint,
+		selector: compileSelector(&spec.Selector), shadow: spec.Mode == "shadow", holdout: spec.Holdout,
+	}
+	p.compileDetectors(spec)
+	return p, p.compileRules(spec)
+}
+
+func (p *Policy) compileDetectors(spec *policy.Spec) {
+	if spec.LoopDetection != nil && spec.LoopDetection.Enabled {
+		p.LoopDetection = spec.LoopDetection
+	}
+	if spec.Prompt.Active() {
+		p.Prompt = spec.Prompt
+	}
+	p.PromptOff = spec.Prompt != nil && p.Prompt == nil
+	if spec.Tool != nil && spec.Tool.Enabled {
+		p.Tool = spec.Tool
+	}
+	if spec.Cycle != nil && spec.Cycle.Enabled {
+		p.Cycle = spec.Cycle
+	}
+	if spec.Semantic != nil && spec.Semantic.Enabled {
+		p.Semantic = spec.Semantic
+	}
+}
+
+// Version names the bundle, such as 7-3fa9c1d2: its number and a hash of its
+// content.
+func (s *Set) Version() string { return s.version }
+
+// Policies are all policies in the bundle's order. The slice must not be
+// changed.
+func (s *Set) Policies() []*Policy { return s.policies }
+
+// ByID is the policy of that name, nil if there is none.
+func (s *Set) ByID(id string) *Policy { return s.byID[id] }
+
+// KillSwitchesOff reports whether the bundle overrides its kill switches at
+// that time.
+func (s *Set) KillSwitchesOff(now time.Time) bool { return s.killOverride.ActiveAt(now) }
+
+// Shadow reports whether the policy only watches at that time: by its own
+// mode, or because the whole bundle does.
+func (p *Policy) Shadow(now time.Time) bool { return p.shadow || p.global.ActiveAt(now) }
+
+// HeldOut reports whether a session belongs to the share in which the policy
+// only watches. It depends on nothing but the policy and the session, so that
+// every gateway says the same.
+func (p *Policy) HeldOut(session string) bool {
+	if p.holdout <= 0 {
+		return false
+	}
+	return float64(mix(p.ID, session)>>11)/(1<<53) < p.holdout
+}
+
+// mix hashes two strings: FNV-1a, with the finalizer of MurmurHash3, since
+// FNV alone leaves the high bits of short texts alike.
+func mix(a, b string) uint64 {
+	h := uint64(14695981039346656037)
+	for _, s := range [2]string{a, b} {
+		for i := range len(s) {
+			h = (h ^ uint64(s[i])) * 1099511628211
+		}
+		h = (h ^ 0xff) * 1099511628211
+	}
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
