@@ -120,6 +120,9 @@ func (g *Gateway) answerFrom(w http.ResponseWriter, x *exchange, f *checkpb.Find
 }
 
 func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal) {
+	for _, h := range r.Headers {
+		w.Header().Set(h.Name, h.Value)
+	}
 	g.answer(w, x, r.Status, provider.TypeJSON, x.Provider.Refusal(r))
 }
 
@@ -209,8 +212,8 @@ func (x *exchange) setHeaders(h http.Header) {
 	if why := x.incomplete(); why != "" {
 		h.Set("X-Loop-Degraded", why)
 	}
-	if x.exempt != "" {
-		h.Set("X-Loop-Exempt", x.exempt)
+	if x.operator.Exempt != "" {
+		h.Set("X-Loop-Exempt", x.operator.Exempt)
 	}
 	would := pick(x.decision, true).GetAction()
 	if rule, ok := x.enforced(true); ok {

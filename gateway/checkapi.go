@@ -82,14 +82,14 @@ func (g *Gateway) answerCheck(w http.ResponseWriter, r *http.Request) {
 	}
 	g.parse(x)
 	g.identify(x)
-	if message, killed := g.killed(x); killed {
+	if g.override(x); x.operator.Stops() {
 		respond.JSON(w, http.StatusOK, client.Decision{
-			Action: checkpb.Action_ACTION_REJECT.Label(), Reason: client.ReasonKilled, Message: message,
+			Action: checkpb.Action_ACTION_REJECT.Label(), Reason: client.ReasonKilled, Message: x.operator.Message(),
 			RequestID: requestID(x.r), Findings: []client.Finding{},
 		})
 		return
 	}
-	if !g.exempt(x) {
+	if x.operator.Exempt == "" {
 		g.judge(x)
 		x.answered() // the request itself goes past this gateway, or follows
 	}
@@ -165,7 +165,7 @@ func (x *exchange) verdict() client.Decision {
 		d.RequestID = requestID(x.r)
 	}
 	f := strongest(x.decision)
-	if x.exempt != "" {
+	if x.operator.Exempt != "" {
 		d.Reason = client.ReasonExempt
 	}
 	if f != nil {

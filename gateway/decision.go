@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/provider"
@@ -18,9 +17,9 @@ import (
 // credentials, and no upstream may see them.
 const decisionPath = "/v1/decision"
 
-// killRetry is how long clients of a killed scope are told to wait, in seconds, as
-// Fairvisor tells them.
-const killRetry = 3600
+// killRetry is how many seconds clients whose requests an operator stopped are told
+// to wait, as Fairvisor tells them.
+const killRetry = "3600"
 
 // The headers that describe the request that a decision is about.
 const (
@@ -52,11 +51,11 @@ func (g *Gateway) answerDecision(w http.ResponseWriter, r *http.Request) {
 	}
 	g.parse(x)
 	g.identify(x)
-	if message, killed := g.killed(x); killed {
-		g.refuseKilled(w, x, message)
+	if g.override(x); x.operator.Stops() {
+		g.refuse(w, x, x.operator.Refusal(http.StatusTooManyRequests, x.fairvisor, provider.Header{Name: "Retry-After", Value: killRetry}))
 		return
 	}
-	if !g.exempt(x) {
+	if x.operator.Exempt == "" {
 		g.judge(x)
 		x.answered() // the request itself goes past this gateway, or follows
 	}
@@ -66,17 +65,6 @@ func (g *Gateway) answerDecision(w http.ResponseWriter, r *http.Request) {
 	x.setHeaders(w.Header())
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(http.StatusOK)
-}
-
-// refuseKilled is the 429 for a request that an operator stopped.
-func (g *Gateway) refuseKilled(w http.ResponseWriter, x *exchange, message string) {
-	h := w.Header()
-	h.Set("X-Loop-Reason", "kill_switch")
-	h.Set("Retry-After", strconv.Itoa(killRetry))
-	if x.fairvisor {
-		h.Set("X-Fairvisor-Reason", "kill_switch")
-	}
-	g.refuse(w, x, provider.Refusal{Status: http.StatusTooManyRequests, Code: codeKilled, Message: message})
 }
 
 // originalOf is the request that a decision is about. What its headers do not say is

@@ -152,7 +152,7 @@ func forwardedAs(x *exchange) string {
 	switch f := strongest(x.decision); {
 	case f != nil:
 		return f.GetAction().Label()
-	case x.exempt != "":
+	case x.operator.Exempt != "":
 		return "exempt"
 	case x.degraded != "":
 		return "degraded"

@@ -34,7 +34,7 @@ func (g *Gateway) recall(x *exchange) bool {
 		return false
 	}
 	x.digest = g.repeats.Digest(x.raw())
-	check, refusal, decision := g.repeats.Decision(g.now(), x.digest, basis{x.rules, g.hasher.Load()})
+	check, refusal, decision := g.repeats.Decision(g.now(), x.digest, basis{x.rules, g.shared.Hasher()})
 	if decision == nil {
 		return false
 	}
@@ -53,7 +53,7 @@ func (g *Gateway) remember(x *exchange) {
 	if x.digest == (blocks.Digest{}) {
 		x.digest = g.repeats.Digest(x.raw())
 	}
-	g.repeats.Remember(g.now(), x.digest, basis{x.rules, g.hasher.Load()}, x.check, &repeatRefusal{})
+	g.repeats.Remember(g.now(), x.digest, basis{x.rules, g.shared.Hasher()}, x.check, &repeatRefusal{})
 }
 
 // raw is the request as it came.

@@ -14,6 +14,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/encoding"
+	"github.com/unloop/unloop/gateway/internal/override"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -31,10 +32,8 @@ type exchange struct {
 	upload *upload
 	// rules apply to the request, from its begin to its end.
 	rules *ruleset
-	// exempt is the scope in which an operator exempted the request from checks.
-	exempt string
-	// operator is what an operator did with the request, as recordings say it.
-	operator   string
+	// operator is what operators decided about the request.
+	operator   override.Decision
 	failClosed bool
 	// repair says that a policy wants broken histories mended; repaired says
 	// what was.
@@ -107,10 +106,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !g.recall(x) {
 		g.parse(x)
 		g.identify(x)
-		if g.kill(w, x) {
+		if g.override(x); x.operator.Stops() {
+			g.refuseStopped(w, x)
 			return
 		}
-		if !g.exempt(x) {
+		if x.operator.Exempt == "" {
 			g.judge(x)
 			g.remember(x)
 		}
@@ -160,6 +160,18 @@ func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 		return false
 	}
 	return true
+}
+
+// override finds out what operators decided about the request.
+func (g *Gateway) override(x *exchange) {
+	x.operator = override.Decide(g.shared.Overrides(), x.rules.Set, &x.Request, &x.Subject, g.now())
+}
+
+// refuseStopped answers a request that an operator stopped. It is not counted.
+func (g *Gateway) refuseStopped(w http.ResponseWriter, x *exchange) {
+	g.metrics.requests.WithLabelValues(x.Provider.Name(), "kill").Inc()
+	defer g.record(x)()
+	g.refuse(w, x, x.operator.Refusal(http.StatusForbidden, x.fairvisor, provider.Header{Name: "X-Should-Retry", Value: "false"}))
 }
 
 // incompleteBody refuses a body that ended early, or did not go on.
@@ -243,7 +255,7 @@ func (g *Gateway) gather(x *exchange) bool {
 	switch {
 	case len(counters)+len(watches)+len(semantics)+len(x.limits) == 0:
 		return false
-	case g.hasher.Load() == nil:
+	case g.shared.Hasher() == nil:
 		x.degrade(g, "starting")
 		return false
 	}

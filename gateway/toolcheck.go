@@ -123,12 +123,12 @@ func (g *Gateway) answerRun(w http.ResponseWriter, x *exchange) {
 // decideRun says what is to be done about a tool's call.
 func (g *Gateway) decideRun(x *exchange) client.ToolDecision {
 	g.identify(x)
-	if message, killed := g.killed(x); killed {
+	if g.override(x); x.operator.Stops() {
 		return client.ToolDecision{
-			Action: client.ActionBlock, Reason: client.ReasonKilled, Message: message, RequestID: requestID(x.r), Findings: []client.Finding{},
+			Action: client.ActionBlock, Reason: client.ReasonKilled, Message: x.operator.Message(), RequestID: requestID(x.r), Findings: []client.Finding{},
 		}
 	}
-	if !g.exempt(x) {
+	if x.operator.Exempt == "" {
 		g.judge(x)
 	}
 	return x.runVerdict()

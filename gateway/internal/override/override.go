@@ -12,11 +12,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/policy"
 	"github.com/unloop/unloop/schemas/record"
 )
 
@@ -74,7 +74,7 @@ type Decision struct {
 
 // Decide returns what operators decided about a request. A block comes before a
 // kill switch, and both come before an exemption.
-func Decide(entries Entries, rules *policy.Set, r *request.Request, from *request.Subject, now time.Time) Decision {
+func Decide(entries Entries, rules *bundle.Set, r *request.Request, from *request.Subject, now time.Time) Decision {
 	if block, found := entries.find(schemas.OverrideBlock, from.Identity, now); found {
 		return Decision{Operator: record.Blocked, Reason: block.Reason}
 	}
@@ -89,7 +89,7 @@ func Decide(entries Entries, rules *policy.Set, r *request.Request, from *reques
 
 // killSwitch returns the kill switch that a request falls under; nil for none. A
 // claim of a token need not be verified: a client that forges one stops only itself.
-func killSwitch(rules *policy.Set, r *request.Request, from *request.Subject, now time.Time) *policy.Kill {
+func killSwitch(rules *bundle.Set, r *request.Request, from *request.Subject, now time.Time) *bundle.Kill {
 	if rules.KillSwitchesOff(now) {
 		return nil
 	}
@@ -106,7 +106,9 @@ func killSwitch(rules *policy.Set, r *request.Request, from *request.Subject, no
 }
 
 // Stops reports whether the request is refused.
-func (d Decision) Stops() bool { return d.Operator == record.Blocked || d.Operator == record.KillSwitch }
+func (d Decision) Stops() bool {
+	return d.Operator == record.Blocked || d.Operator == record.KillSwitch
+}
 
 // Message explains to the client why the request is refused.
 func (d Decision) Message() string {
