@@ -1,28 +1,34 @@
-// Package detector decides what is a loop: it answers the checks of gateways
-// from counters in JetStream KV, and records what it finds as incidents.
+// Package detector decides what is a loop: it answers the checks of gateways from
+// records in JetStream KV, and records its findings as incidents.
 //
-// Any number of detectors share the work and the state. A detector knows no
-// policy: each check brings the parameters it is judged by. It sees
-// fingerprints, and text only where a policy asks what it means, which it passes
-// on to an embedding worker and forgets, or for excerpts in its events.
+// Any number of detectors share the work and the records. A detector knows no policies:
+// each check brings the parameters that it is evaluated with. It sees fingerprints. It
+// gets text only where a policy compares texts, which it passes on to an embedding
+// worker and forgets, or shows excerpts in events.
 package detector
 
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 	"github.com/nats-io/nuid"
 
+	"github.com/unloop/unloop/detector/internal/blocks"
 	"github.com/unloop/unloop/detector/internal/counter"
-	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/detector/internal/decide"
+	"github.com/unloop/unloop/detector/internal/evaluate"
+	"github.com/unloop/unloop/detector/internal/heartbeat"
 	"github.com/unloop/unloop/detector/internal/limit"
+	"github.com/unloop/unloop/detector/internal/membership"
+	"github.com/unloop/unloop/detector/internal/metrics"
 	"github.com/unloop/unloop/detector/internal/peers"
 	"github.com/unloop/unloop/detector/internal/recorder"
+	"github.com/unloop/unloop/detector/internal/release"
+	"github.com/unloop/unloop/detector/internal/semantic"
+	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -32,51 +38,30 @@ import (
 
 // Detector is one detector. Make it with New.
 type Detector struct {
-	cfg  Config
-	deps service.Deps
-	log  *slog.Logger
-	// id is what other detectors know this one by.
-	id        string
+	cfg       Config
+	deps      service.Deps
 	now       func() time.Time
 	clock     *servertime.Clock
-	peers     *peers.Peers
-	presence  presence
-	handovers *natskit.Inbox
-	counters  records[counter.State]
-	blocks    *blocks
-	// storedBlocks are the blocks in their bucket.
-	storedBlocks records[blockRecord]
-	sessions     records[session]
-	limits       records[limit.State]
-	semantics    *semantics // nil where no worker can be asked
-	incidents    *recorder.Recorder
-	fill         *natskit.Fill
-	record       func(context.Context, incident.Finding) (loopID string, err error)
-	openLoop     func(incident.Finding) (loopID string)
-	resolve      func(context.Context, incident.Finding) error
-	publish      func(subject string, body []byte) error
-	metrics      *metrics
-	heart        *heart
-	ready        service.Readiness
+	id        string // its name among the detectors
+	member    *membership.Member
+	heart     *heartbeat.Heart
+	blocks    *blocks.Blocks
+	incidents *recorder.Recorder
+	fill      *natskit.Fill
+	decider   decide.Decider
+	releaser  release.Releaser
+	metrics   *metrics.Metrics
+	ready     service.Readiness
 	// slots has one element for each message under way, and is full once the
 	// detector has stopped.
 	slots chan struct{}
-	// working are the goroutines of those messages, and verdicts that come later.
-	working sync.WaitGroup
-}
-
-// records is where states are kept: a ledger in JetStream, or in memory.
-type records[S any] interface {
-	Start(ctx context.Context, key string, step ledger.Step[S], done func(error))
-	Apply(ctx context.Context, key string, step ledger.Step[S]) error
-	Read(key string) (S, error)
 }
 
 // Option changes what New makes.
 type Option func(*Detector)
 
-// WithClock makes the detector judge windows and cooldowns by another clock than the
-// NATS server's; nil is none.
+// WithClock replaces the NATS server's clock, by which windows and cooldowns are
+// measured; nil keeps it.
 func WithClock(now func() time.Time) Option {
 	return func(d *Detector) {
 		if now != nil {
@@ -85,12 +70,12 @@ func WithClock(now func() time.Time) Option {
 	}
 }
 
-// WithLocalClock takes another clock for the machine's, which may be wrong.
+// WithLocalClock replaces the machine's clock, from which the server's is computed.
 func WithLocalClock(now func() time.Time) Option {
 	return func(d *Detector) { d.clock.SetLocal(now) }
 }
 
-// idLength is that of an id that no other running detector has.
+// idLength is the length of a detector's id, which no other running detector has.
 const idLength = 6
 
 // New returns a detector; Run starts it.
@@ -98,7 +83,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure detector: %w", err)
 	}
-	d := &Detector{cfg: cfg, deps: deps, log: deps.Log, slots: make(chan struct{}, cfg.MaxInFlight), metrics: newMetrics(deps.Metrics)}
+	d := &Detector{cfg: cfg, deps: deps, slots: make(chan struct{}, cfg.MaxInFlight), metrics: metrics.New(deps.Metrics)}
 	d.clock = servertime.New(deps.NATS.ServerTime, deps.Log)
 	d.now = d.clock.Now
 	deps.Metrics.MustRegister(d.clock.Gauge("unloop_detector_clock_offset_seconds"))
@@ -106,21 +91,36 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 		opt(d)
 	}
 	d.id = nuid.New().Next()[:idLength]
-	d.peers, d.handovers = peers.New(d.id, time.Now), natskit.NewInbox(deps.NATS, handoverTimeout)
-	owners := ledger.WithOwners(d.peers)
-	d.counters = ledger.New[counter.State](deps.NATS, schemas.BucketCounters, deps.Metrics, owners)
-	d.blocks, d.storedBlocks = newBlocks(), ledger.New[blockRecord](deps.NATS, schemas.BucketBlocks, deps.Metrics)
-	d.limits = ledger.New[limit.State](deps.NATS, schemas.BucketLimits, deps.Metrics, owners, ledger.WithConfirm())
-	d.sessions = ledger.New[session](deps.NATS, schemas.BucketSessions, deps.Metrics, owners)
-	d.semantics = newSemantics(deps)
+	known := peers.New(d.id, time.Now)
+	d.member = membership.New(d.id, deps.NATS, known, d.metrics)
+	d.heart = heartbeat.New(deps.NATS)
 	d.fill = natskit.NewFill(deps.NATS, deps.Log, deps.Metrics)
-	d.heart = newHeart(deps.NATS)
-	d.incidents = recorder.New(deps.NATS, deps.Metrics, deps.Log, func() time.Time { return d.now() })
-	d.record, d.openLoop, d.resolve, d.publish = d.incidents.Record, d.incidents.Open, d.incidents.Resolve, deps.NATS.Publish
+	d.incidents = recorder.New(deps.NATS, deps.Metrics, deps.Log, d.now)
+	d.blocks = blocks.New(deps.NATS, deps.Metrics, deps.Log, d.now)
+	d.wire(ledger.WithOwners(known))
 	return d, nil
 }
 
-// Readiness says whether the detector takes checks.
+// wire makes the parts that use the records.
+func (d *Detector) wire(owners ledger.Option) {
+	nc, reg := d.deps.NATS, d.deps.Metrics
+	sessions := ledger.New[evaluate.Session](nc, schemas.BucketSessions, reg, owners)
+	limits := ledger.New[limit.State](nc, schemas.BucketLimits, reg, owners, ledger.WithConfirm())
+	streaks := ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithConfirm())
+	worker := semantic.AskOver(natskit.NewInbox(nc, semantic.AnswerTimeout).Prefer(d.deps.Loopback))
+	d.decider = decide.Decider{
+		Log: d.deps.Log, Now: d.now, Metrics: d.metrics, Sessions: sessions, Limits: limits,
+		Counters:  ledger.New[counter.State](nc, schemas.BucketCounters, reg, owners),
+		Incidents: d.incidents, Cooldowns: d.blocks, Peers: d.member, Publish: nc.Publish,
+		Semantic: semantic.New(streaks, worker, d.incidents.Record, d.now, d.metrics, reg),
+	}
+	d.releaser = release.Releaser{
+		Log: d.deps.Log, Now: d.now, Sessions: sessions, Limits: limits, Streaks: streaks,
+		Blocks: d.blocks, Incidents: d.incidents, Publish: nc.Publish,
+	}
+}
+
+// Readiness reports whether the detector takes checks.
 func (d *Detector) Readiness() *service.Readiness { return &d.ready }
 
 // Run takes checks until the context ends, then answers those it has taken.
@@ -133,13 +133,12 @@ func (d *Detector) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.loadBlocks(ctx); err != nil {
-		d.log.Warn("standing blocks could not be read; the counters have them as well", "error", err)
+	if err := d.blocks.Load(ctx); err != nil {
+		d.deps.Log.Warn("standing blocks could not be read; the counters have them as well", "error", err)
 	}
 	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBeating()
-	d.heart.mark()
-	go d.heart.run(beating, ctx)
+	go d.heart.Run(beating, ctx)
 	stopLoopback := d.deps.Loopback.Serve(schemas.SubjectCheck, d.onCheck)
 	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWriting()
@@ -149,7 +148,7 @@ func (d *Detector) Run(ctx context.Context) error {
 	go func() { defer close(watched); d.fill.Run(writing) }()
 
 	d.ready.Set(nil)
-	d.announcePresence(ctx)
+	d.member.Announce(ctx)
 	d.ready.Set(context.Cause(ctx))
 	stopLoopback()
 	d.stop(unsubscribe)
@@ -159,32 +158,32 @@ func (d *Detector) Run(ctx context.Context) error {
 	return nil
 }
 
-// stopTimeout bounds how long the server may take to hear that this detector
-// goes, and how long messages that it has sent before may take to begin.
+// stopTimeout bounds how long the server may take to end the subscriptions of this
+// detector and to deliver the messages that it sent before.
 const stopTimeout = time.Second
 
-// stop takes no more messages and finishes those that were taken.
+// stop takes no more messages and waits until those that were taken are finished.
 func (d *Detector) stop(unsubscribe func()) {
 	unsubscribe()
 	d.deps.NATS.CatchUp(stopTimeout) // from now on, checks go to other detectors
 	for range cap(d.slots) {
 		d.slots <- struct{}{}
 	}
-	d.working.Wait()
+	d.decider.Semantic.Wait()
 }
 
-// subscribe registers the detector as a NATS micro service, which makes it
-// show in `nats micro ls` with its own statistics.
+// subscribe registers the detector as a NATS micro service, so that `nats micro ls`
+// shows it with its own statistics.
 func (d *Detector) subscribe() (stop func(), err error) {
 	stopService, err := d.deps.NATS.Respond(micro.Config{
 		Name: "unloop-detector", Version: "0.1.0", QueueGroup: schemas.QueueDetector,
 		Description: "Decides what is a loop",
 	},
 		natskit.Responder{Name: "check", Subject: schemas.SubjectCheck, Handle: d.onRemoteCheck},
-		natskit.Responder{Name: "check-own", Subject: schemas.DetectorSubject(d.heart.name), Handle: d.onRemoteCheck},
+		natskit.Responder{Name: "check-own", Subject: schemas.DetectorSubject(d.heart.Name()), Handle: d.onRemoteCheck},
 		natskit.Responder{Name: "release", Subject: schemas.SubjectRelease, Handle: d.onRelease},
 		natskit.Responder{Name: "outcome", Subject: schemas.SubjectOutcome, Handle: d.onOutcome},
-		natskit.Responder{Name: "handover", Subject: schemas.SubjectDetectors + "." + schemas.Token(d.id), Handle: d.onHandover},
+		natskit.Responder{Name: "handover", Subject: membership.Subject(d.id), Handle: d.onHandover},
 	)
 	if err != nil {
 		return nil, err
@@ -195,7 +194,7 @@ func (d *Detector) subscribe() (stop func(), err error) {
 			stop()
 		}
 	}
-	for subject, handle := range map[string]func(*nats.Msg){schemas.SubjectForget: d.onForget, blockSubject + ">": d.onBlock, schemas.SubjectDetectors: d.onPresence} {
+	for subject, handle := range map[string]func(*nats.Msg){schemas.SubjectForget: d.onForget, blocks.Subjects: d.blocks.OnStored, schemas.SubjectDetectors: d.member.OnPresence} {
 		stopOne, err := d.deps.NATS.Subscribe(subject, handle)
 		if err != nil {
 			stop()

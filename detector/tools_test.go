@@ -216,7 +216,7 @@ func TestFindingsSayWhatIsDoneAboutThem(t *testing.T) {
 			t.Parallel()
 			check := toolCheck(c.history...)
 			check.GetWatches()[0].Block = c.block
-			d := detector.NewJudge(new(clock).now, nil).Decide(t.Context(), check)
+			d := detector.NewEvaluator(new(clock).now, nil).Decide(t.Context(), check)
 			if f := d.GetFindings(); len(f) != 1 || !strings.Contains(f[0].GetMessage(), c.says) || f[0].GetBackoffSeconds() != c.backoff {
 				t.Errorf("findings %v; want %q and a pause of %d s", f, c.says, c.backoff)
 			}
@@ -234,9 +234,9 @@ func TestAnIncidentOfSeveralFindingsSavesOneRequest(t *testing.T) {
 	}
 	check := toolCheck(made...)
 	check.GetWatches()[0].Params.CircuitBreaker = 4
-	judge := detector.NewJudge(new(clock).now, nil)
-	d := judge.Decide(t.Context(), check)
-	loop := judge.Incidents()[0]
+	evaluator := detector.NewEvaluator(new(clock).now, nil)
+	d := evaluator.Decide(t.Context(), check)
+	loop := evaluator.Incidents()[0]
 	if len(d.GetFindings()) != 2 || loop.Saved.Requests != 1 || loop.Action != "break" || len(loop.Findings) != 2 || loop.Findings[0].Tool != "" {
 		t.Errorf("findings %v, incident %+v", d.GetFindings(), loop)
 	}
@@ -245,15 +245,15 @@ func TestAnIncidentOfSeveralFindingsSavesOneRequest(t *testing.T) {
 // A request that two detectors stop is saved once.
 func TestAnIncidentOfTwoDetectorsSavesEachRequestOnce(t *testing.T) {
 	t.Parallel()
-	judge := detector.NewJudge(new(clock).now, nil)
+	evaluator := detector.NewEvaluator(new(clock).now, nil)
 	for i := range 9 {
 		check := toolCheck(rounds(5, same)...)
 		check.RequestId, check.Counters = fmt.Sprint("req-", i), promptCheck("p").GetCounters()
-		if d := judge.Decide(t.Context(), check); len(d.GetFindings()) != 1+i/5 {
+		if d := evaluator.Decide(t.Context(), check); len(d.GetFindings()) != 1+i/5 {
 			t.Fatalf("request %d: %v", i+1, d.GetFindings())
 		}
 	}
-	if loops := judge.Incidents(); len(loops) != 1 || loops[0].Saved.Requests != 9 {
+	if loops := evaluator.Incidents(); len(loops) != 1 || loops[0].Saved.Requests != 9 {
 		t.Errorf("incidents %+v; want nine requests stopped", loops)
 	}
 }
@@ -282,14 +282,14 @@ func TestRejectsSayWhatTheyAreAnsweredWith(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			judge := detector.NewJudge(new(clock).now, nil)
+			evaluator := detector.NewEvaluator(new(clock).now, nil)
 			check := toolCheck(c.history...)
 			c.edit(check.GetWatches()[0])
-			d := judge.Decide(t.Context(), check)
+			d := evaluator.Decide(t.Context(), check)
 			if len(d.GetFindings()) == 0 || d.GetFindings()[0].GetAnswer() != c.want {
 				t.Fatalf("decision %v; want answer %v", d, c.want)
 			}
-			loop := judge.Incidents()[0]
+			loop := evaluator.Incidents()[0]
 			if loop.Answer != c.want.Label() || loop.Findings[0].Answer != c.want.Label() {
 				t.Errorf("incident %+v; want answer %q", loop, c.want.Label())
 			}

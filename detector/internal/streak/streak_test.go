@@ -11,18 +11,18 @@ import (
 )
 
 // like is a verdict on a text that is like earlier ones.
-func like(id, text string, matches ...string) streak.Verdict {
-	return streak.Verdict{Judged: true, ID: id, Text: text, Found: len(matches) >= 2, Matches: matches, MinMatches: 2, Similarity: .97}
+func like(id, text string, matches ...string) streak.Comparison {
+	return streak.Comparison{Compared: true, ID: id, Text: text, Similar: len(matches) >= 2, Matches: matches, MinMatches: 2, Similarity: .97}
 }
 
-func judge(t *testing.T, s streak.State, v streak.Verdict, want string) streak.State {
+func judge(t *testing.T, s streak.State, v streak.Comparison, want string) streak.State {
 	t.Helper()
-	s, j := streak.Judge(s, v)
+	s, j := streak.Compare(s, v)
 	got := "clear"
 	switch {
 	case j.Replay:
 		got = "replay"
-	case j.Found:
+	case j.Similar:
 		got = fmt.Sprint("found ", j.Count)
 	}
 	if got != want {
@@ -44,7 +44,7 @@ func TestFindingsInARowEndWithAClearText(t *testing.T) {
 
 func TestReplayOfAFailedCallIsNoFindingAtMostTwice(t *testing.T) {
 	t.Parallel()
-	s := streak.Excuse(streak.State{Findings: 3}, "a")
+	s := streak.Excuse(streak.State{Matches: 3}, "a")
 	s = judge(t, s, like("2", "a", "1", "0"), "replay")
 	s = judge(t, s, like("3", "b", "1", "0"), "found 4")
 	s = streak.Excuse(s, "a")
@@ -63,7 +63,7 @@ func TestOnlyTheNextCallIsAReplay(t *testing.T) {
 
 func TestCallsOfOneIdempotencyKeyAreOneAtMostTwice(t *testing.T) {
 	t.Parallel()
-	keyed := func(id, text, key string, matches ...string) streak.Verdict {
+	keyed := func(id, text, key string, matches ...string) streak.Comparison {
 		v := like(id, text, matches...)
 		v.Key = key
 		return v
@@ -93,9 +93,9 @@ func TestRequestThatWasAskedAboutCountsOnce(t *testing.T) {
 	s = judge(t, s, sent, "found 1")
 	s = judge(t, s, like("3", "a", "2", "1", "0"), "found 2")
 	unlike := sent
-	unlike.Found, unlike.Matches = false, nil // the history has moved on since
-	if s = judge(t, s, unlike, "clear"); s.Findings != 2 {
-		t.Errorf("%d in a row, want the 2 of what was asked", s.Findings)
+	unlike.Similar, unlike.Matches = false, nil // the history has moved on since
+	if s = judge(t, s, unlike, "clear"); s.Matches != 2 {
+		t.Errorf("%d in a row, want the 2 of what was asked", s.Matches)
 	}
 	judge(t, streak.State{}, sent, "found 1") // released meanwhile
 }
@@ -116,7 +116,7 @@ func TestStateIsBoundedAndReadsBack(t *testing.T) {
 	var s streak.State
 	for i := range 100 {
 		s = streak.Excuse(s, fmt.Sprint("text", i))
-		s, _ = streak.Judge(s, like(fmt.Sprint(i), fmt.Sprint("text", i)))
+		s, _ = streak.Compare(s, like(fmt.Sprint(i), fmt.Sprint("text", i)))
 		s = streak.Excuse(s, fmt.Sprint("other", i))
 	}
 	body := s.Append(nil)
@@ -136,13 +136,13 @@ func TestAnOldStateStaysReadable(t *testing.T) {
 	if err := s.Parse([]byte(stored)); err != nil {
 		t.Fatal(err)
 	}
-	want := streak.State{Findings: 3, Late: .97, Retries: 1, Calls: []streak.Call{{Text: "a", Key: "k", Replays: 1, Open: true}}, Aside: []string{"2"}}
+	want := streak.State{Matches: 3, Late: .97, Retries: 1, Calls: []streak.Call{{Text: "a", Key: "k", Replays: 1, Open: true}}, Aside: []string{"2"}}
 	if diff := cmp.Diff(want, s); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	v := like("4", "b", "1", "3")
 	v.Incident = "c"
-	if s, j := streak.Judge(s, v); j.Count != 4 || j.Incident != "c" || s.Incident != "c" {
+	if s, j := streak.Compare(s, v); j.Count != 4 || j.Incident != "c" || s.Incident != "c" {
 		t.Errorf("%+v, %+v; want the row to go on, under a conversation from now on", s, j)
 	}
 }

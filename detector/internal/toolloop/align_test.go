@@ -17,7 +17,7 @@ func TestTheSameRoundInTenRequestsCountsOnce(t *testing.T) {
 		for _, s := range []*session{newSession(t), derivedSession(t)} {
 			for i := range 10 {
 				if r := s.request(history); r.Level() != allow {
-					t.Fatalf("request %d: %+v", i+1, r.Findings)
+					t.Fatalf("request %d: %+v", i+1, r.Detections)
 				}
 			}
 		}
@@ -45,7 +45,7 @@ func TestAJobThatStartsOverIsNoLoopInADerivedSession(t *testing.T) {
 		history = append(history, rounds("A:same", "B:1", "C:2")...)
 		for i := range history {
 			if r := s.request(history[:i+1]); r.Level() != allow {
-				t.Fatalf("run %d, request %d: %+v", run, i, r.Findings)
+				t.Fatalf("run %d, request %d: %+v", run, i, r.Detections)
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func TestConversationsWithinOneSessionAreToldApart(t *testing.T) {
 				histories[i] = append(histories[i], rounds(fmt.Sprintf("Read%d.%d:text", i, turn))...)
 			}
 			if r := s.request(histories[i]); r.Level() != allow {
-				t.Fatalf("turn %d of conversation %d: %+v", turn, i, r.Findings)
+				t.Fatalf("turn %d of conversation %d: %+v", turn, i, r.Detections)
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func TestRoundsAfterAKeptResponseAreNew(t *testing.T) {
 			t.Fatalf("request %d: level %v, want %v", i+1, r.Level(), want)
 		}
 		if r := request(previous); fresh(r) != allow && want != allow {
-			t.Fatalf("request %d sent again: %+v", i+1, r.Findings)
+			t.Fatalf("request %d sent again: %+v", i+1, r.Detections)
 		}
 	}
 	if got := s.state.Stats().Total; got != 5 {
@@ -134,7 +134,7 @@ func TestAResultThatComesLaterCounts(t *testing.T) {
 		}
 		history = append(history, round(call("A", "")))
 		if r := s.request(history); r.Level() != allow {
-			t.Fatalf("call %d: %+v", i+1, r.Findings)
+			t.Fatalf("call %d: %+v", i+1, r.Detections)
 		}
 	}
 	if got := s.state.Stats().Total; got != 6 {
@@ -168,8 +168,8 @@ func TestRoundsOfOtherAgentsDoNotCountInADerivedSession(t *testing.T) {
 				histories[agent] = []toolloop.Item{human("find a flight")}
 			}
 			histories[agent] = append(histories[agent], search(agent, day+agent))
-			if r := s.request(histories[agent]); len(r.Findings) > 0 {
-				t.Fatalf("agent %d, day %d: %+v", agent, day, r.Findings)
+			if r := s.request(histories[agent]); len(r.Detections) > 0 {
+				t.Fatalf("agent %d, day %d: %+v", agent, day, r.Detections)
 			}
 		}
 	}

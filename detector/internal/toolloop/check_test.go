@@ -88,12 +88,12 @@ func TestOutcomeThresholds(t *testing.T) {
 		}
 		got := s.result(call("A", "same"))
 		if fresh(got) != level {
-			t.Fatalf("result %d: level %v, want %v: %+v", i+1, fresh(got), level, got.Findings)
+			t.Fatalf("result %d: level %v, want %v: %+v", i+1, fresh(got), level, got.Detections)
 		}
 	}
 	r := s.check(call("A", ""))
 	if f, ok := rule(r, toolloop.Outcome); !ok || f.Level != block || !strings.Contains(f.Message(toolloop.Warn), "identical result") {
-		t.Fatalf("the call after three identical results must be blocked: %+v", r.Findings)
+		t.Fatalf("the call after three identical results must be blocked: %+v", r.Detections)
 	}
 }
 
@@ -103,10 +103,10 @@ func TestDifferentOutcomesAreProgress(t *testing.T) {
 	s.params.OutcomeWarn, s.params.OutcomeBlock = 2, 3
 	for i := range 50 {
 		if r := s.check(call("A", "")); r.Level() != allow {
-			t.Fatalf("check %d: %+v", i+1, r.Findings)
+			t.Fatalf("check %d: %+v", i+1, r.Detections)
 		}
 		if r := s.result(call("A", fmt.Sprint("result ", i))); r.Level() != allow {
-			t.Fatalf("result %d: %+v", i+1, r.Findings)
+			t.Fatalf("result %d: %+v", i+1, r.Detections)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestCyclesAreBlockedAtTheThirdRepeat(t *testing.T) {
 	s = newSession(t)
 	s.params.WarnThreshold, s.params.BlockThreshold = 100, 100
 	s.wantLevels([]toolloop.Call{a, b, c, a, b, c, a, b, c}, allow, allow, allow, allow, allow, allow, allow, allow, block)
-	if f := s.explain().Findings[0]; f.Rule != toolloop.Cycle || f.Period != 3 || f.Tool != "A,B,C" || f.Rule.Detector() != "cycle" {
+	if f := s.explain().Detections[0]; f.Rule != toolloop.Cycle || f.Period != 3 || f.Tool != "A,B,C" || f.Rule.Detector() != "cycle" {
 		t.Errorf("finding is %+v", f)
 	}
 
@@ -133,7 +133,7 @@ func TestCyclesAreBlockedAtTheThirdRepeat(t *testing.T) {
 	s.wantLevels([]toolloop.Call{a, b, a, b}, allow)
 	s.check(a)
 	if r := s.check(b); r.Level() != block {
-		t.Errorf("the sixth of A B A B A B must be blocked: %+v", r.Findings)
+		t.Errorf("the sixth of A B A B A B must be blocked: %+v", r.Detections)
 	}
 }
 
@@ -146,11 +146,11 @@ func TestEveryPeriodUpToEightIsACycle(t *testing.T) {
 		for i := range 3 * period {
 			last = s.check(call(fmt.Sprintf("A%d", i%period), ""))
 			if i < 3*period-1 && last.Level() != allow {
-				t.Fatalf("period %d, call %d: %+v", period, i+1, last.Findings)
+				t.Fatalf("period %d, call %d: %+v", period, i+1, last.Detections)
 			}
 		}
 		if (last.Level() == block) != (period <= 8) {
-			t.Errorf("period %d: %+v", period, last.Findings)
+			t.Errorf("period %d: %+v", period, last.Detections)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestAPollHasThreeTimesTheThresholds(t *testing.T) {
 	s.params.MaxWarnings = 100
 	s.wantLevels(times(14, pollCall("P", "up")), allow, allow, allow, allow, allow, allow, allow, allow, warn)
 	if r := s.check(pollCall("P", "")); r.Level() != block {
-		t.Errorf("the fifteenth must be blocked: %+v", r.Findings)
+		t.Errorf("the fifteenth must be blocked: %+v", r.Detections)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestTwoPollsByTurnsAreNoPingPong(t *testing.T) {
 	for i := range 8 {
 		for _, c := range []toolloop.Call{pollCall("P", ""), pollCall("Q", "")} {
 			if r := s.check(c); r.Level() != allow {
-				t.Fatalf("turn %d: %+v", i+1, r.Findings)
+				t.Fatalf("turn %d: %+v", i+1, r.Detections)
 			}
 		}
 	}
@@ -266,11 +266,11 @@ func TestACallStaysBlockedHoweverItIsWritten(t *testing.T) {
 	s.wantLevels(times(5, written(`{"command":"ls","n":1}`)), allow, allow, warn, warn, block)
 	for _, args := range []string{`{"n":1,"command":"ls"}`, `{ "command" : "ls" , "n": 1.0 }`, `{"n":1e0,"command":"\u006cs"}`} {
 		if r := s.check(written(args)); r.Level() != block {
-			t.Errorf("%s passes: %+v", args, r.Findings)
+			t.Errorf("%s passes: %+v", args, r.Detections)
 		}
 	}
 	if r := s.check(written(`{"command":"ls","n":2}`)); r.Level() != allow {
-		t.Errorf("another call must pass: %+v", r.Findings)
+		t.Errorf("another call must pass: %+v", r.Detections)
 	}
 }
 
@@ -282,18 +282,18 @@ func TestChecksAndHistoryAreOneCount(t *testing.T) {
 	for i := 1; i <= 5; i++ {
 		want := []toolloop.Level{allow, allow, warn, warn, block}[i-1]
 		if r := s.check(call("A", "")); r.Level() != want {
-			t.Fatalf("check %d: %+v", i, r.Findings)
+			t.Fatalf("check %d: %+v", i, r.Detections)
 		}
 		if want == block {
 			break
 		}
 		history = append(history, round(call("A", "same")))
 		if r := s.request(history); fresh(r) != allow {
-			t.Fatalf("request %d warns a second time: %+v", i, r.Findings)
+			t.Fatalf("request %d warns a second time: %+v", i, r.Detections)
 		}
 	}
 	if r := s.request(history); r.Level() != block {
-		t.Errorf("what a check blocked must be blocked in requests: %+v", r.Findings)
+		t.Errorf("what a check blocked must be blocked in requests: %+v", r.Detections)
 	}
 }
 
@@ -302,7 +302,7 @@ func TestAResultWithoutACheckIsAnOccurrence(t *testing.T) {
 	s := newSession(t)
 	for i, want := range []toolloop.Level{allow, allow, warn, warn, block} {
 		if r := s.result(call("A", "same")); r.Level() != want {
-			t.Fatalf("result %d: %+v", i+1, r.Findings)
+			t.Fatalf("result %d: %+v", i+1, r.Detections)
 		}
 	}
 }
@@ -313,7 +313,7 @@ func TestResultsAreNoSecondOccurrenceWhereTheyAreIgnored(t *testing.T) {
 	s.params.IgnoreResults = true
 	for i, want := range []toolloop.Level{allow, allow, warn, warn, block} {
 		if r := s.check(call("A", "")); r.Level() != want {
-			t.Fatalf("check %d: %+v", i+1, r.Findings)
+			t.Fatalf("check %d: %+v", i+1, r.Detections)
 		}
 		if r := s.result(call("A", fmt.Sprint(i))); r.Level() != want || r.Calls[0].Streak != i+1 {
 			t.Fatalf("result %d: %+v", i+1, r)
@@ -347,7 +347,7 @@ func TestExplanationTellsWhatStandsAndTakesNothingIn(t *testing.T) {
 		}
 	}
 	s.now = s.now.Add(s.params.Idle)
-	if r := s.explain(); len(r.Findings) != 0 {
+	if r := s.explain(); len(r.Detections) != 0 {
 		t.Errorf("after half an hour: %+v", r)
 	}
 }
@@ -357,7 +357,7 @@ func TestExplanationTellsWhatStandsAndTakesNothingIn(t *testing.T) {
 func TestMessagesSayWhatIsDone(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []toolloop.Rule{toolloop.Repeat, toolloop.Outcome, toolloop.SameError, toolloop.AllFailed, toolloop.Cycle, toolloop.Wide} {
-		f := toolloop.Finding{Rule: rule, Level: toolloop.Block, Tool: "A", Count: 12, Threshold: 9, Poll: true, Backoff: 60}
+		f := toolloop.Detection{Rule: rule, Level: toolloop.Block, Tool: "A", Count: 12, Threshold: 9, Poll: true, Backoff: 60}
 		for done, said := range map[toolloop.Level]string{
 			toolloop.Warn: "Wait 60 seconds", toolloop.Block: "is blocked", toolloop.Break: "Nothing goes on",
 		} {

@@ -28,7 +28,7 @@ const (
 	tagHeard
 	tagStreak
 	tagTool
-	tagFinding
+	tagDetection
 	tagLoose // of the item before it
 	tagEmpty // of the tool before it
 )
@@ -55,7 +55,7 @@ func (s State) MarshalBinary() ([]byte, error) {
 		}
 	}
 	for i := range s.standing {
-		section(&w, tagFinding, &s.standing[i])
+		section(&w, tagDetection, &s.standing[i])
 	}
 	return w.buf, nil
 }
@@ -93,7 +93,7 @@ func (s *State) UnmarshalBinary(b []byte) error {
 // bounded reports whether s is within the bounds that hold for every State.
 func (s *State) bounded() bool {
 	return len(s.items) <= 2*maxRemember && len(s.heads) <= maxHeads && len(s.heard) <= maxHeard &&
-		len(s.streaks) <= maxStreaks && len(s.tools) <= maxTools && len(s.standing) <= maxFindings
+		len(s.streaks) <= maxStreaks && len(s.tools) <= maxTools && len(s.standing) <= maxDetections
 }
 
 func (s *State) readSection(tag byte, r *reader) {
@@ -117,8 +117,8 @@ func (s *State) readSection(tag byte, r *reader) {
 			s.tools[n-1].nothing = r.key()
 			r.numbers(&s.tools[n-1].empties)
 		}
-	case tagFinding:
-		s.standing = append(s.standing, readFinding(r))
+	case tagDetection:
+		s.standing = append(s.standing, readDetection(r))
 	}
 }
 
@@ -234,7 +234,7 @@ func readTool(r *reader) tool {
 	return t
 }
 
-func (f *Finding) write(w *writer) {
+func (f *Detection) write(w *writer) {
 	w.text(string(f.Rule))
 	w.text(f.Tool)
 	w.key(f.call)
@@ -245,8 +245,8 @@ func (f *Finding) write(w *writer) {
 	w.bools(f.Poll, f.Worked, f.Similar)
 }
 
-func readFinding(r *reader) Finding {
-	f := Finding{Rule: Rule(r.text(maxToolName)), Tool: r.text((maxToolName + 1) * maxNamed), call: r.key()}
+func readDetection(r *reader) Detection {
+	f := Detection{Rule: Rule(r.text(maxToolName)), Tool: r.text((maxToolName + 1) * maxNamed), call: r.key()}
 	var level uint32
 	r.numbers(&level, &f.mark)
 	f.Level = Level(min(level, uint32(Break))) //nolint:gosec // at most Break

@@ -62,7 +62,7 @@ func TestAnOldStateStaysReadable(t *testing.T) {
 	if err := s.state.UnmarshalBinary(stored(t)); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.explain().Findings; len(got) != 1 || got[0].Rule != toolloop.Repeat || got[0].Count != 3 {
+	if got := s.explain().Detections; len(got) != 1 || got[0].Rule != toolloop.Repeat || got[0].Count != 3 {
 		t.Errorf("what stands is %+v", got)
 	}
 	wantLast(t, []toolloop.Level{
@@ -144,7 +144,7 @@ func FuzzState(f *testing.F) {
 		s.shared.Own = false
 		s.request(rounds("A:1"))
 		s.state.Stats()
-		for _, finding := range s.explain().Findings {
+		for _, finding := range s.explain().Detections {
 			_ = finding.Message(toolloop.Warn)
 		}
 	})

@@ -100,9 +100,9 @@ func TestFailuresReportedLaterCount(t *testing.T) {
 		last = s.result(failure(fmt.Sprintf("A%d", i), "Error: no"))
 	}
 	if _, ok := rule(last, toolloop.SameError); !ok {
-		t.Errorf("one error five times: %+v", last.Findings)
+		t.Errorf("one error five times: %+v", last.Detections)
 	}
 	if _, ok := rule(last, toolloop.AllFailed); !ok {
-		t.Errorf("five rounds failed: %+v", last.Findings)
+		t.Errorf("five rounds failed: %+v", last.Detections)
 	}
 }

@@ -139,7 +139,7 @@ func (s *session) explain() toolloop.Report { return toolloop.Explain(s.state, s
 // fresh is the gravest level of what a request adds.
 func fresh(r toolloop.Report) toolloop.Level {
 	level := toolloop.Allow
-	for _, f := range r.Findings {
+	for _, f := range r.Detections {
 		if !f.Standing {
 			level = max(level, f.Level)
 		}
@@ -147,13 +147,13 @@ func fresh(r toolloop.Report) toolloop.Level {
 	return level
 }
 
-func rule(r toolloop.Report, want toolloop.Rule) (toolloop.Finding, bool) {
-	for _, f := range r.Findings {
+func rule(r toolloop.Report, want toolloop.Rule) (toolloop.Detection, bool) {
+	for _, f := range r.Detections {
 		if f.Rule == want {
 			return f, true
 		}
 	}
-	return toolloop.Finding{}, false
+	return toolloop.Detection{}, false
 }
 
 // wantLevels makes a check of each call in turn.
@@ -162,7 +162,7 @@ func (s *session) wantLevels(calls []toolloop.Call, want ...toolloop.Level) {
 	for i, c := range calls {
 		r := s.check(c)
 		if got := r.Level(); got != want[min(i, len(want)-1)] {
-			s.t.Fatalf("check %d: level %v, want %v: %+v", i+1, got, want[min(i, len(want)-1)], r.Findings)
+			s.t.Fatalf("check %d: level %v, want %v: %+v", i+1, got, want[min(i, len(want)-1)], r.Detections)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func quiet(t *testing.T, s *session, history []toolloop.Item) {
 	t.Helper()
 	for i := range history {
 		if r := s.request(history[:i+1]); r.Level() != allow {
-			t.Fatalf("request %d of %d: %+v", i+1, len(history), r.Findings)
+			t.Fatalf("request %d of %d: %+v", i+1, len(history), r.Detections)
 		}
 	}
 }
@@ -56,18 +56,18 @@ func TestAHintComesOnceForEachNewRepeat(t *testing.T) {
 	s := newSession(t)
 	history := join([]toolloop.Item{human("go")}, rounds("A:same", "A:same", "A:same"))
 	if r := s.request(history); fresh(r) != warn {
-		t.Fatalf("the third occurrence must be warned of: %+v", r.Findings)
+		t.Fatalf("the third occurrence must be warned of: %+v", r.Detections)
 	}
 	for range 3 {
 		if r := s.request(history); r.Level() != warn || fresh(r) != allow {
-			t.Fatalf("the warning stands, it is not new: %+v", r.Findings)
+			t.Fatalf("the warning stands, it is not new: %+v", r.Detections)
 		}
 	}
 	if r := s.request(append(history, rounds("A:same")...)); fresh(r) != warn {
-		t.Fatalf("the fourth must be warned of again: %+v", r.Findings)
+		t.Fatalf("the fourth must be warned of again: %+v", r.Detections)
 	}
 	if r := s.request(append(history, rounds("A:same", "B:1")...)); r.Level() != allow {
-		t.Fatalf("another call ends it: %+v", r.Findings)
+		t.Fatalf("another call ends it: %+v", r.Detections)
 	}
 }
 
@@ -78,11 +78,11 @@ func TestABlockStandsWhileTheAgentTriesAgain(t *testing.T) {
 	s.grow(history)
 	for _, again := range [][]toolloop.Item{history, history[:5], history[:4], append(history, rounds("A:same")...)} {
 		if r := s.request(again); r.Level() != block {
-			t.Errorf("a request with %d rounds passes: %+v", len(again)-1, r.Findings)
+			t.Errorf("a request with %d rounds passes: %+v", len(again)-1, r.Detections)
 		}
 	}
 	if r := s.request(append(history, rounds("B:1")...)); r.Level() != allow {
-		t.Errorf("something else must pass: %+v", r.Findings)
+		t.Errorf("something else must pass: %+v", r.Detections)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestTestsBetweenEditsAreNoLoop(t *testing.T) {
 			case warn:
 				hints = append(hints, i+1)
 			default:
-				t.Fatalf("%s, round %d: %+v", name, i+1, r.Findings)
+				t.Fatalf("%s, round %d: %+v", name, i+1, r.Detections)
 			}
 		}
 		if fmt.Sprint(hints) != c.hints {
@@ -175,7 +175,7 @@ func TestParallelCallsAreOneRound(t *testing.T) {
 	}
 	s := newSession(t)
 	if r := s.request([]toolloop.Item{round(ten...)}); r.Level() != allow {
-		t.Errorf("ten different calls at once: %+v", r.Findings)
+		t.Errorf("ten different calls at once: %+v", r.Detections)
 	}
 	s = newSession(t)
 	r := s.request([]toolloop.Item{round(times(10, call("A", "ok"))...)})
@@ -197,7 +197,7 @@ func TestAHumanMessageResetsStreaks(t *testing.T) {
 
 	s := newSession(t)
 	if r := s.request(history[:6]); r.Level() != allow || s.state.Stats().Calls != 0 {
-		t.Errorf("a message at the end ends what stands: %+v", r.Findings)
+		t.Errorf("a message at the end ends what stands: %+v", r.Detections)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestPleaseTryAgainIsNewOnce(t *testing.T) {
 		t.Errorf("blocked at items %v, want at the sixth round, item 11", at)
 	}
 	if r := s.request(append(history, rounds("A:x")...)); fresh(r) != allow {
-		t.Errorf("after a block the same words are a new message: %+v", r.Findings)
+		t.Errorf("after a block the same words are a new message: %+v", r.Detections)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestASummaryIsNoHumanMessage(t *testing.T) {
 		t.Fatalf("compaction must not wipe the count: %+v", r)
 	}
 	if r := s.request(append(history, rounds("A:same")...)); r.Level() != block {
-		t.Errorf("the fifth must be blocked: %+v", r.Findings)
+		t.Errorf("the fifth must be blocked: %+v", r.Detections)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestAnIdleSessionIsForgotten(t *testing.T) {
 	s.request(rounds("A:same", "A:same", "A:same", "A:same"))
 	s.now = s.now.Add(30*time.Minute - 2*time.Second)
 	if r := s.request(rounds("A:same", "A:same", "A:same", "A:same", "A:same")); r.Level() != block {
-		t.Errorf("within half an hour: %+v", r.Findings)
+		t.Errorf("within half an hour: %+v", r.Detections)
 	}
 	s.now = s.now.Add(30 * time.Minute)
 	if s.request(rounds("A:same")); s.state.Stats().Total != 1 {
@@ -261,7 +261,7 @@ func TestAReleaseStartsAfresh(t *testing.T) {
 		s.state = toolloop.Release(s.state)
 		for i, want := range []toolloop.Level{allow, allow, allow, warn, warn, block} {
 			if r := s.request(history); r.Level() != want {
-				t.Fatalf("request %d after the release: level %v, want %v: %+v", i, r.Level(), want, r.Findings)
+				t.Fatalf("request %d after the release: level %v, want %v: %+v", i, r.Level(), want, r.Detections)
 			}
 			history = append(history, rounds("A:same")...)
 		}

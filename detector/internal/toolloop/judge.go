@@ -8,25 +8,25 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// maxFindings bounds what is reported of one round.
-const maxFindings = 16
+// maxDetections bounds what is reported of one round.
+const maxDetections = 16
 
 // judge evaluates the newest round of the turn. Fresh says that the request
 // brought it.
-func (s *State) judge(p *Params, fresh bool) []Finding {
+func (s *State) judge(p *Params, fresh bool) []Detection {
 	turn := s.turn()
 	if len(turn) == 0 {
 		return nil
 	}
 	newest := &s.items[turn[len(turn)-1]]
-	var out []Finding
+	var out []Detection
 	for i := range newest.calls {
 		if c := &newest.calls[i]; !c.is(exempt) {
 			out = s.judgeCall(out, c, p, fresh)
 		}
 	}
 	if p.FailedRounds > 0 && int(s.failed) >= p.FailedRounds {
-		out = append(out, Finding{Rule: AllFailed, Level: Warn, Count: int(s.failed), Threshold: p.FailedRounds, mark: s.failed})
+		out = append(out, Detection{Rule: AllFailed, Level: Warn, Count: int(s.failed), Threshold: p.FailedRounds, mark: s.failed})
 	}
 	if f, found := s.cycle(turn, p); found {
 		out = append(out, f)
@@ -34,23 +34,23 @@ func (s *State) judge(p *Params, fresh bool) []Finding {
 	if f, found := s.wideLoop(turn, p, fresh); found {
 		out = append(out, f)
 	}
-	if f, found := s.nothingNew(turn, p); found && !slices.ContainsFunc(out, func(o Finding) bool { return o.Level >= Warn }) {
+	if f, found := s.nothingNew(turn, p); found && !slices.ContainsFunc(out, func(o Detection) bool { return o.Level >= Warn }) {
 		out = append(out, f)
 	}
-	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(b.Level, a.Level) })
-	return out[:min(len(out), maxFindings)]
+	slices.SortStableFunc(out, func(a, b Detection) int { return cmp.Compare(b.Level, a.Level) })
+	return out[:min(len(out), maxDetections)]
 }
 
-func (s *State) judgeCall(out []Finding, c *pastCall, p *Params, fresh bool) []Finding {
+func (s *State) judgeCall(out []Detection, c *pastCall, p *Params, fresh bool) []Detection {
 	e, t := s.streakOf(c.key), s.toolOf(c.tool)
 	if e == nil || t == nil {
 		return out
 	}
-	base := Finding{Tool: t.name, Poll: c.is(poll), call: c.key}
+	base := Detection{Tool: t.name, Poll: c.is(poll), call: c.key}
 	if base.Poll {
 		base.Backoff = p.backoff(int(e.pure))
 	}
-	add := func(f Finding, rule Rule, level Level, count uint32, threshold int) {
+	add := func(f Detection, rule Rule, level Level, count uint32, threshold int) {
 		f.Rule, f.Level, f.Count, f.Threshold, f.mark = rule, level, int(count), threshold, count
 		out = append(out, f)
 	}
@@ -77,11 +77,11 @@ func (s *State) judgeCall(out []Finding, c *pastCall, p *Params, fresh bool) []F
 	return out
 }
 
-type adder func(f Finding, rule Rule, level Level, count uint32, threshold int)
+type adder func(f Detection, rule Rule, level Level, count uint32, threshold int)
 
 // judgeRepeat holds the streak of a call against its thresholds. A fresh
 // occurrence that is warned of uses up one of the call's warnings.
-func (e *streak) judgeRepeat(base Finding, c *pastCall, p *Params, fresh bool, add adder) {
+func (e *streak) judgeRepeat(base Detection, c *pastCall, p *Params, fresh bool, add adder) {
 	l := p.limits(base.Tool, base.Poll)
 	pure, count, worked := int(e.pure), int(e.count), l.worked
 	if c.is(failed) {
@@ -118,7 +118,7 @@ func (c *pastCall) silent() bool {
 
 // judgeOutcome holds the number of equal results against the thresholds for
 // results, which look at what is known before the call of this round.
-func (e *streak) judgeOutcome(base Finding, c *pastCall, p *Params, add adder) {
+func (e *streak) judgeOutcome(base Detection, c *pastCall, p *Params, add adder) {
 	before := int(e.done)
 	if c.is(known) {
 		before--
@@ -132,9 +132,9 @@ func (e *streak) judgeOutcome(base Finding, c *pastCall, p *Params, add adder) {
 }
 
 // cycle looks for the shortest period that the rounds of the turn end with.
-func (s *State) cycle(turn []int, p *Params) (Finding, bool) {
+func (s *State) cycle(turn []int, p *Params) (Detection, bool) {
 	if p.Repeats <= 0 {
-		return Finding{}, false
+		return Detection{}, false
 	}
 	rounds := s.counted(turn)
 	for period := 2; period <= p.MaxPeriod && 2*period <= len(rounds); period++ {
@@ -158,12 +158,12 @@ func (s *State) cycle(turn []int, p *Params) (Finding, bool) {
 			if slices.ContainsFunc(last, func(round []pastCall) bool { return len(without(round, soft)) < len(round) }) {
 				level = Warn
 			}
-			return Finding{
+			return Detection{
 				Rule: rule, Level: level, Tool: s.namesOf(last), Count: run / period, Threshold: repeats, Period: period, mark: s.round,
 			}, true
 		}
 	}
-	return Finding{}, false
+	return Detection{}, false
 }
 
 // counted returns the calls that are not exempt, of each round that has some.
@@ -246,21 +246,21 @@ func (s *State) namesOf(rounds [][]pastCall) string {
 // wideLoop looks for many rounds of few distinct calls that brought nothing new.
 // It warns when the loop begins and at every third round that it goes on, and
 // blocks when the warnings are used up. Polls are left to their own thresholds.
-func (s *State) wideLoop(turn []int, p *Params, fresh bool) (Finding, bool) {
+func (s *State) wideLoop(turn []int, p *Params, fresh bool) (Detection, bool) {
 	if p.WideWindow <= 0 {
-		return Finding{}, false
+		return Detection{}, false
 	}
 	rounds := s.counted(turn)
 	rounds = rounds[max(0, len(rounds)-p.WideWindow):]
 	if !isWide(rounds, p) {
 		s.wide = 0
-		return Finding{}, false
+		return Detection{}, false
 	}
 	if fresh {
 		s.wide++
 	}
 	const pace = 3
-	f := Finding{Rule: Wide, Level: Warn, Count: len(rounds), Threshold: p.WideRounds, mark: (s.wide + pace - 1) / pace}
+	f := Detection{Rule: Wide, Level: Warn, Count: len(rounds), Threshold: p.WideRounds, mark: (s.wide + pace - 1) / pace}
 	if int(f.mark) > p.MaxWarnings {
 		f.Level, f.mark = Block, s.round
 	}

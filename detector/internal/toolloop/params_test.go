@@ -73,11 +73,11 @@ func TestAskingUnloopIsNeitherWorkNorALoop(t *testing.T) {
 		asked := call("M", fmt.Sprint("allow ", i))
 		asked.Tool = "mcp__unloop__check_loop"
 		if r := s.check(asked); i == 0 && r.Level() != allow {
-			t.Fatalf("asking: %+v", r.Findings)
+			t.Fatalf("asking: %+v", r.Detections)
 		}
 		s.result(asked)
 		if r := s.check(call("A", "")); r.Level() != want {
-			t.Fatalf("call %d: %+v", i+1, r.Findings)
+			t.Fatalf("call %d: %+v", i+1, r.Detections)
 		}
 	}
 }

@@ -123,8 +123,8 @@ func TestHonestSessionsAreNeverFlagged(t *testing.T) {
 				history = append(history, human(fmt.Sprint("next ", i)))
 			}
 			for range rapid.IntRange(1, 2).Draw(t, "times") {
-				if r := s.request(cut(history, window)); len(r.Findings) > 0 {
-					t.Fatalf("round %d: %+v", i, r.Findings)
+				if r := s.request(cut(history, window)); len(r.Detections) > 0 {
+					t.Fatalf("round %d: %+v", i, r.Detections)
 				}
 			}
 		}
@@ -205,7 +205,7 @@ func TestNothingBreaksTheState(t *testing.T) {
 			if err != nil || len(size) > 64<<10 {
 				t.Fatalf("the state has grown to %d bytes (%v)", len(size), err)
 			}
-			for _, f := range s.explain().Findings {
+			for _, f := range s.explain().Detections {
 				if f.Message(toolloop.Warn) == "" || f.Level == allow {
 					t.Fatalf("finding %+v says nothing", f)
 				}

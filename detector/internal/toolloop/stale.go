@@ -22,9 +22,9 @@ const (
 
 // nothingNew counts the rounds at the end of the turn whose calls and results were
 // all seen in it before.
-func (s *State) nothingNew(turn []int, p *Params) (Finding, bool) {
+func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 	if p.NothingNew <= 0 {
-		return Finding{}, false
+		return Detection{}, false
 	}
 	rounds := s.counted(turn)
 	before := seen{calls: map[uint64]bool{}, pairs: map[pair]bool{}}
@@ -40,9 +40,9 @@ func (s *State) nothingNew(turn []int, p *Params) (Finding, bool) {
 		}
 	}
 	if last != nothing || run < p.NothingNew && run+polls < p.NothingNew*p.PollMultiplier {
-		return Finding{}, false
+		return Detection{}, false
 	}
-	return Finding{
+	return Detection{
 		Rule: NothingNew, Level: Warn, Tool: s.namesOf(rounds[len(rounds)-1:]), Count: run + polls, Threshold: p.NothingNew,
 		mark: uint32(run + polls), //nolint:gosec // a number of remembered rounds
 	}, true

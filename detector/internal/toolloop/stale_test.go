@@ -46,11 +46,11 @@ func TestEachFurtherRoundWithoutNewsIsHintedAgain(t *testing.T) {
 	history := rounds(strings.Fields("a:1 b:2 c:3 a:1 b:2 c:3 a:1 c:3 b:2")...)
 	hints := 0
 	for i := range history {
-		if r := s.request(history[:i+1]); len(r.Findings) > 0 && !r.Findings[0].Standing {
+		if r := s.request(history[:i+1]); len(r.Detections) > 0 && !r.Detections[0].Standing {
 			hints++
 		}
-		if r := s.request(history[:i+1]); len(r.Findings) > 0 && !r.Findings[0].Standing {
-			t.Errorf("round %d, sent again: %+v", i+1, r.Findings)
+		if r := s.request(history[:i+1]); len(r.Detections) > 0 && !r.Detections[0].Standing {
+			t.Errorf("round %d, sent again: %+v", i+1, r.Detections)
 		}
 	}
 	if hints != 3 {
@@ -97,7 +97,7 @@ func TestNearlyTheSameFailingCallIsHintedAtTheThirdAndNeverStopped(t *testing.T)
 		r := s.request(history[:i+1])
 		f, ok := rule(r, toolloop.Repeat)
 		if r.Level() > warn || ok != (i >= 2) || ok && (f.Count != i+1 || !f.Similar) {
-			t.Fatalf("round %d: %+v", i+1, r.Findings)
+			t.Fatalf("round %d: %+v", i+1, r.Detections)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestCallsThatDifferInVolatileValuesAreEvidenceForAHintAtTheMost(t *testing.
 	for i := range history {
 		r := s.request(history[:i+1])
 		if r.Level() > warn {
-			t.Fatalf("round %d: %+v", i+1, r.Findings)
+			t.Fatalf("round %d: %+v", i+1, r.Detections)
 		}
 		if r.Level() == warn {
 			hinted++
@@ -132,7 +132,7 @@ func TestSoftCallsAreNeverStopped(t *testing.T) {
 			history[i].Calls[0].Soft = true
 			r := s.request(history[:i+1])
 			if r.Level() > warn {
-				t.Fatalf("%s, round %d: %+v", calls, i+1, r.Findings)
+				t.Fatalf("%s, round %d: %+v", calls, i+1, r.Detections)
 			}
 			hinted += int(r.Level()) / int(warn)
 		}

@@ -41,11 +41,11 @@ type State struct {
 	// one of the remembered rounds, since histories diverged: at most 3.
 	doubt uint8
 
-	standing []Finding // what the newest evaluation found
-	total    uint32    // calls, ever
-	unique   uint32    // distinct ones, as far as they were remembered
-	blocked  uint32    // calls that came to a block or break
-	most     uint32    // occurrences of the call that was made most often
+	standing []Detection // what the newest evaluation found
+	total    uint32      // calls, ever
+	unique   uint32      // distinct ones, as far as they were remembered
+	blocked  uint32      // calls that came to a block or break
+	most     uint32      // occurrences of the call that was made most often
 	mostTool uint32
 }
 

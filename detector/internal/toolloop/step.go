@@ -9,9 +9,9 @@ import (
 
 // Report is what a request, a check or a result came to.
 type Report struct {
-	// Findings has all that is found of the newest round, with what stands from
+	// Detections has all that is found of the newest round, with what stands from
 	// before.
-	Findings []Finding
+	Detections []Detection
 	// Calls has the counts of the newest round's calls.
 	Calls []Count
 }
@@ -31,8 +31,8 @@ type Count struct {
 // Level returns the gravest level of the findings.
 func (r *Report) Level() Level {
 	level := Allow
-	for i := range r.Findings {
-		level = max(level, r.Findings[i].Level)
+	for i := range r.Detections {
+		level = max(level, r.Detections[i].Level)
 	}
 	return level
 }
@@ -266,12 +266,12 @@ func (s *State) conclude(p *Params, fresh bool) Report {
 	}
 	found := s.judge(p, fresh)
 	for i := range found {
-		found[i].Standing = slices.ContainsFunc(s.standing, func(f Finding) bool { return found[i].same(&f) })
+		found[i].Standing = slices.ContainsFunc(s.standing, func(f Detection) bool { return found[i].same(&f) })
 	}
 	s.standing = found
 	r := s.report(p, true)
 	if fresh && s.broken {
-		r.Findings[len(r.Findings)-1].Standing = false
+		r.Detections[len(r.Detections)-1].Standing = false
 	}
 	if s.stopped = r.Level() >= Block; s.stopped && fresh {
 		s.blocked++
@@ -282,8 +282,8 @@ func (s *State) conclude(p *Params, fresh bool) Report {
 // stands returns what was found before.
 func (s *State) stands(p *Params) Report {
 	r := s.report(p, true)
-	for i := range r.Findings {
-		r.Findings[i].Standing = true
+	for i := range r.Detections {
+		r.Detections[i].Standing = true
 	}
 	return r
 }
@@ -291,11 +291,11 @@ func (s *State) stands(p *Params) Report {
 // report returns what stands, and if the newest round was judged, its counts.
 func (s *State) report(p *Params, judged bool) (r Report) {
 	if judged {
-		r.Findings = slices.Clone(s.standing)
+		r.Detections = slices.Clone(s.standing)
 		r.Calls = s.counts(p)
 	}
 	if s.broken {
-		r.Findings = append(r.Findings, Finding{
+		r.Detections = append(r.Detections, Detection{
 			Rule: Breaker, Level: Break, Standing: true, Count: int(s.calls), Threshold: p.CircuitBreaker,
 		})
 	}

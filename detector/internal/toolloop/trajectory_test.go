@@ -83,8 +83,8 @@ func TestRealSessionsBringNoFinding(t *testing.T) {
 	for name, history := range trajectories(t) {
 		for _, s := range []*session{newSession(t), derivedSession(t)} {
 			for i := range history {
-				if r := s.request(history[:i+1]); len(r.Findings) > 0 {
-					t.Errorf("%s, request %d: %+v", name, i, r.Findings)
+				if r := s.request(history[:i+1]); len(r.Detections) > 0 {
+					t.Errorf("%s, request %d: %+v", name, i, r.Detections)
 				}
 			}
 		}

@@ -76,6 +76,6 @@ func TestCyclesNeedEqualResults(t *testing.T) {
 	r := s.request(same)
 	f, ok := rule(r, toolloop.PingPong)
 	if !ok || f.Level != block || f.Count != 3 || f.Period != 2 || f.Tool != "N,D" {
-		t.Errorf("finding is %+v of %+v", f, r.Findings)
+		t.Errorf("finding is %+v of %+v", f, r.Detections)
 	}
 }

@@ -66,8 +66,8 @@ func (l Level) String() string {
 	return "allow"
 }
 
-// Finding is a loop, or the beginning of one.
-type Finding struct {
+// Detection is a loop, or the beginning of one.
+type Detection struct {
 	Rule  Rule
 	Level Level
 	// Standing marks a finding that was reported before and to which the request
@@ -90,14 +90,14 @@ type Finding struct {
 }
 
 // same reports whether f and g are one finding, no worse.
-func (f *Finding) same(g *Finding) bool {
+func (f *Detection) same(g *Detection) bool {
 	return f.Rule == g.Rule && f.call == g.call && f.mark == g.mark && f.Level <= g.Level
 }
 
 // Message says in one or two sentences what was found, in words that a model can
 // act on. Done says what is done about it, which is for a policy to decide: Block
 // where it is refused, Break where all is, anything else where it passes.
-func (f *Finding) Message(done Level) string {
+func (f *Detection) Message(done Level) string {
 	name, advice := strings.TrimSpace("tool "+f.Tool), f.advice(done)
 	switch f.Rule {
 	case Outcome:
@@ -130,21 +130,21 @@ func (f *Finding) Message(done Level) string {
 
 const untilReleased = "Nothing goes on until a human sends a message or releases the loop."
 
-func (f *Finding) stop() string {
+func (f *Detection) stop() string {
 	if f.Threshold == 0 || f.Count <= f.Threshold {
 		return "This session was stopped because its tool calls went round in circles. " + untilReleased
 	}
 	return fmt.Sprintf("There were %d tool calls since the last human message; the limit is %d. %s", f.Count, f.Threshold, untilReleased)
 }
 
-func (f *Finding) between() string {
+func (f *Detection) between() string {
 	if f.Worked {
 		return " and gave the same result each time, whatever was done in between"
 	}
 	return " and gave nothing new"
 }
 
-func (f *Finding) advice(done Level) string {
+func (f *Detection) advice(done Level) string {
 	switch {
 	case done == Break:
 		return untilReleased

@@ -7,21 +7,23 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/unloop/unloop/detector/internal/semantic"
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
-// slowly is a store of streaks that says only after a while that it has stored.
+// slowly is a store of streaks that reports only after a while that it has stored.
 type slowly struct {
-	records[streak.State]
+	semantic.Streaks
 	after time.Duration
 }
 
-func (s *slowly) Start(ctx context.Context, key string, step ledger.Step[streak.State], done func(error)) {
-	after := s.after
-	s.records.Start(ctx, key, step, func(err error) { time.AfterFunc(after, func() { done(err) }) })
+func (s *slowly) Apply(ctx context.Context, key string, step ledger.Step[streak.State]) error {
+	err := s.Streaks.Apply(ctx, key, step)
+	<-time.After(s.after)
+	return err
 }
 
 // says is a worker with one answer.
@@ -31,20 +33,21 @@ func (w *says) Answer(context.Context, *semanticpb.SemanticRequest) *semanticpb.
 	return w.reply
 }
 
-// A verdict that is stored when its request's time ends neither stops that request
-// nor is booked as a stop, and the next request is told of it, wherever the time
-// ends.
-func TestVerdictAtTheDeadlineAppliesToTheNextRequest(t *testing.T) {
+// A match that is stored when its request's time ends neither stops that request nor is
+// booked as a stop, and applies to the next request, wherever the time ends.
+func TestMatchAtTheDeadlineAppliesToTheNextRequest(t *testing.T) {
 	t.Parallel()
 	const budget = 50 * time.Millisecond
 	for _, takes := range []time.Duration{budget - time.Millisecond, budget, budget + time.Millisecond, 2 * budget} {
 		synctest.Test(t, func(t *testing.T) {
 			worker := &says{&semanticpb.SemanticReply{Judged: true, Detected: true, Compared: 5, MaxSimilarity: 0.97}}
-			j := NewJudge(time.Now, worker)
-			store := &slowly{j.detector.semantics.streaks, takes}
-			j.detector.semantics.streaks, j.detector.semantics.patient = store, false
+			j := NewEvaluator(time.Now, worker)
+			comparer := j.decider.Semantic
+			store := &slowly{comparer.Streaks, takes}
+			comparer.Streaks, comparer.Patient = store, false
 			check := rejected(budget)
 			d := j.Decide(t.Context(), check)
+			comparer.Wait()
 			stopped := d.GetAction() == checkpb.Action_ACTION_REJECT
 			if booked := len(j.Incidents()) == 1; booked != stopped {
 				t.Errorf("stored after %s: stopped %t, booked %t", takes, stopped, booked)

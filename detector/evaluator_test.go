@@ -67,11 +67,11 @@ func TestAJudgeDecidesWhatADetectorDecides(t *testing.T) {
 	var c clock
 	startDetector(t, s, detector.WithClock(c.now))
 	nc := s.Conn()
-	judge := detector.NewJudge(c.now, nil)
+	evaluator := detector.NewEvaluator(c.now, nil)
 	said := map[checkpb.Action]int{}
 	for i, check := range mixed() {
 		want := ask(t, nc, proto.CloneOf(check))[0]
-		got := judge.Decide(t.Context(), check)
+		got := evaluator.Decide(t.Context(), check)
 		if diff := cmp.Diff(want, got, protocmp.Transform(), protocmp.IgnoreFields(&checkpb.Finding{}, "loop_id")); diff != "" {
 			t.Fatalf("check %d (-detector +judge):\n%s", i, diff)
 		}
@@ -87,7 +87,7 @@ func TestAJudgeDecidesWhatADetectorDecides(t *testing.T) {
 			t.Errorf("no rule ever said %s", action.Label())
 		}
 	}
-	stored, own := storedIncidents(t, s), judge.Incidents()
+	stored, own := storedIncidents(t, s), evaluator.Incidents()
 	if len(stored) == 0 || len(stored) != len(own) {
 		t.Errorf("the detector has %d incidents, the judge %d", len(stored), len(own))
 	}
@@ -96,16 +96,16 @@ func TestAJudgeDecidesWhatADetectorDecides(t *testing.T) {
 func TestAJudgesIncidentsSayWhatWouldHaveBeenSaved(t *testing.T) {
 	t.Parallel()
 	var c clock
-	judge := detector.NewJudge(c.now, nil)
+	evaluator := detector.NewEvaluator(c.now, nil)
 	for range 9 {
-		judge.Decide(t.Context(), promptCheck("p"))
+		evaluator.Decide(t.Context(), promptCheck("p"))
 		c.advance(time.Second)
 	}
 	c.advance(time.Hour)
 	for range 7 {
-		judge.Decide(t.Context(), promptCheck("p"))
+		evaluator.Decide(t.Context(), promptCheck("p"))
 	}
-	loops := judge.Incidents()
+	loops := evaluator.Incidents()
 	if len(loops) != 2 || loops[0].Saved.Requests != 4 || loops[0].Saved.InputTokens != 400 || loops[1].Saved.Requests != 2 {
 		t.Errorf("incidents %+v; want one an hour, with 4 and 2 requests", loops)
 	}
@@ -117,14 +117,14 @@ func TestAJudgesIncidentsSayWhatWouldHaveBeenSaved(t *testing.T) {
 func TestAJudgeExcusesWhatCameToNothing(t *testing.T) {
 	t.Parallel()
 	var c clock
-	judge := detector.NewJudge(c.now, nil)
+	evaluator := detector.NewEvaluator(c.now, nil)
 	for i := range 3 {
 		check := promptCheck("p")
-		d := judge.Decide(t.Context(), check)
+		d := evaluator.Decide(t.Context(), check)
 		if i > 0 && d.GetHitCounts()[0] != 1 {
 			t.Errorf("replay %d of a call that failed: count %d, want 1", i, d.GetHitCounts()[0])
 		}
-		judge.Settle(checkpb.OutcomeOf(check))
+		evaluator.Apply(t.Context(), checkpb.OutcomeOf(check))
 	}
 }
 
@@ -132,7 +132,7 @@ func TestAJudgeStopsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if d := detector.NewJudge(time.Now, nil).Decide(ctx, promptCheck("p")); d.GetError() == "" {
+	if d := detector.NewEvaluator(time.Now, nil).Decide(ctx, promptCheck("p")); d.GetError() == "" {
 		t.Errorf("decision %v; want an error", d)
 	}
 }
@@ -155,11 +155,11 @@ func TestAJudgeWaitsForWhatTextsMean(t *testing.T) {
 		"a verdict is for the request after it": {true, []uint32{0, 0, 1, 2}},
 	} {
 		var clk clock
-		judge := detector.NewJudge(clk.now, &finder{})
+		evaluator := detector.NewEvaluator(clk.now, &finder{})
 		var got []uint32
 		for range 4 {
 			count := uint32(0)
-			for _, f := range judge.Decide(t.Context(), semanticCheck(c.deferred)).GetFindings() {
+			for _, f := range evaluator.Decide(t.Context(), semanticCheck(c.deferred)).GetFindings() {
 				count = f.GetHitCount()
 			}
 			got = append(got, count)
@@ -169,7 +169,7 @@ func TestAJudgeWaitsForWhatTextsMean(t *testing.T) {
 			t.Errorf("%s: findings in a row (-want +got):\n%s", name, diff)
 		}
 		clk.advance(2 * time.Hour) // the streak is over
-		if d := judge.Decide(t.Context(), semanticCheck(false)); d.GetFindings()[0].GetHitCount() != 1 {
+		if d := evaluator.Decide(t.Context(), semanticCheck(false)); d.GetFindings()[0].GetHitCount() != 1 {
 			t.Errorf("%s: after the streak's time %v", name, d.GetFindings())
 		}
 	}

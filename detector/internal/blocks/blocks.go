@@ -1,0 +1,188 @@
+// Package blocks keeps the cooldowns that stand apart from the counters, whose bucket
+// drops the oldest records under a flood. They are in a bucket of their own, and every
+// detector remembers them.
+//
+// It does not know how a cooldown begins or what it blocks.
+package blocks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/detector/internal/counter"
+	"github.com/unloop/unloop/detector/internal/evaluate"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/ledger"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+const (
+	// Subjects matches the subjects of stored blocks.
+	Subjects = subject + ">"
+	subject  = "$KV." + schemas.BucketBlocks + "."
+	// maxStanding bounds the counters whose blocks are remembered.
+	maxStanding = 100_000
+	// maxRecord is the length of the longest record that is taken, in bytes.
+	maxRecord = 64 << 10
+	// loadTimeout bounds the reading of the stored blocks at the start.
+	loadTimeout = 2 * time.Second
+)
+
+// block is a cooldown.
+type block struct {
+	// Mark is the part of the counter's record; empty where there are no parts.
+	Mark string `json:"mark,omitempty"`
+	// Until is in Unix milliseconds.
+	Until    int64  `json:"until"`
+	Incident string `json:"incident,omitempty"`
+}
+
+// record is what the bucket holds of one counter.
+type record struct {
+	Blocks []block `json:"blocks"`
+}
+
+// Parse reads what Append wrote.
+func (r *record) Parse(stored []byte) error { return json.Unmarshal(stored, r) }
+
+// Append writes the record as JSON.
+func (r *record) Append(b []byte) []byte {
+	out, _ := json.Marshal(r) // nothing in it can fail
+	return append(b, out...)
+}
+
+// with returns the record with one more block, without those that are over.
+func (r record) with(one block, now int64) record {
+	kept := slices.DeleteFunc(slices.Clone(r.Blocks), func(b block) bool { return b.Until <= now || b.Mark == one.Mark })
+	return record{append(kept, one)}
+}
+
+// Blocks are the cooldowns that stand. Make it with New.
+type Blocks struct {
+	conn   *natskit.Conn
+	log    *slog.Logger
+	now    func() time.Time
+	ledger *ledger.Ledger[record, *record]
+
+	mu       sync.Mutex
+	standing map[string]record
+}
+
+// New returns blocks that remember nothing yet.
+func New(conn *natskit.Conn, reg prometheus.Registerer, log *slog.Logger, now func() time.Time) *Blocks {
+	return &Blocks{
+		conn: conn, log: log, now: now, standing: map[string]record{},
+		ledger: ledger.New[record](conn, schemas.BucketBlocks, reg),
+	}
+}
+
+// learn takes the record of a counter.
+func (b *Blocks) learn(key string, r record, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, known := b.standing[key]; !known && len(b.standing) >= maxStanding {
+		b.sweep(now.UnixMilli())
+		if len(b.standing) >= maxStanding {
+			return
+		}
+	}
+	b.standing[key] = r
+}
+
+// sweep forgets the counters whose blocks are over; the lock is held.
+func (b *Blocks) sweep(now int64) {
+	for key, r := range b.standing {
+		if !slices.ContainsFunc(r.Blocks, func(one block) bool { return one.Until > now }) {
+			delete(b.standing, key)
+		}
+	}
+}
+
+// Forget forgets the blocks of a counter.
+func (b *Blocks) Forget(key string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.standing, key)
+}
+
+// Restore returns the state of a counter that has no record, with the blocks that
+// stand.
+func (b *Blocks) Restore(key string, s counter.State, now time.Time) counter.State {
+	if s.Last != 0 || s.Count != 0 || len(s.Parts) > 0 {
+		return s
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, one := range b.standing[key].Blocks {
+		switch {
+		case one.Until <= now.UnixMilli():
+		case one.Mark == "":
+			s.BlockedUntil, s.Incident = one.Until, one.Incident
+		default:
+			s.Parts = append(s.Parts, counter.Part{Mark: one.Mark, State: counter.State{BlockedUntil: one.Until, Incident: one.Incident}})
+		}
+	}
+	return s
+}
+
+// Keep stores a cooldown that begins.
+func (b *Blocks) Keep(c *evaluate.Cooldown) {
+	length := time.Duration(c.Finding.GetBlockedMs()) * time.Millisecond
+	one := block{Mark: c.Part, Until: c.At.Add(length).UnixMilli(), Incident: c.Incident}
+	b.ledger.Start(context.Background(), c.Key, func(r record) (record, time.Duration) {
+		next := r.with(one, c.At.UnixMilli())
+		b.learn(c.Key, next, c.At)
+		return next, length.Truncate(time.Second) + time.Second
+	}, func(err error) {
+		if err != nil {
+			b.log.Debug("block is kept in memory alone", "error", err)
+		}
+	})
+}
+
+// OnStored takes a block that another detector stores.
+func (b *Blocks) OnStored(m *nats.Msg) {
+	var r record
+	if len(m.Data) > 0 && len(m.Data) <= maxRecord && r.Parse(m.Data) == nil {
+		b.learn(strings.TrimPrefix(m.Subject, subject), r, b.now())
+	}
+}
+
+// Load reads the stored blocks.
+func (b *Blocks) Load(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	kv, err := b.conn.JetStream().KeyValue(ctx, schemas.BucketBlocks)
+	if err != nil {
+		return fmt.Errorf("open bucket %s: %w", schemas.BucketBlocks, err)
+	}
+	watch, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return fmt.Errorf("read bucket %s: %w", schemas.BucketBlocks, err)
+	}
+	defer func() { go func() { _ = watch.Stop() }() }() // it waits for a server that is silent
+	for {
+		select {
+		case entry := <-watch.Updates():
+			if entry == nil {
+				return nil
+			}
+			var r record
+			if r.Parse(entry.Value()) == nil {
+				b.learn(entry.Key(), r, b.now())
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("read bucket %s: %w", schemas.BucketBlocks, ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,288 @@
+// Package decide decides checks: it applies each part of a check to its stored record,
+// all at once, and then records findings, starts cooldowns and asks for comparisons of
+// texts. It also applies what gateways report about checks that were decided.
+//
+// It does not know how a part is evaluated, what records are kept in, or how checks
+// arrive.
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/detector/internal/counter"
+	"github.com/unloop/unloop/detector/internal/evaluate"
+	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/detector/internal/limit"
+	"github.com/unloop/unloop/detector/internal/metrics"
+	"github.com/unloop/unloop/detector/internal/semantic"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/ledger"
+)
+
+// The texts of Decision.error.
+const (
+	ErrorOverloaded = "detector overloaded"
+	errorMalformed  = "check malformed"
+	errorUncounted  = "not counted"
+)
+
+// errElsewhere says that the detector that owns a record has not counted.
+var errElsewhere = errors.New("the detector that owns the record did not count")
+
+// Records are stored records: a ledger in JetStream, or in memory.
+type Records[S any] interface {
+	Start(ctx context.Context, key string, step ledger.Step[S], done func(error))
+	Read(key string) (S, error)
+}
+
+// Incidents record findings.
+type Incidents interface {
+	Record(context.Context, incident.Finding) (loopID string, err error)
+	Open(incident.Finding) (loopID string)
+	Resolve(context.Context, incident.Finding) error
+}
+
+// Cooldowns keep standing cooldowns apart from the counters.
+type Cooldowns interface {
+	// Restore returns the state with the cooldowns that stand, if its record is gone.
+	Restore(key string, s counter.State, now time.Time) counter.State
+	// Keep stores a cooldown that begins.
+	Keep(*evaluate.Cooldown)
+}
+
+// Peers are the other detectors.
+type Peers interface {
+	// Send hands an update to the detector that owns its record. Gone says that the
+	// detector was not reached, so that it has counted nothing.
+	Send(ctx context.Context, owner string, h *checkpb.Handover) (d *checkpb.Decision, gone bool, err error)
+}
+
+// Decider decides checks.
+type Decider struct {
+	Log       *slog.Logger
+	Now       func() time.Time
+	Metrics   *metrics.Metrics
+	Counters  Records[counter.State]
+	Sessions  Records[evaluate.Session]
+	Limits    Records[limit.State]
+	Incidents Incidents
+	Semantic  *semantic.Comparer // nil where no worker can be asked
+	Cooldowns Cooldowns          // nil where counters are never evicted
+	Peers     Peers              // nil where no other detector writes the records
+	Publish   func(subject string, body []byte) error
+	// InOrder evaluates one thing after the other, so that the results of recorded
+	// traffic do not depend on scheduling.
+	InOrder bool
+}
+
+// each calls f for 0 to n-1, at once, and waits.
+func (d *Decider) each(n int, f func(i int)) {
+	if n == 1 || d.InOrder {
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() { f(i) })
+	}
+	running.Wait()
+}
+
+// Check is a check whose writes have begun. Make it with Start.
+type Check struct {
+	d      *Decider
+	check  *checkpb.Check
+	parts  []part
+	writes sync.WaitGroup
+	// malformed says that the check has names that are too long.
+	malformed bool
+}
+
+// Start begins with the writes of a check and does not wait for them.
+func (d *Decider) Start(ctx context.Context, check *checkpb.Check) *Check {
+	c := &Check{d: d, check: check, malformed: !evaluate.Bounded(check)}
+	if c.malformed {
+		return c
+	}
+	c.parts = d.parts(check)
+	for i := range c.parts {
+		if p := &c.parts[i]; p.err == nil && p.access == evaluate.Write {
+			c.writes.Add(1)
+			p.start(ctx, func(err error) {
+				p.err = err
+				c.writes.Done()
+			})
+		}
+	}
+	return c
+}
+
+// Count waits for the writes and returns the decision of the check's rules, counters
+// and tool watches, without its semantic watches.
+func (c *Check) Count(ctx context.Context) *checkpb.Decision {
+	c.writes.Wait()
+	results := make([]evaluate.Result, len(c.parts))
+	var waiting []int // parts that have more to do
+	for i := range c.parts {
+		p := &c.parts[i]
+		if p.err == nil && p.access != evaluate.Read {
+			results[i] = p.result()
+		}
+		if p.err != nil || p.access == evaluate.Read || len(results[i].Incidents) > 0 {
+			waiting = append(waiting, i)
+		}
+	}
+	c.d.each(len(waiting), func(n int) {
+		i := waiting[n]
+		results[i] = c.d.finish(ctx, c.check, i, &c.parts[i], results[i])
+	})
+	decision, err := evaluate.Conclude(c.check.GetLimits(), results)
+	decision.Error = c.d.explain(err)
+	return decision
+}
+
+// Decide waits for the writes and returns the decision of all rules, counters and
+// watches: none hides another. Texts are compared last, and only where the request is
+// not stopped anyway.
+func (c *Check) Decide(ctx context.Context) *checkpb.Decision {
+	if c.malformed {
+		return &checkpb.Decision{Error: c.d.explain(evaluate.ErrMalformed)}
+	}
+	decision := c.Count(ctx)
+	if c.d.Semantic != nil && len(c.check.GetSemantics()) > 0 && !decision.GetAction().Stops() {
+		c.compare(ctx, decision)
+	}
+	c.d.Metrics.Checked(decision.GetAction())
+	return decision
+}
+
+// compare adds the results of the semantic watches.
+func (c *Check) compare(ctx context.Context, decision *checkpb.Decision) {
+	watches := evaluate.Semantics(c.check, decision.GetHitCounts())
+	results := make([]semantic.Result, len(watches))
+	c.d.each(len(watches), func(i int) { results[i] = c.d.Semantic.Compare(ctx, watches[i]) })
+	for _, r := range results {
+		decision.SemanticMissed = decision.SemanticMissed || r.Missed
+		if r.Finding != nil {
+			evaluate.Add(decision, r.Finding)
+		}
+	}
+}
+
+// explain returns the text of an error for the wire. The details are in metrics and
+// the log, since they may name what the gateway must not see.
+func (d *Decider) explain(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, evaluate.ErrMalformed):
+		d.Metrics.Malformed.Inc()
+		return errorMalformed
+	default:
+		d.Metrics.Uncounted.Inc()
+		d.Log.Debug("check not counted", "error", err)
+		return errorUncounted
+	}
+}
+
+// finish does what remains of part i after its write: it hands the part to the detector
+// that owns the record, or reads the record for a part that writes nothing, and records
+// the findings.
+func (d *Decider) finish(ctx context.Context, check *checkpb.Check, i int, p *part, r evaluate.Result) evaluate.Result {
+	err := p.err
+	if elsewhere, ok := errors.AsType[*ledger.ElsewhereError](err); ok {
+		decision, gone, sent := d.Peers.Send(ctx, elsewhere.Owner, &checkpb.Handover{Check: evaluate.PartOf(check, i)})
+		if !gone {
+			return fromPeer(decision, sent)
+		}
+		err = wait(ledger.Stay(ctx), p.start)
+		r = p.result()
+	}
+	if err == nil && p.access == evaluate.Read {
+		err = p.read()
+		r = p.result()
+	}
+	if err != nil {
+		return evaluate.Result{Err: err}
+	}
+	d.note(ctx, p, &r)
+	return r
+}
+
+// wait starts a write and waits for it.
+func wait(ctx context.Context, start func(context.Context, func(error))) error {
+	done := make(chan error, 1)
+	start(ctx, func(err error) { done <- err })
+	return <-done
+}
+
+// fromPeer returns the result of a part that another detector decided.
+func fromPeer(decision *checkpb.Decision, err error) evaluate.Result {
+	if err != nil {
+		return evaluate.Result{Err: err}
+	}
+	r := evaluate.FromDecision(decision)
+	switch decision.GetError() {
+	case "":
+	case errorMalformed:
+		r.Err = evaluate.ErrMalformed
+	default:
+		r.Err = fmt.Errorf("%w: %s", errElsewhere, decision.GetError())
+	}
+	return r
+}
+
+// note records the findings of a part in their incidents, and tells gateways and the
+// store of a cooldown that begins. A part that writes nothing only looks up its
+// incidents.
+func (d *Decider) note(ctx context.Context, p *part, r *evaluate.Result) {
+	for i := range r.Incidents {
+		in := &r.Incidents[i]
+		switch {
+		case p.access == evaluate.Read:
+			*in.LoopID = d.Incidents.Open(in.Finding)
+		case in.Over:
+			if err := d.Incidents.Resolve(ctx, in.Finding); err != nil {
+				d.Metrics.Unrecorded.Inc()
+				d.Log.Warn("the end of an open circuit breaker was not recorded", "policy", in.Policy, "error", err)
+			}
+		default:
+			id, err := d.Incidents.Record(ctx, in.Finding)
+			if err != nil {
+				d.Metrics.Unrecorded.Inc() // the decision holds without its incident
+			}
+			*in.LoopID = id
+		}
+	}
+	if r.Cooldown == nil || p.access == evaluate.Read {
+		return
+	}
+	d.broadcast(r.Cooldown.Finding)
+	if d.Cooldowns != nil {
+		d.Cooldowns.Keep(r.Cooldown)
+	}
+}
+
+// broadcast tells every gateway that a reject holds from now on.
+func (d *Decider) broadcast(f *checkpb.Finding) {
+	if f.GetShadow() {
+		return
+	}
+	body, err := proto.Marshal(&checkpb.Cooldown{Finding: f})
+	if err == nil {
+		err = d.Publish(schemas.SubjectCooldown, body)
+	}
+	if err != nil {
+		d.Metrics.Unanswered.Inc()
+	}
+}

@@ -1,0 +1,86 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/unloop/unloop/detector/internal/counter"
+	"github.com/unloop/unloop/detector/internal/evaluate"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// part is one rule, counter or tool watch of a check, with its record.
+type part struct {
+	access evaluate.Access
+	// start applies the part to its record and calls done once.
+	start func(ctx context.Context, done func(error))
+	// read evaluates the part and leaves its record as it is.
+	read func() error
+	// result is the result of the newest evaluation.
+	result func() evaluate.Result
+	// err is the fault of the part or of its write.
+	err error
+}
+
+// evaluation is how a part is evaluated.
+type evaluation[S any] interface {
+	Key() string
+	Access() evaluate.Access
+	Step(s S, now time.Time) (next S, ttl time.Duration)
+	Result() evaluate.Result
+}
+
+// parts reads the parts of a check.
+func (d *Decider) parts(check *checkpb.Check) []part {
+	out := make([]part, 0, evaluate.Parts(check))
+	for _, l := range check.GetLimits() {
+		one, err := evaluate.NewLimit(check, l)
+		out = append(out, newPart(d, d.Limits, one, err))
+	}
+	for _, c := range check.GetCounters() {
+		one, err := evaluate.NewCounter(check, c)
+		if d.Cooldowns == nil || err != nil {
+			out = append(out, newPart(d, d.Counters, one, err))
+		} else {
+			out = append(out, newPart(d, d.Counters, restored{one, d.Cooldowns, one.Key()}, nil))
+		}
+	}
+	for _, w := range check.GetWatches() {
+		one, err := evaluate.NewWatch(check, w)
+		out = append(out, newPart(d, d.Sessions, one, err))
+	}
+	return out
+}
+
+// restored is a counter whose record may be gone although its cooldown stands.
+type restored struct {
+	*evaluate.Counter
+	cooldowns Cooldowns
+	key       string
+}
+
+func (r restored) Key() string { return r.key }
+
+func (r restored) Step(s counter.State, now time.Time) (counter.State, time.Duration) {
+	return r.Counter.Step(r.cooldowns.Restore(r.key, s, now), now)
+}
+
+// newPart returns a part whose records are kept in the given store.
+func newPart[S any](d *Decider, records Records[S], one evaluation[S], err error) part {
+	if err != nil {
+		return part{err: errors.Join(evaluate.ErrMalformed, err)}
+	}
+	step := func(s S) (S, time.Duration) { return one.Step(s, d.Now()) }
+	return part{
+		access: one.Access(), result: one.Result,
+		start: func(ctx context.Context, done func(error)) { records.Start(ctx, one.Key(), step, done) },
+		read: func() error {
+			s, err := records.Read(one.Key())
+			if err == nil {
+				step(s)
+			}
+			return err
+		},
+	}
+}

@@ -1,0 +1,188 @@
+package evaluate
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/unloop/unloop/detector/internal/counter"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// maxHits bounds what one message may add to a counter.
+const maxHits = 1 << 20
+
+const (
+	// detectorPrompt is the detector that counts one prompt in several parts of a record.
+	detectorPrompt = "prompt"
+	// detectorUninspected counts bodies that can't be read.
+	detectorUninspected = "uninspected"
+	// detectorUsers counts the changes of a prompt's end user under one key.
+	detectorUsers = "users"
+)
+
+// The rules of findings that do not come from a count within the window.
+const (
+	ruleRounds   = "identical-rounds" // at the end of the request's own history
+	ruleSlow     = "slow"             // the long window
+	ruleModels   = "models-in-turn"
+	ruleTogether = "sessions-together"
+)
+
+// Counter evaluates one counter of a check.
+type Counter struct {
+	check   *checkpb.Check
+	counter *checkpb.Counter
+	hit     counter.Hit
+	parts   counter.Parts
+	verdict counter.PartVerdict
+	at      time.Time
+}
+
+// NewCounter reads a counter of a check and refuses what no gateway sends.
+func NewCounter(check *checkpb.Check, c *checkpb.Counter) (*Counter, error) {
+	h := &Counter{check: check, counter: c, hit: counter.Hit{
+		N: int(min(check.GetHits(), maxHits)), Retry: check.GetRetry(), Incident: conversation(check, c.GetFingerprint()),
+		Request: check.GetRequestId(), Asked: check.GetAsked(), Key: check.GetIdempotency(), Rounds: int(c.GetRounds()),
+	}}
+	var err error
+	if c.GetParted() {
+		h.parts, err = counter.PartsFromWire(c)
+	} else {
+		h.parts.Own, err = counter.FromWire(c)
+	}
+	return h, err
+}
+
+// Key returns the key of the counter's record.
+func (h *Counter) Key() string { return counterKey(h.counter) }
+
+// Access returns Read for a peek.
+func (h *Counter) Access() Access {
+	if h.check.GetPeek() {
+		return Read
+	}
+	return Write
+}
+
+// Step counts the hit at a time.
+func (h *Counter) Step(s counter.State, now time.Time) (counter.State, time.Duration) {
+	h.at = now
+	if !h.counter.GetParted() {
+		s, h.verdict.Verdict = counter.Step(s, h.parts.Own, h.hit, now)
+		return s, s.TTL(h.parts.Own, now)
+	}
+	s, h.verdict = counter.StepPart(s, h.parts, h.hit, now)
+	return s, s.PartsTTL(h.parts, now)
+}
+
+// Result returns the count, and a finding if the hit is one.
+func (h *Counter) Result() Result {
+	v := &h.verdict
+	if v.Hint && expected(h.check, h.counter.GetPolicy()) {
+		v.Hint = false // identical rounds of polls are no loop
+	}
+	out := Result{Hits: uint32(v.Count)}
+	if !v.Fired && !v.Hint && !v.InTurn && v.Slow == 0 {
+		return out
+	}
+	f := h.finding()
+	in := noted(h.check, f, h.at)
+	in.Conversation, in.Hits = cmp.Or(v.Incident, h.hit.Incident), max(h.hit.N, 1)
+	if v.Known {
+		in.Hits = 0 // its incident has the request already
+	}
+	out.Findings, out.Incidents = []*checkpb.Finding{f}, []Incident{in}
+	if v.Began {
+		out.Cooldown = &Cooldown{Finding: f, Key: h.Key(), Incident: v.Incident, At: h.at}
+		if h.counter.GetParted() {
+			out.Cooldown.Part = counter.MarkOf(f.GetFingerprint())
+		}
+	}
+	return out
+}
+
+// counterKey returns the key of a counter's record. The record of a fingerprint with
+// parts has the beginning of the fingerprint as its name.
+func counterKey(c *checkpb.Counter) string {
+	name := hex.EncodeToString(c.GetFingerprint())
+	if c.GetParted() {
+		name = counter.RecordName(c.GetFingerprint())
+	}
+	return schemas.CounterKey(c.GetShadow(), c.GetDetector(), c.GetPolicy(), name)
+}
+
+// finding returns the most severe finding of the hit.
+func (h *Counter) finding() *checkpb.Finding {
+	c, v := h.counter, &h.verdict
+	f := &checkpb.Finding{
+		Policy: c.GetPolicy(), Detector: c.GetDetector(), Fingerprint: c.GetFingerprint(), Shadow: c.GetShadow(),
+		HitCount: uint32(v.Count), Threshold: c.GetThreshold(), WindowSeconds: c.GetWindowSeconds(),
+	}
+	switch {
+	case v.Fired && (v.Action >= checkpb.Action_ACTION_HINT || !v.Hint):
+		h.fired(f)
+	case v.Hint:
+		f.Action, f.HitCount, f.Threshold, f.Rule = checkpb.Action_ACTION_HINT, c.GetRounds(), c.GetHintRounds(), ruleRounds
+		f.Message = fmt.Sprintf("The last %d rounds of this conversation were identical: you said the same and were answered the same each time, "+
+			"since %d rounds ago.", c.GetRounds(), c.GetRounds())
+	case v.InTurn:
+		f.Action, f.Rule = checkpb.Action_ACTION_WARN, ruleModels
+		f.Message = "The same prompt goes to two models by turns, and came back to each."
+	default:
+		f.Action, f.HitCount, f.Threshold, f.WindowSeconds, f.Rule = checkpb.Action_ACTION_WARN, uint32(v.Slow), c.GetSlowHits(), c.GetSlowSeconds(), ruleSlow
+		f.Message = fmt.Sprintf("%d conversations began with the same prompt within %d seconds.", v.Slow, c.GetSlowSeconds())
+	}
+	return f
+}
+
+// fired fills in the finding of a count that reached its threshold.
+func (h *Counter) fired(f *checkpb.Finding) {
+	v := &h.verdict
+	f.Action, f.CooldownSeconds = v.Action, h.counter.GetCooldownSeconds()
+	f.BlockedMs, f.DelayMs = uint32(v.Blocked/time.Millisecond), uint32(v.Delay/time.Millisecond)
+	f.RetryAfterMs, f.SinceMs = uint32(v.RetryAfter/time.Millisecond), uint64(v.Since/time.Millisecond)
+	for _, age := range v.Ages {
+		f.HitAgesMs = append(f.HitAgesMs, uint32(age/time.Millisecond))
+	}
+	switch f.GetDetector() {
+	case detectorUninspected:
+		f.Message = fmt.Sprintf("%d request bodies of this caller could not be read within %d seconds.", v.Count, f.GetWindowSeconds())
+	case detectorUsers:
+		f.Message = fmt.Sprintf("The same prompt changed its end user %d times under one key within %d seconds.", v.Count, f.GetWindowSeconds())
+	}
+	if v.Together {
+		f.Fingerprint, f.Threshold, f.Rule = h.counter.GetTogether().GetFingerprint(), h.counter.GetTogether().GetThreshold(), ruleTogether
+	}
+}
+
+// CounterKeys returns the keys that the record of a counter may have. The record of a
+// prompt may have the beginning of the fingerprint as its name.
+func CounterKeys(ref *checkpb.CounterRef) (keys []string) {
+	names := []string{hex.EncodeToString(ref.GetFingerprint())}
+	if ref.GetDetector() == detectorPrompt {
+		names = append(names, counter.RecordName(ref.GetFingerprint()))
+	}
+	for _, name := range slices.Compact(names) {
+		keys = append(keys, schemas.CounterKey(ref.GetShadow(), ref.GetDetector(), ref.GetPolicy(), name))
+	}
+	return keys
+}
+
+// Excuse returns the update that notes that a counted call got no answer.
+func Excuse(c *checkpb.Counter, aborted bool) (Update[counter.State], error) {
+	h, err := NewCounter(&checkpb.Check{}, c)
+	return Update[counter.State]{h.Key(), func(s counter.State, now time.Time) (counter.State, time.Duration) {
+		switch {
+		case len(s.Parts) > 0:
+			return counter.ExcusePart(s, h.parts.Mark, aborted), s.PartsTTL(h.parts, now)
+		case s.Count > 0:
+			return counter.Excuse(s, aborted), s.TTL(h.parts.Own, now)
+		default:
+			return s, 0
+		}
+	}}, err
+}

@@ -1,0 +1,181 @@
+// Package evaluate is the pure step from one part of a check, the stored record that
+// it concerns and a time to the next record and a result: the findings of a rule, a
+// counter, a tool watch or a semantic watch, and what their incidents record. It puts
+// the results of all parts together to a decision.
+//
+// It reads and writes check messages for the pure cores (counter, limit, toolloop,
+// streak). It does not know where records are stored, who sent the check, or how texts
+// are compared, and it reads no clock.
+package evaluate
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// ErrMalformed says that a check has a part that no gateway sends.
+var ErrMalformed = errors.New("malformed")
+
+// Access is how a part uses its record.
+type Access uint8
+
+// The kinds of access.
+const (
+	// Write applies the part's step to the record.
+	Write Access = iota
+	// Read evaluates the part against the record and changes nothing.
+	Read
+	// None needs no record.
+	None
+)
+
+// Update is a step from one record to the next and how long that one is kept; 0 leaves
+// the record as it is. The step may run more than once; the last run counts.
+type Update[S any] struct {
+	Key  string
+	Step func(s S, now time.Time) (next S, ttl time.Duration)
+}
+
+// Result is what one part adds to the decision on a check.
+type Result struct {
+	Findings []*checkpb.Finding
+	// Limit is the verdict of a rule.
+	Limit *checkpb.LimitVerdict
+	// Hits is the count of a counter or a tool watch.
+	Hits uint32
+	// Tools is the report of a tool watch; nil if none was asked for.
+	Tools *checkpb.ToolReport
+	// Incidents are the findings for the records of their incidents.
+	Incidents []Incident
+	// Cooldown is the cooldown that begins; nil for none.
+	Cooldown *Cooldown
+	Err      error
+}
+
+// Cooldown is a block of a counter that begins with a finding.
+type Cooldown struct {
+	Finding *checkpb.Finding
+	// Key is the key of the counter's record, Part the part of it; "" without parts.
+	Key, Part string
+	// Incident is the conversation that the finding is reported under.
+	Incident string
+	At       time.Time
+}
+
+// Incident is a finding for the record of its incident.
+type Incident struct {
+	incident.Finding
+	// LoopID is the field that takes the id of the incident.
+	LoopID *string
+	// Over says that the incident ends with this check.
+	Over bool
+}
+
+// Conclude returns the decision on the results of all parts, the rules first. The
+// strongest action that is not shadow wins. The error joins those of all parts.
+func Conclude(limits []*checkpb.Limit, results []Result) (*checkpb.Decision, error) {
+	out := &checkpb.Decision{Limits: make([]*checkpb.LimitVerdict, len(limits)), HitCounts: make([]uint32, len(results)-len(limits))}
+	var faults error
+	for i := range results {
+		r := &results[i]
+		if i < len(limits) {
+			out.Limits[i] = cmp.Or(r.Limit, &checkpb.LimitVerdict{})
+			if !limits[i].GetShadow() {
+				out.Action = max(out.Action, r.Limit.GetAction())
+			}
+		} else {
+			out.HitCounts[i-len(limits)] = r.Hits
+			if r.Tools != nil {
+				out.ToolReports = append(out.ToolReports, r.Tools)
+			}
+		}
+		if r.Err != nil {
+			faults = errors.Join(faults, r.Err)
+		}
+		for _, f := range r.Findings {
+			Add(out, f)
+		}
+	}
+	return out, faults
+}
+
+// Add adds a finding to a decision.
+func Add(d *checkpb.Decision, f *checkpb.Finding) {
+	d.Findings = append(d.Findings, f)
+	if !f.GetShadow() {
+		d.Action = max(d.Action, f.GetAction())
+	}
+}
+
+// FromDecision returns the result of a part that another detector decided, without the
+// decision's error.
+func FromDecision(d *checkpb.Decision) Result {
+	out := Result{Findings: d.GetFindings()}
+	if len(d.GetLimits()) > 0 {
+		out.Limit = d.GetLimits()[0]
+	}
+	if len(d.GetHitCounts()) > 0 {
+		out.Hits = d.GetHitCounts()[0]
+	}
+	if len(d.GetToolReports()) > 0 {
+		out.Tools = d.GetToolReports()[0]
+	}
+	return out
+}
+
+// Parts returns the number of parts of a check: its rules, counters and tool watches.
+func Parts(check *checkpb.Check) int {
+	return len(check.GetLimits()) + len(check.GetCounters()) + len(check.GetWatches())
+}
+
+// PartOf returns the check with part i alone and without its semantic watches. It
+// shares everything else with the check.
+func PartOf(check *checkpb.Check, i int) *checkpb.Check {
+	part := &checkpb.Check{}
+	to := part.ProtoReflect()
+	check.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		to.Set(field, value)
+		return true
+	})
+	limits, counters := check.GetLimits(), check.GetCounters()
+	part.Limits, part.Counters, part.Watches, part.Semantics = nil, nil, nil, nil
+	switch ruled := len(limits) + len(counters); {
+	case i < len(limits):
+		part.Limits = limits[i : i+1]
+	case i < ruled:
+		part.Counters = counters[i-len(limits) : i-len(limits)+1]
+	default:
+		part.Watches = check.GetWatches()[i-ruled : i-ruled+1]
+	}
+	return part
+}
+
+// maxName bounds the names in a check that become part of subjects and keys, in bytes.
+// A server closes the connection of a client that sends longer subjects.
+const maxName = 256
+
+// Bounded reports whether all names in a check are short enough.
+func Bounded(check *checkpb.Check) bool {
+	id := check.GetIdentity()
+	names := []string{id.GetTenant(), id.GetProject(), id.GetCaller(), id.GetSession()}
+	for _, c := range check.GetCounters() {
+		names = append(names, c.GetPolicy(), c.GetDetector(), string(c.GetFingerprint()))
+	}
+	for _, w := range check.GetWatches() {
+		names = append(names, w.GetPolicy(), string(w.GetAgent()))
+	}
+	for _, l := range check.GetLimits() {
+		names = append(names, l.GetPolicy(), l.GetRule(), string(l.GetKey()))
+	}
+	for _, w := range check.GetSemantics() {
+		names = append(names, w.GetPolicy(), string(w.GetScope()))
+	}
+	return !slices.ContainsFunc(names, func(name string) bool { return len(name) > maxName })
+}

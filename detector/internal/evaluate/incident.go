@@ -1,0 +1,103 @@
+package evaluate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/detector/internal/toolloop"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/event"
+)
+
+// noted returns a finding of a check for the record of its incident.
+func noted(check *checkpb.Check, f *checkpb.Finding, at time.Time) Incident {
+	return Incident{LoopID: &f.LoopId, Finding: incident.Finding{
+		Conversation: conversation(check, f.GetFingerprint()), Policy: f.GetPolicy(), Detector: f.GetDetector(), Shadow: f.GetShadow(),
+		Action: f.GetAction(), Answer: f.GetAnswer(), Fingerprint: f.GetFingerprint(), Rule: f.GetRule(), Tool: published(f.GetTool()),
+		Hits: 1, Count: int(f.GetHitCount()), Threshold: int(f.GetThreshold()), WindowSeconds: int(f.GetWindowSeconds()),
+		CooldownSeconds: int(f.GetCooldownSeconds()), Similarity: f.GetSimilarity(),
+		Identity: check.GetIdentity(), RequestID: check.GetRequestId(), Model: check.GetModel(), InputTokens: int(check.GetInputTokens()),
+		Related: related(check, f.GetPolicy(), f.GetShadow()), Excerpt: excerpt(check, f.GetPolicy()), At: at,
+	}}
+}
+
+// conversation returns what an incident belongs to, in hex: the session, or the
+// fingerprint if there is no session. Peers may send anything as a session, so what is
+// no hash is hashed.
+func conversation(check *checkpb.Check, fingerprint []byte) string {
+	session := check.GetIdentity().GetSession()
+	if session == "" {
+		return hex.EncodeToString(fingerprint)
+	}
+	if _, err := hex.DecodeString(session); err == nil && len(session) <= 2*sha256.Size {
+		return session
+	}
+	sum := sha256.Sum256([]byte(session))
+	return hex.EncodeToString(sum[:])
+}
+
+// excerpt returns the part of a check's text that the incidents of a policy may show;
+// "" unless the policy asks for it.
+func excerpt(check *checkpb.Check, policy string) string {
+	e := check.GetExcerpt()
+	if !slices.Contains(e.GetPolicies(), policy) {
+		return ""
+	}
+	runes := 0
+	for i := range e.GetText() {
+		if runes++; runes > event.MaxExcerpt { // no gateway sends so much
+			return e.GetText()[:i]
+		}
+	}
+	return e.GetText()
+}
+
+// published returns the names of a finding's tools for events. It returns "" if a name
+// has other characters than names of tools have: the model may have put text there.
+func published(tools string) string {
+	strange := func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_-.:/,", c)
+	}
+	if strings.ContainsFunc(tools, strange) {
+		return ""
+	}
+	return tools
+}
+
+// related returns the records that a request has in a policy beside its counters: the
+// streaks of its scopes and its agent's tool calls.
+func related(check *checkpb.Check, policy string, shadow bool) []event.Counter {
+	var out []event.Counter
+	for _, w := range check.GetSemantics() {
+		if w.GetPolicy() == policy && w.GetShadow() == shadow {
+			out = append(out, event.Counter{
+				Detector: DetectorSemantic, Fingerprint: hex.EncodeToString(w.GetScope()), KeptSeconds: int(streakTTL(w) / time.Second),
+			})
+		}
+	}
+	for _, w := range check.GetWatches() {
+		if w.GetPolicy() == policy && w.GetShadow() == shadow {
+			out = append(out, event.Counter{
+				Detector: toolloop.DetectorTool, Fingerprint: hex.EncodeToString(w.GetAgent()), KeptSeconds: int(w.GetParams().GetIdleSeconds()),
+			})
+		}
+	}
+	return out
+}
+
+// relatedCounters returns the counters that a request has in a policy.
+func relatedCounters(check *checkpb.Check, policy string, shadow bool) []event.Counter {
+	var out []event.Counter
+	for _, c := range check.GetCounters() {
+		if c.GetPolicy() == policy && c.GetShadow() == shadow {
+			out = append(out, event.Counter{
+				Detector: c.GetDetector(), Fingerprint: hex.EncodeToString(c.GetFingerprint()), KeptSeconds: int(c.GetWindowSeconds()),
+			})
+		}
+	}
+	return out
+}

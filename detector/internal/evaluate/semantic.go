@@ -1,0 +1,307 @@
+package evaluate
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/unloop/unloop/detector/internal/streak"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/semanticpb"
+)
+
+const (
+	// DetectorSemantic is the detector of texts that say the same in other words.
+	DetectorSemantic = "semantic"
+	// longestTTL is the longest time for which a policy can have texts remembered.
+	longestTTL = 30 * 24 * time.Hour
+	// maxReserve bounds the part of a check's budget that is left for the way back: two
+	// fifths of it, 20 of 50 ms.
+	maxReserve = 50 * time.Millisecond
+	// The throttle is that of the exact detectors.
+	delayStep, maxDelay = 100 * time.Millisecond, 30 * time.Second
+	// repeated is the similarity of a text that repeats earlier ones sentence by
+	// sentence. That of embeddings is less.
+	repeated = 1
+)
+
+// Semantic evaluates one semantic watch of a check.
+type Semantic struct {
+	Check *checkpb.Check
+	Watch *checkpb.SemanticWatch
+	// exact is the count of the request by the policy's exact detectors.
+	exact int
+}
+
+// Semantics returns the semantic watches of a check that need a comparison, with the
+// counts of its counters and tool watches.
+func Semantics(check *checkpb.Check, hits []uint32) (out []*Semantic) {
+	for _, w := range check.GetSemantics() {
+		if !expected(check, w.GetPolicy()) {
+			out = append(out, &Semantic{Check: check, Watch: w, exact: exactHits(check, hits, w)})
+		}
+	}
+	return out
+}
+
+// Valid reports whether a gateway can have sent the watch.
+func (o *Semantic) Valid() bool {
+	return len(o.Watch.GetScope()) == sha256.Size && len(o.Watch.GetSteps()) > 0
+}
+
+// Key returns the key of the scope's streak.
+func (o *Semantic) Key() string {
+	return streakKey(o.Watch.GetShadow(), o.Watch.GetPolicy(), o.Watch.GetScope())
+}
+
+func streakKey(shadow bool, policy string, scope []byte) string {
+	return schemas.StreakKey(shadow, policy, hex.EncodeToString(scope))
+}
+
+// streakTTL returns how long a streak outlives its last match: as long as the texts do.
+func streakTTL(w *checkpb.SemanticWatch) time.Duration {
+	const defaultTTL = time.Hour
+	if w.GetTtlSeconds() == 0 {
+		return defaultTTL
+	}
+	return time.Duration(w.GetTtlSeconds()) * time.Second
+}
+
+// IDs returns the id under which the text is remembered, which begins with what tells
+// requests apart and ends with unique, and the beginning of the id of the text that it
+// replaces; "" for none. A request whose decision was asked for before replaces the
+// text that was remembered then.
+func (o *Semantic) IDs(unique string) (id, replaces string) {
+	switch request := o.Check.GetRequestId(); {
+	case request == "" || o.Check.GetPeek():
+		return unique, ""
+	case o.Check.GetAsked():
+		return askedID(request) + unique, ""
+	default:
+		return unique, askedID(request)
+	}
+}
+
+// askedID returns the beginning of the ids of texts of a request whose decision was
+// asked for.
+func askedID(request string) string {
+	sum := sha256.Sum256([]byte(request))
+	return "asked." + hex.EncodeToString(sum[:8]) + "."
+}
+
+// Request returns the request to an embedding worker, which has budget to answer.
+func (o *Semantic) Request(id, replaces string, budget time.Duration) *semanticpb.SemanticRequest {
+	w := o.Watch
+	r := &semanticpb.SemanticRequest{
+		RequestId: id, Replaces: replaces, ScopeKind: w.GetScopeKind(), ScopeKey: hex.EncodeToString(w.GetScope()),
+		Threshold: w.GetThreshold(), MinMatches: w.GetMinMatches(), HistorySize: w.GetHistorySize(),
+		TtlSeconds: w.GetTtlSeconds(), MinWords: w.GetMinWords(), StoreText: w.GetStoreText(),
+		BudgetMs: uint32(budget / time.Millisecond), Peek: o.Check.GetPeek(),
+		Compare: w.GetCompare(), LeaveIdentical: w.GetLeaveIdentical(), UsualThreshold: w.GetUsualThreshold(),
+		Subject: &semanticpb.SemanticRequest_Exchange{Exchange: o.Check.GetExchange()},
+	}
+	if o.Check.GetExchange().GetSaid() == "" {
+		r.Subject = &semanticpb.SemanticRequest_Text{Text: o.Check.GetExchange().GetAnswered()}
+		r.Trace = o.Check.GetExchange().GetTrace()
+	}
+	return r
+}
+
+// WaitUntil returns the time until which a request waits for its comparison: the end of
+// the policy's budget, and early enough for the decision to arrive before the deadline
+// of the check; a zero deadline is none.
+func (o *Semantic) WaitUntil(received, deadline time.Time) time.Time {
+	until := received.Add(time.Duration(o.Watch.GetBudgetMs()) * time.Millisecond)
+	if deadline.IsZero() {
+		return until
+	}
+	reserve := min(deadline.Sub(received)*2/5, maxReserve)
+	if back := deadline.Add(-reserve); back.Before(until) {
+		until = back
+	}
+	return until
+}
+
+// Comparison reads a worker's answer about the text with the given ids. compared says
+// that it is a comparison, and not a fault or a text that is too short.
+func (o *Semantic) Comparison(reply *semanticpb.SemanticReply, compared bool, id, replaces string, now time.Time) streak.Comparison {
+	c := streak.Comparison{
+		Compared: compared, Similar: compared && reply.GetDetected(), Similarity: similarity(reply), ID: id, MinMatches: int(o.Watch.GetMinMatches()),
+		Text: hex.EncodeToString(checkpb.TextDigest(o.Check.GetExchange())), Incident: conversation(o.Check, o.Watch.GetScope()),
+		Key: keyMark(o.Check),
+	}
+	for _, m := range reply.GetMatches() {
+		c.Matches = append(c.Matches, m.GetRequestId())
+		c.At = append(c.At, now.Add(-time.Duration(m.GetAgeMs())*time.Millisecond).UnixMilli())
+	}
+	if reply.GetReplaced() {
+		c.Replaced = replaces
+	}
+	return c
+}
+
+// keyMark returns the part of a request's idempotency key that a streak keeps.
+func keyMark(check *checkpb.Check) string {
+	key := check.GetIdempotency()
+	return key[:min(len(key), 16)]
+}
+
+func similarity(reply *semanticpb.SemanticReply) float64 {
+	if reply.GetRepeats() {
+		return repeated
+	}
+	return min(reply.GetMaxSimilarity(), math.Nextafter(repeated, 0))
+}
+
+// Recall begins the request in its scope's streak. A ttl of 0 leaves the streak as it
+// is.
+func (o *Semantic) Recall(s streak.State) (next streak.State, r streak.Recalled, ttl time.Duration) {
+	next, r, changed := streak.Recall(s, o.Check.GetRetry())
+	if !changed {
+		return s, r, 0
+	}
+	return next, r, streakTTL(o.Watch)
+}
+
+// Compare applies a comparison to the scope's streak. A ttl of 0 leaves the streak as
+// it is.
+func (o *Semantic) Compare(s streak.State, c streak.Comparison) (next streak.State, m streak.Match, ttl time.Duration) {
+	next, m = streak.Compare(s, c)
+	switch {
+	case next.Equal(s):
+		return s, m, 0
+	case next.IsZero():
+		return next, m, time.Second // there is nothing to keep
+	default:
+		return next, m, streakTTL(o.Watch)
+	}
+}
+
+// Postpone keeps a similarity in the streak, for the scope's next request.
+func (o *Semantic) Postpone(s streak.State, similarity float64) (streak.State, time.Duration) {
+	s.Late = max(s.Late, similarity)
+	return s, streakTTL(o.Watch)
+}
+
+// Incident returns a finding for the record of its incident. A request that was counted
+// when its decision was asked for is no further hit.
+func (o *Semantic) Incident(f *checkpb.Finding, m streak.Match, now time.Time) Incident {
+	in := noted(o.Check, f, now)
+	in.Conversation = cmp.Or(m.Incident, in.Conversation)
+	if m.Known {
+		in.Hits = 0
+	}
+	if o.exact > 1 {
+		in.Related = append(in.Related, relatedCounters(o.Check, f.GetPolicy(), f.GetShadow())...)
+	}
+	return in
+}
+
+// Finding returns the finding for a streak of count matches; nil while the policy
+// allows it, and where its exact detectors have counted as many repeats.
+func (o *Semantic) Finding(count int, similarity float64) *checkpb.Finding {
+	step := o.step(count, similarity)
+	if step.GetAction() == checkpb.Action_ACTION_ALLOW || o.exact > 1 && o.exact >= count {
+		return nil
+	}
+	f := &checkpb.Finding{
+		Policy: o.Watch.GetPolicy(), Detector: DetectorSemantic, Fingerprint: o.Watch.GetScope(), Shadow: o.Watch.GetShadow(),
+		Action: step.GetAction(), HitCount: uint32(count), Threshold: step.GetAt(), WindowSeconds: uint32(streakTTL(o.Watch) / time.Second),
+		Similarity: similarity, Message: repeatMessage(count),
+	}
+	if step.GetAction() == checkpb.Action_ACTION_THROTTLE {
+		f.DelayMs = uint32(min(time.Duration(count)*delayStep, maxDelay) / time.Millisecond)
+	}
+	return f
+}
+
+// step returns the policy's step for a streak; nil if it has reached none. With
+// HintOnly, only a text that repeats others sentence by sentence gets more than a hint.
+func (o *Semantic) step(count int, similarity float64) *checkpb.Step {
+	var step *checkpb.Step
+	for _, s := range o.Watch.GetSteps() {
+		if int(s.GetAt()) <= count {
+			step = s
+		}
+	}
+	if o.Watch.GetHintOnly() && similarity < repeated && step.GetAction() > checkpb.Action_ACTION_HINT {
+		return &checkpb.Step{At: step.GetAt(), Action: checkpb.Action_ACTION_HINT}
+	}
+	return step
+}
+
+// Late returns the finding that came too late for the request before; nil for none.
+func (o *Semantic) Late(r streak.Recalled) *checkpb.Finding {
+	if r.Late == 0 {
+		return nil
+	}
+	return o.Finding(r.Matches, r.Late)
+}
+
+// repeatMessage returns whole sentences, since hints and answers append others.
+func repeatMessage(count int) string {
+	if count == 1 {
+		return "The newest message says again, in other words, what was said before."
+	}
+	return fmt.Sprintf("The last %d messages say again, in other words, what was said before.", count)
+}
+
+// ExcuseText returns the update that notes that the call with a text got no answer; false
+// if there is nothing to note.
+func ExcuseText(w *checkpb.SemanticWatch, digest []byte) (Update[streak.State], bool) {
+	text := hex.EncodeToString(digest)
+	return Update[streak.State]{streakKey(w.GetShadow(), w.GetPolicy(), w.GetScope()), func(s streak.State, _ time.Time) (streak.State, time.Duration) {
+		return streak.Excuse(s, text), streakTTL(w)
+	}}, len(w.GetScope()) == sha256.Size && len(digest) > 0
+}
+
+// EndStreak returns the update that ends a scope's streak, for an operator. Texts from
+// before the release match nothing any more. kept is how long the policy remembers
+// texts; 0 if unknown.
+func EndStreak(ref *checkpb.CounterRef, kept time.Duration) Update[streak.State] {
+	if kept == 0 {
+		kept = longestTTL
+	}
+	return Update[streak.State]{streakKey(ref.GetShadow(), ref.GetPolicy(), ref.GetFingerprint()), func(_ streak.State, now time.Time) (streak.State, time.Duration) {
+		return streak.Released(now), kept.Truncate(time.Second) + time.Second
+	}}
+}
+
+// expected reports whether the newest exchange is a round of calls that the policy
+// expects to be repeated, such as polls.
+func expected(check *checkpb.Check, policy string) bool {
+	for _, tools := range check.GetWatches() {
+		items := tools.GetHistory().GetItems()
+		if tools.GetPolicy() != policy || len(items) == 0 {
+			continue
+		}
+		calls := items[len(items)-1].GetCalls()
+		params := paramsOf(tools.GetParams())
+		return len(calls) > 0 && !slices.ContainsFunc(calls, func(c *checkpb.ToolCall) bool {
+			return !params.Expects(c.GetTool(), c.GetPoll())
+		})
+	}
+	return false
+}
+
+// exactHits returns the highest count of the request by an exact detector of the
+// watch's policy.
+func exactHits(check *checkpb.Check, hits []uint32, w *checkpb.SemanticWatch) int {
+	most := uint32(0)
+	for i, c := range check.GetCounters() {
+		if i < len(hits) && c.GetPolicy() == w.GetPolicy() && c.GetShadow() == w.GetShadow() {
+			most = max(most, hits[i])
+		}
+	}
+	for i, t := range check.GetWatches() {
+		if i += len(check.GetCounters()); i < len(hits) && t.GetPolicy() == w.GetPolicy() && t.GetShadow() == w.GetShadow() {
+			most = max(most, hits[i])
+		}
+	}
+	return int(most)
+}

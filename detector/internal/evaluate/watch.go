@@ -1,0 +1,277 @@
+package evaluate
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/unloop/unloop/detector/internal/toolloop"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// Session is an agent's tool calls as they are stored: a JSON string of the state's own
+// compact form in base64.
+type Session struct{ toolloop.State }
+
+// Append writes the stored form.
+func (s *Session) Append(b []byte) []byte {
+	state, _ := s.MarshalBinary() // never fails
+	return append(base64.StdEncoding.AppendEncode(append(b, '"'), state), '"')
+}
+
+// Parse reads the stored form.
+func (s *Session) Parse(b []byte) error {
+	var state []byte
+	if err := json.Unmarshal(b, &state); err != nil {
+		return err
+	}
+	return s.UnmarshalBinary(state)
+}
+
+// Watch evaluates one tool watch of a check: the tool and cycle detectors of a policy.
+type Watch struct {
+	check  *checkpb.Check
+	watch  *checkpb.ToolWatch
+	params toolloop.Params
+	// Evidence is the history of a request, call the one call that a tool runner asks
+	// about.
+	evidence toolloop.Evidence
+	call     toolloop.Call
+	report   toolloop.Report
+	stats    toolloop.Stats
+	at       time.Time
+}
+
+// NewWatch reads a tool watch of a check and refuses what no gateway sends.
+func NewWatch(check *checkpb.Check, w *checkpb.ToolWatch) (*Watch, error) {
+	if len(w.GetAgent()) != sha256.Size {
+		return nil, fmt.Errorf("agent of a watch has %d bytes, want %d", len(w.GetAgent()), sha256.Size)
+	}
+	v := &Watch{check: check, watch: w, params: paramsOf(w.GetParams())}
+	var r digestReader
+	if run := w.GetRun(); run != nil {
+		v.call = r.call(run.GetCall())
+	} else {
+		v.evidence = r.evidence(w.GetHistory())
+		v.evidence.Retry = check.GetRetry()
+	}
+	return v, r.err
+}
+
+// Key returns the key of the agent's record.
+func (v *Watch) Key() string {
+	return sessionKey(v.watch.GetShadow(), v.watch.GetPolicy(), v.watch.GetAgent())
+}
+
+func sessionKey(shadow bool, policy string, agent []byte) string {
+	return schemas.SessionKey(shadow, policy, hex.EncodeToString(agent))
+}
+
+// Access returns Read for a peek, and for a watch that only asks for a report.
+func (v *Watch) Access() Access {
+	if v.check.GetPeek() || v.explains() {
+		return Read
+	}
+	return Write
+}
+
+// explains reports whether the watch only asks what is known of the session.
+func (v *Watch) explains() bool { return v.watch.GetRun() != nil && v.watch.GetRun().GetCall() == nil }
+
+// reports reports whether the result has a report of the session.
+func (v *Watch) reports() bool { return v.watch.GetRun() != nil || v.check.GetExplain() }
+
+// Step adds the request's history, or a tool runner's call, to the agent's state.
+func (v *Watch) Step(s Session, now time.Time) (Session, time.Duration) {
+	v.at = now
+	run := v.watch.GetRun()
+	switch {
+	case run == nil:
+		s.State, v.report = toolloop.Step(s.State, v.evidence, v.params, now)
+	case run.GetCall() == nil:
+		v.report = toolloop.Explain(s.State, v.params, now)
+	case run.GetDone():
+		s.State, v.report = toolloop.Result(s.State, v.call, v.params, now)
+	default:
+		s.State, v.report = toolloop.Check(s.State, v.call, v.params, now)
+	}
+	if v.reports() {
+		v.stats = s.Stats()
+	}
+	if action := v.action(); action.Stops() && !v.watch.GetShadow() {
+		s.State = toolloop.Stop(s.State, action == checkpb.Action_ACTION_BREAK)
+	}
+	return s, v.params.Idle.Truncate(time.Second) + time.Second
+}
+
+// Result returns the findings. Hits is the highest count of any finding or, without
+// findings, of the newest round's calls. A request that several findings stop counts
+// as one stopped request.
+func (v *Watch) Result() Result {
+	out := Result{Tools: v.toolReport()}
+	for i := range v.report.Calls {
+		out.Hits = max(out.Hits, uint32(v.report.Calls[i].Streak))
+	}
+	stopped := false
+	for i := range v.report.Detections {
+		f := v.finding(&v.report.Detections[i])
+		if f == nil {
+			continue
+		}
+		in := noted(v.check, f, v.at)
+		if f.GetAction().Stops() && stopped {
+			in.Hits = 0
+		}
+		stopped = stopped || f.GetAction().Stops()
+		out.Findings, out.Incidents = append(out.Findings, f), append(out.Incidents, in)
+		out.Hits = max(out.Hits, f.GetHitCount())
+	}
+	return out
+}
+
+// toolReport returns the report of the session; nil if none was asked for.
+func (v *Watch) toolReport() *checkpb.ToolReport {
+	if !v.reports() {
+		return nil
+	}
+	out := &checkpb.ToolReport{
+		Policy: v.watch.GetPolicy(), Shadow: v.watch.GetShadow(),
+		Calls: uint32(v.stats.Calls), Total: uint32(v.stats.Total), Unique: uint32(v.stats.Unique), Blocked: uint32(v.stats.Blocked),
+		Remembered: uint32(v.stats.Remembered), MostRepeated: v.stats.MostRepeated, MostRepeatedCount: uint32(v.stats.MostRepeatedCount),
+		Broken: v.stats.Broken,
+	}
+	for i := range v.report.Calls {
+		c := &v.report.Calls[i]
+		if i > 0 && uint32(c.Streak) <= out.GetStreak() {
+			continue
+		}
+		out.Streak, out.Repeats = uint32(c.Streak), uint32(c.Total)
+		out.WarnThreshold, out.BlockThreshold = uint32(c.Warn), uint32(c.Block)
+		out.Poll, out.BackoffSeconds = c.Poll, uint32(c.BackoffIn)
+	}
+	if v.action().Stops() {
+		out.BackoffSeconds = 0 // no waiting lets the next one through
+	}
+	return out
+}
+
+// finding returns the finding for one detection; nil if the policy allows it. A hint
+// is given with the request that brings a new repeat, and not again while it stands.
+func (v *Watch) finding(f *toolloop.Detection) *checkpb.Finding {
+	action := v.actionOf(f)
+	if f.Standing && !action.Stops() && !v.explains() || action == checkpb.Action_ACTION_ALLOW {
+		return nil
+	}
+	out := &checkpb.Finding{
+		Policy: v.watch.GetPolicy(), Detector: f.Rule.Detector(), Fingerprint: v.watch.GetAgent(), Shadow: v.watch.GetShadow(),
+		Action: action, HitCount: uint32(f.Count), Threshold: uint32(f.Threshold), WindowSeconds: uint32(v.params.Idle / time.Second),
+		Rule: string(f.Rule), Tool: f.Tool, Message: f.Message(levelOf(action)),
+	}
+	if !action.Stops() {
+		out.BackoffSeconds = uint32(f.Backoff) // waiting lets nothing through that is stopped
+	}
+	if action == checkpb.Action_ACTION_REJECT {
+		out.Answer = v.answerTo(f)
+	}
+	if action == checkpb.Action_ACTION_THROTTLE {
+		out.DelayMs = uint32(min(time.Duration(f.Count)*delayStep, maxDelay) / time.Millisecond)
+	}
+	return out
+}
+
+// levelOf returns the level of a finding by its action.
+func levelOf(a checkpb.Action) toolloop.Level {
+	switch a {
+	case checkpb.Action_ACTION_BREAK:
+		return toolloop.Break
+	case checkpb.Action_ACTION_REJECT:
+		return toolloop.Block
+	default:
+		return toolloop.Warn
+	}
+}
+
+// action returns the strongest action of all detections.
+func (v *Watch) action() checkpb.Action {
+	var strongest checkpb.Action
+	for i := range v.report.Detections {
+		strongest = max(strongest, v.actionOf(&v.report.Detections[i]))
+	}
+	return strongest
+}
+
+// actionOf returns the policy's action for a detection. A break and a note have the
+// same action under every policy.
+func (v *Watch) actionOf(f *toolloop.Detection) checkpb.Action {
+	switch f.Level {
+	case toolloop.Break:
+		return checkpb.Action_ACTION_BREAK
+	case toolloop.Note:
+		return checkpb.Action_ACTION_WARN
+	case toolloop.Allow:
+		return checkpb.Action_ACTION_ALLOW
+	}
+	switch f.Rule {
+	case toolloop.SameError, toolloop.AllFailed, toolloop.NotOffered, toolloop.SameEmpty:
+		return v.watch.GetErrors()
+	case toolloop.Wide, toolloop.NothingNew:
+		return v.watch.GetWide()
+	case toolloop.PingPong, toolloop.Cycle:
+		if steps := v.watch.GetCycleSteps(); len(steps) > 0 {
+			return v.climb(steps, f)
+		}
+		if f.Level == toolloop.Block {
+			return v.watch.GetCycle()
+		}
+	default:
+		if steps := v.watch.GetSteps(); len(steps) > 0 && !f.Worked {
+			return v.climb(steps, f)
+		}
+		if f.Level == toolloop.Block {
+			return v.watch.GetBlock()
+		}
+	}
+	return v.watch.GetWarn()
+}
+
+// answerTo returns the answer to a request that a detection rejects. A break has none:
+// it stops the agent, and must not look like an answer of the model.
+func (v *Watch) answerTo(f *toolloop.Detection) checkpb.Answer {
+	if f.Rule.Detector() == toolloop.DetectorCycle {
+		return v.watch.GetCycleAnswer()
+	}
+	return v.watch.GetBlockAnswer()
+}
+
+// climb returns the action of the highest step that a detection has reached. For polls
+// each step is PollMultiplier times as high.
+func (v *Watch) climb(steps []*checkpb.Step, f *toolloop.Detection) checkpb.Action {
+	patience := 1
+	if f.Poll {
+		patience = max(v.params.PollMultiplier, 1)
+	}
+	action := v.watch.GetWarn()
+	for _, step := range steps {
+		if f.Count >= int(step.GetAt())*patience {
+			action = step.GetAction()
+		}
+	}
+	return action
+}
+
+// Release returns the update that releases an agent's session, for an operator: its
+// counts begin again, although its next request shows all calls again. kept is how long
+// the policy remembers the agent; 0 if unknown.
+func Release(ref *checkpb.CounterRef, kept time.Duration) Update[Session] {
+	return Update[Session]{sessionKey(ref.GetShadow(), ref.GetPolicy(), ref.GetFingerprint()), func(s Session, _ time.Time) (Session, time.Duration) {
+		if s.IsZero() {
+			return s, 0
+		}
+		s.State = toolloop.Release(s.State)
+		return s, max(kept, toolloop.DefaultParams().Idle).Truncate(time.Second) + time.Second
+	}}
+}

@@ -1,0 +1,57 @@
+// Package metrics holds the counters of a detector that more than one of its packages
+// counts. It knows what is counted, not when.
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/event"
+)
+
+// Metrics are the counters. Make them with New.
+type Metrics struct {
+	Malformed, Overloaded, Unanswered, Uncounted, Unrecorded, HandedOver, Stalled prometheus.Counter
+
+	checks, findings *prometheus.CounterVec
+}
+
+// New returns counters that are registered with reg.
+func New(reg prometheus.Registerer) *Metrics {
+	add := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "unloop_detector_" + name + "_total", Help: help})
+		reg.MustRegister(c)
+		return c
+	}
+	m := &Metrics{
+		Malformed:  add("malformed", "Messages that were no valid check, release or outcome."),
+		Overloaded: add("overloaded", "Messages refused because too many were under way."),
+		Unanswered: add("unanswered", "Answers and broadcasts that could not be sent."),
+		Uncounted:  add("uncounted", "Checks and outcomes that could not be counted in time."),
+		Unrecorded: add("unrecorded", "Findings whose incident could not be stored."),
+		HandedOver: add("handed_over", "Counts that were left to the detector that writes their key."),
+		Stalled:    add("stalled", "Messages refused because they arrived while the detector was frozen."),
+		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "unloop_detector_checks_total", Help: "Checks decided, by the strongest action.",
+		}, []string{"action"}),
+		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "unloop_detector_findings_total", Help: "Findings by policy, detector, mode and action.",
+		}, []string{"policy", "detector", "mode", "action"}),
+	}
+	reg.MustRegister(m.findings, m.checks)
+	return m
+}
+
+// Checked counts a decided check by its action.
+func (m *Metrics) Checked(action checkpb.Action) { m.checks.WithLabelValues(action.Label()).Inc() }
+
+// Found counts the findings of a decision.
+func (m *Metrics) Found(findings []*checkpb.Finding) {
+	for _, f := range findings {
+		mode := event.ModeEnforce
+		if f.GetShadow() {
+			mode = event.ModeShadow
+		}
+		m.findings.WithLabelValues(f.GetPolicy(), f.GetDetector(), mode, f.GetAction().Label()).Inc()
+	}
+}

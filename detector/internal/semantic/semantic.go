@@ -1,0 +1,149 @@
+// Package semantic asks embedding workers to compare the texts of requests with earlier
+// ones, applies their comparisons to the streak of the scope, and returns findings.
+//
+// It does not know how texts are compared or what else is decided about a request. A
+// comparison that comes too late for its request applies to the scope's next one.
+package semantic
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/detector/internal/metrics"
+	"github.com/unloop/unloop/detector/internal/streak"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/ledger"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/semanticpb"
+)
+
+const (
+	// AnswerTimeout is how long a comparison is of use: it then applies to the scope's
+	// next request.
+	AnswerTimeout = 3 * time.Second
+	// awayFor is how long no worker is asked after there was none.
+	awayFor = 250 * time.Millisecond
+	// maxAsked bounds the comparisons under way; more requests pass without one.
+	maxAsked = 4096
+)
+
+// Worker asks an embedding worker and waits for its answer.
+type Worker func(*semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error)
+
+// Streaks are the records of scopes.
+type Streaks interface {
+	Start(ctx context.Context, key string, step ledger.Step[streak.State], done func(error))
+	Apply(ctx context.Context, key string, step ledger.Step[streak.State]) error
+	Read(key string) (streak.State, error)
+}
+
+// Comparer gets comparisons of texts. Make it with New.
+type Comparer struct {
+	Streaks Streaks
+	worker  Worker
+	record  func(context.Context, incident.Finding) (loopID string, err error)
+	now     func() time.Time
+	// Patient has every comparison waited for, however long it takes.
+	Patient bool
+
+	// asked is the number of comparisons under way.
+	asked atomic.Int64
+	// away is the time until which no worker is asked, in Unix nanoseconds.
+	away    atomic.Int64
+	working sync.WaitGroup
+
+	metrics *metrics.Metrics
+	results *prometheus.CounterVec
+	seconds prometheus.Histogram
+}
+
+// New returns a comparer that records findings with record.
+func New(streaks Streaks, worker Worker, record func(context.Context, incident.Finding) (string, error), now func() time.Time, m *metrics.Metrics, reg prometheus.Registerer) *Comparer {
+	c := &Comparer{
+		Streaks: streaks, worker: worker, record: record, now: now, metrics: m,
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "unloop_detector_semantic_checks_total",
+			Help: "Semantic checks by result: detected, clear, short (not judged), late (applies to the next request), retry, or why the request passed unjudged.",
+		}, []string{"result"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "unloop_detector_semantic_seconds", Help: "Time until an embedding worker answered.",
+			Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
+		}),
+	}
+	reg.MustRegister(c.results, c.seconds)
+	return c
+}
+
+// AskOver returns the workers that answer on NATS.
+func AskOver(inbox *natskit.Inbox) Worker {
+	type answer struct {
+		body []byte
+		err  error
+	}
+	return func(r *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
+		body, err := proto.Marshal(r)
+		if err != nil {
+			return nil, err
+		}
+		answered := make(chan answer, 1)
+		inbox.Request(&nats.Msg{Subject: schemas.SubjectSemantic, Data: body}, func(data []byte, err error) { answered <- answer{data, err} })
+		a := <-answered
+		var reply semanticpb.SemanticReply
+		if a.err == nil {
+			a.err = proto.Unmarshal(a.body, &reply)
+		}
+		return &reply, a.err
+	}
+}
+
+// Wait returns when no comparison is under way.
+func (c *Comparer) Wait() { c.working.Wait() }
+
+// count counts a comparison by its result.
+func (c *Comparer) count(result string) { c.results.WithLabelValues(result).Inc() }
+
+// Result is what a decision takes from one semantic watch.
+type Result struct {
+	// Finding is nil for none.
+	Finding *checkpb.Finding
+	// Missed says that the request passed without a comparison.
+	Missed bool
+}
+
+// query is a comparison that a request may wait for.
+type query struct {
+	received     time.Time
+	id, replaces string
+
+	mu sync.Mutex
+	// answered says that it is decided what the request gets: result, from the
+	// comparison or without it.
+	answered bool
+	result   Result
+}
+
+// answer decides what the request gets. It returns false, and the result that was
+// decided before, if there is one.
+func (q *query) answer(r Result) (Result, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.answered {
+		return q.result, false
+	}
+	q.answered, q.result = true, r
+	return r, true
+}
+
+func (q *query) isAnswered() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.answered
+}
