@@ -62,7 +62,7 @@ func (e *Evaluator) Decide(ctx context.Context, check *checkpb.Check) *checkpb.D
 
 // Apply applies what a gateway reports about a decided check: that the call got no
 // answer, so that its next replay does not count, and corrections of estimated costs.
-func (e *Evaluator) Apply(ctx context.Context, o *checkpb.Outcome) { e.decider.Apply(ctx, o) }
+func (e *Evaluator) Apply(o *checkpb.Outcome) { e.decider.Apply(context.Background(), o) }
 
 // Incidents returns the incidents so far, in the order in which they began.
 func (e *Evaluator) Incidents() []event.Incident { return e.incidents.Incidents() }

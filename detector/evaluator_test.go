@@ -124,7 +124,7 @@ func TestAJudgeExcusesWhatCameToNothing(t *testing.T) {
 		if i > 0 && d.GetHitCounts()[0] != 1 {
 			t.Errorf("replay %d of a call that failed: count %d, want 1", i, d.GetHitCounts()[0])
 		}
-		evaluator.Apply(t.Context(), checkpb.OutcomeOf(check))
+		evaluator.Apply(checkpb.OutcomeOf(check))
 	}
 }
 

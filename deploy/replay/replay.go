@@ -32,12 +32,12 @@ const sessionGap = time.Hour
 
 // Run judges requests, one after the other. Make it with New.
 type Run struct {
-	evidence *gateway.Evidence
-	judge    *detector.Judge
-	clock    clock
-	tally    *tally
-	open     open
-	worker   *embedworker.Offline // nil if no policy asks for it
+	evidence  *gateway.Evidence
+	evaluator *detector.Evaluator
+	clock     clock
+	tally     *tally
+	open      open
+	worker    *embedworker.Offline // nil if no policy asks for it
 	// overridden says that operators' overrides were given; those in recordings
 	// then do not count.
 	overridden bool
@@ -74,13 +74,13 @@ func New(ctx context.Context, cfg Config) (*Run, error) {
 	r.evidence.SetOverrides(cfg.Overrides)
 	r.tally = newTally(r.evidence.Policies())
 	if !slices.ContainsFunc(r.evidence.Policies().Policies(), func(p *gateway.Policy) bool { return p.Semantic != nil }) {
-		r.judge = detector.NewJudge(now, nil)
+		r.evaluator = detector.NewEvaluator(now, nil)
 		return r, nil
 	}
 	if r.worker, err = embedworker.NewOffline(ctx, cfg.Embedworker, now, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, err
 	}
-	r.judge, r.tally.report.Embedder = detector.NewJudge(now, r.worker), r.worker.Embedder()
+	r.evaluator, r.tally.report.Embedder = detector.NewEvaluator(now, r.worker), r.worker.Embedder()
 	return r, nil
 }
 
@@ -141,7 +141,7 @@ func (r *Run) operator(q *logs.Request, asked *gateway.Question) (did, reason st
 func (r *Run) decide(ctx context.Context, at Place, q *logs.Request, p *pending) error {
 	check := p.asked.Check
 	check.Explain = true
-	p.decision = r.judge.Decide(ctx, check)
+	p.decision = r.evaluator.Decide(ctx, check)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (r *Run) decide(ctx context.Context, at Place, q *logs.Request, p *pending)
 	p.asked.Check = nil // it may be large
 	if stops(p.decision) {
 		// It cost nothing, and no answer is the upstream's.
-		r.judge.Settle(&checkpb.Outcome{Corrections: p.asked.Corrections(p.decision, gateway.Outcome{Status: http.StatusTooManyRequests}, r.clock.now)})
+		r.evaluator.Apply(&checkpb.Outcome{Corrections: p.asked.Corrections(p.decision, gateway.Outcome{Status: http.StatusTooManyRequests}, r.clock.now)})
 		p.asked = nil
 	}
 	return nil
@@ -181,7 +181,7 @@ func (r *Run) settle(p *pending, o *logs.Outcome) {
 	told.Corrections = p.asked.Corrections(p.decision, gateway.Outcome{
 		Status: o.Status, InputTokens: o.InputTokens, CachedTokens: o.CachedTokens, OutputTokens: o.OutputTokens,
 	}, r.clock.now)
-	r.judge.Settle(told)
+	r.evaluator.Apply(told)
 	p.asked = nil
 }
 
