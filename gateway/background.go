@@ -5,17 +5,18 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/answerscan"
+	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
 // reservations are what rules took, as it is kept until an answer in background mode
 // says what it cost.
-func reservations(reserved []ruled) []*checkpb.Reservation {
+func reservations(reserved []evidence.Verdict) []*checkpb.Reservation {
 	out := make([]*checkpb.Reservation, len(reserved))
 	for i, r := range reserved {
 		out[i] = &checkpb.Reservation{
-			Limit: r.wire, Input: r.cost(usage.Usage{Input: 1}), Cached: r.cost(usage.Usage{Input: 1, Cached: 1}), Output: r.cost(usage.Usage{Output: 1}),
+			Limit: r.Wire, Input: r.Cost(usage.Usage{Input: 1}), Cached: r.Cost(usage.Usage{Input: 1, Cached: 1}), Output: r.Cost(usage.Usage{Output: 1}),
 		}
 	}
 	return out

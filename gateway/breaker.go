@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
@@ -17,16 +18,16 @@ var breakerRule = &bundle.Limit{Rule: &policy.Rule{Name: checkpb.BreakerRule, Al
 // breaker is a policy's circuit breaker as the request meets it: it takes what the
 // policy's first rule would, and nothing where that rule counts tokens and the
 // request asks no model.
-func (x *exchange) breaker(p *bundle.Policy, shadow bool) applied {
-	a := applied{rule: breakerRule, wire: &checkpb.Limit{Policy: p.ID, Key: x.breakerKey(p.Breaker), Shadow: shadow, Cost: 1}}
+func (x *exchange) breaker(p *bundle.Policy, shadow bool) evidence.Limit {
+	a := evidence.Limit{Rule: breakerRule, Wire: &checkpb.Limit{Policy: p.ID, Key: x.breakerKey(p.Breaker), Shadow: shadow, Cost: 1}}
 	if rule := p.Breaker.Cost; rule != nil {
-		a.rule, a.wire.Cost = rule, 0
+		a.Rule, a.Wire.Cost = rule, 0
 		if !rule.Metered() || x.asksModel() {
-			a.limit(x)
+			x.limit(&a)
 		}
 	}
-	w := a.wire
-	w.Rule, w.Bucket, w.Budget, w.Oversized, a.oversized = checkpb.BreakerRule, nil, nil, false, ""
+	w := a.Wire
+	w.Rule, w.Bucket, w.Budget, w.Oversized, a.Oversized = checkpb.BreakerRule, nil, nil, false, ""
 	w.Breaker = &checkpb.Breaker{Threshold: p.Breaker.SpendRatePerMinute, ResetSeconds: p.Breaker.ResetSeconds()}
 	return a
 }

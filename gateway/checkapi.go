@@ -7,9 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 
+	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/request"
@@ -82,23 +82,24 @@ func (g *Gateway) answerCheck(w http.ResponseWriter, r *http.Request) {
 	}
 	g.parse(x)
 	g.identify(x)
-	if g.override(x); x.operator.Stops() {
+	if reason, stopped := g.stopped(x); stopped {
 		respond.JSON(w, http.StatusOK, client.Decision{
-			Action: checkpb.Action_ACTION_REJECT.Label(), Reason: client.ReasonKilled, Message: x.operator.Message(),
+			Action: checkpb.Action_ACTION_REJECT.Label(), Reason: client.ReasonKilled, Message: outcome.KilledMessage(reason),
 			RequestID: requestID(x.r), Findings: []client.Finding{},
 		})
 		return
 	}
-	if x.operator.Exempt == "" {
+	if !g.exempt(x) {
 		g.judge(x)
 		x.answered() // the request itself goes past this gateway, or follows
 	}
+	g.decide(x)
 	if errors.Is(r.Context().Err(), context.Canceled) {
 		g.giveBack(x)
 		return // nobody is there to be told
 	}
-	x.setHeaders(w.Header())
-	d := x.verdict()
+	x.out.Headers.Put(w.Header())
+	d := x.out.Decision(requestID(x.r))
 	if checkpb.ActionOf(d.Action).Stops() {
 		g.giveBack(x)
 	}
@@ -153,83 +154,4 @@ func tooLarge(limit int64) *client.Error {
 		Status: http.StatusRequestEntityTooLarge, Code: "body_too_large", Field: "body",
 		Message: "body: larger than the " + strconv.FormatInt(limit, 10) + " bytes of --max-inspect-bytes",
 	}
-}
-
-// verdict is the decision as the check API tells it.
-func (x *exchange) verdict() client.Decision {
-	d := client.Decision{
-		Action: checkpb.Action_ACTION_ALLOW.Label(), HitCount: x.hits(), Degraded: x.incomplete(),
-		RequestID: x.check.GetRequestId(), Findings: x.findings(),
-	}
-	if d.RequestID == "" { // no policy looks at it
-		d.RequestID = requestID(x.r)
-	}
-	f := strongest(x.decision)
-	if x.operator.Exempt != "" {
-		d.Reason = client.ReasonExempt
-	}
-	if f != nil {
-		d.Reason = client.ReasonLoop
-		d.Action, d.Message, d.LoopID = f.GetAction().Label(), loopMessage(f, x.Identity.GetCaller()), f.GetLoopId()
-		d.HitCount, d.DelayMS = int(f.GetHitCount()), int(f.GetDelayMs())
-	}
-	if rule, ok := x.enforced(false); ok && rule.verdict.GetAction() >= f.GetAction() {
-		x.ruledVerdict(&d, rule)
-		return d
-	}
-	switch {
-	case f.GetAction().Stops():
-		d.RetryAfterSeconds = retryAfter(f, x.Identity.GetCaller())
-	case x.degraded != "" && x.failClosed:
-		d.Action, d.RetryAfterSeconds = checkpb.Action_ACTION_REJECT.Label(), 1
-		d.Reason, d.Message = client.ReasonUnchecked, uncheckedMessage(x.degraded)
-	}
-	return d
-}
-
-// ruledVerdict tells what a rule does, which comes before what a detector does
-// of the same strength.
-func (x *exchange) ruledVerdict(d *client.Decision, r ruled) {
-	d.Action, d.Reason, d.Message = r.verdict.GetAction().Label(), client.ReasonLimited, r.message(r.seconds())
-	d.DelayMS = max(d.DelayMS, int(r.verdict.GetDelayMs()))
-	if r.verdict.GetAction().Stops() {
-		d.RetryAfterSeconds = r.seconds()
-	}
-}
-
-// hits is the highest count that is not shadow.
-func (x *exchange) hits() int {
-	most := uint32(0)
-	for i, n := range x.decision.GetHitCounts() {
-		if counters := x.check.GetCounters(); i < len(counters) && !counters[i].GetShadow() {
-			most = max(most, n)
-		}
-	}
-	return int(most)
-}
-
-// findings lists what was found, the strongest first and shadow last.
-func (x *exchange) findings() []client.Finding {
-	found := slices.Clone(x.decision.GetFindings())
-	slices.SortStableFunc(found, func(a, b *checkpb.Finding) int {
-		switch {
-		case a.GetShadow() != b.GetShadow():
-			return map[bool]int{false: -1, true: 1}[a.GetShadow()]
-		case stronger(a, b):
-			return -1
-		case stronger(b, a):
-			return 1
-		}
-		return cmp.Compare(a.GetPolicy(), b.GetPolicy())
-	})
-	out := make([]client.Finding, len(found))
-	for i, f := range found {
-		out[i] = client.Finding{
-			Policy: f.GetPolicy(), Detector: f.GetDetector(), Action: f.GetAction().Label(), Shadow: f.GetShadow(),
-			Fingerprint: fingerprintText(f), HitCount: int(f.GetHitCount()), Threshold: int(f.GetThreshold()),
-			WindowSeconds: int(f.GetWindowSeconds()), CooldownSeconds: int(f.GetCooldownSeconds()), LoopID: f.GetLoopId(),
-			Rule: f.GetRule(), Tool: f.GetTool(), BackoffSeconds: int(f.GetBackoffSeconds()), Message: f.GetMessage(),
-		}
-	}
-	return out
 }

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/client"
@@ -16,10 +15,6 @@ import (
 // about their own requests. It is answered here: the request bears its client's
 // credentials, and no upstream may see them.
 const decisionPath = "/v1/decision"
-
-// killRetry is how many seconds clients whose requests an operator stopped are told
-// to wait, as Fairvisor tells them.
-const killRetry = "3600"
 
 // The headers that describe the request that a decision is about.
 const (
@@ -51,18 +46,18 @@ func (g *Gateway) answerDecision(w http.ResponseWriter, r *http.Request) {
 	}
 	g.parse(x)
 	g.identify(x)
-	if g.override(x); x.operator.Stops() {
-		g.refuse(w, x, x.operator.Refusal(http.StatusTooManyRequests, x.fairvisor, provider.Header{Name: "Retry-After", Value: killRetry}))
+	if g.kill(w, x) {
 		return
 	}
-	if x.operator.Exempt == "" {
+	if !g.exempt(x) {
 		g.judge(x)
 		x.answered() // the request itself goes past this gateway, or follows
 	}
+	g.decide(x)
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}
-	x.setHeaders(w.Header())
+	x.out.Headers.Put(w.Header())
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(http.StatusOK)
 }

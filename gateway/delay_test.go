@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/gateway/internal/checker"
+	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/wait"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -28,10 +29,11 @@ func delaying(limit int) *Gateway {
 func throttled(ctx context.Context, delay time.Duration) *exchange {
 	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil).WithContext(ctx)
 	x := exchangeOf(r, route.Target{Format: route.HTTP})
-	x.check, x.decision = &checkpb.Check{}, &checkpb.Decision{Findings: []*checkpb.Finding{{
+	x.Check, x.Decision = &checkpb.Check{}, &checkpb.Decision{Findings: []*checkpb.Finding{{
 		Policy: "p", Detector: "request", Fingerprint: []byte("f"), Action: checkpb.Action_ACTION_THROTTLE,
 		DelayMs: uint32(delay.Milliseconds()), HitCount: 5, WindowSeconds: 60,
 	}}}
+	x.out = outcome.Of(&x.Case)
 	return x
 }
 
@@ -48,7 +50,7 @@ func TestThrottledRequestIsForwardedAfterItsDelay(t *testing.T) {
 			if waited := time.Since(before); waited != delay {
 				t.Errorf("waited %s, want %s", waited, delay)
 			}
-			if x.setHeaders(w.Header()); w.Header().Get("X-Loop-Delay-Ms") == "" {
+			if x.out.Headers.Put(w.Header()); w.Header().Get("X-Loop-Delay-Ms") == "" {
 				t.Error("X-Loop-Delay-Ms is not set")
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
@@ -20,18 +21,6 @@ const (
 
 	uninspectedDomain = "unloop/uninspected/1"
 	idempotencyDomain = "unloop/idempotency/1"
-)
-
-// Names of the detectors.
-const (
-	detectorRequest  = "request"
-	detectorPrompt   = "prompt"
-	detectorTool     = "tool"
-	detectorCycle    = "cycle"
-	detectorSemantic = "semantic"
-
-	detectorUninspected = "uninspected"
-	detectorUsers       = "users"
 )
 
 // counters lists what the matching policies count this request by.
@@ -62,7 +51,7 @@ func (x *exchange) counters(policies []*bundle.Policy, now time.Time) []*checkpb
 func requestCounter(p *bundle.Policy, shadow bool) *checkpb.Counter {
 	l := p.LoopDetection
 	return &checkpb.Counter{
-		Policy: p.ID, Detector: detectorRequest, Shadow: shadow, Window: windows[l.Window],
+		Policy: p.ID, Detector: evidence.DetectorRequest, Shadow: shadow, Window: windows[l.Window],
 		WindowSeconds: uint32(l.WindowSeconds), Threshold: uint32(l.Threshold),
 		CooldownSeconds: uint32(l.CooldownSeconds), Steps: steps(l.Steps()),
 	}
@@ -71,7 +60,7 @@ func requestCounter(p *bundle.Policy, shadow bool) *checkpb.Counter {
 func promptCounter(p *bundle.Policy, shadow bool) *checkpb.Counter {
 	d := p.Prompt
 	return &checkpb.Counter{
-		Policy: p.ID, Detector: detectorPrompt, Shadow: shadow, Window: windows[d.Window],
+		Policy: p.ID, Detector: evidence.DetectorPrompt, Shadow: shadow, Window: windows[d.Window],
 		WindowSeconds: uint32(d.WindowSeconds), Threshold: uint32(d.MaxHits),
 		CooldownSeconds: uint32(d.CooldownSeconds), Steps: steps(d.Steps()),
 	}
@@ -85,7 +74,7 @@ const uninspectedWindow = time.Minute
 func (x *exchange) uninspectedCounter(p *bundle.Policy, shadow bool) *checkpb.Counter {
 	sum := fingerprint.New(uninspectedDomain).String(x.Identity.GetCaller()).Sum()
 	return &checkpb.Counter{
-		Policy: p.ID, Detector: detectorUninspected, Shadow: shadow, Window: checkpb.Window_WINDOW_SLIDING, Fingerprint: sum[:],
+		Policy: p.ID, Detector: evidence.DetectorUninspected, Shadow: shadow, Window: checkpb.Window_WINDOW_SLIDING, Fingerprint: sum[:],
 		WindowSeconds: uint32(uninspectedWindow / time.Second), Threshold: uint32(p.Prompt.UninspectedMax), Steps: steps(p.Prompt.UninspectedSteps()),
 	}
 }

@@ -17,7 +17,10 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/checker"
-	"github.com/unloop/unloop/gateway/internal/cluster"
+	"github.com/unloop/unloop/gateway/internal/evidence"
+	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/gateway/internal/outcome"
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
@@ -123,15 +126,16 @@ func Explain(ctx context.Context, cfg Config, nc *nats.Conn, request []byte) (*E
 	g.parse(x)
 	g.identify(x)
 	out := x.explanation(g)
-	if g.override(x); x.operator.Stops() {
-		out.Killed = x.operator.Message()
+	if reason, stopped := g.stopped(x); stopped {
+		out.Killed = outcome.KilledMessage(reason)
 		return out, nil
 	}
-	if out.Exempt = x.operator.Exempt; out.Exempt != "" {
+	if g.exempt(x) {
+		out.Exempt = x.Exempt
 		return out, nil
 	}
 	if g.gather(x) && nc != nil {
-		x.decision, _, err = g.checker.Check(ctx, x.check)
+		x.Decision, _, err = g.checker.Check(ctx, x.Check)
 		out.Live = err == nil
 		if err != nil {
 			out.Unasked = reason(err)
@@ -175,19 +179,30 @@ func (g *Gateway) learn(ctx context.Context, nc *nats.Conn) error {
 	if err != nil {
 		return fmt.Errorf("open JetStream: %w", err)
 	}
+	kv, err := js.KeyValue(ctx, schemas.BucketPolicies)
+	if err != nil {
+		return fmt.Errorf("open bucket %s: %w", schemas.BucketPolicies, err)
+	}
 	key, err := g.cfg.hashKey()
 	if err != nil {
 		return err
 	}
-	g.shared = cluster.New(key, g.log)
-	bundle, err := g.shared.Read(ctx, js)
-	if err != nil {
-		return err
+	if key == nil {
+		entry, err := kv.Get(ctx, schemas.KeyCallerHash)
+		if err != nil || len(entry.Value()) != identity.KeySize {
+			return fmt.Errorf("read caller hash key: %w", errors.Join(errBadKey, err))
+		}
+		key = (*[identity.KeySize]byte)(entry.Value())
 	}
-	if bundle != nil && g.bundles.file == "" {
-		if err := g.bundles.load(bundle, sourcePushed); err != nil {
+	g.hasher.Store(identity.NewHasher(*key))
+	entry, err := kv.Get(ctx, schemas.KeyBundle)
+	if err == nil && g.bundles.file == "" {
+		if err := g.bundles.load(entry.Value(), sourcePushed); err != nil {
 			return fmt.Errorf("read the pushed bundle: %w", err)
 		}
+	}
+	if err := g.learnOverrides(ctx, js); err != nil {
+		return err
 	}
 	conn, err := natskit.Borrow(nc)
 	if err != nil {
@@ -196,6 +211,27 @@ func (g *Gateway) learn(ctx context.Context, nc *nats.Conn) error {
 	context.AfterFunc(ctx, conn.Close)
 	g.checker = checker.New(conn, g.cfg.CheckTimeout, g.now, prometheus.NewRegistry())
 	return nil
+}
+
+func (g *Gateway) learnOverrides(ctx context.Context, js jetstream.JetStream) error {
+	kv, err := js.KeyValue(ctx, schemas.BucketOverrides)
+	if err != nil {
+		return fmt.Errorf("open bucket %s: %w", schemas.BucketOverrides, err)
+	}
+	watch, err := kv.WatchAll(ctx)
+	if err != nil {
+		return fmt.Errorf("read overrides: %w", err)
+	}
+	defer func() { _ = watch.Stop() }() // it ends with its context anyway
+	var entries []jetstream.KeyValueEntry
+	for entry := range watch.Updates() {
+		if entry == nil {
+			break
+		}
+		entries = append(entries, entry)
+	}
+	g.overrides.reset(entries)
+	return ctx.Err()
 }
 
 func (x *exchange) explanation(g *Gateway) *Explanation {
@@ -221,7 +257,7 @@ func (g *Gateway) explainPolicies(x *exchange) []PolicyExplained {
 // explainDetectors tells of the detectors that the check names for a policy.
 func (x *exchange) explainDetectors(id string) []DetectorExplained {
 	out := []DetectorExplained{}
-	for i, c := range x.check.GetCounters() {
+	for i, c := range x.Check.GetCounters() {
 		if c.GetPolicy() != id {
 			continue
 		}
@@ -229,22 +265,22 @@ func (x *exchange) explainDetectors(id string) []DetectorExplained {
 			Detector: c.GetDetector(), Fingerprint: hex.EncodeToString(c.GetFingerprint()), Threshold: int(c.GetThreshold()),
 			WindowSeconds: int(c.GetWindowSeconds()), Rate: float64(c.GetThreshold()) / float64(c.GetWindowSeconds()), Would: checkpb.Action_ACTION_ALLOW.Label(),
 		}
-		if counts := x.decision.GetHitCounts(); i < len(counts) {
+		if counts := x.Decision.GetHitCounts(); i < len(counts) {
 			e.Count = int(counts[i])
 		}
-		for _, f := range x.decision.GetFindings() {
+		for _, f := range x.Decision.GetFindings() {
 			if f.GetPolicy() == id && f.GetDetector() == c.GetDetector() && bytes.Equal(f.GetFingerprint(), c.GetFingerprint()) {
 				e.Would = f.GetAction().Label()
 			}
 		}
 		out = append(out, e)
 	}
-	for _, w := range x.check.GetWatches() {
+	for _, w := range x.Check.GetWatches() {
 		if w.GetPolicy() == id {
 			out = append(out, x.explainWatch(w))
 		}
 	}
-	for _, w := range x.check.GetSemantics() {
+	for _, w := range x.Check.GetSemantics() {
 		if w.GetPolicy() == id {
 			out = append(out, x.explainSemantic(w, x.rules.ByID(id)))
 		}
@@ -256,8 +292,8 @@ func (x *exchange) explainDetectors(id string) []DetectorExplained {
 func (x *exchange) explainWatch(w *checkpb.ToolWatch) DetectorExplained {
 	e := DetectorExplained{Detector: "tool, cycle", Would: checkpb.Action_ACTION_ALLOW.Label()}
 	strongest := checkpb.Action_ACTION_ALLOW
-	for _, f := range x.decision.GetFindings() {
-		if f.GetPolicy() == w.GetPolicy() && !waitingHelps(f) && f.GetDetector() != detectorSemantic && f.GetAction() >= strongest {
+	for _, f := range x.Decision.GetFindings() {
+		if f.GetPolicy() == w.GetPolicy() && !outcome.WaitingHelps(f) && f.GetDetector() != evidence.DetectorSemantic && f.GetAction() >= strongest {
 			strongest = f.GetAction()
 			e.Detector, e.Would, e.Message, e.Count = f.GetDetector(), strongest.Label(), f.GetMessage(), int(f.GetHitCount())
 		}
@@ -268,11 +304,11 @@ func (x *exchange) explainWatch(w *checkpb.ToolWatch) DetectorExplained {
 // explainSemantic tells of the detector that compares what texts say.
 func (x *exchange) explainSemantic(w *checkpb.SemanticWatch, p *bundle.Policy) DetectorExplained {
 	e := DetectorExplained{
-		Detector: detectorSemantic, Would: checkpb.Action_ACTION_ALLOW.Label(),
+		Detector: evidence.DetectorSemantic, Would: checkpb.Action_ACTION_ALLOW.Label(),
 		Message: fmt.Sprintf("%d of the %s's last %d exchanges must be more similar than %g", w.GetMinMatches(), p.Semantic.Scope, w.GetHistorySize(), w.GetThreshold()),
 	}
-	for _, f := range x.decision.GetFindings() {
-		if f.GetPolicy() == w.GetPolicy() && f.GetDetector() == detectorSemantic {
+	for _, f := range x.Decision.GetFindings() {
+		if f.GetPolicy() == w.GetPolicy() && f.GetDetector() == evidence.DetectorSemantic {
 			e.Would, e.Message, e.Count = f.GetAction().Label(), f.GetMessage(), int(f.GetHitCount())
 		}
 	}
@@ -283,15 +319,15 @@ func (x *exchange) explainSemantic(w *checkpb.SemanticWatch, p *bundle.Policy) D
 // skipped for a missing descriptor.
 func (x *exchange) explainRules(p *bundle.Policy) []RuleExplained {
 	out := []RuleExplained{}
-	for i, l := range x.limits {
-		if l.wire.GetPolicy() != p.ID {
+	for i, l := range x.Limits {
+		if l.Wire.GetPolicy() != p.ID {
 			continue
 		}
-		e := RuleExplained{Rule: l.wire.GetRule(), Algorithm: l.rule.Algorithm, Cost: l.wire.GetCost(), Would: checkpb.Action_ACTION_ALLOW.Label()}
-		if c := l.rule.CostBased; c != nil && c.CostKey == "usd" {
+		e := RuleExplained{Rule: l.Wire.GetRule(), Algorithm: l.Rule.Algorithm, Cost: l.Wire.GetCost(), Would: checkpb.Action_ACTION_ALLOW.Label()}
+		if c := l.Rule.CostBased; c != nil && c.CostKey == "usd" {
 			e.Price = cmp.Or(x.rules.PriceSource(x.Model()), "default_cost, since nothing prices the model")
 		}
-		if verdicts := x.decision.GetLimits(); i < len(verdicts) {
+		if verdicts := x.Decision.GetLimits(); i < len(verdicts) {
 			v := verdicts[i]
 			e.Limit, e.Remaining, e.Would = v.GetLimit(), v.GetRemaining(), v.GetAction().Label()
 		}

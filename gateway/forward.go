@@ -16,6 +16,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/answerscan"
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/schemas/client"
 )
 
@@ -129,7 +130,7 @@ func dropDigests(h http.Header) {
 
 // forward sends the request to its upstream and the answer to the client.
 func (g *Gateway) forward(w http.ResponseWriter, x *exchange) {
-	g.metrics.requests.WithLabelValues(x.Provider.Name(), forwardedAs(x)).Inc()
+	g.metrics.requests.WithLabelValues(x.Provider.Name(), x.out.Label).Inc()
 	ctx := context.WithValue(x.r.Context(), exchangeKey{}, x)
 	// A client that has the whole answer may leave before this is over, so its
 	// context does not tell; the proxy panics where an answer broke off.
@@ -148,26 +149,13 @@ func (g *Gateway) forward(w http.ResponseWriter, x *exchange) {
 	delivered = true
 }
 
-func forwardedAs(x *exchange) string {
-	switch f := strongest(x.decision); {
-	case f != nil:
-		return f.GetAction().Label()
-	case x.operator.Exempt != "":
-		return "exempt"
-	case x.degraded != "":
-		return "degraded"
-	default:
-		return "allow"
-	}
-}
-
 // onResponse sees the upstream's answer before the client does.
 func (g *Gateway) onResponse(res *http.Response) error {
 	x := res.Request.Context().Value(exchangeKey{}).(*exchange)
 	x.status = res.StatusCode
 	x.upload.hurry()
 	g.allowPage(x, res.Header)
-	x.setHeaders(res.Header)
+	x.out.Headers.Put(res.Header)
 	watchers := g.followAnswer(x, res)
 	res.Body = answerscan.Watch(res, append(watchers, g.watchUsage(x, res)...)...)
 	if cameToNothing(res.StatusCode) {
@@ -195,13 +183,13 @@ func (g *Gateway) onUpstreamError(w http.ResponseWriter, r *http.Request, err er
 		g.refuse(w, x, incompleteBody(err))
 		return
 	case r.Context().Err() != nil:
-		x.status = statusClientLeft
-		w.WriteHeader(statusClientLeft)
+		x.status = respond.StatusClientLeft
+		w.WriteHeader(x.status)
 		return
 	}
 	g.metrics.upstreamErrors.WithLabelValues(x.Target.Upstream).Inc()
 	g.log.Warn("upstream did not answer", "upstream", x.Target.Upstream, "host", x.Target.URL.Host, "error", bareError(err))
-	x.setHeaders(w.Header())
+	x.out.Headers.Put(w.Header())
 	g.giveBack(x)
 	g.refuse(w, x, provider.Refusal{
 		Status: http.StatusBadGateway, Code: "upstream_unreachable",

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,7 +23,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/gateway/internal/checker"
-	"github.com/unloop/unloop/gateway/internal/cluster"
+	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/recording"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/wait"
@@ -38,13 +39,14 @@ type Gateway struct {
 	now      func() time.Time
 	listener net.Listener
 	// pages keeps web pages out.
-	pages   *access.Pages
-	table   *route.Table
-	bundles *bundles
-	shared  *cluster.Shared
-	checker *checker.Checker
-	answers answerSessions
-	proxy   *httputil.ReverseProxy
+	pages     *access.Pages
+	table     *route.Table
+	bundles   *bundles
+	overrides *overrides
+	hasher    atomic.Pointer[identity.Hasher]
+	checker   *checker.Checker
+	answers   answerSessions
+	proxy     *httputil.ReverseProxy
 	// auth lets clients in.
 	auth         *auth.Authenticator
 	upstreamKeys upstreamKeys
@@ -98,8 +100,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	if err := g.prepareKeys(); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
-	key, _ := cfg.hashKey() // Validate has seen it
-	g.shared, g.mcp = cluster.New(key, g.log), g.newMCP()
+	g.overrides, g.mcp = newOverrides(g.log), g.newMCP()
 	if g.answers, err = answers.NewStore(deps.NATS); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
@@ -154,27 +155,6 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return g.serve(ctx)
 	})
 	return group.Wait()
-}
-
-// startGrace is how long a gateway waits for its first contact with the cluster
-// before it is ready without: it can forward requests, but not check them.
-const startGrace = 2 * time.Second
-
-// prepare follows what all gateways of the cluster share until the context ends, and
-// says when the gateway is ready.
-func (g *Gateway) prepare(ctx context.Context) error {
-	grace := time.AfterFunc(startGrace, func() {
-		if g.ready.Err() != nil && ctx.Err() == nil {
-			g.log.Warn("no contact with the cluster yet; requests are not checked")
-			g.ready.Set(nil)
-		}
-	})
-	defer grace.Stop()
-	return g.shared.Follow(ctx, g.deps.NATS, g.deps.Layout, g.bundles.pushed, func() {
-		grace.Stop()
-		g.log.Info("serving", "listen", g.Addr(), "policies", g.bundles.inForce().Version())
-		g.ready.Set(nil)
-	})
 }
 
 // serve answers requests until the context ends. Then those in flight may

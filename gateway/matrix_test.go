@@ -17,6 +17,8 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/answerscan"
+	"github.com/unloop/unloop/gateway/internal/evidence"
+	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/responses"
 	"github.com/unloop/unloop/gateway/internal/request"
@@ -235,15 +237,15 @@ func change(from, to []byte) string {
 
 // refused is how the request is told of a loop.
 func refused(x *exchange) string {
-	r := loopRefusal(&checkpb.Finding{
-		Detector: detectorTool, Policy: "p", HitCount: 5, Message: "stop", LoopId: "l", Fingerprint: []byte{1}, Action: checkpb.Action_ACTION_REJECT,
-	}, "caller")
+	out := outcome.Of(&outcome.Case{Caller: "caller", Decision: &checkpb.Decision{Findings: []*checkpb.Finding{{
+		Detector: evidence.DetectorTool, Policy: "p", HitCount: 5, Message: "stop", LoopId: "l", Fingerprint: []byte{1}, Action: checkpb.Action_ACTION_REJECT,
+	}}}})
 	answer, err := x.Provider.Answer(x.Prompt, provider.Reply{ID: "1", Text: "stop", URL: x.r.URL})
 	instead := "or in the model's place as " + answer.ContentType
 	if err != nil {
 		instead = "and not in the model's place"
 	}
-	return fmt.Sprintf("%d %.60s…, %s", r.Status, x.Provider.Refusal(r), instead)
+	return fmt.Sprintf("%d %.60s…, %s", out.Status, out.Body(nil, x.Provider), instead)
 }
 
 // usage is what the answer says that it cost.

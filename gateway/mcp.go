@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/unloop/unloop/gateway/internal/auth"
+	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/client"
@@ -130,7 +131,7 @@ func explainText(d client.ToolDecision) string {
 	for _, f := range d.Findings {
 		if !f.Shadow && f.Message != "" {
 			stand++
-			fmt.Fprintf(&b, "\n- %s (%s): %s", runAction(f.Action), f.Rule, f.Message)
+			fmt.Fprintf(&b, "\n- %s (%s): %s", outcome.RunAction(f.Action), f.Rule, f.Message)
 		}
 	}
 	switch {

@@ -12,14 +12,14 @@ func (g *Gateway) record(x *exchange) (answered func()) {
 		return func() {}
 	}
 	hash := func(string) string { return "unknown" } // without a key, all names are alike
-	if hasher := g.shared.Hasher(); hasher != nil {
+	if hasher := g.hasher.Load(); hasher != nil {
 		hash = hasher.Pseudonym
 	}
 	e := recording.Entry{
-		Request: x.Request, Subject: x.Subject, URL: x.r.URL, At: g.now(), Headers: x.rules.headers, Check: x.check, Operator: x.operator.Operator, Hash: hash,
+		Request: x.Request, Subject: x.Subject, URL: x.r.URL, At: g.now(), Headers: x.rules.headers, Check: x.Check, Operator: x.operator, Hash: hash,
 	}
-	if f := strongest(x.decision); f != nil {
-		e.Action = f.GetAction().Label()
+	if x.out.Finding != nil {
+		e.Action = x.out.Finding.GetAction().Label()
 	}
 	id := g.recorder.Request(e)
 	if id == "" {

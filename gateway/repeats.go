@@ -6,6 +6,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
@@ -19,11 +20,11 @@ type basis struct {
 // repeatRefusal is the template of a request's refusals, made when it repeats first.
 type repeatRefusal struct {
 	once     sync.Once
-	template *template
+	template *outcome.Template
 }
 
-func (r *repeatRefusal) get(p provider.Provider, f *checkpb.Finding, caller string) *template {
-	r.once.Do(func() { r.template = newTemplate(p, f, caller) })
+func (r *repeatRefusal) get(p provider.Provider, f *checkpb.Finding, caller string) *outcome.Template {
+	r.once.Do(func() { r.template = outcome.NewTemplate(p, f, caller) })
 	return r.template
 }
 
@@ -34,26 +35,26 @@ func (g *Gateway) recall(x *exchange) bool {
 		return false
 	}
 	x.digest = g.repeats.Digest(x.raw())
-	check, refusal, decision := g.repeats.Decision(g.now(), x.digest, basis{x.rules, g.shared.Hasher()})
+	check, refusal, decision := g.repeats.Decision(g.now(), x.digest, basis{x.rules, g.hasher.Load()})
 	if decision == nil {
 		return false
 	}
-	x.refusal = refusal.get(x.Provider, strongest(decision), check.GetIdentity().GetCaller())
-	x.check, x.Identity, x.decision, x.fairvisor = check, check.GetIdentity(), decision, x.rules.FairvisorHeaders
+	x.Template = refusal.get(x.Provider, outcome.Strongest(decision), check.GetIdentity().GetCaller())
+	x.Check, x.Identity, x.Decision = check, check.GetIdentity(), decision
 	g.metrics.checks.WithLabelValues("local").Inc()
 	return true
 }
 
 // remember keeps the check of a request if the strongest finding blocks what comes after.
 func (g *Gateway) remember(x *exchange) {
-	f := strongest(x.decision)
-	if !blocks.Stands(f) || x.Uninspected != "" || x.degraded != "" || x.Body.Rest != nil {
+	f := outcome.Strongest(x.Decision)
+	if !blocks.Stands(f) || x.Uninspected != "" || x.Degraded != "" || x.Body.Rest != nil {
 		return
 	}
 	if x.digest == (blocks.Digest{}) {
 		x.digest = g.repeats.Digest(x.raw())
 	}
-	g.repeats.Remember(g.now(), x.digest, basis{x.rules, g.shared.Hasher()}, x.check, &repeatRefusal{})
+	g.repeats.Remember(g.now(), x.digest, basis{x.rules, g.hasher.Load()}, x.Check, &repeatRefusal{})
 }
 
 // raw is the request as it came.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/schemas/checkpb"
 )
 
 // mend repairs the history of tool calls, where a policy asks for it and the
@@ -24,25 +23,21 @@ func (g *Gateway) mend(x *exchange) {
 		return
 	}
 	x.Body.Replace(mended)
-	x.repaired = report.String()
+	x.out.Headers = append(x.out.Headers, provider.Header{Name: "X-Loop-Repaired", Value: report.String()})
 	report.Each(func(kind string, n int) { g.metrics.repairs.WithLabelValues(kind).Add(float64(n)) })
-	g.log.Info("history repaired", "format", x.Provider.Name(), "session", x.Identity.GetSession(), "changes", x.repaired)
+	g.log.Info("history repaired", "format", x.Provider.Name(), "session", x.Identity.GetSession(), "changes", report.String())
 }
 
 // hint puts a hint into the request, where that is what is to be done. A body
 // that can't take it is forwarded as it was.
 func (g *Gateway) hint(x *exchange) {
-	f := strongest(x.decision)
-	if f.GetAction() != checkpb.Action_ACTION_HINT {
+	if x.out.Hint.Text == "" {
 		return
 	}
-	p := x.rules.ByID(f.GetPolicy())
-	if p == nil {
-		return // of a bundle that is no longer in force
-	}
-	if err := x.splice(x.hintText(p, f, g.now()), p.Hint.Position); err != nil {
+	if err := x.splice(x.out.Hint.Text, x.out.Hint.Position); err != nil {
+		f := x.out.Finding
 		g.metrics.hints.WithLabelValues("no-place").Inc()
-		g.log.Warn("request could not take a hint", "format", x.Provider.Name(), "policy", p.ID, "fingerprint", hex.EncodeToString(f.GetFingerprint()[:8]), "error", err)
+		g.log.Warn("request could not take a hint", "format", x.Provider.Name(), "policy", f.GetPolicy(), "fingerprint", hex.EncodeToString(f.GetFingerprint()[:8]), "error", err)
 		return
 	}
 	g.metrics.hints.WithLabelValues("given").Inc()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
@@ -17,21 +18,9 @@ import (
 // limitDomain is the domain of the hashes that name a rule's counters.
 const limitDomain = "unloop/limit/1"
 
-// applied is a rule that applies to a request, beside its entry in the check.
-type applied struct {
-	rule *bundle.Limit
-	wire *checkpb.Limit
-	// cost turns an answer's usage into what it cost in the rule's unit; nil for
-	// costs that are known beforehand.
-	cost func(usage.Usage) float64
-	// oversized is the reason for which no state of the rule lets the request
-	// through; "" if one might.
-	oversized string
-}
-
 // limits lists the rules of the matching policies that apply to this request.
-func (g *Gateway) limits(x *exchange, policies []*bundle.Policy, now time.Time) []applied {
-	var out []applied
+func (g *Gateway) limits(x *exchange, policies []*bundle.Policy, now time.Time) []evidence.Limit {
+	var out []evidence.Limit
 	if x.Run != nil {
 		return nil // a tool's call is no request
 	}
@@ -77,7 +66,7 @@ func (x *exchange) holds(conditions []bundle.Condition) bool {
 
 // apply appends a rule, unless the request lacks a descriptor of it or costs
 // nothing in the rule's unit.
-func (g *Gateway) apply(out []applied, x *exchange, policyID string, rule *bundle.Limit, shadow bool) []applied {
+func (g *Gateway) apply(out []evidence.Limit, x *exchange, policyID string, rule *bundle.Limit, shadow bool) []evidence.Limit {
 	if rule.Metered() && !x.asksModel() {
 		return out
 	}
@@ -86,20 +75,20 @@ func (g *Gateway) apply(out []applied, x *exchange, policyID string, rule *bundl
 		g.metrics.descriptorMissing.WithLabelValues(policyID, ruleName(rule), missing).Inc()
 		return out
 	}
-	a := applied{rule: rule, wire: &checkpb.Limit{Policy: policyID, Rule: ruleName(rule), Key: key, Shadow: shadow}}
-	a.limit(x)
+	a := evidence.Limit{Rule: rule, Wire: &checkpb.Limit{Policy: policyID, Rule: ruleName(rule), Key: key, Shadow: shadow}}
+	x.limit(&a)
 	return append(out, a)
 }
 
 // limit sets the cost and the limits of the rule's algorithm.
-func (a *applied) limit(x *exchange) {
-	switch rule := a.rule; {
+func (x *exchange) limit(a *evidence.Limit) {
+	switch rule := a.Rule; {
 	case rule.TokenBucket != nil:
-		a.tokenBucket(x, rule.TokenBucket)
+		x.tokenBucket(a, rule.TokenBucket)
 	case rule.TokenBucketLLM != nil:
-		a.tokenBucketLLM(x, rule.TokenBucketLLM)
+		x.tokenBucketLLM(a, rule.TokenBucketLLM)
 	case rule.CostBased != nil:
-		a.costBased(x, rule.CostBased)
+		x.costBased(a, rule.CostBased)
 	}
 }
 
@@ -129,9 +118,9 @@ func (x *exchange) limitKey(rule *bundle.Limit) (key []byte, missing string) {
 	return sum[:], ""
 }
 
-func (a *applied) tokenBucket(x *exchange, c *policy.TokenBucket) {
-	a.wire.Cost = x.namedCost(c.CostSource, c.FixedCost, c.DefaultCost)
-	a.wire.Bucket = &checkpb.Bucket{Rate: c.Rate(), Capacity: c.Burst}
+func (x *exchange) tokenBucket(a *evidence.Limit, c *policy.TokenBucket) {
+	a.Wire.Cost = x.namedCost(c.CostSource, c.FixedCost, c.DefaultCost)
+	a.Wire.Bucket = &checkpb.Bucket{Rate: c.Rate(), Capacity: c.Burst}
 }
 
 // namedCost is a cost that the request names in a header or query parameter, or
@@ -157,16 +146,16 @@ const maxCost = 1e15
 
 // tokenBucketLLM reserves the prompt's tokens and the longest answers that the
 // request allows.
-func (a *applied) tokenBucketLLM(x *exchange, c *policy.TokenBucketLLM) {
+func (x *exchange) tokenBucketLLM(a *evidence.Limit, c *policy.TokenBucketLLM) {
 	input, output := x.estimate(c.TokenSource.Estimator), x.maxOutput(int(c.DefaultCompletion()), int(c.MaxCompletionTokens))
 	switch {
 	case c.MaxPromptTokens > 0 && int64(input) > c.MaxPromptTokens:
-		a.oversized = "prompt_tokens_exceeded"
+		a.Oversized = "prompt_tokens_exceeded"
 	case c.MaxTokensPerRequest > 0 && int64(input+output) > c.MaxTokensPerRequest:
-		a.oversized = "max_tokens_per_request_exceeded"
+		a.Oversized = "max_tokens_per_request_exceeded"
 	}
-	w := a.wire
-	w.Cost, w.Estimated, w.Oversized = float64(input+output), true, a.oversized != ""
+	w := a.Wire
+	w.Cost, w.Estimated, w.Oversized = float64(input+output), true, a.Oversized != ""
 	w.Bucket = &checkpb.Bucket{Rate: float64(c.TokensPerMinute) / 60, Capacity: float64(c.Burst())}
 	if c.TokensPerDay > 0 {
 		w.Budget = &checkpb.Budget{
@@ -174,31 +163,31 @@ func (a *applied) tokenBucketLLM(x *exchange, c *policy.TokenBucketLLM) {
 			Stages: []*checkpb.Stage{{Percent: 100, Action: checkpb.Action_ACTION_REJECT}},
 		}
 	}
-	a.cost = func(u usage.Usage) float64 { return float64(u.Input + u.Output) }
+	a.Cost = func(u usage.Usage) float64 { return float64(u.Input + u.Output) }
 }
 
 // defaultOutput is what is reserved for an answer whose length nothing limits,
 // in tokens, where a rule does not say: Fairvisor's default.
 const defaultOutput = 1000
 
-func (a *applied) costBased(x *exchange, c *policy.CostBased) {
-	a.wire.Budget = &checkpb.Budget{Amount: c.Budget, PeriodSeconds: uint32(c.PeriodSeconds()), OffsetSeconds: uint32(c.OffsetSeconds())}
+func (x *exchange) costBased(a *evidence.Limit, c *policy.CostBased) {
+	a.Wire.Budget = &checkpb.Budget{Amount: c.Budget, PeriodSeconds: uint32(c.PeriodSeconds()), OffsetSeconds: uint32(c.OffsetSeconds())}
 	for _, s := range c.StagedActions {
-		a.wire.Budget.Stages = append(a.wire.Budget.Stages, &checkpb.Stage{
+		a.Wire.Budget.Stages = append(a.Wire.Budget.Stages, &checkpb.Stage{
 			Percent: s.ThresholdPercent, Action: actions[s.Action], DelayMs: uint32(s.DelayMS),
 		})
 	}
 	if c.CostKey != "usd" {
-		a.wire.Cost = x.namedCost(c.CostKey, c.FixedCost, c.DefaultCost)
+		a.Wire.Cost = x.namedCost(c.CostKey, c.FixedCost, c.DefaultCost)
 		return
 	}
 	price, known := x.rules.Price(x.Model())
 	if !known {
-		a.wire.Cost = c.DefaultCost // a spend limit must not fail open on a new model
+		a.Wire.Cost = c.DefaultCost // a spend limit must not fail open on a new model
 		return
 	}
-	a.wire.Cost, a.wire.Estimated = price.USD(x.estimate(""), 0, x.maxOutput(defaultOutput, 0)), true
-	a.cost = func(u usage.Usage) float64 { return price.USD(u.Input, u.Cached, u.Output) }
+	a.Wire.Cost, a.Wire.Estimated = price.USD(x.estimate(""), 0, x.maxOutput(defaultOutput, 0)), true
+	a.Cost = func(u usage.Usage) float64 { return price.USD(u.Input, u.Cached, u.Output) }
 }
 
 // estimate is about how many tokens the request's prompt has.
@@ -250,61 +239,4 @@ func (x *exchange) maxOutput(standard, most int) int {
 		standard = min(standard, most)
 	}
 	return standard * min(bounds.Answers, maxAnswers)
-}
-
-// ruled is a rule of the check and what the detectors said of it.
-type ruled struct {
-	applied
-	verdict *checkpb.LimitVerdict
-}
-
-// verdicts are the rules that the detectors evaluated.
-func (x *exchange) verdicts() []ruled {
-	all := x.decision.GetLimits()
-	if len(all) != len(x.limits) {
-		return nil // an older detector, or an answer from memory
-	}
-	out := make([]ruled, len(all))
-	for i, v := range all {
-		out[i] = ruled{x.limits[i], v}
-	}
-	return out
-}
-
-// enforced is the rule whose action is taken: the strongest, and of equal ones
-// that with the longest wait. Shadow says whether to look at those that only
-// watch.
-func (x *exchange) enforced(shadow bool) (best ruled, ok bool) {
-	for _, r := range x.verdicts() {
-		if r.wire.GetShadow() != shadow || r.verdict.GetAction() == checkpb.Action_ACTION_ALLOW {
-			continue
-		}
-		if !ok || r.verdict.GetAction() > best.verdict.GetAction() ||
-			r.verdict.GetAction() == best.verdict.GetAction() && r.wait() > best.wait() {
-			best, ok = r, true
-		}
-	}
-	return best, ok
-}
-
-// wait is how long the rule keeps a request, in milliseconds.
-func (r ruled) wait() uint64 {
-	if r.verdict.GetAction() != checkpb.Action_ACTION_REJECT {
-		return uint64(r.verdict.GetDelayMs())
-	}
-	if r.verdict.GetRetryAfterMs() == 0 {
-		return math.MaxUint64 // waiting can't help
-	}
-	return r.verdict.GetRetryAfterMs()
-}
-
-// observe counts what the rules said.
-func (g *Gateway) observe(x *exchange) {
-	for _, r := range x.verdicts() {
-		mode := "enforce"
-		if r.wire.GetShadow() {
-			mode = "shadow"
-		}
-		g.metrics.rules.WithLabelValues(r.wire.GetPolicy(), r.wire.GetRule(), mode, r.verdict.GetAction().Label()).Inc()
-	}
 }

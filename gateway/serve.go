@@ -14,7 +14,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/encoding"
-	"github.com/unloop/unloop/gateway/internal/override"
+	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -32,23 +32,17 @@ type exchange struct {
 	upload *upload
 	// rules apply to the request, from its begin to its end.
 	rules *ruleset
-	// operator is what operators decided about the request.
-	operator   override.Decision
-	failClosed bool
-	// repair says that a policy wants broken histories mended; repaired says
-	// what was.
-	repair   bool
-	repaired string
-	check    *checkpb.Check
-	decision *checkpb.Decision
-	// limits are the rules in the check, which was made at judged.
-	limits []applied
-	judged time.Time
+	// Case is what is known when the outcome is decided, and out the outcome.
+	outcome.Case
+	out outcome.Outcome
+	// operator is what an operator did with the request, as recordings say it.
+	operator string
+	// repair says that a policy wants broken histories repaired.
+	repair bool
+	// checked is when the check was made.
+	checked time.Time
 	// counted says that a detector counted the check.
 	counted bool
-	// degraded says why there is no decision.
-	degraded  string
-	fairvisor bool
 	// status is what the client was answered with; 0 until it was.
 	status int
 	// recording says that the answer's usage is to be recorded.
@@ -67,8 +61,6 @@ type exchange struct {
 	// rotation remembers the senders of prompts, sent this request among them.
 	rotation *rotation
 	sent     []*sender
-	// refusal makes the body of a refusal, if it is known from a request before.
-	refusal *template
 }
 
 // newExchange returns the exchange of a request whose body was not read yet.
@@ -106,15 +98,15 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !g.recall(x) {
 		g.parse(x)
 		g.identify(x)
-		if g.override(x); x.operator.Stops() {
-			g.refuseStopped(w, x)
+		if g.kill(w, x) {
 			return
 		}
-		if x.operator.Exempt == "" {
+		if !g.exempt(x) {
 			g.judge(x)
 			g.remember(x)
 		}
 	}
+	g.decide(x)
 	defer g.record(x)()
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
@@ -160,18 +152,6 @@ func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 		return false
 	}
 	return true
-}
-
-// override finds out what operators decided about the request.
-func (g *Gateway) override(x *exchange) {
-	x.operator = override.Decide(g.shared.Overrides(), x.rules.Set, &x.Request, &x.Subject, g.now())
-}
-
-// refuseStopped answers a request that an operator stopped. It is not counted.
-func (g *Gateway) refuseStopped(w http.ResponseWriter, x *exchange) {
-	g.metrics.requests.WithLabelValues(x.Provider.Name(), "kill").Inc()
-	defer g.record(x)()
-	g.refuse(w, x, x.operator.Refusal(http.StatusForbidden, x.fairvisor, provider.Header{Name: "X-Should-Retry", Value: "false"}))
 }
 
 // incompleteBody refuses a body that ended early, or did not go on.
@@ -235,7 +215,6 @@ func (x *exchange) uninspect(g *Gateway, why string) {
 func (g *Gateway) judge(x *exchange) {
 	if g.gather(x) {
 		g.ask(x)
-		g.observe(x)
 	}
 }
 
@@ -245,28 +224,28 @@ func (g *Gateway) gather(x *exchange) bool {
 	matched := x.matching()
 	now := g.now()
 	for _, p := range matched {
-		x.failClosed = x.failClosed || p.FailClosed && !p.Shadow(now)
+		x.FailClosed = x.FailClosed || p.FailClosed && !p.Shadow(now)
 		x.repair = x.repair || p.SessionRepair && !p.Shadow(now)
 	}
 	g.precede(x, matched)
 	counters, watches := append(x.counters(matched, now), g.users(x, matched, now)...), x.watches(matched, now)
 	newest, semantics := x.semantics(matched, now)
-	x.limits, x.judged = g.limits(x, matched, now), now
+	x.Limits, x.checked = g.limits(x, matched, now), now
 	switch {
-	case len(counters)+len(watches)+len(semantics)+len(x.limits) == 0:
+	case len(counters)+len(watches)+len(semantics)+len(x.Limits) == 0:
 		return false
-	case g.shared.Hasher() == nil:
+	case g.hasher.Load() == nil:
 		x.degrade(g, "starting")
 		return false
 	}
-	x.check = &checkpb.Check{
+	x.Check = &checkpb.Check{
 		RequestId: requestID(x.r), Identity: x.Identity, Model: x.Model(), Bundle: x.rules.Version(),
 		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
 		Retry: isRetry(x.Header), Idempotency: idempotency(x.Header), InputTokens: x.promptTokens(),
 		Asked: x.Asked, Peek: x.Peek, Excerpt: x.excerpt(matched),
 	}
-	for _, l := range x.limits {
-		x.check.Limits = append(x.check.Limits, l.wire)
+	for _, l := range x.Limits {
+		x.Check.Limits = append(x.Check.Limits, l.Wire)
 	}
 	return true
 }
@@ -282,8 +261,8 @@ func (x *exchange) matching() []*bundle.Policy {
 
 func (g *Gateway) ask(x *exchange) {
 	started := time.Now()
-	decision, local, err := g.checker.Check(x.r.Context(), x.check)
-	x.decision, x.counted = decision, err == nil && !local
+	decision, local, err := g.checker.Check(x.r.Context(), x.Check)
+	x.Decision, x.counted = decision, err == nil && !local
 	g.metrics.checkSeconds.Observe(time.Since(started).Seconds())
 	switch {
 	case err == nil && local:
@@ -295,15 +274,30 @@ func (g *Gateway) ask(x *exchange) {
 	default:
 		x.degrade(g, reason(err))
 	}
-	if x.Uninspected != "" && x.degraded == "" && x.failClosed {
+	if x.Uninspected != "" && x.Degraded == "" && x.FailClosed {
 		x.degrade(g, "uninspected")
+	}
+}
+
+// decide sets the outcome of a request that was checked or is exempt from checks, and
+// counts the rules' verdicts.
+func (g *Gateway) decide(x *exchange) {
+	x.Caller, x.Policies, x.Now = x.Identity.GetCaller(), x.rules.Set, g.now()
+	x.Answerable = x.Prompt != nil && !x.Asked
+	x.out = outcome.Of(&x.Case)
+	for _, v := range x.out.Verdicts {
+		mode := "enforce"
+		if v.Wire.GetShadow() {
+			mode = "shadow"
+		}
+		g.metrics.rules.WithLabelValues(v.Wire.GetPolicy(), v.Wire.GetRule(), mode, v.GetAction().Label()).Inc()
 	}
 }
 
 // degrade notes that the request has no full decision. The first one of a
 // spell is logged; the metric has them all.
 func (x *exchange) degrade(g *Gateway, why string) {
-	x.degraded = why
+	x.Degraded = why
 	g.metrics.checks.WithLabelValues(why).Inc()
 	g.degraded.note(g.log, g.now(), why)
 }

@@ -30,11 +30,10 @@ type answerSessions interface {
 // hashed with.
 func (g *Gateway) identify(x *exchange) {
 	x.Identity = &checkpb.Identity{}
-	if hasher := g.shared.Hasher(); hasher != nil {
+	if hasher := g.hasher.Load(); hasher != nil {
 		g.identifyWith(x, hasher)
 	}
 	x.Descriptors = x.rules.descriptors.Values(descriptor.Subject{HTTP: x.r, Identity: x.Identity, Model: x.Model()})
-	x.fairvisor = x.rules.FairvisorHeaders
 }
 
 // identifyWith sets the identity. A request that only names the answer it goes
@@ -98,7 +97,7 @@ func (g *Gateway) failed(x *exchange) {
 func (g *Gateway) uncount(x *exchange) {
 	if x.counted {
 		x.counted = false
-		g.checker.Outcome(x.check, x.aborted())
+		g.checker.Outcome(x.Check, x.aborted())
 	}
 }
 

@@ -6,15 +6,16 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/answerscan"
 	"github.com/unloop/unloop/gateway/internal/encoding"
+	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
 // reserved are the rules that took an estimate for the request.
-func (x *exchange) reserved() []ruled {
-	var out []ruled
-	for _, r := range x.verdicts() {
-		if r.cost != nil && r.verdict.GetTaken() {
+func (x *exchange) reserved() []evidence.Verdict {
+	var out []evidence.Verdict
+	for _, r := range evidence.Verdicts(x.Limits, x.Decision) {
+		if r.Cost != nil && r.GetTaken() {
 			out = append(out, r)
 		}
 	}
@@ -23,12 +24,12 @@ func (x *exchange) reserved() []ruled {
 
 // giveBack settles a request that cost nothing: it was not forwarded, or came to
 // nothing.
-func (g *Gateway) giveBack(x *exchange) { g.settle(x, func(ruled) float64 { return 0 }) }
+func (g *Gateway) giveBack(x *exchange) { g.settle(x, func(evidence.Verdict) float64 { return 0 }) }
 
 // settle tells the detectors what estimates were wrong by. It does so once.
-func (g *Gateway) settle(x *exchange, cost func(ruled) float64) {
+func (g *Gateway) settle(x *exchange, cost func(evidence.Verdict) float64) {
 	corrections := x.corrections(cost, g.now())
-	x.limits = nil
+	x.Limits = nil
 	if len(corrections) > 0 && x.later.settlesNow() {
 		g.checker.Correct(corrections)
 	}
@@ -37,18 +38,18 @@ func (g *Gateway) settle(x *exchange, cost func(ruled) float64) {
 // withdrawn is the id of a check that gives back what it took; "" for requests.
 func (x *exchange) withdrawn() string {
 	if x.Asked {
-		return x.check.GetRequestId()
+		return x.Check.GetRequestId()
 	}
 	return ""
 }
 
 // corrections are what the estimates of a request were wrong by.
-func (x *exchange) corrections(cost func(ruled) float64, now time.Time) []*checkpb.Correction {
+func (x *exchange) corrections(cost func(evidence.Verdict) float64, now time.Time) []*checkpb.Correction {
 	var out []*checkpb.Correction
 	for _, r := range x.reserved() {
-		if delta := cost(r) - r.wire.GetCost(); delta != 0 {
+		if delta := cost(r) - r.Wire.GetCost(); delta != 0 {
 			out = append(out, &checkpb.Correction{
-				Limit: r.wire, Delta: delta, AgeMs: uint64(max(now.Sub(x.judged), 0) / time.Millisecond), RequestId: x.withdrawn(),
+				Limit: r.Wire, Delta: delta, AgeMs: uint64(max(now.Sub(x.checked), 0) / time.Millisecond), RequestId: x.withdrawn(),
 			})
 		}
 	}
@@ -68,7 +69,7 @@ func (g *Gateway) watchUsage(x *exchange, res *http.Response) []answerscan.Watch
 		return []answerscan.Watcher{usage.Meter(func(u usage.Usage, found bool) {
 			if found {
 				x.usage = u
-				g.settle(x, func(r ruled) float64 { return r.cost(u) })
+				g.settle(x, func(r evidence.Verdict) float64 { return r.Cost(u) })
 			}
 		})}
 	}

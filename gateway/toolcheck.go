@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/gateway/internal/request"
@@ -116,63 +116,21 @@ func (g *Gateway) answerRun(w http.ResponseWriter, x *exchange) {
 	if errors.Is(x.r.Context().Err(), context.Canceled) {
 		return // nobody is there to be told
 	}
-	x.setHeaders(w.Header())
+	x.out.Headers.Put(w.Header())
 	respond.JSON(w, http.StatusOK, d)
 }
 
 // decideRun says what is to be done about a tool's call.
 func (g *Gateway) decideRun(x *exchange) client.ToolDecision {
 	g.identify(x)
-	if g.override(x); x.operator.Stops() {
+	if reason, stopped := g.stopped(x); stopped {
 		return client.ToolDecision{
-			Action: client.ActionBlock, Reason: client.ReasonKilled, Message: x.operator.Message(), RequestID: requestID(x.r), Findings: []client.Finding{},
+			Action: client.ActionBlock, Reason: client.ReasonKilled, Message: outcome.KilledMessage(reason), RequestID: requestID(x.r), Findings: []client.Finding{},
 		}
 	}
-	if x.operator.Exempt == "" {
+	if !g.exempt(x) {
 		g.judge(x)
 	}
-	return x.runVerdict()
-}
-
-// runVerdict is the decision as tool runners are told it.
-func (x *exchange) runVerdict() client.ToolDecision {
-	v := x.verdict()
-	d := client.ToolDecision{
-		Action: runAction(v.Action), Reason: v.Reason, Message: v.Message, LoopID: v.LoopID,
-		Degraded: v.Degraded, RequestID: v.RequestID, Findings: v.Findings,
-	}
-	if f := strongest(x.decision); f != nil {
-		// For a model to read, without names of policies. The word tells it from a
-		// tool's result when it comes back in a history.
-		d.Message = codeLoop + ": " + f.GetMessage()
-	}
-	for _, r := range x.decision.GetToolReports() {
-		if r.GetShadow() || int(r.GetStreak()) < d.Counts.Streak {
-			continue
-		}
-		d.BackoffSeconds = max(d.BackoffSeconds, int(r.GetBackoffSeconds()))
-		d.Counts = countsOf(r)
-	}
-	return d
-}
-
-// runAction is what an action means for a tool's call: a hint can only be given
-// with the result, and a throttle is for the tool runner to heed.
-func runAction(action string) string {
-	switch {
-	case action == client.ActionReject:
-		return client.ActionBlock
-	case slices.Contains([]string{client.ActionHint, client.ActionThrottle}, action):
-		return client.ActionWarn
-	default:
-		return action
-	}
-}
-
-func countsOf(r *checkpb.ToolReport) client.ToolCounts {
-	return client.ToolCounts{
-		Streak: int(r.GetStreak()), Repeats: int(r.GetRepeats()), WarnThreshold: int(r.GetWarnThreshold()), BlockThreshold: int(r.GetBlockThreshold()),
-		Poll: r.GetPoll(), Calls: int(r.GetCalls()), Total: int(r.GetTotal()), Unique: int(r.GetUnique()), Blocked: int(r.GetBlocked()),
-		MostRepeated: r.GetMostRepeated(), MostRepeatedCount: int(r.GetMostRepeatedCount()),
-	}
+	g.decide(x)
+	return x.out.ToolDecision(requestID(x.r))
 }

@@ -185,3 +185,23 @@ func setToolParams(out *checkpb.ToolParams, t *policy.Tool) {
 	out.ErrorThreshold, out.FailedRounds, out.UnknownThreshold = uint32(t.ErrorThreshold), uint32(t.FailedRounds), uint32(t.UnknownThreshold)
 	out.EmptyThreshold = uint32(t.EmptyThreshold)
 }
+
+// wireAnswers are the answers as policies name them.
+var wireAnswers = map[string]checkpb.Answer{
+	policy.AnswerError:     checkpb.Answer_ANSWER_ERROR,
+	policy.AnswerSynthetic: checkpb.Answer_ANSWER_SYNTHETIC,
+}
+
+// setAnswers says what a policy answers to what its watch rejects, as far as the
+// request can be answered so. Where the decision alone is asked for it can't.
+func (x *exchange) setAnswers(w *checkpb.ToolWatch, p *bundle.Policy) {
+	if x.Asked || x.Peek || x.Run != nil || !x.Prompt.Answerable() {
+		return
+	}
+	if p.Tool != nil {
+		w.BlockAnswer = wireAnswers[p.Tool.BlockAnswer]
+	}
+	if p.Cycle != nil {
+		w.CycleAnswer = wireAnswers[p.Cycle.BlockAnswer]
+	}
+}

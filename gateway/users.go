@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
@@ -61,7 +62,7 @@ func (a *askers) changed(prompt fingerprint.Digest, caller string, window time.D
 // users lists the counters of prompts that came from another end user of the same
 // key before.
 func (g *Gateway) users(x *exchange, policies []*bundle.Policy, now time.Time) []*checkpb.Counter {
-	hasher := g.shared.Hasher()
+	hasher := g.hasher.Load()
 	if hasher == nil || x.Run != nil || x.Peek || !x.telling() {
 		return nil
 	}
@@ -93,7 +94,7 @@ func (x *exchange) telling() bool {
 func usersCounter(p *bundle.Policy, sum []byte, shadow bool) *checkpb.Counter {
 	at := min(p.Prompt.TogetherSteps()[0].At, highestStep)
 	return &checkpb.Counter{
-		Policy: p.ID, Detector: detectorUsers, Shadow: shadow, Window: checkpb.Window_WINDOW_SLIDING, Fingerprint: sum,
+		Policy: p.ID, Detector: evidence.DetectorUsers, Shadow: shadow, Window: checkpb.Window_WINDOW_SLIDING, Fingerprint: sum,
 		WindowSeconds: uint32(p.Prompt.WindowSeconds), Threshold: uint32(at - 1), Steps: steps([]policy.Step{{At: at, Action: policy.Warn}}),
 	}
 }

@@ -1,5 +1,6 @@
-// Package interrupted counts how often an event was returned because its notifier
-// stopped. JetStream counts every delivery, and these are no failed attempts.
+// Package interrupted remembers how often a notifier that stopped sent an event
+// back, so that this is not taken for a failed attempt to deliver it: JetStream
+// counts every delivery.
 //
 // It knows nothing of sinks, or of why an event was sent back.
 package interrupted

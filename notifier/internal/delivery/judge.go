@@ -9,19 +9,19 @@ import (
 // Result is how an attempt ended, as metrics name it.
 type Result string
 
-// The results.
+// What can become of a message.
 const (
-	// Delivered: the sink took the event.
+	// Delivered: the sink has it.
 	Delivered Result = "delivered"
-	// Retried: another attempt follows later.
+	// Retried: it comes again later.
 	Retried Result = "retried"
-	// Interrupted: this process stops; another notifier tries at once.
+	// Interrupted: this process stops; it comes again at once, elsewhere.
 	Interrupted Result = "interrupted"
-	// Rejected: the sink refused the event for good.
+	// Rejected: the sink will never take it.
 	Rejected Result = "rejected"
-	// Expired: the configured age or number of attempts was reached.
+	// Expired: it was tried for as long as configured.
 	Expired Result = "expired"
-	// Invalid: the message is not an event.
+	// Invalid: it is no event.
 	Invalid Result = "invalid"
 )
 
@@ -31,7 +31,7 @@ var results = []Result{Delivered, Retried, Interrupted, Rejected, Expired, Inval
 // maxRetryAfter bounds how long a sink may ask to be left alone.
 const maxRetryAfter = time.Hour
 
-// Retry limits how often and for how long delivery is tried.
+// Retry says how often and how long delivery is tried.
 type Retry struct {
 	// Min is the wait after the first failure; it doubles with each further
 	// one, up to Max.
@@ -43,38 +43,36 @@ type Retry struct {
 	MaxAttempts int
 }
 
-// disposition is what is done with a message after an attempt, and the delay until
-// its next one.
-type disposition struct {
+// verdict is what becomes of a message, and when it comes again.
+type verdict struct {
 	result Result
 	delay  time.Duration
 }
 
-// Optional interfaces of sinks' errors.
+// Sinks' errors may say these of themselves.
 type (
 	permanent interface{ Permanent() bool }
 	waiting   interface{ RetryAfter() time.Duration }
 )
 
-// decide returns the disposition of a message after an attempt, by the attempt's error
-// and number and the event's age. An event of any age gets one attempt. random is
-// uniform in [0, 1).
-func (r Retry) decide(err error, number uint64, age time.Duration, random float64) disposition {
+// judge decides from an attempt's error, number and the event's age. An event
+// always gets one attempt, however old it is. random is uniform in [0, 1).
+func (r Retry) judge(err error, number uint64, age time.Duration, random float64) verdict {
 	switch {
 	case err == nil:
-		return disposition{result: Delivered}
+		return verdict{result: Delivered}
 	case isPermanent(err):
-		return disposition{result: Rejected}
+		return verdict{result: Rejected}
 	case errors.Is(err, context.Canceled):
-		return disposition{result: Interrupted}
+		return verdict{result: Interrupted}
 	case age >= r.MaxAge, r.MaxAttempts > 0 && number >= uint64(r.MaxAttempts):
-		return disposition{result: Expired}
+		return verdict{result: Expired}
 	}
-	return disposition{result: Retried, delay: max(r.backoff(number, random), askedFor(err))}
+	return verdict{result: Retried, delay: max(r.backoff(number, random), askedFor(err))}
 }
 
-// backoff returns Min·2^(number-1), at most Max, less a random part of up to one
-// half, so that events that failed together are not retried together.
+// backoff is Min·2^(number-1), at most Max, of which a random half is taken
+// off, so that events that failed together don't return together.
 func (r Retry) backoff(number uint64, random float64) time.Duration {
 	ceiling := r.Min
 	for i := uint64(1); i < number && ceiling < r.Max; i++ {

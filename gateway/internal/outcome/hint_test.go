@@ -1,10 +1,11 @@
-package gateway
+package outcome
 
 import (
 	"testing"
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/policy"
 )
@@ -14,7 +15,8 @@ func TestHintSaysWhatRepeatsHowOftenAndSinceWhen(t *testing.T) {
 	own := policy.DefaultHintText()
 	own.Text = "Stop."
 	read := []*checkpb.ToolCall{{Tool: "read", Call: []byte("0123456789abcdef")}}
-	x := &exchange{check: &checkpb.Check{Watches: []*checkpb.ToolWatch{{Policy: "p", History: &checkpb.History{Items: []*checkpb.HistoryItem{
+	now := time.Date(2026, 5, 22, 14, 30, 0, 0, time.UTC)
+	x := &Case{Now: now, Check: &checkpb.Check{Watches: []*checkpb.ToolWatch{{Policy: "p", History: &checkpb.History{Items: []*checkpb.HistoryItem{
 		{Human: []byte("0123456789abcdef")}, {Calls: read}, {Calls: read}, {Calls: read},
 	}}}}}}
 	for name, c := range map[string]struct {
@@ -22,22 +24,21 @@ func TestHintSaysWhatRepeatsHowOftenAndSinceWhen(t *testing.T) {
 		f    *checkpb.Finding
 		want string
 	}{
-		"an operator's words stand alone": {own, &checkpb.Finding{Policy: "p", Detector: detectorSemantic, Message: "the newest says"}, "Stop."},
+		"an operator's words stand alone": {own, &checkpb.Finding{Policy: "p", Detector: evidence.DetectorSemantic, Message: "the newest says"}, "Stop."},
 		"a phrase becomes a sentence": {
-			policy.DefaultHintText(), &checkpb.Finding{Policy: "p", Detector: detectorSemantic, Message: "the newest message says again what was said"},
+			policy.DefaultHintText(), &checkpb.Finding{Policy: "p", Detector: evidence.DetectorSemantic, Message: "the newest message says again what was said"},
 			"The newest message says again what was said. " + policy.DefaultHint,
 		},
 		"a tool": {
-			policy.DefaultHintText(), &checkpb.Finding{Policy: "p", Detector: detectorTool, Rule: "repeat", Message: "The tool read was called 3 times. Try another."},
+			policy.DefaultHintText(), &checkpb.Finding{Policy: "p", Detector: evidence.DetectorTool, Rule: "repeat", Message: "The tool read was called 3 times. Try another."},
 			"The tool read was called 3 times. Try another. The first time was 2 rounds ago.",
 		},
 		"a count": {
-			policy.DefaultHintText(), &checkpb.Finding{Policy: "p", Detector: detectorPrompt, HitCount: 4, WindowSeconds: 60, SinceMs: 30_000},
+			policy.DefaultHintText(), &checkpb.Finding{Policy: "p", Detector: evidence.DetectorPrompt, HitCount: 4, WindowSeconds: 60, SinceMs: 30_000},
 			"The same prompt came 4 times within 60 seconds. The first time was at 14:29:30 UTC. " + policy.DefaultHint,
 		},
 	} {
-		now := time.Date(2026, 5, 22, 14, 30, 0, 0, time.UTC)
-		if got := x.hintText(&bundle.Policy{ID: "p", Hint: c.hint}, c.f, now); got != c.want {
+		if got := x.hintText(&bundle.Policy{ID: "p", Hint: c.hint}, c.f); got != c.want {
 			t.Errorf("%s:\n%q, want\n%q", name, got, c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package gateway
+package outcome
 
 import (
 	"bytes"
@@ -9,13 +9,23 @@ import (
 	"unicode/utf8"
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
+// hint returns the hint for a finding; none if its policy is no longer in force.
+func (c *Case) hint(f *checkpb.Finding) Hint {
+	p := c.Policies.ByID(f.GetPolicy())
+	if p == nil {
+		return Hint{}
+	}
+	return Hint{Text: c.hintText(p, f), Position: p.Hint.Position}
+}
+
 // hintText returns what a hint says. A policy's own words are given alone. Without
 // them it says what repeats itself, how often and since when, and two things to try.
-func (x *exchange) hintText(p *bundle.Policy, f *checkpb.Finding, now time.Time) string {
+func (c *Case) hintText(p *bundle.Policy, f *checkpb.Finding) string {
 	if p.Hint.Text != policy.DefaultHint {
 		return p.Hint.Text
 	}
@@ -24,14 +34,14 @@ func (x *exchange) hintText(p *bundle.Policy, f *checkpb.Finding, now time.Time)
 		said = fmt.Sprintf("The same prompt came %d times within %d seconds.", f.GetHitCount(), f.GetWindowSeconds())
 	}
 	if f.GetSinceMs() > 0 {
-		first := now.Add(-time.Duration(f.GetSinceMs()) * time.Millisecond)
+		first := c.Now.Add(-time.Duration(f.GetSinceMs()) * time.Millisecond)
 		said += " The first time was at " + first.UTC().Format("15:04:05") + " UTC."
 	}
-	if f.GetDetector() != detectorTool && f.GetDetector() != detectorCycle {
+	if f.GetDetector() != evidence.DetectorTool && f.GetDetector() != evidence.DetectorCycle {
 		return said + " " + policy.DefaultHint
 	}
-	// What is found of tools says what to do.
-	if n := x.roundsSince(f); n > 1 {
+	// The messages of these two detectors say what to do.
+	if n := c.roundsSince(f); n > 1 {
 		said += fmt.Sprintf(" The first time was %d rounds ago.", n)
 	}
 	return said
@@ -53,8 +63,8 @@ func sentence(text string) string {
 
 // roundsSince returns how many rounds ago one of the newest round's calls was first
 // made since the last human message, as far as the request shows it; 0 for none.
-func (x *exchange) roundsSince(f *checkpb.Finding) (rounds int) {
-	for _, w := range x.check.GetWatches() {
+func (c *Case) roundsSince(f *checkpb.Finding) (rounds int) {
+	for _, w := range c.Check.GetWatches() {
 		items := w.GetHistory().GetItems()
 		if w.GetPolicy() != f.GetPolicy() || len(items) == 0 {
 			continue

@@ -1,4 +1,4 @@
-package gateway
+package outcome
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ func TestTemplatesWriteWhatTheirFormatWould(t *testing.T) {
 			HitCount: rapid.Uint32().Draw(t, "count"), WindowSeconds: 60, CooldownSeconds: 30, BlockedMs: rapid.Uint32Min(1).Draw(t, "left"),
 		}
 		for _, p := range formats.All {
-			tmpl := newTemplate(p, f, "caller")
+			tmpl := NewTemplate(p, f, "caller")
 			f.HitCount, f.BlockedMs = rapid.Uint32().Draw(t, "later count"), rapid.Uint32Min(1).Draw(t, "later left")
 			if !tmpl.fits(f) {
 				continue
@@ -43,7 +43,7 @@ func TestUsualRefusalsHaveATemplate(t *testing.T) {
 	t.Parallel()
 	f := &checkpb.Finding{Policy: "default", Detector: "prompt", Fingerprint: []byte{1, 2}, LoopId: "x", HitCount: 6, WindowSeconds: 60, BlockedMs: 30_000, Action: checkpb.Action_ACTION_REJECT}
 	for _, p := range formats.All {
-		tmpl := newTemplate(p, f, "caller")
+		tmpl := NewTemplate(p, f, "caller")
 		if !tmpl.fits(f) {
 			t.Errorf("%s: no template", p.Name())
 			continue
@@ -52,7 +52,7 @@ func TestUsualRefusalsHaveATemplate(t *testing.T) {
 			t.Errorf("%s: %s", p.Name(), body)
 		}
 	}
-	if other := (&checkpb.Finding{Policy: "other", BlockedMs: 1}); newTemplate(formats.All[0], f, "caller").fits(other) {
+	if other := (&checkpb.Finding{Policy: "other", BlockedMs: 1}); NewTemplate(formats.All[0], f, "caller").fits(other) {
 		t.Error("another policy's finding fits")
 	}
 }

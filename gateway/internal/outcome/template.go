@@ -1,4 +1,4 @@
-package gateway
+package outcome
 
 import (
 	"bytes"
@@ -11,32 +11,31 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// template is the body of a refusal, cut where the two numbers are that change
+// Template is the body of a refusal, cut where the two numbers are that change
 // from one refusal of a standing block to the next: its count and the seconds
-// that are left. It is what the format's own encoder wrote.
-type template struct {
+// that are left. The format's own encoder wrote it.
+type Template struct {
 	of     *checkpb.Finding
 	caller string
 	pieces [][]byte
-	// counts says for the gap behind each piece but the last whether it is the
-	// count's.
+	// counts says for each gap between pieces whether the count goes there.
 	counts []bool
 }
 
-// Numbers that stand for the two in a template. No text of a refusal has them
-// by itself; where one does, there is no template.
+// Numbers that stand for the two in a template. A refusal whose texts have one of
+// them gets no template.
 const (
 	templateCount     = 4_123_456_789
 	templateBlockedMs = 3_987_654_000
 )
 
-// newTemplate returns the template of a finding's refusals; one that fits no
-// finding if there can't be any.
-func newTemplate(p provider.Provider, f *checkpb.Finding, caller string) *template {
+// NewTemplate returns the template of the refusals for a finding. Where the numbers
+// can't be told from the text, it fits no finding.
+func NewTemplate(p provider.Provider, f *checkpb.Finding, caller string) *Template {
 	numbered := proto.CloneOf(f)
 	numbered.HitCount, numbered.BlockedMs, numbered.RetryAfterMs = templateCount, templateBlockedMs, templateBlockedMs
 	count, left := strconv.AppendUint(nil, templateCount, 10), strconv.AppendInt(nil, int64(retryAfter(numbered, caller)), 10)
-	t := &template{of: f, caller: caller}
+	t := &Template{of: f, caller: caller}
 	for body := p.Refusal(loopRefusal(numbered, caller)); ; {
 		atCount, atLeft := bytes.Index(body, count), bytes.Index(body, left)
 		if atCount < 0 && atLeft < 0 {
@@ -52,21 +51,21 @@ func newTemplate(p provider.Provider, f *checkpb.Finding, caller string) *templa
 		body = body[at+len(number):]
 	}
 	if !slices.Equal(t.render(nil, f), p.Refusal(loopRefusal(f, caller))) {
-		return &template{}
+		return &Template{}
 	}
 	return t
 }
 
-// fits says whether a finding differs from the template's in the two numbers
-// alone.
-func (t *template) fits(f *checkpb.Finding) bool {
+// fits says whether a finding differs from the template's in nothing but the two
+// numbers.
+func (t *Template) fits(f *checkpb.Finding) bool {
 	return t != nil && t.of != nil && f.GetBlockedMs() > 0 && f.GetAction() == t.of.GetAction() &&
 		f.GetLoopId() == t.of.GetLoopId() && f.GetPolicy() == t.of.GetPolicy() && f.GetDetector() == t.of.GetDetector() &&
 		f.GetMessage() == t.of.GetMessage() && bytes.Equal(f.GetFingerprint(), t.of.GetFingerprint())
 }
 
 // render appends the refusal's body for a finding that fits.
-func (t *template) render(body []byte, f *checkpb.Finding) []byte {
+func (t *Template) render(body []byte, f *checkpb.Finding) []byte {
 	for i, isCount := range t.counts {
 		body = append(body, t.pieces[i]...)
 		if isCount {

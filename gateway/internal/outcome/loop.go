@@ -1,0 +1,148 @@
+package outcome
+
+import (
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/unloop/unloop/gateway/internal/evidence"
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// refuseLoop refuses the request because of its finding.
+func (o *Outcome) refuseLoop() {
+	f := o.Finding
+	o.Label, o.Status, o.loop, o.Headers = f.GetAction().Label(), statusTooMany, true, o.headers()
+	if WaitingHelps(f) {
+		o.Headers.set("Retry-After", strconv.Itoa(retryAfter(f, o.of.Caller)))
+	}
+	// OpenAI's and Anthropic's SDKs retry a 429 unless told not to, and would
+	// feed the counter.
+	o.Headers.set("X-Should-Retry", "false")
+}
+
+// answer answers the request in the model's place.
+func (o *Outcome) answer() {
+	f := o.Finding
+	o.Label, o.Status, o.Text, o.Headers = f.GetAction().Label(), statusOK, syntheticText(f), o.headers()
+	o.Headers.set("X-Loop-Answer", f.GetAnswer().Label())
+}
+
+// syntheticText tells a model, and whoever reads its answers, what was repeated,
+// and where the result is: the client holds it. It begins with the word by which a
+// history shows that no model wrote it.
+func syntheticText(f *checkpb.Finding) string {
+	var b strings.Builder
+	b.WriteString(CodeLoop + ": " + f.GetMessage())
+	b.WriteString(" What was called has answered already: the results are in this conversation, after each call. Go on from the newest of them.")
+	b.WriteString(" (Unloop said this in place of the model, which was not asked.")
+	if f.GetLoopId() != "" {
+		b.WriteString(" Loop " + f.GetLoopId() + ".")
+	}
+	b.WriteString(")")
+	return b.String()
+}
+
+// WaitingHelps says whether the same request may pass later. Tool calls are compared
+// with the history, and texts with their meaning: waiting changes neither.
+func WaitingHelps(f *checkpb.Finding) bool {
+	switch f.GetDetector() {
+	case evidence.DetectorTool, evidence.DetectorCycle, evidence.DetectorSemantic:
+		return false
+	default:
+		return true
+	}
+}
+
+// retryAfter returns the time in seconds until the request passes if nothing else is
+// sent. A share of up to a tenth is added that differs between callers, so that not
+// all come back at once; the request detector's time is exact, as in its source.
+// Without a time from the detector it is the cooldown, else the window.
+func retryAfter(f *checkpb.Finding, caller string) int {
+	ms := f.GetRetryAfterMs()
+	if ms == 0 {
+		ms = f.GetBlockedMs()
+	}
+	if ms == 0 {
+		return int(max(f.GetWindowSeconds(), 1))
+	}
+	seconds := (int(ms) + 999) / 1000
+	if f.GetDetector() == evidence.DetectorRequest {
+		return seconds
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(caller)) // never fails
+	return seconds + int(uint64(seconds)*uint64(h.Sum32())/math.MaxUint32/10)
+}
+
+// loopRefusal describes a finding to the client.
+func loopRefusal(f *checkpb.Finding, caller string) provider.Refusal {
+	message := loopMessage(f, caller)
+	return provider.Refusal{
+		Status: statusTooMany, Code: CodeLoop, Message: message,
+		Detail: &provider.Detail{
+			Error: CodeLoop, Message: message, Detector: f.GetDetector(), Policy: f.GetPolicy(),
+			Fingerprint: hex.EncodeToString(f.GetFingerprint()), HitCount: f.GetHitCount(), WindowSeconds: f.GetWindowSeconds(),
+			CooldownSeconds: f.GetCooldownSeconds(), LoopID: f.GetLoopId(),
+		},
+	}
+}
+
+func loopMessage(f *checkpb.Finding, caller string) string {
+	if f.GetMessage() != "" {
+		return fmt.Sprintf("%s: %s (detector %s, policy %s)", CodeLoop, f.GetMessage(), f.GetDetector(), f.GetPolicy())
+	}
+	return fmt.Sprintf("%s: %s %d times within %d seconds (detector %s, policy %s). Change the request, or wait %d seconds.",
+		CodeLoop, repeated(f), f.GetHitCount(), f.GetWindowSeconds(), f.GetDetector(), f.GetPolicy(), retryAfter(f, caller))
+}
+
+// repeated says what was seen again.
+func repeated(f *checkpb.Finding) string {
+	switch {
+	case f.GetDetector() == evidence.DetectorRequest:
+		return "the same request was seen"
+	case f.GetRule() == ruleTogether:
+		return "the same prompt, with the same beginning and the same newest messages, came from this caller's sessions"
+	default:
+		return "the same prompt, with the same beginning and the same newest messages, was seen"
+	}
+}
+
+// Rules of the prompt detector's findings.
+const (
+	ruleTogether = "sessions-together"
+	ruleRounds   = "identical-rounds"
+)
+
+// Strongest returns the finding whose action is taken; nil for none.
+func Strongest(d *checkpb.Decision) *checkpb.Finding { return pick(d, false) }
+
+// pick returns the strongest finding that is shadow, or that is not.
+func pick(d *checkpb.Decision, shadow bool) *checkpb.Finding {
+	var best *checkpb.Finding
+	for _, f := range d.GetFindings() {
+		if f.GetShadow() == shadow && (best == nil || stronger(f, best)) {
+			best = f
+		}
+	}
+	return best
+}
+
+// stronger orders findings by their actions; then by the longest block, then those
+// that name what was repeated first, then by the highest count.
+func stronger(a, b *checkpb.Finding) bool {
+	if a.GetAction() != b.GetAction() {
+		return a.GetAction() > b.GetAction()
+	}
+	if a.GetBlockedMs() != b.GetBlockedMs() {
+		return a.GetBlockedMs() > b.GetBlockedMs()
+	}
+	if rounds := a.GetRule() == ruleRounds; rounds != (b.GetRule() == ruleRounds) {
+		return !rounds // the other one names the tool
+	}
+	return a.GetHitCount() > b.GetHitCount()
+}

@@ -1,0 +1,242 @@
+// Package outcome decides what is done with a request: it is refused, answered in
+// the model's place, or forwarded, perhaps after a wait or with a hint. It also names
+// the headers that tell the client why.
+//
+// It takes the evidence, the detectors' decision and a time, and returns values. It
+// may not know the network, a clock or metrics, and it carries nothing out.
+package outcome
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/evidence"
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// Case is a request with its evidence and the decision on it.
+type Case struct {
+	Check    *checkpb.Check
+	Limits   []evidence.Limit
+	Decision *checkpb.Decision
+	// Degraded says why there is no full decision; "" if there is one.
+	Degraded string
+	// FailClosed says that a request without a full decision is refused.
+	FailClosed bool
+	// Exempt is the scope in which an operator exempted the request from checks.
+	Exempt string
+	Caller string
+	// Policies are those in force.
+	Policies *bundle.Set
+	// Answerable says that the request can be answered in the model's place.
+	Answerable bool
+	// Template writes the refusals of a block that stands; nil if none is known.
+	Template *Template
+	Now      time.Time
+}
+
+func (c *Case) fairvisor() bool { return c.Policies != nil && c.Policies.FairvisorHeaders }
+
+// incomplete says what is missing of the decision: all of it, or the semantic
+// detector's part. Only the former has a request refused that fails closed.
+func (c *Case) incomplete() string {
+	if c.Degraded == "" && c.Decision.GetSemanticMissed() {
+		return evidence.DetectorSemantic
+	}
+	return c.Degraded
+}
+
+// Outcome is what is done with a request.
+type Outcome struct {
+	// Label names the outcome in metrics.
+	Label string
+	// Status of our own answer; 0 if the request is forwarded.
+	Status  int
+	Headers Headers
+	// Finding is the strongest finding that is not shadow; nil for none.
+	Finding  *checkpb.Finding
+	Verdicts []evidence.Verdict
+	// Text is what is answered in the model's place; "" for none.
+	Text string
+	Wait Wait
+	Hint Hint
+
+	of *Case
+	// limit is the strongest verdict that is not shadow; the zero one for none.
+	limit evidence.Verdict
+	// limited says that the rule refuses, and loop that the finding does.
+	limited, loop bool
+	// refusal is the error that a refused client gets, unless loop is set: that error
+	// is written late, since a template may spare it.
+	refusal provider.Refusal
+}
+
+// Wait is how long a throttled request waits.
+type Wait struct {
+	For time.Duration
+	// Key is the same for all requests that are throttled together; "" for none.
+	Key string
+}
+
+// Hint is a text that is added to a forwarded request.
+type Hint struct {
+	// Text is "" if there is no hint.
+	Text     string
+	Position string
+}
+
+// Codes of the errors that clients see.
+const (
+	CodeLoop      = "recursive_loop_detected"
+	CodeKilled    = "loop_kill_switch"
+	codeUnchecked = "loop_check_unavailable"
+	codeLimited   = "rate_limit_exceeded"
+	codeBreaker   = "circuit_breaker_open"
+)
+
+// Status codes of our own answers.
+const (
+	statusOK          = 200
+	statusForbidden   = 403
+	statusTooMany     = 429
+	statusUnavailable = 503
+)
+
+// Of returns the outcome for a request. A rule comes before a finding whose action is
+// of the same strength.
+func Of(c *Case) Outcome {
+	o := Outcome{of: c, Finding: Strongest(c.Decision), Verdicts: evidence.Verdicts(c.Limits, c.Decision)}
+	o.limit = strongestLimit(o.Verdicts, false)
+	switch rule, found := o.limit.GetAction(), o.Finding.GetAction(); {
+	case rule.Stops() && rule >= found:
+		o.refuseLimit("limit")
+	case found.Stops() && c.Answerable && o.Finding.GetAnswer() == checkpb.Answer_ANSWER_SYNTHETIC:
+		o.answer()
+	case found.Stops():
+		o.refuseLoop()
+	case c.Degraded != "" && c.FailClosed:
+		o.Label = "fail-closed"
+		o.refuse(provider.Refusal{Status: statusUnavailable, Code: codeUnchecked, Message: uncheckedMessage(c.Degraded)})
+		o.Headers.set("Retry-After", "1")
+	default:
+		o.forward()
+	}
+	return o
+}
+
+// Forwards says that the request goes to its upstream.
+func (o *Outcome) Forwards() bool { return o.Status == 0 }
+
+// refuse refuses the request with an error.
+func (o *Outcome) refuse(r provider.Refusal) {
+	o.Status, o.refusal, o.Headers = r.Status, r, o.headers()
+}
+
+// forward sends the request to its upstream.
+func (o *Outcome) forward() {
+	c, f := o.of, o.Finding
+	switch {
+	case f != nil:
+		o.Label = f.GetAction().Label()
+	case c.Exempt != "":
+		o.Label = "exempt"
+	case c.Degraded != "":
+		o.Label = "degraded"
+	default:
+		o.Label = checkpb.Action_ACTION_ALLOW.Label()
+	}
+	o.Headers, o.Wait = o.headers(), o.wait()
+	if f.GetAction() == checkpb.Action_ACTION_HINT {
+		o.Hint = c.hint(f)
+	}
+}
+
+// wait returns the wait of a throttled request: the longer one of the finding's and
+// the rule's.
+func (o *Outcome) wait() (w Wait) {
+	if v := o.limit; v.GetAction() == checkpb.Action_ACTION_THROTTLE {
+		w = Wait{milliseconds(v.GetDelayMs()), v.Wire.GetPolicy() + "\x00" + string(v.Wire.GetKey())}
+	}
+	if f := o.Finding; f.GetAction() == checkpb.Action_ACTION_THROTTLE {
+		w = Wait{max(w.For, milliseconds(f.GetDelayMs())), f.GetPolicy() + "\x00" + string(f.GetFingerprint())}
+	}
+	return w
+}
+
+func milliseconds(n uint32) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// Crowded returns the outcome for a throttled request where too many wait already:
+// it is refused.
+func (o Outcome) Crowded() Outcome {
+	o.Wait, o.Hint = Wait{}, Hint{}
+	if o.Finding.GetAction() != checkpb.Action_ACTION_THROTTLE {
+		o.refuseLimit(checkpb.Action_ACTION_REJECT.Label())
+		return o
+	}
+	o.Finding = proto.CloneOf(o.Finding)
+	o.Finding.Action = checkpb.Action_ACTION_REJECT
+	o.refuseLoop()
+	return o
+}
+
+// Refused returns the outcome for a request whose format has no answer in the model's
+// place: it is refused.
+func (o Outcome) Refused() Outcome {
+	o.Text = ""
+	o.refuseLoop()
+	return o
+}
+
+// Refusal returns the error that a refused client gets.
+func (o *Outcome) Refusal() provider.Refusal {
+	if o.loop {
+		return loopRefusal(o.Finding, o.of.Caller)
+	}
+	return o.refusal
+}
+
+// Body appends the body of a refusal in a provider's format.
+func (o *Outcome) Body(dst []byte, p provider.Provider) []byte {
+	if o.loop && o.of.Template.fits(o.Finding) {
+		return o.of.Template.render(dst, o.Finding)
+	}
+	return append(dst, p.Refusal(o.Refusal())...)
+}
+
+// killRetry is how long other gateways have clients wait after a kill switch, in
+// seconds, as Fairvisor does.
+const killRetry = "3600"
+
+// Killed returns the outcome for a request that an operator stopped. asked says that
+// another gateway asked for the decision.
+func Killed(reason string, fairvisor, asked bool) Outcome {
+	o := Outcome{Label: "kill", Status: statusForbidden}
+	o.Headers.set("X-Loop-Reason", "kill_switch")
+	if asked {
+		o.Status = statusTooMany
+		o.Headers.set("Retry-After", killRetry)
+	} else {
+		o.Headers.set("X-Should-Retry", "false")
+	}
+	if fairvisor {
+		o.Headers.set("X-Fairvisor-Reason", "kill_switch")
+	}
+	o.refusal = provider.Refusal{Status: o.Status, Code: CodeKilled, Message: KilledMessage(reason)}
+	return o
+}
+
+// KilledMessage returns what the client of a stopped request is told.
+func KilledMessage(reason string) string {
+	message := CodeKilled + ": an operator has stopped these requests"
+	if reason != "" {
+		message += ": " + reason
+	}
+	return message
+}
+
+func uncheckedMessage(why string) string {
+	return "the request could not be checked for loops (" + why + "), and a policy says that it must be"
+}
