@@ -16,7 +16,7 @@ import (
 func (g *Gateway) newAuth() (*auth.Authenticator, error) {
 	return auth.New(auth.Config{
 		Sources: g.cfg.Auth, Issuer: g.cfg.AuthIssuer, Audiences: g.cfg.AuthAudience, TenantClaim: g.cfg.AuthTenantClaim,
-	}, auth.Deps{Log: g.log})
+	}, g.log)
 }
 
 // admit finds out who the client is, or answers. Unloop's own key stays here,

@@ -1,8 +1,7 @@
-// Package auth says who a client of the gateway is: the holder of one of
-// Unloop's own keys, or the subject of a token that an issuer signed.
+// Package auth identifies the clients of the gateway: the holder of one of Unloop's own
+// keys, or the subject of a token that an issuer signed.
 //
-// It knows neither where in a request a credential stands nor how a refusal
-// looks.
+// It knows neither where in a request a credential stands nor how a refusal looks.
 package auth
 
 import (
@@ -10,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/jwks"
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
@@ -21,10 +20,11 @@ import (
 var (
 	ErrMissing     = errors.New("no credential")
 	ErrWrong       = errors.New("credential is not accepted")
-	ErrUnavailable = errors.New("the issuer's keys are not available")
+	ErrUnavailable = jwks.ErrUnavailable
 )
 
-// LimitedError says that an address was wrong too often to be looked at.
+// LimitedError says that an address sent too many wrong credentials: its next one is not
+// looked at yet.
 type LimitedError struct{ After time.Duration }
 
 func (e *LimitedError) Error() string {
@@ -35,14 +35,14 @@ func (e *LimitedError) Error() string {
 // with many claims have a few thousand.
 const maxCredential = 16 << 10
 
-// Config says who is let in.
+// Config says which clients are let in.
 type Config struct {
 	// Sources are key:PLACE, with a place as access.Secret has it, and at most
 	// one jwt:URL of an issuer's key set (RFC 7517).
 	Sources []string
 	// Issuer is the iss that tokens must have; any if it is empty.
 	Issuer string
-	// Audiences are those of which a token must name one.
+	// Audiences are names for this service; a token must have one of them.
 	Audiences []string
 	// TenantClaim names the claim with the client's tenant; "" for none.
 	TenantClaim string
@@ -52,7 +52,7 @@ type Config struct {
 type Principal struct {
 	// ID is the same for the same client, and of no use as a credential.
 	ID string
-	// Tenant is who the client belongs to, by its token, where Tenanted.
+	// Tenant is the client's tenant by its token, where Tenanted.
 	Tenant   string
 	Tenanted bool
 }
@@ -63,36 +63,21 @@ type Authenticator struct {
 	keys    *access.Keys
 	tokens  *tokens
 	limiter access.Limiter
-	now     func() time.Time
-}
-
-// Deps is what an authenticator is given beside its Config. Zero values are
-// good.
-type Deps struct {
-	Log    *slog.Logger
-	Now    func() time.Time
-	Client *http.Client
 }
 
 // New reads the keys. It reports every fault of the configuration.
-func New(cfg Config, deps Deps) (*Authenticator, error) {
-	if deps.Log == nil {
-		deps.Log = slog.New(slog.DiscardHandler)
-	}
-	if deps.Now == nil {
-		deps.Now = time.Now
-	}
+func New(cfg Config, log *slog.Logger) (*Authenticator, error) {
 	places, urls, faults := split(cfg.Sources)
 	keys, err := access.ReadKeys(places)
 	if err != nil {
 		faults = append(faults, fmt.Errorf("--auth: %w", err))
 	}
-	a := &Authenticator{keys: keys, now: deps.Now}
+	a := &Authenticator{keys: keys}
 	switch {
 	case len(urls) > 1:
 		faults = append(faults, errors.New("--auth: there can be one jwt:URL, since two issuers could name each other's subjects"))
 	case len(urls) == 1:
-		a.tokens, err = newTokens(urls[0], cfg, deps)
+		a.tokens, err = newTokens(urls[0], cfg, log)
 		faults = append(faults, err)
 	case cfg.Issuer != "" || len(cfg.Audiences) > 0 || cfg.TenantClaim != "":
 		faults = append(faults, errors.New("--auth-issuer, --auth-audience and --auth-tenant-claim need --auth jwt:URL"))
@@ -117,19 +102,19 @@ func split(sources []string) (places, urls []string, faults []error) {
 // Run keeps the issuer's keys up to date until the context ends.
 func (a *Authenticator) Run(ctx context.Context) error {
 	if a.tokens != nil {
-		a.tokens.keys.run(ctx)
+		a.tokens.keys.Run(ctx)
 	}
 	return nil
 }
 
-// Authenticate says who presents a credential from the remote address
-// "host:port" of a connection. Errors are ErrMissing, ErrWrong,
-// ErrUnavailable or a LimitedError, or the context's.
+// Authenticate returns the client that presents a credential from the remote address
+// "host:port" of a connection. Errors are ErrMissing, ErrWrong, ErrUnavailable or a
+// LimitedError, or the context's.
 func (a *Authenticator) Authenticate(ctx context.Context, remote, credential string) (Principal, error) {
 	if credential == "" {
 		return Principal{}, ErrMissing
 	}
-	attempt := access.NewAttempt(remote, credential, a.now())
+	attempt := access.NewAttempt(remote, credential, time.Now())
 	if wait := a.limiter.Wait(attempt); wait > 0 {
 		return Principal{}, &LimitedError{wait}
 	}

@@ -16,6 +16,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/big"
 	"net/http"
@@ -25,7 +26,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/unloop/unloop/gateway/internal/jwks"
 )
 
 const (
@@ -35,11 +39,10 @@ const (
 
 // issuer signs tokens and publishes its keys.
 type issuer struct {
-	url     string
-	mu      sync.Mutex
-	keys    map[string]crypto.Signer
-	status  int
-	fetches int
+	url    string
+	mu     sync.Mutex
+	keys   map[string]crypto.Signer
+	status int
 }
 
 // newIssuer publishes an RSA key "rs", an elliptic key "es" and an Edwards key
@@ -83,7 +86,6 @@ func newEd(t *testing.T) crypto.Signer {
 func (i *issuer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.fetches++
 	if i.status != http.StatusOK {
 		w.WriteHeader(i.status)
 		return
@@ -93,6 +95,19 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		keys = append(keys, published(id, k))
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"keys": keys})
+}
+
+// RoundTrip answers without a network.
+func (i *issuer) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	i.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+func (i *issuer) setStatus(status int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.status = status
 }
 
 func (i *issuer) publish(id string, k crypto.Signer) {
@@ -199,7 +214,7 @@ func authenticator(t *testing.T, i *issuer, edits ...func(*Config)) *Authenticat
 	for _, edit := range edits {
 		edit(&cfg)
 	}
-	a, err := New(cfg, Deps{})
+	a, err := New(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,6 +342,45 @@ func TestAddressWithManyWrongCredentialsMustWait(t *testing.T) {
 	}
 }
 
+// A new key is accepted once the issuer publishes it; an issuer that is away is nobody's
+// failure, and does not end what its known keys vouch for.
+func TestTokensFollowTheIssuersKeys(t *testing.T) {
+	t.Parallel()
+	i, next := newIssuer(t), newEC(t)
+	synctest.Test(t, func(t *testing.T) {
+		a, err := New(Config{Sources: []string{"jwt:https://issuer.example/keys"}, Audiences: []string{"unloop"}}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.tokens.keys = jwks.New("https://issuer.example/keys", &http.Client{Transport: i}, slog.New(slog.DiscardHandler))
+		try := func(algorithm, id string, k crypto.Signer) error {
+			_, err := a.Authenticate(t.Context(), remote, sign(t, algorithm, id, k, claims(nil)))
+			return err
+		}
+		i.setStatus(http.StatusServiceUnavailable)
+		for range 100 {
+			if err := try("EdDSA", "ed", i.keys["ed"]); !errors.Is(err, ErrUnavailable) {
+				t.Fatalf("before the keys are known: %v", err)
+			}
+		}
+		i.setStatus(http.StatusOK)
+		<-time.After(time.Minute)
+		if err := try("ES256", "next", next); !errors.Is(err, ErrWrong) {
+			t.Errorf("before it is published: %v", err)
+		}
+		i.publish("next", next)
+		<-time.After(time.Minute)
+		if err := try("ES256", "next", next); err != nil {
+			t.Errorf("a new key: %v", err)
+		}
+		i.setStatus(http.StatusServiceUnavailable)
+		<-time.After(time.Hour)
+		if err := try("EdDSA", "ed", i.keys["ed"]); err != nil {
+			t.Errorf("while the issuer is away: %v", err)
+		}
+	})
+}
+
 func TestFaultsOfTheConfigurationAreNamed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -336,12 +390,13 @@ func TestFaultsOfTheConfigurationAreNamed(t *testing.T) {
 		"a key in the flag":        {Config{Sources: []string{ownKey}}, "key:env:VARIABLE"},
 		"a missing variable":       {Config{Sources: []string{"key:env:AUTH_TEST_NONE"}}, "AUTH_TEST_NONE"},
 		"no audience":              {Config{Sources: []string{"jwt:https://issuer.example/keys"}}, "--auth-audience"},
+		"a URL that is none":       {Config{Sources: []string{"jwt:https://%zz"}, Audiences: []string{"a"}}, "can't be read"},
 		"keys over plain HTTP":     {Config{Sources: []string{"jwt:http://issuer.example/keys"}, Audiences: []string{"a"}}, "https://"},
 		"a password in the URL":    {Config{Sources: []string{"jwt:https://u:pw@issuer.example/keys"}, Audiences: []string{"a"}}, "no user"},
 		"two issuers":              {Config{Sources: []string{"jwt:https://a.example/k", "jwt:https://b.example/k"}, Audiences: []string{"a"}}, "one jwt:URL"},
 		"an audience of no tokens": {Config{Audiences: []string{"a"}}, "need --auth jwt:URL"},
 	} {
-		_, err := New(c.cfg, Deps{})
+		_, err := New(c.cfg, slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), ownKey) || strings.Contains(err.Error(), "pw@") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

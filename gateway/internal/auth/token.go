@@ -5,11 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/unloop/unloop/gateway/internal/jwks"
 )
 
 // leeway is how much clocks may differ.
@@ -20,31 +26,49 @@ const maxTenant = 128
 
 // tokens verifies JSON Web Tokens (RFC 7519) of one issuer.
 type tokens struct {
-	keys *keySet
+	keys *jwks.Follower
 	cfg  Config
-	now  func() time.Time
 }
 
-func newTokens(url string, cfg Config, deps Deps) (*tokens, error) {
-	keys, err := newKeySet(url, deps)
+func newTokens(address string, cfg Config, log *slog.Logger) (*tokens, error) {
+	err := checkURL(address)
 	if len(cfg.Audiences) == 0 {
 		err = errors.Join(err, errors.New("--auth jwt:URL needs --auth-audience: an issuer's tokens for other services must not open this one"))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &tokens{keys: keys, cfg: cfg, now: deps.Now}, nil
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &tokens{keys: jwks.New(address, client, log), cfg: cfg}, nil
 }
 
-// verify checks a token's signature and claims. Its errors tell nothing of the
-// token but its kind of fault.
+func checkURL(address string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "":
+		return errors.New("--auth jwt:URL: the URL can't be read")
+	case u.User != nil:
+		return errors.New("--auth jwt:URL: the URL must have no user")
+	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+		return errors.New("--auth jwt:URL: the URL must begin with https://, since who can change the keys can sign tokens")
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// verify checks a token's signature and claims. Its errors name the kind of fault, and
+// quote nothing of the token.
 func (t *tokens) verify(ctx context.Context, text string) (Principal, error) {
-	token, err := jwt.ParseSigned(text, algorithms)
+	token, err := jwt.ParseSigned(text, jwks.Algorithms)
 	if err != nil || len(token.Headers) != 1 {
 		return Principal{}, fmt.Errorf("%w: it is no key and no signed token", ErrWrong)
 	}
 	header := token.Headers[0]
-	keys, err := t.keys.find(ctx, header.KeyID, jose.SignatureAlgorithm(header.Algorithm))
+	keys, err := t.keys.Find(ctx, header.KeyID, jose.SignatureAlgorithm(header.Algorithm))
 	if err != nil {
 		return Principal{}, err
 	}
@@ -58,10 +82,10 @@ func (t *tokens) verify(ctx context.Context, text string) (Principal, error) {
 	return Principal{}, fmt.Errorf("%w: no key of the issuer has signed the token", ErrWrong)
 }
 
-// accept reads who a signed token is about, if it is for here and now.
+// accept returns the subject of a signed token that is for this service and valid now.
 func (t *tokens) accept(c jwt.Claims, all map[string]json.RawMessage) (Principal, error) {
 	refused := func(why string) (Principal, error) { return Principal{}, fmt.Errorf("%w: token %s", ErrWrong, why) }
-	expected := jwt.Expected{Time: t.now(), Issuer: t.cfg.Issuer, AnyAudience: jwt.Audience(t.cfg.Audiences)}
+	expected := jwt.Expected{Time: time.Now(), Issuer: t.cfg.Issuer, AnyAudience: jwt.Audience(t.cfg.Audiences)}
 	switch err := c.ValidateWithLeeway(expected, leeway); {
 	case errors.Is(err, jwt.ErrExpired):
 		return refused("has expired")

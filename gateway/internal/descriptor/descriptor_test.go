@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -276,60 +277,58 @@ func TestWhatIsNoTokenHasNoClaims(t *testing.T) {
 	}
 }
 
-func TestPublishedKeysVerifyOnceTheyHaveArrived(t *testing.T) {
-	t.Parallel()
-	ours := newIssuer(t, "k1")
-	served := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &ours.key.PublicKey, KeyID: "k1", Algorithm: "ES256", Use: "sig"}}}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(served)
-	}))
-	t.Cleanup(server.Close)
-	r := New(&policy.JWT{JWKSURL: server.URL, RequireVerified: true}, nil, func(string) string { return "" }, server.Client())
-	arrived := make(chan error, 10)
-	r.tokens.remote.arrived = func(err error) { arrived <- err }
-	now := time.Now()
-	r.tokens.now = func() time.Time { return now }
-	org := func(i issuer) string {
-		return text(values(t, r, bearing(i.sign(t, object{"org": "acme"}))).Get(descriptor(t, "jwt:org")))
-	}
-	if got := org(ours); got != missing {
-		t.Fatalf("verified without a key: %q", got)
-	}
-	if err := <-arrived; err != nil {
-		t.Fatal(err)
-	}
-	if got := org(ours); got != "acme" {
-		t.Errorf("org is %q", got)
-	}
-	if got := org(newIssuer(t, "k1")); got != missing {
-		t.Errorf("another key of that id verified: %q", got)
-	}
-	rotated := newIssuer(t, "k2")
-	served = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &rotated.key.PublicKey, KeyID: "k2"}}}
-	if got := org(rotated); got != missing {
-		t.Errorf("verified before its key was published: %q", got)
-	}
-	now = now.Add(fetchAgain)
-	org(rotated)
-	if err := <-arrived; err != nil {
-		t.Fatal(err)
-	}
-	if got := org(rotated); got != "acme" {
-		t.Errorf("after the rotation: org is %q", got)
-	}
+// publishing is an issuer's server without a network.
+type publishing func() (status int, set jose.JSONWebKeySet)
+
+func (p publishing) RoundTrip(*http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	status, set := p()
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(set)
+	return w.Result(), nil
 }
 
-func TestKeysStayWhenTheIssuerIsAway(t *testing.T) {
+func TestPublishedKeysVerifyOnceTheyHaveArrived(t *testing.T) {
 	t.Parallel()
-	ours := newIssuer(t, "k1")
-	server := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(server.Close)
-	r := New(&policy.JWT{JWKSURL: server.URL}, nil, func(string) string { return "" }, server.Client())
-	r.tokens.remote.set.Store(&jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &ours.key.PublicKey, KeyID: "k1"}}})
-	if err := r.tokens.remote.fetch(); err == nil {
-		t.Error("a missing key set was taken")
-	}
-	if got, ok := values(t, r, bearing(ours.sign(t, object{"org": "acme"}))).Get(descriptor(t, "jwt:org")); !ok || got.Unverified {
-		t.Errorf("%+v, %v; want it verified", got, ok)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ours := newIssuer(t, "k1")
+		status, served := http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &ours.key.PublicKey, KeyID: "k1", Algorithm: "ES256", Use: "sig"}}}
+		client := &http.Client{Transport: publishing(func() (int, jose.JSONWebKeySet) { return status, served })}
+		r := New(&policy.JWT{JWKSURL: "https://issuer.example/keys", RequireVerified: true}, nil, func(string) string { return "" }, client)
+		org := func(i issuer) string {
+			return text(values(t, r, bearing(i.sign(t, object{"org": "acme"}))).Get(descriptor(t, "jwt:org")))
+		}
+		if got := org(ours); got != missing {
+			t.Fatalf("verified without a key: %q", got)
+		}
+		synctest.Wait()
+		if got := org(ours); got != "acme" {
+			t.Errorf("org is %q", got)
+		}
+		if got := org(newIssuer(t, "k1")); got != missing {
+			t.Errorf("another key of that id verified: %q", got)
+		}
+		rotated := newIssuer(t, "k2")
+		served = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &rotated.key.PublicKey, KeyID: "k2"}}}
+		if got := org(rotated); got != missing {
+			t.Errorf("verified before its key was published: %q", got)
+		}
+		synctest.Wait()
+		if got := org(rotated); got != missing {
+			t.Errorf("read again at once: %q", got)
+		}
+		<-time.After(30 * time.Second)
+		org(rotated)
+		synctest.Wait()
+		if got := org(rotated); got != "acme" {
+			t.Errorf("after the rotation: org is %q", got)
+		}
+		status = http.StatusNotFound
+		<-time.After(time.Hour)
+		org(rotated)
+		synctest.Wait()
+		if got, ok := values(t, r, bearing(rotated.sign(t, object{"org": "acme"}))).Get(descriptor(t, "jwt:org")); !ok || got.Unverified {
+			t.Errorf("while the issuer is away: %+v, %v; want it verified", got, ok)
+		}
+	})
 }

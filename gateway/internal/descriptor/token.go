@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/unloop/unloop/gateway/internal/jwks"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -19,7 +21,7 @@ import (
 // below the 8 KiB that servers take as a header; a longer one has no claims.
 const maxToken = 16 << 10
 
-// claims are what a token says; nil values if it can't be read.
+// claims are the claims of a token; values is nil if it can't be read.
 type claims struct {
 	values   map[string]any
 	verified bool
@@ -86,12 +88,11 @@ func claimText(value any) (string, bool) {
 type tokens struct {
 	config *policy.JWT
 	known  []knownKey
-	remote *remoteKeys
-	now    func() time.Time
+	remote *jwks.Follower // nil without a jwks_url
 }
 
-// knownKey is a key with the one algorithm that it is for, so that no token can
-// have a public key taken for a shared secret.
+// knownKey is a key with its one algorithm, so that no token can have a public key taken
+// for a shared secret.
 type knownKey struct {
 	id        string
 	algorithm jose.SignatureAlgorithm
@@ -99,7 +100,7 @@ type knownKey struct {
 }
 
 func newTokens(config *policy.JWT, getenv func(string) string, client *http.Client) *tokens {
-	t := &tokens{config: config, now: time.Now}
+	t := &tokens{config: config}
 	if config == nil {
 		return t
 	}
@@ -116,13 +117,13 @@ func newTokens(config *policy.JWT, getenv func(string) string, client *http.Clie
 		t.known = append(t.known, knownKey{k.KeyID, jose.SignatureAlgorithm(k.Algorithm), key})
 	}
 	if config.JWKSURL != "" {
-		t.remote = newRemoteKeys(config.JWKSURL, client)
+		t.remote = jwks.New(config.JWKSURL, client, slog.New(slog.DiscardHandler))
 	}
 	return t
 }
 
-// read returns a token's claims. A token that does not verify is read all the
-// same, and marked, unless the bundle wants only verified ones.
+// read returns a token's claims. Those of a token that does not verify are returned as
+// unverified, or not at all if the bundle wants only verified ones.
 func (t *tokens) read(token string) claims {
 	parts := strings.Split(token, ".")
 	if len(token) > maxToken || len(parts) != 3 {
@@ -145,10 +146,7 @@ func (t *tokens) read(token string) claims {
 }
 
 // algorithms are those that a bundle may name; none is not among them.
-var algorithms = []jose.SignatureAlgorithm{
-	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
-	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA, jose.HS256, jose.HS384, jose.HS512,
-}
+var algorithms = slices.Concat(jwks.Algorithms, []jose.SignatureAlgorithm{jose.HS256, jose.HS384, jose.HS512})
 
 // verify says whether a token's signature, time, issuer and audience hold.
 func (t *tokens) verify(token string) bool {
@@ -178,13 +176,15 @@ func (t *tokens) candidates(id string, algorithm jose.SignatureAlgorithm) []any 
 		}
 	}
 	if t.remote != nil {
-		keys = append(keys, t.remote.find(id, algorithm, t.now())...)
+		for _, k := range t.remote.Known(id, algorithm) {
+			keys = append(keys, k)
+		}
 	}
 	return keys
 }
 
 func (t *tokens) accepts(c jwt.Claims) bool {
-	expected := jwt.Expected{Time: t.now(), AnyAudience: jwt.Audience(t.config.Audiences)}
+	expected := jwt.Expected{Time: time.Now(), AnyAudience: jwt.Audience(t.config.Audiences)}
 	if c.ValidateWithLeeway(expected, time.Duration(t.config.LeewaySeconds)*time.Second) != nil {
 		return false
 	}

@@ -1,4 +1,4 @@
-package auth
+package jwks
 
 import (
 	"crypto"
@@ -13,9 +13,9 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// algorithms are those of RFC 7518 and RFC 8037 with a public key. Symmetric
-// ones would make everyone who can check a token able to sign one.
-var algorithms = []jose.SignatureAlgorithm{
+// Algorithms are those of RFC 7518 and RFC 8037 with a public key. Symmetric ones would
+// make everyone who can check a token able to sign one.
+var Algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
@@ -34,15 +34,15 @@ type key struct {
 	public     crypto.PublicKey
 }
 
-// fits says whether the key may have signed a token with a key id, or without
-// one, by an algorithm.
+// fits says whether the key may have signed a token with a key id, or without one, by an
+// algorithm.
 func (k key) fits(id string, algorithm jose.SignatureAlgorithm) bool {
 	return (id == "" || k.id == "" || id == k.id) && slices.Contains(k.algorithms, algorithm)
 }
 
-// parseKeySet reads a key set (RFC 7517). Keys of other kinds or uses are
-// passed over, as the RFC wants it; a set without a usable key is an error.
-func parseKeySet(data []byte) ([]key, error) {
+// parse reads a key set (RFC 7517). Keys of other kinds or uses are passed over, as the
+// RFC wants it; a set without a usable key is an error.
+func parse(data []byte) ([]key, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
@@ -85,8 +85,8 @@ func parseKey(raw []byte) (key, error) {
 	return k, nil
 }
 
-// algorithmsOf lists what a public key can verify; nil if nothing, or if it is
-// too weak.
+// algorithmsOf lists the algorithms of a public key; none if it is of another kind, or too
+// weak.
 func algorithmsOf(public any) []jose.SignatureAlgorithm {
 	switch k := public.(type) {
 	case *rsa.PublicKey:
