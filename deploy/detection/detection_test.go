@@ -1,11 +1,9 @@
-package detection_test
+package detection
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/unloop/unloop/deploy/detection"
 )
 
 // recorded are the folders with real sessions, the first that exists: the one
@@ -20,11 +18,11 @@ func recorded() string {
 }
 
 // sessionsOf reads the stuck and the honest sessions of a folder.
-func sessionsOf(t *testing.T, folder string) []detection.Session {
+func sessionsOf(t *testing.T, folder string) []Session {
 	t.Helper()
-	var out []detection.Session
+	var out []Session
 	for _, name := range []string{"stuck.jsonl", "honest.jsonl"} {
-		sessions, err := detection.Read(filepath.Join(folder, name))
+		sessions, err := Read(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +39,7 @@ const (
 )
 
 // check holds the figures of one way against what is demanded.
-func check(t *testing.T, all []detection.Summary) {
+func check(t *testing.T, all []Summary) {
 	t.Helper()
 	honest, hinted := 0, 0
 	for _, s := range all {
@@ -68,20 +66,20 @@ func check(t *testing.T, all []detection.Summary) {
 func measure(t *testing.T, folder string) {
 	t.Helper()
 	sessions := sessionsOf(t, folder)
-	for _, way := range detection.Ways() {
+	for _, way := range Ways() {
 		t.Run(way.Name, func(t *testing.T) {
 			t.Parallel()
-			results, err := detection.Replay(t.Context(), sessions, way)
+			results, err := Replay(t.Context(), sessions, way)
 			if err != nil {
 				t.Fatal(err)
 			}
 			show(t, results)
-			check(t, detection.Summarise(results))
+			check(t, Summarise(results))
 		})
 	}
 }
 
-func show(t *testing.T, results []detection.Result) {
+func show(t *testing.T, results []Result) {
 	t.Helper()
 	if !testing.Verbose() {
 		return

@@ -1,4 +1,4 @@
-package detection_test
+package detection
 
 import (
 	"encoding/json"
@@ -7,12 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unloop/unloop/deploy/detection"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
 // looping is a session in which one command brings one result after the other.
-func looping(t *testing.T, results []string) detection.Session {
+func looping(t *testing.T, results []string) Session {
 	t.Helper()
 	list := []map[string]any{{"role": "user", "content": "What is in the tower?"}}
 	for i, result := range results {
@@ -22,7 +21,7 @@ func looping(t *testing.T, results []string) detection.Session {
 			map[string]any{"role": "tool", "tool_call_id": id, "content": result})
 	}
 	list = append(list, map[string]any{"role": "assistant", "content": "Bells."})
-	s := detection.Session{ActsBy: "tools", Label: "stuck", StaleFrom: new(int)}
+	s := Session{ActsBy: "tools", Label: "stuck", StaleFrom: new(int)}
 	for _, m := range list {
 		raw, err := json.Marshal(m)
 		if err != nil {
@@ -49,7 +48,7 @@ func TestTheEnvelopesOfCodingAgentsHideNoLoop(t *testing.T) {
 				t.Fatal(err)
 			}
 			session := looping(t, strings.Split(string(text), "\n=====\n"))
-			results, err := detection.Replay(t.Context(), []detection.Session{session}, detection.Way{})
+			results, err := Replay(t.Context(), []Session{session}, Way{})
 			if err != nil {
 				t.Fatal(err)
 			}
