@@ -11,15 +11,12 @@ import (
 
 	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/detector"
-	"github.com/unloop/unloop/embedworker"
-	"github.com/unloop/unloop/gateway"
-	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 // anyPort is where a role listens.
-const anyPort = "127.0.0.1:0"
+const anyPort = system.FreePort
 
 // errArguments says that a role was started with the wrong arguments.
 var errArguments = errors.New("wrong arguments")
@@ -88,13 +85,9 @@ func systemRole(ctx context.Context, args []string) (string, func() error, error
 	if len(args) != 3 {
 		return "", nil, errArguments
 	}
-	cfg := system.Config{
-		Admin:    anyPort,
-		Embedded: natskit.EmbeddedConfig{Listen: anyPort, DataDir: args[0]},
-		Gateway:  gateway.DefaultConfig(), Detector: detector.DefaultConfig(), Notifier: notifier.DefaultConfig(),
-		Embedworker: embedworker.DefaultConfig(),
-	}
-	cfg.Gateway.Listen, cfg.Gateway.CheckTimeout = anyPort, patience
+	cfg := system.DefaultConfig()
+	cfg.Embedded = natskit.EmbeddedConfig{Listen: anyPort, DataDir: args[0]}
+	cfg.Gateway.CheckTimeout = patience
 	cfg.Gateway.Upstream, cfg.Gateway.Policies = map[string]string{"openai": args[1]}, args[2]
 	s, err := system.New(cfg, quiet())
 	if err != nil {

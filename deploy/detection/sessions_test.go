@@ -85,7 +85,7 @@ func Read(file string) ([]Session, error) {
 	defer f.Close() //nolint:errcheck // it was only read
 	var out []Session
 	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, logs.DefaultLimit)
+	lines.Buffer(nil, logs.Limit)
 	for n := 1; lines.Scan(); n++ {
 		var s Session
 		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {

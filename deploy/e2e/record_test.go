@@ -33,7 +33,7 @@ func replayed(t *testing.T, cfg replay.Config, text []byte, each ...func(*replay
 	if err != nil {
 		t.Fatal(err)
 	}
-	for q, err := range replay.InOrder(logs.Open(bytes.NewReader(text), logs.Options{})) {
+	for q, err := range logs.InOrder(logs.Open(bytes.NewReader(text))) {
 		if err == nil {
 			err = run.Request(t.Context(), "traffic.jsonl", &q)
 		}

@@ -5,10 +5,6 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// maxOpen bounds the requests that wait for their answers. Recordings have at
-// most a few thousand at once; those of a gateway that was killed never end.
-const maxOpen = 100_000
-
 // pending is a request whose answer may still come.
 type pending struct {
 	// asked and decision are nil once the detectors need not hear of it.
@@ -24,44 +20,32 @@ type pending struct {
 	sums  []*Cost
 }
 
-// open are the requests without an answer, by their id. Of too many the oldest
-// are forgotten: what they are taken to cost stands.
-type open struct {
-	byID  map[string]*pending
-	order []string
-}
+// maxOpen bounds the requests that wait for their answers. Recordings have at
+// most a few thousand at once; those of a gateway that was killed never end.
+const maxOpen = 100_000
+
+// open holds the requests without an answer, by their id, in two generations. When
+// the newer one is full, the older one is forgotten: the estimated costs of its
+// requests stand.
+type open struct{ newer, older map[string]*pending }
 
 func (o *open) add(id string, p *pending) {
 	if id == "" {
 		return
 	}
-	if o.byID == nil {
-		o.byID = map[string]*pending{}
+	if o.newer == nil || len(o.newer) >= maxOpen/2 {
+		o.newer, o.older = map[string]*pending{}, o.newer
 	}
-	o.byID[id] = p
-	o.order = append(o.order, id)
-	for len(o.byID) > maxOpen {
-		delete(o.byID, o.order[0])
-		o.order = o.order[1:]
-	}
-	if len(o.order) > 2*maxOpen { // most of them were answered
-		o.forgetAnswered()
-	}
+	o.newer[id] = p
 }
 
-func (o *open) forgetAnswered() {
-	kept := make([]string, 0, len(o.byID))
-	for _, id := range o.order {
-		if _, waits := o.byID[id]; waits {
-			kept = append(kept, id)
+// take returns and removes the request with an id, nil if it is not known.
+func (o *open) take(id string) *pending {
+	for _, generation := range []map[string]*pending{o.newer, o.older} {
+		if p := generation[id]; p != nil {
+			delete(generation, id)
+			return p
 		}
 	}
-	o.order = kept
-}
-
-// take returns the request that an answer belongs to, nil if it is not known.
-func (o *open) take(id string) *pending {
-	p := o.byID[id]
-	delete(o.byID, id)
-	return p
+	return nil
 }

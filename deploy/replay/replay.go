@@ -66,7 +66,7 @@ func New(ctx context.Context, cfg Config) (*Run, error) {
 	r := &Run{clock: clock{now: time.Now(), pace: cfg.Pace}, overridden: cfg.Overrides != nil, decided: cfg.Decided}
 	now := func() time.Time { return r.clock.now }
 	gw := gateway.DefaultConfig()
-	gw.Policies, gw.MaxInspectBytes = cfg.Policies, logs.DefaultLimit // what was inspected was recorded
+	gw.Policies, gw.MaxInspectBytes = cfg.Policies, logs.Limit // what was inspected was recorded
 	var err error
 	if r.evidence, err = gateway.NewEvidence(gw, now); err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func lexical() embedworker.Config {
 // judge takes in a recording, in which no entry may be at fault.
 func judge(t *testing.T, r *replay.Run, name string, text []byte) {
 	t.Helper()
-	for q, err := range logs.Open(bytes.NewReader(text), logs.Options{}) {
+	for q, err := range logs.Open(bytes.NewReader(text)) {
 		if err == nil {
 			err = r.Request(t.Context(), name, &q)
 		}

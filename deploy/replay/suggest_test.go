@@ -1,7 +1,6 @@
 package replay_test
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -94,29 +93,5 @@ func TestAToolThatRepeatsItselfEverywhereMayBeAPoll(t *testing.T) {
 	}
 	if !found {
 		t.Errorf("suggestions %+v; want look among the polls", r.Report().Suggestions)
-	}
-}
-
-func TestTextListsAtMostSoMany(t *testing.T) {
-	t.Parallel()
-	r := run(t, "")
-	traffic(t, r, repeat(5, 7)...)
-	var few, all bytes.Buffer
-	if err := r.Report().WriteText(&few, 2); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Report().WriteText(&all, 0); err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(few.String(), "day.jsonl:1 request"); n != 3*2 || !strings.Contains(few.String(), "3 more incidents") {
-		t.Errorf("%d places in:\n%s", n, few.String())
-	}
-	if n := strings.Count(all.String(), "day.jsonl:1 request"); n != 3*5 || strings.Contains(all.String(), "more") {
-		t.Errorf("%d places in:\n%s", n, all.String())
-	}
-	for _, want := range []string{"35 requests in 5 sessions of 1 file", "allow 25", "reject 10", "10 requests, 11 000 of 38 500 tokens", "38 500 tokens (without prices)"} {
-		if !strings.Contains(all.String(), want) {
-			t.Errorf("no %q in:\n%s", want, all.String())
-		}
 	}
 }

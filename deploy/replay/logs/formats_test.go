@@ -53,7 +53,7 @@ func TestTheProxysOwnRequestIsPreferred(t *testing.T) {
 func TestLiteLLMEntriesWithoutContent(t *testing.T) {
 	t.Parallel()
 	for _, messages := range []string{`null`, `{}`, `""`, `"redacted-by-litellm"`, `[]`, `[{"role":"user","content":"redacted-by-litellm"}]`} {
-		_, faults := read(t, `{"call_type":"completion","startTime":1,"model":"m","messages":`+messages+`}`, logs.Options{})
+		_, faults := read(t, `{"call_type":"completion","startTime":1,"model":"m","messages":`+messages+`}`, logs.Limit)
 		if len(faults) != 1 || !errors.Is(faults[0], logs.ErrNoMessages) {
 			t.Errorf("messages %s: errors are %v", messages, faults)
 		}
@@ -61,7 +61,7 @@ func TestLiteLLMEntriesWithoutContent(t *testing.T) {
 	if r := one(t, `{"call_type":"text_completion","startTime":1,"messages":"just text"}`); !strings.Contains(string(r.Body), `"just text"`) {
 		t.Errorf("body is %s", r.Body)
 	}
-	requests, faults := read(t, `{"call_type":"aembedding","startTime":1,"messages":["x"]}`, logs.Options{})
+	requests, faults := read(t, `{"call_type":"aembedding","startTime":1,"messages":["x"]}`, logs.Limit)
 	if len(requests)+len(faults) != 0 {
 		t.Errorf("an embedding is no prompt: %v %v", requests, faults)
 	}
@@ -152,7 +152,7 @@ const consoleSpan = `{
 
 func TestSpansAsSDKsPrintThem(t *testing.T) {
 	t.Parallel()
-	requests, faults := read(t, consoleSpan+consoleSpan, logs.Options{})
+	requests, faults := read(t, consoleSpan+consoleSpan, logs.Limit)
 	if len(requests) != 2 || len(faults) != 0 || requests[1].Line != 16 {
 		t.Fatalf("%d requests, %v", len(requests), faults)
 	}
@@ -182,7 +182,7 @@ func TestIndexedPromptAttributesAndDetailEvents(t *testing.T) {
 
 func TestSpansWithoutContent(t *testing.T) {
 	t.Parallel()
-	_, faults := read(t, `{"traceId":"t","attributes":[{"key":"gen_ai.operation.name","value":{"stringValue":"chat"}}]}`, logs.Options{})
+	_, faults := read(t, `{"traceId":"t","attributes":[{"key":"gen_ai.operation.name","value":{"stringValue":"chat"}}]}`, logs.Limit)
 	if len(faults) != 1 || !errors.Is(faults[0], logs.ErrNoMessages) {
 		t.Errorf("errors are %v", faults)
 	}
@@ -191,12 +191,12 @@ func TestSpansWithoutContent(t *testing.T) {
 		`{"traceId":"t","attributes":{"gen_ai.operation.name":"chat","gen_ai.input.messages":"[{"}}`,
 		`{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":7}]}]}]}`,
 	} {
-		if requests, faults := read(t, broken, logs.Options{}); len(faults) != 1 || len(requests) != 0 {
+		if requests, faults := read(t, broken, logs.Limit); len(faults) != 1 || len(requests) != 0 {
 			t.Errorf("%s: %v, %v", broken, requests, faults)
 		}
 	}
 	for _, odd := range []string{`{"resourceSpans":null}`, `{"resourceSpans":[1,{"scopeSpans":{}}]}`, `{"resourceSpans":[{"scopeSpans":[{"spans":[7]}]}]}`} {
-		if requests, faults := read(t, odd, logs.Options{}); len(faults)+len(requests) != 0 {
+		if requests, faults := read(t, odd, logs.Limit); len(faults)+len(requests) != 0 {
 			t.Errorf("%s: %v, %v", odd, requests, faults)
 		}
 	}

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -66,7 +67,7 @@ func readLiteLLM(v []byte, out *sink) {
 		}
 	}
 	r := Request{
-		Source: LiteLLM, Model: e.Model, Time: litellmTime(e.StartTime), Session: orText(e.SessionID, e.TraceID),
+		Source: LiteLLM, Model: e.Model, Time: litellmTime(e.StartTime), Session: cmp.Or(e.SessionID, e.TraceID),
 		Outcome: Outcome{InputTokens: e.PromptTokens, OutputTokens: e.CompletionTokens, USD: max(e.Cost, e.Spend), Status: e.status()},
 	}
 	e.identity(&r)
@@ -81,9 +82,9 @@ func readLiteLLM(v []byte, out *sink) {
 func (e *litellmEntry) identity(r *Request) {
 	var m litellmMetadata
 	_ = json.Unmarshal(unwrapped(e.Metadata), &m) // metadata of another form says nothing
-	r.Caller = orText(m.KeyHash, e.APIKey)
-	r.Tenant = orText(m.TeamID, e.TeamID)
-	r.User = orText(e.EndUser, m.EndUserID)
+	r.Caller = cmp.Or(m.KeyHash, e.APIKey)
+	r.Tenant = cmp.Or(m.TeamID, e.TeamID)
+	r.User = cmp.Or(e.EndUser, m.EndUserID)
 	r.Project = m.Project
 }
 
@@ -203,11 +204,4 @@ func parseTime(text string) time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-func orText(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -114,27 +114,20 @@ func (e *Error) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err
 // Unwrap returns the cause, one of the errors above or that of reading.
 func (e *Error) Unwrap() error { return e.Err }
 
-// DefaultLimit is how long an entry may be, in bytes, unless said otherwise. A
-// session of 2 000 messages with a megabyte of results stays far below it.
-const DefaultLimit = 64 << 20
+// Limit is how long an entry may be, in bytes. A session of 2 000 messages with a
+// megabyte of results stays far below it.
+const Limit = 64 << 20
 
-// Options are optional settings of [Open].
-type Options struct {
-	Limit int // bytes of one entry; 0 for DefaultLimit
-}
-
-// Open returns the requests in r, in their order. An entry that can't be used
+// Open returns the requests in r, in their order. An entry that cannot be used
 // yields an [*Error] in its place; where it is clear where the next begins, the
 // sequence goes on after it, so the caller decides whether to stop. It can be
 // ranged over once.
-func Open(r io.Reader, o Options) iter.Seq2[Request, error] {
-	if o.Limit <= 0 {
-		o.Limit = DefaultLimit
-	}
+func Open(r io.Reader) iter.Seq2[Request, error] { return open(r, Limit) }
+
+// open is Open with another limit.
+func open(r io.Reader, limit int) iter.Seq2[Request, error] {
 	return func(yield func(Request, error) bool) {
-		in := newInput(r, o.Limit)
-		out := &sink{yield: yield}
-		in.read(out)
+		newInput(r, limit).read(&sink{yield: yield})
 	}
 }
 

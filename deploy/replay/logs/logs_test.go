@@ -21,9 +21,9 @@ import (
 )
 
 // read returns all requests, with bodies of their own, and all errors.
-func read(t *testing.T, input string, o logs.Options) (requests []logs.Request, faults []error) {
+func read(t *testing.T, input string, limit int) (requests []logs.Request, faults []error) {
 	t.Helper()
-	for r, err := range logs.Open(strings.NewReader(input), o) {
+	for r, err := range logs.OpenLimited(strings.NewReader(input), limit) {
 		if err != nil {
 			faults = append(faults, err)
 			continue
@@ -36,7 +36,7 @@ func read(t *testing.T, input string, o logs.Options) (requests []logs.Request, 
 
 func one(t *testing.T, input string) logs.Request {
 	t.Helper()
-	requests, faults := read(t, input, logs.Options{})
+	requests, faults := read(t, input, logs.Limit)
 	if len(requests) != 1 || len(faults) > 0 {
 		t.Fatalf("got %d requests and %v, want one request", len(requests), faults)
 	}
@@ -86,7 +86,7 @@ func TestASessionIsOneRequestForEachTurnOfTheModel(t *testing.T) {
 		"over many lines": session, "one line": flat, "without an end of line": strings.TrimSpace(flat), "windows": "\xef\xbb\xbf" + flat + "\r\n",
 		"array of sessions": "[" + flat + "]", "array over many lines": "[\n" + session + "\n]",
 	} {
-		requests, faults := read(t, input, logs.Options{})
+		requests, faults := read(t, input, logs.Limit)
 		if len(requests) != 2 || len(faults) != 0 {
 			t.Errorf("%s: %d requests, %v", name, len(requests), faults)
 			continue
@@ -106,7 +106,7 @@ func TestMessagesAloneAreASession(t *testing.T) {
 	t.Parallel()
 	flat := `[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"},{"role":"assistant","content":"d"}]`
 	for _, input := range []string{flat, strings.ReplaceAll(flat, ",{", ",\n {"), flat + "\n" + flat} {
-		requests, faults := read(t, input, logs.Options{})
+		requests, faults := read(t, input, logs.Limit)
 		if len(requests) != 2*(1+strings.Count(input, "]\n[")) || len(faults) != 0 {
 			t.Fatalf("%d requests, %v", len(requests), faults)
 		}
@@ -126,7 +126,7 @@ func TestTheBodyOfARequestIsARequest(t *testing.T) {
 	if r := one(t, `{"messages":[{"role":"user","content":"a"}]}`); r.Session != "line-1" {
 		t.Errorf("got %+v", r)
 	}
-	requests, _ := read(t, `{"model":"m","tools":[{"type":"function"}],"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`, logs.Options{})
+	requests, _ := read(t, `{"model":"m","tools":[{"type":"function"}],"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`, logs.Limit)
 	sameJSON(t, requests[0].Body, `{"model":"m","tools":[{"type":"function"}],"messages":[{"role":"user","content":"a"}]}`)
 }
 
@@ -152,11 +152,11 @@ func TestOurRecordings(t *testing.T) {
 	if r := one(t, `{"unloop":1,"path":"/x","body_base64":"/wA="}`); string(r.Body) != "\xff\x00" {
 		t.Errorf("body is %q", r.Body)
 	}
-	_, faults := read(t, `{"unloop":3,"path":"/x"}`, logs.Options{})
+	_, faults := read(t, `{"unloop":3,"path":"/x"}`, logs.Limit)
 	if len(faults) != 1 || !errors.Is(faults[0], logs.ErrVersion) {
 		t.Errorf("errors are %v", faults)
 	}
-	_, faults = read(t, `{"unloop":1,"path":7}`, logs.Options{})
+	_, faults = read(t, `{"unloop":1,"path":7}`, logs.Limit)
 	if len(faults) != 1 {
 		t.Errorf("errors are %v", faults)
 	}
@@ -178,7 +178,7 @@ func TestAnswersAreEntriesOfTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, faults := read(t, string(asked)+"\n"+string(answered), logs.Options{})
+	got, faults := read(t, string(asked)+"\n"+string(answered), logs.Limit)
 	want := []logs.Request{
 		{
 			Source: logs.Recording, Line: 1, ID: "a1", Time: at, Method: "POST", Path: "/x", Tenant: "t", TenantVerified: true,
@@ -197,7 +197,7 @@ func TestErrorsNameTheirLineAndTheNextLineIsRead(t *testing.T) {
 	t.Parallel()
 	good := `{"unloop":1,"method":"POST","path":"/x","body":{}}`
 	input := strings.Join([]string{good, "", `{"unloop":1,`, good, "nonsense", `{"a":1,"b":2}`, "7", good + good, strings.Repeat(" ", 2000) + "{}", good}, "\n")
-	requests, faults := read(t, input, logs.Options{Limit: 1000})
+	requests, faults := read(t, input, 1000)
 	if len(requests) != 3 || requests[2].Line != 10 {
 		t.Errorf("%d requests", len(requests))
 	}
@@ -222,7 +222,7 @@ func TestErrorsNameTheirLineAndTheNextLineIsRead(t *testing.T) {
 func TestErrorsInLargerValuesNameTheirLine(t *testing.T) {
 	t.Parallel()
 	input := "[\n" + compact(t, session) + ",\n\n{\"x\": 1},\n" + session + ",\n{\"messages\": [}\n]"
-	requests, faults := read(t, input, logs.Options{})
+	requests, faults := read(t, input, logs.Limit)
 	if len(requests) != 4 || requests[0].Line != 2 || requests[3].Line != 5 {
 		t.Errorf("requests are %+v", requests)
 	}
@@ -231,11 +231,11 @@ func TestErrorsInLargerValuesNameTheirLine(t *testing.T) {
 		!errors.Is(first, logs.ErrUnknown) || !errors.Is(second, logs.ErrSyntax) {
 		t.Errorf("errors are %v", faults)
 	}
-	_, faults = read(t, session[:len(session)-3], logs.Options{})
+	_, faults = read(t, session[:len(session)-3], logs.Limit)
 	if len(faults) != 1 || !errors.Is(faults[0], logs.ErrSyntax) || !strings.Contains(faults[0].Error(), "ends in the middle") {
 		t.Errorf("errors are %v", faults)
 	}
-	_, faults = read(t, session, logs.Options{Limit: 100})
+	_, faults = read(t, session, 100)
 	if len(faults) != 1 || !errors.Is(faults[0], logs.ErrTooLong) {
 		t.Errorf("errors are %v", faults)
 	}
@@ -245,7 +245,7 @@ func TestTheCallerMayStop(t *testing.T) {
 	t.Parallel()
 	for _, input := range []string{strings.Repeat(compact(t, session)+"\n", 3), "[" + session + "," + session + "]", session, export} {
 		n := 0
-		for _, err := range logs.Open(strings.NewReader(input), logs.Options{}) {
+		for _, err := range logs.Open(strings.NewReader(input)) {
 			if n++; err != nil || n == 1 {
 				break
 			}
@@ -259,7 +259,7 @@ func TestTheCallerMayStop(t *testing.T) {
 func TestAnEmptyInputHasNoRequests(t *testing.T) {
 	t.Parallel()
 	for _, input := range []string{"", "\n\n", "  ", "[]", "{\n}", "\xef\xbb\xbf"} {
-		requests, faults := read(t, input, logs.Options{})
+		requests, faults := read(t, input, logs.Limit)
 		if len(requests) != 0 || len(faults) > 1 || len(faults) == 1 && !errors.Is(faults[0], logs.ErrUnknown) {
 			t.Errorf("%q: %v, %v", input, requests, faults)
 		}
@@ -272,7 +272,7 @@ func TestErrorsOfReadingEndTheSequence(t *testing.T) {
 	for _, start := range []string{`{"unloop":1,"path":"/x","body":{}}` + "\n", "{\n", ""} {
 		var last error
 		n := 0
-		for _, err := range logs.Open(io.MultiReader(strings.NewReader(start), iotest.ErrReader(lost)), logs.Options{}) {
+		for _, err := range logs.Open(io.MultiReader(strings.NewReader(start), iotest.ErrReader(lost))) {
 			last = err
 			n++
 		}
@@ -285,9 +285,9 @@ func TestErrorsOfReadingEndTheSequence(t *testing.T) {
 func TestReadingInSmallPiecesChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, input := range []string{session, compact(t, session) + "\n" + litellm, export, "[\n" + session + "]"} {
-		want, _ := read(t, input, logs.Options{})
+		want, _ := read(t, input, logs.Limit)
 		n := 0
-		for r, err := range logs.Open(iotest.OneByteReader(strings.NewReader(input)), logs.Options{}) {
+		for r, err := range logs.Open(iotest.OneByteReader(strings.NewReader(input))) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -315,7 +315,7 @@ func TestRealSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		turns := strings.Count(string(data), `"role": "assistant"`)
-		requests, faults := read(t, string(data), logs.Options{})
+		requests, faults := read(t, string(data), logs.Limit)
 		if len(requests) != turns || len(faults) > 0 {
 			t.Errorf("%s: %d requests for %d turns, %v", file, len(requests), turns, faults)
 		}
@@ -333,7 +333,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input string) {
 		n := 0
-		for r, err := range logs.Open(strings.NewReader(input), logs.Options{Limit: 10_000}) {
+		for r, err := range logs.OpenLimited(strings.NewReader(input), 10_000) {
 			var e *logs.Error
 			if err != nil && (!errors.As(err, &e) || e.Line < 1 || e.Line > strings.Count(input, "\n")+1) {
 				t.Fatalf("error without its line: %v", err)
@@ -364,7 +364,7 @@ func BenchmarkOpen(b *testing.B) {
 			b.SetBytes(int64(len(input)))
 			b.ReportAllocs()
 			for b.Loop() {
-				for _, err := range logs.Open(strings.NewReader(input), logs.Options{}) {
+				for _, err := range logs.Open(strings.NewReader(input)) {
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -237,7 +238,7 @@ func readSpan(v []byte, resource attributes, out *sink) {
 	out.request(Request{
 		Source: OpenTelemetry, Path: pathChat, Time: s.time(), Body: body,
 		Model: a.text("gen_ai.request.model", "gen_ai.response.model"), Project: resource.text("service.name"),
-		Session: orText(a.text("gen_ai.conversation.id", "session.id"), orText(s.TraceID, orText(s.TraceID2, s.Context.TraceID))),
+		Session: cmp.Or(a.text("gen_ai.conversation.id", "session.id"), s.TraceID, s.TraceID2, s.Context.TraceID),
 		User:    a.text("enduser.id", "user.id"),
 		Outcome: Outcome{
 			Status:       s.status(),

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -150,7 +151,7 @@ func eventMessages(events []spanEvent) (out []chatMessage) {
 		if !ok {
 			continue
 		}
-		m := chatMessage{Role: orText(e.Attributes.text("role"), role), Content: e.Attributes.text("content")}
+		m := chatMessage{Role: cmp.Or(e.Attributes.text("role"), role), Content: e.Attributes.text("content")}
 		if role == "tool" {
 			m.Role, m.ToolCallID = "tool", e.Attributes.text("id")
 		}
@@ -213,4 +214,24 @@ func tools(sources ...attributes) (out []chatTool) {
 		return out
 	}
 	return nil
+}
+
+// chatMessage is a message of an OpenAI chat request, as far as one is put
+// together here.
+type chatMessage struct {
+	Role       string     `json:"role"`
+	Content    string     `json:"content"`
+	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+}
+
+type chatCall struct {
+	ID       string       `json:"id,omitempty"`
+	Type     string       `json:"type"`
+	Function chatFunction `json:"function"`
+}
+
+type chatFunction struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
 }

@@ -1,9 +1,10 @@
 package logs
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -28,41 +29,27 @@ func (m *messages) add(v jsontext.Value, role string) {
 }
 
 // roleOf returns the role of a message, or "" for what is none.
-func roleOf(v jsontext.Value) (role string) {
-	dec := newDecoder(v)
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
+func roleOf(v jsontext.Value) string {
+	var m struct {
+		Role     any            `json:"role"`
+		Messages jsontext.Value `json:"messages"`
+	}
+	if json.Unmarshal(v, &m, lenient) != nil || m.Messages != nil {
 		return ""
 	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return ""
-		}
-		switch name.String() {
-		case "role":
-			if tok, err := dec.ReadToken(); err == nil && tok.Kind() == '"' {
-				return tok.String()
-			}
-			return ""
-		case "messages":
-			return ""
-		}
-		if dec.SkipValue() != nil {
-			return ""
-		}
-	}
-	return ""
+	role, _ := m.Role.(string)
+	return role
 }
 
 // readSession reads an object with messages. One that names a model and does not
 // end with the model's turn is a request by itself; any other is a session.
 func readSession(o object, whole jsontext.Value, out *sink) {
-	list, err := readElements(o["messages"])
-	if err != nil {
+	var list []jsontext.Value
+	if o["messages"].Kind() != '[' || json.Unmarshal(o["messages"], &list, lenient) != nil {
 		out.fail(fmt.Errorf("%w: its messages are no list", ErrUnknown))
 		return
 	}
-	s := messages{id: o.sessionID(), model: o.text("model"), tools: o["tools"]}
+	s := messages{id: cmp.Or(o.text("session_id"), o.text("conversation_id"), o.text("id")), model: o.text("model"), tools: o["tools"]}
 	for _, m := range list {
 		role := roleOf(m)
 		if role == "" {
@@ -76,15 +63,6 @@ func readSession(o object, whole jsontext.Value, out *sink) {
 		return
 	}
 	s.expand(out)
-}
-
-func (o object) sessionID() string {
-	for _, name := range []string{"session_id", "conversation_id", "id"} {
-		if s := o.text(name); s != "" {
-			return s
-		}
-	}
-	return ""
 }
 
 // expand makes the requests of a session: one for every prefix that ends before a

@@ -1,5 +1,5 @@
-// Package cli is the unloop command: flags, subcommands and what they print.
-// What the subcommands do is in the packages that they call.
+// Package cli is the command line of unloop: flags, subcommands and their output.
+// The packages that the subcommands call do the work.
 package cli
 
 import (
@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -31,16 +32,11 @@ type cli struct {
 	Replay      replayCmd      `cmd:"" help:"Judge recorded traffic offline: what would have been stopped, when, and what it would have saved."`
 	Model       modelCmd       `cmd:"" help:"Install the embedding model and what runs it."`
 	Policy      policyCmd      `cmd:"" help:"Check, push, show and roll back policy bundles."`
-	Block       blockCmd       `cmd:"" help:"Refuse all requests of a session, caller, tenant or project, at once and everywhere."`
-	Unblock     unblockCmd     `cmd:"" help:"End a block."`
-	Exempt      exemptCmd      `cmd:"" help:"Forward all requests of a session, caller, tenant or project without a check."`
-	Unexempt    unexemptCmd    `cmd:"" help:"End an exemption."`
+	Block       beginCmd       `cmd:"" help:"Refuse all requests of a session, caller, tenant or project, at once and everywhere."`
+	Unblock     endCmd         `cmd:"" help:"End a block."`
+	Exempt      beginCmd       `cmd:"" help:"Forward all requests of a session, caller, tenant or project without a check."`
+	Unexempt    endCmd         `cmd:"" help:"End an exemption."`
 	Overrides   overridesCmd   `cmd:"" help:"List what is blocked and exempted."`
-}
-
-// streams are where a command reads and writes.
-type streams struct {
-	out, err io.Writer
 }
 
 // Main runs the command line and returns the exit code: 0, 1 for what failed,
@@ -52,7 +48,10 @@ func Main(args []string) int {
 }
 
 func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int {
-	var c cli
+	c := cli{
+		Block: beginCmd{action: schemas.OverrideBlock}, Unblock: endCmd{action: schemas.OverrideBlock},
+		Exempt: beginCmd{action: schemas.OverrideExempt}, Unexempt: endCmd{action: schemas.OverrideExempt},
+	}
 	exited := -1
 	parser, err := service.NewParser(&c, "unloop", description,
 		kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code }),

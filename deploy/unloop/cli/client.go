@@ -1,9 +1,10 @@
 package cli
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/nats-io/nats.go"
@@ -13,38 +14,26 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-// client are the flags of commands that talk to a running Unloop.
+// client has the flags of commands that talk to a running Unloop.
 type client struct {
 	NATS string `name:"nats" default:"nats://127.0.0.1:4222" placeholder:"URL" help:"NATS server of the running Unloop."`
 }
 
-// connect connects at once or says why not.
-func (c client) connect() (*nats.Conn, jetstream.JetStream, error) {
+// connect opens JetStream on a new connection, which the caller closes. It does not
+// wait for a server that cannot be reached; the error says what to do.
+func (c client) connect() (jetstream.JetStream, error) {
 	nc, err := nats.Connect(c.NATS, nats.Name("unloop-cli"), natskit.WithLocalToken(c.NATS, dataDirs()...))
-	if errors.Is(err, nats.ErrAuthorization) {
-		return nil, nil, fmt.Errorf("reach NATS: %w; if another user runs it or its token is elsewhere, give it as --nats nats://TOKEN@HOST:PORT; "+
+	switch {
+	case errors.Is(err, nats.ErrAuthorization):
+		return nil, fmt.Errorf("reach NATS: %w; if another user runs it or its token is elsewhere, give it as --nats nats://TOKEN@HOST:PORT; "+
 			"the embedded server keeps it in nats.token of its --data-dir", err)
+	case err != nil:
+		return nil, fmt.Errorf("reach NATS: %w; is `unloop up` running, or does --nats name another server?", err)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("reach NATS: %w; is `unloop up` running, or does --nats name another server?", err)
-	}
-	return streamsOf(nc, nil)
+	return jetstream.New(nc)
 }
 
-// streamsOf opens JetStream on a connection, which it closes if it can't.
-func streamsOf(nc *nats.Conn, err error) (*nats.Conn, jetstream.JetStream, error) {
-	if err != nil {
-		return nil, nil, err
-	}
-	js, err := jetstream.New(nc)
-	if err != nil {
-		nc.Close()
-		return nil, nil, fmt.Errorf("open JetStream: %w", err)
-	}
-	return nc, js, nil
-}
-
-// dataDirs are the data folders that the environment names.
+// dataDirs lists the data folders that the environment names.
 func dataDirs() []string {
 	if dir := os.Getenv(service.EnvPrefix + "_DATA_DIR"); dir != "" && dir != natskit.InMemory {
 		return []string{dir}
@@ -52,22 +41,35 @@ func dataDirs() []string {
 	return nil
 }
 
-// explain turns JetStream's words for a missing stream into ours.
+// stored returns the values of a bucket, without those that cannot be read as JSON.
+func stored[T any](ctx context.Context, js jetstream.JetStream, bucket string) ([]T, error) {
+	kv, err := js.KeyValue(ctx, bucket)
+	if err != nil {
+		return nil, explain(err)
+	}
+	watch, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = watch.Stop() }() // it ends with the connection anyway
+	all := []T{}
+	for entry := range watch.Updates() {
+		if entry == nil { // all stored values have come
+			break
+		}
+		var v T
+		if json.Unmarshal(entry.Value(), &v) == nil {
+			all = append(all, v)
+		}
+	}
+	return all, ctx.Err()
+}
+
+// explain replaces JetStream's error for a missing stream by one that says why it is
+// missing.
 func explain(err error) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) {
 		return fmt.Errorf("no Unloop has run on this NATS server yet: %w", err)
 	}
 	return err
-}
-
-// printer remembers the first error of a row of prints.
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-func (p *printer) printf(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format, args...)
-	}
 }

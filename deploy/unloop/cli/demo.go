@@ -12,10 +12,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/scripted"
 	"github.com/unloop/unloop/deploy/unloop/system"
-	"github.com/unloop/unloop/detector"
-	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"
-	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
@@ -27,22 +24,26 @@ type demoCmd struct {
 	Once bool `help:"Stop after the demonstration instead of running on."`
 }
 
-// loopTries is how often the looping agent of the demonstration asks.
+// loopTries is the number of requests of the looping agent.
 const loopTries = 9
 
-// Run runs everything in memory, with a scripted model as the only upstream,
-// and shows an agent that loops beside one that does not.
+// Run runs everything in memory, with a scripted model as the only upstream, and
+// shows an agent that loops and one that does not.
 func (c *demoCmd) Run(ctx context.Context, io streams) error {
 	model, err := startModel(ctx)
 	if err != nil {
 		return err
 	}
 	c.Upstream = map[string]string{"openai": model, "anthropic": model, "gemini": model, "default": model}
-	cfg, err := whole{Process: c.Process, NATSListen: c.NATSListen, DataDir: natskit.InMemory, Config: c.Config}.system()
+	defaults := system.DefaultConfig()
+	cfg, err := upCmd{
+		Process: c.Process, NATSListen: c.NATSListen, DataDir: natskit.InMemory, Config: c.Config,
+		Detector: defaults.Detector, Notifier: defaults.Notifier, Embedworker: defaults.Embedworker,
+	}.system()
 	if err != nil {
 		return err
 	}
-	s, err := system.New(withDefaults(cfg), c.Logger(io.err))
+	s, err := system.New(cfg, c.Logger(io.err))
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (c *demoCmd) Run(ctx context.Context, io streams) error {
 	return err
 }
 
-// errDone ends a demonstration that is not to run on.
+// errDone ends a demonstration with --once.
 var errDone = errors.New("demonstration done")
 
 // startModel serves a scripted model on a free port until the context ends.
@@ -76,7 +77,8 @@ func startModel(ctx context.Context) (string, error) {
 	return "http://" + ln.Addr().String(), nil
 }
 
-// demonstrate lets two agents talk through the gateway and prints what happens.
+// demonstrate sends the requests of two agents through the gateway and prints the
+// answers.
 func demonstrate(ctx context.Context, out *printer, url string) error {
 	out.printf("Unloop is ready at %s, with a scripted model behind it.\n\n", url)
 	out.printf("An honest agent asks five different things:\n")
@@ -95,7 +97,7 @@ func demonstrate(ctx context.Context, out *printer, url string) error {
 	return out.err
 }
 
-// ask sends one prompt and prints the answer's status.
+// ask sends one prompt and prints the status of the answer.
 func ask(ctx context.Context, out *printer, url, agent, prompt string) error {
 	body := fmt.Sprintf(`{"model":"scripted","messages":[{"role":"user","content":%q}]}`, prompt)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
@@ -121,10 +123,4 @@ func ask(ctx context.Context, out *printer, url, agent, prompt string) error {
 	}
 	out.printf("\n")
 	return out.err
-}
-
-// withDefaults sets what the demonstration has no flags for.
-func withDefaults(cfg system.Config) system.Config {
-	cfg.Detector, cfg.Notifier, cfg.Embedworker = detector.DefaultConfig(), notifier.DefaultConfig(), embedworker.DefaultConfig()
-	return cfg
 }

@@ -22,11 +22,11 @@ type eventsCmd struct {
 
 // Run prints events until the context ends.
 func (c *eventsCmd) Run(ctx context.Context, io streams) error {
-	nc, js, err := c.connect()
+	js, err := c.connect()
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
+	defer js.Conn().Close()
 	start := time.Now().Add(-c.Since)
 	consumer, err := js.OrderedConsumer(ctx, schemas.StreamEvents, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &start,
@@ -71,7 +71,7 @@ func (c *eventsCmd) print(out *printer, body []byte) {
 		verb(e.Data), e.Data.HitCount, e.Data.WindowSeconds, tenant(e.TenantID))
 }
 
-// verb is what was done, or would have been.
+// verb returns the action; of a shadow policy, the action that it would have taken.
 func verb(d event.Data) string {
 	if d.Mode == event.ModeShadow {
 		return "would " + d.Action
@@ -79,7 +79,7 @@ func verb(d event.Data) string {
 	return d.Action
 }
 
-// tools are those that the loop's strongest finding names, with commas.
+// tools returns the tools of the loop's strongest finding, separated by commas.
 func tools(d event.Data) string {
 	i := slices.IndexFunc(d.Findings, func(f event.Finding) bool {
 		return f.Tool != "" && f.Detector == d.Detector && f.Action == d.Action

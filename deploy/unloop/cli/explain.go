@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -33,9 +32,10 @@ func (c *policyExplainCmd) Run(ctx context.Context, io streams) error {
 	cfg.Policies, cfg.CheckTimeout = c.Policies, c.Timeout
 	var nc *nats.Conn
 	if !c.Offline {
-		if nc, _, err = c.connect(); err != nil {
+		if js, err := c.connect(); err != nil {
 			fmt.Fprintln(io.err, "No system is running; counts and what is left are not known. ("+err.Error()+")")
 		} else {
+			nc = js.Conn()
 			defer nc.Close()
 		}
 	}
@@ -44,9 +44,7 @@ func (c *policyExplainCmd) Run(ctx context.Context, io streams) error {
 		return err
 	}
 	if c.JSON {
-		enc := json.NewEncoder(io.out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(e)
+		return io.json(e)
 	}
 	out := &printer{w: io.out}
 	printExplanation(out, e)

@@ -13,14 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/deploy/unloop/system"
-	"github.com/unloop/unloop/detector"
-	"github.com/unloop/unloop/embedworker"
-	"github.com/unloop/unloop/gateway"
-	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
@@ -81,7 +76,7 @@ func (c *execCmd) guard(ctx context.Context, environ []string, io streams) (*gua
 // running is a gateway that others may use, too.
 func (c *execCmd) running(ctx context.Context, base string) *guard {
 	g := &guard{url: base, stop: func() error { return nil }}
-	g.tally, g.tallyErr = follow(ctx, c.client)
+	g.tally, g.tallyErr = follow(ctx, c.connect)
 	return g
 }
 
@@ -91,14 +86,9 @@ func (c *execCmd) own(ctx context.Context, upstreams map[string]string, io strea
 	if err != nil {
 		return nil, err
 	}
-	cfg := system.Config{
-		Admin: "127.0.0.1:0", Replicas: 1,
-		// The agent has no business with NATS: the server does not listen.
-		Embedded: natskit.EmbeddedConfig{DataDir: dir},
-		Gateway:  gateway.DefaultConfig(), Detector: detector.DefaultConfig(), Notifier: notifier.DefaultConfig(),
-		Embedworker: embedworker.DefaultConfig(),
-	}
-	cfg.Gateway.Listen, cfg.Gateway.Upstream, cfg.Gateway.Policies = "127.0.0.1:0", upstreams, c.Policies
+	cfg := system.DefaultConfig() // the embedded server does not listen: agents do not need it
+	cfg.Embedded.DataDir = dir
+	cfg.Gateway.Upstream, cfg.Gateway.Policies = upstreams, c.Policies
 	cfg.Gateway.ShutdownGrace, cfg.Gateway.CheckTimeout = ownGrace, c.CheckTimeout
 	cfg.Detector.MaxBudget = max(cfg.Detector.MaxBudget, c.CheckTimeout)
 	s, err := system.New(cfg, service.Process{LogFormat: c.LogFormat, LogLevel: c.LogLevel}.Logger(io.err))
@@ -109,7 +99,13 @@ func (c *execCmd) own(ctx context.Context, upstreams map[string]string, io strea
 	if err := s.Wait(ctx); err != nil {
 		return nil, errors.Join(err, g.stop())
 	}
-	g.tally, g.tallyErr = followOn(ctx, func() (*nats.Conn, jetstream.JetStream, error) { return streamsOf(s.Connect()) })
+	g.tally, g.tallyErr = follow(ctx, func() (jetstream.JetStream, error) {
+		nc, err := s.Connect()
+		if err != nil {
+			return nil, err
+		}
+		return jetstream.New(nc)
+	})
 	return g, nil
 }
 

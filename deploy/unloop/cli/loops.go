@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -32,40 +31,27 @@ type loopsListCmd struct {
 
 // Run lists the open loops, the newest first.
 func (c *loopsListCmd) Run(ctx context.Context, io streams) error {
-	nc, js, err := c.connect()
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	loops, err := openLoops(ctx, js)
+	loops, err := c.loops(ctx)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return printLines(io, loops)
+		enc := json.NewEncoder(io.out)
+		for _, l := range loops {
+			err = errors.Join(err, enc.Encode(l))
+		}
+		return err
 	}
 	if len(loops) == 0 {
 		fmt.Fprintln(io.out, "No loop is open.")
 		return nil
 	}
-	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
-	out := &printer{w: table}
-	out.printf("LOOP\tPOLICY\tDETECTOR\tTOOL\tACTION\tHITS\tSTOPPED\tTENANT\tMODEL\tLAST SEEN\n")
-	for _, l := range loops {
-		out.printf("%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", l.LoopID, l.Policy, l.Detector, cmp.Or(tools(l.Data), "-"), verb(l.Data), l.HitCount,
-			l.Saved.Requests, cmp.Or(l.Tenant, "-"), cmp.Or(l.Model, "-"), l.LastSeen.Local().Format(time.TimeOnly))
-	}
-	return errors.Join(out.err, table.Flush())
-}
-
-func printLines(io streams, loops []event.Incident) error {
-	enc := json.NewEncoder(io.out)
-	for _, l := range loops {
-		if err := enc.Encode(l); err != nil {
-			return fmt.Errorf("print loop: %w", err)
+	return io.table("LOOP\tPOLICY\tDETECTOR\tTOOL\tACTION\tHITS\tSTOPPED\tTENANT\tMODEL\tLAST SEEN", func(out *printer) {
+		for _, l := range loops {
+			out.printf("%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", l.LoopID, l.Policy, l.Detector, cmp.Or(tools(l.Data), "-"), verb(l.Data), l.HitCount,
+				l.Saved.Requests, cmp.Or(l.Tenant, "-"), cmp.Or(l.Model, "-"), l.LastSeen.Local().Format(time.TimeOnly))
 		}
-	}
-	return nil
+	})
 }
 
 type loopsShowCmd struct {
@@ -75,12 +61,7 @@ type loopsShowCmd struct {
 
 // Run prints one loop's record.
 func (c *loopsShowCmd) Run(ctx context.Context, io streams) error {
-	nc, js, err := c.connect()
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	loops, err := openLoops(ctx, js)
+	loops, err := c.loops(ctx)
 	if err != nil {
 		return err
 	}
@@ -88,9 +69,7 @@ func (c *loopsShowCmd) Run(ctx context.Context, io streams) error {
 	if i < 0 {
 		return fmt.Errorf("no open loop has the id %s; `unloop loops` lists those that are", c.ID)
 	}
-	enc := json.NewEncoder(io.out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(loops[i])
+	return io.json(loops[i])
 }
 
 type loopsReleaseCmd struct {
@@ -98,15 +77,16 @@ type loopsReleaseCmd struct {
 	ID string `arg:"" help:"The loop's id."`
 }
 
-// releaseTimeout is longer than a detector takes at the most.
+// releaseTimeout is more than a detector needs to release a loop.
 const releaseTimeout = 15 * time.Second
 
 // Run releases a loop.
 func (c *loopsReleaseCmd) Run(ctx context.Context, io streams) error {
-	nc, _, err := c.connect()
+	js, err := c.connect()
 	if err != nil {
 		return err
 	}
+	nc := js.Conn()
 	defer nc.Close()
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
@@ -137,27 +117,23 @@ func (c *loopsReleaseCmd) Run(ctx context.Context, io streams) error {
 	return nil
 }
 
-// openLoops reads the incidents from their bucket, the newest first.
-func openLoops(ctx context.Context, js jetstream.JetStream) ([]event.Incident, error) {
-	kv, err := js.KeyValue(ctx, schemas.BucketIncidents)
+// loops connects and returns the open loops, the newest first.
+func (c client) loops(ctx context.Context) ([]event.Incident, error) {
+	js, err := c.connect()
 	if err != nil {
-		return nil, explain(fmt.Errorf("read open loops: %w", err))
+		return nil, err
 	}
-	watch, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	defer js.Conn().Close()
+	return openLoops(ctx, js)
+}
+
+// openLoops returns the incidents that are stored, the newest first.
+func openLoops(ctx context.Context, js jetstream.JetStream) ([]event.Incident, error) {
+	loops, err := stored[event.Incident](ctx, js, schemas.BucketIncidents)
 	if err != nil {
 		return nil, fmt.Errorf("read open loops: %w", err)
 	}
-	defer func() { _ = watch.Stop() }() // it ends with the connection anyway
-	var loops []event.Incident
-	for entry := range watch.Updates() {
-		if entry == nil {
-			break
-		}
-		var l event.Incident
-		if json.Unmarshal(entry.Value(), &l) == nil && l.LoopID != "" {
-			loops = append(loops, l)
-		}
-	}
+	loops = slices.DeleteFunc(loops, func(l event.Incident) bool { return l.LoopID == "" })
 	slices.SortFunc(loops, func(a, b event.Incident) int { return b.LastSeen.Compare(a.LastSeen) })
-	return loops, ctx.Err()
+	return loops, nil
 }

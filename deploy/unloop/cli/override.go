@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -55,109 +55,71 @@ type until struct {
 	Reason string        `placeholder:"TEXT" help:"Why; the answers to blocked requests say so."`
 }
 
-type blockCmd struct {
+type beginCmd struct {
 	client
 	scopes
 	until
+	action schemas.OverrideAction
 }
 
-// Run refuses requests at every gateway from now on.
-func (c *blockCmd) Run(ctx context.Context, io streams) error {
-	return c.begin(ctx, io, c.scopes, c.until, schemas.OverrideBlock)
-}
-
-type unblockCmd struct {
-	client
-	scopes
-}
-
-// Run ends blocks.
-func (c *unblockCmd) Run(ctx context.Context, io streams) error {
-	return c.end(ctx, io, c.scopes, schemas.OverrideBlock)
-}
-
-type exemptCmd struct {
-	client
-	scopes
-	until
-}
-
-// Run forwards requests without a check from now on.
-func (c *exemptCmd) Run(ctx context.Context, io streams) error {
-	return c.begin(ctx, io, c.scopes, c.until, schemas.OverrideExempt)
-}
-
-type unexemptCmd struct {
-	client
-	scopes
-}
-
-// Run ends exemptions.
-func (c *unexemptCmd) Run(ctx context.Context, io streams) error {
-	return c.end(ctx, io, c.scopes, schemas.OverrideExempt)
-}
-
-// begin stores overrides, each with a TTL that outlives it a little: it ends by
-// its own time, and the record goes later.
-func (c client) begin(ctx context.Context, io streams, s scopes, u until, action schemas.OverrideAction) error {
-	if u.For < time.Second {
-		return fmt.Errorf("--for is %s, must be at least 1s", u.For)
+// Run stores overrides, which hold at every gateway from now on. Each has a TTL of a
+// minute more than its duration: it ends by its own time, and is removed later.
+func (c *beginCmd) Run(ctx context.Context, io streams) error {
+	if c.For < time.Second {
+		return fmt.Errorf("--for is %s, must be at least 1s", c.For)
 	}
-	all, err := s.overrides(action)
-	if err != nil {
-		return err
-	}
-	nc, js, err := c.connect()
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
+	done := map[schemas.OverrideAction]string{schemas.OverrideBlock: "Blocked", schemas.OverrideExempt: "Exempted"}[c.action]
 	now := time.Now()
-	for _, o := range all {
-		o.Reason, o.CreatedAt, o.ExpiresAt = u.Reason, now, now.Add(u.For)
+	return c.put(ctx, c.scopes, c.action, c.For+time.Minute, func(o schemas.Override) (*nats.Msg, error) {
+		o.Reason, o.CreatedAt, o.ExpiresAt = c.Reason, now, now.Add(c.For)
 		body, err := json.Marshal(o)
-		if err != nil {
-			return fmt.Errorf("%s %s %s: %w", action, o.Scope, o.Value, err)
-		}
-		if err := putOverride(ctx, js, o, &nats.Msg{Data: body}, u.For+time.Minute); err != nil {
-			return err
-		}
-		fmt.Fprintf(io.out, "%s %s %s until %s.\n", begun[action], o.Scope, o.Value, o.ExpiresAt.Local().Format(time.DateTime))
-	}
-	return nil
+		return &nats.Msg{Data: body}, err
+	}, func(o schemas.Override) {
+		fmt.Fprintf(io.out, "%s %s %s until %s.\n", done, o.Scope, o.Value, now.Add(c.For).Local().Format(time.DateTime))
+	})
 }
 
-var begun = map[schemas.OverrideAction]string{schemas.OverrideBlock: "Blocked", schemas.OverrideExempt: "Exempted"}
+type endCmd struct {
+	client
+	scopes
+	action schemas.OverrideAction
+}
 
-// end replaces overrides by a marker of their end.
-func (c client) end(ctx context.Context, io streams, s scopes, action schemas.OverrideAction) error {
+// Run replaces overrides by a marker of their end.
+func (c *endCmd) Run(ctx context.Context, io streams) error {
+	ended := map[schemas.OverrideAction]string{schemas.OverrideBlock: "blocked", schemas.OverrideExempt: "exempt"}[c.action]
+	return c.put(ctx, c.scopes, c.action, markerTTL, func(schemas.Override) (*nats.Msg, error) {
+		return &nats.Msg{Header: nats.Header{"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}}, nil
+	}, func(o schemas.Override) {
+		fmt.Fprintf(io.out, "No longer %s: %s %s.\n", ended, o.Scope, o.Value)
+	})
+}
+
+// put stores a message for each override that the scopes name, and reports it. The
+// record gets a TTL of its own, which the client's key-value calls allow for new keys
+// only.
+func (c client) put(ctx context.Context, s scopes, action schemas.OverrideAction, ttl time.Duration,
+	message func(schemas.Override) (*nats.Msg, error), report func(schemas.Override),
+) error {
 	all, err := s.overrides(action)
 	if err != nil {
 		return err
 	}
-	nc, js, err := c.connect()
+	js, err := c.connect()
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
+	defer js.Conn().Close()
 	for _, o := range all {
-		marker := &nats.Msg{Header: nats.Header{"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}}
-		if err := putOverride(ctx, js, o, marker, markerTTL); err != nil {
-			return err
+		msg, err := message(o)
+		if err == nil {
+			msg.Subject = "$KV." + schemas.BucketOverrides + "." + o.Key()
+			_, err = js.PublishMsg(ctx, msg, jetstream.WithMsgTTL(ttl.Truncate(time.Second)))
 		}
-		fmt.Fprintf(io.out, "No longer %s: %s %s.\n", ended[action], o.Scope, o.Value)
-	}
-	return nil
-}
-
-var ended = map[schemas.OverrideAction]string{schemas.OverrideBlock: "blocked", schemas.OverrideExempt: "exempt"}
-
-// putOverride writes a record with its own TTL, which the client's key-value
-// calls allow for new keys only.
-func putOverride(ctx context.Context, js jetstream.JetStream, o schemas.Override, msg *nats.Msg, ttl time.Duration) error {
-	msg.Subject = "$KV." + schemas.BucketOverrides + "." + o.Key()
-	if _, err := js.PublishMsg(ctx, msg, jetstream.WithMsgTTL(ttl.Truncate(time.Second))); err != nil {
-		return explain(fmt.Errorf("%s %s %s: %w", o.Action, o.Scope, o.Value, err))
+		if err != nil {
+			return explain(fmt.Errorf("%s %s %s: %w", action, o.Scope, o.Value, err))
+		}
+		report(o)
 	}
 	return nil
 }
@@ -167,33 +129,31 @@ type overridesCmd struct {
 	JSON bool `name:"json" help:"Print them as JSON, as unloop replay --overrides reads them."`
 }
 
-// Run lists what is blocked and exempted.
+// Run lists the blocks and exemptions that have not ended.
 func (c *overridesCmd) Run(ctx context.Context, io streams) error {
-	nc, js, err := c.connect()
+	js, err := c.connect()
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
-	all, err := currentOverrides(ctx, js)
+	defer js.Conn().Close()
+	all, err := stored[schemas.Override](ctx, js, schemas.BucketOverrides)
 	if err != nil {
-		return err
+		return fmt.Errorf("read overrides: %w", err)
 	}
+	now := time.Now()
+	all = slices.DeleteFunc(all, func(o schemas.Override) bool { return !now.Before(o.ExpiresAt) })
 	if c.JSON {
-		enc := json.NewEncoder(io.out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(all)
+		return io.json(all)
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(io.out, "Nothing is blocked or exempted.")
 		return nil
 	}
-	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
-	out := &printer{w: table}
-	out.printf("ACTION\tSCOPE\tVALUE\tUNTIL\tREASON\n")
-	for _, o := range all {
-		out.printf("%s\t%s\t%s\t%s\t%s\n", o.Action, o.Scope, o.Value, o.ExpiresAt.Local().Format(time.DateTime), o.Reason)
-	}
-	return errors.Join(out.err, table.Flush())
+	return io.table("ACTION\tSCOPE\tVALUE\tUNTIL\tREASON", func(out *printer) {
+		for _, o := range all {
+			out.printf("%s\t%s\t%s\t%s\t%s\n", o.Action, o.Scope, o.Value, o.ExpiresAt.Local().Format(time.DateTime), o.Reason)
+		}
+	})
 }
 
 // readOverrides reads overrides from a file, as a JSON list or one a line; "" is
@@ -229,29 +189,4 @@ func readOverrides(name string) ([]schemas.Override, error) {
 		}
 	}
 	return all, errors.Join(faults...)
-}
-
-// currentOverrides reads the overrides that have not ended, by key.
-func currentOverrides(ctx context.Context, js jetstream.JetStream) ([]schemas.Override, error) {
-	kv, err := js.KeyValue(ctx, schemas.BucketOverrides)
-	if err != nil {
-		return nil, explain(fmt.Errorf("read overrides: %w", err))
-	}
-	watch, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, fmt.Errorf("read overrides: %w", err)
-	}
-	defer func() { _ = watch.Stop() }() // it ends with the connection anyway
-	all := []schemas.Override{}
-	now := time.Now()
-	for entry := range watch.Updates() {
-		if entry == nil {
-			break
-		}
-		var o schemas.Override
-		if json.Unmarshal(entry.Value(), &o) == nil && now.Before(o.ExpiresAt) {
-			all = append(all, o)
-		}
-	}
-	return all, ctx.Err()
 }

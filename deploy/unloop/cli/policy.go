@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -112,16 +111,16 @@ type policyStore struct {
 }
 
 func (c client) policies(ctx context.Context) (policyStore, error) {
-	nc, js, err := c.connect()
+	js, err := c.connect()
 	if err != nil {
 		return policyStore{}, err
 	}
 	kv, err := js.KeyValue(ctx, schemas.BucketPolicies)
 	if err != nil {
-		nc.Close()
+		js.Conn().Close()
 		return policyStore{}, explain(fmt.Errorf("open the policies: %w", err))
 	}
-	return policyStore{kv, nc.Close, nc.MaxPayload()}, nil
+	return policyStore{kv, js.Conn().Close, js.Conn().MaxPayload()}, nil
 }
 
 // push stores a bundle and says so.
@@ -137,7 +136,17 @@ func (s policyStore) push(ctx context.Context, out io.Writer, data []byte, versi
 	return nil
 }
 
-// pushed are the stored revisions, the oldest first.
+// pushed connects and returns the stored revisions, the oldest first.
+func (c client) pushed(ctx context.Context) ([]jetstream.KeyValueEntry, error) {
+	store, err := c.policies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer store.close()
+	return store.pushed(ctx)
+}
+
+// pushed returns the stored revisions, the oldest first.
 func (s policyStore) pushed(ctx context.Context) ([]jetstream.KeyValueEntry, error) {
 	entries, err := s.History(ctx, schemas.KeyBundle)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -192,12 +201,7 @@ var errNotPushed = errors.New("no bundle is pushed: gateways use their --policie
 
 // Run prints a bundle as it was pushed, and what it is on the error stream.
 func (c *policyShowCmd) Run(ctx context.Context, io streams) error {
-	store, err := c.policies(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.close()
-	entries, err := store.pushed(ctx)
+	entries, err := c.pushed(ctx)
 	if err != nil {
 		return err
 	}
@@ -248,12 +252,7 @@ type policyHistoryCmd struct{ client }
 
 // Run lists what was pushed, the newest first.
 func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
-	store, err := c.policies(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.close()
-	entries, err := store.pushed(ctx)
+	entries, err := c.pushed(ctx)
 	if err != nil {
 		return err
 	}
@@ -261,17 +260,15 @@ func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
 		fmt.Fprintln(io.out, "No bundle was pushed.")
 		return nil
 	}
-	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
-	out := &printer{w: table}
-	out.printf("REVISION\tVERSION\tPUSHED\tBYTES\n")
-	for _, e := range slices.Backward(entries) {
-		version := "withdrawn"
-		if e.Operation() == jetstream.KeyValuePut {
-			version = versionOf(e.Value())
+	return io.table("REVISION\tVERSION\tPUSHED\tBYTES", func(out *printer) {
+		for _, e := range slices.Backward(entries) {
+			version := "withdrawn"
+			if e.Operation() == jetstream.KeyValuePut {
+				version = versionOf(e.Value())
+			}
+			out.printf("%d\t%s\t%s\t%d\n", e.Revision(), version, e.Created().Local().Format(time.DateTime), len(e.Value()))
 		}
-		out.printf("%d\t%s\t%s\t%d\n", e.Revision(), version, e.Created().Local().Format(time.DateTime), len(e.Value()))
-	}
-	return errors.Join(out.err, table.Flush())
+	})
 }
 
 type policyRollbackCmd struct {

@@ -2,13 +2,16 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 
 	"github.com/unloop/unloop/deploy/replay"
 	"github.com/unloop/unloop/deploy/replay/logs"
@@ -23,6 +26,8 @@ type replayCmd struct {
 	All       bool          `help:"List every loop and session."`
 	JSON      bool          `name:"json" help:"Print the report as JSON."`
 	embedworker.Embedding
+
+	requests int // that the progress bar shows
 }
 
 // listed is how many loops and sessions are listed unless all are asked for.
@@ -44,13 +49,14 @@ func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
-	bar := newBar(io.err, sizeOf(c.Files))
+	bar := newBar(io.err, sizeOf(c.Files), isTerminal(io.err))
 	for _, name := range c.Files {
-		if err = c.judge(ctx, run, name, bar, io.err); err != nil {
+		if err = c.replay(ctx, run, name, bar, io.err); err != nil {
 			break
 		}
 	}
-	bar.clear()
+	_ = bar.Exit() // a terminal that cannot be written to shows no bar
+	_ = bar.Clear()
 	if err != nil {
 		return err
 	}
@@ -59,29 +65,41 @@ func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
 		return errors.New("there is no request in what was given; `unloop replay --help` lists what can be read")
 	}
 	if c.JSON {
-		enc := json.NewEncoder(io.out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(report)
+		return io.json(report)
 	}
 	most := listed
 	if c.All {
 		most = 0
 	}
-	return report.WriteText(io.out, most)
+	out := &printer{w: io.out}
+	printReport(out, report, most)
+	return out.err
+}
+
+// newBar returns a progress bar over so many bytes, 0 if that is not known.
+func newBar(w io.Writer, total int64, visible bool) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(cmp.Or(total, -1), progressbar.OptionSetWriter(w), progressbar.OptionSetVisibility(visible),
+		progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
+		progressbar.OptionShowDescriptionAtLineEnd(), progressbar.OptionSetSpinnerChangeInterval(0))
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
 // complaints is how many unreadable entries of a file are named.
 const complaints = 5
 
-// judge takes in one file. Entries that can't be read are named and left out.
-func (c *replayCmd) judge(ctx context.Context, run *replay.Run, name string, bar *bar, warn io.Writer) error {
+// replay evaluates one file. Entries that cannot be read are named and left out.
+func (c *replayCmd) replay(ctx context.Context, run *replay.Run, name string, bar *progressbar.ProgressBar, warn io.Writer) error {
 	in, err := open(name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }() // it was only read
 	faults := 0
-	for q, err := range replay.InOrder(logs.Open(bufio.NewReader(bar.count(in)), logs.Options{})) {
+	for q, err := range logs.InOrder(logs.Open(bufio.NewReader(io.TeeReader(in, bar)))) {
 		switch {
 		case err != nil:
 			err = run.Unreadable(err)
@@ -89,7 +107,8 @@ func (c *replayCmd) judge(ctx context.Context, run *replay.Run, name string, bar
 			return ctx.Err()
 		default:
 			if q.Answer == nil {
-				bar.request()
+				c.requests++
+				bar.Describe(plural(c.requests, "request"))
 			}
 			if err = run.Request(ctx, name, &q); errors.Is(err, context.Canceled) {
 				return err
@@ -97,7 +116,7 @@ func (c *replayCmd) judge(ctx context.Context, run *replay.Run, name string, bar
 		}
 		if err != nil {
 			if faults++; faults <= complaints {
-				bar.clear()
+				_ = bar.Clear()
 				fmt.Fprintf(warn, "%s: %v\n", name, err)
 			}
 		}

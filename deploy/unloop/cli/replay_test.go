@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // recordingOf writes a session file whose prompt comes so many times at once.
@@ -128,19 +130,27 @@ func TestReplaySaysWhatIsWrong(t *testing.T) {
 
 func TestBarShowsHowFarItIs(t *testing.T) {
 	t.Parallel()
-	var out bytes.Buffer
-	b := &bar{w: &out, total: 200}
-	if _, err := b.count(strings.NewReader(strings.Repeat("x", 50))).Read(make([]byte, 100)); err != nil {
-		t.Fatal(err)
-	}
-	b.request()
-	b.clear()
-	if got := out.String(); !strings.Contains(got, "25 %") || !strings.Contains(got, "1 request") || !strings.HasSuffix(got, "\r"+clearEnd) {
-		t.Errorf("%q", got)
-	}
-	unknown := &bar{}
-	unknown.request()
-	if line := unknown.line(); line != "1 request" {
-		t.Errorf("%q where the size is not known", line)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		bar := newBar(&out, 200, true)
+		if _, err := bar.Write(make([]byte, 50)); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second) // it is drawn a few times a second
+		bar.Describe("1 request")
+		shown := out.String()
+		if err := bar.Clear(); err != nil {
+			t.Fatal(err)
+		}
+		cleared := strings.TrimPrefix(out.String(), shown)
+		if !strings.Contains(shown, "25%") || !strings.Contains(shown, "1 request") || strings.Trim(cleared, "\r ") != "" || !strings.HasSuffix(cleared, "\r") {
+			t.Errorf("%q, then %q", shown, cleared)
+		}
+		out.Reset()
+		unknown := newBar(&out, 0, true)
+		unknown.Describe("1 request")
+		if err := unknown.Finish(); err != nil || !strings.Contains(out.String(), "1 request") || strings.Contains(out.String(), "%") {
+			t.Errorf("%v, %q where the size is not known", err, out.String())
+		}
+	})
 }

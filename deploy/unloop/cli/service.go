@@ -13,9 +13,19 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-type gatewayCmd struct {
+// member has the flags of a process that is one service of a cluster.
+type member struct {
 	service.Process
 	service.Cluster
+}
+
+// run runs the service until the context ends.
+func (m member) run(ctx context.Context, io streams, name string, make func(service.Deps) (service.Service, error)) error {
+	return service.RunOne(ctx, name, m.Process, m.Cluster, m.Logger(io.err), make)
+}
+
+type gatewayCmd struct {
+	member
 	gateway.Config
 }
 
@@ -25,44 +35,37 @@ func (c *gatewayCmd) Run(ctx context.Context, io streams) error {
 		return err
 	}
 	c.Pages, c.ProofKey = c.Allowed, proofKey()
-	return service.RunOne(ctx, "gateway", c.Process, c.Cluster, c.Logger(io.err),
-		func(d service.Deps) (service.Service, error) { return gateway.New(c.Config, d) })
+	return c.run(ctx, io, "gateway", func(d service.Deps) (service.Service, error) { return gateway.New(c.Config, d) })
 }
 
 type detectorCmd struct {
-	service.Process
-	service.Cluster
+	member
 	detector.Config
 }
 
 // Run runs a detector until the context ends.
 func (c *detectorCmd) Run(ctx context.Context, io streams) error {
-	return service.RunOne(ctx, "detector", c.Process, c.Cluster, c.Logger(io.err),
-		func(d service.Deps) (service.Service, error) { return detector.New(c.Config, d) })
+	return c.run(ctx, io, "detector", func(d service.Deps) (service.Service, error) { return detector.New(c.Config, d) })
 }
 
 type notifierCmd struct {
-	service.Process
-	service.Cluster
+	member
 	notifier.Config
 }
 
 // Run runs a notifier until the context ends.
 func (c *notifierCmd) Run(ctx context.Context, io streams) error {
-	return service.RunOne(ctx, "notifier", c.Process, c.Cluster, c.Logger(io.err),
-		func(d service.Deps) (service.Service, error) { return notifier.New(c.Config, d) })
+	return c.run(ctx, io, "notifier", func(d service.Deps) (service.Service, error) { return notifier.New(c.Config, d) })
 }
 
 type embedworkerCmd struct {
-	service.Process
-	service.Cluster
+	member
 	embedworker.Config
 }
 
 // Run runs an embedding worker until the context ends.
 func (c *embedworkerCmd) Run(ctx context.Context, io streams) error {
-	return service.RunOne(ctx, "embedworker", c.Process, c.Cluster, c.Logger(io.err),
-		func(d service.Deps) (service.Service, error) { return embedworker.New(c.Config, d) })
+	return c.run(ctx, io, "embedworker", func(d service.Deps) (service.Service, error) { return embedworker.New(c.Config, d) })
 }
 
 type natsCmd struct {

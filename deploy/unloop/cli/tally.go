@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/schemas"
@@ -32,7 +31,6 @@ func wait(ctx context.Context) {
 // tally follows the incidents of a while, which are forgotten some time after
 // they ended.
 type tally struct {
-	nc    *nats.Conn
 	js    jetstream.JetStream
 	watch jetstream.KeyWatcher
 
@@ -42,20 +40,15 @@ type tally struct {
 	loops  map[string]event.Incident
 }
 
-// follow begins a tally.
-func follow(ctx context.Context, c client) (*tally, error) {
-	return followOn(ctx, c.connect)
-}
-
-// followOn begins a tally on a connection that it closes.
-func followOn(ctx context.Context, connect func() (*nats.Conn, jetstream.JetStream, error)) (*tally, error) {
-	nc, js, err := connect()
+// follow begins a tally on a connection of its own.
+func follow(ctx context.Context, connect func() (jetstream.JetStream, error)) (*tally, error) {
+	js, err := connect()
 	if err != nil {
 		return nil, err
 	}
-	t := &tally{nc: nc, js: js, before: map[string]event.Saved{}, loops: map[string]event.Incident{}}
+	t := &tally{js: js, before: map[string]event.Saved{}, loops: map[string]event.Incident{}}
 	if err := t.begin(ctx); err != nil {
-		nc.Close()
+		js.Conn().Close()
 		return nil, err
 	}
 	return t, nil
@@ -107,7 +100,7 @@ func (t *tally) see(l event.Incident) {
 // end returns the incidents of the while, each with what it saved meanwhile,
 // the oldest first.
 func (t *tally) end(ctx context.Context) ([]event.Incident, error) {
-	defer t.nc.Close()
+	defer t.js.Conn().Close()
 	defer func() { _ = t.watch.Stop() }() // it ends with the connection anyway
 	found, err := t.catchUp(ctx)
 	if err == nil && found > 0 {
@@ -187,14 +180,6 @@ func printTally(out *printer, loops []event.Incident) {
 		out.printf("unloop:   %s  %s, policy %s, detector %s, %d hits, %s stopped\n",
 			l.LoopID, verb(l.Data), l.Policy, l.Detector, l.HitCount, plural(l.Saved.Requests, "request"))
 	}
-}
-
-// plural is a number with its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func dollars(usd float64) string {

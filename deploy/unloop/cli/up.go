@@ -15,8 +15,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-// whole are the flags of a process that runs everything.
-type whole struct {
+type upCmd struct {
 	service.Process
 	NATSListen string `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Address of the embedded NATS server."`
 	DataDir    string `placeholder:"DIR" help:"Where the embedded server stores; \"memory\" keeps nothing. Default: unloop in the user's state folder."`
@@ -28,43 +27,39 @@ type whole struct {
 	Embedworker embedworker.Config `embed:""`
 }
 
-func (w whole) system() (system.Config, error) {
-	dir, err := dataDir(w.DataDir)
-	faults := []error{err, w.CheckAccess(w.Process), w.CheckAdmin()}
-	if w.NATS == "" {
-		faults = append(faults, w.CheckLoopback("--nats-listen", w.NATSListen))
+// system returns the configuration of all services by the flags.
+func (c upCmd) system() (system.Config, error) {
+	dir, err := dataDir(c.DataDir)
+	faults := []error{err, c.CheckAccess(c.Process), c.CheckAdmin()}
+	if c.NATS == "" {
+		faults = append(faults, c.CheckLoopback("--nats-listen", c.NATSListen))
 	}
-	w.Pages, w.ProofKey = w.Allowed, proofKey()
+	c.Pages, c.ProofKey = c.Allowed, proofKey()
 	return system.Config{
-		Admin: w.Admin, AdminAuth: w.AdminAuth, NATS: w.NATS, Replicas: w.Replicas,
-		Embedded: natskit.EmbeddedConfig{Listen: w.NATSListen, DataDir: dir, Announce: announceDir()},
-		Gateway:  w.Config, Detector: w.Detector, Notifier: w.Notifier, Embedworker: w.Embedworker,
+		Admin: c.Admin, AdminAuth: c.AdminAuth, NATS: c.NATS, Replicas: c.Replicas,
+		Embedded: natskit.EmbeddedConfig{Listen: c.NATSListen, DataDir: dir, Announce: announceDir()},
+		Gateway:  c.Config, Detector: c.Detector, Notifier: c.Notifier, Embedworker: c.Embedworker,
 	}, errors.Join(faults...)
 }
 
-// dataDir is where the embedded server stores: by default in the user's state
-// folder (XDG Base Directory Specification).
+// dataDir returns the folder in which the embedded server stores: by default in the
+// user's state folder (XDG Base Directory Specification).
 func dataDir(flag string) (string, error) {
-	if flag == natskit.InMemory {
+	switch flag {
+	case natskit.InMemory:
 		return flag, nil
+	case "":
+		return natskit.StateDir()
 	}
-	if flag != "" {
-		return filepath.Abs(flag)
-	}
-	return natskit.StateDir()
+	return filepath.Abs(flag)
 }
 
-// announceDir is where other commands of the user find the NATS token; "" if
-// there is no such place.
+// announceDir returns the folder in which other commands of the user find the NATS
+// token, or "" if there is none.
 func announceDir() string {
-	dir, err := natskit.RuntimeDir()
-	if err != nil {
-		return ""
-	}
+	dir, _ := natskit.RuntimeDir() // without one the token is not announced
 	return dir
 }
-
-type upCmd struct{ whole }
 
 // Run runs everything until the context ends.
 func (c *upCmd) Run(ctx context.Context, io streams) error {
@@ -85,37 +80,26 @@ func (c *upCmd) Run(ctx context.Context, io streams) error {
 	})
 }
 
-// runSystem runs a system and, once it is ready, calls then; an error of then
-// stops the system.
+// runSystem runs a system and calls then once it is ready. An error of then stops
+// the system.
 func runSystem(ctx context.Context, s *system.System, then func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
 	ready := make(chan error, 1)
 	go func() {
 		err := s.Wait(ctx)
 		if err == nil {
 			err = then(ctx)
 		}
-		ready <- err
-	}()
-	select {
-	case err := <-done:
-		cancel(err)
-		return errors.Join(err, ignoreCanceled(<-ready))
-	case err := <-ready:
 		if err != nil {
 			cancel(err)
-			return errors.Join(ignoreCanceled(err), <-done)
 		}
-		return <-done
-	}
-}
-
-func ignoreCanceled(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
+		ready <- err
+	}()
+	err := s.Run(ctx)
+	cancel(err)
+	if notReady := <-ready; !errors.Is(notReady, context.Canceled) {
+		err = errors.Join(err, notReady)
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 // Package system puts all services into one process, on an embedded NATS
-// server or on a cluster elsewhere. It is what `unloop up` runs and what
-// end-to-end tests start; the services themselves do not know that they share
-// a process.
+// server or on a cluster elsewhere. `unloop up`, `unloop exec` and end-to-end
+// tests start it; the services do not know that they share a process.
 package system
 
 import (
@@ -23,13 +22,13 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-// Config is the whole process's configuration.
+// Config is the configuration of the whole process.
 type Config struct {
 	// Admin is the address of the admin port.
 	Admin string
-	// AdminAuth are the keys that open it, as service.AdminGuard has them.
+	// AdminAuth are the keys of the admin port, in the form that service.AdminGuard reads.
 	AdminAuth []string
-	// NATS is the URL of servers elsewhere; without it one is embedded.
+	// NATS is the URL of servers elsewhere; if it is empty, a server is embedded.
 	NATS     string
 	Replicas int
 	Embedded natskit.EmbeddedConfig
@@ -39,40 +38,48 @@ type Config struct {
 	Gateway  gateway.Config
 	Detector detector.Config
 	Notifier notifier.Config
-	// Embedworker says what texts are compared with.
+	// Embedworker selects the embedder that texts are compared with.
 	Embedworker embedworker.Config
-	// Clock judges windows, cooldowns and standing blocks; nil is the NATS server's for
+	// Clock is the time for windows, cooldowns and blocks; nil is the NATS server's for
 	// detectors and workers, and the machine's for gateways.
 	Clock func() time.Time
 }
 
-func (c Config) clock() func() time.Time {
-	if c.Clock != nil {
-		return c.Clock
+// FreePort is the address of a loopback port that the system chooses.
+const FreePort = "127.0.0.1:0"
+
+// DefaultConfig returns the services' defaults on free loopback ports. The embedded
+// server stores in memory and does not listen.
+func DefaultConfig() Config {
+	cfg := Config{
+		Admin: FreePort, Replicas: 1, Embedded: natskit.EmbeddedConfig{DataDir: natskit.InMemory},
+		Gateway: gateway.DefaultConfig(), Detector: detector.DefaultConfig(), Notifier: notifier.DefaultConfig(),
+		Embedworker: embedworker.DefaultConfig(),
 	}
-	return time.Now
+	cfg.Gateway.Listen = FreePort
+	return cfg
 }
 
-// System is all of Unloop. Make it with New, and call Run once.
+// System is all of Unloop in one process. Make it with New, and call Run once.
 type System struct {
 	embedded *natskit.Embedded
-	// stopGuard ends what restarts the embedded server.
+	// stopGuard ends the goroutine that restarts the embedded server.
 	stopGuard context.CancelFunc
 	url       string
 	conns     []*natskit.Conn
 	loopback  *natskit.Loopback
+	layout    natskit.Layout
+	metrics   *prometheus.Registry
 	gateway   *gateway.Gateway
-	detector  *detector.Detector
-	notifier  *notifier.Notifier
-	worker    *embedworker.Worker
+	behind    []service.Named // all services but the gateway
 	admin     *service.Admin
 	log       *slog.Logger
 }
 
-// New starts the embedded server and makes the services. Whatever it started
-// is stopped again when it errs.
+// New starts the embedded server and makes the services. If it returns an error,
+// everything that it started is stopped.
 func New(cfg Config, log *slog.Logger) (_ *System, err error) {
-	s := &System{url: cfg.NATS, log: log}
+	s := &System{url: cfg.NATS, layout: natskit.Layout{Replicas: cfg.Replicas}, metrics: service.NewRegistry(), log: log}
 	if !cfg.OverNATS {
 		s.loopback = natskit.NewLoopback()
 	}
@@ -81,60 +88,75 @@ func New(cfg Config, log *slog.Logger) (_ *System, err error) {
 			s.close()
 		}
 	}()
-	layout := natskit.Layout{Replicas: cfg.Replicas}
-	if cfg.NATS == "" {
-		if s.embedded, err = natskit.StartEmbedded(cfg.Embedded, log); err != nil {
-			return nil, err
-		}
-		s.url, layout = s.embedded.URL(), s.embedded.Layout()
-		var guarding context.Context
-		guarding, s.stopGuard = context.WithCancel(context.Background())
-		go s.embedded.Guard(guarding)
-	}
-	reg := service.NewRegistry()
-	if s.detector, err = build(s, "detector", reg, layout, func(d service.Deps) (*detector.Detector, error) {
-		return detector.New(cfg.Detector, d, detector.WithClock(cfg.Clock))
-	}); err != nil {
-		return nil, err
-	}
-	if s.notifier, err = build(s, "notifier", reg, layout, func(d service.Deps) (*notifier.Notifier, error) { return notifier.New(cfg.Notifier, d) }); err != nil {
-		return nil, err
-	}
-	if s.worker, err = build(s, "embedworker", reg, layout, func(d service.Deps) (*embedworker.Worker, error) {
-		return embedworker.New(cfg.Embedworker, d, embedworker.WithClock(cfg.Clock))
-	}); err != nil {
-		return nil, err
-	}
-	if s.gateway, err = build(s, "gateway", reg, layout, func(d service.Deps) (*gateway.Gateway, error) {
-		return gateway.New(cfg.Gateway, d, gateway.WithClock(cfg.clock()))
-	}); err != nil {
-		return nil, err
-	}
 	guard, err := service.AdminGuard(cfg.AdminAuth)
 	if err != nil {
 		return nil, err
 	}
-	if s.admin, err = service.NewAdmin(cfg.Admin, cfg.Gateway.Pages, reg, s.services()...); err != nil {
+	if cfg.NATS == "" {
+		if err := s.embed(cfg.Embedded); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.build(cfg); err != nil {
+		return nil, err
+	}
+	if s.admin, err = service.NewAdmin(cfg.Admin, cfg.Gateway.Pages, s.metrics, s.services()...); err != nil {
 		return nil, err
 	}
 	s.admin.Require(guard)
 	return s, nil
 }
 
-// build makes a service with a connection and a log of its own.
-func build[S service.Service](s *System, name string, reg *prometheus.Registry, layout natskit.Layout, make func(service.Deps) (S, error)) (S, error) {
-	log := s.log.With("service", name)
-	nc, err := s.connect(name, log)
-	if err != nil {
-		var none S
-		return none, err
+// embed starts the embedded server, which is restarted until the system ends.
+func (s *System) embed(cfg natskit.EmbeddedConfig) (err error) {
+	if s.embedded, err = natskit.StartEmbedded(cfg, s.log); err != nil {
+		return err
 	}
-	s.conns = append(s.conns, nc)
-	svc, err := make(service.Deps{Log: log, Metrics: reg, NATS: nc, Loopback: s.loopback, Layout: layout})
-	if err == nil {
-		service.Attach(context.Background(), name, svc, reg, nc, layout) // it ends with the connection
+	s.url, s.layout = s.embedded.URL(), s.embedded.Layout()
+	var guarding context.Context
+	guarding, s.stopGuard = context.WithCancel(context.Background())
+	go s.embedded.Guard(guarding)
+	return nil
+}
+
+// build makes every service, with a connection and a log of its own.
+func (s *System) build(cfg Config) error {
+	clock := cfg.Clock
+	if clock == nil {
+		clock = time.Now
 	}
-	return svc, err
+	for _, part := range []struct {
+		name string
+		make func(service.Deps) (service.Service, error)
+	}{
+		{"detector", func(d service.Deps) (service.Service, error) {
+			return detector.New(cfg.Detector, d, detector.WithClock(cfg.Clock))
+		}},
+		{"embedworker", func(d service.Deps) (service.Service, error) {
+			return embedworker.New(cfg.Embedworker, d, embedworker.WithClock(cfg.Clock))
+		}},
+		{"notifier", func(d service.Deps) (service.Service, error) { return notifier.New(cfg.Notifier, d) }},
+		{"gateway", func(d service.Deps) (_ service.Service, err error) {
+			s.gateway, err = gateway.New(cfg.Gateway, d, gateway.WithClock(clock))
+			return s.gateway, err
+		}},
+	} {
+		log := s.log.With("service", part.name)
+		nc, err := s.connect(part.name, log)
+		if err != nil {
+			return err
+		}
+		s.conns = append(s.conns, nc)
+		svc, err := part.make(service.Deps{Log: log, Metrics: s.metrics, NATS: nc, Loopback: s.loopback, Layout: s.layout})
+		if err != nil {
+			return err
+		}
+		service.Attach(context.Background(), part.name, svc, s.metrics, nc, s.layout) // it ends with the connection
+		if part.name != "gateway" {
+			s.behind = append(s.behind, service.Named{Name: part.name, Service: svc})
+		}
+	}
+	return nil
 }
 
 func (s *System) connect(name string, log *slog.Logger) (*natskit.Conn, error) {
@@ -144,24 +166,22 @@ func (s *System) connect(name string, log *slog.Logger) (*natskit.Conn, error) {
 	return natskit.Connect(s.url, name, log)
 }
 
+// services lists all services, the gateway first.
 func (s *System) services() []service.Named {
-	return []service.Named{
-		{Name: "gateway", Service: s.gateway}, {Name: "detector", Service: s.detector},
-		{Name: "embedworker", Service: s.worker}, {Name: "notifier", Service: s.notifier},
-	}
+	return append([]service.Named{{Name: "gateway", Service: s.gateway}}, s.behind...)
 }
 
-// URL is where clients point their base URL, without /v1.
+// URL returns the address that clients use as their base URL, without /v1.
 func (s *System) URL() string { return "http://" + s.gateway.Addr() }
 
-// AdminURL is the admin port's address.
+// AdminURL returns the address of the admin port.
 func (s *System) AdminURL() string { return "http://" + s.admin.Addr() }
 
-// NATSURL is where NATS clients connect, with the embedded server's token.
+// NATSURL returns the address for NATS clients, with the embedded server's token.
 func (s *System) NATSURL() string { return s.url }
 
-// Connect returns a connection to NATS for who started the system, beside those
-// of the services.
+// Connect returns a connection to NATS for the caller, beside those of the
+// services.
 func (s *System) Connect() (*nats.Conn, error) {
 	if s.embedded != nil {
 		return s.embedded.Attach()
@@ -179,8 +199,8 @@ func (s *System) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Run runs the services until the context ends or one of them fails. The
-// gateway goes first, so that the requests in flight still find a detector.
+// Run runs the services until the context ends or one of them fails. The gateway
+// stops first, so that the requests in flight still find a detector.
 func (s *System) Run(ctx context.Context) error {
 	defer s.close()
 	failed, fail := context.WithCancelCause(ctx)
@@ -189,9 +209,7 @@ func (s *System) Run(ctx context.Context) error {
 	defer stopBehind()
 	background := make(chan error, 1)
 	go func() {
-		err := service.RunAll(behind, service.Named{Name: "detector", Service: s.detector},
-			service.Named{Name: "embedworker", Service: s.worker},
-			service.Named{Name: "notifier", Service: s.notifier}, service.Named{Name: "admin", Service: s.admin})
+		err := service.RunAll(behind, append(s.behind, service.Named{Name: "admin", Service: s.admin})...)
 		if err != nil {
 			fail(err)
 		}
@@ -201,7 +219,7 @@ func (s *System) Run(ctx context.Context) error {
 	stopBehind()
 	behindErr := <-background
 	if behindErr != nil && errors.Is(err, behindErr) {
-		return behindErr // the gateway only says why it was stopped
+		return behindErr // the gateway's error only repeats why it was stopped
 	}
 	return errors.Join(err, behindErr)
 }
@@ -209,9 +227,7 @@ func (s *System) Run(ctx context.Context) error {
 func (s *System) close() {
 	var closing sync.WaitGroup
 	for _, nc := range s.conns {
-		closing.Go(func() {
-			nc.Close()
-		})
+		closing.Go(nc.Close)
 	}
 	closing.Wait()
 	if s.embedded != nil {

@@ -1,4 +1,4 @@
-package replay_test
+package logs_test
 
 import (
 	"errors"
@@ -7,9 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/unloop/unloop/deploy/replay"
 	"github.com/unloop/unloop/deploy/replay/logs"
 )
+
+var noon = time.Date(2026, 5, 22, 12, 0, 0, 0, time.UTC)
 
 func TestRequestsComeInTheOrderOfTheirTimes(t *testing.T) {
 	t.Parallel()
@@ -32,7 +33,7 @@ func TestRequestsComeInTheOrderOfTheirTimes(t *testing.T) {
 		}
 	}
 	var got []int
-	for q, err := range replay.InOrder(in) {
+	for q, err := range logs.InOrder(in) {
 		got = append(got, q.Line)
 		if err == nil && string(q.Body) != "lent" {
 			t.Errorf("body %q", q.Body)
@@ -41,7 +42,7 @@ func TestRequestsComeInTheOrderOfTheirTimes(t *testing.T) {
 	if diff := cmp.Diff([]int{1, 3, 2, 0, 4, 5, 6, 8, 7}, got); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
-	for q, err := range replay.InOrder(in) {
+	for q, err := range logs.InOrder(in) {
 		if q.Line != 1 || err != nil {
 			t.Errorf("first %d, %v", q.Line, err)
 		}

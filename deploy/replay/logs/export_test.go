@@ -1,0 +1,4 @@
+package logs
+
+// OpenLimited is Open with a limit that a test can reach.
+var OpenLimited = open

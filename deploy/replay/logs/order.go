@@ -1,0 +1,69 @@
+package logs
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+)
+
+const (
+	// waitingRequests and waitingBytes bound the requests that wait for older ones:
+	// a recording has them in the order in which they were answered, and some
+	// answers take minutes.
+	waitingRequests = 4096
+	waitingBytes    = 64 << 20
+)
+
+// InOrder returns the requests in the order of their times, as far as they are not
+// too far from their places. Requests without a time, and errors, keep their places.
+func InOrder(requests iter.Seq2[Request, error]) iter.Seq2[Request, error] {
+	return func(yield func(Request, error) bool) {
+		var w waiting
+		for q, err := range requests {
+			if err != nil || q.Time.IsZero() {
+				if !w.drain(0, 0, yield) || !yield(q, err) {
+					return
+				}
+				continue
+			}
+			q.Body = bytes.Clone(q.Body) // it is only lent
+			w.add(&q)
+			if !w.drain(waitingRequests, waitingBytes, yield) {
+				return
+			}
+		}
+		w.drain(0, 0, yield)
+	}
+}
+
+// waiting holds requests, the oldest first.
+type waiting struct {
+	list  []*Request
+	bytes int
+}
+
+// add puts a request behind those that are not newer.
+func (w *waiting) add(q *Request) {
+	w.bytes += len(q.Body)
+	at, _ := slices.BinarySearchFunc(w.list, q, func(waits, q *Request) int {
+		if waits.Time.After(q.Time) {
+			return 1
+		}
+		return -1
+	})
+	w.list = slices.Insert(w.list, at, q)
+}
+
+// drain yields the oldest requests until no more than so many, and so many bytes,
+// wait. It returns false when the caller wants no more.
+func (w *waiting) drain(requests, size int, yield func(Request, error) bool) bool {
+	for len(w.list) > 0 && (len(w.list) > requests || w.bytes > size) {
+		next := w.list[0]
+		w.list[0], w.list = nil, w.list[1:]
+		w.bytes -= len(next.Body)
+		if !yield(*next, nil) {
+			return false
+		}
+	}
+	return true
+}

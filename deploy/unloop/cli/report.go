@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unloop/unloop/deploy/replay"
+)
+
+// order is the order in which actions are listed.
+var order = []string{"refuse", "break", "reject", "throttle", "hint", "warn", "allow", "exempt"}
+
+// printReport prints a report of a replay, with at most so many entries of each list;
+// 0 for all.
+func printReport(out *printer, r *replay.Report, most int) {
+	printSummary(out, r)
+	printOperators(out, r, most)
+	printIncidents(out, r, most)
+	printSessions(out, r, most)
+	for i, s := range r.Suggestions {
+		if i == 0 {
+			out.printf("\nSUGGESTIONS\n")
+		}
+		out.printf("  policy %s: %s %s, now %s: %s.\n", s.Policy, s.Setting, s.Better, s.Now, s.Why)
+	}
+}
+
+func printSummary(out *printer, r *replay.Report) {
+	by := r.Bundle
+	if r.Embedder != "" {
+		by += " and embedder " + r.Embedder
+	}
+	out.printf("%s in %s of %s, judged by bundle %s.\n", many(r.Requests, "request"), many(r.Sessions, "session"), many(r.Files, "file"), by)
+	if r.From != nil {
+		out.printf("They were made from %s to %s.\n", stamp(*r.From), stamp(*r.To))
+	}
+	var did []string
+	for _, action := range order {
+		if n := r.Actions[action]; n > 0 {
+			did = append(did, fmt.Sprintf("%s %d", action, n))
+		}
+	}
+	if len(did) > 0 {
+		out.printf("Would have been done: %s.\n", strings.Join(did, ", "))
+	}
+	out.printf("Would have been saved: %s.\n", saved(&r.Saved, &r.Spent))
+	for _, n := range []struct {
+		count int
+		text  string
+	}{
+		{r.Limited, "would have met a rule's limit"}, {r.Unwatched, "no policy looks at"}, {r.Unreadable, "could not be read"},
+		{r.OutOfOrder, "are older than the one before and were judged as if made at once; sort the recording by time"},
+	} {
+		if n.count > 0 {
+			out.printf("Note: %s %s.\n", many(n.count, "entry"), n.text)
+		}
+	}
+}
+
+// saved says what was saved, out of all that was spent.
+func saved(c, all *replay.Cost) string {
+	s := fmt.Sprintf("%s, %s of %s tokens", many(c.Requests, "request"), thousands(c.InputTokens+c.OutputTokens), thousands(all.InputTokens+all.OutputTokens))
+	if c.Requests > c.Unpriced || all.Requests > all.Unpriced {
+		s += fmt.Sprintf(", $%.2f of $%.2f", c.USD, all.USD)
+	}
+	var but []string
+	for _, n := range []struct {
+		count       int
+		some, every string
+	}{{all.Estimated, "the tokens of %s estimated", "tokens estimated"}, {all.Unpriced, "%s without a price", "without prices"}} {
+		switch n.count {
+		case 0:
+		case all.Requests:
+			but = append(but, n.every)
+		default:
+			but = append(but, fmt.Sprintf(n.some, many(n.count, "request")))
+		}
+	}
+	if len(but) > 0 {
+		s += " (" + strings.Join(but, ", ") + ")"
+	}
+	return s
+}
+
+func printOperators(out *printer, r *replay.Report, most int) {
+	if len(r.Operator) == 0 {
+		return
+	}
+	out.printf("\n")
+	shown := head(r.Operator, most)
+	out.table("OPERATOR\tREASON\tREQUESTS\tTOKENS\tFIRST\tLAST", func(out *printer) {
+		for _, o := range shown {
+			out.printf("%s\t%s\t%d\t%s\t%s\t%s\n", strings.ReplaceAll(o.Action, "_", " "), cmp.Or(o.Reason, "-"), o.Cost.Requests,
+				thousands(o.Cost.InputTokens+o.Cost.OutputTokens), where(o.First), where(o.Last))
+		}
+	})
+	printMore(out, len(r.Operator)-len(shown), "reason")
+}
+
+func printIncidents(out *printer, r *replay.Report, most int) {
+	if len(r.Incidents) == 0 {
+		out.printf("\nNothing would have fired.\n")
+		return
+	}
+	out.printf("\n")
+	shown := head(r.Incidents, most)
+	out.table("WHEN\tWHERE\tSESSION\tPOLICY\tDETECTOR\tACTION\tCOUNT\tFLAGGED\tSTOPPED", func(out *printer) {
+		for _, i := range shown {
+			when, action := "-", i.Action
+			if i.First.Time != nil {
+				when = stamp(*i.First.Time)
+			}
+			if i.Mode == "shadow" {
+				action = "would " + action
+			}
+			out.printf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", when, where(i.First), short(i.Session), i.Policy,
+				strings.Join(i.Detectors, ","), action, i.Count, i.Requests, i.Saved.Requests)
+		}
+	})
+	out.printf("\nWHY\n")
+	for _, i := range shown {
+		out.printf("  %s: %s\n", where(i.First), i.Why)
+	}
+	printMore(out, len(r.Incidents)-len(shown), "incident")
+}
+
+func printSessions(out *printer, r *replay.Report, most int) {
+	if len(r.Flagged) == 0 {
+		return
+	}
+	out.printf("\nSESSIONS TO LOOK AT\n")
+	shown := head(r.Flagged, most)
+	out.table("SESSION\tREQUESTS\tFLAGGED\tSTOPPED\tFIRST FINDING", func(out *printer) {
+		for _, s := range shown {
+			out.printf("%s\t%d\t%d\t%d\t%s\n", short(s.Name), s.Requests, s.Flagged, s.Stopped, where(s.First))
+		}
+	})
+	printMore(out, len(r.Flagged)-len(shown), "session")
+}
+
+// printMore prints how many entries of a list are not shown.
+func printMore(out *printer, n int, noun string) {
+	if n > 0 {
+		out.printf("  … and %s; --all shows them\n", many(n, "more "+noun))
+	}
+}
+
+func head[T any](list []T, most int) []T {
+	if most > 0 && len(list) > most {
+		return list[:most]
+	}
+	return list
+}
+
+func stamp(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+func where(p replay.Place) string { return fmt.Sprintf("%s:%d request %d", p.File, p.Line, p.Request) }
+
+// short returns a name without the beginning of a long one: the end of a path or an
+// id says more.
+func short(name string) string {
+	const longest = 32
+	if runes := []rune(name); len(runes) > longest {
+		return "…" + string(runes[len(runes)-longest+1:])
+	}
+	return name
+}
+
+// many is plural for numbers that may be large.
+func many(n int, noun string) string { return counted(n, thousands(n), noun) }
+
+// thousands writes a number with a space before each three digits.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + " " + s[i:]
+	}
+	return s
+}
