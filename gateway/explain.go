@@ -196,8 +196,8 @@ func (g *Gateway) learn(ctx context.Context, nc *nats.Conn) error {
 	}
 	g.hasher.Store(identity.NewHasher(*key))
 	entry, err := kv.Get(ctx, schemas.KeyBundle)
-	if err == nil && g.bundles.file == "" {
-		if err := g.bundles.load(entry.Value(), sourcePushed); err != nil {
+	if err == nil {
+		if err := g.bundles.LoadPushed(entry.Value()); err != nil {
 			return fmt.Errorf("read the pushed bundle: %w", err)
 		}
 	}
@@ -236,7 +236,7 @@ func (g *Gateway) learnOverrides(ctx context.Context, js jetstream.JetStream) er
 
 func (x *exchange) explanation(g *Gateway) *Explanation {
 	return &Explanation{
-		Bundle: x.rules.Version(), Source: g.bundles.source, Format: x.Provider.Name(), Upstream: x.Target.Upstream, Model: x.Model(),
+		Bundle: x.rules.Version(), Source: g.bundles.Source(), Format: x.Provider.Name(), Upstream: x.Target.Upstream, Model: x.Model(),
 		Tenant: x.Identity.GetTenant(), Project: x.Identity.GetProject(), Caller: x.Identity.GetCaller(), Session: x.Identity.GetSession(),
 		Uninspected: x.Uninspected, Policies: []PolicyExplained{},
 	}

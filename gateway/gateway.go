@@ -24,6 +24,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/recording"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/wait"
@@ -41,7 +42,7 @@ type Gateway struct {
 	// pages keeps web pages out.
 	pages     *access.Pages
 	table     *route.Table
-	bundles   *bundles
+	bundles   *inforce.Policies
 	overrides *overrides
 	hasher    atomic.Pointer[identity.Hasher]
 	checker   *checker.Checker
@@ -94,7 +95,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	for _, opt := range opts {
 		opt(g)
 	}
-	if g.bundles, err = newBundles(cfg, g.now, g.log, g.metrics); err != nil {
+	if g.bundles, err = newPolicies(cfg, g.now, g.log, deps.Metrics); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	if err := g.prepareKeys(); err != nil {
@@ -148,7 +149,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	group.Go(func() error { return g.checker.Follow(following) })
 	group.Go(func() error { return g.recorder.Run(following) })
 	group.Go(func() error { return g.prepare(ctx) })
-	group.Go(func() error { return g.bundles.watchFile(ctx) })
+	group.Go(func() error { return g.bundles.FollowFile(ctx) })
 	group.Go(func() error { return g.auth.Run(ctx) })
 	group.Go(func() error {
 		defer stopFollowing()

@@ -41,7 +41,7 @@ func (g *Gateway) prepare(ctx context.Context) error {
 		wanted.Wait()
 		if ctx.Err() == nil {
 			grace.Stop()
-			g.log.Info("serving", "listen", g.Addr(), "policies", g.bundles.inForce().Version())
+			g.log.Info("serving", "listen", g.Addr(), "policies", g.bundles.Rules().Version())
 			g.ready.Set(nil)
 		}
 		return nil

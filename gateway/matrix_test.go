@@ -18,6 +18,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/answerscan"
 	"github.com/unloop/unloop/gateway/internal/evidence"
+	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/responses"
@@ -133,7 +134,7 @@ func (s *shape) exchange(t *testing.T) *exchange {
 	}
 	x := exchangeOf(r, target)
 	x.Body = &request.Body{Bytes: s.Body, Text: s.Body}
-	opts := provider.Options{Tail: 3, Items: historyItems, Path: r.URL.Path, Known: map[string]provider.ToolCall{}}
+	opts := provider.Options{Tail: 3, Items: inforce.HistoryItems, Path: r.URL.Path, Known: map[string]provider.ToolCall{}}
 	for id, item := range s.Known {
 		opts.Known[id], _, ok = responses.Called(item)
 		if !ok {

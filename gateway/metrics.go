@@ -5,8 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type metrics struct {
 	requests, checks, uninspected, hints, repairs, upstreamErrors *prometheus.CounterVec
 	checkSeconds                                                  prometheus.Histogram
-	policyRejected, auth                                          *prometheus.CounterVec
-	policyVersion                                                 *prometheus.GaugeVec
+	auth                                                          *prometheus.CounterVec
 	foreign                                                       *prometheus.CounterVec
 	unknownAnswers, lostAnswers, unknownCalls                     prometheus.Counter
 	rules, descriptorMissing, synthetic                           *prometheus.CounterVec
@@ -39,15 +38,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "unloop_gateway_unknown_calls_total", Help: "Requests with results of calls that no gateway has seen.",
 		}),
 	}
-	m.policyRejected = counter("policy_rejected_total", "Policy bundles that were not put into force, by where they came from: file or pushed.", "source")
-	m.policyVersion = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "unloop_gateway_policy_version", Help: "1 for the policy bundle in force and where it came from: file, pushed or default.",
-	}, []string{"version", "source"})
 	m.rules = counter("rules_total", "Requests by what a rule said of them.", "policy", "rule", "mode", "action")
 	m.descriptorMissing = counter("descriptor_missing_total", "Rules that were skipped because a request lacks a descriptor.", "policy", "rule", "descriptor")
 	m.synthetic = counter("synthetic_answers_total", "Rejected requests that were answered in the model's place, by format.", "format")
 	m.foreign = counter("foreign_total", "Requests refused because a web page may have sent them, by reason: foreign_host or foreign_origin.", "reason")
 	m.auth = counter("auth_total", "Requests by what came of their client's key or token: ok, missing, wrong, limited (the address was wrong too often), unavailable (the issuer's keys are).", "result")
-	reg.MustRegister(m.unknownAnswers, m.lostAnswers, m.unknownCalls, m.checkSeconds, m.policyVersion)
+	reg.MustRegister(m.unknownAnswers, m.lostAnswers, m.unknownCalls, m.checkSeconds)
 	return m
 }

@@ -16,7 +16,7 @@ func (g *Gateway) record(x *exchange) (answered func()) {
 		hash = hasher.Pseudonym
 	}
 	e := recording.Entry{
-		Request: x.Request, Subject: x.Subject, URL: x.r.URL, At: g.now(), Headers: x.rules.headers, Check: x.Check, Operator: x.operator, Hash: hash,
+		Request: x.Request, Subject: x.Subject, URL: x.r.URL, At: g.now(), Headers: x.rules.Headers, Check: x.Check, Operator: x.operator, Hash: hash,
 	}
 	if x.out.Finding != nil {
 		e.Action = x.out.Finding.GetAction().Label()

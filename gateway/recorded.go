@@ -40,7 +40,7 @@ func NewEvidence(cfg Config, now func() time.Time) (*Evidence, error) {
 		return nil, fmt.Errorf("read --upstream: %w", err)
 	}
 	g := &Gateway{cfg: cfg, log: slog.New(slog.DiscardHandler), now: now, table: table, metrics: newMetrics(prometheus.NewRegistry())}
-	if g.bundles, err = newBundles(cfg, now, g.log, g.metrics); err != nil {
+	if g.bundles, err = newPolicies(cfg, now, g.log, prometheus.NewRegistry()); err != nil {
 		return nil, err
 	}
 	g.overrides, g.answers = newOverrides(g.log), noAnswers{}
@@ -48,7 +48,7 @@ func NewEvidence(cfg Config, now func() time.Time) (*Evidence, error) {
 	// Whoever has recordings has the keys' hashes anyway, and the same traffic is
 	// to give the same report each time.
 	g.hasher.Store(identity.NewHasher([identity.KeySize]byte{}))
-	return &Evidence{gateway: g, policies: g.bundles.inForce().Set}, nil
+	return &Evidence{gateway: g, policies: g.bundles.Rules().Set}, nil
 }
 
 // noAnswers knows the sessions of no answers. Recordings name the session of a

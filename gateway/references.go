@@ -24,7 +24,7 @@ func (g *Gateway) dereference(x *exchange) {
 	if len(known) == 0 {
 		return
 	}
-	opts := x.rules.wanted(x.Path)
+	opts := x.rules.Options(x.Path)
 	opts.Known = known
 	if prompt, err := x.Provider.Parse(x.Body.Inspected(), opts); err == nil && prompt != nil {
 		x.Prompt = prompt

@@ -6,6 +6,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -13,7 +14,7 @@ import (
 
 // basis is what the check of a request is made with, beside the request.
 type basis struct {
-	rules  *ruleset
+	rules  *inforce.Rules
 	hasher *identity.Hasher
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/encoding"
+	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
@@ -31,7 +32,7 @@ type exchange struct {
 	request.Subject
 	upload *upload
 	// rules apply to the request, from its begin to its end.
-	rules *ruleset
+	rules *inforce.Rules
 	// Case is what is known when the outcome is decided, and out the outcome.
 	outcome.Case
 	out outcome.Outcome
@@ -66,7 +67,7 @@ type exchange struct {
 // newExchange returns the exchange of a request whose body was not read yet.
 func (g *Gateway) newExchange(r *http.Request, target route.Target) *exchange {
 	x := exchangeOf(r, target)
-	x.rules, x.rotation = g.bundles.inForce(), g.rotation
+	x.rules, x.rotation = g.bundles.Rules(), g.rotation
 	return x
 }
 
@@ -177,11 +178,11 @@ func (g *Gateway) parse(x *exchange) {
 		return
 	}
 	x.Body.Text = text
-	prompt, err := x.Provider.Parse(text, x.rules.wanted(x.Path))
+	prompt, err := x.Provider.Parse(text, x.rules.Options(x.Path))
 	if err != nil {
 		if plain, changed := fingerprint.Plain(text); changed {
 			x.Body.Text = plain
-			prompt, err = x.Provider.Parse(plain, x.rules.wanted(x.Path))
+			prompt, err = x.Provider.Parse(plain, x.rules.Options(x.Path))
 		}
 	}
 	if err != nil {

@@ -33,7 +33,7 @@ func (g *Gateway) identify(x *exchange) {
 	if hasher := g.hasher.Load(); hasher != nil {
 		g.identifyWith(x, hasher)
 	}
-	x.Descriptors = x.rules.descriptors.Values(descriptor.Subject{HTTP: x.r, Identity: x.Identity, Model: x.Model()})
+	x.Descriptors = x.rules.Descriptors.Values(descriptor.Subject{HTTP: x.r, Identity: x.Identity, Model: x.Model()})
 }
 
 // identifyWith sets the identity. A request that only names the answer it goes

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/schemas"
 )
 
@@ -90,11 +91,11 @@ func (g *Gateway) followPushed(ctx context.Context, loaded func()) error {
 }
 
 // pushedBundle follows the bundle's one key.
-type pushedBundle struct{ bundles *bundles }
+type pushedBundle struct{ bundles *inforce.Policies }
 
 func (p pushedBundle) reset(entries []jetstream.KeyValueEntry) {
 	if len(entries) == 0 {
-		p.bundles.pushed(nil)
+		p.bundles.Pushed(nil)
 		return
 	}
 	p.update(entries[len(entries)-1])
@@ -102,8 +103,8 @@ func (p pushedBundle) reset(entries []jetstream.KeyValueEntry) {
 
 func (p pushedBundle) update(entry jetstream.KeyValueEntry) {
 	if entry.Operation() != jetstream.KeyValuePut {
-		p.bundles.pushed(nil)
+		p.bundles.Pushed(nil)
 		return
 	}
-	p.bundles.pushed(entry.Value())
+	p.bundles.Pushed(entry.Value())
 }

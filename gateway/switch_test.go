@@ -49,12 +49,14 @@ func TestRequestDuringASwitchIsJudgedByOneBundle(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
 	url, _ := upstream(t)
-	g := following(t, s, at(url), withBundle(t, numbered(2)))
+	_, err := bucket(t, s, schemas.BucketPolicies).Put(t.Context(), schemas.KeyBundle, []byte(numbered(2)))
+	must(t, err)
+	g := following(t, s, at(url))
 	run(t, g)
 	var mu sync.Mutex
 	seen := map[string]int{}
 	detector := s.Conn()
-	_, err := detector.QueueSubscribe(schemas.SubjectCheck, schemas.QueueDetector, func(m *nats.Msg) {
+	_, err = detector.QueueSubscribe(schemas.SubjectCheck, schemas.QueueDetector, func(m *nats.Msg) {
 		var batch checkpb.CheckBatch
 		if err := proto.Unmarshal(m.Data, &batch); err != nil {
 			t.Error(err)
@@ -91,7 +93,7 @@ func TestRequestDuringASwitchIsJudgedByOneBundle(t *testing.T) {
 	}
 	go func() { senders.Wait(); close(done) }()
 	for version := 3; ; version = 2 + version%8 {
-		g.bundles.replace([]byte(numbered(version)), sourcePushed)
+		g.bundles.Pushed([]byte(numbered(version)))
 		select {
 		case <-done:
 			if len(seen) < 2 {

@@ -1,25 +1,17 @@
 package gateway
 
 import (
-	"slices"
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-const (
-	// agentDomain is the domain of the hash that names an agent.
-	agentDomain = "unloop/agent/1"
-	// historyItems is how many of the newest rounds and human messages are sent
-	// with a check: more than any default rule looks back, so that rounds match
-	// although some left the history.
-	historyItems = 48
-)
+// agentDomain is the domain of the hash that names an agent.
+const agentDomain = "unloop/agent/1"
 
 // watches lists the agents' sessions that the matching policies watch. A chat
 // without tools has nothing to watch.
@@ -35,7 +27,7 @@ func (x *exchange) watches(policies []*bundle.Policy, now time.Time) []*checkpb.
 		w := toolWatch(p)
 		x.setAnswers(w, p)
 		w.Shadow = p.Shadow(now) || p.HeldOut(x.Identity.GetSession())
-		if rules := x.rules.reading[p.ID]; x.Run != nil {
+		if rules := x.rules.Reading[p.ID]; x.Run != nil {
 			w.Agent, w.Run = x.runner(), runEvidence(x.Run, rules)
 		} else {
 			w.Agent, w.History = x.agent(), x.history(p, rules)
@@ -102,28 +94,6 @@ func bytesOf(d fingerprint.Digest) []byte {
 		return nil
 	}
 	return d[:]
-}
-
-// rulesOf says how a policy reads results. The bundle's check has compiled its
-// patterns before, so none fails here; one that did would only not apply.
-func rulesOf(p *bundle.Policy) provider.Rules {
-	rules := provider.Rules{Hints: []string{p.Hint.Text}}
-	if p.Tool == nil {
-		return rules
-	}
-	kinds := recognize.Kinds(0)
-	if p.Tool.VolatileDefaults {
-		kinds = recognize.AllKinds
-	}
-	if volatile, err := recognize.NewVolatile(kinds, p.Tool.VolatilePatterns...); err == nil {
-		rules.Volatile = volatile
-	}
-	// The usual patterns are built in, and faster than as patterns.
-	own := !slices.Equal(p.Tool.ErrorPatterns, policy.DefaultErrorPatterns)
-	if failures, err := recognize.NewFailures(false, p.Tool.ErrorPatterns...); err == nil && own {
-		rules.Failures = failures
-	}
-	return rules
 }
 
 // toolWatch are a policy's parameters for the tool and cycle detectors.
