@@ -49,7 +49,7 @@ func (w *Worker) reply(req natskit.Request, answer *semanticpb.SemanticReply) {
 	}
 }
 
-// result is an answer's label.
+// result returns the label of an answer in metrics.
 func result(a *semanticpb.SemanticReply) string {
 	switch a.GetError() {
 	case semanticpb.SemanticError_SEMANTIC_ERROR_NONE:
@@ -86,7 +86,7 @@ func (w *Worker) check(r *semanticpb.SemanticRequest) *semanticpb.SemanticReply 
 func decide(ctx context.Context, c *semantic.Checker, r *semanticpb.SemanticRequest, log *slog.Logger) *semanticpb.SemanticReply {
 	a, err := c.Check(ctx, query(r))
 	if err != nil {
-		log.Debug("semantic check without a verdict", "request", r.GetRequestId(), "error", err)
+		log.Debug("semantic check failed", "request", r.GetRequestId(), "error", err)
 		return failure(errorCode(err), err.Error())
 	}
 	return answer(a, r.GetStoreText())
@@ -108,7 +108,7 @@ var methods = map[semanticpb.Compare]compare.Method{
 	semanticpb.Compare_COMPARE_OWN_HISTORY: compare.InOwnHistory,
 }
 
-// query reads a request; what is out of range the checker refuses.
+// query converts a request. The checker refuses values out of range.
 func query(r *semanticpb.SemanticRequest) semantic.Query {
 	trace := r.GetTrace()
 	if trace == nil {
@@ -142,8 +142,7 @@ func answer(a semantic.Answer, withText bool) *semanticpb.SemanticReply {
 	return out
 }
 
-// errorCode maps errors to the wire; what is none of the known ones is the
-// embedder's.
+// errorCode returns the wire's code of an error. Unknown errors are the embedder's.
 func errorCode(err error) semanticpb.SemanticError {
 	switch {
 	case errors.Is(err, semantic.ErrInvalid), errors.Is(err, embed.ErrEmpty), errors.Is(err, vectors.ErrInvalid):

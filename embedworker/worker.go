@@ -3,9 +3,9 @@
 // and on a Unix socket for Agent Sentinel's proxy.
 //
 // Any number of workers share the work and the histories. A worker knows no
-// policy: each request brings its parameters. It sees texts,
-// because it has to, and hashes of whose they are; vectors leave it only as
-// vectors, and texts only where a request asks to store them.
+// policy: each request brings its parameters. It gets texts, with hashes in place of
+// sessions, callers and tenants. It stores vectors, and texts only if a request asks
+// for that.
 package embedworker
 
 import (
@@ -128,7 +128,8 @@ func (w *Worker) remembering(e embed.Embedder) (embed.Embedder, error) {
 	return embed.NewCached(e, w.cfg.EmbedCache, w.metrics.cached.Inc)
 }
 
-// serve opens the doors, waits for the end, and closes them.
+// serve answers requests on NATS and on the socket until ctx is done, then shuts
+// down.
 func (w *Worker) serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	w.clock.Start(ctx)

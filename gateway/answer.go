@@ -53,6 +53,9 @@ func (g *Gateway) answerInPlace(w http.ResponseWriter, x *exchange) bool {
 }
 
 func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal) {
+	for _, h := range r.Headers {
+		w.Header().Set(h.Name, h.Value)
+	}
 	g.answer(w, x, r.Status, provider.TypeJSON, x.Provider.Refusal(r))
 }
 

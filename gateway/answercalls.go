@@ -100,7 +100,7 @@ func (g *Gateway) watchAnswer(x *exchange, failed func()) *answerWatch {
 		a.asker.Conversation = answers.Key(a.asker.GetCaller(), id)
 	}
 	reserved := x.reserved()
-	if hasher := g.hasher.Load(); hasher != nil && x.Prompt.Background && (x.toolsWatched || len(reserved) > 0) {
+	if hasher := g.shared.Hasher(); hasher != nil && x.Prompt.Background && (x.toolsWatched || len(reserved) > 0) {
 		fetcher, _ := hasher.Identify(x.r, g.callerKey(x), "", nil)
 		a.fetcher, x.later = fetcher.GetCaller(), a
 		a.asker.Reserved, a.asker.ReservedAt = reservations(reserved), x.checked.UnixMilli()

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/request"
@@ -82,14 +81,14 @@ func (g *Gateway) answerCheck(w http.ResponseWriter, r *http.Request) {
 	}
 	g.parse(x)
 	g.identify(x)
-	if reason, stopped := g.stopped(x); stopped {
+	if g.override(x); x.operator.Stops() {
 		respond.JSON(w, http.StatusOK, client.Decision{
-			Action: checkpb.Action_ACTION_REJECT.Label(), Reason: client.ReasonKilled, Message: outcome.KilledMessage(reason),
+			Action: checkpb.Action_ACTION_REJECT.Label(), Reason: client.ReasonKilled, Message: x.operator.Message(),
 			RequestID: requestID(x.r), Findings: []client.Finding{},
 		})
 		return
 	}
-	if !g.exempt(x) {
+	if x.operator.Exempt == "" {
 		g.judge(x)
 		x.answered() // the request itself goes past this gateway, or follows
 	}

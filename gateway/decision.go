@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/client"
@@ -15,6 +16,10 @@ import (
 // about their own requests. It is answered here: the request bears its client's
 // credentials, and no upstream may see them.
 const decisionPath = "/v1/decision"
+
+// killRetry is how many seconds clients whose requests an operator stopped are told
+// to wait, as Fairvisor tells them.
+const killRetry = "3600"
 
 // The headers that describe the request that a decision is about.
 const (
@@ -46,10 +51,11 @@ func (g *Gateway) answerDecision(w http.ResponseWriter, r *http.Request) {
 	}
 	g.parse(x)
 	g.identify(x)
-	if g.kill(w, x) {
+	if g.override(x); x.operator.Stops() {
+		g.refuse(w, x, x.operator.Refusal(http.StatusTooManyRequests, x.rules.FairvisorHeaders, provider.Header{Name: "Retry-After", Value: killRetry}))
 		return
 	}
-	if !g.exempt(x) {
+	if x.operator.Exempt == "" {
 		g.judge(x)
 		x.answered() // the request itself goes past this gateway, or follows
 	}

@@ -17,10 +17,9 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/checker"
+	"github.com/unloop/unloop/gateway/internal/cluster"
 	"github.com/unloop/unloop/gateway/internal/evidence"
-	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/outcome"
-	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
@@ -126,12 +125,11 @@ func Explain(ctx context.Context, cfg Config, nc *nats.Conn, request []byte) (*E
 	g.parse(x)
 	g.identify(x)
 	out := x.explanation(g)
-	if reason, stopped := g.stopped(x); stopped {
-		out.Killed = outcome.KilledMessage(reason)
+	if g.override(x); x.operator.Stops() {
+		out.Killed = x.operator.Message()
 		return out, nil
 	}
-	if g.exempt(x) {
-		out.Exempt = x.Exempt
+	if out.Exempt = x.operator.Exempt; out.Exempt != "" {
 		return out, nil
 	}
 	if g.gather(x) && nc != nil {
@@ -179,30 +177,19 @@ func (g *Gateway) learn(ctx context.Context, nc *nats.Conn) error {
 	if err != nil {
 		return fmt.Errorf("open JetStream: %w", err)
 	}
-	kv, err := js.KeyValue(ctx, schemas.BucketPolicies)
-	if err != nil {
-		return fmt.Errorf("open bucket %s: %w", schemas.BucketPolicies, err)
-	}
 	key, err := g.cfg.hashKey()
 	if err != nil {
 		return err
 	}
-	if key == nil {
-		entry, err := kv.Get(ctx, schemas.KeyCallerHash)
-		if err != nil || len(entry.Value()) != identity.KeySize {
-			return fmt.Errorf("read caller hash key: %w", errors.Join(errBadKey, err))
-		}
-		key = (*[identity.KeySize]byte)(entry.Value())
+	g.shared = cluster.New(key, g.log)
+	bundle, err := g.shared.Read(ctx, js)
+	if err != nil {
+		return err
 	}
-	g.hasher.Store(identity.NewHasher(*key))
-	entry, err := kv.Get(ctx, schemas.KeyBundle)
-	if err == nil {
-		if err := g.bundles.LoadPushed(entry.Value()); err != nil {
+	if bundle != nil {
+		if err := g.bundles.LoadPushed(bundle); err != nil {
 			return fmt.Errorf("read the pushed bundle: %w", err)
 		}
-	}
-	if err := g.learnOverrides(ctx, js); err != nil {
-		return err
 	}
 	conn, err := natskit.Borrow(nc)
 	if err != nil {
@@ -211,27 +198,6 @@ func (g *Gateway) learn(ctx context.Context, nc *nats.Conn) error {
 	context.AfterFunc(ctx, conn.Close)
 	g.checker = checker.New(conn, g.cfg.CheckTimeout, g.now, prometheus.NewRegistry())
 	return nil
-}
-
-func (g *Gateway) learnOverrides(ctx context.Context, js jetstream.JetStream) error {
-	kv, err := js.KeyValue(ctx, schemas.BucketOverrides)
-	if err != nil {
-		return fmt.Errorf("open bucket %s: %w", schemas.BucketOverrides, err)
-	}
-	watch, err := kv.WatchAll(ctx)
-	if err != nil {
-		return fmt.Errorf("read overrides: %w", err)
-	}
-	defer func() { _ = watch.Stop() }() // it ends with its context anyway
-	var entries []jetstream.KeyValueEntry
-	for entry := range watch.Updates() {
-		if entry == nil {
-			break
-		}
-		entries = append(entries, entry)
-	}
-	g.overrides.reset(entries)
-	return ctx.Err()
 }
 
 func (x *exchange) explanation(g *Gateway) *Explanation {

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,7 +22,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/gateway/internal/checker"
-	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/gateway/internal/cluster"
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/recording"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -40,14 +39,13 @@ type Gateway struct {
 	now      func() time.Time
 	listener net.Listener
 	// pages keeps web pages out.
-	pages     *access.Pages
-	table     *route.Table
-	bundles   *inforce.Policies
-	overrides *overrides
-	hasher    atomic.Pointer[identity.Hasher]
-	checker   *checker.Checker
-	answers   answerSessions
-	proxy     *httputil.ReverseProxy
+	pages   *access.Pages
+	table   *route.Table
+	bundles *inforce.Policies
+	shared  *cluster.Shared
+	checker *checker.Checker
+	answers answerSessions
+	proxy   *httputil.ReverseProxy
 	// auth lets clients in.
 	auth         *auth.Authenticator
 	upstreamKeys upstreamKeys
@@ -101,7 +99,8 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	if err := g.prepareKeys(); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
-	g.overrides, g.mcp = newOverrides(g.log), g.newMCP()
+	key, _ := cfg.hashKey() // Validate has seen it
+	g.shared, g.mcp = cluster.New(key, g.log), g.newMCP()
 	if g.answers, err = answers.NewStore(deps.NATS); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
@@ -156,6 +155,27 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return g.serve(ctx)
 	})
 	return group.Wait()
+}
+
+// startGrace is how long a gateway waits for its first contact with the cluster
+// before it is ready without: it can forward requests, but not check them.
+const startGrace = 2 * time.Second
+
+// prepare follows what all gateways of the cluster share until the context ends, and
+// says when the gateway is ready.
+func (g *Gateway) prepare(ctx context.Context) error {
+	grace := time.AfterFunc(startGrace, func() {
+		if g.ready.Err() != nil && ctx.Err() == nil {
+			g.log.Warn("no contact with the cluster yet; requests are not checked")
+			g.ready.Set(nil)
+		}
+	})
+	defer grace.Stop()
+	return g.shared.Follow(ctx, g.deps.NATS, g.deps.Layout, g.bundles.Pushed, func() {
+		grace.Stop()
+		g.log.Info("serving", "listen", g.Addr(), "policies", g.bundles.Rules().Version())
+		g.ready.Set(nil)
+	})
 }
 
 // serve answers requests until the context ends. Then those in flight may

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unloop/unloop/gateway/internal/outcome"
+	"github.com/unloop/unloop/gateway/internal/override"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
@@ -99,7 +99,7 @@ func TestBlockIsFollowedByEveryGatewayAndEnds(t *testing.T) {
 	acme, globex := http.Header{"X-Tenant-Id": {"acme & co"}}, http.Header{"X-Tenant-Id": {"globex"}}
 	for _, g := range gateways {
 		res, text := until(t, g, http.StatusForbidden, acme)
-		if !strings.Contains(text, outcome.CodeKilled) || !strings.Contains(text, "runaway batch") || res.Header.Get("Retry-After") != "" ||
+		if !strings.Contains(text, override.Code) || !strings.Contains(text, "runaway batch") || res.Header.Get("Retry-After") != "" ||
 			res.Header.Get("X-Loop-Reason") != "kill_switch" || res.Header.Get("X-Should-Retry") != "false" {
 			t.Errorf("refused with %v %s", res.Header, text)
 		}
@@ -196,7 +196,7 @@ policies: []
 		{"/v1/responses", "acme", 403, "unpaid"},
 		{"/v1/messages", "acme", 403, `"type":"permission_error"`},
 		{"/v1beta/models/m:generateContent", "acme", 403, "PERMISSION_DENIED"},
-		{"/v1/messages", "routed", 403, outcome.CodeKilled},
+		{"/v1/messages", "routed", 403, override.Code},
 		{"/v1/chat/completions", "routed", 200, ""},
 		{"/v1/chat/completions", "past", 200, ""},
 		{"/v1/chat/completions", "globex", 200, ""},
@@ -227,5 +227,3 @@ policies: []
 		t.Errorf("status %d", res.StatusCode)
 	}
 }
-
-var _ bucketFollower = (*overrides)(nil)

@@ -12,11 +12,11 @@ func (g *Gateway) record(x *exchange) (answered func()) {
 		return func() {}
 	}
 	hash := func(string) string { return "unknown" } // without a key, all names are alike
-	if hasher := g.hasher.Load(); hasher != nil {
+	if hasher := g.shared.Hasher(); hasher != nil {
 		hash = hasher.Pseudonym
 	}
 	e := recording.Entry{
-		Request: x.Request, Subject: x.Subject, URL: x.r.URL, At: g.now(), Headers: x.rules.Headers, Check: x.Check, Operator: x.operator, Hash: hash,
+		Request: x.Request, Subject: x.Subject, URL: x.r.URL, At: g.now(), Headers: x.rules.Headers, Check: x.Check, Operator: x.operator.Operator, Hash: hash,
 	}
 	if x.out.Finding != nil {
 		e.Action = x.out.Finding.GetAction().Label()

@@ -12,9 +12,11 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/cluster"
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/outcome"
+	"github.com/unloop/unloop/gateway/internal/override"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -29,7 +31,7 @@ import (
 type Evidence struct {
 	gateway   *Gateway
 	policies  *bundle.Set
-	overrides history
+	overrides *override.History
 }
 
 // NewEvidence returns the evidence by the configured bundle, or by the default
@@ -43,12 +45,12 @@ func NewEvidence(cfg Config, now func() time.Time) (*Evidence, error) {
 	if g.bundles, err = newPolicies(cfg, now, g.log, prometheus.NewRegistry()); err != nil {
 		return nil, err
 	}
-	g.overrides, g.answers = newOverrides(g.log), noAnswers{}
+	g.answers = noAnswers{}
 	g.rotation, g.lineage = newRotation(), newLineage()
 	// Whoever has recordings has the keys' hashes anyway, and the same traffic is
 	// to give the same report each time.
-	g.hasher.Store(identity.NewHasher([identity.KeySize]byte{}))
-	return &Evidence{gateway: g, policies: g.bundles.Rules().Set}, nil
+	g.shared = cluster.New(new([identity.KeySize]byte), g.log)
+	return &Evidence{gateway: g, policies: g.bundles.Rules().Set, overrides: override.NewHistory(nil)}, nil
 }
 
 // noAnswers knows the sessions of no answers. Recordings name the session of a
@@ -127,15 +129,11 @@ func (e *Evidence) Question(r *http.Request, from Origin) (*Question, error) {
 	}
 	g.identify(x)
 	x.identifyAs(from)
-	standing := e.overrides.at(g.now())
-	g.overrides.current.Store(&standing)
-	out := &Question{}
-	if reason, stopped := g.stopped(x); stopped {
-		out.Reason = reason
-	} else if !g.exempt(x) && g.gather(x) {
+	x.operator = override.Decide(e.overrides.At(g.now()), x.rules.Set, &x.Request, &x.Subject, g.now())
+	out := &Question{Operator: x.operator.Operator, Reason: x.operator.Reason}
+	if x.operator.Operator == "" && g.gather(x) {
 		out.Check, out.limits, out.judged = x.Check, x.Limits, x.checked
 	}
-	out.Operator = x.operator
 	return out, nil
 }
 
@@ -174,36 +172,7 @@ func (q *Question) Corrections(d *checkpb.Decision, o Outcome, at time.Time) []*
 
 // SetOverrides has operators' blocks and exemptions hold, each from when it was
 // made until it ended, by the clock.
-func (e *Evidence) SetOverrides(all []schemas.Override) { e.overrides = history{all: all} }
-
-// history is all overrides that there were, and those that hold at the time.
-type history struct {
-	all         []schemas.Override
-	current     map[string]schemas.Override
-	from, until time.Time // when current holds
-}
-
-// at returns the overrides that hold at a time, by key.
-func (h *history) at(now time.Time) map[string]schemas.Override {
-	if h.current != nil && !now.Before(h.from) && now.Before(h.until) {
-		return h.current
-	}
-	h.current, h.from, h.until = map[string]schemas.Override{}, now, now.Add(farAway)
-	for _, o := range h.all {
-		if !now.Before(o.CreatedAt) && now.Before(o.ExpiresAt) {
-			h.current[o.Key()] = o
-		}
-		for _, edge := range []time.Time{o.CreatedAt, o.ExpiresAt} {
-			if now.Before(edge) && edge.Before(h.until) {
-				h.until = edge
-			}
-		}
-	}
-	return h.current
-}
-
-// farAway is longer than any recording.
-const farAway = 100 * 365 * 24 * time.Hour
+func (e *Evidence) SetOverrides(all []schemas.Override) { e.overrides = override.NewHistory(all) }
 
 // CameToNothing says whether a request with that answer does not count, since an
 // honest client would send it again, or did not wait for it.

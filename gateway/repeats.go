@@ -36,7 +36,7 @@ func (g *Gateway) recall(x *exchange) bool {
 		return false
 	}
 	x.digest = g.repeats.Digest(x.raw())
-	check, refusal, decision := g.repeats.Decision(g.now(), x.digest, basis{x.rules, g.hasher.Load()})
+	check, refusal, decision := g.repeats.Decision(g.now(), x.digest, basis{x.rules, g.shared.Hasher()})
 	if decision == nil {
 		return false
 	}
@@ -55,7 +55,7 @@ func (g *Gateway) remember(x *exchange) {
 	if x.digest == (blocks.Digest{}) {
 		x.digest = g.repeats.Digest(x.raw())
 	}
-	g.repeats.Remember(g.now(), x.digest, basis{x.rules, g.hasher.Load()}, x.Check, &repeatRefusal{})
+	g.repeats.Remember(g.now(), x.digest, basis{x.rules, g.shared.Hasher()}, x.Check, &repeatRefusal{})
 }
 
 // raw is the request as it came.

@@ -16,6 +16,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/encoding"
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/outcome"
+	"github.com/unloop/unloop/gateway/internal/override"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -33,11 +34,11 @@ type exchange struct {
 	upload *upload
 	// rules apply to the request, from its begin to its end.
 	rules *inforce.Rules
+	// operator is what operators decided about the request.
+	operator override.Decision
 	// Case is what is known when the outcome is decided, and out the outcome.
 	outcome.Case
 	out outcome.Outcome
-	// operator is what an operator did with the request, as recordings say it.
-	operator string
 	// repair says that a policy wants broken histories repaired.
 	repair bool
 	// checked is when the check was made.
@@ -99,10 +100,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !g.recall(x) {
 		g.parse(x)
 		g.identify(x)
-		if g.kill(w, x) {
+		if g.override(x); x.operator.Stops() {
+			g.refuseStopped(w, x)
 			return
 		}
-		if !g.exempt(x) {
+		if x.operator.Exempt == "" {
 			g.judge(x)
 			g.remember(x)
 		}
@@ -153,6 +155,18 @@ func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 		return false
 	}
 	return true
+}
+
+// override finds out what operators decided about the request.
+func (g *Gateway) override(x *exchange) {
+	x.operator = override.Decide(g.shared.Overrides(), x.rules.Set, &x.Request, &x.Subject, g.now())
+}
+
+// refuseStopped answers a request that an operator stopped. It is not counted.
+func (g *Gateway) refuseStopped(w http.ResponseWriter, x *exchange) {
+	g.metrics.requests.WithLabelValues(x.Provider.Name(), "kill").Inc()
+	defer g.record(x)()
+	g.refuse(w, x, x.operator.Refusal(http.StatusForbidden, x.rules.FairvisorHeaders, provider.Header{Name: "X-Should-Retry", Value: "false"}))
 }
 
 // incompleteBody refuses a body that ended early, or did not go on.
@@ -235,7 +249,7 @@ func (g *Gateway) gather(x *exchange) bool {
 	switch {
 	case len(counters)+len(watches)+len(semantics)+len(x.Limits) == 0:
 		return false
-	case g.hasher.Load() == nil:
+	case g.shared.Hasher() == nil:
 		x.degrade(g, "starting")
 		return false
 	}
@@ -283,7 +297,7 @@ func (g *Gateway) ask(x *exchange) {
 // decide sets the outcome of a request that was checked or is exempt from checks, and
 // counts the rules' verdicts.
 func (g *Gateway) decide(x *exchange) {
-	x.Caller, x.Policies, x.Now = x.Identity.GetCaller(), x.rules.Set, g.now()
+	x.Exempt, x.Caller, x.Policies, x.Now = x.operator.Exempt, x.Identity.GetCaller(), x.rules.Set, g.now()
 	x.Answerable = x.Prompt != nil && !x.Asked
 	x.out = outcome.Of(&x.Case)
 	for _, v := range x.out.Verdicts {

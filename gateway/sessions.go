@@ -30,7 +30,7 @@ type answerSessions interface {
 // hashed with.
 func (g *Gateway) identify(x *exchange) {
 	x.Identity = &checkpb.Identity{}
-	if hasher := g.hasher.Load(); hasher != nil {
+	if hasher := g.shared.Hasher(); hasher != nil {
 		g.identifyWith(x, hasher)
 	}
 	x.Descriptors = x.rules.Descriptors.Values(descriptor.Subject{HTTP: x.r, Identity: x.Identity, Model: x.Model()})

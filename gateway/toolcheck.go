@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
-	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/gateway/internal/request"
@@ -123,12 +122,12 @@ func (g *Gateway) answerRun(w http.ResponseWriter, x *exchange) {
 // decideRun says what is to be done about a tool's call.
 func (g *Gateway) decideRun(x *exchange) client.ToolDecision {
 	g.identify(x)
-	if reason, stopped := g.stopped(x); stopped {
+	if g.override(x); x.operator.Stops() {
 		return client.ToolDecision{
-			Action: client.ActionBlock, Reason: client.ReasonKilled, Message: outcome.KilledMessage(reason), RequestID: requestID(x.r), Findings: []client.Finding{},
+			Action: client.ActionBlock, Reason: client.ReasonKilled, Message: x.operator.Message(), RequestID: requestID(x.r), Findings: []client.Finding{},
 		}
 	}
-	if !g.exempt(x) {
+	if x.operator.Exempt == "" {
 		g.judge(x)
 	}
 	g.decide(x)

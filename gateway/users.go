@@ -62,7 +62,7 @@ func (a *askers) changed(prompt fingerprint.Digest, caller string, window time.D
 // users lists the counters of prompts that came from another end user of the same
 // key before.
 func (g *Gateway) users(x *exchange, policies []*bundle.Policy, now time.Time) []*checkpb.Counter {
-	hasher := g.hasher.Load()
+	hasher := g.shared.Hasher()
 	if hasher == nil || x.Run != nil || x.Peek || !x.telling() {
 		return nil
 	}

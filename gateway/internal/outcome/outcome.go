@@ -91,7 +91,6 @@ type Hint struct {
 // Codes of the errors that clients see.
 const (
 	CodeLoop      = "recursive_loop_detected"
-	CodeKilled    = "loop_kill_switch"
 	codeUnchecked = "loop_check_unavailable"
 	codeLimited   = "rate_limit_exceeded"
 	codeBreaker   = "circuit_breaker_open"
@@ -100,7 +99,6 @@ const (
 // Status codes of our own answers.
 const (
 	statusOK          = 200
-	statusForbidden   = 403
 	statusTooMany     = 429
 	statusUnavailable = 503
 )
@@ -204,37 +202,6 @@ func (o *Outcome) Body(dst []byte, p provider.Provider) []byte {
 		return o.of.Template.render(dst, o.Finding)
 	}
 	return append(dst, p.Refusal(o.Refusal())...)
-}
-
-// killRetry is how long other gateways have clients wait after a kill switch, in
-// seconds, as Fairvisor does.
-const killRetry = "3600"
-
-// Killed returns the outcome for a request that an operator stopped. asked says that
-// another gateway asked for the decision.
-func Killed(reason string, fairvisor, asked bool) Outcome {
-	o := Outcome{Label: "kill", Status: statusForbidden}
-	o.Headers.set("X-Loop-Reason", "kill_switch")
-	if asked {
-		o.Status = statusTooMany
-		o.Headers.set("Retry-After", killRetry)
-	} else {
-		o.Headers.set("X-Should-Retry", "false")
-	}
-	if fairvisor {
-		o.Headers.set("X-Fairvisor-Reason", "kill_switch")
-	}
-	o.refusal = provider.Refusal{Status: o.Status, Code: CodeKilled, Message: KilledMessage(reason)}
-	return o
-}
-
-// KilledMessage returns what the client of a stopped request is told.
-func KilledMessage(reason string) string {
-	message := CodeKilled + ": an operator has stopped these requests"
-	if reason != "" {
-		message += ": " + reason
-	}
-	return message
 }
 
 func uncheckedMessage(why string) string {

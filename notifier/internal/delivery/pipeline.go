@@ -21,16 +21,16 @@ type Pipeline struct {
 	interruptions Interruptions
 }
 
-// Interruptions counts by an event's place in the stream how often it was sent back
-// because its notifier stopped. JetStream counts such deliveries like any other.
+// Interruptions counts, by stream sequence, how often an event was returned because
+// its notifier stopped. JetStream counts such deliveries like any other.
 type Interruptions interface {
-	// Add counts one more.
+	// Add adds one.
 	Add(sequence uint64) error
-	// Of returns how many there were.
+	// Of returns the count.
 	Of(sequence uint64) uint64
 }
 
-// New returns a pipeline to the sink, which has the given time for an attempt.
+// New returns a pipeline to the sink. timeout limits one attempt.
 func New(sink Sink, timeout time.Duration, retry Retry, metrics *Metrics, log *slog.Logger) *Pipeline {
 	log = log.With("sink", sink.Name())
 	return &Pipeline{
@@ -39,10 +39,11 @@ func New(sink Sink, timeout time.Duration, retry Retry, metrics *Metrics, log *s
 	}
 }
 
-// Excuse has interruptions not count as attempts. It is called before Handle.
+// Excuse makes the pipeline subtract interruptions from the number of attempts. Call
+// it before Handle.
 func (p *Pipeline) Excuse(i Interruptions) { p.interruptions = i }
 
-// Returned notes that a message goes back without an attempt.
+// Returned records that a message was returned without an attempt.
 func (p *Pipeline) Returned(msg jetstream.Msg) {
 	if meta, err := msg.Metadata(); err == nil {
 		p.interrupted(meta.Sequence.Stream)
@@ -54,7 +55,7 @@ func (p *Pipeline) interrupted(sequence uint64) {
 		return
 	}
 	if err := p.interruptions.Add(sequence); err != nil {
-		p.log.Warn("an interruption counts as an attempt", "error", err, "stream_sequence", sequence)
+		p.log.Warn("interruption not recorded; it counts as an attempt", "error", err, "stream_sequence", sequence)
 	}
 }
 
@@ -67,21 +68,21 @@ func (p *Pipeline) attempts(a attempt) uint64 {
 	return a.number - min(p.interruptions.Of(a.sequence), a.number-1)
 }
 
-// Handle makes one attempt to deliver the message, and settles it with
-// JetStream. When the context ends, the attempt is broken off and the message
-// goes back for others.
+// Handle makes one attempt to deliver the message, and acknowledges it to
+// JetStream. When the context ends, the attempt is aborted and the message is
+// returned for other notifiers.
 func (p *Pipeline) Handle(ctx context.Context, msg jetstream.Msg) {
 	a, err := read(msg)
-	v := verdict{result: Invalid}
+	v := disposition{result: Invalid}
 	if err == nil {
 		a.number = p.attempts(a)
 		err = p.send(ctx, msg, a)
-		v = p.retry.judge(err, a.number, time.Since(a.stored), rand.Float64())
+		v = p.retry.decide(err, a.number, time.Since(a.stored), rand.Float64())
 	}
 	if v.result == Interrupted {
 		p.interrupted(a.sequence)
 	}
-	if err := settle(ctx, msg, v); err != nil {
+	if err := acknowledge(ctx, msg, v); err != nil {
 		p.log.WarnContext(ctx, "event will come again", "error", err, "event_id", a.event.ID, "result", v.result)
 	}
 	p.report.report(ctx, a, v, err)

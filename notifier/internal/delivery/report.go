@@ -47,7 +47,7 @@ type reporter struct {
 	failing atomic.Bool
 }
 
-func (r *reporter) report(ctx context.Context, a attempt, v verdict, err error) {
+func (r *reporter) report(ctx context.Context, a attempt, v disposition, err error) {
 	r.metrics.results[v.result].Inc()
 	switch v.result {
 	case Delivered:

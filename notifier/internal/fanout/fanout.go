@@ -1,5 +1,5 @@
-// Package fanout delivers each event to all endpoints that ask for it, and to none
-// of them twice because another one failed.
+// Package fanout delivers each event to all endpoints that want it. When an endpoint
+// fails, only that endpoint gets the event again.
 //
 // It knows which events an endpoint asks for, not how one is reached or when a
 // delivery is tried again.
@@ -36,29 +36,29 @@ func (t *Target) wants(e *event.Event) bool {
 	return (t.Project == "" || t.Project == e.ProjectID) && (t.Tenant == "" || t.Tenant == e.TenantID)
 }
 
-// Fanout is a sink that stands for all targets. It is safe for concurrent use.
+// Fanout is a sink that delivers to all targets. It is safe for concurrent use.
 type Fanout struct {
 	name    string
 	targets []Target
 
 	mu sync.Mutex
-	// settled are the targets that need an event no more, by the event's id; ids
-	// has the ids, the oldest first.
-	settled map[string][]bool
-	ids     []string
+	// done tells, by event id, which targets need the event no more. ids lists the
+	// ids, the oldest first.
+	done map[string][]bool
+	ids  []string
 }
 
 // New returns a sink of that name.
 func New(name string, targets []Target) *Fanout {
-	return &Fanout{name: name, targets: targets, settled: map[string][]bool{}}
+	return &Fanout{name: name, targets: targets, done: map[string][]bool{}}
 }
 
 // Name is the sink's name in metrics and logs.
 func (f *Fanout) Name() string { return f.name }
 
-// Send delivers an event to the targets that ask for it and do not have it. The error
-// is that of those that may take it later; else, if all have refused it for good,
-// theirs.
+// Send delivers an event to the targets that want it and do not have it yet. It returns
+// the errors of targets that may take it later; if there are none and all targets
+// refused the event for good, it returns theirs.
 func (f *Fanout) Send(ctx context.Context, e event.Event, body []byte) error {
 	done := f.of(e.ID)
 	errs, sent := make([]error, len(f.targets)), make([]bool, len(f.targets))
@@ -75,20 +75,20 @@ func (f *Fanout) Send(ctx context.Context, e event.Event, body []byte) error {
 		})
 	}
 	sending.Wait()
-	return f.settle(e.ID, done, sent, errs)
+	return f.record(e.ID, done, sent, errs)
 }
 
-// of returns which targets need the event no more.
+// of returns which targets are done with an event.
 func (f *Fanout) of(id string) []bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	done := make([]bool, len(f.targets))
-	copy(done, f.settled[id])
+	copy(done, f.done[id])
 	return done
 }
 
-// settle remembers what became of an event, until no target needs it any more.
-func (f *Fanout) settle(id string, done, sent []bool, errs []error) error {
+// record keeps the results of an event until no target needs it any more.
+func (f *Fanout) record(id string, done, sent []bool, errs []error) error {
 	var later, refused []error
 	delivered := slices.Contains(done, true)
 	for i, err := range errs {
@@ -108,21 +108,21 @@ func (f *Fanout) settle(id string, done, sent []bool, errs []error) error {
 		f.remember(id, done)
 		return delayed{errors.Join(later...)}
 	}
-	delete(f.settled, id)
+	delete(f.done, id)
 	if delivered {
 		return nil
 	}
 	return errors.Join(refused...)
 }
 
-// remember keeps what became of an event; the lock is held.
+// remember stores which targets are done with an event; the lock is held.
 func (f *Fanout) remember(id string, done []bool) {
-	if _, known := f.settled[id]; !known {
+	if _, known := f.done[id]; !known {
 		f.ids = append(f.ids, id)
 	}
-	f.settled[id] = done
+	f.done[id] = done
 	for len(f.ids) > maxRemembered {
-		delete(f.settled, f.ids[0])
+		delete(f.done, f.ids[0])
 		f.ids = f.ids[1:]
 	}
 }
@@ -132,7 +132,7 @@ func permanent(err error) bool {
 	return errors.As(err, &p) && p.Permanent()
 }
 
-// delayed asks for the longest wait that any of its errors asks for.
+// delayed wraps errors, and has the longest RetryAfter of them.
 type delayed struct{ error }
 
 func (d delayed) Unwrap() error { return d.error }

@@ -63,8 +63,8 @@ func TestTargetsGetWhatTheyAskForOnce(t *testing.T) {
 	if diff := cmp.Diff([][]string{{"1", "2", "3"}, {"2", "2", "2"}, {"3"}}, [][]string{all.got, project.got, tenant.got}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if len(f.settled) != 0 {
-		t.Errorf("%d events are remembered that nobody needs", len(f.settled))
+	if len(f.done) != 0 {
+		t.Errorf("%d events are remembered that nobody needs", len(f.done))
 	}
 }
 
@@ -89,7 +89,7 @@ func TestPartsOfManyEventsAreForgotten(t *testing.T) {
 			t.Fatal("delivered")
 		}
 	}
-	if len(f.settled) != maxRemembered || len(f.ids) != maxRemembered {
-		t.Errorf("%d events are remembered", len(f.settled))
+	if len(f.done) != maxRemembered || len(f.ids) != maxRemembered {
+		t.Errorf("%d events are remembered", len(f.done))
 	}
 }

@@ -3,5 +3,5 @@
 // handle it.
 //
 // It survives lost connections, and streams and consumers that vanish. It
-// knows nothing of what is in a message, or of how one is settled.
+// knows neither the contents of messages nor how they are acknowledged.
 package intake

@@ -36,8 +36,8 @@ type Config struct {
 	Returned func(jetstream.Msg)
 }
 
-// Handler handles one message and settles it. Its context outlives the
-// intake's by the grace.
+// Handler handles one message and acknowledges it. Its context ends after the
+// intake's, by the grace.
 type Handler func(ctx context.Context, msg jetstream.Msg)
 
 // Intake is one process's share of the event stream.

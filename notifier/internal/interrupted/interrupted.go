@@ -1,6 +1,5 @@
-// Package interrupted remembers how often a notifier that stopped sent an event
-// back, so that this is not taken for a failed attempt to deliver it: JetStream
-// counts every delivery.
+// Package interrupted counts how often an event was returned because its notifier
+// stopped. JetStream counts every delivery, and these are no failed attempts.
 //
 // It knows nothing of sinks, or of why an event was sent back.
 package interrupted

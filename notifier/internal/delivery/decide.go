@@ -9,19 +9,19 @@ import (
 // Result is how an attempt ended, as metrics name it.
 type Result string
 
-// What can become of a message.
+// The results.
 const (
-	// Delivered: the sink has it.
+	// Delivered: the sink took the event.
 	Delivered Result = "delivered"
-	// Retried: it comes again later.
+	// Retried: another attempt follows later.
 	Retried Result = "retried"
-	// Interrupted: this process stops; it comes again at once, elsewhere.
+	// Interrupted: this process stops; another notifier tries at once.
 	Interrupted Result = "interrupted"
-	// Rejected: the sink will never take it.
+	// Rejected: the sink refused the event for good.
 	Rejected Result = "rejected"
-	// Expired: it was tried for as long as configured.
+	// Expired: the configured age or number of attempts was reached.
 	Expired Result = "expired"
-	// Invalid: it is no event.
+	// Invalid: the message is not an event.
 	Invalid Result = "invalid"
 )
 
@@ -31,7 +31,7 @@ var results = []Result{Delivered, Retried, Interrupted, Rejected, Expired, Inval
 // maxRetryAfter bounds how long a sink may ask to be left alone.
 const maxRetryAfter = time.Hour
 
-// Retry says how often and how long delivery is tried.
+// Retry limits how often and for how long delivery is tried.
 type Retry struct {
 	// Min is the wait after the first failure; it doubles with each further
 	// one, up to Max.
@@ -43,36 +43,38 @@ type Retry struct {
 	MaxAttempts int
 }
 
-// verdict is what becomes of a message, and when it comes again.
-type verdict struct {
+// disposition is what is done with a message after an attempt, and the delay until
+// its next one.
+type disposition struct {
 	result Result
 	delay  time.Duration
 }
 
-// Sinks' errors may say these of themselves.
+// Optional interfaces of sinks' errors.
 type (
 	permanent interface{ Permanent() bool }
 	waiting   interface{ RetryAfter() time.Duration }
 )
 
-// judge decides from an attempt's error, number and the event's age. An event
-// always gets one attempt, however old it is. random is uniform in [0, 1).
-func (r Retry) judge(err error, number uint64, age time.Duration, random float64) verdict {
+// decide returns the disposition of a message after an attempt, by the attempt's error
+// and number and the event's age. An event of any age gets one attempt. random is
+// uniform in [0, 1).
+func (r Retry) decide(err error, number uint64, age time.Duration, random float64) disposition {
 	switch {
 	case err == nil:
-		return verdict{result: Delivered}
+		return disposition{result: Delivered}
 	case isPermanent(err):
-		return verdict{result: Rejected}
+		return disposition{result: Rejected}
 	case errors.Is(err, context.Canceled):
-		return verdict{result: Interrupted}
+		return disposition{result: Interrupted}
 	case age >= r.MaxAge, r.MaxAttempts > 0 && number >= uint64(r.MaxAttempts):
-		return verdict{result: Expired}
+		return disposition{result: Expired}
 	}
-	return verdict{result: Retried, delay: max(r.backoff(number, random), askedFor(err))}
+	return disposition{result: Retried, delay: max(r.backoff(number, random), askedFor(err))}
 }
 
-// backoff is Min·2^(number-1), at most Max, of which a random half is taken
-// off, so that events that failed together don't return together.
+// backoff returns Min·2^(number-1), at most Max, less a random part of up to one
+// half, so that events that failed together are not retried together.
 func (r Retry) backoff(number uint64, random float64) time.Duration {
 	ceiling := r.Min
 	for i := uint64(1); i < number && ceiling < r.Max; i++ {

@@ -11,9 +11,9 @@ import (
 // ackTimeout bounds the wait for JetStream to confirm an acknowledgement.
 const ackTimeout = 2 * time.Second
 
-// settle tells JetStream what becomes of the message. An error means that the
-// message comes again once JetStream loses patience.
-func settle(ctx context.Context, msg jetstream.Msg, v verdict) error {
+// acknowledge reports a message's disposition to JetStream. After an error, JetStream
+// delivers the message again when the consumer's AckWait is over.
+func acknowledge(ctx context.Context, msg jetstream.Msg, v disposition) error {
 	switch v.result {
 	case Delivered:
 		// Confirmed, because a lost acknowledgement is a second delivery, and
