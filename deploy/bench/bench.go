@@ -51,8 +51,8 @@ var parts = []part{
 
 // roots are what this executable is started as to be measured.
 var roots = map[string]roles.Role{
-	"nats": natsRole, "detector": detectorRole, "system": systemRole,
-	"upstream": upstreamRole, "proxy": proxyRole, "refuser": refuserRole,
+	"nats": {Args: 1, Start: natsRole}, "detector": {Args: 1, Start: detectorRole}, "system": {Args: 3, Start: systemRole},
+	"upstream": {Start: upstreamRole}, "proxy": {Args: 1, Start: proxyRole}, "refuser": {Start: refuserRole},
 }
 
 // run measures the parts that args name, all by default.

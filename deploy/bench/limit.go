@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
-	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
@@ -98,10 +96,6 @@ func send(ctx context.Context, connect func(string) (*natskit.Conn, error), bega
 		return 0, 0, err
 	}
 	defer nc.Close()
-	body, err := limitCheck()
-	if err != nil {
-		return 0, 0, err
-	}
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	const mean = float64(time.Second) * limitClients / (limitRate * limitOverload)
@@ -110,7 +104,7 @@ func send(ctx context.Context, connect func(string) (*natskit.Conn, error), bega
 	for at := time.Duration(0); at < limitWarmUp+limitTime; at = time.Since(began) {
 		counts := at >= limitWarmUp
 		asking.Go(func() {
-			through, fault := askLimit(ctx, nc.NATS(), body)
+			through, fault := askLimit(ctx, nc.NATS())
 			mu.Lock()
 			defer mu.Unlock()
 			err = errors.Join(err, fault)
@@ -132,31 +126,21 @@ func send(ctx context.Context, connect func(string) (*natskit.Conn, error), bega
 	return passed, sent, err
 }
 
-func limitCheck() ([]byte, error) {
+func limitCheck() *checkpb.Check {
 	key := sha256.Sum256([]byte("one rule for all"))
-	return proto.Marshal(&checkpb.CheckBatch{BudgetMs: uint32(patience.Milliseconds()), Checks: []*checkpb.Check{{
-		Limits: []*checkpb.Limit{{Policy: "bench", Rule: "rate", Key: key[:], Cost: 1, Bucket: &checkpb.Bucket{Rate: limitRate, Capacity: limitRate}}},
-	}}})
+	return &checkpb.Check{Limits: []*checkpb.Limit{{
+		Policy: "bench", Rule: "rate", Key: key[:], Cost: 1, Bucket: &checkpb.Bucket{Rate: limitRate, Capacity: limitRate},
+	}}}
 }
 
-// askLimit says whether a request is let through.
-func askLimit(ctx context.Context, nc *nats.Conn, body []byte) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	reply, err := nc.RequestWithContext(ctx, schemas.SubjectCheck, body)
+// askLimit reports whether a request is let through.
+func askLimit(ctx context.Context, nc *nats.Conn) (bool, error) {
+	decisions, err := ask(ctx, nc, limitCheck())
 	if err != nil {
-		return false, fmt.Errorf("ask about a limit: %w", err)
+		return false, err
 	}
-	var out checkpb.DecisionBatch
-	if err := proto.Unmarshal(reply.Data, &out); err != nil {
-		return false, fmt.Errorf("read a decision: %w", err)
-	}
-	if n := len(out.GetDecisions()); n != 1 || len(out.GetDecisions()[0].GetLimits()) != 1 {
+	if len(decisions[0].GetLimits()) != 1 {
 		return false, errNoVerdict
 	}
-	d := out.GetDecisions()[0]
-	if d.GetError() != "" {
-		return false, fmt.Errorf("ask about a limit: %s", d.GetError())
-	}
-	return d.GetLimits()[0].GetAction() == checkpb.Action_ACTION_ALLOW, nil
+	return decisions[0].GetLimits()[0].GetAction() == checkpb.Action_ACTION_ALLOW, nil
 }

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os/exec"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,46 +42,48 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 	if err != nil {
 		return nil, errors.New("redis-server is not installed")
 	}
-	port, err := freePort()
+	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, path, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+	_, port, _ := strings.Cut(addr, ":")
+	cmd := exec.CommandContext(ctx, path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
 	r := &redisServer{cmd: cmd, client: redis.NewClient(&redis.Options{
-		Addr: fmt.Sprintf("127.0.0.1:%d", port), PoolSize: levels[len(levels)-1], MaxRetries: -1,
+		Addr: addr, PoolSize: levels[len(levels)-1], MaxRetries: -1,
 	})}
-	return r, r.awaitUp(ctx)
+	err = await(ctx, "redis-server", func(ctx context.Context) error { return guardScript.Load(ctx, r.client).Err() })
+	if err != nil {
+		err = errors.Join(err, r.stop())
+	}
+	return r, err
 }
 
-func freePort() (int, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+// freeAddr returns a loopback address at which nobody listens.
+func freeAddr() (string, error) {
+	ln, err := net.Listen("tcp", anyPort)
 	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+		return "", fmt.Errorf("find a free port: %w", err)
 	}
-	defer ln.Close()
-	_, port, err := net.SplitHostPort(ln.Addr().String())
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	return strconv.Atoi(port)
+	return ln.Addr().String(), ln.Close()
 }
 
-func (r *redisServer) awaitUp(ctx context.Context) error {
+// await calls up every few milliseconds until it succeeds.
+func await(ctx context.Context, what string, up func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for r.client.Ping(ctx).Err() != nil {
+	for err := up(ctx); err != nil; err = up(ctx) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("wait for redis-server: %w", ctx.Err()), r.stop())
+			return fmt.Errorf("wait for %s: %w", what, err)
 		}
 	}
-	return guardScript.Load(ctx, r.client).Err()
+	return nil
 }
 
 func (r *redisServer) stop() error {

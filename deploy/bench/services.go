@@ -18,9 +18,6 @@ import (
 // anyPort is where a role listens.
 const anyPort = system.FreePort
 
-// errArguments says that a role was started with the wrong arguments.
-var errArguments = errors.New("wrong arguments")
-
 // quiet is the log of roles: what goes wrong, and nothing of what goes on.
 func quiet() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
@@ -28,9 +25,6 @@ func quiet() *slog.Logger {
 
 // natsRole is a NATS server that stores in the folder it is given.
 func natsRole(_ context.Context, args []string) (string, func() error, error) {
-	if len(args) != 1 {
-		return "", nil, errArguments
-	}
 	service.Headroom()
 	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: anyPort, DataDir: args[0]}, quiet())
 	if err != nil {
@@ -41,9 +35,6 @@ func natsRole(_ context.Context, args []string) (string, func() error, error) {
 
 // detectorRole is a detector on the server it is given.
 func detectorRole(ctx context.Context, args []string) (string, func() error, error) {
-	if len(args) != 1 {
-		return "", nil, errArguments
-	}
 	log := quiet()
 	stop, err := startDetector(ctx, func(name string) (*natskit.Conn, error) { return natskit.Connect(args[0], name, log) }, nil, log)
 	return args[0], stop, err
@@ -82,9 +73,6 @@ func startDetector(ctx context.Context, connect func(string) (*natskit.Conn, err
 // systemRole is all of Unloop in one process, as `unloop up` runs it, with the
 // store, the upstream and, if it is not empty, the policies it is given.
 func systemRole(ctx context.Context, args []string) (string, func() error, error) {
-	if len(args) != 3 {
-		return "", nil, errArguments
-	}
 	cfg := system.DefaultConfig()
 	cfg.Embedded = natskit.EmbeddedConfig{Listen: anyPort, DataDir: args[0]}
 	cfg.Gateway.CheckTimeout = patience

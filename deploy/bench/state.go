@@ -93,32 +93,32 @@ func (s *session) restart(ctx context.Context, dir, what string, end func(*roles
 	if err != nil {
 		return err
 	}
-	decision, err := s.askOne(server.Addr, longCheck(s.state/2))
+	count, err := s.count(ctx, server.Addr, longCheck(s.state/2))
 	if err == nil {
 		fmt.Fprintf(s.out, "%s: %s until a check is answered, with count %d of a fingerprint counted before\n",
-			what, time.Since(started).Round(10*time.Millisecond), decision.GetHitCounts()[0])
+			what, time.Since(started).Round(10*time.Millisecond), count)
 	}
 	return errors.Join(err, det.Stop(), end(server))
 }
 
-func (s *session) askOne(url string, check *checkpb.Check) (*checkpb.Decision, error) {
+// count asks a detector about one check and returns the count of its fingerprint.
+func (s *session) count(ctx context.Context, url string, check *checkpb.Check) (uint32, error) {
 	nc, err := natskit.Connect(url, "bench", s.log)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer nc.Close()
-	decisions, err := ask(nc.NATS(), []*checkpb.Check{check})
+	decisions, err := ask(ctx, nc.NATS(), check)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	d := decisions.GetDecisions()[0]
-	if d.GetError() != "" || len(d.GetHitCounts()) == 0 {
-		return nil, fmt.Errorf("%w: %q", errUncounted, d.GetError())
+	if len(decisions[0].GetHitCounts()) == 0 {
+		return 0, errUncounted
 	}
-	return d, nil
+	return decisions[0].GetHitCounts()[0], nil
 }
 
-// errUncounted says that a detector did not count a check.
+// errUncounted says that a detector did not decide a check.
 var errUncounted = errors.New("check not counted")
 
 func countAll(ctx context.Context, nc *nats.Conn, n int) error {
@@ -133,9 +133,9 @@ func countAll(ctx context.Context, nc *nats.Conn, n int) error {
 				if from >= n {
 					return
 				}
-				err := countSome(nc, from, min(from+fillBatch, n))
+				err := countSome(ctx, nc, from, min(from+fillBatch, n))
 				if errors.Is(err, errUncounted) { // the server paused; once more
-					err = countSome(nc, from, min(from+fillBatch, n))
+					err = countSome(ctx, nc, from, min(from+fillBatch, n))
 				}
 				if err != nil {
 					cancel(err)
@@ -147,37 +147,38 @@ func countAll(ctx context.Context, nc *nats.Conn, n int) error {
 	return context.Cause(ctx)
 }
 
-func countSome(nc *nats.Conn, from, to int) error {
+func countSome(ctx context.Context, nc *nats.Conn, from, to int) error {
 	checks := make([]*checkpb.Check, 0, to-from)
 	for i := from; i < to; i++ {
 		checks = append(checks, longCheck(i))
 	}
-	decisions, err := ask(nc, checks)
-	if err != nil {
-		return err
-	}
-	for _, d := range decisions.GetDecisions() {
-		if d.GetError() != "" {
-			return fmt.Errorf("%w: %q", errUncounted, d.GetError())
-		}
-	}
-	return nil
+	_, err := ask(ctx, nc, checks...)
+	return err
 }
 
-func ask(nc *nats.Conn, checks []*checkpb.Check) (*checkpb.DecisionBatch, error) {
+// ask sends checks to a detector in one message and returns its decisions, or an error
+// if it could not decide one of them.
+func ask(ctx context.Context, nc *nats.Conn, checks ...*checkpb.Check) ([]*checkpb.Decision, error) {
 	body, err := proto.Marshal(&checkpb.CheckBatch{BudgetMs: uint32(patience.Milliseconds()), Checks: checks})
 	if err != nil {
 		return nil, fmt.Errorf("encode checks: %w", err)
 	}
-	msg, err := nc.Request(schemas.SubjectCheck, body, patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	msg, err := nc.RequestWithContext(ctx, schemas.SubjectCheck, body)
 	if err != nil {
 		return nil, fmt.Errorf("ask detector: %w", err)
 	}
-	out := &checkpb.DecisionBatch{}
-	if err := proto.Unmarshal(msg.Data, out); err != nil || len(out.GetDecisions()) != len(checks) {
+	var out checkpb.DecisionBatch
+	if err := proto.Unmarshal(msg.Data, &out); err != nil || len(out.GetDecisions()) != len(checks) {
 		return nil, fmt.Errorf("read decisions: %d of %d: %w", len(out.GetDecisions()), len(checks), err)
 	}
-	return out, nil
+	for _, d := range out.GetDecisions() {
+		if d.GetError() != "" {
+			return nil, fmt.Errorf("%w: %q", errUncounted, d.GetError())
+		}
+	}
+	return out.GetDecisions(), nil
 }
 
 // longCheck is a check whose counter outlives the benchmark.

@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/deploy/bench/roles"
@@ -204,7 +203,7 @@ events { worker_connections 1024; }
 http {
   access_log off; keepalive_requests 1000000000; client_body_temp_path %[1]s; proxy_temp_path %[1]s;
   fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
-  server { listen 127.0.0.1:%[2]d; location / { default_type application/json; return 200 '%[3]s'; } }
+  server { listen %[2]s; location / { default_type application/json; return 200 '%[3]s'; } }
 }
 `
 
@@ -213,12 +212,12 @@ func (s *session) startNginx(ctx context.Context, path string) (string, func() e
 	if err != nil {
 		return "", nil, err
 	}
-	port, err := freePort()
+	addr, err := freeAddr()
 	if err != nil {
 		return "", nil, err
 	}
 	file := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(file, fmt.Appendf(nil, nginxConfig, dir, port, answer), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, nginxConfig, dir, addr, answer), 0o600); err != nil {
 		return "", nil, fmt.Errorf("configure nginx: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, path, "-e", "stderr", "-c", file, "-p", dir)
@@ -230,29 +229,16 @@ func (s *session) startNginx(ctx context.Context, path string) (string, func() e
 		_ = cmd.Wait() // nginx says of its end what it likes
 		return err
 	}
-	addr := "127.0.0.1:" + strconv.Itoa(port)
-	if err := awaitListener(ctx, addr); err != nil {
+	if err := await(ctx, "nginx", func(ctx context.Context) error {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}); err != nil {
 		return "", nil, errors.Join(err, stop())
 	}
 	return "http://" + addr, stop, nil
-}
-
-func awaitListener(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w", addr, err)
-		}
-	}
 }
 
 // serve runs a handler until the context ends.
@@ -299,9 +285,6 @@ func reply(status int, body string) http.Handler {
 // proxyRole is the standard library's proxy in front of the upstream it is
 // given, with enough idle connections, and nothing else.
 func proxyRole(ctx context.Context, args []string) (string, func() error, error) {
-	if len(args) != 1 {
-		return "", nil, errArguments
-	}
 	target, err := url.Parse(args[0])
 	if err != nil {
 		return "", nil, fmt.Errorf("read upstream: %w", err)

@@ -18,13 +18,17 @@ import (
 // Command is the first argument of an executable that is to play a role.
 const Command = "role"
 
-// Role starts what a process is to be and returns its address. It stops when
-// the context ends; done returns when it has stopped.
-type Role func(ctx context.Context, args []string) (addr string, done func() error, err error)
+// Role is what a process can be.
+type Role struct {
+	Args int // how many arguments it takes
+	// Start starts it and returns its address. It stops when the context ends; done
+	// returns when it has stopped.
+	Start func(ctx context.Context, args []string) (addr string, done func() error, err error)
+}
 
 // Play runs this process in a role until its standard input ends.
 func Play(ctx context.Context, all map[string]Role, args []string) (err error) {
-	if len(args) == 0 || all[args[0]] == nil {
+	if len(args) == 0 || all[args[0]].Start == nil || all[args[0]].Args != len(args)-1 {
 		return fmt.Errorf("no such role: %q", args)
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -34,7 +38,7 @@ func Play(ctx context.Context, all map[string]Role, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	addr, done, err := all[args[0]](ctx, args[1:])
+	addr, done, err := all[args[0]].Start(ctx, args[1:])
 	if err != nil {
 		return fmt.Errorf("play %s: %w", args[0], err)
 	}
