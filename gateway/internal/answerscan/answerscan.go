@@ -95,7 +95,7 @@ func (b *body) end(whole bool) {
 	}
 	b.ended = true
 	if b.decoder != nil {
-		b.decoder.end()
+		b.decoder.stop()
 	}
 	b.scanner.end(whole)
 }
