@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// A stored state is a version byte and then sections, each a tag byte, a length in
-// two bytes and that many bytes. A reader skips the tags that it does not know and does without
-// those that are missing, so that states of older and newer versions stay
-// readable; the version rises only when that can't be kept up.
+// A stored state is a version byte and then sections, each a tag byte, a length in two
+// bytes and that many bytes. A reader skips unknown tags and needs none of the known
+// ones, so that states of older and newer versions stay readable. The version changes
+// only when that is impossible.
 const stateVersion = 1
 
-// ErrState is returned for bytes that are no stored state.
+// ErrState is the error for bytes that are no stored state.
 var ErrState = errors.New("not a stored tool loop state")
 
-// maxState bounds what [State.UnmarshalBinary] reads: far more than any State that
-// this package makes.
+// maxState bounds the bytes that [State.UnmarshalBinary] reads, far above the size of
+// any State that this package makes.
 const maxState = 4 << 20
 
-// The tags of the sections. A tag is never used for something else.
+// The tags of the sections. A tag never changes its meaning.
 const (
 	tagCounts = iota + 1
 	tagItem
@@ -35,34 +35,33 @@ const (
 
 // MarshalBinary returns s in compact form, around 1 to 3 KB for a busy session.
 func (s State) MarshalBinary() ([]byte, error) {
-	w := writer{buf: append(make([]byte, 0, 4096), stateVersion)}
-	section(&w, tagCounts, &s)
+	c := codec{buf: append(make([]byte, 0, 4096), stateVersion), writing: true}
+	section(&c, tagCounts, &s)
 	for i := range s.items {
-		section(&w, tagItem, &s.items[i])
+		section(&c, tagItem, &s.items[i])
 		if loose := s.items[i].loose(); loose != nil {
-			section(&w, tagLoose, &loose)
+			section(&c, tagLoose, &loose)
 		}
 	}
-	section(&w, tagHeads, (*keyList)(&s.heads))
-	section(&w, tagHeard, (*keyList)(&s.heard))
+	section(&c, tagHeads, (*keyList)(&s.heads))
+	section(&c, tagHeard, (*keyList)(&s.heard))
 	for i := range s.streaks {
-		section(&w, tagStreak, &s.streaks[i])
+		section(&c, tagStreak, &s.streaks[i])
 	}
 	for i := range s.tools {
-		section(&w, tagTool, &s.tools[i])
+		section(&c, tagTool, &s.tools[i])
 		if s.tools[i].empties > 0 {
-			section(&w, tagEmpty, emptyRun{&s.tools[i]})
+			section(&c, tagEmpty, emptyRun{&s.tools[i]})
 		}
 	}
 	for i := range s.standing {
-		section(&w, tagDetection, &s.standing[i])
+		section(&c, tagDetection, &s.standing[i])
 	}
-	return w.buf, nil
+	return c.buf, nil
 }
 
-// UnmarshalBinary replaces s with a stored state. It fails with [ErrState] on
-// anything else, and leaves s as it was. No bytes as such are a session of which
-// nothing is known.
+// UnmarshalBinary replaces s with a stored state. It fails with [ErrState] on anything
+// else and leaves s as it was. No bytes are a session of which nothing is known.
 func (s *State) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 {
 		*s = State{}
@@ -72,68 +71,69 @@ func (s *State) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("read version %d in %d bytes: %w", b[0], len(b), ErrState)
 	}
 	var out State
-	r := reader{buf: b[1:]}
-	for len(r.buf) > 0 && !r.bad {
-		head := r.take(3)
-		if r.bad {
+	c := codec{buf: b[1:]}
+	for len(c.buf) > 0 && !c.bad {
+		head := c.take(3)
+		if c.bad {
 			break
 		}
-		part := reader{buf: r.take(uint64(binary.BigEndian.Uint16(head[1:])))}
+		part := codec{buf: c.take(uint64(binary.BigEndian.Uint16(head[1:])))}
 		if out.readSection(head[0], &part); part.bad {
 			return fmt.Errorf("read section %d: %w", head[0], ErrState)
 		}
 	}
-	if r.bad || !out.bounded() {
+	if c.bad || !out.bounded() {
 		return fmt.Errorf("read %d bytes: %w", len(b), ErrState)
 	}
 	*s = out
 	return nil
 }
 
-// bounded reports whether s is within the bounds that hold for every State.
+// bounded reports whether s is within the bounds of every State.
 func (s *State) bounded() bool {
 	return len(s.items) <= 2*maxRemember && len(s.heads) <= maxHeads && len(s.heard) <= maxHeard &&
 		len(s.streaks) <= maxStreaks && len(s.tools) <= maxTools && len(s.standing) <= maxDetections
 }
 
-func (s *State) readSection(tag byte, r *reader) {
+func (s *State) readSection(tag byte, c *codec) {
 	switch tag {
 	case tagCounts:
-		s.readCounts(r)
+		s.code(c)
 	case tagItem:
-		s.items = append(s.items, readPast(r))
+		s.items = append(s.items, past{})
+		s.items[len(s.items)-1].code(c)
 	case tagLoose:
-		s.readLoose(r.keys())
+		var keys keyList
+		keys.code(c)
+		s.setLoose(keys)
 	case tagHeads:
-		s.heads = r.keys()
+		c.keys(&s.heads)
 	case tagHeard:
-		s.heard = r.keys()
+		c.keys(&s.heard)
 	case tagStreak:
-		s.streaks = append(s.streaks, readStreak(r))
+		s.streaks = append(s.streaks, streak{})
+		s.streaks[len(s.streaks)-1].code(c)
 	case tagTool:
-		s.tools = append(s.tools, readTool(r))
+		s.tools = append(s.tools, tool{})
+		s.tools[len(s.tools)-1].code(c)
 	case tagEmpty:
 		if n := len(s.tools); n > 0 {
-			s.tools[n-1].nothing = r.key()
-			r.numbers(&s.tools[n-1].empties)
+			emptyRun{&s.tools[n-1]}.code(c)
 		}
 	case tagDetection:
-		s.standing = append(s.standing, readDetection(r))
+		s.standing = append(s.standing, Detection{})
+		s.standing[len(s.standing)-1].code(c)
 	}
 }
 
-func (s *State) write(w *writer) {
-	w.signed(s.seen.UnixMilli())
-	w.numbers(s.round, s.work, s.calls, s.failed, s.wide, s.total, s.unique, s.blocked, s.most, s.mostTool)
-	w.bools(s.broken, s.stopped, s.doubt&1 != 0, s.doubt&2 != 0)
-}
+// The functions called code write an element, or read it: each lists its fields once.
 
-func (s *State) readCounts(r *reader) {
-	s.seen = time.UnixMilli(r.signed()).UTC()
-	r.numbers(&s.round, &s.work, &s.calls, &s.failed, &s.wide, &s.total, &s.unique, &s.blocked, &s.most, &s.mostTool)
-	var one, two bool
-	r.bools(&s.broken, &s.stopped, &one, &two)
-	if one {
+func (s *State) code(c *codec) {
+	s.seen = time.UnixMilli(c.signed(s.seen.UnixMilli())).UTC()
+	c.numbers(&s.round, &s.work, &s.calls, &s.failed, &s.wide, &s.total, &s.unique, &s.blocked, &s.most, &s.mostTool)
+	one, two := s.doubt&1 != 0, s.doubt&2 != 0
+	c.bools(&s.broken, &s.stopped, &one, &two)
+	if s.doubt = 0; one {
 		s.doubt = 1
 	}
 	if two {
@@ -141,34 +141,35 @@ func (s *State) readCounts(r *reader) {
 	}
 }
 
-func (it *past) write(w *writer) {
-	w.key(it.key)
-	w.key(it.chain)
-	w.key(it.id)
-	w.bools(it.human, it.reset, it.live, it.released)
-	for i := range it.calls {
-		c := &it.calls[i]
-		w.key(c.key)
-		w.key(c.result)
-		w.key(c.class)
-		w.numbers(c.tool, uint32(c.times), uint32(c.flags))
+func (it *past) code(c *codec) {
+	c.key(&it.key)
+	c.key(&it.chain)
+	c.key(&it.id)
+	c.bools(&it.human, &it.reset, &it.live, &it.released)
+	if c.writing {
+		for i := range it.calls {
+			it.calls[i].code(c)
+		}
+		return
+	}
+	for len(c.buf) > 0 && !c.bad && len(it.calls) < maxParallel {
+		it.calls = append(it.calls, pastCall{})
+		it.calls[len(it.calls)-1].code(c)
+	}
+	if it.live && len(it.calls) != 1 || it.human && len(it.calls) > 0 {
+		c.bad = true
 	}
 }
 
-func readPast(r *reader) past {
-	it := past{key: r.key(), chain: r.key(), id: r.key()}
-	r.bools(&it.human, &it.reset, &it.live, &it.released)
-	for len(r.buf) > 0 && !r.bad && len(it.calls) < maxParallel {
-		c := pastCall{key: r.key(), result: r.key(), class: r.key()}
-		var times, set uint32
-		r.numbers(&c.tool, &times, &set)
-		c.times, c.flags = uint16(min(times, 1<<16-1)), flags(set&0xffff) //nolint:gosec // both fit now
-		it.calls = append(it.calls, c)
+func (p *pastCall) code(c *codec) {
+	c.key(&p.key)
+	c.key(&p.result)
+	c.key(&p.class)
+	times, set := uint32(p.times), uint32(p.flags)
+	c.numbers(&p.tool, &times, &set)
+	if !c.writing {
+		p.times, p.flags = uint16(min(times, 1<<16-1)), flags(set&0xffff) //nolint:gosec // both fit now
 	}
-	if it.live && len(it.calls) != 1 || it.human && len(it.calls) > 0 {
-		r.bad = true
-	}
-	return it
 }
 
 // loose returns the loose keys of the round's calls; nil where none has one.
@@ -185,8 +186,8 @@ func (it *past) loose() keyList {
 	return out
 }
 
-// readLoose gives the newest item that was read its calls' loose keys.
-func (s *State) readLoose(keys []uint64) {
+// setLoose sets the loose keys of the newest item's calls.
+func (s *State) setLoose(keys []uint64) {
 	if len(s.items) == 0 {
 		return
 	}
@@ -196,190 +197,171 @@ func (s *State) readLoose(keys []uint64) {
 	}
 }
 
-func (e *streak) write(w *writer) {
-	w.key(e.key)
-	w.key(e.result)
-	w.numbers(e.tool, e.pure, e.count, e.done, e.occurred, e.warned, e.round, e.work)
-	w.bools(e.known)
+func (e *streak) code(c *codec) {
+	c.key(&e.key)
+	c.key(&e.result)
+	c.numbers(&e.tool, &e.pure, &e.count, &e.done, &e.occurred, &e.warned, &e.round, &e.work)
+	c.bools(&e.known)
 }
 
-func readStreak(r *reader) streak {
-	e := streak{key: r.key(), result: r.key()}
-	r.numbers(&e.tool, &e.pure, &e.count, &e.done, &e.occurred, &e.warned, &e.round, &e.work)
-	r.bools(&e.known)
-	return e
+func (t *tool) code(c *codec) {
+	c.text(&t.name, maxToolName)
+	c.key(&t.class)
+	c.numbers(&t.hash, &t.round, &t.unknown, &t.errors)
+	if c.keys(&t.args); len(t.args) > maxErrorArgs {
+		c.bad = true
+	}
 }
 
-func (t *tool) write(w *writer) {
-	w.text(t.name)
-	w.key(t.class)
-	w.numbers(t.hash, t.round, t.unknown, t.errors)
-	w.keys(t.args)
-}
-
-// emptyRun is the part of a tool's counts that tells of empty results.
+// emptyRun is the run of empty results of a tool.
 type emptyRun struct{ *tool }
 
-func (t emptyRun) write(w *writer) {
-	w.key(t.nothing)
-	w.numbers(t.empties)
+func (t emptyRun) code(c *codec) {
+	c.key(&t.nothing)
+	c.numbers(&t.empties)
 }
 
-func readTool(r *reader) tool {
-	t := tool{name: r.text(maxToolName), class: r.key()}
-	r.numbers(&t.hash, &t.round, &t.unknown, &t.errors)
-	if t.args = r.keys(); len(t.args) > maxErrorArgs {
-		r.bad = true
+func (f *Detection) code(c *codec) {
+	rule, level := string(f.Rule), uint32(f.Level)
+	c.text(&rule, maxToolName)
+	c.text(&f.Tool, (maxToolName+1)*maxNamed)
+	c.key(&f.call)
+	c.numbers(&level, &f.mark)
+	c.ints(&f.Count, &f.Threshold, &f.Period, &f.Backoff)
+	if !c.writing {
+		f.Rule, f.Level = Rule(rule), Level(min(level, uint32(Break))) //nolint:gosec // at most Break
 	}
-	return t
-}
-
-func (f *Detection) write(w *writer) {
-	w.text(string(f.Rule))
-	w.text(f.Tool)
-	w.key(f.call)
-	w.numbers(uint32(f.Level), f.mark)
-	for _, n := range []int{f.Count, f.Threshold, f.Period, f.Backoff} {
-		w.signed(int64(n))
-	}
-	w.bools(f.Poll, f.Worked, f.Similar)
-}
-
-func readDetection(r *reader) Detection {
-	f := Detection{Rule: Rule(r.text(maxToolName)), Tool: r.text((maxToolName + 1) * maxNamed), call: r.key()}
-	var level uint32
-	r.numbers(&level, &f.mark)
-	f.Level = Level(min(level, uint32(Break))) //nolint:gosec // at most Break
-	for _, n := range []*int{&f.Count, &f.Threshold, &f.Period, &f.Backoff} {
-		*n = int(r.signed())
-	}
-	r.bools(&f.Poll, &f.Worked, &f.Similar)
-	return f
-}
-
-// writer appends the elements of a stored state to buf.
-type writer struct{ buf []byte }
-
-// section appends a tag, the length of what v writes in two bytes, and that. No
-// part of a State within its bounds is longer.
-func section[T interface{ write(w *writer) }](w *writer, tag byte, v T) {
-	w.buf = append(w.buf, tag, 0, 0)
-	start := len(w.buf)
-	v.write(w)
-	binary.BigEndian.PutUint16(w.buf[start-2:], uint16(len(w.buf)-start)) //nolint:gosec // see above
+	c.bools(&f.Poll, &f.Worked, &f.Similar)
 }
 
 // keyList is a list of keys that is a section.
 type keyList []uint64
 
-func (l *keyList) write(w *writer) { w.keys(*l) }
+func (l *keyList) code(c *codec) { c.keys((*[]uint64)(l)) }
 
-func (w *writer) key(k uint64)    { w.buf = binary.BigEndian.AppendUint64(w.buf, k) }
-func (w *writer) signed(n int64)  { w.buf = binary.AppendVarint(w.buf, n) }
-func (w *writer) number(n uint64) { w.buf = binary.AppendUvarint(w.buf, n) }
-func (w *writer) text(s string)   { w.number(uint64(len(s))); w.buf = append(w.buf, s...) }
-func (w *writer) numbers(n ...uint32) {
-	for _, v := range n {
-		w.number(uint64(v))
-	}
+// codec appends the elements of a stored state to buf, or takes them from buf. Once bad,
+// it reads zeros.
+type codec struct {
+	buf          []byte
+	writing, bad bool
 }
 
-func (w *writer) keys(list []uint64) {
-	w.number(uint64(len(list)))
-	for _, k := range list {
-		w.key(k)
-	}
+// section writes a tag, the length of v in two bytes, and v. No part of a State within
+// its bounds is longer.
+func section[T interface{ code(c *codec) }](c *codec, tag byte, v T) {
+	c.buf = append(c.buf, tag, 0, 0)
+	start := len(c.buf)
+	v.code(c)
+	binary.BigEndian.PutUint16(c.buf[start-2:], uint16(len(c.buf)-start)) //nolint:gosec // see above
 }
 
-// bools writes up to eight flags as one byte.
-func (w *writer) bools(list ...bool) {
-	var b byte
-	for i, v := range list {
-		if v {
-			b |= 1 << i
-		}
-	}
-	w.buf = append(w.buf, b)
-}
-
-// reader takes the elements of a stored state from buf. Once bad, it returns
-// zeros.
-type reader struct {
-	buf []byte
-	bad bool
-}
-
-func (r *reader) take(n uint64) []byte {
-	if r.bad || n > uint64(len(r.buf)) {
-		r.bad, r.buf = true, nil
+// take reads n bytes.
+func (c *codec) take(n uint64) []byte {
+	if c.bad || n > uint64(len(c.buf)) {
+		c.bad, c.buf = true, nil
 		return nil
 	}
-	out := r.buf[:n]
-	r.buf = r.buf[n:]
+	out := c.buf[:n]
+	c.buf = c.buf[n:]
 	return out
 }
 
-func (r *reader) key() uint64 {
-	if b := r.take(8); b != nil {
-		return binary.BigEndian.Uint64(b)
+func (c *codec) key(k *uint64) {
+	if c.writing {
+		c.buf = binary.BigEndian.AppendUint64(c.buf, *k)
+	} else if b := c.take(8); b != nil {
+		*k = binary.BigEndian.Uint64(b)
 	}
-	return 0
 }
 
-func (r *reader) number() uint64 {
-	n, size := binary.Uvarint(r.buf)
-	if r.take(uint64(max(size, 0))); size <= 0 { //nolint:gosec // not negative
-		r.bad = true
-		return 0
+// signed writes n, or returns the number that it reads.
+func (c *codec) signed(n int64) int64 {
+	if c.writing {
+		c.buf = binary.AppendVarint(c.buf, n)
+		return n
 	}
-	return n
+	read, size := binary.Varint(c.buf)
+	c.read(size)
+	return read
 }
 
-func (r *reader) signed() int64 {
-	n, size := binary.Varint(r.buf)
-	if r.take(uint64(max(size, 0))); size <= 0 { //nolint:gosec // not negative
-		r.bad = true
-		return 0
+func (c *codec) ints(list ...*int) {
+	for _, p := range list {
+		if n := c.signed(int64(*p)); !c.writing {
+			*p = int(n)
+		}
 	}
-	return n
 }
 
-func (r *reader) text(most uint64) string {
-	n := r.number()
-	if n > most {
-		r.bad = true
-		return ""
+// number writes n, or returns the number that it reads.
+func (c *codec) number(n uint64) uint64 {
+	if c.writing {
+		c.buf = binary.AppendUvarint(c.buf, n)
+		return n
 	}
-	return string(r.take(n))
+	read, size := binary.Uvarint(c.buf)
+	c.read(size)
+	return read
 }
 
-func (r *reader) numbers(out ...*uint32) {
-	for _, p := range out {
-		n := r.number()
-		if n > 1<<32-1 {
-			r.bad = true
+// read takes the bytes of a number, whose size is not positive if it is none.
+func (c *codec) read(size int) {
+	if c.take(uint64(max(size, 0))); size <= 0 { //nolint:gosec // not negative
+		c.bad = true
+	}
+}
+
+func (c *codec) numbers(list ...*uint32) {
+	for _, p := range list {
+		switch n := c.number(uint64(*p)); {
+		case c.writing: // others may read the value meanwhile
+		case n > 1<<32-1:
+			c.bad = true
+			return
+		default:
+			*p = uint32(n)
+		}
+	}
+}
+
+// text writes a text, or reads one of at most that many bytes.
+func (c *codec) text(s *string, most uint64) {
+	switch n := c.number(uint64(len(*s))); {
+	case c.writing:
+		c.buf = append(c.buf, *s...)
+	case n > most:
+		c.bad = true
+	default:
+		*s = string(c.take(n))
+	}
+}
+
+func (c *codec) keys(list *[]uint64) {
+	n := c.number(uint64(len(*list)))
+	if !c.writing {
+		if n > uint64(len(c.buf))/8 {
+			c.bad = true
 			return
 		}
-		*p = uint32(n)
+		*list = make([]uint64, n)
+	}
+	for i := range *list {
+		c.key(&(*list)[i])
 	}
 }
 
-func (r *reader) keys() []uint64 {
-	n := r.number()
-	if n > uint64(len(r.buf))/8 {
-		r.bad = true
-		return nil
-	}
-	out := make([]uint64, n)
-	for i := range out {
-		out[i] = r.key()
-	}
-	return out
-}
-
-func (r *reader) bools(out ...*bool) {
-	if b := r.take(1); len(b) == 1 {
-		for i, p := range out {
+// bools writes or reads up to eight flags as one byte.
+func (c *codec) bools(list ...*bool) {
+	if c.writing {
+		var b byte
+		for i, p := range list {
+			if *p {
+				b |= 1 << i
+			}
+		}
+		c.buf = append(c.buf, b)
+	} else if b := c.take(1); len(b) == 1 {
+		for i, p := range list {
 			*p = b[0]&(1<<i) != 0
 		}
 	}

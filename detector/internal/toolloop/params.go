@@ -1,15 +1,15 @@
 package toolloop
 
 import (
-	"fmt"
+	"cmp"
 	"time"
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/glob"
 )
 
-// Params are the thresholds and lists that a session is judged by. Counts include
-// the call or round that is judged. Start from [DefaultParams].
+// Params are the thresholds and lists that a session is evaluated with. Counts include
+// the call or round that is evaluated. Start from [DefaultParams].
 type Params struct {
 	// A call that repeats itself is warned of from WarnThreshold occurrences on and
 	// blocked from BlockThreshold on, and after MaxWarnings warnings of it.
@@ -89,46 +89,33 @@ func DefaultParams() Params {
 // maxRemember bounds the state of a session, whatever the parameters say.
 const maxRemember = 1000
 
-// Repair returns p with values that make no sense put right, and a sentence for
-// each that was: a threshold of 0 becomes the default, and a warning threshold
-// above the blocking one is swapped with it.
-func (p Params) Repair() (repaired Params, said []string) {
+// repaired returns p with values that make no sense replaced: a threshold of 0 becomes
+// the default, and a warning threshold above the blocking one is swapped with it.
+func (p Params) repaired() Params {
 	d := DefaultParams()
 	for _, f := range []struct {
-		name   string
 		value  *int
 		normal int
 	}{
-		{"warn_threshold", &p.WarnThreshold, d.WarnThreshold},
-		{"block_threshold", &p.BlockThreshold, d.BlockThreshold},
-		{"max_warnings", &p.MaxWarnings, d.MaxWarnings},
-		{"poll_multiplier", &p.PollMultiplier, d.PollMultiplier},
-		{"work_multiplier", &p.WorkMultiplier, d.WorkMultiplier},
-		{"failed_work_multiplier", &p.FailedWorkMultiplier, d.FailedWorkMultiplier},
-		{"history_size", &p.Remember, d.Remember},
-		{"max_period", &p.MaxPeriod, d.MaxPeriod},
+		{&p.WarnThreshold, d.WarnThreshold}, {&p.BlockThreshold, d.BlockThreshold}, {&p.MaxWarnings, d.MaxWarnings},
+		{&p.PollMultiplier, d.PollMultiplier}, {&p.WorkMultiplier, d.WorkMultiplier}, {&p.FailedWorkMultiplier, d.FailedWorkMultiplier},
+		{&p.Remember, d.Remember}, {&p.MaxPeriod, d.MaxPeriod},
 	} {
 		if *f.value <= 0 {
-			said = append(said, fmt.Sprintf("%s: %d makes no sense, using %d", f.name, *f.value, f.normal))
 			*f.value = f.normal
 		}
 	}
 	if p.Idle <= 0 {
-		said = append(said, fmt.Sprintf("idle time: %v makes no sense, using %v", p.Idle, d.Idle))
 		p.Idle = d.Idle
 	}
-	if p.Remember > maxRemember {
-		said = append(said, fmt.Sprintf("history_size: %d is too much, using %d", p.Remember, maxRemember))
-		p.Remember = maxRemember
-	}
+	p.Remember = min(p.Remember, maxRemember)
 	if p.WarnThreshold > p.BlockThreshold {
 		p.WarnThreshold, p.BlockThreshold = p.BlockThreshold, p.WarnThreshold
-		said = append(said, fmt.Sprintf("warn_threshold was above block_threshold: swapped to %d and %d", p.WarnThreshold, p.BlockThreshold))
 	}
-	return p, said
+	return p
 }
 
-// limits are the thresholds that hold for one call.
+// limits are the thresholds for one call.
 type limits struct {
 	warn, block          int
 	worked, workedFailed int // with work in between, and when the call fails
@@ -141,8 +128,8 @@ func (p *Params) limits(tool string, poll bool) limits {
 		if !glob.Match(r.Match, tool) {
 			continue
 		}
-		l.warn, l.block = orElse(r.WarnThreshold, l.warn), orElse(r.BlockThreshold, l.block)
-		multiplier = orElse(r.PollMultiplier, multiplier)
+		l.warn, l.block = cmp.Or(r.WarnThreshold, l.warn), cmp.Or(r.BlockThreshold, l.block)
+		multiplier = cmp.Or(r.PollMultiplier, multiplier)
 		break
 	}
 	l.warn = min(l.warn, l.block)
@@ -153,14 +140,7 @@ func (p *Params) limits(tool string, poll bool) limits {
 	return l
 }
 
-func orElse(value, otherwise int) int {
-	if value > 0 {
-		return value
-	}
-	return otherwise
-}
-
-// backoff is the pause in seconds that is suggested after the n-th poll of one
+// backoff returns the pause in seconds that is suggested after the n-th poll of one
 // call, n from 1.
 func (p *Params) backoff(n int) int {
 	if len(p.Backoff) == 0 || n < 1 {
@@ -169,14 +149,14 @@ func (p *Params) backoff(n int) int {
 	return p.Backoff[min(n, len(p.Backoff))-1]
 }
 
-// Expects says that a call is meant to be repeated: it polls, or its tool is
+// Expects reports whether a call is meant to be repeated: it polls, or its tool is
 // exempt.
 func (p *Params) Expects(tool string, poll bool) bool {
 	return poll || p.exempts(tool) || glob.MatchAny(p.PollTools, tool)
 }
 
-// exempts says that a tool is never counted. To ask whether one goes round in
-// circles is neither work nor a loop.
+// exempts reports whether a tool is never counted. A call of our own MCP tools is
+// neither work nor a loop.
 func (p *Params) exempts(tool string) bool {
 	return schemas.IsMCPTool(tool) || glob.MatchAny(p.Exempt, tool)
 }

@@ -6,42 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/unloop/unloop/detector/internal/toolloop"
 )
-
-func TestParametersThatMakeNoSenseAreRepairedAndSaid(t *testing.T) {
-	t.Parallel()
-	if p, said := toolloop.DefaultParams().Repair(); len(said) > 0 || !cmp.Equal(p, toolloop.DefaultParams()) {
-		t.Errorf("the defaults need no repair: %v", said)
-	}
-	p := toolloop.DefaultParams()
-	p.WarnThreshold, p.BlockThreshold, p.PollMultiplier, p.MaxWarnings, p.Remember, p.Idle = 10, 2, 0, -1, 5000, 0
-	got, said := p.Repair()
-	want := toolloop.DefaultParams()
-	want.WarnThreshold, want.BlockThreshold, want.Remember = 2, 10, 1000
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	for _, name := range []string{"warn_threshold", "poll_multiplier", "max_warnings", "history_size", "idle"} {
-		if !strings.Contains(strings.Join(said, "\n"), name) {
-			t.Errorf("%s is not said: %q", name, said)
-		}
-	}
-	if len(said) != 5 {
-		t.Errorf("said %q", said)
-	}
-	p = toolloop.DefaultParams()
-	p.BlockThreshold = 0
-	if got, said := p.Repair(); got.BlockThreshold != 5 || got.WarnThreshold != 3 || len(said) != 1 {
-		t.Errorf("repaired to %d and %d, said %q", got.WarnThreshold, got.BlockThreshold, said)
-	}
-	p.WarnThreshold, p.BlockThreshold = 4, 4
-	if got, said := p.Repair(); got.WarnThreshold != 4 || got.BlockThreshold != 4 || len(said) != 0 {
-		t.Error("equal thresholds need no repair")
-	}
-}
 
 func TestStepRepairsItsParameters(t *testing.T) {
 	t.Parallel()

@@ -39,7 +39,7 @@ func (r *Report) Level() Level {
 
 // Step takes in what a request shows. Parameters that make no sense are repaired.
 func Step(s State, ev Evidence, p Params, now time.Time) (State, Report) {
-	p, _ = p.Repair()
+	p = p.repaired()
 	s = s.awake(&p, now)
 	h := newHistory(&ev)
 	m := s.match(h, &ev)
@@ -71,7 +71,7 @@ func Step(s State, ev Evidence, p Params, now time.Time) (State, Report) {
 // Check takes in a call that is about to be made, outside of any history. Every
 // check is an occurrence, also of a call that is refused.
 func Check(s State, call Call, p Params, now time.Time) (State, Report) {
-	p, _ = p.Repair()
+	p = p.repaired()
 	s = s.awake(&p, now)
 	call.Result, call.Failed = fingerprint.Digest{}, false
 	s.addLive(&call, &p)
@@ -81,7 +81,7 @@ func Check(s State, call Call, p Params, now time.Time) (State, Report) {
 // Result takes in the result of a call that was checked before, or made without.
 // A call that was not made because of our own words has none.
 func Result(s State, call Call, p Params, now time.Time) (State, Report) {
-	p, _ = p.Repair()
+	p = p.repaired()
 	s = s.awake(&p, now)
 	if call.Ours {
 		return s, s.stands(&p)
@@ -100,7 +100,7 @@ func Result(s State, call Call, p Params, now time.Time) (State, Report) {
 
 // Explain tells what is known, and takes nothing in.
 func Explain(s State, p Params, now time.Time) Report {
-	p, _ = p.Repair()
+	p = p.repaired()
 	s = s.awake(&p, now)
 	return s.stands(&p)
 }
