@@ -107,7 +107,7 @@ func (d *Detector) wire(owners ledger.Option) {
 	sessions := ledger.New[evaluate.Session](nc, schemas.BucketSessions, reg, owners)
 	limits := ledger.New[limit.State](nc, schemas.BucketLimits, reg, owners, ledger.WithConfirm())
 	streaks := ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithConfirm())
-	worker := semantic.AskOver(natskit.NewInbox(nc, semantic.AnswerTimeout).Prefer(d.deps.Loopback))
+	worker := semantic.AskOver(natskit.NewInbox(nc, semantic.AnswerTimeout).Prefer(d.deps.InProcess))
 	d.decider = decide.Decider{
 		Log: d.deps.Log, Now: d.now, Metrics: d.metrics, Sessions: sessions, Limits: limits,
 		Counters:  ledger.New[counter.State](nc, schemas.BucketCounters, reg, owners),
@@ -139,7 +139,7 @@ func (d *Detector) Run(ctx context.Context) error {
 	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBeating()
 	go d.heart.Run(beating, ctx)
-	stopLoopback := d.deps.Loopback.Serve(schemas.SubjectCheck, d.onCheck)
+	stopInProcess := d.deps.InProcess.Serve(schemas.SubjectCheck, d.onCheck)
 	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWriting()
 	recorded := make(chan struct{})
@@ -150,7 +150,7 @@ func (d *Detector) Run(ctx context.Context) error {
 	d.ready.Set(nil)
 	d.member.Announce(ctx)
 	d.ready.Set(context.Cause(ctx))
-	stopLoopback()
+	stopInProcess()
 	d.stop(unsubscribe)
 	stopWriting()
 	<-recorded

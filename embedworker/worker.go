@@ -141,12 +141,12 @@ func (w *Worker) serve(ctx context.Context) error {
 		unsubscribe()
 		return err
 	}
-	stopLoopback := w.deps.Loopback.Serve(schemas.SubjectSemantic, w.onCheck)
+	stopInProcess := w.deps.InProcess.Serve(schemas.SubjectSemantic, w.onCheck)
 	group.Go(func() error { return w.reachStore(ctx) })
 	group.Go(func() error {
 		<-ctx.Done()
 		w.ready.Set(context.Cause(ctx))
-		stopLoopback()
+		stopInProcess()
 		w.stop(unsubscribe)
 		return nil
 	})

@@ -108,7 +108,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
-	g.checker.Prefer(deps.Loopback)
+	g.checker.Prefer(deps.InProcess)
 	g.repeats = blocks.NewRequests[basis, *repeatRefusal](g.checker.Blocks())
 	if g.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return nil, fmt.Errorf("listen at --listen %s: %w", cfg.Listen, err)

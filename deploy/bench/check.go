@@ -36,7 +36,7 @@ const (
 const (
 	nameEcho  = "NATS echo"
 	nameCheck = "Unloop check over NATS"
-	nameNear  = "Unloop check, loopback"
+	nameNear  = "Unloop check, in process"
 	namePlain = "Redis guard, plain"
 	nameLua   = "Redis guard, Lua"
 )
@@ -67,13 +67,13 @@ func (s *session) checkTogether(ctx context.Context, redis *redisServer) (err er
 	}
 	parts.add(func() error { server.Stop(); return nil })
 	connect := func(name string) (*natskit.Conn, error) { return server.Connect(name, s.log) }
-	loopback := natskit.NewLoopback()
-	stop, err := startDetector(ctx, connect, loopback, s.log)
+	inProcess := natskit.NewInProcess()
+	stop, err := startDetector(ctx, connect, inProcess, s.log)
 	if err != nil {
 		return err
 	}
 	parts.add(stop)
-	res, err := s.compareChecks(ctx, connect, loopback, redis)
+	res, err := s.compareChecks(ctx, connect, inProcess, redis)
 	if err != nil {
 		return err
 	}
@@ -121,9 +121,9 @@ func (s *session) checkApart(ctx context.Context, redis *redisServer) (err error
 	return nil
 }
 
-// compareChecks has checks go over NATS, and through the loopback as they do
-// where gateway and detector share a process, if there is one.
-func (s *session) compareChecks(ctx context.Context, connect func(string) (*natskit.Conn, error), loopback *natskit.Loopback, redis *redisServer) (_ *measure.Results, err error) {
+// compareChecks measures checks over NATS and, if inProcess is not nil, those of a
+// gateway and a detector that share a process.
+func (s *session) compareChecks(ctx context.Context, connect func(string) (*natskit.Conn, error), inProcess *natskit.InProcess, redis *redisServer) (_ *measure.Results, err error) {
 	var parts ender
 	defer func() { err = errors.Join(err, parts.end()) }()
 	client, err := connect("bench")
@@ -137,8 +137,8 @@ func (s *session) compareChecks(ctx context.Context, connect func(string) (*nats
 	}
 	parts.add(stop)
 	contenders := []measure.Contender{echoContender(client.NATS()), checkContender(nameCheck, gw)}
-	if loopback != nil {
-		near, stop, err := startGateway(ctx, client, loopback, s)
+	if inProcess != nil {
+		near, stop, err := startGateway(ctx, client, inProcess, s)
 		if err != nil {
 			return nil, err
 		}
@@ -152,11 +152,11 @@ func (s *session) compareChecks(ctx context.Context, connect func(string) (*nats
 }
 
 // startGateway runs a gateway on a connection; only its checks are used.
-func startGateway(ctx context.Context, nc *natskit.Conn, loopback *natskit.Loopback, s *session) (*gateway.Gateway, func() error, error) {
+func startGateway(ctx context.Context, nc *natskit.Conn, inProcess *natskit.InProcess, s *session) (*gateway.Gateway, func() error, error) {
 	service.Headroom()
 	cfg := gateway.DefaultConfig()
 	cfg.Listen, cfg.CheckTimeout = "127.0.0.1:0", patience
-	gw, err := gateway.New(cfg, service.Deps{Log: s.log, Metrics: service.NewRegistry(), NATS: nc, Loopback: loopback})
+	gw, err := gateway.New(cfg, service.Deps{Log: s.log, Metrics: service.NewRegistry(), NATS: nc, InProcess: inProcess})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -41,13 +41,13 @@ func detectorRole(ctx context.Context, args []string) (string, func() error, err
 }
 
 // startDetector runs a detector and, on another connection, the echo.
-func startDetector(ctx context.Context, connect func(string) (*natskit.Conn, error), loopback *natskit.Loopback, log *slog.Logger) (func() error, error) {
+func startDetector(ctx context.Context, connect func(string) (*natskit.Conn, error), inProcess *natskit.InProcess, log *slog.Logger) (func() error, error) {
 	nc, err := connect("detector")
 	if err != nil {
 		return nil, err
 	}
 	service.Headroom() // as where it runs by itself
-	det, err := detector.New(detector.DefaultConfig(), service.Deps{Log: log, Metrics: service.NewRegistry(), NATS: nc, Loopback: loopback})
+	det, err := detector.New(detector.DefaultConfig(), service.Deps{Log: log, Metrics: service.NewRegistry(), NATS: nc, InProcess: inProcess})
 	if err != nil {
 		return nil, err
 	}

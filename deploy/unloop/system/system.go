@@ -67,7 +67,7 @@ type System struct {
 	stopGuard context.CancelFunc
 	url       string
 	conns     []*natskit.Conn
-	loopback  *natskit.Loopback
+	inProcess *natskit.InProcess
 	layout    natskit.Layout
 	metrics   *prometheus.Registry
 	gateway   *gateway.Gateway
@@ -81,7 +81,7 @@ type System struct {
 func New(cfg Config, log *slog.Logger) (_ *System, err error) {
 	s := &System{url: cfg.NATS, layout: natskit.Layout{Replicas: cfg.Replicas}, metrics: service.NewRegistry(), log: log}
 	if !cfg.OverNATS {
-		s.loopback = natskit.NewLoopback()
+		s.inProcess = natskit.NewInProcess()
 	}
 	defer func() {
 		if err != nil {
@@ -147,7 +147,7 @@ func (s *System) build(cfg Config) error {
 			return err
 		}
 		s.conns = append(s.conns, nc)
-		svc, err := part.make(service.Deps{Log: log, Metrics: s.metrics, NATS: nc, Loopback: s.loopback, Layout: s.layout})
+		svc, err := part.make(service.Deps{Log: log, Metrics: s.metrics, NATS: nc, InProcess: s.inProcess, Layout: s.layout})
 		if err != nil {
 			return err
 		}

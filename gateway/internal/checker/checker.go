@@ -91,7 +91,7 @@ func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prom
 
 // Prefer makes checks go to a detector of the same process, if there is one. It
 // is called before the first check.
-func (c *Checker) Prefer(l *natskit.Loopback) { c.inbox.Prefer(l) }
+func (c *Checker) Prefer(l *natskit.InProcess) { c.inbox.Prefer(l) }
 
 // Check returns the decision on a request, or one of this package's errors
 // when there was none in time. local says that it came from memory.

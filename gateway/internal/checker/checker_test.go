@@ -155,7 +155,7 @@ func TestWhyThereIsNoDecision(t *testing.T) {
 func TestAnswersWithinRequestsDoNotNest(t *testing.T) {
 	t.Parallel()
 	const waiting = 2000
-	near := natskit.NewLoopback()
+	near := natskit.NewInProcess()
 	held, release := make(chan struct{}, maxSent), make(chan struct{})
 	var asked, deepest atomic.Int64
 	refuse := each(t, func(*checkpb.Check) *checkpb.Decision { return &checkpb.Decision{Error: "overloaded"} })

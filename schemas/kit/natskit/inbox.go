@@ -22,9 +22,9 @@ var (
 // takes all answers and one timer finds those that never came: a goroutine, a
 // channel and a timer for each would cost more than the request.
 type Inbox struct {
-	conn     *Conn
-	timeout  time.Duration
-	loopback *Loopback
+	conn    *Conn
+	timeout time.Duration
+	near    *InProcess
 	// prefix begins the subjects of answers.
 	prefix string
 	// missed counts the requests without an answer since the last answer.
@@ -54,13 +54,13 @@ func NewInbox(conn *Conn, timeout time.Duration) *Inbox {
 
 // Prefer makes requests go to responders of the same process where there are
 // any; nil is none. It is called before the first request.
-func (in *Inbox) Prefer(l *Loopback) *Inbox {
-	in.loopback = l
+func (in *Inbox) Prefer(p *InProcess) *Inbox {
+	in.near = p
 	return in
 }
 
 // Near says whether requests on a subject are answered within the process.
-func (in *Inbox) Near(subject string) bool { return in.loopback.serves(subject) }
+func (in *Inbox) Near(subject string) bool { return in.near.serves(subject) }
 
 // Request sends a message, whose reply subject it sets, and calls answer once,
 // perhaps before it returns: with the answer's data, or with an error. While
@@ -71,7 +71,7 @@ func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
 		in.settle(id, data, nil)
 		return nil
 	}}
-	if in.loopback.pass(msg.Subject, local) {
+	if in.near.pass(msg.Subject, local) {
 		return
 	}
 	if err := in.publish(msg, id); err != nil {

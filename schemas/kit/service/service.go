@@ -23,9 +23,9 @@ type Deps struct {
 	Metrics prometheus.Registerer
 	// NATS may be disconnected at any time, also at the start.
 	NATS *natskit.Conn
-	// Loopback takes requests to services of the same process; nil if each is a
+	// InProcess takes requests to services of the same process; nil if each is a
 	// process of its own.
-	Loopback *natskit.Loopback
+	InProcess *natskit.InProcess
 	// Layout is for streams that a service finds missing.
 	Layout natskit.Layout
 }

@@ -26,7 +26,7 @@ func TestRespondersOfTheProcessAreAskedPastTheServer(t *testing.T) {
 	if err := far.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	near := natskit.NewLoopback()
+	near := natskit.NewInProcess()
 	in := natskit.NewInbox(s.Service(), time.Minute).Prefer(near)
 	if got := ask(in, "name", ""); got.data != "far" {
 		t.Errorf("without a responder in the process: %v", got)
@@ -46,7 +46,7 @@ func TestRequestsInOneProcessNeedNoServer(t *testing.T) {
 	s := natstest.StartBare(t)
 	nc := s.Service()
 	nc.Close()
-	near := natskit.NewLoopback()
+	near := natskit.NewInProcess()
 	near.Serve("name", says("near"))
 	if got := ask(natskit.NewInbox(nc, time.Minute).Prefer(near), "name", ""); got.data != "near" || got.err != nil {
 		t.Errorf("got %v", got)
@@ -55,7 +55,7 @@ func TestRequestsInOneProcessNeedNoServer(t *testing.T) {
 
 func TestAnswerInOneProcessCountsOnceAndInTime(t *testing.T) {
 	t.Parallel()
-	near := natskit.NewLoopback()
+	near := natskit.NewInProcess()
 	near.Serve("twice", func(r natskit.Request) {
 		_ = r.Respond([]byte("first"))
 		_ = r.Respond([]byte("second"))
@@ -74,7 +74,7 @@ func TestAnswerInOneProcessCountsOnceAndInTime(t *testing.T) {
 
 func TestStoppedResponderHasFinished(t *testing.T) {
 	t.Parallel()
-	near := natskit.NewLoopback()
+	near := natskit.NewInProcess()
 	entered, leave := make(chan struct{}), make(chan struct{})
 	finished := false
 	stop := near.Serve("slow", func(natskit.Request) {
