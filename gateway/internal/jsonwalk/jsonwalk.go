@@ -47,27 +47,20 @@ type Walker struct {
 	names names
 }
 
-// Text reads a whole text. f consumes its value.
+// Text reads a whole text. A value that f does not consume is skipped.
 func Text(text []byte, f func(*Walker) error) error {
 	w := Walker{text: text}
 	w.space()
-	if err := w.value(func() error { return f(&w) }); err != nil {
+	before := w.pos
+	err := f(&w)
+	if err == nil && w.pos == before {
+		err = w.Skip()
+	}
+	if err != nil {
 		return err
 	}
 	if w.space(); w.pos < len(w.text) {
 		return w.fault(ErrTrailing)
-	}
-	return nil
-}
-
-// value calls f to consume the next value, and skips the value if f did not.
-func (w *Walker) value(f func() error) error {
-	before := w.pos
-	if err := f(); err != nil {
-		return err
-	}
-	if w.pos == before {
-		return w.Skip()
 	}
 	return nil
 }
@@ -112,10 +105,12 @@ func (w *Walker) Object(member func(name []byte) error) error {
 		if !w.names.add(seen, name) {
 			return w.fault(ErrDuplicate)
 		}
-		if member == nil {
+		before := w.pos
+		if member != nil {
+			err = member(name)
+		}
+		if err == nil && w.pos == before {
 			err = w.Skip()
-		} else {
-			err = w.value(func() error { return member(name) })
 		}
 		if err != nil {
 			return err
@@ -143,10 +138,12 @@ func (w *Walker) Array(element func() error) error {
 	}
 	for {
 		var err error
-		if element == nil {
+		before := w.pos
+		if element != nil {
+			err = element()
+		}
+		if err == nil && w.pos == before {
 			err = w.Skip()
-		} else {
-			err = w.value(element)
 		}
 		if err != nil {
 			return err

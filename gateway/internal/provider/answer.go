@@ -3,22 +3,23 @@ package provider
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"net/url"
+	"slices"
 	"time"
 )
 
-// ErrNoAnswer says that a request can't be answered with a text in the model's
+// ErrNoAnswer reports that a request can't be answered with a text in the model's
 // place.
 var ErrNoAnswer = errors.New("no answer in the model's place")
 
 // Reply is a text in place of a model's.
 type Reply struct {
-	// ID is unique among answers, in letters and digits.
+	// ID is unique among answers. It consists of letters and digits.
 	ID   string
 	Text string
 	At   time.Time
-	// URL is where the request went, which in some formats says what form the
-	// answer has.
+	// URL is that of the request. In some formats it decides the form of the answer.
 	URL *url.URL
 }
 
@@ -28,10 +29,9 @@ type Answer struct {
 	Body        []byte
 }
 
-// Answerable says whether a text in the model's place is of use to the client. It
-// is not where the answer must be data, nor where the provider keeps the history:
-// it would not know the answer that the next request goes on from, nor the results
-// that this one brought.
+// Answerable reports whether a text in the model's place is of use to the client. It is
+// not if the answer must be data, nor if the provider keeps the history: it would not
+// know the answer that the next request continues, nor the results in this one.
 func (p *Prompt) Answerable() bool { return p != nil && !p.Structured && !p.Delta }
 
 // Content types of answers.
@@ -40,23 +40,67 @@ const (
 	TypeEvents = "text/event-stream; charset=utf-8"
 )
 
-// Document is an answer of one JSON document.
-func Document(document any) Answer { return Answer{TypeJSON, quoteJSON(document)} }
+// Document returns an answer of one JSON document.
+func Document(document any) Answer { return Answer{TypeJSON, JSON(document)} }
 
-// Event appends an event of a stream; the name may be empty. Lines end in eol.
-func Event(dst []byte, name, eol string, document any) []byte {
-	if name != "" {
-		dst = append(append(append(dst, "event: "...), name...), eol...)
-	}
-	dst = append(append(dst, "data: "...), quoteJSON(document)...)
-	return append(append(dst, eol...), eol...)
+// Stream is the event stream of an answer. Its zero value is ready to use.
+type Stream struct {
+	body []byte
+	// CRLF says that lines end in a carriage return and a newline.
+	CRLF bool
 }
 
-// quoteJSON never fails: answers are made of texts and numbers.
-func quoteJSON(document any) []byte {
+// Data adds an event with a document.
+func (s *Stream) Data(document any) { s.event("", JSON(document)) }
+
+// Typed adds an event with a document, of which it sets the member "type" to the name
+// of the event.
+func (s *Stream) Typed(name string, document map[string]any) {
+	document["type"] = name
+	s.event("event: "+name+s.eol(), JSON(document))
+}
+
+// Done adds the event that ends a stream of OpenAI's.
+func (s *Stream) Done() { s.event("", []byte("[DONE]")) }
+
+func (s *Stream) event(name string, data []byte) {
+	s.body = slices.Concat(s.body, []byte(name+"data: "), data, []byte(s.eol()+s.eol()))
+}
+
+func (s *Stream) eol() string {
+	if s.CRLF {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// Answer returns the stream as an answer.
+func (s *Stream) Answer() Answer { return Answer{TypeEvents, s.body} }
+
+// JSON returns a document of an answer as JSON. It never fails: answers consist of
+// texts and numbers.
+func JSON(document any) []byte {
 	text, err := json.Marshal(document)
 	if err != nil {
 		return []byte("{}")
 	}
 	return text
+}
+
+// StatusNames are a format's names of errors by HTTP status.
+type StatusNames struct {
+	Names map[int]string
+	// Client is the name of other errors below status 500, Server of those from there.
+	Client, Server string
+}
+
+// Of returns the name of an error.
+func (n *StatusNames) Of(status int) string {
+	if name, known := n.Names[status]; known {
+		return name
+	}
+	if status >= http.StatusInternalServerError {
+		return n.Server
+	}
+	return n.Client
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/provider/responses"
 	"github.com/unloop/unloop/gateway/internal/repair"
+	"github.com/unloop/unloop/gateway/internal/splice"
 )
 
 // Bodies and what becomes of them, byte for byte; an empty want is no change.
@@ -119,7 +120,7 @@ func TestPendingResultsSaySo(t *testing.T) {
 		"": false, "done": false, `{"status":"done"}`: false, `{"status":`: false, "pending changes: 3": false,
 		strings.Repeat("pending ", 100): false,
 	} {
-		if repair.Pending([]byte(text)) != want {
+		if repair.Pending(splice.Quote(text)) != want {
 			t.Errorf("%q: want %v", text, want)
 		}
 	}

@@ -1,17 +1,21 @@
-// Package repair mends histories of tool calls that providers would refuse: after a
+// Package repair corrects histories of tool calls that providers would refuse. After a
 // crash, a cancelled run or a careless compaction, calls have no results, and results
 // have no calls. A history that its provider accepts is not changed.
 //
-// It works on a small model of messages and blocks that the wire formats fill and
-// write; what it does not change is written as it came. It knows no policies.
+// It works on a small model of messages and blocks, which package tree fills and
+// writes. What it does not change is written as it came. It knows no wire format and
+// no policy.
 package repair
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// Lost is the result of a call whose result is not there.
+// Lost is the text of a result that is made for a call without one.
 const Lost = "[Tool execution was interrupted or lost]"
 
-// Role is who speaks.
+// Role is the author of a message.
 type Role uint8
 
 // The roles. A message of another role stays as and where it is.
@@ -21,10 +25,10 @@ const (
 	Other
 )
 
-// Kind is what a block is.
+// Kind is the kind of a block.
 type Kind uint8
 
-// The kinds. Content is whatever is neither text nor of a tool.
+// The kinds. Content is everything that is neither a text nor a call or result.
 const (
 	Text Kind = iota
 	Content
@@ -35,59 +39,56 @@ const (
 // Block is one block of a message.
 type Block struct {
 	Kind Kind
-	// ID is that of the call, also in results.
+	// ID is the id of a call; a result has that of its call.
 	ID string
-	// Bare says that the block is the whole content: Raw is a string.
+	// Bare marks a string that is the whole content of its message.
 	Bare bool
-	// Blank says that a text is white space alone.
+	// Blank marks a text that is white space alone.
 	Blank bool
-	// Pending says that a result is not final.
-	Pending bool
-	// Raw is the block as it came, or the whole message where that holds one result;
-	// nil for a result that was made here.
+	// Answer is the content of a result, as JSON.
+	Answer []byte
+	// Raw is the JSON of the block, or of the whole message if that holds one result;
+	// nil for a result that is made here.
 	Raw []byte
 
-	message, place int // where it came from
-	moved          bool
-	kept           bool // of a result: it is that of its call
+	message, place int  // the index of its message, and its own in that
+	moved          bool // a result that does not stand behind its call
+	kept           bool // a result that was assigned to its call
 }
 
-// Message is one message of a history. Results are blocks of a message of the
-// user's.
+// Message is one message of a history. Results are blocks of a user's message.
 type Message struct {
 	Role   Role
 	Blocks []Block
-	// Sealed says that the message has members beside role and content that say
-	// something.
+	// Sealed marks a message with further members, which is not empty without blocks.
 	Sealed bool
 }
 
-// Rules are what a provider refuses.
+// Rules say what a provider refuses.
 type Rules struct {
-	// Joined says that the provider takes neighbours of one role for one message, and
-	// that results are blocks at the beginning of the user's. Otherwise each message
-	// with calls is to be followed by its results, which are messages.
+	// Joined says that the provider reads neighbours of one role as one message, and
+	// that results are blocks at the beginning of a user's message. Otherwise each
+	// message with calls must be followed by its results, which are messages.
 	Joined bool
-	// Blank says that texts of white space are refused.
+	// Blank says that texts of white space alone are refused.
 	Blank bool
 }
 
-// Turn is one message of a mended history.
+// Turn is one message of a repaired history.
 type Turn struct {
 	Role   Role
 	Blocks []Block
-	// Results are those of the calls in Blocks; they follow the message. Where turns
-	// are joined they are in the Blocks of a user's turn.
+	// Results are the results of the calls in Blocks, which follow the message. With
+	// Rules.Joined they are among the Blocks of a user's turn instead.
 	Results []Block
-	// Source is the index of the message that the turn comes from; -1 for one that
-	// was made here.
+	// Source is the index of the turn's message, and -1 for a turn that is made here.
 	Source int
-	// Whole says that the blocks are those of the source.
+	// Whole says that the turn has all blocks of its message, and no others.
 	Whole bool
 }
 
-// Mend returns the history with each call followed by its one result, and what had
-// to be done for it. A history of which nothing would be left stays as it is.
+// Mend returns the history with each call followed by exactly one result, and a report
+// of the changes. It returns no change if no message would be left.
 func Mend(messages []Message, rules Rules) ([]Turn, Report) {
 	m := mender{rules: rules, messages: messages, byID: map[string][]*owner{}, calls: make([][]*owner, len(messages))}
 	m.match()
@@ -101,10 +102,10 @@ func Mend(messages []Message, rules Rules) ([]Turn, Report) {
 	return turns, m.report
 }
 
-// owner is a call and its result.
+// owner is a call with its result.
 type owner struct {
 	message int
-	// turn is the first message of those that the provider takes for one.
+	// turn is the index of the first of the messages that the provider reads as one.
 	turn   int
 	id     string
 	result *Block
@@ -116,11 +117,11 @@ type mender struct {
 	report   Report
 	byID     map[string][]*owner
 	calls    [][]*owner // by message
-	// last is the turn with calls whose results may stand where the walk is, or -1.
+	// last is the turn whose results may stand at the current message, or -1.
 	last int
 }
 
-// match gives each result to its call, in the order of the history.
+// match assigns each result to its call, in the order of the history.
 func (m *mender) match() {
 	m.last = -1
 	turn := 0
@@ -149,7 +150,7 @@ func (m *mender) match() {
 	}
 }
 
-// results looks for the results in one message, which is part of a turn, and keeps
+// results assigns the results in the i-th message, which belongs to a turn, and updates
 // m.last.
 func (m *mender) results(i, turn int) {
 	msg := &m.messages[i]
@@ -174,8 +175,8 @@ func (m *mender) results(i, turn int) {
 	}
 }
 
-// assign gives a result to the newest call of its id, as far as there is one: the
-// first result, or the first that is final.
+// assign assigns a result to the newest call of its id. A call keeps its first result,
+// but a final one replaces one that is pending.
 func (m *mender) assign(b *Block, stuck bool) {
 	o := m.owner(b.ID)
 	if o == nil {
@@ -185,7 +186,7 @@ func (m *mender) assign(b *Block, stuck bool) {
 	b.moved = stuck || o.turn != m.last
 	if o.result != nil {
 		m.report.Duplicates++
-		if o.result.Pending && !b.Pending {
+		if Pending(o.result.Answer) && !Pending(b.Answer) {
 			o.result = b
 		}
 		return
@@ -199,8 +200,8 @@ func (m *mender) assign(b *Block, stuck bool) {
 	}
 }
 
-// owner returns the call that the next result of an id belongs to: in the newest
-// turn with that id, the first call without a result, or else the first.
+// owner returns the call that the next result of an id belongs to: in the newest turn
+// with that id the first call without a result, or else the first call.
 func (m *mender) owner(id string) *owner {
 	list := m.byID[id]
 	if len(list) == 0 {
@@ -215,7 +216,8 @@ func (m *mender) owner(id string) *owner {
 	return found
 }
 
-// turns drops results that have no place, and what is empty without them.
+// turns returns the messages without results that do not belong to them, and drops
+// messages that are then empty.
 func (m *mender) turns() []Turn {
 	out := make([]Turn, 0, len(m.messages))
 	for i := range m.messages {
@@ -233,7 +235,7 @@ func (m *mender) turns() []Turn {
 			if len(blocks) > 0 {
 				m.report.Empty++
 			}
-			continue // it had results alone
+			continue // it had only results
 		case !m.empty(rest):
 			blocks = m.withoutBlank(blocks)
 		}
@@ -242,7 +244,7 @@ func (m *mender) turns() []Turn {
 	return out
 }
 
-// stay returns the blocks of a message that stay in it.
+// stay returns the blocks that remain in their message.
 func (m *mender) stay(msg *Message) (blocks []Block) {
 	for _, b := range msg.Blocks {
 		if b.Kind != Result || m.rules.Joined && b.kept && !b.moved {
@@ -252,17 +254,17 @@ func (m *mender) stay(msg *Message) (blocks []Block) {
 	return blocks
 }
 
-// withoutBlank drops the texts that the provider refuses.
+// withoutBlank returns the blocks without the texts that the provider refuses.
 func (m *mender) withoutBlank(blocks []Block) []Block {
 	kept := slices.DeleteFunc(slices.Clone(blocks), func(b Block) bool { return m.blank(&b) })
 	m.report.Empty += len(blocks) - len(kept)
 	return kept
 }
 
-// blank says whether a block says nothing.
+// blank reports whether a block is a text that the provider refuses.
 func (m *mender) blank(b *Block) bool { return m.rules.Blank && b.Kind == Text && b.Blank }
 
-// empty says whether a message says nothing.
+// empty reports whether a message has no content.
 func (m *mender) empty(msg *Message) bool {
 	for i := range msg.Blocks {
 		if !m.blank(&msg.Blocks[i]) {
@@ -272,8 +274,8 @@ func (m *mender) empty(msg *Message) bool {
 	return !msg.Sealed
 }
 
-// resultsOf returns the results of a message's calls that are to follow it: those
-// in place in the order in which they came, then the others.
+// resultsOf returns the results of a message's calls that must be put behind it: those
+// that stood there in their order, then the others.
 func (m *mender) resultsOf(i int) []Block {
 	var placed, others []Block
 	for _, o := range m.calls[i] {
@@ -287,16 +289,18 @@ func (m *mender) resultsOf(i int) []Block {
 			placed = append(placed, *o.result)
 		}
 	}
-	sortByPlace(placed)
+	slices.SortStableFunc(placed, func(a, b Block) int {
+		return cmp.Or(a.message-b.message, a.place-b.place)
+	})
 	return append(placed, others...)
 }
 
-// place puts the results that have none into the user's turn behind their calls:
-// behind the results that stand there, or at its beginning.
+// place moves the Results of each turn into the user's turn behind it: behind the
+// results that stand there, or to its beginning.
 func (m *mender) place(turns []Turn) []Turn {
 	out := make([]Turn, 0, len(turns))
 	var open []Block
-	awaited := false // results of the model's turn stand behind its end
+	awaited := false // some results stand behind the model's neighbouring turns
 	for i := range turns {
 		t := turns[i]
 		open = append(open, t.Results...)
@@ -317,13 +321,13 @@ func (m *mender) place(turns []Turn) []Turn {
 	return out
 }
 
-// answered says whether a result of a message's calls is in its place.
+// answered reports whether a call of the i-th message has a result that stands behind it.
 func (m *mender) answered(i int) bool {
 	return slices.ContainsFunc(m.calls[i], func(o *owner) bool { return o.result != nil && !o.result.moved })
 }
 
-// putResults puts results into the first of the user's turns that can take them
-// behind others.
+// putResults inserts results into the user's neighbouring turns: behind the results at
+// their beginning.
 func (m *mender) putResults(turns []Turn, results []Block) {
 	into, at := 0, 0
 	for i := 0; i < len(turns) && turns[i].Role == User; i++ {

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Report counts what a repair did.
+// Report counts the changes of a repair.
 type Report struct {
-	Orphans    int // results without a call, dropped
+	Orphans    int // results without a call, removed
 	Synthetic  int // results made for calls without one
-	Moved      int // results that stood elsewhere than behind their call
-	Duplicates int // further results of one call, dropped
+	Moved      int // results moved to their place behind their call
+	Duplicates int // further results of one call, removed
 	Rescued    int // results moved out of a message of the model
-	Empty      int // messages and texts without content, dropped
+	Empty      int // messages and texts without content, removed
 }
 
-// Each calls f for each kind of change that was made.
+// Each calls f for each kind of change that occurred.
 func (r Report) Each(f func(kind string, n int)) {
 	for _, c := range []struct {
 		kind string
@@ -30,10 +30,10 @@ func (r Report) Each(f func(kind string, n int)) {
 	}
 }
 
-// Changed says whether anything was done.
+// Changed reports whether there was any change.
 func (r Report) Changed() bool { return r != Report{} }
 
-// String lists the changes, as in "orphans=1, synthetic=2", for headers and logs.
+// String returns the changes as in "orphans=1, synthetic=2", for headers and logs.
 func (r Report) String() string {
 	var b strings.Builder
 	r.Each(func(kind string, n int) {

@@ -5,71 +5,57 @@ import (
 	"slices"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/splice"
 )
 
-func sortByPlace(blocks []Block) {
-	slices.SortStableFunc(blocks, func(a, b Block) int {
-		if a.message != b.message {
-			return a.message - b.message
-		}
-		return a.place - b.place
-	})
-}
-
-// WriteContent writes blocks as the content of a message: a string that is alone as
-// such, or a list in which strings have become text blocks.
+// WriteContent returns blocks as the content of a message: a single string as it is,
+// or a list in which strings are text blocks. synthetic writes a result that was made
+// for a call without one.
 func WriteContent(blocks []Block, synthetic func(id string) []byte) []byte {
 	if len(blocks) == 1 && blocks[0].Bare {
 		return blocks[0].Raw
 	}
-	return writeList(blocks, synthetic)
-}
-
-func writeList(blocks []Block, synthetic func(id string) []byte) []byte {
-	out := []byte{'['}
+	list := make([][]byte, len(blocks))
 	for i := range blocks {
-		if i > 0 {
-			out = append(out, ',')
-		}
 		switch b := &blocks[i]; {
 		case b.Raw == nil:
-			out = append(out, synthetic(b.ID)...)
+			list[i] = synthetic(b.ID)
 		case b.Bare:
-			out = append(append(append(out, `{"type":"text","text":`...), b.Raw...), '}')
+			list[i] = slices.Concat([]byte(`{"type":"text","text":`), b.Raw, []byte{'}'})
 		default:
-			out = append(out, b.Raw...)
+			list[i] = b.Raw
 		}
 	}
-	return append(out, ']')
+	return splice.Array(list...)
 }
 
-// Blank says whether a JSON string is white space alone.
+// Blank reports whether a JSON string is white space alone.
 func Blank(raw []byte) bool {
 	return len(bytes.TrimSpace(jsonwalk.AppendString(nil, raw))) == 0
 }
 
-// pendingWords are how tools say that a result is still to come.
+// pendingWords are what tools write in place of a result that is still to come.
 var pendingWords = [...]string{"pending", "in_progress", "in progress", "running", "queued", "waiting", "waiting_approval", "waiting for approval", "pending approval"}
 
-// maxPending bounds the texts that are looked at: such a note is short.
+// maxPending bounds, in bytes, the texts that Pending examines: such a note is short.
 const maxPending = 300
 
-// Pending says whether the text of a result says that the real one is still to
-// come. It only decides between two results of one call.
-func Pending(text []byte) bool {
-	text = bytes.TrimSpace(text)
+// Pending reports whether the content of a result, as JSON, says that the real result
+// is still to come. It only decides between two results of one call.
+func Pending(content []byte) bool {
+	text := bytes.TrimSpace(firstText(content))
 	if len(text) > maxPending {
 		return false
 	}
 	if len(text) > 0 && text[0] == '{' {
-		text = statusOf(text)
+		text = status(text)
 	}
 	text = bytes.ToLower(bytes.Trim(text, "[](). …\n"))
 	return slices.Contains(pendingWords[:], string(text))
 }
 
-// statusOf is the status member of a JSON object.
-func statusOf(text []byte) (status []byte) {
+// status returns the member "status" of a JSON object.
+func status(text []byte) (status []byte) {
 	err := jsonwalk.Text(text, func(w *jsonwalk.Walker) error {
 		return w.Object(func(name []byte) (err error) {
 			if string(name) == "status" {
@@ -84,19 +70,15 @@ func statusOf(text []byte) (status []byte) {
 	return status
 }
 
-// AnswerText is the text of a result's content: of a string, or of the first text
-// in a list.
-func AnswerText(content []byte) []byte {
+// firstText returns the text of a result's content: a string, or the first text in a
+// list.
+func firstText(content []byte) (text []byte) {
 	if len(content) == 0 || content[0] != '[' {
 		return jsonwalk.AppendString(nil, content)
 	}
-	var text []byte
 	err := jsonwalk.Text(content, func(w *jsonwalk.Walker) error {
 		return w.Array(func() error {
-			if w.Kind() != '{' {
-				return nil
-			}
-			return w.Object(func(name []byte) (err error) {
+			return w.Members(func(name []byte) (err error) {
 				if string(name) == "text" && text == nil {
 					text, err = w.Bytes()
 				}

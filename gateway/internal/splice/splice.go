@@ -1,5 +1,5 @@
-// Package splice changes single values of a JSON text and leaves every other byte
-// as it was. It knows JSON, and no message format; the text must be valid.
+// Package splice changes single values of a JSON text and leaves every other byte as
+// it was. The text must be valid JSON. The package knows no message format.
 package splice
 
 import (
@@ -12,20 +12,24 @@ import (
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 )
 
-// Place is where a value stands in a text. The zero Place is nowhere.
+// Place is the place of a value in a text: from its first byte to the byte behind it.
+// The zero Place is that of no value.
 type Place struct{ From, To int }
 
-// Value consumes the walker's value and returns its place.
-func Value(w *jsonwalk.Walker) (Place, error) {
+// Value consumes the walker's next value and returns its place.
+func Value(w *jsonwalk.Walker) (Place, error) { return Around(w, w.Skip) }
+
+// Around returns the place of the walker's next value, which read consumes.
+func Around(w *jsonwalk.Walker, read func() error) (Place, error) {
 	from := w.Offset()
-	err := w.Skip()
+	err := read()
 	return Place{from, w.Offset()}, err
 }
 
-// Found says whether the place is one.
+// Found reports whether the place is that of a value.
 func (p Place) Found() bool { return p.To > p.From }
 
-// Kind is the first byte of the value; 0 if there is none.
+// Kind returns the first byte of the value, and 0 if there is none.
 func (p Place) Kind(text []byte) byte {
 	if !p.Found() {
 		return 0
@@ -33,7 +37,12 @@ func (p Place) Kind(text []byte) byte {
 	return text[p.From]
 }
 
-// Quote returns s as a JSON string.
+// Array returns a JSON array of elements that are JSON.
+func Array(elements ...[]byte) []byte {
+	return slices.Concat([]byte{'['}, bytes.Join(elements, []byte{','}), []byte{']'})
+}
+
+// Quote returns s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func Quote(s string) []byte {
 	quoted, err := jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\ufffd"))
 	if err != nil {
@@ -42,10 +51,10 @@ func Quote(s string) []byte {
 	return quoted
 }
 
-// between separates a text from another that it was added to.
+// between separates an added text from the text that it was added to.
 const between = `\n\n`
 
-// PrependText puts s, and a blank line, before the string at p.
+// PrependText inserts s and a blank line at the beginning of the string at p.
 func PrependText(text []byte, p Place, s string) []byte {
 	quoted := Quote(s)
 	added := quoted[1 : len(quoted)-1]
@@ -55,7 +64,7 @@ func PrependText(text []byte, p Place, s string) []byte {
 	return insert(text, p.From+1, added)
 }
 
-// AppendText puts s behind the string at p, after a blank line.
+// AppendText inserts a blank line and s at the end of the string at p.
 func AppendText(text []byte, p Place, s string) []byte {
 	quoted := Quote(s)
 	added := quoted[1 : len(quoted)-1]
@@ -65,7 +74,7 @@ func AppendText(text []byte, p Place, s string) []byte {
 	return insert(text, p.To-1, added)
 }
 
-// PrependElement puts an element before those of the array at p.
+// PrependElement inserts an element at the beginning of the array at p.
 func PrependElement(text []byte, p Place, element []byte) []byte {
 	if !isEmpty(text, p) {
 		element = append(slices.Clone(element), ',')
@@ -73,7 +82,7 @@ func PrependElement(text []byte, p Place, element []byte) []byte {
 	return insert(text, p.From+1, element)
 }
 
-// AppendElement puts an element behind those of the array at p.
+// AppendElement inserts an element at the end of the array at p.
 func AppendElement(text []byte, p Place, element []byte) []byte {
 	if !isEmpty(text, p) {
 		element = append([]byte{','}, element...)
@@ -81,14 +90,14 @@ func AppendElement(text []byte, p Place, element []byte) []byte {
 	return insert(text, p.To-1, element)
 }
 
-// AddMember puts a member before those of the object at p, which has none of that
-// name.
+// AddMember inserts a member at the beginning of the object at p, which must have no
+// member of that name.
 func AddMember(text []byte, p Place, name string, value []byte) []byte {
 	member := append(append(Quote(name), ':'), value...)
 	return PrependElement(text, p, member)
 }
 
-// Replace puts another value into p.
+// Replace replaces the value at p.
 func Replace(text []byte, p Place, value []byte) []byte {
 	out := make([]byte, 0, len(text)+len(value))
 	out = append(out, text[:p.From]...)
@@ -96,7 +105,7 @@ func Replace(text []byte, p Place, value []byte) []byte {
 	return append(out, text[p.To:]...)
 }
 
-// isEmpty says whether an array or object has nothing in it.
+// isEmpty reports whether the array or object at p has no elements or members.
 func isEmpty(text []byte, p Place) bool {
 	return len(bytes.TrimSpace(text[p.From+1:p.To-1])) == 0
 }

@@ -4,20 +4,20 @@ import "github.com/unloop/unloop/gateway/internal/provider"
 
 type object = map[string]any
 
-// Answer is a message of one text, or the events of one.
+// Answer returns a message of one text, or its events.
 func (Messages) Answer(p *provider.Prompt, r provider.Reply) (provider.Answer, error) {
 	switch {
 	case !p.Answerable():
 		return provider.Answer{}, provider.ErrNoAnswer
 	case p.Stream:
-		return provider.Answer{ContentType: provider.TypeEvents, Body: events(p, r)}, nil
+		return events(p, r), nil
 	}
 	whole := opened(p, r)
 	whole["content"], whole["stop_reason"] = []object{{"type": "text", "text": r.Text}}, "end_turn"
 	return provider.Document(whole), nil
 }
 
-// opened is a message before its content.
+// opened returns a message without its content.
 func opened(p *provider.Prompt, r provider.Reply) object {
 	return object{
 		"id": "msg_unloop_" + r.ID, "type": "message", "role": "assistant", "model": p.Model,
@@ -26,16 +26,13 @@ func opened(p *provider.Prompt, r provider.Reply) object {
 	}
 }
 
-func events(p *provider.Prompt, r provider.Reply) (stream []byte) {
-	add := func(kind string, event object) {
-		event["type"] = kind
-		stream = provider.Event(stream, kind, "\n", event)
-	}
-	add("message_start", object{"message": opened(p, r)})
-	add("content_block_start", object{"index": 0, "content_block": object{"type": "text", "text": ""}})
-	add("content_block_delta", object{"index": 0, "delta": object{"type": "text_delta", "text": r.Text}})
-	add("content_block_stop", object{"index": 0})
-	add("message_delta", object{"delta": object{"stop_reason": "end_turn", "stop_sequence": nil}, "usage": object{"output_tokens": 0}})
-	add("message_stop", object{})
-	return stream
+func events(p *provider.Prompt, r provider.Reply) provider.Answer {
+	var stream provider.Stream
+	stream.Typed("message_start", object{"message": opened(p, r)})
+	stream.Typed("content_block_start", object{"index": 0, "content_block": object{"type": "text", "text": ""}})
+	stream.Typed("content_block_delta", object{"index": 0, "delta": object{"type": "text_delta", "text": r.Text}})
+	stream.Typed("content_block_stop", object{"index": 0})
+	stream.Typed("message_delta", object{"delta": object{"stop_reason": "end_turn", "stop_sequence": nil}, "usage": object{"output_tokens": 0}})
+	stream.Typed("message_stop", object{})
+	return stream.Answer()
 }

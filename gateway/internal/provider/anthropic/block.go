@@ -5,18 +5,23 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/repair"
+	"github.com/unloop/unloop/gateway/internal/splice"
 )
 
-// content records a string or a list of blocks; inside says that it is that of a
+// content reads a string or a list of blocks. inside says that it is the content of a
 // result.
-func (p *parser) content(w *jsonwalk.Walker, inside bool) error {
+func (p *reader) content(w *jsonwalk.Walker, inside bool) error {
 	switch w.Kind() {
 	case '"':
 		raw, err := w.Raw()
 		p.t.Add(transcript.Part{Kind: transcript.Text, Inside: inside, Value: raw})
+		if p.tree != nil && !inside {
+			p.tree.Text(raw)
+		}
 		return err
 	case '[':
-		return w.Array(func() error { return p.block(w, inside) })
+		return w.Array(func() error { return p.element(w, inside) })
 	case 'n':
 		return w.Skip()
 	default:
@@ -24,28 +29,41 @@ func (p *parser) content(w *jsonwalk.Walker, inside bool) error {
 	}
 }
 
-func (p *parser) other(w *jsonwalk.Walker, inside bool) error {
+// other reads content that is neither a text nor a block.
+func (p *reader) other(w *jsonwalk.Walker, inside bool) error {
 	raw, err := w.Raw()
 	p.t.Add(transcript.Part{Kind: transcript.Other, Inside: inside, Value: raw})
 	return err
 }
 
-// block is what a block says before its type is known.
-type block struct {
-	kind, text, id, callID, name, input []byte
-	failed, marked                      bool // is_error, and whether it is there
+// element reads an element of a list of content: a block, or what stands in its place.
+func (p *reader) element(w *jsonwalk.Walker, inside bool) (err error) {
+	var b block
+	from := w.Offset()
+	if w.Kind() == '{' {
+		err = p.block(w, &b, inside)
+	} else {
+		err = p.other(w, inside)
+	}
+	if p.tree != nil && !inside {
+		p.tree.Block(p.located(&b, p.body[from:w.Offset()]))
+	}
+	return err
 }
 
-// block records one block. Its own part stands before those of its content,
-// which comes first in the body where clients order members so.
-func (p *parser) block(w *jsonwalk.Walker, inside bool) error {
-	if w.Kind() != '{' {
-		return p.other(w, inside)
-	}
+// block has the members of a block, whose type is known only at its end.
+type block struct {
+	kind, text, id, callID, name, input []byte
+	answer                              splice.Place // of the content of a result
+	failed, marked                      bool         // is_error, and whether it is there
+}
+
+// block reads a block. Its own part stands before those of its content, though the
+// content may come first in the body.
+func (p *reader) block(w *jsonwalk.Walker, b *block, inside bool) error {
 	from := w.Offset()
 	at := p.t.Add(transcript.Part{Inside: inside})
-	var b block
-	if err := w.Object(func(name []byte) error { return p.blockMember(w, name, &b, inside) }); err != nil {
+	if err := w.Object(func(name []byte) error { return p.blockMember(w, name, b, inside) }); err != nil {
 		return err
 	}
 	if string(b.kind) == "tool_addition" {
@@ -70,7 +88,7 @@ func (p *parser) block(w *jsonwalk.Walker, inside bool) error {
 	return nil
 }
 
-func (p *parser) blockMember(w *jsonwalk.Walker, name []byte, b *block, inside bool) (err error) {
+func (p *reader) blockMember(w *jsonwalk.Walker, name []byte, b *block, inside bool) (err error) {
 	switch string(name) {
 	case "type":
 		b.kind, err = w.Bytes()
@@ -87,10 +105,42 @@ func (p *parser) blockMember(w *jsonwalk.Walker, name []byte, b *block, inside b
 	case "is_error":
 		b.marked = w.Kind() != 'n'
 		b.failed, err = w.Bool()
+	case "caller":
+		if !inside {
+			err = p.caller(w)
+		}
 	case "content":
 		if !inside { // a block in a result counts as a whole
+			b.answer.From = w.Offset()
 			err = p.content(w, true)
+			b.answer.To = w.Offset()
 		}
 	}
 	return err
+}
+
+// caller reads who made a call: the model, or code of the provider.
+func (p *reader) caller(w *jsonwalk.Walker) error {
+	return w.Members(func(name []byte) error {
+		if string(name) != "type" {
+			return nil
+		}
+		kind, err := w.Bytes()
+		p.called = p.called || string(kind) != "direct"
+		return err
+	})
+}
+
+// located returns a block as repair sees it.
+func (p *reader) located(b *block, raw []byte) repair.Block {
+	out := repair.Block{Kind: repair.Content, Raw: raw}
+	switch string(b.kind) {
+	case "text":
+		out.Kind, out.Blank = repair.Text, repair.Blank(b.text)
+	case "tool_use":
+		out.Kind, out.ID = repair.Call, string(b.id)
+	case "tool_result":
+		out.Kind, out.ID, out.Answer = repair.Result, string(b.callID), p.tree.Raw(b.answer)
+	}
+	return out
 }

@@ -4,13 +4,13 @@ import "github.com/unloop/unloop/gateway/internal/provider"
 
 type object = map[string]any
 
-// Answer is a completion, or the chunks of one.
+// Answer returns a completion, or its chunks.
 func (Chat) Answer(p *provider.Prompt, r provider.Reply) (provider.Answer, error) {
 	switch {
 	case !p.Answerable():
 		return provider.Answer{}, provider.ErrNoAnswer
 	case p.Stream:
-		return provider.Answer{ContentType: provider.TypeEvents, Body: chunks(p, r)}, nil
+		return chunks(p, r), nil
 	}
 	message := object{"role": "assistant", "content": r.Text, "refusal": nil}
 	whole := completion(p, r, "chat.completion", object{"index": 0, "message": message, "logprobs": nil, "finish_reason": "stop"})
@@ -29,14 +29,15 @@ func noUsage() object {
 	return object{"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 }
 
-// chunks are the role, the text, the end and, where it is asked for, the usage.
-func chunks(p *provider.Prompt, r provider.Reply) (stream []byte) {
+// chunks returns the role, the text, the end and, if the request asks for it, the usage.
+func chunks(p *provider.Prompt, r provider.Reply) provider.Answer {
+	var stream provider.Stream
 	add := func(delta object, finish any) {
 		chunk := completion(p, r, "chat.completion.chunk", object{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish})
 		if p.StreamUsage {
 			chunk["usage"] = nil
 		}
-		stream = provider.Event(stream, "", "\n", chunk)
+		stream.Data(chunk)
 	}
 	add(object{"role": "assistant", "content": "", "refusal": nil}, nil)
 	add(object{"content": r.Text}, nil)
@@ -44,7 +45,8 @@ func chunks(p *provider.Prompt, r provider.Reply) (stream []byte) {
 	if p.StreamUsage {
 		last := completion(p, r, "chat.completion.chunk")
 		last["usage"] = noUsage()
-		stream = provider.Event(stream, "", "\n", last)
+		stream.Data(last)
 	}
-	return append(stream, "data: [DONE]\n\n"...)
+	stream.Done()
+	return stream.Answer()
 }

@@ -8,7 +8,7 @@ import (
 
 type fields = map[string]any
 
-// Answer is content of one text: a document, an event stream of one, or a list of
+// Answer returns content of one text: a document, an event stream of one, or a list of
 // one, as method and query ask.
 func (Generate) Answer(p *provider.Prompt, r provider.Reply) (provider.Answer, error) {
 	if !p.Answerable() {
@@ -25,13 +25,15 @@ func (Generate) Answer(p *provider.Prompt, r provider.Reply) (provider.Answer, e
 	case !p.Stream:
 		return provider.Document(content), nil
 	case wantsEvents(r.URL):
-		return provider.Answer{ContentType: provider.TypeEvents, Body: provider.Event(nil, "", "\r\n", content)}, nil
+		stream := provider.Stream{CRLF: true}
+		stream.Data(content)
+		return stream.Answer(), nil
 	default:
 		return provider.Document([]fields{content}), nil
 	}
 }
 
-// wantsEvents says whether a stream is to be of events; else it is one list.
+// wantsEvents reports whether a stream must consist of events. Otherwise it is one list.
 func wantsEvents(u *url.URL) bool {
 	if u == nil {
 		return false

@@ -1,35 +1,29 @@
-// Package gemini reads Gemini's generateContent and streamGenerateContent. Its
-// JSON comes in two spellings, camelCase and snake_case.
+// Package gemini reads Gemini's generateContent and streamGenerateContent. Their JSON
+// has two spellings, camelCase and snake_case.
 package gemini
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 
-	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/plain"
-	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/tree"
+	"github.com/unloop/unloop/gateway/internal/splice"
 )
 
-// Other is the provider of Gemini's other paths, which ask nothing of a model.
+// Other is the provider of Gemini's other paths, which have no prompt.
 type Other struct{ plain.Plain }
 
-// Name is "gemini-http".
+// Name returns "gemini-http".
 func (Other) Name() string { return "gemini-http" }
 
 // Key returns the API key, from a header or the query, or a bearer token.
 func (Other) Key(r *http.Request) string {
-	if key := r.Header.Get("X-Goog-Api-Key"); key != "" {
-		return key
-	}
-	if key := r.URL.Query().Get("key"); key != "" {
-		return key
-	}
-	return provider.Bearer(r.Header)
+	return cmp.Or(r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"), provider.Bearer(r.Header))
 }
 
 // Refusal has the shape of Google's errors.
@@ -47,20 +41,16 @@ func (Other) Refusal(r provider.Refusal) []byte {
 		Details []info           `json:"details"`
 		Detail  *provider.Detail `json:"detail,omitempty"`
 	}
-	body, err := json.Marshal(struct {
+	return provider.JSON(struct {
 		Error  inner            `json:"error"`
 		Detail *provider.Detail `json:"detail,omitempty"`
-	}{inner{r.Status, r.Message, statusName(r.Status), []info{{
+	}{inner{r.Status, r.Message, statusNames.Of(r.Status), []info{{
 		"type.googleapis.com/google.rpc.ErrorInfo", strings.ToUpper(r.Code), "unloop", metadata(r.Detail),
 	}}, r.Detail}, r.Detail})
-	if err != nil {
-		return []byte("{}")
-	}
-	return body
 }
 
-// metadata is the detail once more, where Google's own SDKs keep it: Go's drops
-// all that is not in Google's shape. ErrorInfo has texts alone.
+// metadata returns the detail as texts, in the place where Google's own SDKs keep it:
+// the Go SDK drops all that does not have Google's shape.
 func metadata(d *provider.Detail) map[string]string {
 	if d == nil {
 		return nil
@@ -72,49 +62,32 @@ func metadata(d *provider.Detail) map[string]string {
 	}
 }
 
-// statusName is what Google calls an HTTP status.
-func statusName(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "UNAUTHENTICATED"
-	case http.StatusForbidden:
-		return "PERMISSION_DENIED"
-	case http.StatusNotFound:
-		return "NOT_FOUND"
-	case http.StatusTooManyRequests:
-		return "RESOURCE_EXHAUSTED"
-	case http.StatusInternalServerError:
-		return "INTERNAL"
-	case http.StatusGatewayTimeout:
-		return "DEADLINE_EXCEEDED"
-	}
-	if status > http.StatusInternalServerError {
-		return "UNAVAILABLE"
-	}
-	return "INVALID_ARGUMENT"
+// statusNames are Google's names of HTTP statuses.
+var statusNames = provider.StatusNames{
+	Names: map[int]string{
+		http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED", http.StatusNotFound: "NOT_FOUND",
+		http.StatusTooManyRequests: "RESOURCE_EXHAUSTED", http.StatusInternalServerError: "INTERNAL", http.StatusGatewayTimeout: "DEADLINE_EXCEEDED",
+	},
+	Client: "INVALID_ARGUMENT", Server: "UNAVAILABLE",
 }
 
 // Generate implements provider.Provider.
 type Generate struct{ Other }
 
-// Name is "gemini".
+// Name returns "gemini".
 func (Generate) Name() string { return "gemini" }
 
 // Parse reads a request for content.
 func (Generate) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
-	p := parser{body: body, t: provider.NewTranscript(opts)}
-	err := jsonwalk.Text(body, func(w *jsonwalk.Walker) error {
-		return object(w, func(name string) error { return p.member(w, name) })
-	})
-	if err != nil {
+	p := reader{body: body, t: provider.NewTranscript(opts), prompt: &provider.Prompt{}}
+	if err := p.read(); err != nil {
 		return nil, fmt.Errorf("read generateContent body: %w", err)
 	}
 	if p.t.Messages() == 0 {
 		return nil, nil
 	}
-	prompt := &provider.Prompt{Structured: p.structured}
-	prompt.Model, prompt.Stream = fromPath(opts.Path)
-	return prompt.Finish(p.t), nil
+	p.prompt.Model, p.prompt.Stream = fromPath(opts.Path)
+	return p.prompt.Finish(p.t), nil
 }
 
 // fromPath reads …/models/NAME:METHOD.
@@ -123,118 +96,52 @@ func fromPath(path string) (model string, stream bool) {
 	return name, method == "streamGenerateContent"
 }
 
-type parser struct {
-	body       []byte
-	t          *transcript.Transcript
-	structured bool
-}
-
-func (p *parser) member(w *jsonwalk.Walker, name string) (err error) {
-	switch name {
-	case "systemInstruction":
-		_, err = p.message(w)
-		p.t.EndSystem()
-	case "cachedContent":
-		var raw []byte
-		raw, err = w.Raw()
-		p.t.Add(transcript.Part{Kind: transcript.Field, Name: []byte("cachedContent"), Value: raw})
-		p.t.EndSystem()
-	case "tools":
-		err = each(w, func() error { return p.tools(w) })
-	case "generationConfig":
-		err = p.config(w)
-	case "contents":
-		err = each(w, func() error {
-			role, err := p.message(w)
-			p.t.End(role)
-			return err
-		})
+// locate returns the located form of a body.
+func locate(body []byte) (*located, error) {
+	p := reader{
+		body: body, t: provider.NoTranscript(), prompt: &provider.Prompt{},
+		at: &located{Tree: tree.Tree{Body: body}, functions: map[string]function{}},
 	}
-	return err
+	err := p.read()
+	p.at.Places = p.Places
+	return p.at, err
 }
 
-// config says what form the answer is to have.
-func (p *parser) config(w *jsonwalk.Walker) error {
-	if w.Kind() != '{' {
-		return w.Skip()
+// Hint adds a part to the system instruction, or to the newest content of the user,
+// which contains function responses too.
+func (Generate) Hint(body []byte, text, position string) ([]byte, error) {
+	t, err := locate(body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", provider.ErrNoPlace, err)
 	}
-	return object(w, func(name string) (err error) {
-		switch name {
-		case "responseMimeType":
-			var kind []byte
-			kind, err = w.Bytes()
-			p.structured = p.structured || len(kind) > 0 && string(kind) != "text/plain"
-		case "responseSchema", "responseJsonSchema":
-			p.structured = p.structured || w.Kind() == '{'
-		}
-		return err
-	})
-}
-
-// each calls f for each element of a list, or for the one that stands in its
-// place.
-func each(w *jsonwalk.Walker, f func() error) error {
-	switch w.Kind() {
-	case '[':
-		return w.Array(f)
-	case 'n':
-		return w.Skip()
+	part := fmt.Appendf(nil, `{"text":%s}`, splice.Quote(text))
+	if position == provider.Result {
+		return addPart(body, t.Newest, part)
+	}
+	switch {
+	case t.cached: // Gemini refuses instructions beside cached ones
+		return nil, tree.NoPlace("the instructions are cached")
+	case !t.System.Found():
+		return splice.AddMember(body, t.Object, "systemInstruction", fmt.Appendf(nil, `{"parts":[%s]}`, part)), nil
+	case t.System.Kind(body) == 'n':
+		return splice.Replace(body, t.System, fmt.Appendf(nil, `{"parts":[%s]}`, part)), nil
+	case t.System.Kind(body) == '"':
+		return splice.PrependText(body, t.System, text), nil
+	case !t.systemParts.Found():
+		return splice.AddMember(body, t.System, "parts", splice.Array(part)), nil
 	default:
-		return f()
+		return addPart(body, t.systemParts, part)
 	}
 }
 
-// tools offers the functions of one group.
-func (p *parser) tools(w *jsonwalk.Walker) error {
-	if w.Kind() != '{' {
-		return w.Skip()
+// addPart adds a part behind others. A single part may stand without a list.
+func addPart(body []byte, parts splice.Place, part []byte) ([]byte, error) {
+	switch parts.Kind(body) {
+	case '[':
+		return splice.AppendElement(body, parts, part), nil
+	case '{':
+		return splice.Replace(body, parts, splice.Array(body[parts.From:parts.To], part)), nil
+	default:
+		return nil, tree.NoPlace("no parts of the instruction or of the user")
 	}
-	return object(w, func(name string) error {
-		switch name {
-		case "computerUse", "mcpServers": // their functions are named nowhere
-			p.t.OfferUnnamed()
-			return nil
-		case "functionDeclarations":
-		default:
-			return nil
-		}
-		return each(w, func() error {
-			return object(w, func(name string) error {
-				if name != "name" {
-					return nil
-				}
-				tool, err := w.Bytes()
-				if len(tool) > 0 {
-					p.t.Offer(tool)
-				}
-				return err
-			})
-		})
-	})
-}
-
-// message records the parts of a content and returns its role.
-func (p *parser) message(w *jsonwalk.Walker) (role transcript.Role, err error) {
-	if w.Kind() == '"' {
-		return transcript.User, p.text(w)
-	}
-	err = object(w, func(name string) (err error) {
-		switch name {
-		case "role":
-			var word []byte
-			if word, err = w.Bytes(); string(word) == "model" {
-				role = transcript.Assistant
-			}
-		case "parts":
-			err = each(w, func() error { return p.part(w) })
-		}
-		return err
-	})
-	return role, err
-}
-
-func (p *parser) text(w *jsonwalk.Walker) error {
-	raw, err := w.Raw()
-	p.t.Add(transcript.Part{Kind: transcript.Text, Value: raw})
-	return err
 }

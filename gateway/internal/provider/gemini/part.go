@@ -2,62 +2,28 @@ package gemini
 
 import (
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
-	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/repair"
 )
 
-// spellings are the members that matter, in both spellings.
-var spellings = [...]struct{ camel, snake string }{
-	{"parts", "parts"},
-	{"text", "text"},
-	{"role", "role"},
-	{"functionCall", "function_call"},
-	{"functionResponse", "function_response"},
-	{"name", "name"},
-	{"args", "args"},
-	{"id", "id"},
-	{"response", "response"},
-	{"thought", "thought"},
-	{"thoughtSignature", "thought_signature"},
-	{"willContinue", "will_continue"},
-	{"contents", "contents"},
-	{"systemInstruction", "system_instruction"},
-	{"tools", "tools"},
-	{"functionDeclarations", "function_declarations"},
-	{"computerUse", "computer_use"},
-	{"mcpServers", "mcp_servers"},
-	{"cachedContent", "cached_content"},
-	{"generationConfig", "generation_config"},
-	{"responseMimeType", "response_mime_type"},
-	{"responseSchema", "response_schema"},
-	{"responseJsonSchema", "response_json_schema"},
-}
-
-// object walks over an object by its members that matter, in camelCase. One that
-// comes in both spellings is an error: it is not known which one Google reads.
-func object(w *jsonwalk.Walker, member func(name string) error) error {
-	var seen uint32
-	return w.Object(func(name []byte) error {
-		for i := range spellings {
-			s := &spellings[i]
-			if string(name) != s.camel && string(name) != s.snake {
-				continue
-			}
-			if seen&(1<<i) != 0 {
-				return provider.ErrAmbiguous
-			}
-			seen |= 1 << i
-			return member(s.camel)
-		}
-		return nil
-	})
-}
-
-// part records one part of a content.
-func (p *parser) part(w *jsonwalk.Walker) error {
+// element reads one element of a content's parts: a part, or a string.
+func (p *reader) element(w *jsonwalk.Walker) (err error) {
+	b := repair.Block{Kind: repair.Content}
+	from := w.Offset()
 	if w.Kind() == '"' {
-		return p.text(w)
+		err = p.text(w)
+	} else {
+		err = p.part(w, &b)
 	}
+	if p.at != nil {
+		b.Raw = p.body[from:w.Offset()]
+		p.at.Block(b)
+	}
+	return err
+}
+
+// part reads a part, and says in a block whether it is a call or a response.
+func (p *reader) part(w *jsonwalk.Walker, b *repair.Block) error {
 	from, at := w.Offset(), p.t.Add(transcript.Part{Kind: transcript.Other})
 	var thought bool
 	var mark []byte
@@ -71,11 +37,11 @@ func (p *parser) part(w *jsonwalk.Walker) error {
 		case "thoughtSignature":
 			mark, err = w.Bytes()
 		case "functionCall":
-			p.t.At(at).Kind = transcript.Call
-			err = p.call(w, at)
+			p.t.At(at).Kind, b.Kind = transcript.Call, repair.Call
+			err = p.function(w, at, b)
 		case "functionResponse":
-			p.t.At(at).Kind = transcript.Result
-			err = p.response(w, at)
+			p.t.At(at).Kind, b.Kind = transcript.Result, repair.Result
+			err = p.function(w, at, b)
 		}
 		return err
 	})
@@ -90,79 +56,79 @@ func (p *parser) part(w *jsonwalk.Walker) error {
 	return err
 }
 
-func (p *parser) call(w *jsonwalk.Walker, at int) error {
-	if w.Kind() != '{' {
-		return w.Skip()
-	}
-	return object(w, func(name string) (err error) {
-		switch name {
+// function reads a call or a response.
+func (p *reader) function(w *jsonwalk.Walker, at int, b *repair.Block) error {
+	var id, name []byte
+	err := members(w, func(member string) (err error) {
+		switch member {
 		case "id":
-			p.t.At(at).ID, err = w.Bytes()
+			id, err = w.Bytes()
+			p.t.At(at).ID = id
 		case "name":
-			p.t.At(at).Name, err = w.Bytes()
-		case "args":
-			p.t.At(at).Value, err = w.Raw()
-		}
-		return err
-	})
-}
-
-func (p *parser) response(w *jsonwalk.Walker, at int) error {
-	if w.Kind() != '{' {
-		return w.Skip()
-	}
-	return object(w, func(name string) (err error) {
-		switch name {
-		case "id":
-			p.t.At(at).ID, err = w.Bytes()
-		case "name":
-			p.t.At(at).Name, err = w.Bytes()
+			name, err = w.Bytes()
+			p.t.At(at).Name = name
 		case "willContinue":
-			p.t.At(at).Pending, err = w.Bool()
-		case "response":
-			err = p.answer(w, at)
-		case "parts":
-			err = each(w, func() error { return p.media(w) })
+			if p.at != nil {
+				p.at.continued = true
+			}
+			if b.Kind == repair.Result {
+				p.t.At(at).Pending, err = w.Bool()
+			}
+		case "args":
+			if b.Kind == repair.Call {
+				p.t.At(at).Value, err = w.Raw()
+			}
+		default:
+			if b.Kind == repair.Result {
+				err = p.response(w, member, at)
+			}
 		}
 		return err
 	})
-}
-
-// media records what a result has beside its JSON.
-func (p *parser) media(w *jsonwalk.Walker) error {
-	raw, err := w.Raw()
-	p.t.Add(transcript.Part{Kind: transcript.Other, Inside: true, Value: raw})
+	if p.at != nil {
+		b.ID = p.at.function(string(name), string(id))
+	}
 	return err
 }
 
-// answer records the object that a function returned. One whose only member is a
-// text, as SDKs wrap it, is that text; an error fails the call.
-func (p *parser) answer(w *jsonwalk.Walker, at int) error {
-	from, members := w.Offset(), 0
-	var text []byte
-	if w.Kind() == '{' {
-		err := w.Object(func(name []byte) (err error) {
-			members++
-			switch string(name) {
-			case "error":
-				p.t.At(at).Failed = w.Kind() != 'n'
-				fallthrough
-			case "output", "result", "content":
-				text, err = w.Raw()
-			}
+// response reads what a function returned: an object, and media beside it.
+func (p *reader) response(w *jsonwalk.Walker, member string, at int) error {
+	switch member {
+	case "response":
+		return p.answer(w, at)
+	case "parts":
+		return each(w, func() error {
+			raw, err := w.Raw()
+			p.t.Add(transcript.Part{Kind: transcript.Other, Inside: true, Value: raw})
 			return err
 		})
-		if err != nil {
-			return err
-		}
+	default:
+		return nil
 	}
-	var err error
-	if w.Offset() == from {
-		err = w.Skip()
+}
+
+// answer reads the object that a function returned. If its only member is a text, as
+// SDKs write it, the answer is that text. An error says that the call failed.
+func (p *reader) answer(w *jsonwalk.Walker, at int) error {
+	from, members := w.Offset(), 0
+	var text []byte
+	err := w.Members(func(name []byte) (err error) {
+		members++
+		switch string(name) {
+		case "error":
+			p.t.At(at).Failed = w.Kind() != 'n'
+			fallthrough
+		case "output", "result", "content":
+			text, err = w.Raw()
+		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	if members != 1 || len(text) == 0 || text[0] != '"' {
 		text = p.body[from:w.Offset()]
 	}
 	p.t.Add(transcript.Part{Kind: transcript.Text, Inside: true, Value: text})
-	return err
+	return nil
 }

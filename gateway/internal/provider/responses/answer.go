@@ -4,18 +4,19 @@ import "github.com/unloop/unloop/gateway/internal/provider"
 
 type object = map[string]any
 
-// Answer is a response of one message, or the events of one.
+// Answer returns a response of one message, or its events.
 func (Responses) Answer(p *provider.Prompt, r provider.Reply) (provider.Answer, error) {
 	switch {
 	case !p.Answerable():
 		return provider.Answer{}, provider.ErrNoAnswer
 	case p.Stream:
-		return provider.Answer{ContentType: provider.TypeEvents, Body: events(p, r)}, nil
+		return events(p, r), nil
 	}
 	return provider.Document(completed(p, r)), nil
 }
 
-// opened is a response before its output. The provider does not keep it.
+// opened returns a response without its output. It says that the provider does not keep
+// it.
 func opened(p *provider.Prompt, r provider.Reply) object {
 	return object{
 		"id": "resp_unloop_" + r.ID, "object": "response", "created_at": r.At.Unix(), "status": "in_progress", "model": p.Model,
@@ -48,12 +49,13 @@ func spoken(text string) object {
 	return object{"type": "output_text", "text": text, "annotations": []object{}, "logprobs": []object{}}
 }
 
-// events are the stream of a response, numbered.
-func events(p *provider.Prompt, r provider.Reply) (stream []byte) {
+// events returns the stream of a response, whose events are numbered.
+func events(p *provider.Prompt, r provider.Reply) provider.Answer {
+	var stream provider.Stream
 	n := 0
 	add := func(kind string, event object) {
-		event["type"], event["sequence_number"] = kind, n
-		stream = provider.Event(stream, kind, "\n", event)
+		event["sequence_number"] = n
+		stream.Typed(kind, event)
 		n++
 	}
 	part := func(more object) object {
@@ -69,5 +71,5 @@ func events(p *provider.Prompt, r provider.Reply) (stream []byte) {
 	add("response.content_part.done", part(object{"part": spoken(r.Text)}))
 	add("response.output_item.done", object{"output_index": 0, "item": said(r, "completed", spoken(r.Text))})
 	add("response.completed", object{"response": completed(p, r)})
-	return stream
+	return stream.Answer()
 }

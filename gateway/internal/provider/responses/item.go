@@ -6,51 +6,58 @@ import (
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider/openai"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/repair"
 	"github.com/unloop/unloop/gateway/internal/splice"
 )
 
-// item is one element of the input, as far as it is needed to know what it is.
+// item has the members of an element of the input that matter.
 type item struct {
-	from, at                      int // in the body, and in the open message
+	at                            int // in the open message
+	place, content, output        splice.Place
 	kind, role                    []byte
 	id, callID, name, args, fault []byte
 	pending                       bool
 	answered                      bool
 }
 
-// item reads one element of the input. What the model said and called in a row is
-// one message; everything else is one of its own.
-func (p *parser) item(w *jsonwalk.Walker) error {
-	it := item{from: w.Offset(), at: p.t.Mark()}
+// item reads one element of the input. What the model says and calls in a row is one
+// message; every other item is a message of its own.
+func (p *reader) item(w *jsonwalk.Walker) error {
+	it := item{at: p.T.Mark()}
+	it.place.From = w.Offset()
 	if err := w.Object(func(name []byte) error { return p.itemMember(w, name, &it) }); err != nil {
 		return err
 	}
+	it.place.To = w.Offset()
+	if p.at != nil {
+		p.at.item(&it)
+	}
 	switch {
-	case isReference(it.kind, len(it.id) > 0 && len(it.role) == 0):
+	case it.isReference():
 		p.reference(&it)
 	case len(it.kind) == 0, string(it.kind) == "message":
 		p.message(&it)
 	case string(it.kind) == "tool_search_output":
-		p.t.OfferUnnamed()
+		p.T.OfferUnnamed()
 		p.result(&it)
 	case string(it.kind) == "additional_tools":
-		p.t.OfferUnnamed()
-		p.t.Cut(it.at)
+		p.T.OfferUnnamed()
+		p.T.Cut(it.at)
 	case bytes.HasSuffix(it.kind, []byte("_call_output")), bytes.HasSuffix(it.kind, []byte("_approval_response")):
 		p.result(&it)
 	case bytes.HasSuffix(it.kind, []byte("_call")):
 		p.call(&it)
 	case bytes.HasPrefix(it.kind, []byte("input_")): // content without a message around it
-		p.t.Cut(it.at)
-		p.t.Add(transcript.Part{Kind: transcript.Other, Value: p.body[it.from:w.Offset()]})
+		p.T.Cut(it.at)
+		p.T.Add(transcript.Part{Kind: transcript.Other, Value: p.Body[it.place.From:it.place.To]})
 		p.own(&it, transcript.User)
-	default: // reasoning, references and what the provider keeps for itself
-		p.t.Cut(it.at)
+	default: // reasoning, and what the provider keeps for itself
+		p.T.Cut(it.at)
 	}
 	return nil
 }
 
-func (p *parser) itemMember(w *jsonwalk.Walker, name []byte, it *item) (err error) {
+func (p *reader) itemMember(w *jsonwalk.Walker, name []byte, it *item) (err error) {
 	switch string(name) {
 	case "type":
 		it.kind, err = w.Bytes()
@@ -73,72 +80,72 @@ func (p *parser) itemMember(w *jsonwalk.Walker, name []byte, it *item) (err erro
 		status, err = w.Bytes()
 		it.pending = string(status) == "in_progress"
 	case "content":
-		err = openai.Content(w, p.body, p.t)
-	case "result": // an image
+		it.content.From = w.Offset()
+		err = p.Content(w)
+		it.content.To = w.Offset()
+	case "result", "output", "outputs", "results", "tools":
 		it.answered = it.answered || w.Kind() != 'n'
-		err = p.other(w)
-	case "output", "outputs", "results", "tools":
-		it.answered = it.answered || w.Kind() != 'n'
-		err = openai.Content(w, p.body, p.t)
+		err = p.output(w, string(name), it)
 	}
 	return err
 }
 
-// other records what is no text.
-func (p *parser) other(w *jsonwalk.Walker) error {
-	if w.Kind() == 'n' {
-		return w.Skip()
+// output reads what a call brought.
+func (p *reader) output(w *jsonwalk.Walker, name string, it *item) error {
+	if name == "result" { // an image
+		return p.Other(w)
 	}
-	raw, err := w.Raw()
-	p.t.Add(transcript.Part{Kind: transcript.Other, Value: raw})
+	from := w.Offset()
+	err := p.Content(w)
+	if name == "output" {
+		it.output = splice.Place{From: from, To: w.Offset()}
+	}
 	return err
 }
 
-// own makes what the item brought a message of its own.
-func (p *parser) own(it *item, role transcript.Role) {
+// own makes the parts of an item a message of their own.
+func (p *reader) own(it *item, role transcript.Role) {
 	if it.at > 0 {
-		p.t.EndBefore(it.at, transcript.Assistant)
+		p.T.EndBefore(it.at, transcript.Assistant)
 	}
-	p.t.End(role)
+	p.T.End(role)
 }
 
-func (p *parser) message(it *item) {
+func (p *reader) message(it *item) {
 	if role := openai.Role(it.role); role != transcript.Assistant {
 		p.own(it, role)
 	}
 }
 
-func (p *parser) result(it *item) {
-	p.t.Wrap(it.at, transcript.Part{ID: it.callID, Pending: it.pending, Failed: it.fault != nil})
+func (p *reader) result(it *item) {
+	p.T.Wrap(it.at, transcript.Part{ID: it.callID, Pending: it.pending, Failed: it.fault != nil})
 	p.own(it, transcript.Tool)
 }
 
-// reference adds what an item stands for to the model's turn: a call that is known, or
-// else its id, since another one stands for something else. Reasoning has no part.
-func (p *parser) reference(it *item) {
+// reference adds the item that a reference stands for to the model's turn: a known call,
+// or else the id, because another id stands for another item. Reasoning has no part.
+func (p *reader) reference(it *item) {
 	p.refers = true
-	p.t.Cut(it.at)
+	p.T.Cut(it.at)
 	if bytes.HasPrefix(it.id, []byte("rs_")) {
 		return
 	}
 	if call, known := p.known[string(it.id)]; known {
-		p.t.Add(transcript.Part{Kind: transcript.Call, Known: &call, Provided: call.Provided})
+		p.T.Add(transcript.Part{Kind: transcript.Call, Known: &call, Provided: call.Provided})
 		return
 	}
 	if !bytes.HasPrefix(it.id, []byte("msg_")) {
 		p.prompt.References = append(p.prompt.References, string(it.id))
 	}
-	p.t.Add(transcript.Part{Kind: transcript.Field, Name: []byte("item_reference"), Value: splice.Quote(string(it.id))})
+	p.T.Add(transcript.Part{Kind: transcript.Field, Name: []byte("item_reference"), Value: splice.Quote(string(it.id))})
 }
 
-// call adds a call to the model's turn. Tools of the provider's own are named by
-// the item's type, and bring their results with them.
-func (p *parser) call(it *item) {
+// call adds a call to the model's turn. The provider's own tools are named by the type
+// of the item, which has their results, too.
+func (p *reader) call(it *item) {
 	p.inline, p.called = true, it.id
 	call := transcript.Part{Kind: transcript.Call, ID: it.callID, Name: it.name, Value: it.args}
-	switch string(it.kind) {
-	case "function_call", "custom_tool_call":
-	default:
+	if !it.isClients() {
 		call.Provided = true
 		if len(call.ID) == 0 {
 			call.ID = it.id
@@ -148,23 +155,50 @@ func (p *parser) call(it *item) {
 		}
 	}
 	if !it.answered && it.fault == nil {
-		p.t.Cut(it.at)
-		p.t.Add(call)
+		p.T.Cut(it.at)
+		p.T.Add(call)
 		return
 	}
 	if it.fault != nil && !it.answered {
-		p.t.Add(transcript.Part{Kind: transcript.Text, Value: it.fault})
+		p.T.Add(transcript.Part{Kind: transcript.Text, Value: it.fault})
 	}
-	p.t.Wrap(it.at, transcript.Part{ID: call.ID, Failed: it.fault != nil})
-	p.t.Insert(it.at, call)
+	p.T.Wrap(it.at, transcript.Part{ID: call.ID, Failed: it.fault != nil})
+	p.T.Insert(it.at, call)
 }
 
-// isReference says whether an item stands for one that the provider keeps: its type
-// may be left out, and bare says that it has nothing else that tells what it is.
-func isReference(kind []byte, bare bool) bool {
-	return string(kind) == "item_reference" || len(kind) == 0 && bare
+// isClients reports whether an item is a call that the client answers, in the same
+// history.
+func (it *item) isClients() bool {
+	return string(it.kind) == "function_call" || string(it.kind) == "custom_tool_call"
 }
 
-// isCompaction says whether an item stands for all those before it, which only the
-// provider can read.
-func isCompaction(kind []byte) bool { return bytes.HasPrefix(kind, []byte("compaction")) }
+// isAnswer reports whether an item is the client's answer to such a call.
+func (it *item) isAnswer() bool {
+	return string(it.kind) == "function_call_output" || string(it.kind) == "custom_tool_call_output"
+}
+
+// isReference reports whether an item stands for one that the provider keeps. It may
+// have no type: then it has nothing but an id.
+func (it *item) isReference() bool {
+	return string(it.kind) == "item_reference" || len(it.kind) == 0 && len(it.id) > 0 && len(it.role) == 0
+}
+
+// item adds an item to the located form.
+func (l *located) item(it *item) {
+	switch role := openai.Role(it.role); {
+	case it.isAnswer():
+		l.Newest = it.output
+	case bytes.HasSuffix(it.kind, []byte("_call_output")):
+		l.Newest = splice.Place{} // its output has a form of its own
+	case len(it.role) > 0 && role == transcript.User:
+		l.Newest = it.content
+	case len(it.role) > 0 && role == transcript.System && !l.begun:
+		l.Leading = it.content
+	}
+	l.begun = true
+	// A compaction stands for all items before it, which only the provider can read.
+	l.partial = l.partial || it.isReference() || bytes.HasPrefix(it.kind, []byte("compaction"))
+	l.items = append(l.items, repair.Item{
+		Kind: string(it.kind), ID: string(it.callID), Call: it.isClients(), Result: it.isAnswer(), Answer: l.Raw(it.output), Raw: l.Raw(it.place),
+	})
+}

@@ -1,39 +1,31 @@
-// Package responses reads OpenAI's Responses API: a flat list of items in place of
-// messages, or only what is new since an answer that the provider keeps.
+// Package responses reads OpenAI's Responses API. Its input is a flat list of items in
+// place of messages, or only the new items since an answer that the provider keeps.
 package responses
 
 import (
 	"fmt"
-	"net/http"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/openai"
-	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/tree"
+	"github.com/unloop/unloop/gateway/internal/repair"
+	"github.com/unloop/unloop/gateway/internal/splice"
 )
 
 // Responses implements provider.Provider.
-type Responses struct{}
+type Responses struct{ openai.API }
 
-// Name is "openai-responses".
+// Name returns "openai-responses".
 func (Responses) Name() string { return "openai-responses" }
-
-// Key returns a bearer token, or the key of an Azure deployment.
-func (Responses) Key(r *http.Request) string { return openai.Key(r) }
-
-// Refusal has the shape of OpenAI's errors.
-func (Responses) Refusal(r provider.Refusal) []byte { return openai.Refusal(r) }
 
 // Parse reads a request for a response.
 func (Responses) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
-	p := parser{body: body, t: provider.NewTranscript(opts), prompt: &provider.Prompt{}, known: opts.Known, store: true}
-	err := jsonwalk.Text(body, func(w *jsonwalk.Walker) error {
-		return w.Object(func(name []byte) error { return p.member(w, name) })
-	})
-	if err != nil {
+	p := reader{Reader: openai.Reader{Body: body, T: provider.NewTranscript(opts)}, prompt: &provider.Prompt{}, known: opts.Known, store: true}
+	if err := p.read(); err != nil {
 		return nil, fmt.Errorf("read Responses body: %w", err)
 	}
-	if p.t.Messages() == 0 && !p.template {
+	if p.T.Messages() == 0 && !p.template {
 		return nil, nil
 	}
 	p.prompt.User = p.who.User()
@@ -41,157 +33,70 @@ func (Responses) Parse(body []byte, opts provider.Options) (*provider.Prompt, er
 		p.prompt.Session = p.who.Session
 	}
 	p.prompt.Referable = p.store && !p.prompt.Delta && (!p.inline || p.refers)
-	return p.prompt.Finish(p.t), nil
+	return p.prompt.Finish(p.T), nil
 }
 
-type parser struct {
-	body     []byte
-	t        *transcript.Transcript
-	prompt   *provider.Prompt
-	who      openai.Who
-	template bool // the prompt is stored with the provider
-	store    bool // the answer is to be
-	known    map[string]provider.ToolCall
-	// inline says that calls stand in the input, refers that it refers to items.
-	inline, refers bool
-	called         []byte // the id of the newest call's item
+// Called reads an item of an answer's output in the way in which it is read in a
+// request's history. It returns the call and the id of the item. ok is false if the
+// item is no call that the client has to answer.
+func Called(item []byte) (call provider.ToolCall, id string, ok bool) {
+	p := reader{Reader: openai.Reader{Body: item, T: provider.NewTranscript(provider.Options{Items: 1})}, prompt: &provider.Prompt{}}
+	if err := jsonwalk.Text(item, p.item); err != nil {
+		return call, "", false
+	}
+	p.endTurn()
+	rounds, _ := p.T.History(provider.Rules{})
+	if len(rounds) != 1 || len(rounds[0].Calls) != 1 {
+		return call, "", false
+	}
+	call = rounds[0].Calls[0]
+	return call, string(p.called), call.Result.IsZero() && !call.ID.IsZero()
 }
 
-func (p *parser) member(w *jsonwalk.Walker, name []byte) (err error) {
-	switch string(name) {
-	case "model":
-		p.prompt.Model, err = w.String()
-	case "stream":
-		p.prompt.Stream, err = w.Bool()
-	case "previous_response_id":
-		p.prompt.Previous, err = w.String()
-		p.prompt.Delta = p.prompt.Delta || p.prompt.Previous != ""
-	case "background":
-		p.prompt.Background, err = w.Bool()
-	case "store":
-		p.store = w.Kind() != 'f'
-	case "conversation":
-		err = p.conversation(w)
-	case "instructions":
-		err = p.instructions(w)
-	case "prompt":
-		err = p.stored(w)
-	case "text":
-		err = p.text(w)
-	case "tools":
-		err = p.tools(w)
-	case "input":
-		err = p.input(w)
+// locate returns the located form of a body.
+func locate(body []byte) (*located, error) {
+	p := reader{Reader: openai.Reader{Body: body, T: provider.NoTranscript()}, prompt: &provider.Prompt{}, at: &located{Tree: tree.Tree{Body: body}}}
+	err := p.read()
+	p.at.Places = p.Places
+	return p.at, err
+}
+
+// Hint puts text before the instructions or, without any, before the text of a leading
+// system or developer message, and into instructions of its own if there is neither;
+// or behind the newest user message or tool result.
+func (Responses) Hint(body []byte, text, position string) ([]byte, error) {
+	t, err := locate(body)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", provider.ErrNoPlace, err)
+	case position == provider.Result:
+		return t.Append("input_text", text)
+	case t.Leading.Found() && (!t.System.Found() || t.System.Kind(body) == 'n'):
+		return t.Prepend("input_text", text)
 	default:
-		_, err = p.who.Member(w, name)
-	}
-	return err
-}
-
-// conversation is named by its id, or by an object that has it.
-func (p *parser) conversation(w *jsonwalk.Walker) (err error) {
-	if w.Kind() == '{' {
-		err = w.Object(func(name []byte) (err error) {
-			if string(name) == "id" {
-				p.prompt.Conversation, err = w.String()
-			}
-			return err
-		})
-	} else {
-		p.prompt.Conversation, err = w.String()
-	}
-	p.prompt.Session = p.prompt.Conversation
-	p.prompt.Delta = p.prompt.Delta || p.prompt.Session != ""
-	return err
-}
-
-// instructions and the messages have no order in the body, so what is open is no
-// part of a message yet.
-func (p *parser) instructions(w *jsonwalk.Walker) error {
-	err := openai.Content(w, p.body, p.t)
-	p.t.EndSystem()
-	return err
-}
-
-func (p *parser) stored(w *jsonwalk.Walker) error {
-	if w.Kind() != '{' {
-		return w.Skip()
-	}
-	raw, err := w.Raw()
-	p.template = true
-	// In a list, since the template's id is what it says, unlike those of messages.
-	list := append(append([]byte{'['}, raw...), ']')
-	p.t.Add(transcript.Part{Kind: transcript.Field, Name: []byte("prompt"), Value: list})
-	p.t.EndSystem()
-	return err
-}
-
-// text says what form the answer is to have.
-func (p *parser) text(w *jsonwalk.Walker) error {
-	if w.Kind() != '{' {
-		return w.Skip()
-	}
-	return w.Object(func(name []byte) (err error) {
-		if string(name) == "format" {
-			p.prompt.Structured, err = openai.Structured(w)
-		}
-		return err
-	})
-}
-
-func (p *parser) tools(w *jsonwalk.Walker) error {
-	if w.Kind() != '[' {
-		return w.Skip()
-	}
-	return w.Array(func() error {
-		if w.Kind() != '{' {
-			return w.Skip()
-		}
-		return w.Object(func(name []byte) error { return p.tool(w, name) })
-	})
-}
-
-// tool reads what names a tool, or those of a namespace.
-func (p *parser) tool(w *jsonwalk.Walker, name []byte) error {
-	switch string(name) {
-	case "name":
-		tool, err := w.Bytes()
-		if len(tool) > 0 {
-			p.t.Offer(tool)
-		}
-		return err
-	case "tools":
-		return p.tools(w)
-	case "type":
-		kind, err := w.Bytes()
-		if string(kind) == "tool_search" {
-			p.t.OfferUnnamed()
-		}
-		return err
-	}
-	return nil
-}
-
-func (p *parser) input(w *jsonwalk.Walker) error {
-	switch w.Kind() {
-	case '"':
-		err := openai.Content(w, p.body, p.t)
-		p.t.End(transcript.User)
-		return err
-	case '[':
-		if err := w.Array(func() error { return p.item(w) }); err != nil {
-			return err
-		}
-		p.endTurn()
-		return nil
-	default:
-		return w.Skip()
+		return t.Instruct("instructions", text)
 	}
 }
 
-// endTurn ends the model's turn, if one is open.
-func (p *parser) endTurn() {
-	if p.t.Mark() > 0 {
-		p.t.End(transcript.Assistant)
+// Repair gives each call exactly one output. If the provider keeps the history, nothing
+// is known about what is missing in the input. If items stand for others, by reference
+// or compacted, an output may belong to a call among those.
+func (Responses) Repair(body []byte) ([]byte, repair.Report, error) {
+	t, err := locate(body)
+	if err != nil {
+		return body, repair.Report{}, fmt.Errorf("repair Responses body: %w", err)
 	}
+	if t.kept {
+		return body, repair.Report{}, nil
+	}
+	items, report := repair.Flat(t.items, t.partial, lost)
+	if !report.Changed() {
+		return body, report, nil
+	}
+	return splice.Replace(body, t.List, splice.Array(items...)), report, nil
+}
+
+// lost returns the output of a call that has none.
+func lost(call *repair.Item) []byte {
+	return fmt.Appendf(nil, `{"type":%s,"call_id":%s,"output":%s}`, splice.Quote(call.Kind+"_output"), splice.Quote(call.ID), splice.Quote(repair.Lost))
 }

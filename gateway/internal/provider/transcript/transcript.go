@@ -106,6 +106,7 @@ type kept struct {
 // Transcript records a conversation. Make one with New; feed it with Add and End,
 // and then Finish it. It is valid as long as the body is not changed.
 type Transcript struct {
+	discard  bool // nothing is kept
 	opts     Options
 	messages int
 	open     []Part
@@ -187,23 +188,36 @@ func (t *Transcript) HasTools() bool {
 		slices.ContainsFunc(t.history.slots, func(s slot) bool { return len(s.calls) > 0 })
 }
 
-// Offer adds the name of a tool that the request offers.
-func (t *Transcript) Offer(name []byte) { t.tools = append(t.tools, name) }
+// Offer adds the name of a tool that the request offers. It ignores an empty name.
+func (t *Transcript) Offer(name []byte) {
+	if len(name) > 0 {
+		t.tools = append(t.tools, name)
+	}
+}
 
 // OfferUnnamed says that the request offers tools that it does not name: a set of the
 // provider's own, or tools that are found or added on the way.
 func (t *Transcript) OfferUnnamed() { t.unnamed = true }
 
+// Discard returns a transcript that drops each message at its end.
+func Discard() *Transcript { return &Transcript{discard: true} }
+
 // EndSystem makes the open message the system prompt, for formats that have it
 // beside the messages, wherever in the body.
 func (t *Transcript) EndSystem() {
-	t.system = append(t.system, t.open...)
+	if !t.discard {
+		t.system = append(t.system, t.open...)
+	}
 	t.open = t.open[:0]
 }
 
 // End ends the open message.
 func (t *Transcript) End(role Role) {
 	t.messages++
+	if t.discard {
+		t.open = t.open[:0]
+		return
+	}
 	role = effective(role, t.open)
 	switch role {
 	case System:
