@@ -64,7 +64,8 @@ func (g *Gateway) answerPing(w http.ResponseWriter, r *http.Request) {
 // answerCheck tells what would be done with a request, and counts it, unless
 // it is only peeked at.
 func (g *Gateway) answerCheck(w http.ResponseWriter, r *http.Request) {
-	if !g.knock(w, r) {
+	if refusal := g.gate.Known(r); refusal != nil {
+		g.refuse(w, g.newExchange(r, route.Target{Format: route.Chat}), *refusal)
 		return
 	}
 	x, err := g.asked(r)

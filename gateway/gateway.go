@@ -10,14 +10,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/unloop/unloop/gateway/internal/admit"
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/blocks"
@@ -39,15 +42,14 @@ type Gateway struct {
 	now      func() time.Time
 	listener net.Listener
 	// pages keeps web pages out.
-	pages   *access.Pages
-	table   *route.Table
-	bundles *inforce.Policies
-	shared  *cluster.Shared
-	checker *checker.Checker
-	answers answerSessions
-	proxy   *httputil.ReverseProxy
-	// auth lets clients in.
-	auth         *auth.Authenticator
+	pages        *access.Pages
+	table        *route.Table
+	bundles      *inforce.Policies
+	shared       *cluster.Shared
+	checker      *checker.Checker
+	answers      answerSessions
+	proxy        *httputil.ReverseProxy
+	gate         *admit.Gate
 	upstreamKeys upstreamKeys
 	mcp          http.Handler
 	recorder     *recording.Recorder // nil without --record
@@ -122,8 +124,10 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 // prepareKeys reads who is let in, and what opens upstreams.
 func (g *Gateway) prepareKeys() error {
 	var authErr, keyErr error
-	g.auth, authErr = g.newAuth()
 	g.upstreamKeys, keyErr = readUpstreamKeys(g.cfg.UpstreamKey, g.table)
+	g.gate, authErr = admit.New(auth.Config{
+		Sources: g.cfg.Auth, Issuer: g.cfg.AuthIssuer, Audiences: g.cfg.AuthAudience, TenantClaim: g.cfg.AuthTenantClaim,
+	}, slices.Collect(maps.Keys(g.upstreamKeys)), g.log, g.deps.Metrics)
 	transport, transportErr := newTransport(g.cfg.UpstreamCA)
 	g.proxy = g.newProxy(transport)
 	return errors.Join(authErr, keyErr, transportErr)
@@ -149,7 +153,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	group.Go(func() error { return g.recorder.Run(following) })
 	group.Go(func() error { return g.prepare(ctx) })
 	group.Go(func() error { return g.bundles.FollowFile(ctx) })
-	group.Go(func() error { return g.auth.Run(ctx) })
+	group.Go(func() error { return g.gate.Run(ctx) })
 	group.Go(func() error {
 		defer stopFollowing()
 		return g.serve(ctx)

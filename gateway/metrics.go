@@ -5,7 +5,6 @@ import "github.com/prometheus/client_golang/prometheus"
 type metrics struct {
 	requests, checks, uninspected, hints, repairs, upstreamErrors *prometheus.CounterVec
 	checkSeconds                                                  prometheus.Histogram
-	auth                                                          *prometheus.CounterVec
 	foreign                                                       *prometheus.CounterVec
 	unknownAnswers, lostAnswers, unknownCalls                     prometheus.Counter
 	rules, descriptorMissing, synthetic                           *prometheus.CounterVec
@@ -42,7 +41,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.descriptorMissing = counter("descriptor_missing_total", "Rules that were skipped because a request lacks a descriptor.", "policy", "rule", "descriptor")
 	m.synthetic = counter("synthetic_answers_total", "Rejected requests that were answered in the model's place, by format.", "format")
 	m.foreign = counter("foreign_total", "Requests refused because a web page may have sent them, by reason: foreign_host or foreign_origin.", "reason")
-	m.auth = counter("auth_total", "Requests by what came of their client's key or token: ok, missing, wrong, limited (the address was wrong too often), unavailable (the issuer's keys are).", "result")
 	reg.MustRegister(m.unknownAnswers, m.lostAnswers, m.unknownCalls, m.checkSeconds)
 	return m
 }

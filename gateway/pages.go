@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/admit"
 	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/client"
@@ -18,16 +18,16 @@ func (g *Gateway) turnAway(w http.ResponseWriter, r *http.Request) bool {
 		return g.pages.Answer(w, r)
 	}
 	g.metrics.foreign.WithLabelValues(fault.Code).Inc()
-	w.Header().Set("X-Should-Retry", "false")
 	if strings.HasPrefix(r.URL.Path, route.Reserved) {
 		watchUpload(w, r)
+		w.Header().Set("X-Should-Retry", "false")
 		respond.Error(w, &client.Error{Status: http.StatusForbidden, Code: fault.Code, Message: fault.Message})
 		return true
 	}
 	target, _ := g.table.Route(r)
 	x := g.newExchange(r, target)
 	x.upload = watchUpload(w, r)
-	g.refuse(w, x, provider.Refusal{Status: http.StatusForbidden, Code: fault.Code, Message: fault.Message})
+	g.refuse(w, x, admit.Page(fault))
 	return true
 }
 

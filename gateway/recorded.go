@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/admit"
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/cluster"
@@ -41,7 +42,7 @@ func NewEvidence(cfg Config, now func() time.Time) (*Evidence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read --upstream: %w", err)
 	}
-	g := &Gateway{cfg: cfg, log: slog.New(slog.DiscardHandler), now: now, table: table, metrics: newMetrics(prometheus.NewRegistry())}
+	g := &Gateway{cfg: cfg, log: slog.New(slog.DiscardHandler), now: now, table: table, gate: &admit.Gate{}, metrics: newMetrics(prometheus.NewRegistry())}
 	if g.bundles, err = newPolicies(cfg, now, g.log, prometheus.NewRegistry()); err != nil {
 		return nil, err
 	}

@@ -141,6 +141,19 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool
 	return x, true
 }
 
+// admit finds out who the client is, or refuses it.
+func (g *Gateway) admit(w http.ResponseWriter, x *exchange) bool {
+	client, refusal := g.gate.Client(x.r, &x.Request)
+	if refusal != nil {
+		g.refuse(w, x, *refusal)
+		return false
+	}
+	x.Client = client
+	return true
+}
+
+func (g *Gateway) callerKey(x *exchange) string { return g.gate.CallerKey(x.r, &x.Request, x.Client) }
+
 // read reads the body.
 func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 	var err error

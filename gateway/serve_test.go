@@ -16,7 +16,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -75,7 +74,7 @@ func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 		if r.URL.Path == "/refused" { // before anything is read
 			x := exchangeOf(r, route.Target{Format: route.HTTP})
 			x.upload = watchUpload(w, r)
-			g.refuseClient(w, x, provider.Refusal{Status: http.StatusUnauthorized}, auth.ErrWrong)
+			g.refuse(w, x, provider.Refusal{Status: http.StatusUnauthorized})
 			return
 		}
 		x := exchangeOf(r, route.Target{Format: route.HTTP, Upstream: "openai", URL: &url.URL{Scheme: "http", Host: "upstream", Path: "/"}})

@@ -42,8 +42,6 @@ func headerValue(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f })
 }
 
-func (k upstreamKeys) have(t route.Target) bool { return k[t.Upstream] != "" }
-
 // put replaces whatever key the client sent by the upstream's own, in the place
 // of the request's format. Without one it drops keys that are another provider's.
 func (k upstreamKeys) put(out *http.Request, t route.Target) {
