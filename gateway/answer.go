@@ -5,6 +5,7 @@ import (
 
 	"github.com/nats-io/nuid"
 
+	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/respond"
 )
@@ -61,6 +62,6 @@ func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal)
 
 func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, contentType string, body []byte) {
 	x.status = status
-	x.upload.hurry()
+	intake.Hurry(x.r)
 	respond.Write(w, x.Method, status, contentType, body)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/request"
@@ -32,7 +33,6 @@ const envelope = 64 << 10
 
 // own answers Unloop's own API.
 func (g *Gateway) own(w http.ResponseWriter, r *http.Request) {
-	watchUpload(w, r)
 	switch {
 	case r.URL.Path == checkPath && r.Method == http.MethodPost:
 		g.answerCheck(w, r)
@@ -110,8 +110,8 @@ func (g *Gateway) answerCheck(w http.ResponseWriter, r *http.Request) {
 // would be.
 func (g *Gateway) asked(r *http.Request) (*exchange, *client.Error) {
 	text, err := io.ReadAll(io.LimitReader(r.Body, g.cfg.MaxInspectBytes+envelope+1))
-	if errors.Is(err, errNoRoom) {
-		r := incompleteBody(err)
+	if errors.Is(err, intake.ErrNoRoom) {
+		r := intake.Refusal(err)
 		return nil, &client.Error{Status: r.Status, Code: r.Code, Message: r.Message}
 	}
 	if err != nil {

@@ -37,7 +37,6 @@ func (g *Gateway) answerDecision(w http.ResponseWriter, r *http.Request) {
 		respond.Error(w, &client.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: "a decision is asked for with POST"})
 		return
 	}
-	upload := watchUpload(w, r)
 	original, err := originalOf(r)
 	if err != nil {
 		respond.Error(w, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: err.Error()})
@@ -45,7 +44,7 @@ func (g *Gateway) answerDecision(w http.ResponseWriter, r *http.Request) {
 	}
 	target, _ := g.table.Route(original) // other gateways have upstreams of their own
 	x := g.newExchange(original, target)
-	x.upload, x.Asked = upload, true
+	x.Asked = true
 	if !g.admit(w, x) || !g.read(w, x) {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/answerscan"
+	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/schemas/client"
@@ -153,7 +154,7 @@ func (g *Gateway) forward(w http.ResponseWriter, x *exchange) {
 func (g *Gateway) onResponse(res *http.Response) error {
 	x := res.Request.Context().Value(exchangeKey{}).(*exchange)
 	x.status = res.StatusCode
-	x.upload.hurry()
+	intake.Hurry(x.r)
 	g.allowPage(x, res.Header)
 	x.out.Headers.Put(res.Header)
 	watchers := g.followAnswer(x, res)
@@ -178,9 +179,9 @@ func (g *Gateway) onUpstreamError(w http.ResponseWriter, r *http.Request, err er
 	x := r.Context().Value(exchangeKey{}).(*exchange)
 	g.uncount(x)
 	switch {
-	case x.upload.broken():
+	case intake.Broken(x.r):
 		g.giveBack(x)
-		g.refuse(w, x, incompleteBody(err))
+		g.refuse(w, x, intake.Refusal(err))
 		return
 	case r.Context().Err() != nil:
 		x.status = respond.StatusClientLeft

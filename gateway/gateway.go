@@ -27,6 +27,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/cluster"
 	"github.com/unloop/unloop/gateway/internal/inforce"
+	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/recording"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/wait"
@@ -57,8 +58,8 @@ type Gateway struct {
 	// the HTTP server has lost sight of.
 	upgraded sync.WaitGroup
 	waiting  *wait.Room
-	bodies   *bodies
-	passed   *passed
+	bodies   *intake.Bodies
+	passed   *intake.Passed
 	askers   *askers
 	rotation *rotation
 	lineage  *lineage
@@ -89,9 +90,9 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	}
 	g := &Gateway{cfg: cfg, deps: deps, log: deps.Log, now: time.Now, table: table, metrics: newMetrics(deps.Metrics)}
 	g.waiting = wait.New(cfg.MaxDelayed, deps.Metrics)
-	g.passed, g.askers = newPassed(), newAskers()
+	g.passed, g.askers = intake.NewPassed(), newAskers()
 	g.rotation, g.lineage = newRotation(), newLineage()
-	g.bodies = newBodies(cfg.MaxBodyMemory, deps.Metrics)
+	g.bodies = intake.NewBodies(cfg.MaxBodyMemory, deps.Metrics)
 	for _, opt := range opts {
 		opt(g)
 	}

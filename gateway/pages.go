@@ -19,14 +19,12 @@ func (g *Gateway) turnAway(w http.ResponseWriter, r *http.Request) bool {
 	}
 	g.metrics.foreign.WithLabelValues(fault.Code).Inc()
 	if strings.HasPrefix(r.URL.Path, route.Reserved) {
-		watchUpload(w, r)
 		w.Header().Set("X-Should-Retry", "false")
 		respond.Error(w, &client.Error{Status: http.StatusForbidden, Code: fault.Code, Message: fault.Message})
 		return true
 	}
 	target, _ := g.table.Route(r)
 	x := g.newExchange(r, target)
-	x.upload = watchUpload(w, r)
 	g.refuse(w, x, admit.Page(fault))
 	return true
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -16,9 +15,9 @@ import (
 	"github.com/unloop/unloop/gateway/internal/cluster"
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/override"
-	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/usage"
@@ -119,15 +118,10 @@ func (e *Evidence) Question(r *http.Request, from Origin) (*Question, error) {
 	x := g.newExchange(r, target)
 	defer x.answered()
 	var err error
-	x.Body, err = readBody(r, g.cfg.MaxInspectBytes)
-	switch {
-	case errors.Is(err, errTooLarge):
-		x.uninspect(g, request.UninspectedTooLarge)
-	case err != nil:
+	if x.Body, err = intake.Read(r, g.cfg.MaxInspectBytes); err != nil {
 		return nil, err
-	default:
-		g.parse(x)
 	}
+	g.parse(x)
 	g.identify(x)
 	x.identifyAs(from)
 	x.operator = override.Decide(e.overrides.At(g.now()), x.rules.Set, &x.Request, &x.Subject, g.now())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -13,8 +12,8 @@ import (
 	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/checker"
-	"github.com/unloop/unloop/gateway/internal/encoding"
 	"github.com/unloop/unloop/gateway/internal/inforce"
+	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/override"
 	"github.com/unloop/unloop/gateway/internal/provider"
@@ -23,7 +22,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
-	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
 // exchange is one request on its way through the stages of ServeHTTP.
@@ -31,7 +29,6 @@ type exchange struct {
 	r *http.Request
 	request.Request
 	request.Subject
-	upload *upload
 	// rules apply to the request, from its begin to its end.
 	rules *inforce.Rules
 	// operator is what operators decided about the request.
@@ -80,7 +77,7 @@ func exchangeOf(r *http.Request, target route.Target) *exchange {
 // ServeHTTP takes a request through the stages: route, admit, read, identify, ask,
 // act.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer g.bodies.watch(r).free()
+	defer g.bodies.Watch(w, r).Free()
 	if g.turnAway(w, r) {
 		return
 	}
@@ -123,7 +120,6 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool) {
 	target, ok := g.table.Route(r)
 	x := g.newExchange(r, target)
-	x.upload = watchUpload(w, r)
 	if !ok {
 		g.refuse(w, x, provider.Refusal{
 			Status: http.StatusNotFound, Code: "unknown_path",
@@ -157,15 +153,12 @@ func (g *Gateway) callerKey(x *exchange) string { return g.gate.CallerKey(x.r, &
 // read reads the body.
 func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
 	var err error
-	x.Body, err = readBody(x.r, g.cfg.MaxInspectBytes)
-	switch {
-	case errors.Is(err, errTooLarge):
-		x.upload.holdsNoMore()
-		g.follow(x)
-		x.uninspect(g, request.UninspectedTooLarge)
-	case err != nil:
-		g.refuse(w, x, incompleteBody(err))
+	if x.Body, err = intake.Read(x.r, g.cfg.MaxInspectBytes); err != nil {
+		g.refuse(w, x, intake.Refusal(err))
 		return false
+	}
+	if x.Body.Rest != nil {
+		g.passed.Follow(x.Body, g.callerKey(x))
 	}
 	return true
 }
@@ -182,60 +175,11 @@ func (g *Gateway) refuseStopped(w http.ResponseWriter, x *exchange) {
 	g.refuse(w, x, x.operator.Refusal(http.StatusForbidden, x.rules.FairvisorHeaders, provider.Header{Name: "X-Should-Retry", Value: "false"}))
 }
 
-// incompleteBody refuses a body that ended early, or did not go on.
-func incompleteBody(err error) provider.Refusal {
-	r := provider.Refusal{Status: http.StatusBadRequest, Code: "incomplete_body", Message: "the request body ended early"}
-	switch {
-	case errors.Is(err, errNoRoom):
-		return provider.Refusal{Status: http.StatusServiceUnavailable, Code: "too_many_bodies", Message: "the gateway holds as many request bodies as its memory allows; send the request again"}
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		r.Status, r.Message = http.StatusRequestTimeout, "the request body did not go on"
-	}
-	return r
-}
-
-// parse reads what the body asks.
+// parse reads the prompt of the request.
 func (g *Gateway) parse(x *exchange) {
-	if x.Method != http.MethodPost || !x.Target.Format.Prompt() || x.Body.Rest != nil {
-		return
-	}
-	text, err := encoding.Decode(strings.Join(x.Header.Values("Content-Encoding"), ","), x.Body.Bytes, g.cfg.MaxInspectBytes)
-	if err != nil {
-		x.uninspect(g, undecoded(err))
-		return
-	}
-	x.Body.Text = text
-	prompt, err := x.Provider.Parse(text, x.rules.Options(x.Path))
-	if err != nil {
-		if plain, changed := fingerprint.Plain(text); changed {
-			x.Body.Text = plain
-			prompt, err = x.Provider.Parse(plain, x.rules.Options(x.Path))
-		}
-	}
-	if err != nil {
-		x.uninspect(g, request.UninspectedInvalid)
-		return
-	}
-	x.Prompt = prompt
-}
-
-// undecoded says why a compressed body was not read.
-func undecoded(err error) string {
-	switch {
-	case errors.Is(err, encoding.ErrTooLarge):
-		return request.UninspectedTooLarge
-	case errors.Is(err, encoding.ErrUnknown):
-		return request.UninspectedEncoding
-	default:
-		return request.UninspectedInvalid
-	}
-}
-
-// uninspect marks a body in a prompt's place as unread.
-func (x *exchange) uninspect(g *Gateway, why string) {
-	if x.Target.Format.Prompt() {
-		x.Uninspected = why
-		g.metrics.uninspected.WithLabelValues(why).Inc()
+	intake.Parse(&x.Request, g.cfg.MaxInspectBytes, x.rules.Options(x.Path))
+	if x.Uninspected != "" {
+		g.metrics.uninspected.WithLabelValues(x.Uninspected).Inc()
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -16,8 +15,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 )
 
@@ -71,21 +70,17 @@ func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 	t.Cleanup(transport.CloseIdleConnections)
 	g.proxy = g.newProxy(transport)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer g.bodies.Watch(w, r).Free()
 		if r.URL.Path == "/refused" { // before anything is read
 			x := exchangeOf(r, route.Target{Format: route.HTTP})
-			x.upload = watchUpload(w, r)
 			g.refuse(w, x, provider.Refusal{Status: http.StatusUnauthorized})
 			return
 		}
 		x := exchangeOf(r, route.Target{Format: route.HTTP, Upstream: "openai", URL: &url.URL{Scheme: "http", Host: "upstream", Path: "/"}})
-		if x.upload = watchUpload(w, r); x.upload != nil {
-			var err error
-			if x.Body, err = readBody(r, 1<<20); err != nil {
-				g.refuse(w, x, incompleteBody(err))
-				return
-			}
-		} else {
-			x.Body = &request.Body{}
+		var err error
+		if x.Body, err = intake.Read(r, 1<<20); err != nil {
+			g.refuse(w, x, intake.Refusal(err))
+			return
 		}
 		g.forward(w, x)
 	})
@@ -128,7 +123,7 @@ func TestSlowBodyThatGoesOnArrivesWhole(t *testing.T) {
 		defer func() { _ = conn.Close() }()
 		_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 300\r\n\r\n")
 		for range 300 {
-			<-time.After(uploadIdle - time.Second)
+			<-time.After(intake.IdleTime - time.Second)
 			if _, err := io.WriteString(conn, "x"); err != nil {
 				t.Fatal(err)
 			}
@@ -148,11 +143,11 @@ func TestClientThatStallsIsNotWaitedForEver(t *testing.T) {
 	}{
 		"in its headers":         {"POST / HTTP/1.1\r\nHost: x\r\nX-Slow: ", readHeaderTimeout, ""},
 		"in its request line":    {"G", readHeaderTimeout, "HTTP/1.1 400 Bad Request"},
-		"in its body":            {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", uploadIdle, "HTTP/1.1 408 Request Timeout"},
+		"in its body":            {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", intake.IdleTime, "HTTP/1.1 408 Request Timeout"},
 		"between its requests":   {"", readHeaderTimeout, ""},
-		"in its chunks":          {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", uploadIdle, "HTTP/1.1 408 Request Timeout"},
-		"after it was refused":   {"POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", uploadIdle, "HTTP/1.1 401 Unauthorized"},
-		"before the first chunk": {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", uploadIdle, "HTTP/1.1 408 Request Timeout"},
+		"in its chunks":          {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", intake.IdleTime, "HTTP/1.1 408 Request Timeout"},
+		"after it was refused":   {"POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", intake.IdleTime, "HTTP/1.1 401 Unauthorized"},
+		"before the first chunk": {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", intake.IdleTime, "HTTP/1.1 408 Request Timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,13 +168,5 @@ func TestClientThatStallsIsNotWaitedForEver(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestUploadWithoutABodyIsNoneAtAll(t *testing.T) {
-	t.Parallel()
-	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
-	if u := watchUpload(httptest.NewRecorder(), r); u != nil || r.Body != http.NoBody || u.broken() {
-		t.Errorf("watched %v", u)
 	}
 }

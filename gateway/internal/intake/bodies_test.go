@@ -1,4 +1,4 @@
-package gateway
+package intake
 
 import (
 	"bytes"
@@ -31,16 +31,14 @@ func TestBodiesOfAllRequestsAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				all := newBodies(8<<20, prometheus.NewRegistry())
+				all := NewBodies(8<<20, prometheus.NewRegistry())
 				results := make(chan error, 64)
 				release := make(chan struct{})
 				for range 64 {
 					go func() {
 						r := uploadOf(1<<20, announced)
-						m := all.watch(r)
-						defer m.free()
-						watchUpload(httptest.NewRecorder(), r)
-						b, err := readBody(r, 8<<20)
+						defer all.Watch(httptest.NewRecorder(), r).Free()
+						b, err := Read(r, 8<<20)
 						results <- err
 						if err == nil && len(b.Bytes) != 1<<20 {
 							t.Errorf("%d bytes were read", len(b.Bytes))
@@ -52,12 +50,12 @@ func TestBodiesOfAllRequestsAreBounded(t *testing.T) {
 				if held := testutil.ToFloat64(all.held); held > 8<<20 {
 					t.Errorf("%.0f bytes are held, more than the bound", held)
 				}
-				<-time.After(2 * bodyWait)
+				<-time.After(2 * memoryWait)
 				passed := 0
 				for range 64 {
 					if err := <-results; err == nil {
 						passed++
-					} else if !errors.Is(err, errNoRoom) {
+					} else if !errors.Is(err, ErrNoRoom) {
 						t.Error(err)
 					}
 				}
@@ -70,11 +68,11 @@ func TestBodiesOfAllRequestsAreBounded(t *testing.T) {
 					t.Errorf("%.0f bytes stay held", held)
 				}
 				r := uploadOf(100<<20, announced) // larger than all: it takes all
-				m := all.watch(r)
+				m := all.Watch(httptest.NewRecorder(), r)
 				if _, err := io.Copy(io.Discard, r.Body); err != nil {
 					t.Errorf("a body larger than the bound: %v", err)
 				}
-				m.free()
+				m.Free()
 			})
 		})
 	}
@@ -82,19 +80,17 @@ func TestBodiesOfAllRequestsAreBounded(t *testing.T) {
 
 func TestABodyThatPassesThroughTakesNoMemory(t *testing.T) {
 	t.Parallel()
-	all := newBodies(1<<20, prometheus.NewRegistry())
+	all := NewBodies(1<<20, prometheus.NewRegistry())
 	r := uploadOf(64<<20, true)
-	defer all.watch(r).free()
-	u := watchUpload(httptest.NewRecorder(), r)
-	b, err := readBody(r, 8<<20)
-	if !errors.Is(err, errTooLarge) {
+	defer all.Watch(httptest.NewRecorder(), r).Free()
+	b, err := Read(r, 8<<20)
+	if err != nil || b.Rest == nil {
 		t.Fatal(err)
 	}
-	u.holdsNoMore()
 	if _, err := io.Copy(io.Discard, b.Reader()); err != nil {
 		t.Fatal(err)
 	}
-	if held := testutil.ToFloat64(all.held); held > bodyStep {
+	if held := testutil.ToFloat64(all.held); held > step {
 		t.Errorf("%.0f bytes are held for a body that passes through", held)
 	}
 }

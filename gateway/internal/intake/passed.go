@@ -1,0 +1,41 @@
+package intake
+
+import (
+	"sync"
+
+	"github.com/unloop/unloop/gateway/internal/bounded"
+	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// maxPassed bounds how many large bodies are remembered, at 64 bytes each.
+const maxPassed = 4096
+
+// Passed remembers the digests of bodies that were too large to hold, by client,
+// beginning and length. All of such a body is known only once it has passed: a new
+// one that begins alike counts as the same only as long as those before it were the
+// same to their ends.
+type Passed struct {
+	mu   sync.Mutex
+	last map[fingerprint.Digest]fingerprint.Digest
+}
+
+// NewPassed returns a memory of no bodies.
+func NewPassed() *Passed { return &Passed{last: map[fingerprint.Digest]fingerprint.Digest{}} }
+
+// Follow sets the digest of a body that is too large to hold, by the one that its
+// client sent before, and remembers this one for the next. client tells clients apart.
+func (p *Passed) Follow(b *request.Body, client string) {
+	begin := b.Digest()
+	key := fingerprint.Chain(begin, fingerprint.Bytes([]byte(client)))
+	p.mu.Lock()
+	digest := fingerprint.Chain(begin, p.last[key])
+	p.mu.Unlock()
+	b.Canon = &digest
+	b.Whole = func(whole fingerprint.Digest) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		bounded.MakeRoom(p.last, key, maxPassed)
+		p.last[key] = whole
+	}
+}

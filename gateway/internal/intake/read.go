@@ -1,0 +1,71 @@
+package intake
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/request"
+)
+
+// mostAnnounced is the largest body, in bytes, that gets all its memory by its header
+// alone. Longer ones get it as they come.
+const mostAnnounced = 1 << 20
+
+// Read reads the body of a request if it has at most limit bytes, and the beginning
+// of a longer one.
+func Read(r *http.Request, limit int64) (*request.Body, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return &request.Body{}, nil
+	}
+	b := &request.Body{Length: r.ContentLength}
+	upload, watched := r.Body.(*Upload)
+	hold := limit
+	if r.ContentLength > limit {
+		hold = request.Sample
+	}
+	if n := r.ContentLength; n > 0 && n <= min(hold, mostAnnounced) {
+		if watched {
+			if err := upload.memory.take(n); err != nil {
+				return b, err
+			}
+		}
+		b.Bytes = make([]byte, n)
+		if _, err := io.ReadFull(r.Body, b.Bytes); err != nil {
+			return b, fmt.Errorf("read request body: %w", err)
+		}
+		return b, nil
+	}
+	var held bytes.Buffer
+	n, err := held.ReadFrom(io.LimitReader(r.Body, hold+1))
+	b.Bytes = held.Bytes()
+	if err != nil {
+		return b, fmt.Errorf("read request body: %w", err)
+	}
+	if n > hold {
+		b.Rest = r.Body
+		if watched {
+			upload.memory.pass()
+		}
+	}
+	return b, nil
+}
+
+// Refusal returns the refusal of a request whose body could not be read.
+func Refusal(err error) provider.Refusal {
+	switch {
+	case errors.Is(err, ErrNoRoom):
+		return provider.Refusal{
+			Status: http.StatusServiceUnavailable, Code: "too_many_bodies",
+			Message: "the gateway holds as many request bodies as its memory allows; send the request again",
+		}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return provider.Refusal{Status: http.StatusRequestTimeout, Code: "incomplete_body", Message: "the request body did not go on"}
+	default:
+		return provider.Refusal{Status: http.StatusBadRequest, Code: "incomplete_body", Message: "the request body ended early"}
+	}
+}
