@@ -8,6 +8,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
+	"github.com/unloop/unloop/schemas/toolparams"
 )
 
 // agentDomain is the domain of the hash that names an agent.
@@ -96,64 +97,59 @@ func bytesOf(d fingerprint.Digest) []byte {
 	return d[:]
 }
 
-// toolWatch are a policy's parameters for the tool and cycle detectors.
+// toolWatch returns a policy's tool watch, without its evidence.
 func toolWatch(p *bundle.Policy) *checkpb.ToolWatch {
-	w := &checkpb.ToolWatch{Policy: p.ID, Params: &checkpb.ToolParams{}}
+	w := &checkpb.ToolWatch{Policy: p.ID}
+	var params toolparams.Params
 	if p.Tool != nil {
 		w.Warn, w.Block, w.Errors = actions[p.Tool.WarnAction], actions[p.Tool.BlockAction], actions[p.Tool.ErrorAction]
-		setToolParams(w.Params, p.Tool)
-		w.Steps = escalate(w.Params, p.Tool.Escalation)
+		setToolParams(&params, p.Tool)
+		w.Steps = escalate(&params, p.Tool.Escalation)
 	}
 	if p.Cycle != nil {
 		w.Cycle, w.Wide = actions[p.Cycle.Action], actions[p.Cycle.WideAction]
 		w.Warn = max(w.Warn, checkpb.Action_ACTION_WARN)
-		w.Params.MaxPeriod, w.Params.Repeats = uint32(p.Cycle.MaxPeriod), uint32(p.Cycle.Steps()[0].At)
+		params.MaxPeriod, params.Repeats = p.Cycle.MaxPeriod, p.Cycle.Steps()[0].At
 		if len(p.Cycle.Escalation) > 0 {
 			w.CycleSteps = steps(p.Cycle.Escalation)
 		}
-		w.Params.WideWindow, w.Params.WideRounds = uint32(p.Cycle.WideWindow), uint32(p.Cycle.WideRounds)
-		w.Params.WideDistinctPercent = uint32(p.Cycle.WideDistinctPercent)
-		w.Params.NothingNew = uint32(p.Cycle.NothingNew)
+		params.WideWindow, params.WideRounds = p.Cycle.WideWindow, p.Cycle.WideRounds
+		params.WideDistinct, params.NothingNew = p.Cycle.WideDistinctPercent, p.Cycle.NothingNew
 	}
+	w.Params = checkpb.ToolParamsOf(&params)
 	return w
 }
 
-// escalate makes a ladder of actions the thresholds: the first step warns, the
-// first that stops blocks, and no number of warnings comes before that.
-func escalate(out *checkpb.ToolParams, ladder []policy.Step) []*checkpb.Step {
+// escalate sets the thresholds of a ladder of actions and returns its steps: the first
+// step warns, the first that stops blocks, and no number of warnings comes before that.
+func escalate(out *toolparams.Params, ladder []policy.Step) []*checkpb.Step {
 	if len(ladder) == 0 {
 		return nil
 	}
+	out.WarnThreshold, out.BlockThreshold = ladder[0].At, ladder[len(ladder)-1].At+1
 	climbed := steps(ladder)
-	out.WarnThreshold, out.BlockThreshold = climbed[0].GetAt(), climbed[len(climbed)-1].GetAt()+1
 	for _, step := range climbed {
 		if step.GetAction().Stops() {
-			out.BlockThreshold = step.GetAt()
+			out.BlockThreshold = int(step.GetAt())
 			break
 		}
 	}
-	out.MaxWarnings = out.GetBlockThreshold() + 1
+	out.MaxWarnings = out.BlockThreshold + 1
 	return climbed
 }
 
-func setToolParams(out *checkpb.ToolParams, t *policy.Tool) {
-	out.WarnThreshold, out.BlockThreshold, out.MaxWarnings = uint32(t.WarnThreshold), uint32(t.BlockThreshold), uint32(t.MaxWarnings)
-	out.PollMultiplier, out.CircuitBreaker = uint32(t.PollMultiplier), uint32(t.GlobalCircuitBreaker)
-	out.OutcomeWarn, out.OutcomeBlock = uint32(t.OutcomeWarn), uint32(t.OutcomeBlock)
-	out.Remember, out.IdleSeconds = uint32(t.HistorySize), uint32(t.TTLSeconds)
-	out.IgnoreResults = !t.ResultAware
-	for _, s := range t.PollBackoff {
-		out.BackoffSeconds = append(out.BackoffSeconds, uint32(s))
-	}
+func setToolParams(out *toolparams.Params, t *policy.Tool) {
+	out.WarnThreshold, out.BlockThreshold, out.MaxWarnings = t.WarnThreshold, t.BlockThreshold, t.MaxWarnings
+	out.PollMultiplier, out.CircuitBreaker = t.PollMultiplier, t.GlobalCircuitBreaker
+	out.OutcomeWarn, out.OutcomeBlock = t.OutcomeWarn, t.OutcomeBlock
+	out.Remember, out.Idle = t.HistorySize, time.Duration(t.TTLSeconds)*time.Second
+	out.IgnoreResults, out.Backoff = !t.ResultAware, t.PollBackoff
 	out.Exempt, out.ReadOnly, out.PollTools = t.Exempt, t.ReadOnly, t.PollTools
 	for _, rule := range t.PerTool {
-		out.PerTool = append(out.PerTool, &checkpb.ToolRule{
-			Match: rule.Match, WarnThreshold: uint32(rule.WarnThreshold), BlockThreshold: uint32(rule.BlockThreshold),
-			PollMultiplier: uint32(rule.PollMultiplier),
-		})
+		out.PerTool = append(out.PerTool, toolparams.Rule(rule))
 	}
-	out.ErrorThreshold, out.FailedRounds, out.UnknownThreshold = uint32(t.ErrorThreshold), uint32(t.FailedRounds), uint32(t.UnknownThreshold)
-	out.EmptyThreshold = uint32(t.EmptyThreshold)
+	out.ErrorThreshold, out.FailedRounds, out.UnknownThreshold = t.ErrorThreshold, t.FailedRounds, t.UnknownThreshold
+	out.EmptyThreshold = t.EmptyThreshold
 }
 
 // wireAnswers are the answers as policies name them.

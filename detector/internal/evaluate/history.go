@@ -1,8 +1,8 @@
 package evaluate
 
 import (
+	"cmp"
 	"fmt"
-	"time"
 
 	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -42,35 +42,13 @@ func (r *digestReader) call(c *checkpb.ToolCall) toolloop.Call {
 	}
 }
 
-// paramsOf reads a watch's parameters. The step that uses them repairs values that make
-// no sense.
+// paramsOf returns a watch's parameters, with defaults for what may not be 0. The step
+// that uses them repairs other values that make no sense.
 func paramsOf(p *checkpb.ToolParams) toolloop.Params {
-	out := toolloop.DefaultParams()
-	out.WarnThreshold, out.BlockThreshold, out.MaxWarnings = int(p.GetWarnThreshold()), int(p.GetBlockThreshold()), int(p.GetMaxWarnings())
-	out.PollMultiplier, out.CircuitBreaker = int(p.GetPollMultiplier()), int(p.GetCircuitBreaker())
-	out.OutcomeWarn, out.OutcomeBlock = int(p.GetOutcomeWarn()), int(p.GetOutcomeBlock())
-	out.IgnoreResults = p.GetIgnoreResults()
-	if p.GetRemember() > 0 {
-		out.Remember = int(p.GetRemember())
+	out, normal := toolloop.Params(p.Plain()), toolloop.DefaultParams()
+	out.Remember, out.Idle = cmp.Or(out.Remember, normal.Remember), cmp.Or(out.Idle, normal.Idle)
+	if len(out.Backoff) == 0 {
+		out.Backoff = normal.Backoff
 	}
-	if p.GetIdleSeconds() > 0 {
-		out.Idle = time.Duration(p.GetIdleSeconds()) * time.Second
-	}
-	if len(p.GetBackoffSeconds()) > 0 {
-		out.Backoff = nil
-	}
-	for _, s := range p.GetBackoffSeconds() {
-		out.Backoff = append(out.Backoff, int(s))
-	}
-	out.Exempt, out.ReadOnly, out.PollTools = p.GetExempt(), p.GetReadOnly(), p.GetPollTools()
-	for _, r := range p.GetPerTool() {
-		out.PerTool = append(out.PerTool, toolloop.ToolRule{
-			Match: r.GetMatch(), WarnThreshold: int(r.GetWarnThreshold()), BlockThreshold: int(r.GetBlockThreshold()), PollMultiplier: int(r.GetPollMultiplier()),
-		})
-	}
-	out.ErrorThreshold, out.FailedRounds, out.UnknownThreshold = int(p.GetErrorThreshold()), int(p.GetFailedRounds()), int(p.GetUnknownThreshold())
-	out.NothingNew, out.EmptyThreshold = int(p.GetNothingNew()), int(p.GetEmptyThreshold())
-	out.MaxPeriod, out.Repeats = int(p.GetMaxPeriod()), int(p.GetRepeats())
-	out.WideWindow, out.WideRounds, out.WideDistinct = int(p.GetWideWindow()), int(p.GetWideRounds()), int(p.GetWideDistinctPercent())
 	return out
 }
