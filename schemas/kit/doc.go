@@ -1,9 +1,15 @@
-// Package kit is the parent of the plumbing that Unloop's services share, each
-// part a package of its own: natskit (connections, streams, the embedded
-// server), ledger (records in a bucket that many processes write), natstest (a
-// real server for tests) and service (lifecycle, readiness, the admin port,
-// flags, logs).
+// Package kit is the parent of the plumbing that Unloop's services share, each part
+// a package of its own:
 //
-// None of it knows what a loop is; the contract itself is in package schemas
-// and free of these dependencies.
+//   - access guards ports: keys, how often an address may send a wrong one, which web
+//     pages may use a port, and the proof that a process holds a key.
+//   - ledger keeps records in a bucket that many processes write at once.
+//   - natskit connects to NATS: connections that survive outages, requests and
+//     answers over NATS or in the process, streams and buckets, the embedded server.
+//   - natstest gives tests a real NATS server.
+//   - servertime is the clock of the NATS server, which all processes share.
+//   - service is the life of a process: flags, log, readiness, admin port, signals.
+//
+// None of it knows what a loop is. The contract itself is in package schemas, and
+// free of these dependencies.
 package kit
