@@ -1,11 +1,9 @@
-// Package answers remembers which session an answer belongs to, so that a
-// request which only names the answer it goes on from (previous_response_id)
-// is known to continue that session, at whatever gateway it arrives, and which
-// calls such a request brings the results of.
+// Package answers remembers the session and the tool calls of an answer by its id. A later
+// request may only name the answer that it continues (previous_response_id): at any
+// gateway it then belongs to that session, and brings the results of those calls.
 //
-// It finds ids and items in answers as they pass, in memory that does not grow with
-// them. It keeps ids, sessions and calls as hashes, and knows nothing of what is in
-// an item.
+// It finds ids, items and errors in answers as they pass. It keeps ids, sessions and calls
+// as hashes, and knows nothing of what is in an item.
 package answers
 
 import (
@@ -30,35 +28,35 @@ import (
 )
 
 const (
-	// keep is how long an answer's session is remembered. Providers keep answers
-	// for longer, but an agent goes on sooner.
+	// keep is how long an answer is remembered. Providers keep answers for longer, but
+	// an agent continues sooner.
 	keep = 24 * time.Hour
-	// storeTimeout bounds what is asked of the bucket.
+	// storeTimeout bounds a request to the bucket.
 	storeTimeout = 2 * time.Second
-	// remembered bounds what one gateway knows of answers without asking, in bytes.
-	remembered = 16 << 20
-	// entry is about what one that is remembered takes beside its text, in bytes.
-	entry = 100
+	// cacheSize bounds this gateway's own copies, in bytes.
+	cacheSize = 16 << 20
+	// entrySize is about the memory that a copy takes beside its text, in bytes.
+	entrySize = 100
 )
 
-// ErrUnknown says that no gateway has seen the answer, or not lately.
+// ErrUnknown says that no gateway has seen the answer within a day.
 var ErrUnknown = errors.New("answer is not known")
 
-// Store remembers sessions and calls by answer.
+// Store remembers answers in schemas.BucketSessions, where all gateways can look them up.
 type Store struct {
 	inbox *natskit.Inbox
-	known *otter.Cache[string, string]
+	cache *otter.Cache[string, string]
 }
 
-// NewStore returns a store that shares what it knows in schemas.BucketSessions.
+// NewStore returns a store on a connection.
 func NewStore(nc *natskit.Conn) (*Store, error) {
-	known, err := otter.New(&otter.Options[string, string]{
-		MaximumWeight: remembered, Weigher: func(k, v string) uint32 { return uint32(len(k) + len(v) + entry) },
+	cache, err := otter.New(&otter.Options[string, string]{
+		MaximumWeight: cacheSize, Weigher: func(k, v string) uint32 { return uint32(len(k) + len(v) + entrySize) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make answer cache: %w", err)
 	}
-	return &Store{inbox: natskit.NewInbox(nc, storeTimeout), known: known}, nil
+	return &Store{inbox: natskit.NewInbox(nc, storeTimeout), cache: cache}, nil
 }
 
 // Key hashes an answer's id together with its caller: another caller's answer
@@ -68,50 +66,124 @@ func Key(caller, id string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Put remembers the session of an answer, and returns when every gateway can
-// look it up, so that the client may go on from it at any of them. Without a
-// store this gateway alone knows.
+// Put remembers the session of an answer, and returns when every gateway can look it up:
+// the client may continue it at any of them. Without a bucket this gateway alone knows it.
 func (s *Store) Put(ctx context.Context, caller, id, session string) error {
 	return s.put(ctx, schemas.AnswerKey(Key(caller, id)), []byte(session))
 }
 
-func (s *Store) put(ctx context.Context, key string, value []byte) error {
-	s.known.Set(key, string(value))
-	ack, err := s.request(ctx, &nats.Msg{
-		Subject: "$KV." + schemas.BucketSessions + "." + key, Data: value,
-		Header: nats.Header{jetstream.MsgTTLHeader: {strconv.Itoa(int(keep / time.Second))}},
-	})
+// Session returns the session of an answer, or ErrUnknown.
+func (s *Store) Session(ctx context.Context, caller, id string) (string, error) {
+	return s.lookup(ctx, schemas.AnswerKey(Key(caller, id)), false)
+}
+
+// PutCalls remembers the calls whose results are to follow an answer, by the answer's id or
+// by that of its conversation, and returns when every gateway can look them up.
+func (s *Store) PutCalls(ctx context.Context, caller, id string, calls []*checkpb.ToolCall) error {
+	return s.PutCallsAt(ctx, Key(caller, id), calls)
+}
+
+// PutCallsAt is PutCalls with a key that Key returned.
+func (s *Store) PutCallsAt(ctx context.Context, key string, calls []*checkpb.ToolCall) error {
+	return s.putMessage(ctx, schemas.AnswerCallsKey(key), &checkpb.AnswerCalls{Calls: calls})
+}
+
+// Calls returns the calls that PutCalls remembered, or ErrUnknown. changes says that newer
+// ones may have replaced them: those of a conversation are, those of an answer never.
+func (s *Store) Calls(ctx context.Context, caller, id string, changes bool) ([]*checkpb.ToolCall, error) {
+	var kept checkpb.AnswerCalls
+	err := s.message(ctx, schemas.AnswerCallsKey(Key(caller, id)), changes, &kept)
+	return kept.GetCalls(), err
+}
+
+// PutAsker remembers who asked for an answer that is fetched later, by a caller with the
+// asker's API key that names no user.
+func (s *Store) PutAsker(ctx context.Context, caller, id string, asker *checkpb.AnswerAsker) error {
+	return s.putMessage(ctx, schemas.AnswerAskerKey(Key(caller, id)), asker)
+}
+
+// Asker returns the asker that PutAsker remembered, or ErrUnknown.
+func (s *Store) Asker(ctx context.Context, caller, id string) (*checkpb.AnswerAsker, error) {
+	asker := &checkpb.AnswerAsker{}
+	if err := s.message(ctx, schemas.AnswerAskerKey(Key(caller, id)), false, asker); err != nil {
+		return nil, err
+	}
+	return asker, nil
+}
+
+// Finish returns whether this is the first time, at any gateway, that it is called for an
+// answer: whoever is first corrects its reservations.
+func (s *Store) Finish(ctx context.Context, caller, id string) (first bool, err error) {
+	ack, err := s.write(ctx, schemas.AnswerSettledKey(Key(caller, id)), nil, nats.Header{jetstream.ExpectedLastSubjSeqHeader: {"0"}})
+	if err != nil {
+		return false, fmt.Errorf("finish an answer: %w", err)
+	}
+	return !refused(ack), nil
+}
+
+func (s *Store) putMessage(ctx context.Context, key string, m proto.Message) error {
+	value, err := proto.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("remember an answer: %w", err)
 	}
-	if bytes.Contains(ack, []byte(`"error"`)) {
+	return s.put(ctx, key, value)
+}
+
+func (s *Store) put(ctx context.Context, key string, value []byte) error {
+	s.cache.Set(key, string(value))
+	ack, err := s.write(ctx, key, value, nats.Header{})
+	if err != nil {
+		return fmt.Errorf("remember an answer: %w", err)
+	}
+	if refused(ack) {
 		return errors.New("remember an answer: the store refused it")
 	}
 	return nil
 }
 
-// Session returns the session of an answer, or ErrUnknown.
-func (s *Store) Session(ctx context.Context, caller, id string) (string, error) {
-	key := schemas.AnswerKey(Key(caller, id))
-	if session, ok := s.known.GetIfPresent(key); ok {
-		return session, nil
-	}
-	return s.get(ctx, key)
+// write sends a value to the bucket, and returns its acknowledgement.
+func (s *Store) write(ctx context.Context, key string, value []byte, header nats.Header) (ack []byte, err error) {
+	header.Set(jetstream.MsgTTLHeader, strconv.Itoa(int(keep/time.Second)))
+	return s.request(ctx, &nats.Msg{Subject: "$KV." + schemas.BucketSessions + "." + key, Data: value, Header: header})
 }
 
-func (s *Store) get(ctx context.Context, key string) (string, error) {
-	value, err := s.request(ctx, &nats.Msg{Subject: "$JS.API.DIRECT.GET.KV_" + schemas.BucketSessions + ".$KV." + schemas.BucketSessions + "." + key})
+// refused says whether an acknowledgement is that of a write that was refused.
+func refused(ack []byte) bool { return bytes.Contains(ack, []byte(`"error"`)) }
+
+// message reads a value that is a message.
+func (s *Store) message(ctx context.Context, key string, changes bool, m proto.Message) error {
+	value, err := s.lookup(ctx, key, changes)
 	if err != nil {
-		return "", fmt.Errorf("look an answer up: %w", err)
+		return err
 	}
-	if len(value) == 0 { // its status says that there is none
+	if err := proto.Unmarshal([]byte(value), m); err != nil {
+		return fmt.Errorf("read what is kept of an answer: %w", err)
+	}
+	return nil
+}
+
+// lookup returns a value: this gateway's own copy, if there is one and no gateway changes
+// it. An older copy is better than none.
+func (s *Store) lookup(ctx context.Context, key string, changes bool) (string, error) {
+	value, cached := s.cache.GetIfPresent(key)
+	if cached && !changes {
+		return value, nil
+	}
+	newer, err := s.request(ctx, &nats.Msg{Subject: "$JS.API.DIRECT.GET.KV_" + schemas.BucketSessions + ".$KV." + schemas.BucketSessions + "." + key})
+	switch {
+	case err == nil && len(newer) > 0:
+		s.cache.Set(key, string(newer))
+		return string(newer), nil
+	case cached:
+		return value, nil
+	case err != nil:
+		return "", fmt.Errorf("look an answer up: %w", err)
+	default: // the answer's status says that there is none
 		return "", ErrUnknown
 	}
-	s.known.Set(key, string(value))
-	return string(value), nil
 }
 
-// request waits for an answer at most until the context ends.
+// request returns the answer of the store, or the context's error.
 func (s *Store) request(ctx context.Context, msg *nats.Msg) ([]byte, error) {
 	type answer struct {
 		data []byte
@@ -125,83 +197,4 @@ func (s *Store) request(ctx context.Context, msg *nats.Msg) ([]byte, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-// PutCalls remembers the calls that are to be answered after an answer, by its id
-// or by that of the conversation that it belongs to, and returns when every gateway
-// can look them up.
-func (s *Store) PutCalls(ctx context.Context, caller, id string, calls []*checkpb.ToolCall) error {
-	return s.PutCallsAt(ctx, Key(caller, id), calls)
-}
-
-// PutCallsAt is PutCalls for what Key returned.
-func (s *Store) PutCallsAt(ctx context.Context, key string, calls []*checkpb.ToolCall) error {
-	value, err := proto.Marshal(&checkpb.AnswerCalls{Calls: calls})
-	if err != nil {
-		return fmt.Errorf("remember an answer's calls: %w", err)
-	}
-	return s.put(ctx, schemas.AnswerCallsKey(key), value)
-}
-
-// PutAsker remembers who asked for an answer that is fetched later, by a caller who
-// has the asker's API key and names no user.
-func (s *Store) PutAsker(ctx context.Context, caller, id string, asker *checkpb.AnswerAsker) error {
-	value, err := proto.Marshal(asker)
-	if err != nil {
-		return fmt.Errorf("remember who asked for an answer: %w", err)
-	}
-	return s.put(ctx, schemas.AnswerAskerKey(Key(caller, id)), value)
-}
-
-// Asker returns what PutAsker remembered, or ErrUnknown.
-func (s *Store) Asker(ctx context.Context, caller, id string) (*checkpb.AnswerAsker, error) {
-	key := schemas.AnswerAskerKey(Key(caller, id))
-	value, known := s.known.GetIfPresent(key)
-	if !known {
-		var err error
-		if value, err = s.get(ctx, key); err != nil {
-			return nil, err
-		}
-	}
-	asker := &checkpb.AnswerAsker{}
-	if err := proto.Unmarshal([]byte(value), asker); err != nil {
-		return nil, fmt.Errorf("read who asked for an answer: %w", err)
-	}
-	return asker, nil
-}
-
-// Finish returns whether this is the first time, at any gateway, that it is called for an
-// answer: whoever is first corrects its reservations.
-func (s *Store) Finish(ctx context.Context, caller, id string) (first bool, err error) {
-	ack, err := s.request(ctx, &nats.Msg{
-		Subject: "$KV." + schemas.BucketSessions + "." + schemas.AnswerSettledKey(Key(caller, id)),
-		Header: nats.Header{
-			jetstream.MsgTTLHeader: {strconv.Itoa(int(keep / time.Second))}, jetstream.ExpectedLastSubjSeqHeader: {"0"},
-		},
-	})
-	if err != nil {
-		return false, fmt.Errorf("finish an answer: %w", err)
-	}
-	return !bytes.Contains(ack, []byte(`"error"`)), nil
-}
-
-// Calls returns what PutCalls remembered, or ErrUnknown. What follows an answer
-// changes no more, unlike what follows a conversation.
-func (s *Store) Calls(ctx context.Context, caller, id string, changes bool) ([]*checkpb.ToolCall, error) {
-	key := schemas.AnswerCallsKey(Key(caller, id))
-	value, known := s.known.GetIfPresent(key)
-	if !known || changes {
-		newer, err := s.get(ctx, key)
-		switch {
-		case err == nil:
-			value = newer
-		case !known:
-			return nil, err
-		}
-	}
-	var kept checkpb.AnswerCalls
-	if err := proto.Unmarshal([]byte(value), &kept); err != nil {
-		return nil, fmt.Errorf("read an answer's calls: %w", err)
-	}
-	return kept.GetCalls(), nil
 }

@@ -1,6 +1,7 @@
 package answers_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -86,5 +87,87 @@ func TestWhatIsKeptOfAnAnswerEndsWithinADay(t *testing.T) {
 	msg, err := stream.GetLastMsgForSubject(t.Context(), "$KV."+schemas.BucketSessions+"."+schemas.AnswerCallsKey(answers.Key("me", "resp_1")))
 	if err != nil || msg.Header.Get(jetstream.MsgTTLHeader) != "86400" {
 		t.Errorf("%v, %v", msg, err)
+	}
+}
+
+func TestAnAskerIsKnownAtEveryGateway(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	a, b := newStore(t, s), newStore(t, s)
+	asker := &checkpb.AnswerAsker{Caller: "me", Open: calls("read"), ReservedAt: 5}
+	if err := a.PutAsker(t.Context(), "me", "resp_1", asker); err != nil {
+		t.Fatal(err)
+	}
+	for name, store := range map[string]*answers.Store{"its own": a, "another": b} {
+		got, err := store.Asker(t.Context(), "me", "resp_1")
+		if diff := cmp.Diff(asker, got, protocmp.Transform()); err != nil || diff != "" {
+			t.Errorf("%s gateway: %v %s", name, err, diff)
+		}
+	}
+	if _, err := b.Asker(t.Context(), "me", "resp_2"); !errors.Is(err, answers.ErrUnknown) {
+		t.Errorf("another answer: %v", err)
+	}
+}
+
+func TestAnAnswerIsFinishedOnce(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	a, b := newStore(t, s), newStore(t, s)
+	for i, c := range []struct {
+		store *answers.Store
+		id    string
+		want  bool
+	}{{a, "resp_1", true}, {b, "resp_1", false}, {a, "resp_1", false}, {b, "resp_2", true}} {
+		if first, err := c.store.Finish(t.Context(), "me", c.id); err != nil || first != c.want {
+			t.Errorf("call %d: first %v, %v; want %v", i, first, err, c.want)
+		}
+	}
+}
+
+// Without a bucket a gateway knows what it has seen itself.
+func TestAGatewayWithoutABucketKnowsItsOwnAnswers(t *testing.T) {
+	t.Parallel()
+	store := newStore(t, natstest.StartBare(t))
+	err := store.Put(t.Context(), "me", "resp_1", "5e55")
+	if err == nil {
+		t.Error("an answer was kept nowhere, and nobody said so")
+	}
+	if session, err := store.Session(t.Context(), "me", "resp_1"); err != nil || session != "5e55" {
+		t.Errorf("session %q, %v", session, err)
+	}
+	_ = store.PutCalls(t.Context(), "me", "conv_1", calls("read")) // it errs, as above
+	if got, err := store.Calls(t.Context(), "me", "conv_1", true); err != nil || len(got) != 1 {
+		t.Errorf("calls %v, %v", got, err)
+	}
+	if _, err := store.Session(t.Context(), "me", "resp_2"); err == nil || errors.Is(err, answers.ErrUnknown) {
+		t.Errorf("an answer that nobody can look up: %v", err)
+	}
+	if first, err := store.Finish(t.Context(), "me", "resp_1"); first || err == nil {
+		t.Errorf("finished: %v, %v", first, err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := store.Session(ctx, "me", "resp_3"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a client that left: %v", err)
+	}
+}
+
+func TestWhatIsNoMessageIsAnError(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	store := newStore(t, s)
+	js, err := jetstream.New(s.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := js.KeyValue(t.Context(), schemas.BucketSessions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bucket.Put(t.Context(), schemas.AnswerCallsKey(answers.Key("me", "resp_1")), []byte("\xff")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := store.Calls(t.Context(), "me", "resp_1", false); err == nil || len(got) > 0 {
+		t.Errorf("calls %v", got)
 	}
 }

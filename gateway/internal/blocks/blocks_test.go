@@ -1,12 +1,15 @@
 package blocks
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
 func checkOf(id string) *checkpb.Check {
@@ -65,5 +68,181 @@ func TestABlockIsNeverLongerThanItsPolicySays(t *testing.T) {
 	counter.Counters[0].WindowSeconds, counter.Counters[0].CooldownSeconds = 0, 0
 	if d := b.Decision(now, counter); d != nil {
 		t.Errorf("a counter without a window is blocked: %v", d)
+	}
+}
+
+func TestABlockIsDecidedFromMemoryUntilItEnds(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	s := New()
+	if s.Decision(now, checkOf("x")) != nil {
+		t.Error("there is a decision without a block")
+	}
+	s.Learn(now, blockFinding("x"))
+	for i, c := range []struct {
+		after   time.Duration
+		left    uint32 // of the block, in milliseconds; 0 for none
+		hits    uint32
+		peeking bool
+	}{
+		{4 * time.Second, 6000, 7, false},
+		{5 * time.Second, 5000, 7, true},
+		{5 * time.Second, 5000, 8, false},
+		{10*time.Second - time.Microsecond, 0, 0, false},
+		{0, 0, 0, false}, // its end was final
+	} {
+		check := checkOf("x")
+		check.Peek = c.peeking
+		d := s.Decision(now.Add(c.after), check)
+		if c.left == 0 {
+			if d != nil {
+				t.Errorf("step %d: %v", i, d)
+			}
+			continue
+		}
+		f := d.GetFindings()[0]
+		if f.GetBlockedMs() != c.left || f.GetHitCount() != c.hits || d.GetAction() != checkpb.Action_ACTION_REJECT || f.GetLoopId() != "loop" {
+			t.Errorf("step %d: %v", i, d)
+		}
+	}
+}
+
+func TestOnlyFindingsThatBlockAreLearned(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*checkpb.Finding)
+		want   int
+	}{
+		"a reject":         {func(*checkpb.Finding) {}, 1},
+		"a break":          {func(f *checkpb.Finding) { f.Action = checkpb.Action_ACTION_BREAK }, 1},
+		"a throttle":       {func(f *checkpb.Finding) { f.Action = checkpb.Action_ACTION_THROTTLE }, 0},
+		"in shadow":        {func(f *checkpb.Finding) { f.Shadow = true }, 0},
+		"without a length": {func(f *checkpb.Finding) { f.BlockedMs = 0 }, 0},
+	} {
+		s := New()
+		f := blockFinding("x")
+		c.change(f)
+		if s.Learn(time.Now(), f, nil); s.Len() != c.want {
+			t.Errorf("%s: %d blocks", name, s.Len())
+		}
+	}
+}
+
+func TestTheLongestFindingCounts(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	s := New()
+	for _, ms := range []uint32{10_000, 20_000, 5_000} {
+		f := blockFinding("x")
+		f.BlockedMs = ms
+		s.Learn(now, f)
+	}
+	if left := s.Decision(now, checkOf("x")).GetFindings()[0].GetBlockedMs(); left != 20_000 {
+		t.Errorf("%d ms are left", left)
+	}
+}
+
+// A check is blocked by each of its counters, and by the sessions together that one of them
+// belongs to, but by none in shadow.
+func TestWhichCountersBlock(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	counter := func(change func(*checkpb.Counter)) *checkpb.Counter {
+		c := checkOf("own").GetCounters()[0]
+		change(c)
+		return c
+	}
+	for name, c := range map[string]struct {
+		counters []*checkpb.Counter
+		want     int
+	}{
+		"none":             {nil, 0},
+		"its own":          {[]*checkpb.Counter{counter(func(*checkpb.Counter) {})}, 1},
+		"another's":        {[]*checkpb.Counter{counter(func(c *checkpb.Counter) { c.Fingerprint = []byte("other") })}, 0},
+		"another policy's": {[]*checkpb.Counter{counter(func(c *checkpb.Counter) { c.Policy = "q" })}, 0},
+		"in shadow":        {[]*checkpb.Counter{counter(func(c *checkpb.Counter) { c.Shadow = true })}, 0},
+		"sessions together": {[]*checkpb.Counter{counter(func(c *checkpb.Counter) {
+			c.Fingerprint, c.Together = []byte("a"), &checkpb.Together{Fingerprint: []byte("all")}
+		})}, 1},
+		"both": {[]*checkpb.Counter{counter(func(c *checkpb.Counter) { c.Together = &checkpb.Together{Fingerprint: []byte("all")} })}, 2},
+		"neither": {[]*checkpb.Counter{counter(func(c *checkpb.Counter) {
+			c.Fingerprint, c.Together = []byte("a"), &checkpb.Together{Fingerprint: []byte("b")}
+		})}, 0},
+	} {
+		s := New()
+		s.Learn(now, blockFinding("own"), blockFinding("all"))
+		if got := len(s.Decision(now, &checkpb.Check{Counters: c.counters}).GetFindings()); got != c.want {
+			t.Errorf("%s: %d findings, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestReleasedBlocksAreForgottenWithTheirHits(t *testing.T) {
+	t.Parallel()
+	record := strings.Repeat("r", sha256.Size/2)
+	parts := []string{record + "1", record + "2", "other"}
+	ref := func(fingerprint string) *checkpb.CounterRef {
+		return &checkpb.CounterRef{Policy: "p", Detector: "prompt", Fingerprint: []byte(fingerprint)}
+	}
+	for name, c := range map[string]struct {
+		refs []*checkpb.CounterRef
+		left int
+	}{
+		"all":                {nil, 0},
+		"one":                {[]*checkpb.CounterRef{ref("other")}, 2},
+		"a record's parts":   {[]*checkpb.CounterRef{ref(record)}, 1},
+		"two":                {[]*checkpb.CounterRef{ref("other"), ref(parts[0])}, 1},
+		"unknown":            {[]*checkpb.CounterRef{ref("unknown")}, 3},
+		"another detector's": {[]*checkpb.CounterRef{{Policy: "p", Detector: "request", Fingerprint: []byte(record)}}, 3},
+		"a whole hash":       {[]*checkpb.CounterRef{ref(strings.Repeat("r", sha256.Size))}, 3},
+	} {
+		s, now := New(), time.Now()
+		for _, p := range parts {
+			s.Learn(now, blockFinding(p))
+			s.Decision(now, checkOf(p))
+		}
+		before := s.Releases()
+		s.Forget(c.refs...)
+		if s.Len() != c.left || s.Releases() == before || len(s.TakeReports(now)) > 0 {
+			t.Errorf("%s: %d blocks are left, want %d", name, s.Len(), c.left)
+		}
+	}
+}
+
+func TestHitsAreReportedOnceForAllCountersOfACheck(t *testing.T) {
+	t.Parallel()
+	s, now := New(), time.Now()
+	if reports := s.TakeReports(now); len(reports) > 0 {
+		t.Errorf("reports %v without a hit", reports)
+	}
+	s.Learn(now, blockFinding("x"))
+	check := checkOf("x")
+	check.Exchange, check.Semantics = &semanticpb.Exchange{}, []*checkpb.SemanticWatch{{}}
+	check.Counters = append(check.Counters, &checkpb.Counter{Policy: "other", Detector: "request", Fingerprint: []byte("y")})
+	for range 40 {
+		s.Decision(now, check)
+	}
+	check.Peek = true
+	s.Decision(now, check)
+	reports := s.TakeReports(now)
+	if len(reports) != 1 || reports[0].GetHits() != 40 || len(reports[0].GetCounters()) != 2 || reports[0].GetExchange() != nil || reports[0].GetSemantics() != nil {
+		t.Errorf("reports %v; want 40 hits for both counters, and no texts", reports)
+	}
+	if s.Len() != 1 || len(s.TakeReports(now.Add(11*time.Second))) > 0 || s.Len() != 0 {
+		t.Error("the same hits were reported twice, or a block that is over stays")
+	}
+}
+
+func TestHitsOfOneReportAreBounded(t *testing.T) {
+	t.Parallel()
+	s, now := New(), time.Now()
+	s.Learn(now, blockFinding("x"))
+	s.Decision(now, checkOf("x"))
+	for _, r := range s.reports {
+		r.Hits = maxHitsPerReport
+	}
+	s.Decision(now, checkOf("x"))
+	if r := s.TakeReports(now); r[0].GetHits() != maxHitsPerReport {
+		t.Errorf("%d hits", r[0].GetHits())
 	}
 }

@@ -16,10 +16,9 @@ import (
 // maxTries bounds how often one batch is sent.
 const maxTries = 3
 
-// attempt is a batch on its way to a decision. It is sent again only where the
-// first detector has surely not counted it, and will not: one that refused it,
-// one that is gone, or one that is frozen, which refuses on its return what came
-// meanwhile.
+// attempt is a batch on its way to a decision. It is sent again only if the first detector
+// has surely not counted it and will not: it refused the batch, it is gone, or it is
+// frozen, and will refuse on its return what came meanwhile.
 type attempt struct {
 	c        *Checker
 	body     []byte
@@ -31,8 +30,8 @@ type attempt struct {
 	done     func(data []byte, err error)
 }
 
-// start sends the batch for the first time, and has a look at it again while
-// there is time for a second.
+// start sends the batch. If its detector falls silent, the batch is sent again while there
+// is time for that.
 func (a *attempt) start() {
 	name := a.try("")
 	if name == "" {
@@ -45,7 +44,7 @@ func (a *attempt) start() {
 	})
 }
 
-// try sends the batch to another detector than the one named, and returns which.
+// try sends the batch to another detector than the one named, and returns the name.
 func (a *attempt) try(except string) (name string) {
 	a.tries.Add(1)
 	a.underway.Add(1)
@@ -69,8 +68,8 @@ func (a *attempt) again(except string) bool {
 	return true
 }
 
-// answered takes the answer to one try. The last one without a decision ends the
-// attempt.
+// answered takes the answer to one try. The first decision ends the attempt, or the last
+// error.
 func (a *attempt) answered(name string, data []byte, err error) {
 	left := a.underway.Add(-1)
 	if name != "" && errors.Is(err, natskit.ErrNoResponder) {
@@ -89,11 +88,10 @@ func (a *attempt) answered(name string, data []byte, err error) {
 	a.once.Do(func() { a.done(data, err) })
 }
 
-// refused says whether a detector counted nothing of a batch because it had been
-// frozen.
+// refused says whether a detector counted nothing of a batch since it had been frozen.
 func refused(data []byte, size int) bool {
 	if len(data) > size*(len(checkpb.ErrorStalled)+8) {
-		return false // it says more
+		return false // there are decisions in it
 	}
 	decisions, err := decode(data, size)
 	return err == nil && size > 0 && decisions[0].GetError() == checkpb.ErrorStalled

@@ -20,8 +20,8 @@ const (
 	maxMessage = 960 << 10
 )
 
-// bound shortens the names that a client chose. Of a longer one a hash stays,
-// so that it is no other's.
+// bound shortens the names that a client chose. A longer name ends in a hash of it, so that
+// it stays different from others.
 func bound(check *checkpb.Check) {
 	shorten(&check.Model)
 	for _, w := range check.GetWatches() {

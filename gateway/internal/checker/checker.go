@@ -1,9 +1,9 @@
-// Package checker asks the detectors about requests, in batches and within a
-// budget, and remembers which blocks stand, so that a blocked loop costs no
-// round trip.
+// Package checker sends checks to the detectors, in batches and within a time limit. It
+// decides from the blocks that stand without a round trip, follows those that detectors
+// publish, and reports the hits on them.
 //
-// It counts nothing itself: what it answers from memory it reports to the
-// detectors, and what it remembers it was told.
+// It counts nothing itself, and knows neither how a check is made nor how a decision is
+// carried out.
 package checker
 
 import (
@@ -25,14 +25,14 @@ import (
 const (
 	// maxBatch is how many checks share a message.
 	maxBatch = 64
-	// maxSent is how many messages are on their way at once; what comes
-	// meanwhile shares the next one.
+	// maxSent is how many messages are on their way at once; checks that come
+	// meanwhile share the next one.
 	maxSent = 4
 	// maxWaiting bounds the checks that wait for a message.
 	maxWaiting = 8192
 )
 
-// Why a request was not checked, as metrics and headers say it.
+// Why a request has no decision, in the words of metrics and headers.
 var (
 	ErrNoDetector = errors.New("no-detector")
 	ErrTimeout    = errors.New("timeout")
@@ -42,7 +42,7 @@ var (
 
 var errTooLong = errors.New("the check is too long for a message")
 
-// Checker asks detectors. Make it with New.
+// Checker sends checks to detectors. Make it with New.
 type Checker struct {
 	nc      *natskit.Conn
 	timeout time.Duration
@@ -51,8 +51,8 @@ type Checker struct {
 	inbox   *natskit.Inbox
 	mu      sync.Mutex
 	waiting []*call
-	// sent are the messages on their way that others wait for, asked the checks
-	// in them.
+	// sent is the number of messages on their way that take part in the queue, asked
+	// that of the checks in them.
 	sent, asked int
 
 	fleet   *fleet
@@ -89,12 +89,12 @@ func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prom
 	return c
 }
 
-// Prefer makes checks go to a detector of the same process, if there is one. It
-// is called before the first check.
+// Prefer makes checks go to a detector of the same process, if there is one. It is called
+// before the first check.
 func (c *Checker) Prefer(l *natskit.InProcess) { c.inbox.Prefer(l) }
 
-// Check returns the decision on a request, or one of this package's errors
-// when there was none in time. local says that it came from memory.
+// Check returns the decision on a check, or one of this package's errors if there was none
+// in time. local says that it follows from a block that stands.
 func (c *Checker) Check(ctx context.Context, check *checkpb.Check) (decision *checkpb.Decision, local bool, err error) {
 	if standing := c.blocks.Decision(c.now(), check); standing != nil {
 		return standing, true, nil
@@ -107,7 +107,7 @@ func (c *Checker) Check(ctx context.Context, check *checkpb.Check) (decision *ch
 	return decision, false, err
 }
 
-// Blocks returns the blocks that the checker knows.
+// Blocks returns the blocks that stand.
 func (c *Checker) Blocks() *blocks.Standing { return c.blocks }
 
 func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decision, error) {
@@ -133,13 +133,13 @@ func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decis
 	}
 }
 
-// waits says whether the decision may take longer than counting does, because
-// the detector asks what the text means. Such a check travels alone: others
-// that shared its message, or waited for its place, would wait too.
+// waits says whether the decision may take longer than counting, because the detector
+// compares texts. Such a check travels alone: others that shared its message, or waited
+// for its place, would wait too.
 func waits(check *checkpb.Check) bool { return len(check.GetSemantics()) > 0 }
 
-// enqueue returns a batch if the caller is to send it; otherwise the call
-// shares a later message.
+// enqueue returns a batch that the caller must send; none if the call shares a later
+// message.
 func (c *Checker) enqueue(own *call, single bool) ([]*call, error) {
 	if single {
 		return []*call{own}, nil
@@ -158,8 +158,8 @@ func (c *Checker) enqueue(own *call, single bool) ([]*call, error) {
 	return nil, nil
 }
 
-// send sends a batch, if there is one; with its answer goes the next one, if
-// others queue for it.
+// send sends a batch, if there is one. When it is answered and takes part in the queue,
+// the next one is sent.
 func (c *Checker) send(batch []*call, queued bool) {
 	if len(batch) == 0 {
 		return
@@ -190,9 +190,9 @@ func (c *Checker) send(batch []*call, queued bool) {
 	}
 	a.start()
 	if second.Swap(true) && len(next) > 0 {
-		// The answer came within the request, as when a detector of this process
-		// is overloaded, and so may all that follow: neither this caller's stack
-		// nor its time is theirs.
+		// The answer came within the request, as from a detector of this process
+		// that is overloaded, and so may all that follow: they must take neither
+		// this caller's stack nor its time.
 		go c.send(next, true)
 	}
 }
@@ -216,7 +216,7 @@ func reason(err error) error {
 	}
 }
 
-// answered gives each call its decision.
+// answered returns its decision, or the error, to each call of a batch.
 func answered(batch []*call, data []byte, err error) {
 	var decisions []*checkpb.Decision
 	if err == nil {
@@ -242,10 +242,10 @@ func decode(data []byte, want int) ([]*checkpb.Decision, error) {
 	return answers.GetDecisions(), nil
 }
 
-// take hands out the next batch, after one of so many checks was answered;
-// without one, another caller may send. A batch is its share of all checks that
-// are on their way or wait: were it all that wait, one great message would go
-// back and forth, and each part of the system would idle while another works.
+// take returns the next batch, after one with so many checks was answered; if there is
+// none, a later caller may send. A batch has its share of all checks that are on their way
+// or wait. With all that wait, one large message would go back and forth, and each part of
+// the system would idle while another works.
 func (c *Checker) take(answered int) []*call {
 	c.mu.Lock()
 	defer c.mu.Unlock()

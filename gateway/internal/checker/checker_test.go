@@ -281,12 +281,12 @@ func TestHitsOnABlockAreReported(t *testing.T) {
 	if _, local, err := c.Check(t.Context(), peek); !local || err != nil {
 		t.Fatalf("peek: local %v, %v", local, err)
 	}
-	c.Report()
+	c.report()
 	got := <-reports
 	if len(got.GetChecks()) != 1 || got.GetChecks()[0].GetHits() != 40 || len(got.GetChecks()[0].GetCounters()) != 2 {
 		t.Errorf("reported %v; want 40 hits for both counters", got)
 	}
-	c.Report()
+	c.report()
 	if len(reports) != 0 {
 		t.Error("the same hits were reported twice")
 	}

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// silentAfter is how long a detector may be unheard of before it is asked no
-	// more: some of its beats.
+	// silentAfter is how long a detector may miss its beats before it gets no more
+	// checks.
 	silentAfter = 6 * schemas.BeatEvery
 	// forgetAfter is how long a silent detector is remembered.
 	forgetAfter = time.Minute
-	// maxFleet bounds the detectors that are told apart.
+	// maxFleet bounds the detectors that are known.
 	maxFleet = 256
 )
 
-// fleet are the detectors that beat, and when each was heard last. A detector
-// that is frozen keeps its place in the queue group of checks, where it would get
-// its share of them; asked by name, it gets none.
+// fleet knows the detectors that beat, and when each was heard last. A frozen detector
+// keeps its place in the queue group of checks, and would get its share of them; of checks
+// that are sent to a name it gets none.
 type fleet struct {
 	mu    sync.Mutex
 	heard map[string]time.Time
@@ -59,8 +59,8 @@ func (f *fleet) prune() {
 	f.names = kept
 }
 
-// next returns the detector whose turn it is among those that beat, or "": then
-// whoever is there is asked.
+// next returns the detector whose turn it is among those that beat; "" if there is none,
+// and the queue group is to choose.
 func (f *fleet) next(except string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +81,7 @@ func (f *fleet) silent(name string) bool {
 	return time.Since(f.heard[name]) >= silentAfter
 }
 
-// gone forgets a detector that nobody answers for.
+// gone marks a detector as silent: nobody subscribes to its name.
 func (f *fleet) gone(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

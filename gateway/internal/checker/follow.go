@@ -2,6 +2,7 @@ package checker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -11,15 +12,19 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// reportEvery is how long hits on standing blocks are gathered. A gateway that
-// is killed loses as much.
+// reportEvery is how long hits on standing blocks are gathered. A gateway that is killed
+// loses as much.
 const reportEvery = 250 * time.Millisecond
 
-// lastWords bounds how long the server may take to hear of the last hits.
-const lastWords = time.Second
+// lastReport bounds how long the server may take for the last report.
+const lastReport = time.Second
 
-// Follow keeps the remembered blocks in step with the other gateways and the
-// operators, and reports hits on them, until the context ends.
+// maxCooldown is the largest message about a block that is read, in bytes. Those of
+// detectors have some hundred.
+const maxCooldown = 8 << 10
+
+// Follow keeps the blocks in step with the other gateways and the operators, and reports
+// hits on them, until the context ends.
 func (c *Checker) Follow(ctx context.Context) error {
 	stop, err := c.subscribe()
 	if err != nil {
@@ -33,83 +38,80 @@ func (c *Checker) Follow(ctx context.Context) error {
 	for {
 		select {
 		case <-tick.C:
-			c.Report()
+			c.report()
 		case <-reconnected:
 			c.blocks.Forget() // a release may have been missed meanwhile
 		case <-ctx.Done():
-			c.Report()
-			c.nc.Flush(lastWords) // before the detectors of this process stop
+			c.report()
+			c.nc.Flush(lastReport) // before the detectors of this process stop
 			return nil
 		}
 	}
 }
 
-// maxCooldown is the largest message about a block that is kept, in bytes. Those
-// of detectors have some hundred.
-const maxCooldown = 8 << 10
-
 func (c *Checker) subscribe() (stop func(), err error) {
-	cooldown, err := c.nc.Subscribe(schemas.SubjectCooldown, func(m *nats.Msg) {
-		var msg checkpb.Cooldown
-		if len(m.Data) <= maxCooldown && proto.Unmarshal(m.Data, &msg) == nil {
-			c.blocks.Learn(c.now(), msg.GetFinding())
+	var stops []func()
+	stop = func() {
+		for _, unsubscribe := range stops {
+			unsubscribe()
 		}
-	})
-	if err != nil {
-		return nil, err
 	}
-	forget, err := c.nc.Subscribe(schemas.SubjectForget, func(m *nats.Msg) {
-		var msg checkpb.Forget
-		if proto.Unmarshal(m.Data, &msg) == nil && len(msg.GetCounters()) > 0 {
-			c.blocks.Forget(msg.GetCounters()...)
-		}
-	})
-	if err != nil {
-		cooldown()
-		return nil, err
-	}
-	beat, err := c.nc.Subscribe(schemas.SubjectBeat, func(m *nats.Msg) { c.fleet.hear(string(m.Data)) })
-	if err != nil {
-		cooldown()
-		forget()
-		return nil, err
-	}
-	return func() { cooldown(); forget(); beat() }, nil
-}
-
-// Report tells the detectors about the hits on standing blocks.
-func (c *Checker) Report() {
-	reports := c.blocks.TakeReports(c.now())
-	for len(reports) > 0 {
-		n := min(len(reports), maxBatch)
-		body, err := proto.Marshal(&checkpb.CheckBatch{Checks: reports[:n]})
-		if err == nil {
-			err = c.nc.Publish(schemas.SubjectCheck, body)
-		}
+	for subject, handle := range map[string]nats.MsgHandler{
+		schemas.SubjectCooldown: c.onCooldown, schemas.SubjectForget: c.onForget,
+		schemas.SubjectBeat: func(m *nats.Msg) { c.fleet.hear(string(m.Data)) },
+	} {
+		unsubscribe, err := c.nc.Subscribe(subject, handle)
 		if err != nil {
-			return // without detectors there is nobody to count them
+			stop()
+			return nil, err
 		}
-		reports = reports[n:]
+		stops = append(stops, unsubscribe)
+	}
+	return stop, nil
+}
+
+func (c *Checker) onCooldown(m *nats.Msg) {
+	var msg checkpb.Cooldown
+	if len(m.Data) <= maxCooldown && proto.Unmarshal(m.Data, &msg) == nil {
+		c.blocks.Learn(c.now(), msg.GetFinding())
 	}
 }
 
-// Correct tells a detector what estimates of rules were wrong by. When it is
-// lost with the connection, the estimates stand.
-func (c *Checker) Correct(corrections []*checkpb.Correction) {
-	c.outcome(&checkpb.Outcome{Corrections: corrections})
+func (c *Checker) onForget(m *nats.Msg) {
+	var msg checkpb.Forget
+	if proto.Unmarshal(m.Data, &msg) == nil && len(msg.GetCounters()) > 0 {
+		c.blocks.Forget(msg.GetCounters()...)
+	}
 }
 
-// Outcome tells a detector that a counted request came to nothing. Aborted says
-// that the client left while the answer came.
+// report publishes the hits on standing blocks, for the detectors to count.
+func (c *Checker) report() {
+	for batch := range slices.Chunk(c.blocks.TakeReports(c.now()), maxBatch) {
+		if c.publish(schemas.SubjectCheck, &checkpb.CheckBatch{Checks: batch}) != nil {
+			return // without a connection there is nobody to count them
+		}
+	}
+}
+
+// Correct publishes by how much reservations differ from the real cost. If it is lost with
+// the connection, the reservations stand.
+func (c *Checker) Correct(corrections []*checkpb.Correction) {
+	_ = c.publish(schemas.SubjectOutcome, &checkpb.Outcome{Corrections: corrections})
+}
+
+// Outcome publishes that a counted request had no effect, so that its repetition is no
+// loop; if that is lost with the connection, the repetition counts. aborted says that the
+// client left while the answer came.
 func (c *Checker) Outcome(check *checkpb.Check, aborted bool) {
 	o := checkpb.OutcomeOf(check)
 	o.Aborted = aborted
-	c.outcome(o)
+	_ = c.publish(schemas.SubjectOutcome, o)
 }
 
-func (c *Checker) outcome(o *checkpb.Outcome) {
-	body, err := proto.Marshal(o)
-	if err == nil {
-		_ = c.nc.Publish(schemas.SubjectOutcome, body) // lost with the connection: the replay then counts
+func (c *Checker) publish(subject string, m proto.Message) error {
+	body, err := proto.Marshal(m)
+	if err != nil {
+		return err
 	}
+	return c.nc.Publish(subject, body)
 }
