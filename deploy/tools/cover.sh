@@ -23,13 +23,14 @@ for part in nats:UNLOOP_TEST_NATS_CLI node:UNLOOP_TEST_NODE node-modules:UNLOOP_
 	export "${part#*:}=$path"
 done
 
-# Binaries that tests build are measured too: they inherit the flags, and write
-# where GOCOVERDIR says when they end.
+# Binaries that tests build or start are measured too: they inherit the flags, and
+# write into GOCOVERDIR when they end. go test sets that variable itself, so it is set
+# again behind go test.
 export GOFLAGS="${GOFLAGS-} -cover -covermode=atomic -coverpkg=github.com/unloop/unloop/..."
 failed=0
 for module in "$@"; do
 	mkdir -p "$out/data/$module"
-	GOCOVERDIR=$out/data/binaries go -C "$module" test -timeout 20m ./... -args -test.gocoverdir="$out/data/$module" || failed=1
+	go -C "$module" test -timeout 20m -exec "env GOCOVERDIR=$out/data/binaries" ./... -args -test.gocoverdir="$out/data/$module" || failed=1
 done
 unset GOFLAGS
 

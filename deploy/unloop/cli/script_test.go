@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"unloop": func() { os.Exit(Main(os.Args[1:])) }})
+}
+
+// TestScripts runs command lines with the binary itself, as a user types them. Scripts
+// have free addresses in $GATEWAY, $NATS and $ADMIN1 to $ADMIN5, and the command
+// ready, which waits until an admin port says that its process is ready.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			for _, name := range []string{"GATEWAY", "NATS", "ADMIN1", "ADMIN2", "ADMIN3", "ADMIN4", "ADMIN5"} {
+				ln, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					return err
+				}
+				env.Setenv(name, ln.Addr().String())
+				if err := ln.Close(); err != nil {
+					return err
+				}
+			}
+			for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"} {
+				env.Setenv(name, env.WorkDir)
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ready": ready},
+	})
+}
+
+// ready waits until the admin ports at the given addresses say that all is ready.
+func ready(ts *testscript.TestScript, _ bool, addrs []string) {
+	deadline := time.Now().Add(time.Minute)
+	for _, addr := range addrs {
+		for status := 0; status != http.StatusOK; {
+			if time.Now().After(deadline) {
+				ts.Fatalf("%s is not ready: status %d", addr, status)
+			}
+			res, err := http.Get("http://" + addr + "/readyz")
+			if err != nil {
+				<-time.After(10 * time.Millisecond)
+				continue
+			}
+			status = res.StatusCode
+			ts.Check(res.Body.Close())
+		}
+	}
+}
