@@ -11,6 +11,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/answerscan"
 	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/responses"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -95,7 +96,7 @@ func (g *Gateway) watchAnswer(x *exchange, failed func()) *answerWatch {
 	if x.Prompt == nil { // it could not be read
 		return a
 	}
-	a.asker.Open, a.asker.Referable = callsOf(x.Open), x.Prompt.Referable
+	a.asker.Open, a.asker.Referable = evidence.WireCalls(x.Open), x.Prompt.Referable
 	if id := x.Prompt.Conversation; id != "" {
 		a.asker.Conversation = answers.Key(a.asker.GetCaller(), id)
 	}
@@ -103,7 +104,7 @@ func (g *Gateway) watchAnswer(x *exchange, failed func()) *answerWatch {
 	if hasher := g.shared.Hasher(); hasher != nil && x.Prompt.Background && (x.toolsWatched || len(reserved) > 0) {
 		fetcher, _ := hasher.Identify(x.r, g.callerKey(x), "", nil)
 		a.fetcher, x.later = fetcher.GetCaller(), a
-		a.asker.Reserved, a.asker.ReservedAt = reservations(reserved), x.checked.UnixMilli()
+		a.asker.Reserved, a.asker.ReservedAt = reservations(reserved), x.At.UnixMilli()
 	}
 	return a
 }
@@ -157,7 +158,7 @@ func (a *answerWatch) Item(json []byte) {
 	if !ok || len(call.Tool) > maxToolName {
 		return
 	}
-	wire := callsOf([]provider.ToolCall{call})[0]
+	wire := evidence.WireCalls([]provider.ToolCall{call})[0]
 	a.calls = slices.DeleteFunc(a.calls, func(c *checkpb.ToolCall) bool { return bytes.Equal(c.GetId(), wire.GetId()) })
 	if len(a.calls) < maxOpenCalls {
 		a.calls = append(a.calls, wire)

@@ -91,7 +91,7 @@ func (g *Gateway) answerCheck(w http.ResponseWriter, r *http.Request) {
 	}
 	if x.operator.Exempt == "" {
 		g.judge(x)
-		x.answered() // the request itself goes past this gateway, or follows
+		g.memory.Answered(&x.Evidence) // the request itself goes past this gateway, or follows
 	}
 	g.decide(x)
 	if errors.Is(r.Context().Err(), context.Canceled) {

@@ -56,7 +56,7 @@ func (g *Gateway) answerDecision(w http.ResponseWriter, r *http.Request) {
 	}
 	if x.operator.Exempt == "" {
 		g.judge(x)
-		x.answered() // the request itself goes past this gateway, or follows
+		g.memory.Answered(&x.Evidence) // the request itself goes past this gateway, or follows
 	}
 	g.decide(x)
 	if g.stop(w, x) || !g.delay(w, x) {

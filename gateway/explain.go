@@ -210,7 +210,7 @@ func (x *exchange) explanation(g *Gateway) *Explanation {
 
 func (g *Gateway) explainPolicies(x *exchange) []PolicyExplained {
 	out := []PolicyExplained{}
-	for _, p := range x.matching() {
+	for _, p := range evidence.Match(x.rules.Set, &x.Request, &x.Subject) {
 		e := PolicyExplained{
 			ID: p.ID, Shadow: p.Shadow(g.now()) || p.HeldOut(x.Identity.GetSession()), FailClosed: p.FailClosed,
 			Detectors: x.explainDetectors(p.ID), Rules: x.explainRules(p),
@@ -299,9 +299,11 @@ func (x *exchange) explainRules(p *bundle.Policy) []RuleExplained {
 		}
 		out = append(out, e)
 	}
-	for _, rule := range x.ruling(p) {
-		if _, missing := x.limitKey(rule); missing != "" {
-			out = append(out, RuleExplained{Rule: ruleName(rule), Algorithm: rule.Algorithm, Missing: missing, Would: checkpb.Action_ACTION_ALLOW.Label()})
+	for _, skipped := range x.Skipped {
+		if skipped.Policy == p.ID {
+			out = append(out, RuleExplained{
+				Rule: evidence.RuleName(skipped.Rule), Algorithm: skipped.Rule.Algorithm, Missing: skipped.Missing, Would: checkpb.Action_ACTION_ALLOW.Label(),
+			})
 		}
 	}
 	return out

@@ -26,6 +26,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/cluster"
+	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/recording"
@@ -60,8 +61,7 @@ type Gateway struct {
 	waiting  *wait.Room
 	bodies   *intake.Bodies
 	passed   *intake.Passed
-	askers   *askers
-	rotation *rotation
+	memory   *evidence.Memory
 	lineage  *lineage
 	repeats  *blocks.Requests[basis, *repeatRefusal]
 	// refusals shares buffers for the bodies of refusals.
@@ -90,8 +90,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	}
 	g := &Gateway{cfg: cfg, deps: deps, log: deps.Log, now: time.Now, table: table, metrics: newMetrics(deps.Metrics)}
 	g.waiting = wait.New(cfg.MaxDelayed, deps.Metrics)
-	g.passed, g.askers = intake.NewPassed(), newAskers()
-	g.rotation, g.lineage = newRotation(), newLineage()
+	g.passed, g.lineage, g.memory = intake.NewPassed(), newLineage(), evidence.NewMemory()
 	g.bodies = intake.NewBodies(cfg.MaxBodyMemory, deps.Metrics)
 	for _, opt := range opts {
 		opt(g)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/unloop/unloop/gateway/internal/bounded"
 )
 
 const (
@@ -42,7 +44,7 @@ func (l *lineage) session(kin, derived string, compacted bool, now time.Time) st
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	makeRoom(l.kin, kin, maxKin)
+	bounded.MakeRoom(l.kin, kin, maxKin)
 	all := slices.DeleteFunc(l.kin[kin], func(c *conversation) bool { return now.Sub(c.last) > lineageAge })
 	at := slices.IndexFunc(all, func(c *conversation) bool { return c.session == derived || slices.Contains(c.openings, derived) })
 	if at < 0 && compacted {

@@ -114,7 +114,7 @@ func (s *shape) describe(t *testing.T, out io.Writer) {
 		t.Errorf("%s: changed without a repair", s.Name)
 	}
 	fmt.Fprintf(out, "refused   %s\n", refused(x))
-	fmt.Fprintf(out, "costs     about %d in, up to %d out%s\n", x.promptTokens(), x.maxOutput(defaultOutput, 0), s.usage(t))
+	fmt.Fprintf(out, "costs     about %d in, up to %d out%s\n", x.Body.PromptTokens(), usage.BoundsOf(x.Body.Inspected()).MaxOutput(1000, 0), s.usage(t))
 }
 
 // exchange is the request on its way, read.

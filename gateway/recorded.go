@@ -46,7 +46,7 @@ func NewEvidence(cfg Config, now func() time.Time) (*Evidence, error) {
 		return nil, err
 	}
 	g.answers = noAnswers{}
-	g.rotation, g.lineage = newRotation(), newLineage()
+	g.memory, g.lineage = evidence.NewMemory(), newLineage()
 	// Whoever has recordings has the keys' hashes anyway, and the same traffic is
 	// to give the same report each time.
 	g.shared = cluster.New(new([identity.KeySize]byte), g.log)
@@ -102,9 +102,8 @@ type Question struct {
 	Operator, Reason string
 	// Check is nil if no policy looks at the request, or an operator does not want
 	// any to.
-	Check  *checkpb.Check
-	limits []evidence.Limit
-	judged time.Time
+	Check    *checkpb.Check
+	evidence evidence.Evidence
 }
 
 // Question returns what a gateway would do with a request. The error is that of
@@ -116,7 +115,7 @@ func (e *Evidence) Question(r *http.Request, from Origin) (*Question, error) {
 		target.Upstream = from.Upstream
 	}
 	x := g.newExchange(r, target)
-	defer x.answered()
+	defer g.memory.Answered(&x.Evidence)
 	var err error
 	if x.Body, err = intake.Read(r, g.cfg.MaxInspectBytes); err != nil {
 		return nil, err
@@ -127,7 +126,7 @@ func (e *Evidence) Question(r *http.Request, from Origin) (*Question, error) {
 	x.operator = override.Decide(e.overrides.At(g.now()), x.rules.Set, &x.Request, &x.Subject, g.now())
 	out := &Question{Operator: x.operator.Operator, Reason: x.operator.Reason}
 	if x.operator.Operator == "" && g.gather(x) {
-		out.Check, out.limits, out.judged = x.Check, x.Limits, x.checked
+		out.Check, out.evidence = x.Check, x.Evidence
 	}
 	return out, nil
 }
@@ -153,7 +152,7 @@ type Outcome struct {
 // Corrections are what estimates of the rules were wrong by, as a gateway would
 // tell once it knows the outcome.
 func (q *Question) Corrections(d *checkpb.Decision, o Outcome, at time.Time) []*checkpb.Correction {
-	x := &exchange{Case: outcome.Case{Decision: d, Limits: q.limits}, checked: q.judged}
+	x := &exchange{Case: outcome.Case{Decision: d, Evidence: q.evidence}}
 	u := usage.Usage{Input: o.InputTokens, Cached: o.CachedTokens, Output: o.OutputTokens}
 	switch {
 	case o.Status >= http.StatusBadRequest:

@@ -11,7 +11,7 @@ import (
 // mend repairs the history of tool calls, where a policy asks for it and the
 // provider would refuse it as it is.
 func (g *Gateway) mend(x *exchange) {
-	if !x.repair || x.Prompt == nil || x.Body.Recoded() {
+	if !x.Repair || x.Prompt == nil || x.Body.Recoded() {
 		return
 	}
 	mended, report, err := x.Provider.Repair(x.Body.Bytes)

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/unloop/unloop/gateway/internal/blocks"
-	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/checker"
+	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/outcome"
@@ -20,7 +20,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/usage"
-	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
 )
 
@@ -36,10 +35,6 @@ type exchange struct {
 	// Case is what is known when the outcome is decided, and out the outcome.
 	outcome.Case
 	out outcome.Outcome
-	// repair says that a policy wants broken histories repaired.
-	repair bool
-	// checked is when the check was made.
-	checked time.Time
 	// counted says that a detector counted the check.
 	counted bool
 	// status is what the client was answered with; 0 until it was.
@@ -55,17 +50,12 @@ type exchange struct {
 	// toolsWatched says that the request is a prompt, and that a matching policy looks
 	// at tool calls.
 	toolsWatched bool
-	// again are the policies whose tool detector sees a call repeated after other work.
-	again []string
-	// rotation remembers the senders of prompts, sent this request among them.
-	rotation *rotation
-	sent     []*sender
 }
 
 // newExchange returns the exchange of a request whose body was not read yet.
 func (g *Gateway) newExchange(r *http.Request, target route.Target) *exchange {
 	x := exchangeOf(r, target)
-	x.rules, x.rotation = g.bundles.Rules(), g.rotation
+	x.rules = g.bundles.Rules()
 	return x
 }
 
@@ -93,7 +83,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok || !g.admit(w, x) || !g.read(w, x) {
 		return
 	}
-	defer x.answered()
+	defer g.memory.Answered(&x.Evidence)
 	if !g.recall(x) {
 		g.parse(x)
 		g.identify(x)
@@ -190,45 +180,33 @@ func (g *Gateway) judge(x *exchange) {
 	}
 }
 
-// gather makes the check of a request. It returns false if there is nothing to
+// gather makes the evidence of a request. It returns false if there is nothing to
 // ask.
 func (g *Gateway) gather(x *exchange) bool {
-	matched := x.matching()
-	now := g.now()
-	for _, p := range matched {
-		x.FailClosed = x.FailClosed || p.FailClosed && !p.Shadow(now)
-		x.repair = x.repair || p.SessionRepair && !p.Shadow(now)
-	}
+	matched := evidence.Match(x.rules.Set, &x.Request, &x.Subject)
 	g.precede(x, matched)
-	counters, watches := append(x.counters(matched, now), g.users(x, matched, now)...), x.watches(matched, now)
-	newest, semantics := x.semantics(matched, now)
-	x.Limits, x.checked = g.limits(x, matched, now), now
+	in := evidence.Input{
+		Request: &x.Request, Subject: &x.Subject, Policies: x.rules.Set, Matched: matched, Reading: x.rules.Reading,
+		Memory: g.memory, Now: g.now(),
+	}
+	hasher := g.shared.Hasher()
+	if hasher != nil && g.checker != nil { // a replay does not count users
+		in.Key = func() string { return hasher.Caller(g.callerKey(x), "") }
+	}
+	x.Evidence = evidence.Of(&in)
+	for _, s := range x.Skipped {
+		g.metrics.descriptorMissing.WithLabelValues(s.Policy, evidence.RuleName(s.Rule), s.Missing).Inc()
+	}
 	switch {
-	case len(counters)+len(watches)+len(semantics)+len(x.Limits) == 0:
+	case x.Check == nil:
 		return false
-	case g.shared.Hasher() == nil:
+	case hasher == nil:
+		x.Check = nil
 		x.degrade(g, "starting")
 		return false
 	}
-	x.Check = &checkpb.Check{
-		RequestId: requestID(x.r), Identity: x.Identity, Model: x.Model(), Bundle: x.rules.Version(),
-		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
-		Retry: isRetry(x.Header), Idempotency: idempotency(x.Header), InputTokens: x.promptTokens(),
-		Asked: x.Asked, Peek: x.Peek, Excerpt: x.excerpt(matched),
-	}
-	for _, l := range x.Limits {
-		x.Check.Limits = append(x.Check.Limits, l.Wire)
-	}
+	x.Check.RequestId = requestID(x.r)
 	return true
-}
-
-// matching are the policies that apply to the request.
-func (x *exchange) matching() []*bundle.Policy {
-	return x.rules.Match(&bundle.Request{
-		Method: x.Method, Path: x.Path, Also: x.Target.Paths, Host: x.Host, Model: x.Model(), Upstream: x.Target.Upstream,
-		Tenant: x.Identity.GetTenant(), Project: x.Identity.GetProject(), Caller: x.Identity.GetCaller(),
-		Header: x.Header.Get,
-	})
 }
 
 func (g *Gateway) ask(x *exchange) {

@@ -61,7 +61,7 @@ func (g *Gateway) identifyWith(x *exchange, hasher *identity.Hasher) {
 // descend gives a conversation of an agent with tools that names no session, and
 // begins with a summary, the session of the one that the summary is of.
 func (g *Gateway) descend(x *exchange) {
-	if x.OwnSession || x.Identity.GetSession() == "" || x.Prompt.Transcript == nil || !x.showsTools() {
+	if x.OwnSession || x.Identity.GetSession() == "" || x.Prompt.Transcript == nil || !x.ShowsTools() {
 		return
 	}
 	agent := x.Prompt.Transcript.Agent()

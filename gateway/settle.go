@@ -49,7 +49,7 @@ func (x *exchange) corrections(cost func(evidence.Verdict) float64, now time.Tim
 	for _, r := range x.reserved() {
 		if delta := cost(r) - r.Wire.GetCost(); delta != 0 {
 			out = append(out, &checkpb.Correction{
-				Limit: r.Wire, Delta: delta, AgeMs: uint64(max(now.Sub(x.checked), 0) / time.Millisecond), RequestId: x.withdrawn(),
+				Limit: r.Wire, Delta: delta, AgeMs: uint64(max(now.Sub(x.At), 0) / time.Millisecond), RequestId: x.withdrawn(),
 			})
 		}
 	}

@@ -6,19 +6,11 @@ import (
 	"net/http"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
-	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
-	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
-	"github.com/unloop/unloop/schemas/fingerprint"
 )
-
-// runnerDomain is the domain of the hash that names a tool runner's agent. Its
-// calls are not those that requests show: each would count twice.
-const runnerDomain = "unloop/runner/1"
 
 // asked says whether the question is one about tool calls.
 func asked(t *request.ToolRun) bool {
@@ -71,42 +63,6 @@ func (q *question) completeRun() *client.Error {
 		q.path = usualPaths[route.Chat]
 	}
 	return q.check()
-}
-
-// runner names the agent whose tools are run.
-func (x *exchange) runner() []byte {
-	sum := fingerprint.New(runnerDomain).String(x.Identity.GetSession()).Sum()
-	return sum[:]
-}
-
-// evidence is the call as detectors see it, read by a policy's rules.
-func runEvidence(t *request.ToolRun, rules provider.Rules) *checkpb.ToolRun {
-	if t.Explain {
-		return &checkpb.ToolRun{}
-	}
-	call := &checkpb.ToolCall{
-		Tool: t.Tool, Call: bytesOf(recognize.Call(t.Tool, t.Arguments)), Poll: recognize.IsPoll(t.Tool, t.Arguments),
-	}
-	if !t.Done {
-		return &checkpb.ToolRun{Call: call}
-	}
-	if rules.Ours(t.Result) {
-		call.Ours = true
-		return &checkpb.ToolRun{Call: call, Done: true}
-	}
-	call.Result = bytesOf(recognize.Result(t.Result, rules.Volatile))
-	switch {
-	case t.Failed != nil:
-		call.Failed = *t.Failed
-	case rules.Failures != nil:
-		call.Failed = rules.Failures.Match(t.Result)
-	default:
-		call.Failed = recognize.LooksFailed(t.Result)
-	}
-	if call.GetFailed() {
-		call.ErrorClass = bytesOf(recognize.ErrorClass(t.Result))
-	}
-	return &checkpb.ToolRun{Call: call, Done: true}
 }
 
 // answerRun answers a question about tool calls.

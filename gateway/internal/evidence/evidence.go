@@ -1,8 +1,22 @@
-// Package evidence makes the check that detectors get about a request.
+// Package evidence makes the check that detectors get about a request: what the
+// matching policies count it by, the history and the texts that they compare, and the
+// rules that it costs something.
 //
-// It takes values and a time. It may not know the network, a clock or metrics, and
-// it decides nothing: package outcome does, by the detectors' decision.
+// It takes the request, who sent it, the policies in force, the memory of earlier
+// requests and a time. It may not know the network, a clock or metrics, and it decides
+// nothing: package outcome does, by the detectors' decision.
 package evidence
+
+import (
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/policy"
+)
 
 // Names of the detectors.
 const (
@@ -15,3 +29,129 @@ const (
 	DetectorUninspected = "uninspected"
 	DetectorUsers       = "users"
 )
+
+// idempotencyDomain is the domain of the hashes of idempotency keys. A change of what
+// goes into a hash changes the number of its domain, so that old and new gateways never
+// share a counter by accident.
+const idempotencyDomain = "unloop/idempotency/1"
+
+// Input is what evidence is made of.
+type Input struct {
+	*request.Request
+	*request.Subject
+	// Policies are those in force, and Matched those of them that apply to the request.
+	Policies *bundle.Set
+	Matched  []*bundle.Policy
+	// Reading says how each policy reads tool results.
+	Reading map[string]provider.Rules
+	// Key returns the hash of the API key, without the end user. It is called if the
+	// evidence depends on it; nil if nobody knows.
+	Key    func() string
+	Memory *Memory
+	Now    time.Time
+}
+
+// Evidence is what a request is checked by.
+type Evidence struct {
+	// Check is what detectors are asked, but for its request id; nil if no policy
+	// looks at the request.
+	Check *checkpb.Check
+	// Limits are the rules in the check, in its order.
+	Limits []Limit
+	// Skipped are the rules that the request lacks a descriptor for.
+	Skipped []Skipped
+	// At is when the check was made.
+	At time.Time
+	// FailClosed says that a request without a full decision is refused, and Repair
+	// that a broken history is repaired.
+	FailClosed, Repair bool
+
+	// sent are the prompt's senders in the memory, which wait for an answer.
+	sent []*sender
+}
+
+// maker makes the evidence of one request.
+type maker struct {
+	*Input
+	out Evidence
+	// again are the policies whose tool detector finds a call repeated after other work.
+	again []string
+}
+
+// Match returns the policies that apply to a request.
+func Match(set *bundle.Set, r *request.Request, from *request.Subject) []*bundle.Policy {
+	return set.Match(&bundle.Request{
+		Method: r.Method, Path: r.Path, Also: r.Target.Paths, Host: r.Host, Model: r.Model(), Upstream: r.Target.Upstream,
+		Tenant: from.Identity.GetTenant(), Project: from.Identity.GetProject(), Caller: from.Identity.GetCaller(),
+		Header: r.Header.Get,
+	})
+}
+
+// Of returns the evidence of a request.
+func Of(in *Input) Evidence {
+	m := &maker{Input: in, out: Evidence{At: in.Now}}
+	for _, p := range in.Matched {
+		enforced := !p.Shadow(in.Now)
+		m.out.FailClosed = m.out.FailClosed || p.FailClosed && enforced
+		m.out.Repair = m.out.Repair || p.SessionRepair && enforced
+	}
+	counters, watches := append(m.counters(), m.userCounters()...), m.watches()
+	newest, semantics := m.semantics()
+	m.limits()
+	if len(counters)+len(watches)+len(semantics)+len(m.out.Limits) == 0 {
+		return m.out
+	}
+	m.out.Check = &checkpb.Check{
+		Identity: m.Identity, Model: m.Model(), Bundle: m.Policies.Version(),
+		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
+		Retry: m.isRetry(), Idempotency: m.idempotency(), InputTokens: m.Body.PromptTokens(),
+		Asked: m.Asked, Peek: m.Peek, Excerpt: m.excerpt(),
+	}
+	for _, l := range m.out.Limits {
+		m.out.Check.Limits = append(m.out.Check.Limits, l.Wire)
+	}
+	return m.out
+}
+
+// shadow reports whether a policy only watches the request.
+func (m *maker) shadow(p *bundle.Policy) bool {
+	return p.Shadow(m.Now) || p.HeldOut(m.Identity.GetSession())
+}
+
+// idempotency returns the hash of the key by which a client says that two requests
+// are one; "" without a key.
+func (m *maker) idempotency() string {
+	key := m.Header.Get("Idempotency-Key")
+	if key == "" {
+		return ""
+	}
+	return fingerprint.New(idempotencyDomain).String(key).Sum().String()
+}
+
+// isRetry reports whether the client calls the request its own retry.
+func (m *maker) isRetry() bool {
+	n := m.Header.Get("X-Stainless-Retry-Count")
+	return n != "" && n != "0"
+}
+
+var windows = map[string]checkpb.Window{
+	policy.WindowRefresh: checkpb.Window_WINDOW_REFRESH,
+	policy.WindowSliding: checkpb.Window_WINDOW_SLIDING,
+	policy.WindowFixed:   checkpb.Window_WINDOW_FIXED,
+}
+
+var actions = map[policy.Action]checkpb.Action{
+	policy.Warn:     checkpb.Action_ACTION_WARN,
+	policy.Hint:     checkpb.Action_ACTION_HINT,
+	policy.Throttle: checkpb.Action_ACTION_THROTTLE,
+	policy.Reject:   checkpb.Action_ACTION_REJECT,
+	policy.Break:    checkpb.Action_ACTION_BREAK,
+}
+
+func steps(ladder []policy.Step) []*checkpb.Step {
+	out := make([]*checkpb.Step, len(ladder))
+	for i, s := range ladder {
+		out[i] = &checkpb.Step{At: uint32(s.At), Action: actions[s.Action]}
+	}
+	return out
+}

@@ -16,9 +16,9 @@ func TestHintSaysWhatRepeatsHowOftenAndSinceWhen(t *testing.T) {
 	own.Text = "Stop."
 	read := []*checkpb.ToolCall{{Tool: "read", Call: []byte("0123456789abcdef")}}
 	now := time.Date(2026, 5, 22, 14, 30, 0, 0, time.UTC)
-	x := &Case{Now: now, Check: &checkpb.Check{Watches: []*checkpb.ToolWatch{{Policy: "p", History: &checkpb.History{Items: []*checkpb.HistoryItem{
+	x := &Case{Now: now, Evidence: evidence.Evidence{Check: &checkpb.Check{Watches: []*checkpb.ToolWatch{{Policy: "p", History: &checkpb.History{Items: []*checkpb.HistoryItem{
 		{Human: []byte("0123456789abcdef")}, {Calls: read}, {Calls: read}, {Calls: read},
-	}}}}}}
+	}}}}}}}
 	for name, c := range map[string]struct {
 		hint policy.HintText
 		f    *checkpb.Finding

@@ -19,13 +19,10 @@ import (
 
 // Case is a request with its evidence and the decision on it.
 type Case struct {
-	Check    *checkpb.Check
-	Limits   []evidence.Limit
+	evidence.Evidence
 	Decision *checkpb.Decision
 	// Degraded says why there is no full decision; "" if there is one.
 	Degraded string
-	// FailClosed says that a request without a full decision is refused.
-	FailClosed bool
 	// Exempt is the scope in which an operator exempted the request from checks.
 	Exempt string
 	Caller string

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"net/http"
 
+	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -31,8 +33,8 @@ type Body struct {
 	// whole, if there is one, is told the digest of a body that was too large to
 	// hold once all of it has passed.
 	Whole func(fingerprint.Digest)
-	// Tokens is an estimate of what the body holds, once it was made.
-	Tokens *uint32
+	// tokens is the estimate of what the body holds, once it was made.
+	tokens *uint32
 }
 
 // Reader is the body as the upstream is to get it.
@@ -70,6 +72,15 @@ func (b *Body) Inspected() []byte {
 		return b.Text
 	}
 	return b.Bytes
+}
+
+// PromptTokens returns an estimate of how many tokens the body has.
+func (b *Body) PromptTokens() uint32 {
+	if b.tokens == nil {
+		n := uint32(min(usage.PromptTokens(b.Inspected()), math.MaxUint32))
+		b.tokens = &n
+	}
+	return *b.tokens
 }
 
 // Digest is the same for bodies that say the same: JSON in any order, spacing and

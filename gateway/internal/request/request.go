@@ -85,3 +85,6 @@ func (r *Request) Model() string {
 // AsksPrompt reports whether the request asks something of a model, or might: a
 // body in a prompt's place that can't be inspected counts by its bytes.
 func (r *Request) AsksPrompt() bool { return r.Prompt != nil || r.Uninspected != "" }
+
+// ShowsTools reports whether the prompt is of an agent that has tools.
+func (r *Request) ShowsTools() bool { return r.Prompt.Delta || r.Prompt.Transcript.HasTools() }

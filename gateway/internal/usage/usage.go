@@ -76,6 +76,25 @@ type Bounds struct {
 	Answers int
 }
 
+// MaxTokens is more than any model takes or answers, and maxAnswers more than any
+// provider gives to one request.
+const (
+	MaxTokens  = 1 << 40
+	maxAnswers = 1 << 10
+)
+
+// MaxOutput returns how many tokens the answers may have in all. standard is for a
+// request that does not limit their length; most, unless it is 0, limits that of any.
+func (b Bounds) MaxOutput(standard, most int) int {
+	if b.Output > 0 {
+		standard = min(b.Output, MaxTokens)
+	}
+	if most > 0 {
+		standard = min(standard, most)
+	}
+	return standard * min(b.Answers, maxAnswers)
+}
+
 // BoundsOf reads the bounds of a request in any of the formats. A body that is
 // no JSON object has none.
 func BoundsOf(body []byte) Bounds {

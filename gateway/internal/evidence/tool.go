@@ -1,74 +1,83 @@
-package gateway
+package evidence
 
 import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/recognize"
+	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
 	"github.com/unloop/unloop/schemas/toolparams"
 )
 
-// agentDomain is the domain of the hash that names an agent.
-const agentDomain = "unloop/agent/1"
+// Domains of the hashes that name agents. The calls of a tool runner's agent are not
+// counted with those that requests show: each would count twice.
+const (
+	agentDomain  = "unloop/agent/1"
+	runnerDomain = "unloop/runner/1"
+)
 
-// watches lists the agents' sessions that the matching policies watch. A chat
-// without tools has nothing to watch.
-func (x *exchange) watches(policies []*bundle.Policy, now time.Time) []*checkpb.ToolWatch {
-	if x.Prompt == nil || x.Identity.GetSession() == "" || x.Run == nil && !x.showsTools() {
+// watches lists the agents' sessions that the matching policies watch. A chat without
+// tools has nothing to watch.
+func (m *maker) watches() []*checkpb.ToolWatch {
+	if m.Prompt == nil || m.Identity.GetSession() == "" || m.Run == nil && !m.ShowsTools() {
 		return nil
 	}
 	var out []*checkpb.ToolWatch
-	for _, p := range policies {
+	for _, p := range m.Matched {
 		if p.Tool == nil && p.Cycle == nil {
 			continue
 		}
 		w := toolWatch(p)
-		x.setAnswers(w, p)
-		w.Shadow = p.Shadow(now) || p.HeldOut(x.Identity.GetSession())
-		if rules := x.rules.Reading[p.ID]; x.Run != nil {
-			w.Agent, w.Run = x.runner(), runEvidence(x.Run, rules)
+		m.setAnswers(w, p)
+		w.Shadow = m.shadow(p)
+		if rules := m.Reading[p.ID]; m.Run != nil {
+			w.Agent, w.Run = m.runner(), runEvidence(m.Run, rules)
 		} else {
-			w.Agent, w.History = x.agent(), x.history(p, rules)
+			w.Agent, w.History = m.agent(), m.history(p, rules)
 		}
 		out = append(out, w)
 	}
 	return out
 }
 
-// showsTools says whether the request is of an agent that has tools.
-func (x *exchange) showsTools() bool { return x.Prompt.Delta || x.Prompt.Transcript.HasTools() }
-
-// agent names who works in the session: sub-agents share its id, and differ in
+// agent names the agent of the session: sub-agents share the session's id, and differ in
 // their instructions and tools.
-func (x *exchange) agent() []byte {
-	sum := fingerprint.New(agentDomain).String(x.Identity.GetSession()).Digest(x.Prompt.Transcript.Agent()).Sum()
+func (m *maker) agent() []byte {
+	sum := fingerprint.New(agentDomain).String(m.Identity.GetSession()).Digest(m.Prompt.Transcript.Agent()).Sum()
 	return sum[:]
 }
 
-// history is what the request shows, read by a policy's rules.
-func (x *exchange) history(p *bundle.Policy, rules provider.Rules) *checkpb.History {
-	items, before := x.Prompt.Transcript.History(rules)
+// runner names the agent of a tool runner.
+func (m *maker) runner() []byte {
+	sum := fingerprint.New(runnerDomain).String(m.Identity.GetSession()).Sum()
+	return sum[:]
+}
+
+// history returns the history that the request shows, read by a policy's rules.
+func (m *maker) history(p *bundle.Policy, rules provider.Rules) *checkpb.History {
+	items, before := m.Prompt.Transcript.History(rules)
 	if p.Tool != nil && provider.Again(items) {
-		x.again = append(x.again, p.ID)
+		m.again = append(m.again, p.ID)
 	}
-	h := &checkpb.History{Delta: x.Prompt.Delta, Own: x.OwnSession, Before: bytesOf(before), Items: make([]*checkpb.HistoryItem, len(items))}
-	if x.Prompt.Delta {
-		h.Before = bytesOf(x.kept(items))
+	h := &checkpb.History{Delta: m.Prompt.Delta, Own: m.OwnSession, Before: bytesOf(before), Items: make([]*checkpb.HistoryItem, len(items))}
+	if m.Prompt.Delta {
+		h.Before = bytesOf(m.kept(items))
 	}
 	for i, item := range items {
-		h.Items[i] = &checkpb.HistoryItem{Human: bytesOf(item.Human), Summary: item.Summary, Calls: callsOf(item.Calls)}
+		h.Items[i] = &checkpb.HistoryItem{Human: bytesOf(item.Human), Summary: item.Summary, Calls: WireCalls(item.Calls)}
 	}
 	return h
 }
 
-// kept names what the provider keeps and the request goes on from. A conversation
-// has the same name in all its requests; the ids of the calls tell whether one goes
-// on or is sent again.
-func (x *exchange) kept(items []provider.Item) fingerprint.Digest {
-	name := fingerprint.String([]byte(x.Prompt.Previous + x.Prompt.Session))
+// kept names the history that the provider keeps. A conversation has the same name in
+// all its requests; the ids of the calls tell whether it goes on or a request is sent
+// again.
+func (m *maker) kept(items []provider.Item) fingerprint.Digest {
+	name := fingerprint.String([]byte(m.Prompt.Previous + m.Prompt.Session))
 	for _, item := range items {
 		for _, call := range item.Calls {
 			name = fingerprint.Chain(name, call.ID)
@@ -77,7 +86,8 @@ func (x *exchange) kept(items []provider.Item) fingerprint.Digest {
 	return name
 }
 
-func callsOf(calls []provider.ToolCall) []*checkpb.ToolCall {
+// WireCalls returns calls as the wire has them.
+func WireCalls(calls []provider.ToolCall) []*checkpb.ToolCall {
 	out := make([]*checkpb.ToolCall, len(calls))
 	for i, c := range calls {
 		out[i] = &checkpb.ToolCall{
@@ -89,7 +99,7 @@ func callsOf(calls []provider.ToolCall) []*checkpb.ToolCall {
 	return out
 }
 
-// bytesOf is a digest on the wire, where none is empty.
+// bytesOf returns a digest as the wire has it, where a zero digest is empty.
 func bytesOf(d fingerprint.Digest) []byte {
 	if d.IsZero() {
 		return nil
@@ -158,10 +168,10 @@ var wireAnswers = map[string]checkpb.Answer{
 	policy.AnswerSynthetic: checkpb.Answer_ANSWER_SYNTHETIC,
 }
 
-// setAnswers says what a policy answers to what its watch rejects, as far as the
-// request can be answered so. Where the decision alone is asked for it can't.
-func (x *exchange) setAnswers(w *checkpb.ToolWatch, p *bundle.Policy) {
-	if x.Asked || x.Peek || x.Run != nil || !x.Prompt.Answerable() {
+// setAnswers sets the answers of a policy to what its watch rejects, if the request can
+// be answered in the model's place. It can't where only the decision is asked for.
+func (m *maker) setAnswers(w *checkpb.ToolWatch, p *bundle.Policy) {
+	if m.Asked || m.Peek || m.Run != nil || !m.Prompt.Answerable() {
 		return
 	}
 	if p.Tool != nil {
@@ -170,4 +180,34 @@ func (x *exchange) setAnswers(w *checkpb.ToolWatch, p *bundle.Policy) {
 	if p.Cycle != nil {
 		w.CycleAnswer = wireAnswers[p.Cycle.BlockAnswer]
 	}
+}
+
+// runEvidence returns a tool runner's call as detectors get it, read by a policy's rules.
+func runEvidence(t *request.ToolRun, rules provider.Rules) *checkpb.ToolRun {
+	if t.Explain {
+		return &checkpb.ToolRun{}
+	}
+	call := &checkpb.ToolCall{
+		Tool: t.Tool, Call: bytesOf(recognize.Call(t.Tool, t.Arguments)), Poll: recognize.IsPoll(t.Tool, t.Arguments),
+	}
+	if !t.Done {
+		return &checkpb.ToolRun{Call: call}
+	}
+	if rules.Ours(t.Result) {
+		call.Ours = true
+		return &checkpb.ToolRun{Call: call, Done: true}
+	}
+	call.Result = bytesOf(recognize.Result(t.Result, rules.Volatile))
+	switch {
+	case t.Failed != nil:
+		call.Failed = *t.Failed
+	case rules.Failures != nil:
+		call.Failed = rules.Failures.Match(t.Result)
+	default:
+		call.Failed = recognize.LooksFailed(t.Result)
+	}
+	if call.GetFailed() {
+		call.ErrorClass = bytesOf(recognize.ErrorClass(t.Result))
+	}
+	return &checkpb.ToolRun{Call: call, Done: true}
 }
