@@ -1,6 +1,23 @@
-// Package bounded keeps maps that remember the latest traffic from growing without
-// end. It does not know what they remember.
+// Package bounded bounds what clients send: the names that they choose, and the maps that
+// remember the latest traffic. It does not know what the maps remember.
 package bounded
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// Name returns a name with at most so many bytes of valid UTF-8, as messages want it. A
+// longer name ends in a hash of it, so that it stays different from others.
+func Name(name string, most int) string {
+	if len(name) > most {
+		sum := sha256.Sum256([]byte(name))
+		short := hex.EncodeToString(sum[:8])
+		name = name[:most-len(short)-1] + "-" + short
+	}
+	return strings.ToValidUTF8(name, "")
+}
 
 // MakeRoom removes any entry of a map that holds limit entries, unless the map has
 // the key.

@@ -1,6 +1,29 @@
 package bounded
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestName(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ä", 20)
+	for name, c := range map[string]struct{ name, want string }{
+		"a short name":   {"name", "name"},
+		"one that fits":  {strings.Repeat("a", 30), strings.Repeat("a", 30)},
+		"no valid UTF-8": {"a\xffb", "ab"},
+		"nothing":        {"", ""},
+	} {
+		if got := Name(c.name, 30); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	short := Name(long, 30)
+	if len(short) > 30 || !utf8.ValidString(short) || !strings.HasPrefix(short, "ääää") || short == Name(long+"x", 30) || short != Name(long, 30) {
+		t.Errorf("%q became %q", long, short)
+	}
+}
 
 func TestMakeRoom(t *testing.T) {
 	t.Parallel()

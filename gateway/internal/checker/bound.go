@@ -1,12 +1,9 @@
 package checker
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"strings"
-
 	"google.golang.org/protobuf/proto"
 
+	"github.com/unloop/unloop/gateway/internal/bounded"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -20,29 +17,19 @@ const (
 	maxMessage = 960 << 10
 )
 
-// bound shortens the names that a client chose. A longer name ends in a hash of it, so that
-// it stays different from others.
+// bound shortens the names that a client chose.
 func bound(check *checkpb.Check) {
-	shorten(&check.Model)
+	check.Model = bounded.Name(check.GetModel(), maxName)
 	for _, w := range check.GetWatches() {
 		if call := w.GetRun().GetCall(); call != nil {
-			shorten(&call.Tool)
+			call.Tool = bounded.Name(call.GetTool(), maxName)
 		}
 		for _, item := range w.GetHistory().GetItems() {
 			for _, call := range item.GetCalls() {
-				shorten(&call.Tool)
+				call.Tool = bounded.Name(call.GetTool(), maxName)
 			}
 		}
 	}
-}
-
-func shorten(name *string) {
-	if len(*name) <= maxName {
-		return
-	}
-	sum := sha256.Sum256([]byte(*name))
-	short := hex.EncodeToString(sum[:8])
-	*name = strings.ToValidUTF8((*name)[:maxName-len(short)-1], "") + "-" + short
 }
 
 // alone says whether a check shares no message with others.

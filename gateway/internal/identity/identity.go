@@ -1,11 +1,11 @@
-// Package identity says whose request it is, in hashes: API keys and session
-// names never leave the gateway.
+// Package identity finds the caller, tenant, project and session of a request. Callers and
+// sessions are hashes: API keys and names of sessions never leave the gateway.
 //
-// It knows headers and what a provider read from the body, not how either is
-// used.
+// It knows headers and the parsed prompt, not what an identity is used for.
 package identity
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/unloop/unloop/gateway/internal/bounded"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
@@ -31,29 +32,29 @@ var sessionHeaders = []string{"X-Session-Id", "X-Claude-Code-Session-Id"}
 // Hasher makes identities with one key, the same in all gateways of a cluster.
 type Hasher struct {
 	key [KeySize]byte
-	// macs are HMACs with the key in them, which costs as much as a hash.
+	// macs are prepared HMACs: preparing one costs as much as a hash.
 	macs sync.Pool
 }
 
-// NewHasher returns a hasher. Who has the key can test guesses of API keys.
+// NewHasher returns a hasher. The key must stay secret: with it, guesses of API keys can be
+// tested.
 func NewHasher(key [KeySize]byte) *Hasher { return &Hasher{key: key} }
 
-// Identify returns a request's identity. The session belongs to its caller:
-// another caller's session of the same name is another session. A request
-// that names none has the one that its conversation's opening implies; own is
-// then false.
+// Identify returns a request's identity. The session belongs to its caller: another
+// caller's session of the same name is another session. For a request that names no session
+// it follows from the opening of the conversation, and own is false.
 func (h *Hasher) Identify(r *http.Request, apiKey, defaultProject string, p *provider.Prompt) (id *checkpb.Identity, own bool) {
 	caller := h.Caller(apiKey, user(p))
 	session, own := h.session(r, caller, p)
 	return &checkpb.Identity{
-		Tenant:  label(r.Header.Get("X-Tenant-Id")),
-		Project: label(firstOf(r.Header.Get("X-Project-Id"), defaultProject)),
+		Tenant:  bounded.Name(r.Header.Get("X-Tenant-Id"), maxLabel),
+		Project: bounded.Name(cmp.Or(r.Header.Get("X-Project-Id"), defaultProject), maxLabel),
 		Caller:  caller,
 		Session: session,
 	}, own
 }
 
-// Caller returns who an end user behind a key is; without one, who the key is.
+// Caller returns the hash of an API key and the end user behind it, if there is one.
 func (h *Hasher) Caller(apiKey, user string) string { return h.sum("caller", apiKey, user) }
 
 func user(p *provider.Prompt) string {
@@ -63,7 +64,7 @@ func user(p *provider.Prompt) string {
 	return p.User
 }
 
-// session is the session and whether the request names it.
+// session returns the session, and whether the request names it.
 func (h *Hasher) session(r *http.Request, caller string, p *provider.Prompt) (session string, own bool) {
 	if name := namedSession(r.Header, p); name != "" {
 		return h.sum("session", caller, name), true
@@ -89,8 +90,8 @@ func namedSession(header http.Header, p *provider.Prompt) string {
 	return p.Session
 }
 
-// baggageSession is the session that W3C baggage names, as OpenTelemetry's
-// semantic conventions call it.
+// baggageSession returns the session in W3C baggage, under the names of OpenTelemetry's
+// semantic conventions.
 func baggageSession(headers []string) string {
 	for member := range strings.SplitSeq(strings.Join(headers, ","), ",") {
 		pair, _, _ := strings.Cut(member, ";") // properties follow
@@ -102,8 +103,7 @@ func baggageSession(headers []string) string {
 	return ""
 }
 
-// Pseudonym returns the hash that stands for a name of a user, session or
-// conversation where the name itself must not.
+// Pseudonym returns the hash that replaces the name of a user, session or conversation.
 func (h *Hasher) Pseudonym(name string) string { return h.sum("pseudonym", name) }
 
 // sum is the first half of HMAC-SHA256 over length-prefixed fields, in hex.
@@ -126,23 +126,4 @@ func writeField(mac hash.Hash, field string) {
 	binary.BigEndian.PutUint64(n[:], uint64(len(field)))
 	mac.Write(n[:])
 	mac.Write([]byte(field))
-}
-
-// label cuts what a client calls itself to a bounded length of valid UTF-8,
-// which wire messages must be. Of a longer one a hash stays, so that it is no
-// other's.
-func label(s string) string {
-	if len(s) > maxLabel {
-		sum := sha256.Sum256([]byte(s))
-		short := hex.EncodeToString(sum[:8])
-		s = s[:maxLabel-len(short)-1] + "-" + short
-	}
-	return strings.ToValidUTF8(s, "")
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
