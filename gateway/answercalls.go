@@ -16,7 +16,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider/responses"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
 const (
@@ -26,51 +25,13 @@ const (
 	maxToolName  = 128
 )
 
-// precede tells the prompt of the calls that its results answer, where those stand
-// in an answer that the provider keeps and the request only names.
+// precede completes the prompt by the calls that the provider keeps, where a policy
+// looks at tool calls.
 func (g *Gateway) precede(x *exchange, matched []*bundle.Policy) {
 	x.toolsWatched = x.Prompt != nil && slices.ContainsFunc(matched, func(p *bundle.Policy) bool { return p.Tool != nil || p.Cycle != nil || p.Prompt != nil })
-	if !x.toolsWatched {
-		return
+	if x.toolsWatched {
+		x.Prompt, x.Open = g.resolver.Calls(x.r.Context(), &x.Request, x.Identity.GetCaller(), x.rules.Options(x.Path))
 	}
-	g.dereference(x)
-	if !x.Prompt.Delta {
-		return
-	}
-	id, changes := x.Prompt.Previous, false
-	if id == "" {
-		id, changes = x.Prompt.Conversation, true
-	}
-	if id == "" || !x.Prompt.Transcript.Strays() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(x.r.Context(), g.cfg.CheckTimeout)
-	defer cancel()
-	calls, err := g.answers.Calls(ctx, x.Identity.GetCaller(), id, changes)
-	if err != nil {
-		g.metrics.unknownCalls.Inc()
-		return
-	}
-	x.Open = x.Prompt.Transcript.Precede(callsFrom(calls))
-}
-
-// callsFrom are calls off the wire.
-func callsFrom(calls []*checkpb.ToolCall) []provider.ToolCall {
-	out := make([]provider.ToolCall, len(calls))
-	for i, c := range calls {
-		out[i] = provider.ToolCall{
-			Tool: c.GetTool(), Key: digestFrom(c.GetCall()), ID: digestFrom(c.GetId()), Poll: c.GetPoll(), Provided: c.GetProvided(),
-		}
-	}
-	return out
-}
-
-// digestFrom is a digest off the wire; zero for what is none.
-func digestFrom(b []byte) (d fingerprint.Digest) {
-	if len(b) == len(d) {
-		copy(d[:], b)
-	}
-	return d
 }
 
 // answerWatch remembers what is to be known of an answer. It implements

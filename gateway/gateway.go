@@ -30,6 +30,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/recording"
+	"github.com/unloop/unloop/gateway/internal/resolve"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/wait"
 	"github.com/unloop/unloop/schemas/kit/access"
@@ -50,6 +51,7 @@ type Gateway struct {
 	shared       *cluster.Shared
 	checker      *checker.Checker
 	answers      answerSessions
+	resolver     *resolve.Resolver
 	proxy        *httputil.ReverseProxy
 	gate         *admit.Gate
 	upstreamKeys upstreamKeys
@@ -62,7 +64,6 @@ type Gateway struct {
 	bodies   *intake.Bodies
 	passed   *intake.Passed
 	memory   *evidence.Memory
-	lineage  *lineage
 	repeats  *blocks.Requests[basis, *repeatRefusal]
 	// refusals shares buffers for the bodies of refusals.
 	refusals sync.Pool
@@ -90,7 +91,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	}
 	g := &Gateway{cfg: cfg, deps: deps, log: deps.Log, now: time.Now, table: table, metrics: newMetrics(deps.Metrics)}
 	g.waiting = wait.New(cfg.MaxDelayed, deps.Metrics)
-	g.passed, g.lineage, g.memory = intake.NewPassed(), newLineage(), evidence.NewMemory()
+	g.passed, g.memory = intake.NewPassed(), evidence.NewMemory()
 	g.bodies = intake.NewBodies(cfg.MaxBodyMemory, deps.Metrics)
 	for _, opt := range opts {
 		opt(g)
@@ -106,6 +107,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	if g.answers, err = answers.NewStore(deps.NATS); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
+	g.resolver = resolve.New(resolve.Config{Project: cfg.Project, Timeout: cfg.CheckTimeout}, g.answers, deps.Metrics)
 	if g.recorder, err = recording.Open(cfg.Record, g.log, deps.Metrics); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}

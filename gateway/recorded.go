@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/gateway/internal/admit"
-	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/cluster"
 	"github.com/unloop/unloop/gateway/internal/evidence"
@@ -18,6 +16,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/override"
+	"github.com/unloop/unloop/gateway/internal/resolve"
 	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/usage"
@@ -45,39 +44,14 @@ func NewEvidence(cfg Config, now func() time.Time) (*Evidence, error) {
 	if g.bundles, err = newPolicies(cfg, now, g.log, prometheus.NewRegistry()); err != nil {
 		return nil, err
 	}
-	g.answers = noAnswers{}
-	g.memory, g.lineage = evidence.NewMemory(), newLineage()
+	g.memory = evidence.NewMemory()
+	// Recordings name the session of a request that goes on from an answer.
+	g.resolver = resolve.New(resolve.Config{Project: cfg.Project}, nil, prometheus.NewRegistry())
 	// Whoever has recordings has the keys' hashes anyway, and the same traffic is
 	// to give the same report each time.
 	g.shared = cluster.New(new([identity.KeySize]byte), g.log)
 	return &Evidence{gateway: g, policies: g.bundles.Rules().Set, overrides: override.NewHistory(nil)}, nil
 }
-
-// noAnswers knows the sessions of no answers. Recordings name the session of a
-// request that goes on from one.
-type noAnswers struct{}
-
-func (noAnswers) Session(context.Context, string, string) (string, error) {
-	return "", answers.ErrUnknown
-}
-
-func (noAnswers) Put(context.Context, string, string, string) error { return nil }
-
-func (noAnswers) Calls(context.Context, string, string, bool) ([]*checkpb.ToolCall, error) {
-	return nil, answers.ErrUnknown
-}
-
-func (noAnswers) PutCalls(context.Context, string, string, []*checkpb.ToolCall) error { return nil }
-
-func (noAnswers) PutCallsAt(context.Context, string, []*checkpb.ToolCall) error { return nil }
-
-func (noAnswers) Asker(context.Context, string, string) (*checkpb.AnswerAsker, error) {
-	return nil, answers.ErrUnknown
-}
-
-func (noAnswers) PutAsker(context.Context, string, string, *checkpb.AnswerAsker) error { return nil }
-
-func (noAnswers) Finish(context.Context, string, string) (bool, error) { return false, nil }
 
 // Policies is the bundle that requests are judged by.
 func (e *Evidence) Policies() *bundle.Set { return e.policies }

@@ -7,7 +7,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/answerscan"
 	"github.com/unloop/unloop/gateway/internal/descriptor"
-	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/gateway/internal/resolve"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
@@ -26,46 +26,10 @@ type answerSessions interface {
 	Finish(ctx context.Context, caller, id string) (first bool, err error)
 }
 
-// identify says whose request it is, once the key is there that callers are
-// hashed with.
+// identify finds out who sent the request.
 func (g *Gateway) identify(x *exchange) {
-	x.Identity = &checkpb.Identity{}
-	if hasher := g.shared.Hasher(); hasher != nil {
-		g.identifyWith(x, hasher)
-	}
+	x.Subject = g.resolver.Subject(x.r, &x.Request, resolve.Sender{Client: x.Client, Key: g.callerKey(x), Hasher: g.shared.Hasher()}, g.now())
 	x.Descriptors = x.rules.Descriptors.Values(descriptor.Subject{HTTP: x.r, Identity: x.Identity, Model: x.Model()})
-}
-
-// identifyWith sets the identity. A request that only names the answer it goes
-// on from belongs to that answer's session.
-func (g *Gateway) identifyWith(x *exchange, hasher *identity.Hasher) {
-	x.Identity, x.OwnSession = hasher.Identify(x.r, g.callerKey(x), g.cfg.Project, x.Prompt)
-	if x.Client.Tenanted {
-		x.Identity.Tenant = x.Client.Tenant
-	}
-	if x.OwnSession || x.Prompt == nil || x.Prompt.Previous == "" {
-		g.descend(x)
-		return
-	}
-	ctx, cancel := context.WithTimeout(x.r.Context(), g.cfg.CheckTimeout)
-	defer cancel()
-	session, err := g.answers.Session(ctx, x.Identity.GetCaller(), x.Prompt.Previous)
-	if err != nil {
-		// An answer from before Unloop's time: what goes on from it is a session.
-		session = answers.Key(x.Identity.GetCaller(), x.Prompt.Previous)
-		g.metrics.unknownAnswers.Inc()
-	}
-	x.Identity.Session, x.OwnSession = session, true
-}
-
-// descend gives a conversation of an agent with tools that names no session, and
-// begins with a summary, the session of the one that the summary is of.
-func (g *Gateway) descend(x *exchange) {
-	if x.OwnSession || x.Identity.GetSession() == "" || x.Prompt.Transcript == nil || !x.ShowsTools() {
-		return
-	}
-	agent := x.Prompt.Transcript.Agent()
-	x.Identity.Session = g.lineage.session(x.Identity.GetCaller()+string(agent[:]), x.Identity.GetSession(), x.Prompt.Transcript.Compacted(), g.now())
 }
 
 // followAnswer returns the watchers that remember the session of an answer, and the calls
