@@ -26,6 +26,8 @@ const maxCooldown = 8 << 10
 // Follow keeps the blocks in step with the other gateways and the operators, and reports
 // hits on them, until the context ends.
 func (c *Checker) Follow(ctx context.Context) error {
+	reconnected, stopListening := c.nc.Changed()
+	defer stopListening()
 	stop, err := c.subscribe()
 	if err != nil {
 		return err
@@ -33,8 +35,6 @@ func (c *Checker) Follow(ctx context.Context) error {
 	defer stop()
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
-	reconnected, stopListening := c.nc.Changed()
-	defer stopListening()
 	for {
 		select {
 		case <-tick.C:
