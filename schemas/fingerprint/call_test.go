@@ -1,6 +1,7 @@
 package fingerprint_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -31,5 +32,25 @@ func TestAppendedFieldsAreThoseOfABuilder(t *testing.T) {
 	}
 	if want := fingerprint.New(fingerprint.DomainResult).String("").Sum().Digest(); fingerprint.EmptyResult() != want {
 		t.Errorf("empty result %s, want %s", fingerprint.EmptyResult(), want)
+	}
+}
+
+func TestDigests(t *testing.T) {
+	t.Parallel()
+	d := fingerprint.String([]byte("a"))
+	if d.IsZero() || !(fingerprint.Digest{}).IsZero() {
+		t.Error("only the zero digest is none")
+	}
+	if got, want := fmt.Sprintf("%016x", d.Key()), d.String()[:16]; got != want {
+		t.Errorf("key %s, want the first half, %s", got, want)
+	}
+	if fingerprint.New("a/1").Digest(d).Sum() != fingerprint.New("a/1").Bytes(d[:]).Sum() {
+		t.Error("a digest must be a field like its bytes")
+	}
+	if fingerprint.Said([]byte("a")) == d || fingerprint.Said([]byte("a")) == fingerprint.Bytes([]byte("a")) {
+		t.Error("what a human said must differ from other digests of its text")
+	}
+	if a, b := fingerprint.Bytes([]byte("a")), fingerprint.Bytes([]byte("b")); a == b || a == d {
+		t.Error("raw bytes must differ from each other and from strings")
 	}
 }

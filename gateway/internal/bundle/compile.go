@@ -1,13 +1,12 @@
 package bundle
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Set is a compiled bundle. It never changes, and may be used by many
+// Set is the policies of one bundle. It never changes, and may be used by many
 // goroutines at once.
 type Set struct {
 	version      string
@@ -18,14 +17,14 @@ type Set struct {
 	killOverride policy.Override
 
 	// KillSwitches are in the bundle's order. They have no effect while
-	// KillSwitchesOff says so.
+	// KillSwitchesOff is true.
 	KillSwitches []Kill
-	// FairvisorHeaders asks for Fairvisor's response headers beside our own.
+	// FairvisorHeaders asks for Fairvisor's response headers besides Unloop's.
 	FairvisorHeaders bool
 }
 
-// Policy is one compiled policy. Its fields are effective values and must not
-// be changed. Detectors that are off are nil.
+// Policy is one compiled policy. Its fields have the defaults filled in and must not
+// be changed. A detector that is off is nil.
 type Policy struct {
 	ID             string
 	FailClosed     bool
@@ -38,18 +37,18 @@ type Policy struct {
 	Tool          *policy.Tool
 	Cycle         *policy.Cycle
 	Semantic      *policy.Semantic
-	// PromptOff says that the policy has a prompt detector that is turned off,
-	// and not merely none.
+	// PromptOff reports that the policy has a prompt detector that is turned off,
+	// which differs from having none.
 	PromptOff bool
 
-	// Rules are in the bundle's order. Fallback, if not nil, applies when the
-	// match of none of them does.
+	// Rules are in the bundle's order. Fallback, if not nil, is the rule for requests
+	// that match none of them.
 	Rules    []Limit
 	Fallback *Limit
 	// Breaker is nil if the policy has none.
 	Breaker *Breaker
-	// LimitKeys are the descriptors of all rules, each once and in the order
-	// of their names. They enter the request detector's fingerprint.
+	// LimitKeys are the descriptors of all rules, each once and sorted by name. They
+	// are a part of the request detector's fingerprint.
 	LimitKeys []policy.Descriptor
 
 	order    int
@@ -66,9 +65,9 @@ type Kill struct {
 	Scope policy.Descriptor
 }
 
-// Compile makes a bundle ready for requests. What [policy.Parse] returned always
-// compiles; a bundle made in Go is validated first. The set shares the bundle's
-// memory, so the bundle must not be changed any more.
+// Compile makes a bundle ready for requests. A bundle made in Go is validated first;
+// what [policy.Parse] returned always compiles. The set shares the bundle's memory, so
+// the bundle must not be changed any more.
 func Compile(b *policy.Bundle) (*Set, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
@@ -79,32 +78,30 @@ func Compile(b *policy.Bundle) (*Set, error) {
 	}
 	s := &Set{
 		version: version, byID: map[string]*Policy{}, killOverride: b.KillSwitchOverride,
-		FairvisorHeaders: b.Compatible(policy.CompatFairvisor),
+		FairvisorHeaders: b.Compatible(policy.CompatFairvisor), prices: compilePrices(b.Prices),
 	}
 	for i := range b.KillSwitches {
 		k := &b.KillSwitches[i]
-		scope, err := policy.ParseDescriptor(k.ScopeKey)
-		if err != nil {
-			return nil, fmt.Errorf("compile kill switch %d: %w", i, err)
-		}
-		s.KillSwitches = append(s.KillSwitches, Kill{k, scope})
+		s.KillSwitches = append(s.KillSwitches, Kill{k, descriptor(k.ScopeKey)})
 	}
 	for i := range b.Policies {
-		p, err := compilePolicy(&b.Policies[i])
-		if err != nil {
-			return nil, fmt.Errorf("compile policy %q: %w", b.Policies[i].ID, err)
-		}
+		p := compilePolicy(&b.Policies[i])
 		p.order, p.global = i, b.GlobalShadow
 		p.selector.nothing = s.FairvisorHeaders && b.Policies[i].Spec.Selector.Pathless()
 		s.policies = append(s.policies, p)
 		s.byID[p.ID] = p
 	}
-	s.prices = compilePrices(b.Prices)
 	s.index = buildIndex(s.policies)
 	return s, nil
 }
 
-func compilePolicy(e *policy.Entry) (*Policy, error) {
+// descriptor parses a descriptor of a valid bundle.
+func descriptor(text string) policy.Descriptor {
+	d, _ := policy.ParseDescriptor(text) // it was parsed when the bundle was validated
+	return d
+}
+
+func compilePolicy(e *policy.Entry) *Policy {
 	spec := &e.Spec
 	p := &Policy{
 		ID: e.ID, FailClosed: spec.FailureMode == "closed", IncludeExcerpt: spec.IncludeExcerpt,
@@ -112,7 +109,8 @@ func compilePolicy(e *policy.Entry) (*Policy, error) {
 		selector: compileSelector(&spec.Selector), shadow: spec.Mode == "shadow", holdout: spec.Holdout,
 	}
 	p.compileDetectors(spec)
-	return p, p.compileRules(spec)
+	p.compileRules(spec)
+	return p
 }
 
 func (p *Policy) compileDetectors(spec *policy.Spec) {
@@ -134,15 +132,14 @@ func (p *Policy) compileDetectors(spec *policy.Spec) {
 	}
 }
 
-// Version names the bundle, such as 7-3fa9c1d2: its number and a hash of its
+// Version returns the bundle's name, such as 7-3fa9c1d2: its number and a hash of its
 // content.
 func (s *Set) Version() string { return s.version }
 
-// Policies are all policies in the bundle's order. The slice must not be
-// changed.
+// Policies returns all policies in the bundle's order. The slice must not be changed.
 func (s *Set) Policies() []*Policy { return s.policies }
 
-// ByID is the policy of that name, nil if there is none.
+// ByID returns the policy of that name, nil if there is none.
 func (s *Set) ByID(id string) *Policy { return s.byID[id] }
 
 // KillSwitchesOff reports whether the bundle overrides its kill switches at
@@ -153,9 +150,9 @@ func (s *Set) KillSwitchesOff(now time.Time) bool { return s.killOverride.Active
 // mode, or because the whole bundle does.
 func (p *Policy) Shadow(now time.Time) bool { return p.shadow || p.global.ActiveAt(now) }
 
-// HeldOut reports whether a session belongs to the share in which the policy
-// only watches. It depends on nothing but the policy and the session, so that
-// every gateway says the same.
+// HeldOut reports whether a session belongs to the share of sessions in which the
+// policy only watches. It depends on nothing but the policy and the session, so that
+// all gateways agree.
 func (p *Policy) HeldOut(session string) bool {
 	if p.holdout <= 0 {
 		return false

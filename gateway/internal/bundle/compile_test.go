@@ -323,3 +323,37 @@ func FuzzCompile(f *testing.F) {
 		set.Match(&bundle.Request{Method: "POST", Path: "/v1/messages", Model: "m", Header: func(string) string { return "h" }})
 	})
 }
+
+func TestMeteredRules(t *testing.T) {
+	t.Parallel()
+	const budget = "budget: 9, period: 1d, staged_actions: [{threshold_percent: 100, action: reject}]"
+	for name, c := range map[string]struct {
+		rule string
+		want bool
+	}{
+		"requests": {"algorithm: token_bucket, algorithm_config: {rps: 1, burst: 1}", false},
+		"tokens":   {"algorithm: token_bucket_llm, algorithm_config: {tokens_per_minute: 1}", true},
+		"dollars":  {"algorithm: cost_based, algorithm_config: {" + budget + ", cost_key: usd}", true},
+		"units":    {"algorithm: cost_based, algorithm_config: {" + budget + "}", false},
+	} {
+		p := mustCompile(t, onePolicy("{rules: [{name: r, limit_keys: [caller], "+c.rule+"}]}")).Policies()[0]
+		if got := p.Rules[0].Metered(); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestASetHasTheVersionOfItsBundle(t *testing.T) {
+	t.Parallel()
+	b, err := policy.Parse([]byte(onePolicy("{}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := b.Version()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := mustCompile(t, onePolicy("{}")).Version(); got != want {
+		t.Errorf("version %s, want %s", got, want)
+	}
+}

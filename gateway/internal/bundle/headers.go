@@ -8,8 +8,8 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Headers are the names of the request headers that the bundle looks at, in lower
-// case and sorted: in selectors, rules and kill switches.
+// Headers returns the names of the request headers that selectors, rules and kill
+// switches use, in lower case and sorted.
 func (s *Set) Headers() []string {
 	names := map[string]bool{}
 	note := func(d policy.Descriptor) {
@@ -34,7 +34,7 @@ func (s *Set) Headers() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// looksAt notes all descriptors that the rule asks for.
+// looksAt passes all descriptors of the rule to note.
 func (l *Limit) looksAt(note func(policy.Descriptor)) {
 	for _, d := range l.Keys {
 		note(d)
@@ -52,7 +52,8 @@ func (l *Limit) looksAt(note func(policy.Descriptor)) {
 	}
 }
 
-// noteCost notes where a request's cost comes from, if a descriptor says so.
+// noteCost passes the descriptor that a request's cost comes from to note, if there is
+// one.
 func noteCost(source string, note func(policy.Descriptor)) {
 	if d, err := policy.ParseDescriptor(source); err == nil {
 		note(d)

@@ -7,7 +7,7 @@ import (
 	"github.com/unloop/unloop/schemas/glob"
 )
 
-// dimension is one property of requests that policies are found by.
+// dimension is a property of requests that the index looks policies up by.
 type dimension int
 
 const (
@@ -22,22 +22,23 @@ const (
 	dimensions
 )
 
-// index finds the policies that may match a request. Each policy stands in
-// one dimension: that in which it shares its values with the fewest others.
-// A request looks its own values up, so that the policies of other tenants,
-// paths or models cost it nothing.
+// index finds the policies that may match a request. Each policy is indexed in one
+// dimension: the one in which it shares its values with the fewest other policies.
+// A request looks up its own values, so policies of other tenants, paths or models
+// take no time.
 type index struct {
 	tables [dimensions]map[string][]*Policy
-	// prefixes belongs to byPath, beside the exact paths in the table.
+	// prefixes belongs to byPath; the table has the exact paths.
 	prefixes map[string][]*Policy
-	// lengths are those of the keys in prefixes.
+	// lengths are the lengths of the keys in prefixes.
 	lengths []int
 	// headers belongs to byHeader, by name and value.
 	headers map[string]map[string][]*Policy
-	// models belongs to byModel: the lengths of the table's keys, which are
-	// the beginnings of globs.
+	// models are the lengths of the keys in byModel's table, which are prefixes of
+	// globs.
 	models []int
-	// rest can't be indexed and is looked at for every request.
+	// rest are the policies that can't be indexed: every request is compared with
+	// them.
 	rest []*Policy
 }
 
@@ -69,7 +70,7 @@ func buildIndex(policies []*Policy) index {
 	return x
 }
 
-// keyLengths are the different lengths of a table's keys, in rising order.
+// keyLengths returns the different lengths of a table's keys, in rising order.
 func keyLengths(table map[string][]*Policy) []int {
 	lengths := map[int]struct{}{}
 	for prefix := range table {
@@ -97,8 +98,8 @@ func (x *index) add(p *Policy, keys []key) {
 	}
 }
 
-// best are a selector's keys in the dimension where they are shared least;
-// none if it has no key in any.
+// best returns the selector's keys in the dimension in which the fewest policies share
+// them; none if it has no key.
 func (m *matcher) best(shared map[key]int) []key {
 	var best []key
 	least := 0
@@ -115,8 +116,8 @@ func (m *matcher) best(shared map[key]int) []key {
 	return best
 }
 
-// keys are where a request that matches can be looked up in a dimension; none
-// if the selector says nothing there, or nothing that can be looked up.
+// keys returns the keys under which the selector is indexed in a dimension; none if it
+// does not restrict the dimension, or not by values that can be looked up.
 func (m *matcher) keys(d dimension) []key {
 	switch d {
 	case byCaller:
@@ -150,7 +151,7 @@ func setKeys(d dimension, s set) []key {
 	return keys
 }
 
-// modelKeys are the beginnings of the globs, if all of them have one.
+// modelKeys returns the literal prefixes of the globs, if all of them have one.
 func (m *matcher) modelKeys() []key {
 	keys := make([]key, 0, len(m.models))
 	for _, models := range m.models {
@@ -163,7 +164,7 @@ func (m *matcher) modelKeys() []key {
 	return keys
 }
 
-// headerKeys is the first header whose value has no wildcard.
+// headerKeys returns the first header whose value has no wildcard.
 func (m *matcher) headerKeys() []key {
 	for _, h := range m.headers {
 		if _, whole := glob.Prefix(h.value); whole && h.value != "" {
@@ -173,8 +174,7 @@ func (m *matcher) headerKeys() []key {
 	return nil
 }
 
-// lookup appends the policies that match, in no order, and some perhaps
-// twice.
+// lookup appends the policies that match, in any order; a policy may occur twice.
 func (x *index) lookup(dst []*Policy, r *Request, host string) []*Policy {
 	dst = collect(dst, x.rest, r, host)
 	dst = collect(dst, x.tables[byCaller][r.Caller], r, host)
@@ -196,8 +196,8 @@ func (x *index) lookup(dst []*Policy, r *Request, host string) []*Policy {
 	return collectPrefixes(dst, x.tables[byModel], x.models, r.Model, r, host)
 }
 
-// collectPrefixes looks the beginnings of a value up, of those lengths that
-// the table has: their number, not the value's length, is what it costs.
+// collectPrefixes looks up the prefixes of a value that have one of the table's key
+// lengths.
 func collectPrefixes(dst []*Policy, table map[string][]*Policy, lengths []int, value string, r *Request, host string) []*Policy {
 	for _, length := range lengths {
 		if length > len(value) {

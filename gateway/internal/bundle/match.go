@@ -10,13 +10,13 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Request is what selectors look at.
+// Request is what selectors compare of a request.
 type Request struct {
 	Method string
 	// Path is the path that the client sent, without the query.
 	Path string
-	// Also are other paths by which selectors know the request, such as what its
-	// upstream makes of the path.
+	// Also are other paths that selectors may match, such as the one that the
+	// upstream sees.
 	Also []string
 	// Host may have a port and be in any case.
 	Host string
@@ -53,7 +53,7 @@ type matcher struct {
 	caller   set
 	models   []string
 	headers  []headerMatch
-	// nothing says that no request matches.
+	// nothing is set for a selector that no request matches.
 	nothing bool
 }
 
@@ -145,8 +145,8 @@ func (r *Request) header(name string) string {
 	return r.Header(name)
 }
 
-// canonicalHost is a host name in lower case, without port, trailing dot or
-// the brackets of an IPv6 address.
+// canonicalHost returns a host name in lower case, without port, trailing dot or the
+// brackets of an IPv6 address.
 func canonicalHost(host string) string {
 	if strings.HasPrefix(host, "[") {
 		host, _, _ = strings.Cut(host[1:], "]")

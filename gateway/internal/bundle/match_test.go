@@ -102,6 +102,14 @@ func TestPolicyMatchedTwiceIsFoundOnce(t *testing.T) {
 	}
 }
 
+func TestOtherPathsOfARequestAreMatched(t *testing.T) {
+	t.Parallel()
+	s := selecting(t, "{pathPrefix: /v1/}", "{pathExact: /a}", "{pathExact: /b}")
+	if got := ids(s.Match(&bundle.Request{Path: "/x", Also: []string{"/v1/x", "/b"}})); !slices.Equal(got, []string{"0", "2"}) {
+		t.Errorf("found %v", got)
+	}
+}
+
 func TestMatchesComeInTheBundlesOrder(t *testing.T) {
 	t.Parallel()
 	s := selecting(t, "{tenant: a}", "{}", "{pathPrefix: /v1/}", "{models: g*}", "{hosts: h}", "{caller: c}", "{headers: {x: y}}", "{pathExact: /v1/z}")

@@ -17,7 +17,7 @@ import (
 //go:embed prices.yaml
 var pricesFile []byte
 
-// PriceTable is what models cost that a bundle does not price.
+// PriceTable has the prices of models that a bundle does not price.
 type PriceTable struct {
 	// Date is the day of the prices, such as 2026-01-31.
 	Date string
@@ -31,7 +31,7 @@ type PriceTable struct {
 var BuiltinPrices = sync.OnceValue(func() *PriceTable {
 	table, err := parsePrices(pricesFile)
 	if err != nil {
-		return &PriceTable{} // the file is a part of the program, and tests read it
+		return &PriceTable{} // the tests read the embedded file
 	}
 	return table
 })
@@ -55,8 +55,8 @@ func parsePrices(text []byte) (*PriceTable, error) {
 	return table, nil
 }
 
-// Price is what a model costs, by its name, however a router writes it: behind a
-// provider's name and a slash, and with a date, a version or "latest" at its end.
+// Price returns what a model costs. The name may follow a provider's name and a slash,
+// and may end in a date, a version or "latest".
 func (t *PriceTable) Price(model string) (policy.Price, bool) {
 	name := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 	for name != "" {
@@ -72,7 +72,7 @@ func (t *PriceTable) Price(model string) (policy.Price, bool) {
 	return policy.Price{}, false
 }
 
-// withoutVersion cuts what names a version of a model, and nothing of its own name.
+// withoutVersion returns a model's name without the last part that names a version.
 func withoutVersion(name string) string {
 	if base, _, found := strings.Cut(name, "@"); found {
 		return base
@@ -95,8 +95,8 @@ type modelPrice struct {
 	price policy.Price
 }
 
-// compilePrices puts the most particular glob first: the one with the most
-// characters that are no wildcards.
+// compilePrices returns the prices with the most specific glob first: the one with the
+// most characters that are no wildcards.
 func compilePrices(prices map[string]policy.Price) []modelPrice {
 	compiled := make([]modelPrice, 0, len(prices))
 	for _, models := range slices.Sorted(maps.Keys(prices)) {
@@ -106,8 +106,8 @@ func compilePrices(prices map[string]policy.Price) []modelPrice {
 	return compiled
 }
 
-// Price is what a model costs, by the bundle or else by the built-in table; false if
-// neither says.
+// Price returns what a model costs by the bundle or else by the built-in table; false
+// if neither has a price.
 func (s *Set) Price(model string) (policy.Price, bool) {
 	if p, ok := s.ownPrice(model); ok {
 		return p, true
@@ -115,7 +115,7 @@ func (s *Set) Price(model string) (policy.Price, bool) {
 	return BuiltinPrices().Price(model)
 }
 
-// PriceSource says where a model's price comes from; "" if there is none.
+// PriceSource names where a model's price comes from; "" if there is none.
 func (s *Set) PriceSource(model string) string {
 	if _, ok := s.ownPrice(model); ok {
 		return "the bundle"

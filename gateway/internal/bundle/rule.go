@@ -1,7 +1,6 @@
 package bundle
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -24,24 +23,36 @@ type Condition struct {
 	Value      string
 }
 
-func (p *Policy) compileRules(spec *policy.Spec) error {
+func (p *Policy) compileRules(spec *policy.Spec) {
 	for i := range spec.Rules {
-		limit, err := compileRule(&spec.Rules[i])
-		if err != nil {
-			return err
-		}
+		limit := compileRule(&spec.Rules[i])
 		p.Rules = append(p.Rules, limit)
 		p.LimitKeys = append(p.LimitKeys, limit.Keys...)
 	}
 	slices.SortFunc(p.LimitKeys, func(a, b policy.Descriptor) int { return strings.Compare(a.String(), b.String()) })
 	p.LimitKeys = slices.Compact(p.LimitKeys)
 	p.Breaker = compileBreaker(spec, p.Rules)
-	if spec.FallbackLimit == nil {
-		return nil
+	if spec.FallbackLimit != nil {
+		limit := compileRule(spec.FallbackLimit)
+		p.Fallback = &limit
 	}
-	limit, err := compileRule(spec.FallbackLimit)
-	p.Fallback = &limit
-	return err
+}
+
+func compileRule(r *policy.Rule) Limit {
+	limit := Limit{Rule: r}
+	for _, key := range r.LimitKeys {
+		limit.Keys = append(limit.Keys, descriptor(key))
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Match)) {
+		limit.Conditions = append(limit.Conditions, Condition{descriptor(key), string(r.Match[key])})
+	}
+	return limit
+}
+
+// Metered reports whether the rule counts model tokens or their price, which only
+// requests to models have.
+func (l *Limit) Metered() bool {
+	return l.TokenBucketLLM != nil || l.CostBased != nil && l.CostBased.CostKey == "usd"
 }
 
 // Breaker is a compiled circuit breaker.
@@ -59,33 +70,7 @@ func compileBreaker(spec *policy.Spec, rules []Limit) *Breaker {
 	}
 	b := &Breaker{CircuitBreaker: spec.CircuitBreaker}
 	if len(rules) > 0 {
-		b.Cost = &rules[0]
-		b.Key = rules[0].Keys[0]
+		b.Cost, b.Key = &rules[0], rules[0].Keys[0]
 	}
 	return b
-}
-
-func compileRule(r *policy.Rule) (Limit, error) {
-	limit := Limit{Rule: r}
-	for _, key := range r.LimitKeys {
-		d, err := policy.ParseDescriptor(key)
-		if err != nil {
-			return limit, fmt.Errorf("rule %q: %w", r.Name, err)
-		}
-		limit.Keys = append(limit.Keys, d)
-	}
-	for _, key := range slices.Sorted(maps.Keys(r.Match)) {
-		d, err := policy.ParseDescriptor(key)
-		if err != nil {
-			return limit, fmt.Errorf("rule %q: %w", r.Name, err)
-		}
-		limit.Conditions = append(limit.Conditions, Condition{d, string(r.Match[key])})
-	}
-	return limit, nil
-}
-
-// Metered reports whether the rule counts model tokens or their price, which only
-// requests to models have.
-func (l *Limit) Metered() bool {
-	return l.TokenBucketLLM != nil || l.CostBased != nil && l.CostBased.CostKey == "usd"
 }

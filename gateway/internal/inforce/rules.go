@@ -77,7 +77,7 @@ func reading(p *bundle.Policy) provider.Rules {
 	}
 	// The usual patterns are built in, and faster than as patterns.
 	own := !slices.Equal(p.Tool.ErrorPatterns, policy.DefaultErrorPatterns)
-	if failures, err := recognize.NewFailures(false, p.Tool.ErrorPatterns...); err == nil && own {
+	if failures, err := recognize.NewFailures(p.Tool.ErrorPatterns...); err == nil && own {
 		rules.Failures = failures
 	}
 	return rules

@@ -112,7 +112,7 @@ func TestFailedResultsAreKnown(t *testing.T) {
 
 func TestFailurePatternsAreAdded(t *testing.T) {
 	t.Parallel()
-	f, err := recognize.NewFailures(false, `(?m)^NOK\b`)
+	f, err := recognize.NewFailures(`(?m)^NOK\b`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestFailurePatternsAreAdded(t *testing.T) {
 	if !f.Match([]byte(strings.Repeat(".", 1<<20) + "\nNOK")) {
 		t.Error("the end of a long result must be seen")
 	}
-	if _, err := recognize.NewFailures(true, `[`); err == nil {
+	if _, err := recognize.NewFailures(`[`); err == nil {
 		t.Error("a broken pattern must be an error")
 	}
 }

@@ -3,6 +3,7 @@ package recognize
 import (
 	"bytes"
 	"regexp"
+	"slices"
 
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
@@ -11,60 +12,51 @@ import (
 // changes; until stored sessions have expired, old and new then count apart.
 const domainError = "unloop/error/1"
 
-// Failures tells results that report an error, where the wire format does not
-// mark them. It is safe for concurrent use.
-type Failures struct {
-	defaults bool
-	patterns []*regexp.Regexp
-}
+// Failures finds results that report an error by patterns, for wire formats that do
+// not mark them. It is safe for concurrent use.
+type Failures struct{ patterns []*regexp.Regexp }
 
-// Patterns see at most this much of a result's beginning and end: a tool says in
-// its first or last words that it failed, and a file that is read may be full of
-// the word "error".
+// At most this much of a result's beginning and end is searched: a tool reports a
+// failure in its first or last words, and a file that was read may be full of the word
+// "error".
 const (
 	failureHead = 2048
 	failureTail = 512
 )
 
-// NewFailures returns the built-in recognition, if defaults is set, and the given
-// patterns (RE2) beside it.
-func NewFailures(defaults bool, patterns ...string) (*Failures, error) {
+// NewFailures returns the recognition by the given patterns (RE2).
+func NewFailures(patterns ...string) (*Failures, error) {
 	compiled, err := compile(patterns)
-	return &Failures{defaults: defaults, patterns: compiled}, err
+	return &Failures{compiled}, err
 }
 
-// Match reports whether the text of a result reports an error.
+// Match reports whether a pattern finds an error in the text of a result.
 func (f *Failures) Match(text []byte) bool {
+	text = edgesOf(text)
+	return slices.ContainsFunc(f.patterns, func(re *regexp.Regexp) bool { return re.Match(text) })
+}
+
+// edgesOf returns the beginning and the end of a long text, each on lines of its own.
+func edgesOf(text []byte) []byte {
 	text = bytes.TrimSpace(text)
-	if len(text) > failureHead+failureTail {
-		window := make([]byte, 0, failureHead+failureTail+1)
-		window = append(append(window, text[:failureHead]...), '\n')
-		text = append(window, text[len(text)-failureTail:]...)
+	if len(text) <= failureHead+failureTail {
+		return text
 	}
-	if f.defaults && looksFailed(text) {
-		return true
-	}
-	for _, re := range f.patterns {
-		if re.Match(text) {
-			return true
-		}
-	}
-	return false
+	window := make([]byte, 0, failureHead+failureTail+1)
+	window = append(append(window, text[:failureHead]...), '\n')
+	return append(window, text[len(text)-failureTail:]...)
 }
 
-// LooksFailed is the built-in recognition: results that begin with a word such
-// as "Error:" or with a traceback, JSON objects that begin with an error member,
-// shells' "command not found" and its like, and exit codes other than 0.
-func LooksFailed(text []byte) bool {
-	f := Failures{defaults: true}
-	return f.Match(text)
-}
+// LooksFailed is the built-in recognition of failed results: those that begin with a
+// word such as "Error:" or with a traceback, JSON objects that begin with an error
+// member, shells' "command not found" and its like, and exit codes other than 0.
+func LooksFailed(text []byte) bool { return looksFailed(edgesOf(text)) }
 
-// failureWords begin a result that failed, when a colon, a bracket or the end of
-// the line follows, or one of a few words.
+// failureWords begin a failed result if a colon, a bracket or the end of the line
+// follows.
 var failureWords = [...]string{"error", "fatal", "exception", "failed", "failure", "panic"}
 
-// failureStarts begin a result that failed, whatever follows.
+// failureStarts begin a failed result, whatever follows.
 var failureStarts = [...]string{
 	"traceback (most recent call last)", "<tool_use_error>", "<error>", "[error]", "error ", "failed to ", "fatal error",
 	"unhandled exception", "uncaught exception", "execution failed", "command failed", "tool call failed",
@@ -75,16 +67,16 @@ var failureStarts = [...]string{
 	`{"error":{`, `{"error":"`, `{"err":"`, `{"iserror":true`, `{"is_error":true`, `{"success":false`, `{"ok":false`,
 }
 
-// failureEnds end the only or the last line of a result that failed.
+// failureEnds end the last line of a failed result.
 var failureEnds = [...]string{"command not found", "no such file or directory", "permission denied", "operation not permitted"}
 
-// exitNames stand before the exit code of a command.
+// exitNames precede the exit code of a command.
 var exitNames = [...]string{
 	"exit code", "exit status", "exited with code", "exited with status", "exit_code", "exitcode", "returned non-zero exit status", "<returncode>",
 	"return code", "returncode",
 }
 
-// statusNames stand before the status of an HTTP answer.
+// statusNames precede the status of an HTTP answer.
 var statusNames = [...]string{`"status":`, `"status_code":`, `"statuscode":`, `"code":`, "status code", "http status", "http error", "http/1.1", "http/2", "http", "<title>"}
 
 func looksFailed(text []byte) bool {
@@ -126,15 +118,15 @@ func traceback(text, last []byte) bool {
 	return bytes.Contains(text, []byte("Traceback (most recent call last)")) && pythonError(squash(last[:min(len(last), 80)]))
 }
 
-// exitLines is how many of the first and of the last lines may name an exit code,
-// and exitWindow how much of them is looked at.
+// exitLines is how many of the first and of the last lines may name an exit code, and
+// exitWindow how many of their bytes are searched.
 const (
 	exitLines  = 6
 	exitWindow = 300
 )
 
-// exits reports whether one of the first or last lines names an exit code other
-// than 0. Of lines between the first and the last it is what they begin with.
+// exits reports whether one of the first or last lines names an exit code other than 0.
+// Lines between the first and the last must begin with the name.
 func exits(text []byte) bool {
 	first, last := edgeLines(text)
 	if exitCode(first) || exitCode(last) || exitCode(last[max(0, len(last)-exitWindow):]) {
@@ -143,8 +135,8 @@ func exits(text []byte) bool {
 	return exitLine(text[:min(len(text), exitWindow)]) || exitLine(text[max(0, len(text)-exitWindow):])
 }
 
-// exitLine reports whether one of the lines of a window begins with the name of an
-// exit code, and has one other than 0.
+// exitLine reports whether a line of the window begins with the name of an exit code
+// and has one other than 0.
 func exitLine(window []byte) bool {
 	lines := bytes.Split(window, []byte("\n"))
 	for _, line := range lines[:min(len(lines), 2*exitLines)] {
@@ -200,19 +192,16 @@ func skipSet(text []byte, i int, set string) int {
 	return i
 }
 
-// squash lower-cases text, and drops the white space of JSON around its
+// squash returns text in lower case. Of a JSON object it drops the white space around
 // punctuation, so that {"error": "x"} begins like {"error":"x"}.
 func squash(text []byte) []byte {
 	out := make([]byte, 0, len(text))
-	for i, ch := range text {
+	for _, ch := range text {
 		if 'A' <= ch && ch <= 'Z' {
 			ch += 'a' - 'A'
 		}
 		if ch == ' ' || ch == '\n' || ch == '\t' || ch == '\r' {
 			if n := len(out); text[0] == '{' && n > 0 && bytes.IndexByte([]byte(`{":,`), out[n-1]) >= 0 {
-				continue
-			}
-			if text[0] == '{' && i+1 < len(text) && text[i+1] == ':' {
 				continue
 			}
 		}
@@ -256,9 +245,9 @@ func edgeLines(text []byte) (first, last []byte) {
 	return bytes.TrimSpace(first), bytes.TrimSpace(last)
 }
 
-// ErrorClass returns the digest of the kind of error that a failed result reports:
-// its first and last line in lower case, without volatile parts, numbers, quoted
-// text and paths, which differ with the arguments of the call.
+// ErrorClass returns the digest of the kind of error that a failed result reports. It
+// is made of the first and the last line in lower case, without volatile parts,
+// numbers, quoted text and paths, which depend on the arguments of the call.
 func ErrorClass(text []byte) fingerprint.Digest {
 	first, last := edgeLines(bytes.TrimSpace(text))
 	b := fingerprint.AppendField(nil, []byte(domainError))
@@ -267,7 +256,7 @@ func ErrorClass(text []byte) fingerprint.Digest {
 	return fingerprint.Sum(b)
 }
 
-// maxErrorLine bounds the part of a line that tells the kind of an error.
+// maxErrorLine bounds the part of a line that belongs to the kind of an error.
 const maxErrorLine = 300
 
 func errorLine(line []byte) []byte {
@@ -291,9 +280,8 @@ func errorLine(line []byte) []byte {
 	return out
 }
 
-// argumentAt returns the end of what begins at i and is likely to come from the
-// call: quoted text, a word that contains a digit or a slash. It is 0 where none
-// begins.
+// argumentAt returns the end of text at i that is likely to come from the call: quoted
+// text, or a word with a digit or a slash. It is 0 where there is none.
 func argumentAt(line []byte, i int) int {
 	switch ch := line[i]; ch {
 	case '"', '\'', '`':

@@ -1,6 +1,7 @@
 package recognize_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/unloop/unloop/gateway/internal/recognize"
@@ -12,24 +13,30 @@ func TestWhiteSpaceWithinCommandsIsOneSpace(t *testing.T) {
 		a, b string
 		same bool
 	}{
-		"inner spaces":       {`{"command":"ls  -l   a"}`, `{"command":"ls -l a"}`, true},
-		"a tab":              {`{"cmd":"ls\t-l"}`, `{"cmd":"ls -l"}`, true},
-		"the end":            {`{"command":"ls -l\n"}`, `{"command":"ls -l"}`, true},
-		"ends of lines":      {`{"command":"a  \nb"}`, `{"command":"a\nb"}`, true},
-		"a query":            {`{"query":"SELECT  1 ","n":1}`, `{"n":1,"query":"SELECT 1"}`, true},
-		"quoted":             {`{"command":"echo 'a  b'"}`, `{"command":"echo 'a b'"}`, false},
-		"indentation":        {`{"command":"if x:\n  y()"}`, `{"command":"if x:\n    y()"}`, false},
-		"a here-document":    {`{"command":"cat <<E\na  b\nE"}`, `{"command":"cat <<E\na b\nE"}`, false},
-		"another argument":   {`{"text":"a  b"}`, `{"text":"a b"}`, false},
-		"a nested argument":  {`{"x":{"command":"a  b"}}`, `{"x":{"command":"a b"}}`, false},
-		"a description":      {`{"command":"ls","description":"List"}`, `{"description":"Look again","command":"ls"}`, true},
-		"a longer time":      {`{"cmd":["ls"],"timeout_ms":1000}`, `{"cmd":["ls"],"timeout_ms":2000}`, true},
-		"a comment":          {`{"command":"# once\nls"}`, `{"command":"# twice\n\nls"}`, true},
-		"a later comment":    {`{"command":"ls\n# a"}`, `{"command":"ls\n# b"}`, false},
-		"comments alone":     {`{"command":"# a"}`, `{"command":"# b"}`, false},
-		"another folder":     {`{"command":"ls","cwd":"a"}`, `{"command":"ls","cwd":"b"}`, false},
-		"of a record":        {`{"title":"x","description":"a"}`, `{"title":"x","description":"b"}`, false},
-		"duplicate commands": {`{"command":"a  b","command":"c"}`, `{"command":"a b","command":"c"}`, false},
+		"inner spaces":        {`{"command":"ls  -l   a"}`, `{"command":"ls -l a"}`, true},
+		"a tab":               {`{"cmd":"ls\t-l"}`, `{"cmd":"ls -l"}`, true},
+		"the end":             {`{"command":"ls -l\n"}`, `{"command":"ls -l"}`, true},
+		"ends of lines":       {`{"command":"a  \nb"}`, `{"command":"a\nb"}`, true},
+		"a query":             {`{"query":"SELECT  1 ","n":1}`, `{"n":1,"query":"SELECT 1"}`, true},
+		"quoted":              {`{"command":"echo 'a  b'"}`, `{"command":"echo 'a b'"}`, false},
+		"indentation":         {`{"command":"if x:\n  y()"}`, `{"command":"if x:\n    y()"}`, false},
+		"a here-document":     {`{"command":"cat <<E\na  b\nE"}`, `{"command":"cat <<E\na b\nE"}`, false},
+		"another argument":    {`{"text":"a  b"}`, `{"text":"a b"}`, false},
+		"a nested argument":   {`{"x":{"command":"a  b"}}`, `{"x":{"command":"a b"}}`, false},
+		"a description":       {`{"command":"ls","description":"List"}`, `{"description":"Look again","command":"ls"}`, true},
+		"a longer time":       {`{"cmd":["ls"],"timeout_ms":1000}`, `{"cmd":["ls"],"timeout_ms":2000}`, true},
+		"a comment":           {`{"command":"# once\nls"}`, `{"command":"# twice\n\nls"}`, true},
+		"a later comment":     {`{"command":"ls\n# a"}`, `{"command":"ls\n# b"}`, false},
+		"comments alone":      {`{"command":"# a"}`, `{"command":"# b"}`, false},
+		"another folder":      {`{"command":"ls","cwd":"a"}`, `{"command":"ls","cwd":"b"}`, false},
+		"of a record":         {`{"title":"x","description":"a"}`, `{"title":"x","description":"b"}`, false},
+		"cut off":             {`{"command":"a  b"`, `{"command":"a b"`, false},
+		"cut off in a name":   {`{"command":"a  b","x`, `{"command":"a b","x`, false},
+		"cut off in a reason": {`{"command":"a  b","description":"`, `{"command":"a b","description":"`, false},
+		"a broken command":    {`{"command":"a  \q"}`, `{"command":"a \q"}`, false},
+		"no member left":      {`{"description":"a","timeout":1}`, `{"description":"b","timeout":1}`, false},
+		"a list of words":     {`{"command":["ls",  "-l"]}`, `{"command":["ls","-l"]}`, true},
+		"duplicate commands":  {`{"command":"a  b","command":"c"}`, `{"command":"a b","command":"c"}`, false},
 	} {
 		if same := recognize.Call("t", []byte(c.a)) == recognize.Call("t", []byte(c.b)); same != c.same {
 			t.Errorf("%s: one call is %v, want %v", name, same, c.same)
@@ -69,7 +76,7 @@ func TestEmptyResultsOfCallsThatSeek(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"": true, " \n": true, "[]": true, "{}": true, "No results found.": true, "No output": true, `{"results": [], "total": 0}`: true, "NULL": true,
-		"ok": false, "0": false, `{"results": [1]}`: false, "no results for that, but a hint": false,
+		strings.Repeat("[]", 200): false, "ok": false, "0": false, `{"results": [1]}`: false, "no results for that, but a hint": false,
 	} {
 		if got := recognize.IsEmpty([]byte(text)); got != want {
 			t.Errorf("IsEmpty(%q): %v, want %v", text, got, want)
@@ -89,7 +96,7 @@ func TestWaitingForACommandsOutputIsAPoll(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]bool{
 		`{"session_id":1,"chars":""}`: true, `{"session_id":1}`: true, `{"session_id":1,"chars":null}`: true,
-		`{"session_id":1,"chars":"y\n"}`: false, `[]`: false, `{`: false,
+		`{"session_id":1,"chars":"y\n"}`: false, `[]`: false, `{`: false, `{"session_id":`: false, `{"chars":1}`: false, `{1:2}`: false,
 	} {
 		if got := recognize.IsPoll("write_stdin", []byte(args)); got != want {
 			t.Errorf("%s: %v, want %v", args, got, want)
@@ -100,6 +107,25 @@ func TestWaitingForACommandsOutputIsAPoll(t *testing.T) {
 	} {
 		if got := recognize.IsPoll("bash", []byte(`{"command":"`+command+`"}`)); got != want {
 			t.Errorf("%s: %v, want %v", command, got, want)
+		}
+	}
+}
+
+func TestCallsThatAgentsWriteAsText(t *testing.T) {
+	t.Parallel()
+	call := func(tool, command string) any { return recognize.TextCall(tool, []byte(command)) }
+	if call("bash", "ls  -l \n") != call("bash", "# look\nls -l") {
+		t.Error("white space and comments must not matter")
+	}
+	if call("bash", "ls -l") == call("sh", "ls -l") || call("bash", "ls -l") == call("bash", "ls -a") {
+		t.Error("another tool or command must be another call")
+	}
+	for _, c := range []struct {
+		tool, command string
+		shell, want   bool
+	}{{"bash", "docker ps", true, true}, {"python", "docker ps", false, false}, {"get_status", "x", false, true}, {"bash", "ls", true, false}} {
+		if got := recognize.IsTextPoll(c.tool, []byte(c.command), c.shell); got != c.want {
+			t.Errorf("%s %s: %v, want %v", c.tool, c.command, got, c.want)
 		}
 	}
 }

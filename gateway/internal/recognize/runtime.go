@@ -2,19 +2,16 @@ package recognize
 
 import "bytes"
 
-// processNames are the words before "id" or "ids" that make it one of a process, a
-// thread or a shell, and of what coding agents' shells number.
+// processNames are the words before "id" or "ids" that name a process, a thread, a
+// shell, or something that coding agents' shells number.
 var processNames = [...]string{"p", "pg", "pp", "t", "process", "thread", "chunk", "session", "background with", "shell", "bash"}
 
-// processID returns the span of the numbers or the short token that follow a name
-// such as pid, PGID or chunk_id which ends at w; plural says that it ends in "ids".
+// processID returns the span of the numbers or of the short token after a name such as
+// pid, PGID or chunk_id that ends at w. A plural name ends in "ids".
 func processID(text []byte, w int, plural bool) (start, end int) {
 	name := text[:w-2]
 	if plural {
 		name = text[:w-3]
-	}
-	if n := len(name); n > 0 && (name[n-1] == '-' || name[n-1] == '_' || name[n-1] == ' ') {
-		name = name[:n-1]
 	}
 	if !endsWithName(name, processNames[:]) {
 		return 0, 0
@@ -36,7 +33,12 @@ func processID(text []byte, w int, plural bool) (start, end int) {
 // maxProcessID bounds the ids of processes and of agents' shells.
 const maxProcessID = 16
 
+// endsWithName reports whether text ends in one of names, which may be followed by one
+// separator.
 func endsWithName(text []byte, names []string) bool {
+	if n := len(text); n > 0 && (text[n-1] == '-' || text[n-1] == '_' || text[n-1] == ' ') {
+		text = text[:n-1]
+	}
 	for _, name := range names {
 		if n := len(text) - len(name); n >= 0 && equalFold(text[n:], name) && (n == 0 || class[text[n-1]] != letter || text[n-1] == '_') {
 			return true
@@ -54,26 +56,20 @@ func allHex(text []byte) bool {
 	return len(text) >= 6
 }
 
-// elementID returns the span of the id that follows the word "ref" or "uid" which
-// ends at w, if it is one that a browser's tools give to the elements of a page each
-// time they look: e12, s3e12, f1e12 or 3_12.
+// elementID returns the span of the id after the word "ref" or "uid" that ends at w.
+// Tools of browsers give such ids to the elements of a page at each look: e12, s3e12,
+// f1e12 or 3_12.
 func elementID(text []byte, w int) (start, end int) {
-	v := w
-	for v < len(text) && v-w < 6 && isNameEnd(text[v]) {
-		v++
-	}
-	end = v
-	for end < len(text) && class[text[end]] != other {
-		end++
-	}
+	v := afterName(text, w)
+	end = skipWord(text, v)
 	if v == w || end-v > maxProcessID || !isElement(text[v:end]) {
 		return 0, 0
 	}
 	return v, end
 }
 
-// isElement reports whether a word is letters of an element's id by turns with
-// digits, and has two parts at least.
+// isElement reports whether a word is an element's id: an e with digits, or at least
+// two runs of digits with a letter before each.
 func isElement(word []byte) bool {
 	parts := 0
 	for i := 0; i < len(word); parts++ {
@@ -91,26 +87,20 @@ func isElement(word []byte) bool {
 	return parts > 1 || parts == 1 && word[0] == 'e'
 }
 
-// timeNames end the names of measured times, before a unit or without one.
+// timeNames end the names of measured times, apart from a unit.
 var timeNames = [...]string{"duration", "elapsed", "wall_time", "walltime", "took", "latency", "execution_time", "response_time", "total_time", "run_time", "runtime"}
 
-// timeUnits are what such names end with beyond that.
+// timeUnits may follow them.
 var timeUnits = [...]string{"", "_seconds", "_secs", "_sec", "_s", "_ms", "_millis", "_us", "_ns", "ms", "seconds"}
 
-// measured returns the span of the number that follows the name of a measured time
-// which is the word text[i:w].
+// measured returns the span of the number after the word text[i:w], if that is the name
+// of a measured time.
 func measured(text []byte, i, w int) (start, end int) {
-	v := w
-	for v < len(text) && v-w < 6 && isNameEnd(text[v]) {
-		v++
-	}
+	v := afterName(text, w)
 	if v == w || v >= len(text) || class[text[v]] != digit || !namesTime(text[i:w]) {
 		return 0, 0
 	}
-	end = skipDigits(text, v)
-	if end+1 < len(text) && text[end] == '.' && class[text[end+1]] == digit {
-		end = skipDigits(text, end+1)
-	}
+	end = skipFraction(text, skipDigits(text, v))
 	if end+1 < len(text) && text[end]|0x20 == 'e' {
 		exponent := end + 1
 		if text[exponent] == '-' || text[exponent] == '+' {
@@ -141,12 +131,12 @@ func namesTime(word []byte) bool {
 	return false
 }
 
-// longestRandom bounds made-up names of files.
+// longestRandom bounds generated names of files.
 const longestRandom = 32
 
-// randomName returns the span of a word that was made up: a temporary file of
-// Python's or mktemp's, a mangled symbol's hash, the output that a
-// coding agent saved.
+// randomName returns the span of a generated word: the name of a temporary file of
+// Python or mktemp, the hash of a mangled symbol, or the name of an output that a coding
+// agent saved.
 func randomName(text []byte, i, w int) (start, end int) {
 	n := w - i
 	switch {
@@ -164,8 +154,8 @@ func randomName(text []byte, i, w int) (start, end int) {
 	return 0, 0
 }
 
-// savedOutput reports whether a word is the name of the file in which a coding
-// agent saved a long result.
+// savedOutput reports whether a word names a file in which a coding agent saved a long
+// result.
 func savedOutput(text []byte, i, w int) bool {
 	if w-i >= 24 && hasPrefix(text[i:], "tool_") {
 		return mixed(text[i+len("tool_") : w])
@@ -173,7 +163,7 @@ func savedOutput(text []byte, i, w int) bool {
 	return w-i <= longestRandom && bytes.HasSuffix(text[:i], []byte("/tool-results/")) && mixed(text[i:w])
 }
 
-// underTmp reports whether the path that text ends in is in a temporary folder.
+// underTmp reports whether text ends in a path below a temporary folder.
 func underTmp(text []byte) bool {
 	const longest = 64
 	text = text[max(0, len(text)-longest):]
@@ -219,8 +209,8 @@ func podSuffix(text []byte, i int) int {
 	return w + 1 + last
 }
 
-// processNumber returns the end of the number at i if it is that of a port which
-// the system gave, or of a job that a shell started in the background, or 0.
+// processNumber returns the end of the number text[i:k] if it is a port that the system
+// chose, or the process of a shell's background job, or 0.
 func processNumber(text []byte, i, k int) int {
 	switch {
 	case k-i == 5 && i > 1 && text[i-1] == ':' && class[text[i-2]] != other && !wordAt(text, k) && ephemeral(text[i:k]) && hostBefore(text[:i-1]):

@@ -1,7 +1,7 @@
 package recognize
 
-// The classes of bytes that the scanner tells apart. Bytes beyond ASCII end a
-// word, since scripts that need them may put no space before a number.
+// The classes of bytes that the scanner distinguishes. Bytes beyond ASCII end a word,
+// since their scripts may have no space before a number.
 const (
 	other = iota
 	letter
@@ -20,7 +20,7 @@ var class = func() (t [256]uint8) {
 	return t
 }()
 
-// name is what the first three letters of a word may be short for.
+// name says what the first three letters of a word abbreviate.
 type name uint8
 
 const (
@@ -29,8 +29,8 @@ const (
 	monthName
 )
 
-// names maps the first two letters of a word to the third letters, as bits,
-// with which they may be the name of a day or a month.
+// names maps the first two letters of a word to a set of bits: the third letters with
+// which they begin the name of a day or a month.
 var names = func() (t [2][32 * 32]uint32) {
 	for kind, list := range [...]string{"mon tue wed thu fri sat sun", "jan feb mar apr may jun jul aug sep oct nov dec"} {
 		for i := 0; i < len(list); i += 4 {
@@ -40,9 +40,8 @@ var names = func() (t [2][32 * 32]uint32) {
 	return t
 }()
 
-// nameOf looks three bytes up in the days and months. It is asked about every
-// word, and so must be fast; it takes a few other bytes for letters, which the
-// callers have ruled out.
+// nameOf looks three bytes up in the days and months. It is called for every word and
+// must be fast; it confuses a few other bytes with letters, which callers exclude.
 func nameOf(a, b, c byte) name {
 	at, bit := int(a&31)<<5|int(b&31), uint32(1)<<(c&31)
 	switch {
@@ -61,7 +60,7 @@ var longNames = [...]string{
 	"uary", "ruary", "ch", "il", "e", "y", "ust", "tember", "ober", "ember",
 }
 
-// nameAt returns the end of the name of a day or month at i, short or in full, or 0.
+// nameAt returns the end of the name of a day or month at i, abbreviated or not, or 0.
 func nameAt(text []byte, i int, want name) int {
 	if i+3 > len(text) || !letterAt(text, i) || !letterAt(text, i+1) || !letterAt(text, i+2) ||
 		nameOf(text[i], text[i+1], text[i+2]) != want {
@@ -100,6 +99,23 @@ func letterAt(text []byte, i int) bool { return i < len(text) && class[text[i]] 
 func skipDigits(text []byte, i int) int {
 	for i < len(text) && class[text[i]] == digit {
 		i++
+	}
+	return i
+}
+
+// skipWord returns the index of the first byte from i on that is not of a word.
+func skipWord(text []byte, i int) int {
+	for wordAt(text, i) {
+		i++
+	}
+	return i
+}
+
+// skipFraction returns the end of the decimal point and digits at i, or i where there
+// are none.
+func skipFraction(text []byte, i int) int {
+	if i+1 < len(text) && text[i] == '.' && class[text[i+1]] == digit {
+		return skipDigits(text, i+1)
 	}
 	return i
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/unloop/unloop/gateway/internal/recognize"
+	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
 func TestWhatNobodySeesInAPromptDoesNotMatter(t *testing.T) {
@@ -84,6 +85,27 @@ func seen(r rune) rune {
 		return -1
 	}
 	return r
+}
+
+func TestDigestsOfTexts(t *testing.T) {
+	t.Parallel()
+	var h recognize.Hasher
+	for name, c := range map[string]struct {
+		digest func([]byte) fingerprint.Digest
+		a, b   string
+		same   bool
+	}{
+		"results in another case":   {h.Result, " OK\n", "ok", true},
+		"results with other spaces": {h.Result, "a  b", "a b", false},
+		"lines with other spaces":   {h.Lines, "a  b\n\nc", "A b\nc", true},
+		"lines indented":            {h.Lines, "a\n  b", "a\n    b", false},
+		"messages with a count":     {recognize.Said, "You have 3 tries left", "you have 17 tries  left", true},
+		"other messages":            {recognize.Said, "You have 3 tries left", "You have no tries left", false},
+	} {
+		if same := c.digest([]byte(c.a)) == c.digest([]byte(c.b)); same != c.same {
+			t.Errorf("%s: same is %v, want %v", name, same, c.same)
+		}
+	}
 }
 
 func TestLinesKeepTheirIndentation(t *testing.T) {

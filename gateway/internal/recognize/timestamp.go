@@ -124,10 +124,7 @@ func clockAt(text []byte, i int) (end int, exact bool) {
 			end = skipDigits(text, end+1)
 		}
 	}
-	m := end
-	if m < len(text) && text[m] == ' ' {
-		m++
-	}
+	m := skipSpace(text, end)
 	if m+2 <= len(text) && (text[m]|0x20 == 'a' || text[m]|0x20 == 'p') && text[m+1]|0x20 == 'm' && !wordAt(text, m+2) {
 		return m + 2, true
 	}
@@ -202,8 +199,8 @@ func epochAt(text []byte, i, end int) int {
 	if first := int(text[i]-'0')*10 + int(text[i+1]-'0'); first < 15 || first > 22 || wordAt(text, end) {
 		return 0
 	}
-	if end-i == 10 && end+1 < len(text) && text[end] == '.' && class[text[end+1]] == digit {
-		end = skipDigits(text, end+1)
+	if end-i == 10 {
+		return skipFraction(text, end)
 	}
 	return end
 }

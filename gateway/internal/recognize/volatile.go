@@ -2,12 +2,12 @@ package recognize
 
 import "bytes"
 
-// Kinds is a set of the kinds of text that change from one run of a tool to the
-// next although nothing happened.
+// Kinds is a set of the kinds of text that differ from one run of a tool to the next
+// although nothing has changed.
 type Kinds uint8
 
-// The kinds. They are recognised by a hand-written scanner in one pass, since
-// results may be megabytes; see the functions beside it for the exact forms.
+// The kinds. A hand-written scanner finds them in one pass, since results may be
+// megabytes; its functions document the exact forms.
 const (
 	// Timestamps: ISO 8601 and its relatives, RFC 1123, ctime, syslog and
 	// access-log dates with a time of day; times of day with seconds; Unix times
@@ -23,23 +23,22 @@ const (
 	Durations
 	// Addresses: 0x and at least six hexadecimal digits, as in "<Foo at 0x7f3a90>".
 	Addresses
-	// Runtime is what a system makes up for each run: ids of processes, threads and
+	// Runtime are values that a system generates for each run: ids of processes, threads and
 	// shells behind their names (pid 4711, "chunk_id": "860463"), measured times
 	// behind theirs ("wall_time_seconds": 0.02), ports above 32767 of this host,
 	// hashes of mangled symbols, names of temporary files and of Kubernetes pods, ids
 	// that a browser's tools give to elements (ref=s2e9, uid=3_12).
 	Runtime
 
-	// AllKinds is what is removed by default.
+	// AllKinds are removed by default.
 	AllKinds = Timestamps | UUIDs | RequestIDs | Durations | Addresses | Runtime
 )
 
-// placeholder stands for what was removed, so that "took 5ms" stays another
-// text than "took ".
+// placeholder replaces a removed part, so that "took 5ms" still differs from "took ".
 var placeholder = []byte{0}
 
-// scanner finds volatile parts. Loose also takes times of day without seconds,
-// which in a result may be content but in a system prompt are a clock.
+// scanner finds volatile parts. A loose scanner also finds times of day without
+// seconds, which in a result may be content but in a system prompt are a clock.
 type scanner struct {
 	kinds Kinds
 	loose bool
@@ -81,9 +80,9 @@ func (sc scanner) scan(text []byte, emit func([]byte)) {
 	}
 }
 
-// word looks for a volatile part at the word text[i:w], which begins with a
-// letter. What it finds may begin later: the value after "request_id=". The
-// tests in front are for speed: nearly every word fails them.
+// word returns the span of a volatile part at the word text[i:w], which begins with a
+// letter. The span may begin later: the value after "request_id=". The first checks
+// are for speed: nearly every word fails them.
 func (sc scanner) word(text []byte, i, w int) (start, end int) {
 	n := w - i
 	if n == 8 && w < len(text) && text[w] == '-' && sc.kinds&UUIDs != 0 {
@@ -114,7 +113,7 @@ func (sc scanner) word(text []byte, i, w int) (start, end int) {
 	return 0, 0
 }
 
-// runtimeWord looks for what a system made up at the word text[i:w].
+// runtimeWord returns the span of a generated value at the word text[i:w].
 func (sc scanner) runtimeWord(text []byte, i, w int) (start, end int) {
 	n := w - i
 	switch c := text[w-1] | 0x20; {
@@ -144,8 +143,8 @@ func (sc scanner) runtimeWord(text []byte, i, w int) (start, end int) {
 	return 0, 0
 }
 
-// number looks for a volatile part that begins with the digit at i, and returns
-// its end, or 0. What follows the digits tells what it can be.
+// number returns the end of a volatile part that begins with the digit at i, or 0. The
+// character after the digits decides what it can be.
 func (sc scanner) number(text []byte, i int) int {
 	if sc.kinds&UUIDs != 0 {
 		if end := uuidAt(text, i); end > 0 {
@@ -227,9 +226,7 @@ func durationAt(text []byte, i int) int {
 		if k == i {
 			return end
 		}
-		if k+1 < len(text) && text[k] == '.' && class[text[k+1]] == digit {
-			k = skipDigits(text, k+1)
-		}
+		k = skipFraction(text, k)
 		if k == len(text) || class[text[k]] == other && text[k] != ' ' && text[k] < 0x80 {
 			return end
 		}
@@ -281,17 +278,24 @@ func prefixedID(text []byte, i int) (start, end int) {
 
 // namedID returns the span of the id that follows a name which ends in "id" at w.
 func namedID(text []byte, w int) (start, end int) {
-	if !namesRequest(text[:w-2]) {
+	if !endsWithName(text[:w-2], idNames[:]) {
 		return 0, 0
 	}
-	v := w
-	for v < len(text) && v-w < 6 && isNameEnd(text[v]) {
-		v++
-	}
+	v := afterName(text, w)
 	if end := idToken(text, v); v > w && end-v >= 4 && bytes.ContainsAny(text[v:end], "0123456789") {
 		return v, end
 	}
 	return 0, 0
+}
+
+// afterName returns the index of the value that follows a name which ends at w; w if
+// none does.
+func afterName(text []byte, w int) int {
+	v := w
+	for v < len(text) && v-w < 6 && isNameEnd(text[v]) {
+		v++
+	}
+	return v
 }
 
 // isNameEnd reports whether ch may stand between a name and its value.
@@ -299,20 +303,6 @@ func isNameEnd(ch byte) bool {
 	switch ch {
 	case '"', '\'', '\\', ':', '=', ' ':
 		return true
-	}
-	return false
-}
-
-// namesRequest reports whether before, the text up to "id", ends in one of
-// idNames and at most one separator.
-func namesRequest(before []byte) bool {
-	if n := len(before); n > 0 && (before[n-1] == '-' || before[n-1] == '_' || before[n-1] == ' ') {
-		before = before[:n-1]
-	}
-	for _, name := range idNames {
-		if n := len(before) - len(name); n >= 0 && equalFold(before[n:], name) {
-			return n == 0 || class[before[n-1]] != letter || before[n-1] == '_'
-		}
 	}
 	return false
 }

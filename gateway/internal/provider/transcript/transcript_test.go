@@ -155,7 +155,7 @@ func TestACacheFindsTheSame(t *testing.T) {
 		items, _ := tr.History(rules)
 		return items, tr.Opening()
 	}
-	never, err := recognize.NewFailures(false)
+	never, err := recognize.NewFailures()
 	if err != nil {
 		t.Fatal(err)
 	}
