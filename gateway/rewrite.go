@@ -23,7 +23,7 @@ func (g *Gateway) mend(x *exchange) {
 		return
 	}
 	x.Body.Replace(mended)
-	x.out.Headers = append(x.out.Headers, provider.Header{Name: "X-Loop-Repaired", Value: report.String()})
+	x.out.Headers.Set("X-Loop-Repaired", report.String())
 	report.Each(func(kind string, n int) { g.metrics.repairs.WithLabelValues(kind).Add(float64(n)) })
 	g.log.Info("history repaired", "format", x.Provider.Name(), "session", x.Identity.GetSession(), "changes", report.String())
 }
@@ -31,10 +31,11 @@ func (g *Gateway) mend(x *exchange) {
 // hint puts a hint into the request, where that is what is to be done. A body
 // that can't take it is forwarded as it was.
 func (g *Gateway) hint(x *exchange) {
-	if x.out.Hint.Text == "" {
+	text, position := x.out.Hint(g.now())
+	if text == "" {
 		return
 	}
-	if err := x.splice(x.out.Hint.Text, x.out.Hint.Position); err != nil {
+	if err := x.splice(text, position); err != nil {
 		f := x.out.Finding
 		g.metrics.hints.WithLabelValues("no-place").Inc()
 		g.log.Warn("request could not take a hint", "format", x.Provider.Name(), "policy", f.GetPolicy(), "fingerprint", hex.EncodeToString(f.GetFingerprint()[:8]), "error", err)

@@ -190,8 +190,8 @@ func (g *Gateway) gather(x *exchange) bool {
 		Memory: g.memory, Now: g.now(),
 	}
 	hasher := g.shared.Hasher()
-	if hasher != nil && g.checker != nil { // a replay does not count users
-		in.Key = func() string { return hasher.Caller(g.callerKey(x), "") }
+	if hasher != nil && g.checker != nil && evidence.Telling(&x.Request) { // a replay does not count users
+		in.Key = hasher.Caller(g.callerKey(x), "")
 	}
 	x.Evidence = evidence.Of(&in)
 	for _, s := range x.Skipped {
@@ -232,7 +232,7 @@ func (g *Gateway) ask(x *exchange) {
 // decide sets the outcome of a request that was checked or is exempt from checks, and
 // counts the rules' verdicts.
 func (g *Gateway) decide(x *exchange) {
-	x.Exempt, x.Caller, x.Policies, x.Now = x.operator.Exempt, x.Identity.GetCaller(), x.rules.Set, g.now()
+	x.Exempt, x.Caller, x.Policies = x.operator.Exempt, x.Identity.GetCaller(), x.rules.Set
 	x.Answerable = x.Prompt != nil && !x.Asked
 	x.out = outcome.Of(&x.Case)
 	for _, v := range x.out.Verdicts {

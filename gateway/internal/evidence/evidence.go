@@ -44,9 +44,9 @@ type Input struct {
 	Matched  []*bundle.Policy
 	// Reading says how each policy reads tool results.
 	Reading map[string]provider.Rules
-	// Key returns the hash of the API key, without the end user. It is called if the
-	// evidence depends on it; nil if nobody knows.
-	Key    func() string
+	// Key is the hash of the API key, without the end user. It is needed if the request
+	// is Telling; without it, prompts that change users are not counted.
+	Key    string
 	Memory *Memory
 	Now    time.Time
 }
@@ -72,7 +72,7 @@ type Evidence struct {
 
 // maker makes the evidence of one request.
 type maker struct {
-	*Input
+	Input
 	out Evidence
 	// again are the policies whose tool detector finds a call repeated after other work.
 	again []string
@@ -89,7 +89,7 @@ func Match(set *bundle.Set, r *request.Request, from *request.Subject) []*bundle
 
 // Of returns the evidence of a request.
 func Of(in *Input) Evidence {
-	m := &maker{Input: in, out: Evidence{At: in.Now}}
+	m := &maker{Input: *in, out: Evidence{At: in.Now}}
 	for _, p := range in.Matched {
 		enforced := !p.Shadow(in.Now)
 		m.out.FailClosed = m.out.FailClosed || p.FailClosed && enforced

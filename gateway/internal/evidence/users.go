@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
@@ -22,16 +23,15 @@ const (
 // userCounters lists the counters of prompts that came from another end user of the
 // same key before.
 func (m *maker) userCounters() []*checkpb.Counter {
-	if m.Key == nil || m.Run != nil || m.Peek || !m.telling() {
+	if m.Key == "" || !Telling(m.Request) {
 		return nil
 	}
 	var out []*checkpb.Counter
-	key := m.Key()
 	for _, p := range m.Matched {
 		if p.Prompt == nil {
 			continue
 		}
-		b := fingerprint.New(usersDomain).String(p.ID).String(key).String(m.Model())
+		b := fingerprint.New(usersDomain).String(p.ID).String(m.Key).String(m.Model())
 		m.addAsked(b, p.Prompt)
 		sum := b.Sum()
 		if m.Memory.changed(fingerprint.Bytes(sum[:]), m.Identity.GetCaller(), time.Duration(p.Prompt.WindowSeconds)*time.Second, m.Now) {
@@ -41,13 +41,14 @@ func (m *maker) userCounters() []*checkpb.Counter {
 	return out
 }
 
-// telling reports whether the request names its end user, and asks what hardly two of
-// them ask by themselves.
-func (m *maker) telling() bool {
-	if m.Prompt == nil || m.Prompt.User == "" || m.Prompt.Delta {
+// Telling reports whether a request counts, names its end user, and asks what hardly two
+// of them ask by themselves.
+func Telling(r *request.Request) bool {
+	p := r.Prompt
+	if r.Run != nil || r.Peek || p == nil || p.User == "" || p.Delta {
 		return false
 	}
-	return m.Prompt.Transcript.Messages() >= tellingMessages || len(m.Prompt.Transcript.Human()) >= tellingBytes
+	return p.Transcript.Messages() >= tellingMessages || len(p.Transcript.Human()) >= tellingBytes
 }
 
 func (m *maker) userCounter(p *bundle.Policy, sum []byte) *checkpb.Counter {

@@ -4,17 +4,18 @@ import (
 	"strconv"
 
 	"github.com/unloop/unloop/gateway/internal/evidence"
-	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// Headers are those that an outcome sets, by their canonical names.
-type Headers []provider.Header
+// Headers are the headers that an outcome sets: each name, in canonical form, before its
+// value.
+type Headers []string
 
-// usualHeaders is how many headers the refusal of a loop has, and some more.
-const usualHeaders = 8
+// loopHeaders is how many headers the refusal for a loop has.
+const loopHeaders = 6
 
-func (h *Headers) set(name, value string) { *h = append(*h, provider.Header{Name: name, Value: value}) }
+// Set adds a header.
+func (h *Headers) Set(name, value string) { *h = append(*h, name, value) }
 
 // Names of the headers that stand beside those of the same name from the upstream.
 // All others replace them.
@@ -25,32 +26,32 @@ const (
 
 // Put writes the headers into an answer's.
 func (h Headers) Put(answer map[string][]string) {
-	values := make([]string, len(h)) // one for all of them
-	for i, header := range h {
-		values[i] = header.Value
-		if header.Name == headerLimit || header.Name == headerLimitPolicy {
-			answer[header.Name] = append(answer[header.Name], header.Value)
-		} else {
-			answer[header.Name] = values[i : i+1 : i+1]
+	for i := 0; i < len(h); i += 2 {
+		name, value := h[i], h[i+1:i+2:i+2]
+		if name == headerLimit || name == headerLimitPolicy {
+			value = append(answer[name], value...)
 		}
+		answer[name] = value
 	}
 }
 
 // headers returns the headers that tell what was found.
-func (o *Outcome) headers() Headers {
-	h := make(Headers, 0, usualHeaders)
+func (o *Outcome) headers() (h Headers) {
+	if o.Finding != nil {
+		h = make(Headers, 0, 2*loopHeaders)
+	}
 	if why := o.of.incomplete(); why != "" {
-		h.set("X-Loop-Degraded", why)
+		h.Set("X-Loop-Degraded", why)
 	}
 	if o.of.Exempt != "" {
-		h.set("X-Loop-Exempt", o.of.Exempt)
+		h.Set("X-Loop-Exempt", o.of.Exempt)
 	}
-	shadow := strongestLimit(o.Verdicts, true)
-	if would := max(pick(o.of.Decision, true).GetAction(), shadow.GetAction()); would != checkpb.Action_ACTION_ALLOW {
-		h.set("X-Loop-Would", would.Label())
+	shadow := strongest(o.Verdicts, true)
+	if would := max(pick(o.of.Decision, true).GetAction(), action(shadow)); would != checkpb.Action_ACTION_ALLOW {
+		h.Set("X-Loop-Would", would.Label())
 	}
 	h.addLimits(o.Verdicts)
-	if o.limit.Wire != nil {
+	if o.limit != nil {
 		o.setLimit(&h)
 	}
 	if o.Finding != nil {
@@ -62,21 +63,21 @@ func (o *Outcome) headers() Headers {
 // setFinding tells of the strongest finding.
 func (o *Outcome) setFinding(h *Headers) {
 	f := o.Finding
-	h.set("X-Loop-Action", f.GetAction().Label())
-	h.set("X-Loop-Reason", "loop_detected")
-	h.set("X-Loop-Detector", f.GetDetector())
-	h.set("X-Loop-Count", strconv.FormatUint(uint64(f.GetHitCount()), 10))
+	h.Set("X-Loop-Action", f.GetAction().Label())
+	h.Set("X-Loop-Reason", "loop_detected")
+	h.Set("X-Loop-Detector", f.GetDetector())
+	h.Set("X-Loop-Count", strconv.FormatUint(uint64(f.GetHitCount()), 10))
 	if f.GetBackoffSeconds() > 0 {
-		h.set("X-Loop-Backoff", strconv.FormatUint(uint64(f.GetBackoffSeconds()), 10))
+		h.Set("X-Loop-Backoff", strconv.FormatUint(uint64(f.GetBackoffSeconds()), 10))
 	}
-	if o.of.fairvisor() && !o.limited {
-		h.set("X-Fairvisor-Reason", "loop_detected")
+	if o.of.fairvisor() && o.why != forLimit {
+		h.Set("X-Fairvisor-Reason", "loop_detected")
 	}
 	if f.GetAction() == checkpb.Action_ACTION_THROTTLE {
 		delay := strconv.FormatUint(uint64(f.GetDelayMs()), 10)
-		h.set("X-Loop-Delay-Ms", delay)
+		h.Set("X-Loop-Delay-Ms", delay)
 		if o.of.fairvisor() {
-			h.set("X-Fairvisor-Loop-Delay", delay)
+			h.Set("X-Fairvisor-Loop-Delay", delay)
 		}
 	}
 }
@@ -84,13 +85,13 @@ func (o *Outcome) setFinding(h *Headers) {
 // setLimit tells what the strongest rule does, from a warning on.
 func (o *Outcome) setLimit(h *Headers) {
 	v := o.limit
-	h.set("X-Loop-Rule", ascii(name(v)))
-	h.set("X-Loop-Rule-Action", v.GetAction().Label())
+	h.Set("X-Loop-Rule", ascii(name(v)))
+	h.Set("X-Loop-Rule-Action", v.GetAction().Label())
 	if why := reason(v); why != "" {
-		h.set("X-Loop-Rule-Reason", why)
+		h.Set("X-Loop-Rule-Reason", why)
 	}
 	if o.of.fairvisor() && !v.GetAction().Stops() {
-		h.set("X-Fairvisor-Warning", "budget_"+v.GetAction().Label())
+		h.Set("X-Fairvisor-Warning", "budget_"+v.GetAction().Label())
 	}
 }
 
@@ -98,8 +99,9 @@ func (o *Outcome) setLimit(h *Headers) {
 // fields of the IETF's draft-ietf-httpapi-ratelimit-headers, and of the scarcest one
 // also in those of the draft's early versions, which most clients still read.
 func (h *Headers) addLimits(verdicts []evidence.Verdict) {
-	var scarcest evidence.Verdict
-	for _, v := range verdicts {
+	var scarcest *evidence.Verdict
+	for i := range verdicts {
+		v := &verdicts[i]
 		if v.Wire.GetShadow() || v.GetLimit() <= 0 {
 			continue
 		}
@@ -108,16 +110,16 @@ func (h *Headers) addLimits(verdicts []evidence.Verdict) {
 			unit = ";qu=" + strconv.Quote(unit)
 		}
 		window := strconv.FormatUint(uint64(max(v.GetWindowSeconds(), 1)), 10)
-		h.set(headerLimitPolicy, quoted+";q="+number(v.GetLimit()*scale(v))+";w="+window+unit)
-		h.set(headerLimit, quoted+";r="+number(v.GetRemaining()*scale(v))+";t="+wholeSeconds(v.GetResetMs()))
-		if scarcest.Wire == nil || v.GetRemaining()/v.GetLimit() < scarcest.GetRemaining()/scarcest.GetLimit() {
+		h.Set(headerLimitPolicy, quoted+";q="+number(v.GetLimit()*scale(v))+";w="+window+unit)
+		h.Set(headerLimit, quoted+";r="+number(v.GetRemaining()*scale(v))+";t="+wholeSeconds(v.GetResetMs()))
+		if scarcest == nil || v.GetRemaining()/v.GetLimit() < scarcest.GetRemaining()/scarcest.GetLimit() {
 			scarcest = v
 		}
 	}
-	if scarcest.Wire != nil {
-		h.set("Ratelimit-Limit", number(scarcest.GetLimit()*scale(scarcest)))
-		h.set("Ratelimit-Remaining", number(scarcest.GetRemaining()*scale(scarcest)))
-		h.set("Ratelimit-Reset", wholeSeconds(scarcest.GetResetMs()))
+	if scarcest != nil {
+		h.Set("Ratelimit-Limit", number(scarcest.GetLimit()*scale(scarcest)))
+		h.Set("Ratelimit-Remaining", number(scarcest.GetRemaining()*scale(scarcest)))
+		h.Set("Ratelimit-Reset", wholeSeconds(scarcest.GetResetMs()))
 	}
 }
 

@@ -14,18 +14,22 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// hint returns the hint for a finding; none if its policy is no longer in force.
-func (c *Case) hint(f *checkpb.Finding) Hint {
-	p := c.Policies.ByID(f.GetPolicy())
-	if p == nil {
-		return Hint{}
+// Hint returns the text that is added to a forwarded request, and its position. The text
+// is "" for no hint: also if the finding's policy is no longer in force.
+func (o *Outcome) Hint(now time.Time) (text, position string) {
+	if o.Finding.GetAction() != checkpb.Action_ACTION_HINT {
+		return "", ""
 	}
-	return Hint{Text: c.hintText(p, f), Position: p.Hint.Position}
+	p := o.of.Policies.ByID(o.Finding.GetPolicy())
+	if p == nil {
+		return "", ""
+	}
+	return o.of.hintText(p, o.Finding, now), p.Hint.Position
 }
 
 // hintText returns what a hint says. A policy's own words are given alone. Without
 // them it says what repeats itself, how often and since when, and two things to try.
-func (c *Case) hintText(p *bundle.Policy, f *checkpb.Finding) string {
+func (c *Case) hintText(p *bundle.Policy, f *checkpb.Finding, now time.Time) string {
 	if p.Hint.Text != policy.DefaultHint {
 		return p.Hint.Text
 	}
@@ -34,7 +38,7 @@ func (c *Case) hintText(p *bundle.Policy, f *checkpb.Finding) string {
 		said = fmt.Sprintf("The same prompt came %d times within %d seconds.", f.GetHitCount(), f.GetWindowSeconds())
 	}
 	if f.GetSinceMs() > 0 {
-		first := c.Now.Add(-time.Duration(f.GetSinceMs()) * time.Millisecond)
+		first := now.Add(-time.Duration(f.GetSinceMs()) * time.Millisecond)
 		said += " The first time was at " + first.UTC().Format("15:04:05") + " UTC."
 	}
 	if f.GetDetector() != evidence.DetectorTool && f.GetDetector() != evidence.DetectorCycle {

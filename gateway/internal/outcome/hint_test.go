@@ -16,7 +16,7 @@ func TestHintSaysWhatRepeatsHowOftenAndSinceWhen(t *testing.T) {
 	own.Text = "Stop."
 	read := []*checkpb.ToolCall{{Tool: "read", Call: []byte("0123456789abcdef")}}
 	now := time.Date(2026, 5, 22, 14, 30, 0, 0, time.UTC)
-	x := &Case{Now: now, Evidence: evidence.Evidence{Check: &checkpb.Check{Watches: []*checkpb.ToolWatch{{Policy: "p", History: &checkpb.History{Items: []*checkpb.HistoryItem{
+	x := &Case{Evidence: evidence.Evidence{Check: &checkpb.Check{Watches: []*checkpb.ToolWatch{{Policy: "p", History: &checkpb.History{Items: []*checkpb.HistoryItem{
 		{Human: []byte("0123456789abcdef")}, {Calls: read}, {Calls: read}, {Calls: read},
 	}}}}}}}
 	for name, c := range map[string]struct {
@@ -38,7 +38,7 @@ func TestHintSaysWhatRepeatsHowOftenAndSinceWhen(t *testing.T) {
 			"The same prompt came 4 times within 60 seconds. The first time was at 14:29:30 UTC. " + policy.DefaultHint,
 		},
 	} {
-		if got := x.hintText(&bundle.Policy{ID: "p", Hint: c.hint}, c.f); got != c.want {
+		if got := x.hintText(&bundle.Policy{ID: "p", Hint: c.hint}, c.f, now); got != c.want {
 			t.Errorf("%s:\n%q, want\n%q", name, got, c.want)
 		}
 	}

@@ -6,26 +6,34 @@ import (
 	"strconv"
 
 	"github.com/unloop/unloop/gateway/internal/evidence"
-	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// strongestLimit returns the verdict whose action is taken: the strongest, and of
-// equal ones that with the longest wait. It returns the zero verdict if all allow.
-func strongestLimit(verdicts []evidence.Verdict, shadow bool) (best evidence.Verdict) {
-	for _, v := range verdicts {
+// strongest returns the verdict whose action is taken: the strongest, and of equal ones
+// that with the longest wait. It returns nil if all allow.
+func strongest(verdicts []evidence.Verdict, shadow bool) (best *evidence.Verdict) {
+	for i := range verdicts {
+		v := &verdicts[i]
 		if v.Wire.GetShadow() != shadow || v.GetAction() == checkpb.Action_ACTION_ALLOW {
 			continue
 		}
-		if v.GetAction() > best.GetAction() || v.GetAction() == best.GetAction() && waitMs(v) > waitMs(best) {
+		if v.GetAction() > action(best) || v.GetAction() == action(best) && waitMs(v) > waitMs(best) {
 			best = v
 		}
 	}
 	return best
 }
 
+// action returns the action of a verdict; allow for nil.
+func action(v *evidence.Verdict) checkpb.Action {
+	if v == nil {
+		return checkpb.Action_ACTION_ALLOW
+	}
+	return v.GetAction()
+}
+
 // waitMs returns how long the rule keeps a request, in milliseconds.
-func waitMs(v evidence.Verdict) uint64 {
+func waitMs(v *evidence.Verdict) uint64 {
 	if v.GetAction() != checkpb.Action_ACTION_REJECT {
 		return uint64(v.GetDelayMs())
 	}
@@ -45,28 +53,28 @@ func (o *Outcome) refuseLimit(label string) {
 	if f.GetAction().Stops() && WaitingHelps(f) && wait > 0 {
 		wait = max(wait, retryAfter(f, o.of.Caller))
 	}
-	o.Label, o.limited = label, true
-	o.refuse(provider.Refusal{Status: statusTooMany, Code: code(v), Message: limitMessage(v, wait)})
+	o.retry = wait
+	o.refuse(forLimit, label, statusTooMany)
 	if wait > 0 {
-		o.Headers.set("Retry-After", strconv.Itoa(wait))
+		o.Headers.Set("Retry-After", strconv.Itoa(wait))
 	}
 	if wait == 0 || f.GetAction().Stops() {
-		o.Headers.set("X-Should-Retry", "false") // a retry would be in vain, or feed a loop's counter
+		o.Headers.Set("X-Should-Retry", "false") // a retry would be in vain, or feed a loop's counter
 	}
 	if o.of.fairvisor() {
-		o.Headers.set("X-Fairvisor-Reason", cmp.Or(reason(v), codeLimited))
+		o.Headers.Set("X-Fairvisor-Reason", cmp.Or(reason(v), codeLimited))
 	}
 }
 
 // name returns the rule's name behind its policy's.
-func name(v evidence.Verdict) string { return v.Wire.GetPolicy() + "/" + v.Wire.GetRule() }
+func name(v *evidence.Verdict) string { return v.Wire.GetPolicy() + "/" + v.Wire.GetRule() }
 
 // centsPerDollar is the factor between a budget's unit in policies and in headers.
 const centsPerDollar = 100
 
 // scale returns the factor from the rule's unit to that of headers, which have whole
 // numbers only: dollars become cents.
-func scale(v evidence.Verdict) float64 {
+func scale(v *evidence.Verdict) float64 {
 	if dollars(v) {
 		return centsPerDollar
 	}
@@ -75,7 +83,7 @@ func scale(v evidence.Verdict) float64 {
 
 // unit names the rule's unit in headers; "" for requests and for costs that requests
 // name themselves.
-func unit(v evidence.Verdict) string {
+func unit(v *evidence.Verdict) string {
 	switch {
 	case dollars(v):
 		return "us-cents"
@@ -86,12 +94,12 @@ func unit(v evidence.Verdict) string {
 	}
 }
 
-func dollars(v evidence.Verdict) bool {
+func dollars(v *evidence.Verdict) bool {
 	return v.Rule.CostBased != nil && v.Rule.CostBased.CostKey == "usd"
 }
 
 // reason says which limit of the rule rejects, in Fairvisor's words; "" if none does.
-func reason(v evidence.Verdict) string {
+func reason(v *evidence.Verdict) string {
 	switch {
 	case !v.GetAction().Stops():
 		return ""
@@ -112,10 +120,10 @@ func reason(v evidence.Verdict) string {
 
 // retrySeconds returns how long a rejected request has to wait; 0 if waiting is in
 // vain.
-func retrySeconds(v evidence.Verdict) int { return int((v.GetRetryAfterMs() + 999) / 1000) }
+func retrySeconds(v *evidence.Verdict) int { return int((v.GetRetryAfterMs() + 999) / 1000) }
 
 // code returns the error code that clients see.
-func code(v evidence.Verdict) string {
+func code(v *evidence.Verdict) string {
 	if v.GetExceeded() == checkpb.Exceeded_EXCEEDED_BREAKER {
 		return codeBreaker
 	}
@@ -123,7 +131,7 @@ func code(v evidence.Verdict) string {
 }
 
 // limitMessage says what the rule allows. wait is in seconds, 0 for none.
-func limitMessage(v evidence.Verdict, wait int) string {
+func limitMessage(v *evidence.Verdict, wait int) string {
 	if code(v) == codeBreaker {
 		return breakerMessage(v, wait)
 	}
@@ -146,7 +154,7 @@ func limitMessage(v evidence.Verdict, wait int) string {
 }
 
 // breakerMessage says why all requests are rejected, and until when.
-func breakerMessage(v evidence.Verdict, wait int) string {
+func breakerMessage(v *evidence.Verdict, wait int) string {
 	message := codeBreaker + ": the circuit breaker of policy " + v.Wire.GetPolicy() + " is open, since " +
 		decimal(v.GetLimit()) + " were spent within a minute."
 	if wait > 0 {

@@ -16,20 +16,20 @@ import (
 // refuseLoop refuses the request because of its finding.
 func (o *Outcome) refuseLoop() {
 	f := o.Finding
-	o.Label, o.Status, o.loop, o.Headers = f.GetAction().Label(), statusTooMany, true, o.headers()
+	o.refuse(forLoop, f.GetAction().Label(), statusTooMany)
 	if WaitingHelps(f) {
-		o.Headers.set("Retry-After", strconv.Itoa(retryAfter(f, o.of.Caller)))
+		o.Headers.Set("Retry-After", strconv.Itoa(retryAfter(f, o.of.Caller)))
 	}
 	// OpenAI's and Anthropic's SDKs retry a 429 unless told not to, and would
 	// feed the counter.
-	o.Headers.set("X-Should-Retry", "false")
+	o.Headers.Set("X-Should-Retry", "false")
 }
 
 // answer answers the request in the model's place.
 func (o *Outcome) answer() {
 	f := o.Finding
 	o.Label, o.Status, o.Text, o.Headers = f.GetAction().Label(), statusOK, syntheticText(f), o.headers()
-	o.Headers.set("X-Loop-Answer", f.GetAnswer().Label())
+	o.Headers.Set("X-Loop-Answer", f.GetAnswer().Label())
 }
 
 // syntheticText tells a model, and whoever reads its answers, what was repeated,

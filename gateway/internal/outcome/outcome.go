@@ -32,7 +32,6 @@ type Case struct {
 	Answerable bool
 	// Template writes the refusals of a block that stands; nil if none is known.
 	Template *Template
-	Now      time.Time
 }
 
 func (c *Case) fairvisor() bool { return c.Policies != nil && c.Policies.FairvisorHeaders }
@@ -59,30 +58,30 @@ type Outcome struct {
 	// Text is what is answered in the model's place; "" for none.
 	Text string
 	Wait Wait
-	Hint Hint
 
-	of *Case
-	// limit is the strongest verdict that is not shadow; the zero one for none.
-	limit evidence.Verdict
-	// limited says that the rule refuses, and loop that the finding does.
-	limited, loop bool
-	// refusal is the error that a refused client gets, unless loop is set: that error
-	// is written late, since a template may spare it.
-	refusal provider.Refusal
+	of  *Case
+	why why
+	// limit is the strongest verdict that is not shadow; nil for none.
+	limit *evidence.Verdict
+	// retry is the wait in seconds that the refusal by a rule names; 0 for none.
+	retry int
 }
+
+// why is what a request is refused for.
+type why uint8
+
+const (
+	allowed why = iota
+	forLoop
+	forLimit
+	unchecked
+)
 
 // Wait is how long a throttled request waits.
 type Wait struct {
 	For time.Duration
 	// Key is the same for all requests that are throttled together; "" for none.
 	Key string
-}
-
-// Hint is a text that is added to a forwarded request.
-type Hint struct {
-	// Text is "" if there is no hint.
-	Text     string
-	Position string
 }
 
 // Codes of the errors that clients see.
@@ -104,8 +103,8 @@ const (
 // of the same strength.
 func Of(c *Case) Outcome {
 	o := Outcome{of: c, Finding: Strongest(c.Decision), Verdicts: evidence.Verdicts(c.Limits, c.Decision)}
-	o.limit = strongestLimit(o.Verdicts, false)
-	switch rule, found := o.limit.GetAction(), o.Finding.GetAction(); {
+	o.limit = strongest(o.Verdicts, false)
+	switch rule, found := action(o.limit), o.Finding.GetAction(); {
 	case rule.Stops() && rule >= found:
 		o.refuseLimit("limit")
 	case found.Stops() && c.Answerable && o.Finding.GetAnswer() == checkpb.Answer_ANSWER_SYNTHETIC:
@@ -113,9 +112,8 @@ func Of(c *Case) Outcome {
 	case found.Stops():
 		o.refuseLoop()
 	case c.Degraded != "" && c.FailClosed:
-		o.Label = "fail-closed"
-		o.refuse(provider.Refusal{Status: statusUnavailable, Code: codeUnchecked, Message: uncheckedMessage(c.Degraded)})
-		o.Headers.set("Retry-After", "1")
+		o.refuse(unchecked, "fail-closed", statusUnavailable)
+		o.Headers.Set("Retry-After", "1")
 	default:
 		o.forward()
 	}
@@ -125,9 +123,10 @@ func Of(c *Case) Outcome {
 // Forwards says that the request goes to its upstream.
 func (o *Outcome) Forwards() bool { return o.Status == 0 }
 
-// refuse refuses the request with an error.
-func (o *Outcome) refuse(r provider.Refusal) {
-	o.Status, o.refusal, o.Headers = r.Status, r, o.headers()
+// refuse refuses the request.
+func (o *Outcome) refuse(why why, label string, status int) {
+	o.why, o.Label, o.Status = why, label, status
+	o.Headers = o.headers()
 }
 
 // forward sends the request to its upstream.
@@ -144,15 +143,12 @@ func (o *Outcome) forward() {
 		o.Label = checkpb.Action_ACTION_ALLOW.Label()
 	}
 	o.Headers, o.Wait = o.headers(), o.wait()
-	if f.GetAction() == checkpb.Action_ACTION_HINT {
-		o.Hint = c.hint(f)
-	}
 }
 
 // wait returns the wait of a throttled request: the longer one of the finding's and
 // the rule's.
 func (o *Outcome) wait() (w Wait) {
-	if v := o.limit; v.GetAction() == checkpb.Action_ACTION_THROTTLE {
+	if v := o.limit; action(v) == checkpb.Action_ACTION_THROTTLE {
 		w = Wait{milliseconds(v.GetDelayMs()), v.Wire.GetPolicy() + "\x00" + string(v.Wire.GetKey())}
 	}
 	if f := o.Finding; f.GetAction() == checkpb.Action_ACTION_THROTTLE {
@@ -166,7 +162,7 @@ func milliseconds(n uint32) time.Duration { return time.Duration(n) * time.Milli
 // Crowded returns the outcome for a throttled request where too many wait already:
 // it is refused.
 func (o Outcome) Crowded() Outcome {
-	o.Wait, o.Hint = Wait{}, Hint{}
+	o.Wait = Wait{}
 	if o.Finding.GetAction() != checkpb.Action_ACTION_THROTTLE {
 		o.refuseLimit(checkpb.Action_ACTION_REJECT.Label())
 		return o
@@ -187,15 +183,19 @@ func (o Outcome) Refused() Outcome {
 
 // Refusal returns the error that a refused client gets.
 func (o *Outcome) Refusal() provider.Refusal {
-	if o.loop {
+	switch o.why {
+	case forLoop:
 		return loopRefusal(o.Finding, o.of.Caller)
+	case forLimit:
+		return provider.Refusal{Status: o.Status, Code: code(o.limit), Message: limitMessage(o.limit, o.retry)}
+	default:
+		return provider.Refusal{Status: o.Status, Code: codeUnchecked, Message: uncheckedMessage(o.of.Degraded)}
 	}
-	return o.refusal
 }
 
 // Body appends the body of a refusal in a provider's format.
 func (o *Outcome) Body(dst []byte, p provider.Provider) []byte {
-	if o.loop && o.of.Template.fits(o.Finding) {
+	if o.why == forLoop && o.of.Template.fits(o.Finding) {
 		return o.of.Template.render(dst, o.Finding)
 	}
 	return append(dst, p.Refusal(o.Refusal())...)

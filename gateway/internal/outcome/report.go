@@ -26,7 +26,7 @@ func (o *Outcome) Decision(fallbackID string) client.Decision {
 		d.HitCount, d.DelayMS = int(f.GetHitCount()), int(f.GetDelayMs())
 	}
 	switch {
-	case v.Wire != nil && v.GetAction() >= f.GetAction():
+	case v != nil && v.GetAction() >= f.GetAction():
 		d.Action, d.Reason, d.Message = v.GetAction().Label(), client.ReasonLimited, limitMessage(v, retrySeconds(v))
 		d.DelayMS = max(d.DelayMS, int(v.GetDelayMs()))
 		if v.GetAction().Stops() {
