@@ -1,8 +1,8 @@
-// Command bench is `make bench`: it measures Unloop side by side with what it
-// is compared to, and prints tables and how the figures stand to their targets.
+// Command bench (`make bench`) measures Unloop side by side with other programs, and
+// prints tables and whether the targets are reached.
 //
-// It drives the services as they are, in one process and in several, and knows
-// nothing of their insides.
+// It runs the services in one process and in several, and does not know how they work
+// inside.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/unloop/unloop/deploy/bench/roles"
 )
 
-// session is one run.
+// session is one run of the benchmark.
 type session struct {
 	out    io.Writer
 	log    *slog.Logger
@@ -34,7 +34,7 @@ type session struct {
 	profile string
 }
 
-// part is something to measure.
+// part is one of the things that can be measured.
 type part struct {
 	name, help string
 	run        func(*session, context.Context) error
@@ -49,7 +49,7 @@ var parts = []part{
 	{"modules", "the modules' own benchmarks: bodies, policies, embeddings", (*session).modules},
 }
 
-// roots are what this executable is started as to be measured.
+// roots are the roles in which this executable is started.
 var roots = map[string]roles.Role{
 	"nats": {Args: 1, Start: natsRole}, "detector": {Args: 1, Start: detectorRole}, "system": {Args: 3, Start: systemRole},
 	"upstream": {Start: upstreamRole}, "proxy": {Args: 1, Start: proxyRole}, "refuser": {Start: refuserRole},
@@ -118,7 +118,7 @@ func choose(names []string) ([]part, error) {
 	return chosen, nil
 }
 
-// run measures each part; one that breaks does not keep the others from it.
+// run measures each part; after an error it goes on with the next.
 func (s *session) run(ctx context.Context, chosen []part) error {
 	var broken []error
 	for _, p := range chosen {
@@ -135,13 +135,13 @@ func (s *session) run(ctx context.Context, chosen []part) error {
 	return errors.Join(broken...)
 }
 
-// title begins a table.
+// title prints the title of a table.
 func (s *session) title(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	fmt.Fprintf(s.out, "\n%s\n%s\n", text, strings.Repeat("-", len([]rune(text))))
 }
 
-// store is a fresh folder for a server's store.
+// store makes a folder for the store of a server.
 func (s *session) store() (string, error) {
 	dir, err := os.MkdirTemp(s.dir, "store-")
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *session) store() (string, error) {
 	return dir, nil
 }
 
-// ender ends what was started, the last first.
+// ender is a list of functions that end what was started, called in reverse order.
 type ender []func() error
 
 func (e *ender) add(f func() error) { *e = append(*e, f) }

@@ -21,14 +21,13 @@ import (
 )
 
 const (
-	// keys is how many fingerprints a round draws from, all alike. Each round
-	// has fresh ones, so that none reaches its threshold: a block would be
-	// answered from memory.
+	// keys is the number of fingerprints that a round draws from. Each round has other
+	// ones, so that none reaches its threshold: a block would be answered from memory.
 	keys = 100_000
-	// patience is the check timeout while measuring: a pause of the machine
-	// must not become a failure.
+	// patience is the check timeout while measuring: a pause of the machine must not
+	// count as a failure.
 	patience = 5 * time.Second
-	// echoSubject is where the floor is measured.
+	// echoSubject is the subject of the echo, the fastest possible answer.
 	echoSubject = "bench.echo"
 )
 
@@ -41,8 +40,8 @@ const (
 	nameLua   = "Redis guard, Lua"
 )
 
-// check compares the way from the gateway's checker over NATS, a detector and
-// the counters' bucket back to the verdict.
+// check measures checks from the gateway's checker over NATS to a detector, its counters
+// and back.
 func (s *session) check(ctx context.Context) error {
 	redis, err := startRedis(ctx)
 	if err != nil {
@@ -53,7 +52,7 @@ func (s *session) check(ctx context.Context) error {
 	return errors.Join(s.checkTogether(ctx, redis), s.checkApart(ctx, redis))
 }
 
-// checkTogether has client, server and detector in this process.
+// checkTogether runs client, server and detector in this process.
 func (s *session) checkTogether(ctx context.Context, redis *redisServer) (err error) {
 	var parts ender
 	defer func() { err = errors.Join(err, parts.end()) }()
@@ -91,7 +90,7 @@ func (s *session) checkTogether(ctx context.Context, redis *redisServer) (err er
 	return nil
 }
 
-// checkApart has server and detector in processes of their own.
+// checkApart runs server and detector as processes of their own.
 func (s *session) checkApart(ctx context.Context, redis *redisServer) (err error) {
 	var parts ender
 	defer func() { err = errors.Join(err, parts.end()) }()
@@ -164,7 +163,7 @@ func startGateway(ctx context.Context, nc *natskit.Conn, inProcess *natskit.InPr
 	return gw, stop, err
 }
 
-// runUntilReady runs a service; stop ends it.
+// runUntilReady starts a service and waits until it is ready; stop ends it.
 func runUntilReady(ctx context.Context, svc service.Service) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -176,7 +175,7 @@ func runUntilReady(ctx context.Context, svc service.Service) (stop func() error,
 	return stop, nil
 }
 
-// echoContender is a request whose answer is itself, as large as a check.
+// echoContender sends a message of the size of a check, which comes back unchanged.
 func echoContender(nc *nats.Conn) measure.Contender {
 	return measure.Contender{Name: nameEcho, Caller: func(int, int) (measure.Op, func(), error) {
 		body, err := proto.Marshal(&checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{promptCheck(0, 0)}})
@@ -204,7 +203,7 @@ func checkContender(name string, gw *gateway.Gateway) measure.Contender {
 	}}
 }
 
-// promptCheck is what a gateway asks about a prompt under the default policy.
+// promptCheck returns the check of a prompt by the default policy.
 func promptCheck(round, i int) *checkpb.Check {
 	fp := fingerprintOf(round, i)
 	return &checkpb.Check{

@@ -17,7 +17,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// A token bucket under overload: what part limit measures.
+// The token bucket that is overloaded.
 const (
 	limitDetectors = 3
 	limitClients   = 8
@@ -29,7 +29,7 @@ const (
 
 var errNoVerdict = errors.New("a detector's answer has no verdict of the rule")
 
-// limit has one rule shared by several clients and detectors.
+// limit measures one rule that several clients and detectors share.
 func (s *session) limit(ctx context.Context) (err error) {
 	var parts ender
 	defer func() { err = errors.Join(err, parts.end()) }()
@@ -70,8 +70,8 @@ func (s *session) limit(ctx context.Context) (err error) {
 	return nil
 }
 
-// overload sends from all clients at their pace and returns what each had let
-// through after the burst was used up.
+// overload sends from all clients at their pace and returns how many requests of each
+// were let through after the burst was used up.
 func overload(ctx context.Context, connect func(string) (*natskit.Conn, error)) (passed []int, sent int, err error) {
 	passed, tries := make([]int, limitClients), make([]int, limitClients)
 	errs := make([]error, limitClients)
@@ -87,9 +87,9 @@ func overload(ctx context.Context, connect func(string) (*natskit.Conn, error)) 
 	return passed, sent, errors.Join(errs...)
 }
 
-// send is one client. It does not wait for answers before it sends on. Its
-// pauses are drawn, as independent clients' are (a Poisson process): in step with
-// the bucket, the same client would always come first.
+// send is one client. It does not wait for answers before it sends again. Its pauses
+// are random (a Poisson process), as those of independent clients: with constant pauses
+// the same client would always come first.
 func send(ctx context.Context, connect func(string) (*natskit.Conn, error), began time.Time) (passed, sent int, err error) {
 	nc, err := connect("client")
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/unloop/unloop/deploy/bench/measure"
 )
 
-// promptSize is how many bytes a request body has.
+// promptSize is the size of a request body in bytes.
 const promptSize = 250
 
-// prompt is a Chat Completions body whose number makes it another one: other
-// words in another order.
+// prompt returns a Chat Completions body. Each number gives other words in another
+// order.
 func prompt(number int64) string {
 	const head, tail = `{"model":"gpt-5","messages":[{"role":"system","content":"You are a helpful assistant."},{"role":"user","content":"`, `"}]}`
 	text := fmt.Appendf(nil, "Summarise ticket %d:", number)
@@ -31,7 +31,7 @@ func prompt(number int64) string {
 	return head + string(text[:size]) + tail
 }
 
-// vocabulary is what prompts are made of.
+// vocabulary are the words of prompts.
 var vocabulary = strings.Fields(`account address battery billing blue broken button cable cancel card case
 	change charge customer delay delivery device door email error failed file gift green heat invoice item key label late
 	light lock login lost mail missing money month number offer order paid parcel password phone photo price printer
@@ -57,8 +57,8 @@ func httpContender(name, url string, status int, body func(caller int) string) m
 	}}
 }
 
-// client is a connection that knows just enough of HTTP/1.1 to cost little
-// beside what it measures: net/http's client costs as much as its server.
+// client is a connection with just enough of HTTP/1.1 to take little time itself: the
+// client of net/http takes as much as its server.
 type client struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -94,8 +94,7 @@ func (c *client) post(ctx context.Context, body string) (int, error) {
 	return c.answer()
 }
 
-// errAnswer says that a server's answer is not of the simple kind that this
-// client reads.
+// errAnswer is the error for an answer that is not as simple as this client expects.
 var errAnswer = errors.New("unexpected answer")
 
 func (c *client) answer() (int, error) {
@@ -118,7 +117,7 @@ func (c *client) answer() (int, error) {
 	return status, nil
 }
 
-// headers skips them and returns the length of what follows.
+// headers reads the headers and returns the length of the body.
 func (c *client) headers() (int, error) {
 	length := -1
 	for {

@@ -25,7 +25,7 @@ var suites = []struct{ what, module, pkg string }{
 // suiteTimeout bounds one package's benchmarks, and the build before them.
 const suiteTimeout = 90 * time.Second
 
-// modules runs the modules' own benchmarks, briefly, and prints what they say.
+// modules runs the modules' own benchmarks briefly and prints their results.
 func (s *session) modules(ctx context.Context) error {
 	var broken []error
 	for _, suite := range suites {

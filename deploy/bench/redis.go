@@ -16,7 +16,7 @@ import (
 	"github.com/unloop/unloop/deploy/bench/measure"
 )
 
-// The guard's parameters, those of the default policy.
+// The guard's parameters, as in the default policy.
 const (
 	guardWindow   = 60 * time.Second
 	guardCooldown = 30 * time.Second
@@ -31,7 +31,7 @@ if n == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end
 if n > tonumber(ARGV[2]) then redis.call('SET', KEYS[2], 1, 'EX', ARGV[3]) end
 return n`)
 
-// redisServer is a Redis of our own, which keeps nothing on disk.
+// redisServer is a Redis server that stores nothing on disk.
 type redisServer struct {
 	cmd    *exec.Cmd
 	client *redis.Client
@@ -105,7 +105,7 @@ func (r *redisServer) contender(name string, count guard) measure.Contender {
 	}}
 }
 
-// plain is the guard as it is usually written.
+// plain is the guard with one command after the other, as it is usually written.
 func (r *redisServer) plain(ctx context.Context, counter, cooldown string) error {
 	err := r.client.Get(ctx, cooldown).Err()
 	if !errors.Is(err, redis.Nil) {

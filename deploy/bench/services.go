@@ -15,10 +15,10 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-// anyPort is where a role listens.
+// anyPort is the address at which a role listens.
 const anyPort = system.FreePort
 
-// quiet is the log of roles: what goes wrong, and nothing of what goes on.
+// quiet returns the log of roles, which has errors only.
 func quiet() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }

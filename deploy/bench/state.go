@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// fillBatch and fillers are how fingerprints are counted: as many checks
-	// in a message as a gateway sends, and so many messages at once.
+	// fillBatch is the number of checks in a message, as many as a gateway sends, and
+	// fillers the number of messages at once.
 	fillBatch = 64
 	fillers   = 16
 	// fillRound keeps these fingerprints apart from those of other parts.
@@ -32,8 +32,8 @@ const (
 	mebi      = 1 << 20
 )
 
-// millions counts so many fingerprints and says what they cost, and how soon
-// they are back after a restart.
+// millions counts many fingerprints and reports their memory and disk, and the time of a
+// restart.
 func (s *session) millions(ctx context.Context) (err error) {
 	dir, err := s.store()
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *session) millions(ctx context.Context) (err error) {
 	if err := s.fill(ctx, dir); err != nil {
 		return err
 	}
-	// Each restart ends its server in the way that the next one is named after.
+	// Each restart ends its server as the title of the next one says.
 	if err := s.restart(ctx, dir, "restart after a clean stop", (*roles.Process).Kill); err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func startPair(ctx context.Context, dir string) (server, det *roles.Process, err
 	return server, det, nil
 }
 
-// restart starts a server on what the last one left, sees that it is all
-// there, and ends the server in the given way.
+// restart starts a server on the store of the last one, checks that the counts are there,
+// and ends the server in the given way.
 func (s *session) restart(ctx context.Context, dir, what string, end func(*roles.Process) error) error {
 	started := time.Now()
 	server, det, err := startPair(ctx, dir)
@@ -188,8 +188,8 @@ func longCheck(i int) *checkpb.Check {
 	return c
 }
 
-// memory is what a process holds in memory, in bytes; 0 where the system does
-// not tell.
+// memory returns the resident memory of a process in bytes, 0 where the system does not
+// report it.
 func memory(pid int) int64 {
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
@@ -204,7 +204,7 @@ func memory(pid int) int64 {
 	return kib << 10
 }
 
-// diskUse is the size of all files in a folder, in bytes.
+// diskUse returns the size of all files in a folder, in bytes.
 func diskUse(dir string) int64 {
 	var sum int64
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/unloop/unloop/deploy/bench/roles"
 )
 
-// answer is what the upstream says to everything.
+// answer is the answer of the upstream to every request.
 const answer = `{"id":"chatcmpl-1","object":"chat.completion","created":1790000000,"model":"gpt-5","choices":[{"index":0,"message":{"role":"assistant","content":"Hello!"},"finish_reason":"stop"}],"usage":{"prompt_tokens":60,"completion_tokens":2,"total_tokens":62}}`
 
 // Names of the contenders.
@@ -33,11 +33,11 @@ const (
 	nameBlocked  = "Unloop, blocked loops"
 )
 
-// loops is how many different loops are blocked.
+// loops is the number of different loops that are blocked.
 const loops = 16
 
-// gateway compares unique prompts through Unloop, with and without semantic
-// detection, with the same through a proxy that checks nothing.
+// gateway compares unique prompts through Unloop, with and without semantic detection,
+// with the same prompts through a bare proxy.
 func (s *session) gateway(ctx context.Context) (err error) {
 	var parts ender
 	defer func() { err = errors.Join(err, parts.end()) }()
@@ -78,7 +78,7 @@ func (s *session) gateway(ctx context.Context) (err error) {
 	return nil
 }
 
-// exactPolicies are the default policy without what texts mean.
+// exactPolicies are the default policy without semantic detection.
 const exactPolicies = `bundle_version: 1
 policies:
   - id: exact
@@ -99,12 +99,12 @@ func aheadOfFairvisor(res *measure.Results, name string) measure.Target {
 	}
 }
 
-// fairvisor is what Fairvisor did with loop detection on, in thousands a
-// second, measured once on the machine of docs/benchmarks.md.
+// fairvisor are the rates of Fairvisor with loop detection, in thousands a second,
+// measured once on the machine of docs/benchmarks.md.
 var fairvisor = map[int]float64{1: 3.2, 8: 10.6, 64: 9.5}
 
-// blocked compares refusals of standing blocks with those of a handler that
-// refuses everything.
+// blocked compares refusals of blocked loops with those of a handler that refuses
+// everything.
 func (s *session) blocked(ctx context.Context) (err error) {
 	var parts ender
 	defer func() { err = errors.Join(err, parts.end()) }()
@@ -197,7 +197,7 @@ func (s *session) startUpstream(ctx context.Context, parts *ender) (addr, what s
 	return p.Addr, "a static Go handler", nil
 }
 
-// nginxConfig is a server that says the same to everything.
+// nginxConfig is a server with one answer to everything.
 const nginxConfig = `daemon off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr crit;
 events { worker_connections 1024; }
 http {
@@ -259,7 +259,7 @@ func serve(ctx context.Context, h http.Handler) (string, func() error, error) {
 	}, nil
 }
 
-// upstreamRole is an upstream that says the same to everything.
+// upstreamRole is an upstream with one answer to everything.
 func upstreamRole(ctx context.Context, _ []string) (string, func() error, error) {
 	return serve(ctx, reply(http.StatusOK, answer))
 }
@@ -282,8 +282,8 @@ func reply(status int, body string) http.Handler {
 	})
 }
 
-// proxyRole is the standard library's proxy in front of the upstream it is
-// given, with enough idle connections, and nothing else.
+// proxyRole is the standard library's proxy in front of an upstream, with enough idle
+// connections.
 func proxyRole(ctx context.Context, args []string) (string, func() error, error) {
 	target, err := url.Parse(args[0])
 	if err != nil {

@@ -1,4 +1,3 @@
-// its clients saw.
 package main
 
 import (

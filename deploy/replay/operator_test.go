@@ -26,7 +26,7 @@ func overridden(t *testing.T, all ...schemas.Override) *replay.Run {
 func minutes(t *testing.T, r *replay.Run, n int, change func(*record.Record)) {
 	t.Helper()
 	for i := range n {
-		judge(t, r, "f", entry(t, noon.Add(time.Duration(i)*time.Minute), "", fmt.Sprint("prompt ", i), change))
+		evaluate(t, r, "f", entry(t, noon.Add(time.Duration(i)*time.Minute), "", fmt.Sprint("prompt ", i), change))
 	}
 }
 
@@ -122,7 +122,7 @@ policies:
 			if c.answer != "" {
 				text = fmt.Appendf(text, `{"unloop":2,"answer_to":"q%d","time":%q,%s}`+"\n", i, at.Add(time.Millisecond).Format(time.RFC3339Nano), c.answer)
 			}
-			judge(t, r, "f", text)
+			evaluate(t, r, "f", text)
 		}
 		if got := r.Report().Limited; got != c.want {
 			t.Errorf("%s: %d are limited, want %d", name, got, c.want)
@@ -133,7 +133,7 @@ policies:
 func TestAnswersThatBelongToNothingChangeNothing(t *testing.T) {
 	t.Parallel()
 	r := run(t, "")
-	judge(t, r, "f", []byte(`{"unloop":2,"answer_to":"nobody","time":"2026-05-22T12:00:00Z","input_tokens":5}`))
+	evaluate(t, r, "f", []byte(`{"unloop":2,"answer_to":"nobody","time":"2026-05-22T12:00:00Z","input_tokens":5}`))
 	if report := r.Report(); report.Requests != 0 || report.Spent.Requests != 0 || report.Files != 0 {
 		t.Errorf("report %+v", report)
 	}
@@ -146,7 +146,7 @@ func TestAFailedCallsAnswerExcusesItsReplay(t *testing.T) {
 		for i := range 7 {
 			at := noon.Add(time.Duration(i) * time.Second)
 			text := entry(t, at, "s", "again", func(r *record.Record) { r.ID, r.Status = fmt.Sprint("q", i), 0 })
-			judge(t, r, "f", fmt.Appendf(text, `{"unloop":2,"answer_to":"q%d","time":%q,"status":%d}`+"\n", i, at.Format(time.RFC3339Nano), status))
+			evaluate(t, r, "f", fmt.Appendf(text, `{"unloop":2,"answer_to":"q%d","time":%q,"status":%d}`+"\n", i, at.Format(time.RFC3339Nano), status))
 		}
 		if got := r.Report().Actions["reject"]; got != want {
 			t.Errorf("status %d: %d are stopped, want %d", status, got, want)

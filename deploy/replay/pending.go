@@ -7,21 +7,21 @@ import (
 
 // pending is a request whose answer may still come.
 type pending struct {
-	// asked and decision are nil once the detectors need not hear of it.
+	// asked and decision are nil once nothing has to be reported to the detector.
 	asked    *gateway.Question
 	decision *checkpb.Decision
-	// nothing is what the detectors are told if it comes to nothing.
+	// nothing is the report to the detector if the upstream does not answer.
 	nothing *checkpb.Outcome
-	// stopped says that the answer was not the upstream's.
+	// stopped says that the recorded answer was a refusal of Unloop.
 	stopped bool
 	model   string
-	// costs is what the request is taken to cost, and sums where that was added.
+	// costs are the costs as far as they are known, and sums the sums that include them.
 	costs Cost
 	sums  []*Cost
 }
 
-// maxOpen bounds the requests that wait for their answers. Recordings have at
-// most a few thousand at once; those of a gateway that was killed never end.
+// maxOpen bounds the requests that wait for their answers. A recording has at most a
+// few thousand at once, but the answers are missing if its gateway was killed.
 const maxOpen = 100_000
 
 // open holds the requests without an answer, by their id, in two generations. When

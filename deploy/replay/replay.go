@@ -1,8 +1,8 @@
-// Package replay judges recorded requests as gateways and detectors would have
-// judged them, by their own code, and reports what would have been stopped.
+// Package replay evaluates recorded requests by the code of gateways and detectors,
+// and reports what would have been stopped. Package logs reads the recordings.
 //
-// It needs neither a network nor NATS: counters are in memory, and time is that
-// of the recording. It knows no formats of recordings and no command line.
+// It needs neither a network nor NATS: counters are in memory, and time is the
+// recording's. It knows no formats of recordings and no command line.
 package replay
 
 import (
@@ -26,11 +26,11 @@ import (
 	"github.com/unloop/unloop/schemas/record"
 )
 
-// sessionGap lies between two sessions whose times are not recorded: more than
-// any default window, since nobody knows that they ran at once.
+// sessionGap is the time between two sessions whose times are not recorded. It is
+// longer than any default window, since they may have run days apart.
 const sessionGap = time.Hour
 
-// Run judges requests, one after the other. Make it with New.
+// Run evaluates requests, one after the other. Make it with New.
 type Run struct {
 	evidence  *gateway.Evidence
 	evaluator *detector.Evaluator
@@ -38,30 +38,28 @@ type Run struct {
 	tally     *tally
 	open      open
 	worker    *embedworker.Offline // nil if no policy asks for it
-	// overridden says that operators' overrides were given; those in recordings
-	// then do not count.
+	// overridden says that overrides were given. The recorded ones are ignored then.
 	overridden bool
-	decided    func(*checkpb.Decision) // or nil
+	decided    func(*checkpb.Decision) // may be nil
 }
 
-// Config is how requests are judged.
+// Config configures a run.
 type Config struct {
-	// Policies is the file of the bundle; "" for the default policy.
+	// Policies is the file of the bundle; "" is the default policy.
 	Policies string
 	// Pace is the time between two requests of a session for which none is
 	// recorded.
 	Pace time.Duration
-	// Overrides are operators' blocks and exemptions, each from when it was made
-	// until it ended. nil takes what operators did from the recordings.
+	// Overrides are blocks and exemptions. Each holds from its creation until it
+	// expires. With nil, those that the recordings mention apply.
 	Overrides []schemas.Override
-	// Embedworker says what compares texts, where a policy asks for that.
+	// Embedworker selects the embedder, for policies with semantic detection.
 	Embedworker embedworker.Config
-	// Decided is called with the decision about each request that a detector was
-	// asked about; nil for nobody.
+	// Decided is called with each decision; it may be nil.
 	Decided func(*checkpb.Decision)
 }
 
-// New returns a run that has judged nothing yet. Close ends it.
+// New returns a run without any requests. Close ends it.
 func New(ctx context.Context, cfg Config) (*Run, error) {
 	r := &Run{clock: clock{now: time.Now(), pace: cfg.Pace}, overridden: cfg.Overrides != nil, decided: cfg.Decided}
 	now := func() time.Time { return r.clock.now }
@@ -84,7 +82,7 @@ func New(ctx context.Context, cfg Config) (*Run, error) {
 	return r, nil
 }
 
-// Close frees what compared texts.
+// Close frees the embedder.
 func (r *Run) Close() error {
 	if r.worker == nil {
 		return nil
@@ -92,8 +90,8 @@ func (r *Run) Close() error {
 	return r.worker.Close()
 }
 
-// Request judges one request of a file, or takes an answer into account. An error
-// says why it could not be; the run can go on with the next.
+// Request evaluates one request of a file, or takes an answer into account. After an
+// error the run can go on with the next request.
 func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 	r.clock.advance(file, q)
 	if q.Answer != nil {
@@ -123,14 +121,14 @@ func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 		}
 	}
 	if q.Status > 0 {
-		r.settle(p, &q.Outcome)
+		r.finish(p, &q.Outcome)
 	}
 	r.open.add(q.ID, p)
 	return nil
 }
 
-// operator is what an operator had done with a request: by the bundle and the
-// overrides that were given, else as it was recorded.
+// operator returns what an operator's kill switch, block or exemption does with a
+// request: by the bundle and the overrides of the run, else as it was recorded.
 func (r *Run) operator(q *logs.Request, asked *gateway.Question) (did, reason string) {
 	if asked.Operator == "" && !r.overridden && (q.Operator == record.Blocked || q.Operator == record.Exempted) {
 		return q.Operator, "as recorded"
@@ -138,6 +136,7 @@ func (r *Run) operator(q *logs.Request, asked *gateway.Question) (did, reason st
 	return asked.Operator, asked.Reason
 }
 
+// decide asks the detector and adds its decision to the report.
 func (r *Run) decide(ctx context.Context, at Place, q *logs.Request, p *pending) error {
 	check := p.asked.Check
 	check.Explain = true
@@ -149,43 +148,43 @@ func (r *Run) decide(ctx context.Context, at Place, q *logs.Request, p *pending)
 		r.decided(p.decision)
 	}
 	p.stopped = q.Stopped
-	r.tally.judged(at, q, check, p)
+	r.tally.decided(at, q, check, p)
 	p.nothing = checkpb.OutcomeOf(check)
 	p.asked.Check = nil // it may be large
 	if stops(p.decision) {
-		// It cost nothing, and no answer is the upstream's.
+		// The upstream does not get the request: it costs nothing.
 		r.evaluator.Apply(&checkpb.Outcome{Corrections: p.asked.Corrections(p.decision, gateway.Outcome{Status: http.StatusTooManyRequests}, r.clock.now)})
 		p.asked = nil
 	}
 	return nil
 }
 
-// answered takes in what came of an earlier request.
+// answered applies the outcome of an earlier request.
 func (r *Run) answered(a *logs.Answer) {
 	if p := r.open.take(a.To); p != nil {
-		r.settle(p, &a.Outcome)
+		r.finish(p, &a.Outcome)
 	}
 }
 
-// settle corrects what a request is taken to have cost, and tells the detectors
-// what a gateway would.
-func (r *Run) settle(p *pending, o *logs.Outcome) {
+// finish replaces the estimated costs of a request by the real ones, and reports to
+// the detector what a gateway would.
+func (r *Run) finish(p *pending, o *logs.Outcome) {
 	r.tally.correct(p, o)
 	if p.asked == nil || p.decision == nil {
 		return // no detector was asked
 	}
-	told := &checkpb.Outcome{}
+	outcome := &checkpb.Outcome{}
 	if !p.stopped && gateway.CameToNothing(o.Status) {
-		told = p.nothing
+		outcome = p.nothing
 	}
-	told.Corrections = p.asked.Corrections(p.decision, gateway.Outcome{
+	outcome.Corrections = p.asked.Corrections(p.decision, gateway.Outcome{
 		Status: o.Status, InputTokens: o.InputTokens, CachedTokens: o.CachedTokens, OutputTokens: o.OutputTokens,
 	}, r.clock.now)
-	r.evaluator.Apply(told)
+	r.evaluator.Apply(outcome)
 	p.asked = nil
 }
 
-// origin is whose request it was, as far as a gateway recorded it.
+// origin returns the identity that a gateway recorded with a request.
 func origin(q *logs.Request) gateway.Origin {
 	out := gateway.Origin{Upstream: q.Upstream}
 	if q.Source == logs.Recording {
@@ -195,27 +194,27 @@ func origin(q *logs.Request) gateway.Origin {
 	return out
 }
 
-// Unreadable counts an entry that could not be judged, and returns its fault.
+// Unreadable counts an entry that could not be evaluated, and returns its error.
 func (r *Run) Unreadable(err error) error {
 	r.tally.report.Unreadable++
 	return err
 }
 
-// Report is what was found so far.
+// Report returns the report on the requests so far.
 func (r *Run) Report() *Report {
-	out := r.tally.finish()
+	out := r.tally.summary()
 	out.OutOfOrder = r.clock.late
 	return out
 }
 
-// clock is the time of the recording. It never runs backwards, but begins anew
-// with the first time that is recorded.
+// clock is the time of the recording. It never runs backwards. It is set by the first
+// time that is recorded.
 type clock struct {
 	now   time.Time
 	pace  time.Duration
 	timed bool
 	last  string // session of the last request without a time
-	late  int
+	late  int    // number of requests that were older than the clock
 }
 
 func (c *clock) advance(file string, q *logs.Request) {
@@ -238,8 +237,8 @@ func (c *clock) advance(file string, q *logs.Request) {
 // keyHeaders are where the formats put the API key.
 var keyHeaders = []string{"X-Api-Key", "X-Goog-Api-Key", "Api-Key"}
 
-// httpRequest is the request as its client sent it, as far as it is known. The
-// caller's hash stands for the API key.
+// httpRequest returns the request as its client sent it, as far as it is known. The
+// hash of the caller takes the place of the API key.
 func httpRequest(ctx context.Context, file string, q *logs.Request) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, q.Method, "http://recorded/"+strings.TrimPrefix(q.Path, "/"), bytes.NewReader(q.Body))
 	if err != nil {
@@ -265,8 +264,8 @@ func httpRequest(ctx context.Context, file string, q *logs.Request) (*http.Reque
 	return req, nil
 }
 
-// session names a request's session, "" if it follows from the body. The reader
-// names sessions without an id by their line, which other files have too.
+// session returns the name of a request's session, "" if it is derived from the body.
+// Sessions without an id are named by their line, which is unique within a file only.
 func session(file string, q *logs.Request) string {
 	if q.Session != "" && q.Source == logs.Session {
 		return filepath.Base(file) + "#" + q.Session
@@ -274,5 +273,5 @@ func session(file string, q *logs.Request) string {
 	return q.Session
 }
 
-// stops says whether the decision keeps a request from its upstream.
+// stops reports whether the decision keeps a request from its upstream.
 func stops(d *checkpb.Decision) bool { return d.GetAction().Stops() }

@@ -45,8 +45,8 @@ func lexical() embedworker.Config {
 	return cfg
 }
 
-// judge takes in a recording, in which no entry may be at fault.
-func judge(t *testing.T, r *replay.Run, name string, text []byte) {
+// evaluate replays a recording without faulty entries.
+func evaluate(t *testing.T, r *replay.Run, name string, text []byte) {
 	t.Helper()
 	for q, err := range logs.Open(bytes.NewReader(text)) {
 		if err == nil {
@@ -84,7 +84,7 @@ func TestHonestSessionsAreReplayedWithoutAFinding(t *testing.T) {
 	r := run(t, "")
 	all := sessions(t)
 	for name, text := range all {
-		judge(t, r, name, text)
+		evaluate(t, r, name, text)
 	}
 	report := r.Report()
 	if report.Requests < len(all) || report.Sessions != len(all) || report.Actions["allow"] != report.Requests {
@@ -143,7 +143,7 @@ func TestASessionThatRepeatsARoundIsHintedAtThreeAndStoppedAtFive(t *testing.T) 
 				t.Fatal(err)
 			}
 			r := run(t, "")
-			judge(t, r, name, session)
+			evaluate(t, r, name, session)
 			report := r.Report()
 			if report.Actions["hint"] != 2 || report.Actions["reject"] != 2 || len(report.Incidents) != 1 {
 				t.Fatalf("%s, round at message %d repeated: done %v, %d incidents; want hints at 3 and 4, rejects at 5 and 6",
@@ -199,7 +199,7 @@ func TestALoopsCostIsWhatItsStoppedRequestsCost(t *testing.T) {
 	for i := range 9 {
 		text = append(text, entry(t, noon.Add(time.Duration(i)*time.Second), "s", "again", nil)...)
 	}
-	judge(t, r, "day.jsonl", text)
+	evaluate(t, r, "day.jsonl", text)
 	report := r.Report()
 	if diff := cmp.Diff(replay.Cost{Requests: 4, InputTokens: 4000, OutputTokens: 400, USD: 0.08}, report.Saved); diff != "" {
 		t.Errorf("saved (-want +got):\n%s", diff)
@@ -224,12 +224,12 @@ func TestTimeIsThatOfTheRecording(t *testing.T) {
 	for i := range 20 { // more than five a minute never come, nor ten an hour
 		text = append(text, entry(t, noon.Add(time.Duration(i)*10*time.Minute), "s", "again", nil)...)
 	}
-	judge(t, r, "day.jsonl", text)
+	evaluate(t, r, "day.jsonl", text)
 	text = nil
 	for i := range 3 {
 		text = append(text, entry(t, noon.Add(-time.Duration(i)*time.Second), "t", fmt.Sprint(i), nil)...)
 	}
-	judge(t, r, "older.jsonl", text)
+	evaluate(t, r, "older.jsonl", text)
 	if report := r.Report(); len(report.Incidents) != 0 || report.OutOfOrder != 3 {
 		t.Errorf("%d incidents, %d out of order; want none, and the three of the older file", len(report.Incidents), report.OutOfOrder)
 	}
@@ -247,7 +247,7 @@ func TestReplaysOfWhatTheUpstreamRefusedDoNotCount(t *testing.T) {
 	} {
 		r := run(t, "")
 		for i := range 7 {
-			judge(t, r, "f", entry(t, noon.Add(time.Duration(i)*time.Second), "s", "again", c.change))
+			evaluate(t, r, "f", entry(t, noon.Add(time.Duration(i)*time.Second), "s", "again", c.change))
 		}
 		if got := r.Report().Saved.Requests; got != c.want {
 			t.Errorf("%s: %d would have been stopped, want %d", name, got, c.want)
@@ -260,7 +260,7 @@ func TestFilesDoNotShareSessionsThatHaveNoID(t *testing.T) {
 	session := []byte(`[{"role":"user","content":"go"},{"role":"assistant","content":"yes"},{"role":"user","content":"on"},{"role":"assistant","content":"ok"}]`)
 	r := run(t, "")
 	for i := range 8 {
-		judge(t, r, fmt.Sprintf("%d.json", i), session)
+		evaluate(t, r, fmt.Sprintf("%d.json", i), session)
 	}
 	if report := r.Report(); report.Sessions != 8 || len(report.Incidents) != 0 {
 		t.Errorf("%d sessions, %d incidents; want 8 sessions hours apart", report.Sessions, len(report.Incidents))
@@ -271,7 +271,7 @@ func TestCallersAndTenantsAreThoseOfTheRecording(t *testing.T) {
 	t.Parallel()
 	r := run(t, "")
 	for i := range 12 {
-		judge(t, r, "f", entry(t, noon.Add(time.Duration(i)*time.Second), "", "again", func(r *record.Record) {
+		evaluate(t, r, "f", entry(t, noon.Add(time.Duration(i)*time.Second), "", "again", func(r *record.Record) {
 			r.Caller, r.Tenant = fmt.Sprint("caller ", i%3), "acme"
 		}))
 	}
@@ -283,13 +283,13 @@ func TestCallersAndTenantsAreThoseOfTheRecording(t *testing.T) {
 func TestWhatCannotBeJudgedIsCountedAndTheRestGoesOn(t *testing.T) {
 	t.Parallel()
 	r := run(t, `{bundle_version: 1, policies: [{id: a, spec: {selector: {pathPrefix: /v1/}, prompt: {}}}]}`)
-	judge(t, r, "f", entry(t, noon, "", "hello", func(r *record.Record) { r.Path = "/other" }))
+	evaluate(t, r, "f", entry(t, noon, "", "hello", func(r *record.Record) { r.Path = "/other" }))
 	q := logs.Request{Method: "NO METHOD", Path: "/v1/x"}
 	if err := r.Request(t.Context(), "f", &q); err == nil {
 		t.Error("a method with a space must be a fault")
 	}
 	_ = r.Unreadable(errors.New("line 3"))
-	judge(t, r, "f", entry(t, noon, "", "hello", nil))
+	evaluate(t, r, "f", entry(t, noon, "", "hello", nil))
 	if report := r.Report(); report.Unwatched != 1 || report.Unreadable != 2 || report.Requests != 2 || report.Actions["allow"] != 1 {
 		t.Errorf("report %+v", report)
 	}

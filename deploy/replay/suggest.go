@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// enough is how many conversations or contents must have been seen before a
-	// lower threshold is suggested.
+	// enough is the number of conversations or contents that a lower threshold needs
+	// to be suggested.
 	enough = 20
-	// often is the share of them from which on a threshold is taken to be too low
-	// for this traffic, and seldom the share that a higher one may flag.
+	// often is the share of flagged ones above which a threshold is too low for this
+	// traffic, seldom the share that a higher one may flag.
 	often, seldom = 0.05, 0.01
-	// manySessions is in how many sessions a tool's calls must repeat themselves to
-	// look like its nature.
+	// manySessions is the number of sessions with repeated calls from which a tool
+	// looks like one that polls.
 	manySessions = 3
 )
 
 // knob is a threshold of a policy.
 type knob struct{ policy, detector string }
 
-// peaks are the highest counts that contents or agents came to, by knob.
+// peaks are the highest counts of each content or agent, by knob.
 type peaks map[knob]map[[16]byte]uint32
 
 func (p peaks) note(check *checkpb.Check, d *checkpb.Decision) {
@@ -53,8 +53,7 @@ func (p peaks) raise(k knob, fingerprint []byte, count uint32) {
 	p[k][id] = max(p[k][id], count)
 }
 
-// setting is a knob as the bundle has it: its value, and the count from which on
-// it fires, which is so much more.
+// setting is a knob with the bundle's value. It fires from the count value + more on.
 type setting struct {
 	knob
 	name        string
@@ -76,7 +75,7 @@ func settings(p *gateway.Policy) []setting {
 	return out
 }
 
-// suggest lists what the traffic speaks for.
+// suggest returns the suggestions for all policies.
 func (t *tally) suggest() []Suggestion {
 	var out []Suggestion
 	for _, p := range t.policies.Policies() {
@@ -90,7 +89,7 @@ func (t *tally) suggest() []Suggestion {
 	return append(out, t.suggestPolls()...)
 }
 
-// suggest looks for a better value, given the sorted peaks.
+// suggest returns a better value for the setting, given the sorted peaks.
 func (s setting) suggest(counts []uint32) (Suggestion, bool) {
 	n := len(counts)
 	if n == 0 {
@@ -114,8 +113,8 @@ func (s setting) to(value int, why string) Suggestion {
 	return Suggestion{Policy: s.policy, Setting: s.name, Now: strconv.Itoa(s.value), Better: strconv.Itoa(value), Why: why}
 }
 
-// suggestPolls lists tools that repeat themselves in so many sessions that it
-// may be their nature.
+// suggestPolls suggests to list tools as polls whose calls repeat themselves in many
+// sessions.
 func (t *tally) suggestPolls() []Suggestion {
 	var out []Suggestion
 	for key, sessions := range t.looped {

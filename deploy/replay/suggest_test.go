@@ -11,14 +11,14 @@ import (
 	"github.com/unloop/unloop/deploy/replay"
 )
 
-// traffic judges conversations whose same prompt comes so many times.
+// traffic replays conversations that each repeat one prompt so many times.
 func traffic(t *testing.T, r *replay.Run, times ...int) {
 	t.Helper()
 	at := noon
 	for i, n := range times {
 		at = at.Add(time.Hour)
 		for range n {
-			judge(t, r, "day.jsonl", entry(t, at, fmt.Sprint("s", i), fmt.Sprint("prompt ", i), nil))
+			evaluate(t, r, "day.jsonl", entry(t, at, fmt.Sprint("s", i), fmt.Sprint("prompt ", i), nil))
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestAToolThatRepeatsItselfEverywhereMayBeAPoll(t *testing.T) {
 			fmt.Fprintf(&session, `,{"role":"assistant","tool_calls":[{"id":"%d","type":"function","function":{"name":"look","arguments":"{}"}}]},{"role":"tool","tool_call_id":"%d","content":"nothing yet"}`, n, n)
 		}
 		session.WriteString(`,{"role":"assistant","content":"done"}]`)
-		judge(t, r, fmt.Sprintf("%d.json", i), []byte(session.String()))
+		evaluate(t, r, fmt.Sprintf("%d.json", i), []byte(session.String()))
 	}
 	found := false
 	for _, s := range r.Report().Suggestions {

@@ -15,7 +15,7 @@ import (
 	"github.com/unloop/unloop/schemas/record"
 )
 
-// tally gathers what becomes the report.
+// tally collects the figures of the report.
 type tally struct {
 	policies  *gateway.Policies
 	report    *Report
@@ -26,7 +26,7 @@ type tally struct {
 	looped    map[looping]map[string]bool // sessions
 }
 
-// looping is a tool whose calls a policy found repeating.
+// looping is a policy and a tool whose repeated calls it found.
 type looping struct{ policy, tool string }
 
 func newTally(set *gateway.Policies) *tally {
@@ -37,7 +37,7 @@ func newTally(set *gateway.Policies) *tally {
 	}
 }
 
-// place notes where a request stands.
+// place counts a request and returns its position.
 func (t *tally) place(file string, q *logs.Request) Place {
 	t.report.Requests++
 	t.files[file]++
@@ -60,7 +60,7 @@ func (t *tally) unwatched(p *pending) {
 	p.addTo(&t.report.Spent)
 }
 
-// operated notes what an operator had done with a request.
+// operated adds a request that an override or a kill switch applies to.
 func (t *tally) operated(at Place, p *pending, did, reason string) {
 	p.addTo(&t.report.Spent)
 	t.report.Actions[operatorActions[did]]++
@@ -76,11 +76,11 @@ func (t *tally) operated(at Place, p *pending, did, reason string) {
 	p.addTo(&o.Cost)
 }
 
-// operatorActions are what recordings say of operators, as an action.
+// operatorActions maps what recordings say about operators to actions.
 var operatorActions = map[string]string{record.Blocked: "refuse", record.KillSwitch: "refuse", record.Exempted: "exempt"}
 
-// judged notes a decision.
-func (t *tally) judged(at Place, q *logs.Request, check *checkpb.Check, p *pending) {
+// decided adds a decision.
+func (t *tally) decided(at Place, q *logs.Request, check *checkpb.Check, p *pending) {
 	d := p.decision
 	p.addTo(&t.report.Spent)
 	t.report.Actions[d.GetAction().Label()]++
@@ -106,7 +106,7 @@ func (t *tally) judged(at Place, q *logs.Request, check *checkpb.Check, p *pendi
 	t.found(at, s, q, check, p)
 }
 
-// found notes the findings of a decision.
+// found adds the findings of a decision.
 func (t *tally) found(at Place, s *Session, q *logs.Request, check *checkpb.Check, p *pending) {
 	flagged, stopped := map[string]bool{}, map[string]bool{} // an incident may have several findings
 	for _, f := range p.decision.GetFindings() {
@@ -124,7 +124,7 @@ func (t *tally) found(at Place, s *Session, q *logs.Request, check *checkpb.Chec
 	}
 }
 
-// limited says whether a rule did something about the request.
+// limited reports whether a rule took an action.
 func limited(check *checkpb.Check, d *checkpb.Decision) bool {
 	for i, v := range d.GetLimits() {
 		if v.GetAction() > checkpb.Action_ACTION_ALLOW && i < len(check.GetLimits()) && !check.GetLimits()[i].GetShadow() {
@@ -134,7 +134,7 @@ func limited(check *checkpb.Check, d *checkpb.Decision) bool {
 	return false
 }
 
-// delay is how long the decision would have held the request back.
+// delay returns how long the decision would have delayed the request.
 func delay(d *checkpb.Decision) time.Duration {
 	var longest uint32
 	if d.GetAction() == checkpb.Action_ACTION_THROTTLE {
@@ -178,7 +178,7 @@ func (t *tally) incident(at Place, s *Session, q *logs.Request, check *checkpb.C
 	return i
 }
 
-// add takes a finding into its incident.
+// add adds a finding to its incident.
 func (i *Incident) add(at Place, f *checkpb.Finding) {
 	i.Last = at
 	i.Detectors = insert(i.Detectors, f.GetDetector())
@@ -199,7 +199,7 @@ func insert(list []string, s string) []string {
 	return append(list, s)
 }
 
-// why says what was found.
+// why describes a finding.
 func why(f *checkpb.Finding) string {
 	if f.GetSimilarity() > 0 {
 		return fmt.Sprintf("%s (similarity %.3f)", f.GetMessage(), f.GetSimilarity())
@@ -225,12 +225,12 @@ func (t *tally) noteTool(s *Session, f *checkpb.Finding) {
 	t.looped[key][s.Name] = true
 }
 
-// spent is what a request cost, or is taken to until its answer comes.
+// spent returns the cost of a request, estimated until its answer comes.
 func (t *tally) spent(q *logs.Request, check *checkpb.Check) Cost {
 	return t.cost(q.Model, &q.Outcome, int(check.GetInputTokens()))
 }
 
-// cost is what a request cost. Without recorded tokens they are estimated.
+// cost returns the cost of a request, with estimated tokens if none are recorded.
 func (t *tally) cost(model string, o *logs.Outcome, estimated int) Cost {
 	c := Cost{Requests: 1, InputTokens: o.InputTokens, OutputTokens: o.OutputTokens, USD: o.USD}
 	if c.InputTokens == 0 && c.OutputTokens == 0 {
@@ -248,8 +248,8 @@ func (t *tally) cost(model string, o *logs.Outcome, estimated int) Cost {
 	return c
 }
 
-// correct puts what a request cost in place of what it was taken to. An answer
-// that does not say leaves that as it is.
+// correct replaces the estimated cost of a request by the real one. An answer without
+// tokens and costs changes nothing.
 func (t *tally) correct(p *pending, o *logs.Outcome) {
 	if o.InputTokens == 0 && o.OutputTokens == 0 && o.USD == 0 {
 		return
@@ -262,16 +262,17 @@ func (t *tally) correct(p *pending, o *logs.Outcome) {
 	p.costs = real
 }
 
-// addTo adds what the request costs, which is corrected with its answer.
+// addTo adds the cost of the request to a sum, which is corrected with its answer.
 func (p *pending) addTo(sum *Cost) {
 	sum.add(p.costs, 1)
 	p.sums = append(p.sums, sum)
 }
 
-// nano is what dollars are kept to, so that corrections leave no crumbs.
+// nano is the precision of dollars: sums are rounded, so that corrections leave no
+// fractions behind.
 const nano = 1e9
 
-// add adds so many times o.
+// add adds a multiple of o.
 func (c *Cost) add(o Cost, times int) {
 	c.Requests += times * o.Requests
 	c.InputTokens += times * o.InputTokens
@@ -281,8 +282,8 @@ func (c *Cost) add(o Cost, times int) {
 	c.Estimated += times * o.Estimated
 }
 
-// finish is the report so far.
-func (t *tally) finish() *Report {
+// summary returns the report so far.
+func (t *tally) summary() *Report {
 	out := *t.report
 	out.Files, out.Sessions = len(t.files), len(t.sessions)
 	out.Incidents = slices.Clone(t.report.Incidents)

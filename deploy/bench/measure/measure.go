@@ -1,9 +1,9 @@
-// Package measure compares things side by side: each round drives every
-// contender for a moment at each number of calls in flight, one after the
-// other, so that what else the machine does hits all of them alike. What is
-// reported are medians over the rounds, and ratios taken within a round.
+// Package measure compares contenders side by side: each round calls every contender
+// for a moment at each number of calls in flight, one after the other, so that other
+// load of the machine affects all of them alike. Results are medians over the rounds,
+// and ratios within a round.
 //
-// It knows nothing of what it measures.
+// It does not know what it measures.
 package measure
 
 import (
@@ -17,29 +17,29 @@ import (
 // Op is one operation of a contender.
 type Op func(ctx context.Context) error
 
-// Contender is one of the things compared.
+// Contender is one of the compared things.
 type Contender struct {
 	Name string
-	// Caller returns the operation for one of the callers of a round, which
-	// calls it again and again, alone; and what ends it.
+	// Caller returns the operation of one caller of a round, which calls it again and
+	// again, and a function that frees what it uses.
 	Caller func(round, caller int) (op Op, end func(), err error)
 }
 
-// Plan is how long is measured.
+// Plan says how much is measured.
 type Plan struct {
-	// Rounds that count; one more goes before them to warm up.
+	// Rounds is the number of rounds after one to warm up.
 	Rounds int
-	// Sample is how long a contender is driven at one level in one round.
+	// Sample is the time of a contender at one level in one round.
 	Sample time.Duration
 	// Levels are the numbers of calls in flight.
 	Levels []int
 }
 
-// Sample is what one contender did at one level in one round.
+// Sample is the result of one contender at one level in one round.
 type Sample struct {
-	// PerSecond counts operations that succeeded.
+	// PerSecond is the rate of operations that succeeded.
 	PerSecond float64
-	// P50 and P99 are latencies of those.
+	// P50 and P99 are their latencies.
 	P50, P99 time.Duration
 	Failed   int
 }
@@ -56,7 +56,7 @@ type cell struct {
 	level int
 }
 
-// Compare drives the contenders.
+// Compare measures the contenders.
 func Compare(ctx context.Context, plan Plan, contenders ...Contender) (*Results, error) {
 	res := &Results{plan: plan, samples: map[cell][]Sample{}}
 	for _, c := range contenders {
@@ -70,7 +70,7 @@ func Compare(ctx context.Context, plan Plan, contenders ...Contender) (*Results,
 	return res, nil
 }
 
-// rotate makes each round begin with another contender.
+// rotate returns the contenders in the order of a round; each begins with another one.
 func rotate(all []Contender, by int) []Contender {
 	by %= max(len(all), 1)
 	return append(slices.Clone(all[by:]), all[:by]...)
@@ -92,14 +92,14 @@ func (r *Results) round(ctx context.Context, round int, contenders []Contender) 
 	return nil
 }
 
-// tally is what one caller saw.
+// tally is the result of one caller.
 type tally struct {
 	latencies []time.Duration
 	failed    int
 	err       error
 }
 
-// drive runs a contender with level callers for a while.
+// drive calls a contender with level callers for a while.
 func drive(ctx context.Context, c Contender, round, level int, length time.Duration) (Sample, error) {
 	ops, end, err := c.callers(round, level)
 	defer end()
@@ -118,8 +118,7 @@ func drive(ctx context.Context, c Contender, round, level int, length time.Durat
 	return summarize(tallies, time.Since(started))
 }
 
-// callers returns the operations of a number of callers, and what ends those
-// that there are.
+// callers returns the operations of n callers, and a function that frees what they use.
 func (c Contender) callers(round, n int) ([]Op, func(), error) {
 	var ops []Op
 	var ends []func()
@@ -138,7 +137,7 @@ func (c Contender) callers(round, n int) ([]Op, func(), error) {
 	return ops, endAll, nil
 }
 
-// repeat calls op until the time has come, at least once.
+// repeat calls op until a time, at least once.
 func repeat(ctx context.Context, op Op, until time.Time) (t tally) {
 	for now := time.Now(); ; {
 		err := op(ctx)
@@ -155,7 +154,7 @@ func repeat(ctx context.Context, op Op, until time.Time) (t tally) {
 	}
 }
 
-// summarize errs when more failed than succeeded: such a rate means nothing.
+// summarize returns an error if more operations failed than succeeded.
 func summarize(tallies []tally, took time.Duration) (Sample, error) {
 	var all []time.Duration
 	var s Sample
@@ -176,7 +175,7 @@ func summarize(tallies []tally, took time.Duration) (Sample, error) {
 	return s, nil
 }
 
-// Median is a contender's sample whose rate is the middle one.
+// Median returns the sample with the median rate, and the medians of its latencies.
 func (r *Results) Median(name string, level int) Sample {
 	samples := slices.Clone(r.samples[cell{name, level}])
 	if len(samples) == 0 {
@@ -189,8 +188,8 @@ func (r *Results) Median(name string, level int) Sample {
 	return middle
 }
 
-// Ratio is the median over the rounds of a figure computed from two
-// contenders' samples of the same round.
+// Ratio returns the median over the rounds of a figure of two contenders' samples of the
+// same round.
 func (r *Results) Ratio(a, b string, level int, figure func(a, b Sample) float64) float64 {
 	var all []pair
 	other := r.samples[cell{b, level}]
@@ -205,7 +204,7 @@ func (r *Results) Ratio(a, b string, level int, figure func(a, b Sample) float64
 // pair are two contenders' samples of one round.
 type pair struct{ a, b Sample }
 
-// Faster is a's rate as a multiple of b's.
+// Faster returns a's rate as a multiple of b's.
 func Faster(a, b Sample) float64 { return a.PerSecond / b.PerSecond }
 
 func median[S any, T ~int64 | ~float64](from []S, figure func(S) T) T {

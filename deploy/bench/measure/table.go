@@ -36,9 +36,9 @@ func (r *Results) Print(w io.Writer) {
 // Target is a figure that a contender should reach.
 type Target struct {
 	Text string
-	// Levels that the target is for.
+	// Levels are the levels that the target applies to.
 	Levels []int
-	// Figure at a level, and whether it is good enough.
+	// Figure returns the figure at a level, and whether it reaches the target.
 	Figure func(level int) (value float64, ok bool)
 	// Unit follows the figure, such as "×".
 	Unit string
@@ -60,7 +60,7 @@ func PrintTargets(w io.Writer, targets ...Target) {
 	}
 }
 
-// AtLeast is a target for a's rate as a multiple of b's.
+// AtLeast returns a target for a's rate as a multiple of b's.
 func (r *Results) AtLeast(text, a, b string, least float64, levels ...int) Target {
 	return Target{Text: text, Levels: levels, Unit: "×", Figure: func(level int) (float64, bool) {
 		ratio := r.Ratio(a, b, level, Faster)
@@ -68,8 +68,8 @@ func (r *Results) AtLeast(text, a, b string, least float64, levels ...int) Targe
 	}}
 }
 
-// AddsAtMost is a target for the latency that a adds to a base, as a multiple
-// of what b adds to it.
+// AddsAtMost returns a target for the latency that a adds to a base, as a multiple of the
+// latency that b adds to it.
 func (r *Results) AddsAtMost(text, a, b, base string, most float64, levels ...int) Target {
 	return Target{Text: text, Levels: levels, Unit: "×", Figure: func(level int) (float64, bool) {
 		floor := r.Median(base, level).P50

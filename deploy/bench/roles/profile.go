@@ -8,12 +8,12 @@ import (
 	"runtime/pprof"
 )
 
-// profileVariable hands the folder for profiles on to processes in a role.
+// profileVariable names the folder for profiles to the processes in a role.
 const profileVariable = "UNLOOP_BENCH_PROFILE"
 
-// StartProfile takes profiles of this process until stop, and has those that
-// are started from now on take theirs: DIR/NAME-PID.cpu.pprof, and
-// .allocs.pprof of what was allocated. Without a folder it does nothing.
+// StartProfile takes profiles of this process until stop is called, and of the processes
+// that are started from now on: DIR/NAME-PID.cpu.pprof, and .allocs.pprof of the
+// allocations. Without a folder it does nothing.
 func StartProfile(dir, name string) (stop func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil

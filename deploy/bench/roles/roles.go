@@ -1,7 +1,6 @@
-// Package roles runs what a benchmark needs beside itself as processes of
-// their own: each is this same executable again, in a role. A role says where
-// it can be reached in its first line of output, and lives until its standard
-// input ends, so that none outlives the benchmark.
+// Package roles runs the servers of a benchmark as processes of their own: each is this
+// same executable in another role. A role prints its address in its first line of
+// output. It runs until its standard input ends, so that it never outlives the benchmark.
 package roles
 
 import (
@@ -15,12 +14,12 @@ import (
 	"strings"
 )
 
-// Command is the first argument of an executable that is to play a role.
+// Command is the first argument of an executable in a role.
 const Command = "role"
 
-// Role is what a process can be.
+// Role is a server that a process can be.
 type Role struct {
-	Args int // how many arguments it takes
+	Args int // number of its arguments
 	// Start starts it and returns its address. It stops when the context ends; done
 	// returns when it has stopped.
 	Start func(ctx context.Context, args []string) (addr string, done func() error, err error)
@@ -55,7 +54,7 @@ type Process struct {
 	stdin io.Closer
 }
 
-// Start runs this executable in a role and waits until it can be reached.
+// Start runs this executable in a role and waits until it serves.
 func Start(ctx context.Context, role string, args ...string) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -21,7 +21,7 @@ const description = "Unloop stands in front of LLM traffic and stops agents that
 type cli struct {
 	Up          upCmd          `cmd:"" help:"Run everything in one process."`
 	Demo        demoCmd        `cmd:"" help:"Run everything with a scripted model and a looping agent, offline."`
-	Exec        execCmd        `cmd:"" help:"Run an agent through Unloop, and say at the end what was stopped."`
+	Exec        execCmd        `cmd:"" help:"Run an agent through Unloop, and report at the end what was stopped."`
 	Gateway     gatewayCmd     `cmd:"" help:"Run a gateway against a NATS cluster."`
 	Detector    detectorCmd    `cmd:"" help:"Run a detector against a NATS cluster."`
 	Embedworker embedworkerCmd `cmd:"" help:"Run an embedding worker against a NATS cluster."`
@@ -29,18 +29,18 @@ type cli struct {
 	NATS        natsCommands   `cmd:"" name:"nats" help:"Run the embedded NATS server alone, or write a context for the nats CLI."`
 	Events      eventsCmd      `cmd:"" help:"Follow the events of loops."`
 	Loops       loopsCmd       `cmd:"" help:"List, show and release open loops."`
-	Replay      replayCmd      `cmd:"" help:"Judge recorded traffic offline: what would have been stopped, when, and what it would have saved."`
-	Model       modelCmd       `cmd:"" help:"Install the embedding model and what runs it."`
+	Replay      replayCmd      `cmd:"" help:"Evaluate recorded traffic offline: what would have been stopped, when, and what it would have saved."`
+	Model       modelCmd       `cmd:"" help:"Install the embedding model and its runtime."`
 	Policy      policyCmd      `cmd:"" help:"Check, push, show and roll back policy bundles."`
 	Block       beginCmd       `cmd:"" help:"Refuse all requests of a session, caller, tenant or project, at once and everywhere."`
 	Unblock     endCmd         `cmd:"" help:"End a block."`
 	Exempt      beginCmd       `cmd:"" help:"Forward all requests of a session, caller, tenant or project without a check."`
 	Unexempt    endCmd         `cmd:"" help:"End an exemption."`
-	Overrides   overridesCmd   `cmd:"" help:"List what is blocked and exempted."`
+	Overrides   overridesCmd   `cmd:"" help:"List blocks and exemptions."`
 }
 
-// Main runs the command line and returns the exit code: 0, 1 for what failed,
-// 2 for flags that make no sense.
+// Main runs the command line and returns the exit code: 0 for success, 1 for an error,
+// 2 for wrong flags.
 func Main(args []string) int {
 	ctx, stop := service.Context()
 	defer stop()
@@ -78,7 +78,7 @@ func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int
 	return explainExit(kctx.Run(), errOut)
 }
 
-// explainExit prints an error and returns the code to exit with.
+// explainExit prints an error and returns the exit code.
 func explainExit(err error, errOut io.Writer) int {
 	var code exitCode
 	switch {

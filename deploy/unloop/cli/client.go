@@ -19,8 +19,8 @@ type client struct {
 	NATS string `name:"nats" default:"nats://127.0.0.1:4222" placeholder:"URL" help:"NATS server of the running Unloop."`
 }
 
-// connect opens JetStream on a new connection, which the caller closes. It does not
-// wait for a server that cannot be reached; the error says what to do.
+// connect opens JetStream on a new connection, which the caller closes. If the server
+// cannot be reached, the error says what to do.
 func (c client) connect() (jetstream.JetStream, error) {
 	nc, err := nats.Connect(c.NATS, nats.Name("unloop-cli"), natskit.WithLocalToken(c.NATS, dataDirs()...))
 	switch {
@@ -65,8 +65,7 @@ func stored[T any](ctx context.Context, js jetstream.JetStream, bucket string) (
 	return all, ctx.Err()
 }
 
-// explain replaces JetStream's error for a missing stream by one that says why it is
-// missing.
+// explain adds to JetStream's error for a missing stream why it is missing.
 func explain(err error) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) {
 		return fmt.Errorf("no Unloop has run on this NATS server yet: %w", err)

@@ -16,8 +16,8 @@ import (
 type eventsCmd struct {
 	client
 	Since time.Duration `default:"1h" help:"How far back to begin."`
-	JSON  bool          `name:"json" help:"Print the events' JSON, one a line."`
-	Count int           `help:"Stop after so many events; 0 goes on for ever."`
+	JSON  bool          `name:"json" help:"Print each event as JSON, one a line."`
+	Count int           `help:"Stop after this number of events; 0 never stops."`
 }
 
 // Run prints events until the context ends.

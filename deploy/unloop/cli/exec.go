@@ -17,21 +17,21 @@ type execCmd struct {
 	client
 	Gateway      string            `placeholder:"URL" help:"Gateway to use. Default: the one at ${default_gateway} if it is running and no other flag or variable asks for an upstream, else one for this command alone."`
 	Fresh        bool              `help:"Start a gateway for this command alone, even if one is running."`
-	Upstream     map[string]string `mapsep:"none" placeholder:"NAME=URL" help:"Upstream of the gateway that is started, by name. Repeatable. Default: what the agent's base URL variables say, else the providers' public addresses."`
+	Upstream     map[string]string `mapsep:"none" placeholder:"NAME=URL" help:"Upstream of the gateway that is started, by name. Repeatable. Default: the values of the agent's base URL variables, else the providers' public addresses."`
 	Policies     string            `type:"path" placeholder:"FILE" help:"Policy bundle of the gateway that is started."`
 	DataDir      string            `default:"memory" placeholder:"DIR" help:"Where the gateway that is started keeps its counters; \"memory\" keeps nothing."`
 	CheckTimeout time.Duration     `default:"50ms" help:"How long a request waits for a decision of the gateway that is started."`
 	LogFormat    string            `default:"text" enum:"text,json" help:"Format of the log: text or json."`
-	LogLevel     string            `default:"error" enum:"debug,info,warn,error" help:"Least level of what is logged among the command's own output."`
+	LogLevel     string            `default:"error" enum:"debug,info,warn,error" help:"Least level of log lines, which are printed among the output of the command."`
 	Command      []string          `arg:"" passthrough:"" help:"Command and its arguments, after --."`
 }
 
-// exitCode is the code to exit with after all is said.
+// exitCode is an exit code as an error; everything is printed already.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// Exit codes as shells have them (POSIX, Shell Command Language, 2.8.2).
+// Exit codes of shells (POSIX, Shell Command Language, 2.8.2).
 const (
 	exitUsage         = 2
 	exitNotExecutable = 126
@@ -61,14 +61,14 @@ func (c *execCmd) Run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	// From here on a signal is the command's: it says when all ends.
+	// From here on signals go to the command, whose end is the end of all.
 	ctx = context.WithoutCancel(ctx)
 	defer guard.close(ctx, io)
 	return runCommand(ctx, path, command, guard.environ(os.Environ()), io)
 }
 
-// runCommand runs a command with this process's streams, passes signals on to
-// it, and returns its exit code unless that is 0.
+// runCommand runs a command with the streams of this process, forwards signals to it,
+// and returns its exit code unless that is 0.
 func runCommand(ctx context.Context, path string, args, environ []string, io streams) error {
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Args, cmd.Env = args, environ
@@ -94,7 +94,7 @@ func runCommand(ctx context.Context, path string, args, environ []string, io str
 	return nil
 }
 
-// passOn passes signals on to a process until it is done.
+// passOn forwards signals to a process until done is closed.
 func passOn(signals <-chan os.Signal, to *os.Process, done <-chan struct{}) {
 	for {
 		select {
@@ -108,7 +108,7 @@ func passOn(signals <-chan os.Signal, to *os.Process, done <-chan struct{}) {
 	}
 }
 
-// ownDataDir is where a gateway of the command's own stores.
+// ownDataDir returns the data folder of a gateway that exec starts.
 func (c *execCmd) ownDataDir() (string, error) {
 	if c.DataDir == "" {
 		return natskit.InMemory, nil

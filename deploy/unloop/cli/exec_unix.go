@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passedOn are the signals that an agent gets in this process's place.
+// passedOn are the signals that are forwarded to the agent.
 var passedOn = []os.Signal{
 	syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT,
 }
 
-// fromTerminal says whether the terminal has sent a signal to the agent
-// itself: what the keyboard causes goes to all of the foreground at once, and
-// a second one often means something else.
+// fromTerminal reports whether the terminal has sent the signal to the agent too: a key
+// such as Ctrl-C signals all foreground processes. Many agents treat a second signal
+// differently, so it must not be forwarded.
 func fromTerminal(s os.Signal) bool {
 	if s != syscall.SIGINT && s != syscall.SIGQUIT {
 		return false
@@ -30,7 +30,7 @@ func fromTerminal(s os.Signal) bool {
 	return err == nil && foreground == unix.Getpgrp()
 }
 
-// codeOf is the exit code of a process as shells tell it.
+// codeOf returns the exit code of a process as shells report it.
 func codeOf(p *os.ProcessState) int {
 	if status, ok := p.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return exitSignal + int(status.Signal())

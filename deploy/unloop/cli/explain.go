@@ -16,13 +16,13 @@ import (
 type policyExplainCmd struct {
 	client
 	File     string        `arg:"" name:"request.json" help:"Request, as POST /unloop/v1/check takes it, and its headers; - for standard input."`
-	Policies string        `type:"existingfile" placeholder:"FILE" help:"Judge by this bundle instead of the running system's."`
+	Policies string        `type:"existingfile" placeholder:"FILE" help:"Evaluate by this bundle instead of that of the running system."`
 	Timeout  time.Duration `default:"2s" help:"How long to wait for the detectors."`
 	Offline  bool          `help:"Do not ask a running system."`
 	JSON     bool          `name:"json" help:"Print JSON."`
 }
 
-// Run explains a request. Without a running system it says what the bundle says.
+// Run explains a request. Without a running system it explains by the bundle alone.
 func (c *policyExplainCmd) Run(ctx context.Context, io streams) error {
 	request, err := readInput(c.File)
 	if err != nil {

@@ -21,35 +21,35 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-// defaultGateway is where `unloop up` listens unless told otherwise.
+// defaultGateway is the default address of `unloop up`.
 const defaultGateway = "http://127.0.0.1:8080"
 
 const (
-	// pingTimeout bounds the question whether a gateway is there.
+	// pingTimeout bounds the search for a running gateway.
 	pingTimeout = 2 * time.Second
-	// ownGrace is how long requests that outlive their agent may take.
+	// ownGrace is the time that requests may take after their agent has ended.
 	ownGrace = time.Second
 )
 
-// baseURLs are the variables that agents find their providers by: the
-// provider's upstream, and what an SDK wants behind the address.
+// baseURLs are the environment variables with the providers' addresses: the name of the
+// upstream, and the path that the SDK expects behind the address.
 var baseURLs = []struct{ variable, upstream, suffix string }{
 	{"OPENAI_BASE_URL", "openai", "/v1"},
 	{"ANTHROPIC_BASE_URL", "anthropic", ""},
 	{"GOOGLE_GEMINI_BASE_URL", "gemini", ""},
 }
 
-// guard is the gateway that a command runs behind.
+// guard is the gateway in front of a command.
 type guard struct {
 	url string
-	// tally follows what is stopped; nil if that can't be read, and why.
+	// tally counts what is stopped; nil if it cannot be read, with the error.
 	tally    *tally
 	tallyErr error
-	// stop ends the gateway, if it is the command's own.
+	// stop ends a gateway that exec started.
 	stop func() error
 }
 
-// guard finds the gateway that is running, or starts one.
+// guard finds a running gateway or starts one.
 func (c *execCmd) guard(ctx context.Context, environ []string, io streams) (*guard, error) {
 	if c.Gateway != "" {
 		base := strings.TrimSuffix(strings.TrimRight(c.Gateway, "/"), "/v1")
@@ -73,14 +73,14 @@ func (c *execCmd) guard(ctx context.Context, environ []string, io streams) (*gua
 	return c.own(ctx, upstreams, io)
 }
 
-// running is a gateway that others may use, too.
+// running returns a gateway that others may use too.
 func (c *execCmd) running(ctx context.Context, base string) *guard {
 	g := &guard{url: base, stop: func() error { return nil }}
 	g.tally, g.tallyErr = follow(ctx, c.connect)
 	return g
 }
 
-// own starts a gateway with all behind it, in this process.
+// own starts a gateway and the services behind it in this process.
 func (c *execCmd) own(ctx context.Context, upstreams map[string]string, io streams) (*guard, error) {
 	dir, err := c.ownDataDir()
 	if err != nil {
@@ -120,7 +120,7 @@ func serve(ctx context.Context, s *system.System) (stop func() error) {
 	}
 }
 
-// environ is an environment that leads agents to the gateway.
+// environ returns an environment in which agents find the gateway.
 func (g *guard) environ(environ []string) []string {
 	out := slices.Clone(environ)
 	proxied := false
@@ -132,7 +132,7 @@ func (g *guard) environ(environ []string) []string {
 		}
 	}
 	if u, err := url.Parse(g.url); err == nil && proxied {
-		// Few SDKs know by themselves that a proxy can't reach this machine.
+		// Most SDKs would use the proxy for loopback addresses too.
 		for _, name := range []string{"NO_PROXY", "no_proxy"} {
 			out = setVar(out, name, strings.TrimPrefix(variable(environ, name)+","+u.Hostname(), ","))
 		}
@@ -143,13 +143,13 @@ func (g *guard) environ(environ []string) []string {
 	return out
 }
 
-// setVar returns an environment with one variable set.
+// setVar returns an environment with one variable replaced.
 func setVar(environ []string, name, value string) []string {
 	others := slices.DeleteFunc(slices.Clone(environ), func(entry string) bool { return strings.HasPrefix(entry, name+"=") })
 	return append(others, name+"="+value)
 }
 
-// variable is a variable's value, "" if it is not set.
+// variable returns the value of a variable, "" if it is not set.
 func variable(environ []string, name string) string {
 	for _, entry := range environ {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
@@ -159,8 +159,8 @@ func variable(environ []string, name string) string {
 	return ""
 }
 
-// upstreamsOf are the providers that the environment names, except where it
-// names the gateway itself.
+// upstreamsOf returns the upstreams that the environment names, without those that are
+// the gateway itself.
 func upstreamsOf(environ []string, gateway string) map[string]string {
 	upstreams := map[string]string{}
 	for _, b := range baseURLs {
@@ -180,8 +180,8 @@ func sameServer(a, b string) bool {
 	return strings.ReplaceAll(ua.Host, "localhost", "127.0.0.1") == strings.ReplaceAll(ub.Host, "localhost", "127.0.0.1")
 }
 
-// proofKey is what gateways of this user prove themselves with; "" if there is
-// no place for it. It never leaves this machine, nor this process.
+// proofKey returns the key with which gateways of this user prove their identity, "" if
+// it cannot be stored. It is sent to nobody.
 func proofKey() string {
 	dir, err := natskit.StateDir()
 	if err != nil {
@@ -194,8 +194,8 @@ func proofKey() string {
 	return key
 }
 
-// isOurs says whether this user's gateway listens at base: any program may take
-// its port, and would be sent the agent's key.
+// isOurs reports whether the gateway at base belongs to this user. Without proof, any
+// program that takes the port would get the agent's API key.
 func isOurs(ctx context.Context, base string, io streams) bool {
 	challenge := access.NewChallenge()
 	proof, err := ping(ctx, base, challenge)
@@ -209,14 +209,14 @@ func isOurs(ctx context.Context, base string, io streams) bool {
 	return true
 }
 
-// ping returns an error unless an Unloop gateway answers at a URL, and what it
-// says to a challenge, if there is one.
+// ping returns the gateway's proof for a challenge, which may be empty, or an error if
+// no Unloop gateway answers.
 func ping(ctx context.Context, base, challenge string) (proof string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/unloop/v1/ping?challenge="+challenge, http.NoBody)
 	if err != nil {
-		return "", fmt.Errorf("ask for a gateway: %w", err)
+		return "", fmt.Errorf("look for a gateway: %w", err)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -231,7 +231,7 @@ func ping(ctx context.Context, base, challenge string) (proof string, err error)
 	return answer.Proof, nil
 }
 
-// close says what was stopped and ends a gateway of the command's own.
+// close reports what was stopped and ends a gateway that exec started.
 func (g *guard) close(ctx context.Context, io streams) {
 	report(ctx, g, &printer{w: io.err})
 	if err := g.stop(); err != nil {

@@ -20,7 +20,7 @@ import (
 
 type loopsCmd struct {
 	List    loopsListCmd    `cmd:"" default:"withargs" help:"List open loops."`
-	Show    loopsShowCmd    `cmd:"" help:"Show all that is known of a loop."`
+	Show    loopsShowCmd    `cmd:"" help:"Show the record of a loop."`
 	Release loopsReleaseCmd `cmd:"" help:"End a loop: forget its counts and let its requests through again."`
 }
 

@@ -9,17 +9,17 @@ import (
 	"github.com/unloop/unloop/embedworker/pull"
 )
 
-// modelCmd lists what can be done about the embedding model.
+// modelCmd lists the commands for the embedding model.
 type modelCmd struct {
 	Pull modelPullCmd `cmd:"" help:"Fetch ONNX Runtime and all-MiniLM-L6-v2, each checked against its SHA-256."`
 }
 
 type modelPullCmd struct {
-	From string `placeholder:"DIR|URL" help:"Folder or server that has the files under their own names, instead of their public addresses."`
+	From string `placeholder:"DIR|URL" help:"Folder or server with the files under their own names, instead of their public addresses."`
 	Dir  string `placeholder:"DIR" help:"Where to install. Default: unloop in the user's data folder, where embedding workers look."`
 }
 
-// Run installs what is missing, and says how to use it.
+// Run installs missing files and says how to use them.
 func (c *modelPullCmd) Run(ctx context.Context, io streams) error {
 	dir, err := c.dir()
 	if err != nil {

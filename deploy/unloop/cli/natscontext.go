@@ -10,7 +10,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// natsCommands are the server, and what makes it reachable by other tools.
+// natsCommands lists the commands for the NATS server.
 type natsCommands struct {
 	Serve   natsCmd        `cmd:"" default:"withargs" help:"Run the embedded NATS server alone."`
 	Context natsContextCmd `cmd:"" help:"Write a context for the nats CLI, with the server's token."`
@@ -21,7 +21,7 @@ type natsContextCmd struct {
 	Name string `default:"unloop" help:"Name of the context."`
 }
 
-// natsContext is a context as the nats CLI stores it.
+// natsContext is the file format of the nats CLI.
 type natsContext struct {
 	Description string `json:"description"`
 	URL         string `json:"url"`
@@ -30,8 +30,8 @@ type natsContext struct {
 	Password    string `json:"password,omitempty"`
 }
 
-// Run writes the context where the nats CLI looks for it, readable by the user
-// alone. The token is printed nowhere.
+// Run writes the context into the folder of the nats CLI, readable by the user alone.
+// It does not print the token.
 func (c *natsContextCmd) Run(io streams) error {
 	u, err := url.Parse(c.NATS)
 	if err != nil || u.Host == "" || filepath.Base(c.Name) != c.Name || c.Name == "." {

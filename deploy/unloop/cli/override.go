@@ -17,11 +17,11 @@ import (
 	"github.com/unloop/unloop/schemas"
 )
 
-// markerTTL is how long the record of an end stays: until then every gateway
-// has seen it.
+// markerTTL is how long the marker of an end is kept: long enough for every gateway to
+// read it.
 const markerTTL = time.Hour
 
-// scopes are the flags that say whose requests are meant.
+// scopes are the flags that select requests.
 type scopes struct {
 	Session []string `placeholder:"HASH" help:"Sessions, as events show them."`
 	Caller  []string `placeholder:"HASH" help:"Callers, as events show them."`
@@ -29,7 +29,7 @@ type scopes struct {
 	Project []string `placeholder:"NAME" help:"Projects."`
 }
 
-// overrides are one override for each value that the flags name.
+// overrides returns one override for each value of the flags.
 func (s scopes) overrides(action schemas.OverrideAction) ([]schemas.Override, error) {
 	var all []schemas.Override
 	for _, scope := range []struct {
@@ -49,10 +49,10 @@ func (s scopes) overrides(action schemas.OverrideAction) ([]schemas.Override, er
 	return all, nil
 }
 
-// until are the flags of overrides that begin.
+// until are the flags of a block or an exemption.
 type until struct {
-	For    time.Duration `required:"" placeholder:"DURATION" help:"When it ends by itself, such as 10m."`
-	Reason string        `placeholder:"TEXT" help:"Why; the answers to blocked requests say so."`
+	For    time.Duration `required:"" placeholder:"DURATION" help:"Duration, such as 10m."`
+	Reason string        `placeholder:"TEXT" help:"Reason, which the answers to blocked requests contain."`
 }
 
 type beginCmd struct {
@@ -62,8 +62,8 @@ type beginCmd struct {
 	action schemas.OverrideAction
 }
 
-// Run stores overrides, which hold at every gateway from now on. Each has a TTL of a
-// minute more than its duration: it ends by its own time, and is removed later.
+// Run stores overrides, which apply at every gateway from now on. The TTL of a record is
+// longer than the override by a minute: gateways end it by its own time.
 func (c *beginCmd) Run(ctx context.Context, io streams) error {
 	if c.For < time.Second {
 		return fmt.Errorf("--for is %s, must be at least 1s", c.For)
@@ -126,7 +126,7 @@ func (c client) put(ctx context.Context, s scopes, action schemas.OverrideAction
 
 type overridesCmd struct {
 	client
-	JSON bool `name:"json" help:"Print them as JSON, as unloop replay --overrides reads them."`
+	JSON bool `name:"json" help:"Print JSON, which unloop replay --overrides reads."`
 }
 
 // Run lists the blocks and exemptions that have not ended.
@@ -156,8 +156,8 @@ func (c *overridesCmd) Run(ctx context.Context, io streams) error {
 	})
 }
 
-// readOverrides reads overrides from a file, as a JSON list or one a line; "" is
-// no file. It returns every fault.
+// readOverrides reads overrides from a file with a JSON list or one override a line; ""
+// is no file. The error names every fault.
 func readOverrides(name string) ([]schemas.Override, error) {
 	if name == "" {
 		return nil, nil

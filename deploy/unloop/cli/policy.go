@@ -18,22 +18,22 @@ import (
 type policyCmd struct {
 	Check    policyCheckCmd    `cmd:"" help:"Check a bundle: every fault at once, with its line."`
 	Prices   policyPricesCmd   `cmd:"" help:"Print the built-in price table and its date."`
-	Explain  policyExplainCmd  `cmd:"" help:"Say what would be done with a request, and why."`
-	Push     policyPushCmd     `cmd:"" help:"Put a bundle into force at every gateway that has no --policies file."`
+	Explain  policyExplainCmd  `cmd:"" help:"Explain what would be done with a request, and why."`
+	Push     policyPushCmd     `cmd:"" help:"Send a bundle to every gateway that has no --policies file."`
 	Show     policyShowCmd     `cmd:"" help:"Print the pushed bundle."`
 	History  policyHistoryCmd  `cmd:"" help:"List the bundles that were pushed."`
 	Rollback policyRollbackCmd `cmd:"" help:"Push an earlier bundle again."`
-	Withdraw policyWithdrawCmd `cmd:"" help:"Take the pushed bundle back: the default policy holds again."`
+	Withdraw policyWithdrawCmd `cmd:"" help:"Remove the pushed bundle: the default policy applies again."`
 }
 
-// errFaulty says that what was checked can't be used; the faults are printed.
+// errFaulty is the error for a bundle whose faults are printed.
 var errFaulty = errors.New("not valid")
 
 type policyCheckCmd struct {
 	Files []string `arg:"" name:"file" type:"existingfile" help:"Bundles, YAML or JSON."`
 }
 
-// Run checks bundles and prints all that is wrong with each.
+// Run checks bundles and prints every fault.
 func (c *policyCheckCmd) Run(io streams) error {
 	out := &printer{w: io.out}
 	faulty := 0
@@ -54,14 +54,14 @@ func (c *policyCheckCmd) Run(io streams) error {
 	return out.err
 }
 
-// checked is a bundle without a fault, and its version's name.
+// checked is a bundle without faults, with the name of its version.
 type checked struct {
 	*policy.Bundle
 	version string
 }
 
-// readBundle reads a bundle's file and prints its faults and warnings as other
-// checkers do, FILE:LINE: MESSAGE. With a fault the error is errFaulty.
+// readBundle reads a bundle and prints its faults and warnings as FILE:LINE: MESSAGE. If
+// there is a fault, the error is errFaulty.
 func readBundle(file string, out *printer) (checked, []byte, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -103,7 +103,7 @@ func printFault(out *printer, file, kind string, f policy.Fault) {
 	out.printf("%s:%s %s%s%s\n", file, line, kind, field, f.Message)
 }
 
-// policyStore is the bucket of the running Unloop.
+// policyStore is the bucket of policies of the running Unloop.
 type policyStore struct {
 	jetstream.KeyValue
 	close      func()
@@ -123,7 +123,7 @@ func (c client) policies(ctx context.Context) (policyStore, error) {
 	return policyStore{kv, js.Conn().Close, js.Conn().MaxPayload()}, nil
 }
 
-// push stores a bundle and says so.
+// push stores a bundle and prints its version.
 func (s policyStore) push(ctx context.Context, out io.Writer, data []byte, version string) error {
 	if int64(len(data)) > s.maxPayload {
 		return fmt.Errorf("push %s: the bundle has %d bytes, and the NATS server takes messages of %d (max_payload)", version, len(data), s.maxPayload)
@@ -158,8 +158,8 @@ func (s policyStore) pushed(ctx context.Context) ([]jetstream.KeyValueEntry, err
 	return entries, nil
 }
 
-// versionOf names a stored bundle; what this version of the command can't read
-// has no name.
+// versionOf returns the version of a stored bundle, "unreadable" for one that this
+// command cannot read.
 func versionOf(data []byte) string {
 	bundle, err := policy.ParseTolerant(data)
 	if err != nil {
@@ -196,10 +196,10 @@ type policyShowCmd struct {
 	Revision uint64 `arg:"" optional:"" help:"Revision to print instead of the newest."`
 }
 
-// errNotPushed says that there is no pushed bundle.
+// errNotPushed is the error if there is no pushed bundle.
 var errNotPushed = errors.New("no bundle is pushed: gateways use their --policies file or the default policy")
 
-// Run prints a bundle as it was pushed, and what it is on the error stream.
+// Run prints a bundle as it was pushed, and its version on the error stream.
 func (c *policyShowCmd) Run(ctx context.Context, io streams) error {
 	entries, err := c.pushed(ctx)
 	if err != nil {
@@ -214,7 +214,7 @@ func (c *policyShowCmd) Run(ctx context.Context, io streams) error {
 	return err
 }
 
-// choose is the entry of a revision, or for none the one that pick finds.
+// choose returns the entry of a revision; for revision 0, the one that pick returns.
 func choose(entries []jetstream.KeyValueEntry, revision uint64, pick func([]jetstream.KeyValueEntry) (jetstream.KeyValueEntry, error)) (jetstream.KeyValueEntry, error) {
 	if revision == 0 {
 		return pick(entries)
@@ -234,7 +234,7 @@ func newest(entries []jetstream.KeyValueEntry) (jetstream.KeyValueEntry, error) 
 	return entries[len(entries)-1], nil
 }
 
-// before is the newest bundle that is another one than what is in force.
+// before returns the newest bundle that differs from the one in force.
 func before(entries []jetstream.KeyValueEntry) (jetstream.KeyValueEntry, error) {
 	current := ""
 	if last, err := newest(entries); err == nil {
@@ -250,7 +250,7 @@ func before(entries []jetstream.KeyValueEntry) (jetstream.KeyValueEntry, error) 
 
 type policyHistoryCmd struct{ client }
 
-// Run lists what was pushed, the newest first.
+// Run lists the pushed bundles, the newest first.
 func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
 	entries, err := c.pushed(ctx)
 	if err != nil {
@@ -299,7 +299,7 @@ func (c *policyRollbackCmd) Run(ctx context.Context, io streams) error {
 
 type policyWithdrawCmd struct{ client }
 
-// Run takes the pushed bundle back. Its history stays.
+// Run removes the pushed bundle. Its history stays.
 func (c *policyWithdrawCmd) Run(ctx context.Context, io streams) error {
 	store, err := c.policies(ctx)
 	if err != nil {

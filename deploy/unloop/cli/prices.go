@@ -12,7 +12,7 @@ import (
 
 type policyPricesCmd struct{}
 
-// Run prints what models cost that a bundle does not price.
+// Run prints the prices of models for which a bundle has none.
 func (c *policyPricesCmd) Run(io streams) error {
 	table := gateway.BuiltinPrices()
 	fmt.Fprintf(io.out, "US dollars for a million tokens on %s; a bundle's prices come first.\n", table.Date)

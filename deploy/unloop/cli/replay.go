@@ -20,9 +20,9 @@ import (
 
 type replayCmd struct {
 	Files     []string      `arg:"" name:"file" help:"Recordings, message sessions, LiteLLM logs or OpenTelemetry exports, as JSON or JSON lines; - is standard input."`
-	Policies  string        `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON; without one the default policy holds."`
-	Overrides string        `type:"path" placeholder:"FILE" help:"Blocks and exemptions to apply, as unloop overrides --json prints them, instead of those in the recordings."`
-	Pace      time.Duration `default:"1s" help:"Time between two requests of a session for which none is recorded."`
+	Policies  string        `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON; default: the default policy."`
+	Overrides string        `type:"path" placeholder:"FILE" help:"Blocks and exemptions, as printed by unloop overrides --json. They replace those in the recordings."`
+	Pace      time.Duration `default:"1s" help:"Time between two requests of a session without recorded times."`
 	All       bool          `help:"List every loop and session."`
 	JSON      bool          `name:"json" help:"Print the report as JSON."`
 	embedworker.Embedding
@@ -30,10 +30,10 @@ type replayCmd struct {
 	requests int // that the progress bar shows
 }
 
-// listed is how many loops and sessions are listed unless all are asked for.
+// listed is the number of loops and sessions that are listed without --all.
 const listed = 20
 
-// Run judges recorded requests and reports what would have been stopped.
+// Run evaluates recorded requests and reports what would have been stopped.
 func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
 	if c.Pace < 0 {
 		return fmt.Errorf("--pace is %s, must not be negative", c.Pace)
@@ -88,7 +88,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// complaints is how many unreadable entries of a file are named.
+// complaints is the number of unreadable entries that are named for each file.
 const complaints = 5
 
 // replay evaluates one file. Entries that cannot be read are named and left out.
@@ -135,7 +135,7 @@ func open(name string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// sizeOf is the size of all files in bytes, 0 if it can't be known.
+// sizeOf returns the size of all files in bytes, 0 if it is not known.
 func sizeOf(names []string) int64 {
 	var total int64
 	for _, name := range names {

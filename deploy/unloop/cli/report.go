@@ -33,7 +33,7 @@ func printSummary(out *printer, r *replay.Report) {
 	if r.Embedder != "" {
 		by += " and embedder " + r.Embedder
 	}
-	out.printf("%s in %s of %s, judged by bundle %s.\n", many(r.Requests, "request"), many(r.Sessions, "session"), many(r.Files, "file"), by)
+	out.printf("%s in %s of %s, evaluated by bundle %s.\n", many(r.Requests, "request"), many(r.Sessions, "session"), many(r.Files, "file"), by)
 	if r.From != nil {
 		out.printf("They were made from %s to %s.\n", stamp(*r.From), stamp(*r.To))
 	}
@@ -52,7 +52,7 @@ func printSummary(out *printer, r *replay.Report) {
 		text  string
 	}{
 		{r.Limited, "would have met a rule's limit"}, {r.Unwatched, "no policy looks at"}, {r.Unreadable, "could not be read"},
-		{r.OutOfOrder, "are older than the one before and were judged as if made at once; sort the recording by time"},
+		{r.OutOfOrder, "are older than the one before and were evaluated at its time; sort the recording by time"},
 	} {
 		if n.count > 0 {
 			out.printf("Note: %s %s.\n", many(n.count, "entry"), n.text)
@@ -60,7 +60,7 @@ func printSummary(out *printer, r *replay.Report) {
 	}
 }
 
-// saved says what was saved, out of all that was spent.
+// saved describes the savings as a part of all costs.
 func saved(c, all *replay.Cost) string {
 	s := fmt.Sprintf("%s, %s of %s tokens", many(c.Requests, "request"), thousands(c.InputTokens+c.OutputTokens), thousands(all.InputTokens+all.OutputTokens))
 	if c.Requests > c.Unpriced || all.Requests > all.Unpriced {
@@ -159,8 +159,7 @@ func stamp(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 func where(p replay.Place) string { return fmt.Sprintf("%s:%d request %d", p.File, p.Line, p.Request) }
 
-// short returns a name without the beginning of a long one: the end of a path or an
-// id says more.
+// short cuts off the beginning of a long name: the end of a path or an id says more.
 func short(name string) string {
 	const longest = 32
 	if runes := []rune(name); len(runes) > longest {

@@ -14,13 +14,13 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 )
 
-// settle is how long gateways and detectors may take to write down the last
-// hits on a loop: 250 ms and 500 ms.
-const settle = time.Second
+// writeDelay is more than the time after which gateways and detectors store the last
+// hits of a loop: 250 ms and 500 ms.
+const writeDelay = time.Second
 
-// wait waits for gateways and detectors to settle.
-func wait(ctx context.Context) {
-	timer := time.NewTimer(settle)
+// awaitWrites waits until the last hits are stored.
+func awaitWrites(ctx context.Context) {
+	timer := time.NewTimer(writeDelay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -28,14 +28,14 @@ func wait(ctx context.Context) {
 	}
 }
 
-// tally follows the incidents of a while, which are forgotten some time after
-// they ended.
+// tally counts what incidents save while a command runs. It follows them, because they
+// are removed some time after their end.
 type tally struct {
 	js    jetstream.JetStream
 	watch jetstream.KeyWatcher
 
 	mu sync.Mutex
-	// before is what had been saved when the while began.
+	// before are the savings at the beginning.
 	before map[string]event.Saved
 	loops  map[string]event.Incident
 }
@@ -59,8 +59,8 @@ func (t *tally) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(open, func(l event.Incident) bool { return time.Since(l.LastSeen) < settle }) {
-		wait(ctx) // what came before is not to be told
+	if slices.ContainsFunc(open, func(l event.Incident) bool { return time.Since(l.LastSeen) < writeDelay }) {
+		awaitWrites(ctx) // hits from before do not count
 		if open, err = openLoops(ctx, t.js); err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (t *tally) begin(ctx context.Context) error {
 	return nil
 }
 
-// see notes an incident that the while had a part in.
+// see keeps an incident that changed since the beginning.
 func (t *tally) see(l event.Incident) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,20 +97,20 @@ func (t *tally) see(l event.Incident) {
 	}
 }
 
-// end returns the incidents of the while, each with what it saved meanwhile,
-// the oldest first.
+// end closes the connection and returns the incidents that changed, the oldest first,
+// each with its savings since the beginning.
 func (t *tally) end(ctx context.Context) ([]event.Incident, error) {
 	defer t.js.Conn().Close()
 	defer func() { _ = t.watch.Stop() }() // it ends with the connection anyway
 	found, err := t.catchUp(ctx)
 	if err == nil && found > 0 {
-		wait(ctx)
+		awaitWrites(ctx)
 		_, err = t.catchUp(ctx)
 	}
 	return t.meanwhile(), err
 }
 
-// meanwhile lists the incidents with what each saved since the while began.
+// meanwhile lists the incidents with their savings since the beginning.
 func (t *tally) meanwhile() []event.Incident {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -129,7 +129,7 @@ func (t *tally) meanwhile() []event.Incident {
 	return loops
 }
 
-// catchUp reads what the watch may not have told yet.
+// catchUp reads the stored incidents, of which the watch may be late.
 func (t *tally) catchUp(ctx context.Context) (found int, err error) {
 	open, err := openLoops(ctx, t.js)
 	for _, l := range open {
@@ -140,15 +140,15 @@ func (t *tally) catchUp(ctx context.Context) (found int, err error) {
 	return len(t.loops), err
 }
 
-// report prints what was stopped.
+// report prints the tally.
 func report(ctx context.Context, g *guard, out *printer) {
 	if g.tallyErr != nil {
-		out.printf("unloop: what was stopped can't be told: %v\n", g.tallyErr)
+		out.printf("unloop: cannot report what was stopped: %v\n", g.tallyErr)
 		return
 	}
 	loops, err := g.tally.end(ctx)
 	if err != nil {
-		out.printf("unloop: what was stopped can't be told in full: %v\n", err)
+		out.printf("unloop: cannot report all that was stopped: %v\n", err)
 	}
 	printTally(out, loops)
 }
