@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/rounds"
 	"github.com/unloop/unloop/gateway/internal/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/repair"
 	"github.com/unloop/unloop/schemas/fingerprint"
@@ -67,25 +69,25 @@ type Options struct {
 	// request may refer to them.
 	Known map[string]ToolCall
 	// Cache remembers long texts that were read before; nil for none.
-	Cache *transcript.Cache
+	Cache *message.Cache
 }
 
 // NewCache returns a cache for all the requests of a gateway.
-func NewCache() *transcript.Cache { return transcript.NewCache() }
+func NewCache() *message.Cache { return message.NewCache() }
 
-// Again is transcript.Again.
-func Again(items []Item) bool { return transcript.Again(items) }
+// Again is rounds.Again.
+func Again(items []Item) bool { return rounds.Again(items) }
 
 // The evidence in a conversation.
 type (
 	// Message is one message of a prompt, by its digests.
-	Message = transcript.Message
+	Message = message.Digests
 	// Item is a tool round or a human message.
-	Item = transcript.Item
+	Item = rounds.Item
 	// ToolCall is one call of a round with its result.
-	ToolCall = transcript.ToolCall
+	ToolCall = message.ToolCall
 	// Rules say how results are read.
-	Rules = transcript.Rules
+	Rules = rounds.Rules
 )
 
 // Prompt is a request to a model.

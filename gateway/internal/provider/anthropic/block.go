@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
-	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/repair"
 	"github.com/unloop/unloop/gateway/internal/splice"
 )
@@ -15,7 +15,7 @@ func (p *reader) content(w *jsonwalk.Walker, inside bool) error {
 	switch w.Kind() {
 	case '"':
 		raw, err := w.Raw()
-		p.t.Add(transcript.Part{Kind: transcript.Text, Inside: inside, Value: raw})
+		p.t.Add(message.Part{Kind: message.Text, Inside: inside, Value: raw})
 		if p.tree != nil && !inside {
 			p.tree.Text(raw)
 		}
@@ -32,7 +32,7 @@ func (p *reader) content(w *jsonwalk.Walker, inside bool) error {
 // other reads content that is neither a text nor a block.
 func (p *reader) other(w *jsonwalk.Walker, inside bool) error {
 	raw, err := w.Raw()
-	p.t.Add(transcript.Part{Kind: transcript.Other, Inside: inside, Value: raw})
+	p.t.Add(message.Part{Kind: message.Other, Inside: inside, Value: raw})
 	return err
 }
 
@@ -62,7 +62,7 @@ type block struct {
 // content may come first in the body.
 func (p *reader) block(w *jsonwalk.Walker, b *block, inside bool) error {
 	from := w.Offset()
-	at := p.t.Add(transcript.Part{Inside: inside})
+	at := p.t.Add(message.Part{Inside: inside})
 	if err := w.Object(func(name []byte) error { return p.blockMember(w, name, b, inside) }); err != nil {
 		return err
 	}
@@ -72,17 +72,17 @@ func (p *reader) block(w *jsonwalk.Walker, b *block, inside bool) error {
 	part := p.t.At(at)
 	switch {
 	case string(b.kind) == "text" && len(b.text) > 0 && b.text[0] == '"':
-		part.Kind, part.Value = transcript.Text, b.text
+		part.Kind, part.Value = message.Text, b.text
 	case string(b.kind) == "thinking", string(b.kind) == "redacted_thinking":
 		p.t.Cut(at)
 		return nil
 	case bytes.HasSuffix(b.kind, []byte("tool_use")) && !inside:
-		*part = transcript.Part{Kind: transcript.Call, ID: b.id, Name: b.name, Value: b.input, Provided: string(b.kind) != "tool_use"}
+		*part = message.Part{Kind: message.Call, ID: b.id, Name: b.name, Value: b.input, Provided: string(b.kind) != "tool_use"}
 	case bytes.HasSuffix(b.kind, []byte("tool_result")) && !inside:
-		*part = transcript.Part{Kind: transcript.Result, ID: b.callID, Failed: b.failed, Fine: b.marked && !b.failed}
+		*part = message.Part{Kind: message.Result, ID: b.callID, Failed: b.failed, Fine: b.marked && !b.failed}
 		return nil
 	default:
-		part.Kind, part.Value = transcript.Other, p.body[from:w.Offset()]
+		part.Kind, part.Value = message.Other, p.body[from:w.Offset()]
 	}
 	p.t.Cut(at + 1)
 	return nil

@@ -6,6 +6,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/repair"
 	"github.com/unloop/unloop/gateway/internal/splice"
@@ -96,7 +97,7 @@ func (p *reader) system(w *jsonwalk.Walker) (err error) {
 func (p *reader) dropBilling() {
 	const mark = `"x-anthropic-billing-header:`
 	for i := 0; i < p.t.Mark(); i++ {
-		if part := p.t.At(i); part.Kind == transcript.Text && strings.HasPrefix(string(part.Value[:min(len(part.Value), len(mark))]), mark) {
+		if part := p.t.At(i); part.Kind == message.Text && strings.HasPrefix(string(part.Value[:min(len(part.Value), len(mark))]), mark) {
 			p.t.Remove(i)
 			i--
 		}
@@ -144,21 +145,21 @@ func (p *reader) message(w *jsonwalk.Walker) error {
 func (p *reader) locate(m tree.Message) {
 	p.tree.End(m)
 	switch {
-	case m.Speaker == transcript.Assistant:
+	case m.Speaker == message.Assistant:
 		p.byCode = p.called
-	case m.Speaker == transcript.User && p.byCode:
+	case m.Speaker == message.User && p.byCode:
 		p.tree.Newest = splice.Place{}
 	}
 }
 
 // rolesOf returns the role of that name in a transcript and in a repair.
-func rolesOf(word []byte) (transcript.Role, repair.Role) {
+func rolesOf(word []byte) (message.Role, repair.Role) {
 	switch string(word) {
 	case "assistant":
-		return transcript.Assistant, repair.Assistant
+		return message.Assistant, repair.Assistant
 	case "system":
-		return transcript.System, repair.Other
+		return message.System, repair.Other
 	default:
-		return transcript.User, repair.User
+		return message.User, repair.User
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/openai"
-	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/repair"
 	"github.com/unloop/unloop/gateway/internal/splice"
@@ -84,10 +84,10 @@ func (p *reader) message(w *jsonwalk.Walker) error {
 		return err
 	}
 	role := openai.Role(h.role)
-	if role == transcript.Tool {
-		p.T.Wrap(0, transcript.Part{ID: h.callID, Name: jsonwalk.AppendString(nil, h.name)})
+	if role == message.Tool {
+		p.T.Wrap(0, message.Part{ID: h.callID, Name: jsonwalk.AppendString(nil, h.name)})
 	} else if len(h.name) > 0 {
-		p.T.Add(transcript.Part{Kind: transcript.Field, Name: []byte("name"), Value: h.name})
+		p.T.Add(message.Part{Kind: message.Field, Name: []byte("name"), Value: h.name})
 	}
 	p.T.End(role)
 	if p.Tree != nil {
@@ -124,7 +124,7 @@ func (p *reader) further(w *jsonwalk.Walker, name []byte, h *head) (err error) {
 		}
 	case "function_call":
 		if w.Kind() == '{' {
-			err = p.function(w, p.T.Add(transcript.Part{Kind: transcript.Call}))
+			err = p.function(w, p.T.Add(message.Part{Kind: message.Call}))
 		}
 	case "id", "cache_control", "reasoning", "reasoning_content", "reasoning_details", "thinking", "thinking_blocks",
 		"reasoning_text", "reasoning_opaque", "extra_content", "provider_specific_fields": // thinking and its signatures
@@ -132,7 +132,7 @@ func (p *reader) further(w *jsonwalk.Walker, name []byte, h *head) (err error) {
 		if w.Kind() != 'n' { // null is the same as absent
 			var raw []byte
 			raw, err = w.Raw()
-			p.T.Add(transcript.Part{Kind: transcript.Field, Name: name, Value: raw})
+			p.T.Add(message.Part{Kind: message.Field, Name: name, Value: raw})
 		}
 	}
 	return err
@@ -146,7 +146,7 @@ func (p *reader) call(w *jsonwalk.Walker) error {
 		}
 		return w.Skip()
 	}
-	from, at := w.Offset(), p.T.Add(transcript.Part{Kind: transcript.Call})
+	from, at := w.Offset(), p.T.Add(message.Part{Kind: message.Call})
 	var id []byte
 	err := w.Object(func(name []byte) (err error) {
 		switch string(name) {
@@ -185,14 +185,14 @@ func (p *reader) locate(h *head, m tree.Message) {
 	case string(h.role) == "tool":
 		m.Role, m.Sealed = repair.User, false
 		p.Tree.Open = []repair.Block{{Kind: repair.Result, ID: string(h.callID), Answer: p.Tree.Raw(h.content), Raw: p.Tree.Raw(m.Place)}}
-	case m.Speaker == transcript.User:
+	case m.Speaker == message.User:
 		m.Role = repair.User
 		for i := range blocks {
 			if blocks[i].Kind == repair.Result {
 				blocks[i].Kind = repair.Content
 			}
 		}
-	case m.Speaker == transcript.Assistant:
+	case m.Speaker == message.Assistant:
 		m.Role = repair.Assistant
 		for i := range blocks {
 			if b := &blocks[i]; b.Kind == repair.Result {

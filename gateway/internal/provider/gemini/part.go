@@ -2,7 +2,7 @@ package gemini
 
 import (
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
-	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/repair"
 )
 
@@ -24,23 +24,23 @@ func (p *reader) element(w *jsonwalk.Walker) (err error) {
 
 // part reads a part, and says in a block whether it is a call or a response.
 func (p *reader) part(w *jsonwalk.Walker, b *repair.Block) error {
-	from, at := w.Offset(), p.t.Add(transcript.Part{Kind: transcript.Other})
+	from, at := w.Offset(), p.t.Add(message.Part{Kind: message.Other})
 	var thought bool
 	var mark []byte
 	err := object(w, func(name string) (err error) {
 		switch name {
 		case "text":
-			*p.t.At(at) = transcript.Part{Kind: transcript.Text}
+			*p.t.At(at) = message.Part{Kind: message.Text}
 			p.t.At(at).Value, err = w.Raw()
 		case "thought":
 			thought, err = w.Bool()
 		case "thoughtSignature":
 			mark, err = w.Bytes()
 		case "functionCall":
-			p.t.At(at).Kind, b.Kind = transcript.Call, repair.Call
+			p.t.At(at).Kind, b.Kind = message.Call, repair.Call
 			err = p.function(w, at, b)
 		case "functionResponse":
-			p.t.At(at).Kind, b.Kind = transcript.Result, repair.Result
+			p.t.At(at).Kind, b.Kind = message.Result, repair.Result
 			err = p.function(w, at, b)
 		}
 		return err
@@ -48,7 +48,7 @@ func (p *reader) part(w *jsonwalk.Walker, b *repair.Block) error {
 	switch part := p.t.At(at); {
 	case thought:
 		p.t.Cut(at)
-	case part.Kind == transcript.Other:
+	case part.Kind == message.Other:
 		part.Value = p.body[from:w.Offset()]
 	default:
 		part.Mark = mark
@@ -99,7 +99,7 @@ func (p *reader) response(w *jsonwalk.Walker, member string, at int) error {
 	case "parts":
 		return each(w, func() error {
 			raw, err := w.Raw()
-			p.t.Add(transcript.Part{Kind: transcript.Other, Inside: true, Value: raw})
+			p.t.Add(message.Part{Kind: message.Other, Inside: true, Value: raw})
 			return err
 		})
 	default:
@@ -129,6 +129,6 @@ func (p *reader) answer(w *jsonwalk.Walker, at int) error {
 	if members != 1 || len(text) == 0 || text[0] != '"' {
 		text = p.body[from:w.Offset()]
 	}
-	p.t.Add(transcript.Part{Kind: transcript.Text, Inside: true, Value: text})
+	p.t.Add(message.Part{Kind: message.Text, Inside: true, Value: text})
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/repair"
 	"github.com/unloop/unloop/gateway/internal/splice"
@@ -121,7 +122,7 @@ func (p *reader) member(w *jsonwalk.Walker, name string) (err error) {
 		}
 		var raw []byte
 		raw, err = w.Raw()
-		p.t.Add(transcript.Part{Kind: transcript.Field, Name: []byte("cachedContent"), Value: raw})
+		p.t.Add(message.Part{Kind: message.Field, Name: []byte("cachedContent"), Value: raw})
 		p.t.EndSystem()
 	case "tools":
 		err = each(w, func() error { return p.tools(w) })
@@ -193,9 +194,9 @@ func (p *reader) tools(w *jsonwalk.Walker) error {
 func (p *reader) content(w *jsonwalk.Walker) error {
 	from, kind := w.Offset(), w.Kind()
 	role, parts, err := p.message(w)
-	speaker := transcript.User
+	speaker := message.User
 	if string(role) == "model" {
-		speaker = transcript.Assistant
+		speaker = message.Assistant
 	}
 	p.t.End(speaker)
 	if p.at != nil {
@@ -238,7 +239,7 @@ func (p *reader) message(w *jsonwalk.Walker) (role []byte, parts splice.Place, e
 
 func (p *reader) text(w *jsonwalk.Walker) error {
 	raw, err := w.Raw()
-	p.t.Add(transcript.Part{Kind: transcript.Text, Value: raw})
+	p.t.Add(message.Part{Kind: message.Text, Value: raw})
 	return err
 }
 

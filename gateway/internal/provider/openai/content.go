@@ -3,6 +3,7 @@ package openai
 import (
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/repair"
 )
@@ -20,7 +21,7 @@ func (r *Reader) Content(w *jsonwalk.Walker) error {
 	switch w.Kind() {
 	case '"':
 		raw, err := w.Raw()
-		r.T.Add(transcript.Part{Kind: transcript.Text, Value: raw})
+		r.T.Add(message.Part{Kind: message.Text, Value: raw})
 		if r.Tree != nil {
 			r.Tree.Text(raw)
 		}
@@ -38,7 +39,7 @@ func (r *Reader) Other(w *jsonwalk.Walker) error {
 		return w.Skip()
 	}
 	raw, err := w.Raw()
-	r.T.Add(transcript.Part{Kind: transcript.Other, Value: raw})
+	r.T.Add(message.Part{Kind: message.Other, Value: raw})
 	return err
 }
 
@@ -82,11 +83,11 @@ func (r *Reader) part(w *jsonwalk.Walker, p *part) error {
 		return err
 	case "text", "input_text", "output_text":
 		if len(p.text) > 0 && p.text[0] == '"' {
-			r.T.Add(transcript.Part{Kind: transcript.Text, Value: p.text})
+			r.T.Add(message.Part{Kind: message.Text, Value: p.text})
 			return err
 		}
 	}
-	r.T.Add(transcript.Part{Kind: transcript.Other, Value: r.Body[from:w.Offset()]})
+	r.T.Add(message.Part{Kind: message.Other, Value: r.Body[from:w.Offset()]})
 	return err
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 )
 
 // API implements what the providers of both formats share.
@@ -87,15 +87,15 @@ func (o *Who) Member(w *jsonwalk.Walker, name []byte) (err error) {
 func (o *Who) User() string { return cmp.Or(o.safetyID, o.user, o.metadataUser) }
 
 // Role returns the role of that name. A developer's messages are the system's.
-func Role(name []byte) transcript.Role {
+func Role(name []byte) message.Role {
 	switch string(name) {
 	case "assistant":
-		return transcript.Assistant
+		return message.Assistant
 	case "system", "developer":
-		return transcript.System
+		return message.System
 	case "tool", "function":
-		return transcript.Tool
+		return message.Tool
 	default:
-		return transcript.User
+		return message.User
 	}
 }

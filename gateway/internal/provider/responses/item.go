@@ -5,7 +5,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider/openai"
-	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/repair"
 	"github.com/unloop/unloop/gateway/internal/splice"
 )
@@ -49,8 +49,8 @@ func (p *reader) item(w *jsonwalk.Walker) error {
 		p.call(&it)
 	case bytes.HasPrefix(it.kind, []byte("input_")): // content without a message around it
 		p.T.Cut(it.at)
-		p.T.Add(transcript.Part{Kind: transcript.Other, Value: p.Body[it.place.From:it.place.To]})
-		p.own(&it, transcript.User)
+		p.T.Add(message.Part{Kind: message.Other, Value: p.Body[it.place.From:it.place.To]})
+		p.own(&it, message.User)
 	default: // reasoning, and what the provider keeps for itself
 		p.T.Cut(it.at)
 	}
@@ -104,22 +104,22 @@ func (p *reader) output(w *jsonwalk.Walker, name string, it *item) error {
 }
 
 // own makes the parts of an item a message of their own.
-func (p *reader) own(it *item, role transcript.Role) {
+func (p *reader) own(it *item, role message.Role) {
 	if it.at > 0 {
-		p.T.EndBefore(it.at, transcript.Assistant)
+		p.T.EndBefore(it.at, message.Assistant)
 	}
 	p.T.End(role)
 }
 
 func (p *reader) message(it *item) {
-	if role := openai.Role(it.role); role != transcript.Assistant {
+	if role := openai.Role(it.role); role != message.Assistant {
 		p.own(it, role)
 	}
 }
 
 func (p *reader) result(it *item) {
-	p.T.Wrap(it.at, transcript.Part{ID: it.callID, Pending: it.pending, Failed: it.fault != nil})
-	p.own(it, transcript.Tool)
+	p.T.Wrap(it.at, message.Part{ID: it.callID, Pending: it.pending, Failed: it.fault != nil})
+	p.own(it, message.Tool)
 }
 
 // reference adds the item that a reference stands for to the model's turn: a known call,
@@ -131,20 +131,20 @@ func (p *reader) reference(it *item) {
 		return
 	}
 	if call, known := p.known[string(it.id)]; known {
-		p.T.Add(transcript.Part{Kind: transcript.Call, Known: &call, Provided: call.Provided})
+		p.T.Add(message.Part{Kind: message.Call, Known: &call, Provided: call.Provided})
 		return
 	}
 	if !bytes.HasPrefix(it.id, []byte("msg_")) {
 		p.prompt.References = append(p.prompt.References, string(it.id))
 	}
-	p.T.Add(transcript.Part{Kind: transcript.Field, Name: []byte("item_reference"), Value: splice.Quote(string(it.id))})
+	p.T.Add(message.Part{Kind: message.Field, Name: []byte("item_reference"), Value: splice.Quote(string(it.id))})
 }
 
 // call adds a call to the model's turn. The provider's own tools are named by the type
 // of the item, which has their results, too.
 func (p *reader) call(it *item) {
 	p.inline, p.called = true, it.id
-	call := transcript.Part{Kind: transcript.Call, ID: it.callID, Name: it.name, Value: it.args}
+	call := message.Part{Kind: message.Call, ID: it.callID, Name: it.name, Value: it.args}
 	if !it.isClients() {
 		call.Provided = true
 		if len(call.ID) == 0 {
@@ -160,9 +160,9 @@ func (p *reader) call(it *item) {
 		return
 	}
 	if it.fault != nil && !it.answered {
-		p.T.Add(transcript.Part{Kind: transcript.Text, Value: it.fault})
+		p.T.Add(message.Part{Kind: message.Text, Value: it.fault})
 	}
-	p.T.Wrap(it.at, transcript.Part{ID: call.ID, Failed: it.fault != nil})
+	p.T.Wrap(it.at, message.Part{ID: call.ID, Failed: it.fault != nil})
 	p.T.Insert(it.at, call)
 }
 
@@ -190,9 +190,9 @@ func (l *located) item(it *item) {
 		l.Newest = it.output
 	case bytes.HasSuffix(it.kind, []byte("_call_output")):
 		l.Newest = splice.Place{} // its output has a form of its own
-	case len(it.role) > 0 && role == transcript.User:
+	case len(it.role) > 0 && role == message.User:
 		l.Newest = it.content
-	case len(it.role) > 0 && role == transcript.System && !l.begun:
+	case len(it.role) > 0 && role == message.System && !l.begun:
 		l.Leading = it.content
 	}
 	l.begun = true

@@ -4,7 +4,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/openai"
-	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/repair"
 	"github.com/unloop/unloop/gateway/internal/splice"
@@ -120,7 +120,7 @@ func (p *reader) stored(w *jsonwalk.Walker) error {
 	p.template = true
 	// The value is put in a list, because the id of a template says which one it is; the
 	// ids of other objects are left out of digests.
-	p.T.Add(transcript.Part{Kind: transcript.Field, Name: []byte("prompt"), Value: splice.Array(raw)})
+	p.T.Add(message.Part{Kind: message.Field, Name: []byte("prompt"), Value: splice.Array(raw)})
 	p.T.EndSystem()
 	return err
 }
@@ -153,7 +153,7 @@ func (p *reader) input(w *jsonwalk.Walker) (err error) {
 	switch w.Kind() {
 	case '"':
 		place, err = splice.Around(w, func() error { return p.Content(w) })
-		p.T.End(transcript.User)
+		p.T.End(message.User)
 	case '[':
 		p.List, err = splice.Around(w, func() error { return w.Array(func() error { return p.item(w) }) })
 		if err == nil {
@@ -170,6 +170,6 @@ func (p *reader) input(w *jsonwalk.Walker) (err error) {
 // endTurn ends the model's turn, if one is open.
 func (p *reader) endTurn() {
 	if p.T.Mark() > 0 {
-		p.T.End(transcript.Assistant)
+		p.T.End(message.Assistant)
 	}
 }

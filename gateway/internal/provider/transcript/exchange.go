@@ -7,34 +7,36 @@ import (
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 )
 
-// maxAnswers bounds the parts of the newest answer that are kept, oldest first to
-// go.
+// maxAnswers is the maximum number of parts of the newest answer. The oldest are dropped
+// first.
 const maxAnswers = 512
 
-// exchange keeps what the agent said last, and what came after it.
-func (t *Transcript) exchange(role Role) {
+// exchange adds the open message to the newest exchange.
+func (t *Transcript) exchange(role message.Role) {
 	switch role {
-	case Assistant:
+	case message.Assistant:
 		t.speak()
-	case User, Tool:
+	case message.User, message.Tool:
 		if over := len(t.answers) + len(t.open) - maxAnswers; over > 0 {
 			t.answers = append(t.answers[:0], t.answers[min(over, len(t.answers)):]...)
 		}
 		t.answers = append(t.answers, t.open[max(0, len(t.open)-maxAnswers):]...)
-	case System:
+	case message.System:
 	}
 }
 
-// speak takes what the agent said. What a gateway said in the model's place is none
-// of it, alone or with what the model did behind it in the same turn.
+// speak adds a message of the agent's, without texts that a gateway wrote in the model's
+// place, alone or before the model's own parts in the same turn.
 func (t *Transcript) speak() {
 	ours, others := 0, 0
 	for i := range t.open {
 		if inPlace(&t.open[i]) {
 			ours++
-		} else if t.open[i].Kind != Field {
+		} else if t.open[i].Kind != message.Field {
 			others++
 		}
 	}
@@ -46,28 +48,26 @@ func (t *Transcript) speak() {
 	}
 	t.said, t.answers = append(t.said[:0], t.open...), t.answers[:0]
 	if ours > 0 {
-		t.said = slices.DeleteFunc(t.said, func(p Part) bool { return inPlace(&p) })
+		t.said = slices.DeleteFunc(t.said, func(p message.Part) bool { return inPlace(&p) })
 	}
 }
 
-// inPlace says whether a part is what a gateway said in the model's place.
-func inPlace(p *Part) bool {
-	return p.Kind == Text && !p.Inside && bytes.HasPrefix(p.Value, []byte(`"recursive_loop_detected:`))
+// inPlace reports whether a part is a text that a gateway wrote in the model's place.
+func inPlace(p *message.Part) bool {
+	return p.Kind == message.Text && !p.Inside && bytes.HasPrefix(p.Value, []byte(`"recursive_loop_detected:`))
 }
 
-// Exchange returns the newest exchange as text: what the agent said last and which
-// calls it made, with their arguments, and what it was answered, by tools or by a
-// human. Of each at most the last limit bytes are returned. Where the agent has
-// not spoken yet, said is empty.
+// Exchange returns the newest exchange as text: the agent's last words and calls, with
+// their arguments, and the answer of tools or of a human. Of each it returns at most the
+// last limit bytes. said is empty if there is no message of the agent's.
 func (t *Transcript) Exchange(limit int) (said, answered string) {
 	return t.words(t.said, limit), t.words(t.answers, limit)
 }
 
-// maxEarlier is how many exchanges before the newest one are known by their
-// digests.
+// maxEarlier is the maximum number of exchanges before the newest one that have digests.
 const maxEarlier = 100
 
-// remember notes the digest of the exchange that ends.
+// remember keeps the digest of the exchange that ends.
 func (t *Transcript) remember() {
 	if t.opts.Exchanges == 0 {
 		return
@@ -87,12 +87,11 @@ func (t *Transcript) Digests() (newest uint64, earlier []uint64) {
 	return t.exchangeDigest(), earlier
 }
 
-// exchangeDigest covers the values of texts, calls and other content. Reminders
-// are none of it.
+// exchangeDigest covers the values of texts, calls and other content, without reminders.
 func (t *Transcript) exchangeDigest() uint64 {
 	var h xxhash.Digest
 	h.Reset()
-	for _, half := range [...][]Part{t.said, t.answers} {
+	for _, half := range [...][]message.Part{t.said, t.answers} {
 		for i := range half {
 			addPart(&h, &half[i])
 		}
@@ -101,8 +100,8 @@ func (t *Transcript) exchangeDigest() uint64 {
 	return h.Sum64()
 }
 
-func addPart(h *xxhash.Digest, p *Part) {
-	if p.Kind == Field || p.Kind == Result || p.Kind == Text && isReminder(bytes.TrimSpace(bytes.Trim(p.Value, `"`))) {
+func addPart(h *xxhash.Digest, p *message.Part) {
+	if p.Kind == message.Field || p.Kind == message.Result || p.Kind == message.Text && message.IsReminder(bytes.TrimSpace(bytes.Trim(p.Value, `"`))) {
 		return
 	}
 	addField(h, byte(p.Kind), p.Name)
@@ -118,23 +117,23 @@ func addField(h *xxhash.Digest, kind byte, field []byte) {
 	_, _ = h.Write(field)
 }
 
-// Human returns what a human answered in the newest exchange, whole; empty where
-// tools did. It is valid until the next call.
+// Human returns the whole answer of a human in the newest exchange; empty if tools
+// answered. It is valid until the next call.
 func (t *Transcript) Human() []byte {
-	if slices.ContainsFunc(t.answers, func(p Part) bool { return p.Kind == Result || p.Inside }) {
+	if slices.ContainsFunc(t.answers, func(p message.Part) bool { return p.Kind == message.Result || p.Inside }) {
 		return nil
 	}
 	return t.join(t.answers)
 }
 
-// words joins texts and calls line by line, and leaves reminders out.
-func (t *Transcript) words(parts []Part, limit int) string {
+// words returns the end of join.
+func (t *Transcript) words(parts []message.Part, limit int) string {
 	return lastBytes(t.join(parts), limit)
 }
 
-// join returns the text of words in the digester's buffer.
-func (t *Transcript) join(parts []Part) []byte {
-	text := t.digester.text[:0]
+// join returns texts and calls line by line, without reminders, in the digester's buffer.
+func (t *Transcript) join(parts []message.Part) []byte {
+	text := t.digester.Buffer[:0]
 	for i := range parts {
 		start := len(text)
 		if start > 0 {
@@ -142,30 +141,30 @@ func (t *Transcript) join(parts []Part) []byte {
 		}
 		from := len(text)
 		text = t.appendWords(text, &parts[i])
-		if own := bytes.TrimSpace(text[from:]); len(own) == 0 || isReminder(own) {
+		if own := bytes.TrimSpace(text[from:]); len(own) == 0 || message.IsReminder(own) {
 			text = text[:start]
 		}
 	}
-	t.digester.text = text
+	t.digester.Buffer = text
 	return text
 }
 
-func (t *Transcript) appendWords(dst []byte, p *Part) []byte {
+func (t *Transcript) appendWords(dst []byte, p *message.Part) []byte {
 	switch p.Kind {
-	case Text:
-		return appendValue(dst, p.Value)
-	case Call:
+	case message.Text:
+		return message.AppendValue(dst, p.Value)
+	case message.Call:
 		if p.Known != nil {
 			return append(dst, p.Known.Tool...)
 		}
 		dst = append(append(dst, p.Name...), ' ')
-		return append(dst, t.digester.arguments(p)...)
+		return append(dst, t.digester.Arguments(p)...)
 	default:
 		return dst
 	}
 }
 
-// lastBytes is the end of text, from the beginning of a character on.
+// lastBytes returns the end of text, from the beginning of a character on.
 func lastBytes(text []byte, limit int) string {
 	if len(text) > limit {
 		text = text[len(text)-limit:]

@@ -6,16 +6,17 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 )
 
-// rounds is a conversation of n rounds, with a reminder beside each answer from a
+// worked is a conversation of n rounds, with a reminder beside each answer from a
 // round on.
-func rounds(n, reminded int) *transcript.Transcript {
+func worked(n, reminded int) *transcript.Transcript {
 	tr := transcript.New(transcript.Options{Items: 10, Exchanges: 4})
-	say(tr, transcript.System, text("You fix things."))
-	say(tr, transcript.User, text("Fix it, please"))
+	say(tr, message.System, text("You fix things."))
+	say(tr, message.User, text("Fix it, please"))
 	for i := range n {
-		say(tr, transcript.Assistant, text(fmt.Sprint("Let me look ", i)), call("x"))
+		say(tr, message.Assistant, text(fmt.Sprint("Let me look ", i)), call("x"))
 		if i >= reminded {
 			tr.Add(text("<system-reminder>you have little left</system-reminder>"))
 		}
@@ -28,7 +29,7 @@ func TestAnExchangeHasTheSameDigestWhereverItIsShown(t *testing.T) {
 	t.Parallel()
 	before := map[uint64]int{}
 	for n := range 20 {
-		newest, earlier := rounds(n, n).Digests()
+		newest, earlier := worked(n, n).Digests()
 		if _, known := before[newest]; known {
 			t.Errorf("round %d has the digest of another", n)
 		}
@@ -42,8 +43,8 @@ func TestAnExchangeHasTheSameDigestWhereverItIsShown(t *testing.T) {
 			}
 		}
 	}
-	plain, _ := rounds(3, 3).Digests()
-	reminded, _ := rounds(3, 2).Digests()
+	plain, _ := worked(3, 3).Digests()
+	reminded, _ := worked(3, 2).Digests()
 	if plain != reminded {
 		t.Error("a reminder makes another exchange of it")
 	}
@@ -55,16 +56,16 @@ func TestAnExchangeHasTheSameDigestWhereverItIsShown(t *testing.T) {
 func TestWhatAHumanAnsweredIsToldFromToolResults(t *testing.T) {
 	t.Parallel()
 	tr := transcript.New(transcript.Options{})
-	say(tr, transcript.User, text("Fix it, please"))
+	say(tr, message.User, text("Fix it, please"))
 	if got := string(tr.Human()); got != "Fix it, please" {
 		t.Errorf("a human said %q", got)
 	}
-	if got := rounds(1, 1).Human(); len(got) != 0 {
+	if got := worked(1, 1).Human(); len(got) != 0 {
 		t.Errorf("a tool's result is taken for a human's words: %q", got)
 	}
-	tr = rounds(1, 1)
-	say(tr, transcript.Assistant, text("Done."))
-	say(tr, transcript.User, text("Look"), text("again"))
+	tr = worked(1, 1)
+	say(tr, message.Assistant, text("Done."))
+	say(tr, message.User, text("Look"), text("again"))
 	if got := string(tr.Human()); got != "Look\nagain" {
 		t.Errorf("a human said %q", got)
 	}

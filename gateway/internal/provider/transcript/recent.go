@@ -1,85 +1,46 @@
 package transcript
 
 import (
-	"slices"
-
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// maxRecent is how many of the newest messages are kept at least, to find the turn
-// that a result belongs to, and rounds that repeat themselves.
+// maxRecent is the minimum number of newest messages that are kept, to find the turn that
+// a result belongs to, and rounds that repeat themselves.
 const maxRecent = 32
 
 // kept returns the i-th of the kept messages, the oldest first.
 func (t *Transcript) kept(i int) *kept { return &t.tail[(t.next+i)%len(t.tail)] }
 
-func (t *Transcript) digest(i int) Message {
+// digest returns the digests of the i-th of the kept messages.
+func (t *Transcript) digest(i int) message.Digests {
 	m := t.kept(i)
-	if m.digest == (Message{}) {
-		m.digest = t.digester.message(m.role, m.parts)
+	if m.digests == (message.Digests{}) {
+		m.digests = t.digester.Message(m.role, m.parts)
 	}
-	return m.digest
+	return m.digests
 }
 
-// results says whether a message has results of tools.
-func (m *kept) results() bool {
-	return slices.ContainsFunc(m.parts, func(p Part) bool { return p.Kind == Result })
-}
-
-// Begins says whether the model has said nothing yet.
-func (t *Transcript) Begins() bool { return !t.spoken }
-
-// Beginning identifies how the conversation began: its instructions and its first
-// human message, without clocks and ids.
-func (t *Transcript) Beginning() fingerprint.Digest {
-	sum := t.digester.canon.System(t.firstWords())
-	if others := t.digester.others(t.begun); !others.IsZero() {
-		sum = fingerprint.Chain(sum, others)
-	}
-	return fingerprint.Chain(t.instructions(), sum)
-}
-
-// BeginningText is the Beginning by its text alone. The first human message has no
-// part in it where the n newest messages have it.
-func (t *Transcript) BeginningText(n int) fingerprint.Digest {
-	if t.messages <= n {
-		return t.instructions()
-	}
-	return fingerprint.Chain(t.instructions(), t.digester.canon.System(t.firstWords()))
-}
-
-// firstWords is the text of the first human message, without an agent's scratchpad
-// behind it; valid until the next call.
-func (t *Transcript) firstWords() []byte {
-	text, _ := t.digester.heard(t.digester.text[:0], t.begun)
-	t.digester.text = text
-	if t.begunTo > 0 {
-		return text[:min(t.begunTo, len(text))]
-	}
-	return text
-}
-
-// Recent identifies the n newest messages together with the calls that they answer:
-// the whole of the model's turn that the oldest result among them belongs to, those
-// of its calls that only the provider has, and the rounds since the same calls were
-// made before.
+// Recent identifies the n newest messages together with the calls that they answer: the
+// whole turn of the model that the oldest result among them belongs to, those of its
+// calls that only the provider has, and the rounds since the same calls were made before.
 func (t *Transcript) Recent(n int) fingerprint.Digest {
 	var sum fingerprint.Digest
-	from, text := max(0, len(t.tail)-n), t.textRounds()
-	for from > 0 && t.continues(from, len(text) > 0) {
+	from, text := max(0, len(t.tail)-n), t.rounds.InText()
+	for from > 0 && t.continues(from, text) {
 		from--
 	}
 	if from == 0 && t.messages > len(t.tail) && len(t.said) > 0 { // a turn of very many calls
-		sum = fingerprint.Chain(sum, t.digester.message(Assistant, t.said).Strict)
+		sum = fingerprint.Chain(sum, t.digester.Message(message.Assistant, t.said).Strict)
 	}
 	rounds := 0
 	for i := from; i < len(t.tail); i++ {
 		sum = fingerprint.Chain(sum, t.digest(i).Strict)
-		if m := t.kept(i); m.role == Assistant && (len(text) > 0 || slices.ContainsFunc(m.parts, func(p Part) bool { return p.Kind == Call })) {
+		if m := t.kept(i); m.role == message.Assistant && (text || message.Has(m.parts, message.Call)) {
 			rounds++
 		}
 	}
-	for _, d := range [...]fingerprint.Digest{t.elsewhere(from), t.since(rounds)} {
+	for _, d := range [...]fingerprint.Digest{t.elsewhere(from), t.rounds.Since(rounds)} {
 		if !d.IsZero() {
 			sum = fingerprint.Chain(sum, d)
 		}
@@ -87,75 +48,30 @@ func (t *Transcript) Recent(n int) fingerprint.Digest {
 	return sum
 }
 
-// continues says whether a kept message goes on with the round that the one before it
-// belongs to: a result, the model's further words, or what an agent that acts in text
-// was answered.
+// continues reports whether a kept message continues the round of the message before it:
+// by a result, by further words of the model, or by the answer to an agent that acts in
+// text.
 func (t *Transcript) continues(i int, text bool) bool {
 	m, before := t.kept(i), t.kept(i-1)
-	return m.results() || before.role == Assistant && (m.role == Assistant || text && m.role == User)
+	return message.Has(m.parts, message.Result) ||
+		before.role == message.Assistant && (m.role == message.Assistant || text && m.role == message.User)
 }
 
-// since identifies the rounds between the newest one and the last before it of the
-// same calls, without the newest shown ones: an edit between two runs of a test. It
-// is zero where there are none, or no such round since the last human message.
-func (t *Transcript) since(shown int) (sum fingerprint.Digest) {
-	n, round := len(t.history.slots), t.wireRound
-	if text := t.textRounds(); len(text) > 0 {
-		n, round = len(text), func(i int) fingerprint.Digest { return text[i].call.Key }
-	}
-	if n == 0 {
-		return sum
-	}
-	newest := round(n - 1)
-	for i := n - 2; i >= 0 && !newest.IsZero(); i-- {
-		switch key := round(i); {
-		case key == newest:
-			return sum
-		case key.IsZero():
-			return key
-		case n-i > shown:
-			sum = fingerprint.Chain(sum, key)
-		}
-	}
-	return fingerprint.Digest{}
-}
-
-// wireRound is the key of a round of calls; zero for a human message.
-func (t *Transcript) wireRound(i int) fingerprint.Digest {
-	s := t.history.slot(i)
-	if len(s.calls) == 0 {
-		return fingerprint.Digest{}
-	}
-	return s.key(&t.digester)
-}
-
-// elsewhere identifies the calls of the results from the i-th kept message on, as
-// far as the messages do not have them: by what they are, or by their ids where
-// nobody knows.
+// elsewhere identifies the calls of the results from the i-th kept message on, as far as
+// the messages do not have them.
 func (t *Transcript) elsewhere(from int) (sum fingerprint.Digest) {
-	known := make(map[fingerprint.Digest]fingerprint.Digest, len(t.history.kept))
-	for i := range t.history.kept {
-		known[t.history.kept[i].call.ID] = t.history.kept[i].call.Key
-	}
-	for i := from; i < len(t.tail) && len(t.history.strays) > 0; i++ {
-		for _, p := range t.kept(i).parts {
-			if p.Kind != Result || len(p.ID) == 0 || !t.history.isStray(p.ID) {
-				continue
-			}
-			call, ok := known[callID(p.ID)]
-			if !ok {
-				call = callID(p.ID)
-			}
-			sum = fingerprint.Chain(sum, call)
+	for i := from; i < len(t.tail) && t.rounds.Strays(); i++ {
+		m := t.kept(i)
+		for p := range m.parts {
+			sum = t.rounds.Elsewhere(sum, &m.parts[p])
 		}
 	}
 	return sum
 }
 
-// Rounds returns how many identical rounds the conversation ends with: what the
-// model said and called, and what it was answered. It is 0 for a conversation that
-// ends with the model's own words, and counts no further than the messages that are
-// kept.
+// Rounds returns the number of identical rounds at the end of the conversation: of the
+// model's words and calls with their answers. It is 0 for a conversation that ends with
+// words of the model, and covers only the messages that are kept.
 func (t *Transcript) Rounds() int {
 	end := len(t.tail)
 	newest, from := t.roundBefore(end)
@@ -166,15 +82,15 @@ func (t *Transcript) Rounds() int {
 	return n
 }
 
-// roundBefore identifies the round that ends before the kept message end, and
-// returns where it begins. It is zero where there is no whole one.
+// roundBefore identifies the round that ends before the kept message end, and returns
+// where it begins. It is zero if no whole round ends there.
 func (t *Transcript) roundBefore(end int) (sum fingerprint.Digest, from int) {
 	i := end
-	for i > 0 && t.kept(i-1).role != Assistant {
+	for i > 0 && t.kept(i-1).role != message.Assistant {
 		i--
 	}
 	replied := i
-	for i > 0 && t.kept(i-1).role == Assistant {
+	for i > 0 && t.kept(i-1).role == message.Assistant {
 		i--
 	}
 	if replied == end || i == replied {

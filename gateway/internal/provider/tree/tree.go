@@ -8,7 +8,7 @@
 package tree
 
 import (
-	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/repair"
 	"github.com/unloop/unloop/gateway/internal/splice"
 )
@@ -44,7 +44,7 @@ type Message struct {
 	Place, Content splice.Place
 	// Speaker is the role that the format gives the message, Role the one that repair
 	// gives it.
-	Speaker transcript.Role
+	Speaker message.Role
 	Role    repair.Role
 	// Sealed is repair.Message.Sealed.
 	Sealed bool
@@ -64,9 +64,9 @@ func (t *Tree) Text(raw []byte) {
 // End ends the open message.
 func (t *Tree) End(m Message) {
 	switch {
-	case m.Speaker == transcript.User, m.Speaker == transcript.Tool:
+	case m.Speaker == message.User, m.Speaker == message.Tool:
 		t.Newest = m.Content
-	case m.Speaker == transcript.System && len(t.Messages) == 0:
+	case m.Speaker == message.System && len(t.Messages) == 0:
 		t.Leading = m.Content
 	}
 	t.Messages = append(t.Messages, repair.Message{Role: m.Role, Sealed: m.Sealed, Blocks: t.Open})

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/unloop/unloop/gateway/internal/provider/transcript/textact"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/rounds/textact"
 )
 
 func TestTheLastActionOfAMessageIsRead(t *testing.T) {

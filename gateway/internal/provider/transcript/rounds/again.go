@@ -1,19 +1,19 @@
-package transcript
+package rounds
 
 import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/toolname"
 )
 
-// Again reports whether the newest round of a history repeats an earlier one, in
-// calls and results, although there was news between them: the same test after
-// another edit, the same wait while a job went on, or what a human asked for again.
+// Again reports whether the newest round of a history repeats an earlier one, in calls
+// and results, although there was news between them: the same test after another edit,
+// the same wait while a job runs, or what a human asked for again.
 func Again(items []Item) bool {
 	n := len(items) - 1
 	if n < 2 || len(items[n].Calls) == 0 {
 		return false
 	}
-	m := memory{heard: map[fingerprint.Digest]bool{}, brought: map[fingerprint.Digest]fingerprint.Digest{}, at: map[effect]int{}}
+	m := memory{heard: map[fingerprint.Digest]bool{}, results: map[fingerprint.Digest]fingerprint.Digest{}, at: map[effect]int{}}
 	news := -1
 	for i := range n {
 		if m.take(i, &items[i]) {
@@ -28,20 +28,20 @@ func Again(items []Item) bool {
 	return true
 }
 
-// effect is a call with what it brought.
+// effect is a call with its result.
 type effect struct{ call, result fingerprint.Digest }
 
-// memory is what a history has shown so far: the human messages, what each call
-// brought last, and where each effect was last.
+// memory is what a history has shown up to an item: the human messages, the last result
+// of each call, and the index at which each effect occurred last.
 type memory struct {
 	heard   map[fingerprint.Digest]bool
-	brought map[fingerprint.Digest]fingerprint.Digest
+	results map[fingerprint.Digest]fingerprint.Digest
 	at      map[effect]int
 }
 
-// take notes the i-th item, and reports whether it is news: a human message that was
-// not sent before, a new call that succeeded and is no poll and no thought, or a new
-// result of a known call.
+// take adds the i-th item, and reports whether it is news: a human message that was not
+// sent before, a new call that succeeded and is no poll and no thought, or a new result
+// of a known call.
 func (m *memory) take(i int, it *Item) (news bool) {
 	if len(it.Calls) == 0 {
 		news = !it.Summary && !m.heard[it.Human]
@@ -49,10 +49,10 @@ func (m *memory) take(i int, it *Item) (news bool) {
 		return news
 	}
 	for _, c := range it.Calls {
-		last, made := m.brought[c.Key]
+		last, made := m.results[c.Key]
 		works := !c.Failed && !c.Poll && !toolname.IsThought(c.Tool)
 		news = news || !c.Result.IsZero() && (made && last != c.Result || !made && works)
-		m.brought[c.Key], m.at[effect{c.Key, c.Result}] = c.Result, i
+		m.results[c.Key], m.at[effect{c.Key, c.Result}] = c.Result, i
 	}
 	return news
 }

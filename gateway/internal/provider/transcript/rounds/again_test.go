@@ -1,10 +1,11 @@
-package transcript_test
+package rounds_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/rounds"
 	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
@@ -12,16 +13,16 @@ import (
 // made are the items of a history in words: "H" for a human message, else calls with
 // their results, joined by + where they are of one round. A ! marks a failed call, a
 // ? a poll.
-func made(words string) (items []transcript.Item) {
+func made(words string) (items []rounds.Item) {
 	for word := range strings.FieldsSeq(words) {
 		if word[0] == 'H' {
-			items = append(items, transcript.Item{Human: fingerprint.String([]byte(word))})
+			items = append(items, rounds.Item{Human: fingerprint.String([]byte(word))})
 			continue
 		}
-		var it transcript.Item
+		var it rounds.Item
 		for c := range strings.SplitSeq(word, "+") {
 			name, result, done := strings.Cut(c, ":")
-			call := transcript.ToolCall{Key: fingerprint.String([]byte(name)), Failed: strings.HasSuffix(name, "!"), Poll: strings.HasSuffix(name, "?")}
+			call := message.ToolCall{Key: fingerprint.String([]byte(name)), Failed: strings.HasSuffix(name, "!"), Poll: strings.HasSuffix(name, "?")}
 			if done {
 				call.Result = recognize.Result([]byte(result), nil)
 			}
@@ -55,7 +56,7 @@ func TestTheSameCallAfterOtherWorkIsKnownToTheToolDetector(t *testing.T) {
 		"nothing":                     {"", false},
 		"an edit before both of them": {"H edit:done test:red test:red", false},
 	} {
-		if got := transcript.Again(made(c.history)); got != c.want {
+		if got := rounds.Again(made(c.history)); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

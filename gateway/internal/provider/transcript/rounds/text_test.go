@@ -1,29 +1,29 @@
-package transcript_test
+package rounds_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 )
 
 // talk is a conversation of a system prompt, where there is one, and then of user
 // and agent by turns.
-func talk(system string, texts ...string) *transcript.Transcript {
-	tr := transcript.New(transcript.Options{Items: 48})
+func talk(system string, texts ...string) *conversation {
+	tr := begin(48)
 	if system != "" {
-		say(tr, transcript.System, text(system))
+		say(tr, message.System, text(system))
 	}
 	for i, words := range texts {
-		say(tr, []transcript.Role{transcript.User, transcript.Assistant}[i%2], text(words))
+		say(tr, []message.Role{message.User, message.Assistant}[i%2], text(words))
 	}
 	return tr
 }
 
 // shape writes a history as H for human messages, and for rounds as the tool with
 // the numbers of call and result in the order in which they were first seen.
-func shape(tr *transcript.Transcript) string {
+func shape(tr *conversation) string {
 	seen := map[any]int{}
 	number := func(d any) int {
 		if _, ok := seen[d]; !ok {
@@ -79,20 +79,10 @@ func TestActionsInTextAreRounds(t *testing.T) {
 func TestCallsOnTheWireTakeThePlaceOfThoseInText(t *testing.T) {
 	t.Parallel()
 	tr := talk(fences, "Go.", "```bash\nls\n```", "Output: a")
-	say(tr, transcript.Assistant, call("x"))
+	say(tr, message.Assistant, call("x"))
 	answer(tr, "x", "done", false)
 	if got := shape(tr); got != "H H f(0)1" {
 		t.Errorf("history %s", got)
-	}
-}
-
-func TestAScratchpadThatGrowsIsOneConversation(t *testing.T) {
-	t.Parallel()
-	const step = "Thought: a\nAction: find\nAction Input: x\nObservation: none\n"
-	two := talk("", "Question: how tall?\n"+step+step+"Thought:")
-	three := talk("", "Question: how tall?\n"+step+step+step+"Thought:")
-	if two.Opening() != three.Opening() {
-		t.Error("each step is a new conversation")
 	}
 }
 
@@ -100,9 +90,9 @@ func TestWhatTheSystemSaysBehindAnActionIsItsResult(t *testing.T) {
 	t.Parallel()
 	tr := talk(`Answer with {"command": {}}`, "Go.")
 	for range 2 {
-		say(tr, transcript.Assistant, text(`{"command":{"name":"look"}}`))
-		say(tr, transcript.System, text("Command look returned: a shelf"))
-		say(tr, transcript.User, text("Choose the next command."))
+		say(tr, message.Assistant, text(`{"command":{"name":"look"}}`))
+		say(tr, message.System, text("Command look returned: a shelf"))
+		say(tr, message.User, text("Choose the next command."))
 	}
 	if got := shape(tr); got != "H look(0)1 look(0)1" {
 		t.Errorf("history %s", got)

@@ -1,73 +1,74 @@
-package transcript
+package rounds
 
 import (
 	"bytes"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
-	"github.com/unloop/unloop/gateway/internal/provider/transcript/textact"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/rounds/textact"
 	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
 const (
-	// maxTurns bounds the messages that are kept of a conversation without calls.
+	// maxTurns is the maximum number of messages of a conversation without calls.
 	maxTurns = 1024
-	// maxPreamble bounds the instructions that are searched for the form of actions.
+	// maxPreamble is the number of bytes of the instructions that are searched for the
+	// form of actions.
 	maxPreamble = 256 << 10
 )
 
-// turn is a message of a conversation without calls on the wire.
+// turn is a message of a conversation without calls.
 type turn struct {
 	agent bool
 	texts [][]byte // JSON strings
 }
 
-// acts keeps the messages of a conversation as long as it has no calls on the
-// wire, and reads the actions out of their text when they are asked for.
-type acts struct {
-	wire     bool // the wire has calls
-	spoken   bool // the agent has; what the system says then answers it
+// chat has the messages of a conversation as long as it has no calls. The rounds in
+// their text are read when they are needed.
+type chat struct {
+	wire     bool // the conversation has calls
+	spoken   bool // the agent has written; a system message then answers it
 	turns    []turn
 	preamble [][]byte // texts of the instructions
 	read     bool
 	rounds   []textRound
 }
 
-// textRound is a round that was read out of text, or a human message.
+// textRound is a round that was read in a text, or a human message.
 type textRound struct {
 	human  fingerprint.Digest
-	call   ToolCall
+	call   message.ToolCall
 	text   []byte // of the call
 	result []byte
-	done   bool // the result is there
+	done   bool // there is a result
 }
 
-// message takes a message.
-func (a *acts) message(role Role, parts []Part) {
+// message adds a message.
+func (a *chat) message(role message.Role, parts []message.Part) {
 	if a.wire {
 		return
 	}
-	a.spoken = a.spoken || role == Assistant
+	a.spoken = a.spoken || role == message.Assistant
 	var texts [][]byte
 	for i := range parts {
 		switch parts[i].Kind {
-		case Call, Result:
-			*a = acts{wire: true}
+		case message.Call, message.Result:
+			*a = chat{wire: true}
 			return
-		case Text:
+		case message.Text:
 			texts = append(texts, parts[i].Value)
-		case Other, Field:
+		case message.Other, message.Field:
 		}
 	}
-	switch {
-	case role == System && !a.spoken:
+	if role == message.System && !a.spoken {
 		a.preamble = append(a.preamble, texts...)
-	case len(a.turns) < maxTurns:
-		a.turns = append(a.turns, turn{agent: role == Assistant, texts: texts})
-	default:
-		a.turns = append(a.turns[:0], a.turns[maxTurns/2:]...)
-		a.turns = append(a.turns, turn{agent: role == Assistant, texts: texts})
+		return
 	}
+	if len(a.turns) >= maxTurns { // the older half goes at once
+		a.turns = append(a.turns[:0], a.turns[maxTurns/2:]...)
+	}
+	a.turns = append(a.turns, turn{agent: role == message.Assistant, texts: texts})
 }
 
 // unescape returns the texts of a message, line by line.
@@ -82,37 +83,37 @@ func (tn *turn) unescape() []byte {
 	return out
 }
 
-// exchanged is what the agent wrote and what it was answered.
-type exchanged struct {
+// exchange is a text of the agent with its action, and the answer to it.
+type exchange struct {
 	said     []byte
 	answered []byte
-	done     bool // it was answered
+	done     bool // there is an answer
 	action   textact.Action
 }
 
-// textRounds returns the rounds that the conversation has in its text; none for a
-// chat.
-func (t *Transcript) textRounds() []textRound {
-	a := &t.acts
-	if a.read || a.wire || t.opts.Items == 0 {
+// inText returns the rounds in the text of the conversation; none for a conversation
+// with a human alone.
+func (t *Rounds) inText() []textRound {
+	a := &t.chat
+	if a.read || a.wire || t.wire.limit == 0 {
 		return a.rounds
 	}
 	a.read = true
-	first, list := a.exchanges(t.opts.Items)
+	first, list := a.exchanges(t.wire.limit)
 	switch {
 	case len(list) == 0:
-		a.rounds = t.scratchpad(first)
+		a.rounds = scratchpad(first, t.wire.limit)
 	case t.announced(list):
-		a.rounds = t.agentRounds(first, list)
+		a.rounds = agentRounds(first, list)
 	default:
-		a.rounds = t.repeatedRounds(first, list)
+		a.rounds = repeatedRounds(first, list)
 	}
 	return a.rounds
 }
 
-// exchanges returns what came before the agent spoke first, and the newest
-// exchanges since then.
-func (a *acts) exchanges(limit int) (first []byte, list []exchanged) {
+// exchanges returns the text before the agent's first message, and the newest exchanges
+// since then.
+func (a *chat) exchanges(limit int) (first []byte, list []exchange) {
 	begin := 0
 	for begin < len(a.turns) && !a.turns[begin].agent {
 		if begin > 0 {
@@ -131,7 +132,7 @@ func (a *acts) exchanges(limit int) (first []byte, list []exchanged) {
 		text := a.turns[i].unescape()
 		switch n := len(list) - 1; {
 		case a.turns[i].agent:
-			list = append(list, exchanged{said: text, action: textact.Find(text)})
+			list = append(list, exchange{said: text, action: textact.Find(text)})
 		case n >= 0 && list[n].done:
 			list[n].answered = append(append(list[n].answered, '\n'), text...)
 		case n >= 0:
@@ -141,11 +142,10 @@ func (a *acts) exchanges(limit int) (first []byte, list []exchanged) {
 	return first, list
 }
 
-// announced reports whether the conversation is an agent's that acts in text: its
-// instructions announce the form of the actions, or the form is one that nobody
-// but agents uses. A fence is not: chats have them, too. It then takes answers
-// that look like a program's.
-func (t *Transcript) announced(list []exchanged) bool {
+// announced reports whether the conversation is that of an agent that acts in text: the
+// instructions announce the form of the actions, or only agents use the form. A human's
+// conversation may have fences, too; with them, most answers must look like a program's.
+func (t *Rounds) announced(list []exchange) bool {
 	var forms [textact.JSON + 1]int
 	fenced, printed := 0, 0
 	var newest textact.Action
@@ -173,42 +173,42 @@ func (t *Transcript) announced(list []exchanged) bool {
 }
 
 // instructed reports whether the instructions or the first message contain a mark.
-func (t *Transcript) instructed(mark string) bool {
+func (t *Rounds) instructed(mark string) bool {
 	text := make([]byte, 0, 4096)
 	add := func(raw []byte) {
 		if len(text) < maxPreamble {
 			text = append(jsonwalk.AppendString(text, raw), '\n')
 		}
 	}
-	for i := range t.system {
-		if t.system[i].Kind == Text {
-			add(t.system[i].Value)
+	for i := range t.System {
+		if t.System[i].Kind == message.Text {
+			add(t.System[i].Value)
 		}
 	}
-	for _, raw := range t.acts.preamble {
+	for _, raw := range t.chat.preamble {
 		add(raw)
 	}
-	for i := range t.acts.turns {
-		if t.acts.turns[i].agent {
+	for i := range t.chat.turns {
+		if t.chat.turns[i].agent {
 			break
 		}
-		for _, raw := range t.acts.turns[i].texts {
+		for _, raw := range t.chat.turns[i].texts {
 			add(raw)
 		}
 	}
 	return bytes.Contains(text, []byte(mark))
 }
 
-// agentRounds are the rounds of an agent whose actions are marked. What follows an
-// action is its result. What follows anything else is a human message, unless it
-// was sent before: then it is a harness that asks for an action.
-func (t *Transcript) agentRounds(first []byte, list []exchanged) []textRound {
-	out := t.opening(first)
+// agentRounds returns the rounds of an agent whose actions are marked. The answer to an
+// action is its result. Any other answer is a human message, unless it was sent before:
+// then a harness asks for an action.
+func agentRounds(first []byte, list []exchange) []textRound {
+	out := opening(first)
 	heard := map[fingerprint.Digest]bool{}
 	for i := range list {
 		e := &list[i]
 		if e.action.Form != textact.None {
-			out = append(out, t.textRound(e, e.action, false))
+			out = append(out, newTextRound(e, e.action, false))
 			continue
 		}
 		if !e.done {
@@ -216,7 +216,7 @@ func (t *Transcript) agentRounds(first []byte, list []exchanged) []textRound {
 		}
 		human := recognize.Said(e.answered)
 		if heard[human] {
-			out = append(out, t.textRound(e, textact.Action{Call: e.said}, true))
+			out = append(out, newTextRound(e, textact.Action{Call: e.said}, true))
 			continue
 		}
 		heard[human] = true
@@ -225,11 +225,11 @@ func (t *Transcript) agentRounds(first []byte, list []exchanged) []textRound {
 	return out
 }
 
-// repeatedRounds are the rounds of a conversation in which it is not clear who
-// answers. It has none until an exchange comes back: the same action, or the same
-// words where there is none, with the same answer.
-func (t *Transcript) repeatedRounds(first []byte, list []exchanged) []textRound {
-	out := t.opening(first)
+// repeatedRounds returns the rounds of a conversation in which it is not clear who
+// answers. There are none until an exchange is repeated: the same action, or the same
+// words without one, with the same answer.
+func repeatedRounds(first []byte, list []exchange) []textRound {
+	out := opening(first)
 	seen, repeats := map[[2]fingerprint.Digest]bool{}, false
 	for i := range list {
 		e := &list[i]
@@ -237,7 +237,7 @@ func (t *Transcript) repeatedRounds(first []byte, list []exchanged) []textRound 
 		if action.Form == textact.None {
 			action.Call = e.said
 		}
-		r := t.textRound(e, action, true)
+		r := newTextRound(e, action, true)
 		if r.done {
 			pair := [2]fingerprint.Digest{r.call.Key, recognize.Result(r.result, nil)}
 			repeats = repeats || seen[pair]
@@ -251,31 +251,32 @@ func (t *Transcript) repeatedRounds(first []byte, list []exchanged) []textRound 
 	return out
 }
 
-// scratchpad are the rounds that an agent wrote into its only message.
-func (t *Transcript) scratchpad(first []byte) []textRound {
+// scratchpad returns the rounds that an agent wrote into its only message, at most limit.
+func scratchpad(first []byte, limit int) []textRound {
 	steps, begin := textact.Scratchpad(first)
 	if len(steps) == 0 {
 		return nil
 	}
-	steps = steps[max(0, len(steps)-t.opts.Items):]
-	out := t.opening(first[:begin])
+	steps = steps[max(0, len(steps)-limit):]
+	out := opening(first[:begin])
 	for i := range steps {
-		e := exchanged{said: steps[i].Action.Call, answered: steps[i].Result, done: true}
-		out = append(out, t.textRound(&e, steps[i].Action, false))
+		e := exchange{said: steps[i].Action.Call, answered: steps[i].Result, done: true}
+		out = append(out, newTextRound(&e, steps[i].Action, false))
 	}
 	return out
 }
 
-func (t *Transcript) opening(first []byte) []textRound {
+// opening returns the text before the agent's first message as a human message.
+func opening(first []byte) []textRound {
 	if len(bytes.TrimSpace(first)) == 0 {
 		return nil
 	}
 	return []textRound{{human: recognize.Said(first)}}
 }
 
-func (t *Transcript) textRound(e *exchanged, action textact.Action, soft bool) textRound {
-	r := textRound{text: bytes.TrimSpace(action.Call), done: e.done, call: ToolCall{
-		Tool: action.Tool, ID: fingerprint.Chain(fingerprint.Digest{}, fingerprint.Bytes(e.said)), Soft: soft,
+func newTextRound(e *exchange, action textact.Action, soft bool) textRound {
+	r := textRound{text: bytes.TrimSpace(action.Call), done: e.done, call: message.ToolCall{
+		Tool: action.Tool, ID: message.CallID(e.said), Soft: soft,
 		Poll: recognize.IsTextPoll(action.Tool, action.Call, action.Shell),
 	}}
 	r.call.Key = recognize.TextCall(action.Tool, r.text)
@@ -285,8 +286,8 @@ func (t *Transcript) textRound(e *exchanged, action textact.Action, soft bool) t
 	return r
 }
 
-// textHistory is the history of an agent that acts in text.
-func (t *Transcript) textHistory(rounds []textRound, rules *Rules) []Item {
+// textHistory returns the history of an agent that acts in text.
+func textHistory(rounds []textRound, rules *Rules) []Item {
 	items := make([]Item, len(rounds))
 	for i := range rounds {
 		r := &rounds[i]
@@ -306,7 +307,7 @@ func (t *Transcript) textHistory(rounds []textRound, rules *Rules) []Item {
 				call.Loose = recognize.Loose(call.Tool, r.text, call.Failed)
 			}
 		}
-		items[i].Calls = []ToolCall{call}
+		items[i].Calls = []message.ToolCall{call}
 	}
 	return items
 }

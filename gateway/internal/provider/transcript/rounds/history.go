@@ -1,89 +1,89 @@
-package transcript
+package rounds
 
 import (
 	"bytes"
 	"slices"
 
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// Bounds on the calls of one round that are kept, and on those that are looked at
-// to find the call of one result.
+// Bounds on the calls of one round, and on those that are searched for the call of one
+// result.
 const (
 	maxCalls  = 256
 	maxLookup = 512
 )
 
-// history keeps the newest rounds and human messages, in a ring.
+// history has the newest rounds and human messages, in a ring.
 type history struct {
 	limit  int
 	slots  []slot
 	next   int // index of the oldest, once the ring is full
 	before fingerprint.Digest
-	// strays are results whose calls the history does not have: oldest first.
+	// strays are results of calls that the history does not have, oldest first.
 	strays []stray
-	// kept is the round that they answer, where the server has it.
+	// kept is the round of these calls, as far as the server has it.
 	kept []keptCall
-	// waiting says that the message before has calls, answered that it has results.
+	// waiting says that the previous message has calls, answered that it has results.
 	waiting, answered bool
 }
 
 // stray is a result without its call.
 type stray struct {
-	result  Part
-	content []Part
+	result  message.Part
+	content []message.Part
 }
 
-// keptCall is a call that stands in an answer before the history, with its result.
+// keptCall is a call in an answer before the history, with its result.
 type keptCall struct {
-	call ToolCall
+	call message.ToolCall
 	stray
 }
 
-// slot is a round of calls with what is known of their results, or a human
-// message.
+// slot is a round of calls with their results, or a human message.
 type slot struct {
 	human   fingerprint.Digest
 	summary bool
-	midturn bool               // a message right behind results
+	midturn bool               // a human message directly behind results
 	words   fingerprint.Digest // of the text beside the calls
-	calls   []Part
+	calls   []message.Part
 	answers []answer
-	content []Part             // of all results
-	sum     fingerprint.Digest // of the key; zero until somebody asks
+	content []message.Part     // of all results
+	sum     fingerprint.Digest // the key; zero until it is needed
 }
 
 // answer is the result of one call.
 type answer struct {
-	result   Part
+	result   message.Part
 	known    bool
 	from, to int // of slot.content
 }
 
-// message takes the rounds, results and human words of a message.
-func (h *history) message(d *digester, role Role, parts []Part) {
+// message adds the calls, results and human words of a message.
+func (h *history) message(d *message.Digester, role message.Role, parts []message.Part) {
 	if h.limit == 0 {
 		return
 	}
-	if role == User {
+	if role == message.User {
 		h.user(d, parts)
 	}
-	if role == Assistant {
+	if role == message.Assistant {
 		h.round(d, parts)
 	}
 	for i := range parts {
-		if parts[i].Kind == Result {
-			h.answer(&parts[i], inside(parts[i+1:]))
+		if parts[i].Kind == message.Result {
+			h.answer(&parts[i], message.Inside(parts[i+1:]))
 		}
 	}
 	h.follow(role, parts)
 }
 
-// round takes the calls of a message.
-func (h *history) round(d *digester, parts []Part) {
+// round adds the calls of a message.
+func (h *history) round(d *message.Digester, parts []message.Part) {
 	var s *slot
 	for i := range parts {
-		if parts[i].Kind != Call {
+		if parts[i].Kind != message.Call {
 			continue
 		}
 		if s == nil {
@@ -98,14 +98,14 @@ func (h *history) round(d *digester, parts []Part) {
 		return
 	}
 	for i := range parts {
-		if parts[i].Kind == Text && !parts[i].Inside {
+		if parts[i].Kind == message.Text && !parts[i].Inside {
 			s.words = fingerprint.Chain(s.words, fingerprint.Bytes(parts[i].Value))
 		}
 	}
 }
 
-// push makes room for a new item.
-func (h *history) push(d *digester) *slot {
+// push returns a slot for a new item.
+func (h *history) push(d *message.Digester) *slot {
 	if len(h.slots) < h.limit {
 		h.slots = append(h.slots, slot{})
 		return &h.slots[len(h.slots)-1]
@@ -117,15 +117,15 @@ func (h *history) push(d *digester) *slot {
 	return s
 }
 
-// key is the item's key in the chain of the history.
-func (s *slot) key(d *digester) fingerprint.Digest {
+// key returns the item's key in the chain of the history.
+func (s *slot) key(d *message.Digester) fingerprint.Digest {
 	if len(s.calls) == 0 {
 		return fingerprint.HumanKey(s.human)
 	}
 	if s.sum.IsZero() {
 		keys := make([]fingerprint.Digest, len(s.calls))
 		for i := range s.calls {
-			keys[i] = d.call(&s.calls[i])
+			keys[i] = d.Call(&s.calls[i])
 		}
 		s.sum = fingerprint.RoundKey(keys)
 	}
@@ -135,20 +135,20 @@ func (s *slot) key(d *digester) fingerprint.Digest {
 // slot returns the i-th item, the oldest first.
 func (h *history) slot(i int) *slot { return &h.slots[(h.next+i)%len(h.slots)] }
 
-// isStray says whether the history does not have the call of a result.
+// isStray reports whether the history does not have the call of a result.
 func (h *history) isStray(id []byte) bool {
 	return slices.ContainsFunc(h.strays, func(s stray) bool { return bytes.Equal(s.result.ID, id) })
 }
 
-// answer gives a result to its call: that of the newest round that fits. The first
-// result of a call counts, but one that is final more than one that is not.
-func (h *history) answer(result *Part, content []Part) {
+// answer adds a result to its call, in the newest round that has it. A call keeps its
+// first result, but a final one replaces one that is pending.
+func (h *history) answer(result *message.Part, content []message.Part) {
 	looks := 0
 	for i := range slices.Backward(h.slots) {
 		s := &h.slots[(h.next+i)%len(h.slots)]
 		for c := range s.calls {
 			if looks++; looks > maxLookup {
-				return // no stray: it may well be there
+				return // no stray: its call may be further back
 			}
 			a := &s.answers[c]
 			if !fits(&s.calls[c], a, result) {
@@ -167,12 +167,12 @@ func (h *history) answer(result *Part, content []Part) {
 	}
 }
 
-// precede makes a round of the calls before the history that strays answer, and
-// returns the others. The first result of a call counts.
-func (h *history) precede(calls []ToolCall) (open []ToolCall) {
+// precede makes the calls before the history that have strays a round, and returns the
+// others. A call keeps its first result.
+func (h *history) precede(calls []message.ToolCall) (open []message.ToolCall) {
 	results := make(map[fingerprint.Digest]int, len(h.strays))
 	for i := range slices.Backward(h.strays) {
-		results[callID(h.strays[i].result.ID)] = i
+		results[message.CallID(h.strays[i].result.ID)] = i
 	}
 	h.kept = h.kept[:0]
 	for _, c := range calls {
@@ -187,11 +187,11 @@ func (h *history) precede(calls []ToolCall) (open []ToolCall) {
 	return open
 }
 
-// fits says whether a result is that of a call. Without ids it is that of the
-// first call of the tool that has none yet.
-func fits(call *Part, a *answer, result *Part) bool {
+// fits reports whether a result is that of a call. Without ids it is that of the first
+// call of the tool that has none yet.
+func fits(call *message.Part, a *answer, result *message.Part) bool {
 	if len(result.ID) > 0 && call.Known != nil {
-		return call.Known.ID == callID(result.ID)
+		return call.Known.ID == message.CallID(result.ID)
 	}
 	if len(result.ID) > 0 {
 		return bytes.Equal(call.ID, result.ID)

@@ -1,21 +1,21 @@
-package transcript_test
+package rounds_test
 
 import (
 	"fmt"
 	"testing"
 
-	"github.com/unloop/unloop/gateway/internal/provider/transcript"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 )
 
 // working is a session of rounds, behind each of which the user says something.
-func working(n int, after func(i int) string) *transcript.Transcript {
-	tr := transcript.New(transcript.Options{Items: 48})
-	say(tr, transcript.User, text("Mend the clock."))
+func working(n int, after func(i int) string) *conversation {
+	tr := begin(48)
+	say(tr, message.User, text("Mend the clock."))
 	for i := range n {
-		say(tr, transcript.Assistant, call(fmt.Sprint(i)))
+		say(tr, message.Assistant, call(fmt.Sprint(i)))
 		answer(tr, fmt.Sprint(i), "ticks", false)
 		if words := after(i); words != "" {
-			say(tr, transcript.User, text(words))
+			say(tr, message.User, text(words))
 		}
 	}
 	return tr
@@ -23,7 +23,7 @@ func working(n int, after func(i int) string) *transcript.Transcript {
 
 // humans are the messages of a history that start afresh: those of humans which
 // were not sent before.
-func humans(tr *transcript.Transcript) (n int) {
+func humans(tr *conversation) (n int) {
 	seen := map[any]bool{}
 	for _, it := range history(tr) {
 		if len(it.Calls) == 0 && !it.Summary && !seen[it.Human] {
@@ -54,12 +54,12 @@ func TestRemindersAreNoNewHumanMessages(t *testing.T) {
 
 func TestAnswersToWhatTheAgentSaysAreHuman(t *testing.T) {
 	t.Parallel()
-	tr := transcript.New(transcript.Options{Items: 48})
+	tr := begin(48)
 	for i := range 6 {
-		say(tr, transcript.User, text("Clock "+string(rune('a'+i))))
-		say(tr, transcript.Assistant, call(fmt.Sprint(i)))
+		say(tr, message.User, text("Clock "+string(rune('a'+i))))
+		say(tr, message.Assistant, call(fmt.Sprint(i)))
 		answer(tr, fmt.Sprint(i), "ticks", false)
-		say(tr, transcript.Assistant, text("It ticks."))
+		say(tr, message.Assistant, text("It ticks."))
 	}
 	if got := humans(tr); got != 6 {
 		t.Errorf("%d messages start afresh, want 6", got)
@@ -68,14 +68,14 @@ func TestAnswersToWhatTheAgentSaysAreHuman(t *testing.T) {
 
 func TestResultsThatComeAsUserMessagesAreResults(t *testing.T) {
 	t.Parallel()
-	tr := transcript.New(transcript.Options{Items: 48})
-	say(tr, transcript.User, text("Mend the clock."))
+	tr := begin(48)
+	say(tr, message.User, text("Mend the clock."))
 	for i := range 3 {
-		say(tr, transcript.Assistant, call(fmt.Sprint(i)))
-		say(tr, transcript.User, text("Tool result: it ticks"))
+		say(tr, message.Assistant, call(fmt.Sprint(i)))
+		say(tr, message.User, text("Tool result: it ticks"))
 	}
-	say(tr, transcript.Assistant, call("x"))
-	say(tr, transcript.User, text("Never mind."))
+	say(tr, message.Assistant, call("x"))
+	say(tr, message.User, text("Never mind."))
 	if got := shape(tr); got != "H f(0)1 f(0)1 f(0)1 f(0)2 H" {
 		t.Errorf("history %s", got)
 	}

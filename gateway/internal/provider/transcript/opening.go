@@ -1,0 +1,63 @@
+package transcript
+
+import (
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// instructions returns the digest of all instructions before the conversation.
+func (t *Transcript) instructions() fingerprint.Digest {
+	if len(t.rounds.System) == 0 {
+		return t.rules
+	}
+	before := fingerprint.Chain(fingerprint.Digest{}, t.digester.Message(message.System, t.rounds.System).Strict)
+	if t.rules.IsZero() {
+		return before
+	}
+	return fingerprint.Chain(before, t.rules)
+}
+
+// Opening identifies the conversation by its instructions and its first human message.
+// It is zero if there is neither.
+func (t *Transcript) Opening() fingerprint.Digest {
+	rules := t.instructions()
+	if rules.IsZero() && t.first.IsZero() {
+		return fingerprint.Digest{}
+	}
+	return fingerprint.Chain(rules, t.first)
+}
+
+// Compacted reports whether the conversation begins with a summary of an earlier one.
+func (t *Transcript) Compacted() bool { return t.summed }
+
+// Begins reports whether there is no message of the model's yet.
+func (t *Transcript) Begins() bool { return !t.spoken }
+
+// Beginning identifies how the conversation began: its instructions and its first human
+// message, without clocks and ids.
+func (t *Transcript) Beginning() fingerprint.Digest {
+	sum := t.digester.Hasher.System(t.firstWords())
+	if others := t.digester.Others(t.begun); !others.IsZero() {
+		sum = fingerprint.Chain(sum, others)
+	}
+	return fingerprint.Chain(t.instructions(), sum)
+}
+
+// BeginningText is Beginning by the text alone. The first human message is left out if it
+// is among the n newest messages.
+func (t *Transcript) BeginningText(n int) fingerprint.Digest {
+	if t.messages <= n {
+		return t.instructions()
+	}
+	return fingerprint.Chain(t.instructions(), t.digester.Hasher.System(t.firstWords()))
+}
+
+// firstWords returns the text of the first human message, without an agent's scratchpad
+// behind it. It is valid until the next call.
+func (t *Transcript) firstWords() []byte {
+	text, _ := t.digester.Words(t.begun)
+	if t.begunTo > 0 {
+		return text[:min(t.begunTo, len(text))]
+	}
+	return text
+}

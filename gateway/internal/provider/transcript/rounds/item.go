@@ -1,0 +1,258 @@
+package rounds
+
+import (
+	"bytes"
+	"sync/atomic"
+
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/rounds/textact"
+	"github.com/unloop/unloop/gateway/internal/recognize"
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// Item is one element of a history: a human message, or a round of calls.
+type Item struct {
+	// Human is the digest of a human message; zero for a round.
+	Human fingerprint.Digest
+	// Summary marks a message that an agent wrote in place of older history, or to
+	// itself.
+	Summary bool
+	// Calls are those of one turn of the model, at most 256.
+	Calls []message.ToolCall
+}
+
+// Rules say how results are read. The zero Rules are the defaults.
+type Rules struct {
+	// Volatile parts of results are left out; nil for the default ones.
+	Volatile *recognize.Volatile
+	// Failures recognises failed results in formats that do not mark them; nil for the
+	// default signs.
+	Failures *recognize.Failures
+	// Hints are the texts of hints, which are no results.
+	Hints []string
+
+	number uint64
+}
+
+// ruleSets is the number of rules that have a number.
+var ruleSets atomic.Uint64
+
+// Numbered returns the rules with a number, which a Cache needs to remember what they
+// read. Rules without one, other than the zero Rules, do not use the cache. Number them
+// once for a policy, not for a request.
+func (r Rules) Numbered() Rules {
+	r.number = ruleSets.Add(1)
+	return r
+}
+
+// remembered reports whether a cache may be used.
+func (r *Rules) remembered() bool {
+	return r.number != 0 || r.Volatile == nil && r.Failures == nil && len(r.Hints) == 0
+}
+
+// History returns the newest rounds and human messages, oldest first, and the chain of
+// the keys of those before them.
+func (t *Rounds) History(rules Rules) (items []Item, before fingerprint.Digest) {
+	if rounds := t.inText(); len(rounds) > 0 {
+		return textHistory(rounds, &rules), before
+	}
+	h := &t.wire
+	offered := t.offered()
+	items = make([]Item, 0, len(h.slots)+1)
+	midturn := make([]bool, 0, len(h.slots)+1)
+	if len(h.kept) > 0 {
+		items, midturn = append(items, t.keptRound(offered, &rules)), append(midturn, false)
+	}
+	for i := range h.slots {
+		s := &h.slots[(h.next+i)%len(h.slots)]
+		items, midturn = append(items, Item{}), append(midturn, s.midturn)
+		it := &items[len(items)-1]
+		it.Human, it.Summary = s.human, s.summary
+		if len(s.calls) > 0 {
+			it.Calls = make([]message.ToolCall, len(s.calls))
+		}
+		for c := range s.calls {
+			it.Calls[c] = t.call(s, c, &rules)
+			it.Calls[c].NotOffered = notOffered(offered, &it.Calls[c])
+		}
+	}
+	withoutReminders(items, midturn)
+	return items, h.before
+}
+
+// Strays reports whether there are results of calls that the history does not have.
+func (t *Rounds) Strays() bool { return len(t.wire.strays) > 0 }
+
+// Precede adds calls of the answer before the history, which the server keeps. Those
+// with a result in the history become its first round. It returns the others, which
+// have no result yet.
+func (t *Rounds) Precede(calls []message.ToolCall) (open []message.ToolCall) {
+	return t.wire.precede(calls)
+}
+
+// keptRound returns the round before the history.
+func (t *Rounds) keptRound(offered map[string]bool, rules *Rules) Item {
+	it := Item{Calls: make([]message.ToolCall, len(t.wire.kept))}
+	for i := range t.wire.kept {
+		k := &t.wire.kept[i]
+		it.Calls[i] = k.call
+		t.result(&it.Calls[i], &k.result, k.content, rules)
+		it.Calls[i].NotOffered = notOffered(offered, &k.call)
+	}
+	return it
+}
+
+func notOffered(offered map[string]bool, c *message.ToolCall) bool {
+	return offered != nil && !c.Provided && !offered[c.Tool]
+}
+
+// offered returns the set of tools that the request lists; nil if it lists none, or not
+// all.
+func (t *Rounds) offered() map[string]bool {
+	if len(t.Tools) == 0 || t.Unnamed {
+		return nil
+	}
+	set := make(map[string]bool, len(t.Tools))
+	for _, name := range t.Tools {
+		set[string(name)] = true
+	}
+	return set
+}
+
+// call returns the c-th call of a round with its result.
+func (t *Rounds) call(s *slot, c int, rules *Rules) message.ToolCall {
+	p := &s.calls[c]
+	if p.Known != nil {
+		return t.answered(*p.Known, s, c, rules) // its arguments are not here
+	}
+	args := t.digester.Arguments(p)
+	tool := string(p.Name)
+	out := t.answered(message.ToolCall{
+		Tool: tool, Poll: recognize.IsPoll(tool, args), Key: t.digester.Hasher.Call(tool, args), ID: s.id(p), Provided: p.Provided,
+	}, s, c, rules)
+	if !out.Result.IsZero() {
+		weigh(&out, args)
+	}
+	return out
+}
+
+// answered returns a call with its result, if it has one that is final.
+func (t *Rounds) answered(out message.ToolCall, s *slot, c int, rules *Rules) message.ToolCall {
+	if a := &s.answers[c]; a.known && !a.result.Pending {
+		t.result(&out, &a.result, s.content[a.from:a.to], rules)
+	}
+	return out
+}
+
+// longResult is the minimum size, in bytes, of a result that is more than an
+// acknowledgement: that different calls have it is evidence.
+const longResult = 32
+
+// weigh sets what depends on the arguments and the result of a call.
+func weigh(c *message.ToolCall, args []byte) {
+	if c.Failed || c.Long {
+		c.Loose = recognize.Loose(c.Tool, args, c.Failed)
+	}
+	c.Empty = c.Empty && !c.Failed && recognize.Seeks(c.Tool, args)
+}
+
+// id returns the ID of a call.
+func (s *slot) id(p *message.Part) (id fingerprint.Digest) {
+	for _, own := range [...][]byte{p.ID, p.Mark} {
+		if len(own) > 0 {
+			id = fingerprint.Chain(id, fingerprint.Bytes(own))
+		}
+	}
+	if !s.words.IsZero() {
+		id = fingerprint.Chain(id, s.words)
+	}
+	return id
+}
+
+// result adds a result to its call. It reads the result, or uses the cache.
+func (t *Rounds) result(out *message.ToolCall, p *message.Part, content []message.Part, rules *Rules) {
+	cache := t.digester.Cache
+	if !rules.remembered() {
+		cache = nil
+	}
+	way := rules.number + 1
+	key, ok := cache.Key(way, content)
+	var f message.Reading
+	known := false
+	if ok {
+		f, known = cache.Get(key)
+	}
+	if !known {
+		f = t.read(content, rules)
+	}
+	if ok && !known {
+		cache.Set(key, f)
+	}
+	out.Result, out.Ours, out.Empty, out.Long = f.Digest, f.Ours, f.Empty, f.Long
+	out.Failed = f.Failed && !p.Fine || p.Failed
+	if out.Failed {
+		if out.Class = f.Class; out.Class.IsZero() {
+			out.Class = recognize.ErrorClass(t.digester.Content(content))
+		}
+	}
+}
+
+// read reads a result.
+func (t *Rounds) read(content []message.Part, rules *Rules) (f message.Reading) {
+	text := t.digester.Content(content)
+	f.Ours = rules.Ours(text)
+	text = withoutNotice(text)
+	f.Failed = rules.failed(text)
+	f.Digest = recognize.Result(textact.WithoutSteps(text), rules.Volatile)
+	f.Empty, f.Long = recognize.IsEmpty(text), len(text) >= longResult
+	if f.Failed {
+		f.Class = recognize.ErrorClass(text)
+	}
+	if others := t.digester.Others(content); !others.IsZero() {
+		f.Digest, f.Empty = fingerprint.Chain(f.Digest, others), false
+	}
+	return f
+}
+
+func (r *Rules) failed(text []byte) bool {
+	if r.Failures == nil {
+		return recognize.LooksFailed(text)
+	}
+	return r.Failures.Match(text)
+}
+
+const (
+	// mark is the word that identifies Unloop's refusals and hints.
+	mark = "recursive_loop_detected"
+	// oursWithin is the number of bytes within which the mark of a refusal begins: behind
+	// the beginning of a JSON error or of a client's own words.
+	oursWithin = 256
+	// noticeWithin is the number of bytes at the end of a result within which the mark of
+	// a hint begins that a tool runner put behind it. It is more than a message has.
+	noticeWithin = 2048
+)
+
+// Ours reports whether a result is a refusal or a hint of Unloop's, and not that of a
+// tool.
+func (r *Rules) Ours(text []byte) bool {
+	text = bytes.TrimSpace(text)
+	if bytes.Contains(text[:min(len(text), oursWithin)], []byte(mark)) {
+		return true
+	}
+	for _, hint := range r.Hints {
+		if hint != "" && len(text) >= len(hint) && string(text[:len(hint)]) == hint {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutNotice returns a result without the hint of Unloop's that a tool runner put
+// behind it. Its numbers change while the result stays the same.
+func withoutNotice(text []byte) []byte {
+	from := max(0, len(text)-noticeWithin)
+	if i := bytes.LastIndex(text[from:], []byte(mark+": ")); i >= 0 {
+		return text[:from+i]
+	}
+	return text
+}

@@ -1,0 +1,85 @@
+package rounds
+
+import (
+	"bytes"
+
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/rounds/textact"
+	"github.com/unloop/unloop/gateway/internal/recognize"
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// reminders is the number of messages in a row, each directly behind the results of a
+// round, from which on they are a harness's: no human writes after each round.
+const reminders = 3
+
+// user adds a user message. It is a human's, unless it is the result of calls before it
+// that have none.
+func (h *history) user(d *message.Digester, parts []message.Part) {
+	text, _, human := d.Human(parts)
+	if !human || h.waiting && textact.LooksLikeResult(bytes.Clone(text)) && h.answerAll(parts) {
+		return
+	}
+	sum, summary := recognize.Said(text), recognize.IsSummary(text)
+	if others := d.Others(parts); !others.IsZero() {
+		sum = fingerprint.Chain(sum, others)
+	}
+	s := h.push(d)
+	s.human, s.summary, s.midturn = sum, summary, h.answered
+}
+
+// answerAll adds the texts of a user message as results to the calls of the newest round
+// that have none.
+func (h *history) answerAll(parts []message.Part) bool {
+	s := h.newest()
+	if s == nil || len(s.calls) == 0 {
+		return false
+	}
+	from := len(s.content)
+	for i := range parts {
+		if parts[i].Kind == message.Text {
+			s.content = append(s.content, parts[i])
+		}
+	}
+	for c := range s.answers {
+		if !s.answers[c].known {
+			s.answers[c] = answer{known: true, from: from, to: len(s.content)}
+		}
+	}
+	return true
+}
+
+// newest returns the newest slot; nil for none.
+func (h *history) newest() *slot {
+	switch n := len(h.slots); {
+	case n == 0:
+		return nil
+	case n < h.limit:
+		return &h.slots[n-1]
+	default:
+		return &h.slots[(h.next+n-1)%n]
+	}
+}
+
+// follow sets what the next message depends on.
+func (h *history) follow(role message.Role, parts []message.Part) {
+	h.waiting = role == message.Assistant && message.Has(parts, message.Call)
+	h.answered = message.Has(parts, message.Result)
+}
+
+// withoutReminders marks the messages of a harness that writes after each round, so that
+// they are not taken for a human's.
+func withoutReminders(items []Item, midturn []bool) {
+	run := 0
+	for i := range items {
+		switch {
+		case midturn[i]:
+			run++
+		case len(items[i].Calls) == 0 || i > 0 && len(items[i-1].Calls) > 0:
+			run = 0
+		}
+		if run >= reminders {
+			items[i].Summary = items[i].Summary || midturn[i]
+		}
+	}
+}
