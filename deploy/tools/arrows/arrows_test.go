@@ -58,6 +58,8 @@ var table = []imports{
 	{"detector/internal/streak/context.go", "context", true},
 	{"embedworker/internal/details/http.go", "net/http", true},
 	{"gateway/internal/provider/transcript/http.go", "net/http", true},
+	{"gateway/internal/provider/transcript/rounds/http.go", "net/http", true},
+	{"gateway/internal/provider/tree/nats.go", "github.com/nats-io/nats.go", true},
 	{"gateway/internal/repair/context.go", "context", true},
 	{"schemas/fingerprint/net.go", "net", true},
 	{"detector/internal/recorder/nats.go", "github.com/nats-io/nats.go/jetstream", false},
