@@ -26,7 +26,7 @@ var bots = []struct{ part, category string }{
 	{"discordbot", otherBot}, {"pinterestbot", otherBot}, {"uptimerobot", otherBot}, {"ia_archiver", otherBot}, {"scrapy", otherBot},
 }
 
-// botCategory is the category of a User-Agent; "" for what is no known bot.
+// botCategory returns the category of a User-Agent; "" for one of no known bot.
 func botCategory(agent string) string {
 	agent = strings.ToLower(agent)
 	for _, b := range bots {

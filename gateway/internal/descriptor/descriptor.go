@@ -1,9 +1,8 @@
-// Package descriptor reads from a request the values that rules, kill switches
-// and fingerprints tell requests apart by: claims, headers, query parameters,
-// addresses and who asks.
+// Package descriptor reads the values of a request that rules, kill switches and
+// fingerprints distinguish requests by: claims, headers, query parameters, addresses and
+// the identity.
 //
-// It knows what a bundle says about tokens and proxies, not what the values are
-// used for.
+// It knows what a bundle says about tokens and proxies, not what the values are used for.
 package descriptor
 
 import (
@@ -16,15 +15,15 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Reader reads descriptors as one bundle says. It may be used by many
-// goroutines at once.
+// Reader reads descriptors by the settings of one bundle. Many goroutines may use it at
+// once.
 type Reader struct {
 	tokens  *tokens
 	proxies []netip.Prefix
 }
 
-// New returns the reader of a bundle. jwt may be nil; getenv finds the secrets
-// that it names, and client fetches its JWKS.
+// New returns the reader of a bundle. jwt may be nil; getenv finds the secrets that it
+// names, and client reads its key set.
 func New(jwt *policy.JWT, proxies []netip.Prefix, getenv func(string) string, client *http.Client) *Reader {
 	return &Reader{tokens: newTokens(jwt, getenv, client), proxies: proxies}
 }
@@ -36,8 +35,8 @@ type Subject struct {
 	Model    string
 }
 
-// Values are the descriptors of one request. A token is read at most once, and
-// only if a descriptor asks for it. They belong to one goroutine.
+// Values are the descriptors of one request. Its token is read at most once, and only for a
+// descriptor that needs it. They belong to one goroutine.
 type Values struct {
 	reader  *Reader
 	subject Subject
@@ -50,8 +49,8 @@ func (r *Reader) Values(s Subject) *Values { return &Values{reader: r, subject: 
 // Value is a descriptor's value.
 type Value struct {
 	Text string
-	// Unverified marks a claim of a token whose signature was not checked or
-	// did not hold: anyone can have written it.
+	// Unverified marks a claim of a token without a good signature: anyone can have
+	// written it.
 	Unverified bool
 }
 
@@ -84,8 +83,8 @@ func (v *Values) plain(d policy.Descriptor) (string, bool) {
 	return text, text != ""
 }
 
-// proxied is what a trusted proxy says of the client's address. What a client says
-// itself is not believed: the proxy is to set the header, or to remove it.
+// proxied returns a header by which a trusted proxy classifies the client's address. The
+// proxy must set it or remove it: a client's own header is not believed.
 func (v *Values) proxied(header string) (string, bool) {
 	peer, err := netip.ParseAddrPort(v.subject.HTTP.RemoteAddr)
 	values := v.subject.HTTP.Header.Values(header)
@@ -99,7 +98,7 @@ func (v *Values) proxied(header string) (string, bool) {
 	return value, value != ""
 }
 
-// yesOrNo is true or false, as bundles compare them, for what proxies write.
+// yesOrNo returns "true" or "false", as bundles compare them, for the words of proxies.
 func yesOrNo(value string) (string, bool) {
 	switch strings.ToLower(value) {
 	case "1", "true", "yes":
@@ -111,7 +110,7 @@ func yesOrNo(value string) (string, bool) {
 	}
 }
 
-// agent is whether the client's program is a bot, or the bot's category.
+// agent returns whether the client's program is a bot, or the bot's category.
 func (v *Values) agent(name string) (string, bool) {
 	program := v.subject.HTTP.UserAgent()
 	if program == "" {
@@ -124,7 +123,7 @@ func (v *Values) agent(name string) (string, bool) {
 	return strconv.FormatBool(category != ""), true
 }
 
-// known are the values that the gateway found out already.
+// known returns a part of the identity, or the model.
 func (v *Values) known(source string) string {
 	switch source {
 	case "caller":
@@ -142,9 +141,9 @@ func (v *Values) known(source string) string {
 	}
 }
 
-// address is the client's: the peer's own, or behind trusted proxies the newest
-// hop that none of them vouches for. What a client wrote into the header itself
-// stands further left, and is never reached.
+// address returns the client's address: the peer's own, or behind trusted proxies that of
+// the newest hop that is no trusted proxy. Hops that a client made up stand further left,
+// and are never reached.
 func (v *Values) address() (string, bool) {
 	peer, err := netip.ParseAddrPort(v.subject.HTTP.RemoteAddr)
 	if err != nil {

@@ -27,7 +27,7 @@ type claims struct {
 	verified bool
 }
 
-// claim is a claim of the request's bearer token.
+// claim returns a claim of the request's bearer token.
 func (v *Values) claim(name string) (Value, bool) {
 	if v.claims == nil {
 		read := v.reader.tokens.read(bearer(v.subject.HTTP.Header))
@@ -57,7 +57,7 @@ func find(values map[string]any, name string) any {
 	return nil
 }
 
-// claimText is a claim as text. Lists are joined; objects and nulls have none.
+// claimText returns a claim as text. Lists are joined; objects and nulls have no text.
 func claimText(value any) (string, bool) {
 	switch value := value.(type) {
 	case string:
@@ -167,7 +167,7 @@ func (t *tokens) verify(token string) bool {
 	return false
 }
 
-// candidates are the keys that a token may have been signed with.
+// candidates returns the keys that may have signed a token.
 func (t *tokens) candidates(id string, algorithm jose.SignatureAlgorithm) []any {
 	var keys []any
 	for _, k := range t.known {

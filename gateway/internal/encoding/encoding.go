@@ -17,7 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Why a body could not be decoded.
+// Faults of a body that is not decoded.
 var (
 	ErrUnknown  = errors.New("unknown content coding")
 	ErrTooLarge = errors.New("decoded body too large")

@@ -55,6 +55,23 @@ func TestBodiesAreDecoded(t *testing.T) {
 	}
 }
 
+func TestStreamsAreDecodedAsTheyCome(t *testing.T) {
+	t.Parallel()
+	body := []byte(strings.Repeat(`{"messages":[]} `, 1000))
+	for _, coding := range []string{"gzip", " X-GZip", "br", "zstd"} {
+		r, err := encoding.NewReader(coding, bytes.NewReader(compress(t, strings.TrimPrefix(strings.ToLower(strings.TrimSpace(coding)), "x-"), body)))
+		if err != nil {
+			t.Fatalf("%s: %v", coding, err)
+		}
+		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, body) || r.Close() != nil {
+			t.Errorf("%s: %d bytes, %v", coding, len(got), err)
+		}
+	}
+	if _, err := encoding.NewReader("gzip, br", bytes.NewReader(body)); !errors.Is(err, encoding.ErrUnknown) {
+		t.Errorf("two codings: %v", err)
+	}
+}
+
 func TestBombsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	bomb := make([]byte, 8<<20)

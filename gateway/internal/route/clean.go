@@ -7,35 +7,35 @@ import (
 	"strings"
 )
 
-// unescapings is how often an upstream is taken to decode a path at most.
+// unescapings is how often an upstream may decode a path.
 const unescapings = 3
 
-// plain says whether a path is written in the one usual way.
+// plain says whether a path is written in the usual way, so that its clean form is the same.
 func plain(escaped string) bool {
 	return strings.HasPrefix(escaped, "/") && !strings.ContainsAny(escaped, `%\;`) && !strings.Contains(escaped, "//") &&
 		!strings.Contains(escaped, "/.") && (escaped == "/" || !strings.HasSuffix(escaped, "/"))
 }
 
-// clean is a path as upstreams understand it, however it was written: decoded,
-// without empty and dot segments and final slashes.
+// clean returns a path as upstreams understand it: decoded, without empty and dot segments
+// and final slashes.
 func clean(escaped string) string {
-	decoded, err := url.PathUnescape(escaped)
-	if err != nil {
-		decoded = escaped
-	}
-	return path.Clean("/" + decoded)
+	return path.Clean("/" + unescaped(escaped))
 }
 
-// loose is clean for an upstream that decodes up to a few times, takes backslashes
-// for slashes, and drops the parameters of segments, spaces at the end, and what
-// begins with a question mark, a number sign or a zero byte.
+// unescaped returns a path decoded once. One with a faulty escape stays as it is.
+func unescaped(escaped string) string {
+	if decoded, err := url.PathUnescape(escaped); err == nil {
+		return decoded
+	}
+	return escaped
+}
+
+// loose is clean for an upstream that decodes several times, reads backslashes as slashes,
+// and drops the parameters of segments, spaces at the end, and everything behind a question
+// mark, a number sign or a zero byte.
 func loose(escaped string) string {
 	for range unescapings {
-		decoded, err := url.PathUnescape(escaped)
-		if err != nil || decoded == escaped {
-			break
-		}
-		escaped = decoded
+		escaped = unescaped(escaped)
 	}
 	if end := strings.IndexAny(escaped, "?#\x00"); end >= 0 {
 		escaped = escaped[:end]
@@ -47,8 +47,8 @@ func loose(escaped string) string {
 	return path.Clean("/" + strings.Join(segments, "/"))
 }
 
-// escapes says whether a path leads out of the folder that it begins in, if an
-// upstream decodes it up to a few times and takes backslashes for slashes.
+// escapes says whether a path leads out of the folder that it begins in, for an upstream
+// that decodes it several times and reads backslashes as slashes.
 func escapes(escaped string) bool {
 	if !strings.ContainsAny(escaped, "%.") {
 		return false
@@ -57,11 +57,7 @@ func escapes(escaped string) bool {
 		if climbs(escaped) {
 			return true
 		}
-		decoded, err := url.PathUnescape(escaped)
-		if err != nil || decoded == escaped {
-			return false
-		}
-		escaped = decoded
+		escaped = unescaped(escaped)
 	}
 	return climbs(escaped)
 }
@@ -91,7 +87,8 @@ func printed(c rune) rune {
 	return c
 }
 
-// read sets how the upstream understands the request's path.
+// read sets the paths that the upstream may understand, given the path as it was written
+// and its rest behind the upstream's name.
 func (t *Target) read(written, rest string) {
 	if t.URL.Path == written && plain(written) {
 		t.Canonical = written

@@ -19,23 +19,21 @@ var googleMethods = map[string]bool{
 	"rawPredict": true, "streamRawPredict": true,
 }
 
-// isGoogleMethod says whether a path ends in a method of Google's models.
+// isGoogleMethod says whether a path ends in one of googleMethods.
 func isGoogleMethod(path string) bool {
-	if decoded, err := url.PathUnescape(path); err == nil {
-		path = decoded
-	}
+	path = unescaped(path)
 	return googleMethods[path[strings.LastIndexByte(path, ':')+1:]]
 }
 
-// isVertex says whether what follows a path's version is Vertex AI's: with a project,
-// or without one where an API key names it.
+// isVertex says whether a path, without its version, is one of Vertex AI: with a project, or
+// without one if an API key stands for it.
 func isVertex(path string) bool {
 	return strings.HasPrefix(path, "projects/") || strings.HasPrefix(path, "publishers/") ||
 		strings.HasPrefix(path, "reasoningEngines/") || strings.HasPrefix(path, "cachedContents/projects/")
 }
 
-// isVertexMessages says whether a path is that of a prompt in Anthropic's format; the
-// counting of tokens has a model of its own.
+// isVertexMessages says whether a path of Vertex AI takes a prompt in Anthropic's format.
+// The counting of tokens is a model of its own there.
 func isVertexMessages(path string) bool {
 	_, call, found := strings.Cut(path, "/publishers/anthropic/models/")
 	model, method, _ := strings.Cut(call, ":")
@@ -46,8 +44,8 @@ func isVertexMessages(path string) bool {
 // hyphens can become part of a host.
 var location = regexp.MustCompile(`/projects/[^/]+/locations/([a-z]+(?:-[a-z]+\d+)?)(?:/|$)`)
 
-// regional returns Vertex AI's public address for the location that a path names; an
-// address of the operator's own stays as it is.
+// regional returns Vertex AI's public address for the location in a path. An address that
+// the operator chose stays as it is.
 func regional(base *url.URL, path string) *url.URL {
 	found := location.FindStringSubmatch(path)
 	if base.Host != vertexHost || found == nil {

@@ -8,8 +8,8 @@ import (
 // KeyHeaders are the headers in which providers look for keys.
 var KeyHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"}
 
-// keyOwner returns the provider that alone gives out a key like the request's; "" if
-// the key does not tell.
+// keyOwner returns the provider whose keys look like the request's; "" if that is not
+// certain.
 func keyOwner(r *http.Request) string {
 	if isGoogleKey(r.URL.Query().Get("key")) {
 		return Gemini
@@ -22,8 +22,8 @@ func keyOwner(r *http.Request) string {
 	return ""
 }
 
-// ownerOf returns whose key a header bears, as far as its name or the key's beginning
-// says.
+// ownerOf returns the provider of the key in a header, by the header's name or the key's
+// beginning; "" if neither identifies it.
 func ownerOf(header, value string) string {
 	_, key, found := strings.Cut(value, " ")
 	if !found {
@@ -47,9 +47,8 @@ func isGoogleKey(key string) bool {
 	return strings.HasPrefix(key, "AIza") || strings.HasPrefix(key, "AQ.") || strings.HasPrefix(key, "ya29.")
 }
 
-// Foreign returns the headers that bear a key of another provider than the one at an
-// address. Of an address that is no provider's own nothing is known: who runs it
-// may take any key.
+// Foreign returns the headers with a key of another provider than the one at an address.
+// An address that is not a provider's own may take any key.
 func Foreign(host string, h http.Header) (names []string) {
 	var own string
 	switch {

@@ -1,7 +1,8 @@
-// Package route decides from a request's path which upstream gets it, under
-// which path, and in which format it is read.
+// Package route decides from a request's path which upstream gets it, under which path,
+// and in which wire format it is read.
 //
-// It never rewrites more of a path than the prefix that named the upstream.
+// It changes no more of a path than the prefix that names the upstream, and knows nothing
+// of bodies.
 package route
 
 import (
@@ -10,15 +11,15 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"sort"
+	"slices"
 	"strings"
 )
 
-// Format is how a request is read and answered.
+// Format is a wire format: how a request is read and answered.
 type Format int
 
-// The formats. HTTP is anything that is no prompt; the two that follow it are no
-// prompts either, but of a provider with its own keys and errors.
+// The formats. HTTP is any request without a prompt. AnthropicHTTP and GeminiHTTP have no
+// prompt either, but keys and errors of their provider.
 const (
 	HTTP Format = iota
 	AnthropicHTTP
@@ -29,7 +30,7 @@ const (
 	Generate // Gemini
 )
 
-// Prompt says whether requests of the format ask something of a model.
+// Prompt says whether requests of the format have a prompt.
 func (f Format) Prompt() bool { return f >= Chat }
 
 // Names of the upstreams that have a meaning of their own.
@@ -52,19 +53,17 @@ var public = map[string]string{
 // Reserved is the path prefix of Unloop's own API.
 const Reserved = "/unloop/"
 
-// Target is where a request goes.
+// Target is the destination of a request.
 type Target struct {
 	Upstream string
 	Format   Format
 	URL      *url.URL
-	// Canonical is the path that stands for all ways to write it: the same for
-	// the same path of the same upstream.
+	// Canonical is the same for all ways to write one path of one upstream.
 	Canonical string
-	// Paths are the paths beside the written one by which policies and kill switches
-	// know the request: what the upstream makes of it, with and without the
-	// upstream's own prefix.
+	// Paths are the other paths of the request that policies and kill switches match:
+	// as the upstream reads it, with and without the upstream's own prefix.
 	Paths []string
-	// Escapes says that dot segments lead out of the upstream's base path: the
+	// Escapes says that dot segments lead out of the upstream's base path, so that the
 	// request must not be forwarded.
 	Escapes bool
 }
@@ -72,20 +71,14 @@ type Target struct {
 // Table routes requests to a set of upstreams.
 type Table struct{ upstreams map[string]*url.URL }
 
-// NewTable returns the table for upstreams by name, beside the known
-// providers. It reports every fault of them at once.
+// NewTable returns a table of upstreams by name, beside the known providers. It reports
+// every fault at once.
 func NewTable(upstreams map[string]string) (*Table, error) {
-	all := map[string]string{}
-	maps.Copy(all, public)
+	all := maps.Clone(public)
 	maps.Copy(all, upstreams)
-	names := make([]string, 0, len(all))
-	for name := range all {
-		names = append(names, name)
-	}
-	sort.Strings(names)
 	t := &Table{upstreams: map[string]*url.URL{}}
 	var faults []error
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		u, err := parseUpstream(name, all[name])
 		faults = append(faults, err)
 		t.upstreams[name] = u
@@ -123,8 +116,8 @@ func (t *Table) Known(name string) bool {
 	return known
 }
 
-// Route returns where a request goes; false, and the format alone, if no
-// upstream is meant.
+// Route returns the destination of a request; false, and the format and canonical path
+// alone, if there is no upstream for it.
 func (t *Table) Route(r *http.Request) (Target, bool) {
 	path := r.URL.EscapedPath()
 	name, rest := t.upstream(r, path)
@@ -140,8 +133,8 @@ func (t *Table) Route(r *http.Request) (Target, bool) {
 	return target, true
 }
 
-// upstream is the name of the upstream for a path, and the path it gets. Where
-// several providers have a path, the method and the key say whose it is.
+// upstream returns the name of the upstream for a path, and the path there. If several
+// providers have the path, the method and the key decide.
 func (t *Table) upstream(r *http.Request, path string) (name, rest string) {
 	first, after, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if _, known := t.upstreams[first]; known && first != Default && strings.HasPrefix(path, "/") {
@@ -163,13 +156,10 @@ func (t *Table) upstream(r *http.Request, path string) (name, rest string) {
 	return OpenAI, path
 }
 
-// format goes by the end of the path, so that compatible APIs are read under
-// whatever prefix they live. What ends in no known way is its provider's.
+// format returns the format by the end of the path, so that compatible APIs are read
+// whatever their prefix is. Other paths have the format of their provider.
 func format(upstream, path string, h http.Header) Format {
-	if decoded, err := url.PathUnescape(path); err == nil {
-		path = decoded
-	}
-	path = strings.TrimRight(path, "/")
+	path = strings.TrimRight(unescaped(path), "/")
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):
 		return Chat
@@ -190,8 +180,8 @@ func format(upstream, path string, h http.Header) Format {
 	}
 }
 
-// join puts a path under an upstream's own. An upstream URL may end in the
-// version that the path begins with.
+// join returns an upstream's URL with a path below its own. The version that the path
+// begins with may be the end of the upstream's own path already.
 func join(base *url.URL, path, query string) *url.URL {
 	u := *base
 	prefix := base.EscapedPath()
@@ -199,10 +189,6 @@ func join(base *url.URL, path, query string) *url.URL {
 		prefix = strings.TrimSuffix(prefix, "/"+last)
 	}
 	u.RawPath = prefix + path
-	decoded, err := url.PathUnescape(u.RawPath)
-	if err != nil {
-		decoded = u.RawPath
-	}
-	u.Path, u.RawQuery = decoded, query
+	u.Path, u.RawQuery = unescaped(u.RawPath), query
 	return &u
 }

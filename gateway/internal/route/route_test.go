@@ -137,3 +137,34 @@ func TestKeysOfOtherProvidersAreForeign(t *testing.T) {
 		}
 	}
 }
+
+func TestFormatsWithAPrompt(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[Format]bool{HTTP: false, AnthropicHTTP: false, GeminiHTTP: false, Chat: true, Responses: true, Messages: true, Generate: true} {
+		if format.Prompt() != want {
+			t.Errorf("format %d has a prompt: %v", format, !want)
+		}
+	}
+}
+
+func TestUpstreamsAreKnownByName(t *testing.T) {
+	t.Parallel()
+	table, err := NewTable(map[string]string{"local": "http://llama:3/v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"local": true, OpenAI: true, Vertex: true, Default: false, "other": false} {
+		if table.Known(name) != want {
+			t.Errorf("%s is known: %v", name, !want)
+		}
+	}
+}
+
+func TestFaultyEscapesStay(t *testing.T) {
+	t.Parallel()
+	for escaped, want := range map[string]string{"/a%20b": "/a b", "/a%zzb": "/a%zzb", "/%": "/%", "/a%252F": "/a%2F"} {
+		if got := unescaped(escaped); got != want {
+			t.Errorf("%s: %s, want %s", escaped, got, want)
+		}
+	}
+}

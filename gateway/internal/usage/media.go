@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// mediaTokens estimates the tokens of a medium in base64, bare or as a data URL;
-// false for any other string.
+// mediaTokens returns an estimate of the tokens of a medium in base64, bare or as a data
+// URL; false for any other string.
 func mediaTokens(s []byte) (int, bool) {
 	if len(s) < minMedia {
 		return 0, false
@@ -29,8 +29,8 @@ func mediaTokens(s []byte) (int, bool) {
 	return declaredTokens(declared, size)
 }
 
-// mediaType is the type of what base64 holds, by its first bytes; "" for what is no
-// base64.
+// mediaType returns the type of a medium in base64 by its first bytes; "" for a string that
+// is no base64.
 func mediaType(s []byte) string {
 	head := s[:min(len(s), sniffed)/4*4]
 	head = bytes.ReplaceAll(head, []byte(`\/`), []byte("/"))
@@ -46,8 +46,8 @@ func mediaType(s []byte) string {
 	return sniff(raw[:n])
 }
 
-// sniff is the type of a file by its first bytes. It knows those that providers take and
-// browsers do not.
+// sniff returns the type of a file by its first bytes. It knows types that providers take
+// and browsers do not.
 func sniff(head []byte) string {
 	switch {
 	case len(head) >= 12 && string(head[4:8]) == "ftyp":
@@ -63,7 +63,7 @@ func sniff(head []byte) string {
 	return http.DetectContentType(head)
 }
 
-// brandType is the type of a file of ISO's base media format.
+// brandType returns the type of a file in ISO's base media format.
 func brandType(brand string) string {
 	switch brand {
 	case "heic", "heix", "heim", "heis", "hevc", "mif1", "msf1", "avif", "avis":
@@ -90,8 +90,8 @@ func kindTokens(kind string, size int) (int, bool) {
 	}
 }
 
-// declaredTokens estimates a file whose bytes do not tell what it is by the type that its
-// data URL declares: text by its length, and documents of any kind as PDFs.
+// declaredTokens returns an estimate for a file of unknown bytes by the type that its data
+// URL declares: text by its length, and documents of any kind as PDFs.
 func declaredTokens(kind string, size int) (int, bool) {
 	if strings.HasPrefix(kind, "text/") || kind == "application/json" {
 		return size / bytesPerToken, true

@@ -5,14 +5,14 @@ import "bytes"
 const (
 	// bytesPerToken is the usual length of a token of English text.
 	bytesPerToken = 4
-	// minMedia is the length of the shortest string that is looked at as media;
-	// shorter ones cost little either way.
+	// minMedia is the length of the shortest string that may be a medium; shorter ones
+	// cost little either way.
 	minMedia = 1 << 10
-	// sniffed is how much of a medium's base64 tells its kind.
+	// sniffed is how much of a medium's base64 is decoded to find its type.
 	sniffed = 512
 )
 
-// What providers take for media, in tokens. An image is at most about 1,600
+// What providers charge for media, in tokens. An image is at most about 1,600
 // (Anthropic: width × height / 750, scaled down; OpenAI: 85 + 170 a tile; Gemini:
 // 258 a tile). Sound is 32 a second (Gemini), at 128 kbit/s. Video is 263 a second
 // (Gemini), at 2 Mbit/s. A PDF is about 2,000 a page (Anthropic), at 100 KB a page.
@@ -25,8 +25,8 @@ const (
 	minMediaTokens = 258
 )
 
-// PromptTokens estimates the tokens of a request's body: a token for four bytes of
-// text, and media in base64 by their kind.
+// PromptTokens returns an estimate of the tokens of a request's body: one for four bytes of
+// text, and those of media in base64 by their type.
 func PromptTokens(body []byte) int {
 	tokens, text := 0, len(body)
 	for start := bytes.IndexByte(body, '"'); start >= 0; {
@@ -48,8 +48,8 @@ func PromptTokens(body []byte) int {
 	return tokens + text/bytesPerToken
 }
 
-// stringLength is the length of a JSON string's content; -1 if the string does not
-// end.
+// stringLength returns the length of the content of a JSON string that rest begins in; -1
+// if the string does not end.
 func stringLength(rest []byte) int {
 	for at := 0; ; {
 		quote := bytes.IndexByte(rest[at:], '"')

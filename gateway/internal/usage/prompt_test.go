@@ -46,6 +46,10 @@ func TestMediaCostWhatProvidersTakeForThem(t *testing.T) {
 		"an image of another kind":   {fmt.Sprintf(`{"url":"data:image/x-own;base64,%s"}`, medium("\x01own", 750_000)), 1600, 1700},
 		"a document of Word":         {fmt.Sprintf(`{"file_data":"data:application/vnd.openxmlformats-officedocument.wordprocessingml.document;base64,%s"}`, medium("PK\x03\x04", 500_000)), 9950, 10_100},
 		"a table":                    {fmt.Sprintf(`{"file_data":"data:text/csv;base64,%s"}`, base64.StdEncoding.EncodeToString([]byte(strings.Repeat("1,2\n", 3000)))), 3000, 3050},
+		"an old film":                {fmt.Sprintf(`{"data":%q}`, medium("FLV\x01", 2_500_000)), 2400, 2600},
+		"a sound in Ogg":             {fmt.Sprintf(`{"data":%q}`, medium("OggS\x00", 500_000)), 950, 1050},
+		"a data URL that is text":    {fmt.Sprintf(`{"url":"data:text/plain,%s"}`, strings.Repeat("word ", 1000)), 1250, 1260},
+		"base64 for URLs":            {fmt.Sprintf(`{"data":%q}`, base64.URLEncoding.EncodeToString(append([]byte(png+"\xff\xff\xff"), make([]byte, 9000)...))), 1600, 1700},
 		"an unknown file":            {fmt.Sprintf(`{"content":%q}`, medium("\x01own", 6000)), 2000, 2010},
 	} {
 		if got := PromptTokens([]byte(c.body)); got < c.least || got > c.most {

@@ -1,8 +1,7 @@
-// Package usage reads from an upstream's answers how many tokens they cost, as
-// the formats' own usage fields say, plain or streamed, compressed or not. The
-// bytes pass unchanged and are not held.
+// Package usage measures requests and answers in tokens: the usage that an answer reports,
+// the bounds that a request sets, and an estimate of a prompt.
 //
-// It knows what the formats call tokens, not what is done about them.
+// It knows how the wire formats report tokens, not what a limit does with them.
 package usage
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 )
 
-// Usage is what an answer cost, in tokens.
+// Usage is the tokens that an answer cost.
 type Usage struct {
 	// Input tokens, those read from a cache included.
 	Input int
@@ -22,9 +21,8 @@ type Usage struct {
 	Output int
 }
 
-// reported is the usage object of all formats at once. Gemini names its fields
-// differently; Anthropic counts cached tokens beside the input, the others
-// within it.
+// reported is the usage object of all formats at once. Gemini has names of its own;
+// Anthropic counts cached tokens beside the input, the others within it.
 type reported struct {
 	PromptTokens     int `json:"prompt_tokens"`
 	CompletionTokens int `json:"completion_tokens"`
@@ -61,13 +59,13 @@ func parse(object []byte) (Usage, bool) {
 	return u, u.Input >= 0 && u.Output >= 0 && u.Cached >= 0 && u != Usage{}
 }
 
-// merge takes a later report of the same answer: streams report parts, or sums
-// that grow.
+// merge returns the usage after a later report of the same answer: streams report parts,
+// or sums that grow.
 func (u Usage) merge(later Usage) Usage {
 	return Usage{max(u.Input, later.Input), max(u.Cached, later.Cached), max(u.Output, later.Output)}
 }
 
-// Bounds is how much a request lets its answer cost.
+// Bounds is the most that a request lets its answer cost.
 type Bounds struct {
 	// Output is the longest that one answer may be, in tokens; 0 if the request
 	// does not say.
@@ -95,8 +93,8 @@ func (b Bounds) MaxOutput(standard, most int) int {
 	return standard * min(b.Answers, maxAnswers)
 }
 
-// BoundsOf reads the bounds of a request in any of the formats. A body that is
-// no JSON object has none.
+// BoundsOf returns the bounds of a request in any of the formats. A body that is no JSON
+// object has none.
 func BoundsOf(body []byte) Bounds {
 	var b Bounds
 	err := jsonwalk.Text(body, func(w *jsonwalk.Walker) error {

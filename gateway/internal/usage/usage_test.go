@@ -178,7 +178,7 @@ func TestLongestOutputOfEveryFormat(t *testing.T) {
 	for body, want := range map[string]int{
 		`{"max_tokens":5}`: 5, `{"max_completion_tokens":6,"messages":[{"max_tokens":9}]}`: 6, `{"max_output_tokens":7}`: 7,
 		`{"generationConfig":{"maxOutputTokens":8}}`: 8, `{"generation_config":{"max_output_tokens":9}}`: 9,
-		`{"generationConfig":1}`: 0, `{"max_tokens":null}`: 0, `{"max_tokens":"5"}`: 0, `{"max_tokens":-5}`: 0, `{}`: 0, `[1]`: 0, `{"max_tokens":5`: 0, ``: 0,
+		`{"generationConfig":1}`: 0, `{"generationConfig":{"topK":4,"maxOutputTokens":8}}`: 8, `{"max_tokens":`: 0, `{"generationConfig":{"maxOutputTokens":}}`: 0, `{"max_tokens":null}`: 0, `{"max_tokens":"5"}`: 0, `{"max_tokens":-5}`: 0, `{}`: 0, `[1]`: 0, `{"max_tokens":5`: 0, ``: 0,
 	} {
 		if got := BoundsOf([]byte(body)).Output; got != want {
 			t.Errorf("%s: %d, want %d", body, got, want)
