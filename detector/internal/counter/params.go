@@ -3,9 +3,9 @@ package counter
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
+	"github.com/unloop/unloop/detector/internal/jsonrecord"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -57,72 +57,26 @@ const maxSteps = 16
 // Parse reads what Append wrote.
 func (s *State) Parse(stored []byte) error { return json.Unmarshal(stored, s) }
 
-// Append writes the state as the JSON that encoding/json would, without
-// reflection: it is done once a hit.
+// Append writes the state as JSON.
 func (s State) Append(b []byte) []byte {
-	b = strconv.AppendInt(append(b, `{"count":`...), int64(s.Count), 10)
-	b = strconv.AppendInt(append(b, `,"first":`...), s.First, 10)
-	b = strconv.AppendInt(append(b, `,"last":`...), s.Last, 10)
-	b = appendTimes(b, `,"hits":[`, s.Hits)
-	if s.BlockedUntil != 0 {
-		b = strconv.AppendInt(append(b, `,"blocked_until":`...), s.BlockedUntil, 10)
-	}
-	if s.Forgiven != 0 {
-		b = strconv.AppendInt(append(b, `,"forgiven":`...), int64(s.Forgiven), 10)
-	}
+	b = jsonrecord.Number(append(b, '{'), "count", int64(s.Count))
+	b = jsonrecord.Number(b, "first", s.First)
+	b = jsonrecord.Number(b, "last", s.Last)
+	b = jsonrecord.Ints(b, "hits", s.Hits)
+	b = jsonrecord.Int(b, "blocked_until", s.BlockedUntil)
+	b = jsonrecord.Int(b, "forgiven", int64(s.Forgiven))
 	if s.Excused {
-		b = append(b, `,"excused":true`...)
+		b = append(jsonrecord.Name(b, "excused"), "true"...)
 	}
-	if s.Aborted != 0 {
-		b = strconv.AppendInt(append(b, `,"aborted":`...), int64(s.Aborted), 10)
-	}
-	if s.Key != "" {
-		b = strconv.AppendQuote(append(b, `,"key":`...), s.Key)
-	}
-	if s.Incident != "" {
-		b = strconv.AppendQuote(append(b, `,"incident":`...), s.Incident)
-	}
-	b = appendStrings(b, `,"asked":[`, s.Asked)
-	if s.Rounds != 0 {
-		b = strconv.AppendInt(append(b, `,"rounds":`...), int64(s.Rounds), 10)
-	}
-	for i, part := range s.Parts {
-		b = append(b, separator(`,"parts":[`, i)...)
-		b = strconv.AppendQuote(append(b, `{"mark":`...), part.Mark)
-		b = append(part.State.Append(append(b, `,"state":`...)), '}')
-	}
-	if len(s.Parts) > 0 {
-		b = append(b, ']')
-	}
-	b = appendTimes(b, `,"slow":[`, s.Slow)
-	b = appendStrings(b, `,"turns":[`, s.Turns)
-	return append(b, '}')
-}
-
-// separator stands before element i of a list that opens with open.
-func separator(open string, i int) string {
-	if i == 0 {
-		return open
-	}
-	return ","
-}
-
-func appendStrings(b []byte, open string, list []string) []byte {
-	for i, text := range list {
-		b = strconv.AppendQuote(append(b, separator(open, i)...), text)
-	}
-	if len(list) > 0 {
-		b = append(b, ']')
-	}
-	return b
-}
-
-func appendTimes(b []byte, open string, list []int64) []byte {
-	for i, at := range list {
-		b = strconv.AppendInt(append(b, separator(open, i)...), at, 10)
-	}
-	if len(list) > 0 {
-		b = append(b, ']')
-	}
-	return b
+	b = jsonrecord.Int(b, "aborted", int64(s.Aborted))
+	b = jsonrecord.String(b, "key", s.Key)
+	b = jsonrecord.String(b, "incident", s.Incident)
+	b = jsonrecord.Strings(b, "asked", s.Asked)
+	b = jsonrecord.Int(b, "rounds", int64(s.Rounds))
+	b = jsonrecord.List(b, "parts", s.Parts, func(b []byte, p Part) []byte {
+		b = jsonrecord.String(append(b, '{'), "mark", p.Mark)
+		return append(p.State.Append(jsonrecord.Name(b, "state")), '}')
+	})
+	b = jsonrecord.Ints(b, "slow", s.Slow)
+	return append(jsonrecord.Strings(b, "turns", s.Turns), '}')
 }

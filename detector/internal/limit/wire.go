@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
+	"github.com/unloop/unloop/detector/internal/jsonrecord"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -101,50 +101,19 @@ func (v Verdict) Wire() *checkpb.LimitVerdict {
 // Parse reads what Append wrote.
 func (s *State) Parse(stored []byte) error { return json.Unmarshal(stored, s) }
 
-// Append writes the state as the JSON that encoding/json would, without
-// reflection.
+// Append writes the state as JSON.
 func (s State) Append(b []byte) []byte {
-	b = append(b, '{')
-	b = appendInt(b, "at", s.At)
-	b = appendFloat(b, "level", s.Level)
-	b = appendInt(b, "period", s.Period)
-	b = appendFloat(b, "spent", s.Spent)
-	if len(s.Asked) > 0 {
-		b = append(appendName(b, "asked"), '[')
-		for i, a := range s.Asked {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(append(append(b, `{"mark":"`...), a.Mark...), `","cost":`...)
-			b = strconv.AppendFloat(b, a.Cost, 'g', -1, 64)
-			b = append(strconv.AppendInt(append(b, `,"at":`...), a.At, 10), '}')
-		}
-		b = append(b, ']')
-	}
-	b = appendInt(b, "minute", s.Minute)
-	b = appendFloat(b, "current", s.Current)
-	b = appendFloat(b, "previous", s.Previous)
-	b = appendInt(b, "opened", s.Opened)
-	return append(b, '}')
-}
-
-func appendName(b []byte, name string) []byte {
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
-	}
-	return append(append(append(b, '"'), name...), '"', ':')
-}
-
-func appendInt(b []byte, name string, n int64) []byte {
-	if n == 0 {
-		return b
-	}
-	return strconv.AppendInt(appendName(b, name), n, 10)
-}
-
-func appendFloat(b []byte, name string, f float64) []byte {
-	if f == 0 {
-		return b
-	}
-	return strconv.AppendFloat(appendName(b, name), f, 'g', -1, 64)
+	b = jsonrecord.Int(append(b, '{'), "at", s.At)
+	b = jsonrecord.Float(b, "level", s.Level)
+	b = jsonrecord.Int(b, "period", s.Period)
+	b = jsonrecord.Float(b, "spent", s.Spent)
+	b = jsonrecord.List(b, "asked", s.Asked, func(b []byte, a Asked) []byte {
+		b = jsonrecord.String(append(b, '{'), "mark", a.Mark)
+		b = jsonrecord.Float(b, "cost", a.Cost)
+		return append(jsonrecord.Int(b, "at", a.At), '}')
+	})
+	b = jsonrecord.Int(b, "minute", s.Minute)
+	b = jsonrecord.Float(b, "current", s.Current)
+	b = jsonrecord.Float(b, "previous", s.Previous)
+	return append(jsonrecord.Int(b, "opened", s.Opened), '}')
 }
