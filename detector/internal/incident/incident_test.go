@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/event"
 )
 
 // found is a finding in a conversation that keeps its incident open for so long.
@@ -43,5 +44,79 @@ func TestClocksThatDisagreeKeepAnIncident(t *testing.T) {
 		if ttl := rec.TTL(); ttl > 2*time.Hour {
 			t.Errorf("clock %s off: kept for %s", skew, ttl)
 		}
+	}
+}
+
+// One request that two detectors stop is saved once; what a shadow policy finds saves
+// nothing.
+func TestSavedRequestsAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	f := found("aa", "prompt", time.Minute)
+	f.RequestID, f.InputTokens = "r1", 10
+	other := found("aa", "tool", time.Minute)
+	other.RequestID, other.InputTokens = "r1", 10
+	rec := New(&f, "loop").Add(&f).Add(&other)
+	f.Hits = 2
+	rec = rec.Add(&f)
+	other.Hits = 5
+	rec = rec.Add(&other)
+	if rec.Saved.Requests != 5 || rec.Saved.InputTokens != 50 {
+		t.Errorf("saved %+v, want 5 requests", rec.Saved)
+	}
+	f.Shadow = true
+	if rec := New(&f, "loop").Add(&f); rec.Saved.Requests != 0 || rec.Mode != event.ModeShadow {
+		t.Errorf("in shadow: %+v", rec.Saved)
+	}
+}
+
+// The record describes its strongest finding, and lists what a release resets.
+func TestARecordDescribesItsStrongestFinding(t *testing.T) {
+	t.Parallel()
+	hint := found("aa", "semantic", time.Minute)
+	hint.Action, hint.Similarity = checkpb.Action_ACTION_HINT, 0.97
+	hint.Related = []event.Counter{{Detector: "tool", Fingerprint: "01", KeptSeconds: 10}, {Detector: "tool", Fingerprint: "01", KeptSeconds: 20}}
+	reject := found("aa", "prompt", time.Minute)
+	rec := New(&hint, "loop").Add(&hint).Add(&reject).Add(&hint)
+	if rec.Action != "reject" || rec.Detector != "prompt" || rec.Similarity != 0.97 || len(rec.Findings) != 2 {
+		t.Errorf("record %+v", rec.Incident)
+	}
+	if len(rec.Counters) != 3 || rec.Counters[1].KeptSeconds != 20 {
+		t.Errorf("counters %+v", rec.Counters)
+	}
+	if key := hint.Key(); key != "live.default.aa" {
+		t.Errorf("key %s", key)
+	}
+	for i := range 100 {
+		reject.Fingerprint = []byte{byte(i)}
+		rec = rec.Add(&reject)
+	}
+	if len(rec.Findings) != maxFindings || len(Overflowing(rec.Incident)) != 1 {
+		t.Errorf("%d findings, overflowing %v", len(rec.Findings), Overflowing(rec.Incident))
+	}
+}
+
+func TestFindingsThatARecordCountsAsOne(t *testing.T) {
+	t.Parallel()
+	f, same, hint, other := found("aa", "prompt", time.Minute), found("aa", "prompt", time.Hour), found("aa", "prompt", time.Minute), found("aa", "tool", time.Minute)
+	hint.Action = checkpb.Action_ACTION_HINT
+	if !f.Merges(&same) || f.Merges(&hint) || f.Merges(&other) {
+		t.Error("findings are told apart by detector, rule, fingerprint and whether they stop")
+	}
+}
+
+func TestEventsOfARecord(t *testing.T) {
+	t.Parallel()
+	f := found("aa", "prompt", time.Minute)
+	e := New(&f, "loop").Event(event.Detected, f.At)
+	if e.ID != "loop.loop.detected" || e.Data.Findings == nil {
+		t.Errorf("event %+v", e)
+	}
+	old := Record{event.Incident{Data: event.Data{LastSeen: f.At, WindowSeconds: 60}}} // without an end
+	if left := old.Left(); left != time.Minute {
+		t.Errorf("a record of an older detector stays for %s", left)
+	}
+	f.At = f.At.AddDate(8000, 0, 0)
+	if far := New(&f, "loop"); string(far.Append(nil)) != "{}" {
+		t.Errorf("a time that JSON can't hold: %s", far.Append(nil))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 	"pgregory.net/rapid"
 
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -267,5 +268,57 @@ func TestMalformedLimitsAreRefused(t *testing.T) {
 		if CheckDelta(delta) == nil {
 			t.Errorf("a correction of %g is taken", delta)
 		}
+	}
+}
+
+func TestVerdictsOnTheWire(t *testing.T) {
+	t.Parallel()
+	v := Verdict{
+		Action: throttle, Limit: 10, Remaining: 2.5, Reset: time.Minute, RetryAfter: 1500 * time.Millisecond, Delay: 200 * time.Millisecond,
+		Window: time.Hour, Exceeded: checkpb.Exceeded_EXCEEDED_BUDGET,
+	}
+	want := &checkpb.LimitVerdict{
+		Action: throttle, Limit: 10, Remaining: 2.5, ResetMs: 60_000, RetryAfterMs: 1500, DelayMs: 200, WindowSeconds: 3600, Taken: true,
+		Exceeded: checkpb.Exceeded_EXCEEDED_BUDGET,
+	}
+	if diff := cmp.Diff(want, v.Wire(), protocmp.Transform()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestCorrectionsThatNoGatewaySendsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, delta := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 2 * maxNumber} {
+		if CheckDelta(delta) == nil {
+			t.Errorf("correction %g was taken", delta)
+		}
+	}
+	if err := CheckDelta(-5); err != nil {
+		t.Error(err)
+	}
+}
+
+// Breakers and checks whose request may follow are kept for as long as they matter.
+func TestBreakersAndChecksAreKept(t *testing.T) {
+	t.Parallel()
+	open := State{Opened: 1, At: 1}
+	for name, c := range map[string]struct {
+		s    State
+		p    Params
+		want time.Duration
+	}{
+		"a closed breaker":            {State{At: 1}, Params{Breaker: &Breaker{Threshold: 1}}, 2*minute + time.Second},
+		"an open one":                 {open, Params{Breaker: &Breaker{Threshold: 1, Reset: time.Hour}}, time.Hour + 2*minute + time.Second},
+		"one that an operator resets": {open, Params{Breaker: &Breaker{Threshold: 1}}, maxTTL},
+		"a check": {
+			State{Asked: []Asked{{At: midnight.UnixMilli()}}, Level: 1}, Params{Bucket: &Bucket{Rate: 1, Capacity: 1}}, askedFor + time.Second,
+		},
+	} {
+		if got := c.s.TTL(c.p, midnight); got != c.want {
+			t.Errorf("%s is kept for %s, want %s", name, got, c.want)
+		}
+	}
+	if s := (State{Spent: math.NaN()}).turn(midnight.UnixMilli(), midnight.UnixMilli()); s.Spent != 0 {
+		t.Errorf("a spend that is no number becomes %g", s.Spent)
 	}
 }

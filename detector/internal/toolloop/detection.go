@@ -52,20 +52,6 @@ const (
 	Break       // so should all, until a human message, a release, or idleness
 )
 
-func (l Level) String() string {
-	switch l {
-	case Note:
-		return "note"
-	case Warn:
-		return "warn"
-	case Block:
-		return "block"
-	case Break:
-		return "break"
-	}
-	return "allow"
-}
-
 // Detection is a loop, or the beginning of one.
 type Detection struct {
 	Rule  Rule

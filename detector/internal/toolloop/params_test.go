@@ -106,3 +106,34 @@ func TestGlobs(t *testing.T) {
 		t.Error("a hostile pattern takes for ever")
 	}
 }
+
+func TestCallsThatAreExpectedToRepeat(t *testing.T) {
+	t.Parallel()
+	p := toolloop.DefaultParams()
+	p.PollTools, p.Exempt = []string{"wait_*"}, []string{"sleep"}
+	for tool, want := range map[string]bool{"wait_for": true, "sleep": true, "mcp__unloop__check_loop": true, "read": false} {
+		if p.Expects(tool, false) != want {
+			t.Errorf("%s: %t", tool, !want)
+		}
+	}
+	if !p.Expects("read", true) {
+		t.Error("a poll is expected to repeat")
+	}
+}
+
+// The oldest calls and tools are forgotten, and the newest count on.
+func TestManyDistinctCallsForgetTheOldest(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	s.params.Remember = 1000
+	for i := range 400 {
+		c := call(fmt.Sprint("C", i), "")
+		c.Tool = fmt.Sprint("tool", i)
+		s.check(c)
+	}
+	for i, want := range []toolloop.Level{allow, warn} {
+		if r := s.check(call("C399", "")); r.Level() != want {
+			t.Errorf("occurrence %d: %+v", i+2, r.Detections)
+		}
+	}
+}

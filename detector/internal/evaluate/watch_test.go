@@ -1,0 +1,233 @@
+package evaluate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/unloop/unloop/detector/internal/evaluate"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// digest is a digest of tool calls.
+func digest(of string) []byte { return hash(of)[:16] }
+
+// round is a round of one call; n tells its call id from others.
+func round(n int, tool, result string) *checkpb.HistoryItem {
+	return &checkpb.HistoryItem{Calls: []*checkpb.ToolCall{{Tool: tool, Call: digest(tool), Result: digest(result), Id: digest(fmt.Sprint(n))}}}
+}
+
+// rounds are n rounds of calls of the tools in turn, each with one result.
+func rounds(n int, tools ...string) (all []*checkpb.HistoryItem) {
+	for i := range n {
+		all = append(all, round(i, tools[i%len(tools)], "same"))
+	}
+	return all
+}
+
+// watchCheck is a check of a session whose history has one round.
+func watchCheck(edit func(*checkpb.ToolWatch)) *checkpb.Check {
+	w := &checkpb.ToolWatch{
+		Policy: "p", Agent: hash("agent"), Warn: hint, Block: reject, Errors: throttle, Cycle: stop, Wide: warn,
+		Params: &checkpb.ToolParams{MaxPeriod: 8, Repeats: 3, WarnThreshold: 3, BlockThreshold: 5}, History: &checkpb.History{Items: rounds(1, "read"), Own: true},
+	}
+	if edit != nil {
+		edit(w)
+	}
+	return &checkpb.Check{RequestId: "r", Watches: []*checkpb.ToolWatch{w}}
+}
+
+func watches(t *testing.T, checks ...*checkpb.Check) []part[evaluate.Session] {
+	t.Helper()
+	out := make([]part[evaluate.Session], len(checks))
+	for i, check := range checks {
+		one, err := evaluate.NewWatch(check, check.GetWatches()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[i] = one
+	}
+	return out
+}
+
+func history(items []*checkpb.HistoryItem, edit func(*checkpb.ToolWatch)) *checkpb.Check {
+	return watchCheck(func(w *checkpb.ToolWatch) {
+		if w.History.Items = items; edit != nil {
+			edit(w)
+		}
+	})
+}
+
+func TestActionsOfToolFindings(t *testing.T) {
+	t.Parallel()
+	failing := rounds(6, "read")
+	for i, item := range failing {
+		item.Calls[0].Failed, item.Calls[0].Call, item.Calls[0].ErrorClass = true, digest(fmt.Sprint("arguments ", i)), digest("error")
+	}
+	polls := rounds(9, "wait")
+	for _, item := range polls {
+		item.Calls[0].Poll = true
+	}
+	twice := round(0, "read", "same")
+	for range 3 {
+		twice.Calls = append(twice.Calls, twice.GetCalls()[0])
+	}
+	steps := []*checkpb.Step{{At: 2, Action: hint}, {At: 4, Action: throttle}, {At: 6, Action: reject}}
+	for name, c := range map[string]struct {
+		items  []*checkpb.HistoryItem
+		edit   func(*checkpb.ToolWatch)
+		action checkpb.Action
+		rule   string
+	}{
+		"a warning":         {rounds(3, "read"), nil, hint, "repeat"},
+		"a block":           {rounds(5, "read"), nil, reject, "repeat"},
+		"a note":            {[]*checkpb.HistoryItem{twice}, nil, warn, "parallel"},
+		"an error":          {failing, func(w *checkpb.ToolWatch) { w.Params.ErrorThreshold = 5 }, throttle, "same-error"},
+		"a cycle":           {rounds(6, "a", "b"), nil, stop, "ping-pong"},
+		"a cycle by steps":  {rounds(6, "a", "b"), func(w *checkpb.ToolWatch) { w.CycleSteps = steps[:1] }, hint, "ping-pong"},
+		"a repeat by steps": {rounds(4, "read"), func(w *checkpb.ToolWatch) { w.Steps = steps; w.Params.WarnThreshold = 2 }, throttle, "repeat"},
+		"a poll by steps":   {polls, func(w *checkpb.ToolWatch) { w.Steps, w.Params.PollMultiplier = steps, 3 }, hint, "repeat"},
+		"nothing new": {rounds(9, "a", "b", "c", "a", "c", "b"), func(w *checkpb.ToolWatch) {
+			w.Params.NothingNew, w.Params.Repeats, w.Params.WarnThreshold, w.Params.BlockThreshold = 4, 0, 100, 100
+		}, warn, "nothing-new"},
+		"a break": {rounds(4, "a", "b", "c"), func(w *checkpb.ToolWatch) { w.Params.CircuitBreaker = 3 }, stop, "breaker"},
+	} {
+		_, results := run(evaluate.Session{}, watches(t, history(c.items, c.edit))...)
+		if len(results[0].Findings) == 0 {
+			t.Errorf("%s: no finding", name)
+			continue
+		}
+		if f := results[0].Findings[0]; f.GetAction() != c.action || f.GetRule() != c.rule || f.GetMessage() == "" {
+			t.Errorf("%s: %v", name, f)
+		}
+	}
+}
+
+func TestFindingsThatNobodyIsToldOf(t *testing.T) {
+	t.Parallel()
+	silent := func(w *checkpb.ToolWatch) { w.Warn = allow }
+	if _, results := run(evaluate.Session{}, watches(t, history(rounds(3, "read"), silent))...); len(results[0].Findings) != 0 {
+		t.Errorf("an action that is off: %v", results[0].Findings)
+	}
+	again := history(rounds(3, "read"), nil)
+	if _, results := run(evaluate.Session{}, watches(t, again, again)...); len(results[0].Findings) != 1 || len(results[1].Findings) != 0 {
+		t.Errorf("a hint that stands: %v", results[1].Findings)
+	}
+}
+
+// Two findings that stop one request stop one request. A name that is none is not
+// published.
+func TestIncidentsOfToolFindings(t *testing.T) {
+	t.Parallel()
+	items := rounds(5, "read")
+	for _, item := range items {
+		item.Calls[0].Tool = "read\ncat /etc/passwd"
+	}
+	_, results := run(evaluate.Session{}, watches(t, history(items, func(w *checkpb.ToolWatch) { w.Params.CircuitBreaker = 4 }))...)
+	in := results[0].Incidents
+	if len(in) != 2 || in[0].Hits != 1 || in[1].Hits != 0 || in[0].Tool != "" || in[1].Tool != "" {
+		t.Errorf("incidents %+v", in)
+	}
+}
+
+func TestAnswersToRejects(t *testing.T) {
+	t.Parallel()
+	const synthetic = checkpb.Answer_ANSWER_SYNTHETIC
+	for name, c := range map[string]struct {
+		items []*checkpb.HistoryItem
+		edit  func(*checkpb.ToolWatch)
+		want  checkpb.Answer
+	}{
+		"a repeat": {rounds(5, "read"), func(w *checkpb.ToolWatch) { w.BlockAnswer = synthetic }, synthetic},
+		"a cycle":  {rounds(6, "a", "b"), func(w *checkpb.ToolWatch) { w.CycleAnswer, w.Cycle = synthetic, reject }, synthetic},
+		"a break":  {rounds(6, "a", "b"), func(w *checkpb.ToolWatch) { w.CycleAnswer = synthetic }, 0},
+	} {
+		_, results := run(evaluate.Session{}, watches(t, history(c.items, c.edit))...)
+		if f := results[0].Findings[0]; f.GetAnswer() != c.want {
+			t.Errorf("%s: %v", name, f)
+		}
+	}
+}
+
+// A tool runner's calls are checked before and reported after they are made, and can
+// be explained.
+func TestToolRunners(t *testing.T) {
+	t.Parallel()
+	runner := func(edit func(*checkpb.ToolRun)) *checkpb.Check {
+		r := &checkpb.ToolRun{Call: &checkpb.ToolCall{Tool: "read", Call: digest("read")}}
+		edit(r)
+		return watchCheck(func(w *checkpb.ToolWatch) { w.Run = r })
+	}
+	before := runner(func(*checkpb.ToolRun) {})
+	after := runner(func(r *checkpb.ToolRun) { r.Done, r.Call.Result = true, digest("same") })
+	explain := runner(func(r *checkpb.ToolRun) { r.Call = nil })
+	all := watches(t, before, after, before, after, before, after, before, after, before, explain)
+	_, results := run(evaluate.Session{}, all...)
+	if r := results[8]; r.Findings[0].GetAction() != reject || r.Tools.GetStreak() != 5 || r.Tools.GetBackoffSeconds() != 0 || r.Hits != 5 {
+		t.Errorf("the fifth call: %+v", r)
+	}
+	if r := results[9]; r.Tools.GetTotal() != 5 || r.Tools.GetMostRepeated() != "read" || len(r.Findings) != 1 || all[9].Access() != evaluate.Read {
+		t.Errorf("explained: %+v", r)
+	}
+	shown := history(rounds(2, "read"), nil)
+	shown.Explain = true
+	if _, r := run(evaluate.Session{}, watches(t, shown)...); r[0].Tools.GetStreak() != 2 {
+		t.Errorf("a history that is explained: %+v", r[0].Tools)
+	}
+}
+
+func TestWatchesThatNoGatewaySendsAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]func(*checkpb.ToolWatch){
+		"agent":  func(w *checkpb.ToolWatch) { w.Agent = nil },
+		"result": func(w *checkpb.ToolWatch) { w.History.Items[0].Calls[0].Result = []byte("short") },
+		"call":   func(w *checkpb.ToolWatch) { w.Run = &checkpb.ToolRun{Call: &checkpb.ToolCall{Call: []byte("short")}} },
+	} {
+		check := watchCheck(edit)
+		if _, err := evaluate.NewWatch(check, check.GetWatches()[0]); err == nil || !strings.Contains(err.Error(), "bytes") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A released session begins again although its history shows all calls, and is kept
+// for as long as its policy remembers it.
+func TestReleasedSessions(t *testing.T) {
+	t.Parallel()
+	check := history(rounds(5, "read"), nil)
+	s, _ := run(evaluate.Session{}, watches(t, check)...)
+	update := evaluate.Release(&checkpb.CounterRef{Policy: "p", Fingerprint: hash("agent")}, 24*time.Hour)
+	if _, ttl := update.Step(evaluate.Session{}, noon); ttl != 0 {
+		t.Error("a session that is not known was stored")
+	}
+	released, ttl := update.Step(s, noon)
+	if ttl != 24*time.Hour+time.Second || update.Key != watches(t, check)[0].Key() {
+		t.Errorf("kept for %s as %s", ttl, update.Key)
+	}
+	var back evaluate.Session
+	if err := back.Parse(released.Append(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if _, results := run(back, watches(t, check)...); len(results[0].Findings) != 0 {
+		t.Errorf("after the release: %v", results[0].Findings)
+	}
+	if err := back.Parse([]byte(`{}`)); err == nil {
+		t.Error("an object was read as a session")
+	}
+}
+
+func TestWatchesWithoutParametersUseTheDefaults(t *testing.T) {
+	t.Parallel()
+	check := history(rounds(3, "read"), func(w *checkpb.ToolWatch) { w.Params = nil })
+	_, results := run(evaluate.Session{}, watches(t, check)...)
+	var got []uint32
+	for _, f := range results[0].Findings {
+		got = append(got, f.GetThreshold(), f.GetWindowSeconds())
+	}
+	if diff := cmp.Diff([]uint32{3, 1800}, got); diff != "" {
+		t.Errorf("threshold and idle time (-want +got):\n%s", diff)
+	}
+}
