@@ -54,10 +54,8 @@ func (g *Gateway) answerInPlace(w http.ResponseWriter, x *exchange) bool {
 }
 
 func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal) {
-	for _, h := range r.Headers {
-		w.Header().Set(h.Name, h.Value)
-	}
-	g.answer(w, x, r.Status, provider.TypeJSON, x.Provider.Refusal(r))
+	x.status = r.Status
+	respond.Refuse(w, x.r, x.Provider, r)
 }
 
 func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, contentType string, body []byte) {

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/checkapi"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/cluster"
 	"github.com/unloop/unloop/gateway/internal/evidence"
@@ -117,10 +118,11 @@ func Explain(ctx context.Context, cfg Config, nc *nats.Conn, request []byte) (*E
 	if err != nil {
 		return nil, err
 	}
-	x, fault := g.asked(r)
+	d, fault := checkapi.Reader{Table: g.table, MaxBytes: g.cfg.MaxInspectBytes}.Read(r)
 	if fault != nil {
 		return nil, fmt.Errorf("%w: %s", ErrRequest, fault.Message)
 	}
+	x := checks{g}.exchange(d)
 	x.Asked, x.Peek = false, true
 	g.parse(x)
 	g.identify(x)
@@ -161,7 +163,7 @@ func described(ctx context.Context, request []byte) (*http.Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, checkPath, bytes.NewReader(check))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, checkapi.CheckPath, bytes.NewReader(check))
 	if err != nil {
 		return nil, fmt.Errorf("explain: %w", err)
 	}

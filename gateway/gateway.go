@@ -13,7 +13,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"slices"
 	"sync"
 	"time"
@@ -24,9 +23,11 @@ import (
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/blocks"
+	"github.com/unloop/unloop/gateway/internal/checkapi"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/cluster"
 	"github.com/unloop/unloop/gateway/internal/evidence"
+	"github.com/unloop/unloop/gateway/internal/forward"
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/recording"
@@ -45,21 +46,17 @@ type Gateway struct {
 	now      func() time.Time
 	listener net.Listener
 	// pages keeps web pages out.
-	pages        *access.Pages
-	table        *route.Table
-	bundles      *inforce.Policies
-	shared       *cluster.Shared
-	checker      *checker.Checker
-	answers      answerSessions
-	resolver     *resolve.Resolver
-	proxy        *httputil.ReverseProxy
-	gate         *admit.Gate
-	upstreamKeys upstreamKeys
-	mcp          http.Handler
-	recorder     *recording.Recorder // nil without --record
-	// upgraded are the connections that speak another protocol by now, which
-	// the HTTP server has lost sight of.
-	upgraded sync.WaitGroup
+	pages    *access.Pages
+	table    *route.Table
+	bundles  *inforce.Policies
+	shared   *cluster.Shared
+	checker  *checker.Checker
+	answers  answerSessions
+	resolver *resolve.Resolver
+	proxy    *forward.Proxy
+	gate     *admit.Gate
+	api      *checkapi.API
+	recorder *recording.Recorder // nil without --record
 	waiting  *wait.Room
 	bodies   *intake.Bodies
 	passed   *intake.Passed
@@ -103,7 +100,10 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	key, _ := cfg.hashKey() // Validate has seen it
-	g.shared, g.mcp = cluster.New(key, g.log), g.newMCP()
+	g.shared = cluster.New(key, g.log)
+	g.api = checkapi.New(checkapi.Config{
+		Reader: checkapi.Reader{Table: table, MaxBytes: cfg.MaxInspectBytes}, Gate: g.gate, Decider: checks{g}, Ready: g.ready.Err, ProofKey: cfg.ProofKey,
+	})
 	if g.answers, err = answers.NewStore(deps.NATS); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
@@ -125,13 +125,13 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 
 // prepareKeys reads who is let in, and what opens upstreams.
 func (g *Gateway) prepareKeys() error {
-	var authErr, keyErr error
-	g.upstreamKeys, keyErr = readUpstreamKeys(g.cfg.UpstreamKey, g.table)
+	keys, keyErr := forward.ReadKeys(g.cfg.UpstreamKey, g.table)
+	var authErr error
 	g.gate, authErr = admit.New(auth.Config{
 		Sources: g.cfg.Auth, Issuer: g.cfg.AuthIssuer, Audiences: g.cfg.AuthAudience, TenantClaim: g.cfg.AuthTenantClaim,
-	}, slices.Collect(maps.Keys(g.upstreamKeys)), g.log, g.deps.Metrics)
-	transport, transportErr := newTransport(g.cfg.UpstreamCA)
-	g.proxy = g.newProxy(transport)
+	}, slices.Collect(maps.Keys(keys)), g.log, g.deps.Metrics)
+	transport, transportErr := forward.NewTransport(g.cfg.UpstreamCA)
+	g.proxy = forward.New(transport, keys, g.log, g.deps.Metrics)
 	return errors.Join(authErr, keyErr, transportErr)
 }
 
@@ -188,7 +188,7 @@ func (g *Gateway) prepare(ctx context.Context) error {
 // finish, and upgraded connections, which have no end of their own, go last.
 func (g *Gateway) serve(ctx context.Context) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer g.upgraded.Wait()
+	defer g.proxy.Wait()
 	defer cut()
 	server := newServer(g.untilDrained(ctx), g.log)
 	server.BaseContext = func(net.Listener) context.Context { return requests }

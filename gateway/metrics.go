@@ -3,11 +3,11 @@ package gateway
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	requests, checks, uninspected, hints, repairs, upstreamErrors *prometheus.CounterVec
-	checkSeconds                                                  prometheus.Histogram
-	foreign                                                       *prometheus.CounterVec
-	lostAnswers                                                   prometheus.Counter
-	rules, descriptorMissing, synthetic                           *prometheus.CounterVec
+	requests, checks, uninspected, hints, repairs *prometheus.CounterVec
+	checkSeconds                                  prometheus.Histogram
+	foreign                                       *prometheus.CounterVec
+	lostAnswers                                   prometheus.Counter
+	rules, descriptorMissing, synthetic           *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -17,12 +17,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return c
 	}
 	m := &metrics{
-		requests:       counter("requests_total", "Requests by format and what was done with them: allow, an action, degraded, exempt, kill, abandoned or fail-closed; limit is a rule's reject.", "format", "action"),
-		checks:         counter("checks_total", "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.", "result"),
-		uninspected:    counter("uninspected_total", "Bodies in a prompt's place that could not be read, by reason.", "reason"),
-		hints:          counter("hints_total", "Hints by whether the request could take them: given or no-place.", "result"),
-		repairs:        counter("repairs_total", "Changes made to broken histories, by kind.", "kind"),
-		upstreamErrors: counter("upstream_errors_total", "Requests that an upstream did not answer.", "upstream"),
+		requests:    counter("requests_total", "Requests by format and what was done with them: allow, an action, degraded, exempt, kill, abandoned or fail-closed; limit is a rule's reject.", "format", "action"),
+		checks:      counter("checks_total", "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.", "result"),
+		uninspected: counter("uninspected_total", "Bodies in a prompt's place that could not be read, by reason.", "reason"),
+		hints:       counter("hints_total", "Hints by whether the request could take them: given or no-place.", "result"),
+		repairs:     counter("repairs_total", "Changes made to broken histories, by kind.", "kind"),
 		checkSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "unloop_gateway_check_seconds", Help: "Time spent on the decision.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25},

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nuid"
-
 	"github.com/unloop/unloop/gateway/internal/blocks"
+	"github.com/unloop/unloop/gateway/internal/checkapi"
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/inforce"
@@ -20,7 +19,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/usage"
-	"github.com/unloop/unloop/schemas/client"
 )
 
 // exchange is one request on its way through the stages of ServeHTTP.
@@ -72,10 +70,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.HasPrefix(r.URL.Path, route.Reserved) {
-		g.own(w, r)
+		g.api.ServeHTTP(w, r)
 		return
 	}
-	if r.URL.Path == decisionPath {
+	if r.URL.Path == checkapi.DecisionPath {
 		g.answerDecision(w, r)
 		return
 	}
@@ -101,8 +99,6 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.stop(w, x) || !g.delay(w, x) {
 		return
 	}
-	g.mend(x)
-	g.hint(x)
 	g.forward(w, x)
 }
 
@@ -205,7 +201,7 @@ func (g *Gateway) gather(x *exchange) bool {
 		x.degrade(g, "starting")
 		return false
 	}
-	x.Check.RequestId = requestID(x.r)
+	x.Check.RequestId = request.ID(x.Header)
 	return true
 }
 
@@ -259,18 +255,4 @@ func reason(err error) string {
 		}
 	}
 	return checker.ErrDetector.Error()
-}
-
-// longestID is how long the ids of requests may be, in bytes.
-const longestID = 128
-
-// requestID is the id that the request was checked under, else the client's
-// own, else a new one.
-func requestID(r *http.Request) string {
-	for _, name := range []string{client.HeaderCheck, "X-Request-Id"} {
-		if id := r.Header.Get(name); id != "" && len(id) <= longestID {
-			return strings.ToValidUTF8(id, "")
-		}
-	}
-	return nuid.Next()
 }

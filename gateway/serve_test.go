@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/forward"
 	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -62,13 +63,13 @@ func inMemory(t *testing.T, handler http.Handler) *pipes {
 func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 	t.Helper()
 	g := &Gateway{metrics: newMetrics(prometheus.NewRegistry()), log: slog.New(slog.DiscardHandler), now: time.Now}
-	transport, err := newTransport("")
+	transport, err := forward.NewTransport("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return upstream.dial(), nil }
 	t.Cleanup(transport.CloseIdleConnections)
-	g.proxy = g.newProxy(transport)
+	g.proxy = forward.New(transport, nil, g.log, prometheus.NewRegistry())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer g.bodies.Watch(w, r).Free()
 		if r.URL.Path == "/refused" { // before anything is read

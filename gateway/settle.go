@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/answerscan"
-	"github.com/unloop/unloop/gateway/internal/encoding"
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -74,14 +73,4 @@ func (g *Gateway) watchUsage(x *exchange, res *http.Response) []answerscan.Watch
 		})}
 	}
 	return nil
-}
-
-// readable asks the upstream for an answer whose usage can be read, if that
-// matters: of the codings that the client takes, those that are known here.
-func (x *exchange) readable(h http.Header) {
-	if len(x.reserved()) > 0 || x.recording {
-		if accepted, sent := h["Accept-Encoding"]; sent {
-			h["Accept-Encoding"] = []string{encoding.Accept(accepted)}
-		}
-	}
 }

@@ -37,7 +37,7 @@ type Body struct {
 	tokens *uint32
 }
 
-// Reader is the body as the upstream is to get it.
+// Reader returns a reader of the body for the upstream.
 func (b *Body) Reader() io.ReadCloser {
 	switch {
 	case b.Rest != nil:
@@ -49,16 +49,26 @@ func (b *Body) Reader() io.ReadCloser {
 	case len(b.Bytes) == 0:
 		return http.NoBody
 	default:
-		return io.NopCloser(bytes.NewReader(b.Bytes))
+		r := &held{}
+		r.Reset(b.Bytes)
+		return r
 	}
 }
 
-// Replace changes the body that is forwarded.
-func (b *Body) Replace(changed []byte) {
+// held reads a body that is in memory.
+type held struct{ bytes.Reader }
+
+// Close does nothing.
+func (*held) Close() error { return nil }
+
+// With returns the body with other bytes, which the client did not send.
+func (b *Body) With(changed []byte) *Body {
+	out := *b
 	if b.Length >= 0 {
-		b.Length = int64(len(changed))
+		out.Length = int64(len(changed))
 	}
-	b.Bytes, b.Changed = changed, true
+	out.Bytes, out.Changed = changed, true
+	return &out
 }
 
 // Recoded says that what the body holds is not what it is sent as.

@@ -7,6 +7,9 @@ package request
 
 import (
 	"net/http"
+	"strings"
+
+	"github.com/nats-io/nuid"
 
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/descriptor"
@@ -14,6 +17,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/client"
 )
 
 // Why a body was not inspected, as metrics and explanations name it.
@@ -88,3 +92,17 @@ func (r *Request) AsksPrompt() bool { return r.Prompt != nil || r.Uninspected !=
 
 // ShowsTools reports whether the prompt is of an agent that has tools.
 func (r *Request) ShowsTools() bool { return r.Prompt.Delta || r.Prompt.Transcript.HasTools() }
+
+// MaxID bounds the ids of requests, in bytes.
+const MaxID = 128
+
+// ID returns the id under which a request was checked, else the client's own, else a new
+// one.
+func ID(h http.Header) string {
+	for _, name := range []string{client.HeaderCheck, "X-Request-Id"} {
+		if id := h.Get(name); id != "" && len(id) <= MaxID {
+			return strings.ToValidUTF8(id, "")
+		}
+	}
+	return nuid.Next()
+}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/unloop/unloop/gateway/internal/intake"
+	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/client"
 )
 
@@ -31,10 +33,19 @@ func JSON(w http.ResponseWriter, status int, value any) {
 	if err != nil {
 		status, body = http.StatusInternalServerError, []byte("{}")
 	}
-	Write(w, "", status, "application/json", body)
+	Write(w, "", status, provider.TypeJSON, body)
 }
 
 // Error writes an error of Unloop's own API.
 func Error(w http.ResponseWriter, err *client.Error) {
 	JSON(w, err.Status, map[string]*client.Error{"error": err})
+}
+
+// Refuse refuses a request in its provider's format.
+func Refuse(w http.ResponseWriter, r *http.Request, p provider.Provider, refusal provider.Refusal) {
+	intake.Hurry(r)
+	for _, h := range refusal.Headers {
+		w.Header().Set(h.Name, h.Value)
+	}
+	Write(w, r.Method, refusal.Status, provider.TypeJSON, p.Refusal(refusal))
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/provider/plain"
 	"github.com/unloop/unloop/schemas/client"
 )
 
@@ -27,6 +29,13 @@ func TestAnswersAreWrittenWithTheirLength(t *testing.T) {
 		"error": {
 			func(w http.ResponseWriter) { Error(w, &client.Error{Status: 404, Code: "c", Message: "m"}) },
 			answer{404, "application/json", "47", `{"error":{"code":"c","field":"","message":"m"}}`},
+		},
+		"refusal": {
+			func(w http.ResponseWriter) {
+				r := httptest.NewRequest(http.MethodPost, "/", nil)
+				Refuse(w, r, plain.Plain{}, provider.Refusal{Status: 404, Code: "c", Message: "m", Headers: []provider.Header{{Name: "Content-Type", Value: "lost"}, {Name: "X-Kept", Value: "yes"}}})
+			},
+			answer{404, "application/json", "80", `{"error":{"message":"m","type":"invalid_request_error","param":null,"code":"c"}}`},
 		},
 	} {
 		w := httptest.NewRecorder()

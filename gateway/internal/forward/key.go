@@ -1,4 +1,4 @@
-package gateway
+package forward
 
 import (
 	"errors"
@@ -14,19 +14,19 @@ import (
 )
 
 // upstreamKeys are the providers' keys that the gateway puts in, by upstream.
-type upstreamKeys map[string]string
+type Keys map[string]string
 
-// readUpstreamKeys reads what --upstream-key points at. It reports every fault
-// at once, and never a key.
-func readUpstreamKeys(places map[string]string, table *route.Table) (upstreamKeys, error) {
-	keys := upstreamKeys{}
+// ReadKeys reads the keys at the places that --upstream-key names. Its error has every
+// fault, and never a key.
+func ReadKeys(places map[string]string, table *route.Table) (Keys, error) {
+	keys := Keys{}
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(places)) {
 		key, err := access.Secret(places[name])
 		switch {
 		case !table.Known(name):
 			err = errors.New("there is no upstream of this name; name it with --upstream")
-		case err == nil && !headerValue(key):
+		case err == nil && !isHeaderValue(key):
 			err = errors.New("the key has characters that no header may have")
 		}
 		if err != nil {
@@ -37,14 +37,14 @@ func readUpstreamKeys(places map[string]string, table *route.Table) (upstreamKey
 	return keys, errors.Join(faults...)
 }
 
-// headerValue says whether a header may have a value (RFC 9110, 5.5).
-func headerValue(s string) bool {
+// isHeaderValue reports whether a header may have a value (RFC 9110, 5.5).
+func isHeaderValue(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f })
 }
 
-// put replaces whatever key the client sent by the upstream's own, in the place
-// of the request's format. Without one it drops keys that are another provider's.
-func (k upstreamKeys) put(out *http.Request, t route.Target) {
+// put replaces the client's key by the one for the upstream, in the place of the
+// request's format. If there is none, it removes keys of other providers.
+func (k Keys) put(out *http.Request, t route.Target) {
 	key := k[t.Upstream]
 	if key == "" {
 		for _, name := range route.Foreign(t.URL.Host, out.Header) {
@@ -71,8 +71,7 @@ func (k upstreamKeys) put(out *http.Request, t route.Target) {
 	}
 }
 
-// putGoogle puts in an API key, or else an access token, which is what Vertex AI mostly
-// takes.
+// putGoogle puts in an API key, or an access token, which Vertex AI mostly takes.
 func putGoogle(out *http.Request, key string) {
 	if strings.HasPrefix(key, "AIza") || strings.HasPrefix(key, "AQ.") {
 		out.Header.Set("X-Goog-Api-Key", key)
@@ -82,8 +81,8 @@ func putGoogle(out *http.Request, key string) {
 	out.URL = withoutKey(out.URL)
 }
 
-// withoutKey is a URL without the parameter that Gemini's clients may put
-// their key into; the rest of the query stays as it is.
+// withoutKey returns a URL without the parameter in which clients of Gemini may send
+// their key. The rest of the query stays as it is.
 func withoutKey(u *url.URL) *url.URL {
 	pairs := strings.Split(u.RawQuery, "&")
 	kept := slices.DeleteFunc(pairs, func(pair string) bool {

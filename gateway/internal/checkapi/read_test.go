@@ -1,4 +1,4 @@
-package gateway
+package checkapi
 
 import (
 	"net/http"
@@ -42,7 +42,7 @@ func TestFaultOfACheckNamesItsField(t *testing.T) {
 		"id with a line end":     {`{"prompt":"p","request_id":"a\nb"}`, "request_id", "printable"},
 		"long id":                {`{"prompt":"p","request_id":"` + strings.Repeat("x", 129) + `"}`, "request_id", "128"},
 	} {
-		q, fault := readQuestion([]byte(c.check))
+		q, fault := parse([]byte(c.check))
 		if fault == nil {
 			fault = q.complete()
 		}
@@ -67,7 +67,7 @@ func TestWhatACheckLeavesOutIsFilledIn(t *testing.T) {
 		`{"path":"/v1/models?limit=2","method":"GET"}`:       {"GET", "/v1/models?limit=2", ``},
 		`{"body":"text","path":"/x"}`:                        {"POST", "/x", `"text"`},
 	} {
-		q, fault := readQuestion([]byte(check))
+		q, fault := parse([]byte(check))
 		if fault == nil {
 			fault = q.complete()
 		}
@@ -75,7 +75,7 @@ func TestWhatACheckLeavesOutIsFilledIn(t *testing.T) {
 			t.Errorf("%s: %v", check, fault)
 			continue
 		}
-		r := q.request(httptest.NewRequest(http.MethodPost, checkPath, http.NoBody))
+		r := q.request(httptest.NewRequest(http.MethodPost, CheckPath, http.NoBody))
 		if diff := cmp.Diff(want, filled{r.Method, r.URL.String(), string(q.body)}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", check, diff)
 		}
@@ -84,14 +84,14 @@ func TestWhatACheckLeavesOutIsFilledIn(t *testing.T) {
 
 func TestCheckSpeaksForItsRequestInHeaders(t *testing.T) {
 	t.Parallel()
-	q, fault := readQuestion([]byte(`{"prompt":"p","session":"s","tenant":"t","project":"p","request_id":"r"}`))
+	q, fault := parse([]byte(`{"prompt":"p","session":"s","tenant":"t","project":"p","request_id":"r"}`))
 	if fault == nil {
 		fault = q.complete()
 	}
 	if fault != nil {
 		t.Fatal(fault)
 	}
-	check := httptest.NewRequest(http.MethodPost, checkPath, http.NoBody)
+	check := httptest.NewRequest(http.MethodPost, CheckPath, http.NoBody)
 	for name, value := range map[string]string{
 		"Authorization": "Bearer sk", "X-Tool-Name": "ls", "X-Session-ID": "other", "X-Unloop-Check": "old", "Content-Encoding": "identity",
 	} {
@@ -106,14 +106,14 @@ func TestCheckSpeaksForItsRequestInHeaders(t *testing.T) {
 	}
 }
 
-// FuzzReadQuestion: no check makes the reader panic, and what it accepts has a
+// FuzzParse: no check makes the reader panic, and what it accepts has a
 // request.
-func FuzzReadQuestion(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"prompt":"p","peek":true}`))
 	f.Add([]byte(`{"body":{"messages":[]},"path":"/v1/x?y","method":"PUT"}`))
 	f.Add([]byte(`{"messages":[{"role":"user","content":"\ud800"}],"model":null}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		q, fault := readQuestion(text)
+		q, fault := parse(text)
 		if fault == nil {
 			fault = q.complete()
 		}
@@ -123,7 +123,7 @@ func FuzzReadQuestion(f *testing.F) {
 			}
 			return
 		}
-		if q.url == nil || q.method == "" || q.request(httptest.NewRequest(http.MethodPost, checkPath, http.NoBody)).URL == nil {
+		if q.url == nil || q.method == "" || q.request(httptest.NewRequest(http.MethodPost, CheckPath, http.NoBody)).URL == nil {
 			t.Fatalf("no request: %+v", q)
 		}
 	})

@@ -1,4 +1,4 @@
-package gateway
+package checkapi
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/outcome"
+	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/client"
@@ -36,72 +37,71 @@ const checkSchema = `{"type": "object", "required": ["tool"], "properties": {` +
 
 const explainSchema = `{"type": "object", "properties": {` + sessionSchema + `}}`
 
-// principalKey is where the MCP server finds who the client is.
+// principalKey is the key of the client's identity in the context of an MCP request.
 type principalKey struct{}
 
 // newMCP returns the handler of the MCP server, over streamable HTTP. It keeps no
 // sessions of its own, so that any gateway can answer any message.
-func (g *Gateway) newMCP() http.Handler {
-	return mcp.NewStreamableHTTPHandler(g.mcpServer, &mcp.StreamableHTTPOptions{
-		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: g.cfg.MaxInspectBytes + envelope,
+func (a *API) newMCP() http.Handler {
+	return mcp.NewStreamableHTTPHandler(a.mcpServer, &mcp.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: a.cfg.Reader.MaxBytes + envelope,
 		DisableLocalhostProtection: true, // the gateway's own check knows --allow-host
 	})
 }
 
-// answerMCP lets a client in and answers its message.
-func (g *Gateway) answerMCP(w http.ResponseWriter, r *http.Request) {
-	x := g.newExchange(r, route.Target{Format: route.Chat})
-	if !g.admit(w, x) {
-		return
+// answerMCP admits a client and answers its message.
+func (a *API) answerMCP(w http.ResponseWriter, r *http.Request) {
+	d := &Described{HTTP: r, Request: request.New(r, route.Target{Format: route.Chat})}
+	if a.admit(w, d) {
+		a.mcp.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, d.Client)))
 	}
-	g.mcp.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, x.Client)))
 }
 
-// mcpServer is the server for one HTTP request, whose headers say who asks.
-func (g *Gateway) mcpServer(r *http.Request) *mcp.Server {
+// mcpServer returns the server for one HTTP request, whose headers identify the client.
+func (a *API) mcpServer(r *http.Request) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "unloop", Title: "Unloop", Version: mcpVersion}, nil)
-	s.AddTool(&mcp.Tool{Name: schemas.MCPCheck, Description: checkDescription, InputSchema: json.RawMessage(checkSchema)},
-		func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return g.tell(ctx, r, call, checkText), nil
-		})
-	s.AddTool(&mcp.Tool{Name: schemas.MCPExplain, Description: explainDescription, InputSchema: json.RawMessage(explainSchema)},
-		func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return g.tell(ctx, r, call, explainText), nil
-		})
+	add := func(name, description, schema string, words func(client.ToolDecision) string) {
+		s.AddTool(&mcp.Tool{Name: name, Description: description, InputSchema: json.RawMessage(schema)},
+			func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				return a.callTool(r.WithContext(ctx), call, words), nil
+			})
+	}
+	add(schemas.MCPCheck, checkDescription, checkSchema, checkText)
+	add(schemas.MCPExplain, explainDescription, explainSchema, explainText)
 	return s
 }
 
-// tell answers a tool's call, with words beside the decision. What is wrong with
+// callTool answers a call with the decision, and with the decision in words. A fault of
 // the call is for the model to read.
-func (g *Gateway) tell(ctx context.Context, r *http.Request, call *mcp.CallToolRequest, words func(client.ToolDecision) string) *mcp.CallToolResult {
-	d, fault := g.askRun(ctx, r, call.Params.Arguments, call.Params.Name == schemas.MCPExplain)
+func (a *API) callTool(r *http.Request, call *mcp.CallToolRequest, words func(client.ToolDecision) string) *mcp.CallToolResult {
+	d, fault := a.decideRun(r, call.Params.Arguments, call.Params.Name == schemas.MCPExplain)
 	if fault != nil {
 		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: fault.Message}}}
 	}
 	return &mcp.CallToolResult{StructuredContent: d, Content: []mcp.Content{&mcp.TextContent{Text: words(d)}}}
 }
 
-// askRun asks the question of an MCP client, as POST /unloop/v1/check would.
-func (g *Gateway) askRun(ctx context.Context, r *http.Request, text json.RawMessage, explain bool) (client.ToolDecision, *client.Error) {
+// decideRun decides as POST /unloop/v1/check would.
+func (a *API) decideRun(r *http.Request, text json.RawMessage, explain bool) (client.ToolDecision, *client.Error) {
 	if len(text) == 0 {
 		text = json.RawMessage("{}")
 	}
-	q, fault := readQuestion(text)
+	c, fault := parse(text)
 	if fault != nil {
 		return client.ToolDecision{}, fault
 	}
-	if q.run.Explain = q.run.Explain || explain; !asked(&q.run) {
+	if c.run.Explain = c.run.Explain || explain; !c.isRun() {
 		return client.ToolDecision{}, invalid("tool", "tool: name the tool that is called")
 	}
-	x, fault := g.about(r.WithContext(ctx), q)
+	d, fault := a.cfg.Reader.describe(r, c)
 	if fault != nil {
 		return client.ToolDecision{}, fault
 	}
-	x.Client, _ = r.Context().Value(principalKey{}).(auth.Principal)
-	return g.decideRun(x), nil
+	d.Client, _ = r.Context().Value(principalKey{}).(auth.Principal)
+	return a.cfg.Decider.CheckRun(http.Header{}, d), nil
 }
 
-// checkText says the decision in words that a model can act on.
+// checkText returns the decision in words that a model can act on.
 func checkText(d client.ToolDecision) string {
 	text := d.Action
 	if d.Message != "" {
@@ -113,7 +113,7 @@ func checkText(d client.ToolDecision) string {
 	return text
 }
 
-// explainText says what is known of a session.
+// explainText returns what is known of a session.
 func explainText(d client.ToolDecision) string {
 	if d.Degraded != "" {
 		return "Nothing can be said now: " + d.Degraded + "."

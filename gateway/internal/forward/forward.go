@@ -1,0 +1,199 @@
+// Package forward sends requests to their upstreams and the answers to the clients, byte
+// for byte: without forwarding headers, with the upstream's own Host, each chunk of a
+// stream at once. It puts in the keys of upstreams, and the changed bodies of repaired and
+// hinted requests.
+//
+// It may not know policies, decisions or costs: its Observer sees the answers.
+package forward
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/gateway/internal/encoding"
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/client"
+)
+
+const (
+	copyBuffer = 32 << 10
+	// flushKnown bounds how long a part of an answer of known length waits for the rest:
+	// most come whole, and each flush costs two system calls. Streams have no known length;
+	// each chunk is flushed.
+	flushKnown = 5 * time.Millisecond
+)
+
+// Request is a request to forward.
+type Request struct {
+	Target route.Target
+	Body   *request.Body
+	// Readable says that the gateway reads the answer, so that the upstream may only use
+	// content codings that it knows.
+	Readable bool
+	Observer Observer
+}
+
+// Observer sees how the forwarding of a request goes.
+type Observer interface {
+	// Answered gets the upstream's answer before the client does, and may change it.
+	Answered(res *http.Response)
+	// Failed answers the client of a request that the upstream did not answer.
+	Failed(w http.ResponseWriter, err error)
+	// Broken is called if the answer did not reach the client whole.
+	Broken()
+}
+
+// Proxy forwards requests. Make it with New.
+type Proxy struct {
+	keys     Keys
+	proxy    *httputil.ReverseProxy
+	log      *slog.Logger
+	failures *prometheus.CounterVec
+	// upgraded are the connections that speak another protocol by now. The HTTP server
+	// does not wait for them.
+	upgraded sync.WaitGroup
+}
+
+// New returns a proxy over a transport.
+func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheus.Registerer) *Proxy {
+	p := &Proxy{keys: keys, log: log, failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "unloop_gateway_upstream_errors_total", Help: "Requests that an upstream did not answer.",
+	}, []string{"upstream"})}
+	reg.MustRegister(p.failures)
+	p.proxy = &httputil.ReverseProxy{
+		Rewrite:       p.rewrite,
+		Transport:     transport,
+		FlushInterval: flushKnown,
+		BufferPool:    &bufferPool{},
+		ModifyResponse: func(res *http.Response) error {
+			requestOf(res.Request).Observer.Answered(res)
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { requestOf(r).Observer.Failed(w, err) },
+		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	return p
+}
+
+// requestKey is the key of the Request in the context of the proxy's request.
+type requestKey struct{}
+
+func requestOf(r *http.Request) *Request { return r.Context().Value(requestKey{}).(*Request) }
+
+// Forward sends the request r, as out describes it, to its upstream, and the answer to the
+// client. It panics with http.ErrAbortHandler where the answer broke off.
+func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out *Request) {
+	delivered := false
+	// A client that has the whole answer may leave before this is over, so the context's
+	// end does not show that an answer was lost.
+	defer func() {
+		if !delivered {
+			out.Observer.Broken()
+		}
+	}()
+	if r.Header.Get("Upgrade") != "" {
+		p.upgraded.Add(1)
+		defer p.upgraded.Done()
+	}
+	w.Header()["Content-Type"] = nil // net/http would guess one where the upstream sends none
+	p.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, out)))
+	delivered = true
+}
+
+// Wait returns when no upgraded connection is open.
+func (p *Proxy) Wait() { p.upgraded.Wait() }
+
+// rewrite makes the upstream's request. It undoes what httputil does beyond removing
+// hop-by-hop headers, which HTTP demands: httputil drops forwarding headers, and queries
+// that it can't parse.
+func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
+	out := requestOf(pr.In)
+	pr.Out.URL = out.Target.URL
+	pr.Out.Host = ""
+	pr.Out.Header.Del(client.HeaderCheck) // it is for gateways
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values, sent := pr.In.Header[name]; sent {
+			pr.Out.Header[name] = values
+		}
+	}
+	pr.Out.Body = out.Body.Reader()
+	if out.Body.Rest != nil && len(pr.Out.Trailer) > 0 {
+		pr.Out.Body = trailing{pr.Out.Body, pr.In, pr.Out}
+	}
+	if out.Body.Changed {
+		pr.Out.ContentLength = out.Body.Length
+		dropDigests(pr.Out.Header)
+	}
+	if accepted, sent := pr.Out.Header["Accept-Encoding"]; sent && out.Readable {
+		pr.Out.Header["Accept-Encoding"] = []string{encoding.Accept(accepted)}
+	}
+	p.keys.put(pr.Out, out.Target)
+}
+
+// dropDigests removes the headers that describe the bytes of the client's own body.
+func dropDigests(h http.Header) {
+	for _, name := range []string{"Content-Md5", "Content-Digest", "Repr-Digest", "Digest", "X-Goog-Hash"} {
+		h.Del(name)
+	}
+}
+
+// Unreachable counts and logs that an upstream did not answer, and returns the refusal
+// for the client.
+func (p *Proxy) Unreachable(t route.Target, err error) provider.Refusal {
+	p.failures.WithLabelValues(t.Upstream).Inc()
+	p.log.Warn("upstream did not answer", "upstream", t.Upstream, "host", t.URL.Host, "error", withoutContent(err))
+	return provider.Refusal{
+		Status: http.StatusBadGateway, Code: "upstream_unreachable",
+		Message: "the upstream " + t.Upstream + " could not be reached",
+	}
+}
+
+// withoutContent returns the text of an error, unless it may quote what the client sent.
+func withoutContent(err error) string {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Error()
+	}
+	return "request failed"
+}
+
+// trailing is a body that is forwarded while it comes in. Its trailers are known at its
+// end.
+type trailing struct {
+	io.ReadCloser
+	from, to *http.Request
+}
+
+func (t trailing) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		for name, values := range t.from.Trailer {
+			if _, announced := t.to.Trailer[name]; announced {
+				t.to.Trailer[name] = values
+			}
+		}
+	}
+	return n, err
+}
+
+// bufferPool shares the proxy's copy buffers.
+type bufferPool struct{ pool sync.Pool }
+
+func (p *bufferPool) Get() []byte {
+	if b, ok := p.pool.Get().(*[copyBuffer]byte); ok {
+		return b[:]
+	}
+	return make([]byte, copyBuffer)
+}
+
+func (p *bufferPool) Put(b []byte) { p.pool.Put((*[copyBuffer]byte)(b)) }

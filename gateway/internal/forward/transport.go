@@ -1,0 +1,67 @@
+package forward
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// Timeouts towards upstreams. None limits how long an answer takes: a model may
+// think for minutes.
+const (
+	dialTimeout         = 10 * time.Second
+	tlsHandshakeTimeout = 10 * time.Second
+	idleConnTimeout     = 90 * time.Second
+	idleConnsPerHost    = 256
+	// An HTTP/2 connection that carries nothing for pingAfter gets a ping, so that a dead
+	// one is noticed.
+	pingAfter   = 30 * time.Second
+	pingTimeout = 15 * time.Second
+)
+
+// NewTransport returns the connections to upstreams: HTTP/2 where they speak it over TLS,
+// HTTP/1.1 elsewhere. caFile holds certificates of authorities that are trusted beside
+// the system's; "" for none.
+func NewTransport(caFile string) (*http.Transport, error) {
+	trusted, err := trustedCAs(caFile)
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout: tlsHandshakeTimeout,
+		TLSClientConfig:     &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2:   true,
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		MaxIdleConns:        0, // idleConnsPerHost is the limit that matters
+		MaxIdleConnsPerHost: idleConnsPerHost,
+		IdleConnTimeout:     idleConnTimeout,
+		DisableCompression:  true, // the answer's encoding is between client and upstream
+		WriteBufferSize:     copyBuffer,
+		ReadBufferSize:      copyBuffer,
+		// Some upstreams that want the body never say so.
+		ExpectContinueTimeout: time.Second,
+	}, err
+}
+
+// trustedCAs returns the system's certificate authorities and those in a PEM file; nil
+// stands for the system's alone.
+func trustedCAs(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read --upstream-ca: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // the machine has none
+	}
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("read --upstream-ca %s: it holds no certificate in PEM", file)
+	}
+	return pool, nil
+}
