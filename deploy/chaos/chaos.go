@@ -1,11 +1,11 @@
-// Command chaos is `make chaos`: it runs NATS servers, detectors and gateways as
-// processes of their own under a light load, breaks them one way after another,
-// and prints for each fault what clients saw: errors, the slowest request, the
-// share that passed unjudged, how long after the fault's end a loop was stopped
-// again, and the loops without an event.
+// Command chaos (`make chaos`) runs NATS servers, detectors and gateways as processes of
+// their own under a light load, breaks them in one way after another, and prints for
+// each fault what clients saw: errors, the slowest request, the share of requests that
+// passed without a decision, the time from the end of the fault until a loop was
+// stopped again, and the loops without an event.
 //
-// It knows the services by their command line and ports, and what they store by
-// package schemas.
+// It knows the services by their command lines and ports, and their stores by package
+// schemas.
 package main
 
 import (
@@ -20,21 +20,22 @@ import (
 	"time"
 )
 
-// Goals under light load.
+// Limits under light load.
 const (
 	// checkTimeout is the gateways' default.
 	checkTimeout = 50 * time.Millisecond
-	// slack is what a request may take beyond the check timeout and beyond the
-	// slowest one without a fault.
+	// slack is the time that a request may take beyond the check timeout and the slowest
+	// request without a fault.
 	slack = 50 * time.Millisecond
-	// scheduling is what it may take beyond that on a machine where requests take
-	// longer than noisy without a fault, or such that wait for nothing.
+	// scheduling is additional time on a machine where requests without a fault, or
+	// requests that wait for nothing, take longer than noisy.
 	scheduling, noisy = 250 * time.Millisecond, 20 * time.Millisecond
-	// guardedWithin is how soon after a fault's end loops must be stopped again.
+	// guardedWithin is the time after the end of a fault within which loops must be
+	// stopped again.
 	guardedWithin = 5 * time.Second
 )
 
-// errGoal says that a fault had more effect than it may.
+// errGoal is the error for a fault with more effect than allowed.
 var errGoal = errors.New("a goal was missed")
 
 // run runs the faults and prints the table.
@@ -59,7 +60,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return with(ctx, *binary, dir, 1, func(c *cluster) error { return c.soak(ctx, *soak, out) })
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "fault\trequests\tclient errors\tslowest\tunjudged\tguarded after\tevents lost\texact\t")
+	fmt.Fprintln(table, "fault\trequests\tclient errors\tslowest\tundecided\tguarded after\tevents lost\texact\t")
 	var missed []error
 	for _, of := range []struct {
 		servers int
@@ -72,7 +73,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return errors.Join(append(missed, table.Flush())...)
 }
 
-// with runs a cluster for as long as it is used.
+// with starts a cluster, calls use and stops the cluster.
 func with(ctx context.Context, binary, dir string, servers int, use func(*cluster) error) error {
 	c, err := startCluster(ctx, binary, dir, servers)
 	if err != nil {
@@ -105,23 +106,23 @@ func (c *cluster) runAll(ctx context.Context, faults []fault, rounds int, hold t
 		}
 	}
 	for _, r := range results {
-		missed = append(missed, r.judge(calm))
+		missed = append(missed, r.check(calm))
 	}
 	return errors.Join(missed...)
 }
 
-// result is what clients saw of one fault.
+// result is the effect of one fault on clients.
 type result struct {
 	name     string
 	requests int
 	failed   int
 	slowest  time.Duration
-	// noise is the slowest request that waits for nothing but the machine.
-	noise    time.Duration
-	unjudged int
-	guarded  time.Duration
-	// elected is the part of guarded after which JetStream itself took writes again; 0
-	// where it was not the fault.
+	// noise is the slowest request that waits for nothing: the delay of the machine.
+	noise     time.Duration
+	undecided int
+	guarded   time.Duration
+	// elected is the part of guarded until JetStream took writes again; 0 for faults that
+	// do not stop it.
 	elected time.Duration
 	lost    int
 	exact   bool
@@ -134,11 +135,11 @@ func (r result) print(w io.Writer) {
 		guarded += " (JetStream " + r.elected.Round(10*time.Millisecond).String() + ")"
 	}
 	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%.1f %%\t%s\t%d\t%v\t\n", r.name, r.requests, r.failed, r.slowest.Round(time.Millisecond),
-		100*float64(r.unjudged)/float64(max(r.requests, 1)), guarded, r.lost, r.exact)
+		100*float64(r.undecided)/float64(max(r.requests, 1)), guarded, r.lost, r.exact)
 }
 
-// judge compares a result with the goals, and with what was seen without a fault.
-func (r result) judge(calm result) error {
+// check compares a result with the limits, and with the result without a fault.
+func (r result) check(calm result) error {
 	var faults []error
 	missed := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%w: %s: "+format, append([]any{errGoal, r.name}, args...)...))
@@ -153,7 +154,7 @@ func (r result) judge(calm result) error {
 		missed("guarded after %s, at most %s", r.guarded, limit)
 	}
 	if r.lost > 0 {
-		missed("%d loops that clients were told of have no event", r.lost)
+		missed("%d reported loops have no event", r.lost)
 	}
 	if !r.exact {
 		missed("a loop was not stopped at its threshold afterwards")
@@ -161,8 +162,8 @@ func (r result) judge(calm result) error {
 	return errors.Join(faults...)
 }
 
-// slowestAllowed is how long a request may take in a fault on a machine that gives
-// this result without one.
+// slowestAllowed returns how long a request may take during a fault on a machine with
+// this result without a fault.
 func (r result) slowestAllowed() time.Duration {
 	base := max(r.slowest, r.noise)
 	if base > noisy {

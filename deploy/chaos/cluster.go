@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// startWithin bounds how long a process may take until it is ready.
+	// startWithin bounds the start of a process.
 	startWithin = 30 * time.Second
-	// endWithin bounds how long a process may take to end at SIGTERM.
+	// endWithin bounds the end of a process after SIGTERM.
 	endWithin = 30 * time.Second
-	// shutdownDelay is how long gateways serve after the signal to stop.
+	// shutdownDelay is the time that gateways serve after SIGTERM.
 	shutdownDelay = time.Second
 )
 
 var errNotReady = errors.New("process is not ready")
 
-// process is one part of the cluster, which can be started again as it was.
+// process is one process of the cluster. It can be restarted with the same arguments.
 type process struct {
 	name   string
 	binary string
@@ -40,18 +40,18 @@ type process struct {
 	ended        chan struct{} // closed when it has
 }
 
-// cluster is a NATS server or three, two detectors and two gateways before one
+// cluster is one NATS server or three, two detectors and two gateways in front of one
 // upstream.
 type cluster struct {
 	binary, dir string
-	// nats is where NATS is reached by nobody but us.
+	// nats is the direct address of NATS.
 	nats     string
 	upstream *httptest.Server
 	servers  []*process
-	// line is how the gateways and the first detector reach the only server; nil
-	// where there are three.
+	// line is the way of the gateways and the first detector to a single server; nil with
+	// three servers.
 	line *line
-	// disk is where the only server stores, if that disk can be made full.
+	// disk is the disk of a single server, if it can be made full.
 	disk      string
 	victim    *process // the server that was killed last
 	detectors []*process
@@ -86,7 +86,7 @@ func startCluster(ctx context.Context, binary, dir string, servers int) (*cluste
 	return c, nil
 }
 
-// startOne starts one server, and returns where the services reach it.
+// startOne starts one server and returns its address for the services.
 func (c *cluster) startOne(ctx context.Context) (string, error) {
 	addr, err := freeAddr()
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *cluster) startOne(ctx context.Context) (string, error) {
 	return shown + c.line.addr(), nil
 }
 
-// startThree starts three servers with copies of everything.
+// startThree starts three servers that replicate each other.
 func (c *cluster) startThree(ctx context.Context) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -173,13 +173,12 @@ func (c *cluster) startParts(ctx context.Context, servers func(context.Context) 
 	return nil
 }
 
-// service is a process of the product.
+// service returns a process of the unloop binary.
 func (c *cluster) service(name string, args ...string) *process {
 	return &process{name: name, binary: c.binary, args: append(args, "--admin"), ready: "/readyz"}
 }
 
-// start gives a process what it lacks, an address to tell of itself and a log, and
-// starts it.
+// start gives a process an admin port and a log file, and starts it.
 func (c *cluster) start(ctx context.Context, p *process) (_ *process, err error) {
 	if p.admin, err = freeAddr(); err != nil {
 		return nil, err
@@ -225,10 +224,10 @@ func (c *cluster) run(ctx context.Context, p *process) error {
 	return fmt.Errorf("%w: %s: %s", errNotReady, p.name, log)
 }
 
-// roleVariable has a test's program be another one.
+// roleVariable makes the test's program play the role of another one.
 const roleVariable = "CHAOS_ROLE"
 
-// ready says whether a process says so itself.
+// ready reports whether the readiness check of a process succeeds.
 func (c *cluster) ready(p *process) bool {
 	res, err := c.client.Get("http://" + p.admin + p.ready) //nolint:noctx // the client has a timeout
 	if err != nil {
@@ -240,7 +239,7 @@ func (c *cluster) ready(p *process) bool {
 
 func (p *process) signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
 
-// end sends a signal and waits for the end, by force where it does not come.
+// end sends a signal and waits for the end; after endWithin it kills the process.
 func (p *process) end(sig syscall.Signal) {
 	p.signal(sig)
 	select {
@@ -251,7 +250,7 @@ func (p *process) end(sig syscall.Signal) {
 	}
 }
 
-// kill ends a process whatever its state.
+// kill ends a process in any state.
 func (p *process) kill() {
 	if p.ended != nil {
 		p.signal(syscall.SIGCONT)

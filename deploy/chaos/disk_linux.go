@@ -6,15 +6,15 @@ import (
 	"syscall"
 )
 
-// wholeDisk is the room of a disk that is not full; no memory is taken for it.
+// wholeDisk is the size of the disk. Memory is used for stored bytes only.
 const wholeDisk = "size=2g"
 
-// mountDisk puts a disk of its own under a folder, which can be made full.
+// mountDisk mounts a disk at a folder.
 func mountDisk(dir string) error { return syscall.Mount("tmpfs", dir, "tmpfs", 0, wholeDisk) }
 
 func unmountDisk(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
 
-// diskFull leaves the disk of NATS no room beyond what is in use.
+// diskFull shrinks the disk of NATS to what is in use.
 func diskFull(_ context.Context, c *cluster) error {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(c.disk, &st); err != nil {

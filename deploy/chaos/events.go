@@ -12,12 +12,11 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 )
 
-// announcedWithin is how soon the event of a loop must be stored that a client was
-// told of.
+// announcedWithin is the time within which the event of a reported loop must be stored.
 const announcedWithin = 15 * time.Second
 
-// unannounced counts the loops that clients were told of and whose loop.detected
-// is not in the stream.
+// unannounced counts the loops that were reported to clients and have no loop.detected
+// event in the stream.
 func (c *cluster) unannounced(ctx context.Context, r *tally) (lost int, err error) {
 	nc, js, err := c.connect()
 	if err != nil {

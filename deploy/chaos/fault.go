@@ -19,18 +19,17 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// fault is one way to break the cluster: begin breaks it, end makes good what an
-// operator would. Without an end it is over when begin returns.
+// fault is one way to break the cluster: begin breaks it, end does what an operator would
+// do to repair it. Without end, the fault is over when begin returns.
 type fault struct {
 	name       string
 	begin, end func(context.Context, *cluster) error
-	// heals says that the cluster goes on by itself as soon as JetStream takes writes
-	// again: the fault ends with that, and the time until it is guarded counts from the
-	// beginning.
+	// heals says that the cluster recovers by itself as soon as JetStream takes writes
+	// again. The time until loops are stopped counts from the beginning then.
 	heals bool
-	// every is the pause between two requests; 0 is the load's own.
+	// every is the pause between two requests; 0 is that of the normal load.
 	every time.Duration
-	// disk says that it needs a disk that can be made full.
+	// disk says that the fault needs a disk that can be made full.
 	disk bool
 }
 
@@ -141,9 +140,9 @@ func (c *cluster) leader(ctx context.Context) (*process, error) {
 	return nil, errLeader
 }
 
-// writable returns how long after a time the cluster takes writes to the counters:
-// what JetStream itself needs. Followers of a leader that was killed wait 4 to 9 s
-// before they elect another one, which can't be configured.
+// writable returns the time since the given one until the cluster takes writes to the
+// counters. Followers of a killed leader wait 4 to 9 s before they elect another one,
+// which cannot be configured.
 func (c *cluster) writable(ctx context.Context, since time.Time) (time.Duration, error) {
 	conn, err := natskit.Connect(c.nats, "chaos", slog.New(slog.DiscardHandler))
 	if err != nil {

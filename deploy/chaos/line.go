@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// line is the way from services to NATS, which can be cut, so that nothing passes
-// and nothing is closed, or made to refuse every client.
+// line is a TCP proxy between services and NATS. It can be cut, so that nothing passes
+// and no connection is closed, and it can refuse all clients.
 type line struct {
 	ln net.Listener
 	to string
@@ -33,22 +33,22 @@ func newLine(to string) (*line, error) {
 
 func (l *line) addr() string { return l.ln.Addr().String() }
 
-// cut lets nothing pass until join.
+// cut holds all bytes back until join.
 func (l *line) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.passable = make(chan struct{})
 }
 
-// join ends a cut. What was sent meanwhile arrives.
+// join ends a cut. Bytes that were sent meanwhile arrive.
 func (l *line) join() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	close(l.passable)
 }
 
-// refuse drops all clients and says of each new one that it shows a wrong
-// password, or no longer does.
+// refuse begins or ends refusing: all clients are disconnected, and new ones get the
+// error for a wrong password.
 func (l *line) refuse(clients bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +114,7 @@ func (l *line) connect(client net.Conn) {
 	l.pass(server, client)
 }
 
-// refuseOne lets a client hear who the server is, and refuses what it shows.
+// refuseOne passes the server's greeting to a client and refuses its login.
 func refuseOne(client, server net.Conn) {
 	info, err := bufio.NewReader(server).ReadBytes('\n')
 	if err == nil {

@@ -17,16 +17,16 @@ import (
 const (
 	// every is the pause between two requests of the load.
 	every = 25 * time.Millisecond
-	// passes is how many identical prompts the default policy lets through.
+	// passes is the number of identical prompts that the default policy lets through.
 	passes = 5
-	// maxAnswer bounds what is read of an answer, in bytes.
+	// maxAnswer bounds the bytes that are read of an answer.
 	maxAnswer = 64 << 10
 )
 
 var errStatus = errors.New("unexpected status")
 
-// during keeps the load up while a fault begins, lasts and ends, and until loops
-// are stopped again.
+// during runs the load from the beginning of a fault until loops are stopped again after
+// its end.
 func (c *cluster) during(ctx context.Context, f fault, hold time.Duration) (result, error) {
 	r := &tally{result: result{name: f.name}, loops: map[string]bool{}}
 	loading, stop := context.WithCancel(ctx)
@@ -45,8 +45,8 @@ func (c *cluster) during(ctx context.Context, f fault, hold time.Duration) (resu
 	return r.result, err
 }
 
-// through takes the cluster through a fault, and returns how long after its end a
-// new loop was stopped.
+// through begins and ends a fault, and returns the time from its end until a new loop was
+// stopped.
 func (c *cluster) through(ctx context.Context, f fault, hold time.Duration, r *tally) (guarded time.Duration, err error) {
 	ended := time.Now()
 	if f.begin != nil {
@@ -87,11 +87,11 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// tally gathers what many clients saw.
+// tally collects the results of many clients.
 type tally struct {
 	mu sync.Mutex
 	result
-	// loops are the ids of loops that clients were told of.
+	// loops are the ids of loops that were reported to clients.
 	loops map[string]bool
 }
 
@@ -116,8 +116,7 @@ func (c *cluster) load(ctx context.Context, r *tally, every time.Duration) {
 	}
 }
 
-// noise measures the machine: what requests take that wait for nothing, of the
-// upstream and of the gateways.
+// noise measures the delay of the machine: the time of requests that wait for nothing.
 func (c *cluster) noise(ctx context.Context, r *tally) {
 	places := []string{c.upstream.URL}
 	for _, g := range c.gateways {
@@ -147,13 +146,13 @@ func (r *tally) note(a answer) {
 		r.example = a.err
 	}
 	if a.degraded {
-		r.unjudged++
+		r.undecided++
 	}
-	r.told(a)
+	r.report(a)
 }
 
-// told keeps the id of a loop that a client was told of; the lock is held.
-func (r *tally) told(a answer) {
+// report keeps the id of a loop that was reported to a client; the lock is held.
+func (r *tally) report(a answer) {
 	if a.loop != "" {
 		r.loops[a.loop] = true
 	}
@@ -166,8 +165,8 @@ type answer struct {
 	err                error
 }
 
-// send sends a prompt through a gateway whose turn it is and which is ready, as a
-// load balancer would.
+// send sends a prompt through the gateways in turn, if they are ready, as a load balancer
+// does.
 func (c *cluster) send(ctx context.Context, n int, text string) answer {
 	mine, other := n%len(c.urls), (n+1)%len(c.urls)
 	if !c.ready(c.gateways[mine]) && c.ready(c.gateways[other]) {
@@ -186,7 +185,7 @@ func (c *cluster) send(ctx context.Context, n int, text string) answer {
 	}
 	defer func() { _ = res.Body.Close() }()
 	said, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	a := answer{took: time.Since(began), err: err, rejected: res.StatusCode == http.StatusTooManyRequests, degraded: unjudged(res.Header.Get("X-Loop-Degraded"))}
+	a := answer{took: time.Since(began), err: err, rejected: res.StatusCode == http.StatusTooManyRequests, degraded: undecided(res.Header.Get("X-Loop-Degraded"))}
 	if err == nil && res.StatusCode != http.StatusOK && !a.rejected {
 		a.err = fmt.Errorf("%w: %d", errStatus, res.StatusCode)
 	}
@@ -196,7 +195,7 @@ func (c *cluster) send(ctx context.Context, n int, text string) answer {
 	return a
 }
 
-// loopOf is the id of the loop for which a request was rejected.
+// loopOf returns the id of the loop in a refusal.
 func loopOf(body []byte) string {
 	var refusal struct {
 		Detail struct {
@@ -217,25 +216,25 @@ func (c *cluster) next() int {
 	return c.said
 }
 
-// untilGuarded returns how long after a time a new loop was stopped, and no request
-// of it passed unjudged.
+// untilGuarded returns the time since the given one until a new loop was stopped, with a
+// decision about each of its requests.
 func (c *cluster) untilGuarded(ctx context.Context, since time.Time, r *tally) time.Duration {
 	for time.Since(since) < startWithin+guardedWithin && ctx.Err() == nil {
-		if stopped, judged := c.exact(ctx, r); stopped && judged {
+		if stopped, decided := c.exact(ctx, r); stopped && decided {
 			break
 		}
 	}
 	return time.Since(since)
 }
 
-// exact says whether a new loop over both gateways is stopped where it should be,
-// and whether all of its requests were judged.
-func (c *cluster) exact(ctx context.Context, r *tally) (stopped, judged bool) {
+// exact reports whether a new loop over both gateways is stopped at the right request,
+// and whether there was a decision about each request.
+func (c *cluster) exact(ctx context.Context, r *tally) (stopped, decided bool) {
 	text := fmt.Sprint("a new loop ", c.next())
 	for i := range passes + 2 {
 		a := c.send(ctx, i, text)
 		r.mu.Lock()
-		r.told(a)
+		r.report(a)
 		r.mu.Unlock()
 		switch {
 		case a.degraded:
@@ -247,18 +246,18 @@ func (c *cluster) exact(ctx context.Context, r *tally) (stopped, judged bool) {
 	return true, true
 }
 
-// exactAfter is exact once the fault is over. A loop of which a request was not
-// judged, which a busy machine makes of some, says nothing; there must be another.
+// exactAfter is exact after the end of a fault. On a busy machine some requests pass
+// without a decision; another loop is tried then.
 func (c *cluster) exactAfter(ctx context.Context, r *tally) bool {
 	const loops = 20
 	for range loops {
-		if stopped, judged := c.exact(ctx, r); judged {
+		if stopped, decided := c.exact(ctx, r); decided {
 			return stopped
 		}
 	}
 	return false
 }
 
-// unjudged says whether nothing was counted, for a reason that a response names.
-// The cluster has no embedding worker, which only the meaning is asked of.
-func unjudged(why string) bool { return why != "" && why != "semantic" }
+// undecided reports whether there was no decision, by the header of a response. The
+// cluster has no embedding worker, so semantic detection alone is always missing.
+func undecided(why string) bool { return why != "" && why != "semantic" }

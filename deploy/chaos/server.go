@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// serverRole as the first argument has this program be a server of a cluster.
+// serverRole is the first argument of this program as a server of a cluster.
 const serverRole = "nats-server"
 
 var errServer = errors.New("NATS server is not ready")

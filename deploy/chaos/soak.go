@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// samples is how often a soak looks at its processes.
+// samples is the number of samples that a soak takes of each process.
 const samples = 30
 
-// errGrows says that something in a process grew all the time.
+// errGrows is the error for a metric that grew all the time.
 var errGrows = errors.New("not flat")
 
-// watched are the metrics that must be flat, with what they may differ by.
+// watched are the metrics that must be flat, with the allowed difference.
 var watched = []struct {
 	metric string
 	slack  float64
@@ -29,8 +29,8 @@ var watched = []struct {
 	{"process_open_fds", 30},
 }
 
-// soak keeps the load up for so long, and compares the last third of the samples
-// of each process with the middle one; the first is for warming up.
+// soak runs the load for a time, and compares the last third of the samples of each
+// process with the middle third; the first is for warming up.
 func (c *cluster) soak(ctx context.Context, length time.Duration, out io.Writer) error {
 	r := &tally{result: result{name: "soak"}, loops: map[string]bool{}}
 	loading, stop := context.WithCancel(ctx)
@@ -79,7 +79,7 @@ func mean(values []float64) (m float64) {
 	return m
 }
 
-// sample adds what each process says of itself now.
+// sample adds the current metrics of each process.
 func (c *cluster) sample(seen map[string][]float64) {
 	for _, p := range c.parts() {
 		text := c.metrics(p)
@@ -91,7 +91,7 @@ func (c *cluster) sample(seen map[string][]float64) {
 	}
 }
 
-// metrics is what a process exposes; empty if it does not answer.
+// metrics returns the metrics of a process, "" if it does not answer.
 func (c *cluster) metrics(p *process) string {
 	res, err := c.client.Get("http://" + p.admin + "/metrics") //nolint:noctx // the client has a timeout
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *cluster) metrics(p *process) string {
 	return string(text)
 }
 
-// metric is the value of a metric without labels.
+// metric returns the value of a metric without labels.
 func metric(text, name string) (float64, bool) {
 	for line := range strings.SplitSeq(text, "\n") {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {

@@ -1,9 +1,8 @@
-// Package scripted is an upstream that says what it is told: an http.Handler
-// that speaks the formats of the known providers, plain and streamed, and keeps
-// every request exactly as it came. Tests, benchmarks and the demo put it
-// where a model would be.
+// Package scripted is an upstream with scripted answers: an http.Handler that speaks the
+// formats of the known providers, plain and streamed, and keeps every request exactly as
+// it came. Tests and the demonstration use it in place of a model.
 //
-// It knows nothing of gateways or loops: to it, each request is one of a client.
+// It knows nothing of gateways or loops.
 package scripted
 
 import (
@@ -17,12 +16,12 @@ import (
 	"sync"
 )
 
-// Request is one request as it came in.
+// Request is a request of a client.
 type Request struct {
 	// Number counts requests from 1.
 	Number int
 	Method string
-	// Target is the path with the query, as it stood in the request line.
+	// Target is the path with the query, as in the request line.
 	Target string
 	Host   string
 	Header http.Header
@@ -30,12 +29,12 @@ type Request struct {
 	TransferEncoding []string
 	ContentLength    int64
 	Body             []byte
-	// Chat is the body where it could be read as a chat completion; other formats
-	// share some of its fields.
+	// Chat is the body read as a chat completion; other formats share some of its
+	// fields.
 	Chat Chat
 }
 
-// Chat are the fields of a chat completion request that a script may look at.
+// Chat has the fields of a chat completion request that scripts use.
 type Chat struct {
 	Model         string    `json:"model"`
 	Messages      []Message `json:"messages"`
@@ -53,7 +52,7 @@ type Message struct {
 	ToolCallID string          `json:"tool_call_id"`
 }
 
-// Text is the content where it is a string, else "".
+// Text returns the content if it is a string, else "".
 func (m Message) Text() string {
 	var s string
 	if json.Unmarshal(m.Content, &s) != nil {
@@ -70,7 +69,7 @@ func (c Chat) Last() Message {
 	return c.Messages[len(c.Messages)-1]
 }
 
-// Script decides what to answer. It is called from many goroutines at once.
+// Script returns the answer to a request. It is called concurrently.
 type Script func(Request) Reply
 
 // Upstream serves a script and remembers requests. Make it with New.
@@ -83,8 +82,8 @@ type Upstream struct {
 	left     []Request
 }
 
-// New returns an upstream that follows the script; a nil one says Text("Hello!")
-// to everything.
+// New returns an upstream with a script. A nil script answers Text("Hello!") to
+// everything.
 func New(script Script) *Upstream {
 	if script == nil {
 		script = func(Request) Reply { return Text("Hello!") }
@@ -99,13 +98,13 @@ func (u *Upstream) Requests() []Request {
 	return slices.Clone(u.requests)
 }
 
-// WaitRequests returns when n requests have come in, with all there are.
+// WaitRequests waits for n requests and returns all that have come.
 func (u *Upstream) WaitRequests(ctx context.Context, n int) ([]Request, error) {
 	return u.wait(ctx, func() []Request { return u.requests }, n)
 }
 
-// WaitLeft returns when n clients have hung up before their answer was
-// complete, with the requests of all that did.
+// WaitLeft waits for n clients that hang up before their answer is complete, and returns
+// the requests of all that did.
 func (u *Upstream) WaitLeft(ctx context.Context, n int) ([]Request, error) {
 	return u.wait(ctx, func() []Request { return u.left }, n)
 }
@@ -126,7 +125,7 @@ func (u *Upstream) wait(ctx context.Context, list func() []Request, n int) ([]Re
 	}
 }
 
-// ServeHTTP records the request and answers it as the script says.
+// ServeHTTP records the request and answers it by the script.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req, err := u.record(r)
 	if err != nil {
@@ -139,8 +138,8 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// record reads and keeps a request. A body that was cut off is kept as far as
-// it came, with the error.
+// record reads and keeps a request. If the body is cut off, its beginning is kept and the
+// error returned.
 func (u *Upstream) record(r *http.Request) (Request, error) {
 	body, err := io.ReadAll(r.Body)
 	req := Request{
@@ -170,13 +169,13 @@ func (u *Upstream) noteLeft(req Request) {
 	u.announce()
 }
 
-// announce wakes those who wait. The lock is held.
+// announce wakes all waiting callers. The lock is held.
 func (u *Upstream) announce() {
 	close(u.changed)
 	u.changed = make(chan struct{})
 }
 
-// answer writes the reply and tells whether the client took all of it.
+// answer writes the reply and reports whether the client read all of it.
 func (u *Upstream) answer(ctx context.Context, w http.ResponseWriter, req Request, reply Reply) bool {
 	maps.Copy(w.Header(), reply.Header)
 	if reply.Status != 0 {

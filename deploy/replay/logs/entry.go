@@ -12,10 +12,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// object is the members of a JSON object, unread.
+// object holds the members of a JSON object, undecoded.
 type object map[string]jsontext.Value
 
-// readEntry reads one entry of whatever kind it is.
+// readEntry reads one entry of any kind.
 func readEntry(v []byte, out *sink) {
 	switch jsontext.Value(v).Kind() {
 	case '{':
@@ -61,7 +61,7 @@ func (o object) read(whole jsontext.Value, out *sink) {
 
 func (o object) has(name string) bool { return len(o[name]) > 0 }
 
-// text returns the member's text, or "" where it has none.
+// text returns the text of a member, "" if it has none.
 func (o object) text(name string) (s string) {
 	_ = json.Unmarshal(o[name], &s)
 	return s
@@ -110,7 +110,7 @@ func readObject(v []byte) (object, error) {
 	return o, nil
 }
 
-// readList reads an array on one line.
+// readList reads an array that stands on one line.
 func readList(v []byte, out *sink) {
 	var list []jsontext.Value
 	if err := json.Unmarshal(v, &list, lenient); err != nil {

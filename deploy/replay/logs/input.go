@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// input splits what is read into entries.
+// input splits its bytes into entries.
 type input struct {
 	raw   *bufio.Reader
 	limit int
@@ -24,8 +24,8 @@ func newInput(r io.Reader, limit int) *input {
 	return &input{raw: bufio.NewReaderSize(r, 64<<10), limit: limit}
 }
 
-// read decides by the first line whether there is an entry a line. If the line is
-// the beginning of a larger value, there is not.
+// read decides by the first line whether each line is an entry: it is not if the first
+// line is the beginning of a larger value.
 func (in *input) read(out *sink) {
 	in.skipMark()
 	first, err := in.nextLine()
@@ -43,19 +43,19 @@ func (in *input) read(out *sink) {
 	in.readLines(first, err, out)
 }
 
-// skipMark passes over a byte order mark.
+// skipMark skips a byte order mark.
 func (in *input) skipMark() {
 	if b, err := in.raw.Peek(3); err == nil && string(b) == "\xef\xbb\xbf" {
 		_, _ = in.raw.Discard(3) // they were peeked at
 	}
 }
 
-// isBeginning reports whether line is no value by itself, but may go on to be one.
+// isBeginning reports whether line is the beginning of a value that goes on after it.
 func isBeginning(line []byte) bool {
 	return errors.Is(newDecoder(line).SkipValue(), io.ErrUnexpectedEOF)
 }
 
-// readLines reads an entry a line. What is wrong with one does not touch the next.
+// readLines reads each line as an entry. A faulty one does not affect the next.
 func (in *input) readLines(line []byte, err error, out *sink) {
 	for ; !out.done; line, err = in.nextLine() {
 		out.line = in.line
@@ -74,8 +74,8 @@ func (in *input) readLines(line []byte, err error, out *sink) {
 	}
 }
 
-// nextLine returns the next line without its end, valid until the next call. Of a
-// line that is too long it reads all and returns none.
+// nextLine returns the next line without its end, valid until the next call. A line that
+// is too long is read to its end and returned as an error.
 func (in *input) nextLine() ([]byte, error) {
 	in.line++
 	length := 0
@@ -99,8 +99,8 @@ func (in *input) nextLine() ([]byte, error) {
 	}
 }
 
-// document reads one value over many lines, or several in a row. It is the reader
-// that the decoder reads from, and counts lines and the bytes of the entry.
+// document reads one or more values of many lines. It is the reader of the decoder, and
+// counts lines and the bytes of the entry.
 type document struct {
 	in    *bufio.Reader
 	limit int
@@ -110,7 +110,7 @@ type document struct {
 	taken int   // bytes read
 }
 
-// Read reads on for the decoder, at most to the limit of the present entry.
+// Read reads for the decoder, at most to the limit of the current entry.
 func (d *document) Read(p []byte) (int, error) {
 	if d.left <= 0 {
 		return 0, fmt.Errorf("%w: the limit is %d bytes", ErrTooLong, d.limit)
@@ -126,7 +126,7 @@ func (d *document) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// entry begins a new entry where dec stands, and returns its line.
+// entry begins a new entry at the position of dec and returns its line.
 func (d *document) entry(dec *jsontext.Decoder) int {
 	dec.PeekKind() // reads on until there is something
 	next := d.taken - len(bytes.TrimLeft(dec.UnreadBuffer(), " \t\r\n,:"))
@@ -155,7 +155,7 @@ func (d *document) read(out *sink) {
 	}
 }
 
-// value reads one value at the top: an array of entries, an export, or an entry.
+// value reads one value at the top level: an array of entries, an export, or an entry.
 func (d *document) value(dec *jsontext.Decoder, out *sink) error {
 	switch dec.PeekKind() {
 	case '[':
@@ -173,17 +173,17 @@ func (d *document) value(dec *jsontext.Decoder, out *sink) error {
 	return nil
 }
 
-// exportStart is how an OpenTelemetry export begins: it may be large, and is read
-// span by span.
+// exportStart matches the beginning of an OpenTelemetry export, which may be large and is
+// read span by span.
 var exportStart = regexp.MustCompile(`^\s*\{\s*"resource_?[sS]pans"`)
 
-// exportHead is how many bytes of a value are looked at for exportStart.
+// exportHead is the number of bytes that exportStart is matched with.
 const exportHead = 200
 
 func isExport(b []byte) bool { return exportStart.Match(b[:min(len(b), exportHead)]) }
 
-// array reads the elements of an array as entries, or, where they are messages, as
-// one session.
+// array reads the elements of an array as entries, or as one session if they are
+// messages.
 func (d *document) array(dec *jsontext.Decoder, out *sink) error {
 	if _, err := dec.ReadToken(); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (d *document) array(dec *jsontext.Decoder, out *sink) error {
 	return nil
 }
 
-// syntax makes the decoder's errors ours, without its own words for where.
+// syntax converts errors of the decoder, without their positions.
 func syntax(err error) error {
 	var bad *jsontext.SyntacticError
 	switch {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// litellmEntry is what is read of LiteLLM's standard logging payload, which its
-// log sinks write, and of the rows of its spend logs, which differ in some names.
+// litellmEntry has the fields of LiteLLM's standard logging payload, which its log sinks
+// write, and of its spend logs, where some have other names.
 type litellmEntry struct {
 	CallType  string          `json:"call_type"`
 	Status    string          `json:"status"`
@@ -46,13 +46,13 @@ type litellmMetadata struct {
 	Project   string `json:"user_api_key_project_id"`
 }
 
-// litellmRequest is the request as LiteLLM's proxy got it, where it logs that.
+// litellmRequest is the request of the client, which LiteLLM's proxy may log.
 type litellmRequest struct {
 	URL  string          `json:"url"`
 	Body json.RawMessage `json:"body"`
 }
 
-// otherCalls are parts of call types that are no prompts.
+// otherCalls are parts of the names of call types that are not prompts.
 var otherCalls = []string{"embedding", "image", "transcription", "speech", "moderation", "rerank", "file", "batch", "fine_tuning", "realtime", "ocr", "search", "video"}
 
 func readLiteLLM(v []byte, out *sink) {
@@ -98,8 +98,7 @@ func (e *litellmEntry) status() int {
 	return 500
 }
 
-// request returns the request as the proxy got it, or what can be put together from
-// the entry.
+// request returns the request of the client, or one that is built from the other fields.
 func (e *litellmEntry) request() (path string, body []byte, err error) {
 	var proxy litellmRequest
 	if json.Unmarshal(unwrapped(e.ProxyRequest), &proxy) == nil {
@@ -129,8 +128,8 @@ func (e *litellmEntry) path() string {
 	return pathChat
 }
 
-// messages returns the list of messages. Logs hold it as it is, or as text; and a
-// log without content holds a word or an empty object in its place.
+// messages returns the list of messages. Some logs have it as text; logs without content
+// have a word or an empty object in its place.
 func (e *litellmEntry) messages() (json.RawMessage, error) {
 	raw := e.Messages
 	if len(raw) == 0 {
@@ -148,7 +147,7 @@ func (e *litellmEntry) messages() (json.RawMessage, error) {
 	return json.Marshal([]chatMessage{{Role: "user", Content: text}})
 }
 
-// body puts a request together.
+// body builds the body of a request.
 func (e *litellmEntry) body(path string, messages json.RawMessage) []byte {
 	name := "messages"
 	if path == pathResponses {
@@ -172,8 +171,8 @@ func (e *litellmEntry) body(path string, messages json.RawMessage) []byte {
 	return body
 }
 
-// unwrapped returns the JSON inside a JSON string, where a log stores it as text,
-// and else raw.
+// unwrapped returns the JSON inside a JSON string, for logs that store it as text, else
+// raw.
 func unwrapped(raw json.RawMessage) json.RawMessage {
 	var text string
 	if len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &text) == nil && json.Valid([]byte(text)) {
@@ -196,7 +195,7 @@ func litellmTime(raw json.RawMessage) time.Time {
 	return time.Time{}
 }
 
-// parseTime reads a time as logs write it; zero if it is none.
+// parseTime reads a time in the formats of logs; zero if it is none.
 func parseTime(text string) time.Time {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999"} {
 		if t, err := time.Parse(layout, text); err == nil {

@@ -1,12 +1,12 @@
-// Package logs reads recorded LLM traffic, one request after the other, so that
-// it can be run through the detectors offline.
+// Package logs reads recorded LLM traffic as a sequence of requests, which package
+// replay evaluates.
 //
-// It knows four kinds of input, and tells them apart by what is in them: our own
+// It reads four kinds of input, which it recognises by their content: our own
 // recordings ([record.Record]), sessions as OpenAI messages, LiteLLM's logs, and
-// OpenTelemetry exports with GenAI spans. All are JSON: a value a line, one array,
-// or one value over many lines. It reads in one pass and holds one value (for
-// OpenTelemetry: one span) at a time. It knows nothing of detectors, policies,
-// NATS or HTTP servers.
+// OpenTelemetry exports with GenAI spans. All are JSON: one value a line, one array,
+// or one value over many lines. It reads in one pass and holds one value at a time; of
+// OpenTelemetry, one span. It knows nothing of detectors, policies, NATS or HTTP
+// servers.
 package logs
 
 import (
@@ -28,82 +28,81 @@ const (
 	OpenTelemetry Source = "opentelemetry"
 )
 
-// The paths of requests whose input does not say how they were made.
+// The paths of requests without a recorded path.
 const (
 	pathChat      = "/v1/chat/completions"
 	pathResponses = "/v1/responses"
 	pathMessages  = "/v1/messages"
 )
 
-// Request is one recorded request, or what came of an earlier one.
+// Request is one recorded request, or the answer to an earlier one.
 type Request struct {
 	Source Source
-	// Answer is set where the entry is no request but the answer to an earlier one;
-	// then only Source, Line and Time hold besides.
+	// Answer is set if the entry is not a request but the answer to an earlier one. Of
+	// the other fields, only Source, Line and Time are set then.
 	Answer *Answer
-	// ID is what an answer refers to; "" where there is none to come.
+	// ID is the id to which the answer refers; "" if the answer is not recorded apart.
 	ID string
-	// Line is where the request stands in the input, from 1: for values over many
-	// lines, where the value begins.
+	// Line is the line of the request in the input, from 1: the first line of a value
+	// over many lines.
 	Line int
-	// Time is when it was made; zero where the input does not say, as for sessions.
+	// Time is the time of the request; zero if it is not recorded, as in sessions.
 	Time time.Time
-	// Method and Path, with the query, are as the client sent them, or the usual
-	// ones of the format.
+	// Method and Path, with the query, are those of the client, or else the usual ones of
+	// the format.
 	Method, Path string
-	// Upstream is the name of where the request went, as far as it was recorded.
+	// Upstream is the name of the upstream, if it was recorded.
 	Upstream string
 	Header   map[string]string // lower-case names; only what identifies format and session
-	// Tenant, Project, Caller, Session and User are as recorded. Caller stands for
-	// the API key and is a hash. Any of them may be empty.
+	// Tenant, Project, Caller, Session and User are as recorded; any may be empty. Caller
+	// is a hash of the API key.
 	Tenant, Project, Caller, Session, User string
-	// DerivedSession is the session by which a gateway knew a request without one;
-	// TenantVerified says that the tenant was proven.
+	// DerivedSession is the session that a gateway derived for a request without one.
+	// TenantVerified says that the tenant was authenticated.
 	DerivedSession string
 	TenantVerified bool
 	Model          string
-	// Body is the body, valid only until the next request is asked for.
+	// Body is valid only until the next request is read.
 	Body []byte
-	// Stopped says that Unloop had stopped the request, so that the status is not
-	// the upstream's. Operator is what an operator had done with it, as recordings
-	// say it.
+	// Stopped says that Unloop refused the request, so that the status is not the
+	// upstream's. Operator is the recorded effect of an override or a kill switch.
 	Stopped  bool
 	Operator string
-	// Outcome is what came of it, as far as the entry itself says.
+	// Outcome is the outcome, if it is in the same entry.
 	Outcome
 }
 
-// Outcome is what came of a request.
+// Outcome is the outcome of a request.
 type Outcome struct {
-	// Status is the HTTP status that it was answered with, as far as it is known or
-	// can be concluded; else 0.
+	// Status is the HTTP status of the answer, recorded or concluded; 0 if it is not
+	// known.
 	Status int
-	// InputTokens, of which CachedTokens were read from a cache, OutputTokens and
-	// USD are what it cost; 0 where the input does not say.
+	// InputTokens, of which CachedTokens were read from a cache, OutputTokens and USD are
+	// the cost; 0 if it is not recorded.
 	InputTokens, CachedTokens, OutputTokens int
 	USD                                     float64
 }
 
-// Answer is what came of the request with an ID.
+// Answer is the outcome of the request with an ID.
 type Answer struct {
 	To string
 	Outcome
 }
 
 var (
-	// ErrUnknown is an input, or an entry of it, of none of the kinds known.
+	// ErrUnknown is the error for an input or an entry of an unknown kind.
 	ErrUnknown = errors.New("not a recording, session, LiteLLM log or OpenTelemetry export")
-	// ErrSyntax is an entry that is not valid JSON.
+	// ErrSyntax is the error for an entry that is not valid JSON.
 	ErrSyntax = errors.New("not valid JSON")
-	// ErrTooLong is an entry beyond the limit.
+	// ErrTooLong is the error for an entry beyond the limit.
 	ErrTooLong = errors.New("entry is too long")
-	// ErrNoMessages is a request that was logged without its messages.
+	// ErrNoMessages is the error for a request that was logged without its messages.
 	ErrNoMessages = errors.New("logged without its messages")
-	// ErrVersion is a recording of a version that this one cannot read.
+	// ErrVersion is the error for a recording of a newer version.
 	ErrVersion = errors.New("recorded by a newer version")
 )
 
-// Error is what is wrong with an input, and where.
+// Error is a fault of an entry, with its line.
 type Error struct {
 	Line int // from 1
 	Err  error
@@ -114,14 +113,13 @@ func (e *Error) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err
 // Unwrap returns the cause, one of the errors above or that of reading.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Limit is how long an entry may be, in bytes. A session of 2 000 messages with a
+// Limit is the size limit of an entry in bytes. A session of 2 000 messages with a
 // megabyte of results stays far below it.
 const Limit = 64 << 20
 
-// Open returns the requests in r, in their order. An entry that cannot be used
-// yields an [*Error] in its place; where it is clear where the next begins, the
-// sequence goes on after it, so the caller decides whether to stop. It can be
-// ranged over once.
+// Open returns the requests in r, in their order. A faulty entry yields an [*Error] in
+// its place, and the sequence goes on with the next entry if its beginning is known. It
+// can be ranged over once.
 func Open(r io.Reader) iter.Seq2[Request, error] { return open(r, Limit) }
 
 // open is Open with another limit.
@@ -131,8 +129,8 @@ func open(r io.Reader, limit int) iter.Seq2[Request, error] {
 	}
 }
 
-// sink takes requests and errors on their way to the caller. Once done, the caller
-// wants no more.
+// sink passes requests and errors to the caller. done says that the caller wants no
+// more.
 type sink struct {
 	yield func(Request, error) bool
 	line  int // of the entry that is being read

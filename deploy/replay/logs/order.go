@@ -7,15 +7,14 @@ import (
 )
 
 const (
-	// waitingRequests and waitingBytes bound the requests that wait for older ones:
-	// a recording has them in the order in which they were answered, and some
-	// answers take minutes.
+	// waitingRequests and waitingBytes bound the requests that wait for older ones: a log
+	// may have them in the order of their answers, and some answers take minutes.
 	waitingRequests = 4096
 	waitingBytes    = 64 << 20
 )
 
-// InOrder returns the requests in the order of their times, as far as they are not
-// too far from their places. Requests without a time, and errors, keep their places.
+// InOrder sorts requests by their times, as far as a limited number of waiting requests
+// allows. Requests without a time, and errors, keep their places.
 func InOrder(requests iter.Seq2[Request, error]) iter.Seq2[Request, error] {
 	return func(yield func(Request, error) bool) {
 		var w waiting

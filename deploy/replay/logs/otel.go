@@ -11,9 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// readExport reads an OTLP export in JSON, span by span: resourceSpans, each with
-// scopeSpans, each with spans. Before each span it calls entry, which returns the
-// span's line.
+// readExport reads an OTLP export in JSON, span by span: a list of resourceSpans with
+// scopeSpans with spans. Before each span it calls entry, which returns its line.
 func readExport(dec *jsontext.Decoder, out *sink, entry func() int) error {
 	var resource attributes
 	var list func(name string) error
@@ -58,7 +57,7 @@ func readExport(dec *jsontext.Decoder, out *sink, entry func() int) error {
 	return members()
 }
 
-// elements calls read for each element of the array at which dec stands.
+// elements calls read for each object of the next array.
 func elements(dec *jsontext.Decoder, read func() error) error {
 	if dec.PeekKind() != '[' {
 		return dec.SkipValue()
@@ -163,8 +162,8 @@ func (a attributes) text(names ...string) string {
 	return ""
 }
 
-// number returns the first of the named attributes that is a number, or text that
-// is one.
+// number returns the first of the named attributes that is a number, or the text of a
+// number.
 func (a attributes) number(names ...string) int {
 	for _, n := range names {
 		switch v := a[n].(type) {
@@ -187,7 +186,7 @@ func resourceAttributes(v []byte) attributes {
 	return r.Attributes
 }
 
-// span is a span in either form.
+// span is a span of OTLP or of an SDK.
 type span struct {
 	TraceID  string `json:"traceId"`
 	TraceID2 string `json:"trace_id"`
@@ -212,8 +211,8 @@ type spanEvent struct {
 	Attributes attributes `json:"attributes"`
 }
 
-// promptOperations are the values of gen_ai.operation.name that are prompts. Spans
-// of agents, tools and embeddings are passed over.
+// promptOperations are the values of gen_ai.operation.name for prompts. Spans of agents,
+// tools and embeddings are skipped.
 var promptOperations = []string{"chat", "text_completion", "generate_content", "completion"}
 
 func readSpan(v []byte, resource attributes, out *sink) {

@@ -24,11 +24,10 @@ type partMessage struct {
 	Parts []part `json:"parts"`
 }
 
-// detailsEvent carries the messages of a span in an event beside it.
+// detailsEvent is an event of a span with its messages.
 const detailsEvent = "gen_ai.client.inference.operation.details"
 
-// body puts an OpenAI chat request together from what a span says of it, by the
-// conventions of whatever version.
+// body builds an OpenAI chat request from a span of any version of the conventions.
 func (s *span) body() ([]byte, error) {
 	source := s.Attributes
 	for _, e := range s.Events {
@@ -94,8 +93,8 @@ func (a attributes) decode(name string, to any) (found bool, err error) {
 	return true, nil
 }
 
-// chat makes the messages of an OpenAI chat request of m: results of tools are
-// messages of their own there.
+// chat converts m to OpenAI messages, where each result of a tool is a message of its
+// own.
 func (m partMessage) chat() (out []chatMessage) {
 	main := chatMessage{Role: m.Role}
 	var texts []string
@@ -216,8 +215,7 @@ func tools(sources ...attributes) (out []chatTool) {
 	return nil
 }
 
-// chatMessage is a message of an OpenAI chat request, as far as one is put
-// together here.
+// chatMessage is a message of an OpenAI chat request.
 type chatMessage struct {
 	Role       string     `json:"role"`
 	Content    string     `json:"content"`

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// messages is a session as OpenAI messages.
+// messages is a session of OpenAI messages.
 type messages struct {
 	list  []message
 	size  int // bytes
@@ -28,7 +28,7 @@ func (m *messages) add(v jsontext.Value, role string) {
 	m.size += len(v)
 }
 
-// roleOf returns the role of a message, or "" for what is none.
+// roleOf returns the role of a message, or "" if v is not a message.
 func roleOf(v jsontext.Value) string {
 	var m struct {
 		Role     any            `json:"role"`
@@ -41,8 +41,8 @@ func roleOf(v jsontext.Value) string {
 	return role
 }
 
-// readSession reads an object with messages. One that names a model and does not
-// end with the model's turn is a request by itself; any other is a session.
+// readSession reads an object with messages. It is a single request if it names a model
+// and does not end with a message of the assistant, else a session.
 func readSession(o object, whole jsontext.Value, out *sink) {
 	var list []jsontext.Value
 	if o["messages"].Kind() != '[' || json.Unmarshal(o["messages"], &list, lenient) != nil {
@@ -65,9 +65,9 @@ func readSession(o object, whole jsontext.Value, out *sink) {
 	s.expand(out)
 }
 
-// expand makes the requests of a session: one for every prefix that ends before a
-// message of the assistant, and one of all if it never had a turn. All bodies
-// share one buffer.
+// expand yields the requests of a session: one for each prefix that ends before a message
+// of the assistant, or one of all messages if there is none. All bodies share one
+// buffer.
 func (m *messages) expand(out *sink) {
 	if len(m.list) == 0 {
 		return
