@@ -19,27 +19,26 @@ type finding struct {
 
 func (f finding) String() string { return fmt.Sprintf("%s:%d: %s", f.path, f.line, f.text) }
 
-// report is what a tree looks like.
+// report is the result of a check.
 type report struct {
 	findings []finding
 	sizes    functionSizes
 	lines    lineCount
 }
 
-// unfinished finds the words that mark work left for later. They are put
-// together here so that this file does not hold them.
+// unfinished matches the words that mark unfinished work. They are joined here, so that
+// this file does not contain them.
 var unfinished = regexp.MustCompile(`\b(` + strings.Join([]string{"TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"}, "|") + `)\b`)
 
-// skipped are folders that hold no text of ours.
+// skipped are folders without text of our own.
 var skipped = []string{".git", "bin", "dist", "node_modules", "testdata"}
 
-// textual are the endings of files that are read for markers.
+// textual are the endings of files in which markers are looked for.
 var textual = []string{".go", ".sh", ".yaml", ".yml", ".proto", ".js", ".cjs", ".mjs", ".md", "Makefile", "Dockerfile", "/run"}
 
 // checkTree applies every rule to every file of the tree.
 func checkTree(tree fs.FS) (report, error) {
 	var r report
-	packages := goPackages{}
 	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -50,12 +49,11 @@ func checkTree(tree fs.FS) (report, error) {
 			}
 			return nil
 		}
-		return r.checkFile(tree, name, packages)
+		return r.checkFile(tree, name)
 	})
 	if err != nil {
 		return report{}, fmt.Errorf("read the tree: %w", err)
 	}
-	r.findings = append(r.findings, packages.withoutComment()...)
 	r.findings = append(r.findings, r.sizes.check()...)
 	slices.SortFunc(r.findings, func(a, b finding) int {
 		if c := strings.Compare(a.path, b.path); c != 0 {
@@ -66,7 +64,7 @@ func checkTree(tree fs.FS) (report, error) {
 	return r, nil
 }
 
-func (r *report) checkFile(tree fs.FS, name string, packages goPackages) error {
+func (r *report) checkFile(tree fs.FS, name string) error {
 	if !slices.ContainsFunc(textual, func(end string) bool { return strings.HasSuffix(name, end) }) && !isLock(name) {
 		return nil
 	}
@@ -79,7 +77,7 @@ func (r *report) checkFile(tree fs.FS, name string, packages goPackages) error {
 		r.addLines(name, text, regexp.MustCompile(`"resolved":`), "a lock file names the registry it was made with")
 		return nil
 	case path.Ext(name) == ".go":
-		if err := r.checkGo(name, text, packages); err != nil {
+		if err := r.checkGo(name, text); err != nil {
 			return err
 		}
 	}

@@ -1,8 +1,9 @@
-// Command repocheck holds the repository to the rules of style that a linter of one
-// package at a time does not see: the size of files and functions, package
-// comments, tests that sleep, and markers of unfinished work.
+// Command repocheck checks the rules of style that the linter, which sees one package at
+// a time, cannot check: the sizes of files and of functions as a whole, calls of C,
+// markers of unfinished work, and registries in lock files. It also counts the lines of
+// production code.
 //
-// It reads source text alone and knows nothing of what the code does.
+// It reads source text alone and does not know what the code does.
 package main
 
 import (

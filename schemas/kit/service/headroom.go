@@ -7,17 +7,21 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// headroom is what the garbage collector takes for live memory beside what is,
-// in bytes. A service holds some ten MiB and makes garbage with every request;
-// the collector, which by default runs whenever that has doubled, would run all
-// the time. Nothing is ever written to it, so the system gives no memory for
-// it; what it costs is garbage that waits longer, at most twice as much as this.
+// headroom is the size of an allocation, in bytes, that the garbage collector counts as
+// live memory. A service has some ten MiB of live memory and makes garbage with every
+// request; by default the collector would run whenever that has doubled, which is all
+// the time. The allocation is never written to, so it takes no physical memory. Garbage
+// waits longer: at most twice as much as headroom.
+//
+// A higher GOGC (debug.SetGCPercent) is not the same, since it multiplies. Where it saves
+// as many collections at 10 MiB of live memory, it lets the heap grow to 1.8 GiB at
+// 200 MiB; with headroom it grows to 0.5 GiB.
 const headroom = 64 << 20
 
 var reserve = sync.OnceValue(func() []byte { return make([]byte, headroom) })
 
-// ofMemory is the part of the container's memory that Go may use. The rest is for
-// what it does not count: stacks of the system, mapped files, the network.
+// ofMemory is the part of the container's memory that Go may use. The rest is for memory
+// that Go does not count: thread stacks, mapped files, the network.
 const ofMemory = 0.85
 
 // MemoryLimit is how much memory Go may use in this process, in bytes:
