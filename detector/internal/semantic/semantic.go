@@ -84,23 +84,17 @@ func New(streaks Streaks, worker Worker, record func(context.Context, incident.F
 
 // AskOver returns the workers that answer on NATS.
 func AskOver(inbox *natskit.Inbox) Worker {
-	type answer struct {
-		body []byte
-		err  error
-	}
 	return func(r *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
 		body, err := proto.Marshal(r)
 		if err != nil {
 			return nil, err
 		}
-		answered := make(chan answer, 1)
-		inbox.Request(&nats.Msg{Subject: schemas.SubjectSemantic, Data: body}, func(data []byte, err error) { answered <- answer{data, err} })
-		a := <-answered
-		var reply semanticpb.SemanticReply
-		if a.err == nil {
-			a.err = proto.Unmarshal(a.body, &reply)
+		answer, err := inbox.Ask(context.Background(), &nats.Msg{Subject: schemas.SubjectSemantic, Data: body})
+		if err != nil {
+			return nil, err
 		}
-		return &reply, a.err
+		reply := &semanticpb.SemanticReply{}
+		return reply, proto.Unmarshal(answer, reply)
 	}
 }
 

@@ -144,7 +144,7 @@ func (s *Store) put(ctx context.Context, key string, value []byte) error {
 // write sends a value to the bucket, and returns its acknowledgement.
 func (s *Store) write(ctx context.Context, key string, value []byte, header nats.Header) (ack []byte, err error) {
 	header.Set(jetstream.MsgTTLHeader, strconv.Itoa(int(keep/time.Second)))
-	return s.request(ctx, &nats.Msg{Subject: "$KV." + schemas.BucketSessions + "." + key, Data: value, Header: header})
+	return s.inbox.Ask(ctx, &nats.Msg{Subject: "$KV." + schemas.BucketSessions + "." + key, Data: value, Header: header})
 }
 
 // refused says whether an acknowledgement is that of a write that was refused.
@@ -169,7 +169,7 @@ func (s *Store) lookup(ctx context.Context, key string, changes bool) (string, e
 	if cached && !changes {
 		return value, nil
 	}
-	newer, err := s.request(ctx, &nats.Msg{Subject: "$JS.API.DIRECT.GET.KV_" + schemas.BucketSessions + ".$KV." + schemas.BucketSessions + "." + key})
+	newer, err := s.inbox.Ask(ctx, &nats.Msg{Subject: "$JS.API.DIRECT.GET.KV_" + schemas.BucketSessions + ".$KV." + schemas.BucketSessions + "." + key})
 	switch {
 	case err == nil && len(newer) > 0:
 		s.cache.Set(key, string(newer))
@@ -180,21 +180,5 @@ func (s *Store) lookup(ctx context.Context, key string, changes bool) (string, e
 		return "", fmt.Errorf("look an answer up: %w", err)
 	default: // the answer's status says that there is none
 		return "", ErrUnknown
-	}
-}
-
-// request returns the answer of the store, or the context's error.
-func (s *Store) request(ctx context.Context, msg *nats.Msg) ([]byte, error) {
-	type answer struct {
-		data []byte
-		err  error
-	}
-	done := make(chan answer, 1)
-	s.inbox.Request(msg, func(data []byte, err error) { done <- answer{data, err} })
-	select {
-	case a := <-done:
-		return a.data, a.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
 }

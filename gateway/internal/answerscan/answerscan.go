@@ -19,7 +19,7 @@ type Watcher interface {
 	// Event reports the name of an event of a stream.
 	Event(name []byte)
 	// Text reports a string that a name has as its value, as it stands between the
-	// quotes. Empty strings and those over MaxText bytes are not reported.
+	// quotes. Empty strings and those over 192 bytes are not reported.
 	Text(at *Place, text []byte)
 	// Object reports that an object begins, and returns the greatest length in bytes
 	// up to which the watcher wants its JSON; 0 for an object that it does not want.

@@ -1,11 +1,11 @@
 package answerscan
 
 const (
-	// MaxText is the length of the longest string that is reported, in bytes.
-	MaxText = 192
 	// MaxDepth is how deep a value may stand to be reported.
 	MaxDepth = 3
-	// maxName is the length of the longest name that is told apart, in bytes.
+	// maxText is the length of the longest string that is reported, in bytes.
+	maxText = 192
+	// maxName is the length of the longest name that is kept, in bytes.
 	maxName = 24
 )
 

@@ -86,10 +86,10 @@ func (s *scanner) inside(p []byte) int {
 		n++
 	}
 	s.keep(p[:n])
-	if room := MaxText + 1 - len(s.text); s.at.depth <= MaxDepth && room > 0 {
+	if room := maxText + 1 - len(s.text); s.at.depth <= MaxDepth && room > 0 {
 		s.text = append(s.text, text[:min(room, len(text))]...)
 	}
-	if !s.inString && s.value && len(s.text) > 0 && len(s.text) <= MaxText {
+	if !s.inString && s.value && len(s.text) > 0 && len(s.text) <= maxText {
 		for i := range s.watchers {
 			s.watchers[i].Text(&s.at, s.text)
 		}

@@ -63,7 +63,7 @@ func (v *Values) Get(d policy.Descriptor) (Value, bool) {
 	return Value{Text: text}, ok
 }
 
-func (v *Values) plain(d policy.Descriptor) (string, bool) {
+func (v *Values) plain(d policy.Descriptor) (text string, ok bool) {
 	switch d.Source {
 	case "header":
 		values := v.subject.HTTP.Header.Values(d.Name)
@@ -78,8 +78,17 @@ func (v *Values) plain(d policy.Descriptor) (string, bool) {
 		return v.address()
 	case "ua":
 		return v.agent(d.Name)
+	case "caller":
+		text = v.subject.Identity.GetCaller()
+	case "tenant":
+		text = v.subject.Identity.GetTenant()
+	case "project":
+		text = v.subject.Identity.GetProject()
+	case "session":
+		text = v.subject.Identity.GetSession()
+	case "model":
+		text = v.subject.Model
 	}
-	text := v.known(d.Source)
 	return text, text != ""
 }
 
@@ -121,24 +130,6 @@ func (v *Values) agent(name string) (string, bool) {
 		return category, category != ""
 	}
 	return strconv.FormatBool(category != ""), true
-}
-
-// known returns a part of the identity, or the model.
-func (v *Values) known(source string) string {
-	switch source {
-	case "caller":
-		return v.subject.Identity.GetCaller()
-	case "tenant":
-		return v.subject.Identity.GetTenant()
-	case "project":
-		return v.subject.Identity.GetProject()
-	case "session":
-		return v.subject.Identity.GetSession()
-	case "model":
-		return v.subject.Model
-	default:
-		return ""
-	}
 }
 
 // address returns the client's address: the peer's own, or behind trusted proxies that of

@@ -228,3 +228,23 @@ func TestUsageThatCameBeforeTheClientLeft(t *testing.T) {
 		}
 	}
 }
+
+func TestTheMostThatAnswersMayHave(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		bounds         Bounds
+		standard, most int
+		want           int
+	}{
+		"the standard":           {Bounds{Answers: 1}, 100, 0, 100},
+		"the request's own":      {Bounds{Output: 50, Answers: 1}, 100, 0, 50},
+		"more than the standard": {Bounds{Output: 500, Answers: 1}, 100, 0, 500},
+		"no more than most":      {Bounds{Output: 500, Answers: 1}, 100, 200, 200},
+		"several answers":        {Bounds{Output: 50, Answers: 3}, 100, 200, 150},
+		"without end":            {Bounds{Output: 1 << 60, Answers: 1 << 60}, 100, 0, MaxTokens * maxAnswers},
+	} {
+		if got := c.bounds.MaxOutput(c.standard, c.most); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package natskit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -76,6 +77,22 @@ func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
 	}
 	if err := in.publish(msg, id); err != nil {
 		in.settle(id, nil, fmt.Errorf("publish to %s: %w", msg.Subject, err))
+	}
+}
+
+// Ask is Request that waits for the answer, at most until the context ends.
+func (in *Inbox) Ask(ctx context.Context, msg *nats.Msg) ([]byte, error) {
+	type answer struct {
+		data []byte
+		err  error
+	}
+	answered := make(chan answer, 1)
+	in.Request(msg, func(data []byte, err error) { answered <- answer{data, err} })
+	select {
+	case a := <-answered:
+		return a.data, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 

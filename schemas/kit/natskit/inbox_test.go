@@ -1,6 +1,7 @@
 package natskit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -95,5 +96,33 @@ func TestEmptyAnswerIsAnAnswer(t *testing.T) {
 	}
 	if got := ask(natskit.NewInbox(s.Service(), time.Minute), "empty", ""); got != (result{}) {
 		t.Errorf("answer %q, %v", got.data, got.err)
+	}
+}
+
+func TestAskWaitsForTheAnswerOrTheContext(t *testing.T) {
+	t.Parallel()
+	s := natstest.StartBare(t)
+	nc := s.Conn()
+	_, err := nc.Subscribe("known", func(m *nats.Msg) { _ = m.Respond(m.Data) })
+	if err == nil {
+		_, err = nc.Subscribe("silent", func(*nats.Msg) {})
+	}
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := natskit.NewInbox(s.Service(), patience)
+	if got, err := in.Ask(t.Context(), &nats.Msg{Subject: "known", Data: []byte("x")}); string(got) != "x" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := in.Ask(t.Context(), &nats.Msg{Subject: "nobody"}); !errors.Is(err, natskit.ErrNoResponder) {
+		t.Errorf("without a responder: %q, %v", got, err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if got, err := in.Ask(ctx, &nats.Msg{Subject: "silent"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("with an ended context: %q, %v", got, err)
 	}
 }
