@@ -72,11 +72,13 @@ func (c Chat) Last() Message {
 // Script returns the answer to a request. It is called concurrently.
 type Script func(Request) Reply
 
-// Upstream serves a script and remembers requests. Make it with New.
+// Upstream serves a script and keeps requests. Make it with New.
 type Upstream struct {
-	script Script
+	script  Script
+	forgets bool
 
 	mu       sync.Mutex
+	count    int
 	requests []Request
 	changed  chan struct{} // closed and replaced with each change
 	left     []Request
@@ -89,6 +91,13 @@ func New(script Script) *Upstream {
 		script = func(Request) Reply { return Text("Hello!") }
 	}
 	return &Upstream{script: script, changed: make(chan struct{})}
+}
+
+// Handler returns a handler with a script that keeps no requests.
+func Handler(script Script) http.Handler {
+	u := New(script)
+	u.forgets = true
+	return u
 }
 
 // Requests returns all requests so far, in the order in which they came.
@@ -156,21 +165,24 @@ func (u *Upstream) record(r *http.Request) (Request, error) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	req.Number = len(u.requests) + 1
-	u.requests = append(u.requests, req)
-	u.announce()
+	u.count++
+	req.Number = u.count
+	u.keep(&u.requests, req)
 	return req, err
 }
 
 func (u *Upstream) noteLeft(req Request) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.left = append(u.left, req)
-	u.announce()
+	u.keep(&u.left, req)
 }
 
-// announce wakes all waiting callers. The lock is held.
-func (u *Upstream) announce() {
+// keep adds a request to a list and wakes all waiting callers. The lock is held.
+func (u *Upstream) keep(list *[]Request, req Request) {
+	if u.forgets {
+		return
+	}
+	*list = append(*list, req)
 	close(u.changed)
 	u.changed = make(chan struct{})
 }

@@ -2,6 +2,7 @@ package scripted
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -156,4 +157,22 @@ func post(t *testing.T, ctx context.Context, url, body string) *http.Response {
 		t.Fatal(err)
 	}
 	return resp
+}
+
+func TestAHandlerKeepsNoRequests(t *testing.T) {
+	t.Parallel()
+	handler := Handler(nil)
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	for want := range 2 {
+		resp := post(t, t.Context(), server.URL+"/v1/chat/completions", `{"model":"m"}`)
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || !strings.Contains(string(text), fmt.Sprintf("chatcmpl-%06d", want+1)) {
+			t.Errorf("answered %s, %v", text, err)
+		}
+	}
+	if u, ok := handler.(*Upstream); !ok || len(u.Requests()) != 0 {
+		t.Errorf("kept requests: %v", u.Requests())
+	}
 }

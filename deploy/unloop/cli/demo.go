@@ -70,7 +70,7 @@ func startModel(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("listen for the scripted model: %w", err)
 	}
 	server := &http.Server{
-		Handler:           scripted.New(func(scripted.Request) scripted.Reply { return scripted.Text("Let me look into that.") }),
+		Handler:           scripted.Handler(func(scripted.Request) scripted.Reply { return scripted.Text("Let me look into that.") }),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	go func() { _ = service.ServeHTTP(ctx, server, ln, time.Second) }() // its end is the process's
