@@ -20,6 +20,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/deploy/bench/roles"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // session is one run of the benchmark.
@@ -154,6 +155,30 @@ func (s *session) store() (string, error) {
 type ender []func() error
 
 func (e *ender) add(f func() error) { *e = append(*e, f) }
+
+// role starts this executable in a role and returns its address.
+func (e *ender) role(ctx context.Context, name string, args ...string) (addr string, err error) {
+	p, err := roles.Start(ctx, name, args...)
+	if err != nil {
+		return "", err
+	}
+	e.add(p.Stop)
+	return p.Addr, nil
+}
+
+// server starts a NATS server in this process.
+func (s *session) server(e *ender) (*natskit.Embedded, error) {
+	dir, err := s.store()
+	if err != nil {
+		return nil, err
+	}
+	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: anyPort, DataDir: dir}, s.log)
+	if err != nil {
+		return nil, err
+	}
+	e.add(func() error { server.Stop(); return nil })
+	return server, nil
+}
 
 func (e ender) end() error {
 	var errs []error

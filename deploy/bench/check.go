@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
-	"github.com/unloop/unloop/deploy/bench/roles"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -56,15 +55,10 @@ func (s *session) check(ctx context.Context) error {
 func (s *session) checkTogether(ctx context.Context, redis *redisServer) (err error) {
 	var parts ender
 	defer func() { err = errors.Join(err, parts.end()) }()
-	dir, err := s.store()
+	server, err := s.server(&parts)
 	if err != nil {
 		return err
 	}
-	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: dir}, s.log)
-	if err != nil {
-		return err
-	}
-	parts.add(func() error { server.Stop(); return nil })
 	connect := func(name string) (*natskit.Conn, error) { return server.Connect(name, s.log) }
 	inProcess := natskit.NewInProcess()
 	stop, err := startDetector(ctx, connect, inProcess, s.log)
@@ -98,17 +92,14 @@ func (s *session) checkApart(ctx context.Context, redis *redisServer) (err error
 	if err != nil {
 		return err
 	}
-	server, err := roles.Start(ctx, "nats", dir)
+	server, err := parts.role(ctx, "nats", dir)
 	if err != nil {
 		return err
 	}
-	parts.add(server.Stop)
-	det, err := roles.Start(ctx, "detector", server.Addr)
-	if err != nil {
+	if _, err = parts.role(ctx, "detector", server); err != nil {
 		return err
 	}
-	parts.add(det.Stop)
-	res, err := s.compareChecks(ctx, func(name string) (*natskit.Conn, error) { return natskit.Connect(server.Addr, name, s.log) }, nil, redis)
+	res, err := s.compareChecks(ctx, func(name string) (*natskit.Conn, error) { return natskit.Connect(server, name, s.log) }, nil, redis)
 	if err != nil {
 		return err
 	}

@@ -33,15 +33,10 @@ var errNoVerdict = errors.New("a detector's answer has no verdict of the rule")
 func (s *session) limit(ctx context.Context) (err error) {
 	var parts ender
 	defer func() { err = errors.Join(err, parts.end()) }()
-	dir, err := s.store()
+	server, err := s.server(&parts)
 	if err != nil {
 		return err
 	}
-	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: anyPort, DataDir: dir}, s.log)
-	if err != nil {
-		return err
-	}
-	parts.add(func() error { server.Stop(); return nil })
 	connect := func(name string) (*natskit.Conn, error) { return natskit.Connect(server.URL(), name, s.log) }
 	for range limitDetectors {
 		stop, err := startDetector(ctx, connect, nil, s.log)

@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
-	"github.com/unloop/unloop/deploy/bench/roles"
 )
 
 // answer is the answer of the upstream to every request.
@@ -45,11 +44,10 @@ func (s *session) gateway(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	proxy, err := roles.Start(ctx, "proxy", upstream)
+	proxy, err := parts.role(ctx, "proxy", upstream)
 	if err != nil {
 		return err
 	}
-	parts.add(proxy.Stop)
 	exact, err := s.startSystem(ctx, upstream, exactPolicies, &parts)
 	if err != nil {
 		return err
@@ -62,7 +60,7 @@ func (s *session) gateway(ctx context.Context) (err error) {
 	unique := func(int) string { return prompt(number.Add(1)) }
 	res, err := measure.Compare(ctx, s.plan,
 		httpContender(nameUpstream, upstream, http.StatusOK, unique),
-		httpContender(nameProxy, proxy.Addr, http.StatusOK, unique),
+		httpContender(nameProxy, proxy, http.StatusOK, unique),
 		httpContender(nameExact, exact, http.StatusOK, unique),
 		httpContender(nameUnloop, whole, http.StatusOK, unique))
 	if err != nil {
@@ -112,11 +110,10 @@ func (s *session) blocked(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	refuser, err := roles.Start(ctx, "refuser")
+	refuser, err := parts.role(ctx, "refuser")
 	if err != nil {
 		return err
 	}
-	parts.add(refuser.Stop)
 	unloop, err := s.startSystem(ctx, upstream, "", &parts)
 	if err != nil {
 		return err
@@ -126,7 +123,7 @@ func (s *session) blocked(ctx context.Context) (err error) {
 		return err
 	}
 	res, err := measure.Compare(ctx, s.plan,
-		httpContender(nameRefuser, refuser.Addr, http.StatusTooManyRequests, looping),
+		httpContender(nameRefuser, refuser, http.StatusTooManyRequests, looping),
 		httpContender(nameBlocked, unloop, http.StatusTooManyRequests, looping))
 	if err != nil {
 		return err
@@ -171,12 +168,7 @@ func (s *session) startSystem(ctx context.Context, upstream, policies string, pa
 			return "", fmt.Errorf("write policies: %w", err)
 		}
 	}
-	unloop, err := roles.Start(ctx, "system", dir, upstream, file)
-	if err != nil {
-		return "", err
-	}
-	parts.add(unloop.Stop)
-	return unloop.Addr, nil
+	return parts.role(ctx, "system", dir, upstream, file)
 }
 
 // startUpstream starts nginx, where it is installed, or else a Go handler.
@@ -189,12 +181,8 @@ func (s *session) startUpstream(ctx context.Context, parts *ender) (addr, what s
 		}
 		fmt.Fprintf(s.out, "\nnginx is left out: %v\n", err)
 	}
-	p, err := roles.Start(ctx, "upstream")
-	if err != nil {
-		return "", "", err
-	}
-	parts.add(p.Stop)
-	return p.Addr, "a static Go handler", nil
+	addr, err = parts.role(ctx, "upstream")
+	return addr, "a static Go handler", err
 }
 
 // nginxConfig is a server with one answer to everything.
