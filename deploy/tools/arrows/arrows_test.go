@@ -61,6 +61,8 @@ var table = []imports{
 	{"gateway/internal/provider/transcript/rounds/http.go", "net/http", true},
 	{"gateway/internal/provider/tree/nats.go", "github.com/nats-io/nats.go", true},
 	{"gateway/internal/repair/context.go", "context", true},
+	{"gateway/internal/evidence/http.go", "net/http", true},
+	{"gateway/internal/outcome/nats.go", "github.com/nats-io/nats.go", true},
 	{"schemas/fingerprint/net.go", "net", true},
 	{"detector/internal/recorder/nats.go", "github.com/nats-io/nats.go/jetstream", false},
 

@@ -21,7 +21,7 @@ func (m *maker) breaker(p *bundle.Policy) Limit {
 	l := Limit{Rule: breakerRule, Wire: &checkpb.Limit{Policy: p.ID, Key: m.breakerKey(p.Breaker), Shadow: m.shadow(p), Cost: 1}}
 	if rule := p.Breaker.Cost; rule != nil {
 		l.Rule, l.Wire.Cost = rule, 0
-		if !rule.Metered() || m.asksModel() {
+		if !rule.Metered() || m.AsksModel() {
 			m.limit(&l)
 		}
 	}

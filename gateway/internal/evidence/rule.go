@@ -3,7 +3,6 @@ package evidence
 import (
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/usage"
@@ -98,7 +97,7 @@ func (m *maker) holds(conditions []bundle.Condition) bool {
 // apply adds a rule, unless the request lacks a descriptor of it or costs nothing in
 // the rule's unit.
 func (m *maker) apply(p *bundle.Policy, rule *bundle.Limit) {
-	if rule.Metered() && !m.asksModel() {
+	if rule.Metered() && !m.AsksModel() {
 		return
 	}
 	key, missing := m.limitKey(rule)
@@ -230,15 +229,6 @@ func (m *maker) estimate(estimator string) int {
 		}
 	}
 	return int(m.Body.PromptTokens())
-}
-
-// asksModel reports whether the request asks a model for text, and so costs
-// tokens: a prompt, or a path of OpenAI's that is none of the formats that are
-// read. Lists, token counts, files and the polls of an answer cost nothing.
-func (m *maker) asksModel() bool {
-	path := strings.TrimRight(m.Path, "/")
-	return m.AsksPrompt() || m.Method == "POST" &&
-		(strings.HasSuffix(path, "/completions") || strings.HasSuffix(path, "/responses/compact"))
 }
 
 // maxOutput returns how many tokens the answers to the request may have in all.

@@ -106,3 +106,12 @@ func ID(h http.Header) string {
 	}
 	return nuid.Next()
 }
+
+// AsksModel reports whether the request asks a model for text, and so costs tokens: a
+// prompt, or a path of OpenAI's in none of the formats that are read. Lists, token
+// counts, files and the polls of an answer cost nothing.
+func (r *Request) AsksModel() bool {
+	path := strings.TrimRight(r.Path, "/")
+	return r.AsksPrompt() || r.Method == http.MethodPost &&
+		(strings.HasSuffix(path, "/completions") || strings.HasSuffix(path, "/responses/compact"))
+}
