@@ -69,3 +69,12 @@ func TestPlacesKnowWhatIsThere(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
+
+func TestArraysAreWritten(t *testing.T) {
+	t.Parallel()
+	for want, elements := range map[string][][]byte{`[]`: nil, `[1]`: {[]byte("1")}, `[1,{}]`: {[]byte("1"), []byte("{}")}} {
+		if got := string(splice.Array(elements...)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -166,3 +166,13 @@ func TestFunctionsOfComputerUseAreOffered(t *testing.T) {
 		}
 	}
 }
+
+// JSON of protocol buffers reads null as absent.
+func TestANullInstructionIsNone(t *testing.T) {
+	t.Parallel()
+	const contents = `"contents":[{"role":"user","parts":[{"text":"go"}]}]}`
+	without, null := parse(t, `{`+contents), parse(t, `{"systemInstruction":null,`+contents)
+	if without.Opening != null.Opening || len(null.Tail) != 1 {
+		t.Errorf("%+v", null)
+	}
+}

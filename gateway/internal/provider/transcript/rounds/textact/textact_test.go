@@ -1,6 +1,7 @@
 package textact_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -30,6 +31,14 @@ func TestTheLastActionOfAMessageIsRead(t *testing.T) {
 		"execute, cut off":       {"hm <execute>\nprint(1)\n", "execute", "print(1)", textact.Tag},
 		"a tag with members":     {"<thinking>I read it.</thinking>\n<read_file>\n<path>a.md</path>\n</read_file>", "read_file", "<path>a.md</path>", textact.Tag},
 		"a function":             {"<function=bash>\n<parameter=cmd>ls</parameter>\n</function>", "function", "<function=bash>\n<parameter=cmd>ls</parameter>", textact.Tag},
+		"a call in a tag":        {"<tool_call>\n{\"name\": \"look\", \"arguments\": {\"at\": 1}}\n</tool_call>", "look", "name \"look\"\narguments {\"at\": 1}\n", textact.JSON},
+		"a tag in a tag":         {"<function_calls>\n<invoke name=\"look\">\n<at>1</at>\n</invoke>\n</function_calls>", "invoke", "<invoke name=\"look\">\n<at>1</at>", textact.Tag},
+		"a call without either":  {"<tool_call>\nlook\n</tool_call>", "tool_call", "look", textact.Tag},
+		"a fence in a tag":       {"<execute_bash>\n```bash\nls\n```\n</execute_bash>", "execute_bash", "ls", textact.Tag},
+		"very many open tags":    {text: manyTags(), form: textact.None},
+		"an empty action":        {text: "Action:\nObservation: x", form: textact.None},
+		"an empty fence":         {text: "```\n \n```", form: textact.None},
+		"JSON in a list":         {text: `["action"]`, form: textact.None},
 		"thoughts alone":         {text: "<thinking>What now?</thinking> Well.", form: textact.None},
 		"JSON":                   {`{"thoughts": {"text": "hm 7"}, "command": {"name": "read_file", "args": {"f": "a"}}}`, "read_file", "command {\"name\": \"read_file\", \"args\": {\"f\": \"a\"}}\n", textact.JSON},
 		"JSON that is no action": {text: `{"name": "Ann", "age": 4}`, form: textact.None},
@@ -38,6 +47,36 @@ func TestTheLastActionOfAMessageIsRead(t *testing.T) {
 		a := textact.Find([]byte(c.text))
 		if a.Form != c.form || a.Tool != c.tool || string(a.Call) != c.call {
 			t.Errorf("%s: form %d, tool %q, call %q", name, a.Form, a.Tool, a.Call)
+		}
+	}
+}
+
+// manyTags opens more elements than are searched for their end.
+func manyTags() string {
+	var b strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&b, "<tag%d>", i)
+	}
+	return b.String()
+}
+
+func TestScratchpadsNeedTwoAnsweredActions(t *testing.T) {
+	t.Parallel()
+	const step = "Thought: a\nAction: find\nAction Input: x\nObservation: none\n"
+	for name, c := range map[string]struct {
+		text         string
+		steps, begin int
+	}{
+		"two":                  {"Question: q\n" + step + step + "Thought:", 2, len("Question: q\n")},
+		"examples before them": {"Question: e\n" + step + "Question: q\n" + step + step + "Thought:", 2, len("Question: e\n" + step + "Question: q\n")},
+		"one":                  {"Question: q\n" + step + "Thought:", 0, 0},
+		"no thoughts":          {"Question: q\nAction: a\nObservation: 1\nAction: b\nObservation: 2\nAction: c", 2, len("Question: q\n")},
+		"words without labels": {"Action and Observation, Action and Observation", 0, 0},
+		"the last is open":     {"Question: q\n" + step + step + "Thought: b\nAction: find", 2, len("Question: q\n")},
+	} {
+		steps, begin := textact.Scratchpad([]byte(c.text))
+		if len(steps) != c.steps || begin != c.begin {
+			t.Errorf("%s: %d steps from %d, want %d from %d", name, len(steps), begin, c.steps, c.begin)
 		}
 	}
 }
