@@ -1,8 +1,11 @@
 package recorder
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -211,5 +214,129 @@ func refuse(t *testing.T, s *natstest.Server, writes bool) {
 	}
 	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A release resets the counters that name the incident's conversation, too, where its
+// record has no room for all of them.
+func TestAReleaseResetsCountersThatTheRecordDoesNotList(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	r := process(t, s)
+	f := found("aa", "prompt", time.Minute)
+	kv, err := s.JetStream().KeyValue(t.Context(), schemas.BucketCounters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const counters = 70
+	id := ""
+	for i := range counters {
+		f.Fingerprint = bytes.Repeat([]byte{byte(i)}, 32)
+		id = record(t, r, f)
+		r.Flush(t.Context())
+		body := `{"incident":"aa"}`
+		if i%2 == 0 {
+			body = `{"parts":[{"state":{"incident":"aa"}}]}`
+		}
+		if _, err := kv.Put(t.Context(), schemas.CounterKey(false, "prompt", "default", hex.EncodeToString(f.Fingerprint)), []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := kv.Put(t.Context(), schemas.CounterKey(false, "prompt", "default", "ff"), []byte(`{"incident":"bb"}`)); err != nil {
+		t.Fatal(err)
+	}
+	refs, err := r.Release(t.Context(), id, func(context.Context, *checkpb.CounterRef, time.Duration) error { return nil })
+	if err != nil || len(refs) != counters {
+		t.Errorf("%d counters, %v", len(refs), err)
+	}
+	if _, err := r.Release(t.Context(), id, nil); !errors.Is(err, ErrNotOpen) {
+		t.Errorf("released twice: %v", err)
+	}
+}
+
+func TestAnIncidentThatIsResolvedIsAnnouncedAndOver(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	r, m := process(t, s), NewMemory()
+	f := found("aa", "circuit_breaker", time.Minute)
+	if id := r.Open(f); id != "" {
+		t.Errorf("open before: %s", id)
+	}
+	if err := r.Resolve(t.Context(), f); err != nil {
+		t.Errorf("without an incident: %v", err)
+	}
+	id := record(t, r, f)
+	r.announcing.Wait()
+	own, err := m.Record(t.Context(), f)
+	if err != nil || own != "loop-1" || m.Open(f) != own || r.Open(f) != id {
+		t.Errorf("open: %s, %s in memory, %v", r.Open(f), own, err)
+	}
+	if err := r.Resolve(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Resolve(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	if r.Open(f) != "" || m.Open(f) != "" || len(m.Incidents()) != 1 || events(t, s) != 2 {
+		t.Errorf("after its end: %q and %q are open, %d events", r.Open(f), m.Open(f), events(t, s))
+	}
+	if again := record(t, r, f); again == id {
+		t.Error("an incident that is over goes on")
+	}
+}
+
+// An incident whose record can't be written is tried again, up to a bound.
+func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	r := process(t, s)
+	if err := s.JetStream().DeleteStream(t.Context(), "KV_"+schemas.BucketIncidents); err != nil {
+		t.Fatal(err)
+	}
+	f := found("aa", "prompt", time.Minute)
+	if _, err := r.Record(t.Context(), f); err == nil || len(r.unsaved) != 1 {
+		t.Errorf("%v, %d wait", err, len(r.unsaved))
+	}
+	if id := r.Open(f); id != "" {
+		t.Errorf("open: %s", id)
+	}
+	if err := r.Resolve(t.Context(), f); err == nil {
+		t.Error("resolved without a store")
+	}
+	if _, err := r.Release(t.Context(), "loop", nil); err == nil {
+		t.Error("released without a store")
+	}
+	for range maxUnsaved {
+		r.retry(update{findings: []incident.Finding{f}})
+		r.announceLater(announcement{})
+	}
+	r.announceLater(announcement{})
+	if lost := testutil.ToFloat64(r.lost); lost != 2 {
+		t.Errorf("%g lost, want 2", lost)
+	}
+}
+
+// An event that can't be stored for long is given up, so that the next finding
+// announces its incident.
+func TestAnEventThatIsNotStoredIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	r := process(t, s)
+	f := found("aa", "prompt", time.Minute)
+	record(t, r, f)
+	r.announcing.Wait()
+	rec, err := r.ledger.Read(f.Key())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAnnouncement(f.Key(), rec)
+	r.unpublished(a, context.DeadlineExceeded)
+	if len(r.unannounced) != 1 || len(r.open) != 1 {
+		t.Errorf("%d wait, %d are open", len(r.unannounced), len(r.open))
+	}
+	a.giveUp = time.Now().Add(-time.Second)
+	r.unpublished(a, context.DeadlineExceeded)
+	if len(r.open) != 0 || testutil.ToFloat64(r.lost) != 1 {
+		t.Errorf("%d are open, %g lost", len(r.open), testutil.ToFloat64(r.lost))
 	}
 }

@@ -1,0 +1,139 @@
+package release_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/detector/internal/blocks"
+	"github.com/unloop/unloop/detector/internal/evaluate"
+	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/detector/internal/limit"
+	"github.com/unloop/unloop/detector/internal/recorder"
+	"github.com/unloop/unloop/detector/internal/release"
+	"github.com/unloop/unloop/detector/internal/streak"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/ledger"
+	"github.com/unloop/unloop/schemas/kit/natstest"
+)
+
+var errNo = errors.New("no")
+
+// failing is a store that takes nothing.
+type failing[S any] struct{}
+
+func (failing[S]) Apply(context.Context, string, ledger.Step[S]) error { return errNo }
+
+// fixture is a releaser on a server.
+type fixture struct {
+	release.Releaser
+	streaks   *ledger.Memory[streak.State]
+	limits    *ledger.Memory[limit.State]
+	published chan *checkpb.Forget
+}
+
+func newFixture(t *testing.T, s *natstest.Server) *fixture {
+	t.Helper()
+	conn, log := s.Service(), slog.New(slog.DiscardHandler)
+	f := &fixture{
+		streaks: ledger.NewMemory[streak.State](time.Now), limits: ledger.NewMemory[limit.State](time.Now), published: make(chan *checkpb.Forget, 64),
+	}
+	f.Releaser = release.Releaser{
+		Log: log, Now: time.Now, Sessions: ledger.NewMemory[evaluate.Session](time.Now), Limits: f.limits, Streaks: f.streaks,
+		Blocks: blocks.New(conn, prometheus.NewRegistry(), log, time.Now), Incidents: recorder.New(conn, prometheus.NewRegistry(), log, time.Now),
+		Publish: func(_ string, body []byte) error {
+			var forget checkpb.Forget
+			err := proto.Unmarshal(body, &forget)
+			f.published <- &forget
+			return err
+		},
+	}
+	return f
+}
+
+// open opens an incident of a detector and its related counters, and returns its id.
+func (f *fixture) open(t *testing.T, detector string, related ...event.Counter) string {
+	t.Helper()
+	id, err := f.Incidents.Record(t.Context(), incident.Finding{
+		Conversation: "aa", Policy: "p", Detector: detector, Action: checkpb.Action_ACTION_REJECT, Fingerprint: []byte{1}, Hits: 1, Count: 6, WindowSeconds: 60,
+		At: time.Now(), Related: related,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestAReleaseResetsAllRecordsOfALoop(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, natstest.Start(t))
+	id := f.open(t, "prompt", event.Counter{Detector: "semantic", Fingerprint: "02"}, event.Counter{Detector: "tool", Fingerprint: "03"},
+		event.Counter{Detector: checkpb.BreakerRule, Fingerprint: "04"})
+	limitKey, streakKey := schemas.LimitKey(false, "p", checkpb.BreakerRule, "04"), schemas.StreakKey(false, "p", "02")
+	if err := f.limits.Apply(t.Context(), limitKey, func(limit.State) (limit.State, time.Duration) { return limit.State{Opened: 1}, time.Hour }); err != nil {
+		t.Fatal(err)
+	}
+	reply := f.Release(id)
+	if reply.GetError() != "" || reply.GetCount() != 4 || len(reply.GetReleased()) != 4 {
+		t.Fatalf("released %v", reply)
+	}
+	if s, _ := f.limits.Read(limitKey); s.Opened != 0 {
+		t.Errorf("breaker %+v", s)
+	}
+	if s, _ := f.streaks.Read(streakKey); s.Released == 0 {
+		t.Errorf("streak %+v", s)
+	}
+	var last *checkpb.Forget
+	for len(f.published) > 0 {
+		last = <-f.published
+	}
+	if last.GetLoopId() != id || len(last.GetCounters()) != 4 {
+		t.Errorf("others are told to forget %v", last)
+	}
+	f.Forget(last)
+	if again := f.open(t, "prompt"); again == id {
+		t.Error("a loop that was released is open")
+	}
+	if reply := f.Release(id); !strings.Contains(reply.GetError(), "no open loop") {
+		t.Errorf("released twice: %v", reply)
+	}
+}
+
+func TestAReleaseThatFailsSaysSo(t *testing.T) {
+	t.Parallel()
+	mute := func(f *fixture) { f.Publish = func(string, []byte) error { return errNo } }
+	for name, c := range map[string]struct {
+		detector string
+		edit     func(*natstest.Server, *fixture)
+		want     string
+	}{
+		"the sessions":      {"tool", func(_ *natstest.Server, f *fixture) { f.Sessions = failing[evaluate.Session]{} }, "the store did not answer"},
+		"the breakers":      {checkpb.BreakerRule, func(_ *natstest.Server, f *fixture) { f.Limits = failing[limit.State]{} }, "the store did not answer"},
+		"a counter's block": {"prompt", func(_ *natstest.Server, f *fixture) { mute(f) }, "the store did not answer"},
+		"gateways":          {"semantic", func(_ *natstest.Server, f *fixture) { mute(f) }, "gateways were not told"},
+		"counters": {"prompt", func(s *natstest.Server, _ *fixture) {
+			if err := s.JetStream().DeleteStream(t.Context(), "KV_"+schemas.BucketCounters); err != nil {
+				t.Error(err)
+			}
+		}, "the store did not answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := natstest.Start(t)
+			f := newFixture(t, s)
+			id := f.open(t, c.detector)
+			c.edit(s, f)
+			if reply := f.Release(id); !strings.Contains(reply.GetError(), c.want) {
+				t.Errorf("%v, want %s", reply, c.want)
+			}
+		})
+	}
+}
