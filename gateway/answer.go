@@ -15,7 +15,7 @@ func (g *Gateway) stop(w http.ResponseWriter, x *exchange) bool {
 	if x.out.Forwards() {
 		return false
 	}
-	defer g.giveBack(x)
+	defer x.account.GiveBack()
 	g.metrics.requests.WithLabelValues(x.Provider.Name(), x.out.Label).Inc()
 	g.respond(w, x)
 	return true
@@ -54,12 +54,12 @@ func (g *Gateway) answerInPlace(w http.ResponseWriter, x *exchange) bool {
 }
 
 func (g *Gateway) refuse(w http.ResponseWriter, x *exchange, r provider.Refusal) {
-	x.status = r.Status
+	x.account.Status = r.Status
 	respond.Refuse(w, x.r, x.Provider, r)
 }
 
 func (g *Gateway) answer(w http.ResponseWriter, x *exchange, status int, contentType string, body []byte) {
-	x.status = status
+	x.account.Status = status
 	intake.Hurry(x.r)
 	respond.Write(w, x.Method, status, contentType, body)
 }

@@ -40,7 +40,7 @@ func (c checks) Check(h http.Header, d *checkapi.Described) client.Decision {
 	x.out.Headers.Put(h)
 	out := x.out.Decision(request.ID(x.Header))
 	if checkpb.ActionOf(out.Action).Stops() || errors.Is(x.r.Context().Err(), context.Canceled) {
-		c.giveBack(x)
+		x.account.GiveBack()
 	}
 	return out
 }

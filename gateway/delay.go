@@ -23,10 +23,10 @@ func (g *Gateway) delay(w http.ResponseWriter, x *exchange) bool {
 		g.stop(w, x)
 	default:
 		g.metrics.requests.WithLabelValues(x.Provider.Name(), "abandoned").Inc()
-		x.status = respond.StatusClientLeft
-		w.WriteHeader(x.status)
-		g.uncount(x)
-		g.giveBack(x)
+		x.account.Status = respond.StatusClientLeft
+		w.WriteHeader(x.account.Status)
+		x.account.Uncount()
+		x.account.GiveBack()
 	}
 	return false
 }

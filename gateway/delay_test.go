@@ -34,6 +34,7 @@ func throttled(ctx context.Context, delay time.Duration) *exchange {
 		DelayMs: uint32(delay.Milliseconds()), HitCount: 5, WindowSeconds: 60,
 	}}}
 	x.out = outcome.Of(&x.Case)
+	new(Gateway).open(x)
 	return x
 }
 

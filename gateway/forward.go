@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"net/http"
 
-	"github.com/unloop/unloop/gateway/internal/answerscan"
 	"github.com/unloop/unloop/gateway/internal/forward"
 	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/request"
@@ -14,8 +13,11 @@ import (
 // forward sends the request to its upstream and the answer to the client.
 func (g *Gateway) forward(w http.ResponseWriter, x *exchange) {
 	g.metrics.requests.WithLabelValues(x.Provider.Name(), x.out.Label).Inc()
-	g.proxy.Forward(w, x.r, &forward.Request{
-		Target: x.Target, Body: g.hinted(x, g.repaired(x)), Readable: len(x.reserved()) > 0 || x.recording, Observer: forwarded{g, x},
+	if x.Prompt != nil && x.Prompt.Background && g.shared.Hasher() != nil {
+		x.account.Fetcher = g.shared.Hasher().Caller(g.callerKey(x), "")
+	}
+	g.proxy.Forward(w, x.r, forward.Request{
+		Target: x.Target, Body: g.hinted(x, g.repaired(x)), Readable: x.account.Reads(), Observer: forwarded{g, x},
 	})
 }
 
@@ -64,44 +66,29 @@ type forwarded struct {
 // Answered sees the upstream's answer before the client does.
 func (f forwarded) Answered(res *http.Response) {
 	g, x := f.g, f.x
-	x.status = res.StatusCode
 	intake.Hurry(x.r)
 	g.allowPage(x, res.Header)
 	x.out.Headers.Put(res.Header)
-	watchers := g.followAnswer(x, res)
-	res.Body = answerscan.Watch(res, append(watchers, g.watchUsage(x, res)...)...)
-	if cameToNothing(res.StatusCode) {
-		g.uncount(x)
-	}
+	x.account.Answer(res)
 }
 
 // Failed answers the client of a request that the upstream did not answer.
 func (f forwarded) Failed(w http.ResponseWriter, err error) {
 	g, x := f.g, f.x
-	g.uncount(x)
+	x.account.Uncount()
 	switch {
 	case intake.Broken(x.r):
-		g.giveBack(x)
+		x.account.GiveBack()
 		g.refuse(w, x, intake.Refusal(err))
 	case x.r.Context().Err() != nil:
-		x.status = respond.StatusClientLeft
-		w.WriteHeader(x.status)
+		x.account.Status = respond.StatusClientLeft
+		w.WriteHeader(x.account.Status)
 	default:
 		x.out.Headers.Put(w.Header())
-		g.giveBack(x)
+		x.account.GiveBack()
 		g.refuse(w, x, g.proxy.Unreachable(x.Target, err))
 	}
 }
 
 // Broken takes back what a request was counted whose answer broke off.
-func (f forwarded) Broken() { f.g.uncount(f.x) }
-
-// cameToNothing reports whether an honest client would send a request again after an
-// answer with this status.
-func cameToNothing(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
-		return true
-	}
-	return status >= http.StatusInternalServerError
-}
+func (f forwarded) Broken() { f.x.account.Uncount() }

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/unloop/unloop/gateway/internal/account"
 	"github.com/unloop/unloop/gateway/internal/admit"
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/auth"
@@ -51,7 +52,7 @@ type Gateway struct {
 	bundles  *inforce.Policies
 	shared   *cluster.Shared
 	checker  *checker.Checker
-	answers  answerSessions
+	books    *account.Books
 	resolver *resolve.Resolver
 	proxy    *forward.Proxy
 	gate     *admit.Gate
@@ -104,15 +105,17 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	g.api = checkapi.New(checkapi.Config{
 		Reader: checkapi.Reader{Table: table, MaxBytes: cfg.MaxInspectBytes}, Gate: g.gate, Decider: checks{g}, Ready: g.ready.Err, ProofKey: cfg.ProofKey,
 	})
-	if g.answers, err = answers.NewStore(deps.NATS); err != nil {
+	store, err := answers.NewStore(deps.NATS)
+	if err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
-	g.resolver = resolve.New(resolve.Config{Project: cfg.Project, Timeout: cfg.CheckTimeout}, g.answers, deps.Metrics)
+	g.resolver = resolve.New(resolve.Config{Project: cfg.Project, Timeout: cfg.CheckTimeout}, store, deps.Metrics)
 	if g.recorder, err = recording.Open(cfg.Record, g.log, deps.Metrics); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
 	g.checker.Prefer(deps.InProcess)
+	g.books = account.NewBooks(account.Books{Detectors: g.checker, Store: store, Timeout: cfg.CheckTimeout, Now: g.now}, deps.Metrics)
 	g.repeats = blocks.NewRequests[basis, *repeatRefusal](g.checker.Blocks())
 	if g.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return nil, fmt.Errorf("listen at --listen %s: %w", cfg.Listen, err)

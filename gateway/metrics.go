@@ -6,7 +6,6 @@ type metrics struct {
 	requests, checks, uninspected, hints, repairs *prometheus.CounterVec
 	checkSeconds                                  prometheus.Histogram
 	foreign                                       *prometheus.CounterVec
-	lostAnswers                                   prometheus.Counter
 	rules, descriptorMissing, synthetic           *prometheus.CounterVec
 }
 
@@ -26,14 +25,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "unloop_gateway_check_seconds", Help: "Time spent on the decision.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25},
 		}),
-		lostAnswers: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "unloop_gateway_lost_answers_total", Help: "Answers whose session or calls could not be shared with the other gateways.",
-		}),
 	}
 	m.rules = counter("rules_total", "Requests by what a rule said of them.", "policy", "rule", "mode", "action")
 	m.descriptorMissing = counter("descriptor_missing_total", "Rules that were skipped because a request lacks a descriptor.", "policy", "rule", "descriptor")
 	m.synthetic = counter("synthetic_answers_total", "Rejected requests that were answered in the model's place, by format.", "format")
 	m.foreign = counter("foreign_total", "Requests refused because a web page may have sent them, by reason: foreign_host or foreign_origin.", "reason")
-	reg.MustRegister(m.lostAnswers, m.checkSeconds)
+	reg.MustRegister(m.checkSeconds)
 	return m
 }

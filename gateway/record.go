@@ -25,11 +25,11 @@ func (g *Gateway) record(x *exchange) (answered func()) {
 	if id == "" {
 		return func() {}
 	}
-	x.recording = true
+	x.account.Metered = true
 	return func() {
 		a := record.Answer{
-			To: id, Time: g.now(), Status: x.status,
-			InputTokens: x.usage.Input, CachedTokens: x.usage.Cached, OutputTokens: x.usage.Output,
+			To: id, Time: g.now(), Status: x.account.Status,
+			InputTokens: x.account.Usage.Input, CachedTokens: x.account.Usage.Cached, OutputTokens: x.account.Usage.Output,
 		}
 		if price, known := x.rules.Price(x.Model()); known {
 			a.USD = price.USD(a.InputTokens, a.CachedTokens, a.OutputTokens)

@@ -8,13 +8,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/account"
 	"github.com/unloop/unloop/gateway/internal/admit"
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/cluster"
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/intake"
-	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/override"
 	"github.com/unloop/unloop/gateway/internal/resolve"
 	"github.com/unloop/unloop/gateway/internal/respond"
@@ -126,16 +126,14 @@ type Outcome struct {
 // Corrections are what estimates of the rules were wrong by, as a gateway would
 // tell once it knows the outcome.
 func (q *Question) Corrections(d *checkpb.Decision, o Outcome, at time.Time) []*checkpb.Correction {
-	x := &exchange{Case: outcome.Case{Decision: d, Evidence: q.evidence}}
-	u := usage.Usage{Input: o.InputTokens, Cached: o.CachedTokens, Output: o.OutputTokens}
+	u := &usage.Usage{Input: o.InputTokens, Cached: o.CachedTokens, Output: o.OutputTokens}
 	switch {
 	case o.Status >= http.StatusBadRequest:
-		return x.corrections(func(evidence.Verdict) float64 { return 0 }, at)
-	case u == usage.Usage{}:
+		u = nil
+	case *u == usage.Usage{}:
 		return nil
-	default:
-		return x.corrections(func(r evidence.Verdict) float64 { return r.Cost(u) }, at)
 	}
+	return account.Corrections(account.Reserved(q.evidence.Limits, d), u, q.evidence.At, at, "")
 }
 
 // SetOverrides has operators' blocks and exemptions hold, each from when it was
@@ -145,5 +143,5 @@ func (e *Evidence) SetOverrides(all []schemas.Override) { e.overrides = override
 // CameToNothing says whether a request with that answer does not count, since an
 // honest client would send it again, or did not wait for it.
 func CameToNothing(status int) bool {
-	return status == respond.StatusClientLeft || cameToNothing(status)
+	return status == respond.StatusClientLeft || account.Uncounted(status)
 }

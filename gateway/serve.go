@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/account"
 	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/gateway/internal/checkapi"
 	"github.com/unloop/unloop/gateway/internal/checker"
@@ -18,7 +19,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
-	"github.com/unloop/unloop/gateway/internal/usage"
 )
 
 // exchange is one request on its way through the stages of ServeHTTP.
@@ -32,22 +32,10 @@ type exchange struct {
 	operator override.Decision
 	// Case is what is known when the outcome is decided, and out the outcome.
 	outcome.Case
-	out outcome.Outcome
-	// counted says that a detector counted the check.
-	counted bool
-	// status is what the client was answered with; 0 until it was.
-	status int
-	// recording says that the answer's usage is to be recorded.
-	recording bool
-	// usage is what the answer cost, as far as it was watched.
-	usage usage.Usage
-	// later watches the answer to a request in background mode; nil for any other.
-	later *answerWatch
+	out     outcome.Outcome
+	account account.Account
 	// digest is the request's in repeats, once it was asked for.
 	digest blocks.Digest
-	// toolsWatched says that the request is a prompt, and that a matching policy looks
-	// at tool calls.
-	toolsWatched bool
 }
 
 // newExchange returns the exchange of a request whose body was not read yet.
@@ -208,7 +196,7 @@ func (g *Gateway) gather(x *exchange) bool {
 func (g *Gateway) ask(x *exchange) {
 	started := time.Now()
 	decision, local, err := g.checker.Check(x.r.Context(), x.Check)
-	x.Decision, x.counted = decision, err == nil && !local
+	x.Decision, x.account.Counted = decision, err == nil && !local
 	g.metrics.checkSeconds.Observe(time.Since(started).Seconds())
 	switch {
 	case err == nil && local:
@@ -231,6 +219,7 @@ func (g *Gateway) decide(x *exchange) {
 	x.Exempt, x.Caller, x.Policies = x.operator.Exempt, x.Identity.GetCaller(), x.rules.Set
 	x.Answerable = x.Prompt != nil && !x.Asked
 	x.out = outcome.Of(&x.Case)
+	g.open(x)
 	for _, v := range x.out.Verdicts {
 		mode := "enforce"
 		if v.Wire.GetShadow() {
@@ -238,6 +227,12 @@ func (g *Gateway) decide(x *exchange) {
 		}
 		g.metrics.rules.WithLabelValues(v.Wire.GetPolicy(), v.Wire.GetRule(), mode, v.GetAction().Label()).Inc()
 	}
+}
+
+// open opens the account of a request whose decision is known.
+func (g *Gateway) open(x *exchange) {
+	a := &x.account
+	a.Books, a.HTTP, a.Request, a.Subject, a.Evidence, a.Decision = g.books, x.r, &x.Request, &x.Subject, &x.Evidence, x.Decision
 }
 
 // degrade notes that the request has no full decision. The first one of a

@@ -83,6 +83,7 @@ func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 			g.refuse(w, x, intake.Refusal(err))
 			return
 		}
+		g.open(x)
 		g.forward(w, x)
 	})
 }

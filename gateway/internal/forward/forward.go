@@ -86,14 +86,29 @@ func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheu
 	return p
 }
 
-// requestKey is the key of the Request in the context of the proxy's request.
-type requestKey struct{}
+// call is the context of a forwarded request. It holds the Request, which saves the
+// allocation of a context for the value.
+type call struct {
+	context.Context
+	Request
+}
 
-func requestOf(r *http.Request) *Request { return r.Context().Value(requestKey{}).(*Request) }
+// callKey is the key of the call in itself.
+type callKey struct{}
+
+// Value returns the call, or a value of the client's request.
+func (c *call) Value(key any) any {
+	if key == (callKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+func requestOf(r *http.Request) *Request { return &r.Context().Value(callKey{}).(*call).Request }
 
 // Forward sends the request r, as out describes it, to its upstream, and the answer to the
 // client. It panics with http.ErrAbortHandler where the answer broke off.
-func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out *Request) {
+func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out Request) {
 	delivered := false
 	// A client that has the whole answer may leave before this is over, so the context's
 	// end does not show that an answer was lost.
@@ -107,7 +122,7 @@ func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out *Request) {
 		defer p.upgraded.Done()
 	}
 	w.Header()["Content-Type"] = nil // net/http would guess one where the upstream sends none
-	p.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, out)))
+	p.proxy.ServeHTTP(w, r.WithContext(&call{r.Context(), out}))
 	delivered = true
 }
 

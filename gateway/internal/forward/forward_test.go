@@ -113,7 +113,7 @@ func TestRequestIsForwardedAsItCame(t *testing.T) {
 			r.ContentLength = 0
 		}
 		w := httptest.NewRecorder()
-		proxy(t, nil).Forward(w, r, &c.out)
+		proxy(t, nil).Forward(w, r, c.out)
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -132,7 +132,7 @@ func TestTrailersOfABodyThatComesInAreForwarded(t *testing.T) {
 	})
 	p := proxy(t, nil)
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.Forward(w, r, &Request{Target: target, Body: &request.Body{Bytes: []byte("begin "), Rest: r.Body, Length: -1}, Observer: &observer{}})
+		p.Forward(w, r, Request{Target: target, Body: &request.Body{Bytes: []byte("begin "), Rest: r.Body, Length: -1}, Observer: &observer{}})
 	}))
 	defer gateway.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, gateway.URL, io.MultiReader(strings.NewReader("rest")))
@@ -156,7 +156,7 @@ func TestUpstreamThatDoesNotAnswerIsReportedAndCounted(t *testing.T) {
 	target.URL.Host = "127.0.0.1:1"
 	p, o := proxy(t, nil), &observer{}
 	w := httptest.NewRecorder()
-	p.Forward(w, httptest.NewRequest(http.MethodPost, "/", nil), &Request{Target: target, Body: &request.Body{}, Observer: o})
+	p.Forward(w, httptest.NewRequest(http.MethodPost, "/", nil), Request{Target: target, Body: &request.Body{}, Observer: o})
 	if o.failed == nil || w.Code != http.StatusBadGateway || o.broken {
 		t.Fatalf("observed %+v, answered %d", *o, w.Code)
 	}
@@ -188,7 +188,7 @@ func TestAnswerThatBreaksOffIsReported(t *testing.T) {
 	done := make(chan struct{})
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(done)
-		p.Forward(w, r, &Request{Target: target, Body: &request.Body{}, Observer: o})
+		p.Forward(w, r, Request{Target: target, Body: &request.Body{}, Observer: o})
 	}))
 	defer gateway.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, gateway.URL, nil)
@@ -220,7 +220,7 @@ func TestUpgradedConnectionsAreWaitedFor(t *testing.T) {
 	})
 	p := proxy(t, nil)
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.Forward(w, r, &Request{Target: target, Body: &request.Body{}, Observer: &observer{}})
+		p.Forward(w, r, Request{Target: target, Body: &request.Body{}, Observer: &observer{}})
 	}))
 	defer gateway.Close()
 	var d net.Dialer
@@ -333,6 +333,6 @@ func BenchmarkForward(b *testing.B) {
 		r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil)
 		x := request.New(r, target)
 		x.Body = &request.Body{Bytes: body, Length: int64(len(body))}
-		p.Forward(httptest.NewRecorder(), r, &Request{Target: x.Target, Body: x.Body, Observer: o})
+		p.Forward(httptest.NewRecorder(), r, Request{Target: x.Target, Body: x.Body, Observer: o})
 	}
 }

@@ -49,17 +49,9 @@ func (b *Body) Reader() io.ReadCloser {
 	case len(b.Bytes) == 0:
 		return http.NoBody
 	default:
-		r := &held{}
-		r.Reset(b.Bytes)
-		return r
+		return io.NopCloser(bytes.NewReader(b.Bytes)) // of types that net/http knows to be in memory
 	}
 }
-
-// held reads a body that is in memory.
-type held struct{ bytes.Reader }
-
-// Close does nothing.
-func (*held) Close() error { return nil }
 
 // With returns the body with other bytes, which the client did not send.
 func (b *Body) With(changed []byte) *Body {
