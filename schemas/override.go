@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// OverrideAction is what an override does.
+// OverrideAction is the effect of an override.
 type OverrideAction string
 
 // The two overrides.
@@ -17,7 +17,7 @@ const (
 	OverrideExempt OverrideAction = "exempt"
 )
 
-// OverrideScope is the property of a request that an override looks at.
+// OverrideScope is the property of a request that an override applies to.
 type OverrideScope string
 
 // The scopes. Sessions and callers are hashes, as events show them.
@@ -28,9 +28,9 @@ const (
 	ScopeProject OverrideScope = "project"
 )
 
-// Override is a record in BucketOverrides, as JSON: what an operator blocked or
-// exempted, whatever the policies say, until ExpiresAt. The record has a TTL of
-// its own, but its time is judged by ExpiresAt.
+// Override is a record in BucketOverrides, as JSON: what an operator blocks or exempts
+// until ExpiresAt, whatever the policies say. The record has a TTL, too, but ExpiresAt
+// decides.
 type Override struct {
 	Action    OverrideAction `json:"action"`
 	Scope     OverrideScope  `json:"scope"`
@@ -40,7 +40,7 @@ type Override struct {
 	ExpiresAt time.Time      `json:"expires_at"`
 }
 
-// Key is the override's key in BucketOverrides: ACTION.SCOPE.VALUE.
+// Key returns the override's key in BucketOverrides: ACTION.SCOPE.VALUE.
 func (o Override) Key() string {
 	return string(o.Action) + "." + string(o.Scope) + "." + KeyToken(o.Value)
 }

@@ -1,11 +1,11 @@
 package schemas
 
-// The semantic check: SubjectSemantic carries a SemanticRequest to one of the
-// embedding workers and is answered with a SemanticReply (package semanticpb).
+// SubjectSemantic carries a SemanticRequest to one of the embedding workers; the answer
+// is a SemanticReply (package semanticpb).
 const (
 	SubjectSemantic  = "loop.semantic"
 	QueueEmbedworker = "embedworker"
-	// BucketVectors holds one VectorHistory a scope; see VectorKey.
+	// BucketVectors holds one VectorHistory for each scope; see VectorKey.
 	BucketVectors = "LOOP_VECTORS"
 )
 
@@ -16,9 +16,8 @@ func VectorKey(kind, scopeHex string) string {
 	return KeyToken(kind) + "." + scopeHex
 }
 
-// StreakKey is the key in BucketSessions of one scope's semantic findings in a
-// row under one policy: semantic.MODE.POLICY.SCOPE, with the scope's hash in
-// hex.
+// StreakKey is the key in BucketSessions of one scope's streak of semantic findings
+// under one policy: semantic.MODE.POLICY.SCOPE, with the scope's hash in hex.
 func StreakKey(shadow bool, policy, scopeHex string) string {
 	return "semantic." + IncidentKey(shadow, policy, scopeHex)
 }

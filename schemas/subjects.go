@@ -2,20 +2,20 @@ package schemas
 
 import "strings"
 
-// Subjects of the decision path. All bodies are protobuf (package checkpb).
+// Subjects of the decision path. All bodies are protobuf messages (package checkpb).
 const (
-	// SubjectCheck carries a CheckBatch and is answered with a DecisionBatch.
+	// SubjectCheck carries a CheckBatch; the answer is a DecisionBatch.
 	SubjectCheck = "loop.check"
 	// SubjectCooldown broadcasts a Cooldown to every gateway.
 	SubjectCooldown = "loop.cooldown"
-	// SubjectRelease carries a ReleaseRequest and is answered with a ReleaseReply.
+	// SubjectRelease carries a ReleaseRequest; the answer is a ReleaseReply.
 	SubjectRelease = "loop.release"
-	// SubjectOutcome carries an Outcome to one detector, without an answer.
+	// SubjectOutcome carries an Outcome to one detector; there is no answer.
 	SubjectOutcome = "loop.outcome"
 	// SubjectForget broadcasts a Forget to every gateway.
 	SubjectForget = "loop.forget"
 	// SubjectDetectors broadcasts a Presence to every detector. SubjectDetectors.ID
-	// carries a Handover to one of them and is answered with a Decision.
+	// carries a Handover to one of them; the answer is a Decision.
 	SubjectDetectors = "loop.detectors"
 )
 
@@ -26,41 +26,40 @@ const (
 
 // JetStream streams and key-value buckets.
 const (
-	// StreamEvents holds the events of all loops, bounded in age and size.
+	// StreamEvents holds the events of all loops; it is bounded in age and size.
 	StreamEvents = "LOOP_EVENTS"
-	// BucketCounters holds one record a counter; see CounterKey.
+	// BucketCounters holds one record for each counter; see CounterKey.
 	BucketCounters = "LOOP_COUNTERS"
-	// BucketBlocks holds the cooldowns that stand, by the keys of their counters.
+	// BucketBlocks holds the cooldowns in force, by the keys of their counters.
 	BucketBlocks = "LOOP_BLOCKS"
-	// BucketIncidents holds one record an open incident; see IncidentKey.
+	// BucketIncidents holds one record for each open incident; see IncidentKey.
 	BucketIncidents = "LOOP_INCIDENTS"
-	// BucketSessions holds what is remembered of each agent's tool calls, and of
+	// BucketSessions holds one record for each agent's tool calls and for each scope's
 	// semantic findings; see SessionKey and StreakKey.
 	BucketSessions = "LOOP_SESSIONS"
-	// BucketPolicies holds policy bundles and what all gateways must share,
-	// such as the key that callers are hashed with.
+	// BucketPolicies holds the policy bundle and what all gateways share, such as the
+	// key that callers are hashed with.
 	BucketPolicies = "LOOP_POLICIES"
-	// BucketLimits holds one record a rule and combination of descriptor values;
+	// BucketLimits holds one record for each rule and combination of descriptor values;
 	// see LimitKey.
 	BucketLimits = "LOOP_LIMITS"
-	// BucketOverrides holds what operators block or exempt at once; see
-	// Override.
+	// BucketOverrides holds what operators block or exempt; see Override.
 	BucketOverrides = "LOOP_OVERRIDES"
 )
 
-// DurableNotifier is the durable consumer that notifiers share on StreamEvents.
+// DurableNotifier is the durable consumer on StreamEvents that notifiers share.
 const DurableNotifier = "notifier"
 
-// KeyCallerHash is the key in BucketPolicies of the 32 random bytes that
-// callers are hashed with when none were configured.
+// KeyCallerHash is the key in BucketPolicies of the 32 random bytes with which callers
+// are hashed, unless others are configured.
 const KeyCallerHash = "caller-hash-key"
 
-// KeyBundle is the key in BucketPolicies of the policy bundle, as it was
-// pushed. Its revisions are the bundle's history.
+// KeyBundle is the key in BucketPolicies of the policy bundle as it was pushed. Its
+// revisions are the bundle's history.
 const KeyBundle = "bundle"
 
-// Token turns any text into one subject token: bytes outside [A-Za-z0-9_-]
-// are percent-encoded, and the empty text becomes "_".
+// Token encodes a text as one token of a subject: bytes outside [A-Za-z0-9_-] are
+// percent-encoded, and the empty text becomes "_".
 func Token(s string) string {
 	if s == "" {
 		return "_"
@@ -101,57 +100,53 @@ func isTokenByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
+// mode begins the keys of records: those of policies that only watch are apart.
+func mode(shadow bool) string {
+	if shadow {
+		return "shadow."
+	}
+	return "live."
+}
+
 // CounterKey is the key in BucketCounters of one counter's record:
 // MODE.DETECTOR.POLICY.FINGERPRINT, where MODE is "live" or "shadow" and the
 // fingerprint is in hex.
 func CounterKey(shadow bool, detector, policy, fingerprintHex string) string {
-	mode := "live."
-	if shadow {
-		mode = "shadow."
-	}
-	return mode + KeyToken(detector) + "." + KeyToken(policy) + "." + fingerprintHex
+	return mode(shadow) + KeyToken(detector) + "." + KeyToken(policy) + "." + fingerprintHex
 }
 
-// IncidentKey is the key in BucketIncidents of one conversation's incident
-// under one policy: MODE.POLICY.CONVERSATION. The conversation is the hash of
-// the session, or the fingerprint where there is none, in hex.
+// IncidentKey is the key in BucketIncidents of one conversation's incident under one
+// policy: MODE.POLICY.CONVERSATION. The conversation is the hash of the session, or the
+// fingerprint if there is no session, in hex.
 func IncidentKey(shadow bool, policy, conversationHex string) string {
-	mode := "live."
-	if shadow {
-		mode = "shadow."
-	}
-	return mode + KeyToken(policy) + "." + conversationHex
+	return mode(shadow) + KeyToken(policy) + "." + conversationHex
 }
 
-// SessionKey is the key in BucketSessions of one agent's tool calls under one
-// policy: MODE.POLICY.AGENT. The agent is a hash of the session and of what
-// tells its agents apart, in hex.
+// SessionKey is the key in BucketSessions of one agent's tool calls under one policy:
+// MODE.POLICY.AGENT. The agent is a hash of the session and of the agent's instructions
+// and tools, in hex.
 func SessionKey(shadow bool, policy, agentHex string) string {
 	return IncidentKey(shadow, policy, agentHex)
 }
 
-// LimitKey is the key in BucketLimits of what a rule counts for one combination
-// of its descriptors' values: MODE.POLICY.RULE.HASH, the hash in hex.
+// LimitKey is the key in BucketLimits of a rule's record for one combination of its
+// descriptors' values: MODE.POLICY.RULE.HASH, with the hash in hex.
 func LimitKey(shadow bool, policy, rule, hashHex string) string {
-	mode := "live."
-	if shadow {
-		mode = "shadow."
-	}
-	return mode + KeyToken(policy) + "." + KeyToken(rule) + "." + hashHex
+	return mode(shadow) + KeyToken(policy) + "." + KeyToken(rule) + "." + hashHex
 }
 
-// AnswerKey is the key in BucketSessions of the session that an answer belongs
-// to; the answer is named by a hash of its caller and id, in hex.
+// AnswerKey is the key in BucketSessions of the session that an answer belongs to. The
+// answer is named by a hash of its caller and id, in hex.
 func AnswerKey(answerHex string) string { return "answer." + answerHex }
 
-// AnswerCallsKey is the key in BucketSessions of the calls that the client is to
-// answer after an answer, or in a conversation; named as in AnswerKey.
+// AnswerCallsKey is the key in BucketSessions of the tool calls whose results the client
+// will send after an answer, or in a conversation; named as in AnswerKey.
 func AnswerCallsKey(answerHex string) string { return "calls." + answerHex }
 
-// AnswerAskerKey is the key in BucketSessions of who asked for an answer that the
-// client fetches later; named as in AnswerKey.
+// AnswerAskerKey is the key in BucketSessions of the caller of an answer that the client
+// fetches later; named as in AnswerKey.
 func AnswerAskerKey(answerHex string) string { return "asker." + answerHex }
 
-// AnswerSettledKey is the key in BucketSessions of what says that the cost of such an
-// answer is settled; named as in AnswerKey.
-func AnswerSettledKey(answerHex string) string { return "settled." + answerHex }
+// AnswerFinishedKey is the key in BucketSessions of the mark that the reservations for
+// such an answer have been corrected; named as in AnswerKey.
+func AnswerFinishedKey(answerHex string) string { return "settled." + answerHex }

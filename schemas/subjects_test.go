@@ -3,6 +3,7 @@ package schemas
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -33,6 +34,47 @@ func TestKeysTellShadowFromLive(t *testing.T) {
 	}
 	if got, want := IncidentKey(true, "", "ab12"), "shadow._.ab12"; got != want {
 		t.Errorf("IncidentKey = %q, want %q", got, want)
+	}
+}
+
+func TestKeysNameWhatTheyHold(t *testing.T) {
+	t.Parallel()
+	for got, want := range map[string]string{
+		SessionKey(false, "p", "ab"):          "live.p.ab",
+		LimitKey(true, "p.1", "a rule", "ab"): "shadow.p=2E1.a=20rule.ab",
+		StreakKey(true, "p", "ab"):            "semantic.shadow.p.ab",
+		VectorKey("session", "ab"):            "session.ab",
+		AnswerKey("ab"):                       "answer.ab",
+		AnswerCallsKey("ab"):                  "calls.ab",
+		AnswerAskerKey("ab"):                  "asker.ab",
+		AnswerFinishedKey("ab"):               "settled.ab",
+		DetectorSubject("one"):                "loop.check.one",
+		Override{Action: OverrideBlock, Scope: ScopeTenant, Value: "a b"}.Key(): "block.tenant.a=20b",
+	} {
+		if got != want {
+			t.Errorf("key %q, want %q", got, want)
+		}
+	}
+	for name, want := range map[string]bool{"detector-1": true, "": false, "a.b": false, strings.Repeat("x", 64): true, strings.Repeat("x", 65): false} {
+		if IsDetectorName(name) != want {
+			t.Errorf("IsDetectorName(%q) is %v", name, !want)
+		}
+	}
+}
+
+func TestOverridesReportEveryFault(t *testing.T) {
+	t.Parallel()
+	err := Override{Action: "allow", Scope: "model"}.Validate()
+	if err == nil {
+		t.Fatal("an override without anything is valid")
+	}
+	for _, want := range []string{`action is "allow"`, `scope is "model"`, "value is missing", "expires_at is missing"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
+	}
+	if err := (Override{Action: OverrideExempt, Scope: ScopeCaller, Value: "x", ExpiresAt: time.Unix(1, 0)}).Validate(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,6 +1,6 @@
 package checkpb
 
-// Label is the action as policies, events, headers and metrics name it.
+// Label returns the action as policies, events, headers and metrics name it.
 func (a Action) Label() string {
 	switch a {
 	case Action_ACTION_WARN:
@@ -18,7 +18,7 @@ func (a Action) Label() string {
 	}
 }
 
-// ActionOf is the action of a label; allow for what is none.
+// ActionOf returns the action of a label; allow for any other text.
 func ActionOf(label string) Action {
 	for a := range Action_name {
 		if Action(a).Label() == label {
@@ -28,10 +28,10 @@ func ActionOf(label string) Action {
 	return Action_ACTION_ALLOW
 }
 
-// Stops says whether the action keeps a request from its upstream.
+// Stops reports whether the action keeps a request from its upstream.
 func (a Action) Stops() bool { return a >= Action_ACTION_REJECT }
 
-// Label is the answer as events and headers name it; empty for an error.
+// Label returns the answer as events and headers name it; empty for an error.
 func (a Answer) Label() string {
 	if a == Answer_ANSWER_SYNTHETIC {
 		return "synthetic"

@@ -1,9 +1,9 @@
-// Package client is the Go SDK: a Transport under which Unloop's answer to a
-// loop is a typed error, and a Client that asks for the decision alone. It also
-// defines the bodies of POST /unloop/v1/check, which gateways answer.
+// Package client is the Go SDK: a Transport that turns Unloop's answer to a loop into a
+// typed error, and a Client that asks for a decision alone. It also defines the bodies
+// of POST /unloop/v1/check, which gateways answer.
 //
-// It knows Unloop by HTTP alone: neither NATS nor policies nor how loops are
-// found.
+// It uses Unloop through HTTP alone, and knows neither NATS nor policies nor how loops
+// are found.
 package client
 
 import (
@@ -18,29 +18,32 @@ import (
 	"strings"
 )
 
-// ErrUnchecked says that a request could not be checked for loops, and that a
-// policy forbids to send it then.
-var ErrUnchecked = errors.New("not to be sent unchecked")
+// The reasons, other than a loop, for which a request must not be sent.
+var (
+	// ErrUnchecked means that a request could not be checked for loops, and that a
+	// policy forbids to send such requests.
+	ErrUnchecked = errors.New("not to be sent unchecked")
+	// ErrKilled means that an operator stops requests like this one.
+	ErrKilled = errors.New("stopped by an operator")
+	// ErrLimited means that the limit of a rule is reached.
+	ErrLimited = errors.New("rate limit exceeded")
+)
 
-// ErrKilled says that an operator has stopped requests like this one.
-var ErrKilled = errors.New("stopped by an operator")
+var causes = map[string]error{ReasonUnchecked: ErrUnchecked, ReasonKilled: ErrKilled, ReasonLimited: ErrLimited}
 
-// ErrLimited says that a rule's limit is reached.
-var ErrLimited = errors.New("rate limit exceeded")
-
-// Error is an answer of the check API that is no decision.
+// Error is an answer of the check API other than a decision.
 type Error struct {
 	// Status is the HTTP status.
 	Status int `json:"-"`
-	// Code is short and does not change, "invalid_request" for example; empty
-	// if the answer came from something else than Unloop.
+	// Code is a short constant, "invalid_request" for example; empty if the answer did
+	// not come from Unloop.
 	Code string `json:"code"`
-	// Field is the request's field that is at fault; empty if none is.
+	// Field is the faulty field of the request; empty if there is none.
 	Field   string `json:"field"`
 	Message string `json:"message"`
 }
 
-// Error is the status and the message.
+// Error returns the status and the message.
 func (e *Error) Error() string {
 	if e.Message == "" {
 		return fmt.Sprintf("check API: HTTP status %d", e.Status)
@@ -58,7 +61,7 @@ type Client struct {
 // Option changes what New makes.
 type Option func(*Client)
 
-// WithHTTPClient sends through another HTTP client.
+// WithHTTPClient sends checks with another HTTP client.
 func WithHTTPClient(c *http.Client) Option { return func(to *Client) { to.http = c } }
 
 // WithHeader adds a header to every check.
@@ -66,12 +69,12 @@ func WithHeader(name, value string) Option {
 	return func(to *Client) { to.header.Set(name, value) }
 }
 
-// WithAPIKey has checks bear an API key as OpenAI's clients do. It tells
-// callers apart and goes nowhere else.
+// WithAPIKey adds an API key to every check as OpenAI's clients do. The gateway tells
+// callers apart by it and does not pass it on.
 func WithAPIKey(key string) Option { return WithHeader("Authorization", "Bearer "+key) }
 
-// New returns a client of the gateway at a URL such as http://127.0.0.1:8080,
-// with or without the /v1 that OpenAI's clients want.
+// New returns a client of the gateway at a URL such as http://127.0.0.1:8080, with or
+// without the /v1 of OpenAI's clients.
 func New(baseURL string, opts ...Option) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil {
@@ -88,12 +91,9 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Check asks what to do with a request. Its error is a *LoopDetectedError for a
-// loop that is to be stopped, ErrUnchecked for a request that must not be sent
-// unchecked and ErrKilled for one that an operator stops, all beside the
-// decision; an *Error for a Request that makes
-// no sense; or that of a gateway that can't be reached, which is for the caller
-// to take as a yes or a no.
+// Check asks what to do with a request. If the request must not be sent, it returns the
+// decision and the error of Decision.Err. A malformed Request gets an *Error. If the
+// gateway can't be reached, the caller decides whether to send the request.
 //
 // To send an allowed request through a gateway, Tag it; it then counts once.
 func (c *Client) Check(ctx context.Context, r Request) (*Decision, error) {
@@ -128,13 +128,13 @@ func (c *Client) ask(ctx context.Context, check any, header http.Header, decisio
 	return decode(res, decision)
 }
 
-// maxDecision bounds what is read of an answer, in bytes: findings are a few
-// hundred each, and there is one a policy and detector.
+// maxDecision bounds the size of an answer, in bytes. A finding has a few hundred bytes,
+// and there is one for each policy and detector.
 const maxDecision = 8 << 20
 
 // decided is a decision of any kind.
 type decided interface {
-	// action is empty in what is none.
+	// action is empty if the answer is no decision.
 	action() string
 }
 
@@ -149,7 +149,7 @@ func decode(res *http.Response, decision decided) error {
 		var answer struct {
 			Error Error `json:"error"`
 		}
-		_ = json.Unmarshal(body, &answer) // a body of something else has no more to tell
+		_ = json.Unmarshal(body, &answer) // a body of another server has no such error
 		answer.Error.Status = res.StatusCode
 		return &answer.Error
 	}

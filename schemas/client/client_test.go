@@ -291,3 +291,50 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestCheckToolSaysWhetherACallMayBeMade(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer string
+		want   error
+		stops  bool
+	}{
+		"allowed":    {`{"action": "allow", "counts": {"streak": 1}}`, nil, false},
+		"warned":     {`{"action": "warn", "reason": "loop_detected", "message": "again"}`, nil, false},
+		"unchecked":  {`{"action": "block", "reason": "unchecked", "message": "no detector"}`, ErrUnchecked, true},
+		"killed":     {`{"action": "block", "reason": "kill_switch"}`, ErrKilled, true},
+		"a loop":     {`{"action": "block", "reason": "loop_detected", "message": "stop", "loop_id": "l", "counts": {"streak": 4}}`, nil, true},
+		"with cause": {`{"action": "break", "reason": "loop_detected", "findings": [{"policy": "p", "detector": "tool", "hit_count": 7, "window_seconds": 60}]}`, nil, true},
+	} {
+		url, came := answering(t, http.StatusOK, c.answer)
+		asks, err := New(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := asks.CheckTool(t.Context(), ToolCall{Session: "s", Tool: "read", Arguments: []byte(`{"a":1}`), Header: http.Header{"X-Team": {"red"}}})
+		if d == nil || d.Allowed() == c.stops || (err != nil) != c.stops || c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+		if req, body := came(); req.Header.Get("X-Team") != "red" || !strings.Contains(body, `"arguments":{"a":1}`) {
+			t.Errorf("%s: asked with %v %s", name, req.Header, body)
+		}
+		var loop *LoopDetectedError
+		switch isLoop := errors.As(err, &loop); {
+		case isLoop != (c.stops && c.want == nil):
+			t.Errorf("%s: %T", name, err)
+		case name == "a loop" && (loop.HitCount != 4 || loop.Message != "stop" || loop.LoopID != "l" || loop.Action != "block"):
+			t.Errorf("%s: %+v", name, loop)
+		case name == "with cause" && (loop.HitCount != 7 || loop.Policy != "p" || loop.Window != time.Minute):
+			t.Errorf("%s: %+v", name, loop)
+		}
+	}
+	url, _ := answering(t, http.StatusBadRequest, `{"error": {"code": "invalid_request", "field": "session"}}`)
+	asks, err := New(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fault *Error
+	if d, err := asks.CheckTool(t.Context(), ToolCall{}); d != nil || !errors.As(err, &fault) || fault.Field != "session" {
+		t.Errorf("a call without a session: %+v, %v", d, err)
+	}
+}

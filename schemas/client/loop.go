@@ -10,41 +10,40 @@ import (
 	"time"
 )
 
-// codeLoop is the code, or type, of the error that Unloop answers a loop with,
-// in every provider's error shape.
+// codeLoop is the code, or type, of Unloop's error for a loop in every provider's error
+// shape.
 const codeLoop = "recursive_loop_detected"
 
-// LoopDetectedError says that Unloop stopped a request because it is part of a
-// loop. Sending the same request again would be stopped, too.
+// LoopDetectedError means that Unloop stopped a request because it is part of a loop.
+// The same request would be stopped again.
 type LoopDetectedError struct {
 	// Message explains the loop in a sentence; it contains the word
 	// recursive_loop_detected.
 	Message string
 	// Action is "reject" or "break".
 	Action string
-	// Detector and Policy say what found the loop.
+	// Detector and Policy are those that found the loop.
 	Detector, Policy string
-	// Fingerprint of what was repeated, 64 hex digits.
+	// Fingerprint identifies the repeated content, in 64 hex digits.
 	Fingerprint string
 	// HitCount is how often it was seen within Window, this time included.
 	HitCount int
 	// Window is how long a repetition counts.
 	Window time.Duration
-	// Cooldown is how long a block of this kind stands, 0 if only the window
-	// matters.
+	// Cooldown is how long such a block lasts; 0 if only the window matters.
 	Cooldown time.Duration
 	// LoopID names the incident in events and for `unloop loops`.
 	LoopID string
-	// RetryAfter is how long to wait before the request is let through again,
-	// in whole seconds; 0 where waiting does not help.
+	// RetryAfter is how long to wait until the request passes again, in whole seconds; 0
+	// where waiting does not help.
 	RetryAfter time.Duration
-	// Header and Body are the answer as it came, its body in the error shape of
-	// the provider; both nil if the error comes from Check.
+	// Header and Body are those of the answer, the body in the provider's error shape;
+	// nil if the error comes from Check.
 	Header http.Header
 	Body   []byte
 }
 
-// Error is the message.
+// Error returns the message.
 func (e *LoopDetectedError) Error() string {
 	if e.Message == "" {
 		return fmt.Sprintf("%s: seen %d times (detector %s)", codeLoop, e.HitCount, e.Detector)
@@ -52,14 +51,13 @@ func (e *LoopDetectedError) Error() string {
 	return e.Message
 }
 
-// maxErrorBody bounds what is read of an answer's body to tell what it is, in
-// bytes; Unloop's own are a few hundred.
+// maxErrorBody bounds how much of an answer's body is read to recognise it, in bytes;
+// Unloop's own bodies have a few hundred.
 const maxErrorBody = 1 << 20
 
-// FromResponse returns the error that an answer stands for, or nil if Unloop
-// did not stop its request. An answer that is none of Unloop's stops, a rate
-// limit of the model's provider for example, is left as it was, and the body of
-// one that is can still be read.
+// FromResponse returns the error of an answer with which Unloop stopped a request; nil
+// for any other answer, such as a rate limit of the model's provider. The answer's body
+// can be read afterwards either way.
 func FromResponse(res *http.Response) *LoopDetectedError {
 	if res == nil || res.StatusCode != http.StatusTooManyRequests || res.Body == nil {
 		return nil
@@ -69,13 +67,14 @@ func FromResponse(res *http.Response) *LoopDetectedError {
 	return parse(res.Header, body)
 }
 
-// rewound is a body whose beginning was read before.
+// rewound is a body whose beginning is read a second time.
 type rewound struct {
 	io.Reader
 	io.Closer
 }
 
-// rest is what follows of a body, or the error that its beginning ended with.
+// rest is the unread rest of a body, or the error that ended the reading of its
+// beginning.
 type rest struct {
 	io.Reader
 	err error
@@ -88,7 +87,7 @@ func (r rest) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// detail is the part of the body that is the same in every error shape.
+// detail is the part of the body that all error shapes have in common.
 type detail struct {
 	Error           string `json:"error"`
 	Message         string `json:"message"`
@@ -101,8 +100,8 @@ type detail struct {
 	LoopID          string `json:"loop_id"`
 }
 
-// parse reads a 429. The headers alone are enough where something on the way
-// replaced the body.
+// parse reads an answer with status 429. The headers are enough if a proxy replaced the
+// body.
 func parse(h http.Header, body []byte) *LoopDetectedError {
 	var shape struct {
 		Detail detail `json:"detail"`
@@ -127,12 +126,12 @@ func parse(h http.Header, body []byte) *LoopDetectedError {
 	return e
 }
 
-// stops says whether an action keeps a request from its model.
+// stops reports whether an action keeps a request from its model.
 func stops(action string) bool { return action == ActionReject || action == ActionBreak }
 
 func seconds(n int) time.Duration { return time.Duration(max(n, 0)) * time.Second }
 
-// number is a header's whole number, 0 if it is none.
+// number returns a header's whole number, 0 if it is none.
 func number(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil {

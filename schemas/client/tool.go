@@ -7,34 +7,33 @@ import (
 	"net/http"
 )
 
-// ActionBlock says that a tool's call must not be made. The other actions on
-// calls are ActionAllow, ActionWarn and ActionBreak, after which no call may be
-// made until an operator releases the loop or the session was idle for long
-// enough.
+// ActionBlock forbids a tool's call. The other actions on calls are ActionAllow,
+// ActionWarn and ActionBreak; after a break no call may be made until an operator
+// releases the loop or the session has been idle for long enough.
 const ActionBlock = "block"
 
-// ToolCall is what a tool runner asks about, as POST /unloop/v1/check takes it:
-// first whether a call may be made, then, with its Result, whether it brought
-// anything new. Without results every repetition counts.
+// ToolCall is the body of POST /unloop/v1/check from a tool runner. Before a call it asks
+// whether the call may be made; afterwards, with the Result, it reports whether the call
+// brought anything new. Without results every repetition counts.
 type ToolCall struct {
-	// Session names the agent whose calls are counted together; needed.
+	// Session names the agent whose calls are counted together; required.
 	Session string `json:"session"`
 	Tool    string `json:"tool,omitempty"`
-	// Arguments are the call's, as JSON; a string is taken for the JSON in it.
+	// Arguments are those of the call, as JSON; a string is parsed as JSON.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	// Result is what the tool answered, a string or any other JSON; absent before
 	// the call is made.
 	Result json.RawMessage `json:"result,omitempty"`
-	// IsError says whether the result is an error; nil leaves it to the policy's
-	// patterns.
+	// IsError says whether the result is an error; with nil the policy's patterns
+	// decide.
 	IsError *bool `json:"is_error,omitempty"`
 	// Peek asks what would happen, and counts nothing.
 	Peek bool `json:"peek,omitempty"`
-	// Explain, without a Tool, asks what is known of the session.
+	// Explain, without a Tool, asks for the state of the session.
 	Explain bool `json:"explain,omitempty"`
 
-	// Path, Model and Tenant are what the selectors of policies look at; the path
-	// is that of Chat Completions if empty.
+	// Path, Model and Tenant are for the selectors of policies; an empty path means that
+	// of Chat Completions.
 	Path      string `json:"path,omitempty"`
 	Model     string `json:"model,omitempty"`
 	User      string `json:"user,omitempty"`
@@ -50,12 +49,12 @@ type ToolCall struct {
 type ToolDecision struct {
 	// Action is "allow", "warn", "block" or "break".
 	Action string `json:"action"`
-	// Reason is one of the reasons of Decision; empty if there is nothing to say.
+	// Reason is one of the Reason constants; empty without an action.
 	Reason string `json:"reason"`
-	// Message is for the model to read, in place of a blocked call's result.
+	// Message is a text for the model, in place of a blocked call's result.
 	Message string     `json:"message"`
 	Counts  ToolCounts `json:"counts"`
-	// BackoffSeconds is how long to wait before the next call, for polls.
+	// BackoffSeconds is how long to wait before the next call of a poll.
 	BackoffSeconds int    `json:"backoff_seconds"`
 	LoopID         string `json:"loop_id"`
 	// Degraded says why there is no full decision; see Decision.
@@ -64,19 +63,19 @@ type ToolDecision struct {
 	Findings  []Finding `json:"findings"`
 }
 
-// ToolCounts say how often the call was made and what is known of its session.
+// ToolCounts are the counts of a call and of its session.
 type ToolCounts struct {
-	// Streak are the call's occurrences with the same result, without other work
-	// in between; Repeats are all with the same result.
+	// Streak counts the call's occurrences with the same result without other work in
+	// between, Repeats all of its occurrences with the same result.
 	Streak  int `json:"streak"`
 	Repeats int `json:"repeats"`
-	// WarnThreshold and BlockThreshold are those of the call.
+	// WarnThreshold and BlockThreshold apply to the call.
 	WarnThreshold  int `json:"warn_threshold"`
 	BlockThreshold int `json:"block_threshold"`
-	// Poll says that the call looks whether something is done yet.
+	// Poll marks a call that checks whether something has finished.
 	Poll bool `json:"poll"`
-	// Calls since the session began or was released, Total in all, Unique
-	// different ones, Blocked ones.
+	// Calls counts the calls since the session began or was released, Total all calls,
+	// Unique the different ones, Blocked those that were blocked.
 	Calls   int `json:"calls"`
 	Total   int `json:"total"`
 	Unique  int `json:"unique"`
@@ -97,18 +96,16 @@ func (c *Client) CheckTool(ctx context.Context, call ToolCall) (*ToolDecision, e
 
 func (d *ToolDecision) action() string { return d.Action }
 
-// Allowed says whether the call may be made.
+// Allowed reports whether the call may be made.
 func (d *ToolDecision) Allowed() bool { return d.Action != ActionBlock && d.Action != ActionBreak }
 
-// Err is nil if the call may be made, and else as Decision.Err.
+// Err returns nil if the call may be made, and else an error as Decision.Err.
 func (d *ToolDecision) Err() error {
-	switch {
-	case d.Allowed():
+	if d.Allowed() {
 		return nil
-	case d.Reason == ReasonUnchecked:
-		return fmt.Errorf("%w: %s", ErrUnchecked, d.Message)
-	case d.Reason == ReasonKilled:
-		return fmt.Errorf("%w: %s", ErrKilled, d.Message)
+	}
+	if cause, ok := causes[d.Reason]; ok {
+		return fmt.Errorf("%w: %s", cause, d.Message)
 	}
 	e := &LoopDetectedError{Message: d.Message, Action: d.Action, HitCount: d.Counts.Streak, LoopID: d.LoopID}
 	if len(d.Findings) > 0 {

@@ -6,18 +6,17 @@ import (
 )
 
 // Transport is an http.RoundTripper that turns Unloop's 429 for a loop into a
-// *LoopDetectedError. Every other answer, a provider's own rate limit among
-// them, passes as it is.
+// *LoopDetectedError. Other answers, such as a provider's own rate limit, pass
+// unchanged.
 //
-// With an http.Client, the call fails with an error that errors.As finds the
-// *LoopDetectedError in. The answer's header and body are in that error.
+// The call of an http.Client fails with an error in which errors.As finds the
+// *LoopDetectedError, with the answer's header and body.
 //
-// With OpenAI's and Anthropic's SDKs for Go, which take a failed round trip for
-// a broken connection and would try again, the answer is handed on instead, so
-// that its x-should-retry header ends the call at once; reading its body ends
-// in the *LoopDetectedError, which the SDKs return as it is.
+// OpenAI's and Anthropic's SDKs for Go take a failed round trip for a broken connection
+// and would try again. They get the answer, whose x-should-retry header ends the call at
+// once; reading its body fails with the *LoopDetectedError, which the SDKs return.
 type Transport struct {
-	// Base makes the round trips; nil means http.DefaultTransport.
+	// Base sends the requests; nil means http.DefaultTransport.
 	Base http.RoundTripper
 }
 
@@ -44,7 +43,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// retries says whether the request comes from an SDK that retries failed round
-// trips: the Stainless generator's, which OpenAI and Anthropic use, count their
+// retries reports whether the request comes from an SDK that retries failed round trips.
+// SDKs made by the Stainless generator, such as OpenAI's and Anthropic's, count their
 // tries in this header.
 func retries(req *http.Request) bool { return req.Header.Get("X-Stainless-Retry-Count") != "" }

@@ -114,7 +114,7 @@ func (s *Store) Asker(ctx context.Context, caller, id string) (*checkpb.AnswerAs
 // Finish returns whether this is the first time, at any gateway, that it is called for an
 // answer: whoever is first corrects its reservations.
 func (s *Store) Finish(ctx context.Context, caller, id string) (first bool, err error) {
-	ack, err := s.write(ctx, schemas.AnswerSettledKey(Key(caller, id)), nil, nats.Header{jetstream.ExpectedLastSubjSeqHeader: {"0"}})
+	ack, err := s.write(ctx, schemas.AnswerFinishedKey(Key(caller, id)), nil, nats.Header{jetstream.ExpectedLastSubjSeqHeader: {"0"}})
 	if err != nil {
 		return false, fmt.Errorf("finish an answer: %w", err)
 	}
