@@ -1,4 +1,4 @@
-package providertest_test
+package conformance
 
 import (
 	"fmt"
@@ -14,7 +14,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider/anthropic"
 	"github.com/unloop/unloop/gateway/internal/provider/chat"
 	"github.com/unloop/unloop/gateway/internal/provider/gemini"
-	"github.com/unloop/unloop/gateway/internal/provider/providertest"
 	"github.com/unloop/unloop/gateway/internal/provider/responses"
 )
 
@@ -25,7 +24,7 @@ func TestAllocationsDoNotGrowWithTheBody(t *testing.T) {
 		allocations := func(size int) float64 {
 			c := session(size)
 			c.System = "You fix code."
-			body := providertest.Formats[p.Name()](c)
+			body := Formats[p.Name()](c)
 			return testing.AllocsPerRun(5, func() {
 				if _, err := p.Parse(body, provider.Options{Tail: 3, Items: 20}); err != nil {
 					t.Error(err)

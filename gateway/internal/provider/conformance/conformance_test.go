@@ -1,4 +1,4 @@
-package providertest_test
+package conformance
 
 import (
 	"testing"
@@ -9,7 +9,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider/anthropic"
 	"github.com/unloop/unloop/gateway/internal/provider/chat"
 	"github.com/unloop/unloop/gateway/internal/provider/gemini"
-	"github.com/unloop/unloop/gateway/internal/provider/providertest"
 	"github.com/unloop/unloop/gateway/internal/provider/responses"
 )
 
@@ -20,7 +19,7 @@ func TestProviders(t *testing.T) {
 	for _, p := range all {
 		t.Run(p.Name(), func(t *testing.T) {
 			t.Parallel()
-			providertest.Run(t, p, providertest.Formats[p.Name()])
+			Run(t, p, Formats[p.Name()])
 		})
 	}
 }
@@ -28,12 +27,12 @@ func TestProviders(t *testing.T) {
 func TestOneConversationHasTheSameDigestsInEveryFormat(t *testing.T) {
 	t.Parallel()
 	for turns := range 6 {
-		c := providertest.Fixing()
+		c := Fixing()
 		c.Turns = c.Turns[:turns]
-		c.Turns = append(c.Turns, providertest.Turn{Human: "And now this?"})
+		c.Turns = append(c.Turns, Turn{Human: "And now this?"})
 		var first *provider.Prompt
 		for _, p := range all {
-			prompt, err := p.Parse(providertest.Formats[p.Name()](c), provider.Options{Tail: 3})
+			prompt, err := p.Parse(Formats[p.Name()](c), provider.Options{Tail: 3})
 			if err != nil {
 				t.Fatal(err)
 			}

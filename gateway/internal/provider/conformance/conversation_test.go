@@ -1,6 +1,6 @@
-// Package providertest is the conformance suite of the wire formats: the same
+// Package conformance is the conformance suite of the wire formats: the same
 // conversations, written in each format, must say the same.
-package providertest
+package conformance
 
 import "encoding/json"
 

@@ -1,4 +1,4 @@
-package providertest_test
+package conformance
 
 import (
 	"encoding/json"
@@ -9,12 +9,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/gateway/internal/provider/providertest"
 )
 
 // trajectories are recorded sessions of real agents, as files of OpenAI messages:
 // those of the folder that the environment names, or of one beside the repository.
-func trajectories(t *testing.T) map[string]providertest.Conversation {
+func trajectories(t *testing.T) map[string]Conversation {
 	t.Helper()
 	dir := os.Getenv("UNLOOP_TEST_TRAJECTORIES")
 	if dir == "" {
@@ -24,14 +23,14 @@ func trajectories(t *testing.T) map[string]providertest.Conversation {
 	if err != nil || len(files) == 0 {
 		t.Skipf("no recorded sessions in %s; UNLOOP_TEST_TRAJECTORIES names another folder", dir)
 	}
-	out := map[string]providertest.Conversation{}
+	out := map[string]Conversation{}
 	for _, file := range files {
 		out[filepath.Base(file)] = recorded(t, file)
 	}
 	return out
 }
 
-func recorded(t *testing.T, file string) (c providertest.Conversation) {
+func recorded(t *testing.T, file string) (c Conversation) {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -57,7 +56,7 @@ func recorded(t *testing.T, file string) (c providertest.Conversation) {
 	c.Model = "m"
 	tools := map[string]string{}
 	for _, m := range session.Messages {
-		turn := providertest.Turn{}
+		turn := Turn{}
 		switch m.Role {
 		case "system":
 			c.System = m.Content
@@ -65,12 +64,12 @@ func recorded(t *testing.T, file string) (c providertest.Conversation) {
 		case "user":
 			turn.Human = m.Content
 		case "tool":
-			turn.Results = []providertest.Result{{ID: m.CallID, Tool: tools[m.CallID], Text: m.Content}}
+			turn.Results = []Result{{ID: m.CallID, Tool: tools[m.CallID], Text: m.Content}}
 		default:
 			turn.Said = m.Content
 			for _, call := range m.ToolCalls {
 				tools[call.ID] = call.Function.Name
-				turn.Calls = append(turn.Calls, providertest.Call{ID: call.ID, Tool: call.Function.Name, Args: call.Function.Arguments})
+				turn.Calls = append(turn.Calls, Call{ID: call.ID, Tool: call.Function.Name, Args: call.Function.Arguments})
 			}
 		}
 		c.Turns = append(c.Turns, turn)
@@ -101,7 +100,7 @@ func TestRecordedSessionsHaveTheSameRoundsInEveryFormat(t *testing.T) {
 		}
 		var first []provider.Item
 		for _, p := range all {
-			prompt, err := p.Parse(providertest.Formats[p.Name()](c), provider.Options{Tail: 3, Items: 1000})
+			prompt, err := p.Parse(Formats[p.Name()](c), provider.Options{Tail: 3, Items: 1000})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +134,7 @@ func TestRecordedSessionsNeedNoRepair(t *testing.T) {
 	t.Parallel()
 	for name, c := range trajectories(t) {
 		for _, p := range all {
-			body := providertest.Formats[p.Name()](c)
+			body := Formats[p.Name()](c)
 			got, report, err := p.Repair(body)
 			if err != nil || report.Changed() || &got[0] != &body[0] {
 				t.Errorf("%s, %s: %v, %v", name, p.Name(), report, err)

@@ -1,4 +1,4 @@
-package providertest_test
+package conformance
 
 import (
 	"bytes"
@@ -8,15 +8,14 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/gateway/internal/provider/providertest"
 )
 
 // FuzzProviders feeds any body to every format: whatever one accepts is JSON, stays
 // as it was, and is accepted the same way again; so is what hints and repairs make
 // of it.
 func FuzzProviders(f *testing.F) {
-	for _, write := range providertest.Formats {
-		f.Add(write(providertest.Fixing()))
+	for _, write := range Formats {
+		f.Add(write(Fixing()))
 	}
 	for _, body := range []string{
 		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"u"}}]},{"role":"assistant","function_call":{"name":"f","arguments":"{"}},{"role":"function","name":"f","content":null}]}`,
@@ -70,7 +69,7 @@ func fuzzOne(t failer, p provider.Provider, body []byte) {
 		t.Fatalf("%s: an exchange of %d and %d bytes", p.Name(), len(said), len(answered))
 	}
 	for _, position := range []string{provider.Head, provider.Result} {
-		hinted, err := p.Hint(body, providertest.Hint, position)
+		hinted, err := p.Hint(body, Hint, position)
 		if errors.Is(err, provider.ErrNoPlace) {
 			continue
 		}

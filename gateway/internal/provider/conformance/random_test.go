@@ -1,4 +1,4 @@
-package providertest_test
+package conformance
 
 import (
 	"encoding/json"
@@ -27,7 +27,7 @@ func value(depth int) *rapid.Generator[any] {
 		kind := rapid.IntRange(0, 9).Draw(t, "kind")
 		switch {
 		case kind < 4 && depth > 0:
-			return object(names, depth).Draw(t, "object")
+			return randomObject(names, depth).Draw(t, "object")
 		case kind < 6 && depth > 0:
 			return rapid.SliceOfN(value(depth-1), 0, 4).Draw(t, "list")
 		case kind == 6:
@@ -38,16 +38,16 @@ func value(depth int) *rapid.Generator[any] {
 	})
 }
 
-func object(names []string, depth int) *rapid.Generator[map[string]any] {
+func randomObject(names []string, depth int) *rapid.Generator[map[string]any] {
 	return rapid.MapOfN(rapid.SampledFrom(names), value(depth-1), 0, 6)
 }
 
 func TestRandomBodiesOfKnownWordsAreHandled(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		request := object(lists, 4).Draw(t, "request")
+		request := randomObject(lists, 4).Draw(t, "request")
 		for _, name := range []string{"messages", "input", "contents"} {
-			request[name] = rapid.SliceOfN(object(names, 4), 0, 6).Draw(t, name)
+			request[name] = rapid.SliceOfN(randomObject(names, 4), 0, 6).Draw(t, name)
 		}
 		body, err := json.Marshal(request)
 		if err != nil {

@@ -1,4 +1,4 @@
-package providertest_test
+package conformance
 
 import (
 	"bytes"
@@ -9,22 +9,21 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/gateway/internal/provider/providertest"
 )
 
 // session is a conversation of about size bytes, as coding agents have them: files
 // as results, and a line of code escapes two bytes or three.
-func session(size int) providertest.Conversation {
+func session(size int) Conversation {
 	const code = "\tif err != nil {\n\t\treturn fmt.Errorf(\"read %s: %w\", path, err)\n\t}\n\tfor _, line := range strings.Split(text, \"\\n\") {\n"
-	c := providertest.Fixing()
+	c := Fixing()
 	c.System = strings.Repeat("You are an agent that fixes code. Be careful. ", max(1, size/8/46))
 	c.Turns = c.Turns[:1]
 	for i, left := 0, size-size/8; left > 0; i++ {
 		text := strings.Repeat(code, min(left, 4000)/len(code)+1)
 		id := fmt.Sprintf("call_%06d", i)
 		c.Turns = append(c.Turns,
-			providertest.Turn{Said: "I read the next one.", Calls: []providertest.Call{{ID: id, Tool: "read_file", Args: fmt.Sprintf(`{"path":"src/%d.go","limit":200}`, i)}}},
-			providertest.Turn{Results: []providertest.Result{{ID: id, Tool: "read_file", Text: text}}})
+			Turn{Said: "I read the next one.", Calls: []Call{{ID: id, Tool: "read_file", Args: fmt.Sprintf(`{"path":"src/%d.go","limit":200}`, i)}}},
+			Turn{Results: []Result{{ID: id, Tool: "read_file", Text: text}}})
 		left -= len(text) + 400
 	}
 	return c
@@ -40,7 +39,7 @@ var sizes = []struct {
 func BenchmarkInspect(b *testing.B) {
 	for _, s := range sizes {
 		conversation := session(s.size)
-		chatBody := providertest.Chat(conversation)
+		chatBody := Chat(conversation)
 		run := func(name string, body []byte, f func() error) {
 			b.Run(s.name+"/"+name, func(b *testing.B) {
 				b.SetBytes(int64(len(body)))
@@ -58,7 +57,7 @@ func BenchmarkInspect(b *testing.B) {
 		})
 		run("structs", chatBody, func() error { return decodeStructs(chatBody) })
 		for _, p := range all {
-			body := providertest.Formats[p.Name()](conversation)
+			body := Formats[p.Name()](conversation)
 			cache := provider.NewCache()
 			run(p.Name(), body, func() error { return inspect(p, body, provider.Options{Tail: 3, Cache: cache}) })
 			run(p.Name()+"/first", body, func() error { return inspect(p, body, provider.Options{Tail: 3}) })
