@@ -143,12 +143,12 @@ func (t *tally) catchUp(ctx context.Context) (found int, err error) {
 // report prints the tally.
 func report(ctx context.Context, g *guard, out *printer) {
 	if g.tallyErr != nil {
-		out.printf("unloop: cannot report what was stopped: %v\n", g.tallyErr)
+		out.printf("unloop: what was stopped can't be told: %v\n", g.tallyErr)
 		return
 	}
 	loops, err := g.tally.end(ctx)
 	if err != nil {
-		out.printf("unloop: cannot report all that was stopped: %v\n", err)
+		out.printf("unloop: what was stopped can't be told in full: %v\n", err)
 	}
 	printTally(out, loops)
 }
