@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/unloop/unloop/gateway/internal/jwks"
+	"github.com/unloop/unloop/schemas/kit/access"
 )
 
 // leeway is how much clocks may differ.
@@ -49,15 +49,10 @@ func checkURL(address string) error {
 		return errors.New("--auth jwt:URL: the URL can't be read")
 	case u.User != nil:
 		return errors.New("--auth jwt:URL: the URL must have no user")
-	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+	case u.Scheme != "https" && (u.Scheme != "http" || !access.Loopback(u.Hostname())):
 		return errors.New("--auth jwt:URL: the URL must begin with https://, since who can change the keys can sign tokens")
 	}
 	return nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // verify checks a token's signature and claims. Its errors name the kind of fault, and

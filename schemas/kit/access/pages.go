@@ -134,6 +134,12 @@ func (p *Pages) knows(host string) bool {
 	return name == "localhost" || slices.Contains(p.hosts, name)
 }
 
+// Loopback says whether a host of an address or URL is this machine alone.
+func Loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 // hostname is a host without its port and final dot, in lower case.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {

@@ -138,3 +138,14 @@ func TestExceptionsForPagesMustBeReadable(t *testing.T) {
 		}
 	}
 }
+
+func TestLoopback(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]bool{
+		"localhost": true, "127.0.0.1": true, "127.9.9.9": true, "::1": true, "0.0.0.0": false, "192.0.2.1": false, "localhost.example": false, "": false,
+	} {
+		if got := Loopback(host); got != want {
+			t.Errorf("%q is this machine alone: %v", host, got)
+		}
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats.go"
+
+	"github.com/unloop/unloop/schemas/kit/access"
 )
 
 // Files of the embedded server. Each token has a lock beside it that the server
@@ -183,10 +184,7 @@ func localPort(addr string) (string, bool) {
 		addr = "nats://" + addr
 	}
 	u, err := url.Parse(addr)
-	if err != nil || u.User != nil {
-		return "", false
-	}
-	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if err != nil || u.User != nil || !access.Loopback(u.Hostname()) {
 		return "", false
 	}
 	if u.Port() == "" {

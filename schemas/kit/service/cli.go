@@ -78,7 +78,7 @@ func (p Process) checkReach(flag, addr, otherwise string) error {
 	if err != nil {
 		return fmt.Errorf("read %s %s: %w", flag, addr, err)
 	}
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+	if access.Loopback(host) {
 		return nil
 	}
 	return fmt.Errorf("%s %s can be reached from other machines; use a loopback address such as 127.0.0.1, or %s", flag, addr, otherwise)
