@@ -49,17 +49,6 @@ func instance(t testing.TB, data []byte) any {
 	return v
 }
 
-func TestPublishedSchemaIsUpToDate(t *testing.T) {
-	t.Parallel()
-	want, err := policy.GenerateSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(policy.Schema, want) {
-		t.Error("bundle.schema.json is stale: run go generate")
-	}
-}
-
 func TestSamplesSatisfyTheSchema(t *testing.T) {
 	t.Parallel()
 	schema := compiledSchema(t)
