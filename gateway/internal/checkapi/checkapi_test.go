@@ -222,7 +222,7 @@ func TestOriginalRequestIsThatOfTheOtherGateway(t *testing.T) {
 		"broken path":  {map[string]string{"X-Original-Uri": "/%zz"}, ""},
 		"path of ours": {map[string]string{"X-Original-Uri": "/unloop/v1/check"}, ""},
 	} {
-		r := httptest.NewRequest("POST", "http://gateway"+DecisionPath, nil)
+		r := httptest.NewRequest(http.MethodPost, "http://gateway"+DecisionPath, nil)
 		for name, value := range c.headers {
 			r.Header.Set(name, value)
 		}
@@ -291,7 +291,7 @@ func TestMCPToolsAskForTheSameDecisions(t *testing.T) {
 			t.Errorf("%s: answered %q", name, textOf(t, got))
 		}
 	}
-	if _, fault := apiOf(t, d).decideRun(httptest.NewRequest("POST", mcpPath, nil), nil, false); fault == nil {
+	if _, fault := apiOf(t, d).decideRun(httptest.NewRequest(http.MethodPost, mcpPath, nil), nil, false); fault == nil {
 		t.Error("a call without arguments is accepted")
 	}
 }

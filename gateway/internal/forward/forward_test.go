@@ -47,15 +47,15 @@ func (o *observer) Failed(w http.ResponseWriter, err error) {
 
 func (o *observer) Broken() { o.broken = true }
 
-// proxy returns a proxy with keys.
-func proxy(t testing.TB, keys Keys) *Proxy {
+// proxy returns a proxy without keys.
+func proxy(t testing.TB) *Proxy {
 	t.Helper()
 	transport, err := NewTransport("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	return New(transport, keys, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	return New(transport, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
 // upstream serves a handler, and returns the target that leads to it.
@@ -113,7 +113,7 @@ func TestRequestIsForwardedAsItCame(t *testing.T) {
 			r.ContentLength = 0
 		}
 		w := httptest.NewRecorder()
-		proxy(t, nil).Forward(w, r, c.out)
+		proxy(t).Forward(w, r, c.out)
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -130,7 +130,7 @@ func TestTrailersOfABodyThatComesInAreForwarded(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		got = r.Trailer
 	})
-	p := proxy(t, nil)
+	p := proxy(t)
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.Forward(w, r, Request{Target: target, Body: &request.Body{Bytes: []byte("begin "), Rest: r.Body, Length: -1}, Observer: &observer{}})
 	}))
@@ -154,7 +154,7 @@ func TestUpstreamThatDoesNotAnswerIsReportedAndCounted(t *testing.T) {
 	t.Parallel()
 	target := upstream(t, func(http.ResponseWriter, *http.Request) {})
 	target.URL.Host = "127.0.0.1:1"
-	p, o := proxy(t, nil), &observer{}
+	p, o := proxy(t), &observer{}
 	w := httptest.NewRecorder()
 	p.Forward(w, httptest.NewRequest(http.MethodPost, "/", nil), Request{Target: target, Body: &request.Body{}, Observer: o})
 	if o.failed == nil || w.Code != http.StatusBadGateway || o.broken {
@@ -184,7 +184,7 @@ func TestAnswerThatBreaksOffIsReported(t *testing.T) {
 		w.Header().Set("Content-Length", "100")
 		_, _ = io.WriteString(w, "cut")
 	})
-	p, o := proxy(t, nil), &observer{}
+	p, o := proxy(t), &observer{}
 	done := make(chan struct{})
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(done)
@@ -218,7 +218,7 @@ func TestUpgradedConnectionsAreWaitedFor(t *testing.T) {
 		_ = rw.Flush()
 		_, _ = io.CopyN(conn, rw, 4)
 	})
-	p := proxy(t, nil)
+	p := proxy(t)
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.Forward(w, r, Request{Target: target, Body: &request.Body{}, Observer: &observer{}})
 	}))
@@ -325,7 +325,7 @@ func BenchmarkForward(b *testing.B) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = w.Write(answer)
 	})
-	p := proxy(b, nil)
+	p := proxy(b)
 	body := bytes.Repeat([]byte("y"), 4000)
 	o := &observer{}
 	b.ReportAllocs()

@@ -13,7 +13,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
-// upstreamKeys are the providers' keys that the gateway puts in, by upstream.
+// Keys are the providers' keys that the gateway puts in, by upstream.
 type Keys map[string]string
 
 // ReadKeys reads the keys at the places that --upstream-key names. Its error has every
