@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// maxAsked is how many asked-for requests a record waits for: more than a
-// client has on their way at once with one and the same content.
+// maxAsked bounds the requests that a record waits for after their decision was asked
+// for: more than a client sends at once with the same content.
 const maxAsked = 16
 
-// markSize is the length of a request's mark in bytes. Two of sixteen random
-// ids share one never; a client that makes them do so hides nothing, since
-// each mark stands for a hit that was counted.
+// markSize is the length of a request's mark in bytes. Sixteen random ids have different
+// marks. A client that forges equal ones hides nothing, since each mark stands for a hit
+// that was counted.
 const markSize = 8
 
-// mark is what a record keeps of a request's id.
+// mark returns the part of a request's id that a record keeps.
 func mark(request string) string {
 	sum := sha256.Sum256([]byte(request))
 	return hex.EncodeToString(sum[:markSize])
 }
 
-// expect notes that an asked-for request may still come.
+// expect notes that the request of a check may still come.
 func (s State) expect(h Hit) State {
 	if !h.Asked || h.Request == "" || h.N > 1 {
 		return s
@@ -31,8 +31,8 @@ func (s State) expect(h Hit) State {
 	return s
 }
 
-// claim says whether a request was counted when its decision was asked for,
-// and takes its mark, so that a second one of the same id counts.
+// claim reports whether a request was counted when its decision was asked for, and
+// removes its mark, so that a second request with the same id counts.
 func (s State) claim(h Hit) (State, bool) {
 	if len(s.Asked) == 0 || s.Count == 0 || h.Asked || h.Request == "" || h.N > 1 {
 		return s, false

@@ -1,9 +1,7 @@
-// Package counter is the pure core of the exact detectors: it takes a
-// counter's state, the parameters it is judged by, a hit and a time, and
-// returns the new state and a verdict.
+// Package counter is the pure core of the exact detectors: it takes a counter's state,
+// its parameters, a hit and a time, and returns the new state and a verdict.
 //
-// It knows neither NATS nor HTTP nor what was fingerprinted, and it reads no
-// clock.
+// It does not know NATS, HTTP or what the fingerprints stand for, and it reads no clock.
 package counter
 
 import (
@@ -23,10 +21,11 @@ const (
 	// do not count themselves. More would let a forged header hide a loop.
 	maxForgiven = 2
 
-	// tolerated is how far a record may be ahead of the clock, as records of other
-	// processes and before a correction of the server's clock are: time stands still
-	// meanwhile. Records that are further ahead are moved back, so that they neither
-	// last longer nor lose a block; those over maxAhead are wrong and begin anew.
+	// tolerated is how far a record's times may be ahead of the clock, as records of
+	// other processes are, and records from before a correction of the server's clock.
+	// Until the clock catches up, time stands still for them. Times that are further
+	// ahead are moved back, so that a record neither lasts longer nor loses a block. A
+	// record that is ahead by more than maxAhead is wrong and begins anew.
 	tolerated = time.Minute
 	maxAhead  = 24 * time.Hour
 
@@ -35,7 +34,7 @@ const (
 	MaxThreshold = 10_000
 )
 
-// Params are what a counter is judged by.
+// Params are the parameters of a counter.
 type Params struct {
 	Window checkpb.Window
 	// Length of the window; positive.
@@ -52,14 +51,14 @@ type Level struct {
 	Action checkpb.Action
 }
 
-// limit is the least count that fires.
+// limit returns the lowest count that fires.
 func (p Params) limit() int { return p.Steps[0].At }
 
-// depth is the count from which on nothing changes any more.
+// depth returns the count of the last step, after which no action changes.
 func (p Params) depth() int { return p.Steps[len(p.Steps)-1].At }
 
-// action is what is done at a count. A standing block holds whatever the
-// window has forgotten meanwhile.
+// action returns the action at a count. A standing block holds even if the window has
+// forgotten its hits.
 func (p Params) action(count int, blocked bool) checkpb.Action {
 	var a checkpb.Action
 	for _, step := range p.Steps {
@@ -70,21 +69,21 @@ func (p Params) action(count int, blocked bool) checkpb.Action {
 	return a
 }
 
-// State is one counter's memory. Times are Unix milliseconds. The zero value
-// is a counter that was never hit.
+// State is the record of one counter. Times are Unix milliseconds. The zero value is a
+// counter without hits.
 type State struct {
 	Count int   `json:"count"`
 	First int64 `json:"first"`
 	Last  int64 `json:"last"`
-	// Hits are the newest hit times of a sliding window, oldest first, no more
-	// than it takes to fire.
+	// Hits are the newest hit times of a sliding window, oldest first, as many as are
+	// needed to fire.
 	Hits []int64 `json:"hits,omitempty"`
 	// BlockedUntil is the end of the cooldown.
 	BlockedUntil int64 `json:"blocked_until,omitempty"`
 	// Forgiven counts retries since the last counted hit that did not count.
 	Forgiven int `json:"forgiven,omitempty"`
-	// Excused says that the last call came to nothing, so that its replay is
-	// a retry even if the client does not say so.
+	// Excused says that the last call got no answer, so that its replay is a retry even
+	// if the client does not mark it as one.
 	Excused bool `json:"excused,omitempty"`
 	// Aborted counts calls that were excused because the client left while the
 	// answer came. Only maxForgiven of them are, for as long as the state lasts.
@@ -108,7 +107,7 @@ type State struct {
 	Turns []string `json:"turns,omitempty"`
 }
 
-// Hit is what happened.
+// Hit is a request, or several equal ones at once.
 type Hit struct {
 	// N identical requests at once; less than 1 means 1.
 	N int
@@ -127,7 +126,7 @@ type Hit struct {
 	Rounds int
 }
 
-// Verdict is what a hit means.
+// Verdict is the result of a hit.
 type Verdict struct {
 	// Count of hits, this one included.
 	Count int
@@ -162,7 +161,7 @@ func Step(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 	s, at := s.sane(p, now)
 	s = expire(s, p, at)
 	if claimed, known := s.claim(h); known {
-		s, v := judge(claimed, p, h, at, false)
+		s, v := evaluate(claimed, p, h, at, false)
 		v.Known = true
 		return s, v
 	}
@@ -181,19 +180,19 @@ func Step(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 	if began {
 		s.BlockedUntil = at + p.Cooldown.Milliseconds()
 	}
-	s, v := judge(s.expect(h), p, h, at, began)
+	s, v := evaluate(s.expect(h), p, h, at, began)
 	v.Counted = !forgiven
 	return s, v
 }
 
-// look judges a counter without a hit.
+// look evaluates a counter without a hit.
 func look(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 	s, at := s.sane(p, now)
-	return judge(expire(s, p, at), p, h, at, false)
+	return evaluate(expire(s, p, at), p, h, at, false)
 }
 
-// sane returns the time to judge at, and a state that no broken clock or record
-// can make to last for ever.
+// sane returns a state that ends in time even if the clock or the record is wrong, and
+// the time to evaluate it at.
 func (s State) sane(p Params, now time.Time) (State, int64) {
 	if s.broken() {
 		s = State{}
@@ -226,7 +225,7 @@ func (s State) moved(by int64) State {
 	return s
 }
 
-// broken says that no detector wrote this.
+// broken reports whether no detector can have written the state.
 func (s State) broken() bool {
 	if s.Count < 0 || s.Count > maxCount || len(s.Hits) > 2*MaxThreshold || len(s.Asked) > maxAsked {
 		return true
@@ -249,12 +248,13 @@ func Excuse(s State, aborted bool) State {
 	return s
 }
 
-// forgive says whether a hit is the retry of a counted one that need not count.
+// forgive reports whether a hit is a retry of a counted one and does not count.
 func (s State) forgive(h Hit) bool {
 	return s.Count > 0 && s.Forgiven < maxForgiven && h.N <= 1 && (h.Retry || s.Excused || h.Key != "" && mark(h.Key) == s.Key)
 }
 
-func judge(s State, p Params, h Hit, at int64, began bool) (State, Verdict) {
+// evaluate returns the verdict on a state at a time.
+func evaluate(s State, p Params, h Hit, at int64, began bool) (State, Verdict) {
 	v := Verdict{Count: s.Count, Began: began}
 	if left := s.BlockedUntil - at; left > 0 {
 		v.Blocked = time.Duration(left) * time.Millisecond
@@ -275,7 +275,7 @@ func judge(s State, p Params, h Hit, at int64, began bool) (State, Verdict) {
 	return s, v
 }
 
-// expire forgets what the window no longer covers.
+// expire removes the hits that the window no longer covers.
 func expire(s State, p Params, at int64) State {
 	length := p.Length.Milliseconds()
 	var over bool
@@ -332,8 +332,8 @@ func count(s State, p Params, n int, at int64) State {
 // maxCount keeps a hostile number of hits from overflowing.
 const maxCount = 1 << 30
 
-// TTL is how long after its last hit a state can still matter, at least a
-// second and in whole seconds, as JetStream takes it.
+// TTL returns how long a state can still matter, in whole seconds and at least one, as
+// JetStream takes it.
 func (s State) TTL(p Params, now time.Time) time.Duration {
 	at := max(now.UnixMilli(), s.Last)
 	end := at + p.Length.Milliseconds()

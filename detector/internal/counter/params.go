@@ -9,7 +9,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// FromWire reads the parameters of a counter, refusing what no gateway sends.
+// FromWire reads the parameters of a counter and refuses what no gateway sends.
 func FromWire(c *checkpb.Counter) (Params, error) {
 	p := Params{
 		Window: c.GetWindow(), Length: time.Duration(c.GetWindowSeconds()) * time.Second,
@@ -28,11 +28,11 @@ func FromWire(c *checkpb.Counter) (Params, error) {
 	return p, err
 }
 
-// maxLength is a year: longer times than JetStream's TTLs and our milliseconds
-// can hold are nobody's intention.
+// maxLength is a year. JetStream's TTLs and our milliseconds can't hold much longer
+// times.
 const maxLength = 366 * 24 * time.Hour
 
-// levels reads a ladder of actions whose last step is at most.
+// levels reads a ladder of actions, with its last step at most at the given count.
 func levels(steps []*checkpb.Step, most int) ([]Level, error) {
 	if len(steps) == 0 || len(steps) > maxSteps {
 		return nil, fmt.Errorf("counter has %d steps, must have 1 to %d", len(steps), maxSteps)

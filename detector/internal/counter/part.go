@@ -25,7 +25,7 @@ const (
 
 	// maxParts bounds the parts of a record; the one that was hit longest ago goes.
 	maxParts = 256
-	// maxTurns is how many of the newest hits are remembered by their part.
+	// maxTurns bounds the newest hits of which the part is remembered.
 	maxTurns = 4
 	// maxSlow bounds the hit times of the long window.
 	maxSlow = 1000
@@ -38,13 +38,13 @@ type Part struct {
 	State State  `json:"state"`
 }
 
-// Parts are what the counts of one prompt are judged by.
+// Parts are the parameters of a record with parts.
 type Parts struct {
-	// Own is for the part that the hit belongs to, which is called Mark.
+	// Own are the parameters of the part that the hit belongs to, and Mark its name.
 	Own  Params
 	Mark string
-	// Together is for the part that the hits of several sessions add to; it is
-	// called TogetherMark, which is empty where there is none.
+	// Together are the parameters of the part that counts several sessions together,
+	// and TogetherMark its name; empty if there is none.
 	Together     Params
 	TogetherMark string
 	// SlowHits is the count from which on the long window warns; 0 for never.
@@ -55,14 +55,14 @@ type Parts struct {
 	HintRounds int
 }
 
-// PartVerdict is what a hit on a record with parts means.
+// PartVerdict is the result of a hit on a record with parts.
 type PartVerdict struct {
 	Verdict
 	// Together says that the verdict is on all sessions together.
 	Together bool
 	// Slow is the count of the long window if it warns, else 0.
 	Slow int
-	// InTurn says that the same session sends the prompt to two models by turns.
+	// InTurn says that one session sends the prompt to two models in turn.
 	InTurn bool
 	// Hint says that the request's own history shows one more identical round than
 	// any before.
@@ -92,7 +92,7 @@ func PartsFromWire(c *checkpb.Counter) (p Parts, err error) {
 	return p, err
 }
 
-// RecordName returns what names the record of a fingerprint that has parts.
+// RecordName returns the name of the record of a fingerprint with parts.
 func RecordName(fingerprint []byte) string {
 	return hex.EncodeToString(fingerprint[:min(len(fingerprint), recordSize)])
 }
@@ -131,19 +131,19 @@ func StepPart(s State, p Parts, h Hit, now time.Time) (State, PartVerdict) {
 // fired.
 func (s *State) together(p Parts, h Hit, now time.Time, own PartVerdict) PartVerdict {
 	all := s.part(p.TogetherMark)
-	var judged Verdict
+	var sum Verdict
 	if own.Counted && !own.Fired {
-		all, judged = Step(all, p.Together, Hit{N: h.N, Incident: h.Incident}, now)
+		all, sum = Step(all, p.Together, Hit{N: h.N, Incident: h.Incident}, now)
 	} else {
-		all, judged = look(all, p.Together, h, now)
+		all, sum = look(all, p.Together, h, now)
 	}
 	s.put(p.TogetherMark, all)
-	if own.Fired || !judged.Fired {
+	if own.Fired || !sum.Fired {
 		return own
 	}
-	judged.Counted, judged.Known = own.Counted, own.Known
-	judged.RetryAfter = max(judged.RetryAfter, s.part(p.Mark).passes(p.Own, now.UnixMilli()))
-	own.Verdict, own.Together = judged, true
+	sum.Counted, sum.Known = own.Counted, own.Known
+	sum.RetryAfter = max(sum.RetryAfter, s.part(p.Mark).passes(p.Own, now.UnixMilli()))
+	own.Verdict, own.Together = sum, true
 	return own
 }
 
@@ -161,8 +161,8 @@ func (s *State) slow(p Parts, n int, at int64) int {
 	return len(s.Slow)
 }
 
-// turn notes which part was hit, and says whether two models of one session were
-// asked by turns, twice. idle is the time since the hit before, in milliseconds.
+// turn notes which part was hit, and reports whether two models of one session were
+// asked in turn, twice. idle is the time since the hit before, in milliseconds.
 func (s *State) turn(p Parts, idle int64) bool {
 	if idle >= p.Own.Length.Milliseconds() {
 		s.Turns = nil
@@ -178,7 +178,7 @@ func sameSession(a, b string) bool {
 	return len(a) >= n && len(b) >= n && a[:n] == b[:n]
 }
 
-// tidy returns a copy that may be changed, without what is over.
+// tidy returns a copy that may be changed, without parts and hits that are over.
 func (s State) tidy(p Parts, at int64) State {
 	kept := make([]Part, 0, len(s.Parts)+2)
 	for _, part := range s.Parts {
@@ -194,7 +194,7 @@ func (s State) tidy(p Parts, at int64) State {
 	return s
 }
 
-// part returns a part's state; that of a part that is new is the zero State.
+// part returns a part's state; the zero State for a new part.
 func (s *State) part(mark string) State {
 	for i := range s.Parts {
 		if s.Parts[i].Mark == mark {
@@ -204,7 +204,7 @@ func (s *State) part(mark string) State {
 	return State{}
 }
 
-// put stores a part's state, and makes room for it.
+// put stores a part's state, and removes the oldest parts if there are too many.
 func (s *State) put(mark string, part State) {
 	s.Parts = slices.DeleteFunc(s.Parts, func(p Part) bool { return p.Mark == mark })
 	s.Parts = append(s.Parts, Part{mark, part}) // in the order of their newest hits
@@ -231,7 +231,7 @@ func ExcusePart(s State, mark string, aborted bool) State {
 	return s
 }
 
-// PartsTTL is how long after its last hit a record with parts can still matter.
+// PartsTTL returns how long a record with parts can still matter.
 func (s State) PartsTTL(p Parts, now time.Time) time.Duration {
 	longest := time.Second
 	for _, part := range s.Parts {

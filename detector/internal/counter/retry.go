@@ -6,11 +6,11 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// maxAges is how many hit times a verdict tells, so that whoever answers from a
-// standing block knows when it ends, further hits included.
+// maxAges bounds the hit times in a verdict. A gateway that answers from a standing block
+// computes the end of the block from them, with the hits since.
 const maxAges = 64
 
-// stops is the least count that stops a request; 0 if none does.
+// stops returns the lowest count that stops a request; 0 if none does.
 func (p Params) stops() int {
 	for _, step := range p.Steps {
 		if step.Action.Stops() {
@@ -20,7 +20,7 @@ func (p Params) stops() int {
 	return 0
 }
 
-// passes returns the time until one more hit would not be stopped.
+// passes returns the time after which one more hit is not stopped.
 func (s State) passes(p Params, at int64) time.Duration {
 	until, stop := s.BlockedUntil, p.stops()
 	switch length := p.Length.Milliseconds(); {
@@ -37,7 +37,7 @@ func (s State) passes(p Params, at int64) time.Duration {
 	return max(time.Duration(until-at)*time.Millisecond, 0)
 }
 
-// ages returns how long ago the hits were that decide when the request passes.
+// ages returns the ages of the hits that decide when the request passes.
 func (s State) ages(p Params, at int64) []time.Duration {
 	n := min(p.stops()-1, len(s.Hits), maxAges)
 	if p.Window != checkpb.Window_WINDOW_SLIDING || n <= 0 {

@@ -8,10 +8,10 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 )
 
-// found is a finding in a conversation that keeps its incident open for so long.
-func found(conversation, detector string, window time.Duration) Finding {
+// found is a finding that keeps its incident open for so long.
+func found(detector string, window time.Duration) Finding {
 	return Finding{
-		Conversation: conversation, Policy: "default", Detector: detector, Action: checkpb.Action_ACTION_REJECT, Fingerprint: []byte(detector),
+		Conversation: "aa", Policy: "default", Detector: detector, Action: checkpb.Action_ACTION_REJECT, Fingerprint: []byte(detector),
 		Hits: 1, Count: 6, Threshold: 5, WindowSeconds: int(window / time.Second), At: time.Now(),
 	}
 }
@@ -19,7 +19,7 @@ func found(conversation, detector string, window time.Duration) Finding {
 func TestAnUpdateIsAppliedOnce(t *testing.T) {
 	t.Parallel()
 	rec := New(&Finding{}, "loop")
-	f := found("aa", "prompt", time.Minute)
+	f := found("prompt", time.Minute)
 	for range 3 {
 		rec, _ = rec.Apply("mark", []Finding{f})
 	}
@@ -33,7 +33,7 @@ func TestAnUpdateIsAppliedOnce(t *testing.T) {
 func TestClocksThatDisagreeKeepAnIncident(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 22, 0, 0, 0, 0, time.UTC)
-	f := found("aa", "prompt", time.Minute)
+	f := found("prompt", time.Minute)
 	rec := New(&f, "loop")
 	for i, skew := range []time.Duration{0, 180 * 24 * time.Hour, 0, -time.Hour, 65 * time.Second, 0} {
 		f.At = now.Add(skew + time.Duration(i)*time.Second)
@@ -51,9 +51,9 @@ func TestClocksThatDisagreeKeepAnIncident(t *testing.T) {
 // nothing.
 func TestSavedRequestsAreCountedOnce(t *testing.T) {
 	t.Parallel()
-	f := found("aa", "prompt", time.Minute)
+	f := found("prompt", time.Minute)
 	f.RequestID, f.InputTokens = "r1", 10
-	other := found("aa", "tool", time.Minute)
+	other := found("tool", time.Minute)
 	other.RequestID, other.InputTokens = "r1", 10
 	rec := New(&f, "loop").Add(&f).Add(&other)
 	f.Hits = 2
@@ -72,10 +72,10 @@ func TestSavedRequestsAreCountedOnce(t *testing.T) {
 // The record describes its strongest finding, and lists what a release resets.
 func TestARecordDescribesItsStrongestFinding(t *testing.T) {
 	t.Parallel()
-	hint := found("aa", "semantic", time.Minute)
+	hint := found("semantic", time.Minute)
 	hint.Action, hint.Similarity = checkpb.Action_ACTION_HINT, 0.97
 	hint.Related = []event.Counter{{Detector: "tool", Fingerprint: "01", KeptSeconds: 10}, {Detector: "tool", Fingerprint: "01", KeptSeconds: 20}}
-	reject := found("aa", "prompt", time.Minute)
+	reject := found("prompt", time.Minute)
 	rec := New(&hint, "loop").Add(&hint).Add(&reject).Add(&hint)
 	if rec.Action != "reject" || rec.Detector != "prompt" || rec.Similarity != 0.97 || len(rec.Findings) != 2 {
 		t.Errorf("record %+v", rec.Incident)
@@ -97,7 +97,7 @@ func TestARecordDescribesItsStrongestFinding(t *testing.T) {
 
 func TestFindingsThatARecordCountsAsOne(t *testing.T) {
 	t.Parallel()
-	f, same, hint, other := found("aa", "prompt", time.Minute), found("aa", "prompt", time.Hour), found("aa", "prompt", time.Minute), found("aa", "tool", time.Minute)
+	f, same, hint, other := found("prompt", time.Minute), found("prompt", time.Hour), found("prompt", time.Minute), found("tool", time.Minute)
 	hint.Action = checkpb.Action_ACTION_HINT
 	if !f.Merges(&same) || f.Merges(&hint) || f.Merges(&other) {
 		t.Error("findings are told apart by detector, rule, fingerprint and whether they stop")
@@ -106,7 +106,7 @@ func TestFindingsThatARecordCountsAsOne(t *testing.T) {
 
 func TestEventsOfARecord(t *testing.T) {
 	t.Parallel()
-	f := found("aa", "prompt", time.Minute)
+	f := found("prompt", time.Minute)
 	e := New(&f, "loop").Event(event.Detected, f.At)
 	if e.ID != "loop.loop.detected" || e.Data.Findings == nil {
 		t.Errorf("event %+v", e)

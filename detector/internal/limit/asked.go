@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// maxAsked is how many checks a record waits for; the request of an older one
-	// takes its cost again.
+	// maxAsked bounds the checks whose requests a record waits for; the request of an
+	// older check takes its cost again.
 	maxAsked = 64
-	// askedFor is how long the request of a check may take to come.
+	// askedFor bounds the time between a check and its request.
 	askedFor = 2 * time.Minute
 	// markSize is the length of a request's mark in bytes.
 	markSize = 8
 )
 
-// Request is what asks for a cost.
+// Request is a request with its cost.
 type Request struct {
 	Cost float64
-	// ID tells the check of a request and the request itself from others; "" for
-	// requests that nobody can have checked.
+	// ID is common to a request and its check; "" for requests that nobody can have
+	// checked.
 	ID string
 	// Asked says that the decision alone was asked for: the request itself may
 	// follow, and finds its cost taken.
 	Asked bool
 }
 
-// Asked is what a check took for a request that may follow.
+// Asked is the cost that a check took for a request that may follow.
 type Asked struct {
 	// Mark is the beginning of the hash of the request's id, in hex.
 	Mark string  `json:"mark"`
@@ -42,12 +42,13 @@ func mark(request string) string {
 	return hex.EncodeToString(sum[:markSize])
 }
 
-// charge is what a request takes from each part of a limit.
+// charge is the cost of a request for each part of a limit.
 type charge struct{ bucket, budget float64 }
 
 func charged(cost float64) charge { return charge{cost, cost} }
 
-// claim removes and returns what a check took for the request; false if none did.
+// claim removes and returns the cost that a check took for the request; false if none
+// did.
 func (s State) claim(id string) (State, Asked, bool) {
 	if id == "" || len(s.Asked) == 0 {
 		return s, Asked{}, false
@@ -62,7 +63,7 @@ func (s State) claim(id string) (State, Asked, bool) {
 	return s, found, true
 }
 
-// expect notes what was taken for a check.
+// expect notes the cost that a check took.
 func (s State) expect(r Request, at int64) State {
 	if !r.Asked || r.ID == "" {
 		return s
@@ -78,7 +79,7 @@ func (s State) expect(r Request, at int64) State {
 	return s
 }
 
-// askedTTL is how long the newest check may still be followed by its request.
+// askedTTL returns how long the request of the newest check may still come.
 func (s State) askedTTL(at int64) time.Duration {
 	if len(s.Asked) == 0 {
 		return 0
@@ -86,8 +87,8 @@ func (s State) askedTTL(at int64) time.Duration {
 	return milliseconds(s.Asked[len(s.Asked)-1].At + askedFor.Milliseconds() - at)
 }
 
-// rest is what a request takes beyond what its check took. A budget that began
-// anew since knows nothing of the check.
+// rest returns the cost of a request beyond the cost that its check took. A budget that
+// began anew since does not include the check.
 func (a Asked) rest(cost float64, s State, p Params) charge {
 	c := charged(cost - a.Cost)
 	if p.Budget != nil && p.Budget.start(a.At) != s.Period {
@@ -96,7 +97,7 @@ func (a Asked) rest(cost float64, s State, p Params) charge {
 	return c
 }
 
-// Withdraw gives back what a check took, unless its request has come since.
+// Withdraw gives back the cost that a check took, unless its request has come since.
 func Withdraw(s State, p Params, delta float64, id string, taken, now time.Time) (State, bool) {
 	s, _, found := s.claim(id)
 	if !found {

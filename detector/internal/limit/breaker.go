@@ -10,9 +10,9 @@ import (
 // minute is the breaker's window.
 const minute = time.Minute
 
-// Breaker opens when the spend of the last minute reaches its threshold. The
-// spend is that of the current calendar minute, and of the one before as much as
-// is within 60 seconds. This is Fairvisor's rule.
+// Breaker opens when the spend of the last minute reaches its threshold. That spend is
+// the one of the current calendar minute, and the share of the minute before that lies
+// within 60 seconds. This is Fairvisor's rule.
 type Breaker struct {
 	// Threshold in cost units a minute, positive.
 	Threshold float64
@@ -20,7 +20,8 @@ type Breaker struct {
 	Reset time.Duration
 }
 
-// stepBreaker counts a cost at a time, or rejects it while the breaker is open. The request that reaches the threshold is rejected.
+// stepBreaker counts a cost at a time, or rejects it while the breaker is open. The
+// request that reaches the threshold is rejected.
 func (s State) stepBreaker(b Breaker, cost float64, at int64) (State, Verdict) {
 	var v Verdict
 	s, at = s.advance(at)
@@ -45,8 +46,8 @@ func (s State) stepBreaker(b Breaker, cost float64, at int64) (State, Verdict) {
 	return s, v
 }
 
-// advance brings the breaker to a time, and returns that time: no earlier than the
-// record's, which is moved back if it is too far ahead.
+// advance returns the state as of a time, and that time: no earlier than the record's,
+// which is moved back if it is too far ahead.
 func (s State) advance(at int64) (State, int64) {
 	if ahead := s.At - at; ahead > tolerated.Milliseconds() {
 		s.Minute, s.Opened = at-at%minute.Milliseconds(), max(s.Opened-ahead, 0)
@@ -57,7 +58,7 @@ func (s State) advance(at int64) (State, int64) {
 	return s, at
 }
 
-// nextMinute brings the spend to the minute of a time.
+// nextMinute returns the state with the spend of the minute of a time.
 func (s State) nextMinute(at int64) State {
 	length := minute.Milliseconds()
 	start := at - at%length
@@ -70,14 +71,14 @@ func (s State) nextMinute(at int64) State {
 	return s
 }
 
-// rate is the spend of the last minute.
+// rate returns the spend of the last minute.
 func (s State) rate(at int64) float64 {
 	weight := float64(max(at-s.Minute, 0)) / float64(minute.Milliseconds())
 	return s.Previous*(1-math.Min(weight, 1)) + s.Current
 }
 
-// correctBreaker counts what an estimate was wrong by in the minute in which it
-// was taken. It does not open the breaker: the next request does.
+// correctBreaker adds a correction to the minute in which the estimate was taken. It
+// does not open the breaker: the next request does.
 func (s State) correctBreaker(delta float64, taken, at int64) State {
 	s, at = s.advance(at)
 	s = s.nextMinute(at)
@@ -91,7 +92,7 @@ func (s State) correctBreaker(delta float64, taken, at int64) State {
 	return s
 }
 
-// breakerTTL is how long the spend, or the open breaker, can matter.
+// breakerTTL returns how long the spend or the open breaker can still matter.
 func (s State) breakerTTL(b Breaker) time.Duration {
 	switch {
 	case s.Opened == 0:

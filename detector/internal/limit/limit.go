@@ -1,7 +1,7 @@
-// Package limit is the pure core of rules: it takes what a rule has counted, the
-// limit, a request's cost and a time, and returns the new state and a verdict.
+// Package limit is the pure core of rules: it takes the state of a rule, its limits, a
+// request's cost and a time, and returns the new state and a verdict.
 //
-// It knows neither NATS nor HTTP nor what is counted, and it reads no clock.
+// It does not know NATS, HTTP or what the cost stands for, and it reads no clock.
 package limit
 
 import (
@@ -38,8 +38,8 @@ type Budget struct {
 	Stages []Stage
 }
 
-// Stage is what is done from a share of the budget on. A reject lets a request
-// through that reaches its share exactly: the whole budget can be spent.
+// Stage is the action from a share of the budget on. A request that reaches the share of
+// a reject exactly passes: the whole budget can be spent.
 type Stage struct {
 	// Share of the budget, 0 to 1.
 	Share  float64
@@ -47,9 +47,8 @@ type Stage struct {
 	Delay  time.Duration
 }
 
-// State is what a rule has counted for one combination of descriptor values.
-// The zero value is a rule that was never used: a full bucket and an untouched
-// budget.
+// State is the record of a rule for one combination of descriptor values. The zero
+// value is a rule that was never used: a full bucket and an unspent budget.
 type State struct {
 	// At is the time of Level, or of a breaker's last change, in Unix milliseconds; 0
 	// for a full bucket.
@@ -70,16 +69,16 @@ type State struct {
 	Opened   int64   `json:"opened,omitempty"`
 }
 
-// Verdict is what a rule says of a request.
+// Verdict is the result of a rule for a request.
 type Verdict struct {
 	// Action is ALLOW within the limit; REJECT takes nothing.
 	Action checkpb.Action
 	// Limit and Remaining are those of the bucket or the budget, whichever has
 	// less left in proportion.
 	Limit, Remaining float64
-	// Reset is when that one is as if never used.
+	// Reset is the time until that one is full or unspent again.
 	Reset time.Duration
-	// RetryAfter is when a rejected request would be let through; 0 if never.
+	// RetryAfter is the time after which a rejected request passes; 0 if never.
 	RetryAfter time.Duration
 	// Delay of a throttle.
 	Delay time.Duration
@@ -91,8 +90,8 @@ type Verdict struct {
 	Opened, Closed bool
 }
 
-// slack is what rounding may cost, in proportion: a bucket that refills one
-// unit in ten steps must hold that unit.
+// slack is the tolerance for rounding, as a proportion: a bucket that refills one unit
+// in ten steps must hold that unit.
 const slack = 1e-9
 
 // Step takes a request's cost, or rejects it and takes nothing.
@@ -100,8 +99,8 @@ func Step(s State, p Params, cost float64, now time.Time) (State, Verdict) {
 	return Take(s, p, Request{Cost: cost}, now)
 }
 
-// Take is Step for a request that may have been checked before. What its check
-// took is not taken again, and a request that costs no more passes: it was told so.
+// Take is Step for a request that may have been checked before. The cost that its check
+// took is not taken again, and a request that costs no more passes, as its check said.
 func Take(s State, p Params, r Request, now time.Time) (State, Verdict) {
 	at := now.UnixMilli()
 	s = s.refresh(p, at)
@@ -116,7 +115,7 @@ func Take(s State, p Params, r Request, now time.Time) (State, Verdict) {
 		s, v := s.stepBreaker(*p.Breaker, cost.bucket, at)
 		return s.expect(r, at), v
 	}
-	v := judge(s, p, cost, at)
+	v := evaluate(s, p, cost, at)
 	if v.Action == checkpb.Action_ACTION_REJECT && claimed && cost.bucket <= 0 && cost.budget <= 0 {
 		v = Verdict{}
 	}
@@ -130,12 +129,12 @@ func Take(s State, p Params, r Request, now time.Time) (State, Verdict) {
 	return s, v
 }
 
-// Drain takes a cost as far as there is room, for requests that were answered
-// without being asked about.
+// Drain takes a cost as far as there is room, for requests that a gateway answered from
+// memory.
 func Drain(s State, p Params, cost float64, now time.Time) State {
 	s = s.refresh(p, now.UnixMilli())
 	if p.Breaker != nil {
-		return s // what was answered from memory never came to the breaker
+		return s // answers from memory cost the breaker nothing
 	}
 	if p.Bucket != nil {
 		s.Level -= min(cost, max(s.Level, 0))
@@ -146,9 +145,9 @@ func Drain(s State, p Params, cost float64, now time.Time) State {
 	return s
 }
 
-// Correct gives back or takes what an estimate at a time before was wrong by. A
-// debt never grows beyond the bucket's capacity; a budget whose period has
-// ended since stays as it is.
+// Correct takes the difference between the real cost and the estimate at a time before,
+// or gives it back. A debt never exceeds the bucket's capacity. A budget stays as it is
+// if its period has ended since.
 func Correct(s State, p Params, delta float64, taken, now time.Time) State {
 	at := now.UnixMilli()
 	s = s.refresh(p, at)
@@ -164,7 +163,7 @@ func Correct(s State, p Params, delta float64, taken, now time.Time) State {
 	return s
 }
 
-// refresh brings a state to a time.
+// refresh returns the state as of a time.
 func (s State) refresh(p Params, at int64) State {
 	if b := p.Bucket; b != nil {
 		s = s.refill(b, at)
@@ -175,13 +174,13 @@ func (s State) refresh(p Params, at int64) State {
 	return s
 }
 
-// tolerated is how far a record may be ahead of the clock, as records of other
-// processes and before a correction of the server's clock are: time stands still
-// meanwhile. A bucket or a period that is further ahead is new, so that it does not
-// last until then.
+// tolerated is how far a record's times may be ahead of the clock, as records of other
+// processes are, and records from before a correction of the server's clock. Until the
+// clock catches up, time stands still for them. A bucket or a period that is further
+// ahead begins anew, so that it does not last until then.
 const tolerated = time.Minute
 
-// refill brings the bucket to a time.
+// refill returns the state with the bucket as of a time.
 func (s State) refill(b *Bucket, at int64) State {
 	if s.At == 0 || s.At > at+tolerated.Milliseconds() || !finite(s.Level) {
 		s.Level, s.At = b.Capacity, at
@@ -192,7 +191,7 @@ func (s State) refill(b *Bucket, at int64) State {
 	return s
 }
 
-// turn brings the budget to the period that begins at start.
+// turn returns the state with the budget of the period that begins at start.
 func (s State) turn(start, at int64) State {
 	if !finite(s.Spent) {
 		s.Spent = 0
@@ -219,9 +218,9 @@ func (s State) take(p Params, cost charge) State {
 	return s
 }
 
-// judge says what is done about a cost, and for a reject how long it would
-// have to wait: until both have room.
-func judge(s State, p Params, cost charge, at int64) Verdict {
+// evaluate returns the verdict on a cost. A rejected request has to wait until both the
+// bucket and the budget have room.
+func evaluate(s State, p Params, cost charge, at int64) Verdict {
 	var v Verdict
 	possible := true
 	if b := p.Budget; b != nil {
@@ -245,7 +244,7 @@ func judge(s State, p Params, cost charge, at int64) Verdict {
 	return v
 }
 
-// stageAt is the last stage that spending has reached.
+// stageAt returns the last stage that a spend has reached.
 func (b *Budget) stageAt(spent float64) Stage {
 	var reached Stage
 	for _, stage := range b.Stages {
@@ -258,7 +257,7 @@ func (b *Budget) stageAt(spent float64) Stage {
 	return reached
 }
 
-// describe tells about what is scarcest.
+// describe fills in the numbers of the bucket or the budget, whichever has less left.
 func (v *Verdict) describe(s State, p Params, at int64) {
 	scarce := math.Inf(1)
 	if b := p.Bucket; b != nil {
@@ -275,18 +274,18 @@ func (v *Verdict) describe(s State, p Params, at int64) {
 
 func milliseconds(ms int64) time.Duration { return time.Duration(max(ms, 0)) * time.Millisecond }
 
-// seconds is a time of at most a hundred years, whatever the numbers say.
+// seconds returns a duration of at most a hundred years.
 func seconds(s float64) time.Duration {
 	const longest = 100 * 365 * 24 * 60 * 60
 	return time.Duration(min(max(s, 0), longest) * float64(time.Second))
 }
 
-// maxTTL is longer than any period; a bucket that takes longer to fill is
-// forgotten by then.
+// maxTTL is longer than any period. A bucket that takes longer to fill is forgotten
+// earlier.
 const maxTTL = 366 * 24 * time.Hour
 
-// TTL is how long a state can matter, in whole seconds and at least one: until
-// the bucket is full and the period has ended.
+// TTL returns how long a state can still matter, in whole seconds and at least one:
+// until the bucket is full and the period has ended.
 func (s State) TTL(p Params, now time.Time) time.Duration {
 	var left time.Duration
 	if b := p.Bucket; b != nil {

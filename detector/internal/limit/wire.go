@@ -10,13 +10,13 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// maxStages is more than anybody needs.
+// maxStages bounds the stages of a budget.
 const maxStages = 64
 
 // maxNumber is the largest cost or limit that is taken; policies allow 1e15.
 const maxNumber = 1e18
 
-// FromWire reads the limits of a rule, refusing what no gateway sends.
+// FromWire reads the limits of a rule and refuses what no gateway sends.
 func FromWire(l *checkpb.Limit) (Params, error) {
 	var p Params
 	switch {
@@ -88,7 +88,7 @@ func CheckDelta(delta float64) error {
 	return nil
 }
 
-// Wire is the verdict as gateways read it.
+// Wire returns the verdict as it is sent.
 func (v Verdict) Wire() *checkpb.LimitVerdict {
 	return &checkpb.LimitVerdict{
 		Action: v.Action, Limit: v.Limit, Remaining: v.Remaining,

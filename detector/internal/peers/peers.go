@@ -1,13 +1,14 @@
-// Package peers decides which of several detectors writes a key that more than one
-// of them would write at the same time.
+// Package peers decides which of several detectors writes a key that more than one of
+// them would write at the same time.
 //
-// Compare-and-set lets the detector nearest to the server win nearly always, and one
-// that is farther away spends its time on conflicts. So a key on which writes
-// conflict belongs to one detector for a while, and the others hand it their
-// updates. Detectors that disagree on whose a key is lose nothing but time: writes
-// stay compare-and-set.
+// With compare-and-set the detector nearest to the server wins nearly always, and a
+// detector that is farther away spends its time on conflicts. So a key with conflicting
+// writes belongs to one detector for a while, and the others hand their updates to that
+// one. Detectors that disagree on the owner of a key lose only time: writes stay
+// compare-and-set.
 //
-// The package knows no keys, messages or connections; it is told who is there.
+// The package does not know the meaning of keys, and no messages or connections. Its
+// caller reports which detectors are there.
 package peers
 
 import (
@@ -18,27 +19,27 @@ import (
 )
 
 const (
-	// Every is how often a detector says that it is there.
+	// Every is the time between two announcements of a detector.
 	Every = time.Second
-	// silence is how long after that it is taken for gone.
+	// silence is the time after which a detector without announcements counts as gone.
 	silence = 3 * Every
-	// hot is how long after a conflict a key belongs to one detector.
+	// hot is the time after a conflict for which a key belongs to one detector.
 	hot = 5 * time.Second
 	// maxHot bounds the keys that are remembered.
 	maxHot = 10_000
-	// grace is how much longer the round trip of a detector may be than twice that
-	// of the nearest, to be given keys.
+	// grace is how much the round trip of a detector that owns keys may exceed twice that
+	// of the nearest.
 	grace = time.Millisecond
 )
 
-// Peers are the detectors that this one knows. It is safe for concurrent use.
+// Peers are the known detectors. It is safe for concurrent use.
 type Peers struct {
 	self string
 	now  func() time.Time
 
 	mu    sync.Mutex
 	peers map[string]peer
-	hot   map[string]time.Time // until when
+	hot   map[string]time.Time // the time until which a key belongs to one detector
 	// contended is the number of hot keys, to be read without the lock.
 	contended atomic.Int64
 }
@@ -47,7 +48,7 @@ type Peers struct {
 type peer struct {
 	roundTrip time.Duration
 	until     time.Time
-	// avoid is until when it is given no keys.
+	// avoid is the time until which it owns no keys.
 	avoid time.Time
 }
 
@@ -80,7 +81,7 @@ func (p *Peers) Left(id string) {
 	delete(p.peers, id)
 }
 
-// Avoid gives a detector that did not answer no keys for a while.
+// Avoid takes all keys from a detector that did not answer, for a while.
 func (p *Peers) Avoid(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,8 +138,8 @@ func (p *Peers) Owner(bucket, key string) string {
 	return ""
 }
 
-// choose returns the detector with the highest hash of its id and the key, of those
-// that are near enough to the server; "" without any.
+// choose returns the detector with the highest hash of its id and the key among those
+// near enough to the server; "" if there is none.
 func (p *Peers) choose(name string, now time.Time) (owner string) {
 	nearest := time.Duration(-1)
 	for _, one := range p.peers {

@@ -15,12 +15,12 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 )
 
-// announceFor is how long storing an event is tried: within it JetStream drops a
-// second one of the same id (its window is two minutes).
+// announceFor bounds the time for which storing an event is tried. It is within the two
+// minutes for which JetStream drops a second event with the same id.
 const announceFor = 90 * time.Second
 
-// announcement is an incident whose loop.detected is to be published, and then
-// noted in its record.
+// announcement is a loop.detected event that is to be published and then noted in the
+// record of its incident.
 type announcement struct {
 	key       string
 	record    incident.Record
@@ -32,9 +32,9 @@ func newAnnouncement(key string, rec incident.Record) announcement {
 	return announcement{key: key, record: rec, giveUp: time.Now().Add(announceFor)}
 }
 
-// announce publishes loop.detected and notes that it is done, or is tried again
-// with the next flush. Whoever else finds the incident unannounced publishes the
-// event as well; JetStream drops the second one.
+// announce publishes loop.detected and notes it in the record; what fails is tried again
+// with the next flush. Every detector that finds the incident unannounced publishes the
+// event; JetStream drops duplicates.
 func (r *Recorder) announce(ctx context.Context, a announcement) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
@@ -56,8 +56,8 @@ func (r *Recorder) announce(ctx context.Context, a announcement) {
 	}
 }
 
-// unpublished has an event tried again, or lets the incident's next finding
-// announce it.
+// unpublished tries an event again later. After announceFor it gives up, and the
+// incident's next finding announces it.
 func (r *Recorder) unpublished(a announcement, err error) {
 	if time.Now().Before(a.giveUp) {
 		r.announceLater(a)
@@ -68,8 +68,8 @@ func (r *Recorder) unpublished(a announcement, err error) {
 	r.log.Warn("event was not stored", "loop_id", a.record.LoopID, "error", err)
 }
 
-// noteAnnounced notes in the record that the event is stored. It returns true if
-// nobody had done so.
+// noteAnnounced notes in the record that the event is stored. It returns true if the
+// record did not have the note.
 func (r *Recorder) noteAnnounced(ctx context.Context, a announcement) (first bool, err error) {
 	err = r.ledger.Apply(ctx, a.key, func(now incident.Record) (incident.Record, time.Duration) {
 		first = now.LoopID == a.record.LoopID && !now.Announced
@@ -92,7 +92,7 @@ func (r *Recorder) announceLater(a announcement) {
 	r.unannounced = append(r.unannounced, a)
 }
 
-// announceAgain tries what failed before, until something fails again.
+// announceAgain tries the announcements that failed, until one fails again.
 func (r *Recorder) announceAgain(ctx context.Context) {
 	r.mu.Lock()
 	all := r.unannounced
@@ -130,8 +130,8 @@ func (r *Recorder) publish(ctx context.Context, e event.Event) error {
 	return nil
 }
 
-// put stores an event. While an earlier copy of it is under way, it asks again:
-// that one is stored soon, or was lost with the stream's leader.
+// put stores an event. While an earlier copy of it is being stored, it tries again: that
+// copy is stored soon, or was lost with the stream's leader.
 func (r *Recorder) put(ctx context.Context, msg *nats.Msg) error {
 	for {
 		_, err := r.nc.JetStream().PublishMsg(ctx, msg)
@@ -147,8 +147,8 @@ func (r *Recorder) put(ctx context.Context, msg *nats.Msg) error {
 }
 
 const (
-	// codeUnderway is JetStream's error code for a message whose id another message
-	// bears that is not stored yet.
+	// codeUnderway is JetStream's error code for a message with the same id as another
+	// message that is not stored yet.
 	codeUnderway jetstream.ErrorCode = 10158
 	// underwayPause is the pause before such a message is sent again.
 	underwayPause = 100 * time.Millisecond

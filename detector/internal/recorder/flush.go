@@ -7,8 +7,8 @@ import (
 	"github.com/unloop/unloop/detector/internal/incident"
 )
 
-// Run writes gathered findings until the context ends, then once more. What can't
-// be written then is counted as lost.
+// Run writes gathered findings until the context ends, then once more. Findings that
+// can't be written then are counted as lost.
 func (r *Recorder) Run(ctx context.Context) {
 	tick := time.NewTicker(incident.FlushEvery)
 	defer tick.Stop()
@@ -39,8 +39,8 @@ func (r *Recorder) finish(ctx context.Context) {
 	r.unsaved, r.unannounced = nil, nil
 }
 
-// Flush writes what was gathered, tries again what failed before, and forgets
-// incidents that are over.
+// Flush writes the gathered findings, tries failed writes and announcements again, and
+// forgets incidents that are over.
 func (r *Recorder) Flush(ctx context.Context) {
 	updates := r.takeUpdates()
 	for i, u := range updates {
@@ -55,7 +55,7 @@ func (r *Recorder) Flush(ctx context.Context) {
 	r.announceAgain(ctx)
 }
 
-// takeUpdates returns all that is to be written, the oldest first.
+// takeUpdates returns all updates that are to be written, the oldest first.
 func (r *Recorder) takeUpdates() []update {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -40,8 +40,8 @@ type Recorder struct {
 
 	mu   sync.Mutex
 	open map[string]*openIncident
-	// unsaved are writes that failed, unannounced events that are not stored yet or
-	// not noted as such; both are tried again with each flush.
+	// unsaved are updates whose write failed, unannounced are events that are not stored
+	// yet or not noted in their record. Both are tried again with each flush.
 	unsaved     []update
 	unannounced []announcement
 
@@ -57,9 +57,9 @@ type openIncident struct {
 	pending []incident.Finding
 }
 
-// update is one write of findings to a record. With a loop id, only that incident
-// is changed and never a new one opened: it may have been released meanwhile. The
-// mark tells writes apart, so that one that is tried again is applied once.
+// update is one write of findings to a record. With a loop id it changes only that
+// incident and opens no new one, since the incident may have been released meanwhile.
+// The mark identifies the write, so that it is applied once even if it is tried again.
 type update struct {
 	key, loopID, mark string
 	findings          []incident.Finding
@@ -83,9 +83,9 @@ func New(nc *natskit.Conn, reg prometheus.Registerer, log *slog.Logger, now func
 	return r
 }
 
-// Record notes a finding and returns the id of its incident. The first finding
-// of an incident waits until the incident is stored; later ones are gathered. One
-// that could not be stored in time is tried again with the next flush.
+// Record records a finding and returns the id of its incident. The first finding of an
+// incident waits until the incident is stored; later ones are gathered. A finding that
+// could not be stored in time is tried again with the next flush.
 func (r *Recorder) Record(ctx context.Context, f incident.Finding) (string, error) {
 	key := f.Key()
 	if id, known := r.gather(key, f); known {
@@ -107,8 +107,8 @@ func newMark() string {
 	return id[len(id)-length:]
 }
 
-// Open returns the id of the open incident that a finding would belong to; "" if
-// there is none, or it can't be told.
+// Open returns the id of the open incident that a finding would belong to; "" if there
+// is none, or if the store does not answer.
 func (r *Recorder) Open(f incident.Finding) string {
 	rec, err := r.ledger.Read(f.Key())
 	if err != nil {
@@ -140,8 +140,8 @@ func (r *Recorder) gather(key string, f incident.Finding) (string, bool) {
 	return o.loopID, true
 }
 
-// save writes an update and returns the incident's id. An incident that is new to
-// this process is remembered, and announced if nobody has done so.
+// save writes an update and returns the incident's id. An incident that is new to this
+// process is remembered, and announced if it has not been.
 func (r *Recorder) save(ctx context.Context, u update) (string, error) {
 	stored, err := r.store(ctx, u)
 	switch {
@@ -178,8 +178,8 @@ func (r *Recorder) store(ctx context.Context, u update) (incident.Record, error)
 	return out, err
 }
 
-// remember keeps what was stored, and the findings that were gathered for the
-// same incident meanwhile.
+// remember keeps the stored incident, and the findings that were gathered for it
+// meanwhile.
 func (r *Recorder) remember(u update, stored incident.Record) {
 	newest := u.findings[len(u.findings)-1].At
 	o := &openIncident{loopID: stored.LoopID, until: newest.Add(stored.Left())}
@@ -193,7 +193,7 @@ func (r *Recorder) remember(u update, stored incident.Record) {
 	r.open[u.key] = o
 }
 
-// setAside has the findings gathered for an incident written with the next flush;
+// setAside moves the gathered findings of an incident to the updates of the next flush;
 // the lock is held.
 func (r *Recorder) setAside(key string, o *openIncident) {
 	if len(o.pending) > 0 {
@@ -202,7 +202,7 @@ func (r *Recorder) setAside(key string, o *openIncident) {
 	o.pending = nil
 }
 
-// keep has an update written with the next flush; the lock is held.
+// keep adds an update to those of the next flush; the lock is held.
 func (r *Recorder) keep(u update) {
 	if len(r.unsaved) >= maxUnsaved {
 		r.lost.Add(float64(len(u.findings)))
@@ -219,7 +219,7 @@ func (r *Recorder) retry(updates ...update) {
 	}
 }
 
-// forgetOne drops what is remembered of one incident.
+// forgetOne forgets one incident.
 func (r *Recorder) forgetOne(key, loopID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,8 +229,8 @@ func (r *Recorder) forgetOne(key, loopID string) {
 	}
 }
 
-// Forget drops what is remembered of an incident that was released: the next
-// finding looks again. Without an id, all are looked at again.
+// Forget forgets an incident that was released, so that the next finding reads its
+// record again. Without an id it forgets all.
 func (r *Recorder) Forget(loopID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,8 +21,8 @@ import (
 // ErrNotOpen says that there is no open incident with the given id.
 var ErrNotOpen = errors.New("no open loop with this id")
 
-// Reset resets one counter, whose state is kept for so long after its last use; 0
-// where that is not known.
+// Reset resets one counter. kept is how long its record outlives its last use; 0 if
+// unknown.
 type Reset func(ctx context.Context, ref *checkpb.CounterRef, kept time.Duration) error
 
 // Release ends an incident: it calls reset for each counter behind the incident
@@ -58,9 +58,9 @@ func (r *Recorder) Release(ctx context.Context, loopID string, reset Reset) ([]*
 	return refs, nil
 }
 
-// addUnlisted returns the incident's counters with those of a detector in
-// schemas.BucketCounters that name the incident's conversation and that its
-// record has no room for.
+// addUnlisted returns the incident's counters together with those that its record has no
+// room for: the counters of a detector in schemas.BucketCounters that name the
+// incident's conversation.
 func (r *Recorder) addUnlisted(ctx context.Context, key string, in event.Incident, detector string) ([]event.Counter, error) {
 	all, listed := slices.Clone(in.Counters), map[string]bool{}
 	for _, c := range all {
@@ -85,8 +85,7 @@ func (r *Recorder) addUnlisted(ctx context.Context, key string, in event.Inciden
 // with several counts.
 const recordName = 32
 
-// names says whether a counter's record, or one of its parts, is reported under a
-// conversation.
+// names reports whether a counter's record, or one of its parts, names a conversation.
 func names(record []byte, conversation string) bool {
 	type state struct{ Incident string }
 	var rec struct {
@@ -114,7 +113,7 @@ func (r *Recorder) find(ctx context.Context, loopID string) (key string, in even
 	return key, in, err
 }
 
-// scan calls visit with each record of a bucket whose key matches, until it
+// scan calls visit with each record of a bucket with a key that matches, until visit
 // returns false.
 func (r *Recorder) scan(ctx context.Context, bucket, pattern string, visit func(jetstream.KeyValueEntry) (more bool)) error {
 	kv, err := r.nc.JetStream().KeyValue(ctx, bucket)

@@ -110,7 +110,7 @@ func (c *Comparer) recall(ctx context.Context, s *evaluate.Semantic) (r streak.R
 		next, r, ttl = s.Recall(state)
 		return next, ttl
 	}
-	if err = c.update(ctx, s, step); err != nil {
+	if err := c.update(ctx, s, step); err != nil {
 		return streak.Recalled{}, err
 	}
 	return r, nil

@@ -159,7 +159,7 @@ func TestLateMatchesAreRecalledOnce(t *testing.T) {
 		t.Fatalf("match %+v, state %+v", m, s)
 	}
 	s, m = streak.Compare(s, streak.Comparison{})
-	if m.Recalled.Late != .97 || m.Recalled.Matches != 1 || m.Similar {
+	if m.Late != .97 || m.Matches != 1 || m.Similar {
 		t.Errorf("the next request: %+v", m)
 	}
 	if _, r, changed := streak.Recall(s, false); r.Late != 0 || changed {

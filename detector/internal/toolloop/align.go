@@ -7,7 +7,7 @@ import "slices"
 // Four ways are tried, the surest first:
 //
 //  1. By ids. Where every round of the history has an id of its own, the newest
-//     round whose id is remembered tells what is known.
+//     round with a remembered id is the last known one.
 //  2. By chain. Each remembered item, and the end of each of the newest histories,
 //     is kept with a digest of all that came before it. An equal digest at some
 //     position means that the client sent the same history up to there.
@@ -24,7 +24,7 @@ import "slices"
 // history is known to have been cut. All other doubt is resolved so that a round
 // counts too little rather than twice.
 
-// match says how much of a history is known.
+// match is the known part of a history.
 type match struct {
 	known int // items of the history
 	at    int // index of the remembered item that the last of them is, or -1
@@ -51,8 +51,8 @@ func (s *State) match(h *history, ev *Evidence) match {
 	return m
 }
 
-// byID looks for the newest round of h whose id is remembered, and then takes the
-// human messages that follow both there and here.
+// byID finds the newest round of h with a remembered id. The match includes the human
+// messages that follow it both in h and in the memory.
 func (s *State) byID(h *history) match {
 	n := len(h.items)
 	if !h.distinctIDs(max(0, n-2*len(s.items)-2)) {
@@ -75,8 +75,8 @@ func (s *State) byID(h *history) match {
 	return match{at: -1}
 }
 
-// sameBefore reports whether item i of h and remembered item j follow on the same
-// item, as far as both follow on one: an id that comes back later does not.
+// sameBefore reports whether item i of h and remembered item j have the same item before
+// them, or none: an id that is used again later has another.
 func (s *State) sameBefore(h *history, i, j int) bool {
 	return i <= h.pinned || j == 0 || h.keys[i-1] == s.items[j-1].key
 }

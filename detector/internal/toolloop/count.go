@@ -9,7 +9,7 @@ import (
 	"github.com/unloop/unloop/schemas/toolname"
 )
 
-// remembered turns the rounds of a history into what is kept of them.
+// remembered returns item i of a history as it is remembered.
 func (s *State) remembered(h *history, i int, p *Params) past {
 	it := past{key: h.keys[i], chain: h.chains[i], id: h.ids[i], human: h.items[i].human()}
 	if !it.human {
@@ -63,7 +63,7 @@ func (s *State) pastCall(c *Call, p *Params) pastCall {
 	return out
 }
 
-// addHuman takes in a human message that was not seen before at its place.
+// addHuman adds a human message that was not seen before at its place.
 func (s *State) addHuman(it past, summary bool, p *Params) {
 	unheard := s.hear(it.key)
 	if it.reset = !summary && (unheard || s.stopped); it.reset {
@@ -72,8 +72,8 @@ func (s *State) addHuman(it past, summary bool, p *Params) {
 	s.push(it, p.Remember)
 }
 
-// addRound takes in a round that was not seen before, and reports whether it
-// counted: not if checks had announced it.
+// addRound adds a round that was not seen before. It reports whether the round counted:
+// calls that were checked before do not count again.
 func (s *State) addRound(it past, p *Params) bool {
 	if s.claim(&it) || len(it.calls) == 0 {
 		return false
@@ -84,8 +84,8 @@ func (s *State) addRound(it past, p *Params) bool {
 	return true
 }
 
-// claim takes from a round the calls that checks announced, and marks those as
-// seen in a history. It reports whether none is left.
+// claim removes from a round the calls that were checked before, and marks those as seen
+// in a history. It reports whether none is left.
 func (s *State) claim(it *past) bool {
 	rest := it.calls[:0:0]
 	for _, c := range it.calls {
@@ -94,7 +94,7 @@ func (s *State) claim(it *past) bool {
 			l := &s.items[i]
 			if claimed < c.times && l.live && l.calls[0].key == c.key {
 				l.live, l.chain, l.id = false, it.chain, it.id
-				s.settle(&l.calls[0], &c)
+				s.addResult(&l.calls[0], &c)
 				claimed++
 			}
 		}
@@ -172,8 +172,8 @@ func (c *pastCall) works(changed bool) bool {
 	return changed || c.is(novel) && c.is(known) && c.flags&(failed|poll|readOnly) == 0
 }
 
-// settle adds the result of a remembered call, which was not known before.
-func (s *State) settle(c, now *pastCall) {
+// addResult adds the result of a remembered call that had none.
+func (s *State) addResult(c, now *pastCall) {
 	if c.is(known) || !now.is(known) {
 		return
 	}
@@ -199,7 +199,7 @@ func (s *State) settle(c, now *pastCall) {
 	s.countFailure([]pastCall{*c})
 }
 
-// countTool counts what a call says about its tool.
+// countTool counts a call for its tool.
 func (s *State) countTool(c *pastCall) {
 	t := s.toolOf(c.tool)
 	if t == nil {
@@ -233,8 +233,8 @@ func (s *State) countError(c *pastCall) {
 	}
 }
 
-// countFailure counts rounds in a row of which every call failed. Rounds without
-// results say nothing.
+// countFailure counts rounds in a row in which every call failed. Rounds without results
+// are passed over.
 func (s *State) countFailure(calls []pastCall) {
 	failures, pending := 0, 0
 	for i := range calls {

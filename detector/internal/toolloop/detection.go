@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// The detectors that findings belong to.
+// The detectors that rules belong to.
 const (
 	DetectorTool  = "tool"
 	DetectorCycle = "cycle"
 )
 
-// Rule is what was found.
+// Rule is the kind of a detection.
 type Rule string
 
 // The rules. All but the last four belong to the detector "tool".
@@ -39,8 +39,8 @@ func (r Rule) Detector() string {
 	return DetectorTool
 }
 
-// Level is how grave a finding is, in rising order. A policy says what is done at
-// each: usually nothing beyond the report, a hint, a reject and a break.
+// Level is the severity of a detection, in rising order. A policy has an action for
+// each: usually a report alone, a hint, a reject and a break.
 type Level uint8
 
 // The levels.
@@ -56,8 +56,8 @@ const (
 type Detection struct {
 	Rule  Rule
 	Level Level
-	// Standing marks a finding that was reported before and to which the request
-	// adds nothing: it still blocks, but needs no second hint.
+	// Standing marks a detection that was reported before and to which the request adds
+	// nothing: it still blocks, but needs no second hint.
 	Standing bool
 	// Tool is the tool's name; for cycles, the names of all in their order, with
 	// commas.
@@ -72,17 +72,17 @@ type Detection struct {
 	Backoff          int  // seconds to wait before the next poll, as far as it is one
 
 	call uint64 // key of the call
-	mark uint32 // rises when the finding gets worse
+	mark uint32 // rises when the detection gets worse
 }
 
-// same reports whether f and g are one finding, no worse.
+// same reports whether f and g are the same detection, and f is no worse.
 func (f *Detection) same(g *Detection) bool {
 	return f.Rule == g.Rule && f.call == g.call && f.mark == g.mark && f.Level <= g.Level
 }
 
-// Message says in one or two sentences what was found, in words that a model can
-// act on. Done says what is done about it, which is for a policy to decide: Block
-// where it is refused, Break where all is, anything else where it passes.
+// Message returns one or two sentences about the detection for a model to act on. Done
+// is the policy's action: Block if the call is refused, Break if everything is, anything
+// else if it passes.
 func (f *Detection) Message(done Level) string {
 	name, advice := strings.TrimSpace("tool "+f.Tool), f.advice(done)
 	switch f.Rule {

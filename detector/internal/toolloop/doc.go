@@ -1,9 +1,9 @@
 // Package toolloop decides whether an agent's tool calls go round in circles.
 //
-// It is the pure core of the detectors "tool" and "cycle": [Step] takes what was
-// known of a session, what a request shows, the parameters and a time, and
-// returns what is known now and what was found. It knows no policies, no NATS,
-// no HTTP and no clock, and it never sees arguments or results, only digests.
+// It is the pure core of the detectors "tool" and "cycle": [Step] takes the state of a
+// session, the history of a request, the parameters and a time, and returns the new
+// state and the detections. It knows no policies, no protobuf, no NATS, no HTTP and no
+// clock, and it never sees arguments or results, only digests.
 //
 // # What counts
 //
@@ -16,7 +16,7 @@
 // between two runs of the tests. Where another call in between was new to the
 // session, succeeded and is neither a poll nor marked as read-only, or brought
 // another result than the last time, the occurrences do not make a streak. They
-// are then judged by thresholds times Params.WorkMultiplier and bring warnings
+// are then compared with thresholds times Params.WorkMultiplier and bring warnings
 // only: a build that stays green while one file after the other is edited is no
 // loop, though one that fails alike after six edits deserves a hint. What comes
 // back without such work in between is a loop.

@@ -161,14 +161,14 @@ func (it *past) code(c *codec) {
 	}
 }
 
-func (p *pastCall) code(c *codec) {
-	c.key(&p.key)
-	c.key(&p.result)
-	c.key(&p.class)
-	times, set := uint32(p.times), uint32(p.flags)
-	c.numbers(&p.tool, &times, &set)
-	if !c.writing {
-		p.times, p.flags = uint16(min(times, 1<<16-1)), flags(set&0xffff) //nolint:gosec // both fit now
+func (c *pastCall) code(to *codec) {
+	to.key(&c.key)
+	to.key(&c.result)
+	to.key(&c.class)
+	times, set := uint32(c.times), uint32(c.flags)
+	to.numbers(&c.tool, &times, &set)
+	if !to.writing {
+		c.times, c.flags = uint16(min(times, 1<<16-1)), flags(set&0xffff) //nolint:gosec // both fit now
 	}
 }
 
@@ -315,7 +315,7 @@ func (c *codec) numbers(list ...*uint32) {
 	for _, p := range list {
 		switch n := c.number(uint64(*p)); {
 		case c.writing: // others may read the value meanwhile
-		case n > 1<<32-1:
+		case n >= 1<<32:
 			c.bad = true
 			return
 		default:

@@ -25,28 +25,28 @@ type Call struct {
 	Failed     bool // the result reports an error
 	Poll       bool // fingerprint.IsPoll
 	NotOffered bool // the request lists its tools, and this one is not among them
-	Ours       bool // the result is a block or hint of our own, and so none
+	Ours       bool // the result is a block or hint of ours, and so none
 	// Loose is the key of the call without values that change by themselves and,
 	// where it failed, without numbers; zero where the call has none of these.
 	Loose fingerprint.Digest
-	Soft  bool // evidence for a hint at the most
-	Empty bool // the result says that there is nothing
+	Soft  bool // the call can bring no more than a hint
+	Empty bool // the result says that nothing was found
 }
 
 // Item is one element of a history: a human message, or a round of calls. Other
 // messages are left out.
 type Item struct {
-	// Human is the digest of a human message's text; a message that carries tool
-	// results is no human one. Zero for a round.
+	// Human is the digest of a human message's text; zero for a round. A message with
+	// tool results is not a human message.
 	Human fingerprint.Digest
-	// Summary marks a message that an agent wrote in place of older history. It is
-	// in the place of a human message but nobody said it.
+	// Summary marks a message that an agent wrote in place of older history. It has the
+	// role of a human message, but no human wrote it.
 	Summary bool
 	// Calls are the round's calls, in any order.
 	Calls []Call
 }
 
-// Evidence is what one request shows.
+// Evidence is the tool history of one request.
 type Evidence struct {
 	// Items is the history, oldest first: all of it, or its newest part.
 	Items []Item
@@ -62,11 +62,11 @@ type Evidence struct {
 	// histories continue each other.
 	Own bool
 	// Retry says that the client marked the request as its own retry, or that the
-	// one before came to nothing.
+	// request before got no answer.
 	Retry bool
 }
 
-// history is Evidence made ready for matching.
+// history is Evidence with the keys that it is matched by.
 type history struct {
 	items  []Item
 	keys   []uint64 // of each item

@@ -2,16 +2,16 @@ package toolloop
 
 import "slices"
 
-// pair is a call with what it brought.
+// pair is a call with its result.
 type pair struct{ call, result uint64 }
 
-// seen has what the rounds of a turn brought so far.
+// seen has the calls and results of a turn so far.
 type seen struct {
 	calls map[uint64]bool
 	pairs map[pair]bool
 }
 
-// stale says what a round brought, compared with the rounds before it.
+// stale tells how new a round is, compared with the rounds before it.
 type stale uint8
 
 const (
@@ -48,7 +48,7 @@ func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 	}, true
 }
 
-// take notes a round and returns what it brought.
+// take adds a round and returns how new it is.
 func (b *seen) take(round []pastCall) stale {
 	out := nothing
 	for i := range round {
@@ -77,8 +77,8 @@ func (b *seen) look(c *pastCall) stale {
 	return news
 }
 
-// likeness is what a call has in common with those that differ from it in nothing
-// but values that change by themselves. For a failed call, that is its error.
+// likeness returns a key that is equal for calls that differ only in values that change
+// by themselves: from the call and its result or, for a failed call, its error.
 func (c *pastCall) likeness() pair {
 	switch {
 	case c.loose == 0:

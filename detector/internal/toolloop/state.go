@@ -7,8 +7,8 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// Bounds on what a session's state may hold, beside Params.Remember rounds. What
-// is beyond is forgotten, oldest first.
+// Bounds on a session's state, beside Params.Remember rounds. The oldest entries are
+// removed.
 const (
 	maxHeads     = 8   // conversations told apart within one session
 	maxHeard     = 32  // human messages
@@ -19,9 +19,8 @@ const (
 	maxErrorArgs = 4   // distinct arguments remembered with an error
 )
 
-// State is what is known of one agent in one session. The zero State is a session
-// of which nothing is known. A State is a value: no function here changes the one
-// it is given.
+// State is the record of one agent in one session. The zero State is that of a new
+// session. A State is a value: no function here changes the one it is given.
 type State struct {
 	seen  time.Time // of the newest request
 	items []past    // the newest rounds and the human messages between them
@@ -37,14 +36,14 @@ type State struct {
 	wide    uint32 // rounds in a row that were part of a wide loop
 	broken  bool   // nothing passes until a human message or a release
 	stopped bool   // the newest request was blocked
-	// doubt is how many requests must follow each other before a summary is taken for
-	// one of the remembered rounds, since histories diverged: at most 3.
+	// doubt is the number of requests that must continue each other, after histories
+	// diverged, before a summary counts as one of the remembered rounds: at most 3.
 	doubt uint8
 
-	standing []Detection // what the newest evaluation found
+	standing []Detection // of the newest evaluation
 	total    uint32      // calls, ever
 	unique   uint32      // distinct ones, as far as they were remembered
-	blocked  uint32      // calls that came to a block or break
+	blocked  uint32      // rounds that were blocked or broken off
 	most     uint32      // occurrences of the call that was made most often
 	mostTool uint32
 }
@@ -129,7 +128,7 @@ func (s State) clone() State {
 // IsZero reports whether nothing is known of the session.
 func (s *State) IsZero() bool { return s.seen.IsZero() }
 
-// newTurn forgets what ends with a human message. The remembered rounds stay, for
+// newTurn ends all counts, as a human message does. The remembered rounds stay, for
 // matching.
 func (s *State) newTurn() {
 	s.streaks, s.standing = nil, nil
@@ -157,7 +156,7 @@ func (s *State) turn() []int {
 	return out
 }
 
-// push remembers an item and forgets what is too old.
+// push remembers an item and removes the items that are too old.
 func (s *State) push(it past, remember int) {
 	s.items = append(s.items, it)
 	rounds := 0
@@ -181,8 +180,8 @@ func (s *State) streakOf(key uint64) *streak {
 	return nil
 }
 
-// newStreak begins to count a call, and forgets the one that was longest ago if
-// there are too many.
+// newStreak returns a new streak for a call. It removes the one with the oldest
+// occurrence if there are too many.
 func (s *State) newStreak(c *pastCall) *streak {
 	if len(s.streaks) >= maxStreaks {
 		oldest := 0
@@ -197,12 +196,12 @@ func (s *State) newStreak(c *pastCall) *streak {
 	return &s.streaks[len(s.streaks)-1]
 }
 
-// expire forgets the calls that were last made before the remembered rounds.
+// expire removes the streaks of calls that were last made before the remembered rounds.
 func (s *State) expire(remember int) {
 	s.streaks = slices.DeleteFunc(s.streaks, func(e streak) bool { return int(s.round-e.round) > remember })
 }
 
-// toolNamed returns the counts of a tool, made if need be.
+// toolNamed returns the counts of a tool, which it creates if there are none.
 func (s *State) toolNamed(name string) *tool {
 	name = name[:min(len(name), maxToolName)]
 	hash := uint32(fingerprint.String([]byte(name)).Key()) //nolint:gosec // any 32 bits of it do

@@ -5,7 +5,7 @@ type Stats struct {
 	Calls      int // since the last human message
 	Total      int // in all
 	Unique     int // distinct ones; a call made again after it was forgotten counts again
-	Blocked    int // rounds that came to a block or break
+	Blocked    int // rounds that were blocked or broken off
 	Remembered int // rounds
 
 	MostRepeated      string // the tool of the call that was made most often

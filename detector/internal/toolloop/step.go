@@ -7,12 +7,11 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// Report is what a request, a check or a result came to.
+// Report is the result of a request, a check or a reported result.
 type Report struct {
-	// Detections has all that is found of the newest round, with what stands from
-	// before.
+	// Detections are those of the newest round, and those that stand from before.
 	Detections []Detection
-	// Calls has the counts of the newest round's calls.
+	// Calls are the counts of the newest round's calls.
 	Calls []Count
 }
 
@@ -28,7 +27,7 @@ type Count struct {
 	BackoffIn int // seconds to wait before the next occurrence, for polls
 }
 
-// Level returns the gravest level of the findings.
+// Level returns the highest level of the detections.
 func (r *Report) Level() Level {
 	level := Allow
 	for i := range r.Detections {
@@ -37,7 +36,8 @@ func (r *Report) Level() Level {
 	return level
 }
 
-// Step takes in what a request shows. Parameters that make no sense are repaired.
+// Step adds the history of a request to the state. Parameters that make no sense are
+// repaired.
 func Step(s State, ev Evidence, p Params, now time.Time) (State, Report) {
 	p = p.repaired()
 	s = s.awake(&p, now)
@@ -50,7 +50,7 @@ func Step(s State, ev Evidence, p Params, now time.Time) (State, Report) {
 	default:
 		m = s.follow(m, &p)
 	}
-	s.settleKnown(h, m, &p)
+	s.addResults(h, m, &p)
 	fresh := false
 	for i := m.known; i < len(h.items); i++ {
 		it := s.remembered(h, i, &p)
@@ -68,8 +68,8 @@ func Step(s State, ev Evidence, p Params, now time.Time) (State, Report) {
 	return s, s.conclude(&p, fresh)
 }
 
-// Check takes in a call that is about to be made, outside of any history. Every
-// check is an occurrence, also of a call that is refused.
+// Check adds a call that is about to be made, outside of any history. Every check is an
+// occurrence, also of a call that is refused.
 func Check(s State, call Call, p Params, now time.Time) (State, Report) {
 	p = p.repaired()
 	s = s.awake(&p, now)
@@ -78,8 +78,8 @@ func Check(s State, call Call, p Params, now time.Time) (State, Report) {
 	return s, s.conclude(&p, true)
 }
 
-// Result takes in the result of a call that was checked before, or made without.
-// A call that was not made because of our own words has none.
+// Result adds the result of a call, whether or not the call was checked before. A call
+// that we refused has no result.
 func Result(s State, call Call, p Params, now time.Time) (State, Report) {
 	p = p.repaired()
 	s = s.awake(&p, now)
@@ -90,7 +90,7 @@ func Result(s State, call Call, p Params, now time.Time) (State, Report) {
 	for i := range s.items {
 		if l := &s.items[i]; l.live && l.calls[0].key == calls[0].key && !l.calls[0].is(known|answered) {
 			l.calls[0].flags |= answered
-			s.settle(&l.calls[0], &calls[0])
+			s.addResult(&l.calls[0], &calls[0])
 			return s, s.conclude(&p, false)
 		}
 	}
@@ -98,14 +98,14 @@ func Result(s State, call Call, p Params, now time.Time) (State, Report) {
 	return s, s.conclude(&p, true)
 }
 
-// Explain tells what is known, and takes nothing in.
+// Explain reports what is known, and adds nothing.
 func Explain(s State, p Params, now time.Time) Report {
 	p = p.repaired()
 	s = s.awake(&p, now)
 	return s.stands(&p)
 }
 
-// Release forgets what blocks and counts in a session, as a human message does.
+// Release ends all blocks and counts of a session, as a human message does.
 func Release(s State) State {
 	s = s.clone()
 	s.newTurn()
@@ -115,9 +115,8 @@ func Release(s State) State {
 	return s
 }
 
-// Stop notes that a request was refused, for whatever reason: the next human
-// message then starts afresh even if it was sent before. With forever set,
-// everything is refused until then.
+// Stop notes that a request was refused. The next human message then begins a new turn
+// even if it was sent before. With forever set, everything is refused until then.
 func Stop(s State, forever bool) State {
 	s = s.clone()
 	s.stopped = true
@@ -125,7 +124,7 @@ func Stop(s State, forever bool) State {
 	return s
 }
 
-// awake returns a copy of s to work on, which is empty if the session was idle for
+// awake returns a copy of s that may be changed. It is empty if the session was idle for
 // too long.
 func (s State) awake(p *Params, now time.Time) State {
 	now = time.UnixMilli(now.UnixMilli()).UTC() // as it is stored
@@ -139,9 +138,9 @@ func (s State) awake(p *Params, now time.Time) State {
 	return s
 }
 
-// follow makes the state of a derived session that of the history it is shown: one
-// that does not continue what is remembered starts anew, and one that branched off
-// takes back what came after.
+// follow makes the state of a derived session that of the given history. A history that
+// does not continue what is remembered begins a new state. One that branched off removes
+// the items after the branch.
 func (s *State) follow(m match, p *Params) match {
 	switch {
 	case m.known == 0:
@@ -157,9 +156,10 @@ func (s *State) follow(m match, p *Params) match {
 	return m
 }
 
-// compacted reports whether a history goes on from the remembered one by a summary of
-// it, as far as a derived session tells: agents that began alike share its name. The
-// summary may read like the one before.
+// compacted reports whether a history continues the remembered one by a summary of it.
+// It is true only where no doubt is left that both are of one agent: agents that began
+// with the same messages share a derived session. The summary may be equal to the one
+// before.
 func (s *State) compacted(h *history, m match) bool {
 	if s.doubt > 0 || len(s.items) == 0 || m.at == len(s.items)-1 {
 		return false
@@ -168,7 +168,7 @@ func (s *State) compacted(h *history, m match) bool {
 	return slices.ContainsFunc(h.items[m.known:], summary) || m.known == len(h.items) && summary(h.items[m.known-1])
 }
 
-// compact makes the summary that a history brings new. No later history shows what was
+// compact treats the summary in a history as new. No later history shows the items
 // before it.
 func (s *State) compact(h *history, m match) match {
 	for i := range s.items {
@@ -177,7 +177,7 @@ func (s *State) compact(h *history, m match) match {
 	return match{known: min(m.known, len(h.items)-1), at: -1}
 }
 
-// doubtful is the doubt after histories diverged.
+// doubtful returns the doubt after histories diverged.
 func doubtful(items []past) uint8 {
 	if len(items) == 0 {
 		return 0
@@ -210,8 +210,8 @@ func (s *State) rewind(at int, p *Params) {
 	s.expire(p.Remember)
 }
 
-// settleKnown looks for results that came since, among the rounds that are known.
-func (s *State) settleKnown(h *history, m match, p *Params) {
+// addResults adds the results that came since to the rounds that are known.
+func (s *State) addResults(h *history, m match, p *Params) {
 	for i, j := m.known-1, m.at; i >= 0 && j >= 0 && h.keys[i] == s.items[j].key; i, j = i-1, j-1 {
 		pending := slices.ContainsFunc(s.items[j].calls, func(c pastCall) bool { return !c.is(known) })
 		if !pending || h.items[i].human() {
@@ -220,7 +220,7 @@ func (s *State) settleKnown(h *history, m match, p *Params) {
 		for _, now := range s.distinctCalls(h.items[i].Calls, p) {
 			for k := range s.items[j].calls {
 				if c := &s.items[j].calls[k]; c.key == now.key {
-					s.settle(c, &now)
+					s.addResult(c, &now)
 				}
 			}
 		}
@@ -251,7 +251,7 @@ func (s *State) shows(h *history) bool {
 	return false
 }
 
-// addLive takes in a call that no history has shown yet.
+// addLive adds a call that no history has shown yet.
 func (s *State) addLive(call *Call, p *Params) {
 	it := past{key: fingerprint.RoundKey([]fingerprint.Digest{call.Key}).Key(), live: true, calls: s.distinctCalls([]Call{*call}, p)}
 	s.count(it.calls)
@@ -259,12 +259,12 @@ func (s *State) addLive(call *Call, p *Params) {
 	s.expire(p.Remember)
 }
 
-// conclude judges the newest round and remembers what was found.
+// conclude evaluates the newest round and remembers the detections.
 func (s *State) conclude(p *Params, fresh bool) Report {
 	if p.CircuitBreaker > 0 && int(s.calls) > p.CircuitBreaker {
 		s.broken = true
 	}
-	found := s.judge(p, fresh)
+	found := s.detect(p, fresh)
 	for i := range found {
 		found[i].Standing = slices.ContainsFunc(s.standing, func(f Detection) bool { return found[i].same(&f) })
 	}
@@ -279,7 +279,7 @@ func (s *State) conclude(p *Params, fresh bool) Report {
 	return r
 }
 
-// stands returns what was found before.
+// stands returns the detections from before.
 func (s *State) stands(p *Params) Report {
 	r := s.report(p, true)
 	for i := range r.Detections {
@@ -288,9 +288,10 @@ func (s *State) stands(p *Params) Report {
 	return r
 }
 
-// report returns what stands, and if the newest round was judged, its counts.
-func (s *State) report(p *Params, judged bool) (r Report) {
-	if judged {
+// report returns the break that stands and, if the newest round was evaluated, its
+// detections and counts.
+func (s *State) report(p *Params, evaluated bool) (r Report) {
+	if evaluated {
 		r.Detections = slices.Clone(s.standing)
 		r.Calls = s.counts(p)
 	}

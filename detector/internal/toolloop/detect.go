@@ -8,12 +8,12 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// maxDetections bounds what is reported of one round.
+// maxDetections bounds the detections of one round.
 const maxDetections = 16
 
-// judge evaluates the newest round of the turn. Fresh says that the request
-// brought it.
-func (s *State) judge(p *Params, fresh bool) []Detection {
+// detect evaluates the newest round of the turn. Fresh says that the request brought
+// it.
+func (s *State) detect(p *Params, fresh bool) []Detection {
 	turn := s.turn()
 	if len(turn) == 0 {
 		return nil
@@ -22,7 +22,7 @@ func (s *State) judge(p *Params, fresh bool) []Detection {
 	var out []Detection
 	for i := range newest.calls {
 		if c := &newest.calls[i]; !c.is(exempt) {
-			out = s.judgeCall(out, c, p, fresh)
+			out = s.detectCall(out, c, p, fresh)
 		}
 	}
 	if p.FailedRounds > 0 && int(s.failed) >= p.FailedRounds {
@@ -41,7 +41,7 @@ func (s *State) judge(p *Params, fresh bool) []Detection {
 	return out[:min(len(out), maxDetections)]
 }
 
-func (s *State) judgeCall(out []Detection, c *pastCall, p *Params, fresh bool) []Detection {
+func (s *State) detectCall(out []Detection, c *pastCall, p *Params, fresh bool) []Detection {
 	e, t := s.streakOf(c.key), s.toolOf(c.tool)
 	if e == nil || t == nil {
 		return out
@@ -55,13 +55,13 @@ func (s *State) judgeCall(out []Detection, c *pastCall, p *Params, fresh bool) [
 		out = append(out, f)
 	}
 	found := len(out)
-	e.judgeRepeat(base, c, p, fresh, add)
+	e.detectRepeat(base, c, p, fresh, add)
 	if n := s.similarFailures(c); len(out) == found && int(n) >= p.WarnThreshold {
 		similar := base
 		similar.Similar = true
 		add(similar, Repeat, Warn, n, p.WarnThreshold)
 	}
-	e.judgeOutcome(base, c, p, add)
+	e.detectOutcome(base, c, p, add)
 	if c.times > 1 && int(c.times) >= p.WarnThreshold {
 		add(base, Parallel, Note, uint32(c.times), p.WarnThreshold)
 	}
@@ -79,9 +79,9 @@ func (s *State) judgeCall(out []Detection, c *pastCall, p *Params, fresh bool) [
 
 type adder func(f Detection, rule Rule, level Level, count uint32, threshold int)
 
-// judgeRepeat holds the streak of a call against its thresholds. A fresh
-// occurrence that is warned of uses up one of the call's warnings.
-func (e *streak) judgeRepeat(base Detection, c *pastCall, p *Params, fresh bool, add adder) {
+// detectRepeat compares the streak of a call with its thresholds. A fresh occurrence
+// that is warned of uses up one of the call's warnings.
+func (e *streak) detectRepeat(base Detection, c *pastCall, p *Params, fresh bool, add adder) {
 	l := p.limits(base.Tool, base.Poll)
 	pure, count, worked := int(e.pure), int(e.count), l.worked
 	if c.is(failed) {
@@ -107,18 +107,18 @@ func (e *streak) judgeRepeat(base Detection, c *pastCall, p *Params, fresh bool,
 	}
 }
 
-// silence is the result of a call that said nothing.
+// silence is the result of a call without output.
 var silence = fingerprint.EmptyResult().Key()
 
-// silent reports whether a call succeeded without a word: a build after an edit. One
-// that looked for something and found nothing did not.
+// silent reports whether a call succeeded without output, as a build after an edit
+// does. A search that found nothing has an empty result, and is not silent.
 func (c *pastCall) silent() bool {
 	return c.is(known) && !c.is(failed|empty) && c.result == silence
 }
 
-// judgeOutcome holds the number of equal results against the thresholds for
-// results, which look at what is known before the call of this round.
-func (e *streak) judgeOutcome(base Detection, c *pastCall, p *Params, add adder) {
+// detectOutcome compares the number of equal results with the thresholds for results,
+// which apply to the results before the call of this round.
+func (e *streak) detectOutcome(base Detection, c *pastCall, p *Params, add adder) {
 	before := int(e.done)
 	if c.is(known) {
 		before--
@@ -228,7 +228,7 @@ func allOf(rounds [][]pastCall, f flags) bool {
 	return true
 }
 
-// maxNamed bounds the tools that a cycle's finding names.
+// maxNamed bounds the tools that the detection of a cycle names.
 const maxNamed = 8
 
 func (s *State) namesOf(rounds [][]pastCall) string {
@@ -272,7 +272,7 @@ func isWide(rounds [][]pastCall, p *Params) bool {
 		return false
 	}
 	distinct := map[uint64]uint64{} // and their results, 0 while none is known
-	judged, calls := 0, 0
+	counting, calls := 0, 0         // rounds with calls that are no polls
 	for _, round := range rounds {
 		others := 0
 		for i := range round {
@@ -288,9 +288,9 @@ func isWide(rounds [][]pastCall, p *Params) bool {
 			distinct[c.key] = cmp.Or(before, c.result)
 		}
 		if others > 0 {
-			judged++
+			counting++
 			calls += others
 		}
 	}
-	return judged >= p.WideRounds && len(distinct)*100 < p.WideDistinct*calls
+	return counting >= p.WideRounds && len(distinct)*100 < p.WideDistinct*calls
 }
