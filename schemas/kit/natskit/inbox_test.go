@@ -14,7 +14,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
-// result is what a request came to.
+// result is the answer to a request, or its error.
 type result struct {
 	data string
 	err  error
