@@ -2,8 +2,8 @@ package natskit
 
 import "context"
 
-// bounded runs f and returns when it has, or when the context ends; f then goes
-// on alone.
+// bounded runs f and returns when f has returned or the context has ended, whichever is
+// first.
 func bounded(ctx context.Context, f func()) {
 	done := make(chan struct{})
 	go func() { defer close(done); f() }()

@@ -13,24 +13,24 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Errors of sending. While there is one of them, a request costs nothing: it
-// never waits for a lock of the client, which holds it through reconnecting.
+// Errors of sending. They are returned at once: sending never waits for a lock of the
+// client, which holds it while it reconnects.
 var (
-	// ErrNotConnected says that no server is reached.
+	// ErrNotConnected means that no server is connected.
 	ErrNotConnected = errors.New("not connected to NATS")
-	// ErrSilent says that the server is connected and does not answer.
+	// ErrSilent means that the server is connected and does not answer.
 	ErrSilent = errors.New("NATS does not answer")
-	// ErrCongested says that the server takes messages more slowly than they come.
+	// ErrCongested means that messages come faster than the server takes them.
 	ErrCongested = errors.New("NATS takes no more messages")
-	// ErrSubject says that a subject is longer than a server would accept. Sent
-	// all the same, it would close the connection.
+	// ErrSubject means that a subject is longer than a server accepts. Sending it would
+	// close the connection.
 	ErrSubject = errors.New("subject is too long")
 )
 
 var errClosed = fmt.Errorf("%w: %w", ErrNotConnected, nats.ErrConnectionClosed)
 
 const (
-	// maxOut bounds the messages that wait to be sent.
+	// maxOut bounds the queue of messages to send.
 	maxOut = 4096
 	// maxSubject bounds subjects, in bytes: a server closes connections whose
 	// control line, which holds two of them, is over 4096.
@@ -41,25 +41,25 @@ const (
 	closeWithin = 500 * time.Millisecond
 )
 
-// Conn is a connection to NATS that outlives every fault. The client's own
-// connection comes back when a server is away for a while; a Conn also replaces
-// one that closed for good, as after an error of the protocol, together with
-// its subscriptions. Sending never blocks. Make it with Connect.
+// Conn is a connection to NATS that survives every fault. The client's connection
+// reconnects after an outage of the server; a Conn also replaces a connection that was
+// closed for good, such as after a protocol error, together with its subscriptions.
+// Sending never blocks. Make it with Connect.
 type Conn struct {
 	name string
 	log  *slog.Logger
 	dial func(...nats.Option) (*nats.Conn, error)
-	// borrowed says that the client's connection belongs to somebody else.
+	// borrowed marks a connection of the client that belongs to the caller.
 	borrowed bool
 
 	current atomic.Pointer[link]
 	up      atomic.Bool
-	first   chan struct{} // closed when a server was reached for the first time
+	first   chan struct{} // closed when a server was connected for the first time
 	reached sync.Once
 	pulse   pulse
 	reasons reasons
 	health  health
-	look    chan struct{} // asks for a look at the streams
+	look    chan struct{} // requests a check of the streams
 
 	out     chan outgoing
 	closing chan struct{}
@@ -70,24 +70,24 @@ type Conn struct {
 	listeners map[chan struct{}]struct{}
 }
 
-// link is one connection of the client and what belongs to it.
+// link is one connection of the client with its JetStream context.
 type link struct {
 	nc *nats.Conn
 	js jetstream.JetStream
 }
 
-// outgoing is a message on its way to the server, or a mark in the queue.
+// outgoing is a message in the queue, or a mark of a place in it.
 type outgoing struct {
 	msg *nats.Msg
-	// until is when nobody waits for the message any more; zero is never.
+	// until is the time at which the message is of no use any more; zero for none.
 	until time.Time
-	// failed, if not nil, is told why the message was not sent.
+	// failed, if not nil, is called if the message was not sent.
 	failed func(error)
 	// sent, if not nil, is closed when the mark is reached.
 	sent chan struct{}
 }
 
-// start makes the first connection and what serves all of them.
+// start makes the first connection and starts the goroutines of the Conn.
 func start(name string, log *slog.Logger, dial func(...nats.Option) (*nats.Conn, error)) (*Conn, error) {
 	c := newConn(name, log)
 	c.dial = dial
@@ -111,8 +111,8 @@ func newConn(name string, log *slog.Logger) *Conn {
 	}
 }
 
-// Borrow returns a Conn over a connection of the caller's own, which is neither
-// followed through faults nor closed.
+// Borrow returns a Conn that uses a connection of the caller, which it neither replaces
+// nor closes.
 func Borrow(nc *nats.Conn) (*Conn, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -126,7 +126,7 @@ func Borrow(nc *nats.Conn) (*Conn, error) {
 	return c, nil
 }
 
-// open makes a connection of the client. It errs on what no retry mends.
+// open makes a connection of the client. It fails only if no retry can help.
 func (c *Conn) open() (*link, error) {
 	nc, err := c.dial(
 		nats.ConnectHandler(func(*nats.Conn) { c.connected() }),
@@ -167,8 +167,8 @@ func (c *Conn) lost(err error) {
 	c.log.Warn("NATS connection lost, trying again", "connection", c.name, "error", err)
 }
 
-// reported takes what the server or the client complains of. Reconnecting
-// reports refused credentials here.
+// reported handles errors that the server or the client reports. Refused credentials
+// while reconnecting are among them.
 func (c *Conn) reported(err error) {
 	if !c.up.Load() {
 		c.note(err)
@@ -177,7 +177,7 @@ func (c *Conn) reported(err error) {
 	c.log.Warn("NATS reported an error", "connection", c.name, "error", err)
 }
 
-// note keeps why there is no connection, and logs each reason once an outage.
+// note keeps the reason for an outage, and logs each reason once in an outage.
 func (c *Conn) note(err error) {
 	if c.isClosing() || c.up.Load() || !c.reasons.add(err) {
 		return
@@ -185,7 +185,7 @@ func (c *Conn) note(err error) {
 	c.log.Warn("NATS can't be reached, trying again", "connection", c.name, "error", err)
 }
 
-// closed replaces a connection that the client has given up.
+// closed replaces a connection that the client has closed.
 func (c *Conn) closed(err error) {
 	c.up.Store(false)
 	if c.isClosing() {
@@ -212,7 +212,7 @@ func (c *Conn) replace() {
 	}
 }
 
-// adopt goes on with a new connection.
+// adopt switches to a new connection.
 func (c *Conn) adopt(l *link) {
 	c.mu.Lock()
 	c.current.Store(l)
@@ -237,10 +237,10 @@ func (c *Conn) isClosing() bool {
 	}
 }
 
-// Up says whether a server is reached, as far as is known.
+// Up reports whether a server is connected, as far as is known.
 func (c *Conn) Up() bool { return c.up.Load() && !c.isClosing() }
 
-// Err says why the connection is of no use; nil if it works.
+// Err returns why the connection does not work; nil if it does.
 func (c *Conn) Err() error {
 	switch {
 	case c.isClosing():
@@ -254,15 +254,15 @@ func (c *Conn) Err() error {
 	}
 }
 
-// NATS is the connection of the client that is in use now. It is for what may
-// wait: its methods wait while the client reconnects.
+// NATS returns the client's connection that is in use now. Its methods wait while the
+// client reconnects.
 func (c *Conn) NATS() *nats.Conn { return c.current.Load().nc }
 
-// JetStream is the JetStream context of NATS; ask for it anew for each use.
+// JetStream returns the JetStream context of NATS; call it for each use.
 func (c *Conn) JetStream() jetstream.JetStream { return c.current.Load().js }
 
-// Changed returns a channel that says that a server was reached anew or that
-// streams were made anew: what follows one has to look again.
+// Changed returns a channel that receives a value when a server was connected again or a
+// stream was created again: followers of streams then have to start over.
 func (c *Conn) Changed() (changed <-chan struct{}, stop func()) {
 	ch := make(chan struct{}, 1)
 	c.mu.Lock()
@@ -281,18 +281,17 @@ func (c *Conn) changed() {
 	for ch := range c.listeners {
 		select {
 		case ch <- struct{}{}:
-		default: // told already
+		default: // one value is enough
 		}
 	}
 }
 
-// Publish sends a message soon. Its error says why it will not be sent; one
-// that is nil promises nothing.
+// Publish queues a message. A nil error does not promise that the message is sent.
 func (c *Conn) Publish(subject string, data []byte) error {
 	return c.send(outgoing{msg: &nats.Msg{Subject: subject, Data: data}})
 }
 
-// send puts a message into the queue, without waiting.
+// send queues a message without waiting.
 func (c *Conn) send(o outgoing) error {
 	switch {
 	case c.isClosing() || !c.up.Load():
@@ -308,7 +307,7 @@ func (c *Conn) send(o outgoing) error {
 	}
 }
 
-// publish sends what is queued. It alone waits for the client's lock.
+// publish sends the queued messages. No other goroutine waits for the client's lock.
 func (c *Conn) publish() {
 	for {
 		select {
@@ -337,8 +336,8 @@ func (c *Conn) pass(o outgoing) {
 	}
 }
 
-// Flush waits until the server has had what was sent, at most for timeout. A
-// server that is away or silent is not waited for.
+// Flush waits until the server has received what was sent, at most for timeout. It does
+// not wait for a server that is disconnected or silent.
 func (c *Conn) Flush(timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -355,12 +354,12 @@ func (c *Conn) flush(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	bounded(ctx, func() { _ = c.NATS().FlushWithContext(ctx) }) // a server that does not answer has been told
+	bounded(ctx, func() { _ = c.NATS().FlushWithContext(ctx) }) // without an answer in time nothing else can be done
 }
 
-// CatchUp is Flush that then waits for what the server had sent by that time,
-// such as requests to a subscription that has just ended, to be handled, again
-// at most for timeout.
+// CatchUp flushes, and then waits until the messages that the server had sent by that
+// time have been handled, such as requests to a subscription that has just ended. Each
+// of the two steps takes at most timeout.
 func (c *Conn) CatchUp(timeout time.Duration) {
 	c.Flush(timeout)
 	if c.Err() != nil {
@@ -380,8 +379,8 @@ func (c *Conn) CatchUp(timeout time.Duration) {
 	})
 }
 
-// Close sends what is queued and closes the connection, without waiting long
-// for a server that does not answer.
+// Close sends the queued messages and closes the connection. It does not wait long for a
+// server that does not answer.
 func (c *Conn) Close() {
 	c.close.Do(func() {
 		c.Flush(closeWithin)

@@ -1,8 +1,8 @@
-// Package natskit connects services to NATS: connections that outlive any
-// outage, the streams and buckets of the contract, and an embedded server with
-// JetStream.
+// Package natskit connects services to NATS: connections that survive outages, requests
+// and their answers, the streams and buckets of the contract, and an embedded server
+// with JetStream.
 //
-// It knows the names in package schemas, and nothing of what is stored there.
+// It knows the names in package schemas, and not what is stored under them.
 package natskit
 
 import (
@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// dialTimeout bounds looking a server's name up and dialling it. The client
-	// holds its lock meanwhile.
+	// dialTimeout bounds the look-up and the dialling of a server, during which the
+	// client holds its lock.
 	dialTimeout = 2 * time.Second
-	// pingInterval is the pause between the client's own pings. A server that
-	// leaves maxPings of them unanswered is given up.
+	// pingInterval is the pause between the client's pings. A server that leaves
+	// maxPings of them unanswered is disconnected.
 	pingInterval, maxPings = time.Second, 2
-	// flushTimeout bounds one write to the server's socket. The client holds its
-	// lock meanwhile.
+	// flushTimeout bounds one write to the server's socket, during which the client
+	// holds its lock.
 	flushTimeout = time.Second
 )
 
-// Connect returns a connection that is tried again for ever, so that services
-// and servers can start in any order. It errs only on a malformed URL or
-// unreadable credentials. While the server is away, what is sent fails at once
-// instead of being buffered: a late check is worth nothing.
+// Connect returns a connection that is retried for ever, so that services and servers
+// can start in any order. It fails only on a malformed URL or unreadable credentials.
+// While no server is connected, sending fails at once instead of buffering: a late check
+// is of no use.
 func Connect(url, name string, log *slog.Logger, opts ...nats.Option) (*Conn, error) {
 	opts = append([]nats.Option{WithLocalToken(url)}, opts...)
 	return start(name, log, func(handlers ...nats.Option) (*nats.Conn, error) {

@@ -17,25 +17,25 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// InMemory as a data directory keeps nothing on disk.
+// InMemory is the data directory of a server that stores nothing on disk.
 const InMemory = "memory"
 
-// ErrDataDirInUse says that another process holds the data directory.
+// ErrDataDirInUse means that another process uses the data directory.
 var ErrDataDirInUse = errors.New("data directory is in use")
 
-// serverStart bounds how long the embedded server may take to come up; reading
-// a large store back takes some seconds.
+// serverStart bounds the start of the embedded server. Reading a large store takes some
+// seconds.
 const serverStart = 60 * time.Second
 
 // EmbeddedConfig configures the embedded server.
 type EmbeddedConfig struct {
-	// Listen is the host:port for clients; port 0 takes any free one. Without it
-	// the server has no clients but those of this process.
+	// Listen is the host:port for clients; port 0 takes any free port. If it is empty,
+	// only this process can connect.
 	Listen string
 	// DataDir is where JetStream stores, or InMemory.
 	DataDir string
 	// Announce is the folder in which other processes of the user find the server's
-	// token, such as RuntimeDir; without it the token is told nowhere.
+	// token, such as RuntimeDir; if it is empty, the token is written nowhere.
 	Announce string
 }
 
@@ -46,7 +46,7 @@ type Embedded struct {
 	lock   *flock.Flock
 	tmp    string
 	memory bool
-	// token is what clients must show.
+	// token authenticates clients.
 	token        string
 	announcement *announcement
 
@@ -85,8 +85,8 @@ func StartEmbedded(cfg EmbeddedConfig, log *slog.Logger) (*Embedded, error) {
 	return e, nil
 }
 
-// announce tells the token to commands of the same user. Without a folder for
-// it they need --data-dir, or the token in --nats.
+// announce writes the token where commands of the same user find it. Otherwise they need
+// --data-dir, or the token in --nats.
 func (e *Embedded) announce(cfg EmbeddedConfig) {
 	if cfg.Listen == "" || cfg.Announce == "" {
 		return
@@ -100,8 +100,8 @@ func (e *Embedded) announce(cfg EmbeddedConfig) {
 	}
 }
 
-// run starts a server, which takes the port of the one before it. The lock is
-// held, or not needed yet.
+// run starts a server, on the port of the one before it. The caller holds the lock, or
+// is the only user.
 func (e *Embedded) run() error {
 	options := e.options // the server changes its own
 	srv, err := server.NewServer(&options)
@@ -124,7 +124,7 @@ func (e *Embedded) run() error {
 
 var errNotReady = errors.New("not ready")
 
-// restart stops the server and starts another one on what is stored.
+// restart stops the server and starts another one on the same store.
 func (e *Embedded) restart() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -145,11 +145,11 @@ func (e *Embedded) server() *server.Server {
 	return e.running
 }
 
-// InProcessConn implements nats.InProcessConnProvider with whichever server runs.
+// InProcessConn implements nats.InProcessConnProvider with the server that runs now.
 func (e *Embedded) InProcessConn() (net.Conn, error) { return e.server().InProcessConn() }
 
-// splitListen also tries the port, because the server itself would only log
-// that it is taken.
+// splitListen returns the host and port of addr. It also tries the port, because the
+// server would only log that the port is taken.
 func splitListen(addr string) (host string, port int, err error) {
 	if addr == "" {
 		return "", 0, nil
@@ -174,7 +174,7 @@ func splitListen(addr string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// claim makes the data directory and takes its lock.
+// claim creates the data directory and takes its lock.
 func (e *Embedded) claim(dir string) (string, error) {
 	if e.memory {
 		var err error
@@ -202,11 +202,11 @@ func (e *Embedded) free() error {
 	return e.lock.Unlock()
 }
 
-// Layout is how streams on this server are to be created.
+// Layout returns how streams are created on this server.
 func (e *Embedded) Layout() Layout { return Layout{Memory: e.memory} }
 
-// URL is where other processes reach the server, with its token: it is no text
-// for logs. It is empty where the server does not listen.
+// URL returns the server's URL for other processes; empty if the server does not listen.
+// It has the token in it and must not be logged.
 func (e *Embedded) URL() string {
 	if e.server().Addr() == nil {
 		return ""
@@ -214,7 +214,7 @@ func (e *Embedded) URL() string {
 	return strings.Replace(e.server().ClientURL(), "://", "://"+e.token+"@", 1)
 }
 
-// Addr is the address that the server listens at, without the token.
+// Addr returns the address that the server listens at, without the token.
 func (e *Embedded) Addr() string { return e.server().ClientURL() }
 
 // Connect returns a connection that does not go through the network.
@@ -222,13 +222,12 @@ func (e *Embedded) Connect(name string, log *slog.Logger) (*Conn, error) {
 	return Connect("", name, log, nats.InProcessServer(e), nats.Token(e.token))
 }
 
-// Attach returns a plain connection that does not go through the network: it is
-// made at once, and not made again.
+// Attach returns a plain connection of the client that does not go through the network.
 func (e *Embedded) Attach() (*nats.Conn, error) {
 	return nats.Connect("", nats.InProcessServer(e), nats.Token(e.token))
 }
 
-// Stop shuts the server down, writes out what it holds, and frees the data
+// Stop shuts the server down, which writes its store to disk, and unlocks the data
 // directory.
 func (e *Embedded) Stop() {
 	e.mu.Lock()
@@ -244,7 +243,7 @@ func (e *Embedded) Stop() {
 	}
 }
 
-// natsLog passes the server's log on; its notices are debug messages here.
+// natsLog passes on the server's log; notices become debug messages.
 type natsLog struct{ log *slog.Logger }
 
 func line(format string, v []any) string { return strings.TrimSpace(fmt.Sprintf(format, v...)) }
@@ -255,6 +254,6 @@ func (l natsLog) Tracef(format string, v ...any)  { l.log.Debug(line(format, v))
 func (l natsLog) Warnf(format string, v ...any)   { l.log.Warn(line(format, v)) }
 func (l natsLog) Errorf(format string, v ...any)  { l.log.Error(line(format, v)) }
 
-// Fatalf only logs: the server calls it where it would end a process of its
-// own, and here StartEmbedded reports that it is not ready.
+// Fatalf only logs. A server of its own process would exit; here StartEmbedded reports
+// that the server is not ready.
 func (l natsLog) Fatalf(format string, v ...any) { l.log.Error(line(format, v)) }

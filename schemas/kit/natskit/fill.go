@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// fillInterval is the pause between two looks at how full buckets are.
+	// fillInterval is the pause between two measurements.
 	fillInterval = 30 * time.Second
-	// fullFrom is the part of its room from which a bucket counts as full.
+	// fullFrom is the part of its maximum size from which a bucket counts as full.
 	fullFrom = 0.95
 )
 
-// Fill tells how full the buckets are: a full one of history drops its oldest
-// records, another refuses new ones. Make it with NewFill.
+// Fill measures how full the buckets are. A full bucket of history drops its oldest
+// records; others refuse new ones. Make it with NewFill.
 type Fill struct {
 	conn *Conn
 	log  *slog.Logger
@@ -26,7 +26,7 @@ type Fill struct {
 	full map[string]bool
 }
 
-// NewFill returns what tells of the buckets at a connection.
+// NewFill returns the measurement of the buckets at a connection.
 func NewFill(conn *Conn, log *slog.Logger, reg prometheus.Registerer) *Fill {
 	f := &Fill{conn: conn, log: log, full: map[string]bool{}, part: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "unloop_bucket_fill", Help: "Part of a bucket's room that is taken; from 0.95 on old records are dropped, or new ones refused.",
@@ -35,7 +35,7 @@ func NewFill(conn *Conn, log *slog.Logger, reg prometheus.Registerer) *Fill {
 	return f
 }
 
-// Run looks at the buckets until the context ends.
+// Run measures the buckets until the context ends.
 func (f *Fill) Run(ctx context.Context) {
 	tick := time.NewTicker(fillInterval)
 	defer tick.Stop()
@@ -61,7 +61,7 @@ func (f *Fill) look(ctx context.Context) {
 	} {
 		stream, err := f.conn.JetStream().Stream(ctx, "KV_"+bucket)
 		if err != nil {
-			continue // it is not there yet, or the server is away: others tell
+			continue // missing streams and outages are reported elsewhere
 		}
 		if info := stream.CachedInfo(); info.Config.MaxBytes > 0 {
 			f.note(bucket, float64(info.State.Bytes)/float64(info.Config.MaxBytes))
@@ -69,7 +69,7 @@ func (f *Fill) look(ctx context.Context) {
 	}
 }
 
-// note warns once for each time that a bucket gets full.
+// note warns each time that a bucket becomes full.
 func (f *Fill) note(bucket string, part float64) {
 	f.part.WithLabelValues(bucket).Set(part)
 	if full := part >= fullFrom; full != f.full[bucket] {

@@ -12,23 +12,22 @@ import (
 )
 
 const (
-	// guardEvery is the pause between two looks at the embedded server.
+	// guardEvery is the pause between two checks of the embedded server.
 	guardEvery = time.Second
-	// guardRest is the pause after a restart; each in vain doubles it up to the
-	// longest.
+	// guardRest is the pause after a restart; each restart that did not help doubles it,
+	// up to guardRestMax.
 	guardRest, guardRestMax = 2 * time.Second, time.Minute
-	// guardTimeout bounds one look; so many in a row must be in vain.
+	// guardTimeout bounds one check; guardLooks of them must fail in a row.
 	guardTimeout, guardLooks = time.Second, 2
-	// diskProbe is how much must fit on the disk before a restart is tried.
+	// diskProbe is how many bytes must fit on the disk before a restart is tried.
 	diskProbe = 1 << 20
 )
 
-// errDisabled says that the server has given up JetStream.
+// errDisabled means that the server has disabled JetStream.
 var errDisabled = errors.New("JetStream is disabled")
 
-// Guard restarts the server, until the context ends, where its store has latched
-// an error: a disk that was full for a moment leaves streams broken that only a
-// new server reads again.
+// Guard restarts the server whenever its store keeps failing, until the context ends. A
+// disk that was full for a moment leaves streams broken until a new server reads them.
 func (e *Embedded) Guard(ctx context.Context) {
 	if e.memory {
 		return
@@ -70,13 +69,13 @@ func (e *Embedded) Guard(ctx context.Context) {
 	}
 }
 
-// broken says why a stream that is there does not take writes.
+// broken returns why an existing stream does not take writes.
 func (e *Embedded) broken(ctx context.Context, conn *Conn) error {
 	if !e.server().JetStreamEnabled() {
 		return errDisabled
 	}
 	if conn.Err() != nil {
-		return nil // it is not up yet
+		return nil // it is still starting
 	}
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
@@ -96,7 +95,7 @@ func (e *Embedded) broken(ctx context.Context, conn *Conn) error {
 	return nil
 }
 
-// diskFault says why the data directory takes no file.
+// diskFault returns why no file can be written to the data directory.
 func (e *Embedded) diskFault() error {
 	path := filepath.Join(e.dir, "unloop.probe")
 	defer func() { _ = os.Remove(path) }() // the next probe replaces it

@@ -17,24 +17,23 @@ import (
 )
 
 const (
-	// tendEvery is the pause between two looks at the streams.
+	// tendEvery is the pause between two checks of the streams.
 	tendEvery = 2 * time.Second
-	// probeAfter is how long no write may succeed before one is tried.
+	// probeAfter is the time without a successful write after which one is tried.
 	probeAfter = 10 * time.Second
-	// probeTimeout bounds one look or one write.
+	// probeTimeout bounds one check or one write.
 	probeTimeout = 2 * time.Second
-	// troubleFor is how long a refused write counts where none is tried again.
+	// troubleFor is how long a refused write counts for streams that are not probed.
 	troubleFor = 10 * time.Second
 )
 
-// probed are the buckets in which a write is tried: what is in them is found by
-// its key alone.
+// probed are the streams in which a write is tried. Their records are read by key alone,
+// so that nobody sees the probe.
 var probed = []string{bucketStream(schemas.BucketCounters), bucketStream(schemas.BucketSessions), bucketStream(schemas.BucketLimits)}
 
 func bucketStream(bucket string) string { return "KV_" + bucket }
 
-// health is what is known of the streams: those that refuse writes and why, and
-// the time of the last write.
+// health has the streams that refuse writes, and the time of the last write.
 type health struct {
 	lastWrite atomic.Int64 // Unix nanoseconds; 0 is never
 	troubled  atomic.Bool
@@ -48,7 +47,7 @@ type trouble struct {
 	at  time.Time
 }
 
-// wrote notes how a write to a stream went.
+// wrote records the result of a write to a stream.
 func (h *health) wrote(stream string, err error) {
 	if err == nil {
 		h.lastWrite.Store(time.Now().UnixNano())
@@ -69,7 +68,7 @@ func (h *health) wrote(stream string, err error) {
 	h.troubled.Store(len(h.trouble) > 0)
 }
 
-// looked notes whether the streams could be looked at, or made.
+// looked records whether the streams could be checked, and created if missing.
 func (h *health) looked(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,22 +91,21 @@ func (h *health) err() error {
 	return errors.Join(faults...)
 }
 
-// Wrote tells how a write to a stream went, as its server answered: readiness
-// follows from it.
+// Wrote records the server's answer to a write to a stream. Readiness depends on it.
 func (c *Conn) Wrote(stream string, err error) {
 	if err != nil && c.Err() != nil {
-		return // that is why
+		return // the connection is the cause
 	}
 	c.health.wrote(stream, err)
 	if err != nil {
 		select {
 		case c.look <- struct{}{}:
-		default: // asked already
+		default: // one request is enough
 		}
 	}
 }
 
-// LastWrite is when a write succeeded last; zero is never.
+// LastWrite returns the time of the last successful write; zero if there was none.
 func (c *Conn) LastWrite() time.Time {
 	if at := c.health.lastWrite.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -115,8 +113,8 @@ func (c *Conn) LastWrite() time.Time {
 	return time.Time{}
 }
 
-// Ready says why what rests on NATS does not work: no server answers, streams are
-// missing, or do not take writes. It is nil if all is well.
+// Ready returns why services can't use NATS: no server answers, streams are missing or
+// do not take writes. It returns nil if they can.
 func (c *Conn) Ready() error {
 	if err := c.Err(); err != nil {
 		return err
@@ -124,8 +122,8 @@ func (c *Conn) Ready() error {
 	return c.health.err()
 }
 
-// Tend looks at the streams until the context ends, makes again what is missing,
-// and tries whether they take writes when nothing else has for a while.
+// Tend checks the streams until the context ends. It creates missing ones again, and
+// tries a write when there was none for a while.
 func (c *Conn) Tend(ctx context.Context, layout Layout) {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
@@ -145,7 +143,7 @@ func (c *Conn) Tend(ctx context.Context, layout Layout) {
 	}
 }
 
-// tending is one process's view of the streams.
+// tending is the state of Tend: when each stream was created.
 type tending struct {
 	c       *Conn
 	layout  Layout
@@ -165,8 +163,8 @@ func (t *tending) look(ctx context.Context) {
 	}
 }
 
-// streams makes what is missing. Streams that were made anew, by whomever, are
-// announced: what followed the old ones follows nothing.
+// streams creates the missing streams. It announces streams that were created again, by
+// any process: consumers of the old ones get nothing any more.
 func (t *tending) streams(ctx context.Context) error {
 	anew, missing, err := t.compare(ctx)
 	if err != nil {
@@ -191,8 +189,8 @@ func (t *tending) streams(ctx context.Context) error {
 	return nil
 }
 
-// compare says which streams are missing, and whether any is another one than
-// when it was seen last.
+// compare returns which streams are missing, and whether any was created again since the
+// last call.
 func (t *tending) compare(ctx context.Context) (anew bool, missing []string, err error) {
 	seen := map[string]bool{}
 	list := t.c.JetStream().ListStreams(ctx)
@@ -219,8 +217,8 @@ func missingConfigs(layout Layout, missing []string) []jetstream.StreamConfig {
 	return slices.DeleteFunc(layout.streams(), func(cfg jetstream.StreamConfig) bool { return !slices.Contains(missing, cfg.Name) })
 }
 
-// probe tries a write where one was refused, and anywhere if there was none for
-// a while.
+// probe tries a write in the streams that refused one, or in the first stream if there
+// was no write for a while.
 func (t *tending) probe(ctx context.Context) {
 	t.c.health.mu.Lock()
 	var streams []string
@@ -241,7 +239,7 @@ func (t *tending) probe(ctx context.Context) {
 	}
 }
 
-// tryWrite stores a small record that goes by itself.
+// tryWrite stores a small record that expires after a second.
 func tryWrite(ctx context.Context, js jetstream.JetStream, stream string) error {
 	_, err := js.PublishMsg(ctx, &nats.Msg{
 		Subject: "$KV." + stream[len(bucketStream("")):] + ".probe", Data: []byte("{}"),

@@ -19,14 +19,14 @@ var (
 	ErrNoResponder = errors.New("nobody answers")
 )
 
-// Inbox sends requests and calls back with their answers. One subscription
-// takes all answers and one timer finds those that never came: a goroutine, a
-// channel and a timer for each would cost more than the request.
+// Inbox sends requests and calls back with their answers. It has one subscription for
+// all answers and one timer for the missing ones: a goroutine, a channel and a timer for
+// each request would cost more than the request.
 type Inbox struct {
 	conn    *Conn
 	timeout time.Duration
 	near    *InProcess
-	// prefix begins the subjects of answers.
+	// prefix begins the reply subjects.
 	prefix string
 	// missed counts the requests without an answer since the last answer.
 	missed atomic.Int64
@@ -42,9 +42,8 @@ type asked struct {
 	answer func([]byte, error)
 }
 
-// NewInbox returns an inbox that lives as long as the connection. An answer
-// that did not come within timeout, and at most a tenth of that more, is given
-// up.
+// NewInbox returns an inbox that lives as long as the connection. A request fails if no
+// answer came within timeout, or up to a tenth longer.
 func NewInbox(conn *Conn, timeout time.Duration) *Inbox {
 	in := &Inbox{conn: conn, timeout: timeout, prefix: nats.NewInbox() + ".", open: map[uint64]asked{}}
 	if _, err := conn.Subscribe(in.prefix+"*", in.take); err != nil {
@@ -53,30 +52,30 @@ func NewInbox(conn *Conn, timeout time.Duration) *Inbox {
 	return in
 }
 
-// Prefer makes requests go to responders of the same process where there are
-// any; nil is none. It is called before the first request.
+// Prefer makes requests go to responders of the same process where there are any; p may
+// be nil. It is called before the first request.
 func (in *Inbox) Prefer(p *InProcess) *Inbox {
 	in.near = p
 	return in
 }
 
-// Near says whether requests on a subject are answered within the process.
+// Near reports whether requests on a subject are answered within the process.
 func (in *Inbox) Near(subject string) bool { return in.near.serves(subject) }
 
-// Request sends a message, whose reply subject it sets, and calls answer once,
-// perhaps before it returns: with the answer's data, or with an error. While
-// answer runs other answers may have to wait, so it must not wait for one.
+// Request sends a message with its own reply subject, and calls answer once, perhaps
+// before it returns: with the answer's data or an error. Other answers may have to wait
+// while answer runs, so it must not wait for one.
 func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
 	id := in.register(answer)
 	local := Request{Data: msg.Data, respond: func(data []byte) error {
-		in.settle(id, data, nil)
+		in.finish(id, data, nil)
 		return nil
 	}}
 	if in.near.pass(msg.Subject, local) {
 		return
 	}
 	if err := in.publish(msg, id); err != nil {
-		in.settle(id, nil, fmt.Errorf("publish to %s: %w", msg.Subject, err))
+		in.finish(id, nil, fmt.Errorf("publish to %s: %w", msg.Subject, err))
 	}
 }
 
@@ -96,7 +95,7 @@ func (in *Inbox) Ask(ctx context.Context, msg *nats.Msg) ([]byte, error) {
 	}
 }
 
-// register notes who asked.
+// register keeps the callback of a request.
 func (in *Inbox) register(answer func([]byte, error)) (id uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -109,8 +108,8 @@ func (in *Inbox) register(answer func([]byte, error)) (id uint64) {
 	return in.last
 }
 
-// publish sends a request unless the server is known to be away. One that is
-// connected and silent is left alone once a request of this inbox was in vain.
+// publish sends a request unless the server is known to be disconnected, or is silent and
+// has not answered a request of this inbox.
 func (in *Inbox) publish(msg *nats.Msg, id uint64) error {
 	if in.missed.Load() > 0 && in.conn.Silent() {
 		return ErrSilent
@@ -118,12 +117,12 @@ func (in *Inbox) publish(msg *nats.Msg, id uint64) error {
 	msg.Reply = in.prefix + strconv.FormatUint(id, 36)
 	return in.conn.send(outgoing{
 		msg: msg, until: time.Now().Add(in.timeout),
-		failed: func(err error) { in.settle(id, nil, fmt.Errorf("publish to %s: %w", msg.Subject, err)) },
+		failed: func(err error) { in.finish(id, nil, fmt.Errorf("publish to %s: %w", msg.Subject, err)) },
 	})
 }
 
-// settle gives an answer to whoever asked; one that comes too late is dropped.
-func (in *Inbox) settle(id uint64, data []byte, err error) {
+// finish calls back with an answer; one that comes too late is dropped.
+func (in *Inbox) finish(id uint64, data []byte, err error) {
 	if a, ok := in.close(id); ok {
 		a.answer(data, err)
 	}
@@ -137,22 +136,22 @@ func (in *Inbox) close(id uint64) (asked, bool) {
 	return a, ok
 }
 
-// take takes an answer from NATS.
+// take handles an answer from NATS.
 func (in *Inbox) take(m *nats.Msg) {
 	in.missed.Store(0)
 	id, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 36, 64)
 	switch {
 	case err != nil: // no answer to a request of ours
 	case len(m.Data) == 0 && m.Header.Get("Status") == "503":
-		in.settle(id, nil, ErrNoResponder)
+		in.finish(id, nil, ErrNoResponder)
 	default:
-		in.settle(id, m.Data, nil)
+		in.finish(id, m.Data, nil)
 	}
 }
 
 func (in *Inbox) sweepLater() { time.AfterFunc(in.timeout/10+1, in.sweep) }
 
-// sweep gives up on requests that have waited too long.
+// sweep fails the requests that have waited too long.
 func (in *Inbox) sweep() {
 	for _, a := range in.expired() {
 		in.missed.Add(1)

@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 )
 
-// attachment is what hangs on a connection and is made again on the next one.
+// attachment is something on a connection that is made again on the next one.
 type attachment struct {
 	attach func(*nats.Conn) (detach func(), err error)
 	detach func()
@@ -23,8 +23,8 @@ func (a *attachment) renew(nc *nats.Conn) error {
 	return nil
 }
 
-// Keep calls attach with the connection of the client, and again with each one
-// that replaces it, until release, which calls the last detach.
+// Keep calls attach with the client's connection, and again with each connection that
+// replaces it, until release is called. Release calls the last detach.
 func (c *Conn) Keep(attach func(*nats.Conn) (detach func(), err error)) (release func(), err error) {
 	a := &attachment{attach: attach, detach: func() {}}
 	c.mu.Lock()
@@ -64,8 +64,8 @@ type Responder struct {
 	Handle        func(Request)
 }
 
-// Respond registers a NATS micro service, which shows in `nats micro ls` with
-// its own statistics, until stop is called.
+// Respond registers a NATS micro service until stop is called. `nats micro ls` lists it
+// with its statistics.
 func (c *Conn) Respond(cfg micro.Config, responders ...Responder) (stop func(), err error) {
 	stop, err = c.Keep(func(nc *nats.Conn) (func(), error) {
 		svc, err := micro.AddService(nc, cfg)
@@ -85,7 +85,7 @@ func (c *Conn) Respond(cfg micro.Config, responders ...Responder) (stop func(), 
 	return stop, nil
 }
 
-// endpoint takes requests from NATS. Answers go the way of all messages.
+// endpoint handles requests from NATS. Answers are queued as all messages are.
 func (c *Conn) endpoint(handle func(Request)) micro.HandlerFunc {
 	return func(req micro.Request) { handle(c.request(req.Data(), req.Reply())) }
 }

@@ -4,5 +4,5 @@ package natskit
 
 import "io/fs"
 
-// ownedByUs is always true: elsewhere each user has a temporary folder of his own.
+// ownedByUs returns true: on these systems each user has an own temporary folder.
 func ownedByUs(fs.FileInfo) bool { return true }

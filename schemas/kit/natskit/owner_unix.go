@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// ownedByUs says whether a file belongs to the user of this process.
+// ownedByUs reports whether a file belongs to the user of this process.
 func ownedByUs(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Getuid()

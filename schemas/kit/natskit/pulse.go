@@ -8,15 +8,14 @@ import (
 const (
 	// pulseEvery is the pause between two round trips to the server.
 	pulseEvery = 200 * time.Millisecond
-	// silentAfter is how long a round trip may take before the server counts as
-	// silent.
+	// silentAfter is how long a round trip may take before the server counts as silent.
 	silentAfter = 300 * time.Millisecond
-	// pulseTimeout is after how long a round trip is tried anew.
+	// pulseTimeout is the time after which a round trip is tried again.
 	pulseTimeout = time.Second
 )
 
-// pulse knows since when the server owes an answer, in nanoseconds since the
-// process's first; 0 is that it owes none.
+// pulse is the time since which the server owes an answer, in nanoseconds since origin;
+// 0 if it owes none.
 type pulse struct{ since atomic.Int64 }
 
 var origin = time.Now()
@@ -28,13 +27,13 @@ func (p *pulse) late() bool {
 	return since != 0 && time.Since(origin)-time.Duration(since) > silentAfter
 }
 
-// Silent says that the server is connected and has not answered for a while.
-// A machine under load may make it look so, so only requests that were not
-// answered in their own time are refused for it.
+// Silent reports that the server is connected and has not answered for a while. It may
+// also look silent on a machine under load, so requests are refused only after one was
+// not answered in time.
 func (c *Conn) Silent() bool { return c.up.Load() && c.pulse.late() }
 
-// watch goes to the server and back all the time, and asks why it is away. It
-// may wait for the client's lock.
+// watch measures round trips to the server, and notes the reason of an outage. It may
+// wait for the client's lock.
 func (c *Conn) watch() {
 	tick := time.NewTicker(pulseEvery)
 	defer tick.Stop()

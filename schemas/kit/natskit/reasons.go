@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// maxReasons bounds the reasons that are told apart in one outage.
+// maxReasons bounds the reasons that are kept in one outage.
 const maxReasons = 16
 
-// reasons are why a server can't be reached, in one outage.
+// reasons are the errors of one outage.
 type reasons struct {
 	mu   sync.Mutex
 	said []string
@@ -23,7 +23,7 @@ func (r *reasons) clear() {
 	r.said, r.last = nil, nil
 }
 
-// add takes a reason and says whether it is new.
+// add keeps a reason and reports whether it is new.
 func (r *reasons) add(err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,7 +36,7 @@ func (r *reasons) add(err error) bool {
 	return true
 }
 
-// err is ErrNotConnected with the last reason.
+// err returns ErrNotConnected with the last reason.
 func (r *reasons) err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

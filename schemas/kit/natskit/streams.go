@@ -16,10 +16,10 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 )
 
-// Layout says how streams and buckets that do not exist yet are created.
-// What exists is left as its operator made it.
+// Layout says how missing streams and buckets are created. Existing ones are left as
+// their operator made them.
 type Layout struct {
-	// Memory keeps everything in memory instead of in files.
+	// Memory stores in memory instead of in files.
 	Memory bool
 	// Replicas of each stream; 0 means 1.
 	Replicas int
@@ -29,23 +29,22 @@ type Layout struct {
 const (
 	eventsMaxAge   = 7 * 24 * time.Hour
 	eventsMaxBytes = 256 << 20
-	// How long JetStream remembers event ids.
+	// eventsDuplicates is how long JetStream remembers the ids of events.
 	eventsDuplicates = 2 * time.Minute
-	// How long the marker of an expired incident stays readable.
+	// incidentMarker is how long the marker of an expired incident is kept.
 	incidentMarker = time.Hour
 )
 
-// ErrStreamUnfit says that an existing stream lacks what Unloop needs of it.
+// ErrStreamUnfit means that an existing stream lacks a setting that Unloop needs.
 var ErrStreamUnfit = errors.New("existing stream does not fit")
 
-// EnsureStreams is the function of that name for whatever connection is in use.
+// EnsureStreams is the function EnsureStreams for the connection in use.
 func (c *Conn) EnsureStreams(ctx context.Context, layout Layout) error {
 	return ensureStreams(ctx, c.JetStream, layout, c.log)
 }
 
-// EnsureStreams creates the streams and buckets of the contract that are
-// missing. It tries again until it succeeds, finds an unfit stream
-// (ErrStreamUnfit), or the context ends.
+// EnsureStreams creates the missing streams and buckets of the contract. It retries until
+// it succeeds, finds an unfit stream (ErrStreamUnfit), or the context ends.
 func EnsureStreams(ctx context.Context, js jetstream.JetStream, layout Layout, log *slog.Logger) error {
 	return ensureStreams(ctx, func() jetstream.JetStream { return js }, layout, log)
 }
@@ -53,7 +52,7 @@ func EnsureStreams(ctx context.Context, js jetstream.JetStream, layout Layout, l
 func ensureStreams(ctx context.Context, js func() jetstream.JetStream, layout Layout, log *slog.Logger) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 2*time.Second
-	level := slog.LevelWarn // once; the next attempts say nothing new
+	level := slog.LevelWarn // for the first attempt alone
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		err := ensureAll(ctx, js(), layout)
 		if errors.Is(err, ErrStreamUnfit) {
@@ -98,8 +97,8 @@ func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 	return nil
 }
 
-// Create makes a stream; on a server that can't set its room aside, one without a
-// bound of its own, under the server's.
+// Create creates a stream. If the server can't reserve its MaxBytes, the stream gets no
+// bound but the server's.
 func Create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
 	stream, err := js.CreateStream(ctx, cfg)
 	var refused *jetstream.APIError
@@ -110,7 +109,7 @@ func Create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 	return stream, err
 }
 
-// noRoom are the server's errors for a stream whose MaxBytes it can't set aside:
+// noRoom are the server's errors for a stream whose MaxBytes it can't reserve:
 // insufficient resources, memory or storage exceeded.
 var noRoom = []jetstream.ErrorCode{10023, 10028, 10047}
 
@@ -140,12 +139,12 @@ func (l Layout) streams() []jetstream.StreamConfig {
 	}
 }
 
-// bucket is the stream under a key-value bucket. It is made here and not by
-// CreateKeyValue because that ties per-message TTLs to delete markers, which
-// would cost a write for every counter that expires.
+// bucket returns the stream of a key-value bucket. CreateKeyValue is not used, because it
+// ties per-message TTLs to delete markers, which would cost a write for every counter
+// that expires.
 //
-// A full bucket refuses what is new: nothing that clients send evicts policies,
-// keys and overrides.
+// A full bucket refuses new records, so that clients can't evict policies, keys and
+// overrides.
 func (l Layout) bucket(name string, history, bytes int64) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		MaxBytes:          l.room(bytes),
@@ -162,16 +161,16 @@ func (l Layout) bucket(name string, history, bytes int64) jetstream.StreamConfig
 	}
 }
 
-// History is the stream under a bucket of what was seen: where it is full, the oldest goes. What is
-// hit again is written again, and so is not the oldest.
+// History returns the stream of a bucket with records of requests. A full one drops the
+// oldest records; those that are in use are written again and so are newer.
 func (l Layout) History(name string, bytes int64) jetstream.StreamConfig {
 	cfg := l.bucket(name, 1, bytes)
 	cfg.Discard = jetstream.DiscardOld
 	return cfg
 }
 
-// room is how much a stream may take of so many bytes on disk: in memory a
-// quarter of that.
+// room returns the maximum size of a stream: bytes on disk, or a quarter of them in
+// memory.
 func (l Layout) room(bytes int64) int64 {
 	if l.Memory {
 		return bytes / 4

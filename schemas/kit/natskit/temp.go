@@ -11,12 +11,12 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// tempPrefix begins the names of temporary folders. A server holds the lock in its
-// folder while it runs.
+// tempPrefix begins the names of temporary folders. A server holds the lock of its folder
+// while it runs.
 const tempPrefix = "unloop-nats-"
 
-// makeTemp makes a temporary folder below a folder and takes its lock. Another
-// process that removes what killed ones left may be quicker; then it makes another.
+// makeTemp creates a temporary folder below a folder and takes its lock. If another
+// process removes the folder first, as abandoned, makeTemp creates another one.
 func makeTemp(below string) (string, *flock.Flock, error) {
 	for range 10 {
 		dir, err := os.MkdirTemp(below, tempPrefix)
@@ -37,8 +37,8 @@ func makeTemp(below string) (string, *flock.Flock, error) {
 	return "", nil, errors.New("make a temporary folder: others remove it")
 }
 
-// removeAbandoned removes the temporary folders of this user's servers that were
-// killed: those whose lock nobody holds. A folder without a lock is none of them.
+// removeAbandoned removes the temporary folders of this user's killed servers: those
+// with a lock that nobody holds.
 func removeAbandoned(below string, log *slog.Logger) {
 	dirs, err := filepath.Glob(filepath.Join(below, tempPrefix+"*"))
 	if err != nil {

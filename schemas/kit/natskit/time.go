@@ -8,8 +8,8 @@ import (
 	"github.com/unloop/unloop/schemas"
 )
 
-// ServerTime returns what the clock of the server shows that leads the counters'
-// stream: of several servers, all processes ask the same one.
+// ServerTime returns the time of the server that leads the counters' stream, so that all
+// processes ask the same one of several servers.
 func (c *Conn) ServerTime(ctx context.Context) (time.Time, error) {
 	if err := c.Err(); err != nil {
 		return time.Time{}, err

@@ -17,18 +17,18 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
-// Files of the embedded server. Each token has a lock beside it that the server
-// holds while it runs: a token is sent only to a server that holds it, never to
-// what took a stopped server's port.
+// Files of the embedded server. Each token has a lock that the server holds while it
+// runs. Clients send the token only while the lock is held, and so never to a program
+// that took a stopped server's port.
 const (
 	tokenFile = "nats.token"
 	lockFile  = "unloop.lock"
-	// minToken is the shortest token that is taken, in bytes.
+	// minToken is the least length of a token, in bytes.
 	minToken = 16
 )
 
-// RuntimeDir is where servers of this user tell their tokens, by port: the
-// user's runtime folder (XDG Base Directory Specification), else the cache.
+// RuntimeDir returns the folder in which this user's servers write their tokens, by port:
+// in the runtime folder (XDG Base Directory Specification), or else in the cache.
 func RuntimeDir() (string, error) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "unloop"), nil
@@ -40,7 +40,7 @@ func RuntimeDir() (string, error) {
 	return filepath.Join(dir, "unloop", "run"), nil
 }
 
-// StateDir is the embedded server's data folder by default (XDG Base Directory
+// StateDir returns the default data folder of the embedded server (XDG Base Directory
 // Specification).
 func StateDir() (string, error) {
 	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
@@ -53,8 +53,8 @@ func StateDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "unloop"), nil
 }
 
-// Secret returns the secret in a file that nobody else may read, and makes one
-// where there is none. One that others could read is replaced.
+// Secret returns the secret in a file that only the user may read. It creates a missing
+// file, and replaces one that others may read.
 func Secret(file string) (string, error) {
 	if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 == 0 {
 		text, err := readToken(file)
@@ -84,7 +84,7 @@ func readToken(file string) (string, error) {
 	return token, nil
 }
 
-// WritePrivate replaces a file by one that nobody else may read.
+// WritePrivate replaces a file with one that only the user may read.
 func WritePrivate(file, text string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("make folder for %s: %w", filepath.Base(file), err)
@@ -100,13 +100,13 @@ func WritePrivate(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// announcement tells a server's token to commands of the same user.
+// announcement is a server's token in a file for commands of the same user.
 type announcement struct {
 	token string
 	lock  *flock.Flock
 }
 
-// announced are the files of the server at a port.
+// announced returns the names of the files of the server at a port.
 func announced(dir, port string) (token, lock string) {
 	base := filepath.Join(dir, "nats-"+port)
 	return base + ".token", base + ".lock"
@@ -136,9 +136,9 @@ func (a *announcement) withdraw() error {
 	return errors.Join(os.Remove(a.token), os.Remove(a.lock.Path()), a.lock.Unlock())
 }
 
-// LocalToken is the token of the embedded server at a URL on this machine, where
-// this user runs it; "" if it is not known, or the URL has credentials. It is
-// looked for in the runtime folder, then in data folders.
+// LocalToken returns the token of this user's embedded server at a URL on this machine;
+// "" if it is not known or the URL has credentials. It searches the runtime folder, then
+// the data folders.
 func LocalToken(addr string, dataDirs ...string) string {
 	port, ok := localPort(addr)
 	if !ok {
@@ -160,7 +160,7 @@ func LocalToken(addr string, dataDirs ...string) string {
 	return ""
 }
 
-// heldToken is a token whose lock is held by the server; "" otherwise.
+// heldToken returns a token if the server holds its lock, and else "".
 func heldToken(file, lockName string) string {
 	if _, err := os.Stat(lockName); err != nil {
 		return ""
@@ -177,8 +177,8 @@ func heldToken(file, lockName string) string {
 	return token
 }
 
-// localPort is the port of a single server on this machine whose URL has no
-// credentials.
+// localPort returns the port of a URL that has no credentials and names one server on
+// this machine.
 func localPort(addr string) (string, bool) {
 	if !strings.Contains(addr, "://") {
 		addr = "nats://" + addr
@@ -193,8 +193,8 @@ func localPort(addr string) (string, bool) {
 	return u.Port(), true
 }
 
-// WithLocalToken returns the option that has a connection show the token of
-// the embedded server on this machine, as it is at that time.
+// WithLocalToken returns the option by which a connection uses the current token of the
+// embedded server on this machine.
 func WithLocalToken(addr string, dataDirs ...string) nats.Option {
 	if _, ok := localPort(addr); !ok {
 		return func(*nats.Options) error { return nil }
