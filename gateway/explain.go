@@ -304,7 +304,7 @@ func (x *exchange) explainRules(p *bundle.Policy) []RuleExplained {
 	for _, skipped := range x.Skipped {
 		if skipped.Policy == p.ID {
 			out = append(out, RuleExplained{
-				Rule: evidence.RuleName(skipped.Rule), Algorithm: skipped.Rule.Algorithm, Missing: skipped.Missing, Would: checkpb.Action_ACTION_ALLOW.Label(),
+				Rule: skipped.Rule.Name, Algorithm: skipped.Rule.Algorithm, Missing: skipped.Missing, Would: checkpb.Action_ACTION_ALLOW.Label(),
 			})
 		}
 	}

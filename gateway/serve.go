@@ -179,7 +179,7 @@ func (g *Gateway) gather(x *exchange) bool {
 	}
 	x.Evidence = evidence.Of(&in)
 	for _, s := range x.Skipped {
-		g.metrics.descriptorMissing.WithLabelValues(s.Policy, evidence.RuleName(s.Rule), s.Missing).Inc()
+		g.metrics.descriptorMissing.WithLabelValues(s.Policy, s.Rule.Name, s.Missing).Inc()
 	}
 	switch {
 	case x.Check == nil:

@@ -105,7 +105,7 @@ func (m *maker) apply(p *bundle.Policy, rule *bundle.Limit) {
 		m.out.Skipped = append(m.out.Skipped, Skipped{p.ID, rule, missing})
 		return
 	}
-	l := Limit{Rule: rule, Wire: &checkpb.Limit{Policy: p.ID, Rule: RuleName(rule), Key: key, Shadow: m.shadow(p)}}
+	l := Limit{Rule: rule, Wire: &checkpb.Limit{Policy: p.ID, Rule: rule.Name, Key: key, Shadow: m.shadow(p)}}
 	m.limit(&l)
 	m.out.Limits = append(m.out.Limits, l)
 }
@@ -120,14 +120,6 @@ func (m *maker) limit(a *Limit) {
 	case rule.CostBased != nil:
 		m.costBased(a, rule.CostBased)
 	}
-}
-
-// RuleName returns the name of a rule; a fallback limit needs none of its own.
-func RuleName(rule *bundle.Limit) string {
-	if rule.Name == "" {
-		return "fallback_limit"
-	}
-	return rule.Name
 }
 
 // limitKey names the counter for the values of a rule's descriptors; missing is the
