@@ -1,7 +1,7 @@
-// Package excerpt cuts a short excerpt out of an exchange, for people who read
-// events, and masks what looks like a secret in it.
+// Package excerpt cuts a short excerpt out of an exchange, for people who read events, and
+// masks everything in it that looks like a secret.
 //
-// It knows texts alone: not whose they are, nor which policies want excerpts.
+// It works on texts. It knows no user, no request and no policy.
 package excerpt
 
 import (
@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// window is how much of the end of a text is read, in bytes: enough for the
-	// excerpt after secrets in it were masked, and quick to search.
+	// window is the number of bytes at the end of a text that are read: enough for the
+	// excerpt after secrets were masked, and few enough to search quickly.
 	window = 2 << 10
-	// between stands between what was said and what it was answered.
+	// between separates the agent's text from the answer.
 	between = " ⇒ "
 	cut     = "…"
 )
 
-// Of returns the ends of what an agent said and of what it was answered, on
-// one line, with what looks like a secret masked. Either text may be empty. It
-// has at most event.MaxExcerpt runes and is valid UTF-8.
+// Of returns the ends of an agent's text and of the answer to it, on one line, without
+// what looks like a secret. Either text may be empty. The excerpt has at most
+// event.MaxExcerpt runes and is valid UTF-8.
 func Of(said, answered string) string {
 	said, answered = clean(said), clean(answered)
 	room := event.MaxExcerpt
@@ -31,13 +31,13 @@ func Of(said, answered string) string {
 		return last(said+answered, room)
 	}
 	room -= utf8.RuneCountInString(between)
-	// What one half leaves, the other takes.
+	// Each half may use the room that the other one does not need.
 	ofSaid := max(room/2, room-utf8.RuneCountInString(answered))
 	said = last(said, ofSaid)
 	return said + between + last(answered, room-utf8.RuneCountInString(said))
 }
 
-// clean is the end of a text without secrets, control characters and line ends.
+// clean returns the end of a text without secrets, control characters and line ends.
 func clean(text string) string {
 	text = mask(end(text))
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, string(utf8.RuneError)), func(r rune) bool {
@@ -45,8 +45,8 @@ func clean(text string) string {
 	}), " ")
 }
 
-// end is the last window of a text. A word that it cuts goes whole: the rest of
-// a secret does not look like one.
+// end returns the last window of a text, without a word that its beginning would cut: the
+// rest of a secret does not look like one.
 func end(text string) string {
 	if len(text) <= window {
 		return text
@@ -55,12 +55,12 @@ func end(text string) string {
 	return cut + strings.TrimLeftFunc(text, func(r rune) bool { return r == utf8.RuneError || r < utf8.RuneSelf && isToken(byte(r)) })
 }
 
-// isToken says whether a character may be part of a key or token.
+// isToken reports whether a character may be part of a key or token.
 func isToken(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-_.+/~", c) >= 0
 }
 
-// last is the end of a text of at most so many runes.
+// last returns the end of a text, of at most the given number of runes.
 func last(text string, runes int) string {
 	over := utf8.RuneCountInString(text) - runes
 	if over <= 0 {

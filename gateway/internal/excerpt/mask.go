@@ -5,36 +5,36 @@ import (
 	"strings"
 )
 
-// masked stands for a secret.
+// masked replaces a secret.
 const masked = "[masked]"
 
-// names end the names of secrets, as they stand in JSON, headers, flags, shells
-// and query strings.
+// names are the endings of names of secrets in JSON, headers, flags, shells and query
+// strings.
 var names = []string{
 	"password", "passwd", "passphrase", "pwd", "secret", "secrets", "token", "credential", "credentials", "authorization", "cookie",
 	"apikey", "api_key", "api-key", "accesskey", "access_key", "access-key", "accountkey", "account_key", "account-key",
 	"privatekey", "private_key", "private-key", "signing_key", "signing-key", "encryption_key", "encryption-key",
 }
 
-// prefixes begin the keys of those who mark theirs: OpenAI and Anthropic,
-// Stripe, GitHub, GitLab, Slack, AWS, Google, Hugging Face, npm, Standard
-// Webhooks, and JSON Web Tokens.
+// prefixes are the beginnings of keys with a known form: of OpenAI and Anthropic, Stripe,
+// GitHub, GitLab, Slack, AWS, Google, Hugging Face, npm, Standard Webhooks, and of JSON Web
+// Tokens.
 var prefixes = []string{
 	"sk-", "sk_", "pk_", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "xapp-", "AKIA", "ASIA", "AIza", "ya29.",
 	"hf_", "npm_", "whsec_", "eyJ",
 }
 
 const (
-	// leastKey is how long a key with a known prefix, and a bearer token, is at
-	// least, in bytes.
+	// leastKey is the minimum length, in bytes, of a key with a known prefix and of a
+	// bearer token.
 	leastKey = 10
-	// leastRandom is from which length on a word may be a key or a hash by its
+	// leastRandom is the minimum length, in bytes, of a word that is masked because of its
 	// looks alone.
 	leastRandom = 20
 )
 
-// mask replaces what looks like a secret. To miss one is worse than to mask
-// what is none.
+// mask replaces everything that looks like a secret. A missed secret is worse than a
+// masked word that is none.
 func mask(text string) string {
 	var out strings.Builder
 	text = maskPrivateKeys(text)
@@ -61,7 +61,7 @@ func mask(text string) string {
 	return out.String()
 }
 
-// maskPrivateKeys replaces keys in PEM, with or without their end.
+// maskPrivateKeys replaces PEM keys, also those without their end.
 func maskPrivateKeys(text string) string {
 	const line, end = "PRIVATE KEY-----", "-----END "
 	before, key, found := strings.Cut(text, line)
@@ -73,7 +73,7 @@ func maskPrivateKeys(text string) string {
 	return before + line + masked + maskPrivateKeys(rest)
 }
 
-// wordAt is the word with which a text begins, if it does.
+// wordAt returns the word at the beginning of a text, or "".
 func wordAt(text string) string {
 	n := 0
 	for n < len(text) && isToken(text[n]) {
@@ -82,7 +82,7 @@ func wordAt(text string) string {
 	return text[:n]
 }
 
-// isSecret says whether a word is one by its looks.
+// isSecret reports whether a word looks like a secret.
 func isSecret(word string) bool {
 	if len(word) >= leastKey && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(word, p) }) {
 		return true
@@ -95,9 +95,8 @@ func isSecret(word string) bool {
 	return false
 }
 
-// looksRandom says whether a long word is more likely to be a key or a hash
-// than a name: hexadecimal digits alone, or digits, capitals and small letters
-// at once.
+// looksRandom reports whether a long word is more likely a key or a hash than a name: it
+// has only hexadecimal digits, or digits, capitals and small letters.
 func looksRandom(word string) bool {
 	if !strings.ContainsAny(word, "0123456789") {
 		return false
@@ -106,7 +105,7 @@ func looksRandom(word string) bool {
 		strings.ContainsAny(word, "abcdefghijklmnopqrstuvwxyz") && strings.ContainsAny(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 }
 
-// secretBehind finds in the text behind a word the secret that the word names.
+// secretBehind returns the place of the secret that a word names in the text behind it.
 func secretBehind(word, text string) (from, to int) {
 	word = strings.ToLower(word)
 	if word == "bearer" {
@@ -126,8 +125,8 @@ func secretBehind(word, text string) (from, to int) {
 	return from, from + valueAt(text[from:], strings.HasSuffix(word, "authorization") || strings.HasSuffix(word, "cookie"))
 }
 
-// assigned is where the value begins that a name in front of the text is given;
-// 0 for none. A flag needs no sign.
+// assigned returns where the value of the name before a text begins; 0 if it has none. The
+// value of a flag needs no sign.
 func assigned(text string, flag bool) int {
 	rest := strings.TrimLeft(strings.TrimLeft(text, `\"'`), " \t")
 	switch {
@@ -141,8 +140,8 @@ func assigned(text string, flag bool) int {
 	return len(text) - len(rest)
 }
 
-// valueAt is the length of the value with which a text begins: what is quoted,
-// or one word. A header's whole line is its value.
+// valueAt returns the length of the value at the beginning of a text: a quoted text or one
+// word, and the whole line for a header.
 func valueAt(text string, header bool) int {
 	open := strings.TrimLeft(text, `\`)
 	at := len(text) - len(open)

@@ -2,15 +2,15 @@ package sentences
 
 import "strings"
 
-// How a word may be part of a complaint about an answer.
+// Classes of words of complaints about an answer.
 const (
-	filler = 1 // beside others
-	core   = 2 // a complaint needs one of these
+	filler = 1 // occurs beside others
+	core   = 2 // a complaint has at least one of these
 )
 
-// complaints are the words of sentences that ask for a better answer and not for
-// anything else. Apostrophes are left out. A word that names what is
-// wrong (a brace, a field) is none: it may be what is asked about.
+// complaints are the words of sentences that only ask for a better answer, without
+// apostrophes. Words that name what is wrong (a brace, a field) are not among them: they
+// may belong to the task.
 var complaints = vocabulary(map[uint8]string{
 	core: `again retry retrying retried wrong incorrect incorrectly invalid valid correct correctly unparseable parseable parse parsed
 		malformed mistake mistaken attempt attempts error errors failed`,

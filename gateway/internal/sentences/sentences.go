@@ -1,10 +1,9 @@
-// Package sentences describes a text by one number for each of its sentences,
-// so that two texts can be compared sentence by sentence by somebody who has
-// neither.
+// Package sentences describes a text by one number for each of its sentences, so that a
+// service without the texts can compare two of them sentence by sentence.
 //
-// Sentences that only complain about an answer ("That wasn't valid JSON. Try
-// again:") say nothing about what is asked: at the beginning and at the end of a
-// text they are left out. It knows neither requests nor what a comparison is for.
+// Sentences that only complain about an answer ("That wasn't valid JSON. Try again:") do
+// not contribute to the task. They are left out at the beginning and at the end of a text.
+// The package knows no request, and not the purpose of a comparison.
 package sentences
 
 import (
@@ -15,33 +14,33 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// List describes a text: for each sentence a number whose upper 24 bits are of
-// the hash of its words and whose lower 8 bits are how many words it has, at
-// most 255. The case of letters, punctuation and white space do not matter.
+// List has a number for each sentence of a text. The upper 24 bits of the number are a
+// hash of the sentence's words, the lower 8 bits their count, at most 255. The case of
+// letters, punctuation and white space are ignored.
 type List []uint32
 
 const (
-	// maxListed bounds a List: neighbouring sentences of longer texts share a
-	// number.
+	// maxListed is the maximum length of a List. In longer texts, neighbouring sentences
+	// share a number.
 	maxListed = 256
-	// longest is the number of words after which a text without punctuation is
-	// cut, at the next word whose hash says so: an insertion moves no cut behind it.
+	// longest is the number of words after which a text without punctuation is cut, at
+	// the next word with a hash that cutMask selects: an insertion moves no later cut.
 	longest = 24
 	cutMask = 7
-	// longestWord is that of words which may be part of a complaint, in bytes.
+	// longestWord is the maximum length, in bytes, of words of complaints.
 	longestWord = 16
-	// maxRead is how much is read of each end of a text, in bytes. What is between
-	// them is one sentence.
+	// maxRead is the number of bytes that are read at each end of a text. The text between
+	// them counts as one sentence.
 	maxRead = 64 << 10
 )
 
-// Options change how a text is read.
+// Options change the reading of a text.
 type Options struct {
-	// MaskNumbers makes all words with a digit the same.
+	// MaskNumbers makes all words with a digit equal.
 	MaskNumbers bool
 }
 
-// Of returns the list of a text; empty for one without words.
+// Of returns the list of a text. It is empty for a text without words.
 func Of(text []byte, o Options) List {
 	r := reader{mask: o.MaskNumbers, sum: offset}
 	r.begin()
@@ -67,13 +66,13 @@ type reader struct {
 	mask bool
 	all  []sentence
 
-	word   [longestWord]byte // its beginning
-	length int               // its bytes
-	sum    uint64            // their hash
+	word   [longestWord]byte // the beginning of the open word
+	length int               // of the word, in bytes
+	sum    uint64            // of the word
 	digit  bool
 	open   sentence
-	vocab  bool // every word of the sentence may be part of a complaint
-	core   bool // one of them makes it one
+	vocab  bool // each word of the sentence occurs in complaints
+	core   bool // one of the words marks a complaint
 	quoted bool
 }
 
@@ -82,7 +81,7 @@ func (r *reader) begin() {
 	r.vocab, r.core = true, false
 }
 
-// read reads a piece of text. No sentence goes on in the next.
+// read reads a piece of text. Its end is the end of a sentence.
 func (r *reader) read(text []byte) {
 	for len(text) > 0 {
 		if n := r.letters(text); n > 0 {
@@ -96,7 +95,8 @@ func (r *reader) read(text []byte) {
 	r.endSentence()
 }
 
-// letters reads letters and digits of ASCII, and returns how many there are.
+// letters reads ASCII letters and digits at the beginning of a text, and returns their
+// number.
 func (r *reader) letters(text []byte) int {
 	n := 0
 	for ; n < len(text) && small[text[n]] != 0; n++ {
@@ -123,7 +123,7 @@ func (r *reader) addRune(c rune) {
 	}
 }
 
-// small has the small letter or digit of a byte; 0 for none.
+// small maps an ASCII letter or digit to its lower case, and other bytes to 0.
 var small = func() (table [256]byte) {
 	for c := range byte(128) {
 		switch {
@@ -136,7 +136,7 @@ var small = func() (table [256]byte) {
 	return table
 }()
 
-// rune reads a character that is neither letter nor digit of ASCII.
+// rune reads a character that is no ASCII letter or digit.
 func (r *reader) rune(c rune) {
 	switch {
 	case c == '\'' || c == '’':
@@ -151,7 +151,7 @@ func (r *reader) rune(c rune) {
 	}
 }
 
-// mark reads what is no part of a word. A symbol is a word of its own.
+// mark reads a character that is not part of a word. A symbol is a word of its own.
 func (r *reader) mark(c rune) {
 	r.endWord()
 	switch c {
@@ -204,8 +204,8 @@ func (r *reader) endSentence() {
 	r.begin()
 }
 
-// kept are the sentences without the complaints at both ends. A text of
-// complaints alone keeps all of them.
+// kept returns the sentences without the complaints at both ends. A text that consists of
+// complaints keeps all of them.
 func (r *reader) kept() []sentence {
 	from, to := 0, len(r.all)
 	for from < to && r.all[from].complaint {
@@ -220,8 +220,9 @@ func (r *reader) kept() []sentence {
 	return r.all[from:to]
 }
 
-// fold makes the numbers. Where there are too many sentences, groups share one;
-// a group ends at a sentence whose hash says so, wherever the text begins.
+// fold returns the numbers of sentences. If there are too many sentences, groups share a
+// number. The hash of a sentence decides whether it ends a group, so that groups do not
+// depend on the beginning of the text.
 func fold(all []sentence) List {
 	mask := uint64(0)
 	for n := len(all); n > maxListed/2 && len(all) > maxListed; n /= 2 {
@@ -239,7 +240,7 @@ func fold(all []sentence) List {
 	return out
 }
 
-// Bytes returns the list as it goes over the wire.
+// Bytes returns the wire form of the list.
 func (l List) Bytes() []byte {
 	out := make([]byte, 0, 4*len(l))
 	for _, n := range l {

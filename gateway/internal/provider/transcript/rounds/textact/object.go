@@ -7,14 +7,14 @@ import (
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 )
 
-// names are the members of a JSON action that say what is done, and inputs those
-// that say with what. Others are what the model thinks.
+// names are the members of a JSON action that name it, and inputs those that have its
+// input. Other members are thoughts of the model.
 var (
 	names  = []string{"action", "actions", "command", "commands", "tool", "tool_name", "tool_call", "tool_calls", "function", "function_call", "name"}
 	inputs = []string{"action_input", "args", "arguments", "tool_input", "tool_args", "input", "parameters", "params", "kwargs"}
 )
 
-// object reads a text that is a JSON object with an action.
+// object reads an action from a text that is a JSON object.
 func object(text []byte) Action {
 	text = bytes.TrimSpace(text)
 	if len(text) < 2 || text[0] != '{' || text[len(text)-1] != '}' {
@@ -48,14 +48,15 @@ func object(text []byte) Action {
 	return a
 }
 
-// toolOf is the tool that a member names: the string itself, or the name in it.
+// toolOf returns the tool that a member names: by its string, or by the member "name" of
+// its object.
 func toolOf(value []byte, otherwise string) string {
 	if len(value) > 0 && value[0] == '"' {
 		return toolName(jsonwalk.AppendString(nil, value), otherwise)
 	}
 	tool := otherwise
 	if len(value) > 0 && value[0] == '{' {
-		_ = jsonwalk.Text(value, func(w *jsonwalk.Walker) error { // it was read before
+		_ = jsonwalk.Text(value, func(w *jsonwalk.Walker) error { // it is valid
 			return w.Object(func(name []byte) error {
 				raw, err := w.Raw()
 				if string(name) == "name" {

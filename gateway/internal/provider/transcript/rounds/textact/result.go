@@ -7,11 +7,11 @@ import (
 	"github.com/unloop/unloop/gateway/internal/recognize"
 )
 
-// envelopes are elements that a harness adds to each result, whatever it was.
+// envelopes are the names of elements that a harness adds to every result.
 var envelopes = []string{"environment_details", "system-reminder", "system_reminder", "context_window_usage", "budget", "token_usage"}
 
-// Result returns what a result says: without the label before it, what a harness
-// adds to each one, and the numbers of lines that count down steps. It may change
+// Result returns the text of a result without the label before it, without what a harness
+// adds to every result, and without the numbers in lines that count steps. It may change
 // text.
 func Result(text []byte) []byte {
 	for _, name := range envelopes {
@@ -24,8 +24,8 @@ func Result(text []byte) []byte {
 	return bytes.TrimSpace(countdown(text))
 }
 
-// without cuts the elements of a name out of text. One that is not closed ends
-// with the text.
+// without removes the elements of a name from a text. An element without a closing tag
+// ends with the text.
 func without(text []byte, name string) []byte {
 	open, closing := []byte("<"+name+">"), []byte("</"+name+">")
 	for {
@@ -41,14 +41,14 @@ func without(text []byte, name string) []byte {
 	}
 }
 
-// resultWords end the label before a result: "Observation:", "Bourne Shell
+// resultWords are the last words of labels before results: "Observation:", "Bourne Shell
 // Output:", "[read_file for 'x'] Result:".
 var resultWords = []string{"observation", "output", "outputs", "result", "results", "response", "stdout", "returned", "obs"}
 
-// maxLabel bounds the label before a result.
+// maxLabel is the maximum length, in bytes, of the label before a result.
 const maxLabel = 120
 
-// resultLabel returns the length of the label that text begins with; 0 for none.
+// resultLabel returns the length of the label at the beginning of a text; 0 for none.
 func resultLabel(text []byte) int {
 	line, _, _ := bytes.Cut(text[:min(len(text), maxLabel)], []byte("\n"))
 	for from := 0; ; {
@@ -69,8 +69,8 @@ func resultLabel(text []byte) int {
 	}
 }
 
-// LooksLikeResult reports whether a user message looks like what a program
-// printed, rather than like what a human wrote.
+// LooksLikeResult reports whether a user message looks like the output of a program, and
+// not like a human's words.
 func LooksLikeResult(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	if resultLabel(text) > 0 {
@@ -85,8 +85,8 @@ func LooksLikeResult(text []byte) bool {
 	return bytes.HasSuffix(last, []byte("$")) || bytes.HasSuffix(last, []byte("]#")) || bytes.HasPrefix(last, []byte("[Command finished with exit code"))
 }
 
-// counted are what a harness counts, and left the words beside the count. spent are
-// what it measures, and sofar the words beside that.
+// counted are words for what a harness counts, and left those beside the count. spent are
+// words for what it measures, and sofar those beside that.
 var (
 	counted = []string{"step", "steps", "turn", "turns", "attempt", "attempts", "chance", "chances", "iteration", "iterations", "try", "tries", "round", "rounds", "action", "actions"}
 	left    = []string{"left", "remaining", "remain", "remains", "more"}
@@ -94,15 +94,15 @@ var (
 	sofar   = []string{"used", "spent", "far", "left", "remaining"}
 )
 
-// edgeLines is how many of the first and of the last lines of a text may count
-// steps, and edgeBytes how much of it they take up at the most.
+// edgeLines is the number of first and of last lines of a text that may count steps, and
+// edgeBytes the maximum size of each of these groups.
 const (
 	edgeLines = 3
 	edgeBytes = 1 << 10
 )
 
-// countdown replaces each number in the lines at the beginning and the end of text
-// that count steps by a 0.
+// countdown replaces each number by 0 in lines at the beginning and the end of a text that
+// count steps.
 func countdown(text []byte) []byte {
 	if len(text) <= 2*edgeBytes {
 		masked, _ := countdownLines(text)
@@ -129,8 +129,8 @@ func countdownLines(text []byte) (out []byte, masked bool) {
 	return bytes.Join(lines, []byte("\n")), true
 }
 
-// WithoutSteps returns the result of a tool without the numbers in the lines, beside
-// others, that a harness counts steps with. It does not change text.
+// WithoutSteps returns the result of a tool without the numbers in lines with which a
+// harness counts steps, if there are other lines. It does not change text.
 func WithoutSteps(text []byte) []byte {
 	if text = bytes.TrimSpace(text); bytes.IndexByte(text, '\n') < 0 {
 		return text
@@ -138,8 +138,8 @@ func WithoutSteps(text []byte) []byte {
 	return countdown(text)
 }
 
-// counts reports whether a line says how many steps are left or what they cost so
-// far, or which step this is and nothing else.
+// counts reports whether a line says how many steps are left or what they cost so far, or
+// has nothing but the number of the step.
 func counts(line []byte) bool {
 	const longest = 200
 	if len(line) > longest || !bytes.ContainsAny(line, "0123456789") {

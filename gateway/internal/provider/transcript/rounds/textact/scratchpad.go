@@ -2,18 +2,18 @@ package textact
 
 import "bytes"
 
-// Step is one action of a scratchpad with what it brought.
+// Step is one action of a scratchpad with its result.
 type Step struct {
 	Action Action
 	Result []byte
 }
 
-// questions begin the last task of a prompt that holds examples before it.
+// questions are the labels of the task in a prompt that has examples before it.
 var questions = []string{"Question", "Task", "Query", "Claim", "Goal"}
 
-// Scratchpad reads a prompt into which an agent wrote its own rounds, as ReAct
-// does: lines of Thought, Action and Observation. It returns the steps and where
-// the first of them begins; none for a prompt with fewer than two.
+// Scratchpad reads a prompt into which an agent wrote its own rounds, as ReAct does: lines
+// of Thought, Action and Observation. It returns the steps and where the first of them
+// begins. There are none in a prompt with fewer than two.
 func Scratchpad(text []byte) (steps []Step, begin int) {
 	if bytes.Count(text, []byte("Observation")) < 2 || bytes.Count(text, []byte("Action")) < 2 {
 		return nil, 0
@@ -38,7 +38,7 @@ func Scratchpad(text []byte) (steps []Step, begin int) {
 		result := rest[at+after:]
 		end := nextStep(result)
 		a := labelled(rest[at : at+observed])
-		if a.Form != None && end >= 0 { // the one at the end is not answered yet
+		if a.Form != None && end >= 0 { // an action at the end has no result yet
 			steps = append(steps, Step{Action: a, Result: Result(bytes.Clone(result[:end]))})
 			begin = min(begin, thoughtBefore(text, from, offset+at))
 		}
@@ -54,7 +54,7 @@ func Scratchpad(text []byte) (steps []Step, begin int) {
 	return steps, begin
 }
 
-// nextStep returns where the next thought or action begins; -1 where none does.
+// nextStep returns where the next thought or action begins; -1 for none.
 func nextStep(text []byte) int {
 	next := -1
 	for _, label := range []string{"Thought", "Action", "Final Answer"} {
@@ -65,7 +65,7 @@ func nextStep(text []byte) int {
 	return next
 }
 
-// thoughtBefore is where the thought begins that leads to the action at an index.
+// thoughtBefore returns where the thought before the action at an index begins.
 func thoughtBefore(text []byte, from, at int) int {
 	if thought, _ := firstLabel(text[from:at], "Thought"); thought >= 0 {
 		return from + thought

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// words are tags around what a model says rather than does.
+// words are the names of elements that are no actions: thoughts, answers and HTML.
 var words = []string{
 	"thinking", "think", "thought", "thoughts", "reasoning", "reason", "analysis", "reflection", "scratchpad", "plan", "planning",
 	"observation", "result", "results", "response", "summary", "explanation", "details", "example", "memory", "note", "notes", "context",
@@ -13,12 +13,12 @@ var words = []string{
 	"html", "body", "head", "script", "style", "svg", "section", "button", "form", "label", "title", "br", "img", "input", "sub", "sup", "kbd",
 }
 
-// maxOpen bounds the elements that are looked for in vain.
+// maxOpen is the maximum number of elements without a closing tag that are searched.
 const maxOpen = 64
 
-// lastTag reads the last XML element of a text that is not inside another and not
-// one of words, and returns where it ends. An element that is not closed ends with
-// the text: models stop at the closing tag.
+// lastTag reads the last XML element of a text that is not inside another one and not
+// one of words, and returns its end. An element without a closing tag ends with the text,
+// because models stop at the closing tag.
 func lastTag(text []byte) (a Action, end int) {
 	var open []string // names of elements that are not closed
 	for i := 0; i < len(text); {
@@ -34,7 +34,7 @@ func lastTag(text []byte) (a Action, end int) {
 		}
 		from := i + inner
 		to, next := closeTag(text, from, name)
-		if to < 0 { // an opening tag alone is an action only if nothing closes after it
+		if to < 0 { // only some elements may have no closing tag
 			if execution(name) {
 				return tagAction(name, text[i:from], text[from:]), len(text)
 			}
@@ -52,11 +52,12 @@ func lastTag(text []byte) (a Action, end int) {
 	return a, end
 }
 
-// execution says whether a tag is one that agents execute the content of.
+// execution reports whether agents execute the content of an element.
 func execution(name string) bool {
 	return name == "execute" || bytes.HasPrefix([]byte(name), []byte("execute_")) || name == "tool_call" || name == "function" || name == "invoke"
 }
 
+// tagAction returns the action of an element, or that in its content.
 func tagAction(name string, open, content []byte) Action {
 	call := bytes.Trim(content, "\r\n")
 	if attributes := bytes.IndexAny(open, " ="); attributes > 0 { // <function=name>, <invoke name="x">
@@ -78,8 +79,8 @@ func tagAction(name string, open, content []byte) Action {
 	return Action{Form: Tag, Tool: tool, Mark: "<" + name, Call: call, Shell: isShell(tool) || tool == "execute_command" || tool == "bash"}
 }
 
-// openTag reads the opening tag that text begins with: its name and its length;
-// "" for none. Names are in lower case, as tools' are.
+// openTag returns the name and the length of the opening tag at the beginning of a text;
+// "" for none. Names are in lower case, as those of tools are.
 func openTag(text []byte) (name string, length int) {
 	n := 1
 	for n < len(text) && ('a' <= text[n] && text[n] <= 'z' || '0' <= text[n] && text[n] <= '9' || text[n] == '_') {
@@ -100,8 +101,7 @@ func openTag(text []byte) (name string, length int) {
 	return "", 0
 }
 
-// closeTag finds the closing tag of an element: where it begins and ends, -1 for
-// none.
+// closeTag returns where the closing tag of an element begins and ends; -1 for none.
 func closeTag(text []byte, from int, name string) (begin, end int) {
 	tag := []byte("</" + name + ">")
 	if i := bytes.Index(text[from:], tag); i >= 0 {

@@ -1,45 +1,44 @@
-// Package textact reads what agents do out of text: the action that a model wrote
-// as a fenced command, as "Action:" lines, as XML tags or as JSON, and the result
-// that the next message answers it with.
+// Package textact reads the actions of agents that act in text: a fenced command, lines
+// of "Action:", an XML element or a JSON object, and the result in the next message.
 //
-// It works on plain text and knows neither conversations nor wire formats.
+// It works on plain text. It knows no conversation and no wire format.
 package textact
 
 import (
 	"bytes"
+	"slices"
 )
 
-// Form is how an action is written.
+// Form is the form in which an action is written.
 type Form uint8
 
 // The forms.
 const (
 	None  Form = iota
-	Label      // "Action: search" and "Action Input: …"
+	Label      // lines "Action: search" and "Action Input: …"
 	Tag        // <execute>…</execute>, <read_file>…</read_file>
 	Fence      // a block between ``` lines
 	JSON       // an object with an action, a command or a tool
 )
 
-// Action is what a model wants done.
+// Action is an action that a model wrote.
 type Action struct {
 	Form Form
-	// Tool is the tool's name where the text has one, else the kind of action.
+	// Tool is the name of the tool, or the kind of action if the text names none.
 	Tool string
-	// Mark is what announces actions of this kind in instructions: "Action:",
+	// Mark is the text by which instructions announce such actions: "Action:",
 	// "<read_file>", "```".
 	Mark string
-	// Call is what is done: the tool's input, without the words around it.
+	// Call is the input of the tool, without the words around it.
 	Call []byte
-	// Shell says that the call is a command for a shell.
+	// Shell says that the input is a command for a shell.
 	Shell bool
 }
 
-// maxText bounds how much of a message is searched, from its end.
+// maxText is the number of bytes at the end of a message that are searched.
 const maxText = 64 << 10
 
-// Find returns the last action of a model's message. Its form is None where there
-// is none.
+// Find returns the last action of a model's message. Its form is None if there is none.
 func Find(text []byte) Action {
 	text = bytes.TrimSpace(text[max(0, len(text)-maxText):])
 	if a := labelled(text); a.Form != None {
@@ -56,9 +55,9 @@ func Find(text []byte) Action {
 	return tag
 }
 
-// lineWith returns the text after the last line that begins with one of labels
-// and a colon, and the rest of the text from there. A number may stand between
-// label and colon, and marks of Markdown around them.
+// lastLabel returns where the last line with a label begins, and where its text does; -1
+// for none. A number may stand between the label and its colon, and marks of Markdown
+// around them.
 func lastLabel(text []byte, label string) (at, after int) {
 	for end := len(text); end >= 0; {
 		start := bytes.LastIndexByte(text[:end], '\n') + 1
@@ -70,8 +69,8 @@ func lastLabel(text []byte, label string) (at, after int) {
 	return -1, -1
 }
 
-// labelAt returns the length of the label, with its colon, that line begins with;
-// 0 for none.
+// labelAt returns the length of the label and its colon at the beginning of a line; 0 for
+// none.
 func labelAt(line []byte, label string) int {
 	i := skip(line, 0, " \t*#>-")
 	if len(line)-i < len(label) || !bytes.EqualFold(line[i:i+len(label)], []byte(label)) {
@@ -84,6 +83,7 @@ func labelAt(line []byte, label string) int {
 	return skip(line, i+1, "*")
 }
 
+// skip returns the index of the first byte from i on that is not in a set.
 func skip(text []byte, i int, set string) int {
 	for i < len(text) && bytes.IndexByte([]byte(set), text[i]) >= 0 {
 		i++
@@ -91,8 +91,8 @@ func skip(text []byte, i int, set string) int {
 	return i
 }
 
-// labelled reads "Action:" with or without "Action Input:". What follows an
-// "Observation:" that the model made up is none of it.
+// labelled reads "Action:" with or without "Action Input:". Text behind an "Observation:"
+// that the model made up is ignored.
 func labelled(text []byte) Action {
 	at, after := lastLabel(text, "Action")
 	if at < 0 {
@@ -117,7 +117,7 @@ func labelled(text []byte) Action {
 	return Action{Form: Label, Tool: toolName(name, "action"), Mark: "Action", Call: call}
 }
 
-// inner is an action within the text of another: LangChain's JSON in a fence
+// inner reads an action within the text of another, such as LangChain's JSON in a fence
 // behind "Action:".
 func inner(call []byte) Action {
 	if a, _ := lastFence(call); a.Form != None {
@@ -126,7 +126,7 @@ func inner(call []byte) Action {
 	return object(call)
 }
 
-// firstLabel is lastLabel from the front.
+// firstLabel is lastLabel for the first line with a label.
 func firstLabel(text []byte, label string) (at, after int) {
 	for start := 0; start <= len(text); {
 		end := len(text)
@@ -141,10 +141,10 @@ func firstLabel(text []byte, label string) (at, after int) {
 	return -1, -1
 }
 
-// maxName bounds names of tools that are read out of text.
+// maxName is the maximum length, in bytes, of a tool's name in a text.
 const maxName = 64
 
-// toolName returns the word that text begins with, if it may be a tool's name.
+// toolName returns the first word of a text if it may be a tool's name.
 func toolName(text []byte, otherwise string) string {
 	text = bytes.Trim(text, " \t\r\n`*\"'")
 	n := 0
@@ -161,20 +161,13 @@ func nameByte(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
-// shells are the languages of fences that are commands for a shell.
+// shells are the languages of fences that contain commands for a shell.
 var shells = [...]string{"", "bash", "sh", "shell", "zsh", "console", "terminal", "powershell", "cmd", "command", "mswea_bash_command", "execute_bash", "bash_command"}
 
-func isShell(name string) bool {
-	for _, s := range shells {
-		if name == s {
-			return true
-		}
-	}
-	return false
-}
+func isShell(name string) bool { return slices.Contains(shells[:], name) }
 
-// lastFence reads the last block between two lines that begin with ```, and
-// returns where it ends.
+// lastFence reads the last block between two lines that begin with ```, and returns its
+// end.
 func lastFence(text []byte) (a Action, end int) {
 	fence := []byte("```")
 	last := bytes.LastIndex(text, fence)
