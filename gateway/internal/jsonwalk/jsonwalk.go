@@ -6,8 +6,8 @@
 // The package exists beside jsontext for three reasons. It reads a text in memory and
 // hands out slices of it, where a jsontext.Decoder copies; BenchmarkSkip compares the
 // two. It accepts lone surrogates in strings, which JavaScript clients send and
-// jsontext refuses, without accepting other invalid UTF-8. And it tells the place of
-// every value, at which package splice changes a body.
+// jsontext refuses, without accepting other invalid UTF-8. And it returns the place
+// of every value, at which package splice changes a body.
 //
 // It allocates only for objects with many members. It knows no message format.
 package jsonwalk

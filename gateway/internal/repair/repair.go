@@ -117,7 +117,7 @@ type mender struct {
 	report   Report
 	byID     map[string][]*owner
 	calls    [][]*owner // by message
-	// last is the turn whose results may stand at the current message, or -1.
+	// last is the turn that results at the current message belong to, or -1.
 	last int
 }
 

@@ -51,7 +51,7 @@ func (p *reader) element(w *jsonwalk.Walker, inside bool) (err error) {
 	return err
 }
 
-// block has the members of a block, whose type is known only at its end.
+// block has the members of a block. Its type is known only at its end.
 type block struct {
 	kind, text, id, callID, name, input []byte
 	answer                              splice.Place // of the content of a result

@@ -27,11 +27,8 @@ type reader struct {
 }
 
 func (p *reader) read() error {
-	return jsonwalk.Text(p.body, func(w *jsonwalk.Walker) (err error) {
-		p.Object, err = splice.Around(w, func() error {
-			return w.Object(func(name []byte) error { return p.member(w, name) })
-		})
-		return err
+	return p.Read(p.body, func(w *jsonwalk.Walker) error {
+		return w.Object(func(name []byte) error { return p.member(w, name) })
 	})
 }
 
@@ -50,7 +47,7 @@ func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
 	case "tools":
 		err = w.Elements(func() error { return p.tool(w) })
 	case "messages":
-		err = p.messages(w)
+		err = p.ReadList(w, func() error { return p.message(w) })
 	}
 	return err
 }
@@ -102,13 +99,6 @@ func (p *reader) dropBilling() {
 			i--
 		}
 	}
-}
-
-func (p *reader) messages(w *jsonwalk.Walker) (err error) {
-	if w.Kind() == '[' {
-		p.List, err = splice.Around(w, func() error { return w.Array(func() error { return p.message(w) }) })
-	}
-	return err
 }
 
 func (p *reader) message(w *jsonwalk.Walker) error {

@@ -22,7 +22,7 @@ type reader struct {
 }
 
 func (p *reader) read() error {
-	return jsonwalk.Text(p.Body, func(w *jsonwalk.Walker) error {
+	return p.Read(p.Body, func(w *jsonwalk.Walker) error {
 		return w.Object(func(name []byte) error { return p.member(w, name) })
 	})
 }
@@ -45,9 +45,7 @@ func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
 	case "tools", "functions":
 		err = w.Elements(func() error { return p.tool(w) })
 	case "messages":
-		if w.Kind() == '[' {
-			p.List, err = splice.Around(w, func() error { return w.Array(func() error { return p.message(w) }) })
-		}
+		err = p.ReadList(w, func() error { return p.message(w) })
 	default:
 		err = p.who.Member(w, name)
 	}

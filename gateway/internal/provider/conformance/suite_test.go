@@ -30,6 +30,7 @@ func Run(t *testing.T, p provider.Provider, write Format) {
 	t.Run("a body without messages is no prompt", s.empty)
 	t.Run("ambiguous and broken bodies are refused", s.broken)
 	t.Run("hints are in their place and change nothing else", s.hints)
+	t.Run("histories are repaired where they are broken", s.repairs)
 	t.Run("answers in the model's place are whole", s.answers)
 	t.Run("answers in the model's place are no evidence", s.answersComeBack)
 	t.Run("refusals are JSON with the detail twice", s.refusals)

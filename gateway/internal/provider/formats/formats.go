@@ -37,7 +37,7 @@ var byName = func() map[string]route.Format {
 	return formats
 }()
 
-// ByName returns the format whose provider has the name; false if there is none.
+// ByName returns the format of the provider with that name; false if there is none.
 func ByName(name string) (route.Format, bool) {
 	format, known := byName[name]
 	return format, known

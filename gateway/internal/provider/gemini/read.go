@@ -103,11 +103,8 @@ func each(w *jsonwalk.Walker, f func() error) error {
 }
 
 func (p *reader) read() error {
-	return jsonwalk.Text(p.body, func(w *jsonwalk.Walker) (err error) {
-		p.Object, err = splice.Around(w, func() error {
-			return object(w, func(name string) error { return p.member(w, name) })
-		})
-		return err
+	return p.Read(p.body, func(w *jsonwalk.Walker) error {
+		return object(w, func(name string) error { return p.member(w, name) })
 	})
 }
 
@@ -129,11 +126,10 @@ func (p *reader) member(w *jsonwalk.Walker, name string) (err error) {
 	case "generationConfig":
 		err = p.config(w)
 	case "contents":
-		list := w.Kind() == '['
-		var place splice.Place
-		place, err = splice.Around(w, func() error { return each(w, func() error { return p.content(w) }) })
-		if list {
-			p.List = place
+		if content := func() error { return p.content(w) }; w.Kind() == '[' {
+			err = p.ReadList(w, content)
+		} else {
+			err = each(w, content)
 		}
 	}
 	return err

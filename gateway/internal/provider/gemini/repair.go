@@ -21,7 +21,7 @@ func (Generate) Repair(body []byte) ([]byte, repair.Report, error) {
 		return body, repair.Report{}, nil
 	}
 	t.pair()
-	return t.Tree.Repair(&tree.Format{Rules: repair.Rules{Joined: true}, Content: "parts", Lost: t.lost})
+	return t.Repair(&tree.Format{Rules: repair.Rules{Joined: true}, Content: "parts", Lost: t.lost})
 }
 
 // function is the name of a function, and the id of a call of it.
@@ -35,7 +35,7 @@ func (l *located) function(name, id string) (key string) {
 }
 
 // pair identifies calls and responses by their ids if both have them, and else by
-// their functions. A call whose function has responses with ids alone keeps its own.
+// their functions. A call keeps its id if all responses of its function have ids.
 func (l *located) pair() {
 	calls, both, byName := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	l.each(repair.Call, func(_ *repair.Block, f function) { calls[f.id] = f.id != "" })

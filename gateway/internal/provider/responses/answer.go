@@ -49,7 +49,7 @@ func spoken(text string) object {
 	return object{"type": "output_text", "text": text, "annotations": []object{}, "logprobs": []object{}}
 }
 
-// events returns the stream of a response, whose events are numbered.
+// events returns the stream of a response, with numbered events.
 func events(p *provider.Prompt, r provider.Reply) provider.Answer {
 	var stream provider.Stream
 	n := 0

@@ -36,11 +36,8 @@ type located struct {
 }
 
 func (p *reader) read() error {
-	return jsonwalk.Text(p.Body, func(w *jsonwalk.Walker) (err error) {
-		p.Object, err = splice.Around(w, func() error {
-			return w.Object(func(name []byte) error { return p.member(w, name) })
-		})
-		return err
+	return p.Read(p.Body, func(w *jsonwalk.Walker) error {
+		return w.Object(func(name []byte) error { return p.member(w, name) })
 	})
 }
 
@@ -155,7 +152,7 @@ func (p *reader) input(w *jsonwalk.Walker) (err error) {
 		place, err = splice.Around(w, func() error { return p.Content(w) })
 		p.T.End(message.User)
 	case '[':
-		p.List, err = splice.Around(w, func() error { return w.Array(func() error { return p.item(w) }) })
+		err = p.ReadList(w, func() error { return p.item(w) })
 		if err == nil {
 			p.endTurn()
 		}

@@ -20,7 +20,7 @@ func worked(n, reminded int) *transcript.Transcript {
 		if i >= reminded {
 			tr.Add(text("<system-reminder>you have little left</system-reminder>"))
 		}
-		answer(tr, "x", fmt.Sprint("answer ", i), false)
+		answer(tr, "x", fmt.Sprint("answer ", i))
 	}
 	return tr
 }

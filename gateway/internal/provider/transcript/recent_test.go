@@ -27,7 +27,7 @@ func told(lines ...string) *transcript.Transcript {
 		case 'c':
 			say(tr, message.Assistant, message.Part{Kind: message.Call, ID: []byte(words), Name: []byte("f"), Value: fmt.Appendf(nil, "%q", words)})
 		case 'r':
-			answer(tr, words, "result of "+words, false)
+			answer(tr, words, "result of "+words)
 		}
 	}
 	return tr
@@ -73,7 +73,7 @@ func TestTheNewestMessagesHaveTheTurnThatTheyAnswer(t *testing.T) {
 			t.Errorf("%s: same is %v", name, a == b)
 		}
 	}
-	if recent(1).IsZero() != true {
+	if !recent(1).IsZero() {
 		t.Error("no messages have a digest")
 	}
 }
@@ -88,7 +88,7 @@ func TestATurnOfVeryManyCallsIsKnownByItsWords(t *testing.T) {
 		}
 		tr.End(message.Assistant)
 		for i := range 50 {
-			answer(tr, fmt.Sprint(i), "done", false)
+			answer(tr, fmt.Sprint(i), "done")
 		}
 		return tr.Recent(1)
 	}

@@ -2,8 +2,8 @@
 // rounds (package rounds), its newest exchange, how it began and which agent it is.
 //
 // A wire format adds it part by part while it walks over a body. The transcript keeps
-// slices of the body, in buffers whose size depends on what is needed and not on the
-// body, and computes digests when they are needed. The same conversation has the same
+// slices of the body and computes digests when they are needed. The size of its buffers
+// depends on the Options and not on the body. The same conversation has the same
 // digests in every format. The package knows no wire format and no policy.
 package transcript
 

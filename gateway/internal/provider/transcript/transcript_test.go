@@ -30,9 +30,9 @@ func say(t *transcript.Transcript, role message.Role, parts ...message.Part) {
 	t.End(role)
 }
 
-func answer(t *transcript.Transcript, id, words string, pending bool) {
+func answer(t *transcript.Transcript, id, words string) {
 	t.Add(text(words))
-	t.Wrap(0, message.Part{ID: []byte(id), Pending: pending})
+	t.Wrap(0, message.Part{ID: []byte(id)})
 	t.End(message.Tool)
 }
 
@@ -68,7 +68,7 @@ func TestACacheFindsTheSame(t *testing.T) {
 		say(tr, message.User, text("go"))
 		for i, words := range []string{long, "Error: " + long, "Take care. " + long, long + "!"} {
 			say(tr, message.Assistant, call(fmt.Sprint(i)))
-			answer(tr, fmt.Sprint(i), words, false)
+			answer(tr, fmt.Sprint(i), words)
 		}
 		items, _ := tr.History(rules)
 		return items, tr.Opening()

@@ -8,6 +8,7 @@
 package tree
 
 import (
+	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/repair"
 	"github.com/unloop/unloop/gateway/internal/splice"
@@ -17,6 +18,22 @@ import (
 // does not have is zero. Object is the place of the whole request, System that of the
 // instructions beside the messages, and List that of the list of messages.
 type Places struct{ Object, System, List splice.Place }
+
+// Read reads a body with a function that consumes its object.
+func (p *Places) Read(body []byte, object func(*jsonwalk.Walker) error) error {
+	return jsonwalk.Text(body, func(w *jsonwalk.Walker) (err error) {
+		p.Object, err = splice.Around(w, func() error { return object(w) })
+		return err
+	})
+}
+
+// ReadList reads the list of messages. A value of another type is skipped.
+func (p *Places) ReadList(w *jsonwalk.Walker, message func() error) (err error) {
+	if w.Kind() == '[' {
+		p.List, err = splice.Around(w, func() error { return w.Array(message) })
+	}
+	return err
+}
 
 // Tree is a located request.
 type Tree struct {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/repair"
@@ -60,6 +61,19 @@ func TestHintsAreAddedAtTheirPlaces(t *testing.T) {
 	located := tree.Tree{Body: []byte(body), Places: tree.Places{Object: at(body, body)}}
 	if got, err := located.Instruct("system", "stop"); string(got) != `{"system":"stop","x":1}` || err != nil {
 		t.Errorf("instructions that are not there: %s, %v", got, err)
+	}
+}
+
+func TestTheRequestAndItsListAreLocated(t *testing.T) {
+	t.Parallel()
+	for body, list := range map[string]string{` {"list":[ 1 ]} `: "[ 1 ]", `{"list":[]}`: "[]", `{"list":"x"}`: "", `{"list":null}`: "", `{}`: ""} {
+		var p tree.Places
+		err := p.Read([]byte(body), func(w *jsonwalk.Walker) error {
+			return w.Object(func([]byte) error { return p.ReadList(w, w.Skip) })
+		})
+		if err != nil || p.Object != at(body, strings.TrimSpace(body)) || p.List != at(body, list) {
+			t.Errorf("%s: %+v, %v", body, p, err)
+		}
 	}
 }
 

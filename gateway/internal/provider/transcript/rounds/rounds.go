@@ -2,9 +2,9 @@
 // model with their results, and the human messages between them. Agents that act in text
 // have rounds too: package textact reads their actions.
 //
-// Rounds keeps the newest items in a ring whose size depends on what is needed, and not
-// on the length of the conversation. It computes digests when they are needed. It knows
-// no wire format and no policy, and decides nothing about loops.
+// Rounds keeps the newest items in a ring, so that its size does not depend on the length
+// of the conversation. It computes digests when they are needed. It knows no wire format
+// and no policy, and decides nothing about loops.
 package rounds
 
 import (

@@ -199,7 +199,7 @@ func (t *Rounds) instructed(mark string) bool {
 	return bytes.Contains(text, []byte(mark))
 }
 
-// agentRounds returns the rounds of an agent whose actions are marked. The answer to an
+// agentRounds returns the rounds of an agent with marked actions. The answer to an
 // action is its result. Any other answer is a human message, unless it was sent before:
 // then a harness asks for an action.
 func agentRounds(first []byte, list []exchange) []textRound {
