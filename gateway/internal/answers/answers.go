@@ -3,7 +3,7 @@
 // gateway it then belongs to that session, and brings the results of those calls.
 //
 // It finds ids, items and errors in answers as they pass. It keeps ids, sessions and calls
-// as hashes, and knows nothing of what is in an item.
+// as hashes, and does not read the items.
 package answers
 
 import (
@@ -157,7 +157,7 @@ func (s *Store) message(ctx context.Context, key string, changes bool, m proto.M
 		return err
 	}
 	if err := proto.Unmarshal([]byte(value), m); err != nil {
-		return fmt.Errorf("read what is kept of an answer: %w", err)
+		return fmt.Errorf("read an answer from the store: %w", err)
 	}
 	return nil
 }

@@ -2,26 +2,27 @@ package answers
 
 import "github.com/unloop/unloop/gateway/internal/answerscan"
 
-// maxItem bounds an item of an answer that is looked at, in bytes. Items that are longer
-// are passed over: their arguments are all but never repeated.
+// maxItem is the length of the longest item that is reported, in bytes: the arguments of
+// longer ones hardly ever repeat.
 const maxItem = 1 << 20
 
-// Watcher is told what is in an answer before the client can read so far.
+// Watcher receives the parts of an answer, each before the client can read that far.
 type Watcher interface {
-	// ID is the answer's id; it comes first, and once.
+	// ID reports the answer's id, once.
 	ID(id string)
-	// Item is one item of the answer's output, as JSON that is valid until the call
-	// returns. Streams bring one several times, complete the last time.
+	// Item reports an item of the answer's output, as JSON that is valid until the call
+	// returns. Streams have an item several times, complete the last time.
 	Item(json []byte)
-	// Whole says that all items have come. It is not called for a stream that breaks off.
+	// Whole reports that all items have come. It is not called for a stream that breaks
+	// off.
 	Whole()
-	// Failed says, once, that the upstream put an error in the answer's place, or
-	// broke it off with one.
+	// Failed reports, once, an error of the upstream in place of an answer or in the
+	// middle of one.
 	Failed()
 }
 
-// Follow returns a reader of an answer in the format of Responses, which reports to w:
-// without items, the id and failures alone.
+// Follow returns a scan's watcher for answers in the format of Responses, which reports to
+// w. Without items it reports the id and failures alone.
 func Follow(items bool, w Watcher) answerscan.Watcher {
 	return &follower{failures: failures{failed: w.Failed}, items: items, to: w}
 }
@@ -65,8 +66,8 @@ func (f *follower) End(whole bool) {
 	}
 }
 
-// Failures returns a reader of an answer in any of the formats, which calls failed, once,
-// where an error stands in the answer's place or in the middle of its stream.
+// Failures returns a scan's watcher for answers in any of the formats, which calls failed,
+// once, for an error in place of an answer or in the middle of one.
 func Failures(failed func()) answerscan.Watcher { return &failures{failed: failed} }
 
 type failures struct {

@@ -20,7 +20,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/answerscan"
 )
 
-// told notes what a watcher is told, in order.
+// told logs the calls of a watcher.
 type told struct{ log []string }
 
 func (t *told) ID(id string)     { t.log = append(t.log, "id "+id) }
@@ -34,7 +34,7 @@ const (
 	said  = `{"type":"message","content":[{"type":"output_text","text":"\"id\":\"resp_no\" } ]"}]}`
 )
 
-// watchable are answers and what is to be told of them.
+// watchable are answers, and the calls of a watcher for each.
 var watchable = map[string]struct {
 	kind, body string
 	want       []string
@@ -74,7 +74,7 @@ func events(all ...string) string {
 	return b.String()
 }
 
-// watch reads an answer to its end through a watch and returns what was told.
+// watch reads an answer to its end through a watch and returns the watcher's calls.
 func watch(t testing.TB, kind, coding string, items bool, body io.Reader) (log []string, passed []byte) {
 	t.Helper()
 	w := &told{}
@@ -253,7 +253,7 @@ func (e *endless) Read(p []byte) (int, error) {
 
 func (e *endless) Close() error { return nil }
 
-// forgetful is told, and keeps nothing.
+// forgetful is a watcher that keeps nothing.
 type forgetful struct{}
 
 func (forgetful) ID(string)   {}
@@ -261,7 +261,7 @@ func (forgetful) Item([]byte) {}
 func (forgetful) Whole()      {}
 func (forgetful) Failed()     {}
 
-// It runs alone: what is allocated is measured for all that runs.
+// It runs alone, since the allocations of all goroutines are measured.
 func TestMemoryDoesNotGrowWithTheAnswer(t *testing.T) {
 	const length, most = 12 << 20, 6 << 20
 	for name, a := range map[string]struct{ begin, piece string }{

@@ -2,8 +2,8 @@
 // whole or as a stream of events, compressed or not. It reports the JSON values of the
 // answer to any number of watchers.
 //
-// It knows JSON, event streams and content codings. What a value means is for its
-// watchers to know. Its memory does not grow with the answer.
+// It knows JSON, event streams and content codings. It does not know what a value means,
+// which is the watchers' part. Its memory does not grow with the answer.
 package answerscan
 
 import (
@@ -13,13 +13,12 @@ import (
 	"strings"
 )
 
-// Watcher is told the parts of an answer in their order, each before the client can read
-// that far. Bytes that it is given are valid until the call returns.
+// Watcher receives the parts of an answer in their order, each before the client can read
+// that far. The bytes of a call are valid until it returns.
 type Watcher interface {
 	// Event reports the name of an event of a stream.
 	Event(name []byte)
-	// Text reports a string that a name has as its value, as it stands between the
-	// quotes. Empty strings and those over 192 bytes are not reported.
+	// Text reports a string that is the value of a name, as it is between the quotes. Empty strings and those over 192 bytes are not reported.
 	Text(at *Place, text []byte)
 	// Object reports that an object begins, and returns the greatest length in bytes
 	// up to which the watcher wants its JSON; 0 for an object that it does not want.
@@ -35,8 +34,8 @@ type Watcher interface {
 	End(whole bool)
 }
 
-// Watch returns the body of an answer, which reports what passes to the watchers. The
-// bytes pass unchanged. Of an answer that can't be decoded only its end is reported.
+// Watch returns the body of an answer, which is scanned for the watchers while it is read.
+// The bytes pass unchanged. If an answer can't be decoded, only its end is reported.
 func Watch(res *http.Response, watchers ...Watcher) io.ReadCloser {
 	if len(watchers) == 0 {
 		return res.Body
@@ -64,8 +63,8 @@ type body struct {
 	ended   bool
 }
 
-// Read reads the body. A client that was told the length does not wait for the end, so
-// the answer is whole with its last announced byte.
+// Read reads the body. An answer is whole with its last announced byte: a client that knows
+// the length does not read on.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.ended {

@@ -17,7 +17,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/answerscan"
 )
 
-// notes writes down what it is told. It wants the objects of one name.
+// notes logs the calls of a watcher, which wants the objects of one name.
 type notes struct {
 	wanted string
 	most   int

@@ -13,7 +13,7 @@ import (
 type decoder struct {
 	rest []byte
 	over bool
-	// more has the library go on, stop has it finish; it is told the end of the body.
+	// more lets the library go on until it needs bytes; stop is the end of the body.
 	more func() (struct{}, bool)
 	stop func()
 }

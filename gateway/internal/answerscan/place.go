@@ -17,7 +17,7 @@ const (
 	Any = "\x01"
 )
 
-// Place is where in a document a value stands: below which names and lists.
+// Place is the path of a value in a document: the names and lists above it.
 type Place struct {
 	// Stream says that the document is an event of a stream.
 	Stream bool
@@ -26,7 +26,7 @@ type Place struct {
 	names [MaxDepth + 1]name // by depth; the document itself has depth 0
 }
 
-// name is a name of a value; a longer one than fits is none.
+// name is the name of a value. One that does not fit is empty.
 type name struct {
 	text   [maxName]byte
 	length int

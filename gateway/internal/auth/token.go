@@ -50,7 +50,7 @@ func checkURL(address string) error {
 	case u.User != nil:
 		return errors.New("--auth jwt:URL: the URL must have no user")
 	case u.Scheme != "https" && (u.Scheme != "http" || !access.Loopback(u.Hostname())):
-		return errors.New("--auth jwt:URL: the URL must begin with https://, since who can change the keys can sign tokens")
+		return errors.New("--auth jwt:URL: the URL must begin with https://, since anybody who can change the keys can sign tokens")
 	}
 	return nil
 }

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// maxBlocks and maxReports bound what is remembered; beyond, requests are
-	// checked like any other.
+	// maxBlocks and maxReports bound the memory; requests beyond them are checked like
+	// any other.
 	maxBlocks  = 100_000
 	maxReports = 10_000
-	// maxHitsPerReport is what a detector takes in one message.
+	// maxHitsPerReport is the most that a detector accepts in one message.
 	maxHitsPerReport = 1 << 20
 	// usualKey is room for a key, or for a report's id, without an allocation.
 	usualKey = 128
@@ -132,8 +132,8 @@ func (s *Standing) Forget(refs ...*checkpb.CounterRef) {
 	}
 }
 
-// Decision returns the decision on a check one of whose counters is blocked, or nil. The
-// hit is kept for the next report, for all counters of the check.
+// Decision returns the decision on a check if one of its counters is blocked, and otherwise
+// nil. It keeps the hit for the next report, for all counters of the check.
 func (s *Standing) Decision(now time.Time, check *checkpb.Check) *checkpb.Decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,7 +22,7 @@ type Raw struct {
 	Method, Target, Host string
 	// Peer is the client's address without its port.
 	Peer string
-	// Client and Tenant are who the client was found to be.
+	// Client and Tenant are those of the client's credential.
 	Client, Tenant string
 	Header         map[string][]string
 	Body           []byte

@@ -59,8 +59,8 @@ func (f *fleet) prune() {
 	f.names = kept
 }
 
-// next returns the detector whose turn it is among those that beat; "" if there is none,
-// and the queue group is to choose.
+// next returns the next of the detectors that beat, in turn; "" if there is none, so that
+// the queue group chooses.
 func (f *fleet) next(except string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package encoding undoes the compression of bodies so that they can be inspected, within
 // a limit: a few compressed bytes can hold gigabytes.
 //
-// It knows content codings, and nothing of what is in a body.
+// It knows content codings, and does not read the content.
 package encoding
 
 import (

@@ -1,7 +1,7 @@
 // Package jwks follows the key set that an issuer of tokens publishes at a URL (RFC 7517).
 //
-// It knows public keys and when to read them again. It does not know what a token says,
-// nor who may choose the URL.
+// It knows public keys and when to read them again. It does not read tokens, and does not
+// decide which URLs are allowed.
 package jwks
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// ErrUnavailable says that the issuer's keys are not known, so that nobody can say whether
-// a token is good.
+// ErrUnavailable says that the issuer's keys are not known, so that no token can be
+// verified.
 var ErrUnavailable = errors.New("the issuer's keys are not available")
 
 const (
@@ -50,7 +50,7 @@ type Follower struct {
 	read    time.Time     // of the keys
 	next    time.Time     // of the next attempt
 	earlier time.Time     // of the next attempt if a key is missing
-	attempt chan struct{} // closed at the end of the attempt that is under way; nil if none is
+	attempt chan struct{} // closed at the end of the current attempt; nil if there is none
 }
 
 // New returns a follower of the key set at a URL, without keys.
@@ -105,9 +105,9 @@ func (f *Follower) Find(ctx context.Context, id string, algorithm jose.Signature
 	}
 }
 
-// look searches the keys; known says that there are any that hold. If none is found, or if
-// they are to be kept fresh and old, attempt is closed when they have been read again. It
-// is nil while that is too early.
+// look searches the keys; known says whether the issuer's keys are known. If no key is
+// found, or the keys are old and must be fresh, they are read again: attempt is closed at
+// the end of that, and nil if it is too early.
 func (f *Follower) look(id string, algorithm jose.SignatureAlgorithm, fresh bool) (found []crypto.PublicKey, known bool, attempt <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,8 +124,8 @@ func (f *Follower) look(id string, algorithm jose.SignatureAlgorithm, fresh bool
 	return found, known, attempt
 }
 
-// refresh has the keys read if it is time, or sooner if one is missing. It returns the
-// attempt that is under way, if any. The lock is held.
+// refresh starts to read the keys if it is time, or sooner if one is missing. It returns
+// the current attempt, if there is one. The lock is held.
 func (f *Follower) refresh(missing bool) (attempt <-chan struct{}) {
 	now := time.Now()
 	if f.attempt == nil && (!now.Before(f.next) || missing && !now.Before(f.earlier)) {

@@ -13,8 +13,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Algorithms are those of RFC 7518 and RFC 8037 with a public key. Symmetric ones would
-// make everyone who can check a token able to sign one.
+// Algorithms are those of RFC 7518 and RFC 8037 with a public key. With a symmetric one,
+// every service that checks tokens could sign them.
 var Algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }

@@ -5,10 +5,9 @@ import "github.com/unloop/unloop/gateway/internal/answerscan"
 // maxObject bounds a usage object, in bytes; the largest known ones have some hundreds.
 const maxObject = 8 << 10
 
-// Meter returns a reader of an answer's usage, which calls done once the answer has been
-// read to its end: with the usage that was found in it, if any. If reading ends before,
-// because the client left or the upstream broke off, done is called with the usage that
-// had come, and not called where none had.
+// Meter returns a scan's watcher for the usage of an answer in any of the formats. It calls
+// done at the end of the answer, with the usage if there was any. If the client leaves or
+// the upstream breaks off, it calls done with the usage so far, or not at all.
 func Meter(done func(u Usage, found bool)) answerscan.Watcher { return &meter{done: done} }
 
 // meter adds up the usage that an answer reports.
@@ -20,9 +19,9 @@ type meter struct {
 	since int
 }
 
-// Object wants the objects with the names that formats have for usage. They stand in the
-// answer, or in the response or message of a stream's event; of some Chat Completions
-// providers in one of the choices. What a model itself wrote lies deeper.
+// Object accepts the usage objects of the formats. They are in the answer, or in the
+// response or message of a stream's event; with some Chat Completions providers in one of
+// the choices. Objects that a model wrote are deeper.
 func (m *meter) Object(at *answerscan.Place) int {
 	if at.Depth() == 0 && at.Stream {
 		m.since++
