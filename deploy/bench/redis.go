@@ -90,7 +90,7 @@ func (r *redisServer) stop() error {
 	return errors.Join(r.client.Close(), r.cmd.Process.Kill(), r.cmd.Wait())
 }
 
-// guard counts a hit of a fingerprint, whose keys it is given.
+// guard counts a hit of a fingerprint under its two keys.
 type guard func(ctx context.Context, counter, cooldown string) error
 
 func (r *redisServer) contender(name string, count guard) measure.Contender {

@@ -181,7 +181,7 @@ func ask(ctx context.Context, nc *nats.Conn, checks ...*checkpb.Check) ([]*check
 	return out.GetDecisions(), nil
 }
 
-// longCheck is a check whose counter outlives the benchmark.
+// longCheck returns a check with a counter that outlives the benchmark.
 func longCheck(i int) *checkpb.Check {
 	c := promptCheck(fillRound, i)
 	c.Counters[0].WindowSeconds = 3600

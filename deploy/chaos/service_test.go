@@ -136,7 +136,7 @@ func TestAWrongPasswordIsToldAtOnce(t *testing.T) {
 	}
 	t.Cleanup(p.kill)
 	p.ready = "/readyz"
-	t.Logf("told after %s", c.await(t, p, http.StatusServiceUnavailable, "authorization violation"))
+	t.Logf("reported after %s", c.await(t, p, http.StatusServiceUnavailable, "authorization violation"))
 	if !logged(t, p, "authorization violation") {
 		t.Error("the log does not say why")
 	}
@@ -145,8 +145,8 @@ func TestAWrongPasswordIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// A gateway that is told to stop says so first, serves for as long as load
-// balancers need to notice, and then takes nothing more.
+// After SIGTERM a gateway is not ready, serves until load balancers have noticed, and
+// then ends.
 func TestAGatewayDrainsBeforeItStops(t *testing.T) {
 	if testing.Short() {
 		t.Skip("five processes")

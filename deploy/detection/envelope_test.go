@@ -53,7 +53,7 @@ func TestTheEnvelopesOfCodingAgentsHideNoLoop(t *testing.T) {
 				t.Fatal(err)
 			}
 			stopped := -1
-			for _, m := range results[0].Marks {
+			for _, m := range results[0].Actions {
 				if m.Action == checkpb.Action_ACTION_REJECT && stopped < 0 {
 					stopped = m.Request
 				}

@@ -7,39 +7,39 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// Result is what was found in one session.
+// Result is the result for one session.
 type Result struct {
 	Session  *Session
 	Requests int
-	Marks    []Mark // one for each request that was not simply allowed
+	Actions  []Acted // of the requests that were not just allowed
 }
 
-// Mark is what was decided about one request.
-type Mark struct {
+// Acted is a request with an action other than allow.
+type Acted struct {
 	Request   int // from 0
 	Action    checkpb.Action
 	Detectors []string
 	Why       string
 }
 
-// add takes in the decision about a request.
+// add adds the decision about a request.
 func (r *Result) add(number int, d *checkpb.Decision) {
 	if d.GetAction() == checkpb.Action_ACTION_ALLOW {
 		return
 	}
-	m := Mark{Request: number, Action: d.GetAction()}
+	m := Acted{Request: number, Action: d.GetAction()}
 	for _, f := range d.GetFindings() {
 		m.Detectors = append(m.Detectors, fmt.Sprintf("%s/%s:%d", f.GetDetector(), f.GetAction().Label(), f.GetHitCount()))
 		if m.Why == "" && f.GetAction() == d.GetAction() {
 			m.Why = f.GetMessage()
 		}
 	}
-	r.Marks = append(r.Marks, m)
+	r.Actions = append(r.Actions, m)
 }
 
 // first returns the first request with an action of at least that strength, or -1.
 func (r *Result) first(least checkpb.Action) int {
-	for _, m := range r.Marks {
+	for _, m := range r.Actions {
 		if m.Action >= least {
 			return m.Request
 		}
@@ -47,14 +47,14 @@ func (r *Result) first(least checkpb.Action) int {
 	return -1
 }
 
-// Hinted reports whether the model was told anything, or stopped.
+// Hinted reports whether a request was hinted or stopped.
 func (r *Result) Hinted() bool { return r.first(checkpb.Action_ACTION_HINT) >= 0 }
 
-// Stopped reports whether a request was kept from its upstream.
+// Stopped reports whether a request did not reach its upstream.
 func (r *Result) Stopped() bool { return r.first(checkpb.Action_ACTION_REJECT) >= 0 }
 
-// InTime reports whether a stuck session was hinted or stopped by the request that
-// shows its fourth round without news.
+// InTime reports whether a stuck session was hinted or stopped at the latest at the
+// request that contains its fourth round without news.
 func (r *Result) InTime() bool {
 	at := r.first(checkpb.Action_ACTION_HINT)
 	return at >= 0 && at <= r.Session.deadline()
@@ -63,7 +63,7 @@ func (r *Result) InTime() bool {
 // Pressed reports whether the session was stopped, or hinted at least twice.
 func (r *Result) Pressed() bool {
 	hints := 0
-	for _, m := range r.Marks {
+	for _, m := range r.Actions {
 		if m.Action >= checkpb.Action_ACTION_HINT {
 			hints++
 		}
@@ -71,11 +71,11 @@ func (r *Result) Pressed() bool {
 	return r.Stopped() || hints > 1
 }
 
-// long reports whether the session shows a request after the fourth round without
-// news, so that there is time for a second hint.
+// long reports whether the session goes on after the request with the fourth round
+// without news, so that there is time for a second hint.
 func (r *Result) long() bool { return r.Requests > r.Session.deadline()+1 }
 
-// String is the session's line in the verbose output.
+// String returns the session's part of the verbose output.
 func (r *Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-6s %-5s %2d requests", r.Session.Label, r.Session.ActsBy, r.Requests)
@@ -83,19 +83,19 @@ func (r *Result) String() string {
 		fmt.Fprintf(&b, ", stale from round %d, to be found by request %d", *r.Session.StaleFrom, r.Session.deadline())
 	}
 	fmt.Fprintf(&b, "  %s\n", r.Session.Source)
-	for _, m := range r.Marks {
+	for _, m := range r.Actions {
 		fmt.Fprintf(&b, "    request %2d %-8s %s  %s\n", m.Request, m.Action.Label(), strings.Join(m.Detectors, " "), m.Why)
 	}
 	return b.String()
 }
 
-// Summary are the figures of sessions that act in one way.
+// Summary has the figures of the sessions that act by tools, or of those by text.
 type Summary struct {
-	ActsBy                       string
-	Honest, Hinted, HonestStops  int
-	Stuck, Found, InTime         int
-	Long, Pressed, StuckStopped  int
-	HonestRequests, HonestMarked int
+	ActsBy                        string
+	Honest, Hinted, HonestStops   int
+	Stuck, Found, InTime          int
+	Long, Pressed, StuckStopped   int
+	HonestRequests, HonestFlagged int
 }
 
 // Summarise returns the figures for tools and for text.
@@ -117,7 +117,7 @@ func (s *Summary) add(r *Result) {
 		s.Hinted += count(r.Hinted())
 		s.HonestStops += count(r.Stopped())
 		s.HonestRequests += r.Requests
-		s.HonestMarked += len(r.Marks)
+		s.HonestFlagged += len(r.Actions)
 		return
 	}
 	s.Stuck++
@@ -137,7 +137,7 @@ func count(yes bool) int {
 	return 0
 }
 
-// String is the summary's line in the output of the tests.
+// String returns the summary's line in the output of the tests.
 func (s *Summary) String() string {
 	return fmt.Sprintf("%-5s honest: %d sessions, %d stopped, %d hinted (%.1f %%); stuck: %d sessions, %d found, %d in time (%.1f %%), %d stopped, stopped or hinted twice %d of %d (%.1f %%)",
 		s.ActsBy, s.Honest, s.HonestStops, s.Hinted, percent(s.Hinted, s.Honest), s.Stuck, s.Found, s.InTime, percent(s.InTime, s.Stuck),

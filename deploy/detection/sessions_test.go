@@ -1,10 +1,8 @@
-// Package detection measures what the default policy finds in labelled sessions of
-// agents: which stuck ones it finds and when, and which honest ones it hints at or
-// stops.
+// Package detection measures the default policy on labelled sessions of agents: which
+// stuck sessions it finds and when, and which honest sessions it hints or stops.
 //
-// Each session is replayed request by request through the gateway's evidence and
-// the detectors, in virtual time. The package knows no network, no NATS and no
-// command line; its tests hold the figures that the product promises.
+// Each session is replayed request by request in virtual time, without a network. The
+// tests check the figures that the documentation promises.
 package detection
 
 import (
@@ -27,10 +25,10 @@ import (
 const Gap = 5 * time.Second
 
 // apart is the virtual time between two sessions that are replayed one after the
-// other: more than any window of the default policy.
+// other. It is longer than any window of the default policy.
 const apart = 3 * time.Hour
 
-// Way is how the sessions are replayed.
+// Way is a way to replay the sessions.
 type Way struct {
 	Name string
 	// Named sends each session's name in X-Session-ID.
@@ -40,7 +38,7 @@ type Way struct {
 	AtOnce bool
 }
 
-// Ways are the ways in which sessions are measured.
+// Ways returns the ways in which sessions are measured.
 func Ways() []Way {
 	return []Way{
 		{Name: "without a session header"},
@@ -67,8 +65,8 @@ type Session struct {
 // Stuck reports whether the session is labelled as a loop.
 func (s *Session) Stuck() bool { return s.StaleFrom != nil }
 
-// deadline is the 0-based request that shows the fourth round without news. It is
-// -1 for honest sessions.
+// deadline returns the request, from 0, that contains the fourth round without news; -1
+// for honest sessions.
 func (s *Session) deadline() int {
 	if s.StaleFrom == nil {
 		return -1
@@ -151,8 +149,8 @@ func schedule(sessions []Session, w Way) ([]timed, error) {
 	return all, nil
 }
 
-// Replay judges the sessions by the default policy and the lexical embedder, and
-// returns what was found in each of them, in their order.
+// Replay evaluates the sessions by the default policy with the lexical embedder, and
+// returns their results in the same order.
 func Replay(ctx context.Context, sessions []Session, w Way) ([]Result, error) {
 	all, err := schedule(sessions, w)
 	if err != nil {
@@ -177,7 +175,7 @@ func Replay(ctx context.Context, sessions []Session, w Way) ([]Result, error) {
 		out[now.session].Requests++
 		q := now.request(&sessions[now.session], w)
 		if err := run.Request(ctx, "sessions", q); err != nil {
-			return nil, fmt.Errorf("judge request %d of %s: %w", now.number, sessions[now.session].Source, err)
+			return nil, fmt.Errorf("evaluate request %d of %s: %w", now.number, sessions[now.session].Source, err)
 		}
 	}
 	return out, nil

@@ -67,7 +67,7 @@ func readDockerfile(t *testing.T) map[string]stage {
 	return stages
 }
 
-// inherits tells whether a stage is, or is built on, one with the verb.
+// inherits reports whether a stage, or one that it is built on, has the verb.
 func inherits(stages map[string]stage, name, verb string) bool {
 	for {
 		s, ok := stages[name]

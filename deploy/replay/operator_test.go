@@ -88,7 +88,7 @@ func TestWhatOperatorsDidIsTakenFromTheRecordingUnlessSaid(t *testing.T) {
 	}
 }
 
-// A budget is settled by what answers cost, so that as many requests pass as did.
+// Reservations are corrected by the costs of answers, so that as many requests pass.
 func TestAnswersCorrectTheEstimatesOfRules(t *testing.T) {
 	t.Parallel()
 	const bundle = `

@@ -5,7 +5,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// pending is a request whose answer may still come.
+// pending is a request with an answer still to come.
 type pending struct {
 	// asked and decision are nil once nothing has to be reported to the detector.
 	asked    *gateway.Question

@@ -26,8 +26,8 @@ import (
 	"github.com/unloop/unloop/schemas/record"
 )
 
-// sessionGap is the time between two sessions whose times are not recorded. It is
-// longer than any default window, since they may have run days apart.
+// sessionGap is the time between two sessions without recorded times. It is longer than
+// any default window, since they may have run days apart.
 const sessionGap = time.Hour
 
 // Run evaluates requests, one after the other. Make it with New.

@@ -113,7 +113,7 @@ func (s setting) to(value int, why string) Suggestion {
 	return Suggestion{Policy: s.policy, Setting: s.name, Now: strconv.Itoa(s.value), Better: strconv.Itoa(value), Why: why}
 }
 
-// suggestPolls suggests to list tools as polls whose calls repeat themselves in many
+// suggestPolls suggests to list a tool as a poll if its calls repeat themselves in many
 // sessions.
 func (t *tally) suggestPolls() []Suggestion {
 	var out []Suggestion

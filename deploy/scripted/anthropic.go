@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// anthropicMessage is an answer of Anthropic's Messages API.
+// anthropicMessage returns an answer of Anthropic's Messages API.
 func anthropicMessage(req Request, reply Reply) any {
 	blocks := []object{}
 	if said := strings.Join(reply.Pieces, ""); said != "" {
@@ -22,7 +22,7 @@ func anthropicMessage(req Request, reply Reply) any {
 	return message
 }
 
-// emptyMessage is a message as a stream begins it.
+// emptyMessage returns the message at the beginning of a stream.
 func emptyMessage(req Request) object {
 	return object{
 		"id": fmt.Sprintf("msg_%06d", req.Number), "type": "message", "role": "assistant", "model": req.Chat.Model,
@@ -38,7 +38,7 @@ func stopReason(reply Reply) string {
 	return "end_turn"
 }
 
-// anthropicFrames are the events of a streamed message.
+// anthropicFrames returns the events of a streamed message.
 func anthropicFrames(req Request, reply Reply) []frame {
 	all := []frame{namedFrame(object{"type": "message_start", "message": emptyMessage(req)}, false)}
 	index := 0
@@ -59,8 +59,8 @@ func anthropicFrames(req Request, reply Reply) []frame {
 	)
 }
 
-// textBlock are the events of one block of text. Anthropic's streams have a ping
-// in between.
+// textBlock returns the events of one block of text, with a ping as in Anthropic's
+// streams.
 func textBlock(index int, pieces []string) []frame {
 	all := []frame{
 		namedFrame(object{"type": "content_block_start", "index": index, "content_block": object{"type": "text", "text": ""}}, false),
@@ -72,7 +72,7 @@ func textBlock(index int, pieces []string) []frame {
 	return append(all, namedFrame(object{"type": "content_block_stop", "index": index}, false))
 }
 
-// toolBlock are the events of one tool call.
+// toolBlock returns the events of one tool call.
 func toolBlock(index int, call ToolCall) []frame {
 	start := object{"type": "tool_use", "id": call.ID, "name": call.Name, "input": object{}}
 	all := []frame{

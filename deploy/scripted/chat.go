@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The time in every answer, in seconds; a constant, so that answers can be
-// compared byte for byte.
+// created is the time in every answer, in seconds. It is constant, so that answers can
+// be compared byte for byte.
 const created = 1_767_225_600
 
 type chatCompletion struct {
@@ -55,7 +55,7 @@ type usage struct {
 	TotalTokens      int `json:"total_tokens"`
 }
 
-// tokens counts four bytes a token, as good as any for a made-up model.
+// tokens returns the usage, at four bytes a token.
 func tokens(req Request, reply Reply) *usage {
 	out := len(strings.Join(reply.Pieces, ""))
 	for _, call := range reply.ToolCalls {
@@ -97,7 +97,7 @@ func completion(req Request, reply Reply) any {
 	return c
 }
 
-// deltas are the parts of a streamed message, in the order of sending.
+// deltas returns the parts of a streamed message in their order.
 func deltas(reply Reply) []delta {
 	empty := ""
 	all := []delta{{Role: "assistant", Content: &empty}}
@@ -115,7 +115,7 @@ func deltas(reply Reply) []delta {
 	return all
 }
 
-// chatFrames are the chunks of a streamed completion.
+// chatFrames returns the chunks of a streamed completion.
 func chatFrames(req Request, reply Reply) []frame {
 	var all []frame
 	for i, d := range deltas(reply) {

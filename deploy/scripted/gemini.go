@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// content is an answer of Gemini's generateContent.
+// content returns an answer of Gemini's generateContent.
 func content(req Request, reply Reply) any {
 	var parts []object
 	if said := strings.Join(reply.Pieces, ""); said != "" {
@@ -15,8 +15,8 @@ func content(req Request, reply Reply) any {
 	return candidate(req, reply, append(parts, callParts(reply)...), true)
 }
 
-// candidate is a document with one candidate. The last one of a stream says why
-// it ends.
+// candidate returns a document with one candidate. The last one of a stream has the
+// reason of its end.
 func candidate(req Request, reply Reply, parts []object, last bool) object {
 	used := tokens(req, reply)
 	first := object{"content": object{"parts": parts, "role": "model"}, "index": 0}
@@ -33,8 +33,8 @@ func candidate(req Request, reply Reply, parts []object, last bool) object {
 	}
 }
 
-// callParts ask for tool calls; the first one bears the signature that clients
-// must send back.
+// callParts returns the parts with tool calls. The first one has the signature that
+// clients must send back.
 func callParts(reply Reply) []object {
 	parts := make([]object, len(reply.ToolCalls))
 	for i, call := range reply.ToolCalls {
@@ -46,14 +46,14 @@ func callParts(reply Reply) []object {
 	return parts
 }
 
-// modelOf reads …/models/NAME:METHOD.
+// modelOf returns the model in …/models/NAME:METHOD.
 func modelOf(req Request) string {
 	path := req.path()
 	name, _, _ := strings.Cut(path[strings.LastIndexByte(path, '/')+1:], ":")
 	return name
 }
 
-// contents are the documents of a stream.
+// contents returns the documents of a stream.
 func contents(req Request, reply Reply) []object {
 	var all []object
 	for i, piece := range reply.Pieces {
@@ -66,7 +66,7 @@ func contents(req Request, reply Reply) []object {
 	return all
 }
 
-// contentEvents is a stream of events, whose lines Gemini ends in its own way.
+// contentEvents returns a stream of events, with the line ends of Gemini.
 func contentEvents(req Request, reply Reply) []frame {
 	var all []frame
 	for i, document := range contents(req, reply) {
@@ -75,7 +75,7 @@ func contentEvents(req Request, reply Reply) []frame {
 	return all
 }
 
-// contentArray is a stream that is one JSON array, an element at a time.
+// contentArray returns a stream of one JSON array, an element at a time.
 func contentArray(req Request, reply Reply) []frame {
 	var all []frame
 	begin := "["

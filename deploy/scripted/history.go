@@ -2,8 +2,8 @@ package scripted
 
 import "encoding/json"
 
-// ToolResult says whether the newest thing in the request's history is a tool's
-// result, in whichever format it came.
+// ToolResult reports whether the newest entry of the request's history is the result of a
+// tool, in any format.
 func (r Request) ToolResult() bool {
 	var body struct {
 		Messages []turn `json:"messages"`
@@ -21,7 +21,7 @@ func (r Request) ToolResult() bool {
 	return false
 }
 
-// turn is a message, an item or a content: whatever the formats' histories hold.
+// turn is an entry of a history: a message, an item or a content.
 type turn struct {
 	Role    string `json:"role"`
 	Type    string `json:"type"`
@@ -48,7 +48,7 @@ func (t turn) isResult() bool {
 	return false
 }
 
-// items is a list where the format has one, and nothing where it has a text.
+// items is a list of entries; it is empty where a format has a text instead.
 type items []turn
 
 // UnmarshalJSON implements json.Unmarshaler.

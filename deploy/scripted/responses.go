@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// response is an answer of OpenAI's Responses API.
+// response returns an answer of OpenAI's Responses API.
 func response(req Request, reply Reply) any {
 	answer := openResponse(req, "completed")
 	used := tokens(req, reply)
@@ -18,7 +18,7 @@ func response(req Request, reply Reply) any {
 	return answer
 }
 
-// openResponse is a response without its output.
+// openResponse returns a response without output.
 func openResponse(req Request, status string) object {
 	return object{
 		"id": fmt.Sprintf("resp_%06d", req.Number), "object": "response", "created_at": created, "status": status,
@@ -28,7 +28,7 @@ func openResponse(req Request, status string) object {
 	}
 }
 
-// outputs are the items that a reply consists of.
+// outputs returns the items of a reply.
 func outputs(req Request, reply Reply) []object {
 	items := []object{}
 	if len(reply.Pieces) > 0 {

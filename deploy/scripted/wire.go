@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// wire is how one API puts a reply on the wire.
+// wire is the format of one API.
 type wire struct {
 	// stream is the content type of a streamed answer.
 	stream string
-	// whole is the document of an answer that is not streamed.
+	// whole returns the document of an answer that is not streamed.
 	whole func(Request, Reply) any
-	// frames are the parts of a streamed one, in the order of sending.
+	// frames returns the parts of a streamed answer in their order.
 	frames func(Request, Reply) []frame
 }
 
-// frame is what is sent at once.
+// frame is a part of a stream that is sent at once.
 type frame struct {
 	text string
-	// first says that the reply's first piece is now sent.
+	// first says that it contains the reply's first piece.
 	first bool
 }
 
@@ -37,8 +37,8 @@ var (
 	geminiArray   = wire{"application/json; charset=UTF-8", content, contentArray}
 )
 
-// wireOf returns how the request wants its answer; false if it asks nothing of
-// a model.
+// wireOf returns the format in which a request wants its answer; known is false for
+// requests that are not for a model.
 func wireOf(req Request) (w wire, streamed, known bool) {
 	path, query, _ := strings.Cut(req.Target, "?")
 	switch {
@@ -59,7 +59,7 @@ func wireOf(req Request) (w wire, streamed, known bool) {
 	}
 }
 
-// send writes a streamed answer and tells whether the client stayed.
+// send writes a streamed answer and reports whether the client stayed.
 func (wr wire) send(ctx context.Context, w http.ResponseWriter, req Request, reply Reply) bool {
 	w.Header().Set("Content-Type", wr.stream)
 	w.Header().Set("Cache-Control", "no-cache")
@@ -86,19 +86,19 @@ func held(ctx context.Context, hold <-chan struct{}) bool {
 	}
 }
 
-// dataFrame is an event without a name.
+// dataFrame returns an event without a name.
 func dataFrame(event any, first bool) frame {
 	return frame{"data: " + text(event) + "\n\n", first}
 }
 
-// namedFrame is an event whose name is also its type.
+// namedFrame returns an event with its type as its name.
 func namedFrame(event object, first bool) frame {
 	name, _ := event["type"].(string)
 	return frame{"event: " + name + "\ndata: " + text(event) + "\n\n", first}
 }
 
-// text is a document as JSON; none of ours fails to encode but for arguments that
-// are no JSON, which a script's author sees as an empty answer.
+// text returns a document as JSON, or "" if the arguments of a scripted call are not
+// JSON.
 func text(document any) string {
 	encoded, err := json.Marshal(document)
 	if err != nil {
@@ -107,7 +107,7 @@ func text(document any) string {
 	return string(encoded)
 }
 
-// halves is a text in two parts, neither of which cuts a character.
+// halves splits a text into two parts, without cutting a character.
 func halves(s string) [2]string {
 	half := len(s) / 2
 	for half > 0 && half < len(s) && s[half]&0xC0 == 0x80 {

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Builds the commands of the given modules that users run into a folder: all of
-# cmd/, and of deploy the unloop binary and the images' health check.
+# Builds the commands of the given modules into a folder: those in cmd/, and of deploy
+# the unloop binary and the health check of the images.
 #
 #   build.sh OUT MODULE…
 #
-# With cgo where a C compiler is there and without it elsewhere, unless
-# CGO_ENABLED says.
+# CGO_ENABLED selects whether cgo is used. Default: if there is a C compiler.
 set -euo pipefail
 out=$1
 shift

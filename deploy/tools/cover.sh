@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Measures which statements of production code the tests run, over all tests of
-# all modules together, with what the binaries run that the tests start.
+# Measures which statements of production code run in the tests of all modules together,
+# including the binaries that tests start.
 #
 #   cover.sh OUT MODULE…      writes OUT/cover.out (for `go tool cover`) and prints a table
 #
-# Generated code, test helpers, benchmarks and the repository's own tools are
-# left out of the table.
+# The table leaves out generated code, test helpers, benchmarks and the repository's own
+# tools.
 set -euo pipefail
 out=$1
 shift

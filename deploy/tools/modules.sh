@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the folders of the Go modules that have code, the ones that others
-# depend on first. The modules of tools alone are not among them.
+# Prints the folders of the Go modules with code, in the order of their dependencies,
+# without the modules that only pin tools.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 for module in schemas schemas/kit gateway detector embedworker notifier deploy; do

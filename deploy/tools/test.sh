@@ -2,11 +2,10 @@
 # All checks of the given modules, one after another, and a summary.
 #
 #   test.sh MODULE…           everything
-#   test.sh --lint MODULE…    what reads the code: vet, lint, format, tidiness, generated code
+#   test.sh --lint MODULE…    static checks: vet, lint, format, tidiness, generated code
 #
-# Everything that comes from elsewhere is installed before the first check;
-# from then on module downloads are switched off and the tests reach nothing
-# but loopback.
+# Everything that comes from elsewhere is installed before the first check. After that,
+# module downloads are switched off, and the tests use loopback addresses only.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 tool=$PWD/deploy/tools/tool.sh
@@ -25,7 +24,7 @@ skips=$scratch/skips
 
 summary=()
 failed=0
-# check NAME COMMAND… runs a check and notes how it went; the rest goes on.
+# check NAME COMMAND… runs a check and records its result. After a failure the rest goes on.
 check() {
 	local name=$1 started=$SECONDS verdict=ok
 	shift
@@ -35,8 +34,8 @@ check() {
 }
 note() { summary+=("$(printf 'note         %s' "$1")") && echo "note: $1"; }
 
-# The variables tell tests where the real parts are; a test whose part is
-# missing skips itself, so a part that can't be had is noted.
+# The variables name the paths of the real parts to the tests. A test without its part
+# skips itself.
 install() {
 	local part variable path
 	golangci_lint=$("$tool" golangci-lint) && "$tool" buf >/dev/null && "$tool" protoc-gen-go >/dev/null || return 1
@@ -53,8 +52,8 @@ install() {
 		note "redis-server is not installed; what compares with Redis is left out"
 	fi
 	go -C deploy build -o "$report" ./tools/testreport || return 1
-	# ONNX Runtime, models, Redis 8 and the JavaScript tokenizer come through the
-	# tests that use them, which skip what this machine can't have.
+	# The tests that use ONNX Runtime, models, Redis 8 and the JavaScript tokenizer
+	# install them, and skip what this machine cannot have.
 	go -C embedworker test ./realparts -run TestEveryPartIsThere -count=1 || return 1
 	race=-race
 	if ! "$tool" race >/dev/null; then
@@ -68,12 +67,12 @@ unformatted() {
 	files=$(gofmt -l "$@") && [[ -z $files ]] || { echo "run gofmt -w on:" "$files" >&2 && return 1; }
 }
 
-# run_tests MODULE runs a module's tests, and notes those that were skipped.
+# run_tests MODULE runs the tests of a module and records the skipped ones.
 run_tests() {
 	go -C "$1" test ${race:+"$race"} -json -timeout 10m ./... | "$report" -skips "$skips"
 }
 
-# allow_skipped fails in CI for a skipped test that the list does not have.
+# allow_skipped fails in CI if a skipped test is not on the list.
 allow_skipped() {
 	"$report" -summary "$skips" ${CI:+-allowed deploy/tools/skips.txt} >/dev/null
 }

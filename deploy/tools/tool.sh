@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Prints where a tool is, after installing it where it is missing:
+# Prints the path of a tool. A missing tool is installed:
 #
 #   tool.sh golangci-lint|buf|protoc-gen-go|nats|node|node-modules|redis-server|race
 #
-# Go tools are built from source into a cache folder, one folder for each
-# version, so that another version never replaces what another checkout uses.
-# Debian packages are installed only as root; without them the script fails,
-# and its caller decides what can be done without.
+# Go tools are built from source into a cache folder, with one folder for each version,
+# so that checkouts with different versions do not disturb each other. Debian packages
+# are installed only as root. If a tool cannot be installed, the script fails.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -17,15 +16,15 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/unloop
 
 say() { echo "tools: $*" >&2; }
 
-# publish FROM TO moves a finished folder into place. When another run was
-# first, its result stays.
+# publish FROM TO moves a finished folder into place. The result of a run that was
+# faster stays.
 publish() {
 	mkdir -p "$(dirname "$2")"
 	mv -T "$1" "$2" 2>/dev/null || rm -rf "$1"
 	[[ -d $2 ]]
 }
 
-# A tool built by an older Go can't read the code of a newer one.
+# A tool that was built by an older Go cannot read the code of a newer one.
 go_series() { go env GOVERSION | grep -oE '^go[0-9]+\.[0-9]+'; }
 
 # go_tool NAME VERSION COMMAND… runs a command that builds NAME into $GOBIN.
@@ -43,8 +42,8 @@ go_tool() {
 	echo "$dir/$name"
 }
 
-# The nats command can't be installed by name and version, since one of its
-# dependencies carries a replacement; as a tool of a module of its own it can.
+# The nats command cannot be installed by name and version, since one of its dependencies
+# has a replacement. As a tool of a module of its own it can.
 nats_cli() {
 	local version
 	version=$(awk '$1 == "github.com/nats-io/natscli" { print $2 }' "$here/nats/go.mod")
@@ -68,8 +67,8 @@ from_debian() {
 	command -v "$command" || { apt "$@" && command -v "$command"; }
 }
 
-# A Redis of its own is wanted, not a service that starts at boot: the policy
-# file keeps the package from starting one.
+# Tests start their own Redis. The policy file keeps the package from starting a
+# service.
 redis_server() {
 	command -v redis-server && return
 	local policy=/usr/sbin/policy-rc.d made=

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Looks for known vulnerabilities in what the modules use. Without the database
-# (https://vuln.go.dev) nothing is known, which is said and is no failure.
+# Looks for known vulnerabilities in the modules and their dependencies. If the database
+# (https://vuln.go.dev) cannot be reached, it says so and succeeds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 database="${GOVULNDB:-https://vuln.go.dev}"

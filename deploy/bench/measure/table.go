@@ -27,7 +27,7 @@ func (r *Results) Print(w io.Writer) {
 		}
 		fmt.Fprintln(t, row)
 	}
-	_ = t.Flush() // what can't be written to a terminal can't be told to it
+	_ = t.Flush() // an error of the terminal cannot be reported to it
 	if failed > 0 {
 		fmt.Fprintf(w, "%d operations failed and do not count.\n", failed)
 	}

@@ -1,9 +1,9 @@
-// Command healthcheck asks a service in the same container whether it is
-// ready: images without a shell have nothing else that could.
+// Command healthcheck asks a service in the same container whether it is ready. The
+// images have no shell or other program that could.
 //
 //	healthcheck [URL]
 //
-// It exits with 0 when the answer is 200, else with 1 and what is wrong.
+// It exits with 0 if the answer is 200, else with 1 and an error message.
 package main
 
 import (
@@ -15,11 +15,10 @@ import (
 	"time"
 )
 
-// where services of this repository say whether they are ready, unless their
-// --admin says otherwise.
+// where is the default address of the readiness check of a service.
 const where = "http://127.0.0.1:8081/readyz"
 
-// maxAnswer bounds what is repeated of an answer, in bytes.
+// maxAnswer bounds the bytes of an answer in the error message.
 const maxAnswer = 4096
 
 func main() {

@@ -1,12 +1,12 @@
-// Command testreport reads what `go test -json` prints and shows what a person
-// wants of it: the line of each package, the output of what failed, and every
-// test that was skipped with its reason. It knows nothing of what the tests do.
+// Command testreport reads the output of `go test -json` and prints the line of each
+// package and the output of failed tests. It keeps a list of the skipped tests with
+// their reasons. It does not know what the tests do.
 //
 //	go test -json ./... | testreport -skips FILE    show, and add the skipped tests to FILE
 //	testreport -summary FILE [-allowed FILE]        name the skipped tests in one line
 //
-// With -allowed a skipped test that the list does not have is an error: a path
-// that nobody tested is no test that passed.
+// With -allowed, a skipped test that is not on the list is an error: what was not tested
+// has not passed.
 package main
 
 import (

@@ -19,11 +19,11 @@ type event struct {
 	Output  string
 }
 
-// skip is a test that did not run, and why.
+// skip is a skipped test with its reason.
 type skip struct{ test, reason string }
 
-// show writes the lines of packages and the output of failed tests, and returns
-// the tests that were skipped. A line that is no event is shown as it is.
+// show writes the lines of packages and the output of failed tests, and returns the
+// skipped tests. A line that is not an event is written as it is.
 func show(in io.Reader, out io.Writer) ([]skip, error) {
 	var skips []skip
 	output := map[string][]string{} // of tests that have not ended
@@ -67,10 +67,10 @@ func showLine(line string, output map[string][]string, skips []skip, out io.Writ
 	return skips
 }
 
-// noise reports whether a package's line repeats what others say.
+// noise reports whether a line of a package repeats others.
 func noise(line string) bool { return line == "PASS\n" }
 
-// position is the place in the source that the testing package puts before a
+// position matches the position in the source that the testing package puts before a
 // message.
 var position = regexp.MustCompile(`^\s+\S+\.go:\d+: `)
 

@@ -25,8 +25,8 @@ func appendSkips(file string, skips []skip) error {
 	return errors.Join(err, f.Close())
 }
 
-// summarize names all skipped tests in one line. With a list, it returns an
-// error that names those that the list does not have.
+// summarize prints all skipped tests in one line. With a list, it returns an error that
+// names the tests that are not on it.
 func summarize(file, list string, out io.Writer) error {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -64,8 +64,8 @@ func line(skips []skip) string {
 	return fmt.Sprintf("skipped: %d: %s", len(skips), strings.Join(names, "; "))
 }
 
-// refuse returns an error for the tests that no pattern of the list matches. A
-// line of the list is a pattern as of path.Match; lines with # are comments.
+// refuse returns an error that names the tests that no pattern of the list matches. Each
+// line of the list is a pattern of path.Match; lines with # are comments.
 func refuse(skips []skip, list string) error {
 	var unlisted []string
 	for _, s := range skips {

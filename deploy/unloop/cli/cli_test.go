@@ -17,7 +17,7 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 )
 
-// output collects what a command prints and tells when it printed something.
+// output collects what a command prints, and signals each write.
 type output struct {
 	mu      sync.Mutex
 	buf     bytes.Buffer

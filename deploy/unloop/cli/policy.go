@@ -26,7 +26,7 @@ type policyCmd struct {
 	Withdraw policyWithdrawCmd `cmd:"" help:"Remove the pushed bundle: the default policy applies again."`
 }
 
-// errFaulty is the error for a bundle whose faults are printed.
+// errFaulty is the error for a faulty bundle. The faults are printed already.
 var errFaulty = errors.New("not valid")
 
 type policyCheckCmd struct {

@@ -40,7 +40,7 @@ func (p *printer) printf(format string, args ...any) {
 	}
 }
 
-// table prints a header and rows, whose columns are separated by tabs.
+// table prints a header and rows. Tabs separate their columns.
 func (p *printer) table(header string, rows func(*printer)) {
 	w := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
 	t := &printer{w: w, err: p.err}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// recordingOf writes a session file whose prompt comes so many times at once.
+// recordingOf writes a recording of one prompt that is repeated every second.
 func recordingOf(t *testing.T, times int) string {
 	t.Helper()
 	var text strings.Builder
