@@ -29,7 +29,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/cluster"
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/forward"
-	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/recording"
 	"github.com/unloop/unloop/gateway/internal/resolve"
@@ -41,27 +40,21 @@ import (
 
 // Gateway is one gateway. Make it with New.
 type Gateway struct {
-	cfg      Config
+	stages
 	deps     service.Deps
 	log      *slog.Logger
-	now      func() time.Time
 	listener net.Listener
 	// pages keeps web pages out.
 	pages    *access.Pages
-	table    *route.Table
-	bundles  *inforce.Policies
 	shared   *cluster.Shared
 	checker  *checker.Checker
 	books    *account.Books
-	resolver *resolve.Resolver
 	proxy    *forward.Proxy
-	gate     *admit.Gate
 	api      *checkapi.API
 	recorder *recording.Recorder // nil without --record
 	waiting  *wait.Room
 	bodies   *intake.Bodies
 	passed   *intake.Passed
-	memory   *evidence.Memory
 	repeats  *blocks.Requests[basis, *repeatRefusal]
 	// refusals shares buffers for the bodies of refusals.
 	refusals sync.Pool
@@ -87,9 +80,12 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
-	g := &Gateway{cfg: cfg, deps: deps, log: deps.Log, now: time.Now, table: table, metrics: newMetrics(deps.Metrics)}
+	g := &Gateway{
+		stages: stages{cfg: cfg, now: time.Now, table: table, memory: evidence.NewMemory()},
+		deps:   deps, log: deps.Log, metrics: newMetrics(deps.Metrics),
+	}
 	g.waiting = wait.New(cfg.MaxDelayed, deps.Metrics)
-	g.passed, g.memory = intake.NewPassed(), evidence.NewMemory()
+	g.passed = intake.NewPassed()
 	g.bodies = intake.NewBodies(cfg.MaxBodyMemory, deps.Metrics)
 	for _, opt := range opts {
 		opt(g)

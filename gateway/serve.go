@@ -206,7 +206,7 @@ func (g *Gateway) ask(x *exchange) {
 	case errors.Is(err, context.Canceled):
 		g.metrics.checks.WithLabelValues("abandoned").Inc()
 	default:
-		x.degrade(g, reason(err))
+		x.degrade(g, undecided(err))
 	}
 	if x.Uninspected != "" && x.Degraded == "" && x.FailClosed {
 		x.degrade(g, "uninspected")
@@ -243,7 +243,8 @@ func (x *exchange) degrade(g *Gateway, why string) {
 	g.degraded.note(g.log, g.now(), why)
 }
 
-func reason(err error) string {
+// undecided returns why there is no decision, as metrics and headers name it.
+func undecided(err error) string {
 	for _, known := range []error{checker.ErrNoDetector, checker.ErrTimeout, checker.ErrOverloaded} {
 		if errors.Is(err, known) {
 			return known.Error()

@@ -62,7 +62,7 @@ func inMemory(t *testing.T, handler http.Handler) *pipes {
 // proxyTo forwards to an upstream as a gateway does.
 func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 	t.Helper()
-	g := &Gateway{metrics: newMetrics(prometheus.NewRegistry()), log: slog.New(slog.DiscardHandler), now: time.Now}
+	g := &Gateway{metrics: newMetrics(prometheus.NewRegistry()), log: slog.New(slog.DiscardHandler), stages: stages{now: time.Now}}
 	transport, err := forward.NewTransport("")
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 // pending is a request with an answer still to come.
 type pending struct {
 	// asked and decision are nil once nothing has to be reported to the detector.
-	asked    *gateway.Question
+	asked    *gateway.Evaluation
 	decision *checkpb.Decision
 	// nothing is the report to the detector if the upstream does not answer.
 	nothing *checkpb.Outcome

@@ -32,12 +32,12 @@ const sessionGap = time.Hour
 
 // Run evaluates requests, one after the other. Make it with New.
 type Run struct {
-	evidence  *gateway.Evidence
-	evaluator *detector.Evaluator
-	clock     clock
-	tally     *tally
-	open      open
-	worker    *embedworker.Offline // nil if no policy asks for it
+	gateway  *gateway.Evaluator
+	detector *detector.Evaluator
+	clock    clock
+	tally    *tally
+	open     open
+	worker   *embedworker.Offline // nil if no policy asks for it
 	// overridden says that overrides were given. The recorded ones are ignored then.
 	overridden bool
 	decided    func(*checkpb.Decision) // may be nil
@@ -66,19 +66,19 @@ func New(ctx context.Context, cfg Config) (*Run, error) {
 	gw := gateway.DefaultConfig()
 	gw.Policies, gw.MaxInspectBytes = cfg.Policies, logs.Limit // what was inspected was recorded
 	var err error
-	if r.evidence, err = gateway.NewEvidence(gw, now); err != nil {
+	if r.gateway, err = gateway.NewEvaluator(gw, now); err != nil {
 		return nil, err
 	}
-	r.evidence.SetOverrides(cfg.Overrides)
-	r.tally = newTally(r.evidence.Policies())
-	if !slices.ContainsFunc(r.evidence.Policies().Policies(), func(p *gateway.Policy) bool { return p.Semantic != nil }) {
-		r.evaluator = detector.NewEvaluator(now, nil)
+	r.gateway.SetOverrides(cfg.Overrides)
+	r.tally = newTally(r.gateway.Policies())
+	if !slices.ContainsFunc(r.gateway.Policies().Policies(), func(p *gateway.Policy) bool { return p.Semantic != nil }) {
+		r.detector = detector.NewEvaluator(now, nil)
 		return r, nil
 	}
 	if r.worker, err = embedworker.NewOffline(ctx, cfg.Embedworker, now, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, err
 	}
-	r.evaluator, r.tally.report.Embedder = detector.NewEvaluator(now, r.worker), r.worker.Embedder()
+	r.detector, r.tally.report.Embedder = detector.NewEvaluator(now, r.worker), r.worker.Embedder()
 	return r, nil
 }
 
@@ -102,7 +102,7 @@ func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 	if err != nil {
 		return r.Unreadable(err)
 	}
-	asked, err := r.evidence.Question(req, origin(q))
+	asked, err := r.gateway.Evaluate(req, origin(q))
 	if err != nil {
 		return r.Unreadable(fmt.Errorf("read the request's body: %w", err))
 	}
@@ -129,7 +129,7 @@ func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 
 // operator returns what an operator's kill switch, block or exemption does with a
 // request: by the bundle and the overrides of the run, else as it was recorded.
-func (r *Run) operator(q *logs.Request, asked *gateway.Question) (did, reason string) {
+func (r *Run) operator(q *logs.Request, asked *gateway.Evaluation) (did, reason string) {
 	if asked.Operator == "" && !r.overridden && (q.Operator == record.Blocked || q.Operator == record.Exempted) {
 		return q.Operator, "as recorded"
 	}
@@ -140,7 +140,7 @@ func (r *Run) operator(q *logs.Request, asked *gateway.Question) (did, reason st
 func (r *Run) decide(ctx context.Context, at Place, q *logs.Request, p *pending) error {
 	check := p.asked.Check
 	check.Explain = true
-	p.decision = r.evaluator.Decide(ctx, check)
+	p.decision = r.detector.Decide(ctx, check)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (r *Run) decide(ctx context.Context, at Place, q *logs.Request, p *pending)
 	p.asked.Check = nil // it may be large
 	if stops(p.decision) {
 		// The upstream does not get the request: it costs nothing.
-		r.evaluator.Apply(&checkpb.Outcome{Corrections: p.asked.Corrections(p.decision, gateway.Outcome{Status: http.StatusTooManyRequests}, r.clock.now)})
+		r.detector.Apply(&checkpb.Outcome{Corrections: p.asked.Corrections(p.decision, gateway.Outcome{Status: http.StatusTooManyRequests}, r.clock.now)})
 		p.asked = nil
 	}
 	return nil
@@ -174,13 +174,13 @@ func (r *Run) finish(p *pending, o *logs.Outcome) {
 		return // no detector was asked
 	}
 	outcome := &checkpb.Outcome{}
-	if !p.stopped && gateway.CameToNothing(o.Status) {
+	if !p.stopped && gateway.Uncounted(o.Status) {
 		outcome = p.nothing
 	}
 	outcome.Corrections = p.asked.Corrections(p.decision, gateway.Outcome{
 		Status: o.Status, InputTokens: o.InputTokens, CachedTokens: o.CachedTokens, OutputTokens: o.OutputTokens,
 	}, r.clock.now)
-	r.evaluator.Apply(outcome)
+	r.detector.Apply(outcome)
 	p.asked = nil
 }
 

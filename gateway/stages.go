@@ -1,0 +1,72 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/admit"
+	"github.com/unloop/unloop/gateway/internal/auth"
+	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/descriptor"
+	"github.com/unloop/unloop/gateway/internal/evidence"
+	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/gateway/internal/inforce"
+	"github.com/unloop/unloop/gateway/internal/intake"
+	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/gateway/internal/resolve"
+	"github.com/unloop/unloop/gateway/internal/route"
+)
+
+// stages are the stages of a request that ask nobody: gateways, replays and
+// explanations share them.
+type stages struct {
+	cfg      Config
+	now      func() time.Time
+	table    *route.Table
+	bundles  *inforce.Policies
+	gate     *admit.Gate
+	resolver *resolve.Resolver
+	memory   *evidence.Memory
+}
+
+// read reads the body of a request.
+func (s *stages) read(r *http.Request, x *request.Request) (err error) {
+	x.Body, err = intake.Read(r, s.cfg.MaxInspectBytes)
+	return err
+}
+
+// parse reads the prompt in the body.
+func (s *stages) parse(x *request.Request, rules *inforce.Rules) {
+	intake.Parse(x, s.cfg.MaxInspectBytes, rules.Options(x.Path))
+}
+
+// resolve finds out who sent a request.
+func (s *stages) resolve(r *http.Request, x *request.Request, rules *inforce.Rules, client auth.Principal, hasher *identity.Hasher) request.Subject {
+	from := s.resolver.Subject(r, x, resolve.Sender{Client: client, Key: s.gate.CallerKey(r, x, client), Hasher: hasher}, s.now())
+	from.Descriptors = rules.Descriptors.Values(descriptor.Subject{HTTP: r, Identity: from.Identity, Model: x.Model()})
+	return from
+}
+
+// evidence makes the evidence of a request. If a policy evaluates its tool calls
+// (callsWatched), those that the provider keeps are looked up. key returns the hash of
+// the sender's API key; nil if nobody knows it.
+func (s *stages) evidence(ctx context.Context, x *request.Request, from *request.Subject, rules *inforce.Rules, key func() string) (e evidence.Evidence, callsWatched bool) {
+	matched := evidence.Match(rules.Set, x, from)
+	callsWatched = x.Prompt != nil && slices.ContainsFunc(matched, func(p *bundle.Policy) bool { return p.Tool != nil || p.Cycle != nil || p.Prompt != nil })
+	if callsWatched {
+		x.Prompt, from.Open = s.resolver.Calls(ctx, x, from.Identity.GetCaller(), rules.Options(x.Path))
+	}
+	in := evidence.Input{
+		Request: x, Subject: from, Policies: rules.Set, Matched: matched, Reading: rules.Reading, Memory: s.memory, Now: s.now(),
+	}
+	if key != nil && evidence.Telling(x) {
+		in.Key = key()
+	}
+	e = evidence.Of(&in)
+	if e.Check != nil {
+		e.Check.RequestId = request.ID(x.Header)
+	}
+	return e, callsWatched
+}
