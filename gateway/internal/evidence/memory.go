@@ -23,7 +23,7 @@ const (
 // Memory remembers who sent which prompts lately, as far as this gateway saw them. It
 // may be used by many goroutines at once. Make it with NewMemory.
 //
-// By the senders it tells an agent that names a new session with each request from
+// By the senders it distinguishes an agent that names a new session with each request from
 // agents that work on the same task in sessions of their own: the former waits for each
 // answer, and none of its sessions goes on.
 //

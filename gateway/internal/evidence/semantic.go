@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// scopeDomain is the domain of the hash that names whose texts are compared.
+	// scopeDomain is the domain of the hash that names a history of texts.
 	scopeDomain = "unloop/scope/2"
 	// exchangeBytes is how much is sent of each half of an exchange, from its
 	// end: more than embedders read.

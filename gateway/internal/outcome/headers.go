@@ -35,7 +35,8 @@ func (h Headers) Put(answer map[string][]string) {
 	}
 }
 
-// headers returns the headers that tell what was found.
+// headers returns the headers of all outcomes: why there is no full decision, what the
+// rules and findings are.
 func (o *Outcome) headers() (h Headers) {
 	if o.Finding != nil {
 		h = make(Headers, 0, 2*loopHeaders)
@@ -60,7 +61,7 @@ func (o *Outcome) headers() (h Headers) {
 	return h
 }
 
-// setFinding tells of the strongest finding.
+// setFinding adds the headers of the strongest finding.
 func (o *Outcome) setFinding(h *Headers) {
 	f := o.Finding
 	h.Set("X-Loop-Action", f.GetAction().Label())
@@ -82,7 +83,7 @@ func (o *Outcome) setFinding(h *Headers) {
 	}
 }
 
-// setLimit tells what the strongest rule does, from a warning on.
+// setLimit adds the headers of the strongest rule, from a warning on.
 func (o *Outcome) setLimit(h *Headers) {
 	v := o.limit
 	h.Set("X-Loop-Rule", ascii(name(v)))
@@ -95,9 +96,9 @@ func (o *Outcome) setLimit(h *Headers) {
 	}
 }
 
-// addLimits tells what is left of the rules that hold: of all of them in the
-// fields of the IETF's draft-ietf-httpapi-ratelimit-headers, and of the scarcest one
-// also in those of the draft's early versions, which most clients still read.
+// addLimits adds what is left of the rules: of all of them in the fields of the IETF's
+// draft-ietf-httpapi-ratelimit-headers, and of the rule with the least left also in those
+// of the draft's early versions, which most clients still read.
 func (h *Headers) addLimits(verdicts []evidence.Verdict) {
 	var scarcest *evidence.Verdict
 	for i := range verdicts {

@@ -3,6 +3,7 @@ package outcome
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -88,12 +89,7 @@ func (c *Case) roundsSince(f *checkpb.Finding) (rounds int) {
 }
 
 func sharesCall(a, b []*checkpb.ToolCall) bool {
-	for _, c := range a {
-		for _, d := range b {
-			if bytes.Equal(c.GetCall(), d.GetCall()) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(a, func(c *checkpb.ToolCall) bool {
+		return slices.ContainsFunc(b, func(d *checkpb.ToolCall) bool { return bytes.Equal(c.GetCall(), d.GetCall()) })
+	})
 }

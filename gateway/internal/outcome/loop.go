@@ -32,9 +32,9 @@ func (o *Outcome) answer() {
 	o.Headers.Set("X-Loop-Answer", f.GetAnswer().Label())
 }
 
-// syntheticText tells a model, and whoever reads its answers, what was repeated,
-// and where the result is: the client holds it. It begins with the word by which a
-// history shows that no model wrote it.
+// syntheticText returns an answer in the model's place. It says what was repeated, and
+// that the client has the result already. By the code at its beginning, a history shows
+// that no model wrote it.
 func syntheticText(f *checkpb.Finding) string {
 	var b strings.Builder
 	b.WriteString(CodeLoop + ": " + f.GetMessage())

@@ -56,7 +56,7 @@ func NewTemplate(p provider.Provider, f *checkpb.Finding, caller string) *Templa
 	return t
 }
 
-// fits says whether a finding differs from the template's in nothing but the two
+// fits reports whether a finding differs from the template's in nothing but the two
 // numbers.
 func (t *Template) fits(f *checkpb.Finding) bool {
 	return t != nil && t.of != nil && f.GetBlockedMs() > 0 && f.GetAction() == t.of.GetAction() &&
