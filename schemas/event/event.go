@@ -1,10 +1,9 @@
-// Package event defines what Unloop says about loops to the outside: the
-// event's JSON body, its subjects on the LOOP_EVENTS stream and its
-// CloudEvents attributes as NATS headers. The body's JSON Schema is Schema.
+// Package event defines the events of loops: their JSON body, their subjects on the
+// LOOP_EVENTS stream and their CloudEvents attributes as NATS headers. The body's JSON
+// Schema is Schema.
 //
-// It knows nothing of who publishes or reads events. Events never carry
-// prompt text, keys or tool arguments, but for the excerpts of policies that ask
-// for them.
+// It does not know who publishes or reads events. Events never contain prompt text, keys
+// or tool arguments, except for excerpts if a policy enables them.
 package event
 
 import (
@@ -24,15 +23,15 @@ var Schema []byte
 // Type is an event's type, and the first two tokens of its subject.
 type Type string
 
-// The life of an incident: detected once, ongoing as it grows, resolved when
-// it ended.
+// The events of an incident: detected once, ongoing as it grows, resolved when it has
+// ended.
 const (
 	Detected Type = "loop.detected"
 	Ongoing  Type = "loop.ongoing"
 	Resolved Type = "loop.resolved"
 )
 
-// Event is the body of an event. Event repeats Type for receivers that expect
+// Event is the body of an event. Its field Event repeats Type for receivers that expect
 // that name.
 type Event struct {
 	Type      Type      `json:"type"`
@@ -45,15 +44,15 @@ type Event struct {
 	Data      Data      `json:"data"`
 }
 
-// Data describes the incident, as the finding that raised the event saw it.
+// Data describes the incident at the time of the finding that raised the event.
 type Data struct {
 	LoopID   string `json:"loop_id"`
 	Detector string `json:"detector"`
 	Policy   string `json:"policy"`
 	Mode     string `json:"mode"`
 	Action   string `json:"action"`
-	// Answer is AnswerSynthetic where the rejected request got an answer in the
-	// model's place, and else empty.
+	// Answer is AnswerSynthetic if the rejected request got an answer in the model's
+	// place, and else empty.
 	Answer          string    `json:"answer,omitempty"`
 	Fingerprint     string    `json:"fingerprint"`
 	HitCount        int       `json:"hit_count"`
@@ -76,24 +75,24 @@ type Finding struct {
 	Answer      string `json:"answer,omitempty"`
 	Fingerprint string `json:"fingerprint"`
 	HitCount    int    `json:"hit_count"`
-	// Rule and Tool say what tool loops are: the rule that was broken, and the
-	// tool's name, or the names of a cycle's tools with commas. Names that look like
-	// none, which models make up, are left out.
+	// Rule and Tool describe tool loops: the rule that matched, and the tool's name, or
+	// the names of a cycle's tools, separated by commas. Text of models that does not
+	// look like a name is left out.
 	Rule string `json:"rule,omitempty"`
 	Tool string `json:"tool,omitempty"`
-	// Excerpt is the end of the exchange in which the detector found it, of at
-	// most MaxExcerpt runes; only of policies that ask for it.
+	// Excerpt is the end of the exchange in which the loop was found, in at most
+	// MaxExcerpt runes, if the policy enables it.
 	Excerpt string `json:"excerpt,omitempty"`
 }
 
 // AnswerSynthetic is the value of Data.Answer and Finding.Answer.
 const AnswerSynthetic = "synthetic"
 
-// MaxExcerpt is the length of an excerpt at the most, in runes.
+// MaxExcerpt is the greatest length of an excerpt, in runes.
 const MaxExcerpt = 200
 
-// Saved estimates what the requests that never reached a model would have
-// cost. Dollars are absent where no price is known.
+// Saved estimates the cost of the requests that were stopped. USD is absent if no price
+// is known.
 type Saved struct {
 	Requests    int      `json:"requests"`
 	InputTokens int      `json:"input_tokens"`
@@ -105,13 +104,13 @@ func New(typ Type, id string, at time.Time) Event {
 	return Event{Type: typ, Event: typ, ID: id, Timestamp: at.UTC()}
 }
 
-// Subject is where the event is published: TYPE.TENANT.POLICY.
+// Subject returns the subject of the event: TYPE.TENANT.POLICY.
 func (e Event) Subject() string {
 	return string(e.Type) + "." + schemas.Token(e.TenantID) + "." + schemas.Token(e.Data.Policy)
 }
 
-// Headers are the CloudEvents 1.0 attributes in NATS binary content mode, and
-// the id by which JetStream deduplicates.
+// Headers returns the CloudEvents 1.0 attributes in NATS binary content mode, and the id
+// by which JetStream deduplicates.
 func (e Event) Headers() map[string][]string {
 	return map[string][]string{
 		"Nats-Msg-Id":    {e.ID},

@@ -2,29 +2,29 @@ package event
 
 import "time"
 
-// Incident is an open incident as its record in schemas.BucketIncidents holds
-// it: the data of its events, and what they do not tell. The record goes when
-// the incident's window has passed without a finding.
+// Incident is the record of an open incident in schemas.BucketIncidents: the data of its
+// events, and internal state. The record expires when the incident's window has passed
+// without a finding.
 type Incident struct {
 	Data
 	Tenant    string `json:"tenant"`
 	Project   string `json:"project"`
 	RequestID string `json:"request_id"`
-	// Announced says that loop.detected is stored.
+	// Announced reports that loop.detected is stored.
 	Announced bool `json:"announced"`
-	// Counters are the states that a release resets. Of counters in
-	// schemas.BucketCounters, more may name the incident's conversation.
+	// Counters are the states that a release resets. There may be other counters of the
+	// incident's conversation in schemas.BucketCounters.
 	Counters []Counter `json:"counters"`
-	// Ends is when the incident is over if nothing more is found.
+	// Ends is when the incident ends without a further finding.
 	Ends time.Time `json:"ends,omitzero"`
-	// Updates are marks of the newest writes, so that none is applied twice.
+	// Updates are ids of the newest writes, so that none is applied twice.
 	Updates []string `json:"updates,omitempty"`
 	// Stopped is the newest request that was stopped.
 	Stopped Stopped `json:"stopped,omitzero"`
 }
 
-// Stopped says which detector was the first to stop a request. Requests are those
-// that its report stood for: one, or all of a batch.
+// Stopped names the detector that was the first to stop a request. Requests counts the
+// requests of its report: one, or all of a batch.
 type Stopped struct {
 	RequestID string `json:"request_id"`
 	Detector  string `json:"detector"`
@@ -36,8 +36,8 @@ type Stopped struct {
 type Counter struct {
 	Detector    string `json:"detector"`
 	Fingerprint string `json:"fingerprint"`
-	// KeptSeconds is how long the counter's state is kept after its last use; 0
-	// where it was not noted.
+	// KeptSeconds is how long the counter's state is kept after its last use; 0 if it is
+	// not known.
 	KeptSeconds int `json:"kept_seconds,omitempty"`
 }
 

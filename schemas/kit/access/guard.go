@@ -12,7 +12,7 @@ import (
 // Header is where clients put a key of Unloop's own.
 const Header = "X-Unloop-Key"
 
-// Guard lets those who hold a key through to an HTTP handler.
+// Guard protects an HTTP handler by keys.
 type Guard struct {
 	keys    *Keys
 	limiter Limiter
@@ -22,10 +22,9 @@ type Guard struct {
 // NewGuard returns a guard for the keys.
 func NewGuard(keys *Keys) *Guard { return &Guard{keys: keys, now: time.Now} }
 
-// Protect returns a handler that answers 401 to who has no key, and 429 to
-// addresses with too many wrong ones. The key is taken from X-Unloop-Key, from
-// a bearer token, or from the password of basic authentication, which browsers
-// ask for.
+// Protect returns a handler that answers 401 to requests without a key, and 429 to
+// addresses with too many wrong keys. The key is in X-Unloop-Key, a bearer token, or the
+// password of basic authentication, for which browsers have a dialogue.
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, wait := g.check(r)
@@ -42,7 +41,7 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 	})
 }
 
-// Admits says whether a request bears a key. It counts towards the limits.
+// Admits reports whether a request has a key. It counts towards the limits.
 func (g *Guard) Admits(r *http.Request) bool {
 	status, _ := g.check(r)
 	return status == http.StatusOK
@@ -78,7 +77,7 @@ func keyOf(r *http.Request) string {
 	return ""
 }
 
-// Seconds is a wait as Retry-After has it: whole seconds, at least one.
+// Seconds formats a wait for Retry-After: whole seconds, at least one.
 func Seconds(wait time.Duration) string {
 	return strconv.Itoa(max(1, int(math.Ceil(wait.Seconds()))))
 }

@@ -9,20 +9,19 @@ import (
 	"strings"
 )
 
-// MinKey is the shortest key that is taken, in bytes: 16 random ones of hex or
-// base64 can't be guessed in the time that a guess takes.
+// MinKey is the least length of a key, in bytes: 16 random characters of hex or base64
+// can't be guessed.
 const MinKey = 16
 
 // hashPrefix begins an entry that is the hash of a key instead of the key.
 const hashPrefix = "sha256:"
 
-// Keys is a set of keys, held as their SHA-256 alone. The nil set is empty.
+// Keys is a set of keys, of which it holds the SHA-256 alone. The nil set is empty.
 type Keys struct{ hashes [][sha256.Size]byte }
 
-// ReadKeys reads the keys at places as Secret has them. A place holds one key
-// or several, divided by white space; an entry sha256:HEX stands for the key
-// with that hash, and a line that begins with # is a comment. It reports every
-// fault at once.
+// ReadKeys reads the keys at places in the form of Secret. A place has keys separated by
+// white space; an entry sha256:HEX stands for the key with that hash, and a line that
+// begins with # is a comment. The error has every fault.
 func ReadKeys(places []string) (*Keys, error) {
 	k := &Keys{}
 	var faults []error
@@ -73,7 +72,7 @@ func hashOf(entry string) (hash [sha256.Size]byte, err error) {
 	return sha256.Sum256([]byte(entry)), nil
 }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (k *Keys) Len() int {
 	if k == nil {
 		return 0
@@ -81,9 +80,8 @@ func (k *Keys) Len() int {
 	return len(k.hashes)
 }
 
-// Holder says whether a key is in the set, in a time that does not depend on
-// the keys, and returns an id for it: the same for the same key, and of no use
-// for finding the key out.
+// Holder reports whether a key is in the set, in constant time, and returns the id of the
+// key, which does not reveal it.
 func (k *Keys) Holder(key string) (id string, ok bool) {
 	if k.Len() == 0 {
 		return "", false

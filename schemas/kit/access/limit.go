@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// Limits of wrong keys. They stop guessing and the cost of checking what is
-// sent, not an agent whose key was just replaced.
+// Limits of wrong keys. They stop guessing and bound the cost of checks, and tolerate an
+// agent with a key that was just replaced.
 const (
-	// burst is how often an address may be wrong at once.
+	// burst is how many wrong keys an address may send at once.
 	burst = 10
-	// refill is the time after which it may be wrong once more.
+	// refill is the time after which it may send one more.
 	refill = 6 * time.Second
 	// maxAddresses and maxWelcome bound the memory: about 100 bytes each.
 	maxAddresses = 10_000
 	maxWelcome   = 10_000
 )
 
-// Limiter limits how often an address may present a wrong key. An address over
-// its limit is not even looked at, except for keys that it has used with
-// success: many clients may share one address, and one with a wrong key must
-// not lock out the others. The zero value is ready.
+// Limiter limits how often an address may present a wrong key. The keys of an address
+// over its limit are not checked, except for those that it has used with success: many
+// clients may share one address, and one with a wrong key must not lock out the others.
+// The zero value is ready.
 type Limiter struct {
 	mu sync.Mutex
-	// debts says until when an address pays for its failures.
+	// debts has the time until which an address pays for its wrong keys.
 	debts   map[netip.Prefix]time.Time
 	welcome map[visitor]struct{}
 }
@@ -69,8 +69,7 @@ func network(remote string) netip.Prefix {
 	return prefix
 }
 
-// Wait is how long the attempt must wait before it is looked at; zero if it is
-// welcome now.
+// Wait returns how long the attempt must wait before it is checked; zero if it need not.
 func (l *Limiter) Wait(a Attempt) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +80,7 @@ func (l *Limiter) Wait(a Attempt) time.Duration {
 	return max(wait, 0)
 }
 
-// excess is by how much an address is over its limit. The lock is held.
+// excess returns by how much an address is over its limit. The caller holds the lock.
 func (l *Limiter) excess(a Attempt) time.Duration {
 	debt, known := l.debts[a.visitor.from]
 	if !known {
@@ -90,8 +89,8 @@ func (l *Limiter) excess(a Attempt) time.Duration {
 	return debt.Sub(a.at) - (burst-1)*refill
 }
 
-// Failed notes that the attempt's key was wrong. It returns true when the
-// address has just reached its limit.
+// Failed records that the attempt's key was wrong. It reports whether the address has
+// just reached its limit.
 func (l *Limiter) Failed(a Attempt) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,13 +105,13 @@ func (l *Limiter) Failed(a Attempt) bool {
 		debt = a.at
 	}
 	l.debts[a.visitor.from] = debt.Add(refill)
-	delete(l.welcome, a.visitor) // it was good once, and is no more
+	delete(l.welcome, a.visitor) // the key was valid before
 	excess := l.excess(a)
 	return excess > 0 && excess <= refill
 }
 
-// forget makes room for one address: of a few, those that have paid go, and at
-// least one does.
+// forget makes room for one address: of a few addresses it removes those with no debt
+// left, and at least one.
 func (l *Limiter) forget(now time.Time) {
 	const few = 16
 	looked := 0
@@ -126,7 +125,7 @@ func (l *Limiter) forget(now time.Time) {
 	}
 }
 
-// Passed notes that the attempt's key was right.
+// Passed records that the attempt's key was right.
 func (l *Limiter) Passed(a Attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

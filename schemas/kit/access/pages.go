@@ -11,31 +11,29 @@ import (
 	"strings"
 )
 
-// Allowed are the exceptions that an operator makes for a port, as flags.
+// Allowed are the flags by which an operator makes exceptions for a port.
 type Allowed struct {
 	AllowHost   []string `placeholder:"NAME" help:"Host name that clients may address this process by, beside localhost and loopback addresses. Ports on loopback refuse others, and where this flag is given, all ports do. Repeatable."`
 	AllowOrigin []string `placeholder:"ORIGIN" help:"Origin of web pages that may use this process, such as https://app.example, or vscode-webview://* for all of a program's own scheme. Repeatable; other pages are refused."`
 }
 
-// Pages refuses what web pages make a browser send to a port: a browser on the
-// same machine reaches every loopback port, and sends what a page asks for. It
-// tells by the Host header, which a page behind a rebound DNS name can't choose,
-// and by Origin and Sec-Fetch-Site, which no page can leave out or forge. The nil
-// Pages refuses nothing.
+// Pages refuses requests that web pages make a browser send to a port: a browser on the
+// same machine reaches every loopback port. It checks the Host header, which a page
+// behind a rebound DNS name can't choose, and Origin and Sec-Fetch-Site, which no page
+// can omit or forge. The nil Pages refuses nothing.
 type Pages struct {
-	// named says that the Host header is looked at, loopback that only names of
-	// this machine are good.
+	// named is set if the Host header is checked, loopback if it must name this machine.
 	named, loopback bool
 	hosts, origins  []string
 }
 
-// PageError is why a request is refused. Its text tells what to do about it.
+// PageError is the reason for which a request is refused, with a remedy.
 type PageError struct{ Code, Message string }
 
 func (e *PageError) Error() string { return e.Message }
 
-// NewPages returns the check for a port that listens at addr. It reports every
-// fault of the exceptions at once.
+// NewPages returns the check for a port that listens at addr. The error has every fault
+// of the exceptions.
 func NewPages(addr net.Addr, allowed Allowed) (*Pages, error) {
 	p := &Pages{}
 	if at, err := netip.ParseAddrPort(addr.String()); err == nil {
@@ -59,8 +57,8 @@ func NewPages(addr net.Addr, allowed Allowed) (*Pages, error) {
 	return p, errors.Join(faults...)
 }
 
-// readableOrigin says whether an exception is one origin, or all of a scheme that
-// no web site can have.
+// readableOrigin reports whether an exception is one origin, or all origins of a scheme
+// that no web site can have.
 func readableOrigin(origin string) bool {
 	if origin == "file://" {
 		return true
@@ -72,7 +70,7 @@ func readableOrigin(origin string) bool {
 	return err == nil && u.Scheme != "" && u.Host != "" && u.User == nil && u.Path == "" && u.RawQuery == "" && !strings.Contains(origin, "*")
 }
 
-// ownScheme says whether a scheme belongs to programs, such as editors and browser
+// ownScheme reports whether a scheme belongs to programs, such as editors and browser
 // extensions, rather than to web sites.
 func ownScheme(scheme string) bool {
 	if scheme == "" || strings.ContainsAny(scheme, ":/*. ") {
@@ -81,8 +79,8 @@ func ownScheme(scheme string) bool {
 	return !slices.Contains([]string{"http", "https", "ws", "wss"}, strings.ToLower(scheme))
 }
 
-// Check returns why a request is refused, as a *PageError; nil if it is not
-// from a page, or from one that is allowed.
+// Check returns why a request is refused; nil if it does not come from a page, or from an
+// allowed one.
 func (p *Pages) Check(r *http.Request) *PageError {
 	if p == nil {
 		return nil
@@ -102,7 +100,7 @@ func (p *Pages) Check(r *http.Request) *PageError {
 	return &PageError{Code: "foreign_origin", Message: "web pages of another origin may not use this port; " + remedy(origin)}
 }
 
-// remedy says how to allow an origin, where it can be.
+// remedy returns how to allow an origin, if that is possible.
 func remedy(origin string) string {
 	const longest = 100
 	if origin = strings.ToLower(origin); len(origin) <= longest && readableOrigin(origin) {
@@ -111,7 +109,7 @@ func remedy(origin string) string {
 	return "allow the origin with --allow-origin; a page without one (null) can't be allowed"
 }
 
-// Allows says whether pages of an origin are an exception.
+// Allows reports whether pages of an origin are an exception.
 func (p *Pages) Allows(origin string) bool {
 	if p == nil || len(p.origins) == 0 {
 		return false
@@ -121,8 +119,7 @@ func (p *Pages) Allows(origin string) bool {
 	return slices.Contains(p.origins, origin) || ownScheme(scheme) && slices.Contains(p.origins, scheme+"://*")
 }
 
-// knows says whether a Host header is one that clients may use. No browser
-// leaves it out.
+// knows reports whether clients may use a Host header. No browser omits it.
 func (p *Pages) knows(host string) bool {
 	if !p.named || host == "" {
 		return true
@@ -140,7 +137,7 @@ func Loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// hostname is a host without its port and final dot, in lower case.
+// hostname returns a host without its port and final dot, in lower case.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -148,14 +145,14 @@ func hostname(host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// sameHost says whether an origin is the server that the request addresses.
+// sameHost reports whether an origin is the server that the request addresses.
 func sameHost(origin, host string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && strings.EqualFold(u.Host, host)
 }
 
-// sameSite says whether a browser, if there is one, calls the request the
-// server's own or the user's.
+// sameSite reports whether a browser, if there is one, says that the request comes from a
+// page of this server or from the user.
 func sameSite(h http.Header) bool {
 	for _, site := range h.Values("Sec-Fetch-Site") {
 		if site != "same-origin" && site != "none" {
@@ -165,14 +162,14 @@ func sameSite(h http.Header) bool {
 	return true
 }
 
-// preflight says whether a request only asks what a page may send (Fetch
-// Standard, 3.2.2).
+// preflight reports whether a request only asks what a page may send (Fetch Standard,
+// 3.2.2).
 func preflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-// Answer sets the headers that let an allowed page read the answer, and answers
-// its preflights. It returns true if it did.
+// Answer sets the headers that let an allowed page read the answer. It answers preflights
+// itself, and reports whether it did.
 func (p *Pages) Answer(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if !p.Allows(origin) {
@@ -196,7 +193,7 @@ func (p *Pages) Answer(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// Protect returns a handler that answers 403 to what pages send.
+// Protect returns a handler that answers 403 to requests from pages.
 func (p *Pages) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if fault := p.Check(r); fault != nil {

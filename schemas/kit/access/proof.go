@@ -13,11 +13,10 @@ const minChallenge, maxChallenge = 32, 128
 // NewChallenge returns a random challenge.
 func NewChallenge() string { return rand.Text() + rand.Text() }
 
-// Proof is the answer to a challenge: it shows that a process holds the key and
-// listens at addr, and shows neither the key nor what answers another challenge.
-// The address is in it so that a program at one address can't have the
-// process at another answer for it. It is empty without a key or a challenge of
-// a sane length.
+// Proof returns the answer to a challenge. It shows that a process holds the key and
+// listens at addr, and reveals neither the key nor the answer to another challenge. It
+// depends on the address, so that a program at another address can't pass a challenge on
+// to the process. It is empty without a key, or if the challenge's length is wrong.
 func Proof(key, challenge, addr string) string {
 	if key == "" || len(challenge) < minChallenge || len(challenge) > maxChallenge {
 		return ""
@@ -27,7 +26,7 @@ func Proof(key, challenge, addr string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// Proves says whether a proof answers the challenge, in constant time.
+// Proves reports whether a proof answers the challenge, in constant time.
 func Proves(proof, key, challenge, addr string) bool {
 	want := Proof(key, challenge, addr)
 	return want != "" && hmac.Equal([]byte(proof), []byte(want))

@@ -1,7 +1,7 @@
-// Package access guards Unloop's ports: which keys open one, how they are read
-// and held, and how often an address may be wrong.
+// Package access guards Unloop's ports: it reads and compares keys, limits how often an
+// address may send a wrong one, and refuses requests from web pages.
 //
-// It knows neither tokens of other issuers nor what lies behind a port.
+// It knows neither tokens of other issuers nor what a port serves.
 package access
 
 import (
@@ -14,10 +14,10 @@ import (
 // maxSecretFile bounds what is read of a file with keys, in bytes.
 const maxSecretFile = 1 << 20
 
-// Secret reads what a flag points at: env:NAME is an environment variable,
-// file:PATH a file. Flags never hold a secret themselves, since other users of
-// the machine can list them. White space around the secret is dropped. Errors
-// name the place, never what is in it.
+// Secret reads a secret from the place that a flag names: env:NAME is an environment
+// variable, file:PATH a file. Flags never contain a secret, since other users of the
+// machine can list them. White space around the secret is dropped. Errors name the place,
+// never its content.
 func Secret(place string) (string, error) {
 	source, name, _ := strings.Cut(place, ":")
 	var text string

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// cell is a key with steps under way. It exists only while there are any, and
-// all but waiting belongs to whoever goes on with its write.
+// cell is a key with pending steps, and exists only while there are any. All fields but
+// waiting belong to the caller that continues its write.
 type cell[S any] struct {
 	key string
 	// waiting are the steps for the next write.
 	waiting []pending[S]
-	// batch are the steps of the write on its way.
+	// batch are the steps of the current write.
 	batch []pending[S]
-	// seen is the record as this process saw it last; known says that a step
-	// which changes nothing may rest on it.
+	// seen is the record as this process saw it last. If known is set, a step that changes
+	// nothing may rely on it.
 	seen     revision[S]
 	known    bool
 	attempts int
 }
 
-// enqueue returns the key's cell if the caller is the one to write.
+// enqueue adds a step, and returns the key's cell if the caller has to write it.
 func (l *Ledger[S, P]) enqueue(key string, p pending[S]) *cell[S] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,18 +34,18 @@ func (l *Ledger[S, P]) enqueue(key string, p pending[S]) *cell[S] {
 	return c
 }
 
-// finish ends steps without a write and goes on with what waits for the key, not
-// on the stack of whoever tried: without a server each try may end at once, and
-// there may be more and more to go on with.
+// finish ends the steps without a write and continues with those that wait for the key.
+// It does so on a stack of its own: without a server each try may end at once, and
+// steps could follow each other without end.
 func (l *Ledger[S, P]) finish(c *cell[S], err error) {
-	if l.tell(c, err) {
+	if l.notify(c, err) {
 		go l.try(c)
 	}
 }
 
-// tell tells each step of a write how it went. It returns false, and the cell is
-// closed, if nothing waits for the key.
-func (l *Ledger[S, P]) tell(c *cell[S], err error) (more bool) {
+// notify reports the result of a write to the caller of each of its steps. If nothing
+// waits for the key, it closes the cell and returns false.
+func (l *Ledger[S, P]) notify(c *cell[S], err error) (more bool) {
 	done := c.batch
 	more = l.advance(c)
 	for _, p := range done {
@@ -66,7 +66,8 @@ func (l *Ledger[S, P]) advance(c *cell[S]) bool {
 	return true
 }
 
-// recall begins with what is cached, unless it is gone; the lock is held.
+// recall starts a cell with the cached record, unless that has expired. The caller holds
+// the lock.
 func (l *Ledger[S, P]) recall(c *cell[S]) {
 	seen, cached := l.cache.get(c.key)
 	if cached && seen.until > 0 && time.Since(l.began) > seen.until {
@@ -75,8 +76,8 @@ func (l *Ledger[S, P]) recall(c *cell[S]) {
 	c.seen, c.known = seen, cached && !l.confirm
 }
 
-// try applies a batch to the record as this process saw it last and writes the
-// result; settle goes on from there.
+// try applies a batch to the record as this process saw it last, and writes the result;
+// written continues.
 func (l *Ledger[S, P]) try(c *cell[S]) {
 	if c.batch = l.dropForeign(c.key, dropLate(c.batch)); len(c.batch) == 0 {
 		l.finish(c, nil)
@@ -91,7 +92,7 @@ func (l *Ledger[S, P]) try(c *cell[S]) {
 	case ttl > 0:
 		stored := P(&next).Append(nil)
 		l.put(c.key, stored, c.seen.seq, ttl, func(seq uint64, err error) {
-			l.settle(c, revision[S]{record: next, seq: seq, size: len(stored), until: time.Since(l.began) + ttl}, err)
+			l.written(c, revision[S]{record: next, seq: seq, size: len(stored), until: time.Since(l.began) + ttl}, err)
 		})
 	case c.known:
 		l.finish(c, nil)
@@ -100,8 +101,8 @@ func (l *Ledger[S, P]) try(c *cell[S]) {
 	}
 }
 
-// settle ends a write, or reads what another process wrote before.
-func (l *Ledger[S, P]) settle(c *cell[S], stored revision[S], err error) {
+// written ends a write, or reads the record that another process wrote before.
+func (l *Ledger[S, P]) written(c *cell[S], stored revision[S], err error) {
 	switch {
 	case errors.Is(err, errConflict):
 		l.metrics.conflicts.Inc()
@@ -112,13 +113,13 @@ func (l *Ledger[S, P]) settle(c *cell[S], stored revision[S], err error) {
 		l.metrics.writes.Inc()
 		l.metrics.folded.Add(float64(len(c.batch) - 1))
 		l.remember(c.key, stored)
-		if l.tell(c, nil) {
+		if l.notify(c, nil) {
 			l.try(c)
 		}
 	}
 }
 
-// lost goes on after another process has written first.
+// lost continues after another process has written first.
 func (l *Ledger[S, P]) lost(c *cell[S]) {
 	if l.owners != nil {
 		l.owners.Contended(l.bucket, c.key)
@@ -153,7 +154,7 @@ func (l *Ledger[S, P]) remember(key string, rev revision[S]) {
 	l.cache.put(key, rev, rev.size)
 }
 
-// dropLate removes the steps whose requests nobody waits for any more.
+// dropLate removes the steps with an ended context.
 func dropLate[S any](batch []pending[S]) []pending[S] {
 	kept := batch[:0]
 	for _, p := range batch {
@@ -166,7 +167,7 @@ func dropLate[S any](batch []pending[S]) []pending[S] {
 	return kept
 }
 
-// dropForeign removes the steps that another process is to apply.
+// dropForeign removes the steps that another process has to apply.
 func (l *Ledger[S, P]) dropForeign(key string, batch []pending[S]) []pending[S] {
 	if l.owners == nil || len(batch) == 0 {
 		return batch
@@ -186,8 +187,8 @@ func (l *Ledger[S, P]) dropForeign(key string, batch []pending[S]) []pending[S] 
 	return kept
 }
 
-// fold applies the steps in turn. The last one that changes the record has
-// seen all others, so its TTL holds for them too.
+// fold applies the steps in turn. The TTL is that of the last step that changes the
+// record.
 func fold[S any](record S, batch []pending[S]) (S, time.Duration) {
 	var keep time.Duration
 	for _, p := range batch {

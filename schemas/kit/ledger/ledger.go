@@ -11,7 +11,7 @@
 // Nothing waits in a goroutine of its own: what follows a write runs when its
 // acknowledgement arrives.
 //
-// Counters, sessions, incidents and histories of vectors are all kept so. The
+// Counters, sessions, incidents and histories of vectors are kept in ledgers. The
 // package knows nothing of what the records mean.
 package ledger
 
@@ -38,50 +38,49 @@ const (
 
 // Errors of Apply. After any of them, the step was applied once or not at all.
 var (
-	// ErrUnavailable says that the bucket did not take the write.
+	// ErrUnavailable means that the bucket did not take the write.
 	ErrUnavailable = errors.New("record store unavailable")
-	// ErrNoBucket says that no server keeps the bucket. It comes with
+	// ErrNoBucket means that no server has the bucket. It comes with
 	// ErrUnavailable.
 	ErrNoBucket = errors.New("no such bucket")
-	// ErrContended says that other processes won every attempt.
+	// ErrContended means that other processes won every attempt.
 	ErrContended = errors.New("record contended")
 )
 
-// ElsewhereError says that another process is to apply the step. It was not
-// applied.
+// ElsewhereError means that another process has to apply the step. It was not applied.
 type ElsewhereError struct{ Owner string }
 
-// Error names the process.
+// Error returns the name of the process.
 func (e *ElsewhereError) Error() string { return "record belongs to " + e.Owner }
 
-// Owners says which process is to write a key on which writes conflict.
+// Owners decides which process writes a key on which writes conflict.
 type Owners interface {
 	// Contended notes that another process wrote a key between two writes of this
 	// one.
 	Contended(bucket, key string)
-	// Owner returns the other process that is to write a key; "" for none.
+	// Owner returns the other process that writes a key; "" for none.
 	Owner(bucket, key string) string
 }
 
-// stay marks contexts of steps that no other process is to apply.
+// stay marks the contexts of steps that no other process may apply.
 type stay struct{}
 
-// Stay returns a context for steps that are applied here, whoever owns their keys.
+// Stay returns a context for steps that this process applies, whoever owns their keys.
 func Stay(ctx context.Context) context.Context { return context.WithValue(ctx, stay{}, true) }
 
 // Record is what a ledger stores.
 type Record[S any] interface {
 	// Append writes the record's stored form after b.
 	Append(b []byte) []byte
-	// Parse reads the stored form into a zero record. What can't be read starts
+	// Parse reads the stored form into a zero record. After an error the record starts
 	// anew.
 	Parse(stored []byte) error
 	*S
 }
 
-// Step takes a record to the next one and says how long it is to be kept: a
-// TTL in whole seconds; 0 leaves the stored record as it is. It may run more
-// than once; the last run is the one that was stored.
+// Step returns the record that follows another one, and how long to keep it: a TTL in
+// whole seconds; 0 leaves the stored record as it is. It may run more than once; the last
+// run is the one that was stored.
 type Step[S any] func(S) (next S, ttl time.Duration)
 
 // Ledger is a bucket of records.
@@ -104,8 +103,7 @@ type revision[S any] struct {
 	seq    uint64
 	// size of its stored form in bytes.
 	size int
-	// until is when it is gone by its TTL, since the ledger began; 0 where that is
-	// not known.
+	// until is when its TTL ends, since the ledger began; 0 if that is not known.
 	until time.Duration
 }
 
@@ -129,8 +127,8 @@ type options struct {
 func WithOwners(owners Owners) Option { return func(o *options) { o.owners = owners } }
 
 // WithConfirm makes a step that changes nothing read the record first, from the
-// stream's leader, even if this process saw it a moment ago: another may have
-// written since. A step that changes the record needs no such thing.
+// stream's leader, even if this process saw it a moment ago: another may have written
+// since. A step that changes the record finds that out when it writes.
 func WithConfirm() Option { return func(o *options) { o.confirm = true } }
 
 // New returns the ledger of a bucket. It lives as long as the connection.

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Memory is a ledger that keeps its records in this process alone, for as long
-// as their TTLs say by a clock of its own. Its steps run at once, one after the
-// other.
+// Memory is a ledger that keeps its records in this process alone, until their TTLs end
+// by a given clock. Its steps run at once, one after the other.
 type Memory[S any] struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -21,8 +20,8 @@ type kept[S any] struct {
 	until  time.Time
 }
 
-// firstSweep is how many records there are before the first search for those
-// that are over; after each, it takes twice as many as were left.
+// firstSweep is how many records there are at the first removal of expired ones. The next
+// removal is at twice as many as were left.
 const firstSweep = 4096
 
 // NewMemory returns an empty ledger.

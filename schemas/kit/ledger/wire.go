@@ -14,7 +14,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// errConflict says that the key's revision is not the expected one.
+// errConflict means that the key's revision is not the expected one.
 var errConflict = errors.New("wrong last sequence")
 
 // JetStream's error codes (nats-server, server/errors.json).
@@ -25,7 +25,7 @@ const (
 	codeStreamNotFound            = 10059
 )
 
-// reply is the part that JetStream's answers to writes and reads share.
+// reply is the common part of JetStream's answers to writes and reads.
 type reply struct {
 	Error *struct {
 		Code        int    `json:"err_code"`
@@ -46,9 +46,9 @@ func parseReply(data []byte) (reply, error) {
 	return r, nil
 }
 
-// put writes a record if the key's last revision is still seq (0: none). The
-// TTL goes with the message: JetStream drops the record when it has passed.
-// done gets the new revision, errConflict or an error that is ErrUnavailable.
+// put writes a record if the key's last revision is still seq (0: none). JetStream drops
+// the record when its TTL has ended. done gets the new revision, errConflict or an error
+// that is ErrUnavailable.
 func (l *Ledger[S, P]) put(key string, data []byte, seq uint64, ttl time.Duration, done func(uint64, error)) {
 	// The server tries a TTL as a duration first: one with a unit costs it less.
 	msg := &nats.Msg{Subject: "$KV." + l.bucket + "." + key, Data: data, Header: nats.Header{

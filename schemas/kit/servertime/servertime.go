@@ -1,9 +1,10 @@
-// Package servertime tells the time of the NATS server that leads a stream, so that
-// processes that share records judge them by one clock, whatever the clocks of their
-// machines show.
+// Package servertime is the clock of the NATS server that leads a stream. Processes that
+// share records use this one clock, so that differences between their machines' clocks
+// do not matter.
 //
-// It measures as NTP does: a server's time is that of the middle of the round trip,
-// and half the round trip is how far it may be wrong.
+// It measures as NTP does: the server's time is taken for that of the middle of the
+// round trip, and its error is at most half the round trip. It does not know what the
+// time is used for.
 package servertime
 
 import (
@@ -28,13 +29,13 @@ const (
 	// drift is the part of its age by which a measurement may be wrong: ten times what
 	// clocks of machines drift.
 	drift = 1e-3
-	// wrong is the offset that the log warns of, and warnEvery how often.
+	// wrong is the least offset that is logged as a warning, at most once in warnEvery.
 	wrong     = time.Minute
 	warnEvery = time.Minute
 )
 
-// errBackwards says that the machine's clock ran backwards, or the server told no
-// time.
+// errBackwards means that the machine's clock ran backwards, or that the server's answer
+// had no time.
 var errBackwards = errors.New("no time of the server could be measured")
 
 // Clock is the server's clock, or the machine's until that was measured. Make it with
@@ -124,7 +125,7 @@ func (c *Clock) Run(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			_ = c.measure(ctx) // without an answer, what was measured before holds
+			_ = c.measure(ctx) // without an answer the last measurement stays in use
 		case <-ctx.Done():
 			return
 		}

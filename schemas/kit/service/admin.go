@@ -19,7 +19,7 @@ import (
 // adminGrace bounds how long the admin port waits for requests in flight.
 const adminGrace = 5 * time.Second
 
-// NewRegistry returns a metrics registry with the process's own metrics.
+// NewRegistry returns a metrics registry with the metrics of the process.
 func NewRegistry() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
@@ -30,7 +30,7 @@ func NewRegistry() *prometheus.Registry {
 type Admin struct {
 	listener net.Listener
 	server   *http.Server
-	// pages keeps web pages out.
+	// pages refuses web pages.
 	pages *access.Pages
 	ready Readiness
 }
@@ -57,8 +57,7 @@ func NewAdmin(addr string, pages access.Allowed, reg *prometheus.Registry, servi
 // keyFlag begins the values of --admin-auth, as it does those of --auth.
 const keyFlag = "key:"
 
-// AdminGuard returns what --admin-auth asks for, or nil if it asks for
-// nothing.
+// AdminGuard returns the guard for the keys of --admin-auth; nil without keys.
 func AdminGuard(flags []string) (*access.Guard, error) {
 	if len(flags) == 0 {
 		return nil, nil
@@ -77,9 +76,9 @@ func AdminGuard(flags []string) (*access.Guard, error) {
 	return access.NewGuard(keys), nil
 }
 
-// Require asks for a key from now on; a nil guard asks for none. It is called
-// before Run. Probes and load balancers have no keys: /healthz stays open, and
-// /readyz answers them with its status and no more.
+// Require makes requests need a key of the guard; a nil guard changes nothing. It is
+// called before Run. Probes and load balancers have no keys: /healthz stays open, and
+// without a key /readyz answers with its status alone.
 func (a *Admin) Require(guard *access.Guard) {
 	if guard == nil {
 		return
@@ -103,10 +102,10 @@ type statusOnly struct{ http.ResponseWriter }
 
 func (statusOnly) Write(p []byte) (int, error) { return len(p), nil }
 
-// Addr is the address it listens at.
+// Addr returns the address that the port listens at.
 func (a *Admin) Addr() string { return a.listener.Addr().String() }
 
-// Readiness is always ready: it listens from NewAdmin on.
+// Readiness returns a readiness that is always ready: the port listens from NewAdmin on.
 func (a *Admin) Readiness() *Readiness { return &a.ready }
 
 // Run serves until the context ends.
@@ -115,8 +114,8 @@ func (a *Admin) Run(ctx context.Context) error {
 	return ServeHTTP(ctx, a.server, a.listener, adminGrace)
 }
 
-// ServeHTTP serves until the context ends, then finishes what is in flight for
-// at most grace and cuts off the rest.
+// ServeHTTP serves until the context ends. Then it waits at most grace for requests in
+// flight, and closes the other connections.
 func ServeHTTP(ctx context.Context, server *http.Server, ln net.Listener, grace time.Duration) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
@@ -133,7 +132,7 @@ func ServeHTTP(ctx context.Context, server *http.Server, ln net.Listener, grace 
 	return nil
 }
 
-// readyz answers 200 when all services are ready, else 503, with a line each.
+// readyz answers 200 if all services are ready, else 503, with one line for each.
 func readyz(services []Named) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		var lines strings.Builder

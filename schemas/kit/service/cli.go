@@ -18,10 +18,10 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// EnvPrefix begins the environment variable of every flag.
+// EnvPrefix begins the names of the environment variables of flags.
 const EnvPrefix = "UNLOOP"
 
-// Process are the flags that every process has.
+// Process has the flags of every process.
 type Process struct {
 	Admin     string   `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address for /healthz, /readyz and /metrics."`
 	AdminAuth []string `placeholder:"key:env:VAR" help:"Key that opens the admin port, in an environment variable or in a file (key:file:PATH); /healthz and the status of /readyz stay open. Repeatable."`
@@ -31,13 +31,13 @@ type Process struct {
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"Least level of what is logged: debug, info, warn or error."`
 }
 
-// Cluster are the flags of a process that uses a NATS server elsewhere.
+// Cluster has the flags of a process that uses a NATS server elsewhere.
 type Cluster struct {
 	NATS     string `name:"nats" default:"nats://127.0.0.1:4222" placeholder:"URL" help:"NATS servers, separated by commas."`
 	Replicas int    `default:"1" help:"Replicas of streams that do not exist yet."`
 }
 
-// Logger returns the log that the flags ask for.
+// Logger returns the log for the flags.
 func (p Process) Logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(p.LogLevel)); err != nil {
@@ -50,14 +50,14 @@ func (p Process) Logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opts))
 }
 
-// CheckLoopback refuses an address that others can reach, unless the flags
-// allow it. flag names the flag for the message.
+// CheckLoopback refuses an address that other machines can reach, unless --insecure is
+// set. flag names the address's flag for the message.
 func (p Process) CheckLoopback(flag, addr string) error {
 	return p.checkReach(flag, addr, "allow it with --insecure")
 }
 
-// CheckGuarded is CheckLoopback for an address whose clients can be asked for
-// a key: guarded says whether they are, with is the flag that would.
+// CheckGuarded is CheckLoopback for an address that is safe if its clients need a key:
+// guarded reports whether they do, with names the flag for that.
 func (p Process) CheckGuarded(flag, addr, with string, guarded bool) error {
 	if guarded {
 		return nil
@@ -97,8 +97,8 @@ func NewParser(cli any, name, description string, opts ...kong.Option) (*kong.Ko
 	return kong.New(cli, all...)
 }
 
-// ShownSecrets lists the flags tagged as secrets that stand on the command line,
-// where every user of the machine can read them.
+// ShownSecrets returns the flags on the command line that are tagged as secrets. Every
+// user of the machine can read them.
 func ShownSecrets(parsed *kong.Context) []string {
 	var shown []string
 	for _, step := range parsed.Path {
@@ -109,8 +109,8 @@ func ShownSecrets(parsed *kong.Context) []string {
 	return shown
 }
 
-// UnknownEnv lists the set variables UNLOOP_… that no flag has. They are worth
-// a warning and no more: orchestrators set such names on their own.
+// UnknownEnv returns the variables UNLOOP_… that belong to no flag. They deserve only a
+// warning: orchestrators set such names by themselves.
 func UnknownEnv(k *kong.Kong, environ []string) []string {
 	known := map[string]bool{}
 	_ = kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
@@ -131,16 +131,16 @@ func UnknownEnv(k *kong.Kong, environ []string) []string {
 	return unknown
 }
 
-// Context ends on the first interrupt or termination signal; a second one ends
-// the process the hard way.
+// Context returns a context that ends at the first interrupt or termination signal. A
+// second signal kills the process.
 func Context() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// Main runs one service as a process of its own: flags, connection, admin
-// port, signals. It returns the exit code.
+// Main runs one service as a process, with its flags, connection, admin port and signals.
+// It returns the exit code.
 func Main(name string, cli any, flags func() (Process, Cluster), build func(Deps) (Service, error)) int {
 	parser, err := NewParser(cli, name, "")
 	if err != nil {
@@ -195,8 +195,8 @@ func RunOne(ctx context.Context, name string, process Process, cluster Cluster, 
 	return runBehind(ctx, named, admin)
 }
 
-// runBehind runs a service until the context ends. The admin port goes last, so
-// that it tells of the draining.
+// runBehind runs a service until the context ends. The admin port ends after the service,
+// so that it can report the draining.
 func runBehind(ctx context.Context, svc Named, admin *Admin) error {
 	behind, stop := context.WithCancel(context.WithoutCancel(ctx))
 	failed, fail := context.WithCancelCause(ctx)
@@ -214,8 +214,8 @@ func runBehind(ctx context.Context, svc Named, admin *Admin) error {
 	return errors.Join(err, <-ended)
 }
 
-// connectedTo is where the connection leads, without credentials: a URL may bear
-// a token where others have a name.
+// connectedTo returns the server's address. The URL may contain a token and is not
+// logged.
 func connectedTo(nc *natskit.Conn) string {
 	if nc.Up() {
 		return nc.NATS().ConnectedAddr()

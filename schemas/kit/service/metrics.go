@@ -9,7 +9,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// buildInfo is what was built, from what, and by which Go.
+// buildInfo returns the metric with the version, the revision and the version of Go.
 func buildInfo() prometheus.Collector {
 	labels := prometheus.Labels{"version": "unknown", "revision": "unknown", "go": "unknown"}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -28,8 +28,8 @@ func buildInfo() prometheus.Collector {
 	return g
 }
 
-// Attach has a service's readiness and metrics follow its connection, and its
-// streams tended until the context ends.
+// Attach makes a service's readiness and metrics follow its connection, and starts to
+// check the streams until the context ends.
 func Attach(ctx context.Context, name string, svc Service, reg prometheus.Registerer, conn *natskit.Conn, layout natskit.Layout) {
 	svc.Readiness().Also(conn.Ready)
 	gauge := func(metric, help string, read func() float64) {

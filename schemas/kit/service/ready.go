@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// ErrStarting is the readiness of a service that has not yet said anything.
+// ErrStarting is the readiness of a service before the first call of Set.
 var ErrStarting = errors.New("starting")
 
-// Readiness is what a service says of itself: nil when it does its work, else
-// why it can't. The zero value is starting.
+// Readiness is the state of a service: nil if it does its work, else why it can't. The
+// zero value is ErrStarting.
 type Readiness struct {
 	mu      sync.Mutex
 	set     bool
@@ -20,12 +20,11 @@ type Readiness struct {
 	changed chan struct{}
 }
 
-// ErrDraining is the readiness of a service that was told to stop and still
-// answers.
+// ErrDraining is the readiness of a service that finishes its work before it stops.
 var ErrDraining = errors.New("draining: the process was told to stop")
 
-// Also has readiness depend on more than Set: Err asks each time. Wait does not.
-// It is called before the service runs.
+// Also adds a check that Err calls each time; Wait does not. It is called before the
+// service runs.
 func (r *Readiness) Also(check func() error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,8 +42,8 @@ func (r *Readiness) Set(err error) {
 	}
 }
 
-// Err is nil when the service is ready. Of one that is starting it also says what
-// it may wait for.
+// Err returns nil if the service is ready. While the service starts, the error has the
+// results of the checks, too.
 func (r *Readiness) Err() error {
 	err, _ := r.state()
 	for _, check := range r.checks() {
@@ -66,8 +65,8 @@ func (r *Readiness) checks() []func() error {
 	return r.also
 }
 
-// Wait returns when the service is ready, or with the context's error and why
-// it is not ready.
+// Wait returns nil when the service is ready. If the context ends before, it returns the
+// context's error and the readiness.
 func (r *Readiness) Wait(ctx context.Context) error {
 	for {
 		err, changed := r.state()

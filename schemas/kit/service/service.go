@@ -1,6 +1,5 @@
-// Package service is the life of an Unloop process around its services: what
-// they are given, how they say that they are ready, the admin port, flags,
-// logs, signals and the exit code.
+// Package service is the life of an Unloop process around its services: their
+// dependencies and readiness, the admin port, flags, logs, signals and the exit code.
 //
 // It knows no service by name; the binaries put them together.
 package service
@@ -17,7 +16,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// Deps is what every service is given beside its own Config.
+// Deps are the dependencies of every service; its settings are in its own Config.
 type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
@@ -26,25 +25,25 @@ type Deps struct {
 	// InProcess takes requests to services of the same process; nil if each is a
 	// process of its own.
 	InProcess *natskit.InProcess
-	// Layout is for streams that a service finds missing.
+	// Layout is how a service creates missing streams.
 	Layout natskit.Layout
 }
 
-// Service is one of Unloop's parts. Run returns nil once the context has ended
-// and what was in flight is finished; it runs once.
+// Service is a part of Unloop. Run returns nil when the context has ended and the work in
+// flight is finished; it is called once.
 type Service interface {
 	Run(ctx context.Context) error
 	Readiness() *Readiness
 }
 
-// Named is a service under the name that it has in logs and at /readyz.
+// Named is a service with its name in logs and at /readyz.
 type Named struct {
 	Name string
 	Service
 }
 
-// RunAll runs services until the context ends or one of them errs, which
-// stops the others. It returns when all have.
+// RunAll runs services until the context ends or one of them fails, which stops the
+// others. It returns when all have returned.
 func RunAll(ctx context.Context, services ...Named) error {
 	Headroom()
 	group, ctx := errgroup.WithContext(ctx)
