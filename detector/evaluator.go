@@ -57,7 +57,7 @@ func NewEvaluator(now func() time.Time, worker Worker) *Evaluator {
 
 // Decide decides one check and counts it.
 func (e *Evaluator) Decide(ctx context.Context, check *checkpb.Check) *checkpb.Decision {
-	return e.decider.Start(ctx, check).Decide(ctx)
+	return e.decider.Decide(ctx, check)
 }
 
 // Apply applies what a gateway reports about a decided check: that the call got no

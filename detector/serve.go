@@ -2,7 +2,9 @@ package detector
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -72,11 +74,10 @@ func (d *Detector) onCheck(req natskit.Request) {
 		d.reply(req, refuse(&batch, decide.ErrorOverloaded))
 		return
 	}
-	decide := d.start(&batch) // in the order of arrival
-	go func() {
-		defer d.leave()
-		d.reply(req, decide())
-	}()
+	d.start(&batch, func(decisions *checkpb.DecisionBatch) {
+		d.reply(req, decisions)
+		d.leave()
+	})
 }
 
 // onRemoteCheck is onCheck for batches from other processes. A batch that may have
@@ -107,32 +108,51 @@ func refuse(batch *checkpb.CheckBatch, why string) *checkpb.DecisionBatch {
 	return out
 }
 
-// start begins with all checks of a batch and returns what waits for their decisions.
-func (d *Detector) start(batch *checkpb.CheckBatch) (decisions func() *checkpb.DecisionBatch) {
+// start begins with all checks of a batch and calls done with the decisions: at once
+// when the last write is stored, unless one of the decisions waits for more.
+func (d *Detector) start(batch *checkpb.CheckBatch, done func(*checkpb.DecisionBatch)) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.budget(batch.GetBudgetMs()))
 	checks := make([]*decide.Check, len(batch.GetChecks()))
-	for i, check := range batch.GetChecks() {
-		checks[i] = d.decider.Start(ctx, check)
-	}
-	return func() *checkpb.DecisionBatch {
+	var open atomic.Int64
+	open.Store(int64(len(checks)) + 1)
+	finish := func() {
 		defer cancel()
-		out := &checkpb.DecisionBatch{Decisions: make([]*checkpb.Decision, len(checks))}
-		decideOne := func(i int) {
-			out.Decisions[i] = checks[i].Decide(ctx)
-			if !batch.GetChecks()[i].GetPeek() {
-				d.metrics.Found(out.Decisions[i].GetFindings())
-			}
-		}
-		var others sync.WaitGroup
-		for i := 1; i < len(checks); i++ {
-			others.Go(func() { decideOne(i) })
-		}
-		if len(checks) > 0 {
-			decideOne(0)
-		}
-		others.Wait()
-		return out
+		done(d.decideAll(ctx, batch, checks))
 	}
+	written := func() {
+		switch {
+		case open.Add(-1) > 0:
+		case slices.ContainsFunc(checks, (*decide.Check).Waits):
+			go finish()
+		default:
+			finish()
+		}
+	}
+	for i, check := range batch.GetChecks() {
+		checks[i] = d.decider.Start(ctx, check, written)
+	}
+	written()
+}
+
+// decideAll decides the checks of a batch, at once those that wait for something.
+func (d *Detector) decideAll(ctx context.Context, batch *checkpb.CheckBatch, checks []*decide.Check) *checkpb.DecisionBatch {
+	out := &checkpb.DecisionBatch{Decisions: make([]*checkpb.Decision, len(checks))}
+	decideOne := func(i int) {
+		out.Decisions[i] = checks[i].Decide(ctx)
+		if !batch.GetChecks()[i].GetPeek() {
+			d.metrics.Found(out.Decisions[i].GetFindings())
+		}
+	}
+	var waiting sync.WaitGroup
+	for i, check := range checks {
+		if len(checks) > 1 && check.Waits() {
+			waiting.Go(func() { decideOne(i) })
+		} else {
+			decideOne(i)
+		}
+	}
+	waiting.Wait()
+	return out
 }
 
 // budget returns the time for a message whose sender waits for so many milliseconds.
@@ -160,7 +180,7 @@ func (d *Detector) onHandover(req natskit.Request) {
 			d.decider.Apply(ctx, h.GetOutcome())
 			return &checkpb.Decision{}
 		}
-		return d.decider.Start(ctx, h.GetCheck()).Count(ctx)
+		return d.decider.Count(ctx, h.GetCheck())
 	}, &checkpb.Decision{Error: decide.ErrorOverloaded})
 }
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -100,65 +101,101 @@ func (d *Decider) each(n int, f func(i int)) {
 
 // Check is a check whose writes have begun. Make it with Start.
 type Check struct {
-	d      *Decider
-	check  *checkpb.Check
-	parts  []part
-	writes sync.WaitGroup
+	d     *Decider
+	check *checkpb.Check
+	parts []part
+	// open is the number of writes under way, and 1 more while they begin.
+	open    atomic.Int64
+	written func()
 	// malformed says that the check has names that are too long.
 	malformed bool
+	// results are those of the parts after their writes, and waiting the parts that
+	// have more to do.
+	results []evaluate.Result
+	waiting []int
 }
 
-// Start begins with the writes of a check and does not wait for them.
-func (d *Decider) Start(ctx context.Context, check *checkpb.Check) *Check {
-	c := &Check{d: d, check: check, malformed: !evaluate.Bounded(check)}
-	if c.malformed {
-		return c
+// Start begins with the writes of a check and calls written once when they are done,
+// perhaps before it returns. While written runs, no other write is acknowledged, so it
+// must not wait. A goroutine for each check that only waits for its writes would cost a
+// tenth more processor time.
+func (d *Decider) Start(ctx context.Context, check *checkpb.Check, written func()) *Check {
+	c := &Check{d: d, check: check, written: written, malformed: !evaluate.Bounded(check)}
+	c.open.Store(1)
+	if !c.malformed {
+		c.parts = d.parts(check)
 	}
-	c.parts = d.parts(check)
 	for i := range c.parts {
 		if p := &c.parts[i]; p.err == nil && p.access == evaluate.Write {
-			c.writes.Add(1)
+			c.open.Add(1)
 			p.start(ctx, func(err error) {
 				p.err = err
-				c.writes.Done()
+				c.done()
 			})
 		}
 	}
+	c.done()
 	return c
 }
 
-// Count waits for the writes and returns the decision of the check's rules, counters
-// and tool watches, without its semantic watches.
-func (c *Check) Count(ctx context.Context) *checkpb.Decision {
-	c.writes.Wait()
-	results := make([]evaluate.Result, len(c.parts))
-	var waiting []int // parts that have more to do
+// done notes the end of one write.
+func (c *Check) done() {
+	if c.open.Add(-1) > 0 {
+		return
+	}
+	c.results = make([]evaluate.Result, len(c.parts))
 	for i := range c.parts {
 		p := &c.parts[i]
 		if p.err == nil && p.access != evaluate.Read {
-			results[i] = p.result()
+			c.results[i] = p.result()
 		}
-		if p.err != nil || p.access == evaluate.Read || len(results[i].Incidents) > 0 {
-			waiting = append(waiting, i)
+		if p.err != nil || p.access == evaluate.Read || len(c.results[i].Incidents) > 0 {
+			c.waiting = append(c.waiting, i)
 		}
 	}
-	c.d.each(len(waiting), func(n int) {
-		i := waiting[n]
-		results[i] = c.d.finish(ctx, c.check, i, &c.parts[i], results[i])
+	c.written()
+}
+
+// Waits reports whether the decision on a check whose writes are done waits for
+// something else.
+func (c *Check) Waits() bool { return len(c.waiting) > 0 || len(c.check.GetSemantics()) > 0 }
+
+// Count starts a check, waits for its writes and returns the decision of its rules,
+// counters and tool watches, without its semantic watches.
+func (d *Decider) Count(ctx context.Context, check *checkpb.Check) *checkpb.Decision {
+	return d.wait(ctx, check).count(ctx)
+}
+
+// Decide starts a check, waits for its writes and returns its decision.
+func (d *Decider) Decide(ctx context.Context, check *checkpb.Check) *checkpb.Decision {
+	return d.wait(ctx, check).Decide(ctx)
+}
+
+func (d *Decider) wait(ctx context.Context, check *checkpb.Check) *Check {
+	written := make(chan struct{})
+	c := d.Start(ctx, check, func() { close(written) })
+	<-written
+	return c
+}
+
+func (c *Check) count(ctx context.Context) *checkpb.Decision {
+	c.d.each(len(c.waiting), func(n int) {
+		i := c.waiting[n]
+		c.results[i] = c.d.finish(ctx, c.check, i, &c.parts[i], c.results[i])
 	})
-	decision, err := evaluate.Conclude(c.check.GetLimits(), results)
+	decision, err := evaluate.Conclude(c.check.GetLimits(), c.results)
 	decision.Error = c.d.explain(err)
 	return decision
 }
 
-// Decide waits for the writes and returns the decision of all rules, counters and
-// watches: none hides another. Texts are compared last, and only where the request is
+// Decide returns the decision of all rules, counters and watches of a check whose writes
+// are done: none hides another. Texts are compared last, and only where the request is
 // not stopped anyway.
 func (c *Check) Decide(ctx context.Context) *checkpb.Decision {
 	if c.malformed {
 		return &checkpb.Decision{Error: c.d.explain(evaluate.ErrMalformed)}
 	}
-	decision := c.Count(ctx)
+	decision := c.count(ctx)
 	if c.d.Semantic != nil && len(c.check.GetSemantics()) > 0 && !decision.GetAction().Stops() {
 		c.compare(ctx, decision)
 	}

@@ -138,7 +138,7 @@ func newFixture() *fixture {
 
 func (f *fixture) decide(t *testing.T, check *checkpb.Check) *checkpb.Decision {
 	t.Helper()
-	return f.Start(t.Context(), check).Decide(t.Context())
+	return f.Decide(t.Context(), check)
 }
 
 func hash(of string) []byte {
