@@ -32,7 +32,7 @@ func session(size int) Conversation {
 var sizes = []struct {
 	name string
 	size int
-}{{"2KB", 1100}, {"128KB", 110 << 10}, {"2MB", 1750 << 10}}
+}{{"2KB", 1100}, {"12KB", 10 << 10}, {"60KB", 52 << 10}, {"128KB", 110 << 10}, {"2MB", 1750 << 10}}
 
 // BenchmarkInspect compares the inspection of a body with reading it and with
 // decoding it into structs.
