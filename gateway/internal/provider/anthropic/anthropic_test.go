@@ -176,6 +176,8 @@ func TestHintsInEachFormOfTheSystemPrompt(t *testing.T) {
 		{`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}`, "result", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"text","text":"stop"}]}]}`},
 		{`{"messages":[{"role":"assistant","content":"x"}]}`, "result", ""},
 		{`{"messages":"x"}`, "result", ""},
+		{`{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","caller":{"type":"code_execution"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}`, "result", ""},
+		{`{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","caller":{"type":"direct","n":1}}]},{"role":"user","content":"hi"}]}`, "result", `{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","caller":{"type":"direct","n":1}}]},{"role":"user","content":"hi\n\nstop"}]}`},
 	} {
 		got, err := anthropic.Messages{}.Hint([]byte(c.body), "stop", c.position)
 		if string(got) != c.want || (err == nil) != (c.want != "") {
