@@ -13,6 +13,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/outcome"
+	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/wait"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -22,7 +23,7 @@ import (
 // delaying is a gateway as far as a delay needs it.
 func delaying(limit int) *Gateway {
 	reg := prometheus.NewRegistry()
-	return &Gateway{metrics: newMetrics(reg), stages: stages{now: time.Now}, waiting: wait.New(limit, reg)}
+	return &Gateway{metrics: newMetrics(reg), stages: stages{now: time.Now}, waiting: wait.New(limit, reg), writer: respond.NewWriter(time.Now, reg)}
 }
 
 // throttled is a request that the detectors want to be delayed.

@@ -1,12 +1,10 @@
 package gateway
 
 import (
-	"encoding/hex"
 	"net/http"
 
 	"github.com/unloop/unloop/gateway/internal/forward"
 	"github.com/unloop/unloop/gateway/internal/intake"
-	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/respond"
 )
 
@@ -16,45 +14,16 @@ func (g *Gateway) forward(w http.ResponseWriter, x *exchange) {
 	if x.Prompt != nil && x.Prompt.Background && g.shared.Hasher() != nil {
 		x.account.Fetcher = g.shared.Hasher().Caller(g.callerKey(x), "")
 	}
-	g.proxy.Forward(w, x.r, forward.Request{
-		Target: x.Target, Body: g.hinted(x, g.repaired(x)), Readable: x.account.Reads(), Observer: forwarded{g, x},
-	})
-}
-
-// repaired returns the body with the history of tool calls repaired, if a policy wants
-// that.
-func (g *Gateway) repaired(x *exchange) *request.Body {
-	if !x.Repair || x.Prompt == nil {
-		return x.Body
+	body, changes := x.Body, ""
+	if x.Repair && x.Prompt != nil {
+		if body, changes = g.proxy.Repair(&x.Request, x.Identity.GetSession()); changes != "" {
+			x.out.Headers.Set("X-Loop-Repaired", changes)
+		}
 	}
-	body, report, err := forward.Repaired(x.Provider, x.Body)
-	if err != nil {
-		g.log.Warn("history could not be repaired", "format", x.Provider.Name(), "error", err)
+	if text, position := x.out.Hint(g.now()); text != "" {
+		body = g.proxy.Hint(x.Provider, body, text, position, x.out.Finding)
 	}
-	if report.Changed() {
-		x.out.Headers.Set("X-Loop-Repaired", report.String())
-		report.Each(func(kind string, n int) { g.metrics.repairs.WithLabelValues(kind).Add(float64(n)) })
-		g.log.Info("history repaired", "format", x.Provider.Name(), "session", x.Identity.GetSession(), "changes", report.String())
-	}
-	return body
-}
-
-// hinted returns the body with the outcome's hint. A body that can't take it is returned as
-// it is.
-func (g *Gateway) hinted(x *exchange, body *request.Body) *request.Body {
-	text, position := x.out.Hint(g.now())
-	if text == "" {
-		return body
-	}
-	body, err := forward.Hinted(x.Provider, body, text, position)
-	if err != nil {
-		f := x.out.Finding
-		g.metrics.hints.WithLabelValues("no-place").Inc()
-		g.log.Warn("request could not take a hint", "format", x.Provider.Name(), "policy", f.GetPolicy(), "fingerprint", hex.EncodeToString(f.GetFingerprint()[:8]), "error", err)
-		return body
-	}
-	g.metrics.hints.WithLabelValues("given").Inc()
-	return body
+	g.proxy.Forward(w, x.r, forward.Request{Target: x.Target, Body: body, Readable: x.account.Reads(), Observer: forwarded{g, x}})
 }
 
 // forwarded observes the forwarding of a request.

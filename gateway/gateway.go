@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,6 +31,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/recording"
 	"github.com/unloop/unloop/gateway/internal/resolve"
+	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/wait"
 	"github.com/unloop/unloop/schemas/kit/access"
@@ -56,8 +56,7 @@ type Gateway struct {
 	bodies   *intake.Bodies
 	passed   *intake.Passed
 	repeats  *blocks.Requests[basis, *repeatRefusal]
-	// refusals shares buffers for the bodies of refusals.
-	refusals sync.Pool
+	writer   *respond.Writer
 	degraded spellLog
 	metrics  *metrics
 	ready    service.Readiness
@@ -111,6 +110,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	}
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
 	g.checker.Prefer(deps.InProcess)
+	g.writer = respond.NewWriter(g.now, deps.Metrics)
 	g.books = account.NewBooks(account.Books{Detectors: g.checker, Store: store, Timeout: cfg.CheckTimeout, Now: g.now}, deps.Metrics)
 	g.repeats = blocks.NewRequests[basis, *repeatRefusal](g.checker.Blocks())
 	if g.listener, err = net.Listen("tcp", cfg.Listen); err != nil {

@@ -3,10 +3,10 @@ package gateway
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	requests, checks, uninspected, hints, repairs *prometheus.CounterVec
-	checkSeconds                                  prometheus.Histogram
-	foreign                                       *prometheus.CounterVec
-	rules, descriptorMissing, synthetic           *prometheus.CounterVec
+	requests, checks, uninspected *prometheus.CounterVec
+	checkSeconds                  prometheus.Histogram
+	foreign                       *prometheus.CounterVec
+	rules, descriptorMissing      *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -19,8 +19,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		requests:    counter("requests_total", "Requests by format and what was done with them: allow, an action, degraded, exempt, kill, abandoned or fail-closed; limit is a rule's reject.", "format", "action"),
 		checks:      counter("checks_total", "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.", "result"),
 		uninspected: counter("uninspected_total", "Bodies in a prompt's place that could not be read, by reason.", "reason"),
-		hints:       counter("hints_total", "Hints by whether the request could take them: given or no-place.", "result"),
-		repairs:     counter("repairs_total", "Changes made to broken histories, by kind.", "kind"),
 		checkSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "unloop_gateway_check_seconds", Help: "Time spent on the decision.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25},
@@ -28,7 +26,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	m.rules = counter("rules_total", "Requests by what a rule said of them.", "policy", "rule", "mode", "action")
 	m.descriptorMissing = counter("descriptor_missing_total", "Rules that were skipped because a request lacks a descriptor.", "policy", "rule", "descriptor")
-	m.synthetic = counter("synthetic_answers_total", "Rejected requests that were answered in the model's place, by format.", "format")
 	m.foreign = counter("foreign_total", "Requests refused because a web page may have sent them, by reason: foreign_host or foreign_origin.", "reason")
 	reg.MustRegister(m.checkSeconds)
 	return m

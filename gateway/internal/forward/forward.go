@@ -60,6 +60,7 @@ type Proxy struct {
 	proxy    *httputil.ReverseProxy
 	log      *slog.Logger
 	failures *prometheus.CounterVec
+	edits    edits
 	// upgraded are the connections that speak another protocol by now. The HTTP server
 	// does not wait for them.
 	upgraded sync.WaitGroup
@@ -67,7 +68,7 @@ type Proxy struct {
 
 // New returns a proxy over a transport.
 func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheus.Registerer) *Proxy {
-	p := &Proxy{keys: keys, log: log, failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+	p := &Proxy{keys: keys, log: log, edits: newEdits(reg), failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "unloop_gateway_upstream_errors_total", Help: "Requests that an upstream did not answer.",
 	}, []string{"upstream"})}
 	reg.MustRegister(p.failures)

@@ -26,6 +26,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/repair"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/checkpb"
 )
 
 // observer notes what it is told.
@@ -293,14 +294,14 @@ func TestBodiesAreRepairedAndHinted(t *testing.T) {
 		"compressed": {gzipped, "gzip", "", repair.Report{}},
 		"no JSON":    {&request.Body{Bytes: []byte("{"), Length: 1}, "{", "", repair.Report{}},
 	} {
-		got, report, err := Repaired(chat.Chat{}, c.body)
+		got, report, err := repaired(chat.Chat{}, c.body)
 		if string(got.Bytes) != c.repaired || report != c.report || (err != nil) != (name == "no JSON") || got.Length != int64(len(c.repaired)) {
 			t.Errorf("%s: repaired to %s with %+v, %v", name, got.Bytes, report, err)
 		}
 		if changed := got != c.body; changed != c.report.Changed() || changed != got.Changed {
 			t.Errorf("%s: changed %t", name, changed)
 		}
-		hinted, err := Hinted(chat.Chat{}, c.body, "HINT", provider.Head)
+		hinted, err := hinted(chat.Chat{}, c.body, "HINT", provider.Head)
 		if c.hinted != "" && (err != nil || string(hinted.Bytes) != c.hinted) || err != nil && hinted != c.body {
 			t.Errorf("%s: hinted to %s, %v", name, hinted.Bytes, err)
 		}
@@ -313,9 +314,32 @@ func TestBodiesAreRepairedAndHinted(t *testing.T) {
 func TestHintThatHasNoPlaceInTheNewestMessageGoesToTheHead(t *testing.T) {
 	t.Parallel()
 	b := &request.Body{Bytes: []byte(`{"messages":[{"role":"user","content":"u"},{"role":"assistant","content":"a"}]}`), Length: -1}
-	hinted, err := Hinted(chat.Chat{}, b, "HINT", provider.Result)
+	hinted, err := hinted(chat.Chat{}, b, "HINT", provider.Result)
 	if err != nil || !strings.Contains(string(hinted.Bytes), "HINT") || hinted.Length != -1 {
 		t.Errorf("hinted to %s, %v", hinted.Bytes, err)
+	}
+}
+
+func TestChangesOfBodiesAreCounted(t *testing.T) {
+	t.Parallel()
+	p := proxy(t)
+	for name, c := range map[string]struct{ body, changes string }{
+		"orphan": {`{"messages":[{"role":"user","content":"u"},{"role":"tool","tool_call_id":"1","content":"r"}]}`, "orphans=1"},
+		"whole":  {`{"messages":[{"role":"user","content":"u"}]}`, ""},
+		"broken": {`{`, ""},
+	} {
+		x := &request.Request{Provider: chat.Chat{}, Body: &request.Body{Bytes: []byte(c.body)}}
+		if body, changes := p.Repair(x, "session"); changes != c.changes || (body == x.Body) != (changes == "") {
+			t.Errorf("%s: changed %q", name, changes)
+		}
+		f := &checkpb.Finding{Policy: "p", Fingerprint: []byte{1}}
+		if body := p.Hint(x.Provider, x.Body, "HINT", provider.Head, f); (body == x.Body) != (name == "broken") {
+			t.Errorf("%s: hinted to %s", name, body.Bytes)
+		}
+	}
+	given, none := testutil.ToFloat64(p.edits.hints.WithLabelValues("given")), testutil.ToFloat64(p.edits.hints.WithLabelValues("no-place"))
+	if orphans := testutil.ToFloat64(p.edits.repairs.WithLabelValues("orphans")); orphans != 1 || given != 2 || none != 1 {
+		t.Errorf("%v orphans, %v hints given and %v without a place", orphans, given, none)
 	}
 }
 

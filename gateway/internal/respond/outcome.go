@@ -1,0 +1,61 @@
+package respond
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/gateway/internal/intake"
+	"github.com/unloop/unloop/gateway/internal/outcome"
+	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/request"
+)
+
+// Writer writes the outcomes of requests that are not forwarded. Make it with NewWriter.
+type Writer struct {
+	now       func() time.Time
+	synthetic *prometheus.CounterVec
+	// buffers shares the buffers of refusals.
+	buffers sync.Pool
+}
+
+// NewWriter returns a writer.
+func NewWriter(now func() time.Time, reg prometheus.Registerer) *Writer {
+	w := &Writer{now: now, synthetic: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "unloop_gateway_synthetic_answers_total", Help: "Rejected requests that were answered in the model's place, by format.",
+	}, []string{"format"})}
+	reg.MustRegister(w.synthetic)
+	return w
+}
+
+// Outcome writes the outcome of a request, and returns the status. Where the format has no
+// answer in the model's place, the request is refused.
+func (wr *Writer) Outcome(w http.ResponseWriter, r *http.Request, x *request.Request, o *outcome.Outcome) (status int) {
+	intake.Hurry(r)
+	if o.Text != "" {
+		answer, err := x.Provider.Answer(x.Prompt, provider.Reply{ID: nuid.Next(), Text: o.Text, At: wr.now(), URL: r.URL})
+		if err == nil {
+			wr.synthetic.WithLabelValues(x.Provider.Name()).Inc()
+			if answer.ContentType == provider.TypeEvents {
+				w.Header().Set("Cache-Control", "no-cache")
+			}
+			o.Headers.Put(w.Header())
+			Write(w, r.Method, o.Status, answer.ContentType, answer.Body)
+			return o.Status
+		}
+		refused := o.Refused()
+		o = &refused
+	}
+	o.Headers.Put(w.Header())
+	buffer, ok := wr.buffers.Get().(*[]byte)
+	if !ok {
+		buffer = new([]byte)
+	}
+	*buffer = o.Body((*buffer)[:0], x.Provider)
+	Write(w, r.Method, o.Status, provider.TypeJSON, *buffer)
+	wr.buffers.Put(buffer)
+	return o.Status
+}
