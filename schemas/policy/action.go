@@ -1,6 +1,6 @@
 package policy
 
-// Action is what is done about a finding.
+// Action is the response to a finding.
 type Action string
 
 // The actions, in rising order of strength.
@@ -13,7 +13,7 @@ const (
 	Break    Action = "break"
 )
 
-// Strength orders actions: 0 for Allow and for anything unknown, 5 for Break.
+// Strength orders actions: 0 for Allow and for unknown actions, 5 for Break.
 func (a Action) Strength() int {
 	switch a {
 	case Warn:
@@ -31,14 +31,13 @@ func (a Action) Strength() int {
 	}
 }
 
-// Step is one rung of an escalation: from the At-th hit on, Action applies.
+// Step is one step of an escalation: Action applies from the At-th hit on.
 type Step struct {
 	At     int    `json:"at" check:"required,min=1,max=100000" doc:"From this count on."`
 	Action Action `json:"action" check:"required,one=warn|hint|throttle|reject|break" doc:"What is done."`
 }
 
-// ladder is what a detector does at which count: the configured escalation,
-// or a single step where there is none.
+// ladder returns the configured escalation, or the single step if there is none.
 func ladder(escalation []Step, single Step) []Step {
 	if len(escalation) > 0 {
 		return escalation

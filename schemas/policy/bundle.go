@@ -14,16 +14,15 @@ const (
 	CompatAgentSentinel = "agent-sentinel"
 )
 
-// Bundle is one version of all policies. Its fields are effective values
-// once Parse has returned it; a Bundle made in Go is to be started from the
-// Default… constructors and checked with Validate.
+// Bundle is one version of all policies. Parse fills in the defaults. A Bundle made in Go
+// starts from the Default… constructors and is checked with Validate.
 type Bundle struct {
 	BundleVersion      int64            `json:"bundle_version" check:"required,min=1" doc:"Counts up with each change of the bundle."`
 	IssuedAt           time.Time        `json:"issued_at,omitzero" doc:"When the bundle was made (RFC 3339)."`
 	ExpiresAt          time.Time        `json:"expires_at,omitzero" doc:"From then on the bundle is not loaded any more (RFC 3339)."`
 	GlobalShadow       Override         `json:"global_shadow,omitzero" doc:"Treats every policy as if its mode were shadow."`
 	KillSwitchOverride Override         `json:"kill_switch_override,omitzero" doc:"Turns every kill switch off."`
-	KillSwitches       []KillSwitch     `json:"kill_switches,omitempty" doc:"Requests that are refused before anything else is looked at."`
+	KillSwitches       []KillSwitch     `json:"kill_switches,omitempty" doc:"Requests that are refused before any check."`
 	Compat             Strings          `json:"compat,omitempty" check:"one=fairvisor|agent-sentinel" doc:"Products whose ways are kept: fairvisor sends its response headers and matches nothing by a selector without a path; agent-sentinel compares a tenant's prompts and takes one match."`
 	Prices             map[string]Price `json:"prices,omitempty" doc:"US dollars a model costs; the keys are globs over model names, and the longest that matches counts. Models that none matches cost what the built-in table says (unloop policy prices)."`
 	JWT                *JWT             `json:"jwt,omitempty" doc:"How tokens are verified before their claims are believed."`
@@ -35,8 +34,8 @@ type Bundle struct {
 	warnings []Fault
 }
 
-// Warnings lists what Parse accepted but a careful operator would want to
-// know: repaired thresholds, parts that have no effect, ignored keys.
+// Warnings returns what Parse accepted but an operator should know: repaired thresholds,
+// parts without effect, ignored keys.
 func (b *Bundle) Warnings() []Fault { return b.warnings }
 
 // Version names the bundle, such as 7-3fa9c1d2: its number and the first 4 bytes of
@@ -60,19 +59,19 @@ func (b *Bundle) ExpiredAt(now time.Time) bool {
 	return !b.ExpiresAt.IsZero() && !now.Before(b.ExpiresAt)
 }
 
-// Entry is one policy as it is written.
+// Entry is one policy of a bundle.
 type Entry struct {
 	ID   string `json:"id" check:"required,len=128" doc:"Unique name; it labels events, metrics and counters."`
-	Spec Spec   `json:"spec" check:"required" doc:"What is watched, and how hard."`
+	Spec Spec   `json:"spec" check:"required" doc:"Detectors and rules of the policy."`
 }
 
 // Spec is the body of a policy. A detector that is absent is off.
 type Spec struct {
 	Selector       Selector        `json:"selector,omitzero" doc:"Which requests it applies to; an empty selector means all."`
 	Mode           string          `json:"mode" check:"one=enforce|shadow" doc:"shadow evaluates and reports, and changes nothing."`
-	FailureMode    string          `json:"failure_mode" check:"one=open|closed" doc:"What happens to a request that could not be judged in time."`
+	FailureMode    string          `json:"failure_mode" check:"one=open|closed" doc:"What happens to a request that could not be checked in time."`
 	Holdout        float64         `json:"holdout,omitempty" check:"min=0,max=1" doc:"Share of sessions (0 to 1) in which an enforced policy only watches, so that its effect can be measured."`
-	IncludeExcerpt bool            `json:"include_excerpt,omitempty" doc:"Events bear an excerpt of what was judged, of at most 200 characters, with what looks like a secret masked; without it they bear no text."`
+	IncludeExcerpt bool            `json:"include_excerpt,omitempty" doc:"Events contain an excerpt of the exchange in which a loop was found, of at most 200 characters, with likely secrets masked; without it they contain no text."`
 	Hint           HintText        `json:"hint" doc:"What a hint says to the model, and where."`
 	LoopDetection  *LoopDetection  `json:"loop_detection,omitempty" doc:"The request detector: identical HTTP requests."`
 	Prompt         *Prompt         `json:"prompt,omitempty" doc:"The prompt detector: identical newest messages."`
@@ -85,9 +84,9 @@ type Spec struct {
 	FallbackLimit  *Rule           `json:"fallback_limit,omitempty" doc:"The rule that applies when the match of no other rule does."`
 }
 
-// Selector says which requests a policy applies to. Every dimension that is
-// given must match, with one exception: pathExact and pathPrefix are
-// alternatives of each other. Within a list one match is enough.
+// Selector selects the requests that a policy applies to. Every given dimension must
+// match, except that pathExact and pathPrefix are alternatives. In a list one match is
+// enough.
 type Selector struct {
 	PathPrefix Strings           `json:"pathPrefix,omitempty" check:"path" doc:"Path prefixes; a prefix ends at a path segment, so /v1/ matches /v1/x and not /v1beta."`
 	PathExact  Strings           `json:"pathExact,omitempty" check:"path" doc:"Whole paths."`
@@ -114,16 +113,16 @@ func (o Override) ActiveAt(now time.Time) bool {
 	return o.Enabled && (o.ExpiresAt.IsZero() || now.Before(o.ExpiresAt))
 }
 
-// KillSwitch refuses every request whose descriptor has a value.
+// KillSwitch refuses every request in which a descriptor has a value.
 type KillSwitch struct {
-	ScopeKey   string    `json:"scope_key" check:"required,descriptor" doc:"The descriptor that is looked at, such as jwt:org_id or tenant."`
+	ScopeKey   string    `json:"scope_key" check:"required,descriptor" doc:"The descriptor that is compared, such as jwt:org_id or tenant."`
 	ScopeValue string    `json:"scope_value" check:"required" doc:"The value that is refused."`
-	Reason     string    `json:"reason,omitempty" check:"len=256" doc:"Why; the answer says so."`
+	Reason     string    `json:"reason,omitempty" check:"len=256" doc:"Why; the answer contains it."`
 	Route      string    `json:"route,omitempty" check:"path" doc:"Only this path."`
 	ExpiresAt  time.Time `json:"expires_at,omitzero" doc:"From then on it has no effect (RFC 3339)."`
 }
 
-// ActiveAt reports whether the kill switch still has an effect at that time.
+// ActiveAt reports whether the kill switch has an effect at that time.
 func (k *KillSwitch) ActiveAt(now time.Time) bool {
 	return k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt)
 }
@@ -135,8 +134,8 @@ type Price struct {
 	CachedInput *float64 `json:"cached_input_usd_per_million,omitempty" check:"min=0" doc:"Input tokens read from a cache; as input where absent."`
 }
 
-// USD is the price of one request in US dollars. Cached tokens are a part of
-// the input tokens.
+// USD returns the price of one request in US dollars. The input tokens include the cached
+// ones.
 func (p Price) USD(input, cached, output int) float64 {
 	cachedPrice := p.Input
 	if p.CachedInput != nil {

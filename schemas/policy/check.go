@@ -10,14 +10,13 @@ type checked interface {
 	checkBlock(r *report, path string)
 }
 
-// check reports everything that is wrong with the bundle, and repairs what
-// is documented to be repaired.
+// check reports all faults of the bundle, and makes the documented repairs.
 func (b *Bundle) check(r *report) {
 	r.walk(reflect.ValueOf(b).Elem(), "", constraint{}, false)
 }
 
-// walk checks a value and all that is in it. A zero value that may be absent
-// and was not read is not looked at.
+// walk checks a value and everything in it. It skips a zero value that is optional and was
+// not read.
 func (r *report) walk(v reflect.Value, path string, c constraint, optional bool) {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -64,7 +64,7 @@ func number(s string) *float64 {
 	return &f
 }
 
-// want says what a field must be, for a value of the wrong type.
+// want returns what a field must be, for a value of the wrong type.
 func (c constraint) want(kind reflect.Kind, n *yaml.Node) string {
 	switch {
 	case len(c.one) > 0:
@@ -85,13 +85,13 @@ func (c constraint) want(kind reflect.Kind, n *yaml.Node) string {
 	}
 }
 
-// exceeds reports whether a scalar is a number that is simply too large.
+// exceeds reports whether a scalar is a number over the maximum.
 func exceeds(n *yaml.Node, most float64) bool {
 	f, err := strconv.ParseFloat(n.Value, 64)
 	return (n.Tag == "!!int" || n.Tag == "!!float") && (err == nil || errors.Is(err, strconv.ErrRange)) && f > most
 }
 
-// integer says which integers are allowed at the lower end.
+// integer returns which integers are allowed at the lower end.
 func (c constraint) integer() string {
 	switch {
 	case c.min == nil:
@@ -105,7 +105,7 @@ func (c constraint) integer() string {
 	}
 }
 
-// number says what is wrong with a number, or returns "".
+// number returns the fault of a number, or "".
 func (c constraint) number(f float64, integer bool) string {
 	switch {
 	case c.min != nil && f < *c.min && integer && *c.min <= 1:
@@ -120,7 +120,7 @@ func (c constraint) number(f float64, integer bool) string {
 	return ""
 }
 
-// text says what is wrong with a string, or returns "".
+// text returns the fault of a string, or "".
 func (c constraint) text(s string, r *report) string {
 	switch {
 	case len(c.one) > 0 && !slices.Contains(c.one, s):

@@ -1,17 +1,17 @@
 package policy
 
-// All defaults are here. Where a value comes from another product's
-// documented default, its constructor says so.
+// This file has all defaults. The constructors name the products whose defaults they
+// follow.
 
 // defaultMaxCompletion is Fairvisor's reservation for an answer, in tokens.
 const defaultMaxCompletion = 1000
 
-// DefaultHint is Agent Sentinel's intervention, in its words.
+// DefaultHint is the text of Agent Sentinel's intervention.
 const DefaultHint = "You seem to be repeating similar requests. Please take a different approach or consider that " +
 	"the previous attempts may have already addressed your question."
 
-// DefaultErrorPatterns know a failed tool result by its beginning, where the
-// wire format has no mark for it (RE2).
+// DefaultErrorPatterns find failed tool results, for wire formats that do not mark them
+// (RE2).
 var DefaultErrorPatterns = []string{
 	`(?i)^\s*(error|fatal|exception|failed|failure)\b`,
 	`^\s*Traceback \(most recent call last\)`,
@@ -67,12 +67,12 @@ func DefaultSemantic() *Semantic {
 	}
 }
 
-// DefaultSpec is a policy that enforces, fails open and detects nothing yet.
+// DefaultSpec returns a policy that enforces, fails open and has no detector.
 func DefaultSpec() Spec {
 	return Spec{Mode: "enforce", FailureMode: "open", Hint: DefaultHintText()}
 }
 
-// DefaultHintText is the hint of a policy that says nothing about it.
+// DefaultHintText returns the hint of a policy that does not set one.
 func DefaultHintText() HintText { return HintText{Text: DefaultHint, Position: "head"} }
 
 // The methods below put a block's defaults in place before it is read.

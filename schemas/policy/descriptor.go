@@ -17,7 +17,7 @@ type Descriptor struct {
 	Name string
 }
 
-// String is the descriptor as a bundle writes it.
+// String returns the descriptor as a bundle has it.
 func (d Descriptor) String() string {
 	if d.Name == "" {
 		return d.Source
@@ -25,8 +25,7 @@ func (d Descriptor) String() string {
 	return d.Source + ":" + d.Name
 }
 
-// ParseDescriptor reads a descriptor as a bundle writes it. The error says
-// which there are.
+// ParseDescriptor parses a descriptor of a bundle. The error lists the possible ones.
 func ParseDescriptor(s string) (Descriptor, error) {
 	source, name, named := strings.Cut(s, ":")
 	switch source {
@@ -52,8 +51,8 @@ func ParseDescriptor(s string) (Descriptor, error) {
 
 const descriptorForms = "jwt:CLAIM, header:NAME, query:NAME, ip:address|country|asn|type|tor, ua:bot|bot_category, caller, tenant, session, project, model"
 
-// Proxied is the header in which a trusted proxy tells the value of a class of
-// addresses; "" for other descriptors.
+// Proxied returns the header in which a trusted proxy sends the descriptor's value; ""
+// for descriptors that come from elsewhere.
 func (d Descriptor) Proxied() string {
 	if d.Source != "ip" {
 		return ""

@@ -17,11 +17,11 @@ type LoopDetection struct {
 	Similarity      string `json:"similarity" check:"one=exact" doc:"How requests are compared."`
 	Scope           string `json:"scope" check:"one=caller|all" doc:"Whether each caller is counted alone."`
 	Window          string `json:"window" check:"one=refresh|sliding|fixed" doc:"When a hit is forgotten."`
-	CooldownSeconds int    `json:"cooldown_seconds" check:"min=0,max=2592000" doc:"How long a reject stands without another look."`
+	CooldownSeconds int    `json:"cooldown_seconds" check:"min=0,max=2592000" doc:"How long a reject lasts without another check."`
 	Escalation      []Step `json:"escalation,omitempty" doc:"Actions by count, instead of threshold and action."`
 }
 
-// Steps is what is done from which count on.
+// Steps returns the actions by count.
 func (l *LoopDetection) Steps() []Step {
 	return ladder(l.Escalation, Step{At: l.Threshold, Action: l.Action})
 }
@@ -32,7 +32,7 @@ type Prompt struct {
 	Enabled         bool   `json:"enabled" doc:"Off when false."`
 	MaxHits         int    `json:"max_hits" check:"min=0,max=10000" doc:"Hits that are let through; the next one fires. 0 turns the detector off."`
 	WindowSeconds   int    `json:"window_seconds" check:"min=1,max=2592000" doc:"Length of the window."`
-	CooldownSeconds int    `json:"cooldown_seconds" check:"min=0,max=2592000" doc:"How long a reject stands without another look."`
+	CooldownSeconds int    `json:"cooldown_seconds" check:"min=0,max=2592000" doc:"How long a reject lasts without another check."`
 	TailMessages    int    `json:"tail_messages" check:"min=1,max=100" doc:"How many of the newest messages are compared."`
 	Action          Action `json:"action" check:"one=warn|hint|throttle|reject|break" doc:"What is done."`
 	Fingerprint     string `json:"fingerprint" check:"one=strict|text" doc:"strict compares roles, text, images, tool calls and results; text compares text alone."`
@@ -54,13 +54,13 @@ const (
 	ScopeSession = "session"
 )
 
-// Steps is what is done from which count on.
+// Steps returns the actions by count.
 func (p *Prompt) Steps() []Step {
 	return ladder(p.Escalation, Step{At: p.MaxHits + 1, Action: p.Action})
 }
 
-// TogetherSteps is what is done from which count of several sessions on: what is done
-// in one of them, at twice the hits that are let through.
+// TogetherSteps returns the actions by the count of several sessions together: those of
+// Steps, at twice the allowed hits.
 func (p *Prompt) TogetherSteps() []Step {
 	own := p.Steps()
 	out := make([]Step, len(own))
@@ -70,7 +70,7 @@ func (p *Prompt) TogetherSteps() []Step {
 	return out
 }
 
-// UninspectedSteps is what is done from which count of bodies on that can't be read.
+// UninspectedSteps returns the actions by the count of bodies that can't be read.
 func (p *Prompt) UninspectedSteps() []Step {
 	return []Step{{At: p.UninspectedMax + 1, Action: Warn}, {At: 2*p.UninspectedMax + 1, Action: Throttle}}
 }
@@ -90,16 +90,16 @@ type Semantic struct {
 	TTLSeconds  int     `json:"ttl_seconds" check:"min=1,max=2592000" doc:"How long each of them is."`
 	Scope       string  `json:"scope" check:"one=session|caller|tenant" doc:"Whose exchanges are compared with each other."`
 	MinMatches  int     `json:"min_matches" check:"min=1,max=100" doc:"How many must be similar."`
-	MinWords    int     `json:"min_words" check:"min=0,max=1000" doc:"Shorter texts are not judged."`
+	MinWords    int     `json:"min_words" check:"min=0,max=1000" doc:"Shorter texts are not compared."`
 	Action      Action  `json:"action" check:"one=warn|hint|throttle|reject|break" doc:"What is done."`
 	RejectAfter int     `json:"reject_after" check:"min=0,max=10000" doc:"Rejects from this many findings in a row on; 0 for never."`
-	Deferred    bool    `json:"deferred" doc:"Applies the verdict to the session's next request, so that it costs no latency."`
+	Deferred    bool    `json:"deferred" doc:"Applies the result to the session's next request, so that it costs no latency."`
 	StoreText   bool    `json:"store_text" doc:"Keeps texts beside their vectors."`
-	BudgetMS    int     `json:"budget_ms" check:"min=1,max=60000" doc:"How long a request waits for the verdict, in milliseconds."`
+	BudgetMS    int     `json:"budget_ms" check:"min=1,max=60000" doc:"How long a request waits for the comparison, in milliseconds."`
 	Escalation  []Step  `json:"escalation,omitempty" doc:"Actions by findings in a row, instead of action and reject_after."`
 }
 
-// Steps is what is done from which number of findings in a row on.
+// Steps returns the actions by the number of findings in a row.
 func (s *Semantic) Steps() []Step {
 	if len(s.Escalation) > 0 {
 		return s.Escalation
@@ -114,7 +114,7 @@ func (s *Semantic) Steps() []Step {
 	return []Step{first, {At: s.RejectAfter, Action: Reject}}
 }
 
-// HintText is what a hint says, and where it is put.
+// HintText is the text of a hint and its place in the request.
 type HintText struct {
 	Text     string `json:"text" check:"len=4096,nonempty" doc:"The hint's words."`
 	Position string `json:"position" check:"one=head|result" doc:"head puts it in the system prompt; result behind the newest turn, which keeps the provider's prompt cache."`

@@ -3,16 +3,14 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 )
 
-// Default is the bundle that holds when there is none: one policy, "default",
-// that watches prompts with the prompt, tool, cycle and semantic detectors.
-// The variables that other loop guards are configured with set its values;
-// getenv is os.Getenv, or nil for none. The error names every variable whose
-// value can't be used, and what is allowed.
+// Default returns the bundle that is in force if there is no other: one policy,
+// "default", with the prompt, tool, cycle and semantic detectors. The environment
+// variables of other loop guards change its values; getenv is os.Getenv, or nil for no
+// variables. The error names every faulty variable and the allowed values.
 func Default(getenv func(string) string) (*Bundle, error) {
 	spec := DefaultSpec()
 	spec.Selector.Methods = Strings{"POST"}
@@ -40,8 +38,8 @@ func Default(getenv func(string) string) (*Bundle, error) {
 	return b, b.Validate()
 }
 
-// environment reads variables and gathers what is wrong with them. A variable
-// that is empty counts as absent.
+// environment reads variables and gathers their faults. An empty variable counts as
+// absent.
 type environment struct {
 	getenv func(string) string
 	errs   []error
@@ -58,51 +56,52 @@ func (e *environment) wrong(name, value, allowed string) {
 	e.errs = append(e.errs, fmt.Errorf("%s=%q: must be %s", name, value, allowed))
 }
 
-func (e *environment) int(name string, field *int, least, most int) {
+// set parses a variable into field. allowed describes the values that parse accepts.
+func set[T any](e *environment, name string, field *T, allowed string, parse func(string) (T, bool)) {
 	value := e.get(name)
 	if value == "" {
 		return
 	}
-	n, err := strconv.Atoi(value)
-	if err != nil || n < least || n > most {
-		e.wrong(name, value, fmt.Sprintf("an integer from %d to %d", least, most))
-		return
+	if parsed, ok := parse(value); ok {
+		*field = parsed
+	} else {
+		e.wrong(name, value, allowed)
 	}
-	*field = n
+}
+
+func (e *environment) int(name string, field *int, least, most int) {
+	set(e, name, field, fmt.Sprintf("an integer from %d to %d", least, most), func(value string) (int, bool) {
+		n, err := strconv.Atoi(value)
+		return n, err == nil && n >= least && n <= most
+	})
 }
 
 func (e *environment) float(name string, field *float64, least, most float64) {
-	value := e.get(name)
-	if value == "" {
-		return
-	}
-	f, err := strconv.ParseFloat(value, 64)
-	if err != nil || math.IsNaN(f) || f < least || f > most {
-		e.wrong(name, value, fmt.Sprintf("a number from %s to %s", format(least), format(most)))
-		return
-	}
-	*field = f
+	set(e, name, field, fmt.Sprintf("a number from %s to %s", format(least), format(most)), func(value string) (float64, bool) {
+		f, err := strconv.ParseFloat(value, 64)
+		return f, err == nil && f >= least && f <= most
+	})
 }
 
-// duration takes a plain number of units, or a Go duration such as 50ms.
+// duration reads a plain number of units, or a Go duration such as 50ms.
 func (e *environment) duration(name string, field *int, unit time.Duration, most int) {
-	value := e.get(name)
-	if value == "" {
-		return
-	}
-	n, err := strconv.Atoi(value)
-	if err != nil {
-		var d time.Duration
-		if d, err = time.ParseDuration(value); err == nil {
+	allowed := fmt.Sprintf("a duration such as %s, or a plain number from 1 to %d of units of %s", time.Duration(30)*unit, most, unit)
+	set(e, name, field, allowed, func(value string) (int, bool) {
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			var d time.Duration
+			d, err = time.ParseDuration(value)
 			n = int(d / unit)
 		}
-	}
-	if err != nil || n < 1 || n > most {
-		e.wrong(name, value, fmt.Sprintf("a duration such as %s, or a plain number from 1 to %d of units of %s",
-			time.Duration(30)*unit, most, unit))
-		return
-	}
-	*field = n
+		return n, err == nil && n >= 1 && n <= most
+	})
+}
+
+func (e *environment) bool(name string, field *bool) {
+	set(e, name, field, "true or false", func(value string) (bool, bool) {
+		b, err := strconv.ParseBool(value)
+		return b, err == nil
+	})
 }
 
 func (e *environment) text(name string, field *string) {
@@ -114,17 +113,4 @@ func (e *environment) text(name string, field *string) {
 	if value != "" {
 		*field = value
 	}
-}
-
-func (e *environment) bool(name string, field *bool) {
-	value := e.get(name)
-	if value == "" {
-		return
-	}
-	b, err := strconv.ParseBool(value)
-	if err != nil {
-		e.wrong(name, value, "true or false")
-		return
-	}
-	*field = b
 }

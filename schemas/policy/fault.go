@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Fault is one thing that is wrong with a bundle.
+// Fault is one fault of a bundle.
 type Fault struct {
 	// Line counts from 1; 0 where the bundle was not read from text.
 	Line int
@@ -31,8 +31,7 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// Faults is everything that is wrong with a bundle, in the order of its
-// lines.
+// Faults are all faults of a bundle, in the order of its lines.
 type Faults struct{ List []Fault }
 
 // Error has one fault a line.
@@ -51,8 +50,7 @@ type report struct {
 	faulty   map[string]bool
 	faults   []Fault
 	warnings []Fault
-	// patterns are the regular expressions that were looked at, and what is wrong
-	// with each: most policies share theirs.
+	// patterns are the results of patternFault: most policies share their patterns.
 	patterns map[string]error
 }
 
@@ -60,8 +58,8 @@ func newReport() *report {
 	return &report{lines: map[string]int{}, faulty: map[string]bool{}, patterns: map[string]error{}}
 }
 
-// fault records what is wrong with a field. Only a field's first fault
-// counts: what follows is mostly its consequence.
+// fault records a fault of a field. Only a field's first fault counts, since others are
+// mostly its consequences.
 func (r *report) fault(path, message string) {
 	r.faultAt(r.line(path), path, message)
 }
@@ -78,7 +76,7 @@ func (r *report) warn(path, message string) {
 	r.warnings = append(r.warnings, Fault{Line: r.line(path), Field: path, Message: message})
 }
 
-// patternFault returns what is wrong with a regular expression.
+// patternFault returns why a regular expression does not compile.
 func (r *report) patternFault(pattern string) error {
 	err, known := r.patterns[pattern]
 	if !known {
@@ -88,7 +86,7 @@ func (r *report) patternFault(pattern string) error {
 	return err
 }
 
-// line is where a field stands, or the nearest field around it that does.
+// line returns the line of a field, or of the nearest enclosing field that was read.
 func (r *report) line(path string) int {
 	for {
 		if line, ok := r.lines[path]; ok {
@@ -102,7 +100,7 @@ func (r *report) line(path string) int {
 	}
 }
 
-// read reports whether a field was there, when the bundle came from text.
+// read reports whether a field was in the text of the bundle.
 func (r *report) read(path string) bool {
 	_, ok := r.lines[path]
 	return ok
@@ -117,7 +115,7 @@ func (r *report) err() error {
 	return &Faults{List: r.faults}
 }
 
-// fieldName is the last name of a path, with its index if it has one.
+// fieldName returns the last name of a path, with its index if it has one.
 func fieldName(path string) string {
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {
 		return path[i+1:]

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// JWT says how a bearer token is verified. Without keys the claims of jwt:
-// descriptors are read unverified, and marked so.
+// JWT says how a bearer token is verified. Without keys the claims of jwt: descriptors
+// are marked as unverified.
 type JWT struct {
 	JWKSURL         string   `json:"jwks_url,omitempty" check:"https" doc:"Where the issuer publishes its keys (https)."`
 	Keys            []JWTKey `json:"keys,omitempty" doc:"Keys that are known beforehand."`

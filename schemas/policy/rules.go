@@ -27,7 +27,7 @@ type Rule struct {
 	Match          map[string]Text `json:"match,omitempty" doc:"Descriptor values that a request must have for the rule to apply."`
 }
 
-// config is the configuration of the rule's algorithm, nil if there is none.
+// config returns the configuration of the rule's algorithm, nil if there is none.
 func (r *Rule) config() any {
 	switch {
 	case r.TokenBucket != nil:
@@ -62,7 +62,7 @@ type TokenBucket struct {
 	DefaultCost     float64 `json:"default_cost" check:"above=0,max=1e9" doc:"The cost of a request that does not name it."`
 }
 
-// Rate is the refill in tokens a second.
+// Rate returns the refill in tokens a second.
 func (t *TokenBucket) Rate() float64 {
 	if t.TokensPerSecond > 0 {
 		return t.TokensPerSecond
@@ -91,7 +91,7 @@ type TokenSource struct {
 	Estimator string `json:"estimator" check:"one=simple_word|header_hint" doc:"simple_word takes four characters for a token; header_hint believes X-Token-Estimate."`
 }
 
-// Burst is the size of the minute's bucket in tokens.
+// Burst returns the size of the minute's bucket in tokens.
 func (t *TokenBucketLLM) Burst() int64 {
 	if t.BurstTokens > 0 {
 		return t.BurstTokens
@@ -99,8 +99,8 @@ func (t *TokenBucketLLM) Burst() int64 {
 	return t.TokensPerMinute
 }
 
-// DefaultCompletion is what is reserved for an answer whose length the
-// request does not limit, in tokens.
+// DefaultCompletion returns the reservation, in tokens, for an answer if the request does
+// not limit its length.
 func (t *TokenBucketLLM) DefaultCompletion() int64 {
 	switch {
 	case t.DefaultMaxCompletion > 0:
@@ -130,7 +130,7 @@ type StagedAction struct {
 	DelayMS          int     `json:"delay_ms,omitempty" check:"min=1,max=30000" doc:"How long a throttle waits, in milliseconds."`
 }
 
-// PeriodSeconds is the length of the period.
+// PeriodSeconds returns the length of the period.
 func (c *CostBased) PeriodSeconds() int64 {
 	switch c.Period {
 	case "5m":
@@ -144,8 +144,8 @@ func (c *CostBased) PeriodSeconds() int64 {
 	}
 }
 
-// OffsetSeconds is when in a period of the Unix epoch the budget's begins: weeks
-// begin on Mondays, four days after the epoch's own.
+// OffsetSeconds returns the begin of the budget's period after that of the Unix epoch:
+// weeks begin on Mondays, and the epoch began on a Thursday.
 func (c *CostBased) OffsetSeconds() int64 {
 	if c.Period == "7d" {
 		return 4 * 24 * 60 * 60
@@ -153,9 +153,9 @@ func (c *CostBased) OffsetSeconds() int64 {
 	return 0
 }
 
-// CircuitBreaker is Fairvisor's spend rate breaker. It counts what the policy's
-// first rule would take, for each value of that rule's first limit key; without
-// rules it counts requests, all together.
+// CircuitBreaker is Fairvisor's spend rate breaker. It counts the cost by the policy's
+// first rule, for each value of that rule's first limit key; without rules it counts all
+// requests together.
 type CircuitBreaker struct {
 	Enabled               bool    `json:"enabled" doc:"Off unless true."`
 	SpendRatePerMinute    float64 `json:"spend_rate_threshold_per_minute" check:"required,above=0,max=1e15" doc:"Opens when so much is spent in a minute, in the cost unit of the policy's first rule."`
@@ -164,8 +164,8 @@ type CircuitBreaker struct {
 	Alert                 bool    `json:"alert" doc:"Logs a warning when it opens, beside the event that it always raises."`
 }
 
-// ResetSeconds is when an open breaker closes by itself, in whole seconds and at
-// least one; 0 if it does not.
+// ResetSeconds returns the time after which an open breaker closes by itself, in whole
+// seconds and at least one; 0 if it does not.
 func (c *CircuitBreaker) ResetSeconds() uint32 {
 	return uint32(math.Ceil(c.AutoResetAfterMinutes * 60))
 }

@@ -3,7 +3,7 @@ package policy
 // The answers that a rejected request can get.
 const (
 	AnswerError     = "error"     // the error of its API
-	AnswerSynthetic = "synthetic" // one that looks like the model's and says what the loop is
+	AnswerSynthetic = "synthetic" // an answer in the model's place that describes the loop
 )
 
 // Tool is the tool detector: the same tool call with the same result, in one
@@ -44,8 +44,8 @@ type Tool struct {
 	ErrorAction      Action  `json:"error_action" check:"one=warn|hint|throttle|reject|break" doc:"What a finding about errors does."`
 }
 
-// PerTool is what holds for the tools that a glob matches. Zero takes the
-// detector's own value.
+// PerTool are the thresholds of the tools that a glob matches. 0 keeps the detector's
+// value.
 type PerTool struct {
 	Match          string `json:"match" check:"required" doc:"Glob over tool names: * and ? are wildcards."`
 	WarnThreshold  int    `json:"warn_threshold,omitempty" check:"min=0,max=10000" doc:"Warns from this many identical rounds on."`
@@ -65,12 +65,12 @@ type Cycle struct {
 	Escalation          []Step `json:"escalation,omitempty" doc:"Actions by repeats, instead of repeats and action."`
 	NothingNew          int    `json:"nothing_new" check:"min=0,max=1000" doc:"Findings from this many rounds in a row on whose calls and results were all seen since the last human message, in any order; 0 for off."`
 	WideWindow          int    `json:"wide_window" check:"min=0,max=1000" doc:"Rounds that the wide loop is looked for in; 0 for off."`
-	WideRounds          int    `json:"wide_rounds" check:"min=1,max=1000" doc:"Rounds that must be there before it is judged."`
+	WideRounds          int    `json:"wide_rounds" check:"min=1,max=1000" doc:"Least number of rounds for the wide loop."`
 	WideDistinctPercent int    `json:"wide_distinct_percent" check:"min=1,max=100" doc:"It is a loop when fewer of the calls than this share are distinct."`
 	WideAction          Action `json:"wide_action" check:"one=warn|hint|throttle|reject|break" doc:"What is done about a wide loop, and about rounds that bring nothing new."`
 }
 
-// Steps is what is done from which number of repeats on.
+// Steps returns the actions by the number of repeats.
 func (c *Cycle) Steps() []Step {
 	return ladder(c.Escalation, Step{At: c.Repeats, Action: c.Action})
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// What one field's tag can't say is checked here.
+// This file has the checks that concern more than one field.
 
 func (b *Bundle) checkBlock(r *report, _ string) {
 	first := map[string]int{}
@@ -31,7 +31,7 @@ func (b *Bundle) checkBlock(r *report, _ string) {
 	}
 }
 
-// checkCompat applies what a product's compatibility changes in policies.
+// checkCompat applies the changes of policies for compatibility with a product.
 func (b *Bundle) checkCompat(r *report) {
 	for i := range b.Policies {
 		path, spec := fmt.Sprintf("policies[%d].spec", i), &b.Policies[i].Spec
@@ -150,9 +150,8 @@ func (r *report) escalation(steps []Step, path string) {
 	}
 }
 
-// checkBlock repairs thresholds as LibreFang documents it: 0 takes the
-// default, and a warning that would come after the block changes places with
-// it.
+// checkBlock repairs thresholds as LibreFang documents it: 0 becomes the default, and
+// thresholds in the wrong order are swapped.
 func (t *Tool) checkBlock(r *report, path string) {
 	r.escalation(t.Escalation, path)
 	defaults := DefaultTool()
@@ -219,7 +218,7 @@ func (k *JWTKey) checkKey(r *report, path string) {
 	}
 }
 
-// checkDescriptors warns of rules that ask for what no request has.
+// checkDescriptors warns of rules with descriptors that no request has.
 func (b *Bundle) checkDescriptors(r *report, spec *Spec, path string) {
 	for i := range spec.Rules {
 		b.checkRuleDescriptors(r, &spec.Rules[i], fmt.Sprintf("%s.rules[%d]", path, i))
@@ -238,8 +237,8 @@ func (b *Bundle) checkRuleDescriptors(r *report, rule *Rule, path string) {
 	}
 }
 
-// unavailable warns of a descriptor whose value is never known: that of a class of
-// addresses comes from trusted proxies alone.
+// unavailable warns of a descriptor without a value: trusted proxies alone send the class
+// of an address.
 func (b *Bundle) unavailable(r *report, key, path, consequence string) {
 	if d, err := ParseDescriptor(key); err == nil && d.Proxied() != "" && len(b.TrustedProxies) == 0 {
 		r.warn(path, fmt.Sprintf("%s is inert without trusted_proxies, whose %s is believed: %s", d, d.Proxied(), consequence))
