@@ -9,8 +9,8 @@ import (
 	"github.com/unloop/unloop/schemas/client"
 )
 
-// killRetry is how many seconds clients whose requests an operator stopped are told
-// to wait, as Fairvisor tells them.
+// killRetry is the Retry-After of requests that an operator stopped, in seconds, as
+// Fairvisor sets it.
 const killRetry = "3600"
 
 // answerDecision answers another gateway whether it may forward its request: with 200,

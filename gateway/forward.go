@@ -59,5 +59,5 @@ func (f forwarded) Failed(w http.ResponseWriter, err error) {
 	}
 }
 
-// Broken takes back what a request was counted whose answer broke off.
+// Broken takes back the count of a request after its answer broke off.
 func (f forwarded) Broken() { f.x.account.Uncount() }

@@ -1,6 +1,6 @@
-// Package account finishes requests: when the result of a request is known, it tells the
-// detectors that a failed request does not count, replaces reservations by the real cost,
-// and stores which session an answer continues and which calls it makes.
+// Package account finishes requests: when the result of a request is known, it reports
+// failed requests to the detectors, so that they do not count, corrects reservations to the
+// real cost, and stores which session an answer continues and which calls it makes.
 //
 // It may not know policies, nor how a request was decided: it gets the check, the
 // decision and the answer.
@@ -71,7 +71,7 @@ type Account struct {
 	Subject  *request.Subject
 	Evidence *evidence.Evidence
 	Decision *checkpb.Decision
-	// Counted says that a detector counted the request and was not told otherwise.
+	// Counted says that a detector counted the request. Uncount resets it.
 	Counted bool
 	// CallsWatched says that a policy evaluates tool calls.
 	CallsWatched bool
@@ -122,7 +122,7 @@ func (a *Account) correct(u *usage.Usage) {
 	}
 }
 
-// Uncount tells the detectors, once, that a counted request does not count.
+// Uncount reports to the detectors, once, that a counted request does not count.
 func (a *Account) Uncount() {
 	if a.Counted {
 		a.Counted = false
@@ -135,7 +135,7 @@ func (a *Account) aborted() bool {
 	return a.Status > 0 && a.Status < http.StatusBadRequest && a.HTTP.Context().Err() != nil
 }
 
-// failed takes back a request whose answer began with status 200 and is an error.
+// failed takes back a request: its answer began with status 200 and is an error.
 func (a *Account) failed() {
 	a.Status = http.StatusBadGateway
 	a.Uncount()

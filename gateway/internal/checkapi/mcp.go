@@ -57,7 +57,8 @@ func (a *API) answerMCP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mcpServer returns the server for one HTTP request, whose headers identify the client.
+// mcpServer returns the server for one HTTP request. The headers of the request identify
+// the client.
 func (a *API) mcpServer(r *http.Request) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "unloop", Title: "Unloop", Version: mcpVersion}, nil)
 	add := func(name, description, schema string, words func(client.ToolDecision) string) {

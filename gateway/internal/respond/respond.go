@@ -13,7 +13,7 @@ import (
 	"github.com/unloop/unloop/schemas/client"
 )
 
-// StatusClientLeft is the status of a request whose client left. Logs of proxies know
+// StatusClientLeft is the status for a client that left. Logs of proxies know
 // the number; without it net/http would say 200 to a client that only stopped sending.
 const StatusClientLeft = 499
 
