@@ -50,7 +50,7 @@ func (o *Outcome) refuseLimit(label string) {
 	if v.GetAction() == checkpb.Action_ACTION_THROTTLE { // too many wait already
 		wait = int(v.GetDelayMs()+999) / 1000
 	}
-	if f.GetAction().Stops() && WaitingHelps(f) && wait > 0 {
+	if f.GetAction().Stops() && waitingHelps(f) && wait > 0 {
 		wait = max(wait, retryAfter(f, o.of.Caller))
 	}
 	o.retry = wait

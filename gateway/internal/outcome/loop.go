@@ -17,7 +17,7 @@ import (
 func (o *Outcome) refuseLoop() {
 	f := o.Finding
 	o.refuse(forLoop, f.GetAction().Label(), statusTooMany)
-	if WaitingHelps(f) {
+	if waitingHelps(f) {
 		o.Headers.Set("Retry-After", strconv.Itoa(retryAfter(f, o.of.Caller)))
 	}
 	// OpenAI's and Anthropic's SDKs retry a 429 unless told not to, and would
@@ -37,7 +37,7 @@ func (o *Outcome) answer() {
 // that no model wrote it.
 func syntheticText(f *checkpb.Finding) string {
 	var b strings.Builder
-	b.WriteString(CodeLoop + ": " + f.GetMessage())
+	b.WriteString(codeLoop + ": " + f.GetMessage())
 	b.WriteString(" What was called has answered already: the results are in this conversation, after each call. Go on from the newest of them.")
 	b.WriteString(" (Unloop said this in place of the model, which was not asked.")
 	if f.GetLoopId() != "" {
@@ -47,9 +47,9 @@ func syntheticText(f *checkpb.Finding) string {
 	return b.String()
 }
 
-// WaitingHelps says whether the same request may pass later. Tool calls are compared
+// waitingHelps says whether the same request may pass later. Tool calls are compared
 // with the history, and texts with their meaning: waiting changes neither.
-func WaitingHelps(f *checkpb.Finding) bool {
+func waitingHelps(f *checkpb.Finding) bool {
 	switch f.GetDetector() {
 	case evidence.DetectorTool, evidence.DetectorCycle, evidence.DetectorSemantic:
 		return false
@@ -83,9 +83,9 @@ func retryAfter(f *checkpb.Finding, caller string) int {
 func loopRefusal(f *checkpb.Finding, caller string) provider.Refusal {
 	message := loopMessage(f, caller)
 	return provider.Refusal{
-		Status: statusTooMany, Code: CodeLoop, Message: message,
+		Status: statusTooMany, Code: codeLoop, Message: message,
 		Detail: &provider.Detail{
-			Error: CodeLoop, Message: message, Detector: f.GetDetector(), Policy: f.GetPolicy(),
+			Error: codeLoop, Message: message, Detector: f.GetDetector(), Policy: f.GetPolicy(),
 			Fingerprint: hex.EncodeToString(f.GetFingerprint()), HitCount: f.GetHitCount(), WindowSeconds: f.GetWindowSeconds(),
 			CooldownSeconds: f.GetCooldownSeconds(), LoopID: f.GetLoopId(),
 		},
@@ -94,10 +94,10 @@ func loopRefusal(f *checkpb.Finding, caller string) provider.Refusal {
 
 func loopMessage(f *checkpb.Finding, caller string) string {
 	if f.GetMessage() != "" {
-		return fmt.Sprintf("%s: %s (detector %s, policy %s)", CodeLoop, f.GetMessage(), f.GetDetector(), f.GetPolicy())
+		return fmt.Sprintf("%s: %s (detector %s, policy %s)", codeLoop, f.GetMessage(), f.GetDetector(), f.GetPolicy())
 	}
 	return fmt.Sprintf("%s: %s %d times within %d seconds (detector %s, policy %s). Change the request, or wait %d seconds.",
-		CodeLoop, repeated(f), f.GetHitCount(), f.GetWindowSeconds(), f.GetDetector(), f.GetPolicy(), retryAfter(f, caller))
+		codeLoop, repeated(f), f.GetHitCount(), f.GetWindowSeconds(), f.GetDetector(), f.GetPolicy(), retryAfter(f, caller))
 }
 
 // repeated says what was seen again.

@@ -86,7 +86,7 @@ type Wait struct {
 
 // Codes of the errors that clients see.
 const (
-	CodeLoop      = "recursive_loop_detected"
+	codeLoop      = "recursive_loop_detected"
 	codeUnchecked = "loop_check_unavailable"
 	codeLimited   = "rate_limit_exceeded"
 	codeBreaker   = "circuit_breaker_open"

@@ -170,7 +170,7 @@ func TestThrottledRequestsWaitOrAreRefused(t *testing.T) {
 			map[string]string{
 				"X-Loop-Action": "reject", "X-Loop-Reason": "loop_detected", "X-Loop-Detector": "prompt", "X-Loop-Count": "6",
 				"Retry-After": "60", "X-Should-Retry": "false",
-			}, CodeLoop,
+			}, codeLoop,
 		},
 		"a rule": {
 			ruled([]evidence.Limit{limitOf(byRequests, "r")}, slow), Wait{1200 * time.Millisecond, "p\x00k"},
@@ -186,7 +186,7 @@ func TestThrottledRequestsWaitOrAreRefused(t *testing.T) {
 				"X-Loop-Rule": "p/r", "X-Loop-Rule-Action": "throttle", "X-Fairvisor-Warning": "budget_throttle",
 				"X-Loop-Action": "reject", "X-Loop-Reason": "loop_detected", "X-Loop-Detector": "prompt", "X-Loop-Count": "6",
 				"Retry-After": "60", "X-Should-Retry": "false", "X-Fairvisor-Reason": "loop_detected",
-			}, CodeLoop,
+			}, codeLoop,
 		},
 	} {
 		o := Of(c.of)
@@ -221,7 +221,7 @@ func TestRequestThatHasNoAnswerInTheModelsPlaceIsRefused(t *testing.T) {
 	if o.Text == "" || strings.Contains(o.Text, "Loop ") {
 		t.Errorf("says %q", o.Text)
 	}
-	if o = o.Refused(); o.Text != "" || o.Status != 429 || o.Refusal().Code != CodeLoop || set(&o)["X-Loop-Answer"] != "" {
+	if o = o.Refused(); o.Text != "" || o.Status != 429 || o.Refusal().Code != codeLoop || set(&o)["X-Loop-Answer"] != "" {
 		t.Errorf("%+v", o)
 	}
 }

@@ -88,7 +88,7 @@ func (o *Outcome) ToolDecision(fallbackID string) client.ToolDecision {
 	if o.Finding != nil {
 		// A model reads it, without names of policies. The code tells it from a
 		// tool's result when it comes back in a history.
-		d.Message = CodeLoop + ": " + o.Finding.GetMessage()
+		d.Message = codeLoop + ": " + o.Finding.GetMessage()
 	}
 	for _, r := range o.of.Decision.GetToolReports() {
 		if r.GetShadow() || int(r.GetStreak()) < d.Counts.Streak {

@@ -33,11 +33,11 @@ func TestOutcomesAreWrittenInTheFormatOfTheRequest(t *testing.T) {
 	}{
 		"refusal": {
 			&checkpb.Finding{Detector: evidence.DetectorPrompt, Action: checkpb.Action_ACTION_REJECT}, chat.Chat{}, provider.Prompt{},
-			http.StatusTooManyRequests, provider.TypeJSON, outcome.CodeLoop, true, 0,
+			http.StatusTooManyRequests, provider.TypeJSON, "recursive_loop_detected", true, 0,
 		},
 		"answer":          {synthetic, chat.Chat{}, provider.Prompt{}, http.StatusOK, provider.TypeJSON, `"role":"assistant"`, true, 1},
 		"streamed answer": {synthetic, chat.Chat{}, provider.Prompt{Stream: true}, http.StatusOK, provider.TypeEvents, "data: ", false, 1},
-		"no such answer":  {synthetic, plain.Plain{}, provider.Prompt{}, http.StatusTooManyRequests, provider.TypeJSON, outcome.CodeLoop, true, 0},
+		"no such answer":  {synthetic, plain.Plain{}, provider.Prompt{}, http.StatusTooManyRequests, provider.TypeJSON, "recursive_loop_detected", true, 0},
 	} {
 		wr := NewWriter(time.Now, prometheus.NewRegistry())
 		o := outcome.Of(&outcome.Case{Decision: &checkpb.Decision{Findings: []*checkpb.Finding{c.finding}}, Answerable: true})
