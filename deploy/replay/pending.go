@@ -7,14 +7,13 @@ import (
 
 // pending is a request with an answer still to come.
 type pending struct {
-	// asked and decision are nil once nothing has to be reported to the detector.
-	asked    *gateway.Evaluation
-	decision *checkpb.Decision
-	// nothing is the report to the detector if the upstream does not answer.
-	nothing *checkpb.Outcome
-	// stopped says that the recorded answer was a refusal of Unloop.
-	stopped bool
-	model   string
+	// evaluation and decision are nil once nothing has to be reported to the detector.
+	evaluation *gateway.Evaluation
+	decision   *checkpb.Decision
+	// uncounted is the report to the detector if the request does not count; nil if the
+	// recorded answer was a refusal of Unloop.
+	uncounted *checkpb.Outcome
+	model     string
 	// costs are the costs as far as they are known, and sums the sums that include them.
 	costs Cost
 	sums  []*Cost

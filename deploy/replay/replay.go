@@ -95,25 +95,27 @@ func (r *Run) Close() error {
 func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 	r.clock.advance(file, q)
 	if q.Answer != nil {
-		r.answered(q.Answer)
+		if p := r.open.take(q.Answer.To); p != nil {
+			r.finish(p, &q.Answer.Outcome)
+		}
 		return nil
 	}
 	req, err := httpRequest(ctx, file, q)
 	if err != nil {
 		return r.Unreadable(err)
 	}
-	asked, err := r.gateway.Evaluate(req, origin(q))
+	evaluation, err := r.gateway.Evaluate(req, origin(q))
 	if err != nil {
 		return r.Unreadable(fmt.Errorf("read the request's body: %w", err))
 	}
 	at := r.tally.place(file, q)
-	p := &pending{asked: asked, costs: r.tally.spent(q, asked.Check), model: q.Model}
-	operator, reason := r.operator(q, asked)
+	p := &pending{evaluation: evaluation, costs: r.tally.spent(q, evaluation.Check), model: q.Model}
+	operator, reason := r.operator(q, evaluation)
 	switch {
 	case operator != "":
-		p.asked = nil // no detector was asked
-		r.tally.operated(at, p, operator, reason)
-	case asked.Check == nil:
+		p.evaluation = nil // no detector was asked
+		r.tally.overridden(at, p, operator, reason)
+	case evaluation.Check == nil:
 		r.tally.unwatched(p)
 	default:
 		if err := r.decide(ctx, at, q, p); err != nil {
@@ -129,16 +131,16 @@ func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 
 // operator returns what an operator's kill switch, block or exemption does with a
 // request: by the bundle and the overrides of the run, else as it was recorded.
-func (r *Run) operator(q *logs.Request, asked *gateway.Evaluation) (did, reason string) {
-	if asked.Operator == "" && !r.overridden && (q.Operator == record.Blocked || q.Operator == record.Exempted) {
+func (r *Run) operator(q *logs.Request, e *gateway.Evaluation) (did, reason string) {
+	if e.Operator == "" && !r.overridden && (q.Operator == record.Blocked || q.Operator == record.Exempted) {
 		return q.Operator, "as recorded"
 	}
-	return asked.Operator, asked.Reason
+	return e.Operator, e.Reason
 }
 
 // decide asks the detector and adds its decision to the report.
 func (r *Run) decide(ctx context.Context, at Place, q *logs.Request, p *pending) error {
-	check := p.asked.Check
+	check := p.evaluation.Check
 	check.Explain = true
 	p.decision = r.detector.Decide(ctx, check)
 	if err := ctx.Err(); err != nil {
@@ -147,41 +149,35 @@ func (r *Run) decide(ctx context.Context, at Place, q *logs.Request, p *pending)
 	if r.decided != nil {
 		r.decided(p.decision)
 	}
-	p.stopped = q.Stopped
 	r.tally.decided(at, q, check, p)
-	p.nothing = checkpb.OutcomeOf(check)
-	p.asked.Check = nil // it may be large
+	if !q.Stopped {
+		p.uncounted = checkpb.OutcomeOf(check)
+	}
+	p.evaluation.Check = nil // it may be large
 	if stops(p.decision) {
 		// The upstream does not get the request: it costs nothing.
-		r.detector.Apply(&checkpb.Outcome{Corrections: p.asked.Corrections(p.decision, gateway.Outcome{Status: http.StatusTooManyRequests}, r.clock.now)})
-		p.asked = nil
+		r.detector.Apply(&checkpb.Outcome{Corrections: p.evaluation.Corrections(p.decision, gateway.Outcome{Status: http.StatusTooManyRequests}, r.clock.now)})
+		p.evaluation = nil
 	}
 	return nil
-}
-
-// answered applies the outcome of an earlier request.
-func (r *Run) answered(a *logs.Answer) {
-	if p := r.open.take(a.To); p != nil {
-		r.finish(p, &a.Outcome)
-	}
 }
 
 // finish replaces the estimated costs of a request by the real ones, and reports to
 // the detector what a gateway would.
 func (r *Run) finish(p *pending, o *logs.Outcome) {
 	r.tally.correct(p, o)
-	if p.asked == nil || p.decision == nil {
+	if p.evaluation == nil || p.decision == nil {
 		return // no detector was asked
 	}
 	outcome := &checkpb.Outcome{}
-	if !p.stopped && gateway.Uncounted(o.Status) {
-		outcome = p.nothing
+	if p.uncounted != nil && gateway.Uncounted(o.Status) {
+		outcome = p.uncounted
 	}
-	outcome.Corrections = p.asked.Corrections(p.decision, gateway.Outcome{
+	outcome.Corrections = p.evaluation.Corrections(p.decision, gateway.Outcome{
 		Status: o.Status, InputTokens: o.InputTokens, CachedTokens: o.CachedTokens, OutputTokens: o.OutputTokens,
 	}, r.clock.now)
 	r.detector.Apply(outcome)
-	p.asked = nil
+	p.evaluation = nil
 }
 
 // origin returns the identity that a gateway recorded with a request.

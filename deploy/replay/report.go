@@ -26,7 +26,7 @@ type Report struct {
 	// Actions counts requests by their strongest action, without shadow policies.
 	// Requests that operators refuse or exempt have no other action.
 	Actions  map[string]int `json:"actions"`
-	Operator []*Operated    `json:"operator"`
+	Operator []*Overridden  `json:"operator"`
 	// Limited counts requests that met the limit of a rate, token or cost rule.
 	Limited     int          `json:"limited"`
 	Incidents   []*Incident  `json:"incidents"`
@@ -48,9 +48,9 @@ type Cost struct {
 	Estimated int `json:"estimated"`
 }
 
-// Operated sums up the requests that a kill switch, a block or an exemption applied
+// Overridden sums up the requests that a kill switch, a block or an exemption applied
 // to, by reason.
-type Operated struct {
+type Overridden struct {
 	Action string `json:"action"` // kill_switch, block or exempt
 	Reason string `json:"reason"`
 	First  Place  `json:"first"`

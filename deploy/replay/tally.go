@@ -60,8 +60,8 @@ func (t *tally) unwatched(p *pending) {
 	p.addTo(&t.report.Spent)
 }
 
-// operated adds a request that an override or a kill switch applies to.
-func (t *tally) operated(at Place, p *pending, did, reason string) {
+// overridden adds a request that an override or a kill switch applies to.
+func (t *tally) overridden(at Place, p *pending, did, reason string) {
 	p.addTo(&t.report.Spent)
 	t.report.Actions[operatorActions[did]]++
 	for _, o := range t.report.Operator {
@@ -71,7 +71,7 @@ func (t *tally) operated(at Place, p *pending, did, reason string) {
 			return
 		}
 	}
-	o := &Operated{Action: did, Reason: reason, First: at, Last: at}
+	o := &Overridden{Action: did, Reason: reason, First: at, Last: at}
 	t.report.Operator = append(t.report.Operator, o)
 	p.addTo(&o.Cost)
 }
