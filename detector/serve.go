@@ -190,11 +190,12 @@ func (d *Detector) onOutcome(req natskit.Request) {
 	if !d.read(req.Data, &o) || !d.enter() {
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.MaxBudget)
+	started := d.decider.StartOutcome(ctx, &o) // before the call is made again
 	go func() {
 		defer d.leave()
-		ctx, cancel := context.WithTimeout(context.Background(), d.cfg.MaxBudget)
 		defer cancel()
-		d.decider.Apply(ctx, &o)
+		started.Finish(ctx)
 	}()
 }
 

@@ -3,6 +3,7 @@ package decide
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/evaluate"
@@ -18,26 +19,48 @@ type update struct {
 	err      error
 }
 
-// Apply applies what a gateway reports about a decided check: counters and texts whose
-// call got no answer are excused, and estimated costs are corrected.
-func (d *Decider) Apply(ctx context.Context, o *checkpb.Outcome) {
-	updates := d.updates(o)
-	d.each(len(updates), func(i int) {
-		if d.update(ctx, &updates[i]) != nil {
-			d.Metrics.Uncounted.Inc()
+// Outcome is what a gateway reports about a decided check, with writes that have begun.
+// Make it with StartOutcome.
+type Outcome struct {
+	d       *Decider
+	updates []update
+	writes  sync.WaitGroup
+}
+
+// StartOutcome begins with the writes of an outcome and does not wait for them: counters
+// and texts are excused if their call got no answer, and estimated costs are corrected.
+func (d *Decider) StartOutcome(ctx context.Context, o *checkpb.Outcome) *Outcome {
+	out := &Outcome{d: d, updates: d.updates(o)}
+	for i := range out.updates {
+		if u := &out.updates[i]; u.err == nil {
+			out.writes.Add(1)
+			u.start(ctx, func(err error) {
+				u.err = err
+				out.writes.Done()
+			})
+		}
+	}
+	return out
+}
+
+// Apply applies an outcome and waits for its writes.
+func (d *Decider) Apply(ctx context.Context, o *checkpb.Outcome) { d.StartOutcome(ctx, o).Finish(ctx) }
+
+// Finish waits for the writes. Updates of records that belong to another detector are
+// made there.
+func (o *Outcome) Finish(ctx context.Context) {
+	o.writes.Wait()
+	o.d.each(len(o.updates), func(i int) {
+		if o.d.finishUpdate(ctx, &o.updates[i]) != nil {
+			o.d.Metrics.Uncounted.Inc()
 		}
 	})
 }
 
-// update makes one update here or, if the record belongs to another detector, there.
-func (d *Decider) update(ctx context.Context, u *update) error {
-	if u.err != nil {
-		return u.err
-	}
-	err := wait(ctx, u.start)
-	elsewhere, ok := errors.AsType[*ledger.ElsewhereError](err)
+func (d *Decider) finishUpdate(ctx context.Context, u *update) error {
+	elsewhere, ok := errors.AsType[*ledger.ElsewhereError](u.err)
 	if !ok {
-		return err
+		return u.err
 	}
 	if _, gone, err := d.Peers.Send(ctx, elsewhere.Owner, u.handover); !gone {
 		return err
