@@ -3,6 +3,7 @@ package evidence
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -141,5 +142,28 @@ func TestAskersAreBounded(t *testing.T) {
 	}
 	if n := len(m.askers); n != maxAskers {
 		t.Errorf("%d prompts are known, want %d", n, maxAskers)
+	}
+}
+
+func TestRequestsShareTheMemory(t *testing.T) {
+	t.Parallel()
+	set, memory := policies(t, "{prompt: {scope: named}}"), NewMemory()
+	var group sync.WaitGroup
+	for i := range 8 {
+		in := asked{body: chat, session: fmt.Sprint("s", i%2), caller: "k", set: func(in *Input) { in.Memory = memory }}.input(t, set)
+		group.Go(func() {
+			for range 20 {
+				e := Of(in)
+				memory.Answered(&e)
+			}
+		})
+	}
+	group.Wait()
+	for prompt, senders := range memory.senders {
+		for _, s := range senders {
+			if s.open != 0 {
+				t.Errorf("%d requests of %s for %s wait although all are answered", s.open, s.session, prompt)
+			}
+		}
 	}
 }
