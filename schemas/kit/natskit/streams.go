@@ -38,23 +38,14 @@ const (
 // ErrStreamUnfit means that an existing stream lacks a setting that Unloop needs.
 var ErrStreamUnfit = errors.New("existing stream does not fit")
 
-// EnsureStreams is the function EnsureStreams for the connection in use.
-func (c *Conn) EnsureStreams(ctx context.Context, layout Layout) error {
-	return ensureStreams(ctx, c.JetStream, layout, c.log)
-}
-
 // EnsureStreams creates the missing streams and buckets of the contract. It retries until
 // it succeeds, finds an unfit stream (ErrStreamUnfit), or the context ends.
-func EnsureStreams(ctx context.Context, js jetstream.JetStream, layout Layout, log *slog.Logger) error {
-	return ensureStreams(ctx, func() jetstream.JetStream { return js }, layout, log)
-}
-
-func ensureStreams(ctx context.Context, js func() jetstream.JetStream, layout Layout, log *slog.Logger) error {
+func (c *Conn) EnsureStreams(ctx context.Context, layout Layout) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 2*time.Second
 	level := slog.LevelWarn // for the first attempt alone
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := ensureAll(ctx, js(), layout)
+		err := ensureAll(ctx, c.JetStream(), layout)
 		if errors.Is(err, ErrStreamUnfit) {
 			return struct{}{}, backoff.Permanent(err)
 		}
@@ -64,7 +55,7 @@ func ensureStreams(ctx context.Context, js func() jetstream.JetStream, layout La
 			if errors.Is(err, nats.ErrReconnectBufExceeded) {
 				err = ErrNotConnected
 			}
-			log.Log(ctx, level, "JetStream is not ready, trying again", "error", err, "after", next)
+			c.log.Log(ctx, level, "JetStream is not ready, trying again", "error", err, "after", next)
 			level = slog.LevelDebug
 		}))
 	return err

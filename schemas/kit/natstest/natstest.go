@@ -23,7 +23,9 @@ type Server struct {
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := StartBare(t)
-	if err := natskit.EnsureStreams(t.Context(), s.JetStream(), s.Layout(), slog.New(slog.DiscardHandler)); err != nil {
+	c := s.Service()
+	defer c.Close()
+	if err := c.EnsureStreams(t.Context(), s.Layout()); err != nil {
 		t.Fatalf("ensure streams: %v", err)
 	}
 	return s
