@@ -6,7 +6,9 @@ import (
 	"net/http"
 
 	"github.com/unloop/unloop/gateway/internal/checkapi"
+	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
 )
@@ -14,50 +16,85 @@ import (
 // checks decides about described requests. It implements checkapi.Decider.
 type checks struct{ *Gateway }
 
-// exchange returns the exchange of a described request.
-func (c checks) exchange(d *checkapi.Described) *exchange {
-	x := c.newExchange(d.HTTP, d.Target)
-	x.Request, x.Client = *d.Request, d.Client
-	return x
-}
-
 // Check decides about a request, and counts it unless it is a peek.
-func (c checks) Check(h http.Header, d *checkapi.Described) client.Decision {
-	x := c.exchange(d)
-	c.parse(x)
-	c.identify(x)
-	if c.override(x); x.operator.Stops() {
+func (g checks) Check(h http.Header, d *checkapi.Described) client.Decision {
+	c := g.asked(d)
+	if c.operator.Stops() {
 		return client.Decision{
-			Action: checkpb.Action_ACTION_REJECT.Label(), Reason: client.ReasonKilled, Message: x.operator.Message(),
-			RequestID: request.ID(x.Header), Findings: []client.Finding{},
+			Action: checkpb.Action_ACTION_REJECT.Label(), Reason: client.ReasonKilled, Message: c.operator.Message(),
+			RequestID: request.ID(d.Header), Findings: []client.Finding{},
 		}
 	}
-	if x.operator.Exempt == "" {
-		c.judge(x)
-		c.memory.Answered(&x.Evidence) // the request itself goes past this gateway, or follows
+	out := g.decide(c)
+	out.Headers.Put(h)
+	decision := out.Decision(request.ID(d.Header))
+	if checkpb.ActionOf(decision.Action).Stops() || errors.Is(d.HTTP.Context().Err(), context.Canceled) {
+		c.account.GiveBack()
 	}
-	c.decide(x)
-	x.out.Headers.Put(h)
-	out := x.out.Decision(request.ID(x.Header))
-	if checkpb.ActionOf(out.Action).Stops() || errors.Is(x.r.Context().Err(), context.Canceled) {
-		x.account.GiveBack()
-	}
-	return out
+	return decision
 }
 
 // CheckRun decides about a tool call.
-func (c checks) CheckRun(h http.Header, d *checkapi.Described) client.ToolDecision {
-	x := c.exchange(d)
-	c.identify(x)
-	if c.override(x); x.operator.Stops() {
+func (g checks) CheckRun(h http.Header, d *checkapi.Described) client.ToolDecision {
+	c := g.asked(d)
+	if c.operator.Stops() {
 		return client.ToolDecision{
-			Action: client.ActionBlock, Reason: client.ReasonKilled, Message: x.operator.Message(), RequestID: request.ID(x.Header), Findings: []client.Finding{},
+			Action: client.ActionBlock, Reason: client.ReasonKilled, Message: c.operator.Message(), RequestID: request.ID(d.Header), Findings: []client.Finding{},
 		}
 	}
-	if x.operator.Exempt == "" {
-		c.judge(x)
+	out := g.decide(c)
+	out.Headers.Put(h)
+	return out.ToolDecision(request.ID(d.Header))
+}
+
+// asked checks a request that goes past this gateway, or follows: nobody waits for its
+// answer here.
+func (g *Gateway) asked(d *checkapi.Described) *checked {
+	c := g.check(d.HTTP, d.Request, d.Client, g.bundles.Rules())
+	g.memory.Answered(&c.Evidence)
+	return c
+}
+
+// stoppedRetry is how many seconds clients of other gateways are told to wait if an
+// operator stopped their requests, as Fairvisor tells them.
+const stoppedRetry = "3600"
+
+// serveDecision answers another gateway whether it may forward its request: with 200,
+// perhaps after a throttle's delay, with 429, or with 503 where a policy fails closed.
+// The request is counted.
+func (g *Gateway) serveDecision(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		respond.Error(w, &client.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: "a decision is asked for with POST"})
+		return
 	}
-	c.decide(x)
-	x.out.Headers.Put(h)
-	return x.out.ToolDecision(request.ID(x.Header))
+	original, err := checkapi.Original(r)
+	if err != nil {
+		respond.Error(w, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: err.Error()})
+		return
+	}
+	target, _ := g.table.Route(original) // other gateways have upstreams of their own
+	x := request.New(original, target)
+	x.Asked = true
+	who, refusal := g.admit(original, x)
+	if refusal != nil {
+		respond.Refuse(w, original, x.Provider, *refusal)
+		return
+	}
+	c := g.asked(&checkapi.Described{HTTP: original, Request: x, Client: who})
+	if c.operator.Stops() {
+		g.refuse(w, c, c.operator.Refusal(http.StatusTooManyRequests, c.rules.FairvisorHeaders, provider.Header{Name: "Retry-After", Value: stoppedRetry}))
+		return
+	}
+	out, err := g.wait(r.Context(), g.decide(c))
+	switch {
+	case err != nil:
+		g.abandon(w, c)
+	case !out.Forwards():
+		g.respond(w, c, out)
+	default:
+		out.Headers.Put(w.Header())
+		w.Header().Set("Content-Length", "0")
+		w.WriteHeader(http.StatusOK)
+	}
 }

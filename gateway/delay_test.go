@@ -11,8 +11,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/auth"
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/checker"
-	"github.com/unloop/unloop/gateway/internal/outcome"
+	"github.com/unloop/unloop/gateway/internal/inforce"
+	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/wait"
@@ -27,16 +30,27 @@ func delaying(limit int) *Gateway {
 }
 
 // throttled is a request that the detectors want to be delayed.
-func throttled(ctx context.Context, delay time.Duration) *exchange {
+func throttled(ctx context.Context, delay time.Duration) *checked {
 	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil).WithContext(ctx)
-	x := exchangeOf(r, route.Target{Format: route.HTTP})
-	x.Check, x.Decision = &checkpb.Check{}, &checkpb.Decision{Findings: []*checkpb.Finding{{
+	x := request.New(r, route.Target{Format: route.HTTP})
+	c := new(Gateway).newChecked(r, x, auth.Principal{}, &inforce.Rules{Set: &bundle.Set{}})
+	c.Check, c.Decision = &checkpb.Check{}, &checkpb.Decision{Findings: []*checkpb.Finding{{
 		Policy: "p", Detector: "request", Fingerprint: []byte("f"), Action: checkpb.Action_ACTION_THROTTLE,
 		DelayMs: uint32(delay.Milliseconds()), HitCount: 5, WindowSeconds: 60,
 	}}}
-	x.out = outcome.Of(&x.Case)
-	new(Gateway).open(x)
-	return x
+	return c
+}
+
+// delay takes a throttled request through the wait, and reports whether it is forwarded.
+func (g *Gateway) delay(w http.ResponseWriter, c *checked) bool {
+	out, err := g.wait(c.account.HTTP.Context(), g.decide(c))
+	switch {
+	case err != nil:
+		g.abandon(w, c)
+	case !out.Forwards():
+		g.respond(w, c, out)
+	}
+	return err == nil && out.Forwards()
 }
 
 func TestThrottledRequestIsForwardedAfterItsDelay(t *testing.T) {
@@ -52,7 +66,10 @@ func TestThrottledRequestIsForwardedAfterItsDelay(t *testing.T) {
 			if waited := time.Since(before); waited != delay {
 				t.Errorf("waited %s, want %s", waited, delay)
 			}
-			if x.out.Headers.Put(w.Header()); w.Header().Get("X-Loop-Delay-Ms") == "" {
+			if out := g.decide(x); out.Headers != nil {
+				out.Headers.Put(w.Header())
+			}
+			if w.Header().Get("X-Loop-Delay-Ms") == "" {
 				t.Error("X-Loop-Delay-Ms is not set")
 			}
 		})

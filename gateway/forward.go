@@ -5,59 +5,62 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/forward"
 	"github.com/unloop/unloop/gateway/internal/intake"
+	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/respond"
 )
 
-// forward sends the request to its upstream and the answer to the client.
-func (g *Gateway) forward(w http.ResponseWriter, x *exchange) {
-	g.metrics.requests.WithLabelValues(x.Provider.Name(), x.out.Label).Inc()
-	if x.Prompt != nil && x.Prompt.Background && g.shared.Hasher() != nil {
-		x.account.Fetcher = g.shared.Hasher().Caller(g.callerKey(x), "")
+// forward sends a request to its upstream and the answer to the client.
+func (g *Gateway) forward(w http.ResponseWriter, c *checked, out outcome.Outcome) {
+	a, x := &c.account, c.account.Request
+	g.metrics.requests.WithLabelValues(x.Provider.Name(), out.Label).Inc()
+	if hasher := g.shared.Hasher(); hasher != nil && x.Prompt != nil && x.Prompt.Background {
+		a.Fetcher = hasher.Caller(g.gate.CallerKey(a.HTTP, x, c.from.Client), "")
 	}
-	body, changes := x.Body, ""
-	if x.Repair && x.Prompt != nil {
-		if body, changes = g.proxy.Repair(&x.Request, x.Identity.GetSession()); changes != "" {
-			x.out.Headers.Set("X-Loop-Repaired", changes)
+	body, changes, headers := x.Body, "", out.Headers
+	if c.Repair && x.Prompt != nil {
+		if body, changes = g.proxy.Repair(x, c.from.Identity.GetSession()); changes != "" {
+			headers.Set("X-Loop-Repaired", changes)
 		}
 	}
-	if text, position := x.out.Hint(g.now()); text != "" {
-		body = g.proxy.Hint(x.Provider, body, text, position, x.out.Finding)
+	if text, position := out.Hint(g.now()); text != "" {
+		body = g.proxy.Hint(x.Provider, body, text, position, out.Finding)
 	}
-	g.proxy.Forward(w, x.r, forward.Request{Target: x.Target, Body: body, Readable: x.account.Reads(), Observer: forwarded{g, x}})
+	g.proxy.Forward(w, a.HTTP, forward.Request{Target: x.Target, Body: body, Readable: a.Reads(), Observer: forwarded{g, c, headers}})
 }
 
 // forwarded observes the forwarding of a request.
 type forwarded struct {
-	g *Gateway
-	x *exchange
+	g       *Gateway
+	c       *checked
+	headers outcome.Headers
 }
 
 // Answered sees the upstream's answer before the client does.
 func (f forwarded) Answered(res *http.Response) {
-	g, x := f.g, f.x
-	intake.Hurry(x.r)
-	g.allowPage(x, res.Header)
-	x.out.Headers.Put(res.Header)
-	x.account.Answer(res)
+	r := f.c.account.HTTP
+	intake.Hurry(r)
+	f.g.gate.OwnPages(r, res.Header)
+	f.headers.Put(res.Header)
+	f.c.account.Answer(res)
 }
 
 // Failed answers the client of a request that the upstream did not answer.
 func (f forwarded) Failed(w http.ResponseWriter, err error) {
-	g, x := f.g, f.x
-	x.account.Uncount()
+	g, a := f.g, &f.c.account
+	a.Uncount()
 	switch {
-	case intake.Broken(x.r):
-		x.account.GiveBack()
-		g.refuse(w, x, intake.Refusal(err))
-	case x.r.Context().Err() != nil:
-		x.account.Status = respond.StatusClientLeft
-		w.WriteHeader(x.account.Status)
+	case intake.Broken(a.HTTP):
+		a.GiveBack()
+		g.refuse(w, f.c, intake.Refusal(err))
+	case a.HTTP.Context().Err() != nil:
+		a.Status = respond.StatusClientLeft
+		w.WriteHeader(a.Status)
 	default:
-		x.out.Headers.Put(w.Header())
-		x.account.GiveBack()
-		g.refuse(w, x, g.proxy.Unreachable(x.Target, err))
+		f.headers.Put(w.Header())
+		a.GiveBack()
+		g.refuse(w, f.c, g.proxy.Unreachable(a.Request.Target, err))
 	}
 }
 
 // Broken takes back the count of a request after its answer broke off.
-func (f forwarded) Broken() { f.x.account.Uncount() }
+func (f forwarded) Broken() { f.c.account.Uncount() }

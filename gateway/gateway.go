@@ -42,10 +42,7 @@ import (
 type Gateway struct {
 	stages
 	deps     service.Deps
-	log      *slog.Logger
 	listener net.Listener
-	// pages keeps web pages out.
-	pages    *access.Pages
 	shared   *cluster.Shared
 	checker  *checker.Checker
 	books    *account.Books
@@ -54,10 +51,8 @@ type Gateway struct {
 	recorder *recording.Recorder // nil without --record
 	waiting  *wait.Room
 	bodies   *intake.Bodies
-	passed   *intake.Passed
 	repeats  *blocks.Requests[basis, *repeatRefusal]
 	writer   *respond.Writer
-	degraded spellLog
 	metrics  *metrics
 	ready    service.Readiness
 }
@@ -81,22 +76,21 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	}
 	g := &Gateway{
 		stages: stages{cfg: cfg, now: time.Now, table: table, memory: evidence.NewMemory()},
-		deps:   deps, log: deps.Log, metrics: newMetrics(deps.Metrics),
+		deps:   deps, metrics: newMetrics(deps.Metrics),
 	}
 	g.waiting = wait.New(cfg.MaxDelayed, deps.Metrics)
-	g.passed = intake.NewPassed()
 	g.bodies = intake.NewBodies(cfg.MaxBodyMemory, deps.Metrics)
 	for _, opt := range opts {
 		opt(g)
 	}
-	if g.bundles, err = newPolicies(cfg, g.now, g.log, deps.Metrics); err != nil {
+	if g.bundles, err = newPolicies(cfg, g.now, g.deps.Log, deps.Metrics); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	if err := g.prepareKeys(); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	key, _ := cfg.hashKey() // Validate has seen it
-	g.shared = cluster.New(key, g.log)
+	g.shared = cluster.New(key, g.deps.Log)
 	g.api = checkapi.New(checkapi.Config{
 		Reader: checkapi.Reader{Table: table, MaxBytes: cfg.MaxInspectBytes}, Gate: g.gate, Decider: checks{g}, Ready: g.ready.Err, ProofKey: cfg.ProofKey,
 	})
@@ -105,7 +99,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g.resolver = resolve.New(resolve.Config{Project: cfg.Project, Timeout: cfg.CheckTimeout}, store, deps.Metrics)
-	if g.recorder, err = recording.Open(cfg.Record, g.log, deps.Metrics); err != nil {
+	if g.recorder, err = recording.Open(cfg.Record, g.deps.Log, deps.Metrics); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
@@ -116,7 +110,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	if g.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return nil, fmt.Errorf("listen at --listen %s: %w", cfg.Listen, err)
 	}
-	if g.pages, err = access.NewPages(g.listener.Addr(), cfg.Pages); err != nil {
+	if g.gate.Pages, err = access.NewPages(g.listener.Addr(), cfg.Pages); err != nil {
 		return nil, errors.Join(fmt.Errorf("configure gateway: %w", err), g.listener.Close())
 	}
 	return g, nil
@@ -128,9 +122,9 @@ func (g *Gateway) prepareKeys() error {
 	var authErr error
 	g.gate, authErr = admit.New(auth.Config{
 		Sources: g.cfg.Auth, Issuer: g.cfg.AuthIssuer, Audiences: g.cfg.AuthAudience, TenantClaim: g.cfg.AuthTenantClaim,
-	}, slices.Collect(maps.Keys(keys)), g.log, g.deps.Metrics)
+	}, slices.Collect(maps.Keys(keys)), g.deps.Log, g.deps.Metrics)
 	transport, transportErr := forward.NewTransport(g.cfg.UpstreamCA)
-	g.proxy = forward.New(transport, keys, g.log, g.deps.Metrics)
+	g.proxy = forward.New(transport, keys, g.deps.Log, g.deps.Metrics)
 	return errors.Join(authErr, keyErr, transportErr)
 }
 
@@ -171,14 +165,14 @@ const startGrace = 2 * time.Second
 func (g *Gateway) prepare(ctx context.Context) error {
 	grace := time.AfterFunc(startGrace, func() {
 		if g.ready.Err() != nil && ctx.Err() == nil {
-			g.log.Warn("no contact with the cluster yet; requests are not checked")
+			g.deps.Log.Warn("no contact with the cluster yet; requests are not checked")
 			g.ready.Set(nil)
 		}
 	})
 	defer grace.Stop()
 	return g.shared.Follow(ctx, g.deps.NATS, g.deps.Layout, g.bundles.Pushed, func() {
 		grace.Stop()
-		g.log.Info("serving", "listen", g.Addr(), "policies", g.bundles.Rules().Version())
+		g.deps.Log.Info("serving", "listen", g.Addr(), "policies", g.bundles.Rules().Version())
 		g.ready.Set(nil)
 	})
 }
@@ -189,7 +183,7 @@ func (g *Gateway) serve(ctx context.Context) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer g.proxy.Wait()
 	defer cut()
-	server := newServer(g.untilDrained(ctx), g.log)
+	server := newServer(g.untilDrained(ctx), g.deps.Log)
 	server.BaseContext = func(net.Listener) context.Context { return requests }
 	drained, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -199,7 +193,7 @@ func (g *Gateway) serve(ctx context.Context) error {
 	})
 	err := service.ServeHTTP(drained, server, g.listener, g.cfg.ShutdownGrace)
 	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
-		g.log.Warn("requests in flight were cut off at shutdown", "grace", g.cfg.ShutdownGrace)
+		g.deps.Log.Warn("requests in flight were cut off at shutdown", "grace", g.cfg.ShutdownGrace)
 		return nil
 	}
 	return err

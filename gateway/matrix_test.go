@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,7 +93,7 @@ func TestRequestsOfEachFormatAreReadAsTheyMean(t *testing.T) {
 
 func (s *shape) describe(t *testing.T, out io.Writer) {
 	t.Helper()
-	x := s.exchange(t)
+	x := s.request(t)
 	fmt.Fprintf(out, "goes to   %s at %s as %s\n", x.Target.Upstream, x.Target.URL.Host, x.Provider.Name())
 	fmt.Fprintf(out, "prompt    %s\n", describePrompt(x.Prompt))
 	describeHistory(out, x.Prompt)
@@ -117,8 +118,8 @@ func (s *shape) describe(t *testing.T, out io.Writer) {
 	fmt.Fprintf(out, "costs     about %d in, up to %d out%s\n", x.Body.PromptTokens(), usage.BoundsOf(x.Body.Inspected()).MaxOutput(1000, 0), s.usage(t))
 }
 
-// exchange is the request on its way, read.
-func (s *shape) exchange(t *testing.T) *exchange {
+// request is the request as it was read.
+func (s *shape) request(t *testing.T) *request.Request {
 	t.Helper()
 	table, err := route.NewTable(nil)
 	if err != nil {
@@ -132,7 +133,7 @@ func (s *shape) exchange(t *testing.T) *exchange {
 	if !ok || !target.Format.Prompt() {
 		t.Fatalf("%s: %s is no path of a prompt", s.Name, s.Path)
 	}
-	x := exchangeOf(r, target)
+	x := request.New(r, target)
 	x.Body = &request.Body{Bytes: s.Body, Text: s.Body}
 	opts := provider.Options{Tail: 3, Items: inforce.HistoryItems, Path: r.URL.Path, Known: map[string]provider.ToolCall{}}
 	for id, item := range s.Known {
@@ -237,11 +238,11 @@ func change(from, to []byte) string {
 }
 
 // refused is how the request is told of a loop.
-func refused(x *exchange) string {
+func refused(x *request.Request) string {
 	out := outcome.Of(&outcome.Case{Caller: "caller", Decision: &checkpb.Decision{Findings: []*checkpb.Finding{{
 		Detector: evidence.DetectorTool, Policy: "p", HitCount: 5, Message: "stop", LoopId: "l", Fingerprint: []byte{1}, Action: checkpb.Action_ACTION_REJECT,
 	}}}})
-	answer, err := x.Provider.Answer(x.Prompt, provider.Reply{ID: "1", Text: "stop", URL: x.r.URL})
+	answer, err := x.Provider.Answer(x.Prompt, provider.Reply{ID: "1", Text: "stop", URL: &url.URL{Path: x.Path, RawQuery: x.RawQuery}})
 	instead := "or in the model's place as " + answer.ContentType
 	if err != nil {
 		instead = "and not in the model's place"

@@ -2,11 +2,13 @@ package gateway
 
 import "github.com/prometheus/client_golang/prometheus"
 
+// metrics are those of the stages in this package.
 type metrics struct {
 	requests, checks, uninspected *prometheus.CounterVec
 	checkSeconds                  prometheus.Histogram
-	foreign                       *prometheus.CounterVec
 	rules, descriptorMissing      *prometheus.CounterVec
+	// spells tells which degraded checks are logged.
+	spells spells
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -26,7 +28,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	m.rules = counter("rules_total", "Requests by what a rule said of them.", "policy", "rule", "mode", "action")
 	m.descriptorMissing = counter("descriptor_missing_total", "Rules that were skipped because a request lacks a descriptor.", "policy", "rule", "descriptor")
-	m.foreign = counter("foreign_total", "Requests refused because a web page may have sent them, by reason: foreign_host or foreign_origin.", "reason")
 	reg.MustRegister(m.checkSeconds)
 	return m
 }

@@ -2,12 +2,13 @@ package gateway
 
 import (
 	"github.com/unloop/unloop/gateway/internal/recording"
+	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/record"
 )
 
-// record writes a request to the recording before forwarding may change its body.
+// record writes a request to the recording, with the action on its strongest finding.
 // The function that it returns writes the answer.
-func (g *Gateway) record(x *exchange) (answered func()) {
+func (g *Gateway) record(c *checked, f *checkpb.Finding) (answered func()) {
 	if g.recorder == nil {
 		return func() {}
 	}
@@ -15,25 +16,26 @@ func (g *Gateway) record(x *exchange) (answered func()) {
 	if hasher := g.shared.Hasher(); hasher != nil {
 		hash = hasher.Pseudonym
 	}
+	a := &c.account
 	e := recording.Entry{
-		Request: x.Request, Subject: x.Subject, URL: x.r.URL, At: g.now(), Headers: x.rules.Headers, Check: x.Check, Operator: x.operator.Operator, Hash: hash,
+		Request: *a.Request, Subject: c.from, URL: a.HTTP.URL, At: g.now(), Headers: c.rules.Headers, Check: c.Check, Operator: c.operator.Operator, Hash: hash,
 	}
-	if x.out.Finding != nil {
-		e.Action = x.out.Finding.GetAction().Label()
+	if f != nil {
+		e.Action = f.GetAction().Label()
 	}
 	id := g.recorder.Request(e)
 	if id == "" {
 		return func() {}
 	}
-	x.account.Metered = true
+	a.Metered = true
 	return func() {
-		a := record.Answer{
-			To: id, Time: g.now(), Status: x.account.Status,
-			InputTokens: x.account.Usage.Input, CachedTokens: x.account.Usage.Cached, OutputTokens: x.account.Usage.Output,
+		line := record.Answer{
+			To: id, Time: g.now(), Status: a.Status,
+			InputTokens: a.Usage.Input, CachedTokens: a.Usage.Cached, OutputTokens: a.Usage.Output,
 		}
-		if price, known := x.rules.Price(x.Model()); known {
-			a.USD = price.USD(a.InputTokens, a.CachedTokens, a.OutputTokens)
+		if price, known := c.rules.Price(a.Request.Model()); known {
+			line.USD = price.USD(line.InputTokens, line.CachedTokens, line.OutputTokens)
 		}
-		g.recorder.Answer(a)
+		g.recorder.Answer(line)
 	}
 }

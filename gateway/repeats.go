@@ -1,14 +1,17 @@
 package gateway
 
 import (
+	"net/http"
 	"strings"
 	"sync"
 
+	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -29,40 +32,42 @@ func (r *repeatRefusal) get(p provider.Provider, f *checkpb.Finding, caller stri
 	return r.template
 }
 
-// recall decides on an exact repetition of a request that was blocked a moment ago. It
-// returns false for any other request.
-func (g *Gateway) recall(x *exchange) bool {
+// recall returns the decision on an exact repetition of a request that was blocked a
+// moment ago. For any other request it returns nil, and the digest if it was made.
+func (g *Gateway) recall(r *http.Request, x *request.Request, who auth.Principal, rules *inforce.Rules) (digest blocks.Digest, _ *checked) {
 	if !g.repeats.Any() || x.Body.Rest != nil {
-		return false
+		return digest, nil
 	}
-	x.digest = g.repeats.Digest(x.raw())
-	check, refusal, decision := g.repeats.Decision(g.now(), x.digest, basis{x.rules, g.shared.Hasher()})
+	digest = g.repeats.Digest(raw(r, x, who))
+	check, refusal, decision := g.repeats.Decision(g.now(), digest, basis{rules, g.shared.Hasher()})
 	if decision == nil {
-		return false
+		return digest, nil
 	}
-	x.Template = refusal.get(x.Provider, outcome.Strongest(decision), check.GetIdentity().GetCaller())
-	x.Check, x.Identity, x.Decision = check, check.GetIdentity(), decision
 	g.metrics.checks.WithLabelValues("local").Inc()
-	return true
+	c := g.newChecked(r, x, who, rules)
+	c.Template = refusal.get(x.Provider, outcome.Strongest(decision), check.GetIdentity().GetCaller())
+	c.Check, c.from.Identity, c.Decision, c.account.Decision = check, check.GetIdentity(), decision, decision
+	return digest, c
 }
 
-// remember keeps the check of a request if the strongest finding blocks what comes after.
-func (g *Gateway) remember(x *exchange) {
-	f := outcome.Strongest(x.Decision)
-	if !blocks.Stands(f) || x.Uninspected != "" || x.Degraded != "" || x.Body.Rest != nil {
+// remember keeps the check of a request if its strongest finding blocks those that
+// follow. digest is the request's, or zero.
+func (g *Gateway) remember(c *checked, digest blocks.Digest) {
+	x := c.account.Request
+	if !blocks.Stands(outcome.Strongest(c.Decision)) || x.Uninspected != "" || c.Degraded != "" || x.Body.Rest != nil {
 		return
 	}
-	if x.digest == (blocks.Digest{}) {
-		x.digest = g.repeats.Digest(x.raw())
+	if digest == (blocks.Digest{}) {
+		digest = g.repeats.Digest(raw(c.account.HTTP, x, c.from.Client))
 	}
-	g.repeats.Remember(g.now(), x.digest, basis{x.rules, g.shared.Hasher()}, x.Check, &repeatRefusal{})
+	g.repeats.Remember(g.now(), digest, basis{c.rules, g.shared.Hasher()}, c.Check, &repeatRefusal{})
 }
 
-// raw is the request as it came.
-func (x *exchange) raw() *blocks.Raw {
+// raw returns the request as it came.
+func raw(r *http.Request, x *request.Request, who auth.Principal) *blocks.Raw {
 	return &blocks.Raw{
-		Method: x.Method, Target: x.r.RequestURI, Host: x.Host, Header: x.Header, Body: x.Body.Bytes,
-		Peer:   x.r.RemoteAddr[:max(strings.LastIndexByte(x.r.RemoteAddr, ':'), 0)],
-		Client: x.Client.ID, Tenant: x.Client.Tenant,
+		Method: x.Method, Target: r.RequestURI, Host: x.Host, Header: x.Header, Body: x.Body.Bytes,
+		Peer:   r.RemoteAddr[:max(strings.LastIndexByte(r.RemoteAddr, ':'), 0)],
+		Client: who.ID, Tenant: who.Tenant,
 	}
 }

@@ -1,254 +1,119 @@
 package gateway
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"strings"
-	"time"
 
-	"github.com/unloop/unloop/gateway/internal/account"
-	"github.com/unloop/unloop/gateway/internal/blocks"
+	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/checkapi"
-	"github.com/unloop/unloop/gateway/internal/checker"
-	"github.com/unloop/unloop/gateway/internal/evidence"
-	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/intake"
-	"github.com/unloop/unloop/gateway/internal/outcome"
-	"github.com/unloop/unloop/gateway/internal/override"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/client"
 )
 
-// exchange is one request on its way through the stages of ServeHTTP.
-type exchange struct {
-	r *http.Request
-	request.Request
-	request.Subject
-	// rules apply to the request, from its begin to its end.
-	rules *inforce.Rules
-	// operator is what operators decided about the request.
-	operator override.Decision
-	// Case is what is known when the outcome is decided, and out the outcome.
-	outcome.Case
-	out     outcome.Outcome
-	account account.Account
-	// digest is the request's in repeats, once it was asked for.
-	digest blocks.Digest
-}
-
-// newExchange returns the exchange of a request whose body was not read yet.
-func (g *Gateway) newExchange(r *http.Request, target route.Target) *exchange {
-	x := exchangeOf(r, target)
-	x.rules = g.bundles.Rules()
-	return x
-}
-
-// exchangeOf is newExchange without the gateway's state.
-func exchangeOf(r *http.Request, target route.Target) *exchange {
-	return &exchange{r: r, Request: *request.New(r, target)}
-}
-
-// ServeHTTP takes a request through the stages: route, admit, read, identify, ask,
-// act.
+// ServeHTTP answers a request: of Unloop's own API, of another gateway that asks for a
+// decision, or for an upstream.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer g.bodies.Watch(w, r).Free()
-	if g.turnAway(w, r) {
-		return
-	}
-	if strings.HasPrefix(r.URL.Path, route.Reserved) {
+	switch {
+	case g.refusePage(w, r):
+	case g.gate.Pages.Answer(w, r): // a preflight
+	case strings.HasPrefix(r.URL.Path, route.Reserved):
 		g.api.ServeHTTP(w, r)
-		return
+	case r.URL.Path == checkapi.DecisionPath:
+		g.serveDecision(w, r)
+	default:
+		g.serveUpstream(w, r)
 	}
-	if r.URL.Path == checkapi.DecisionPath {
-		g.answerDecision(w, r)
-		return
-	}
-	x, ok := g.route(w, r)
-	if !ok || !g.admit(w, x) || !g.read(w, x) {
-		return
-	}
-	defer g.memory.Answered(&x.Evidence)
-	if !g.recall(x) {
-		g.parse(x)
-		g.identify(x)
-		if g.override(x); x.operator.Stops() {
-			g.refuseStopped(w, x)
-			return
-		}
-		if x.operator.Exempt == "" {
-			g.judge(x)
-			g.remember(x)
-		}
-	}
-	g.decide(x)
-	defer g.record(x)()
-	if g.stop(w, x) || !g.delay(w, x) {
-		return
-	}
-	g.forward(w, x)
 }
 
-// route finds the upstream; without one it answers.
-func (g *Gateway) route(w http.ResponseWriter, r *http.Request) (*exchange, bool) {
-	target, ok := g.table.Route(r)
-	x := g.newExchange(r, target)
-	if !ok {
-		g.refuse(w, x, provider.Refusal{
+// serveUpstream takes a request for an upstream through its stages: admit, read, then
+// resolve, override, evidence and ask (check), outcome (decide), wait, and respond or
+// forward, which keep the account.
+func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
+	x, who, refusal := g.receive(r)
+	if refusal != nil {
+		respond.Refuse(w, r, x.Provider, *refusal)
+		return
+	}
+	rules := g.bundles.Rules()
+	digest, c := g.recall(r, x, who, rules)
+	if c == nil {
+		c = g.check(r, x, who, rules)
+		g.remember(c, digest)
+	}
+	defer g.memory.Answered(&c.Evidence)
+	if c.operator.Stops() {
+		g.metrics.requests.WithLabelValues(x.Provider.Name(), "kill").Inc()
+		defer g.record(c, nil)()
+		g.refuse(w, c, c.operator.Refusal(http.StatusForbidden, rules.FairvisorHeaders, provider.Header{Name: "X-Should-Retry", Value: "false"}))
+		return
+	}
+	out := g.decide(c)
+	defer g.record(c, out.Finding)()
+	out, err := g.wait(r.Context(), out)
+	switch {
+	case err != nil:
+		g.abandon(w, c)
+	case out.Forwards():
+		g.forward(w, c, out)
+	default:
+		g.respond(w, c, out)
+	}
+}
+
+// receive finds the upstream and the client of a request, and reads its body.
+func (g *Gateway) receive(r *http.Request) (*request.Request, auth.Principal, *provider.Refusal) {
+	target, known := g.table.Route(r)
+	x := request.New(r, target)
+	switch {
+	case !known:
+		return x, auth.Principal{}, &provider.Refusal{
 			Status: http.StatusNotFound, Code: "unknown_path",
 			Message: "no upstream for this path; name one with --upstream default=URL, or use /NAME/… of a configured upstream",
-		})
-		return nil, false
-	}
-	if target.Escapes {
-		g.refuse(w, x, provider.Refusal{
+		}
+	case target.Escapes:
+		return x, auth.Principal{}, &provider.Refusal{
 			Status: http.StatusBadRequest, Code: "bad_path",
 			Message: "the path's dot segments lead out of the upstream's own path",
-		})
-		return nil, false
+		}
 	}
-	return x, true
+	who, refusal := g.admit(r, x)
+	return x, who, refusal
 }
 
-// admit finds out who the client is, or refuses it.
-func (g *Gateway) admit(w http.ResponseWriter, x *exchange) bool {
-	client, refusal := g.gate.Client(x.r, &x.Request)
+// admit finds out who the client is, and reads the body of its request.
+func (g *Gateway) admit(r *http.Request, x *request.Request) (auth.Principal, *provider.Refusal) {
+	who, refusal := g.gate.Client(r, x)
 	if refusal != nil {
-		g.refuse(w, x, *refusal)
-		return false
+		return who, refusal
 	}
-	x.Client = client
-	return true
-}
-
-func (g *Gateway) callerKey(x *exchange) string { return g.gate.CallerKey(x.r, &x.Request, x.Client) }
-
-// read reads the body.
-func (g *Gateway) read(w http.ResponseWriter, x *exchange) bool {
-	var err error
-	if x.Body, err = intake.Read(x.r, g.cfg.MaxInspectBytes); err != nil {
-		g.refuse(w, x, intake.Refusal(err))
-		return false
+	if err := g.read(r, x); err != nil {
+		refused := intake.Refusal(err)
+		return who, &refused
 	}
 	if x.Body.Rest != nil {
-		g.passed.Follow(x.Body, g.callerKey(x))
+		g.bodies.Follow(x.Body, g.gate.CallerKey(r, x, who))
 	}
-	return true
+	return who, nil
 }
 
-// override finds out what operators decided about the request.
-func (g *Gateway) override(x *exchange) {
-	x.operator = override.Decide(g.shared.Overrides(), x.rules.Set, &x.Request, &x.Subject, g.now())
-}
-
-// refuseStopped answers a request that an operator stopped. It is not counted.
-func (g *Gateway) refuseStopped(w http.ResponseWriter, x *exchange) {
-	g.metrics.requests.WithLabelValues(x.Provider.Name(), "kill").Inc()
-	defer g.record(x)()
-	g.refuse(w, x, x.operator.Refusal(http.StatusForbidden, x.rules.FairvisorHeaders, provider.Header{Name: "X-Should-Retry", Value: "false"}))
-}
-
-// parse reads the prompt of the request.
-func (g *Gateway) parse(x *exchange) {
-	intake.Parse(&x.Request, g.cfg.MaxInspectBytes, x.rules.Options(x.Path))
-	if x.Uninspected != "" {
-		g.metrics.uninspected.WithLabelValues(x.Uninspected).Inc()
-	}
-}
-
-// judge asks the detectors about the request, if a policy counts it.
-func (g *Gateway) judge(x *exchange) {
-	if g.gather(x) {
-		g.ask(x)
-	}
-}
-
-// gather makes the evidence of a request. It returns false if there is nothing to
-// ask.
-func (g *Gateway) gather(x *exchange) bool {
-	matched := evidence.Match(x.rules.Set, &x.Request, &x.Subject)
-	g.precede(x, matched)
-	in := evidence.Input{
-		Request: &x.Request, Subject: &x.Subject, Policies: x.rules.Set, Matched: matched, Reading: x.rules.Reading,
-		Memory: g.memory, Now: g.now(),
-	}
-	hasher := g.shared.Hasher()
-	if hasher != nil && g.checker != nil && evidence.Telling(&x.Request) { // a replay does not count users
-		in.Key = hasher.Caller(g.callerKey(x), "")
-	}
-	x.Evidence = evidence.Of(&in)
-	for _, s := range x.Skipped {
-		g.metrics.descriptorMissing.WithLabelValues(s.Policy, s.Rule.Name, s.Missing).Inc()
-	}
+// refusePage refuses a request that a web page may have sent, in the format of its path.
+// It returns false for other requests.
+func (g *Gateway) refusePage(w http.ResponseWriter, r *http.Request) bool {
+	refusal := g.gate.Page(r)
 	switch {
-	case x.Check == nil:
+	case refusal == nil:
 		return false
-	case hasher == nil:
-		x.Check = nil
-		x.degrade(g, "starting")
-		return false
-	}
-	x.Check.RequestId = request.ID(x.Header)
-	return true
-}
-
-func (g *Gateway) ask(x *exchange) {
-	started := time.Now()
-	decision, local, err := g.checker.Check(x.r.Context(), x.Check)
-	x.Decision, x.account.Counted = decision, err == nil && !local
-	g.metrics.checkSeconds.Observe(time.Since(started).Seconds())
-	switch {
-	case err == nil && local:
-		g.metrics.checks.WithLabelValues("local").Inc()
-	case err == nil:
-		g.metrics.checks.WithLabelValues("decided").Inc()
-	case errors.Is(err, context.Canceled):
-		g.metrics.checks.WithLabelValues("abandoned").Inc()
+	case strings.HasPrefix(r.URL.Path, route.Reserved):
+		w.Header().Set("X-Should-Retry", "false")
+		respond.Error(w, &client.Error{Status: refusal.Status, Code: refusal.Code, Message: refusal.Message})
 	default:
-		x.degrade(g, undecided(err))
+		target, _ := g.table.Route(r)
+		respond.Refuse(w, r, request.New(r, target).Provider, *refusal)
 	}
-	if x.Uninspected != "" && x.Degraded == "" && x.FailClosed {
-		x.degrade(g, "uninspected")
-	}
-}
-
-// decide sets the outcome of a request that was checked or is exempt from checks, and
-// counts the rules' verdicts.
-func (g *Gateway) decide(x *exchange) {
-	x.Exempt, x.Caller, x.Policies = x.operator.Exempt, x.Identity.GetCaller(), x.rules.Set
-	x.Answerable = x.Prompt != nil && !x.Asked
-	x.out = outcome.Of(&x.Case)
-	g.open(x)
-	for _, v := range x.out.Verdicts {
-		mode := "enforce"
-		if v.Wire.GetShadow() {
-			mode = "shadow"
-		}
-		g.metrics.rules.WithLabelValues(v.Wire.GetPolicy(), v.Wire.GetRule(), mode, v.GetAction().Label()).Inc()
-	}
-}
-
-// open opens the account of a request whose decision is known.
-func (g *Gateway) open(x *exchange) {
-	a := &x.account
-	a.Books, a.HTTP, a.Request, a.Subject, a.Evidence, a.Decision = g.books, x.r, &x.Request, &x.Subject, &x.Evidence, x.Decision
-}
-
-// degrade notes that the request has no full decision. The first one of a
-// spell is logged; the metric has them all.
-func (x *exchange) degrade(g *Gateway, why string) {
-	x.Degraded = why
-	g.metrics.checks.WithLabelValues(why).Inc()
-	g.degraded.note(g.log, g.now(), why)
-}
-
-// undecided returns why there is no decision, as metrics and headers name it.
-func undecided(err error) string {
-	for _, known := range []error{checker.ErrNoDetector, checker.ErrTimeout, checker.ErrOverloaded} {
-		if errors.Is(err, known) {
-			return known.Error()
-		}
-	}
-	return checker.ErrDetector.Error()
+	return true
 }

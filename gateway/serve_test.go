@@ -15,10 +15,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/admit"
+	"github.com/unloop/unloop/gateway/internal/auth"
+	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/cluster"
 	"github.com/unloop/unloop/gateway/internal/forward"
+	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 // pipes is a listener whose connections are in memory, so that they know the
@@ -62,29 +70,28 @@ func inMemory(t *testing.T, handler http.Handler) *pipes {
 // proxyTo forwards to an upstream as a gateway does.
 func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 	t.Helper()
-	g := &Gateway{metrics: newMetrics(prometheus.NewRegistry()), log: slog.New(slog.DiscardHandler), stages: stages{now: time.Now}}
+	g := &Gateway{metrics: newMetrics(prometheus.NewRegistry()), deps: service.Deps{Log: slog.New(slog.DiscardHandler)}, stages: stages{now: time.Now, gate: &admit.Gate{}}, shared: cluster.New(nil, slog.New(slog.DiscardHandler))}
 	transport, err := forward.NewTransport("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return upstream.dial(), nil }
 	t.Cleanup(transport.CloseIdleConnections)
-	g.proxy = forward.New(transport, nil, g.log, prometheus.NewRegistry())
+	g.proxy = forward.New(transport, nil, g.deps.Log, prometheus.NewRegistry())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer g.bodies.Watch(w, r).Free()
 		if r.URL.Path == "/refused" { // before anything is read
-			x := exchangeOf(r, route.Target{Format: route.HTTP})
-			g.refuse(w, x, provider.Refusal{Status: http.StatusUnauthorized})
+			respond.Refuse(w, r, request.New(r, route.Target{Format: route.HTTP}).Provider, provider.Refusal{Status: http.StatusUnauthorized})
 			return
 		}
-		x := exchangeOf(r, route.Target{Format: route.HTTP, Upstream: "openai", URL: &url.URL{Scheme: "http", Host: "upstream", Path: "/"}})
+		x := request.New(r, route.Target{Format: route.HTTP, Upstream: "openai", URL: &url.URL{Scheme: "http", Host: "upstream", Path: "/"}})
 		var err error
 		if x.Body, err = intake.Read(r, 1<<20); err != nil {
-			g.refuse(w, x, intake.Refusal(err))
+			respond.Refuse(w, r, x.Provider, intake.Refusal(err))
 			return
 		}
-		g.open(x)
-		g.forward(w, x)
+		c := g.newChecked(r, x, auth.Principal{}, &inforce.Rules{Set: &bundle.Set{}})
+		g.forward(w, c, g.decide(c))
 	})
 }
 

@@ -1,5 +1,5 @@
 // Package admit decides which clients may use the gateway, by Unloop's own key or
-// token, and says how the others are refused.
+// token, and says how the others are refused, and web pages that are not allowed.
 //
 // It knows where a request carries credentials. It does not read bodies, and knows
 // neither policies nor detectors.
@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -28,9 +29,11 @@ type Gate struct {
 	guarded bool
 	// keyed are the upstreams whose provider key the gateway puts in itself. Their
 	// clients may send Unloop's key where the provider's would be.
-	keyed   []string
-	log     *slog.Logger
-	results *prometheus.CounterVec
+	keyed []string
+	// Pages are the exceptions for web pages; nil lets all of them in.
+	Pages            *access.Pages
+	log              *slog.Logger
+	results, foreign *prometheus.CounterVec
 }
 
 // New returns the gate for a configuration, which lets everybody in if it names no
@@ -46,8 +49,12 @@ func New(cfg auth.Config, keyed []string, log *slog.Logger, reg prometheus.Regis
 			Name: "unloop_gateway_auth_total",
 			Help: "Requests by the result of the check of their client's key or token: ok, missing, wrong, limited (the address was wrong too often), unavailable (the issuer's keys are).",
 		}, []string{"result"}),
+		foreign: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "unloop_gateway_foreign_total",
+			Help: "Requests refused because a web page may have sent them, by reason: foreign_host or foreign_origin.",
+		}, []string{"reason"}),
 	}
-	reg.MustRegister(g.results)
+	reg.MustRegister(g.results, g.foreign)
 	return g, nil
 }
 
@@ -160,7 +167,25 @@ func (g *Gate) CallerKey(r *http.Request, x *request.Request, client auth.Princi
 // keys reports whether the gateway puts in the provider's key of a target.
 func (g *Gate) keys(t route.Target) bool { return slices.Contains(g.keyed, t.Upstream) }
 
-// Page returns the refusal of a request that a web page may have sent.
-func Page(fault *access.PageError) provider.Refusal {
-	return provider.Refusal{Status: http.StatusForbidden, Code: fault.Code, Message: fault.Message, Headers: []provider.Header{noRetry}}
+// Page returns the refusal of a request that a web page may have sent; nil for others.
+func (g *Gate) Page(r *http.Request) *provider.Refusal {
+	fault := g.Pages.Check(r)
+	if fault == nil {
+		return nil
+	}
+	g.foreign.WithLabelValues(fault.Code).Inc()
+	return &provider.Refusal{Status: http.StatusForbidden, Code: fault.Code, Message: fault.Message, Headers: []provider.Header{noRetry}}
+}
+
+// OwnPages removes what an upstream's answer says about the pages that may read it, if
+// the gateway itself has allowed the page of the request.
+func (g *Gate) OwnPages(r *http.Request, answer http.Header) {
+	if !g.Pages.Allows(r.Header.Get("Origin")) {
+		return
+	}
+	for name := range answer {
+		if strings.HasPrefix(name, "Access-Control-") {
+			answer.Del(name)
+		}
+	}
 }

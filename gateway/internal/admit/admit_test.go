@@ -3,13 +3,13 @@ package admit
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -141,9 +141,43 @@ func TestEachReasonHasItsRefusal(t *testing.T) {
 			t.Errorf("%s: %+v as %s", name, refusal, label)
 		}
 	}
-	page := Page(&access.PageError{Code: "foreign_host", Message: "m"})
-	if diff := cmp.Diff(provider.Refusal{Status: 403, Code: "foreign_host", Message: "m", Headers: []provider.Header{noRetry}}, page); diff != "" {
-		t.Error(diff)
+}
+
+func TestPagesAreRefusedUnlessTheyAreAllowed(t *testing.T) {
+	t.Parallel()
+	g, err := New(auth.Config{}, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.Pages, err = access.NewPages(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, access.Allowed{AllowOrigin: []string{"https://app.example"}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		host, origin string
+		code         string
+		ours         bool
+	}{
+		"no page":        {"127.0.0.1", "", "", false},
+		"another page":   {"127.0.0.1", "https://evil.example", "foreign_origin", false},
+		"an allowed one": {"127.0.0.1", "https://app.example", "", true},
+		"another host":   {"evil.example", "", "foreign_host", false},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Host = c.host
+		if c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		refusal := g.Page(r)
+		if (refusal == nil) != (c.code == "") || refusal != nil && (refusal.Code != c.code || refusal.Status != 403 || headers(*refusal) != "X-Should-Retry: false") {
+			t.Errorf("%s: %+v", name, refusal)
+		}
+		answer := http.Header{"Access-Control-Allow-Origin": {"*"}, "X-Other": {"x"}}
+		if g.OwnPages(r, answer); (answer.Get("Access-Control-Allow-Origin") == "") != c.ours || answer.Get("X-Other") == "" {
+			t.Errorf("%s: answer %v", name, answer)
+		}
+	}
+	if n := testutil.ToFloat64(g.foreign.WithLabelValues("foreign_origin")); n != 1 {
+		t.Errorf("%v pages are counted as refused", n)
 	}
 }
 

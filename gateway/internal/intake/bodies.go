@@ -30,8 +30,8 @@ const (
 // all the memory for bodies.
 var ErrNoRoom = errors.New("no memory for the request body")
 
-// Bodies bounds the memory of the bodies of all requests. The nil Bodies bounds
-// nothing.
+// Bodies bounds the memory of the bodies of all requests, and remembers those that were
+// too large to hold. The nil Bodies bounds nothing.
 //
 // Bodies of unknown length ask for their memory in steps. Their first steps take at
 // most half of all memory, and one body at a time takes more steps, so that some are
@@ -44,6 +44,7 @@ type Bodies struct {
 	begun, turn *semaphore.Weighted
 	refused     prometheus.Counter
 	held        prometheus.Gauge
+	passed      *passed
 }
 
 // NewBodies returns a bound in bytes; 0 for one that suits the process's memory.
@@ -53,7 +54,7 @@ func NewBodies(size int64, reg prometheus.Registerer) *Bodies {
 	}
 	b := &Bodies{
 		size: size, free: semaphore.NewWeighted(size),
-		begun: semaphore.NewWeighted(size / 2), turn: semaphore.NewWeighted(1),
+		begun: semaphore.NewWeighted(size / 2), turn: semaphore.NewWeighted(1), passed: newPassed(),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "unloop_gateway_bodies_refused_total", Help: "Requests refused because the bodies of others took all memory for bodies."}),
 		held:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "unloop_gateway_body_bytes", Help: "Memory that is set aside for request bodies."}),
 	}

@@ -177,7 +177,7 @@ func TestParse(t *testing.T) {
 
 func TestALargeBodyIsTheSameAsLongAsThoseBeforeItWere(t *testing.T) {
 	t.Parallel()
-	p := NewPassed()
+	p := NewBodies(0, prometheus.NewRegistry())
 	send := func(client, begin, rest string) (digest any) {
 		b := &request.Body{Bytes: []byte(begin), Rest: strings.NewReader(rest), Length: int64(len(begin + rest))}
 		p.Follow(b, client)
