@@ -16,9 +16,10 @@ func (g *Gateway) forward(w http.ResponseWriter, c *checked, out outcome.Outcome
 	if hasher := g.shared.Hasher(); hasher != nil && x.Prompt != nil && x.Prompt.Background {
 		a.Fetcher = hasher.Caller(g.gate.CallerKey(a.HTTP, x, c.from.Client), "")
 	}
-	body, changes, headers := x.Body, "", out.Headers
+	body, headers := x.Body, out.Headers
 	if c.Repair && x.Prompt != nil {
-		if body, changes = g.proxy.Repair(x, c.from.Identity.GetSession()); changes != "" {
+		repaired, changes := g.proxy.Repair(x, c.from.Identity.GetSession())
+		if body = repaired; changes != "" {
 			headers.Set("X-Loop-Repaired", changes)
 		}
 	}
