@@ -104,11 +104,14 @@ func TestRequestsWithinAProcessDoNotPassTheServer(t *testing.T) {
 	t.Parallel()
 	s := start(t, echo(t), inProcess)
 	observer := connect(t, s)
-	seen, err := observer.SubscribeSync("loop.*")
-	if err == nil {
-		err = observer.Flush()
+	seen := make(chan *nats.Msg, 100)
+	// Detectors report their presence on other subjects all the time.
+	for _, subject := range []string{schemas.SubjectCheck, schemas.SubjectSemantic} {
+		if _, err := observer.ChanSubscribe(subject, seen); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err != nil {
+	if err := observer.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	send(t, s.URL(), prompt(wordings[0]))
@@ -121,8 +124,8 @@ func TestRequestsWithinAProcessDoNotPassTheServer(t *testing.T) {
 	if err := observer.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if n, _, err := seen.Pending(); n != 0 || err != nil {
-		t.Errorf("%d messages passed the server, %v", n, err)
+	if n := len(seen); n != 0 {
+		t.Errorf("%d messages passed the server", n)
 	}
 }
 

@@ -223,25 +223,3 @@ func TestTheManifestCoversThePlatforms(t *testing.T) {
 		t.Errorf("found %+v in an empty folder", found)
 	}
 }
-
-func TestTheBarShowsEachPercentOnce(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	bar, end := pull.Bar(&out)
-	for done := range int64(10001) {
-		bar(pull.Progress{Name: "model.onnx", Done: done, Total: 10000})
-	}
-	bar(pull.Progress{Name: "model.onnx", Done: 10000, Total: 10000, Ready: true})
-	if n := strings.Count(out.String(), "\r"); n > 200 || !strings.HasSuffix(out.String(), "100 % of 0.0 MB\n") {
-		t.Errorf("%d lines, ending in %q", n, out.String()[max(0, out.Len()-60):])
-	}
-	end()
-	if !strings.HasSuffix(out.String(), "100 % of 0.0 MB\n") {
-		t.Error("a line that had ended was ended again")
-	}
-	bar(pull.Progress{Name: "tokenizer.json", Done: 1, Total: 10000})
-	end()
-	if !strings.HasSuffix(out.String(), "0 % of 0.0 MB\n") {
-		t.Error("a line that had begun was not ended")
-	}
-}

@@ -3,8 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"runtime"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
 
 	"github.com/unloop/unloop/embedworker/pull"
 )
@@ -20,7 +24,7 @@ type modelPullCmd struct {
 }
 
 // Run installs missing files and says how to use them.
-func (c *modelPullCmd) Run(ctx context.Context, io streams) error {
+func (c *modelPullCmd) Run(ctx context.Context, std streams) error {
 	dir, err := c.dir()
 	if err != nil {
 		return err
@@ -29,18 +33,17 @@ func (c *modelPullCmd) Run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	draw, end := pull.Bar(io.err)
-	err = pull.Pull(ctx, pull.Options{Dir: dir, Artifacts: artifacts, From: c.From, Progress: draw})
-	end()
-	if err != nil {
+	bars := &fileBars{w: std.err}
+	if err = pull.Pull(ctx, pull.Options{Dir: dir, Artifacts: artifacts, From: c.From, Progress: bars.draw}); err != nil {
+		bars.end()
 		return err
 	}
 	found := pull.Find(dir, runtime.GOOS)
-	fmt.Fprintf(io.out, "Installed in %s.\n", dir)
+	fmt.Fprintf(std.out, "Installed in %s.\n", dir)
 	if c.Dir == "" {
-		fmt.Fprintln(io.out, "Embedding workers that start from now on use it.")
+		fmt.Fprintln(std.out, "Embedding workers that start from now on use it.")
 	} else {
-		fmt.Fprintf(io.out, "Start embedding workers with --model %s --onnx-runtime %s\n", found.Model, found.Runtime)
+		fmt.Fprintf(std.out, "Start embedding workers with --model %s --onnx-runtime %s\n", found.Model, found.Runtime)
 	}
 	return nil
 }
@@ -50,4 +53,32 @@ func (c *modelPullCmd) dir() (string, error) {
 		return pull.DefaultDir()
 	}
 	return filepath.Abs(c.Dir)
+}
+
+// fileBars draws a progress bar for each file, on a line of its own.
+type fileBars struct {
+	w    io.Writer
+	name string
+	bar  *progressbar.ProgressBar
+}
+
+func (b *fileBars) draw(p pull.Progress) {
+	if b.bar == nil || b.name != p.Name {
+		b.end()
+		b.name, b.bar = p.Name, progressbar.NewOptions64(p.Total, progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription(p.Name),
+			progressbar.OptionSetWidth(30), progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond))
+		_ = b.bar.RenderBlank()
+	}
+	_ = b.bar.Set64(p.Done) // errors of the terminal change nothing
+	if p.Ready {
+		b.end()
+	}
+}
+
+// end ends the line of the bar that is drawn.
+func (b *fileBars) end() {
+	if b.bar != nil {
+		fmt.Fprintln(b.w)
+	}
+	b.bar = nil
 }
