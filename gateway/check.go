@@ -2,19 +2,16 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"sync"
-	"time"
 
 	"github.com/unloop/unloop/gateway/internal/account"
 	"github.com/unloop/unloop/gateway/internal/auth"
-	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/override"
 	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/schemas/checkpb"
 )
 
 // checked is a request with the decision of the operators and the detectors.
@@ -66,51 +63,15 @@ func (g *Gateway) gather(c *checked, hasher *identity.Hasher) {
 	case c.Check == nil:
 	case hasher == nil:
 		c.Check = nil
-		g.degrade(c, "starting")
+		c.Degraded = g.asker.Degraded("starting")
 	default:
-		g.ask(c)
-	}
-}
-
-// ask gets the detectors' decision.
-func (g *Gateway) ask(c *checked) {
-	started := time.Now()
-	decision, local, err := g.checker.Check(c.account.HTTP.Context(), c.Check)
-	g.metrics.checkSeconds.Observe(time.Since(started).Seconds())
-	c.Decision, c.account.Decision, c.account.Counted = decision, decision, err == nil && !local
-	switch {
-	case err == nil && local:
-		g.metrics.checks.WithLabelValues("local").Inc()
-	case err == nil:
-		g.metrics.checks.WithLabelValues("decided").Inc()
-	case errors.Is(err, context.Canceled):
-		g.metrics.checks.WithLabelValues("abandoned").Inc()
-	default:
-		g.degrade(c, undecided(err))
-	}
-	if c.account.Request.Uninspected != "" && c.Degraded == "" && c.FailClosed {
-		g.degrade(c, "uninspected")
-	}
-}
-
-// degrade notes that a request has no full decision. The metric counts all such
-// requests; the first one of a spell is logged.
-func (g *Gateway) degrade(c *checked, why string) {
-	c.Degraded = why
-	g.metrics.checks.WithLabelValues(why).Inc()
-	if g.metrics.spells.begins(why, g.now()) {
-		g.deps.Log.Warn("requests are not checked; the failure mode decides", "reason", why)
-	}
-}
-
-// undecided returns why there is no decision, as metrics and headers name it.
-func undecided(err error) string {
-	for _, known := range []error{checker.ErrNoDetector, checker.ErrTimeout, checker.ErrOverloaded} {
-		if errors.Is(err, known) {
-			return known.Error()
+		answer := g.asker.Ask(r.Context(), c.Check)
+		c.Decision, c.Degraded = answer.Decision, answer.Degraded
+		c.account.Decision, c.account.Counted = answer.Decision, answer.Counted
+		if x.Uninspected != "" && c.Degraded == "" && c.FailClosed {
+			c.Degraded = g.asker.Degraded("uninspected")
 		}
 	}
-	return checker.ErrDetector.Error()
 }
 
 // decide returns the outcome of a request, and counts the rules' verdicts.
@@ -129,23 +90,10 @@ func (g *Gateway) decide(c *checked) outcome.Outcome {
 	return out
 }
 
-// spells tells the first of many like events from those that follow it.
-type spells struct {
-	mu   sync.Mutex
-	last map[string]time.Time
-}
-
-// spell is how long an event must not have happened to begin a new spell.
-const spell = time.Minute
-
-// begins notes an event, and reports whether it begins a spell.
-func (s *spells) begins(event string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	last, seen := s.last[event]
-	if s.last == nil {
-		s.last = map[string]time.Time{}
-	}
-	s.last[event] = now
-	return !seen || now.Sub(last) > spell
+// Check asks the detectors about a request that did not come over HTTP: in batches with
+// those that did, and from memory while a block stands. Its errors say why there is no
+// decision.
+func (g *Gateway) Check(ctx context.Context, check *checkpb.Check) (*checkpb.Decision, error) {
+	decision, _, err := g.checker.Check(ctx, check)
+	return decision, err
 }

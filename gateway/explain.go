@@ -1,19 +1,17 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/ask"
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/checkapi"
 	"github.com/unloop/unloop/gateway/internal/checker"
@@ -53,9 +51,9 @@ func Explain(ctx context.Context, cfg Config, nc *nats.Conn, description []byte)
 			return nil, err
 		}
 	}
-	r, err := described(ctx, description)
+	r, err := checkapi.Description(ctx, description)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	d, fault := checkapi.Reader{Table: e.table, MaxBytes: cfg.MaxInspectBytes}.Read(r)
 	if fault != nil {
@@ -88,39 +86,12 @@ func (e *Evaluator) explain(d *checkapi.Described, shared *cluster.Shared, detec
 	if detectors != nil && c.Evidence.Check != nil {
 		var err error
 		if c.Decision, _, err = detectors.Check(ctx, c.Evidence.Check); err != nil {
-			out.Unasked = undecided(err)
+			out.Unasked = ask.Undecided(err)
 		}
 		out.Live = err == nil
 	}
 	out.Policies = explain.Policies(c)
 	return out
-}
-
-// described returns the check of a description, with the headers that it names.
-func described(ctx context.Context, description []byte) (*http.Request, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(description, &fields); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
-	}
-	var headers map[string]string
-	if raw, ok := fields["headers"]; ok {
-		if err := json.Unmarshal(raw, &headers); err != nil {
-			return nil, fmt.Errorf("%w: headers must be an object of texts: %w", ErrRequest, err)
-		}
-		delete(fields, "headers")
-	}
-	check, err := json.Marshal(fields)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, checkapi.CheckPath, bytes.NewReader(check))
-	if err != nil {
-		return nil, fmt.Errorf("explain: %w", err)
-	}
-	for name, value := range headers {
-		r.Header.Set(name, value)
-	}
-	return r, nil
 }
 
 // join takes over what the gateways of a running cluster share, and returns that with

@@ -9,10 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net"
-	"net/http"
 	"slices"
 	"time"
 
@@ -21,6 +19,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/account"
 	"github.com/unloop/unloop/gateway/internal/admit"
 	"github.com/unloop/unloop/gateway/internal/answers"
+	"github.com/unloop/unloop/gateway/internal/ask"
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/gateway/internal/checkapi"
@@ -29,10 +28,12 @@ import (
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/forward"
 	"github.com/unloop/unloop/gateway/internal/intake"
+	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/recording"
 	"github.com/unloop/unloop/gateway/internal/resolve"
 	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/gateway/internal/serve"
 	"github.com/unloop/unloop/gateway/internal/wait"
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/service"
@@ -45,13 +46,14 @@ type Gateway struct {
 	listener net.Listener
 	shared   *cluster.Shared
 	checker  *checker.Checker
+	asker    *ask.Asker
 	books    *account.Books
 	proxy    *forward.Proxy
 	api      *checkapi.API
 	recorder *recording.Recorder // nil without --record
 	waiting  *wait.Room
 	bodies   *intake.Bodies
-	repeats  *blocks.Requests[basis, *repeatRefusal]
+	repeats  *blocks.Requests[basis, *outcome.RepeatTemplate]
 	writer   *respond.Writer
 	metrics  *metrics
 	ready    service.Readiness
@@ -83,10 +85,8 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	for _, opt := range opts {
 		opt(g)
 	}
-	if g.bundles, err = newPolicies(cfg, g.now, g.deps.Log, deps.Metrics); err != nil {
-		return nil, fmt.Errorf("configure gateway: %w", err)
-	}
-	if err := g.prepareKeys(); err != nil {
+	g.bundles, err = newPolicies(cfg, g.now, g.deps.Log, deps.Metrics)
+	if err := errors.Join(err, g.prepareKeys()); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	key, _ := cfg.hashKey() // Validate has seen it
@@ -104,9 +104,10 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	}
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
 	g.checker.Prefer(deps.InProcess)
+	g.asker = ask.New(g.checker, g.deps.Log, g.now, deps.Metrics)
 	g.writer = respond.NewWriter(g.now, deps.Metrics)
 	g.books = account.NewBooks(account.Books{Detectors: g.checker, Store: store, Timeout: cfg.CheckTimeout, Now: g.now}, deps.Metrics)
-	g.repeats = blocks.NewRequests[basis, *repeatRefusal](g.checker.Blocks())
+	g.repeats = blocks.NewRequests[basis, *outcome.RepeatTemplate](g.checker.Blocks())
 	if g.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return nil, fmt.Errorf("listen at --listen %s: %w", cfg.Listen, err)
 	}
@@ -134,11 +135,6 @@ func (g *Gateway) Addr() string { return g.listener.Addr().String() }
 // Readiness says whether the gateway serves and is able to ask detectors.
 func (g *Gateway) Readiness() *service.Readiness { return &g.ready }
 
-const (
-	readHeaderTimeout = 10 * time.Second
-	idleTimeout       = 2 * time.Minute
-)
-
 // Run serves until the context ends, then finishes the requests in flight.
 func (g *Gateway) Run(ctx context.Context) error {
 	// The checker outlives the last request.
@@ -151,7 +147,10 @@ func (g *Gateway) Run(ctx context.Context) error {
 	group.Go(func() error { return g.gate.Run(ctx) })
 	group.Go(func() error {
 		defer stopFollowing()
-		return g.serve(ctx)
+		defer g.proxy.Wait() // upgraded connections end last
+		return serve.Until(ctx, g.listener, serve.Config{
+			Handler: g, Log: g.deps.Log, Draining: func() { g.ready.Set(service.ErrDraining) }, Delay: g.cfg.ShutdownDelay, Grace: g.cfg.ShutdownGrace,
+		})
 	})
 	return group.Wait()
 }
@@ -175,46 +174,4 @@ func (g *Gateway) prepare(ctx context.Context) error {
 		g.deps.Log.Info("serving", "listen", g.Addr(), "policies", g.bundles.Rules().Version())
 		g.ready.Set(nil)
 	})
-}
-
-// serve answers requests until the context ends. Then those in flight may
-// finish, and upgraded connections, which have no end of their own, go last.
-func (g *Gateway) serve(ctx context.Context) error {
-	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer g.proxy.Wait()
-	defer cut()
-	server := newServer(g.untilDrained(ctx), g.deps.Log)
-	server.BaseContext = func(net.Listener) context.Context { return requests }
-	drained, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	context.AfterFunc(ctx, func() {
-		g.ready.Set(service.ErrDraining)
-		time.AfterFunc(g.cfg.ShutdownDelay, stop)
-	})
-	err := service.ServeHTTP(drained, server, g.listener, g.cfg.ShutdownGrace)
-	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
-		g.deps.Log.Warn("requests in flight were cut off at shutdown", "grace", g.cfg.ShutdownGrace)
-		return nil
-	}
-	return err
-}
-
-// untilDrained has answers after the context's end close their connections, so
-// that clients open the next one elsewhere.
-func (g *Gateway) untilDrained(ctx context.Context) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if ctx.Err() != nil && r.Header.Get("Upgrade") == "" {
-			w.Header().Set("Connection", "close")
-		}
-		g.ServeHTTP(w, r)
-	})
-}
-
-// newServer returns the server towards clients. It has no timeout for whole
-// requests or answers: a model may think and talk for minutes.
-func newServer(handler http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
 }

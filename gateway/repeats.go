@@ -3,33 +3,19 @@ package gateway
 import (
 	"net/http"
 	"strings"
-	"sync"
 
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/outcome"
-	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
-	"github.com/unloop/unloop/schemas/checkpb"
 )
 
 // basis is what the check of a request is made with, beside the request.
 type basis struct {
 	rules  *inforce.Rules
 	hasher *identity.Hasher
-}
-
-// repeatRefusal is the template of a request's refusals, made when it repeats first.
-type repeatRefusal struct {
-	once     sync.Once
-	template *outcome.Template
-}
-
-func (r *repeatRefusal) get(p provider.Provider, f *checkpb.Finding, caller string) *outcome.Template {
-	r.once.Do(func() { r.template = outcome.NewTemplate(p, f, caller) })
-	return r.template
 }
 
 // recall returns the decision on an exact repetition of a request that was blocked a
@@ -43,9 +29,9 @@ func (g *Gateway) recall(r *http.Request, x *request.Request, who auth.Principal
 	if decision == nil {
 		return digest, nil
 	}
-	g.metrics.checks.WithLabelValues("local").Inc()
+	g.asker.Local()
 	c := g.newChecked(r, x, who, rules)
-	c.Template = refusal.get(x.Provider, outcome.Strongest(decision), check.GetIdentity().GetCaller())
+	c.Template = refusal.Get(x.Provider, outcome.Strongest(decision), check.GetIdentity().GetCaller())
 	c.Check, c.from.Identity, c.Decision, c.account.Decision = check, check.GetIdentity(), decision, decision
 	return digest, c
 }
@@ -60,7 +46,7 @@ func (g *Gateway) remember(c *checked, digest blocks.Digest) {
 	if digest == (blocks.Digest{}) {
 		digest = g.repeats.Digest(raw(c.account.HTTP, x, c.from.Client))
 	}
-	g.repeats.Remember(g.now(), digest, basis{c.rules, g.shared.Hasher()}, c.Check, &repeatRefusal{})
+	g.repeats.Remember(g.now(), digest, basis{c.rules, g.shared.Hasher()}, c.Check, &outcome.RepeatTemplate{})
 }
 
 // raw returns the request as it came.

@@ -26,6 +26,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/gateway/internal/serve"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -60,7 +61,7 @@ func (p *pipes) dial() net.Conn {
 func inMemory(t *testing.T, handler http.Handler) *pipes {
 	t.Helper()
 	p := newPipes()
-	server := newServer(handler, slog.New(slog.DiscardHandler))
+	server := serve.NewServer(handler, slog.New(slog.DiscardHandler))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(p) }()
 	t.Cleanup(func() { _ = server.Close(); <-done })
@@ -150,10 +151,10 @@ func TestClientThatStallsIsNotWaitedForEver(t *testing.T) {
 		after time.Duration
 		want  string
 	}{
-		"in its headers":         {"POST / HTTP/1.1\r\nHost: x\r\nX-Slow: ", readHeaderTimeout, ""},
-		"in its request line":    {"G", readHeaderTimeout, "HTTP/1.1 400 Bad Request"},
+		"in its headers":         {"POST / HTTP/1.1\r\nHost: x\r\nX-Slow: ", serve.HeaderTimeout, ""},
+		"in its request line":    {"G", serve.HeaderTimeout, "HTTP/1.1 400 Bad Request"},
 		"in its body":            {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", intake.IdleTime, "HTTP/1.1 408 Request Timeout"},
-		"between its requests":   {"", readHeaderTimeout, ""},
+		"between its requests":   {"", serve.HeaderTimeout, ""},
 		"in its chunks":          {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", intake.IdleTime, "HTTP/1.1 408 Request Timeout"},
 		"after it was refused":   {"POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", intake.IdleTime, "HTTP/1.1 401 Unauthorized"},
 		"before the first chunk": {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", intake.IdleTime, "HTTP/1.1 408 Request Timeout"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -75,4 +76,17 @@ func (t *Template) render(body []byte, f *checkpb.Finding) []byte {
 		}
 	}
 	return append(body, t.pieces[len(t.pieces)-1]...)
+}
+
+// RepeatTemplate is the template of the refusals of a request. It is made when the request
+// repeats for the first time.
+type RepeatTemplate struct {
+	once     sync.Once
+	template *Template
+}
+
+// Get returns the template for a finding.
+func (t *RepeatTemplate) Get(p provider.Provider, f *checkpb.Finding, caller string) *Template {
+	t.once.Do(func() { t.template = NewTemplate(p, f, caller) })
+	return t.template
 }

@@ -1,0 +1,110 @@
+// Package ask gets the detectors' decision on a request, and counts and logs the
+// requests that have none.
+//
+// It does not know what is in a check, or what is done with a decision.
+package ask
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/gateway/internal/checker"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// Detectors decide about checks. local says that the decision is from memory.
+type Detectors interface {
+	Check(ctx context.Context, check *checkpb.Check) (decision *checkpb.Decision, local bool, err error)
+}
+
+// Asker asks detectors. Make it with New.
+type Asker struct {
+	detectors Detectors
+	log       *slog.Logger
+	now       func() time.Time
+	seconds   prometheus.Histogram
+	results   *prometheus.CounterVec
+	mu        sync.Mutex
+	// last is the time of the latest request without a decision, by reason.
+	last map[string]time.Time
+}
+
+// New returns an asker.
+func New(d Detectors, log *slog.Logger, now func() time.Time, reg prometheus.Registerer) *Asker {
+	a := &Asker{
+		detectors: d, log: log, now: now, last: map[string]time.Time{},
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "unloop_gateway_check_seconds", Help: "Time spent on the decision.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25},
+		}),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "unloop_gateway_checks_total", Help: "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.",
+		}, []string{"result"}),
+	}
+	reg.MustRegister(a.seconds, a.results)
+	return a
+}
+
+// Answer is what the detectors say about a check.
+type Answer struct {
+	Decision *checkpb.Decision
+	// Counted says that a detector counted the request.
+	Counted bool
+	// Degraded says why there is no decision; "" if there is one, or nobody waits for it.
+	Degraded string
+}
+
+// Ask returns the detectors' answer to a check.
+func (a *Asker) Ask(ctx context.Context, check *checkpb.Check) Answer {
+	started := time.Now()
+	decision, local, err := a.detectors.Check(ctx, check)
+	a.seconds.Observe(time.Since(started).Seconds())
+	out := Answer{Decision: decision, Counted: err == nil && !local}
+	switch {
+	case local && err == nil:
+		a.Local()
+	case err == nil:
+		a.results.WithLabelValues("decided").Inc()
+	case errors.Is(err, context.Canceled):
+		a.results.WithLabelValues("abandoned").Inc()
+	default:
+		out.Degraded = a.Degraded(Undecided(err))
+	}
+	return out
+}
+
+// Local counts a decision from memory.
+func (a *Asker) Local() { a.results.WithLabelValues("local").Inc() }
+
+// pause is how long a reason must not have occurred to be logged again.
+const pause = time.Minute
+
+// Degraded counts a request without a full decision, logs the first of a row of them,
+// and returns the reason.
+func (a *Asker) Degraded(why string) string {
+	a.results.WithLabelValues(why).Inc()
+	now := a.now()
+	a.mu.Lock()
+	last, seen := a.last[why]
+	a.last[why] = now
+	a.mu.Unlock()
+	if !seen || now.Sub(last) > pause {
+		a.log.Warn("requests are not checked; the failure mode decides", "reason", why)
+	}
+	return why
+}
+
+// Undecided returns why there is no decision, as metrics and headers name it.
+func Undecided(err error) string {
+	for _, known := range []error{checker.ErrNoDetector, checker.ErrTimeout, checker.ErrOverloaded} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	return checker.ErrDetector.Error()
+}
