@@ -17,7 +17,7 @@ import (
 	"github.com/unloop/unloop/embedworker/pull"
 )
 
-// Embedding says what makes vectors.
+// Embedding selects the embedder.
 type Embedding struct {
 	Embedder    string `default:"auto" enum:"auto,onnx,lexical" help:"What makes vectors: onnx, lexical, or auto for the first of them that works."`
 	Model       string `placeholder:"DIR" env:"UNLOOP_MODEL,LOOP_EMBEDDING_MODEL_PATH" help:"Folder with model.onnx and tokenizer.json, or an .onnx file beside its tokenizer; by default what model pull installed."`

@@ -96,7 +96,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Worker, error) {
 	return w, nil
 }
 
-// Readiness says whether the worker takes requests: its model is warm and its
+// Readiness reports whether the worker takes requests: its model is warm and its
 // store was reached.
 func (w *Worker) Readiness() *service.Readiness { return &w.ready }
 

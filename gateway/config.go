@@ -51,7 +51,7 @@ func DefaultConfig() Config {
 	return c
 }
 
-// Guarded says whether clients must show who they are.
+// Guarded reports whether clients must show who they are.
 func (c Config) Guarded() bool { return len(c.Auth) > 0 }
 
 // CheckAccess refuses what would open the gateway, or the providers' keys in it,

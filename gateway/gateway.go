@@ -62,7 +62,7 @@ type Gateway struct {
 // Option changes what New makes.
 type Option func(*Gateway)
 
-// WithClock makes the gateway judge standing blocks by another clock.
+// WithClock sets the clock by which blocks stand and policies hold.
 func WithClock(now func() time.Time) Option {
 	return func(g *Gateway) { g.now = now }
 }
@@ -132,7 +132,7 @@ func (g *Gateway) prepareKeys() error {
 // Addr is the address that the gateway listens at.
 func (g *Gateway) Addr() string { return g.listener.Addr().String() }
 
-// Readiness says whether the gateway serves and is able to ask detectors.
+// Readiness reports whether the gateway serves and is able to ask detectors.
 func (g *Gateway) Readiness() *service.Readiness { return &g.ready }
 
 // Run serves until the context ends, then finishes the requests in flight.

@@ -148,7 +148,7 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	return prefix, err
 }
 
-// checkHost tells at the start what the guard would refuse at each delivery,
+// checkHost refuses at the start a host that the guard would refuse at each delivery,
 // where the host needs no resolving.
 func checkHost(flag, host string, allowed []netip.Prefix) error {
 	if host == "localhost" {

@@ -29,7 +29,7 @@ func isPromptLoop(t *testing.T, err error) {
 	}
 }
 
-// truly says whether the seconds to wait are those until the first of six prompts,
+// truly reports whether the seconds to wait are those until the first of six prompts,
 // sent at most ten seconds ago, leaves the window, and up to a tenth more.
 func truly(wait int) bool { return wait >= 50 && wait <= 66 }
 

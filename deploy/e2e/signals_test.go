@@ -33,7 +33,7 @@ func blocking(t *testing.T, arrived chan<- struct{}, release <-chan struct{}) st
 	return server.URL
 }
 
-// listening says whether somebody accepts connections at the address.
+// listening reports whether somebody accepts connections at the address.
 func listening(url string) bool {
 	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(url, "http://"), time.Second)
 	if err != nil {

@@ -108,7 +108,7 @@ func (o Options) save(ctx context.Context, a Artifact, r io.Reader, part string,
 	return err
 }
 
-// continues tells whether a partial answer begins where it was asked to.
+// continues reports whether a partial answer begins where it was asked to.
 func continues(res *http.Response, at int64) bool {
 	return strings.HasPrefix(res.Header.Get("Content-Range"), "bytes "+strconv.FormatInt(at, 10)+"-")
 }

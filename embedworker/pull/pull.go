@@ -21,7 +21,7 @@ var (
 	ErrDownload = errors.New("download did not work")
 )
 
-// Options say what Pull does.
+// Options are the settings of Pull.
 type Options struct {
 	Dir       string     // folder of the installation
 	Artifacts []Artifact // see Artifacts
@@ -32,7 +32,7 @@ type Options struct {
 	Client   *http.Client   // nil means http.DefaultClient
 }
 
-// Progress tells how far a file is, in bytes.
+// Progress is the progress of a file, in bytes.
 type Progress struct {
 	Name        string
 	Done, Total int64
@@ -40,7 +40,7 @@ type Progress struct {
 	Ready bool
 }
 
-// Pull installs what is missing or is not what it should be. What an
+// Pull installs the artifacts that are missing or have another checksum. What an
 // interrupted call has downloaded is kept and continued by the next.
 func Pull(ctx context.Context, o Options) error {
 	if o.Progress == nil {

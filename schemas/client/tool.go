@@ -24,7 +24,7 @@ type ToolCall struct {
 	// Result is what the tool answered, a string or any other JSON; absent before
 	// the call is made.
 	Result json.RawMessage `json:"result,omitempty"`
-	// IsError says whether the result is an error; with nil the policy's patterns
+	// IsError reports whether the result is an error; with nil the policy's patterns
 	// decide.
 	IsError *bool `json:"is_error,omitempty"`
 	// Peek asks what would happen, and counts nothing.

@@ -310,7 +310,7 @@ func (d *Decider) note(ctx context.Context, p *part, r *evaluate.Result) {
 	}
 }
 
-// broadcast tells every gateway that a reject holds from now on.
+// broadcast notifies every gateway of a reject that holds from now on.
 func (d *Decider) broadcast(f *checkpb.Finding) {
 	if f.GetShadow() {
 		return

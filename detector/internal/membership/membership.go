@@ -1,4 +1,4 @@
-// Package membership tells the other detectors that this one is there, notes which of
+// Package membership announces this detector to the others, notes which of
 // them are, and hands them updates of records that belong to them.
 //
 // It does not know what is counted. Which detector owns a record is decided by package
@@ -55,7 +55,7 @@ func New(id string, conn *natskit.Conn, p *peers.Peers, m *metrics.Metrics) *Mem
 // Subject returns the subject of updates for the detector with the given id.
 func Subject(id string) string { return schemas.SubjectDetectors + "." + schemas.Token(id) }
 
-// Announce tells the other detectors, until the context ends, that this one is there.
+// Announce announces this detector to the others until the context ends.
 // Its own announcements come back, which measures the round trip to the server.
 func (m *Member) Announce(ctx context.Context) {
 	tick := time.NewTicker(peers.Every)

@@ -11,7 +11,7 @@ type seen struct {
 	pairs map[pair]bool
 }
 
-// stale tells how new a round is, compared with the rounds before it.
+// stale returns how new a round is, compared with the rounds before it.
 type stale uint8
 
 const (

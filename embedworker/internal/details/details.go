@@ -1,4 +1,4 @@
-// Package details finds what tells two texts of the same words apart: numbers,
+// Package details finds the parts that distinguish two texts of the same words: numbers,
 // identifiers and negations. Page 2 is not page 3, parser.go is not lexer.go, and
 // running is not the same as not running, although an embedding finds the
 // sentences around them alike.

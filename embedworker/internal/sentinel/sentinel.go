@@ -52,7 +52,7 @@ type Config struct {
 	Keep      int
 	TTL       time.Duration
 	StoreText bool
-	// Called is told the result of each call: detected, clear or error. Nil for nobody.
+	// Called, if not nil, gets the result of each call: detected, clear or error.
 	Called func(result string)
 }
 

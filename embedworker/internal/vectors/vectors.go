@@ -32,7 +32,7 @@ type Store interface {
 	// least one sees the other. Errors are ErrInvalid or ErrUnavailable, or the
 	// context's.
 	Compare(ctx context.Context, r Request) (History, error)
-	// Ping tells whether the store can be reached.
+	// Ping reports whether the store can be reached.
 	Ping(ctx context.Context) error
 	Close() error
 }
@@ -113,7 +113,7 @@ func (r Request) check() error {
 	return nil
 }
 
-// replaces says whether an entry of that ID is one that the request replaces.
+// replaces reports whether an entry of that ID is one that the request replaces.
 func (r Request) replaces(id string) bool {
 	return r.Replaces != "" && strings.HasPrefix(id, r.Replaces)
 }
@@ -127,7 +127,7 @@ func (r Request) dim() int {
 	return dim
 }
 
-// space tells which vectors may meet at all, apart from whose they are:
+// space identifies the vectors that may be compared, whatever their scope:
 // embedder, single texts or exchanges, dimensions.
 func (r Request) space() string {
 	return fmt.Sprintf("%s/%d/%d", r.Scope.Embedder, len(r.Subject.Halves), r.dim())

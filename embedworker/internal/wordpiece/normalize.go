@@ -86,7 +86,7 @@ func (n *normalizer) appendLower(dst []byte, from int, table *classTable, r rune
 	return utf8.AppendRune(dst, unicode.ToLower(r))
 }
 
-// casedBefore tells whether a cased letter comes right before, marks aside.
+// casedBefore reports whether a cased letter comes right before, marks aside.
 func casedBefore(done []byte, table *classTable) bool {
 	for len(done) > 0 {
 		r, size := utf8.DecodeLastRune(done)
@@ -98,7 +98,7 @@ func casedBefore(done []byte, table *classTable) bool {
 	return false
 }
 
-// casedAfter tells whether a cased letter comes right after, marks and
+// casedAfter reports whether a cased letter comes right after, marks and
 // characters that cleaning drops aside.
 func (n *normalizer) casedAfter(rest string, table *classTable) bool {
 	for _, r := range rest {

@@ -147,7 +147,7 @@ func (s *Store) write(ctx context.Context, key string, value []byte, header nats
 	return s.inbox.Ask(ctx, &nats.Msg{Subject: "$KV." + schemas.BucketSessions + "." + key, Data: value, Header: header})
 }
 
-// refused says whether an acknowledgement is that of a write that was refused.
+// refused reports whether an acknowledgement is that of a write that was refused.
 func refused(ack []byte) bool { return bytes.Contains(ack, []byte(`"error"`)) }
 
 // message reads a value that is a message.

@@ -97,7 +97,7 @@ func (*failures) JSON(*answerscan.Place, []byte) {}
 func (*failures) Closed(*answerscan.Place)       {}
 func (*failures) End(bool)                       {}
 
-// isError says whether a value is the error of an answer, of an event or of one of a list
+// isError reports whether a value is the error of an answer, of an event or of one of a list
 // of documents. Where there is none it is null.
 func isError(at *answerscan.Place) bool {
 	return at.Is("error") || at.Is("response", "error") || at.Is(answerscan.Element, "error")

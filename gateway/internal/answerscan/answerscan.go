@@ -49,7 +49,7 @@ func Watch(res *http.Response, watchers ...Watcher) io.ReadCloser {
 	return b
 }
 
-// IsStream says whether an answer is a stream of events.
+// IsStream reports whether an answer is a stream of events.
 func IsStream(h http.Header) bool {
 	return strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "text/event-stream")
 }

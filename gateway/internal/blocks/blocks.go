@@ -86,7 +86,7 @@ func (s *Standing) Releases() uint64 {
 	return s.released
 }
 
-// Stands says whether a finding blocks what comes after it.
+// Stands reports whether a finding blocks what comes after it.
 func Stands(f *checkpb.Finding) bool {
 	return !f.GetShadow() && f.GetAction().Stops() && f.GetBlockedMs() > 0
 }

@@ -60,7 +60,7 @@ func NewRequests[B comparable, K any](blocks *Standing) *Requests[B, K] {
 	}
 }
 
-// Any says whether there is any request, so that it is worth while to make a digest.
+// Any reports whether there is any request, so that it is worth while to make a digest.
 func (s *Requests[B, K]) Any() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

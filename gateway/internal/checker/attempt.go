@@ -88,7 +88,7 @@ func (a *attempt) answered(name string, data []byte, err error) {
 	a.once.Do(func() { a.done(data, err) })
 }
 
-// refused says whether a detector counted nothing of a batch since it had been frozen.
+// refused reports whether a detector counted nothing of a batch since it had been frozen.
 func refused(data []byte, size int) bool {
 	if len(data) > size*(len(checkpb.ErrorStalled)+8) {
 		return false // there are decisions in it

@@ -32,5 +32,5 @@ func bound(check *checkpb.Check) {
 	}
 }
 
-// alone says whether a check shares no message with others.
+// alone reports whether a check shares no message with others.
 func alone(check *checkpb.Check) bool { return waits(check) || proto.Size(check) > largeCheck }

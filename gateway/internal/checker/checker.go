@@ -133,7 +133,7 @@ func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decis
 	}
 }
 
-// waits says whether the decision may take longer than counting, because the detector
+// waits reports whether the decision may take longer than counting, because the detector
 // compares texts. Such a check travels alone: others that shared its message, or waited
 // for its place, would wait too.
 func waits(check *checkpb.Check) bool { return len(check.GetSemantics()) > 0 }

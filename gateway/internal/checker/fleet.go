@@ -74,7 +74,7 @@ func (f *fleet) next(except string) string {
 	return ""
 }
 
-// silent says whether a detector has stopped beating.
+// silent reports whether a detector has stopped beating.
 func (f *fleet) silent(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -148,7 +148,7 @@ func (t *tokens) read(token string) claims {
 // algorithms are those that a bundle may name; none is not among them.
 var algorithms = slices.Concat(jwks.Algorithms, []jose.SignatureAlgorithm{jose.HS256, jose.HS384, jose.HS512})
 
-// verify says whether a token's signature, time, issuer and audience hold.
+// verify reports whether a token's signature, time, issuer and audience hold.
 func (t *tokens) verify(token string) bool {
 	if t.config == nil {
 		return false

@@ -38,7 +38,7 @@ type Explanation struct {
 	Exempt string `json:"exempt,omitempty"`
 	// Uninspected says why the body could not be read.
 	Uninspected string `json:"uninspected,omitempty"`
-	// Live says whether the detectors were asked, and Unasked why not.
+	// Live reports whether the detectors were asked, and Unasked why not.
 	Live     bool     `json:"live"`
 	Unasked  string   `json:"unasked,omitempty"`
 	Policies []Policy `json:"policies"`

@@ -34,7 +34,7 @@ type key struct {
 	public     crypto.PublicKey
 }
 
-// fits says whether the key may have signed a token with a key id, or without one, by an
+// fits reports whether the key may have signed a token with a key id, or without one, by an
 // algorithm.
 func (k key) fits(id string, algorithm jose.SignatureAlgorithm) bool {
 	return (id == "" || k.id == "" || id == k.id) && slices.Contains(k.algorithms, algorithm)

@@ -47,7 +47,7 @@ func syntheticText(f *checkpb.Finding) string {
 	return b.String()
 }
 
-// waitingHelps says whether the same request may pass later. Tool calls are compared
+// waitingHelps reports whether the same request may pass later. Tool calls are compared
 // with the history, and texts with their meaning: waiting changes neither.
 func waitingHelps(f *checkpb.Finding) bool {
 	switch f.GetDetector() {

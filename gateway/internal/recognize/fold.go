@@ -92,7 +92,7 @@ func (f *folder) end() []byte {
 	return f.dst
 }
 
-// invisible says whether a character beyond ASCII is not seen: controls, marks of
+// invisible reports whether a character beyond ASCII is not seen: controls, marks of
 // direction, joiners and spaces of no width, tags, and selectors of variants.
 func invisible(r rune) bool {
 	switch {

@@ -74,7 +74,7 @@ func TestTextFoldsAsTheStandardLibraryDoes(t *testing.T) {
 	})
 }
 
-// formats says whether a character may be one that nobody sees.
+// formats reports whether a character may be one that nobody sees.
 func formats(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }

@@ -30,7 +30,7 @@ type Body struct {
 	// Changed says that the body is not what the client sent.
 	Changed bool
 	Canon   *fingerprint.Digest
-	// whole, if there is one, is told the digest of a body that was too large to
+	// Whole, if not nil, gets the digest of a body that was too large to
 	// hold once all of it has passed.
 	Whole func(fingerprint.Digest)
 	// tokens is the estimate of what the body holds, once it was made.
@@ -63,7 +63,8 @@ func (b *Body) With(changed []byte) *Body {
 	return &out
 }
 
-// Recoded says that what the body holds is not what it is sent as.
+// Recoded reports whether the content that was read differs from the bytes that are
+// sent: the body is compressed or no strict JSON.
 func (b *Body) Recoded() bool {
 	return len(b.Text) > 0 && len(b.Bytes) > 0 && &b.Text[0] != &b.Bytes[0] && !b.Changed
 }
@@ -106,23 +107,23 @@ func (b *Body) Digest() fingerprint.Digest {
 	return d
 }
 
-// hashing reads a body and tells the digest of all of it at its end.
+// hashing reads a body, and calls done with the digest of all of it at its end.
 type hashing struct {
 	io.Reader
 	sum  hash.Hash
-	tell func(fingerprint.Digest)
+	done func(fingerprint.Digest)
 }
 
-func newHashing(r io.Reader, tell func(fingerprint.Digest)) *hashing {
-	return &hashing{r, sha256.New(), tell}
+func newHashing(r io.Reader, done func(fingerprint.Digest)) *hashing {
+	return &hashing{r, sha256.New(), done}
 }
 
 func (h *hashing) Read(p []byte) (int, error) {
 	n, err := h.Reader.Read(p)
 	h.sum.Write(p[:n])
-	if errors.Is(err, io.EOF) && h.tell != nil {
-		h.tell(fingerprint.Bytes(h.sum.Sum(nil)))
-		h.tell = nil
+	if errors.Is(err, io.EOF) && h.done != nil {
+		h.done(fingerprint.Bytes(h.sum.Sum(nil)))
+		h.done = nil
 	}
 	return n, err
 }

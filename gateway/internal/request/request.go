@@ -60,7 +60,7 @@ type ToolRun struct {
 	// Result is the text that the tool answered; it is set if Done.
 	Result []byte
 	Done   bool
-	// Failed says whether the result is an error; nil if the runner does not say.
+	// Failed reports whether the result is an error; nil if the runner does not say.
 	Failed *bool
 	// Explain asks what is known of the session, without a call.
 	Explain bool

@@ -10,7 +10,7 @@ import (
 // unescapings is how often an upstream may decode a path.
 const unescapings = 3
 
-// plain says whether a path is written in the usual way, so that its clean form is the same.
+// plain reports whether a path is written in the usual way, so that its clean form is the same.
 func plain(escaped string) bool {
 	return strings.HasPrefix(escaped, "/") && !strings.ContainsAny(escaped, `%\;`) && !strings.Contains(escaped, "//") &&
 		!strings.Contains(escaped, "/.") && (escaped == "/" || !strings.HasSuffix(escaped, "/"))
@@ -47,7 +47,7 @@ func loose(escaped string) string {
 	return path.Clean("/" + strings.Join(segments, "/"))
 }
 
-// escapes says whether a path leads out of the folder that it begins in, for an upstream
+// escapes reports whether a path leads out of the folder that it begins in, for an upstream
 // that decodes it several times and reads backslashes as slashes.
 func escapes(escaped string) bool {
 	if !strings.ContainsAny(escaped, "%.") {

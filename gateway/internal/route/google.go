@@ -19,20 +19,20 @@ var googleMethods = map[string]bool{
 	"rawPredict": true, "streamRawPredict": true,
 }
 
-// isGoogleMethod says whether a path ends in one of googleMethods.
+// isGoogleMethod reports whether a path ends in one of googleMethods.
 func isGoogleMethod(path string) bool {
 	path = unescaped(path)
 	return googleMethods[path[strings.LastIndexByte(path, ':')+1:]]
 }
 
-// isVertex says whether a path, without its version, is one of Vertex AI: with a project, or
+// isVertex reports whether a path, without its version, is one of Vertex AI: with a project, or
 // without one if an API key stands for it.
 func isVertex(path string) bool {
 	return strings.HasPrefix(path, "projects/") || strings.HasPrefix(path, "publishers/") ||
 		strings.HasPrefix(path, "reasoningEngines/") || strings.HasPrefix(path, "cachedContents/projects/")
 }
 
-// isVertexMessages says whether a path of Vertex AI takes a prompt in Anthropic's format.
+// isVertexMessages reports whether a path of Vertex AI takes a prompt in Anthropic's format.
 // The counting of tokens is a model of its own there.
 func isVertexMessages(path string) bool {
 	_, call, found := strings.Cut(path, "/publishers/anthropic/models/")

@@ -42,7 +42,7 @@ func ownerOf(header, value string) string {
 	return ""
 }
 
-// isGoogleKey says whether a key begins as Google's API keys and access tokens do.
+// isGoogleKey reports whether a key begins as Google's API keys and access tokens do.
 func isGoogleKey(key string) bool {
 	return strings.HasPrefix(key, "AIza") || strings.HasPrefix(key, "AQ.") || strings.HasPrefix(key, "ya29.")
 }

@@ -30,7 +30,7 @@ const (
 	Generate // Gemini
 )
 
-// Prompt says whether requests of the format have a prompt.
+// Prompt reports whether requests of the format have a prompt.
 func (f Format) Prompt() bool { return f >= Chat }
 
 // Names of the upstreams that have a meaning of their own.
@@ -110,7 +110,7 @@ func isVersion(segment string) bool {
 	return false
 }
 
-// Known says whether there is an upstream of a name.
+// Known reports whether there is an upstream of a name.
 func (t *Table) Known(name string) bool {
 	_, known := t.upstreams[name]
 	return known

@@ -21,7 +21,7 @@ type Sink interface {
 	Send(ctx context.Context, e event.Event, body []byte) error
 }
 
-// keepAlive is how often JetStream is told that a delivery goes on; its
+// keepAlive is the interval at which JetStream is notified that a delivery goes on; its
 // patience is the consumer's AckWait, several times as long.
 const keepAlive = 5 * time.Second
 

@@ -32,7 +32,7 @@ type Config struct {
 	Grace time.Duration
 	// Layout is for streams that are missing.
 	Layout natskit.Layout
-	// Returned, if not nil, is told of each message that goes back unhandled.
+	// Returned, if not nil, gets each message that is returned unhandled.
 	Returned func(jetstream.Msg)
 }
 

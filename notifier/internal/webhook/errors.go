@@ -29,7 +29,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("webhook answered %d", e.Code)
 }
 
-// Permanent says whether the same request can only be refused again: 4xx,
+// Permanent reports whether the same request can only be refused again: 4xx,
 // except the three that speak of time or load (408, 425, 429).
 func (e *StatusError) Permanent() bool {
 	switch e.Code {

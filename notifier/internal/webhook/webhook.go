@@ -28,7 +28,7 @@ type Config struct {
 	// URL is the endpoint, http or https; user and password in it become
 	// basic authentication.
 	URL *url.URL
-	// Key signs requests; without one they bear no signature.
+	// Key signs requests; without one they have no signature.
 	Key []byte
 	// Allowed are the networks that may be dialled although not public.
 	Allowed []netip.Prefix
@@ -67,7 +67,7 @@ func (*Webhook) Name() string { return "webhook" }
 func (w *Webhook) Close() { w.client.CloseIdleConnections() }
 
 // Send posts the event's body, as it is, once. Every attempt for an event
-// bears the same webhook-id and its own time. An answer other than 2xx is a
+// has the same webhook-id and its own time. An answer other than 2xx is a
 // *StatusError; the context's end is its error.
 func (w *Webhook) Send(ctx context.Context, e event.Event, body []byte) error {
 	req, err := w.request(ctx, e.ID, body)

@@ -57,14 +57,14 @@ func (l *Ledger[S, P]) put(key string, data []byte, seq uint64, ttl time.Duratio
 	}}
 	l.inbox.Request(msg, func(answer []byte, err error) {
 		var seq uint64
-		judged := err == nil || errors.Is(err, natskit.ErrNoResponder) || errors.Is(err, natskit.ErrNoAnswer)
+		answered := err == nil || errors.Is(err, natskit.ErrNoResponder) || errors.Is(err, natskit.ErrNoAnswer)
 		if err == nil {
 			seq, err = parseAck(answer)
 		}
 		if errors.Is(err, natskit.ErrNoResponder) { // no stream takes the subject
 			err = fmt.Errorf("%w: %w", ErrNoBucket, err)
 		}
-		if judged && !errors.Is(err, errConflict) {
+		if answered && !errors.Is(err, errConflict) {
 			l.conn.Wrote("KV_"+l.bucket, err)
 		}
 		if err != nil && !errors.Is(err, errConflict) {

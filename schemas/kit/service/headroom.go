@@ -41,5 +41,5 @@ func Headroom() {
 	}
 }
 
-// fits says whether a memory limit, in bytes, leaves most of it to the service.
+// fits reports whether a memory limit, in bytes, leaves most of it to the service.
 func fits(limit int64) bool { return limit >= 8*headroom }
