@@ -1,6 +1,7 @@
 package checkapi
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -127,4 +128,25 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("no request: %+v", q)
 		}
 	})
+}
+
+func TestADescriptionBecomesACheckWithItsHeaders(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ description, body, header, fault string }{
+		"with headers":    {`{"path":"/x","headers":{"X-Org":"acme"}}`, `{"path":"/x"}`, "acme", ""},
+		"without headers": {`{"path":"/x"}`, `{"path":"/x"}`, "", ""},
+		"no object":       {`[]`, "", "", "read the description"},
+		"wrong headers":   {`{"headers":[]}`, "", "", "headers must be an object"},
+	} {
+		r, err := Description(t.Context(), []byte(c.description))
+		if err != nil || c.fault != "" {
+			if err == nil || c.fault == "" || !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("%s: %v, want %q", name, err, c.fault)
+			}
+			continue
+		}
+		if body, _ := io.ReadAll(r.Body); string(body) != c.body || r.Header.Get("X-Org") != c.header || r.URL.Path != CheckPath {
+			t.Errorf("%s: %s %s with %v", name, r.URL, body, r.Header)
+		}
+	}
 }
