@@ -36,8 +36,7 @@ type Config struct {
 	CallerHashKey   string            `placeholder:"HEX" help:"Key that API keys are hashed with, 64 hex digits; without one the cluster makes its own."`
 	// Pages are the exceptions for web pages, from the flags of the process.
 	Pages access.Allowed `kong:"-"`
-	// ProofKey is what the gateway proves with that its user runs it; without one
-	// it proves nothing.
+	// ProofKey proves in a ping that the user of the gateway runs it; "" proves nothing.
 	ProofKey string `kong:"-"`
 
 	ShutdownDelay time.Duration `default:"0s" help:"How long requests are still taken after the signal to stop, while /readyz already says no, so that load balancers notice."`
@@ -54,8 +53,8 @@ func DefaultConfig() Config {
 // Guarded reports whether clients must show who they are.
 func (c Config) Guarded() bool { return len(c.Auth) > 0 }
 
-// CheckAccess refuses what would open the gateway, or the providers' keys in it,
-// to others than those who are meant, unless the flags allow it.
+// CheckAccess refuses a configuration that would let anybody use the gateway, or the
+// providers' keys in it, unless the flags allow that.
 func (c Config) CheckAccess(p service.Process) error {
 	err := p.CheckGuarded("--listen", c.Listen, "--auth", c.Guarded())
 	if len(c.UpstreamKey) > 0 && !c.Guarded() && !p.Insecure {

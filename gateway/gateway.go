@@ -1,8 +1,7 @@
-// Package gateway stands in front of LLM traffic: it forwards requests byte
-// for byte, asks the detectors about each, and does what they decide.
+// Package gateway stands in front of LLM traffic: it asks the detectors about each
+// request, and carries their decision out. It joins the stages, which are packages.
 //
-// A gateway keeps no counts of its own and knows no detector's rules: it sends
-// fingerprints and parameters, and carries out actions.
+// A gateway keeps no counts and knows no detector's rules: it sends evidence.
 package gateway
 
 import (
@@ -117,7 +116,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	return g, nil
 }
 
-// prepareKeys reads who is let in, and what opens upstreams.
+// prepareKeys reads the keys of clients and of upstreams.
 func (g *Gateway) prepareKeys() error {
 	keys, keyErr := forward.ReadKeys(g.cfg.UpstreamKey, g.table)
 	var authErr error

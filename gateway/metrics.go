@@ -14,9 +14,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return c
 	}
 	return &metrics{
-		requests:          counter("requests_total", "Requests by format and what was done with them: allow, an action, degraded, exempt, kill, abandoned or fail-closed; limit is a rule's reject.", "format", "action"),
+		requests:          counter("requests_total", "Requests by format and outcome: allow, an action, degraded, exempt, kill, abandoned or fail-closed; limit is a rule's reject.", "format", "action"),
 		uninspected:       counter("uninspected_total", "Bodies in a prompt's place that could not be read, by reason.", "reason"),
-		rules:             counter("rules_total", "Requests by what a rule said of them.", "policy", "rule", "mode", "action"),
+		rules:             counter("rules_total", "Requests by the verdict of a rule.", "policy", "rule", "mode", "action"),
 		descriptorMissing: counter("descriptor_missing_total", "Rules that were skipped because a request lacks a descriptor.", "policy", "rule", "descriptor"),
 	}
 }

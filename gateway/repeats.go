@@ -12,7 +12,8 @@ import (
 	"github.com/unloop/unloop/gateway/internal/request"
 )
 
-// basis is what the check of a request is made with, beside the request.
+// basis is what the check of a request depends on beside the request: the policies in
+// force and the hasher of names.
 type basis struct {
 	rules  *inforce.Rules
 	hasher *identity.Hasher
