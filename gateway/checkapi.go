@@ -26,7 +26,7 @@ func (g checks) Check(h http.Header, d *checkapi.Described) client.Decision {
 		}
 	}
 	out := g.decide(c)
-	out.Headers.Put(h)
+	out.ReportHeaders().Put(h)
 	decision := out.Decision(request.ID(d.Header))
 	if checkpb.ActionOf(decision.Action).Stops() || errors.Is(d.HTTP.Context().Err(), context.Canceled) {
 		c.account.GiveBack()
@@ -43,7 +43,7 @@ func (g checks) CheckRun(h http.Header, d *checkapi.Described) client.ToolDecisi
 		}
 	}
 	out := g.decide(c)
-	out.Headers.Put(h)
+	out.ReportHeaders().Put(h)
 	return out.ToolDecision(request.ID(d.Header))
 }
 

@@ -51,7 +51,11 @@ func TestCheckCountsAsItsRequestWould(t *testing.T) {
 			t.Fatalf("check %d: %+v", n, d)
 		}
 	}
-	d := decide(t, url, check(`{"prompt":"again","model":"m"}`))
+	sixth := check(`{"prompt":"again","model":"m"}`)
+	d := decide(t, url, sixth)
+	if a := send(t, url, sixth); a.header.Get("X-Loop-Action") != "reject" || a.header.Get("Retry-After") != "" || a.header.Get("X-Should-Retry") != "" {
+		t.Errorf("a check that rejects its request is no refusal itself: %v", a.header)
+	}
 	if len(d.Findings) != 1 || len(d.Findings[0].Fingerprint) != 64 || !truly(d.RetryAfterSeconds) || d.LoopID == "" || d.RequestID == "" || !strings.Contains(d.Message, "recursive_loop_detected") {
 		t.Fatalf("sixth: %+v", d)
 	}

@@ -61,6 +61,14 @@ func (o *Outcome) headers() (h Headers) {
 	return h
 }
 
+// ReportHeaders returns the headers of a report about the outcome, which is no answer to
+// the request: without what tells a refused client when to try again.
+func (o *Outcome) ReportHeaders() Headers {
+	report := *o
+	report.why = allowed
+	return report.headers()
+}
+
 // setFinding adds the headers of the strongest finding.
 func (o *Outcome) setFinding(h *Headers) {
 	f := o.Finding

@@ -1,10 +1,12 @@
 package outcome
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
@@ -92,6 +94,36 @@ func TestDecisionsAreReportedToToolRunners(t *testing.T) {
 	for action, want := range map[string]string{"allow": "allow", "warn": "warn", "hint": "warn", "throttle": "warn", "reject": "block", "break": "break"} {
 		if got := RunAction(action); got != want {
 			t.Errorf("%s is %s for a tool's call, want %s", action, got, want)
+		}
+	}
+}
+
+func TestReportIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	loop := found(finding(checkpb.Action_ACTION_REJECT))
+	synthetic := finding(checkpb.Action_ACTION_REJECT)
+	synthetic.Answer = checkpb.Answer_ANSWER_SYNTHETIC
+	limited := ruled([]evidence.Limit{limitOf(byRequests, "r")}, &checkpb.LimitVerdict{Action: checkpb.Action_ACTION_REJECT, Limit: 3, RetryAfterMs: 900})
+	limited.Policies = &bundle.Set{FairvisorHeaders: true}
+	for name, c := range map[string]*Case{
+		"loop":                        {Decision: loop, Caller: caller},
+		"answer in the model's place": {Decision: found(synthetic), Caller: caller, Answerable: true},
+		"rule":                        limited,
+		"unchecked":                   {Evidence: evidence.Evidence{FailClosed: true}, Degraded: "timeout"},
+	} {
+		o := Of(c)
+		if o.Status == 0 {
+			t.Errorf("%s: forwarded", name)
+		}
+		h := http.Header{}
+		o.ReportHeaders().Put(h)
+		if len(h) == 0 {
+			t.Errorf("%s: no headers", name)
+		}
+		for _, header := range []string{"Retry-After", "X-Should-Retry", "X-Loop-Answer", "X-Fairvisor-Reason"} {
+			if h.Get(header) != "" {
+				t.Errorf("%s: %s: %s", name, header, h.Get(header))
+			}
 		}
 	}
 }
