@@ -38,6 +38,8 @@ type Config struct {
 	Pages access.Allowed `kong:"-"`
 	// ProofKey proves in a ping that the user of the gateway runs it; "" proves nothing.
 	ProofKey string `kong:"-"`
+	// StartGrace is how long to wait for the cluster before being ready without; 0 is 2 s.
+	StartGrace time.Duration `kong:"-"`
 
 	ShutdownDelay time.Duration `default:"0s" help:"How long requests are still taken after the signal to stop, while /readyz already says no, so that load balancers notice."`
 	ShutdownGrace time.Duration `default:"30s" help:"How long requests in flight may take to finish at shutdown."`

@@ -26,7 +26,7 @@ import (
 // delaying is a gateway as far as a delay needs it.
 func delaying(limit int) *Gateway {
 	reg := prometheus.NewRegistry()
-	return &Gateway{metrics: newMetrics(reg), stages: stages{now: time.Now}, waiting: wait.New(limit, reg), writer: respond.NewWriter(time.Now, reg)}
+	return &Gateway{metrics: newMetrics(reg), stages: stages{now: time.Now}, bounds: bounds{waiting: wait.New(limit, reg)}, writer: respond.NewWriter(time.Now, reg)}
 }
 
 // throttled is a request that the detectors want to be delayed.

@@ -5,6 +5,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,7 @@ import (
 // Gateway is one gateway. Make it with New.
 type Gateway struct {
 	stages
+	bounds
 	deps     service.Deps
 	listener net.Listener
 	shared   *cluster.Shared
@@ -50,12 +52,16 @@ type Gateway struct {
 	proxy    *forward.Proxy
 	api      *checkapi.API
 	recorder *recording.Recorder // nil without --record
-	waiting  *wait.Room
-	bodies   *intake.Bodies
 	repeats  *blocks.Requests[basis, *outcome.RepeatTemplate]
 	writer   *respond.Writer
 	metrics  *metrics
 	ready    service.Readiness
+}
+
+// bounds limit what all requests together take: connections that wait, and memory.
+type bounds struct {
+	waiting *wait.Room
+	bodies  *intake.Bodies
 }
 
 // Option changes what New makes.
@@ -72,9 +78,6 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	table, err := route.NewTable(cfg.Upstream)
-	if err != nil {
-		return nil, fmt.Errorf("configure gateway: %w", err)
-	}
 	g := &Gateway{
 		stages: stages{cfg: cfg, now: time.Now, table: table, memory: evidence.NewMemory()},
 		deps:   deps, metrics: newMetrics(deps.Metrics),
@@ -84,8 +87,9 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	for _, opt := range opts {
 		opt(g)
 	}
-	g.bundles, err = newPolicies(cfg, g.now, g.deps.Log, deps.Metrics)
-	if err := errors.Join(err, g.prepareKeys()); err != nil {
+	var policyErr error
+	g.bundles, policyErr = newPolicies(cfg, g.now, g.deps.Log, deps.Metrics)
+	if err := errors.Join(err, policyErr, g.prepareKeys()); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	key, _ := cfg.hashKey() // Validate has seen it
@@ -94,13 +98,12 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		Reader: checkapi.Reader{Table: table, MaxBytes: cfg.MaxInspectBytes}, Gate: g.gate, Decider: checks{g}, Ready: g.ready.Err, ProofKey: cfg.ProofKey,
 	})
 	store, err := answers.NewStore(deps.NATS)
-	if err != nil {
+	var recordErr error
+	g.recorder, recordErr = recording.Open(cfg.Record, g.deps.Log, deps.Metrics)
+	if err := errors.Join(err, recordErr); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g.resolver = resolve.New(resolve.Config{Project: cfg.Project, Timeout: cfg.CheckTimeout}, store, deps.Metrics)
-	if g.recorder, err = recording.Open(cfg.Record, g.deps.Log, deps.Metrics); err != nil {
-		return nil, fmt.Errorf("configure gateway: %w", err)
-	}
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
 	g.checker.Prefer(deps.InProcess)
 	g.asker = ask.New(g.checker, g.deps.Log, g.now, deps.Metrics)
@@ -131,7 +134,7 @@ func (g *Gateway) prepareKeys() error {
 // Addr is the address that the gateway listens at.
 func (g *Gateway) Addr() string { return g.listener.Addr().String() }
 
-// Readiness reports whether the gateway serves and is able to ask detectors.
+// Readiness reports whether the gateway serves and can ask detectors.
 func (g *Gateway) Readiness() *service.Readiness { return &g.ready }
 
 // Run serves until the context ends, then finishes the requests in flight.
@@ -154,14 +157,10 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// startGrace is how long a gateway waits for its first contact with the cluster
-// before it is ready without: it can forward requests, but not check them.
-const startGrace = 2 * time.Second
-
 // prepare follows what all gateways of the cluster share until the context ends, and
 // says when the gateway is ready.
 func (g *Gateway) prepare(ctx context.Context) error {
-	grace := time.AfterFunc(startGrace, func() {
+	grace := time.AfterFunc(cmp.Or(g.cfg.StartGrace, 2*time.Second), func() {
 		if g.ready.Err() != nil && ctx.Err() == nil {
 			g.deps.Log.Warn("no contact with the cluster yet; requests are not checked")
 			g.ready.Set(nil)

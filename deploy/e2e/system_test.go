@@ -72,7 +72,7 @@ func startLogging(t *testing.T, log *slog.Logger, upstream string, edits ...func
 	}
 	cfg.Gateway.Listen = "127.0.0.1:0"
 	cfg.Gateway.Upstream = map[string]string{"openai": upstream, "anthropic": upstream, "gemini": upstream}
-	cfg.Gateway.CheckTimeout = checkTimeout
+	cfg.Gateway.CheckTimeout, cfg.Gateway.StartGrace = checkTimeout, checkTimeout
 	cfg.Detector.MaxBudget = checkTimeout
 	for _, edit := range edits {
 		edit(&cfg)
