@@ -8,6 +8,9 @@ export GOTOOLCHAIN := local
 MODULES ?= $(shell deploy/tools/modules.sh)
 # How long each fuzz test runs.
 FUZZTIME ?= 10s
+# A regular expression: the end-to-end tests that also run with the race detector. Default:
+# those in which much happens at once; E2E_RACE=. for all, which takes some minutes more.
+E2E_RACE ?=
 # Flags for `make run`, such as ARGS="--data-dir memory".
 ARGS ?=
 # How long `make soak` lasts.
@@ -31,7 +34,7 @@ build: ## build bin/unloop and a binary for each service
 
 .PHONY: test
 test: ## install the real parts that tests need, and run every check and test
-	@deploy/tools/test.sh $(MODULES)
+	@E2E_RACE='$(E2E_RACE)' deploy/tools/test.sh $(MODULES)
 
 .PHONY: lint
 lint: ## vet, lint, formatting, tidy modules, repository rules, generated code
