@@ -148,7 +148,7 @@ func (c cluster) run(t *testing.T, name string, more ...string) *process {
 		args = append(args, c.addresses.Replace(arg))
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(c.bin, s.Build.Target), args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
 	for key, value := range s.Environment {
 		cmd.Env = append(cmd.Env, key+"="+c.addresses.Replace(value))
 	}
