@@ -67,9 +67,26 @@ unformatted() {
 	files=$(gofmt -l "$@") && [[ -z $files ]] || { echo "run gofmt -w on:" "$files" >&2 && return 1; }
 }
 
-# run_tests MODULE runs the tests of a module and records the skipped ones.
+# The race detector makes the end-to-end tests four times as slow. They all run without
+# it, and those in which much happens at once also with it: all whose names match.
+# E2E_RACE=. takes all.
+e2e_race=${E2E_RACE:-Abort|Away|Breaker|Chunk|Dies|Exactly|Gateway|InFlight|Killed|Learn|Leaves|Release|Restarts|SameMoment|Shutdown|WebSocket|Webhook|200MiB}
+
+# go_test MODULE ARGUMENT… runs tests of a module and records the skipped ones.
+go_test() {
+	go -C "$1" test -json -timeout 10m "${@:2}" | "$report" -skips "$skips"
+}
+
+# run_tests MODULE runs the tests of a module.
 run_tests() {
-	go -C "$1" test ${race:+"$race"} -json -timeout 10m ./... | "$report" -skips "$skips"
+	local e2e=github.com/unloop/unloop/deploy/e2e packages failed=0
+	mapfile -t packages < <(go -C "$1" list ./... | grep -vx "$e2e")
+	go_test "$1" ${race:+"$race"} "${packages[@]}" || failed=1
+	if [[ $1 == deploy ]]; then
+		go_test deploy "$e2e" || failed=1
+		[[ ! $race ]] || go_test deploy "$race" -run "$e2e_race" "$e2e" || failed=1
+	fi
+	return "$failed"
 }
 
 # allow_skipped fails in CI if a skipped test is not on the list.
