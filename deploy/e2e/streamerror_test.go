@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/deploy/unloop/system"
+	"github.com/unloop/unloop/schemas"
 )
 
 // brokenStreams are streams that begin as answers and end in an error, by the path of
@@ -62,8 +63,10 @@ policies:
 `))
 			request := call{http.MethodPost, c.path, c.body, http.Header{"Authorization": {"Bearer sk-one"}, "X-Org": {"a"}}}
 			var got []int
+			awaitCounter := watchBucket(t, s, schemas.BucketCounters)
 			for range 8 {
 				got = append(got, send(t, s.URL(), request).status)
+				awaitCounter(`"excused":true`)
 			}
 			if diff := cmp.Diff(ok(8), got); diff != "" {
 				t.Errorf("replays (-want +got):\n%s", diff)
