@@ -25,7 +25,7 @@ func (c *cluster) unannounced(ctx context.Context, r *tally) (lost int, err erro
 	defer nc.Close()
 	ctx, cancel := context.WithTimeout(ctx, announcedWithin)
 	defer cancel()
-	events, err := js.OrderedConsumer(ctx, schemas.StreamEvents, jetstream.OrderedConsumerConfig{FilterSubjects: []string{string(event.Detected) + ".>"}})
+	events, err := consume(ctx, js)
 	if err != nil {
 		return 0, fmt.Errorf("read events: %w", err)
 	}
@@ -43,4 +43,17 @@ func (c *cluster) unannounced(ctx context.Context, r *tally) (lost int, err erro
 		}
 	}
 	return len(r.loops), nil
+}
+
+// consume opens the stream of events. A request that a killed leader got has no answer, so
+// it is sent again and again.
+func consume(ctx context.Context, js jetstream.JetStream) (jetstream.Consumer, error) {
+	for {
+		try, cancel := context.WithTimeout(ctx, writeWithin)
+		events, err := js.OrderedConsumer(try, schemas.StreamEvents, jetstream.OrderedConsumerConfig{FilterSubjects: []string{string(event.Detected) + ".>"}})
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return events, err
+		}
+	}
 }
