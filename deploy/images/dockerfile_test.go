@@ -87,7 +87,9 @@ func buildOutside(t *testing.T, build stage) string {
 	t.Helper()
 	src := t.TempDir()
 	copyContext(t, src)
-	env := slices.Concat(os.Environ(), environment(t, build), []string{"MAKEFLAGS=", "MFLAGS=", "MAKELEVEL=0"})
+	// The make that may have started this test must not choose the modules to build.
+	own := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MODULES=") })
+	env := slices.Concat(own, environment(t, build), []string{"MAKEFLAGS=", "MFLAGS=", "MAKELEVEL=0"})
 	for _, step := range build.all("RUN") {
 		step = regexp.MustCompile(`--mount=\S+ *`).ReplaceAllString(step, "")
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", step)
