@@ -69,6 +69,9 @@ func TestOldEventsStayReadableAndFitTheirSchema(t *testing.T) {
 	for name, f := range map[string]event.Finding{
 		"event-1": {}, "event-2": {Excerpt: strings.Repeat("é", event.MaxExcerpt)}, "event-3": {Answer: event.AnswerSynthetic},
 		"event-4": {Rule: "ping-pong", Tool: "read_file,search"},
+		"event-5": {Threshold: 5, WindowSeconds: 1800, Similarity: 0.97, Calls: []event.Call{
+			{Tool: "read_file", Call: "0123456789abcdef", Result: "fedcba9876543210"}, {Call: "00000000000000ff"},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -87,9 +90,13 @@ func testEvent(t *testing.T, file string, f event.Finding) {
 		LoopID: "viIzp0jq26E8k6XTjdCptc", Detector: "prompt", Policy: "agent-tools", Mode: event.ModeEnforce, Action: "reject", Answer: f.Answer,
 		Fingerprint: "a3f7c2d1b8e4", HitCount: 6, Threshold: 5, WindowSeconds: 60, CooldownSeconds: 30, Model: "gpt-4o-mini",
 		Session: "5e55", Similarity: 0.97, FirstSeen: at, LastSeen: at.Add(time.Second),
-		Findings: []event.Finding{{Detector: "prompt", Action: "reject", Fingerprint: "a3f7c2d1b8e4", HitCount: 6, Rule: f.Rule, Tool: f.Tool, Answer: f.Answer, Excerpt: f.Excerpt}},
-		Saved:    event.Saved{Requests: 1, InputTokens: 2500, USD: &usd},
+		Saved: event.Saved{Requests: 1, InputTokens: 2500, USD: &usd},
 	}
+	if f.Calls != nil {
+		want.Data.Caller = "ca11e2"
+	}
+	f.Detector, f.Action, f.Fingerprint, f.HitCount = "prompt", "reject", "a3f7c2d1b8e4", 6
+	want.Data.Findings = []event.Finding{f}
 	if _, err := os.Stat(file); *update && os.IsNotExist(err) {
 		body, err := json.MarshalIndent(want, "", "  ")
 		if err != nil {

@@ -53,19 +53,21 @@ type Data struct {
 	Action   string `json:"action"`
 	// Answer is AnswerSynthetic if the rejected request got an answer in the model's
 	// place, and else empty.
-	Answer          string    `json:"answer,omitempty"`
-	Fingerprint     string    `json:"fingerprint"`
-	HitCount        int       `json:"hit_count"`
-	Threshold       int       `json:"threshold"`
-	WindowSeconds   int       `json:"window_seconds"`
-	CooldownSeconds int       `json:"cooldown_seconds"`
-	Model           string    `json:"model,omitempty"`
-	Session         string    `json:"session,omitempty"`
-	Similarity      float64   `json:"similarity,omitempty"`
-	FirstSeen       time.Time `json:"first_seen"`
-	LastSeen        time.Time `json:"last_seen"`
-	Findings        []Finding `json:"findings"`
-	Saved           Saved     `json:"saved"`
+	Answer          string `json:"answer,omitempty"`
+	Fingerprint     string `json:"fingerprint"`
+	HitCount        int    `json:"hit_count"`
+	Threshold       int    `json:"threshold"`
+	WindowSeconds   int    `json:"window_seconds"`
+	CooldownSeconds int    `json:"cooldown_seconds"`
+	Model           string `json:"model,omitempty"`
+	// Session and Caller are hashes of the session and of the API key with the end user.
+	Session    string    `json:"session,omitempty"`
+	Caller     string    `json:"caller,omitempty"`
+	Similarity float64   `json:"similarity,omitempty"`
+	FirstSeen  time.Time `json:"first_seen"`
+	LastSeen   time.Time `json:"last_seen"`
+	Findings   []Finding `json:"findings"`
+	Saved      Saved     `json:"saved"`
 }
 
 // Finding is what one detector found in the incident.
@@ -75,15 +77,34 @@ type Finding struct {
 	Answer      string `json:"answer,omitempty"`
 	Fingerprint string `json:"fingerprint"`
 	HitCount    int    `json:"hit_count"`
+	// Threshold, WindowSeconds and Similarity are those of this detector, as in Data.
+	Threshold     int     `json:"threshold,omitempty"`
+	WindowSeconds int     `json:"window_seconds,omitempty"`
+	Similarity    float64 `json:"similarity,omitempty"`
 	// Rule and Tool describe tool loops: the rule that matched, and the tool's name, or
 	// the names of a cycle's tools, separated by commas. Text of models that does not
 	// look like a name is left out.
 	Rule string `json:"rule,omitempty"`
 	Tool string `json:"tool,omitempty"`
+	// Calls are the calls of a tool loop in their order, at most MaxCalls: those of one
+	// round of a cycle, or the one call that is repeated.
+	Calls []Call `json:"calls,omitempty"`
 	// Excerpt is the end of the exchange in which the loop was found, in at most
 	// MaxExcerpt runes, if the policy enables it.
 	Excerpt string `json:"excerpt,omitempty"`
 }
+
+// Call is a tool call of a loop. Call and Result are the first 64 bits of the hashes of
+// the tool with its arguments, and of the result, in hex. Result is empty if it is not
+// known.
+type Call struct {
+	Tool   string `json:"tool,omitempty"`
+	Call   string `json:"call"`
+	Result string `json:"result,omitempty"`
+}
+
+// MaxCalls is the greatest number of calls in a finding.
+const MaxCalls = 8
 
 // AnswerSynthetic is the value of Data.Answer and Finding.Answer.
 const AnswerSynthetic = "synthetic"

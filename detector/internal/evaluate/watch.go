@@ -11,6 +11,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/event"
 )
 
 // Session is an agent's tool calls as they are stored: a JSON string of the state's own
@@ -123,12 +124,26 @@ func (v *Watch) Result() Result {
 			continue
 		}
 		in := noted(v.check, f, v.at)
+		in.Calls = callsOf(&v.report.Detections[i])
 		if f.GetAction().Stops() && stopped {
 			in.Hits = 0
 		}
 		stopped = stopped || f.GetAction().Stops()
 		out.Findings, out.Incidents = append(out.Findings, f), append(out.Incidents, in)
 		out.Hits = max(out.Hits, f.GetHitCount())
+	}
+	return out
+}
+
+// callsOf returns the calls of a detection as events show them.
+func callsOf(d *toolloop.Detection) []event.Call {
+	var out []event.Call
+	for _, c := range d.Calls {
+		call := event.Call{Tool: published(c.Tool), Call: fmt.Sprintf("%016x", c.Key)}
+		if c.Result != 0 {
+			call.Result = fmt.Sprintf("%016x", c.Result)
+		}
+		out = append(out, call)
 	}
 	return out
 }

@@ -1,7 +1,9 @@
 package evaluate_test
 
 import (
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/event"
 )
 
 // digest is a digest of tool calls.
@@ -132,6 +135,33 @@ func TestIncidentsOfToolFindings(t *testing.T) {
 		t.Errorf("incidents %+v", in)
 	}
 }
+
+// An incident names the calls of one period, by 64 bits of their hashes.
+func TestIncidentsNameTheCallsOfALoop(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		tools []string
+		n     int
+		want  []string
+	}{
+		"a repeat":        {[]string{"read"}, 3, []string{"read"}},
+		"a ping-pong":     {[]string{"read", "edit"}, 6, []string{"read", "edit"}},
+		"a cycle of four": {[]string{"read", "edit", "test", "find"}, 12, []string{"read", "edit", "test", "find"}},
+	} {
+		_, results := run(evaluate.Session{}, watches(t, history(rounds(c.n, c.tools...), nil))...)
+		var want []event.Call
+		for _, tool := range c.want {
+			want = append(want, event.Call{Tool: tool, Call: key(tool), Result: key("same")})
+		}
+		in := results[0].Incidents
+		if i := slices.IndexFunc(in, func(in evaluate.Incident) bool { return len(in.Calls) == len(want) }); i < 0 || !cmp.Equal(in[i].Calls, want) {
+			t.Errorf("%s: %+v, want %+v", name, in, want)
+		}
+	}
+}
+
+// key is the first half of a digest in hex.
+func key(of string) string { return hex.EncodeToString(digest(of)[:8]) }
 
 func TestAnswersToRejects(t *testing.T) {
 	t.Parallel()

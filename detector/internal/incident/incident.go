@@ -48,6 +48,7 @@ type Finding struct {
 	Fingerprint  []byte
 	// Rule and Tool are event.Finding's.
 	Rule, Tool string
+	Calls      []event.Call
 	// Hits is the number of requests behind this finding, Count the count after them.
 	Hits, Count     int
 	Threshold       int
@@ -113,7 +114,7 @@ func New(f *Finding, loopID string) Record {
 			LoopID: loopID, Detector: f.Detector, Policy: f.Policy, Mode: mode,
 			Action: f.Action.Label(), Answer: f.Answer.Label(), Fingerprint: hex.EncodeToString(f.Fingerprint),
 			Threshold: f.Threshold, WindowSeconds: f.WindowSeconds, CooldownSeconds: f.CooldownSeconds,
-			Model: f.Model, Session: f.Identity.GetSession(),
+			Model: f.Model, Session: f.Identity.GetSession(), Caller: f.Identity.GetCaller(),
 			FirstSeen: f.At.UTC(), LastSeen: f.At.UTC(),
 		},
 		Tenant: f.Identity.GetTenant(), Project: f.Identity.GetProject(), RequestID: f.RequestID,
@@ -208,11 +209,15 @@ func (r *Record) stop(f *Finding) int {
 func (r Record) findings(f *Finding, fp string) []event.Finding {
 	now := event.Finding{
 		Detector: f.Detector, Action: f.Action.Label(), Answer: f.Answer.Label(), Fingerprint: fp, HitCount: f.Count,
-		Rule: f.Rule, Tool: f.Tool, Excerpt: f.Excerpt,
+		Threshold: f.Threshold, WindowSeconds: f.WindowSeconds, Similarity: f.Similarity,
+		Rule: f.Rule, Tool: f.Tool, Calls: f.Calls, Excerpt: f.Excerpt,
 	}
 	all := append([]event.Finding(nil), r.Findings...)
 	for i := range all {
 		if all[i].Detector == f.Detector && all[i].Fingerprint == fp && all[i].Rule == f.Rule {
+			if now.Calls == nil { // what was stored with the session has none
+				now.Calls = all[i].Calls
+			}
 			all[i] = now
 			return all
 		}

@@ -95,6 +95,22 @@ func TestARecordDescribesItsStrongestFinding(t *testing.T) {
 	}
 }
 
+// A finding that is reported again from a session's stored state knows no calls.
+func TestARecordKeepsTheCallsOfAFinding(t *testing.T) {
+	t.Parallel()
+	f := found("cycle", time.Minute)
+	f.Calls, f.Identity = []event.Call{{Tool: "read", Call: "01"}}, &checkpb.Identity{Caller: "ca11"}
+	rec := New(&f, "loop").Add(&f)
+	f.Calls = nil
+	f.Count++
+	if rec = rec.Add(&f); len(rec.Findings) != 1 || len(rec.Findings[0].Calls) != 1 || rec.Findings[0].HitCount != f.Count || rec.Caller != "ca11" {
+		t.Errorf("record %+v", rec.Incident)
+	}
+	if got := rec.Findings[0]; got.Threshold != 5 || got.WindowSeconds != 60 {
+		t.Errorf("finding %+v", got)
+	}
+}
+
 func TestFindingsThatARecordCountsAsOne(t *testing.T) {
 	t.Parallel()
 	f, same, hint, other := found("prompt", time.Minute), found("prompt", time.Hour), found("prompt", time.Minute), found("tool", time.Minute)

@@ -52,6 +52,7 @@ func (s *State) detectCall(out []Detection, c *pastCall, p *Params, fresh bool) 
 	}
 	add := func(f Detection, rule Rule, level Level, count uint32, threshold int) {
 		f.Rule, f.Level, f.Count, f.Threshold, f.mark = rule, level, int(count), threshold, count
+		f.Calls = []CallRef{c.ref(t.name)}
 		out = append(out, f)
 	}
 	found := len(out)
@@ -159,7 +160,8 @@ func (s *State) cycle(turn []int, p *Params) (Detection, bool) {
 				level = Warn
 			}
 			return Detection{
-				Rule: rule, Level: level, Tool: s.namesOf(last), Count: run / period, Threshold: repeats, Period: period, mark: s.round,
+				Rule: rule, Level: level, Tool: s.namesOf(last), Calls: s.refsOf(last),
+				Count: run / period, Threshold: repeats, Period: period, mark: s.round,
 			}, true
 		}
 	}
@@ -228,19 +230,33 @@ func allOf(rounds [][]pastCall, f flags) bool {
 	return true
 }
 
-// maxNamed bounds the tools that the detection of a cycle names.
+// maxNamed bounds the tools and calls that the detection of a cycle names.
 const maxNamed = 8
 
 func (s *State) namesOf(rounds [][]pastCall) string {
 	var names []string
-	for _, calls := range rounds {
-		for i := range calls {
-			if len(names) < maxNamed {
-				names = append(names, s.toolName(calls[i].tool))
-			}
-		}
+	for _, ref := range s.refsOf(rounds) {
+		names = append(names, ref.Tool)
 	}
 	return strings.Join(names, ",")
+}
+
+func (s *State) refsOf(rounds [][]pastCall) (refs []CallRef) {
+	for _, calls := range rounds {
+		for i := range calls[:min(len(calls), maxNamed-len(refs))] {
+			refs = append(refs, calls[i].ref(s.toolName(calls[i].tool)))
+		}
+	}
+	return refs
+}
+
+// ref names a call of the given tool.
+func (c *pastCall) ref(tool string) CallRef {
+	out := CallRef{Tool: tool, Key: c.key}
+	if c.is(known) {
+		out.Result = c.result
+	}
+	return out
 }
 
 // wideLoop looks for many rounds of few distinct calls that brought nothing new.

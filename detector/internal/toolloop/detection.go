@@ -71,8 +71,20 @@ type Detection struct {
 	Similar          bool // the calls are nearly, but not quite, the same
 	Backoff          int  // seconds to wait before the next poll, as far as it is one
 
+	// Calls are the calls of the loop in their order, at most maxNamed: those of one
+	// period of a cycle, or the one call that is repeated. A detection that was stored
+	// has none.
+	Calls []CallRef
+
 	call uint64 // key of the call
 	mark uint32 // rises when the detection gets worse
+}
+
+// CallRef names a call by its tool and the keys of the call and its result. Result is 0
+// if it is not known.
+type CallRef struct {
+	Tool        string
+	Key, Result uint64
 }
 
 // same reports whether f and g are the same detection, and f is no worse.
