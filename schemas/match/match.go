@@ -1,0 +1,144 @@
+// Package match selects events by their fields: for the routes of notifications and for
+// silences.
+//
+// It does not know what is done with the events that it selects.
+package match
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/glob"
+)
+
+// Fields lists the fields that matchers can name.
+func Fields() []string {
+	return []string{"tenant", "project", "policy", "detector", "severity", "action", "mode", "model", "session", "loop"}
+}
+
+// Value returns the value of one of Fields, "" for an unknown one.
+func Value(e *event.Event, field string) string {
+	switch field {
+	case "tenant":
+		return e.TenantID
+	case "project":
+		return e.ProjectID
+	case "policy":
+		return e.Data.Policy
+	case "detector":
+		return e.Data.Detector
+	case "severity":
+		return string(e.Severity())
+	case "action":
+		return e.Data.Action
+	case "mode":
+		return e.Data.Mode
+	case "model":
+		return e.Data.Model
+	case "session":
+		return e.Data.Session
+	case "loop":
+		return e.Data.LoopID
+	default:
+		return ""
+	}
+}
+
+// Matchers holds patterns by field. A pattern is that of package glob; one that begins
+// with ! excludes what the rest of it matches.
+type Matchers map[string][]string
+
+// Match reports whether an event matches every field: it matches one of the field's
+// patterns, if there are any that do not exclude, and none that excludes.
+func (m Matchers) Match(e *event.Event) bool {
+	for field, patterns := range m {
+		if !matchField(patterns, Value(e, field)) {
+			return false
+		}
+	}
+	return true
+}
+
+func matchField(patterns []string, value string) bool {
+	matched, included := false, false
+	for _, p := range patterns {
+		if excluded, ok := strings.CutPrefix(p, "!"); ok {
+			if glob.Match(excluded, value) {
+				return false
+			}
+			continue
+		}
+		included = true
+		matched = matched || glob.Match(p, value)
+	}
+	return matched || !included
+}
+
+// String returns the matchers as FIELD=PATTERN, sorted by field; the patterns of one field
+// are separated by |.
+func (m Matchers) String() string {
+	parts := make([]string, 0, len(m))
+	for field, patterns := range m {
+		parts = append(parts, field+"="+strings.Join(patterns, "|"))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, " ")
+}
+
+// Bounds of matchers.
+const (
+	maxPatterns = 100
+	maxPattern  = 256
+)
+
+// Fault returns what is wrong with the patterns of a field, "" if nothing is.
+func Fault(field string, patterns []string) string {
+	switch {
+	case !slices.Contains(Fields(), field):
+		return fmt.Sprintf("%q is not a field of events; use %s", field, strings.Join(Fields(), ", "))
+	case len(patterns) == 0:
+		return fmt.Sprintf("%s has no pattern; write one, such as %s: acme-*", field, field)
+	case len(patterns) > maxPatterns:
+		return fmt.Sprintf("%s has %d patterns; at most %d are allowed", field, len(patterns), maxPatterns)
+	}
+	for _, p := range patterns {
+		switch {
+		case len(p) > maxPattern:
+			return fmt.Sprintf("%s has a pattern of %d characters; at most %d are allowed", field, len(p), maxPattern)
+		case p == "!":
+			return fmt.Sprintf("%s has the pattern \"!\", which excludes nothing; write what it excludes behind it", field)
+		}
+	}
+	return ""
+}
+
+// Faults returns what is wrong with the matchers, sorted by field.
+func (m Matchers) Faults() []string {
+	var faults []string
+	for field, patterns := range m {
+		if fault := Fault(field, patterns); fault != "" {
+			faults = append(faults, fault)
+		}
+	}
+	slices.Sort(faults)
+	return faults
+}
+
+// Parse reads matchers of the form FIELD=PATTERN. Several patterns of one field are
+// alternatives.
+func Parse(texts []string) (Matchers, error) {
+	m := Matchers{}
+	for _, text := range texts {
+		field, pattern, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, fmt.Errorf("matcher %q must have the form FIELD=PATTERN, such as tenant=acme", text)
+		}
+		m[field] = append(m[field], pattern)
+	}
+	if faults := m.Faults(); len(faults) > 0 {
+		return nil, fmt.Errorf("matcher: %s", strings.Join(faults, "; "))
+	}
+	return m, nil
+}
