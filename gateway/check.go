@@ -33,10 +33,10 @@ func (g *Gateway) newChecked(r *http.Request, x *request.Request, who auth.Princ
 // check resolves who sent a request, and asks the detectors about it unless an operator
 // stopped or exempted it.
 func (g *Gateway) check(r *http.Request, x *request.Request, who auth.Principal, rules *inforce.Rules) *checked {
-	c, hasher := g.newChecked(r, x, who, rules), g.shared.Hasher()
 	if x.Run == nil {
-		g.parse(x, rules)
+		x = g.parse(x, rules)
 	}
+	c, hasher := g.newChecked(r, x, who, rules), g.shared.Hasher()
 	if x.Uninspected != "" {
 		g.metrics.uninspected.WithLabelValues(x.Uninspected).Inc()
 	}
@@ -55,7 +55,7 @@ func (g *Gateway) gather(c *checked, hasher *identity.Hasher) {
 	if hasher != nil {
 		key = func() string { return hasher.Caller(g.gate.CallerKey(r, x, c.from.Client), "") }
 	}
-	c.Evidence, c.account.CallsWatched = g.evidence(r.Context(), x, &c.from, c.rules, key)
+	c.Evidence = g.evidence(r.Context(), x, &c.from, c.rules, key)
 	for _, s := range c.Skipped {
 		g.metrics.descriptorMissing.WithLabelValues(s.Policy, s.Rule.Name, s.Missing).Inc()
 	}

@@ -111,13 +111,13 @@ func (e *Evaluator) Evaluate(r *http.Request, origin Origin) (*Evaluation, error
 	if err := e.read(r, x); err != nil {
 		return nil, err
 	}
-	e.parse(x, rules)
+	x = e.parse(x, rules)
 	from := e.resolve(r, x, rules, auth.Principal{}, e.hasher)
 	origin.set(&from)
 	operator := override.Decide(e.overrides.At(e.now()), rules.Set, x, &from, e.now())
 	out := &Evaluation{Operator: operator.Operator, Reason: operator.Reason}
 	if operator.Operator == "" {
-		found, _ := e.evidence(r.Context(), x, &from, rules, nil)
+		found := e.evidence(r.Context(), x, &from, rules, nil)
 		out.Check, out.limits, out.at = found.Check, found.Limits, found.At
 		e.memory.Answered(&found)
 	}

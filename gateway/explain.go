@@ -65,8 +65,8 @@ func Explain(ctx context.Context, cfg Config, nc *nats.Conn, description []byte)
 
 // explain explains a described request. detectors is nil if none are asked.
 func (e *Evaluator) explain(d *checkapi.Described, shared *cluster.Shared, detectors *checker.Checker) *Explanation {
-	ctx, x, rules := d.HTTP.Context(), d.Request, e.bundles.Rules()
-	e.parse(x, rules)
+	ctx, rules := d.HTTP.Context(), e.bundles.Rules()
+	x := e.parse(d.Request, rules)
 	from := e.resolve(d.HTTP, x, rules, auth.Principal{}, shared.Hasher())
 	out := &Explanation{
 		Bundle: rules.Version(), Source: e.bundles.Source(), Format: x.Provider.Name(), Upstream: x.Target.Upstream, Model: x.Model(),
@@ -82,7 +82,7 @@ func (e *Evaluator) explain(d *checkapi.Described, shared *cluster.Shared, detec
 		return out
 	}
 	c := &explain.Case{Policies: rules.Set, Request: x, Subject: &from}
-	c.Evidence, _ = e.evidence(ctx, x, &from, rules, nil)
+	c.Evidence = e.evidence(ctx, x, &from, rules, nil)
 	if detectors != nil && c.Evidence.Check != nil {
 		var err error
 		if c.Decision, _, err = detectors.Check(ctx, c.Evidence.Check); err != nil {

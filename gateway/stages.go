@@ -14,6 +14,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/intake"
+	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/resolve"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -37,9 +38,9 @@ func (s *stages) read(r *http.Request, x *request.Request) (err error) {
 	return err
 }
 
-// parse reads the prompt in the body.
-func (s *stages) parse(x *request.Request, rules *inforce.Rules) {
-	intake.Parse(x, s.cfg.MaxInspectBytes, rules.Options(x.Path))
+// parse returns a request with the prompt in its body.
+func (s *stages) parse(x *request.Request, rules *inforce.Rules) *request.Request {
+	return intake.Parse(x, s.cfg.MaxInspectBytes, rules.Options(x.Path))
 }
 
 // resolve finds out who sent a request.
@@ -49,14 +50,15 @@ func (s *stages) resolve(r *http.Request, x *request.Request, rules *inforce.Rul
 	return from
 }
 
-// evidence makes the evidence of a request. If a policy evaluates its tool calls
-// (callsWatched), those that the provider keeps are looked up. key returns the hash of
-// the sender's API key; nil if nobody knows it.
-func (s *stages) evidence(ctx context.Context, x *request.Request, from *request.Subject, rules *inforce.Rules, key func() string) (e evidence.Evidence, callsWatched bool) {
+// evidence makes the evidence of a request. If a policy evaluates its tool calls, those
+// that the provider keeps are looked up. key returns the hash of the sender's API key; nil
+// if nobody knows it.
+func (s *stages) evidence(ctx context.Context, x *request.Request, from *request.Subject, rules *inforce.Rules, key func() string) evidence.Evidence {
+	var open []provider.ToolCall
 	matched := evidence.Match(rules.Set, x, from)
-	callsWatched = x.Prompt != nil && slices.ContainsFunc(matched, func(p *bundle.Policy) bool { return p.Tool != nil || p.Cycle != nil || p.Prompt != nil })
+	callsWatched := x.Prompt != nil && slices.ContainsFunc(matched, func(p *bundle.Policy) bool { return p.Tool != nil || p.Cycle != nil || p.Prompt != nil })
 	if callsWatched {
-		x.Prompt, from.Open = s.resolver.Calls(ctx, x, from.Identity.GetCaller(), rules.Options(x.Path))
+		x, open = s.resolver.Calls(ctx, x, from.Identity.GetCaller(), rules.Options(x.Path))
 	}
 	in := evidence.Input{
 		Request: x, Subject: from, Policies: rules.Set, Matched: matched, Reading: rules.Reading, Memory: s.memory, Now: s.now(),
@@ -64,9 +66,10 @@ func (s *stages) evidence(ctx context.Context, x *request.Request, from *request
 	if key != nil && evidence.Telling(x) {
 		in.Key = key()
 	}
-	e = evidence.Of(&in)
+	e := evidence.Of(&in)
+	e.CallsWatched, e.Open = callsWatched, open
 	if e.Check != nil {
 		e.Check.RequestId = request.ID(x.Header)
 	}
-	return e, callsWatched
+	return e
 }

@@ -73,8 +73,6 @@ type Account struct {
 	Decision *checkpb.Decision
 	// Counted says that a detector counted the request. Uncount resets it.
 	Counted bool
-	// CallsWatched says that a policy evaluates tool calls.
-	CallsWatched bool
 	// Metered says that Usage is wanted even if there is no reservation.
 	Metered bool
 	// Fetcher is the caller that fetches an answer in background mode; "" where no
@@ -181,7 +179,7 @@ func (a *Account) follow(res *http.Response) []answerscan.Watcher {
 	case !format.Prompt():
 		return a.fetched()
 	case format == route.Responses && a.Subject.Identity.GetSession() != "":
-		return []answerscan.Watcher{answers.Follow(a.CallsWatched, a.watch())}
+		return []answerscan.Watcher{answers.Follow(a.Evidence.CallsWatched, a.watch())}
 	case answerscan.IsStream(res.Header), format == route.Responses, format == route.Generate:
 		return []answerscan.Watcher{answers.Failures(a.failed)}
 	}
@@ -195,12 +193,12 @@ func (a *Account) watch() *watch {
 	if prompt == nil { // it could not be read
 		return w
 	}
-	w.asker.Open, w.asker.Referable = evidence.WireCalls(a.Subject.Open), prompt.Referable
+	w.asker.Open, w.asker.Referable = evidence.WireCalls(a.Evidence.Open), prompt.Referable
 	if prompt.Conversation != "" {
 		w.asker.Conversation = answers.Key(caller, prompt.Conversation)
 	}
 	reserved := a.reserved()
-	if a.Fetcher != "" && prompt.Background && (a.CallsWatched || len(reserved) > 0) {
+	if a.Fetcher != "" && prompt.Background && (a.Evidence.CallsWatched || len(reserved) > 0) {
 		w.fetcher, a.later = a.Fetcher, w
 		w.asker.Reserved, w.asker.ReservedAt = stored(reserved), a.Evidence.At.UnixMilli()
 	}

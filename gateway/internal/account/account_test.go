@@ -244,7 +244,7 @@ func TestCallsOfAnAnswerAreStoredForLaterRequests(t *testing.T) {
 		want map[string]string
 	}{
 		"session and calls": {func(*Account) {}, map[string]string{"me resp_1": "session", "me calls resp_1": "open ls cat"}},
-		"session alone":     {func(a *Account) { a.CallsWatched = false }, map[string]string{"me resp_1": "session"}},
+		"session alone":     {func(a *Account) { a.Evidence.CallsWatched = false }, map[string]string{"me resp_1": "session"}},
 		"prompt not read":   {func(a *Account) { a.Request.Prompt = nil }, map[string]string{"me resp_1": "session", "me calls resp_1": "ls cat"}},
 		"no session":        {func(a *Account) { a.Subject.Identity.Session = "" }, map[string]string{}},
 		"conversation": {
@@ -266,7 +266,7 @@ func TestCallsOfAnAnswerAreStoredForLaterRequests(t *testing.T) {
 	} {
 		s := newStore()
 		a, d := opened(t, route.Responses, s)
-		a.CallsWatched, a.Subject.Open = true, []provider.ToolCall{{Tool: "open"}}
+		a.Evidence.CallsWatched, a.Evidence.Open = true, []provider.ToolCall{{Tool: "open"}}
 		c.edit(a)
 		answered(t, a, 200, typeJSON, answerOf)
 		if diff := cmp.Diff(c.want, s.kept); diff != "" {
@@ -286,7 +286,7 @@ func TestWhatTheStoreRefusesIsCounted(t *testing.T) {
 	s := newStore()
 	s.err = errors.New("down")
 	a, _ := opened(t, route.Responses, s)
-	a.CallsWatched = true
+	a.Evidence.CallsWatched = true
 	answered(t, a, 200, typeJSON, answerOf)
 	if lost := testutil.ToFloat64(a.lost); lost != 2 {
 		t.Errorf("%v are lost, want the session and the calls", lost)
@@ -297,7 +297,7 @@ func TestStoredCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newStore()
 	a, _ := opened(t, route.Responses, s)
-	a.CallsWatched = true
+	a.Evidence.CallsWatched = true
 	var b strings.Builder
 	b.WriteString(`{"id":"resp_1","output":[{"type":"message"},{"type":"function_call","call_id":"x","name":"` + strings.Repeat("x", maxToolName+1) + `","arguments":"{}"}`)
 	for i := range maxOpenCalls + 5 {
@@ -347,7 +347,7 @@ func TestCostOfAnAnswerInBackgroundModeIsCorrectedOnce(t *testing.T) {
 	} {
 		s := newStore()
 		a, first := opened(t, route.Responses, s)
-		a.CallsWatched, a.Fetcher, a.Request.Prompt.Background = true, "key", true
+		a.Evidence.CallsWatched, a.Fetcher, a.Request.Prompt.Background = true, "key", true
 		if c.edit != nil {
 			c.edit(a, s)
 		}

@@ -62,6 +62,10 @@ type Evidence struct {
 	Skipped []Skipped
 	// At is when the check was made.
 	At time.Time
+	// CallsWatched says that a policy evaluates the tool calls of the request, and Open
+	// are the calls before it that it brings no results of.
+	CallsWatched bool
+	Open         []provider.ToolCall
 	// FailClosed says that a request without a full decision is refused, and Repair
 	// that a broken history is repaired.
 	FailClosed, Repair bool

@@ -11,36 +11,41 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// Parse reads the prompt of a request whose body was read, or sets why it can't be
-// inspected. limit bounds the length of a body that is decompressed.
-func Parse(x *request.Request, limit int64, opts provider.Options) {
+// Parse returns a request whose body was read with its prompt, or with why the body can't
+// be inspected. limit bounds the length of a body that is decompressed.
+func Parse(x *request.Request, limit int64, opts provider.Options) *request.Request {
 	switch {
 	case !x.Target.Format.Prompt():
-		return
+		return x
 	case x.Body.Rest != nil:
-		x.Uninspected = request.UninspectedTooLarge
-		return
+		return uninspected(x, request.UninspectedTooLarge)
 	case x.Method != http.MethodPost:
-		return
+		return x
 	}
 	text, err := encoding.Decode(strings.Join(x.Header.Values("Content-Encoding"), ","), x.Body.Bytes, limit)
 	if err != nil {
-		x.Uninspected = undecoded(err)
-		return
+		return uninspected(x, undecoded(err))
 	}
-	x.Body.Text = text
 	prompt, err := x.Provider.Parse(text, opts)
 	if err != nil {
 		if plain, changed := fingerprint.Plain(text); changed {
-			x.Body.Text = plain
+			text = plain
 			prompt, err = x.Provider.Parse(plain, opts)
 		}
 	}
-	if err != nil {
-		x.Uninspected = request.UninspectedInvalid
-		return
+	read := *x
+	read.Body = x.Body.Decoded(text)
+	if read.Prompt = prompt; err != nil {
+		read.Prompt, read.Uninspected = nil, request.UninspectedInvalid
 	}
-	x.Prompt = prompt
+	return &read
+}
+
+// uninspected returns a request whose body was not read.
+func uninspected(x *request.Request, why string) *request.Request {
+	read := *x
+	read.Uninspected = why
+	return &read
 }
 
 // undecoded returns why a compressed body was not read.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -164,7 +165,12 @@ func TestParse(t *testing.T) {
 			if c.rest {
 				x.Body.Rest = strings.NewReader("more")
 			}
-			Parse(x, 1000, provider.Options{Tail: 3})
+			given, body := *x, *x.Body
+			got := Parse(x, 1000, provider.Options{Tail: 3})
+			if !reflect.DeepEqual(given, *x) || !reflect.DeepEqual(body, *x.Body) {
+				t.Errorf("the given request was changed: %+v", x)
+			}
+			x = got
 			if x.Model() != c.model || x.Uninspected != c.why || (x.Prompt != nil) != (c.model != "") {
 				t.Errorf("model %q, uninspected %q; want %q, %q", x.Model(), x.Uninspected, c.model, c.why)
 			}

@@ -53,6 +53,13 @@ func (b *Body) Reader() io.ReadCloser {
 	}
 }
 
+// Decoded returns the body with the text that it holds.
+func (b *Body) Decoded(text []byte) *Body {
+	out := *b
+	out.Text = text
+	return &out
+}
+
 // With returns the body with other bytes, which the client did not send.
 func (b *Body) With(changed []byte) *Body {
 	out := *b

@@ -74,8 +74,6 @@ type Subject struct {
 	// OwnSession says that the request names its session.
 	OwnSession  bool
 	Descriptors *descriptor.Values
-	// Open are the calls before the request that it brings no results of.
-	Open []provider.ToolCall
 }
 
 // Model returns the model that the request asks; "" for none.

@@ -117,11 +117,24 @@ func (v *Resolver) session(ctx context.Context, caller, id string) string {
 	return answers.Key(caller, id)
 }
 
-// Calls completes a prompt by the calls that the provider keeps and the request only
+// Calls returns a request with the calls that the provider keeps and the request only
 // refers to: by their items' ids in place of the items, or by results of calls that
-// stand in the answer before. It returns the prompt, and the calls of that answer that
-// the request brings no results of. opts are those that the prompt was read with.
-func (v *Resolver) Calls(ctx context.Context, x *request.Request, caller string, opts provider.Options) (*provider.Prompt, []provider.ToolCall) {
+// stand in the answer before. open are the calls of that answer that the request brings
+// no results of. opts are those that the prompt was read with.
+func (v *Resolver) Calls(ctx context.Context, x *request.Request, caller string, opts provider.Options) (completed *request.Request, open []provider.ToolCall) {
+	p, open := v.complete(ctx, x, caller, opts)
+	if p == x.Prompt {
+		return x, open
+	}
+	completed = new(request.Request)
+	*completed = *x
+	completed.Prompt = p
+	return completed, open
+}
+
+// complete returns the prompt of a request with the calls that the provider keeps; the
+// request's own if there are none.
+func (v *Resolver) complete(ctx context.Context, x *request.Request, caller string, opts provider.Options) (*provider.Prompt, []provider.ToolCall) {
 	p := x.Prompt
 	if known := v.referred(ctx, caller, p.References); len(known) > 0 {
 		opts.Known = known
@@ -141,7 +154,10 @@ func (v *Resolver) Calls(ctx context.Context, x *request.Request, caller string,
 		v.unknownCalls.Inc()
 		return p, nil
 	}
-	return p, p.Transcript.Precede(calls)
+	with := *p
+	var open []provider.ToolCall
+	with.Transcript, open = p.Transcript.Precede(calls)
+	return &with, open
 }
 
 // referred returns the calls that the ids of items refer to.

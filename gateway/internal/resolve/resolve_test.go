@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"testing"
 	"time"
 
@@ -184,9 +185,15 @@ func TestCalls(t *testing.T) {
 			t.Parallel()
 			r, x := read(t, route.Responses, c.body)
 			v := resolver(c.answers)
-			p, open := v.Calls(r.Context(), x, "caller", opts)
+			given, prompt := *x, *x.Prompt
+			before, _ := x.Prompt.Transcript.History(provider.Rules{})
+			completed, open := v.Calls(r.Context(), x, "caller", opts)
+			after, _ := x.Prompt.Transcript.History(provider.Rules{})
+			if !reflect.DeepEqual(given, *x) || !reflect.DeepEqual(prompt, *x.Prompt) || cmp.Diff(before, after) != "" {
+				t.Error("the given request was changed")
+			}
 			var tools []string
-			items, _ := p.Transcript.History(provider.Rules{})
+			items, _ := completed.Prompt.Transcript.History(provider.Rules{})
 			for _, item := range items {
 				tools = append(tools, names(item.Calls)...)
 			}

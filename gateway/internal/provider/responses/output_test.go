@@ -48,10 +48,11 @@ func TestCallsOfAnAnswerAreThoseOfTheHistory(t *testing.T) {
 			t.Errorf("%s: its result has no stray", name)
 		}
 		other := provider.ToolCall{Tool: "other", ID: call.Key}
-		if open := delta.Transcript.Precede([]provider.ToolCall{call, other}); len(open) != 1 || open[0].Tool != "other" {
+		with, open := delta.Transcript.Precede([]provider.ToolCall{call, other})
+		if len(open) != 1 || open[0].Tool != "other" {
 			t.Errorf("%s: open are %+v", name, open)
 		}
-		got, _ := delta.Transcript.History(provider.Rules{})
+		got, _ := with.History(provider.Rules{})
 		if len(got) != 2 || got[1].Human.IsZero() {
 			t.Fatalf("%s: history is %+v; want a round and a human message", name, got)
 		}
@@ -87,10 +88,11 @@ func TestResultsOfCallsInTheRequestAreNoStrays(t *testing.T) {
 		t.Error("the result has a call")
 	}
 	call, _, _ := responses.Called([]byte(it[0]))
-	if open := p.Transcript.Precede([]provider.ToolCall{call}); len(open) != 1 {
+	with, open := p.Transcript.Precede([]provider.ToolCall{call})
+	if len(open) != 1 {
 		t.Errorf("open are %+v", open)
 	}
-	if got, _ := p.Transcript.History(provider.Rules{}); len(got) != 1 {
+	if got, _ := with.History(provider.Rules{}); len(got) != 1 {
 		t.Errorf("history is %+v", got)
 	}
 	for _, pending := range []string{`"status":"in_progress",`, ""} {

@@ -209,7 +209,7 @@ func TestCallsThatTheServerKeepsAreShown(t *testing.T) {
 		t.Fatal("no strays")
 	}
 	before := tr.Recent(1)
-	if open := tr.Precede([]message.ToolCall{kept}); len(open) != 0 || tr.Recent(1) == before {
+	if with, open := tr.Precede([]message.ToolCall{kept}); len(open) != 0 || with.Recent(1) == before || tr.Recent(1) != before {
 		t.Errorf("%d are open", len(open))
 	}
 	shown := transcript.New(transcript.Options{})

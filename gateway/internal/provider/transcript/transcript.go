@@ -230,10 +230,13 @@ func (t *Transcript) HasTools() bool { return t.rounds.HasTools() }
 // Strays reports whether there are results of calls that the history does not have.
 func (t *Transcript) Strays() bool { return t.rounds.Strays() }
 
-// Precede adds calls of the answer before the history. It returns those without a result
-// in the history.
-func (t *Transcript) Precede(calls []message.ToolCall) (open []message.ToolCall) {
-	return t.rounds.Precede(calls)
+// Precede returns the transcript with calls of the answer before the history. open are
+// those without a result in the history.
+func (t *Transcript) Precede(calls []message.ToolCall) (with *Transcript, open []message.ToolCall) {
+	with = new(Transcript)
+	*with = *t
+	with.rounds, open = t.rounds.Precede(calls, &with.digester)
+	return with, open
 }
 
 // Agent identifies the agent by its instructions and the names of its tools, in any

@@ -167,24 +167,23 @@ func (h *history) answer(result *message.Part, content []message.Part) {
 	}
 }
 
-// precede makes the calls before the history that have strays a round, and returns the
+// precede returns the round of the calls before the history that have strays, and the
 // others. A call keeps its first result.
-func (h *history) precede(calls []message.ToolCall) (open []message.ToolCall) {
+func (h *history) precede(calls []message.ToolCall) (kept []keptCall, open []message.ToolCall) {
 	results := make(map[fingerprint.Digest]int, len(h.strays))
 	for i := range slices.Backward(h.strays) {
 		results[message.CallID(h.strays[i].result.ID)] = i
 	}
-	h.kept = h.kept[:0]
 	for _, c := range calls {
 		i, answered := results[c.ID]
 		switch {
 		case !answered:
 			open = append(open, c)
-		case len(h.kept) < maxCalls:
-			h.kept = append(h.kept, keptCall{c, h.strays[i]})
+		case len(kept) < maxCalls:
+			kept = append(kept, keptCall{c, h.strays[i]})
 		}
 	}
-	return open
+	return kept, open
 }
 
 // fits reports whether a result is that of a call. Without ids it is that of the first

@@ -83,11 +83,14 @@ func (t *Rounds) History(rules Rules) (items []Item, before fingerprint.Digest) 
 // Strays reports whether there are results of calls that the history does not have.
 func (t *Rounds) Strays() bool { return len(t.wire.strays) > 0 }
 
-// Precede adds calls of the answer before the history, which the server keeps. Those
-// with a result in the history become its first round. It returns the others, which
-// have no result yet.
-func (t *Rounds) Precede(calls []message.ToolCall) (open []message.ToolCall) {
-	return t.wire.precede(calls)
+// Precede returns the rounds with calls of the answer before the history, which the
+// server keeps. Those with a result in the history become its first round. open are the
+// others, which have no result yet.
+func (t *Rounds) Precede(calls []message.ToolCall, d *message.Digester) (with Rounds, open []message.ToolCall) {
+	with = *t
+	with.digester = d
+	with.wire.kept, open = t.wire.precede(calls)
+	return with, open
 }
 
 // keptRound returns the round before the history.

@@ -144,11 +144,14 @@ func TestResultsOfCallsBeforeTheHistoryAreStrays(t *testing.T) {
 	if !c.Strays() {
 		t.Fatal("no strays")
 	}
-	open := c.Precede([]message.ToolCall{known("a"), known("b"), known("z")})
+	with, open := c.Precede([]message.ToolCall{known("a"), known("b"), known("z")}, &message.Digester{})
 	if len(open) != 2 || open[0].ID != known("b").ID || open[1].ID != known("z").ID {
 		t.Errorf("open calls %+v", open)
 	}
-	items := history(c)
+	if items := history(c); len(items) != 0 {
+		t.Errorf("the history before has %+v", items)
+	}
+	items := history(&conversation{Rounds: &with})
 	if len(items) != 1 || len(items[0].Calls) != 1 || items[0].Calls[0].Result != result("one") {
 		t.Errorf("history %+v", items)
 	}
@@ -157,8 +160,8 @@ func TestResultsOfCallsBeforeTheHistoryAreStrays(t *testing.T) {
 	}
 	c.Tools = [][]byte{[]byte("g")}
 	answer(c, "a", "one", false)
-	c.Precede([]message.ToolCall{known("a")})
-	if items = history(c); !items[0].Calls[0].NotOffered {
+	with, _ = c.Precede([]message.ToolCall{known("a")}, &message.Digester{})
+	if items = history(&conversation{Rounds: &with}); !items[0].Calls[0].NotOffered {
 		t.Error("a kept call of a tool that is not offered is not marked")
 	}
 }
@@ -173,7 +176,8 @@ func TestCallsThatOnlyTheServerHasAreIdentified(t *testing.T) {
 	if unknown.IsZero() {
 		t.Error("a stray of an unknown call changes nothing")
 	}
-	c.Precede([]message.ToolCall{known("a")})
+	with, _ := c.Precede([]message.ToolCall{known("a")}, &message.Digester{})
+	c = &conversation{Rounds: &with}
 	if got := c.Elsewhere(none, &stray); got.IsZero() || got == unknown {
 		t.Error("a stray of a known call is that of an unknown one")
 	}
