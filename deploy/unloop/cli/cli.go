@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
@@ -55,7 +56,7 @@ func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int
 	exited := -1
 	parser, err := service.NewParser(&c, "unloop", description,
 		kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut}),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut, terminal.Of(out, environ)}),
 		kong.Vars{"default_gateway": defaultGateway})
 	if err != nil {
 		fmt.Fprintln(errOut, "unloop:", err)

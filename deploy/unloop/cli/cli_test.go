@@ -148,10 +148,17 @@ func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 	if _, out, _ = command(t, "loops", "--nats", nats); !strings.Contains(out, loop.ID) || !strings.Contains(out, "prompt") {
 		t.Errorf("loops printed:\n%s", out)
 	}
-	if code, out, _ = command(t, "loops", "show", loop.ID, "--nats", nats); code != 0 || !strings.Contains(out, `"counters"`) {
-		t.Errorf("loops show: code %d\n%s", code, out)
+	if code, out, _ = command(t, "loops", "show", loop.ID, "-j", "--nats", nats); code != 0 || !strings.Contains(out, `"counters"`) {
+		t.Errorf("loops show --json: code %d\n%s", code, out)
 	}
-	if code, out, errOut = command(t, "loops", "release", loop.ID, "--nats", nats); code != 0 || !strings.Contains(out, "Released "+loop.ID+": 2 counters start anew.") {
+	if code, out, _ = command(t, "loops", "show", loop.ID[:10], "--nats", nats); code != 0 || !strings.Contains(out, "the same prompt") ||
+		!strings.Contains(out, "unloop loops release "+loop.ID) {
+		t.Errorf("loops show of the beginning of an id: code %d\n%s", code, out)
+	}
+	if code, out, _ = command(t, "loops", "--policy", "none", "--nats", nats); code != 0 || out != "No open loop is like that.\n" {
+		t.Errorf("loops of another policy: code %d\n%s", code, out)
+	}
+	if code, out, errOut = command(t, "loops", "release", "--all", "--policy", "default", "--nats", nats); code != 0 || !strings.Contains(out, "Released "+loop.ID+": 2 counters start anew.") {
 		t.Errorf("loops release: code %d\n%s%s", code, out, errOut)
 	}
 	if err := ask(t.Context(), &printer{w: newOutput()}, gateway, "looping", "That was not valid JSON. Try again."); err != nil {

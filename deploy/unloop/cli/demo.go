@@ -48,7 +48,7 @@ func (c *demoCmd) Run(ctx context.Context, io streams) error {
 		return err
 	}
 	err = runSystem(ctx, s, func(ctx context.Context) error {
-		err := demonstrate(ctx, &printer{w: io.out}, s.URL())
+		err := demonstrate(ctx, io.printer(), s.URL())
 		if err == nil && c.Once {
 			return errDone
 		}

@@ -40,7 +40,7 @@ func (c *eventsCmd) Run(ctx context.Context, io streams) error {
 	}
 	defer context.AfterFunc(ctx, messages.Stop)()
 	defer messages.Stop()
-	out := &printer{w: io.out}
+	out := io.printer()
 	for n := 0; c.Count == 0 || n < c.Count; n++ {
 		msg, err := messages.Next()
 		if ctx.Err() != nil {

@@ -46,7 +46,7 @@ func (c *policyExplainCmd) Run(ctx context.Context, io streams) error {
 	if c.JSON {
 		return io.json(e)
 	}
-	out := &printer{w: io.out}
+	out := io.printer()
 	printExplanation(out, e)
 	return out.err
 }

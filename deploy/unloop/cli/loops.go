@@ -1,18 +1,19 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
@@ -20,115 +21,208 @@ import (
 
 type loopsCmd struct {
 	List    loopsListCmd    `cmd:"" default:"withargs" help:"List open loops."`
-	Show    loopsShowCmd    `cmd:"" help:"Show the record of a loop."`
-	Release loopsReleaseCmd `cmd:"" help:"End a loop: forget its counts and let its requests through again."`
+	Show    loopsShowCmd    `cmd:"" help:"Show all that is known of a loop."`
+	Release loopsReleaseCmd `cmd:"" help:"End loops: forget their counts and let their requests through again."`
+}
+
+// loopFilter are the flags that select loops.
+type loopFilter struct {
+	Policy   []string `short:"p" placeholder:"ID" help:"Only loops of this policy. Repeatable, as all filters."`
+	Detector []string `short:"d" placeholder:"NAME" help:"Only loops that this detector found."`
+	Action   []string `short:"a" placeholder:"ACTION" help:"Only loops with this action: warn, hint, throttle, reject or break."`
+	Tenant   []string `short:"t" placeholder:"NAME" help:"Only loops of this tenant."`
+	Project  []string `placeholder:"NAME" help:"Only loops of this project."`
+	Session  []string `short:"s" placeholder:"HASH" help:"Only loops of this session, by the beginning of its hash."`
+}
+
+// given reports whether a filter is set.
+func (f *loopFilter) given() bool {
+	return len(f.Policy)+len(f.Detector)+len(f.Action)+len(f.Tenant)+len(f.Project)+len(f.Session) > 0
+}
+
+// takes reports whether the filter lets a loop pass.
+func (f *loopFilter) takes(d *event.Data, tenant, project string) bool {
+	in := func(wanted []string, have string) bool { return len(wanted) == 0 || slices.Contains(wanted, have) }
+	begins := func(prefix string) bool { return strings.HasPrefix(d.Session, prefix) }
+	return in(f.Policy, d.Policy) && in(f.Detector, d.Detector) && in(f.Action, d.Action) && in(f.Tenant, tenant) && in(f.Project, project) &&
+		(len(f.Session) == 0 || slices.ContainsFunc(f.Session, begins))
+}
+
+// of returns the loops that the filter lets pass.
+func (f *loopFilter) of(loops []event.Incident) []event.Incident {
+	return slices.DeleteFunc(loops, func(l event.Incident) bool { return !f.takes(&l.Data, l.Tenant, l.Project) })
 }
 
 type loopsListCmd struct {
 	client
-	JSON bool `name:"json" help:"Print JSON, one loop a line."`
+	formatted
+	watched
+	loopFilter
 }
 
 // Run lists the open loops, the newest first.
 func (c *loopsListCmd) Run(ctx context.Context, io streams) error {
-	loops, err := c.loops(ctx)
+	js, err := c.connect()
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		enc := json.NewEncoder(io.out)
-		for _, l := range loops {
-			err = errors.Join(err, enc.Encode(l))
+	defer js.Conn().Close()
+	return c.draw(ctx, io, func(io streams) error {
+		loops, err := storedLoops(ctx, js)
+		if err != nil {
+			return err
 		}
-		return err
-	}
-	if len(loops) == 0 {
-		fmt.Fprintln(io.out, "No loop is open.")
-		return nil
-	}
-	return io.table("LOOP\tPOLICY\tDETECTOR\tTOOL\tACTION\tHITS\tSTOPPED\tTENANT\tMODEL\tLAST SEEN", func(out *printer) {
-		for _, l := range loops {
-			out.printf("%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", l.LoopID, l.Policy, l.Detector, cmp.Or(tools(l.Data), "-"), verb(l.Data), l.HitCount,
-				l.Saved.Requests, cmp.Or(l.Tenant, "-"), cmp.Or(l.Model, "-"), l.LastSeen.Local().Format(time.TimeOnly))
+		now := time.Now()
+		loops = c.of(stillOpen(loops, now))
+		switch {
+		case c.JSON:
+			return jsonLines(io, loops)
+		case len(loops) == 0 && c.given():
+			_, err = fmt.Fprintln(io.out, "No open loop is like that.")
+			return err
+		case len(loops) == 0:
+			_, err = fmt.Fprintln(io.out, "No loop is open.")
+			return err
 		}
+		return io.print(loopTable(loops, now))
 	})
 }
 
-type loopsShowCmd struct {
-	client
-	ID string `arg:"" help:"The loop's id."`
+func loopTable(loops []event.Incident, now time.Time) *terminal.Table {
+	t := terminal.NewTable(terminal.Column{Name: "LOOP", Least: 10}, terminal.Column{Name: "ACTION"}, terminal.Column{Name: "DETECTOR"},
+		terminal.Column{Name: "TOOL", Rank: 3, Least: 8}, terminal.Column{Name: "HITS", Right: true}, terminal.Column{Name: "STOPPED", Rank: 2, Right: true},
+		terminal.Column{Name: "POLICY", Rank: 4, Least: 7}, terminal.Column{Name: "SESSION", Rank: 6, Least: 8}, terminal.Column{Name: "PROJECT", Rank: 5, Least: 8},
+		terminal.Column{Name: "TENANT", Rank: 7, Least: 8}, terminal.Column{Name: "MODEL", Rank: 9, Least: 8},
+		terminal.Column{Name: "SINCE", Rank: 8}, terminal.Column{Name: "LAST SEEN"})
+	for i := range loops {
+		l := &loops[i]
+		t.Row(l.LoopID, actionCell(l.Data), l.Detector, tools(l.Data), strconv.Itoa(l.HitCount), strconv.Itoa(l.Saved.Requests),
+			l.Policy, l.Session, l.Project, l.Tenant, l.Model, terminal.Moment(l.FirstSeen, now), terminal.Ago(l.LastSeen, now))
+	}
+	return t
 }
 
-// Run prints one loop's record.
-func (c *loopsShowCmd) Run(ctx context.Context, io streams) error {
-	loops, err := c.loops(ctx)
-	if err != nil {
-		return err
+// actionCell returns the action of a loop, red if requests are stopped.
+func actionCell(d event.Data) terminal.Cell {
+	style := terminal.Yellow
+	switch {
+	case d.Mode == event.ModeShadow:
+		style = terminal.Faint
+	case d.Action == "reject" || d.Action == "break":
+		style = terminal.Red
 	}
-	i := slices.IndexFunc(loops, func(l event.Incident) bool { return l.LoopID == c.ID })
-	if i < 0 {
-		return fmt.Errorf("no open loop has the id %s; `unloop loops` lists those that are", c.ID)
-	}
-	return io.json(loops[i])
+	return terminal.Cell{Text: verb(d), Style: style}
 }
 
 type loopsReleaseCmd struct {
 	client
-	ID string `arg:"" help:"The loop's id."`
+	formatted
+	loopFilter
+	IDs []string `arg:"" optional:"" name:"id" help:"Ids of loops, as unloop loops lists them; their beginnings will do."`
+	All bool     `help:"Release all open loops that the filters select."`
 }
 
 // releaseTimeout is more than a detector needs to release a loop.
 const releaseTimeout = 15 * time.Second
 
-// Run releases a loop.
+// released is what a release did, as JSON.
+type released struct {
+	LoopID   string `json:"loop_id"`
+	Counters int    `json:"counters"`
+}
+
+// Run releases loops.
 func (c *loopsReleaseCmd) Run(ctx context.Context, io streams) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	js, err := c.connect()
 	if err != nil {
 		return err
 	}
-	nc := js.Conn()
-	defer nc.Close()
-	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
-	defer cancel()
-	body, err := proto.Marshal(&checkpb.ReleaseRequest{LoopId: c.ID})
+	defer js.Conn().Close()
+	loops, err := c.selected(ctx, js)
 	if err != nil {
-		return fmt.Errorf("release %s: %w", c.ID, err)
+		return err
 	}
-	answer, err := nc.RequestWithContext(ctx, schemas.SubjectRelease, body)
-	if errors.Is(err, nats.ErrNoResponders) {
-		return errors.New("no detector is running on this NATS server")
+	if len(loops) == 0 && !c.JSON {
+		fmt.Fprintln(io.out, "No open loop is like that: nothing to release.")
 	}
-	if err != nil {
-		return fmt.Errorf("release %s: %w", c.ID, err)
+	var faults []error
+	for _, l := range loops {
+		counters, err := release(ctx, js.Conn(), l.LoopID)
+		switch {
+		case err != nil:
+			faults = append(faults, err)
+		case c.JSON:
+			faults = append(faults, jsonLines(io, []released{{l.LoopID, counters}}))
+		case counters == 1:
+			fmt.Fprintf(io.out, "Released %s: its counter starts anew.\n", l.LoopID)
+		default:
+			fmt.Fprintf(io.out, "Released %s: %d counters start anew.\n", l.LoopID, counters)
+		}
 	}
-	var reply checkpb.ReleaseReply
-	if err := proto.Unmarshal(answer.Data, &reply); err != nil {
-		return fmt.Errorf("release %s: %w", c.ID, err)
-	}
-	if reply.GetError() != "" {
-		return fmt.Errorf("release %s: %s", c.ID, reply.GetError())
-	}
-	switch n := max(len(reply.GetReleased()), int(reply.GetCount())); n {
-	case 1:
-		fmt.Fprintf(io.out, "Released %s: its counter starts anew.\n", c.ID)
-	default:
-		fmt.Fprintf(io.out, "Released %s: %d counters start anew.\n", c.ID, n)
+	return errors.Join(faults...)
+}
+
+func (c *loopsReleaseCmd) check() error {
+	switch {
+	case len(c.IDs) > 0 && (c.All || c.given()):
+		return errors.New("name loops by their ids, or select them with --all and filters, not both")
+	case len(c.IDs) == 0 && !c.All:
+		return errors.New("say which loops to release: their ids, or --all, with filters such as --policy ID")
 	}
 	return nil
 }
 
-// loops connects and returns the open loops, the newest first.
-func (c client) loops(ctx context.Context) ([]event.Incident, error) {
-	js, err := c.connect()
+// selected returns the loops to release.
+func (c *loopsReleaseCmd) selected(ctx context.Context, js jetstream.JetStream) ([]event.Incident, error) {
+	loops, err := storedLoops(ctx, js)
 	if err != nil {
 		return nil, err
 	}
-	defer js.Conn().Close()
-	return openLoops(ctx, js)
+	if c.All {
+		return c.of(stillOpen(loops, time.Now())), nil
+	}
+	var all []event.Incident
+	for _, id := range c.IDs {
+		l, err := findLoop(loops, id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, nil
 }
 
-// openLoops returns the incidents that are stored, the newest first.
-func openLoops(ctx context.Context, js jetstream.JetStream) ([]event.Incident, error) {
+// release asks a detector to release a loop, and returns how many counters start anew.
+func release(ctx context.Context, nc *nats.Conn, id string) (counters int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	body, err := proto.Marshal(&checkpb.ReleaseRequest{LoopId: id})
+	if err != nil {
+		return 0, fmt.Errorf("release %s: %w", id, err)
+	}
+	answer, err := nc.RequestWithContext(ctx, schemas.SubjectRelease, body)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return 0, fmt.Errorf("release %s: no detector is running on this NATS server", id)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("release %s: %w", id, err)
+	}
+	var reply checkpb.ReleaseReply
+	if err := proto.Unmarshal(answer.Data, &reply); err != nil {
+		return 0, fmt.Errorf("release %s: %w", id, err)
+	}
+	if reply.GetError() != "" {
+		return 0, fmt.Errorf("release %s: %s", id, reply.GetError())
+	}
+	return max(len(reply.GetReleased()), int(reply.GetCount())), nil
+}
+
+// storedLoops returns the incidents that are stored, the newest first. Those whose window
+// is over may be among them.
+func storedLoops(ctx context.Context, js jetstream.JetStream) ([]event.Incident, error) {
 	loops, err := stored[event.Incident](ctx, js, schemas.BucketIncidents)
 	if err != nil {
 		return nil, fmt.Errorf("read open loops: %w", err)
@@ -136,4 +230,33 @@ func openLoops(ctx context.Context, js jetstream.JetStream) ([]event.Incident, e
 	loops = slices.DeleteFunc(loops, func(l event.Incident) bool { return l.LoopID == "" })
 	slices.SortFunc(loops, func(a, b event.Incident) int { return b.LastSeen.Compare(a.LastSeen) })
 	return loops, nil
+}
+
+// stillOpen returns the loops whose window is not over.
+func stillOpen(loops []event.Incident, now time.Time) []event.Incident {
+	return slices.DeleteFunc(slices.Clone(loops), func(l event.Incident) bool { return !l.Ends.IsZero() && !now.Before(l.Ends) })
+}
+
+// findLoop returns the loop with an id, or the only one whose id begins so.
+func findLoop(loops []event.Incident, id string) (event.Incident, error) {
+	var found []event.Incident
+	for _, l := range loops {
+		if l.LoopID == id {
+			return l, nil
+		}
+		if id != "" && strings.HasPrefix(l.LoopID, id) {
+			found = append(found, l)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return event.Incident{}, fmt.Errorf("no open loop has the id %s; `unloop loops` lists those that are open", id)
+	}
+	var ids []string
+	for _, l := range found {
+		ids = append(ids, l.LoopID)
+	}
+	return event.Incident{}, fmt.Errorf("%d loops have an id that begins with %s: %s", len(found), id, strings.Join(ids, ", "))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
 )
 
@@ -126,7 +127,8 @@ func (c client) put(ctx context.Context, s scopes, action schemas.OverrideAction
 
 type overridesCmd struct {
 	client
-	JSON bool `name:"json" help:"Print JSON, which unloop replay --overrides reads."`
+	JSON bool `name:"json" short:"j" help:"Print JSON, which unloop replay --overrides reads."`
+	watched
 }
 
 // Run lists the blocks and exemptions that have not ended.
@@ -136,24 +138,36 @@ func (c *overridesCmd) Run(ctx context.Context, io streams) error {
 		return err
 	}
 	defer js.Conn().Close()
-	all, err := stored[schemas.Override](ctx, js, schemas.BucketOverrides)
-	if err != nil {
-		return fmt.Errorf("read overrides: %w", err)
-	}
-	now := time.Now()
-	all = slices.DeleteFunc(all, func(o schemas.Override) bool { return !now.Before(o.ExpiresAt) })
-	if c.JSON {
-		return io.json(all)
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(io.out, "Nothing is blocked or exempted.")
-		return nil
-	}
-	return io.table("ACTION\tSCOPE\tVALUE\tUNTIL\tREASON", func(out *printer) {
-		for _, o := range all {
-			out.printf("%s\t%s\t%s\t%s\t%s\n", o.Action, o.Scope, o.Value, o.ExpiresAt.Local().Format(time.DateTime), o.Reason)
+	return c.draw(ctx, io, func(io streams) error {
+		all, err := stored[schemas.Override](ctx, js, schemas.BucketOverrides)
+		if err != nil {
+			return fmt.Errorf("read overrides: %w", err)
 		}
+		now := time.Now()
+		all = slices.DeleteFunc(all, func(o schemas.Override) bool { return !now.Before(o.ExpiresAt) })
+		switch {
+		case c.JSON:
+			return io.json(all)
+		case len(all) == 0:
+			_, err = fmt.Fprintln(io.out, "Nothing is blocked or exempted.")
+			return err
+		}
+		return io.print(overrideTable(all, now))
 	})
+}
+
+func overrideTable(all []schemas.Override, now time.Time) *terminal.Table {
+	t := terminal.NewTable(terminal.Column{Name: "ACTION"}, terminal.Column{Name: "SCOPE"}, terminal.Column{Name: "VALUE", Least: 10},
+		terminal.Column{Name: "UNTIL", Rank: 2}, terminal.Column{Name: "LEFT"}, terminal.Column{Name: "SINCE", Rank: 3}, terminal.Column{Name: "REASON", Rank: 1, Least: 8})
+	for _, o := range all {
+		style := terminal.Yellow
+		if o.Action == schemas.OverrideBlock {
+			style = terminal.Red
+		}
+		t.Row(terminal.Cell{Text: string(o.Action), Style: style}, string(o.Scope), o.Value,
+			terminal.Moment(o.ExpiresAt, now), terminal.Age(o.ExpiresAt.Sub(now)), terminal.Moment(o.CreatedAt, now), o.Reason)
+	}
+	return t
 }
 
 // readOverrides reads overrides from a file with a JSON list or one override a line; ""

@@ -1,16 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/policy"
 )
@@ -35,7 +38,7 @@ type policyCheckCmd struct {
 
 // Run checks bundles and prints every fault.
 func (c *policyCheckCmd) Run(io streams) error {
-	out := &printer{w: io.out}
+	out := io.printer()
 	faulty := 0
 	for _, file := range c.Files {
 		bundle, _, err := readBundle(file, out)
@@ -248,7 +251,19 @@ func before(entries []jetstream.KeyValueEntry) (jetstream.KeyValueEntry, error) 
 	return nil, errors.New("no other bundle was pushed before")
 }
 
-type policyHistoryCmd struct{ client }
+type policyHistoryCmd struct {
+	client
+	formatted
+}
+
+// pushedBundle is a revision of the pushed bundle, as JSON.
+type pushedBundle struct {
+	Revision uint64 `json:"revision"`
+	// Version is empty if the bundle was withdrawn.
+	Version string    `json:"version,omitempty"`
+	Pushed  time.Time `json:"pushed"`
+	Bytes   int       `json:"bytes"`
+}
 
 // Run lists the pushed bundles, the newest first.
 func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
@@ -256,19 +271,28 @@ func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	if len(entries) == 0 {
-		fmt.Fprintln(io.out, "No bundle was pushed.")
-		return nil
-	}
-	return io.table("REVISION\tVERSION\tPUSHED\tBYTES", func(out *printer) {
-		for _, e := range slices.Backward(entries) {
-			version := "withdrawn"
-			if e.Operation() == jetstream.KeyValuePut {
-				version = versionOf(e.Value())
-			}
-			out.printf("%d\t%s\t%s\t%d\n", e.Revision(), version, e.Created().Local().Format(time.DateTime), len(e.Value()))
+	all := make([]pushedBundle, 0, len(entries))
+	for _, e := range slices.Backward(entries) {
+		b := pushedBundle{Revision: e.Revision(), Pushed: e.Created(), Bytes: len(e.Value())}
+		if e.Operation() == jetstream.KeyValuePut {
+			b.Version = versionOf(e.Value())
 		}
-	})
+		all = append(all, b)
+	}
+	switch {
+	case c.JSON:
+		return io.json(all)
+	case len(all) == 0:
+		_, err = fmt.Fprintln(io.out, "No bundle was pushed.")
+		return err
+	}
+	now := time.Now()
+	t := terminal.NewTable(terminal.Column{Name: "REVISION", Right: true}, terminal.Column{Name: "VERSION", Least: 10}, terminal.Column{Name: "PUSHED"},
+		terminal.Column{Name: "AGE", Rank: 1}, terminal.Column{Name: "BYTES", Rank: 2, Right: true})
+	for _, b := range all {
+		t.Row(strconv.FormatUint(b.Revision, 10), cmp.Or(b.Version, "withdrawn"), terminal.Moment(b.Pushed, now), terminal.Age(now.Sub(b.Pushed)), thousands(b.Bytes))
+	}
+	return io.print(t)
 }
 
 type policyRollbackCmd struct {

@@ -1,17 +1,25 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/unloop/unloop/deploy/unloop/terminal"
 )
 
-// streams are where a command writes.
+// streams are where a command writes, and the screen behind out.
 type streams struct {
 	out, err io.Writer
+	screen   terminal.Screen
 }
 
 // json prints a value as indented JSON.
@@ -21,17 +29,74 @@ func (s streams) json(v any) error {
 	return enc.Encode(v)
 }
 
-// table prints a table alone.
-func (s streams) table(header string, rows func(*printer)) error {
-	out := &printer{w: s.out}
-	out.table(header, rows)
-	return out.err
+// jsonLines prints values as JSON, one a line.
+func jsonLines[T any](s streams, all []T) error {
+	enc := json.NewEncoder(s.out)
+	for _, v := range all {
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// print prints a table.
+func (s streams) print(t *terminal.Table) error { return t.Print(s.out, s.screen) }
+
+// printer returns a printer to out.
+func (s streams) printer() *printer { return &printer{w: s.out, screen: s.screen} }
+
+// watchEvery is the time between two drawings of --watch.
+const watchEvery = time.Second
+
+// watch draws until the context ends: on a live screen over what was drawn before, and
+// elsewhere only what differs from that.
+func (s streams) watch(ctx context.Context, draw func(streams) error) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var before []byte
+	for {
+		var page bytes.Buffer
+		if err := draw(streams{&page, s.err, s.screen}); err != nil {
+			return err
+		}
+		if s.screen.Live || !bytes.Equal(page.Bytes(), before) {
+			before = bytes.Clone(page.Bytes())
+			if _, err := io.WriteString(s.out, s.screen.Clear()+page.String()); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// formatted is the flag of commands whose output programs may read.
+type formatted struct {
+	JSON bool `name:"json" short:"j" help:"Print JSON."`
+}
+
+// watched is the flag of commands that can print again and again.
+type watched struct {
+	Watch bool `short:"w" help:"Print again whenever something changes, until Ctrl-C."`
+}
+
+// draw runs draw once, or again and again with --watch.
+func (w watched) draw(ctx context.Context, io streams, draw func(streams) error) error {
+	if w.Watch {
+		return io.watch(ctx, draw)
+	}
+	return draw(io)
 }
 
 // printer keeps the first error of a series of prints.
 type printer struct {
-	w   io.Writer
-	err error
+	w      io.Writer
+	screen terminal.Screen
+	err    error
 }
 
 func (p *printer) printf(format string, args ...any) {
@@ -40,14 +105,10 @@ func (p *printer) printf(format string, args ...any) {
 	}
 }
 
-// table prints a header and rows. Tabs separate their columns.
-func (p *printer) table(header string, rows func(*printer)) {
-	w := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
-	t := &printer{w: w, err: p.err}
-	t.printf("%s\n", header)
-	rows(t)
-	if p.err = t.err; p.err == nil {
-		p.err = w.Flush()
+// table prints a table.
+func (p *printer) table(t *terminal.Table) {
+	if p.err == nil {
+		p.err = t.Print(p.w, p.screen)
 	}
 }
 
@@ -64,3 +125,26 @@ func counted(n int, formatted, noun string) string {
 	}
 	return formatted + " " + noun + "s"
 }
+
+// span is a flag's duration, in days and weeks too.
+type span time.Duration
+
+// errSpan says how a duration is written.
+var errSpan = errors.New("must be a duration such as 90s, 10m, 1h30m, 1d or 2w")
+
+// UnmarshalText reads a duration.
+func (s *span) UnmarshalText(text []byte) error {
+	if d, err := time.ParseDuration(string(text)); err == nil {
+		*s = span(d)
+		return nil
+	}
+	d, err := model.ParseDuration(string(text))
+	if err != nil {
+		return errSpan
+	}
+	*s = span(d)
+	return nil
+}
+
+// String writes the duration as it is read.
+func (s span) String() string { return model.Duration(s).String() }

@@ -71,7 +71,7 @@ func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
 	if c.All {
 		most = 0
 	}
-	out := &printer{w: io.out}
+	out := io.printer()
 	printReport(out, report, most)
 	return out.err
 }

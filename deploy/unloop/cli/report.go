@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/unloop/unloop/deploy/replay"
+	"github.com/unloop/unloop/deploy/unloop/terminal"
 )
 
 // order is the order in which actions are listed.
@@ -91,12 +91,12 @@ func printOperators(out *printer, r *replay.Report, most int) {
 	}
 	out.printf("\n")
 	shown := head(r.Operator, most)
-	out.table("OPERATOR\tREASON\tREQUESTS\tTOKENS\tFIRST\tLAST", func(out *printer) {
-		for _, o := range shown {
-			out.printf("%s\t%s\t%d\t%s\t%s\t%s\n", strings.ReplaceAll(o.Action, "_", " "), cmp.Or(o.Reason, "-"), o.Cost.Requests,
-				thousands(o.Cost.InputTokens+o.Cost.OutputTokens), where(o.First), where(o.Last))
-		}
-	})
+	t := terminal.NewTable(terminal.Column{Name: "OPERATOR"}, terminal.Column{Name: "REASON", Least: 12}, terminal.Column{Name: "REQUESTS", Right: true},
+		terminal.Column{Name: "TOKENS", Right: true}, terminal.Column{Name: "FIRST", Rank: 1}, terminal.Column{Name: "LAST", Rank: 2})
+	for _, o := range shown {
+		t.Row(strings.ReplaceAll(o.Action, "_", " "), o.Reason, thousands(o.Cost.Requests), thousands(o.Cost.InputTokens+o.Cost.OutputTokens), where(o.First), where(o.Last))
+	}
+	out.table(t)
 	printMore(out, len(r.Operator)-len(shown), "reason")
 }
 
@@ -107,19 +107,21 @@ func printIncidents(out *printer, r *replay.Report, most int) {
 	}
 	out.printf("\n")
 	shown := head(r.Incidents, most)
-	out.table("WHEN\tWHERE\tSESSION\tPOLICY\tDETECTOR\tACTION\tCOUNT\tFLAGGED\tSTOPPED", func(out *printer) {
-		for _, i := range shown {
-			when, action := "-", i.Action
-			if i.First.Time != nil {
-				when = stamp(*i.First.Time)
-			}
-			if i.Mode == "shadow" {
-				action = "would " + action
-			}
-			out.printf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", when, where(i.First), short(i.Session), i.Policy,
-				strings.Join(i.Detectors, ","), action, i.Count, i.Requests, i.Saved.Requests)
+	t := terminal.NewTable(terminal.Column{Name: "WHEN", Rank: 2}, terminal.Column{Name: "WHERE", Rank: 1}, terminal.Column{Name: "SESSION", Least: 8},
+		terminal.Column{Name: "POLICY", Rank: 3, Least: 8}, terminal.Column{Name: "DETECTOR"}, terminal.Column{Name: "ACTION"},
+		terminal.Column{Name: "COUNT", Right: true}, terminal.Column{Name: "FLAGGED", Rank: 4, Right: true}, terminal.Column{Name: "STOPPED", Right: true})
+	for _, i := range shown {
+		when, action := "", i.Action
+		if i.First.Time != nil {
+			when = stamp(*i.First.Time)
 		}
-	})
+		if i.Mode == "shadow" {
+			action = "would " + action
+		}
+		t.Row(when, where(i.First), short(i.Session), i.Policy, strings.Join(i.Detectors, ","), action,
+			strconv.Itoa(i.Count), strconv.Itoa(i.Requests), strconv.Itoa(i.Saved.Requests))
+	}
+	out.table(t)
 	out.printf("\nWHY\n")
 	for _, i := range shown {
 		out.printf("  %s: %s\n", where(i.First), i.Why)
@@ -133,11 +135,12 @@ func printSessions(out *printer, r *replay.Report, most int) {
 	}
 	out.printf("\nSESSIONS TO LOOK AT\n")
 	shown := head(r.Flagged, most)
-	out.table("SESSION\tREQUESTS\tFLAGGED\tSTOPPED\tFIRST FINDING", func(out *printer) {
-		for _, s := range shown {
-			out.printf("%s\t%d\t%d\t%d\t%s\n", short(s.Name), s.Requests, s.Flagged, s.Stopped, where(s.First))
-		}
-	})
+	t := terminal.NewTable(terminal.Column{Name: "SESSION", Least: 8}, terminal.Column{Name: "REQUESTS", Right: true},
+		terminal.Column{Name: "FLAGGED", Right: true}, terminal.Column{Name: "STOPPED", Right: true}, terminal.Column{Name: "FIRST FINDING", Rank: 1})
+	for _, s := range shown {
+		t.Row(short(s.Name), strconv.Itoa(s.Requests), strconv.Itoa(s.Flagged), strconv.Itoa(s.Stopped), where(s.First))
+	}
+	out.table(t)
 	printMore(out, len(r.Flagged)-len(shown), "session")
 }
 

@@ -55,13 +55,13 @@ func follow(ctx context.Context, connect func() (jetstream.JetStream, error)) (*
 }
 
 func (t *tally) begin(ctx context.Context) error {
-	open, err := openLoops(ctx, t.js)
+	open, err := storedLoops(ctx, t.js)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(open, func(l event.Incident) bool { return time.Since(l.LastSeen) < writeDelay }) {
 		awaitWrites(ctx) // hits from before do not count
-		if open, err = openLoops(ctx, t.js); err != nil {
+		if open, err = storedLoops(ctx, t.js); err != nil {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func (t *tally) meanwhile() []event.Incident {
 
 // catchUp reads the stored incidents, of which the watch may be late.
 func (t *tally) catchUp(ctx context.Context) (found int, err error) {
-	open, err := openLoops(ctx, t.js)
+	open, err := storedLoops(ctx, t.js)
 	for _, l := range open {
 		t.see(l)
 	}

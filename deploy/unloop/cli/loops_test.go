@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unloop/unloop/deploy/unloop/terminal"
+	"github.com/unloop/unloop/schemas/event"
+)
+
+var noon = time.Date(2026, 5, 22, 12, 0, 0, 0, time.UTC)
+
+func loop(id, policy, action string) event.Incident {
+	return event.Incident{Data: event.Data{
+		LoopID: id, Policy: policy, Action: action, Detector: "tool", Mode: event.ModeEnforce, HitCount: 5, Session: "5e55107" + id,
+		FirstSeen: noon.Add(-time.Hour), LastSeen: noon.Add(-time.Minute),
+		Findings: []event.Finding{{Detector: "tool", Action: action, Tool: "read_file", HitCount: 5}},
+	}, Tenant: "acme", Ends: noon.Add(time.Minute)}
+}
+
+func TestLoopsAreFoundByTheBeginningOfTheirIds(t *testing.T) {
+	t.Parallel()
+	loops := []event.Incident{loop("abc1", "p", "hint"), loop("abc2", "p", "hint"), loop("abc", "p", "hint"), loop("x", "p", "hint")}
+	for id, want := range map[string]string{"abc1": "abc1", "abc": "abc", "x": "x"} {
+		if got, err := findLoop(loops, id); err != nil || got.LoopID != want {
+			t.Errorf("%s is %q, %v", id, got.LoopID, err)
+		}
+	}
+	for id, want := range map[string]string{"ab": "3 loops have an id that begins with ab: abc1, abc2, abc", "y": "no open loop has the id y", "": "no open loop"} {
+		if _, err := findLoop(loops, id); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+}
+
+func TestFiltersSelectLoops(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		filter loopFilter
+		want   string
+	}{
+		"none":              {loopFilter{}, "abc"},
+		"a policy":          {loopFilter{Policy: []string{"p"}}, "ab"},
+		"one of two":        {loopFilter{Policy: []string{"p", "q"}}, "abc"},
+		"an action":         {loopFilter{Action: []string{"reject"}}, "bc"},
+		"both":              {loopFilter{Policy: []string{"p"}, Action: []string{"reject"}}, "b"},
+		"a tenant":          {loopFilter{Tenant: []string{"globex"}}, ""},
+		"a detector":        {loopFilter{Detector: []string{"tool"}}, "abc"},
+		"part of a session": {loopFilter{Session: []string{"5e55107c"}}, "c"},
+	} {
+		got := ""
+		for _, l := range c.filter.of([]event.Incident{loop("a", "p", "hint"), loop("b", "p", "reject"), loop("c", "q", "reject")}) {
+			got += l.LoopID
+		}
+		if got != c.want || c.filter.given() != (name != "none") {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestLoopsLeaveTheListWhenTheirWindowIsOver(t *testing.T) {
+	t.Parallel()
+	ended, unknown := loop("ended", "p", "hint"), loop("unknown", "p", "hint")
+	ended.Ends, unknown.Ends = noon, time.Time{}
+	loops := stillOpen([]event.Incident{loop("a", "p", "hint"), ended, unknown}, noon)
+	if len(loops) != 2 || loops[0].LoopID != "a" || loops[1].LoopID != "unknown" {
+		t.Errorf("open are %v", loops)
+	}
+}
+
+func TestLoopsFitNarrowTerminals(t *testing.T) {
+	t.Parallel()
+	all := []event.Incident{loop("Ml3bpvDu2UiNuixTTQ444d", "default", "reject")}
+	for width, want := range map[int]string{
+		0:  "SESSION",
+		80: "read_file",
+		50: "LAST SEEN",
+	} {
+		var out strings.Builder
+		if err := loopTable(all, noon).Print(&out, terminal.Screen{Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("at %d columns no %s:\n%s", width, want, &out)
+		}
+		for line := range strings.Lines(out.String()) {
+			if width > 0 && len([]rune(line)) > width+1 {
+				t.Errorf("a line is wider than %d columns: %q", width, line)
+			}
+		}
+	}
+}
+
+func TestLoopsAreToldInWords(t *testing.T) {
+	t.Parallel()
+	for want, d := range map[string]event.Data{
+		"the same prompt 6 times within 1 min":                             {Detector: "prompt", HitCount: 6, WindowSeconds: 60},
+		"the same request 4 times within 45 s":                             {Detector: "request", HitCount: 4, WindowSeconds: 45},
+		"the same call of the tool read_file with the same result 5 times": loop("a", "p", "reject").Data,
+		"a, b in a circle, 3 times":                                        {Detector: "cycle", HitCount: 3, Findings: []event.Finding{{Detector: "cycle", Tool: "a,b"}}},
+		"8 exchanges in a row that say the same in other words":            {Detector: "semantic", HitCount: 8},
+		"new 2 times": {Detector: "new", HitCount: 2},
+	} {
+		if got := inWords(d); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestReleaseWantsIdsOrAll(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{}, {"--policy", "p"}, {"x", "--all"}, {"x", "--policy", "p"}} {
+		code, _, errOut := command(t, append([]string{"loops", "release"}, args...)...)
+		if code != 1 || !strings.Contains(errOut, "--all") {
+			t.Errorf("%v: code %d, %s", args, code, errOut)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+// Package terminal fits what commands print to where it goes: tables to the width of a
+// terminal, colours to terminals that show them, times to the reader's clock.
+//
+// It does not know what is printed.
+package terminal
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// Screen is where a command prints. The zero Screen is no terminal: its tables have their
+// full width, and no colours.
+type Screen struct {
+	// Width is the number of columns; 0 if nothing has to be cut.
+	Width int
+	// Colour reports whether text may be coloured.
+	Colour bool
+	// Live reports whether a person watches: what was printed can be drawn over.
+	Live bool
+}
+
+// Of returns the screen behind a writer. COLUMNS, NO_COLOR (no-color.org), CLICOLOR_FORCE
+// and TERM=dumb in the environment count.
+func Of(w io.Writer, environ []string) Screen {
+	var s Screen
+	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		s.Live, s.Colour = true, true
+		s.Width, _, _ = term.GetSize(int(file.Fd())) // 0 if the terminal does not know
+	}
+	if columns, err := strconv.Atoi(value(environ, "COLUMNS")); err == nil && columns > 0 {
+		s.Width = columns
+	}
+	if value(environ, "TERM") == "dumb" {
+		s.Live, s.Colour = false, false
+	}
+	if forced := value(environ, "CLICOLOR_FORCE"); forced != "" && forced != "0" {
+		s.Colour = true
+	}
+	if value(environ, "NO_COLOR") != "" {
+		s.Colour = false
+	}
+	return s
+}
+
+func value(environ []string, name string) string {
+	for _, entry := range environ {
+		if v, ok := strings.CutPrefix(entry, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// Style is how a text looks on a screen with colours.
+type Style string
+
+// The styles, as SGR parameters (ECMA-48).
+const (
+	Plain  Style = ""
+	Bold   Style = "1"
+	Faint  Style = "2"
+	Red    Style = "31"
+	Green  Style = "32"
+	Yellow Style = "33"
+	Cyan   Style = "36"
+)
+
+// Paint returns a text in a style, if the screen has colours.
+func (s Screen) Paint(style Style, text string) string {
+	if !s.Colour || style == Plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(style) + "m" + text + "\x1b[0m"
+}
+
+// Clear returns the text that empties a live screen.
+func (s Screen) Clear() string {
+	if !s.Live {
+		return ""
+	}
+	return "\x1b[H\x1b[2J\x1b[3J"
+}
+
+// Clean returns a text on one line without control characters: names that clients send
+// must not move the cursor.
+func Clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case r < 0x20, r == 0x7f, 0x80 <= r && r < 0xa0, r == '\u202e', r == '\u2028', r == '\u2029':
+			return '\ufffd'
+		}
+		return r
+	}, text)
+}
