@@ -115,7 +115,8 @@ func TestOperatorClosesACircuitBreaker(t *testing.T) {
 	uniques(t, s.URL(), 10, acme)
 	c.advance(48 * time.Hour)
 	a := send(t, s.URL(), acme(unique()))
-	_, id, found := strings.Cut(a.refusal(t).Error.Message, "unloop loops release ")
+	id, found := strings.CutSuffix(a.refusal(t).Error.Message, "`.")
+	id = id[strings.LastIndexByte(id, ' ')+1:]
 	if a.status != limited || a.header.Get("Retry-After") != "" || a.header.Get("X-Should-Retry") != "false" || !found {
 		t.Fatalf("two days later: %d %v %s", a.status, a.header, a.body)
 	}

@@ -169,10 +169,11 @@ func TestNodeSDKsRaiseTheirRateLimitErrorOfALoopWithoutRetries(t *testing.T) {
 // headers are of an SDK that does not show them.
 func checkLoopError(t *testing.T, got loopError) {
 	t.Helper()
-	if !strings.Contains(got.Text, "recursive_loop_detected") {
-		t.Errorf("the error's text is %q, without recursive_loop_detected", got.Text)
+	const says = "Stopped by Unloop: the same prompt 6 times within 60 seconds (recursive_loop_detected; detector prompt, policy default)."
+	if !strings.Contains(got.Text, says) || !strings.Contains(got.Text, "unloop loops release "+got.Detail.LoopID) {
+		t.Errorf("the error's text is %q, want %q and the loop's id in it", got.Text, says)
 	}
-	if got.Detail.Message == "" || got.Detail.Policy == "" || got.Detail.Fingerprint == "" || got.Detail.LoopID == "" {
+	if got.Detail.Policy == "" || got.Detail.Fingerprint == "" || got.Detail.LoopID == "" {
 		t.Errorf("the detail lacks something: %+v", got.Detail)
 	}
 	want := loopError{

@@ -39,8 +39,8 @@ var stops = map[string]string{"chat": "stop", "responses": "completed", "anthrop
 // checkEnded expects the end of an agent that was stopped before its sixth call.
 func checkEnded(t *testing.T, sdk string, got ended, upstream served) {
 	t.Helper()
-	const want = "recursive_loop_detected: The tool weather was called 5 times with the same arguments and gave nothing new."
-	if !strings.HasPrefix(got.Text, want) || !strings.Contains(got.Text, "Loop ") {
+	const want = "Stopped by Unloop: the same tool call (weather) with the same result 5 times (recursive_loop_detected)."
+	if !strings.HasPrefix(got.Text, want) || !strings.Contains(got.Text, "unloop loops release ") {
 		t.Errorf("the agent ends with %q", got.Text)
 	}
 	got.Text = ""

@@ -56,10 +56,11 @@ func (e *LoopDetectedError) Error() string {
 const maxErrorBody = 1 << 20
 
 // FromResponse returns the error of an answer with which Unloop stopped a request; nil
-// for any other answer, such as a rate limit of the model's provider. The answer's body
-// can be read afterwards either way.
+// for any other answer, such as a rate limit of the model's provider. The status is 429, or
+// another one that a policy or a client's behavior asks for. The answer's body can be read
+// afterwards either way.
 func FromResponse(res *http.Response) *LoopDetectedError {
-	if res == nil || res.StatusCode != http.StatusTooManyRequests || res.Body == nil {
+	if res == nil || res.StatusCode < http.StatusBadRequest || res.Body == nil {
 		return nil
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
@@ -100,7 +101,7 @@ type detail struct {
 	LoopID          string `json:"loop_id"`
 }
 
-// parse reads an answer with status 429. The headers are enough if a proxy replaced the
+// parse reads an answer with an error's status. The headers are enough if a proxy replaced the
 // body.
 func parse(h http.Header, body []byte) *LoopDetectedError {
 	var shape struct {

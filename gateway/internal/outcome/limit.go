@@ -135,9 +135,13 @@ func limitMessage(v *evidence.Verdict, wait int) string {
 	if code(v) == codeBreaker {
 		return breakerMessage(v, wait)
 	}
-	message := codeLimited + ": rule " + v.Wire.GetRule() + " of policy " + v.Wire.GetPolicy()
-	if why := reason(v); why != "" {
-		message += " (" + why + ")"
+	message := stoppedBy(v) + "rule " + v.Wire.GetRule() + " of policy " + v.Wire.GetPolicy()
+	switch why := reason(v); why {
+	case "":
+	case codeLimited:
+		message += " (" + codeLimited + ")"
+	default:
+		message += " (" + codeLimited + ", " + why + ")"
 	}
 	if v.Wire.GetOversized() || v.GetRetryAfterMs() == 0 && v.GetAction().Stops() {
 		return message + " never lets a request of this size through."
@@ -155,12 +159,20 @@ func limitMessage(v *evidence.Verdict, wait int) string {
 
 // breakerMessage says why all requests are rejected, and until when.
 func breakerMessage(v *evidence.Verdict, wait int) string {
-	message := codeBreaker + ": the circuit breaker of policy " + v.Wire.GetPolicy() + " is open, since " +
+	message := stoppedBy(v) + "the circuit breaker of policy " + v.Wire.GetPolicy() + " is open (" + codeBreaker + "), since " +
 		decimal(v.GetLimit()) + " were spent within a minute."
 	if wait > 0 {
 		return message + " It closes in " + strconv.Itoa(wait) + " seconds."
 	}
-	return message + " An operator can close it: unloop loops release " + v.GetLoopId()
+	return message + " Close it with `unloop loops release " + v.GetLoopId() + "`."
+}
+
+// stoppedBy begins the message about a rule.
+func stoppedBy(v *evidence.Verdict) string {
+	if v.GetAction().Stops() {
+		return "Stopped by Unloop: "
+	}
+	return "Seen by Unloop: "
 }
 
 func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

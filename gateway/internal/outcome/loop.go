@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/provider"
@@ -32,19 +31,22 @@ func (o *Outcome) answer() {
 	o.Headers.Set("X-Loop-Answer", f.GetAnswer().Label())
 }
 
-// syntheticText returns an answer in the model's place. It says what was repeated, and
-// that the client has the result already. By the code at its beginning, a history shows
+// syntheticText returns an answer in the model's place: what was repeated, for people, and
+// what to do instead, for the model that reads it later. By its beginning, a history shows
 // that no model wrote it.
 func syntheticText(f *checkpb.Finding) string {
-	var b strings.Builder
-	b.WriteString(codeLoop + ": " + f.GetMessage())
-	b.WriteString(" What was called has answered already: the results are in this conversation, after each call. Go on from the newest of them.")
-	b.WriteString(" (Unloop said this in place of the model, which was not asked.")
-	if f.GetLoopId() != "" {
-		b.WriteString(" Loop " + f.GetLoopId() + ".")
+	return "Stopped by Unloop: " + inWords(f) + " (" + codeLoop + "). The model was not asked. " + advice(f) + handle(f)
+}
+
+// advice tells a model how to go on.
+func advice(f *checkpb.Finding) string {
+	switch f.GetDetector() {
+	case evidence.DetectorTool, evidence.DetectorCycle:
+		return "The results of these calls are in this conversation already, after each call: go on from the newest of them, " +
+			"take a different approach, or say what stands in the way."
+	default:
+		return "What was asked has been answered already: go on from that answer, take a different approach, or say what stands in the way."
 	}
-	b.WriteString(")")
-	return b.String()
 }
 
 // waitingHelps reports whether the same request may pass later. Tool calls are compared
@@ -92,31 +94,19 @@ func loopRefusal(f *checkpb.Finding, caller string) provider.Refusal {
 	}
 }
 
+// loopMessage says that Unloop found a loop, which, by which detector, and what to do.
 func loopMessage(f *checkpb.Finding, caller string) string {
-	if f.GetMessage() != "" {
-		return fmt.Sprintf("%s: %s (detector %s, policy %s)", codeLoop, f.GetMessage(), f.GetDetector(), f.GetPolicy())
-	}
-	return fmt.Sprintf("%s: %s %d times within %d seconds (detector %s, policy %s). Change the request, or wait %d seconds.",
-		codeLoop, repeated(f), f.GetHitCount(), f.GetWindowSeconds(), f.GetDetector(), f.GetPolicy(), retryAfter(f, caller))
-}
-
-// repeated says what was seen again.
-func repeated(f *checkpb.Finding) string {
+	who, then := "Seen by Unloop", ""
 	switch {
-	case f.GetDetector() == evidence.DetectorRequest:
-		return "the same request was seen"
-	case f.GetRule() == ruleTogether:
-		return "the same prompt, with the same beginning and the same newest messages, came from this caller's sessions"
-	default:
-		return "the same prompt, with the same beginning and the same newest messages, was seen"
+	case f.GetAction() == checkpb.Action_ACTION_BREAK && !waitingHelps(f):
+		who, then = "Stopped by Unloop", " Nothing goes on until a human sends a message or the loop is released."
+	case f.GetAction().Stops() && waitingHelps(f):
+		who, then = "Stopped by Unloop", fmt.Sprintf(" Change the request, or wait %d seconds.", retryAfter(f, caller))
+	case f.GetAction().Stops():
+		who = "Stopped by Unloop"
 	}
+	return fmt.Sprintf("%s: %s (%s; detector %s, policy %s).%s%s", who, inWords(f), codeLoop, f.GetDetector(), f.GetPolicy(), then, handle(f))
 }
-
-// Rules of the prompt detector's findings.
-const (
-	ruleTogether = "sessions-together"
-	ruleRounds   = "identical-rounds"
-)
 
 // Strongest returns the finding whose action is taken; nil for none.
 func Strongest(d *checkpb.Decision) *checkpb.Finding { return pick(d, false) }

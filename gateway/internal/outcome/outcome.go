@@ -202,5 +202,5 @@ func (o *Outcome) Body(dst []byte, p provider.Provider) []byte {
 }
 
 func uncheckedMessage(why string) string {
-	return "the request could not be checked for loops (" + why + "), and a policy says that it must be"
+	return "Stopped by Unloop: the request could not be checked for loops (" + codeUnchecked + ", " + why + "), and a policy says that it must be."
 }

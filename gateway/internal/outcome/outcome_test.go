@@ -62,7 +62,7 @@ func TestWhatIsDoneFollowsFromFindingsAndRules(t *testing.T) {
 	reject := &checkpb.LimitVerdict{Action: checkpb.Action_ACTION_REJECT, Limit: 10, RetryAfterMs: 1500, WindowSeconds: 10, ResetMs: 2000}
 	broken := &checkpb.Finding{Policy: "p", Detector: evidence.DetectorRequest, Action: checkpb.Action_ACTION_BREAK, HitCount: 9, WindowSeconds: 60, RetryAfterMs: 7000}
 	tool := &checkpb.Finding{
-		Policy: "p", Detector: evidence.DetectorTool, Action: checkpb.Action_ACTION_REJECT, Message: "read was called 9 times.", LoopId: "l",
+		Policy: "p", Detector: evidence.DetectorTool, Action: checkpb.Action_ACTION_REJECT, Message: "read was called 9 times.", LoopId: "l", Tool: "read",
 		Answer: checkpb.Answer_ANSWER_SYNTHETIC, HitCount: 9,
 	}
 	shadow := finding(checkpb.Action_ACTION_BREAK)
@@ -101,21 +101,23 @@ func TestWhatIsDoneFollowsFromFindingsAndRules(t *testing.T) {
 			map[string]string{
 				"X-Loop-Action": "break", "X-Loop-Reason": "loop_detected", "X-Loop-Detector": "request", "X-Loop-Count": "9",
 				"Retry-After": "7", "X-Should-Retry": "false",
-			}, "the same request was seen 9 times within 60 seconds",
+			}, "Stopped by Unloop: the same request 9 times within 60 seconds (recursive_loop_detected; detector request, policy p). Change the request, or wait 7 seconds.",
 		},
 		"a loop of tool calls, for Fairvisor's clients": {
 			&Case{Decision: found(tool), Policies: &bundle.Set{FairvisorHeaders: true}}, "reject", 429,
 			map[string]string{
 				"X-Loop-Action": "reject", "X-Loop-Reason": "loop_detected", "X-Loop-Detector": "tool", "X-Loop-Count": "9",
 				"X-Should-Retry": "false", "X-Fairvisor-Reason": "loop_detected",
-			}, "read was called 9 times. (detector tool, policy p)",
+			}, "Stopped by Unloop: the same tool call (read) with the same result 9 times (recursive_loop_detected; detector tool, policy p). " +
+				"See `unloop loops show l`, let through with `unloop loops release l`.",
 		},
 		"a loop that is answered in the model's place": {
 			&Case{Decision: found(tool), Answerable: true}, "reject", 200,
 			map[string]string{
 				"X-Loop-Action": "reject", "X-Loop-Reason": "loop_detected", "X-Loop-Detector": "tool", "X-Loop-Count": "9", "X-Loop-Answer": "synthetic",
-			}, "recursive_loop_detected: read was called 9 times. What was called has answered already: the results are in this conversation, " +
-				"after each call. Go on from the newest of them. (Unloop said this in place of the model, which was not asked. Loop l.)",
+			}, "Stopped by Unloop: the same tool call (read) with the same result 9 times (recursive_loop_detected). The model was not asked. " +
+				"The results of these calls are in this conversation already, after each call: go on from the newest of them, take a different approach, " +
+				"or say what stands in the way. See `unloop loops show l`, let through with `unloop loops release l`.",
 		},
 		"a rule": {
 			ruled([]evidence.Limit{limitOf(byTokens, "r")}, reject), "limit", 429,
@@ -123,12 +125,12 @@ func TestWhatIsDoneFollowsFromFindingsAndRules(t *testing.T) {
 				"Ratelimit-Policy": `"p/r";q=10;w=10;qu="tokens"`, "Ratelimit": `"p/r";r=0;t=2`,
 				"Ratelimit-Limit": "10", "Ratelimit-Remaining": "0", "Ratelimit-Reset": "2",
 				"X-Loop-Rule": "p/r", "X-Loop-Rule-Action": "reject", "X-Loop-Rule-Reason": "tpm_exceeded", "Retry-After": "2",
-			}, "rate_limit_exceeded: rule r of policy p (tpm_exceeded) allows 10, and 0 are left. Wait 2 seconds.",
+			}, "Stopped by Unloop: rule r of policy p (rate_limit_exceeded, tpm_exceeded) allows 10, and 0 are left. Wait 2 seconds.",
 		},
 		"a rule and a stronger loop": {both, "break", 429, nil, "recursive_loop_detected"},
 		"a rule and an equal loop":   {equal, "limit", 429, nil, "Wait 60 seconds."},
 		"a prompt that sessions share": {
-			&Case{Decision: found(together)}, "reject", 429, nil, "came from this caller's sessions 6 times",
+			&Case{Decision: found(together)}, "reject", 429, nil, "the same prompt from this caller's sessions 6 times within 60 seconds",
 		},
 	} {
 		o := Of(c.of)
@@ -141,7 +143,7 @@ func TestWhatIsDoneFollowsFromFindingsAndRules(t *testing.T) {
 		text := o.Text
 		if c.status >= 400 {
 			r := o.Refusal()
-			if text = r.Message; r.Status != c.status || !strings.HasPrefix(text, r.Code) && c.status != 503 {
+			if text = r.Message; r.Status != c.status || !strings.HasPrefix(text, "Stopped by Unloop: ") || !strings.Contains(text, r.Code) {
 				t.Errorf("%s: refused with %d %s, %s", name, r.Status, r.Code, text)
 			}
 			text = string(o.Body(nil, chat.Chat{}))
@@ -218,7 +220,7 @@ func TestRequestThatHasNoAnswerInTheModelsPlaceIsRefused(t *testing.T) {
 	f := finding(checkpb.Action_ACTION_REJECT)
 	f.Answer, f.Detector, f.LoopId = checkpb.Answer_ANSWER_SYNTHETIC, evidence.DetectorCycle, ""
 	o := Of(&Case{Decision: found(f), Answerable: true})
-	if o.Text == "" || strings.Contains(o.Text, "Loop ") {
+	if o.Text == "" || strings.Contains(o.Text, "unloop loops") {
 		t.Errorf("says %q", o.Text)
 	}
 	if o = o.Refused(); o.Text != "" || o.Status != 429 || o.Refusal().Code != codeLoop || set(&o)["X-Loop-Answer"] != "" {
@@ -253,36 +255,36 @@ func TestRulesSayWhatTheyAllow(t *testing.T) {
 	}{
 		"requests": {
 			limitOf(byRequests, "r"), &checkpb.LimitVerdict{Limit: 2, RetryAfterMs: 1000}, "rate_limit_exceeded",
-			"rate_limit_exceeded: rule r of policy p (rate_limit_exceeded) allows 2, and 0 are left. Wait 1 seconds.", `"p/r";q=2;w=1`,
+			"Stopped by Unloop: rule r of policy p (rate_limit_exceeded) allows 2, and 0 are left. Wait 1 seconds.", `"p/r";q=2;w=1`,
 		},
 		"tokens a day": {
 			limitOf(byTokens, "r"), &checkpb.LimitVerdict{Limit: 50, Remaining: 1.239, RetryAfterMs: 1, Exceeded: budget, WindowSeconds: 86400}, "tpd_exceeded",
-			"rate_limit_exceeded: rule r of policy p (tpd_exceeded) allows 50, and 1.23 are left. Wait 1 seconds.", `"p/r";q=50;w=86400;qu="tokens"`,
+			"Stopped by Unloop: rule r of policy p (rate_limit_exceeded, tpd_exceeded) allows 50, and 1.23 are left. Wait 1 seconds.", `"p/r";q=50;w=86400;qu="tokens"`,
 		},
 		"dollars": {
 			limitOf(byDollars, "r"), &checkpb.LimitVerdict{Limit: 0.5, Remaining: 0.25, RetryAfterMs: 1}, "budget_exceeded",
-			"rate_limit_exceeded: rule r of policy p (budget_exceeded) allows 0.5 US dollars, and 0.25 are left. Wait 1 seconds.", `"p/r";q=50;w=1;qu="us-cents"`,
+			"Stopped by Unloop: rule r of policy p (rate_limit_exceeded, budget_exceeded) allows 0.5 US dollars, and 0.25 are left. Wait 1 seconds.", `"p/r";q=50;w=1;qu="us-cents"`,
 		},
 		"a cost that requests name": {
 			named, &checkpb.LimitVerdict{Limit: 7, RetryAfterMs: 1}, "budget_exceeded",
-			"rate_limit_exceeded: rule r of policy p (budget_exceeded) allows 7, and 0 are left. Wait 1 seconds.", `"p/r";q=7;w=1`,
+			"Stopped by Unloop: rule r of policy p (rate_limit_exceeded, budget_exceeded) allows 7, and 0 are left. Wait 1 seconds.", `"p/r";q=7;w=1`,
 		},
 		"a request that is too large": {
 			large, &checkpb.LimitVerdict{Limit: 1}, "prompt_tokens_exceeded",
-			"rate_limit_exceeded: rule r of policy p (prompt_tokens_exceeded) never lets a request of this size through.", `"p/r";q=1;w=1;qu="tokens"`,
+			"Stopped by Unloop: rule r of policy p (rate_limit_exceeded, prompt_tokens_exceeded) never lets a request of this size through.", `"p/r";q=1;w=1;qu="tokens"`,
 		},
 		"a breaker that closes": {
 			limitOf(byRequests, "r"), &checkpb.LimitVerdict{Limit: 9, RetryAfterMs: 2000, Exceeded: breaker}, "circuit_breaker_open",
-			"circuit_breaker_open: the circuit breaker of policy p is open, since 9 were spent within a minute. It closes in 2 seconds.", `"p/r";q=9;w=1`,
+			"Stopped by Unloop: the circuit breaker of policy p is open (circuit_breaker_open), since 9 were spent within a minute. It closes in 2 seconds.", `"p/r";q=9;w=1`,
 		},
 		"a breaker that stays open": {
 			limitOf(byRequests, "r"), &checkpb.LimitVerdict{Limit: 9, Exceeded: breaker, LoopId: "l"}, "circuit_breaker_open",
-			"circuit_breaker_open: the circuit breaker of policy p is open, since 9 were spent within a minute. An operator can close it: unloop loops release l",
+			"Stopped by Unloop: the circuit breaker of policy p is open (circuit_breaker_open), since 9 were spent within a minute. Close it with `unloop loops release l`.",
 			`"p/r";q=9;w=1`,
 		},
 		"a name that no header can hold": {
 			limitOf(byRequests, "r\"\n"), &checkpb.LimitVerdict{Limit: 2, RetryAfterMs: 1}, "rate_limit_exceeded",
-			"rate_limit_exceeded: rule r\"\n of policy p (rate_limit_exceeded) allows 2, and 0 are left. Wait 1 seconds.", `"p/r__";q=2;w=1`,
+			"Stopped by Unloop: rule r\"\n of policy p (rate_limit_exceeded) allows 2, and 0 are left. Wait 1 seconds.", `"p/r__";q=2;w=1`,
 		},
 	} {
 		c.verdict.Action = checkpb.Action_ACTION_REJECT

@@ -38,7 +38,7 @@ func TestDecisionsAreReportedToTheCheckAPI(t *testing.T) {
 		"findings, the strongest first and shadow last": {
 			&Case{Evidence: checked, Decision: found(shadow, other, weak, strong)},
 			client.Decision{
-				Action: "throttle", Reason: "loop_detected", Message: "recursive_loop_detected: it repeats (detector prompt, policy p)", LoopID: "l",
+				Action: "throttle", Reason: "loop_detected", Message: "Seen by Unloop: the same prompt 6 times within 60 seconds (recursive_loop_detected; detector prompt, policy p). See `unloop loops show l`.", LoopID: "l",
 				HitCount: 6, DelayMS: 500, RequestID: "id", Findings: []client.Finding{listed(strong), listed(weak), listed(other), listed(shadow)},
 			},
 		},
@@ -46,24 +46,24 @@ func TestDecisionsAreReportedToTheCheckAPI(t *testing.T) {
 			&Case{Decision: found(finding(checkpb.Action_ACTION_REJECT))},
 			client.Decision{
 				Action: "reject", Reason: "loop_detected", LoopID: "l", HitCount: 6, DelayMS: 500, RetryAfterSeconds: 60, RequestID: "other",
-				Message: "recursive_loop_detected: the same prompt, with the same beginning and the same newest messages, was seen 6 times within 60 seconds " +
-					"(detector prompt, policy p). Change the request, or wait 60 seconds.",
+				Message: "Stopped by Unloop: the same prompt 6 times within 60 seconds (recursive_loop_detected; " +
+					"detector prompt, policy p). Change the request, or wait 60 seconds. See `unloop loops show l`, let through with `unloop loops release l`.",
 				Findings: []client.Finding{listed(finding(checkpb.Action_ACTION_REJECT))},
 			},
 		},
 		"a rule that throttles": {slow, client.Decision{
-			Action: "throttle", Reason: "rate_limit_exceeded", Message: "rate_limit_exceeded: rule r of policy p allows 3, and 1 are left.", DelayMS: 900, RequestID: "other",
+			Action: "throttle", Reason: "rate_limit_exceeded", Message: "Seen by Unloop: rule r of policy p allows 3, and 1 are left.", DelayMS: 900, RequestID: "other",
 		}},
 		"a rule that rejects": {stop, client.Decision{
 			Action: "reject", Reason: "rate_limit_exceeded", RetryAfterSeconds: 1, RequestID: "other",
-			Message: "rate_limit_exceeded: rule r of policy p (rate_limit_exceeded) allows 3, and 0 are left. Wait 1 seconds.",
+			Message: "Stopped by Unloop: rule r of policy p (rate_limit_exceeded) allows 3, and 0 are left. Wait 1 seconds.",
 		}},
 		"an exemption": {&Case{Exempt: "tenant"}, client.Decision{Action: "allow", Reason: "exempt", RequestID: "other"}},
 		"no decision": {
 			&Case{Degraded: "timeout", Evidence: evidence.Evidence{FailClosed: true}},
 			client.Decision{
 				Action: "reject", Reason: "unchecked", Degraded: "timeout", RetryAfterSeconds: 1, RequestID: "other",
-				Message: "the request could not be checked for loops (timeout), and a policy says that it must be",
+				Message: "Stopped by Unloop: the request could not be checked for loops (loop_check_unavailable, timeout), and a policy says that it must be.",
 			},
 		},
 	} {

@@ -112,11 +112,14 @@ func (d Decision) Stops() bool {
 
 // Message explains to the client why the request is refused.
 func (d Decision) Message() string {
-	message := Code + ": an operator has stopped these requests"
+	message := "Stopped by Unloop: an operator has stopped these requests (" + Code + ")"
 	if d.Reason != "" {
-		message += ": " + d.Reason
+		message += ", reason: " + d.Reason
 	}
-	return message
+	if d.Operator == record.Blocked {
+		return message + ". See `unloop overrides`, lift with `unloop unblock`."
+	}
+	return message + ". See the kill switches in `unloop policy show`."
 }
 
 // Refusal returns the refusal of the request. fairvisor adds the headers that

@@ -161,10 +161,11 @@ func TestRefusal(t *testing.T) {
 		want      provider.Refusal
 	}{
 		"with a reason": {Decision{Operator: record.Blocked, Reason: "runaway"}, false, provider.Refusal{
-			Message: "loop_kill_switch: an operator has stopped these requests: runaway", Headers: []provider.Header{{Name: "Retry-After", Value: "1"}, reason},
+			Message: "Stopped by Unloop: an operator has stopped these requests (loop_kill_switch), reason: runaway. See `unloop overrides`, lift with `unloop unblock`.",
+			Headers: []provider.Header{{Name: "Retry-After", Value: "1"}, reason},
 		}},
-		"without one, for Fairvisor's clients": {Decision{Operator: record.Blocked}, true, provider.Refusal{
-			Message: "loop_kill_switch: an operator has stopped these requests",
+		"without one, by the bundle, for Fairvisor's clients": {Decision{Operator: record.KillSwitch}, true, provider.Refusal{
+			Message: "Stopped by Unloop: an operator has stopped these requests (loop_kill_switch). See the kill switches in `unloop policy show`.",
 			Headers: []provider.Header{{Name: "Retry-After", Value: "1"}, reason, {Name: "X-Fairvisor-Reason", Value: "kill_switch"}},
 		}},
 	} {

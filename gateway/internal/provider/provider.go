@@ -152,8 +152,20 @@ type Refusal struct {
 	Message string
 	// Headers are set on the answer, beside its type and length.
 	Headers []Header
-	// Detail is a member of the answer and of the format's own error; nil for none.
+	// Detail is a member of the answer and, without its message, of the format's own
+	// error; nil for none.
 	Detail *Detail
+}
+
+// InError returns the detail as it stands inside the format's own error, which has the
+// message already; nil for none.
+func (r Refusal) InError() *Detail {
+	if r.Detail == nil {
+		return nil
+	}
+	inner := *r.Detail
+	inner.Message = ""
+	return &inner
 }
 
 // Header is a header of an answer.
@@ -162,7 +174,7 @@ type Header struct{ Name, Value string }
 // Detail describes a loop to a client's code.
 type Detail struct {
 	Error           string `json:"error"`
-	Message         string `json:"message"`
+	Message         string `json:"message,omitempty"`
 	Detector        string `json:"detector"`
 	Policy          string `json:"policy"`
 	Fingerprint     string `json:"fingerprint"`

@@ -38,7 +38,7 @@ func (Other) Refusal(r provider.Refusal) []byte {
 		Type   string           `json:"type"`
 		Error  inner            `json:"error"`
 		Detail *provider.Detail `json:"detail,omitempty"`
-	}{"error", inner{errorTypes.Of(r.Status), r.Message, r.Code, r.Detail}, r.Detail})
+	}{"error", inner{errorTypes.Of(r.Status), r.Message, r.Code, r.InError()}, r.Detail})
 }
 
 // errorTypes are Anthropic's names of errors.

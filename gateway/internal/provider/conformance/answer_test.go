@@ -16,7 +16,7 @@ import (
 )
 
 // inPlace is what a gateway says in the model's place. It needs quoting.
-const inPlace = "recursive_loop_detected: The tool \"bash\" was called 5 times.\nSee above – 別. <b> \u2028"
+const inPlace = "Stopped by Unloop: the same tool call (\"bash\") with the same result 5 times (recursive_loop_detected).\nSee above – 別. <b> \u2028"
 
 // form is how the answer to a request is read.
 type form struct {

@@ -73,7 +73,9 @@ func onlyAdded(t *testing.T, body, got, content []byte) {
 func (s suite) refusals(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{400, 401, 403, 404, 413, 429, 500, 502, 503, 504} {
-		detail := &provider.Detail{Error: "recursive_loop_detected", Detector: "prompt", HitCount: 6, LoopID: "l-1"}
+		detail := &provider.Detail{Error: "recursive_loop_detected", Message: "no \"more\"", Detector: "prompt", HitCount: 6, LoopID: "l-1"}
+		inner := *detail
+		inner.Message = "" // the error has it beside the detail
 		var answer struct {
 			Error struct {
 				Message string           `json:"message"`
@@ -86,7 +88,7 @@ func (s suite) refusals(t *testing.T) {
 			t.Fatal(err)
 		}
 		if answer.Error.Message != "no \"more\"" || answer.Detail == nil || *answer.Detail != *detail ||
-			answer.Error.Detail == nil || *answer.Error.Detail != *detail {
+			answer.Error.Detail == nil || *answer.Error.Detail != inner {
 			t.Errorf("status %d: %s", status, body)
 		}
 		if body = s.p.Refusal(provider.Refusal{Status: status, Code: "x", Message: "m"}); bytes.Contains(body, []byte(`"detail"`)) {

@@ -46,7 +46,7 @@ func (Other) Refusal(r provider.Refusal) []byte {
 		Detail *provider.Detail `json:"detail,omitempty"`
 	}{inner{r.Status, r.Message, statusNames.Of(r.Status), []info{{
 		"type.googleapis.com/google.rpc.ErrorInfo", strings.ToUpper(r.Code), "unloop", metadata(r.Detail),
-	}}, r.Detail}, r.Detail})
+	}}, r.InError()}, r.Detail})
 }
 
 // metadata returns the detail as texts, in the place where Google's own SDKs keep it:

@@ -32,7 +32,7 @@ func (API) Refusal(r provider.Refusal) []byte {
 	return provider.JSON(struct {
 		Error  inner            `json:"error"`
 		Detail *provider.Detail `json:"detail,omitempty"`
-	}{inner{r.Message, errorTypes.Of(r.Status), nil, r.Code, r.Detail}, r.Detail})
+	}{inner{r.Message, errorTypes.Of(r.Status), nil, r.Code, r.InError()}, r.Detail})
 }
 
 // errorTypes are OpenAI's names of errors.

@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
+	"github.com/unloop/unloop/gateway/internal/provider/transcript/rounds"
 )
 
 // maxAnswers is the maximum number of parts of the newest answer. The oldest are dropped
@@ -54,7 +55,11 @@ func (t *Transcript) speak() {
 
 // inPlace reports whether a part is a text that a gateway wrote in the model's place.
 func inPlace(p *message.Part) bool {
-	return p.Kind == message.Text && !p.Inside && bytes.HasPrefix(p.Value, []byte(`"recursive_loop_detected:`))
+	if p.Kind != message.Text || p.Inside {
+		return false
+	}
+	return bytes.HasPrefix(p.Value, []byte(`"Stopped by Unloop: `)) && rounds.Marked(p.Value) ||
+		bytes.HasPrefix(p.Value, []byte(`"recursive_loop_detected:`)) // as older gateways wrote it
 }
 
 // Exchange returns the newest exchange as text: the agent's last words and calls, with

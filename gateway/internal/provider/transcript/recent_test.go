@@ -229,11 +229,20 @@ func TestASummaryIsNoHumansOpening(t *testing.T) {
 func TestWordsInTheModelsPlaceAreNoneOfTheAgents(t *testing.T) {
 	t.Parallel()
 	tr := transcript.New(transcript.Options{})
-	const ours = "recursive_loop_detected: stop"
+	const ours = "Stopped by Unloop: the same prompt 6 times (recursive_loop_detected)."
 	say(tr, message.Assistant, text("I look."))
-	say(tr, message.Assistant, text(ours))
-	if said, _ := tr.Exchange(100); said != "I look." {
-		t.Errorf("%q", said)
+	for _, words := range []string{ours, "recursive_loop_detected: as an older gateway says it"} {
+		say(tr, message.Assistant, text(words))
+		if said, _ := tr.Exchange(100); said != "I look." {
+			t.Errorf("%q", said)
+		}
+	}
+	for _, words := range []string{"Stopped by Unloop: so it says.", "It says: " + ours} {
+		own := transcript.New(transcript.Options{})
+		say(own, message.Assistant, text(words))
+		if said, _ := own.Exchange(100); said != words {
+			t.Errorf("%q of the model's own is dropped: %q", words, said)
+		}
 	}
 	say(tr, message.Assistant, text(ours), call("x"))
 	if said, _ := tr.Exchange(100); said != "f {}" {

@@ -239,7 +239,7 @@ const (
 // tool.
 func (r *Rules) Ours(text []byte) bool {
 	text = bytes.TrimSpace(text)
-	if bytes.Contains(text[:min(len(text), oursWithin)], []byte(mark)) {
+	if Marked(text) {
 		return true
 	}
 	for _, hint := range r.Hints {
@@ -248,6 +248,12 @@ func (r *Rules) Ours(text []byte) bool {
 		}
 	}
 	return false
+}
+
+// Marked reports whether a text begins as Unloop's refusals do, which have the mark near
+// their beginning.
+func Marked(text []byte) bool {
+	return bytes.Contains(text[:min(len(text), oursWithin)], []byte(mark))
 }
 
 // withoutNotice returns a result without the hint of Unloop's that a tool runner put
