@@ -6,18 +6,20 @@
 set -euo pipefail
 tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 schemas=$(cd "$tools/../../schemas" && pwd)
-buf=$("$tools/tool.sh" buf)
-PATH=$(dirname "$("$tools/tool.sh" protoc-gen-go)"):$PATH
+
+generate() {
+	GOWORK=off go -C "$tools/.." run ./tools/protogen "$schemas/proto" "$1" github.com/unloop/unloop/schemas
+}
 
 cd "$schemas"
-"$buf" lint
 if [[ ${1-} != --check ]]; then
-	exec "$buf" generate
+	generate .
+	exit
 fi
 
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
-"$buf" generate --output "$fresh"
+generate "$fresh"
 committed=$(find . -name '*.pb.go' | sort)
 generated=$(cd "$fresh" && find . -name '*.pb.go' | sort)
 if [[ $committed != "$generated" ]]; then

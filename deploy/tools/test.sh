@@ -38,7 +38,7 @@ note() { summary+=("$(printf 'note         %s' "$1")") && echo "note: $1"; }
 # skips itself.
 install() {
 	local part variable path
-	golangci_lint=$("$tool" golangci-lint) && "$tool" buf >/dev/null && "$tool" protoc-gen-go >/dev/null || return 1
+	golangci_lint=$("$tool" golangci-lint) || return 1
 	export UNLOOP_TEST_GOLANGCI_LINT=$golangci_lint
 	[[ $lint_only ]] && return
 	for part in nats:UNLOOP_TEST_NATS_CLI node:UNLOOP_TEST_NODE node-modules:UNLOOP_TEST_NODE_MODULES; do

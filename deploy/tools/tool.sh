@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the path of a tool. A missing tool is installed:
 #
-#   tool.sh golangci-lint|buf|protoc-gen-go|nats|node|node-modules|redis-server|race
+#   tool.sh golangci-lint|nats|node|node-modules|redis-server|race
 #
 # Go tools are built from source into a cache folder, with one folder for each version,
 # so that checkouts with different versions do not disturb each other. Debian packages
@@ -104,8 +104,6 @@ race() {
 
 case ${1-} in
 golangci-lint) go_tool "$1" "$GOLANGCI_LINT_VERSION" go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$GOLANGCI_LINT_VERSION" ;;
-buf) go_tool "$1" "$BUF_VERSION" go install "github.com/bufbuild/buf/cmd/buf@$BUF_VERSION" ;;
-protoc-gen-go) go_tool "$1" "$PROTOC_GEN_GO_VERSION" go install "google.golang.org/protobuf/cmd/protoc-gen-go@$PROTOC_GEN_GO_VERSION" ;;
 nats) nats_cli ;;
 node) from_debian node nodejs npm ;;
 node-modules) node_modules ;;
