@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
@@ -23,36 +24,36 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// session is one run of the benchmark.
-type session struct {
-	out    io.Writer
-	log    *slog.Logger
-	plan   measure.Plan
-	dir    string
-	state  int
-	module string
-	// profile is the folder for CPU profiles; none are taken if it is empty.
-	profile string
+// bench is one run of the benchmark.
+type bench struct {
+	out io.Writer
+	log *slog.Logger
+	options
+	// dir is the folder for everything that the run writes.
+	dir string
+	// replays counts the replays of sessions, which differ in their marks.
+	replays atomic.Uint32
 }
 
 // part is one of the things that can be measured.
 type part struct {
 	name, help string
-	run        func(*session, context.Context) error
+	run        func(*bench, context.Context) error
 }
 
 var parts = []part{
-	{"check", "the check path, in one process and in three, against a NATS echo and Redis", (*session).check},
-	{"gateway", "requests through the gateway, against the upstream alone and a bare proxy", (*session).gateway},
-	{"blocked", "requests of blocked loops, against a bare handler", (*session).blocked},
-	{"limit", "a token bucket at four times its rate, shared by three detectors", (*session).limit},
-	{"state", "a million live fingerprints: memory, disk, restart", (*session).millions},
-	{"modules", "the modules' own benchmarks: bodies, policies, embeddings", (*session).modules},
+	{"sessions", "real sessions of agents through the gateway, against a bare proxy", (*bench).sessions},
+	{"check", "the check path, in one process and in three, against a NATS echo and Redis", (*bench).check},
+	{"gateway", "short prompts through the gateway, against the upstream alone and a bare proxy", (*bench).gateway},
+	{"blocked", "requests of blocked loops, against a bare handler", (*bench).blocked},
+	{"limit", "a token bucket at four times its rate, shared by three detectors", (*bench).limit},
+	{"state", "a million live fingerprints: memory, disk, restart", (*bench).millions},
+	{"modules", "the modules' own benchmarks: bodies, policies, embeddings", (*bench).modules},
 }
 
 // roots are the roles in which this executable is started.
 var roots = map[string]roles.Role{
-	"nats": {Args: 1, Start: natsRole}, "detector": {Args: 1, Start: detectorRole}, "system": {Args: 3, Start: systemRole},
+	"nats": {Args: 1, Start: natsRole}, "detector": {Args: 1, Start: detectorRole}, cliRole: {Args: roles.AnyArgs, Start: playCLI},
 	"upstream": {Start: upstreamRole}, "proxy": {Args: 1, Start: proxyRole}, "refuser": {Start: refuserRole},
 }
 
@@ -61,74 +62,36 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == roles.Command {
 		return roles.Play(ctx, roots, args[1:])
 	}
-	s := &session{out: out, log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
-	chosen, err := s.parse(args)
+	b := &bench{out: out, log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
+	chosen, err := b.parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return nil
 	case err != nil:
 		return err
 	}
-	if s.dir, err = os.MkdirTemp("", "unloop-bench-"); err != nil {
+	if b.dir, err = os.MkdirTemp("", "unloop-bench-"); err != nil {
 		return fmt.Errorf("make a folder for stores: %w", err)
 	}
 	fmt.Fprintf(out, "%s, %s/%s, %d CPUs; medians of %d interleaved rounds of %s\n",
-		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), s.plan.Rounds, s.plan.Sample)
-	stop, err := roles.StartProfile(s.profile, "bench")
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), b.plan.Rounds, b.plan.Sample)
+	stop, err := roles.StartProfile(b.profile, "bench")
 	if err == nil {
-		err = errors.Join(s.run(ctx, chosen), stop())
+		err = errors.Join(b.run(ctx, chosen), stop())
 	}
-	return errors.Join(err, os.RemoveAll(s.dir))
-}
-
-func (s *session) parse(args []string) ([]part, error) {
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.IntVar(&s.plan.Rounds, "rounds", 5, "rounds that count")
-	flags.DurationVar(&s.plan.Sample, "sample", 500*time.Millisecond, "time for each contender at each level in a round")
-	flags.IntVar(&s.state, "fingerprints", 1_000_000, "live fingerprints of part state")
-	flags.StringVar(&s.module, "root", "..", "folder with the modules")
-	flags.StringVar(&s.profile, "profile", "", "folder for profiles of each process, to read with go tool pprof")
-	flags.Usage = func() {
-		fmt.Fprintln(flags.Output(), "bench [flags] [part…]")
-		for _, p := range parts {
-			fmt.Fprintf(flags.Output(), "  %-8s  %s\n", p.name, p.help)
-		}
-		flags.PrintDefaults()
-	}
-	if err := flags.Parse(args); err != nil {
-		return nil, err
-	}
-	s.plan.Rounds, s.plan.Levels = max(s.plan.Rounds, 1), levels
-	return choose(flags.Args())
-}
-
-var levels = []int{1, 8, 64}
-
-func choose(names []string) ([]part, error) {
-	if len(names) == 0 {
-		return parts, nil
-	}
-	var chosen []part
-	for _, name := range names {
-		i := slices.IndexFunc(parts, func(p part) bool { return p.name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("there is no part %q; see --help", name)
-		}
-		chosen = append(chosen, parts[i])
-	}
-	return chosen, nil
+	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
 // run measures each part; after an error it goes on with the next.
-func (s *session) run(ctx context.Context, chosen []part) error {
+func (b *bench) run(ctx context.Context, chosen []part) error {
 	var broken []error
 	for _, p := range chosen {
 		started := time.Now()
-		if err := p.run(s, ctx); err != nil {
+		if err := p.run(b, ctx); err != nil {
 			broken = append(broken, fmt.Errorf("%s: %w", p.name, err))
-			fmt.Fprintf(s.out, "\n%s broke off: %v\n", p.name, err)
+			fmt.Fprintf(b.out, "\n%s broke off: %v\n", p.name, err)
 		}
-		fmt.Fprintf(s.out, "(%s took %s)\n", p.name, time.Since(started).Round(time.Second))
+		fmt.Fprintf(b.out, "(%s took %s)\n", p.name, time.Since(started).Round(time.Second))
 		if ctx.Err() != nil {
 			break
 		}
@@ -136,15 +99,32 @@ func (s *session) run(ctx context.Context, chosen []part) error {
 	return errors.Join(broken...)
 }
 
+// print prints a table.
+func (b *bench) print(t *measure.Table) {
+	if b.markdown {
+		t.Markdown(b.out)
+		return
+	}
+	t.Print(b.out)
+}
+
+// printRates prints the rates of contenders.
+func (b *bench) printRates(res *measure.Results) {
+	b.print(res.Rates())
+	if n := res.Failed(); n > 0 {
+		fmt.Fprintf(b.out, "%d operations failed and do not count.\n", n)
+	}
+}
+
 // title prints the title of a table.
-func (s *session) title(format string, args ...any) {
+func (b *bench) title(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	fmt.Fprintf(s.out, "\n%s\n%s\n", text, strings.Repeat("-", len([]rune(text))))
+	fmt.Fprintf(b.out, "\n%s\n%s\n", text, strings.Repeat("-", len([]rune(text))))
 }
 
 // store makes a folder for the store of a server.
-func (s *session) store() (string, error) {
-	dir, err := os.MkdirTemp(s.dir, "store-")
+func (b *bench) store() (string, error) {
+	dir, err := os.MkdirTemp(b.dir, "store-")
 	if err != nil {
 		return "", fmt.Errorf("make a folder for a store: %w", err)
 	}
@@ -167,12 +147,12 @@ func (e *ender) role(ctx context.Context, name string, args ...string) (addr str
 }
 
 // server starts a NATS server in this process.
-func (s *session) server(e *ender) (*natskit.Embedded, error) {
-	dir, err := s.store()
+func (b *bench) server(e *ender) (*natskit.Embedded, error) {
+	dir, err := b.store()
 	if err != nil {
 		return nil, err
 	}
-	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: anyPort, DataDir: dir}, s.log)
+	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: anyPort, DataDir: dir}, b.log)
 	if err != nil {
 		return nil, err
 	}

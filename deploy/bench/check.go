@@ -41,37 +41,37 @@ const (
 
 // check measures checks from the gateway's checker over NATS to a detector, its counters
 // and back.
-func (s *session) check(ctx context.Context) error {
+func (b *bench) check(ctx context.Context) error {
 	redis, err := startRedis(ctx)
 	if err != nil {
-		fmt.Fprintf(s.out, "\nRedis is left out: %v\n", err)
+		fmt.Fprintf(b.out, "\nRedis is left out: %v\n", err)
 	} else {
 		defer func() { _ = redis.stop() }() // its store is in memory
 	}
-	return errors.Join(s.checkTogether(ctx, redis), s.checkApart(ctx, redis))
+	return errors.Join(b.checkTogether(ctx, redis), b.checkApart(ctx, redis))
 }
 
 // checkTogether runs client, server and detector in this process.
-func (s *session) checkTogether(ctx context.Context, redis *redisServer) (err error) {
+func (b *bench) checkTogether(ctx context.Context, redis *redisServer) (err error) {
 	var parts ender
 	defer func() { err = errors.Join(err, parts.end()) }()
-	server, err := s.server(&parts)
+	server, err := b.server(&parts)
 	if err != nil {
 		return err
 	}
-	connect := func(name string) (*natskit.Conn, error) { return server.Connect(name, s.log) }
+	connect := func(name string) (*natskit.Conn, error) { return server.Connect(name, b.log) }
 	inProcess := natskit.NewInProcess()
-	stop, err := startDetector(ctx, connect, inProcess, s.log)
+	stop, err := startDetector(ctx, connect, inProcess, b.log)
 	if err != nil {
 		return err
 	}
 	parts.add(stop)
-	res, err := s.compareChecks(ctx, connect, inProcess, redis)
+	res, err := b.compareChecks(ctx, connect, inProcess, redis)
 	if err != nil {
 		return err
 	}
-	s.title("check path, one process (in-process connections, file storage)")
-	res.Print(s.out)
+	b.title("check path, one process (in-process connections, file storage)")
+	b.printRates(res)
 	for _, name := range []string{nameCheck, nameNear} {
 		targets := []measure.Target{res.AtLeast(name+": within 3.5 times the echo's time (rate ≥ 0.286×)", name, nameEcho, 1/3.5, levels...)}
 		if redis != nil {
@@ -79,16 +79,16 @@ func (s *session) checkTogether(ctx context.Context, redis *redisServer) (err er
 				res.AtLeast(name+": faster than the Lua guard at 1 in flight", name, nameLua, 1, 1),
 				res.AtLeast(name+": faster than the plain guard at 8 and 64", name, namePlain, 1, 8, 64))
 		}
-		measure.PrintTargets(s.out, targets...)
+		measure.PrintTargets(b.out, targets...)
 	}
 	return nil
 }
 
 // checkApart runs server and detector as processes of their own.
-func (s *session) checkApart(ctx context.Context, redis *redisServer) (err error) {
+func (b *bench) checkApart(ctx context.Context, redis *redisServer) (err error) {
 	var parts ender
 	defer func() { err = errors.Join(err, parts.end()) }()
-	dir, err := s.store()
+	dir, err := b.store()
 	if err != nil {
 		return err
 	}
@@ -99,21 +99,21 @@ func (s *session) checkApart(ctx context.Context, redis *redisServer) (err error
 	if _, err = parts.role(ctx, "detector", server); err != nil {
 		return err
 	}
-	res, err := s.compareChecks(ctx, func(name string) (*natskit.Conn, error) { return natskit.Connect(server, name, s.log) }, nil, redis)
+	res, err := b.compareChecks(ctx, func(name string) (*natskit.Conn, error) { return natskit.Connect(server, name, b.log) }, nil, redis)
 	if err != nil {
 		return err
 	}
-	s.title("check path, three processes (client, NATS server and detector, over loopback)")
-	res.Print(s.out)
+	b.title("check path, three processes (client, NATS server and detector, over loopback)")
+	b.printRates(res)
 	if redis != nil {
-		measure.PrintTargets(s.out, res.AtLeast("at least the plain guard's rate at 64", nameCheck, namePlain, 1, 64))
+		measure.PrintTargets(b.out, res.AtLeast("at least the plain guard's rate at 64", nameCheck, namePlain, 1, 64))
 	}
 	return nil
 }
 
 // compareChecks measures checks over NATS and, if inProcess is not nil, those of a
 // gateway and a detector that share a process.
-func (s *session) compareChecks(ctx context.Context, connect func(string) (*natskit.Conn, error), inProcess *natskit.InProcess, redis *redisServer) (_ *measure.Results, err error) {
+func (b *bench) compareChecks(ctx context.Context, connect func(string) (*natskit.Conn, error), inProcess *natskit.InProcess, redis *redisServer) (_ *measure.Results, err error) {
 	var parts ender
 	defer func() { err = errors.Join(err, parts.end()) }()
 	client, err := connect("bench")
@@ -121,14 +121,14 @@ func (s *session) compareChecks(ctx context.Context, connect func(string) (*nats
 		return nil, err
 	}
 	parts.add(func() error { client.Close(); return nil })
-	gw, stop, err := startGateway(ctx, client, nil, s)
+	gw, stop, err := startGateway(ctx, client, nil, b)
 	if err != nil {
 		return nil, err
 	}
 	parts.add(stop)
 	contenders := []measure.Contender{echoContender(client.NATS()), checkContender(nameCheck, gw)}
 	if inProcess != nil {
-		near, stop, err := startGateway(ctx, client, inProcess, s)
+		near, stop, err := startGateway(ctx, client, inProcess, b)
 		if err != nil {
 			return nil, err
 		}
@@ -138,15 +138,15 @@ func (s *session) compareChecks(ctx context.Context, connect func(string) (*nats
 	if redis != nil {
 		contenders = append(contenders, redis.contender(namePlain, redis.plain), redis.contender(nameLua, redis.lua))
 	}
-	return measure.Compare(ctx, s.plan, contenders...)
+	return measure.Compare(ctx, b.plan, contenders...)
 }
 
 // startGateway runs a gateway on a connection; only its checks are used.
-func startGateway(ctx context.Context, nc *natskit.Conn, inProcess *natskit.InProcess, s *session) (*gateway.Gateway, func() error, error) {
+func startGateway(ctx context.Context, nc *natskit.Conn, inProcess *natskit.InProcess, b *bench) (*gateway.Gateway, func() error, error) {
 	service.Headroom()
 	cfg := gateway.DefaultConfig()
 	cfg.Listen, cfg.CheckTimeout = "127.0.0.1:0", patience
-	gw, err := gateway.New(cfg, service.Deps{Log: s.log, Metrics: service.NewRegistry(), NATS: nc, InProcess: inProcess})
+	gw, err := gateway.New(cfg, service.Deps{Log: b.log, Metrics: service.NewRegistry(), NATS: nc, InProcess: inProcess})
 	if err != nil {
 		return nil, nil, err
 	}

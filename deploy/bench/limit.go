@@ -30,16 +30,16 @@ const (
 var errNoVerdict = errors.New("a detector's answer has no verdict of the rule")
 
 // limit measures one rule that several clients and detectors share.
-func (s *session) limit(ctx context.Context) (err error) {
+func (b *bench) limit(ctx context.Context) (err error) {
 	var parts ender
 	defer func() { err = errors.Join(err, parts.end()) }()
-	server, err := s.server(&parts)
+	server, err := b.server(&parts)
 	if err != nil {
 		return err
 	}
-	connect := func(name string) (*natskit.Conn, error) { return natskit.Connect(server.URL(), name, s.log) }
+	connect := func(name string) (*natskit.Conn, error) { return natskit.Connect(server.URL(), name, b.log) }
 	for range limitDetectors {
-		stop, err := startDetector(ctx, connect, nil, s.log)
+		stop, err := startDetector(ctx, connect, nil, b.log)
 		if err != nil {
 			return err
 		}
@@ -49,16 +49,16 @@ func (s *session) limit(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.title("a token bucket of %.0f requests/s, %d detectors, %d clients that send %.0f/s", limitRate, limitDetectors, limitClients, limitRate*limitOverload)
+	b.title("a token bucket of %.0f requests/s, %d detectors, %d clients that send %.0f/s", limitRate, limitDetectors, limitClients, limitRate*limitOverload)
 	total := 0
 	for _, n := range passed {
 		total += n
 	}
 	rate := float64(total) / limitTime.Seconds()
-	fmt.Fprintf(s.out, "sent %d and passed %d in %s: %.1f/s; clients passed %d to %d\n", sent, total, limitTime, rate, slices.Min(passed), slices.Max(passed))
+	fmt.Fprintf(b.out, "sent %d and passed %d in %s: %.1f/s; clients passed %d to %d\n", sent, total, limitTime, rate, slices.Min(passed), slices.Max(passed))
 	off := 100 * (rate/limitRate - 1)
 	share := float64(slices.Min(passed)) * limitClients / float64(max(total, 1))
-	measure.PrintTargets(s.out,
+	measure.PrintTargets(b.out,
 		measure.Target{Text: "rate within 2 % of the rule's", Levels: []int{limitClients}, Unit: " %", Figure: func(int) (float64, bool) { return off, off >= -2 && off <= 2 }},
 		measure.Target{Text: "no client starved (least share ≥ half of an equal one)", Levels: []int{limitClients}, Unit: "×", Figure: func(int) (float64, bool) { return share, share >= 0.5 }},
 	)

@@ -26,27 +26,27 @@ var suites = []struct{ what, module, pkg string }{
 const suiteTimeout = 90 * time.Second
 
 // modules runs the modules' own benchmarks briefly and prints their results.
-func (s *session) modules(ctx context.Context) error {
+func (b *bench) modules(ctx context.Context) error {
 	var broken []error
 	for _, suite := range suites {
-		s.title("%s: go test -bench in %s/%s", suite.what, suite.module, strings.TrimPrefix(suite.pkg, "./"))
-		if err := s.suite(ctx, suite.module, suite.pkg); err != nil {
+		b.title("%s: go test -bench in %s/%s", suite.what, suite.module, strings.TrimPrefix(suite.pkg, "./"))
+		if err := b.suite(ctx, suite.module, suite.pkg); err != nil {
 			broken = append(broken, err)
 		}
 	}
 	return errors.Join(broken...)
 }
 
-func (s *session) suite(ctx context.Context, module, pkg string) error {
+func (b *bench) suite(ctx context.Context, module, pkg string) error {
 	ctx, cancel := context.WithTimeout(ctx, suiteTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", ".", "-benchtime", "100ms", "-benchmem", pkg)
-	cmd.Dir = filepath.Join(s.module, module)
+	cmd.Dir = filepath.Join(b.root, module)
 	out, err := cmd.CombinedOutput()
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	for lines.Scan() {
 		if strings.HasPrefix(lines.Text(), "Benchmark") {
-			fmt.Fprintln(s.out, lines.Text())
+			fmt.Fprintln(b.out, lines.Text())
 		}
 	}
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/unloop/unloop/deploy/unloop/system"
+	"github.com/unloop/unloop/deploy/unloop/cli"
 	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 // anyPort is the address at which a role listens.
-const anyPort = system.FreePort
+const anyPort = "127.0.0.1:0"
 
 // quiet returns the log of roles, which has errors only.
 func quiet() *slog.Logger {
@@ -70,18 +70,22 @@ func startDetector(ctx context.Context, connect func(string) (*natskit.Conn, err
 	}, nil
 }
 
-// systemRole is all of Unloop in one process, as `unloop up` runs it, with the
-// store, the upstream and, if it is not empty, the policies it is given.
-func systemRole(ctx context.Context, args []string) (string, func() error, error) {
-	cfg := system.DefaultConfig()
-	cfg.Embedded = natskit.EmbeddedConfig{Listen: anyPort, DataDir: args[0]}
-	cfg.Gateway.CheckTimeout = patience
-	cfg.Gateway.Upstream, cfg.Gateway.Policies = map[string]string{"openai": args[1]}, args[2]
-	s, err := system.New(cfg, quiet())
-	if err != nil {
-		return "", nil, err
-	}
+// playCLI is unloop's own command line, as its binary runs it.
+func playCLI(ctx context.Context, args []string) (string, func() error, error) {
 	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	return s.URL(), func() error { return <-done }, s.Wait(ctx)
+	go func() {
+		var err error
+		if code := cli.Main(args); code != 0 {
+			err = fmt.Errorf("%w %d", errExit, code)
+		}
+		done <- err
+	}()
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return "", nil, fmt.Errorf("find own process: %w", err)
+	}
+	context.AfterFunc(ctx, func() { _ = self.Signal(os.Interrupt) }) // the command line goes by signals
+	return "", func() error { return <-done }, nil
 }
+
+var errExit = errors.New("unloop ended with exit code")

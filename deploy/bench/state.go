@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/deploy/bench/roles"
+	"github.com/unloop/unloop/deploy/bench/usage"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -34,44 +32,44 @@ const (
 
 // millions counts many fingerprints and reports their memory and disk, and the time of a
 // restart.
-func (s *session) millions(ctx context.Context) (err error) {
-	dir, err := s.store()
+func (b *bench) millions(ctx context.Context) (err error) {
+	dir, err := b.store()
 	if err != nil {
 		return err
 	}
-	s.title("state: %d live fingerprints, counted in batches of %d (file storage)", s.state, fillBatch)
-	if err := s.fill(ctx, dir); err != nil {
+	b.title("state: %d live fingerprints, counted in batches of %d (file storage)", b.state, fillBatch)
+	if err := b.fill(ctx, dir); err != nil {
 		return err
 	}
 	// Each restart ends its server as the title of the next one says.
-	if err := s.restart(ctx, dir, "restart after a clean stop", (*roles.Process).Kill); err != nil {
+	if err := b.restart(ctx, dir, "restart after a clean stop", (*roles.Process).Kill); err != nil {
 		return err
 	}
-	return s.restart(ctx, dir, "restart after SIGKILL", (*roles.Process).Stop)
+	return b.restart(ctx, dir, "restart after SIGKILL", (*roles.Process).Stop)
 }
 
 // fill counts each fingerprint once on a server that it then stops.
-func (s *session) fill(ctx context.Context, dir string) (err error) {
+func (b *bench) fill(ctx context.Context, dir string) (err error) {
 	server, det, err := startPair(ctx, dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, det.Stop(), server.Stop()) }()
-	nc, err := natskit.Connect(server.Addr, "bench", s.log)
+	nc, err := natskit.Connect(server.Addr, "bench", b.log)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	before := memory(server.PID())
+	before := usage.Memory(server.PID())
 	started := time.Now()
-	if err := countAll(ctx, nc.NATS(), s.state); err != nil {
+	if err := countAll(ctx, nc.NATS(), b.state); err != nil {
 		return err
 	}
 	took := time.Since(started)
-	fmt.Fprintf(s.out, "counted in %s: %.0f/s\n", took.Round(10*time.Millisecond), float64(s.state)/took.Seconds())
-	fmt.Fprintf(s.out, "memory of the server (resident): %d MiB before, %d MiB after; of the detector: %d MiB\n",
-		before/mebi, memory(server.PID())/mebi, memory(det.PID())/mebi)
-	fmt.Fprintf(s.out, "disk: %d MiB\n", diskUse(dir)/mebi)
+	fmt.Fprintf(b.out, "counted in %s: %.0f/s\n", took.Round(10*time.Millisecond), float64(b.state)/took.Seconds())
+	fmt.Fprintf(b.out, "memory of the server (resident): %d MiB before, %d MiB after; of the detector: %d MiB\n",
+		before/mebi, usage.Memory(server.PID())/mebi, usage.Memory(det.PID())/mebi)
+	fmt.Fprintf(b.out, "disk: %d MiB\n", diskUse(dir)/mebi)
 	return nil
 }
 
@@ -87,23 +85,23 @@ func startPair(ctx context.Context, dir string) (server, det *roles.Process, err
 
 // restart starts a server on the store of the last one, checks that the counts are there,
 // and ends the server in the given way.
-func (s *session) restart(ctx context.Context, dir, what string, end func(*roles.Process) error) error {
+func (b *bench) restart(ctx context.Context, dir, what string, end func(*roles.Process) error) error {
 	started := time.Now()
 	server, det, err := startPair(ctx, dir)
 	if err != nil {
 		return err
 	}
-	count, err := s.count(ctx, server.Addr, longCheck(s.state/2))
+	count, err := b.count(ctx, server.Addr, longCheck(b.state/2))
 	if err == nil {
-		fmt.Fprintf(s.out, "%s: %s until a check is answered, with count %d of a fingerprint counted before\n",
+		fmt.Fprintf(b.out, "%s: %s until a check is answered, with count %d of a fingerprint counted before\n",
 			what, time.Since(started).Round(10*time.Millisecond), count)
 	}
 	return errors.Join(err, det.Stop(), end(server))
 }
 
 // count asks a detector about one check and returns the count of its fingerprint.
-func (s *session) count(ctx context.Context, url string, check *checkpb.Check) (uint32, error) {
-	nc, err := natskit.Connect(url, "bench", s.log)
+func (b *bench) count(ctx context.Context, url string, check *checkpb.Check) (uint32, error) {
+	nc, err := natskit.Connect(url, "bench", b.log)
 	if err != nil {
 		return 0, err
 	}
@@ -186,22 +184,6 @@ func longCheck(i int) *checkpb.Check {
 	c := promptCheck(fillRound, i)
 	c.Counters[0].WindowSeconds = 3600
 	return c
-}
-
-// memory returns the resident memory of a process in bytes, 0 where the system does not
-// report it.
-func memory(pid int) int64 {
-	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
-	field, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-	kib, err := strconv.ParseInt(field, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return kib << 10
 }
 
 // diskUse returns the size of all files in a folder, in bytes.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,7 +24,13 @@ type Contender struct {
 	// Caller returns the operation of one caller of a round, which calls it again and
 	// again, and a function that frees what it uses.
 	Caller func(round, caller int) (op Op, end func(), err error)
+	// Meter reads figures that grow while the contender works, such as its processor
+	// time. What a sample adds to them is divided by its calls. It may be nil.
+	Meter func(ctx context.Context) (Reading, error)
 }
+
+// Reading has figures by name.
+type Reading map[string]float64
 
 // Plan says how much is measured.
 type Plan struct {
@@ -31,6 +38,9 @@ type Plan struct {
 	Rounds int
 	// Sample is the time of a contender at one level in one round.
 	Sample time.Duration
+	// Calls is the number of calls of a sample, if it is not 0: then each contender does
+	// the same work, however long that takes.
+	Calls int
 	// Levels are the numbers of calls in flight.
 	Levels []int
 }
@@ -41,7 +51,10 @@ type Sample struct {
 	PerSecond float64
 	// P50 and P99 are their latencies.
 	P50, P99 time.Duration
-	Failed   int
+	// Calls is the number of operations that succeeded, Failed that of the others.
+	Calls, Failed int
+	// PerCall are the meter's figures.
+	PerCall Reading
 }
 
 // Results are all samples, by contender and level, in the order of the rounds.
@@ -79,7 +92,7 @@ func rotate(all []Contender, by int) []Contender {
 func (r *Results) round(ctx context.Context, round int, contenders []Contender) error {
 	for _, level := range r.plan.Levels {
 		for _, c := range contenders {
-			sample, err := drive(ctx, c, round, level, r.plan.Sample)
+			sample, err := r.plan.drive(ctx, c, round, level)
 			if err != nil {
 				return fmt.Errorf("measure %s at %d in flight: %w", c.Name, level, err)
 			}
@@ -100,22 +113,60 @@ type tally struct {
 }
 
 // drive calls a contender with level callers for a while.
-func drive(ctx context.Context, c Contender, round, level int, length time.Duration) (Sample, error) {
+func (p Plan) drive(ctx context.Context, c Contender, round, level int) (Sample, error) {
 	ops, end, err := c.callers(round, level)
 	defer end()
 	if err != nil {
 		return Sample{}, err
 	}
+	before, err := c.read(ctx)
+	if err != nil {
+		return Sample{}, err
+	}
 	tallies := make([]tally, level)
 	started := time.Now()
+	more := p.more(started)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var callers sync.WaitGroup
 	for i, op := range ops {
-		callers.Go(func() { tallies[i] = repeat(ctx, op, started.Add(length)) })
+		callers.Go(func() { tallies[i] = repeat(ctx, op, more) })
 	}
 	callers.Wait()
-	return summarize(tallies, time.Since(started))
+	took := time.Since(started)
+	after, err := c.read(ctx)
+	if err != nil {
+		return Sample{}, err
+	}
+	s, err := summarize(tallies, took)
+	s.PerCall = after.per(before, s.Calls+s.Failed)
+	return s, err
+}
+
+// more returns a function that reports whether a caller calls once more, at a time.
+func (p Plan) more(started time.Time) func(now time.Time) bool {
+	if p.Calls == 0 {
+		until := started.Add(p.Sample)
+		return until.After
+	}
+	var begun atomic.Int64
+	return func(time.Time) bool { return begun.Add(1) <= int64(p.Calls) }
+}
+
+func (c Contender) read(ctx context.Context) (Reading, error) {
+	if c.Meter == nil {
+		return nil, nil
+	}
+	return c.Meter(ctx)
+}
+
+// per returns what was added since another reading, divided by a number of calls.
+func (r Reading) per(before Reading, calls int) Reading {
+	out := Reading{}
+	for name, value := range r {
+		out[name] = (value - before[name]) / float64(max(calls, 1))
+	}
+	return out
 }
 
 // callers returns the operations of n callers, and a function that frees what they use.
@@ -137,9 +188,9 @@ func (c Contender) callers(round, n int) ([]Op, func(), error) {
 	return ops, endAll, nil
 }
 
-// repeat calls op until a time, at least once.
-func repeat(ctx context.Context, op Op, until time.Time) (t tally) {
-	for now := time.Now(); ; {
+// repeat calls op as long as there is more to do, at least once.
+func repeat(ctx context.Context, op Op, more func(now time.Time) bool) (t tally) {
+	for now := time.Now(); more(now) || t.failed+len(t.latencies) == 0; {
 		err := op(ctx)
 		after := time.Now()
 		if err != nil {
@@ -148,10 +199,9 @@ func repeat(ctx context.Context, op Op, until time.Time) (t tally) {
 		} else {
 			t.latencies = append(t.latencies, after.Sub(now))
 		}
-		if now = after; !now.Before(until) {
-			return t
-		}
+		now = after
 	}
+	return t
 }
 
 // summarize returns an error if more operations failed than succeeded.
@@ -170,6 +220,7 @@ func summarize(tallies []tally, took time.Duration) (Sample, error) {
 		return s, fmt.Errorf("%d of %d operations did not succeed, such as: %w", s.Failed, s.Failed+len(all), last)
 	}
 	slices.Sort(all)
+	s.Calls = len(all)
 	s.PerSecond = float64(len(all)) / took.Seconds()
 	s.P50, s.P99 = all[len(all)/2], all[len(all)*99/100]
 	return s, nil
@@ -185,7 +236,21 @@ func (r *Results) Median(name string, level int) Sample {
 	middle := samples[len(samples)/2]
 	middle.P50 = median(samples, func(s Sample) time.Duration { return s.P50 })
 	middle.P99 = median(samples, func(s Sample) time.Duration { return s.P99 })
+	middle.PerCall = Reading{}
+	for figure := range samples[0].PerCall {
+		middle.PerCall[figure] = median(samples, func(s Sample) float64 { return s.PerCall[figure] })
+	}
 	return middle
+}
+
+// Mean returns the mean over all samples of one of the meter's figures, by call.
+func (r *Results) Mean(name string, level int, figure string) float64 {
+	sum, calls := 0.0, 0
+	for _, s := range r.samples[cell{name, level}] {
+		sum += s.PerCall[figure] * float64(s.Calls+s.Failed)
+		calls += s.Calls + s.Failed
+	}
+	return sum / float64(max(calls, 1))
 }
 
 // Ratio returns the median over the rounds of a figure of two contenders' samples of the
@@ -203,6 +268,11 @@ func (r *Results) Ratio(a, b string, level int, figure func(a, b Sample) float64
 
 // pair are two contenders' samples of one round.
 type pair struct{ a, b Sample }
+
+// PerCall returns a function for a's figure as a multiple of b's.
+func PerCall(figure string) func(a, b Sample) float64 {
+	return func(a, b Sample) float64 { return a.PerCall[figure] / b.PerCall[figure] }
+}
 
 // Faster returns a's rate as a multiple of b's.
 func Faster(a, b Sample) float64 { return a.PerSecond / b.PerSecond }

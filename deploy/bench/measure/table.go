@@ -8,29 +8,97 @@ import (
 	"time"
 )
 
-// Print writes a table with a row for each contender and a column for each
-// level: operations a second, and latencies in microseconds.
-func (r *Results) Print(w io.Writer) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	head := "\t"
-	for _, level := range r.plan.Levels {
-		head += fmt.Sprintf("%d in flight: /s\tp50 µs\tp99 µs\t", level)
+// Table is a table of figures; the first column has the names of the rows.
+type Table struct {
+	Head []string
+	Rows [][]string
+}
+
+// Add adds a row.
+func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// Print writes the table as text.
+func (t *Table) Print(w io.Writer) {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		fmt.Fprintln(out, strings.Join(row, "\t")+"\t")
 	}
-	fmt.Fprintln(t, head)
-	failed := 0
+	_ = out.Flush() // an error of the terminal cannot be reported to it
+}
+
+// Markdown writes the table as Markdown.
+func (t *Table) Markdown(w io.Writer) {
+	line := func(cells []string) { fmt.Fprintln(w, strings.TrimSpace("| "+strings.Join(cells, " | ")+" |")) }
+	line(t.Head)
+	fmt.Fprintln(w, strings.Repeat("|---", len(t.Head))+"|")
+	for _, row := range t.Rows {
+		line(row)
+	}
+}
+
+// Rates returns a table with a row for each contender and a column for each level:
+// operations a second, and in brackets the latencies p50 and p99.
+func (r *Results) Rates() *Table {
+	t := &Table{Head: []string{"operations/s (p50, p99)"}}
+	for _, level := range r.plan.Levels {
+		t.Head = append(t.Head, fmt.Sprintf("%d in flight", level))
+	}
 	for _, name := range r.names {
-		row := name + "\t"
+		row := []string{name}
 		for _, level := range r.plan.Levels {
 			s := r.Median(name, level)
-			failed += s.Failed
-			row += fmt.Sprintf("%.0f\t%d\t%d\t", s.PerSecond, s.P50.Microseconds(), s.P99.Microseconds())
+			row = append(row, fmt.Sprintf("%s (%s, %s)", Grouped(s.PerSecond), Short(s.P50), Short(s.P99)))
 		}
-		fmt.Fprintln(t, row)
+		t.Add(row...)
 	}
-	_ = t.Flush() // an error of the terminal cannot be reported to it
-	if failed > 0 {
-		fmt.Fprintf(w, "%d operations failed and do not count.\n", failed)
+	return t
+}
+
+// Failed returns the number of operations that failed and do not count.
+func (r *Results) Failed() (n int) {
+	for _, samples := range r.samples {
+		for _, s := range samples {
+			n += s.Failed
+		}
 	}
+	return n
+}
+
+// Row adds a row with a figure of each contender at a level, in the order of the
+// contenders. With a base, what is a multiple of the base's figure is said in brackets.
+func (r *Results) Row(t *Table, label string, level int, format string, base string, figure func(Sample) float64) {
+	row := []string{label}
+	for _, name := range r.names {
+		text := fmt.Sprintf(format, figure(r.Median(name, level)))
+		if base != "" && name != base {
+			text += fmt.Sprintf(" (%.2f×)", r.Ratio(name, base, level, func(a, b Sample) float64 { return figure(a) / figure(b) }))
+		}
+		row = append(row, text)
+	}
+	t.Add(row...)
+}
+
+// Names are those of the contenders.
+func (r *Results) Names() []string { return r.names }
+
+// Grouped writes a rate with three digits or more that count, in groups of thousands.
+func Grouped(n float64) string {
+	text := fmt.Sprintf("%.0f", n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + " " + text[at:]
+	}
+	return text
+}
+
+// Short writes a duration with three digits.
+func Short(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%d µs", d.Microseconds())
+	case d < 100*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", d.Seconds()*1000)
+	}
+	return fmt.Sprintf("%.0f ms", d.Seconds()*1000)
 }
 
 // Target is a figure that a contender should reach.
@@ -65,6 +133,14 @@ func (r *Results) AtLeast(text, a, b string, least float64, levels ...int) Targe
 	return Target{Text: text, Levels: levels, Unit: "×", Figure: func(level int) (float64, bool) {
 		ratio := r.Ratio(a, b, level, Faster)
 		return ratio, ratio >= least
+	}}
+}
+
+// AtMost returns a target for a figure of a's and b's samples.
+func (r *Results) AtMost(text, a, b string, most float64, unit string, figure func(a, b Sample) float64, levels ...int) Target {
+	return Target{Text: text, Levels: levels, Unit: unit, Figure: func(level int) (float64, bool) {
+		value := r.Ratio(a, b, level, figure)
+		return value, value <= most
 	}}
 }
 

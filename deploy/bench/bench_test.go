@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/unloop/unloop/deploy/bench/roles"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+// TestMain lets this executable play the roles of benchmarks.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == roles.Command {
+		ctx, stop := service.Context()
+		defer stop()
+		if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, context.Canceled) {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+		}
+		return
+	}
+	m.Run()
+}
+
+// output runs the benchmark with few calls and returns what it prints.
+func output(t *testing.T, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := run(t.Context(), append([]string{"-rounds", "1"}, args...), &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	return out.String()
+}
+
+func mustContain(t *testing.T, text string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("%q is missing in:\n%s", w, text)
+		}
+	}
+}
+
+func TestSessionsAreComparedWithABareProxy(t *testing.T) {
+	t.Parallel()
+	out := output(t, "-markdown", "-sessions", "generated", "-calls", "20", "-levels", "2", "sessions")
+	mustContain(t, out,
+		"100 sessions, 1200 requests of 12.2 KB",
+		"| in flight | bare httputil.ReverseProxy | Unloop, exact detectors | Unloop, default policy |\n|---|---|---|---|\n| p50 ms, 2 | ",
+		"| processor ms per request, 2 | ", "| allocations per request, 2 | ", "| unjudged %, 2 | 0.00 | ",
+		"Unloop, default policy writes per request: LOOP_COUNTERS ")
+}
+
+func TestFlagsThatAreWrongAreErrors(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"nothing"}, {"-levels", "1,0", "sessions"}, {"-sessions", "nowhere.jsonl", "sessions"}} {
+		if err := run(t.Context(), args, &bytes.Buffer{}); err == nil {
+			t.Errorf("%q is no error", args)
+		}
+	}
+}

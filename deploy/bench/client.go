@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// client is a connection with just enough of HTTP/1.1 to take little time itself: the
+// client of net/http takes as much as its server.
+type client struct {
+	conn net.Conn
+	in   *bufio.Reader
+	out  []byte
+	host string
+}
+
+func dial(url string) (*client, error) {
+	host := strings.TrimPrefix(url, "http://")
+	conn, err := net.DialTimeout("tcp", host, patience) //nolint:noctx // the timeout bounds it
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", url, err)
+	}
+	return &client{conn: conn, in: bufio.NewReader(conn), host: host}, nil
+}
+
+func (c *client) close() { _ = c.conn.Close() }
+
+// reply is what the client reads of an answer.
+type reply struct {
+	status int
+	length int
+	// unjudged says that the request was forwarded without a full decision.
+	unjudged bool
+}
+
+// post sends a body under an API key and returns the answer.
+func (c *client) post(ctx context.Context, key string, body []byte) (reply, error) {
+	deadline := time.Now().Add(2 * patience)
+	if at, ok := ctx.Deadline(); ok && at.Before(deadline) {
+		deadline = at
+	}
+	if err := c.conn.SetDeadline(deadline); err != nil {
+		return reply{}, fmt.Errorf("set deadline: %w", err)
+	}
+	c.out = fmt.Appendf(c.out[:0], "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n", c.host, key, len(body))
+	c.out = append(c.out, body...)
+	if _, err := c.conn.Write(c.out); err != nil {
+		return reply{}, fmt.Errorf("send request: %w", err)
+	}
+	return c.answer()
+}
+
+// errAnswer is the error for an answer that is not as simple as this client expects.
+var errAnswer = errors.New("unexpected answer")
+
+func (c *client) answer() (r reply, err error) {
+	line, err := c.in.ReadSlice('\n')
+	if err != nil || len(line) < len("HTTP/1.1 200") {
+		return r, fmt.Errorf("%w: status line %q: %w", errAnswer, line, err)
+	}
+	if r.status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return r, fmt.Errorf("%w: %w", errAnswer, err)
+	}
+	if err := c.headers(&r); err != nil {
+		return r, err
+	}
+	if r.length < 0 {
+		return r, fmt.Errorf("%w: no length", errAnswer)
+	}
+	if _, err := c.in.Discard(r.length); err != nil {
+		return r, fmt.Errorf("read answer: %w", err)
+	}
+	return r, nil
+}
+
+// headers reads the headers; the length is -1 if there is none.
+func (c *client) headers(r *reply) (err error) {
+	r.length = -1
+	for {
+		line, err := c.in.ReadSlice('\n')
+		if err != nil {
+			return fmt.Errorf("read headers: %w", err)
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) == 0 {
+			return nil
+		}
+		name, value, _ := bytes.Cut(line, []byte(": "))
+		switch {
+		case strings.EqualFold(string(name), "X-Loop-Degraded"):
+			r.unjudged = true
+		case strings.EqualFold(string(name), "Content-Length"):
+			if r.length, err = strconv.Atoi(string(value)); err != nil {
+				return fmt.Errorf("%w: %w", errAnswer, err)
+			}
+		}
+	}
+}

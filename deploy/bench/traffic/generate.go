@@ -1,0 +1,89 @@
+package traffic
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// Figures of generated sessions.
+const (
+	generatedTurns = 12
+	instructions   = 600 // bytes of a system prompt
+	leastResult    = 150 // bytes of a tool's result
+	meanResult     = 1350
+	mostResult     = 4200
+)
+
+// Generate returns sessions of the shape that recorded ones have: 12 requests, tool
+// rounds, bodies of 2 to 60 KB, 12 KB on average. The same seed gives the same sessions.
+func Generate(n int, seed uint64) ([]Session, error) {
+	out := make([]Session, 0, n)
+	for i := range n {
+		s, err := generate(rand.New(rand.NewPCG(seed, uint64(i))), generatedTurns)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func generate(draw *rand.Rand, turns int) (Session, error) {
+	size := leastResult + min(draw.ExpFloat64()*(meanResult-leastResult), mostResult)
+	messages := []message{
+		{Role: "system", Content: raw("You are an agent that works with tools. " + Words(rand.New(rand.NewPCG(0, 0)), instructions))},
+		{Role: "user", Content: raw(Words(draw, 200))},
+	}
+	for round := range turns - 1 {
+		messages = append(messages, roundOf(draw, round, int(size*(0.5+draw.Float64())))...)
+	}
+	return newSession("gpt-5", append(messages, message{Role: "assistant", Content: raw("Done.")}))
+}
+
+// Rounds returns the request of an agent after many tool rounds, with a body of about
+// the given size.
+func Rounds(rounds, size int) (Turn, error) {
+	draw := rand.New(rand.NewPCG(uint64(rounds), uint64(size)))
+	messages := []message{{Role: "user", Content: raw(Words(draw, 200))}}
+	const envelope = 300
+	for round := range rounds {
+		messages = append(messages, roundOf(draw, round, max(size/rounds-envelope, 1))...)
+	}
+	for i := range messages {
+		messages[i].addMark()
+	}
+	return newTurn("gpt-5", messages, toolsOf(messages))
+}
+
+// roundOf returns a call of a tool and its result of about the given size.
+func roundOf(draw *rand.Rand, round, size int) []message {
+	names := []string{"read_file", "search_code", "run_tests", "edit_file", "list_files"}
+	var c call
+	c.ID, c.Type = fmt.Sprintf("call_%d_%08x", round, draw.Uint32()), "function"
+	c.Function.Name = names[draw.IntN(len(names))]
+	c.Function.Arguments = string(raw(map[string]string{
+		"path": strings.ReplaceAll(Words(draw, 30), " ", "/"), "query": Words(draw, 40),
+	}))
+	return []message{
+		{Role: "assistant", Content: json.RawMessage("null"), ToolCalls: []call{c}},
+		{Role: "tool", ToolCallID: c.ID, Content: raw(Words(draw, size))},
+	}
+}
+
+// Words returns random words of the given length in bytes.
+func Words(draw *rand.Rand, size int) string {
+	var text []byte
+	for len(text) < size {
+		text = append(append(text, ' '), vocabulary[draw.IntN(len(vocabulary))]...)
+	}
+	return string(text[min(1, len(text)):min(size+1, len(text))])
+}
+
+// vocabulary are the words of generated texts.
+var vocabulary = strings.Fields(`account address battery billing blue broken button cable cancel card case
+	change charge customer delay delivery device door email error failed file gift green heat invoice item key label late
+	light lock login lost mail missing money month number offer order paid parcel password phone photo price printer
+	profile question red refund reply return room safe screen sent ship size slow sound stock store tax ticket time
+	track truck twice update user version voucher week window wrong year`)

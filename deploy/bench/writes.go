@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/deploy/bench/measure"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+const (
+	// writesLevel and writesCalls are the requests in flight and in all while what is
+	// written is counted, apart from the samples: whoever listens costs time.
+	writesLevel = 8
+	writesCalls = 1000
+)
+
+// writes are what requests write to JetStream, for each request.
+type writes struct {
+	bytes, messages float64
+	buckets         map[string]bucketWrites
+}
+
+type bucketWrites struct{ bytes, messages float64 }
+
+func (w writes) String() string {
+	return fmt.Sprintf("%s (%.2f)", measure.Grouped(w.bytes), w.messages)
+}
+
+// byBucket lists the buckets and streams.
+func (w writes) byBucket() string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(w.buckets)) {
+		out = append(out, fmt.Sprintf("%s %.0f bytes in %.2f", name, w.buckets[name].bytes, w.buckets[name].messages))
+	}
+	return strings.Join(out, ", ")
+}
+
+// writesOf drives a contender and counts what its streams are sent: subjects, headers and
+// data.
+func (b *bench) writesOf(ctx context.Context, in *instance, c measure.Contender) (w writes, err error) {
+	conn, err := natskit.Connect(in.nats, "bench", b.log)
+	if err != nil {
+		return w, err
+	}
+	defer conn.Close()
+	tap := &tap{buckets: map[string]bucketWrites{}}
+	if err := tap.listen(ctx, conn.NATS()); err != nil {
+		return w, err
+	}
+	plan := measure.Plan{Rounds: 0, Calls: writesCalls, Levels: []int{writesLevel}}
+	if _, err := measure.Compare(ctx, plan, c); err != nil {
+		return w, err
+	}
+	if err := conn.NATS().FlushTimeout(patience); err != nil {
+		return w, fmt.Errorf("count writes: %w", err)
+	}
+	return tap.per(writesCalls), nil
+}
+
+// tap counts messages to streams.
+type tap struct {
+	mu      sync.Mutex
+	buckets map[string]bucketWrites
+}
+
+// listen subscribes to the subjects of all streams.
+func (t *tap) listen(ctx context.Context, nc *nats.Conn) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return fmt.Errorf("count writes: %w", err)
+	}
+	streams := js.ListStreams(ctx)
+	for info := range streams.Info() {
+		name := strings.TrimPrefix(info.Config.Name, "KV_")
+		for _, subject := range info.Config.Subjects {
+			if _, err := nc.Subscribe(subject, func(m *nats.Msg) { t.count(name, m) }); err != nil {
+				return fmt.Errorf("count writes: %w", err)
+			}
+		}
+	}
+	if err := streams.Err(); err != nil {
+		return fmt.Errorf("count writes: %w", err)
+	}
+	return nc.FlushTimeout(patience)
+}
+
+func (t *tap) count(name string, m *nats.Msg) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sum := t.buckets[name]
+	sum.bytes += float64(m.Size() - len(m.Reply))
+	sum.messages++
+	t.buckets[name] = sum
+}
+
+// per returns the writes of one of n requests.
+func (t *tap) per(n float64) writes {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := writes{buckets: map[string]bucketWrites{}}
+	for name, sum := range t.buckets {
+		w.bytes += sum.bytes / n
+		w.messages += sum.messages / n
+		w.buckets[name] = bucketWrites{sum.bytes / n, sum.messages / n}
+	}
+	return w
+}
