@@ -124,6 +124,7 @@ func TestOverrideEndsByItsTimeAndNotByItsRecord(t *testing.T) {
 	g := following(t, s, at(url), withBundle(t, noPolicies))
 	g.now = func() time.Time { return start.Add(time.Duration(clock.Load())) }
 	for _, o := range []schemas.Override{
+		{Action: schemas.OverrideBlock, Scope: schemas.ScopeSession, Value: "job-7", ExpiresAt: start.Add(10 * time.Minute)},
 		{Action: schemas.OverrideBlock, Scope: schemas.ScopeTenant, Value: "acme", ExpiresAt: start.Add(10 * time.Minute)},
 		{Action: schemas.OverrideExempt, Scope: schemas.ScopeProject, Value: "batch", ExpiresAt: start.Add(10 * time.Minute)},
 	} {
@@ -142,6 +143,12 @@ func TestOverrideEndsByItsTimeAndNotByItsRecord(t *testing.T) {
 	exempt := func() string {
 		res, _ := post(t, g, "/v1/chat/completions", http.Header{"X-Project-Id": {"batch"}})
 		return res.Header.Get("X-Loop-Exempt")
+	}
+	for _, key := range []string{"sk-one", "sk-two"} {
+		res, _ := post(t, g, "/v1/chat/completions", http.Header{"X-Session-Id": {"job-7"}, "Authorization": {"Bearer " + key}})
+		if res.StatusCode != http.StatusForbidden {
+			t.Errorf("the blocked session of %s: %d", key, res.StatusCode)
+		}
 	}
 	if acme, globex, label := tenant("acme"), tenant("globex"), exempt(); acme != 403 || globex != 200 || label != "project" {
 		t.Errorf("acme %d, globex (unreadable record) %d, exempt %q; want 403, 200, project", acme, globex, label)

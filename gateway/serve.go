@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -73,7 +74,7 @@ func (g *Gateway) receive(r *http.Request) (*request.Request, auth.Principal, *p
 	case !known:
 		return x, auth.Principal{}, &provider.Refusal{
 			Status: http.StatusNotFound, Code: "unknown_path",
-			Message: "no upstream for this path; name one with --upstream default=URL, or use /NAME/… of a configured upstream",
+			Message: "no upstream for this path; " + cmp.Or(route.Misdirected(r), "name one with --upstream default=URL, or use /NAME/… of a configured upstream"),
 		}
 	case target.Escapes:
 		return x, auth.Principal{}, &provider.Refusal{

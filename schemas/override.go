@@ -20,7 +20,8 @@ const (
 // OverrideScope is the property of a request that an override applies to.
 type OverrideScope string
 
-// The scopes. Sessions and callers are hashes, as events show them.
+// The scopes. A caller is a hash, as events show it; a session is its hash, or its name as
+// clients send it: that of every caller who has a session of the name.
 const (
 	ScopeSession OverrideScope = "session"
 	ScopeCaller  OverrideScope = "caller"

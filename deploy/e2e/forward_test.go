@@ -249,10 +249,14 @@ func TestUpstreamThatIsAwayIsABadGatewayInTheFormatsShape(t *testing.T) {
 	t.Parallel()
 	url := start(t, "http://127.0.0.1:1").URL()
 	a := send(t, url, prompt("hello"))
-	if a.status != http.StatusBadGateway || a.refusal(t).Error.Code != "upstream_unreachable" {
+	if a.status != http.StatusBadGateway || a.refusal(t).Error.Code != "upstream_unreachable" || !strings.Contains(a.refusal(t).Error.Message, "at 127.0.0.1:1 could not be reached: connection refused") {
 		t.Errorf("status %d, %s", a.status, a.body)
 	}
 	if a := send(t, url, call{http.MethodGet, "/nowhere", "", nil}); a.status != http.StatusNotFound || a.refusal(t).Error.Code != "unknown_path" {
 		t.Errorf("unknown path: status %d, %s", a.status, a.body)
+	}
+	a = send(t, url, call{http.MethodPost, "/chat/completions", prompt("hello").body, nil})
+	if want := "the base URL lacks /v1; it must be " + url + "/v1"; a.status != http.StatusNotFound || !strings.Contains(a.refusal(t).Error.Message, want) {
+		t.Errorf("a base URL without /v1: status %d, %s", a.status, a.body)
 	}
 }

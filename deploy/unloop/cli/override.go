@@ -22,12 +22,15 @@ import (
 // read it.
 const markerTTL = time.Hour
 
+// maxScope bounds the values of scopes, in bytes: they become parts of keys.
+const maxScope = 1024
+
 // scopes are the flags that select requests.
 type scopes struct {
-	Session []string `placeholder:"HASH" help:"Sessions, as events show them."`
-	Caller  []string `placeholder:"HASH" help:"Callers, as events show them."`
-	Tenant  []string `placeholder:"NAME" help:"Tenants."`
-	Project []string `placeholder:"NAME" help:"Projects."`
+	Session []string `short:"s" placeholder:"ID" help:"Session, by the id that its clients send (X-Session-Id and its like) or the hash that events show. Repeatable, as the others."`
+	Caller  []string `short:"c" placeholder:"HASH" help:"Caller, by the hash that events show: an API key with its end user."`
+	Tenant  []string `short:"t" placeholder:"NAME" help:"Tenant (X-Tenant-ID)."`
+	Project []string `short:"p" placeholder:"NAME" help:"Project (X-Project-ID)."`
 }
 
 // overrides returns one override for each value of the flags.
@@ -38,8 +41,8 @@ func (s scopes) overrides(action schemas.OverrideAction) ([]schemas.Override, er
 		values []string
 	}{{schemas.ScopeSession, s.Session}, {schemas.ScopeCaller, s.Caller}, {schemas.ScopeTenant, s.Tenant}, {schemas.ScopeProject, s.Project}} {
 		for _, value := range scope.values {
-			if value == "" {
-				return nil, fmt.Errorf("--%s must not be empty", scope.name)
+			if value == "" || len(value) > maxScope {
+				return nil, fmt.Errorf("--%s must have 1 to %d bytes", scope.name, maxScope)
 			}
 			all = append(all, schemas.Override{Action: action, Scope: scope.name, Value: value})
 		}
@@ -52,12 +55,13 @@ func (s scopes) overrides(action schemas.OverrideAction) ([]schemas.Override, er
 
 // until are the flags of a block or an exemption.
 type until struct {
-	For    time.Duration `required:"" placeholder:"DURATION" help:"Duration, such as 10m."`
-	Reason string        `placeholder:"TEXT" help:"Reason, which the answers to blocked requests contain."`
+	For    span   `short:"f" required:"" placeholder:"DURATION" help:"How long, such as 90s, 10m, 1h30m, 1d or 2w."`
+	Reason string `short:"r" placeholder:"TEXT" help:"Reason, which the answers to blocked requests contain."`
 }
 
 type beginCmd struct {
 	client
+	formatted
 	scopes
 	until
 	action schemas.OverrideAction
@@ -66,22 +70,32 @@ type beginCmd struct {
 // Run stores overrides, which apply at every gateway from now on. The TTL of a record is
 // longer than the override by a minute: gateways end it by its own time.
 func (c *beginCmd) Run(ctx context.Context, io streams) error {
-	if c.For < time.Second {
-		return fmt.Errorf("--for is %s, must be at least 1s", c.For)
+	lasts := time.Duration(c.For)
+	if lasts < time.Second {
+		return fmt.Errorf("--for is %s, must be at least 1s", lasts)
 	}
 	done := map[schemas.OverrideAction]string{schemas.OverrideBlock: "Blocked", schemas.OverrideExempt: "Exempted"}[c.action]
-	now := time.Now()
-	return c.put(ctx, c.scopes, c.action, c.For+time.Minute, func(o schemas.Override) (*nats.Msg, error) {
-		o.Reason, o.CreatedAt, o.ExpiresAt = c.Reason, now, now.Add(c.For)
+	return c.change(ctx, c.scopes, c.action, func(s *overrideStore, o schemas.Override) error {
+		now := time.Now()
+		o.Reason, o.CreatedAt, o.ExpiresAt = c.Reason, now, now.Add(lasts)
 		body, err := json.Marshal(o)
-		return &nats.Msg{Data: body}, err
-	}, func(o schemas.Override) {
-		fmt.Fprintf(io.out, "%s %s %s until %s.\n", done, o.Scope, o.Value, now.Add(c.For).Local().Format(time.DateTime))
+		if err == nil {
+			err = s.put(ctx, &nats.Msg{Data: body}, o, lasts+time.Minute)
+		}
+		switch {
+		case err != nil:
+			return err
+		case c.JSON:
+			return jsonLines(io, []schemas.Override{o})
+		}
+		fmt.Fprintf(io.out, "%s %s %s until %s.\n", done, o.Scope, o.Value, terminal.Moment(o.ExpiresAt, now))
+		return nil
 	})
 }
 
 type endCmd struct {
 	client
+	formatted
 	scopes
 	action schemas.OverrideAction
 }
@@ -89,19 +103,60 @@ type endCmd struct {
 // Run replaces overrides by a marker of their end.
 func (c *endCmd) Run(ctx context.Context, io streams) error {
 	ended := map[schemas.OverrideAction]string{schemas.OverrideBlock: "blocked", schemas.OverrideExempt: "exempt"}[c.action]
-	return c.put(ctx, c.scopes, c.action, markerTTL, func(schemas.Override) (*nats.Msg, error) {
-		return &nats.Msg{Header: nats.Header{"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}}, nil
-	}, func(o schemas.Override) {
+	return c.change(ctx, c.scopes, c.action, func(s *overrideStore, o schemas.Override) error {
+		set, err := s.get(ctx, o)
+		if errors.Is(err, errNotSet) {
+			return fmt.Errorf("%s %s is not %s; `unloop overrides` lists what is", o.Scope, o.Value, ended)
+		}
+		if err == nil {
+			header := nats.Header{"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}
+			err = s.put(ctx, &nats.Msg{Header: header}, o, markerTTL)
+		}
+		switch {
+		case err != nil:
+			return err
+		case c.JSON:
+			return jsonLines(io, []schemas.Override{set})
+		}
 		fmt.Fprintf(io.out, "No longer %s: %s %s.\n", ended, o.Scope, o.Value)
+		return nil
 	})
 }
 
-// put stores a message for each override that the scopes name, and reports it. The
-// record gets a TTL of its own, which the client's key-value calls allow for new keys
-// only.
-func (c client) put(ctx context.Context, s scopes, action schemas.OverrideAction, ttl time.Duration,
-	message func(schemas.Override) (*nats.Msg, error), report func(schemas.Override),
-) error {
+// overrideStore is the bucket of overrides of the running Unloop.
+type overrideStore struct {
+	jetstream.KeyValue
+	js jetstream.JetStream
+}
+
+// errNotSet says that an override is not set, or has ended.
+var errNotSet = errors.New("not set")
+
+// get returns an override as it is stored.
+func (s *overrideStore) get(ctx context.Context, o schemas.Override) (set schemas.Override, err error) {
+	entry, err := s.Get(ctx, o.Key())
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return set, errNotSet
+	}
+	if err == nil {
+		err = json.Unmarshal(entry.Value(), &set)
+	}
+	if err == nil && !time.Now().Before(set.ExpiresAt) {
+		err = errNotSet
+	}
+	return set, err
+}
+
+// put stores a message in an override's place. The record gets a TTL of its own, which the
+// client's key-value calls allow for new keys only.
+func (s *overrideStore) put(ctx context.Context, msg *nats.Msg, o schemas.Override, ttl time.Duration) error {
+	msg.Subject = "$KV." + schemas.BucketOverrides + "." + o.Key()
+	_, err := s.js.PublishMsg(ctx, msg, jetstream.WithMsgTTL(ttl.Truncate(time.Second)))
+	return err
+}
+
+// change calls do for each override that the scopes name, and returns all errors.
+func (c client) change(ctx context.Context, s scopes, action schemas.OverrideAction, do func(*overrideStore, schemas.Override) error) error {
 	all, err := s.overrides(action)
 	if err != nil {
 		return err
@@ -111,18 +166,17 @@ func (c client) put(ctx context.Context, s scopes, action schemas.OverrideAction
 		return err
 	}
 	defer js.Conn().Close()
-	for _, o := range all {
-		msg, err := message(o)
-		if err == nil {
-			msg.Subject = "$KV." + schemas.BucketOverrides + "." + o.Key()
-			_, err = js.PublishMsg(ctx, msg, jetstream.WithMsgTTL(ttl.Truncate(time.Second)))
-		}
-		if err != nil {
-			return explain(fmt.Errorf("%s %s %s: %w", action, o.Scope, o.Value, err))
-		}
-		report(o)
+	kv, err := js.KeyValue(ctx, schemas.BucketOverrides)
+	if err != nil {
+		return explain(fmt.Errorf("open the overrides: %w", err))
 	}
-	return nil
+	var faults []error
+	for _, o := range all {
+		if err := do(&overrideStore{kv, js}, o); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
 }
 
 type overridesCmd struct {

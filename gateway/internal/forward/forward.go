@@ -11,7 +11,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"sync"
@@ -168,19 +167,12 @@ func dropDigests(h http.Header) {
 // for the client.
 func (p *Proxy) Unreachable(t route.Target, err error) provider.Refusal {
 	p.failures.WithLabelValues(t.Upstream).Inc()
-	p.log.Warn("upstream did not answer", "upstream", t.Upstream, "host", t.URL.Host, "error", withoutContent(err))
+	why := cause(err)
+	p.log.Warn("upstream did not answer", "upstream", t.Upstream, "host", t.URL.Host, "cause", why)
 	return provider.Refusal{
 		Status: http.StatusBadGateway, Code: "upstream_unreachable",
-		Message: "the upstream " + t.Upstream + " could not be reached",
+		Message: "the upstream " + t.Upstream + " at " + t.URL.Host + " could not be reached: " + why,
 	}
-}
-
-// withoutContent returns the text of an error, unless it may quote what the client sent.
-func withoutContent(err error) string {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Error()
-	}
-	return "request failed"
 }
 
 // trailing is a body that is forwarded while it comes in. Its trailers are known at its

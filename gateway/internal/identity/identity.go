@@ -40,18 +40,18 @@ type Hasher struct {
 // tested.
 func NewHasher(key [KeySize]byte) *Hasher { return &Hasher{key: key} }
 
-// Identify returns a request's identity. The session belongs to its caller: another
-// caller's session of the same name is another session. For a request that names no session
-// it follows from the opening of the conversation, and own is false.
-func (h *Hasher) Identify(r *http.Request, apiKey, defaultProject string, p *provider.Prompt) (id *checkpb.Identity, own bool) {
+// Identify returns a request's identity, and the name of its session. The session belongs
+// to its caller: another caller's session of the same name is another session. For a request
+// that names none it follows from the opening of the conversation.
+func (h *Hasher) Identify(r *http.Request, apiKey, defaultProject string, p *provider.Prompt) (id *checkpb.Identity, name string) {
 	caller := h.Caller(apiKey, user(p))
-	session, own := h.session(r, caller, p)
+	session, name := h.session(r, caller, p)
 	return &checkpb.Identity{
 		Tenant:  bounded.Name(r.Header.Get("X-Tenant-Id"), maxLabel),
 		Project: bounded.Name(cmp.Or(r.Header.Get("X-Project-Id"), defaultProject), maxLabel),
 		Caller:  caller,
 		Session: session,
-	}, own
+	}, name
 }
 
 // Caller returns the hash of an API key and the end user behind it, if there is one.
@@ -64,15 +64,15 @@ func user(p *provider.Prompt) string {
 	return p.User
 }
 
-// session returns the session, and whether the request names it.
-func (h *Hasher) session(r *http.Request, caller string, p *provider.Prompt) (session string, own bool) {
+// session returns the session, and its name; "" if the request names none.
+func (h *Hasher) session(r *http.Request, caller string, p *provider.Prompt) (session, name string) {
 	if name := namedSession(r.Header, p); name != "" {
-		return h.sum("session", caller, name), true
+		return h.sum("session", caller, name), name
 	}
 	if p == nil || p.Opening.IsZero() {
-		return "", false
+		return "", ""
 	}
-	return h.sum("opening", caller, string(p.Opening[:])), false
+	return h.sum("opening", caller, string(p.Opening[:])), ""
 }
 
 func namedSession(header http.Header, p *provider.Prompt) string {

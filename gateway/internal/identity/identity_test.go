@@ -15,7 +15,7 @@ import (
 var hasher = NewHasher([KeySize]byte{1, 2, 3})
 
 // identified is the identity of a request with headers, given as names and values in turn.
-func identified(p *provider.Prompt, headers ...string) (*checkpb.Identity, bool) {
+func identified(p *provider.Prompt, headers ...string) (*checkpb.Identity, string) {
 	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
@@ -32,23 +32,23 @@ func TestTheSessionIsTheFirstThatARequestNames(t *testing.T) {
 		prompt  *provider.Prompt
 		headers []string
 		want    string
-		own     bool
+		name    string
 	}{
-		"nothing":             {nil, nil, "", false},
-		"a prompt of nothing": {&provider.Prompt{}, nil, "", false},
-		"the opening":         {&provider.Prompt{Opening: opening}, nil, opened, false},
-		"the body":            {&provider.Prompt{Session: "b", Opening: opening}, nil, named("b"), true},
-		"a header":            {&provider.Prompt{Session: "b"}, []string{"X-Session-Id", "h"}, named("h"), true},
-		"a header, no body":   {nil, []string{"X-Session-Id", "h"}, named("h"), true},
-		"Claude Code's":       {nil, []string{"X-Claude-Code-Session-Id", "c"}, named("c"), true},
-		"both headers":        {nil, []string{"X-Claude-Code-Session-Id", "c", "X-Session-Id", "h"}, named("h"), true},
-		"an empty header":     {nil, []string{"X-Session-Id", "", "X-Claude-Code-Session-Id", "c"}, named("c"), true},
-		"baggage":             {&provider.Prompt{Session: "b"}, []string{"Baggage", "user=x, session.id = s ;p=1"}, named("s"), true},
-		"GenAI's baggage":     {nil, []string{"Baggage", "a=1", "Baggage", "gen_ai.conversation.id=s"}, named("s"), true},
-		"other baggage":       {&provider.Prompt{Session: "b"}, []string{"Baggage", "session=x,;,session.id"}, named("b"), true},
+		"nothing":             {nil, nil, "", ""},
+		"a prompt of nothing": {&provider.Prompt{}, nil, "", ""},
+		"the opening":         {&provider.Prompt{Opening: opening}, nil, opened, ""},
+		"the body":            {&provider.Prompt{Session: "b", Opening: opening}, nil, named("b"), "b"},
+		"a header":            {&provider.Prompt{Session: "b"}, []string{"X-Session-Id", "h"}, named("h"), "h"},
+		"a header, no body":   {nil, []string{"X-Session-Id", "h"}, named("h"), "h"},
+		"Claude Code's":       {nil, []string{"X-Claude-Code-Session-Id", "c"}, named("c"), "c"},
+		"both headers":        {nil, []string{"X-Claude-Code-Session-Id", "c", "X-Session-Id", "h"}, named("h"), "h"},
+		"an empty header":     {nil, []string{"X-Session-Id", "", "X-Claude-Code-Session-Id", "c"}, named("c"), "c"},
+		"baggage":             {&provider.Prompt{Session: "b"}, []string{"Baggage", "user=x, session.id = s ;p=1"}, named("s"), "s"},
+		"GenAI's baggage":     {nil, []string{"Baggage", "a=1", "Baggage", "gen_ai.conversation.id=s"}, named("s"), "s"},
+		"other baggage":       {&provider.Prompt{Session: "b"}, []string{"Baggage", "session=x,;,session.id"}, named("b"), "b"},
 	} {
-		if id, own := identified(c.prompt, c.headers...); id.GetSession() != c.want || own != c.own {
-			t.Errorf("%s: session %q, own %v", name, id.GetSession(), own)
+		if id, own := identified(c.prompt, c.headers...); id.GetSession() != c.want || own != c.name {
+			t.Errorf("%s: session %q, named %q", name, id.GetSession(), own)
 		}
 	}
 }

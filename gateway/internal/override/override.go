@@ -16,7 +16,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/schemas"
-	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/record"
 )
 
@@ -42,13 +41,16 @@ func (e Entries) Put(key string, value []byte) error {
 	return nil
 }
 
-// find returns the override with an action that a sender falls under at a time.
-func (e Entries) find(action schemas.OverrideAction, id *checkpb.Identity, now time.Time) (schemas.Override, bool) {
+// find returns the override with an action that a sender falls under at a time. Operators
+// name a session by its hash, or as its clients do, whoever the caller is.
+func (e Entries) find(action schemas.OverrideAction, from *request.Subject, now time.Time) (schemas.Override, bool) {
 	if len(e) == 0 {
 		return schemas.Override{}, false
 	}
+	id := from.Identity
 	for _, wanted := range [...]schemas.Override{
-		{Action: action, Scope: schemas.ScopeSession, Value: id.GetSession()}, {Action: action, Scope: schemas.ScopeCaller, Value: id.GetCaller()},
+		{Action: action, Scope: schemas.ScopeSession, Value: id.GetSession()}, {Action: action, Scope: schemas.ScopeSession, Value: from.SessionName},
+		{Action: action, Scope: schemas.ScopeCaller, Value: id.GetCaller()},
 		{Action: action, Scope: schemas.ScopeTenant, Value: id.GetTenant()}, {Action: action, Scope: schemas.ScopeProject, Value: id.GetProject()},
 	} {
 		if wanted.Value == "" {
@@ -75,13 +77,13 @@ type Decision struct {
 // Decide returns what operators decided about a request. A block comes before a
 // kill switch, and both come before an exemption.
 func Decide(entries Entries, rules *bundle.Set, r *request.Request, from *request.Subject, now time.Time) Decision {
-	if block, found := entries.find(schemas.OverrideBlock, from.Identity, now); found {
+	if block, found := entries.find(schemas.OverrideBlock, from, now); found {
 		return Decision{Operator: record.Blocked, Reason: block.Reason}
 	}
 	if k := killSwitch(rules, r, from, now); k != nil {
 		return Decision{Operator: record.KillSwitch, Reason: k.Reason}
 	}
-	if found, ok := entries.find(schemas.OverrideExempt, from.Identity, now); ok {
+	if found, ok := entries.find(schemas.OverrideExempt, from, now); ok {
 		return Decision{Operator: record.Exempted, Exempt: string(found.Scope)}
 	}
 	return Decision{}

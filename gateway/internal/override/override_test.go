@@ -74,6 +74,8 @@ func TestDecide(t *testing.T) {
 	}{
 		"nothing set":              {want: Decision{}},
 		"a session is blocked":     {entries: entries(block(schemas.ScopeSession, "s")), want: blocked},
+		"a session by its name":    {entries: entries(block(schemas.ScopeSession, "job-7")), want: blocked},
+		"an exemption by its name": {entries: entries(exempt(schemas.ScopeSession, "job-7")), want: Decision{Operator: record.Exempted, Exempt: "session"}},
 		"a caller is blocked":      {entries: entries(block(schemas.ScopeCaller, "c")), want: blocked},
 		"a tenant is blocked":      {entries: entries(block(schemas.ScopeTenant, "t")), want: blocked},
 		"a project is blocked":     {entries: entries(block(schemas.ScopeProject, "p")), want: blocked},
@@ -106,7 +108,7 @@ func TestDecide(t *testing.T) {
 			}
 			id := &checkpb.Identity{Session: "s", Caller: "c", Tenant: "t", Project: "p"}
 			values := descriptor.New(nil, nil, nil, nil).Values(descriptor.Subject{HTTP: r, Identity: id})
-			got := Decide(c.entries, rules(t, c.rules), &request.Request{Path: c.path, Target: route.Target{Paths: c.also}}, &request.Subject{Identity: id, Descriptors: values}, now)
+			got := Decide(c.entries, rules(t, c.rules), &request.Request{Path: c.path, Target: route.Target{Paths: c.also}}, &request.Subject{Identity: id, SessionName: "job-7", Descriptors: values}, now)
 			if got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}

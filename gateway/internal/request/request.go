@@ -71,8 +71,11 @@ type Subject struct {
 	// Client is the authenticated client; zero where clients need not authenticate.
 	Client   auth.Principal
 	Identity *checkpb.Identity
-	// OwnSession says that the request names its session.
-	OwnSession  bool
+	// OwnSession says that the request names its session, or an answer of it.
+	OwnSession bool
+	// SessionName is the session's name as the client sends it; "" if it sends none. It
+	// stays in the gateway.
+	SessionName string
 	Descriptors *descriptor.Values
 }
 

@@ -88,7 +88,8 @@ func (v *Resolver) Subject(r *http.Request, x *request.Request, from Sender, now
 	if from.Hasher == nil {
 		return s
 	}
-	s.Identity, s.OwnSession = from.Hasher.Identify(r, from.Key, v.cfg.Project, x.Prompt)
+	s.Identity, s.SessionName = from.Hasher.Identify(r, from.Key, v.cfg.Project, x.Prompt)
+	s.OwnSession = s.SessionName != ""
 	if from.Client.Tenanted {
 		s.Identity.Tenant = from.Client.Tenant
 	}

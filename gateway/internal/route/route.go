@@ -134,7 +134,8 @@ func (t *Table) Route(r *http.Request) (Target, bool) {
 }
 
 // upstream returns the name of the upstream for a path, and the path there. If several
-// providers have the path, the method and the key decide.
+// providers have the path, the method and the key decide. A version that stands twice is a
+// mistake of the client's configuration and leads nowhere.
 func (t *Table) upstream(r *http.Request, path string) (name, rest string) {
 	first, after, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if _, known := t.upstreams[first]; known && first != Default && strings.HasPrefix(path, "/") {
@@ -143,6 +144,8 @@ func (t *Table) upstream(r *http.Request, path string) (name, rest string) {
 	switch {
 	case !isVersion(first):
 		return Default, path
+	case isTwice(first, after):
+		return "", path
 	case isVertex(after):
 		return Vertex, path
 	case first != "v1" || isGoogleMethod(path):
