@@ -21,8 +21,12 @@ const maxNodes = 300_000
 type decoder struct {
 	*report
 	strict bool
-	nodes  int
+	// noun is what messages call the document.
+	noun  string
+	nodes int
 }
+
+var durationType = reflect.TypeFor[time.Duration]()
 
 // nodeDecoder is a type with a form of its own.
 type nodeDecoder interface {
@@ -32,15 +36,15 @@ type nodeDecoder interface {
 // defaulter is a block that has defaults.
 type defaulter interface{ setDefaults() }
 
-// decode reports whether the bundle could be read at all, so that checking it
+// decode reports whether the document could be read at all, so that checking it
 // makes sense.
-func (d *decoder) decode(root *yaml.Node, b *Bundle) bool {
+func (d *decoder) decode(root *yaml.Node, into reflect.Value) bool {
 	d.lines[""] = root.Line
 	if root.Kind != yaml.MappingNode {
-		d.fault("", "the bundle must be a mapping")
+		d.fault("", "the "+d.noun+" must be a mapping")
 		return false
 	}
-	d.value(root, "", reflect.ValueOf(b).Elem(), constraint{})
+	d.value(root, "", into, constraint{})
 	return d.nodes <= maxNodes
 }
 
@@ -51,6 +55,10 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, c constraint
 	}
 	if custom, ok := reflect.TypeAssert[nodeDecoder](v.Addr()); ok {
 		custom.decodeNode(d, n, path)
+		return
+	}
+	if v.Type() == durationType {
+		d.text(n, path, v, "must be a duration such as 30s or 5m", func(s string) (any, error) { return time.ParseDuration(s) })
 		return
 	}
 	switch v.Kind() {
@@ -73,7 +81,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, c constraint
 func (d *decoder) full(n *yaml.Node) bool {
 	d.nodes++
 	if d.nodes > maxNodes {
-		d.faultAt(n.Line, "", fmt.Sprintf("the bundle has more than %d values once its aliases are expanded", maxNodes))
+		d.faultAt(n.Line, "", fmt.Sprintf("the %s has more than %d values once its aliases are expanded", d.noun, maxNodes))
 	}
 	return d.nodes > maxNodes
 }

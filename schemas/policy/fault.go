@@ -40,7 +40,7 @@ func (f *Faults) Error() string {
 	for i, fault := range f.List {
 		lines[i] = fault.String()
 	}
-	return "policy bundle: " + strings.Join(lines, "\n")
+	return strings.Join(lines, "\n")
 }
 
 // report gathers faults and warnings while a bundle is read and checked, and

@@ -20,25 +20,25 @@ const MaxBytes = 4 << 20
 
 // parseTree reads YAML or JSON into one kind of tree. JSON has a reader of
 // its own, since YAML refuses some of its escapes.
-func parseTree(data []byte) (*yaml.Node, *Fault) {
+func parseTree(data []byte, noun string) (*yaml.Node, *Fault) {
 	switch {
 	case len(data) > MaxBytes:
-		return nil, &Fault{Message: fmt.Sprintf("the bundle is larger than %d bytes", MaxBytes)}
+		return nil, &Fault{Message: fmt.Sprintf("the %s is larger than %d bytes", noun, MaxBytes)}
 	case len(bytes.TrimSpace(data)) == 0:
-		return nil, &Fault{Line: 1, Message: "the bundle is empty"}
+		return nil, &Fault{Line: 1, Message: "the " + noun + " is empty"}
 	case json.Valid(data):
 		return parseJSON(data)
 	default:
-		return parseYAML(data)
+		return parseYAML(data, noun)
 	}
 }
 
-func parseYAML(data []byte) (*yaml.Node, *Fault) {
+func parseYAML(data []byte, noun string) (*yaml.Node, *Fault) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	if err := dec.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, &Fault{Line: 1, Message: "the bundle is empty"}
+			return nil, &Fault{Line: 1, Message: "the " + noun + " is empty"}
 		}
 		return nil, yamlFault(err)
 	}
@@ -48,7 +48,7 @@ func parseYAML(data []byte) (*yaml.Node, *Fault) {
 	case err != nil:
 		return nil, yamlFault(err)
 	default:
-		return nil, &Fault{Line: second.Line, Message: "the bundle must be a single YAML document"}
+		return nil, &Fault{Line: second.Line, Message: "the " + noun + " must be a single YAML document"}
 	}
 }
 

@@ -1,5 +1,10 @@
 package policy
 
+import "reflect"
+
+// bundleNoun is what messages call a bundle.
+const bundleNoun = "bundle"
+
 // Parse reads a bundle in YAML or JSON, fills in the defaults and checks it.
 // Unknown and repeated keys are faults. The error is a *Faults with all of
 // them.
@@ -11,14 +16,14 @@ func ParseTolerant(data []byte) (*Bundle, error) { return parse(data, false) }
 
 func parse(data []byte, strict bool) (*Bundle, error) {
 	r := newReport()
-	root, fault := parseTree(data)
+	root, fault := parseTree(data, bundleNoun)
 	if fault != nil {
 		r.faults = append(r.faults, *fault)
 		return nil, r.err()
 	}
 	b := &Bundle{}
-	d := &decoder{report: r, strict: strict}
-	if d.decode(root, b) {
+	d := &decoder{report: r, strict: strict, noun: bundleNoun}
+	if d.decode(root, reflect.ValueOf(b).Elem()) {
 		b.check(r)
 	}
 	if err := r.err(); err != nil {

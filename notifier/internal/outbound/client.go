@@ -1,0 +1,138 @@
+package outbound
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"code.dny.dev/ssrf"
+
+	"github.com/unloop/unloop/notifier/internal/sink"
+)
+
+const (
+	userAgent = "unloop-notifier"
+	// maxAnswer is the part of an answer that is read, in bytes. The connection of a
+	// longer answer is closed.
+	maxAnswer = 64 << 10
+)
+
+// Client posts messages. It is safe for concurrent use.
+type Client struct {
+	http *http.Client
+}
+
+// NewClient returns a client that dials with the dialer.
+func NewClient(d *Dialer) *Client {
+	return &Client{&http.Client{
+		Transport: newTransport(d),
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
+	}}
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Answer is the answer to a message: its status, header, and the beginning of its body.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Err returns the error for the answer's status, with the time of its Retry-After.
+func (a *Answer) Err(now time.Time) error {
+	return sink.FromStatus(a.Status, sink.RetryAfter(a.Header.Get("Retry-After"), now))
+}
+
+// PostJSON posts a body and returns the error for the answer's status.
+func (c *Client) PostJSON(ctx context.Context, target string, body []byte) error {
+	a, err := c.Post(ctx, target, http.Header{}, body)
+	if err != nil {
+		return err
+	}
+	return a.Err(time.Now())
+}
+
+// Post posts a body, as JSON unless the header has another type. The error is a
+// *sink.Error, or context.Canceled.
+func (c *Client) Post(ctx context.Context, target string, header http.Header, body []byte) (*Answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, sink.Rejectf("the endpoint's address is no URL")
+	}
+	req.Header = header
+	req.Header.Set("User-Agent", userAgent)
+	if req.Header.Get("Content-Type") == "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, Failure(ctx, err)
+	}
+	defer resp.Body.Close()
+	// The status decides: a rest that cannot be read changes nothing.
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	return &Answer{resp.StatusCode, resp.Header, answer}, nil
+}
+
+// Failure returns the error for an attempt that got no answer: context.Canceled if the
+// context was cancelled, else a *sink.Error that says why without naming the target.
+func Failure(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return context.Canceled
+	}
+	return sink.Retryf("%s", reason(ctx, err))
+}
+
+// reason describes an error in fixed words, since its text may hold the URL.
+func reason(ctx context.Context, err error) string {
+	var certificate *tls.CertificateVerificationError
+	var dns *net.DNSError
+	var op *net.OpError
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, ssrf.ErrProhibitedIP), errors.Is(err, ssrf.ErrProhibitedNetwork):
+		return "the endpoint leads to a private address; allow its network with --allow-cidr or allow_cidr"
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "the endpoint did not answer in time"
+	case errors.As(err, &certificate):
+		return "the endpoint's certificate is not valid: " + certificate.Err.Error()
+	case errors.As(err, &dns):
+		return "the endpoint's host cannot be resolved"
+	case errors.As(err, &op) && op.Op == "dial":
+		return "the endpoint cannot be reached: " + cause(op.Err)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "the endpoint did not answer in time"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the endpoint closed the connection without an answer"
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	return "the request failed: " + cause(err)
+}
+
+// cause returns the innermost error's text if it is one of the system's, which hold no
+// addresses.
+func cause(err error) string {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			break
+		}
+		err = inner
+	}
+	if _, ok := err.(interface{ Temporary() bool }); ok { // syscall.Errno
+		return err.Error()
+	}
+	return "protocol error"
+}

@@ -1,0 +1,206 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/unloop/unloop/notifier/internal/sink"
+	"github.com/unloop/unloop/schemas/event"
+)
+
+// Field is a name and a value of a loop.
+type Field struct{ Name, Value string }
+
+// maxValue bounds the value of a field, in runes: names of models, tools and tenants come
+// from clients.
+const maxValue = 200
+
+// Title returns the message in one line.
+func Title(m *sink.Message) string {
+	if len(m.Events) == 1 {
+		return title(&m.Events[0])
+	}
+	open := Open(m)
+	switch {
+	case open == 0:
+		return fmt.Sprintf("%d loops ended: %s", len(m.Events), clean(m.Key))
+	case open == len(m.Events):
+		return fmt.Sprintf("%d loops: %s", open, clean(m.Key))
+	default:
+		return fmt.Sprintf("%d loops, and %d that ended: %s", open, len(m.Events)-open, clean(m.Key))
+	}
+}
+
+// Open counts the loops of a message that are not resolved.
+func Open(m *sink.Message) int {
+	n := 0
+	for i := range m.Events {
+		if m.Events[i].Type != event.Resolved {
+			n++
+		}
+	}
+	return n
+}
+
+func title(e *event.Event) string {
+	who := ""
+	if e.TenantID != "" {
+		who = " of " + clean(e.TenantID)
+	}
+	if e.Type == event.Resolved {
+		return fmt.Sprintf("Loop ended: %s, policy %s%s", clean(e.Data.Detector), clean(e.Data.Policy), who)
+	}
+	what := map[string]string{
+		"reject": "is stopped", "break": "is stopped", "throttle": "is slowed down", "hint": "got a hint", "warn": "is reported",
+	}[e.Data.Action]
+	if e.Data.Mode == event.ModeShadow {
+		what = "is only watched"
+	}
+	return fmt.Sprintf("An agent%s goes in circles and %s: %s, policy %s", who, cmp.Or(what, "is reported"), clean(e.Data.Detector), clean(e.Data.Policy))
+}
+
+// Summary describes a loop in one sentence.
+func Summary(e *event.Event) string {
+	d := &e.Data
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s repeats", plural(d.HitCount, "time"))
+	if tool := Tools(e); tool != "" {
+		fmt.Fprintf(&b, " of %s", tool)
+	}
+	if d.WindowSeconds > 0 {
+		fmt.Fprintf(&b, " within %s", (time.Duration(d.WindowSeconds) * time.Second).String())
+	}
+	return b.String()
+}
+
+// Tools returns the names of the tools in an event's findings, separated by commas.
+func Tools(e *event.Event) string {
+	var names []string
+	for _, f := range e.Data.Findings {
+		if f.Tool != "" && !strings.Contains(strings.Join(names, ","), f.Tool) {
+			names = append(names, clean(f.Tool))
+		}
+	}
+	return cut(strings.Join(names, ", "), maxValue)
+}
+
+// Fields returns what is known of a loop, without what is empty.
+func Fields(e *event.Event) []Field {
+	d := &e.Data
+	all := []Field{
+		{"Policy", d.Policy}, {"Detector", d.Detector}, {"Action", action(e)}, {"Hits", hits(d)}, {"Tool", Tools(e)},
+		{"Tenant", e.TenantID}, {"Project", e.ProjectID}, {"Model", d.Model}, {"Session", d.Session},
+		{"Since", at(d.FirstSeen)}, {"Last seen", at(d.LastSeen)}, {"Saved", Saved(d.Saved)}, {"Loop", d.LoopID},
+	}
+	fields := all[:0]
+	for _, f := range all {
+		if f.Value = cut(clean(f.Value), maxValue); f.Value != "" {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+func action(e *event.Event) string {
+	if e.Data.Mode == event.ModeShadow {
+		return "none (shadow; would be " + e.Data.Action + ")"
+	}
+	return e.Data.Action
+}
+
+func hits(d *event.Data) string {
+	if d.HitCount == 0 {
+		return ""
+	}
+	text := strconv.Itoa(d.HitCount)
+	if d.WindowSeconds > 0 {
+		text += " in " + (time.Duration(d.WindowSeconds) * time.Second).String()
+	}
+	return text
+}
+
+func at(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// Saved describes what the stopped requests would have cost, "" if none was stopped.
+func Saved(s event.Saved) string {
+	if s.Requests == 0 {
+		return ""
+	}
+	text := plural(s.Requests, "request")
+	if s.InputTokens > 0 {
+		text += ", about " + plural(s.InputTokens, "token")
+	}
+	if s.USD != nil {
+		text += fmt.Sprintf(", about $%.2f", *s.USD)
+	}
+	return text
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// Release returns the command that ends a loop; "" if it has ended.
+func Release(e *event.Event) string {
+	if e.Type == event.Resolved || e.Data.LoopID == "" {
+		return ""
+	}
+	return "unloop loops release " + cut(clean(e.Data.LoopID), maxValue)
+}
+
+// clean replaces control characters, which services read as line breaks or refuse.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == utf8.RuneError || r == 0x2028 || r == 0x2029 || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// cut returns at most n runes of a text, with … at the end if something is missing.
+func cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	runes := []rune(s)
+	return string(runes[:n-1]) + "…"
+}
+
+// Cut returns a text in at most n UTF-16 code units, the measure of most chat services,
+// and without half characters; … stands for what is missing.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	units, end := 0, 0
+	for i, r := range s {
+		width := 1
+		if r > 0xffff {
+			width = 2
+		}
+		if units+width > n-1 && end == 0 {
+			end = i
+		}
+		units += width
+	}
+	if units <= n {
+		return s
+	}
+	return s[:end] + "…"
+}
+
+// More says how many loops a message leaves out.
+func More(n int) string { return "and " + plural(n, "more loop") + "; see `unloop loops`" }

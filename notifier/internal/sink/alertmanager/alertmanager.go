@@ -1,0 +1,157 @@
+// Package alertmanager sends loops as alerts to a Prometheus Alertmanager
+// (POST /api/v2/alerts). An open loop is an alert that ends a few refreshes from now, and
+// is to be sent again before; a loop that has ended is an alert that ended then.
+//
+// Labels identify an alert, so they hold what does not change while a loop is open; the
+// severity changes only if the loop's action does.
+package alertmanager
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/unloop/unloop/notifier/internal/outbound"
+	"github.com/unloop/unloop/notifier/internal/render"
+	"github.com/unloop/unloop/notifier/internal/sink"
+	"github.com/unloop/unloop/schemas/event"
+)
+
+// missed is the number of refreshes after which an alert ends that is not refreshed.
+const missed = 4
+
+// Config describes an Alertmanager.
+type Config struct {
+	// URL is its address; /api/v2/alerts is added unless it is there.
+	URL *url.URL
+	// User and Password, if set, are sent as basic authentication.
+	User, Password string
+	// Refresh is the interval at which open loops are sent again.
+	Refresh time.Duration
+	// Labels are added to each alert.
+	Labels map[string]string
+	// Template writes the annotation "description"; nil for a list of fields.
+	Template *render.Template
+}
+
+// Alertmanager is one server.
+type Alertmanager struct {
+	cfg    Config
+	url    string
+	client *outbound.Client
+}
+
+// New returns a sink for the server.
+func New(cfg Config, dialer *outbound.Dialer) *Alertmanager {
+	target := cfg.URL
+	if base := target.JoinPath(); len(base.Path) < 8 || base.Path[len(base.Path)-7:] != "/alerts" {
+		target = target.JoinPath("api", "v2", "alerts")
+	}
+	if cfg.User != "" {
+		c := *target
+		c.User = url.UserPassword(cfg.User, cfg.Password)
+		target = &c
+	}
+	return &Alertmanager{cfg, target.String(), outbound.NewClient(dialer)}
+}
+
+// Close closes idle connections.
+func (a *Alertmanager) Close() { a.client.Close() }
+
+// Send posts the loops of the message.
+func (a *Alertmanager) Send(ctx context.Context, m *sink.Message) error {
+	body, err := a.body(m)
+	if err != nil {
+		return sink.Rejectf("the message cannot be written: %s", err)
+	}
+	answer, err := a.client.Post(ctx, a.url, http.Header{}, body)
+	if err != nil {
+		return err
+	}
+	return answer.Err(time.Now())
+}
+
+type alert struct {
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	StartsAt    time.Time         `json:"startsAt"`
+	EndsAt      time.Time         `json:"endsAt"`
+}
+
+// body returns the alerts, with fewer annotations if they would be too large together.
+func (a *Alertmanager) body(m *sink.Message) ([]byte, error) {
+	alerts := make([]alert, 0, len(m.Events))
+	for i := range m.Events {
+		one, err := a.alert(m, &m.Events[i])
+		if err != nil {
+			return nil, err
+		}
+		alerts = append(alerts, one)
+	}
+	body, err := json.Marshal(alerts)
+	if err == nil && len(body) > sink.MaxBody {
+		for i := range alerts {
+			alerts[i].Annotations = map[string]string{"summary": alerts[i].Annotations["summary"]}
+		}
+		return json.Marshal(alerts)
+	}
+	return body, err
+}
+
+func (a *Alertmanager) alert(m *sink.Message, e *event.Event) (alert, error) {
+	one := alert{Labels: a.labels(e), Annotations: annotations(e), StartsAt: e.Data.FirstSeen, EndsAt: m.Time.Add(missed * a.cfg.Refresh)}
+	if one.StartsAt.IsZero() {
+		one.StartsAt = e.Timestamp
+	}
+	if e.Type == event.Resolved {
+		one.EndsAt = later(e.Timestamp, one.StartsAt.Add(time.Millisecond))
+	}
+	if a.cfg.Template == nil {
+		return one, nil
+	}
+	single := *m
+	single.Events = []event.Event{*e}
+	description, err := a.cfg.Template.Render(&single)
+	one.Annotations["description"] = description
+	return one, err
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func (a *Alertmanager) labels(e *event.Event) map[string]string {
+	labels := map[string]string{}
+	for name, value := range a.cfg.Labels {
+		labels[name] = value
+	}
+	labels["alertname"] = "UnloopLoop"
+	for name, value := range map[string]string{
+		"loop_id": e.Data.LoopID, "policy": e.Data.Policy, "tenant": e.TenantID, "project": e.ProjectID,
+		"mode": e.Data.Mode, "severity": string(e.Severity()),
+	} {
+		if value != "" {
+			labels[name] = render.Cut(value, 200)
+		}
+	}
+	return labels
+}
+
+func annotations(e *event.Event) map[string]string {
+	all := map[string]string{"summary": render.Title(&sink.Message{Events: []event.Event{*e}}), "description": render.Summary(e)}
+	for name, value := range map[string]string{
+		"detector": e.Data.Detector, "action": e.Data.Action, "tool": render.Tools(e), "model": e.Data.Model,
+		"hit_count": strconv.Itoa(e.Data.HitCount), "saved": render.Saved(e.Data.Saved), "release": render.Release(e),
+	} {
+		if value != "" {
+			all[name] = render.Cut(value, 200)
+		}
+	}
+	return all
+}

@@ -1,0 +1,68 @@
+package email
+
+import (
+	"errors"
+	"net"
+	"net/textproto"
+	"sync"
+	"sync/atomic"
+)
+
+// maxRead bounds what a server may say in one attempt, its certificates included, in bytes.
+const maxRead = 256 << 10
+
+var errTooMuch = errors.New("the mail server says too much")
+
+// connection is the connection of one attempt, which is closed at the attempt's end: the
+// library leaves it open after errors.
+type connection struct {
+	mu     sync.Mutex
+	conn   net.Conn
+	closed bool
+	stop   func() bool
+}
+
+func (c *connection) open(conn net.Conn) net.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conn = conn
+	if c.closed {
+		_ = conn.Close()
+	}
+	return &limited{Conn: conn}
+}
+
+func (c *connection) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.conn != nil {
+		_ = c.conn.Close() // nothing more is expected of it
+	}
+	if c.stop != nil {
+		c.stop()
+	}
+}
+
+// limited fails when more than maxRead bytes were read.
+type limited struct {
+	net.Conn
+	read atomic.Int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	if l.read.Add(int64(n)) > maxRead {
+		return 0, errTooMuch
+	}
+	return n, err
+}
+
+// status returns the status of a server's answer in an error, 0 if there is none.
+func status(err error) int {
+	var answer *textproto.Error
+	if errors.As(err, &answer) {
+		return answer.Code
+	}
+	return 0
+}

@@ -1,0 +1,137 @@
+// Package pagerduty sends messages to PagerDuty's Events API v2
+// (https://developer.pagerduty.com/docs/send-alert-event). A loop triggers an incident and
+// its end resolves it: the deduplication key is the message's, so the loop's id if nothing
+// is grouped.
+package pagerduty
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
+
+	"github.com/unloop/unloop/notifier/internal/outbound"
+	"github.com/unloop/unloop/notifier/internal/render"
+	"github.com/unloop/unloop/notifier/internal/sink"
+	"github.com/unloop/unloop/schemas/event"
+)
+
+// DefaultURL is the address of the service in the United States.
+const DefaultURL = "https://events.pagerduty.com/v2/enqueue"
+
+const (
+	maxSummary = 1024
+	maxDedup   = 255
+	maxDetails = 12
+)
+
+// PagerDuty is one integration.
+type PagerDuty struct {
+	url, key string
+	template *render.Template
+	client   *outbound.Client
+}
+
+// New returns a sink for an integration's routing key. The template, if not nil, writes the
+// summary.
+func New(target *url.URL, routingKey string, template *render.Template, dialer *outbound.Dialer) *PagerDuty {
+	return &PagerDuty{target.String(), routingKey, template, outbound.NewClient(dialer)}
+}
+
+// Close closes idle connections.
+func (p *PagerDuty) Close() { p.client.Close() }
+
+// Send posts the message.
+func (p *PagerDuty) Send(ctx context.Context, m *sink.Message) error {
+	message, err := p.message(m)
+	if err != nil {
+		return sink.Rejectf("the message cannot be written: %s", err)
+	}
+	body, err := json.Marshal(message)
+	if err != nil {
+		return sink.Rejectf("the message cannot be written")
+	}
+	return p.client.PostJSON(ctx, p.url, body)
+}
+
+type message struct {
+	RoutingKey string   `json:"routing_key"`
+	Action     string   `json:"event_action"`
+	Dedup      string   `json:"dedup_key"`
+	Payload    *payload `json:"payload,omitempty"`
+	Client     string   `json:"client,omitempty"`
+}
+
+type payload struct {
+	Summary   string `json:"summary"`
+	Source    string `json:"source"`
+	Severity  string `json:"severity"`
+	Timestamp string `json:"timestamp"`
+	Component string `json:"component,omitempty"`
+	Group     string `json:"group,omitempty"`
+	Class     string `json:"class,omitempty"`
+	Details   any    `json:"custom_details,omitempty"`
+}
+
+func (p *PagerDuty) message(m *sink.Message) (message, error) {
+	out := message{RoutingKey: p.key, Action: "resolve", Dedup: dedup(m.Key)}
+	if m.Resolved {
+		return out, nil
+	}
+	summary := render.Title(m)
+	if p.template != nil {
+		var err error
+		if summary, err = p.template.Render(m); err != nil {
+			return out, err
+		}
+	}
+	first := &m.Events[0]
+	out.Action, out.Client = "trigger", "Unloop"
+	out.Payload = &payload{
+		Summary: render.Cut(summary, maxSummary), Source: "unloop", Severity: severity(m), Timestamp: first.Timestamp.UTC().Format("2006-01-02T15:04:05.000Z"),
+		Component: render.Cut(first.Data.Policy, maxDedup), Group: render.Cut(first.TenantID, maxDedup), Class: render.Cut(first.Data.Detector, maxDedup),
+		Details: details(m),
+	}
+	return out, nil
+}
+
+// dedup returns a key within PagerDuty's limit.
+func dedup(key string) string {
+	if len(key) <= maxDedup {
+		return key
+	}
+	hash := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(hash[:])
+}
+
+// severity returns the greatest severity of the open loops.
+func severity(m *sink.Message) string {
+	best := event.Info
+	for i := range m.Events {
+		switch s := m.Events[i].Severity(); {
+		case m.Events[i].Type == event.Resolved:
+		case s == event.Critical, s == event.Warning && best == event.Info:
+			best = s
+		}
+	}
+	return string(best)
+}
+
+func details(m *sink.Message) any {
+	var loops []map[string]string
+	for i := range m.Events[:min(len(m.Events), maxDetails)] {
+		loop := map[string]string{}
+		for _, f := range render.Fields(&m.Events[i]) {
+			loop[f.Name] = f.Value
+		}
+		if release := render.Release(&m.Events[i]); release != "" {
+			loop["Release"] = release
+		}
+		loops = append(loops, loop)
+	}
+	if len(m.Events) == 1 {
+		return loops[0]
+	}
+	return map[string]any{"loops": loops, "total": len(m.Events)}
+}

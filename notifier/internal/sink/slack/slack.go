@@ -1,0 +1,124 @@
+// Package slack sends messages to a channel through a Slack incoming webhook
+// (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).
+//
+// It keeps the limits of Block Kit: 50 blocks, 150 characters in a header, 3000 in a text,
+// 10 fields of 2000.
+package slack
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/unloop/unloop/notifier/internal/outbound"
+	"github.com/unloop/unloop/notifier/internal/render"
+	"github.com/unloop/unloop/notifier/internal/sink"
+	"github.com/unloop/unloop/schemas/event"
+)
+
+const (
+	maxHeader = 150
+	maxText   = 3000
+	maxField  = 400
+	maxFields = 10
+	// maxLoops bounds the loops that are shown; three blocks each stay under 50.
+	maxLoops = 10
+)
+
+// Slack is one incoming webhook.
+type Slack struct {
+	url      string
+	template *render.Template
+	client   *outbound.Client
+}
+
+// New returns a sink for the webhook's URL. The template, if not nil, writes the text in
+// Slack's mrkdwn.
+func New(url string, template *render.Template, dialer *outbound.Dialer) *Slack {
+	return &Slack{url, template, outbound.NewClient(dialer)}
+}
+
+// Close closes idle connections.
+func (s *Slack) Close() { s.client.Close() }
+
+// Send posts the message.
+func (s *Slack) Send(ctx context.Context, m *sink.Message) error {
+	payload, err := s.payload(m)
+	if err != nil {
+		return sink.Rejectf("the message cannot be written: %s", err)
+	}
+	body, err := json.Marshal(payload)
+	if err != nil {
+		return sink.Rejectf("the message cannot be written")
+	}
+	return s.client.PostJSON(ctx, s.url, body)
+}
+
+type message struct {
+	// Text is what notifications and screen readers show.
+	Text        string  `json:"text"`
+	Blocks      []block `json:"blocks,omitempty"`
+	UnfurlLinks bool    `json:"unfurl_links"`
+}
+
+type block struct {
+	Type     string `json:"type"`
+	Text     *text  `json:"text,omitempty"`
+	Fields   []text `json:"fields,omitempty"`
+	Elements []text `json:"elements,omitempty"`
+}
+
+type text struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+func mrkdwn(s string, most int) text { return text{"mrkdwn", render.Cut(s, most)} }
+
+func (s *Slack) payload(m *sink.Message) (message, error) {
+	title := icon(m) + " " + render.Title(m)
+	if s.template != nil {
+		written, err := s.template.Render(m)
+		return message{Text: written}, err
+	}
+	p := message{Text: escape(render.Cut(title, maxText/2))}
+	p.Blocks = append(p.Blocks, block{Type: "header", Text: &text{"plain_text", render.Cut(title, maxHeader)}})
+	for i := range m.Events[:min(len(m.Events), maxLoops)] {
+		p.Blocks = append(p.Blocks, loop(&m.Events[i])...)
+	}
+	if more := len(m.Events) - maxLoops; more > 0 {
+		p.Blocks = append(p.Blocks, block{Type: "context", Elements: []text{mrkdwn(render.More(more), maxText)}})
+	}
+	return p, nil
+}
+
+func icon(m *sink.Message) string {
+	if m.Resolved {
+		return ":white_check_mark:"
+	}
+	return ":repeat:"
+}
+
+// loop returns the blocks of one loop.
+func loop(e *event.Event) []block {
+	b := block{Type: "section"}
+	for _, f := range render.Fields(e) {
+		if len(b.Fields) == maxFields {
+			break
+		}
+		b.Fields = append(b.Fields, mrkdwn("*"+f.Name+"*\n"+escape(f.Value), maxField))
+	}
+	summary := mrkdwn(escape(render.Summary(e)), maxText)
+	b.Text = &summary
+	blocks := []block{b}
+	if release := render.Release(e); release != "" {
+		blocks = append(blocks, block{Type: "context", Elements: []text{mrkdwn("Release: `"+escape(release)+"`", maxText)}})
+	}
+	return blocks
+}
+
+// escape is Slack's escaping of text; without it, names could mention channels or make
+// links.
+func escape(s string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
+}

@@ -1,0 +1,137 @@
+// Package teams sends messages to Microsoft Teams through a Workflows webhook, as Adaptive
+// Cards (https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/).
+//
+// Teams takes messages of at most 28 KB.
+package teams
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/unloop/unloop/notifier/internal/outbound"
+	"github.com/unloop/unloop/notifier/internal/render"
+	"github.com/unloop/unloop/notifier/internal/sink"
+	"github.com/unloop/unloop/schemas/event"
+)
+
+// Teams is one workflow.
+type Teams struct {
+	url      string
+	template *render.Template
+	client   *outbound.Client
+}
+
+// New returns a sink for the workflow's URL. The template, if not nil, writes the text of
+// the card.
+func New(url string, template *render.Template, dialer *outbound.Dialer) *Teams {
+	return &Teams{url, template, outbound.NewClient(dialer)}
+}
+
+// Close closes idle connections.
+func (t *Teams) Close() { t.client.Close() }
+
+// Send posts the message.
+func (t *Teams) Send(ctx context.Context, m *sink.Message) error {
+	body, err := t.body(m)
+	if err != nil {
+		return sink.Rejectf("the message cannot be written: %s", err)
+	}
+	return t.client.PostJSON(ctx, t.url, body)
+}
+
+type message struct {
+	Type        string       `json:"type"`
+	Attachments []attachment `json:"attachments"`
+}
+
+type attachment struct {
+	ContentType string `json:"contentType"`
+	Content     card   `json:"content"`
+}
+
+type card struct {
+	Schema  string            `json:"$schema"`
+	Type    string            `json:"type"`
+	Version string            `json:"version"`
+	Body    []element         `json:"body"`
+	Teams   map[string]string `json:"msteams"`
+}
+
+type element struct {
+	Type   string `json:"type"`
+	Text   string `json:"text,omitempty"`
+	Size   string `json:"size,omitempty"`
+	Weight string `json:"weight,omitempty"`
+	Color  string `json:"color,omitempty"`
+	Wrap   bool   `json:"wrap,omitempty"`
+	Facts  []fact `json:"facts,omitempty"`
+}
+
+type fact struct {
+	Title string `json:"title"`
+	Value string `json:"value"`
+}
+
+func wrap(body []element) ([]byte, error) {
+	return json.Marshal(message{"message", []attachment{{"application/vnd.microsoft.card.adaptive", card{
+		"http://adaptivecards.io/schemas/adaptive-card.json", "AdaptiveCard", "1.4", body, map[string]string{"width": "Full"},
+	}}}})
+}
+
+// body returns the card. It has as many loops as there is room for.
+func (t *Teams) body(m *sink.Message) ([]byte, error) {
+	if t.template != nil {
+		return t.templated(m)
+	}
+	elements := []element{{Type: "TextBlock", Text: escape(render.Title(m)), Size: "Large", Weight: "Bolder", Color: color(m), Wrap: true}}
+	for shown := len(m.Events); ; shown-- {
+		all := elements
+		for i := range m.Events[:shown] {
+			all = append(all, loop(&m.Events[i])...)
+		}
+		if more := len(m.Events) - shown; more > 0 {
+			all = append(all, element{Type: "TextBlock", Text: render.More(more), Wrap: true})
+		}
+		body, err := wrap(all)
+		if err != nil || len(body) <= sink.MaxBody || shown == 0 {
+			return body, err
+		}
+	}
+}
+
+func (t *Teams) templated(m *sink.Message) ([]byte, error) {
+	written, err := t.template.Render(m)
+	if err != nil {
+		return nil, err
+	}
+	for most := sink.MaxBody; ; most /= 2 {
+		body, err := wrap([]element{{Type: "TextBlock", Text: render.Cut(written, most), Wrap: true}})
+		if err != nil || len(body) <= sink.MaxBody {
+			return body, err
+		}
+	}
+}
+
+func loop(e *event.Event) []element {
+	facts := []fact{}
+	for _, f := range render.Fields(e) {
+		facts = append(facts, fact{f.Name, escape(f.Value)})
+	}
+	if release := render.Release(e); release != "" {
+		facts = append(facts, fact{"Release", escape(release)})
+	}
+	return []element{{Type: "TextBlock", Text: escape(render.Summary(e)), Weight: "Bolder", Wrap: true}, {Type: "FactSet", Facts: facts}}
+}
+
+func color(m *sink.Message) string {
+	if m.Resolved {
+		return "Good"
+	}
+	return "Attention"
+}
+
+// escape takes the meaning of Markdown from names.
+func escape(s string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "`", "\\`").Replace(s)
+}

@@ -1,0 +1,44 @@
+package policy
+
+import (
+	"errors"
+	"reflect"
+)
+
+// Document is a configuration file other than a bundle that was read by the same rules.
+type Document struct{ report *report }
+
+// Decode reads a document in YAML or JSON into a struct, whose fields have the tags json
+// and check as those of a Bundle, and checks it. Unknown and repeated keys are faults. noun
+// is what messages call the document. The caller may add faults; Err returns all of them.
+// The document is nil if nothing could be read, and the error then says why.
+func Decode(data []byte, noun string, into any) (*Document, error) {
+	target := reflect.ValueOf(into)
+	if target.Kind() != reflect.Pointer || target.Elem().Kind() != reflect.Struct {
+		return nil, errors.New("decode document: the target must point to a struct")
+	}
+	r := newReport()
+	root, fault := parseTree(data, noun)
+	if fault != nil {
+		r.faults = append(r.faults, *fault)
+		return nil, r.err()
+	}
+	d := &decoder{report: r, strict: true, noun: noun}
+	if !d.decode(root, target.Elem()) {
+		return nil, r.err()
+	}
+	r.walk(target.Elem(), "", constraint{}, false)
+	return &Document{r}, nil
+}
+
+// Fault adds a fault of a field, such as endpoints[0].name. A field that has one keeps it.
+func (d *Document) Fault(path, message string) { d.report.fault(path, message) }
+
+// Has reports whether a field is in the document's text.
+func (d *Document) Has(path string) bool { return d.report.read(path) }
+
+// Faulty reports whether a field has a fault.
+func (d *Document) Faulty(path string) bool { return d.report.faulty[path] }
+
+// Err returns a *Faults with everything that is wrong, nil if nothing is.
+func (d *Document) Err() error { return d.report.err() }
