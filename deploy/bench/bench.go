@@ -43,6 +43,8 @@ type part struct {
 
 var parts = []part{
 	{"sessions", "real sessions of agents through the gateway, against a bare proxy", (*bench).sessions},
+	{"sessions-apart", "the same, in one process against four", (*bench).apart},
+	{"sessions-overload", "the same, at 64 and 256 in flight and at twice what Unloop can serve", (*bench).overload},
 	{"check", "the check path, in one process and in three, against a NATS echo and Redis", (*bench).check},
 	{"gateway", "short prompts through the gateway, against the upstream alone and a bare proxy", (*bench).gateway},
 	{"blocked", "requests of blocked loops, against a bare handler", (*bench).blocked},

@@ -55,6 +55,18 @@ func TestSessionsAreComparedWithABareProxy(t *testing.T) {
 		"Unloop, default policy writes per request: LOOP_COUNTERS ")
 }
 
+func TestSessionsThroughOneProcessAndFour(t *testing.T) {
+	t.Parallel()
+	out := output(t, "-sessions", "generated", "-calls", "20", "-levels", "2", "sessions-apart")
+	mustContain(t, out, "Unloop, four processes", "processor ms per request, 2")
+}
+
+func TestSharesOfJudgedRequestsUnderOverload(t *testing.T) {
+	t.Parallel()
+	out := output(t, "-markdown", "-sessions", "generated", "-calls", "70", "-arriving", "200ms", "sessions-overload")
+	mustContain(t, out, "| 64 in flight | ", "| 256 in flight | ", " requests/s arrive | ")
+}
+
 func TestFlagsThatAreWrongAreErrors(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"nothing"}, {"-levels", "1,0", "sessions"}, {"-sessions", "nowhere.jsonl", "sessions"}} {

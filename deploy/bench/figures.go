@@ -74,15 +74,15 @@ func perCall(figure string) func(measure.Sample) float64 {
 }
 
 // printAgainst prints the figures as multiples of the other binary's, if there is one.
-func (b *bench) printAgainst(res *measure.Results) {
+func (b *bench) printAgainst(res *measure.Results, names ...string) {
 	if b.against == "" {
 		return
 	}
-	t := &measure.Table{Head: []string{"multiple of the other binary's, in flight", nameExact, nameUnloop}}
+	t := &measure.Table{Head: append([]string{"multiple of the other binary's, in flight"}, names...)}
 	for _, f := range sessionFigures {
 		for _, level := range b.inFlight {
 			row := []string{fmt.Sprintf("%s, %d", f.name, level)}
-			for _, name := range t.Head[1:] {
+			for _, name := range names {
 				row = append(row, fmt.Sprintf("%.2f×", res.Ratio(name, name+againstSuffix, level, func(a, b measure.Sample) float64 { return f.value(a) / f.value(b) })))
 			}
 			if f.ratio || f.name == p50Name {

@@ -21,6 +21,8 @@ type options struct {
 	// calls is the number of requests of a sample of sessions, inFlight the levels.
 	calls    int
 	inFlight []int
+	// arriving is how long sessions arrive in part sessions-overload.
+	arriving time.Duration
 	// recorded are files and folders with sessions.
 	recorded []string
 	// binary is the unloop that is measured instead of this code, and against one that is
@@ -40,6 +42,7 @@ func (b *bench) parse(args []string) ([]part, error) {
 	flags.IntVar(&b.plan.Rounds, "rounds", 5, "rounds that count")
 	flags.DurationVar(&b.plan.Sample, "sample", 500*time.Millisecond, "time for each contender at each level in a round")
 	flags.IntVar(&b.calls, "calls", 2000, "requests of each contender at each level in a round of sessions")
+	flags.DurationVar(&b.arriving, "arriving", 6*time.Second, "how long sessions arrive at twice the rate that can be served")
 	flags.Func("levels", "requests in flight of sessions, such as 1,8,64,256 (default 1,8,64)", b.parseLevels)
 	flags.Func("sessions", "file or folder of sessions, or \"generated\"; repeatable (default: those beside the repository, else generated)", func(path string) error {
 		b.recorded = append(b.recorded, path)

@@ -45,7 +45,7 @@ func (b *bench) limit(ctx context.Context) (err error) {
 		}
 		parts.add(stop)
 	}
-	passed, sent, err := overload(ctx, connect)
+	passed, sent, err := flood(ctx, connect)
 	if err != nil {
 		return err
 	}
@@ -65,9 +65,9 @@ func (b *bench) limit(ctx context.Context) (err error) {
 	return nil
 }
 
-// overload sends from all clients at their pace and returns how many requests of each
+// flood sends from all clients at their pace and returns how many requests of each
 // were let through after the burst was used up.
-func overload(ctx context.Context, connect func(string) (*natskit.Conn, error)) (passed []int, sent int, err error) {
+func flood(ctx context.Context, connect func(string) (*natskit.Conn, error)) (passed []int, sent int, err error) {
 	passed, tries := make([]int, limitClients), make([]int, limitClients)
 	errs := make([]error, limitClients)
 	began := time.Now()

@@ -26,6 +26,7 @@ const (
 const (
 	figureUnjudged = "unjudged"
 	figureStopped  = "stopped"
+	figureBusy     = "busy"
 )
 
 // replayed are the sessions that parts replay.
@@ -55,9 +56,30 @@ type replay struct {
 	sessions []traffic.Session
 	// next is the session that a caller without one takes.
 	next atomic.Int64
-	// unjudged are the requests that were forwarded without a full decision, stopped
-	// those that were refused.
-	unjudged, stopped atomic.Int64
+	counts
+}
+
+// counts count answers: requests that were forwarded without a full decision, that were
+// refused as loops, and that were refused because too many waited.
+type counts struct{ forwarded, unjudged, stopped, busy atomic.Int64 }
+
+var errStatus = errors.New("unexpected status")
+
+func (c *counts) add(got reply) error {
+	switch got.status {
+	case http.StatusOK:
+		c.forwarded.Add(1)
+		if got.unjudged {
+			c.unjudged.Add(1)
+		}
+	case http.StatusTooManyRequests:
+		c.stopped.Add(1)
+	case http.StatusServiceUnavailable:
+		c.busy.Add(1)
+	default:
+		return fmt.Errorf("%w %d", errStatus, got.status)
+	}
+	return nil
 }
 
 // sessionContender replays sessions, in each sample of a round the same ones.
@@ -82,7 +104,7 @@ func (r *replay) read(ctx context.Context) (measure.Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	out[figureUnjudged], out[figureStopped] = float64(r.unjudged.Load()), float64(r.stopped.Load())
+	out[figureUnjudged], out[figureStopped], out[figureBusy] = float64(r.unjudged.Load()), float64(r.stopped.Load()), float64(r.busy.Load())
 	return out, nil
 }
 
@@ -99,86 +121,27 @@ type agent struct {
 // step sends the next request of the session, or the first one of the next session.
 func (a *agent) step(ctx context.Context) error {
 	if len(a.left) == 0 {
-		a.left = a.sessions[int(a.next.Add(1)-1)%len(a.sessions)].Turns
-		a.mark = a.b.replays.Add(1)
-		a.key = fmt.Sprintf("sk-bench-%08x", a.mark)
+		a.begin()
 	}
+	got, err := a.send(ctx)
+	if err != nil {
+		return err
+	}
+	if got.status != http.StatusOK {
+		a.left = nil
+	}
+	return a.add(got)
+}
+
+// begin begins the next session.
+func (a *agent) begin() {
+	a.left = a.sessions[int(a.next.Add(1)-1)%len(a.sessions)].Turns
+	a.mark = a.b.replays.Add(1)
+	a.key = fmt.Sprintf("sk-bench-%08x", a.mark)
+}
+
+func (a *agent) send(ctx context.Context) (reply, error) {
 	a.body = a.left[0].Append(a.body[:0], a.mark)
 	a.left = a.left[1:]
-	got, err := a.conn.post(ctx, a.key, a.body)
-	if err != nil {
-		return err
-	}
-	if got.unjudged {
-		a.unjudged.Add(1)
-	}
-	switch got.status {
-	case http.StatusOK:
-		return nil
-	case http.StatusTooManyRequests:
-		a.stopped.Add(1)
-		a.left = nil
-		return nil
-	}
-	return fmt.Errorf("%w: status %d", errAnswer, got.status)
-}
-
-// againstSuffix follows the names of the contenders of the other binary.
-const againstSuffix = ", other binary"
-
-// rival is a binary that is measured.
-type rival struct{ suffix, binary string }
-
-func (b *bench) rivals() []rival {
-	all := []rival{{"", b.binary}}
-	if b.against != "" {
-		all = append(all, rival{againstSuffix, b.against})
-	}
-	return all
-}
-
-// sessions compares sessions of agents through Unloop with the same through a bare proxy.
-func (b *bench) sessions(ctx context.Context) (err error) {
-	var parts ender
-	defer func() { err = errors.Join(err, parts.end()) }()
-	all, err := b.replayed()
-	if err != nil {
-		return err
-	}
-	upstream, what, err := b.startUpstream(ctx, &parts)
-	if err != nil {
-		return err
-	}
-	proxy, err := startProxy(ctx, upstream, &parts)
-	if err != nil {
-		return err
-	}
-	contenders := []measure.Contender{b.sessionContender(nameProxy, proxy, all)}
-	written := map[string]writes{}
-	for _, rival := range b.rivals() {
-		for _, kind := range []struct{ name, policies string }{{nameExact, exactPolicies}, {nameUnloop, ""}} {
-			in, err := b.startUp(ctx, unloop{binary: rival.binary, policies: kind.policies}, upstream, &parts)
-			if err != nil {
-				return err
-			}
-			c := b.sessionContender(kind.name+rival.suffix, in, all)
-			if written[c.Name], err = b.writesOf(ctx, in, c); err != nil {
-				return err
-			}
-			contenders = append(contenders, c)
-		}
-	}
-	res, err := measure.Compare(ctx, b.sessionPlan(), contenders...)
-	if err != nil {
-		return err
-	}
-	b.title("sessions: %s; upstream %s, all of Unloop in one process", traffic.ShapeOf(all), what)
-	b.printSessions(res, nameProxy, written)
-	b.printAgainst(res)
-	b.sessionTargets(res, written)
-	return nil
-}
-
-func (b *bench) sessionPlan() measure.Plan {
-	return measure.Plan{Rounds: b.plan.Rounds, Calls: b.calls, Levels: b.inFlight}
+	return a.conn.post(ctx, a.key, a.body)
 }
