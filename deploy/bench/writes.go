@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// writesLevel and writesCalls are the requests in flight and in all while what is
+	// writesLevel and mostWritesCalls are the requests in flight and in all while what is
 	// written is counted, apart from the samples: whoever listens costs time.
-	writesLevel = 8
-	writesCalls = 1000
+	writesLevel     = 8
+	mostWritesCalls = 1000
 )
 
 // writes are what requests write to JetStream, for each request.
@@ -55,14 +55,15 @@ func (b *bench) writesOf(ctx context.Context, in *instance, c measure.Contender)
 	if err := tap.listen(ctx, conn.NATS()); err != nil {
 		return w, err
 	}
-	plan := measure.Plan{Rounds: 0, Calls: writesCalls, Levels: []int{writesLevel}}
+	calls := min(mostWritesCalls, b.calls)
+	plan := measure.Plan{Rounds: 0, Calls: calls, Levels: []int{writesLevel}}
 	if _, err := measure.Compare(ctx, plan, c); err != nil {
 		return w, err
 	}
 	if err := conn.NATS().FlushTimeout(patience); err != nil {
 		return w, fmt.Errorf("count writes: %w", err)
 	}
-	return tap.per(writesCalls), nil
+	return tap.per(float64(calls)), nil
 }
 
 // tap counts messages to streams.
