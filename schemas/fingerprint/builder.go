@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"hash"
 )
 
 // Fingerprint is SHA-256 over length-prefixed fields under a domain tag. It is
@@ -21,34 +20,39 @@ func (f Fingerprint) Digest() Digest { return Digest(f[:16]) }
 // length, so that no two different lists of fields hash alike, whatever is in
 // them. Make one with [New]; it must not be used by two goroutines at once.
 type Builder struct {
-	h      hash.Hash
-	length [8]byte
+	fields []byte
+	room   [usualFields]byte
 }
+
+// usualFields is room for the fields of most fingerprints, in bytes.
+const usualFields = 256
 
 // New returns a Builder whose fingerprints differ from those of every other
 // domain. A domain is a constant such as "unloop/prompt/1": raise its number
 // when the meaning of the fields changes.
 func New(domain string) *Builder {
-	b := &Builder{h: sha256.New()}
+	b := &Builder{}
+	b.fields = b.room[:0]
 	return b.String(domain)
 }
 
 // Reset forgets all fields and starts again under domain.
 func (b *Builder) Reset(domain string) *Builder {
-	b.h.Reset()
+	b.fields = b.fields[:0]
 	return b.String(domain)
 }
 
 // Bytes adds one field.
 func (b *Builder) Bytes(field []byte) *Builder {
-	binary.BigEndian.PutUint64(b.length[:], uint64(len(field)))
-	b.h.Write(b.length[:])
-	b.h.Write(field)
+	b.fields = append(binary.BigEndian.AppendUint64(b.fields, uint64(len(field))), field...)
 	return b
 }
 
 // String adds one field.
-func (b *Builder) String(field string) *Builder { return b.Bytes([]byte(field)) }
+func (b *Builder) String(field string) *Builder {
+	b.fields = append(binary.BigEndian.AppendUint64(b.fields, uint64(len(field))), field...)
+	return b
+}
 
 // Digest adds one field that was hashed before.
 func (b *Builder) Digest(d Digest) *Builder { return b.Bytes(d[:]) }
@@ -63,7 +67,5 @@ func (b *Builder) Number(n int) *Builder {
 
 // Sum returns the fingerprint of the fields so far. More may be added after.
 func (b *Builder) Sum() Fingerprint {
-	var f Fingerprint
-	b.h.Sum(f[:0])
-	return f
+	return sha256.Sum256(b.fields)
 }

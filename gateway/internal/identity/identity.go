@@ -32,7 +32,7 @@ var sessionHeaders = []string{"X-Session-Id", "X-Claude-Code-Session-Id"}
 // Hasher makes identities with one key, the same in all gateways of a cluster.
 type Hasher struct {
 	key [KeySize]byte
-	// macs are prepared HMACs: preparing one costs as much as a hash.
+	// macs are prepared HMACs (*mac): preparing one costs as much as a hash.
 	macs sync.Pool
 }
 
@@ -108,22 +108,23 @@ func (h *Hasher) Pseudonym(name string) string { return h.sum("pseudonym", name)
 
 // sum is the first half of HMAC-SHA256 over length-prefixed fields, in hex.
 func (h *Hasher) sum(fields ...string) string {
-	mac, ok := h.macs.Get().(hash.Hash)
+	m, ok := h.macs.Get().(*mac)
 	if !ok {
-		mac = hmac.New(sha256.New, h.key[:])
+		m = &mac{Hash: hmac.New(sha256.New, h.key[:])}
 	}
-	defer h.macs.Put(mac)
-	mac.Reset()
+	defer h.macs.Put(m)
+	m.text = m.text[:0]
 	for _, f := range fields {
-		writeField(mac, f)
+		m.text = append(binary.BigEndian.AppendUint64(m.text, uint64(len(f))), f...)
 	}
-	var out [sha256.Size]byte
-	return hex.EncodeToString(mac.Sum(out[:0])[:sha256.Size/2])
+	m.Reset()
+	m.Write(m.text)
+	m.text = m.Sum(m.text[:0])
+	return hex.EncodeToString(m.text[:sha256.Size/2])
 }
 
-func writeField(mac hash.Hash, field string) {
-	var n [8]byte
-	binary.BigEndian.PutUint64(n[:], uint64(len(field)))
-	mac.Write(n[:])
-	mac.Write([]byte(field))
+// mac is an HMAC with room for what it is made of.
+type mac struct {
+	hash.Hash
+	text []byte
 }

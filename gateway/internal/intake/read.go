@@ -40,19 +40,34 @@ func Read(r *http.Request, limit int64) (*request.Body, error) {
 		}
 		return b, nil
 	}
-	var held bytes.Buffer
-	n, err := held.ReadFrom(io.LimitReader(r.Body, hold+1))
-	b.Bytes = held.Bytes()
-	if err != nil {
+	var err error
+	if b.Bytes, err = readUpTo(r.Body, hold+1, min(r.ContentLength, hold)); err != nil {
 		return b, fmt.Errorf("read request body: %w", err)
 	}
-	if n > hold {
+	if int64(len(b.Bytes)) > hold {
 		b.Rest = r.Body
 		if watched {
 			upload.memory.pass()
 		}
 	}
 	return b, nil
+}
+
+// readUpTo reads at most limit bytes. Once a part of them has come, an announced length is
+// believed, so that the rest gets its memory in one piece.
+func readUpTo(from io.Reader, limit, announced int64) ([]byte, error) {
+	if announced <= mostAnnounced {
+		var held bytes.Buffer
+		_, err := held.ReadFrom(io.LimitReader(from, limit))
+		return held.Bytes(), err
+	}
+	first := make([]byte, mostAnnounced)
+	if n, err := io.ReadFull(from, first); err != nil {
+		return first[:n], err
+	}
+	all := append(make([]byte, 0, announced), first...)
+	n, err := io.ReadFull(from, all[len(first):announced])
+	return all[:len(first)+n], err
 }
 
 // Refusal returns the refusal of a request whose body could not be read.

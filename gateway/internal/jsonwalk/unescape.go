@@ -2,6 +2,7 @@ package jsonwalk
 
 import (
 	"bytes"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -14,7 +15,7 @@ func AppendString(dst, raw []byte) []byte {
 	if len(raw) < 2 || raw[0] != '"' {
 		return dst
 	}
-	return appendUnescaped(dst, raw[1:len(raw)-1])
+	return appendUnescaped(slices.Grow(dst, len(raw)), raw[1:len(raw)-1])
 }
 
 // appendUnescaped appends the content of a valid string, given without its quotes.

@@ -1,6 +1,7 @@
 package recognize
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -30,6 +31,7 @@ var plainASCII = func() (t [utf8.RuneSelf]byte) {
 
 // fold appends a text, or a part of one. Invalid UTF-8 passes as it is.
 func (f *folder) fold(s []byte) {
+	f.dst = slices.Grow(f.dst, len(s))
 	for len(s) > 0 {
 		ch := s[0]
 		switch {

@@ -32,6 +32,9 @@ func mediaTokens(s []byte) (int, bool) {
 // mediaType returns the type of a medium in base64 by its first bytes; "" for a string that
 // is no base64.
 func mediaType(s []byte) string {
+	if bytes.IndexByte(s, ' ') >= 0 || bytes.IndexByte(s, '\n') >= 0 {
+		return "" // as nearly every text
+	}
 	head := s[:min(len(s), sniffed)/4*4]
 	head = bytes.ReplaceAll(head, []byte(`\/`), []byte("/"))
 	raw := make([]byte, base64.StdEncoding.DecodedLen(len(head)))
@@ -40,7 +43,7 @@ func mediaType(s []byte) string {
 		coding = base64.URLEncoding
 	}
 	n, err := coding.Decode(raw, head[:len(head)/4*4])
-	if err != nil || bytes.ContainsAny(s, " \n") {
+	if err != nil {
 		return ""
 	}
 	return sniff(raw[:n])

@@ -36,11 +36,14 @@ func (t *Transcript) Begins() bool { return !t.spoken }
 // Beginning identifies how the conversation began: its instructions and its first human
 // message, without clocks and ids.
 func (t *Transcript) Beginning() fingerprint.Digest {
-	sum := t.digester.Hasher.System(t.firstWords())
-	if others := t.digester.Others(t.begun); !others.IsZero() {
-		sum = fingerprint.Chain(sum, others)
-	}
-	return fingerprint.Chain(t.instructions(), sum)
+	f := t.digester.Cache.Read(message.BeginningWay, t.begun, func() message.Reading {
+		sum := t.digester.Hasher.System(t.firstWords())
+		if others := t.digester.Others(t.begun); !others.IsZero() {
+			sum = fingerprint.Chain(sum, others)
+		}
+		return message.Reading{Digest: sum}
+	})
+	return fingerprint.Chain(t.instructions(), f.Digest)
 }
 
 // BeginningText is Beginning by the text alone. The first human message is left out if it

@@ -45,6 +45,7 @@ type Transcript struct {
 	messages int
 	open     []message.Part
 	spare    []message.Part
+	room     []message.Part // for the buffers of further messages
 
 	tail []kept // a ring
 	next int    // index into tail of the oldest kept message
@@ -165,19 +166,43 @@ func (t *Transcript) hear() {
 	if t.opened {
 		return
 	}
-	text, d, human := t.digester.Human(t.open)
-	if !human {
+	if message.Has(t.open, message.Result) {
+		return // it is the agent's
+	}
+	f := t.digester.Cache.Read(message.OpeningWay, t.open, t.readOpening)
+	if !f.Human {
 		return
 	}
-	t.summed = recognize.IsSummary(text)
-	if steps, begin := textact.Scratchpad(text); len(steps) > 0 {
-		d, t.begunTo = t.digester.Hasher.Text(text[:begin]), begin // the text behind it grows
-	}
-	t.first, t.begun, t.opened = d, slices.Clone(t.open), true
+	t.first, t.summed, t.begunTo = f.Digest, f.Summary, f.Begin
+	t.begun, t.opened = slices.Clone(t.open), true
 }
 
-// usualParts is the capacity of the buffer for a message.
-const usualParts = 4
+// readOpening reads the first words of a human.
+func (t *Transcript) readOpening() (f message.Reading) {
+	text, d, human := t.digester.Human(t.open)
+	f.Digest, f.Human, f.Summary = d, human, recognize.IsSummary(text)
+	if steps, begin := textact.Scratchpad(text); len(steps) > 0 {
+		f.Digest, f.Begin = t.digester.Hasher.Text(text[:begin]), begin // the text behind it grows
+	}
+	return f
+}
+
+// usualParts is the capacity of the buffer for a message, and usualMessages how many of
+// them are allocated together.
+const (
+	usualParts    = 3
+	usualMessages = 8
+)
+
+// buffer returns an empty buffer for a message.
+func (t *Transcript) buffer() []message.Part {
+	if len(t.room) == 0 {
+		t.room = make([]message.Part, usualParts*usualMessages)
+	}
+	b := t.room[:0:usualParts]
+	t.room = t.room[usualParts:]
+	return b
+}
 
 // keep makes the open message the newest of the kept ones. It reuses the buffer of the
 // message that is dropped.
@@ -191,7 +216,7 @@ func (t *Transcript) keep(role message.Role) {
 		t.open = t.open[:0]
 	case len(t.tail) < limit:
 		t.tail = append(t.tail, kept{role: role, parts: t.open})
-		t.open = make([]message.Part, 0, usualParts)
+		t.open = t.buffer()
 	default:
 		slot := &t.tail[t.next]
 		t.open, *slot = slot.parts[:0], kept{role: role, parts: t.open}

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 	"sync"
 
@@ -9,31 +10,50 @@ import (
 
 const (
 	// cacheFrom is the minimum size, in bytes, of parts that are remembered.
-	cacheFrom = 512
-	// cacheEntries is the maximum number of entries of a generation; one takes about
-	// 100 bytes.
+	cacheFrom = 192
+	// cacheEntries is the maximum number of entries of a generation of each kind; one
+	// takes about 150 bytes, so that all take at most 10 MB.
 	cacheEntries = 16_384
 )
 
-// Cache remembers the readings of long texts. A session sends its system prompt and its
-// results again with every request, and a lookup takes a fraction of the time of reading
-// them. It is safe for concurrent use.
+// Cache remembers the readings of long messages and results. A session sends its history
+// again with every request, and a lookup takes a fraction of the time of reading it. It is
+// safe for concurrent use.
 //
 // Keys are two keyed hashes of a text, so that nobody can construct a text that is taken
 // for another one.
 type Cache struct {
-	seeds [2]maphash.Seed
-	mu    sync.Mutex
-	young map[CacheKey]Reading
-	old   map[CacheKey]Reading
+	seeds    [2]maphash.Seed
+	readings generations[Reading]
+	calls    generations[ToolCall]
 }
 
 // CacheKey identifies parts that were read in one way.
 type CacheKey [2]uint64
 
-// Reading is what was read in a text. A system prompt has only a digest.
+// Ways in which parts are read, in the keys of a cache. Results are read in as many
+// further ways as there are rules for them.
+const (
+	messageWay   uint64 = 1<<63 + iota // and the role
+	_                                  // of Assistant
+	_                                  // of System
+	_                                  // of Tool
+	HumanWay                           // the words of a human
+	OpeningWay                         // the first words of a human
+	BeginningWay                       // the same without clocks and ids
+	callWay                            // a call without its result
+)
+
+// Reading is what was read in a message or a result.
 type Reading struct {
+	// Digest is that of a result, of a human's words, or the strict one of a message, and
+	// Class that of an error, or of the text of a message.
 	Digest, Class fingerprint.Digest
+	// Human says that a message has words of a human, Summary that these are one of an
+	// older history, and Output that they look like the output of a program.
+	Human, Summary, Output bool
+	// Begin is where an agent's scratchpad begins in a human's words; 0 for none.
+	Begin int
 	// Failed and Ours are those of a ToolCall.
 	Failed, Ours bool
 	// Empty says that a result has nothing, and Long that it is more than an
@@ -43,58 +63,111 @@ type Reading struct {
 
 // NewCache returns an empty cache.
 func NewCache() *Cache {
-	return &Cache{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, young: map[CacheKey]Reading{}}
+	return &Cache{
+		seeds:    [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		readings: newGenerations[Reading](), calls: newGenerations[ToolCall](),
+	}
 }
 
-// Key returns the key of parts that are read in one of several ways. ok is false
-// without a cache, and for short parts.
-func (c *Cache) Key(way uint64, parts []Part) (k CacheKey, ok bool) {
+// key returns the key of parts that are read in one of several ways; false for parts that
+// do not have all that is read.
+func (c *Cache) key(way uint64, parts []Part) (k CacheKey, ok bool) {
+	var room [512]byte
+	for n, seed := range c.seeds {
+		sums := binary.LittleEndian.AppendUint64(room[:0], way)
+		for i := range parts {
+			p := &parts[i]
+			if p.Known != nil {
+				return k, false // the call is not among the parts
+			}
+			sums = append(sums, byte(p.Kind), flags(p))
+			sums = binary.LittleEndian.AppendUint64(sums, maphash.Bytes(seed, p.Name))
+			sums = binary.LittleEndian.AppendUint64(sums, maphash.Bytes(seed, p.Value))
+		}
+		k[n] = maphash.Bytes(seed, sums)
+	}
+	return k, true
+}
+
+// flags returns what a part says of itself and its digests depend on.
+func flags(p *Part) (f byte) {
+	if p.Inside {
+		f |= 1
+	}
+	if p.Failed {
+		f |= 2
+	}
+	if p.Fine {
+		f |= 4
+	}
+	return f
+}
+
+// Read returns the reading of parts in one of several ways: that of the cache, or else
+// that which read returns. Short parts are read each time, and all without a cache.
+func (c *Cache) Read(way uint64, parts []Part, read func() Reading) Reading {
 	size := 0
 	for i := range parts {
 		size += len(parts[i].Value)
 	}
 	if c == nil || size < cacheFrom {
-		return k, false
+		return read()
 	}
-	for n, seed := range c.seeds {
-		var h maphash.Hash
-		h.SetSeed(seed)
-		maphash.WriteComparable(&h, way)
-		for i := range parts {
-			p := &parts[i]
-			maphash.WriteComparable(&h, [3]int{int(p.Kind), len(p.Name), len(p.Value)})
-			_, _ = h.Write(p.Name) // never fails
-			_, _ = h.Write(p.Value)
-		}
-		k[n] = h.Sum64()
-	}
-	return k, true
+	return remembered(&c.readings, c, way, parts, read)
 }
 
-// Get returns a reading.
-func (c *Cache) Get(k CacheKey) (f Reading, known bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f, known = c.young[k]; known {
-		return f, true
+// Call is Read for a call and its result.
+func (c *Cache) Call(way uint64, parts []Part, read func() ToolCall) ToolCall {
+	if c == nil {
+		return read()
 	}
-	if f, known = c.old[k]; known {
-		c.put(k, f)
-	}
-	return f, known
+	return remembered(&c.calls, c, way, parts, read)
 }
 
-// Set remembers a reading.
-func (c *Cache) Set(k CacheKey, f Reading) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.put(k, f)
+func remembered[V any](in *generations[V], c *Cache, way uint64, parts []Part, read func() V) V {
+	key, ok := c.key(way, parts)
+	if !ok {
+		return read()
+	}
+	v, known := in.get(key)
+	if !known {
+		v = read()
+		in.set(key, v)
+	}
+	return v
 }
 
-// put adds an entry to the young generation, which becomes the old one when it is full.
-func (c *Cache) put(k CacheKey, f Reading) {
-	if len(c.young) >= cacheEntries {
-		c.old, c.young = c.young, make(map[CacheKey]Reading, cacheEntries)
+// generations are the latest entries: a young generation becomes the old one when it is
+// full.
+type generations[V any] struct {
+	mu         sync.Mutex
+	young, old map[CacheKey]V
+}
+
+func newGenerations[V any]() generations[V] { return generations[V]{young: map[CacheKey]V{}} }
+
+// get returns an entry. An old one that is used becomes young.
+func (g *generations[V]) get(k CacheKey) (v V, known bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if v, known = g.young[k]; known {
+		return v, true
 	}
-	c.young[k] = f
+	if v, known = g.old[k]; known {
+		g.put(k, v)
+	}
+	return v, known
+}
+
+func (g *generations[V]) set(k CacheKey, v V) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.put(k, v)
+}
+
+func (g *generations[V]) put(k CacheKey, v V) {
+	if len(g.young) >= cacheEntries {
+		g.old, g.young = g.young, make(map[CacheKey]V, cacheEntries)
+	}
+	g.young[k] = v
 }

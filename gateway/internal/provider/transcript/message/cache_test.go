@@ -16,27 +16,27 @@ func TestAFullCacheForgetsTheOldest(t *testing.T) {
 			t.Fatal("no digest")
 		}
 	}
-	if n := len(cache.young) + len(cache.old); n > 2*16_384 || n < 16_384 {
+	if n := len(cache.readings.young) + len(cache.readings.old); n > 2*16_384 || n < 16_384 {
 		t.Errorf("%d entries are kept", n)
 	}
 }
 
 func TestARepeatedEntryStaysInTheCache(t *testing.T) {
 	t.Parallel()
-	cache := NewCache()
-	cache.Set(CacheKey{1}, Reading{Long: true})
+	cache := newGenerations[Reading]()
+	cache.set(CacheKey{1}, Reading{Long: true})
 	for i := range uint64(cacheEntries + 1) { // the first generation is old now
-		cache.Set(CacheKey{2, i}, Reading{})
+		cache.set(CacheKey{2, i}, Reading{})
 	}
 	for range 2 {
-		if f, known := cache.Get(CacheKey{1}); !known || !f.Long {
+		if f, known := cache.get(CacheKey{1}); !known || !f.Long {
 			t.Fatalf("%+v, %v", f, known)
 		}
 	}
 	if _, young := cache.young[CacheKey{1}]; !young {
 		t.Error("an old entry that is used does not become young")
 	}
-	if _, known := cache.Get(CacheKey{3}); known {
+	if _, known := cache.get(CacheKey{3}); known {
 		t.Error("an entry that was never set is there")
 	}
 }

@@ -25,11 +25,22 @@ type Digester struct {
 	Buffer []byte
 
 	args []byte
+	// Parts is free for parts that are read together.
+	Parts []Part
 }
 
 // Message returns the digests of a message. Its texts are joined with one space. The
 // parts of each kind keep their order.
 func (d *Digester) Message(role Role, parts []Part) Digests {
+	f := d.Cache.Read(messageWay+uint64(role), parts, func() Reading {
+		sums := d.message(role, parts)
+		return Reading{Digest: sums.Strict, Class: sums.Text}
+	})
+	return Digests{Strict: f.Digest, Text: f.Class}
+}
+
+// message is Message without the cache.
+func (d *Digester) message(role Role, parts []Part) Digests {
 	var fields, others, calls, results fingerprint.Digest
 	for i := range parts {
 		p := &parts[i]
@@ -45,7 +56,7 @@ func (d *Digester) Message(role Role, parts []Part) Digests {
 			results = fingerprint.Chain(results, d.result(p, Inside(parts[i+1:])))
 		}
 	}
-	own := d.own(role, parts)
+	own := d.joined(role, parts, false)
 	strict := fingerprint.Chain(fingerprint.String([]byte(roleNames[role])), own)
 	for _, part := range [...]fingerprint.Digest{fields, others, calls, results} {
 		strict = fingerprint.Chain(strict, part)
@@ -62,28 +73,6 @@ func Mix(sum *fingerprint.Digest, d fingerprint.Digest) {
 	for i := range sum {
 		sum[i] ^= d[i]
 	}
-}
-
-// systemWay is the way in which a system prompt is read, in keys of the cache. Results
-// are read in further ways.
-const systemWay = 0
-
-// own returns the digest of a message's texts without those of results.
-func (d *Digester) own(role Role, parts []Part) fingerprint.Digest {
-	if role != System {
-		return d.joined(role, parts, false)
-	}
-	key, ok := d.Cache.Key(systemWay, parts)
-	if ok {
-		if f, known := d.Cache.Get(key); known {
-			return f.Digest
-		}
-	}
-	digest := d.joined(role, parts, false)
-	if ok {
-		d.Cache.Set(key, Reading{Digest: digest})
-	}
-	return digest
 }
 
 // joined returns the digest of a message's texts. all includes those of results.
@@ -165,7 +154,10 @@ func (d *Digester) Call(p *Part) fingerprint.Digest {
 	if p.Known != nil {
 		return p.Known.Key
 	}
-	return d.Hasher.Call(string(p.Name), d.Arguments(p))
+	parts := [...]Part{*p}
+	return d.Cache.Call(callWay, parts[:], func() ToolCall {
+		return ToolCall{Key: d.Hasher.Call(string(p.Name), d.Arguments(p))}
+	}).Key
 }
 
 // Arguments returns a call's arguments as JSON. They are valid until the next call.

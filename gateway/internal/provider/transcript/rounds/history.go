@@ -15,6 +15,9 @@ const (
 	maxLookup = 512
 )
 
+// usualSlots is how many slots are allocated together.
+const usualSlots = 8
+
 // history has the newest rounds and human messages, in a ring.
 type history struct {
 	limit  int
@@ -27,6 +30,9 @@ type history struct {
 	kept []keptCall
 	// waiting says that the previous message has calls, answered that it has results.
 	waiting, answered bool
+	// parts and answers are room for further slots.
+	parts   []message.Part
+	answers []answer
 }
 
 // stray is a result without its call.
@@ -107,13 +113,23 @@ func (h *history) round(d *message.Digester, parts []message.Part) {
 // push returns a slot for a new item.
 func (h *history) push(d *message.Digester) *slot {
 	if len(h.slots) < h.limit {
-		h.slots = append(h.slots, slot{})
+		h.slots = append(h.slots, h.empty())
 		return &h.slots[len(h.slots)-1]
 	}
 	s := &h.slots[h.next]
 	h.next = (h.next + 1) % len(h.slots)
 	h.before = fingerprint.Chain(h.before, s.key(d))
 	*s = slot{calls: s.calls[:0], answers: s.answers[:0], content: s.content[:0]}
+	return s
+}
+
+// empty returns a slot with room for one call and its result, as most rounds have.
+func (h *history) empty() slot {
+	if len(h.parts) == 0 {
+		h.parts, h.answers = make([]message.Part, 2*usualSlots), make([]answer, usualSlots)
+	}
+	s := slot{calls: h.parts[:0:1], content: h.parts[1:1:2], answers: h.answers[:0:1]}
+	h.parts, h.answers = h.parts[2:], h.answers[1:]
 	return s
 }
 

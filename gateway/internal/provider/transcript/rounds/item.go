@@ -128,15 +128,36 @@ func (t *Rounds) call(s *slot, c int, rules *Rules) message.ToolCall {
 	if p.Known != nil {
 		return t.answered(*p.Known, s, c, rules) // its arguments are not here
 	}
+	d := t.digester
+	d.Parts = append(d.Parts[:0], *p)
+	if a := &s.answers[c]; a.known && !a.result.Pending {
+		d.Parts = append(append(d.Parts, a.result), s.content[a.from:a.to]...)
+	}
+	out := t.cache(rules).Call(rules.number, d.Parts, func() message.ToolCall { return t.readCall(s, c, rules) })
+	out.ID, out.Provided = s.id(p), p.Provided
+	return out
+}
+
+// readCall reads a call and its result.
+func (t *Rounds) readCall(s *slot, c int, rules *Rules) message.ToolCall {
+	p := &s.calls[c]
 	args := t.digester.Arguments(p)
 	tool := string(p.Name)
 	out := t.answered(message.ToolCall{
-		Tool: tool, Poll: recognize.IsPoll(tool, args), Key: t.digester.Hasher.Call(tool, args), ID: s.id(p), Provided: p.Provided,
+		Tool: tool, Poll: recognize.IsPoll(tool, args), Key: t.digester.Hasher.Call(tool, args),
 	}, s, c, rules)
 	if !out.Result.IsZero() {
 		weigh(&out, args)
 	}
 	return out
+}
+
+// cache returns the cache of what is read by rules; nil for none.
+func (t *Rounds) cache(rules *Rules) *message.Cache {
+	if !rules.remembered() {
+		return nil
+	}
+	return t.digester.Cache
 }
 
 // answered returns a call with its result, if it has one that is final.
@@ -174,23 +195,7 @@ func (s *slot) id(p *message.Part) (id fingerprint.Digest) {
 
 // result adds a result to its call. It reads the result, or uses the cache.
 func (t *Rounds) result(out *message.ToolCall, p *message.Part, content []message.Part, rules *Rules) {
-	cache := t.digester.Cache
-	if !rules.remembered() {
-		cache = nil
-	}
-	way := rules.number + 1
-	key, ok := cache.Key(way, content)
-	var f message.Reading
-	known := false
-	if ok {
-		f, known = cache.Get(key)
-	}
-	if !known {
-		f = t.read(content, rules)
-	}
-	if ok && !known {
-		cache.Set(key, f)
-	}
+	f := t.cache(rules).Read(rules.number, content, func() message.Reading { return t.read(content, rules) })
 	out.Result, out.Ours, out.Empty, out.Long = f.Digest, f.Ours, f.Empty, f.Long
 	out.Failed = f.Failed && !p.Fine || p.Failed
 	if out.Failed {

@@ -1,8 +1,6 @@
 package rounds
 
 import (
-	"bytes"
-
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/rounds/textact"
 	"github.com/unloop/unloop/gateway/internal/recognize"
@@ -16,16 +14,26 @@ const reminders = 3
 // user adds a user message. It is a human's, unless it is the result of calls before it
 // that have none.
 func (h *history) user(d *message.Digester, parts []message.Part) {
-	text, _, human := d.Human(parts)
-	if !human || h.waiting && textact.LooksLikeResult(bytes.Clone(text)) && h.answerAll(parts) {
+	if message.Has(parts, message.Result) {
+		return // it is the agent's
+	}
+	f := d.Cache.Read(message.HumanWay, parts, func() message.Reading { return readHuman(d, parts) })
+	if !f.Human || h.waiting && f.Output && h.answerAll(parts) {
 		return
 	}
-	sum, summary := recognize.Said(text), recognize.IsSummary(text)
-	if others := d.Others(parts); !others.IsZero() {
-		sum = fingerprint.Chain(sum, others)
-	}
 	s := h.push(d)
-	s.human, s.summary, s.midturn = sum, summary, h.answered
+	s.human, s.summary, s.midturn = f.Digest, f.Summary, h.answered
+}
+
+// readHuman reads what a human wrote in a user message.
+func readHuman(d *message.Digester, parts []message.Part) (f message.Reading) {
+	text, some := d.Words(parts)
+	f.Digest, f.Summary, f.Output = recognize.Said(text), recognize.IsSummary(text), textact.LooksLikeResult(text)
+	others := d.Others(parts)
+	if f.Human = some || !others.IsZero(); !others.IsZero() {
+		f.Digest = fingerprint.Chain(f.Digest, others)
+	}
+	return f
 }
 
 // answerAll adds the texts of a user message as results to the calls of the newest round
