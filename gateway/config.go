@@ -17,15 +17,15 @@ import (
 
 // Config is a gateway's configuration.
 type Config struct {
-	Listen          string            `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address that agents send their LLM traffic to."`
-	Upstream        map[string]string `mapsep:"none" placeholder:"NAME=URL" help:"Upstream by name: openai, anthropic, gemini, default, or any other. Repeatable."`
+	Listen          string            `short:"l" default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address that agents send their LLM traffic to."`
+	Upstream        map[string]string `short:"u" mapsep:"none" placeholder:"NAME=URL" help:"Upstream by name: openai, anthropic, gemini, default, or any other. Repeatable."`
 	UpstreamKey     map[string]string `placeholder:"NAME=env:VAR" help:"Provider's key that is put in for an upstream's clients, in an environment variable or in a file (NAME=file:PATH). Repeatable."`
 	UpstreamCA      string            `name:"upstream-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of authorities that upstreams are trusted by, beside the system's."`
 	Auth            []string          `placeholder:"key:env:VAR" help:"Who may use the gateway: Unloop's own keys in an environment variable or in a file (key:file:PATH), or tokens that the keys at a URL verify (jwt:URL). Repeatable; without it everybody."`
 	AuthIssuer      string            `placeholder:"ISS" help:"Issuer (iss) that tokens must have."`
 	AuthAudience    []string          `placeholder:"AUD" help:"Audience (aud) of which tokens must have one. Repeatable; jwt:URL needs it."`
 	AuthTenantClaim string            `placeholder:"CLAIM" help:"Claim of a token that names its tenant; it then outranks X-Tenant-ID."`
-	Policies        string            `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON, followed as it changes; without one the pushed bundle holds, else the default policy."`
+	Policies        string            `short:"p" type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON, followed as it changes; without one the pushed bundle holds, else the default policy."`
 	JWKSAllowCIDR   []netip.Prefix    `name:"jwks-allow-cidr" placeholder:"CIDR" help:"Let a bundle's jwks_url lead to this network although it is private, such as 10.0.0.0/8. Repeatable."`
 	CheckTimeout    time.Duration     `default:"50ms" help:"How long a request waits for a decision before the policy's failure mode decides."`
 	MaxInspectBytes int64             `default:"8388608" placeholder:"BYTES" help:"Largest request body that is inspected."`

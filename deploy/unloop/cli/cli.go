@@ -12,6 +12,10 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/unloop/unloop/deploy/unloop/terminal"
+	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/embedworker"
+	"github.com/unloop/unloop/gateway"
+	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
@@ -20,24 +24,35 @@ const description = "Unloop stands in front of LLM traffic and stops agents that
 
 // cli lists the commands.
 type cli struct {
-	Up          upCmd          `cmd:"" help:"Run everything in one process."`
-	Demo        demoCmd        `cmd:"" help:"Run everything with a scripted model and a looping agent, offline."`
-	Exec        execCmd        `cmd:"" help:"Run an agent through Unloop, and report at the end what was stopped."`
-	Gateway     gatewayCmd     `cmd:"" help:"Run a gateway against a NATS cluster."`
-	Detector    detectorCmd    `cmd:"" help:"Run a detector against a NATS cluster."`
-	Embedworker embedworkerCmd `cmd:"" help:"Run an embedding worker against a NATS cluster."`
-	Notifier    notifierCmd    `cmd:"" help:"Run a notifier against a NATS cluster."`
-	NATS        natsCommands   `cmd:"" name:"nats" help:"Run the embedded NATS server alone, or write a context for the nats CLI."`
-	Events      eventsCmd      `cmd:"" help:"Follow the events of loops."`
-	Loops       loopsCmd       `cmd:"" help:"List, show and release open loops."`
-	Replay      replayCmd      `cmd:"" help:"Evaluate recorded traffic offline: what would have been stopped, when, and what it would have saved."`
-	Model       modelCmd       `cmd:"" help:"Install the embedding model and its runtime."`
-	Policy      policyCmd      `cmd:"" help:"Check, push, show and roll back policy bundles."`
-	Block       beginCmd       `cmd:"" help:"Refuse all requests of a session, caller, tenant or project, at once and everywhere."`
-	Unblock     endCmd         `cmd:"" help:"End a block."`
-	Exempt      beginCmd       `cmd:"" help:"Forward all requests of a session, caller, tenant or project without a check."`
-	Unexempt    endCmd         `cmd:"" help:"End an exemption."`
-	Overrides   overridesCmd   `cmd:"" help:"List blocks and exemptions."`
+	Up   upCmd   `cmd:"" group:"Run:" help:"Run everything in one process."`
+	Exec execCmd `cmd:"" group:"Run:" help:"Run an agent through Unloop, and report at the end what was stopped."`
+	Demo demoCmd `cmd:"" group:"Run:" help:"Show agents that loop, and what Unloop does about them, offline."`
+
+	Loops  loopsCmd  `cmd:"" group:"See:" help:"List, show and release open loops."`
+	Events eventsCmd `cmd:"" group:"See:" help:"Follow the events of loops."`
+
+	Block     beginCmd     `cmd:"" group:"Act:" help:"Refuse all requests of a session, caller, tenant or project, at once and everywhere."`
+	Unblock   endCmd       `cmd:"" group:"Act:" help:"End a block."`
+	Exempt    beginCmd     `cmd:"" group:"Act:" help:"Forward all requests of a session, caller, tenant or project without a check."`
+	Unexempt  endCmd       `cmd:"" group:"Act:" help:"End an exemption."`
+	Overrides overridesCmd `cmd:"" group:"Act:" help:"List blocks and exemptions."`
+
+	Policy policyCmd `cmd:"" group:"Configure:" help:"Check, push, show and roll back policy bundles."`
+	Replay replayCmd `cmd:"" group:"Configure:" help:"Evaluate recorded traffic offline: what would have been stopped, when, and what it would have saved."`
+	Model  modelCmd  `cmd:"" group:"Configure:" help:"Install the embedding model and its runtime."`
+
+	Gateway     gateway.Command     `cmd:"" group:"Run a part of a cluster:" help:"Run a gateway against a NATS cluster."`
+	Detector    detector.Command    `cmd:"" group:"Run a part of a cluster:" help:"Run a detector against a NATS cluster."`
+	Embedworker embedworker.Command `cmd:"" group:"Run a part of a cluster:" help:"Run an embedding worker against a NATS cluster."`
+	Notifier    notifier.Command    `cmd:"" group:"Run a part of a cluster:" help:"Run a notifier against a NATS cluster."`
+	NATS        natsCommands        `cmd:"" group:"Run a part of a cluster:" name:"nats" help:"Run the embedded NATS server alone, or write a context for the nats CLI."`
+
+	Completion completionCmd `cmd:"" group:"Help:" help:"Print the script that completes command lines in bash, zsh or fish."`
+	Version    versionCmd    `cmd:"" group:"Help:" help:"Print the version."`
+	HelpOf     helpCmd       `cmd:"" group:"Help:" name:"help" help:"Print the help of a command."`
+
+	CompleteWords completeCmd      `cmd:"" hidden:"" group:"Help:"`
+	ShowVersion   kong.VersionFlag `name:"version" short:"V" env:"-" help:"Print the version."`
 }
 
 // Main runs the command line and returns the exit code: 0 for success, 1 for an error,
@@ -56,18 +71,21 @@ func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int
 	exited := -1
 	parser, err := service.NewParser(&c, "unloop", description,
 		kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut, terminal.Of(out, environ)}),
-		kong.Vars{"default_gateway": defaultGateway})
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut, terminal.Of(out, environ)}, service.Log{Writer: errOut}),
+		kong.Vars{"default_gateway": defaultGateway, "default_nats": defaultNATS, "version": "unloop " + service.BuildInfo().String()})
 	if err != nil {
 		fmt.Fprintln(errOut, "unloop:", err)
 		return 2
 	}
+	if len(args) == 0 {
+		args = []string{"help"}
+	}
 	kctx, err := parser.Parse(args)
-	if exited >= 0 { // --help
+	if exited >= 0 { // --help or --version
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintln(errOut, "unloop:", err)
+		wrongFlags(errOut, err)
 		return 2
 	}
 	for _, name := range service.UnknownEnv(parser, environ) {

@@ -16,8 +16,11 @@ import (
 
 // client has the flags of commands that talk to a running Unloop.
 type client struct {
-	NATS string `name:"nats" default:"nats://127.0.0.1:4222" placeholder:"URL" help:"NATS server of the running Unloop."`
+	NATS string `name:"nats" default:"${default_nats}" placeholder:"URL" help:"NATS server of the running Unloop."`
 }
+
+// defaultNATS is the default address of the NATS server of `unloop up`.
+const defaultNATS = "nats://127.0.0.1:4222"
 
 // connect opens JetStream on a new connection, which the caller closes. If the server
 // cannot be reached, the error says what to do.

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -180,20 +179,6 @@ func sameServer(a, b string) bool {
 	return strings.ReplaceAll(ua.Host, "localhost", "127.0.0.1") == strings.ReplaceAll(ub.Host, "localhost", "127.0.0.1")
 }
 
-// proofKey returns the key with which gateways of this user prove their identity, "" if
-// it cannot be stored. It is sent to nobody.
-func proofKey() string {
-	dir, err := natskit.StateDir()
-	if err != nil {
-		return ""
-	}
-	key, err := natskit.Secret(filepath.Join(dir, "gateway.key"))
-	if err != nil {
-		return ""
-	}
-	return key
-}
-
 // isOurs reports whether the gateway at base belongs to this user. Without proof, any
 // program that takes the port would get the agent's API key.
 func isOurs(ctx context.Context, base string, io streams) bool {
@@ -202,7 +187,7 @@ func isOurs(ctx context.Context, base string, io streams) bool {
 	if err != nil {
 		return false
 	}
-	if !access.Proves(proof, proofKey(), challenge, strings.TrimPrefix(base, "http://")) {
+	if !access.Proves(proof, natskit.ProofKey(), challenge, strings.TrimPrefix(base, "http://")) {
 		fmt.Fprintf(io.err, "unloop: what listens at %s can't prove that it is a gateway of yours; starting one for this command (or name it with --gateway %s)\n", base, base)
 		return false
 	}

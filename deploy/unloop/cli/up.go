@@ -16,15 +16,15 @@ import (
 )
 
 type upCmd struct {
-	service.Process
-	NATSListen string `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Address of the embedded NATS server."`
-	DataDir    string `placeholder:"DIR" help:"Where the embedded server stores; \"memory\" keeps nothing. Default: unloop in the user's state folder."`
-	NATS       string `name:"nats" placeholder:"URL" help:"Use NATS servers elsewhere instead of the embedded one."`
-	Replicas   int    `default:"1" help:"Replicas of streams that do not exist yet, on servers elsewhere."`
-	gateway.Config
-	Detector    detector.Config    `embed:""`
-	Notifier    notifier.Config    `embed:""`
-	Embedworker embedworker.Config `embed:""`
+	gateway.Config  `group:"gateway"`
+	NATSListen      string             `name:"nats-listen" group:"nats" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Address of the embedded NATS server."`
+	DataDir         string             `group:"nats" short:"d" placeholder:"DIR" help:"Where the embedded server stores; \"memory\" keeps nothing. Default: unloop in the user's state folder."`
+	NATS            string             `name:"nats" group:"nats" placeholder:"URL" help:"Use NATS servers elsewhere instead of the embedded one."`
+	Replicas        int                `group:"nats" default:"1" help:"Replicas of streams that do not exist yet, on servers elsewhere."`
+	Detector        detector.Config    `embed:"" group:"detector"`
+	Notifier        notifier.Config    `embed:"" group:"notifier"`
+	Embedworker     embedworker.Config `embed:"" group:"embedworker"`
+	service.Process `group:"process"`
 }
 
 // system returns the configuration of all services by the flags.
@@ -34,7 +34,7 @@ func (c upCmd) system() (system.Config, error) {
 	if c.NATS == "" {
 		faults = append(faults, c.CheckLoopback("--nats-listen", c.NATSListen))
 	}
-	c.Pages, c.ProofKey = c.Allowed, proofKey()
+	c.Pages, c.ProofKey = c.Allowed, natskit.ProofKey()
 	return system.Config{
 		Admin: c.Admin, AdminAuth: c.AdminAuth, NATS: c.NATS, Replicas: c.Replicas,
 		Embedded: natskit.EmbeddedConfig{Listen: c.NATSListen, DataDir: dir, Announce: announceDir()},

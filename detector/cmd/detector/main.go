@@ -8,13 +8,4 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-func main() {
-	var cli struct {
-		service.Process
-		service.Cluster
-		detector.Config
-	}
-	os.Exit(service.Main("detector", &cli,
-		func() (service.Process, service.Cluster) { return cli.Process, cli.Cluster },
-		func(deps service.Deps) (service.Service, error) { return detector.New(cli.Config, deps) }))
-}
+func main() { os.Exit(service.Main("detector", new(detector.Command))) }

@@ -8,19 +8,4 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-func main() {
-	var cli struct {
-		service.Process
-		service.Cluster
-		gateway.Config
-	}
-	os.Exit(service.Main("gateway", &cli,
-		func() (service.Process, service.Cluster) { return cli.Process, cli.Cluster },
-		func(deps service.Deps) (service.Service, error) {
-			if err := cli.CheckAccess(cli.Process); err != nil {
-				return nil, err
-			}
-			cli.Pages = cli.Allowed
-			return gateway.New(cli.Config, deps)
-		}))
-}
+func main() { os.Exit(service.Main("gateway", new(gateway.Command))) }

@@ -9,13 +9,4 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-func main() {
-	var cli struct {
-		service.Process `embed:""`
-		service.Cluster `embed:""`
-		Notifier        notifier.Config `embed:""`
-	}
-	os.Exit(service.Main("notifier", &cli,
-		func() (service.Process, service.Cluster) { return cli.Process, cli.Cluster },
-		func(deps service.Deps) (service.Service, error) { return notifier.New(cli.Notifier, deps) }))
-}
+func main() { os.Exit(service.Main("notifier", new(notifier.Command))) }

@@ -66,6 +66,20 @@ func Secret(file string) (string, error) {
 	return secret, WritePrivate(file, secret)
 }
 
+// ProofKey returns the key with which gateways of this user prove their identity, "" if it
+// cannot be stored. It is sent to nobody.
+func ProofKey() string {
+	dir, err := StateDir()
+	if err != nil {
+		return ""
+	}
+	key, err := Secret(filepath.Join(dir, "gateway.key"))
+	if err != nil {
+		return ""
+	}
+	return key
+}
+
 func newToken() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // it never errs

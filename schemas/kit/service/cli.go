@@ -91,10 +91,36 @@ func NewParser(cli any, name, description string, opts ...kong.Option) (*kong.Ko
 		kong.Name(name),
 		kong.Description(description),
 		kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true}),
+		kong.ValueFormatter(describe),
+		kong.ExplicitGroups(groups),
 		kong.DefaultEnvars(EnvPrefix),
 	}, opts...)
 	return kong.New(cli, all...)
+}
+
+// groups are the groups of flags, for the tag group.
+var groups = []kong.Group{
+	{Key: "gateway", Title: "Gateway:"},
+	{Key: "detector", Title: "Detector:"},
+	{Key: "embedworker", Title: "Embedding worker:"},
+	{Key: "notifier", Title: "Notifier:"},
+	{Key: "nats", Title: "NATS:"},
+	{Key: "process", Title: "Process:"},
+}
+
+// describe returns the help of a flag or an argument, with its default and its
+// environment variables.
+func describe(v *kong.Value) string {
+	help := v.Help
+	shown := v.Tag.PlaceHolder == "" // in the flag's own column
+	if v.Flag != nil && v.HasDefault && v.Default != "" && !v.IsBool() && !shown && !strings.Contains(strings.ToLower(help), "default") {
+		help = strings.TrimSuffix(help, ".") + ". Default: " + v.Default + "."
+	}
+	if len(v.Tag.Envs) > 0 {
+		help = strings.TrimSpace(help + " ($" + strings.Join(v.Tag.Envs, ", $") + ")")
+	}
+	return help
 }
 
 // ShownSecrets returns the flags on the command line that are tagged as secrets. Every
@@ -139,27 +165,46 @@ func Context() (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// Main runs one service as a process, with its flags, connection, admin port and signals.
-// It returns the exit code.
-func Main(name string, cli any, flags func() (Process, Cluster), build func(Deps) (Service, error)) int {
-	parser, err := NewParser(cli, name, "")
+// Log is where the log of a process goes.
+type Log struct{ io.Writer }
+
+// Member has the flags of a process that is one service of a cluster.
+type Member struct {
+	Process `group:"process"`
+	Cluster `group:"nats"`
+}
+
+// Serve runs the service that build makes until the context ends.
+func (m Member) Serve(ctx context.Context, name string, to Log, build func(Deps) (Service, error)) error {
+	return RunOne(ctx, name, m.Process, m.Cluster, m.Logger(to).With("service", name), build)
+}
+
+// Command is a service as a command: its flags, and Run, which kong calls with a context
+// and a Log.
+type Command interface {
+	Logger(io.Writer) *slog.Logger
+	Run(context.Context, Log) error
+}
+
+// Main runs a service as a process of its own, and returns the exit code.
+func Main(name string, command Command) int {
+	ctx, stop := Context()
+	defer stop()
+	parser, err := NewParser(command, name, "", kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(Log{os.Stderr}))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
 	parsed, err := parser.Parse(os.Args[1:])
 	parser.FatalIfErrorf(err)
-	process, cluster := flags()
-	log := process.Logger(os.Stderr).With("service", name)
+	log := command.Logger(os.Stderr).With("service", name)
 	for _, flag := range ShownSecrets(parsed) {
 		log.Warn("secret on the command line: others on this machine can read it; use the flag's variable or the file form", "flag", flag)
 	}
 	for _, env := range UnknownEnv(parser, os.Environ()) {
 		log.Warn("environment variable is set, but no flag has it", "variable", env)
 	}
-	ctx, stop := Context()
-	defer stop()
-	if err := RunOne(ctx, name, process, cluster, log, build); err != nil {
+	if err := parsed.Run(); err != nil {
 		log.Error("stopped", "error", err)
 		return 1
 	}

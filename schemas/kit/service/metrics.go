@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -11,18 +10,8 @@ import (
 
 // buildInfo returns the metric with the version, the revision and the version of Go.
 func buildInfo() prometheus.Collector {
-	labels := prometheus.Labels{"version": "unknown", "revision": "unknown", "go": "unknown"}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		labels["go"] = info.GoVersion
-		if info.Main.Version != "" {
-			labels["version"] = info.Main.Version
-		}
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				labels["revision"] = s.Value
-			}
-		}
-	}
+	b := BuildInfo()
+	labels := prometheus.Labels{"version": b.Version, "revision": b.Revision, "go": b.Go}
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "unloop_build_info", Help: "What was built; always 1.", ConstLabels: labels})
 	g.Set(1)
 	return g

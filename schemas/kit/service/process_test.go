@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
@@ -324,20 +326,66 @@ func TestMainReturnsTheExitCode(t *testing.T) { //nolint:paralleltest // it chan
 	t.Cleanup(func() { os.Args = args })
 	os.Args = []string{"worker", "--admin", "0.0.0.0:0", "--token", "abc"}
 	t.Setenv("UNLOOP_ADMON", "x")
-	var f flags
-	code := Main("worker", &f, func() (Process, Cluster) { return f.Process, f.Cluster }, func(Deps) (Service, error) { return newWorker(), nil })
-	if code != 1 {
+	if code := Main("worker", &workerCommand{}); code != 1 {
 		t.Errorf("an open admin port: exit code %d", code)
 	}
-	if code := Main("worker", f, nil, nil); code != 2 {
+	if code := Main("worker", workerCommand{}); code != 2 {
 		t.Errorf("flags that can't be read: exit code %d", code)
 	}
 	os.Args = []string{"worker", "--admin", "127.0.0.1:0", "--nats", "nats://127.0.0.1:1"}
 	w := newWorker()
 	w.fail <- nil
-	code = Main("worker", &f, func() (Process, Cluster) { return f.Process, f.Cluster }, func(Deps) (Service, error) { return w, nil })
-	if code != 0 {
+	if code := Main("worker", &workerCommand{worker: w}); code != 0 {
 		t.Errorf("a service that ended: exit code %d", code)
+	}
+}
+
+// workerCommand is a worker as a command.
+type workerCommand struct {
+	Member
+	Token  string  `secret:"" help:"A secret."`
+	worker *worker `kong:"-"`
+}
+
+func (c workerCommand) Run(ctx context.Context, log Log) error {
+	return c.Serve(ctx, "worker", log, func(Deps) (Service, error) { return c.worker, nil })
+}
+
+func TestHelpHasDefaultsAndVariables(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	k, err := NewParser(&workerCommand{}, "worker", "Works.", kong.Writers(&out, &out), kong.Exit(func(int) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Parse([]string{"--help"}); err != nil {
+		t.Fatal(err)
+	}
+	said := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{
+		"NATS: --nats=URL NATS servers, separated by commas. Default: nats://127.0.0.1:4222. ($UNLOOP_NATS)",
+		"Process: --admin=ADDR", "--insecure Allow addresses other than loopback without authentication. ($UNLOOP_INSECURE)",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
+
+func TestBuildInfoIsOnOneLine(t *testing.T) {
+	t.Parallel()
+	for want, b := range map[string]Build{
+		"1.2.3, revision 0123456789ab with changes, of 2026-05-22T14:30:00Z, go1.26, linux/amd64": {
+			Version: "1.2.3", Revision: "0123456789abcdef", Time: "2026-05-22T14:30:00Z", Modified: true, Go: "go1.26", Platform: "linux/amd64",
+		},
+		"unknown, go1.26, linux/amd64": {Version: "unknown", Revision: "unknown", Go: "go1.26", Platform: "linux/amd64"},
+	} {
+		if got := b.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if b := BuildInfo(); b.Version == "" || b.Revision == "" || b.Go == "" {
+		t.Errorf("this binary is %+v", b)
 	}
 }
 

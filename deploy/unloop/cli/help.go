@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"Command, with its subcommand."`
+}
+
+// Run prints the help of a command, or of all.
+func (c *helpCmd) Run(parsed *kong.Context) error {
+	about, err := kong.Trace(parsed.Kong, c.Command)
+	if err != nil {
+		return err
+	}
+	if selected := about.Selected(); len(c.Command) > 0 && (selected == nil || about.Error != nil) {
+		return fmt.Errorf("no command is named %v; `unloop help` lists them all", c.Command)
+	}
+	return about.PrintUsage(false)
+}
+
+type versionCmd struct{ formatted }
+
+// Run prints what was built.
+func (c *versionCmd) Run(io streams) error {
+	build := service.BuildInfo()
+	if c.JSON {
+		return io.json(build)
+	}
+	_, err := fmt.Fprintf(io.out, "unloop %s\n", build)
+	return err
+}
+
+// wrongFlags prints why a command line can't be used, and where its help is.
+func wrongFlags(w io.Writer, err error) {
+	fmt.Fprintln(w, "unloop:", err)
+	command := "unloop"
+	if failed, ok := errors.AsType[*kong.ParseError](err); ok && failed.Context.Selected() != nil {
+		command = failed.Context.Selected().FullPath()
+	}
+	fmt.Fprintf(w, "Run \"%s --help\" for its commands and flags.\n", command)
+}

@@ -1,0 +1,23 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+// Command is a gateway as a process of its own, beside a NATS cluster.
+type Command struct {
+	service.Member
+	Config `group:"gateway"`
+}
+
+// Run runs the gateway until the context ends.
+func (c *Command) Run(ctx context.Context, log service.Log) error {
+	if err := c.CheckAccess(c.Process); err != nil {
+		return err
+	}
+	c.Pages, c.ProofKey = c.Allowed, natskit.ProofKey()
+	return c.Serve(ctx, "gateway", log, func(d service.Deps) (service.Service, error) { return New(c.Config, d) })
+}

@@ -1,0 +1,57 @@
+package service
+
+import (
+	"cmp"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// version is the version of a release: -ldflags "-X …/schemas/kit/service.version=1.2.3".
+var version string
+
+// Build describes the binary. What is not known is "unknown".
+type Build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"`
+	// Time is when the revision was made.
+	Time string `json:"time"`
+	// Modified reports that the source differed from the revision.
+	Modified bool   `json:"modified"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// BuildInfo returns the description of this binary.
+func BuildInfo() Build {
+	const unknown = "unknown"
+	b := Build{Version: version, Revision: unknown, Time: unknown, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		b.Version = cmp.Or(version, info.Main.Version)
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				b.Revision = s.Value
+			case "vcs.time":
+				b.Time = s.Value
+			case "vcs.modified":
+				b.Modified = s.Value == "true"
+			}
+		}
+	}
+	b.Version = cmp.Or(b.Version, unknown)
+	return b
+}
+
+// String returns the description on one line.
+func (b Build) String() string {
+	parts := []string{b.Version}
+	if b.Revision != "unknown" {
+		revision := "revision " + b.Revision[:min(len(b.Revision), 12)]
+		if b.Modified {
+			revision += " with changes"
+		}
+		parts = append(parts, revision, "of "+b.Time)
+	}
+	return strings.Join(append(parts, b.Go, b.Platform), ", ")
+}
