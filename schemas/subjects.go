@@ -14,6 +14,8 @@ const (
 	SubjectOutcome = "loop.outcome"
 	// SubjectForget broadcasts a Forget to every gateway.
 	SubjectForget = "loop.forget"
+	// SubjectAudit begins the subjects of StreamAudit.
+	SubjectAudit = "loop.audit"
 	// SubjectDetectors broadcasts a Presence to every detector. SubjectDetectors.ID
 	// carries a Handover to one of them; the answer is a Decision.
 	SubjectDetectors = "loop.detectors"
@@ -45,6 +47,10 @@ const (
 	BucketLimits = "LOOP_LIMITS"
 	// BucketOverrides holds what operators block or exempt; see Override.
 	BucketOverrides = "LOOP_OVERRIDES"
+	// BucketSilences holds the silences of notifications by their ids; see package silence.
+	BucketSilences = "LOOP_SILENCES"
+	// StreamAudit holds what operators did, on SubjectAudit.ACTION; see Audit.
+	StreamAudit = "LOOP_AUDIT"
 )
 
 // DurableNotifier is the durable consumer on StreamEvents that notifiers share.

@@ -56,7 +56,7 @@ type Policies struct {
 
 	current atomic.Pointer[loaded]
 	mu      sync.Mutex // one replacement at a time
-	// read is what the file held when it was read last; it belongs to FollowFile.
+	// read is what the file held when it was loaded.
 	read []byte
 }
 

@@ -45,6 +45,11 @@ func Close(all []Built) {
 // Load reads a file and makes its endpoints, which may lead to the allowed networks
 // besides those of the file. The error is a *policy.Faults with every fault.
 func Load(data []byte, allowed []netip.Prefix, env Environment) ([]Built, error) {
+	return load(data, allowed, env, outbound.NewDialer)
+}
+
+// load is Load with dialers of the caller's.
+func load(data []byte, allowed []netip.Prefix, env Environment, newDialer func([]netip.Prefix) *outbound.Dialer) ([]Built, error) {
 	var f File
 	doc, err := policy.Decode(data, "file", &f)
 	if err != nil {
@@ -52,7 +57,7 @@ func Load(data []byte, allowed []netip.Prefix, env Environment) ([]Built, error)
 	}
 	f.check(doc)
 	allowed = append(slices.Clone(allowed), f.AllowCIDR...)
-	dialer := outbound.NewDialer(allowed)
+	dialer := newDialer(allowed)
 	var all []Built
 	for i := range f.Endpoints {
 		r := &reader{doc: doc, path: index("endpoints", i), env: env, allowed: allowed}

@@ -43,6 +43,9 @@ func NewDialer(allowed []netip.Prefix) *Dialer {
 	return &Dialer{net.Dialer{Timeout: dialTimeout, Control: Guard(allowed).Safe}}
 }
 
+// Resolve makes the dialer look names up with a resolver of the caller's.
+func (d *Dialer) Resolve(r *net.Resolver) { d.net.Resolver = r }
+
 // Dial opens a connection. The address is a host, which is resolved, and a port.
 func (d *Dialer) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return d.net.DialContext(ctx, network, addr)

@@ -204,3 +204,16 @@ func Cut(s string, n int) string {
 
 // More says how many loops a message leaves out.
 func More(n int) string { return "and " + plural(n, "more loop") + "; see `unloop loops`" }
+
+// Fit returns the body with the most loops, of n at most, that has no more than
+// sink.MaxBody bytes. build writes the body with so many of them, and may be called with 0.
+func Fit(n int, build func(shown int) ([]byte, error)) ([]byte, error) {
+	for {
+		body, err := build(n)
+		if err != nil || len(body) <= sink.MaxBody || n == 0 {
+			return body, err
+		}
+		// The rest is at most what the same share of the loops takes, or one loop less.
+		n = min(n-1, n*sink.MaxBody/len(body))
+	}
+}

@@ -35,6 +35,12 @@ const (
 	incidentMarker = time.Hour
 )
 
+// Bounds of the audit.
+const (
+	auditMaxAge   = 365 * 24 * time.Hour
+	auditMaxBytes = 16 << 20
+)
+
 // ErrStreamUnfit means that an existing stream lacks a setting that Unloop needs.
 var ErrStreamUnfit = errors.New("existing stream does not fit")
 
@@ -114,6 +120,19 @@ func (l Layout) streams() []jetstream.StreamConfig {
 		l.History(schemas.BucketSessions, 256<<20),
 		l.bucket(schemas.BucketPolicies, 64, 64<<20),
 		l.bucket(schemas.BucketOverrides, 1, 16<<20),
+		l.bucket(schemas.BucketSilences, 1, 4<<20),
+		{
+			Name:        schemas.StreamAudit,
+			Description: "What operators did",
+			Subjects:    []string{schemas.SubjectAudit + ".>"},
+			MaxAge:      auditMaxAge,
+			MaxBytes:    l.room(auditMaxBytes),
+			Discard:     jetstream.DiscardOld,
+			DenyDelete:  true,
+			AllowDirect: true,
+			Storage:     l.storage(),
+			Replicas:    l.replicas(),
+		},
 		l.History(schemas.BucketLimits, 64<<20),
 		{
 			Name:        schemas.StreamEvents,

@@ -9,7 +9,6 @@ package alertmanager
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -63,15 +62,20 @@ func (a *Alertmanager) Close() { a.client.Close() }
 
 // Send posts the loops of the message.
 func (a *Alertmanager) Send(ctx context.Context, m *sink.Message) error {
-	body, err := a.body(m)
+	alerts, err := a.alerts(m)
 	if err != nil {
 		return sink.Rejectf("the message cannot be written: %s", err)
 	}
-	answer, err := a.client.Post(ctx, a.url, http.Header{}, body)
-	if err != nil {
-		return err
+	for len(alerts) > 0 {
+		var body []byte
+		if body, alerts, err = next(alerts); err != nil {
+			return sink.Rejectf("the message cannot be written: %s", err)
+		}
+		if err := a.client.PostJSON(ctx, a.url, body); err != nil {
+			return err
+		}
 	}
-	return answer.Err(time.Now())
+	return nil
 }
 
 type alert struct {
@@ -81,8 +85,20 @@ type alert struct {
 	EndsAt      time.Time         `json:"endsAt"`
 }
 
-// body returns the alerts, with fewer annotations if they would be too large together.
-func (a *Alertmanager) body(m *sink.Message) ([]byte, error) {
+// next returns the body with as many of the alerts as it has room for, and the rest. A
+// message that is sent again sends all of them again, which changes nothing.
+func next(alerts []alert) (body []byte, rest []alert, err error) {
+	n := len(alerts)
+	for {
+		body, err = json.Marshal(alerts[:n])
+		if err != nil || len(body) <= sink.MaxBody || n == 1 {
+			return body, alerts[n:], err
+		}
+		n = max(1, min(n-1, n*sink.MaxBody/len(body)))
+	}
+}
+
+func (a *Alertmanager) alerts(m *sink.Message) ([]alert, error) {
 	alerts := make([]alert, 0, len(m.Events))
 	for i := range m.Events {
 		one, err := a.alert(m, &m.Events[i])
@@ -91,14 +107,7 @@ func (a *Alertmanager) body(m *sink.Message) ([]byte, error) {
 		}
 		alerts = append(alerts, one)
 	}
-	body, err := json.Marshal(alerts)
-	if err == nil && len(body) > sink.MaxBody {
-		for i := range alerts {
-			alerts[i].Annotations = map[string]string{"summary": alerts[i].Annotations["summary"]}
-		}
-		return json.Marshal(alerts)
-	}
-	return body, err
+	return alerts, nil
 }
 
 func (a *Alertmanager) alert(m *sink.Message, e *event.Event) (alert, error) {
@@ -115,7 +124,7 @@ func (a *Alertmanager) alert(m *sink.Message, e *event.Event) (alert, error) {
 	single := *m
 	single.Events = []event.Event{*e}
 	description, err := a.cfg.Template.Render(&single)
-	one.Annotations["description"] = description
+	one.Annotations["description"] = render.Cut(description, sink.MaxBody/4)
 	return one, err
 }
 

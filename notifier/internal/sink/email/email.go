@@ -5,15 +5,19 @@
 package email
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
+	"io"
+	"mime/quotedprintable"
 	"net"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wneessen/go-mail"
 
@@ -183,8 +187,33 @@ func (e *Email) message(m *sink.Message) (*mail.Msg, error) {
 	msg.SetGenHeader("References", "<"+token(m.Endpoint+"\x00"+m.Key)+"@unloop.invalid>")
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetGenHeader("X-Unloop-Id", token(m.ID))
+	if quoted(text) > sink.MaxBody {
+		// Base64 takes four bytes for three, and a line break for each line.
+		text = cutBytes(text, sink.MaxBody*7/10)
+		msg.SetEncoding(mail.EncodingB64)
+	}
 	msg.SetBodyString(mail.TypeTextPlain, text)
 	return msg, nil
+}
+
+// quoted returns the length of a text in the encoding of mails, quoted-printable.
+func quoted(text string) int {
+	var b bytes.Buffer
+	w := quotedprintable.NewWriter(&b)
+	_, _ = io.WriteString(w, text) // a buffer takes everything
+	_ = w.Close()
+	return b.Len()
+}
+
+// cutBytes returns at most n bytes of a text, without half characters.
+func cutBytes(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
 }
 
 // token returns a text that an address or a header can hold.

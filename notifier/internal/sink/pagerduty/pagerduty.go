@@ -23,7 +23,6 @@ const DefaultURL = "https://events.pagerduty.com/v2/enqueue"
 const (
 	maxSummary = 1024
 	maxDedup   = 255
-	maxDetails = 12
 )
 
 // PagerDuty is one integration.
@@ -44,13 +43,15 @@ func (p *PagerDuty) Close() { p.client.Close() }
 
 // Send posts the message.
 func (p *PagerDuty) Send(ctx context.Context, m *sink.Message) error {
-	message, err := p.message(m)
+	body, err := render.Fit(len(m.Events), func(shown int) ([]byte, error) {
+		message, err := p.message(m, shown)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(message)
+	})
 	if err != nil {
 		return sink.Rejectf("the message cannot be written: %s", err)
-	}
-	body, err := json.Marshal(message)
-	if err != nil {
-		return sink.Rejectf("the message cannot be written")
 	}
 	return p.client.PostJSON(ctx, p.url, body)
 }
@@ -74,7 +75,8 @@ type payload struct {
 	Details   any    `json:"custom_details,omitempty"`
 }
 
-func (p *PagerDuty) message(m *sink.Message) (message, error) {
+// message returns the message with the details of so many of its loops.
+func (p *PagerDuty) message(m *sink.Message, shown int) (message, error) {
 	out := message{RoutingKey: p.key, Action: "resolve", Dedup: dedup(m.Key)}
 	if m.Resolved {
 		return out, nil
@@ -91,7 +93,7 @@ func (p *PagerDuty) message(m *sink.Message) (message, error) {
 	out.Payload = &payload{
 		Summary: render.Cut(summary, maxSummary), Source: "unloop", Severity: severity(m), Timestamp: first.Timestamp.UTC().Format("2006-01-02T15:04:05.000Z"),
 		Component: render.Cut(first.Data.Policy, maxDedup), Group: render.Cut(first.TenantID, maxDedup), Class: render.Cut(first.Data.Detector, maxDedup),
-		Details: details(m),
+		Details: details(m, shown),
 	}
 	return out, nil
 }
@@ -118,9 +120,9 @@ func severity(m *sink.Message) string {
 	return string(best)
 }
 
-func details(m *sink.Message) any {
+func details(m *sink.Message, shown int) any {
 	var loops []map[string]string
-	for i := range m.Events[:min(len(m.Events), maxDetails)] {
+	for i := range m.Events[:shown] {
 		loop := map[string]string{}
 		for _, f := range render.Fields(&m.Events[i]) {
 			loop[f.Name] = f.Value
@@ -130,7 +132,7 @@ func details(m *sink.Message) any {
 		}
 		loops = append(loops, loop)
 	}
-	if len(m.Events) == 1 {
+	if len(m.Events) == 1 && shown == 1 {
 		return loops[0]
 	}
 	return map[string]any{"loops": loops, "total": len(m.Events)}

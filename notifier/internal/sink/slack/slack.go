@@ -21,6 +21,8 @@ const (
 	maxText   = 3000
 	maxField  = 400
 	maxFields = 10
+	// maxTemplate bounds the text of a template, so that it fits when it is escaped.
+	maxTemplate = sink.MaxBody / 3
 	// maxLoops bounds the loops that are shown; three blocks each stay under 50.
 	maxLoops = 10
 )
@@ -43,13 +45,9 @@ func (s *Slack) Close() { s.client.Close() }
 
 // Send posts the message.
 func (s *Slack) Send(ctx context.Context, m *sink.Message) error {
-	payload, err := s.payload(m)
+	body, err := render.Fit(min(len(m.Events), maxLoops), func(shown int) ([]byte, error) { return s.body(m, shown) })
 	if err != nil {
 		return sink.Rejectf("the message cannot be written: %s", err)
-	}
-	body, err := json.Marshal(payload)
-	if err != nil {
-		return sink.Rejectf("the message cannot be written")
 	}
 	return s.client.PostJSON(ctx, s.url, body)
 }
@@ -75,21 +73,25 @@ type text struct {
 
 func mrkdwn(s string, most int) text { return text{"mrkdwn", render.Cut(s, most)} }
 
-func (s *Slack) payload(m *sink.Message) (message, error) {
-	title := icon(m) + " " + render.Title(m)
+// body returns the message with so many of its loops.
+func (s *Slack) body(m *sink.Message, shown int) ([]byte, error) {
 	if s.template != nil {
 		written, err := s.template.Render(m)
-		return message{Text: written}, err
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(message{Text: render.Cut(written, maxTemplate)})
 	}
+	title := icon(m) + " " + render.Title(m)
 	p := message{Text: escape(render.Cut(title, maxText/2))}
 	p.Blocks = append(p.Blocks, block{Type: "header", Text: &text{"plain_text", render.Cut(title, maxHeader)}})
-	for i := range m.Events[:min(len(m.Events), maxLoops)] {
+	for i := range m.Events[:shown] {
 		p.Blocks = append(p.Blocks, loop(&m.Events[i])...)
 	}
-	if more := len(m.Events) - maxLoops; more > 0 {
+	if more := len(m.Events) - shown; more > 0 {
 		p.Blocks = append(p.Blocks, block{Type: "context", Elements: []text{mrkdwn(render.More(more), maxText)}})
 	}
-	return p, nil
+	return json.Marshal(p)
 }
 
 func icon(m *sink.Message) string {

@@ -85,19 +85,16 @@ func (t *Teams) body(m *sink.Message) ([]byte, error) {
 		return t.templated(m)
 	}
 	elements := []element{{Type: "TextBlock", Text: escape(render.Title(m)), Size: "Large", Weight: "Bolder", Color: color(m), Wrap: true}}
-	for shown := len(m.Events); ; shown-- {
-		all := elements
+	return render.Fit(len(m.Events), func(shown int) ([]byte, error) {
+		all := elements[:1:1]
 		for i := range m.Events[:shown] {
 			all = append(all, loop(&m.Events[i])...)
 		}
 		if more := len(m.Events) - shown; more > 0 {
 			all = append(all, element{Type: "TextBlock", Text: render.More(more), Wrap: true})
 		}
-		body, err := wrap(all)
-		if err != nil || len(body) <= sink.MaxBody || shown == 0 {
-			return body, err
-		}
-	}
+		return wrap(all)
+	})
 }
 
 func (t *Teams) templated(m *sink.Message) ([]byte, error) {
