@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/unloop/unloop/gateway/internal/account"
 	"github.com/unloop/unloop/gateway/internal/auth"
@@ -10,6 +11,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/override"
+	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
@@ -21,6 +23,11 @@ type checked struct {
 	from     request.Subject
 	operator override.Decision
 	account  account.Account
+	// form is the part of the prompt that an answer in the model's place depends on; nil
+	// for no prompt.
+	form *provider.Prompt
+	// arrived is when the request began to come in.
+	arrived time.Time
 }
 
 // newChecked returns a request whose decision is not known yet.
@@ -42,6 +49,7 @@ func (g *Gateway) check(r *http.Request, x *request.Request, who auth.Principal,
 	}
 	c.from = g.resolve(r, x, rules, who, hasher)
 	c.operator = override.Decide(g.shared.Overrides(), rules.Set, x, &c.from, g.now())
+	c.form, c.Sender.Agent = x.Prompt, x.Prompt != nil && x.Run == nil && x.ShowsTools()
 	if c.operator.Operator == "" {
 		g.gather(c, hasher)
 	}
@@ -76,9 +84,8 @@ func (g *Gateway) gather(c *checked, hasher *identity.Hasher) {
 
 // decide returns the outcome of a request, and counts the rules' verdicts.
 func (g *Gateway) decide(c *checked) outcome.Outcome {
-	x := c.account.Request
 	c.Exempt, c.Caller, c.Policies = c.operator.Exempt, c.from.Identity.GetCaller(), c.rules.Set
-	c.Answerable = x.Prompt != nil && !x.Asked
+	g.sender(c)
 	out := outcome.Of(&c.Case)
 	for _, v := range out.Verdicts {
 		mode := "enforce"

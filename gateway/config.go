@@ -13,6 +13,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/service"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 // Config is a gateway's configuration.
@@ -25,6 +26,7 @@ type Config struct {
 	AuthIssuer      string            `placeholder:"ISS" help:"Issuer (iss) that tokens must have."`
 	AuthAudience    []string          `placeholder:"AUD" help:"Audience (aud) of which tokens must have one. Repeatable; jwt:URL needs it."`
 	AuthTenantClaim string            `placeholder:"CLAIM" help:"Claim of a token that names its tenant; it then outranks X-Tenant-ID."`
+	Reject          string            `default:"auto" placeholder:"auto|synthetic|STATUS" help:"What rejected requests get where their policy does not say: what ends the client that sent them (auto), a message in the model's place, or an error of this status."`
 	Policies        string            `short:"p" type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON, followed as it changes; without one the pushed bundle holds, else the default policy."`
 	JWKSAllowCIDR   []netip.Prefix    `name:"jwks-allow-cidr" placeholder:"CIDR" help:"Let a bundle's jwks_url lead to this network although it is private, such as 10.0.0.0/8. Repeatable."`
 	CheckTimeout    time.Duration     `default:"50ms" help:"How long a request waits for a decision before the policy's failure mode decides."`
@@ -81,6 +83,10 @@ func (c Config) Validate() error {
 	check(c.MaxDelayed > 0, "--max-delayed is %d, must be positive", c.MaxDelayed)
 	check(c.ShutdownDelay >= 0, "--shutdown-delay is %s, must not be negative", c.ShutdownDelay)
 	check(c.ShutdownGrace >= 0, "--shutdown-grace is %s, must not be negative", c.ShutdownGrace)
+	if c.Reject != "" {
+		_, err = policy.ParseReject(c.Reject)
+		check(err == nil, "--reject: %w", err)
+	}
 	_, err = c.hashKey()
 	return errors.Join(append(faults, err)...)
 }

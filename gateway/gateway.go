@@ -28,7 +28,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/forward"
 	"github.com/unloop/unloop/gateway/internal/intake"
-	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/recording"
 	"github.com/unloop/unloop/gateway/internal/resolve"
 	"github.com/unloop/unloop/gateway/internal/respond"
@@ -52,7 +51,8 @@ type Gateway struct {
 	proxy    *forward.Proxy
 	api      *checkapi.API
 	recorder *recording.Recorder // nil without --record
-	repeats  *blocks.Requests[basis, *outcome.RepeatTemplate]
+	repeats  *blocks.Requests[basis, *rejected]
+	told     blocks.Told
 	writer   *respond.Writer
 	metrics  *metrics
 	ready    service.Readiness
@@ -109,7 +109,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	g.asker = ask.New(g.checker, g.deps.Log, g.now, deps.Metrics)
 	g.writer = respond.NewWriter(g.now, deps.Metrics)
 	g.books = account.NewBooks(account.Books{Detectors: g.checker, Store: store, Timeout: cfg.CheckTimeout, Now: g.now}, deps.Metrics)
-	g.repeats = blocks.NewRequests[basis, *outcome.RepeatTemplate](g.checker.Blocks())
+	g.repeats = blocks.NewRequests[basis, *rejected](g.checker.Blocks())
 	if g.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return nil, fmt.Errorf("listen at --listen %s: %w", cfg.Listen, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/outcome"
+	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
 )
 
@@ -19,6 +20,13 @@ type basis struct {
 	hasher *identity.Hasher
 }
 
+// rejected is what is kept of a request that was blocked, beside its check.
+type rejected struct {
+	template outcome.RepeatTemplate
+	form     *provider.Prompt
+	agent    bool
+}
+
 // recall returns the decision on an exact repetition of a request that was blocked a
 // moment ago. For any other request it returns nil, and the digest if it was made.
 func (g *Gateway) recall(r *http.Request, x *request.Request, who auth.Principal, rules *inforce.Rules) (digest blocks.Digest, _ *checked) {
@@ -26,13 +34,13 @@ func (g *Gateway) recall(r *http.Request, x *request.Request, who auth.Principal
 		return digest, nil
 	}
 	digest = g.repeats.Digest(raw(r, x, who))
-	check, refusal, decision := g.repeats.Decision(g.now(), digest, basis{rules, g.shared.Hasher()})
+	check, before, decision := g.repeats.Decision(g.now(), digest, basis{rules, g.shared.Hasher()})
 	if decision == nil {
 		return digest, nil
 	}
 	g.asker.Local()
 	c := g.newChecked(r, x, who, rules)
-	c.Template = refusal.Get(x.Provider, outcome.Strongest(decision), check.GetIdentity().GetCaller())
+	c.Template, c.form, c.Sender.Agent = &before.template, before.form, before.agent
 	c.Check, c.from.Identity, c.Decision, c.account.Decision = check, check.GetIdentity(), decision, decision
 	return digest, c
 }
@@ -47,7 +55,7 @@ func (g *Gateway) remember(c *checked, digest blocks.Digest) {
 	if digest == (blocks.Digest{}) {
 		digest = g.repeats.Digest(raw(c.account.HTTP, x, c.from.Client))
 	}
-	g.repeats.Remember(g.now(), digest, basis{c.rules, g.shared.Hasher()}, c.Check, &outcome.RepeatTemplate{})
+	g.repeats.Remember(g.now(), digest, basis{c.rules, g.shared.Hasher()}, c.Check, &rejected{form: c.form.Form(), agent: c.Sender.Agent})
 }
 
 // raw returns the request as it came.

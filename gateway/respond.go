@@ -33,8 +33,15 @@ func (g *Gateway) abandon(w http.ResponseWriter, c *checked) {
 // respond answers a request that is not forwarded.
 func (g *Gateway) respond(w http.ResponseWriter, c *checked, out outcome.Outcome) {
 	defer c.account.GiveBack()
-	g.metrics.requests.WithLabelValues(c.account.Request.Provider.Name(), out.Label).Inc()
-	c.account.Status = g.writer.Outcome(w, c.account.HTTP, c.account.Request, &out)
+	x := c.account.Request
+	g.metrics.requests.WithLabelValues(x.Provider.Name(), out.Label).Inc()
+	if out.Text != "" && x.Prompt == nil { // a repetition of a request that was read before
+		read := *x
+		read.Prompt = c.form
+		x = &read
+	}
+	c.account.Status = g.writer.Outcome(w, c.account.HTTP, x, &out)
+	g.rejected(c, &out)
 }
 
 // refuse refuses a request in its provider's format.

@@ -35,6 +35,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // resolve, override, evidence and ask (check), outcome (decide), wait, and respond or
 // forward, which keep the account.
 func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
+	arrived := g.now()
 	x, who, refusal := g.receive(r)
 	if refusal != nil {
 		respond.Refuse(w, r, x.Provider, *refusal)
@@ -46,6 +47,7 @@ func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
 		c = g.check(r, x, who, rules)
 		g.remember(c, digest)
 	}
+	c.arrived = arrived
 	defer g.memory.Answered(&c.Evidence)
 	if c.operator.Stops() {
 		g.metrics.requests.WithLabelValues(x.Provider.Name(), "kill").Inc()

@@ -21,7 +21,7 @@ const (
 )
 
 // patient are flags with which a pause of the machine does not count as a failure.
-var patient = []string{"--check-timeout", patience.String()}
+var patient = []string{"--check-timeout", patience.String(), "--reject", "429"}
 
 // loops is the number of different loops that are blocked.
 const loops = 16

@@ -164,7 +164,7 @@ func (c *cluster) startParts(ctx context.Context, servers func(context.Context) 
 		if err != nil {
 			return err
 		}
-		g, err := c.start(ctx, c.service(fmt.Sprint("gateway", i), "gateway", "--nats", at, replicas, "--listen", listen, "--upstream", "openai="+c.upstream.URL, "--shutdown-delay", shutdownDelay.String()))
+		g, err := c.start(ctx, c.service(fmt.Sprint("gateway", i), "gateway", "--nats", at, replicas, "--listen", listen, "--upstream", "openai="+c.upstream.URL, "--reject", "429", "--shutdown-delay", shutdownDelay.String()))
 		if err != nil {
 			return err
 		}

@@ -218,6 +218,7 @@ policies:
 func startGateway(t *testing.T, nc *nats.Conn, log *lines, upstream string, edits ...func(*system.Config)) (url string) {
 	t.Helper()
 	cfg := system.Config{Gateway: gateway.DefaultConfig()}
+	cfg.Gateway.Reject = "429"
 	cfg.Gateway.Listen, cfg.Gateway.Upstream = "127.0.0.1:0", map[string]string{"openai": upstream}
 	for _, edit := range edits {
 		edit(&cfg)

@@ -101,7 +101,7 @@ func TestExecRunsAShellOfCurlsAndSaysWhatWasStopped(t *testing.T) {
 	upstream := serve(t, greeting)
 	environ := []string{"OPENAI_BASE_URL=" + upstream.url + "/v1", "UNLOOP_LOG_LEVEL=info"}
 	r := runExec(t, environ, append([]string{"--"}, curls(t, "again", 8, 3)...)...)
-	r.contains(t, 3, "200 200 200 200 200 429 429 429 ", "1 loop stopped: 3 requests", "detector prompt, 8 hits, 3 requests stopped")
+	r.contains(t, 3, "200 200 200 200 200 429 400 400 ", "1 loop stopped: 3 requests", "detector prompt, 8 hits, 3 requests stopped")
 	if n := len(upstream.Requests()); n != 5 {
 		t.Errorf("the upstream of the agent's own variable saw %d requests, want 5", n)
 	}

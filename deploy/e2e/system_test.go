@@ -73,6 +73,8 @@ func startLogging(t *testing.T, log *slog.Logger, upstream string, edits ...func
 	cfg.Gateway.Listen = "127.0.0.1:0"
 	cfg.Gateway.Upstream = map[string]string{"openai": upstream, "anthropic": upstream, "gemini": upstream}
 	cfg.Gateway.CheckTimeout, cfg.Gateway.StartGrace = checkTimeout, checkTimeout
+	// Most tests go on after they were rejected, and expect the same answer each time.
+	cfg.Gateway.Reject = "429"
 	cfg.Detector.MaxBudget = checkTimeout
 	for _, edit := range edits {
 		edit(&cfg)
@@ -100,6 +102,9 @@ func startLogging(t *testing.T, log *slog.Logger, upstream string, edits ...func
 // inProcess has requests between services stay in the process, as they do in
 // `unloop up`.
 func inProcess(cfg *system.Config) { cfg.OverNATS = false }
+
+// rejectAuto has rejected requests answered by what ends their client, as it is by default.
+func rejectAuto(cfg *system.Config) { cfg.Gateway.Reject = "auto" }
 
 // bothWays runs a test over NATS and again with requests that stay in the process.
 func bothWays(t *testing.T, test func(t *testing.T, way func(*system.Config))) {

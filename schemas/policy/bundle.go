@@ -70,6 +70,7 @@ type Spec struct {
 	Selector       Selector        `json:"selector,omitzero" doc:"Which requests it applies to; an empty selector means all."`
 	Mode           string          `json:"mode" check:"one=enforce|shadow" doc:"shadow evaluates and reports, and changes nothing."`
 	FailureMode    string          `json:"failure_mode" check:"one=open|closed" doc:"What happens to a request that could not be checked in time."`
+	Reject         RejectAnswer    `json:"reject,omitempty" doc:"What a request gets that a detector of the policy rejects: auto (what ends the client that sent it), synthetic (a message in the model's place), or the status of an error, such as 429. Absent: what the gateway's --reject says, which is auto by default."`
 	Holdout        float64         `json:"holdout,omitempty" check:"min=0,max=1" doc:"Share of sessions (0 to 1) in which an enforced policy only watches, so that its effect can be measured."`
 	IncludeExcerpt bool            `json:"include_excerpt,omitempty" doc:"Events contain an excerpt of the exchange in which a loop was found, of at most 200 characters, with likely secrets masked; without it they contain no text."`
 	Hint           HintText        `json:"hint" doc:"What a hint says to the model, and where."`

@@ -41,7 +41,7 @@ func DefaultPrompt() *Prompt {
 func DefaultTool() *Tool {
 	return &Tool{
 		Enabled: true, WarnThreshold: 3, BlockThreshold: 5, MaxWarnings: 3,
-		WarnAction: Hint, BlockAction: Reject, BlockAnswer: AnswerError,
+		WarnAction: Hint, BlockAction: Reject,
 		HistorySize: 30, TTLSeconds: 30 * 60, ResultAware: true, VolatileDefaults: true,
 		PollMultiplier: 3, PollBackoff: []int{0, 5, 10, 30, 60},
 		ErrorPatterns: append(Strings(nil), DefaultErrorPatterns...), ErrorThreshold: 5, EmptyThreshold: 6, FailedRounds: 5,
@@ -53,7 +53,7 @@ func DefaultTool() *Tool {
 // least 24 of the last 30 rounds are less than 40 % distinct calls.
 func DefaultCycle() *Cycle {
 	return &Cycle{
-		Enabled: true, MaxPeriod: 8, Repeats: 3, Action: Reject, BlockAnswer: AnswerError,
+		Enabled: true, MaxPeriod: 8, Repeats: 3, Action: Reject,
 		NothingNew: 4, WideWindow: 30, WideRounds: 24, WideDistinctPercent: 40, WideAction: Hint,
 	}
 }

@@ -97,6 +97,10 @@ func (b *schemaBuilder) schema(t reflect.Type, c constraint) object {
 		return object{"type": "string"}
 	case reflect.TypeFor[Text]():
 		return object{"type": []string{"string", "number", "boolean"}}
+	case reflect.TypeFor[RejectAnswer]():
+		return object{"oneOf": []object{
+			{"enum": []RejectAnswer{RejectAuto, RejectSynthetic}}, {"type": "integer", "minimum": minReject, "maximum": maxReject}, {"type": "string", "pattern": "^[45][0-9][0-9]$"},
+		}}
 	case reflect.TypeFor[Ignored]():
 		return object{"type": "object"}
 	case reflect.TypeFor[Strings]():

@@ -1,8 +1,9 @@
 package policy
 
-// The answers that a rejected request can get.
+// The answers that a request can get that the tool or the cycle detector rejects, other
+// than by the policy's reject.
 const (
-	AnswerError     = "error"     // the error of its API
+	AnswerError     = "error"     // the error of its API, with status 429
 	AnswerSynthetic = "synthetic" // an answer in the model's place that describes the loop
 )
 
@@ -14,7 +15,7 @@ type Tool struct {
 	BlockThreshold int    `json:"block_threshold" check:"min=0,max=10000" doc:"Blocks from this many identical rounds on; 0 for the default."`
 	WarnAction     Action `json:"warn_action" check:"one=warn|hint|throttle|reject|break" doc:"What a warning does."`
 	BlockAction    Action `json:"block_action" check:"one=warn|hint|throttle|reject|break" doc:"What a block does."`
-	BlockAnswer    string `json:"block_answer" check:"one=error|synthetic" doc:"What a rejected request gets: its API's error, or an answer in the model's place that says what was repeated."`
+	BlockAnswer    string `json:"block_answer,omitempty" check:"one=error|synthetic" doc:"What a rejected request gets instead of what the policy's reject says: its API's error (429), or an answer in the model's place that says what was repeated."`
 	Escalation     []Step `json:"escalation,omitempty" doc:"Actions by identical rounds, instead of the two thresholds and their actions."`
 
 	GlobalCircuitBreaker int `json:"global_circuit_breaker" check:"min=0,max=1000000" doc:"Breaks when there were more calls than this since the last human message; 0 for never."`
@@ -61,7 +62,7 @@ type Cycle struct {
 	MaxPeriod           int    `json:"max_period" check:"min=2,max=100" doc:"The longest period that is looked for."`
 	Repeats             int    `json:"repeats" check:"min=2,max=1000" doc:"How often the period must have been seen."`
 	Action              Action `json:"action" check:"one=warn|hint|throttle|reject|break" doc:"What is done about a cycle."`
-	BlockAnswer         string `json:"block_answer" check:"one=error|synthetic" doc:"What a rejected request gets: its API's error, or an answer in the model's place that says what was repeated."`
+	BlockAnswer         string `json:"block_answer,omitempty" check:"one=error|synthetic" doc:"What a rejected request gets instead of what the policy's reject says: its API's error (429), or an answer in the model's place that says what was repeated."`
 	Escalation          []Step `json:"escalation,omitempty" doc:"Actions by repeats, instead of repeats and action."`
 	NothingNew          int    `json:"nothing_new" check:"min=0,max=1000" doc:"Findings from this many rounds in a row on whose calls and results were all seen since the last human message, in any order; 0 for off."`
 	WideWindow          int    `json:"wide_window" check:"min=0,max=1000" doc:"Rounds that the wide loop is looked for in; 0 for off."`

@@ -59,6 +59,7 @@ func (s *Selector) Pathless() bool { return len(s.PathPrefix) == 0 && len(s.Path
 
 func (s *Spec) checkBlock(r *report, path string) {
 	s.checkRules(r, path)
+	s.checkReject(r, path)
 	if s.CircuitBreaker != nil && s.CircuitBreaker.Enabled && len(s.Rules) == 0 {
 		r.warn(join(path, "circuit_breaker"), "circuit_breaker counts requests, and those of all together, since there is no rule whose cost and limit key it could take")
 	}

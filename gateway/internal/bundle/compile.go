@@ -31,6 +31,8 @@ type Policy struct {
 	IncludeExcerpt bool
 	SessionRepair  bool
 	Hint           policy.HintText
+	// Reject is how rejected requests are answered; "" leaves it to the gateway.
+	Reject policy.RejectAnswer
 
 	LoopDetection *policy.LoopDetection
 	Prompt        *policy.Prompt
@@ -105,7 +107,7 @@ func compilePolicy(e *policy.Entry) *Policy {
 	spec := &e.Spec
 	p := &Policy{
 		ID: e.ID, FailClosed: spec.FailureMode == "closed", IncludeExcerpt: spec.IncludeExcerpt,
-		SessionRepair: spec.SessionRepair != nil && spec.SessionRepair.Enabled, Hint: spec.Hint,
+		SessionRepair: spec.SessionRepair != nil && spec.SessionRepair.Enabled, Hint: spec.Hint, Reject: spec.Reject,
 		selector: compileSelector(&spec.Selector), shadow: spec.Mode == "shadow", holdout: spec.Holdout,
 	}
 	p.compileDetectors(spec)
@@ -129,6 +131,26 @@ func (p *Policy) compileDetectors(spec *policy.Spec) {
 	}
 	if spec.Semantic != nil && spec.Semantic.Enabled {
 		p.Semantic = spec.Semantic
+	}
+}
+
+// RejectBy returns how requests are answered that a detector rejects; "" leaves it to the
+// gateway.
+func (p *Policy) RejectBy(detector string) policy.RejectAnswer {
+	own := ""
+	switch {
+	case detector == "tool" && p.Tool != nil:
+		own = p.Tool.BlockAnswer
+	case detector == "cycle" && p.Cycle != nil:
+		own = p.Cycle.BlockAnswer
+	}
+	switch own {
+	case policy.AnswerSynthetic:
+		return policy.RejectSynthetic
+	case policy.AnswerError:
+		return "429"
+	default:
+		return p.Reject
 	}
 }
 

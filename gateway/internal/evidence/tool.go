@@ -162,23 +162,17 @@ func setToolParams(out *toolparams.Params, t *policy.Tool) {
 	out.EmptyThreshold = t.EmptyThreshold
 }
 
-// wireAnswers are the answers as policies name them.
-var wireAnswers = map[string]checkpb.Answer{
-	policy.AnswerError:     checkpb.Answer_ANSWER_ERROR,
-	policy.AnswerSynthetic: checkpb.Answer_ANSWER_SYNTHETIC,
-}
-
-// setAnswers sets the answers of a policy to what its watch rejects, if the request can
-// be answered in the model's place. It can't where only the decision is asked for.
+// setAnswers says, for events, which rejects of a watch the policy has answered in the
+// model's place, if the request can be. It can't where only the decision is asked for.
 func (m *maker) setAnswers(w *checkpb.ToolWatch, p *bundle.Policy) {
 	if m.Asked || m.Peek || m.Run != nil || !m.Prompt.Answerable() {
 		return
 	}
-	if p.Tool != nil {
-		w.BlockAnswer = wireAnswers[p.Tool.BlockAnswer]
+	if p.RejectBy(DetectorTool) == policy.RejectSynthetic {
+		w.BlockAnswer = checkpb.Answer_ANSWER_SYNTHETIC
 	}
-	if p.Cycle != nil {
-		w.CycleAnswer = wireAnswers[p.Cycle.BlockAnswer]
+	if p.RejectBy(DetectorCycle) == policy.RejectSynthetic {
+		w.CycleAnswer = checkpb.Answer_ANSWER_SYNTHETIC
 	}
 }
 

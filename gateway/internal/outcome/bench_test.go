@@ -13,12 +13,12 @@ import (
 func BenchmarkBlocked(b *testing.B) {
 	f := finding(checkpb.Action_ACTION_REJECT)
 	f.BlockedMs = 30_000
-	c := &Case{Decision: found(f), Caller: caller, Template: NewTemplate(chat.Chat{}, f, caller)}
+	c := &Case{Decision: found(f), Caller: caller, Template: &RepeatTemplate{}}
 	var body []byte
 	b.ReportAllocs()
 	for b.Loop() {
 		o := Of(c)
 		o.Headers.Put(http.Header{})
-		body = o.Body(body[:0], nil)
+		body = o.Body(body[:0], chat.Chat{})
 	}
 }

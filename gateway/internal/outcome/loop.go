@@ -1,21 +1,65 @@
 package outcome
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"strconv"
 
+	"github.com/unloop/unloop/gateway/internal/ending"
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
-// refuseLoop refuses the request because of its finding.
-func (o *Outcome) refuseLoop() {
+// stop rejects the request because of its finding.
+func (o *Outcome) stop() {
+	answer := o.of.answer(o.Finding, o.of.Answerable)
+	if answer == ending.InPlace {
+		o.answer()
+		return
+	}
+	o.refuseLoop(answer)
+}
+
+// answer returns how a request is answered that a finding stops. A break is never answered
+// in the model's place: it stops the agent until a human comes, and must not look like an
+// answer.
+func (c *Case) answer(f *checkpb.Finding, answerable bool) ending.Answer {
+	answerable = answerable && f.GetAction() != checkpb.Action_ACTION_BREAK
+	if c.Asked {
+		return ending.Limited
+	}
+	want := c.rejectBy(f)
+	switch status := want.Status(); {
+	case status != 0:
+		return ending.Answer(status)
+	case want == policy.RejectSynthetic && answerable:
+		return ending.InPlace
+	case want == policy.RejectSynthetic:
+		return c.Sender.Answer(false)
+	default:
+		return c.Sender.Answer(answerable)
+	}
+}
+
+// rejectBy returns how a policy has requests answered that one of its findings stops.
+func (c *Case) rejectBy(f *checkpb.Finding) (want policy.RejectAnswer) {
+	if c.Policies != nil {
+		if p := c.Policies.ByID(f.GetPolicy()); p != nil {
+			want = p.RejectBy(f.GetDetector())
+		}
+	}
+	return cmp.Or(want, c.Reject)
+}
+
+// refuseLoop refuses the request with an error because of its finding.
+func (o *Outcome) refuseLoop(answer ending.Answer) {
 	f := o.Finding
-	o.refuse(forLoop, f.GetAction().Label(), statusTooMany)
+	o.refuse(forLoop, f.GetAction().Label(), int(answer))
 	if waitingHelps(f) {
 		o.Headers.Set("Retry-After", strconv.Itoa(retryAfter(f, o.of.Caller)))
 	}
@@ -28,7 +72,7 @@ func (o *Outcome) refuseLoop() {
 func (o *Outcome) answer() {
 	f := o.Finding
 	o.Label, o.Status, o.Text, o.Headers = f.GetAction().Label(), statusOK, syntheticText(f), o.headers()
-	o.Headers.Set("X-Loop-Answer", f.GetAnswer().Label())
+	o.Headers.Set("X-Loop-Answer", checkpb.Answer_ANSWER_SYNTHETIC.Label())
 }
 
 // syntheticText returns an answer in the model's place: what was repeated, for people, and
@@ -82,10 +126,10 @@ func retryAfter(f *checkpb.Finding, caller string) int {
 }
 
 // loopRefusal describes a finding to the client.
-func loopRefusal(f *checkpb.Finding, caller string) provider.Refusal {
+func loopRefusal(f *checkpb.Finding, caller string, status int) provider.Refusal {
 	message := loopMessage(f, caller)
 	return provider.Refusal{
-		Status: statusTooMany, Code: codeLoop, Message: message,
+		Status: status, Code: codeLoop, Message: message,
 		Detail: &provider.Detail{
 			Error: codeLoop, Message: message, Detector: f.GetDetector(), Policy: f.GetPolicy(),
 			Fingerprint: hex.EncodeToString(f.GetFingerprint()), HitCount: f.GetHitCount(), WindowSeconds: f.GetWindowSeconds(),

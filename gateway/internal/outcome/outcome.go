@@ -12,9 +12,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/ending"
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 // Case is a request with its evidence and the decision on it.
@@ -30,8 +32,14 @@ type Case struct {
 	Policies *bundle.Set
 	// Answerable says that the request can be answered in the model's place.
 	Answerable bool
+	// Reject is how rejected requests are answered where their policy leaves it open; ""
+	// is policy.RejectAuto.
+	Reject policy.RejectAnswer
+	Sender ending.Sender
+	// Asked says that only the decision was asked for: a reject is a 429.
+	Asked bool
 	// Template writes the refusals of a block that stands; nil if none is known.
-	Template *Template
+	Template *RepeatTemplate
 }
 
 func (c *Case) fairvisor() bool { return c.Policies != nil && c.Policies.FairvisorHeaders }
@@ -107,10 +115,8 @@ func Of(c *Case) Outcome {
 	switch rule, found := action(o.limit), o.Finding.GetAction(); {
 	case rule.Stops() && rule >= found:
 		o.refuseLimit("limit")
-	case found.Stops() && c.Answerable && o.Finding.GetAnswer() == checkpb.Answer_ANSWER_SYNTHETIC:
-		o.answer()
 	case found.Stops():
-		o.refuseLoop()
+		o.stop()
 	case c.Degraded != "" && c.FailClosed:
 		o.refuse(unchecked, "fail-closed", statusUnavailable)
 		o.Headers.Set("Retry-After", "1")
@@ -122,6 +128,9 @@ func Of(c *Case) Outcome {
 
 // Forwards says that the request goes to its upstream.
 func (o *Outcome) Forwards() bool { return o.Status == 0 }
+
+// Rejects says that the request is answered by Unloop because of a finding.
+func (o *Outcome) Rejects() bool { return o.why == forLoop || o.Text != "" }
 
 // refuse refuses the request.
 func (o *Outcome) refuse(why why, label string, status int) {
@@ -169,7 +178,7 @@ func (o Outcome) Crowded() Outcome {
 	}
 	o.Finding = proto.CloneOf(o.Finding)
 	o.Finding.Action = checkpb.Action_ACTION_REJECT
-	o.refuseLoop()
+	o.stop()
 	return o
 }
 
@@ -177,7 +186,7 @@ func (o Outcome) Crowded() Outcome {
 // place: it is refused.
 func (o Outcome) Refused() Outcome {
 	o.Text = ""
-	o.refuseLoop()
+	o.refuseLoop(o.of.answer(o.Finding, false))
 	return o
 }
 
@@ -185,7 +194,7 @@ func (o Outcome) Refused() Outcome {
 func (o *Outcome) Refusal() provider.Refusal {
 	switch o.why {
 	case forLoop:
-		return loopRefusal(o.Finding, o.of.Caller)
+		return loopRefusal(o.Finding, o.of.Caller, o.Status)
 	case forLimit:
 		return provider.Refusal{Status: o.Status, Code: code(o.limit), Message: limitMessage(o.limit, o.retry)}
 	default:
@@ -195,8 +204,10 @@ func (o *Outcome) Refusal() provider.Refusal {
 
 // Body appends the body of a refusal in a provider's format.
 func (o *Outcome) Body(dst []byte, p provider.Provider) []byte {
-	if o.why == forLoop && o.of.Template.fits(o.Finding) {
-		return o.of.Template.render(dst, o.Finding)
+	if o.why == forLoop && o.of.Template != nil {
+		if t := o.of.Template.get(p, o.Finding, o.of.Caller, o.Status); t.fits(o.Finding) {
+			return t.render(dst, o.Finding)
+		}
 	}
 	return append(dst, p.Refusal(o.Refusal())...)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/ending"
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/provider/chat"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -112,7 +113,7 @@ func TestWhatIsDoneFollowsFromFindingsAndRules(t *testing.T) {
 				"See `unloop loops show l`, let through with `unloop loops release l`.",
 		},
 		"a loop that is answered in the model's place": {
-			&Case{Decision: found(tool), Answerable: true}, "reject", 200,
+			&Case{Decision: found(tool), Answerable: true, Reject: policy.RejectSynthetic}, "reject", 200,
 			map[string]string{
 				"X-Loop-Action": "reject", "X-Loop-Reason": "loop_detected", "X-Loop-Detector": "tool", "X-Loop-Count": "9", "X-Loop-Answer": "synthetic",
 			}, "Stopped by Unloop: the same tool call (read) with the same result 9 times (recursive_loop_detected). The model was not asked. " +
@@ -219,7 +220,7 @@ func TestRequestThatHasNoAnswerInTheModelsPlaceIsRefused(t *testing.T) {
 	t.Parallel()
 	f := finding(checkpb.Action_ACTION_REJECT)
 	f.Answer, f.Detector, f.LoopId = checkpb.Answer_ANSWER_SYNTHETIC, evidence.DetectorCycle, ""
-	o := Of(&Case{Decision: found(f), Answerable: true})
+	o := Of(&Case{Decision: found(f), Answerable: true, Reject: policy.RejectSynthetic})
 	if o.Text == "" || strings.Contains(o.Text, "unloop loops") {
 		t.Errorf("says %q", o.Text)
 	}
@@ -232,11 +233,17 @@ func TestRefusalsOfAStandingBlockComeFromTheirTemplate(t *testing.T) {
 	t.Parallel()
 	f := finding(checkpb.Action_ACTION_REJECT)
 	f.BlockedMs = 30_000
-	template := NewTemplate(chat.Chat{}, f, caller)
-	o := Of(&Case{Decision: found(f), Caller: caller, Template: template})
-	plain := Of(&Case{Decision: found(f), Caller: caller})
-	if got, want := string(o.Body(nil, nil)), string(plain.Body(nil, chat.Chat{})); got != want {
-		t.Errorf("%s, want %s", got, want)
+	template := &RepeatTemplate{}
+	for times, status := range []int{429, 429, 400, 400} {
+		sender := ending.Sender{Times: times / 2}
+		o := Of(&Case{Decision: found(f), Caller: caller, Template: template, Sender: sender})
+		plain := Of(&Case{Decision: found(f), Caller: caller, Sender: sender})
+		if got, want := string(o.Body(nil, chat.Chat{})), string(plain.Body(nil, chat.Chat{})); got != want || o.Status != status {
+			t.Errorf("%d %s, want %d %s", o.Status, got, status, want)
+		}
+		if newest := template.newest.Load(); newest.status != status || len(newest.pieces) < 3 {
+			t.Errorf("the template is for %d, in %d pieces", newest.status, len(newest.pieces))
+		}
 	}
 }
 

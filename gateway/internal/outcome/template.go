@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
-	"sync"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
 
@@ -18,6 +18,7 @@ import (
 type Template struct {
 	of     *checkpb.Finding
 	caller string
+	status int
 	pieces [][]byte
 	// counts says for each gap between pieces whether the count goes there.
 	counts []bool
@@ -32,12 +33,12 @@ const (
 
 // NewTemplate returns the template of the refusals for a finding. Where the numbers
 // can't be told from the text, it fits no finding.
-func NewTemplate(p provider.Provider, f *checkpb.Finding, caller string) *Template {
+func NewTemplate(p provider.Provider, f *checkpb.Finding, caller string, status int) *Template {
 	numbered := proto.CloneOf(f)
 	numbered.HitCount, numbered.BlockedMs, numbered.RetryAfterMs = templateCount, templateBlockedMs, templateBlockedMs
 	count, left := strconv.AppendUint(nil, templateCount, 10), strconv.AppendInt(nil, int64(retryAfter(numbered, caller)), 10)
-	t := &Template{of: f, caller: caller}
-	for body := p.Refusal(loopRefusal(numbered, caller)); ; {
+	t := &Template{of: f, caller: caller, status: status}
+	for body := p.Refusal(loopRefusal(numbered, caller, status)); ; {
 		atCount, atLeft := bytes.Index(body, count), bytes.Index(body, left)
 		if atCount < 0 && atLeft < 0 {
 			t.pieces = append(t.pieces, body)
@@ -51,8 +52,8 @@ func NewTemplate(p provider.Provider, f *checkpb.Finding, caller string) *Templa
 		t.pieces, t.counts = append(t.pieces, body[:at]), append(t.counts, isCount)
 		body = body[at+len(number):]
 	}
-	if !slices.Equal(t.render(nil, f), p.Refusal(loopRefusal(f, caller))) {
-		return &Template{}
+	if !slices.Equal(t.render(nil, f), p.Refusal(loopRefusal(f, caller, status))) {
+		return &Template{status: status}
 	}
 	return t
 }
@@ -79,14 +80,15 @@ func (t *Template) render(body []byte, f *checkpb.Finding) []byte {
 }
 
 // RepeatTemplate is the template of the refusals of a request. It is made when the request
-// repeats for the first time.
-type RepeatTemplate struct {
-	once     sync.Once
-	template *Template
-}
+// repeats for the first time, and anew when the status changes.
+type RepeatTemplate struct{ newest atomic.Pointer[Template] }
 
-// Get returns the template for a finding.
-func (t *RepeatTemplate) Get(p provider.Provider, f *checkpb.Finding, caller string) *Template {
-	t.once.Do(func() { t.template = NewTemplate(p, f, caller) })
-	return t.template
+// get returns the template for a finding and a status.
+func (t *RepeatTemplate) get(p provider.Provider, f *checkpb.Finding, caller string, status int) *Template {
+	newest := t.newest.Load()
+	if newest == nil || newest.status != status {
+		newest = NewTemplate(p, f, caller, status)
+		t.newest.Store(newest)
+	}
+	return newest
 }

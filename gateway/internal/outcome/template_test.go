@@ -26,12 +26,12 @@ func TestTemplatesWriteWhatTheirFormatWould(t *testing.T) {
 			HitCount: rapid.Uint32().Draw(t, "count"), WindowSeconds: 60, CooldownSeconds: 30, BlockedMs: rapid.Uint32Min(1).Draw(t, "left"),
 		}
 		for _, p := range formats.All {
-			tmpl := NewTemplate(p, f, "caller")
+			tmpl := NewTemplate(p, f, "caller", 429)
 			f.HitCount, f.BlockedMs = rapid.Uint32().Draw(t, "later count"), rapid.Uint32Min(1).Draw(t, "later left")
 			if !tmpl.fits(f) {
 				continue
 			}
-			want := p.Refusal(loopRefusal(f, "caller"))
+			want := p.Refusal(loopRefusal(f, "caller", 429))
 			if got := tmpl.render(nil, f); !bytes.Equal(got, want) {
 				t.Fatalf("%s: template wrote (-format +template):\n%s", p.Name(), cmp.Diff(string(want), string(got)))
 			}
@@ -43,7 +43,7 @@ func TestUsualRefusalsHaveATemplate(t *testing.T) {
 	t.Parallel()
 	f := &checkpb.Finding{Policy: "default", Detector: "prompt", Fingerprint: []byte{1, 2}, LoopId: "x", HitCount: 6, WindowSeconds: 60, BlockedMs: 30_000, Action: checkpb.Action_ACTION_REJECT}
 	for _, p := range formats.All {
-		tmpl := NewTemplate(p, f, "caller")
+		tmpl := NewTemplate(p, f, "caller", 429)
 		if !tmpl.fits(f) {
 			t.Errorf("%s: no template", p.Name())
 			continue
@@ -52,7 +52,7 @@ func TestUsualRefusalsHaveATemplate(t *testing.T) {
 			t.Errorf("%s: %s", p.Name(), body)
 		}
 	}
-	if other := (&checkpb.Finding{Policy: "other", BlockedMs: 1}); NewTemplate(formats.All[0], f, "caller").fits(other) {
+	if other := (&checkpb.Finding{Policy: "other", BlockedMs: 1}); NewTemplate(formats.All[0], f, "caller", 429).fits(other) {
 		t.Error("another policy's finding fits")
 	}
 }

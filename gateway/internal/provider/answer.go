@@ -34,6 +34,15 @@ type Answer struct {
 // know the answer that the next request continues, nor the results in this one.
 func (p *Prompt) Answerable() bool { return p != nil && !p.Structured && !p.Delta }
 
+// Form returns the part of the prompt that an answer in the model's place depends on. It
+// holds nothing of the body.
+func (p *Prompt) Form() *Prompt {
+	if p == nil {
+		return nil
+	}
+	return &Prompt{Model: p.Model, Stream: p.Stream, StreamUsage: p.StreamUsage, Structured: p.Structured, Delta: p.Delta}
+}
+
 // Content types of answers.
 const (
 	TypeJSON   = "application/json"

@@ -17,13 +17,16 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 func TestOutcomesAreWrittenInTheFormatOfTheRequest(t *testing.T) {
 	t.Parallel()
-	synthetic := &checkpb.Finding{Detector: evidence.DetectorTool, Message: "stop", Action: checkpb.Action_ACTION_REJECT, Answer: checkpb.Answer_ANSWER_SYNTHETIC}
+	const synthetic = policy.RejectSynthetic
+	finding := &checkpb.Finding{Detector: evidence.DetectorTool, Action: checkpb.Action_ACTION_REJECT}
 	for name, c := range map[string]struct {
 		finding   *checkpb.Finding
+		reject    policy.RejectAnswer
 		format    provider.Provider
 		prompt    provider.Prompt
 		status    int
@@ -32,15 +35,15 @@ func TestOutcomesAreWrittenInTheFormatOfTheRequest(t *testing.T) {
 		answered  float64
 	}{
 		"refusal": {
-			&checkpb.Finding{Detector: evidence.DetectorPrompt, Action: checkpb.Action_ACTION_REJECT}, chat.Chat{}, provider.Prompt{},
+			finding, policy.RejectAuto, chat.Chat{}, provider.Prompt{},
 			http.StatusTooManyRequests, provider.TypeJSON, "recursive_loop_detected", true, 0,
 		},
-		"answer":          {synthetic, chat.Chat{}, provider.Prompt{}, http.StatusOK, provider.TypeJSON, `"role":"assistant"`, true, 1},
-		"streamed answer": {synthetic, chat.Chat{}, provider.Prompt{Stream: true}, http.StatusOK, provider.TypeEvents, "data: ", false, 1},
-		"no such answer":  {synthetic, plain.Plain{}, provider.Prompt{}, http.StatusTooManyRequests, provider.TypeJSON, "recursive_loop_detected", true, 0},
+		"answer":          {finding, synthetic, chat.Chat{}, provider.Prompt{}, http.StatusOK, provider.TypeJSON, `"role":"assistant"`, true, 1},
+		"streamed answer": {finding, synthetic, chat.Chat{}, provider.Prompt{Stream: true}, http.StatusOK, provider.TypeEvents, "data: ", false, 1},
+		"no such answer":  {finding, synthetic, plain.Plain{}, provider.Prompt{}, http.StatusTooManyRequests, provider.TypeJSON, "recursive_loop_detected", true, 0},
 	} {
 		wr := NewWriter(time.Now, prometheus.NewRegistry())
-		o := outcome.Of(&outcome.Case{Decision: &checkpb.Decision{Findings: []*checkpb.Finding{c.finding}}, Answerable: true})
+		o := outcome.Of(&outcome.Case{Decision: &checkpb.Decision{Findings: []*checkpb.Finding{c.finding}}, Answerable: true, Reject: c.reject})
 		x := &request.Request{Provider: c.format, Prompt: &c.prompt}
 		for range 2 { // the second one uses the buffer of the first
 			w := httptest.NewRecorder()
