@@ -72,7 +72,7 @@ func (c *counts) add(got reply) error {
 		if got.unjudged {
 			c.unjudged.Add(1)
 		}
-	case http.StatusTooManyRequests:
+	case http.StatusTooManyRequests, http.StatusBadRequest: // the latter if the loop came back
 		c.stopped.Add(1)
 	case http.StatusServiceUnavailable:
 		c.busy.Add(1)
