@@ -45,6 +45,7 @@ var parts = []part{
 	{"sessions", "real sessions of agents through the gateway, against a bare proxy", (*bench).sessions},
 	{"sessions-apart", "the same, in one process against four", (*bench).apart},
 	{"sessions-overload", "the same, at 64 and 256 in flight and at twice what Unloop can serve", (*bench).overload},
+	{"stream", "streamed answers through the gateway, against a bare proxy", (*bench).stream},
 	{"check", "the check path, in one process and in three, against a NATS echo and Redis", (*bench).check},
 	{"gateway", "short prompts through the gateway, against the upstream alone and a bare proxy", (*bench).gateway},
 	{"blocked", "requests of blocked loops, against a bare handler", (*bench).blocked},
@@ -56,7 +57,7 @@ var parts = []part{
 // roots are the roles in which this executable is started.
 var roots = map[string]roles.Role{
 	"nats": {Args: 1, Start: natsRole}, "detector": {Args: 1, Start: detectorRole}, cliRole: {Args: roles.AnyArgs, Start: playCLI},
-	"upstream": {Start: upstreamRole}, "proxy": {Args: 1, Start: proxyRole}, "refuser": {Start: refuserRole},
+	"upstream": {Start: upstreamRole}, "streamer": {Start: streamerRole}, "proxy": {Args: 1, Start: proxyRole}, "refuser": {Start: refuserRole},
 }
 
 // run measures the parts that args name, all by default.

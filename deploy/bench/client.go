@@ -6,7 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httputil"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +22,7 @@ type client struct {
 	in   *bufio.Reader
 	out  []byte
 	host string
+	path string
 }
 
 func dial(url string) (*client, error) {
@@ -27,7 +31,7 @@ func dial(url string) (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", url, err)
 	}
-	return &client{conn: conn, in: bufio.NewReader(conn), host: host}, nil
+	return &client{conn: conn, in: bufio.NewReader(conn), host: host, path: "/v1/chat/completions"}, nil
 }
 
 func (c *client) close() { _ = c.conn.Close() }
@@ -42,34 +46,35 @@ type reply struct {
 
 // post sends a body under an API key and returns the answer.
 func (c *client) post(ctx context.Context, key string, body []byte) (reply, error) {
+	if err := c.send(ctx, key, body); err != nil {
+		return reply{}, err
+	}
+	return c.answer()
+}
+
+func (c *client) send(ctx context.Context, key string, body []byte) error {
 	deadline := time.Now().Add(2 * patience)
 	if at, ok := ctx.Deadline(); ok && at.Before(deadline) {
 		deadline = at
 	}
 	if err := c.conn.SetDeadline(deadline); err != nil {
-		return reply{}, fmt.Errorf("set deadline: %w", err)
+		return fmt.Errorf("set deadline: %w", err)
 	}
-	c.out = fmt.Appendf(c.out[:0], "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n", c.host, key, len(body))
+	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n", c.path, c.host, key, len(body))
 	c.out = append(c.out, body...)
 	if _, err := c.conn.Write(c.out); err != nil {
-		return reply{}, fmt.Errorf("send request: %w", err)
+		return fmt.Errorf("send request: %w", err)
 	}
-	return c.answer()
+	return nil
 }
 
 // errAnswer is the error for an answer that is not as simple as this client expects.
 var errAnswer = errors.New("unexpected answer")
 
-func (c *client) answer() (r reply, err error) {
-	line, err := c.in.ReadSlice('\n')
-	if err != nil || len(line) < len("HTTP/1.1 200") {
-		return r, fmt.Errorf("%w: status line %q: %w", errAnswer, line, err)
-	}
-	if r.status, err = strconv.Atoi(string(line[9:12])); err != nil {
-		return r, fmt.Errorf("%w: %w", errAnswer, err)
-	}
-	if err := c.headers(&r); err != nil {
+func (c *client) answer() (reply, error) {
+	r, err := c.head()
+	if err != nil {
 		return r, err
 	}
 	if r.length < 0 {
@@ -79,6 +84,46 @@ func (c *client) answer() (r reply, err error) {
 		return r, fmt.Errorf("read answer: %w", err)
 	}
 	return r, nil
+}
+
+// head reads an answer up to its body.
+func (c *client) head() (r reply, err error) {
+	line, err := c.in.ReadSlice('\n')
+	if err != nil || len(line) < len("HTTP/1.1 200") {
+		return r, fmt.Errorf("%w: status line %q: %w", errAnswer, line, err)
+	}
+	if r.status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return r, fmt.Errorf("%w: %w", errAnswer, err)
+	}
+	return r, c.headers(&r)
+}
+
+// stream sends a body and reads a streamed answer. It calls chunk with each line of data
+// as it arrives; the line is valid until chunk returns.
+func (c *client) stream(ctx context.Context, key string, body []byte, chunk func(line []byte)) error {
+	if err := c.send(ctx, key, body); err != nil {
+		return err
+	}
+	r, err := c.head()
+	if err != nil {
+		return err
+	}
+	if r.status != http.StatusOK || r.length >= 0 {
+		return fmt.Errorf("%w: status %d, length %d, want a stream", errAnswer, r.status, r.length)
+	}
+	lines := bufio.NewReader(httputil.NewChunkedReader(c.in))
+	for {
+		line, err := lines.ReadSlice('\n')
+		switch {
+		case err == io.EOF: //nolint:errorlint // a reader returns it as it is
+			_, err = c.in.ReadSlice('\n') // the end of the trailer
+			return err
+		case err != nil:
+			return fmt.Errorf("read stream: %w", err)
+		case len(line) > 1:
+			chunk(line)
+		}
+	}
 }
 
 // headers reads the headers; the length is -1 if there is none.

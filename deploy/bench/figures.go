@@ -13,7 +13,11 @@ func (b *bench) printSessions(res *measure.Results, base string, written map[str
 	t := &measure.Table{Head: append([]string{"in flight"}, res.Names()...)}
 	for _, f := range sessionFigures {
 		for _, level := range b.inFlight {
-			res.Row(t, fmt.Sprintf("%s, %d", f.name, level), level, f.format, ratioTo(base, f.ratio), f.value)
+			var beside func(string) string
+			if f.ratio {
+				beside = res.Beside(base, level, "%.2f×", func(a, b measure.Sample) float64 { return f.value(a) / f.value(b) })
+			}
+			res.Row(t, fmt.Sprintf("%s, %d", f.name, level), level, f.format, f.value, beside)
 		}
 	}
 	row := []string{"bytes (writes) to JetStream per request"}
@@ -43,13 +47,6 @@ func (b *bench) printSessions(res *measure.Results, base string, written map[str
 	}
 }
 
-func ratioTo(base string, wanted bool) string {
-	if wanted {
-		return base
-	}
-	return ""
-}
-
 // sessionFigures are the rows of a table of sessions.
 var sessionFigures = []struct {
 	name, format string
@@ -61,8 +58,8 @@ var sessionFigures = []struct {
 	{"requests/s", "%.0f", true, func(s measure.Sample) float64 { return s.PerSecond }},
 	{"processor ms per request", "%.3f", true, perCall(figureProcessor)},
 	{"allocations per request", "%.0f", true, perCall(figureAllocations)},
-	{"KB allocated per request", "%.1f", true, func(s measure.Sample) float64 { return s.PerCall[figureAllocated] / 1000 }},
-	{"unjudged %", "%.2f", false, func(s measure.Sample) float64 { return 100 * s.PerCall[figureUnjudged] }},
+	{"KB allocated per request", "%.1f", true, func(s measure.Sample) float64 { return s.Figures[figureAllocated] / 1000 }},
+	{"unjudged %", "%.2f", false, func(s measure.Sample) float64 { return 100 * s.Figures[figureUnjudged] }},
 }
 
 const p50Name = "p50 ms"
@@ -70,7 +67,7 @@ const p50Name = "p50 ms"
 func p50(s measure.Sample) float64 { return s.P50.Seconds() * 1000 }
 
 func perCall(figure string) func(measure.Sample) float64 {
-	return func(s measure.Sample) float64 { return s.PerCall[figure] }
+	return func(s measure.Sample) float64 { return s.Figures[figure] }
 }
 
 // printAgainst prints the figures as multiples of the other binary's, if there is one.
@@ -106,7 +103,7 @@ func (b *bench) sessionTargets(res *measure.Results, written map[string]writes) 
 		}{{1, of.one}, {64, of.all}} {
 			if slices.Contains(b.inFlight, at.level) {
 				measure.PrintTargets(b.out, res.AtMost(fmt.Sprintf("%s: at most %.1f times the bare proxy's processor time", of.name, at.most),
-					of.name, nameProxy, at.most, "×", measure.PerCall(figureProcessor), at.level))
+					of.name, nameProxy, at.most, "×", measure.Multiple(figureProcessor), at.level))
 			}
 		}
 	}

@@ -21,6 +21,8 @@ type options struct {
 	// calls is the number of requests of a sample of sessions, inFlight the levels.
 	calls    int
 	inFlight []int
+	// streams are the numbers of streams that are open at once.
+	streams []int
 	// arriving is how long sessions arrive in part sessions-overload.
 	arriving time.Duration
 	// recorded are files and folders with sessions.
@@ -43,7 +45,9 @@ func (b *bench) parse(args []string) ([]part, error) {
 	flags.DurationVar(&b.plan.Sample, "sample", 500*time.Millisecond, "time for each contender at each level in a round")
 	flags.IntVar(&b.calls, "calls", 2000, "requests of each contender at each level in a round of sessions")
 	flags.DurationVar(&b.arriving, "arriving", 6*time.Second, "how long sessions arrive at twice the rate that can be served")
-	flags.Func("levels", "requests in flight of sessions, such as 1,8,64,256 (default 1,8,64)", b.parseLevels)
+	b.inFlight, b.streams = levels, []int{1, 20, 200, 1000}
+	flags.Func("levels", "requests in flight of sessions, such as 1,8,64,256 (default 1,8,64)", numbers(&b.inFlight))
+	flags.Func("streams", "streams that are open at once (default 1,20,200,1000)", numbers(&b.streams))
 	flags.Func("sessions", "file or folder of sessions, or \"generated\"; repeatable (default: those beside the repository, else generated)", func(path string) error {
 		b.recorded = append(b.recorded, path)
 		return nil
@@ -65,27 +69,27 @@ func (b *bench) parse(args []string) ([]part, error) {
 		return nil, err
 	}
 	b.plan.Rounds, b.plan.Levels, b.calls = max(b.plan.Rounds, 1), levels, max(b.calls, 1)
-	if b.inFlight == nil {
-		b.inFlight = levels
-	}
 	for _, path := range []*string{&b.binary, &b.against, &b.profile} {
 		*path = b.path(*path)
 	}
 	return choose(flags.Args())
 }
 
-var errLevels = errors.New("want positive numbers with commas between them")
+var errNumbers = errors.New("want positive numbers with commas between them")
 
-func (o *options) parseLevels(text string) error {
-	o.inFlight = nil
-	for field := range strings.SplitSeq(text, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(field))
-		if err != nil || n < 1 {
-			return errLevels
+// numbers returns a flag's function that sets a list.
+func numbers(to *[]int) func(string) error {
+	return func(text string) error {
+		*to = nil
+		for field := range strings.SplitSeq(text, ",") {
+			n, err := strconv.Atoi(strings.TrimSpace(field))
+			if err != nil || n < 1 {
+				return errNumbers
+			}
+			*to = append(*to, n)
 		}
-		o.inFlight = append(o.inFlight, n)
+		return nil
 	}
-	return nil
 }
 
 // path returns a path that is relative to the repository as seen from here; "" stays.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -135,6 +137,7 @@ func proxyRole(ctx context.Context, args []string) (string, func() error, error)
 	proxy := &httputil.ReverseProxy{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true},
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ErrorLog:  log.New(io.Discard, "", 0), // of clients that leave
 	}
 	metrics := promhttp.HandlerFor(service.NewRegistry(), promhttp.HandlerOpts{})
 	return serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -144,4 +147,54 @@ func proxyRole(ctx context.Context, args []string) (string, func() error, error)
 		}
 		proxy.ServeHTTP(w, r)
 	}))
+}
+
+// chunks is the number of chunks of a streamed answer.
+const chunks = 50
+
+// chunkHead and chunkTail are a chunk around the time at which it is sent, in Unix
+// nanoseconds.
+const (
+	chunkHead = `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1790000000,"model":"gpt-5","choices":[{"index":0,"delta":{"content":"`
+	chunkTail = `"},"finish_reason":null}]}` + "\n\n"
+	lastChunk = "data: [DONE]\n\n"
+)
+
+// streamerRole is an upstream that streams its answers, with the pause that is in the
+// query between two chunks.
+func streamerRole(ctx context.Context, _ []string) (string, func() error, error) {
+	return serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return // the client left
+		}
+		pause, err := time.ParseDuration(r.URL.Query().Get("pause"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		streamChunks(r.Context(), w, pause)
+	}))
+}
+
+func streamChunks(ctx context.Context, w http.ResponseWriter, pause time.Duration) {
+	out := http.NewResponseController(w)
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	var chunk []byte
+	for began, n := time.Now(), 0; n < chunks; n++ {
+		if pause > 0 {
+			tick.Reset(time.Until(began.Add(time.Duration(n) * pause)))
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		chunk = append(strconv.AppendInt(append(chunk[:0], chunkHead...), time.Now().UnixNano(), 10), chunkTail...)
+		if _, err := w.Write(chunk); err != nil || out.Flush() != nil {
+			return // the client left
+		}
+	}
+	_, _ = io.WriteString(w, lastChunk) // a client that left needs no end
 }

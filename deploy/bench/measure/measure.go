@@ -7,8 +7,10 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,6 +29,8 @@ type Contender struct {
 	// Meter reads figures that grow while the contender works, such as its processor
 	// time. What a sample adds to them is divided by its calls. It may be nil.
 	Meter func(ctx context.Context) (Reading, error)
+	// Take returns figures of the sample that has ended. It may be nil.
+	Take func() Reading
 }
 
 // Reading has figures by name.
@@ -53,8 +57,8 @@ type Sample struct {
 	P50, P99 time.Duration
 	// Calls is the number of operations that succeeded, Failed that of the others.
 	Calls, Failed int
-	// PerCall are the meter's figures.
-	PerCall Reading
+	// Figures are the meter's, for each call, and those of Take.
+	Figures Reading
 }
 
 // Results are all samples, by contender and level, in the order of the rounds.
@@ -139,7 +143,10 @@ func (p Plan) drive(ctx context.Context, c Contender, round, level int) (Sample,
 		return Sample{}, err
 	}
 	s, err := summarize(tallies, took)
-	s.PerCall = after.per(before, s.Calls+s.Failed)
+	s.Figures = after.per(before, s.Calls+s.Failed)
+	if c.Take != nil {
+		maps.Copy(s.Figures, c.Take())
+	}
 	return s, err
 }
 
@@ -195,7 +202,7 @@ func repeat(ctx context.Context, op Op, more func(now time.Time) bool) (t tally)
 		after := time.Now()
 		if err != nil {
 			t.failed++
-			t.err = err
+			t.err = cmp.Or(t.err, err)
 		} else {
 			t.latencies = append(t.latencies, after.Sub(now))
 		}
@@ -208,16 +215,14 @@ func repeat(ctx context.Context, op Op, more func(now time.Time) bool) (t tally)
 func summarize(tallies []tally, took time.Duration) (Sample, error) {
 	var all []time.Duration
 	var s Sample
-	var last error
+	var first error
 	for _, t := range tallies {
 		all = append(all, t.latencies...)
 		s.Failed += t.failed
-		if t.err != nil {
-			last = t.err
-		}
+		first = cmp.Or(first, t.err)
 	}
 	if s.Failed > len(all) {
-		return s, fmt.Errorf("%d of %d operations did not succeed, such as: %w", s.Failed, s.Failed+len(all), last)
+		return s, fmt.Errorf("%d of %d operations did not succeed, such as: %w", s.Failed, s.Failed+len(all), first)
 	}
 	slices.Sort(all)
 	s.Calls = len(all)
@@ -236,9 +241,9 @@ func (r *Results) Median(name string, level int) Sample {
 	middle := samples[len(samples)/2]
 	middle.P50 = median(samples, func(s Sample) time.Duration { return s.P50 })
 	middle.P99 = median(samples, func(s Sample) time.Duration { return s.P99 })
-	middle.PerCall = Reading{}
-	for figure := range samples[0].PerCall {
-		middle.PerCall[figure] = median(samples, func(s Sample) float64 { return s.PerCall[figure] })
+	middle.Figures = Reading{}
+	for figure := range samples[0].Figures {
+		middle.Figures[figure] = median(samples, func(s Sample) float64 { return s.Figures[figure] })
 	}
 	return middle
 }
@@ -247,7 +252,7 @@ func (r *Results) Median(name string, level int) Sample {
 func (r *Results) Mean(name string, level int, figure string) float64 {
 	sum, calls := 0.0, 0
 	for _, s := range r.samples[cell{name, level}] {
-		sum += s.PerCall[figure] * float64(s.Calls+s.Failed)
+		sum += s.Figures[figure] * float64(s.Calls+s.Failed)
 		calls += s.Calls + s.Failed
 	}
 	return sum / float64(max(calls, 1))
@@ -269,9 +274,9 @@ func (r *Results) Ratio(a, b string, level int, figure func(a, b Sample) float64
 // pair are two contenders' samples of one round.
 type pair struct{ a, b Sample }
 
-// PerCall returns a function for a's figure as a multiple of b's.
-func PerCall(figure string) func(a, b Sample) float64 {
-	return func(a, b Sample) float64 { return a.PerCall[figure] / b.PerCall[figure] }
+// Multiple returns a function for a's figure as a multiple of b's.
+func Multiple(figure string) func(a, b Sample) float64 {
+	return func(a, b Sample) float64 { return a.Figures[figure] / b.Figures[figure] }
 }
 
 // Faster returns a's rate as a multiple of b's.

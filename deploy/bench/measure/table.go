@@ -65,17 +65,27 @@ func (r *Results) Failed() (n int) {
 }
 
 // Row adds a row with a figure of each contender at a level, in the order of the
-// contenders. With a base, what is a multiple of the base's figure is said in brackets.
-func (r *Results) Row(t *Table, label string, level int, format string, base string, figure func(Sample) float64) {
+// contenders. If beside is not nil, it returns what stands in brackets behind a figure.
+func (r *Results) Row(t *Table, label string, level int, format string, figure func(Sample) float64, beside func(name string) string) {
 	row := []string{label}
 	for _, name := range r.names {
 		text := fmt.Sprintf(format, figure(r.Median(name, level)))
-		if base != "" && name != base {
-			text += fmt.Sprintf(" (%.2f×)", r.Ratio(name, base, level, func(a, b Sample) float64 { return figure(a) / figure(b) }))
+		if beside != nil {
+			text += beside(name)
 		}
 		row = append(row, text)
 	}
 	t.Add(row...)
+}
+
+// Beside returns a function for Row that compares a contender with a base, within rounds.
+func (r *Results) Beside(base string, level int, format string, compare func(a, b Sample) float64) func(string) string {
+	return func(name string) string {
+		if name == base {
+			return ""
+		}
+		return fmt.Sprintf(" ("+format+")", r.Ratio(name, base, level, compare))
+	}
 }
 
 // Names are those of the contenders.
