@@ -56,6 +56,13 @@ func TestSessions(t *testing.T) {
 		"Unloop, four processes", "| 64 in flight | ", "| 256 in flight | ", " requests/s arrive | ")
 }
 
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	out := output(t, "-markdown", "-streams", "2", "-pause", "1ms", "-sample", "20ms", "stream")
+	mustContain(t, out, "streams of 50 chunks, every 1ms", "| first chunk ms, p50, 2 | ", "| delay of a chunk ms, p99, 2 | ",
+		"streams of 50 chunks, at once", "| KiB of memory for each of 2 open streams | ")
+}
+
 func TestFlagsThatAreWrongAreErrors(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"nothing"}, {"-levels", "1,0", "sessions"}, {"-sessions", "nowhere.jsonl", "sessions"}} {

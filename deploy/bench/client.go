@@ -115,7 +115,7 @@ func (c *client) stream(ctx context.Context, key string, body []byte, chunk func
 	for {
 		line, err := lines.ReadSlice('\n')
 		switch {
-		case err == io.EOF: //nolint:errorlint // a reader returns it as it is
+		case err == io.EOF:
 			_, err = c.in.ReadSlice('\n') // the end of the trailer
 			return err
 		case err != nil:

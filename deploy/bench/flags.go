@@ -23,6 +23,8 @@ type options struct {
 	inFlight []int
 	// streams are the numbers of streams that are open at once.
 	streams []int
+	// pause is the time between two chunks.
+	pause time.Duration
 	// arriving is how long sessions arrive in part sessions-overload.
 	arriving time.Duration
 	// recorded are files and folders with sessions.
@@ -47,6 +49,7 @@ func (b *bench) parse(args []string) ([]part, error) {
 	flags.DurationVar(&b.arriving, "arriving", 6*time.Second, "how long sessions arrive at twice the rate that can be served")
 	b.inFlight, b.streams = levels, []int{1, 20, 200, 1000}
 	flags.Func("levels", "requests in flight of sessions, such as 1,8,64,256 (default 1,8,64)", numbers(&b.inFlight))
+	flags.DurationVar(&b.pause, "pause", 20*time.Millisecond, "time between two chunks of a stream")
 	flags.Func("streams", "streams that are open at once (default 1,20,200,1000)", numbers(&b.streams))
 	flags.Func("sessions", "file or folder of sessions, or \"generated\"; repeatable (default: those beside the repository, else generated)", func(path string) error {
 		b.recorded = append(b.recorded, path)

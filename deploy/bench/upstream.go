@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -137,12 +137,18 @@ func proxyRole(ctx context.Context, args []string) (string, func() error, error)
 	proxy := &httputil.ReverseProxy{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true},
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		ErrorLog:  log.New(io.Discard, "", 0), // of clients that leave
+		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // of clients that leave
 	}
 	metrics := promhttp.HandlerFor(service.NewRegistry(), promhttp.HandlerOpts{})
 	return serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == proxyMetrics {
 			metrics.ServeHTTP(w, r)
+			return
+		}
+		// Otherwise the server closes the request's body with the first byte of the answer,
+		// and where the transport has not yet seen its end, it gives up the upstream.
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
 		proxy.ServeHTTP(w, r)
