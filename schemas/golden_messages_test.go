@@ -217,6 +217,10 @@ func semanticGolden() map[string]proto.Message {
 			Matches: []*semanticpb.SemanticMatch{{Similarity: 0.97, RequestId: "req_abc123", AgeMs: 1500, Text: "again"}},
 		},
 		"semantic-reply-error-1": &semanticpb.SemanticReply{Error: semanticpb.SemanticError_SEMANTIC_ERROR_LATE, ErrorMessage: "budget of 50ms is over"},
+		"vector-history-3": &semanticpb.VectorHistory{
+			Entries: []*semanticpb.VectorEntry{{RequestId: "req_abc123", Quantised: [][]byte{{1, 2, 76, 101}, {}}}}, Older: []*semanticpb.VectorPart{{Slot: 3, Sequence: 4711}},
+			Slot: 2,
+		},
 		"vector-history-1": &semanticpb.VectorHistory{Entries: []*semanticpb.VectorEntry{{
 			RequestId: "req_abc123", StoredMs: 1_767_225_600_000, ExpiresMs: 1_767_229_200_000, Halves: [][]byte{{0, 0, 128, 63}, {}}, Marks: 0xfeed, Text: "again",
 		}}},

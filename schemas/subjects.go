@@ -1,6 +1,9 @@
 package schemas
 
-import "strings"
+import (
+	"encoding/base64"
+	"strings"
+)
 
 // Subjects of the decision path. All bodies are protobuf messages (package checkpb).
 const (
@@ -80,6 +83,16 @@ func KeyToken(s string) string {
 		return "_"
 	}
 	return escape(s, '=')
+}
+
+// keyHash is how many bytes of a hash a key has: 128 bits, of which no two are alike by
+// accident.
+const keyHash = 16
+
+// KeyHash is the token of a hash in keys of key-value buckets: its first 16 bytes in
+// base64url, which are 22 characters.
+func KeyHash(hash []byte) string {
+	return base64.RawURLEncoding.EncodeToString(hash[:min(len(hash), keyHash)])
 }
 
 func escape(s string, mark byte) string {

@@ -39,11 +39,16 @@ func TestKeysTellShadowFromLive(t *testing.T) {
 
 func TestKeysNameWhatTheyHold(t *testing.T) {
 	t.Parallel()
+	hash := make([]byte, 32)
+	for i := range hash {
+		hash[i] = byte(i)
+	}
 	for got, want := range map[string]string{
 		SessionKey(false, "p", "ab"):          "live.p.ab",
 		LimitKey(true, "p.1", "a rule", "ab"): "shadow.p=2E1.a=20rule.ab",
 		StreakKey(true, "p", "ab"):            "semantic.shadow.p.ab",
-		VectorKey("session", "ab"):            "session.ab",
+		VectorKey("session", hash):            "sessions.AAECAwQFBgcICQoLDA0ODw",
+		EarlierVectorKey("session", hash):     "session.000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
 		AnswerKey("ab"):                       "answer.ab",
 		AnswerCallsKey("ab"):                  "calls.ab",
 		AnswerAskerKey("ab"):                  "asker.ab",

@@ -771,11 +771,15 @@ func (x *SemanticMatch) GetText() string {
 	return ""
 }
 
-// VectorHistory is the value of a key in LOOP_VECTORS: what one scope
-// remembers, newest first.
+// VectorHistory is the value of a key in LOOP_VECTORS: what one write added to
+// the memory of a scope, newest first.
 type VectorHistory struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Entries       []*VectorEntry         `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Entries []*VectorEntry         `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	// What else the scope remembers.
+	Older []*VectorPart `protobuf:"bytes,2,rep,name=older,proto3" json:"older,omitempty"`
+	// Last token of its own key.
+	Slot          uint32 `protobuf:"varint,3,opt,name=slot,proto3" json:"slot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -817,6 +821,76 @@ func (x *VectorHistory) GetEntries() []*VectorEntry {
 	return nil
 }
 
+func (x *VectorHistory) GetOlder() []*VectorPart {
+	if x != nil {
+		return x.Older
+	}
+	return nil
+}
+
+func (x *VectorHistory) GetSlot() uint32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+// VectorPart names the value of another key of the scope, whose entries are
+// still remembered.
+type VectorPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Last token of the key.
+	Slot uint32 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
+	// Its sequence in the stream.
+	Sequence      uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VectorPart) Reset() {
+	*x = VectorPart{}
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VectorPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VectorPart) ProtoMessage() {}
+
+func (x *VectorPart) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VectorPart.ProtoReflect.Descriptor instead.
+func (*VectorPart) Descriptor() ([]byte, []int) {
+	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *VectorPart) GetSlot() uint32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *VectorPart) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
 // VectorEntry is one remembered text.
 type VectorEntry struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -826,21 +900,27 @@ type VectorEntry struct {
 	ExpiresMs int64 `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
 	// Unit vectors of one text or of an exchange's halves, as little-endian
 	// float32; empty for an empty half. One of a single dimension stands for a text
-	// that was not embedded.
+	// that was not embedded. Versions before quantised wrote these.
 	Halves [][]byte `protobuf:"bytes,4,rep,name=halves,proto3" json:"halves,omitempty"`
 	// Sum over the numbers and identifiers.
 	Marks uint64 `protobuf:"fixed64,5,opt,name=marks,proto3" json:"marks,omitempty"`
 	Text  string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
 	// As in Trace.
-	Sentences     []byte `protobuf:"bytes,7,opt,name=sentences,proto3" json:"sentences,omitempty"`
-	Digest        uint64 `protobuf:"fixed64,8,opt,name=digest,proto3" json:"digest,omitempty"`
+	Sentences []byte `protobuf:"bytes,7,opt,name=sentences,proto3" json:"sentences,omitempty"`
+	Digest    uint64 `protobuf:"fixed64,8,opt,name=digest,proto3" json:"digest,omitempty"`
+	// As halves, but quantised. A byte for the layout and the number of coordinates
+	// as a varint are followed, in layout 1, by a signed byte for each coordinate. In
+	// layout 2 a bit for each, the lowest of a byte first, is followed by a signed
+	// byte for each whose bit is set; in layout 3 by two bytes, little-endian. The
+	// length of the whole is 1.
+	Quantised     [][]byte `protobuf:"bytes,9,rep,name=quantised,proto3" json:"quantised,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *VectorEntry) Reset() {
 	*x = VectorEntry{}
-	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[6]
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +932,7 @@ func (x *VectorEntry) String() string {
 func (*VectorEntry) ProtoMessage() {}
 
 func (x *VectorEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[6]
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +945,7 @@ func (x *VectorEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VectorEntry.ProtoReflect.Descriptor instead.
 func (*VectorEntry) Descriptor() ([]byte, []int) {
-	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{6}
+	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *VectorEntry) GetRequestId() string {
@@ -922,6 +1002,13 @@ func (x *VectorEntry) GetDigest() uint64 {
 		return x.Digest
 	}
 	return 0
+}
+
+func (x *VectorEntry) GetQuantised() [][]byte {
+	if x != nil {
+		return x.Quantised
+	}
+	return nil
 }
 
 var File_unloop_semantic_v1_semantic_proto protoreflect.FileDescriptor
@@ -984,9 +1071,15 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\x15\n" +
 	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\"J\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"\x94\x01\n" +
 	"\rVectorHistory\x129\n" +
-	"\aentries\x18\x01 \x03(\v2\x1f.unloop.semantic.v1.VectorEntryR\aentries\"\xe0\x01\n" +
+	"\aentries\x18\x01 \x03(\v2\x1f.unloop.semantic.v1.VectorEntryR\aentries\x124\n" +
+	"\x05older\x18\x02 \x03(\v2\x1e.unloop.semantic.v1.VectorPartR\x05older\x12\x12\n" +
+	"\x04slot\x18\x03 \x01(\rR\x04slot\"<\n" +
+	"\n" +
+	"VectorPart\x12\x12\n" +
+	"\x04slot\x18\x01 \x01(\rR\x04slot\x12\x1a\n" +
+	"\bsequence\x18\x02 \x01(\x04R\bsequence\"\xfe\x01\n" +
 	"\vVectorEntry\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1b\n" +
@@ -997,7 +1090,8 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\x05marks\x18\x05 \x01(\x06R\x05marks\x12\x12\n" +
 	"\x04text\x18\x06 \x01(\tR\x04text\x12\x1c\n" +
 	"\tsentences\x18\a \x01(\fR\tsentences\x12\x16\n" +
-	"\x06digest\x18\b \x01(\x06R\x06digest*m\n" +
+	"\x06digest\x18\b \x01(\x06R\x06digest\x12\x1c\n" +
+	"\tquantised\x18\t \x03(\fR\tquantised*m\n" +
 	"\tScopeKind\x12\x1a\n" +
 	"\x16SCOPE_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SCOPE_KIND_SESSION\x10\x01\x12\x15\n" +
@@ -1028,7 +1122,7 @@ func file_unloop_semantic_v1_semantic_proto_rawDescGZIP() []byte {
 }
 
 var file_unloop_semantic_v1_semantic_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_unloop_semantic_v1_semantic_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_unloop_semantic_v1_semantic_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_unloop_semantic_v1_semantic_proto_goTypes = []any{
 	(ScopeKind)(0),          // 0: unloop.semantic.v1.ScopeKind
 	(Compare)(0),            // 1: unloop.semantic.v1.Compare
@@ -1039,22 +1133,24 @@ var file_unloop_semantic_v1_semantic_proto_goTypes = []any{
 	(*SemanticReply)(nil),   // 6: unloop.semantic.v1.SemanticReply
 	(*SemanticMatch)(nil),   // 7: unloop.semantic.v1.SemanticMatch
 	(*VectorHistory)(nil),   // 8: unloop.semantic.v1.VectorHistory
-	(*VectorEntry)(nil),     // 9: unloop.semantic.v1.VectorEntry
+	(*VectorPart)(nil),      // 9: unloop.semantic.v1.VectorPart
+	(*VectorEntry)(nil),     // 10: unloop.semantic.v1.VectorEntry
 }
 var file_unloop_semantic_v1_semantic_proto_depIdxs = []int32{
-	0, // 0: unloop.semantic.v1.SemanticRequest.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
-	5, // 1: unloop.semantic.v1.SemanticRequest.exchange:type_name -> unloop.semantic.v1.Exchange
-	4, // 2: unloop.semantic.v1.SemanticRequest.trace:type_name -> unloop.semantic.v1.Trace
-	1, // 3: unloop.semantic.v1.SemanticRequest.compare:type_name -> unloop.semantic.v1.Compare
-	4, // 4: unloop.semantic.v1.Exchange.trace:type_name -> unloop.semantic.v1.Trace
-	2, // 5: unloop.semantic.v1.SemanticReply.error:type_name -> unloop.semantic.v1.SemanticError
-	7, // 6: unloop.semantic.v1.SemanticReply.matches:type_name -> unloop.semantic.v1.SemanticMatch
-	9, // 7: unloop.semantic.v1.VectorHistory.entries:type_name -> unloop.semantic.v1.VectorEntry
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	0,  // 0: unloop.semantic.v1.SemanticRequest.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
+	5,  // 1: unloop.semantic.v1.SemanticRequest.exchange:type_name -> unloop.semantic.v1.Exchange
+	4,  // 2: unloop.semantic.v1.SemanticRequest.trace:type_name -> unloop.semantic.v1.Trace
+	1,  // 3: unloop.semantic.v1.SemanticRequest.compare:type_name -> unloop.semantic.v1.Compare
+	4,  // 4: unloop.semantic.v1.Exchange.trace:type_name -> unloop.semantic.v1.Trace
+	2,  // 5: unloop.semantic.v1.SemanticReply.error:type_name -> unloop.semantic.v1.SemanticError
+	7,  // 6: unloop.semantic.v1.SemanticReply.matches:type_name -> unloop.semantic.v1.SemanticMatch
+	10, // 7: unloop.semantic.v1.VectorHistory.entries:type_name -> unloop.semantic.v1.VectorEntry
+	9,  // 8: unloop.semantic.v1.VectorHistory.older:type_name -> unloop.semantic.v1.VectorPart
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_unloop_semantic_v1_semantic_proto_init() }
@@ -1072,7 +1168,7 @@ func file_unloop_semantic_v1_semantic_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_unloop_semantic_v1_semantic_proto_rawDesc), len(file_unloop_semantic_v1_semantic_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -41,7 +41,7 @@ var errElsewhere = errors.New("the detector that owns the record did not count")
 // Records are stored records: a ledger in JetStream, or in memory.
 type Records[S any] interface {
 	Start(ctx context.Context, key string, step ledger.Step[S], done func(error))
-	Read(key string) (S, error)
+	Read(ctx context.Context, key string) (S, error)
 }
 
 // Incidents record findings.
@@ -246,7 +246,7 @@ func (d *Decider) finish(ctx context.Context, check *checkpb.Check, i int, p *pa
 		r = p.result()
 	}
 	if err == nil && p.access == evaluate.Read {
-		err = p.read()
+		err = p.read(ctx)
 		r = p.result()
 	}
 	if err != nil {

@@ -58,8 +58,8 @@ func (s *store) Start(ctx context.Context, key string, step ledger.Step[counter.
 	}
 }
 
-func (s *store) Read(key string) (counter.State, error) {
-	state, err := s.Memory.Read(key)
+func (s *store) Read(ctx context.Context, key string) (counter.State, error) {
+	state, err := s.Memory.Read(ctx, key)
 	return state, errors.Join(err, s.err)
 }
 
@@ -307,7 +307,7 @@ func TestOutcomesExcuseAndCorrect(t *testing.T) {
 	if d.GetHitCounts()[0] != 1 || d.GetLimits()[0].GetRemaining() != 1 {
 		t.Errorf("after the outcome: %v", d)
 	}
-	if s, _ := streaks.Read(schemas.StreakKey(false, "a", fmt.Sprintf("%x", hash("scope")))); len(s.Calls) != 1 {
+	if s, _ := streaks.Read(t.Context(), schemas.StreakKey(false, "a", fmt.Sprintf("%x", hash("scope")))); len(s.Calls) != 1 {
 		t.Errorf("streak %+v", s)
 	}
 	if n := testutil.ToFloat64(f.Metrics.Uncounted); n != 1 {

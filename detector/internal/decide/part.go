@@ -16,7 +16,7 @@ type part struct {
 	// start applies the part to its record and calls done once.
 	start func(ctx context.Context, done func(error))
 	// read evaluates the part and leaves its record as it is.
-	read func() error
+	read func(ctx context.Context) error
 	// result is the result of the newest evaluation.
 	result func() evaluate.Result
 	// err is the fault of the part or of its write.
@@ -75,8 +75,8 @@ func newPart[S any](d *Decider, records Records[S], one evaluation[S], err error
 	return part{
 		access: one.Access(), result: one.Result,
 		start: func(ctx context.Context, done func(error)) { records.Start(ctx, one.Key(), step, done) },
-		read: func() error {
-			s, err := records.Read(one.Key())
+		read: func(ctx context.Context) error {
+			s, err := records.Read(ctx, one.Key())
 			if err == nil {
 				step(s)
 			}

@@ -110,7 +110,7 @@ func newMark() string {
 // Open returns the id of the open incident that a finding would belong to; "" if there
 // is none, or if the store does not answer.
 func (r *Recorder) Open(f incident.Finding) string {
-	rec, err := r.ledger.Read(f.Key())
+	rec, err := r.ledger.Read(context.Background(), f.Key())
 	if err != nil {
 		return ""
 	}

@@ -325,7 +325,7 @@ func TestAnEventThatIsNotStoredIsGivenUp(t *testing.T) {
 	f := found("aa", "prompt", time.Minute)
 	record(t, r, f)
 	r.announcing.Wait()
-	rec, err := r.ledger.Read(f.Key())
+	rec, err := r.ledger.Read(t.Context(), f.Key())
 	if err != nil {
 		t.Fatal(err)
 	}

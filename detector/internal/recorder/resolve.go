@@ -13,7 +13,7 @@ import (
 // does nothing where none is open.
 func (r *Recorder) Resolve(ctx context.Context, f incident.Finding) error {
 	key := f.Key()
-	rec, err := r.ledger.Read(key)
+	rec, err := r.ledger.Read(ctx, key)
 	if err != nil {
 		return fmt.Errorf("read incident %s: %w", key, err)
 	}

@@ -85,10 +85,10 @@ func TestAReleaseResetsAllRecordsOfALoop(t *testing.T) {
 	if reply.GetError() != "" || reply.GetCount() != 4 || len(reply.GetReleased()) != 4 {
 		t.Fatalf("released %v", reply)
 	}
-	if s, _ := f.limits.Read(limitKey); s.Opened != 0 {
+	if s, _ := f.limits.Read(t.Context(), limitKey); s.Opened != 0 {
 		t.Errorf("breaker %+v", s)
 	}
-	if s, _ := f.streaks.Read(streakKey); s.Released == 0 {
+	if s, _ := f.streaks.Read(t.Context(), streakKey); s.Released == 0 {
 		t.Errorf("streak %+v", s)
 	}
 	var last *checkpb.Forget

@@ -121,7 +121,7 @@ func (c *Comparer) update(ctx context.Context, s *evaluate.Semantic, step func(s
 	var err error
 	if s.Check.GetPeek() {
 		var state streak.State
-		if state, err = c.Streaks.Read(s.Key()); err == nil {
+		if state, err = c.Streaks.Read(ctx, s.Key()); err == nil {
 			step(state)
 		}
 	} else {

@@ -42,7 +42,7 @@ type Worker func(*semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error)
 type Streaks interface {
 	Start(ctx context.Context, key string, step ledger.Step[streak.State], done func(error))
 	Apply(ctx context.Context, key string, step ledger.Step[streak.State]) error
-	Read(key string) (streak.State, error)
+	Read(ctx context.Context, key string) (streak.State, error)
 }
 
 // Comparer gets comparisons of texts. Make it with New.

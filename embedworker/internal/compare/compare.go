@@ -36,24 +36,45 @@ func FromDistance(distance float64) float64 {
 // similar halves, since an agent that gets a new answer to the same words makes
 // progress. It is 0 for subjects of different kinds.
 func Similarity(a, b Subject) float64 {
-	if len(a.Halves) != len(b.Halves) {
+	halves := make([]plain, len(b.Halves))
+	for i, h := range b.Halves {
+		halves[i] = h
+	}
+	return SimilarityTo(a, halves)
+}
+
+// Stored is a vector as a store keeps it; an empty half has no coordinates.
+type Stored interface {
+	Dim() int
+	// Cosine returns the cosine with a unit vector of as many coordinates.
+	Cosine(with []float32) float64
+}
+
+type plain []float32
+
+func (p plain) Dim() int                      { return len(p) }
+func (p plain) Cosine(with []float32) float64 { return embed.Cosine(with, p) }
+
+// SimilarityTo is Similarity to the stored halves of another subject.
+func SimilarityTo[V Stored](a Subject, halves []V) float64 {
+	if len(a.Halves) != len(halves) {
 		return 0
 	}
 	least := 1.0
-	for i := range a.Halves {
-		least = min(least, half(a.Halves[i], b.Halves[i]))
+	for i, h := range halves {
+		least = min(least, half(a.Halves[i], h))
 	}
 	return least
 }
 
-func half(a, b []float32) float64 {
-	switch {
-	case len(a) == 0 && len(b) == 0:
+func half[V Stored](a []float32, b V) float64 {
+	switch dim := b.Dim(); {
+	case len(a) == 0 && dim == 0:
 		return 1
-	case len(a) != len(b):
+	case len(a) != dim:
 		return 0
 	}
-	return FromDistance(1 - embed.Cosine(a, b))
+	return FromDistance(1 - b.Cosine(a))
 }
 
 // Method is the way in which the entries of a history are chosen and compared.

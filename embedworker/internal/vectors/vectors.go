@@ -11,7 +11,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -134,8 +133,8 @@ func (r Request) space() string {
 }
 
 // scopeHash stands for scope and space, so that no id can reach another scope
-// and none is stored: 32 hex digits.
-func (r Request) scopeHash() string {
+// and none is stored: 16 bytes.
+func (r Request) scopeHash() []byte {
 	h := sha256.New()
 	for _, field := range []string{"unloop vectors 1", r.space(), r.Scope.Kind, r.Scope.Key} {
 		var length [8]byte
@@ -143,7 +142,7 @@ func (r Request) scopeHash() string {
 		h.Write(length[:])
 		h.Write([]byte(field))
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return h.Sum(nil)[:16]
 }
 
 // appendVector adds a vector as little-endian float32.

@@ -2,6 +2,7 @@ package vectors
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ return out`)
 
 // compare runs compareInSet on the scope of a request.
 func (s *Redis) compare(ctx context.Context, r Request, now time.Time) (History, error) {
-	key := "unloop:vectors:" + r.scopeHash()
+	key := "unloop:vectors:" + hex.EncodeToString(r.scopeHash())
 	attrs, err := json.Marshal(attributes{
 		Marks: strconv.FormatUint(uint64(r.Subject.Details), 10), Text: r.Text,
 		Sentences: r.Subject.Sentences.Bytes(), Digest: strconv.FormatUint(r.Subject.Digest, 10),

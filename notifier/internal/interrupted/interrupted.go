@@ -53,7 +53,7 @@ func (c *Counts) Add(sequence uint64) error {
 
 // Of returns how often an event was sent back; 0 where that can't be told.
 func (c *Counts) Of(sequence uint64) uint64 {
-	found, err := c.ledger.Read(key(sequence))
+	found, err := c.ledger.Read(context.Background(), key(sequence))
 	if err != nil {
 		return 0
 	}

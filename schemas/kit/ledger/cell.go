@@ -15,9 +15,11 @@ type cell[S any] struct {
 	batch []pending[S]
 	// seen is the record as this process saw it last. If known is set, a step that changes
 	// nothing may rely on it.
-	seen     revision[S]
-	known    bool
-	attempts int
+	seen  revision[S]
+	known bool
+	// inherited says that seen has what is under the earlier key, if anything is.
+	inherited bool
+	attempts  int
 }
 
 // enqueue adds a step, and returns the key's cell if the caller has to write it.
@@ -57,7 +59,7 @@ func (l *Ledger[S, P]) notify(c *cell[S], err error) (more bool) {
 func (l *Ledger[S, P]) advance(c *cell[S]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c.batch, c.waiting, c.attempts = c.waiting, nil, 0
+	c.batch, c.waiting, c.attempts, c.inherited = c.waiting, nil, 0, false
 	if len(c.batch) == 0 {
 		delete(l.cells, c.key)
 		return false
@@ -83,6 +85,10 @@ func (l *Ledger[S, P]) try(c *cell[S]) {
 		l.finish(c, nil)
 		return
 	}
+	if before := l.before(c.batch[0].ctx); before != "" && c.seen.seq == 0 && !c.inherited {
+		l.continueEarlier(c, before)
+		return
+	}
 	if c.attempts++; c.attempts > maxAttempts {
 		l.finish(c, ErrContended)
 		return
@@ -91,7 +97,7 @@ func (l *Ledger[S, P]) try(c *cell[S]) {
 	switch {
 	case ttl > 0:
 		stored := P(&next).Append(nil)
-		l.put(c.key, stored, c.seen.seq, ttl, func(seq uint64, err error) {
+		l.put(c.key, l.slot(&next), stored, c.seen.seq, ttl, func(seq uint64, err error) {
 			l.written(c, revision[S]{record: next, seq: seq, size: len(stored), until: time.Since(l.began) + ttl}, err)
 		})
 	case c.known:
@@ -112,6 +118,10 @@ func (l *Ledger[S, P]) written(c *cell[S], stored revision[S], err error) {
 	default:
 		l.metrics.writes.Inc()
 		l.metrics.folded.Add(float64(len(c.batch) - 1))
+		if p := parts[S, P](&stored.record); p != nil {
+			p.Stored(stored.seq)
+			stored.size = p.Size()
+		}
 		l.remember(c.key, stored)
 		if l.notify(c, nil) {
 			l.try(c)
@@ -132,7 +142,7 @@ func (l *Ledger[S, P]) lost(c *cell[S]) {
 }
 
 func (l *Ledger[S, P]) reread(c *cell[S]) {
-	l.get(c.key, func(rev revision[S], err error) {
+	l.get(c.key, c.seen.record, func(rev revision[S], err error) {
 		if err != nil {
 			l.finish(c, err)
 			return
@@ -140,10 +150,24 @@ func (l *Ledger[S, P]) reread(c *cell[S]) {
 		if rev.seq == 0 && c.seen.seq > 0 { // what has expired by its TTL was not begun with
 			l.metrics.lost.Inc()
 		}
-		c.seen, c.known = rev, true
+		c.seen, c.known, c.inherited = rev, true, false
 		if rev.seq > 0 {
 			l.remember(c.key, rev)
 		}
+		l.try(c)
+	})
+}
+
+// continueEarlier has a record that is not under its key begin with the one under its
+// earlier key.
+func (l *Ledger[S, P]) continueEarlier(c *cell[S], before string) {
+	c.inherited = true
+	l.inherit(before, func(record S, err error) {
+		if err != nil {
+			l.finish(c, err)
+			return
+		}
+		c.seen.record = record
 		l.try(c)
 	})
 }

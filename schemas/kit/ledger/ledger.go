@@ -8,6 +8,10 @@
 // stream's leader. So a new key costs one round trip, and a step is applied at
 // most once, however the processes interleave.
 //
+// A record may be stored in parts (Parted), so that a write carries only what is new in
+// it. A record that an earlier version stored under another key is continued
+// (WithEarlier).
+//
 // Nothing waits in a goroutine of its own: what follows a write runs when its
 // acknowledgement arrives.
 //
@@ -89,7 +93,9 @@ type Ledger[S any, P Record[S]] struct {
 	inbox   *natskit.Inbox
 	bucket  string
 	confirm bool
-	owners  Owners // nil where each process writes all keys
+	owners  Owners   // nil where each process writes all keys
+	earlier *earlier // nil where there are no earlier keys
+	parted  bool
 	mu      sync.Mutex
 	cells   map[string]*cell[S]
 	cache   *cache[revision[S]]
@@ -120,6 +126,7 @@ type Option func(*options)
 type options struct {
 	confirm bool
 	owners  Owners
+	earlier *earlier
 }
 
 // WithOwners makes steps on keys that belong to another process fail with an
@@ -138,7 +145,8 @@ func New[S any, P Record[S]](nc *natskit.Conn, bucket string, reg prometheus.Reg
 		opt(&o)
 	}
 	return &Ledger[S, P]{
-		conn: nc, inbox: natskit.NewInbox(nc, writeTimeout), bucket: bucket, confirm: o.confirm, owners: o.owners, cells: map[string]*cell[S]{}, cache: newCache[revision[S]](cachedBytes), began: time.Now(),
+		conn: nc, inbox: natskit.NewInbox(nc, writeTimeout), bucket: bucket, confirm: o.confirm, owners: o.owners, earlier: o.earlier,
+		parted: parts[S, P](new(S)) != nil, cells: map[string]*cell[S]{}, cache: newCache[revision[S]](cachedBytes), began: time.Now(),
 		metrics: newMetrics(reg, bucket),
 	}
 }
@@ -161,13 +169,20 @@ func (l *Ledger[S, P]) Apply(ctx context.Context, key string, step Step[S]) erro
 }
 
 // Read returns the stored record; the zero record if there is none.
-func (l *Ledger[S, P]) Read(key string) (S, error) {
+func (l *Ledger[S, P]) Read(ctx context.Context, key string) (S, error) {
 	type read struct {
-		rev revision[S]
-		err error
+		record S
+		err    error
 	}
 	done := make(chan read, 1)
-	l.get(key, func(rev revision[S], err error) { done <- read{rev, err} })
+	var none S
+	l.get(key, none, func(rev revision[S], err error) {
+		if before := l.before(ctx); before != "" && err == nil && rev.seq == 0 {
+			l.inherit(before, func(record S, err error) { done <- read{record, err} })
+			return
+		}
+		done <- read{rev.record, err}
+	})
 	r := <-done
-	return r.rev.record, r.err
+	return r.record, r.err
 }

@@ -60,7 +60,7 @@ func TestEveryUpdateIsAppliedOnce(t *testing.T) {
 		}
 		wg.Wait()
 		for key, n := range want {
-			got, err := ledgers[0].Read(key)
+			got, err := ledgers[0].Read(t.Context(), key)
 			if err != nil || got.N != n {
 				rt.Fatalf("%s holds %d after %d updates, %v", key, got.N, n, err)
 			}
@@ -162,7 +162,7 @@ func TestRecordsThatAreNoneStartAnew(t *testing.T) {
 		if err := l.Apply(t.Context(), key, add); err != nil {
 			t.Errorf("%s: %v", key, err)
 		}
-		if got, err := l.Read(key); err != nil || got.N != 1 {
+		if got, err := l.Read(t.Context(), key); err != nil || got.N != 1 {
 			t.Errorf("%s: holds %d, %v; want 1", key, got.N, err)
 		}
 	}
@@ -187,7 +187,7 @@ func TestRecordThatVanishedIsCreatedAgain(t *testing.T) {
 	if err := l.Apply(t.Context(), "k", add); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := l.Read("k"); err != nil || got.N != 1 {
+	if got, err := l.Read(t.Context(), "k"); err != nil || got.N != 1 {
 		t.Errorf("holds %d, %v; want a record that starts at 1", got.N, err)
 	}
 	if lost := testutil.ToFloat64(l.metrics.lost); lost != 1 {
@@ -204,7 +204,7 @@ func TestStepOfARequestThatGaveUpIsDropped(t *testing.T) {
 	if err := l.Apply(gone, "k", add); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
 	}
-	if got, err := l.Read("k"); err != nil || got.N != 0 {
+	if got, err := l.Read(t.Context(), "k"); err != nil || got.N != 0 {
 		t.Errorf("holds %d, %v; want no record", got.N, err)
 	}
 }
@@ -219,7 +219,7 @@ func TestWithoutAStoreApplyFailsAtOnce(t *testing.T) {
 		if err := l.Apply(t.Context(), "k", add); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("%s: error %v, want ErrUnavailable", name, err)
 		}
-		if _, err := l.Read("k"); !errors.Is(err, ErrUnavailable) {
+		if _, err := l.Read(t.Context(), "k"); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("%s: read error %v, want ErrUnavailable", name, err)
 		}
 	}
@@ -323,7 +323,7 @@ func TestStepsOnAnotherProcessesKeyAreNotApplied(t *testing.T) {
 	if err := loser.Apply(Stay(t.Context()), "k", add); err != nil {
 		t.Error(err)
 	}
-	if got, err := winner.Read("k"); err != nil || got.N != 3 {
+	if got, err := winner.Read(t.Context(), "k"); err != nil || got.N != 3 {
 		t.Errorf("the record holds %d, %v; want 3", got.N, err)
 	}
 }

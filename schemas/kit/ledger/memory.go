@@ -53,7 +53,7 @@ func (m *Memory[S]) Apply(ctx context.Context, key string, step Step[S]) error {
 }
 
 // Read returns the record; the zero record if there is none.
-func (m *Memory[S]) Read(key string) (S, error) {
+func (m *Memory[S]) Read(_ context.Context, key string) (S, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.record(key), nil

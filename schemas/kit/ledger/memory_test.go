@@ -21,11 +21,11 @@ func TestMemoryForgetsARecordWithItsTTL(t *testing.T) {
 	now = now.Add(9 * time.Second)
 	add(10 * time.Second)
 	add(0) // changes nothing
-	if n, _ := m.Read("k"); n != 2 {
+	if n, _ := m.Read(t.Context(), "k"); n != 2 {
 		t.Errorf("record %d, want 2", n)
 	}
 	now = now.Add(10 * time.Second)
-	if n, _ := m.Read("k"); n != 0 {
+	if n, _ := m.Read(t.Context(), "k"); n != 0 {
 		t.Errorf("record %d after its TTL, want none", n)
 	}
 }
@@ -53,7 +53,7 @@ func TestMemoryDropsAStepWhoseContextEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := m.Apply(ctx, "k", func(int) (int, time.Duration) { return 1, time.Minute })
-	if n, _ := m.Read("k"); !errors.Is(err, context.Canceled) || n != 0 {
+	if n, _ := m.Read(t.Context(), "k"); !errors.Is(err, context.Canceled) || n != 0 {
 		t.Errorf("error %v, record %d; want the context's error and no record", err, n)
 	}
 }

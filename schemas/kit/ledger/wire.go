@@ -46,15 +46,19 @@ func parseReply(data []byte) (reply, error) {
 	return r, nil
 }
 
-// put writes a record if the key's last revision is still seq (0: none). JetStream drops
-// the record when its TTL has ended. done gets the new revision, errConflict or an error
-// that is ErrUnavailable.
-func (l *Ledger[S, P]) put(key string, data []byte, seq uint64, ttl time.Duration, done func(uint64, error)) {
+// put writes a record, or a part of it, if the last revision under its key is still seq
+// (0: none). JetStream drops the record when its TTL has ended. done gets the new
+// revision, errConflict or an error that is ErrUnavailable.
+func (l *Ledger[S, P]) put(key, slot string, data []byte, seq uint64, ttl time.Duration, done func(uint64, error)) {
 	// The server tries a TTL as a duration first: one with a unit costs it less.
-	msg := &nats.Msg{Subject: "$KV." + l.bucket + "." + key, Data: data, Header: nats.Header{
+	msg := &nats.Msg{Subject: l.subject(key), Data: data, Header: nats.Header{
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(seq, 10)},
 		jetstream.MsgTTLHeader:              {strconv.FormatInt(int64(ttl/time.Second), 10) + "s"},
 	}}
+	if l.parted {
+		msg.Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{l.newest(key)}
+		msg.Subject += "." + slot
+	}
 	l.inbox.Request(msg, func(answer []byte, err error) {
 		var seq uint64
 		answered := err == nil || errors.Is(err, natskit.ErrNoResponder) || errors.Is(err, natskit.ErrNoAnswer)
@@ -72,6 +76,16 @@ func (l *Ledger[S, P]) put(key string, data []byte, seq uint64, ttl time.Duratio
 		}
 		done(seq, err)
 	})
+}
+
+func (l *Ledger[S, P]) subject(key string) string { return "$KV." + l.bucket + "." + key }
+
+// newest returns the subject whose last message is a key's newest part.
+func (l *Ledger[S, P]) newest(key string) string {
+	if l.parted {
+		return l.subject(key) + ".*"
+	}
+	return l.subject(key)
 }
 
 // parseAck returns the sequence of a write's acknowledgement.
@@ -120,52 +134,79 @@ func plainAck(answer []byte) (seq uint64, ok bool) {
 	return seq, ok && seq > 0 && !bytes.Contains(rest, []byte(`"error"`))
 }
 
+// selector says which message of a stream is read.
+type selector struct {
+	Last     string `json:"last_by_subj,omitempty"`
+	Sequence uint64 `json:"seq,omitempty"`
+}
+
+// message is a message of a stream; its sequence is 0 if there is none.
+type message struct {
+	seq  uint64
+	data []byte
+}
+
 // get reads a record from the stream's leader; a replica may be behind. A key
 // that does not exist is the zero record at revision 0; one that was deleted
-// or holds what is no record is the zero record at its revision.
-func (l *Ledger[S, P]) get(key string, done func(revision[S], error)) {
-	body, err := json.Marshal(map[string]string{"last_by_subj": "$KV." + l.bucket + "." + key})
-	if err != nil {
-		done(revision[S]{}, fmt.Errorf("read %s: %w", key, err))
-		return
-	}
-	msg := &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET.KV_" + l.bucket, Data: body}
-	l.inbox.Request(msg, func(answer []byte, err error) {
-		var rev revision[S]
-		if err == nil {
-			rev, err = l.parseRecord(answer)
-		}
+// or holds what is no record is the zero record at its revision. seen is the record as
+// this process saw it last.
+func (l *Ledger[S, P]) get(key string, seen S, done func(revision[S], error)) {
+	l.load(selector{Last: l.newest(key)}, func(m message, err error) {
 		if err != nil {
-			err = fmt.Errorf("%w: read %s: %w", ErrUnavailable, key, err)
+			done(revision[S]{}, fmt.Errorf("read %s: %w", key, err))
+			return
 		}
-		done(rev, err)
+		rev := l.decode(m)
+		if !l.parted || rev.size == 0 {
+			done(rev, nil)
+			return
+		}
+		l.complete(rev, seen, done)
 	})
 }
 
-func (l *Ledger[S, P]) parseRecord(answer []byte) (revision[S], error) {
+// load reads a message of the bucket's stream.
+func (l *Ledger[S, P]) load(which selector, done func(message, error)) {
+	body, _ := json.Marshal(which) // texts and numbers can be encoded
+	msg := &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET.KV_" + l.bucket, Data: body}
+	l.inbox.Request(msg, func(answer []byte, err error) {
+		var m message
+		if err == nil {
+			m, err = parseMessage(answer)
+		}
+		if err != nil {
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		done(m, err)
+	})
+}
+
+func parseMessage(answer []byte) (message, error) {
 	r, err := parseReply(answer)
 	switch {
 	case err != nil:
-		return revision[S]{}, err
+		return message{}, err
 	case r.Error != nil && r.Error.Code == codeNoMessageFound:
-		return revision[S]{}, nil
+		return message{}, nil
 	case r.Error != nil && r.Error.Code == codeStreamNotFound:
-		return revision[S]{}, ErrNoBucket
+		return message{}, ErrNoBucket
 	case r.Error != nil || r.Message == nil:
-		return revision[S]{}, errors.New("no message in the answer")
+		return message{}, errors.New("no message in the answer")
 	}
-	l.metrics.reads.Inc()
-	return l.decode(r.Message.Seq, r.Message.Data), nil
+	return message{r.Message.Seq, r.Message.Data}, nil
 }
 
-func (l *Ledger[S, P]) decode(seq uint64, data []byte) revision[S] {
-	rev := revision[S]{seq: seq, size: len(data)}
-	if len(data) == 0 {
+func (l *Ledger[S, P]) decode(m message) revision[S] {
+	if m.seq > 0 {
+		l.metrics.reads.Inc()
+	}
+	rev := revision[S]{seq: m.seq, size: len(m.data)}
+	if len(m.data) == 0 {
 		return rev
 	}
-	if err := P(&rev.record).Parse(data); err != nil {
+	if err := P(&rev.record).Parse(m.data); err != nil {
 		l.metrics.unreadable.Inc()
-		rev = revision[S]{seq: seq}
+		rev = revision[S]{seq: m.seq}
 	}
 	return rev
 }
