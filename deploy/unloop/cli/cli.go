@@ -30,14 +30,17 @@ type cli struct {
 
 	Loops  loopsCmd  `cmd:"" group:"See:" help:"List, show and release open loops."`
 	Events eventsCmd `cmd:"" group:"See:" help:"Follow the events of loops."`
+	Audit  auditCmd  `cmd:"" group:"See:" help:"List what operators did: releases, blocks, exemptions, silences."`
 
 	Block     beginCmd     `cmd:"" group:"Act:" help:"Refuse all requests of a session, caller, tenant or project, at once and everywhere."`
 	Unblock   endCmd       `cmd:"" group:"Act:" help:"End a block."`
 	Exempt    beginCmd     `cmd:"" group:"Act:" help:"Forward all requests of a session, caller, tenant or project without a check."`
 	Unexempt  endCmd       `cmd:"" group:"Act:" help:"End an exemption."`
 	Overrides overridesCmd `cmd:"" group:"Act:" help:"List blocks and exemptions."`
+	Silences  silencesCmd  `cmd:"" group:"Act:" help:"Silence messages about loops, for a time."`
 
 	Policy policyCmd `cmd:"" group:"Configure:" help:"Check, push, show and roll back policy bundles."`
+	Notify notifyCmd `cmd:"" group:"Configure:" help:"Check a file that says where messages about loops go."`
 	Replay replayCmd `cmd:"" group:"Configure:" help:"Evaluate recorded traffic offline: what would have been stopped, when, and what it would have saved."`
 	Model  modelCmd  `cmd:"" group:"Configure:" help:"Install the embedding model and its runtime."`
 

@@ -117,6 +117,7 @@ func actionCell(d event.Data) terminal.Cell {
 type loopsReleaseCmd struct {
 	client
 	formatted
+	actor
 	loopFilter
 	IDs []string `arg:"" optional:"" name:"id" help:"Ids of loops, as unloop loops lists them; their beginnings will do."`
 	All bool     `help:"Release all open loops that the filters select."`
@@ -151,6 +152,9 @@ func (c *loopsReleaseCmd) Run(ctx context.Context, io streams) error {
 	var faults []error
 	for _, l := range loops {
 		counters, err := release(ctx, js.Conn(), l.LoopID)
+		if err == nil {
+			c.record(ctx, js, io, schemas.AuditRelease, l.LoopID, "policy "+l.Policy)
+		}
 		switch {
 		case err != nil:
 			faults = append(faults, err)

@@ -62,6 +62,7 @@ type until struct {
 type beginCmd struct {
 	client
 	formatted
+	actor
 	scopes
 	until
 	action schemas.OverrideAction
@@ -82,10 +83,11 @@ func (c *beginCmd) Run(ctx context.Context, io streams) error {
 		if err == nil {
 			err = s.put(ctx, &nats.Msg{Data: body}, o, lasts+time.Minute)
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case c.JSON:
+		}
+		c.record(ctx, s.js, io, auditOf(c.action, true), string(o.Scope)+" "+o.Value, "until "+o.ExpiresAt.UTC().Format(time.RFC3339)+reason(o.Reason))
+		if c.JSON {
 			return jsonLines(io, []schemas.Override{o})
 		}
 		fmt.Fprintf(io.out, "%s %s %s until %s.\n", done, o.Scope, o.Value, terminal.Moment(o.ExpiresAt, now))
@@ -93,9 +95,24 @@ func (c *beginCmd) Run(ctx context.Context, io streams) error {
 	})
 }
 
+// auditOf returns what the audit calls the begin or the end of an override.
+func auditOf(action schemas.OverrideAction, begins bool) schemas.AuditAction {
+	switch {
+	case action == schemas.OverrideBlock && begins:
+		return schemas.AuditBlock
+	case action == schemas.OverrideBlock:
+		return schemas.AuditUnblock
+	case begins:
+		return schemas.AuditExempt
+	default:
+		return schemas.AuditUnexempt
+	}
+}
+
 type endCmd struct {
 	client
 	formatted
+	actor
 	scopes
 	action schemas.OverrideAction
 }
@@ -112,10 +129,11 @@ func (c *endCmd) Run(ctx context.Context, io streams) error {
 			header := nats.Header{"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}
 			err = s.put(ctx, &nats.Msg{Header: header}, o, markerTTL)
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case c.JSON:
+		}
+		c.record(ctx, s.js, io, auditOf(c.action, false), string(o.Scope)+" "+o.Value, "")
+		if c.JSON {
 			return jsonLines(io, []schemas.Override{set})
 		}
 		fmt.Fprintf(io.out, "No longer %s: %s %s.\n", ended, o.Scope, o.Value)

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/deploy/unloop/terminal"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/audit"
+)
+
+// via is what the audit calls this tool.
+const via = "cli"
+
+// actor is the flag of commands that act on what runs.
+type actor struct {
+	As string `placeholder:"NAME" help:"Name under which the audit records this; USER@HOST by default."`
+}
+
+// name returns the name for the audit.
+func (a actor) name() string { return cmp.Or(a.As, audit.Actor()) }
+
+// record stores what was done in the audit. An action that is done stays done: the
+// error stream says what the audit lacks.
+func (a actor) record(ctx context.Context, js jetstream.JetStream, io streams, action schemas.AuditAction, target, detail string) {
+	err := audit.Record(ctx, js, schemas.Audit{Actor: a.name(), Action: action, Target: target, Detail: detail, Via: via})
+	if err != nil {
+		fmt.Fprintln(io.err, "unloop: warning: done, but", err)
+	}
+}
+
+type auditCmd struct {
+	client
+	formatted
+	Last int `short:"n" default:"50" placeholder:"N" help:"Print the newest N entries."`
+}
+
+// Run lists what operators did, the oldest first.
+func (c *auditCmd) Run(ctx context.Context, io streams) error {
+	if c.Last < 1 {
+		return fmt.Errorf("--last is %d, must be at least 1", c.Last)
+	}
+	js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	all, err := audit.List(ctx, js, c.Last)
+	switch {
+	case err != nil:
+		return explain(err)
+	case c.JSON:
+		return jsonLines(io, all)
+	case len(all) == 0:
+		fmt.Fprintln(io.out, "Nobody has released, blocked, exempted or silenced anything.")
+		return nil
+	}
+	now := time.Now()
+	t := terminal.NewTable(terminal.Column{Name: "WHEN"}, terminal.Column{Name: "WHO", Least: 8}, terminal.Column{Name: "ACTION"},
+		terminal.Column{Name: "TARGET", Least: 10}, terminal.Column{Name: "DETAIL", Rank: 1, Least: 8}, terminal.Column{Name: "VIA", Rank: 2})
+	for _, a := range all {
+		t.Row(terminal.Moment(a.At, now), a.Actor, string(a.Action), a.Target, a.Detail, a.Via)
+	}
+	return io.print(t)
+}

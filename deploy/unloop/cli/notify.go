@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+
+	"github.com/unloop/unloop/notifier"
+)
+
+type notifyCmd struct {
+	Check  notifyCheckCmd  `cmd:"" help:"Check a --notify file: every fault at once, with its line."`
+	Schema notifySchemaCmd `cmd:"" help:"Print the JSON Schema of --notify files."`
+}
+
+type notifyCheckCmd struct {
+	Files     []string       `arg:"" name:"file" type:"existingfile" help:"Files, YAML or JSON. The secrets that they name must be there."`
+	AllowCIDR []netip.Prefix `name:"allow-cidr" placeholder:"CIDR" help:"Networks that the notifier's own --allow-cidr names."`
+}
+
+// Run checks files and prints every fault.
+func (c *notifyCheckCmd) Run(io streams) error {
+	out := io.printer()
+	faulty := 0
+	for _, file := range c.Files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", file, err)
+		}
+		endpoints, err := notifier.Check(data, c.AllowCIDR)
+		for _, f := range notifier.Faults(err) {
+			printFault(out, file, "", f)
+		}
+		if err != nil {
+			faulty++
+			continue
+		}
+		out.printf("%s: valid; %s\n", file, plural(len(endpoints), "endpoint"))
+		for _, e := range endpoints {
+			out.printf("  %s (%s), %s\n", e.Name, e.Kind, plural(e.Routes, "route"))
+		}
+	}
+	if faulty > 0 {
+		return errors.Join(out.err, fmt.Errorf("%d of %d files are %w", faulty, len(c.Files), errFaulty))
+	}
+	return out.err
+}
+
+type notifySchemaCmd struct{}
+
+// Run prints the schema.
+func (*notifySchemaCmd) Run(io streams) error {
+	_, err := io.out.Write(notifier.Schema)
+	return err
+}

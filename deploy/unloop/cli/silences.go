@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/unloop/unloop/deploy/unloop/terminal"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/silences"
+	"github.com/unloop/unloop/schemas/match"
+	"github.com/unloop/unloop/schemas/silence"
+)
+
+type silencesCmd struct {
+	List   silencesListCmd   `cmd:"" default:"withargs" help:"List silences."`
+	Add    silencesAddCmd    `cmd:"" help:"Send no messages about loops that match, for a time."`
+	Expire silencesExpireCmd `cmd:"" help:"End a silence now."`
+}
+
+type silencesListCmd struct {
+	client
+	formatted
+	watched
+}
+
+// Run lists the silences that have not ended.
+func (c *silencesListCmd) Run(ctx context.Context, io streams) error {
+	js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	return c.draw(ctx, io, func(io streams) error {
+		all, err := silences.List(ctx, js)
+		switch {
+		case err != nil:
+			return explain(err)
+		case c.JSON:
+			return jsonLines(io, all)
+		case len(all) == 0:
+			_, err = fmt.Fprintln(io.out, "Nothing is silenced.")
+			return err
+		}
+		return io.print(silenceTable(all, time.Now()))
+	})
+}
+
+func silenceTable(all []silence.Silence, now time.Time) *terminal.Table {
+	t := terminal.NewTable(terminal.Column{Name: "ID"}, terminal.Column{Name: "MATCHES", Least: 12}, terminal.Column{Name: "UNTIL", Rank: 2},
+		terminal.Column{Name: "LEFT"}, terminal.Column{Name: "AUTHOR", Rank: 1, Least: 8}, terminal.Column{Name: "COMMENT", Rank: 3, Least: 8})
+	for i := range all {
+		s := &all[i]
+		t.Row(s.ID, s.Matchers.String(), terminal.Moment(s.End, now), terminal.Age(s.End.Sub(now)), s.Author, s.Comment)
+	}
+	return t
+}
+
+type silencesAddCmd struct {
+	client
+	formatted
+	actor
+	Matchers []string `arg:"" name:"matcher" help:"FIELD=PATTERN: tenant, project, policy, detector, severity, action, mode, model, session or loop; * stands for any text, and ! before a pattern excludes. All fields must match; patterns of one field are alternatives."`
+	For      span     `short:"f" required:"" placeholder:"DURATION" help:"How long, such as 90s, 10m, 1h30m, 1d or 2w."`
+	Comment  string   `short:"c" placeholder:"TEXT" help:"Reason, for others."`
+}
+
+// Run stores a silence, which all notifiers follow.
+func (c *silencesAddCmd) Run(ctx context.Context, io streams) error {
+	matchers, err := match.Parse(c.Matchers)
+	if err != nil {
+		return err
+	}
+	lasts := time.Duration(c.For)
+	if lasts < time.Second {
+		return fmt.Errorf("--for is %s, must be at least 1s", lasts)
+	}
+	js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	now := time.Now().UTC()
+	s, err := silences.Add(ctx, js, silence.Silence{Matchers: matchers, Author: c.name(), Comment: c.Comment, Start: now, End: now.Add(lasts)})
+	if err != nil {
+		return explain(err)
+	}
+	c.record(ctx, js, io, schemas.AuditSilence, s.ID, s.Matchers.String()+" until "+s.End.Format(time.RFC3339)+reason(c.Comment))
+	if c.JSON {
+		return jsonLines(io, []silence.Silence{s})
+	}
+	fmt.Fprintf(io.out, "Silenced %s until %s. End it with: unloop silences expire %s\n", s.Matchers, terminal.Moment(s.End, now), s.ID)
+	return nil
+}
+
+// reason returns a comment as the end of a detail.
+func reason(comment string) string {
+	if comment == "" {
+		return ""
+	}
+	return ": " + comment
+}
+
+type silencesExpireCmd struct {
+	client
+	formatted
+	actor
+	ID string `arg:"" help:"The silence's id, as unloop silences lists it."`
+}
+
+// Run ends a silence.
+func (c *silencesExpireCmd) Run(ctx context.Context, io streams) error {
+	js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	s, err := silences.Expire(ctx, js, c.ID)
+	if err != nil {
+		return explain(err)
+	}
+	c.record(ctx, js, io, schemas.AuditUnsilence, s.ID, s.Matchers.String())
+	if c.JSON {
+		return jsonLines(io, []silence.Silence{s})
+	}
+	fmt.Fprintf(io.out, "No longer silenced: %s.\n", s.Matchers)
+	return nil
+}
