@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,7 +102,8 @@ func TestExecRunsAShellOfCurlsAndSaysWhatWasStopped(t *testing.T) {
 	upstream := serve(t, greeting)
 	environ := []string{"OPENAI_BASE_URL=" + upstream.url + "/v1", "UNLOOP_LOG_LEVEL=info"}
 	r := runExec(t, environ, append([]string{"--"}, curls(t, "again", 8, 3)...)...)
-	r.contains(t, 3, "200 200 200 200 200 429 400 400 ", "1 loop stopped: 3 requests", "detector prompt, 8 hits, 3 requests stopped")
+	r.contains(t, 3, "200 200 200 200 200 429 400 400 ", "8 requests came through: 5 forwarded, 3 stopped (3 in a loop).",
+		"1 loop stopped: 3 requests", "the same prompt 8 times", "detector prompt, 3 requests stopped")
 	if n := len(upstream.Requests()); n != 5 {
 		t.Errorf("the upstream of the agent's own variable saw %d requests, want 5", n)
 	}
@@ -114,9 +116,13 @@ func TestExecTellsOnlyOfWhatHappenedMeanwhile(t *testing.T) {
 	flags := []string{"--gateway", s.URL() + "/v1/", "--nats", s.NATSURL(), "--"}
 	r := runExec(t, nil, append(flags, curls(t, "again", 7, 0)...)...)
 	r.contains(t, 0, "429 429", "1 loop stopped: 2 requests")
-	if quiet := runExec(t, nil, append(flags, "true")...); quiet.code != 0 || quiet.err != "unloop: no loop was found.\n" {
-		t.Errorf("a run without a loop: %+v", quiet)
+	if quiet := runExec(t, nil, append(flags, "true")...); quiet.code != 0 || !strings.HasPrefix(quiet.err, "unloop: no request came through Unloop, so nothing was watched: it must take its base URL from") {
+		t.Errorf("a run without a request: %+v", quiet)
 	}
+	honest := runExec(t, nil, append(flags, curls(t, "once", 1, 0)...)...)
+	honest.contains(t, 0, "200", "unloop: 1 request came through, and no loop was found.\n")
+	standing := runExec(t, nil, append(flags, curls(t, "again", 1, 0)...)...)
+	standing.contains(t, 0, "429", "1 request came through: 0 forwarded, 1 stopped (1 in a loop).\n", "1 loop stopped: 1 request")
 	if a := send(t, s.URL(), prompt("another")); a.status != 200 {
 		t.Errorf("the gateway afterwards: status %d", a.status)
 	}
@@ -127,7 +133,10 @@ func TestExecLeadsEveryProviderToTheGatewayAndPassesStreams(t *testing.T) {
 	s := start(t, echo(t))
 	r := runExec(t, []string{"GOOGLE_GEMINI_BASE_URL=http://elsewhere.example", "HTTPS_PROXY=http://proxy.example", "NO_PROXY=x"},
 		"--gateway", s.URL(), "--nats", s.NATSURL(), "sh", "-c", `cat; echo " $OPENAI_BASE_URL $ANTHROPIC_BASE_URL $GOOGLE_GEMINI_BASE_URL $NO_PROXY"; echo to stderr >&2`)
-	r.contains(t, 0, "from stdin "+s.URL()+"/v1 "+s.URL()+" "+s.URL()+" x,127.0.0.1\n", "to stderr\n", "requests for gemini go where the gateway")
+	if !regexp.MustCompile(`^from stdin (http://127\.0\.0\.1:\d+)/v1 (http://127\.0\.0\.1:\d+) (http://127\.0\.0\.1:\d+) x,127\.0\.0\.1\n$`).MatchString(r.out) {
+		t.Errorf("the agent printed %q", r.out)
+	}
+	r.contains(t, 0, "", "to stderr\n", "requests for gemini go where the gateway")
 }
 
 func TestExecCodesAreThoseOfShells(t *testing.T) {
@@ -137,9 +146,9 @@ func TestExecCodesAreThoseOfShells(t *testing.T) {
 		code int
 		says string
 	}{
-		"success":             {[]string{"--fresh", "--", "true"}, 0, "no loop was found"},
-		"its own":             {[]string{"--fresh", "--", "sh", "-c", "exit 42"}, 42, "no loop was found"},
-		"killed":              {[]string{"--fresh", "--", "sh", "-c", "kill -KILL $$"}, 128 + 9, "no loop was found"},
+		"success":             {[]string{"--fresh", "--", "true"}, 0, "no request came through"},
+		"its own":             {[]string{"--fresh", "--", "sh", "-c", "exit 42"}, 42, "no request came through"},
+		"killed":              {[]string{"--fresh", "--", "sh", "-c", "kill -KILL $$"}, 128 + 9, "no request came through"},
 		"not found":           {[]string{"--", "no-such-command"}, 127, "no-such-command"},
 		"not executable":      {[]string{"--", "/dev/null"}, 126, "/dev/null"},
 		"no command":          {[]string{"--fresh"}, 2, "command"},
@@ -148,7 +157,7 @@ func TestExecCodesAreThoseOfShells(t *testing.T) {
 		"something else":      {[]string{"--gateway", echo(t), "true"}, 1, "no Unloop gateway"},
 		"bad upstream":        {[]string{"--fresh", "--upstream", "a=ftp://x", "true"}, 1, "--upstream a"},
 		"flags of the agent":  {[]string{"--fresh", "sh", "-c", "exit 5", "--fresh", "--nosuch"}, 5, ""},
-		"no NATS to ask":      {[]string{"--gateway", start(t, echo(t)).URL(), "--nats", "nats://127.0.0.1:1", "true"}, 0, "can't be told"},
+		"no NATS to ask":      {[]string{"--gateway", start(t, echo(t)).URL(), "--nats", "nats://127.0.0.1:1", "true"}, 0, "no request came through"},
 		"policies not there":  {[]string{"--policies", "/no/such.yaml", "true"}, 1, "--policies"},
 		"data dir that fails": {[]string{"--fresh", "--data-dir", "/dev/null/x", "true"}, 1, "--data-dir"},
 	} {
@@ -186,7 +195,7 @@ func TestExecPassesSignalsOnAndLivesToTell(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
-			if string(got) != sent.String()+"\n" || cmd.ProcessState.ExitCode() != 7 || !strings.Contains(stderr.String(), "no loop was found") {
+			if string(got) != sent.String()+"\n" || cmd.ProcessState.ExitCode() != 7 || !strings.Contains(stderr.String(), "no request came through") {
 				t.Errorf("the agent got %q; exit code %d; %s", got, cmd.ProcessState.ExitCode(), &stderr)
 			}
 		})

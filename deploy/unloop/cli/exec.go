@@ -15,11 +15,11 @@ import (
 
 type execCmd struct {
 	client
-	Gateway      string            `placeholder:"URL" help:"Gateway to use. Default: the one at ${default_gateway} if it is running and no other flag or variable asks for an upstream, else one for this command alone."`
-	Fresh        bool              `help:"Start a gateway for this command alone, even if one is running."`
-	Upstream     map[string]string `mapsep:"none" placeholder:"NAME=URL" help:"Upstream of the gateway that is started, by name. Repeatable. Default: the values of the agent's base URL variables, else the providers' public addresses."`
-	Policies     string            `type:"path" placeholder:"FILE" help:"Policy bundle of the gateway that is started."`
-	DataDir      string            `default:"memory" placeholder:"DIR" help:"Where the gateway that is started keeps its counters; \"memory\" keeps nothing."`
+	Gateway      string            `short:"g" placeholder:"URL" help:"Gateway to use. Default: the one at ${default_gateway} if it is running and no other flag or variable asks for an upstream, else one for this command alone."`
+	Fresh        bool              `short:"f" help:"Start a gateway for this command alone, even if one is running."`
+	Upstream     map[string]string `short:"u" mapsep:"none" placeholder:"NAME=URL" help:"Upstream of the gateway that is started, by name. Repeatable. Default: the values of the agent's base URL variables, else the providers' public addresses."`
+	Policies     string            `short:"p" type:"path" placeholder:"FILE" help:"Policy bundle of the gateway that is started."`
+	DataDir      string            `short:"d" default:"memory" placeholder:"DIR" help:"Where the gateway that is started keeps its counters; \"memory\" keeps nothing."`
 	CheckTimeout time.Duration     `default:"50ms" help:"How long a request waits for a decision of the gateway that is started."`
 	LogFormat    string            `default:"text" enum:"text,json" help:"Format of the log: text or json."`
 	LogLevel     string            `default:"error" enum:"debug,info,warn,error" help:"Least level of log lines, which are printed among the output of the command."`
@@ -61,10 +61,14 @@ func (c *execCmd) Run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
+	if err := guard.measure(ctx); err != nil {
+		return errors.Join(err, guard.stop())
+	}
 	// From here on signals go to the command, whose end is the end of all.
 	ctx = context.WithoutCancel(ctx)
-	defer guard.close(ctx, io)
-	return runCommand(ctx, path, command, guard.environ(os.Environ()), io)
+	defer guard.close(ctx, command, io)
+	args, environ := lead(command, environ(os.Environ(), guard.meter.URL()), guard.meter.URL())
+	return runCommand(ctx, path, args, environ, io)
 }
 
 // runCommand runs a command with the streams of this process, forwards signals to it,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/unloop/unloop/deploy/unloop/meter"
 	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -34,13 +35,16 @@ const (
 // upstream, and the path that the SDK expects behind the address.
 var baseURLs = []struct{ variable, upstream, suffix string }{
 	{"OPENAI_BASE_URL", "openai", "/v1"},
+	{"OPENAI_API_BASE", "openai", "/v1"}, // aider, LiteLLM and earlier SDKs
 	{"ANTHROPIC_BASE_URL", "anthropic", ""},
 	{"GOOGLE_GEMINI_BASE_URL", "gemini", ""},
 }
 
 // guard is the gateway in front of a command.
 type guard struct {
-	url string
+	// url is the gateway's address; the command gets that of the meter.
+	url   string
+	meter *meter.Meter
 	// tally counts what is stopped; nil if it cannot be read, with the error.
 	tally    *tally
 	tallyErr error
@@ -119,8 +123,14 @@ func serve(ctx context.Context, s *system.System) (stop func() error) {
 	}
 }
 
-// environ returns an environment in which agents find the gateway.
-func (g *guard) environ(environ []string) []string {
+// measure has a meter count the requests to the gateway from now on.
+func (g *guard) measure(ctx context.Context) (err error) {
+	g.meter, err = meter.Start(ctx, g.url)
+	return err
+}
+
+// environ returns an environment in which agents find the gateway at an address.
+func environ(environ []string, at string) []string {
 	out := slices.Clone(environ)
 	proxied := false
 	for _, entry := range environ {
@@ -130,14 +140,14 @@ func (g *guard) environ(environ []string) []string {
 			proxied = proxied || value != ""
 		}
 	}
-	if u, err := url.Parse(g.url); err == nil && proxied {
+	if u, err := url.Parse(at); err == nil && proxied {
 		// Most SDKs would use the proxy for loopback addresses too.
 		for _, name := range []string{"NO_PROXY", "no_proxy"} {
 			out = setVar(out, name, strings.TrimPrefix(variable(environ, name)+","+u.Hostname(), ","))
 		}
 	}
 	for _, b := range baseURLs {
-		out = setVar(out, b.variable, g.url+b.suffix)
+		out = setVar(out, b.variable, at+b.suffix)
 	}
 	return out
 }
@@ -216,10 +226,10 @@ func ping(ctx context.Context, base, challenge string) (proof string, err error)
 	return answer.Proof, nil
 }
 
-// close reports what was stopped and ends a gateway that exec started.
-func (g *guard) close(ctx context.Context, io streams) {
-	report(ctx, g, &printer{w: io.err})
-	if err := g.stop(); err != nil {
+// close reports what became of a command's requests and ends a gateway that exec started.
+func (g *guard) close(ctx context.Context, command []string, io streams) {
+	report(ctx, g, command, &printer{w: io.err})
+	if err := errors.Join(g.meter.Close(), g.stop()); err != nil {
 		fmt.Fprintln(io.err, "unloop:", err)
 	}
 }

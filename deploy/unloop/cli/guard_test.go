@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/unloop/unloop/deploy/unloop/meter"
 	"github.com/unloop/unloop/schemas/event"
 )
 
@@ -29,17 +30,17 @@ func TestUpstreamsAreThoseOfTheEnvironmentExceptTheGatewayItself(t *testing.T) {
 
 func TestAgentsEnvironmentLeadsToTheGateway(t *testing.T) {
 	t.Parallel()
-	g := &guard{url: "http://127.0.0.1:4711"}
-	got := g.environ([]string{"PATH=/bin", "OPENAI_BASE_URL=http://elsewhere/v1", "OPENAI_BASE_URL_OLD=x", "https_proxy=http://p"})
+	const at = "http://127.0.0.1:4711"
+	got := environ([]string{"PATH=/bin", "OPENAI_BASE_URL=http://elsewhere/v1", "OPENAI_BASE_URL_OLD=x", "https_proxy=http://p"}, at)
 	slices.Sort(got)
 	want := []string{
 		"ANTHROPIC_BASE_URL=http://127.0.0.1:4711", "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:4711", "NO_PROXY=127.0.0.1",
-		"OPENAI_BASE_URL=http://127.0.0.1:4711/v1", "OPENAI_BASE_URL_OLD=x", "PATH=/bin", "https_proxy=http://p", "no_proxy=127.0.0.1",
+		"OPENAI_API_BASE=http://127.0.0.1:4711/v1", "OPENAI_BASE_URL=http://127.0.0.1:4711/v1", "OPENAI_BASE_URL_OLD=x", "PATH=/bin", "https_proxy=http://p", "no_proxy=127.0.0.1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
-	if got := g.environ([]string{"HTTP_PROXY="}); variable(got, "NO_PROXY") != "" {
+	if got := environ([]string{"HTTP_PROXY="}, at); variable(got, "NO_PROXY") != "" {
 		t.Errorf("without a proxy: %v", got)
 	}
 }
@@ -74,14 +75,30 @@ func TestReportCountsInWords(t *testing.T) {
 		loops []event.Incident
 		want  string
 	}{
-		"nothing":  {nil, "unloop: no loop was found.\n"},
-		"no stop":  {[]event.Incident{hinted}, "unloop: 1 loop found, and no request stopped.\nunloop:   L2  would hint, policy p, detector tool, 3 hits, 0 requests stopped\n"},
-		"one stop": {[]event.Incident{stopped}, "unloop: 1 loop stopped: 1 request and about 1200 input tokens saved, $0.25.\nunloop:   L1  reject, policy p, detector prompt, 8 hits, 1 request stopped\n"},
+		"no stop":  {[]event.Incident{hinted}, "unloop: 1 loop found, and no request stopped.\nunloop:   loop L2: the same call of the tool with the same result 3 times; would hint, policy p, detector tool, 0 requests stopped\n"},
+		"one stop": {[]event.Incident{stopped}, "unloop: 1 loop stopped: 1 request and about 1 200 input tokens saved, $0.25.\nunloop:   loop L1: the same prompt 8 times; reject, policy p, detector prompt, 1 request stopped\n"},
 	} {
 		var out strings.Builder
 		printTally(&printer{w: &out}, c.loops)
 		if diff := cmp.Diff(c.want, out.String()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestCountsAreToldInWords(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]meter.Counts{
+		"1 request came through": {Requests: 1},
+		"9 requests came through; 2 answers with status 401, 1 answer with status 500, 1 request without an answer": {
+			Requests: 9, Failed: map[int]int{500: 1, 401: 2}, Unanswered: 1,
+		},
+		"9 requests came through: 2 forwarded, 7 stopped (3 in a loop, 2 by an operator's block, 1 by a policy's rule, 1 because no check could be made)": {
+			Requests: 9, Stopped: map[string]int{meter.ByLoop: 3, meter.ByOperator: 2, meter.ByRule: 1, meter.Unchecked: 1},
+		},
+	} {
+		if got := countWords(c); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

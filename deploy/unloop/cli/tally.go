@@ -4,12 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/unloop/unloop/deploy/unloop/meter"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
 )
@@ -98,12 +102,12 @@ func (t *tally) see(l event.Incident) {
 }
 
 // end closes the connection and returns the incidents that changed, the oldest first,
-// each with its savings since the beginning.
-func (t *tally) end(ctx context.Context) ([]event.Incident, error) {
-	defer t.js.Conn().Close()
-	defer func() { _ = t.watch.Stop() }() // it ends with the connection anyway
+// each with its savings since the beginning. more says that some change may not be stored
+// yet.
+func (t *tally) end(ctx context.Context, more bool) ([]event.Incident, error) {
+	defer t.close()
 	found, err := t.catchUp(ctx)
-	if err == nil && found > 0 {
+	if err == nil && (found > 0 || more) {
 		awaitWrites(ctx)
 		_, err = t.catchUp(ctx)
 	}
@@ -129,6 +133,14 @@ func (t *tally) meanwhile() []event.Incident {
 	return loops
 }
 
+// close ends a tally that is not wanted any more; nil was never begun.
+func (t *tally) close() {
+	if t != nil {
+		_ = t.watch.Stop() // it ends with the connection anyway
+		t.js.Conn().Close()
+	}
+}
+
 // catchUp reads the stored incidents, of which the watch may be late.
 func (t *tally) catchUp(ctx context.Context) (found int, err error) {
 	open, err := storedLoops(ctx, t.js)
@@ -140,17 +152,56 @@ func (t *tally) catchUp(ctx context.Context) (found int, err error) {
 	return len(t.loops), err
 }
 
-// report prints the tally.
-func report(ctx context.Context, g *guard, out *printer) {
-	if g.tallyErr != nil {
-		out.printf("unloop: what was stopped can't be told: %v\n", g.tallyErr)
+// report prints what became of a command's requests, and the loops in them.
+func report(ctx context.Context, g *guard, command []string, out *printer) {
+	counts := g.meter.Counts()
+	if counts.Requests == 0 {
+		g.tally.close()
+		out.printf("unloop: no request came through Unloop, so nothing was watched: %s.\n", advice(command))
 		return
 	}
-	loops, err := g.tally.end(ctx)
-	if err != nil {
-		out.printf("unloop: what was stopped can't be told in full: %v\n", err)
+	if g.tallyErr != nil {
+		out.printf("unloop: %s.\nunloop: which loops were found is not known: %v\n", countWords(counts), g.tallyErr)
+		return
 	}
+	loops, err := g.tally.end(ctx, len(counts.Stopped) > 0)
+	if err != nil {
+		out.printf("unloop: not all loops that were found are known: %v\n", err)
+	}
+	if len(loops) == 0 && len(counts.Stopped) == 0 {
+		out.printf("unloop: %s, and no loop was found.\n", countWords(counts))
+		return
+	}
+	out.printf("unloop: %s.\n", countWords(counts))
 	printTally(out, loops)
+}
+
+// countWords says what became of requests.
+func countWords(c meter.Counts) string {
+	words := plural(c.Requests, "request") + " came through"
+	stopped := 0
+	var why, failed []string
+	for _, by := range []struct{ reason, words string }{
+		{meter.ByLoop, "in a loop"}, {meter.ByOperator, "by an operator's block"}, {meter.ByRule, "by a policy's rule"}, {meter.Unchecked, "because no check could be made"},
+	} {
+		if n := c.Stopped[by.reason]; n > 0 {
+			stopped += n
+			why = append(why, strconv.Itoa(n)+" "+by.words)
+		}
+	}
+	for _, status := range slices.Sorted(maps.Keys(c.Failed)) {
+		failed = append(failed, plural(c.Failed[status], "answer")+" with status "+strconv.Itoa(status))
+	}
+	if c.Unanswered > 0 {
+		failed = append(failed, plural(c.Unanswered, "request")+" without an answer")
+	}
+	if stopped > 0 {
+		words += ": " + strconv.Itoa(c.Requests-stopped) + " forwarded, " + strconv.Itoa(stopped) + " stopped (" + strings.Join(why, ", ") + ")"
+	}
+	if len(failed) > 0 {
+		words += "; " + strings.Join(failed, ", ")
+	}
+	return words
 }
 
 func printTally(out *printer, loops []event.Incident) {
@@ -168,17 +219,16 @@ func printTally(out *printer, loops []event.Incident) {
 	}
 	switch {
 	case len(loops) == 0:
-		out.printf("unloop: no loop was found.\n")
 		return
 	case stopped == 0:
 		out.printf("unloop: %s found, and no request stopped.\n", plural(len(loops), "loop"))
 	default:
 		out.printf("unloop: %s stopped: %s and about %s saved%s.\n", plural(stopped, "loop"),
-			plural(requests, "request"), plural(tokens, "input token"), dollars(usd))
+			plural(requests, "request"), many(tokens, "input token"), dollars(usd))
 	}
 	for _, l := range loops {
-		out.printf("unloop:   %s  %s, policy %s, detector %s, %d hits, %s stopped\n",
-			l.LoopID, verb(l.Data), l.Policy, l.Detector, l.HitCount, plural(l.Saved.Requests, "request"))
+		out.printf("unloop:   loop %s: %s; %s, policy %s, detector %s, %s stopped\n",
+			l.LoopID, inWords(l.Data), verb(l.Data), l.Policy, l.Detector, plural(l.Saved.Requests, "request"))
 	}
 }
 

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// agent is a program of which exec knows how it takes a base URL.
+type agent struct {
+	// packages are the names under which runners such as npx start it.
+	packages []string
+	// arguments follow the program's name.
+	arguments func(url string) []string
+	// variable is set in its environment.
+	variable func(url string, environ []string) string
+	// advice says how it takes a base URL.
+	advice string
+}
+
+// agents are the known programs, by their names.
+var agents = map[string]agent{
+	"codex": {
+		packages:  []string{"@openai/codex"},
+		arguments: func(url string) []string { return []string{"-c", `openai_base_url="` + url + `/v1"`} },
+		advice: "Codex was started with -c openai_base_url=…; a profile or a model_provider of its own in ~/.codex/config.toml outranks that: " +
+			"give it base_url = \"GATEWAY/v1\" there",
+	},
+	"opencode": {
+		packages: []string{"opencode-ai"},
+		variable: opencodeConfig,
+		advice:   "opencode was started with provider.…options.baseURL in OPENCODE_CONFIG_CONTENT, for openai, anthropic and google; give other providers options.baseURL in opencode.json",
+	},
+	"claude": {
+		packages: []string{"@anthropic-ai/claude-code"},
+		advice:   "Claude Code takes ANTHROPIC_BASE_URL, unless its settings.json sets another one or it runs on Bedrock or Vertex",
+	},
+	"gemini": {
+		packages: []string{"@google/gemini-cli"},
+		advice:   "Gemini CLI takes GOOGLE_GEMINI_BASE_URL with an API key (GEMINI_API_KEY), and not with a Google login",
+	},
+	"aider": {advice: "aider takes OPENAI_API_BASE and --openai-api-base for OpenAI's models, and ANTHROPIC_API_BASE for Anthropic's"},
+}
+
+// runners start the program that their first argument names.
+var runners = []string{"npx", "bunx", "pnpx", "uvx", "pipx"}
+
+// agentOf returns the known agent that a command line starts, and the index of its name.
+func agentOf(args []string) (known agent, at int, ok bool) {
+	name := program(args[0])
+	if known, ok = agents[name]; ok {
+		return known, 0, true
+	}
+	if !slices.Contains(runners, name) {
+		return agent{}, 0, false
+	}
+	for i, arg := range args[1:] {
+		if strings.HasPrefix(arg, "-") {
+			continue
+		}
+		for name, a := range agents {
+			if bare := withoutVersion(arg); bare == name || slices.Contains(a.packages, bare) {
+				return a, i + 1, true
+			}
+		}
+	}
+	return agent{}, 0, false
+}
+
+// program returns the name of a program, without its folder and Windows' endings.
+func program(path string) string {
+	name := strings.ToLower(filepath.Base(path))
+	for _, ending := range []string{".exe", ".cmd", ".bat"} {
+		name = strings.TrimSuffix(name, ending)
+	}
+	return name
+}
+
+// withoutVersion returns the name of an npm package: @scope/name@1.2 is @scope/name.
+func withoutVersion(spec string) string {
+	if at := strings.LastIndexByte(spec, '@'); at > 0 {
+		return spec[:at]
+	}
+	return spec
+}
+
+// lead returns a command line and an environment that lead a known agent to the gateway.
+func lead(args, environ []string, url string) (leadingArgs, leadingEnviron []string) {
+	a, at, ok := agentOf(args)
+	if !ok {
+		return args, environ
+	}
+	if a.arguments != nil {
+		args = slices.Insert(slices.Clone(args), at+1, a.arguments(url)...)
+	}
+	if a.variable != nil {
+		if entry := a.variable(url, environ); entry != "" {
+			name, value, _ := strings.Cut(entry, "=")
+			environ = setVar(environ, name, value)
+		}
+	}
+	return args, environ
+}
+
+// advice says how a command takes a base URL.
+func advice(args []string) string {
+	if a, _, ok := agentOf(args); ok {
+		return a.advice
+	}
+	return "it must take its base URL from OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GOOGLE_GEMINI_BASE_URL, as the SDKs do unless the code names another one"
+}
+
+// opencodeConfig returns opencode's configuration with base URLs, beside what the
+// environment says already; "" if that can't be read.
+func opencodeConfig(url string, environ []string) string {
+	const name = "OPENCODE_CONFIG_CONTENT"
+	config := map[string]any{}
+	if set := variable(environ, name); set != "" && json.Unmarshal([]byte(set), &config) != nil {
+		return ""
+	}
+	for provider, version := range map[string]string{"openai": "/v1", "anthropic": "/v1", "google": "/v1beta"} {
+		member(member(member(config, "provider"), provider), "options")["baseURL"] = url + version
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return ""
+	}
+	return name + "=" + string(text)
+}
+
+// member returns an object's member of a name, as an object.
+func member(of map[string]any, name string) map[string]any {
+	if found, ok := of[name].(map[string]any); ok {
+		return found
+	}
+	made := map[string]any{}
+	of[name] = made
+	return made
+}
