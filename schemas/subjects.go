@@ -22,6 +22,9 @@ const (
 	// SubjectDetectors broadcasts a Presence to every detector. SubjectDetectors.ID
 	// carries a Handover to one of them; the answer is a Decision.
 	SubjectDetectors = "loop.detectors"
+	// SubjectStatus carries an empty request to every part; each answers with its
+	// status.Status as JSON.
+	SubjectStatus = "loop.status"
 )
 
 // Queue groups: each message goes to one member.

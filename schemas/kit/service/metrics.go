@@ -17,10 +17,11 @@ func buildInfo() prometheus.Collector {
 	return g
 }
 
-// Attach makes a service's readiness and metrics follow its connection, and starts to
-// check the streams until the context ends.
+// Attach makes a service's readiness and metrics follow its connection, has it report its
+// status there, and starts to check the streams until the context ends.
 func Attach(ctx context.Context, name string, svc Service, reg prometheus.Registerer, conn *natskit.Conn, layout natskit.Layout) {
 	svc.Readiness().Also(conn.Ready)
+	_ = newReporter(name, svc, conn).serve() // it errs only when the connection is closing
 	gauge := func(metric, help string, read func() float64) {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: metric, Help: help, ConstLabels: prometheus.Labels{"connection": name},

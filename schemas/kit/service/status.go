@@ -1,0 +1,83 @@
+package service
+
+import (
+	"encoding/json"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/status"
+)
+
+// Describer is a service that adds to its status.
+type Describer interface {
+	Describe(*status.Status)
+}
+
+// reporter answers requests for the status of a service.
+type reporter struct {
+	base status.Status
+	svc  Service
+	conn *natskit.Conn
+}
+
+func newReporter(name string, svc Service, conn *natskit.Conn) *reporter {
+	host, _ := os.Hostname() // without a name the host is empty
+	return &reporter{svc: svc, conn: conn, base: status.Status{
+		Service: name, ID: nuid.Next(), Host: host, Version: Version(), Started: time.Now().UTC(),
+	}}
+}
+
+// status returns the present status.
+func (r *reporter) status() status.Status {
+	s := r.base
+	if err := r.svc.Readiness().Err(); err != nil {
+		s.Reason = err.Error()
+	}
+	s.Ready = s.Reason == ""
+	if r.conn.Up() {
+		s.Server = r.conn.NATS().ConnectedServerName()
+	}
+	if d, ok := r.svc.(Describer); ok {
+		d.Describe(&s)
+	}
+	return s
+}
+
+func (r *reporter) answer(msg *nats.Msg) {
+	if msg.Reply == "" {
+		return
+	}
+	if body, err := json.Marshal(r.status()); err == nil {
+		_ = r.conn.Publish(msg.Reply, body) // whoever asks does so again
+	}
+}
+
+// serve answers until the connection is closed.
+func (r *reporter) serve() error {
+	_, err := r.conn.Subscribe(schemas.SubjectStatus, r.answer)
+	return err
+}
+
+// Version returns the version of the program: that of its module or, in a build of a
+// checkout, the first characters of the revision.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value[:min(len(s.Value), 12)]
+		}
+	}
+	return "development"
+}

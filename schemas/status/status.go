@@ -1,0 +1,66 @@
+// Package status defines what the running parts of Unloop report about themselves: the
+// JSON replies to a request on schemas.SubjectStatus.
+//
+// It does not know who asks, or how a part finds out.
+package status
+
+import "time"
+
+// Status is the reply of one part. Unknown fields are ignored by readers.
+type Status struct {
+	// Service is the name of the part, such as gateway.
+	Service string `json:"service"`
+	// ID is unique among running parts.
+	ID      string    `json:"id"`
+	Host    string    `json:"host"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	Ready   bool      `json:"ready"`
+	// Reason says why the part is not ready.
+	Reason string `json:"reason,omitempty"`
+	// Server is the name of the NATS server that the part is connected to.
+	Server string `json:"server,omitempty"`
+	// Bundle describes the policies in force at a gateway.
+	Bundle *Bundle `json:"bundle,omitempty"`
+}
+
+// MaxPolicies bounds the policies that a Bundle lists.
+const MaxPolicies = 200
+
+// Bundle describes the policies in force at a gateway.
+type Bundle struct {
+	// Version is the name of the bundle, such as 7-3fa9c1d2.
+	Version string `json:"version"`
+	// Source is file, pushed or default.
+	Source       string   `json:"source"`
+	KillSwitches int      `json:"kill_switches"`
+	Policies     []Policy `json:"policies"`
+	// Omitted is the number of policies over MaxPolicies.
+	Omitted int `json:"omitted,omitempty"`
+}
+
+// Policy describes one policy.
+type Policy struct {
+	ID string `json:"id"`
+	// Mode is enforce or shadow; FailureMode is open or closed.
+	Mode        string     `json:"mode"`
+	FailureMode string     `json:"failure_mode"`
+	Detectors   []Detector `json:"detectors"`
+	// Rules are the names of its rate, token and cost limits.
+	Rules []string `json:"rules,omitempty"`
+}
+
+// Detector describes a detector that is on.
+type Detector struct {
+	Name          string `json:"name"`
+	WindowSeconds int    `json:"window_seconds,omitempty"`
+	// Similarity is what the semantic detector's findings exceed.
+	Similarity float64 `json:"similarity,omitempty"`
+	Steps      []Step  `json:"steps"`
+}
+
+// Step is the action from a count on.
+type Step struct {
+	At     int    `json:"at"`
+	Action string `json:"action"`
+}
