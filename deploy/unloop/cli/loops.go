@@ -9,14 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
-	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/operator"
 )
 
 type loopsCmd struct {
@@ -123,9 +121,6 @@ type loopsReleaseCmd struct {
 	All bool     `help:"Release all open loops that the filters select."`
 }
 
-// releaseTimeout is more than a detector needs to release a loop.
-const releaseTimeout = 15 * time.Second
-
 // released is what a release did, as JSON.
 type released struct {
 	LoopID   string `json:"loop_id"`
@@ -151,7 +146,7 @@ func (c *loopsReleaseCmd) Run(ctx context.Context, io streams) error {
 	}
 	var faults []error
 	for _, l := range loops {
-		counters, err := release(ctx, js.Conn(), l.LoopID)
+		counters, err := operator.Release(ctx, js.Conn(), l.LoopID)
 		if err == nil {
 			c.record(ctx, js, io, schemas.AuditRelease, l.LoopID, "policy "+l.Policy)
 		}
@@ -197,31 +192,6 @@ func (c *loopsReleaseCmd) selected(ctx context.Context, js jetstream.JetStream) 
 		all = append(all, l)
 	}
 	return all, nil
-}
-
-// release asks a detector to release a loop, and returns how many counters start anew.
-func release(ctx context.Context, nc *nats.Conn, id string) (counters int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
-	defer cancel()
-	body, err := proto.Marshal(&checkpb.ReleaseRequest{LoopId: id})
-	if err != nil {
-		return 0, fmt.Errorf("release %s: %w", id, err)
-	}
-	answer, err := nc.RequestWithContext(ctx, schemas.SubjectRelease, body)
-	if errors.Is(err, nats.ErrNoResponders) {
-		return 0, fmt.Errorf("release %s: no detector is running on this NATS server", id)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("release %s: %w", id, err)
-	}
-	var reply checkpb.ReleaseReply
-	if err := proto.Unmarshal(answer.Data, &reply); err != nil {
-		return 0, fmt.Errorf("release %s: %w", id, err)
-	}
-	if reply.GetError() != "" {
-		return 0, fmt.Errorf("release %s: %s", id, reply.GetError())
-	}
-	return max(len(reply.GetReleased()), int(reply.GetCount())), nil
 }
 
 // storedLoops returns the incidents that are stored, the newest first. Those whose window

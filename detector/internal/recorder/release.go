@@ -19,7 +19,7 @@ import (
 )
 
 // ErrNotOpen says that there is no open incident with the given id.
-var ErrNotOpen = errors.New("no open loop with this id")
+var ErrNotOpen = errors.New(checkpb.ErrorNotOpen)
 
 // Reset resets one counter. kept is how long its record outlives its last use; 0 if
 // unknown.

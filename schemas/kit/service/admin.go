@@ -26,13 +26,22 @@ func NewRegistry() *prometheus.Registry {
 	return reg
 }
 
-// Admin serves /healthz, /readyz and /metrics.
+// Site is a service that has pages of its own on the admin port.
+type Site interface {
+	// Site returns the handler of all paths but those of the port itself. Refuse returns
+	// why the port's clients may change nothing, or "" if they may.
+	Site(refuse func() string) http.Handler
+}
+
+// Admin serves /healthz, /readyz and /metrics, and the pages of one service.
 type Admin struct {
 	listener net.Listener
 	server   *http.Server
 	// pages refuses web pages.
 	pages *access.Pages
-	ready Readiness
+	// guarded is set if requests need a key.
+	guarded bool
+	ready   Readiness
 }
 
 // NewAdmin listens at addr for the admin port of the given services.
@@ -49,6 +58,12 @@ func NewAdmin(addr string, pages access.Allowed, reg *prometheus.Registry, servi
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", readyz(services))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}))
+	for _, s := range services {
+		if site, ok := s.Service.(Site); ok {
+			mux.Handle("/", site.Site(a.refusal))
+			break
+		}
+	}
 	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	a.ready.Set(nil)
 	return a, nil
@@ -83,6 +98,7 @@ func (a *Admin) Require(guard *access.Guard) {
 	if guard == nil {
 		return
 	}
+	a.guarded = true
 	open := a.server.Handler
 	protected := guard.Protect(open)
 	a.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,6 +111,16 @@ func (a *Admin) Require(guard *access.Guard) {
 			protected.ServeHTTP(w, r)
 		}
 	})
+}
+
+// refusal returns why clients may change nothing: others than those of this machine need
+// a key.
+func (a *Admin) refusal() string {
+	host, _, err := net.SplitHostPort(a.Addr())
+	if a.guarded || err == nil && access.Loopback(host) {
+		return ""
+	}
+	return "other machines reach this port without a key, so it only shows: set --admin-auth, or a loopback address in --admin"
 }
 
 // statusOnly drops an answer's body.
