@@ -27,9 +27,26 @@ const (
 	SubjectStatus = "loop.status"
 )
 
+// Subjects of the notifiers. The bodies of requests and answers are JSON (package
+// delivery).
+const (
+	// SubjectDeadLetter begins the subjects of StreamDeadLetters; the endpoint follows.
+	SubjectDeadLetter = "loop.deadletter"
+	// SubjectResend carries a delivery.Request for another attempt at a message; the
+	// answer is a delivery.Reply.
+	SubjectResend = "loop.delivery.resend"
+	// SubjectTestSend carries a delivery.Request for a test message; the answer is a
+	// delivery.Reply.
+	SubjectTestSend = "loop.delivery.test"
+	// SubjectEnable carries a delivery.Request to use an endpoint again that was
+	// disabled; the answer is a delivery.Reply.
+	SubjectEnable = "loop.delivery.enable"
+)
+
 // Queue groups: each message goes to one member.
 const (
 	QueueDetector = "detector"
+	QueueNotifier = "notifier"
 )
 
 // JetStream streams and key-value buckets.
@@ -51,6 +68,14 @@ const (
 	// BucketLimits holds one record for each rule and combination of descriptor values;
 	// see LimitKey.
 	BucketLimits = "LOOP_LIMITS"
+	// BucketNotifications holds what endpoints are owed and the state of endpoints; see
+	// OwedKey and EndpointKey.
+	BucketNotifications = "LOOP_NOTIFICATIONS"
+	// BucketDeliveries holds the log of deliveries; see DeliveryKey.
+	BucketDeliveries = "LOOP_DELIVERIES"
+	// StreamDeadLetters holds the messages that were given up, on
+	// SubjectDeadLetter.ENDPOINT.
+	StreamDeadLetters = "LOOP_DEADLETTERS"
 	// BucketOverrides holds what operators block or exempt; see Override.
 	BucketOverrides = "LOOP_OVERRIDES"
 	// BucketSilences holds the silences of notifications by their ids; see package silence.
@@ -59,8 +84,13 @@ const (
 	StreamAudit = "LOOP_AUDIT"
 )
 
-// DurableNotifier is the durable consumer on StreamEvents that notifiers share.
+// DurableNotifier is the durable consumer on StreamEvents that notifiers of earlier
+// versions shared.
 const DurableNotifier = "notifier"
+
+// EndpointConsumer is the durable consumer on StreamEvents that notifiers share for one
+// endpoint.
+func EndpointConsumer(endpoint string) string { return DurableNotifier + "-" + KeyToken(endpoint) }
 
 // KeyCallerHash is the key in BucketPolicies of the 32 random bytes with which callers
 // are hashed, unless others are configured.
@@ -172,3 +202,26 @@ func AnswerAskerKey(answerHex string) string { return "asker." + answerHex }
 // AnswerFinishedKey is the key in BucketSessions of the mark that the reservations for
 // such an answer have been corrected; named as in AnswerKey.
 func AnswerFinishedKey(answerHex string) string { return "settled." + answerHex }
+
+// OwedPrefix begins the keys of OwedKey.
+const OwedPrefix = "owed."
+
+// OwedKey is the key in BucketNotifications of what an endpoint is owed about one group of
+// loops: owed.ENDPOINT.HASH, with a hash of the group's key, in hex.
+func OwedKey(endpoint, hashHex string) string {
+	return OwedPrefix + KeyToken(endpoint) + "." + hashHex
+}
+
+// EndpointPrefix begins the keys of EndpointKey.
+const EndpointPrefix = "endpoint."
+
+// EndpointKey is the key in BucketNotifications of an endpoint's state: endpoint.ENDPOINT.
+func EndpointKey(endpoint string) string { return EndpointPrefix + KeyToken(endpoint) }
+
+// DeliveryKey is the key in BucketDeliveries of a message: ENDPOINT.MESSAGE.
+func DeliveryKey(endpoint, message string) string {
+	return KeyToken(endpoint) + "." + KeyToken(message)
+}
+
+// DeadLetterSubject is the subject of an endpoint's dead letters.
+func DeadLetterSubject(endpoint string) string { return SubjectDeadLetter + "." + Token(endpoint) }

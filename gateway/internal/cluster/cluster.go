@@ -54,14 +54,14 @@ func (s *Shared) Overrides() override.Entries { return *s.overrides.Load() }
 // connection. bundle is called with each pushed bundle, and with nil while there is
 // none; loaded is called once, when all that is shared is known.
 func (s *Shared) Follow(ctx context.Context, nc *natskit.Conn, layout natskit.Layout, bundle func([]byte), loaded func()) error {
-	f := &follower{nats: nc, layout: layout, log: s.log}
+	f := &natskit.Follower{Conn: nc, Layout: layout, Log: s.log}
 	var missing sync.WaitGroup
 	arrives := func() func() { missing.Add(1); return sync.OnceFunc(missing.Done) }
 	gotBundle, gotOverrides, gotKey := arrives(), arrives(), arrives()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer gotBundle()
-		return f.follow(ctx, schemas.BucketPolicies, schemas.KeyBundle, func(entries []jetstream.KeyValueEntry, _ bool) {
+		return f.Follow(ctx, schemas.BucketPolicies, schemas.KeyBundle, func(entries []jetstream.KeyValueEntry, _ bool) {
 			value, _ := newest(entries)
 			bundle(value)
 			gotBundle()
@@ -69,7 +69,7 @@ func (s *Shared) Follow(ctx context.Context, nc *natskit.Conn, layout natskit.La
 	})
 	group.Go(func() error {
 		defer gotOverrides()
-		return f.follow(ctx, schemas.BucketOverrides, ">", func(entries []jetstream.KeyValueEntry, all bool) {
+		return f.Follow(ctx, schemas.BucketOverrides, ">", func(entries []jetstream.KeyValueEntry, all bool) {
 			s.override(entries, all)
 			gotOverrides()
 		})
@@ -80,7 +80,7 @@ func (s *Shared) Follow(ctx context.Context, nc *natskit.Conn, layout natskit.La
 			return nil
 		}
 		k := &sharedKey{Shared: s, nats: nc, loaded: gotKey}
-		return f.follow(ctx, schemas.BucketPolicies, schemas.KeyCallerHash, func(entries []jetstream.KeyValueEntry, _ bool) { k.update(ctx, entries) })
+		return f.Follow(ctx, schemas.BucketPolicies, schemas.KeyCallerHash, func(entries []jetstream.KeyValueEntry, _ bool) { k.update(ctx, entries) })
 	})
 	group.Go(func() error {
 		missing.Wait()

@@ -57,7 +57,7 @@ func (f *Fill) look(ctx context.Context) {
 	defer cancel()
 	for _, bucket := range []string{
 		schemas.BucketCounters, schemas.BucketBlocks, schemas.BucketIncidents, schemas.BucketSessions, schemas.BucketPolicies,
-		schemas.BucketOverrides, schemas.BucketLimits, schemas.BucketVectors,
+		schemas.BucketOverrides, schemas.BucketLimits, schemas.BucketVectors, schemas.BucketNotifications, schemas.BucketDeliveries,
 	} {
 		stream, err := f.conn.JetStream().Stream(ctx, "KV_"+bucket)
 		if err != nil {

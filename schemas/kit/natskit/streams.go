@@ -33,6 +33,9 @@ const (
 	eventsDuplicates = 2 * time.Minute
 	// incidentMarker is how long the marker of an expired incident is kept.
 	incidentMarker = time.Hour
+	// deadLettersMaxAge and deadLettersMaxBytes bound the messages that were given up.
+	deadLettersMaxAge   = 30 * 24 * time.Hour
+	deadLettersMaxBytes = 64 << 20
 )
 
 // Bounds of the audit.
@@ -134,6 +137,20 @@ func (l Layout) streams() []jetstream.StreamConfig {
 			Replicas:    l.replicas(),
 		},
 		l.History(schemas.BucketLimits, 64<<20),
+		l.bucket(schemas.BucketNotifications, 1, 64<<20),
+		l.History(schemas.BucketDeliveries, 64<<20),
+		{
+			Name:        schemas.StreamDeadLetters,
+			Description: "Messages that notifiers gave up",
+			Subjects:    []string{schemas.SubjectDeadLetter + ".>"},
+			MaxAge:      deadLettersMaxAge,
+			MaxBytes:    l.room(deadLettersMaxBytes),
+			Discard:     jetstream.DiscardOld,
+			Duplicates:  eventsDuplicates,
+			AllowDirect: true,
+			Storage:     l.storage(),
+			Replicas:    l.replicas(),
+		},
 		{
 			Name:        schemas.StreamEvents,
 			Description: "Events of all loops",

@@ -1,4 +1,4 @@
-package cluster
+package natskit
 
 import (
 	"context"
@@ -8,34 +8,32 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// retryAfter is the pause before a bucket that could not be watched is watched again.
-const retryAfter = 250 * time.Millisecond
+// followAfter is the pause before a bucket that could not be watched is watched again.
+const followAfter = 250 * time.Millisecond
 
-// follower follows keys of buckets.
-type follower struct {
-	nats   *natskit.Conn
-	layout natskit.Layout
-	log    *slog.Logger
+// Follower follows keys of buckets.
+type Follower struct {
+	Conn   *Conn
+	Layout Layout
+	Log    *slog.Logger
 }
 
-// follow follows keys of a bucket until the context ends, whatever happens to the
-// connection. apply is called with all entries at the beginning and after each loss
-// of the connection (all is then true), and with each entry that changes.
-func (f *follower) follow(ctx context.Context, bucket, keys string, apply func(entries []jetstream.KeyValueEntry, all bool)) error {
-	reconnected, stopListening := f.nats.Changed()
+// Follow follows keys of a bucket until the context ends, whatever happens to the
+// connection. apply is called with all entries at the beginning and after each loss of
+// the connection (all is then true), and with each entry that changes.
+func (f *Follower) Follow(ctx context.Context, bucket, keys string, apply func(entries []jetstream.KeyValueEntry, all bool)) error {
+	reconnected, stopListening := f.Conn.Changed()
 	defer stopListening()
 	for ctx.Err() == nil {
 		err := f.watch(ctx, bucket, keys, apply, reconnected)
 		if err == nil || ctx.Err() != nil {
 			continue // a new connection, or the end
 		}
-		f.log.Debug("bucket can't be followed, trying again", "bucket", bucket, "error", err)
+		f.Log.Debug("bucket can't be followed, trying again", "bucket", bucket, "error", err)
 		select {
-		case <-time.After(retryAfter):
+		case <-time.After(followAfter):
 		case <-ctx.Done():
 		}
 	}
@@ -44,13 +42,13 @@ func (f *follower) follow(ctx context.Context, bucket, keys string, apply func(e
 
 // watch follows until the connection was lost and is back: what was missed meanwhile
 // is among the first entries of the next watch.
-func (f *follower) watch(ctx context.Context, bucket, keys string, apply func([]jetstream.KeyValueEntry, bool), reconnected <-chan struct{}) error {
+func (f *Follower) watch(ctx context.Context, bucket, keys string, apply func([]jetstream.KeyValueEntry, bool), reconnected <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := f.nats.EnsureStreams(ctx, f.layout); err != nil {
+	if err := f.Conn.EnsureStreams(ctx, f.Layout); err != nil {
 		return err
 	}
-	kv, err := f.nats.JetStream().KeyValue(ctx, bucket)
+	kv, err := f.Conn.JetStream().KeyValue(ctx, bucket)
 	if err != nil {
 		return fmt.Errorf("open bucket %s: %w", bucket, err)
 	}
