@@ -43,6 +43,7 @@ type Config struct {
 	WebhookRetryMin    time.Duration `default:"1s" help:"Wait after the first failure; it doubles with each further one."`
 	WebhookRetryMax    time.Duration `default:"5m" help:"Longest wait between attempts, unless the endpoint asks for more."`
 	WebhookConcurrency int           `default:"8" help:"Deliveries at once."`
+	Dashboard          bool          `default:"true" negatable:"" help:"Serve the page of loops and its API at the admin port."`
 	WebhookGrace       time.Duration `default:"3s" help:"How long deliveries may go on at shutdown; what is not done then comes again."`
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/unloop/unloop/notifier/internal/delivery"
 	"github.com/unloop/unloop/notifier/internal/intake"
 	"github.com/unloop/unloop/notifier/internal/interrupted"
@@ -20,6 +22,8 @@ type Notifier struct {
 	// intake is nil when there is nothing to deliver to.
 	intake   *intake.Intake
 	webhooks []*webhook.Webhook
+	// dashboard is nil without --dashboard.
+	dashboard *dashboard
 }
 
 // New returns a notifier; it dials nothing yet. It errs when the configuration
@@ -29,6 +33,9 @@ func New(cfg Config, deps service.Deps) (*Notifier, error) {
 		return nil, err
 	}
 	n := &Notifier{cfg: cfg, deps: deps, log: deps.Log}
+	if cfg.Dashboard {
+		n.dashboard = newDashboard(deps)
+	}
 	if !cfg.delivers() {
 		return n, nil
 	}
@@ -64,10 +71,18 @@ func (n *Notifier) deliver() error {
 // deliver them to.
 func (n *Notifier) Readiness() *service.Readiness { return &n.ready }
 
-// Run delivers events until the context ends; what is under way may go on for
+// Run delivers events, and keeps the dashboard in step, until the context ends.
+func (n *Notifier) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return n.runDelivery(ctx) })
+	group.Go(func() error { return n.dashboard.run(ctx) })
+	return group.Wait()
+}
+
+// runDelivery delivers events until the context ends; what is under way may go on for
 // the grace, then it is broken off and left to others. Without a webhook it
 // leaves all events in the stream. It errs if the stream is unfit.
-func (n *Notifier) Run(ctx context.Context) error {
+func (n *Notifier) runDelivery(ctx context.Context) error {
 	if n.intake == nil {
 		n.ready.Set(nil)
 		<-ctx.Done()

@@ -58,6 +58,7 @@ func (f *Fill) look(ctx context.Context) {
 	for _, bucket := range []string{
 		schemas.BucketCounters, schemas.BucketBlocks, schemas.BucketIncidents, schemas.BucketSessions, schemas.BucketPolicies,
 		schemas.BucketOverrides, schemas.BucketLimits, schemas.BucketVectors, schemas.BucketNotifications, schemas.BucketDeliveries,
+		schemas.BucketSilences,
 	} {
 		stream, err := f.conn.JetStream().Stream(ctx, "KV_"+bucket)
 		if err != nil {

@@ -1,0 +1,203 @@
+// Package api serves the HTTP API of the dashboard under /api/v1/: what the board holds,
+// events as they come, and what operators may do. openapi.json describes it.
+//
+// It does not know where the board's content comes from, or who may use the port.
+package api
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/unloop/unloop/notifier/internal/board"
+	"github.com/unloop/unloop/notifier/internal/watch"
+	"github.com/unloop/unloop/schemas/silence"
+)
+
+// Prefix begins all paths of the API.
+const Prefix = "/api/v1/"
+
+// Document is the description of the API in OpenAPI 3.1.
+//
+//go:embed openapi.json
+var Document []byte
+
+// System tells how the parts of the system are.
+type System interface {
+	Health(ctx context.Context) watch.Health
+	Bundles(ctx context.Context) []board.InForce
+}
+
+// Operator carries out what operators ask for.
+type Operator interface {
+	// Release ends a loop and returns how many counters start anew.
+	Release(ctx context.Context, loopID string) (counters int, err error)
+	AddSilence(ctx context.Context, s silence.Silence) (silence.Silence, error)
+	ExpireSilence(ctx context.Context, id string) (silence.Silence, error)
+}
+
+// API serves the API. Make it with New.
+type API struct {
+	board    *board.Board
+	system   System
+	operator Operator
+	refuse   func() string
+	now      func() time.Time
+	streams  *streams
+}
+
+// New returns the API. refuse returns why clients may change nothing, or "". Streams end
+// when done is closed.
+func New(b *board.Board, s System, o Operator, refuse func() string, now func() time.Time, done <-chan struct{}) *API {
+	return &API{board: b, system: s, operator: o, refuse: refuse, now: now, streams: &streams{done: done}}
+}
+
+// Handler returns the handler of all paths under Prefix.
+func (a *API) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, handle := range map[string]http.HandlerFunc{
+		"GET loops":               a.getLoops,
+		"GET loops/{id}":          a.getLoop,
+		"POST loops/{id}/release": a.change(a.releaseLoop),
+		"GET events":              a.getEvents,
+		"GET stats":               a.getStats,
+		"GET policies":            a.getPolicies,
+		"GET overrides":           a.getOverrides,
+		"GET silences":            a.getSilences,
+		"POST silences":           a.change(a.addSilence),
+		"DELETE silences/{id}":    a.change(a.expireSilence),
+		"GET health":              a.getHealth,
+		"GET openapi.json":        getDocument,
+	} {
+		method, path := cut(pattern)
+		mux.HandleFunc(method+" "+Prefix+path, handle)
+	}
+	mux.HandleFunc(Prefix, notFound(mux))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func cut(pattern string) (method, path string) {
+	for i := range pattern {
+		if pattern[i] == ' ' {
+			return pattern[:i], pattern[i+1:]
+		}
+	}
+	return "", pattern
+}
+
+// methods are those that a path may have.
+var methods = []string{http.MethodGet, http.MethodPost, http.MethodDelete}
+
+// notFound answers for paths and methods that are not served.
+func notFound(mux *http.ServeMux) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for _, method := range methods {
+			other := r.Clone(r.Context())
+			other.Method = method
+			if _, pattern := mux.Handler(other); pattern != Prefix {
+				w.Header().Set("Allow", method)
+				fail(w, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not possible here; use "+method)
+				return
+			}
+		}
+		fail(w, http.StatusNotFound, "not_found", "there is no such path; "+Prefix+"openapi.json lists all")
+	}
+}
+
+func getDocument(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(Document) // whoever left does not read it
+}
+
+// maxRequest bounds the body of a request, in bytes.
+const maxRequest = 64 << 10
+
+// change guards a handler that changes something: it refuses ports that only show, and
+// bodies that a form of another page can send.
+func (a *API) change(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if why := a.refuse(); why != "" {
+			fail(w, http.StatusForbidden, "read_only", why)
+			return
+		}
+		kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		if err != nil || kind != "application/json" {
+			fail(w, http.StatusUnsupportedMediaType, "not_json", "send Content-Type: application/json")
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
+		handle(w, r)
+	}
+}
+
+// problem is the body of an error.
+type problem struct {
+	Error fault `json:"error"`
+}
+
+type fault struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+func fail(w http.ResponseWriter, status int, code, message string) {
+	answerWith(w, status, problem{fault{code, message}})
+}
+
+func answer(w http.ResponseWriter, v any) { answerWith(w, http.StatusOK, v) }
+
+func answerWith(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil { // a time that JSON can't hold
+		status, body = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","message":"the answer could not be written as JSON"}}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // whoever left does not read it
+}
+
+// number reads a parameter; it answers and returns false if the value is out of bounds.
+func number(w http.ResponseWriter, r *http.Request, name string, standard, least, most int) (int, bool) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return standard, true
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		fail(w, http.StatusBadRequest, "bad_parameter", fmt.Sprintf("%s must be a number from %d to %d", name, least, most))
+		return 0, false
+	}
+	return n, true
+}
+
+// maxSince bounds how far back a time may be.
+const maxSince = 366 * 24 * time.Hour
+
+// since reads a time, or how long ago it was; it answers and returns false if the value
+// is neither.
+func (a *API) since(w http.ResponseWriter, r *http.Request, standard time.Duration) (time.Time, bool) {
+	text := r.URL.Query().Get("since")
+	if text == "" {
+		if standard == 0 {
+			return time.Time{}, true
+		}
+		return a.now().Add(-standard), true
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago > 0 && ago <= maxSince {
+		return a.now().Add(-ago), true
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, true
+	}
+	fail(w, http.StatusBadRequest, "bad_parameter", "since must be a duration such as 1h or 90m, or a time such as 2026-05-22T14:30:00Z")
+	return time.Time{}, false
+}

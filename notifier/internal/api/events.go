@@ -1,0 +1,180 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/unloop/unloop/notifier/internal/board"
+)
+
+const (
+	// maxStreams bounds the clients that follow events.
+	maxStreams = 200
+	// heartbeat is the longest silence of a stream.
+	heartbeat = 15 * time.Second
+	// gather is how long changes are gathered before a client hears of them.
+	gather = 150 * time.Millisecond
+	// writeFor bounds the time for which a client may not read.
+	writeFor = 10 * time.Second
+	// retryMillis is when a client connects again.
+	retryMillis = 2000
+)
+
+// streams bounds the clients that follow events.
+type streams struct {
+	open atomic.Int64
+	done <-chan struct{}
+}
+
+// eventList is a list of events.
+type eventList struct {
+	Events []json.RawMessage `json:"events"`
+}
+
+// getEvents answers with the newest events, or follows them where the client accepts a
+// stream of events.
+func (a *API) getEvents(w http.ResponseWriter, r *http.Request) {
+	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		a.followEvents(w, r)
+		return
+	}
+	limit, ok := number(w, r, "limit", defaultLimit, 1, maxLimit)
+	if !ok {
+		return
+	}
+	out := eventList{Events: []json.RawMessage{}}
+	for _, it := range a.board.History.Newest(limit) {
+		out.Events = append(out.Events, it.Body)
+	}
+	answer(w, out)
+}
+
+func (a *API) followEvents(w http.ResponseWriter, r *http.Request) {
+	defer a.streams.open.Add(-1)
+	if a.streams.open.Add(1) > maxStreams {
+		w.Header().Set("Retry-After", "5")
+		fail(w, http.StatusServiceUnavailable, "too_many_streams", fmt.Sprintf("%d clients follow events already", maxStreams))
+		return
+	}
+	last, ok := a.resumeAt(w, r)
+	if !ok {
+		return
+	}
+	s := &stream{api: a, out: w, control: http.NewResponseController(w), last: last}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	s.run(r)
+}
+
+// resumeAt returns the place of the last event that the client has. The newest event is
+// that of a client that has none.
+func (a *API) resumeAt(w http.ResponseWriter, r *http.Request) (uint64, bool) {
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		text = r.URL.Query().Get("last_event_id")
+	}
+	if text == "" {
+		return a.board.History.Last(), true
+	}
+	last, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		fail(w, http.StatusBadRequest, "bad_parameter", "Last-Event-ID must be the id of an event of this stream")
+		return 0, false
+	}
+	// After the stream was made anew its numbers begin anew.
+	return min(last, a.board.History.Last()), true
+}
+
+// stream is one client that follows events.
+type stream struct {
+	api     *API
+	out     http.ResponseWriter
+	control *http.ResponseController
+	// last is the place of the last event that was sent, seen the versions of the board
+	// that the client knows of.
+	last uint64
+	seen board.Versions
+}
+
+// run sends events and changes until the client leaves or the service stops.
+func (s *stream) run(r *http.Request) {
+	if s.write(fmt.Sprintf("retry: %d\n\n", retryMillis)) != nil {
+		return
+	}
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		versions, news := s.api.board.Versions()
+		if s.send(versions) != nil {
+			return
+		}
+		select {
+		case <-news:
+		case <-beat.C:
+			if s.write(": \n\n") != nil {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		case <-s.api.streams.done:
+			return
+		}
+		select {
+		case <-time.After(gather):
+		case <-r.Context().Done():
+			return
+		case <-s.api.streams.done:
+			return
+		}
+	}
+}
+
+// send writes the events since the last one, and the names of the parts that changed.
+func (s *stream) send(now board.Versions) error {
+	changed := now.Changed(s.seen)
+	if len(changed) == 0 {
+		return nil
+	}
+	s.seen = now
+	var text bytes.Buffer
+	items, missed := s.api.board.History.After(s.last)
+	if missed && s.last > 0 {
+		text.WriteString("event: missed\ndata: {}\n\n")
+	}
+	for _, it := range items {
+		fmt.Fprintf(&text, "id: %d\nevent: %s\ndata: ", it.Sequence, it.Type)
+		if json.Compact(&text, it.Body) != nil {
+			continue // it was read as JSON before
+		}
+		text.WriteString("\n\n")
+		s.last = it.Sequence
+	}
+	names := make([]string, len(changed))
+	for i, p := range changed {
+		names[i] = p.String()
+	}
+	body, err := json.Marshal(map[string][]string{"parts": names})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(&text, "event: changed\ndata: %s\n\n", body)
+	return s.write(text.String())
+}
+
+// write sends text at once, to a client that reads.
+func (s *stream) write(text string) error {
+	if err := s.control.SetWriteDeadline(time.Now().Add(writeFor)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := s.out.Write([]byte(text)); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}

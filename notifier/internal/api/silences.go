@@ -1,0 +1,108 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/unloop/unloop/schemas/kit/operator"
+	"github.com/unloop/unloop/schemas/match"
+	"github.com/unloop/unloop/schemas/silence"
+)
+
+// shownSilence is a silence and how it stands.
+type shownSilence struct {
+	silence.Silence
+	State string `json:"state"`
+}
+
+func (a *API) shown(s silence.Silence) shownSilence {
+	now := a.now()
+	switch {
+	case s.Active(now):
+		return shownSilence{s, "active"}
+	case now.Before(s.Start):
+		return shownSilence{s, "pending"}
+	default:
+		return shownSilence{s, "ended"}
+	}
+}
+
+type silenceList struct {
+	Silences []shownSilence `json:"silences"`
+}
+
+func (a *API) getSilences(w http.ResponseWriter, _ *http.Request) {
+	all, _ := a.board.Silences.All()
+	list := silenceList{Silences: make([]shownSilence, 0, len(all))}
+	for _, s := range all {
+		list.Silences = append(list.Silences, a.shown(s))
+	}
+	slices.SortStableFunc(list.Silences, func(x, y shownSilence) int { return y.End.Compare(x.End) })
+	answer(w, list)
+}
+
+// silenceRequest asks for a silence that begins now.
+type silenceRequest struct {
+	Matchers        match.Matchers `json:"matchers"`
+	Author          string         `json:"author"`
+	Comment         string         `json:"comment"`
+	DurationSeconds int64          `json:"duration_seconds"`
+}
+
+// maxSilence bounds the length of a silence.
+const maxSilence = 366 * 24 * time.Hour
+
+func (a *API) addSilence(w http.ResponseWriter, r *http.Request) {
+	var in silenceRequest
+	dec := json.NewDecoder(r.Body)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&in); err != nil {
+		fail(w, http.StatusBadRequest, "bad_body", fmt.Sprintf("the body is no silence: %v", err))
+		return
+	}
+	if in.DurationSeconds < 1 || in.DurationSeconds > int64(maxSilence/time.Second) {
+		fail(w, http.StatusBadRequest, "bad_silence", "duration_seconds must be from 1 to 31622400 (366 days)")
+		return
+	}
+	if in.Author == "" {
+		in.Author = author(r)
+	}
+	now := a.now().UTC()
+	s := silence.Silence{
+		Matchers: in.Matchers, Author: in.Author, Comment: in.Comment, Start: now, End: now.Add(time.Duration(in.DurationSeconds) * time.Second),
+	}
+	if err := s.Validate(); err != nil {
+		fail(w, http.StatusBadRequest, "bad_silence", err.Error())
+		return
+	}
+	stored, err := a.operator.AddSilence(r.Context(), s)
+	if err != nil {
+		fail(w, http.StatusBadGateway, "not_stored", fmt.Sprintf("the silence was not stored: %v", err))
+		return
+	}
+	answerWith(w, http.StatusCreated, a.shown(stored))
+}
+
+// author names who sent a request: the user of basic authentication, if there is one.
+func author(r *http.Request) string {
+	if user, _, ok := r.BasicAuth(); ok && user != "" {
+		return user
+	}
+	return "dashboard"
+}
+
+func (a *API) expireSilence(w http.ResponseWriter, r *http.Request) {
+	s, err := a.operator.ExpireSilence(r.Context(), r.PathValue("id"))
+	switch {
+	case errors.Is(err, operator.ErrNoSilence):
+		fail(w, http.StatusNotFound, "no_such_silence", "no silence with this id is in force")
+	case err != nil:
+		fail(w, http.StatusBadGateway, "not_stored", fmt.Sprintf("the silence was not ended: %v", err))
+	default:
+		answer(w, a.shown(s))
+	}
+}

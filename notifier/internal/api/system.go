@@ -1,0 +1,54 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/unloop/unloop/notifier/internal/board"
+	"github.com/unloop/unloop/notifier/internal/watch"
+	"github.com/unloop/unloop/schemas"
+)
+
+// policies are the bundles in force and the one that was pushed last.
+type policies struct {
+	Pushed  *pushed         `json:"pushed,omitempty"`
+	InForce []board.InForce `json:"in_force"`
+}
+
+type pushed struct {
+	Version string    `json:"version,omitempty"`
+	At      time.Time `json:"at"`
+	Fault   string    `json:"fault,omitempty"`
+}
+
+func (a *API) getPolicies(w http.ResponseWriter, r *http.Request) {
+	out := policies{InForce: a.system.Bundles(r.Context())}
+	if version, at, fault := a.board.Bundle.Get(); !at.IsZero() {
+		out.Pushed = &pushed{version, at.UTC(), fault}
+	}
+	answer(w, out)
+}
+
+// overrides are the blocks and exemptions that have not ended.
+type overrides struct {
+	Overrides []schemas.Override `json:"overrides"`
+}
+
+func (a *API) getOverrides(w http.ResponseWriter, _ *http.Request) {
+	now := a.now()
+	all, _ := a.board.Overrides.All()
+	answer(w, overrides{slices.DeleteFunc(all, func(o schemas.Override) bool { return !now.Before(o.ExpiresAt) })})
+}
+
+// health is the state of the system's parts.
+type health struct {
+	watch.Health
+	// ReadOnly is why clients of this port may change nothing; empty if they may.
+	ReadOnly string    `json:"read_only,omitempty"`
+	AsOf     time.Time `json:"as_of"`
+}
+
+func (a *API) getHealth(w http.ResponseWriter, r *http.Request) {
+	answer(w, health{a.system.Health(r.Context()), a.refuse(), a.now().UTC()})
+}

@@ -1,0 +1,148 @@
+package board
+
+import (
+	"sync"
+	"time"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/silence"
+)
+
+// Part is a part of the board that changes by itself.
+type Part int
+
+// The parts.
+const (
+	PartLoops Part = iota
+	PartEvents
+	PartSilences
+	PartOverrides
+	PartPolicies
+	parts
+)
+
+// String returns the part's name as the API shows it.
+func (p Part) String() string {
+	return [parts]string{"loops", "events", "silences", "overrides", "policies"}[p]
+}
+
+const (
+	maxIncidents = 2000
+	maxSilences  = 500
+	maxOverrides = 500
+	// afterEnd is how long a record may outlive its loop before it counts as over.
+	afterEnd = 3 * time.Second
+	// unrecorded is how long a loop may be announced before its record is known.
+	unrecorded = 5 * time.Second
+)
+
+// Board is the read model. Make it with New.
+type Board struct {
+	Incidents *Records[event.Incident]
+	Silences  *Records[silence.Silence]
+	Overrides *Records[schemas.Override]
+	History   *History
+	Bundle    Pushed
+
+	mu       sync.Mutex
+	versions Versions
+	news     chan struct{}
+}
+
+// Versions counts the changes of each part.
+type Versions [parts]uint64
+
+// New returns an empty board.
+func New() *Board {
+	b := &Board{news: make(chan struct{})}
+	b.Incidents = newRecords[event.Incident](maxIncidents, func() { b.note(PartLoops) })
+	b.Incidents.removed = func(in event.Incident) { b.History.Keep(loopOfRecord(&in)) }
+	b.Silences = newRecords[silence.Silence](maxSilences, func() { b.note(PartSilences) })
+	b.Overrides = newRecords[schemas.Override](maxOverrides, func() { b.note(PartOverrides) })
+	b.History = newHistory(func() { b.note(PartEvents) })
+	b.Bundle.changed = func() { b.note(PartPolicies) }
+	return b
+}
+
+func (b *Board) note(p Part) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.versions[p]++
+	close(b.news)
+	b.news = make(chan struct{})
+}
+
+// Versions returns the present versions, and a channel that is closed with the next
+// change.
+func (b *Board) Versions() (Versions, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.versions, b.news
+}
+
+// Changed returns the parts whose versions differ.
+func (v Versions) Changed(since Versions) []Part {
+	var changed []Part
+	for p := range parts {
+		if v[p] != since[p] {
+			changed = append(changed, p)
+		}
+	}
+	return changed
+}
+
+// Loops returns the loops that a filter selects, open ones first and then those that were
+// seen last, and whether some are left out because there are too many.
+func (b *Board) Loops(f Filter, now time.Time) (loops []Loop, omitted bool) {
+	incidents, omitted := b.Incidents.All()
+	silences, _ := b.Silences.All()
+	open := map[string]bool{}
+	loops = []Loop{}
+	add := func(l Loop) {
+		if f.takes(&l) {
+			loops = append(loops, l)
+		}
+	}
+	for i := range incidents {
+		l := loopOfRecord(&incidents[i])
+		if l.ID == "" || open[l.ID] || now.After(l.Ends.Add(afterEnd)) {
+			continue
+		}
+		open[l.ID] = true
+		l.SilencedUntil = silence.Until(silences, l.source, now)
+		add(l)
+	}
+	for _, l := range b.History.Loops() {
+		if !open[l.ID] {
+			add(l.past(now))
+		}
+	}
+	sortLoops(loops)
+	return loops, omitted
+}
+
+// past returns a loop without a record as it stands at a time.
+func (l Loop) past(now time.Time) Loop {
+	switch {
+	case l.State == Resolved:
+	case now.Before(l.Ends) && now.Sub(l.at) < unrecorded: // its record is on its way
+	default:
+		l.State = Resolved
+		if now.Before(l.Ends) { // nobody announced its end
+			l.Ends = l.LastSeen
+		}
+	}
+	return l
+}
+
+// Loop returns the loop with an id.
+func (b *Board) Loop(id string, now time.Time) (Loop, bool) {
+	loops, _ := b.Loops(Filter{}, now)
+	for i := range loops {
+		if loops[i].ID == id {
+			return loops[i], true
+		}
+	}
+	return Loop{}, false
+}

@@ -1,0 +1,164 @@
+package board
+
+import (
+	"container/list"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/unloop/unloop/schemas/event"
+)
+
+const (
+	// maxLoops bounds the loops that are known from events alone.
+	maxLoops = 2000
+	// maxEvents bounds the events that are kept for readers that come back.
+	maxEvents = 1000
+	// maxBody bounds the size of an event, in bytes. Larger ones are left out.
+	maxBody = 64 << 10
+)
+
+// types are the events that are kept.
+var types = []event.Type{event.Detected, event.Ongoing, event.Resolved}
+
+// Item is an event with its place in the stream.
+type Item struct {
+	Sequence uint64
+	Type     event.Type
+	Body     json.RawMessage
+}
+
+// History holds the newest events, and the loops that they describe.
+type History struct {
+	changed func()
+
+	mu     sync.Mutex
+	events []Item // in the order of the stream
+	byID   map[string]*list.Element
+	order  *list.List // of *Loop, the one with the newest event at the front
+}
+
+func newHistory(changed func()) *History {
+	return &History{changed: changed, byID: map[string]*list.Element{}, order: list.New()}
+}
+
+// Reset forgets everything: the stream begins anew.
+func (h *History) Reset() {
+	defer h.changed()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = nil
+	clear(h.byID)
+	h.order.Init()
+}
+
+// Add adds the event at a place in the stream. What is no event is left out.
+func (h *History) Add(sequence uint64, body []byte) {
+	if len(body) > maxBody {
+		return
+	}
+	e, err := event.Parse(body)
+	if err != nil || e.Data.LoopID == "" || !slices.Contains(types, e.Type) {
+		return
+	}
+	defer h.changed()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.events); n > 0 && sequence <= h.events[n-1].Sequence {
+		return
+	}
+	if len(h.events) >= 2*maxEvents {
+		h.events = slices.Clone(h.events[maxEvents:])
+	}
+	h.events = append(h.events, Item{sequence, e.Type, body})
+	h.fold(loopOf(&e))
+}
+
+// fold adds what an event says of its loop. The caller holds the lock.
+func (h *History) fold(l Loop) {
+	known := h.byID[l.ID]
+	if known == nil {
+		h.byID[l.ID] = h.order.PushFront(&l)
+		if h.order.Len() > maxLoops {
+			oldest := h.order.Back()
+			delete(h.byID, oldest.Value.(*Loop).ID) //nolint:errcheck // the list holds nothing else
+			h.order.Remove(oldest)
+		}
+		return
+	}
+	before := known.Value.(*Loop) //nolint:errcheck // the list holds nothing else
+	if before.State == Resolved && l.State != Resolved || before.at.After(l.at) && l.State != Resolved {
+		return
+	}
+	known.Value = &l
+	h.order.MoveToFront(known)
+}
+
+// Keep remembers the last state of a loop whose record is gone: events say less.
+func (h *History) Keep(l Loop) {
+	if l.ID == "" {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.byID[l.ID]; e != nil {
+		known := e.Value.(*Loop) //nolint:errcheck // the list holds nothing else
+		if known.LastSeen.After(l.LastSeen) {
+			return
+		}
+		if l.at = known.at; known.State == Resolved {
+			l.State, l.Ends = known.State, known.Ends
+		}
+		e.Value = &l
+		return
+	}
+	h.fold(l)
+}
+
+// Loops returns the loops that the events describe, in no order.
+func (h *History) Loops() []Loop {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]Loop, 0, h.order.Len())
+	for e := h.order.Front(); e != nil; e = e.Next() {
+		all = append(all, *e.Value.(*Loop)) //nolint:errcheck // the list holds nothing else
+	}
+	return all
+}
+
+// Last returns the place of the newest event; 0 without events.
+func (h *History) Last() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.events) == 0 {
+		return 0
+	}
+	return h.events[len(h.events)-1].Sequence
+}
+
+// After returns the events behind a place, in the order of the stream, and whether there
+// may have been others that are not kept any more.
+func (h *History) After(sequence uint64) (items []Item, missed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(h.events, sequence+1, func(it Item, at uint64) int {
+		switch {
+		case it.Sequence < at:
+			return -1
+		case it.Sequence > at:
+			return 1
+		}
+		return 0
+	})
+	missed = i == 0 && len(h.events) > 0 && h.events[0].Sequence > sequence+1
+	return slices.Clone(h.events[i:]), missed
+}
+
+// Newest returns the newest events, the newest first, at most so many.
+func (h *History) Newest(most int) []Item {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	items := slices.Clone(h.events[max(0, len(h.events)-most):])
+	slices.Reverse(items)
+	return items
+}

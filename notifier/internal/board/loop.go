@@ -1,0 +1,112 @@
+package board
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/unloop/unloop/schemas/event"
+)
+
+// The states of a loop.
+const (
+	Open     = "open"
+	Resolved = "resolved"
+)
+
+// Loop is a loop as people look at it.
+type Loop struct {
+	ID    string `json:"id"`
+	State string `json:"state"`
+
+	Policy   string `json:"policy"`
+	Detector string `json:"detector"`
+	Mode     string `json:"mode"`
+	Action   string `json:"action"`
+	Answer   string `json:"answer,omitempty"`
+	Severity string `json:"severity"`
+
+	Tenant    string `json:"tenant"`
+	Project   string `json:"project"`
+	Caller    string `json:"caller"`
+	Session   string `json:"session"`
+	Model     string `json:"model"`
+	RequestID string `json:"request_id"`
+
+	Fingerprint     string  `json:"fingerprint"`
+	Hits            int     `json:"hits"`
+	Threshold       int     `json:"threshold"`
+	WindowSeconds   int     `json:"window_seconds"`
+	CooldownSeconds int     `json:"cooldown_seconds"`
+	Similarity      float64 `json:"similarity,omitempty"`
+
+	FirstSeen time.Time `json:"first_seen"`
+	LastSeen  time.Time `json:"last_seen"`
+	// Ends is when an open loop is over if nothing more is found, or when it was over.
+	Ends time.Time `json:"ends,omitzero"`
+	// SilencedUntil is set while a silence suppresses messages about the loop.
+	SilencedUntil time.Time `json:"silenced_until,omitzero"`
+
+	Findings []event.Finding `json:"findings"`
+	Saved    event.Saved     `json:"saved"`
+
+	at     time.Time // of the newest event
+	source *event.Event
+}
+
+// loopOf returns the loop that an event describes.
+func loopOf(e *event.Event) Loop {
+	d := &e.Data
+	l := Loop{
+		ID: d.LoopID, State: Open, Policy: d.Policy, Detector: d.Detector, Mode: d.Mode, Action: d.Action, Answer: d.Answer,
+		Severity: string(e.Severity()), Tenant: e.TenantID, Project: e.ProjectID, Caller: d.Caller, Session: d.Session,
+		Model: d.Model, RequestID: e.RequestID, Fingerprint: d.Fingerprint, Hits: d.HitCount, Threshold: d.Threshold,
+		WindowSeconds: d.WindowSeconds, CooldownSeconds: d.CooldownSeconds, Similarity: d.Similarity,
+		FirstSeen: d.FirstSeen, LastSeen: d.LastSeen, Findings: d.Findings, Saved: d.Saved, at: e.Timestamp, source: e,
+	}
+	if l.Findings == nil {
+		l.Findings = []event.Finding{}
+	}
+	l.Ends = l.LastSeen.Add(time.Duration(max(l.WindowSeconds, l.CooldownSeconds, 1)) * time.Second)
+	if e.Type == event.Resolved {
+		l.State, l.Ends = Resolved, e.Timestamp
+	}
+	return l
+}
+
+// loopOfRecord returns the loop of an incident's record.
+func loopOfRecord(in *event.Incident) Loop {
+	e := event.Event{TenantID: in.Tenant, ProjectID: in.Project, RequestID: in.RequestID, Data: in.Data}
+	l := loopOf(&e)
+	if !in.Ends.IsZero() {
+		l.Ends = in.Ends
+	}
+	return l
+}
+
+// Filter selects loops. Empty fields select all.
+type Filter struct {
+	State, Policy, Detector, Action, Tenant, Project, Caller, Session string
+	// Since selects the loops that were not over before.
+	Since time.Time
+}
+
+// takes reports whether a loop is selected.
+func (f *Filter) takes(l *Loop) bool {
+	for _, pair := range [][2]string{
+		{f.State, l.State}, {f.Policy, l.Policy}, {f.Detector, l.Detector}, {f.Action, l.Action}, {f.Tenant, l.Tenant},
+		{f.Project, l.Project}, {f.Caller, l.Caller}, {f.Session, l.Session},
+	} {
+		if pair[0] != "" && pair[0] != pair[1] {
+			return false
+		}
+	}
+	return f.Since.IsZero() || l.State == Open || !l.Ends.Before(f.Since)
+}
+
+// sortLoops puts open loops first, and those that were seen last.
+func sortLoops(all []Loop) {
+	slices.SortFunc(all, func(a, b Loop) int {
+		return cmp.Or(cmp.Compare(a.State, b.State), b.LastSeen.Compare(a.LastSeen), cmp.Compare(a.ID, b.ID))
+	})
+}

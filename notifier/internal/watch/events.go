@@ -1,0 +1,106 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas"
+)
+
+const (
+	// reach is how many of the newest events are read at the beginning.
+	reach = 5000
+	// pullExpiry and pullHeartbeat bound how long a pull request that the server lost
+	// goes unnoticed.
+	pullExpiry    = 2 * time.Second
+	pullHeartbeat = 500 * time.Millisecond
+	// retryAfter is the pause before the stream is read again after a fault.
+	retryAfter = 250 * time.Millisecond
+)
+
+// errAnew ends reading when the stream has to be opened again.
+var errAnew = errors.New("the connection or a stream was made anew")
+
+// followEvents reads the stream of events until the context ends.
+func (w *Watcher) followEvents(ctx context.Context) error {
+	var created time.Time
+	for ctx.Err() == nil {
+		err := w.readEvents(ctx, &created)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, errAnew) {
+			continue
+		}
+		w.log.DebugContext(ctx, "events can't be read, trying again", "error", err)
+		select {
+		case <-time.After(retryAfter):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// readEvents reads events until something breaks. created is when the stream was created
+// that was read before.
+func (w *Watcher) readEvents(ctx context.Context, created *time.Time) error {
+	anew, stopListening := w.nc.Changed()
+	defer stopListening()
+	if err := w.nc.EnsureStreams(ctx, w.layout); err != nil {
+		return err
+	}
+	js := w.nc.JetStream()
+	stream, err := js.Stream(ctx, schemas.StreamEvents)
+	if err != nil {
+		return fmt.Errorf("open stream %s: %w", schemas.StreamEvents, err)
+	}
+	info := stream.CachedInfo()
+	if !created.Equal(info.Created) {
+		w.board.History.Reset()
+		*created = info.Created
+	}
+	start := max(w.board.History.Last()+1, 1)
+	if last := info.State.LastSeq; last >= reach {
+		start = max(start, last-reach+1)
+	}
+	consumer, err := js.OrderedConsumer(ctx, schemas.StreamEvents, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: start,
+	})
+	if err != nil {
+		return fmt.Errorf("read stream %s: %w", schemas.StreamEvents, err)
+	}
+	messages, err := consumer.Messages(jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat))
+	if err != nil {
+		return fmt.Errorf("read stream %s: %w", schemas.StreamEvents, err)
+	}
+	defer messages.Stop()
+	return w.takeEvents(ctx, messages, anew)
+}
+
+func (w *Watcher) takeEvents(ctx context.Context, messages jetstream.MessagesContext, anew <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-anew:
+			cancel(errAnew)
+		case <-ctx.Done():
+		}
+	}()
+	for {
+		msg, err := messages.Next(jetstream.NextContext(ctx))
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		if err != nil {
+			return fmt.Errorf("read events: %w", err)
+		}
+		if meta, err := msg.Metadata(); err == nil {
+			w.board.History.Add(meta.Sequence.Stream, msg.Data())
+		}
+	}
+}

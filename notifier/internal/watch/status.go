@@ -1,0 +1,131 @@
+package watch
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/unloop/unloop/notifier/internal/board"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/status"
+)
+
+const (
+	// pollFor bounds the wait for the replies of all parts, quiet the wait for another
+	// one after the last.
+	pollFor = 800 * time.Millisecond
+	quiet   = 150 * time.Millisecond
+	// fresh is how long the replies are used again.
+	fresh = time.Second
+	// maxReplies and maxReply bound what is read of them.
+	maxReplies = 1000
+	maxReply   = 256 << 10
+)
+
+// polls holds the replies to the last request for the status of the parts.
+type polls struct {
+	mu    sync.Mutex
+	at    time.Time
+	fleet board.Fleet
+}
+
+// Stream is the fill of one stream or bucket.
+type Stream struct {
+	Name     string `json:"name"`
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
+	// MaxBytes is 0 without a bound.
+	MaxBytes int64 `json:"max_bytes"`
+	Replicas int   `json:"replicas"`
+}
+
+// Health describes the parts of the system.
+type Health struct {
+	Parts []board.Running `json:"parts"`
+	// NATS is why the notifier can't use NATS; empty if it can.
+	NATS    string   `json:"nats,omitempty"`
+	Server  string   `json:"server,omitempty"`
+	Streams []Stream `json:"streams"`
+}
+
+// Health asks the parts for their status. Those that answer nothing are silent.
+func (w *Watcher) Health(ctx context.Context) Health {
+	h := Health{Parts: w.parts(ctx), Streams: []Stream{}}
+	if err := w.nc.Ready(); err != nil {
+		h.NATS = err.Error()
+	}
+	if w.nc.Err() != nil {
+		return h
+	}
+	h.Server = w.nc.NATS().ConnectedServerName()
+	ctx, cancel := context.WithTimeout(ctx, pollFor)
+	defer cancel()
+	list := w.nc.JetStream().ListStreams(ctx)
+	for info := range list.Info() {
+		name := strings.TrimPrefix(info.Config.Name, "KV_")
+		if strings.HasPrefix(name, "LOOP_") {
+			h.Streams = append(h.Streams, Stream{
+				Name: name, Messages: info.State.Msgs, Bytes: info.State.Bytes, MaxBytes: max(info.Config.MaxBytes, 0), Replicas: info.Config.Replicas,
+			})
+		}
+	}
+	return h
+}
+
+// parts returns the parts as they answered less than a second ago, or now.
+func (w *Watcher) parts(ctx context.Context) []board.Running {
+	p := &w.polls
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.at) < fresh {
+		return p.fleet.All()
+	}
+	var replies []status.Status
+	if w.nc.Err() == nil {
+		replies = poll(ctx, w.nc.NATS())
+	}
+	if ctx.Err() == nil {
+		p.at = time.Now()
+		p.fleet.Heard(replies, p.at)
+	}
+	return p.fleet.All()
+}
+
+// poll asks all parts for their status, and returns what they answer in time.
+func poll(ctx context.Context, nc *nats.Conn) (replies []status.Status) {
+	ctx, cancel := context.WithTimeout(ctx, pollFor)
+	defer cancel()
+	inbox := nc.NewInbox()
+	sub, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = sub.Unsubscribe() }() // a closed connection has no subscriptions
+	if err := nc.PublishRequest(schemas.SubjectStatus, inbox, nil); err != nil {
+		return nil
+	}
+	for len(replies) < maxReplies {
+		wait := ctx
+		if len(replies) > 0 {
+			var stop context.CancelFunc
+			wait, stop = context.WithTimeout(ctx, quiet)
+			defer stop()
+		}
+		msg, err := sub.NextMsgWithContext(wait)
+		if err != nil {
+			return replies
+		}
+		var s status.Status
+		if len(msg.Data) <= maxReply && json.Unmarshal(msg.Data, &s) == nil && s.ID != "" {
+			replies = append(replies, s)
+		}
+	}
+	return replies
+}
+
+// Bundles returns the bundles in force at the gateways.
+func (w *Watcher) Bundles(ctx context.Context) []board.InForce { return board.Bundles(w.parts(ctx)) }
