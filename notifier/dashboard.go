@@ -2,6 +2,7 @@ package notifier
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -9,9 +10,12 @@ import (
 	"github.com/unloop/unloop/notifier/internal/board"
 	"github.com/unloop/unloop/notifier/internal/page"
 	"github.com/unloop/unloop/notifier/internal/watch"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/audit"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/kit/service"
+	"github.com/unloop/unloop/schemas/kit/silences"
 	"github.com/unloop/unloop/schemas/silence"
 )
 
@@ -27,7 +31,7 @@ type dashboard struct {
 func newDashboard(deps service.Deps) *dashboard {
 	b := board.New()
 	return &dashboard{
-		board: b, watcher: watch.New(deps.NATS, deps.Layout, b, deps.Log), operator: operations{deps.NATS}, done: make(chan struct{}),
+		board: b, watcher: watch.New(deps.NATS, deps.Layout, b, deps.Log), operator: operations{deps.NATS, deps.Log}, done: make(chan struct{}),
 	}
 }
 
@@ -54,16 +58,47 @@ func (n *Notifier) Site(refuse func() string) http.Handler {
 }
 
 // operations carries out over NATS what operators ask for.
-type operations struct{ nc *natskit.Conn }
-
-func (o operations) Release(ctx context.Context, loopID string) (int, error) {
-	return operator.Release(ctx, o.nc.NATS(), loopID)
+type operations struct {
+	nc  *natskit.Conn
+	log *slog.Logger
 }
 
-func (o operations) AddSilence(ctx context.Context, s silence.Silence) (silence.Silence, error) {
-	return operator.AddSilence(ctx, o.nc.JetStream(), s)
+// Release releases a loop. An action that is done stays done if the audit can't be
+// written.
+func (o operations) Release(ctx context.Context, actor, loopID string) (int, error) {
+	counters, err := operator.Release(ctx, o.nc.NATS(), loopID)
+	if err == nil {
+		o.record(ctx, schemas.Audit{Actor: actor, Action: schemas.AuditRelease, Target: loopID})
+	}
+	return counters, err
 }
 
-func (o operations) ExpireSilence(ctx context.Context, id string) (silence.Silence, error) {
-	return operator.ExpireSilence(ctx, o.nc.JetStream(), id, time.Now())
+func (o operations) AddSilence(ctx context.Context, actor string, s silence.Silence) (silence.Silence, error) {
+	added, err := silences.Add(ctx, o.nc.JetStream(), s)
+	if err == nil {
+		o.record(ctx, schemas.Audit{
+			Actor: actor, Action: schemas.AuditSilence, Target: added.ID,
+			Detail: added.Matchers.String() + " until " + added.End.Format(time.RFC3339),
+		})
+	}
+	return added, err
+}
+
+func (o operations) ExpireSilence(ctx context.Context, actor, id string) error {
+	_, err := silences.Expire(ctx, o.nc.JetStream(), id)
+	if err == nil {
+		o.record(ctx, schemas.Audit{Actor: actor, Action: schemas.AuditUnsilence, Target: id})
+	}
+	return err
+}
+
+func (o operations) Audit(ctx context.Context, n int) ([]schemas.Audit, error) {
+	return audit.List(ctx, o.nc.JetStream(), n)
+}
+
+func (o operations) record(ctx context.Context, a schemas.Audit) {
+	a.Via = "dashboard"
+	if err := audit.Record(context.WithoutCancel(ctx), o.nc.JetStream(), a); err != nil {
+		o.log.WarnContext(ctx, "action of an operator not recorded", "action", a.Action, "target", a.Target, "actor", a.Actor, "error", err)
+	}
 }

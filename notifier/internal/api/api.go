@@ -8,14 +8,19 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"mime"
+	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/unloop/unloop/notifier/internal/board"
 	"github.com/unloop/unloop/notifier/internal/watch"
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/silence"
 )
 
@@ -36,9 +41,11 @@ type System interface {
 // Operator carries out what operators ask for.
 type Operator interface {
 	// Release ends a loop and returns how many counters start anew.
-	Release(ctx context.Context, loopID string) (counters int, err error)
-	AddSilence(ctx context.Context, s silence.Silence) (silence.Silence, error)
-	ExpireSilence(ctx context.Context, id string) (silence.Silence, error)
+	Release(ctx context.Context, actor, loopID string) (counters int, err error)
+	AddSilence(ctx context.Context, actor string, s silence.Silence) (silence.Silence, error)
+	ExpireSilence(ctx context.Context, actor, id string) error
+	// Audit returns the newest actions of operators, the oldest of them first.
+	Audit(ctx context.Context, n int) ([]schemas.Audit, error)
 }
 
 // API serves the API. Make it with New.
@@ -71,6 +78,7 @@ func (a *API) Handler() http.Handler {
 		"GET silences":            a.getSilences,
 		"POST silences":           a.change(a.addSilence),
 		"DELETE silences/{id}":    a.change(a.expireSilence),
+		"GET audit":               a.getAudit,
 		"GET health":              a.getHealth,
 		"GET openapi.json":        getDocument,
 	} {
@@ -137,6 +145,42 @@ func (a *API) change(handle http.HandlerFunc) http.HandlerFunc {
 		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 		handle(w, r)
 	}
+}
+
+// body reads a body of JSON; it answers and returns false for another one. No body leaves
+// v as it is.
+func body(w http.ResponseWriter, r *http.Request, v any) bool {
+	dec := json.NewDecoder(r.Body)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil && !errors.Is(err, io.EOF) {
+		fail(w, http.StatusBadRequest, "bad_body", fmt.Sprintf("the body can't be read: %v", err))
+		return false
+	}
+	return true
+}
+
+// byActor is the body of a request that needs no more than a name.
+type byActor struct {
+	Actor string `json:"actor"`
+}
+
+// maxActor bounds the name of an actor, in bytes.
+const maxActor = 100
+
+// actor names who sent a request for the audit: the user of basic authentication, or the
+// given name, and the address.
+func actor(r *http.Request, given string) string {
+	if user, _, ok := r.BasicAuth(); ok && user != "" {
+		given = user
+	}
+	if given == "" {
+		given = "unknown"
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return strings.ToValidUTF8(given[:min(len(given), maxActor)], "") + "@" + host
 }
 
 // problem is the body of an error.

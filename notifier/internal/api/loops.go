@@ -72,8 +72,12 @@ type released struct {
 }
 
 func (a *API) releaseLoop(w http.ResponseWriter, r *http.Request) {
+	var by byActor
+	if !body(w, r, &by) {
+		return
+	}
 	id := r.PathValue("id")
-	counters, err := a.operator.Release(r.Context(), id)
+	counters, err := a.operator.Release(r.Context(), actor(r, by.Actor), id)
 	switch {
 	case errors.Is(err, operator.ErrNotOpen):
 		fail(w, http.StatusNotFound, "not_open", "the loop is not open any more")

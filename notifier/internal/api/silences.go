@@ -1,14 +1,13 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
-	"github.com/unloop/unloop/schemas/kit/operator"
+	"github.com/unloop/unloop/schemas/kit/silences"
 	"github.com/unloop/unloop/schemas/match"
 	"github.com/unloop/unloop/schemas/silence"
 )
@@ -58,18 +57,15 @@ const maxSilence = 366 * 24 * time.Hour
 
 func (a *API) addSilence(w http.ResponseWriter, r *http.Request) {
 	var in silenceRequest
-	dec := json.NewDecoder(r.Body)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&in); err != nil {
-		fail(w, http.StatusBadRequest, "bad_body", fmt.Sprintf("the body is no silence: %v", err))
+	if !body(w, r, &in) {
 		return
 	}
 	if in.DurationSeconds < 1 || in.DurationSeconds > int64(maxSilence/time.Second) {
 		fail(w, http.StatusBadRequest, "bad_silence", "duration_seconds must be from 1 to 31622400 (366 days)")
 		return
 	}
-	if in.Author == "" {
-		in.Author = author(r)
+	if user, _, ok := r.BasicAuth(); ok && user != "" {
+		in.Author = user
 	}
 	now := a.now().UTC()
 	s := silence.Silence{
@@ -79,7 +75,7 @@ func (a *API) addSilence(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "bad_silence", err.Error())
 		return
 	}
-	stored, err := a.operator.AddSilence(r.Context(), s)
+	stored, err := a.operator.AddSilence(r.Context(), actor(r, in.Author), s)
 	if err != nil {
 		fail(w, http.StatusBadGateway, "not_stored", fmt.Sprintf("the silence was not stored: %v", err))
 		return
@@ -87,22 +83,24 @@ func (a *API) addSilence(w http.ResponseWriter, r *http.Request) {
 	answerWith(w, http.StatusCreated, a.shown(stored))
 }
 
-// author names who sent a request: the user of basic authentication, if there is one.
-func author(r *http.Request) string {
-	if user, _, ok := r.BasicAuth(); ok && user != "" {
-		return user
-	}
-	return "dashboard"
-}
-
 func (a *API) expireSilence(w http.ResponseWriter, r *http.Request) {
-	s, err := a.operator.ExpireSilence(r.Context(), r.PathValue("id"))
+	var by byActor
+	if !body(w, r, &by) {
+		return
+	}
+	id := r.PathValue("id")
+	err := a.operator.ExpireSilence(r.Context(), actor(r, by.Actor), id)
 	switch {
-	case errors.Is(err, operator.ErrNoSilence):
+	case errors.Is(err, silences.ErrUnknown):
 		fail(w, http.StatusNotFound, "no_such_silence", "no silence with this id is in force")
 	case err != nil:
 		fail(w, http.StatusBadGateway, "not_stored", fmt.Sprintf("the silence was not ended: %v", err))
 	default:
-		answer(w, a.shown(s))
+		answer(w, expired{id})
 	}
+}
+
+// expired is the answer to the end of a silence.
+type expired struct {
+	ID string `json:"id"`
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -51,4 +52,29 @@ type health struct {
 
 func (a *API) getHealth(w http.ResponseWriter, r *http.Request) {
 	answer(w, health{a.system.Health(r.Context()), a.refuse(), a.now().UTC()})
+}
+
+// auditList is what operators did, the newest first.
+type auditList struct {
+	Actions []schemas.Audit `json:"actions"`
+}
+
+// maxAudit bounds a list of actions.
+const maxAudit = 500
+
+func (a *API) getAudit(w http.ResponseWriter, r *http.Request) {
+	limit, ok := number(w, r, "limit", defaultLimit, 1, maxAudit)
+	if !ok {
+		return
+	}
+	all, err := a.operator.Audit(r.Context(), limit)
+	if err != nil {
+		fail(w, http.StatusBadGateway, "not_read", fmt.Sprintf("the audit can't be read: %v", err))
+		return
+	}
+	slices.Reverse(all)
+	if all == nil {
+		all = []schemas.Audit{}
+	}
+	answer(w, auditList{all})
 }

@@ -1,0 +1,141 @@
+// The sections beside the loops: top lists, deliveries, silences, policies and health.
+
+import { call } from "./api.js";
+import { bytes, clockTime, fill, h, hash, money, number, plural, setText, since, span, toast, when, $ } from "./dom.js";
+import { confirmed } from "./loop.js";
+
+const cells = (...all) => h("tr", {}, all.map((c) => h("td", {}, c)));
+const table = (head, rows) => h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, head.map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, rows)));
+const empty = (...text) => h("p", { class: "empty" }, ...text);
+const state = (name, text) => h("span", { class: `state ${name}` }, h("span", { class: "dot", "aria-hidden": "true" }), text ?? name.replace("_", " "));
+
+export function summary(stats, range) {
+  const saved = stats.saved;
+  const list = [
+    ["open now", String(stats.open), stats.open > 0 ? "alert" : ""],
+    [`loops in ${range}`, number(stats.detected), ""],
+    ["requests stopped", number(saved.requests), ""],
+    ["input tokens saved", number(saved.input_tokens), ""],
+    ["saved, estimated", money(saved.usd), saved.unpriced ? "partial" : ""],
+  ];
+  const note = saved.unpriced ? `${plural(saved.unpriced, "request")} of models without a price are left out` : undefined;
+  fill($("numbers"), JSON.stringify(list) + note, () => list.map(([name, value, kind]) => h("div", { class: kind, title: kind === "partial" ? note : undefined }, h("dd", {}, value), h("dt", {}, name))));
+}
+
+export function tops(el, list, noun, draw, pick) {
+  fill(el, JSON.stringify(list), () => {
+    if (list.length === 0) return empty(`No ${noun} had a loop in this time.`);
+    const most = Math.max(...list.map((t) => t.saved.requests || t.loops), 1);
+    return h("ol", {}, list.map((t) => h("li", {},
+      h("button", { type: "button", class: "name", title: `Show the loops of ${t.name}`, onclick: () => pick(t.name) }, draw(t.name)),
+      h("svg", { viewBox: "0 0 100 6", preserveAspectRatio: "none", class: "meter", "aria-hidden": "true" },
+        h("rect", { class: "rail", width: 100, height: 6 }), h("rect", { class: "value", width: (100 * (t.saved.requests || t.loops)) / most, height: 6 })),
+      h("span", { class: "figures" }, `${plural(t.loops, "loop")}${t.open ? `, ${t.open} open` : ""} · ${number(t.saved.requests)} stopped${t.saved.usd === undefined ? "" : ` · ${money(t.saved.usd)}`}`))));
+  });
+}
+
+const stateOf = { delivered: "ready", retrying: "waiting", dead: "failed" };
+
+export function deliveries(data, endpoints, context) {
+  const failed = data.deliveries.filter((d) => d.status === "dead").length;
+  const waiting = data.deliveries.filter((d) => d.status === "retrying").length;
+  setText($("deliveries-count"), [waiting && `${waiting} to be tried again`, failed && `${failed} given up`].filter(Boolean).join(", "));
+  fill($("endpoints"), JSON.stringify([endpoints, context.readOnly]), () => drawEndpoints(endpoints.endpoints, context));
+  fill($("delivery-rows"), JSON.stringify([data.deliveries, context.readOnly]) + Math.floor(Date.now() / 30000), () => {
+    if (data.deliveries.length === 0) return endpoints.endpoints.length === 0 ? "" : empty("Nothing was delivered yet. The test button sends a message that says so.");
+    return table(["", "Endpoint", "Message", "Attempts", "Newest attempt", ""], data.deliveries.map((d) => delivery(d, context)));
+  });
+}
+
+function delivery(d, context) {
+  const newest = d.attempts.at(-1);
+  const result = newest ? [newest.status ? `${newest.status} ` : "", newest.error ?? "", ` ${newest.milliseconds} ms`, h("small", {}, ` ${since(newest.at)} ago`)] : "none yet";
+  const next = d.status === "retrying" && d.next ? h("small", {}, ` next in ${span((Date.parse(d.next) - Date.now()) / 1000)}`) : null;
+  return cells(state(stateOf[d.status] ?? "waiting", d.status), d.endpoint,
+    [d.loops.map((id) => h("a", { href: `#loop=${encodeURIComponent(id)}`, class: "hash", title: id }, id.slice(-8))).flatMap((a) => [a, " "]), h("small", {}, d.type.replace("loop.", ""))],
+    [String(d.tried), next], result,
+    h("button", { type: "button", disabled: Boolean(context.readOnly), title: context.readOnly || "Send this message again", onclick: () => act("POST", `deliveries/${encodeURIComponent(d.endpoint)}/${encodeURIComponent(d.id)}/resend`, "Sent again.", context, ["deliveries"]) }, "Resend"));
+}
+
+function drawEndpoints(list, context) {
+  if (list.length === 0) return empty("No endpoint is configured. Start the notifier with ", h("code", {}, "--webhook URL"), " or ", h("code", {}, "--notify FILE"), " to hear of loops where you already look.");
+  const off = Boolean(context.readOnly);
+  const title = context.readOnly || undefined;
+  return h("ul", {}, list.map((e) => h("li", {}, state(e.state === "active" ? "ready" : e.state === "paused" ? "waiting" : "failed", e.state), h("b", {}, e.name), h("small", {}, e.kind),
+    e.reason ? h("span", { class: "reason" }, e.reason) : null,
+    h("button", { type: "button", disabled: off, title: title ?? "Send a test message", onclick: () => act("POST", `endpoints/${encodeURIComponent(e.name)}/test`, `Test message sent to ${e.name}.`, context, ["deliveries"]) }, "Test"),
+    e.state === "disabled" ? h("button", { type: "button", disabled: off, title, onclick: () => act("POST", `endpoints/${encodeURIComponent(e.name)}/enable`, `${e.name} is used again.`, context, ["deliveries"]) }, "Enable") : null)));
+}
+
+async function act(method, path, done, context, parts) {
+  try {
+    await call(method, path);
+    toast(done);
+  } catch (err) {
+    toast(err.message, true);
+  }
+  context.refresh(parts);
+}
+
+const matchers = (m) => Object.entries(m).map(([field, patterns]) => h("code", {}, `${field}=${patterns.join("|")}`)).flatMap((c) => [c, " "]);
+
+export function silences(data, overrides, context) {
+  const active = data.silences.filter((s) => s.state !== "ended");
+  setText($("silences-count"), [active.length && plural(active.length, "silence"), overrides.overrides.length && `${overrides.overrides.length} blocked or exempt`].filter(Boolean).join(", "));
+  fill($("silence-rows"), JSON.stringify([data.silences, context.readOnly]) + Math.floor(Date.now() / 30000), () => {
+    if (data.silences.length === 0) return empty("Nothing is silenced.");
+    return table(["", "Loops", "Until", "By", "Why", ""], data.silences.map((s) => cells(state(s.state === "active" ? "waiting" : "ended", s.state), matchers(s.matchers),
+      [when(s.end, clockTime(s.end, false)), s.state === "active" ? h("small", {}, ` ${span((Date.parse(s.end) - Date.now()) / 1000)} left`) : null], s.author, s.comment,
+      s.state === "ended" ? "" : confirmed("End", "End now?", { disabled: Boolean(context.readOnly), title: context.readOnly || "Let messages through again" }, () => act("DELETE", `silences/${encodeURIComponent(s.id)}`, "The silence has ended.", context, ["silences"])))));
+  });
+  fill($("override-rows"), JSON.stringify(overrides), () => {
+    if (overrides.overrides.length === 0) return "";
+    return table(["", "Whose requests", "Until", "Why"], overrides.overrides.map((o) => cells(state(o.action === "block" ? "failed" : "waiting", o.action === "block" ? "blocked" : "exempt"),
+      [`${o.scope} `, h("code", {}, o.value)], when(o.expires_at, clockTime(o.expires_at, false)), o.reason ?? "")));
+  });
+}
+
+export function policies(data) {
+  const versions = data.in_force.length;
+  setText($("policies-count"), versions > 1 ? `${versions} bundles in force` : "");
+  fill($("policy-rows"), JSON.stringify(data), () => {
+    const out = [];
+    if (data.pushed) {
+      const everywhere = data.in_force.every((b) => b.version === data.pushed.version);
+      out.push(h("p", { class: "note" }, "Pushed: ", data.pushed.fault ? h("span", { class: "fault" }, data.pushed.fault) : h("code", {}, data.pushed.version), " at ", when(data.pushed.at),
+        data.pushed.fault || everywhere ? null : h("span", { class: "fault" }, " – not in force at every gateway")));
+    }
+    if (versions === 0) out.push(empty("No gateway answers, so no policy is in force. Start one with ", h("code", {}, "unloop gateway"), " or ", h("code", {}, "unloop up"), "."));
+    for (const b of data.in_force) out.push(bundle(b));
+    return out;
+  });
+}
+
+const sources = { file: "from a file", pushed: "pushed", default: "built in" };
+
+function bundle(b) {
+  return h("div", { class: "bundle" },
+    h("p", {}, "Bundle ", h("code", {}, b.version), ` ${sources[b.source] ?? b.source}, at `, b.gateways.length === 1 ? `gateway ${b.gateways[0].host}` : plural(b.gateways.length, "gateway"),
+      b.kill_switches ? h("span", { class: "fault" }, ` · ${plural(b.kill_switches, "kill switch")}`.replace("switchs", "switches")) : null),
+    table(["Policy", "Mode", "If unchecked", "Detectors", "Limits"], b.policies.map((p) => cells(h("b", {}, p.id),
+      h("span", { class: `badge ${p.mode === "shadow" ? "shadow warn" : "plain"}` }, p.mode), p.failure_mode === "closed" ? "refuse" : "let pass",
+      p.detectors.length ? h("ul", { class: "detectors" }, p.detectors.map((d) => h("li", {}, h("b", {}, d.name), " ", steps(d)))) : "none", (p.rules ?? []).join(", ") || "–"))),
+    b.omitted ? h("p", { class: "note" }, `${b.omitted} more policies are not listed.`) : null);
+}
+
+const steps = (d) => [d.steps.map((s) => h("span", { class: `step ${s.action}` }, `${s.action} from ${s.at}`)),
+  h("small", {}, [d.window_seconds && `in ${span(d.window_seconds)}`, d.similarity && `over ${d.similarity}`].filter(Boolean).join(", "))];
+
+export function health(data) {
+  const bad = data.parts.filter((p) => p.state !== "ready");
+  setText($("health-count"), data.parts.length === 0 ? "" : bad.length === 0 ? `all ${data.parts.length} parts are ready` : `${bad.length} of ${data.parts.length} parts are not ready`);
+  $("health-count").classList.toggle("fault", bad.length > 0);
+  fill($("parts"), JSON.stringify(data.parts.map((p) => [p.id, p.state, p.reason, p.server])) + Math.floor(Date.now() / 30000), () => {
+    if (data.parts.length === 0) return empty("No part answers. ", data.nats ? `NATS: ${data.nats}` : "");
+    return table(["", "Part", "Host", "Version", "Up for", "NATS", ""], data.parts.map((p) => cells(
+      state(p.state === "ready" ? "ready" : p.state === "silent" ? "ended" : "failed", p.state.replace("_", " ")), h("b", {}, p.service), p.host, h("code", {}, p.version), since(p.started), p.server ?? "–",
+      p.state === "silent" ? `last answer ${since(p.heard)} ago` : h("span", { class: "reason" }, p.reason ?? ""))));
+  });
+  fill($("storage"), JSON.stringify(data.streams), () => table(["Stream or bucket", "Records", "Size", "Room", "Replicas"], data.streams.map((s) => cells(
+    h("code", {}, s.name), String(s.messages), bytes(s.bytes), s.max_bytes ? `${bytes(s.max_bytes)} (${((100 * s.bytes) / s.max_bytes).toFixed(0)} % taken)` : "no bound", String(s.replicas)))));
+}
