@@ -50,7 +50,7 @@ var parts = []part{
 	{"gateway", "short prompts through the gateway, against the upstream alone and a bare proxy", (*bench).gateway},
 	{"blocked", "requests of blocked loops, against a bare handler", (*bench).blocked},
 	{"limit", "a token bucket at four times its rate, shared by three detectors", (*bench).limit},
-	{"state", "a million live fingerprints: memory, disk, restart", (*bench).millions},
+	{"scale", "cost by live fingerprints, policies and length of history; memory, disk and restart with a million fingerprints", (*bench).scale},
 	{"modules", "the modules' own benchmarks: bodies, policies, embeddings", (*bench).modules},
 }
 

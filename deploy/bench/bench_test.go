@@ -63,6 +63,13 @@ func TestStreams(t *testing.T) {
 		"streams of 50 chunks, at once", "| KiB of memory for each of 2 open streams | ")
 }
 
+func TestScale(t *testing.T) {
+	t.Parallel()
+	out := output(t, "-markdown", "-sessions", "generated", "-keys", "1000", "-calls", "8", "scale")
+	mustContain(t, out, "| "+oneMatches+" | 1 000 | ", "| "+allMatch+" | 100 | ", "| "+byRounds+" | 1 000 (", "| "+proxied+" | 10 (",
+		"| check of a live fingerprint, by live ones | 1 000 | ", "| 1 000 live fingerprints |  |", "| restart after SIGKILL | ")
+}
+
 func TestFlagsThatAreWrongAreErrors(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"nothing"}, {"-levels", "1,0", "sessions"}, {"-sessions", "nowhere.jsonl", "sessions"}} {

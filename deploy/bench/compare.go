@@ -30,6 +30,7 @@ func (b *bench) rivals() []rival {
 type stage struct {
 	ender
 	all            []traffic.Session
+	proxy          *instance
 	upstream, what string
 	contenders     []measure.Contender
 	written        map[string]writes
@@ -45,11 +46,10 @@ func (b *bench) newStage(ctx context.Context) (*stage, error) {
 	if s.upstream, s.what, err = b.startUpstream(ctx, &s.ender); err != nil {
 		return s, err
 	}
-	proxy, err := startProxy(ctx, s.upstream, &s.ender)
-	if err != nil {
+	if s.proxy, err = startProxy(ctx, s.upstream, &s.ender); err != nil {
 		return s, err
 	}
-	s.contenders = append(s.contenders, b.sessionContender(nameProxy, proxy, s.all))
+	s.contenders = append(s.contenders, b.sessionContender(nameProxy, s.proxy, s.all))
 	return s, nil
 }
 

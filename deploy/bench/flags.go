@@ -16,8 +16,9 @@ import (
 // options are the flags.
 type options struct {
 	// plan is for the parts whose samples have a fixed time.
-	plan  measure.Plan
-	state int
+	plan measure.Plan
+	// mostKeys is the number of live fingerprints in the end.
+	mostKeys int
 	// calls is the number of requests of a sample of sessions, inFlight the levels.
 	calls    int
 	inFlight []int
@@ -57,7 +58,7 @@ func (b *bench) parse(args []string) ([]part, error) {
 	})
 	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts with sessions")
 	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts with sessions")
-	flags.IntVar(&b.state, "fingerprints", 1_000_000, "live fingerprints of part state")
+	flags.IntVar(&b.mostKeys, "keys", 1_000_000, "live fingerprints of part scale, a power of ten from 1000 on; 0 for none")
 	flags.BoolVar(&b.markdown, "markdown", false, "print tables as Markdown")
 	flags.StringVar(&b.root, "root", "..", "folder with the modules; other paths are relative to it")
 	flags.StringVar(&b.profile, "profile", "", "folder for profiles of each process, to read with go tool pprof")

@@ -101,9 +101,9 @@ func TestGeneratedSessionsHaveTheShapeOfRecordedOnes(t *testing.T) {
 
 func TestLongHistoriesHaveTheirSize(t *testing.T) {
 	t.Parallel()
-	turn, err := Rounds(1000, 1_000_000)
-	if err != nil || turn.Size() < 900_000 || turn.Size() > 1_100_000 {
-		t.Errorf("%d bytes, error %v", turn.Size(), err)
+	s, err := Long(1000, 1000, 2)
+	if err != nil || len(s.Turns) != 2 || s.Turns[0].Size() < 900_000 || s.Turns[0].Size() > 1_100_000 || s.Turns[1].Size() <= s.Turns[0].Size() {
+		t.Errorf("%d requests, error %v", len(s.Turns), err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/deploy/bench/roles"
 	"github.com/unloop/unloop/deploy/bench/usage"
 	"github.com/unloop/unloop/schemas"
@@ -30,48 +32,111 @@ const (
 	mebi      = 1 << 20
 )
 
-// millions counts many fingerprints and reports their memory and disk, and the time of a
-// restart.
-func (b *bench) millions(ctx context.Context) (err error) {
+// repeatedHits is a threshold that no fingerprint reaches.
+const repeatedHits = 50
+
+// keys fills a NATS server and a detector with live fingerprints, measures checks each
+// time there are ten times as many, and then memory, disk and restarts.
+func (b *bench) keys(ctx context.Context, t *scaleTable) error {
+	if b.mostKeys < leastKeys {
+		return nil
+	}
 	dir, err := b.store()
 	if err != nil {
 		return err
 	}
-	b.title("state: %d live fingerprints, counted in batches of %d (file storage)", b.state, fillBatch)
-	if err := b.fill(ctx, dir); err != nil {
+	notes, err := b.fill(ctx, dir, t)
+	if err != nil {
 		return err
 	}
 	// Each restart ends its server as the title of the next one says.
-	if err := b.restart(ctx, dir, "restart after a clean stop", (*roles.Process).Kill); err != nil {
-		return err
+	for _, restart := range []struct {
+		what string
+		end  func(*roles.Process) error
+	}{{"restart after a clean stop", (*roles.Process).Kill}, {"restart after SIGKILL", (*roles.Process).Stop}} {
+		note, err := b.restart(ctx, dir, restart.end)
+		if err != nil {
+			return err
+		}
+		notes.Add(restart.what, note)
 	}
-	return b.restart(ctx, dir, "restart after SIGKILL", (*roles.Process).Stop)
-}
-
-// fill counts each fingerprint once on a server that it then stops.
-func (b *bench) fill(ctx context.Context, dir string) (err error) {
-	server, det, err := startPair(ctx, dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, det.Stop(), server.Stop()) }()
-	nc, err := natskit.Connect(server.Addr, "bench", b.log)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	before := usage.Memory(server.PID())
-	started := time.Now()
-	if err := countAll(ctx, nc.NATS(), b.state); err != nil {
-		return err
-	}
-	took := time.Since(started)
-	fmt.Fprintf(b.out, "counted in %s: %.0f/s\n", took.Round(10*time.Millisecond), float64(b.state)/took.Seconds())
-	fmt.Fprintf(b.out, "memory of the server (resident): %d MiB before, %d MiB after; of the detector: %d MiB\n",
-		before/mebi, usage.Memory(server.PID())/mebi, usage.Memory(det.PID())/mebi)
-	fmt.Fprintf(b.out, "disk: %d MiB\n", diskUse(dir)/mebi)
+	t.notes = notes
 	return nil
 }
+
+// leastKeys is the first number of live fingerprints at which checks are measured.
+const leastKeys = 1000
+
+// fill counts each fingerprint once on a server that it then stops, and measures checks
+// on the way. It returns a table of what the fingerprints take.
+func (b *bench) fill(ctx context.Context, dir string, t *scaleTable) (notes *measure.Table, err error) {
+	server, det, err := startPair(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, det.Stop(), server.Stop()) }()
+	conn, err := natskit.Connect(server.Addr, "bench", b.log)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	before := usage.Memory(server.PID())
+	l := &live{nc: conn.NATS(), in: &instance{processes: []*roles.Process{server, det}}}
+	var took time.Duration
+	for n := leastKeys; n <= b.mostKeys; n *= 10 {
+		started := time.Now()
+		if err := countAll(ctx, l.nc, l.keys, n); err != nil {
+			return nil, err
+		}
+		took += time.Since(started)
+		l.keys = n
+		if err := b.checks(ctx, l, t); err != nil {
+			return nil, err
+		}
+	}
+	notes = &measure.Table{Head: []string{fmt.Sprintf("%s live fingerprints", measure.Grouped(float64(l.keys))), ""}}
+	notes.Add(fmt.Sprintf("counted through a detector, in batches of %d", fillBatch),
+		fmt.Sprintf("%s, %s/s", took.Round(10*time.Millisecond), measure.Grouped(float64(l.keys)/took.Seconds())))
+	notes.Add("memory of the NATS server before and after", fmt.Sprintf("%d MiB, %d MiB", before/mebi, usage.Memory(server.PID())/mebi))
+	notes.Add("memory of the detector", fmt.Sprintf("%d MiB", usage.Memory(det.PID())/mebi))
+	notes.Add("disk", fmt.Sprintf("%d MiB", diskUse(dir)/mebi))
+	return notes, nil
+}
+
+// live are the fingerprints that are live, and where they are.
+type live struct {
+	nc    *nats.Conn
+	in    *instance
+	keys  int
+	added atomic.Int64 // fingerprints beyond those that were counted
+}
+
+// checks measures checks of new and of live fingerprints.
+func (b *bench) checks(ctx context.Context, l *live, t *scaleTable) error {
+	const newName, liveName = "check of a new fingerprint, by live ones", "check of a live fingerprint, by live ones"
+	asks := func(name string, draw func() int) measure.Contender {
+		return measure.Contender{Name: name, Meter: l.in.read, Caller: func(int, int) (measure.Op, func(), error) {
+			return func(ctx context.Context) error {
+				_, err := ask(ctx, l.nc, longCheck(draw()))
+				return err
+			}, func() {}, nil
+		}}
+	}
+	plan := measure.Plan{Rounds: b.scaleRounds(), Calls: min(b.calls, leastKeys/2), Levels: []int{keysLevel}}
+	res, err := measure.Compare(ctx, plan,
+		asks(newName, func() int { return -int(l.added.Add(1)) }),
+		asks(liveName, func() int { return rand.IntN(l.keys) }))
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{newName, liveName} {
+		t.add(name, measure.Grouped(float64(l.keys)), res.Median(name, keysLevel), 0)
+	}
+	return nil
+}
+
+// keysLevel is the number of checks in flight while they are measured.
+const keysLevel = 8
 
 func startPair(ctx context.Context, dir string) (server, det *roles.Process, err error) {
 	if server, err = roles.Start(ctx, "nats", dir); err != nil {
@@ -85,18 +150,16 @@ func startPair(ctx context.Context, dir string) (server, det *roles.Process, err
 
 // restart starts a server on the store of the last one, checks that the counts are there,
 // and ends the server in the given way.
-func (b *bench) restart(ctx context.Context, dir, what string, end func(*roles.Process) error) error {
+func (b *bench) restart(ctx context.Context, dir string, end func(*roles.Process) error) (string, error) {
 	started := time.Now()
 	server, det, err := startPair(ctx, dir)
 	if err != nil {
-		return err
+		return "", err
 	}
-	count, err := b.count(ctx, server.Addr, longCheck(b.state/2))
-	if err == nil {
-		fmt.Fprintf(b.out, "%s: %s until a check is answered, with count %d of a fingerprint counted before\n",
-			what, time.Since(started).Round(10*time.Millisecond), count)
-	}
-	return errors.Join(err, det.Stop(), end(server))
+	count, err := b.count(ctx, server.Addr, longCheck(b.mostKeys/2))
+	note := fmt.Sprintf("%s until a check is answered, with count %d of a fingerprint counted before",
+		time.Since(started).Round(10*time.Millisecond), count)
+	return note, errors.Join(err, det.Stop(), end(server))
 }
 
 // count asks a detector about one check and returns the count of its fingerprint.
@@ -119,10 +182,12 @@ func (b *bench) count(ctx context.Context, url string, check *checkpb.Check) (ui
 // errUncounted says that a detector did not decide a check.
 var errUncounted = errors.New("check not counted")
 
-func countAll(ctx context.Context, nc *nats.Conn, n int) error {
+// countAll counts the fingerprints from one number up to another.
+func countAll(ctx context.Context, nc *nats.Conn, first, n int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64
+	next.Store(int64(first))
 	var all sync.WaitGroup
 	for range fillers {
 		all.Go(func() {
@@ -179,10 +244,11 @@ func ask(ctx context.Context, nc *nats.Conn, checks ...*checkpb.Check) ([]*check
 	return out.GetDecisions(), nil
 }
 
-// longCheck returns a check with a counter that outlives the benchmark.
+// longCheck returns a check with a counter that outlives the benchmark and is not blocked.
 func longCheck(i int) *checkpb.Check {
 	c := promptCheck(fillRound, i)
 	c.Counters[0].WindowSeconds = 3600
+	c.Counters[0].Threshold, c.Counters[0].Steps[0].At = repeatedHits, repeatedHits+1
 	return c
 }
 
