@@ -51,6 +51,11 @@ install() {
 	else
 		note "redis-server is not installed; what compares with Redis is left out"
 	fi
+	if path=$("$tool" alertmanager); then
+		export UNLOOP_TEST_ALERTMANAGER=$path
+	else
+		note "prometheus-alertmanager is not installed; its test is left out"
+	fi
 	go -C deploy build -o "$report" ./tools/testreport || return 1
 	# The tests that use ONNX Runtime, models, Redis 8 and the JavaScript tokenizer
 	# install them, and skip what this machine cannot have.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the path of a tool. A missing tool is installed:
 #
-#   tool.sh golangci-lint|nats|node|node-modules|redis-server|race
+#   tool.sh golangci-lint|nats|node|node-modules|redis-server|alertmanager|race
 #
 # Go tools are built from source into a cache folder, with one folder for each version,
 # so that checkouts with different versions do not disturb each other. Debian packages
@@ -67,15 +67,15 @@ from_debian() {
 	command -v "$command" || { apt "$@" && command -v "$command"; }
 }
 
-# Tests start their own Redis. The policy file keeps the package from starting a
-# service.
-redis_server() {
-	command -v redis-server && return
+# server COMMAND PACKAGE is from_debian for a server that tests start by themselves. The
+# policy file keeps the package from starting a service.
+server() {
+	command -v "$1" && return
 	local policy=/usr/sbin/policy-rc.d made=
 	if [[ $(id -u) == 0 && ! -e $policy ]]; then
 		printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy" && made=1
 	fi
-	from_debian redis-server redis-server || { [[ $made ]] && rm -f "$policy"; return 1; }
+	from_debian "$1" "$2" || { [[ $made ]] && rm -f "$policy"; return 1; }
 	if [[ $made ]]; then rm -f "$policy"; fi
 }
 
@@ -107,7 +107,8 @@ golangci-lint) go_tool "$1" "$GOLANGCI_LINT_VERSION" go install "github.com/gola
 nats) nats_cli ;;
 node) from_debian node nodejs npm ;;
 node-modules) node_modules ;;
-redis-server) redis_server ;;
+redis-server) server redis-server redis-server ;;
+alertmanager) server prometheus-alertmanager prometheus-alertmanager ;;
 race) race ;;
 *)
 	sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
