@@ -1,10 +1,13 @@
 package silences
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 	"github.com/unloop/unloop/schemas/match"
 	"github.com/unloop/unloop/schemas/silence"
@@ -52,4 +55,33 @@ func TestFaultySilencesAreRefused(t *testing.T) {
 	if _, err := Add(t.Context(), js, s); err == nil {
 		t.Error("a faulty silence is stored")
 	}
+}
+
+func TestASetFollowsTheBucket(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	js, conn := server.JetStream(), server.Service()
+	ctx, cancel := context.WithCancel(t.Context())
+	set, done := NewSet(), make(chan error, 1)
+	go func() {
+		done <- set.Follow(ctx, &natskit.Follower{Conn: conn, Layout: server.Layout(), Log: slog.New(slog.DiscardHandler)})
+	}()
+	defer func() { cancel(); <-done }()
+	wait := func(n int) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); len(set.All()) != n; <-time.After(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d silences, want %d", len(set.All()), n)
+			}
+		}
+	}
+	s, err := Add(t.Context(), js, aSilence(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait(1)
+	if _, err := Expire(t.Context(), js, s.ID); err != nil {
+		t.Fatal(err)
+	}
+	wait(0)
 }
