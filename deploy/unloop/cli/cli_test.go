@@ -84,8 +84,9 @@ func background(t *testing.T, args ...string) (out *output, stop func() int) {
 func demo(t *testing.T) (gateway, nats string) {
 	t.Helper()
 	natsAddr := freeAddr(t)
-	out, _ := background(t, "demo", "--reject", "429", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", natsAddr)
-	gateway = out.await(t, `send your own agent to (http://[0-9.:]+)/v1`)[1]
+	out, _ := background(t, "demo", "--fast", "--only", "exact", "--reject", "429", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", natsAddr)
+	out.await(t, "The demonstration runs on until Ctrl-C")
+	gateway = out.await(t, `Unloop is ready at (http://[0-9.:]+)\.`)[1]
 	return gateway, "nats://" + natsAddr
 }
 
@@ -110,33 +111,33 @@ func occupied(t *testing.T) net.Listener {
 	return ln
 }
 
-func TestDemoStopsTheLoopingAgentAlone(t *testing.T) {
+func TestDemoStopsTheLoopingAgentsAlone(t *testing.T) {
 	t.Parallel()
-	code, out, errOut := command(t, "demo", "--once", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0")
-	if code != 0 {
+	code, out, errOut := command(t, "demo", "--once", "--fast", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0")
+	if code != 0 || errOut != "" {
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
-	honest := regexp.MustCompile(`(?m)^ {2}honest .*→ (\d+)`).FindAllStringSubmatch(out, -1)
-	looping := regexp.MustCompile(`(?m)^ {2}looping .*→ (\d+)`).FindAllStringSubmatch(out, -1)
-	if len(honest) != 5 || len(looping) != loopTries {
+	parts := strings.Split(out, "\n\n")
+	if len(parts) != 7 {
 		t.Fatalf("printed:\n%s", out)
 	}
-	for _, m := range honest {
-		if m[1] != "200" {
-			t.Errorf("honest agent: %s", m[0])
+	for i, want := range []string{
+		"200 200 200 200 200",
+		"200 200 200 200 200 429 400",
+		"200 200 200 hint 200 hint 429 400",
+		"200 200 200 200 200 200 200 hint 200 hint 429 400",
+		"200 200 200 hint 200 hint 200 hint 200 hint 200 hint 200 hint 200 hint 429 400 400",
+	} {
+		var got []string
+		for _, m := range regexp.MustCompile(`(?m)  (\d{3})(?: (hint|stopped) \(.*)?$`).FindAllStringSubmatch(parts[i+1], -1) {
+			got = append(got, strings.TrimSuffix(m[1]+" "+strings.TrimPrefix(m[2], "stopped"), " "))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("agent %d: %s, want %s\n%s", i+1, strings.Join(got, " "), want, parts[i+1])
 		}
 	}
-	for i, m := range looping {
-		want := "200"
-		switch {
-		case i == 5:
-			want = "429"
-		case i > 5: // it came back although it was rejected
-			want = "400"
-		}
-		if m[1] != want {
-			t.Errorf("looping agent, request %d: %s, want %s", i+1, m[1], want)
-		}
+	if !strings.Contains(parts[6], "40 requests, of which 9 never reached the model.") {
+		t.Errorf("at the end: %s", parts[6])
 	}
 }
 
@@ -168,8 +169,8 @@ func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 	if code, out, errOut = command(t, "loops", "release", "--all", "--policy", "default", "--nats", nats); code != 0 || !strings.Contains(out, "Released "+loop.ID+": 2 counters start anew.") {
 		t.Errorf("loops release: code %d\n%s%s", code, out, errOut)
 	}
-	if err := ask(t.Context(), &printer{w: newOutput()}, gateway, "looping", "That was not valid JSON. Try again."); err != nil {
-		t.Errorf("after the release: %v", err)
+	if res, err := ask(t.Context(), gateway, "exact", scenes()[1].turns[0].messages); err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("after the release: %v, %v", res, err)
 	}
 	for _, args := range [][]string{{"loops", "release", loop.ID}, {"loops", "show", loop.ID}} {
 		if code, _, errOut := command(t, append(args, "--nats", nats)...); code != 1 || !strings.Contains(errOut, loop.ID) {
@@ -280,6 +281,31 @@ func TestModelThatDoesNotWorkIsSaidOnce(t *testing.T) {
 	}
 }
 
+func TestUpSaysWhereAnotherOneRuns(t *testing.T) {
+	t.Parallel()
+	listen := freeAddr(t)
+	args := []string{"up", "--data-dir", t.TempDir(), "--listen", listen, "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0"}
+	out, _ := background(t, args...)
+	out.await(t, "Unloop is ready")
+	for _, flag := range []string{"unloop exec --gateway http://" + listen + " --nats nats://127.0.0.1:", "unloop loops --nats nats://127.0.0.1:"} {
+		if !strings.Contains(out.String(), flag) {
+			t.Errorf("no %q in the banner:\n%s", flag, out)
+		}
+	}
+	if code, _, errOut := command(t, args...); code != 1 || !strings.Contains(errOut, "Unloop is running already at http://"+listen) || !strings.Contains(errOut, "unloop status") {
+		t.Errorf("a second one: exit code %d, %s", code, errOut)
+	}
+}
+
+func TestDemoTakesOtherPortsWhereTheUsualOnesAreTaken(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]bool{freeAddr(t): true, occupied(t).Addr().String(): false} {
+		if got := isFree(addr); got != want {
+			t.Errorf("%s is free: %v", addr, got)
+		}
+	}
+}
+
 func TestSecondProcessOnOneDataDirIsRefused(t *testing.T) {
 	t.Parallel()
 	args := []string{"up", "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0"}
@@ -307,7 +333,7 @@ func TestUnknownVariablesAreWarnedOfAndNoMore(t *testing.T) {
 	t.Parallel()
 	var out, errOut bytes.Buffer
 	environ := []string{"UNLOOP_LISTEN=127.0.0.1:0", "UNLOOP_SERVICE_HOST=10.0.0.1", "OTHER=1"}
-	code := run(t.Context(), []string{"demo", "--once", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0"}, environ, &out, &errOut)
+	code := run(t.Context(), []string{"demo", "--once", "--fast", "--only", "honest", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0"}, environ, &out, &errOut)
 	if code != 0 || !strings.Contains(errOut.String(), "UNLOOP_SERVICE_HOST") || strings.Contains(errOut.String(), "UNLOOP_LISTEN ") {
 		t.Errorf("exit code %d, %s", code, errOut.String())
 	}

@@ -7,52 +7,76 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/unloop/unloop/deploy/scripted"
 	"github.com/unloop/unloop/deploy/unloop/system"
+	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 type demoCmd struct {
-	service.Process
-	NATSListen string `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Address of the embedded NATS server."`
-	gateway.Config
-	Once bool `help:"Stop after the demonstration instead of running on."`
+	Once           bool     `short:"1" help:"Stop after the demonstration instead of running on."`
+	Fast           bool     `help:"Make no pauses between the requests."`
+	Only           []string `enum:"honest,exact,tool,cycle,reworded" placeholder:"AGENT" help:"Show this agent alone: honest, exact, tool, cycle or reworded. Repeatable."`
+	gateway.Config `group:"gateway"`
+	NATSListen     string `name:"nats-listen" group:"nats" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Address of the embedded NATS server."`
+
+	service.Process `group:"process"`
 }
 
-// loopTries is the number of requests of the looping agent.
-const loopTries = 9
+// Pauses of the demonstration, for the eye.
+const (
+	betweenTurns  = 250 * time.Millisecond
+	betweenScenes = time.Second
+)
 
-// Run runs everything in memory, with a scripted model as the only upstream, and
-// shows an agent that loops and one that does not.
+// demoCheck is how long the demonstration's requests wait for a decision. It is longer than
+// usual, so that the demonstration does the same on a busy machine.
+const demoCheck = 2 * time.Second
+
+// Run runs everything in memory, with a scripted model as the only upstream, and shows
+// agents that loop and one that does not. It takes free ports where the usual ones are
+// not.
 func (c *demoCmd) Run(ctx context.Context, io streams) error {
 	model, err := startModel(ctx)
 	if err != nil {
 		return err
 	}
 	c.Upstream = map[string]string{"openai": model, "anthropic": model, "gemini": model, "default": model}
+	for addr, usual := range map[*string]string{&c.Listen: usualListen, &c.Admin: usualAdmin, &c.NATSListen: usualNATS} {
+		if *addr == usual && !isFree(usual) {
+			*addr = system.FreePort
+		}
+	}
+	c.CheckTimeout = max(c.CheckTimeout, demoCheck)
+	if c.LogLevel == "info" {
+		c.LogLevel = "error" // log lines would stand between those of the demonstration
+	}
 	defaults := system.DefaultConfig()
-	cfg, err := upCmd{
+	up := upCmd{
 		Process: c.Process, NATSListen: c.NATSListen, DataDir: natskit.InMemory, Config: c.Config,
 		Detector: defaults.Detector, Notifier: defaults.Notifier, Embedworker: defaults.Embedworker,
-	}.system()
-	if err != nil {
-		return err
 	}
-	s, err := system.New(cfg, c.Logger(io.err))
+	up.Detector.MaxBudget = max(up.Detector.MaxBudget, demoCheck)
+	s, err := up.start(ctx, io)
 	if err != nil {
 		return err
 	}
 	err = runSystem(ctx, s, func(ctx context.Context) error {
-		err := demonstrate(ctx, io.printer(), s.URL())
-		if err == nil && c.Once {
+		d := demonstration{out: io.printer(), url: s.URL(), fast: c.Fast, only: c.Only}
+		if err := d.run(ctx); err != nil {
+			return err
+		}
+		if c.Once {
 			return errDone
 		}
-		return err
+		d.out.printf("\nThe demonstration runs on until Ctrl-C. Meanwhile, in another terminal:\n\n%s", commands(s))
+		return d.out.err
 	})
 	if errors.Is(err, errDone) {
 		return nil
@@ -63,9 +87,18 @@ func (c *demoCmd) Run(ctx context.Context, io streams) error {
 // errDone ends a demonstration with --once.
 var errDone = errors.New("demonstration done")
 
+// isFree reports whether nobody listens at an address.
+func isFree(addr string) bool {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return false
+	}
+	return ln.Close() == nil
+}
+
 // startModel serves a scripted model on a free port until the context ends.
 func startModel(ctx context.Context) (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", system.FreePort)
 	if err != nil {
 		return "", fmt.Errorf("listen for the scripted model: %w", err)
 	}
@@ -77,50 +110,110 @@ func startModel(ctx context.Context) (string, error) {
 	return "http://" + ln.Addr().String(), nil
 }
 
-// demonstrate sends the requests of two agents through the gateway and prints the
-// answers.
-func demonstrate(ctx context.Context, out *printer, url string) error {
-	out.printf("Unloop is ready at %s, with a scripted model behind it.\n\n", url)
-	out.printf("An honest agent asks five different things:\n")
-	for _, q := range []string{"Read main.go", "Run the tests", "Fix the failing test", "Run the tests again", "Write the summary"} {
-		if err := ask(ctx, out, url, "honest", q); err != nil {
-			return err
-		}
-	}
-	out.printf("\nA looping agent asks one thing again and again:\n")
-	for range loopTries {
-		if err := ask(ctx, out, url, "looping", "That was not valid JSON. Try again."); err != nil {
-			return err
-		}
-	}
-	out.printf("\nSee it from outside with `unloop loops` and `unloop events`, or send your own agent to %s/v1.\n", url)
-	return out.err
+// demonstration sends the requests of the scenes through a gateway and prints the answers.
+type demonstration struct {
+	out  *printer
+	url  string
+	fast bool
+	// only names the scenes that are shown; without any, all are.
+	only []string
+	// sent and stopped count the requests.
+	sent, stopped int
 }
 
-// ask sends one prompt and prints the status of the answer.
-func ask(ctx context.Context, out *printer, url, agent, prompt string) error {
-	body := fmt.Sprintf(`{"model":"scripted","messages":[{"role":"user","content":%q}]}`, prompt)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+func (d *demonstration) run(ctx context.Context) error {
+	d.out.printf("Unloop is ready at %s. Behind it is a scripted model: nothing leaves this machine.\n", d.url)
+	for _, s := range scenes() {
+		if len(d.only) > 0 && !slices.Contains(d.only, s.session) {
+			continue
+		}
+		d.out.printf("\n%s\n", d.out.screen.Paint(terminal.Bold, s.title))
+		for i, t := range s.turns {
+			if err := d.pause(ctx, betweenTurns); err != nil {
+				return err
+			}
+			if err := d.show(ctx, s, i, t); err != nil {
+				return err
+			}
+		}
+		if err := d.pause(ctx, betweenScenes); err != nil {
+			return err
+		}
+	}
+	d.out.printf("\n%s, of which %d never reached the model.\n", plural(d.sent, "request"), d.stopped)
+	return d.out.err
+}
+
+// pause waits, unless the demonstration is fast.
+func (d *demonstration) pause(ctx context.Context, wait time.Duration) error {
+	if d.fast {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// show sends one request and prints what became of it.
+func (d *demonstration) show(ctx context.Context, s scene, i int, t turn) error {
+	res, err := ask(ctx, d.url, s.session, t.messages)
 	if err != nil {
-		return fmt.Errorf("ask: %w", err)
+		return err
+	}
+	d.sent++
+	head := fmt.Sprintf("  %2d  ", i+1)
+	says := terminal.Shorten(t.says, max(d.room()-len(head), 20))
+	style, words := became(res)
+	if style == terminal.Red {
+		d.stopped++
+	}
+	d.out.printf("%s%-*s  %s\n", head, d.room()-len(head), says, d.out.screen.Paint(style, words))
+	return d.out.err
+}
+
+// room is the width before the outcome.
+func (d *demonstration) room() int {
+	if d.out.screen.Width > 0 && d.out.screen.Width < 100 {
+		return max(d.out.screen.Width-36, 30)
+	}
+	return 64
+}
+
+// became says what became of a request.
+func became(res *http.Response) (style terminal.Style, words string) {
+	h := res.Header
+	by := fmt.Sprintf("detector %s, count %s", h.Get("X-Loop-Detector"), h.Get("X-Loop-Count"))
+	switch action := h.Get("X-Loop-Action"); action {
+	case "":
+		return terminal.Green, fmt.Sprintf("%d", res.StatusCode)
+	case "reject", "break":
+		return terminal.Red, fmt.Sprintf("%d stopped (%s)", res.StatusCode, by)
+	default:
+		return terminal.Yellow, fmt.Sprintf("%d %s (%s)", res.StatusCode, action, by)
+	}
+}
+
+// ask sends an agent's request, and returns the answer without its body.
+func ask(ctx context.Context, url, session string, messages []message) (*http.Response, error) {
+	body, err := json.Marshal(map[string]any{"model": "scripted", "messages": messages})
+	if err != nil {
+		return nil, fmt.Errorf("ask: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(string(body)))
+	if err != nil {
+		return nil, fmt.Errorf("ask: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer demo-"+agent)
+	req.Header.Set("Authorization", "Bearer demo-"+session)
+	req.Header.Set("X-Session-Id", "demo-"+session)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask: %w", err)
+		return nil, fmt.Errorf("ask: %w", err)
 	}
-	defer func() { _ = res.Body.Close() }()
-	var answer struct {
-		Error struct{ Code, Message string }
-	}
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	out.printf("  %-8s %-36q → %d", agent, prompt, res.StatusCode)
-	if answer.Error.Code != "" {
-		out.printf(" %s, seen %s times, retry after %s s", answer.Error.Code, res.Header.Get("X-Loop-Count"), res.Header.Get("Retry-After"))
-	}
-	out.printf("\n")
-	return out.err
+	return res, res.Body.Close()
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/detector"
@@ -63,21 +66,81 @@ func announceDir() string {
 
 // Run runs everything until the context ends.
 func (c *upCmd) Run(ctx context.Context, io streams) error {
-	cfg, err := c.system()
-	if err != nil {
-		return err
+	if c.NATS == "" && c.DataDir != natskit.InMemory {
+		if dir, err := dataDir(c.DataDir); err == nil {
+			fmt.Fprintf(io.out, "Unloop is starting; its state is in %s.\n", dir)
+		}
+	} else {
+		fmt.Fprintln(io.out, "Unloop is starting.")
 	}
-	s, err := system.New(cfg, c.Logger(io.err))
+	s, err := c.start(ctx, io)
 	if err != nil {
 		return err
 	}
 	return runSystem(ctx, s, func(context.Context) error {
-		fmt.Fprintf(io.out, "Unloop is ready. Point your agent's base URL at it:\n\n"+
-			"  OpenAI      %s/v1\n  Anthropic   %s\n  Gemini      %s\n\n"+
-			"Events: unloop events   Open loops: unloop loops   Health and metrics: %s\n",
-			s.URL(), s.URL(), s.URL(), s.AdminURL())
-		return nil
+		out := io.printer()
+		out.printf("Unloop is ready. Point your agent's base URL at it:\n\n"+
+			"  OpenAI      %s/v1\n  Anthropic   %s\n  Gemini      %s\n\nIn another terminal:\n\n%s", s.URL(), s.URL(), s.URL(), commands(s))
+		return out.err
 	})
+}
+
+// start makes all services. If another Unloop is in the way, the error says how to reach
+// it.
+func (c upCmd) start(ctx context.Context, io streams) (*system.System, error) {
+	cfg, err := c.system()
+	if err != nil {
+		return nil, err
+	}
+	s, err := system.New(cfg, c.Logger(io.err))
+	if err == nil {
+		return s, nil
+	}
+	const second = "a second one needs ports and a folder of its own: --listen 127.0.0.1:0 --admin 127.0.0.1:0 --nats-listen 127.0.0.1:0 --data-dir DIR"
+	if errors.Is(err, natskit.ErrDataDirInUse) || errors.Is(err, syscall.EADDRINUSE) {
+		if _, away := ping(ctx, "http://"+c.Listen, ""); away == nil {
+			return nil, fmt.Errorf("Unloop is running already at http://%s: `unloop status` shows it, and agents can use it at once; %s (%w)", c.Listen, second, err)
+		}
+		return nil, fmt.Errorf("%w; %s", err, second)
+	}
+	return nil, err
+}
+
+// Usual addresses of a process with everything.
+const (
+	usualListen = "127.0.0.1:8080"
+	usualAdmin  = "127.0.0.1:8081"
+	usualNATS   = "127.0.0.1:4222"
+)
+
+// commands lists what can be run beside a system, with the flags for its ports.
+func commands(s *system.System) string {
+	var gateway, nats string
+	if s.URL() != "http://"+usualListen {
+		gateway = " --gateway " + s.URL()
+	}
+	if addr := natsAddress(s.NATSURL()); addr != defaultNATS {
+		nats = " --nats " + addr
+	}
+	var out strings.Builder
+	for _, c := range []struct{ does, line string }{
+		{"run an agent through it", "unloop exec" + gateway + nats + " -- COMMAND"},
+		{"list open loops", "unloop loops" + nats},
+		{"follow their events", "unloop events" + nats},
+		{"read its metrics", "curl " + s.AdminURL() + "/metrics"},
+	} {
+		fmt.Fprintf(&out, "  %-24s  %s\n", c.does, c.line)
+	}
+	return out.String()
+}
+
+// natsAddress returns the URL of a NATS server without its token or password.
+func natsAddress(addr string) string {
+	u, err := url.Parse(addr)
+	if err != nil {
+		return defaultNATS
+	}
+	return "nats://" + u.Host
 }
 
 // runSystem runs a system and calls then once it is ready. An error of then stops
