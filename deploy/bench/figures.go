@@ -10,15 +10,13 @@ import (
 // printSessions prints a table with a column for each contender. Figures that are
 // multiples of the base's have the ratio behind them.
 func (b *bench) printSessions(res *measure.Results, base string, written map[string]writes) {
-	t := &measure.Table{Head: append([]string{"in flight"}, res.Names()...)}
+	t := &measure.Table{Head: append([]string{"at " + res.Levels() + " in flight"}, res.Names()...)}
 	for _, f := range sessionFigures {
-		for _, level := range b.inFlight {
-			var beside func(string) string
-			if f.ratio {
-				beside = res.Beside(base, level, "%.2f×", func(a, b measure.Sample) float64 { return f.value(a) / f.value(b) })
-			}
-			res.Row(t, fmt.Sprintf("%s, %d", f.name, level), level, f.format, f.value, beside)
+		var beside *measure.Beside
+		if f.ratio {
+			beside = &measure.Beside{Base: base, Format: "%.2f", Compare: multiple(f.value)}
 		}
+		res.Row(t, f.name, f.format, f.value, beside)
 	}
 	row := []string{"bytes (writes) to JetStream per request"}
 	for _, name := range res.Names() {
@@ -70,21 +68,24 @@ func perCall(figure string) func(measure.Sample) float64 {
 	return func(s measure.Sample) float64 { return s.Figures[figure] }
 }
 
+// multiple returns a function for one sample's figure as a multiple of another's.
+func multiple(figure func(measure.Sample) float64) func(a, b measure.Sample) float64 {
+	return func(a, b measure.Sample) float64 { return figure(a) / figure(b) }
+}
+
 // printAgainst prints the figures as multiples of the other binary's, if there is one.
 func (b *bench) printAgainst(res *measure.Results, names ...string) {
 	if b.against == "" {
 		return
 	}
-	t := &measure.Table{Head: append([]string{"multiple of the other binary's, in flight"}, names...)}
+	t := &measure.Table{Head: append([]string{"multiple of the other binary's, at " + res.Levels()}, names...)}
 	for _, f := range sessionFigures {
-		for _, level := range b.inFlight {
-			row := []string{fmt.Sprintf("%s, %d", f.name, level)}
-			for _, name := range names {
-				row = append(row, fmt.Sprintf("%.2f×", res.Ratio(name, name+againstSuffix, level, func(a, b measure.Sample) float64 { return f.value(a) / f.value(b) })))
-			}
-			if f.ratio || f.name == p50Name {
-				t.Add(row...)
-			}
+		row := []string{f.name}
+		for _, name := range names {
+			row = append(row, res.Ratios(name, name+againstSuffix, "%.2f", multiple(f.value)))
+		}
+		if f.ratio || f.name == p50Name {
+			t.Add(row...)
 		}
 	}
 	fmt.Fprintln(b.out)

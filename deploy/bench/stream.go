@@ -99,12 +99,11 @@ func (b *bench) compareStreams(ctx context.Context, plan measure.Plan, pause tim
 		how = "every " + pause.String()
 	}
 	b.title("streams of %d chunks, %s", chunks, how)
-	t := &measure.Table{Head: append([]string{"streams open"}, names...)}
+	t := &measure.Table{Head: append([]string{"with " + res.Levels() + " streams open"}, names...)}
 	for _, f := range streamFigures {
-		for _, level := range b.streams {
-			res.Row(t, fmt.Sprintf("%s, %d", f.name, level), level, f.format, f.value,
-				res.Beside(nameProxy, level, "%+.3f", func(a, b measure.Sample) float64 { return f.value(a) - f.value(b) }))
-		}
+		res.Row(t, f.name, f.format, f.value, &measure.Beside{
+			Base: nameProxy, Format: f.more, Compare: func(a, b measure.Sample) float64 { return f.value(a) - f.value(b) },
+		})
 	}
 	b.print(t)
 	if pause > 0 {
@@ -131,17 +130,18 @@ func (b *bench) streamTargets(res *measure.Results) {
 		under("a chunk at most 0.03 ms later than through the bare proxy", figureChunk, 0.03))
 }
 
-// streamFigures are the rows of a table of streams.
+// streamFigures are the rows of a table of streams. What Unloop has more of than the bare
+// proxy is behind its figures.
 var streamFigures = []struct {
-	name, format string
-	value        func(measure.Sample) float64
+	name, format, more string
+	value              func(measure.Sample) float64
 }{
-	{"first chunk ms, p50", "%.2f", perCall(figureFirst)},
-	{"first chunk ms, p99", "%.2f", perCall(figureFirst99)},
-	{"delay of a chunk ms, p50", "%.3f", perCall(figureChunk)},
-	{"delay of a chunk ms, p99", "%.3f", perCall(figureChunk99)},
-	{"processor ms per stream", "%.2f", perCall(figureProcessor)},
-	{"allocations per stream", "%.0f", perCall(figureAllocations)},
+	{"first chunk after ms, p50", "%.2f", "%+.2f", perCall(figureFirst)},
+	{"first chunk after ms, p99", "%.1f", "%+.1f", perCall(figureFirst99)},
+	{"delay of a chunk in ms, p50", "%.3f", "%+.3f", perCall(figureChunk)},
+	{"delay of a chunk in ms, p99", "%.1f", "%+.1f", perCall(figureChunk99)},
+	{"processor ms per stream", "%.2f", "%+.2f", perCall(figureProcessor)},
+	{"allocations per stream", "%.0f", "%+.0f", perCall(figureAllocations)},
 }
 
 // viewer opens streams and notes when their chunks arrive.

@@ -129,7 +129,7 @@ func (p Plan) drive(ctx context.Context, c Contender, round, level int) (Sample,
 	}
 	tallies := make([]tally, level)
 	started := time.Now()
-	more := p.more(started)
+	more := p.more(started, level)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var callers sync.WaitGroup
@@ -150,14 +150,15 @@ func (p Plan) drive(ctx context.Context, c Contender, round, level int) (Sample,
 	return s, err
 }
 
-// more returns a function that reports whether a caller calls once more, at a time.
-func (p Plan) more(started time.Time) func(now time.Time) bool {
+// more returns a function that reports whether a caller calls once more, at a time. The
+// first call of each caller needs no permission.
+func (p Plan) more(started time.Time, callers int) func(now time.Time) bool {
 	if p.Calls == 0 {
 		until := started.Add(p.Sample)
 		return until.After
 	}
 	var begun atomic.Int64
-	return func(time.Time) bool { return begun.Add(1) <= int64(p.Calls) }
+	return func(time.Time) bool { return begun.Add(1) <= int64(p.Calls-callers) }
 }
 
 func (c Contender) read(ctx context.Context) (Reading, error) {
@@ -197,7 +198,7 @@ func (c Contender) callers(round, n int) ([]Op, func(), error) {
 
 // repeat calls op as long as there is more to do, at least once.
 func repeat(ctx context.Context, op Op, more func(now time.Time) bool) (t tally) {
-	for now := time.Now(); more(now) || t.failed+len(t.latencies) == 0; {
+	for now := time.Now(); t.failed+len(t.latencies) == 0 || more(now); {
 		err := op(ctx)
 		after := time.Now()
 		if err != nil {

@@ -80,3 +80,43 @@ func TestContenderThatMostlyFailsIsNoResult(t *testing.T) {
 		t.Errorf("error %v, want what it broke with", err)
 	}
 }
+
+func TestTablesShowEachLevelAndWhatABaseIs(t *testing.T) {
+	t.Parallel()
+	r := recorded(Plan{Levels: []int{1, 8}}, map[cell][]Sample{
+		{"base", 1}: {{PerSecond: 1234, P50: 2 * time.Millisecond, P99: 300 * time.Millisecond, Figures: Reading{"x": 2}}},
+		{"base", 8}: {{PerSecond: 9, Figures: Reading{"x": 4}}},
+		{"ours", 1}: {{PerSecond: 1, Figures: Reading{"x": 3}}}, {"ours", 8}: {{PerSecond: 1, Figures: Reading{"x": 10}}},
+	}, "base", "ours")
+	table := &Table{Head: append([]string{r.Levels()}, r.Names()...)}
+	x := func(s Sample) float64 { return s.Figures["x"] }
+	r.Row(table, "x", "%.1f", x, &Beside{Base: "base", Format: "%.2f", Compare: Multiple("x")})
+	var out strings.Builder
+	table.Markdown(&out)
+	if want := "| 1 / 8 | base | ours |\n|---|---|---|\n| x | 2.0 / 4.0 | 3.0 / 10.0 (1.50 / 2.50) |\n"; out.String() != want {
+		t.Errorf("table:\n%swant:\n%s", out.String(), want)
+	}
+	if rates := r.Rates(); rates.Rows[0][1] != "1 234 (2.0 ms, 300 ms)" || rates.Head[2] != "8 in flight" {
+		t.Errorf("rates %q", rates)
+	}
+}
+
+func TestAPlanOfCallsIsTheSameWorkForAll(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	c := Contender{
+		Name:  "c",
+		Meter: func(context.Context) (Reading, error) { return Reading{"calls": float64(calls.Load())}, nil },
+		Take:  func() Reading { return Reading{"taken": 7} },
+		Caller: func(int, int) (Op, func(), error) {
+			return func(context.Context) error { calls.Add(1); return nil }, func() {}, nil
+		},
+	}
+	r, err := Compare(t.Context(), Plan{Rounds: 1, Calls: 50, Levels: []int{4}}, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Median("c", 4); calls.Load() != 100 || s.Calls != 50 || s.Figures["calls"] != 1 || s.Figures["taken"] != 7 || r.Mean("c", 4, "calls") != 1 {
+		t.Errorf("%d calls, sample %+v; want 50 in the warm-up and 50 in the round", calls.Load(), s)
+	}
+}

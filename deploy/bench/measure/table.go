@@ -3,6 +3,7 @@ package measure
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -64,29 +65,43 @@ func (r *Results) Failed() (n int) {
 	return n
 }
 
-// Row adds a row with a figure of each contender at a level, in the order of the
-// contenders. If beside is not nil, it returns what stands in brackets behind a figure.
-func (r *Results) Row(t *Table, label string, level int, format string, figure func(Sample) float64, beside func(name string) string) {
+// Row adds a row with a figure of each contender at all levels, in the order of the
+// contenders. If beside is not nil, what it compares with the base is in brackets behind
+// the figures, within rounds.
+func (r *Results) Row(t *Table, label, format string, figure func(Sample) float64, beside *Beside) {
 	row := []string{label}
 	for _, name := range r.names {
-		text := fmt.Sprintf(format, figure(r.Median(name, level)))
-		if beside != nil {
-			text += beside(name)
+		cell := r.each(func(level int) string { return fmt.Sprintf(format, figure(r.Median(name, level))) })
+		if beside != nil && name != beside.Base {
+			cell += " (" + r.Ratios(name, beside.Base, beside.Format, beside.Compare) + ")"
 		}
-		row = append(row, text)
+		row = append(row, cell)
 	}
 	t.Add(row...)
 }
 
-// Beside returns a function for Row that compares a contender with a base, within rounds.
-func (r *Results) Beside(base string, level int, format string, compare func(a, b Sample) float64) func(string) string {
-	return func(name string) string {
-		if name == base {
-			return ""
-		}
-		return fmt.Sprintf(" ("+format+")", r.Ratio(name, base, level, compare))
-	}
+// Ratios writes the ratios of two contenders' figures at all levels.
+func (r *Results) Ratios(a, b, format string, compare func(a, b Sample) float64) string {
+	return r.each(func(level int) string { return fmt.Sprintf(format, r.Ratio(a, b, level, compare)) })
 }
+
+// each joins texts of all levels.
+func (r *Results) each(text func(level int) string) string {
+	var out []string
+	for _, level := range r.plan.Levels {
+		out = append(out, text(level))
+	}
+	return strings.Join(out, " / ")
+}
+
+// Beside compares contenders with a base.
+type Beside struct {
+	Base, Format string
+	Compare      func(a, b Sample) float64
+}
+
+// Levels names the levels, such as 1 / 8 / 64.
+func (r *Results) Levels() string { return r.each(strconv.Itoa) }
 
 // Names are those of the contenders.
 func (r *Results) Names() []string { return r.names }
