@@ -71,7 +71,7 @@ func (l *Loader) Follow(ctx context.Context, apply func([]Built), faulty func(er
 func (l *Loader) rotated() bool {
 	now := map[string][sha256.Size]byte{}
 	for name := range l.secrets {
-		text, _ := l.env.ReadFile(name) //nolint:errcheck // a file that is missing has changed
+		text, _ := l.env.ReadFile(name) // a file that is missing has changed
 		now[name] = sha256.Sum256(text)
 	}
 	return !maps.Equal(now, l.secrets)

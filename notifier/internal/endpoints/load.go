@@ -227,8 +227,7 @@ func hashName(r *Route) string {
 
 // Faults returns every fault of an error of Load.
 func Faults(err error) []policy.Fault {
-	var faults *policy.Faults
-	if errors.As(err, &faults) {
+	if faults, ok := errors.AsType[*policy.Faults](err); ok {
 		return faults.List
 	}
 	return nil

@@ -66,7 +66,12 @@ func TestASetFollowsTheBucket(t *testing.T) {
 	go func() {
 		done <- set.Follow(ctx, &natskit.Follower{Conn: conn, Layout: server.Layout(), Log: slog.New(slog.DiscardHandler)})
 	}()
-	defer func() { cancel(); <-done }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
 	wait := func(n int) {
 		t.Helper()
 		for deadline := time.Now().Add(20 * time.Second); len(set.All()) != n; <-time.After(5 * time.Millisecond) {

@@ -9,6 +9,7 @@ package alertmanager
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"strconv"
 	"time"
@@ -137,9 +138,7 @@ func later(a, b time.Time) time.Time {
 
 func (a *Alertmanager) labels(e *event.Event) map[string]string {
 	labels := map[string]string{}
-	for name, value := range a.cfg.Labels {
-		labels[name] = value
-	}
+	maps.Copy(labels, a.cfg.Labels)
 	labels["alertname"] = "UnloopLoop"
 	for name, value := range map[string]string{
 		"loop_id": e.Data.LoopID, "policy": e.Data.Policy, "tenant": e.TenantID, "project": e.ProjectID,

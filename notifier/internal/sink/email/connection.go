@@ -60,8 +60,7 @@ func (l *limited) Read(p []byte) (int, error) {
 
 // status returns the status of a server's answer in an error, 0 if there is none.
 func status(err error) int {
-	var answer *textproto.Error
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*textproto.Error](err); ok {
 		return answer.Code
 	}
 	return 0

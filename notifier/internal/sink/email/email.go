@@ -151,8 +151,7 @@ func noSession(ctx context.Context, err error) error {
 // failure returns the error for a message that was not taken. Answers of 5xx are final.
 func failure(ctx context.Context, err error) error {
 	code := status(err)
-	var answer *mail.SendError
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*mail.SendError](err); ok {
 		code = answer.ErrorCode()
 	}
 	switch {
