@@ -28,9 +28,10 @@ type cli struct {
 	Exec execCmd `cmd:"" group:"Run:" help:"Run an agent through Unloop, and report at the end what was stopped."`
 	Demo demoCmd `cmd:"" group:"Run:" help:"Show agents that loop, and what Unloop does about them, offline."`
 
-	Loops  loopsCmd  `cmd:"" group:"See:" help:"List, show and release open loops."`
-	Events eventsCmd `cmd:"" group:"See:" help:"Follow the events of loops."`
-	Audit  auditCmd  `cmd:"" group:"See:" help:"List what operators did: releases, blocks, exemptions, silences."`
+	Loops     loopsCmd     `cmd:"" group:"See:" help:"List, show and release open loops."`
+	Events    eventsCmd    `cmd:"" group:"See:" help:"Follow the events of loops."`
+	Endpoints endpointsCmd `cmd:"" group:"See:" help:"List the endpoints that messages about loops go to, and enable those that were disabled."`
+	Audit     auditCmd     `cmd:"" group:"See:" help:"List what operators did: releases, blocks, exemptions, silences."`
 
 	Block     beginCmd     `cmd:"" group:"Act:" help:"Refuse all requests of a session, caller, tenant or project, at once and everywhere."`
 	Unblock   endCmd       `cmd:"" group:"Act:" help:"End a block."`

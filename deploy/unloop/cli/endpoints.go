@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/deploy/unloop/terminal"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/delivery"
+)
+
+type endpointsCmd struct {
+	List   endpointsListCmd   `cmd:"" default:"withargs" help:"List the endpoints that messages go to, and those that are disabled."`
+	Enable endpointsEnableCmd `cmd:"" help:"Use an endpoint again that was disabled because it answered 410."`
+}
+
+// endpointStatus is how an endpoint stands.
+type endpointStatus struct {
+	Name string `json:"name"`
+	delivery.Endpoint
+	// Waiting counts the events that no notifier has taken for the endpoint yet.
+	Waiting uint64 `json:"waiting"`
+	// Newest is when an event was taken for it last.
+	Newest time.Time `json:"newest,omitzero"`
+}
+
+// status says in words whether messages are sent.
+func (s *endpointStatus) status(now time.Time) terminal.Cell {
+	switch {
+	case !s.Disabled.IsZero():
+		return terminal.Cell{Text: "disabled", Style: terminal.Red}
+	case now.Before(s.Paused):
+		return terminal.Cell{Text: "paused", Style: terminal.Yellow}
+	default:
+		return terminal.Cell{Text: "active"}
+	}
+}
+
+type endpointsListCmd struct {
+	client
+	formatted
+	watched
+}
+
+// Run lists the endpoints that notifiers have used.
+func (c *endpointsListCmd) Run(ctx context.Context, io streams) error {
+	js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	return c.draw(ctx, io, func(io streams) error {
+		all, err := endpointList(ctx, js)
+		switch {
+		case err != nil:
+			return explain(err)
+		case c.JSON:
+			return jsonLines(io, all)
+		case len(all) == 0:
+			_, err = fmt.Fprintln(io.out, "No notifier has endpoints: give it --webhook URL or --notify FILE.")
+			return err
+		}
+		return io.print(endpointTable(all, time.Now()))
+	})
+}
+
+func endpointTable(all []endpointStatus, now time.Time) *terminal.Table {
+	t := terminal.NewTable(terminal.Column{Name: "ENDPOINT", Least: 8}, terminal.Column{Name: "STATUS"}, terminal.Column{Name: "SINCE", Rank: 2},
+		terminal.Column{Name: "WAITING"}, terminal.Column{Name: "NEWEST EVENT", Rank: 3}, terminal.Column{Name: "REASON", Rank: 1, Least: 8})
+	for i := range all {
+		s := &all[i]
+		since, newest := "", ""
+		if !s.Disabled.IsZero() {
+			since = terminal.Moment(s.Disabled, now)
+		}
+		if !s.Newest.IsZero() {
+			newest = terminal.Moment(s.Newest, now)
+		}
+		t.Row(s.Name, s.status(now), since, fmt.Sprint(s.Waiting), newest, s.Reason)
+	}
+	return t
+}
+
+// endpointList returns the endpoints that have a consumer of events or a stored state, by
+// name.
+func endpointList(ctx context.Context, js jetstream.JetStream) ([]endpointStatus, error) {
+	all, err := endpointStates(ctx, js)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := js.Stream(ctx, schemas.StreamEvents)
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", schemas.StreamEvents, err)
+	}
+	consumers := stream.ListConsumers(ctx)
+	for info := range consumers.Info() {
+		name, ok := strings.CutPrefix(info.Name, schemas.DurableNotifier+"-")
+		if !ok || name == "" {
+			continue
+		}
+		s := all[name]
+		s.Name, s.Waiting = name, info.NumPending
+		if info.Delivered.Last != nil {
+			s.Newest = *info.Delivered.Last
+		}
+		all[name] = s
+	}
+	if err := consumers.Err(); err != nil {
+		return nil, fmt.Errorf("list consumers of %s: %w", schemas.StreamEvents, err)
+	}
+	list := make([]endpointStatus, 0, len(all))
+	for _, s := range all {
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b endpointStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// endpointStates returns the stored states by name.
+func endpointStates(ctx context.Context, js jetstream.JetStream) (map[string]endpointStatus, error) {
+	kv, err := js.KeyValue(ctx, schemas.BucketNotifications)
+	if err != nil {
+		return nil, fmt.Errorf("read endpoints: %w", err)
+	}
+	watch, err := kv.Watch(ctx, schemas.EndpointPrefix+"*", jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, fmt.Errorf("read endpoints: %w", err)
+	}
+	defer func() { _ = watch.Stop() }() // it ends with the connection anyway
+	all := map[string]endpointStatus{}
+	for entry := range watch.Updates() {
+		if entry == nil { // all stored values have come
+			break
+		}
+		s := endpointStatus{Name: strings.TrimPrefix(entry.Key(), schemas.EndpointPrefix)}
+		if json.Unmarshal(entry.Value(), &s.Endpoint) == nil {
+			all[s.Name] = s
+		}
+	}
+	return all, ctx.Err()
+}
+
+type endpointsEnableCmd struct {
+	client
+	actor
+	Name string `arg:"" help:"Name of the endpoint, as unloop endpoints lists it."`
+}
+
+// enableTimeout is more than a notifier needs to enable an endpoint.
+const enableTimeout = 15 * time.Second
+
+// Run has a notifier enable an endpoint.
+func (c *endpointsEnableCmd) Run(ctx context.Context, io streams) error {
+	js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	if err := enable(ctx, js.Conn(), c.Name); err != nil {
+		return fmt.Errorf("enable %s: %w", c.Name, err)
+	}
+	c.record(ctx, js, io, schemas.AuditEnableEndpoint, c.Name, "")
+	fmt.Fprintf(io.out, "Enabled %s: it gets the loops that are found from now on.\n", c.Name)
+	return nil
+}
+
+func enable(ctx context.Context, nc *nats.Conn, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, enableTimeout)
+	defer cancel()
+	body, err := json.Marshal(delivery.Request{Endpoint: name})
+	if err != nil {
+		return err
+	}
+	answer, err := nc.RequestWithContext(ctx, schemas.SubjectEnable, body)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return errors.New("no notifier with endpoints is running on this NATS server")
+	}
+	if err != nil {
+		return err
+	}
+	var reply delivery.Reply
+	if err := json.Unmarshal(answer.Data, &reply); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if reply.Error != "" {
+		return errors.New(reply.Error)
+	}
+	return nil
+}
