@@ -17,6 +17,8 @@ ARGS ?=
 SOAK ?= 30m
 # Flags for `make chaos`.
 CHAOS ?=
+# The version of what `make dist` builds.
+VERSION ?=
 # Parts and flags for `make bench`.
 BENCH ?=
 
@@ -25,7 +27,8 @@ help: ## say what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
 
 .PHONY: run
-run: build ## build, and run the whole system in one process
+run: ## build bin/unloop, and run the whole system in one process
+	@deploy/tools/build.sh bin deploy/unloop
 	bin/unloop up $(ARGS)
 
 .PHONY: build
@@ -64,6 +67,11 @@ fuzz: ## run each fuzz test for FUZZTIME (10s)
 .PHONY: cover
 cover: ## measure which statements all tests together run
 	@deploy/tools/cover.sh dist/cover $(MODULES)
+
+.PHONY: dist
+dist: ## build archives and npm packages of a release into dist/release; VERSION=1.2.3
+	@rm -rf dist/release
+	GOWORK=off go -C deploy run ./dist -out $(CURDIR)/dist/release -version '$(VERSION)'
 
 .PHONY: clean
 clean: ## remove what was built

@@ -4,6 +4,7 @@
 #
 #   build.sh OUT MODULE…
 #
+# MODULE is a folder, or a folder of one command such as deploy/unloop.
 # CGO_ENABLED selects whether cgo is used. Default: if there is a C compiler.
 set -euo pipefail
 out=$1
@@ -16,10 +17,25 @@ if [[ -z ${CGO_ENABLED-} ]]; then
 	CGO_ENABLED=$(command -v "${cc%% *}" >/dev/null && echo 1 || echo 0)
 fi
 export CGO_ENABLED GOWORK=off
+
+# progress passes errors and downloads on, and counts the compiled packages: a first build
+# compiles many hundred, and would be silent for minutes.
+progress() {
+	awk '/^[A-Za-z0-9.\/_~-]+$/ { if (++n % 50) next; $0 = "bin: " n " packages compiled" } { print; fflush() }' >&2
+}
+
+build() {
+	local module=$1 main=$2
+	echo "bin: building $(basename "$main") (CGO_ENABLED=$CGO_ENABLED)"
+	go -C "$module" build -v -trimpath -o "$out/" "./${main#"$module/"}" 2>&1 | progress
+}
+
 for module in "$@"; do
+	if [[ ! -f $module/go.mod ]]; then
+		build "$(dirname "$module")" "$module"
+		continue
+	fi
 	for main in "$module"/cmd/*/ "$module"/unloop/ "$module"/images/healthcheck/; do
-		[[ -d $main ]] || continue
-		go -C "$module" build -trimpath -o "$out/" "./${main#"$module/"}"
-		echo "bin: $(basename "$main") (CGO_ENABLED=$CGO_ENABLED)"
+		[[ ! -d $main ]] || build "$module" "$main"
 	done
 done

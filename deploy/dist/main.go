@@ -1,0 +1,50 @@
+// Dist builds what a release consists of: an archive of the unloop command for each
+// platform, npm packages that bring the same binaries, and their checksums.
+//
+//	dist [-out DIR] [-version VERSION] [-targets linux/amd64,…]
+//
+// It knows the unloop command alone, and does not know where releases are published.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "dist:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
+	out := flags.String("out", "dist", "folder for the results")
+	version := flags.String("version", "", "version of the release, such as 1.2.3 (default: 0.0.0-dev.REVISION)")
+	list := flags.String("targets", strings.Join(allTargets(), ","), "platforms, as GOOS/GOARCH")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	targets, err := parseTargets(*list)
+	if err != nil {
+		return err
+	}
+	r, err := newRelease(ctx, *out, *version)
+	if err != nil {
+		return err
+	}
+	for _, t := range targets {
+		fmt.Println("dist: building", t)
+		if err := r.add(ctx, t); err != nil {
+			return fmt.Errorf("%s: %w", t, err)
+		}
+	}
+	return r.finish(targets)
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// release is what is built from one revision of the source.
+type release struct {
+	root, out, version string
+	// made is the time of the revision. All files have it, so that the same source
+	// gives the same archives.
+	made time.Time
+	// files are the names of the results, relative to out.
+	files []string
+}
+
+func newRelease(ctx context.Context, out, version string) (*release, error) {
+	root, err := output(ctx, ".", nil, "git", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return nil, fmt.Errorf("find the repository: %w", err)
+	}
+	head, err := output(ctx, root, nil, "git", "show", "-s", "--format=%h %cI", "HEAD")
+	if err != nil {
+		return nil, fmt.Errorf("read the revision: %w", err)
+	}
+	revision, at, _ := strings.Cut(head, " ")
+	made, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return nil, fmt.Errorf("read the revision's time: %w", err)
+	}
+	if version == "" {
+		version = "0.0.0-dev." + revision
+	}
+	if out, err = filepath.Abs(out); err != nil {
+		return nil, err
+	}
+	return &release{
+		root: root, out: out, version: strings.TrimPrefix(version, "v"), made: made.UTC(),
+	}, os.MkdirAll(out, 0o755)
+}
+
+// add builds the command for a platform, inspects it, and writes its archive and its npm
+// package.
+func (r *release) add(ctx context.Context, t target) error {
+	dir, err := os.MkdirTemp("", "unloop-dist")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	binary := filepath.Join(dir, t.binary())
+	if err := r.build(ctx, t, binary); err != nil {
+		return err
+	}
+	build, err := inspect(t, binary)
+	if err != nil {
+		return fmt.Errorf("inspect the binary: %w", err)
+	}
+	content, err := r.contents(ctx, t, binary, build)
+	if err != nil {
+		return err
+	}
+	if err := r.writeArchive(t, content); err != nil {
+		return err
+	}
+	return r.writePlatformPackage(t, content)
+}
+
+// finish writes the npm package that users name and the checksums.
+func (r *release) finish(targets []target) error {
+	if err := r.writePackage(targets); err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for _, name := range r.files {
+		sum, err := sha256File(filepath.Join(r.out, name))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%s  %s\n", sum, name)
+	}
+	if err := os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(sums.String()), 0o644); err != nil {
+		return err
+	}
+	fmt.Printf("dist: %d files and SHA256SUMS in %s\n", len(r.files), r.out)
+	return nil
+}
+
+// create creates a result.
+func (r *release) create(name string) (*os.File, error) {
+	f, err := os.Create(filepath.Join(r.out, name))
+	if err == nil {
+		r.files = append(r.files, name)
+	}
+	return f, err
+}
+
+func sha256File(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// output runs a command in a folder and returns what it prints. The error has what the
+// command prints to stderr.
+func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	printed, err := cmd.Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		err = fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(failed.Stderr)))
+	}
+	return strings.TrimSpace(string(printed)), err
+}
