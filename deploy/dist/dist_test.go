@@ -23,7 +23,7 @@ var built = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, run(context.Background(), []string{"-out", dir, "-version", "v1.2.3", "-targets", runtime.GOOS + "/" + runtime.GOARCH})
+	return dir, run(context.Background(), []string{"-out", dir, "-version", "v1.2.3", "-targets", runtime.GOOS + "/" + runtime.GOARCH}, io.Discard)
 })
 
 func TestMain(m *testing.M) {

@@ -10,6 +10,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -17,14 +18,15 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "dist:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, progress io.Writer) error {
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
 	out := flags.String("out", "dist", "folder for the results")
 	version := flags.String("version", "", "version of the release, such as 1.2.3 (default: 0.0.0-dev.REVISION)")
@@ -41,10 +43,14 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	for _, t := range targets {
-		fmt.Println("dist: building", t)
+		fmt.Fprintln(progress, "dist: building", t)
 		if err := r.add(ctx, t); err != nil {
 			return fmt.Errorf("%s: %w", t, err)
 		}
 	}
-	return r.finish(targets)
+	if err := r.finish(targets); err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "dist: %d files and SHA256SUMS in %s\n", len(r.files), r.out)
+	return nil
 }

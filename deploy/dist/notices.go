@@ -48,7 +48,7 @@ func (r *release) moduleFolders(ctx context.Context, modules []*debug.Module) (m
 		return nil, err
 	}
 	folders := map[string]string{}
-	for _, line := range strings.Split(listed, "\n") {
+	for line := range strings.SplitSeq(listed, "\n") {
 		name, dir, _ := strings.Cut(line, "\t")
 		folders[name] = dir
 	}

@@ -88,11 +88,7 @@ func (r *release) finish(targets []target) error {
 		}
 		fmt.Fprintf(&sums, "%s  %s\n", sum, name)
 	}
-	if err := os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(sums.String()), 0o644); err != nil {
-		return err
-	}
-	fmt.Printf("dist: %d files and SHA256SUMS in %s\n", len(r.files), r.out)
-	return nil
+	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(sums.String()), 0o644)
 }
 
 // create creates a result.
@@ -123,8 +119,7 @@ func output(ctx context.Context, dir string, env []string, name string, args ...
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	printed, err := cmd.Output()
-	var failed *exec.ExitError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(failed.Stderr)))
 	}
 	return strings.TrimSpace(string(printed)), err

@@ -25,7 +25,7 @@ func allTargets() []string {
 
 func parseTargets(list string) ([]target, error) {
 	var targets []target
-	for _, name := range strings.Split(list, ",") {
+	for name := range strings.SplitSeq(list, ",") {
 		goos, arch, _ := strings.Cut(strings.TrimSpace(name), "/")
 		t := target{goos, arch}
 		if !slices.Contains(supported, t) {
