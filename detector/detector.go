@@ -104,20 +104,23 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 // wire makes the parts that use the records.
 func (d *Detector) wire(owners ledger.Option) {
 	nc, reg := d.deps.NATS, d.deps.Metrics
-	sessions := ledger.New[evaluate.Session](nc, schemas.BucketSessions, reg, owners)
-	limits := ledger.New[limit.State](nc, schemas.BucketLimits, reg, owners, ledger.WithConfirm())
-	streaks := ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithConfirm())
+	earlier := ledger.WithEarlier(schemas.EarlierKeys()...)
+	counters := ledger.New[counter.State](nc, schemas.BucketCounters, reg, owners, earlier)
+	sessions := ledger.New[evaluate.Session](nc, schemas.BucketSessions, reg, owners, earlier)
+	limits := ledger.New[limit.State](nc, schemas.BucketLimits, reg, owners, earlier, ledger.WithConfirm())
+	streaks := ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithEarlier(schemas.EarlierStreakKeys()...), ledger.WithConfirm())
 	worker := semantic.AskOver(natskit.NewInbox(nc, semantic.AnswerTimeout).Prefer(d.deps.InProcess))
 	d.decider = decide.Decider{
 		Log: d.deps.Log, Now: d.now, Metrics: d.metrics, Sessions: sessions, Limits: limits,
-		Counters:  ledger.New[counter.State](nc, schemas.BucketCounters, reg, owners),
+		Counters:  counters,
 		Incidents: d.incidents, Cooldowns: d.blocks, Peers: d.member, Publish: nc.Publish,
 		Semantic: semantic.New(streaks, worker, d.incidents.Record, d.now, d.metrics, reg),
 	}
 	d.releaser = release.Releaser{
 		Log: d.deps.Log, Now: d.now, Sessions: sessions, Limits: limits, Streaks: streaks,
-		Blocks: d.blocks, Incidents: d.incidents, Publish: nc.Publish,
+		Blocks: d.blocks, Incidents: d.incidents, Earlier: counters.Earlier, Publish: nc.Publish,
 	}
+	d.blocks.Earlier = counters.Earlier
 }
 
 // Readiness reports whether the detector takes checks.

@@ -3,7 +3,6 @@ package detector_test
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -345,7 +344,7 @@ func TestIdleCounterExpiresInJetStream(t *testing.T) {
 	check := promptCheck("p")
 	check.Counters[0].WindowSeconds, check.Counters[0].CooldownSeconds = 1, 0
 	ask(t, s.Conn(), check)
-	key := schemas.CounterKey(false, "prompt", "default", hex.EncodeToString(check.Counters[0].Fingerprint))
+	key := schemas.CounterKey(false, "prompt", "default", check.Counters[0].Fingerprint)
 	consumer, err := js.OrderedConsumer(t.Context(), "KV_"+schemas.BucketCounters, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{"$KV." + schemas.BucketCounters + "." + key},
 	})

@@ -2,7 +2,6 @@ package detector_test
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"sync"
 	"testing"
 	"time"
@@ -165,7 +164,7 @@ func TestAPurgedLimitStartsAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := one.GetLimits()[0]
-	if err := kv.Purge(t.Context(), schemas.LimitKey(false, l.GetPolicy(), l.GetRule(), hex.EncodeToString(l.GetKey()))); err != nil {
+	if err := kv.Purge(t.Context(), schemas.LimitKey(false, l.GetPolicy(), l.GetRule(), l.GetKey())); err != nil {
 		t.Fatal(err)
 	}
 	if v := ruling(t, nc, one); v.GetAction() != checkpb.Action_ACTION_ALLOW {

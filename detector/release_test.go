@@ -2,7 +2,6 @@ package detector_test
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"testing"
 
@@ -37,7 +36,7 @@ func TestReleaseKeepsAToolLoopForAsLongAsItsPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	agent := sha256.Sum256([]byte("agent"))
-	msg, err := stream.GetLastMsgForSubject(t.Context(), "$KV."+schemas.BucketSessions+"."+schemas.SessionKey(false, "default", hex.EncodeToString(agent[:])))
+	msg, err := stream.GetLastMsgForSubject(t.Context(), "$KV."+schemas.BucketSessions+"."+schemas.SessionKey(false, "default", agent[:]))
 	if err != nil {
 		t.Fatal(err)
 	}

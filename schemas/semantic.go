@@ -1,7 +1,5 @@
 package schemas
 
-import "encoding/hex"
-
 // SubjectSemantic carries a SemanticRequest to one of the embedding workers; the answer
 // is a SemanticReply (package semanticpb).
 const (
@@ -20,17 +18,8 @@ func VectorKey(kind string, scope []byte) string {
 	return KeyToken(kind) + "s." + KeyHash(scope)
 }
 
-// EarlierVectorKey is the key of a scope's memory before it had slots: KIND.SCOPE, with
-// the hash in hex.
-func EarlierVectorKey(kind string, scope []byte) string {
-	return KeyToken(kind) + "." + hex.EncodeToString(scope)
-}
-
-// EarlierVectorKeys match the keys that EarlierVectorKey returns.
-func EarlierVectorKeys() []string { return []string{"session.*", "caller.*", "tenant.*"} }
-
 // StreakKey is the key in BucketSessions of one scope's streak of semantic findings
-// under one policy: semantic.MODE.POLICY.SCOPE, with the scope's hash in hex.
-func StreakKey(shadow bool, policy, scopeHex string) string {
-	return "semantic." + IncidentKey(shadow, policy, scopeHex)
+// under one policy: streak.MODE.POLICY.HASH, with the scope's hash.
+func StreakKey(shadow bool, policy string, scope []byte) string {
+	return "streak." + mode(shadow) + KeyToken(policy) + "." + KeyHash(scope)
 }

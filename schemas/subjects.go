@@ -161,10 +161,19 @@ func mode(shadow bool) string {
 }
 
 // CounterKey is the key in BucketCounters of one counter's record:
-// MODE.DETECTOR.POLICY.FINGERPRINT, where MODE is "live" or "shadow" and the
-// fingerprint is in hex.
-func CounterKey(shadow bool, detector, policy, fingerprintHex string) string {
-	return mode(shadow) + KeyToken(detector) + "." + KeyToken(policy) + "." + fingerprintHex
+// DETECTOR.MODE.POLICY.HASH, where MODE is "live" or "shadow" and HASH the KeyHash of the
+// fingerprint.
+func CounterKey(shadow bool, detector, policy string, fingerprint []byte) string {
+	return counterPrefix(shadow, detector, policy) + KeyHash(fingerprint)
+}
+
+func counterPrefix(shadow bool, detector, policy string) string {
+	return KeyToken(detector) + "." + mode(shadow) + KeyToken(policy) + "."
+}
+
+// CounterPattern matches the keys of all counters of a detector under a policy.
+func CounterPattern(shadow bool, detector, policy string) string {
+	return counterPrefix(shadow, detector, policy) + "*"
 }
 
 // IncidentKey is the key in BucketIncidents of one conversation's incident under one
@@ -175,16 +184,16 @@ func IncidentKey(shadow bool, policy, conversationHex string) string {
 }
 
 // SessionKey is the key in BucketSessions of one agent's tool calls under one policy:
-// MODE.POLICY.AGENT. The agent is a hash of the session and of the agent's instructions
-// and tools, in hex.
-func SessionKey(shadow bool, policy, agentHex string) string {
-	return IncidentKey(shadow, policy, agentHex)
+// tool.MODE.POLICY.HASH. The hash is that of the session and of the agent's instructions
+// and tools.
+func SessionKey(shadow bool, policy string, agent []byte) string {
+	return "tool." + mode(shadow) + KeyToken(policy) + "." + KeyHash(agent)
 }
 
 // LimitKey is the key in BucketLimits of a rule's record for one combination of its
-// descriptors' values: MODE.POLICY.RULE.HASH, with the hash in hex.
-func LimitKey(shadow bool, policy, rule, hashHex string) string {
-	return mode(shadow) + KeyToken(policy) + "." + KeyToken(rule) + "." + hashHex
+// descriptors' values: rule.MODE.POLICY.RULE.HASH.
+func LimitKey(shadow bool, policy, rule string, hash []byte) string {
+	return "rule." + mode(shadow) + KeyToken(policy) + "." + KeyToken(rule) + "." + KeyHash(hash)
 }
 
 // AnswerKey is the key in BucketSessions of the session that an answer belongs to. The

@@ -50,6 +50,9 @@ type block struct {
 // record is what the bucket holds of one counter.
 type record struct {
 	Blocks []block `json:"blocks"`
+	// earlier says that a detector of a version with other keys may have stored it: then
+	// the counter's record, under its key of today, may not show the blocks.
+	earlier bool
 }
 
 // Parse reads what Append wrote.
@@ -64,11 +67,15 @@ func (r *record) Append(b []byte) []byte {
 // with returns the record with one more block, without those that are over.
 func (r record) with(one block, now int64) record {
 	kept := slices.DeleteFunc(slices.Clone(r.Blocks), func(b block) bool { return b.Until <= now || b.Mark == one.Mark })
-	return record{append(kept, one)}
+	return record{Blocks: append(kept, one)}
 }
 
 // Blocks are the cooldowns that stand. Make it with New.
 type Blocks struct {
+	// Earlier reports whether detectors of a version with other keys may be running, or
+	// have run lately. Then blocks are stored under both keys.
+	Earlier func() bool
+
 	conn   *natskit.Conn
 	log    *slog.Logger
 	now    func() time.Time
@@ -81,13 +88,17 @@ type Blocks struct {
 // New returns blocks that remember nothing yet.
 func New(conn *natskit.Conn, reg prometheus.Registerer, log *slog.Logger, now func() time.Time) *Blocks {
 	return &Blocks{
-		conn: conn, log: log, now: now, standing: map[string]record{},
+		Earlier: func() bool { return false },
+		conn:    conn, log: log, now: now, standing: map[string]record{},
 		ledger: ledger.New[record](conn, schemas.BucketBlocks, reg),
 	}
 }
 
-// learn takes the record of a counter.
+// learn takes the record of a counter, by its key of today or an earlier one.
 func (b *Blocks) learn(key string, r record, now time.Time) {
+	if todays, ok := schemas.TodaysCounterKey(key); ok {
+		key, r.earlier = todays, true
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, known := b.standing[key]; !known && len(b.standing) >= maxStanding {
@@ -110,26 +121,27 @@ func (b *Blocks) sweep(now int64) {
 
 // Forget forgets the blocks of a counter.
 func (b *Blocks) Forget(key string) {
+	if todays, ok := schemas.TodaysCounterKey(key); ok {
+		key = todays
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.standing, key)
 }
 
-// Restore returns the state of a counter that has no record, with the blocks that
-// stand.
+// Restore returns the state of a counter with the blocks that stand, if it has no record,
+// or one that another version does not see.
 func (b *Blocks) Restore(key string, s counter.State, now time.Time) counter.State {
-	if s.Last != 0 || s.Count != 0 || len(s.Parts) > 0 {
-		return s
-	}
+	fresh := s.Last == 0 && s.Count == 0 && len(s.Parts) == 0
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, one := range b.standing[key].Blocks {
-		switch {
-		case one.Until <= now.UnixMilli():
-		case one.Mark == "":
-			s.BlockedUntil, s.Incident = one.Until, one.Incident
-		default:
-			s.Parts = append(s.Parts, counter.Part{Mark: one.Mark, State: counter.State{BlockedUntil: one.Until, Incident: one.Incident}})
+	standing := b.standing[key]
+	if !fresh && !standing.earlier {
+		return s
+	}
+	for _, one := range standing.Blocks {
+		if one.Until > now.UnixMilli() {
+			s = s.WithBlock(one.Mark, one.Until, one.Incident)
 		}
 	}
 	return s
@@ -137,11 +149,18 @@ func (b *Blocks) Restore(key string, s counter.State, now time.Time) counter.Sta
 
 // Keep stores a cooldown that begins.
 func (b *Blocks) Keep(c *evaluate.Cooldown) {
+	b.keep(c, c.Key)
+	if b.Earlier() {
+		b.keep(c, c.EarlierKey)
+	}
+}
+
+func (b *Blocks) keep(c *evaluate.Cooldown, key string) {
 	length := time.Duration(c.Finding.GetBlockedMs()) * time.Millisecond
 	one := block{Mark: c.Part, Until: c.At.Add(length).UnixMilli(), Incident: c.Incident}
-	b.ledger.Start(context.Background(), c.Key, func(r record) (record, time.Duration) {
+	b.ledger.Start(context.Background(), key, func(r record) (record, time.Duration) {
 		next := r.with(one, c.At.UnixMilli())
-		b.learn(c.Key, next, c.At)
+		b.learn(key, next, c.At)
 		return next, length.Truncate(time.Second) + time.Second
 	}, func(err error) {
 		if err != nil {

@@ -1,7 +1,6 @@
 package counter
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -118,7 +117,7 @@ func TestEveryAskedHitCountsAndMarksAreBounded(t *testing.T) {
 				t.Fatalf("count %d of %v asked and %v sent, %d marks", v.Count, asked, sent, len(s.Asked))
 			}
 			var back State
-			if err := json.Unmarshal(s.Append(nil), &back); err != nil {
+			if err := back.Parse(s.Append(nil)); err != nil {
 				t.Fatalf("stored state %s: %v", s.Append(nil), err)
 			}
 			if diff := cmp.Diff(s, back); diff != "" {

@@ -1,7 +1,6 @@
 package counter
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -266,7 +265,7 @@ func TestStatesSurviveStorageAndExpireWithTheirTTL(t *testing.T) {
 			now = now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "gap ms")) * time.Millisecond)
 			s, _ = Step(s, p, Hit{N: rapid.IntRange(0, 4).Draw(t, "n"), Retry: rapid.Bool().Draw(t, "retry"), Incident: "ab"}, now)
 			var back State
-			if err := json.Unmarshal(s.Append(nil), &back); err != nil {
+			if err := back.Parse(s.Append(nil)); err != nil {
 				t.Fatalf("stored state %s: %v", s.Append(nil), err)
 			}
 			if diff := cmp.Diff(s, back); diff != "" {
@@ -337,7 +336,7 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte(`{"hits":[9,8,7,-1]}`), int64(1000), 3, uint8(3))
 	f.Fuzz(func(t *testing.T, record []byte, windowMS int64, threshold int, kind uint8) {
 		var s State
-		if json.Unmarshal(record, &s) != nil {
+		if s.Parse(record) != nil {
 			return
 		}
 		p := Params{

@@ -1,11 +1,9 @@
 package counter
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
-	"github.com/unloop/unloop/detector/internal/jsonrecord"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -53,30 +51,3 @@ func levels(steps []*checkpb.Step, most int) ([]Level, error) {
 
 // maxSteps is more than there are actions.
 const maxSteps = 16
-
-// Parse reads what Append wrote.
-func (s *State) Parse(stored []byte) error { return json.Unmarshal(stored, s) }
-
-// Append writes the state as JSON.
-func (s State) Append(b []byte) []byte {
-	b = jsonrecord.Number(append(b, '{'), "count", int64(s.Count))
-	b = jsonrecord.Number(b, "first", s.First)
-	b = jsonrecord.Number(b, "last", s.Last)
-	b = jsonrecord.Ints(b, "hits", s.Hits)
-	b = jsonrecord.Int(b, "blocked_until", s.BlockedUntil)
-	b = jsonrecord.Int(b, "forgiven", int64(s.Forgiven))
-	if s.Excused {
-		b = append(jsonrecord.Name(b, "excused"), "true"...)
-	}
-	b = jsonrecord.Int(b, "aborted", int64(s.Aborted))
-	b = jsonrecord.String(b, "key", s.Key)
-	b = jsonrecord.String(b, "incident", s.Incident)
-	b = jsonrecord.Strings(b, "asked", s.Asked)
-	b = jsonrecord.Int(b, "rounds", int64(s.Rounds))
-	b = jsonrecord.List(b, "parts", s.Parts, func(b []byte, p Part) []byte {
-		b = jsonrecord.String(append(b, '{'), "mark", p.Mark)
-		return append(p.State.Append(jsonrecord.Name(b, "state")), '}')
-	})
-	b = jsonrecord.Ints(b, "slow", s.Slow)
-	return append(jsonrecord.Strings(b, "turns", s.Turns), '}')
-}

@@ -2,6 +2,7 @@ package counter
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -93,9 +94,7 @@ func PartsFromWire(c *checkpb.Counter) (p Parts, err error) {
 }
 
 // RecordName returns the name of the record of a fingerprint with parts.
-func RecordName(fingerprint []byte) string {
-	return hex.EncodeToString(fingerprint[:min(len(fingerprint), recordSize)])
-}
+func RecordName(fingerprint []byte) []byte { return fingerprint[:min(len(fingerprint), recordSize)] }
 
 // MarkOf returns the mark of a fingerprint's part.
 func MarkOf(fingerprint []byte) string {
@@ -215,6 +214,21 @@ func (s *State) put(mark string, part State) {
 			return
 		}
 	}
+}
+
+// WithBlock returns the state with a block that stands, of a part if there is a mark.
+func (s State) WithBlock(mark string, until int64, incident string) State {
+	if mark == "" {
+		s.BlockedUntil, s.Incident = max(s.BlockedUntil, until), cmp.Or(s.Incident, incident)
+		return s
+	}
+	s.Parts = slices.Clone(s.Parts)
+	i := slices.IndexFunc(s.Parts, func(p Part) bool { return p.Mark == mark })
+	if i < 0 {
+		i, s.Parts = len(s.Parts), append(s.Parts, Part{Mark: mark})
+	}
+	s.Parts[i].State = s.Parts[i].State.WithBlock("", until, incident)
+	return s
 }
 
 // ExcusePart is Excuse for one part of a record.

@@ -196,7 +196,7 @@ func TestCooldownsOutliveTheirRecords(t *testing.T) {
 	f.Cooldowns = kept
 	restoredNever := check("a")
 	restoredNever.Hits = 2
-	f.store.Memory.Start(t.Context(), "live.prompt.a."+fmt.Sprintf("%x", hash("prompt")), func(s counter.State) (counter.State, time.Duration) {
+	f.store.Memory.Start(t.Context(), schemas.CounterKey(false, "prompt", "a", hash("prompt")), func(s counter.State) (counter.State, time.Duration) {
 		s.Last = 1
 		return s, time.Minute
 	}, func(error) {})
@@ -307,7 +307,7 @@ func TestOutcomesExcuseAndCorrect(t *testing.T) {
 	if d.GetHitCounts()[0] != 1 || d.GetLimits()[0].GetRemaining() != 1 {
 		t.Errorf("after the outcome: %v", d)
 	}
-	if s, _ := streaks.Read(t.Context(), schemas.StreakKey(false, "a", fmt.Sprintf("%x", hash("scope")))); len(s.Calls) != 1 {
+	if s, _ := streaks.Read(t.Context(), schemas.StreakKey(false, "a", hash("scope"))); len(s.Calls) != 1 {
 		t.Errorf("streak %+v", s)
 	}
 	if n := testutil.ToFloat64(f.Metrics.Uncounted); n != 1 {

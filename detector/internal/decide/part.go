@@ -8,6 +8,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/ledger"
 )
 
 // part is one rule, counter or tool watch of a check, with its record.
@@ -26,6 +27,7 @@ type part struct {
 // evaluation is how a part is evaluated.
 type evaluation[S any] interface {
 	Key() string
+	EarlierKey() string
 	Access() evaluate.Access
 	Step(s S, now time.Time) (next S, ttl time.Duration)
 	Result() evaluate.Result
@@ -74,9 +76,11 @@ func newPart[S any](d *Decider, records Records[S], one evaluation[S], err error
 	step := func(s S) (S, time.Duration) { return one.Step(s, d.Now()) }
 	return part{
 		access: one.Access(), result: one.Result,
-		start: func(ctx context.Context, done func(error)) { records.Start(ctx, one.Key(), step, done) },
+		start: func(ctx context.Context, done func(error)) {
+			records.Start(ledger.Continuing(ctx, records, one.EarlierKey), one.Key(), step, done)
+		},
 		read: func(ctx context.Context) error {
-			s, err := records.Read(ctx, one.Key())
+			s, err := records.Read(ledger.Continuing(ctx, records, one.EarlierKey), one.Key())
 			if err == nil {
 				step(s)
 			}

@@ -2,7 +2,6 @@ package evaluate
 
 import (
 	"cmp"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
@@ -57,8 +56,21 @@ func NewCounter(check *checkpb.Check, c *checkpb.Counter) (*Counter, error) {
 	return h, err
 }
 
-// Key returns the key of the counter's record.
-func (h *Counter) Key() string { return counterKey(h.counter) }
+// Key returns the key of the counter's record. That of a fingerprint with parts is named
+// by the beginning of the fingerprint, as all keys are.
+func (h *Counter) Key() string {
+	c := h.counter
+	return schemas.CounterKey(c.GetShadow(), c.GetDetector(), c.GetPolicy(), c.GetFingerprint())
+}
+
+// EarlierKey returns the key that versions before this one used.
+func (h *Counter) EarlierKey() string {
+	c, name := h.counter, h.counter.GetFingerprint()
+	if c.GetParted() {
+		name = counter.RecordName(name)
+	}
+	return schemas.EarlierCounterKey(c.GetShadow(), c.GetDetector(), c.GetPolicy(), name)
+}
 
 // Access returns Read for a peek.
 func (h *Counter) Access() Access {
@@ -97,22 +109,12 @@ func (h *Counter) Result() Result {
 	}
 	out.Findings, out.Incidents = []*checkpb.Finding{f}, []Incident{in}
 	if v.Began {
-		out.Cooldown = &Cooldown{Finding: f, Key: h.Key(), Incident: v.Incident, At: h.at}
+		out.Cooldown = &Cooldown{Finding: f, Key: h.Key(), EarlierKey: h.EarlierKey(), Incident: v.Incident, At: h.at}
 		if h.counter.GetParted() {
 			out.Cooldown.Part = counter.MarkOf(f.GetFingerprint())
 		}
 	}
 	return out
-}
-
-// counterKey returns the key of a counter's record. The record of a fingerprint with
-// parts has the beginning of the fingerprint as its name.
-func counterKey(c *checkpb.Counter) string {
-	name := hex.EncodeToString(c.GetFingerprint())
-	if c.GetParted() {
-		name = counter.RecordName(c.GetFingerprint())
-	}
-	return schemas.CounterKey(c.GetShadow(), c.GetDetector(), c.GetPolicy(), name)
 }
 
 // finding returns the most severe finding of the hit.
@@ -159,23 +161,25 @@ func (h *Counter) fired(f *checkpb.Finding) {
 	}
 }
 
-// CounterKeys returns the keys that the record of a counter may have. The record of a
-// prompt may have the beginning of the fingerprint as its name.
+// CounterKeys returns the keys that the record of a counter may have: today's, and those
+// that versions before this one used. The record of a prompt may have had the beginning of
+// the fingerprint as its name.
 func CounterKeys(ref *checkpb.CounterRef) (keys []string) {
-	names := []string{hex.EncodeToString(ref.GetFingerprint())}
-	if ref.GetDetector() == detectorPrompt {
-		names = append(names, counter.RecordName(ref.GetFingerprint()))
+	shadow, detector, policy, fp := ref.GetShadow(), ref.GetDetector(), ref.GetPolicy(), ref.GetFingerprint()
+	keys = []string{schemas.CounterKey(shadow, detector, policy, fp), schemas.EarlierCounterKey(shadow, detector, policy, fp)}
+	if detector == detectorPrompt {
+		keys = append(keys, schemas.EarlierCounterKey(shadow, detector, policy, counter.RecordName(fp)))
 	}
-	for _, name := range slices.Compact(names) {
-		keys = append(keys, schemas.CounterKey(ref.GetShadow(), ref.GetDetector(), ref.GetPolicy(), name))
-	}
-	return keys
+	return slices.Compact(keys)
 }
 
 // Excuse returns the update that notes that a counted call got no answer.
 func Excuse(c *checkpb.Counter, aborted bool) (Update[counter.State], error) {
 	h, err := NewCounter(&checkpb.Check{}, c)
-	return Update[counter.State]{h.Key(), func(s counter.State, now time.Time) (counter.State, time.Duration) {
+	if err != nil {
+		return Update[counter.State]{}, err
+	}
+	return Update[counter.State]{h.Key(), h.EarlierKey(), func(s counter.State, now time.Time) (counter.State, time.Duration) {
 		switch {
 		case len(s.Parts) > 0:
 			return counter.ExcusePart(s, h.parts.Mark, aborted), s.PartsTTL(h.parts, now)
@@ -184,5 +188,5 @@ func Excuse(c *checkpb.Counter, aborted bool) (Update[counter.State], error) {
 		default:
 			return s, 0
 		}
-	}}, err
+	}}, nil
 }

@@ -191,8 +191,9 @@ func TestExcusedCallsAreNotCountedAgain(t *testing.T) {
 func TestKeysOfACountersRecord(t *testing.T) {
 	t.Parallel()
 	full, short := strings.Repeat("ab", 32), strings.Repeat("ab", 16)
+	const hash = "q6urq6urq6urq6urq6urqw"
 	for detector, want := range map[string][]string{
-		"request": {"live.request.p." + full}, "prompt": {"live.prompt.p." + full, "live.prompt.p." + short},
+		"request": {"request.live.p." + hash, "live.request.p." + full}, "prompt": {"prompt.live.p." + hash, "live.prompt.p." + full, "live.prompt.p." + short},
 	} {
 		ref := &checkpb.CounterRef{Policy: "p", Detector: detector, Fingerprint: slices.Repeat([]byte{0xab}, 32)}
 		if diff := cmp.Diff(want, evaluate.CounterKeys(ref)); diff != "" {

@@ -43,7 +43,14 @@ func NewLimit(check *checkpb.Check, l *checkpb.Limit) (*Limit, error) {
 func (l *Limit) Key() string { return limitKey(l.limit) }
 
 func limitKey(l *checkpb.Limit) string {
-	return schemas.LimitKey(l.GetShadow(), l.GetPolicy(), l.GetRule(), hex.EncodeToString(l.GetKey()))
+	return schemas.LimitKey(l.GetShadow(), l.GetPolicy(), l.GetRule(), l.GetKey())
+}
+
+// EarlierKey returns the key that versions before this one used.
+func (l *Limit) EarlierKey() string { return earlierLimitKey(l.limit) }
+
+func earlierLimitKey(l *checkpb.Limit) string {
+	return schemas.EarlierLimitKey(l.GetShadow(), l.GetPolicy(), l.GetRule(), l.GetKey())
 }
 
 // Access returns Read for a peek and for a request that is too large for its rule, and
@@ -144,7 +151,7 @@ func Correct(c *checkpb.Correction) (Update[limit.State], error) {
 		return Update[limit.State]{}, errors.Join(ErrMalformed, err)
 	}
 	age := time.Duration(min(c.GetAgeMs(), maxAgeMs)) * time.Millisecond
-	return Update[limit.State]{limitKey(c.GetLimit()), func(s limit.State, now time.Time) (limit.State, time.Duration) {
+	return Update[limit.State]{limitKey(c.GetLimit()), earlierLimitKey(c.GetLimit()), func(s limit.State, now time.Time) (limit.State, time.Duration) {
 		id := c.GetRequestId()
 		if id == "" {
 			s = limit.Correct(s, params, c.GetDelta(), now.Add(-age), now)
@@ -161,8 +168,10 @@ func Correct(c *checkpb.Correction) (Update[limit.State], error) {
 // ResetBreaker returns the update that closes a circuit breaker, for an operator, and
 // its open incident.
 func ResetBreaker(ref *checkpb.CounterRef) (Update[limit.State], incident.Finding) {
-	key := hex.EncodeToString(ref.GetFingerprint())
-	return Update[limit.State]{schemas.LimitKey(ref.GetShadow(), ref.GetPolicy(), DetectorBreaker, key), func(limit.State, time.Time) (limit.State, time.Duration) {
-		return limit.State{}, time.Second
-	}}, incident.Finding{Conversation: key, Policy: ref.GetPolicy(), Shadow: ref.GetShadow()}
+	l := &checkpb.Limit{Policy: ref.GetPolicy(), Rule: DetectorBreaker, Key: ref.GetFingerprint(), Shadow: ref.GetShadow()}
+	return Update[limit.State]{limitKey(l), earlierLimitKey(l), func(limit.State, time.Time) (limit.State, time.Duration) {
+			return limit.State{}, time.Second
+		}}, incident.Finding{
+			Conversation: hex.EncodeToString(ref.GetFingerprint()), Policy: ref.GetPolicy(), Shadow: ref.GetShadow(),
+		}
 }

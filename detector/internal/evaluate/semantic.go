@@ -56,11 +56,17 @@ func (o *Semantic) Valid() bool {
 
 // Key returns the key of the scope's streak.
 func (o *Semantic) Key() string {
-	return streakKey(o.Watch.GetShadow(), o.Watch.GetPolicy(), o.Watch.GetScope())
+	return schemas.StreakKey(o.Watch.GetShadow(), o.Watch.GetPolicy(), o.Watch.GetScope())
 }
 
-func streakKey(shadow bool, policy string, scope []byte) string {
-	return schemas.StreakKey(shadow, policy, hex.EncodeToString(scope))
+// EarlierKey returns the key that versions before this one used.
+func (o *Semantic) EarlierKey() string {
+	return schemas.EarlierStreakKey(o.Watch.GetShadow(), o.Watch.GetPolicy(), o.Watch.GetScope())
+}
+
+// streakUpdate returns an update of the streak of a scope.
+func streakUpdate(shadow bool, policy string, scope []byte, step func(streak.State, time.Time) (streak.State, time.Duration)) Update[streak.State] {
+	return Update[streak.State]{schemas.StreakKey(shadow, policy, scope), schemas.EarlierStreakKey(shadow, policy, scope), step}
 }
 
 // streakTTL returns how long a streak outlives its last match: as long as the texts do.
@@ -255,9 +261,9 @@ func repeatMessage(count int) string {
 // if there is nothing to note.
 func ExcuseText(w *checkpb.SemanticWatch, digest []byte) (Update[streak.State], bool) {
 	text := hex.EncodeToString(digest)
-	return Update[streak.State]{streakKey(w.GetShadow(), w.GetPolicy(), w.GetScope()), func(s streak.State, _ time.Time) (streak.State, time.Duration) {
+	return streakUpdate(w.GetShadow(), w.GetPolicy(), w.GetScope(), func(s streak.State, _ time.Time) (streak.State, time.Duration) {
 		return streak.Excuse(s, text), streakTTL(w)
-	}}, len(w.GetScope()) == sha256.Size && len(digest) > 0
+	}), len(w.GetScope()) == sha256.Size && len(digest) > 0
 }
 
 // EndStreak returns the update that ends a scope's streak, for an operator. Texts from
@@ -267,9 +273,9 @@ func EndStreak(ref *checkpb.CounterRef, kept time.Duration) Update[streak.State]
 	if kept == 0 {
 		kept = longestTTL
 	}
-	return Update[streak.State]{streakKey(ref.GetShadow(), ref.GetPolicy(), ref.GetFingerprint()), func(_ streak.State, now time.Time) (streak.State, time.Duration) {
+	return streakUpdate(ref.GetShadow(), ref.GetPolicy(), ref.GetFingerprint(), func(_ streak.State, now time.Time) (streak.State, time.Duration) {
 		return streak.Released(now), kept.Truncate(time.Second) + time.Second
-	}}
+	})
 }
 
 // expected reports whether the newest exchange is a round of calls that the policy

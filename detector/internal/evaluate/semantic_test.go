@@ -48,7 +48,7 @@ func TestWhichTextsAreCompared(t *testing.T) {
 		t.Error("a call of an exempt tool is compared")
 	}
 	polls.Watches[0].History = nil
-	if s := semantic(t, polls); !s.Valid() || !strings.HasPrefix(s.Key(), "semantic.live.p.") {
+	if s := semantic(t, polls); !s.Valid() || !strings.HasPrefix(s.Key(), "streak.live.p.") {
 		t.Errorf("valid %t, key %s", s.Valid(), s.Key())
 	}
 	for name, edit := range map[string]func(*checkpb.Check, *checkpb.SemanticWatch){

@@ -2,8 +2,6 @@ package evaluate
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -14,18 +12,21 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 )
 
-// Session is an agent's tool calls as they are stored: a JSON string of the state's own
-// compact form in base64.
+// Session is an agent's tool calls as they are stored: the state's own compact form.
 type Session struct{ toolloop.State }
 
 // Append writes the stored form.
 func (s *Session) Append(b []byte) []byte {
-	state, _ := s.MarshalBinary() // never fails
-	return append(base64.StdEncoding.AppendEncode(append(b, '"'), state), '"')
+	b, _ = s.AppendBinary(b) // never fails
+	return b
 }
 
-// Parse reads the stored form.
+// Parse reads the stored form. Versions before this one stored a JSON string of it in
+// base64.
 func (s *Session) Parse(b []byte) error {
+	if len(b) == 0 || b[0] != '"' {
+		return s.UnmarshalBinary(b)
+	}
 	var state []byte
 	if err := json.Unmarshal(b, &state); err != nil {
 		return err
@@ -65,11 +66,12 @@ func NewWatch(check *checkpb.Check, w *checkpb.ToolWatch) (*Watch, error) {
 
 // Key returns the key of the agent's record.
 func (v *Watch) Key() string {
-	return sessionKey(v.watch.GetShadow(), v.watch.GetPolicy(), v.watch.GetAgent())
+	return schemas.SessionKey(v.watch.GetShadow(), v.watch.GetPolicy(), v.watch.GetAgent())
 }
 
-func sessionKey(shadow bool, policy string, agent []byte) string {
-	return schemas.SessionKey(shadow, policy, hex.EncodeToString(agent))
+// EarlierKey returns the key that versions before this one used.
+func (v *Watch) EarlierKey() string {
+	return schemas.EarlierSessionKey(v.watch.GetShadow(), v.watch.GetPolicy(), v.watch.GetAgent())
 }
 
 // Access returns Read for a peek, and for a watch that only asks for a report.
@@ -282,7 +284,8 @@ func (v *Watch) climb(steps []*checkpb.Step, f *toolloop.Detection) checkpb.Acti
 // counts begin again, although its next request shows all calls again. kept is how long
 // the policy remembers the agent; 0 if unknown.
 func Release(ref *checkpb.CounterRef, kept time.Duration) Update[Session] {
-	return Update[Session]{sessionKey(ref.GetShadow(), ref.GetPolicy(), ref.GetFingerprint()), func(s Session, _ time.Time) (Session, time.Duration) {
+	shadow, policy, agent := ref.GetShadow(), ref.GetPolicy(), ref.GetFingerprint()
+	return Update[Session]{schemas.SessionKey(shadow, policy, agent), schemas.EarlierSessionKey(shadow, policy, agent), func(s Session, _ time.Time) (Session, time.Duration) {
 		if s.IsZero() {
 			return s, 0
 		}

@@ -19,6 +19,9 @@ func Name(b []byte, name string) []byte {
 // Number appends a field with an integer.
 func Number(b []byte, name string, n int64) []byte { return strconv.AppendInt(Name(b, name), n, 10) }
 
+// AppendInt appends an integer alone, such as an element of a list.
+func AppendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
+
 // Int appends a field with an integer, unless it is 0.
 func Int(b []byte, name string, n int64) []byte {
 	if n == 0 {
@@ -66,7 +69,7 @@ func List[T any](b []byte, name string, list []T, element func([]byte, T) []byte
 
 // Ints appends a field with a list of integers, unless it is empty.
 func Ints(b []byte, name string, list []int64) []byte {
-	return List(b, name, list, func(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) })
+	return List(b, name, list, AppendInt)
 }
 
 // Strings appends a field with a list of texts, unless it is empty.

@@ -3,7 +3,6 @@ package recorder
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -238,11 +237,15 @@ func TestAReleaseResetsCountersThatTheRecordDoesNotList(t *testing.T) {
 		if i%2 == 0 {
 			body = `{"parts":[{"state":{"incident":"aa"}}]}`
 		}
-		if _, err := kv.Put(t.Context(), schemas.CounterKey(false, "prompt", "default", hex.EncodeToString(f.Fingerprint)), []byte(body)); err != nil {
+		key := schemas.CounterKey(false, "prompt", "default", f.Fingerprint)
+		if i%3 == 0 { // as a version before this one stored it
+			key = schemas.EarlierCounterKey(false, "prompt", "default", f.Fingerprint)
+		}
+		if _, err := kv.Put(t.Context(), key, []byte(body)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := kv.Put(t.Context(), schemas.CounterKey(false, "prompt", "default", "ff"), []byte(`{"incident":"bb"}`)); err != nil {
+	if _, err := kv.Put(t.Context(), schemas.CounterKey(false, "prompt", "default", []byte{0xff}), []byte(`{"incident":"bb"}`)); err != nil {
 		t.Fatal(err)
 	}
 	refs, err := r.Release(t.Context(), id, func(context.Context, *checkpb.CounterRef, time.Duration) error { return nil })

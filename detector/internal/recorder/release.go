@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -65,25 +66,36 @@ func (r *Recorder) addUnlisted(ctx context.Context, key string, in event.Inciden
 	all, listed := slices.Clone(in.Counters), map[string]bool{}
 	for _, c := range all {
 		if c.Detector == detector {
-			listed[c.Fingerprint] = true
 			listed[c.Fingerprint[:min(len(c.Fingerprint), recordName)]] = true
 		}
 	}
-	conversation := lastToken(key)
-	pattern := schemas.CounterKey(in.Mode == event.ModeShadow, detector, in.Policy, "*")
-	err := r.scan(ctx, schemas.BucketCounters, pattern, func(entry jetstream.KeyValueEntry) (more bool) {
-		fp := lastToken(entry.Key())
-		if !listed[fp] && names(entry.Value(), conversation) {
+	conversation, shadow := lastToken(key), in.Mode == event.ModeShadow
+	add := func(entry jetstream.KeyValueEntry) (more bool) {
+		fp := fingerprintOf(lastToken(entry.Key()))
+		if name := fp[:min(len(fp), recordName)]; !listed[name] && names(entry.Value(), conversation) {
+			listed[name] = true
 			all = append(all, event.Counter{Detector: detector, Fingerprint: fp})
 		}
 		return true
-	})
-	return all, err
+	}
+	for _, pattern := range []string{schemas.EarlierCounterPattern(shadow, detector, in.Policy), schemas.CounterPattern(shadow, detector, in.Policy)} {
+		if err := r.scan(ctx, schemas.BucketCounters, pattern, add); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
-// recordName is the length in hex of the part of a fingerprint that names a record
-// with several counts.
+// recordName is the length in hex of the part of a fingerprint that names its record.
 const recordName = 32
+
+// fingerprintOf returns the fingerprint that a key ends in, or its beginning, in hex.
+func fingerprintOf(token string) string {
+	if hash, err := base64.RawURLEncoding.DecodeString(token); err == nil && 2*len(hash) == recordName {
+		return hex.EncodeToString(hash)
+	}
+	return token // of a version before, in hex
+}
 
 // names reports whether a counter's record, or one of its parts, names a conversation.
 func names(record []byte, conversation string) bool {

@@ -39,12 +39,15 @@ type Records[S any] interface {
 
 // Releaser releases loops.
 type Releaser struct {
-	Log       *slog.Logger
-	Now       func() time.Time
-	Sessions  Records[evaluate.Session]
-	Limits    Records[limit.State]
-	Streaks   Records[streak.State]
-	Blocks    *blocks.Blocks
+	Log      *slog.Logger
+	Now      func() time.Time
+	Sessions Records[evaluate.Session]
+	Limits   Records[limit.State]
+	Streaks  Records[streak.State]
+	Blocks   *blocks.Blocks
+	// Earlier reports whether there may be counters under the keys of versions before
+	// this one.
+	Earlier   func() bool
 	Incidents *recorder.Recorder
 	Publish   func(subject string, body []byte) error
 }
@@ -105,13 +108,18 @@ func (r *Releaser) reset(ctx context.Context, ref *checkpb.CounterRef, kept time
 }
 
 func apply[S any](ctx context.Context, r *Releaser, records Records[S], u evaluate.Update[S]) error {
+	ctx = ledger.Continuing(ctx, records, func() string { return u.Earlier })
 	return records.Apply(ctx, u.Key, func(s S) (S, time.Duration) { return u.Step(s, r.Now()) })
 }
 
 // resetCounter removes a counter's record with all its parts. All detectors forget its
 // block before.
 func (r *Releaser) resetCounter(ctx context.Context, ref *checkpb.CounterRef) error {
-	for _, key := range evaluate.CounterKeys(ref) {
+	keys := evaluate.CounterKeys(ref)
+	if !r.Earlier() {
+		keys = keys[:1]
+	}
+	for _, key := range keys {
 		r.Blocks.Forget(key)
 		if err := r.forget(&checkpb.Forget{Counters: []*checkpb.CounterRef{ref}}); err != nil {
 			return err

@@ -48,7 +48,8 @@ func newFixture(t *testing.T, s *natstest.Server) *fixture {
 	}
 	f.Releaser = release.Releaser{
 		Log: log, Now: time.Now, Sessions: ledger.NewMemory[evaluate.Session](time.Now), Limits: f.limits, Streaks: f.streaks,
-		Blocks: blocks.New(conn, prometheus.NewRegistry(), log, time.Now), Incidents: recorder.New(conn, prometheus.NewRegistry(), log, time.Now),
+		Earlier: func() bool { return true },
+		Blocks:  blocks.New(conn, prometheus.NewRegistry(), log, time.Now), Incidents: recorder.New(conn, prometheus.NewRegistry(), log, time.Now),
 		Publish: func(_ string, body []byte) error {
 			var forget checkpb.Forget
 			err := proto.Unmarshal(body, &forget)
@@ -77,7 +78,7 @@ func TestAReleaseResetsAllRecordsOfALoop(t *testing.T) {
 	f := newFixture(t, natstest.Start(t))
 	id := f.open(t, "prompt", event.Counter{Detector: "semantic", Fingerprint: "02"}, event.Counter{Detector: "tool", Fingerprint: "03"},
 		event.Counter{Detector: checkpb.BreakerRule, Fingerprint: "04"})
-	limitKey, streakKey := schemas.LimitKey(false, "p", checkpb.BreakerRule, "04"), schemas.StreakKey(false, "p", "02")
+	limitKey, streakKey := schemas.LimitKey(false, "p", checkpb.BreakerRule, []byte{4}), schemas.StreakKey(false, "p", []byte{2})
 	if err := f.limits.Apply(t.Context(), limitKey, func(limit.State) (limit.State, time.Duration) { return limit.State{Opened: 1}, time.Hour }); err != nil {
 		t.Fatal(err)
 	}

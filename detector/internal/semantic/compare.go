@@ -13,6 +13,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
@@ -118,6 +119,7 @@ func (c *Comparer) recall(ctx context.Context, s *evaluate.Semantic) (r streak.R
 
 // update applies a step to the scope's streak; a peek only evaluates it.
 func (c *Comparer) update(ctx context.Context, s *evaluate.Semantic, step func(streak.State) (streak.State, time.Duration)) error {
+	ctx = ledger.Continuing(ctx, c.Streaks, s.EarlierKey)
 	var err error
 	if s.Check.GetPeek() {
 		var state streak.State

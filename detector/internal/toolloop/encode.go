@@ -34,8 +34,11 @@ const (
 )
 
 // MarshalBinary returns s in compact form, around 1 to 3 KB for a busy session.
-func (s State) MarshalBinary() ([]byte, error) {
-	c := codec{buf: append(make([]byte, 0, 4096), stateVersion), writing: true}
+func (s State) MarshalBinary() ([]byte, error) { return s.AppendBinary(make([]byte, 0, 4096)) }
+
+// AppendBinary appends what MarshalBinary returns.
+func (s State) AppendBinary(b []byte) ([]byte, error) {
+	c := codec{buf: append(b, stateVersion), writing: true}
 	section(&c, tagCounts, &s)
 	for i := range s.items {
 		section(&c, tagItem, &s.items[i])

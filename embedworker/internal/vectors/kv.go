@@ -142,7 +142,7 @@ func (s *KV) Compare(ctx context.Context, r Request) (History, error) {
 func (s *KV) compare(ctx context.Context, r Request) (past History, err error) {
 	scope := r.scopeHash()
 	key := schemas.VectorKey(r.Scope.Kind, scope)
-	ctx = ledger.Continue(ctx, schemas.EarlierVectorKey(r.Scope.Kind, scope))
+	ctx = ledger.Continuing(ctx, s.records, func() string { return schemas.EarlierVectorKey(r.Scope.Kind, scope) })
 	if r.Peek {
 		h, err := s.records.Read(ctx, key)
 		return h.found(r, s.now()), err

@@ -37,6 +37,15 @@ func Continue(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, earlierKey{}, key)
 }
 
+// Continuing is Continue for records among which there may be some under earlier keys; it
+// returns the same context for others.
+func Continuing(ctx context.Context, records any, key func() string) context.Context {
+	if l, ok := records.(interface{ Earlier() bool }); ok && l.Earlier() {
+		return Continue(ctx, key())
+	}
+	return ctx
+}
+
 // Earlier reports whether there may be records under earlier keys.
 func (l *Ledger[S, P]) Earlier() bool {
 	if l.earlier == nil {
