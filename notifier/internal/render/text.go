@@ -31,7 +31,7 @@ func Title(m *sink.Message) string {
 	case open == len(m.Events):
 		return fmt.Sprintf("%d loops: %s", open, clean(m.Key))
 	default:
-		return fmt.Sprintf("%d loops, and %d that ended: %s", open, len(m.Events)-open, clean(m.Key))
+		return fmt.Sprintf("%s, and %d that ended: %s", plural(open, "loop"), len(m.Events)-open, clean(m.Key))
 	}
 }
 
@@ -63,18 +63,40 @@ func title(e *event.Event) string {
 	return fmt.Sprintf("An agent%s goes in circles and %s: %s, policy %s", who, cmp.Or(what, "is reported"), clean(e.Data.Detector), clean(e.Data.Policy))
 }
 
-// Summary describes a loop in one sentence.
+// Summary says in one sentence what repeats.
 func Summary(e *event.Event) string {
 	d := &e.Data
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s repeats", plural(d.HitCount, "time"))
-	if tool := Tools(e); tool != "" {
-		fmt.Fprintf(&b, " of %s", tool)
-	}
+	n := plural(d.HitCount, "time")
+	window := ""
 	if d.WindowSeconds > 0 {
-		fmt.Fprintf(&b, " within %s", (time.Duration(d.WindowSeconds) * time.Second).String())
+		window = " within " + span(time.Duration(d.WindowSeconds)*time.Second)
 	}
-	return b.String()
+	switch d.Detector {
+	case "prompt":
+		return "The same prompt came " + n + window + "."
+	case "request":
+		return "The same request came " + n + window + "."
+	case "tool":
+		return "The same call of " + cmp.Or(Tools(e), "a tool") + " brought the same result " + n + "."
+	case "cycle":
+		return "The calls of " + cmp.Or(Tools(e), "some tools") + " go in a circle and bring nothing new, " + n + "."
+	case "semantic":
+		return plural(d.HitCount, "exchange") + " in a row say the same in other words."
+	default:
+		return "The detector " + clean(d.Detector) + " counted " + n + window + "."
+	}
+}
+
+// span writes a duration without its zeros.
+func span(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // Tools returns the names of the tools in an event's findings, separated by commas.
@@ -93,8 +115,8 @@ func Fields(e *event.Event) []Field {
 	d := &e.Data
 	all := []Field{
 		{"Policy", d.Policy}, {"Detector", d.Detector}, {"Action", action(e)}, {"Hits", hits(d)}, {"Tool", Tools(e)},
-		{"Tenant", e.TenantID}, {"Project", e.ProjectID}, {"Model", d.Model}, {"Session", d.Session},
-		{"Since", at(d.FirstSeen)}, {"Last seen", at(d.LastSeen)}, {"Saved", Saved(d.Saved)}, {"Loop", d.LoopID},
+		{"Tenant", e.TenantID}, {"Project", e.ProjectID}, {"Model", d.Model}, {"Since", at(d.FirstSeen)}, {"Saved", Saved(d.Saved)},
+		{"Session", d.Session}, {"Caller", d.Caller}, {"Last seen", at(d.LastSeen)}, {"Loop", d.LoopID},
 	}
 	fields := all[:0]
 	for _, f := range all {
@@ -118,7 +140,7 @@ func hits(d *event.Data) string {
 	}
 	text := strconv.Itoa(d.HitCount)
 	if d.WindowSeconds > 0 {
-		text += " in " + (time.Duration(d.WindowSeconds) * time.Second).String()
+		text += " in " + span(time.Duration(d.WindowSeconds)*time.Second)
 	}
 	return text
 }
@@ -149,7 +171,16 @@ func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return strconv.Itoa(n) + " " + noun + "s"
+	return grouped(n) + " " + noun + "s"
+}
+
+// grouped writes a number with commas between thousands.
+func grouped(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 // Release returns the command that ends a loop; "" if it has ended.
@@ -185,13 +216,13 @@ func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	units, end := 0, 0
+	units, end := 0, -1
 	for i, r := range s {
 		width := 1
 		if r > 0xffff {
 			width = 2
 		}
-		if units+width > n-1 && end == 0 {
+		if units+width > n-1 && end < 0 {
 			end = i
 		}
 		units += width
