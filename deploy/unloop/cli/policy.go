@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -109,6 +108,7 @@ func printFault(out *printer, file, kind string, f policy.Fault) {
 // policyStore is the bucket of policies of the running Unloop.
 type policyStore struct {
 	jetstream.KeyValue
+	js         jetstream.JetStream
 	close      func()
 	maxPayload int64
 }
@@ -123,11 +123,11 @@ func (c client) policies(ctx context.Context) (policyStore, error) {
 		js.Conn().Close()
 		return policyStore{}, explain(fmt.Errorf("open the policies: %w", err))
 	}
-	return policyStore{kv, js.Conn().Close, js.Conn().MaxPayload()}, nil
+	return policyStore{kv, js, js.Conn().Close, js.Conn().MaxPayload()}, nil
 }
 
-// push stores a bundle and prints its version.
-func (s policyStore) push(ctx context.Context, out io.Writer, data []byte, version string) error {
+// push stores a bundle, prints its version and records who pushed it.
+func (s policyStore) push(ctx context.Context, io streams, by actor, data []byte, version string) error {
 	if int64(len(data)) > s.maxPayload {
 		return fmt.Errorf("push %s: the bundle has %d bytes, and the NATS server takes messages of %d (max_payload)", version, len(data), s.maxPayload)
 	}
@@ -135,7 +135,8 @@ func (s policyStore) push(ctx context.Context, out io.Writer, data []byte, versi
 	if err != nil {
 		return fmt.Errorf("push %s: %w", version, err)
 	}
-	fmt.Fprintf(out, "Pushed version %s as revision %d.\n", version, revision)
+	by.record(ctx, s.js, io, schemas.AuditPolicy, version, fmt.Sprintf("pushed as revision %d", revision))
+	fmt.Fprintf(io.out, "Pushed version %s as revision %d.\n", version, revision)
 	return nil
 }
 
@@ -177,6 +178,7 @@ func versionOf(data []byte) string {
 
 type policyPushCmd struct {
 	client
+	actor
 	File string `arg:"" type:"existingfile" help:"Bundle, YAML or JSON."`
 }
 
@@ -191,7 +193,7 @@ func (c *policyPushCmd) Run(ctx context.Context, io streams) error {
 		return err
 	}
 	defer store.close()
-	return store.push(ctx, io.out, data, bundle.version)
+	return store.push(ctx, io, c.actor, data, bundle.version)
 }
 
 type policyShowCmd struct {
@@ -297,6 +299,7 @@ func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
 
 type policyRollbackCmd struct {
 	client
+	actor
 	Revision uint64 `arg:"" optional:"" help:"Revision to go back to; without one, the newest that differs from the bundle in force."`
 }
 
@@ -318,10 +321,13 @@ func (c *policyRollbackCmd) Run(ctx context.Context, io streams) error {
 	if bundle, err := policy.ParseTolerant(entry.Value()); err != nil || bundle.ExpiredAt(time.Now()) {
 		return fmt.Errorf("revision %d can't be used any more: no gateway would load it", entry.Revision())
 	}
-	return store.push(ctx, io.out, entry.Value(), versionOf(entry.Value()))
+	return store.push(ctx, io, c.actor, entry.Value(), versionOf(entry.Value()))
 }
 
-type policyWithdrawCmd struct{ client }
+type policyWithdrawCmd struct {
+	client
+	actor
+}
 
 // Run removes the pushed bundle. Its history stays.
 func (c *policyWithdrawCmd) Run(ctx context.Context, io streams) error {
@@ -333,6 +339,7 @@ func (c *policyWithdrawCmd) Run(ctx context.Context, io streams) error {
 	if err := store.Delete(ctx, schemas.KeyBundle); err != nil {
 		return fmt.Errorf("withdraw the bundle: %w", err)
 	}
+	c.record(ctx, store.js, io, schemas.AuditPolicy, schemas.KeyBundle, "withdrawn")
 	fmt.Fprintln(io.out, "Withdrawn. Gateways without a --policies file use the default policy.")
 	return nil
 }
