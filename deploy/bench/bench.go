@@ -42,7 +42,7 @@ type part struct {
 }
 
 var parts = []part{
-	{"sessions", "real sessions of agents through the gateway, against a bare proxy", (*bench).sessions},
+	{"sessions-proxy", "real sessions of agents through the gateway, against a bare proxy", (*bench).sessions},
 	{"sessions-apart", "the same, in one process against four", (*bench).apart},
 	{"sessions-overload", "the same, at 64 and 256 in flight and at twice what Unloop can serve", (*bench).overload},
 	{"stream", "streamed answers through the gateway, against a bare proxy", (*bench).stream},

@@ -116,16 +116,16 @@ const (
 // policies measures requests of sessions with bundles of many policies.
 func (b *bench) policies(ctx context.Context, t *scaleTable) error {
 	return errors.Join(
-		b.bundles(ctx, t, oneMatches, []int{1, 10, 100, 1000}, func(i int) string {
+		b.bundles(ctx, t, oneMatches, b.calls/2, []int{1, 10, 100, 1000}, func(i int) string {
 			if i == 0 {
 				return "/v1/"
 			}
 			return fmt.Sprintf("/team-%d/", i)
 		}),
-		b.bundles(ctx, t, allMatch, []int{1, 10, 100}, func(int) string { return "/v1/" }))
+		b.bundles(ctx, t, allMatch, b.calls/10, []int{1, 10, 100}, func(int) string { return "/v1/" }))
 }
 
-func (b *bench) bundles(ctx context.Context, t *scaleTable, what string, sizes []int, prefix func(i int) string) (err error) {
+func (b *bench) bundles(ctx context.Context, t *scaleTable, what string, calls int, sizes []int, prefix func(i int) string) (err error) {
 	s, err := b.newStage(ctx)
 	defer func() { err = errors.Join(err, s.end()) }()
 	if err != nil {
@@ -139,7 +139,7 @@ func (b *bench) bundles(ctx context.Context, t *scaleTable, what string, sizes [
 		}
 		contenders = append(contenders, b.sessionContender(fmt.Sprint(n), in, s.all))
 	}
-	res, err := measure.Compare(ctx, measure.Plan{Rounds: b.scaleRounds(), Calls: b.calls / 2, Levels: []int{1}}, contenders...)
+	res, err := measure.Compare(ctx, measure.Plan{Rounds: b.scaleRounds(), Calls: max(calls, 1), Levels: []int{1}}, contenders...)
 	if err != nil {
 		return err
 	}
