@@ -52,7 +52,7 @@ func TestSessions(t *testing.T) {
 		"100 sessions, 1200 requests of 12.2 KB",
 		"| at 2 in flight | bare httputil.ReverseProxy | Unloop, exact detectors | Unloop, default policy |\n|---|---|---|---|\n| p50 ms | ",
 		"| processor ms per request | ", "| allocations per request | ", "| unjudged % | 0.00 | ",
-		"Unloop, default policy writes per request: LOOP_COUNTERS ",
+		"Unloop, default policy, to JetStream per request: LOOP_COUNTERS ",
 		"Unloop, four processes", "| 64 in flight | ", "| 256 in flight | ", " requests/s arrive | ")
 }
 

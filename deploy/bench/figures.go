@@ -30,7 +30,7 @@ func (b *bench) printSessions(res *measure.Results, base string, written map[str
 	b.print(t)
 	for _, name := range res.Names() {
 		if w, ok := written[name]; ok {
-			fmt.Fprintf(b.out, "%s writes per request: %s\n", name, w.byBucket())
+			fmt.Fprintf(b.out, "%s, to JetStream per request: %s\n", name, w.byBucket())
 		}
 	}
 	for _, name := range res.Names() {

@@ -26,6 +26,8 @@ const (
 type writes struct {
 	bytes, messages float64
 	buckets         map[string]bucketWrites
+	// asked are requests to JetStream's API, such as reads.
+	asked map[string]bucketWrites
 }
 
 type bucketWrites struct{ bytes, messages float64 }
@@ -34,11 +36,14 @@ func (w writes) String() string {
 	return fmt.Sprintf("%s (%.2f)", measure.Grouped(w.bytes), w.messages)
 }
 
-// byBucket lists the buckets and streams.
+// byBucket lists the buckets and streams, and requests to the API.
 func (w writes) byBucket() string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(w.buckets)) {
 		out = append(out, fmt.Sprintf("%s %.0f bytes in %.2f", name, w.buckets[name].bytes, w.buckets[name].messages))
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.asked)) {
+		out = append(out, fmt.Sprintf("%s %.2f", name, w.asked[name].messages))
 	}
 	return strings.Join(out, ", ")
 }
@@ -51,7 +56,7 @@ func (b *bench) writesOf(ctx context.Context, in *instance, c measure.Contender)
 		return w, err
 	}
 	defer conn.Close()
-	tap := &tap{buckets: map[string]bucketWrites{}}
+	tap := &tap{buckets: map[string]bucketWrites{}, asked: map[string]bucketWrites{}}
 	if err := tap.listen(ctx, conn.NATS()); err != nil {
 		return w, err
 	}
@@ -70,9 +75,13 @@ func (b *bench) writesOf(ctx context.Context, in *instance, c measure.Contender)
 type tap struct {
 	mu      sync.Mutex
 	buckets map[string]bucketWrites
+	asked   map[string]bucketWrites
 }
 
-// listen subscribes to the subjects of all streams.
+// apiPrefix begins the subjects of JetStream's API.
+const apiPrefix = "$JS.API."
+
+// listen subscribes to the subjects of all streams and of JetStream's API.
 func (t *tap) listen(ctx context.Context, nc *nats.Conn) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -82,7 +91,7 @@ func (t *tap) listen(ctx context.Context, nc *nats.Conn) error {
 	for info := range streams.Info() {
 		name := strings.TrimPrefix(info.Config.Name, "KV_")
 		for _, subject := range info.Config.Subjects {
-			if _, err := nc.Subscribe(subject, func(m *nats.Msg) { t.count(name, m) }); err != nil {
+			if _, err := nc.Subscribe(subject, func(m *nats.Msg) { t.count(t.buckets, name, m) }); err != nil {
 				return fmt.Errorf("count writes: %w", err)
 			}
 		}
@@ -90,27 +99,47 @@ func (t *tap) listen(ctx context.Context, nc *nats.Conn) error {
 	if err := streams.Err(); err != nil {
 		return fmt.Errorf("count writes: %w", err)
 	}
+	if _, err := nc.Subscribe(apiPrefix+">", func(m *nats.Msg) { t.count(t.asked, verb(m.Subject), m) }); err != nil {
+		return fmt.Errorf("count requests to JetStream: %w", err)
+	}
 	return nc.FlushTimeout(patience)
 }
 
-func (t *tap) count(name string, m *nats.Msg) {
+// verb returns the name of a request to the API and of the bucket that it is for.
+func verb(subject string) string {
+	request, key, ok := strings.Cut(strings.TrimPrefix(subject, apiPrefix), "KV_")
+	if !ok {
+		return request
+	}
+	bucket, _, _ := strings.Cut(key, ".")
+	return request + bucket
+}
+
+func (t *tap) count(sums map[string]bucketWrites, name string, m *nats.Msg) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sum := t.buckets[name]
+	sum := sums[name]
 	sum.bytes += float64(m.Size() - len(m.Reply))
 	sum.messages++
-	t.buckets[name] = sum
+	sums[name] = sum
 }
 
 // per returns the writes of one of n requests.
 func (t *tap) per(n float64) writes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w := writes{buckets: map[string]bucketWrites{}}
-	for name, sum := range t.buckets {
-		w.bytes += sum.bytes / n
-		w.messages += sum.messages / n
-		w.buckets[name] = bucketWrites{sum.bytes / n, sum.messages / n}
+	w := writes{buckets: each(t.buckets, n), asked: each(t.asked, n)}
+	for _, sum := range w.buckets {
+		w.bytes += sum.bytes
+		w.messages += sum.messages
 	}
 	return w
+}
+
+func each(sums map[string]bucketWrites, n float64) map[string]bucketWrites {
+	out := map[string]bucketWrites{}
+	for name, sum := range sums {
+		out[name] = bucketWrites{sum.bytes / n, sum.messages / n}
+	}
+	return out
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // profileVariable names the folder for profiles to the processes in a role.
-const profileVariable = "UNLOOP_BENCH_PROFILE"
+const profileVariable = "BENCH_PROFILE"
 
 // StartProfile takes profiles of this process until stop is called, and of the processes
 // that are started from now on: DIR/NAME-PID.cpu.pprof, and .allocs.pprof of the
