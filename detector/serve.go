@@ -111,7 +111,8 @@ func refuse(batch *checkpb.CheckBatch, why string) *checkpb.DecisionBatch {
 // start begins with all checks of a batch and calls done with the decisions: at once
 // when the last write is stored, unless one of the decisions waits for more.
 func (d *Detector) start(batch *checkpb.CheckBatch, done func(*checkpb.DecisionBatch)) {
-	ctx, cancel := context.WithTimeout(context.Background(), d.budget(batch.GetBudgetMs()))
+	until := time.Now().Add(d.budget(batch.GetBudgetMs()))
+	ctx, cancel := context.WithTimeout(context.Background(), d.budget(max(batch.GetBudgetMs(), batch.GetPatienceMs())))
 	checks := make([]*decide.Check, len(batch.GetChecks()))
 	var open atomic.Int64
 	open.Store(int64(len(checks)) + 1)
@@ -130,6 +131,7 @@ func (d *Detector) start(batch *checkpb.CheckBatch, done func(*checkpb.DecisionB
 	}
 	for i, check := range batch.GetChecks() {
 		checks[i] = d.decider.Start(ctx, check, written)
+		checks[i].CompareUntil = until
 	}
 	written()
 }

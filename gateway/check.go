@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/override"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/gateway/internal/turns"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -37,9 +39,15 @@ func (g *Gateway) newChecked(r *http.Request, x *request.Request, who auth.Princ
 	return c
 }
 
-// check resolves who sent a request, and asks the detectors about it unless an operator
-// stopped or exempted it.
+// check waits for the turn of a request, resolves who sent it, and asks the detectors
+// about it unless an operator stopped or exempted it.
 func (g *Gateway) check(r *http.Request, x *request.Request, who auth.Principal, rules *inforce.Rules) *checked {
+	if err := g.turns.Take(r.Context()); err != nil {
+		c := g.newChecked(r, x, who, rules)
+		c.Overloaded = errors.Is(err, turns.ErrBusy)
+		return c
+	}
+	defer g.turns.Give()
 	if x.Run == nil {
 		x = g.parse(x, rules)
 	}
@@ -74,7 +82,7 @@ func (g *Gateway) gather(c *checked, hasher *identity.Hasher) {
 		c.Degraded = g.asker.Degraded("starting")
 	default:
 		answer := g.asker.Ask(r.Context(), c.Check)
-		c.Decision, c.Degraded = answer.Decision, answer.Degraded
+		c.Decision, c.Degraded, c.Overloaded = answer.Decision, answer.Degraded, answer.Overloaded
 		c.account.Decision, c.account.Counted = answer.Decision, answer.Counted
 		if x.Uninspected != "" && c.Degraded == "" && c.FailClosed {
 			c.Degraded = g.asker.Degraded("uninspected")

@@ -33,6 +33,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/respond"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/serve"
+	"github.com/unloop/unloop/gateway/internal/turns"
 	"github.com/unloop/unloop/gateway/internal/wait"
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/service"
@@ -58,10 +59,12 @@ type Gateway struct {
 	ready    service.Readiness
 }
 
-// bounds limit what all requests together take: connections that wait, and memory.
+// bounds limit what all requests together take: connections that wait, memory, and checks
+// at once.
 type bounds struct {
 	waiting *wait.Room
 	bodies  *intake.Bodies
+	turns   *turns.Turns
 }
 
 // Option changes what New makes.
@@ -83,6 +86,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		deps:   deps, metrics: newMetrics(deps.Metrics),
 	}
 	g.waiting = wait.New(cfg.MaxDelayed, deps.Metrics)
+	g.turns = turns.New(deps.Metrics)
 	g.bodies = intake.NewBodies(cfg.MaxBodyMemory, deps.Metrics)
 	for _, opt := range opts {
 		opt(g)

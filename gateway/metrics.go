@@ -14,7 +14,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return c
 	}
 	return &metrics{
-		requests:          counter("requests_total", "Requests by format and outcome: allow, an action, degraded, exempt, kill, abandoned or fail-closed; limit is a rule's reject.", "format", "action"),
+		requests:          counter("requests_total", "Requests by format and outcome: allow, an action, degraded, exempt, kill, abandoned, overloaded or fail-closed; limit is a rule's reject.", "format", "action"),
 		rejected:          counter("rejected_total", "Requests that were stopped because of a finding, by the client that sent them and what it got: the status of an error, or synthetic.", "client", "answer"),
 		uninspected:       counter("uninspected_total", "Bodies in a prompt's place that could not be read, by reason.", "reason"),
 		rules:             counter("rules_total", "Requests by the verdict of a rule.", "policy", "rule", "mode", "action"),

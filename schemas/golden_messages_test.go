@@ -67,6 +67,7 @@ func firstGolden() map[string]proto.Message {
 				}},
 			}},
 		}}},
+		"check-batch-3": &checkpb.CheckBatch{BudgetMs: 50, PatienceMs: 1000, Checks: []*checkpb.Check{{RequestId: "req_def456"}}},
 		"check-batch-2": &checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{{
 			RequestId: "req_def456", Counters: []*checkpb.Counter{counter},
 			Excerpt: &checkpb.Excerpt{Text: "Read main.go ⇒ package main", Policies: []string{"agent-tools"}},

@@ -13,7 +13,7 @@ generate() {
 
 cd "$schemas"
 if [[ ${1-} != --check ]]; then
-	generate .
+	generate "$schemas"
 	exit
 fi
 

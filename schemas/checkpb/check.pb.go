@@ -254,7 +254,11 @@ type CheckBatch struct {
 	// Milliseconds that the gateway waits for the reply, counted from when the
 	// detector receives the batch (clocks of two machines are never compared).
 	// 0 means that no reply is wanted.
-	BudgetMs      uint32 `protobuf:"varint,2,opt,name=budget_ms,json=budgetMs,proto3" json:"budget_ms,omitempty"`
+	BudgetMs uint32 `protobuf:"varint,2,opt,name=budget_ms,json=budgetMs,proto3" json:"budget_ms,omitempty"`
+	// Milliseconds that the gateway waits at most while the detector decides other
+	// checks; the budget then bounds the comparison of texts alone. 0 means the
+	// budget.
+	PatienceMs    uint32 `protobuf:"varint,3,opt,name=patience_ms,json=patienceMs,proto3" json:"patience_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -299,6 +303,13 @@ func (x *CheckBatch) GetChecks() []*Check {
 func (x *CheckBatch) GetBudgetMs() uint32 {
 	if x != nil {
 		return x.BudgetMs
+	}
+	return 0
+}
+
+func (x *CheckBatch) GetPatienceMs() uint32 {
+	if x != nil {
+		return x.PatienceMs
 	}
 	return 0
 }
@@ -3719,11 +3730,13 @@ var File_unloop_check_v1_check_proto protoreflect.FileDescriptor
 
 const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\n" +
-	"\x1bunloop/check/v1/check.proto\x12\x0funloop.check.v1\x1a!unloop/semantic/v1/semantic.proto\"Y\n" +
+	"\x1bunloop/check/v1/check.proto\x12\x0funloop.check.v1\x1a!unloop/semantic/v1/semantic.proto\"z\n" +
 	"\n" +
 	"CheckBatch\x12.\n" +
 	"\x06checks\x18\x01 \x03(\v2\x16.unloop.check.v1.CheckR\x06checks\x12\x1b\n" +
-	"\tbudget_ms\x18\x02 \x01(\rR\bbudgetMs\"H\n" +
+	"\tbudget_ms\x18\x02 \x01(\rR\bbudgetMs\x12\x1f\n" +
+	"\vpatience_ms\x18\x03 \x01(\rR\n" +
+	"patienceMs\"H\n" +
 	"\rDecisionBatch\x127\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\x86\x05\n" +
 	"\x05Check\x12\x1d\n" +

@@ -30,7 +30,7 @@ import (
 
 // The texts of Decision.error.
 const (
-	ErrorOverloaded = "detector overloaded"
+	ErrorOverloaded = checkpb.ErrorOverloaded
 	errorMalformed  = "check malformed"
 	errorUncounted  = "not counted"
 )
@@ -101,6 +101,10 @@ func (d *Decider) each(n int, f func(i int)) {
 
 // Check is a check whose writes have begun. Make it with Start.
 type Check struct {
+	// CompareUntil is when texts are compared no longer; the deadline of the decision's
+	// context if it is zero. It is set before written may wait for a comparison.
+	CompareUntil time.Time
+
 	d     *Decider
 	check *checkpb.Check
 	parts []part
@@ -205,6 +209,11 @@ func (c *Check) Decide(ctx context.Context) *checkpb.Decision {
 
 // compare adds the results of the semantic watches.
 func (c *Check) compare(ctx context.Context, decision *checkpb.Decision) {
+	if !c.CompareUntil.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, c.CompareUntil)
+		defer cancel()
+	}
 	watches := evaluate.Semantics(c.check, decision.GetHitCounts())
 	results := make([]semantic.Result, len(watches))
 	c.d.each(len(watches), func(i int) { results[i] = c.d.Semantic.Compare(ctx, watches[i]) })

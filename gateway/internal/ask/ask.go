@@ -29,6 +29,7 @@ type Asker struct {
 	now       func() time.Time
 	seconds   prometheus.Histogram
 	results   *prometheus.CounterVec
+	missed    prometheus.Counter
 	mu        sync.Mutex
 	// last is the time of the latest request without a decision, by reason.
 	last map[string]time.Time
@@ -46,7 +47,10 @@ func New(d Detectors, log *slog.Logger, now func() time.Time, reg prometheus.Reg
 			Name: "unloop_gateway_checks_total", Help: "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.",
 		}, []string{"result"}),
 	}
-	reg.MustRegister(a.seconds, a.results)
+	a.missed = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "unloop_gateway_semantic_missed_total", Help: "Requests that were decided without the comparison of their text, which came too late or not at all.",
+	})
+	reg.MustRegister(a.seconds, a.results, a.missed)
 	return a
 }
 
@@ -57,6 +61,8 @@ type Answer struct {
 	Counted bool
 	// Degraded says why there is no decision; "" if there is one, or nobody waits for it.
 	Degraded string
+	// Overloaded says that there is none because the detectors decide others.
+	Overloaded bool
 }
 
 // Ask returns the detectors' answer to a check.
@@ -70,6 +76,12 @@ func (a *Asker) Ask(ctx context.Context, check *checkpb.Check) Answer {
 		a.Local()
 	case err == nil:
 		a.results.WithLabelValues("decided").Inc()
+		if decision.GetSemanticMissed() {
+			a.missed.Inc()
+		}
+	case errors.Is(err, checker.ErrOverloaded):
+		a.results.WithLabelValues(Undecided(err)).Inc()
+		out.Overloaded = true
 	case errors.Is(err, context.Canceled):
 		a.results.WithLabelValues("abandoned").Inc()
 	default:

@@ -41,6 +41,7 @@ func TestAsk(t *testing.T) {
 		"abandoned":       {answers{err: fmt.Errorf("check: %w", context.Canceled)}, Answer{}, "abandoned"},
 		"no detector":     {answers{err: checker.ErrNoDetector}, Answer{Degraded: checker.ErrNoDetector.Error()}, checker.ErrNoDetector.Error()},
 		"timeout":         {answers{err: fmt.Errorf("check: %w", checker.ErrTimeout)}, Answer{Degraded: checker.ErrTimeout.Error()}, checker.ErrTimeout.Error()},
+		"overloaded":      {answers{err: checker.ErrOverloaded}, Answer{Overloaded: true}, checker.ErrOverloaded.Error()},
 		"any other error": {answers{err: errors.New("secret")}, Answer{Degraded: checker.ErrDetector.Error()}, checker.ErrDetector.Error()},
 	} {
 		a := New(c.answers, slog.New(slog.DiscardHandler), time.Now, prometheus.NewRegistry())

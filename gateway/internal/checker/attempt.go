@@ -24,6 +24,7 @@ type attempt struct {
 	body     []byte
 	size     int
 	began    time.Time
+	turn     natskit.Turn
 	tries    atomic.Int32
 	underway atomic.Int32
 	once     sync.Once
@@ -48,13 +49,21 @@ func (a *attempt) start() {
 func (a *attempt) try(except string) (name string) {
 	a.tries.Add(1)
 	a.underway.Add(1)
-	subject := schemas.SubjectCheck
-	if !a.c.inbox.Near(subject) {
-		if name = a.c.fleet.next(except); name != "" {
-			subject = schemas.DetectorSubject(name)
-		}
+	msg := &nats.Msg{Subject: schemas.SubjectCheck, Data: a.body}
+	near := a.c.inbox.Near(msg.Subject)
+	if !near {
+		name = a.c.fleet.next(except)
 	}
-	a.c.inbox.Request(&nats.Msg{Subject: subject, Data: a.body}, func(data []byte, err error) { a.answered(name, data, err) })
+	answered := func(data []byte, err error) { a.answered(name, data, err) }
+	switch {
+	case near, a.c.fleet.unknown(): // there may be one detector, and it may have to beat yet
+		a.c.inbox.RequestInTurn(msg, a.turn, answered)
+	case name != "":
+		msg.Subject = schemas.DetectorSubject(name)
+		a.c.inbox.RequestInTurn(msg, a.turn, answered)
+	default: // some detector of the group
+		a.c.inbox.Request(msg, answered)
+	}
 	return name
 }
 

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,9 @@ const (
 	maxSent = 4
 	// maxWaiting bounds the checks that wait for a message.
 	maxWaiting = 8192
+	// maxWait bounds how long a check waits for its decision while detectors decide
+	// others.
+	maxWait = time.Second
 )
 
 // Why a request has no decision, in the words of metrics and headers.
@@ -48,9 +52,16 @@ type Checker struct {
 	timeout time.Duration
 	now     func() time.Time
 
-	inbox   *natskit.Inbox
-	mu      sync.Mutex
-	waiting []*call
+	inbox *natskit.Inbox
+	mu    sync.Mutex
+	// waiting are the checks that wait for a message, oldest first. patrolling says that
+	// they are looked at from time to time.
+	waiting    []*call
+	patrolling bool
+	// answered is the time of the last decision: until then, detectors were busy with
+	// other checks.
+	answered time.Time
+	starved  natskit.Starvation
 	// sent is the number of messages on their way that take part in the queue, asked
 	// that of the checks in them.
 	sent, asked int
@@ -62,7 +73,9 @@ type Checker struct {
 }
 
 type call struct {
+	ctx   context.Context
 	check *checkpb.Check
+	at    time.Time
 	done  chan answer
 }
 
@@ -71,7 +84,8 @@ type answer struct {
 	err      error
 }
 
-// New returns a checker that waits at most timeout for a decision.
+// New returns a checker that waits at most timeout for a decision, and longer while its
+// detector decides other checks or this process waits for a processor.
 func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer) *Checker {
 	c := &Checker{
 		nc: nc, timeout: timeout, now: now, blocks: blocks.New(), fleet: newFleet(), inbox: natskit.NewInbox(nc, timeout),
@@ -112,7 +126,7 @@ func (c *Checker) Blocks() *blocks.Standing { return c.blocks }
 
 func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decision, error) {
 	bound(check)
-	own := &call{check: check, done: make(chan answer, 1)}
+	own := &call{ctx: ctx, check: check, at: time.Now(), done: make(chan answer, 1)}
 	single := alone(check)
 	batch, err := c.enqueue(own, single)
 	if err != nil {
@@ -121,13 +135,9 @@ func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decis
 	if batch != nil {
 		c.send(batch, !single)
 	}
-	timer := time.NewTimer(c.timeout)
-	defer timer.Stop()
 	select {
 	case a := <-own.done:
 		return a.decision, a.err
-	case <-timer.C:
-		return nil, ErrTimeout
 	case <-ctx.Done():
 		return nil, fmt.Errorf("client left: %w", ctx.Err())
 	}
@@ -155,6 +165,10 @@ func (c *Checker) enqueue(own *call, single bool) ([]*call, error) {
 		return nil, ErrOverloaded
 	}
 	c.waiting = append(c.waiting, own)
+	if !c.patrolling {
+		c.patrolling = true
+		c.patrolLater()
+	}
 	return nil, nil
 }
 
@@ -178,8 +192,11 @@ func (c *Checker) send(batch []*call, queued bool) {
 	}
 	var next []*call
 	var second atomic.Bool // of the answer and the request's return, either may come first
-	a := &attempt{c: c, body: body, size: len(batch), began: time.Now()}
+	a := &attempt{c: c, body: body, size: len(batch), began: time.Now(), turn: c.turn(batch[0])}
 	a.done = func(data []byte, err error) {
+		if err == nil {
+			c.noteAnswer()
+		}
 		if queued {
 			next = c.take(len(batch))
 		}
@@ -198,7 +215,7 @@ func (c *Checker) send(batch []*call, queued bool) {
 }
 
 func (c *Checker) encode(batch []*call) ([]byte, error) {
-	msg := &checkpb.CheckBatch{BudgetMs: uint32(max(c.timeout/time.Millisecond, 1)), Checks: make([]*checkpb.Check, len(batch))}
+	msg := &checkpb.CheckBatch{BudgetMs: uint32(max(c.timeout/time.Millisecond, 1)), PatienceMs: uint32(max(c.timeout, maxWait) / time.Millisecond), Checks: make([]*checkpb.Check, len(batch))}
 	for i, one := range batch {
 		msg.Checks[i] = one.check
 	}
@@ -211,6 +228,8 @@ func reason(err error) error {
 		return nil
 	case errors.Is(err, natskit.ErrNoAnswer):
 		return ErrTimeout
+	case errors.Is(err, natskit.ErrBusy):
+		return ErrOverloaded
 	default:
 		return ErrNoDetector
 	}
@@ -226,6 +245,8 @@ func answered(batch []*call, data []byte, err error) {
 		switch {
 		case err != nil:
 			one.done <- answer{err: err}
+		case decisions[i].GetError() == checkpb.ErrorOverloaded:
+			one.done <- answer{decisions[i], ErrOverloaded}
 		case decisions[i].GetError() != "":
 			one.done <- answer{decisions[i], ErrDetector}
 		default:
@@ -250,6 +271,7 @@ func (c *Checker) take(answered int) []*call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked -= answered
+	c.waiting = slices.DeleteFunc(c.waiting, func(one *call) bool { return one.ctx.Err() != nil }) // their clients left
 	share := (c.asked + len(c.waiting) + maxSent - 1) / maxSent
 	n := min(len(c.waiting), share, maxBatch)
 	if n == 0 {

@@ -74,6 +74,13 @@ func (f *fleet) next(except string) string {
 	return ""
 }
 
+// unknown reports whether no detector was heard yet.
+func (f *fleet) unknown() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.names) == 0
+}
+
 // silent reports whether a detector has stopped beating.
 func (f *fleet) silent(name string) bool {
 	f.mu.Lock()

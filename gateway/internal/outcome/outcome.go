@@ -25,6 +25,9 @@ type Case struct {
 	Decision *checkpb.Decision
 	// Degraded says why there is no full decision; "" if there is one.
 	Degraded string
+	// Overloaded says that there is no decision because more requests come than can be
+	// checked.
+	Overloaded bool
 	// Exempt is the scope in which an operator exempted the request from checks.
 	Exempt string
 	Caller string
@@ -83,6 +86,7 @@ const (
 	forLoop
 	forLimit
 	unchecked
+	overloaded
 )
 
 // Wait is how long a throttled request waits.
@@ -96,6 +100,7 @@ type Wait struct {
 const (
 	codeLoop      = "recursive_loop_detected"
 	codeUnchecked = "loop_check_unavailable"
+	codeBusy      = "too_many_requests_to_check"
 	codeLimited   = "rate_limit_exceeded"
 	codeBreaker   = "circuit_breaker_open"
 )
@@ -117,6 +122,9 @@ func Of(c *Case) Outcome {
 		o.refuseLimit("limit")
 	case found.Stops():
 		o.stop()
+	case c.Overloaded:
+		o.refuse(overloaded, "overloaded", statusUnavailable)
+		o.Headers.Set("Retry-After", "1")
 	case c.Degraded != "" && c.FailClosed:
 		o.refuse(unchecked, "fail-closed", statusUnavailable)
 		o.Headers.Set("Retry-After", "1")
@@ -197,6 +205,8 @@ func (o *Outcome) Refusal() provider.Refusal {
 		return loopRefusal(o.Finding, o.of.Caller, o.Status)
 	case forLimit:
 		return provider.Refusal{Status: o.Status, Code: code(o.limit), Message: limitMessage(o.limit, o.retry)}
+	case overloaded:
+		return provider.Refusal{Status: o.Status, Code: codeBusy, Message: busyMessage}
 	default:
 		return provider.Refusal{Status: o.Status, Code: codeUnchecked, Message: uncheckedMessage(o.of.Degraded)}
 	}
@@ -211,6 +221,8 @@ func (o *Outcome) Body(dst []byte, p provider.Provider) []byte {
 	}
 	return append(dst, p.Refusal(o.Refusal())...)
 }
+
+const busyMessage = "more requests come than can be checked for loops; send the request again in a second"
 
 func uncheckedMessage(why string) string {
 	return "Stopped by Unloop: the request could not be checked for loops (" + codeUnchecked + ", " + why + "), and a policy says that it must be."

@@ -425,3 +425,18 @@ func TestFindingsAreOrderedByWhatTheyDo(t *testing.T) {
 		t.Error("there is a finding in no decision")
 	}
 }
+
+func TestARequestThatCannotBeCheckedForNowIsSentAgain(t *testing.T) {
+	t.Parallel()
+	for _, closed := range []bool{true, false} {
+		o := Of(&Case{Evidence: evidence.Evidence{FailClosed: closed}, Overloaded: true})
+		headers := map[string][]string{}
+		o.Headers.Put(headers)
+		if r := o.Refusal(); o.Status != 503 || o.Label != "overloaded" || r.Code != "too_many_requests_to_check" || r.Message == "" || headers["Retry-After"] == nil {
+			t.Errorf("fail closed %v: status %d, label %s, %+v, %v", closed, o.Status, o.Label, r, headers)
+		}
+		if d := o.Decision("id"); d.Action != "reject" || d.RetryAfterSeconds != 1 || d.Message == "" {
+			t.Errorf("as a decision: %+v", d)
+		}
+	}
+}

@@ -34,6 +34,9 @@ func (o *Outcome) Decision(fallbackID string) client.Decision {
 		}
 	case f.GetAction().Stops():
 		d.RetryAfterSeconds = retryAfter(f, c.Caller)
+	case c.Overloaded:
+		d.Action, d.RetryAfterSeconds = checkpb.Action_ACTION_REJECT.Label(), 1
+		d.Reason, d.Message = client.ReasonUnchecked, busyMessage
 	case c.Degraded != "" && c.FailClosed:
 		d.Action, d.RetryAfterSeconds = checkpb.Action_ACTION_REJECT.Label(), 1
 		d.Reason, d.Message = client.ReasonUnchecked, uncheckedMessage(c.Degraded)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,8 @@ import (
 var (
 	ErrNoAnswer    = errors.New("no answer in time")
 	ErrNoResponder = errors.New("nobody answers")
+	// ErrBusy says that a request's turn did not come: its responder answers others.
+	ErrBusy = errors.New("the responder answers other requests")
 )
 
 // Inbox sends requests and calls back with their answers. It has one subscription for
@@ -35,17 +38,30 @@ type Inbox struct {
 	last     uint64
 	open     map[uint64]asked
 	sweeping bool
+	// answered has, by subject, when the first of the requests in turn was sent that were
+	// answered since the last sweep.
+	answered map[string]time.Time
+	// swept is the time of the last sweep.
+	swept   time.Time
+	starved Starvation
 }
 
 type asked struct {
-	at     time.Time
-	answer func([]byte, error)
+	// from is when the time for the answer began, and until when it ends in any case;
+	// zero for a request that is not in turn.
+	from, until time.Time
+	sent        time.Time
+	subject     string // of a request in turn
+	answer      func([]byte, error)
 }
+
+// Turn says since when a request is waited for, and until when at most.
+type Turn struct{ From, Until time.Time }
 
 // NewInbox returns an inbox that lives as long as the connection. A request fails if no
 // answer came within timeout, or up to a tenth longer.
 func NewInbox(conn *Conn, timeout time.Duration) *Inbox {
-	in := &Inbox{conn: conn, timeout: timeout, prefix: nats.NewInbox() + ".", open: map[uint64]asked{}}
+	in := &Inbox{conn: conn, timeout: timeout, prefix: nats.NewInbox() + ".", open: map[uint64]asked{}, answered: map[string]time.Time{}}
 	if _, err := conn.Subscribe(in.prefix+"*", in.take); err != nil {
 		conn.log.Warn("answers from NATS can't be received", "error", err) // the connection is closed
 	}
@@ -66,7 +82,19 @@ func (in *Inbox) Near(subject string) bool { return in.near.serves(subject) }
 // before it returns: with the answer's data or an error. Other answers may have to wait
 // while answer runs, so it must not wait for one.
 func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
-	id := in.register(answer)
+	in.request(msg, asked{from: time.Now(), answer: answer})
+}
+
+// RequestInTurn is Request to a single responder that answers requests about in their
+// order. The time for the answer begins anew as long as the responder answers those before
+// it on the subject, and stands still while this process waits for a processor. The error
+// is ErrBusy at the end of the turn.
+func (in *Inbox) RequestInTurn(msg *nats.Msg, t Turn, answer func(data []byte, err error)) {
+	in.request(msg, asked{from: t.From, until: t.Until, sent: time.Now(), subject: msg.Subject, answer: answer})
+}
+
+func (in *Inbox) request(msg *nats.Msg, a asked) {
+	id := in.register(a)
 	local := Request{Data: msg.Data, respond: func(data []byte) error {
 		in.finish(id, data, nil)
 		return nil
@@ -74,7 +102,7 @@ func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
 	if in.near.pass(msg.Subject, local) {
 		return
 	}
-	if err := in.publish(msg, id); err != nil {
+	if err := in.publish(msg, id, a.until); err != nil {
 		in.finish(id, nil, fmt.Errorf("publish to %s: %w", msg.Subject, err))
 	}
 }
@@ -96,43 +124,49 @@ func (in *Inbox) Ask(ctx context.Context, msg *nats.Msg) ([]byte, error) {
 }
 
 // register keeps the callback of a request.
-func (in *Inbox) register(answer func([]byte, error)) (id uint64) {
+func (in *Inbox) register(a asked) (id uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.last++
-	in.open[in.last] = asked{time.Now(), answer}
+	in.open[in.last] = a
 	if !in.sweeping {
-		in.sweeping = true
+		in.sweeping, in.swept = true, time.Now()
 		in.sweepLater()
 	}
 	return in.last
 }
 
-// publish sends a request unless the server is known to be disconnected, or is silent and
+// publish sends a request, at the latest until a time, unless the server is known to be disconnected, or is silent and
 // has not answered a request of this inbox.
-func (in *Inbox) publish(msg *nats.Msg, id uint64) error {
+func (in *Inbox) publish(msg *nats.Msg, id uint64, until time.Time) error {
 	if in.missed.Load() > 0 && in.conn.Silent() {
 		return ErrSilent
 	}
 	msg.Reply = in.prefix + strconv.FormatUint(id, 36)
+	if until.IsZero() {
+		until = time.Now().Add(in.timeout)
+	}
 	return in.conn.send(outgoing{
-		msg: msg, until: time.Now().Add(in.timeout),
+		msg: msg, until: until,
 		failed: func(err error) { in.finish(id, nil, fmt.Errorf("publish to %s: %w", msg.Subject, err)) },
 	})
 }
 
 // finish calls back with an answer; one that comes too late is dropped.
 func (in *Inbox) finish(id uint64, data []byte, err error) {
-	if a, ok := in.close(id); ok {
+	if a, ok := in.close(id, err == nil); ok {
 		a.answer(data, err)
 	}
 }
 
-func (in *Inbox) close(id uint64) (asked, bool) {
+func (in *Inbox) close(id uint64, answered bool) (asked, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	a, ok := in.open[id]
 	delete(in.open, id)
+	if first, known := in.answered[a.subject]; answered && a.subject != "" && (!known || a.sent.Before(first)) {
+		in.answered[a.subject] = a.sent
+	}
 	return a, ok
 }
 
@@ -149,28 +183,75 @@ func (in *Inbox) take(m *nats.Msg) {
 	}
 }
 
-func (in *Inbox) sweepLater() { time.AfterFunc(in.timeout/10+1, in.sweep) }
+func (in *Inbox) sweepLater() {
+	time.AfterFunc(in.timeout/10+1, func() {
+		runtime.Gosched() // behind the answers that wait for a processor
+		in.sweep()
+	})
+}
 
 // sweep fails the requests that have waited too long.
 func (in *Inbox) sweep() {
 	for _, a := range in.expired() {
-		in.missed.Add(1)
-		a.answer(nil, ErrNoAnswer)
+		if a.until.IsZero() || time.Now().Before(a.until) {
+			in.missed.Add(1)
+			a.answer(nil, ErrNoAnswer)
+		} else {
+			a.answer(nil, ErrBusy)
+		}
 	}
 }
 
+// expired takes the requests that have waited too long.
 func (in *Inbox) expired() []asked {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	var late []asked
+	var over []asked
+	now := time.Now()
+	lost := in.lost(now)
 	for id, a := range in.open {
-		if time.Since(a.at) >= in.timeout {
-			late = append(late, a)
+		if in.turn(&a, now, lost) {
+			in.open[id] = a
+		}
+		if now.Sub(a.from) >= in.timeout || !a.until.IsZero() && !now.Before(a.until) {
+			over = append(over, a)
 			delete(in.open, id)
 		}
 	}
+	clear(in.answered)
 	if in.sweeping = len(in.open) > 0; in.sweeping {
 		in.sweepLater()
 	}
-	return late
+	return over
+}
+
+// lost returns the time since the last sweep in which the process waited for a processor
+// rather than for answers.
+func (in *Inbox) lost(now time.Time) time.Duration {
+	since := now.Sub(in.swept)
+	in.swept = now
+	if in.starved.Since() || since > in.timeout/5 {
+		return since
+	}
+	return 0
+}
+
+// turn puts off the time of a request in turn while its responder answers those before it
+// or the process lacks a processor. It reports whether it did.
+// A request that those sent a whole timeout after it overtook is not waited for.
+func (in *Inbox) turn(a *asked, now time.Time, lost time.Duration) bool {
+	if a.subject == "" {
+		return false
+	}
+	if first, known := in.answered[a.subject]; known && first.Before(a.sent.Add(in.timeout)) {
+		a.from = now
+		return true
+	}
+	if lost == 0 {
+		return false
+	}
+	if a.from = a.from.Add(lost); a.from.After(now) {
+		a.from = now
+	}
+	return true
 }

@@ -1,0 +1,191 @@
+package checker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natstest"
+)
+
+const (
+	// timeout is the checkers' in these tests, and slack the time by which they notice its
+	// end later.
+	timeout = 50 * time.Millisecond
+	slack   = timeout / 5
+)
+
+// busy is a detector of the process that answers one message after the other and takes
+// its time for each, until it stops.
+func busy(t *testing.T, pace time.Duration) (near *natskit.InProcess, stop func()) {
+	near = natskit.NewInProcess()
+	var last time.Time
+	var mu sync.Mutex
+	var stopped atomic.Bool
+	near.Serve(schemas.SubjectCheck, func(r natskit.Request) {
+		var batch checkpb.CheckBatch
+		if err := proto.Unmarshal(r.Data, &batch); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); last.Before(now) {
+			last = now
+		}
+		last = last.Add(pace)
+		time.AfterFunc(time.Until(last), func() {
+			if !stopped.Load() {
+				_ = r.Respond(each(t, func(*checkpb.Check) *checkpb.Decision { return &checkpb.Decision{} })(&batch))
+			}
+		})
+	})
+	return near, func() { stopped.Store(true) }
+}
+
+// single is a check that shares no message.
+func single(i int) *checkpb.Check {
+	c := checkOf(fmt.Sprint("single ", i))
+	c.Counters[0].Fingerprint = make([]byte, largeCheck)
+	return c
+}
+
+// ended is how a check ended.
+type ended struct {
+	after time.Duration
+	err   error
+}
+
+// ask asks n checks at once, and returns how they ended.
+func ask(t *testing.T, c *Checker, n int, check func(int) *checkpb.Check) []ended {
+	out := make([]ended, n)
+	var all sync.WaitGroup
+	began := time.Now()
+	for i := range n {
+		all.Go(func() {
+			_, _, err := c.Check(t.Context(), check(i))
+			out[i] = ended{time.Since(began), err}
+		})
+	}
+	all.Wait()
+	return out
+}
+
+func TestADetectorThatIsBusyIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	c := newChecker(natstest.StartBare(t).Service(), timeout, time.Now) // its connection must not live in the bubble
+	synctest.Test(t, func(t *testing.T) {
+		near, _ := busy(t, timeout/2)
+		c.Prefer(near)
+		for i, e := range ask(t, c, 30, single) {
+			if e.err != nil {
+				t.Errorf("check %d after %s: %v", i, e.after, e.err)
+			}
+		}
+	})
+}
+
+func TestADetectorThatIsBusyForLongIsOverloaded(t *testing.T) {
+	t.Parallel()
+	c := newChecker(natstest.StartBare(t).Service(), timeout, time.Now)
+	synctest.Test(t, func(t *testing.T) {
+		near, _ := busy(t, timeout/2)
+		c.Prefer(near)
+		decided := 0
+		for i, e := range ask(t, c, 60, single) {
+			if e.err == nil {
+				decided++
+			} else if !errors.Is(e.err, ErrOverloaded) || e.after > maxWait+slack {
+				t.Errorf("check %d after %s: %v", i, e.after, e.err)
+			}
+		}
+		if want := int(maxWait / (timeout / 2)); decided < want-2 || decided > want {
+			t.Errorf("%d decisions within %s, want %d", decided, maxWait, want)
+		}
+	})
+}
+
+func TestADetectorThatStopsCostsNoMoreThanTheTimeout(t *testing.T) {
+	t.Parallel()
+	for name, check := range map[string]func(int) *checkpb.Check{
+		"each in a message": single, "waiting for a message": func(i int) *checkpb.Check { return checkOf(fmt.Sprint(i)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newChecker(natstest.StartBare(t).Service(), timeout, time.Now)
+			synctest.Test(t, func(t *testing.T) {
+				near, stop := busy(t, timeout/2)
+				c.Prefer(near)
+				const stopAt = 3 * timeout
+				time.AfterFunc(stopAt, stop)
+				for i, e := range ask(t, c, 300, check) {
+					if e.err != nil && (!errors.Is(e.err, ErrTimeout) || e.after > stopAt+timeout+slack) {
+						t.Errorf("check %d after %s: %v", i, e.after, e.err)
+					}
+				}
+				for i, e := range ask(t, c, 100, check) { // nobody decides any more
+					if !errors.Is(e.err, ErrTimeout) || e.after > timeout+slack {
+						t.Errorf("later check %d after %s: %v", i, e.after, e.err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAProcessThatLacksAProcessorWaitsForItsAnswers(t *testing.T) {
+	t.Parallel()
+	c := newChecker(natstest.StartBare(t).Service(), timeout, time.Now)
+	one := &call{ctx: t.Context(), at: time.Now().Add(-timeout), done: make(chan answer, 1)}
+	c.waiting, c.patrolling = []*call{one}, true
+	c.patrol(true)
+	select {
+	case a := <-one.done:
+		t.Fatalf("ended with %v before the process had its turn", a.err)
+	default:
+	}
+	if a := <-one.done; !errors.Is(a.err, ErrTimeout) {
+		t.Errorf("without a detector: %v", a.err)
+	}
+}
+
+func TestChecksOfClientsThatLeftAreNotSent(t *testing.T) {
+	t.Parallel()
+	c := newChecker(natstest.StartBare(t).Service(), timeout, time.Now)
+	synctest.Test(t, func(t *testing.T) {
+		near := natskit.NewInProcess()
+		var counted atomic.Int64
+		near.Serve(schemas.SubjectCheck, func(r natskit.Request) {
+			var batch checkpb.CheckBatch
+			if err := proto.Unmarshal(r.Data, &batch); err != nil {
+				t.Error(err)
+			}
+			counted.Add(int64(len(batch.GetChecks())))
+			time.AfterFunc(timeout/2, func() {
+				_ = r.Respond(each(t, func(*checkpb.Check) *checkpb.Decision { return &checkpb.Decision{} })(&batch))
+			})
+		})
+		c.Prefer(near)
+		ctx, leave := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for i := range 10 {
+			all.Go(func() { _, _, _ = c.Check(ctx, checkOf(fmt.Sprint(i))) })
+		}
+		synctest.Wait()
+		leave()
+		all.Wait()
+		<-time.After(timeout) // the messages under way are answered
+		if n := counted.Load(); n != maxSent {
+			t.Errorf("%d checks were counted, want the %d that were on their way", n, maxSent)
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package checker
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+// turn returns since when a call's decision is waited for: since it was asked, or since
+// the last decision on another one. A detector that is gone costs the timeout, and not the
+// time that it was busy before.
+func (c *Checker) turn(one *call) natskit.Turn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return natskit.Turn{From: c.begun(one), Until: one.at.Add(max(c.timeout, maxWait))}
+}
+
+// begun is when the timeout of a call began; the lock is held.
+func (c *Checker) begun(one *call) time.Time {
+	if c.answered.After(one.at) {
+		return c.answered
+	}
+	return one.at
+}
+
+// noteAnswer notes that a detector decides.
+func (c *Checker) noteAnswer() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered = time.Now()
+}
+
+// patrolLater looks at the calls that wait for a message after a while; the lock is held.
+func (c *Checker) patrolLater() {
+	began := time.Now()
+	time.AfterFunc(c.timeout/10, func() {
+		runtime.Gosched() // behind the answers that wait for a processor
+		c.patrol(c.starved.Since() || time.Since(began) > c.timeout/5)
+	})
+}
+
+// patrol fails the calls that have waited for a message too long. While the process is
+// starved, answers wait for a processor, too.
+func (c *Checker) patrol(starved bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if starved {
+		c.answered = now
+	}
+	for len(c.waiting) > 0 {
+		err := c.overdue(c.waiting[0], now)
+		if err == nil {
+			break
+		}
+		c.waiting[0].done <- answer{err: err}
+		c.waiting = c.waiting[1:]
+	}
+	if c.patrolling = len(c.waiting) > 0; c.patrolling {
+		c.patrolLater()
+	}
+}
+
+// overdue returns why a call waits no longer for a message; nil if it does. The lock is
+// held.
+func (c *Checker) overdue(one *call, now time.Time) error {
+	switch {
+	case now.Sub(one.at) >= max(c.timeout, maxWait):
+		return ErrOverloaded
+	case now.Sub(c.begun(one)) >= c.timeout:
+		return ErrTimeout
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,36 @@
+package gateway
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/gateway/internal/auth"
+	"github.com/unloop/unloop/gateway/internal/bundle"
+	"github.com/unloop/unloop/gateway/internal/inforce"
+	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/gateway/internal/respond"
+	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/gateway/internal/turns"
+)
+
+func TestARequestWhoseTurnDoesNotComeGetsA503OfItsFormat(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	g := &Gateway{metrics: newMetrics(reg), stages: stages{now: time.Now}, writer: respond.NewWriter(time.Now, reg)}
+	g.turns = turns.None()
+	r := httptest.NewRequest(http.MethodPost, "/v1/messages", nil)
+	x := request.New(r, route.Target{Format: route.Messages})
+	x.Body = &request.Body{}
+	w := httptest.NewRecorder()
+	c := g.check(r, x, auth.Principal{}, &inforce.Rules{Set: &bundle.Set{}})
+	out := g.decide(c)
+	g.respond(w, c, out)
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), `"type":"error"`) {
+		t.Errorf("status %d, %v: %s", w.Code, w.Header(), w.Body)
+	}
+}

@@ -1,0 +1,44 @@
+package natskit
+
+import (
+	"runtime/metrics"
+	"sync"
+	"time"
+)
+
+// starvedAfter is the mean time that the goroutines of a starved process wait for a
+// processor. A request and its answer wait for one about a dozen times.
+const starvedAfter = time.Millisecond
+
+// Starvation says whether this process gets enough of the processors. The zero value is
+// ready.
+type Starvation struct {
+	mu     sync.Mutex
+	sample [1]metrics.Sample
+	counts []uint64
+}
+
+// Since reports whether the process was starved since the last call.
+func (s *Starvation) Since() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sample[0].Name = "/sched/latencies:seconds"
+	metrics.Read(s.sample[:])
+	if s.sample[0].Value.Kind() != metrics.KindFloat64Histogram {
+		return false
+	}
+	h := s.sample[0].Value.Float64Histogram()
+	known := len(s.counts) == len(h.Counts)
+	if !known {
+		s.counts = make([]uint64, len(h.Counts))
+	}
+	waits, seconds := uint64(0), 0.0
+	for i, n := range h.Counts {
+		if more := n - s.counts[i]; more > 0 && i > 0 { // the first bucket begins at -Inf
+			waits += more
+			seconds += float64(more) * h.Buckets[i]
+		}
+		s.counts[i] = n
+	}
+	return known && waits > 0 && seconds/float64(waits) > starvedAfter.Seconds()
+}
