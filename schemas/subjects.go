@@ -68,8 +68,8 @@ const (
 	// BucketLimits holds one record for each rule and combination of descriptor values;
 	// see LimitKey.
 	BucketLimits = "LOOP_LIMITS"
-	// BucketNotifications holds what endpoints are owed and the state of endpoints; see
-	// OwedKey and EndpointKey.
+	// BucketNotifications holds what endpoints are owed, and the state of endpoints and of
+	// their throttles; see OwedKey, EndpointKey and ThrottleKey.
 	BucketNotifications = "LOOP_NOTIFICATIONS"
 	// BucketDeliveries holds the log of deliveries; see DeliveryKey.
 	BucketDeliveries = "LOOP_DELIVERIES"
@@ -226,6 +226,10 @@ const EndpointPrefix = "endpoint."
 
 // EndpointKey is the key in BucketNotifications of an endpoint's state: endpoint.ENDPOINT.
 func EndpointKey(endpoint string) string { return EndpointPrefix + KeyToken(endpoint) }
+
+// ThrottleKey is the key in BucketNotifications of an endpoint's throttle:
+// throttle.ENDPOINT.
+func ThrottleKey(endpoint string) string { return "throttle." + KeyToken(endpoint) }
 
 // DeliveryKey is the key in BucketDeliveries of a message: ENDPOINT.MESSAGE.
 func DeliveryKey(endpoint, message string) string {

@@ -36,6 +36,8 @@ type Record struct {
 	// Key names the group of loops that the message is about; the loop's id if nothing is
 	// grouped.
 	Key string `json:"key"`
+	// Resolved reports that every loop of the message is resolved.
+	Resolved bool `json:"resolved,omitempty"`
 	// Queued is when the message was made.
 	Queued time.Time `json:"queued"`
 	// Next is when the next attempt is due; absent if none follows.

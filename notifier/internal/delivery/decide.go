@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/unloop/unloop/notifier/internal/outbox"
+	"github.com/unloop/unloop/notifier/internal/sink"
 )
 
 // Result is how an attempt ended, as metrics name it.
@@ -11,87 +14,75 @@ type Result string
 
 // The results.
 const (
-	// Delivered: the sink took the event.
+	// Delivered: the endpoint took the message.
 	Delivered Result = "delivered"
 	// Retried: another attempt follows later.
 	Retried Result = "retried"
 	// Interrupted: this process stops; another notifier tries at once.
 	Interrupted Result = "interrupted"
-	// Rejected: the sink refused the event for good.
+	// Rejected: the endpoint refused the message for good.
 	Rejected Result = "rejected"
-	// Expired: the configured age or number of attempts was reached.
+	// Expired: no attempts are left.
 	Expired Result = "expired"
-	// Invalid: the message is not an event.
+	// Gone: the endpoint asked for no more messages.
+	Gone Result = "gone"
+	// Disabled: the endpoint had asked for no more messages before.
+	Disabled Result = "disabled"
+	// Full: the group has no room for another loop.
+	Full Result = "full"
+	// Invalid: the message of the stream is no event.
 	Invalid Result = "invalid"
 )
 
 // results lists every Result.
-var results = []Result{Delivered, Retried, Interrupted, Rejected, Expired, Invalid}
+var results = []Result{Delivered, Retried, Interrupted, Rejected, Expired, Gone, Disabled, Full, Invalid}
 
-// maxRetryAfter bounds how long a sink may ask to be left alone.
-const maxRetryAfter = time.Hour
-
-// Retry limits how often and for how long delivery is tried.
-type Retry struct {
-	// Min is the wait after the first failure; it doubles with each further
-	// one, up to Max.
-	Min, Max time.Duration
-	// MaxAge is the age of an event, since the stream took it in, from which
-	// a failure is the last one.
-	MaxAge time.Duration
-	// MaxAttempts bounds attempts; 0 does not.
-	MaxAttempts int
+// dead reports whether the message becomes a dead letter.
+func (r Result) dead() bool {
+	switch r {
+	case Rejected, Expired, Gone, Disabled, Full:
+		return true
+	default:
+		return false
+	}
 }
 
-// disposition is what is done with a message after an attempt, and the delay until
-// its next one.
+// disposition is what is done with a message after an attempt.
 type disposition struct {
 	result Result
-	delay  time.Duration
+	// wait is the time until the next attempt, pause the time for which the endpoint asked
+	// to be left alone.
+	wait, pause time.Duration
 }
 
-// Optional interfaces of sinks' errors.
-type (
-	permanent interface{ Permanent() bool }
-	waiting   interface{ RetryAfter() time.Duration }
-)
-
-// decide returns the disposition of a message after an attempt, by the attempt's error
-// and number and the event's age. An event of any age gets one attempt. random is
-// uniform in [0, 1).
-func (r Retry) decide(err error, number uint64, age time.Duration, random float64) disposition {
+// decide returns the disposition of a message after an attempt, by the attempt's error and
+// number, from 1. random is uniform in [0, 1).
+func decide(err error, number int, s outbox.Schedule, random float64) disposition {
+	var e *sink.Error
 	switch {
 	case err == nil:
 		return disposition{result: Delivered}
-	case isPermanent(err):
-		return disposition{result: Rejected}
 	case errors.Is(err, context.Canceled):
 		return disposition{result: Interrupted}
-	case age >= r.MaxAge, r.MaxAttempts > 0 && number >= uint64(r.MaxAttempts):
-		return disposition{result: Expired}
+	case !errors.As(err, &e):
+		e = &sink.Error{}
 	}
-	return disposition{result: Retried, delay: max(r.backoff(number, random), askedFor(err))}
+	switch e.Kind {
+	case sink.Reject:
+		return disposition{result: Rejected}
+	case sink.Gone:
+		return disposition{result: Gone}
+	}
+	wait, more := s.Wait(number, e.After, random)
+	if !more {
+		return disposition{result: Expired, pause: e.After}
+	}
+	return disposition{result: Retried, wait: wait, pause: e.After}
 }
 
-// backoff returns Min·2^(number-1), at most Max, less a random part of up to one
-// half, so that events that failed together are not retried together.
-func (r Retry) backoff(number uint64, random float64) time.Duration {
-	ceiling := r.Min
-	for i := uint64(1); i < number && ceiling < r.Max; i++ {
-		ceiling += min(ceiling, r.Max-ceiling)
+// outcome returns what the disposition means for the message's record.
+func (d disposition) outcome() outbox.Outcome {
+	return outbox.Outcome{
+		Over: d.result != Retried && d.result != Interrupted, Attempted: d.result != Interrupted, Wait: d.wait,
 	}
-	return ceiling - time.Duration(random*float64(ceiling)/2)
-}
-
-func isPermanent(err error) bool {
-	var p permanent
-	return errors.As(err, &p) && p.Permanent()
-}
-
-func askedFor(err error) time.Duration {
-	var w waiting
-	if !errors.As(err, &w) {
-		return 0
-	}
-	return min(w.RetryAfter(), maxRetryAfter)
 }

@@ -1,7 +1,8 @@
-// Package delivery handles one message of the event stream in a row of small
-// stages: read it, send it to the sink, decide what to do next, acknowledge it to
-// JetStream, and report the result.
+// Package delivery takes events to endpoints in a row of small stages: route, group,
+// throttle, send and record. Between group and throttle, an event is in the record of what
+// its endpoint is owed (package outbox), which notifiers share in JetStream KV.
 //
-// The decision is a pure function. The package knows neither how messages are
-// pulled nor what the sink does with them, and it logs no event's body.
+// Each endpoint has its own records, timers and workers, so that none waits for another.
+// The package knows neither how events are pulled from their stream nor what a sink does
+// with a message, and it logs no event's body.
 package delivery

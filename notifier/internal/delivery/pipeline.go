@@ -2,88 +2,148 @@ package delivery
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
-	"math/rand/v2"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/notifier/internal/outbox"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/delivery"
+	"github.com/unloop/unloop/schemas/kit/ledger"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/silence"
 )
 
-// Pipeline takes messages to one sink. It is safe for concurrent use.
+// Config says what a pipeline works with.
+type Config struct {
+	NATS   *natskit.Conn
+	Layout natskit.Layout
+	Log    *slog.Logger
+	// Metrics may be nil.
+	Metrics prometheus.Registerer
+	// Silences returns those in force; nil for none.
+	Silences func() []silence.Silence
+	// Grace is how long attempts may go on at the end.
+	Grace time.Duration
+	// Margin is how much longer than an attempt a claim stands; 0 is the standard.
+	Margin time.Duration
+}
+
+// Pipeline takes events to endpoints. It is safe for concurrent use.
 type Pipeline struct {
-	sink    Sink
-	timeout time.Duration
-	retry   Retry
-	metrics *Metrics
-	report  reporter
+	id      string
+	nc      *natskit.Conn
+	layout  natskit.Layout
 	log     *slog.Logger
-	// interruptions is nil where nobody counts them.
-	interruptions Interruptions
+	metrics *Metrics
+	grace   time.Duration
+	margin  time.Duration
+
+	silences  func() []silence.Silence
+	records   *ledger.Ledger[outbox.Record, *outbox.Record]
+	journal   *ledger.Ledger[entry, *entry]
+	endpoints *ledger.Ledger[state, *state]
+
+	mu     sync.Mutex
+	states map[string]delivery.Endpoint
+	using  map[string]*endpoint
 }
 
-// Interruptions counts, by stream sequence, how often an event was returned because
-// its notifier stopped. JetStream counts such deliveries like any other.
-type Interruptions interface {
-	// Add adds one.
-	Add(sequence uint64) error
-	// Of returns the count.
-	Of(sequence uint64) uint64
-}
+// idLength is the length of a notifier's id, which no other running notifier has.
+const idLength = 8
 
-// New returns a pipeline to the sink. timeout limits one attempt.
-func New(sink Sink, timeout time.Duration, retry Retry, metrics *Metrics, log *slog.Logger) *Pipeline {
-	log = log.With("sink", sink.Name())
-	return &Pipeline{
-		sink: sink, timeout: timeout, retry: retry, metrics: metrics,
-		report: reporter{log: log, metrics: metrics}, log: log,
+// New returns a pipeline without endpoints. It errs if its metrics are registered
+// already.
+func New(cfg Config) (*Pipeline, error) {
+	metrics, err := newMetrics(cfg.Metrics)
+	if err != nil {
+		return nil, err
 	}
-}
-
-// Excuse makes the pipeline subtract interruptions from the number of attempts. Call
-// it before Handle.
-func (p *Pipeline) Excuse(i Interruptions) { p.interruptions = i }
-
-// Returned records that a message was returned without an attempt.
-func (p *Pipeline) Returned(msg jetstream.Msg) {
-	if meta, err := msg.Metadata(); err == nil {
-		p.interrupted(meta.Sequence.Stream)
+	id := nuid.New().Next()
+	p := &Pipeline{
+		id: id[:idLength], nc: cfg.NATS, layout: cfg.Layout, log: cfg.Log, metrics: metrics, grace: cfg.Grace, margin: cfg.Margin, silences: cfg.Silences,
+		records:   ledger.New[outbox.Record](cfg.NATS, schemas.BucketNotifications, cfg.Metrics, ledger.WithConfirm()),
+		endpoints: ledger.New[state](cfg.NATS, schemas.BucketNotifications, cfg.Metrics, ledger.WithConfirm()),
+		journal:   ledger.New[entry](cfg.NATS, schemas.BucketDeliveries, cfg.Metrics),
+		states:    map[string]delivery.Endpoint{}, using: map[string]*endpoint{},
 	}
+	if p.margin == 0 {
+		p.margin = leaseMargin
+	}
+	if p.silences == nil {
+		p.silences = func() []silence.Silence { return nil }
+	}
+	return p, nil
 }
 
-func (p *Pipeline) interrupted(sequence uint64) {
-	if p.interruptions == nil {
+func (p *Pipeline) follower() *natskit.Follower {
+	return &natskit.Follower{Conn: p.nc, Layout: p.layout, Log: p.log}
+}
+
+// Follow follows the state of all endpoints until the context ends.
+func (p *Pipeline) Follow(ctx context.Context) error {
+	return p.follower().Follow(ctx, schemas.BucketNotifications, schemas.EndpointPrefix+"*", func(entries []jetstream.KeyValueEntry, all bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if all {
+			clear(p.states)
+		}
+		for _, entry := range entries {
+			var s delivery.Endpoint
+			if entry.Operation() != jetstream.KeyValuePut || json.Unmarshal(entry.Value(), &s) != nil {
+				delete(p.states, entry.Key())
+				continue
+			}
+			p.states[entry.Key()] = s
+			p.metrics.disabled.WithLabelValues(strings.TrimPrefix(entry.Key(), schemas.EndpointPrefix)).Set(flag(!s.Disabled.IsZero()))
+		}
+	})
+}
+
+func flag(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// Use makes the endpoint of that name be as defined, from the next attempt on.
+func (p *Pipeline) Use(def *Endpoint) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.using[def.Name]; e != nil {
+		e.def.Store(def)
 		return
 	}
-	if err := p.interruptions.Add(sequence); err != nil {
-		p.log.Warn("interruption not recorded; it counts as an attempt", "error", err, "stream_sequence", sequence)
-	}
+	p.using[def.Name] = newEndpoint(p, def)
 }
 
-// attempts returns how many of a message's deliveries were attempts, this one
-// included.
-func (p *Pipeline) attempts(a attempt) uint64 {
-	if p.interruptions == nil || a.number <= 1 {
-		return a.number
+// Run makes attempts at the messages of an endpoint in use until the context ends. Those
+// that are under way then may go on for the grace; afterwards they are broken off and left
+// to other notifiers.
+func (p *Pipeline) Run(ctx context.Context, name string) {
+	e := p.endpoint(name)
+	if e == nil {
+		return
 	}
-	return a.number - min(p.interruptions.Of(a.sequence), a.number-1)
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.grace, stop) })()
+	e.run(ctx, work)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.using, name)
 }
 
-// Handle makes one attempt to deliver the message, and acknowledges it to
-// JetStream. When the context ends, the attempt is aborted and the message is
-// returned for other notifiers.
-func (p *Pipeline) Handle(ctx context.Context, msg jetstream.Msg) {
-	a, err := read(msg)
-	v := disposition{result: Invalid}
-	if err == nil {
-		a.number = p.attempts(a)
-		err = p.send(ctx, msg, a)
-		v = p.retry.decide(err, a.number, time.Since(a.stored), rand.Float64())
-	}
-	if v.result == Interrupted {
-		p.interrupted(a.sequence)
-	}
-	if err := acknowledge(ctx, msg, v); err != nil {
-		p.log.WarnContext(ctx, "event will come again", "error", err, "event_id", a.event.ID, "result", v.result)
-	}
-	p.report.report(ctx, a, v, err)
+// endpoint returns an endpoint in use; nil if there is none of that name.
+func (p *Pipeline) endpoint(name string) *endpoint {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.using[name]
 }

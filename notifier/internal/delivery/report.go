@@ -7,70 +7,84 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/notifier/internal/routing"
 )
 
-// Metrics of one sink.
+// Metrics of deliveries, by endpoint.
 type Metrics struct {
-	results map[Result]prometheus.Counter
-	seconds prometheus.Observer
+	deliveries     *prometheus.CounterVec
+	seconds        *prometheus.HistogramVec
+	owed, disabled *prometheus.GaugeVec
+	dead           *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics of the named sink. It errs when they are
-// registered already.
-func NewMetrics(reg prometheus.Registerer, sink string) (*Metrics, error) {
-	deliveries := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "unloop_notifier_deliveries_total",
-		Help: "Attempts to deliver an event to a sink, by how they ended.",
-	}, []string{"sink", "result"})
-	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "unloop_notifier_delivery_seconds",
-		Help:    "How long sinks took for one attempt.",
-		Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
-	}, []string{"sink"})
-	for _, c := range []prometheus.Collector{deliveries, seconds} {
+// newMetrics registers the metrics. It errs when they are registered already.
+func newMetrics(reg prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "unloop_notifier_deliveries_total", Help: "Attempts to deliver a message to an endpoint, by how they ended.",
+		}, []string{"endpoint", "sink", "result"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "unloop_notifier_delivery_seconds", Help: "How long endpoints took for one attempt.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
+		}, []string{"endpoint", "sink"}),
+		owed: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "unloop_notifier_owed", Help: "Groups of loops about which an endpoint is owed a message.",
+		}, []string{"endpoint"}),
+		disabled: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "unloop_notifier_endpoint_disabled", Help: "1 for an endpoint that asked for no more messages.",
+		}, []string{"endpoint"}),
+		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "unloop_notifier_dead_letters_total", Help: "Messages that were given up and stored as dead letters, by why.",
+		}, []string{"endpoint", "reason"}),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.deliveries, m.seconds, m.owed, m.disabled, m.dead} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	m := &Metrics{results: map[Result]prometheus.Counter{}, seconds: seconds.WithLabelValues(sink)}
-	for _, r := range results {
-		m.results[r] = deliveries.WithLabelValues(sink, string(r))
-	}
 	return m, nil
 }
 
-// reporter says how deliveries go: a metric for each, a log line for each
-// event that is lost, and one when the sink begins or ceases to fail.
+// reporter says how the deliveries to one endpoint go: a metric for each, a log line for
+// each message that is given up, and one when the endpoint begins or ceases to fail.
 type reporter struct {
 	log     *slog.Logger
-	metrics *Metrics
-	failing atomic.Bool
+	results map[Result]prometheus.Counter
+	seconds prometheus.Observer
+	owed    prometheus.Gauge
+	failing *atomic.Bool
 }
 
-func (r *reporter) report(ctx context.Context, a attempt, v disposition, err error) {
-	r.metrics.results[v.result].Inc()
-	switch v.result {
-	case Delivered:
-		if r.failing.Swap(false) {
-			r.log.InfoContext(ctx, "sink takes events again")
-		}
-	case Retried:
-		if !r.failing.Swap(true) {
-			r.log.WarnContext(ctx, "sink does not take events, trying again", "error", err, "after", v.delay)
-		}
-	case Rejected:
-		r.lost(ctx, "sink refused an event for good", a, err)
-	case Expired:
-		r.lost(ctx, "gave an event up", a, err)
-	case Invalid:
-		// The error would quote from the body.
-		r.log.WarnContext(ctx, "dropped a message that is no event", "stream_sequence", a.sequence)
-	case Interrupted:
+// of returns the reporter of an endpoint.
+func (m *Metrics) of(def *Endpoint, log *slog.Logger) reporter {
+	r := reporter{
+		log: log.With("endpoint", def.Name, "sink", def.Kind), results: map[Result]prometheus.Counter{}, failing: &atomic.Bool{},
+		seconds: m.seconds.WithLabelValues(def.Name, def.Kind), owed: m.owed.WithLabelValues(def.Name),
 	}
+	for _, result := range results {
+		r.results[result] = m.deliveries.WithLabelValues(def.Name, def.Kind, string(result))
+	}
+	return r
 }
 
-func (r *reporter) lost(ctx context.Context, message string, a attempt, err error) {
-	//nolint:sloglint // the callers' messages are constants
-	r.log.WarnContext(ctx, message, "error", err, "event_id", a.event.ID, "event_type", a.event.Type,
-		"stream_sequence", a.sequence, "attempts", a.number)
+// report reports an attempt at a message, by its number.
+func (r *reporter) report(ctx context.Context, b *routing.Batch, a attempt, number int) {
+	r.results[a.result].Inc()
+	switch {
+	case a.result == Delivered:
+		if r.failing.Swap(false) {
+			r.log.InfoContext(ctx, "endpoint takes messages again")
+		}
+	case a.result == Retried:
+		if !r.failing.Swap(true) {
+			r.log.WarnContext(ctx, "endpoint does not take messages, trying again", "error", a.err, "after", a.wait)
+		}
+	case a.result.dead():
+		r.log.WarnContext(ctx, "message was given up", "result", string(a.result), "error", a.err, "message_id", b.ID, "event_type", b.Events[0].Type, "attempts", number)
+	}
 }

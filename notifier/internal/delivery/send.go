@@ -2,53 +2,59 @@ package delivery
 
 import (
 	"context"
-	"sync"
+	"errors"
+	"math/rand/v2"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/notifier/internal/outbox"
+	"github.com/unloop/unloop/notifier/internal/routing"
+	"github.com/unloop/unloop/notifier/internal/sink"
+	"github.com/unloop/unloop/schemas/delivery"
 )
 
-// Sink takes events to the outside. Errors may have a method Permanent() bool
-// (no later attempt can succeed) and RetryAfter() time.Duration (the least
-// wait before one).
-type Sink interface {
-	// Name is the sink's name in metrics and logs.
-	Name() string
-	// Send delivers an event, whose JSON is body, or errs when the context
-	// ends. Neither argument may be changed or kept.
-	Send(ctx context.Context, e event.Event, body []byte) error
-}
-
-// keepAlive is the interval at which JetStream is notified that a delivery goes on; its
-// patience is the consumer's AckWait, several times as long.
-const keepAlive = 5 * time.Second
-
-// send makes the attempt. When it returns, nothing of it goes on.
-func (p *Pipeline) send(ctx context.Context, msg jetstream.Msg, a attempt) error {
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
-	var alive sync.WaitGroup
-	alive.Go(func() { stayAlive(ctx, msg) })
-	start := time.Now()
-	err := p.sink.Send(ctx, a.event, a.body)
-	p.metrics.seconds.Observe(time.Since(start).Seconds())
-	cancel()
-	alive.Wait()
-	return err
-}
-
-// stayAlive keeps JetStream from giving the message to someone else until the
-// context ends. A signal that is lost costs at most a second delivery.
-func stayAlive(ctx context.Context, msg jetstream.Msg) {
-	tick := time.NewTicker(keepAlive)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			_ = msg.InProgress()
-		case <-ctx.Done():
-			return
-		}
+// deliver makes an attempt at the message of a claimed record, and records how it went.
+func (e *endpoint) deliver(ctx context.Context, key string, def *Endpoint, rec *outbox.Record, claim outbox.Claim) *outbox.Record {
+	if state := e.state(def.Name); !state.Disabled.IsZero() {
+		err := &sink.Error{Kind: sink.Gone, Reason: "the endpoint is disabled: " + state.Reason}
+		return e.conclude(ctx, key, def, rec, claim, attempt{at: time.Now(), err: err, disposition: disposition{result: Disabled}})
 	}
+	a := e.try(ctx, def, rec.Batch)
+	a.disposition = decide(a.err, rec.Attempts+1, def.Schedule, rand.Float64())
+	if a.result == Interrupted && ctx.Err() == nil {
+		a.disposition = decide(&sink.Error{Reason: a.err.Error()}, rec.Attempts+1, def.Schedule, rand.Float64())
+	}
+	return e.conclude(ctx, key, def, rec, claim, a)
+}
+
+// attempt is one attempt at a message, and what follows from it.
+type attempt struct {
+	at   time.Time
+	took time.Duration
+	err  error
+	disposition
+}
+
+// try makes one attempt at a message.
+func (e *endpoint) try(ctx context.Context, def *Endpoint, b *routing.Batch) attempt {
+	ctx, cancel := context.WithTimeout(ctx, def.Timeout)
+	defer cancel()
+	a := attempt{at: time.Now()}
+	a.err = def.Sink.Send(ctx, &sink.Message{ID: b.ID, Endpoint: def.Name, Resolved: b.Resolved, Key: b.Key, Events: b.Events, Time: a.at})
+	a.took = time.Since(a.at)
+	e.report.seconds.Observe(a.took.Seconds())
+	return a
+}
+
+// logged returns the attempt as the delivery log has it.
+func (a *attempt) logged() delivery.Attempt {
+	out := delivery.Attempt{At: a.at.UTC(), Milliseconds: a.took.Milliseconds()}
+	var e *sink.Error
+	switch {
+	case a.err == nil:
+	case errors.As(a.err, &e):
+		out.Status, out.Error = e.Status, e.Reason
+	default:
+		out.Error = a.err.Error()
+	}
+	return out
 }

@@ -1,0 +1,198 @@
+package outbox
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/unloop/unloop/notifier/internal/routing"
+	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/silence"
+)
+
+const (
+	// maxSeen is how many ids of events a record remembers. An event that comes twice
+	// comes again before the next one of its endpoint.
+	maxSeen = 8
+	// maxLoops bounds the loops of a record while a message is owed.
+	maxLoops = 2 * routing.MaxLoops
+	// keepIdle, keepOpen and keepOwed are how long a record is stored after its last
+	// change: longer than an event can come again, than a loop is remembered whose end was
+	// lost, and than any schedule lasts.
+	keepIdle = 15 * time.Minute
+	keepOpen = 3 * 24 * time.Hour
+	keepOwed = 30 * 24 * time.Hour
+	// compressFrom is the size in bytes from which a stored record is compressed: NATS
+	// takes messages of up to 1 MiB.
+	compressFrom = 64 << 10
+)
+
+// ErrFull says that a group has so many loops about which nothing could be sent that it
+// takes no more.
+var ErrFull = errors.New("the group has too many loops that wait for the endpoint")
+
+// Record is what an endpoint is owed about one group of loops. The zero value is none.
+type Record struct {
+	Endpoint string        `json:"endpoint"`
+	Group    routing.Group `json:"group"`
+	// Batch is the message that is owed; nil for none.
+	Batch  *routing.Batch `json:"batch,omitempty"`
+	Queued time.Time      `json:"queued,omitzero"`
+	// Attempts were made at the batch so far. The next one is due at Due.
+	Attempts int       `json:"attempts,omitempty"`
+	Due      time.Time `json:"due,omitzero"`
+	// Claim is that of the notifier which makes an attempt; zero if none does.
+	Claim Claim `json:"claim,omitzero"`
+	// By is the notifier that changed the record last.
+	By string `json:"by,omitempty"`
+	// Seen are the ids of the newest events.
+	Seen []string `json:"seen,omitempty"`
+}
+
+// Claim gives one attempt to one notifier.
+type Claim struct {
+	By string `json:"by"`
+	// ID is unique among all claims.
+	ID string `json:"id"`
+}
+
+// Parse reads what Append wrote.
+func (r *Record) Parse(stored []byte) error {
+	if !bytes.HasPrefix(stored, gzipMagic) {
+		return json.Unmarshal(stored, r)
+	}
+	zip, err := gzip.NewReader(bytes.NewReader(stored))
+	if err != nil {
+		return err
+	}
+	body, err := io.ReadAll(io.LimitReader(zip, maxRecord))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, r)
+}
+
+var gzipMagic = []byte{0x1f, 0x8b}
+
+// maxRecord bounds a record that is read, in bytes.
+const maxRecord = 64 << 20
+
+// Append writes the record as JSON, with gzip if it is large.
+func (r *Record) Append(b []byte) []byte {
+	body, err := json.Marshal(r)
+	switch {
+	case err != nil: // a year above 9999, which nobody's clock shows
+		return append(b, "{}"...)
+	case len(body) < compressFrom:
+		return append(b, body...)
+	}
+	out := bytes.NewBuffer(b)
+	zip := gzip.NewWriter(out)
+	_, err = zip.Write(body)
+	if errors.Join(err, zip.Close()) != nil { // a buffer takes everything
+		return append(b, body...)
+	}
+	return out.Bytes()
+}
+
+// Add returns the record with an event. It returns false if the record stays as it is:
+// it has that event already, or is full (ErrFull).
+func (r Record) Add(e *event.Event, endpoint string, route *routing.Route, silences []silence.Silence, now time.Time) (Record, bool, error) {
+	if slices.Contains(r.Seen, e.ID) {
+		return r, false, nil
+	}
+	known := func(l routing.Loop) bool { return l.Event.Data.LoopID == e.Data.LoopID }
+	if len(r.Group.Loops) >= maxLoops && !slices.ContainsFunc(r.Group.Loops, known) {
+		return r, false, ErrFull
+	}
+	kept := r.Seen[max(0, len(r.Seen)-maxSeen+1):]
+	r.Seen = append(slices.Clone(kept), e.ID)
+	r.Endpoint, r.Group = endpoint, route.Add(r.Group, e, now)
+	return r.collect(route, silences, now), true, nil
+}
+
+// collect returns the record with the batch that its group has to send now, if there is
+// one and none is owed.
+func (r Record) collect(route *routing.Route, silences []silence.Silence, now time.Time) Record {
+	if r.Batch != nil {
+		return r
+	}
+	if r.Group, r.Batch = route.Collect(r.Group, silences, now); r.Batch != nil {
+		r.Queued, r.Attempts, r.Due = now, 0, now
+	}
+	return r
+}
+
+// Next returns when there is something to do: an attempt, or a batch to collect. It is
+// zero if only an event can bring some.
+func (r *Record) Next() time.Time {
+	if r.Batch != nil {
+		return r.Due
+	}
+	return r.Group.Due
+}
+
+// Owed reports whether a message is owed.
+func (r *Record) Owed() bool { return r.Batch != nil }
+
+// TTL returns how long the record is stored.
+func (r *Record) TTL() time.Duration {
+	switch {
+	case r.Batch != nil:
+		return keepOwed
+	case len(r.Group.Loops) > 0:
+		return keepOpen
+	default:
+		return keepIdle
+	}
+}
+
+// Take returns the record with a claim for the next attempt at its batch. It returns false
+// if no attempt is due, or if another claim stands: only the claim that has lapsed is
+// replaced. The record may have changed in either case.
+func (r Record) Take(claim, lapsed Claim, route *routing.Route, silences []silence.Silence, now time.Time) (Record, bool) {
+	if r.Claim != (Claim{}) && r.Claim != lapsed {
+		return r, false
+	}
+	r = r.collect(route, silences, now)
+	r.Claim, r.By = Claim{}, claim.By
+	if r.Batch == nil || now.Before(r.Due) {
+		return r, false
+	}
+	r.Claim = claim
+	return r, true
+}
+
+// Outcome is what is done with a batch after an attempt.
+type Outcome struct {
+	// Over reports that the batch is not owed any more: delivered or given up.
+	Over bool
+	// Attempted reports that the attempt counts.
+	Attempted bool
+	// Wait is the time until the next attempt.
+	Wait time.Duration
+}
+
+// Finish returns the record after an attempt at the batch with the given id. It returns
+// false if the record does not owe that batch any more. If another notifier has the claim
+// meanwhile, only the end of the batch is noted.
+func (r Record) Finish(claim Claim, id string, o Outcome, route *routing.Route, silences []silence.Silence, now time.Time) (Record, bool) {
+	if r.Batch == nil || r.Batch.ID != id || !o.Over && r.Claim != claim {
+		return r, false
+	}
+	r.Claim, r.By = Claim{}, claim.By
+	if o.Attempted {
+		r.Attempts++
+	}
+	if !o.Over {
+		r.Due = now.Add(o.Wait)
+		return r, true
+	}
+	r.Group = route.Sent(r.Group, r.Batch, now)
+	r.Batch, r.Queued, r.Attempts, r.Due = nil, time.Time{}, 0, time.Time{}
+	return r.collect(route, silences, now), true
+}

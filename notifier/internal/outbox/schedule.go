@@ -1,0 +1,32 @@
+package outbox
+
+import "time"
+
+// Schedule lists the waits before the second, third, … attempt.
+type Schedule []time.Duration
+
+// StandardSchedule is the one that Standard Webhooks recommends: ten attempts in three
+// days.
+func StandardSchedule() Schedule {
+	return Schedule{
+		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+	}
+}
+
+const (
+	// jitter is the part by which a wait is longer or shorter at most, so that what
+	// failed together is not tried again together.
+	jitter = 0.1
+	// MaxAfter bounds how long an endpoint can ask to be left alone.
+	MaxAfter = 24 * time.Hour
+)
+
+// Wait returns the time until the attempt that follows so many attempts, at least what the
+// endpoint asked for. It returns false if no attempt follows. random is uniform in [0, 1).
+func (s Schedule) Wait(attempts int, after time.Duration, random float64) (time.Duration, bool) {
+	if attempts < 1 || attempts > len(s) {
+		return 0, false
+	}
+	wait := time.Duration(float64(s[attempts-1]) * (1 - jitter + 2*jitter*random))
+	return max(wait, min(after, MaxAfter)), true
+}
