@@ -1,6 +1,7 @@
 package notifier
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -9,7 +10,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/unloop/unloop/notifier/internal/webhook"
+	"github.com/unloop/unloop/notifier/internal/delivery"
+	"github.com/unloop/unloop/notifier/internal/outbound"
 )
 
 // Secret is text that is neither printed nor logged.
@@ -32,25 +34,26 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // Config says where events go and how hard delivery is tried. Its tags are the
 // command's flags.
 type Config struct {
-	Webhook            string        `placeholder:"URL" help:"Deliver events to this endpoint with POST; without it nothing is delivered."`
-	WebhookTo          []string      `sep:"none" placeholder:"[project=P] [tenant=T] [secret-file=F] URL" help:"Deliver events to this endpoint too, those of one project or tenant alone where it names them; repeatable."`
-	WebhookSecret      Secret        `secret:"" placeholder:"whsec_…" help:"Sign deliveries as Standard Webhooks: whsec_ and 24 to 64 bytes in base64. Others on the machine see it in the process list; prefer the variable or --webhook-secret-file."`
-	WebhookSecretFile  string        `placeholder:"FILE" help:"File with the secret of --webhook-secret."`
-	AllowCIDR          []string      `name:"allow-cidr" placeholder:"CIDR" help:"Let the webhook lead to this network although it is private, such as 10.0.0.0/8; repeatable."`
-	WebhookTimeout     time.Duration `default:"10s" help:"Longest time for one attempt."`
-	WebhookMaxAge      time.Duration `default:"24h" help:"Give an event up at the first failure from this age on; also how far back a first start reaches. At most what the event stream keeps, 168h by default."`
-	WebhookMaxAttempts int           `default:"0" help:"Give an event up after so many attempts; 0 lets its age decide alone."`
-	WebhookRetryMin    time.Duration `default:"1s" help:"Wait after the first failure; it doubles with each further one."`
-	WebhookRetryMax    time.Duration `default:"5m" help:"Longest wait between attempts, unless the endpoint asks for more."`
-	WebhookConcurrency int           `default:"8" help:"Deliveries at once."`
-	Dashboard          bool          `default:"true" negatable:"" help:"Serve the page of loops and its API at the admin port."`
-	WebhookGrace       time.Duration `default:"3s" help:"How long deliveries may go on at shutdown; what is not done then comes again."`
+	Notify             string          `placeholder:"FILE" help:"File of endpoints, routes and throttles (unloop notify schema); it is read again when it changes."`
+	Webhook            string          `placeholder:"URL" help:"Deliver events to this endpoint with POST."`
+	WebhookTo          []string        `sep:"none" placeholder:"[project=P] [tenant=T] [secret-file=F] URL" help:"Deliver events to this endpoint too, those of one project or tenant alone where it names them; repeatable."`
+	WebhookSecret      Secret          `secret:"" placeholder:"whsec_…" help:"Sign deliveries as Standard Webhooks: whsec_ and 24 to 64 bytes in base64. Others on the machine see it in the process list; prefer the variable or --webhook-secret-file."`
+	WebhookSecretFile  string          `placeholder:"FILE" help:"File with the secret of --webhook-secret."`
+	AllowCIDR          []string        `name:"allow-cidr" placeholder:"CIDR" help:"Let endpoints lead to this network although it is private, such as 10.0.0.0/8; repeatable."`
+	WebhookSince       string          `default:"0s" placeholder:"DURATION" help:"How far back the events begin that an endpoint gets at its first start, such as 24h, or all; afterwards it goes on where it stopped."`
+	WebhookTimeout     time.Duration   `default:"15s" help:"Longest time for one attempt."`
+	WebhookRetry       []time.Duration `default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" help:"Waits between attempts at a message; after the last attempt it becomes a dead letter."`
+	WebhookConcurrency int             `default:"8" help:"Deliveries at once to one endpoint."`
+	Dashboard          bool            `default:"true" negatable:"" help:"Serve the page of loops and its API at the admin port."`
+	WebhookGrace       time.Duration   `default:"3s" help:"How long deliveries may go on at shutdown; what is not done then comes again."`
 }
 
 // Bounds of what flags may say.
 const (
 	maxTimeout     = 5 * time.Minute
 	maxConcurrency = 512
+	maxWaits       = 50
+	maxWait        = 7 * 24 * time.Hour
 )
 
 // DefaultConfig delivers nothing until Webhook is set.
@@ -65,8 +68,9 @@ func DefaultConfig() Config {
 // Validate returns all faults, joined. None of them shows the secret or more
 // of the URL than its host.
 func (c Config) Validate() error {
-	if !c.delivers() {
-		return errors.Join(c.validateNumbers(), c.validateUnused())
+	if !c.hasWebhooks() {
+		_, cidrErr := c.allowed()
+		return errors.Join(cidrErr, c.validateNumbers(), c.validateUnused())
 	}
 	_, secretErr := c.key()
 	_, cidrErr := c.allowed()
@@ -83,8 +87,22 @@ func (c Config) validateUnused() error {
 	return errors.New("--webhook-secret is set, or --webhook-secret-file, but there is nothing to sign; set --webhook as well, or drop it")
 }
 
-// delivers reports whether there is an endpoint.
-func (c Config) delivers() bool { return c.Webhook != "" || len(c.WebhookTo) > 0 }
+// delivers reports whether there may be an endpoint.
+func (c Config) delivers() bool { return c.hasWebhooks() || c.Notify != "" }
+
+func (c Config) hasWebhooks() bool { return c.Webhook != "" || len(c.WebhookTo) > 0 }
+
+// since is how far back a new endpoint's events begin.
+func (c Config) since() (time.Duration, error) {
+	if c.WebhookSince == "all" {
+		return delivery.All, nil
+	}
+	since, err := time.ParseDuration(cmp.Or(c.WebhookSince, "0s"))
+	if err == nil && since < 0 {
+		err = errors.New("less than 0")
+	}
+	return since, err
+}
 
 func (c Config) validateNumbers() error {
 	var faults []error
@@ -95,11 +113,12 @@ func (c Config) validateNumbers() error {
 	}
 	check(c.WebhookTimeout > 0 && c.WebhookTimeout <= maxTimeout,
 		"--webhook-timeout is %s; set it above 0, to at most %s", c.WebhookTimeout, maxTimeout)
-	check(c.WebhookMaxAge > 0, "--webhook-max-age is %s; set it above 0, such as 24h", c.WebhookMaxAge)
-	check(c.WebhookMaxAttempts >= 0, "--webhook-max-attempts is %d; set it to 0 (no bound) or more", c.WebhookMaxAttempts)
-	check(c.WebhookRetryMin > 0, "--webhook-retry-min is %s; set it above 0, such as 1s", c.WebhookRetryMin)
-	check(c.WebhookRetryMax >= c.WebhookRetryMin,
-		"--webhook-retry-max is %s; set it to at least --webhook-retry-min, %s", c.WebhookRetryMax, c.WebhookRetryMin)
+	_, sinceErr := c.since()
+	check(sinceErr == nil, "--webhook-since is %q; set it to a duration such as 24h, or to all", c.WebhookSince)
+	check(len(c.WebhookRetry) <= maxWaits, "--webhook-retry has %d waits; name at most %d", len(c.WebhookRetry), maxWaits)
+	for _, wait := range c.WebhookRetry {
+		check(wait > 0 && wait <= maxWait, "--webhook-retry has a wait of %s; set each above 0, to at most %s", wait, maxWait)
+	}
 	check(c.WebhookConcurrency > 0 && c.WebhookConcurrency <= maxConcurrency,
 		"--webhook-concurrency is %d; set it from 1 to %d", c.WebhookConcurrency, maxConcurrency)
 	check(c.WebhookGrace >= 0, "--webhook-grace is %s; set it to 0 or more", c.WebhookGrace)
@@ -127,7 +146,7 @@ func (c Config) allowed() ([]netip.Prefix, error) {
 	var allowed []netip.Prefix
 	var faults []error
 	for _, text := range c.AllowCIDR {
-		prefix, err := parseNetwork(strings.TrimSpace(text))
+		prefix, err := outbound.ParseNetwork(strings.TrimSpace(text))
 		if err != nil {
 			faults = append(faults, fmt.Errorf("--allow-cidr %q is no network; write it like 10.0.0.0/8 or fd00::/8", text))
 			continue
@@ -135,18 +154,6 @@ func (c Config) allowed() ([]netip.Prefix, error) {
 		allowed = append(allowed, prefix)
 	}
 	return allowed, errors.Join(faults...)
-}
-
-func parseNetwork(text string) (netip.Prefix, error) {
-	if addr, err := netip.ParseAddr(text); err == nil {
-		addr = addr.Unmap()
-		return addr.Prefix(addr.BitLen())
-	}
-	prefix, err := netip.ParsePrefix(text)
-	if err == nil && prefix.Addr().Is4In6() {
-		err = errors.New("IPv4 in IPv6")
-	}
-	return prefix, err
 }
 
 // checkHost refuses at the start a host that the guard would refuse at each delivery,
@@ -160,7 +167,7 @@ func checkHost(flag, host string, allowed []netip.Prefix) error {
 		return nil //nolint:nilerr // a name: the guard sees what it resolves to
 	}
 	addr = addr.Unmap().WithZone("")
-	if webhook.Guard(allowed).SafeAddr(addr) == nil {
+	if outbound.Guard(allowed).SafeAddr(addr) == nil {
 		return nil
 	}
 	return fmt.Errorf("%s leads to the private address %s; allow it with --allow-cidr %s/%d", flag, addr, addr, addr.BitLen())

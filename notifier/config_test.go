@@ -14,15 +14,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/notifier"
+	"github.com/unloop/unloop/notifier/internal/outbox"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 func TestDefaultConfig(t *testing.T) {
 	t.Parallel()
 	want := notifier.Config{
-		WebhookTimeout: 10 * time.Second, WebhookMaxAge: 24 * time.Hour,
-		WebhookRetryMin: time.Second, WebhookRetryMax: 5 * time.Minute,
-		WebhookConcurrency: 8, WebhookGrace: 3 * time.Second,
+		WebhookSince: "0s", WebhookTimeout: 15 * time.Second, WebhookRetry: outbox.StandardSchedule(),
+		WebhookConcurrency: 8, WebhookGrace: 3 * time.Second, Dashboard: true,
 	}
 	got := notifier.DefaultConfig()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -89,12 +89,11 @@ func TestValidate(t *testing.T) {
 			[]string{`--allow-cidr "home"`, `--allow-cidr "::ffff:10.0.0.0/104"`}},
 		{"several at once", func(c *notifier.Config) {
 			c.Webhook, c.WebhookSecret, c.AllowCIDR = "s3cret", "s3cret", []string{"x"}
-			c.WebhookTimeout, c.WebhookMaxAge, c.WebhookMaxAttempts = 0, 0, -1
-			c.WebhookRetryMin, c.WebhookRetryMax = 0, -1
+			c.WebhookTimeout, c.WebhookSince, c.WebhookRetry = 0, "-1h", []time.Duration{0}
 			c.WebhookConcurrency, c.WebhookGrace = 0, -1
 		}, []string{
-			"--webhook is", "--webhook-secret", "--allow-cidr", "--webhook-timeout", "--webhook-max-age", "--webhook-max-attempts",
-			"--webhook-retry-min is", "--webhook-retry-max is", "--webhook-concurrency", "--webhook-grace",
+			"--webhook is", "--webhook-secret", "--allow-cidr", "--webhook-timeout", "--webhook-since", "--webhook-retry",
+			"--webhook-concurrency", "--webhook-grace",
 		}},
 		{"too much", func(c *notifier.Config) { c.WebhookTimeout, c.WebhookConcurrency = time.Hour, 1000 },
 			[]string{"--webhook-timeout", "--webhook-concurrency"}},
@@ -186,7 +185,7 @@ func TestFlagsAndVariables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed, err := parser.Parse([]string{"--webhook-timeout=2s", "--webhook-max-attempts", "4"})
+	parsed, err := parser.Parse([]string{"--webhook-timeout=2s", "--webhook-retry", "1s,2s"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +195,7 @@ func TestFlagsAndVariables(t *testing.T) {
 	want := notifier.DefaultConfig()
 	want.Webhook, want.WebhookSecret = "https://example.com/hook", secret
 	want.AllowCIDR = []string{"10.0.0.0/8", "fd00::/8"}
-	want.WebhookTimeout, want.WebhookMaxAttempts = 2*time.Second, 4
+	want.WebhookTimeout, want.WebhookRetry = 2*time.Second, []time.Duration{time.Second, 2 * time.Second}
 	if diff := cmp.Diff(want, cli.Notifier); diff != "" {
 		t.Error(diff)
 	}

@@ -1,18 +1,22 @@
 package notifier
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"strings"
 
-	"github.com/unloop/unloop/notifier/internal/fanout"
-	"github.com/unloop/unloop/notifier/internal/webhook"
+	"github.com/unloop/unloop/notifier/internal/endpoints"
+	"github.com/unloop/unloop/notifier/internal/sink/webhook"
+	"github.com/unloop/unloop/schemas/match"
 )
 
 // endpoint is where events go, and which.
 type endpoint struct {
+	name            string
 	url             *url.URL
 	key             []byte
 	project, tenant string
@@ -27,6 +31,7 @@ func (c Config) endpoints() ([]endpoint, error) {
 	var faults []error
 	add := func(flag, text string) {
 		e, err := parseEndpoint(flag, text, key)
+		e.name = endpointName(flag, text)
 		if err == nil && networksErr == nil {
 			err = checkHost(flag, e.url.Hostname(), allowed)
 		}
@@ -39,6 +44,16 @@ func (c Config) endpoints() ([]endpoint, error) {
 		add("--webhook-to", text)
 	}
 	return all, errors.Join(faults...)
+}
+
+// endpointName returns the name of a flag's endpoint, which stays the same when flags are
+// added or their order changes. It shows nothing of the URL.
+func endpointName(flag, text string) string {
+	if flag == "--webhook" {
+		return "webhook"
+	}
+	sum := sha256.Sum256([]byte(strings.Join(strings.Fields(text), " ")))
+	return "webhook-" + hex.EncodeToString(sum[:4])
 }
 
 // parseEndpoint reads a URL behind what limits the events that go there. Errors do
@@ -89,38 +104,37 @@ func decodeSecret(flag, secret string) ([]byte, error) {
 	return key, nil
 }
 
-// newWebhooks returns the webhooks of all endpoints, and the sink that stands for
-// them.
-func newWebhooks(cfg Config) ([]*webhook.Webhook, *fanout.Fanout, error) {
-	endpoints, err := cfg.endpoints()
+// webhooks returns the endpoints of Webhook and WebhookTo, ready for use.
+func (c Config) webhooks() ([]endpoints.Built, error) {
+	all, err := c.endpoints()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	allowed, err := cfg.allowed()
+	allowed, err := c.allowed()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	hooks, targets := make([]*webhook.Webhook, len(endpoints)), make([]fanout.Target, len(endpoints))
-	for i, e := range endpoints {
-		if hooks[i], err = webhook.New(webhook.Config{URL: e.url, Key: e.key, Allowed: allowed}); err != nil {
-			return nil, nil, err
+	built := make([]endpoints.Built, len(all))
+	for i, e := range all {
+		hook := webhook.Config{URL: e.url}
+		if e.key != nil {
+			hook.Keys = [][]byte{e.key}
 		}
-		targets[i] = fanout.Target{Sink: hooks[i], Project: e.project, Tenant: e.tenant}
+		if built[i], err = endpoints.NewWebhook(e.name, hook, allowed, e.matchers()); err != nil {
+			return nil, err
+		}
 	}
-	return hooks, fanout.New(hooks[0].Name(), targets), nil
+	return built, nil
 }
 
-// unsigned counts the endpoints that get no signatures.
-func (c Config) unsigned() int {
-	endpoints, err := c.endpoints()
-	if err != nil {
-		return 0
+// matchers select the endpoint's events.
+func (e *endpoint) matchers() match.Matchers {
+	m := match.Matchers{}
+	if e.project != "" {
+		m["project"] = []string{e.project}
 	}
-	n := 0
-	for _, e := range endpoints {
-		if e.key == nil {
-			n++
-		}
+	if e.tenant != "" {
+		m["tenant"] = []string{e.tenant}
 	}
-	return n
+	return m
 }

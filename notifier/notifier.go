@@ -3,13 +3,11 @@ package notifier
 import (
 	"context"
 	"log/slog"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/unloop/unloop/notifier/internal/delivery"
-	"github.com/unloop/unloop/notifier/internal/intake"
-	"github.com/unloop/unloop/notifier/internal/interrupted"
-	"github.com/unloop/unloop/notifier/internal/webhook"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -19,52 +17,46 @@ type Notifier struct {
 	deps  service.Deps
 	log   *slog.Logger
 	ready service.Readiness
-	// intake is nil when there is nothing to deliver to.
-	intake   *intake.Intake
-	webhooks []*webhook.Webhook
+	// margin is how much longer than an attempt a claim stands; 0 is the standard.
+	margin time.Duration
+	// fleet is nil when there is nothing to deliver to.
+	fleet *fleet
+	// retire removes what earlier versions left, once.
+	retire sync.Once
 	// dashboard is nil without --dashboard.
 	dashboard *dashboard
 }
 
+// retireTimeout bounds the removal of what earlier versions left.
+const retireTimeout = 5 * time.Second
+
+// Option changes what New makes.
+type Option func(*Notifier)
+
+// WithMargin sets how much longer than an attempt the claim of a notifier stands before
+// another one takes its message over.
+func WithMargin(margin time.Duration) Option { return func(n *Notifier) { n.margin = margin } }
+
 // New returns a notifier; it dials nothing yet. It errs when the configuration
 // is faulty, or when its metrics are registered already.
-func New(cfg Config, deps service.Deps) (*Notifier, error) {
+func New(cfg Config, deps service.Deps, opts ...Option) (_ *Notifier, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	n := &Notifier{cfg: cfg, deps: deps, log: deps.Log}
+	for _, opt := range opts {
+		opt(n)
+	}
 	if cfg.Dashboard {
 		n.dashboard = newDashboard(deps)
 	}
 	if !cfg.delivers() {
 		return n, nil
 	}
-	if err := n.deliver(); err != nil {
+	if n.fleet, err = newFleet(n); err != nil {
 		return nil, err
 	}
 	return n, nil
-}
-
-func (n *Notifier) deliver() error {
-	hooks, sink, err := newWebhooks(n.cfg)
-	if err != nil {
-		return err
-	}
-	metrics, err := delivery.NewMetrics(n.deps.Metrics, sink.Name())
-	if err != nil {
-		return err
-	}
-	pipeline := delivery.New(sink, n.cfg.WebhookTimeout, delivery.Retry{
-		Min: n.cfg.WebhookRetryMin, Max: n.cfg.WebhookRetryMax,
-		MaxAge: n.cfg.WebhookMaxAge, MaxAttempts: n.cfg.WebhookMaxAttempts,
-	}, metrics, n.log)
-	pipeline.Excuse(interrupted.New(n.deps.NATS, n.cfg.WebhookMaxAge))
-	n.webhooks = hooks
-	n.intake = intake.New(n.deps.NATS, intake.Config{
-		Places: n.cfg.WebhookConcurrency, Reach: n.cfg.WebhookMaxAge,
-		Grace: n.cfg.WebhookGrace, Layout: n.deps.Layout, Returned: pipeline.Returned,
-	}, pipeline.Handle, &n.ready, n.log)
-	return nil
 }
 
 // Readiness is ready while events are taken in, or when there is nothing to
@@ -80,21 +72,13 @@ func (n *Notifier) Run(ctx context.Context) error {
 }
 
 // runDelivery delivers events until the context ends; what is under way may go on for
-// the grace, then it is broken off and left to others. Without a webhook it
+// the grace, then it is broken off and left to others. Without an endpoint it
 // leaves all events in the stream. It errs if the stream is unfit.
 func (n *Notifier) runDelivery(ctx context.Context) error {
-	if n.intake == nil {
+	if n.fleet == nil {
 		n.ready.Set(nil)
 		<-ctx.Done()
 		return nil
 	}
-	defer func() {
-		for _, hook := range n.webhooks {
-			hook.Close()
-		}
-	}()
-	if unsigned := n.cfg.unsigned(); unsigned > 0 {
-		n.log.WarnContext(ctx, "webhook deliveries are not signed; set --webhook-secret-file", "endpoints", unsigned)
-	}
-	return n.intake.Run(ctx)
+	return n.fleet.run(ctx)
 }

@@ -16,7 +16,7 @@ type Metrics struct {
 	deliveries     *prometheus.CounterVec
 	seconds        *prometheus.HistogramVec
 	owed, disabled *prometheus.GaugeVec
-	dead           *prometheus.CounterVec
+	dead, missed   *prometheus.CounterVec
 }
 
 // newMetrics registers the metrics. It errs when they are registered already.
@@ -38,11 +38,14 @@ func newMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "unloop_notifier_dead_letters_total", Help: "Messages that were given up and stored as dead letters, by why.",
 		}, []string{"endpoint", "reason"}),
+		missed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "unloop_notifier_events_missed_total", Help: "Events that the stream dropped before a notifier took them in.",
+		}, []string{"endpoint"}),
 	}
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.deliveries, m.seconds, m.owed, m.disabled, m.dead} {
+	for _, c := range []prometheus.Collector{m.deliveries, m.seconds, m.owed, m.disabled, m.dead, m.missed} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}

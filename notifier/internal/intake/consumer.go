@@ -12,13 +12,14 @@ import (
 )
 
 const (
-	// ackWait is JetStream's patience with a message that nothing is heard of.
-	ackWait = 30 * time.Second
-	// maxAckPending bounds the events that are being delivered or wait for
-	// their next attempt; the rest waits in the stream.
-	maxAckPending = 1000
-	// pullExpiry and pullHeartbeat bound how long a pull request that the
-	// server lost goes unnoticed.
+	// ackWait is JetStream's patience with an event that nothing is heard of. It is as
+	// long as a notifier that was killed holds the events of an endpoint up.
+	ackWait = 5 * time.Second
+	// idle is how long a consumer is kept that no notifier uses: longer than the stream
+	// keeps events.
+	idle = 14 * 24 * time.Hour
+	// pullExpiry and pullHeartbeat bound how long a pull request that the server
+	// lost goes unnoticed.
 	pullExpiry    = 2 * time.Second
 	pullHeartbeat = 500 * time.Millisecond
 	// handBackTimeout bounds the wait for messages that were under way when
@@ -27,73 +28,90 @@ const (
 )
 
 // open finds or makes the stream and the consumer, and begins to pull.
-// Messages are pulled one at a time: one that waited in this process for a
-// place would be kept from other notifiers that have one.
 func (in *Intake) open(ctx context.Context) (jetstream.MessagesContext, error) {
 	if err := in.nc.EnsureStreams(ctx, in.cfg.Layout); err != nil {
-		return nil, err
-	}
-	if err := in.checkReach(ctx); err != nil {
 		return nil, err
 	}
 	consumer, err := in.consumer(ctx)
 	if err != nil {
 		return nil, err
 	}
+	if err := in.countMissed(ctx, consumer.CachedInfo()); err != nil {
+		return nil, err
+	}
 	msgs, err := consumer.Messages(jetstream.PullMaxMessages(1),
 		jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat))
 	if err != nil {
-		return nil, fmt.Errorf("pull from consumer %s: %w", schemas.DurableNotifier, err)
+		return nil, fmt.Errorf("pull from consumer %s: %w", schemas.EndpointConsumer(in.cfg.Endpoint), err)
 	}
 	return msgs, nil
 }
 
-// ErrReach says that the stream drops events before they are given up.
-var ErrReach = errors.New("events are dropped before they are given up")
-
-// checkReach refuses to promise more than the stream keeps.
-func (in *Intake) checkReach(ctx context.Context) error {
+// countMissed reports the events that the stream has dropped since the consumer's last
+// one: nobody took them in for longer than the stream keeps events.
+func (in *Intake) countMissed(ctx context.Context, info *jetstream.ConsumerInfo) error {
 	stream, err := in.nc.JetStream().Stream(ctx, schemas.StreamEvents)
 	if err != nil {
 		return fmt.Errorf("open stream %s: %w", schemas.StreamEvents, err)
 	}
-	kept := stream.CachedInfo().Config.MaxAge
-	if kept == 0 || in.cfg.Reach <= kept {
+	taken, first := info.AckFloor.Stream, stream.CachedInfo().State.FirstSeq
+	if taken == 0 || first <= taken+1 {
 		return nil
 	}
-	return fmt.Errorf("%w: --webhook-max-age is %s and stream %s keeps events for %s; set the flag to at most that, or: nats stream edit %s --max-age %s",
-		ErrReach, in.cfg.Reach, schemas.StreamEvents, kept, schemas.StreamEvents, in.cfg.Reach)
+	missed := first - taken - 1
+	in.log.WarnContext(ctx, "events were dropped from the stream before a notifier took them in", "endpoint", in.cfg.Endpoint, "events", missed)
+	in.cfg.Missed(missed)
+	return nil
 }
 
-// consumer returns the shared consumer. One that exists is left as its
-// operator made it.
+// consumer returns the endpoint's consumer. One that exists is left as its operator made
+// it.
 func (in *Intake) consumer(ctx context.Context) (jetstream.Consumer, error) {
-	js := in.nc.JetStream()
-	consumer, err := js.Consumer(ctx, schemas.StreamEvents, schemas.DurableNotifier)
+	js, name := in.nc.JetStream(), schemas.EndpointConsumer(in.cfg.Endpoint)
+	consumer, err := js.Consumer(ctx, schemas.StreamEvents, name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		consumer, err = js.CreateConsumer(ctx, schemas.StreamEvents, in.consumerConfig())
+		var cfg jetstream.ConsumerConfig
+		if cfg, err = in.consumerConfig(ctx); err == nil {
+			consumer, err = js.CreateConsumer(ctx, schemas.StreamEvents, cfg)
+		}
 		if errors.Is(err, jetstream.ErrConsumerExists) {
-			consumer, err = js.Consumer(ctx, schemas.StreamEvents, schemas.DurableNotifier)
+			consumer, err = js.Consumer(ctx, schemas.StreamEvents, name)
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open consumer %s of stream %s: %w", schemas.DurableNotifier, schemas.StreamEvents, err)
+		return nil, fmt.Errorf("open consumer %s of stream %s: %w", name, schemas.StreamEvents, err)
 	}
 	return consumer, nil
 }
 
-func (in *Intake) consumerConfig() jetstream.ConsumerConfig {
-	start := time.Now().Add(-in.cfg.Reach)
-	return jetstream.ConsumerConfig{
-		Durable:       schemas.DurableNotifier,
-		Description:   "Events that notifiers have yet to deliver",
-		DeliverPolicy: jetstream.DeliverByStartTimePolicy,
-		OptStartTime:  &start,
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       ackWait,
-		MaxAckPending: maxAckPending,
-		MaxDeliver:    -1,
+// consumerConfig returns the consumer of an endpoint that is new. It goes on where the
+// notifiers of an earlier version stopped, if there were any. Only one event at a time is
+// handed out, so that none overtakes another.
+func (in *Intake) consumerConfig(ctx context.Context) (jetstream.ConsumerConfig, error) {
+	cfg := jetstream.ConsumerConfig{
+		Durable:           schemas.EndpointConsumer(in.cfg.Endpoint),
+		Description:       "Events that are not queued for an endpoint yet",
+		AckPolicy:         jetstream.AckExplicitPolicy,
+		AckWait:           ackWait,
+		MaxAckPending:     1,
+		MaxDeliver:        -1,
+		InactiveThreshold: idle,
 	}
+	old, err := in.nc.JetStream().Consumer(ctx, schemas.StreamEvents, schemas.DurableNotifier)
+	switch {
+	case err == nil:
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, old.CachedInfo().AckFloor.Stream+1
+	case !errors.Is(err, jetstream.ErrConsumerNotFound):
+		return cfg, err
+	case in.cfg.Since < 0:
+		cfg.DeliverPolicy = jetstream.DeliverAllPolicy
+	case in.cfg.Since == 0:
+		cfg.DeliverPolicy = jetstream.DeliverNewPolicy
+	default:
+		start := time.Now().Add(-in.cfg.Since)
+		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &start
+	}
+	return cfg, nil
 }
 
 // next waits for a message. Between waits it looks whether there is still a
@@ -117,9 +135,8 @@ func (in *Intake) next(ctx context.Context, msgs jetstream.MessagesContext, work
 }
 
 // handBack ends pulling. A message that arrives all the same goes back at
-// once, so that it need not wait for JetStream's patience to end; returned, if not
-// nil, is told of it before.
-func handBack(msgs jetstream.MessagesContext, returned ...func(jetstream.Msg)) {
+// once, so that it need not wait for JetStream's patience to end.
+func handBack(msgs jetstream.MessagesContext) {
 	msgs.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), handBackTimeout)
 	defer cancel()
@@ -128,12 +145,17 @@ func handBack(msgs jetstream.MessagesContext, returned ...func(jetstream.Msg)) {
 		if err != nil {
 			return
 		}
-		for _, tell := range returned {
-			if tell != nil {
-				tell(msg)
-			}
-		}
 		// What can't go back comes again on its own.
 		_ = msg.Nak()
 	}
+}
+
+// Retire removes the consumer of the notifiers of an earlier version, after every endpoint
+// has one of its own.
+func Retire(ctx context.Context, js jetstream.JetStream) error {
+	err := js.DeleteConsumer(ctx, schemas.StreamEvents, schemas.DurableNotifier)
+	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("remove consumer %s: %w", schemas.DurableNotifier, err)
+	}
+	return nil
 }

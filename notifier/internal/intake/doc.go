@@ -1,7 +1,6 @@
-// Package intake pulls messages of the event stream through the durable
-// consumer that all notifiers share, each as soon as there is a free place to
-// handle it.
+// Package intake pulls the events of the stream for one endpoint, one after the other and
+// in their order, through the durable consumer that all notifiers share for it.
 //
-// It survives lost connections, and streams and consumers that vanish. It
-// knows neither the contents of messages nor how they are acknowledged.
+// It survives lost connections, and streams and consumers that vanish. It knows neither
+// the contents of messages nor how they are acknowledged.
 package intake

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
-	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 // Waits between attempts to begin anew after something broke.
@@ -23,72 +21,48 @@ const (
 
 // Config says how messages are taken in.
 type Config struct {
-	// Places is how many messages are handled at once, at least 1.
-	Places int
-	// Reach is how far back in time a consumer begins that does not exist yet.
-	Reach time.Duration
-	// Grace is how long handlers may go on after the end, before their context
-	// ends as well.
-	Grace time.Duration
+	// Endpoint names the consumer.
+	Endpoint string
+	// Since is how far back in time a consumer begins that does not exist yet; less than 0
+	// is without bound.
+	Since time.Duration
 	// Layout is for streams that are missing.
 	Layout natskit.Layout
-	// Returned, if not nil, gets each message that is returned unhandled.
-	Returned func(jetstream.Msg)
+	// State gets nil while all is well, else why events can't be taken in.
+	State func(error)
+	// Missed gets the number of events that the stream dropped before they were taken in.
+	Missed func(uint64)
 }
 
-// Handler handles one message and acknowledges it. Its context ends after the
-// intake's, by the grace.
+// Handler handles one message and acknowledges it.
 type Handler func(ctx context.Context, msg jetstream.Msg)
 
-// Intake is one process's share of the event stream.
+// Intake is one process's share of an endpoint's events.
 type Intake struct {
 	nc     *natskit.Conn
 	cfg    Config
 	handle Handler
-	ready  *service.Readiness
 	log    *slog.Logger
-	places chan struct{}
 }
 
-// New returns an intake. It is ready, in the given Readiness, while it can
-// take in messages.
-func New(nc *natskit.Conn, cfg Config, handle Handler, ready *service.Readiness, log *slog.Logger) *Intake {
-	return &Intake{nc: nc, cfg: cfg, handle: handle, ready: ready, log: log, places: make(chan struct{}, cfg.Places)}
+// New returns an intake.
+func New(nc *natskit.Conn, cfg Config, handle Handler, log *slog.Logger) *Intake {
+	return &Intake{nc: nc, cfg: cfg, handle: handle, log: log}
 }
 
-// Run takes messages in until the context ends, then waits for the handlers.
-// It errs only if the stream is unfit or reaches back less far than asked;
+// Run takes messages in until the context ends. It errs only if the stream is unfit;
 // everything else is tried again.
 func (in *Intake) Run(ctx context.Context) error {
-	work, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var handlers sync.WaitGroup
-	defer func() {
-		hurry := time.AfterFunc(in.cfg.Grace, stop)
-		handlers.Wait()
-		hurry.Stop()
-		stop()
-	}()
-	dispatch := func(msg jetstream.Msg) {
-		handlers.Go(func() {
-			defer func() { <-in.places }()
-			in.handle(work, msg)
-		})
-	}
-	return in.keepPulling(ctx, dispatch)
-}
-
-// keepPulling pulls until the context ends, beginning anew after each fault.
-func (in *Intake) keepPulling(ctx context.Context, dispatch func(jetstream.Msg)) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = retryMin, retryMax
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := in.pull(ctx, dispatch, wait.Reset)
-		if errors.Is(err, natskit.ErrStreamUnfit) || errors.Is(err, ErrReach) {
+		err := in.pull(ctx, wait.Reset)
+		if errors.Is(err, natskit.ErrStreamUnfit) {
 			err = backoff.Permanent(err)
 		}
 		return struct{}{}, err
 	}, backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, next time.Duration) {
-		in.log.WarnContext(ctx, "events can't be read, trying again", "error", err, "after", next)
+		in.log.WarnContext(ctx, "events can't be read, trying again", "endpoint", in.cfg.Endpoint, "error", err, "after", next)
 	}))
 	if ended(ctx) {
 		return nil
@@ -96,28 +70,22 @@ func (in *Intake) keepPulling(ctx context.Context, dispatch func(jetstream.Msg))
 	return err
 }
 
-// pull opens the consumer and pulls from it until the context ends or
-// something breaks. working is called whenever all is well.
-func (in *Intake) pull(ctx context.Context, dispatch func(jetstream.Msg), working func()) error {
+// pull opens the consumer and pulls from it until the context ends or something breaks.
+// working is called whenever all is well.
+func (in *Intake) pull(ctx context.Context, working func()) error {
 	msgs, err := in.open(ctx)
 	if err != nil {
-		in.ready.Set(err)
+		in.cfg.State(err)
 		return err
 	}
-	defer handBack(msgs, in.cfg.Returned)
-	in.ready.Set(nil)
+	defer handBack(msgs)
+	in.cfg.State(nil)
 	for {
-		select {
-		case in.places <- struct{}{}:
-		case <-ctx.Done():
-			return nil
-		}
 		msg, err := in.next(ctx, msgs, working)
 		if err != nil {
-			<-in.places
 			return in.broken(ctx, err)
 		}
-		dispatch(msg)
+		in.handle(ctx, msg)
 	}
 }
 
@@ -129,6 +97,6 @@ func (in *Intake) broken(ctx context.Context, err error) error {
 		return nil
 	}
 	err = fmt.Errorf("pull events: %w", err)
-	in.ready.Set(err)
+	in.cfg.State(err)
 	return err
 }

@@ -3,7 +3,6 @@ package intake
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -56,7 +55,8 @@ func startOn(t *testing.T, nc *natskit.Conn, cfg Config, handle Handler) *runnin
 			r.got <- string(msg.Data())
 		}
 	}
-	r.Intake = New(nc, cfg, handle, r.ready, slog.New(slog.DiscardHandler))
+	cfg.State = r.ready.Set
+	r.Intake = New(nc, cfg, handle, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
@@ -116,60 +116,16 @@ func publish(t *testing.T, js jetstream.JetStream, bodies ...string) {
 
 func consumerInfo(t *testing.T, js jetstream.JetStream) *jetstream.ConsumerInfo {
 	t.Helper()
-	consumer, err := js.Consumer(t.Context(), schemas.StreamEvents, schemas.DurableNotifier)
+	consumer, err := js.Consumer(t.Context(), schemas.StreamEvents, consumerName)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return consumer.CachedInfo()
 }
 
-var ordinary = Config{Places: 4, Reach: time.Hour}
+const consumerName = "notifier-hook"
 
-func TestHandlesNoMoreThanThereArePlaces(t *testing.T) {
-	t.Parallel()
-	js := natstest.Start(t).JetStream()
-	const places = 3
-	bodies := make([]string, 5*places)
-	for i := range bodies {
-		bodies[i] = fmt.Sprint(i)
-	}
-	publish(t, js, bodies...)
-	entered, leave := make(chan struct{}, len(bodies)), make(chan struct{})
-	var mu sync.Mutex
-	now, most := 0, 0
-	count := func(change int) {
-		mu.Lock()
-		defer mu.Unlock()
-		now += change
-		most = max(most, now)
-	}
-	r := start(t, js, Config{Places: places, Reach: time.Hour, Grace: patience}, func(ctx context.Context, msg jetstream.Msg) {
-		count(+1)
-		defer count(-1)
-		entered <- struct{}{}
-		<-leave
-		if err := msg.DoubleAck(ctx); err != nil && ctx.Err() == nil { // the test may be over
-			t.Errorf("acknowledge: %v", err)
-		}
-	})
-	for range places {
-		receive(t, entered)
-	}
-	if pending := consumerInfo(t, js).NumAckPending; pending != places {
-		t.Errorf("%d messages were taken from the stream for %d places", pending, places)
-	}
-	close(leave)
-	for range len(bodies) - places {
-		receive(t, entered)
-	}
-	r.stop()
-	if most != places {
-		t.Errorf("%d at once, want %d", most, places)
-	}
-	if info := consumerInfo(t, js); info.NumAckPending != 0 || info.NumPending != 0 || info.NumRedelivered != 0 {
-		t.Errorf("left behind: %+v", info)
-	}
-}
+var ordinary = Config{Endpoint: "hook", Since: time.Hour, State: func(error) {}, Missed: func(uint64) {}}
 
 func TestBeginsAnewWhenTheConsumerIsDeleted(t *testing.T) {
 	t.Parallel()
@@ -178,7 +134,7 @@ func TestBeginsAnewWhenTheConsumerIsDeleted(t *testing.T) {
 	r.waitReady(t)
 	publish(t, js, "before")
 	receive(t, r.got)
-	if err := js.DeleteConsumer(t.Context(), schemas.StreamEvents, schemas.DurableNotifier); err != nil {
+	if err := js.DeleteConsumer(t.Context(), schemas.StreamEvents, consumerName); err != nil {
 		t.Fatal(err)
 	}
 	r.waitUnready(t)
@@ -256,18 +212,6 @@ func TestEndsAtOnceWithoutAServer(t *testing.T) {
 	receive(t, ended)
 }
 
-func TestAFirstStartReachesBackNoFurtherThanAsked(t *testing.T) {
-	t.Parallel()
-	js := natstest.Start(t).JetStream()
-	publish(t, js, "long ago")
-	r := start(t, js, Config{Places: 1, Reach: -time.Millisecond}, nil)
-	r.waitReady(t)
-	publish(t, js, "new")
-	if got := receive(t, r.got); got != "new" {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestSeveralStartTogetherOnOneConsumer(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)
@@ -278,7 +222,7 @@ func TestSeveralStartTogetherOnOneConsumer(t *testing.T) {
 	for _, r := range all {
 		r.waitReady(t)
 	}
-	if info := consumerInfo(t, server.JetStream()); info.Config.MaxAckPending != maxAckPending || info.Config.AckWait != ackWait {
+	if info := consumerInfo(t, server.JetStream()); info.Config.MaxAckPending != 1 || info.Config.AckWait != ackWait {
 		t.Errorf("consumer is %+v", info.Config)
 	}
 }
@@ -287,7 +231,7 @@ func TestAConsumerIsLeftAsItsOperatorMadeIt(t *testing.T) {
 	t.Parallel()
 	js := natstest.Start(t).JetStream()
 	if _, err := js.CreateConsumer(t.Context(), schemas.StreamEvents, jetstream.ConsumerConfig{
-		Durable: schemas.DurableNotifier, AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 7,
+		Durable: consumerName, AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 7,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +250,7 @@ func TestAnUnfitStreamIsAnError(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	in := New(server.Service(), ordinary, nil, &service.Readiness{}, slog.New(slog.DiscardHandler))
+	in := New(server.Service(), ordinary, nil, slog.New(slog.DiscardHandler))
 	if err := in.Run(t.Context()); err == nil || !strings.Contains(err.Error(), schemas.BucketCounters) {
 		t.Errorf("got %v, want the unfit stream", err)
 	}
@@ -316,7 +260,7 @@ func TestAMessageThatArrivesAsPullingEndsGoesBackAtOnce(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)
 	js := server.JetStream()
-	in := New(server.Service(), ordinary, nil, &service.Readiness{}, slog.New(slog.DiscardHandler))
+	in := New(server.Service(), ordinary, nil, slog.New(slog.DiscardHandler))
 	msgs, err := in.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -345,42 +289,92 @@ func TestAMessageThatArrivesAsPullingEndsGoesBackAtOnce(t *testing.T) {
 	}
 }
 
-// The stream drops its events after a week.
-func TestAReachBeyondWhatTheStreamKeepsIsAnError(t *testing.T) {
+func TestAFirstStartBeginsWhereItIsTold(t *testing.T) {
 	t.Parallel()
-	server := natstest.Start(t)
-	far := ordinary
-	far.Reach = 30 * 24 * time.Hour
-	in := New(server.Service(), far, nil, &service.Readiness{}, slog.New(slog.DiscardHandler))
-	if err := in.Run(t.Context()); !errors.Is(err, ErrReach) || !strings.Contains(err.Error(), "--webhook-max-age") {
-		t.Errorf("got %v, want the flag", err)
+	for since, want := range map[time.Duration]string{0: "new", -1: "long ago", time.Hour: "long ago"} {
+		js := natstest.Start(t).JetStream()
+		publish(t, js, "long ago")
+		cfg := ordinary
+		cfg.Since = since
+		r := start(t, js, cfg, nil)
+		r.waitReady(t)
+		publish(t, js, "new")
+		if got := receive(t, r.got); got != want {
+			t.Errorf("since %s: got %q, want %q", since, got, want)
+		}
 	}
 }
 
-func TestWhoeverCountsIsToldOfAMessageThatGoesBack(t *testing.T) {
+// The consumer of an earlier version, which all endpoints shared, is followed by one of
+// each endpoint.
+func TestAnEndpointGoesOnWhereAnEarlierVersionStopped(t *testing.T) {
 	t.Parallel()
-	server := natstest.Start(t)
-	in := New(server.Service(), ordinary, nil, &service.Readiness{}, slog.New(slog.DiscardHandler))
-	msgs, err := in.open(t.Context())
+	js := natstest.Start(t).JetStream()
+	publish(t, js, "delivered", "owed")
+	old, err := js.CreateConsumer(t.Context(), schemas.StreamEvents, jetstream.ConsumerConfig{
+		Durable: schemas.DurableNotifier, AckPolicy: jetstream.AckExplicitPolicy,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := msgs.Next(jetstream.NextMaxWait(10 * time.Millisecond)); !errors.Is(err, nats.ErrTimeout) {
-		t.Fatalf("got %v, want a timeout", err)
+	msg, err := old.Next()
+	if err != nil {
+		t.Fatal(err)
 	}
-	js := server.JetStream()
-	publish(t, js, "late")
-	deadline := time.After(patience)
-	for consumerInfo(t, js).NumAckPending == 0 {
-		select {
-		case <-deadline:
-			t.Fatal("the message was not sent")
-		default:
+	if err := msg.DoubleAck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cfg := ordinary
+	cfg.Since = 0
+	r := start(t, js, cfg, nil)
+	if got := receive(t, r.got); got != "owed" {
+		t.Errorf("got %q", got)
+	}
+	for range 2 { // also without one
+		if err := Retire(t.Context(), js); err != nil {
+			t.Fatal(err)
 		}
 	}
-	told := 0
-	handBack(msgs, func(jetstream.Msg) { told++ })
-	if told != 1 {
-		t.Errorf("told of %d messages", told)
+	if _, err := js.Consumer(t.Context(), schemas.StreamEvents, schemas.DurableNotifier); !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		t.Errorf("the old consumer is still there: %v", err)
+	}
+}
+
+func TestOneEventIsHandedOutAtATimeAndMissedOnesAreCounted(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	js := server.JetStream()
+	publish(t, js, "1", "2", "3", "4", "5")
+	cfg, missed := ordinary, uint64(0)
+	cfg.Missed = func(n uint64) { missed += n }
+	in := New(server.Service(), cfg, nil, slog.New(slog.DiscardHandler))
+	consumer, err := in.consumer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := consumer.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := consumer.Next(jetstream.FetchMaxWait(20 * time.Millisecond)); !errors.Is(err, nats.ErrTimeout) {
+		t.Errorf("a second event was handed out: %v", err)
+	}
+	if err := first.DoubleAck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), schemas.StreamEvents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context(), jetstream.WithPurgeSequence(4)); err != nil {
+		t.Fatal(err)
+	}
+	info, err := consumer.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	info.AckFloor.Stream = 1 // a purge moves it along, the stream's bounds do not
+	if err := in.countMissed(t.Context(), info); err != nil || missed != 2 {
+		t.Errorf("%d missed, %v", missed, err)
 	}
 }

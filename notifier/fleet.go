@@ -1,0 +1,199 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/unloop/unloop/notifier/internal/delivery"
+	"github.com/unloop/unloop/notifier/internal/endpoints"
+	"github.com/unloop/unloop/notifier/internal/intake"
+	"github.com/unloop/unloop/notifier/internal/outbox"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/silences"
+)
+
+// fleet is all endpoints of the notifier, each with its intake and workers. Make it with
+// newFleet.
+type fleet struct {
+	*Notifier
+	pipeline *delivery.Pipeline
+	silences *silences.Set
+	// loader is nil without --notify.
+	loader *endpoints.Loader
+	// fixed are the endpoints of flags, named those of the file.
+	fixed, named []endpoints.Built
+
+	running map[string]*member
+
+	mu     sync.Mutex
+	states map[string]error
+}
+
+// member is an endpoint in use.
+type member struct {
+	built endpoints.Built
+	stop  context.CancelFunc
+	done  chan struct{}
+}
+
+func newFleet(n *Notifier) (_ *fleet, err error) {
+	f := &fleet{Notifier: n, silences: silences.NewSet(), running: map[string]*member{}, states: map[string]error{}}
+	if f.fixed, err = n.cfg.webhooks(); err != nil {
+		return nil, err
+	}
+	if n.cfg.Notify != "" {
+		allowed, err := n.cfg.allowed()
+		if err != nil {
+			return nil, err
+		}
+		f.loader = endpoints.NewLoader(n.cfg.Notify, allowed, endpoints.System())
+		if f.named, err = f.loader.Load(); err != nil {
+			return nil, err
+		}
+	}
+	f.pipeline, err = delivery.New(delivery.Config{
+		NATS: n.deps.NATS, Layout: n.deps.Layout, Log: n.log, Metrics: n.deps.Metrics, Silences: f.silences.All, Grace: n.cfg.WebhookGrace, Margin: n.margin,
+	})
+	return f, err
+}
+
+// run delivers events until the context ends. It errs if a stream is unfit.
+func (f *fleet) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	follower := &natskit.Follower{Conn: f.deps.NATS, Layout: f.deps.Layout, Log: f.log}
+	group.Go(func() error { return f.silences.Follow(ctx, follower) })
+	group.Go(func() error { return f.pipeline.Follow(ctx) })
+	group.Go(func() error { return f.pipeline.Serve(ctx) })
+	f.use(ctx, group, slices.Concat(f.fixed, f.named))
+	if f.loader != nil {
+		group.Go(func() error {
+			return f.loader.Follow(ctx, func(all []endpoints.Built) {
+				f.use(ctx, group, slices.Concat(f.fixed, all))
+				f.log.Info("endpoints were read again", "file", f.cfg.Notify, "endpoints", len(all))
+			}, func(err error) {
+				f.log.Warn("endpoints stay as they are: the file has faults", "error", err)
+			})
+		})
+	}
+	err := group.Wait()
+	for _, m := range f.running {
+		m.built.Sink.Close()
+	}
+	return err
+}
+
+// use makes the endpoints be those given: new ones are started, others are changed or
+// stopped.
+func (f *fleet) use(ctx context.Context, group *errgroup.Group, all []endpoints.Built) {
+	f.warn(ctx, all)
+	wanted := map[string]bool{}
+	for _, b := range all {
+		wanted[b.Name] = true
+		old := f.running[b.Name]
+		f.pipeline.Use(f.define(&b))
+		if old != nil {
+			old.built.Sink.Close()
+			old.built = b
+			continue
+		}
+		running, stop := context.WithCancel(ctx)
+		m := &member{built: b, stop: stop, done: make(chan struct{})}
+		f.running[b.Name] = m
+		f.set(b.Name, errStarting)
+		group.Go(func() error { defer close(m.done); defer stop(); return f.member(running, b.Name) })
+	}
+	for name, m := range f.running {
+		if !wanted[name] {
+			m.stop()
+			<-m.done
+			m.built.Sink.Close()
+			delete(f.running, name)
+			f.forget(name)
+		}
+	}
+}
+
+var errStarting = errors.New("its events are not taken in yet")
+
+// warn says which endpoints get no signatures, and if two have one name.
+func (f *fleet) warn(ctx context.Context, all []endpoints.Built) {
+	unsigned, names := 0, map[string]bool{}
+	for _, b := range all {
+		if !b.Signed {
+			unsigned++
+		}
+		if names[b.Name] {
+			f.log.WarnContext(ctx, "two endpoints have the same name; the last one is used", "endpoint", b.Name)
+		}
+		names[b.Name] = true
+	}
+	if unsigned > 0 {
+		f.log.WarnContext(ctx, "webhook deliveries are not signed; set --webhook-secret-file, or secrets in the file", "endpoints", unsigned)
+	}
+}
+
+func (f *fleet) define(b *endpoints.Built) *delivery.Endpoint {
+	since, err := f.cfg.since()
+	if err != nil {
+		since = 0 // Validate refuses it
+	}
+	return &delivery.Endpoint{
+		Name: b.Name, Kind: b.Kind, Sink: b.Sink, Routes: b.Routes, Throttle: b.Throttle, Schedule: outbox.Schedule(f.cfg.WebhookRetry),
+		Timeout: f.cfg.WebhookTimeout, Concurrency: f.cfg.WebhookConcurrency, Since: since,
+	}
+}
+
+// member takes in and delivers the events of one endpoint until the context ends.
+func (f *fleet) member(ctx context.Context, name string) error {
+	since, err := f.cfg.since()
+	if err != nil {
+		return err
+	}
+	in := intake.New(f.deps.NATS, intake.Config{
+		Endpoint: name, Since: since, Layout: f.deps.Layout, Missed: f.pipeline.Missed(name),
+		State: func(err error) { f.set(name, err) },
+	}, f.pipeline.Handler(name), f.log)
+	delivered := make(chan struct{})
+	go func() { defer close(delivered); f.pipeline.Run(ctx, name) }()
+	err = in.Run(ctx)
+	<-delivered
+	return err
+}
+
+// set notes why the events of an endpoint can't be taken in, nil if they can.
+func (f *fleet) set(name string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.states[name] = err
+	f.tell()
+}
+
+func (f *fleet) forget(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.states, name)
+	f.tell()
+}
+
+// tell sets the readiness; the lock is held. When every endpoint has a consumer, the one
+// of an earlier version is not needed any more.
+func (f *fleet) tell() {
+	err := errors.Join(slices.Collect(maps.Values(f.states))...)
+	f.ready.Set(err)
+	if err == nil {
+		f.retire.Do(func() { go f.retireOld() })
+	}
+}
+
+func (f *fleet) retireOld() {
+	ctx, cancel := context.WithTimeout(context.Background(), retireTimeout)
+	defer cancel()
+	if err := intake.Retire(ctx, f.deps.NATS.JetStream()); err != nil {
+		f.log.Debug("consumer of an earlier version stays", "error", err)
+	}
+}
