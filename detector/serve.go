@@ -141,7 +141,7 @@ func (d *Detector) decideAll(ctx context.Context, batch *checkpb.CheckBatch, che
 	out := &checkpb.DecisionBatch{Decisions: make([]*checkpb.Decision, len(checks))}
 	decideOne := func(i int) {
 		out.Decisions[i] = checks[i].Decide(ctx)
-		if !batch.GetChecks()[i].GetPeek() {
+		if check := batch.GetChecks()[i]; !check.GetPeek() && !check.GetProbe() {
 			d.metrics.Found(out.Decisions[i].GetFindings())
 		}
 	}

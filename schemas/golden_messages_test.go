@@ -31,6 +31,7 @@ func promptGolden() map[string]proto.Message {
 			Together: &checkpb.Together{Fingerprint: goldenPrint, Threshold: 10, Steps: []*checkpb.Step{{At: 11, Action: checkpb.Action_ACTION_REJECT}}},
 			SlowHits: 10, SlowSeconds: 3600, Rounds: 3, HintRounds: 3,
 		}}}}},
+		"check-batch-probe-1": &checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{{RequestId: "req_def456", Probe: true}}},
 		"decision-batch-prompt-1": &checkpb.DecisionBatch{Decisions: []*checkpb.Decision{{Findings: []*checkpb.Finding{{
 			Policy: "agent-tools", Detector: "prompt", Fingerprint: goldenPrint, Action: checkpb.Action_ACTION_REJECT, Rule: "sessions-together",
 			HitCount: 11, Threshold: 10, BlockedMs: 30_000, RetryAfterMs: 59_800, HitAgesMs: []uint32{0, 120, 200}, SinceMs: 200,

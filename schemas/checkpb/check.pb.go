@@ -394,7 +394,10 @@ type Check struct {
 	Exchange  *semanticpb.Exchange `protobuf:"bytes,44,opt,name=exchange,proto3" json:"exchange,omitempty"`
 	Semantics []*SemanticWatch     `protobuf:"bytes,45,rep,name=semantics,proto3" json:"semantics,omitempty"`
 	// Absent unless a policy asks for it.
-	Excerpt       *Excerpt `protobuf:"bytes,46,opt,name=excerpt,proto3" json:"excerpt,omitempty"`
+	Excerpt *Excerpt `protobuf:"bytes,46,opt,name=excerpt,proto3" json:"excerpt,omitempty"`
+	// Somebody tests whether loops are found: the check is counted and decided
+	// as any other, but its findings raise no incident and no event.
+	Probe         bool `protobuf:"varint,47,opt,name=probe,proto3" json:"probe,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -546,6 +549,13 @@ func (x *Check) GetExcerpt() *Excerpt {
 		return x.Excerpt
 	}
 	return nil
+}
+
+func (x *Check) GetProbe() bool {
+	if x != nil {
+		return x.Probe
+	}
+	return false
 }
 
 // Excerpt is the end of the newest exchange, for the events of some policies.
@@ -3738,7 +3748,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\vpatience_ms\x18\x03 \x01(\rR\n" +
 	"patienceMs\"H\n" +
 	"\rDecisionBatch\x127\n" +
-	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\x86\x05\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\x9c\x05\n" +
 	"\x05Check\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -3757,7 +3767,8 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\aexplain\x18( \x01(\bR\aexplain\x128\n" +
 	"\bexchange\x18, \x01(\v2\x1c.unloop.semantic.v1.ExchangeR\bexchange\x12<\n" +
 	"\tsemantics\x18- \x03(\v2\x1e.unloop.check.v1.SemanticWatchR\tsemantics\x122\n" +
-	"\aexcerpt\x18. \x01(\v2\x18.unloop.check.v1.ExcerptR\aexcerpt\"9\n" +
+	"\aexcerpt\x18. \x01(\v2\x18.unloop.check.v1.ExcerptR\aexcerpt\x12\x14\n" +
+	"\x05probe\x18/ \x01(\bR\x05probe\"9\n" +
 	"\aExcerpt\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x1a\n" +
 	"\bpolicies\x18\x02 \x03(\tR\bpolicies\"\xde\x04\n" +

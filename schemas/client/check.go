@@ -64,6 +64,9 @@ type Request struct {
 	RequestID string `json:"request_id,omitempty"`
 	// Peek asks what would happen, and counts nothing.
 	Peek bool `json:"peek,omitempty"`
+	// Probe tests whether loops are found: the request is counted and decided as any
+	// other, but raises no incident and no event. Texts are not compared.
+	Probe bool `json:"probe,omitempty"`
 
 	// Header is sent with the check: the request's own API key, so that both have the
 	// same caller, and the headers that policies use.

@@ -20,6 +20,10 @@ type Status struct {
 	Reason string `json:"reason,omitempty"`
 	// Server is the name of the NATS server that the part is connected to.
 	Server string `json:"server,omitempty"`
+	// Listen is the address of a gateway's port.
+	Listen string `json:"listen,omitempty"`
+	// Embedder names what an embedding worker makes vectors with.
+	Embedder string `json:"embedder,omitempty"`
 	// Bundle describes the policies in force at a gateway.
 	Bundle *Bundle `json:"bundle,omitempty"`
 }

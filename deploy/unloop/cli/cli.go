@@ -28,6 +28,8 @@ type cli struct {
 	Exec execCmd `cmd:"" group:"Run:" help:"Run an agent through Unloop, and report at the end what was stopped."`
 	Demo demoCmd `cmd:"" group:"Run:" help:"Show agents that loop, and what Unloop does about them, offline."`
 
+	Status    statusCmd    `cmd:"" group:"See:" help:"Show what is running, and what it stops."`
+	Doctor    doctorCmd    `cmd:"" group:"See:" help:"Check that everything is reachable, sane and fast, and that loops are stopped."`
 	Loops     loopsCmd     `cmd:"" group:"See:" help:"List, show and release open loops."`
 	Events    eventsCmd    `cmd:"" group:"See:" help:"Follow the events of loops."`
 	Endpoints endpointsCmd `cmd:"" group:"See:" help:"List the endpoints that messages about loops go to, and enable those that were disabled."`
@@ -76,7 +78,7 @@ func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int
 	parser, err := service.NewParser(&c, "unloop", description,
 		kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut, terminal.Of(out, environ)}, service.Log{Writer: errOut}),
-		kong.Vars{"default_gateway": defaultGateway, "default_nats": defaultNATS, "version": "unloop " + service.BuildInfo().String()})
+		kong.Vars{"default_gateway": defaultGateway, "default_nats": defaultNATS, "default_admin": "http://" + usualAdmin, "version": "unloop " + service.BuildInfo().String()})
 	if err != nil {
 		fmt.Fprintln(errOut, "unloop:", err)
 		return 2

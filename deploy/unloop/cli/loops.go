@@ -87,8 +87,8 @@ func (c *loopsListCmd) Run(ctx context.Context, io streams) error {
 }
 
 func loopTable(loops []event.Incident, now time.Time) *terminal.Table {
-	t := terminal.NewTable(terminal.Column{Name: "LOOP", Least: 10}, terminal.Column{Name: "ACTION"}, terminal.Column{Name: "DETECTOR"},
-		terminal.Column{Name: "TOOL", Rank: 3, Least: 8}, terminal.Column{Name: "HITS", Right: true}, terminal.Column{Name: "STOPPED", Rank: 2, Right: true},
+	t := terminal.NewTable(terminal.Column{Name: "LOOP"}, terminal.Column{Name: "ACTION"}, terminal.Column{Name: "DETECTOR"},
+		terminal.Column{Name: "TOOL", Rank: 3, Least: 8}, terminal.Column{Name: "HITS", Rank: 1, Right: true}, terminal.Column{Name: "STOPPED", Rank: 2, Right: true},
 		terminal.Column{Name: "POLICY", Rank: 4, Least: 7}, terminal.Column{Name: "SESSION", Rank: 6, Least: 8}, terminal.Column{Name: "PROJECT", Rank: 5, Least: 8},
 		terminal.Column{Name: "TENANT", Rank: 7, Least: 8}, terminal.Column{Name: "MODEL", Rank: 9, Least: 8},
 		terminal.Column{Name: "SINCE", Rank: 8}, terminal.Column{Name: "LAST SEEN"})
@@ -117,7 +117,7 @@ type loopsReleaseCmd struct {
 	formatted
 	actor
 	loopFilter
-	IDs []string `arg:"" optional:"" name:"id" help:"Ids of loops, as unloop loops lists them; their beginnings will do."`
+	IDs []string `arg:"" optional:"" name:"id" help:"Ids of loops, as unloop loops lists them; their beginnings or ends will do."`
 	All bool     `help:"Release all open loops that the filters select."`
 }
 
@@ -211,14 +211,15 @@ func stillOpen(loops []event.Incident, now time.Time) []event.Incident {
 	return slices.DeleteFunc(slices.Clone(loops), func(l event.Incident) bool { return !l.Ends.IsZero() && !now.Before(l.Ends) })
 }
 
-// findLoop returns the loop with an id, or the only one whose id begins so.
+// findLoop returns the loop with an id, or the only one whose id begins or ends so: ids that
+// one detector made begin alike.
 func findLoop(loops []event.Incident, id string) (event.Incident, error) {
 	var found []event.Incident
 	for _, l := range loops {
 		if l.LoopID == id {
 			return l, nil
 		}
-		if id != "" && strings.HasPrefix(l.LoopID, id) {
+		if id != "" && (strings.HasPrefix(l.LoopID, id) || strings.HasSuffix(l.LoopID, id)) {
 			found = append(found, l)
 		}
 	}
@@ -232,5 +233,5 @@ func findLoop(loops []event.Incident, id string) (event.Incident, error) {
 	for _, l := range found {
 		ids = append(ids, l.LoopID)
 	}
-	return event.Incident{}, fmt.Errorf("%d loops have an id that begins with %s: %s", len(found), id, strings.Join(ids, ", "))
+	return event.Incident{}, fmt.Errorf("%d loops have an id that begins or ends with %s: %s", len(found), id, strings.Join(ids, ", "))
 }

@@ -15,7 +15,7 @@ import (
 type loopsShowCmd struct {
 	client
 	formatted
-	ID string `arg:"" help:"Id of the loop, as unloop loops lists it; its beginning will do."`
+	ID string `arg:"" help:"Id of the loop, as unloop loops lists it; its beginning or its end will do."`
 }
 
 // Run shows one loop.

@@ -115,18 +115,22 @@ const (
 
 // commands lists what can be run beside a system, with the flags for its ports.
 func commands(s *system.System) string {
-	var gateway, nats string
+	var gateway, nats, admin string
 	if s.URL() != "http://"+usualListen {
 		gateway = " --gateway " + s.URL()
 	}
 	if addr := natsAddress(s.NATSURL()); addr != defaultNATS {
 		nats = " --nats " + addr
 	}
+	if s.AdminURL() != "http://"+usualAdmin {
+		admin = " --admin " + s.AdminURL()
+	}
 	var out strings.Builder
 	for _, c := range []struct{ does, line string }{
 		{"run an agent through it", "unloop exec" + gateway + nats + " -- COMMAND"},
 		{"list open loops", "unloop loops" + nats},
 		{"follow their events", "unloop events" + nats},
+		{"check that all is well", "unloop doctor" + gateway + nats + admin},
 		{"read its metrics", "curl " + s.AdminURL() + "/metrics"},
 	} {
 		fmt.Fprintf(&out, "  %-24s  %s\n", c.does, c.line)

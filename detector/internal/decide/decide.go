@@ -243,7 +243,7 @@ func (d *Decider) explain(err error) string {
 
 // finish does what remains of part i after its write: it hands the part to the detector
 // that owns the record, or reads the record for a part that writes nothing, and records
-// the findings.
+// the findings, unless the check is a probe.
 func (d *Decider) finish(ctx context.Context, check *checkpb.Check, i int, p *part, r evaluate.Result) evaluate.Result {
 	err := p.err
 	if elsewhere, ok := errors.AsType[*ledger.ElsewhereError](err); ok {
@@ -261,7 +261,9 @@ func (d *Decider) finish(ctx context.Context, check *checkpb.Check, i int, p *pa
 	if err != nil {
 		return evaluate.Result{Err: err}
 	}
-	d.note(ctx, p, &r)
+	if !check.GetProbe() {
+		d.note(ctx, p, &r)
+	}
 	return r
 }
 

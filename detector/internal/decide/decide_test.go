@@ -177,6 +177,11 @@ func TestAllPartsAreDecidedAndTheirFindingsRecorded(t *testing.T) {
 	if diff := cmp.Diff([]string{schemas.SubjectCooldown}, f.published); diff != "" {
 		t.Errorf("published (-want +got):\n%s", diff)
 	}
+	probe, recorded := check("a"), f.incidents.opened
+	probe.Probe = true
+	if d = f.decide(t, probe); d.GetAction() != reject || d.GetFindings()[0].GetLoopId() != "" || len(f.published) != 1 || f.incidents.opened != recorded {
+		t.Errorf("probe: %v, published %v", d, f.published)
+	}
 	peek := check("a")
 	peek.Peek = true
 	if d = f.decide(t, peek); d.GetFindings()[0].GetLoopId() != "open-a" || f.incidents.opened != 1 {

@@ -74,7 +74,7 @@ func (rd Reader) describe(r *http.Request, c *checkRequest) (*Described, *client
 		target.Format = format
 	}
 	d := &Described{HTTP: r, Request: request.New(r, target)}
-	d.Body, d.Asked, d.Peek = &request.Body{Bytes: c.body, Length: int64(len(c.body))}, !c.peek, c.peek
+	d.Body, d.Asked, d.Peek, d.Probe = &request.Body{Bytes: c.body, Length: int64(len(c.body))}, !c.peek, c.peek, c.probe
 	if c.isRun() {
 		d.Run, d.Prompt = &c.run, &provider.Prompt{Model: c.model, User: c.user}
 	}
@@ -96,7 +96,7 @@ type checkRequest struct {
 	model, user              string
 	session, tenant, project string
 	requestID                string
-	peek                     bool
+	peek, probe              bool
 	// run is set for checks of tool calls.
 	run request.ToolRun
 
@@ -144,9 +144,9 @@ func (c *checkRequest) field(w *jsonwalk.Walker, name string) (err error) {
 	}
 	into, isText := texts[name]
 	switch {
-	case !isText && !slices.Contains([]string{"body", "messages", "peek", "arguments", "result", "is_error", "explain"}, name):
+	case !isText && !slices.Contains([]string{"body", "messages", "peek", "probe", "arguments", "result", "is_error", "explain"}, name):
 		return errors.New("is no field of a check; those are body, path, method, format, prompt, messages, model, user, session, tenant, project, " +
-			"request_id and peek, and for tool calls tool, arguments, result, is_error and explain")
+			"request_id, peek and probe, and for tool calls tool, arguments, result, is_error and explain")
 	case w.Kind() == 'n':
 		return w.Skip()
 	case isText && w.Kind() != '"':
@@ -164,6 +164,9 @@ func (c *checkRequest) field(w *jsonwalk.Walker, name string) (err error) {
 		return c.readMessages(w)
 	case name == "peek":
 		c.peek, err = readBool(w)
+		return err
+	case name == "probe":
+		c.probe, err = readBool(w)
 		return err
 	default:
 		return c.runField(w, name)

@@ -25,6 +25,7 @@ func TestFaultOfACheckNamesItsField(t *testing.T) {
 		"member twice in a body": {`{"body":{"a":1,"a":2}}`, "body", "duplicate"},
 		"number for a text":      {`{"prompt":"p","session":7}`, "session", "must be a string"},
 		"text for peek":          {`{"prompt":"p","peek":"true"}`, "peek", "true or false"},
+		"text for probe":         {`{"prompt":"p","probe":"true"}`, "probe", "true or false"},
 		"messages as a text":     {`{"messages":"p"}`, "messages", "must be an array"},
 		"no messages":            {`{"messages":[ ]}`, "messages", "must not be empty"},
 		"prompt and messages":    {`{"prompt":"p","messages":[{}]}`, "prompt", "beside messages"},

@@ -109,7 +109,10 @@ func Of(in *Input) Evidence {
 		Identity: m.Identity, Model: m.Model(), Bundle: m.Policies.Version(),
 		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
 		Retry: m.isRetry(), Idempotency: m.idempotency(), InputTokens: m.Body.PromptTokens(),
-		Asked: m.Asked, Peek: m.Peek, Excerpt: m.excerpt(),
+		Asked: m.Asked, Peek: m.Peek, Probe: m.Probe, Excerpt: m.excerpt(),
+	}
+	if m.Probe { // a comparison of texts that is late raises an incident of its own
+		m.out.Check.Exchange, m.out.Check.Semantics = nil, nil
 	}
 	for _, l := range m.out.Limits {
 		m.out.Check.Limits = append(m.out.Check.Limits, l.Wire)

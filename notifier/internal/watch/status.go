@@ -2,28 +2,20 @@ package watch
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/unloop/unloop/notifier/internal/board"
-	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/status"
 )
 
 const (
-	// pollFor bounds the wait for the replies of all parts, quiet the wait for another
-	// one after the last.
+	// pollFor bounds the reading of the streams.
 	pollFor = 800 * time.Millisecond
-	quiet   = 150 * time.Millisecond
 	// fresh is how long the replies are used again.
 	fresh = time.Second
-	// maxReplies and maxReply bound what is read of them.
-	maxReplies = 1000
-	maxReply   = 256 << 10
 )
 
 // polls holds the replies to the last request for the status of the parts.
@@ -86,45 +78,13 @@ func (w *Watcher) parts(ctx context.Context) []board.Running {
 	}
 	var replies []status.Status
 	if w.nc.Err() == nil {
-		replies = poll(ctx, w.nc.NATS())
+		replies = operator.Parts(ctx, w.nc.NATS())
 	}
 	if ctx.Err() == nil {
 		p.at = time.Now()
 		p.fleet.Heard(replies, p.at)
 	}
 	return p.fleet.All()
-}
-
-// poll asks all parts for their status, and returns what they answer in time.
-func poll(ctx context.Context, nc *nats.Conn) (replies []status.Status) {
-	ctx, cancel := context.WithTimeout(ctx, pollFor)
-	defer cancel()
-	inbox := nc.NewInbox()
-	sub, err := nc.SubscribeSync(inbox)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = sub.Unsubscribe() }() // a closed connection has no subscriptions
-	if err := nc.PublishRequest(schemas.SubjectStatus, inbox, nil); err != nil {
-		return nil
-	}
-	for len(replies) < maxReplies {
-		wait := ctx
-		if len(replies) > 0 {
-			var stop context.CancelFunc
-			wait, stop = context.WithTimeout(ctx, quiet)
-			defer stop()
-		}
-		msg, err := sub.NextMsgWithContext(wait)
-		if err != nil {
-			return replies
-		}
-		var s status.Status
-		if len(msg.Data) <= maxReply && json.Unmarshal(msg.Data, &s) == nil && s.ID != "" {
-			replies = append(replies, s)
-		}
-	}
-	return replies
 }
 
 // Bundles returns the bundles in force at the gateways.

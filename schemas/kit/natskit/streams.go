@@ -113,6 +113,15 @@ func Create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 // insufficient resources, memory or storage exceeded.
 var noRoom = []jetstream.ErrorCode{10023, 10028, 10047}
 
+// Streams returns the names of all streams, those of buckets included.
+func (l Layout) Streams() []string {
+	var names []string
+	for _, cfg := range l.streams() {
+		names = append(names, cfg.Name)
+	}
+	return names
+}
+
 func (l Layout) streams() []jetstream.StreamConfig {
 	incidents := l.History(schemas.BucketIncidents, 64<<20)
 	incidents.SubjectDeleteMarkerTTL = incidentMarker

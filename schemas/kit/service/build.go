@@ -22,9 +22,11 @@ type Build struct {
 	Platform string `json:"platform"`
 }
 
+// unknown stands for what the binary does not tell.
+const unknown = "unknown"
+
 // BuildInfo returns the description of this binary.
 func BuildInfo() Build {
-	const unknown = "unknown"
 	b := Build{Version: version, Revision: unknown, Time: unknown, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		b.Version = cmp.Or(version, info.Main.Version)
@@ -46,7 +48,7 @@ func BuildInfo() Build {
 // String returns the description on one line.
 func (b Build) String() string {
 	parts := []string{b.Version}
-	if b.Revision != "unknown" {
+	if b.Revision != unknown {
 		revision := "revision " + b.Revision[:min(len(b.Revision), 12)]
 		if b.Modified {
 			revision += " with changes"

@@ -3,7 +3,6 @@ package service
 import (
 	"encoding/json"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -64,20 +63,14 @@ func (r *reporter) serve() error {
 	return err
 }
 
-// Version returns the version of the program: that of its module or, in a build of a
-// checkout, the first characters of the revision.
+// Version returns the version of the program: that of its release or module or, in a
+// build of a checkout, the first characters of the revision.
 func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value[:min(len(s.Value), 12)]
-		}
+	switch b := BuildInfo(); {
+	case b.Version != unknown && b.Version != "(devel)":
+		return b.Version
+	case b.Revision != unknown:
+		return b.Revision[:min(len(b.Revision), 12)]
 	}
 	return "development"
 }

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/unloop/unloop/deploy/unloop/doctor"
+	"github.com/unloop/unloop/deploy/unloop/terminal"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+type doctorCmd struct {
+	client
+	formatted
+	Gateway   string   `short:"g" default:"${default_gateway}" placeholder:"URL" help:"Gateway to examine."`
+	Admin     string   `default:"${default_admin}" placeholder:"URL" env:"UNLOOP_DOCTOR_ADMIN" help:"Admin port to examine."`
+	Key       string   `secret:"" placeholder:"KEY" help:"Unloop's key that the gateway asks its clients for."`
+	AdminKey  string   `secret:"" placeholder:"KEY" help:"Unloop's key that the admin port asks for."`
+	Upstreams []string `default:"openai,anthropic,gemini,default" env:"UNLOOP_DOCTOR_UPSTREAMS" placeholder:"NAME" help:"Upstreams to try through the gateway, without a provider's key; none for no request beyond Unloop."`
+}
+
+// Help explains what is examined.
+func (c *doctorCmd) Help() string {
+	return "Examines NATS, its streams and their replicas, clocks, the disk, all parts, the embedder, ports, the policies in force, upstreams, the latency of a check, " +
+		"and whether loops are stopped: by two loops of its own, in sessions that nobody else has, which raise no incident and notify nobody. " +
+		"The exit code is 1 if there is a fault; warnings alone leave it 0."
+}
+
+// diagnosis is the result as JSON.
+type diagnosis struct {
+	OK       bool             `json:"ok"`
+	Findings []doctor.Finding `json:"findings"`
+}
+
+// Run examines the running system.
+func (c *doctorCmd) Run(ctx context.Context, io streams) error {
+	cfg := doctor.Config{
+		Gateway: httpAddress(c.Gateway), Admin: httpAddress(c.Admin), Key: c.Key, AdminKey: c.AdminKey, DataDir: c.localState(),
+		Connect: func() (*nats.Conn, error) {
+			return nats.Connect(c.NATS, nats.Name("unloop-doctor"), natskit.WithLocalToken(c.NATS, dataDirs()...))
+		},
+	}
+	for _, name := range c.Upstreams {
+		if name != "none" {
+			cfg.Upstreams = append(cfg.Upstreams, name)
+		}
+	}
+	result, out := diagnosis{OK: true, Findings: []doctor.Finding{}}, io.printer()
+	for f := range doctor.Examine(ctx, cfg) {
+		result.OK = result.OK && f.State != doctor.Fault
+		result.Findings = append(result.Findings, f)
+		if !c.JSON {
+			printFinding(out, f)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if c.JSON {
+		out.err = io.json(result)
+	} else {
+		conclude(out, result)
+	}
+	if out.err == nil && !result.OK {
+		return exitCode(1)
+	}
+	return out.err
+}
+
+// httpAddress returns an address as a URL without /v1.
+func httpAddress(addr string) string {
+	if !strings.Contains(addr, "://") {
+		addr = "http://" + addr
+	}
+	return strings.TrimSuffix(strings.TrimRight(addr, "/"), "/v1")
+}
+
+// localState returns the data folder of the NATS server, if it is one of this user's on
+// this machine; else "".
+func (c *doctorCmd) localState() string {
+	if natskit.LocalToken(c.NATS, dataDirs()...) == "" {
+		return ""
+	}
+	if dirs := dataDirs(); len(dirs) > 0 {
+		return dirs[0]
+	}
+	dir, err := natskit.StateDir()
+	if err != nil {
+		return ""
+	}
+	return dir
+}
+
+func printFinding(out *printer, f doctor.Finding) {
+	style := map[doctor.State]terminal.Style{doctor.OK: terminal.Green, doctor.Warning: terminal.Yellow, doctor.Fault: terminal.Red}[f.State]
+	out.printf("%s  %-15s  %s\n", out.screen.Paint(style, fmt.Sprintf("%-7s", f.State)), f.Check, terminal.Clean(f.Detail))
+	if f.Mend != "" {
+		out.printf("%26s→ %s\n", "", terminal.Clean(f.Mend))
+	}
+}
+
+func conclude(out *printer, result diagnosis) {
+	count := map[doctor.State]int{}
+	for _, f := range result.Findings {
+		count[f.State]++
+	}
+	switch {
+	case !result.OK:
+		out.printf("\n%s and %s.\n", plural(count[doctor.Fault], "fault"), plural(count[doctor.Warning], "warning"))
+	case count[doctor.Warning] > 0:
+		out.printf("\nNo fault, %s.\n", plural(count[doctor.Warning], "warning"))
+	default:
+		out.printf("\nAll is well.\n")
+	}
+}

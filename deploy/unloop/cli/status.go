@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/deploy/unloop/doctor"
+	"github.com/unloop/unloop/deploy/unloop/terminal"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/operator"
+	"github.com/unloop/unloop/schemas/status"
+)
+
+type statusCmd struct {
+	client
+	formatted
+	watched
+}
+
+// overview is the status of the whole system, as JSON.
+type overview struct {
+	// Running says that a gateway and a detector are ready.
+	Running bool            `json:"running"`
+	Parts   []status.Status `json:"parts"`
+	// OpenLoops are the loops whose window is not over, and StoppedRequests their
+	// requests that were stopped.
+	OpenLoops       int `json:"open_loops"`
+	StoppedRequests int `json:"stopped_requests"`
+	Blocks          int `json:"blocks"`
+	Exemptions      int `json:"exemptions"`
+}
+
+// Run shows what is running. Its exit code is 1 if requests are not checked.
+func (c *statusCmd) Run(ctx context.Context, io streams) error {
+	js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	running := true
+	err = c.draw(ctx, io, func(io streams) error {
+		now := time.Now()
+		o, err := overviewOf(ctx, js, now)
+		if err != nil {
+			return err
+		}
+		if running = o.Running; c.JSON {
+			return io.json(o)
+		}
+		out := io.printer()
+		printOverview(out, &o, now)
+		return out.err
+	})
+	if err == nil && !running {
+		return exitCode(1)
+	}
+	return err
+}
+
+func overviewOf(ctx context.Context, js jetstream.JetStream, now time.Time) (o overview, err error) {
+	o.Parts = operator.Parts(ctx, js.Conn())
+	if o.Parts == nil {
+		o.Parts = []status.Status{}
+	}
+	slices.SortFunc(o.Parts, func(a, b status.Status) int {
+		return cmp.Or(cmp.Compare(a.Service, b.Service), a.Started.Compare(b.Started))
+	})
+	ready := func(s status.Status) bool { return s.Ready }
+	o.Running = slices.ContainsFunc(doctor.Parts(o.Parts, "gateway"), ready) && slices.ContainsFunc(doctor.Parts(o.Parts, "detector"), ready)
+	loops, err := storedLoops(ctx, js)
+	if err != nil {
+		return o, err
+	}
+	for _, l := range stillOpen(loops, now) {
+		o.OpenLoops++
+		o.StoppedRequests += l.Saved.Requests
+	}
+	overrides, err := stored[schemas.Override](ctx, js, schemas.BucketOverrides)
+	for _, s := range overrides {
+		switch {
+		case !now.Before(s.ExpiresAt):
+		case s.Action == schemas.OverrideBlock:
+			o.Blocks++
+		default:
+			o.Exemptions++
+		}
+	}
+	return o, err
+}
+
+func printOverview(out *printer, o *overview, now time.Time) {
+	switch {
+	case o.Running:
+		out.printf("%s\n\n", out.screen.Paint(terminal.Green, "Unloop is running."))
+	default:
+		out.printf("%s `unloop doctor` says why, and what to do.\n\n", out.screen.Paint(terminal.Red, "Requests are not checked."))
+	}
+	t := terminal.NewTable(terminal.Column{Name: "PART"}, terminal.Column{Name: "STATE", Least: 8}, terminal.Column{Name: "LISTENS AT", Rank: 1},
+		terminal.Column{Name: "RUNS FOR"}, terminal.Column{Name: "VERSION", Rank: 3, Least: 8}, terminal.Column{Name: "HOST", Rank: 2, Least: 8}, terminal.Column{Name: "NATS SERVER", Rank: 4, Least: 8})
+	policies := map[string]bool{}
+	for _, p := range o.Parts {
+		state := terminal.Cell{Text: "ready", Style: terminal.Green}
+		if !p.Ready {
+			state = terminal.Cell{Text: cmp.Or(p.Reason, "not ready"), Style: terminal.Red}
+		}
+		t.Row(p.Service, state, p.Listen, terminal.Age(now.Sub(p.Started)), p.Version, p.Host, p.Server)
+		if b := p.Bundle; b != nil {
+			policies[b.Version+" ("+b.Source+", "+counted(len(b.Policies)+b.Omitted, thousands(len(b.Policies)+b.Omitted), "policy")+")"] = true
+		}
+	}
+	out.table(t)
+	out.printf("\n")
+	var bundles []string
+	for b := range policies {
+		bundles = append(bundles, b)
+	}
+	slices.Sort(bundles)
+	if len(bundles) > 0 {
+		out.printf("Policies in force:  bundle %s\n", strings.Join(bundles, "; bundle "))
+	}
+	out.printf("Open loops:         %d, with %s stopped\n", o.OpenLoops, plural(o.StoppedRequests, "request"))
+	out.printf("Set by operators:   %s, %s\n", plural(o.Blocks, "block"), plural(o.Exemptions, "exemption"))
+}

@@ -1,0 +1,164 @@
+package doctor
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas/status"
+)
+
+func TestPartsThatAreAwayOrNotReady(t *testing.T) {
+	t.Parallel()
+	ready, not := status.Status{Service: "gateway", Ready: true}, status.Status{Service: "gateway", Host: "h", Reason: "no disk"}
+	for name, c := range map[string]struct {
+		found  []status.Status
+		state  State
+		detail string
+	}{
+		"none":        {nil, Fault, "none is running: no request is checked"},
+		"one":         {[]status.Status{ready}, OK, "1 ready"},
+		"not ready":   {[]status.Status{not}, Fault, "not ready: h: no disk"},
+		"one of them": {[]status.Status{not, ready}, Warning, "1 of 2 are not ready: h: no disk"},
+	} {
+		f := partsFinding("gateway", Fault, "no request is checked", c.found)
+		if f.State != c.state || f.Detail != c.detail || (f.Mend == "") != (c.state == OK) {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+func TestBundlesThatStopNothing(t *testing.T) {
+	t.Parallel()
+	on := []status.Detector{{Name: "prompt"}, {Name: "tool"}}
+	for name, c := range map[string]struct {
+		policies []status.Policy
+		state    State
+		detail   string
+	}{
+		"default": {[]status.Policy{{ID: "default", Mode: "enforce", Detectors: on}}, OK, "bundle 1-a (pushed); default: enforce, prompt, tool"},
+		"rules":   {[]status.Policy{{ID: "p", Mode: "enforce", Rules: []string{"few"}}}, OK, "bundle 1-a (pushed); p: enforce, few"},
+		"none":    {nil, Warning, "bundle 1-a (pushed): it has no policy, so nothing is checked"},
+		"shadow":  {[]status.Policy{{ID: "p", Mode: "shadow", Detectors: on}}, Warning, "bundle 1-a (pushed); p: shadow, prompt, tool: loops are reported at the most, and not stopped"},
+		"many":    {make([]status.Policy, 5), Warning, "and 2 more"},
+	} {
+		f := bundleFinding(&status.Bundle{Version: "1-a", Source: "pushed", Policies: c.policies})
+		if f.State != c.state || !strings.Contains(f.Detail, c.detail) || (f.Mend == "") != (c.state == OK) {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+func TestStreamsThatNeedCare(t *testing.T) {
+	t.Parallel()
+	stream := func(replicas int, discard jetstream.DiscardPolicy, bytes uint64, c *jetstream.ClusterInfo) *jetstream.StreamInfo {
+		return &jetstream.StreamInfo{
+			Config: jetstream.StreamConfig{Name: "S", Replicas: replicas, MaxBytes: 100, Discard: discard}, State: jetstream.StreamState{Bytes: bytes}, Cluster: c,
+		}
+	}
+	for name, c := range map[string]struct {
+		info *jetstream.StreamInfo
+		want string
+	}{
+		"alone":           {stream(1, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Leader: "a"}), ""},
+		"full of old":     {stream(1, jetstream.DiscardOld, 99, nil), ""},
+		"full":            {stream(1, jetstream.DiscardNew, 99, nil), "S is nearly full"},
+		"one replica":     {stream(1, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Name: "c", Leader: "a"}), "S has one replica in a cluster"},
+		"no leader":       {stream(3, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Name: "c"}), "S has no leader"},
+		"offline replica": {stream(3, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Name: "c", Leader: "a", Replicas: []*jetstream.PeerInfo{{Name: "b", Offline: true}}}), "the replica on b is offline"},
+		"replicas":        {stream(3, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Name: "c", Leader: "a", Replicas: []*jetstream.PeerInfo{{Name: "b", Current: true}}}), ""},
+	} {
+		all := streamFindings(c.info)
+		if (c.want == "") != (len(all) == 0) || len(all) > 0 && (!strings.Contains(all[0].Detail, c.want) || all[0].Mend == "") {
+			t.Errorf("%s: %+v", name, all)
+		}
+	}
+}
+
+func TestEmbeddersAreNamed(t *testing.T) {
+	t.Parallel()
+	worker := func(embedder string) status.Status { return status.Status{Service: "embedworker", Embedder: embedder} }
+	for want, parts := range map[string][]status.Status{
+		"":                      {worker("")},
+		"knows no synonyms":     {worker("lexical-1"), worker("lexical-1")},
+		"minilm":                {worker("minilm")},
+		"the workers use diffe": {worker("minilm"), worker("lexical-1")},
+	} {
+		all := (&examination{parts: parts}).checkEmbedder(t.Context())
+		if (want == "") != (len(all) == 0) || len(all) > 0 && !strings.Contains(all[0].Detail, want) {
+			t.Errorf("%q: %+v", want, all)
+		}
+	}
+}
+
+// A gateway that lets everything pass, and cannot reach one of its upstreams.
+func TestGatewayThatStopsNothing(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, code := `{"action":"allow"}`, http.StatusOK
+		switch r.URL.Path {
+		case "/unloop/v1/ping":
+			answer = `{"product":"unloop","service":"gateway","ready":false}`
+		case "/openai/v1/models":
+			answer, code = `{"error":{"message":"the upstream openai at api.openai.com could not be reached: DNS does not know the host"}}`, http.StatusBadGateway
+		case "/other/v1/models":
+			answer, code = `{"error":{"message":"no upstream for this path"}}`, http.StatusNotFound
+		case "/anthropic/v1/models":
+			answer, code = `{}`, http.StatusUnauthorized
+		case "/readyz":
+			answer, code = "gateway: ready\ndetector: no disk\n", http.StatusServiceUnavailable
+		}
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(answer))
+	}))
+	t.Cleanup(server.Close)
+	cfg := Config{
+		Gateway: server.URL, Admin: server.URL, Upstreams: []string{"openai", "anthropic", "other"},
+		Connect: func() (*nats.Conn, error) { return nil, errors.New("away") },
+	}
+	var said []string
+	for f := range Examine(t.Context(), cfg) {
+		said = append(said, string(f.State)+" "+f.Check+": "+f.Detail)
+		if f.State != OK && f.Mend == "" {
+			t.Errorf("no mend for %+v", f)
+		}
+	}
+	got := strings.Join(said, "\n")
+	for _, want := range []string{
+		"fault NATS: not reachable: away",
+		"warning gateway port: " + server.URL + " answers, but is not ready",
+		"fault admin port: not ready: gateway: ready; detector: no disk",
+		"warning upstream openai: the upstream openai at api.openai.com could not be reached: DNS does not know the host",
+		"ok upstream anthropic: answers with status 401",
+		"ok latency: a check takes",
+		"fault am I protected?: no: the same prompt passes 12 times",
+		"fault am I protected?: no: the same tool call with the same result passes 12 times",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "upstream other") {
+		t.Errorf("an unknown upstream has a finding:\n%s", got)
+	}
+}
+
+func TestDiskIsLookedAtWhereStateIsOnIt(t *testing.T) {
+	t.Parallel()
+	for want, e := range map[int]*examination{
+		0: {Config: Config{DataDir: t.TempDir()}, inMemory: true},
+		1: {Config: Config{DataDir: t.TempDir()}},
+	} {
+		if all := e.checkDisk(t.Context()); len(all) != want {
+			t.Errorf("%+v, want %d", all, want)
+		}
+	}
+	if _, known := freeBytes("/no/such/folder"); known {
+		t.Error("a folder that is not there has free space")
+	}
+}

@@ -1,0 +1,175 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/unloop/unloop/schemas/client"
+	"github.com/unloop/unloop/schemas/kit/access"
+)
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 64 << 10
+
+// get fetches a URL with a key, and returns the status and the body.
+func (e *examination) get(ctx context.Context, url, key string) (code int, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return 0, nil, err
+	}
+	if key != "" {
+		req.Header.Set(access.Header, key)
+	}
+	res, err := e.http.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	return res.StatusCode, body, err
+}
+
+func (e *examination) checkGateway(ctx context.Context) []Finding {
+	_, body, err := e.get(ctx, e.Gateway+"/unloop/v1/ping", "")
+	if err != nil {
+		return []Finding{{"gateway port", Fault, "nobody answers at " + e.Gateway, "start Unloop with `unloop up`, or name a gateway with --gateway"}}
+	}
+	var says struct {
+		Product, Service string
+		Ready            bool
+	}
+	if json.Unmarshal(body, &says) != nil || says.Product != "unloop" || says.Service != "gateway" {
+		return []Finding{{"gateway port", Fault, "something else than Unloop answers at " + e.Gateway, "stop it, or start Unloop at another port (--listen) and name that with --gateway"}}
+	}
+	e.reachable = true
+	if !says.Ready {
+		return []Finding{{"gateway port", Warning, e.Gateway + " answers, but is not ready", "look at its /readyz and its log"}}
+	}
+	return []Finding{{"gateway port", OK, e.Gateway + " answers", ""}}
+}
+
+func (e *examination) checkAdmin(ctx context.Context) []Finding {
+	code, body, err := e.get(ctx, e.Admin+"/readyz", e.AdminKey)
+	switch {
+	case err != nil:
+		return []Finding{{"admin port", Warning, "nobody answers at " + e.Admin, "name the admin port with --admin"}}
+	case code == http.StatusOK:
+		return []Finding{{"admin port", OK, e.Admin + " says that all is ready", ""}}
+	case code == http.StatusServiceUnavailable:
+		return []Finding{{"admin port", Fault, "not ready: " + strings.Join(strings.Split(strings.TrimSpace(string(body)), "\n"), "; "), "mend what it says"}}
+	}
+	return []Finding{{"admin port", Warning, fmt.Sprintf("%s answers with status %d to /readyz", e.Admin, code), "something else may listen there; name the admin port with --admin"}}
+}
+
+func (e *examination) checkUpstreams(ctx context.Context) []Finding {
+	if !e.reachable {
+		return nil
+	}
+	all := make([]Finding, len(e.Upstreams))
+	var each sync.WaitGroup
+	for i, name := range e.Upstreams {
+		each.Go(func() { all[i] = e.upstream(ctx, name) })
+	}
+	each.Wait()
+	all = slices.DeleteFunc(all, func(f Finding) bool { return f.Check == "" })
+	// One that is not used need not be reachable.
+	if len(all) > 0 && !slices.ContainsFunc(all, func(f Finding) bool { return f.State == OK }) {
+		for i := range all {
+			all[i].State = Fault
+		}
+	}
+	return all
+}
+
+// upstream asks an upstream for its models through the gateway, without a key of the
+// provider: any answer shows that it is reachable. An unknown upstream has no finding.
+func (e *examination) upstream(ctx context.Context, name string) Finding {
+	path := map[string]string{"gemini": "/v1beta/models", "default": "/"}[name]
+	path = "/" + name + cmp.Or(path, "/v1/models")
+	began := time.Now()
+	code, body, err := e.get(ctx, e.Gateway+path, e.Key)
+	took := time.Since(began)
+	var refused struct {
+		Error struct{ Message string }
+	}
+	_ = json.Unmarshal(body, &refused) // other answers have no message
+	f := Finding{Check: "upstream " + name, State: OK, Detail: fmt.Sprintf("answers with status %d in %s", code, short(took))}
+	switch {
+	case err != nil:
+		f.State, f.Detail = Warning, "the gateway's answer did not come in time"
+	case strings.Contains(refused.Error.Message, "could not be reached"):
+		f.State, f.Detail = Warning, refused.Error.Message
+	case code == http.StatusNotFound && strings.Contains(refused.Error.Message, "no upstream for this path"):
+		return Finding{}
+	case code == http.StatusUnauthorized && strings.Contains(string(body), access.Header):
+		f.State, f.Detail = Warning, "the gateway wants a key"
+		f.Mend = "give a key with --key"
+		return f
+	}
+	if f.State != OK {
+		f.Mend = "check the network and proxy of the gateway's machine, or name another address with --upstream " + name + "=URL"
+	}
+	return f
+}
+
+// Bounds and size of the measurement of latency.
+const (
+	checks = 20
+	slow   = 25 * time.Millisecond
+)
+
+// own is the header of checks that belong to nobody else.
+func (e *examination) own(nonce string) http.Header {
+	h := http.Header{"Authorization": {"Bearer unloop-doctor-" + nonce}}
+	if e.Key != "" {
+		h.Set(access.Header, e.Key)
+	}
+	return h
+}
+
+func (e *examination) checkLatency(ctx context.Context) []Finding {
+	if !e.reachable {
+		return nil
+	}
+	ask, err := client.New(e.Gateway)
+	if err != nil {
+		return []Finding{{"latency", Warning, err.Error(), "name the gateway as a URL with --gateway"}}
+	}
+	nonce := access.NewChallenge()
+	var took []time.Duration
+	for range checks {
+		began := time.Now()
+		d, err := ask.Check(ctx, client.Request{Prompt: nonce, Model: "unloop-doctor", Session: nonce, Peek: true, Header: e.own(nonce)})
+		if d == nil {
+			return []Finding{{"latency", Warning, "a check got no decision: " + reason(err), "give a key with --key where the gateway asks for one, or look at its log"}}
+		}
+		if d.Degraded != "" {
+			return []Finding{{"latency", Fault, "checks are not made: " + d.Degraded, "see the findings above about NATS and detectors"}}
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	median := took[len(took)/2]
+	f := Finding{"latency", OK, fmt.Sprintf("a check takes %s, the slowest of %d %s", short(median), checks, short(took[len(took)-1])), ""}
+	if median > slow {
+		f.State, f.Mend = Warning, "requests wait at most --check-timeout (50ms) and then pass unchecked: give the machines more processor time, or raise it"
+	}
+	return []Finding{f}
+}
+
+// reason returns the message of an error of the check API.
+func reason(err error) string {
+	if refused, ok := errors.AsType[*client.Error](err); ok {
+		return refused.Message
+	}
+	return err.Error()
+}

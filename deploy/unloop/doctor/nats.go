@@ -1,0 +1,147 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas"
+)
+
+// Bounds of what is well.
+const (
+	slowRoundTrip = 5 * time.Millisecond
+	skewed        = time.Second
+	wrongClock    = time.Minute
+	// nearlyFull is the part of a stream's bound from which on it is nearly full.
+	nearlyFull = 0.9
+)
+
+func (e *examination) checkNATS(ctx context.Context) []Finding {
+	nc, err := e.Connect()
+	switch {
+	case errors.Is(err, nats.ErrAuthorization):
+		return []Finding{{"NATS", Fault, "the server does not let this command in", "give its token: --nats nats://TOKEN@HOST:PORT (nats.token in the server's --data-dir)"}}
+	case err != nil:
+		return []Finding{{"NATS", Fault, "not reachable: " + err.Error(), "start Unloop with `unloop up`, or name the server with --nats"}}
+	}
+	if err := e.connected(ctx, nc); err != nil {
+		return []Finding{{"NATS", Fault, err.Error(), "use a NATS server with JetStream"}}
+	}
+	rtt, err := nc.RTT()
+	if err != nil {
+		return []Finding{{"NATS", Fault, "the server does not answer a ping: " + err.Error(), "look at the server's log"}}
+	}
+	if _, err := e.js.AccountInfo(ctx); err != nil {
+		return []Finding{{"NATS", Fault, "JetStream does not answer: " + err.Error(), "enable JetStream on the server, or look at its log"}}
+	}
+	f := Finding{"NATS", OK, fmt.Sprintf("server %s %s at %s, round trip %s", nc.ConnectedServerName(), nc.ConnectedServerVersion(), nc.ConnectedAddr(), short(rtt)), ""}
+	if rtt > slowRoundTrip {
+		f.State, f.Mend = Warning, "run gateways and detectors near the NATS server: each check takes two round trips"
+	}
+	return []Finding{f}
+}
+
+// short rounds a duration for people.
+func short(d time.Duration) string {
+	if d > time.Millisecond {
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(10 * time.Microsecond).String()
+}
+
+func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
+	if e.js == nil {
+		return nil
+	}
+	infos := map[string]*jetstream.StreamInfo{}
+	list := e.js.ListStreams(ctx)
+	for info := range list.Info() {
+		infos[info.Config.Name] = info
+	}
+	if err := list.Err(); err != nil {
+		return []Finding{{"streams", Fault, "could not be listed: " + err.Error(), "look at the server's log"}}
+	}
+	var missing []string
+	var bytes uint64
+	replicas := map[int]bool{}
+	for _, name := range streams() {
+		info, found := infos[name]
+		if !found {
+			missing = append(missing, name)
+			continue
+		}
+		bytes += info.State.Bytes
+		e.inMemory = info.Config.Storage == jetstream.MemoryStorage
+		replicas[info.Config.Replicas] = true
+		all = append(all, streamFindings(info)...)
+	}
+	if len(missing) > 0 {
+		return append(all, Finding{"streams", Fault, "missing: " + strings.Join(missing, ", "), "start a detector, gateway or notifier: each makes those that are missing"})
+	}
+	if len(all) == 0 {
+		all = append(all, Finding{"streams", OK, fmt.Sprintf("all %d are there, %s, %d KiB", len(streams()), copies(replicas), bytes>>10), ""})
+	}
+	return all
+}
+
+func copies(replicas map[int]bool) string {
+	var counts []string
+	for n := range replicas {
+		counts = append(counts, fmt.Sprint(n))
+	}
+	slices.Sort(counts)
+	return "replicas " + strings.Join(counts, " and ")
+}
+
+// streamFindings returns what is not well with one stream.
+func streamFindings(info *jetstream.StreamInfo) (all []Finding) {
+	name := info.Config.Name
+	if c := info.Cluster; c != nil && c.Name != "" {
+		if c.Leader == "" {
+			all = append(all, Finding{"streams", Fault, name + " has no leader", "start the servers that hold it: more than half of its replicas must run"})
+		}
+		for _, r := range c.Replicas {
+			if r.Offline || !r.Current {
+				all = append(all, Finding{"streams", Warning, fmt.Sprintf("%s: the replica on %s is offline or behind", name, r.Name), "start that server, or wait until it has caught up"})
+			}
+		}
+		if info.Config.Replicas == 1 {
+			all = append(all, Finding{"streams", Warning, name + " has one replica in a cluster: if its server is lost, its state is", "nats stream edit " + name + " --replicas 3"})
+		}
+	}
+	// Streams that drop their oldest entries are full in normal use.
+	full := info.Config.MaxBytes > 0 && float64(info.State.Bytes) > nearlyFull*float64(info.Config.MaxBytes)
+	if full && info.Config.Discard == jetstream.DiscardNew {
+		all = append(all, Finding{"streams", Warning, fmt.Sprintf("%s is nearly full and refuses new records then", name), "nats stream edit " + name + " --max-bytes …"})
+	}
+	return all
+}
+
+func (e *examination) checkClock(ctx context.Context) []Finding {
+	if e.js == nil {
+		return nil
+	}
+	before := time.Now()
+	stream, err := e.js.Stream(ctx, "KV_"+schemas.BucketCounters)
+	if err != nil || stream.CachedInfo().TimeStamp.IsZero() {
+		return nil // what is missing is said of the streams
+	}
+	took := time.Since(before)
+	skew := stream.CachedInfo().TimeStamp.Sub(before.Add(took / 2)).Abs()
+	const mend = "have NTP set the clocks of this machine and of the NATS servers"
+	switch detail := fmt.Sprintf("this machine and the NATS server differ by %s", short(max(skew-took/2, 0))); {
+	case skew > wrongClock:
+		return []Finding{{"clock", Fault, detail, mend}}
+	case skew > skewed:
+		return []Finding{{"clock", Warning, detail, mend}}
+	default:
+		return []Finding{{"clock", OK, detail, ""}}
+	}
+}
