@@ -106,7 +106,9 @@ func (b *bench) checkApart(ctx context.Context, redis *redisServer) (err error) 
 	b.title("check path, three processes (client, NATS server and detector, over loopback)")
 	b.printRates(res)
 	if redis != nil {
-		measure.PrintTargets(b.out, res.AtLeast("at least the plain guard's rate at 64", nameCheck, namePlain, 1, 64))
+		measure.PrintTargets(b.out,
+			res.AtLeast("at least the plain guard's rate at 64", nameCheck, namePlain, 1, 64),
+			res.AtLeast("at least the Lua guard's rate at 64", nameCheck, nameLua, 1, 64))
 	}
 	return nil
 }

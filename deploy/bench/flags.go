@@ -56,8 +56,8 @@ func (b *bench) parse(args []string) ([]part, error) {
 		b.recorded = append(b.recorded, path)
 		return nil
 	})
-	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts with sessions")
-	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts with sessions")
+	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts sessions, stream and scale")
+	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts sessions and stream")
 	flags.IntVar(&b.mostKeys, "keys", 1_000_000, "live fingerprints of part scale, a power of ten from 1000 on; 0 for none")
 	flags.BoolVar(&b.markdown, "markdown", false, "print tables as Markdown")
 	flags.StringVar(&b.root, "root", "..", "folder with the modules; other paths are relative to it")
