@@ -101,6 +101,8 @@ type stream struct {
 	// that the client knows of.
 	last uint64
 	seen board.Versions
+	// begun is set once the client was told to read all parts.
+	begun bool
 }
 
 // run sends events and changes until the client leaves or the service stops.
@@ -139,10 +141,13 @@ func (s *stream) run(r *http.Request) {
 // send writes the events since the last one, and the names of the parts that changed.
 func (s *stream) send(now board.Versions) error {
 	changed := now.Changed(s.seen)
+	if !s.begun {
+		changed = board.Parts()
+	}
 	if len(changed) == 0 {
 		return nil
 	}
-	s.seen = now
+	s.seen, s.begun = now, true
 	var text bytes.Buffer
 	items, missed := s.api.board.History.After(s.last)
 	if missed && s.last > 0 {

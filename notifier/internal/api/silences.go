@@ -20,6 +20,9 @@ type shownSilence struct {
 
 func (a *API) shown(s silence.Silence) shownSilence {
 	now := a.now()
+	if s.Matchers == nil {
+		s.Matchers = match.Matchers{}
+	}
 	switch {
 	case s.Active(now):
 		return shownSilence{s, "active"}

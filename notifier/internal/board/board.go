@@ -27,6 +27,15 @@ func (p Part) String() string {
 	return [parts]string{"loops", "events", "silences", "overrides", "policies"}[p]
 }
 
+// Parts returns all parts.
+func Parts() []Part {
+	all := make([]Part, parts)
+	for p := range parts {
+		all[p] = p
+	}
+	return all
+}
+
 const (
 	maxIncidents = 2000
 	maxSilences  = 500
@@ -126,7 +135,7 @@ func (b *Board) Loops(f Filter, now time.Time) (loops []Loop, omitted bool) {
 func (l Loop) past(now time.Time) Loop {
 	switch {
 	case l.State == Resolved:
-	case now.Before(l.Ends) && now.Sub(l.at) < unrecorded: // its record is on its way
+	case !l.gone && now.Before(l.Ends) && now.Sub(l.at) < unrecorded: // its record is on its way
 	default:
 		l.State = Resolved
 		if now.Before(l.Ends) { // nobody announced its end

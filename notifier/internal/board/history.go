@@ -99,6 +99,7 @@ func (h *History) Keep(l Loop) {
 	if l.ID == "" {
 		return
 	}
+	l.gone = true
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if e := h.byID[l.ID]; e != nil {

@@ -51,6 +51,7 @@ type Loop struct {
 	Saved    event.Saved     `json:"saved"`
 
 	at     time.Time // of the newest event
+	gone   bool      // its record was removed
 	source *event.Event
 }
 

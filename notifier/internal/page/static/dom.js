@@ -11,7 +11,7 @@ export function h(name, props = {}, ...children) {
     if (key.startsWith("on")) el.addEventListener(key.slice(2), value);
     else el.setAttribute(key, value === true ? "" : String(value));
   }
-  el.append(...children.flat().filter((c) => c !== null && c !== undefined && c !== false));
+  el.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
   return el;
 }
 
@@ -27,7 +27,7 @@ export function setText(el, text) {
 export function fill(el, key, make) {
   if (el.dataset.key === key) return;
   el.dataset.key = key;
-  el.replaceChildren(...[make()].flat());
+  el.replaceChildren(...[make()].flat(Infinity));
 }
 
 // reconcile makes the children of a container those of the items, in their order. An

@@ -61,8 +61,7 @@ export function actionBadge(loop) {
 
 function who(loop) {
   const parts = [];
-  if (loop.tenant) parts.push(h("span", { class: "tenant", title: "tenant" }, loop.tenant));
-  if (loop.project) parts.push(h("span", { class: "tenant", title: "project" }, loop.project));
+  if (loop.tenant || loop.project) parts.push(h("span", { class: "tenant", title: "tenant / project" }, [loop.tenant, loop.project].filter(Boolean).join(" / ")));
   if (loop.caller) parts.push(h("span", { class: "caller" }, "caller ", hash(loop.caller)));
   else if (loop.session) parts.push(h("span", { class: "caller" }, "session ", hash(loop.session)));
   if (parts.length === 0) parts.push(h("span", { class: "caller" }, "unknown"));

@@ -7,7 +7,7 @@ import { openSilence, prepareSilence } from "./silence.js";
 import * as side from "./side.js";
 import { draw } from "./timeline.js";
 
-const ranges = { "1h": 3600e3, "6h": 6 * 3600e3, "24h": 24 * 3600e3, "168h": 168 * 3600e3 };
+const ranges = { "15m": 900e3, "1h": 3600e3, "6h": 6 * 3600e3, "24h": 24 * 3600e3, "168h": 168 * 3600e3 };
 const data = {};
 const view = { range: "1h", words: [], since: null, failing: null };
 
