@@ -11,6 +11,7 @@ import (
 	"github.com/unloop/unloop/notifier/internal/page"
 	"github.com/unloop/unloop/notifier/internal/watch"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/delivery"
 	"github.com/unloop/unloop/schemas/kit/audit"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/operator"
@@ -21,9 +22,11 @@ import (
 
 // dashboard is the page of loops and its API. The nil dashboard serves nothing.
 type dashboard struct {
+	*watch.Watcher
 	board    *board.Board
-	watcher  *watch.Watcher
 	operator operations
+	// endpoints returns the endpoints of the notifier; nil if it has none.
+	endpoints func() []api.Endpoint
 	// done is closed when the dashboard stops.
 	done chan struct{}
 }
@@ -31,7 +34,7 @@ type dashboard struct {
 func newDashboard(deps service.Deps) *dashboard {
 	b := board.New()
 	return &dashboard{
-		board: b, watcher: watch.New(deps.NATS, deps.Layout, b, deps.Log), operator: operations{deps.NATS, deps.Log}, done: make(chan struct{}),
+		board: b, Watcher: watch.New(deps.NATS, deps.Layout, b, deps.Log), operator: operations{deps.NATS, deps.Log}, done: make(chan struct{}),
 	}
 }
 
@@ -41,7 +44,15 @@ func (d *dashboard) run(ctx context.Context) error {
 		return nil
 	}
 	defer close(d.done)
-	return d.watcher.Run(ctx)
+	return d.Run(ctx)
+}
+
+// Endpoints returns the endpoints of the notifier.
+func (d *dashboard) Endpoints() []api.Endpoint {
+	if d.endpoints == nil {
+		return nil
+	}
+	return d.endpoints()
 }
 
 // Site returns the handler of the page and its API on the admin port. refuse returns why
@@ -52,7 +63,7 @@ func (n *Notifier) Site(refuse func() string) http.Handler {
 		return http.NotFoundHandler()
 	}
 	mux := http.NewServeMux()
-	mux.Handle(api.Prefix, api.New(d.board, d.watcher, d.operator, refuse, time.Now, d.done).Handler())
+	mux.Handle(api.Prefix, api.New(d.board, d, d.operator, refuse, time.Now, d.done).Handler())
 	mux.Handle("/", page.Handler())
 	return mux
 }
@@ -90,6 +101,19 @@ func (o operations) ExpireSilence(ctx context.Context, actor, id string) error {
 		o.record(ctx, schemas.Audit{Actor: actor, Action: schemas.AuditUnsilence, Target: id})
 	}
 	return err
+}
+
+// Deliver asks any of the notifiers. Tests change nothing, so the audit has none of them.
+func (o operations) Deliver(ctx context.Context, actor string, what operator.Delivery, req delivery.Request) (delivery.Record, error) {
+	rec, err := operator.Deliver(ctx, o.nc.NATS(), what, req)
+	switch {
+	case err != nil:
+	case what == operator.Resend:
+		o.record(ctx, schemas.Audit{Actor: actor, Action: schemas.AuditResend, Target: req.ID, Detail: "to " + req.Endpoint})
+	case what == operator.Enable:
+		o.record(ctx, schemas.Audit{Actor: actor, Action: schemas.AuditEnableEndpoint, Target: req.Endpoint})
+	}
+	return rec, err
 }
 
 func (o operations) Audit(ctx context.Context, n int) ([]schemas.Audit, error) {

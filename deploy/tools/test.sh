@@ -51,6 +51,11 @@ install() {
 	else
 		note "redis-server is not installed; what compares with Redis is left out"
 	fi
+	if path=$("$tool" chromium); then
+		export UNLOOP_TEST_CHROMIUM=$path
+	else
+		note "chromium is not installed; the dashboard is not looked at in a browser"
+	fi
 	if path=$("$tool" alertmanager); then
 		export UNLOOP_TEST_ALERTMANAGER=$path
 	else

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the path of a tool. A missing tool is installed:
 #
-#   tool.sh golangci-lint|nats|node|node-modules|redis-server|alertmanager|race
+#   tool.sh golangci-lint|nats|node|node-modules|redis-server|chromium|alertmanager|race
 #
 # Go tools are built from source into a cache folder, with one folder for each version,
 # so that checkouts with different versions do not disturb each other. Debian packages

@@ -126,6 +126,9 @@ func commands(s *system.System) string {
 		admin = " --admin " + s.AdminURL()
 	}
 	var out strings.Builder
+	if url := s.DashboardURL(); url != "" {
+		fmt.Fprintf(&out, "  %-24s  %s\n", "see it in a browser", url)
+	}
 	for _, c := range []struct{ does, line string }{
 		{"run an agent through it", "unloop exec" + gateway + nats + " -- COMMAND"},
 		{"list open loops", "unloop loops" + nats},

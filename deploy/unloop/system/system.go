@@ -73,13 +73,14 @@ type System struct {
 	gateway   *gateway.Gateway
 	behind    []service.Named // all services but the gateway
 	admin     *service.Admin
+	dashboard bool
 	log       *slog.Logger
 }
 
 // New starts the embedded server and makes the services. If it returns an error,
 // everything that it started is stopped.
 func New(cfg Config, log *slog.Logger) (_ *System, err error) {
-	s := &System{url: cfg.NATS, layout: natskit.Layout{Replicas: cfg.Replicas}, metrics: service.NewRegistry(), log: log}
+	s := &System{dashboard: cfg.Notifier.Dashboard, url: cfg.NATS, layout: natskit.Layout{Replicas: cfg.Replicas}, metrics: service.NewRegistry(), log: log}
 	if !cfg.OverNATS {
 		s.inProcess = natskit.NewInProcess()
 	}
@@ -173,6 +174,14 @@ func (s *System) services() []service.Named {
 
 // URL returns the address that clients use as their base URL, without /v1.
 func (s *System) URL() string { return "http://" + s.gateway.Addr() }
+
+// DashboardURL returns the address of the page of loops; "" if it is turned off.
+func (s *System) DashboardURL() string {
+	if !s.dashboard {
+		return ""
+	}
+	return s.AdminURL()
+}
 
 // AdminURL returns the address of the admin port.
 func (s *System) AdminURL() string { return "http://" + s.admin.Addr() }

@@ -21,6 +21,8 @@ import (
 	"github.com/unloop/unloop/notifier/internal/board"
 	"github.com/unloop/unloop/notifier/internal/watch"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/delivery"
+	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/silence"
 )
 
@@ -36,6 +38,8 @@ var Document []byte
 type System interface {
 	Health(ctx context.Context) watch.Health
 	Bundles(ctx context.Context) []board.InForce
+	// Endpoints returns the endpoints of this notifier.
+	Endpoints() []Endpoint
 }
 
 // Operator carries out what operators ask for.
@@ -44,6 +48,8 @@ type Operator interface {
 	Release(ctx context.Context, actor, loopID string) (counters int, err error)
 	AddSilence(ctx context.Context, actor string, s silence.Silence) (silence.Silence, error)
 	ExpireSilence(ctx context.Context, actor, id string) error
+	// Deliver asks a notifier for a delivery, and returns its record in the log.
+	Deliver(ctx context.Context, actor string, what operator.Delivery, req delivery.Request) (delivery.Record, error)
 	// Audit returns the newest actions of operators, the oldest of them first.
 	Audit(ctx context.Context, n int) ([]schemas.Audit, error)
 }
@@ -68,19 +74,24 @@ func New(b *board.Board, s System, o Operator, refuse func() string, now func() 
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, handle := range map[string]http.HandlerFunc{
-		"GET loops":               a.getLoops,
-		"GET loops/{id}":          a.getLoop,
-		"POST loops/{id}/release": a.change(a.releaseLoop),
-		"GET events":              a.getEvents,
-		"GET stats":               a.getStats,
-		"GET policies":            a.getPolicies,
-		"GET overrides":           a.getOverrides,
-		"GET silences":            a.getSilences,
-		"POST silences":           a.change(a.addSilence),
-		"DELETE silences/{id}":    a.change(a.expireSilence),
-		"GET audit":               a.getAudit,
-		"GET health":              a.getHealth,
-		"GET openapi.json":        getDocument,
+		"GET loops":                              a.getLoops,
+		"GET loops/{id}":                         a.getLoop,
+		"POST loops/{id}/release":                a.change(a.releaseLoop),
+		"GET events":                             a.getEvents,
+		"GET stats":                              a.getStats,
+		"GET policies":                           a.getPolicies,
+		"GET overrides":                          a.getOverrides,
+		"GET silences":                           a.getSilences,
+		"POST silences":                          a.change(a.addSilence),
+		"DELETE silences/{id}":                   a.change(a.expireSilence),
+		"GET deliveries":                         a.getDeliveries,
+		"POST deliveries/{endpoint}/{id}/resend": a.change(a.resendDelivery),
+		"GET endpoints":                          a.getEndpoints,
+		"POST endpoints/{endpoint}/test":         a.change(a.testEndpoint),
+		"POST endpoints/{endpoint}/enable":       a.change(a.enableEndpoint),
+		"GET audit":                              a.getAudit,
+		"GET health":                             a.getHealth,
+		"GET openapi.json":                       getDocument,
 	} {
 		method, path := cut(pattern)
 		mux.HandleFunc(method+" "+Prefix+path, handle)

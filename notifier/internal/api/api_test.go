@@ -20,6 +20,7 @@ import (
 	"github.com/unloop/unloop/notifier/internal/board"
 	"github.com/unloop/unloop/notifier/internal/watch"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/delivery"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/kit/silences"
@@ -55,6 +56,10 @@ func (s fakeSystem) Health(context.Context) watch.Health {
 
 func (s fakeSystem) Bundles(context.Context) []board.InForce { return board.Bundles(s.parts()) }
 
+func (fakeSystem) Endpoints() []Endpoint {
+	return []Endpoint{{Name: "ops", Kind: "webhook", State: Active}, {Name: "chat", Kind: "slack", State: Disabled, Reason: "410", Until: noon}}
+}
+
 // fakeOperator does what is asked for loops and silences with the id "known".
 type fakeOperator struct{ did chan string }
 
@@ -88,6 +93,18 @@ func (o fakeOperator) ExpireSilence(_ context.Context, actor, id string) error {
 	return o.outcome(id, silences.ErrUnknown)
 }
 
+func (o fakeOperator) Deliver(_ context.Context, actor string, what operator.Delivery, req delivery.Request) (delivery.Record, error) {
+	o.did <- string(what) + " " + req.Endpoint + " " + req.ID + " by " + actor
+	if req.Endpoint == "alone" {
+		return delivery.Record{}, operator.ErrNoNotifier
+	}
+	rec := delivery.Record{ID: req.ID, Endpoint: req.Endpoint, Status: delivery.Delivered, Queued: noon, Attempts: []delivery.Attempt{{At: noon, Milliseconds: 3}}}
+	if req.Endpoint == "failing" {
+		rec.Attempts[0].Error = "timeout"
+	}
+	return rec, o.outcome(strings.Replace(req.Endpoint, "failing", "known", 1), operator.ErrUnknown)
+}
+
 func (o fakeOperator) Audit(_ context.Context, n int) ([]schemas.Audit, error) {
 	if n == 3 {
 		return nil, errAway
@@ -113,7 +130,7 @@ func serve(t *testing.T) *served {
 func serveOnly(t *testing.T, refusal string) *served {
 	t.Helper()
 	done := make(chan struct{})
-	s := &served{board: board.New(), operator: fakeOperator{did: make(chan string, 16)}, stop: func() { close(done) }}
+	s := &served{board: board.New(), operator: fakeOperator{did: make(chan string, 64)}, stop: func() { close(done) }}
 	s.api = New(s.board, fakeSystem{}, s.operator, func() string { return refusal }, func() time.Time { return noon }, done)
 	s.Server = httptest.NewServer(s.api.Handler())
 	t.Cleanup(s.Close)
@@ -139,6 +156,12 @@ func (s *served) fillBoard(t *testing.T) {
 	s.board.Silences.Put("u", text(t, silence.Silence{ID: "u", End: noon}))
 	s.board.Overrides.Put("o", text(t, schemas.Override{Action: schemas.OverrideBlock, Scope: schemas.ScopeTenant, Value: hostile, ExpiresAt: noon.Add(time.Hour)}))
 	s.board.Overrides.Put("p", text(t, schemas.Override{Action: schemas.OverrideBlock, Scope: schemas.ScopeTenant, Value: "over", ExpiresAt: noon}))
+	for i, status := range statuses[1:] {
+		s.board.Deliveries.Put(fmt.Sprint("d", i), text(t, delivery.Record{
+			ID: hostile, Endpoint: "ops", Status: status, Queued: noon, Next: noon, Tried: 1, Reason: hostile, Events: []event.Event{event.New(event.Detected, "e", noon)},
+			Attempts: []delivery.Attempt{{At: noon, Milliseconds: 5, Status: 500, Error: hostile, Manual: true}},
+		}))
+	}
 	s.board.Bundle.Set([]byte("bundle_version: 7\npolicies: [{id: p, spec: {prompt: {}}}]\n"), noon)
 	d.LoopID = "ended"
 	s.publish(t, 1, event.Resolved, d)
@@ -234,6 +257,19 @@ func TestAnswersFitTheDescription(t *testing.T) {
 		{"DELETE", "silences/none", "", 404, "silences/{id}"},
 		{"DELETE", "silences/broken", "", 502, "silences/{id}"},
 		{"DELETE", "silences/known", `{"surprise":1}`, 400, "silences/{id}"},
+		{"GET", "deliveries", "", 200, "deliveries"},
+		{"GET", "deliveries?endpoint=ops&status=dead&limit=1", "", 200, "deliveries"},
+		{"GET", "deliveries?status=maybe", "", 400, "deliveries"},
+		{"GET", "deliveries?limit=0", "", 400, "deliveries"},
+		{"GET", "endpoints", "", 200, "endpoints"},
+		{"POST", "deliveries/known/m1/resend", "", 200, "deliveries/{endpoint}/{id}/resend"},
+		{"POST", "deliveries/failing/m1/resend", "", 502, "deliveries/{endpoint}/{id}/resend"},
+		{"POST", "deliveries/none/m1/resend", "", 404, "deliveries/{endpoint}/{id}/resend"},
+		{"POST", "deliveries/alone/m1/resend", "", 503, "deliveries/{endpoint}/{id}/resend"},
+		{"POST", "deliveries/broken/m1/resend", "{", 400, "deliveries/{endpoint}/{id}/resend"},
+		{"POST", "endpoints/known/test", "", 200, "endpoints/{endpoint}/test"},
+		{"POST", "endpoints/broken/test", "", 502, "endpoints/{endpoint}/test"},
+		{"POST", "endpoints/known/enable", "", 200, "endpoints/{endpoint}/enable"},
 		{"GET", "audit?limit=2", "", 200, "audit"},
 		{"GET", "audit?limit=3", "", 502, "audit"},
 		{"GET", "health", "", 200, "health"},

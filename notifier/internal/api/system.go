@@ -59,11 +59,11 @@ type auditList struct {
 	Actions []schemas.Audit `json:"actions"`
 }
 
-// maxAudit bounds a list of actions.
-const maxAudit = 500
+// maxList bounds lists of actions and of deliveries.
+const maxList = 500
 
 func (a *API) getAudit(w http.ResponseWriter, r *http.Request) {
-	limit, ok := number(w, r, "limit", defaultLimit, 1, maxAudit)
+	limit, ok := number(w, r, "limit", defaultLimit, 1, maxList)
 	if !ok {
 		return
 	}

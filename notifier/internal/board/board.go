@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/delivery"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/silence"
 )
@@ -19,12 +20,13 @@ const (
 	PartSilences
 	PartOverrides
 	PartPolicies
+	PartDeliveries
 	parts
 )
 
 // String returns the part's name as the API shows it.
 func (p Part) String() string {
-	return [parts]string{"loops", "events", "silences", "overrides", "policies"}[p]
+	return [parts]string{"loops", "events", "silences", "overrides", "policies", "deliveries"}[p]
 }
 
 // Parts returns all parts.
@@ -40,6 +42,8 @@ const (
 	maxIncidents = 2000
 	maxSilences  = 500
 	maxOverrides = 500
+	// maxDeliveries bounds the deliveries that are kept of the log.
+	maxDeliveries = 500
 	// afterEnd is how long a record may outlive its loop before it counts as over.
 	afterEnd = 3 * time.Second
 	// unrecorded is how long a loop may be announced before its record is known.
@@ -51,8 +55,10 @@ type Board struct {
 	Incidents *Records[event.Incident]
 	Silences  *Records[silence.Silence]
 	Overrides *Records[schemas.Override]
-	History   *History
-	Bundle    Pushed
+	// Deliveries holds the newest entries of the delivery log.
+	Deliveries *Records[delivery.Record]
+	History    *History
+	Bundle     Pushed
 
 	mu       sync.Mutex
 	versions Versions
@@ -69,6 +75,7 @@ func New() *Board {
 	b.Incidents.removed = func(in event.Incident) { b.History.Keep(loopOfRecord(&in)) }
 	b.Silences = newRecords[silence.Silence](maxSilences, func() { b.note(PartSilences) })
 	b.Overrides = newRecords[schemas.Override](maxOverrides, func() { b.note(PartOverrides) })
+	b.Deliveries = newRecords[delivery.Record](maxDeliveries, func() { b.note(PartDeliveries) })
 	b.History = newHistory(func() { b.note(PartEvents) })
 	b.Bundle.changed = func() { b.note(PartPolicies) }
 	return b

@@ -45,9 +45,10 @@ func (w *Watcher) Run(ctx context.Context) error {
 	f := &natskit.Follower{Conn: w.nc, Layout: w.layout, Log: w.log}
 	group, ctx := errgroup.WithContext(ctx)
 	for bucket, into := range map[string]records{
-		schemas.BucketIncidents: w.board.Incidents,
-		schemas.BucketSilences:  w.board.Silences,
-		schemas.BucketOverrides: w.board.Overrides,
+		schemas.BucketIncidents:  w.board.Incidents,
+		schemas.BucketSilences:   w.board.Silences,
+		schemas.BucketOverrides:  w.board.Overrides,
+		schemas.BucketDeliveries: w.board.Deliveries,
 	} {
 		group.Go(func() error {
 			return f.Follow(ctx, bucket, ">", func(entries []jetstream.KeyValueEntry, all bool) { update(into, entries, all) })

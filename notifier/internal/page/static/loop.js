@@ -21,6 +21,9 @@ const whats = {
   "nothing-new": () => "rounds that bring nothing new",
 };
 
+// A prompt's rule "slow" counts conversations that begin alike, over a long window.
+whats.slow = () => "many conversations that begin alike";
+
 const kinds = {
   request: () => "identical requests",
   prompt: () => "the same prompt",

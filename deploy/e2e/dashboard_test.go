@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/unloop/unloop/deploy/unloop/system"
+)
+
+// browserPatience bounds what a browser on a busy machine takes.
+const browserPatience = 60 * time.Second
+
+// browser is a tab of headless Chromium, and what its console says.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+	mu  sync.Mutex
+	// complaints are the faults of scripts and what the page's policy forbids.
+	complaints []string
+}
+
+func browse(t *testing.T) *browser {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(t.Context(),
+		chromedp.WithAllocatorOptions(chromedp.ExecPath(need(t, "UNLOOP_TEST_CHROMIUM")), chromedp.NoSandbox, chromedp.DisableGPU))
+	t.Cleanup(cancel)
+	ctx, stop := context.WithTimeout(ctx, browserPatience)
+	t.Cleanup(stop)
+	b := &browser{t: t, ctx: ctx}
+	b.do(chromedp.EmulateViewport(1280, 900))
+	go func() {
+		for m := range chromedp.Console(ctx) {
+			if m.IsException() || m.Type == "error" || m.Source == "security" {
+				b.mu.Lock()
+				b.complaints = append(b.complaints, m.String())
+				b.mu.Unlock()
+			}
+		}
+	}()
+	return b
+}
+
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// see waits for an element that is seen, and returns its text.
+func (b *browser) see(selector string) string {
+	b.t.Helper()
+	b.do(chromedp.WaitVisible(chromedp.CSS(selector)))
+	text, err := chromedp.Run(b.ctx, chromedp.Text(chromedp.CSS(selector)))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return text
+}
+
+// js returns what an expression comes to.
+func js[T any](b *browser, expression string) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+func click(selector string) chromedp.Action[chromedp.Void] {
+	return chromedp.Click(chromedp.CSS(selector))
+}
+
+// A loop appears on the page, is opened by keyboard, released, and disappears; whatever a
+// client calls itself, the page shows it as text.
+func TestDashboardInABrowserShowsALoopAndReleasesIt(t *testing.T) {
+	t.Parallel()
+	b := browse(t)
+	s := start(t, echo(t), func(cfg *system.Config) { cfg.OverNATS = false })
+	b.do(chromedp.Navigate(s.AdminURL() + "/"))
+	if text := b.see("#live-empty"); !strings.Contains(text, "No agent goes in circles") {
+		t.Errorf("without a loop: %q", text)
+	}
+	b.see(".connection.live")
+	const name = `<img src=x onerror="document.title='owned'">`
+	looping := prompt("Try again.")
+	looping.header.Set("X-Tenant-ID", name)
+	statuses(t, s.URL(), looping, 9)
+	stopped := time.Now()
+	if text := b.see("#live-rows .loop"); !strings.Contains(text, "the same prompt") || !strings.Contains(text, name) {
+		t.Errorf("the loop: %q", text)
+	}
+	t.Logf("the loop was on the page %s after the last request", time.Since(stopped).Round(time.Millisecond))
+	b.do(chromedp.Focus(chromedp.CSS("#live-rows .toggle")), chromedp.KeyEvent("\r"))
+	if text := b.see("#live-rows .why"); !strings.Contains(text, "threshold 5") {
+		t.Errorf("why: %q", text)
+	}
+	b.wantsFitWidths()
+	b.do(click("#live-rows .buttons button:last-child"), click("#live-rows .buttons button.sure"))
+	b.do(chromedp.WaitNotPresent(chromedp.CSS("#live-rows .loop")))
+	b.see("#live-empty")
+	b.do(click("#past summary"))
+	if text := b.see("#past-rows .loop"); !strings.Contains(text, "ended") {
+		t.Errorf("the ended loop: %q", text)
+	}
+	if text := b.see("#policy-rows table"); !strings.Contains(text, "default") {
+		t.Errorf("policies: %q", text)
+	}
+	if text := b.see("#parts table"); !strings.Contains(text, "gateway") || !strings.Contains(text, "notifier") {
+		t.Errorf("parts: %q", text)
+	}
+	if title := js[string](b, "document.title"); title != "Unloop" {
+		t.Errorf("title %q", title)
+	}
+	b.wantsNoComplaints()
+}
+
+// wantsFitWidths fails if the page is wider than a phone or a desk, light or dark.
+func (b *browser) wantsFitWidths() {
+	b.t.Helper()
+	for _, width := range []int64{375, 1280} {
+		for _, scheme := range []string{"dark", "light"} {
+			b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+				_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+					Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+				})
+				return err
+			}))
+			if wide := js[float64](b, "document.documentElement.scrollWidth"); wide > float64(width) {
+				b.t.Errorf("the page is %g pixels wide on a screen of %d", wide, width)
+			}
+			if back := js[string](b, "getComputedStyle(document.body).backgroundColor"); (back == "rgb(247, 247, 245)") != (scheme == "light") {
+				b.t.Errorf("%s: background %s", scheme, back)
+			}
+		}
+	}
+}
+
+func (b *browser) wantsNoComplaints() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.complaints) > 0 {
+		b.t.Errorf("the console says: %s", strings.Join(b.complaints, "\n"))
+	}
+}
+
+// Messages are silenced by the dialogue; the page says when the port no longer answers.
+func TestDashboardInABrowserSilencesAndSaysWhenNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	b := browse(t)
+	s, stop := startStoppable(t, echo(t), func(cfg *system.Config) { cfg.OverNATS = false })
+	b.do(chromedp.Navigate(s.AdminURL() + "/"))
+	b.see(".connection.live")
+	statuses(t, s.URL(), prompt("Once more."), 9)
+	b.see("#live-rows .loop")
+	b.do(click("#live-rows .buttons button:first-child"))
+	b.see("#silence-dialog[open]")
+	b.do(chromedp.SendKeys(chromedp.CSS("#silence-author"), "Ada"), chromedp.SendKeys(chromedp.CSS("#silence-comment"), "known"), click("#silence-form .primary"))
+	if text := b.see("#silence-rows table"); !strings.Contains(text, "Ada") || !strings.Contains(text, "known") {
+		t.Errorf("silences: %q", text)
+	}
+	b.see("#live-rows .badge.muted")
+	stop()
+	if text := b.see("#banner"); !strings.Contains(text, "does not answer") {
+		t.Errorf("banner: %q", text)
+	}
+	if class := js[string](b, "document.getElementById('connection').className"); class != "connection lost" {
+		t.Errorf("connection: %q", class)
+	}
+}
