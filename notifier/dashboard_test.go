@@ -251,3 +251,58 @@ func TestWithoutDashboardNothingIsServed(t *testing.T) {
 		t.Errorf("status %d", w.Code)
 	}
 }
+
+// The dashboard lists endpoints, tests them, and shows and repeats what was delivered.
+func TestTheDashboardTestsEndpointsAndSendsAgain(t *testing.T) {
+	t.Parallel()
+	hook := newReceiver(t, nil)
+	s := natstest.Start(t)
+	nc := s.Conn()
+	n := start(t, nc, testConfig(hook.URL))
+	n.waitReady(t)
+	p := &site{Server: httptest.NewServer(n.Site(func() string { return "" })), js: s.JetStream(), nc: nc}
+	t.Cleanup(p.Close)
+	var list struct {
+		Endpoints []struct{ Name, Kind, State string }
+	}
+	p.send(t, http.MethodGet, "endpoints", "", &list)
+	if len(list.Endpoints) != 1 || list.Endpoints[0].Kind != "webhook" || list.Endpoints[0].State != "active" {
+		t.Fatalf("endpoints %+v", list)
+	}
+	name := list.Endpoints[0].Name
+	var sent struct {
+		ID, Status string
+		Loops      []string
+	}
+	if status := p.send(t, http.MethodPost, "endpoints/"+name+"/test", "", &sent); status != http.StatusOK || sent.Status != "delivered" {
+		t.Fatalf("test: %d %+v", status, sent)
+	}
+	receive(t, hook.got)
+	type deliveries struct {
+		Deliveries []struct {
+			ID       string
+			Attempts []struct{ Manual bool }
+		}
+	}
+	await(t, p, "deliveries", func(d deliveries) bool { return len(d.Deliveries) == 1 && d.Deliveries[0].ID == sent.ID })
+	if status := p.send(t, http.MethodPost, "deliveries/"+name+"/"+sent.ID+"/resend", `{"actor":"ops"}`, &sent); status != http.StatusOK {
+		t.Fatalf("resend: %d %+v", status, sent)
+	}
+	if d := receive(t, hook.got); d.id() != sent.ID {
+		t.Errorf("sent again as %s, want %s", d.id(), sent.ID)
+	}
+	await(t, p, "deliveries", func(d deliveries) bool {
+		return len(d.Deliveries[0].Attempts) == 2 && d.Deliveries[0].Attempts[1].Manual
+	})
+	var fault struct{ Error struct{ Code string } }
+	for _, path := range []string{"endpoints/none/test", "deliveries/" + name + "/none/resend"} {
+		if status := p.send(t, http.MethodPost, path, "", &fault); status != http.StatusNotFound || fault.Error.Code != "no_such_delivery" {
+			t.Errorf("%s: %d %+v", path, status, fault)
+		}
+	}
+	var audit struct{ Actions []schemas.Audit }
+	p.send(t, http.MethodGet, "audit", "", &audit)
+	if len(audit.Actions) != 1 || audit.Actions[0].Action != schemas.AuditResend {
+		t.Errorf("audit %+v", audit.Actions)
+	}
+}

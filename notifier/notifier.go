@@ -56,6 +56,9 @@ func New(cfg Config, deps service.Deps, opts ...Option) (_ *Notifier, err error)
 	if n.fleet, err = newFleet(n); err != nil {
 		return nil, err
 	}
+	if n.dashboard != nil {
+		n.dashboard.endpoints = n.fleet.endpoints
+	}
 	return n, nil
 }
 

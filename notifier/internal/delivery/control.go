@@ -20,8 +20,8 @@ import (
 
 // Errors of what operators ask for.
 var (
-	errNoEndpoint = errors.New("no endpoint has this name")
-	errNoMessage  = errors.New("the delivery log has no such message")
+	errNoEndpoint = errors.New(delivery.ErrorNoEndpoint)
+	errNoMessage  = errors.New(delivery.ErrorNoMessage)
 )
 
 // maxManual bounds the requests of operators that are carried out at once.

@@ -1,6 +1,6 @@
 // One loop: its line, why it fired, and what can be done about it.
 
-import { call } from "./api.js";
+import { call, operator } from "./api.js";
 import { clockTime, h, hash, money, number, plural, setText, short, since, span, toast, when } from "./dom.js";
 
 const strength = { allow: 0, warn: 1, hint: 2, throttle: 3, reject: 4, break: 5 };
@@ -174,7 +174,7 @@ export function confirmed(text, again, props, act) {
 
 async function release(loop, context) {
   try {
-    const done = await call("POST", `loops/${encodeURIComponent(loop.id)}/release`);
+    const done = await call("POST", `loops/${encodeURIComponent(loop.id)}/release`, { actor: operator() });
     toast(`Released: ${plural(done.counters, "counter")} ${done.counters === 1 ? "starts" : "start"} anew.`);
   } catch (err) {
     toast(err.message, true);

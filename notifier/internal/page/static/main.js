@@ -24,7 +24,7 @@ const context = {
 const sources = {
   loops: () => [["loops", "loops?limit=500&state=open"], ["history", `loops?limit=1000&since=${view.range}`], ["stats", `stats?since=${view.range}`]],
   deliveries: () => [["deliveries", "deliveries?limit=50"], ["endpoints", "endpoints"]],
-  silences: () => [["silences", "silences"], ["overrides", "overrides"]],
+  silences: () => [["silences", "silences"], ["overrides", "overrides"], ["audit", "audit?limit=50"]],
   policies: () => [["policies", "policies"]],
   health: () => [["health", "health"]],
 };
@@ -93,6 +93,7 @@ function redraw() {
   }
   if (data.deliveries && data.endpoints) side.deliveries(data.deliveries, data.endpoints, context);
   if (data.silences && data.overrides) side.silences(data.silences, data.overrides, context);
+  if (data.audit) side.audit(data.audit);
   if (data.policies) side.policies(data.policies);
 }
 

@@ -1,6 +1,6 @@
 // The sections beside the loops: top lists, deliveries, silences, policies and health.
 
-import { call } from "./api.js";
+import { call, operator } from "./api.js";
 import { bytes, clockTime, fill, h, hash, money, number, plural, setText, since, span, toast, when, $ } from "./dom.js";
 import { confirmed } from "./loop.js";
 
@@ -69,7 +69,7 @@ function drawEndpoints(list, context) {
 
 async function act(method, path, done, context, parts) {
   try {
-    await call(method, path);
+    await call(method, path, { actor: operator() });
     toast(done);
   } catch (err) {
     toast(err.message, true);
@@ -92,6 +92,13 @@ export function silences(data, overrides, context) {
     if (overrides.overrides.length === 0) return "";
     return table(["", "Whose requests", "Until", "Why"], overrides.overrides.map((o) => cells(state(o.action === "block" ? "failed" : "waiting", o.action === "block" ? "blocked" : "exempt"),
       [`${o.scope} `, h("code", {}, o.value)], when(o.expires_at, clockTime(o.expires_at, false)), o.reason ?? "")));
+  });
+}
+
+export function audit(data) {
+  fill($("audit-rows"), JSON.stringify(data), () => {
+    if (data.actions.length === 0) return empty("Nothing yet: releases, silences, blocks and pushed policies are recorded here.");
+    return table(["When", "Who", "What", ""], data.actions.map((a) => cells(when(a.at), `${a.actor} (${a.via})`, [`${a.action.replaceAll("-", " ")} `, h("code", {}, a.target)], a.detail ?? "")));
   });
 }
 

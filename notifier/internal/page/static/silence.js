@@ -1,9 +1,7 @@
 // The dialogue that silences messages.
 
-import { call } from "./api.js";
+import { call, operator, remember } from "./api.js";
 import { h, toast, $ } from "./dom.js";
-
-const remembered = "unloop-author";
 
 // scopes are what a silence can be about, for one loop.
 function scopes(loop) {
@@ -25,7 +23,7 @@ export function openSilence(loop) {
   chosen = scopes(loop);
   const fields = chosen.map(([name], i) => h("label", {}, h("input", { type: "radio", name: "scope", value: i, checked: i === 0 }), ` ${name}`));
   $("silence-scope").replaceChildren(h("legend", {}, "Which loops"), ...fields);
-  $("silence-author").value ||= localStorage.getItem(remembered) ?? "";
+  $("silence-author").value ||= operator();
   $("silence-comment").value = "";
   $("silence-fault").hidden = true;
   $("silence-dialog").showModal();
@@ -35,7 +33,7 @@ async function send(e) {
   e.preventDefault();
   const picked = document.querySelector("input[name=scope]:checked");
   const author = $("silence-author").value.trim();
-  localStorage.setItem(remembered, author);
+  remember(author);
   try {
     await call("POST", "silences", {
       matchers: chosen[Number(picked.value)][1], author, comment: $("silence-comment").value.trim(), duration_seconds: Number($("silence-for").value),
