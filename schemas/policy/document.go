@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"reflect"
+	"strings"
 )
 
 // Document is a configuration file other than a bundle that was read by the same rules.
@@ -37,8 +38,15 @@ func (d *Document) Fault(path, message string) { d.report.fault(path, message) }
 // Has reports whether a field is in the document's text.
 func (d *Document) Has(path string) bool { return d.report.read(path) }
 
-// Faulty reports whether a field has a fault.
-func (d *Document) Faulty(path string) bool { return d.report.faulty[path] }
+// Faulty reports whether a field, or one in it, has a fault.
+func (d *Document) Faulty(path string) bool {
+	for faulty := range d.report.faulty {
+		if rest, ok := strings.CutPrefix(faulty, path); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return true
+		}
+	}
+	return false
+}
 
 // Err returns a *Faults with everything that is wrong, nil if nothing is.
 func (d *Document) Err() error { return d.report.err() }

@@ -82,6 +82,9 @@ func (f *File) build(r *reader, e *Endpoint, dialer *outbound.Dialer) (Built, bo
 			of = append(of, k)
 		}
 	}
+	if len(of) == 0 && r.doc.Faulty(r.path) {
+		return Built{}, false // its service is misspelled, as that fault says
+	}
 	if len(of) != 1 {
 		r.doc.Fault(r.path, fmt.Sprintf("an endpoint has exactly one of %s; it has %d", strings.Join(names, ", "), len(of)))
 		return Built{}, false
