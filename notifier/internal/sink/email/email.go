@@ -103,7 +103,7 @@ func (e *Email) client(ctx context.Context, conn *connection) (*mail.Client, err
 	deadline, _ := ctx.Deadline()
 	options := []mail.Option{
 		mail.WithPort(e.cfg.Port), mail.WithTimeout(max(time.Until(deadline), time.Millisecond)), mail.WithTLSPolicy(mail.TLSMandatory),
-		mail.WithHELO("localhost"), mail.WithDialContextFunc(func(ctx context.Context, network, _ string) (net.Conn, error) {
+		mail.WithDialContextFunc(func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return e.dial(ctx, network, conn)
 		}),
 	}
