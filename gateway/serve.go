@@ -85,7 +85,23 @@ func (g *Gateway) receive(r *http.Request) (*request.Request, auth.Principal, *p
 		}
 	}
 	who, refusal := g.admit(r, x)
+	if refusal == nil && target.Format == route.Responses && asksForWebSocket(r) {
+		refusal = &withoutWebSocket
+	}
 	return x, who, refusal
+}
+
+// withoutWebSocket refuses a prompt format's WebSocket, whose frames would pass unread.
+// Clients then send the same as requests.
+var withoutWebSocket = provider.Refusal{
+	Status: http.StatusUpgradeRequired, Code: "websocket_not_supported",
+	Message: "Unloop reads Responses as HTTP requests, not over WebSocket: send POST to the same URL",
+	Headers: []provider.Header{{Name: "Upgrade", Value: "HTTP/1.1"}, {Name: "Connection", Value: "Upgrade"}, {Name: "X-Should-Retry", Value: "false"}},
+}
+
+// asksForWebSocket reports whether a request asks to go on as a WebSocket.
+func asksForWebSocket(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.EqualFold(strings.TrimSpace(r.Header.Get("Upgrade")), "websocket")
 }
 
 // admit finds out who the client is, and reads the body of its request.

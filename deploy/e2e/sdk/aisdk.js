@@ -1,8 +1,8 @@
 // Vercel's AI SDK with OpenAI's Responses API, by the npm packages ai and
 // @ai-sdk/openai. It keeps the history with OpenAI, and refers to its items.
 'use strict';
-const { generateText, jsonSchema, stepCountIs, tool } = require('ai');
-const { createOpenAI } = require('@ai-sdk/openai');
+const { generateText, jsonSchema, stepCountIs, tool } = require('ai-5');
+const { createOpenAI } = require('ai-sdk-openai-2');
 const { schema } = require('./weather');
 
 const model = createOpenAI({ baseURL: process.env.OPENAI_BASE_URL })('scripted-1');

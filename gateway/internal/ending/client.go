@@ -11,17 +11,30 @@ type Client struct {
 	// Why is the behavior that EndsBy follows from, and where that is known from.
 	Why string
 
-	match func(header func(string) string) bool
+	match matcher
 }
 
+// matcher reports whether the headers are a client's.
+type matcher func(header func(name string) string) bool
+
 // clients are the known clients; the first that matches counts, so that a client stands
-// before the SDK that it is built on.
+// before the SDK that it is built on. What is tested is tested by deploy/clients with the
+// versions that docs/clients.md has in its table.
 var clients = []Client{
-	{"codex", Refused, "tries a 429 again after Retry-After, as often as its stream_max_retries say; ends at a 400", agent("codex_", "codex-")},
-	{"opencode", Refused, "tries a 429 again after Retry-After without end; ends at a 400", agent("opencode/")},
-	{"gemini-cli", Refused, "tries a 429 again up to ten times; ends at a 400", agent("GeminiCLI")},
-	{"ai-sdk", Refused, "tries a 429 again twice after Retry-After (maxRetries); throws at a 400", agent("ai/", "ai-sdk/")},
-	{"langchain-js", Refused, "tries a 429 again six times with a growing pause; throws at a 400", agent("langchainjs")},
+	{"codex", Refused, "sleeps for the Retry-After of a 429 and goes on; tries 403 and 422 again five times; a 400 ends it (tested)", agent("codex_", "codex-")},
+	{"opencode", Refused, "tries a 429 again without end, after Retry-After or a growing pause; a 400 ends it (tested)", agent("opencode/")},
+	{"gemini-cli", Refused, "tries a 429 again up to ten times, with pauses of up to 30 s; a 400 ends it (tested)", agent("GeminiCLI")},
+	{"ai-sdk", Refused, "sleeps for the Retry-After of a 429 and goes on; a 400 ends it (tested)", agent("ai/", "ai-sdk/")},
+	{"langchain-js", Refused, "sleeps for the Retry-After of a 429 and goes on; a 400 ends it (tested)", agent("langchainjs")},
+	{"cline", Refused, "tries a 429 again three times after Retry-After (src/core/api/retry.ts)", either(agent("Cline/"), title("Cline"))},
+	{"roo-code", Refused, "tries any failed request again where automatic approval is on, a 429 after Retry-After (src/core/task/Task.ts)", either(agent("RooCode/"), title("Roo Code"))},
+	{"litellm", Refused, "tries a 429 again as often as num_retries says; its users (aider) go on for minutes, and stop at a 400 (aider/exceptions.py)", agent("litellm/")},
+	{"claude-code", Limited, "ends at a 429 with X-Should-Retry: false (tested)", agent("claude-cli/")},
+	{"openai-agents", Limited, "ends at a 429 with X-Should-Retry: false (tested)", agent("Agents/JavaScript", "Agents/Python")},
+	{"openai-sdk", Limited, "raises a 429 with X-Should-Retry: false at once (tested in Node and Go)", agent("OpenAI/", "AsyncOpenAI/", "AzureOpenAI/", "AsyncAzureOpenAI/")},
+	{"anthropic-sdk", Limited, "raises a 429 with X-Should-Retry: false at once (tested in Node and Go)", agent("Anthropic/", "AsyncAnthropic/")},
+	{"google-genai", Limited, "raises a 429 at once unless retries are configured (tested in Node and Go)", header("X-Goog-Api-Client", "google-genai-sdk/")},
+	{"stainless-sdk", Limited, "an SDK made by Stainless, which all heed X-Should-Retry", func(of func(string) string) bool { return of("X-Stainless-Lang") != "" }},
 }
 
 // Label names the client in metrics.
@@ -43,9 +56,17 @@ func Of(header func(name string) string) *Client {
 }
 
 // agent matches clients by a word of their User-Agent that begins in one of these ways.
-func agent(beginnings ...string) func(func(string) string) bool {
-	return func(header func(string) string) bool {
-		for word := range strings.FieldsSeq(header("User-Agent")) {
+func agent(beginnings ...string) matcher { return header("User-Agent", beginnings...) }
+
+// title matches clients by the name that they tell OpenRouter.
+func title(name string) matcher {
+	return func(of func(string) string) bool { return strings.EqualFold(of("X-Title"), name) }
+}
+
+// header matches clients by a word of a header that begins in one of these ways.
+func header(name string, beginnings ...string) matcher {
+	return func(of func(string) string) bool {
+		for word := range strings.FieldsSeq(of(name)) {
 			for _, beginning := range beginnings {
 				if len(word) >= len(beginning) && strings.EqualFold(word[:len(beginning)], beginning) {
 					return true
@@ -54,4 +75,9 @@ func agent(beginnings ...string) func(func(string) string) bool {
 		}
 		return false
 	}
+}
+
+// either matches what one of two matchers does.
+func either(a, b matcher) matcher {
+	return func(of func(string) string) bool { return a(of) || b(of) }
 }
