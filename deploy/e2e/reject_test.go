@@ -36,9 +36,9 @@ var repeated = map[string]struct {
 	spec string
 	call call
 }{
-	"prompt":   {"prompt: {}", chat(toolSession(1, always("{}"), always("same")))},
-	"request":  {"loop_detection: {enabled: true, window_seconds: 60, threshold_identical_requests: 3}", chat(toolSession(1, always("{}"), always("same")))},
-	"tool":     {"tool: {}", chat(toolSession(5, always("{}"), always("same")))},
+	"prompt":  {"prompt: {}", chat(toolSession(1, always("{}"), always("same")))},
+	"request": {"loop_detection: {enabled: true, window_seconds: 60, threshold_identical_requests: 3}", chat(toolSession(1, always("{}"), always("same")))},
+	"tool":    {"tool: {}", chat(toolSession(5, always("{}"), always("same")))},
 }
 
 func TestPoliciesChooseTheAnswerOfEveryDetector(t *testing.T) {
@@ -161,7 +161,9 @@ func TestResponsesOverWebSocketAreSentBackToHTTP(t *testing.T) {
 		if err == nil || res == nil || res.StatusCode != http.StatusUpgradeRequired || res.Header.Get("Upgrade") == "" {
 			t.Fatalf("%s: %v, %+v", path, err, res)
 		}
-		var answer struct{ Error struct{ Code, Message string } }
+		var answer struct {
+			Error struct{ Code, Message string }
+		}
 		if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || answer.Error.Code != "websocket_not_supported" || !strings.Contains(answer.Error.Message, "POST") {
 			t.Errorf("%s: %v, %+v", path, err, answer)
 		}
@@ -179,4 +181,3 @@ func TestResponsesOverWebSocketAreSentBackToHTTP(t *testing.T) {
 		t.Errorf("a plain GET was answered with %d; the upstream saw %d requests", res.StatusCode, n)
 	}
 }
-
