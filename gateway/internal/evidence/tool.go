@@ -67,8 +67,15 @@ func (m *maker) history(p *bundle.Policy, rules provider.Rules) *checkpb.History
 	if m.Prompt.Delta {
 		h.Before = bytesOf(m.kept(items))
 	}
-	for i, item := range items {
-		h.Items[i] = &checkpb.HistoryItem{Human: bytesOf(item.Human), Summary: item.Summary, Calls: WireCalls(item.Calls)}
+	calls := 0
+	for i := range items {
+		calls += len(items[i].Calls)
+	}
+	w, wired := newWire(calls, len(items)), make([]checkpb.HistoryItem, len(items))
+	for i := range items {
+		it := &wired[i]
+		it.Human, it.Summary, it.Calls = w.bytesOf(items[i].Human), items[i].Summary, w.wire(items[i].Calls)
+		h.Items[i] = it
 	}
 	return h
 }
@@ -88,15 +95,43 @@ func (m *maker) kept(items []provider.Item) fingerprint.Digest {
 
 // WireCalls returns calls as the wire has them.
 func WireCalls(calls []provider.ToolCall) []*checkpb.ToolCall {
+	return newWire(len(calls), 0).wire(calls)
+}
+
+// wire is room for the calls of a history and their digests: an allocation for each would
+// be most of those of a request.
+type wire struct {
+	calls   []checkpb.ToolCall
+	digests []byte
+}
+
+// usualDigests is how many digests most calls have.
+const usualDigests = 3
+
+func newWire(calls, others int) *wire {
+	return &wire{make([]checkpb.ToolCall, calls), make([]byte, 0, (usualDigests*calls+others)*len(fingerprint.Digest{}))}
+}
+
+func (w *wire) wire(calls []provider.ToolCall) []*checkpb.ToolCall {
 	out := make([]*checkpb.ToolCall, len(calls))
-	for i, c := range calls {
-		out[i] = &checkpb.ToolCall{
-			Tool: c.Tool, Call: bytesOf(c.Key), Result: bytesOf(c.Result), ErrorClass: bytesOf(c.Class), Id: bytesOf(c.ID),
-			Failed: c.Failed, Poll: c.Poll, NotOffered: c.NotOffered, Ours: c.Ours, Provided: c.Provided,
-			Loose: bytesOf(c.Loose), Soft: c.Soft, Empty: c.Empty,
-		}
+	for i := range calls {
+		c, to := &calls[i], &w.calls[0]
+		w.calls = w.calls[1:]
+		to.Tool, to.Call, to.Result, to.ErrorClass, to.Id = c.Tool, w.bytesOf(c.Key), w.bytesOf(c.Result), w.bytesOf(c.Class), w.bytesOf(c.ID)
+		to.Failed, to.Poll, to.NotOffered, to.Ours, to.Provided = c.Failed, c.Poll, c.NotOffered, c.Ours, c.Provided
+		to.Loose, to.Soft, to.Empty = w.bytesOf(c.Loose), c.Soft, c.Empty
+		out[i] = to
 	}
 	return out
+}
+
+func (w *wire) bytesOf(d fingerprint.Digest) []byte {
+	if d.IsZero() {
+		return nil
+	}
+	from := len(w.digests)
+	w.digests = append(w.digests, d[:]...)
+	return w.digests[from:len(w.digests):len(w.digests)]
 }
 
 // bytesOf returns a digest as the wire has it, where a zero digest is empty.
