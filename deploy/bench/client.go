@@ -40,8 +40,9 @@ func (c *client) close() { _ = c.conn.Close() }
 type reply struct {
 	status int
 	length int
-	// unjudged says that the request was forwarded without a full decision.
-	unjudged bool
+	// unjudged says that the request was forwarded without a decision, and uncompared that
+	// only its text was not compared.
+	unjudged, uncompared bool
 }
 
 // post sends a body under an API key and returns the answer.
@@ -141,7 +142,8 @@ func (c *client) headers(r *reply) (err error) {
 		name, value, _ := bytes.Cut(line, []byte(": "))
 		switch {
 		case strings.EqualFold(string(name), "X-Loop-Degraded"):
-			r.unjudged = true
+			r.uncompared = string(value) == "semantic"
+			r.unjudged = !r.uncompared
 		case strings.EqualFold(string(name), "Content-Length"):
 			if r.length, err = strconv.Atoi(string(value)); err != nil {
 				return fmt.Errorf("%w: %w", errAnswer, err)

@@ -58,6 +58,7 @@ var sessionFigures = []struct {
 	{"allocations per request", "%.0f", true, perCall(figureAllocations)},
 	{"KB allocated per request", "%.1f", true, func(s measure.Sample) float64 { return s.Figures[figureAllocated] / 1000 }},
 	{"unjudged %", "%.2f", false, func(s measure.Sample) float64 { return 100 * s.Figures[figureUnjudged] }},
+	{"texts not compared %", "%.2f", false, func(s measure.Sample) float64 { return 100 * s.Figures[figureUncompared] }},
 }
 
 const p50Name = "p50 ms"

@@ -34,7 +34,7 @@ func (b *bench) overload(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t := &measure.Table{Head: []string{"default policy", "answers/s", "forwarded %", "judged % of those forwarded", "503 %", "p50", "p99"}}
+	t := &measure.Table{Head: []string{"default policy", "answers/s", "forwarded %", "judged % of those forwarded", "texts not compared %", "503 %", "p50", "p99"}}
 	var targets []measure.Target
 	for _, rival := range b.rivals() {
 		in, err := b.startUp(ctx, unloop{binary: rival.binary}, s.upstream, &s.ender)
@@ -64,6 +64,7 @@ type overloadResult struct {
 	level                     int
 	answers, p50, p99         float64 // a second; ms
 	forwarded, unjudged, busy float64 // of all answers
+	uncompared                float64
 	unsent                    int
 }
 
@@ -76,7 +77,7 @@ func (r overloadResult) row(suffix string) []string {
 		name += fmt.Sprintf(" (%d sessions could not begin)", r.unsent)
 	}
 	return []string{
-		name, measure.Grouped(r.answers), percent(r.forwarded), percent(r.judged()), percent(r.busy),
+		name, measure.Grouped(r.answers), percent(r.forwarded), percent(r.judged()), percent(r.uncompared), percent(r.busy),
 		fmt.Sprintf("%.0f ms", r.p50), fmt.Sprintf("%.0f ms", r.p99),
 	}
 }
@@ -99,7 +100,7 @@ func (b *bench) overloaded(ctx context.Context, c measure.Contender, r *replay) 
 		busy, unjudged := res.Mean(c.Name, level, figureBusy), res.Mean(c.Name, level, figureUnjudged)
 		out = append(out, overloadResult{
 			name: fmt.Sprintf("%d in flight", level), level: level, answers: m.PerSecond, p50: p50(m), p99: m.P99.Seconds() * 1000,
-			forwarded: 1 - busy - res.Mean(c.Name, level, figureStopped), unjudged: unjudged, busy: busy,
+			forwarded: 1 - busy - res.Mean(c.Name, level, figureStopped), unjudged: unjudged, busy: busy, uncompared: res.Mean(c.Name, level, figureUncompared),
 		})
 	}
 	arrived, err := r.arrivals(ctx, overloadTimes*res.Median(c.Name, crowded[0]).PerSecond, b.arriving)
@@ -124,7 +125,7 @@ func (r *replay) arrivals(ctx context.Context, perSecond float64, length time.Du
 		name: fmt.Sprintf("%s requests/s arrive", measure.Grouped(perSecond)), level: int(perSecond), answers: all / length.Seconds(),
 		p50: v.latencies[len(v.latencies)/2].Seconds() * 1000, p99: v.latencies[len(v.latencies)*99/100].Seconds() * 1000,
 		forwarded: float64(r.forwarded.Load()) / all, unjudged: float64(r.unjudged.Load()) / all, busy: float64(r.busy.Load()) / all,
-		unsent: v.unsent,
+		uncompared: float64(r.uncompared.Load()) / all, unsent: v.unsent,
 	}, nil
 }
 

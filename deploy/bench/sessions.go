@@ -24,9 +24,10 @@ const (
 
 // Names of figures that are counted here.
 const (
-	figureUnjudged = "unjudged"
-	figureStopped  = "stopped"
-	figureBusy     = "busy"
+	figureUnjudged   = "unjudged"
+	figureUncompared = "uncompared"
+	figureStopped    = "stopped"
+	figureBusy       = "busy"
 )
 
 // replayed are the sessions that parts replay.
@@ -59,9 +60,10 @@ type replay struct {
 	counts
 }
 
-// counts count answers: requests that were forwarded without a full decision, that were
-// refused as loops, and that were refused because too many waited.
-type counts struct{ forwarded, unjudged, stopped, busy atomic.Int64 }
+// counts count answers: requests that were forwarded without a decision or without the
+// comparison of their texts, that were refused as loops, and that were refused because too
+// many waited.
+type counts struct{ forwarded, unjudged, uncompared, stopped, busy atomic.Int64 }
 
 var errStatus = errors.New("unexpected status")
 
@@ -71,6 +73,9 @@ func (c *counts) add(got reply) error {
 		c.forwarded.Add(1)
 		if got.unjudged {
 			c.unjudged.Add(1)
+		}
+		if got.uncompared {
+			c.uncompared.Add(1)
 		}
 	case http.StatusTooManyRequests, http.StatusBadRequest: // the latter if the loop came back
 		c.stopped.Add(1)
@@ -104,6 +109,7 @@ func (r *replay) read(ctx context.Context) (measure.Reading, error) {
 	if err != nil {
 		return nil, err
 	}
+	out[figureUncompared] = float64(r.uncompared.Load())
 	out[figureUnjudged], out[figureStopped], out[figureBusy] = float64(r.unjudged.Load()), float64(r.stopped.Load()), float64(r.busy.Load())
 	return out, nil
 }
