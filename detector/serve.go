@@ -2,9 +2,6 @@ package detector
 
 import (
 	"context"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -74,10 +71,7 @@ func (d *Detector) onCheck(req natskit.Request) {
 		d.reply(req, refuse(&batch, decide.ErrorOverloaded))
 		return
 	}
-	d.start(&batch, func(decisions *checkpb.DecisionBatch) {
-		d.reply(req, decisions)
-		d.leave()
-	})
+	d.start(req, &batch)
 }
 
 // onRemoteCheck is onCheck for batches from other processes. A batch that may have
@@ -105,55 +99,6 @@ func refuse(batch *checkpb.CheckBatch, why string) *checkpb.DecisionBatch {
 	for i := range out.Decisions {
 		out.Decisions[i] = &checkpb.Decision{Error: why}
 	}
-	return out
-}
-
-// start begins with all checks of a batch and calls done with the decisions: at once
-// when the last write is stored, unless one of the decisions waits for more.
-func (d *Detector) start(batch *checkpb.CheckBatch, done func(*checkpb.DecisionBatch)) {
-	until := time.Now().Add(d.budget(batch.GetBudgetMs()))
-	ctx, cancel := context.WithTimeout(context.Background(), d.budget(max(batch.GetBudgetMs(), batch.GetPatienceMs())))
-	checks := make([]*decide.Check, len(batch.GetChecks()))
-	var open atomic.Int64
-	open.Store(int64(len(checks)) + 1)
-	finish := func() {
-		defer cancel()
-		done(d.decideAll(ctx, batch, checks))
-	}
-	written := func() {
-		switch {
-		case open.Add(-1) > 0:
-		case slices.ContainsFunc(checks, (*decide.Check).Waits):
-			go finish()
-		default:
-			finish()
-		}
-	}
-	for i, check := range batch.GetChecks() {
-		checks[i] = d.decider.Start(ctx, check, written)
-		checks[i].CompareUntil = until
-	}
-	written()
-}
-
-// decideAll decides the checks of a batch, at once those that wait for something.
-func (d *Detector) decideAll(ctx context.Context, batch *checkpb.CheckBatch, checks []*decide.Check) *checkpb.DecisionBatch {
-	out := &checkpb.DecisionBatch{Decisions: make([]*checkpb.Decision, len(checks))}
-	decideOne := func(i int) {
-		out.Decisions[i] = checks[i].Decide(ctx)
-		if check := batch.GetChecks()[i]; !check.GetPeek() && !check.GetProbe() {
-			d.metrics.Found(out.Decisions[i].GetFindings())
-		}
-	}
-	var waiting sync.WaitGroup
-	for i, check := range checks {
-		if len(checks) > 1 && check.Waits() {
-			waiting.Go(func() { decideOne(i) })
-		} else {
-			decideOne(i)
-		}
-	}
-	waiting.Wait()
 	return out
 }
 
@@ -198,6 +143,7 @@ func (d *Detector) onOutcome(req natskit.Request) {
 		defer d.leave()
 		defer cancel()
 		started.Finish(ctx)
+		d.reply(req, &checkpb.Decision{}) // the gateway may ask about the call again
 	}()
 }
 

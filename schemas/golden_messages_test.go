@@ -20,7 +20,16 @@ func golden() map[string]proto.Message {
 	maps.Copy(all, limitGolden())
 	maps.Copy(all, semanticGolden())
 	maps.Copy(all, promptGolden())
+	maps.Copy(all, partGolden())
 	return all
+}
+
+// partGolden are those about answers in several parts.
+func partGolden() map[string]proto.Message {
+	return map[string]proto.Message{
+		"check-batch-parts-1":    &checkpb.CheckBatch{BudgetMs: 50, Parts: true, Checks: []*checkpb.Check{{RequestId: "req_def456"}, {RequestId: "req_abc123"}}},
+		"decision-batch-parts-1": &checkpb.DecisionBatch{Decisions: []*checkpb.Decision{{HitCounts: []uint32{2}}}, Checks: []uint32{1}, More: true},
+	}
 }
 
 // promptGolden are those about prompts that are counted in several ways.

@@ -7,13 +7,15 @@ import (
 
 // Subjects of the decision path. All bodies are protobuf messages (package checkpb).
 const (
-	// SubjectCheck carries a CheckBatch; the answer is a DecisionBatch.
+	// SubjectCheck carries a CheckBatch; the answer is a DecisionBatch, or several if the
+	// sender takes parts.
 	SubjectCheck = "loop.check"
 	// SubjectCooldown broadcasts a Cooldown to every gateway.
 	SubjectCooldown = "loop.cooldown"
 	// SubjectRelease carries a ReleaseRequest; the answer is a ReleaseReply.
 	SubjectRelease = "loop.release"
-	// SubjectOutcome carries an Outcome to one detector; there is no answer.
+	// SubjectOutcome carries an Outcome to one detector. The answer, if one is asked for, is
+	// a Decision without content, once the outcome is stored.
 	SubjectOutcome = "loop.outcome"
 	// SubjectForget broadcasts a Forget to every gateway.
 	SubjectForget = "loop.forget"

@@ -258,7 +258,9 @@ type CheckBatch struct {
 	// Milliseconds that the gateway waits at most while the detector decides other
 	// checks; the budget then bounds the comparison of texts alone. 0 means the
 	// budget.
-	PatienceMs    uint32 `protobuf:"varint,3,opt,name=patience_ms,json=patienceMs,proto3" json:"patience_ms,omitempty"`
+	PatienceMs uint32 `protobuf:"varint,3,opt,name=patience_ms,json=patienceMs,proto3" json:"patience_ms,omitempty"`
+	// The sender takes several replies: decisions as they are made.
+	Parts         bool `protobuf:"varint,4,opt,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -314,10 +316,22 @@ func (x *CheckBatch) GetPatienceMs() uint32 {
 	return 0
 }
 
-// DecisionBatch answers a CheckBatch: one decision a check, in order.
+func (x *CheckBatch) GetParts() bool {
+	if x != nil {
+		return x.Parts
+	}
+	return false
+}
+
+// DecisionBatch answers a CheckBatch: one decision a check, in order. A part of
+// an answer names the checks that it decides.
 type DecisionBatch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Decisions     []*Decision            `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Decisions []*Decision            `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// Places of the decided checks in CheckBatch.checks; empty for all of them.
+	Checks []uint32 `protobuf:"varint,2,rep,packed,name=checks,proto3" json:"checks,omitempty"`
+	// Other parts follow.
+	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -357,6 +371,20 @@ func (x *DecisionBatch) GetDecisions() []*Decision {
 		return x.Decisions
 	}
 	return nil
+}
+
+func (x *DecisionBatch) GetChecks() []uint32 {
+	if x != nil {
+		return x.Checks
+	}
+	return nil
+}
+
+func (x *DecisionBatch) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 // Check is the evidence of one client request.
@@ -3740,15 +3768,18 @@ var File_unloop_check_v1_check_proto protoreflect.FileDescriptor
 
 const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\n" +
-	"\x1bunloop/check/v1/check.proto\x12\x0funloop.check.v1\x1a!unloop/semantic/v1/semantic.proto\"z\n" +
+	"\x1bunloop/check/v1/check.proto\x12\x0funloop.check.v1\x1a!unloop/semantic/v1/semantic.proto\"\x90\x01\n" +
 	"\n" +
 	"CheckBatch\x12.\n" +
 	"\x06checks\x18\x01 \x03(\v2\x16.unloop.check.v1.CheckR\x06checks\x12\x1b\n" +
 	"\tbudget_ms\x18\x02 \x01(\rR\bbudgetMs\x12\x1f\n" +
 	"\vpatience_ms\x18\x03 \x01(\rR\n" +
-	"patienceMs\"H\n" +
+	"patienceMs\x12\x14\n" +
+	"\x05parts\x18\x04 \x01(\bR\x05parts\"t\n" +
 	"\rDecisionBatch\x127\n" +
-	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\"\x9c\x05\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\x12\x16\n" +
+	"\x06checks\x18\x02 \x03(\rR\x06checks\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\x9c\x05\n" +
 	"\x05Check\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +

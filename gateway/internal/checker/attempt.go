@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -16,19 +17,30 @@ import (
 // maxTries bounds how often one batch is sent.
 const maxTries = 3
 
-// attempt is a batch on its way to a decision. It is sent again only if the first detector
-// has surely not counted it and will not: it refused the batch, it is gone, or it is
-// frozen, and will refuse on its return what came meanwhile.
+// attempt is a batch on its way to decisions, which may come in several answers. It is
+// sent again only if the first detector has surely not counted it and will not: it refused
+// the batch, it is gone, or it is frozen, and will refuse on its return what came meanwhile.
 type attempt struct {
 	c        *Checker
 	body     []byte
-	size     int
 	began    time.Time
 	turn     natskit.Turn
 	tries    atomic.Int32
 	underway atomic.Int32
-	once     sync.Once
-	done     func(data []byte, err error)
+	// counted says that a detector has answered with decisions.
+	counted atomic.Bool
+	// free ends the batch's place in the queue: with the first answer, since the checks
+	// that are still open wait for comparisons of texts and not for the detector.
+	free func()
+
+	mu sync.Mutex
+	// open are the calls without a decision, by their places in the batch; nil for others.
+	open []*call
+	left int
+}
+
+func newAttempt(c *Checker, batch []*call, body []byte, free func()) *attempt {
+	return &attempt{c: c, body: body, began: time.Now(), turn: c.turn(batch[0]), free: sync.OnceFunc(free), open: append([]*call(nil), batch...), left: len(batch)}
 }
 
 // start sends the batch. If its detector falls silent, the batch is sent again while there
@@ -54,22 +66,23 @@ func (a *attempt) try(except string) (name string) {
 	if !near {
 		name = a.c.fleet.next(except)
 	}
-	answered := func(data []byte, err error) { a.answered(name, data, err) }
+	answered := func(data []byte, err error) bool { return a.answered(name, data, err) }
 	switch {
 	case near, a.c.fleet.unknown(): // there may be one detector, and it may have to beat yet
-		a.c.inbox.RequestInTurn(msg, a.turn, answered)
+		a.c.inbox.RequestParts(msg, a.turn, answered)
 	case name != "":
 		msg.Subject = schemas.DetectorSubject(name)
-		a.c.inbox.RequestInTurn(msg, a.turn, answered)
+		a.c.inbox.RequestParts(msg, a.turn, answered)
 	default: // some detector of the group
-		a.c.inbox.Request(msg, answered)
+		a.c.inbox.RequestParts(msg, natskit.Turn{}, answered)
 	}
 	return name
 }
 
-// again sends the batch once more if there is time; false if there is not.
+// again sends the batch once more if there is time and no detector has counted it; false
+// if it does not.
 func (a *attempt) again(except string) bool {
-	if a.tries.Load() >= maxTries || time.Since(a.began) >= a.c.timeout {
+	if a.counted.Load() || a.tries.Load() >= maxTries || time.Since(a.began) >= a.c.timeout {
 		return false
 	}
 	a.c.again.Inc()
@@ -77,31 +90,94 @@ func (a *attempt) again(except string) bool {
 	return true
 }
 
-// answered takes the answer to one try. The first decision ends the attempt, or the last
-// error.
-func (a *attempt) answered(name string, data []byte, err error) {
+// answered takes an answer to one try, and reports whether that has more. The calls
+// without a decision get the last error.
+func (a *attempt) answered(name string, data []byte, err error) (more bool) {
+	if err == nil {
+		return a.decided(name, data)
+	}
 	left := a.underway.Add(-1)
 	if name != "" && errors.Is(err, natskit.ErrNoResponder) {
 		a.c.fleet.gone(name)
 		if a.again(name) {
-			return
+			return false
 		}
 	}
-	if err == nil && refused(data, a.size) && a.again(name) {
-		return
+	if left <= 0 {
+		a.free()
+		a.fail(reason(err))
 	}
-	if err != nil && left > 0 {
-		return
+	return false
+}
+
+// decided takes the decisions of an answer.
+func (a *attempt) decided(name string, data []byte) (more bool) {
+	var part checkpb.DecisionBatch
+	err := proto.Unmarshal(data, &part)
+	if err == nil && !a.counted.Load() && a.refused(&part) && a.again(name) {
+		a.underway.Add(-1)
+		return false
 	}
-	a.underway.Store(0)
-	a.once.Do(func() { a.done(data, err) })
+	a.counted.Store(true)
+	a.c.noteAnswer()
+	a.free()
+	whole := err == nil && a.deliver(&part)
+	if whole && part.GetMore() && a.waits() {
+		return true
+	}
+	a.underway.Add(-1)
+	a.fail(ErrDetector) // those that the last part left out
+	return false
 }
 
 // refused reports whether a detector counted nothing of a batch since it had been frozen.
-func refused(data []byte, size int) bool {
-	if len(data) > size*(len(checkpb.ErrorStalled)+8) {
-		return false // there are decisions in it
+func (a *attempt) refused(part *checkpb.DecisionBatch) bool {
+	d := part.GetDecisions()
+	return len(d) > 0 && len(d) == len(a.open) && d[0].GetError() == checkpb.ErrorStalled
+}
+
+// deliver gives the calls their decisions; false if the answer is none to this batch.
+func (a *attempt) deliver(part *checkpb.DecisionBatch) bool {
+	decisions, checks := part.GetDecisions(), part.GetChecks()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := len(checks) == 0 && !part.GetMore()
+	if all && len(decisions) != len(a.open) || !all && len(decisions) != len(checks) {
+		return false
 	}
-	decisions, err := decode(data, size)
-	return err == nil && size > 0 && decisions[0].GetError() == checkpb.ErrorStalled
+	for n, d := range decisions {
+		i := n
+		if !all {
+			i = int(checks[n])
+		}
+		if i >= len(a.open) {
+			return false
+		}
+		if one := a.open[i]; one != nil {
+			a.open[i] = nil
+			a.left--
+			one.take(d)
+		}
+	}
+	return true
+}
+
+// waits reports whether a call has no decision yet.
+func (a *attempt) waits() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.left > 0
+}
+
+// fail gives an error to the calls without a decision.
+func (a *attempt) fail(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, one := range a.open {
+		if one != nil {
+			one.done <- answer{err: err}
+		}
+		a.open[i] = nil
+	}
+	a.left = 0
 }

@@ -33,4 +33,4 @@ func bound(check *checkpb.Check) {
 }
 
 // alone reports whether a check shares no message with others.
-func alone(check *checkpb.Check) bool { return waits(check) || proto.Size(check) > largeCheck }
+func alone(check *checkpb.Check) bool { return proto.Size(check) > largeCheck }

@@ -66,10 +66,11 @@ type Checker struct {
 	// that of the checks in them.
 	sent, asked int
 
-	fleet   *fleet
-	blocks  *blocks.Standing
-	batches prometheus.Histogram
-	again   prometheus.Counter
+	fleet    *fleet
+	outcomes *outcomes
+	blocks   *blocks.Standing
+	batches  prometheus.Histogram
+	again    prometheus.Counter
 }
 
 type call struct {
@@ -88,7 +89,7 @@ type answer struct {
 // detector decides other checks or this process waits for a processor.
 func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer) *Checker {
 	c := &Checker{
-		nc: nc, timeout: timeout, now: now, blocks: blocks.New(), fleet: newFleet(), inbox: natskit.NewInbox(nc, timeout),
+		nc: nc, timeout: timeout, now: now, blocks: blocks.New(), fleet: newFleet(), outcomes: newOutcomes(), inbox: natskit.NewInbox(nc, timeout),
 		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "unloop_gateway_check_batch_size", Help: "Checks in one message to the detectors.",
 			Buckets: []float64{1, 2, 4, 8, 16, 32, 64},
@@ -127,6 +128,7 @@ func (c *Checker) Blocks() *blocks.Standing { return c.blocks }
 func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decision, error) {
 	bound(check)
 	own := &call{ctx: ctx, check: check, at: time.Now(), done: make(chan answer, 1)}
+	c.outcomes.wait(ctx, check, c.timeout*2/5)
 	single := alone(check)
 	batch, err := c.enqueue(own, single)
 	if err != nil {
@@ -142,11 +144,6 @@ func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decis
 		return nil, fmt.Errorf("client left: %w", ctx.Err())
 	}
 }
-
-// waits reports whether the decision may take longer than counting, because the detector
-// compares texts. Such a check travels alone: others that shared its message, or waited
-// for its place, would wait too.
-func waits(check *checkpb.Check) bool { return len(check.GetSemantics()) > 0 }
 
 // enqueue returns a batch that the caller must send; none if the call shares a later
 // message.
@@ -184,7 +181,9 @@ func (c *Checker) send(batch []*call, queued bool) {
 		err = errTooLong
 	}
 	if err != nil {
-		answered(batch, nil, fmt.Errorf("%w: %w", ErrDetector, err))
+		for _, one := range batch {
+			one.done <- answer{err: fmt.Errorf("%w: %w", ErrDetector, err)}
+		}
 		if queued {
 			go c.send(c.take(len(batch)), true)
 		}
@@ -192,19 +191,14 @@ func (c *Checker) send(batch []*call, queued bool) {
 	}
 	var next []*call
 	var second atomic.Bool // of the answer and the request's return, either may come first
-	a := &attempt{c: c, body: body, size: len(batch), began: time.Now(), turn: c.turn(batch[0])}
-	a.done = func(data []byte, err error) {
-		if err == nil {
-			c.noteAnswer()
-		}
+	a := newAttempt(c, batch, body, func() {
 		if queued {
 			next = c.take(len(batch))
 		}
 		if second.Swap(true) {
 			c.send(next, true)
 		}
-		answered(batch, data, reason(err))
-	}
+	})
 	a.start()
 	if second.Swap(true) && len(next) > 0 {
 		// The answer came within the request, as from a detector of this process
@@ -215,7 +209,7 @@ func (c *Checker) send(batch []*call, queued bool) {
 }
 
 func (c *Checker) encode(batch []*call) ([]byte, error) {
-	msg := &checkpb.CheckBatch{BudgetMs: uint32(max(c.timeout/time.Millisecond, 1)), PatienceMs: uint32(max(c.timeout, maxWait) / time.Millisecond), Checks: make([]*checkpb.Check, len(batch))}
+	msg := &checkpb.CheckBatch{BudgetMs: uint32(max(c.timeout/time.Millisecond, 1)), Parts: true, PatienceMs: uint32(max(c.timeout, maxWait) / time.Millisecond), Checks: make([]*checkpb.Check, len(batch))}
 	for i, one := range batch {
 		msg.Checks[i] = one.check
 	}
@@ -235,32 +229,16 @@ func reason(err error) error {
 	}
 }
 
-// answered returns its decision, or the error, to each call of a batch.
-func answered(batch []*call, data []byte, err error) {
-	var decisions []*checkpb.Decision
-	if err == nil {
-		decisions, err = decode(data, len(batch))
+// take gives a call its decision.
+func (one *call) take(d *checkpb.Decision) {
+	switch d.GetError() {
+	case "":
+		one.done <- answer{decision: d}
+	case checkpb.ErrorOverloaded:
+		one.done <- answer{d, ErrOverloaded}
+	default:
+		one.done <- answer{d, ErrDetector}
 	}
-	for i, one := range batch {
-		switch {
-		case err != nil:
-			one.done <- answer{err: err}
-		case decisions[i].GetError() == checkpb.ErrorOverloaded:
-			one.done <- answer{decisions[i], ErrOverloaded}
-		case decisions[i].GetError() != "":
-			one.done <- answer{decisions[i], ErrDetector}
-		default:
-			one.done <- answer{decision: decisions[i]}
-		}
-	}
-}
-
-func decode(data []byte, want int) ([]*checkpb.Decision, error) {
-	var answers checkpb.DecisionBatch
-	if err := proto.Unmarshal(data, &answers); err != nil || len(answers.GetDecisions()) != want {
-		return nil, ErrDetector
-	}
-	return answers.GetDecisions(), nil
 }
 
 // take returns the next batch, after one with so many checks was answered; if there is

@@ -124,30 +124,6 @@ func TestABatchIsTriedWhileThereIsTime(t *testing.T) {
 	}
 }
 
-func TestAnswersToABatch(t *testing.T) {
-	t.Parallel()
-	stalled := &checkpb.Decision{Error: checkpb.ErrorStalled}
-	for name, c := range map[string]struct {
-		decisions []*checkpb.Decision
-		size      int
-		want      bool
-	}{
-		"refused":           {[]*checkpb.Decision{stalled, stalled}, 2, true},
-		"decided":           {[]*checkpb.Decision{{}, {}}, 2, false},
-		"for another batch": {[]*checkpb.Decision{stalled}, 2, false},
-		"long":              {[]*checkpb.Decision{{Error: strings.Repeat("x", 100)}}, 1, false},
-		"none":              {nil, 0, false},
-	} {
-		data, err := proto.Marshal(&checkpb.DecisionBatch{Decisions: c.decisions})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := refused(data, c.size); got != c.want {
-			t.Errorf("%s: refused %v", name, got)
-		}
-	}
-}
-
 func TestDetectorsThatAreSilentForLongAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFleet()

@@ -99,15 +99,6 @@ func (c *Checker) Correct(corrections []*checkpb.Correction) {
 	_ = c.publish(schemas.SubjectOutcome, &checkpb.Outcome{Corrections: corrections})
 }
 
-// Outcome publishes that a counted request had no effect, so that its repetition is no
-// loop; if that is lost with the connection, the repetition counts. aborted says that the
-// client left while the answer came.
-func (c *Checker) Outcome(check *checkpb.Check, aborted bool) {
-	o := checkpb.OutcomeOf(check)
-	o.Aborted = aborted
-	_ = c.publish(schemas.SubjectOutcome, o)
-}
-
 func (c *Checker) publish(subject string, m proto.Message) error {
 	body, err := proto.Marshal(m)
 	if err != nil {

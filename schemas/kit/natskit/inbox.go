@@ -52,7 +52,18 @@ type asked struct {
 	from, until time.Time
 	sent        time.Time
 	subject     string // of a request in turn
-	answer      func([]byte, error)
+	// answer takes the one answer, or part takes several until it returns false.
+	answer func([]byte, error)
+	part   func([]byte, error) (more bool)
+}
+
+// take calls back with an answer; false if the request is over.
+func (a asked) take(data []byte, err error) (more bool) {
+	if a.part != nil {
+		return a.part(data, err)
+	}
+	a.answer(data, err)
+	return false
 }
 
 // Turn says since when a request is waited for, and until when at most.
@@ -91,6 +102,19 @@ func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
 // is ErrBusy at the end of the turn.
 func (in *Inbox) RequestInTurn(msg *nats.Msg, t Turn, answer func(data []byte, err error)) {
 	in.request(msg, asked{from: t.From, until: t.Until, sent: time.Now(), subject: msg.Subject, answer: answer})
+}
+
+// RequestParts is RequestInTurn for a responder that may answer several times: part is
+// called with each answer, perhaps with several at once, until it returns false or was
+// called with an error. The zero turn is that of Request.
+func (in *Inbox) RequestParts(msg *nats.Msg, t Turn, part func(data []byte, err error) (more bool)) {
+	a := asked{from: time.Now(), part: part}
+	if t.Until.IsZero() {
+		in.request(msg, a)
+		return
+	}
+	a.from, a.until, a.sent, a.subject = t.From, t.Until, a.from, msg.Subject
+	in.request(msg, a)
 }
 
 func (in *Inbox) request(msg *nats.Msg, a asked) {
@@ -154,20 +178,30 @@ func (in *Inbox) publish(msg *nats.Msg, id uint64, until time.Time) error {
 
 // finish calls back with an answer; one that comes too late is dropped.
 func (in *Inbox) finish(id uint64, data []byte, err error) {
-	if a, ok := in.close(id, err == nil); ok {
-		a.answer(data, err)
+	a, ok := in.find(id, err == nil)
+	if ok && !a.take(data, err) && a.part != nil {
+		in.close(id)
 	}
 }
 
-func (in *Inbox) close(id uint64, answered bool) (asked, bool) {
+// find returns an open request, and closes it unless it may take more answers.
+func (in *Inbox) find(id uint64, answered bool) (asked, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	a, ok := in.open[id]
-	delete(in.open, id)
+	if a.part == nil || !answered {
+		delete(in.open, id)
+	}
 	if first, known := in.answered[a.subject]; answered && a.subject != "" && (!known || a.sent.Before(first)) {
 		in.answered[a.subject] = a.sent
 	}
 	return a, ok
+}
+
+func (in *Inbox) close(id uint64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	delete(in.open, id)
 }
 
 // take handles an answer from NATS.
@@ -195,9 +229,9 @@ func (in *Inbox) sweep() {
 	for _, a := range in.expired() {
 		if a.until.IsZero() || time.Now().Before(a.until) {
 			in.missed.Add(1)
-			a.answer(nil, ErrNoAnswer)
+			a.take(nil, ErrNoAnswer)
 		} else {
-			a.answer(nil, ErrBusy)
+			a.take(nil, ErrBusy)
 		}
 	}
 }

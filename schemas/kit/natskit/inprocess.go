@@ -11,7 +11,7 @@ type Request struct {
 // Expected reports whether the sender waits for an answer.
 func (r Request) Expected() bool { return r.respond != nil }
 
-// Respond answers the request, once.
+// Respond answers the request: once, unless the sender takes several answers.
 func (r Request) Respond(answer []byte) error {
 	if r.respond == nil {
 		return nil

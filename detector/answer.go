@@ -1,0 +1,162 @@
+package detector
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/unloop/unloop/detector/internal/decide"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+// gather is how long decisions that compare texts wait for those of other checks of the
+// same message, so that they share a reply.
+const gather = 500 * time.Microsecond
+
+// patience is how long a gateway waits for a sign that nothing but comparisons is left to
+// do.
+const patience = 2 * time.Millisecond
+
+// answer is a message with checks that are being decided. Decisions that need no
+// comparison of texts are sent as soon as all writes are stored, the others as they come.
+// A gateway that takes no parts gets all of them together.
+type answer struct {
+	d      *Detector
+	req    natskit.Request
+	batch  *checkpb.CheckBatch
+	checks []*decide.Check
+	ctx    context.Context
+	cancel context.CancelFunc
+	late   *time.Timer
+
+	// sending is held while a part is sent, so that the last one is sent last.
+	sending sync.Mutex
+	sent    bool
+
+	mu        sync.Mutex
+	decisions []*checkpb.Decision
+	// ready are the places of the decisions that were not sent yet.
+	ready []uint32
+	left  int
+	over  bool
+}
+
+// start begins with all checks of a batch and answers them when their writes are stored.
+func (d *Detector) start(req natskit.Request, batch *checkpb.CheckBatch) {
+	n := len(batch.GetChecks())
+	a := &answer{d: d, req: req, batch: batch, checks: make([]*decide.Check, n), decisions: make([]*checkpb.Decision, n), left: n}
+	until := time.Now().Add(d.budget(batch.GetBudgetMs()))
+	a.ctx, a.cancel = context.WithTimeout(context.Background(), d.budget(max(batch.GetBudgetMs(), batch.GetPatienceMs())))
+	var open atomic.Int64
+	open.Store(int64(n) + 1)
+	written := func() {
+		if open.Add(-1) == 0 {
+			a.conclude()
+		}
+	}
+	for i, check := range batch.GetChecks() {
+		a.checks[i] = d.decider.Start(a.ctx, check, written)
+		a.checks[i].CompareUntil = until
+	}
+	written()
+}
+
+// conclude decides all checks, whose writes are stored, and does not wait for those that
+// wait for something else.
+func (a *answer) conclude() {
+	var waiting []int
+	for i, check := range a.checks {
+		if check.Waits() {
+			waiting = append(waiting, i)
+		} else {
+			a.decide(i)
+		}
+	}
+	if len(waiting) == 0 {
+		a.send()
+		return
+	}
+	if a.batch.GetParts() && len(a.checks) > 1 {
+		if len(waiting) < len(a.checks) {
+			a.send()
+		} else {
+			a.late = time.AfterFunc(patience, a.send) // lets the gateway send more meanwhile
+		}
+	}
+	for _, i := range waiting {
+		go a.finish(i)
+	}
+}
+
+// finish decides a check that waits for something.
+func (a *answer) finish(i int) {
+	if left := a.decide(i); left == 0 {
+		a.send()
+	} else if a.batch.GetParts() {
+		a.sendLater()
+	}
+}
+
+// decide decides a check and returns how many are left.
+func (a *answer) decide(i int) (left int) {
+	decision := a.checks[i].Decide(a.ctx)
+	if check := a.batch.GetChecks()[i]; !check.GetPeek() && !check.GetProbe() {
+		a.d.metrics.Found(decision.GetFindings())
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.decisions[i], a.ready = decision, append(a.ready, uint32(i))
+	a.left--
+	return a.left
+}
+
+// sendLater sends the first decision that is ready after a while, with those that come
+// until then.
+func (a *answer) sendLater() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.ready) == 1 {
+		time.AfterFunc(gather, a.send)
+	}
+}
+
+// send sends the decisions that are ready, and ends the message with the last one.
+func (a *answer) send() {
+	a.sending.Lock()
+	defer a.sending.Unlock()
+	part, ok := a.take()
+	if !ok {
+		return
+	}
+	a.d.reply(a.req, part)
+	a.sent = true
+	if part.GetMore() {
+		return
+	}
+	if a.late != nil {
+		a.late.Stop()
+	}
+	a.cancel()
+	a.d.leave()
+}
+
+// take returns the next part of the answer; false if there is nothing to send.
+func (a *answer) take() (part *checkpb.DecisionBatch, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over || a.left > 0 && (!a.batch.GetParts() || len(a.ready) == 0 && a.sent) {
+		return nil, false
+	}
+	a.over = a.left == 0
+	if len(a.ready) == len(a.checks) {
+		return &checkpb.DecisionBatch{Decisions: a.decisions}, true
+	}
+	part = &checkpb.DecisionBatch{Checks: a.ready, More: !a.over, Decisions: make([]*checkpb.Decision, len(a.ready))}
+	for n, i := range a.ready {
+		part.Decisions[n] = a.decisions[i]
+	}
+	a.ready = nil
+	return part, true
+}

@@ -1,0 +1,109 @@
+package checker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// outcomes are reports of failed requests that detectors have not stored yet. A check of
+// the same request waits for them: else the replay of a request that failed could count
+// before the detectors know that it is one.
+type outcomes struct {
+	mu   sync.Mutex
+	open map[string]chan struct{}
+}
+
+func newOutcomes() *outcomes { return &outcomes{open: map[string]chan struct{}{}} }
+
+// outcomeKey is how much of a fingerprint tells requests apart here.
+const outcomeKey = 16
+
+// outcomeKeys returns what a check and the check of its replay have in common.
+func outcomeKeys(check *checkpb.Check) []string {
+	keys := make([]string, 0, len(check.GetCounters())+len(check.GetSemantics()))
+	add := func(of []byte) { keys = append(keys, string(of[:min(len(of), outcomeKey)])) }
+	for _, counter := range check.GetCounters() {
+		add(counter.GetFingerprint())
+	}
+	for _, watch := range check.GetSemantics() {
+		add(watch.GetScope())
+	}
+	return keys
+}
+
+// begin notes a report and returns what ends it.
+func (o *outcomes) begin(check *checkpb.Check) (end func()) {
+	keys, stored := outcomeKeys(check), make(chan struct{})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, key := range keys {
+		o.open[key] = stored
+	}
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for _, key := range keys {
+			if o.open[key] == stored {
+				delete(o.open, key)
+			}
+		}
+		close(stored)
+	}
+}
+
+// wait returns when the reports that concern a check are stored, at the latest after a
+// while.
+func (o *outcomes) wait(ctx context.Context, check *checkpb.Check, patience time.Duration) {
+	reports := o.about(check)
+	if len(reports) == 0 {
+		return
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for _, stored := range reports {
+		select {
+		case <-stored:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// about returns the reports that concern a check.
+func (o *outcomes) about(check *checkpb.Check) (reports []chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.open) == 0 {
+		return nil
+	}
+	for _, key := range outcomeKeys(check) {
+		if stored := o.open[key]; stored != nil {
+			reports = append(reports, stored)
+		}
+	}
+	return reports
+}
+
+// Outcome reports that a counted request had no effect, so that its repetition is no
+// loop; if that is lost with the connection, the repetition counts. aborted says that the
+// client left while the answer came. Checks of the same request wait until a detector has
+// stored it.
+func (c *Checker) Outcome(check *checkpb.Check, aborted bool) {
+	o := checkpb.OutcomeOf(check)
+	o.Aborted = aborted
+	body, err := proto.Marshal(o)
+	if err != nil {
+		return // nothing in a check that was decided
+	}
+	end := c.outcomes.begin(check)
+	c.inbox.Request(&nats.Msg{Subject: schemas.SubjectOutcome, Data: body}, func([]byte, error) { end() })
+}
