@@ -1,0 +1,126 @@
+package outbound
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, addr, allowed string
+		ok                  bool
+	}{
+		{"public IPv4", "93.184.215.14", "", true},
+		{"public IPv6", "2606:2800:21f:cb07::1", "", true},
+		{"cloud metadata", "169.254.169.254", "", false},
+		{"cloud metadata, IPv6", "fd00:ec2::254", "", false},
+		{"private IPv4", "10.1.2.3", "", false},
+		{"private IPv4, allowed", "10.1.2.3", "10.0.0.0/8", true},
+		{"private IPv4, other network allowed", "10.1.2.3", "192.168.0.0/16", false},
+		{"shared address space", "100.100.100.200", "", false},
+		{"IPv6 loopback", "::1", "", false},
+		{"IPv6 loopback, allowed", "::1", "::1/128", true},
+		{"private IPv6", "fd00::1", "", false},
+		{"link-local IPv6", "fe80::1", "", false},
+		{"IPv4 loopback in IPv6", "::ffff:127.0.0.1", "", false},
+		{"IPv4 loopback by NAT64", "64:ff9b::7f00:1", "", false},
+		{"unspecified", "0.0.0.0", "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var allowed []netip.Prefix
+			if tt.allowed != "" {
+				allowed = append(allowed, netip.MustParsePrefix(tt.allowed))
+			}
+			if err := Guard(allowed).SafeAddr(netip.MustParseAddr(tt.addr)); (err == nil) != tt.ok {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestHostsThatAreKnownToBePrivateAreFoundEarly(t *testing.T) {
+	t.Parallel()
+	allowed := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for host, ok := range map[string]bool{
+		"example.com": true, "10.1.2.3": true, "93.184.215.14": true, "localhost": false, "LOCALHOST": false, "127.0.0.1": false, "::1": false, "::ffff:127.0.0.1": false, "fe80::1%eth0": false,
+	} {
+		if err := CheckHost(host, allowed); (err == nil) != ok {
+			t.Errorf("%s: got %v", host, err)
+		}
+	}
+}
+
+func TestNetworksAndURLs(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"10.0.0.0/8": "10.0.0.0/8", " 10.1.2.3 ": "10.1.2.3/32", "::1": "::1/128", "::ffff:10.0.0.0/104": "", "ten": "", "": ""} {
+		if got, err := ParseNetwork(text); (err == nil) != (want != "") || err == nil && got.String() != want {
+			t.Errorf("%q: got %s, %v", text, got, err)
+		}
+	}
+	for text, ok := range map[string]bool{"https://example.com/a?b": true, "http://u:p@h:1": true, "ftp://h": false, "https://": false, "h": false, "http://[": false} {
+		if _, err := ParseURL(text); (err == nil) != ok || err != nil && len(text) > 8 && strings.Contains(err.Error(), text) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func local(t *testing.T) *Client {
+	t.Helper()
+	c := NewClient(NewDialer([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestCertificatesAreVerified(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the refusal is expected
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	if err := local(t).PostJSON(t.Context(), server.URL, nil); err == nil || !strings.Contains(err.Error(), "certificate is not valid") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCredentialsOfURLsAreUsedAndHidden(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		got <- user + ":" + password
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	t.Cleanup(server.Close)
+	err := local(t).PostJSON(t.Context(), strings.Replace(server.URL, "http://", "http://user:s3cret@", 1), nil)
+	if <-got != "user:s3cret" || err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A port on which nothing listens, and a name that nobody has, are told apart.
+func TestReasonsSayWhatToMend(t *testing.T) {
+	t.Parallel()
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	for url, want := range map[string]string{
+		closed.URL:                 "cannot be reached: connection refused",
+		"http://no-such.invalid./": "host cannot be resolved",
+		"http://10.255.255.1/":     "private address",
+		"https://" + strings.TrimPrefix(closed.URL, "http://"): "cannot be reached",
+	} {
+		if err := local(t).PostJSON(t.Context(), url, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", url, err, want)
+		}
+	}
+}
