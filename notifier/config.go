@@ -155,20 +155,3 @@ func (c Config) allowed() ([]netip.Prefix, error) {
 	}
 	return allowed, errors.Join(faults...)
 }
-
-// checkHost refuses at the start a host that the guard would refuse at each delivery,
-// where the host needs no resolving.
-func checkHost(flag, host string, allowed []netip.Prefix) error {
-	if host == "localhost" {
-		host = "127.0.0.1"
-	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return nil //nolint:nilerr // a name: the guard sees what it resolves to
-	}
-	addr = addr.Unmap().WithZone("")
-	if outbound.Guard(allowed).SafeAddr(addr) == nil {
-		return nil
-	}
-	return fmt.Errorf("%s leads to the private address %s; allow it with --allow-cidr %s/%d", flag, addr, addr, addr.BitLen())
-}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/unloop/unloop/notifier/internal/endpoints"
+	"github.com/unloop/unloop/notifier/internal/outbound"
 	"github.com/unloop/unloop/notifier/internal/sink/webhook"
 	"github.com/unloop/unloop/schemas/match"
 )
@@ -33,7 +34,7 @@ func (c Config) endpoints() ([]endpoint, error) {
 		e, err := parseEndpoint(flag, text, key)
 		e.name = endpointName(flag, text)
 		if err == nil && networksErr == nil {
-			err = checkHost(flag, e.url.Hostname(), allowed)
+			err = named(flag, outbound.CheckHost(e.url.Hostname(), allowed))
 		}
 		all, faults = append(all, e), append(faults, err)
 	}
@@ -81,11 +82,16 @@ func parseEndpoint(flag, text string, key []byte) (endpoint, error) {
 		}
 	}
 	var err error
-	e.url, err = url.Parse(words[len(words)-1])
-	if err != nil || e.url.Hostname() == "" || e.url.Scheme != "http" && e.url.Scheme != "https" {
-		return e, errors.New(flag + " is no URL of an HTTP endpoint; write it like https://example.com/hooks/unloop")
+	e.url, err = outbound.ParseURL(words[len(words)-1])
+	return e, named(flag, err)
+}
+
+// named puts a flag before an error about its value.
+func named(flag string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return e, nil
+	return fmt.Errorf("%s %w", flag, err)
 }
 
 func readSecret(flag, file string) ([]byte, error) {

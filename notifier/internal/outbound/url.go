@@ -35,7 +35,7 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 // CheckHost returns an error for a host that the guard would refuse at each delivery, if
 // that is known without resolving it.
 func CheckHost(host string, allowed []netip.Prefix) error {
-	if strings.EqualFold(host, "localhost") {
+	if host == "localhost" {
 		host = "127.0.0.1"
 	}
 	addr, err := netip.ParseAddr(host)

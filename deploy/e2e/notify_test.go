@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/deploy/unloop/system"
+	"github.com/unloop/unloop/schemas/kit/silences"
+	"github.com/unloop/unloop/schemas/match"
+	"github.com/unloop/unloop/schemas/silence"
+)
+
+// inbox is a service that messages about loops go to.
+type inbox struct {
+	url string
+	got chan string
+}
+
+// newInbox returns an inbox that takes everything.
+func newInbox(t *testing.T) inbox {
+	t.Helper()
+	in := inbox{got: make(chan string, 1000)}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		in.got <- string(body)
+	}))
+	t.Cleanup(server.Close)
+	in.url = server.URL
+	return in
+}
+
+// next returns the next message.
+func (in inbox) next(t *testing.T) string {
+	t.Helper()
+	select {
+	case body := <-in.got:
+		return body
+	case <-time.After(patience):
+		t.Fatal("no message arrived")
+		return ""
+	}
+}
+
+// patience bounds waits that only a fault makes long.
+const patience = 30 * time.Second
+
+// notify has the notifier read a file of endpoints, and returns the file's name. Secrets
+// are in files beside it.
+func notify(t *testing.T, text string, secrets map[string]string) (file string, edit func(*system.Config)) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, secret := range secrets {
+		writeFile(t, filepath.Join(dir, name), secret)
+	}
+	file = filepath.Join(dir, "notify.yaml")
+	writeFile(t, file, strings.ReplaceAll(text, "DIR", dir))
+	return file, func(cfg *system.Config) { cfg.Notifier.Notify = file }
+}
+
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const slackFile = `
+allow_cidr: [127.0.0.0/8]
+endpoints:
+  - {name: ops, slack: {url: {file: DIR/ops}}}
+  - {name: others, slack: {url: {file: DIR/others}}}
+routes:
+  - {endpoints: [ops]}
+  - {endpoints: [others], match: {policy: no-such-policy}}
+`
+
+// A silenced loop is told of when its silence ends. The notifier hears of a silence within
+// moments, so that one of several is there before its loop.
+func TestASilencedLoopIsToldOfWhenTheSilenceEnds(t *testing.T) {
+	t.Parallel()
+	ops, others := newInbox(t), newInbox(t)
+	_, edit := notify(t, slackFile, map[string]string{"ops": ops.url, "others": others.url})
+	s := start(t, echo(t), edit)
+	js, err := jetstream.New(connect(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		now := time.Now()
+		quiet, err := silences.Add(t.Context(), js, silence.Silence{
+			Matchers: match.Matchers{"policy": {"*"}}, Author: "ops", Start: now, End: now.Add(time.Second),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		statuses(t, s.URL(), prompt("a silenced loop "+name), 9)
+		ops.next(t)
+		if time.Now().After(quiet.End) {
+			return
+		}
+	}
+	t.Error("silenced loops were told of")
+}
+
+func TestANewFileOfEndpointsIsFollowed(t *testing.T) {
+	t.Parallel()
+	ops, others := newInbox(t), newInbox(t)
+	file, edit := notify(t, slackFile, map[string]string{"ops": ops.url, "others": others.url})
+	s := start(t, echo(t), edit)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, file+".new", strings.ReplaceAll(string(text), "no-such-policy", `"*"`))
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+	// The file is read within moments: one of several loops shows it.
+	for i := range 100 {
+		statuses(t, s.URL(), prompt("loop "+strings.Repeat("x", i+1)), 7)
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case body := <-others.got:
+			if !strings.Contains(body, "goes in circles") {
+				t.Errorf("message %s", body)
+			}
+			return
+		}
+	}
+	t.Error("the new file was not followed")
+}
