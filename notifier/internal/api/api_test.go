@@ -374,7 +374,7 @@ func (s *served) follow(t *testing.T, last string) *followed {
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := http.DefaultClient.Do(req) //nolint:bodyclose // stop closes it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,12 +81,12 @@ func (h *History) fold(l Loop) {
 		h.byID[l.ID] = h.order.PushFront(&l)
 		if h.order.Len() > maxLoops {
 			oldest := h.order.Back()
-			delete(h.byID, oldest.Value.(*Loop).ID) //nolint:errcheck // the list holds nothing else
+			delete(h.byID, oldest.Value.(*Loop).ID)
 			h.order.Remove(oldest)
 		}
 		return
 	}
-	before := known.Value.(*Loop) //nolint:errcheck // the list holds nothing else
+	before := known.Value.(*Loop)
 	if before.State == Resolved && l.State != Resolved || before.at.After(l.at) && l.State != Resolved {
 		return
 	}
@@ -103,7 +103,7 @@ func (h *History) Keep(l Loop) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if e := h.byID[l.ID]; e != nil {
-		known := e.Value.(*Loop) //nolint:errcheck // the list holds nothing else
+		known := e.Value.(*Loop)
 		if known.LastSeen.After(l.LastSeen) {
 			return
 		}
@@ -122,7 +122,7 @@ func (h *History) Loops() []Loop {
 	defer h.mu.Unlock()
 	all := make([]Loop, 0, h.order.Len())
 	for e := h.order.Front(); e != nil; e = e.Next() {
-		all = append(all, *e.Value.(*Loop)) //nolint:errcheck // the list holds nothing else
+		all = append(all, *e.Value.(*Loop))
 	}
 	return all
 }

@@ -59,7 +59,7 @@ func (r *Records[T]) put(key string, value []byte) {
 	}
 	r.byKey[key] = r.order.PushFront(rec)
 	if r.order.Len() > r.most {
-		r.remove(r.order.Back().Value.(*record[T]).key) //nolint:errcheck // the list holds nothing else
+		r.remove(r.order.Back().Value.(*record[T]).key)
 		r.dropped = true
 	}
 }
@@ -82,7 +82,7 @@ func (r *Records[T]) remove(key string) {
 	if r.removed == nil {
 		return
 	}
-	if v := e.Value.(*record[T]).read(); v != nil { //nolint:errcheck // the list holds nothing else
+	if v := e.Value.(*record[T]).read(); v != nil {
 		r.removed(*v)
 	}
 }
@@ -112,7 +112,7 @@ func (r *Records[T]) DeleteFunc(match func(T) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, e := range r.byKey {
-		if v := e.Value.(*record[T]).read(); v != nil && match(*v) { //nolint:errcheck // the list holds nothing else
+		if v := e.Value.(*record[T]).read(); v != nil && match(*v) {
 			r.remove(key)
 		}
 	}
@@ -125,7 +125,7 @@ func (r *Records[T]) All() (all []T, omitted bool) {
 	defer r.mu.Unlock()
 	all = make([]T, 0, r.order.Len())
 	for e := r.order.Front(); e != nil; e = e.Next() {
-		if v := e.Value.(*record[T]).read(); v != nil { //nolint:errcheck // the list holds nothing else
+		if v := e.Value.(*record[T]).read(); v != nil {
 			all = append(all, *v)
 		}
 	}

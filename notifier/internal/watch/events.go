@@ -30,11 +30,8 @@ func (w *Watcher) followEvents(ctx context.Context) error {
 	var created time.Time
 	for ctx.Err() == nil {
 		err := w.readEvents(ctx, &created)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if errors.Is(err, errAnew) {
-			continue
+		if errors.Is(err, errAnew) || ctx.Err() != nil {
+			continue // a new connection, or the end
 		}
 		w.log.DebugContext(ctx, "events can't be read, trying again", "error", err)
 		select {

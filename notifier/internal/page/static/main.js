@@ -23,7 +23,7 @@ const context = {
 // stream of changes gives them.
 const sources = {
   loops: () => [["loops", "loops?limit=500&state=open"], ["history", `loops?limit=1000&since=${view.range}`], ["stats", `stats?since=${view.range}`]],
-  deliveries: () => [["deliveries", "deliveries?limit=50"], ["endpoints", "endpoints"]],
+  deliveries: () => [["deliveries", "deliveries?limit=20"], ["endpoints", "endpoints"]],
   silences: () => [["silences", "silences"], ["overrides", "overrides"], ["audit", "audit?limit=50"]],
   policies: () => [["policies", "policies"]],
   health: () => [["health", "health"]],

@@ -5,7 +5,7 @@ import { bytes, clockTime, fill, h, hash, money, number, plural, setText, since,
 import { confirmed } from "./loop.js";
 
 const cells = (...all) => h("tr", {}, all.map((c) => h("td", {}, c)));
-const table = (head, rows) => h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, head.map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, rows)));
+const table = (head, rows) => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": head.filter(Boolean).join(", ") }, h("table", {}, h("thead", {}, h("tr", {}, head.map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, rows)));
 const empty = (...text) => h("p", { class: "empty" }, ...text);
 const state = (name, text) => h("span", { class: `state ${name}` }, h("span", { class: "dot", "aria-hidden": "true" }), text ?? name.replace("_", " "));
 
