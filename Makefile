@@ -60,6 +60,11 @@ chaos: build ## break a small cluster of real processes, and say what its client
 soak: build ## keep a cluster under light load for SOAK (30m), and see that memory, goroutines and descriptors stay flat
 	GOWORK=off go -C deploy run ./chaos -unloop $(CURDIR)/bin/unloop -soak $(SOAK)
 
+.PHONY: clients
+clients: ## run real agents into a loop, large programs too, and compare docs/clients.md with what ends them
+	UNLOOP_TEST_NODE_MODULES="$$(deploy/tools/tool.sh node-modules)" UNLOOP_TEST_CLIENT_PROGRAMS="$$(deploy/tools/tool.sh client-programs)" \
+		GOWORK=off go -C deploy test -count=1 -timeout 15m -v ./clients
+
 .PHONY: fuzz
 fuzz: ## run each fuzz test for FUZZTIME (10s)
 	@FUZZTIME=$(FUZZTIME) deploy/tools/fuzz.sh $(MODULES)

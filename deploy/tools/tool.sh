@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the path of a tool. A missing tool is installed:
 #
-#   tool.sh golangci-lint|nats|node|node-modules|redis-server|chromium|alertmanager|race
+#   tool.sh golangci-lint|nats|node|node-modules|client-programs|redis-server|chromium|alertmanager|race
 #
 # Go tools are built from source into a cache folder, with one folder for each version,
 # so that checkouts with different versions do not disturb each other. Debian packages
@@ -79,16 +79,17 @@ server() {
 	if [[ $made ]]; then rm -f "$policy"; fi
 }
 
-# The npm packages of the end-to-end tests, keyed by their lock file.
-node_modules() {
-	local sdk=$root/deploy/e2e/sdk dir staging
+# npm_modules FOLDER WHAT installs the npm packages that a folder's package.json and lock
+# file name, keyed by these files.
+npm_modules() {
+	local from=$root/$1 dir staging
 	from_debian npm nodejs npm >/dev/null
-	dir=$cache/npm/$(cat "$sdk/package.json" "$sdk/package-lock.json" | sha256sum | cut -c1-16)
+	dir=$cache/npm/$(cat "$from/package.json" "$from/package-lock.json" | sha256sum | cut -c1-16)
 	if [[ ! -d $dir/node_modules ]]; then
-		say "installing the npm SDKs (once)"
+		say "installing $2 (once)"
 		mkdir -p "$cache/npm"
 		staging=$(mktemp -d "$cache/npm/.staging.XXXXXX")
-		cp "$sdk/package.json" "$sdk/package-lock.json" "$staging/"
+		cp "$from/package.json" "$from/package-lock.json" "$staging/"
 		npm ci --prefix "$staging" --ignore-scripts --no-audit --no-fund --loglevel=error >&2
 		publish "$staging" "$dir"
 	fi
@@ -106,7 +107,8 @@ case ${1-} in
 golangci-lint) go_tool "$1" "$GOLANGCI_LINT_VERSION" go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$GOLANGCI_LINT_VERSION" ;;
 nats) nats_cli ;;
 node) from_debian node nodejs npm ;;
-node-modules) node_modules ;;
+node-modules) npm_modules deploy/e2e/sdk "the npm SDKs" ;;
+client-programs) npm_modules deploy/clients/programs "Claude Code, Codex, Gemini CLI and opencode, about 1 GB" ;;
 redis-server) server redis-server redis-server ;;
 alertmanager) server prometheus-alertmanager prometheus-alertmanager ;;
 race) race ;;

@@ -21,6 +21,7 @@ type execCmd struct {
 	Policies     string            `short:"p" type:"path" placeholder:"FILE" help:"Policy bundle of the gateway that is started."`
 	DataDir      string            `short:"d" default:"memory" placeholder:"DIR" help:"Where the gateway that is started keeps its counters; \"memory\" keeps nothing."`
 	CheckTimeout time.Duration     `default:"50ms" help:"How long a request waits for a decision of the gateway that is started."`
+	Reject       string            `default:"auto" placeholder:"auto|synthetic|STATUS" help:"What rejected requests get from the gateway that is started: what ends the client that sent them (auto), a message in the model's place, or an error of this status."`
 	LogFormat    string            `default:"text" enum:"text,json" help:"Format of the log: text or json."`
 	LogLevel     string            `default:"error" enum:"debug,info,warn,error" help:"Least level of log lines, which are printed among the output of the command."`
 	Command      []string          `arg:"" passthrough:"" help:"Command and its arguments, after --."`

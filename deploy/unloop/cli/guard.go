@@ -92,7 +92,7 @@ func (c *execCmd) own(ctx context.Context, upstreams map[string]string, io strea
 	cfg := system.DefaultConfig() // the embedded server does not listen: agents do not need it
 	cfg.Embedded.DataDir = dir
 	cfg.Gateway.Upstream, cfg.Gateway.Policies = upstreams, c.Policies
-	cfg.Gateway.ShutdownGrace, cfg.Gateway.CheckTimeout = ownGrace, c.CheckTimeout
+	cfg.Gateway.ShutdownGrace, cfg.Gateway.CheckTimeout, cfg.Gateway.Reject = ownGrace, c.CheckTimeout, c.Reject
 	cfg.Detector.MaxBudget = max(cfg.Detector.MaxBudget, c.CheckTimeout)
 	s, err := system.New(cfg, service.Process{LogFormat: c.LogFormat, LogLevel: c.LogLevel}.Logger(io.err))
 	if err != nil {

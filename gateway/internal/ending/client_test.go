@@ -21,6 +21,7 @@ func TestClientsAreKnownByTheirHeaders(t *testing.T) {
 		{map[string]string{"User-Agent": "GeminiCLI-tui/0.61.0/gemini-2.5-flash (linux; x64; terminal)", "X-Goog-Api-Client": "google-genai-sdk/1.30.0 gl-node/v20.20.2"}, "gemini-cli", Refused},
 		{map[string]string{"User-Agent": "ai/7.0.173 ai-sdk-provider-utils/5.0.81 node.js/v20.20.2"}, "ai-sdk", Refused},
 		{map[string]string{"User-Agent": "ai-sdk/openai/2.0.131 ai-sdk/provider-utils/3.0.9 runtime/node.js/20"}, "ai-sdk", Refused},
+		{map[string]string{"User-Agent": "ai-sdk-provider-utils/5.0.81 node.js/v20.20.2"}, "ai-sdk", Refused},
 		{map[string]string{"User-Agent": "langchainjs-openai/1.0.0 ((node/v20.20.2; linux; x64))", "X-Stainless-Lang": "js"}, "langchain-js", Refused},
 		{map[string]string{"User-Agent": "OpenAI/JS 7.55.0", "X-Title": "Cline", "X-Stainless-Lang": "js"}, "cline", Refused},
 		{map[string]string{"User-Agent": "RooCode/3.25.0"}, "roo-code", Refused},
