@@ -191,7 +191,7 @@ func TestEventsOfToolLoopsNameTheToolsOfTheirStrongestFinding(t *testing.T) {
 	}
 	var out strings.Builder
 	new(eventsCmd).print(&printer{w: &out}, body)
-	if !strings.Contains(out.String(), "detector tool (read_file), reject, 5 hits") {
+	if !strings.Contains(out.String(), "detected  l-1  reject: the same call of the tool read_file with the same result 5 times; policy default, detector tool") {
 		t.Errorf("printed %q", out.String())
 	}
 }
@@ -199,13 +199,30 @@ func TestEventsOfToolLoopsNameTheToolsOfTheirStrongestFinding(t *testing.T) {
 func TestEventsArePrintedForPeopleAndAsJSON(t *testing.T) {
 	t.Parallel()
 	_, nats := demo(t)
-	if code, out, _ := command(t, "events", "--count", "1", "--nats", nats); code != 0 || !strings.Contains(out, "loop.detected") || !strings.Contains(out, "reject, 6 hits in 60 s") {
+	if code, out, _ := command(t, "events", "--count", "1", "--nats", nats); code != 0 || !strings.Contains(out, "detected  ") || !strings.Contains(out, "reject: the same prompt 6 times within 1 min") {
 		t.Errorf("events: code %d\n%s", code, out)
 	}
 	code, out, _ := command(t, "events", "--count", "1", "--json", "--nats", nats)
 	var e struct{ Type string }
 	if err := json.Unmarshal([]byte(out), &e); code != 0 || err != nil || e.Type != "loop.detected" {
 		t.Errorf("events --json: code %d, %v\n%s", code, err, out)
+	}
+}
+
+func TestEventsAreFilteredAndWaitedFor(t *testing.T) {
+	t.Parallel()
+	_, nats := demo(t)
+	for _, filter := range [][]string{{"--policy", "none"}, {"--type", "resolved"}, {"--detector", "tool"}} {
+		out, stop := background(t, append([]string{"events", "-n", "1", "--since", "1d", "--nats", nats}, filter...)...)
+		out.await(t, "unloop: 0 events in the last 1d; waiting for 1 event, until Ctrl-C")
+		if code := stop(); code != 0 || strings.Contains(out.String(), "detected") {
+			t.Errorf("%v: code %d\n%s", filter, code, out)
+		}
+	}
+	out, _ := background(t, "events", "-t", "", "--nats", nats)
+	out.await(t, "unloop: 1 event in the last 1h; waiting for events, until Ctrl-C")
+	if code, _, errOut := command(t, "events", "--count", "-1"); code == 0 || !strings.Contains(errOut, "--count") {
+		t.Errorf("a negative count: %d, %s", code, errOut)
 	}
 }
 

@@ -5,29 +5,36 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
 )
 
 type eventsCmd struct {
 	client
-	Since time.Duration `default:"1h" help:"How far back to begin."`
-	JSON  bool          `name:"json" help:"Print each event as JSON, one a line."`
-	Count int           `help:"Stop after this number of events; 0 never stops."`
+	formatted
+	loopFilter
+	Type  []string `enum:"detected,ongoing,resolved" placeholder:"TYPE" help:"Only events of this type: detected, ongoing or resolved."`
+	Since span     `default:"1h" placeholder:"DURATION" help:"How far back to begin, such as 10m or 1d."`
+	Count int      `short:"n" placeholder:"N" help:"Stop after so many events. Default: follow until Ctrl-C."`
 }
 
 // Run prints events until the context ends.
 func (c *eventsCmd) Run(ctx context.Context, io streams) error {
+	if c.Count < 0 {
+		return fmt.Errorf("--count is %d, must not be negative", c.Count)
+	}
 	js, err := c.connect()
 	if err != nil {
 		return err
 	}
 	defer js.Conn().Close()
-	start := time.Now().Add(-c.Since)
+	start := time.Now().Add(-time.Duration(c.Since))
 	consumer, err := js.OrderedConsumer(ctx, schemas.StreamEvents, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &start,
 	})
@@ -40,8 +47,12 @@ func (c *eventsCmd) Run(ctx context.Context, io streams) error {
 	}
 	defer context.AfterFunc(ctx, messages.Stop)()
 	defer messages.Stop()
-	out := io.printer()
-	for n := 0; c.Count == 0 || n < c.Count; n++ {
+	waits, told := consumer.CachedInfo().NumPending == 0, false
+	for n := 0; c.Count == 0 || n < c.Count; {
+		if waits && !told {
+			told = true
+			c.sayWaiting(io, n)
+		}
 		msg, err := messages.Next()
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -49,26 +60,64 @@ func (c *eventsCmd) Run(ctx context.Context, io streams) error {
 		if err != nil {
 			return fmt.Errorf("read events: %w", err)
 		}
-		if c.print(out, msg.Data()); out.err != nil {
+		out := io.printer()
+		if c.print(out, msg.Data()) {
+			n++
+		}
+		if out.err != nil {
 			return out.err
+		}
+		if meta, err := msg.Metadata(); err == nil {
+			waits = meta.NumPending == 0
 		}
 	}
 	return nil
 }
 
-func (c *eventsCmd) print(out *printer, body []byte) {
+// sayWaiting says that all events so far are printed, n of them, and what comes next.
+func (c *eventsCmd) sayWaiting(io streams, n int) {
+	what := "events"
+	if c.Count > 0 {
+		what = plural(c.Count-n, "event")
+	}
+	fmt.Fprintf(io.err, "unloop: %s in the last %s; waiting for %s, until Ctrl-C\n", plural(n, "event"), c.Since, what)
+}
+
+// print prints an event, unless the filters leave it out.
+func (c *eventsCmd) print(out *printer, body []byte) (printed bool) {
 	e, err := event.Parse(body)
-	if err != nil {
+	switch {
+	case err != nil:
 		out.printf("an event could not be read: %v\n", err)
-		return
-	}
-	if c.JSON {
+		return true
+	case !c.takes(&e.Data, e.TenantID, e.ProjectID), len(c.Type) > 0 && !slices.Contains(c.Type, kind(e)):
+		return false
+	case c.JSON:
 		out.printf("%s\n", bytes.ReplaceAll(body, []byte("\n"), nil))
-		return
+	default:
+		printEvent(out, e, time.Now())
 	}
-	out.printf("%s  %-13s  %s  policy %s, detector %s%s, %s, %d hits in %d s%s\n",
-		e.Timestamp.Local().Format(time.TimeOnly), e.Type, e.Data.LoopID, e.Data.Policy, e.Data.Detector, ofTools(e.Data),
-		verb(e.Data), e.Data.HitCount, e.Data.WindowSeconds, tenant(e.TenantID))
+	return true
+}
+
+// kind returns the type of an event in one word.
+func kind(e event.Event) string { return strings.TrimPrefix(string(e.Type), "loop.") }
+
+// printEvent prints an event on one line, as far as the screen is wide.
+func printEvent(out *printer, e event.Event, now time.Time) {
+	style := map[event.Type]terminal.Style{event.Detected: terminal.Red, event.Ongoing: terminal.Yellow, event.Resolved: terminal.Green}[e.Type]
+	head := fmt.Sprintf("%s  %-8s", terminal.Moment(e.Timestamp, now), kind(e))
+	line := fmt.Sprintf("  %s  %s: %s; policy %s, detector %s", e.Data.LoopID, verb(e.Data), inWords(e.Data), e.Data.Policy, e.Data.Detector)
+	for _, of := range []struct{ name, value string }{{"project", e.ProjectID}, {"tenant", e.TenantID}, {"model", e.Data.Model}, {"session", e.Data.Session}} {
+		if of.value != "" {
+			line += ", " + of.name + " " + of.value
+		}
+	}
+	line = terminal.Clean(line)
+	if width := out.screen.Width; width > 0 {
+		line = terminal.Shorten(line, max(width-len(head), 30))
+	}
+	out.printf("%s%s\n", out.screen.Paint(style, head), line)
 }
 
 // verb returns the action; of a shadow policy, the action that it would have taken.
@@ -88,18 +137,4 @@ func tools(d event.Data) string {
 		return ""
 	}
 	return d.Findings[i].Tool
-}
-
-func ofTools(d event.Data) string {
-	if names := tools(d); names != "" {
-		return " (" + names + ")"
-	}
-	return ""
-}
-
-func tenant(id string) string {
-	if id == "" {
-		return ""
-	}
-	return fmt.Sprintf(", tenant %q", id)
 }

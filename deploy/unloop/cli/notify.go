@@ -29,9 +29,7 @@ func (c *notifyCheckCmd) Run(io streams) error {
 			return fmt.Errorf("read %s: %w", file, err)
 		}
 		endpoints, err := notifier.Check(data, c.AllowCIDR)
-		for _, f := range notifier.Faults(err) {
-			printFault(out, file, "", f)
-		}
+		printComplaints(out, complaintsOf(file, notifier.Faults(err), false))
 		if err != nil {
 			faulty++
 			continue

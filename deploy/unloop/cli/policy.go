@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -26,83 +25,6 @@ type policyCmd struct {
 	History  policyHistoryCmd  `cmd:"" help:"List the bundles that were pushed."`
 	Rollback policyRollbackCmd `cmd:"" help:"Push an earlier bundle again."`
 	Withdraw policyWithdrawCmd `cmd:"" help:"Remove the pushed bundle: the default policy applies again."`
-}
-
-// errFaulty is the error for a faulty bundle. The faults are printed already.
-var errFaulty = errors.New("not valid")
-
-type policyCheckCmd struct {
-	Files []string `arg:"" name:"file" type:"existingfile" help:"Bundles, YAML or JSON."`
-}
-
-// Run checks bundles and prints every fault.
-func (c *policyCheckCmd) Run(io streams) error {
-	out := io.printer()
-	faulty := 0
-	for _, file := range c.Files {
-		bundle, _, err := readBundle(file, out)
-		switch {
-		case errors.Is(err, errFaulty):
-			faulty++
-		case err != nil:
-			return err
-		default:
-			out.printf("%s: valid; version %s, %d policies\n", file, bundle.version, len(bundle.Policies))
-		}
-	}
-	if faulty > 0 {
-		return errors.Join(out.err, fmt.Errorf("%d of %d bundles are %w", faulty, len(c.Files), errFaulty))
-	}
-	return out.err
-}
-
-// checked is a bundle without faults, with the name of its version.
-type checked struct {
-	*policy.Bundle
-	version string
-}
-
-// readBundle reads a bundle and prints its faults and warnings as FILE:LINE: MESSAGE. If
-// there is a fault, the error is errFaulty.
-func readBundle(file string, out *printer) (checked, []byte, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return checked{}, nil, fmt.Errorf("read %s: %w", file, err)
-	}
-	bundle, err := policy.Parse(data)
-	if faults, ok := errors.AsType[*policy.Faults](err); ok {
-		for _, f := range faults.List {
-			printFault(out, file, "", f)
-		}
-		return checked{}, nil, fmt.Errorf("%s is %w", file, errFaulty)
-	}
-	if err != nil {
-		return checked{}, nil, fmt.Errorf("read %s: %w", file, err)
-	}
-	for _, w := range bundle.Warnings() {
-		printFault(out, file, "warning: ", w)
-	}
-	if bundle.ExpiredAt(time.Now()) {
-		out.printf("%s: expires_at: the bundle has expired, and no gateway loads it\n", file)
-		return checked{}, nil, fmt.Errorf("%s is %w", file, errFaulty)
-	}
-	version, err := bundle.Version()
-	if err != nil {
-		return checked{}, nil, fmt.Errorf("read %s: %w", file, err)
-	}
-	return checked{bundle, version}, data, nil
-}
-
-func printFault(out *printer, file, kind string, f policy.Fault) {
-	line := ""
-	if f.Line > 0 {
-		line = fmt.Sprintf("%d:", f.Line)
-	}
-	field := ""
-	if f.Field != "" {
-		field = f.Field + ": "
-	}
-	out.printf("%s:%s %s%s%s\n", file, line, kind, field, f.Message)
 }
 
 // policyStore is the bucket of policies of the running Unloop.
@@ -126,8 +48,15 @@ func (c client) policies(ctx context.Context) (policyStore, error) {
 	return policyStore{kv, js, js.Conn().Close, js.Conn().MaxPayload()}, nil
 }
 
+// pusher are the flags of commands that put a bundle into force.
+type pusher struct {
+	client
+	formatted
+	actor
+}
+
 // push stores a bundle, prints its version and records who pushed it.
-func (s policyStore) push(ctx context.Context, io streams, by actor, data []byte, version string) error {
+func (c pusher) push(ctx context.Context, io streams, s policyStore, data []byte, version string) error {
 	if int64(len(data)) > s.maxPayload {
 		return fmt.Errorf("push %s: the bundle has %d bytes, and the NATS server takes messages of %d (max_payload)", version, len(data), s.maxPayload)
 	}
@@ -135,9 +64,12 @@ func (s policyStore) push(ctx context.Context, io streams, by actor, data []byte
 	if err != nil {
 		return fmt.Errorf("push %s: %w", version, err)
 	}
-	by.record(ctx, s.js, io, schemas.AuditPolicy, version, fmt.Sprintf("pushed as revision %d", revision))
-	fmt.Fprintf(io.out, "Pushed version %s as revision %d.\n", version, revision)
-	return nil
+	c.record(ctx, s.js, io, schemas.AuditPolicy, version, fmt.Sprintf("pushed as revision %d", revision))
+	if c.JSON {
+		return io.json(pushedBundle{Revision: revision, Version: version, Pushed: time.Now(), Bytes: len(data)})
+	}
+	_, err = fmt.Fprintf(io.out, "Pushed version %s as revision %d.\n", version, revision)
+	return err
 }
 
 // pushed connects and returns the stored revisions, the oldest first.
@@ -177,14 +109,14 @@ func versionOf(data []byte) string {
 }
 
 type policyPushCmd struct {
-	client
-	actor
+	pusher
 	File string `arg:"" type:"existingfile" help:"Bundle, YAML or JSON."`
 }
 
 // Run checks a bundle and stores it.
 func (c *policyPushCmd) Run(ctx context.Context, io streams) error {
-	bundle, data, err := readBundle(c.File, &printer{w: io.err})
+	bundle, data, complaints, err := readBundle(c.File)
+	printComplaints(&printer{w: io.err}, complaints)
 	if err != nil {
 		return err
 	}
@@ -193,11 +125,12 @@ func (c *policyPushCmd) Run(ctx context.Context, io streams) error {
 		return err
 	}
 	defer store.close()
-	return store.push(ctx, io, c.actor, data, bundle.version)
+	return c.push(ctx, io, store, data, bundle.version)
 }
 
 type policyShowCmd struct {
 	client
+	formatted
 	Revision uint64 `arg:"" optional:"" help:"Revision to print instead of the newest."`
 }
 
@@ -213,6 +146,12 @@ func (c *policyShowCmd) Run(ctx context.Context, io streams) error {
 	entry, err := choose(entries, c.Revision, newest)
 	if err != nil {
 		return err
+	}
+	if c.JSON {
+		return io.json(struct {
+			pushedBundle
+			Bundle string `json:"bundle"`
+		}{pushedBundle{entry.Revision(), versionOf(entry.Value()), entry.Created(), len(entry.Value())}, string(entry.Value())})
 	}
 	fmt.Fprintf(io.err, "# version %s, revision %d, pushed %s\n", versionOf(entry.Value()), entry.Revision(), entry.Created().Local().Format(time.DateTime))
 	_, err = io.out.Write(entry.Value())
@@ -298,8 +237,7 @@ func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
 }
 
 type policyRollbackCmd struct {
-	client
-	actor
+	pusher
 	Revision uint64 `arg:"" optional:"" help:"Revision to go back to; without one, the newest that differs from the bundle in force."`
 }
 
@@ -321,13 +259,10 @@ func (c *policyRollbackCmd) Run(ctx context.Context, io streams) error {
 	if bundle, err := policy.ParseTolerant(entry.Value()); err != nil || bundle.ExpiredAt(time.Now()) {
 		return fmt.Errorf("revision %d can't be used any more: no gateway would load it", entry.Revision())
 	}
-	return store.push(ctx, io, c.actor, entry.Value(), versionOf(entry.Value()))
+	return c.push(ctx, io, store, entry.Value(), versionOf(entry.Value()))
 }
 
-type policyWithdrawCmd struct {
-	client
-	actor
-}
+type policyWithdrawCmd struct{ pusher }
 
 // Run removes the pushed bundle. Its history stays.
 func (c *policyWithdrawCmd) Run(ctx context.Context, io streams) error {
@@ -340,6 +275,9 @@ func (c *policyWithdrawCmd) Run(ctx context.Context, io streams) error {
 		return fmt.Errorf("withdraw the bundle: %w", err)
 	}
 	c.record(ctx, store.js, io, schemas.AuditPolicy, schemas.KeyBundle, "withdrawn")
+	if c.JSON {
+		return io.json(map[string]bool{"withdrawn": true})
+	}
 	fmt.Fprintln(io.out, "Withdrawn. Gateways without a --policies file use the default policy.")
 	return nil
 }

@@ -5,30 +5,29 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"text/tabwriter"
 
+	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/gateway"
 )
 
-type policyPricesCmd struct{}
+type policyPricesCmd struct{ formatted }
 
 // Run prints the prices of models for which a bundle has none.
 func (c *policyPricesCmd) Run(io streams) error {
 	table := gateway.BuiltinPrices()
+	if c.JSON {
+		return io.json(table)
+	}
 	fmt.Fprintf(io.out, "US dollars for a million tokens on %s; a bundle's prices come first.\n", table.Date)
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "INPUT\tCACHED\tOUTPUT\t  MODEL")
+	t := terminal.NewTable(terminal.Column{Name: "INPUT", Right: true}, terminal.Column{Name: "CACHED", Right: true}, terminal.Column{Name: "OUTPUT", Right: true}, terminal.Column{Name: "MODEL"})
 	for _, name := range slices.Sorted(maps.Keys(table.Models)) {
-		p, cached := table.Models[name], "-"
+		p, cached := table.Models[name], ""
 		if p.CachedInput != nil {
 			cached = perMillion(*p.CachedInput)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t  %s\n", perMillion(p.Input), cached, perMillion(p.Output), name)
+		t.Row(perMillion(p.Input), cached, perMillion(p.Output), name)
 	}
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("print prices: %w", err)
-	}
-	return nil
+	return io.print(t)
 }
 
 func perMillion(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
