@@ -129,7 +129,7 @@ func TestDemoStopsTheLoopingAgentsAlone(t *testing.T) {
 		"200 200 200 hint 200 hint 200 hint 200 hint 200 hint 200 hint 200 hint 429 400 400",
 	} {
 		var got []string
-		for _, m := range regexp.MustCompile(`(?m)  (\d{3})(?: (hint|stopped) \(.*)?$`).FindAllStringSubmatch(parts[i+1], -1) {
+		for _, m := range regexp.MustCompile(`(?m) {2}(\d{3})(?: (hint|stopped) \(.*)?$`).FindAllStringSubmatch(parts[i+1], -1) {
 			got = append(got, strings.TrimSuffix(m[1]+" "+strings.TrimPrefix(m[2], "stopped"), " "))
 		}
 		if strings.Join(got, " ") != want {
@@ -169,7 +169,7 @@ func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 	if code, out, errOut = command(t, "loops", "release", "--all", "--policy", "default", "--nats", nats); code != 0 || !strings.Contains(out, "Released "+loop.ID+": 2 counters start anew.") {
 		t.Errorf("loops release: code %d\n%s%s", code, out, errOut)
 	}
-	if res, err := ask(t.Context(), gateway, "exact", scenes()[1].turns[0].messages); err != nil || res.StatusCode != http.StatusOK {
+	if res, err := ask(t.Context(), gateway, "exact", scenes()[1].turns[0].messages); err != nil || res.status != http.StatusOK {
 		t.Errorf("after the release: %v, %v", res, err)
 	}
 	for _, args := range [][]string{{"loops", "release", loop.ID}, {"loops", "show", loop.ID}} {
@@ -309,7 +309,7 @@ func TestUpSaysWhereAnotherOneRuns(t *testing.T) {
 			t.Errorf("no %q in the banner:\n%s", flag, out)
 		}
 	}
-	if code, _, errOut := command(t, args...); code != 1 || !strings.Contains(errOut, "Unloop is running already at http://"+listen) || !strings.Contains(errOut, "unloop status") {
+	if code, _, errOut := command(t, args...); code != 1 || !strings.Contains(errOut, "another Unloop is running already at http://"+listen) || !strings.Contains(errOut, "unloop status") {
 		t.Errorf("a second one: exit code %d, %s", code, errOut)
 	}
 }

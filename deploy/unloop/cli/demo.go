@@ -161,14 +161,14 @@ func (d *demonstration) pause(ctx context.Context, wait time.Duration) error {
 
 // show sends one request and prints what became of it.
 func (d *demonstration) show(ctx context.Context, s scene, i int, t turn) error {
-	res, err := ask(ctx, d.url, s.session, t.messages)
+	answer, err := ask(ctx, d.url, s.session, t.messages)
 	if err != nil {
 		return err
 	}
 	d.sent++
 	head := fmt.Sprintf("  %2d  ", i+1)
 	says := terminal.Shorten(t.says, max(d.room()-len(head), 20))
-	style, words := became(res)
+	style, words := became(answer)
 	if style == terminal.Red {
 		d.stopped++
 	}
@@ -185,35 +185,41 @@ func (d *demonstration) room() int {
 }
 
 // became says what became of a request.
-func became(res *http.Response) (style terminal.Style, words string) {
-	h := res.Header
+func became(a answered) (style terminal.Style, words string) {
+	h := a.header
 	by := fmt.Sprintf("detector %s, count %s", h.Get("X-Loop-Detector"), h.Get("X-Loop-Count"))
 	switch action := h.Get("X-Loop-Action"); action {
 	case "":
-		return terminal.Green, fmt.Sprintf("%d", res.StatusCode)
+		return terminal.Green, fmt.Sprintf("%d", a.status)
 	case "reject", "break":
-		return terminal.Red, fmt.Sprintf("%d stopped (%s)", res.StatusCode, by)
+		return terminal.Red, fmt.Sprintf("%d stopped (%s)", a.status, by)
 	default:
-		return terminal.Yellow, fmt.Sprintf("%d %s (%s)", res.StatusCode, action, by)
+		return terminal.Yellow, fmt.Sprintf("%d %s (%s)", a.status, action, by)
 	}
 }
 
-// ask sends an agent's request, and returns the answer without its body.
-func ask(ctx context.Context, url, session string, messages []message) (*http.Response, error) {
+// answered is the head of an answer.
+type answered struct {
+	status int
+	header http.Header
+}
+
+// ask sends an agent's request.
+func ask(ctx context.Context, url, session string, messages []message) (answered, error) {
 	body, err := json.Marshal(map[string]any{"model": "scripted", "messages": messages})
 	if err != nil {
-		return nil, fmt.Errorf("ask: %w", err)
+		return answered{}, fmt.Errorf("ask: %w", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(string(body)))
 	if err != nil {
-		return nil, fmt.Errorf("ask: %w", err)
+		return answered{}, fmt.Errorf("ask: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer demo-"+session)
 	req.Header.Set("X-Session-Id", "demo-"+session)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask: %w", err)
+		return answered{}, fmt.Errorf("ask: %w", err)
 	}
-	return res, res.Body.Close()
+	return answered{res.StatusCode, res.Header}, res.Body.Close()
 }

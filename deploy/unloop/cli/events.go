@@ -19,9 +19,9 @@ type eventsCmd struct {
 	client
 	formatted
 	loopFilter
-	Type  []string `enum:"detected,ongoing,resolved" placeholder:"TYPE" help:"Only events of this type: detected, ongoing or resolved."`
+	Type  []string `env:"-" enum:"detected,ongoing,resolved" placeholder:"TYPE" help:"Only events of this type: detected, ongoing or resolved."`
 	Since span     `default:"1h" placeholder:"DURATION" help:"How far back to begin, such as 10m or 1d."`
-	Count int      `short:"n" placeholder:"N" help:"Stop after so many events. Default: follow until Ctrl-C."`
+	Count int      `env:"-" short:"n" placeholder:"N" help:"Stop after so many events. Default: follow until Ctrl-C."`
 }
 
 // Run prints events until the context ends.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -16,14 +17,15 @@ type helpCmd struct {
 
 // Run prints the help of a command, or of all.
 func (c *helpCmd) Run(parsed *kong.Context) error {
-	about, err := kong.Trace(parsed.Kong, c.Command)
-	if err != nil {
-		return err
+	node := parsed.Model.Node
+	for _, name := range c.Command {
+		if node = childOf(node, name); node == nil {
+			return fmt.Errorf("no command is named %s; `unloop help` lists them all", strings.Join(c.Command, " "))
+		}
 	}
-	if selected := about.Selected(); len(c.Command) > 0 && (selected == nil || about.Error != nil) {
-		return fmt.Errorf("no command is named %v; `unloop help` lists them all", c.Command)
-	}
-	return about.PrintUsage(false)
+	// The help is printed as the flag is read; what is missing of the command is no error.
+	_, _ = parsed.Kong.Parse(append(c.Command, "--help"))
+	return nil
 }
 
 type versionCmd struct{ formatted }

@@ -25,12 +25,12 @@ type loopsCmd struct {
 
 // loopFilter are the flags that select loops.
 type loopFilter struct {
-	Policy   []string `short:"p" placeholder:"ID" help:"Only loops of this policy. Repeatable, as all filters."`
-	Detector []string `short:"d" placeholder:"NAME" help:"Only loops that this detector found."`
-	Action   []string `short:"a" placeholder:"ACTION" help:"Only loops with this action: warn, hint, throttle, reject or break."`
-	Tenant   []string `short:"t" placeholder:"NAME" help:"Only loops of this tenant."`
-	Project  []string `placeholder:"NAME" help:"Only loops of this project."`
-	Session  []string `short:"s" placeholder:"HASH" help:"Only loops of this session, by the beginning of its hash."`
+	Policy   []string `env:"-" short:"p" placeholder:"ID" help:"Only loops of this policy. Repeatable, as all filters."`
+	Detector []string `env:"-" short:"d" placeholder:"NAME" help:"Only loops that this detector found."`
+	Action   []string `env:"-" short:"a" placeholder:"ACTION" help:"Only loops with this action: warn, hint, throttle, reject or break."`
+	Tenant   []string `env:"-" short:"t" placeholder:"NAME" help:"Only loops of this tenant."`
+	Project  []string `env:"-" placeholder:"NAME" help:"Only loops of this project."`
+	Session  []string `env:"-" short:"s" placeholder:"HASH" help:"Only loops of this session, by the beginning of its hash."`
 }
 
 // given reports whether a filter is set.
@@ -118,7 +118,7 @@ type loopsReleaseCmd struct {
 	actor
 	loopFilter
 	IDs []string `arg:"" optional:"" name:"id" help:"Ids of loops, as unloop loops lists them; their beginnings or ends will do."`
-	All bool     `help:"Release all open loops that the filters select."`
+	All bool     `env:"-" help:"Release all open loops that the filters select."`
 }
 
 // released is what a release did, as JSON.

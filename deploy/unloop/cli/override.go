@@ -27,10 +27,10 @@ const maxScope = 1024
 
 // scopes are the flags that select requests.
 type scopes struct {
-	Session []string `short:"s" placeholder:"ID" help:"Session, by the id that its clients send (X-Session-Id and its like) or the hash that events show. Repeatable, as the others."`
-	Caller  []string `short:"c" placeholder:"HASH" help:"Caller, by the hash that events show: an API key with its end user."`
-	Tenant  []string `short:"t" placeholder:"NAME" help:"Tenant (X-Tenant-ID)."`
-	Project []string `short:"p" placeholder:"NAME" help:"Project (X-Project-ID)."`
+	Session []string `env:"-" short:"s" placeholder:"ID" help:"Session, by the id that its clients send (X-Session-Id and its like) or the hash that events show. Repeatable, as the others."`
+	Caller  []string `env:"-" short:"c" placeholder:"HASH" help:"Caller, by the hash that events show: an API key with its end user."`
+	Tenant  []string `env:"-" short:"t" placeholder:"NAME" help:"Tenant (X-Tenant-ID)."`
+	Project []string `env:"-" short:"p" placeholder:"NAME" help:"Project (X-Project-ID)."`
 }
 
 // overrides returns one override for each value of the flags.
@@ -55,8 +55,8 @@ func (s scopes) overrides(action schemas.OverrideAction) ([]schemas.Override, er
 
 // until are the flags of a block or an exemption.
 type until struct {
-	For    span   `short:"f" required:"" placeholder:"DURATION" help:"How long, such as 90s, 10m, 1h30m, 1d or 2w."`
-	Reason string `short:"r" placeholder:"TEXT" help:"Reason, which the answers to blocked requests contain."`
+	For    span   `env:"-" short:"f" required:"" placeholder:"DURATION" help:"How long, such as 90s, 10m, 1h30m, 1d or 2w."`
+	Reason string `env:"-" short:"r" placeholder:"TEXT" help:"Reason, which the answers to blocked requests contain."`
 }
 
 type beginCmd struct {

@@ -81,7 +81,7 @@ type formatted struct {
 
 // watched is the flag of commands that can print again and again.
 type watched struct {
-	Watch bool `short:"w" help:"Print again whenever something changes, until Ctrl-C."`
+	Watch bool `short:"w" env:"-" help:"Print again whenever something changes, until Ctrl-C."`
 }
 
 // draw runs draw once, or again and again with --watch.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -75,7 +76,7 @@ func rounds(task string, n int, calls ...function) []turn {
 		history = append(history,
 			message{Role: "assistant", ToolCalls: []toolCall{{id, "function", call}}},
 			message{Role: "tool", ToolCallID: id, Content: results[call.Name]})
-		all = append(all, turn{call.Name + " → " + results[call.Name], history[:len(history):len(history)]})
+		all = append(all, turn{call.Name + " → " + results[call.Name], slices.Clip(history)})
 	}
 	return all
 }

@@ -99,7 +99,7 @@ func (c upCmd) start(ctx context.Context, io streams) (*system.System, error) {
 	const second = "a second one needs ports and a folder of its own: --listen 127.0.0.1:0 --admin 127.0.0.1:0 --nats-listen 127.0.0.1:0 --data-dir DIR"
 	if errors.Is(err, natskit.ErrDataDirInUse) || errors.Is(err, syscall.EADDRINUSE) {
 		if _, away := ping(ctx, "http://"+c.Listen, ""); away == nil {
-			return nil, fmt.Errorf("Unloop is running already at http://%s: `unloop status` shows it, and agents can use it at once; %s (%w)", c.Listen, second, err)
+			return nil, fmt.Errorf("another Unloop is running already at http://%s: `unloop status` shows it, and agents can use it at once; %s (%w)", c.Listen, second, err)
 		}
 		return nil, fmt.Errorf("%w; %s", err, second)
 	}
