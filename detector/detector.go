@@ -95,7 +95,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	d.member = membership.New(d.id, deps.NATS, known, d.metrics)
 	d.heart = heartbeat.New(deps.NATS)
 	d.fill = natskit.NewFill(deps.NATS, deps.Log, deps.Metrics)
-	d.incidents = recorder.New(deps.NATS, deps.Metrics, deps.Log, d.now)
+	d.incidents = recorder.New(deps.NATS, deps.Layout, deps.Metrics, deps.Log, d.now)
 	d.blocks = blocks.New(deps.NATS, deps.Metrics, deps.Log, d.now)
 	d.wire(ledger.WithOwners(known))
 	return d, nil
@@ -148,6 +148,8 @@ func (d *Detector) Run(ctx context.Context) error {
 	defer stopWriting()
 	recorded := make(chan struct{})
 	go func() { defer close(recorded); d.incidents.Run(writing) }()
+	resolving := make(chan struct{})
+	go func() { defer close(resolving); d.incidents.ResolveExpired(ctx) }()
 	watched := make(chan struct{})
 	go func() { defer close(watched); d.fill.Run(writing) }()
 
@@ -159,6 +161,7 @@ func (d *Detector) Run(ctx context.Context) error {
 	d.stop(unsubscribe)
 	stopWriting()
 	<-recorded
+	<-resolving
 	<-watched
 	return nil
 }

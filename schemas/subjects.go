@@ -185,6 +185,14 @@ func IncidentKey(shadow bool, policy, conversationHex string) string {
 	return mode(shadow) + KeyToken(policy) + "." + conversationHex
 }
 
+// IncidentTimerPrefix begins the keys in BucketIncidents of the timers of incidents; the
+// key of the incident follows. A timer has no value. It expires when the incident may be
+// over.
+const IncidentTimerPrefix = "end."
+
+// DurableResolver is the durable consumer on the timers of incidents that detectors share.
+const DurableResolver = "detector-resolver"
+
 // SessionKey is the key in BucketSessions of one agent's tool calls under one policy:
 // tool.MODE.POLICY.HASH. The hash is that of the session and of the agent's instructions
 // and tools.

@@ -425,7 +425,10 @@ type Check struct {
 	Excerpt *Excerpt `protobuf:"bytes,46,opt,name=excerpt,proto3" json:"excerpt,omitempty"`
 	// Somebody tests whether loops are found: the check is counted and decided
 	// as any other, but its findings raise no incident and no event.
-	Probe         bool `protobuf:"varint,47,opt,name=probe,proto3" json:"probe,omitempty"`
+	Probe bool `protobuf:"varint,47,opt,name=probe,proto3" json:"probe,omitempty"`
+	// Estimated price of the request in dollars, for what a block saves: that of its
+	// prompt. Absent where the model has no price.
+	Usd           *float64 `protobuf:"fixed64,60,opt,name=usd,proto3,oneof" json:"usd,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -584,6 +587,13 @@ func (x *Check) GetProbe() bool {
 		return x.Probe
 	}
 	return false
+}
+
+func (x *Check) GetUsd() float64 {
+	if x != nil && x.Usd != nil {
+		return *x.Usd
+	}
+	return 0
 }
 
 // Excerpt is the end of the newest exchange, for the events of some policies.
@@ -3779,7 +3789,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\rDecisionBatch\x127\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\x12\x16\n" +
 	"\x06checks\x18\x02 \x03(\rR\x06checks\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\x9c\x05\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\xbb\x05\n" +
 	"\x05Check\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -3799,7 +3809,9 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\bexchange\x18, \x01(\v2\x1c.unloop.semantic.v1.ExchangeR\bexchange\x12<\n" +
 	"\tsemantics\x18- \x03(\v2\x1e.unloop.check.v1.SemanticWatchR\tsemantics\x122\n" +
 	"\aexcerpt\x18. \x01(\v2\x18.unloop.check.v1.ExcerptR\aexcerpt\x12\x14\n" +
-	"\x05probe\x18/ \x01(\bR\x05probe\"9\n" +
+	"\x05probe\x18/ \x01(\bR\x05probe\x12\x15\n" +
+	"\x03usd\x18< \x01(\x01H\x00R\x03usd\x88\x01\x01B\x06\n" +
+	"\x04_usd\"9\n" +
 	"\aExcerpt\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x1a\n" +
 	"\bpolicies\x18\x02 \x03(\tR\bpolicies\"\xde\x04\n" +
@@ -4242,6 +4254,7 @@ func file_unloop_check_v1_check_proto_init() {
 	if File_unloop_check_v1_check_proto != nil {
 		return
 	}
+	file_unloop_check_v1_check_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

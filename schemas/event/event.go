@@ -68,7 +68,21 @@ type Data struct {
 	LastSeen   time.Time `json:"last_seen"`
 	Findings   []Finding `json:"findings"`
 	Saved      Saved     `json:"saved"`
+	// Requests is the number of requests in which the loop was found.
+	Requests int `json:"requests,omitempty"`
+	// Reason says why a loop is resolved: one of the reasons below; "" in other events.
+	Reason string `json:"reason,omitempty"`
 }
+
+// The values of Data.Reason.
+const (
+	// ReasonExpired means that nothing was found for the incident's window.
+	ReasonExpired = "expired"
+	// ReasonReleased means that an operator released the loop.
+	ReasonReleased = "released"
+	// ReasonClosed means that the circuit breaker closed.
+	ReasonClosed = "closed"
+)
 
 // Finding is what one detector found in the incident.
 type Finding struct {
@@ -112,8 +126,10 @@ const AnswerSynthetic = "synthetic"
 // MaxExcerpt is the greatest length of an excerpt, in runes.
 const MaxExcerpt = 200
 
-// Saved estimates the cost of the requests that were stopped. USD is absent if no price
-// is known.
+// Saved estimates what the requests that were stopped would have cost: their prompts, by
+// about four bytes a token, at the prices of the policy bundle or the built-in ones. What
+// the model would have answered is not known and not included. USD is absent if no price is
+// known.
 type Saved struct {
 	Requests    int      `json:"requests"`
 	InputTokens int      `json:"input_tokens"`

@@ -19,8 +19,24 @@ type Incident struct {
 	Ends time.Time `json:"ends,omitzero"`
 	// Updates are ids of the newest writes, so that none is applied twice.
 	Updates []string `json:"updates,omitempty"`
-	// Stopped is the newest request that was stopped.
+	// Stopped is the newest request that was stopped, Counted the newest that was counted.
 	Stopped Stopped `json:"stopped,omitzero"`
+	Counted Stopped `json:"counted,omitzero"`
+	// Reported is the incident's size at its newest event.
+	Reported Reported `json:"reported,omitzero"`
+	// Over is the reason for which the incident has ended; empty while it is open. The
+	// record is removed when loop.resolved is stored.
+	Over string `json:"over,omitempty"`
+	// Former is the incident before this one, until its loop.resolved is stored.
+	Former *Incident `json:"former,omitempty"`
+}
+
+// Reported is the size of an incident at the time of an event.
+type Reported struct {
+	Requests int       `json:"requests"`
+	At       time.Time `json:"at"`
+	// Number counts the loop.ongoing events.
+	Number int `json:"number,omitempty"`
 }
 
 // Stopped names the detector that was the first to stop a request. Requests counts the
@@ -29,6 +45,20 @@ type Stopped struct {
 	RequestID string `json:"request_id"`
 	Detector  string `json:"detector"`
 	Requests  int    `json:"requests"`
+}
+
+// Book returns how many requests of a detector's report are new, and notes the report: what
+// another detector reported of the same request is not counted twice.
+func (s *Stopped) Book(requestID, detector string, requests int) int {
+	switch {
+	case s.RequestID != requestID:
+		*s = Stopped{RequestID: requestID, Detector: detector, Requests: requests}
+	case s.Detector == detector:
+		s.Requests += requests
+	default:
+		return max(0, requests-s.Requests)
+	}
+	return requests
 }
 
 // Counter names a counter of the incident's policy and mode; see

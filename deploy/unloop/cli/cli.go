@@ -28,12 +28,13 @@ type cli struct {
 	Exec execCmd `cmd:"" group:"Run:" help:"Run an agent through Unloop, and report at the end what was stopped."`
 	Demo demoCmd `cmd:"" group:"Run:" help:"Show agents that loop, and what Unloop does about them, offline."`
 
-	Status    statusCmd    `cmd:"" group:"See:" help:"Show what is running, and what it stops."`
-	Doctor    doctorCmd    `cmd:"" group:"See:" help:"Check that everything is reachable, sane and fast, and that loops are stopped."`
-	Loops     loopsCmd     `cmd:"" group:"See:" help:"List, show and release open loops."`
-	Events    eventsCmd    `cmd:"" group:"See:" help:"Follow the events of loops."`
-	Endpoints endpointsCmd `cmd:"" group:"See:" help:"List the endpoints that messages about loops go to, and enable those that were disabled."`
-	Audit     auditCmd     `cmd:"" group:"See:" help:"List what operators did: releases, blocks, exemptions, silences."`
+	Status     statusCmd     `cmd:"" group:"See:" help:"Show what is running, and what it stops."`
+	Doctor     doctorCmd     `cmd:"" group:"See:" help:"Check that everything is reachable, sane and fast, and that loops are stopped."`
+	Loops      loopsCmd      `cmd:"" group:"See:" help:"List, show and release open loops."`
+	Events     eventsCmd     `cmd:"" group:"See:" help:"Follow the events of loops."`
+	Endpoints  endpointsCmd  `cmd:"" group:"See:" help:"List the endpoints that messages about loops go to, and enable those that were disabled."`
+	Deliveries deliveriesCmd `cmd:"" group:"See:" help:"List the messages to endpoints and their attempts; send one again, or a test."`
+	Audit      auditCmd      `cmd:"" group:"See:" help:"List what operators did: releases, blocks, exemptions, silences."`
 
 	Block     beginCmd     `cmd:"" group:"Act:" help:"Refuse all requests of a session, caller, tenant or project, at once and everywhere."`
 	Unblock   endCmd       `cmd:"" group:"Act:" help:"End a block."`

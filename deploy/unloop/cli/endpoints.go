@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -176,23 +175,6 @@ func (c *endpointsEnableCmd) Run(ctx context.Context, io streams) error {
 func enable(ctx context.Context, nc *nats.Conn, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, enableTimeout)
 	defer cancel()
-	body, err := json.Marshal(delivery.Request{Endpoint: name})
-	if err != nil {
-		return err
-	}
-	answer, err := nc.RequestWithContext(ctx, schemas.SubjectEnable, body)
-	if errors.Is(err, nats.ErrNoResponders) {
-		return errors.New("no notifier with endpoints is running on this NATS server")
-	}
-	if err != nil {
-		return err
-	}
-	var reply delivery.Reply
-	if err := json.Unmarshal(answer.Data, &reply); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	if reply.Error != "" {
-		return errors.New(reply.Error)
-	}
-	return nil
+	_, err := askNotifier(ctx, nc, schemas.SubjectEnable, delivery.Request{Endpoint: name})
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/unloop/unloop/schemas"
@@ -34,6 +35,13 @@ const (
 	// closing is how long a record outlives its incident at least: findings are
 	// gathered before they are written.
 	closing = 2 * FlushEvery
+	// keepOver is how much longer a record is stored: until a detector runs that resolves
+	// it.
+	keepOver = 7 * 24 * time.Hour
+	// growth is by what factor an incident grows until loop.ongoing says so, and growthTime
+	// after how much time it does at any rate.
+	growth     = 10
+	growthTime = time.Minute
 )
 
 // Finding is a finding with everything that its incident records.
@@ -62,6 +70,8 @@ type Finding struct {
 	RequestID   string
 	Model       string
 	InputTokens int
+	// USD is the estimated price of the request; nil if it is not known.
+	USD *float64
 	// Related are other counters of the same request and policy: a release of the
 	// incident resets them too.
 	Related []event.Counter
@@ -81,10 +91,18 @@ func (f *Finding) Merges(later *Finding) bool {
 type Record struct{ event.Incident }
 
 // Parse reads what Append wrote.
-func (r *Record) Parse(stored []byte) error { return json.Unmarshal(stored, r) }
+func (r *Record) Parse(stored []byte) error {
+	if len(stored) == 0 {
+		return nil
+	}
+	return json.Unmarshal(stored, r)
+}
 
-// Append writes the record as JSON.
+// Append writes the record as JSON, and nothing for that of no incident.
 func (r *Record) Append(b []byte) []byte {
+	if r.LoopID == "" {
+		return b
+	}
 	body, err := json.Marshal(r)
 	if err != nil { // a year above 9999, which nobody's clock shows
 		return append(b, "{}"...)
@@ -137,10 +155,12 @@ func (r Record) Add(f *Finding) Record {
 		r.Detector, r.Fingerprint, r.Threshold = f.Detector, fp, f.Threshold
 	}
 	if !f.Shadow && f.Action.Stops() {
-		stopped := r.stop(f)
+		stopped := r.Stopped.Book(f.RequestID, f.Detector, f.Hits)
 		r.Saved.Requests += stopped
 		r.Saved.InputTokens += stopped * f.InputTokens
+		r.Saved.USD = plus(r.Saved.USD, f.USD, stopped)
 	}
+	r.Requests += r.Counted.Book(f.RequestID, f.Detector, f.Hits)
 	r.Findings = r.findings(f, fp)
 	r.Counters = r.counters(f, fp)
 	return r
@@ -173,15 +193,37 @@ func (r Record) ends() time.Time {
 // Left returns how long the incident stays open after its newest finding.
 func (r Record) Left() time.Duration { return max(r.ends().Sub(r.LastSeen), 0) }
 
-// TTL returns how long the record is stored, in whole seconds.
+// TTL returns how long the record is stored, in whole seconds. It outlives the incident.
 func (r Record) TTL() time.Duration {
-	return (r.Left() + closing).Truncate(time.Second) + time.Second
+	return (r.Left() + closing + keepOver).Truncate(time.Second) + time.Second
 }
+
+// IsOver reports whether the incident has ended, or nothing was found for its window.
+func (r Record) IsOver(now time.Time) bool { return r.Over != "" || r.Remaining(now) <= 0 }
+
+// Remaining returns how long it takes until the incident is over.
+func (r Record) Remaining(now time.Time) time.Duration { return r.ends().Add(closing).Sub(now) }
+
+// Follow returns the record of a new incident in the place of this one, which is over: its
+// end is still to be announced.
+func (r Record) Follow(f *Finding, loopID string) Record {
+	next := New(f, loopID)
+	former := r.Incident
+	former.Counters, former.Updates, former.Former = nil, nil, nil
+	if former.Over == "" {
+		former.Over = event.ReasonExpired
+	}
+	next.Former = &former
+	return next
+}
+
+// Has reports whether the record has a write, by its mark.
+func (r Record) Has(mark string) bool { return slices.Contains(r.Updates, mark) }
 
 // Apply returns the record with the findings of one write. It returns false if the
 // record has that write already, by its mark.
 func (r Record) Apply(mark string, findings []Finding) (Record, bool) {
-	if slices.Contains(r.Updates, mark) {
+	if r.Has(mark) {
 		return r, false
 	}
 	for i := range findings {
@@ -189,21 +231,32 @@ func (r Record) Apply(mark string, findings []Finding) (Record, bool) {
 	}
 	kept := r.Updates[max(0, len(r.Updates)-maxUpdates+1):]
 	r.Updates = append(slices.Clone(kept), mark)
-	return r, true
+	return r.report(), true
 }
 
-// stop returns the number of requests that this finding stopped and that are not
-// booked as stopped by another detector.
-func (r *Record) stop(f *Finding) int {
-	switch s := &r.Stopped; {
-	case s.RequestID != f.RequestID:
-		*s = event.Stopped{RequestID: f.RequestID, Detector: f.Detector, Requests: f.Hits}
-	case s.Detector == f.Detector:
-		s.Requests += f.Hits
-	default:
-		return max(0, f.Hits-s.Requests)
+// report notes the incident's size if it has grown so much that loop.ongoing is to be
+// published, which Reported.Number then counts. The first size is that of loop.detected.
+func (r Record) report() Record {
+	last := r.Reported
+	switch {
+	case last.At.IsZero():
+		r.Reported = event.Reported{Requests: r.Requests, At: r.LastSeen}
+	case r.Requests >= growth*max(last.Requests, 1), r.Requests > last.Requests && r.LastSeen.Sub(last.At) >= growthTime:
+		r.Reported = event.Reported{Requests: r.Requests, At: r.LastSeen, Number: last.Number + 1}
 	}
-	return f.Hits
+	return r
+}
+
+// plus returns a sum of dollars with the price of some more requests.
+func plus(sum, price *float64, requests int) *float64 {
+	if price == nil || requests == 0 {
+		return sum
+	}
+	total := float64(requests) * *price
+	if sum != nil {
+		total += *sum
+	}
+	return &total
 }
 
 func (r Record) findings(f *Finding, fp string) []event.Finding {
@@ -284,8 +337,15 @@ func Later(a, b time.Time) time.Time {
 // Event returns the record's event of a type. Every detector gives it the same id,
 // so that JetStream drops duplicates.
 func (r Record) Event(typ event.Type, at time.Time) event.Event {
-	e := event.New(typ, r.LoopID+"."+string(typ), at)
+	id := r.LoopID + "." + string(typ)
+	if typ == event.Ongoing {
+		id += "." + strconv.Itoa(r.Reported.Number)
+	}
+	e := event.New(typ, id, at)
 	e.TenantID, e.ProjectID, e.RequestID, e.Data = r.Tenant, r.Project, r.RequestID, r.Data
+	if typ == event.Resolved {
+		e.Data.Reason = r.Over
+	}
 	if e.Data.Findings == nil {
 		e.Data.Findings = []event.Finding{}
 	}

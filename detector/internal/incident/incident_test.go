@@ -1,6 +1,7 @@
 package incident
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestClocksThatDisagreeKeepAnIncident(t *testing.T) {
 		if left := rec.Left(); left < time.Minute || left > 2*time.Minute+time.Hour {
 			t.Errorf("clock %s off: %s left", skew, left)
 		}
-		if ttl := rec.TTL(); ttl > 2*time.Hour {
+		if ttl := rec.TTL() - keepOver; ttl > 2*time.Hour {
 			t.Errorf("clock %s off: kept for %s", skew, ttl)
 		}
 	}
@@ -134,5 +135,66 @@ func TestEventsOfARecord(t *testing.T) {
 	f.At = f.At.AddDate(8000, 0, 0)
 	if far := New(&f, "loop"); string(far.Append(nil)) != "{}" {
 		t.Errorf("a time that JSON can't hold: %s", far.Append(nil))
+	}
+}
+
+// Ten thousand hits in a minute are a handful of events.
+func TestAnIncidentReportsItsGrowth(t *testing.T) {
+	t.Parallel()
+	f := found("prompt", time.Minute)
+	start, rec := f.At, New(&f, "loop")
+	grew := map[int]int{}
+	for i := range 120 {
+		f.At, f.RequestID, f.Hits = start.Add(time.Duration(i)*500*time.Millisecond), strconv.Itoa(i), 84
+		if i == 0 {
+			f.Hits = 1
+		}
+		was := rec.Reported.Number
+		rec, _ = rec.Apply(strconv.Itoa(i), []Finding{f})
+		if rec.Reported.Number > was {
+			grew[rec.Reported.Number] = rec.Requests
+		}
+	}
+	if rec.Requests != 1+119*84 || len(grew) != 3 || grew[1] != 85 || rec.Event(event.Ongoing, f.At).ID != "loop.loop.ongoing.3" {
+		t.Errorf("%d requests, events after %v", rec.Requests, grew)
+	}
+	f.At = start.Add(3 * time.Minute)
+	if rec, _ = rec.Apply("later", []Finding{f}); rec.Reported.Number != 4 {
+		t.Error("after a minute of growth there is no event")
+	}
+}
+
+// Dollars are counted for models with a price alone.
+func TestSavedDollars(t *testing.T) {
+	t.Parallel()
+	f := found("prompt", time.Minute)
+	f.RequestID = "r1"
+	rec := New(&f, "loop").Add(&f)
+	if rec.Saved.USD != nil || rec.Saved.Requests != 1 {
+		t.Errorf("without a price: %+v", rec.Saved)
+	}
+	price := 0.25
+	f.USD, f.RequestID, f.Hits = &price, "r2", 3
+	rec = rec.Add(&f)
+	other := f
+	other.Detector = "tool" // found in the same requests
+	if rec = rec.Add(&other); rec.Saved.USD == nil || *rec.Saved.USD != 0.75 || rec.Saved.Requests != 4 || rec.Requests != 4 {
+		t.Errorf("saved %+v of %d requests", rec.Saved, rec.Requests)
+	}
+}
+
+func TestAnIncidentThatIsOverIsFollowedByAnother(t *testing.T) {
+	t.Parallel()
+	f := found("prompt", time.Minute)
+	rec := New(&f, "first").Add(&f)
+	if rec.IsOver(f.At.Add(time.Minute)) || !rec.IsOver(f.At.Add(62*time.Second)) {
+		t.Errorf("%s remain", rec.Remaining(f.At))
+	}
+	next := rec.Follow(&f, "second")
+	if next.LoopID != "second" || next.Former.LoopID != "first" || next.Former.Over != event.ReasonExpired {
+		t.Errorf("former %+v", next.Former)
+	}
+	if e := (Record{Incident: *next.Former}).Event(event.Resolved, f.At); e.ID != "first.loop.resolved" || e.Data.Reason != "expired" {
+		t.Errorf("event %+v", e)
 	}
 }

@@ -19,31 +19,47 @@ import (
 // minutes for which JetStream drops a second event with the same id.
 const announceFor = 90 * time.Second
 
-// announcement is a loop.detected event that is to be published and then noted in the
-// record of its incident.
+// announcement is an event that is to be published. That of a beginning is then noted in
+// the record of its incident.
 type announcement struct {
 	key       string
+	typ       event.Type
 	record    incident.Record
 	giveUp    time.Time
 	published bool
 }
 
-func newAnnouncement(key string, rec incident.Record) announcement {
-	return announcement{key: key, record: rec, giveUp: time.Now().Add(announceFor)}
+func newAnnouncement(key string, typ event.Type, rec incident.Record) announcement {
+	return announcement{key: key, typ: typ, record: rec, giveUp: time.Now().Add(announceFor)}
 }
 
-// announce publishes loop.detected and notes it in the record; what fails is tried again
-// with the next flush. Every detector that finds the incident unannounced publishes the
+// begin sets the timer of an incident that is new to this process, and announces it if it
+// has not been.
+func (r *Recorder) begin(ctx context.Context, key string, rec incident.Record) {
+	timeout, cancel := context.WithTimeout(ctx, flushTimeout)
+	err := r.arm(timeout, key, rec.Remaining(r.now()))
+	cancel()
+	if err != nil || !rec.Announced || rec.Former != nil {
+		r.announce(ctx, newAnnouncement(key, event.Detected, rec))
+	}
+}
+
+// announce publishes an event; what fails is tried again with the next flush. A beginning is
+// noted in the incident's record, and comes after the end of the incident before it. Every
+// detector that finds the incident unannounced publishes the
 // event; JetStream drops duplicates.
 func (r *Recorder) announce(ctx context.Context, a announcement) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	if !a.published {
-		if err := r.publish(ctx, a.record.Event(event.Detected, r.now())); err != nil {
+		if err := r.publishBegin(ctx, &a); err != nil {
 			r.unpublished(a, err)
 			return
 		}
 		a.published = true
+	}
+	if a.typ != event.Detected {
+		return
 	}
 	first, err := r.noteAnnounced(ctx, a)
 	switch rec := a.record; {
@@ -54,6 +70,23 @@ func (r *Recorder) announce(ctx context.Context, a announcement) {
 		r.log.Warn("loop detected", "loop_id", rec.LoopID, "tenant", rec.Tenant, "policy", rec.Policy,
 			"detector", rec.Detector, "mode", rec.Mode, "action", rec.Action, "count", rec.HitCount, "similarity", rec.Similarity)
 	}
+}
+
+// publishBegin publishes the announcement's event. Before a beginning it publishes the end
+// of the incident before it, and sets the incident's timer once more: without a store it
+// may be missing.
+func (r *Recorder) publishBegin(ctx context.Context, a *announcement) error {
+	if a.typ == event.Detected {
+		if f := a.record.Former; f != nil {
+			if err := r.publishEnd(ctx, incident.Record{Incident: *f}); err != nil {
+				return err
+			}
+		}
+		if err := r.arm(ctx, a.key, a.record.Remaining(r.now())); err != nil {
+			return err
+		}
+	}
+	return r.publish(ctx, a.record.Event(a.typ, r.now()))
 }
 
 // unpublished tries an event again later. After announceFor it gives up, and the
@@ -72,11 +105,12 @@ func (r *Recorder) unpublished(a announcement, err error) {
 // record did not have the note.
 func (r *Recorder) noteAnnounced(ctx context.Context, a announcement) (first bool, err error) {
 	err = r.ledger.Apply(ctx, a.key, func(now incident.Record) (incident.Record, time.Duration) {
-		first = now.LoopID == a.record.LoopID && !now.Announced
-		if !first {
+		same := now.LoopID == a.record.LoopID
+		first = same && !now.Announced
+		if !first && (!same || now.Former == nil) {
 			return now, 0
 		}
-		now.Announced = true
+		now.Announced, now.Former = true, nil
 		return now, now.TTL()
 	})
 	return first, err

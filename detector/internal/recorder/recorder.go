@@ -1,5 +1,6 @@
-// Package recorder stores incidents in JetStream KV and publishes one loop.detected
-// event for each, whichever detectors find it.
+// Package recorder stores incidents in JetStream KV and publishes their events: one
+// loop.detected for each, loop.ongoing as it grows and one loop.resolved, whichever
+// detectors see it.
 //
 // It knows how incidents are stored and announced. It does not know how a loop is
 // found, or what is decided about a request.
@@ -17,6 +18,7 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
@@ -35,6 +37,7 @@ const (
 type Recorder struct {
 	ledger *ledger.Ledger[incident.Record, *incident.Record]
 	nc     *natskit.Conn
+	layout natskit.Layout
 	log    *slog.Logger
 	now    func() time.Time
 
@@ -47,6 +50,7 @@ type Recorder struct {
 
 	announcing sync.WaitGroup
 	detected   *prometheus.CounterVec
+	resolved   *prometheus.CounterVec
 	lost       prometheus.Counter
 }
 
@@ -67,18 +71,21 @@ type update struct {
 
 // New returns a recorder that stores in schemas.BucketIncidents and
 // announces on schemas.StreamEvents.
-func New(nc *natskit.Conn, reg prometheus.Registerer, log *slog.Logger, now func() time.Time) *Recorder {
+func New(nc *natskit.Conn, layout natskit.Layout, reg prometheus.Registerer, log *slog.Logger, now func() time.Time) *Recorder {
 	r := &Recorder{
-		ledger: ledger.New[incident.Record](nc, schemas.BucketIncidents, reg), nc: nc, log: log, now: now, open: map[string]*openIncident{},
+		ledger: ledger.New[incident.Record](nc, schemas.BucketIncidents, reg, ledger.WithConfirm()), nc: nc, layout: layout, log: log, now: now, open: map[string]*openIncident{},
 		detected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "unloop_incidents_total", Help: "Incidents announced.",
 		}, []string{"policy", "detector", "mode"}),
+		resolved: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "unloop_incidents_resolved_total", Help: "Incidents whose end was announced, by reason: expired, released or closed.",
+		}, []string{"policy", "detector", "reason"}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "unloop_incident_updates_lost_total", Help: "Findings and events of incidents that could not be stored.",
 		}),
 	}
 	if reg != nil {
-		reg.MustRegister(r.detected, r.lost)
+		reg.MustRegister(r.detected, r.resolved, r.lost)
 	}
 	return r
 }
@@ -111,7 +118,7 @@ func newMark() string {
 // is none, or if the store does not answer.
 func (r *Recorder) Open(f incident.Finding) string {
 	rec, err := r.ledger.Read(context.Background(), f.Key())
-	if err != nil {
+	if err != nil || rec.IsOver(f.At) {
 		return ""
 	}
 	return rec.LoopID
@@ -143,39 +150,45 @@ func (r *Recorder) gather(key string, f incident.Finding) (string, bool) {
 // save writes an update and returns the incident's id. An incident that is new to this
 // process is remembered, and announced if it has not been.
 func (r *Recorder) save(ctx context.Context, u update) (string, error) {
-	stored, err := r.store(ctx, u)
+	stored, grown, err := r.store(ctx, u)
 	switch {
 	case err != nil:
 		return "", err
 	case u.loopID == "":
 		r.remember(u, stored)
-		if !stored.Announced {
-			r.announcing.Go(func() { r.announce(context.WithoutCancel(ctx), newAnnouncement(u.key, stored)) })
-		}
-	case stored.LoopID != u.loopID:
+		r.announcing.Go(func() { r.begin(context.WithoutCancel(ctx), u.key, stored) })
+	case stored.LoopID != u.loopID || stored.Over != "":
 		r.forgetOne(u.key, u.loopID)
+	}
+	if grown {
+		r.announcing.Go(func() { r.announce(context.WithoutCancel(ctx), newAnnouncement(u.key, event.Ongoing, stored)) })
 	}
 	return stored.LoopID, nil
 }
 
-// store applies an update to the stored incident and returns it.
-func (r *Recorder) store(ctx context.Context, u update) (incident.Record, error) {
+// store applies an update to the stored incident and returns it. grown reports that
+// loop.ongoing is to be published. An incident that is over gets no findings: a new one
+// takes its place.
+func (r *Recorder) store(ctx context.Context, u update) (out incident.Record, grown bool, err error) {
 	fresh := nuid.Next()
-	var out incident.Record
-	err := r.ledger.Apply(ctx, u.key, func(rec incident.Record) (incident.Record, time.Duration) {
-		if out = rec; u.loopID != "" && rec.LoopID != u.loopID {
+	err = r.ledger.Apply(ctx, u.key, func(rec incident.Record) (incident.Record, time.Duration) {
+		out, grown = rec, false
+		switch first := &u.findings[0]; {
+		case u.loopID != "" && (rec.LoopID != u.loopID || rec.Over != ""):
 			return rec, 0
-		}
-		if rec.LoopID == "" {
-			rec = incident.New(&u.findings[0], fresh)
+		case rec.LoopID == "":
+			rec = incident.New(first, fresh)
+		case u.loopID == "" && rec.IsOver(first.At) && !rec.Has(u.mark):
+			rec = rec.Follow(first, fresh)
 		}
 		next, changed := rec.Apply(u.mark, u.findings)
+		grown = next.Reported.Number > rec.Reported.Number
 		if out = next; !changed {
 			return rec, 0
 		}
 		return next, next.TTL()
 	})
-	return out, err
+	return out, grown, err
 }
 
 // remember keeps the stored incident, and the findings that were gathered for it

@@ -22,7 +22,7 @@ import (
 // process is a recorder with a connection of its own, whose flushes the test calls.
 func process(t *testing.T, s *natstest.Server) *Recorder {
 	t.Helper()
-	r := New(s.Service(), prometheus.NewRegistry(), slog.New(slog.DiscardHandler), time.Now)
+	r := New(s.Service(), s.Layout(), prometheus.NewRegistry(), slog.New(slog.DiscardHandler), time.Now)
 	t.Cleanup(r.announcing.Wait)
 	return r
 }
@@ -180,12 +180,12 @@ func TestTheNoteThatAnEventIsStoredIsTriedAgain(t *testing.T) {
 	s := natstest.Start(t)
 	r := process(t, s)
 	u := update{key: "live.default.aa", mark: newMark(), findings: []incident.Finding{found("aa", "prompt", time.Minute)}}
-	rec, err := r.store(t.Context(), u)
+	rec, _, err := r.store(t.Context(), u)
 	if err != nil {
 		t.Fatal(err)
 	}
 	refuse(t, s, true)
-	r.announce(t.Context(), newAnnouncement(u.key, rec))
+	r.announce(t.Context(), newAnnouncement(u.key, event.Detected, rec))
 	r.Flush(t.Context())
 	refuse(t, s, false)
 	if in, _ := stored(t, s, "aa"); in.Announced {
@@ -332,7 +332,7 @@ func TestAnEventThatIsNotStoredIsGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newAnnouncement(f.Key(), rec)
+	a := newAnnouncement(f.Key(), event.Detected, rec)
 	r.unpublished(a, context.DeadlineExceeded)
 	if len(r.unannounced) != 1 || len(r.open) != 1 {
 		t.Errorf("%d wait, %d are open", len(r.unannounced), len(r.open))

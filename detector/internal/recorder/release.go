@@ -26,8 +26,8 @@ var ErrNotOpen = errors.New(checkpb.ErrorNotOpen)
 // unknown.
 type Reset func(ctx context.Context, ref *checkpb.CounterRef, kept time.Duration) error
 
-// Release ends an incident: it calls reset for each counter behind the incident
-// and removes the incident's record. It returns the counters.
+// Release ends an incident: it calls reset for each counter behind the incident,
+// announces its end and removes its record. It returns the counters.
 func (r *Recorder) Release(ctx context.Context, loopID string, reset Reset) ([]*checkpb.CounterRef, error) {
 	r.Flush(ctx) // the record lists all counters that this process knows
 	key, rec, err := r.find(ctx, loopID)
@@ -52,7 +52,7 @@ func (r *Recorder) Release(ctx context.Context, loopID string, reset Reset) ([]*
 		}
 		refs = append(refs, ref)
 	}
-	if err := r.Purge(ctx, schemas.BucketIncidents, key); err != nil {
+	if err := r.end(ctx, key, loopID, event.ReasonReleased); err != nil {
 		return nil, err
 	}
 	r.log.Info("loop released", "loop_id", loopID, "tenant", rec.Tenant, "policy", rec.Policy)

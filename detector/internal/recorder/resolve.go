@@ -3,15 +3,24 @@ package recorder
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/unloop/unloop/detector/internal/incident"
-	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
 )
 
-// Resolve ends the incident that a finding belongs to, and announces its end. It
-// does nothing where none is open.
+// Resolve ends the incident of a circuit breaker that has closed, and announces its end.
+// It does nothing where none is open.
 func (r *Recorder) Resolve(ctx context.Context, f incident.Finding) error {
+	return r.resolve(ctx, f, event.ReasonClosed)
+}
+
+// ResolveReleased is Resolve for a breaker that an operator closed.
+func (r *Recorder) ResolveReleased(ctx context.Context, f incident.Finding) error {
+	return r.resolve(ctx, f, event.ReasonReleased)
+}
+
+func (r *Recorder) resolve(ctx context.Context, f incident.Finding, reason string) error {
 	key := f.Key()
 	rec, err := r.ledger.Read(ctx, key)
 	if err != nil {
@@ -20,11 +29,65 @@ func (r *Recorder) Resolve(ctx context.Context, f incident.Finding) error {
 	if rec.LoopID == "" {
 		return nil
 	}
-	if err := r.publish(ctx, rec.Event(event.Resolved, r.now())); err != nil {
+	return r.end(ctx, key, rec.LoopID, reason)
+}
+
+// end ends an incident: it notes the end in the record, so that no finding is added any
+// more, publishes loop.resolved, and removes the record. Whoever finds the note after a
+// crash goes on from there. The first reason counts.
+func (r *Recorder) end(ctx context.Context, key, loopID, reason string) error {
+	rec, open, err := r.noteEnd(ctx, key, loopID, reason)
+	if err != nil {
+		return fmt.Errorf("end incident %s: %w", key, err)
+	}
+	if !open {
+		return nil
+	}
+	if err := r.publishEnd(ctx, rec); err != nil {
 		return err
 	}
-	r.forgetOne(key, rec.LoopID)
-	return r.Purge(ctx, schemas.BucketIncidents, key)
+	r.forgetOne(key, loopID)
+	first := false
+	err = r.ledger.Apply(ctx, key, func(now incident.Record) (incident.Record, time.Duration) {
+		if first = now.LoopID == loopID; !first {
+			return now, 0
+		}
+		return incident.Record{}, time.Second
+	})
+	if err != nil {
+		return fmt.Errorf("remove incident %s: %w", key, err)
+	}
+	if first {
+		r.resolved.WithLabelValues(rec.Policy, rec.Detector, rec.Over).Inc()
+		r.log.Info("loop resolved", "loop_id", rec.LoopID, "tenant", rec.Tenant, "policy", rec.Policy, "reason", rec.Over,
+			"requests", rec.Requests, "stopped", rec.Saved.Requests)
+	}
+	return nil
+}
+
+// noteEnd notes the end in an incident's record. It returns false if the record is of
+// another incident, or goes on after all.
+func (r *Recorder) noteEnd(ctx context.Context, key, loopID, reason string) (rec incident.Record, open bool, err error) {
+	err = r.ledger.Apply(ctx, key, func(now incident.Record) (incident.Record, time.Duration) {
+		rec = now
+		open = now.LoopID == loopID && (now.Over != "" || reason != event.ReasonExpired || now.IsOver(r.now()))
+		if !open || now.Over != "" {
+			return now, 0
+		}
+		rec.Over = reason
+		return rec, rec.TTL()
+	})
+	return rec, open, err
+}
+
+// publishEnd publishes the end of an incident, after its beginning.
+func (r *Recorder) publishEnd(ctx context.Context, rec incident.Record) error {
+	if !rec.Announced {
+		if err := r.publish(ctx, rec.Event(event.Detected, r.now())); err != nil {
+			return err
+		}
+	}
+	return r.publish(ctx, rec.Event(event.Resolved, r.now()))
 }
 
 // Resolve ends the incident that a finding belongs to.

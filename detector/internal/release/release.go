@@ -100,7 +100,7 @@ func (r *Releaser) reset(ctx context.Context, ref *checkpb.CounterRef, kept time
 		if err := apply(ctx, r, r.Limits, closed); err != nil {
 			return fmt.Errorf("close circuit breaker: %w", err)
 		}
-		return r.Incidents.Resolve(ctx, in)
+		return r.Incidents.ResolveReleased(ctx, in)
 	case toolloop.DetectorTool, toolloop.DetectorCycle:
 		return apply(ctx, r, r.Sessions, evaluate.Release(ref, kept))
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/ledger"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
@@ -49,7 +50,7 @@ func newFixture(t *testing.T, s *natstest.Server) *fixture {
 	f.Releaser = release.Releaser{
 		Log: log, Now: time.Now, Sessions: ledger.NewMemory[evaluate.Session](time.Now), Limits: f.limits, Streaks: f.streaks,
 		Earlier: func() bool { return true },
-		Blocks:  blocks.New(conn, prometheus.NewRegistry(), log, time.Now), Incidents: recorder.New(conn, prometheus.NewRegistry(), log, time.Now),
+		Blocks:  blocks.New(conn, prometheus.NewRegistry(), log, time.Now), Incidents: recorder.New(conn, natskit.Layout{}, prometheus.NewRegistry(), log, time.Now),
 		Publish: func(_ string, body []byte) error {
 			var forget checkpb.Forget
 			err := proto.Unmarshal(body, &forget)

@@ -108,7 +108,7 @@ func Of(in *Input) Evidence {
 	m.out.Check = &checkpb.Check{
 		Identity: m.Identity, Model: m.Model(), Bundle: m.Policies.Version(),
 		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
-		Retry: m.isRetry(), Idempotency: m.idempotency(), InputTokens: m.Body.PromptTokens(),
+		Retry: m.isRetry(), Idempotency: m.idempotency(), InputTokens: m.Body.PromptTokens(), Usd: m.usd(),
 		Asked: m.Asked, Peek: m.Peek, Probe: m.Probe, Excerpt: m.excerpt(),
 	}
 	if m.Probe { // a comparison of texts that is late raises an incident of its own
@@ -118,6 +118,19 @@ func Of(in *Input) Evidence {
 		m.out.Check.Limits = append(m.out.Check.Limits, l.Wire)
 	}
 	return m.out
+}
+
+// usd returns the estimated price of the request's prompt; nil for a model without a price.
+func (m *maker) usd() *float64 {
+	if !m.AsksModel() {
+		return nil
+	}
+	price, known := m.Policies.Price(m.Model())
+	if !known {
+		return nil
+	}
+	usd := price.USD(int(m.Body.PromptTokens()), 0, 0)
+	return &usd
 }
 
 // shadow reports whether a policy only watches the request.

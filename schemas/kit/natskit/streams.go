@@ -32,7 +32,7 @@ const (
 	// eventsDuplicates is how long JetStream remembers the ids of events.
 	eventsDuplicates = 2 * time.Minute
 	// incidentMarker is how long the marker of an expired incident is kept.
-	incidentMarker = time.Hour
+	incidentMarker = eventsMaxAge
 	// deadLettersMaxAge and deadLettersMaxBytes bound the messages that were given up.
 	deadLettersMaxAge   = 30 * 24 * time.Hour
 	deadLettersMaxBytes = 64 << 20
@@ -93,6 +93,18 @@ func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 	if cfg.AllowMsgTTL && !stream.CachedInfo().Config.AllowMsgTTL {
 		return fmt.Errorf("%w: %s must allow per-message TTLs (nats stream edit %s --allow-msg-ttl)",
 			ErrStreamUnfit, cfg.Name, cfg.Name)
+	}
+	return markExpiry(ctx, js, stream.CachedInfo().Config, cfg.SubjectDeleteMarkerTTL)
+}
+
+// markExpiry makes an existing bucket of an earlier version leave markers of what expires.
+func markExpiry(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, keep time.Duration) error {
+	if cfg.SubjectDeleteMarkerTTL >= keep {
+		return nil
+	}
+	cfg.SubjectDeleteMarkerTTL = keep
+	if _, err := js.UpdateStream(ctx, cfg); err != nil {
+		return fmt.Errorf("keep markers in stream %s: %w", cfg.Name, err)
 	}
 	return nil
 }

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/deploy/unloop/terminal"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/delivery"
+)
+
+type deliveriesCmd struct {
+	List   deliveriesListCmd   `cmd:"" default:"withargs" help:"List the messages of the delivery log, the newest first."`
+	Show   deliveriesShowCmd   `cmd:"" help:"Show a message with its attempts."`
+	Resend deliveriesResendCmd `cmd:"" help:"Send a message of the delivery log once more, under its id."`
+	Test   deliveriesTestCmd   `cmd:"" help:"Send a test message to an endpoint."`
+}
+
+type deliveriesListCmd struct {
+	client
+	formatted
+	watched
+	Endpoint string `short:"e" placeholder:"NAME" help:"Those to this endpoint alone."`
+	Status   string `enum:",delivered,retrying,dead" default:"" placeholder:"STATUS" help:"Those of this status alone: delivered, retrying or dead."`
+}
+
+// Run lists the messages to which an attempt was made.
+func (c *deliveriesListCmd) Run(ctx context.Context, io streams) error {
+	js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	return c.draw(ctx, io, func(io streams) error {
+		all, err := deliveries(ctx, js)
+		all = slices.DeleteFunc(all, func(r delivery.Record) bool {
+			return c.Endpoint != "" && r.Endpoint != c.Endpoint || c.Status != "" && string(r.Status) != c.Status
+		})
+		switch {
+		case err != nil:
+			return explain(err)
+		case c.JSON:
+			return jsonLines(io, all)
+		case len(all) == 0:
+			_, err = fmt.Fprintln(io.out, "Nothing was delivered in the last seven days.")
+			return err
+		}
+		return io.print(deliveryTable(all, time.Now()))
+	})
+}
+
+func deliveryTable(all []delivery.Record, now time.Time) *terminal.Table {
+	t := terminal.NewTable(terminal.Column{Name: "MESSAGE", Least: 12}, terminal.Column{Name: "ENDPOINT", Least: 8}, terminal.Column{Name: "STATUS"},
+		terminal.Column{Name: "TRIED", Rank: 2}, terminal.Column{Name: "LAST", Rank: 1}, terminal.Column{Name: "NEXT", Rank: 2}, terminal.Column{Name: "ERROR", Rank: 3, Least: 10})
+	for i := range all {
+		r := &all[i]
+		last, next, fault := "", "", ""
+		if n := len(r.Attempts); n > 0 {
+			last, fault = terminal.Moment(r.Attempts[n-1].At, now), r.Attempts[n-1].Error
+		}
+		if !r.Next.IsZero() {
+			next = "in " + terminal.Age(max(r.Next.Sub(now), 0))
+		}
+		t.Row(r.ID, r.Endpoint, string(r.Status), fmt.Sprint(r.Tried), last, next, fault)
+	}
+	return t
+}
+
+type deliveriesShowCmd struct {
+	client
+	messageArg
+}
+
+// messageArg names a message of the delivery log.
+type messageArg struct {
+	ID       string `arg:"" help:"The message's id."`
+	Endpoint string `short:"e" placeholder:"NAME" help:"The endpoint, if several got the message."`
+}
+
+// find returns the message.
+func (m messageArg) find(ctx context.Context, js jetstream.JetStream) (delivery.Record, error) {
+	all, err := deliveries(ctx, js)
+	if err != nil {
+		return delivery.Record{}, explain(err)
+	}
+	all = slices.DeleteFunc(all, func(r delivery.Record) bool { return r.ID != m.ID || m.Endpoint != "" && r.Endpoint != m.Endpoint })
+	switch len(all) {
+	case 0:
+		return delivery.Record{}, fmt.Errorf("the delivery log has no message %s; list them with: unloop deliveries", m.ID)
+	case 1:
+		return all[0], nil
+	}
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Endpoint
+	}
+	slices.Sort(names)
+	return delivery.Record{}, fmt.Errorf("several endpoints got %s; name one with --endpoint: %s", m.ID, strings.Join(names, ", "))
+}
+
+// Run prints the record of a message.
+func (c *deliveriesShowCmd) Run(ctx context.Context, io streams) error {
+	js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	r, err := c.find(ctx, js)
+	if err != nil {
+		return err
+	}
+	return io.json(r)
+}
+
+type deliveriesResendCmd struct {
+	client
+	messageArg
+}
+
+// Run sends a message again.
+func (c *deliveriesResendCmd) Run(ctx context.Context, io streams) error {
+	js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	r, err := c.find(ctx, js)
+	if err != nil {
+		return err
+	}
+	return send(ctx, js.Conn(), io, schemas.SubjectResend, delivery.Request{Endpoint: r.Endpoint, ID: r.ID})
+}
+
+type deliveriesTestCmd struct {
+	client
+	Endpoint string `arg:"" help:"Name of the endpoint; that of --webhook is webhook."`
+}
+
+// Run sends a test message.
+func (c *deliveriesTestCmd) Run(ctx context.Context, io streams) error {
+	js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	return send(ctx, js.Conn(), io, schemas.SubjectTestSend, delivery.Request{Endpoint: c.Endpoint})
+}
+
+// sendTimeout is more than an attempt may take.
+const sendTimeout = 5*time.Minute + 15*time.Second
+
+// send has a notifier send a message and prints how it went.
+func send(ctx context.Context, nc *nats.Conn, io streams, subject string, req delivery.Request) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	reply, err := askNotifier(ctx, nc, subject, req)
+	if err != nil {
+		return err
+	}
+	if reply.Record == nil || len(reply.Record.Attempts) == 0 {
+		return errors.New("the notifier's answer has no attempt")
+	}
+	a := reply.Record.Attempts[len(reply.Record.Attempts)-1]
+	if a.Error != "" {
+		return fmt.Errorf("%s was not delivered to %s: %s", reply.Record.ID, req.Endpoint, a.Error)
+	}
+	_, err = fmt.Fprintf(io.out, "Delivered %s to %s in %d ms.\n", reply.Record.ID, req.Endpoint, a.Milliseconds)
+	return err
+}
+
+// askNotifier sends a request to a notifier and returns its answer.
+func askNotifier(ctx context.Context, nc *nats.Conn, subject string, req delivery.Request) (reply delivery.Reply, err error) {
+	body, err := json.Marshal(req)
+	if err != nil {
+		return reply, err
+	}
+	answer, err := nc.RequestWithContext(ctx, subject, body)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return reply, errors.New("no notifier with endpoints is running on this NATS server")
+	}
+	if err != nil {
+		return reply, err
+	}
+	if err := json.Unmarshal(answer.Data, &reply); err != nil {
+		return reply, fmt.Errorf("read the answer: %w", err)
+	}
+	if reply.Error != "" {
+		return reply, errors.New(reply.Error)
+	}
+	return reply, nil
+}
+
+// deliveries returns the delivery log, the newest first.
+func deliveries(ctx context.Context, js jetstream.JetStream) ([]delivery.Record, error) {
+	all, err := stored[delivery.Record](ctx, js, schemas.BucketDeliveries)
+	if err != nil {
+		return nil, fmt.Errorf("read the delivery log: %w", err)
+	}
+	slices.SortFunc(all, func(a, b delivery.Record) int {
+		return cmp.Or(b.Queued.Compare(a.Queued), strings.Compare(a.ID, b.ID), strings.Compare(a.Endpoint, b.Endpoint))
+	})
+	return all, nil
+}
