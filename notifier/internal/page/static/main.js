@@ -68,7 +68,7 @@ function banner() {
   const f = view.failing;
   let text = "";
   if (f && f.error.status === 0) text = `Unloop does not answer since ${clockTime(f.since)}. What you see is from before; this page tries again by itself.`;
-  else if (f) text = `Unloop answers with an error since ${clockTime(f.since)}: ${f.error.message}`;
+  else if (f) text = `Unloop answers with an error since ${clockTime(f.since)}: ${f.error.message}. This page tries again by itself.`;
   else if (data.health?.nats) text = `The notifier can't use NATS, so this page may be out of date: ${data.health.nats}`;
   else if (data.loops?.omitted) text = "More loops are open than this page keeps: the newest 2,000 are shown.";
   setText(el, text);
