@@ -134,15 +134,20 @@ func (m *memory) take(n int64) error {
 	if n <= 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(m.ctx, memoryWait)
-	defer cancel()
-	if err := m.of.free.Acquire(ctx, n); err != nil {
+	if !m.of.free.TryAcquire(n) && !m.await(n) {
 		m.of.refused.Inc()
 		return ErrNoRoom
 	}
 	m.taken += n
 	m.of.held.Add(float64(n))
 	return nil
+}
+
+// await waits until memory is free; false if that takes too long.
+func (m *memory) await(n int64) bool {
+	ctx, cancel := context.WithTimeout(m.ctx, memoryWait)
+	defer cancel()
+	return m.of.free.Acquire(ctx, n) == nil
 }
 
 // pass says that the rest of the body is not held.
