@@ -21,9 +21,6 @@ const (
 	// one is noticed.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 15 * time.Second
-	// writeBuffer takes the usual request with its headers, so that it is one system call.
-	// Each open stream has both buffers.
-	writeBuffer, readBuffer = 16 << 10, 4 << 10
 )
 
 // NewTransport returns the connections to upstreams: HTTP/2 where they speak it over TLS,
@@ -42,8 +39,8 @@ func NewTransport(caFile string) (*http.Transport, error) {
 		MaxIdleConnsPerHost: idleConnsPerHost,
 		IdleConnTimeout:     idleConnTimeout,
 		DisableCompression:  true, // the answer's encoding is between client and upstream
-		WriteBufferSize:     writeBuffer,
-		ReadBufferSize:      readBuffer,
+		WriteBufferSize:     copyBuffer,
+		ReadBufferSize:      copyBuffer,
 		// Some upstreams that want the body never say so.
 		ExpectContinueTimeout: time.Second,
 	}, err

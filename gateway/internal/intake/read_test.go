@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -165,9 +164,9 @@ func TestParse(t *testing.T) {
 			if c.rest {
 				x.Body.Rest = strings.NewReader("more")
 			}
-			given, body := *x, *x.Body
+			given := x.Body
 			got := Parse(x, 1000, provider.Options{Tail: 3})
-			if !reflect.DeepEqual(given, *x) || !reflect.DeepEqual(body, *x.Body) {
+			if x.Prompt != nil || x.Uninspected != "" || x.Body != given || x.Body.Text != nil {
 				t.Errorf("the given request was changed: %+v", x)
 			}
 			x = got
