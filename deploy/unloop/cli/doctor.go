@@ -78,27 +78,26 @@ func httpAddress(addr string) string {
 	return strings.TrimSuffix(strings.TrimRight(addr, "/"), "/v1")
 }
 
-// localState returns the data folder of the NATS server, if it is one of this user's on
-// this machine; else "".
+// localState returns the data folder that a NATS server of this user runs on; "" if it is
+// not known.
 func (c *doctorCmd) localState() string {
-	if natskit.LocalToken(c.NATS, dataDirs()...) == "" {
-		return ""
+	dirs := dataDirs()
+	if dir, err := natskit.StateDir(); err == nil {
+		dirs = append(dirs, dir)
 	}
-	if dirs := dataDirs(); len(dirs) > 0 {
-		return dirs[0]
+	for _, dir := range dirs {
+		if natskit.Serves(dir) {
+			return dir
+		}
 	}
-	dir, err := natskit.StateDir()
-	if err != nil {
-		return ""
-	}
-	return dir
+	return ""
 }
 
 func printFinding(out *printer, f doctor.Finding) {
 	style := map[doctor.State]terminal.Style{doctor.OK: terminal.Green, doctor.Warning: terminal.Yellow, doctor.Fault: terminal.Red}[f.State]
-	out.printf("%s  %-15s  %s\n", out.screen.Paint(style, fmt.Sprintf("%-7s", f.State)), f.Check, terminal.Clean(f.Detail))
+	out.printf("%s  %-18s  %s\n", out.screen.Paint(style, fmt.Sprintf("%-7s", f.State)), f.Check, terminal.Clean(f.Detail))
 	if f.Mend != "" {
-		out.printf("%26s→ %s\n", "", terminal.Clean(f.Mend))
+		out.printf("%29s→ %s\n", "", terminal.Clean(f.Mend))
 	}
 }
 

@@ -174,6 +174,11 @@ func LocalToken(addr string, dataDirs ...string) string {
 	return ""
 }
 
+// Serves reports whether an embedded server of this user runs on a data folder.
+func Serves(dataDir string) bool {
+	return heldToken(filepath.Join(dataDir, tokenFile), filepath.Join(dataDir, lockFile)) != ""
+}
+
 // heldToken returns a token if the server holds its lock, and else "".
 func heldToken(file, lockName string) string {
 	if _, err := os.Stat(lockName); err != nil {
