@@ -17,7 +17,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas"
@@ -26,8 +25,6 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natstest"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds waits that only a fault makes long. It is less than the time
 // after which JetStream itself would send an event again.
