@@ -40,6 +40,9 @@ func ParseReject(text string) (RejectAnswer, error) {
 
 // Status returns the status of the error; 0 where the answer is none of a fixed status.
 func (r RejectAnswer) Status() int {
+	if r == "" || r == RejectAuto || r == RejectSynthetic { // without the error of Atoi, which takes memory
+		return 0
+	}
 	status, err := strconv.Atoi(string(r))
 	if err != nil {
 		return 0

@@ -101,6 +101,9 @@ func printPolicy(out *printer, p gateway.PolicyExplained, live bool) {
 	if p.FailClosed {
 		failure = "closed"
 	}
+	if p.Reject != "" {
+		failure += ", rejects with " + p.Reject
+	}
 	out.printf("\npolicy %s (%s, fails %s)\n", p.ID, mode, failure)
 	for _, d := range p.Detectors {
 		out.printf("  %-9s", d.Detector)

@@ -46,12 +46,9 @@ func (s Sender) Answer(answerable bool) Answer {
 	if s.Client != nil {
 		first = s.Client.EndsBy
 	}
-	steps := ladder[slices.Index(ladder, first):]
+	from, to := slices.Index(ladder, first), len(ladder)-1
 	if !answerable || !s.Agent && first != InPlace {
-		steps = slices.DeleteFunc(slices.Clone(steps), func(a Answer) bool { return a == InPlace })
+		to = slices.Index(ladder, Refused)
 	}
-	if len(steps) == 0 {
-		return Refused
-	}
-	return steps[min(s.Times, len(steps)-1)]
+	return ladder[min(from+s.Times, to)]
 }

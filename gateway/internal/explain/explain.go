@@ -46,11 +46,14 @@ type Explanation struct {
 
 // Policy is a policy that applies to the request.
 type Policy struct {
-	ID         string     `json:"id"`
-	Shadow     bool       `json:"shadow"`
-	FailClosed bool       `json:"fail_closed"`
-	Detectors  []Detector `json:"detectors"`
-	Rules      []Rule     `json:"rules"`
+	ID         string `json:"id"`
+	Shadow     bool   `json:"shadow"`
+	FailClosed bool   `json:"fail_closed"`
+	// Reject is the policy's own answer to rejected requests; "" if it leaves that to the
+	// gateway.
+	Reject    string     `json:"reject,omitempty"`
+	Detectors []Detector `json:"detectors"`
+	Rules     []Rule     `json:"rules"`
 }
 
 // Detector is a detector of a policy that evaluates the request.
@@ -102,7 +105,7 @@ func Policies(c *Case) []Policy {
 	out := []Policy{}
 	for _, p := range evidence.Match(c.Policies, c.Request, c.Subject) {
 		out = append(out, Policy{
-			ID: p.ID, Shadow: p.Shadow(c.Evidence.At) || p.HeldOut(c.Subject.Identity.GetSession()), FailClosed: p.FailClosed,
+			ID: p.ID, Shadow: p.Shadow(c.Evidence.At) || p.HeldOut(c.Subject.Identity.GetSession()), FailClosed: p.FailClosed, Reject: string(p.Reject),
 			Detectors: c.detectors(p), Rules: c.rules(p),
 		})
 	}

@@ -34,6 +34,7 @@ policies:
   - id: p
     spec:
       failure_mode: closed
+      reject: 403
       prompt: {}
       semantic: {min_matches: 2}
   - {id: elsewhere, spec: {selector: {methods: [GET]}, prompt: {}}}
@@ -71,7 +72,7 @@ func TestEachDetectorAndRuleIsExplained(t *testing.T) {
 	c := asked(set)
 	comparison := "2 of the session's last 5 exchanges must be more similar than 0.95"
 	want := []Policy{{
-		ID: "p", FailClosed: true,
+		ID: "p", FailClosed: true, Reject: "403",
 		Detectors: []Detector{
 			{Detector: "prompt", Fingerprint: "01", Threshold: 6, WindowSeconds: 60, Rate: 0.1, Would: "allow"},
 			{Detector: "tool, cycle", Would: "allow"},
