@@ -1,18 +1,22 @@
 package e2e
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/deploy/unloop/system"
+	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/kit/silences"
 	"github.com/unloop/unloop/schemas/match"
 	"github.com/unloop/unloop/schemas/silence"
@@ -84,6 +88,62 @@ routes:
   - {endpoints: [ops]}
   - {endpoints: [others], match: {policy: no-such-policy}}
 `
+
+// However often a loop is hit, Slack has one message about it, and one when it ends.
+func TestALoopIsOneSlackMessageAndItsResolution(t *testing.T) {
+	t.Parallel()
+	ops, others := newInbox(t), newInbox(t)
+	_, edit := notify(t, slackFile, map[string]string{"ops": ops.url, "others": others.url})
+	s := start(t, echo(t), edit)
+	var hammering sync.WaitGroup
+	for range 8 {
+		hammering.Go(func() { statuses(t, s.URL(), prompt("one loop"), 25) })
+	}
+	hammering.Wait()
+	if body := ops.next(t); !strings.Contains(body, "goes in circles and is stopped: prompt") {
+		t.Errorf("message %s", body)
+	}
+	nc := connect(t, s)
+	loop := openLoop(t, s)
+	if _, err := operator.Release(t.Context(), nc, loop); err != nil {
+		t.Fatal(err)
+	}
+	if body := ops.next(t); !strings.Contains(body, "Loop ended") {
+		t.Errorf("message %s", body)
+	}
+	if len(ops.got) != 0 || len(others.got) != 0 {
+		t.Errorf("%d further messages, %d elsewhere", len(ops.got), len(others.got))
+	}
+}
+
+// openLoop returns the id of the only loop.
+func openLoop(t *testing.T, s *system.System) string {
+	t.Helper()
+	js, err := jetstream.New(connect(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), "LOOP_INCIDENTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := kv.Keys(t.Context())
+	keys = slices.DeleteFunc(keys, func(key string) bool { return !strings.HasPrefix(key, "live.") })
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("open loops %v, %v", keys, err)
+	}
+	entry, err := kv.Get(t.Context(), keys[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var loop struct {
+		ID string `json:"loop_id"`
+	}
+	if err := json.Unmarshal(entry.Value(), &loop); err != nil {
+		t.Fatal(err)
+	}
+	return loop.ID
+}
 
 // A silenced loop is told of when its silence ends. The notifier hears of a silence within
 // moments, so that one of several is there before its loop.
