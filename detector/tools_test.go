@@ -187,7 +187,7 @@ func TestToolActionsEscalateByOccurrences(t *testing.T) {
 		}
 		return d
 	}
-	got := replay(t, escalating, []*checkpb.HistoryItem{human("go")}, rounds(7, same)...)
+	got := replay(t, escalating, []*checkpb.HistoryItem{human("read it")}, rounds(7, same)...)
 	if diff := cmp.Diff([]string{"allow", "hint", "hint", "throttle", "throttle", "reject", "reject"}, got); diff != "" {
 		t.Errorf("by occurrence (-want +got):\n%s", diff)
 	}
