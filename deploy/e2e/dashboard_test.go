@@ -35,7 +35,10 @@ func browse(t *testing.T) *browser {
 	b := &browser{t: t, ctx: ctx}
 	b.do(chromedp.EmulateViewport(1280, 900))
 	go func() {
-		for m := range chromedp.Console(ctx) {
+		for m, err := range chromedp.Console(ctx) {
+			if err != nil {
+				return // the tab is closed
+			}
 			if m.IsException() || m.Type == "error" || m.Source == "security" {
 				b.mu.Lock()
 				b.complaints = append(b.complaints, m.String())
