@@ -108,13 +108,14 @@ func (f *fleet) use(ctx context.Context, group *errgroup.Group, all []endpoints.
 		group.Go(func() error { defer close(m.done); defer stop(); return f.member(running, b.Name) })
 	}
 	for name, m := range f.running {
-		if !wanted[name] {
-			m.stop()
-			<-m.done
-			m.built.Sink.Close()
-			delete(f.running, name)
-			f.forget(name)
+		if wanted[name] {
+			continue
 		}
+		m.stop()
+		<-m.done
+		m.built.Sink.Close()
+		delete(f.running, name)
+		f.forget(name)
 	}
 }
 

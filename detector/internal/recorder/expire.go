@@ -29,7 +29,7 @@ const (
 	resolveAgain = time.Second
 )
 
-// Resolve ends incidents whose time has passed until the context ends. The server puts a
+// ResolveExpired ends incidents whose time has passed until the context ends. The server puts a
 // marker in the place of an incident's timer that has expired; one detector gets it, and
 // another one if that does not acknowledge it.
 func (r *Recorder) ResolveExpired(ctx context.Context) {

@@ -82,10 +82,10 @@ func (e *endpoint) note(ctx context.Context, def *Endpoint, a *attempt) {
 // lineOf returns the log's line about a message after an attempt, without the attempt.
 func lineOf(def *Endpoint, rec *outbox.Record, a *attempt) delivery.Record {
 	line := recordOf(def.Name, rec.Batch, rec.Queued)
-	switch {
-	case a.result == Delivered:
+	switch a.result {
+	case Delivered:
 		line.Status = delivery.Delivered
-	case a.result == Retried:
+	case Retried:
 		line.Status, line.Next = delivery.Retrying, a.at.Add(a.took+a.wait).UTC()
 	default:
 		line.Status, line.Reason = delivery.Dead, string(a.result)+": "+a.err.Error()

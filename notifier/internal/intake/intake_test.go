@@ -33,27 +33,25 @@ type running struct {
 }
 
 // start runs an intake until stop, or until the test ends.
-func start(t *testing.T, js jetstream.JetStream, cfg Config, handle Handler) *running {
+func start(t *testing.T, js jetstream.JetStream, cfg Config) *running {
 	t.Helper()
 	nc, err := natskit.Connect(js.Conn().ConnectedUrl(), "test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	return startOn(t, nc, cfg, handle)
+	return startOn(t, nc, cfg)
 }
 
 // startOn is start on a connection.
-func startOn(t *testing.T, nc *natskit.Conn, cfg Config, handle Handler) *running {
+func startOn(t *testing.T, nc *natskit.Conn, cfg Config) *running {
 	t.Helper()
 	r := &running{ready: &service.Readiness{}, got: make(chan string, 1000)}
-	if handle == nil {
-		handle = func(ctx context.Context, msg jetstream.Msg) {
-			if err := msg.DoubleAck(ctx); err != nil && ctx.Err() == nil { // the test may be over
-				t.Errorf("acknowledge: %v", err)
-			}
-			r.got <- string(msg.Data())
+	handle := func(ctx context.Context, msg jetstream.Msg) {
+		if err := msg.DoubleAck(ctx); err != nil && ctx.Err() == nil { // the test may be over
+			t.Errorf("acknowledge: %v", err)
 		}
+		r.got <- string(msg.Data())
 	}
 	cfg.State = r.ready.Set
 	r.Intake = New(nc, cfg, handle, slog.New(slog.DiscardHandler))
@@ -130,7 +128,7 @@ var ordinary = Config{Endpoint: "hook", Since: time.Hour, State: func(error) {},
 func TestBeginsAnewWhenTheConsumerIsDeleted(t *testing.T) {
 	t.Parallel()
 	js := natstest.Start(t).JetStream()
-	r := start(t, js, ordinary, nil)
+	r := start(t, js, ordinary)
 	r.waitReady(t)
 	publish(t, js, "before")
 	receive(t, r.got)
@@ -151,7 +149,7 @@ func TestBeginsAnewWhenTheConsumerIsDeleted(t *testing.T) {
 func TestBeginsAnewWhenTheStreamIsDeleted(t *testing.T) {
 	t.Parallel()
 	js := natstest.Start(t).JetStream()
-	r := start(t, js, ordinary, nil)
+	r := start(t, js, ordinary)
 	r.waitReady(t)
 	if err := js.DeleteStream(t.Context(), schemas.StreamEvents); err != nil {
 		t.Fatal(err)
@@ -182,7 +180,7 @@ func TestWaitsForAServerThatComesLaterAndReturns(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	r := startOn(t, nc, ordinary, nil)
+	r := startOn(t, nc, ordinary)
 	for _, body := range []string{"first", "second"} {
 		e := server(addr)
 		r.waitReady(t)
@@ -203,7 +201,7 @@ func TestEndsAtOnceWithoutAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	r := startOn(t, nc, ordinary, nil)
+	r := startOn(t, nc, ordinary)
 	ended := make(chan struct{})
 	go func() {
 		r.stop()
@@ -217,7 +215,7 @@ func TestSeveralStartTogetherOnOneConsumer(t *testing.T) {
 	server := natstest.Start(t)
 	all := make([]*running, 4)
 	for i := range all {
-		all[i] = start(t, server.JetStream(), ordinary, nil)
+		all[i] = start(t, server.JetStream(), ordinary)
 	}
 	for _, r := range all {
 		r.waitReady(t)
@@ -235,7 +233,7 @@ func TestAConsumerIsLeftAsItsOperatorMadeIt(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	start(t, js, ordinary, nil).waitReady(t)
+	start(t, js, ordinary).waitReady(t)
 	if got := consumerInfo(t, js).Config.MaxAckPending; got != 7 {
 		t.Errorf("MaxAckPending became %d", got)
 	}
@@ -296,7 +294,7 @@ func TestAFirstStartBeginsWhereItIsTold(t *testing.T) {
 		publish(t, js, "long ago")
 		cfg := ordinary
 		cfg.Since = since
-		r := start(t, js, cfg, nil)
+		r := start(t, js, cfg)
 		r.waitReady(t)
 		publish(t, js, "new")
 		if got := receive(t, r.got); got != want {
@@ -326,7 +324,7 @@ func TestAnEndpointGoesOnWhereAnEarlierVersionStopped(t *testing.T) {
 	}
 	cfg := ordinary
 	cfg.Since = 0
-	r := start(t, js, cfg, nil)
+	r := start(t, js, cfg)
 	if got := receive(t, r.got); got != "owed" {
 		t.Errorf("got %q", got)
 	}
