@@ -47,11 +47,15 @@ func loop(t *testing.T, s *system.System) {
 	}
 }
 
-// lineOf starts an example and returns the first line that it prints after a loop, which
-// is begun once ready has returned.
-func lineOf(t *testing.T, s *system.System, cmd *exec.Cmd, ready func() error) string {
+// lineOf starts an example and returns the first line that it prints after a loop. The
+// loop begins once the example says on stderr that it follows events.
+func lineOf(t *testing.T, s *system.System, cmd *exec.Cmd) string {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +66,8 @@ func lineOf(t *testing.T, s *system.System, cmd *exec.Cmd, ready func() error) s
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
-	if err := ready(); err != nil {
-		t.Fatalf("the example is not ready: %v", err)
+	if first, err := bufio.NewReader(said).ReadString('\n'); err != nil || first != "following\n" {
+		t.Fatalf("the example says %q (%v), want that it is following", first, err)
 	}
 	loop(t, s)
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -95,14 +99,7 @@ func TestNodeExampleReadsCloudEvents(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), node, script)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "NATS_URL=" + s.NATSURL()}
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantDetected(t, lineOf(t, s, cmd, func() error {
-		_, err := bufio.NewReader(stderr).ReadString('\n')
-		return err
-	}))
+	wantDetected(t, lineOf(t, s, cmd))
 }
 
 func TestPythonExampleReadsServerSentEvents(t *testing.T) {
@@ -118,7 +115,7 @@ func TestPythonExampleReadsServerSentEvents(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), python, script)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "UNLOOP_ADMIN=" + s.AdminURL()}
-	wantDetected(t, lineOf(t, s, cmd, func() error { return nil })) // a late client gets earlier events
+	wantDetected(t, lineOf(t, s, cmd))
 }
 
 // follow is the example in Go.
