@@ -120,13 +120,13 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// run runs the client against Unloop in front of a model, for a time at the most.
-func (c *client) run(t *testing.T, api string, model scripted.Script, w *wire, most time.Duration) seen {
+// run runs the client against Unloop in front of a model, for a minute at the most.
+func (c *client) run(t *testing.T, api string, model scripted.Script, w *wire) seen {
 	t.Helper()
 	c.folder(t) // or skip
 	upstream := httptest.NewServer(scripted.New(model))
 	t.Cleanup(upstream.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), most)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	home := t.TempDir()
 	args, environ := c.command(t, c, home, w.listen(t, start(t, upstream.URL)))
@@ -160,12 +160,12 @@ func TestTheTableOfClientsIsTrue(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			got := row{client: c.name, version: c.version(t)}
-			limited := c.run(t, c.apis[0], says, &wire{limited: true}, time.Minute)
+			limited := c.run(t, c.apis[0], says, &wire{limited: true})
 			got.at429 = "ends"
 			if limited.after > 0 || !limited.ended {
 				got.at429 = "waits, goes on"
 			}
-			looping := c.run(t, c.apis[0], loops, &wire{}, time.Minute)
+			looping := c.run(t, c.apis[0], loops, &wire{})
 			looping.check(t)
 			got.answer, got.end = strings.Join(looping.stops, ", "), looping.end()
 			if !strings.Contains(string(page), "\n"+got.String()+"\n") {
@@ -203,7 +203,7 @@ func TestLibrariesEndInEveryFormat(t *testing.T) {
 		for _, api := range all[i].apis[1:] {
 			t.Run(all[i].name+", "+api, func(t *testing.T) {
 				t.Parallel()
-				looping := all[i].run(t, api, loops, &wire{}, time.Minute)
+				looping := all[i].run(t, api, loops, &wire{})
 				looping.check(t)
 			})
 		}
@@ -218,7 +218,7 @@ func TestCodexLeavesItsWebSocketAtOnce(t *testing.T) {
 		if all[i].name != "Codex" {
 			continue
 		}
-		s := all[i].run(t, "", says, &wire{}, time.Minute)
+		s := all[i].run(t, "", says, &wire{})
 		var got []string
 		for _, e := range s.all {
 			got = append(got, fmt.Sprint(e.method, " ", e.path, " ", e.status))
