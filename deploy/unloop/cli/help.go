@@ -24,7 +24,7 @@ func (c *helpCmd) Run(parsed *kong.Context) error {
 		}
 	}
 	// The help is printed as the flag is read; what is missing of the command is no error.
-	_, _ = parsed.Kong.Parse(append(c.Command, "--help"))
+	_, _ = parsed.Parse(append(c.Command, "--help"))
 	return nil
 }
 
