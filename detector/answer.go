@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/unloop/unloop/detector/internal/decide"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -27,6 +29,7 @@ type answer struct {
 	req    natskit.Request
 	batch  *checkpb.CheckBatch
 	checks []*decide.Check
+	spans  []trace.Span // nil without traces
 	ctx    context.Context
 	cancel context.CancelFunc
 	late   *time.Timer
@@ -46,7 +49,7 @@ type answer struct {
 // start begins with all checks of a batch and answers them when their writes are stored.
 func (d *Detector) start(req natskit.Request, batch *checkpb.CheckBatch) {
 	n := len(batch.GetChecks())
-	a := &answer{d: d, req: req, batch: batch, checks: make([]*decide.Check, n), decisions: make([]*checkpb.Decision, n), left: n}
+	a := &answer{d: d, req: req, batch: batch, checks: make([]*decide.Check, n), decisions: make([]*checkpb.Decision, n), left: n, spans: d.startSpans(batch)}
 	until := time.Now().Add(d.budget(batch.GetBudgetMs()))
 	a.ctx, a.cancel = context.WithTimeout(context.Background(), d.budget(max(batch.GetBudgetMs(), batch.GetPatienceMs())))
 	var open atomic.Int64
@@ -101,7 +104,12 @@ func (a *answer) finish(i int) {
 
 // decide decides a check and returns how many are left.
 func (a *answer) decide(i int) (left int) {
-	decision := a.checks[i].Decide(a.ctx)
+	var decision *checkpb.Decision
+	if a.spans == nil {
+		decision = a.checks[i].Decide(a.ctx)
+	} else {
+		decision = decideTraced(a.ctx, a.checks[i], a.spans[i])
+	}
 	if check := a.batch.GetChecks()[i]; !check.GetPeek() && !check.GetProbe() {
 		a.d.metrics.Found(decision.GetFindings())
 	}

@@ -46,7 +46,7 @@ func NewEvaluator(now func() time.Time, worker Worker) *Evaluator {
 		Publish: func(string, []byte) error { return nil }, // there are no gateways
 	}
 	if worker != nil {
-		ask := func(r *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
+		ask := func(_ context.Context, r *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
 			return worker.Answer(context.Background(), r), nil
 		}
 		e.decider.Semantic = semantic.New(ledger.NewMemory[streak.State](now), ask, e.incidents.Record, now, e.decider.Metrics, reg)

@@ -6,6 +6,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/embedworker/internal/compare"
@@ -13,6 +17,7 @@ import (
 	"github.com/unloop/unloop/embedworker/internal/semantic"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/tracing"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -25,7 +30,7 @@ func (w *Worker) onCheck(req natskit.Request) {
 		w.reply(req, failure(semanticpb.SemanticError_SEMANTIC_ERROR_INVALID, "request is malformed"))
 		return
 	}
-	if !w.begin(func() { w.reply(req, w.check(r)) }) {
+	if !w.begin(func() { w.reply(req, w.checkWithin(req.Header, r)) }) {
 		w.reply(req, failure(semanticpb.SemanticError_SEMANTIC_ERROR_BUSY, "too many checks are under way"))
 	}
 }
@@ -71,6 +76,26 @@ func result(a *semanticpb.SemanticReply) string {
 		return "detected"
 	}
 	return "clear"
+}
+
+// checkWithin is check within a span, if the headers of the request bring a trace.
+func (w *Worker) checkWithin(h nats.Header, r *semanticpb.SemanticRequest) *semanticpb.SemanticReply {
+	if w.deps.Traces == nil || h == nil {
+		return w.check(r)
+	}
+	ctx := tracing.FromNATS(context.Background(), h)
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return w.check(r)
+	}
+	_, span := w.deps.Traces.Start(ctx, "embeddings "+w.embedderName, trace.SpanKindServer,
+		attribute.String("gen_ai.operation.name", "embeddings"), attribute.String("gen_ai.request.model", w.embedderName))
+	defer span.End()
+	reply := w.check(r)
+	span.SetAttributes(attribute.String("unloop.result", result(reply)), attribute.Int("unloop.compared", int(reply.GetCompared())))
+	if reply.GetError() != semanticpb.SemanticError_SEMANTIC_ERROR_NONE {
+		span.SetStatus(codes.Error, result(reply))
+	}
+	return reply
 }
 
 func (w *Worker) check(r *semanticpb.SemanticRequest) *semanticpb.SemanticReply {

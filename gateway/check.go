@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/unloop/unloop/gateway/internal/account"
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/identity"
@@ -28,6 +30,8 @@ type checked struct {
 	// form is the part of the prompt that an answer in the model's place depends on; nil
 	// for no prompt.
 	form *provider.Prompt
+	// upstream is the span of the upstream's answer; nil for none.
+	upstream trace.Span
 	// arrived is when the request began to come in.
 	arrived time.Time
 }
@@ -101,6 +105,9 @@ func (g *Gateway) decide(c *checked) outcome.Outcome {
 			mode = "shadow"
 		}
 		g.metrics.rules.WithLabelValues(v.Wire.GetPolicy(), v.Wire.GetRule(), mode, v.GetAction().Label()).Inc()
+	}
+	if g.deps.Traces != nil {
+		traceOutcome(c.account.HTTP.Context(), c, &out)
 	}
 	return out
 }

@@ -3,6 +3,8 @@ package gateway
 import (
 	"net/http"
 
+	"go.opentelemetry.io/otel/codes"
+
 	"github.com/unloop/unloop/gateway/internal/forward"
 	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/outcome"
@@ -26,7 +28,12 @@ func (g *Gateway) forward(w http.ResponseWriter, c *checked, out outcome.Outcome
 	if text, position := out.Hint(g.now()); text != "" {
 		body = g.proxy.Hint(x.Provider, body, text, position, out.Finding)
 	}
-	g.proxy.Forward(w, a.HTTP, forward.Request{Target: x.Target, Body: body, Readable: a.Reads(), Observer: forwarded{g, c, headers}})
+	request := forward.Request{Target: x.Target, Body: body, Readable: a.Reads(), Observer: forwarded{g, c, headers}}
+	if g.deps.Traces != nil {
+		request.Trace = g.startUpstream(c)
+		defer endUpstream(c)
+	}
+	g.proxy.Forward(w, a.HTTP, request)
 }
 
 // forwarded observes the forwarding of a request.
@@ -43,12 +50,18 @@ func (f forwarded) Answered(res *http.Response) {
 	f.g.gate.OwnPages(r, res.Header)
 	f.headers.Put(res.Header)
 	f.c.account.Answer(res)
+	if f.c.upstream != nil {
+		traceStatus(f.c.upstream, res.StatusCode, res.StatusCode >= http.StatusBadRequest)
+	}
 }
 
 // Failed answers the client of a request that the upstream did not answer.
 func (f forwarded) Failed(w http.ResponseWriter, err error) {
 	g, a := f.g, &f.c.account
 	a.Uncount()
+	if f.c.upstream != nil {
+		f.c.upstream.SetStatus(codes.Error, "no answer")
+	}
 	switch {
 	case intake.Broken(a.HTTP):
 		a.GiveBack()
@@ -64,4 +77,9 @@ func (f forwarded) Failed(w http.ResponseWriter, err error) {
 }
 
 // Broken takes back the count of a request after its answer broke off.
-func (f forwarded) Broken() { f.c.account.Uncount() }
+func (f forwarded) Broken() {
+	f.c.account.Uncount()
+	if f.c.upstream != nil {
+		f.c.upstream.SetStatus(codes.Error, "the answer broke off")
+	}
+}

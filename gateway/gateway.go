@@ -111,6 +111,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
 	g.checker.Prefer(deps.InProcess)
 	g.asker = ask.New(g.checker, g.deps.Log, g.now, deps.Metrics)
+	g.asker.Traces = deps.Traces
 	g.writer = respond.NewWriter(g.now, deps.Metrics)
 	g.books = account.NewBooks(account.Books{Detectors: g.checker, Store: store, Timeout: cfg.CheckTimeout, Now: g.now}, deps.Metrics)
 	g.repeats = blocks.NewRequests[basis, *rejected](g.checker.Blocks())

@@ -41,6 +41,9 @@ func (g *Gateway) respond(w http.ResponseWriter, c *checked, out outcome.Outcome
 		x = &read
 	}
 	c.account.Status = g.writer.Outcome(w, c.account.HTTP, x, &out)
+	if g.deps.Traces != nil { // a wait may have changed the outcome
+		traceOutcome(c.account.HTTP.Context(), c, &out)
+	}
 	g.rejected(c, &out)
 }
 

@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"strings"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/checkapi"
 	"github.com/unloop/unloop/gateway/internal/intake"
@@ -18,6 +21,15 @@ import (
 // ServeHTTP answers a request: of Unloop's own API, of another gateway that asks for a
 // decision, or for an upstream.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.deps.Traces != nil {
+		g.serveTraced(w, r)
+		return
+	}
+	g.serve(w, r)
+}
+
+// serve is ServeHTTP within the span of the request, if there is one.
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	defer g.bodies.Watch(w, r).Free()
 	switch {
 	case g.refusePage(w, r):
@@ -38,6 +50,9 @@ func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
 	arrived := g.now()
 	x, who, refusal := g.receive(r)
 	if refusal != nil {
+		if g.deps.Traces != nil {
+			traceStatus(trace.SpanFromContext(r.Context()), refusal.Status, refusal.Status >= http.StatusInternalServerError)
+		}
 		respond.Refuse(w, r, x.Provider, *refusal)
 		return
 	}
@@ -48,9 +63,15 @@ func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
 		g.remember(c, digest)
 	}
 	c.arrived = arrived
+	if g.deps.Traces != nil {
+		defer traceAnswer(r.Context(), c)
+	}
 	defer g.memory.Answered(&c.Evidence)
 	if c.operator.Stops() {
 		g.metrics.requests.WithLabelValues(x.Provider.Name(), "kill").Inc()
+		if g.deps.Traces != nil {
+			trace.SpanFromContext(r.Context()).SetAttributes(attribute.String("unloop.outcome", "kill"))
+		}
 		defer g.record(c, nil)()
 		g.refuse(w, c, c.operator.Refusal(http.StatusForbidden, rules.FairvisorHeaders, provider.Header{Name: "X-Should-Retry", Value: "false"}))
 		return

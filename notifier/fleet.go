@@ -57,7 +57,7 @@ func newFleet(n *Notifier) (_ *fleet, err error) {
 		}
 	}
 	f.pipeline, err = delivery.New(delivery.Config{
-		NATS: n.deps.NATS, Layout: n.deps.Layout, Log: n.log, Metrics: n.deps.Metrics, Silences: f.silences.All, Grace: n.cfg.WebhookGrace, Margin: n.margin,
+		NATS: n.deps.NATS, Layout: n.deps.Layout, Log: n.log, Metrics: n.deps.Metrics, Traces: n.deps.Traces, Silences: f.silences.All, Grace: n.cfg.WebhookGrace, Margin: n.margin,
 	})
 	return f, err
 }

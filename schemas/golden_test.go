@@ -170,11 +170,15 @@ func TestEventSubjectsAndHeaders(t *testing.T) {
 	t.Parallel()
 	e := event.New(event.Detected, "id-1", time.Unix(0, 0))
 	e.Data.Policy = "agent tools"
+	if _, sent := e.Headers()["ce-traceparent"]; sent {
+		t.Error("an event without a trace has a trace's header")
+	}
+	e.Traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	if got, want := e.Subject(), "loop.detected._.agent%20tools"; got != want {
 		t.Errorf("subject %s, want %s", got, want)
 	}
 	for name, want := range map[string]string{
-		"Nats-Msg-Id": "id-1", "ce-id": "id-1", "ce-type": "loop.detected", "ce-specversion": "1.0", "ce-time": "1970-01-01T00:00:00Z",
+		"Nats-Msg-Id": "id-1", "ce-id": "id-1", "ce-type": "loop.detected", "ce-specversion": "1.0", "ce-time": "1970-01-01T00:00:00Z", "ce-traceparent": e.Traceparent,
 	} {
 		if got := e.Headers()[name]; len(got) != 1 || got[0] != want {
 			t.Errorf("header %s: %v, want %s", name, got, want)

@@ -42,6 +42,9 @@ type Event struct {
 	TenantID  string    `json:"tenant_id"`
 	RequestID string    `json:"request_id"`
 	Data      Data      `json:"data"`
+	// Traceparent names the span of the request that opened the incident, as W3C Trace
+	// Context has it; "" without traces.
+	Traceparent string `json:"traceparent,omitempty"`
 }
 
 // Data describes the incident at the time of the finding that raised the event.
@@ -149,7 +152,7 @@ func (e Event) Subject() string {
 // Headers returns the CloudEvents 1.0 attributes in NATS binary content mode, and the id
 // by which JetStream deduplicates.
 func (e Event) Headers() map[string][]string {
-	return map[string][]string{
+	h := map[string][]string{
 		"Nats-Msg-Id":    {e.ID},
 		"ce-specversion": {"1.0"},
 		"ce-id":          {e.ID},
@@ -159,6 +162,10 @@ func (e Event) Headers() map[string][]string {
 		"ce-time":        {e.Timestamp.Format(time.RFC3339Nano)},
 		"content-type":   {"application/json"},
 	}
+	if e.Traceparent != "" {
+		h["ce-traceparent"] = []string{e.Traceparent}
+	}
+	return h
 }
 
 // Parse reads an event's body. Unknown fields are ignored, so that an older

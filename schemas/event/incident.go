@@ -10,6 +10,8 @@ type Incident struct {
 	Tenant    string `json:"tenant"`
 	Project   string `json:"project"`
 	RequestID string `json:"request_id"`
+	// Traceparent is Event.Traceparent.
+	Traceparent string `json:"traceparent,omitempty"`
 	// Announced reports that loop.detected is stored.
 	Announced bool `json:"announced"`
 	// Counters are the states that a release resets. There may be other counters of the

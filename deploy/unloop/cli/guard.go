@@ -19,6 +19,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
+	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
 // defaultGateway is the default address of `unloop up`.
@@ -94,7 +95,9 @@ func (c *execCmd) own(ctx context.Context, upstreams map[string]string, io strea
 	cfg.Gateway.Upstream, cfg.Gateway.Policies = upstreams, c.Policies
 	cfg.Gateway.ShutdownGrace, cfg.Gateway.CheckTimeout, cfg.Gateway.Reject = ownGrace, c.CheckTimeout, c.Reject
 	cfg.Detector.MaxBudget = max(cfg.Detector.MaxBudget, c.CheckTimeout)
-	s, err := system.New(cfg, service.Process{LogFormat: c.LogFormat, LogLevel: c.LogLevel}.Logger(io.err))
+	log := service.Process{LogFormat: c.LogFormat, LogLevel: c.LogLevel}.Logger(io.err)
+	cfg.Traces = tracing.FromEnv(ctx, "unloop", service.Version(), log)
+	s, err := system.New(cfg, log)
 	if err != nil {
 		return nil, err
 	}

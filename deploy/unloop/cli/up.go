@@ -16,6 +16,7 @@ import (
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
+	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
 type upCmd struct {
@@ -92,7 +93,9 @@ func (c upCmd) start(ctx context.Context, io streams) (*system.System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := system.New(cfg, c.Logger(io.err))
+	log := c.Logger(io.err)
+	cfg.Traces = tracing.FromEnv(ctx, "unloop", service.Version(), log)
+	s, err := system.New(cfg, log)
 	if err == nil {
 		return s, nil
 	}

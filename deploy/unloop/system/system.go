@@ -20,6 +20,7 @@ import (
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
+	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
 // Config is the configuration of the whole process.
@@ -40,6 +41,8 @@ type Config struct {
 	Notifier notifier.Config
 	// Embedworker selects the embedder that texts are compared with.
 	Embedworker embedworker.Config
+	// Traces sends the spans of all services; nil sends none. The system closes it.
+	Traces *tracing.Provider
 	// Clock is the time for windows, cooldowns and blocks; nil is the NATS server's for
 	// detectors and workers, and the machine's for gateways.
 	Clock func() time.Time
@@ -74,13 +77,14 @@ type System struct {
 	behind    []service.Named // all services but the gateway
 	admin     *service.Admin
 	dashboard bool
+	traces    *tracing.Provider
 	log       *slog.Logger
 }
 
 // New starts the embedded server and makes the services. If it returns an error,
 // everything that it started is stopped.
 func New(cfg Config, log *slog.Logger) (_ *System, err error) {
-	s := &System{dashboard: cfg.Notifier.Dashboard, url: cfg.NATS, layout: natskit.Layout{Replicas: cfg.Replicas}, metrics: service.NewRegistry(), log: log}
+	s := &System{traces: cfg.Traces, dashboard: cfg.Notifier.Dashboard, url: cfg.NATS, layout: natskit.Layout{Replicas: cfg.Replicas}, metrics: service.NewRegistry(), log: log}
 	if !cfg.OverNATS {
 		s.inProcess = natskit.NewInProcess()
 	}
@@ -148,7 +152,7 @@ func (s *System) build(cfg Config) error {
 			return err
 		}
 		s.conns = append(s.conns, nc)
-		svc, err := part.make(service.Deps{Log: log, Metrics: s.metrics, NATS: nc, InProcess: s.inProcess, Layout: s.layout})
+		svc, err := part.make(service.Deps{Log: log, Metrics: s.metrics, NATS: nc, InProcess: s.inProcess, Layout: s.layout, Traces: cfg.Traces.Tracer(part.name)})
 		if err != nil {
 			return err
 		}
@@ -239,6 +243,7 @@ func (s *System) close() {
 		closing.Go(nc.Close)
 	}
 	closing.Wait()
+	s.traces.Close()
 	if s.embedded != nil {
 		s.stopGuard()
 		s.embedded.Stop()

@@ -352,7 +352,7 @@ func TestTextsAreComparedLast(t *testing.T) {
 	f := newFixture()
 	f.InOrder = true
 	asked := 0
-	worker := func(*semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
+	worker := func(context.Context, *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
 		asked++
 		return &semanticpb.SemanticReply{Judged: true, Detected: true, Compared: 3, MaxSimilarity: 0.97}, nil
 	}

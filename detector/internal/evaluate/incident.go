@@ -20,9 +20,22 @@ func noted(check *checkpb.Check, f *checkpb.Finding, at time.Time) Incident {
 		Action: f.GetAction(), Answer: f.GetAnswer(), Fingerprint: f.GetFingerprint(), Rule: f.GetRule(), Tool: published(f.GetTool()),
 		Hits: 1, Count: int(f.GetHitCount()), Threshold: int(f.GetThreshold()), WindowSeconds: int(f.GetWindowSeconds()),
 		CooldownSeconds: int(f.GetCooldownSeconds()), Similarity: f.GetSimilarity(),
-		Identity: check.GetIdentity(), RequestID: check.GetRequestId(), Model: check.GetModel(), InputTokens: int(check.GetInputTokens()), USD: check.Usd,
+		Identity: check.GetIdentity(), RequestID: check.GetRequestId(), Traceparent: traceparent(check), Model: check.GetModel(), InputTokens: int(check.GetInputTokens()), USD: check.Usd,
 		Related: related(check, f.GetPolicy(), f.GetShadow()), Excerpt: excerpt(check, f.GetPolicy()), At: at,
 	}}
+}
+
+// traceparentLength is the length of a traceparent of version 0.
+const traceparentLength = 55
+
+// traceparent returns the trace context of a check; "" if it is none. Peers may send
+// anything.
+func traceparent(check *checkpb.Check) string {
+	parent := check.GetTraceparent()
+	if len(parent) != traceparentLength || strings.Trim(parent, "0123456789abcdef-") != "" {
+		return ""
+	}
+	return parent
 }
 
 // conversation returns what an incident belongs to, in hex: the session, or the

@@ -65,9 +65,11 @@ type Finding struct {
 	// Kept is the shortest time that the incident stays open.
 	Kept time.Duration
 	// Similarity of the newest exchange to earlier ones; 0 if unknown.
-	Similarity  float64
-	Identity    *checkpb.Identity
-	RequestID   string
+	Similarity float64
+	Identity   *checkpb.Identity
+	RequestID  string
+	// Traceparent is event.Event's.
+	Traceparent string
 	Model       string
 	InputTokens int
 	// USD is the estimated price of the request; nil if it is not known.
@@ -135,7 +137,7 @@ func New(f *Finding, loopID string) Record {
 			Model: f.Model, Session: f.Identity.GetSession(), Caller: f.Identity.GetCaller(),
 			FirstSeen: f.At.UTC(), LastSeen: f.At.UTC(),
 		},
-		Tenant: f.Identity.GetTenant(), Project: f.Identity.GetProject(), RequestID: f.RequestID,
+		Tenant: f.Identity.GetTenant(), Project: f.Identity.GetProject(), RequestID: f.RequestID, Traceparent: f.Traceparent,
 	}}
 }
 
@@ -342,7 +344,7 @@ func (r Record) Event(typ event.Type, at time.Time) event.Event {
 		id += "." + strconv.Itoa(r.Reported.Number)
 	}
 	e := event.New(typ, id, at)
-	e.TenantID, e.ProjectID, e.RequestID, e.Data = r.Tenant, r.Project, r.RequestID, r.Data
+	e.TenantID, e.ProjectID, e.RequestID, e.Data, e.Traceparent = r.Tenant, r.Project, r.RequestID, r.Data, r.Traceparent
 	if typ == event.Resolved {
 		e.Data.Reason = r.Over
 	}

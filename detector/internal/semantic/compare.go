@@ -92,7 +92,7 @@ func (c *Comparer) start(ctx context.Context, s *evaluate.Semantic, q *query) (<
 	}
 	compared := make(chan Result, 1)
 	run := func() {
-		reply, err := c.worker(s.Request(q.id, q.replaces, AnswerTimeout))
+		reply, err := c.worker(ctx, s.Request(q.id, q.replaces, AnswerTimeout))
 		c.asked.Add(-1)
 		compared <- c.apply(ctx, s, q, reply, err)
 	}

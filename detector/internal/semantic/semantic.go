@@ -22,6 +22,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/tracing"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -35,8 +36,9 @@ const (
 	maxAsked = 4096
 )
 
-// Worker asks an embedding worker and waits for its answer.
-type Worker func(*semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error)
+// Worker asks an embedding worker and waits for its answer, also after the end of the
+// context, which brings the trace.
+type Worker func(context.Context, *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error)
 
 // Streaks are the records of scopes.
 type Streaks interface {
@@ -84,12 +86,12 @@ func New(streaks Streaks, worker Worker, record func(context.Context, incident.F
 
 // AskOver returns the workers that answer on NATS.
 func AskOver(inbox *natskit.Inbox) Worker {
-	return func(r *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
+	return func(ctx context.Context, r *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
 		body, err := proto.Marshal(r)
 		if err != nil {
 			return nil, err
 		}
-		answer, err := inbox.Ask(context.Background(), &nats.Msg{Subject: schemas.SubjectSemantic, Data: body})
+		answer, err := inbox.Ask(context.WithoutCancel(ctx), &nats.Msg{Subject: schemas.SubjectSemantic, Header: tracing.ToNATS(ctx), Data: body})
 		if err != nil {
 			return nil, err
 		}

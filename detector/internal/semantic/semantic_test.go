@@ -74,7 +74,9 @@ func newFixture(worker semantic.Worker) *fixture {
 
 // says is a worker with one answer.
 func says(reply *semanticpb.SemanticReply, err error) semantic.Worker {
-	return func(*semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) { return reply, err }
+	return func(context.Context, *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
+		return reply, err
+	}
 }
 
 // watch is a semantic watch that hints at each match.
@@ -154,7 +156,7 @@ func TestRequestsPassWithoutAComparison(t *testing.T) {
 func TestWorkersThatAreNotAsked(t *testing.T) {
 	t.Parallel()
 	asked := 0
-	f := newFixture(func(*semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
+	f := newFixture(func(context.Context, *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
 		asked++
 		return nil, natskit.ErrNoResponder
 	})
@@ -177,7 +179,7 @@ func TestALateMatchIsForTheNextRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		takes := 100 * time.Millisecond
-		f := newFixture(func(*semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
+		f := newFixture(func(context.Context, *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
 			<-time.After(takes)
 			return similar, nil
 		})
@@ -266,7 +268,7 @@ func TestWithoutTheirStoreRequestsPass(t *testing.T) {
 func TestComparisonsUnderWayAreBounded(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	f := newFixture(func(*semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
+	f := newFixture(func(context.Context, *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
 		<-release
 		return unlike, nil
 	})

@@ -12,9 +12,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
 // Detectors decide about checks. local says that the decision is from memory.
@@ -27,10 +31,12 @@ type Asker struct {
 	detectors Detectors
 	log       *slog.Logger
 	now       func() time.Time
-	seconds   prometheus.Histogram
-	results   *prometheus.CounterVec
-	missed    prometheus.Counter
-	mu        sync.Mutex
+	// Traces makes the spans of checks; nil makes none.
+	Traces  *tracing.Tracer
+	seconds prometheus.Histogram
+	results *prometheus.CounterVec
+	missed  prometheus.Counter
+	mu      sync.Mutex
 	// last is the time of the latest request without a decision, by reason.
 	last map[string]time.Time
 }
@@ -67,6 +73,29 @@ type Answer struct {
 
 // Ask returns the detectors' answer to a check.
 func (a *Asker) Ask(ctx context.Context, check *checkpb.Check) Answer {
+	if a.Traces != nil {
+		return a.askTraced(ctx, check)
+	}
+	out, _ := a.ask(ctx, check)
+	return out
+}
+
+// askTraced is Ask within a span of its own, which is the parent of the detector's.
+func (a *Asker) askTraced(ctx context.Context, check *checkpb.Check) Answer {
+	ctx, span := a.Traces.Start(ctx, "check", trace.SpanKindClient)
+	defer span.End()
+	check.Traceparent = tracing.Parent(ctx)
+	out, local := a.ask(ctx, check)
+	span.SetAttributes(attribute.String("unloop.action", out.Decision.GetAction().Label()), attribute.Bool("unloop.local", local))
+	if out.Degraded != "" {
+		span.SetAttributes(attribute.String("unloop.degraded", out.Degraded))
+		span.SetStatus(codes.Error, out.Degraded)
+	}
+	return out
+}
+
+// ask asks the detectors. local says that the answer is from memory.
+func (a *Asker) ask(ctx context.Context, check *checkpb.Check) (_ Answer, local bool) {
 	started := time.Now()
 	decision, local, err := a.detectors.Check(ctx, check)
 	a.seconds.Observe(time.Since(started).Seconds())
@@ -87,7 +116,7 @@ func (a *Asker) Ask(ctx context.Context, check *checkpb.Check) Answer {
 	default:
 		out.Degraded = a.Degraded(Undecided(err))
 	}
-	return out
+	return out, local
 }
 
 // Local counts a decision from memory.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"sync"
@@ -40,6 +41,9 @@ type Request struct {
 	// Readable says that the gateway reads the answer, so that the upstream may only use
 	// content codings that it knows.
 	Readable bool
+	// Trace are the headers of a trace context, which replace the client's; nil leaves
+	// those as they are.
+	Trace    http.Header
 	Observer Observer
 }
 
@@ -152,6 +156,10 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 	if accepted, sent := pr.Out.Header["Accept-Encoding"]; sent && out.Readable {
 		pr.Out.Header["Accept-Encoding"] = []string{encoding.Accept(accepted)}
+	}
+	if out.Trace != nil {
+		pr.Out.Header.Del("Tracestate") // it belongs to the client's traceparent
+		maps.Copy(pr.Out.Header, out.Trace)
 	}
 	p.keys.put(pr.Out, out.Target)
 }

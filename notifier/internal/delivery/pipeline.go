@@ -17,6 +17,7 @@ import (
 	"github.com/unloop/unloop/schemas/delivery"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/tracing"
 	"github.com/unloop/unloop/schemas/silence"
 )
 
@@ -27,6 +28,8 @@ type Config struct {
 	Log    *slog.Logger
 	// Metrics may be nil.
 	Metrics prometheus.Registerer
+	// Traces makes the spans of attempts; nil makes none.
+	Traces *tracing.Tracer
 	// Silences returns those in force; nil for none.
 	Silences func() []silence.Silence
 	// Grace is how long attempts may go on at the end.
@@ -44,6 +47,7 @@ type Pipeline struct {
 	metrics *Metrics
 	grace   time.Duration
 	margin  time.Duration
+	traces  *tracing.Tracer
 
 	silences  func() []silence.Silence
 	records   *ledger.Ledger[outbox.Record, *outbox.Record]
@@ -67,7 +71,7 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 	id := nuid.New().Next()
 	p := &Pipeline{
-		id: id[:idLength], nc: cfg.NATS, layout: cfg.Layout, log: cfg.Log, metrics: metrics, grace: cfg.Grace, margin: cfg.Margin, silences: cfg.Silences,
+		id: id[:idLength], nc: cfg.NATS, layout: cfg.Layout, log: cfg.Log, metrics: metrics, grace: cfg.Grace, margin: cfg.Margin, traces: cfg.Traces, silences: cfg.Silences,
 		records:   ledger.New[outbox.Record](cfg.NATS, schemas.BucketNotifications, cfg.Metrics, ledger.WithConfirm()),
 		endpoints: ledger.New[state](cfg.NATS, schemas.BucketNotifications, cfg.Metrics, ledger.WithConfirm()),
 		journal:   ledger.New[entry](cfg.NATS, schemas.BucketDeliveries, cfg.Metrics),

@@ -18,7 +18,7 @@ func (e *endpoint) deliver(ctx context.Context, key string, def *Endpoint, rec *
 		err := &sink.Error{Kind: sink.Gone, Reason: "the endpoint is disabled: " + state.Reason}
 		return e.conclude(ctx, key, def, rec, claim, attempt{at: time.Now(), err: err, disposition: disposition{result: Disabled}})
 	}
-	a := e.try(ctx, def, rec.Batch)
+	a := e.tryTraced(ctx, def, rec)
 	a.disposition = decide(a.err, rec.Attempts+1, def.Schedule, rand.Float64())
 	if a.result == Interrupted && ctx.Err() == nil {
 		a.disposition = decide(&sink.Error{Reason: a.err.Error()}, rec.Attempts+1, def.Schedule, rand.Float64())
@@ -32,6 +32,18 @@ type attempt struct {
 	took time.Duration
 	err  error
 	disposition
+}
+
+// tryTraced is try within a span, if traces are sent.
+func (e *endpoint) tryTraced(ctx context.Context, def *Endpoint, rec *outbox.Record) attempt {
+	if e.traces == nil {
+		return e.try(ctx, def, rec.Batch)
+	}
+	ctx, span := e.startSpan(ctx, def, rec)
+	defer span.End()
+	a := e.try(ctx, def, rec.Batch)
+	describe(span, a.logged())
+	return a
 }
 
 // try makes one attempt at a message.

@@ -119,7 +119,7 @@ func (in *Inbox) RequestParts(msg *nats.Msg, t Turn, part func(data []byte, err 
 
 func (in *Inbox) request(msg *nats.Msg, a asked) {
 	id := in.register(a)
-	local := Request{Data: msg.Data, respond: func(data []byte) error {
+	local := Request{Data: msg.Data, Header: msg.Header, respond: func(data []byte) error {
 		in.finish(id, data, nil)
 		return nil
 	}}

@@ -1,10 +1,16 @@
 package natskit
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/nats-io/nats.go"
+)
 
 // Request is one request to a responder, over NATS or in the process.
 type Request struct {
-	Data    []byte
+	Data []byte
+	// Header has the headers of the message; nil for none.
+	Header  nats.Header
 	respond func([]byte) error
 }
 

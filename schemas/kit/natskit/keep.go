@@ -87,7 +87,11 @@ func (c *Conn) Respond(cfg micro.Config, responders ...Responder) (stop func(), 
 
 // endpoint handles requests from NATS. Answers are queued as all messages are.
 func (c *Conn) endpoint(handle func(Request)) micro.HandlerFunc {
-	return func(req micro.Request) { handle(c.request(req.Data(), req.Reply())) }
+	return func(req micro.Request) {
+		r := c.request(req.Data(), req.Reply())
+		r.Header = nats.Header(req.Headers())
+		handle(r)
+	}
 }
 
 func (c *Conn) request(data []byte, reply string) Request {

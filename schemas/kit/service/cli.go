@@ -16,6 +16,7 @@ import (
 
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
 // EnvPrefix begins the names of the environment variables of flags.
@@ -225,7 +226,9 @@ func RunOne(ctx context.Context, name string, process Process, cluster Cluster, 
 	defer nc.Close()
 	reg := NewRegistry()
 	layout := natskit.Layout{Replicas: cluster.Replicas}
-	svc, err := build(Deps{Log: log, Metrics: reg, NATS: nc, Layout: layout})
+	traces := tracing.FromEnv(ctx, "unloop-"+name, Version(), log)
+	defer traces.Close()
+	svc, err := build(Deps{Log: log, Metrics: reg, NATS: nc, Layout: layout, Traces: traces.Tracer(name)})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
 // Deps are the dependencies of every service; its settings are in its own Config.
@@ -25,6 +26,8 @@ type Deps struct {
 	// InProcess takes requests to services of the same process; nil if each is a
 	// process of its own.
 	InProcess *natskit.InProcess
+	// Traces makes the spans of the service; nil sends none.
+	Traces *tracing.Tracer
 	// Layout is how a service creates missing streams.
 	Layout natskit.Layout
 }

@@ -1,0 +1,116 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/unloop/unloop/gateway/internal/bounded"
+	"github.com/unloop/unloop/gateway/internal/outcome"
+	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/schemas/kit/tracing"
+)
+
+// serveTraced answers a request within a span, whose parent is the client's.
+func (g *Gateway) serveTraced(w http.ResponseWriter, r *http.Request) {
+	ctx, span := g.deps.Traces.Start(tracing.FromHTTP(r.Context(), r.Header), r.Method, trace.SpanKindServer, attribute.String("http.request.method", r.Method))
+	defer span.End()
+	g.serve(w, r.WithContext(ctx))
+}
+
+// traceOutcome describes the outcome of a request in its span.
+func traceOutcome(ctx context.Context, c *checked, out *outcome.Outcome) {
+	span, x := trace.SpanFromContext(ctx), c.account.Request
+	span.SetName(x.Method + " " + x.Provider.Name())
+	span.SetAttributes(promptAttributes(x, &c.from)...)
+	span.SetAttributes(
+		attribute.String("unloop.outcome", out.Label),
+		attribute.String("unloop.action", out.Finding.GetAction().Label()),
+		attribute.String("unloop.upstream", x.Target.Upstream),
+	)
+	for _, a := range []struct{ key, value string }{
+		{"unloop.policy", out.Finding.GetPolicy()}, {"unloop.detector", out.Finding.GetDetector()}, {"unloop.loop_id", out.Finding.GetLoopId()},
+		{"unloop.degraded", c.Degraded},
+	} {
+		if a.value != "" {
+			span.SetAttributes(attribute.String(a.key, a.value))
+		}
+	}
+}
+
+// traceStatus notes the status of the answer to a request in a span.
+func traceStatus(span trace.Span, status int, failed bool) {
+	span.SetAttributes(attribute.Int("http.response.status_code", status))
+	if failed {
+		span.SetAttributes(attribute.String("error.type", strconv.Itoa(status)))
+		span.SetStatus(codes.Error, "")
+	}
+}
+
+// traceAnswer notes the status of the answer in the span of a request.
+func traceAnswer(ctx context.Context, c *checked) {
+	traceStatus(trace.SpanFromContext(ctx), c.account.Status, c.account.Status >= http.StatusInternalServerError)
+}
+
+// maxModel bounds the names of models in spans, in bytes.
+const maxModel = 128
+
+func modelName(model string) string { return bounded.Name(model, maxModel) }
+
+// operations are the values of gen_ai.operation.name by format.
+var operations = map[route.Format]string{route.Chat: "chat", route.Responses: "chat", route.Messages: "chat", route.Generate: "generate_content"}
+
+// providers are the values of gen_ai.provider.name by upstream. Other upstreams have their
+// own names.
+var providers = map[string]string{route.Gemini: "gcp.gemini", route.Vertex: "gcp.vertex_ai"}
+
+// promptAttributes returns the attributes of a request by the conventions for generative
+// AI; none for a request without a prompt. The conversation is a hash.
+func promptAttributes(x *request.Request, from *request.Subject) []attribute.KeyValue {
+	operation, known := operations[x.Target.Format]
+	if !known {
+		return nil
+	}
+	provider, named := providers[x.Target.Upstream]
+	if !named {
+		provider = x.Target.Upstream
+	}
+	out := []attribute.KeyValue{attribute.String("gen_ai.operation.name", operation), attribute.String("gen_ai.provider.name", provider)}
+	if model := x.Model(); model != "" {
+		out = append(out, attribute.String("gen_ai.request.model", modelName(model)))
+	}
+	if session := from.Identity.GetSession(); session != "" {
+		out = append(out, attribute.String("gen_ai.conversation.id", session))
+	}
+	return out
+}
+
+// startUpstream begins the span of the upstream's answer, and returns the headers that
+// name it.
+func (g *Gateway) startUpstream(c *checked) http.Header {
+	x := c.account.Request
+	name := x.Method
+	if operation, known := operations[x.Target.Format]; known {
+		name = operation + " " + modelName(x.Model())
+	}
+	attrs := append(promptAttributes(x, &c.from), attribute.String("http.request.method", x.Method), attribute.String("server.address", x.Target.URL.Hostname()))
+	if port, err := strconv.Atoi(x.Target.URL.Port()); err == nil {
+		attrs = append(attrs, attribute.Int("server.port", port))
+	}
+	ctx, span := g.deps.Traces.Start(c.account.HTTP.Context(), name, trace.SpanKindClient, attrs...)
+	c.upstream = span
+	return tracing.ToHTTP(ctx)
+}
+
+// endUpstream ends the span of the upstream's answer, with its tokens where they were read.
+func endUpstream(c *checked) {
+	if u := c.account.Usage; u.Input > 0 || u.Output > 0 {
+		c.upstream.SetAttributes(attribute.Int("gen_ai.usage.input_tokens", u.Input), attribute.Int("gen_ai.usage.output_tokens", u.Output))
+	}
+	c.upstream.End()
+}
