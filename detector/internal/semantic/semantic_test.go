@@ -287,14 +287,14 @@ func TestWorkersAreAskedOverNATS(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
 	ask := semantic.AskOver(natskit.NewInbox(s.Service(), semantic.AnswerTimeout))
-	if _, err := ask(&semanticpb.SemanticRequest{}); !errors.Is(err, natskit.ErrNoResponder) {
+	if _, err := ask(t.Context(), &semanticpb.SemanticRequest{}); !errors.Is(err, natskit.ErrNoResponder) {
 		t.Errorf("without workers: %v", err)
 	}
 	answer(t, s, schemas.SubjectSemantic, similar)
-	if reply, err := ask(&semanticpb.SemanticRequest{}); err != nil || !reply.GetDetected() {
+	if reply, err := ask(t.Context(), &semanticpb.SemanticRequest{}); err != nil || !reply.GetDetected() {
 		t.Errorf("answer %v, %v", reply, err)
 	}
-	if _, err := ask(&semanticpb.SemanticRequest{RequestId: "\xff"}); err == nil {
+	if _, err := ask(t.Context(), &semanticpb.SemanticRequest{RequestId: "\xff"}); err == nil {
 		t.Error("a text that is no UTF-8 was sent")
 	}
 }
