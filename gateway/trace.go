@@ -41,6 +41,12 @@ func traceOutcome(ctx context.Context, c *checked, out *outcome.Outcome) {
 			span.SetAttributes(attribute.String(a.key, a.value))
 		}
 	}
+	for _, v := range out.Verdicts {
+		if v.GetAction().Stops() && !v.Wire.GetShadow() {
+			span.SetAttributes(attribute.String("unloop.policy", v.Wire.GetPolicy()), attribute.String("unloop.rule", v.Wire.GetRule()))
+			break
+		}
+	}
 }
 
 // traceStatus notes the status of the answer to a request in a span.
