@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the path of a tool. A missing tool is installed:
 #
-#   tool.sh golangci-lint|nats|node|node-modules|client-programs|redis-server|chromium|alertmanager|race
+#   tool.sh TOOL
 #
 # Go tools are built from source into a cache folder, with one folder for each version,
 # so that checkouts with different versions do not disturb each other. Debian packages
@@ -110,10 +110,12 @@ node) from_debian node nodejs npm ;;
 node-modules) npm_modules deploy/e2e/sdk "the npm SDKs" ;;
 client-programs) npm_modules deploy/clients/programs "Claude Code, Codex, Gemini CLI and opencode, about 1 GB" ;;
 redis-server) server redis-server redis-server ;;
+chromium) from_debian chromium chromium ;;
 alertmanager) server prometheus-alertmanager prometheus-alertmanager ;;
 race) race ;;
 *)
-	sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+	sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+	echo "TOOL is one of: $(sed -n 's/^\([a-z-]*\)) .* ;;$/\1/p' "${BASH_SOURCE[0]}" | xargs)" >&2
 	exit 2
 	;;
 esac

@@ -3,6 +3,7 @@
 const { createAgent, tool } = require('langchain');
 const { ChatOpenAI } = require('@langchain/openai');
 const { schema, says } = require('./weather');
+require('./encodings');
 
 async function agent(question, { streamed, api }) {
   const model = new ChatOpenAI({

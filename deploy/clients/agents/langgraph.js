@@ -5,6 +5,7 @@ const { ToolNode, toolsCondition } = require('@langchain/langgraph/prebuilt');
 const { tool } = require('@langchain/core/tools');
 const { ChatOpenAI } = require('@langchain/openai');
 const { schema, says } = require('./weather');
+require('./encodings');
 
 async function agent(question, { streamed, api }) {
   const tools = [tool(() => says, { name: 'weather', description: 'The weather in a city', schema })];
