@@ -35,7 +35,7 @@ func partGolden() map[string]proto.Message {
 // promptGolden are those about prompts that are counted in several ways.
 func promptGolden() map[string]proto.Message {
 	return map[string]proto.Message{
-		"check-batch-price-1": &checkpb.CheckBatch{Checks: []*checkpb.Check{{Model: "gpt-4o-mini", InputTokens: 2500, Usd: proto.Float64(0.000375)}}},
+		"check-batch-price-1": &checkpb.CheckBatch{Checks: []*checkpb.Check{{Model: "gpt-4o-mini", InputTokens: 2500, Usd: new(0.000375)}}},
 		"check-batch-prompt-1": &checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{{Counters: []*checkpb.Counter{{
 			Policy: "agent-tools", Detector: "prompt", Fingerprint: goldenPrint, Parted: true,
 			Together: &checkpb.Together{Fingerprint: goldenPrint, Threshold: 10, Steps: []*checkpb.Step{{At: 11, Action: checkpb.Action_ACTION_REJECT}}},

@@ -167,6 +167,7 @@ func TestResponsesOverWebSocketAreSentBackToHTTP(t *testing.T) {
 		if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || answer.Error.Code != "websocket_not_supported" || !strings.Contains(answer.Error.Message, "POST") {
 			t.Errorf("%s: %v, %+v", path, err, answer)
 		}
+		_ = res.Body.Close()
 	}
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, url+"/v1/responses", http.NoBody)
 	if err != nil {

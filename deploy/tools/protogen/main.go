@@ -18,7 +18,6 @@ import (
 	"github.com/bufbuild/protocompile/protoutil"
 	gengo "google.golang.org/protobuf/cmd/protoc-gen-go/internal_gengo"
 	"google.golang.org/protobuf/compiler/protogen"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
@@ -38,7 +37,7 @@ func run(ctx context.Context, protoDir, outDir, module string) error {
 	if err != nil {
 		return err
 	}
-	request.Parameter = proto.String("module=" + module)
+	request.Parameter = new("module=" + module)
 	plugin, err := protogen.Options{}.New(request)
 	if err != nil {
 		return err
