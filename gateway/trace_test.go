@@ -69,7 +69,7 @@ func spansOf(t *testing.T, bundle string, paths ...string) []string {
 		for _, a := range s.Attributes {
 			switch a.Key {
 			case "unloop.outcome", "unloop.degraded", "http.response.status_code":
-				line += " " + a.Value.Emit()
+				line += " " + a.Value.String()
 			}
 		}
 		out = append(out, line)
