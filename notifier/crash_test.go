@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,16 +85,22 @@ func startChild(t *testing.T, server *natstest.Server, target string) *exec.Cmd 
 	return cmd
 }
 
-// A notifier that is killed while it sends loses no event, and what is sent again has the
-// same id. Another notifier goes on.
+// A notifier that is killed while it and another one send loses no event. What was under
+// way is sent again with the same id, and nothing else is sent twice.
 func TestEventsSurviveANotifierThatIsKilled(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)
 	const events = 1000
+	var mu sync.Mutex
+	taken := map[string]int{} // guarded by mu
 	rec := newReceiver(t, func(w http.ResponseWriter, _ *http.Request, d delivered) {
 		if (int(d.body[len(d.body)/2])+d.attempt)%2 == 0 {
 			w.WriteHeader(http.StatusServiceUnavailable)
+			return
 		}
+		mu.Lock()
+		defer mu.Unlock()
+		taken[d.id()]++
 	})
 	rec.got = make(chan delivered, 100*events)
 	js := server.JetStream()
@@ -105,13 +112,17 @@ func TestEventsSurviveANotifierThatIsKilled(t *testing.T) {
 	}
 	child := startChild(t, server, rec.URL)
 	seen := map[string]bool{}
-	for len(seen) < events/4 {
-		seen[receive(t, rec.got).id()] = true
+	until := func(n int) {
+		for len(seen) < n {
+			seen[receive(t, rec.got).id()] = true
+		}
 	}
+	until(events / 8)
+	start(t, server.Conn(), crashConfig(rec.URL)).waitReady(t)
+	until(events / 2)
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	start(t, server.Conn(), crashConfig(rec.URL))
 	wantDrained(t, server)
 	for len(rec.got) > 0 {
 		seen[receive(t, rec.got).id()] = true
@@ -124,6 +135,15 @@ func TestEventsSurviveANotifierThatIsKilled(t *testing.T) {
 	}
 	if len(want) != 0 || len(seen) != events {
 		t.Errorf("%d events were lost, %d ids arrived", len(want), len(seen))
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	twice := 0
+	for _, n := range taken {
+		twice += n - 1
+	}
+	if most := crashConfig(rec.URL).WebhookConcurrency; twice > most {
+		t.Errorf("%d events were taken twice, and at most %d can have been under way", twice, most)
 	}
 }
 

@@ -285,6 +285,17 @@ func TestStockNATSCommandShowsEvents(t *testing.T) {
 	if got := out.String(); !strings.Contains(got, `"loop.detected.acme.default"`) || !strings.Contains(got, `"type":"loop.detected"`) {
 		t.Errorf("nats sub printed:\n%s", got)
 	}
+	run := func(args ...string) string {
+		printed, err := exec.CommandContext(t.Context(), command, append([]string{"-s", s.NATSURL(), "consumer"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("nats consumer %v: %v\n%s", args, err, printed)
+		}
+		return string(printed)
+	}
+	run("add", "LOOP_EVENTS", "stock", "--pull", "--deliver", "all", "--ack", "explicit", "--filter", "loop.detected.acme.>", "--defaults")
+	if got := run("next", "LOOP_EVENTS", "stock", "--count", "1"); !strings.Contains(got, `"type":"loop.detected"`) {
+		t.Errorf("nats consumer next printed:\n%s", got)
+	}
 }
 
 // lines collects what several goroutines write.

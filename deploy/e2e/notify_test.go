@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/deploy/unloop/system"
+	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/kit/silences"
 	"github.com/unloop/unloop/schemas/match"
@@ -89,15 +90,19 @@ routes:
   - {endpoints: [others], match: {policy: no-such-policy}}
 `
 
-// However often a loop is hit, Slack has one message about it, and one when it ends.
-func TestALoopIsOneSlackMessageAndItsResolution(t *testing.T) {
+// However often a loop is hit, it has a handful of events, and Slack gets one message about
+// it and one when it ends.
+func TestTenThousandHitsAreOneSlackMessageAndItsResolution(t *testing.T) {
 	t.Parallel()
+	const clients, hits = 8, 10_000
 	ops, others := newInbox(t), newInbox(t)
 	_, edit := notify(t, slackFile, map[string]string{"ops": ops.url, "others": others.url})
 	s := start(t, echo(t), edit)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	defer client.CloseIdleConnections()
 	var hammering sync.WaitGroup
-	for range 8 {
-		hammering.Go(func() { statuses(t, s.URL(), prompt("one loop"), 25) })
+	for range clients {
+		hammering.Go(func() { hammer(t, client, s.URL(), prompt("one loop"), hits/clients) })
 	}
 	hammering.Wait()
 	if body := ops.next(t); !strings.Contains(body, "goes in circles and is stopped: prompt") {
@@ -114,6 +119,53 @@ func TestALoopIsOneSlackMessageAndItsResolution(t *testing.T) {
 	if len(ops.got) != 0 || len(others.got) != 0 {
 		t.Errorf("%d further messages, %d elsewhere", len(ops.got), len(others.got))
 	}
+	events := eventsOf(t, s)
+	if events[event.Detected] != 1 || events[event.Resolved] != 1 || events[event.Ongoing] == 0 || events[event.Ongoing] > 6 {
+		t.Errorf("events %v of %d hits", events, hits)
+	}
+}
+
+// hammer sends a call n times, one after the other.
+func hammer(t *testing.T, client *http.Client, url string, c call, n int) {
+	t.Helper()
+	for range n {
+		req, err := http.NewRequestWithContext(t.Context(), c.method, url+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		req.Header = c.header
+		res, err := client.Do(req)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+	}
+}
+
+// eventsOf counts the events on the stream by their type.
+func eventsOf(t *testing.T, s *system.System) map[event.Type]int {
+	t.Helper()
+	js, err := jetstream.New(connect(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "LOOP_EVENTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := stream.Info(t.Context(), jetstream.WithSubjectFilter("loop.>"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[event.Type]int{}
+	for subject, n := range info.State.Subjects {
+		words := strings.SplitN(subject, ".", 3)
+		counts[event.Type(words[0]+"."+words[1])] += int(n)
+	}
+	return counts
 }
 
 // openLoop returns the id of the only loop.
