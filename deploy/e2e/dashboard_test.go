@@ -27,11 +27,16 @@ type browser struct {
 
 func browse(t *testing.T) *browser {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(t.Context(),
+	ctx, cancel := chromedp.NewContext(context.WithoutCancel(t.Context()),
 		chromedp.WithAllocatorOptions(chromedp.ExecPath(need(t, "UNLOOP_TEST_CHROMIUM")), chromedp.NoSandbox, chromedp.DisableGPU))
 	t.Cleanup(cancel)
 	ctx, stop := context.WithTimeout(ctx, browserPatience)
-	t.Cleanup(stop)
+	t.Cleanup(func() {
+		defer stop()
+		if err := chromedp.Cancel(ctx); err != nil { // a browser that is killed leaves files behind
+			t.Errorf("close the browser: %v", err)
+		}
+	})
 	b := &browser{t: t, ctx: ctx}
 	b.do(chromedp.EmulateViewport(1280, 900))
 	go func() {

@@ -34,6 +34,18 @@ check() {
 }
 note() { summary+=("$(printf 'note         %s' "$1")") && echo "note: $1"; }
 
+# optional TOOL VARIABLE NOTE exports the path of a tool, or notes that it cannot be installed.
+# It fails if tool.sh does not know the tool.
+optional() {
+	local path status=0
+	path=$("$tool" "$1") || status=$?
+	case $status in
+	0) export "$2=$path" ;;
+	2) return 1 ;;
+	*) note "$3" ;;
+	esac
+}
+
 # The variables name the paths of the real parts to the tests. A test without its part
 # skips itself.
 install() {
@@ -46,21 +58,9 @@ install() {
 		path=$("$tool" "${part%:*}") || return 1
 		export "$variable=$path"
 	done
-	if path=$("$tool" redis-server); then
-		export UNLOOP_TEST_REDIS_SERVER=$path
-	else
-		note "redis-server is not installed; what compares with Redis is left out"
-	fi
-	if path=$("$tool" chromium); then
-		export UNLOOP_TEST_CHROMIUM=$path
-	else
-		note "chromium is not installed; the dashboard is not looked at in a browser"
-	fi
-	if path=$("$tool" alertmanager); then
-		export UNLOOP_TEST_ALERTMANAGER=$path
-	else
-		note "prometheus-alertmanager is not installed; its test is left out"
-	fi
+	optional redis-server UNLOOP_TEST_REDIS_SERVER "redis-server is not installed; what compares with Redis is left out" || return 1
+	optional chromium UNLOOP_TEST_CHROMIUM "chromium is not installed; the dashboard is not looked at in a browser" || return 1
+	optional alertmanager UNLOOP_TEST_ALERTMANAGER "prometheus-alertmanager is not installed; its test is left out" || return 1
 	go -C deploy build -o "$report" ./tools/testreport || return 1
 	# The tests that use ONNX Runtime, models, Redis 8 and the JavaScript tokenizer
 	# install them, and skip what this machine cannot have.
