@@ -105,7 +105,9 @@ func (w *Worker) Readiness() *service.Readiness { return &w.ready }
 // is an error.
 func (w *Worker) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, w.store.Close()) }()
-	e, err := embed.Open(ctx, w.cfg.embedConfig(), w.log)
+	cfg := w.cfg.embedConfig()
+	cfg.OnRun = w.metrics.ran
+	e, err := embed.Open(ctx, cfg, w.log)
 	if err != nil {
 		return fmt.Errorf("start embedding worker: %w", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/unloop/unloop/notifier/internal/api"
 	"github.com/unloop/unloop/notifier/internal/board"
 	"github.com/unloop/unloop/notifier/internal/page"
@@ -33,6 +35,11 @@ type dashboard struct {
 
 func newDashboard(deps service.Deps) *dashboard {
 	b := board.New()
+	if deps.Metrics != nil {
+		deps.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "unloop_open_loops", Help: "Loops that are open; each notifier shows all of them.",
+		}, func() float64 { return float64(b.OpenLoops(time.Now())) }))
+	}
 	return &dashboard{
 		board: b, Watcher: watch.New(deps.NATS, deps.Layout, b, deps.Log), operator: operations{deps.NATS, deps.Log}, done: make(chan struct{}),
 	}

@@ -52,6 +52,7 @@ type Recorder struct {
 	detected   *prometheus.CounterVec
 	resolved   *prometheus.CounterVec
 	lost       prometheus.Counter
+	saved      *savings
 }
 
 // openIncident is what this process knows of an incident that it has seen.
@@ -83,9 +84,10 @@ func New(nc *natskit.Conn, layout natskit.Layout, reg prometheus.Registerer, log
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "unloop_incident_updates_lost_total", Help: "Findings and events of incidents that could not be stored.",
 		}),
+		saved: newSavings(),
 	}
 	if reg != nil {
-		reg.MustRegister(r.detected, r.resolved, r.lost)
+		reg.MustRegister(r.detected, r.resolved, r.lost, r.saved.requests, r.saved.inputTokens, r.saved.usd)
 	}
 	return r
 }
@@ -150,10 +152,12 @@ func (r *Recorder) gather(key string, f incident.Finding) (string, bool) {
 // save writes an update and returns the incident's id. An incident that is new to this
 // process is remembered, and announced if it has not been.
 func (r *Recorder) save(ctx context.Context, u update) (string, error) {
-	stored, grown, err := r.store(ctx, u)
-	switch {
-	case err != nil:
+	before, stored, grown, err := r.store(ctx, u)
+	if err != nil {
 		return "", err
+	}
+	r.saved.count(before, stored)
+	switch {
 	case u.loopID == "":
 		r.remember(u, stored)
 		r.announcing.Go(func() { r.begin(context.WithoutCancel(ctx), u.key, stored) })
@@ -166,13 +170,13 @@ func (r *Recorder) save(ctx context.Context, u update) (string, error) {
 	return stored.LoopID, nil
 }
 
-// store applies an update to the stored incident and returns it. grown reports that
+// store applies an update to the stored incident and returns it before and after. grown reports that
 // loop.ongoing is to be published. An incident that is over gets no findings: a new one
 // takes its place.
-func (r *Recorder) store(ctx context.Context, u update) (out incident.Record, grown bool, err error) {
+func (r *Recorder) store(ctx context.Context, u update) (before, out incident.Record, grown bool, err error) {
 	fresh := nuid.Next()
 	err = r.ledger.Apply(ctx, u.key, func(rec incident.Record) (incident.Record, time.Duration) {
-		out, grown = rec, false
+		before, out, grown = rec, rec, false
 		switch first := &u.findings[0]; {
 		case u.loopID != "" && (rec.LoopID != u.loopID || rec.Over != ""):
 			return rec, 0
@@ -188,7 +192,7 @@ func (r *Recorder) store(ctx context.Context, u update) (out incident.Record, gr
 		}
 		return next, next.TTL()
 	})
-	return out, grown, err
+	return before, out, grown, err
 }
 
 // remember keeps the stored incident, and the findings that were gathered for it

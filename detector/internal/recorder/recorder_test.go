@@ -180,7 +180,7 @@ func TestTheNoteThatAnEventIsStoredIsTriedAgain(t *testing.T) {
 	s := natstest.Start(t)
 	r := process(t, s)
 	u := update{key: "live.default.aa", mark: newMark(), findings: []incident.Finding{found("aa", "prompt", time.Minute)}}
-	rec, _, err := r.store(t.Context(), u)
+	_, rec, _, err := r.store(t.Context(), u)
 	if err != nil {
 		t.Fatal(err)
 	}

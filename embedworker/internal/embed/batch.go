@@ -18,6 +18,7 @@ type runner interface {
 type batcher struct {
 	runner   runner
 	limits   Limits
+	onRun    func(texts int)
 	mu       sync.Mutex
 	wake     sync.Cond
 	queues   [len(bucketEnds) + 1][]*row
@@ -42,8 +43,11 @@ type row struct {
 	done     func([]float32, error)
 }
 
-func newBatcher(r runner, limits Limits) *batcher {
-	b := &batcher{runner: r, limits: limits}
+func newBatcher(r runner, limits Limits, onRun func(texts int)) *batcher {
+	if onRun == nil {
+		onRun = func(int) {}
+	}
+	b := &batcher{runner: r, limits: limits, onRun: onRun}
 	b.wake.L = &b.mu
 	for range limits.Parallel {
 		b.running.Go(b.loop)
@@ -167,6 +171,7 @@ func (b *batcher) execute(batch []*row) {
 	if len(live) == 0 {
 		return
 	}
+	b.onRun(len(ids))
 	vectors, err := b.runner.run(ids)
 	for i, r := range live {
 		if err != nil {

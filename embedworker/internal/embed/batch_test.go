@@ -41,7 +41,8 @@ func TestRowsThatWaitShareARun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{go1: make(chan struct{})}
-		b := newBatcher(g, limits())
+		reported := make(chan int, 3)
+		b := newBatcher(g, limits(), func(texts int) { reported <- texts })
 		ask := func(id int32, length int) {
 			v, err := b.vectors(t.Context(), [][]int32{rowOf(id, length)})
 			if err != nil || v[0][0] != float32(id) {
@@ -65,6 +66,9 @@ func TestRowsThatWaitShareARun(t *testing.T) {
 		if !slices.Equal(sizes, []int{1, 1, 3}) {
 			t.Errorf("runs of %v rows, want one alone, one long, three short", sizes)
 		}
+		if texts := <-reported + <-reported + <-reported; texts != 5 {
+			t.Errorf("the runs are reported with %d texts, want 5", texts)
+		}
 	})
 }
 
@@ -73,7 +77,7 @@ func TestLongRowsDoNotPileUpInOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{go1: make(chan struct{})}
 		close(g.go1)
-		b := newBatcher(g, limits())
+		b := newBatcher(g, limits(), nil)
 		rows := [][]int32{rowOf(1, 256), rowOf(2, 256), rowOf(3, 256), rowOf(4, 256)}
 		if _, err := b.vectors(t.Context(), rows); err != nil {
 			t.Fatal(err)
@@ -89,7 +93,7 @@ func TestAFullQueueRefusesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{go1: make(chan struct{})}
-		b := newBatcher(g, limits())
+		b := newBatcher(g, limits(), nil)
 		var wait sync.WaitGroup
 		for range 1 + limits().Queue {
 			wait.Go(func() {
@@ -115,7 +119,7 @@ func TestCallersThatLeftAreNotRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{go1: make(chan struct{})}
-		b := newBatcher(g, limits())
+		b := newBatcher(g, limits(), nil)
 		go func() { _, _ = b.vectors(t.Context(), [][]int32{rowOf(1, 8)}) }()
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -141,7 +145,7 @@ func TestAFailedRunFailsItsRows(t *testing.T) {
 	t.Parallel()
 	g := &gate{go1: make(chan struct{}), err: ErrInference}
 	close(g.go1)
-	b := newBatcher(g, limits())
+	b := newBatcher(g, limits(), nil)
 	defer b.close()
 	if _, err := b.vectors(t.Context(), [][]int32{rowOf(1, 8), rowOf(2, 8)}); !errors.Is(err, ErrInference) {
 		t.Errorf("got %v, want ErrInference", err)

@@ -30,6 +30,8 @@ type Config struct {
 	// Runtime is ONNX Runtime's shared library.
 	Runtime string
 	Limits  Limits
+	// OnRun is called with the number of texts of each run of a model; nil for nothing.
+	OnRun func(texts int)
 }
 
 // Limits bound the work of a model.

@@ -48,7 +48,7 @@ func openModel(ctx context.Context, c Config) (*model, error) {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	m := &model{name: name, session: s, tokenizer: tokenizer, limits: c.Limits}
-	m.batcher = newBatcher(m, c.Limits)
+	m.batcher = newBatcher(m, c.Limits, c.OnRun)
 	if err := m.warmUp(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: warm up %s: %w", ErrUnavailable, path, err), m.Close())
 	}

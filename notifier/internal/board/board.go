@@ -138,6 +138,18 @@ func (b *Board) Loops(f Filter, now time.Time) (loops []Loop, omitted bool) {
 	return loops, omitted
 }
 
+// OpenLoops returns how many loops are open.
+func (b *Board) OpenLoops(now time.Time) int {
+	loops, _ := b.Loops(Filter{}, now)
+	n := 0
+	for i := range loops {
+		if loops[i].State == Open {
+			n++
+		}
+	}
+	return n
+}
+
 // past returns a loop without a record as it stands at a time.
 func (l Loop) past(now time.Time) Loop {
 	switch {

@@ -97,6 +97,9 @@ func TestALoopWhoseRecordIsOnItsWayIsOpen(t *testing.T) {
 	if l, _ := b.Loop("l1", noon.Add(time.Second)); l.State != Open {
 		t.Errorf("at once: %+v", l)
 	}
+	if n, later := b.OpenLoops(noon.Add(time.Second)), b.OpenLoops(noon.Add(time.Minute)); n != 1 || later != 0 {
+		t.Errorf("%d open loops at once and %d a minute later, want 1 and 0", n, later)
+	}
 	if l, _ := b.Loop("l1", noon.Add(time.Minute)); l.State != Resolved {
 		t.Errorf("a minute later: %+v", l)
 	}

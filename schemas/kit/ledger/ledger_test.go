@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	"pgregory.net/rapid"
 
 	"github.com/unloop/unloop/schemas"
@@ -192,6 +193,10 @@ func TestRecordThatVanishedIsCreatedAgain(t *testing.T) {
 	}
 	if lost := testutil.ToFloat64(l.metrics.lost); lost != 1 {
 		t.Errorf("%v lost records, want one", lost)
+	}
+	var timed dto.Metric
+	if err := l.metrics.seconds.Write(&timed); err != nil || timed.GetHistogram().GetSampleCount() < 2 {
+		t.Errorf("%d timed writes, %v; want each", timed.GetHistogram().GetSampleCount(), err)
 	}
 }
 

@@ -6,23 +6,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-type metrics struct{ writes, folded, conflicts, reads, unreadable, lost prometheus.Counter }
+type metrics struct {
+	writes, folded, conflicts, reads, unreadable, lost prometheus.Counter
+	// seconds is the time until the server answered a write.
+	seconds prometheus.Histogram
+}
+
+// latencies are in seconds, from a server in the process to a slow disk.
+var latencies = []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1}
 
 func newMetrics(reg prometheus.Registerer, bucket string) *metrics {
+	labels := prometheus.Labels{"bucket": bucket}
 	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: "unloop", Subsystem: "ledger", Name: name, Help: help,
-			ConstLabels: prometheus.Labels{"bucket": bucket},
-		})
-		if reg == nil {
-			return c
-		}
-		if shared, ok := errors.AsType[prometheus.AlreadyRegisteredError](reg.Register(c)); ok {
-			if known, ok := shared.ExistingCollector.(prometheus.Counter); ok {
-				return known // another ledger of the same bucket
-			}
-		}
-		return c
+		return register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "unloop", Subsystem: "ledger", Name: name, Help: help, ConstLabels: labels,
+		}))
 	}
 	return &metrics{
 		writes:     counter("writes_total", "Records written."),
@@ -31,5 +29,22 @@ func newMetrics(reg prometheus.Registerer, bucket string) *metrics {
 		reads:      counter("reads_total", "Records read after a conflict."),
 		lost:       counter("lost_total", "Records that were hit again and were gone before their time: a full bucket dropped them, they were released, or the bucket was made anew."),
 		unreadable: counter("unreadable_total", "Stored records that could not be read and were started anew."),
+		seconds: register(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "unloop", Subsystem: "ledger", Name: "write_seconds",
+			Help: "Time until the server answered a write.", ConstLabels: labels, Buckets: latencies,
+		})),
 	}
+}
+
+// register returns c, or the collector that another ledger of the same bucket registered.
+func register[C prometheus.Collector](reg prometheus.Registerer, c C) C {
+	if reg == nil {
+		return c
+	}
+	if shared, ok := errors.AsType[prometheus.AlreadyRegisteredError](reg.Register(c)); ok {
+		if known, ok := shared.ExistingCollector.(C); ok {
+			return known
+		}
+	}
+	return c
 }

@@ -59,7 +59,9 @@ func (l *Ledger[S, P]) put(key, slot string, data []byte, seq uint64, ttl time.D
 		msg.Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{l.newest(key)}
 		msg.Subject += "." + slot
 	}
+	sent := time.Now()
 	l.inbox.Request(msg, func(answer []byte, err error) {
+		l.metrics.seconds.Observe(time.Since(sent).Seconds())
 		var seq uint64
 		answered := err == nil || errors.Is(err, natskit.ErrNoResponder) || errors.Is(err, natskit.ErrNoAnswer)
 		if err == nil {

@@ -1,0 +1,46 @@
+package recorder
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/schemas/event"
+)
+
+// savings counts what stopped requests would have cost, as the incidents estimate it.
+type savings struct{ requests, inputTokens, usd *prometheus.CounterVec }
+
+func newSavings() *savings {
+	counter := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"policy"})
+	}
+	return &savings{
+		requests:    counter("unloop_saved_requests_total", "Requests that were stopped, by the policy that stopped them."),
+		inputTokens: counter("unloop_saved_input_tokens_total", "Estimated input tokens of the requests that were stopped."),
+		usd:         counter("unloop_saved_usd_total", "Estimated cost of the prompts that were stopped, in dollars; those of models without a price count nothing."),
+	}
+}
+
+// count adds by how much a write raised an incident's savings. before may be another
+// incident, whose place the written one took.
+func (s *savings) count(before, after incident.Record) {
+	was := before.Saved
+	if before.LoopID != after.LoopID {
+		was = event.Saved{}
+	}
+	add := func(counter *prometheus.CounterVec, by float64) {
+		if by > 0 {
+			counter.WithLabelValues(after.Policy).Add(by)
+		}
+	}
+	add(s.requests, float64(after.Saved.Requests-was.Requests))
+	add(s.inputTokens, float64(after.Saved.InputTokens-was.InputTokens))
+	add(s.usd, dollars(after.Saved)-dollars(was))
+}
+
+func dollars(s event.Saved) float64 {
+	if s.USD == nil {
+		return 0
+	}
+	return *s.USD
+}
