@@ -74,27 +74,28 @@ func (w *Watcher) readEvents(ctx context.Context, created *time.Time) error {
 	if err != nil {
 		return fmt.Errorf("read stream %s: %w", schemas.StreamEvents, err)
 	}
-	defer messages.Stop()
-	return w.takeEvents(ctx, messages, anew)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() { failed <- w.takeEvents(ctx, messages) }()
+	// Reading and Stop go on while a silent server owes them an answer.
+	defer func() { go messages.Stop() }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("read events: %w", err)
+	case <-anew:
+		return errAnew
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
-func (w *Watcher) takeEvents(ctx context.Context, messages jetstream.MessagesContext, anew <-chan struct{}) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-anew:
-			cancel(errAnew)
-		case <-ctx.Done():
-		}
-	}()
+// takeEvents reads events until the context ends or the messages do.
+func (w *Watcher) takeEvents(ctx context.Context, messages jetstream.MessagesContext) error {
 	for {
 		msg, err := messages.Next(jetstream.NextContext(ctx))
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
-		if err != nil {
-			return fmt.Errorf("read events: %w", err)
+		if err := errors.Join(ctx.Err(), err); err != nil {
+			return err
 		}
 		if meta, err := msg.Metadata(); err == nil {
 			w.board.History.Add(meta.Sequence.Stream, msg.Data())
