@@ -14,6 +14,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httputil"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,6 +46,8 @@ type Request struct {
 	// those as they are.
 	Trace    http.Header
 	Observer Observer
+	// ended is set once a stream's last event was read.
+	ended bool
 }
 
 // Observer sees how the forwarding of a request goes.
@@ -81,7 +84,11 @@ func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheu
 		FlushInterval: flushKnown,
 		BufferPool:    &bufferPool{},
 		ModifyResponse: func(res *http.Response) error {
-			requestOf(res.Request).Observer.Answered(res)
+			out := requestOf(res.Request)
+			out.Observer.Answered(res)
+			if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+				res.Body = &ending{res.Body, &out.ended}
+			}
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { requestOf(r).Observer.Failed(w, err) },
@@ -114,10 +121,11 @@ func requestOf(r *http.Request) *Request { return &r.Context().Value(callKey{}).
 // client. It panics with http.ErrAbortHandler where the answer broke off.
 func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out Request) {
 	delivered := false
+	x := &call{r.Context(), out}
 	// A client that has the whole answer may leave before this is over, so the context's
 	// end does not show that an answer was lost.
 	defer func() {
-		if !delivered {
+		if !delivered && !x.ended {
 			out.Observer.Broken()
 		}
 	}()
@@ -126,7 +134,7 @@ func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out Request) {
 		defer p.upgraded.Done()
 	}
 	w.Header()["Content-Type"] = nil // net/http would guess one where the upstream sends none
-	p.proxy.ServeHTTP(w, r.WithContext(&call{r.Context(), out}))
+	p.proxy.ServeHTTP(w, r.WithContext(x))
 	delivered = true
 }
 

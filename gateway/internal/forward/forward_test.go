@@ -3,6 +3,7 @@ package forward
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -195,6 +196,52 @@ func TestAnswerThatBreaksOffIsReported(t *testing.T) {
 	if !o.broken || o.failed != nil {
 		t.Errorf("observed %+v", *o)
 	}
+}
+
+// The SDKs of OpenAI hang up after the last event. Such an answer is whole.
+func TestAStreamIsWholeOnceItsLastEventWasRead(t *testing.T) {
+	t.Parallel()
+	if leaveAfter(t, "data: {}\n\ndata: [DONE]\n\n").broken {
+		t.Error("an answer is taken for broken off after its last event")
+	}
+	if !leaveAfter(t, "data: {}\n\n").broken {
+		t.Error("an answer is taken for whole before its last event")
+	}
+}
+
+// leaveAfter has a client hang up after it read the beginning of a stream.
+func leaveAfter(t *testing.T, stream string) *observer {
+	t.Helper()
+	target := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, stream)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	p, o := proxy(t), &observer{}
+	done := make(chan struct{})
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(done)
+		p.Forward(w, r, Request{Target: target, Body: &request.Body{}, Observer: o})
+	}))
+	defer gateway.Close()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, gateway.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(res.Body, make([]byte, len(stream))); err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	_ = res.Body.Close()
+	<-done
+	return o
 }
 
 func TestUpgradedConnectionsAreWaitedFor(t *testing.T) {
