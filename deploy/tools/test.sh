@@ -93,11 +93,12 @@ go_test() {
 
 # run_tests MODULE runs the tests of a module.
 run_tests() {
-	local e2e=github.com/unloop/unloop/deploy/e2e clients=github.com/unloop/unloop/deploy/clients packages failed=0
-	mapfile -t packages < <(go -C "$1" list ./... | grep -vx -e "$e2e" -e "$clients")
+	local e2e=github.com/unloop/unloop/deploy/e2e packages failed=0
+	mapfile -t packages < <(go -C "$1" list ./... | grep -vx "$e2e" | grep -vE "$starters")
 	go_test "$1" ${race:+"$race"} "${packages[@]}" || failed=1
 	if [[ $1 == deploy ]]; then
-		go_test deploy "$e2e" "$clients" || failed=1
+		mapfile -t packages < <(go -C deploy list ./... | grep -E "$starters")
+		go_test deploy "$e2e" "${packages[@]}" || failed=1
 		[[ ! $race ]] || go_test deploy "$race" -run "$e2e_race" "$e2e" || failed=1
 	fi
 	return "$failed"
