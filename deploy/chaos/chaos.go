@@ -24,8 +24,11 @@ import (
 const (
 	// checkTimeout is the gateways' default.
 	checkTimeout = 50 * time.Millisecond
-	// slack is the time that a request may take beyond the check timeout and the slowest
-	// request without a fault.
+	// waits is how often a request may wait for the check timeout: it begins anew with a
+	// decision on an earlier request, so with the last one before a fault.
+	waits = 2
+	// slack is the time that a request may take beyond that and the slowest request
+	// without a fault.
 	slack = 50 * time.Millisecond
 	// scheduling is additional time on a machine where requests without a fault, or
 	// requests that wait for nothing, take longer than noisy.
@@ -169,5 +172,5 @@ func (r result) slowestAllowed() time.Duration {
 	if base > noisy {
 		base += scheduling
 	}
-	return base + checkTimeout + slack
+	return base + waits*checkTimeout + slack
 }
