@@ -1,4 +1,4 @@
-// Dist builds what a release consists of: an archive of the unloop command for each
+// Command dist builds what a release consists of: an archive of the unloop command for each
 // platform, npm packages that bring the same binaries, and their checksums.
 //
 //	dist [-out DIR] [-version VERSION] [-targets linux/amd64,…]

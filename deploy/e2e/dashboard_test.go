@@ -72,7 +72,7 @@ func (b *browser) see(selector string) string {
 	return text
 }
 
-// js returns what an expression comes to.
+// js evaluates an expression in the page and returns its value.
 func js[T any](b *browser, expression string) T {
 	b.t.Helper()
 	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))

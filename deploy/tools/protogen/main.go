@@ -1,4 +1,4 @@
-// Protogen generates the Go code of protobuf messages in this process: it needs neither
+// Command protogen generates the Go code of protobuf messages in this process: it needs neither
 // protoc nor plugins. It does not know what the messages are for.
 //
 //	protogen PROTO_DIR OUT_DIR GO_MODULE

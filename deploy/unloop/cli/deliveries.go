@@ -26,36 +26,22 @@ type deliveriesCmd struct {
 }
 
 type deliveriesListCmd struct {
-	client
-	formatted
-	watched
+	listing
 	Endpoint string `short:"e" placeholder:"NAME" help:"Those to this endpoint alone."`
 	Status   string `enum:",delivered,retrying,dead" default:"" placeholder:"STATUS" help:"Those of this status alone: delivered, retrying or dead."`
 }
 
 // Run lists the messages to which an attempt was made.
 func (c *deliveriesListCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect()
-	if err != nil {
-		return err
-	}
-	defer js.Conn().Close()
-	return c.draw(ctx, io, func(io streams) error {
-		all, err := deliveries(ctx, js)
-		all = slices.DeleteFunc(all, func(r delivery.Record) bool {
-			return c.Endpoint != "" && r.Endpoint != c.Endpoint || c.Status != "" && string(r.Status) != c.Status
-		})
-		switch {
-		case err != nil:
-			return explain(err)
-		case c.JSON:
-			return jsonLines(io, all)
-		case len(all) == 0:
-			_, err = fmt.Fprintln(io.out, "Nothing was delivered in the last seven days.")
-			return err
-		}
-		return io.print(deliveryTable(all, time.Now()))
-	})
+	return list[delivery.Record]{c.read, "Nothing was delivered in the last seven days.", deliveryTable}.run(ctx, &c.listing, io)
+}
+
+// read returns the messages that the flags select.
+func (c *deliveriesListCmd) read(ctx context.Context, js jetstream.JetStream) ([]delivery.Record, error) {
+	all, err := deliveries(ctx, js)
+	return slices.DeleteFunc(all, func(r delivery.Record) bool {
+		return c.Endpoint != "" && r.Endpoint != c.Endpoint || c.Status != "" && string(r.Status) != c.Status
+	}), err
 }
 
 func deliveryTable(all []delivery.Record, now time.Time) *terminal.Table {

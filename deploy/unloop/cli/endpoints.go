@@ -44,32 +44,12 @@ func (s *endpointStatus) status(now time.Time) terminal.Cell {
 	}
 }
 
-type endpointsListCmd struct {
-	client
-	formatted
-	watched
-}
+type endpointsListCmd struct{ listing }
 
 // Run lists the endpoints that notifiers have used.
 func (c *endpointsListCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect()
-	if err != nil {
-		return err
-	}
-	defer js.Conn().Close()
-	return c.draw(ctx, io, func(io streams) error {
-		all, err := endpointList(ctx, js)
-		switch {
-		case err != nil:
-			return explain(err)
-		case c.JSON:
-			return jsonLines(io, all)
-		case len(all) == 0:
-			_, err = fmt.Fprintln(io.out, "No notifier has endpoints: give it --webhook URL or --notify FILE.")
-			return err
-		}
-		return io.print(endpointTable(all, time.Now()))
-	})
+	none := "No notifier has endpoints: give it --webhook URL or --notify FILE."
+	return list[endpointStatus]{endpointList, none, endpointTable}.run(ctx, &c.listing, io)
 }
 
 func endpointTable(all []endpointStatus, now time.Time) *terminal.Table {

@@ -52,38 +52,23 @@ func (f *loopFilter) of(loops []event.Incident) []event.Incident {
 }
 
 type loopsListCmd struct {
-	client
-	formatted
-	watched
+	listing
 	loopFilter
 }
 
 // Run lists the open loops, the newest first.
 func (c *loopsListCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect()
-	if err != nil {
-		return err
+	none := "No loop is open."
+	if c.given() {
+		none = "No open loop is like that."
 	}
-	defer js.Conn().Close()
-	return c.draw(ctx, io, func(io streams) error {
-		loops, err := storedLoops(ctx, js)
-		if err != nil {
-			return err
-		}
-		now := time.Now()
-		loops = c.of(stillOpen(loops, now))
-		switch {
-		case c.JSON:
-			return jsonLines(io, loops)
-		case len(loops) == 0 && c.given():
-			_, err = fmt.Fprintln(io.out, "No open loop is like that.")
-			return err
-		case len(loops) == 0:
-			_, err = fmt.Fprintln(io.out, "No loop is open.")
-			return err
-		}
-		return io.print(loopTable(loops, now))
-	})
+	return list[event.Incident]{c.read, none, loopTable}.run(ctx, &c.listing, io)
+}
+
+// read returns the open loops that the filter lets pass.
+func (c *loopsListCmd) read(ctx context.Context, js jetstream.JetStream) ([]event.Incident, error) {
+	loops, err := storedLoops(ctx, js)
+	return c.of(stillOpen(loops, time.Now())), err
 }
 
 func loopTable(loops []event.Incident, now time.Time) *terminal.Table {

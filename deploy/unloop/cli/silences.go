@@ -18,32 +18,11 @@ type silencesCmd struct {
 	Expire silencesExpireCmd `cmd:"" help:"End a silence now."`
 }
 
-type silencesListCmd struct {
-	client
-	formatted
-	watched
-}
+type silencesListCmd struct{ listing }
 
 // Run lists the silences that have not ended.
 func (c *silencesListCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect()
-	if err != nil {
-		return err
-	}
-	defer js.Conn().Close()
-	return c.draw(ctx, io, func(io streams) error {
-		all, err := silences.List(ctx, js)
-		switch {
-		case err != nil:
-			return explain(err)
-		case c.JSON:
-			return jsonLines(io, all)
-		case len(all) == 0:
-			_, err = fmt.Fprintln(io.out, "Nothing is silenced.")
-			return err
-		}
-		return io.print(silenceTable(all, time.Now()))
-	})
+	return list[silence.Silence]{silences.List, "Nothing is silenced.", silenceTable}.run(ctx, &c.listing, io)
 }
 
 func silenceTable(all []silence.Silence, now time.Time) *terminal.Table {

@@ -123,7 +123,7 @@ func (h *Hasher) sum(fields ...string) string {
 	return hex.EncodeToString(m.text[:sha256.Size/2])
 }
 
-// mac is an HMAC with room for what it is made of.
+// mac is an HMAC with a buffer for the text that it hashes.
 type mac struct {
 	hash.Hash
 	text []byte
