@@ -61,6 +61,7 @@ install() {
 	optional redis-server UNLOOP_TEST_REDIS_SERVER "redis-server is not installed; what compares with Redis is left out" || return 1
 	optional chromium UNLOOP_TEST_CHROMIUM "chromium is not installed; the dashboard is not looked at in a browser" || return 1
 	optional alertmanager UNLOOP_TEST_ALERTMANAGER "prometheus-alertmanager is not installed; its test is left out" || return 1
+	optional prometheus UNLOOP_TEST_PROMETHEUS "prometheus is not installed; alerts and dashboards are not tested" || return 1
 	go -C deploy build -o "$report" ./tools/testreport || return 1
 	# The tests that use ONNX Runtime, models, Redis 8 and the JavaScript tokenizer
 	# install them, and skip what this machine cannot have.

@@ -112,6 +112,7 @@ client-programs) npm_modules deploy/clients/programs "Claude Code, Codex, Gemini
 redis-server) server redis-server redis-server ;;
 chromium) from_debian chromium chromium ;;
 alertmanager) server prometheus-alertmanager prometheus-alertmanager ;;
+prometheus) server prometheus prometheus ;;
 race) race ;;
 *)
 	sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2

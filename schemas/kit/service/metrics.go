@@ -27,6 +27,9 @@ func Attach(ctx context.Context, name string, svc Service, reg prometheus.Regist
 			Name: metric, Help: help, ConstLabels: prometheus.Labels{"connection": name},
 		}, read))
 	}
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "unloop_ready", Help: "Whether the service does its work, as /readyz says.", ConstLabels: prometheus.Labels{"service": name},
+	}, func() float64 { return truth(svc.Readiness().Err() == nil) }))
 	gauge("unloop_nats_connected", "Whether a NATS server is connected and answers.", func() float64 { return truth(conn.Err() == nil) })
 	gauge("unloop_nats_ready", "Whether NATS answers, streams are there and take writes.", func() float64 { return truth(conn.Ready() == nil) })
 	gauge("unloop_nats_last_write_timestamp_seconds", "Time of the last write that NATS acknowledged; 0 is never.", func() float64 {
