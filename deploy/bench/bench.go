@@ -51,6 +51,7 @@ var parts = []part{
 	{"blocked", "requests of blocked loops, against a bare handler", (*bench).blocked},
 	{"limit", "a token bucket at four times its rate, shared by three detectors", (*bench).limit},
 	{"scale", "cost by live fingerprints, policies and length of history; memory, disk and restart with a million fingerprints", (*bench).scale},
+	{"sizing", "what requests take of each process, and how the rate grows with detectors, measured and predicted", (*bench).sizing},
 	{"modules", "the modules' own benchmarks: bodies, policies, embeddings", (*bench).modules},
 }
 

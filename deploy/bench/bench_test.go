@@ -70,6 +70,13 @@ func TestScale(t *testing.T) {
 		"| check of a live fingerprint, by live ones | 1 000 | ", "| 1 000 live fingerprints |  |", "| restart after SIGKILL | ")
 }
 
+func TestSizing(t *testing.T) {
+	t.Parallel()
+	out := output(t, "-markdown", "-sessions", "generated", "-calls", "64", "-sample", "20ms", "sizing")
+	mustContain(t, out, "/s, with ", "| detectors | in flight | checks/s | predicted | error |", "| 1 | 64 | ", " % (calibrated) | ", "| 2 | 256 | ",
+		"The prediction is off by ", "| 4, 4 | ", "| embedding worker | ", "a conversation leaves ", "| 20 000 | ")
+}
+
 func TestFlagsThatAreWrongAreErrors(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"nothing"}, {"-levels", "1,0", "sessions"}, {"-sessions", "nowhere.jsonl", "sessions"}} {
