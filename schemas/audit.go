@@ -33,6 +33,7 @@ const (
 	AuditEnableEndpoint AuditAction = "enable-endpoint"
 	AuditResend         AuditAction = "resend"
 	AuditPolicy         AuditAction = "policy"
+	AuditRestore        AuditAction = "restore"
 )
 
 // Subject returns the subject of an audit: loop.audit.ACTION.

@@ -43,6 +43,9 @@ type cli struct {
 	Overrides overridesCmd `cmd:"" group:"Act:" help:"List blocks and exemptions."`
 	Silences  silencesCmd  `cmd:"" group:"Act:" help:"Silence messages about loops, for a time."`
 
+	Backup  backupCmd  `cmd:"" group:"Act:" help:"Write what Unloop keeps in NATS to a file."`
+	Restore restoreCmd `cmd:"" group:"Act:" help:"Bring back what a backup has."`
+
 	Policy policyCmd `cmd:"" group:"Configure:" help:"Check, push, show and roll back policy bundles."`
 	Notify notifyCmd `cmd:"" group:"Configure:" help:"Check a file that says where messages about loops go."`
 	Replay replayCmd `cmd:"" group:"Configure:" help:"Evaluate recorded traffic offline: what would have been stopped, when, and what it would have saved."`

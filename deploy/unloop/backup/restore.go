@@ -1,0 +1,124 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+var (
+	// ErrLive means that a restore would replace records.
+	ErrLive = errors.New("the server has records that a restore would replace")
+	// errOther means that a restored stream is not the one that was backed up.
+	errOther = errors.New("restored stream differs from the backup")
+	// errUsed means that services make a stream anew as soon as it is deleted.
+	errUsed = errors.New("running services make the stream again; stop them")
+)
+
+// attempts is how often a stream is deleted and restored: running services make missing
+// ones anew.
+const attempts = 10
+
+// Options say how a backup is restored.
+type Options struct {
+	// Force replaces streams that have records.
+	Force bool
+	// Replicas of each stream; 0 leaves them as they were.
+	Replicas int
+}
+
+// Restored is the result for one stream.
+type Restored struct {
+	Name string
+	// Records are those that the stream has now. Expired are those that were in the backup
+	// and whose time was over.
+	Records, Expired uint64
+}
+
+// Restore replaces the streams on the server by those of the backup. Streams that it does
+// not have stay as they are. With an error, the result has the streams that were restored
+// before it.
+func (a *Archive) Restore(ctx context.Context, js jetstream.JetStream, opts Options) (done []Restored, err error) {
+	if !opts.Force {
+		if err := a.unused(ctx, js); err != nil {
+			return nil, err
+		}
+	}
+	for i := range a.Manifest.Streams {
+		s := &a.Manifest.Streams[i]
+		state, err := a.replace(ctx, js, s, opts)
+		if err != nil {
+			return done, fmt.Errorf("restore %s: %w", s.Name, err)
+		}
+		if state.LastSeq != s.State.LastSeq || state.Messages > s.State.Messages {
+			return done, fmt.Errorf("%w: %s has %d messages up to %d, the backup %d up to %d", errOther, s.Name, state.Messages, state.LastSeq, s.State.Messages, s.State.LastSeq)
+		}
+		done = append(done, Restored{s.Name, state.Messages, s.State.Messages - state.Messages})
+	}
+	return done, nil
+}
+
+// unused returns ErrLive if one of the streams has records.
+func (a *Archive) unused(ctx context.Context, js jetstream.JetStream) error {
+	var live []string
+	for i := range a.Manifest.Streams {
+		name := a.Manifest.Streams[i].Name
+		stream, err := js.Stream(ctx, name)
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+		case err != nil:
+			return fmt.Errorf("look for %s: %w", name, err)
+		case stream.CachedInfo().State.Msgs > 0:
+			live = append(live, fmt.Sprintf("%s has %d", name, stream.CachedInfo().State.Msgs))
+		}
+	}
+	if live != nil {
+		return fmt.Errorf("%w: %s", ErrLive, strings.Join(live, ", "))
+	}
+	return nil
+}
+
+// replace deletes a stream, if it exists, and restores it.
+func (a *Archive) replace(ctx context.Context, js jetstream.JetStream, s *Stream, opts Options) (State, error) {
+	config, err := s.configured(opts)
+	if err != nil {
+		return State{}, err
+	}
+	for range attempts {
+		if err := js.DeleteStream(ctx, s.Name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return State{}, fmt.Errorf("delete what is there: %w", err)
+		}
+		state, err := a.send(ctx, js, s, config)
+		var refused *jetstream.APIError
+		if errors.As(err, &refused) && refused.ErrorCode == codeNameInUse {
+			continue
+		}
+		return state, err
+	}
+	return State{}, errUsed
+}
+
+func (a *Archive) send(ctx context.Context, js jetstream.JetStream, s *Stream, config any) (State, error) {
+	in, err := a.open(s)
+	if err != nil {
+		return State{}, err
+	}
+	defer in.Close()
+	return s.restore(ctx, server{js}, config, in)
+}
+
+// configured returns the configuration of the restored stream.
+func (s *Stream) configured(opts Options) (map[string]json.RawMessage, error) {
+	var config map[string]json.RawMessage
+	if err := json.Unmarshal(s.Config, &config); err != nil {
+		return nil, fmt.Errorf("%w: configuration of %s: %w", ErrDamaged, s.Name, err)
+	}
+	if opts.Replicas > 0 {
+		config["num_replicas"] = json.RawMessage(fmt.Sprint(opts.Replicas))
+	}
+	return config, nil
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/deploy/unloop/backup"
+	"github.com/unloop/unloop/deploy/unloop/terminal"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/operator"
+	"github.com/unloop/unloop/schemas/status"
+)
+
+type backupCmd struct {
+	client
+	formatted
+	File string `arg:"" optional:"" help:"File to write; unloop-TIME.zip in this folder by default."`
+}
+
+// Help says what a backup has.
+func (*backupCmd) Help() string {
+	return "A backup has all that Unloop keeps in NATS: counters, blocks, open loops, sessions, limits, histories of texts, the pushed policies with their history, " +
+		"overrides, silences, events, the audit, and what notifications are owed. Services go on meanwhile. It has the key that callers are hashed with: keep it as a secret."
+}
+
+// Run writes a backup.
+func (c *backupCmd) Run(ctx context.Context, io streams) error {
+	file := c.File
+	if file == "" {
+		file = "unloop-" + time.Now().UTC().Format("20060102T150405Z") + ".zip"
+	}
+	js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	m, err := backup.Create(ctx, js, file)
+	switch {
+	case errors.Is(err, backup.ErrNothing):
+		return explain(fmt.Errorf("%w: %w", err, jetstream.ErrStreamNotFound))
+	case err != nil:
+		return fmt.Errorf("back up: %w", err)
+	case c.JSON:
+		return io.json(m)
+	}
+	if err := io.print(backupTable(m)); err != nil {
+		return err
+	}
+	fmt.Fprintf(io.out, "Wrote and verified %s: %d records. It has the key that callers are hashed with: keep it as a secret.\n", file, m.Records())
+	return nil
+}
+
+func backupTable(m *backup.Manifest) *terminal.Table {
+	t := terminal.NewTable(terminal.Column{Name: "STREAM"}, terminal.Column{Name: "RECORDS", Right: true}, terminal.Column{Name: "SNAPSHOT", Right: true})
+	for i := range m.Streams {
+		s := &m.Streams[i]
+		t.Row(s.Name, fmt.Sprint(s.State.Messages), fmt.Sprintf("%.1f KiB", float64(s.Bytes)/1024))
+	}
+	return t
+}
+
+type restoreCmd struct {
+	client
+	formatted
+	actor
+	File     string `arg:"" help:"Backup that unloop backup wrote."`
+	Force    bool   `help:"Replace streams that have records. What they have is lost."`
+	Replicas int    `placeholder:"N" help:"Replicas of each stream, where the server or cluster can't have as many as the backup says."`
+	DryRun   bool   `help:"Verify the file and list what it has; change nothing."`
+}
+
+// Help says what a restore replaces.
+func (*restoreCmd) Help() string {
+	return "Stop the services first, or restart them afterwards. The whole file is verified before anything is changed. A stream that has records is replaced only with --force. " +
+		"Records come back with their times: what would have ended meanwhile has ended."
+}
+
+// Run restores a backup.
+func (c *restoreCmd) Run(ctx context.Context, io streams) error {
+	if c.Replicas < 0 || c.Replicas > 5 {
+		return fmt.Errorf("--replicas is %d, must be 1 to 5", c.Replicas)
+	}
+	a, err := backup.Open(c.File)
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	defer func() { _ = a.Close() }() // it was only read from
+	if c.DryRun {
+		return c.describe(io, &a.Manifest)
+	}
+	js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	done, err := a.Restore(ctx, js, backup.Options{Force: c.Force, Replicas: c.Replicas})
+	switch {
+	case errors.Is(err, backup.ErrLive):
+		return fmt.Errorf("restore: %w; stop the services and give --force to replace them", err)
+	case err != nil && len(done) > 0:
+		return fmt.Errorf("%w; %d of %d streams are restored: repeat the command with --force", err, len(done), len(a.Manifest.Streams))
+	case err != nil:
+		return err
+	}
+	c.record(ctx, js, io, schemas.AuditRestore, c.File, "backup of "+a.Manifest.Created.Format(time.RFC3339))
+	if c.JSON {
+		return jsonLines(io, done)
+	}
+	return restored(io, done, operator.Parts(ctx, js.Conn()))
+}
+
+func (c *restoreCmd) describe(io streams, m *backup.Manifest) error {
+	if c.JSON {
+		return io.json(m)
+	}
+	if err := io.print(backupTable(m)); err != nil {
+		return err
+	}
+	fmt.Fprintf(io.out, "%s is whole: made %s by unloop %s on NATS %s. Nothing was changed.\n", c.File, m.Created.Format(time.RFC3339), m.Unloop, m.Server)
+	return nil
+}
+
+// restored prints what was restored, and which parts run with the state before it: they
+// follow the streams that were replaced.
+func restored(io streams, done []backup.Restored, running []status.Status) error {
+	t := terminal.NewTable(terminal.Column{Name: "STREAM"}, terminal.Column{Name: "RECORDS", Right: true}, terminal.Column{Name: "EXPIRED", Right: true})
+	for _, r := range done {
+		t.Row(r.Name, fmt.Sprint(r.Records), fmt.Sprint(r.Expired))
+	}
+	if err := io.print(t); err != nil {
+		return err
+	}
+	fmt.Fprintf(io.out, "Restored %d streams.\n", len(done))
+	for i := range running {
+		fmt.Fprintf(io.out, "Restart the %s on %s: it has the state before the restore.\n", running[i].Service, running[i].Host)
+	}
+	return nil
+}
