@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -35,9 +34,9 @@ type (
 var ErrRequest = errors.New("not a request")
 
 // Explain explains a request, which is described as POST /unloop/v1/check takes it, with
-// headers in a field of their own. Nothing is counted. With a nil nc it explains by the
+// headers in a field of their own. Nothing is counted. With a nil js it explains by the
 // configured bundle alone, else by the running system.
-func Explain(ctx context.Context, cfg Config, nc *nats.Conn, description []byte) (*Explanation, error) {
+func Explain(ctx context.Context, cfg Config, js jetstream.JetStream, description []byte) (*Explanation, error) {
 	e, err := NewEvaluator(cfg, time.Now)
 	if err != nil {
 		return nil, err
@@ -46,8 +45,8 @@ func Explain(ctx context.Context, cfg Config, nc *nats.Conn, description []byte)
 	defer cancel()
 	shared := cluster.New(new([identity.KeySize]byte), slog.New(slog.DiscardHandler))
 	var detectors *checker.Checker
-	if nc != nil {
-		if shared, detectors, err = e.join(ctx, nc); err != nil {
+	if js != nil {
+		if shared, detectors, err = e.join(ctx, js); err != nil {
 			return nil, err
 		}
 	}
@@ -96,11 +95,7 @@ func (e *Evaluator) explain(d *checkapi.Described, shared *cluster.Shared, detec
 
 // join takes over what the gateways of a running cluster share, and returns that with
 // the cluster's detectors. The detectors can be asked until the context ends.
-func (e *Evaluator) join(ctx context.Context, nc *nats.Conn) (*cluster.Shared, *checker.Checker, error) {
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open JetStream: %w", err)
-	}
+func (e *Evaluator) join(ctx context.Context, js jetstream.JetStream) (*cluster.Shared, *checker.Checker, error) {
 	key, err := e.cfg.hashKey()
 	if err != nil {
 		return nil, nil, err
@@ -115,10 +110,7 @@ func (e *Evaluator) join(ctx context.Context, nc *nats.Conn) (*cluster.Shared, *
 			return nil, nil, fmt.Errorf("read the pushed bundle: %w", err)
 		}
 	}
-	conn, err := natskit.Borrow(nc)
-	if err != nil {
-		return nil, nil, err
-	}
+	conn := natskit.Borrow(js)
 	context.AfterFunc(ctx, conn.Close)
 	return shared, checker.New(conn, e.cfg.CheckTimeout, e.now, prometheus.NewRegistry()), nil
 }

@@ -17,6 +17,7 @@ import (
 // client has the flags of commands that talk to a running Unloop.
 type client struct {
 	NATS string `name:"nats" default:"${default_nats}" placeholder:"URL" help:"NATS server of the running Unloop."`
+	natskit.Settings
 }
 
 // defaultNATS is the default address of the NATS server of `unloop up`.
@@ -25,16 +26,21 @@ const defaultNATS = "nats://127.0.0.1:4222"
 // connect opens JetStream on a new connection, which the caller closes. If the server
 // cannot be reached, the error says what to do.
 func (c client) connect() (jetstream.JetStream, error) {
-	nc, err := nats.Connect(c.NATS, nats.Name("unloop-cli"), natskit.WithLocalToken(c.NATS, dataDirs()...))
+	nc, err := c.dial("unloop-cli")
 	switch {
+	case errors.Is(err, natskit.ErrSettings), errors.Is(err, natskit.ErrCredentials):
+		return nil, err
 	case errors.Is(err, nats.ErrAuthorization):
 		return nil, fmt.Errorf("reach NATS: %w; if another user runs it or its token is elsewhere, give it as --nats nats://TOKEN@HOST:PORT; "+
 			"the embedded server keeps it in nats.token of its --data-dir", err)
 	case err != nil:
 		return nil, fmt.Errorf("reach NATS: %w; is `unloop up` running, or does --nats name another server?", err)
 	}
-	return jetstream.New(nc)
+	return c.JetStream(nc)
 }
+
+// dial connects to NATS once.
+func (c client) dial(name string) (*nats.Conn, error) { return c.Dial(c.NATS, name, dataDirs()...) }
 
 // dataDirs lists the data folders that the environment names.
 func dataDirs() []string {

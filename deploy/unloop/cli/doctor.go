@@ -39,9 +39,7 @@ type diagnosis struct {
 func (c *doctorCmd) Run(ctx context.Context, io streams) error {
 	cfg := doctor.Config{
 		Gateway: httpAddress(c.Gateway), Admin: httpAddress(c.Admin), Key: c.Key, AdminKey: c.AdminKey, DataDir: c.localState(),
-		Connect: func() (*nats.Conn, error) {
-			return nats.Connect(c.NATS, nats.Name("unloop-doctor"), natskit.WithLocalToken(c.NATS, dataDirs()...))
-		},
+		Connect: func() (*nats.Conn, error) { return c.dial("unloop-doctor") }, JetStream: c.JetStream,
 	}
 	for _, name := range c.Upstreams {
 		if name != "none" {

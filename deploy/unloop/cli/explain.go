@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/gateway"
 )
@@ -30,16 +30,15 @@ func (c *policyExplainCmd) Run(ctx context.Context, io streams) error {
 	}
 	cfg := gateway.DefaultConfig()
 	cfg.Policies, cfg.CheckTimeout = c.Policies, c.Timeout
-	var nc *nats.Conn
+	var js jetstream.JetStream
 	if !c.Offline {
-		if js, err := c.connect(); err != nil {
+		if js, err = c.connect(); err != nil {
 			fmt.Fprintln(io.err, "No system is running; counts and what is left are not known. ("+err.Error()+")")
 		} else {
-			nc = js.Conn()
-			defer nc.Close()
+			defer js.Conn().Close()
 		}
 	}
-	e, err := gateway.Explain(ctx, cfg, nc, request)
+	e, err := gateway.Explain(ctx, cfg, js, request)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // natsCommands lists the commands for the NATS server.
 type natsCommands struct {
 	Serve   natsCmd        `cmd:"" default:"withargs" help:"Run the embedded NATS server alone."`
-	Context natsContextCmd `cmd:"" help:"Write a context for the nats CLI, with the server's token."`
+	Context natsContextCmd `cmd:"" help:"Write a context for the nats CLI, with the server's token or the credentials of the flags."`
 }
 
 type natsContextCmd struct {
@@ -28,6 +28,13 @@ type natsContext struct {
 	Token       string `json:"token,omitempty"`
 	User        string `json:"user,omitempty"`
 	Password    string `json:"password,omitempty"`
+	Creds       string `json:"creds,omitempty"`
+	NKey        string `json:"nkey,omitempty"`
+	Cert        string `json:"cert,omitempty"`
+	Key         string `json:"key,omitempty"`
+	CA          string `json:"ca,omitempty"`
+	Domain      string `json:"jetstream_domain,omitempty"`
+	InboxPrefix string `json:"inbox_prefix,omitempty"`
 }
 
 // Run writes the context into the folder of the nats CLI, readable by the user alone.
@@ -45,14 +52,42 @@ func (c *natsContextCmd) Run(io streams) error {
 	}
 	u.User = nil
 	made.URL = u.String()
+	if err := c.fill(&made); err != nil {
+		return err
+	}
 	file, err := writeContext(c.Name, made)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(io.out, "Wrote %s. Try: nats --context %s stream ls\n", file, c.Name)
-	if made.Token == "" && made.User == "" {
+	if made.Token == "" && made.User == "" && c.IsZero() {
 		fmt.Fprintf(io.err, "unloop: no embedded server of yours runs at %s, so the context has no token\n", made.URL)
 	}
+	return nil
+}
+
+// fill adds what the flags say. The context names files where the nats CLI reads them.
+func (c *natsContextCmd) fill(made *natsContext) (err error) {
+	if err := c.Check(c.NATS); err != nil {
+		return err
+	}
+	if c.UserFile != "" {
+		if made.User, made.Password, err = c.User(); err != nil {
+			return err
+		}
+	}
+	for _, f := range []struct {
+		to   *string
+		file string
+	}{{&made.Creds, c.Creds}, {&made.NKey, c.NKey}, {&made.Cert, c.TLSCert}, {&made.Key, c.TLSKey}, {&made.CA, c.TLSCA}} {
+		if f.file == "" {
+			continue
+		}
+		if *f.to, err = filepath.Abs(f.file); err != nil {
+			return fmt.Errorf("find %s: %w", f.file, err)
+		}
+	}
+	made.Domain, made.InboxPrefix = c.Domain, c.InboxPrefix
 	return nil
 }
 

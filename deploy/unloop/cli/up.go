@@ -20,15 +20,16 @@ import (
 )
 
 type upCmd struct {
-	gateway.Config  `group:"gateway"`
-	NATSListen      string             `name:"nats-listen" group:"nats" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Address of the embedded NATS server."`
-	DataDir         string             `group:"nats" short:"d" placeholder:"DIR" help:"Where the embedded server stores; \"memory\" keeps nothing. Default: unloop in the user's state folder."`
-	NATS            string             `name:"nats" group:"nats" placeholder:"URL" help:"Use NATS servers elsewhere instead of the embedded one."`
-	Replicas        int                `group:"nats" default:"1" help:"Replicas of streams that do not exist yet, on servers elsewhere."`
-	Detector        detector.Config    `embed:"" group:"detector"`
-	Notifier        notifier.Config    `embed:"" group:"notifier"`
-	Embedworker     embedworker.Config `embed:"" group:"embedworker"`
-	service.Process `group:"process"`
+	gateway.Config   `group:"gateway"`
+	NATSListen       string `name:"nats-listen" group:"nats" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Address of the embedded NATS server."`
+	DataDir          string `group:"nats" short:"d" placeholder:"DIR" help:"Where the embedded server stores; \"memory\" keeps nothing. Default: unloop in the user's state folder."`
+	NATS             string `name:"nats" group:"nats" placeholder:"URL" help:"Use NATS servers elsewhere instead of the embedded one."`
+	natskit.Settings `group:"nats"`
+	Replicas         int                `group:"nats" default:"1" help:"Replicas of streams that do not exist yet, on servers elsewhere."`
+	Detector         detector.Config    `embed:"" group:"detector"`
+	Notifier         notifier.Config    `embed:"" group:"notifier"`
+	Embedworker      embedworker.Config `embed:"" group:"embedworker"`
+	service.Process  `group:"process"`
 }
 
 // system returns the configuration of all services by the flags.
@@ -37,10 +38,13 @@ func (c upCmd) system() (system.Config, error) {
 	faults := []error{err, c.CheckAccess(c.Process), c.CheckAdmin()}
 	if c.NATS == "" {
 		faults = append(faults, c.CheckLoopback("--nats-listen", c.NATSListen))
+		if !c.Settings.IsZero() {
+			faults = append(faults, fmt.Errorf("%w: those for credentials, TLS, domain and inboxes are for NATS servers elsewhere, which --nats names; the embedded server needs none", natskit.ErrSettings))
+		}
 	}
 	c.Pages, c.ProofKey = c.Allowed, natskit.ProofKey()
 	return system.Config{
-		Admin: c.Admin, AdminAuth: c.AdminAuth, NATS: c.NATS, Replicas: c.Replicas,
+		Admin: c.Admin, AdminAuth: c.AdminAuth, NATS: c.NATS, Connect: c.Settings, Replicas: c.Replicas,
 		Embedded: natskit.EmbeddedConfig{Listen: c.NATSListen, DataDir: dir, Announce: announceDir()},
 		Gateway:  c.Config, Detector: c.Detector, Notifier: c.Notifier, Embedworker: c.Embedworker,
 	}, errors.Join(faults...)

@@ -52,6 +52,8 @@ type Config struct {
 	DataDir string
 	// Connect connects to NATS.
 	Connect func() (*nats.Conn, error)
+	// JetStream opens JetStream on a connection; nil opens that of the server's domain.
+	JetStream func(*nats.Conn) (jetstream.JetStream, error)
 }
 
 // timeout bounds each step of an examination.
@@ -105,7 +107,11 @@ func Parts(all []status.Status, service string) (found []status.Status) {
 
 // connected fills in what is found out over NATS.
 func (e *examination) connected(ctx context.Context, nc *nats.Conn) (err error) {
-	if e.js, err = jetstream.New(nc); err != nil {
+	open := e.JetStream
+	if open == nil {
+		open = natskit.Settings{}.JetStream
+	}
+	if e.js, err = open(nc); err != nil {
 		return err
 	}
 	e.nc, e.parts = nc, operator.Parts(ctx, nc)

@@ -30,7 +30,9 @@ type Config struct {
 	// AdminAuth are the keys of the admin port, in the form that service.AdminGuard reads.
 	AdminAuth []string
 	// NATS is the URL of servers elsewhere; if it is empty, a server is embedded.
-	NATS     string
+	NATS string
+	// Connect has the flags for connections to servers elsewhere.
+	Connect  natskit.Settings
 	Replicas int
 	Embedded natskit.EmbeddedConfig
 	// OverNATS has the services send each other every request over NATS, as separate
@@ -69,6 +71,7 @@ type System struct {
 	// stopGuard ends the goroutine that restarts the embedded server.
 	stopGuard context.CancelFunc
 	url       string
+	settings  natskit.Settings
 	conns     []*natskit.Conn
 	inProcess *natskit.InProcess
 	layout    natskit.Layout
@@ -84,7 +87,7 @@ type System struct {
 // New starts the embedded server and makes the services. If it returns an error,
 // everything that it started is stopped.
 func New(cfg Config, log *slog.Logger) (_ *System, err error) {
-	s := &System{traces: cfg.Traces, dashboard: cfg.Notifier.Dashboard, url: cfg.NATS, layout: natskit.Layout{Replicas: cfg.Replicas}, metrics: service.NewRegistry(), log: log}
+	s := &System{traces: cfg.Traces, dashboard: cfg.Notifier.Dashboard, url: cfg.NATS, settings: cfg.Connect, layout: natskit.Layout{Replicas: cfg.Replicas}, metrics: service.NewRegistry(), log: log}
 	if !cfg.OverNATS {
 		s.inProcess = natskit.NewInProcess()
 	}
@@ -168,7 +171,7 @@ func (s *System) connect(name string, log *slog.Logger) (*natskit.Conn, error) {
 	if s.embedded != nil {
 		return s.embedded.Connect(name, log)
 	}
-	return natskit.Connect(s.url, name, log)
+	return s.settings.Connect(s.url, name, log)
 }
 
 // services lists all services, the gateway first.
@@ -199,7 +202,7 @@ func (s *System) Connect() (*nats.Conn, error) {
 	if s.embedded != nil {
 		return s.embedded.Attach()
 	}
-	return nats.Connect(s.url)
+	return s.settings.Dial(s.url, "unloop")
 }
 
 // Wait returns when every service is ready.

@@ -46,6 +46,8 @@ var ErrUnknown = errors.New("answer is not known")
 type Store struct {
 	inbox *natskit.Inbox
 	cache *otter.Cache[string, string]
+	// read begins the subjects of requests for records.
+	read string
 }
 
 // NewStore returns a store on a connection.
@@ -56,7 +58,8 @@ func NewStore(nc *natskit.Conn) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make answer cache: %w", err)
 	}
-	return &Store{inbox: natskit.NewInbox(nc, storeTimeout), cache: cache}, nil
+	read := nc.API("DIRECT.GET.KV_" + schemas.BucketSessions + ".$KV." + schemas.BucketSessions + ".")
+	return &Store{inbox: natskit.NewInbox(nc, storeTimeout), cache: cache, read: read}, nil
 }
 
 // Key hashes an answer's id together with its caller: another caller's answer
@@ -169,7 +172,7 @@ func (s *Store) lookup(ctx context.Context, key string, changes bool) (string, e
 	if cached && !changes {
 		return value, nil
 	}
-	newer, err := s.inbox.Ask(ctx, &nats.Msg{Subject: "$JS.API.DIRECT.GET.KV_" + schemas.BucketSessions + ".$KV." + schemas.BucketSessions + "." + key})
+	newer, err := s.inbox.Ask(ctx, &nats.Msg{Subject: s.read + key})
 	switch {
 	case err == nil && len(newer) > 0:
 		s.cache.Set(key, string(newer))

@@ -89,9 +89,11 @@ type Step[S any] func(S) (next S, ttl time.Duration)
 
 // Ledger is a bucket of records.
 type Ledger[S any, P Record[S]] struct {
-	conn    *natskit.Conn
-	inbox   *natskit.Inbox
-	bucket  string
+	conn   *natskit.Conn
+	inbox  *natskit.Inbox
+	bucket string
+	// read is the subject of requests for records.
+	read    string
 	confirm bool
 	owners  Owners   // nil where each process writes all keys
 	earlier *earlier // nil where there are no earlier keys
@@ -145,7 +147,7 @@ func New[S any, P Record[S]](nc *natskit.Conn, bucket string, reg prometheus.Reg
 		opt(&o)
 	}
 	return &Ledger[S, P]{
-		conn: nc, inbox: natskit.NewInbox(nc, writeTimeout), bucket: bucket, confirm: o.confirm, owners: o.owners, earlier: o.earlier,
+		conn: nc, inbox: natskit.NewInbox(nc, writeTimeout), bucket: bucket, read: nc.API("STREAM.MSG.GET.KV_" + bucket), confirm: o.confirm, owners: o.owners, earlier: o.earlier,
 		parted: parts[S, P](new(S)) != nil, cells: map[string]*cell[S]{}, cache: newCache[revision[S]](cachedBytes), began: time.Now(),
 		metrics: newMetrics(reg, bucket),
 	}

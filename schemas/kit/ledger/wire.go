@@ -170,7 +170,7 @@ func (l *Ledger[S, P]) get(key string, seen S, done func(revision[S], error)) {
 // load reads a message of the bucket's stream.
 func (l *Ledger[S, P]) load(which selector, done func(message, error)) {
 	body, _ := json.Marshal(which) // texts and numbers can be encoded
-	msg := &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET.KV_" + l.bucket, Data: body}
+	msg := &nats.Msg{Subject: l.read, Data: body}
 	l.inbox.Request(msg, func(answer []byte, err error) {
 		var m message
 		if err == nil {

@@ -46,9 +46,10 @@ const (
 // closed for good, such as after a protocol error, together with its subscriptions.
 // Sending never blocks. Make it with Connect.
 type Conn struct {
-	name string
-	log  *slog.Logger
-	dial func(...nats.Option) (*nats.Conn, error)
+	name     string
+	log      *slog.Logger
+	settings Settings
+	dial     func(...nats.Option) (*nats.Conn, error)
 	// borrowed marks a connection of the client that belongs to the caller.
 	borrowed bool
 
@@ -88,9 +89,9 @@ type outgoing struct {
 }
 
 // start makes the first connection and starts the goroutines of the Conn.
-func start(name string, log *slog.Logger, dial func(...nats.Option) (*nats.Conn, error)) (*Conn, error) {
+func start(name string, log *slog.Logger, settings Settings, dial func(...nats.Option) (*nats.Conn, error)) (*Conn, error) {
 	c := newConn(name, log)
-	c.dial = dial
+	c.settings, c.dial = settings, dial
 	l, err := c.open()
 	if err != nil {
 		return nil, err
@@ -113,17 +114,13 @@ func newConn(name string, log *slog.Logger) *Conn {
 
 // Borrow returns a Conn that uses a connection of the caller, which it neither replaces
 // nor closes.
-func Borrow(nc *nats.Conn) (*Conn, error) {
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return nil, fmt.Errorf("open JetStream: %w", err)
-	}
-	c := newConn(nc.Opts.Name, slog.New(slog.DiscardHandler))
-	c.borrowed = true
-	c.current.Store(&link{nc, js})
+func Borrow(js jetstream.JetStream) *Conn {
+	c := newConn(js.Conn().Opts.Name, slog.New(slog.DiscardHandler))
+	c.borrowed, c.settings.Domain = true, js.Options().Domain
+	c.current.Store(&link{js.Conn(), js})
 	c.up.Store(true)
 	go c.publish()
-	return c, nil
+	return c
 }
 
 // open makes a connection of the client. It fails only if no retry can help.
@@ -136,18 +133,26 @@ func (c *Conn) open() (*link, error) {
 		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.lost(err) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.note(err) }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.reported(err) }),
+		nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, err error) { c.reported(err); renew(nc, err) }),
 		nats.ClosedHandler(func(nc *nats.Conn) { c.closed(nc.LastError()) }),
 	)
 	if err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(nc)
+	js, err := c.settings.JetStream(nc)
 	if err != nil {
 		nc.Close()
-		return nil, fmt.Errorf("open JetStream: %w", err)
+		return nil, err
 	}
 	return &link{nc, js}, nil
+}
+
+// renew closes a connection whose key is not that of its file any more. The one that
+// replaces it reads the file.
+func renew(nc *nats.Conn, err error) {
+	if errors.Is(err, errNewKey) {
+		go nc.Close()
+	}
 }
 
 func (c *Conn) connected() {

@@ -7,7 +7,6 @@ package natskit
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -27,20 +26,9 @@ const (
 	flushTimeout = time.Second
 )
 
-// Connect returns a connection that is retried for ever, so that services and servers
-// can start in any order. It fails only on a malformed URL or unreadable credentials.
-// While no server is connected, sending fails at once instead of buffering: a late check
-// is of no use.
+// Connect is Settings.Connect without flags.
 func Connect(url, name string, log *slog.Logger, opts ...nats.Option) (*Conn, error) {
-	opts = append([]nats.Option{WithLocalToken(url)}, opts...)
-	return start(name, log, func(handlers ...nats.Option) (*nats.Conn, error) {
-		all := append(append(options(name), handlers...), opts...)
-		nc, err := nats.Connect(url, all...)
-		if err != nil {
-			return nil, fmt.Errorf("connect to NATS at --nats: %w", withoutURL(err))
-		}
-		return nc, nil
-	})
+	return Settings{}.Connect(url, name, log, opts...)
 }
 
 func options(name string) []nats.Option {

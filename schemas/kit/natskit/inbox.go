@@ -72,7 +72,7 @@ type Turn struct{ From, Until time.Time }
 // NewInbox returns an inbox that lives as long as the connection. A request fails if no
 // answer came within timeout, or up to a tenth longer.
 func NewInbox(conn *Conn, timeout time.Duration) *Inbox {
-	in := &Inbox{conn: conn, timeout: timeout, prefix: nats.NewInbox() + ".", open: map[uint64]asked{}, answered: map[string]time.Time{}}
+	in := &Inbox{conn: conn, timeout: timeout, prefix: conn.NATS().NewInbox() + ".", open: map[uint64]asked{}, answered: map[string]time.Time{}}
 	if _, err := conn.Subscribe(in.prefix+"*", in.take); err != nil {
 		conn.log.Warn("answers from NATS can't be received", "error", err) // the connection is closed
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -103,10 +104,11 @@ func TestBorrowedConnections(t *testing.T) {
 	if _, err := nc.Subscribe("test.borrowed", func(m *nats.Msg) { got <- string(m.Data) }); err != nil {
 		t.Fatal(err)
 	}
-	c, err := natskit.Borrow(nc)
+	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := natskit.Borrow(js)
 	if err := c.Publish("test.borrowed", []byte("hello")); err != nil {
 		t.Fatal(err)
 	}

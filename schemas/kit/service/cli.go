@@ -34,8 +34,9 @@ type Process struct {
 
 // Cluster has the flags of a process that uses a NATS server elsewhere.
 type Cluster struct {
-	NATS     string `name:"nats" default:"nats://127.0.0.1:4222" placeholder:"URL" help:"NATS servers, separated by commas."`
-	Replicas int    `default:"1" help:"Replicas of streams that do not exist yet."`
+	NATS string `name:"nats" default:"nats://127.0.0.1:4222" placeholder:"URL" help:"NATS servers, separated by commas."`
+	natskit.Settings
+	Replicas int `default:"1" help:"Replicas of streams that do not exist yet."`
 }
 
 // Logger returns the log for the flags.
@@ -219,7 +220,7 @@ func RunOne(ctx context.Context, name string, process Process, cluster Cluster, 
 	if err := errors.Join(process.CheckAdmin(), err); err != nil {
 		return err
 	}
-	nc, err := natskit.Connect(cluster.NATS, name, log)
+	nc, err := cluster.Connect(cluster.NATS, name, log)
 	if err != nil {
 		return err
 	}

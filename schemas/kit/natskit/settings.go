@@ -1,0 +1,212 @@
+package natskit
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Settings are the flags for connections to NATS servers, beside their addresses. The
+// zero value gives no credentials and uses the names that NATS has by default.
+//
+// Files are read again at each connection, so that a new secret needs no restart.
+type Settings struct {
+	Creds        string `name:"nats-creds" placeholder:"FILE" help:"Credentials file (JWT and seed) to identify with to NATS servers."`
+	NKey         string `name:"nats-nkey" placeholder:"FILE" help:"File with the nkey seed to identify with to NATS servers."`
+	UserFile     string `name:"nats-user-file" placeholder:"FILE" help:"File with the user name for NATS servers; its password is in --nats-password-file."`
+	PasswordFile string `name:"nats-password-file" placeholder:"FILE" help:"File with the password for NATS servers."`
+	TLSCA        string `name:"nats-tls-ca" placeholder:"FILE" help:"PEM file with the authorities that sign the certificates of NATS servers. Default: those of the system."`
+	TLSCert      string `name:"nats-tls-cert" placeholder:"FILE" help:"PEM file with the certificate to show to NATS servers; its key is in --nats-tls-key."`
+	TLSKey       string `name:"nats-tls-key" placeholder:"FILE" help:"PEM file with the key of the certificate."`
+	Domain       string `name:"nats-domain" placeholder:"NAME" help:"JetStream domain that has the streams, seen from a leaf node."`
+	InboxPrefix  string `name:"nats-inbox-prefix" placeholder:"PREFIX" help:"Beginning of the subjects that answers come to, for users that may read no others. Default: _INBOX."`
+}
+
+// Errors of settings.
+var (
+	// ErrSettings means that flags contradict each other or have no valid value.
+	ErrSettings = errors.New("NATS flags")
+	// ErrCredentials means that a file with credentials or certificates can't be used.
+	ErrCredentials = errors.New("NATS credentials")
+)
+
+var (
+	domainForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	inboxForm  = regexp.MustCompile(`^[A-Za-z0-9_$-]+(\.[A-Za-z0-9_$-]+)*$`)
+)
+
+// maxInboxPrefix bounds the prefix of inboxes, in bytes: each request has it.
+const maxInboxPrefix = 128
+
+// IsZero reports whether no flag is set.
+func (s Settings) IsZero() bool { return s == Settings{} }
+
+// Check returns what is wrong with the flags for the servers at addr, as far as can be
+// found out without a connection: contradictions, and files that can't be used.
+func (s Settings) Check(addr string) error {
+	if err := s.contradictions(addr); err != nil {
+		return err
+	}
+	_, err := s.options()
+	return err
+}
+
+// contradictions returns every fault of the flags themselves.
+func (s Settings) contradictions(addr string) error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrSettings}, args...)...))
+	}
+	if ways := s.identities(); len(ways) > 1 {
+		fault("%s each say who this process is: keep one of them", strings.Join(ways, " and "))
+	} else if len(ways) == 1 && hasUser(addr) {
+		fault("the URL in --nats has credentials, and %s names others: keep one of them", ways[0])
+	}
+	if s.PasswordFile != "" && s.UserFile == "" {
+		fault("--nats-password-file needs --nats-user-file")
+	}
+	if s.UserFile != "" && s.PasswordFile == "" {
+		fault("--nats-user-file needs --nats-password-file")
+	}
+	if s.TLSCert != "" && s.TLSKey == "" {
+		fault("--nats-tls-cert needs --nats-tls-key")
+	}
+	if s.TLSKey != "" && s.TLSCert == "" {
+		fault("--nats-tls-key needs --nats-tls-cert")
+	}
+	if s.Domain != "" && !domainForm.MatchString(s.Domain) {
+		fault("--nats-domain %q must have 1 to 64 letters, digits, - and _", s.Domain)
+	}
+	if s.InboxPrefix != "" && (len(s.InboxPrefix) > maxInboxPrefix || !inboxForm.MatchString(s.InboxPrefix)) {
+		fault("--nats-inbox-prefix %q must be words of letters, digits, -, _ and $, joined by dots, such as _INBOX_gateway; at most %d bytes", s.InboxPrefix, maxInboxPrefix)
+	}
+	return errors.Join(faults...)
+}
+
+// User returns the user name and the password in their files.
+func (s Settings) User() (user, password string, err error) {
+	return readUser(s.UserFile, s.PasswordFile)
+}
+
+// identities returns the flags that say who the process is.
+func (s Settings) identities() (flags []string) {
+	for _, f := range []struct{ flag, value string }{{"--nats-creds", s.Creds}, {"--nats-nkey", s.NKey}, {"--nats-user-file", s.UserFile}} {
+		if f.value != "" {
+			flags = append(flags, f.flag)
+		}
+	}
+	return flags
+}
+
+// hasUser reports whether one of several URLs has credentials.
+func hasUser(addrs string) bool {
+	for addr := range strings.SplitSeq(addrs, ",") {
+		if u, err := url.Parse(strings.TrimSpace(addr)); err == nil && u.User != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// options returns the client's options; the error has every file that can't be used.
+func (s Settings) options() ([]nats.Option, error) {
+	var opts []nats.Option
+	var faults []error
+	add := func(opt nats.Option, err error) {
+		if err != nil {
+			faults = append(faults, err)
+		} else {
+			opts = append(opts, opt)
+		}
+	}
+	if s.Creds != "" {
+		add(withCreds(s.Creds))
+	}
+	if s.NKey != "" {
+		add(withNKey(s.NKey))
+	}
+	if s.UserFile != "" {
+		add(withUser(s.UserFile, s.PasswordFile))
+	}
+	if s.TLSCA != "" {
+		add(withAuthorities(s.TLSCA))
+	}
+	if s.TLSCert != "" {
+		add(withCertificate(s.TLSCert, s.TLSKey))
+	}
+	if s.InboxPrefix != "" {
+		add(nats.CustomInboxPrefix(s.InboxPrefix), nil)
+	}
+	return opts, errors.Join(faults...)
+}
+
+// Connect returns a connection that is retried for ever, so that services and servers
+// can start in any order. It fails only on flags that can't be used. While no server is
+// connected, sending fails at once instead of buffering: a late check is of no use.
+func (s Settings) Connect(url, name string, log *slog.Logger, opts ...nats.Option) (*Conn, error) {
+	if err := s.Check(url); err != nil {
+		return nil, err
+	}
+	return start(name, log, s, func(handlers ...nats.Option) (*nats.Conn, error) {
+		return s.dial(url, options(name), handlers, opts)
+	})
+}
+
+// Dial connects a command to NATS once. dataDirs are folders in which an embedded server
+// may keep its token.
+func (s Settings) Dial(url, name string, dataDirs ...string) (*nats.Conn, error) {
+	if err := s.Check(url); err != nil {
+		return nil, err
+	}
+	opts := []nats.Option{nats.Name(name)}
+	if len(s.identities()) == 0 {
+		opts = append(opts, WithLocalToken(url, dataDirs...))
+	}
+	return s.dial(url, opts)
+}
+
+// dial reads the files and makes a connection of the client.
+func (s Settings) dial(url string, opts ...[]nats.Option) (*nats.Conn, error) {
+	all, err := s.options()
+	if err != nil {
+		return nil, err
+	}
+	if len(s.identities()) == 0 {
+		all = append(all, WithLocalToken(url))
+	}
+	for _, more := range opts {
+		all = append(all, more...)
+	}
+	nc, err := nats.Connect(url, all...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS at --nats: %w", withoutURL(err))
+	}
+	return nc, nil
+}
+
+// API returns the subject of a call of JetStream's API in the connection's domain, such as
+// STREAM.INFO.LOOP_EVENTS.
+func (c *Conn) API(call string) string {
+	if c.settings.Domain == "" {
+		return jetstream.DefaultAPIPrefix + call
+	}
+	return "$JS." + c.settings.Domain + ".API." + call
+}
+
+// JetStream opens JetStream in the domain on a connection.
+func (s Settings) JetStream(nc *nats.Conn) (jetstream.JetStream, error) {
+	js, err := jetstream.New(nc)
+	if s.Domain != "" {
+		js, err = jetstream.NewWithDomain(nc, s.Domain)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open JetStream: %w", err)
+	}
+	return js, nil
+}
