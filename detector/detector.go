@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 	"github.com/nats-io/nuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/detector/internal/blocks"
 	"github.com/unloop/unloop/detector/internal/counter"
@@ -90,11 +91,14 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	for _, opt := range opts {
 		opt(d)
 	}
+	deps.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "unloop_detector_under_way", Help: "Messages that the detector works on now.",
+	}, func() float64 { return float64(len(d.slots)) }))
 	d.id = nuid.New().Next()[:idLength]
 	known := peers.New(d.id, time.Now)
 	d.member = membership.New(d.id, deps.NATS, known, d.metrics)
 	d.heart = heartbeat.New(deps.NATS)
-	d.fill = natskit.NewFill(deps.NATS, deps.Log, deps.Metrics)
+	d.fill = natskit.NewFill(deps.NATS, deps.Layout, deps.Log, deps.Metrics)
 	d.incidents = recorder.New(deps.NATS, deps.Layout, deps.Metrics, deps.Log, d.now)
 	d.blocks = blocks.New(deps.NATS, deps.Metrics, deps.Log, d.now)
 	d.wire(ledger.WithOwners(known))

@@ -27,6 +27,7 @@ const (
 func TestEveryMetricIsInTheDocs(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
+	cfg.Gateway.Auth, cfg.Gateway.AuthAudience = []string{"jwt:https://example.com/keys"}, []string{"unloop"}
 	cfg.Notifier.Webhook = "https://example.com/hook"
 	s, err := New(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {

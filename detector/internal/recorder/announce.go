@@ -67,6 +67,7 @@ func (r *Recorder) announce(ctx context.Context, a announcement) {
 		r.announceLater(a)
 	case first:
 		r.detected.WithLabelValues(rec.Policy, rec.Detector, rec.Mode).Inc()
+		r.tenants.found(rec)
 		r.log.Warn("loop detected", "loop_id", rec.LoopID, "tenant", rec.Tenant, "policy", rec.Policy,
 			"detector", rec.Detector, "mode", rec.Mode, "action", rec.Action, "count", rec.HitCount, "similarity", rec.Similarity)
 	}

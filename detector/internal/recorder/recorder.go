@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,6 +54,7 @@ type Recorder struct {
 	resolved   *prometheus.CounterVec
 	lost       prometheus.Counter
 	saved      *savings
+	tenants    *tenants
 }
 
 // openIncident is what this process knows of an incident that it has seen.
@@ -73,6 +75,7 @@ type update struct {
 // New returns a recorder that stores in schemas.BucketIncidents and
 // announces on schemas.StreamEvents.
 func New(nc *natskit.Conn, layout natskit.Layout, reg prometheus.Registerer, log *slog.Logger, now func() time.Time) *Recorder {
+	byTenant := newTenants()
 	r := &Recorder{
 		ledger: ledger.New[incident.Record](nc, schemas.BucketIncidents, reg, ledger.WithConfirm()), nc: nc, layout: layout, log: log, now: now, open: map[string]*openIncident{},
 		detected: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -84,10 +87,11 @@ func New(nc *natskit.Conn, layout natskit.Layout, reg prometheus.Registerer, log
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "unloop_incident_updates_lost_total", Help: "Findings and events of incidents that could not be stored.",
 		}),
-		saved: newSavings(),
+		saved: newSavings(byTenant), tenants: byTenant,
 	}
 	if reg != nil {
-		reg.MustRegister(r.detected, r.resolved, r.lost, r.saved.requests, r.saved.inputTokens, r.saved.usd)
+		reg.MustRegister(r.detected, r.resolved, r.lost)
+		reg.MustRegister(slices.Concat(r.saved.collectors(), r.tenants.collectors())...)
 	}
 	return r
 }

@@ -8,17 +8,25 @@ import (
 )
 
 // savings counts what stopped requests would have cost, as the incidents estimate it.
-type savings struct{ requests, inputTokens, usd *prometheus.CounterVec }
+type savings struct {
+	requests, inputTokens, usd *prometheus.CounterVec
+	tenants                    *tenants
+}
 
-func newSavings() *savings {
+func newSavings(t *tenants) *savings {
 	counter := func(name, help string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"policy"})
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"policy", "detector"})
 	}
 	return &savings{
-		requests:    counter("unloop_saved_requests_total", "Requests that were stopped, by the policy that stopped them."),
+		tenants:     t,
+		requests:    counter("unloop_saved_requests_total", "Requests that were stopped, by the policy and the detector that stopped them."),
 		inputTokens: counter("unloop_saved_input_tokens_total", "Estimated input tokens of the requests that were stopped."),
 		usd:         counter("unloop_saved_usd_total", "Estimated cost of the prompts that were stopped, in dollars; those of models without a price count nothing."),
 	}
+}
+
+func (s *savings) collectors() []prometheus.Collector {
+	return []prometheus.Collector{s.requests, s.inputTokens, s.usd}
 }
 
 // count adds by how much a write raised an incident's savings. before may be another
@@ -28,14 +36,16 @@ func (s *savings) count(before, after incident.Record) {
 	if before.LoopID != after.LoopID {
 		was = event.Saved{}
 	}
+	requests, usd := float64(after.Saved.Requests-was.Requests), dollars(after.Saved)-dollars(was)
 	add := func(counter *prometheus.CounterVec, by float64) {
 		if by > 0 {
-			counter.WithLabelValues(after.Policy).Add(by)
+			counter.WithLabelValues(after.Policy, after.Detector).Add(by)
 		}
 	}
-	add(s.requests, float64(after.Saved.Requests-was.Requests))
+	add(s.requests, requests)
 	add(s.inputTokens, float64(after.Saved.InputTokens-was.InputTokens))
-	add(s.usd, dollars(after.Saved)-dollars(was))
+	add(s.usd, usd)
+	s.tenants.saved(after, requests, usd)
 }
 
 func dollars(s event.Saved) float64 {

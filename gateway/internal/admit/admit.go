@@ -55,7 +55,21 @@ func New(cfg auth.Config, keyed []string, log *slog.Logger, reg prometheus.Regis
 		}, []string{"reason"}),
 	}
 	reg.MustRegister(g.results, g.foreign)
+	if _, issuer := authenticator.KeysRead(); issuer {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "unloop_gateway_token_keys_timestamp_seconds", Help: "Time when the keys of the tokens' issuer were read; 0 is never. Only with --auth jwt:URL.",
+		}, g.keysRead))
+	}
 	return g, nil
+}
+
+// keysRead returns when the issuer's keys were read, in seconds since 1970; 0 is never.
+func (g *Gate) keysRead() float64 {
+	at, _ := g.auth.KeysRead()
+	if at.IsZero() {
+		return 0
+	}
+	return float64(at.Unix())
 }
 
 // Run keeps the keys of tokens up to date until the context ends.

@@ -57,6 +57,9 @@ func New(d Detectors, log *slog.Logger, now func() time.Time, reg prometheus.Reg
 		Name: "unloop_gateway_semantic_missed_total", Help: "Requests that were decided without the comparison of their text, which came too late or not at all.",
 	})
 	reg.MustRegister(a.seconds, a.results, a.missed)
+	for _, why := range []error{checker.ErrNoDetector, checker.ErrTimeout, checker.ErrOverloaded, checker.ErrDetector} {
+		a.results.WithLabelValues(why.Error())
+	}
 	return a
 }
 

@@ -107,6 +107,15 @@ func (a *Authenticator) Run(ctx context.Context) error {
 	return nil
 }
 
+// KeysRead returns when the issuer's keys were read; zero if they never were. ok is false
+// without an issuer.
+func (a *Authenticator) KeysRead() (at time.Time, ok bool) {
+	if a.tokens == nil {
+		return time.Time{}, false
+	}
+	return a.tokens.keys.Read(), true
+}
+
 // Authenticate returns the client that presents a credential from the remote address
 // "host:port" of a connection. Errors are ErrMissing, ErrWrong, ErrUnavailable or a
 // LimitedError, or the context's.

@@ -363,6 +363,9 @@ func TestTokensFollowTheIssuersKeys(t *testing.T) {
 				t.Fatalf("before the keys are known: %v", err)
 			}
 		}
+		if at, ok := a.KeysRead(); !ok || !at.IsZero() {
+			t.Errorf("the keys were read at %v (%v), want never", at, ok)
+		}
 		i.setStatus(http.StatusOK)
 		<-time.After(time.Minute)
 		if err := try("ES256", "next", next); !errors.Is(err, ErrWrong) {
@@ -372,6 +375,9 @@ func TestTokensFollowTheIssuersKeys(t *testing.T) {
 		<-time.After(time.Minute)
 		if err := try("ES256", "next", next); err != nil {
 			t.Errorf("a new key: %v", err)
+		}
+		if at, _ := a.KeysRead(); !at.Equal(time.Now()) {
+			t.Errorf("the keys were read at %v, want now", at)
 		}
 		i.setStatus(http.StatusServiceUnavailable)
 		<-time.After(time.Hour)

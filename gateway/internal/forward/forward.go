@@ -48,6 +48,9 @@ type Request struct {
 	Observer Observer
 	// ended is set once a stream's last event was read.
 	ended bool
+	// to counts the answer, began is when the request was sent.
+	to    *upstreamMetrics
+	began time.Time
 }
 
 // Observer sees how the forwarding of a request goes.
@@ -62,11 +65,11 @@ type Observer interface {
 
 // Proxy forwards requests. Make it with New.
 type Proxy struct {
-	keys     Keys
-	proxy    *httputil.ReverseProxy
-	log      *slog.Logger
-	failures *prometheus.CounterVec
-	edits    edits
+	keys    Keys
+	proxy   *httputil.ReverseProxy
+	log     *slog.Logger
+	metrics *upstreams
+	edits   edits
 	// upgraded are the connections that speak another protocol by now. The HTTP server
 	// does not wait for them.
 	upgraded sync.WaitGroup
@@ -74,10 +77,7 @@ type Proxy struct {
 
 // New returns a proxy over a transport.
 func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheus.Registerer) *Proxy {
-	p := &Proxy{keys: keys, log: log, edits: newEdits(reg), failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "unloop_gateway_upstream_errors_total", Help: "Requests that an upstream did not answer.",
-	}, []string{"upstream"})}
-	reg.MustRegister(p.failures)
+	p := &Proxy{keys: keys, log: log, edits: newEdits(reg), metrics: newUpstreams(reg)}
 	p.proxy = &httputil.ReverseProxy{
 		Rewrite:       p.rewrite,
 		Transport:     transport,
@@ -85,6 +85,7 @@ func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheu
 		BufferPool:    &bufferPool{},
 		ModifyResponse: func(res *http.Response) error {
 			out := requestOf(res.Request)
+			out.to.answered(res.StatusCode, time.Since(out.began))
 			out.Observer.Answered(res)
 			if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
 				res.Body = &ending{res.Body, &out.ended}
@@ -121,6 +122,7 @@ func requestOf(r *http.Request) *Request { return &r.Context().Value(callKey{}).
 // client. It panics with http.ErrAbortHandler where the answer broke off.
 func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out Request) {
 	delivered := false
+	out.to, out.began = p.metrics.of(out.Target.Upstream), time.Now()
 	x := &call{r.Context(), out}
 	// A client that has the whole answer may leave before this is over, so the context's
 	// end does not show that an answer was lost.
@@ -182,7 +184,7 @@ func dropDigests(h http.Header) {
 // Unreachable counts and logs that an upstream did not answer, and returns the refusal
 // for the client.
 func (p *Proxy) Unreachable(t route.Target, err error) provider.Refusal {
-	p.failures.WithLabelValues(t.Upstream).Inc()
+	p.metrics.of(t.Upstream).failures.Inc()
 	why := cause(err)
 	p.log.Warn("upstream did not answer", "upstream", t.Upstream, "host", t.URL.Host, "cause", why)
 	return provider.Refusal{

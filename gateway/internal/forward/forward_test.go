@@ -166,8 +166,29 @@ func TestUpstreamThatDoesNotAnswerIsReportedAndCounted(t *testing.T) {
 		refusal.Message != "the upstream one at 127.0.0.1:1 could not be reached: connection refused" {
 		t.Errorf("refused with %+v", refusal)
 	}
-	if n := testutil.ToFloat64(p.failures.WithLabelValues("one")); n != 1 {
+	if n := testutil.ToFloat64(p.metrics.failures.WithLabelValues("one")); n != 1 {
 		t.Errorf("%v failures are counted", n)
+	}
+}
+
+func TestAnswersOfUpstreamsAreCountedAndTimed(t *testing.T) {
+	t.Parallel()
+	statuses := []int{200, 201, 304, 404, 429, 500, 529, 999}
+	next := 0
+	target := upstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(statuses[next]) })
+	p := proxy(t)
+	for next = range statuses {
+		p.Forward(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil), Request{Target: target, Body: &request.Body{}, Observer: &observer{}})
+	}
+	got := map[string]float64{}
+	for _, class := range classes {
+		got[class] = testutil.ToFloat64(p.metrics.answers.WithLabelValues("one", class))
+	}
+	if diff := cmp.Diff(map[string]float64{"1xx": 0, "2xx": 2, "3xx": 1, "4xx": 1, "429": 1, "5xx": 3}, got); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+	if n := testutil.CollectAndCount(p.metrics.seconds); n != 1 {
+		t.Errorf("%d upstreams are timed", n)
 	}
 }
 

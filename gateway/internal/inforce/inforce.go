@@ -53,6 +53,8 @@ type Policies struct {
 
 	version  *prometheus.GaugeVec
 	rejected *prometheus.CounterVec
+	// refused is 1 for a source whose latest bundle was not put into force.
+	refused *prometheus.GaugeVec
 
 	current atomic.Pointer[loaded]
 	mu      sync.Mutex // one replacement at a time
@@ -76,8 +78,15 @@ func New(cfg Config, now func() time.Time, log *slog.Logger, reg prometheus.Regi
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "unloop_gateway_policy_rejected_total", Help: "Policy bundles that were not put into force, by where they came from: file or pushed.",
 		}, []string{"source"}),
+		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "unloop_gateway_policy_refused", Help: "1 while the latest policy bundle of a source, file or pushed, is not in force because it was refused.",
+		}, []string{"source"}),
 	}
-	reg.MustRegister(p.version, p.rejected)
+	reg.MustRegister(p.version, p.rejected, p.refused)
+	for _, source := range []string{sourceFile, sourcePushed} {
+		p.rejected.WithLabelValues(source)
+		p.refused.WithLabelValues(source)
+	}
 	standard, err := policy.Default(os.Getenv)
 	if err != nil {
 		return nil, err
@@ -110,6 +119,7 @@ func (p *Policies) Source() string { return p.current.Load().source }
 func (p *Policies) Pushed(data []byte) {
 	switch {
 	case p.file == "" && data == nil:
+		p.refused.WithLabelValues(sourcePushed).Set(0)
 		p.use(p.fallback, sourceDefault)
 	case p.file == "":
 		p.replace(data, sourcePushed)
@@ -131,6 +141,7 @@ func (p *Policies) LoadPushed(data []byte) error {
 func (p *Policies) replace(data []byte, source string) {
 	if err := p.load(data, source); err != nil {
 		p.rejected.WithLabelValues(source).Inc()
+		p.refused.WithLabelValues(source).Set(1)
 		p.log.Error("policy bundle not used; the one in force stays",
 			"source", source, "in_force", p.Rules().Version(), "error", err)
 	}
@@ -158,6 +169,7 @@ func (p *Policies) load(data []byte, source string) error {
 		p.log.Warn("policy bundle", "version", rules.Version(), "warning", w.String())
 	}
 	p.use(rules, source)
+	p.refused.WithLabelValues(source).Set(0)
 	return nil
 }
 

@@ -193,8 +193,15 @@ func TestBadFileChangesNothingAndIsCounted(t *testing.T) {
 	if v := b.Rules().Version(); !strings.HasPrefix(v, "1-") {
 		t.Errorf("version %s is in force, want 1", v)
 	}
+	refused := b.refused.WithLabelValues(sourceFile)
+	if testutil.ToFloat64(refused) != 1 {
+		t.Error("the file's bundle is not shown as refused")
+	}
 	put(t, file, bundleText(4))
 	wantVersion(t, b, told, 4)
+	if testutil.ToFloat64(refused) != 0 {
+		t.Error("a bundle in force is shown as refused")
+	}
 	if got := testutil.CollectAndCount(b.version); got != 1 {
 		t.Errorf("%d versions are shown as in force", got)
 	}

@@ -60,6 +60,13 @@ func New(url string, client *http.Client, log *slog.Logger) *Follower {
 	return f
 }
 
+// Read returns when the keys were read; zero if they never were.
+func (f *Follower) Read() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.read
+}
+
 // Run keeps the keys fresh until the context ends, even if no token asks for one.
 func (f *Follower) Run(ctx context.Context) {
 	for ctx.Err() == nil {

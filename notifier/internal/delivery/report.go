@@ -71,7 +71,12 @@ func (m *Metrics) of(def *Endpoint, log *slog.Logger) reporter {
 	}
 	for _, result := range results {
 		r.results[result] = m.deliveries.WithLabelValues(def.Name, def.Kind, string(result))
+		if result.dead() {
+			m.dead.WithLabelValues(def.Name, string(result))
+		}
 	}
+	m.missed.WithLabelValues(def.Name)
+	m.disabled.WithLabelValues(def.Name)
 	return r
 }
 

@@ -60,7 +60,9 @@ type Conn struct {
 	pulse   pulse
 	reasons reasons
 	health  health
-	look    chan struct{} // requests a check of the streams
+	// connects counts the connections to servers.
+	connects atomic.Int64
+	look     chan struct{} // requests a check of the streams
 
 	out     chan outgoing
 	closing chan struct{}
@@ -156,6 +158,7 @@ func renew(nc *nats.Conn, err error) {
 }
 
 func (c *Conn) connected() {
+	c.connects.Add(1)
 	c.pulse.clear()
 	c.reasons.clear()
 	c.up.Store(true)
@@ -244,6 +247,9 @@ func (c *Conn) isClosing() bool {
 
 // Up reports whether a server is connected, as far as is known.
 func (c *Conn) Up() bool { return c.up.Load() && !c.isClosing() }
+
+// Reconnects returns how often a server was connected again.
+func (c *Conn) Reconnects() int64 { return max(c.connects.Load()-1, 0) }
 
 // Err returns why the connection does not work; nil if it does.
 func (c *Conn) Err() error {

@@ -174,6 +174,9 @@ func TestConnectionThatClosesForGoodIsReplacedWithItsSubscriptions(t *testing.T)
 		}
 		stopListening()
 		untilAnswered(t, in)
+		if conn.Reconnects() == 0 {
+			t.Error("the new connection was not counted")
+		}
 		if !before.IsClosed() {
 			t.Error("the connection was not closed")
 		}

@@ -3,8 +3,11 @@ package natskit
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/schemas"
@@ -17,32 +20,43 @@ const (
 	fullFrom = 0.95
 )
 
-// Fill measures how full the buckets are. A full bucket of history drops its oldest
-// records; others refuse new ones. Make it with NewFill.
+// Fill measures how full the streams are, and how many replicas they have. A full bucket
+// of history drops its oldest records; others refuse new ones. Make it with NewFill.
 type Fill struct {
-	conn *Conn
-	log  *slog.Logger
-	part *prometheus.GaugeVec
-	full map[string]bool
+	conn            *Conn
+	layout          Layout
+	log             *slog.Logger
+	part            *prometheus.GaugeVec
+	bytes, messages *prometheus.GaugeVec
+	replicas        *prometheus.GaugeVec
+	full            map[string]bool
 }
 
-// NewFill returns the measurement of the buckets at a connection.
-func NewFill(conn *Conn, log *slog.Logger, reg prometheus.Registerer) *Fill {
-	f := &Fill{conn: conn, log: log, full: map[string]bool{}, part: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "unloop_bucket_fill", Help: "Part of a bucket's room that is taken; from 0.95 on old records are dropped, or new ones refused.",
-	}, []string{"bucket"})}
-	reg.MustRegister(f.part)
-	return f
+// NewFill returns the measurement of the streams at a connection, which should have the
+// layout.
+func NewFill(conn *Conn, layout Layout, log *slog.Logger, reg prometheus.Registerer) *Fill {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+		reg.MustRegister(g)
+		return g
+	}
+	return &Fill{
+		conn: conn, layout: layout, log: log, full: map[string]bool{},
+		part:     gauge("unloop_bucket_fill", "Part of a bucket's room that is taken; from 0.95 on old records are dropped, or new ones refused.", "bucket"),
+		bytes:    gauge("unloop_stream_bytes", "Size of a stream.", "stream"),
+		messages: gauge("unloop_stream_messages", "Messages in a stream; in a bucket's, its records.", "stream"),
+		replicas: gauge("unloop_stream_replicas", "Replicas of a stream: asked for by --replicas, configured, and current (they have all of it).", "stream", "state"),
+	}
 }
 
-// Run measures the buckets until the context ends.
+// Run measures the streams until the context ends.
 func (f *Fill) Run(ctx context.Context) {
 	tick := time.NewTicker(fillInterval)
 	defer tick.Stop()
 	for {
+		f.look(ctx)
 		select {
 		case <-tick.C:
-			f.look(ctx)
 		case <-ctx.Done():
 			return
 		}
@@ -55,19 +69,44 @@ func (f *Fill) look(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, fillInterval/2)
 	defer cancel()
-	for _, bucket := range []string{
-		schemas.BucketCounters, schemas.BucketBlocks, schemas.BucketIncidents, schemas.BucketSessions, schemas.BucketPolicies,
-		schemas.BucketOverrides, schemas.BucketLimits, schemas.BucketVectors, schemas.BucketNotifications, schemas.BucketDeliveries,
-		schemas.BucketSilences,
-	} {
-		stream, err := f.conn.JetStream().Stream(ctx, "KV_"+bucket)
-		if err != nil {
-			continue // missing streams and outages are reported elsewhere
-		}
-		if info := stream.CachedInfo(); info.Config.MaxBytes > 0 {
-			f.note(bucket, float64(info.State.Bytes)/float64(info.Config.MaxBytes))
+	ours := append(f.layout.Streams(), bucketStream(schemas.BucketVectors))
+	// What was not listed because of an outage is reported elsewhere.
+	for info := range f.conn.JetStream().ListStreams(ctx).Info() {
+		if slices.Contains(ours, info.Config.Name) {
+			f.measure(info)
 		}
 	}
+}
+
+// measure shows the size and the replicas of a stream.
+func (f *Fill) measure(info *jetstream.StreamInfo) {
+	name := info.Config.Name
+	f.bytes.WithLabelValues(name).Set(float64(info.State.Bytes))
+	f.messages.WithLabelValues(name).Set(float64(info.State.Msgs))
+	f.replicas.WithLabelValues(name, "asked").Set(float64(f.layout.replicas()))
+	f.replicas.WithLabelValues(name, "configured").Set(float64(info.Config.Replicas))
+	f.replicas.WithLabelValues(name, "current").Set(float64(current(info.Cluster)))
+	if bucket, ok := strings.CutPrefix(name, bucketStream("")); ok && info.Config.MaxBytes > 0 {
+		f.note(bucket, float64(info.State.Bytes)/float64(info.Config.MaxBytes))
+	}
+}
+
+// current returns how many replicas have all of a stream, its leader among them. A server
+// without a cluster has one.
+func current(c *jetstream.ClusterInfo) int {
+	if c == nil {
+		return 1
+	}
+	n := 0
+	if c.Leader != "" {
+		n++
+	}
+	for _, peer := range c.Replicas {
+		if peer.Current && !peer.Offline {
+			n++
+		}
+	}
+	return n
 }
 
 // note warns each time that a bucket becomes full.

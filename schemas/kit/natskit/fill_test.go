@@ -67,11 +67,19 @@ func TestAFloodDropsTheOldestHistoryAndNoPolicy(t *testing.T) {
 	if refused == 0 {
 		t.Error("a bucket of what operators said dropped some of it")
 	}
-	f := NewFill(conn, slog.New(slog.NewTextHandler(&said, nil)), prometheus.NewRegistry())
+	f := NewFill(conn, e.Layout(), slog.New(slog.NewTextHandler(&said, nil)), prometheus.NewRegistry())
 	f.look(t.Context())
 	f.look(t.Context())
 	if got := testutil.ToFloat64(f.part.WithLabelValues(schemas.BucketCounters)); got < fullFrom {
 		t.Errorf("the bucket's fill is %.2f", got)
+	}
+	for state, want := range map[string]float64{"asked": 1, "configured": 1, "current": 1} {
+		if got := testutil.ToFloat64(f.replicas.WithLabelValues("KV_"+schemas.BucketCounters, state)); got != want {
+			t.Errorf("replicas %s: %v, want %v", state, got, want)
+		}
+	}
+	if got := testutil.ToFloat64(f.bytes.WithLabelValues("KV_" + schemas.BucketCounters)); got < 60<<20 {
+		t.Errorf("the bucket's stream has %v bytes", got)
 	}
 	if got := strings.Count(said.String(), "bucket is full"); got != 1 {
 		t.Errorf("%d warnings, want one:\n%s", got, &said)

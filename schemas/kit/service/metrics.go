@@ -32,6 +32,9 @@ func Attach(ctx context.Context, name string, svc Service, reg prometheus.Regist
 	}, func() float64 { return truth(svc.Readiness().Err() == nil) }))
 	gauge("unloop_nats_connected", "Whether a NATS server is connected and answers.", func() float64 { return truth(conn.Err() == nil) })
 	gauge("unloop_nats_ready", "Whether NATS answers, streams are there and take writes.", func() float64 { return truth(conn.Ready() == nil) })
+	reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "unloop_nats_reconnects_total", Help: "How often a NATS server was connected again.", ConstLabels: prometheus.Labels{"connection": name},
+	}, func() float64 { return float64(conn.Reconnects()) }))
 	gauge("unloop_nats_last_write_timestamp_seconds", "Time of the last write that NATS acknowledged; 0 is never.", func() float64 {
 		if at := conn.LastWrite(); !at.IsZero() {
 			return float64(at.UnixMilli()) / 1000

@@ -423,8 +423,9 @@ func TestConnectionsThatAreLostShowInTheMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, family := range all {
-		if strings.HasPrefix(family.GetName(), "unloop_nats_") && family.GetMetric()[0].GetGauge().GetValue() != 0 {
-			t.Errorf("%s is %v without a server", family.GetName(), family.GetMetric()[0])
+		name := family.GetName()
+		if (name == "unloop_ready" || strings.HasPrefix(name, "unloop_nats_")) && family.GetMetric()[0].GetGauge().GetValue() != 0 {
+			t.Errorf("%s is %v without a server", name, family.GetMetric()[0])
 		}
 	}
 }
