@@ -41,6 +41,10 @@ func answer(t *testing.T, s *natstest.Server, script func(n int) *semanticpb.Sem
 		if err := proto.Unmarshal(m.Data, &r); err != nil {
 			t.Errorf("request: %v", err)
 		}
+		if r.GetStreakFollows() { // nothing to compare
+			_ = m.Respond(nil)
+			return
+		}
 		w.last.Store(&r)
 		reply := script(int(w.asked.Add(1)) - 1)
 		if reply == nil {

@@ -70,6 +70,8 @@ func result(a *semanticpb.SemanticReply) string {
 		return "store_error"
 	}
 	switch {
+	case !a.GetJudged() && a.GetStreak() == semanticpb.Streak_STREAK_POSSIBLE:
+		return "noted"
 	case !a.GetJudged():
 		return "skipped"
 	case a.GetDetected():
@@ -109,6 +111,12 @@ func (w *Worker) check(r *semanticpb.SemanticRequest) *semanticpb.SemanticReply 
 }
 
 func decide(ctx context.Context, c *semantic.Checker, r *semanticpb.SemanticRequest, log *slog.Logger) *semanticpb.SemanticReply {
+	if r.GetStreakFollows() {
+		if err := c.Expect(ctx, query(r)); err != nil {
+			return failure(errorCode(err), err.Error())
+		}
+		return &semanticpb.SemanticReply{Streak: semanticpb.Streak_STREAK_POSSIBLE}
+	}
 	a, err := c.Check(ctx, query(r))
 	if err != nil {
 		log.Debug("semantic check failed", "request", r.GetRequestId(), "error", err)
@@ -150,9 +158,15 @@ func query(r *semanticpb.SemanticRequest) semantic.Query {
 	}
 }
 
+// streaks are what is known of a streak as the wire has it.
+var streaks = map[vectors.Streak]semanticpb.Streak{
+	vectors.StreakNone: semanticpb.Streak_STREAK_NONE, vectors.StreakPossible: semanticpb.Streak_STREAK_POSSIBLE,
+}
+
 func answer(a semantic.Answer, withText bool) *semanticpb.SemanticReply {
 	out := &semanticpb.SemanticReply{
 		Judged: a.Judged, Detected: a.Detected, MaxSimilarity: a.MaxSimilarity, Compared: uint32(len(a.History)), Replaced: a.Replaced, Repeats: a.Repeats,
+		Streak: streaks[a.Streak],
 	}
 	for _, i := range a.Matches {
 		f := a.History[i]

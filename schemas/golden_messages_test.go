@@ -236,6 +236,9 @@ func semanticGolden() map[string]proto.Message {
 			Entries: []*semanticpb.VectorEntry{{RequestId: "req_abc123", Quantised: [][]byte{{1, 2, 76, 101}, {}}}}, Older: []*semanticpb.VectorPart{{Slot: 3, Sequence: 4711}},
 			Slot: 2,
 		},
+		"semantic-request-streak-1": &semanticpb.SemanticRequest{ScopeKey: "5e55", TtlSeconds: 3600, StreakFollows: true},
+		"semantic-reply-streak-1":   &semanticpb.SemanticReply{Judged: true, Compared: 5, Streak: semanticpb.Streak_STREAK_NONE},
+		"vector-history-streak-1":   &semanticpb.VectorHistory{Older: []*semanticpb.VectorPart{{Slot: 3, Sequence: 4711}}, Slot: 2, StreakUntilMs: 1_767_229_260_000},
 		"vector-history-1": &semanticpb.VectorHistory{Entries: []*semanticpb.VectorEntry{{
 			RequestId: "req_abc123", StoredMs: 1_767_225_600_000, ExpiresMs: 1_767_229_200_000, Halves: [][]byte{{0, 0, 128, 63}, {}}, Marks: 0xfeed, Text: "again",
 		}}},

@@ -200,6 +200,59 @@ func (SemanticError) EnumDescriptor() ([]byte, []int) {
 	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{2}
 }
 
+// Streak says whether the scope of a request may have a streak of findings.
+type Streak int32
+
+const (
+	// Not known: the store or the version of the worker keeps no note of it.
+	Streak_STREAK_UNKNOWN Streak = 0
+	// It had none when the text was remembered: no sender had said before that it was
+	// about to write one.
+	Streak_STREAK_NONE     Streak = 1
+	Streak_STREAK_POSSIBLE Streak = 2
+)
+
+// Enum value maps for Streak.
+var (
+	Streak_name = map[int32]string{
+		0: "STREAK_UNKNOWN",
+		1: "STREAK_NONE",
+		2: "STREAK_POSSIBLE",
+	}
+	Streak_value = map[string]int32{
+		"STREAK_UNKNOWN":  0,
+		"STREAK_NONE":     1,
+		"STREAK_POSSIBLE": 2,
+	}
+)
+
+func (x Streak) Enum() *Streak {
+	p := new(Streak)
+	*p = x
+	return p
+}
+
+func (x Streak) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Streak) Descriptor() protoreflect.EnumDescriptor {
+	return file_unloop_semantic_v1_semantic_proto_enumTypes[3].Descriptor()
+}
+
+func (Streak) Type() protoreflect.EnumType {
+	return &file_unloop_semantic_v1_semantic_proto_enumTypes[3]
+}
+
+func (x Streak) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Streak.Descriptor instead.
+func (Streak) EnumDescriptor() ([]byte, []int) {
+	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{3}
+}
+
 // SemanticRequest is the body of a request on loop.semantic.
 type SemanticRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -250,8 +303,12 @@ type SemanticRequest struct {
 	// The threshold is the default. The embedder may have a lower one for two
 	// exchanges of the same session.
 	UsualThreshold bool `protobuf:"varint,19,opt,name=usual_threshold,json=usualThreshold,proto3" json:"usual_threshold,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The sender is about to write the streak of the scope: for as long as texts are
+	// remembered from now on, replies say that there may be one. Such a request has no
+	// text, and nothing else is done with it.
+	StreakFollows bool `protobuf:"varint,20,opt,name=streak_follows,json=streakFollows,proto3" json:"streak_follows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SemanticRequest) Reset() {
@@ -428,6 +485,13 @@ func (x *SemanticRequest) GetUsualThreshold() bool {
 	return false
 }
 
+func (x *SemanticRequest) GetStreakFollows() bool {
+	if x != nil {
+		return x.StreakFollows
+	}
+	return false
+}
+
 type isSemanticRequest_Subject interface {
 	isSemanticRequest_Subject()
 }
@@ -596,7 +660,8 @@ type SemanticReply struct {
 	Replaced bool `protobuf:"varint,9,opt,name=replaced,proto3" json:"replaced,omitempty"`
 	// At least min_matches of the matches say no less than the newest text,
 	// sentence by sentence: it is one of them with something repeated.
-	Repeats       bool `protobuf:"varint,10,opt,name=repeats,proto3" json:"repeats,omitempty"`
+	Repeats       bool   `protobuf:"varint,10,opt,name=repeats,proto3" json:"repeats,omitempty"`
+	Streak        Streak `protobuf:"varint,11,opt,name=streak,proto3,enum=unloop.semantic.v1.Streak" json:"streak,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -701,6 +766,13 @@ func (x *SemanticReply) GetRepeats() bool {
 	return false
 }
 
+func (x *SemanticReply) GetStreak() Streak {
+	if x != nil {
+		return x.Streak
+	}
+	return Streak_STREAK_UNKNOWN
+}
+
 // SemanticMatch is one earlier text above the threshold.
 type SemanticMatch struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -779,7 +851,10 @@ type VectorHistory struct {
 	// What else the scope remembers.
 	Older []*VectorPart `protobuf:"bytes,2,rep,name=older,proto3" json:"older,omitempty"`
 	// Last token of its own key.
-	Slot          uint32 `protobuf:"varint,3,opt,name=slot,proto3" json:"slot,omitempty"`
+	Slot uint32 `protobuf:"varint,3,opt,name=slot,proto3" json:"slot,omitempty"`
+	// Until when the scope may have a streak of findings, in milliseconds of the Unix
+	// epoch; 1 for no streak. Versions before this one wrote none: then it may have one.
+	StreakUntilMs int64 `protobuf:"varint,4,opt,name=streak_until_ms,json=streakUntilMs,proto3" json:"streak_until_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -831,6 +906,13 @@ func (x *VectorHistory) GetOlder() []*VectorPart {
 func (x *VectorHistory) GetSlot() uint32 {
 	if x != nil {
 		return x.Slot
+	}
+	return 0
+}
+
+func (x *VectorHistory) GetStreakUntilMs() int64 {
+	if x != nil {
+		return x.StreakUntilMs
 	}
 	return 0
 }
@@ -1015,7 +1097,7 @@ var File_unloop_semantic_v1_semantic_proto protoreflect.FileDescriptor
 
 const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\n" +
-	"!unloop/semantic/v1/semantic.proto\x12\x12unloop.semantic.v1\"\xcf\x05\n" +
+	"!unloop/semantic/v1/semantic.proto\x12\x12unloop.semantic.v1\"\xf6\x05\n" +
 	"\x0fSemanticRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12<\n" +
@@ -1042,7 +1124,8 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\x05trace\x18\x10 \x01(\v2\x19.unloop.semantic.v1.TraceR\x05trace\x125\n" +
 	"\acompare\x18\x11 \x01(\x0e2\x1b.unloop.semantic.v1.CompareR\acompare\x12'\n" +
 	"\x0fleave_identical\x18\x12 \x01(\bR\x0eleaveIdentical\x12'\n" +
-	"\x0fusual_threshold\x18\x13 \x01(\bR\x0eusualThresholdB\t\n" +
+	"\x0fusual_threshold\x18\x13 \x01(\bR\x0eusualThreshold\x12%\n" +
+	"\x0estreak_follows\x18\x14 \x01(\bR\rstreakFollowsB\t\n" +
 	"\asubject\"W\n" +
 	"\x05Trace\x12\x1c\n" +
 	"\tsentences\x18\x01 \x01(\fR\tsentences\x12\x16\n" +
@@ -1051,7 +1134,7 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\bExchange\x12\x12\n" +
 	"\x04said\x18\x01 \x01(\tR\x04said\x12\x1a\n" +
 	"\banswered\x18\x02 \x01(\tR\banswered\x12/\n" +
-	"\x05trace\x18\x03 \x01(\v2\x19.unloop.semantic.v1.TraceR\x05trace\"\xf3\x02\n" +
+	"\x05trace\x18\x03 \x01(\v2\x19.unloop.semantic.v1.TraceR\x05trace\"\xa7\x03\n" +
 	"\rSemanticReply\x127\n" +
 	"\x05error\x18\x01 \x01(\x0e2!.unloop.semantic.v1.SemanticErrorR\x05error\x12#\n" +
 	"\rerror_message\x18\x02 \x01(\tR\ferrorMessage\x12\x16\n" +
@@ -1063,7 +1146,8 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\bembedder\x18\b \x01(\tR\bembedder\x12\x1a\n" +
 	"\breplaced\x18\t \x01(\bR\breplaced\x12\x18\n" +
 	"\arepeats\x18\n" +
-	" \x01(\bR\arepeats\"y\n" +
+	" \x01(\bR\arepeats\x122\n" +
+	"\x06streak\x18\v \x01(\x0e2\x1a.unloop.semantic.v1.StreakR\x06streak\"y\n" +
 	"\rSemanticMatch\x12\x1e\n" +
 	"\n" +
 	"similarity\x18\x01 \x01(\x01R\n" +
@@ -1071,11 +1155,12 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\x15\n" +
 	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\"\x94\x01\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"\xbc\x01\n" +
 	"\rVectorHistory\x129\n" +
 	"\aentries\x18\x01 \x03(\v2\x1f.unloop.semantic.v1.VectorEntryR\aentries\x124\n" +
 	"\x05older\x18\x02 \x03(\v2\x1e.unloop.semantic.v1.VectorPartR\x05older\x12\x12\n" +
-	"\x04slot\x18\x03 \x01(\rR\x04slot\"<\n" +
+	"\x04slot\x18\x03 \x01(\rR\x04slot\x12&\n" +
+	"\x0fstreak_until_ms\x18\x04 \x01(\x03R\rstreakUntilMs\"<\n" +
 	"\n" +
 	"VectorPart\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x12\x1a\n" +
@@ -1107,7 +1192,11 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\x13SEMANTIC_ERROR_BUSY\x10\x02\x12\x17\n" +
 	"\x13SEMANTIC_ERROR_LATE\x10\x03\x12\x1c\n" +
 	"\x18SEMANTIC_ERROR_INFERENCE\x10\x04\x12\x18\n" +
-	"\x14SEMANTIC_ERROR_STORE\x10\x05B-Z+github.com/unloop/unloop/schemas/semanticpbb\x06proto3"
+	"\x14SEMANTIC_ERROR_STORE\x10\x05*B\n" +
+	"\x06Streak\x12\x12\n" +
+	"\x0eSTREAK_UNKNOWN\x10\x00\x12\x0f\n" +
+	"\vSTREAK_NONE\x10\x01\x12\x13\n" +
+	"\x0fSTREAK_POSSIBLE\x10\x02B-Z+github.com/unloop/unloop/schemas/semanticpbb\x06proto3"
 
 var (
 	file_unloop_semantic_v1_semantic_proto_rawDescOnce sync.Once
@@ -1121,36 +1210,38 @@ func file_unloop_semantic_v1_semantic_proto_rawDescGZIP() []byte {
 	return file_unloop_semantic_v1_semantic_proto_rawDescData
 }
 
-var file_unloop_semantic_v1_semantic_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_unloop_semantic_v1_semantic_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_unloop_semantic_v1_semantic_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_unloop_semantic_v1_semantic_proto_goTypes = []any{
 	(ScopeKind)(0),          // 0: unloop.semantic.v1.ScopeKind
 	(Compare)(0),            // 1: unloop.semantic.v1.Compare
 	(SemanticError)(0),      // 2: unloop.semantic.v1.SemanticError
-	(*SemanticRequest)(nil), // 3: unloop.semantic.v1.SemanticRequest
-	(*Trace)(nil),           // 4: unloop.semantic.v1.Trace
-	(*Exchange)(nil),        // 5: unloop.semantic.v1.Exchange
-	(*SemanticReply)(nil),   // 6: unloop.semantic.v1.SemanticReply
-	(*SemanticMatch)(nil),   // 7: unloop.semantic.v1.SemanticMatch
-	(*VectorHistory)(nil),   // 8: unloop.semantic.v1.VectorHistory
-	(*VectorPart)(nil),      // 9: unloop.semantic.v1.VectorPart
-	(*VectorEntry)(nil),     // 10: unloop.semantic.v1.VectorEntry
+	(Streak)(0),             // 3: unloop.semantic.v1.Streak
+	(*SemanticRequest)(nil), // 4: unloop.semantic.v1.SemanticRequest
+	(*Trace)(nil),           // 5: unloop.semantic.v1.Trace
+	(*Exchange)(nil),        // 6: unloop.semantic.v1.Exchange
+	(*SemanticReply)(nil),   // 7: unloop.semantic.v1.SemanticReply
+	(*SemanticMatch)(nil),   // 8: unloop.semantic.v1.SemanticMatch
+	(*VectorHistory)(nil),   // 9: unloop.semantic.v1.VectorHistory
+	(*VectorPart)(nil),      // 10: unloop.semantic.v1.VectorPart
+	(*VectorEntry)(nil),     // 11: unloop.semantic.v1.VectorEntry
 }
 var file_unloop_semantic_v1_semantic_proto_depIdxs = []int32{
 	0,  // 0: unloop.semantic.v1.SemanticRequest.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
-	5,  // 1: unloop.semantic.v1.SemanticRequest.exchange:type_name -> unloop.semantic.v1.Exchange
-	4,  // 2: unloop.semantic.v1.SemanticRequest.trace:type_name -> unloop.semantic.v1.Trace
+	6,  // 1: unloop.semantic.v1.SemanticRequest.exchange:type_name -> unloop.semantic.v1.Exchange
+	5,  // 2: unloop.semantic.v1.SemanticRequest.trace:type_name -> unloop.semantic.v1.Trace
 	1,  // 3: unloop.semantic.v1.SemanticRequest.compare:type_name -> unloop.semantic.v1.Compare
-	4,  // 4: unloop.semantic.v1.Exchange.trace:type_name -> unloop.semantic.v1.Trace
+	5,  // 4: unloop.semantic.v1.Exchange.trace:type_name -> unloop.semantic.v1.Trace
 	2,  // 5: unloop.semantic.v1.SemanticReply.error:type_name -> unloop.semantic.v1.SemanticError
-	7,  // 6: unloop.semantic.v1.SemanticReply.matches:type_name -> unloop.semantic.v1.SemanticMatch
-	10, // 7: unloop.semantic.v1.VectorHistory.entries:type_name -> unloop.semantic.v1.VectorEntry
-	9,  // 8: unloop.semantic.v1.VectorHistory.older:type_name -> unloop.semantic.v1.VectorPart
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	8,  // 6: unloop.semantic.v1.SemanticReply.matches:type_name -> unloop.semantic.v1.SemanticMatch
+	3,  // 7: unloop.semantic.v1.SemanticReply.streak:type_name -> unloop.semantic.v1.Streak
+	11, // 8: unloop.semantic.v1.VectorHistory.entries:type_name -> unloop.semantic.v1.VectorEntry
+	10, // 9: unloop.semantic.v1.VectorHistory.older:type_name -> unloop.semantic.v1.VectorPart
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_unloop_semantic_v1_semantic_proto_init() }
@@ -1167,7 +1258,7 @@ func file_unloop_semantic_v1_semantic_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_unloop_semantic_v1_semantic_proto_rawDesc), len(file_unloop_semantic_v1_semantic_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -298,7 +298,7 @@ func TestOutcomesExcuseAndCorrect(t *testing.T) {
 	t.Parallel()
 	f := newFixture()
 	streaks := ledger.NewMemory[streak.State](now)
-	f.Semantic = semantic.New(streaks, nil, f.incidents.Record, now, f.Metrics, prometheus.NewRegistry())
+	f.Semantic = semantic.New(streaks, notes, f.incidents.Record, now, f.Metrics, prometheus.NewRegistry())
 	rule := &checkpb.Limit{Policy: "a", Rule: "few", Key: hash("key"), Cost: 1, Estimated: true, Bucket: &checkpb.Bucket{Rate: 0.001, Capacity: 5}}
 	both := check("a")
 	both.Limits = []*checkpb.Limit{rule}
@@ -346,13 +346,23 @@ func TestOutcomesOfOtherDetectors(t *testing.T) {
 	}
 }
 
+// noted is a worker's answer where a streak is about to be written.
+var noted = &semanticpb.SemanticReply{Streak: semanticpb.Streak_STREAK_POSSIBLE}
+
+func notes(context.Context, *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
+	return noted, nil
+}
+
 // Texts are compared where the request is not stopped anyway.
 func TestTextsAreComparedLast(t *testing.T) {
 	t.Parallel()
 	f := newFixture()
 	f.InOrder = true
 	asked := 0
-	worker := func(context.Context, *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
+	worker := func(_ context.Context, r *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
+		if r.GetStreakFollows() {
+			return noted, nil
+		}
 		asked++
 		return &semanticpb.SemanticReply{Judged: true, Detected: true, Compared: 3, MaxSimilarity: 0.97}, nil
 	}

@@ -80,7 +80,7 @@ func (d *Decider) updates(o *checkpb.Outcome) (all []update) {
 	}
 	for _, w := range o.GetSemantics() {
 		if excuse, ok := evaluate.ExcuseText(w, o.GetText()); ok && d.Semantic != nil {
-			all = append(all, newUpdate(d, d.Semantic.Streaks, excuse, nil, nil))
+			all = append(all, update{start: func(ctx context.Context, done func(error)) { d.Semantic.Excuse(ctx, w, excuse, done) }})
 		}
 	}
 	return all

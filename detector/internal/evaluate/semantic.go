@@ -118,6 +118,15 @@ func (o *Semantic) Request(id, replaces string, budget time.Duration) *semanticp
 	return r
 }
 
+// ExpectStreak returns the request to an embedding worker to note that the streak of a
+// watch is about to be written.
+func ExpectStreak(w *checkpb.SemanticWatch, budget time.Duration) *semanticpb.SemanticRequest {
+	return &semanticpb.SemanticRequest{
+		ScopeKind: w.GetScopeKind(), ScopeKey: hex.EncodeToString(w.GetScope()), TtlSeconds: w.GetTtlSeconds(), StreakFollows: true,
+		BudgetMs: uint32(budget / time.Millisecond),
+	}
+}
+
 // WaitUntil returns the time until which a request waits for its comparison: the end of
 // the policy's budget, and early enough for the decision to arrive before the deadline
 // of the check; a zero deadline is none.

@@ -92,9 +92,9 @@ func (c *Comparer) start(ctx context.Context, s *evaluate.Semantic, q *query) (<
 	}
 	compared := make(chan Result, 1)
 	run := func() {
-		reply, err := c.worker(ctx, s.Request(q.id, q.replaces, AnswerTimeout))
+		reply, err := c.worker(context.WithoutCancel(ctx), s.Request(q.id, q.replaces, AnswerTimeout))
 		c.asked.Add(-1)
-		compared <- c.apply(ctx, s, q, reply, err)
+		compared <- c.take(ctx, s, q, reply, err)
 	}
 	if c.Patient {
 		run()
@@ -111,14 +111,15 @@ func (c *Comparer) recall(ctx context.Context, s *evaluate.Semantic) (r streak.R
 		next, r, ttl = s.Recall(state)
 		return next, ttl
 	}
-	if err := c.update(ctx, s, step); err != nil {
+	if err := c.update(ctx, s, s.Check.GetRetry(), step); err != nil {
 		return streak.Recalled{}, err
 	}
 	return r, nil
 }
 
-// update applies a step to the scope's streak; a peek only evaluates it.
-func (c *Comparer) update(ctx context.Context, s *evaluate.Semantic, step func(streak.State) (streak.State, time.Duration)) error {
+// update applies a step to the scope's streak; a peek only evaluates it. likely says that
+// the step changes the streak.
+func (c *Comparer) update(ctx context.Context, s *evaluate.Semantic, likely bool, step ledger.Step[streak.State]) error {
 	ctx = ledger.Continuing(ctx, c.Streaks, s.EarlierKey)
 	var err error
 	if s.Check.GetPeek() {
@@ -127,12 +128,63 @@ func (c *Comparer) update(ctx context.Context, s *evaluate.Semantic, step func(s
 			step(state)
 		}
 	} else {
-		err = c.Streaks.Apply(ctx, s.Key(), step)
+		err = c.apply(ctx, s, likely, step)
 	}
 	if err != nil {
 		c.count("store-error")
 	}
 	return err
+}
+
+// apply applies a step. No streak is stored before the workers have a note that there may
+// be one: where they have none, a text that is no match needs no look at the streak.
+func (c *Comparer) apply(ctx context.Context, s *evaluate.Semantic, likely bool, step ledger.Step[streak.State]) error {
+	noted, wanting := false, likely
+	for {
+		if wanting && !noted {
+			c.expect(ctx, s.Watch)
+			noted = true
+		}
+		wanting = false
+		err := c.Streaks.Apply(ctx, s.Key(), func(state streak.State) (streak.State, time.Duration) {
+			next, ttl := step(state)
+			if wanting = ttl > 0 && !next.IsZero() && !noted; wanting {
+				return state, 0
+			}
+			return next, ttl
+		})
+		if err != nil || !wanting {
+			return err
+		}
+	}
+}
+
+// expect has the workers note that a streak is about to be stored. Without them there is
+// no note, and no comparison that would look for it either.
+func (c *Comparer) expect(ctx context.Context, w *checkpb.SemanticWatch) {
+	if time.Now().UnixNano() < c.away.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	reply, err := c.worker(ctx, evaluate.ExpectStreak(w, noteTimeout))
+	if err != nil || reply.GetStreak() == semanticpb.Streak_STREAK_UNKNOWN {
+		c.count("unnoted")
+	}
+}
+
+// Excuse applies an update that excuses a text of a watch, and calls done once.
+func (c *Comparer) Excuse(ctx context.Context, w *checkpb.SemanticWatch, u evaluate.Update[streak.State], done func(error)) {
+	run := func() {
+		c.expect(ctx, w)
+		ctx := ledger.Continuing(ctx, c.Streaks, func() string { return u.Earlier })
+		c.Streaks.Start(ctx, u.Key, func(state streak.State) (streak.State, time.Duration) { return u.Step(state, c.now()) }, done)
+	}
+	if c.Patient {
+		run()
+	} else {
+		c.working.Go(run)
+	}
 }
 
 // fault returns the result for the metric of an answer without a comparison; "" for a
@@ -152,11 +204,10 @@ func (c *Comparer) fault(reply *semanticpb.SemanticReply, err error) string {
 	return ""
 }
 
-// apply applies a worker's answer to the scope's streak. A match is a finding for this
-// request if it still waits, else for the next. A text that had nothing to be compared
-// with is the first of its scope and has no streak: most requests are such, and need no
-// record unless they have an idempotency key.
-func (c *Comparer) apply(ctx context.Context, s *evaluate.Semantic, q *query, reply *semanticpb.SemanticReply, err error) Result {
+// take applies a worker's answer to the scope's streak. A match is a finding for this
+// request if it still waits, else for the next. Most texts are no match, and their scopes
+// have no streak.
+func (c *Comparer) take(ctx context.Context, s *evaluate.Semantic, q *query, reply *semanticpb.SemanticReply, err error) Result {
 	if err == nil {
 		c.seconds.Observe(time.Since(q.received).Seconds())
 	}
@@ -173,12 +224,13 @@ func (c *Comparer) apply(ctx context.Context, s *evaluate.Semantic, q *query, re
 		c.count("clear")
 	}
 	made := s.Comparison(reply, compared, q.id, q.replaces, c.now())
-	if compared && reply.GetCompared() == 0 && !made.Similar && made.Key == "" {
+	likely := made.Similar || made.Key != ""
+	if compared && !likely && noStreak(reply) {
 		return Result{}
 	}
 	var m streak.Match
 	// It counts whether or not its request still waits.
-	err = c.update(context.WithoutCancel(ctx), s, func(state streak.State) (next streak.State, ttl time.Duration) {
+	err = c.update(context.WithoutCancel(ctx), s, likely, func(state streak.State) (next streak.State, ttl time.Duration) {
 		made.Late = q.isAnswered()
 		next, m, ttl = s.Compare(state, made)
 		return next, ttl
@@ -188,6 +240,19 @@ func (c *Comparer) apply(ctx context.Context, s *evaluate.Semantic, q *query, re
 		return Result{Missed: true}
 	}
 	return c.finish(ctx, s, q, made, m, fault != "")
+}
+
+// noStreak reports whether the scope had no streak when the text was remembered. Where a
+// worker does not know, the first text of a scope has none.
+func noStreak(reply *semanticpb.SemanticReply) bool {
+	switch reply.GetStreak() {
+	case semanticpb.Streak_STREAK_NONE:
+		return true
+	case semanticpb.Streak_STREAK_UNKNOWN:
+		return reply.GetCompared() == 0
+	default:
+		return false
+	}
 }
 
 // finish makes findings of a match. Where the request's time ended while the match was
@@ -223,7 +288,7 @@ func (c *Comparer) postpone(ctx context.Context, s *evaluate.Semantic, made stre
 	if late == 0 || s.Check.GetPeek() {
 		return
 	}
-	err := c.update(context.WithoutCancel(ctx), s, func(state streak.State) (streak.State, time.Duration) { return s.Postpone(state, late) })
+	err := c.update(context.WithoutCancel(ctx), s, true, func(state streak.State) (streak.State, time.Duration) { return s.Postpone(state, late) })
 	if err != nil {
 		c.metrics.Uncounted.Inc()
 	}

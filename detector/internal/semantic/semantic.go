@@ -30,14 +30,16 @@ const (
 	// AnswerTimeout is how long a comparison is of use: it then applies to the scope's
 	// next request.
 	AnswerTimeout = 3 * time.Second
+	// noteTimeout bounds how long a streak waits for the workers' note of it.
+	noteTimeout = 250 * time.Millisecond
 	// awayFor is how long no worker is asked after there was none.
 	awayFor = 250 * time.Millisecond
 	// maxAsked bounds the comparisons under way; more requests pass without one.
 	maxAsked = 4096
 )
 
-// Worker asks an embedding worker and waits for its answer, also after the end of the
-// context, which brings the trace.
+// Worker asks an embedding worker and waits for its answer until the end of the context,
+// which brings the trace.
 type Worker func(context.Context, *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error)
 
 // Streaks are the records of scopes.
@@ -73,7 +75,7 @@ func New(streaks Streaks, worker Worker, record func(context.Context, incident.F
 		Streaks: streaks, worker: worker, record: record, now: now, metrics: m,
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "unloop_detector_semantic_checks_total",
-			Help: "Semantic checks by result: detected, clear, short (not judged), late (applies to the next request), retry, or why the request passed unjudged.",
+			Help: "Semantic checks by result: detected, clear, short (not judged), late (applies to the next request), retry, or why the request passed unjudged. unnoted: the workers have no note of a streak.",
 		}, []string{"result"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "unloop_detector_semantic_seconds", Help: "Time until an embedding worker answered.",
@@ -91,7 +93,7 @@ func AskOver(inbox *natskit.Inbox) Worker {
 		if err != nil {
 			return nil, err
 		}
-		answer, err := inbox.Ask(context.WithoutCancel(ctx), &nats.Msg{Subject: schemas.SubjectSemantic, Header: tracing.ToNATS(ctx), Data: body})
+		answer, err := inbox.Ask(ctx, &nats.Msg{Subject: schemas.SubjectSemantic, Header: tracing.ToNATS(ctx), Data: body})
 		if err != nil {
 			return nil, err
 		}

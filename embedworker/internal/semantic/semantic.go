@@ -69,6 +69,8 @@ type Answer struct {
 	// Replaced reports whether the history already had the query's text under the ID
 	// in Query.Replaces.
 	Replaced bool
+	// Streak is what is known of the scope's streak.
+	Streak vectors.Streak
 }
 
 // Checker answers queries. It is safe for concurrent use.
@@ -108,8 +110,26 @@ func (c *Checker) Check(ctx context.Context, q Query) (Answer, error) {
 	for i, f := range history.Past {
 		past[i] = f.Past
 	}
-	return Answer{Result: compare.Decide(past, c.rule(q)), Judged: true, History: history.Past, Replaced: history.Replaced}, nil
+	return Answer{Result: compare.Decide(past, c.rule(q)), Judged: true, History: history.Past, Replaced: history.Replaced, Streak: history.Streak}, nil
 }
+
+// Expect notes that a streak is about to be written for the scope of a query, whatever the
+// shapes of its texts are. Of the other fields it uses TTL alone.
+func (c *Checker) Expect(ctx context.Context, q Query) error {
+	if err := q.checkScope(); err != nil {
+		return err
+	}
+	embedded := make([]float32, c.embedder.Dim())
+	for _, halves := range [][][]float32{{embedded}, {embedded, embedded}, unembedded} {
+		if err := c.store.Expect(ctx, c.request(q, compare.Subject{Halves: halves})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unembedded is the vector of what is compared by sentences: stores want one.
+var unembedded = [][]float32{{1}}
 
 // usual is implemented by embedders for which the default threshold is too high
 // where two exchanges of one conversation are compared.
@@ -128,14 +148,20 @@ func (c *Checker) rule(q Query) compare.Rule {
 
 func (q Query) check() error {
 	switch {
-	case q.ScopeKey == "" || q.ScopeKind == "":
-		return fmt.Errorf("%w: no scope", ErrInvalid)
 	case blank(q.Text) && blank(q.Said) && blank(q.Answered):
 		return fmt.Errorf("%w: no text", ErrInvalid)
 	case math.IsNaN(q.Threshold) || q.Threshold < 0 || q.Threshold > 1:
 		return fmt.Errorf("%w: threshold %g is not between 0 and 1", ErrInvalid, q.Threshold)
 	case q.Keep < 0 || q.Keep > vectors.MaxKeep:
 		return fmt.Errorf("%w: history of %d, at most %d", ErrInvalid, q.Keep, vectors.MaxKeep)
+	}
+	return q.checkScope()
+}
+
+func (q Query) checkScope() error {
+	switch {
+	case q.ScopeKey == "" || q.ScopeKind == "":
+		return fmt.Errorf("%w: no scope", ErrInvalid)
 	case q.TTL < 0 || q.TTL > maxTTL:
 		return fmt.Errorf("%w: remembered for %s, at most %s", ErrInvalid, q.TTL, maxTTL)
 	}
@@ -159,7 +185,7 @@ func (c *Checker) subject(ctx context.Context, q Query) (compare.Subject, error)
 	texts := q.halves()
 	s := compare.Subject{Halves: make([][]float32, len(texts)), Sentences: q.Sentences, Digest: q.Digest}
 	if q.Method == compare.BySentences {
-		s.Halves = [][]float32{{1}} // nothing is embedded, and stores want a vector
+		s.Halves = unembedded
 		return s, nil
 	}
 	if !q.SourceRule {
@@ -201,6 +227,15 @@ const storedText = 4096
 
 func (c *Checker) compare(ctx context.Context, q Query, s compare.Subject) (vectors.History, error) {
 	defer c.timed("store", time.Now())
+	r := c.request(q, s)
+	if q.StoreText {
+		r.Text = clip(strings.ToValidUTF8(strings.Join(q.halves(), "\n"), "\uFFFD"), storedText)
+	}
+	return c.store.Compare(ctx, r)
+}
+
+// request returns a query as stores get it, without its text.
+func (c *Checker) request(q Query, s compare.Subject) vectors.Request {
 	r := vectors.Request{
 		Scope:   vectors.Scope{Kind: q.ScopeKind, Key: q.ScopeKey, Embedder: c.embedder.Name()},
 		Subject: s, ID: q.ID, Replaces: q.Replaces, Keep: q.Keep, TTL: q.TTL, Peek: q.Peek,
@@ -211,10 +246,7 @@ func (c *Checker) compare(ctx context.Context, q Query, s compare.Subject) (vect
 	if r.TTL == 0 {
 		r.TTL = DefaultTTL
 	}
-	if q.StoreText {
-		r.Text = clip(strings.ToValidUTF8(strings.Join(q.halves(), "\n"), "\uFFFD"), storedText)
-	}
-	return c.store.Compare(ctx, r)
+	return r
 }
 
 // clip returns at most n bytes of the beginning of text, whole characters.

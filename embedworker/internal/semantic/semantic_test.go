@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unloop/unloop/embedworker/internal/compare"
 	"github.com/unloop/unloop/embedworker/internal/embed"
 	"github.com/unloop/unloop/embedworker/internal/semantic"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
@@ -64,6 +65,35 @@ func TestNumbersTellApartUnlessTheSourceRules(t *testing.T) {
 		if a := check(t, c, q); a.Detected != source {
 			t.Errorf("source rule %v: %+v", source, a)
 		}
+	}
+}
+
+// A streak is of a scope, whatever shapes its texts have.
+func TestAStreakIsExpectedForTextsOfAllShapes(t *testing.T) {
+	t.Parallel()
+	c := checker(t)
+	queries := map[string]semantic.Query{
+		"alone": text("s", "Which planets have rings today?"), "sentences": text("s", "Which planets have rings today?"),
+		"exchange": {ScopeKind: "session", ScopeKey: "s", Said: "Which planets have rings?", Answered: "Saturn has some.", Threshold: .95},
+	}
+	one := queries["sentences"]
+	one.Method = compare.BySentences
+	queries["sentences"] = one
+	for _, want := range []vectors.Streak{vectors.StreakNone, vectors.StreakPossible} {
+		for name, q := range queries {
+			if a := check(t, c, q); a.Streak != want {
+				t.Errorf("%s: %d, want %d", name, a.Streak, want)
+			}
+		}
+		if err := c.Expect(t.Context(), semantic.Query{ScopeKind: "session", ScopeKey: "s"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := check(t, c, text("other", "Which planets have rings today?")); a.Streak != vectors.StreakNone {
+		t.Errorf("another scope: %d", a.Streak)
+	}
+	if err := c.Expect(t.Context(), semantic.Query{}); !errors.Is(err, semantic.ErrInvalid) {
+		t.Errorf("without a scope: %v", err)
 	}
 }
 

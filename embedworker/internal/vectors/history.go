@@ -26,7 +26,17 @@ type history struct {
 	slot uint32
 	// older are the parts that are named and not read yet.
 	older []part
+	// streakUntil is until when the scope may have a streak, in Unix milliseconds: noStreak
+	// for no streak, 0 in what versions stored that kept no note of it.
+	streakUntil int64
 }
+
+const (
+	noStreak = 1
+	// streakSlack is how much longer than a streak it is noted that there may be one, and
+	// streakMargin the least that is left of that when the streak is written.
+	streakSlack, streakMargin = time.Minute, 10 * time.Second
+)
 
 // part is where an entry is stored; the zero part is that of an entry which is not.
 type part struct {
@@ -60,7 +70,7 @@ func newEntry(pb *semanticpb.VectorEntry) *entry {
 
 // Append implements ledger.Record: it writes the part that is new.
 func (h *history) Append(b []byte) []byte {
-	out := &semanticpb.VectorHistory{Slot: h.slot}
+	out := &semanticpb.VectorHistory{Slot: h.slot, StreakUntilMs: h.streakUntil}
 	for i, e := range h.entries {
 		if h.in[i].seq == 0 {
 			out.Entries = append(out.Entries, e.pb)
@@ -92,7 +102,7 @@ func (h *history) Parse(stored []byte) error {
 	if err := proto.Unmarshal(stored, &pb); err != nil {
 		return err
 	}
-	*h = history{slot: pb.GetSlot()}
+	*h = history{slot: pb.GetSlot(), streakUntil: pb.GetStreakUntilMs()}
 	h.add(part{}, &pb)
 	for _, p := range pb.GetOlder()[:min(len(pb.GetOlder()), MaxKeep)] {
 		h.older = append(h.older, part{p.GetSlot(), p.GetSequence()})
@@ -174,11 +184,46 @@ func (h *history) Size() (n int) {
 // keepFor is until the last entry has aged out, in whole seconds and at least
 // JetStream's least; when each does is in the entries.
 func (h *history) keepFor(now time.Time) time.Duration {
-	ttl := time.Second
+	last := h.streakUntil
 	for _, e := range h.entries {
-		ttl = max(ttl, time.UnixMilli(e.pb.GetExpiresMs()).Sub(now).Round(time.Second)+time.Second)
+		last = max(last, e.pb.GetExpiresMs())
 	}
-	return ttl
+	return max(0, time.UnixMilli(last).Sub(now).Round(time.Second)) + time.Second
+}
+
+// streak returns what is known of the scope's streak.
+func (h *history) streak(now time.Time) Streak {
+	switch {
+	case h.streakUntil > now.UnixMilli(), h.streakUntil == 0 && len(h.entries) > 0:
+		return StreakPossible
+	default:
+		return StreakNone
+	}
+}
+
+// noted returns what is noted of the scope's streak with the next text, which is
+// remembered for so long.
+func (h *history) noted(now time.Time, ttl time.Duration) int64 {
+	switch {
+	case h.streak(now) == StreakNone:
+		return noStreak
+	case h.streakUntil == 0:
+		return now.Add(ttl + streakSlack).UnixMilli()
+	default:
+		return h.streakUntil
+	}
+}
+
+// expecting returns the history with a note that a streak is about to be written and then
+// kept for so long. A ttl of 0 says that it has one.
+func (h *history) expecting(now time.Time, kept time.Duration) (next history, ttl time.Duration) {
+	if h.streakUntil >= now.Add(kept+streakMargin).UnixMilli() {
+		return *h, 0
+	}
+	next, _ = h.remembered(Request{}, now)
+	next.streakUntil = now.Add(kept + streakSlack).UnixMilli()
+	next.slot = next.free()
+	return next, next.keepFor(now)
 }
 
 // found compares the request with what is still remembered.
@@ -195,7 +240,7 @@ func (h *history) found(r Request, now time.Time) History {
 			ID: e.pb.GetRequestId(), Text: e.pb.GetText(), Age: now.Sub(time.UnixMilli(e.pb.GetStoredMs())),
 		})
 	}
-	return History{past, replaced}
+	return History{past, replaced, h.streak(now)}
 }
 
 // remembered returns the entries that have not aged out and do not belong to the
@@ -233,7 +278,7 @@ func (h *history) appended(r Request, now time.Time, room int) history {
 	}
 	kept, _ := h.remembered(r, now)
 	n := min(len(kept.entries), r.Keep-1)
-	next := history{entries: append([]*entry{newEntry(pb)}, kept.entries[:n]...), in: append([]part{{}}, kept.in[:n]...)}
+	next := history{entries: append([]*entry{newEntry(pb)}, kept.entries[:n]...), in: append([]part{{}}, kept.in[:n]...), streakUntil: h.noted(now, r.TTL)}
 	next.fit(room)
 	next.slot = next.free()
 	return next

@@ -130,19 +130,16 @@ func (s *KV) Compare(ctx context.Context, r Request) (History, error) {
 	if err := r.check(); err != nil {
 		return History{}, err
 	}
-	past, err := s.compare(ctx, r)
-	if errors.Is(err, ledger.ErrNoBucket) {
-		if err = s.bucket.find(ctx); err == nil {
-			past, err = s.compare(ctx, r)
-		}
-	}
+	var past History
+	err := s.withBucket(ctx, func() (err error) {
+		past, err = s.compare(ctx, r)
+		return err
+	})
 	return past, unavailable("compare with history", err)
 }
 
 func (s *KV) compare(ctx context.Context, r Request) (past History, err error) {
-	scope := r.scopeHash()
-	key := schemas.VectorKey(r.Scope.Kind, scope)
-	ctx = ledger.Continuing(ctx, s.records, func() string { return schemas.EarlierVectorKey(r.Scope.Kind, scope) })
+	ctx, key := s.record(ctx, r)
 	if r.Peek {
 		h, err := s.records.Read(ctx, key)
 		return h.found(r, s.now()), err
@@ -154,4 +151,35 @@ func (s *KV) compare(ctx context.Context, r Request) (past History, err error) {
 		return next, next.keepFor(now)
 	})
 	return past, err
+}
+
+// Expect implements Store.
+func (s *KV) Expect(ctx context.Context, r Request) error {
+	err := r.check()
+	if err == nil {
+		err = s.withBucket(ctx, func() error { return s.expect(ctx, r) })
+	}
+	return unavailable("expect a streak", err)
+}
+
+func (s *KV) expect(ctx context.Context, r Request) error {
+	ctx, key := s.record(ctx, r)
+	return s.records.Apply(ctx, key, func(h history) (history, time.Duration) { return h.expecting(s.now(), r.TTL) })
+}
+
+// withBucket runs an operation, and again where the bucket was missing and is made.
+func (s *KV) withBucket(ctx context.Context, operation func() error) error {
+	err := operation()
+	if errors.Is(err, ledger.ErrNoBucket) {
+		if err = s.bucket.find(ctx); err == nil {
+			err = operation()
+		}
+	}
+	return err
+}
+
+// record returns the key of a request's record, and the context for its steps.
+func (s *KV) record(ctx context.Context, r Request) (context.Context, string) {
+	scope := r.scopeHash()
+	return ledger.Continuing(ctx, s.records, func() string { return schemas.EarlierVectorKey(r.Scope.Kind, scope) }), schemas.VectorKey(r.Scope.Kind, scope)
 }

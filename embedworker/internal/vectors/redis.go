@@ -79,6 +79,9 @@ func (s *Redis) Compare(ctx context.Context, r Request) (History, error) {
 	return past, unavailable("compare in "+s.Kind(), err)
 }
 
+// Expect implements Store. Nothing is noted: Compare never says that there is no streak.
+func (*Redis) Expect(_ context.Context, r Request) error { return r.check() }
+
 // ErrNoVectors says that a Redis server has no vector sets.
 var ErrNoVectors = errors.New("this Redis has no vector sets: Redis 8 is needed")
 

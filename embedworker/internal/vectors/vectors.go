@@ -31,6 +31,10 @@ type Store interface {
 	// least one sees the other. Errors are ErrInvalid or ErrUnavailable, or the
 	// context's.
 	Compare(ctx context.Context, r Request) (History, error)
+	// Expect notes that a streak of findings is about to be written for the scope and the
+	// shape of a subject, and then kept for the request's TTL. It has the errors of
+	// Compare.
+	Expect(ctx context.Context, r Request) error
 	// Ping reports whether the store can be reached.
 	Ping(ctx context.Context) error
 	Close() error
@@ -71,7 +75,20 @@ type History struct {
 	Past []Found
 	// Replaced says that there was an entry that the request replaces.
 	Replaced bool
+	Streak   Streak
 }
+
+// Streak says whether a scope may have a streak of findings.
+type Streak uint8
+
+// What is known of a streak.
+const (
+	// StreakUnknown is the answer of a store that keeps no note of it.
+	StreakUnknown Streak = iota
+	// StreakNone says that none was expected before the subject was remembered.
+	StreakNone
+	StreakPossible
+)
 
 // Found is one remembered entry.
 type Found struct {
