@@ -28,7 +28,7 @@ func (g *Gateway) forward(w http.ResponseWriter, c *checked, out outcome.Outcome
 	if text, position := out.Hint(g.now()); text != "" {
 		body = g.proxy.Hint(x.Provider, body, text, position, out.Finding)
 	}
-	request := forward.Request{Target: x.Target, Body: body, Readable: a.Reads(), Observer: forwarded{g, c, headers}}
+	request := forward.Request{Target: x.Target, Body: body, Readable: a.Reads(), Stream: x.Prompt != nil && x.Prompt.Stream, Observer: forwarded{g, c, headers}}
 	if g.deps.Traces != nil {
 		request.Trace = g.startUpstream(c)
 		defer endUpstream(c)
@@ -50,6 +50,8 @@ func (f forwarded) Answered(res *http.Response) {
 	f.g.gate.OwnPages(r, res.Header)
 	f.headers.Put(res.Header)
 	f.c.account.Answer(res)
+	f.c.form = nil
+	f.c.account.Request = f.c.account.Request.Forwarded()
 	if f.c.upstream != nil {
 		traceStatus(f.c.upstream, res.StatusCode, res.StatusCode >= http.StatusBadRequest)
 	}

@@ -23,7 +23,9 @@ func (g *Gateway) sender(c *checked) {
 	if !f.GetAction().Stops() && f.GetAction() != checkpb.Action_ACTION_THROTTLE {
 		return
 	}
-	c.Sender.Client = ending.Of(x.Header.Get)
+	if c.Template == nil { // a repetition of a request has its headers, too
+		c.Sender.Client = ending.Of(x.Header.Get)
+	}
 	c.Sender.Times = g.told.Times(c.arrived, conversation(c, f))
 }
 

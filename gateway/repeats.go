@@ -6,6 +6,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/blocks"
+	"github.com/unloop/unloop/gateway/internal/ending"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/outcome"
@@ -24,6 +25,7 @@ type basis struct {
 type rejected struct {
 	template outcome.RepeatTemplate
 	form     *provider.Prompt
+	client   *ending.Client
 	agent    bool
 }
 
@@ -40,7 +42,7 @@ func (g *Gateway) recall(r *http.Request, x *request.Request, who auth.Principal
 	}
 	g.asker.Local()
 	c := g.newChecked(r, x, who, rules)
-	c.Template, c.form, c.Sender.Agent = &before.template, before.form, before.agent
+	c.Template, c.form, c.Sender.Client, c.Sender.Agent = &before.template, before.form, before.client, before.agent
 	c.Check, c.from.Identity, c.Decision, c.account.Decision = check, check.GetIdentity(), decision, decision
 	return digest, c
 }
@@ -55,7 +57,9 @@ func (g *Gateway) remember(c *checked, digest blocks.Digest) {
 	if digest == (blocks.Digest{}) {
 		digest = g.repeats.Digest(raw(c.account.HTTP, x, c.from.Client))
 	}
-	g.repeats.Remember(g.now(), digest, basis{c.rules, g.shared.Hasher()}, c.Check, &rejected{form: c.form.Form(), agent: c.Sender.Agent})
+	g.repeats.Remember(g.now(), digest, basis{c.rules, g.shared.Hasher()}, c.Check, &rejected{
+		form: c.form.Form(), client: ending.Of(x.Header.Get), agent: c.Sender.Agent,
+	})
 }
 
 // raw returns the request as it came.

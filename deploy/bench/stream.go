@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +50,7 @@ func (b *bench) stream(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	memory, err := b.memoryOfStreams(ctx, instances)
+	memory, err := b.memoryOfStreams(ctx, upstream)
 	if err != nil {
 		return err
 	}
@@ -255,10 +256,22 @@ func quantile(all []time.Duration, percent int) float64 {
 	return all[len(all)*percent/100].Seconds() * 1000
 }
 
+// oftenCollected is a GOGC with which a process has hardly any garbage.
+const oftenCollected = "2"
+
 // memoryOfStreams opens as many streams as are open at most, and returns the memory that
-// each process takes for one. The instances are new: memory that was used before could be
-// used again.
-func (b *bench) memoryOfStreams(ctx context.Context, instances []*instance) ([]string, error) {
+// each process holds for one. The instances are of its own: they collect garbage all the
+// time, and have no memory of other streams to use again.
+func (b *bench) memoryOfStreams(ctx context.Context, upstream string) (_ []string, err error) {
+	var parts ender
+	defer func() { err = errors.Join(err, parts.end()) }()
+	if err := os.Setenv("GOGC", oftenCollected); err != nil {
+		return nil, fmt.Errorf("have garbage collected: %w", err)
+	}
+	_, instances, err := b.streamInstances(ctx, upstream, &parts)
+	if err := errors.Join(err, os.Unsetenv("GOGC")); err != nil {
+		return nil, err
+	}
 	var out []string
 	for _, in := range instances {
 		n := slices.Max(b.streams)

@@ -30,6 +30,9 @@ const maxCodings = 3
 // Decode returns the content of a body with the given Content-Encoding, at most limit
 // bytes of it. Without a coding that is the body itself.
 func Decode(contentEncoding string, body []byte, limit int64) ([]byte, error) {
+	if contentEncoding == "" {
+		return body, nil
+	}
 	codings := strings.Split(strings.ToLower(contentEncoding), ",")
 	if len(codings) > maxCodings {
 		return nil, fmt.Errorf("%w: %d of them", ErrUnknown, len(codings))

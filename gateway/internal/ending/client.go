@@ -66,15 +66,32 @@ func title(name string) matcher {
 // header matches clients by a word of a header that begins in one of these ways.
 func header(name string, beginnings ...string) matcher {
 	return func(of func(string) string) bool {
-		for word := range strings.FieldsSeq(of(name)) {
-			for _, beginning := range beginnings {
-				if len(word) >= len(beginning) && strings.EqualFold(word[:len(beginning)], beginning) {
-					return true
-				}
+		for words := of(name); words != ""; words = nextWord(words) {
+			if hasPrefix(words, beginnings) {
+				return true
 			}
 		}
 		return false
 	}
+}
+
+// nextWord returns a text from its second word on.
+func nextWord(text string) string {
+	const space = " \t"
+	if i := strings.IndexAny(text, space); i >= 0 {
+		return strings.TrimLeft(text[i:], space)
+	}
+	return ""
+}
+
+// hasPrefix reports whether a text begins in one of these ways, whatever its case.
+func hasPrefix(text string, beginnings []string) bool {
+	for _, beginning := range beginnings {
+		if len(text) >= len(beginning) && strings.EqualFold(text[:len(beginning)], beginning) {
+			return true
+		}
+	}
+	return false
 }
 
 // either matches what one of two matchers does.

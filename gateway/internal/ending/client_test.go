@@ -61,3 +61,10 @@ func TestClientsSayWhyTheyEnd(t *testing.T) {
 		names[c.Name] = true
 	}
 }
+
+func TestKnowingAClientAllocatesNothing(t *testing.T) {
+	of := http.Header{"User-Agent": {"an-agent/1.0 (of nobody) with\twords"}}.Get
+	if n := testing.AllocsPerRun(10, func() { Of(of) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -28,7 +28,9 @@ import (
 )
 
 const (
-	copyBuffer = 32 << 10
+	// wholeBuffer and streamBuffer are the sizes of copy buffers in bytes. The parts of a
+	// stream are small, and many streams are open at once.
+	wholeBuffer, streamBuffer = 32 << 10, 4 << 10
 	// flushKnown bounds how long a part of an answer of known length waits for the rest:
 	// most come whole, and each flush costs two system calls. Streams have no known length;
 	// each chunk is flushed.
@@ -42,6 +44,8 @@ type Request struct {
 	// Readable says that the gateway reads the answer, so that the upstream may only use
 	// content codings that it knows.
 	Readable bool
+	// Stream says that the client asks for a stream.
+	Stream bool
 	// Trace are the headers of a trace context, which replace the client's; nil leaves
 	// those as they are.
 	Trace    http.Header
@@ -65,11 +69,13 @@ type Observer interface {
 
 // Proxy forwards requests. Make it with New.
 type Proxy struct {
-	keys    Keys
-	proxy   *httputil.ReverseProxy
-	log     *slog.Logger
-	metrics *upstreams
-	edits   edits
+	keys Keys
+	// whole passes on answers in one piece, and streams those in many. They differ in their
+	// buffers alone.
+	whole, streams httputil.ReverseProxy
+	log            *slog.Logger
+	metrics        *upstreams
+	edits          edits
 	// upgraded are the connections that speak another protocol by now. The HTTP server
 	// does not wait for them.
 	upgraded sync.WaitGroup
@@ -78,11 +84,11 @@ type Proxy struct {
 // New returns a proxy over a transport.
 func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheus.Registerer) *Proxy {
 	p := &Proxy{keys: keys, log: log, edits: newEdits(reg), metrics: newUpstreams(reg)}
-	p.proxy = &httputil.ReverseProxy{
+	p.whole = httputil.ReverseProxy{
 		Rewrite:       p.rewrite,
 		Transport:     transport,
 		FlushInterval: flushKnown,
-		BufferPool:    &bufferPool{},
+		BufferPool:    &wholeBuffers{},
 		ModifyResponse: func(res *http.Response) error {
 			out := requestOf(res.Request)
 			out.to.answered(res.StatusCode, time.Since(out.began))
@@ -95,6 +101,8 @@ func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheu
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { requestOf(r).Observer.Failed(w, err) },
 		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	p.streams = p.whole
+	p.streams.BufferPool = streamBuffers{}
 	return p
 }
 
@@ -136,7 +144,11 @@ func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out Request) {
 		defer p.upgraded.Done()
 	}
 	w.Header()["Content-Type"] = nil // net/http would guess one where the upstream sends none
-	p.proxy.ServeHTTP(w, r.WithContext(x))
+	proxy := &p.whole
+	if out.Stream {
+		proxy = &p.streams
+	}
+	proxy.ServeHTTP(w, r.WithContext(x))
 	delivered = true
 }
 
@@ -212,14 +224,21 @@ func (t trailing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bufferPool shares the proxy's copy buffers.
-type bufferPool struct{ pool sync.Pool }
+// wholeBuffers shares the copy buffers of whole answers.
+type wholeBuffers struct{ pool sync.Pool }
 
-func (p *bufferPool) Get() []byte {
-	if b, ok := p.pool.Get().(*[copyBuffer]byte); ok {
+func (p *wholeBuffers) Get() []byte {
+	if b, ok := p.pool.Get().(*[wholeBuffer]byte); ok {
 		return b[:]
 	}
-	return make([]byte, copyBuffer)
+	return make([]byte, wholeBuffer)
 }
 
-func (p *bufferPool) Put(b []byte) { p.pool.Put((*[copyBuffer]byte)(b)) }
+func (p *wholeBuffers) Put(b []byte) { p.pool.Put((*[wholeBuffer]byte)(b)) }
+
+// streamBuffers makes a buffer for each stream, which costs little beside the rest of it.
+type streamBuffers struct{}
+
+func (streamBuffers) Get() []byte { return make([]byte, streamBuffer) }
+
+func (streamBuffers) Put([]byte) {}

@@ -17,6 +17,9 @@ const (
 	tlsHandshakeTimeout = 10 * time.Second
 	idleConnTimeout     = 90 * time.Second
 	idleConnsPerHost    = 256
+	// writeBuffer is room, in bytes, for the headers and the body of most requests, which
+	// then take one system call. It is taken for each connection, so for each open stream.
+	writeBuffer = 16 << 10
 	// An HTTP/2 connection that carries nothing for pingAfter gets a ping, so that a dead
 	// one is noticed.
 	pingAfter   = 30 * time.Second
@@ -39,8 +42,7 @@ func NewTransport(caFile string) (*http.Transport, error) {
 		MaxIdleConnsPerHost: idleConnsPerHost,
 		IdleConnTimeout:     idleConnTimeout,
 		DisableCompression:  true, // the answer's encoding is between client and upstream
-		WriteBufferSize:     copyBuffer,
-		ReadBufferSize:      copyBuffer,
+		WriteBufferSize:     writeBuffer,
 		// Some upstreams that want the body never say so.
 		ExpectContinueTimeout: time.Second,
 	}, err

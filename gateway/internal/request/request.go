@@ -88,6 +88,14 @@ func (r *Request) Model() string {
 	return r.Prompt.Model
 }
 
+// Forwarded returns what is left of a request to know once its answer has begun: neither
+// its body nor its history.
+func (r *Request) Forwarded() *Request {
+	left := *r
+	left.Body, left.Prompt = nil, r.Prompt.Form()
+	return &left
+}
+
 // AsksPrompt reports whether the request asks something of a model, or might: a
 // body in a prompt's place that can't be inspected counts by its bytes.
 func (r *Request) AsksPrompt() bool { return r.Prompt != nil || r.Uninspected != "" }

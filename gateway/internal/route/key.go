@@ -11,7 +11,7 @@ var KeyHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-K
 // keyOwner returns the provider whose keys look like the request's; "" if that is not
 // certain.
 func keyOwner(r *http.Request) string {
-	if isGoogleKey(r.URL.Query().Get("key")) {
+	if r.URL.RawQuery != "" && isGoogleKey(r.URL.Query().Get("key")) {
 		return Gemini
 	}
 	for _, name := range KeyHeaders {
