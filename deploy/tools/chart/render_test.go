@@ -1,0 +1,133 @@
+// Package chart tests the Helm chart without a cluster: what Helm renders of many values decodes
+// strictly into the API types of Kubernetes, the Prometheus operator and KEDA, its parts refer to each
+// other, and the rendered containers start as processes.
+//
+// It renders with Helm's own engine, as `helm template` does, and speaks to no API server.
+package chart
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	chartFolder = "../../chart"
+	release     = "prod"
+	namespace   = "agents"
+)
+
+// parse reads values as `helm -f` does.
+func parse(t *testing.T, values string) map[string]any {
+	t.Helper()
+	parsed := map[string]any{}
+	if err := yaml.UnmarshalStrict([]byte(values), &parsed); err != nil {
+		t.Fatalf("read values: %v", err)
+	}
+	return parsed
+}
+
+// template returns the files that Helm renders of the values, as YAML, and the notes.
+func template(values map[string]any) (map[string]string, error) {
+	chart, err := loader.Load(chartFolder)
+	if err != nil {
+		return nil, err
+	}
+	options := common.ReleaseOptions{Name: release, Namespace: namespace, Revision: 1, IsInstall: true}
+	all, err := util.ToRenderValues(chart, values, options, nil)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Engine{Strict: true}.Render(chart, all)
+}
+
+// documents splits a rendered file into its objects.
+func documents(file string) [][]byte {
+	var found [][]byte
+	for document := range bytes.SplitSeq([]byte(file), []byte("\n---")) {
+		if content := bytes.TrimPrefix(bytes.TrimSpace(document), []byte("---")); len(bytes.TrimSpace(content)) > 0 {
+			found = append(found, content)
+		}
+	}
+	return found
+}
+
+// render returns the objects of the values, decoded.
+func render(t *testing.T, values string) *objects {
+	t.Helper()
+	given := parse(t, values)
+	files, err := template(given)
+	if err != nil {
+		t.Fatalf("render: %v", err)
+	}
+	all := newObjects(given)
+	for name, file := range files {
+		if strings.HasSuffix(name, "NOTES.txt") {
+			continue
+		}
+		for _, document := range documents(file) {
+			if err := all.decode(document); err != nil {
+				t.Errorf("%s: %v\n%s", name, err, document)
+			}
+		}
+	}
+	return all
+}
+
+// cases returns the files of testdata/values, by name.
+func cases(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/values/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no values: %v", err)
+	}
+	found := map[string]string{"defaults": ""}
+	for _, file := range files {
+		found[strings.TrimSuffix(filepath.Base(file), ".yaml")] = read(t, file)
+	}
+	return found
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// eachCase runs a test for each set of values.
+func eachCase(t *testing.T, test func(*testing.T, *objects)) {
+	t.Helper()
+	all := cases(t)
+	for _, name := range slices.Sorted(keys(all)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, render(t, all[name]))
+		})
+	}
+}
+
+func TestNotesRender(t *testing.T) {
+	t.Parallel()
+	for name, values := range cases(t) {
+		files, err := template(parse(t, values))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		notes := files["unloop/templates/NOTES.txt"]
+		if !strings.Contains(notes, "."+namespace) || strings.Contains(notes, "<no value>") {
+			t.Errorf("%s: notes are\n%s", name, notes)
+		}
+	}
+}
