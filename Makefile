@@ -65,6 +65,10 @@ clients: ## run real agents into a loop, large programs too, and compare docs/cl
 	UNLOOP_TEST_NODE_MODULES="$$(deploy/tools/tool.sh node-modules)" UNLOOP_TEST_CLIENT_PROGRAMS="$$(deploy/tools/tool.sh client-programs)" \
 		GOWORK=off go -C deploy test -count=1 -timeout 15m -v ./clients
 
+.PHONY: chart
+chart: build ## render the Helm chart for many values, check it, and run what it describes
+	GOWORK=off go -C deploy/tools/chart test -count=1 ./...
+
 .PHONY: fuzz
 fuzz: ## run each fuzz test for FUZZTIME (10s)
 	@FUZZTIME=$(FUZZTIME) deploy/tools/fuzz.sh $(MODULES)

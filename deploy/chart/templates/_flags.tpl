@@ -81,7 +81,10 @@
 {{- with .issuer }}
 - --auth-issuer={{ . }}
 {{- end }}
-{{- range required "gateway.auth.jwt.audiences: name the audiences of which a token must have one" .audiences }}
+{{- if not .audiences }}
+{{- fail "gateway.auth.jwt.audiences: name the audiences of which a token must have one" }}
+{{- end }}
+{{- range .audiences }}
 - --auth-audience={{ . }}
 {{- end }}
 {{- with .tenantClaim }}
@@ -174,23 +177,23 @@
 {{/* The ConfigMap with the policies, "" without one; and the key in it. */}}
 {{- define "unloop.policies" -}}
 {{- with .Values.policies -}}
-{{- if and .bundle .configMap.name }}{{ fail "policies.bundle and policies.configMap are both set; drop one of them" }}{{ end -}}
-{{- if .bundle }}{{ include "unloop.fullname" $ }}-policies{{ else }}{{ .configMap.name }}{{ end -}}
+{{- if and (get . "bundle") .configMap.name }}{{ fail "policies.bundle and policies.configMap are both set; drop one of them" }}{{ end -}}
+{{- if get . "bundle" }}{{ include "unloop.fullname" $ }}-policies{{ else }}{{ .configMap.name }}{{ end -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "unloop.policies.key" -}}
-{{- ternary "policies.yaml" .Values.policies.configMap.key (not (empty .Values.policies.bundle)) -}}
+{{- ternary "policies.yaml" .Values.policies.configMap.key (not (empty (get .Values.policies "bundle"))) -}}
 {{- end -}}
 
 {{/* The ConfigMap with endpoints and routes, "" without one; and the key in it. */}}
 {{- define "unloop.notify" -}}
 {{- with .Values.notifier.notify -}}
-{{- if and .config .configMap.name }}{{ fail "notifier.notify.config and notifier.notify.configMap are both set; drop one of them" }}{{ end -}}
-{{- if .config }}{{ include "unloop.fullname" $ }}-notify{{ else }}{{ .configMap.name }}{{ end -}}
+{{- if and (get . "config") .configMap.name }}{{ fail "notifier.notify.config and notifier.notify.configMap are both set; drop one of them" }}{{ end -}}
+{{- if get . "config" }}{{ include "unloop.fullname" $ }}-notify{{ else }}{{ .configMap.name }}{{ end -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "unloop.notify.key" -}}
-{{- ternary "notify.yaml" .Values.notifier.notify.configMap.key (not (empty .Values.notifier.notify.config)) -}}
+{{- ternary "notify.yaml" .Values.notifier.notify.configMap.key (not (empty (get .Values.notifier.notify "config"))) -}}
 {{- end -}}

@@ -25,7 +25,7 @@ app.kubernetes.io/component: {{ .service }}
 {{/* Name, namespace, labels and annotations of an object: root, service, and optionally name,
      labels and annotations. */}}
 {{- define "unloop.metadata" -}}
-name: {{ .name | default (include "unloop.object" .) }}
+name: {{ get . "name" | default (include "unloop.object" .) }}
 namespace: {{ .root.Release.Namespace }}
 labels:
   {{- include "unloop.selector" . | nindent 2 }}
@@ -33,10 +33,10 @@ labels:
   app.kubernetes.io/part-of: unloop
   app.kubernetes.io/managed-by: {{ .root.Release.Service }}
   helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
-  {{- with merge (dict) (.labels | default dict) .root.Values.commonLabels }}
+  {{- with merge (dict) (get . "labels" | default dict) .root.Values.commonLabels }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+{{- with merge (dict) (get . "annotations" | default dict) .root.Values.commonAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}

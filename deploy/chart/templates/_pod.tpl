@@ -110,11 +110,11 @@ spec:
 {{/* A volume of a mount: name, and secret, configMap or claim, and keys for some of its files. */}}
 {{- define "unloop.volume" -}}
 - name: {{ .name }}
-  {{- if .secret }}
+  {{- if get . "secret" }}
   secret:
     secretName: {{ .secret }}
     defaultMode: 0440
-  {{- else if .configMap }}
+  {{- else if get . "configMap" }}
   configMap:
     name: {{ .configMap }}
   {{- else }}
@@ -122,7 +122,7 @@ spec:
     claimName: {{ .claim }}
     readOnly: true
   {{- end }}
-  {{- with .keys }}
+  {{- with get . "keys" }}
     items:
       {{- range . }}
       - {key: {{ . | quote }}, path: {{ . | quote }}}

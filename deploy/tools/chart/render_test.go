@@ -11,10 +11,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
+	v2 "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
 	"sigs.k8s.io/yaml"
@@ -36,9 +38,12 @@ func parse(t *testing.T, values string) map[string]any {
 	return parsed
 }
 
+// load reads the chart once: Helm logs each link that it follows.
+var load = sync.OnceValues(func() (*v2.Chart, error) { return loader.LoadDir(chartFolder) })
+
 // template returns the files that Helm renders of the values, as YAML, and the notes.
 func template(values map[string]any) (map[string]string, error) {
-	chart, err := loader.Load(chartFolder)
+	chart, err := load()
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +111,9 @@ func read(t *testing.T, file string) string {
 	return string(data)
 }
 
+// rendered are the objects of each set of values, which tests only read.
+var rendered sync.Map
+
 // eachCase runs a test for each set of values.
 func eachCase(t *testing.T, test func(*testing.T, *objects)) {
 	t.Helper()
@@ -113,7 +121,8 @@ func eachCase(t *testing.T, test func(*testing.T, *objects)) {
 	for _, name := range slices.Sorted(keys(all)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, render(t, all[name]))
+			once, _ := rendered.LoadOrStore(name, sync.OnceValue(func() *objects { return render(t, all[name]) }))
+			test(t, once.(func() *objects)())
 		})
 	}
 }
