@@ -17,8 +17,11 @@ ARGS ?=
 SOAK ?= 30m
 # Flags for `make chaos`.
 CHAOS ?=
-# The version of what `make dist` builds.
+# The version of what is built; default: what Go reads from the repository.
 VERSION ?=
+# The revision, where the repository can't be read; and whether binaries have no debug information.
+REVISION ?=
+STRIP ?=
 # Parts and flags for `make bench`.
 BENCH ?=
 
@@ -33,7 +36,11 @@ run: ## build bin/unloop, and run the whole system in one process
 
 .PHONY: build
 build: ## build bin/unloop and a binary for each service
-	@deploy/tools/build.sh bin $(MODULES)
+	@STRIP='$(STRIP)' VERSION='$(VERSION)' REVISION='$(REVISION)' deploy/tools/build.sh bin $(MODULES)
+
+.PHONY: sbom
+sbom: build ## write the bill of materials (CycloneDX) of each binary into dist/sbom
+	GOWORK=off go -C deploy run ./images/sbom -out $(CURDIR)/dist/sbom -version '$(VERSION)' $(CURDIR)/bin/*
 
 .PHONY: test
 test: ## install the real parts that tests need, and run every check and test

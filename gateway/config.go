@@ -18,24 +18,24 @@ import (
 
 // Config is a gateway's configuration.
 type Config struct {
-	Listen          string            `short:"l" default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address that agents send their LLM traffic to."`
-	Upstream        map[string]string `short:"u" mapsep:"none" placeholder:"NAME=URL" help:"Upstream by name: openai, anthropic, gemini, default, or any other. Repeatable."`
-	UpstreamKey     map[string]string `placeholder:"NAME=env:VAR" help:"Provider's key that is put in for an upstream's clients, in an environment variable or in a file (NAME=file:PATH). Repeatable."`
-	UpstreamCA      string            `name:"upstream-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of authorities that upstreams are trusted by, beside the system's."`
-	Auth            []string          `placeholder:"key:env:VAR" help:"Who may use the gateway: Unloop's own keys in an environment variable or in a file (key:file:PATH), or tokens that the keys at a URL verify (jwt:URL). Repeatable; without it everybody."`
-	AuthIssuer      string            `placeholder:"ISS" help:"Issuer (iss) that tokens must have."`
-	AuthAudience    []string          `placeholder:"AUD" help:"Audience (aud) of which tokens must have one. Repeatable; jwt:URL needs it."`
-	AuthTenantClaim string            `placeholder:"CLAIM" help:"Claim of a token that names its tenant; it then outranks X-Tenant-ID."`
-	Reject          string            `default:"auto" placeholder:"auto|synthetic|STATUS" help:"What rejected requests get where their policy does not say: what ends the client that sent them (auto), a message in the model's place, or an error of this status."`
-	Policies        string            `short:"p" type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON, followed as it changes; without one the pushed bundle holds, else the default policy."`
-	JWKSAllowCIDR   []netip.Prefix    `name:"jwks-allow-cidr" placeholder:"CIDR" help:"Let a bundle's jwks_url lead to this network although it is private, such as 10.0.0.0/8. Repeatable."`
-	CheckTimeout    time.Duration     `default:"50ms" help:"How long a request waits for a decision before the policy's failure mode decides."`
-	MaxInspectBytes int64             `default:"8388608" placeholder:"BYTES" help:"Largest request body that is inspected."`
-	MaxBodyMemory   int64             `default:"0" placeholder:"BYTES" help:"Memory that the bodies of all requests may take at once; over it requests wait, then get a 503. Default: a quarter of the process's memory limit, at most 512 MiB."`
-	Record          string            `type:"path" placeholder:"FILE" help:"Append all requests, with their prompts and without their keys, to a file for unloop replay."`
-	MaxDelayed      int               `default:"16" help:"Requests of one loop that a throttle delays at once; more are rejected."`
-	Project         string            `help:"Project of requests without X-Project-ID."`
-	CallerHashKey   string            `placeholder:"HEX" help:"Key that API keys are hashed with, 64 hex digits; without one the cluster makes its own."`
+	Listen          string         `short:"l" default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address that agents send their LLM traffic to."`
+	Upstream        service.Pairs  `short:"u" placeholder:"NAME=URL" help:"Upstream by name: openai, anthropic, gemini, default, or any other. Repeatable, and one value may hold several."`
+	UpstreamKey     service.Pairs  `placeholder:"NAME=env:VAR" help:"Provider's key that is put in for an upstream's clients, in an environment variable or in a file (NAME=file:PATH). Repeatable, and one value may hold several."`
+	UpstreamCA      string         `name:"upstream-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of authorities that upstreams are trusted by, beside the system's."`
+	Auth            []string       `placeholder:"key:env:VAR" help:"Who may use the gateway: Unloop's own keys in an environment variable or in a file (key:file:PATH), or tokens that the keys at a URL verify (jwt:URL). Repeatable; without it everybody."`
+	AuthIssuer      string         `placeholder:"ISS" help:"Issuer (iss) that tokens must have."`
+	AuthAudience    []string       `placeholder:"AUD" help:"Audience (aud) of which tokens must have one. Repeatable; jwt:URL needs it."`
+	AuthTenantClaim string         `placeholder:"CLAIM" help:"Claim of a token that names its tenant; it then outranks X-Tenant-ID."`
+	Reject          string         `default:"auto" placeholder:"auto|synthetic|STATUS" help:"What rejected requests get where their policy does not say: what ends the client that sent them (auto), a message in the model's place, or an error of this status."`
+	Policies        string         `short:"p" type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON, followed as it changes; without one the pushed bundle holds, else the default policy."`
+	JWKSAllowCIDR   []netip.Prefix `name:"jwks-allow-cidr" placeholder:"CIDR" help:"Let a bundle's jwks_url lead to this network although it is private, such as 10.0.0.0/8. Repeatable."`
+	CheckTimeout    time.Duration  `default:"50ms" help:"How long a request waits for a decision before the policy's failure mode decides."`
+	MaxInspectBytes int64          `default:"8388608" placeholder:"BYTES" help:"Largest request body that is inspected."`
+	MaxBodyMemory   int64          `default:"0" placeholder:"BYTES" help:"Memory that the bodies of all requests may take at once; over it requests wait, then get a 503. Default: a quarter of the process's memory limit, at most 512 MiB."`
+	Record          string         `type:"path" placeholder:"FILE" help:"Append all requests, with their prompts and without their keys, to a file for unloop replay."`
+	MaxDelayed      int            `default:"16" help:"Requests of one loop that a throttle delays at once; more are rejected."`
+	Project         string         `help:"Project of requests without X-Project-ID."`
+	CallerHashKey   string         `placeholder:"HEX" help:"Key that API keys are hashed with, 64 hex digits; without one the cluster makes its own."`
 	// Pages are the exceptions for web pages, from the flags of the process.
 	Pages access.Allowed `kong:"-"`
 	// ProofKey proves in a ping that the user of the gateway runs it; "" proves nothing.

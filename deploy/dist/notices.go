@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strings"
+
+	"github.com/unloop/unloop/deploy/dist/materials"
 )
 
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
@@ -20,7 +22,7 @@ func (r *release) notices(ctx context.Context, build *debug.BuildInfo) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	folders, err := r.moduleFolders(ctx, external(build))
+	folders, err := r.moduleFolders(ctx, materials.External(build))
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +30,7 @@ func (r *release) notices(ctx context.Context, build *debug.BuildInfo) ([]byte, 
 	if err := appendLicences(&b, "Go "+build.GoVersion, goroot); err != nil {
 		return nil, err
 	}
-	for _, module := range external(build) {
+	for _, module := range materials.External(build) {
 		name := module.Path + " " + module.Version
 		if err := appendLicences(&b, name, folders[name]); err != nil {
 			return nil, err

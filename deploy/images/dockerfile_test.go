@@ -1,6 +1,7 @@
 package images
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,11 +32,11 @@ func (s stage) all(verb string) []string {
 	return found
 }
 
-// parseDockerfile reads the stages, by name. It knows lines that go on with a
-// backslash, and no here-documents.
-func parseDockerfile(text string) (map[string]stage, error) {
+// parseDockerfile reads the stages, by name, with these values of the arguments before
+// them. It knows lines that go on with a backslash, and no here-documents.
+func parseDockerfile(text string, args map[string]string) (map[string]stage, error) {
 	text = strings.ReplaceAll(text, "\\\n", " ")
-	stages := map[string]stage{}
+	stages, defaults := map[string]stage{}, map[string]string{}
 	var current stage
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -43,6 +44,11 @@ func parseDockerfile(text string) (map[string]stage, error) {
 			continue
 		}
 		verb, rest, _ := strings.Cut(line, " ")
+		if verb == "ARG" && current.name == "" {
+			name, value, _ := strings.Cut(rest, "=")
+			defaults[name] = value
+			continue
+		}
 		if verb != "FROM" {
 			current.instructions = append(current.instructions, instruction{verb, strings.TrimSpace(rest)})
 			stages[current.name] = current
@@ -52,7 +58,8 @@ func parseDockerfile(text string) (map[string]stage, error) {
 		if len(words) != 3 || words[1] != "AS" {
 			return nil, fmt.Errorf("read %q: want FROM IMAGE AS NAME", line)
 		}
-		current = stage{name: words[2], from: words[0]}
+		from := os.Expand(words[0], func(name string) string { return cmp.Or(args[name], defaults[name]) })
+		current = stage{name: words[2], from: from}
 		stages[current.name] = current
 	}
 	return stages, nil
@@ -60,7 +67,12 @@ func parseDockerfile(text string) (map[string]stage, error) {
 
 func readDockerfile(t *testing.T) map[string]stage {
 	t.Helper()
-	stages, err := parseDockerfile(read(t, "Dockerfile"))
+	return readDockerfileWith(t, nil)
+}
+
+func readDockerfileWith(t *testing.T, args map[string]string) map[string]stage {
+	t.Helper()
+	stages, err := parseDockerfile(read(t, "Dockerfile"), args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +93,9 @@ func inherits(stages map[string]stage, name, verb string) bool {
 	}
 }
 
+// testVersion and testRevision are the arguments VERSION and REVISION of the build.
+const testVersion, testRevision = "1.2.3", "0123456789abcdef"
+
 // buildOutside does what the build stage does, in a folder that holds what
 // Docker would send it, and returns that folder.
 func buildOutside(t *testing.T, build stage) string {
@@ -89,7 +104,7 @@ func buildOutside(t *testing.T, build stage) string {
 	copyContext(t, src)
 	// The make that may have started this test must not choose the modules to build.
 	own := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MODULES=") })
-	env := slices.Concat(own, environment(t, build), []string{"MAKEFLAGS=", "MFLAGS=", "MAKELEVEL=0"})
+	env := slices.Concat(own, environment(t, build), []string{"MAKEFLAGS=", "MFLAGS=", "MAKELEVEL=0", "VERSION=" + testVersion, "REVISION=" + testRevision})
 	for _, step := range build.all("RUN") {
 		step = regexp.MustCompile(`--mount=\S+ *`).ReplaceAllString(step, "")
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", step)
@@ -120,8 +135,8 @@ func environment(t *testing.T, s stage) []string {
 	return env
 }
 
-// copyContext copies what the ignore file lets through: "*" and then lines of
-// "!NAME" for what is needed.
+// copyContext copies what the ignore file lets through: "*", then lines of "!NAME" for
+// what is needed and of "NAME" for what is not.
 func copyContext(t *testing.T, into string) {
 	t.Helper()
 	for line := range strings.Lines(read(t, "Dockerfile.dockerignore")) {
@@ -129,11 +144,12 @@ func copyContext(t *testing.T, into string) {
 		if line == "" || line == "*" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		name, ok := strings.CutPrefix(line, "!")
-		if !ok {
-			t.Fatalf("the ignore file has %q: this test understands * and !NAME", line)
+		name, needed := strings.CutPrefix(line, "!")
+		if needed {
+			copyTree(t, filepath.Join("..", "..", name), filepath.Join(into, name))
+		} else if err := os.RemoveAll(filepath.Join(into, name)); err != nil {
+			t.Fatal(err)
 		}
-		copyTree(t, filepath.Join("..", "..", name), filepath.Join(into, name))
 	}
 }
 
@@ -154,17 +170,17 @@ func copyTree(t *testing.T, from, to string) {
 }
 
 // checkCopies expects everything that images take from the build stage's
-// folder to be there.
+// folder to be there, and from the context, too.
 func checkCopies(t *testing.T, stages map[string]stage, src string) {
 	t.Helper()
 	for _, s := range stages {
 		for _, line := range s.all("COPY") {
-			if !strings.HasPrefix(line, "--from=build") {
+			if !strings.HasPrefix(line, "--from=build ") {
 				continue
 			}
 			for word := range strings.FieldsSeq(line) {
 				inside, ok := strings.CutPrefix(word, "/src/")
-				if !ok || inside == "models" { // downloads need more than loopback
+				if !ok {
 					continue
 				}
 				if _, err := os.Stat(filepath.Join(src, inside)); err != nil {
@@ -186,11 +202,42 @@ func TestDockerfileUsesPinnedImagesAndNoRoot(t *testing.T) {
 			t.Errorf("stage %s is built on %s, without a version", s.name, s.from)
 		}
 	}
-	for _, image := range []string{"gateway", "detector", "notifier", "embedworker", "unloop"} {
-		for _, verb := range []string{"USER", "HEALTHCHECK", "ENTRYPOINT"} {
-			if !inherits(stages, image, verb) {
-				t.Errorf("image %s has no %s", image, verb)
+	for _, embedder := range []string{"", "lexical", "onnx"} {
+		stages := readDockerfileWith(t, map[string]string{"EMBEDDER": embedder})
+		for _, image := range []string{"gateway", "detector", "notifier", "embedworker", "unloop"} {
+			for _, verb := range []string{"USER", "HEALTHCHECK", "ENTRYPOINT"} {
+				if !inherits(stages, image, verb) {
+					t.Errorf("image %s has no %s", image, verb)
+				}
 			}
+			checkLabels(t, stages, image)
+		}
+	}
+}
+
+// checkLabels expects the labels that OCI names.
+func checkLabels(t *testing.T, stages map[string]stage, image string) {
+	t.Helper()
+	for _, label := range []string{"title", "description", "vendor", "licenses", "source", "documentation", "version", "revision"} {
+		found := false
+		for s, ok := stages[image]; ok; s, ok = stages[s.from] {
+			found = found || strings.Contains(strings.Join(s.all("LABEL"), " "), "org.opencontainers.image."+label+"=")
+		}
+		if !found {
+			t.Errorf("image %s has no label %s", image, label)
+		}
+	}
+}
+
+// TestEmbedderChoosesTheImageOfTheWorker expects the default to need neither a C library
+// nor a model.
+func TestEmbedderChoosesTheImageOfTheWorker(t *testing.T) {
+	t.Parallel()
+	for embedder, want := range map[string]string{"": "scratch", "lexical": "scratch", "onnx": "debian:bookworm-slim"} {
+		stages := readDockerfileWith(t, map[string]string{"EMBEDDER": embedder})
+		below := stages[stages["embedworker"].from]
+		if below.from != want || !slices.Contains(below.all("ENV"), "UNLOOP_EMBEDDER=lexical") == (want == "scratch") {
+			t.Errorf("EMBEDDER=%s is built on %s with %v", embedder, below.from, below.all("ENV"))
 		}
 	}
 }

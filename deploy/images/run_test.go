@@ -2,8 +2,8 @@ package images
 
 import (
 	"bufio"
+	"debug/elf"
 	"encoding/json"
-	"flag"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -34,7 +34,7 @@ func TestTheClusterBuildsAndRuns(t *testing.T) {
 	cluster := cluster{
 		file: file, bin: filepath.Join(src, "bin"),
 		addresses: strings.NewReplacer(
-			"nats://nats:4222", startNATS(t, file.Services["nats"]),
+			"nats:4222", startNATS(t, file.Services["nats"]),
 			"0.0.0.0:8080", "127.0.0.1:0",
 			"0.0.0.0:8081", "127.0.0.1:0",
 		),
@@ -49,6 +49,7 @@ func TestTheClusterBuildsAndRuns(t *testing.T) {
 	cluster.run(t, "embedworker")
 	gateway := cluster.run(t, "gateway", "--upstream", "openai="+model.URL, "--check-timeout", "20s")
 
+	checkBuilt(t, cluster.bin)
 	for i := range 6 {
 		status := ask(t, "http://"+gateway.address("listen"))
 		if want := map[bool]int{true: http.StatusOK, false: http.StatusTooManyRequests}[i < 5]; status != want {
@@ -76,16 +77,32 @@ func ask(t *testing.T, url string) int {
 	return resp.StatusCode
 }
 
-// startNATS runs the server that the file's command asks for, and the check of
-// its health, in this process. It returns its URL.
+// checkBuilt expects binaries that are stripped and say their version.
+func checkBuilt(t *testing.T, bin string) {
+	t.Helper()
+	for _, name := range []string{"gateway", "detector", "notifier", "embedworker", "unloop", "healthcheck"} {
+		f, err := elf.Open(filepath.Join(bin, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Section(".symtab") != nil || f.Section(".debug_info") != nil {
+			t.Errorf("%s is not stripped", name)
+		}
+		_ = f.Close() // only read
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "unloop"), "--version").Output()
+	if want := "unloop " + testVersion + ", revision " + testRevision[:12] + ", go"; err != nil || !strings.HasPrefix(string(out), want) {
+		t.Errorf("unloop --version: %s, %v; want %s", out, err, want)
+	}
+}
+
+// startNATS runs the server of the file's configuration, and the check of its health, in
+// this process. It returns its address.
 func startNATS(t *testing.T, s service) string {
 	t.Helper()
-	opts, err := server.ConfigureOptions(flag.NewFlagSet("nats-server", flag.ContinueOnError), s.Command, nil, nil, nil)
-	if err != nil {
-		t.Fatalf("read the NATS command: %v", err)
-	}
-	if !opts.JetStream || !strings.HasSuffix(s.Volumes[0], ":"+opts.StoreDir) {
-		t.Errorf("NATS stores in %s, but the volume is %s", opts.StoreDir, s.Volumes[0])
+	opts := natsOptions(t, s)
+	if !opts.JetStream || s.Volumes[0].Target != opts.StoreDir {
+		t.Errorf("NATS stores in %s, but the volume is %s", opts.StoreDir, s.Volumes[0].Target)
 	}
 	check := s.Healthcheck.Test[len(s.Healthcheck.Test)-1]
 	inside := "http://127.0.0.1:" + strconv.Itoa(opts.HTTPPort)
@@ -104,7 +121,25 @@ func startNATS(t *testing.T, s service) string {
 		t.Fatal("NATS does not accept connections")
 	}
 	get(t, strings.Replace(check, inside, "http://"+ns.MonitorAddr().String(), 1))
-	return ns.ClientURL()
+	return ns.Addr().String()
+}
+
+// natsOptions reads the configuration of the image, with the variables of the service.
+func natsOptions(t *testing.T, s service) *server.Options {
+	t.Helper()
+	text := read(t, "nats.conf")
+	for name := range s.Environment {
+		text = strings.ReplaceAll(text, "$"+name, s.env(name))
+	}
+	path := filepath.Join(t.TempDir(), "nats.conf")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opts, err := server.ProcessConfigFile(path)
+	if err != nil {
+		t.Fatalf("read nats.conf: %v", err)
+	}
+	return opts
 }
 
 func get(t *testing.T, url string) {
@@ -150,7 +185,9 @@ func (c cluster) run(t *testing.T, name string, more ...string) *process {
 	cmd := exec.CommandContext(t.Context(), filepath.Join(c.bin, s.Build.Target), args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
 	for key, value := range s.Environment {
-		cmd.Env = append(cmd.Env, key+"="+c.addresses.Replace(value))
+		if value != nil {
+			cmd.Env = append(cmd.Env, key+"="+c.addresses.Replace(*value))
+		}
 	}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

@@ -5,7 +5,9 @@
 #   build.sh OUT MODULE…
 #
 # MODULE is a folder, or a folder of one command such as deploy/unloop.
-# CGO_ENABLED selects whether cgo is used. Default: if there is a C compiler.
+# CGO_ENABLED selects whether cgo is used. Default: if there is a C compiler. STRIP=1 leaves
+# debug information out. VERSION and REVISION are what the binaries say of themselves;
+# default: what Go reads from the repository.
 set -euo pipefail
 out=$1
 shift
@@ -18,6 +20,9 @@ if [[ -z ${CGO_ENABLED-} ]]; then
 fi
 export CGO_ENABLED GOWORK=off
 
+info=github.com/unloop/unloop/schemas/kit/service
+ldflags="${STRIP:+-s -w }${VERSION:+-X $info.version=$VERSION }${REVISION:+-X $info.revision=$REVISION}"
+
 # progress passes errors and downloads on, and counts the compiled packages: a first build
 # compiles many hundred, and would be silent for minutes.
 progress() {
@@ -27,7 +32,7 @@ progress() {
 build() {
 	local module=$1 main=$2
 	echo "bin: building $(basename "$main") (CGO_ENABLED=$CGO_ENABLED)"
-	go -C "$module" build -v -trimpath -o "$out/" "./${main#"$module/"}" 2>&1 | progress
+	go -C "$module" build -v -trimpath -ldflags "$ldflags" -o "$out/" "./${main#"$module/"}" 2>&1 | progress
 }
 
 for module in "$@"; do

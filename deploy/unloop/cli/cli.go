@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 
 	"github.com/alecthomas/kong"
 
@@ -82,7 +83,7 @@ func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int
 	parser, err := service.NewParser(&c, "unloop", description,
 		kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut, terminal.Of(out, environ)}, service.Log{Writer: errOut}),
-		kong.Vars{"default_gateway": defaultGateway, "default_nats": defaultNATS, "default_admin": "http://" + usualAdmin, "version": "unloop " + service.BuildInfo().String()})
+		kong.Vars{"default_gateway": defaultGateway, "default_nats": defaultNATS, "default_admin": "http://" + usualAdmin, "platform": runtime.GOOS + "/" + runtime.GOARCH, "version": "unloop " + service.BuildInfo().String()})
 	if err != nil {
 		fmt.Fprintln(errOut, "unloop:", err)
 		return 2

@@ -11,20 +11,21 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 type execCmd struct {
 	client
-	Gateway      string            `short:"g" placeholder:"URL" help:"Gateway to use. Default: the one at ${default_gateway} if it is running and no other flag or variable asks for an upstream, else one for this command alone."`
-	Fresh        bool              `short:"f" help:"Start a gateway for this command alone, even if one is running."`
-	Upstream     map[string]string `short:"u" mapsep:"none" placeholder:"NAME=URL" help:"Upstream of the gateway that is started, by name. Repeatable. Default: the values of the agent's base URL variables, else the providers' public addresses."`
-	Policies     string            `short:"p" type:"path" placeholder:"FILE" help:"Policy bundle of the gateway that is started."`
-	DataDir      string            `short:"d" default:"memory" placeholder:"DIR" help:"Where the gateway that is started keeps its counters; \"memory\" keeps nothing."`
-	CheckTimeout time.Duration     `default:"50ms" help:"How long a request waits for a decision of the gateway that is started."`
-	Reject       string            `default:"auto" placeholder:"auto|synthetic|STATUS" help:"What rejected requests get from the gateway that is started: what ends the client that sent them (auto), a message in the model's place, or an error of this status."`
-	LogFormat    string            `default:"text" enum:"text,json" help:"Format of the log: text or json."`
-	LogLevel     string            `default:"error" enum:"debug,info,warn,error" help:"Least level of log lines, which are printed among the output of the command."`
-	Command      []string          `arg:"" passthrough:"" help:"Command and its arguments, after --."`
+	Gateway      string        `short:"g" placeholder:"URL" help:"Gateway to use. Default: the one at ${default_gateway} if it is running and no other flag or variable asks for an upstream, else one for this command alone."`
+	Fresh        bool          `short:"f" help:"Start a gateway for this command alone, even if one is running."`
+	Upstream     service.Pairs `short:"u" placeholder:"NAME=URL" help:"Upstream of the gateway that is started, by name. Repeatable, and one value may hold several. Default: the values of the agent's base URL variables, else the providers' public addresses."`
+	Policies     string        `short:"p" type:"path" placeholder:"FILE" help:"Policy bundle of the gateway that is started."`
+	DataDir      string        `short:"d" default:"memory" placeholder:"DIR" help:"Where the gateway that is started keeps its counters; \"memory\" keeps nothing."`
+	CheckTimeout time.Duration `default:"50ms" help:"How long a request waits for a decision of the gateway that is started."`
+	Reject       string        `default:"auto" placeholder:"auto|synthetic|STATUS" help:"What rejected requests get from the gateway that is started: what ends the client that sent them (auto), a message in the model's place, or an error of this status."`
+	LogFormat    string        `default:"text" enum:"text,json" help:"Format of the log: text or json."`
+	LogLevel     string        `default:"error" enum:"debug,info,warn,error" help:"Least level of log lines, which are printed among the output of the command."`
+	Command      []string      `arg:"" passthrough:"" help:"Command and its arguments, after --."`
 }
 
 // exitCode is an exit code as an error; everything is printed already.

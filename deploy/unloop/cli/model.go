@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"runtime"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -19,8 +19,9 @@ type modelCmd struct {
 }
 
 type modelPullCmd struct {
-	From string `placeholder:"DIR|URL" help:"Folder or server with the files under their own names, instead of their public addresses."`
-	Dir  string `placeholder:"DIR" help:"Where to install. Default: unloop in the user's data folder, where embedding workers look."`
+	From     string `placeholder:"DIR|URL" help:"Folder or server with the files under their own names, instead of their public addresses."`
+	Dir      string `placeholder:"DIR" help:"Where to install. Default: unloop in the user's data folder, where embedding workers look."`
+	Platform string `default:"${platform}" placeholder:"OS/ARCH" help:"Platform of the runtime. Default: this one."`
 }
 
 // Run installs missing files and says how to use them.
@@ -29,7 +30,8 @@ func (c *modelPullCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	artifacts, err := pull.Artifacts(runtime.GOOS, runtime.GOARCH)
+	system, arch, _ := strings.Cut(c.Platform, "/")
+	artifacts, err := pull.Artifacts(system, arch)
 	if err != nil {
 		return err
 	}
@@ -38,7 +40,7 @@ func (c *modelPullCmd) Run(ctx context.Context, std streams) error {
 		bars.end()
 		return err
 	}
-	found := pull.Find(dir, runtime.GOOS)
+	found := pull.Find(dir, system)
 	fmt.Fprintf(std.out, "Installed in %s.\n", dir)
 	if c.Dir == "" {
 		fmt.Fprintln(std.out, "Embedding workers that start from now on use it.")

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// version is the version of a release: -ldflags "-X …/schemas/kit/service.version=1.2.3".
-var version string
+// version and revision are those of a release: -ldflags "-X …/schemas/kit/service.version=1.2.3".
+// The revision is for builds that do not see the repository, such as those of images.
+var version, revision string
 
 // Build describes the binary. What is not known is "unknown".
 type Build struct {
@@ -27,7 +28,7 @@ const unknown = "unknown"
 
 // BuildInfo returns the description of this binary.
 func BuildInfo() Build {
-	b := Build{Version: version, Revision: unknown, Time: unknown, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := Build{Version: version, Revision: cmp.Or(revision, unknown), Time: unknown, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		b.Version = cmp.Or(version, info.Main.Version)
 		for _, s := range info.Settings {
@@ -53,7 +54,10 @@ func (b Build) String() string {
 		if b.Modified {
 			revision += " with changes"
 		}
-		parts = append(parts, revision, "of "+b.Time)
+		parts = append(parts, revision)
+		if b.Time != unknown {
+			parts = append(parts, "of "+b.Time)
+		}
 	}
 	return strings.Join(append(parts, b.Go, b.Platform), ", ")
 }
