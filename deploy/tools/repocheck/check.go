@@ -24,6 +24,7 @@ type report struct {
 	findings []finding
 	sizes    functionSizes
 	lines    lineCount
+	required requirements
 }
 
 // unfinished matches the words that mark unfinished work. They are joined here, so that
@@ -38,7 +39,7 @@ var textual = []string{".go", ".sh", ".yaml", ".yml", ".proto", ".js", ".cjs", "
 
 // checkTree applies every rule to every file of the tree.
 func checkTree(tree fs.FS) (report, error) {
-	var r report
+	r := report{required: requirements{}}
 	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -55,6 +56,7 @@ func checkTree(tree fs.FS) (report, error) {
 		return report{}, fmt.Errorf("read the tree: %w", err)
 	}
 	r.findings = append(r.findings, r.sizes.check()...)
+	r.findings = append(r.findings, r.required.check()...)
 	slices.SortFunc(r.findings, func(a, b finding) int {
 		if c := strings.Compare(a.path, b.path); c != 0 {
 			return c
@@ -65,7 +67,7 @@ func checkTree(tree fs.FS) (report, error) {
 }
 
 func (r *report) checkFile(tree fs.FS, name string) error {
-	if !slices.ContainsFunc(textual, func(end string) bool { return strings.HasSuffix(name, end) }) && !isLock(name) {
+	if !slices.ContainsFunc(textual, func(end string) bool { return strings.HasSuffix(name, end) }) && !isLock(name) && path.Base(name) != "go.mod" {
 		return nil
 	}
 	text, err := fs.ReadFile(tree, name)
@@ -73,6 +75,9 @@ func (r *report) checkFile(tree fs.FS, name string) error {
 		return err
 	}
 	switch {
+	case path.Base(name) == "go.mod":
+		r.required.add(name, text)
+		return nil
 	case isLock(name):
 		r.addLines(name, text, regexp.MustCompile(`"resolved":`), "a lock file names the registry it was made with")
 		return nil

@@ -1,7 +1,7 @@
 // Command repocheck checks the rules of style that the linter, which sees one package at
 // a time, cannot check: the sizes of files and of functions as a whole, calls of C,
-// markers of unfinished work, and registries in lock files. It also counts the lines of
-// production code.
+// markers of unfinished work, registries in lock files, and the versions that modules
+// require. It also counts the lines of production code.
 //
 // It reads source text alone and does not know what the code does.
 package main
