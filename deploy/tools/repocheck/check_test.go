@@ -51,8 +51,8 @@ func TestRulesAreEnforced(t *testing.T) {
 		},
 		"two versions of a module": {
 			files: map[string]string{
-				"a/go.mod":                 "module a\n\nrequire example.com/x v1.0.0\n\nrequire (\n\texample.com/y/v2 v2.1.0 // indirect\n\texample.com/z v1.0.0\n)\n",
-				"b/go.mod":                 "module b\n\nrequire (\n\texample.com/x v1.1.0\n\texample.com/y/v2 v2.1.0\n)\n",
+				"a/go.mod":                  "module a\n\nrequire example.com/x v1.0.0\n\nrequire (\n\texample.com/y/v2 v2.1.0 // indirect\n\texample.com/z v1.0.0\n)\n",
+				"b/go.mod":                  "module b\n\nrequire (\n\texample.com/x v1.1.0\n\texample.com/y/v2 v2.1.0\n)\n",
 				toolModules + "nats/go.mod": "module nats\n\nrequire example.com/x v1.2.0\n",
 			},
 			want: []string{"b/go.mod:4: example.com/x has version v1.1.0 here, but v1.0.0 in a/go.mod: run go work sync, and then go mod tidy in each module"},
