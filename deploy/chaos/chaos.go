@@ -2,7 +2,9 @@
 // their own under a light load, breaks them in one way after another, and prints for
 // each fault what clients saw: errors, the slowest request, the share of requests that
 // passed without a decision, the time from the end of the fault until a loop was
-// stopped again, and the loops without an event.
+// stopped again, and the loops without an event. Then it replaces each part of a whole
+// cluster by another process, perhaps of another version, of which clients may notice
+// nothing.
 //
 // It knows the services by their command lines and ports, and their stores by package
 // schemas.
@@ -41,17 +43,32 @@ const (
 // errGoal is the error for a fault with more effect than allowed.
 var errGoal = errors.New("a goal was missed")
 
-// run runs the faults and prints the table.
+// options are the flags.
+type options struct {
+	binary, previous string
+	rounds           int
+	soak, hold       time.Duration
+	rollOnly         bool
+}
+
+func parse(args []string) (o options, err error) {
+	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
+	flags.StringVar(&o.binary, "unloop", "bin/unloop", "the unloop binary")
+	flags.IntVar(&o.rounds, "rounds", 1, "how often each fault is tried")
+	flags.DurationVar(&o.soak, "soak", 0, "keep up the load without a fault for so long instead, and see that nothing grows")
+	flags.DurationVar(&o.hold, "hold", 4*time.Second, "how long a fault lasts")
+	flags.BoolVar(&o.rollOnly, "rolling", false, "only replace each part by another process of it")
+	flags.StringVar(&o.previous, "previous", "", "the unloop binary of another version: only replace each part of it by this version, and go back")
+	return o, flags.Parse(args)
+}
+
+// run runs the faults and prints the tables.
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if len(args) > 0 && args[0] == serverRole {
 		return serve(ctx, args[1:])
 	}
-	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
-	binary := flags.String("unloop", "bin/unloop", "the unloop binary")
-	rounds := flags.Int("rounds", 1, "how often each fault is tried")
-	soak := flags.Duration("soak", 0, "keep up the load without a fault for so long instead, and see that nothing grows")
-	hold := flags.Duration("hold", 4*time.Second, "how long a fault lasts")
-	if err := flags.Parse(args); err != nil {
+	o, err := parse(args)
+	if err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "unloop-chaos-")
@@ -59,9 +76,17 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return fmt.Errorf("make a folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if *soak > 0 {
-		return with(ctx, *binary, dir, 1, func(c *cluster) error { return c.soak(ctx, *soak, out) })
+	switch {
+	case o.soak > 0:
+		return with(ctx, o.binary, dir, 1, checkTimeout, func(c *cluster) error { return c.soak(ctx, o.soak, out) })
+	case o.rollOnly || o.previous != "":
+		return o.rolling(ctx, dir, out)
 	}
+	return errors.Join(o.faults(ctx, dir, out), o.rolling(ctx, dir, out))
+}
+
+// faults breaks a cluster with one server and one with three.
+func (o options) faults(ctx context.Context, dir string, out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "fault\trequests\tclient errors\tslowest\tundecided\tguarded after\tevents lost\texact\t")
 	var missed []error
@@ -69,16 +94,16 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		servers int
 		faults  []fault
 	}{{1, faults}, {3, leaderFaults}} {
-		missed = append(missed, with(ctx, *binary, filepath.Join(dir, fmt.Sprint(of.servers)), of.servers, func(c *cluster) error {
-			return c.runAll(ctx, of.faults, *rounds, *hold, table)
+		missed = append(missed, with(ctx, o.binary, filepath.Join(dir, fmt.Sprint(of.servers)), of.servers, checkTimeout, func(c *cluster) error {
+			return c.runAll(ctx, of.faults, o.rounds, o.hold, table)
 		}))
 	}
 	return errors.Join(append(missed, table.Flush())...)
 }
 
 // with starts a cluster, calls use and stops the cluster.
-func with(ctx context.Context, binary, dir string, servers int, use func(*cluster) error) error {
-	c, err := startCluster(ctx, binary, dir, servers)
+func with(ctx context.Context, binary, dir string, servers int, patience time.Duration, use func(*cluster) error) error {
+	c, err := startCluster(ctx, binary, dir, servers, patience)
 	if err != nil {
 		return err
 	}
@@ -130,6 +155,12 @@ type result struct {
 	lost    int
 	exact   bool
 	example error
+	// passed are the requests of the loop that were not stopped.
+	passed int
+	// uncompared are the requests whose text was compared with no other.
+	uncompared int
+	// untold are the loops without a message from a notifier.
+	untold int
 }
 
 func (r result) print(w io.Writer) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -31,7 +32,8 @@ var errNotReady = errors.New("process is not ready")
 type process struct {
 	name   string
 	binary string
-	args   []string
+	// args end with the flag of the admin port.
+	args, env []string
 	// admin is the address of its admin port, and ready the path of its readiness
 	// check.
 	admin, ready string
@@ -41,8 +43,9 @@ type process struct {
 }
 
 // cluster is one NATS server or three, two detectors and two gateways in front of one
-// upstream.
+// upstream; a whole one has two embedding workers and two notifiers, too.
 type cluster struct {
+	// binary is the unloop binary of the processes that are started next.
 	binary, dir string
 	// nats is the direct address of NATS.
 	nats     string
@@ -55,13 +58,19 @@ type cluster struct {
 	disk      string
 	victim    *process // the server that was killed last
 	detectors []*process
+	workers   []*process
+	notifiers []*process
 	gateways  []*process
-	urls      []string
-	client    *http.Client
-	said      int
+	balancer  *balancer
+	// patience is the gateways' --check-timeout.
+	patience time.Duration
+	// hook is where the notifiers of a whole cluster deliver.
+	hook   *hook
+	client *http.Client
+	said   int
 }
 
-func startCluster(ctx context.Context, binary, dir string, servers int) (*cluster, error) {
+func startCluster(ctx context.Context, binary, dir string, servers int, patience time.Duration) (*cluster, error) {
 	binary, err := filepath.Abs(binary)
 	if err != nil {
 		return nil, fmt.Errorf("find the binary: %w", err)
@@ -69,7 +78,8 @@ func startCluster(ctx context.Context, binary, dir string, servers int) (*cluste
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make a folder: %w", err)
 	}
-	c := &cluster{binary: binary, dir: dir, client: &http.Client{Timeout: 30 * time.Second}}
+	c := &cluster{binary: binary, dir: dir, patience: patience, client: &http.Client{Timeout: 30 * time.Second}}
+	c.balancer = newBalancer(c.ready)
 	c.upstream = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
@@ -164,11 +174,13 @@ func (c *cluster) startParts(ctx context.Context, servers func(context.Context) 
 		if err != nil {
 			return err
 		}
-		g, err := c.start(ctx, c.service(fmt.Sprint("gateway", i), "gateway", "--nats", at, replicas, "--listen", listen, "--upstream", "openai="+c.upstream.URL, "--reject", "429", "--shutdown-delay", shutdownDelay.String()))
-		if err != nil {
+		g := c.service(fmt.Sprint("gateway", i), "gateway", "--nats", at, replicas, "--upstream", "openai="+c.upstream.URL, "--shutdown-delay", shutdownDelay.String(), "--listen", listen)
+		g.env = []string{"UNLOOP_REJECT=429", "UNLOOP_CHECK_TIMEOUT=" + c.patience.String()} // which older versions may not know
+		if g, err = c.start(ctx, g); err != nil {
 			return err
 		}
-		c.gateways, c.urls = append(c.gateways, g), append(c.urls, "http://"+listen)
+		c.gateways = append(c.gateways, g)
+		c.balancer.add(g)
 	}
 	return nil
 }
@@ -183,7 +195,6 @@ func (c *cluster) start(ctx context.Context, p *process) (_ *process, err error)
 	if p.admin, err = freeAddr(); err != nil {
 		return nil, err
 	}
-	p.args = append(p.args, p.admin)
 	if p.log, err = os.Create(filepath.Join(c.dir, p.name+".log")); err != nil {
 		return nil, fmt.Errorf("make a log: %w", err)
 	}
@@ -196,9 +207,10 @@ func (c *cluster) start(ctx context.Context, p *process) (_ *process, err error)
 
 // run starts a process and waits until it is ready.
 func (c *cluster) run(ctx context.Context, p *process) error {
-	p.cmd = exec.Command(p.binary, p.args...) //nolint:noctx // stop ends it, gently
+	p.cmd = exec.Command(p.binary, append(slices.Clone(p.args), p.admin)...) //nolint:noctx // stop ends it, gently
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, roleVariable + "=" + os.Getenv(roleVariable)}
+	p.cmd.Env = append(p.cmd.Env, p.env...)
 	if err := p.cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
@@ -260,10 +272,11 @@ func (p *process) kill() {
 }
 
 func (c *cluster) parts() []*process {
-	return append(append(append([]*process{}, c.servers...), c.detectors...), c.gateways...)
+	return slices.Concat(c.servers, c.detectors, c.workers, c.notifiers, c.gateways)
 }
 
 func (c *cluster) stop() {
+	c.balancer.stop()
 	for _, p := range c.parts() {
 		p.kill()
 	}
@@ -272,6 +285,9 @@ func (c *cluster) stop() {
 	}
 	if c.disk != "" {
 		_ = unmountDisk(c.disk) // nobody uses it any more
+	}
+	if c.hook != nil {
+		c.hook.Close()
 	}
 	c.upstream.Close()
 }

@@ -29,6 +29,8 @@ type fault struct {
 	heals bool
 	// every is the pause between two requests; 0 is that of the normal load.
 	every time.Duration
+	// mixed says that processes of two versions run.
+	mixed bool
 	// disk says that the fault needs a disk that can be made full.
 	disk bool
 }

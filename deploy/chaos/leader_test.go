@@ -36,7 +36,7 @@ func TestChecksGoOnAsSoonAsTheCountersHaveALeaderAgain(t *testing.T) {
 		t.Skip("three servers and two elections")
 	}
 	t.Setenv(roleVariable, "unloop")
-	c, err := startCluster(t.Context(), os.Args[0], t.TempDir(), 3)
+	c, err := startCluster(t.Context(), os.Args[0], t.TempDir(), 3, checkTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -41,7 +43,13 @@ func (c *cluster) during(ctx context.Context, f fault, hold time.Duration) (resu
 		return r.result, fmt.Errorf("%s: %w", f.name, err)
 	}
 	r.guarded, r.exact = guarded, c.exactAfter(ctx, r)
+	reported := slices.Collect(maps.Keys(r.loops))
 	r.lost, err = c.unannounced(ctx, r)
+	if c.hook != nil {
+		ctx, cancel := context.WithTimeout(ctx, announcedWithin)
+		defer cancel()
+		r.untold = c.hook.missing(ctx, reported)
+	}
 	return r.result, err
 }
 
@@ -102,6 +110,7 @@ func (c *cluster) load(ctx context.Context, r *tally, every time.Duration) {
 	defer clients.Wait()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	again := fmt.Sprint("the same prompt again, number ", c.next(), " of fault ", r.name)
 	for n := 0; ; n++ {
 		select {
 		case <-tick.C:
@@ -110,19 +119,16 @@ func (c *cluster) load(ctx context.Context, r *tally, every time.Duration) {
 		}
 		text := fmt.Sprint("distinct prompt ", c.next(), " of ", r.name)
 		if n%4 == 0 {
-			text = fmt.Sprint("the same prompt again in fault ", r.name)
+			text = again
 		}
-		clients.Go(func() { r.note(c.send(context.WithoutCancel(ctx), n, text)) })
+		clients.Go(func() { r.note(c.send(context.WithoutCancel(ctx), n, text), n%4 == 0) })
 	}
 }
 
 // noise measures the delay of the machine: the time of requests that wait for nothing.
 func (c *cluster) noise(ctx context.Context, r *tally) {
-	places := []string{c.upstream.URL}
-	for _, g := range c.gateways {
-		places = append(places, "http://"+g.admin+"/healthz")
-	}
 	for n := 0; wait(ctx, every) == nil; n++ {
+		places := append(c.balancer.healthz(), c.upstream.URL)
 		began := time.Now()
 		res, err := c.client.Get(places[n%len(places)]) //nolint:noctx // the client has a timeout
 		if err != nil {
@@ -136,7 +142,8 @@ func (c *cluster) noise(ctx context.Context, r *tally) {
 	}
 }
 
-func (r *tally) note(a answer) {
+// note counts the answer to a prompt, which may be one that loops.
+func (r *tally) note(a answer, loops bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.requests++
@@ -147,6 +154,12 @@ func (r *tally) note(a answer) {
 	}
 	if a.degraded {
 		r.undecided++
+	}
+	if a.uncompared {
+		r.uncompared++
+	}
+	if loops && a.err == nil && !a.rejected {
+		r.passed++
 	}
 	r.report(a)
 }
@@ -161,19 +174,21 @@ func (r *tally) report(a answer) {
 type answer struct {
 	took               time.Duration
 	rejected, degraded bool
-	loop               string
-	err                error
+	// uncompared says that there was a decision without a comparison of texts.
+	uncompared bool
+	loop       string
+	err        error
 }
 
-// send sends a prompt through the gateways in turn, if they are ready, as a load balancer
-// does.
+// send sends a prompt through the gateways in turn, by the balancer.
 func (c *cluster) send(ctx context.Context, n int, text string) answer {
-	mine, other := n%len(c.urls), (n+1)%len(c.urls)
-	if !c.ready(c.gateways[mine]) && c.ready(c.gateways[other]) {
-		mine = other
-	}
+	return c.sendTo(ctx, c.balancer.pick(n), text)
+}
+
+// sendTo sends a prompt to a gateway.
+func (c *cluster) sendTo(ctx context.Context, url, text string) answer {
 	body := fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":%s}]}`, strconv.Quote(text))
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.urls[mine]+"/v1/chat/completions", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", bytes.NewReader(body))
 	if err != nil {
 		return answer{err: err}
 	}
@@ -185,7 +200,8 @@ func (c *cluster) send(ctx context.Context, n int, text string) answer {
 	}
 	defer func() { _ = res.Body.Close() }()
 	said, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	a := answer{took: time.Since(began), err: err, rejected: res.StatusCode == http.StatusTooManyRequests, degraded: undecided(res.Header.Get("X-Loop-Degraded"))}
+	why := res.Header.Get("X-Loop-Degraded")
+	a := answer{took: time.Since(began), err: err, rejected: res.StatusCode == http.StatusTooManyRequests, degraded: undecided(why), uncompared: why == noComparison}
 	if err == nil && res.StatusCode != http.StatusOK && !a.rejected {
 		a.err = fmt.Errorf("%w: %d", errStatus, res.StatusCode)
 	}
@@ -258,6 +274,9 @@ func (c *cluster) exactAfter(ctx context.Context, r *tally) bool {
 	return false
 }
 
-// undecided reports whether there was no decision, by the header of a response. The
-// cluster has no embedding worker, so semantic detection alone is always missing.
-func undecided(why string) bool { return why != "" && why != "semantic" }
+// noComparison is the header of a response whose text was compared with no other: always,
+// where the cluster has no embedding worker.
+const noComparison = "semantic"
+
+// undecided reports whether there was no decision, by the header of a response.
+func undecided(why string) bool { return why != "" && why != noComparison }

@@ -7,12 +7,17 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
 
 // serverRole is the first argument of this program as a server of a cluster.
 const serverRole = "nats-server"
+
+// lameDuck is the time over which a server in lame duck mode closes its clients, after
+// lameDuckGrace. Servers have 2 minutes and 10 s by default.
+const lameDuck, lameDuckGrace = 2 * time.Second, 200 * time.Millisecond
 
 var errServer = errors.New("NATS server is not ready")
 
@@ -28,7 +33,7 @@ func serve(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	opts := &server.Options{ServerName: *name, JetStream: true, StoreDir: *store, NoSigs: true, Routes: server.RoutesFromStr(*routes)}
+	opts := &server.Options{ServerName: *name, JetStream: true, StoreDir: *store, Routes: server.RoutesFromStr(*routes), LameDuckDuration: lameDuck, LameDuckGracePeriod: lameDuckGrace}
 	opts.Cluster.Name = "chaos"
 	for addr, to := range map[string]struct {
 		host *string
@@ -54,6 +59,11 @@ func serve(ctx context.Context, args []string) error {
 	if !srv.ReadyForConnections(startWithin) {
 		return errServer
 	}
-	<-ctx.Done()
+	ended := make(chan struct{})
+	go func() { defer close(ended); srv.WaitForShutdown() }()
+	select {
+	case <-ctx.Done():
+	case <-ended: // after SIGUSR2, in lame duck mode
+	}
 	return nil
 }

@@ -18,7 +18,7 @@ const patience = 30 * time.Second
 func startForTest(t *testing.T) *cluster {
 	t.Helper()
 	t.Setenv(roleVariable, "unloop")
-	c, err := startCluster(t.Context(), os.Args[0], t.TempDir(), 1)
+	c, err := startCluster(t.Context(), os.Args[0], t.TempDir(), 1, checkTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,11 +157,7 @@ func TestAGatewayDrainsBeforeItStops(t *testing.T) {
 	g.signal(syscall.SIGTERM)
 	c.await(t, g, http.StatusServiceUnavailable, "draining")
 	said := time.Since(began)
-	// The gateway is asked all the same: the other is not ready either.
-	ask := func() answer {
-		one := &cluster{client: c.client, gateways: c.gateways[:1], urls: c.urls[:1]}
-		return one.send(t.Context(), 0, fmt.Sprint("while it drains ", c.next()))
-	}
+	ask := func() answer { return c.sendTo(t.Context(), g.url(), fmt.Sprint("while it drains ", c.next())) }
 	if a := ask(); a.err != nil {
 		t.Errorf("a request %s after the signal: %+v", time.Since(began), a)
 	}
