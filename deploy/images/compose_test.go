@@ -260,6 +260,7 @@ func TestProfilesHoldWhatTheySay(t *testing.T) {
 	for profile, want := range map[string][]string{
 		"always":  {"detector", "embedworker", "gateway", "nats", "notifier"},
 		"cli":     {"cli"},
+		"demo":    {"demo-agents", "demo-gateway", "demo-model"},
 		"ha":      {"balancer"},
 		"onnx":    {"embedworker-onnx"},
 		"redis":   {"redis"},

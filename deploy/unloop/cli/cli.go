@@ -25,9 +25,9 @@ const description = "Unloop stands in front of LLM traffic and stops agents that
 
 // cli lists the commands.
 type cli struct {
-	Up   upCmd   `cmd:"" group:"Run:" help:"Run everything in one process."`
-	Exec execCmd `cmd:"" group:"Run:" help:"Run an agent through Unloop, and report at the end what was stopped."`
-	Demo demoCmd `cmd:"" group:"Run:" help:"Show agents that loop, and what Unloop does about them, offline."`
+	Up   upCmd        `cmd:"" group:"Run:" help:"Run everything in one process."`
+	Exec execCmd      `cmd:"" group:"Run:" help:"Run an agent through Unloop, and report at the end what was stopped."`
+	Demo demoCommands `cmd:"" group:"Run:" help:"Show agents that loop, and what Unloop does about them, offline."`
 
 	Status     statusCmd     `cmd:"" group:"See:" help:"Show what is running, and what it stops."`
 	Doctor     doctorCmd     `cmd:"" group:"See:" help:"Check that everything is reachable, sane and fast, and that loops are stopped."`

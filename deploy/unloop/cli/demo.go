@@ -19,6 +19,13 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
+// demoCommands lists the demonstration and its parts. The parts are for a cluster.
+type demoCommands struct {
+	Run    demoCmd       `cmd:"" default:"withargs" help:"Run everything in memory, and show agents that loop."`
+	Model  demoModelCmd  `cmd:"" help:"Serve the demonstration's scripted model alone, as an upstream of a gateway."`
+	Agents demoAgentsCmd `cmd:"" help:"Send the demonstration's agents through a running gateway, whose upstream should be the scripted model."`
+}
+
 type demoCmd struct {
 	Once           bool     `short:"1" help:"Stop after the demonstration instead of running on."`
 	Fast           bool     `help:"Make no pauses between the requests."`
@@ -69,6 +76,7 @@ func (c *demoCmd) Run(ctx context.Context, io streams) error {
 	}
 	err = runSystem(ctx, s, func(ctx context.Context) error {
 		d := demonstration{out: io.printer(), url: s.URL(), fast: c.Fast, only: c.Only}
+		d.out.printf("Unloop is ready at %s. Behind it is a scripted model: nothing leaves this machine.\n", d.url)
 		if err := d.run(ctx); err != nil {
 			return err
 		}
@@ -102,12 +110,17 @@ func startModel(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("listen for the scripted model: %w", err)
 	}
-	server := &http.Server{
-		Handler:           scripted.Handler(func(scripted.Request) scripted.Reply { return scripted.Text("Let me look into that.") }),
-		ReadHeaderTimeout: 10 * time.Second,
-	}
-	go func() { _ = service.ServeHTTP(ctx, server, ln, time.Second) }() // its end is the process's
+	go func() { _ = serveModel(ctx, ln) }() // its end is the process's
 	return "http://" + ln.Addr().String(), nil
+}
+
+// serveModel serves a scripted model until the context ends, and says at /healthz that it
+// is there.
+func serveModel(ctx context.Context, ln net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.Handle("/", scripted.Handler(func(scripted.Request) scripted.Reply { return scripted.Text("Let me look into that.") }))
+	return service.ServeHTTP(ctx, &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}, ln, time.Second)
 }
 
 // demonstration sends the requests of the scenes through a gateway and prints the answers.
@@ -117,12 +130,14 @@ type demonstration struct {
 	fast bool
 	// only names the scenes that are shown; without any, all are.
 	only []string
+	// suffix distinguishes the sessions of demonstrations that follow each other; "" is for
+	// the only one.
+	suffix string
 	// sent and stopped count the requests.
 	sent, stopped int
 }
 
 func (d *demonstration) run(ctx context.Context) error {
-	d.out.printf("Unloop is ready at %s. Behind it is a scripted model: nothing leaves this machine.\n", d.url)
 	for _, s := range scenes() {
 		if len(d.only) > 0 && !slices.Contains(d.only, s.session) {
 			continue
@@ -161,7 +176,7 @@ func (d *demonstration) pause(ctx context.Context, wait time.Duration) error {
 
 // show sends one request and prints what became of it.
 func (d *demonstration) show(ctx context.Context, s scene, i int, t turn) error {
-	answer, err := ask(ctx, d.url, s.session, t.messages)
+	answer, err := ask(ctx, d.url, "demo-"+s.session+d.suffix, t.messages)
 	if err != nil {
 		return err
 	}
@@ -215,8 +230,8 @@ func ask(ctx context.Context, url, session string, messages []message) (answered
 		return answered{}, fmt.Errorf("ask: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer demo-"+session)
-	req.Header.Set("X-Session-Id", "demo-"+session)
+	req.Header.Set("Authorization", "Bearer "+session)
+	req.Header.Set("X-Session-Id", session)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return answered{}, fmt.Errorf("ask: %w", err)

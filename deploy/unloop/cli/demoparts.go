@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+type demoModelCmd struct {
+	Listen   string `short:"l" default:"127.0.0.1:8090" placeholder:"ADDR" help:"Address of the scripted model."`
+	Insecure bool   `help:"Allow an address other than loopback."`
+}
+
+// Run serves the scripted model until the context ends.
+func (c *demoModelCmd) Run(ctx context.Context, io streams) error {
+	if err := (service.Process{Insecure: c.Insecure}).CheckLoopback("--listen", c.Listen); err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen at --listen %s: %w", c.Listen, err)
+	}
+	fmt.Fprintf(io.out, "The scripted model is at http://%s. For a gateway: --upstream openai=http://%[1]s\n", ln.Addr())
+	return serveModel(ctx, ln)
+}
+
+type demoAgentsCmd struct {
+	Gateway string        `short:"g" default:"${default_gateway}" placeholder:"URL" help:"Gateway that the agents use."`
+	Every   time.Duration `placeholder:"DURATION" help:"Begin anew after this time, with new sessions, until Ctrl-C. Default: once."`
+	Fast    bool          `help:"Make no pauses between the requests."`
+	Only    []string      `enum:"honest,exact,tool,cycle,reworded" placeholder:"AGENT" help:"Show this agent alone: honest, exact, tool, cycle or reworded. Repeatable."`
+}
+
+// Run sends the agents' requests, and prints what became of them.
+func (c *demoAgentsCmd) Run(ctx context.Context, io streams) error {
+	url := httpAddress(c.Gateway)
+	if _, err := ping(ctx, url, ""); err != nil {
+		return fmt.Errorf("use --gateway %s: %w", c.Gateway, err)
+	}
+	for {
+		d := demonstration{out: io.printer(), url: url, fast: c.Fast, only: c.Only}
+		if c.Every > 0 {
+			d.suffix = "-" + strconv.FormatInt(time.Now().Unix(), 36)
+		}
+		if err := d.run(ctx); err != nil || c.Every <= 0 {
+			return err
+		}
+		if err := (&demonstration{}).pause(ctx, c.Every); err != nil {
+			return err
+		}
+	}
+}

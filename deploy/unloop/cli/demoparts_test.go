@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestAgentsOfTheDemonstrationLoopThroughAnyGateway takes the demonstration apart: a
+// model, everything else, and the agents, which begin anew with new sessions.
+func TestAgentsOfTheDemonstrationLoopThroughAnyGateway(t *testing.T) {
+	t.Parallel()
+	model, _ := background(t, "demo", "model", "--listen", "127.0.0.1:0")
+	upstream := model.await(t, `The scripted model is at (http://[0-9.:]+)\.`)[1]
+	res, err := http.Get(upstream + "/healthz") //nolint:noctx // it ends with the test's server
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("the model's /healthz: %v, %v", res, err)
+	}
+	defer res.Body.Close()
+	up, _ := background(t, "up", "--data-dir", "memory", "--reject", "429", "--check-timeout", "2s", "--upstream", "openai="+upstream,
+		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--log-level", "error")
+	gateway := up.await(t, `OpenAI +(http://[0-9.:]+)/v1`)[1]
+	agents, stop := background(t, "demo", "agents", "--gateway", gateway, "--fast", "--only", "exact", "--every", "1s")
+	const once = `(?s)stopped \(detector prompt, count 6\).*7 requests, of which 2 never reached the model\.`
+	agents.await(t, once+".*"+strings.TrimPrefix(once, "(?s)"))
+	if code := stop(); code != 0 {
+		t.Errorf("the agents ended with %d:\n%s", code, agents)
+	}
+}
+
+func TestAgentsOfTheDemonstrationNeedAGateway(t *testing.T) {
+	t.Parallel()
+	code, _, errOut := command(t, "demo", "agents", "--gateway", "http://"+freeAddr(t))
+	if code != 1 || !strings.Contains(errOut, "use --gateway") {
+		t.Errorf("exit code %d: %s", code, errOut)
+	}
+	code, _, errOut = command(t, "demo", "model", "--listen", "0.0.0.0:0")
+	if code != 1 || !strings.Contains(errOut, "--listen") || !strings.Contains(errOut, "--insecure") {
+		t.Errorf("exit code %d: %s", code, errOut)
+	}
+}
