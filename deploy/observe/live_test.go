@@ -181,9 +181,16 @@ const (
 	chat   = "/v1/chat/completions"
 )
 
+// reworded is a prompt of a session whose texts are compared.
+func reworded(text string) string {
+	return `{"model":"gpt-4o","messages":[{"role":"user","content":"Find out how this program is configured."},{"role":"assistant","content":"` + text + `."},{"role":"user","content":"` + text + `, and explain in detail what it does with each key."}]}`
+}
+
 // traffic has loops, faults and refusals of every kind that the dashboards show.
 var traffic = []request{
 	{path: chat, body: again, times: 6, status: 429, header: map[string]string{"X-Tenant-Id": "acme", "X-Project-Id": "search", "X-Team": "one"}},
+	{path: chat, body: reworded("Search the repository for the function that reads the configuration file"), times: 1, status: 200},
+	{path: chat, body: reworded("Look through the repository for the function reading the configuration file"), times: 1, status: 200},
 	{path: chat, body: broken, times: 1, status: 200},
 	{path: chat, body: torn, times: 1, status: 200},
 	{path: chat, body: again, times: 1, status: 403, header: map[string]string{"X-Kill": "yes"}},

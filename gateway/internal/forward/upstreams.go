@@ -10,7 +10,8 @@ import (
 
 // upstreams has the metrics of each upstream that was asked.
 type upstreams struct {
-	known    sync.Map // *upstreamMetrics by name
+	mu       sync.RWMutex
+	known    map[string]*upstreamMetrics
 	failures *prometheus.CounterVec
 	answers  *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -28,6 +29,7 @@ var classes = []string{"1xx", "2xx", "3xx", "4xx", "429", "5xx"}
 
 func newUpstreams(reg prometheus.Registerer) *upstreams {
 	u := &upstreams{
+		known: map[string]*upstreamMetrics{},
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "unloop_gateway_upstream_errors_total", Help: "Requests that an upstream did not answer.",
 		}, []string{"upstream"}),
@@ -45,15 +47,28 @@ func newUpstreams(reg prometheus.Registerer) *upstreams {
 
 // of returns the metrics of an upstream. All of them exist from its first request on.
 func (u *upstreams) of(name string) *upstreamMetrics {
-	if known, ok := u.known.Load(name); ok {
-		return known.(*upstreamMetrics)
+	u.mu.RLock()
+	one := u.known[name]
+	u.mu.RUnlock()
+	if one == nil {
+		one = u.first(name)
+	}
+	return one
+}
+
+// first makes the metrics of an upstream that was not asked before.
+func (u *upstreams) first(name string) *upstreamMetrics {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if one := u.known[name]; one != nil {
+		return one
 	}
 	one := &upstreamMetrics{failures: u.failures.WithLabelValues(name), answers: map[string]prometheus.Counter{}, seconds: u.seconds.WithLabelValues(name)}
 	for _, class := range classes {
 		one.answers[class] = u.answers.WithLabelValues(name, class)
 	}
-	known, _ := u.known.LoadOrStore(name, one)
-	return known.(*upstreamMetrics)
+	u.known[name] = one
+	return one
 }
 
 // answered counts an answer and the time until it began.

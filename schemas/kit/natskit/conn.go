@@ -60,9 +60,7 @@ type Conn struct {
 	pulse   pulse
 	reasons reasons
 	health  health
-	// connects counts the connections to servers.
-	connects atomic.Int64
-	look     chan struct{} // requests a check of the streams
+	look    chan struct{} // requests a check of the streams
 
 	out     chan outgoing
 	closing chan struct{}
@@ -158,7 +156,7 @@ func renew(nc *nats.Conn, err error) {
 }
 
 func (c *Conn) connected() {
-	c.connects.Add(1)
+	c.health.connects.Add(1)
 	c.pulse.clear()
 	c.reasons.clear()
 	c.up.Store(true)
@@ -242,26 +240,6 @@ func (c *Conn) isClosing() bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// Up reports whether a server is connected, as far as is known.
-func (c *Conn) Up() bool { return c.up.Load() && !c.isClosing() }
-
-// Reconnects returns how often a server was connected again.
-func (c *Conn) Reconnects() int64 { return max(c.connects.Load()-1, 0) }
-
-// Err returns why the connection does not work; nil if it does.
-func (c *Conn) Err() error {
-	switch {
-	case c.isClosing():
-		return errClosed
-	case !c.up.Load():
-		return c.reasons.err()
-	case c.Silent():
-		return ErrSilent
-	default:
-		return nil
 	}
 }
 

@@ -33,9 +33,11 @@ var probed = []string{bucketStream(schemas.BucketCounters), bucketStream(schemas
 
 func bucketStream(bucket string) string { return "KV_" + bucket }
 
-// health has the streams that refuse writes, and the time of the last write.
+// health has the streams that refuse writes, the time of the last write, and the number
+// of connections.
 type health struct {
 	lastWrite atomic.Int64 // Unix nanoseconds; 0 is never
+	connects  atomic.Int64 // to servers
 	troubled  atomic.Bool
 	mu        sync.Mutex
 	trouble   map[string]trouble
@@ -112,6 +114,26 @@ func (c *Conn) LastWrite() time.Time {
 	}
 	return time.Time{}
 }
+
+// Up reports whether a server is connected, as far as is known.
+func (c *Conn) Up() bool { return c.up.Load() && !c.isClosing() }
+
+// Err returns why the connection does not work; nil if it does.
+func (c *Conn) Err() error {
+	switch {
+	case c.isClosing():
+		return errClosed
+	case !c.up.Load():
+		return c.reasons.err()
+	case c.Silent():
+		return ErrSilent
+	default:
+		return nil
+	}
+}
+
+// Reconnects returns how often a server was connected again.
+func (c *Conn) Reconnects() int64 { return max(c.health.connects.Load()-1, 0) }
 
 // Ready returns why services can't use NATS: no server answers, streams are missing or
 // do not take writes. It returns nil if they can.
