@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"github.com/unloop/unloop/gateway/internal/serve"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
@@ -10,7 +11,8 @@ import (
 // Command is a gateway as a process of its own, beside a NATS cluster.
 type Command struct {
 	service.Member
-	Config `group:"gateway"`
+	Config      `group:"gateway"`
+	Certificate serve.Certificate `embed:"" group:"gateway"`
 }
 
 // Run runs the gateway until the context ends.
@@ -18,6 +20,6 @@ func (c *Command) Run(ctx context.Context, log service.Log) error {
 	if err := c.CheckAccess(c.Process); err != nil {
 		return err
 	}
-	c.Pages, c.ProofKey = c.Allowed, natskit.ProofKey()
+	c.Pages, c.ProofKey, c.TLS = c.Allowed, natskit.ProofKey(), c.Certificate
 	return c.Serve(ctx, "gateway", log, func(d service.Deps) (service.Service, error) { return New(c.Config, d) })
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/gateway/internal/serve"
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/service"
 	"github.com/unloop/unloop/schemas/policy"
@@ -40,6 +41,8 @@ type Config struct {
 	Pages access.Allowed `kong:"-"`
 	// ProofKey proves in a ping that the user of the gateway runs it; "" proves nothing.
 	ProofKey string `kong:"-"`
+	// TLS is the certificate for clients; none speaks plain HTTP.
+	TLS serve.Certificate `kong:"-"`
 	// StartGrace is how long to wait for the cluster before being ready without; 0 is 2 s.
 	StartGrace time.Duration `kong:"-"`
 

@@ -115,8 +115,8 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	g.writer = respond.NewWriter(g.now, deps.Metrics)
 	g.books = account.NewBooks(account.Books{Detectors: g.checker, Store: store, Timeout: cfg.CheckTimeout, Now: g.now}, deps.Metrics)
 	g.repeats = blocks.NewRequests[basis, *rejected](g.checker.Blocks())
-	if g.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
-		return nil, fmt.Errorf("listen at --listen %s: %w", cfg.Listen, err)
+	if g.listener, err = serve.Listen(cfg.Listen, cfg.TLS, deps.Log); err != nil {
+		return nil, err
 	}
 	if g.gate.Pages, err = access.NewPages(g.listener.Addr(), cfg.Pages); err != nil {
 		return nil, errors.Join(fmt.Errorf("configure gateway: %w", err), g.listener.Close())
