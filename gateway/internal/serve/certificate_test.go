@@ -113,12 +113,12 @@ func TestANewCertificateIsTakenWithoutARestart(t *testing.T) {
 		}
 		write(t, files, 2)
 		shows(1)
-		time.Sleep(reread) // of the bubble's clock
+		<-time.After(reread) // by the clock of the bubble
 		shows(2)
 		if err := os.WriteFile(files.File, []byte("no certificate"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(reread)
+		<-time.After(reread)
 		shows(2)
 		if !strings.Contains(logged.String(), "--tls-cert "+files.File) {
 			t.Errorf("logged %q", &logged)
