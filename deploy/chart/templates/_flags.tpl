@@ -17,7 +17,7 @@
 - --nats-domain={{ . }}
 {{- end }}
 {{- with $nats.inboxPrefix }}
-- --nats-inbox-prefix={{ . }}
+- --nats-inbox-prefix={{ replace "SERVICE" $.service . }}
 {{- end }}
 {{- if eq $nats.auth.type "creds" }}
 - --nats-creds=/etc/unloop/nats/{{ .service }}.creds

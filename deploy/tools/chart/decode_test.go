@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"testing"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -116,4 +117,13 @@ func into[T any](all map[string]*T) func(string, []byte) error {
 		all[name] = value
 		return errors.Join(append(strict, err)...)
 	}
+}
+
+func toJSON(t *testing.T, document []byte) []byte {
+	t.Helper()
+	data, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }

@@ -69,12 +69,16 @@ func documents(file string) [][]byte {
 // render returns the objects of the values, decoded.
 func render(t *testing.T, values string) *objects {
 	t.Helper()
-	given := parse(t, values)
-	files, err := template(given)
+	return renderValues(t, parse(t, values))
+}
+
+func renderValues(t *testing.T, values map[string]any) *objects {
+	t.Helper()
+	files, err := template(values)
 	if err != nil {
 		t.Fatalf("render: %v", err)
 	}
-	all := newObjects(given)
+	all := newObjects(values)
 	for name, file := range files {
 		if strings.HasSuffix(name, "NOTES.txt") {
 			continue
