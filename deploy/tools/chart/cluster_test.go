@@ -106,15 +106,15 @@ func TestTheDefaultsRunAndStopALoop(t *testing.T) {
 	n.hosts = servers
 	var pods []*pod
 	for _, service := range []string{"detector", "embedworker", "notifier", "gateway"} {
-		pods = append(pods, n.start(t, all, service))
+		pods = append(pods, n.start(t, all, service).ready())
 	}
 	for _, p := range pods {
-		p.ready()
 		if status, text := request(t.Context(), http.DefaultClient, p.url("http", "admin", "/metrics"), nil); status != http.StatusOK || !strings.Contains(text, "unloop_build_info") {
 			t.Errorf("%s: metrics: %d", p.name, status)
 		}
 	}
 	gateway := pods[3]
+	gateway.logs(`"msg":"serving"`)
 	got := fmt.Sprint(asked(t, http.DefaultClient, gateway.url("http", "http", ""), nil, 6))
 	if got != "[200 200 200 200 200 429]" {
 		t.Errorf("the answers are %s\n%s", got, gateway.log)
@@ -133,6 +133,7 @@ func TestPoliciesFollowTheirConfigMap(t *testing.T) {
 		gateway: {upstreams: {openai: %q}, shutdownDelaySeconds: 0, checkTimeout: 20s}}`, bundle(100), upstream))
 	n.start(t, all, "detector").ready()
 	gateway := n.start(t, all, "gateway").ready()
+	gateway.logs(`"msg":"serving"`)
 	url := gateway.url("http", "http", "")
 	if got := fmt.Sprint(asked(t, http.DefaultClient, url, nil, 6)); got != "[200 200 200 200 200 200]" {
 		t.Errorf("with 100 hits the answers are %s", got)

@@ -40,11 +40,11 @@ func existing(t *testing.T) map[string]map[string]string {
 		"otel-headers":  {"headers": "authorization=Bearer x"},
 		"unloop-redis":  {"url": "redis://127.0.0.1:1"},
 		"hook-secrets":  {"signing": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"},
-		"webhook":       {"url": "https://127.0.0.1:1/hook", "secret": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"},
+		"webhook":       {"url": "https://hooks.example.com/secret", "secret": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"},
 		"models":        {},
 		"company-policies": {"bundle.yaml": "bundle_version: 1\npolicies:\n  - id: company\n    spec: {selector: {pathPrefix: /v1/}, " +
 			"prompt: {max_hits: 3, window_seconds: 60, cooldown_seconds: 30, action: reject}}\n"},
-		"company-endpoints": {"notify.yaml": "endpoints: [{name: hooks, webhook: {url: \"https://127.0.0.1:1/\"}}]\nroutes: [{name: all, endpoints: [hooks]}]\n"},
+		"company-endpoints": {"notify.yaml": "endpoints: [{name: hooks, webhook: {url: \"https://hooks.example.com/\"}}]\nroutes: [{name: all, endpoints: [hooks]}]\n"},
 	}
 	for _, service := range services {
 		creds, seed := identity(t)

@@ -188,7 +188,11 @@ func (n node) mount(t *testing.T, all *objects, p *pod, mount corev1.VolumeMount
 		}
 		content = chosen
 	}
-	p.project(mount.MountPath, content)
+	seen := map[string]string{}
+	for name, text := range content {
+		seen[name] = n.inside(p, text)
+	}
+	p.project(mount.MountPath, seen)
 }
 
 // project makes a folder hold the files, replacing those before at once.
@@ -258,6 +262,18 @@ func (p *pod) ready() *pod {
 		p.probe(probe)
 	}
 	return p
+}
+
+// logs waits until the log has a text.
+func (p *pod) logs(text string) {
+	p.t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for start := time.Now(); !strings.Contains(p.log.String(), text); <-again.C {
+		if time.Since(start) > time.Minute {
+			p.t.Fatalf("%s did not log %s:\n%s", p.name, text, p.log)
+		}
+	}
 }
 
 // stop ends the pod as a kubelet does, and expects it to leave in time and without a fault.
