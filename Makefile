@@ -47,7 +47,7 @@ test: ## install the real parts that tests need, and run every check and test
 	@E2E_RACE='$(E2E_RACE)' deploy/tools/test.sh $(MODULES)
 
 .PHONY: lint
-lint: ## vet, lint, formatting, tidy modules, repository rules, generated code
+lint: ## lint, formatting, tidy modules, repository rules, generated code
 	@deploy/tools/test.sh --lint $(MODULES)
 
 .PHONY: generate
@@ -79,6 +79,10 @@ clients: ## run real agents into a loop, large programs too, and compare docs/cl
 .PHONY: chart
 chart: build ## render the Helm chart for many values, check it, and run what it describes
 	GOWORK=off go -C deploy/tools/chart test -count=1 ./...
+
+.PHONY: images
+images: ## build the binaries as the images do, and run what compose.yaml describes
+	UNLOOP_TEST_IMAGES=1 GOWORK=off go -C deploy test -vet=off -count=1 ./images
 
 .PHONY: fuzz
 fuzz: ## run each fuzz test for FUZZTIME (10s)

@@ -1,38 +1,48 @@
 #!/usr/bin/env bash
-# All checks of the given modules, one after another, and a summary.
+# All checks and tests of the given modules, and a summary.
 #
 #   test.sh MODULE…           everything
-#   test.sh --lint MODULE…    static checks: vet, lint, format, tidiness, generated code
+#   test.sh --lint MODULE…    static checks: lint, format, tidiness, generated code
 #
-# Everything that comes from elsewhere is installed before the first check. After that,
-# module downloads are switched off, and the tests use loopback addresses only.
+# Tests begin when all that they use is installed; the static checks run beside them, at a
+# lower priority, and are printed behind them. Tests download no modules, and use loopback
+# addresses only.
+#
+# All modules are compiled as one workspace and with the flags of `make build`, so that no
+# package is compiled twice.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 tool=$PWD/deploy/tools/tool.sh
-export GOTOOLCHAIN=local GOWORK=off
+export GOTOOLCHAIN=local GOWORK=$PWD/go.work GOFLAGS="${GOFLAGS-} -trimpath"
 
 lint_only=
 if [[ ${1-} == --lint ]]; then
 	lint_only=1
 	shift
 fi
+modules=("$@")
+patterns=("${modules[@]/#/./}")
+patterns=("${patterns[@]/%//...}")
 
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+static= # the process group of the static checks
+trap '[[ -z $static ]] || kill -- "-$static"; rm -rf "$scratch"' EXIT
 report=$scratch/testreport
 skips=$scratch/skips
+summary=$scratch/summary
+touch "$summary"
 
-summary=()
-failed=0
 # check NAME COMMAND… runs a check and records its result. After a failure the rest goes on.
 check() {
 	local name=$1 started=$SECONDS verdict=ok
 	shift
 	echo "== $name"
-	"$@" || { verdict=FAIL && failed=1; }
-	summary+=("$(printf '%-4s %4d s  %s' "$verdict" $((SECONDS - started)) "$name")")
+	"$@" || verdict=FAIL
+	printf '%-4s %4d s  %s\n' "$verdict" $((SECONDS - started)) "$name" >>"$summary"
+	[[ $verdict == ok ]]
 }
-note() { summary+=("$(printf 'note         %s' "$1")") && echo "note: $1"; }
+note() { printf 'note         %s\n' "$1" >>"$summary" && echo "note: $1"; }
+has() { [[ " ${modules[*]} " == *" $1 "* ]]; }
 
 # optional TOOL VARIABLE NOTE exports the path of a tool, or notes that it cannot be installed.
 # It fails if tool.sh does not know the tool.
@@ -50,9 +60,6 @@ optional() {
 # skips itself.
 install() {
 	local part variable path
-	golangci_lint=$("$tool" golangci-lint) || return 1
-	export UNLOOP_TEST_GOLANGCI_LINT=$golangci_lint
-	[[ $lint_only ]] && return
 	for part in nats:UNLOOP_TEST_NATS_CLI node:UNLOOP_TEST_NODE node-modules:UNLOOP_TEST_NODE_MODULES; do
 		variable=${part#*:}
 		path=$("$tool" "${part%:*}") || return 1
@@ -62,10 +69,11 @@ install() {
 	optional chromium UNLOOP_TEST_CHROMIUM "chromium is not installed; the dashboard is not looked at in a browser" || return 1
 	optional alertmanager UNLOOP_TEST_ALERTMANAGER "prometheus-alertmanager is not installed; its test is left out" || return 1
 	optional prometheus UNLOOP_TEST_PROMETHEUS "prometheus is not installed; alerts and dashboards are not tested" || return 1
-	go -C deploy build -o "$report" ./tools/testreport || return 1
+	go build -o "$scratch" ./deploy/tools/testreport ./deploy/tools/racefree || return 1
+	go list -deps -test "${patterns[@]}" >/dev/null || return 1 # downloads what tests import
 	# The tests that use ONNX Runtime, models, Redis 8 and the JavaScript tokenizer
 	# install them, and skip what this machine cannot have.
-	go -C embedworker test ./realparts -run TestEveryPartIsThere -count=1 || return 1
+	go test -vet=off ./embedworker/realparts -run TestEveryPartIsThere -count=1 || return 1
 	race=-race
 	if ! "$tool" race >/dev/null; then
 		race=
@@ -87,22 +95,44 @@ e2e_race=${E2E_RACE:-Abort|Away|Breaker|Chunk|Dies|Exactly|Gateway|InFlight|Kill
 # nothing of those.
 starters='^github.com/unloop/unloop/deploy/(chaos|clients|dist|images)(/|$)'
 
-# go_test MODULE ARGUMENT… runs tests of a module and records the skipped ones.
+# go_test ARGUMENT… runs tests and records the skipped ones. The linter has vetted them.
 go_test() {
-	go -C "$1" test -vet=off -json -timeout 10m "${@:2}" | "$report" -skips "$skips"
+	go test -vet=off -json -timeout 10m "$@" | "$report" -skips "$skips"
 }
 
-# run_tests MODULE runs the tests of a module.
-run_tests() {
-	local e2e=github.com/unloop/unloop/deploy/e2e packages failed=0
-	mapfile -t packages < <(go -C "$1" list ./... | grep -vx "$e2e" | grep -vE "$starters")
-	go_test "$1" ${race:+"$race"} "${packages[@]}" || failed=1
-	if [[ $1 == deploy ]]; then
-		mapfile -t packages < <(go -C deploy list ./... | grep -E "$starters")
-		go_test deploy "$e2e" "${packages[@]}" || failed=1
-		[[ ! $race ]] || go_test deploy "$race" -run "$e2e_race" "$e2e" || failed=1
+e2e=github.com/unloop/unloop/deploy/e2e
+arrows=github.com/unloop/unloop/deploy/tools/arrows # tests the linter, behind which it runs
+
+# without_race prints the packages that are tested without the race detector: the starters,
+# e2e, and those that start no goroutines.
+without_race() {
+	go list "${patterns[@]}" | grep -xE "$e2e|$starters.*"
+	# Imports are followed through all modules.
+	go list -json=ImportPath,Dir,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles $("deploy/tools/modules.sh" | sed 's|.*|./&/...|') |
+		"$scratch/racefree" | grep -xF "$(go list "${patterns[@]}")"
+}
+
+run_plain() {
+	local packages
+	mapfile -t packages < <(without_race)
+	[[ ${#packages[@]} == 0 ]] || go_test "${packages[@]}"
+}
+
+run_race() {
+	local packages
+	mapfile -t packages < <(go list "${patterns[@]}" | grep -vxF "$(without_race)" | grep -vx "$arrows")
+	[[ ${#packages[@]} == 0 ]] || go_test ${race:+"$race"} "${packages[@]}"
+}
+
+run_e2e_race() { go_test "$race" -run "$e2e_race" "$e2e"; }
+
+tests() {
+	check "tests without the race detector" run_plain
+	check "tests${race:+ with the race detector}" run_race
+	if [[ $race ]] && has deploy; then
+		check "end-to-end tests with the race detector" run_e2e_race
 	fi
-	return "$failed"
+	check "skipped tests" allow_skipped
 }
 
 # allow_skipped fails in CI if a skipped test is not on the list.
@@ -117,26 +147,51 @@ tidy_tools() {
 	done
 }
 
-check "install" install
-if [[ $failed == 0 ]]; then
-	for module in "$@"; do
-		check "$module: go mod tidy" go -C "$module" mod tidy -diff
+tidy() { go -C "$1" mod tidy -diff; }
+
+install_linter() { golangci_lint=$("$tool" golangci-lint); }
+
+lint() { "$golangci_lint" run --allow-parallel-runners "${patterns[@]}"; }
+
+test_arrows() { UNLOOP_TEST_GOLANGCI_LINT=$golangci_lint go_test "$arrows"; }
+
+static() {
+	local module
+	for module in "${modules[@]}"; do
+		GOWORK=off check "$module: go mod tidy" tidy "$module"
 	done
-	check "tools: go mod tidy" tidy_tools
-	export GOPROXY=off
-	check "gofmt" unformatted "$@"
+	GOWORK=off check "tools: go mod tidy" tidy_tools
+	check "gofmt" unformatted "${modules[@]}"
 	check "repository rules" go -C deploy run ./tools/repocheck ..
 	check "generated code is current" deploy/tools/generate.sh --check
-	for module in "$@"; do
-		check "$module: go vet" go -C "$module" vet ./...
-		check "$module: lint" env -C "$module" "$golangci_lint" run --allow-parallel-runners ./...
-		[[ $lint_only ]] || check "$module: test" run_tests "$module"
-	done
-	[[ $lint_only ]] || check "skipped tests" allow_skipped
+	check "install the linter" install_linter || return
+	export GOPROXY=off
+	check "lint" lint
+	[[ $lint_only ]] || ! has deploy || check "import rules" test_arrows
+}
+
+# beside_tests runs the static checks at a low priority, in the time in which tests wait
+# for something. Their output comes when they have ended.
+beside_tests() {
+	set -m # a process group of its own, which ends with this script
+	static >"$scratch/static.log" 2>&1 &
+	static=$!
+	set +m
+	renice -n 10 -g "$static" >/dev/null
+	(export GOPROXY=off && tests)
+	wait "$static"
+	static=
+	cat "$scratch/static.log"
+}
+
+if [[ $lint_only ]]; then
+	static
+elif check "install" install; then
+	beside_tests
 fi
 
 echo
 echo "summary, $SECONDS s:"
-printf '  %s\n' "${summary[@]}"
+sed 's/^/  /' "$summary"
 [[ $lint_only || ! -x $report ]] || "$report" -summary "$skips"
-exit "$failed"
+! grep -q '^FAIL' "$summary"

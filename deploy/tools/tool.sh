@@ -27,7 +27,8 @@ publish() {
 # A tool that was built by an older Go cannot read the code of a newer one.
 go_series() { go env GOVERSION | grep -oE '^go[0-9]+\.[0-9]+'; }
 
-# go_tool NAME VERSION COMMAND… runs a command that builds NAME into $GOBIN.
+# go_tool NAME VERSION COMMAND… runs a command that builds NAME into $GOBIN, with the flags
+# of tests, so that packages which both use are compiled once.
 go_tool() {
 	local name=$1 version=$2 dir staging
 	shift 2
@@ -36,7 +37,7 @@ go_tool() {
 		say "building $name $version (once)"
 		mkdir -p "$cache/tools"
 		staging=$(mktemp -d "$cache/tools/.$name.XXXXXX")
-		GOBIN=$staging GOWORK=off GOFLAGS=-buildvcs=false "$@" >&2
+		GOBIN=$staging GOWORK=off GOFLAGS="-buildvcs=false -trimpath '-ldflags=-s -w'" "$@" >&2
 		publish "$staging" "$dir"
 	fi
 	echo "$dir/$name"

@@ -197,35 +197,17 @@ func (c client) change(ctx context.Context, s scopes, action schemas.OverrideAct
 	return errors.Join(faults...)
 }
 
-type overridesCmd struct {
-	client
-	JSON bool `name:"json" short:"j" help:"Print JSON, which unloop replay --overrides reads."`
-	watched
-}
+type overridesCmd struct{ listing }
 
 // Run lists the blocks and exemptions that have not ended.
 func (c *overridesCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect()
-	if err != nil {
-		return err
-	}
-	defer js.Conn().Close()
-	return c.draw(ctx, io, func(io streams) error {
-		all, err := stored[schemas.Override](ctx, js, schemas.BucketOverrides)
-		if err != nil {
-			return fmt.Errorf("read overrides: %w", err)
-		}
-		now := time.Now()
-		all = slices.DeleteFunc(all, func(o schemas.Override) bool { return !now.Before(o.ExpiresAt) })
-		switch {
-		case c.JSON:
-			return io.json(all)
-		case len(all) == 0:
-			_, err = fmt.Fprintln(io.out, "Nothing is blocked or exempted.")
-			return err
-		}
-		return io.print(overrideTable(all, now))
-	})
+	return list[schemas.Override]{standingOverrides, "Nothing is blocked or exempted.", overrideTable}.run(ctx, &c.listing, io)
+}
+
+func standingOverrides(ctx context.Context, js jetstream.JetStream) ([]schemas.Override, error) {
+	all, err := stored[schemas.Override](ctx, js, schemas.BucketOverrides)
+	now := time.Now()
+	return slices.DeleteFunc(all, func(o schemas.Override) bool { return !now.Before(o.ExpiresAt) }), err
 }
 
 func overrideTable(all []schemas.Override, now time.Time) *terminal.Table {

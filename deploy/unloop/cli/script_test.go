@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,14 +26,11 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			for _, name := range []string{"GATEWAY", "NATS", "ADMIN1", "ADMIN2", "ADMIN3", "ADMIN4", "ADMIN5"} {
-				ln, err := net.Listen("tcp", "127.0.0.1:0")
+				addr, err := freeAddress()
 				if err != nil {
 					return err
 				}
-				env.Setenv(name, ln.Addr().String())
-				if err := ln.Close(); err != nil {
-					return err
-				}
+				env.Setenv(name, addr)
 			}
 			for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"} {
 				env.Setenv(name, env.WorkDir)
@@ -39,6 +39,24 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ready": ready},
 	})
+}
+
+// nextPort is the port that is tried next. Systems give out ports from 32768 on by
+// themselves, so that no connection takes one below before a script listens on it.
+var nextPort atomic.Int32
+
+// freeAddress returns an address on which nobody listens, and which no other script gets.
+func freeAddress() (string, error) {
+	nextPort.CompareAndSwap(0, 12000+int32(os.Getpid()%2000)*8)
+	for range 1000 {
+		addr := fmt.Sprintf("127.0.0.1:%d", nextPort.Add(1))
+		ln, err := net.Listen("tcp", addr)
+		if err != nil {
+			continue // somebody's
+		}
+		return addr, ln.Close()
+	}
+	return "", errors.New("no port is free")
 }
 
 // ready waits until the admin ports at the given addresses say that all is ready.

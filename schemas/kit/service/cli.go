@@ -137,8 +137,11 @@ func ShownSecrets(parsed *kong.Context) []string {
 	return shown
 }
 
-// UnknownEnv returns the variables UNLOOP_… that belong to no flag. They deserve only a
-// warning: orchestrators set such names by themselves.
+// testPrefix begins the variables that name the parts of this machine to tests.
+const testPrefix = EnvPrefix + "_TEST_"
+
+// UnknownEnv returns the variables UNLOOP_… that belong to no flag and are not for tests.
+// They deserve only a warning: orchestrators set such names by themselves.
 func UnknownEnv(k *kong.Kong, environ []string) []string {
 	known := map[string]bool{}
 	_ = kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
@@ -152,7 +155,7 @@ func UnknownEnv(k *kong.Kong, environ []string) []string {
 	var unknown []string
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, EnvPrefix+"_") && !known[name] {
+		if strings.HasPrefix(name, EnvPrefix+"_") && !strings.HasPrefix(name, testPrefix) && !known[name] {
 			unknown = append(unknown, name)
 		}
 	}

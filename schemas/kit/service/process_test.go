@@ -300,7 +300,7 @@ func TestFlagsHaveVariables(t *testing.T) {
 	if f.Admin != "127.0.0.1:8081" || f.NATS != "nats://127.0.0.1:4222" || f.Replicas != 1 {
 		t.Errorf("defaults: %+v", f)
 	}
-	environ := []string{"UNLOOP_ADMIN=127.0.0.1:1", "UNLOOP_ADMON=x", "PATH=/bin", "UNLOOP_NATS=y"}
+	environ := []string{"UNLOOP_ADMIN=127.0.0.1:1", "UNLOOP_ADMON=x", "PATH=/bin", "UNLOOP_NATS=y", "UNLOOP_TEST_NODE=/usr/bin/node"}
 	if got := UnknownEnv(k, environ); len(got) != 1 || got[0] != "UNLOOP_ADMON" {
 		t.Errorf("unknown variables: %v", got)
 	}
