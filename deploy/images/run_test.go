@@ -2,6 +2,7 @@ package images
 
 import (
 	"bufio"
+	"context"
 	"debug/elf"
 	"encoding/json"
 	"io"
@@ -53,6 +54,7 @@ func TestTheClusterBuildsAndRuns(t *testing.T) {
 	gateway := cluster.run(t, "gateway", "--upstream", "openai="+model.URL, "--check-timeout", "20s")
 
 	checkBuilt(t, cluster.bin)
+	checkAllInOne(t, cluster.bin, stages["unloop"])
 	for i := range 6 {
 		status := ask(t, "http://"+gateway.address("listen"))
 		if want := map[bool]int{true: http.StatusOK, false: http.StatusTooManyRequests}[i < 5]; status != want {
@@ -78,6 +80,50 @@ func ask(t *testing.T, url string) int {
 		t.Fatal(err)
 	}
 	return resp.StatusCode
+}
+
+// checkAllInOne runs the image's command with its variables, and expects it to answer at
+// an address that is not the one that only its own machine reaches: all of 127.0.0.0/8 is
+// this machine, but a listener at 127.0.0.1 answers there alone.
+func checkAllInOne(t *testing.T, bin string, s stage) {
+	t.Helper()
+	dir := t.TempDir()
+	ports := strings.NewReplacer("0.0.0.0:8080", "0.0.0.0:0", "0.0.0.0:8081", "0.0.0.0:0", "/data", dir)
+	ctx, stop := context.WithCancel(t.Context())
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "unloop"), "up", "--nats-listen", "127.0.0.1:0")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Env = []string{"GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+	for _, line := range s.all("ENV") {
+		for pair := range strings.FieldsSeq(line) {
+			cmd.Env = append(cmd.Env, ports.Replace(pair))
+		}
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		stop()
+		if _, err := io.Copy(io.Discard, out); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait() // the context's end is its error
+	}()
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		for _, name := range []string{"Anthropic", "see it in a browser"} {
+			if base, ok := strings.CutPrefix(strings.TrimSpace(lines.Text()), name); ok {
+				base = strings.Replace(strings.TrimSpace(base), "127.0.0.1", "127.0.0.2", 1)
+				get(t, base+map[string]string{"Anthropic": "/unloop/v1/ping"}[name])
+			}
+		}
+		if strings.Contains(lines.Text(), "/metrics") {
+			return
+		}
+	}
+	t.Error("the image's command ended")
 }
 
 // checkBuilt expects binaries that are stripped and say their version.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -180,7 +181,17 @@ func (s *System) services() []service.Named {
 }
 
 // URL returns the address that clients use as their base URL, without /v1.
-func (s *System) URL() string { return "http://" + s.gateway.Addr() }
+func (s *System) URL() string { return localURL(s.gateway.Addr()) }
+
+// localURL returns the URL at which programs of this machine reach an address that is
+// listened at.
+func localURL(addr string) string {
+	at, err := netip.ParseAddrPort(addr)
+	if err == nil && at.Addr().IsUnspecified() {
+		addr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port()).String()
+	}
+	return "http://" + addr
+}
 
 // DashboardURL returns the address of the page of loops; "" if it is turned off.
 func (s *System) DashboardURL() string {
@@ -191,7 +202,7 @@ func (s *System) DashboardURL() string {
 }
 
 // AdminURL returns the address of the admin port.
-func (s *System) AdminURL() string { return "http://" + s.admin.Addr() }
+func (s *System) AdminURL() string { return localURL(s.admin.Addr()) }
 
 // NATSURL returns the address for NATS clients, with the embedded server's token.
 func (s *System) NATSURL() string { return s.url }
