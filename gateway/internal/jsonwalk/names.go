@@ -5,6 +5,7 @@ import "bytes"
 // names holds the names of the members of all open objects, to detect duplicates.
 type names struct {
 	stack [][]byte
+	room  [few][]byte // for the stack
 	// large holds the names of open objects with more than few members, by the index
 	// in stack at which the object begins.
 	large map[int]map[string]struct{}
@@ -14,7 +15,12 @@ type names struct {
 const few = 16
 
 // open begins an object. It returns the object's index for add and close.
-func (n *names) open() (object int) { return len(n.stack) }
+func (n *names) open() (object int) {
+	if n.stack == nil {
+		n.stack = n.room[:0]
+	}
+	return len(n.stack)
+}
 
 // add reports whether a name is new to the object.
 func (n *names) add(object int, name []byte) bool {

@@ -76,11 +76,22 @@ var exitNames = [...]string{
 	"return code", "returncode",
 }
 
+// exitWords are in the names of exit codes: each has one of them.
+var exitWords = [...]string{"exit", "return"}
+
 // statusNames precede the status of an HTTP answer.
 var statusNames = [...]string{`"status":`, `"status_code":`, `"statuscode":`, `"code":`, "status code", "http status", "http error", "http/1.1", "http/2", "http", "<title>"}
 
+// statusWords are in the names of a status: each has one of them.
+var statusWords = [...]string{"status", "http", `"code":`, "<title>"}
+
+// headRoom is room for the beginnings of a text and of its lines in lower case, so that
+// they are not allocated.
+type headRoom [exitWindow]byte
+
 func looksFailed(text []byte) bool {
-	start := squash(text[:min(len(text), 80)])
+	var room [80]byte
+	start := squash(room[:0], text[:min(len(text), 80)])
 	for _, p := range &failureStarts {
 		if hasPrefix(start, p) {
 			return true
@@ -91,8 +102,9 @@ func looksFailed(text []byte) bool {
 			return true
 		}
 	}
+	failed := pythonError(start)
 	first, last := edgeLines(text)
-	if pythonError(start) || failedStep(squash(first[:min(len(first), 80)])) || traceback(text, last) || exits(text) || httpError(text) {
+	if failed || failedStep(squash(room[:0], first[:min(len(first), 80)])) || traceback(text, last) || exits(text) || httpError(text) {
 		return true
 	}
 	for _, p := range failureEnds {
@@ -115,7 +127,7 @@ func failedStep(line []byte) bool {
 
 // traceback reports whether text ends in a Python traceback.
 func traceback(text, last []byte) bool {
-	return bytes.Contains(text, []byte("Traceback (most recent call last)")) && pythonError(squash(last[:min(len(last), 80)]))
+	return bytes.Contains(text, []byte("Traceback (most recent call last)")) && pythonError(squash(nil, last[:min(len(last), 80)]))
 }
 
 // exitLines is how many of the first and of the last lines may name an exit code, and
@@ -138,14 +150,27 @@ func exits(text []byte) bool {
 // exitLine reports whether a line of the window begins with the name of an exit code
 // and has one other than 0.
 func exitLine(window []byte) bool {
-	lines := bytes.Split(window, []byte("\n"))
-	for _, line := range lines[:min(len(lines), 2*exitLines)] {
+	var room headRoom
+	for range 2 * exitLines {
+		var line []byte
+		line, window, _ = bytes.Cut(window, []byte("\n"))
 		line = bytes.TrimLeft(line, " \t*[(<")
-		head := squash(line[:min(len(line), 40)])
-		for _, name := range exitNames {
-			if (hasPrefix(head, name) || hasPrefix(head, "process "+name) || hasPrefix(head, "command "+name)) && exitCode(line) {
-				return true
-			}
+		if namesExit(squash(room[:0], line[:min(len(line), 40)])) && exitCode(line) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesExit reports whether a line begins with the name of an exit code, perhaps behind
+// the word process or command.
+func namesExit(line []byte) bool {
+	if hasPrefix(line, "process ") || hasPrefix(line, "command ") {
+		line = line[len("process "):]
+	}
+	for _, name := range exitNames {
+		if hasPrefix(line, name) {
+			return true
 		}
 	}
 	return false
@@ -154,9 +179,13 @@ func exitLine(window []byte) bool {
 // httpError reports whether text begins like the body or the status line of an
 // HTTP answer with a status from 400 to 599.
 func httpError(text []byte) bool {
-	head := squash(text[:min(len(text), exitWindow)])
+	var room headRoom
+	head := squash(room[:0], text[:min(len(text), exitWindow)])
 	if len(head) > 3 && statusAt(head, 0) && (head[3] == ':' || head[3] == ' ' && bytes.ContainsAny(head[4:min(len(head), 40)], "abcdefghijklmnopqrstuvwxyz")) && namesStatus(head[4:]) {
 		return true
+	}
+	if !containsAny(head, statusWords[:]) {
+		return false
 	}
 	for _, name := range statusNames {
 		i := bytes.Index(head, []byte(name))
@@ -192,10 +221,9 @@ func skipSet(text []byte, i int, set string) int {
 	return i
 }
 
-// squash returns text in lower case. Of a JSON object it drops the white space around
-// punctuation, so that {"error": "x"} begins like {"error":"x"}.
-func squash(text []byte) []byte {
-	out := make([]byte, 0, len(text))
+// squash returns text in lower case, in an empty buffer. Of a JSON object it drops the
+// white space around punctuation, so that {"error": "x"} begins like {"error":"x"}.
+func squash(out, text []byte) []byte {
 	for _, ch := range text {
 		if 'A' <= ch && ch <= 'Z' {
 			ch += 'a' - 'A'
@@ -225,7 +253,11 @@ func pythonError(start []byte) bool {
 
 // exitCode reports whether line names an exit code other than 0.
 func exitCode(line []byte) bool {
-	lower := squash(line[:min(len(line), 200)])
+	var room headRoom
+	lower := squash(room[:0], line[:min(len(line), 200)])
+	if !containsAny(lower, exitWords[:]) {
+		return false
+	}
 	for _, name := range exitNames {
 		i := bytes.Index(lower, []byte(name))
 		if i < 0 {

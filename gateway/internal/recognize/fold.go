@@ -33,18 +33,42 @@ var plainASCII = func() (t [utf8.RuneSelf]byte) {
 func (f *folder) fold(s []byte) {
 	f.dst = slices.Grow(f.dst, len(s))
 	for len(s) > 0 {
+		if n := f.plain(s); n > 0 {
+			s = s[n:]
+			continue
+		}
 		ch := s[0]
 		switch {
 		case ch >= utf8.RuneSelf:
 			s = s[f.wide(s):]
 			continue
-		case plainASCII[ch] != 0:
-			f.dst, f.indented = append(f.dst, plainASCII[ch]), false
 		case ch == ' ' || '\t' <= ch && ch <= '\r':
 			f.space(ch)
 		}
 		s = s[1:]
 	}
+}
+
+// plain appends the ASCII characters that can be seen at the beginning of s, and returns
+// how many there are.
+func (f *folder) plain(s []byte) (n int) {
+	from := len(f.dst)
+	dst := append(f.dst, s[:plainLen(s)]...)
+	for i, ch := range dst[from:] {
+		dst[from+i] = plainASCII[ch]
+	}
+	if n = len(dst) - from; n > 0 {
+		f.dst, f.indented = dst, false
+	}
+	return n
+}
+
+// plainLen returns the number of ASCII characters that can be seen at the beginning of s.
+func plainLen(s []byte) (n int) {
+	for n < len(s) && s[n] < utf8.RuneSelf && plainASCII[s[n]] != 0 {
+		n++
+	}
+	return n
 }
 
 // wide appends the character beyond ASCII that s begins with, and returns its size.

@@ -14,13 +14,21 @@ var summaryMarks = [...]string{
 	"context compaction", "earlier messages were summarized", "earlier conversation was",
 }
 
+// summaryWords are parts of words: each mark has one of them.
+var summaryWords = [...]string{"summar", "conversation", "compact", "<state_snapshot>"}
+
 // IsSummary reports whether a user message looks like the summary that an agent
 // wrote of its own conversation when it compacted it. No human said that, so it
 // must not be taken for a new human message.
 func IsSummary(text []byte) bool {
-	head := appendLower(nil, text[:min(len(text), summaryHead)])
-	for _, mark := range summaryMarks {
-		if bytes.Contains(head, []byte(mark)) {
+	var room [summaryHead]byte
+	head := appendLower(room[:0], text[:min(len(text), summaryHead)])
+	return containsAny(head, summaryWords[:]) && containsAny(head, summaryMarks[:])
+}
+
+func containsAny(text []byte, words []string) bool {
+	for _, word := range words {
+		if bytes.Contains(text, []byte(word)) {
 			return true
 		}
 	}

@@ -28,6 +28,14 @@ const (
 // PromptTokens returns an estimate of the tokens of a request's body: one for four bytes of
 // text, and those of media in base64 by their type.
 func PromptTokens(body []byte) int {
+	if !mayHaveMedia(body) {
+		return len(body) / bytesPerToken
+	}
+	return withMedia(body)
+}
+
+// withMedia is PromptTokens for a body that may have media.
+func withMedia(body []byte) int {
 	tokens, text := 0, len(body)
 	for start := bytes.IndexByte(body, '"'); start >= 0; {
 		length := stringLength(body[start+1:])
@@ -47,6 +55,37 @@ func PromptTokens(body []byte) int {
 	}
 	return tokens + text/bytesPerToken
 }
+
+// mayHaveMedia reports whether a body may have media: a string that begins as a data URL,
+// or one in base64, whose first bytes that are sniffed have all of one of the pieces of
+// half their length that the body is cut into.
+func mayHaveMedia(body []byte) bool {
+	const piece = sniffed / 2
+	for from := 0; from+piece <= len(body); from += piece {
+		if isBase64(body[from : from+piece]) {
+			return true
+		}
+	}
+	return bytes.Contains(body, []byte(`"data:`))
+}
+
+// isBase64 reports whether a text has nothing but the characters of either alphabet of
+// base64, as JSON may write them.
+func isBase64(text []byte) bool {
+	for _, c := range text {
+		if !base64Chars[c] {
+			return false
+		}
+	}
+	return true
+}
+
+var base64Chars = func() (set [256]bool) {
+	for _, c := range []byte(`ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=\` + "\r") {
+		set[c] = true
+	}
+	return set
+}()
 
 // stringLength returns the length of the content of a JSON string that rest begins in; -1
 // if the string does not end.

@@ -67,3 +67,19 @@ func TestTextIsNeverMoreThanItsBytes(t *testing.T) {
 		}
 	})
 }
+
+func TestBodiesWithoutMediaAreFoundWithoutReadingTheirStrings(t *testing.T) {
+	t.Parallel()
+	png := medium("\x89PNG\r\n\x1a\n", 900)
+	text := strings.Repeat("words and code() ", 200)
+	for before := range 600 {
+		with := []byte(`{"a":"` + text[:before] + `","b":"` + png + `","c":"` + text + `"}`)
+		without := []byte(`{"a":"` + text[:before] + `","c":"` + text + `"}`)
+		if !mayHaveMedia(with) || PromptTokens(with) != withMedia(with) || withMedia(with) < imageTokens {
+			t.Fatalf("%d bytes before a picture: %d tokens", before, PromptTokens(with))
+		}
+		if mayHaveMedia(without) || PromptTokens(without) != withMedia(without) {
+			t.Fatalf("%d bytes of text: %d tokens, want %d", before, PromptTokens(without), withMedia(without))
+		}
+	}
+}

@@ -30,6 +30,7 @@ type chat struct {
 	wire     bool // the conversation has calls
 	spoken   bool // the agent has written; a system message then answers it
 	turns    []turn
+	texts    [][]byte // of all turns
 	preamble [][]byte // texts of the instructions
 	read     bool
 	rounds   []textRound
@@ -50,17 +51,18 @@ func (a *chat) message(role message.Role, parts []message.Part) {
 		return
 	}
 	a.spoken = a.spoken || role == message.Assistant
-	var texts [][]byte
+	from := len(a.texts)
 	for i := range parts {
 		switch parts[i].Kind {
 		case message.Call, message.Result:
 			*a = chat{wire: true}
 			return
 		case message.Text:
-			texts = append(texts, parts[i].Value)
+			a.texts = append(a.texts, parts[i].Value)
 		case message.Other, message.Field:
 		}
 	}
+	texts := a.texts[from:len(a.texts):len(a.texts)]
 	if role == message.System && !a.spoken {
 		a.preamble = append(a.preamble, texts...)
 		return
