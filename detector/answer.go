@@ -89,7 +89,7 @@ func (a *answer) conclude() {
 		}
 	}
 	for _, i := range waiting {
-		go a.finish(i)
+		a.d.goroutines.Go(func() { a.finish(i) })
 	}
 }
 

@@ -35,6 +35,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/servertime"
 	"github.com/unloop/unloop/schemas/kit/service"
+	"github.com/unloop/unloop/schemas/kit/spare"
 )
 
 // Detector is one detector. Make it with New.
@@ -56,6 +57,8 @@ type Detector struct {
 	// slots has one element for each message under way, and is full once the
 	// detector has stopped.
 	slots chan struct{}
+	// goroutines run what waits for something.
+	goroutines *spare.Goroutines
 }
 
 // Option changes what New makes.
@@ -84,7 +87,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure detector: %w", err)
 	}
-	d := &Detector{cfg: cfg, deps: deps, slots: make(chan struct{}, cfg.MaxInFlight), metrics: metrics.New(deps.Metrics)}
+	d := &Detector{cfg: cfg, deps: deps, slots: make(chan struct{}, cfg.MaxInFlight), goroutines: spare.New(), metrics: metrics.New(deps.Metrics)}
 	d.clock = servertime.New(deps.NATS.ServerTime, deps.Log)
 	d.now = d.clock.Now
 	deps.Metrics.MustRegister(d.clock.Gauge("unloop_detector_clock_offset_seconds"))
@@ -102,6 +105,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	d.incidents = recorder.New(deps.NATS, deps.Layout, deps.Metrics, deps.Log, d.now)
 	d.blocks = blocks.New(deps.NATS, deps.Metrics, deps.Log, d.now)
 	d.wire(ledger.WithOwners(known))
+	d.decider.Semantic.Goroutines = d.goroutines
 	return d, nil
 }
 
@@ -182,6 +186,7 @@ func (d *Detector) stop(unsubscribe func()) {
 		d.slots <- struct{}{}
 	}
 	d.decider.Semantic.Wait()
+	d.goroutines.Stop()
 }
 
 // subscribe registers the detector as a NATS micro service, so that `nats micro ls`

@@ -33,10 +33,10 @@ func (d *Detector) run(req natskit.Request, work func() proto.Message, refusal p
 		d.reply(req, refusal)
 		return
 	}
-	go func() {
+	d.goroutines.Go(func() {
 		defer d.leave()
 		d.reply(req, work())
-	}()
+	})
 }
 
 func (d *Detector) reply(req natskit.Request, answer proto.Message) {
@@ -139,12 +139,12 @@ func (d *Detector) onOutcome(req natskit.Request) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.MaxBudget)
 	started := d.decider.StartOutcome(ctx, &o) // before the call is made again
-	go func() {
+	d.goroutines.Go(func() {
 		defer d.leave()
 		defer cancel()
 		started.Finish(ctx)
 		d.reply(req, &checkpb.Decision{}) // the gateway may ask about the call again
-	}()
+	})
 }
 
 // onRelease releases a loop for an operator.

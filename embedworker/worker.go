@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/micro"
@@ -28,6 +27,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/servertime"
 	"github.com/unloop/unloop/schemas/kit/service"
+	"github.com/unloop/unloop/schemas/kit/spare"
 )
 
 // Worker is one embedding worker. Make it with New.
@@ -43,9 +43,7 @@ type Worker struct {
 	checker      *semantic.Checker
 	embedderName string
 	slots        chan struct{}
-	// next hands work to a goroutine that waits for it, of which there are spare.
-	next  chan func()
-	spare atomic.Int64
+	goroutines   *spare.Goroutines
 
 	// working are the checks under way; none begins once stopped is set.
 	working sync.WaitGroup
@@ -77,7 +75,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, deps: deps, log: deps.Log, clock: servertime.New(deps.NATS.ServerTime, deps.Log), metrics: newMetrics(deps.Metrics),
-		slots: make(chan struct{}, cfg.SemanticInFlight), next: make(chan func()),
+		slots: make(chan struct{}, cfg.SemanticInFlight), goroutines: spare.New(),
 	}
 	w.now = w.clock.Now
 	deps.Metrics.MustRegister(w.clock.Gauge("unloop_embedworker_clock_offset_seconds"))
@@ -164,19 +162,13 @@ func (w *Worker) stop(unsubscribe func()) {
 	unsubscribe()
 	w.deps.NATS.CatchUp(stopTimeout) // from now on, requests go to other workers
 	w.mu.Lock()
-	if !w.stopped {
-		close(w.next)
-	}
 	w.stopped = true
 	w.mu.Unlock()
+	w.goroutines.Stop()
 	w.working.Wait()
 }
 
-// maxSpare is how many goroutines wait for more work: one that has done some
-// has a stack as large as it takes.
-const maxSpare = 64
-
-// begin runs work in a goroutine of its own; false if too much is under way or
+// begin runs work in a goroutine; false if too much is under way or
 // the worker has stopped.
 func (w *Worker) begin(work func()) bool {
 	w.mu.Lock()
@@ -190,31 +182,12 @@ func (w *Worker) begin(work func()) bool {
 		return false
 	}
 	w.working.Add(1)
-	select {
-	case w.next <- work:
-	default:
-		go w.work(work)
-	}
-	return true
-}
-
-// work runs work, and then more of it as long as goroutines are to spare.
-func (w *Worker) work(work func()) {
-	for work != nil {
+	w.goroutines.Go(func() {
 		work()
 		<-w.slots
 		w.working.Done()
-		work = w.more()
-	}
-}
-
-// more waits for more work; nil if enough goroutines do, or the worker stops.
-func (w *Worker) more() func() {
-	defer w.spare.Add(-1)
-	if w.spare.Add(1) > maxSpare {
-		return nil
-	}
-	return <-w.next
+	})
+	return true
 }
 
 // subscribe registers the worker as a NATS micro service.

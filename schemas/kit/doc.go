@@ -8,6 +8,7 @@
 //     answers over NATS or in the process, streams and buckets, the embedded server.
 //   - natstest gives tests a real NATS server.
 //   - servertime is the clock of the NATS server, which all processes share.
+//   - spare runs functions in goroutines that are used again.
 //   - service is the life of a process: flags, log, readiness, admin port, signals.
 //
 // None of it knows what a loop is. The contract itself is in package schemas, and

@@ -99,7 +99,7 @@ func (c *Comparer) start(ctx context.Context, s *evaluate.Semantic, q *query) (<
 	if c.Patient {
 		run()
 	} else {
-		c.working.Go(run)
+		c.begin(run)
 	}
 	return compared, true
 }
@@ -183,7 +183,7 @@ func (c *Comparer) Excuse(ctx context.Context, w *checkpb.SemanticWatch, u evalu
 	if c.Patient {
 		run()
 	} else {
-		c.working.Go(run)
+		c.begin(run)
 	}
 }
 

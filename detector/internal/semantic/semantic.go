@@ -22,6 +22,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/spare"
 	"github.com/unloop/unloop/schemas/kit/tracing"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
@@ -57,6 +58,8 @@ type Comparer struct {
 	now     func() time.Time
 	// Patient has every comparison waited for, however long it takes.
 	Patient bool
+	// Goroutines run comparisons; nil for new ones.
+	Goroutines *spare.Goroutines
 
 	// asked is the number of comparisons under way.
 	asked atomic.Int64
@@ -100,6 +103,15 @@ func AskOver(inbox *natskit.Inbox) Worker {
 		reply := &semanticpb.SemanticReply{}
 		return reply, proto.Unmarshal(answer, reply)
 	}
+}
+
+// begin runs a part of a comparison in a goroutine; Wait waits for it.
+func (c *Comparer) begin(run func()) {
+	c.working.Add(1)
+	c.Goroutines.Go(func() {
+		defer c.working.Done()
+		run()
+	})
 }
 
 // Wait returns when no comparison is under way.
