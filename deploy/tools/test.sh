@@ -95,7 +95,7 @@ e2e_race=${E2E_RACE:-Abort|Away|Breaker|Chunk|Dies|Exactly|Gateway|InFlight|Kill
 # nothing of those.
 starters='^github.com/unloop/unloop/deploy/(chaos|clients|dist|images)(/|$)'
 
-# go_test ARGUMENT… runs tests and records the skipped ones. The linter has vetted them.
+# go_test ARGUMENT… runs tests and records the skipped ones. The static checks vet them.
 go_test() {
 	go test -vet=off -json -timeout 10m "$@" | "$report" -skips "$skips"
 }
@@ -166,6 +166,9 @@ static() {
 	check "generated code is current" deploy/tools/generate.sh --check
 	check "install the linter" install_linter || return
 	export GOPROXY=off
+	for module in "${modules[@]}"; do
+		GOWORK=off check "$module alone: go vet" go -C "$module" vet ./...
+	done
 	check "lint" lint
 	[[ $lint_only ]] || ! has deploy || check "import rules" test_arrows
 }
