@@ -1,20 +1,19 @@
 package realparts
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/unloop/unloop/embedworker/pull"
 )
 
 // lockFiles pins the reference's packages.
@@ -63,44 +62,15 @@ func Script(tb testing.TB, source string, stdin io.Reader, args ...string) []byt
 	return out
 }
 
-// The package that carries ONNX Runtime's libraries, and its SHA-256.
-const (
-	runtimePackage = "onnxruntime-node@1.27.0"
-	runtimeSum     = "c3779c01c59832f8c03e2c392ac3af10bf08579f1822e8b1c63cc451edb302a2"
-)
-
 // RuntimeArchive returns the npm package with ONNX Runtime's libraries.
 func RuntimeArchive(tb testing.TB) string {
 	tb.Helper()
 	need(tb, "npm", "ONNX Runtime")
-	dir := once(tb, Folder(tb, "onnxruntime"), runtimePackage, func(into string) error {
-		if err := run(into, "npm", "pack", runtimePackage, "--silent"); err != nil {
-			return err
-		}
-		archive := archiveIn(into)
-		if sum, err := fileSum(archive); err != nil || sum != runtimeSum {
-			return errors.Join(err, fmt.Errorf("SHA-256 of %s is %s", archive, sum))
-		}
-		return nil
+	const name = "onnxruntime-node@" + pull.RuntimeVersion
+	dir := once(tb, Folder(tb, "onnxruntime"), name, func(into string) error {
+		return run(into, "npm", "pack", name, "--silent")
 	})
-	return archiveIn(dir)
-}
-
-func archiveIn(dir string) string {
-	return filepath.Join(dir, strings.ReplaceAll(runtimePackage, "@", "-")+".tgz")
-}
-
-func fileSum(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return filepath.Join(dir, strings.ReplaceAll(name, "@", "-")+".tgz")
 }
 
 // ONNXRuntime returns the path of ONNX Runtime's library for this machine, or
@@ -110,41 +80,13 @@ func ONNXRuntime(tb testing.TB) string {
 	if path := os.Getenv("ONNXRUNTIME_LIB"); path != "" {
 		return path
 	}
-	arch, ok := map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
-	if runtime.GOOS != "linux" || !ok {
-		tb.Skipf("no ONNX Runtime for %s/%s: set ONNXRUNTIME_LIB", runtime.GOOS, runtime.GOARCH)
+	all, err := pull.Artifacts(runtime.GOOS, runtime.GOARCH)
+	if err != nil {
+		tb.Skipf("%v: set ONNXRUNTIME_LIB", err)
 	}
-	dir := once(tb, Folder(tb, "onnxruntime-"+arch), "1.27.0", func(into string) error {
-		entry := "package/bin/napi-v6/linux/" + arch + "/libonnxruntime.so.1"
-		return extract(RuntimeArchive(tb), entry, filepath.Join(into, "libonnxruntime.so.1"))
+	library := slices.DeleteFunc(all, func(a pull.Artifact) bool { return a.Entry == "" })
+	dir := once(tb, Folder(tb, "onnxruntime-"+runtime.GOOS+"-"+runtime.GOARCH), pull.RuntimeVersion, func(into string) error {
+		return pull.Pull(tb.Context(), pull.Options{Dir: into, Artifacts: library, From: filepath.Dir(RuntimeArchive(tb))})
 	})
-	return filepath.Join(dir, "libonnxruntime.so.1")
-}
-
-func extract(archive, entry, path string) error {
-	f, err := os.Open(archive)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	unzipped, err := gzip.NewReader(f)
-	if err != nil {
-		return err
-	}
-	files := tar.NewReader(unzipped)
-	for {
-		header, err := files.Next()
-		if err != nil {
-			return fmt.Errorf("find %s: %w", entry, err)
-		}
-		if header.Name != entry {
-			continue
-		}
-		out, err := os.Create(path)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(out, files) //nolint:gosec // the archive's checksum is known
-		return errors.Join(err, out.Close())
-	}
+	return pull.Find(dir, runtime.GOOS).Runtime
 }
