@@ -70,7 +70,9 @@ install() {
 	optional alertmanager UNLOOP_TEST_ALERTMANAGER "prometheus-alertmanager is not installed; its test is left out" || return 1
 	optional prometheus UNLOOP_TEST_PROMETHEUS "prometheus is not installed; alerts and dashboards are not tested" || return 1
 	go build -o "$scratch" ./deploy/tools/testreport ./deploy/tools/racefree || return 1
-	go list -deps -test "${patterns[@]}" >/dev/null || return 1 # downloads what tests import
+	# Downloads what tests import, and the command with which those of the images read compose.yaml.
+	go list -deps -test "${patterns[@]}" >/dev/null || return 1
+	GOWORK=off go -C deploy/tools/compose list -deps . >/dev/null || return 1
 	# The tests that use ONNX Runtime, models, Redis 8 and the JavaScript tokenizer
 	# install them, and skip what this machine cannot have.
 	go test -vet=off ./embedworker/realparts -run TestEveryPartIsThere -count=1 || return 1
