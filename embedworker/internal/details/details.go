@@ -25,37 +25,72 @@ var lists = sync.Pool{New: func() any { return new([]uint64) }}
 // wildcards (%name), small English numbers, and words that are negated. What Steady removes is no
 // detail.
 func Of(text string) Sum {
-	list := lists.Get().(*[]uint64)
-	defer lists.Put(list)
-	found := (*list)[:0]
-	each(text, func(m string, _, _ int, steady bool) {
-		if steady {
-			found = append(found, hash(m))
-		}
-	})
-	slices.Sort(found)
-	found = slices.Compact(found)
-	*list = found
-	return fold(found)
+	sum, _ := Read(text)
+	return sum
 }
 
 // Steady returns the text without what changes by itself from one run of the
 // same command to the next: durations, times of day with seconds, memory
 // addresses, and the count of an attempt.
 func Steady(text string) string {
-	var out strings.Builder
-	copied := 0
-	each(text, func(_ string, from, to int, steady bool) {
-		if !steady {
-			out.WriteString(text[copied:from])
-			copied = to
+	_, steady := Read(text)
+	return steady[0]
+}
+
+// Read returns the sum of the details of texts, one after the other on lines of their own,
+// and each text as Steady returns it.
+func Read(texts ...string) (Sum, []string) {
+	list := lists.Get().(*[]uint64)
+	defer lists.Put(list)
+	found := (*list)[:0]
+	s := steadyTexts{texts: texts, out: make([]string, len(texts))}
+	each(strings.Join(texts, "\n"), func(m string, from, to int, steady bool) {
+		if steady {
+			found = append(found, hash(m))
+		} else {
+			s.omit(from, to)
 		}
 	})
-	if copied == 0 {
-		return text
+	slices.Sort(found)
+	found = slices.Compact(found)
+	*list = found
+	return fold(found), s.rest()
+}
+
+// steadyTexts are texts one after the other, with a byte between two, of which parts are
+// left out.
+type steadyTexts struct {
+	texts, out []string
+	// i is the text that is read, and start its place.
+	i, start int
+	// kept is what was read of it, and copied up to where.
+	kept   []byte
+	copied int
+}
+
+// omit leaves out what stands between two places of one text.
+func (s *steadyTexts) omit(from, to int) {
+	for from > s.start+len(s.texts[s.i]) {
+		s.next()
 	}
-	out.WriteString(text[copied:])
-	return out.String()
+	s.kept = append(s.kept, s.texts[s.i][s.copied:from-s.start]...)
+	s.copied = to - s.start
+}
+
+// next ends a text.
+func (s *steadyTexts) next() {
+	text := s.texts[s.i]
+	if s.out[s.i] = text; s.copied > 0 {
+		s.out[s.i] = string(append(s.kept, text[s.copied:]...))
+	}
+	s.i, s.start, s.kept, s.copied = s.i+1, s.start+len(text)+1, s.kept[:0], 0
+}
+
+func (s *steadyTexts) rest() []string {
+	for s.i < len(s.texts) {
+		s.next()
+	}
+	return s.out
 }
 
 // each finds the details of a text and their positions. Details that are not steady
@@ -77,7 +112,7 @@ func each(text string, found func(detail string, from, to int, steady bool)) {
 			begin := end - len(word)
 			var part string
 			part, word = cut(word)
-			from := begin + strings.Index(text[begin:end], part)
+			from := begin + leading(text[begin:end])
 			to := from + len(part)
 			if m := negated.next(part, rest); m != "" {
 				found(m, from, to, true)
@@ -119,17 +154,38 @@ func fold(hashes []uint64) Sum {
 // next returns the first run of characters that words and identifiers are made
 // of, and what follows it.
 func next(text string) (word, rest string) {
-	start := strings.IndexFunc(text, inWord)
-	if start < 0 {
-		return "", ""
-	}
-	text = text[start:]
-	end := strings.IndexFunc(text, func(r rune) bool { return !inWord(r) })
-	if end < 0 {
-		return text, ""
-	}
+	text = text[until(text, true):]
+	end := until(text, false)
 	return text[:end], text[end:]
 }
+
+// until returns the place of the first character that is, or is not, one of words; the
+// length of the text if there is none.
+func until(text string, word bool) int {
+	for i := 0; i < len(text); {
+		if c := text[i]; c < utf8.RuneSelf {
+			if plainInWord[c] == word {
+				return i
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if inWord(r) == word {
+			return i
+		}
+		i += size
+	}
+	return len(text)
+}
+
+// plainInWord is inWord for ASCII.
+var plainInWord = func() (plain [utf8.RuneSelf]bool) {
+	for c := range plain {
+		plain[c] = inWord(rune(c))
+	}
+	return plain
+}()
 
 func inWord(r rune) bool {
 	switch r {
@@ -146,14 +202,38 @@ func inWord(r rune) bool {
 // of a time of day; punctuation at a part's ends goes. Its work is that of the
 // part alone: a word may be a megabyte of colons.
 func cut(word string) (part, rest string) {
-	word = strings.TrimLeft(word, punctuation)
+	word = word[leading(word):]
 	if len(word) <= longestTime {
-		if part := strings.TrimRight(word, punctuation); isTime(part) {
+		if part := trimEnd(word); isTime(part) {
 			return part, ""
 		}
 	}
 	part, rest, _ = strings.Cut(word, ":")
-	return strings.TrimRight(part, punctuation), rest
+	return trimEnd(part), rest
+}
+
+// leading returns the length of the punctuation that a word begins with.
+func leading(word string) (n int) {
+	for n < len(word) && isPunctuation(word[n]) {
+		n++
+	}
+	return n
+}
+
+// trimEnd returns a word without the punctuation that it ends with.
+func trimEnd(word string) string {
+	for word != "" && isPunctuation(word[len(word)-1]) {
+		word = word[:len(word)-1]
+	}
+	return word
+}
+
+func isPunctuation(c byte) bool {
+	switch c {
+	case '.', '/', '\\', ':', '-', '@':
+		return true
+	}
+	return false
 }
 
 // longestTime is that of 2026-05-22T14:31:59.123456789Z and a full stop.

@@ -161,3 +161,17 @@ func FuzzMarks(f *testing.F) {
 		_ = details.Words(text, 4)
 	})
 }
+
+func TestTextsOnLinesOfTheirOwnAreReadTogether(t *testing.T) {
+	t.Parallel()
+	texts := []string{"Attempt 2 ran 0.03s at 14:30:05", "", "see <Foo at 0x7f3a5c001000> of parser.go, in 12 ms", "and page 3"}
+	sum, steady := details.Read(texts...)
+	if want := details.Of(strings.Join(texts, "\n")); sum != want {
+		t.Errorf("sum %x, want %x", sum, want)
+	}
+	for i, text := range texts {
+		if want := details.Steady(text); steady[i] != want {
+			t.Errorf("text %d became %q, want %q", i, steady[i], want)
+		}
+	}
+}

@@ -189,10 +189,7 @@ func (c *Checker) subject(ctx context.Context, q Query) (compare.Subject, error)
 		return s, nil
 	}
 	if !q.SourceRule {
-		s.Details = details.Of(strings.Join(texts, "\n"))
-		for i := range texts {
-			texts[i] = details.Steady(texts[i])
-		}
+		s.Details, texts = details.Read(texts...)
 	}
 	v, err := c.embedder.Embed(ctx, texts...)
 	if err == nil {
