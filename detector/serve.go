@@ -43,11 +43,7 @@ func (d *Detector) reply(req natskit.Request, answer proto.Message) {
 	if !req.Expected() {
 		return
 	}
-	body, err := proto.Marshal(answer)
-	if err == nil {
-		err = req.Respond(body)
-	}
-	if err != nil {
+	if err := req.Answer(answer); err != nil {
 		d.metrics.Unanswered.Inc()
 	}
 }
@@ -63,15 +59,19 @@ func (d *Detector) read(data []byte, into proto.Message) bool {
 
 // onCheck decides a batch of checks. A batch that can't be read gets no answer.
 func (d *Detector) onCheck(req natskit.Request) {
-	var batch checkpb.CheckBatch
-	if !d.read(req.Data, &batch) {
+	batch, err := natskit.Message[checkpb.CheckBatch](req)
+	if err != nil {
+		d.metrics.Malformed.Inc()
 		return
 	}
 	if !d.enter() {
-		d.reply(req, refuse(&batch, decide.ErrorOverloaded))
+		d.reply(req, refuse(batch, decide.ErrorOverloaded))
 		return
 	}
-	d.start(req, &batch)
+	if d.deps.Traces != nil {
+		batch = proto.CloneOf(batch) // its checks get spans of their own, and may belong to the gateway
+	}
+	d.start(req, batch)
 }
 
 // onRemoteCheck is onCheck for batches from other processes. A batch that may have

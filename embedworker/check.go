@@ -10,7 +10,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/embedworker/internal/compare"
 	"github.com/unloop/unloop/embedworker/internal/embed"
@@ -25,8 +24,8 @@ import (
 // subscription run one after the other, and requests that wait together are
 // what a batch is made of.
 func (w *Worker) onCheck(req natskit.Request) {
-	r := new(semanticpb.SemanticRequest)
-	if err := proto.Unmarshal(req.Data, r); err != nil {
+	r, err := natskit.Message[semanticpb.SemanticRequest](req)
+	if err != nil {
 		w.reply(req, failure(semanticpb.SemanticError_SEMANTIC_ERROR_INVALID, "request is malformed"))
 		return
 	}
@@ -45,11 +44,7 @@ func (w *Worker) reply(req natskit.Request, answer *semanticpb.SemanticReply) {
 		return
 	}
 	answer.Embedder = w.embedderName
-	body, err := proto.Marshal(answer)
-	if err == nil {
-		err = req.Respond(body)
-	}
-	if err != nil {
+	if err := req.Answer(answer); err != nil {
 		w.metrics.unanswered.Inc()
 	}
 }

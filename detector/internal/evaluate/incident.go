@@ -20,7 +20,7 @@ func noted(check *checkpb.Check, f *checkpb.Finding, at time.Time) Incident {
 		Action: f.GetAction(), Answer: f.GetAnswer(), Fingerprint: f.GetFingerprint(), Rule: f.GetRule(), Tool: published(f.GetTool()),
 		Hits: 1, Count: int(f.GetHitCount()), Threshold: int(f.GetThreshold()), WindowSeconds: int(f.GetWindowSeconds()),
 		CooldownSeconds: int(f.GetCooldownSeconds()), Similarity: f.GetSimilarity(),
-		Identity: check.GetIdentity(), RequestID: check.GetRequestId(), Traceparent: traceparent(check), Model: check.GetModel(), InputTokens: int(check.GetInputTokens()), USD: check.Usd,
+		Identity: check.GetIdentity(), RequestID: check.GetRequestId(), Traceparent: traceparent(check), Model: strings.Clone(check.GetModel()), InputTokens: int(check.GetInputTokens()), USD: check.Usd,
 		Related: related(check, f.GetPolicy(), f.GetShadow()), Excerpt: excerpt(check, f.GetPolicy()), At: at,
 	}}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/streak"
+	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/semanticpb"
@@ -296,7 +297,7 @@ func expected(check *checkpb.Check, policy string) bool {
 			continue
 		}
 		calls := items[len(items)-1].GetCalls()
-		params := paramsOf(tools.GetParams())
+		params := toolloop.Params{Exempt: tools.GetParams().GetExempt(), PollTools: tools.GetParams().GetPollTools()} // all that Expects needs
 		return len(calls) > 0 && !slices.ContainsFunc(calls, func(c *checkpb.ToolCall) bool {
 			return !params.Expects(c.GetTool(), c.GetPoll())
 		})

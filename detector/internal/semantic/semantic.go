@@ -13,7 +13,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/metrics"
@@ -92,16 +91,7 @@ func New(streaks Streaks, worker Worker, record func(context.Context, incident.F
 // AskOver returns the workers that answer on NATS.
 func AskOver(inbox *natskit.Inbox) Worker {
 	return func(ctx context.Context, r *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
-		body, err := proto.Marshal(r)
-		if err != nil {
-			return nil, err
-		}
-		answer, err := inbox.Ask(ctx, &nats.Msg{Subject: schemas.SubjectSemantic, Header: tracing.ToNATS(ctx), Data: body})
-		if err != nil {
-			return nil, err
-		}
-		reply := &semanticpb.SemanticReply{}
-		return reply, proto.Unmarshal(answer, reply)
+		return natskit.Call[semanticpb.SemanticReply](ctx, inbox, &nats.Msg{Subject: schemas.SubjectSemantic, Header: tracing.ToNATS(ctx)}, r)
 	}
 }
 

@@ -2,6 +2,7 @@ package toolloop
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/unloop/unloop/schemas/fingerprint"
@@ -218,7 +219,7 @@ func (s *State) toolNamed(name string) *tool {
 		}
 		s.tools = slices.Delete(s.tools, oldest, oldest+1)
 	}
-	s.tools = append(s.tools, tool{hash: hash, name: name, round: s.round})
+	s.tools = append(s.tools, tool{hash: hash, name: strings.Clone(name), round: s.round}) // it may be part of a request's body
 	return &s.tools[len(s.tools)-1]
 }
 

@@ -21,7 +21,9 @@ const maxTries = 3
 // sent again only if the first detector has surely not counted it and will not: it refused
 // the batch, it is gone, or it is frozen, and will refuse on its return what came meanwhile.
 type attempt struct {
-	c        *Checker
+	c *Checker
+	// message is sent, or body, which is the same encoded.
+	message  proto.Message
 	body     []byte
 	began    time.Time
 	turn     natskit.Turn
@@ -39,8 +41,8 @@ type attempt struct {
 	left int
 }
 
-func newAttempt(c *Checker, batch []*call, body []byte, free func()) *attempt {
-	return &attempt{c: c, body: body, began: time.Now(), turn: c.turn(batch[0]), free: sync.OnceFunc(free), open: append([]*call(nil), batch...), left: len(batch)}
+func newAttempt(c *Checker, batch []*call, message proto.Message, body []byte, free func()) *attempt {
+	return &attempt{c: c, message: message, body: body, began: time.Now(), turn: c.turn(batch[0]), free: sync.OnceFunc(free), open: append([]*call(nil), batch...), left: len(batch)}
 }
 
 // start sends the batch. If its detector falls silent, the batch is sent again while there
@@ -69,12 +71,12 @@ func (a *attempt) try(except string) (name string) {
 	answered := func(data []byte, err error) bool { return a.answered(name, data, err) }
 	switch {
 	case near, a.c.fleet.unknown(): // there may be one detector, and it may have to beat yet
-		a.c.inbox.RequestParts(msg, a.turn, answered)
+		a.c.inbox.RequestParts(msg, a.message, a.turn, answered)
 	case name != "":
 		msg.Subject = schemas.DetectorSubject(name)
-		a.c.inbox.RequestParts(msg, a.turn, answered)
+		a.c.inbox.RequestParts(msg, a.message, a.turn, answered)
 	default: // some detector of the group
-		a.c.inbox.RequestParts(msg, natskit.Turn{}, answered)
+		a.c.inbox.RequestParts(msg, a.message, natskit.Turn{}, answered)
 	}
 	return name
 }

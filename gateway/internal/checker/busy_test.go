@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -33,8 +31,8 @@ func busy(t *testing.T, pace time.Duration) (near *natskit.InProcess, stop func(
 	var mu sync.Mutex
 	var stopped atomic.Bool
 	near.Serve(schemas.SubjectCheck, func(r natskit.Request) {
-		var batch checkpb.CheckBatch
-		if err := proto.Unmarshal(r.Data, &batch); err != nil {
+		batch, err := natskit.Message[checkpb.CheckBatch](r)
+		if err != nil {
 			t.Error(err)
 		}
 		mu.Lock()
@@ -45,7 +43,7 @@ func busy(t *testing.T, pace time.Duration) (near *natskit.InProcess, stop func(
 		last = last.Add(pace)
 		time.AfterFunc(time.Until(last), func() {
 			if !stopped.Load() {
-				_ = r.Respond(each(t, func(*checkpb.Check) *checkpb.Decision { return &checkpb.Decision{} })(&batch))
+				_ = r.Respond(each(t, func(*checkpb.Check) *checkpb.Decision { return &checkpb.Decision{} })(batch))
 			}
 		})
 	})
@@ -165,13 +163,13 @@ func TestChecksOfClientsThatLeftAreNotSent(t *testing.T) {
 		near := natskit.NewInProcess()
 		var counted atomic.Int64
 		near.Serve(schemas.SubjectCheck, func(r natskit.Request) {
-			var batch checkpb.CheckBatch
-			if err := proto.Unmarshal(r.Data, &batch); err != nil {
+			batch, err := natskit.Message[checkpb.CheckBatch](r)
+			if err != nil {
 				t.Error(err)
 			}
 			counted.Add(int64(len(batch.GetChecks())))
 			time.AfterFunc(timeout/2, func() {
-				_ = r.Respond(each(t, func(*checkpb.Check) *checkpb.Decision { return &checkpb.Decision{} })(&batch))
+				_ = r.Respond(each(t, func(*checkpb.Check) *checkpb.Decision { return &checkpb.Decision{} })(batch))
 			})
 		})
 		c.Prefer(near)

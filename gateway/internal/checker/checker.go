@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/gateway/internal/blocks"
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
@@ -176,10 +177,7 @@ func (c *Checker) send(batch []*call, queued bool) {
 		return
 	}
 	c.batches.Observe(float64(len(batch)))
-	body, err := c.encode(batch)
-	if err == nil && len(body) > maxMessage {
-		err = errTooLong
-	}
+	message, body, err := c.encode(batch)
 	if err != nil {
 		for _, one := range batch {
 			one.done <- answer{err: fmt.Errorf("%w: %w", ErrDetector, err)}
@@ -191,7 +189,7 @@ func (c *Checker) send(batch []*call, queued bool) {
 	}
 	var next []*call
 	var second atomic.Bool // of the answer and the request's return, either may come first
-	a := newAttempt(c, batch, body, func() {
+	a := newAttempt(c, batch, message, body, func() {
 		if queued {
 			next = c.take(len(batch))
 		}
@@ -208,12 +206,21 @@ func (c *Checker) send(batch []*call, queued bool) {
 	}
 }
 
-func (c *Checker) encode(batch []*call) ([]byte, error) {
+// encode returns the message of a batch for a detector of this process, else its encoding.
+// A check that is on its way is changed no more.
+func (c *Checker) encode(batch []*call) (message proto.Message, body []byte, err error) {
 	msg := &checkpb.CheckBatch{BudgetMs: uint32(max(c.timeout/time.Millisecond, 1)), Parts: true, PatienceMs: uint32(max(c.timeout, maxWait) / time.Millisecond), Checks: make([]*checkpb.Check, len(batch))}
 	for i, one := range batch {
 		msg.Checks[i] = one.check
 	}
-	return proto.Marshal(msg)
+	if c.inbox.Near(schemas.SubjectCheck) {
+		return msg, nil, nil
+	}
+	body, err = proto.Marshal(msg)
+	if err == nil && len(body) > maxMessage {
+		err = errTooLong
+	}
+	return nil, body, err
 }
 
 func reason(err error) error {

@@ -167,11 +167,11 @@ func TestAnswersWithinRequestsDoNotNest(t *testing.T) {
 		depth := int64(runtime.Callers(0, make([]uintptr, 4096)))
 		for seen := deepest.Load(); depth > seen && !deepest.CompareAndSwap(seen, depth); seen = deepest.Load() {
 		}
-		var batch checkpb.CheckBatch
-		if err := proto.Unmarshal(r.Data, &batch); err != nil {
+		batch, err := natskit.Message[checkpb.CheckBatch](r)
+		if err != nil {
 			t.Errorf("batch: %v", err)
 		}
-		_ = r.Respond(refuse(&batch))
+		_ = r.Respond(refuse(batch))
 	})
 	c := newChecker(natstest.StartBare(t).Service(), patience, time.Now)
 	c.Prefer(near)

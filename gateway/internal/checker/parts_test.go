@@ -40,7 +40,7 @@ func TestAnswersToABatch(t *testing.T) {
 	} {
 		calls := []*call{{done: make(chan answer, 1)}, {done: make(chan answer, 1)}}
 		freed := 0
-		one := newAttempt(c, calls, nil, func() { freed++ })
+		one := newAttempt(c, calls, nil, nil, func() { freed++ })
 		for i, part := range test.parts {
 			body, err := proto.Marshal(part)
 			if err != nil {

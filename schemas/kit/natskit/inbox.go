@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
 )
 
 // Errors of an Inbox's requests, beside those of publishing.
@@ -52,13 +53,23 @@ type asked struct {
 	from, until time.Time
 	sent        time.Time
 	subject     string // of a request in turn
-	// answer takes the one answer, or part takes several until it returns false.
+	// answer takes the one answer, reply does so as a message, or part takes several until
+	// it returns false.
 	answer func([]byte, error)
+	reply  func(content, error)
 	part   func([]byte, error) (more bool)
 }
 
 // take calls back with an answer; false if the request is over.
-func (a asked) take(data []byte, err error) (more bool) {
+func (a asked) take(c content, err error) (more bool) {
+	if a.reply != nil {
+		a.reply(c, err)
+		return false
+	}
+	data := c.data
+	if err == nil && c.message != nil {
+		data, err = c.bytes()
+	}
 	if a.part != nil {
 		return a.part(data, err)
 	}
@@ -93,7 +104,7 @@ func (in *Inbox) Near(subject string) bool { return in.near.serves(subject) }
 // before it returns: with the answer's data or an error. Other answers may have to wait
 // while answer runs, so it must not wait for one.
 func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
-	in.request(msg, asked{from: time.Now(), answer: answer})
+	in.request(msg, nil, asked{from: time.Now(), answer: answer})
 }
 
 // RequestInTurn is Request to a single responder that answers requests about in their
@@ -101,33 +112,42 @@ func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
 // it on the subject, and stands still while this process waits for a processor. The error
 // is ErrBusy at the end of the turn.
 func (in *Inbox) RequestInTurn(msg *nats.Msg, t Turn, answer func(data []byte, err error)) {
-	in.request(msg, asked{from: t.From, until: t.Until, sent: time.Now(), subject: msg.Subject, answer: answer})
+	in.request(msg, nil, asked{from: t.From, until: t.Until, sent: time.Now(), subject: msg.Subject, answer: answer})
 }
 
 // RequestParts is RequestInTurn for a responder that may answer several times: part is
 // called with each answer, perhaps with several at once, until it returns false or was
-// called with an error. The zero turn is that of Request.
-func (in *Inbox) RequestParts(msg *nats.Msg, t Turn, part func(data []byte, err error) (more bool)) {
+// called with an error. The zero turn is that of Request. A message m, unless it is nil, is
+// sent instead of the data of msg; it is not changed afterwards.
+func (in *Inbox) RequestParts(msg *nats.Msg, m proto.Message, t Turn, part func(data []byte, err error) (more bool)) {
 	a := asked{from: time.Now(), part: part}
 	if t.Until.IsZero() {
-		in.request(msg, a)
+		in.request(msg, m, a)
 		return
 	}
 	a.from, a.until, a.sent, a.subject = t.From, t.Until, a.from, msg.Subject
-	in.request(msg, a)
+	in.request(msg, m, a)
 }
 
-func (in *Inbox) request(msg *nats.Msg, a asked) {
+// request sends msg, or the message m instead of its data unless m is nil.
+func (in *Inbox) request(msg *nats.Msg, m proto.Message, a asked) {
 	id := in.register(a)
-	local := Request{Data: msg.Data, Header: msg.Header, respond: func(data []byte) error {
-		in.finish(id, data, nil)
+	local := Request{Data: msg.Data, Header: msg.Header, message: m, respond: func(c content) error {
+		in.finish(id, c, nil)
 		return nil
 	}}
 	if in.near.pass(msg.Subject, local) {
 		return
 	}
-	if err := in.publish(msg, id, a.until); err != nil {
-		in.finish(id, nil, fmt.Errorf("publish to %s: %w", msg.Subject, err))
+	var err error
+	if m != nil {
+		msg.Data, err = proto.Marshal(m)
+	}
+	if err == nil {
+		err = in.publish(msg, id, a.until)
+	}
+	if err != nil {
+		in.finish(id, content{}, fmt.Errorf("publish to %s: %w", msg.Subject, err))
 	}
 }
 
@@ -142,6 +162,26 @@ func (in *Inbox) Ask(ctx context.Context, msg *nats.Msg) ([]byte, error) {
 	select {
 	case a := <-answered:
 		return a.data, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Call sends a message to a subject and waits for the answer, at most until the context
+// ends. Both messages are only read: within the process neither is copied.
+func Call[M any, P message[M]](ctx context.Context, in *Inbox, msg *nats.Msg, m proto.Message) (P, error) {
+	type answer struct {
+		content
+		err error
+	}
+	answered := make(chan answer, 1)
+	in.request(msg, m, asked{from: time.Now(), reply: func(c content, err error) { answered <- answer{c, err} }})
+	select {
+	case a := <-answered:
+		if a.err != nil {
+			return nil, a.err
+		}
+		return decode[M, P](a.content)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -172,14 +212,14 @@ func (in *Inbox) publish(msg *nats.Msg, id uint64, until time.Time) error {
 	}
 	return in.conn.send(outgoing{
 		msg: msg, until: until,
-		failed: func(err error) { in.finish(id, nil, fmt.Errorf("publish to %s: %w", msg.Subject, err)) },
+		failed: func(err error) { in.finish(id, content{}, fmt.Errorf("publish to %s: %w", msg.Subject, err)) },
 	})
 }
 
 // finish calls back with an answer; one that comes too late is dropped.
-func (in *Inbox) finish(id uint64, data []byte, err error) {
+func (in *Inbox) finish(id uint64, c content, err error) {
 	a, ok := in.find(id, err == nil)
-	if ok && !a.take(data, err) && a.part != nil {
+	if ok && !a.take(c, err) && a.part != nil {
 		in.close(id)
 	}
 }
@@ -211,9 +251,9 @@ func (in *Inbox) take(m *nats.Msg) {
 	switch {
 	case err != nil: // no answer to a request of ours
 	case len(m.Data) == 0 && m.Header.Get("Status") == "503":
-		in.finish(id, nil, ErrNoResponder)
+		in.finish(id, content{}, ErrNoResponder)
 	default:
-		in.finish(id, m.Data, nil)
+		in.finish(id, content{data: m.Data}, nil)
 	}
 }
 
@@ -229,9 +269,9 @@ func (in *Inbox) sweep() {
 	for _, a := range in.expired() {
 		if a.until.IsZero() || time.Now().Before(a.until) {
 			in.missed.Add(1)
-			a.take(nil, ErrNoAnswer)
+			a.take(content{}, ErrNoAnswer)
 		} else {
-			a.take(nil, ErrBusy)
+			a.take(content{}, ErrBusy)
 		}
 	}
 }

@@ -4,14 +4,50 @@ import (
 	"sync"
 
 	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
 )
 
 // Request is one request to a responder, over NATS or in the process.
 type Request struct {
+	// Data is empty where the sender of the same process passes a message itself.
 	Data []byte
 	// Header has the headers of the message; nil for none.
 	Header  nats.Header
-	respond func([]byte) error
+	message proto.Message
+	respond func(content) error
+}
+
+// content is what a request or an answer carries: a message of the same process, or bytes.
+type content struct {
+	data    []byte
+	message proto.Message
+}
+
+// message is a message of type M.
+type message[M any] interface {
+	*M
+	proto.Message
+}
+
+// Message returns the message of a request. It may be the sender's own, so it is only read.
+func Message[M any, P message[M]](r Request) (P, error) {
+	return decode[M, P](content{r.Data, r.message})
+}
+
+func decode[M any, P message[M]](c content) (P, error) {
+	if m, ok := c.message.(P); ok {
+		return m, nil
+	}
+	m := P(new(M))
+	return m, proto.Unmarshal(c.data, m)
+}
+
+// bytes returns the content as bytes.
+func (c content) bytes() ([]byte, error) {
+	if c.message == nil {
+		return c.data, nil
+	}
+	return proto.Marshal(c.message)
 }
 
 // Expected reports whether the sender waits for an answer.
@@ -22,7 +58,15 @@ func (r Request) Respond(answer []byte) error {
 	if r.respond == nil {
 		return nil
 	}
-	return r.respond(answer)
+	return r.respond(content{data: answer})
+}
+
+// Answer is Respond with a message, which is not changed afterwards.
+func (r Request) Answer(m proto.Message) error {
+	if r.respond == nil {
+		return nil
+	}
+	return r.respond(content{message: m})
 }
 
 // InProcess takes requests to responders of the same process past the NATS server,

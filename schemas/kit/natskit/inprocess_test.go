@@ -1,11 +1,15 @@
 package natskit_test
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
@@ -90,4 +94,58 @@ func TestStoppedResponderHasFinished(t *testing.T) {
 	if !finished { // the race detector sees whether it was waited for
 		t.Error("stop returned while a call was under way")
 	}
+}
+
+// Within the process, messages are passed as they are; to the wire they are encoded, and so
+// is an answer for a sender of bytes.
+func TestMessagesWithinTheProcessAreNotCopied(t *testing.T) {
+	t.Parallel()
+	nc := natstest.StartBare(t).Service()
+	near := natskit.NewInProcess()
+	in := natskit.NewInbox(nc, time.Second).Prefer(near)
+	question, answer := wrapperspb.String("question"), wrapperspb.String("answer")
+	var got *wrapperspb.StringValue
+	handle := func(r natskit.Request) {
+		var err error
+		if got, err = natskit.Message[wrapperspb.StringValue](r); err == nil {
+			err = r.Answer(answer)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	defer near.Serve("near", handle)()
+	reply, err := natskit.Call[wrapperspb.StringValue](t.Context(), in, &nats.Msg{Subject: "near"}, question)
+	if err != nil || reply != answer || got != question {
+		t.Errorf("a copy %v of the answer, %v of the question: %v", reply, got, err)
+	}
+	data, err := in.Ask(t.Context(), &nats.Msg{Subject: "near", Data: encoded(t, question)})
+	if err != nil || !bytes.Equal(data, encoded(t, answer)) || got == question || got.GetValue() != "question" {
+		t.Errorf("as bytes: %q, %v: %v", data, got, err)
+	}
+	stop, err := nc.Respond(micro.Config{Name: "far", Version: "0.0.1", QueueGroup: "q"}, natskit.Responder{Name: "far", Subject: "far", Handle: handle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	nc.Flush(time.Second)
+	reply, err = natskit.Call[wrapperspb.StringValue](t.Context(), in, &nats.Msg{Subject: "far"}, question)
+	if err != nil || reply == answer || reply.GetValue() != "answer" || got == question {
+		t.Errorf("over NATS: %v: %v", reply, err)
+	}
+	if _, err := natskit.Call[wrapperspb.StringValue](t.Context(), in, &nats.Msg{Subject: "far"}, wrapperspb.String("\xff")); err == nil {
+		t.Error("a text that is no UTF-8 was sent")
+	}
+	if _, err := natskit.Call[wrapperspb.StringValue](t.Context(), in, &nats.Msg{Subject: "nobody"}, question); !errors.Is(err, natskit.ErrNoResponder) {
+		t.Errorf("without a responder: %v", err)
+	}
+}
+
+func encoded(t *testing.T, m proto.Message) []byte {
+	t.Helper()
+	data, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }

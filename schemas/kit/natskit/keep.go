@@ -97,7 +97,13 @@ func (c *Conn) endpoint(handle func(Request)) micro.HandlerFunc {
 func (c *Conn) request(data []byte, reply string) Request {
 	r := Request{Data: data}
 	if reply != "" {
-		r.respond = func(answer []byte) error { return c.Publish(reply, answer) }
+		r.respond = func(answer content) error {
+			data, err := answer.bytes()
+			if err != nil {
+				return err
+			}
+			return c.Publish(reply, data)
+		}
 	}
 	return r
 }
