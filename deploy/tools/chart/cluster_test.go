@@ -43,8 +43,8 @@ func startNATS(t *testing.T) map[string]string {
 	return hosts
 }
 
-// startServer runs a NATS server with a configuration.
-func startServer(t *testing.T, config string) {
+// startServer runs a NATS server with a configuration, until the test ends or stop is called.
+func startServer(t *testing.T, config string) (stop func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "nats.conf")
 	must(t, os.WriteFile(file, []byte(config), 0o600))
@@ -59,10 +59,12 @@ func startServer(t *testing.T, config string) {
 		t.Fatal(err)
 	}
 	go ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	stop = func() { ns.Shutdown(); ns.WaitForShutdown() }
+	t.Cleanup(stop)
 	if !ns.ReadyForConnections(20 * time.Second) {
 		t.Fatal("NATS does not accept connections")
 	}
+	return stop
 }
 
 // model is an upstream that answers every request, and says what keys it got.
@@ -154,7 +156,12 @@ func TestPoliciesFollowTheirConfigMap(t *testing.T) {
 // oneServer runs a NATS server, and returns its address as the host nats.
 func oneServer(t *testing.T) map[string]string {
 	t.Helper()
-	address := newAddress()
-	startServer(t, fmt.Sprintf("listen: %q\njetstream { store_dir: %q }", net.JoinHostPort(address, "4222"), t.TempDir()))
-	return map[string]string{"nats:4222": address + ":4222"}
+	address, _ := stoppableServer(t)
+	return map[string]string{"nats:4222": address}
+}
+
+func stoppableServer(t *testing.T) (address string, stop func()) {
+	t.Helper()
+	address = net.JoinHostPort(newAddress(), "4222")
+	return address, startServer(t, fmt.Sprintf("listen: %q\njetstream { store_dir: %q }", address, t.TempDir()))
 }
