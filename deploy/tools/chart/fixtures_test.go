@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"maps"
 	"math/big"
 	"net"
 	"strings"
@@ -50,9 +51,7 @@ func existing(t *testing.T) map[string]map[string]string {
 		creds, seed := identity(t)
 		user := map[string]string{service + ".creds": creds, service + ".nk": seed, service + ".user": service, service + ".password": "secret"}
 		files["nats-"+service] = user
-		for name, content := range user {
-			files["unloop-nats"][name] = content
-		}
+		maps.Copy(files["unloop-nats"], user)
 	}
 	return files
 }

@@ -90,7 +90,7 @@ var scaledObjectSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 // closeObjects makes a schema refuse the fields that it does not name.
 func closeObjects(schema map[string]any) {
 	if properties, ok := schema["properties"].(map[string]any); ok {
-		if schema["x-kubernetes-preserve-unknown-fields"] != true && schema["additionalProperties"] == nil {
+		if open, _ := schema["x-kubernetes-preserve-unknown-fields"].(bool); !open && schema["additionalProperties"] == nil {
 			schema["additionalProperties"] = false
 		}
 		for _, child := range properties {

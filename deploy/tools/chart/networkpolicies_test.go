@@ -76,5 +76,5 @@ func describe(ports []networkingv1.NetworkPolicyPort, word string, peers int) st
 	if peers > 0 {
 		texts = append(texts, fmt.Sprintf("%s %d", word, peers))
 	}
-	return fmt.Sprint(join(texts))
+	return join(texts)
 }

@@ -7,6 +7,7 @@ package chart
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,7 +53,7 @@ func template(values map[string]any) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engine.Engine{Strict: true}.Render(chart, all)
+	return engine.Engine{Strict: true}.RenderWithContext(context.Background(), chart, all)
 }
 
 // documents splits a rendered file into its objects.

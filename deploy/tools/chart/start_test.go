@@ -17,7 +17,7 @@ var away = map[string]string{
 }
 
 // quick returns the objects of a set of values, whose pods stop at once.
-func quick(t *testing.T, values string, more ...func(map[string]any)) *objects {
+func quick(t *testing.T, values string) *objects {
 	t.Helper()
 	given := parse(t, values)
 	gateway, _ := given["gateway"].(map[string]any)
@@ -27,9 +27,6 @@ func quick(t *testing.T, values string, more ...func(map[string]any)) *objects {
 	}
 	gateway["shutdownDelaySeconds"] = 0
 	gateway["checkTimeout"] = "20s"
-	for _, change := range more {
-		change(given)
-	}
 	return renderValues(t, given)
 }
 
