@@ -10,6 +10,7 @@ package detector
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -134,9 +135,20 @@ func (d *Detector) wire(owners ledger.Option) {
 // Readiness reports whether the detector takes checks.
 func (d *Detector) Readiness() *service.Readiness { return &d.ready }
 
+// Streams returns the streams that the detector needs. It also creates those that it only
+// measures, or that nobody else may be there to create.
+func (*Detector) Streams() (needed, others []string) {
+	needed = []string{schemas.StreamEvents}
+	for _, bucket := range []string{schemas.BucketCounters, schemas.BucketBlocks, schemas.BucketIncidents, schemas.BucketSessions, schemas.BucketLimits} {
+		needed = append(needed, natskit.BucketStream(bucket))
+	}
+	return needed, slices.DeleteFunc(natskit.Layout{}.Streams(), func(name string) bool { return slices.Contains(needed, name) })
+}
+
 // Run takes checks until the context ends, then answers those it has taken.
 func (d *Detector) Run(ctx context.Context) error {
-	if err := d.deps.NATS.EnsureStreams(ctx, d.deps.Layout); err != nil {
+	needed, others := d.Streams()
+	if err := d.deps.NATS.EnsureStreams(ctx, d.deps.Layout.Of(needed, others...)); err != nil {
 		return err
 	}
 	d.clock.Start(ctx)

@@ -98,6 +98,9 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Worker, error) {
 // store was reached.
 func (w *Worker) Readiness() *service.Readiness { return &w.ready }
 
+// Streams returns none: the worker creates its bucket when it first misses it.
+func (*Worker) Streams() (needed, others []string) { return nil, nil }
+
 // Run loads and warms up the embedder, takes requests until the context ends,
 // and answers those it has taken. A model that was asked for and does not work
 // is an error.

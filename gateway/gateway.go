@@ -35,7 +35,9 @@ import (
 	"github.com/unloop/unloop/gateway/internal/serve"
 	"github.com/unloop/unloop/gateway/internal/turns"
 	"github.com/unloop/unloop/gateway/internal/wait"
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/access"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -141,6 +143,11 @@ func (g *Gateway) Addr() string { return g.listener.Addr().String() }
 
 // Readiness reports whether the gateway serves and can ask detectors.
 func (g *Gateway) Readiness() *service.Readiness { return &g.ready }
+
+// Streams returns the streams that the gateway needs.
+func (*Gateway) Streams() (needed, others []string) {
+	return []string{natskit.BucketStream(schemas.BucketPolicies), natskit.BucketStream(schemas.BucketOverrides), natskit.BucketStream(schemas.BucketSessions)}, nil
+}
 
 // Run serves until the context ends, then finishes the requests in flight.
 func (g *Gateway) Run(ctx context.Context) error {

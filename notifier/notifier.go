@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -65,6 +67,13 @@ func New(cfg Config, deps service.Deps, opts ...Option) (_ *Notifier, err error)
 // Readiness is ready while events are taken in, or when there is nothing to
 // deliver them to.
 func (n *Notifier) Readiness() *service.Readiness { return &n.ready }
+
+// Streams returns the streams that deliveries need. The dashboard shows others, too.
+func (*Notifier) Streams() (needed, others []string) {
+	bucket := natskit.BucketStream
+	return []string{schemas.StreamEvents, schemas.StreamDeadLetters, bucket(schemas.BucketNotifications), bucket(schemas.BucketDeliveries), bucket(schemas.BucketSilences)},
+		[]string{schemas.StreamAudit, bucket(schemas.BucketIncidents), bucket(schemas.BucketOverrides), bucket(schemas.BucketPolicies)}
+}
 
 // Run delivers events, and keeps the dashboard in step, until the context ends.
 func (n *Notifier) Run(ctx context.Context) error {

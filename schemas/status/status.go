@@ -20,6 +20,10 @@ type Status struct {
 	Reason string `json:"reason,omitempty"`
 	// Server is the name of the NATS server that the part is connected to.
 	Server string `json:"server,omitempty"`
+	// Refused is how many messages and subscriptions the NATS server refused the part.
+	Refused uint64 `json:"refused,omitempty"`
+	// MissingReplicas is, by stream, how many replicas it has fewer than the part was told.
+	MissingReplicas map[string]int `json:"missing_replicas,omitempty"`
 	// Listen is the address of a gateway's port.
 	Listen string `json:"listen,omitempty"`
 	// Embedder names what an embedding worker makes vectors with.

@@ -123,6 +123,24 @@ func printOverview(out *printer, o *overview, now time.Time) {
 	if len(bundles) > 0 {
 		out.printf("Policies in force:  bundle %s\n", strings.Join(bundles, "; bundle "))
 	}
+	printLacking(out, o.Parts)
 	out.printf("Open loops:         %d, with %s stopped\n", o.OpenLoops, plural(o.StoppedRequests, "request"))
 	out.printf("Set by operators:   %s, %s\n", plural(o.Blocks, "block"), plural(o.Exemptions, "exemption"))
+}
+
+// printLacking prints what the parts miss in NATS.
+func printLacking(out *printer, parts []status.Status) {
+	refused, lacking := uint64(0), map[string]bool{}
+	for _, p := range parts {
+		refused += p.Refused
+		for stream := range p.MissingReplicas {
+			lacking[stream] = true
+		}
+	}
+	if len(lacking) > 0 {
+		out.printf("%s  %s with fewer replicas than asked for (unloop nats init --replicas N)\n", out.screen.Paint(terminal.Yellow, "Replicas missing:"), plural(len(lacking), "stream"))
+	}
+	if refused > 0 {
+		out.printf("%s    %s of parts, whose logs name the subjects\n", out.screen.Paint(terminal.Yellow, "Refused by NATS:"), plural(int(refused), "action"))
+	}
 }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,8 +34,28 @@ func (e *examination) checkParts(context.Context) (all []Finding) {
 		}
 		all = append(all, partsFinding(n.service, n.state, n.without, found))
 	}
+	all = append(all, natsFindings(e.parts)...)
 	if len(versions) > 1 {
 		all = append(all, Finding{"versions", Warning, "the parts have different versions", "finish the upgrade: restart the parts that `unloop status` shows with the earlier version"})
+	}
+	return all
+}
+
+// natsFindings returns what the parts say of NATS: what it refused them, and which streams
+// have fewer replicas than they were told.
+func natsFindings(parts []status.Status) (all []Finding) {
+	lacking := map[string]int{}
+	for _, p := range parts {
+		if p.Refused > 0 {
+			all = append(all, Finding{p.Service, Warning, fmt.Sprintf("NATS refused %d of its messages and subscriptions on %s: its user's permissions do not allow them", p.Refused, p.Host),
+				"look at its log, which names the subjects; docs/nats.md has the permissions of each service"})
+		}
+		for stream, n := range p.MissingReplicas {
+			lacking[stream] = max(lacking[stream], n)
+		}
+	}
+	for _, stream := range slices.Sorted(maps.Keys(lacking)) {
+		all = append(all, Finding{"streams", Warning, fmt.Sprintf("%s has %d fewer replicas than asked for", stream, lacking[stream]), "unloop nats init --replicas N"})
 	}
 	return all
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 const (
@@ -127,7 +128,7 @@ func (r *Recorder) arm(ctx context.Context, key string, wait time.Duration) erro
 // adopt sets the timers of the open incidents: those of an earlier version have none, and
 // one may be missing after a crash.
 func (r *Recorder) adopt(ctx context.Context) error {
-	if err := r.nc.EnsureStreams(ctx, r.layout); err != nil {
+	if err := r.nc.EnsureStreams(ctx, r.layout.Of([]string{natskit.BucketStream(schemas.BucketIncidents)})); err != nil {
 		return err
 	}
 	var keys []string

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/schemas"
@@ -94,35 +93,15 @@ func (b *bucket) find(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
-	_, err := b.nc.JetStream().Stream(ctx, streamName)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return b.create(ctx)
-	}
+	_, err := b.nc.Ensure(ctx, b.layout.Vectors())
 	return err
 }
-
-const streamName = "KV_" + schemas.BucketVectors
 
 func unavailable(what string, err error) error {
 	if err == nil || errors.Is(err, ErrInvalid) {
 		return err
 	}
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, what, err)
-}
-
-// roomForVectors is the bucket's largest size on disk, in bytes.
-const roomForVectors = 256 << 20
-
-// create makes the bucket. Unlike other buckets it is read through its leader,
-// since a stale history would miss what came just before.
-func (b *bucket) create(ctx context.Context) error {
-	cfg := b.layout.History(schemas.BucketVectors, roomForVectors)
-	cfg.Description, cfg.AllowDirect = "Histories of semantic checks", false
-	_, err := natskit.Create(ctx, b.nc.JetStream(), cfg)
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return nil
-	}
-	return err
 }
 
 // Compare implements Store.

@@ -29,7 +29,7 @@ const (
 
 // open finds or makes the stream and the consumer, and begins to pull.
 func (in *Intake) open(ctx context.Context) (jetstream.MessagesContext, error) {
-	if err := in.nc.EnsureStreams(ctx, in.cfg.Layout); err != nil {
+	if err := in.nc.EnsureStreams(ctx, in.cfg.Layout.Of([]string{schemas.StreamEvents})); err != nil {
 		return nil, err
 	}
 	consumer, err := in.consumer(ctx)

@@ -47,7 +47,7 @@ func (w *Watcher) followEvents(ctx context.Context) error {
 func (w *Watcher) readEvents(ctx context.Context, created *time.Time) error {
 	anew, stopListening := w.nc.Changed()
 	defer stopListening()
-	if err := w.nc.EnsureStreams(ctx, w.layout); err != nil {
+	if err := w.nc.EnsureStreams(ctx, w.layout.Of([]string{schemas.StreamEvents})); err != nil {
 		return err
 	}
 	js := w.nc.JetStream()

@@ -61,6 +61,8 @@ type Conn struct {
 	reasons reasons
 	health  health
 	look    chan struct{} // requests a check of the streams
+	// refusals counts what the server refused.
+	refusals refusals
 
 	out     chan outgoing
 	closing chan struct{}
@@ -176,6 +178,10 @@ func (c *Conn) lost(err error) {
 // reported handles errors that the server or the client reports. Refused credentials
 // while reconnecting are among them.
 func (c *Conn) reported(err error) {
+	if one, ok := refusalOf(err); ok {
+		c.refused(one)
+		return
+	}
 	if !c.up.Load() {
 		c.note(err)
 		return

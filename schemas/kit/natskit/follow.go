@@ -45,7 +45,7 @@ func (f *Follower) Follow(ctx context.Context, bucket, keys string, apply func(e
 func (f *Follower) watch(ctx context.Context, bucket, keys string, apply func([]jetstream.KeyValueEntry, bool), reconnected <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := f.Conn.EnsureStreams(ctx, f.Layout); err != nil {
+	if err := f.Conn.EnsureStreams(ctx, f.Layout.Of([]string{BucketStream(bucket)})); err != nil {
 		return err
 	}
 	kv, err := f.Conn.JetStream().KeyValue(ctx, bucket)

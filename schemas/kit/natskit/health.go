@@ -27,11 +27,11 @@ const (
 	troubleFor = 10 * time.Second
 )
 
-// probed are the streams in which a write is tried. Their records are read by key alone,
-// so that nobody sees the probe.
-var probed = []string{bucketStream(schemas.BucketCounters), bucketStream(schemas.BucketSessions), bucketStream(schemas.BucketLimits)}
-
-func bucketStream(bucket string) string { return "KV_" + bucket }
+// probed are the streams in which a write is tried by those who need them. Their records
+// are read by key alone, so that nobody sees the probe.
+var probed = []string{
+	BucketStream(schemas.BucketCounters), BucketStream(schemas.BucketSessions), BucketStream(schemas.BucketLimits), BucketStream(schemas.BucketNotifications),
+}
 
 // health has the streams that refuse writes, the time of the last write, and the number
 // of connections.
@@ -42,6 +42,8 @@ type health struct {
 	mu        sync.Mutex
 	trouble   map[string]trouble
 	streams   error
+	// lacking has by how many replicas streams have fewer than asked for.
+	lacking map[string]int
 }
 
 type trouble struct {
@@ -70,8 +72,9 @@ func (h *health) wrote(stream string, err error) {
 	h.troubled.Store(len(h.trouble) > 0)
 }
 
-// looked records whether the streams could be checked, and created if missing.
-func (h *health) looked(err error) {
+// looked records whether the streams could be checked, and created if missing. Streams
+// that are probed stay in trouble until a probe succeeds.
+func (h *health) looked(err error, probed []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.streams = err
@@ -179,69 +182,98 @@ func (t *tending) look(ctx context.Context) {
 	if t.c.Err() != nil {
 		return
 	}
-	t.c.health.looked(err)
+	probed := slices.DeleteFunc(slices.Clone(probed), func(name string) bool { return !t.layout.needs(name) })
+	t.c.health.looked(err, probed)
 	if err == nil {
-		t.probe(ctx)
+		t.probe(ctx, probed)
 	}
+}
+
+// looked is what was found of one stream.
+type looked struct {
+	info *jetstream.StreamInfo
+	err  error
+	made bool
 }
 
 // streams creates the missing streams. It announces streams that were created again, by
 // any process: consumers of the old ones get nothing any more.
 func (t *tending) streams(ctx context.Context) error {
-	anew, missing, err := t.compare(ctx)
-	if err != nil {
-		return fmt.Errorf("list streams: %w", err)
+	all := t.layout.streams()
+	found := make([]looked, len(all))
+	var looking sync.WaitGroup
+	for i, cfg := range all {
+		looking.Go(func() { found[i] = t.one(ctx, cfg) })
 	}
-	if len(missing) > 0 {
-		t.c.log.Warn("streams are missing, making them again", "streams", missing)
-		for _, cfg := range missingConfigs(t.layout, missing) {
-			if err := ensure(ctx, t.c.JetStream(), cfg); err != nil {
-				return err
+	looking.Wait()
+	anew, faults := false, []error(nil)
+	for i, one := range found {
+		name := all[i].Name
+		if one.err != nil {
+			if t.layout.needs(name) {
+				faults = append(faults, one.err)
 			}
-			t.c.health.wrote(cfg.Name, nil)
+			continue
 		}
-		anew = true
-		if _, _, err := t.compare(ctx); err != nil {
-			return fmt.Errorf("list streams: %w", err)
-		}
+		before, known := t.created[name]
+		anew = anew || one.made || known && !before.Equal(one.info.Created)
+		t.created[name] = one.info.Created
+		t.c.lacks(name, all[i].Replicas-one.info.Config.Replicas)
 	}
 	if anew {
 		t.c.changed()
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
-// compare returns which streams are missing, and whether any was created again since the
-// last call.
-func (t *tending) compare(ctx context.Context) (anew bool, missing []string, err error) {
-	seen := map[string]bool{}
-	list := t.c.JetStream().ListStreams(ctx)
-	for info := range list.Info() {
-		name := info.Config.Name
-		seen[name] = true
-		if before, known := t.created[name]; known && !before.Equal(info.Created) {
-			anew = true
+// one looks for a stream, and creates it if it is missing.
+func (t *tending) one(ctx context.Context, cfg jetstream.StreamConfig) (found looked) {
+	found.err = t.c.unlessRefused(ctx, func(ctx context.Context) error {
+		stream, err := t.c.JetStream().Stream(ctx, cfg.Name)
+		if err == nil {
+			found.info = stream.CachedInfo()
 		}
-		t.created[name] = info.Created
-	}
-	if err := list.Err(); err != nil {
-		return false, nil, err
-	}
-	for _, cfg := range t.layout.streams() {
-		if !seen[cfg.Name] {
-			missing = append(missing, cfg.Name)
+		return err
+	}, t.c.API("STREAM.INFO."+cfg.Name))
+	if !errors.Is(found.err, jetstream.ErrStreamNotFound) {
+		if found.err != nil {
+			found.err = fmt.Errorf("look for stream %s: %w", cfg.Name, found.err)
 		}
+		return found
 	}
-	return anew, missing, nil
+	t.c.log.Warn("stream is missing, making it again", "stream", cfg.Name)
+	if found.info, found.err = t.c.Ensure(ctx, cfg); found.err == nil {
+		found.made = true
+		t.c.health.wrote(cfg.Name, nil)
+	}
+	return found
 }
 
-func missingConfigs(layout Layout, missing []string) []jetstream.StreamConfig {
-	return slices.DeleteFunc(layout.streams(), func(cfg jetstream.StreamConfig) bool { return !slices.Contains(missing, cfg.Name) })
+// lacks notes by how many replicas a stream has fewer than asked for, and says so once.
+func (c *Conn) lacks(stream string, replicas int) {
+	h := &c.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lacking == nil {
+		h.lacking = map[string]int{}
+	}
+	if h.lacking[stream] == 0 && replicas > 0 {
+		c.log.Warn("stream has fewer replicas than asked for: add them with unloop nats init --replicas N", "stream", stream, "missing", replicas)
+	}
+	h.lacking[stream] = max(replicas, 0)
+}
+
+// Lacking returns, by stream, how many replicas are missing of those that were asked for;
+// 0 for streams that have them all.
+func (c *Conn) Lacking() map[string]int {
+	c.health.mu.Lock()
+	defer c.health.mu.Unlock()
+	return maps.Clone(c.health.lacking)
 }
 
 // probe tries a write in the streams that refused one, or in the first stream if there
 // was no write for a while.
-func (t *tending) probe(ctx context.Context) {
+func (t *tending) probe(ctx context.Context, probed []string) {
 	t.c.health.mu.Lock()
 	var streams []string
 	for _, name := range probed {
@@ -250,7 +282,7 @@ func (t *tending) probe(ctx context.Context) {
 		}
 	}
 	t.c.health.mu.Unlock()
-	if len(streams) == 0 && time.Since(t.c.LastWrite()) > probeAfter {
+	if len(streams) == 0 && len(probed) > 0 && time.Since(t.c.LastWrite()) > probeAfter {
 		streams = probed[:1]
 	}
 	for _, stream := range streams {
@@ -264,7 +296,7 @@ func (t *tending) probe(ctx context.Context) {
 // tryWrite stores a small record that expires after a second.
 func tryWrite(ctx context.Context, js jetstream.JetStream, stream string) error {
 	_, err := js.PublishMsg(ctx, &nats.Msg{
-		Subject: "$KV." + stream[len(bucketStream("")):] + ".probe", Data: []byte("{}"),
+		Subject: "$KV." + stream[len(BucketStream("")):] + ".probe", Data: []byte("{}"),
 		Header: nats.Header{jetstream.MsgTTLHeader: {"1s"}},
 	}, jetstream.WithRetryAttempts(0))
 	if err != nil {

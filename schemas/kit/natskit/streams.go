@@ -23,7 +23,22 @@ type Layout struct {
 	Memory bool
 	// Replicas of each stream; 0 means 1.
 	Replicas int
+	// needed and others are the streams of Of; nil for all of the contract.
+	needed, others []string
 }
+
+// Of returns the layout of some streams alone: those that a service needs, and others
+// that it creates if it may, and neither waits for nor complains about.
+func (l Layout) Of(needed []string, others ...string) Layout {
+	l.needed, l.others = append([]string{}, needed...), others
+	return l
+}
+
+// needs reports whether a stream must be there.
+func (l Layout) needs(name string) bool { return l.needed == nil || slices.Contains(l.needed, name) }
+
+// BucketStream returns the name of the stream behind a bucket.
+func BucketStream(bucket string) string { return "KV_" + bucket }
 
 // Bounds of the event stream.
 const (
@@ -47,14 +62,15 @@ const (
 // ErrStreamUnfit means that an existing stream lacks a setting that Unloop needs.
 var ErrStreamUnfit = errors.New("existing stream does not fit")
 
-// EnsureStreams creates the missing streams and buckets of the contract. It retries until
-// it succeeds, finds an unfit stream (ErrStreamUnfit), or the context ends.
+// EnsureStreams creates the missing streams and buckets of the layout. It retries until
+// it succeeds, finds an unfit stream (ErrStreamUnfit), or the context ends: meanwhile
+// somebody else may create them, or make room for them.
 func (c *Conn) EnsureStreams(ctx context.Context, layout Layout) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 2*time.Second
-	level := slog.LevelWarn // for the first attempt alone
+	said := ""
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := ensureAll(ctx, c.JetStream(), layout)
+		err := c.ensureAll(ctx, layout)
 		if errors.Is(err, ErrStreamUnfit) {
 			return struct{}{}, backoff.Permanent(err)
 		}
@@ -64,22 +80,37 @@ func (c *Conn) EnsureStreams(ctx context.Context, layout Layout) error {
 			if errors.Is(err, nats.ErrReconnectBufExceeded) {
 				err = ErrNotConnected
 			}
+			level := slog.LevelDebug
+			if err.Error() != said {
+				level, said = slog.LevelWarn, err.Error()
+			}
 			c.log.Log(ctx, level, "JetStream is not ready, trying again", "error", err, "after", next)
-			level = slog.LevelDebug
 		}))
 	return err
 }
 
-func ensureAll(ctx context.Context, js jetstream.JetStream, layout Layout) error {
+// ensureAll ensures all streams; the error is of the first that is needed.
+func (c *Conn) ensureAll(ctx context.Context, layout Layout) error {
 	for _, cfg := range layout.streams() {
-		if err := ensure(ctx, js, cfg); err != nil {
+		_, err := c.Ensure(ctx, cfg)
+		if err != nil && layout.needs(cfg.Name) {
 			return err
 		}
 	}
 	return nil
 }
 
-func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
+// Ensure creates a stream if it is missing, and returns what is there.
+func (c *Conn) Ensure(ctx context.Context, cfg jetstream.StreamConfig) (info *jetstream.StreamInfo, err error) {
+	err = c.unlessRefused(ctx, func(ctx context.Context) error {
+		info, err = ensure(ctx, c.JetStream(), cfg)
+		return err
+	}, c.API("STREAM.INFO."+cfg.Name), c.API("STREAM.CREATE."+cfg.Name), c.API("STREAM.UPDATE."+cfg.Name))
+	return info, err
+}
+
+// ensure creates a stream if it is missing, and returns what is there.
+func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	stream, err := js.Stream(ctx, cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = Create(ctx, js, cfg)
@@ -88,13 +119,14 @@ func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("create stream %s: %w", cfg.Name, err)
+		return nil, fmt.Errorf("create stream %s: %w", cfg.Name, err)
 	}
-	if cfg.AllowMsgTTL && !stream.CachedInfo().Config.AllowMsgTTL {
-		return fmt.Errorf("%w: %s must allow per-message TTLs (nats stream edit %s --allow-msg-ttl)",
+	info := stream.CachedInfo()
+	if cfg.AllowMsgTTL && !info.Config.AllowMsgTTL {
+		return nil, fmt.Errorf("%w: %s must allow per-message TTLs (nats stream edit %s --allow-msg-ttl)",
 			ErrStreamUnfit, cfg.Name, cfg.Name)
 	}
-	return markExpiry(ctx, js, stream.CachedInfo().Config, cfg.SubjectDeleteMarkerTTL)
+	return info, markExpiry(ctx, js, info.Config, cfg.SubjectDeleteMarkerTTL)
 }
 
 // markExpiry makes an existing bucket of an earlier version leave markers of what expires.
@@ -109,23 +141,41 @@ func markExpiry(ctx context.Context, js jetstream.JetStream, cfg jetstream.Strea
 	return nil
 }
 
+// ErrNoRoom means that the server has no room for a stream.
+var ErrNoRoom = errors.New("the NATS server has no room for it: free or add disk space, or raise the server's max_file_store and the account's limits")
+
 // Create creates a stream. If the server can't reserve its MaxBytes, the stream gets no
-// bound but the server's.
+// bound but the server's; without any room the error is ErrNoRoom.
 func Create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
 	stream, err := js.CreateStream(ctx, cfg)
-	var refused *jetstream.APIError
-	if errors.As(err, &refused) && slices.Contains(noRoom, refused.ErrorCode) {
+	if refusedFor(err, noRoom) {
 		cfg.MaxBytes = 0
-		return js.CreateStream(ctx, cfg)
+		stream, err = js.CreateStream(ctx, cfg)
+	}
+	switch {
+	case refusedFor(err, noRoom):
+		return nil, fmt.Errorf("%w: %w", ErrNoRoom, err)
+	case refusedFor(err, tooFew):
+		return nil, fmt.Errorf("%w: it needs a cluster of at least %d servers with JetStream; lower --replicas, or add servers", err, cfg.Replicas)
 	}
 	return stream, err
 }
 
-// noRoom are the server's errors for a stream whose MaxBytes it can't reserve:
-// insufficient resources, memory or storage exceeded.
-var noRoom = []jetstream.ErrorCode{10023, 10028, 10047}
+func refusedFor(err error, codes []jetstream.ErrorCode) bool {
+	refused, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && slices.Contains(codes, refused.ErrorCode)
+}
 
-// Streams returns the names of all streams, those of buckets included.
+var (
+	// noRoom are the server's errors for a stream whose MaxBytes it can't reserve:
+	// insufficient resources, memory or storage exceeded.
+	noRoom = []jetstream.ErrorCode{10023, 10028, 10047}
+	// tooFew are those for more replicas than there are servers: no suitable peers, and
+	// replicas without a cluster.
+	tooFew = []jetstream.ErrorCode{10005, 10074}
+)
+
+// Streams returns the names of the layout's streams, those of buckets included.
 func (l Layout) Streams() []string {
 	var names []string
 	for _, cfg := range l.streams() {
@@ -134,7 +184,38 @@ func (l Layout) Streams() []string {
 	return names
 }
 
+// Everything returns the layout of all streams that any service creates.
+func (l Layout) Everything() Layout {
+	l.needed, l.others = nil, nil
+	return l.Of(append(l.Streams(), BucketStream(schemas.BucketVectors)))
+}
+
+// streams returns the configurations of the layout's streams.
 func (l Layout) streams() []jetstream.StreamConfig {
+	all := l.contract()
+	if l.needed == nil {
+		return all
+	}
+	all = append(all, l.Vectors())
+	return slices.DeleteFunc(all, func(cfg jetstream.StreamConfig) bool {
+		return !slices.Contains(l.needed, cfg.Name) && !slices.Contains(l.others, cfg.Name)
+	})
+}
+
+// vectorsMaxBytes bounds the bucket of vectors.
+const vectorsMaxBytes = 256 << 20
+
+// Vectors returns the stream of the bucket of vectors, which embedding workers create when
+// they first miss it. Unlike other buckets it is read through its leader, since a stale
+// history would miss what came just before.
+func (l Layout) Vectors() jetstream.StreamConfig {
+	cfg := l.History(schemas.BucketVectors, vectorsMaxBytes)
+	cfg.Description, cfg.AllowDirect = "Histories of semantic checks", false
+	return cfg
+}
+
+// contract returns the streams that every system has.
+func (l Layout) contract() []jetstream.StreamConfig {
 	incidents := l.History(schemas.BucketIncidents, 64<<20)
 	incidents.SubjectDeleteMarkerTTL = incidentMarker
 	return []jetstream.StreamConfig{

@@ -14,7 +14,7 @@ func (c *Conn) ServerTime(ctx context.Context) (time.Time, error) {
 	if err := c.Err(); err != nil {
 		return time.Time{}, err
 	}
-	stream, err := c.JetStream().Stream(ctx, bucketStream(schemas.BucketCounters))
+	stream, err := c.JetStream().Stream(ctx, BucketStream(schemas.BucketCounters))
 	if err != nil {
 		return time.Time{}, fmt.Errorf("ask NATS for its time: %w", err)
 	}

@@ -39,6 +39,22 @@ type Service interface {
 	Readiness() *Readiness
 }
 
+// StreamUser is a service that needs some streams alone; any other one needs all.
+type StreamUser interface {
+	// Streams returns the names of the streams that the service needs, and of others that
+	// it creates if they are missing.
+	Streams() (needed, others []string)
+}
+
+// LayoutOf returns the layout of the streams of a service.
+func LayoutOf(svc Service, layout natskit.Layout) natskit.Layout {
+	if u, ok := svc.(StreamUser); ok {
+		needed, others := u.Streams()
+		return layout.Of(needed, others...)
+	}
+	return layout
+}
+
 // Named is a service with its name in logs and at /readyz.
 type Named struct {
 	Name string

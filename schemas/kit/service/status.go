@@ -2,6 +2,7 @@ package service
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"time"
 
@@ -42,6 +43,9 @@ func (r *reporter) status() status.Status {
 	if r.conn.Up() {
 		s.Server = r.conn.NATS().ConnectedServerName()
 	}
+	s.Refused = r.conn.Refused(natskit.ActionPublish) + r.conn.Refused(natskit.ActionSubscribe)
+	s.MissingReplicas = r.conn.Lacking()
+	maps.DeleteFunc(s.MissingReplicas, func(_ string, n int) bool { return n == 0 })
 	if d, ok := r.svc.(Describer); ok {
 		d.Describe(&s)
 	}

@@ -1,0 +1,95 @@
+package natskit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Prepared says what Prepare did with one stream.
+type Prepared struct {
+	Stream string `json:"stream"`
+	// Created says that the stream was missing.
+	Created bool `json:"created"`
+	// Before is how many replicas it had; 0 if it was missing.
+	Before   int `json:"before"`
+	Replicas int `json:"replicas"`
+}
+
+// Raised reports whether the stream got more replicas.
+func (p Prepared) Raised() bool { return !p.Created && p.Replicas > p.Before }
+
+// Prepare creates the missing streams of a layout, and gives those that have fewer
+// replicas than the layout more of them, in place. It changes nothing else. Then it waits
+// until the replicas have what the stream has.
+func Prepare(ctx context.Context, js jetstream.JetStream, layout Layout) (done []Prepared, err error) {
+	for _, cfg := range layout.streams() {
+		p, err := prepare(ctx, js, cfg)
+		if err != nil {
+			return done, err
+		}
+		done = append(done, p)
+	}
+	for _, p := range done {
+		if err := caughtUp(ctx, js, p.Stream); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+func prepare(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (Prepared, error) {
+	_, before := js.Stream(ctx, cfg.Name)
+	info, err := ensure(ctx, js, cfg)
+	if err != nil {
+		return Prepared{}, err
+	}
+	p := Prepared{Stream: cfg.Name, Created: before != nil, Replicas: info.Config.Replicas}
+	if !p.Created {
+		p.Before = p.Replicas
+	}
+	if cfg.Replicas <= p.Replicas {
+		return p, nil
+	}
+	more := info.Config
+	more.Replicas = cfg.Replicas
+	if _, err := js.UpdateStream(ctx, more); err != nil {
+		if refusedFor(err, tooFew) {
+			err = fmt.Errorf("%w: it needs a cluster of at least %d servers with JetStream", err, cfg.Replicas)
+		}
+		return p, fmt.Errorf("give stream %s %d replicas: %w", cfg.Name, cfg.Replicas, err)
+	}
+	p.Replicas = cfg.Replicas
+	return p, nil
+}
+
+// caughtUpPause is the pause between two looks at a stream's replicas.
+const caughtUpPause = 100 * time.Millisecond
+
+// caughtUp waits until a stream has a leader and all of its replicas are current.
+func caughtUp(ctx context.Context, js jetstream.JetStream, name string) error {
+	for {
+		stream, err := js.Stream(ctx, name)
+		if err == nil && current(stream.CachedInfo()) {
+			return nil
+		}
+		select {
+		case <-time.After(caughtUpPause):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the replicas of stream %s: %w", name, ctx.Err())
+		}
+	}
+}
+
+func current(info *jetstream.StreamInfo) bool {
+	if info.Cluster == nil || info.Config.Replicas == 1 {
+		return true
+	}
+	ready := info.Cluster.Leader != ""
+	for _, r := range info.Cluster.Replicas {
+		ready = ready && r.Current
+	}
+	return ready && len(info.Cluster.Replicas) == info.Config.Replicas-1
+}

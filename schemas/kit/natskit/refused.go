@@ -1,0 +1,157 @@
+package natskit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+)
+
+// ErrRefused means that the server refused what the permissions of the user do not allow.
+var ErrRefused = errors.New("the permissions of this NATS user do not allow it")
+
+// Action is what a server may refuse.
+type Action string
+
+// The actions.
+const (
+	ActionPublish   Action = "publish"
+	ActionSubscribe Action = "subscribe"
+)
+
+// refusal is one act that the server refused.
+type refusal struct {
+	action  Action
+	subject string
+}
+
+// refusalForm is the server's text (nats-server, server/client.go).
+var refusalForm = regexp.MustCompile(`(?i)permissions violation for (publish|subscription) to "([^"]*)"`)
+
+// refusalOf reads the client's error; false if it is no refusal.
+func refusalOf(err error) (refusal, bool) {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return refusal{}, false
+	}
+	found := refusalForm.FindStringSubmatch(err.Error())
+	switch {
+	case found == nil:
+		return refusal{ActionPublish, "unknown"}, true
+	case strings.EqualFold(found[1], "publish"):
+		return refusal{ActionPublish, found[2]}, true
+	default:
+		return refusal{ActionSubscribe, found[2]}, true
+	}
+}
+
+// Err says in words what was refused, and what to do.
+func (r refusal) Err() error {
+	mend := "see docs/nats.md for the permissions of each service"
+	switch name := strings.Split(r.subject, "."); {
+	case strings.Contains(r.subject, ".API.STREAM.CREATE."), strings.Contains(r.subject, ".API.STREAM.UPDATE."):
+		mend = "run `unloop nats init` as the operator, who may create streams"
+	case r.action == ActionSubscribe && name[0] == "_INBOX":
+		mend = "set --nats-inbox-prefix to the inboxes of this user"
+	}
+	return fmt.Errorf("%w: it may not %s to %s; %s", ErrRefused, r.action, r.subject, mend)
+}
+
+// family groups the refusals that are logged once: those of one action and of subjects
+// that begin alike.
+func (r refusal) family() string {
+	const tokens = 5
+	parts := strings.SplitN(r.subject, ".", tokens+1)
+	return string(r.action) + " " + strings.Join(parts[:min(len(parts), tokens)], ".")
+}
+
+// maxFamilies bounds the refusals that are logged in the life of a connection.
+const maxFamilies = 64
+
+// refusals counts what the server refused.
+type refusals struct {
+	publish, subscribe atomic.Uint64
+	mu                 sync.Mutex
+	said               map[string]bool
+	waiting            map[*waiter]struct{}
+}
+
+// waiter is a call that ends when one of its subjects is refused.
+type waiter struct {
+	subjects []string
+	end      context.CancelCauseFunc
+}
+
+// add counts a refusal, ends the calls that wait for it, and reports whether it is to be
+// logged.
+func (r *refusals) add(one refusal) (log bool) {
+	if one.action == ActionPublish {
+		r.publish.Add(1)
+	} else {
+		r.subscribe.Add(1)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for w := range r.waiting {
+		for _, subject := range w.subjects {
+			if one.action == ActionPublish && subject == one.subject {
+				w.end(one.Err())
+			}
+		}
+	}
+	family := one.family()
+	if r.said[family] || len(r.said) >= maxFamilies {
+		return false
+	}
+	if r.said == nil {
+		r.said = map[string]bool{}
+	}
+	r.said[family] = true
+	return true
+}
+
+func (r *refusals) wait(w *waiter) (done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waiting == nil {
+		r.waiting = map[*waiter]struct{}{}
+	}
+	r.waiting[w] = struct{}{}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.waiting, w)
+	}
+}
+
+// Refused returns how many acts of this connection the server refused.
+func (c *Conn) Refused(a Action) uint64 {
+	if a == ActionPublish {
+		return c.refusals.publish.Load()
+	}
+	return c.refusals.subscribe.Load()
+}
+
+// unlessRefused calls do, whose context ends at once if the server refuses a message to
+// one of the subjects: otherwise it would wait for an answer that never comes.
+func (c *Conn) unlessRefused(ctx context.Context, do func(context.Context) error, subjects ...string) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer c.refusals.wait(&waiter{subjects, end})()
+	err := do(ctx)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrRefused) {
+		return cause
+	}
+	return err
+}
+
+// refused handles an act that the server refused.
+func (c *Conn) refused(one refusal) {
+	if c.refusals.add(one) {
+		c.log.Error("NATS refused to let this user "+string(one.action), "connection", c.name, "subject", one.subject, "error", one.Err())
+	}
+}
