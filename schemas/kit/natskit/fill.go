@@ -69,7 +69,7 @@ func (f *Fill) look(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, fillInterval/2)
 	defer cancel()
-	ours := append(f.layout.Streams(), bucketStream(schemas.BucketVectors))
+	ours := f.layout.Everything().Streams()
 	// What was not listed because of an outage is reported elsewhere.
 	for info := range f.conn.JetStream().ListStreams(ctx).Info() {
 		if slices.Contains(ours, info.Config.Name) {
@@ -86,7 +86,7 @@ func (f *Fill) measure(info *jetstream.StreamInfo) {
 	f.replicas.WithLabelValues(name, "asked").Set(float64(f.layout.replicas()))
 	f.replicas.WithLabelValues(name, "configured").Set(float64(info.Config.Replicas))
 	f.replicas.WithLabelValues(name, "current").Set(float64(current(info.Cluster)))
-	if bucket, ok := strings.CutPrefix(name, bucketStream("")); ok && info.Config.MaxBytes > 0 {
+	if bucket, ok := strings.CutPrefix(name, BucketStream("")); ok && info.Config.MaxBytes > 0 {
 		f.note(bucket, float64(info.State.Bytes)/float64(info.Config.MaxBytes))
 	}
 }

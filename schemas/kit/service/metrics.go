@@ -41,35 +41,31 @@ func Attach(ctx context.Context, name string, svc Service, reg prometheus.Regist
 		}
 		return 0
 	})
-	reg.MustRegister(newStreamMetrics(name, conn))
+	reg.MustRegister(newRefusals(name, conn))
 	go conn.Tend(ctx, LayoutOf(svc, layout))
 }
 
-// streamMetrics are the metrics of a connection that have a label of their own.
-type streamMetrics struct {
-	conn             *natskit.Conn
-	refused, lacking *prometheus.Desc
+// refusals is the metric of what the server refused a connection.
+type refusals struct {
+	conn    *natskit.Conn
+	refused *prometheus.Desc
 }
 
-func newStreamMetrics(name string, conn *natskit.Conn) streamMetrics {
+func newRefusals(name string, conn *natskit.Conn) refusals {
 	of := prometheus.Labels{"connection": name}
-	return streamMetrics{
+	return refusals{
 		conn:    conn,
 		refused: prometheus.NewDesc("unloop_nats_refused_total", "Messages and subscriptions that the NATS server refused, because the user's permissions do not allow them.", []string{"action"}, of),
-		lacking: prometheus.NewDesc("unloop_stream_missing_replicas", "How many replicas a stream has fewer than asked for.", []string{"stream"}, of),
 	}
 }
 
 // Describe implements prometheus.Collector.
-func (m streamMetrics) Describe(to chan<- *prometheus.Desc) { to <- m.refused; to <- m.lacking }
+func (r refusals) Describe(to chan<- *prometheus.Desc) { to <- r.refused }
 
 // Collect implements prometheus.Collector.
-func (m streamMetrics) Collect(to chan<- prometheus.Metric) {
+func (r refusals) Collect(to chan<- prometheus.Metric) {
 	for _, action := range []natskit.Action{natskit.ActionPublish, natskit.ActionSubscribe} {
-		to <- prometheus.MustNewConstMetric(m.refused, prometheus.CounterValue, float64(m.conn.Refused(action)), string(action))
-	}
-	for stream, n := range m.conn.Lacking() {
-		to <- prometheus.MustNewConstMetric(m.lacking, prometheus.GaugeValue, float64(n), stream)
+		to <- prometheus.MustNewConstMetric(r.refused, prometheus.CounterValue, float64(r.conn.Refused(action)), string(action))
 	}
 }
 

@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unloop/unloop/deploy/unloop/natsconfig"
+	"github.com/unloop/unloop/deploy/unloop/terminal"
+	"github.com/unloop/unloop/schemas/kit/access"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natsperm"
+)
+
+// natsConfigCmd has flags of its own: it connects to nothing, so the variables of
+// connections do not apply.
+type natsConfigCmd struct {
+	Out          string   `arg:"" default:"nats" help:"Folder to write to." placeholder:"DIR"`
+	Nodes        int      `env:"-" default:"1" help:"Number of servers: 1, 3 or 5."`
+	Host         []string `env:"-" placeholder:"HOST[:PORT]" help:"Name or address of a server, as clients and the other servers reach it; one for each server. Default: 127.0.0.1, or nats-1 and so on."`
+	Listen       string   `env:"-" placeholder:"ADDR" help:"Address that servers listen at. Default: 127.0.0.1 if the host is on this machine, else 0.0.0.0."`
+	RoutePort    int      `env:"-" default:"6222" help:"Port for the other servers."`
+	MonitorPort  int      `env:"-" default:"8222" help:"Port for health checks and metrics over HTTP; 0 for none."`
+	TLS          bool     `name:"tls" env:"-" help:"Make an authority and certificates."`
+	SAN          []string `name:"san" env:"-" placeholder:"NAME" help:"Further name or address in the certificates, such as that of a service in front of all servers. Repeatable."`
+	TLSCA        string   `name:"tls-ca" env:"-" placeholder:"FILE" help:"Authority of certificates of your own, as servers and clients see the file."`
+	TLSCert      string   `name:"tls-cert" env:"-" placeholder:"FILE" help:"Certificate of your own, as servers see the file; in a cluster it must be one for clients, too."`
+	TLSKey       string   `name:"tls-key" env:"-" placeholder:"FILE" help:"Key of that certificate."`
+	Domain       string   `env:"-" placeholder:"NAME" help:"JetStream domain."`
+	StoreDir     string   `env:"-" placeholder:"DIR" help:"Where servers store; %s stands for the server's name. Default: store-%s in the folder."`
+	MaxFileStore string   `env:"-" placeholder:"SIZE" help:"How much each server stores at most, such as 10GB. Default: 75 % of its disk."`
+	ServerDir    string   `env:"-" placeholder:"DIR" help:"The folder as servers see it, for containers. Default: the folder itself."`
+	ClientDir    string   `env:"-" placeholder:"DIR" help:"The folder as services see it, for containers. Default: the folder itself."`
+	Replicas     int      `env:"-" help:"Replicas of streams. Default: 3 in a cluster, else 1."`
+	Force        bool     `env:"-" help:"Replace a configuration that is there. Its keys and certificates are used again."`
+	NewKeys      bool     `env:"-" help:"Replace keys and certificates, too: all services need the new ones."`
+}
+
+// Help explains what is written.
+func (c *natsConfigCmd) Help() string {
+	return "Writes NODE.conf for each server, and for each of the users " + strings.Join(userNames(), ", ") + " the nkey seed USER.nk and the variables USER.env with which its process connects. " +
+		"Servers hold public keys alone. docs/nats.md says what each user may do."
+}
+
+func userNames() (all []string) {
+	for _, u := range natsperm.Users() {
+		all = append(all, u.Name)
+	}
+	return all
+}
+
+// Run writes the files.
+func (c *natsConfigCmd) Run(io streams) error {
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	names, err := cfg.Write(c.Out, natsconfig.Options{Force: c.Force, NewKeys: c.NewKeys})
+	if err != nil {
+		return err
+	}
+	out := io.printer()
+	out.printf("Wrote %d files to %s.\n\n", len(names), c.Out)
+	for _, n := range cfg.Nodes {
+		out.printf("  %-26s  nats-server -c %s\n", "start the server "+n.Name, filepath.Join(c.Out, natsconfig.ServerFile(n)))
+	}
+	out.printf("  %-26s  set -a; . %s; set +a; unloop nats init\n", "create the streams", filepath.Join(c.Out, natsconfig.EnvFile(natsperm.Operator)))
+	out.printf("  %-26s  set -a; . %s; set +a; unloop gateway\n\n", "start a service, as", filepath.Join(c.Out, natsconfig.EnvFile(natsperm.Gateway)))
+	out.printf("Keep *.nk and *-key.pem secret: give each process its own alone.\n")
+	return out.err
+}
+
+// config returns the configuration by the flags.
+func (c *natsConfigCmd) config() (natsconfig.Config, error) {
+	dir, err := filepath.Abs(c.Out)
+	if err != nil {
+		return natsconfig.Config{}, fmt.Errorf("find %s: %w", c.Out, err)
+	}
+	cfg := natsconfig.Config{
+		Listen: c.Listen, TLS: natsconfig.TLS{On: c.TLS, CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, Names: c.SAN}, Domain: c.Domain, MaxFileStore: c.MaxFileStore,
+		StoreDir: orElse(c.StoreDir, filepath.Join(dir, "store-%s")), ServerDir: orElse(c.ServerDir, dir), ClientDir: orElse(c.ClientDir, dir), Replicas: c.Replicas,
+	}
+	if cfg.Nodes, err = c.nodes(); err != nil {
+		return cfg, err
+	}
+	if cfg.Replicas == 0 {
+		cfg.Replicas = min(len(cfg.Nodes), 3)
+	}
+	if cfg.Listen == "" {
+		cfg.Listen = "0.0.0.0"
+		if access.Loopback(cfg.Nodes[0].Host) {
+			cfg.Listen = "127.0.0.1"
+		}
+	}
+	return cfg, nil
+}
+
+func orElse(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}
+
+// natsPort is the port for clients.
+const natsPort = 4222
+
+// nodes returns the servers by the flags. Servers of one host have consecutive ports.
+func (c *natsConfigCmd) nodes() (nodes []natsconfig.Node, err error) {
+	if c.Nodes < 1 || len(c.Host) > 0 && len(c.Host) != c.Nodes {
+		return nil, fmt.Errorf("%w: --nodes %d needs one --host for each server; there are %d", natsconfig.ErrInvalid, c.Nodes, len(c.Host))
+	}
+	on := map[string]int{}
+	for i := range c.Nodes {
+		n := natsconfig.Node{Name: fmt.Sprint("nats-", i+1), ClientPort: natsPort, RoutePort: c.RoutePort, MonitorPort: c.MonitorPort}
+		n.Host = n.Name
+		switch {
+		case len(c.Host) > 0:
+			if n.Host, n.ClientPort, err = hostPort(c.Host[i]); err != nil {
+				return nil, err
+			}
+		case c.Nodes == 1:
+			n.Host = "127.0.0.1"
+		}
+		before := on[n.Host]
+		if n.RoutePort += before; n.MonitorPort > 0 {
+			n.MonitorPort += before
+		}
+		if n.ClientPort == natsPort {
+			n.ClientPort += before
+		}
+		on[n.Host]++
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+// hostPort reads a host with or without a port.
+func hostPort(text string) (host string, port int, err error) {
+	host, given, err := net.SplitHostPort(text)
+	if err != nil { // there is no port
+		return strings.Trim(text, "[]"), natsPort, nil
+	}
+	if port, err = strconv.Atoi(given); err != nil || port < 1 || port > 65535 {
+		return "", 0, fmt.Errorf("%w: --host %q must be HOST or HOST:PORT", natsconfig.ErrInvalid, text)
+	}
+	return host, port, nil
+}
+
+// natsInitCmd creates the streams.
+type natsInitCmd struct {
+	client
+	formatted
+	Replicas int           `default:"1" help:"Replicas of each stream. Streams that have fewer get more, in place."`
+	Timeout  time.Duration `default:"2m" help:"How long to wait for the servers and for the replicas."`
+}
+
+// Help explains when it is needed.
+func (c *natsInitCmd) Help() string {
+	return "Services create the streams that they miss, where their users may. With the users of `unloop nats config` only the operator may: run this once before the services start, " +
+		"and again for more replicas. It changes no stream but in its replicas, and loses nothing."
+}
+
+// Run creates the streams and prints what it did.
+func (c *natsInitCmd) Run(ctx context.Context, io streams) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	if c.Replicas < 1 || c.Replicas > 5 {
+		return fmt.Errorf("--replicas %d must be 1 to 5", c.Replicas)
+	}
+	js, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	done, err := natskit.Prepare(ctx, js, natskit.Layout{Replicas: c.Replicas}.Everything())
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return io.json(done)
+	}
+	out := io.printer()
+	t := terminal.NewTable(terminal.Column{Name: "STREAM"}, terminal.Column{Name: "REPLICAS"}, terminal.Column{Name: "DONE"})
+	for _, p := range done {
+		what := "as it was"
+		switch {
+		case p.Created:
+			what = "created"
+		case p.Raised():
+			what = fmt.Sprintf("raised from %d", p.Before)
+		}
+		t.Row(p.Stream, strconv.Itoa(p.Replicas), what)
+	}
+	out.table(t)
+	return out.err
+}

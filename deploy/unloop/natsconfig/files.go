@@ -1,0 +1,203 @@
+package natsconfig
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/unloop/unloop/schemas/kit/natsperm"
+)
+
+// Names of files beside those of servers and users.
+const (
+	fileCA    = "ca.pem"
+	fileCAKey = "ca-key.pem"
+)
+
+// ErrExists means that files are there already.
+var ErrExists = errors.New("files are there already")
+
+// SeedFile returns the name of the file with a user's nkey seed.
+func SeedFile(user string) string { return user + ".nk" }
+
+// EnvFile returns the name of the file with a user's environment variables.
+func EnvFile(user string) string { return user + ".env" }
+
+// ServerFile returns the name of a server's configuration.
+func ServerFile(n Node) string { return n.Name + ".conf" }
+
+// file is a file to write.
+type file struct {
+	name, text string
+	// secret says that its owner alone may read it, and that it is kept if it is there.
+	secret bool
+}
+
+// Options say how files that are there are treated.
+type Options struct {
+	// Force replaces configurations. Keys and certificates that are there are used again.
+	Force bool
+	// NewKeys replaces keys and certificates, too.
+	NewKeys bool
+}
+
+// Write writes all files into a folder, and returns their names. It writes none if one
+// is there that it may not replace.
+func (c Config) Write(dir string, opts Options) (names []string, err error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make folder %s: %w", dir, err)
+	}
+	before := keeper{dir: dir, keep: opts.Force && !opts.NewKeys}
+	files, err := c.files(before)
+	if err != nil {
+		return nil, err
+	}
+	if !opts.Force && !opts.NewKeys {
+		if err := absent(dir, files); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range files {
+		if err := f.write(dir); err != nil {
+			return names, err
+		}
+		names = append(names, f.name)
+	}
+	return names, nil
+}
+
+// absent returns ErrExists if one of the files is there.
+func absent(dir string, files []file) error {
+	var there []string
+	for _, f := range files {
+		if _, err := os.Lstat(filepath.Join(dir, f.name)); err == nil {
+			there = append(there, f.name)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("look for %s: %w", f.name, err)
+		}
+	}
+	if len(there) > 0 {
+		return fmt.Errorf("%w in %s: %s; --force writes the configuration anew and keeps keys and certificates, --new-keys replaces those, too",
+			ErrExists, dir, strings.Join(there, ", "))
+	}
+	return nil
+}
+
+// write replaces a file whole.
+func (f file) write(dir string) error {
+	mode := fs.FileMode(0o644)
+	if f.secret {
+		mode = 0o600
+	}
+	temp, err := os.CreateTemp(dir, ".unloop-*") // of mode 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.name, err)
+	}
+	_, err = temp.WriteString(f.text)
+	err = errors.Join(err, temp.Chmod(mode), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), filepath.Join(dir, f.name))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", f.name, err), os.Remove(temp.Name()))
+	}
+	return nil
+}
+
+// keeper reads secrets that are there.
+type keeper struct {
+	dir  string
+	keep bool
+}
+
+// read returns what a file holds; "" if it is not to be kept or is missing.
+func (k keeper) read(name string) string {
+	if !k.keep {
+		return ""
+	}
+	data, err := os.ReadFile(filepath.Join(k.dir, name))
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+// files returns all files.
+func (c Config) files(before keeper) (all []file, err error) {
+	public := map[string]string{}
+	for _, user := range names() {
+		seed, key, err := userKey(before.read(SeedFile(user)))
+		if err != nil {
+			return nil, fmt.Errorf("key in %s: %w", SeedFile(user), err)
+		}
+		public[user] = key
+		all = append(all, file{SeedFile(user), seed, true}, file{EnvFile(user), c.environment(user), false})
+	}
+	if c.TLS.On {
+		certs, err := c.certify(before)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, certs...)
+	}
+	for _, n := range c.Nodes {
+		all = append(all, file{ServerFile(n), c.server(n, public), false})
+	}
+	slices.SortStableFunc(all, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	return all, nil
+}
+
+// userKey returns the key of a seed, or a new one.
+func userKey(seed string) (text, public string, err error) {
+	var key nkeys.KeyPair
+	if seed == "" {
+		key, err = nkeys.CreateUser()
+	} else {
+		key, err = nkeys.ParseDecoratedUserNKey([]byte(seed))
+	}
+	if err != nil {
+		return "", "", err
+	}
+	defer key.Wipe()
+	raw, err := key.Seed()
+	if err != nil {
+		return "", "", err
+	}
+	public, err = key.PublicKey()
+	return string(raw) + "\n", public, err
+}
+
+// environment returns the variables with which a user's process connects.
+func (c Config) environment(user string) string {
+	lines := []string{
+		"UNLOOP_NATS=" + c.URL(),
+		"UNLOOP_NATS_NKEY=" + path.Join(c.ClientDir, SeedFile(user)),
+		"UNLOOP_NATS_INBOX_PREFIX=" + natsperm.InboxPrefix(user),
+	}
+	if user == SystemUser {
+		lines = lines[:2]
+	}
+	switch {
+	case c.TLS.On:
+		lines = append(lines, "UNLOOP_NATS_TLS_CA="+path.Join(c.ClientDir, fileCA))
+	case c.TLS.CA != "":
+		lines = append(lines, "UNLOOP_NATS_TLS_CA="+c.TLS.CA)
+	}
+	if c.Domain != "" {
+		lines = append(lines, "UNLOOP_NATS_DOMAIN="+c.Domain)
+	}
+	if user != SystemUser && user != natsperm.Subscriber && user != natsperm.Monitor {
+		lines = append(lines, fmt.Sprint("UNLOOP_REPLICAS=", c.Replicas))
+	}
+	return strings.Join(lines, "\n") + "\n"
+}

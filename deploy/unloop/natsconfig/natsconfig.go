@@ -1,0 +1,148 @@
+// Package natsconfig writes the configuration of NATS servers for Unloop: an account with
+// a user for each service, certificates, a cluster, and the files with which each user
+// connects.
+//
+// It takes the permissions from package natsperm, and knows no service.
+package natsconfig
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/unloop/unloop/schemas/kit/natsperm"
+)
+
+// Account and System are the accounts of the configuration: that of Unloop, and that of
+// the servers.
+const (
+	Account = "UNLOOP"
+	System  = "SYS"
+)
+
+// SystemUser is the user of the account System.
+const SystemUser = "system"
+
+// ErrInvalid means that a configuration can't be written as asked.
+var ErrInvalid = errors.New("NATS configuration")
+
+// Node is one server.
+type Node struct {
+	// Name is unique; Host is the name or address at which clients and the other servers
+	// reach it.
+	Name, Host            string
+	ClientPort, RoutePort int
+	// MonitorPort is for HTTP on loopback, or on Listen if that is not loopback; 0 for none.
+	MonitorPort int
+}
+
+// TLS says which certificates servers show. The zero value is none.
+type TLS struct {
+	// On asks for certificates of an authority of their own, which are made.
+	On bool
+	// CA, Cert and Key are files of the operator instead, as the servers see them.
+	CA, Cert, Key string
+	// Names are further names and addresses in the certificates that are made.
+	Names []string
+}
+
+func (t TLS) enabled() bool { return t.On || t.Cert != "" }
+
+// Config says what is written.
+type Config struct {
+	Nodes []Node
+	// Listen is the address that servers listen at.
+	Listen string
+	TLS    TLS
+	// Domain is the JetStream domain; empty for none.
+	Domain string
+	// StoreDir is where each server stores; %s stands for its name.
+	StoreDir string
+	// MaxFileStore bounds what each server stores, such as 10GB; empty for the server's
+	// default.
+	MaxFileStore string
+	// ServerDir and ClientDir are the folder of the files as servers and clients see it.
+	ServerDir, ClientDir string
+	// Replicas of streams.
+	Replicas int
+}
+
+var (
+	nameForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+	domainForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	sizeForm   = regexp.MustCompile(`^[0-9]+(K|M|G|T|KB|MB|GB|TB|KiB|MiB|GiB|TiB)?$`)
+)
+
+// Validate returns every fault of the configuration.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
+	}
+	if n := len(c.Nodes); n != 1 && n != 3 && n != 5 {
+		fault("--nodes %d: take 1, 3 or 5, so that a majority remains when one is lost", n)
+	}
+	if len(c.Nodes) > 1 && !c.TLS.enabled() {
+		fault("a cluster needs certificates, by which its servers know each other: add --tls, or --tls-ca, --tls-cert and --tls-key")
+	}
+	if t := c.TLS; (t.Cert == "") != (t.Key == "") || t.Cert != "" && t.CA == "" || t.CA != "" && t.Cert == "" {
+		fault("--tls-ca, --tls-cert and --tls-key go together")
+	}
+	if c.TLS.On && c.TLS.Cert != "" {
+		fault("--tls makes certificates, and --tls-cert names others: keep one of them")
+	}
+	if c.Replicas < 1 || c.Replicas > max(len(c.Nodes), 1) {
+		fault("--replicas %d: take 1 to %d, the number of servers", c.Replicas, len(c.Nodes))
+	}
+	if c.Domain != "" && !domainForm.MatchString(c.Domain) {
+		fault("--domain %q must have 1 to 64 letters, digits, - and _", c.Domain)
+	}
+	if c.MaxFileStore != "" && !sizeForm.MatchString(c.MaxFileStore) {
+		fault("--max-file-store %q must be a size such as 10GB", c.MaxFileStore)
+	}
+	if len(c.Nodes) > 1 && !strings.Contains(c.StoreDir, "%s") && c.sharesHosts() {
+		fault("--store-dir %s is one folder for servers on one machine: put %%s in it, which stands for the server's name", c.StoreDir)
+	}
+	for _, n := range c.Nodes {
+		if !nameForm.MatchString(n.Name) || n.Host == "" || strings.ContainsAny(n.Host, " \"'{}\n/@") {
+			fault("--host %q must be a host name or an address", n.Host)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (c Config) sharesHosts() bool {
+	seen := map[string]bool{}
+	for _, n := range c.Nodes {
+		if seen[n.Host] {
+			return true
+		}
+		seen[n.Host] = true
+	}
+	return false
+}
+
+// URL returns the addresses of all servers, for --nats.
+func (c Config) URL() string {
+	scheme := "nats://"
+	if c.TLS.enabled() {
+		scheme = "tls://"
+	}
+	var urls []string
+	for _, n := range c.Nodes {
+		urls = append(urls, scheme+net.JoinHostPort(n.Host, strconv.Itoa(n.ClientPort)))
+	}
+	return strings.Join(urls, ",")
+}
+
+// names returns the users of both accounts.
+func names() []string {
+	var all []string
+	for _, u := range natsperm.Users() {
+		all = append(all, u.Name)
+	}
+	return append(all, SystemUser)
+}

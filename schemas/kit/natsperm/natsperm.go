@@ -1,0 +1,160 @@
+// Package natsperm has the users of NATS, one for each service and each kind of other
+// client, and the subjects that each may use: no more than it needs.
+//
+// It is data, from which configurations and documentation are written. It knows no
+// service's code, and no server.
+package natsperm
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/unloop/unloop/schemas"
+)
+
+// Permission is a set of subjects for one purpose.
+type Permission struct {
+	Why      string
+	Subjects []string
+}
+
+// User is a user of NATS with all that it may do.
+type User struct {
+	Name, Does string
+	Publish    []Permission
+	Subscribe  []Permission
+}
+
+// InboxPrefix returns the prefix of a user's inboxes (--nats-inbox-prefix). Users with the
+// same inboxes could read each other's answers.
+func InboxPrefix(user string) string { return "_INBOX_" + user }
+
+// MayPublish returns the subjects that the user may publish to. With a JetStream domain,
+// those of its API in the domain are among them.
+func (u User) MayPublish(domain string) []string {
+	all := flat(u.Publish)
+	if domain == "" {
+		return all
+	}
+	for _, subject := range flat(u.Publish) {
+		if call, ok := strings.CutPrefix(subject, apiPrefix); ok {
+			all = append(all, "$JS."+domain+".API."+call)
+		}
+		if strings.HasPrefix(subject, "$KV.") {
+			all = append(all, "$JS."+domain+".API."+subject)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// MaySubscribe returns the subjects that the user may subscribe to.
+func (u User) MaySubscribe() []string { return flat(u.Subscribe) }
+
+func flat(all []Permission) (subjects []string) {
+	for _, p := range all {
+		subjects = append(subjects, p.Subjects...)
+	}
+	slices.Sort(subjects)
+	return slices.Compact(subjects)
+}
+
+const (
+	apiPrefix = "$JS.API."
+	// probe is the key of the record that is written to find out whether a bucket takes
+	// writes.
+	probe = "probe"
+)
+
+// record returns the subject of a bucket's records.
+func record(bucket, key string) string { return "$KV." + bucket + "." + key }
+
+// builder collects the permissions of a user.
+type builder struct{ User }
+
+func begin(name, does string) *builder {
+	b := &builder{User{Name: name, Does: does}}
+	b.subscribe("read answers", InboxPrefix(name)+".>")
+	return b
+}
+
+func (b *builder) publish(why string, subjects ...string) { b.Publish = with(b.Publish, why, subjects) }
+
+func (b *builder) subscribe(why string, subjects ...string) {
+	b.Subscribe = with(b.Subscribe, why, subjects)
+}
+
+// with adds subjects to the permission of the same purpose.
+func with(all []Permission, why string, subjects []string) []Permission {
+	i := slices.IndexFunc(all, func(p Permission) bool { return p.Why == why })
+	if i < 0 {
+		return append(all, Permission{why, slices.Clone(subjects)})
+	}
+	all[i].Subjects = append(all[i].Subjects, subjects...)
+	return all
+}
+
+// api allows calls of JetStream's API.
+func (b *builder) api(why string, calls ...string) {
+	for _, call := range calls {
+		b.publish(why, apiPrefix+call)
+	}
+}
+
+// part allows what every running part does: it reports its status to those who ask.
+func (b *builder) part() {
+	b.subscribe("report the status", schemas.SubjectStatus)
+	b.answer(Notifier, Operator, Monitor)
+}
+
+// answer allows answers to requests of users.
+func (b *builder) answer(users ...string) {
+	for _, user := range users {
+		if !slices.Contains(flat(b.Publish), InboxPrefix(user)+".>") {
+			b.publish("answer requests", InboxPrefix(user)+".>")
+		}
+	}
+}
+
+// micro allows the requests of the micro protocol for a service's name and statistics.
+func (b *builder) micro(service string) {
+	b.subscribe("be found by nats micro", "$SRV.*", "$SRV.*."+service, "$SRV.*."+service+".*")
+}
+
+// follow allows following keys of a bucket: an ordered consumer with flow control.
+func (b *builder) follow(bucket string, keys ...string) {
+	stream := kv(bucket)
+	b.api("follow "+bucket, "STREAM.INFO."+stream, "CONSUMER.DELETE."+stream+".*")
+	b.publish("follow "+bucket, "$JS.FC."+stream+".>", "$JS.FC.*.*."+stream+".>")
+	for _, key := range keys {
+		b.api("follow "+bucket, "CONSUMER.CREATE."+stream+".*."+record(bucket, key))
+	}
+}
+
+// keep allows reading and writing the records of a bucket.
+func (b *builder) keep(bucket string) {
+	b.publish("keep records in "+bucket, record(bucket, ">"))
+	b.api("keep records in "+bucket, "STREAM.INFO."+kv(bucket), "STREAM.MSG.GET."+kv(bucket))
+}
+
+// consumer allows pulling from consumers of a stream, and creating them.
+func (b *builder) consumer(stream, name, filter string) {
+	why := "take messages from " + stream
+	create := "CONSUMER.CREATE." + stream + "." + name
+	if filter != "" {
+		create += "." + filter
+	}
+	b.api(why, create, "CONSUMER.INFO."+stream+"."+name, "CONSUMER.MSG.NEXT."+stream+"."+name, "CONSUMER.DELETE."+stream+"."+name)
+	b.acknowledge(stream, name)
+}
+
+// acknowledge allows acknowledging messages of a consumer, in both forms that servers
+// have.
+func (b *builder) acknowledge(stream, consumer string) {
+	b.publish("take messages from "+stream, "$JS.ACK."+stream+"."+consumer+".>", "$JS.ACK.*.*."+stream+"."+consumer+".>")
+}
+
+// read allows reading a stream in order, without acknowledgements.
+func (b *builder) read(stream string) {
+	b.api("read "+stream, "STREAM.INFO."+stream, "CONSUMER.CREATE."+stream+".*", "CONSUMER.MSG.NEXT."+stream+".*", "CONSUMER.DELETE."+stream+".*")
+}

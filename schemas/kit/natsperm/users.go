@@ -1,0 +1,157 @@
+package natsperm
+
+import (
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/event"
+)
+
+// Names of the users.
+const (
+	Gateway     = "gateway"
+	Detector    = "detector"
+	Embedworker = "embedworker"
+	Notifier    = "notifier"
+	Subscriber  = "subscriber"
+	Operator    = "operator"
+	Monitor     = "monitor"
+)
+
+// Users returns all users of the account.
+func Users() []User {
+	return []User{gatewayUser(), detectorUser(), embedworkerUser(), notifierUser(), subscriberUser(), operatorUser(), monitorUser()}
+}
+
+func kv(bucket string) string { return "KV_" + bucket }
+
+// streams are all streams of Unloop.
+var streams = []string{
+	schemas.StreamEvents, schemas.StreamDeadLetters, schemas.StreamAudit, kv(schemas.BucketCounters), kv(schemas.BucketBlocks), kv(schemas.BucketIncidents),
+	kv(schemas.BucketSessions), kv(schemas.BucketLimits), kv(schemas.BucketPolicies), kv(schemas.BucketOverrides), kv(schemas.BucketSilences),
+	kv(schemas.BucketNotifications), kv(schemas.BucketDeliveries), kv(schemas.BucketVectors),
+}
+
+// events are the subjects of the events of loops.
+var events = []string{string(event.Detected) + ".>", string(event.Ongoing) + ".>", string(event.Resolved) + ".>"}
+
+func gatewayUser() User {
+	b := begin(Gateway, "A gateway: asks detectors, follows policies and overrides, remembers answers.")
+	b.publish("ask detectors, and report what failed", schemas.SubjectCheck, schemas.SubjectCheck+".*", schemas.SubjectOutcome)
+	b.subscribe("learn of blocks, releases and detectors", schemas.SubjectCooldown, schemas.SubjectForget, schemas.SubjectBeat)
+	b.follow(schemas.BucketPolicies, schemas.KeyBundle, schemas.KeyCallerHash)
+	b.publish("store the key that callers are hashed with, where there is none", record(schemas.BucketPolicies, schemas.KeyCallerHash))
+	b.follow(schemas.BucketOverrides, ">")
+	b.api("see its answers' bucket", "STREAM.INFO."+kv(schemas.BucketSessions))
+	for _, key := range []string{schemas.AnswerKey("*"), schemas.AnswerCallsKey("*"), schemas.AnswerAskerKey("*"), schemas.AnswerFinishedKey("*")} {
+		b.publish("remember answers and their calls", record(schemas.BucketSessions, key))
+		b.api("look answers up", "DIRECT.GET."+kv(schemas.BucketSessions)+"."+record(schemas.BucketSessions, key))
+	}
+	b.publish("try a write", record(schemas.BucketSessions, probe))
+	b.part()
+	return b.User
+}
+
+func detectorUser() User {
+	b := begin(Detector, "A detector: decides, and keeps counters, sessions, limits, blocks and incidents.")
+	b.subscribe("take checks, outcomes and releases", schemas.SubjectCheck, schemas.SubjectCheck+".*", schemas.SubjectOutcome, schemas.SubjectRelease)
+	b.subscribe("know the other detectors, and take what they hand over", schemas.SubjectDetectors, schemas.SubjectDetectors+".*")
+	b.subscribe("forget what was released, and learn blocks of other detectors", schemas.SubjectForget, record(schemas.BucketBlocks, ">"))
+	b.publish("announce itself, and hand over", schemas.SubjectBeat, schemas.SubjectDetectors, schemas.SubjectDetectors+".*")
+	b.publish("announce blocks and releases", schemas.SubjectCooldown, schemas.SubjectForget)
+	b.publish("ask embedding workers", schemas.SubjectSemantic)
+	b.publish("record events", events...)
+	for _, bucket := range []string{schemas.BucketCounters, schemas.BucketSessions, schemas.BucketLimits, schemas.BucketBlocks, schemas.BucketIncidents} {
+		b.keep(bucket)
+	}
+	b.api("remove released records", "STREAM.PURGE."+kv(schemas.BucketCounters), "STREAM.PURGE."+kv(schemas.BucketBlocks))
+	b.follow(schemas.BucketBlocks, ">")
+	b.follow(schemas.BucketIncidents, ">")
+	b.consumer(kv(schemas.BucketIncidents), schemas.DurableResolver, record(schemas.BucketIncidents, schemas.IncidentTimerPrefix+">"))
+	for _, stream := range streams {
+		b.api("measure streams", "STREAM.INFO."+stream)
+	}
+	b.api("measure streams", "STREAM.LIST")
+	b.micro("unloop-detector")
+	b.answer(Gateway, Detector)
+	b.part()
+	return b.User
+}
+
+func embedworkerUser() User {
+	b := begin(Embedworker, "An embedding worker: compares texts, and keeps their vectors.")
+	b.subscribe("take texts", schemas.SubjectSemantic)
+	b.keep(schemas.BucketVectors)
+	b.api("ask for the server's time", "STREAM.INFO."+kv(schemas.BucketCounters))
+	b.micro("unloop-embedworker")
+	b.answer(Detector)
+	b.part()
+	return b.User
+}
+
+func notifierUser() User {
+	b := begin(Notifier, "A notifier: delivers events, and serves the dashboard with its buttons.")
+	b.api("see the stream of events", "STREAM.INFO."+schemas.StreamEvents)
+	b.consumer(schemas.StreamEvents, "*", "")
+	for _, bucket := range []string{schemas.BucketNotifications, schemas.BucketDeliveries} {
+		b.keep(bucket)
+		b.follow(bucket, ">")
+	}
+	b.publish("give messages up", schemas.SubjectDeadLetter+".*")
+	b.api("see the stream of dead letters", "STREAM.INFO."+schemas.StreamDeadLetters)
+	b.subscribe("take requests of operators, and learn of releases", schemas.SubjectResend, schemas.SubjectTestSend, schemas.SubjectEnable, schemas.SubjectForget)
+	b.follow(schemas.BucketIncidents, ">")
+	b.follow(schemas.BucketSilences, ">")
+	b.follow(schemas.BucketOverrides, ">")
+	b.follow(schemas.BucketPolicies, schemas.KeyBundle)
+	b.publish("do what the dashboard's buttons say", schemas.SubjectRelease, schemas.SubjectResend, schemas.SubjectTestSend, schemas.SubjectEnable,
+		record(schemas.BucketSilences, "*"), schemas.SubjectAudit+".>")
+	b.read(schemas.StreamAudit)
+	b.publish("show the parts", schemas.SubjectStatus)
+	b.api("show the streams", "STREAM.LIST")
+	b.micro("unloop-notifier")
+	b.answer(Notifier)
+	b.part()
+	return b.User
+}
+
+func subscriberUser() User {
+	b := begin(Subscriber, "A program that follows the events of loops, and nothing else.")
+	b.subscribe("follow events", events...)
+	b.api("read stored events", "STREAM.INFO."+schemas.StreamEvents, "DIRECT.GET."+schemas.StreamEvents, "STREAM.MSG.GET."+schemas.StreamEvents)
+	for _, subject := range events {
+		b.api("read stored events", "DIRECT.GET."+schemas.StreamEvents+"."+subject)
+	}
+	b.api("pull from the durable consumer of this name, which an operator creates", "CONSUMER.INFO."+schemas.StreamEvents+"."+Subscriber,
+		"CONSUMER.MSG.NEXT."+schemas.StreamEvents+"."+Subscriber)
+	b.acknowledge(schemas.StreamEvents, Subscriber)
+	return b.User
+}
+
+func operatorUser() User {
+	b := begin(Operator, "The command line: policies, blocks, releases, silences; creates, backs up and restores streams.")
+	b.publish("release loops, ask notifiers, ask for the status, explain decisions", schemas.SubjectRelease, schemas.SubjectResend, schemas.SubjectTestSend,
+		schemas.SubjectEnable, schemas.SubjectStatus, schemas.SubjectCheck, schemas.SubjectCheck+".*")
+	b.publish("push policies", record(schemas.BucketPolicies, schemas.KeyBundle))
+	b.publish("set blocks, exemptions and silences", record(schemas.BucketOverrides, ">"), record(schemas.BucketSilences, "*"))
+	b.publish("record what was done", schemas.SubjectAudit+".>")
+	b.subscribe("follow events", events...)
+	for _, stream := range streams {
+		for _, call := range []string{"INFO", "CREATE", "UPDATE", "DELETE", "SNAPSHOT", "RESTORE"} {
+			b.api("create, change, back up and restore streams", "STREAM."+call+"."+stream)
+		}
+		b.consumer(stream, "*", "")
+		b.api("read records", "CONSUMER.CREATE."+stream+".*.>", "STREAM.MSG.GET."+stream, "DIRECT.GET."+stream, "DIRECT.GET."+stream+".>")
+		b.publish("follow records", "$JS.FC."+stream+".>", "$JS.FC.*.*."+stream+".>")
+	}
+	b.publish("back up and restore streams", "$JS.SNAPSHOT.>")
+	b.api("see the account and its streams", "INFO", "STREAM.LIST", "STREAM.NAMES", "CONSUMER.LIST.*", "CONSUMER.NAMES.*")
+	b.publish("see services and their statistics", "$SRV.>")
+	return b.User
+}
+
+func monitorUser() User {
+	b := begin(Monitor, "A monitor: the status of the parts, services, streams and consumers; no records.")
+	b.publish("ask for the status, services and their statistics", schemas.SubjectStatus, "$SRV.>")
+	b.api("see the account, its streams and consumers", "INFO", "STREAM.LIST", "STREAM.NAMES", "STREAM.INFO.*", "CONSUMER.LIST.*", "CONSUMER.NAMES.*", "CONSUMER.INFO.*.*")
+	b.subscribe("follow advisories", "$JS.EVENT.ADVISORY.>")
+	return b.User
+}
