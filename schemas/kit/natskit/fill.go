@@ -9,8 +9,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/unloop/unloop/schemas"
 )
 
 const (

@@ -41,32 +41,13 @@ func Attach(ctx context.Context, name string, svc Service, reg prometheus.Regist
 		}
 		return 0
 	})
-	reg.MustRegister(newRefusals(name, conn))
-	go conn.Tend(ctx, LayoutOf(svc, layout))
-}
-
-// refusals is the metric of what the server refused a connection.
-type refusals struct {
-	conn    *natskit.Conn
-	refused *prometheus.Desc
-}
-
-func newRefusals(name string, conn *natskit.Conn) refusals {
-	of := prometheus.Labels{"connection": name}
-	return refusals{
-		conn:    conn,
-		refused: prometheus.NewDesc("unloop_nats_refused_total", "Messages and subscriptions that the NATS server refused, because the user's permissions do not allow them.", []string{"action"}, of),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (r refusals) Describe(to chan<- *prometheus.Desc) { to <- r.refused }
-
-// Collect implements prometheus.Collector.
-func (r refusals) Collect(to chan<- prometheus.Metric) {
 	for _, action := range []natskit.Action{natskit.ActionPublish, natskit.ActionSubscribe} {
-		to <- prometheus.MustNewConstMetric(r.refused, prometheus.CounterValue, float64(r.conn.Refused(action)), string(action))
+		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "unloop_nats_refused_total", Help: "Messages and subscriptions that the NATS server refused, because the user's permissions do not allow them.",
+			ConstLabels: prometheus.Labels{"connection": name, "action": string(action)},
+		}, func() float64 { return float64(conn.Refused(action)) }))
 	}
+	go conn.Tend(ctx, LayoutOf(svc, layout))
 }
 
 func truth(b bool) float64 {
