@@ -1,0 +1,285 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	diff "github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/unloop/unloop/deploy/unloop/backup"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natstest"
+)
+
+// update adds a version of the golden state, if the form of the stored state has changed.
+// Versions that are there stay as they are: they are what some server may have.
+var update = flag.Bool("update", false, "add a version of the golden state if its form has changed")
+
+// firstFixed is the first version whose readers must understand what all later versions
+// write: they only add. What versions before it wrote is continued once, by the reading
+// of earlier keys.
+const firstFixed = 3
+
+// golden is a file in testdata/state: a line about it, and a line a message.
+type golden struct {
+	Version int       `json:"version"`
+	About   string    `json:"about"`
+	At      time.Time `json:"at"`
+	// Operators says that it has what operators did.
+	Operators bool     `json:"operators"`
+	Messages  []stored `json:"-"`
+}
+
+// stored is a message of a stream or bucket, as text where it is text.
+type stored struct {
+	Subject string      `json:"subject"`
+	Header  nats.Header `json:"header,omitempty"`
+	Text    string      `json:"text,omitempty"`
+	Bytes   []byte      `json:"bytes,omitempty"`
+}
+
+func (m stored) data() []byte {
+	if m.Text != "" {
+		return []byte(m.Text)
+	}
+	return m.Bytes
+}
+
+func stateFiles(t *testing.T) (names []string) {
+	t.Helper()
+	all, err := os.ReadDir("testdata/state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		names = append(names, f.Name())
+	}
+	slices.Sort(names)
+	return names
+}
+
+func readState(t *testing.T, name string) (g golden) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata/state", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if g.Version == 0 {
+			err = json.Unmarshal(lines.Bytes(), &g)
+		} else {
+			var m stored
+			err = json.Unmarshal(lines.Bytes(), &m)
+			g.Messages = append(g.Messages, m)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v in %s", name, err, lines.Bytes())
+		}
+	}
+	return g
+}
+
+func (g golden) write(t *testing.T) {
+	t.Helper()
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(g); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range g.Messages {
+		if err := enc.Encode(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(fmt.Sprintf("testdata/state/%d.jsonl", g.Version), out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func publish(t *testing.T, js jetstream.JetStream, m stored) {
+	t.Helper()
+	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.data()}); err != nil {
+		t.Fatalf("store %s: %v", m.Subject, err)
+	}
+}
+
+// dump returns the messages of all streams. Of the headers it keeps those that a reader
+// looks at.
+func dump(t *testing.T, server *natstest.Server) (all []stored) {
+	t.Helper()
+	js := server.JetStream()
+	for _, name := range backup.Streams() {
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			continue // an older version has fewer
+		}
+		state := stream.CachedInfo().State
+		for seq := state.FirstSeq; seq > 0 && seq <= state.LastSeq; seq++ {
+			msg, err := stream.GetMsg(t.Context(), seq)
+			if err != nil || strings.HasSuffix(msg.Subject, ".probe") || msg.Header.Get("KV-Operation") != "" {
+				continue // it was replaced or removed
+			}
+			m := stored{Subject: msg.Subject, Header: nats.Header{}}
+			for key := range msg.Header {
+				if key == jetstream.MsgTTLHeader || key == jetstream.MsgIDHeader || strings.HasPrefix(key, "ce-") || key == "Content-Type" {
+					m.Header[key] = msg.Header[key]
+				}
+			}
+			if utf8.Valid(msg.Data) && !bytes.ContainsRune(msg.Data, 0) {
+				m.Text = string(msg.Data)
+			} else {
+				m.Bytes = msg.Data
+			}
+			all = append(all, m)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b stored) int { return cmp.Compare(a.Subject, b.Subject) })
+	return all
+}
+
+// This version writes what the newest golden state has, in the same form: its fields, no
+// fewer, which older readers look for, and no more, which no golden state has yet.
+func TestStateIsWrittenInTheFormOfTheNewestGolden(t *testing.T) {
+	t.Parallel()
+	names := stateFiles(t)
+	newest := readState(t, names[len(names)-1])
+	written := writeState(t)
+	change := diff.Diff(form(newest.Messages), form(written))
+	if change == "" || t.Failed() {
+		return
+	}
+	if *update {
+		golden{Version: newest.Version + 1, About: "written by go test -update", At: stateHour, Operators: true, Messages: written}.write(t)
+		return
+	}
+	t.Errorf("the stored state has another form than testdata/state/%d.jsonl (-golden +now). Fields may be added, for readers that do not know them: "+
+		"add a version by `go -C deploy test ./e2e -run TestStateIsWritten -update`.\n%s", newest.Version, change)
+}
+
+// What a version adds leaves all that the readers of the versions before it look for.
+func TestNewerStateIsReadableByOlderVersions(t *testing.T) {
+	t.Parallel()
+	var before []string
+	for _, name := range stateFiles(t) {
+		g := readState(t, name)
+		if g.Version < firstFixed {
+			continue
+		}
+		now := form(g.Messages)
+		for _, line := range before {
+			if !slices.Contains(now, line) {
+				t.Errorf("%s lacks what older versions read: %s", name, line)
+			}
+		}
+		before = now
+	}
+}
+
+// form returns the kinds of keys in a state and the fields of their values, with their
+// types.
+func form(messages []stored) (all []string) {
+	for _, m := range messages {
+		key := keyForm(m.Subject)
+		for _, field := range valueForm(key, m.data()) {
+			all = append(all, key+" "+field)
+		}
+		for name := range m.Header {
+			all = append(all, key+" header "+name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+var hash = regexp.MustCompile(`^([0-9a-f]{16,}|[A-Za-z0-9_-]{22}|[A-Za-z0-9]{10}|\d+|-?[0-9a-z]+\.?)$`)
+
+// keyForm replaces hashes and numbers in a subject.
+func keyForm(subject string) string {
+	tokens := strings.Split(subject, ".")
+	for i, token := range tokens {
+		if i > 1 && len(token) > 9 && hash.MatchString(token) || regexp.MustCompile(`^\d+$`).MatchString(token) {
+			tokens[i] = "HASH"
+		}
+	}
+	return strings.Join(tokens, ".")
+}
+
+// valueForm returns the fields of a value.
+func valueForm(key string, data []byte) []string {
+	var v any
+	switch {
+	case strings.Contains(key, ".tool."):
+		return sections(data)
+	case json.Unmarshal(data, &v) == nil:
+		return paths("", v)
+	case strings.HasPrefix(key, "$KV."+schemas.BucketVectors) || strings.Contains(key, ".calls.") || strings.Contains(key, ".asker."):
+		return fields(data)
+	}
+	return []string{"bytes"}
+}
+
+// paths returns the fields of a JSON value with their types.
+func paths(at string, v any) (all []string) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, field := range v {
+			all = append(all, paths(at+"/"+name, field)...)
+		}
+	case []any:
+		for _, item := range v {
+			all = append(all, paths(at+"[]", item)...)
+		}
+	default:
+		all = append(all, fmt.Sprintf("%s %T", at, v))
+	}
+	return all
+}
+
+// fields returns the numbers and types of a protobuf message's fields.
+func fields(data []byte) (all []string) {
+	for len(data) > 0 {
+		number, kind, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return append(all, "no protobuf")
+		}
+		rest := protowire.ConsumeFieldValue(number, kind, data[n:])
+		if rest < 0 {
+			return append(all, "no protobuf")
+		}
+		all, data = append(all, fmt.Sprintf("field %d of type %d", number, kind)), data[n+rest:]
+	}
+	return all
+}
+
+// sections returns the version and the tags of a tool session's state, behind the JSON of
+// its wrapper where there is one.
+func sections(data []byte) []string {
+	if len(data) == 0 {
+		return []string{"empty"}
+	}
+	all := []string{"version " + strconv.Itoa(int(data[0]))}
+	for data = data[1:]; len(data) >= 3; {
+		n := 3 + int(data[1])<<8 + int(data[2])
+		all, data = append(all, "section "+strconv.Itoa(int(data[0]))), data[min(n, len(data)):]
+	}
+	return all
+}
