@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/delivery"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/audit"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -155,11 +157,96 @@ func writeState(t *testing.T) []stored {
 	js := server.JetStream()
 	publish(t, js, stored{Subject: "$KV." + schemas.BucketPolicies + "." + schemas.KeyCallerHash, Bytes: []byte(strings.Repeat("k", 32))})
 	publish(t, js, stored{Subject: "$KV." + schemas.BucketPolicies + "." + schemas.KeyBundle, Text: stateBundle})
-	s, stop := startStoppable(t, stateUpstream(t, 0), on(server, stateHour))
+	s, stop := startStoppable(t, stateUpstream(t, 0), on(server, stateHour), toEndpoints(t, refusing(t, http.StatusServiceUnavailable), refusing(t, http.StatusGone)))
 	driveBefore(t, s.URL())
 	operateAt(t, js, stateHour)
+	awaitDeliveries(t, js)
 	stop()
 	return dump(t, server)
+}
+
+// toEndpoints has messages sent to two endpoints.
+func toEndpoints(t *testing.T, busy, gone string) func(*system.Config) {
+	t.Helper()
+	_, edit := notify(t, fmt.Sprintf(`
+allow_cidr: [127.0.0.0/8]
+endpoints:
+  - {name: busy, webhook: {url: %q}, throttle: {messages: 1000, per: 1h}}
+  - {name: gone, webhook: {url: %q}}
+routes:
+  - {endpoints: [busy, gone], match: {policy: spending}}
+`, busy, gone), nil)
+	return edit
+}
+
+// refusing is an endpoint that answers each message with a status.
+func refusing(t *testing.T, status int) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// awaitDeliveries waits until messages are to be sent again, and others were given up.
+func awaitDeliveries(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	seen := map[delivery.Status]bool{}
+	for deadline := time.Now().Add(patience); !seen[delivery.Retrying] || !seen[delivery.Dead]; {
+		if time.Now().After(deadline) {
+			t.Fatalf("deliveries are %v", seen)
+		}
+		for _, r := range deliveries(t, js) {
+			seen[r.Status] = true
+		}
+	}
+}
+
+// deliveries reads the delivery log.
+func deliveries(t *testing.T, js jetstream.JetStream) (all []delivery.Record) {
+	t.Helper()
+	kv, err := js.KeyValue(t.Context(), schemas.BucketDeliveries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := kv.Keys(t.Context())
+	if err != nil && !errors.Is(err, jetstream.ErrNoKeysFound) {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		var r delivery.Record
+		if entry, err := kv.Get(t.Context(), key); err == nil && json.Unmarshal(entry.Value(), &r) == nil {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// wantDelivered waits for a message that was owed before the upgrade, and looks for one
+// that was given up.
+func wantDelivered(t *testing.T, js jetstream.JetStream, busy inbox) {
+	t.Helper()
+	if e, err := event.Parse([]byte(busy.next(t))); err != nil || e.Data.LoopID == "" {
+		t.Errorf("delivered is %+v, %v", e, err)
+	}
+	stream, err := js.Stream(t.Context(), schemas.StreamDeadLetters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := stream.GetLastMsgForSubject(t.Context(), schemas.DeadLetterSubject("gone"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dead delivery.Record
+	if err := json.Unmarshal(msg.Data, &dead); err != nil || dead.Status != delivery.Dead || dead.Endpoint != "gone" || dead.Tried == 0 || len(dead.Events) == 0 || dead.Reason == "" {
+		t.Errorf("the dead letter is %s, %v", msg.Data, err)
+	}
+	kv, err := js.KeyValue(t.Context(), schemas.BucketNotifications)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Get(t.Context(), schemas.EndpointKey("gone")); err != nil {
+		t.Errorf("the endpoint that is gone: %v", err)
+	}
 }
 
 // operateAt does what operators do.
@@ -200,13 +287,15 @@ func TestStateOfEveryVersionIsContinued(t *testing.T) {
 				publish(t, js, m)
 			}
 			at := state.At.Add(time.Second)
-			s := start(t, stateUpstream(t, 4), on(server, at))
+			busy := newInbox(t)
+			s := start(t, stateUpstream(t, 4), on(server, at), toEndpoints(t, busy.url, refusing(t, http.StatusGone)))
 			wantOpenLoops(t, s, state)
 			wantAfter(t, s.URL())
 			wantReleased(t, s, state)
 			wantEvents(t, state)
 			if state.Operators {
 				wantOperators(t, s.URL(), js)
+				wantDelivered(t, js, busy)
 			}
 		})
 	}

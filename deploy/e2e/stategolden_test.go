@@ -41,7 +41,7 @@ type golden struct {
 	Version int       `json:"version"`
 	About   string    `json:"about"`
 	At      time.Time `json:"at"`
-	// Operators says that it has what operators did.
+	// Operators says that it has what operators did, and what notifiers owe.
 	Operators bool     `json:"operators"`
 	Messages  []stored `json:"-"`
 }
@@ -210,14 +210,16 @@ func form(messages []stored) (all []string) {
 	return slices.Compact(all)
 }
 
-var hash = regexp.MustCompile(`^([0-9a-f]{16,}|[A-Za-z0-9_-]{22}|[A-Za-z0-9]{10}|\d+|-?[0-9a-z]+\.?)$`)
+// named matches the tokens of a subject that are hashes, ids or numbers.
+var named = regexp.MustCompile(`^([0-9a-f]{32,}|[A-Za-z0-9_-]{22}|[A-Za-z0-9]{10}|\d+)$`)
 
-// keyForm replaces hashes and numbers in a subject.
+// keyForm replaces what is named at random in a subject.
 func keyForm(subject string) string {
 	tokens := strings.Split(subject, ".")
 	for i, token := range tokens {
-		if i > 1 && len(token) > 9 && hash.MatchString(token) || regexp.MustCompile(`^\d+$`).MatchString(token) {
-			tokens[i] = "HASH"
+		id, rest, _ := strings.Cut(token, "=")
+		if i > 1 && named.MatchString(id) {
+			tokens[i] = "HASH" + rest
 		}
 	}
 	return strings.Join(tokens, ".")
