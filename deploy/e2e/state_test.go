@@ -73,7 +73,9 @@ func results(calls ...call) func(*testing.T, string) []string {
 	}
 }
 
-func lines200(n int, rest ...string) []string { return append(slices.Repeat([]string{"200"}, n), rest...) }
+func lines200(n int, rest ...string) []string {
+	return append(slices.Repeat([]string{"200"}, n), rest...)
+}
 
 // statesKept are what outlives an upgrade. Requests have fixed ids.
 func statesKept() []kept {
@@ -289,7 +291,7 @@ func TestStateOfEveryVersionIsContinued(t *testing.T) {
 			at := state.At.Add(time.Second)
 			busy := newInbox(t)
 			s := start(t, stateUpstream(t, 4), on(server, at), toEndpoints(t, busy.url, refusing(t, http.StatusGone)))
-			wantOpenLoops(t, s, state)
+			wantOpenLoops(t, state)
 			wantAfter(t, s.URL())
 			wantReleased(t, s, state)
 			wantEvents(t, state)
@@ -302,7 +304,7 @@ func TestStateOfEveryVersionIsContinued(t *testing.T) {
 }
 
 // wantOpenLoops reads the incidents as the command line does.
-func wantOpenLoops(t *testing.T, s *system.System, state golden) {
+func wantOpenLoops(t *testing.T, state golden) {
 	t.Helper()
 	found := map[string]bool{}
 	for _, m := range state.Messages {
