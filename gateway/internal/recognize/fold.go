@@ -51,14 +51,14 @@ func (f *folder) fold(s []byte) {
 
 // plain appends the ASCII characters that can be seen at the beginning of s, and returns
 // how many there are.
-func (f *folder) plain(s []byte) (n int) {
-	from := len(f.dst)
-	dst := append(f.dst, s[:plainLen(s)]...)
-	for i, ch := range dst[from:] {
-		dst[from+i] = plainASCII[ch]
+func (f *folder) plain(s []byte) int {
+	n, from := plainLen(s), len(f.dst)
+	if n == 0 {
+		return 0
 	}
-	if n = len(dst) - from; n > 0 {
-		f.dst, f.indented = dst, false
+	f.dst, f.indented = append(f.dst, s[:n]...), false
+	for i, ch := range f.dst[from:] {
+		f.dst[from+i] = plainASCII[ch]
 	}
 	return n
 }

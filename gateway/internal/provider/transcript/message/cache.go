@@ -12,7 +12,7 @@ const (
 	// cacheFrom is the minimum size, in bytes, of parts that are remembered.
 	cacheFrom = 192
 	// cacheEntries is the maximum number of entries of a generation of each kind; one
-	// takes about 150 bytes, so that all take at most 10 MB.
+	// takes about 150 bytes, of exchanges 300, so that all take at most 20 MB.
 	cacheEntries = 16_384
 )
 
@@ -23,9 +23,10 @@ const (
 // Keys are two keyed hashes of a text, so that nobody can construct a text that is taken
 // for another one.
 type Cache struct {
-	seeds    [2]maphash.Seed
-	readings generations[Reading]
-	calls    generations[ToolCall]
+	seeds     [2]maphash.Seed
+	readings  generations[Reading]
+	calls     generations[ToolCall]
+	exchanges generations[Exchange]
 }
 
 // CacheKey identifies parts that were read in one way.
@@ -34,15 +35,21 @@ type CacheKey [2]uint64
 // Ways in which parts are read, in the keys of a cache. Results are read in as many
 // further ways as there are rules for them.
 const (
-	messageWay   uint64 = 1<<63 + iota // and the role
-	_                                  // of Assistant
-	_                                  // of System
-	_                                  // of Tool
-	HumanWay                           // the words of a human
-	OpeningWay                         // the first words of a human
-	BeginningWay                       // the same without clocks and ids
-	callWay                            // a call without its result
+	messageWay    uint64 = 1<<63 + iota // and the role
+	_                                   // of Assistant
+	_                                   // of System
+	_                                   // of Tool
+	HumanWay                            // the words of a human
+	OpeningWay                          // the first words of a human
+	BeginningWay                        // the same without clocks and ids
+	callWay                             // a call without its result
+	exchangeWay                         // an exchange of an agent that acts in text
+	FirstWay                            // the words before the agent's first message
+	InstructedWay                       // instructions and a mark that they may contain
 )
+
+// TextWay is added to the numbers of rules for calls that were read in a text.
+const TextWay uint64 = 1 << 62
 
 // Reading is what was read in a message or a result.
 type Reading struct {
@@ -61,11 +68,25 @@ type Reading struct {
 	Empty, Long bool
 }
 
+// Exchange is what was read in a message of an agent that acts in text, and in the answer
+// to it.
+type Exchange struct {
+	// Form, Mark and Tool are those of the action; Form is 0 for none.
+	Form       uint8
+	Mark, Tool string
+	// Call is the call of the action, or of the whole message without one. It has no result.
+	Call ToolCall
+	// Human and Answer are the digests of the answer as words of a human and as a result.
+	Human, Answer fingerprint.Digest
+	// Printed says that the answer looks like the output of a program.
+	Printed bool
+}
+
 // NewCache returns an empty cache.
 func NewCache() *Cache {
 	return &Cache{
 		seeds:    [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-		readings: newGenerations[Reading](), calls: newGenerations[ToolCall](),
+		readings: newGenerations[Reading](), calls: newGenerations[ToolCall](), exchanges: newGenerations[Exchange](),
 	}
 }
 
@@ -122,6 +143,14 @@ func (c *Cache) Call(way uint64, parts []Part, read func() ToolCall) ToolCall {
 		return read()
 	}
 	return remembered(&c.calls, c, way, parts, read)
+}
+
+// Exchange is Read for an exchange.
+func (c *Cache) Exchange(parts []Part, read func() Exchange) Exchange {
+	if c == nil {
+		return read()
+	}
+	return remembered(&c.exchanges, c, exchangeWay, parts, read)
 }
 
 func remembered[V any](in *generations[V], c *Cache, way uint64, parts []Part, read func() V) V {

@@ -54,7 +54,7 @@ func (r *Rules) remembered() bool {
 // the keys of those before them.
 func (t *Rounds) History(rules Rules) (items []Item, before fingerprint.Digest) {
 	if rounds := t.inText(); len(rounds) > 0 {
-		return textHistory(rounds, &rules), before
+		return t.textHistory(rounds, &rules), before
 	}
 	h := &t.wire
 	offered := t.offered()

@@ -2,6 +2,7 @@ package rounds
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
@@ -38,11 +39,12 @@ type chat struct {
 
 // textRound is a round that was read in a text, or a human message.
 type textRound struct {
-	human  fingerprint.Digest
-	call   message.ToolCall
-	text   []byte // of the call
-	result []byte
-	done   bool // there is a result
+	human fingerprint.Digest
+	call  message.ToolCall
+	done  bool      // there is a result
+	of    *exchange // nil for a round in a scratchpad
+	// text and result are those of a round in a scratchpad.
+	text, result []byte
 }
 
 // message adds a message.
@@ -73,26 +75,6 @@ func (a *chat) message(role message.Role, parts []message.Part) {
 	a.turns = append(a.turns, turn{agent: role == message.Assistant, texts: texts})
 }
 
-// unescape returns the texts of a message, line by line.
-func (tn *turn) unescape() []byte {
-	var out []byte
-	for i, text := range tn.texts {
-		if i > 0 {
-			out = append(out, '\n')
-		}
-		out = jsonwalk.AppendString(out, text)
-	}
-	return out
-}
-
-// exchange is a text of the agent with its action, and the answer to it.
-type exchange struct {
-	said     []byte
-	answered []byte
-	done     bool // there is an answer
-	action   textact.Action
-}
-
 // inText returns the rounds in the text of the conversation; none for a conversation
 // with a human alone.
 func (t *Rounds) inText() []textRound {
@@ -102,46 +84,18 @@ func (t *Rounds) inText() []textRound {
 	}
 	a.read = true
 	first, list := a.exchanges(t.wire.limit)
+	for i := range list {
+		list[i].read = t.digester.Cache.Exchange(list[i].parts(t.digester), list[i].readAll)
+	}
 	switch {
 	case len(list) == 0:
-		a.rounds = scratchpad(first, t.wire.limit)
+		a.rounds = scratchpad(join(first), t.wire.limit)
 	case t.announced(list):
-		a.rounds = agentRounds(first, list)
+		a.rounds = agentRounds(t.opening(first), list)
 	default:
-		a.rounds = repeatedRounds(first, list)
+		a.rounds = repeatedRounds(t.opening(first), list)
 	}
 	return a.rounds
-}
-
-// exchanges returns the text before the agent's first message, and the newest exchanges
-// since then.
-func (a *chat) exchanges(limit int) (first []byte, list []exchange) {
-	begin := 0
-	for begin < len(a.turns) && !a.turns[begin].agent {
-		if begin > 0 {
-			first = append(first, '\n')
-		}
-		first = append(first, a.turns[begin].unescape()...)
-		begin++
-	}
-	from, spoken := len(a.turns), 0
-	for from > begin && spoken < limit {
-		if from--; a.turns[from].agent {
-			spoken++
-		}
-	}
-	for i := from; i < len(a.turns); i++ {
-		text := a.turns[i].unescape()
-		switch n := len(list) - 1; {
-		case a.turns[i].agent:
-			list = append(list, exchange{said: text, action: textact.Find(text)})
-		case n >= 0 && list[n].done:
-			list[n].answered = append(append(list[n].answered, '\n'), text...)
-		case n >= 0:
-			list[n].answered, list[n].done = text, true
-		}
-	}
-	return first, list
 }
 
 // announced reports whether the conversation is that of an agent that acts in text: the
@@ -150,52 +104,57 @@ func (a *chat) exchanges(limit int) (first []byte, list []exchange) {
 func (t *Rounds) announced(list []exchange) bool {
 	var forms [textact.JSON + 1]int
 	fenced, printed := 0, 0
-	var newest textact.Action
+	var newest *message.Exchange
 	for i := range list {
 		e := &list[i]
-		forms[e.action.Form]++
-		if e.action.Form != textact.None {
-			newest = e.action
+		forms[e.read.Form]++
+		if e.form() != textact.None {
+			newest = &e.read
 		}
-		if e.action.Form == textact.Fence && e.done {
+		if e.form() == textact.Fence && e.done() {
 			fenced++
-			if textact.LooksLikeResult(e.answered) {
+			if e.read.Printed {
 				printed++
 			}
 		}
 	}
-	switch newest.Form {
-	case textact.None:
+	switch {
+	case newest == nil:
 		return false
-	case textact.Fence:
+	case textact.Form(newest.Form) == textact.Fence:
 		return fenced > 0 && 2*printed > fenced && t.instructed(newest.Mark)
-	case textact.Label, textact.Tag, textact.JSON:
 	}
-	return forms[newest.Form] > 1 && bytes.ContainsAny([]byte(newest.Tool), "_") || t.instructed(newest.Mark)
+	return forms[newest.Form] > 1 && strings.Contains(newest.Tool, "_") || t.instructed(newest.Mark)
 }
 
 // instructed reports whether the instructions or the first message contain a mark.
 func (t *Rounds) instructed(mark string) bool {
-	text := make([]byte, 0, 4096)
-	add := func(raw []byte) {
-		if len(text) < maxPreamble {
-			text = append(jsonwalk.AppendString(text, raw), '\n')
-		}
-	}
+	d := t.digester
+	d.Parts = append(d.Parts[:0], message.Part{Kind: message.Field, Name: []byte(mark)})
 	for i := range t.System {
 		if t.System[i].Kind == message.Text {
-			add(t.System[i].Value)
+			d.Parts = append(d.Parts, message.Part{Value: t.System[i].Value})
 		}
 	}
 	for _, raw := range t.chat.preamble {
-		add(raw)
+		d.Parts = append(d.Parts, message.Part{Value: raw})
 	}
-	for i := range t.chat.turns {
-		if t.chat.turns[i].agent {
-			break
-		}
+	for i := 0; i < len(t.chat.turns) && !t.chat.turns[i].agent; i++ {
 		for _, raw := range t.chat.turns[i].texts {
-			add(raw)
+			d.Parts = append(d.Parts, message.Part{Value: raw})
+		}
+	}
+	return d.Cache.Read(message.InstructedWay, d.Parts, func() message.Reading {
+		return message.Reading{Human: contains(d.Parts[1:], mark)}
+	}).Human
+}
+
+// contains reports whether texts contain a mark near their beginning.
+func contains(texts []message.Part, mark string) bool {
+	text := make([]byte, 0, 4096)
+	for i := range texts {
+		if len(text) < maxPreamble {
+			text = append(jsonwalk.AppendString(text, texts[i].Value), '\n')
 		}
 	}
 	return bytes.Contains(text, []byte(mark))
@@ -204,25 +163,20 @@ func (t *Rounds) instructed(mark string) bool {
 // agentRounds returns the rounds of an agent with marked actions. The answer to an
 // action is its result. Any other answer is a human message, unless it was sent before:
 // then a harness asks for an action.
-func agentRounds(first []byte, list []exchange) []textRound {
-	out := opening(first)
+func agentRounds(out []textRound, list []exchange) []textRound {
 	heard := map[fingerprint.Digest]bool{}
 	for i := range list {
 		e := &list[i]
-		if e.action.Form != textact.None {
-			out = append(out, newTextRound(e, e.action, false))
-			continue
+		switch human := e.read.Human; {
+		case e.form() != textact.None:
+			out = append(out, e.round(false))
+		case !e.done():
+		case heard[human]:
+			out = append(out, e.round(true))
+		default:
+			heard[human] = true
+			out = append(out, textRound{human: human})
 		}
-		if !e.done {
-			continue
-		}
-		human := recognize.Said(e.answered)
-		if heard[human] {
-			out = append(out, newTextRound(e, textact.Action{Call: e.said}, true))
-			continue
-		}
-		heard[human] = true
-		out = append(out, textRound{human: human})
 	}
 	return out
 }
@@ -230,18 +184,12 @@ func agentRounds(first []byte, list []exchange) []textRound {
 // repeatedRounds returns the rounds of a conversation in which it is not clear who
 // answers. There are none until an exchange is repeated: the same action, or the same
 // words without one, with the same answer.
-func repeatedRounds(first []byte, list []exchange) []textRound {
-	out := opening(first)
+func repeatedRounds(out []textRound, list []exchange) []textRound {
 	seen, repeats := map[[2]fingerprint.Digest]bool{}, false
 	for i := range list {
-		e := &list[i]
-		action := e.action
-		if action.Form == textact.None {
-			action.Call = e.said
-		}
-		r := newTextRound(e, action, true)
+		r := list[i].round(true)
 		if r.done {
-			pair := [2]fingerprint.Digest{r.call.Key, recognize.Result(r.result, nil)}
+			pair := [2]fingerprint.Digest{r.call.Key, list[i].read.Answer}
 			repeats = repeats || seen[pair]
 			seen[pair] = true
 		}
@@ -260,56 +208,76 @@ func scratchpad(first []byte, limit int) []textRound {
 		return nil
 	}
 	steps = steps[max(0, len(steps)-limit):]
-	out := opening(first[:begin])
+	var out []textRound
+	if human := said(first[:begin]); !human.IsZero() {
+		out = append(out, textRound{human: human})
+	}
 	for i := range steps {
-		e := exchange{said: steps[i].Action.Call, answered: steps[i].Result, done: true}
-		out = append(out, newTextRound(&e, steps[i].Action, false))
+		own := steps[i].Action
+		out = append(out, textRound{
+			call: textCall(own.Call, &own), done: true, text: bytes.TrimSpace(own.Call), result: textact.Result(bytes.Clone(steps[i].Result)),
+		})
 	}
 	return out
 }
 
-// opening returns the text before the agent's first message as a human message.
-func opening(first []byte) []textRound {
-	if len(bytes.TrimSpace(first)) == 0 {
+// opening returns the words before the agent's first message as a human message.
+func (t *Rounds) opening(first []turn) []textRound {
+	d := t.digester
+	d.Parts = d.Parts[:0]
+	for i := range first {
+		d.Parts = first[i].appendTo(d.Parts, message.Field)
+	}
+	human := d.Cache.Read(message.FirstWay, d.Parts, func() message.Reading { return message.Reading{Digest: said(join(first))} }).Digest
+	if human.IsZero() {
 		return nil
 	}
-	return []textRound{{human: recognize.Said(first)}}
+	return []textRound{{human: human}}
 }
 
-func newTextRound(e *exchange, action textact.Action, soft bool) textRound {
-	r := textRound{text: bytes.TrimSpace(action.Call), done: e.done, call: message.ToolCall{
-		Tool: action.Tool, ID: message.CallID(e.said), Soft: soft,
-		Poll: recognize.IsTextPoll(action.Tool, action.Call, action.Shell),
-	}}
-	r.call.Key = recognize.TextCall(action.Tool, r.text)
-	if e.done {
-		r.result = textact.Result(bytes.Clone(e.answered))
+// said returns the digest of a human's words; zero if there are none.
+func said(text []byte) (d fingerprint.Digest) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return d
 	}
-	return r
+	return recognize.Said(text)
 }
 
 // textHistory returns the history of an agent that acts in text.
-func textHistory(rounds []textRound, rules *Rules) []Item {
+func (t *Rounds) textHistory(rounds []textRound, rules *Rules) []Item {
 	items := make([]Item, len(rounds))
 	for i := range rounds {
 		r := &rounds[i]
-		if len(r.text) == 0 && !r.human.IsZero() {
+		if !r.human.IsZero() {
 			items[i].Human = r.human
 			continue
 		}
 		call := r.call
-		if r.done {
-			call.Ours = rules.Ours(r.result)
-			text := withoutNotice(r.result)
-			if call.Failed = rules.failed(text); call.Failed {
-				call.Class = recognize.ErrorClass(text)
-			}
-			call.Result = recognize.Result(text, rules.Volatile)
-			if call.Failed || len(text) >= longResult {
-				call.Loose = recognize.Loose(call.Tool, r.text, call.Failed)
-			}
+		switch read := func() message.ToolCall { return rules.readRound(r) }; {
+		case !r.done:
+		case r.of == nil:
+			call = read()
+		default:
+			call = t.cache(rules).Call(message.TextWay+rules.number, r.of.parts(t.digester), read)
+			call.Soft = r.call.Soft
 		}
 		items[i].Calls = []message.ToolCall{call}
 	}
 	return items
+}
+
+// readRound returns the call of a round with its result.
+func (r *Rules) readRound(of *textRound) message.ToolCall {
+	call := of.call
+	text, result := of.words()
+	call.Ours = r.Ours(result)
+	result = withoutNotice(result)
+	if call.Failed = r.failed(result); call.Failed {
+		call.Class = recognize.ErrorClass(result)
+	}
+	call.Result = recognize.Result(result, r.Volatile)
+	if call.Failed || len(result) >= longResult {
+		call.Loose = recognize.Loose(call.Tool, text, call.Failed)
+	}
+	return call
 }
