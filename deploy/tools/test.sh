@@ -8,12 +8,13 @@
 # lower priority, and are printed behind them. Tests download no modules, and use loopback
 # addresses only.
 #
-# All modules are compiled as one workspace and with the flags of `make build`, so that no
-# package is compiled twice.
+# All modules are compiled as one workspace, without debug information, which takes a fifth
+# of the time, and with the flags of tool.sh and `make dist`, so that no package is compiled
+# twice.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 tool=$PWD/deploy/tools/tool.sh
-export GOTOOLCHAIN=local GOWORK=$PWD/go.work GOFLAGS="${GOFLAGS-} -trimpath"
+export GOTOOLCHAIN=local GOWORK=$PWD/go.work GOFLAGS="${GOFLAGS-} -trimpath -gcflags=all=-dwarf=false"
 
 lint_only=
 if [[ ${1-} == --lint ]]; then

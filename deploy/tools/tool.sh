@@ -37,7 +37,7 @@ go_tool() {
 		say "building $name $version (once)"
 		mkdir -p "$cache/tools"
 		staging=$(mktemp -d "$cache/tools/.$name.XXXXXX")
-		GOBIN=$staging GOWORK=off GOFLAGS="-buildvcs=false -trimpath '-ldflags=-s -w'" "$@" >&2
+		GOBIN=$staging GOWORK=off GOFLAGS="-buildvcs=false -trimpath -gcflags=all=-dwarf=false '-ldflags=-s -w'" "$@" >&2
 		publish "$staging" "$dir"
 	fi
 	echo "$dir/$name"
