@@ -24,7 +24,7 @@ const every = 200 * time.Millisecond
 type prometheus struct{ url string }
 
 // found is how the configuration finds a service by its name.
-var found = regexp.MustCompile(`dns_sd_configs: \[\{names: \[(\w+)\], type: A, port: 8081, refresh_interval: 15s\}\]`)
+var found = regexp.MustCompile(`dns_sd_configs: \[\{names: \[(\w+)(?:, [\w-]+)*\], type: A, port: 8081, refresh_interval: 15s\}\]`)
 
 // startPrometheus starts one with the repository's configuration, of which it changes the
 // addresses of services, the file of the key and the intervals alone.
