@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/unloop/unloop/schemas/kit/natsperm"
 )
 
 // composeFile is compose.yaml as the loader of Docker Compose reads it: variables and
@@ -182,7 +184,7 @@ func TestEveryServiceIsConfined(t *testing.T) {
 	stages := readDockerfile(t)
 	for name, s := range readCompose(t).Services {
 		limits := s.Deploy.Resources.Limits
-		if name != "cli" && (limits.Memory == "" || limits.CPUs == 0) {
+		if limits.Memory == "" || limits.CPUs == 0 {
 			t.Errorf("%s: limits are %+v", name, limits)
 		}
 		if s.Logging.Options["max-size"] == "" || s.Logging.Options["max-file"] == "" {
@@ -258,7 +260,7 @@ func TestProfilesHoldWhatTheySay(t *testing.T) {
 		}
 	}
 	for profile, want := range map[string][]string{
-		"always":  {"detector", "embedworker", "gateway", "nats", "notifier"},
+		"always":  {"detector", "embedworker", "gateway", "nats", "nats-init", "notifier"},
 		"cli":     {"cli"},
 		"demo":    {"demo-agents", "demo-gateway", "demo-model"},
 		"ha":      {"balancer"},
@@ -296,7 +298,7 @@ func TestOnlyTheModelNeedsADownload(t *testing.T) {
 // one that NATS gets, from the same variable.
 func TestEachServiceHasItsOwnUserOfNATS(t *testing.T) {
 	t.Parallel()
-	services := map[string]string{"gateway": "gateway", "detector": "detector", "embedworker": "embedworker", "notifier": "notifier", "cli": "operator"}
+	services := map[string]string{"gateway": "gateway", "detector": "detector", "embedworker": "embedworker", "notifier": "notifier", "cli": "operator", "nats-init": "operator", "demo-gateway": "gateway"}
 	for _, variables := range [][]string{nil, {"UNLOOP_NATS_GATEWAY_PASSWORD=1", "UNLOOP_NATS_DETECTOR_PASSWORD=2", "UNLOOP_NATS_EMBEDWORKER_PASSWORD=3", "UNLOOP_NATS_NOTIFIER_PASSWORD=4", "UNLOOP_NATS_OPERATOR_PASSWORD=5"}} {
 		file := readCompose(t, variables...)
 		for name, user := range services {
@@ -307,6 +309,9 @@ func TestEachServiceHasItsOwnUserOfNATS(t *testing.T) {
 			password, _ := u.User.Password()
 			if server := file.Services["nats"].env("NATS_" + strings.ToUpper(user) + "_PASSWORD"); u.User.Username() != user || server != `"`+password+`"` {
 				t.Errorf("%s connects as %s; NATS has %s", name, u.User, server)
+			}
+			if prefix := file.Services[name].env("UNLOOP_NATS_INBOX_PREFIX"); prefix != natsperm.InboxPrefix(user) {
+				t.Errorf("%s has inboxes at %q", name, prefix)
 			}
 		}
 	}

@@ -46,6 +46,7 @@ func TestTheClusterBuildsAndRuns(t *testing.T) {
 	upstream := scripted.New(nil)
 	model := httptest.NewServer(upstream)
 	t.Cleanup(model.Close)
+	cluster.finish(t, "nats-init")
 	for range file.Services["detector"].Deploy.Replicas {
 		cluster.run(t, "detector")
 	}
@@ -226,18 +227,7 @@ type process struct {
 // the image's health check passes, and ends it with the test.
 func (c cluster) run(t *testing.T, name string, more ...string) *process {
 	t.Helper()
-	s := c.file.Services[name]
-	args := more
-	for _, arg := range s.Command {
-		args = append(args, c.addresses.Replace(arg))
-	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(c.bin, s.Build.Target), args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
-	for key, value := range s.Environment {
-		if value != nil {
-			cmd.Env = append(cmd.Env, key+"="+c.addresses.Replace(*value))
-		}
-	}
+	cmd := c.command(t, name, more)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -259,6 +249,31 @@ func (c cluster) run(t *testing.T, name string, more ...string) *process {
 	})
 	c.waitHealthy(t, p)
 	return p
+}
+
+// command returns a service's command with its environment.
+func (c cluster) command(t *testing.T, name string, args []string) *exec.Cmd {
+	t.Helper()
+	s := c.file.Services[name]
+	for _, arg := range s.Command {
+		args = append(args, c.addresses.Replace(arg))
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(c.bin, s.Build.Target), args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+	for key, value := range s.Environment {
+		if value != nil {
+			cmd.Env = append(cmd.Env, key+"="+c.addresses.Replace(*value))
+		}
+	}
+	return cmd
+}
+
+// finish runs a service that ends by itself.
+func (c cluster) finish(t *testing.T, name string) {
+	t.Helper()
+	if out, err := c.command(t, name, nil).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
 }
 
 // waitHealthy asks as the image's health check does, until it passes.
