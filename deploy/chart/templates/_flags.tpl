@@ -1,7 +1,6 @@
 {{/* The flags that every service has: root, service, values. */}}
 {{- define "unloop.args.common" -}}
 {{- $values := .root.Values -}}
-{{- $nats := $values.nats -}}
 - --admin=:8081
 {{- if $values.adminAuth.secret.name }}
 - --admin-auth=key:file:/etc/unloop/admin/{{ $values.adminAuth.secret.key }}
@@ -11,8 +10,14 @@
 {{- end }}
 - --log-format={{ $values.log.format }}
 - --log-level={{ $values.log.level }}
-- --nats={{ join "," $nats.urls }}
+{{ include "unloop.args.nats" . }}
+{{- end -}}
+
+{{/* The flags of connections to NATS: root, service. */}}
+{{- define "unloop.args.nats" -}}
+{{- $nats := .root.Values.nats -}}
 - --replicas={{ $nats.replicas }}
+- --nats={{ join "," $nats.urls }}
 {{- with $nats.domain }}
 - --nats-domain={{ . }}
 {{- end }}

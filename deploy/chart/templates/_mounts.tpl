@@ -2,12 +2,17 @@
      names the files of those that a pod gets. Whole folders are mounted, never single files: Kubernetes
      then replaces their content, which the services follow. */}}
 {{- define "unloop.mounts.common" -}}
-{{- $nats := .root.Values.nats -}}
 {{- with .root.Values.adminAuth.secret }}
 {{- if .name }}
 - {name: admin, path: /etc/unloop/admin, secret: {{ .name }}, keys: [{{ .key | quote }}]}
 {{- end }}
 {{- end }}
+{{ include "unloop.mounts.nats" . }}
+{{- end -}}
+
+{{/* What connections to NATS need: root, service. */}}
+{{- define "unloop.mounts.nats" -}}
+{{- $nats := .root.Values.nats -}}
 {{- if ne $nats.auth.type "none" }}
 {{- $secret := get $nats.auth.secrets .service | default $nats.auth.secret }}
 - name: nats

@@ -29,7 +29,7 @@ name: {{ get . "name" | default (include "unloop.object" .) }}
 namespace: {{ .root.Release.Namespace }}
 labels:
   {{- include "unloop.selector" . | nindent 2 }}
-  app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+  app.kubernetes.io/version: {{ .root.Values.image.tag | default .root.Chart.AppVersion | quote }}
   app.kubernetes.io/part-of: unloop
   app.kubernetes.io/managed-by: {{ .root.Release.Service }}
   helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}

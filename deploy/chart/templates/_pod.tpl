@@ -31,22 +31,8 @@ spec:
       {{- end }}
     spec:
       serviceAccountName: {{ include "unloop.serviceAccount" .root }}
-      automountServiceAccountToken: false
-      enableServiceLinks: false
       terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds }}
-      {{- with .root.Values.image.pullSecrets }}
-      imagePullSecrets:
-        {{- range . }}
-        - name: {{ . }}
-        {{- end }}
-      {{- end }}
-      securityContext:
-        runAsNonRoot: true
-        runAsUser: 65532
-        runAsGroup: 65532
-        fsGroup: 65532
-        fsGroupChangePolicy: OnRootMismatch
-        seccompProfile: {type: RuntimeDefault}
+      {{- include "unloop.confined" .root | nindent 6 }}
       {{- with include "unloop.spread" . }}
       topologySpreadConstraints:
         {{- . | nindent 8 }}
@@ -84,22 +70,46 @@ spec:
           {{- include "unloop.probes" . | nindent 10 }}
           resources:
             {{- toYaml $values.resources | nindent 12 }}
-          securityContext:
-            allowPrivilegeEscalation: false
-            readOnlyRootFilesystem: true
-            capabilities: {drop: [ALL]}
-          {{- with $mounts }}
-          volumeMounts:
-            {{- range . }}
-            - {name: {{ .name }}, mountPath: {{ .path }}, readOnly: true}
-            {{- end }}
-          {{- end }}
+          {{- include "unloop.confinedContainer" $mounts | nindent 10 }}
       {{- with $mounts }}
       volumes:
         {{- range . }}
         {{- include "unloop.volume" . | nindent 8 }}
         {{- end }}
       {{- end }}
+{{- end -}}
+
+{{/* What every pod has, so that it can do nothing but its work. */}}
+{{- define "unloop.confined" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  fsGroup: 65532
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{/* The same of a container, with its mounts. */}}
+{{- define "unloop.confinedContainer" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+{{- with . }}
+volumeMounts:
+  {{- range . }}
+  - {name: {{ .name }}, mountPath: {{ .path }}, readOnly: true}
+  {{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* Not empty if something else than the Deployment decides the number of pods: service, values. */}}

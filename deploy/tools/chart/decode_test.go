@@ -11,6 +11,7 @@ import (
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -37,6 +38,7 @@ type objects struct {
 	monitors        map[string]*monitoringv1.ServiceMonitor
 	rules           map[string]*monitoringv1.PrometheusRule
 	scaledObjects   map[string]*scaledObject
+	jobs            map[string]*batchv1.Job
 }
 
 func newObjects(values map[string]any) *objects {
@@ -47,7 +49,7 @@ func newObjects(values map[string]any) *objects {
 		hpas: map[string]*autoscalingv2.HorizontalPodAutoscaler{}, pdbs: map[string]*policyv1.PodDisruptionBudget{},
 		networkPolicies: map[string]*networkingv1.NetworkPolicy{}, ingresses: map[string]*networkingv1.Ingress{},
 		monitors: map[string]*monitoringv1.ServiceMonitor{}, rules: map[string]*monitoringv1.PrometheusRule{},
-		scaledObjects: map[string]*scaledObject{},
+		scaledObjects: map[string]*scaledObject{}, jobs: map[string]*batchv1.Job{},
 	}
 	collectStrings(values, all.values)
 	return all
@@ -93,6 +95,18 @@ func (o *objects) decode(document []byte) error {
 	return read(head.Name, data)
 }
 
+// pods returns the pods of deployments and jobs, by their names.
+func (o *objects) pods() map[string]corev1.PodSpec {
+	found := map[string]corev1.PodSpec{}
+	for name, d := range o.deployments {
+		found[name] = d.Spec.Template.Spec
+	}
+	for name, j := range o.jobs {
+		found[name] = j.Spec.Template.Spec
+	}
+	return found
+}
+
 // readers has a line for each kind that the chart makes.
 func (o *objects) readers() map[string]func(string, []byte) error {
 	return map[string]func(string, []byte) error{
@@ -107,6 +121,7 @@ func (o *objects) readers() map[string]func(string, []byte) error {
 		"monitoring.coreos.com/v1 ServiceMonitor": into(o.monitors),
 		"monitoring.coreos.com/v1 PrometheusRule": into(o.rules),
 		"keda.sh/v1alpha1 ScaledObject":           into(o.scaledObjects),
+		"batch/v1 Job":                            into(o.jobs),
 	}
 }
 

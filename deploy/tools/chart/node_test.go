@@ -99,16 +99,22 @@ func (n node) startFailing(t *testing.T, all *objects, service string) *pod {
 			spec = d.Spec.Template.Spec
 		}
 	}
-	p := &pod{t: t, spec: spec, name: service, ip: newAddress(), root: t.TempDir(), log: &output{}, exited: make(chan struct{})}
+	return n.run(t, all, spec, service)
+}
+
+// run starts the container of a pod with one of the binaries.
+func (n node) run(t *testing.T, all *objects, spec corev1.PodSpec, binary string) *pod {
+	t.Helper()
+	p := &pod{t: t, spec: spec, name: binary, ip: newAddress(), root: t.TempDir(), log: &output{}, exited: make(chan struct{})}
 	for _, mount := range spec.Containers[0].VolumeMounts {
 		n.mount(t, all, p, mount)
 	}
 	container := spec.Containers[0]
-	p.cmd = exec.Command(filepath.Join(n.bin, service), n.arguments(p, container.Args)...)
+	p.cmd = exec.Command(filepath.Join(n.bin, binary), n.arguments(p, container.Args)...)
 	p.cmd.Env = n.environment(t, p, container.Env)
 	p.cmd.Dir, p.cmd.Stderr = "/", p.log
 	if err := p.cmd.Start(); err != nil {
-		t.Fatalf("start %s: %v", service, err)
+		t.Fatalf("start %s: %v", binary, err)
 	}
 	go func() { _ = p.cmd.Wait(); close(p.exited) }() // stop looks at how it ended
 	return p

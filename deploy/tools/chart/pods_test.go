@@ -15,8 +15,7 @@ import (
 func TestPodsHaveNoRights(t *testing.T) {
 	t.Parallel()
 	eachCase(t, func(t *testing.T, all *objects) {
-		for name, d := range all.deployments {
-			pod := d.Spec.Template.Spec
+		for name, pod := range all.pods() {
 			container := pod.Containers[0].SecurityContext
 			if !*pod.SecurityContext.RunAsNonRoot || *pod.SecurityContext.RunAsUser != 65532 || pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 				t.Errorf("%s: %+v", name, pod.SecurityContext)
@@ -27,6 +26,9 @@ func TestPodsHaveNoRights(t *testing.T) {
 			if *pod.EnableServiceLinks || *pod.AutomountServiceAccountToken || pod.HostNetwork || pod.HostPID {
 				t.Errorf("%s has service links, a token, or the node's network or processes", name)
 			}
+		}
+		for name, d := range all.deployments {
+			pod := d.Spec.Template.Spec
 			if pod.ServiceAccountName == "" || all.accounts[pod.ServiceAccountName] == nil && !all.values[pod.ServiceAccountName] {
 				t.Errorf("%s has the service account %q", name, pod.ServiceAccountName)
 			}
@@ -41,8 +43,8 @@ func TestPodsHaveNoRights(t *testing.T) {
 func TestNoSecretIsAValue(t *testing.T) {
 	t.Parallel()
 	eachCase(t, func(t *testing.T, all *objects) {
-		for name, d := range all.deployments {
-			container := d.Spec.Template.Spec.Containers[0]
+		for name, pod := range all.pods() {
+			container := pod.Containers[0]
 			for _, env := range container.Env {
 				secret := slices.Contains([]string{"UNLOOP_CALLER_HASH_KEY", "UNLOOP_REDIS", "UNLOOP_WEBHOOK", "OTEL_EXPORTER_OTLP_HEADERS"}, env.Name)
 				if secret != (env.ValueFrom != nil) {

@@ -124,8 +124,7 @@ func TestMonitorsFindTheMetricsOfTheirService(t *testing.T) {
 func TestVolumesAndWhatTheyMountAreThere(t *testing.T) {
 	t.Parallel()
 	eachCase(t, func(t *testing.T, all *objects) {
-		for name, d := range all.deployments {
-			pod := d.Spec.Template.Spec
+		for name, pod := range all.pods() {
 			volumes := map[string]corev1.Volume{}
 			for _, volume := range pod.Volumes {
 				if faults := validation.IsDNS1123Label(volume.Name); len(faults) > 0 || volumes[volume.Name].Name != "" {
