@@ -16,6 +16,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // markerTTL is how long the marker of an end is kept: long enough for every gateway to
@@ -168,7 +169,7 @@ func (s *overrideStore) get(ctx context.Context, o schemas.Override) (set schema
 // put stores a message in an override's place. The record gets a TTL of its own, which the
 // client's key-value calls allow for new keys only.
 func (s *overrideStore) put(ctx context.Context, msg *nats.Msg, o schemas.Override, ttl time.Duration) error {
-	msg.Subject = "$KV." + schemas.BucketOverrides + "." + o.Key()
+	msg.Subject = natskit.RecordSubject(s.js, schemas.BucketOverrides, o.Key())
 	_, err := s.js.PublishMsg(ctx, msg, jetstream.WithMsgTTL(ttl.Truncate(time.Second)))
 	return err
 }

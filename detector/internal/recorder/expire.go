@@ -117,7 +117,7 @@ func (r *Recorder) expire(ctx context.Context, key string) error {
 func (r *Recorder) arm(ctx context.Context, key string, wait time.Duration) error {
 	seconds := max(int64((wait+time.Second-1)/time.Second), 1)
 	_, err := r.nc.JetStream().PublishMsg(ctx, &nats.Msg{
-		Subject: timerSubject(key), Header: nats.Header{jetstream.MsgTTLHeader: {fmt.Sprintf("%ds", seconds)}},
+		Subject: r.nc.RecordSubject(schemas.BucketIncidents, schemas.IncidentTimerPrefix+key), Header: nats.Header{jetstream.MsgTTLHeader: {fmt.Sprintf("%ds", seconds)}},
 	})
 	if err != nil {
 		return fmt.Errorf("set timer of incident %s: %w", key, err)

@@ -48,6 +48,8 @@ type Store struct {
 	cache *otter.Cache[string, string]
 	// read begins the subjects of requests for records.
 	read string
+	// records begins the subjects of records.
+	records string
 }
 
 // NewStore returns a store on a connection.
@@ -59,7 +61,7 @@ func NewStore(nc *natskit.Conn) (*Store, error) {
 		return nil, fmt.Errorf("make answer cache: %w", err)
 	}
 	read := nc.API("DIRECT.GET.KV_" + schemas.BucketSessions + ".$KV." + schemas.BucketSessions + ".")
-	return &Store{inbox: natskit.NewInbox(nc, storeTimeout), cache: cache, read: read}, nil
+	return &Store{inbox: natskit.NewInbox(nc, storeTimeout), cache: cache, read: read, records: nc.RecordSubject(schemas.BucketSessions, "")}, nil
 }
 
 // Key hashes an answer's id together with its caller: another caller's answer
@@ -147,7 +149,7 @@ func (s *Store) put(ctx context.Context, key string, value []byte) error {
 // write sends a value to the bucket, and returns its acknowledgement.
 func (s *Store) write(ctx context.Context, key string, value []byte, header nats.Header) (ack []byte, err error) {
 	header.Set(jetstream.MsgTTLHeader, strconv.Itoa(int(keep/time.Second)))
-	return s.inbox.Ask(ctx, &nats.Msg{Subject: "$KV." + schemas.BucketSessions + "." + key, Data: value, Header: header})
+	return s.inbox.Ask(ctx, &nats.Msg{Subject: s.records + key, Data: value, Header: header})
 }
 
 // refused reports whether an acknowledgement is that of a write that was refused.

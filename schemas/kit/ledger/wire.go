@@ -51,7 +51,7 @@ func parseReply(data []byte) (reply, error) {
 // revision, errConflict or an error that is ErrUnavailable.
 func (l *Ledger[S, P]) put(key, slot string, data []byte, seq uint64, ttl time.Duration, done func(uint64, error)) {
 	// The server tries a TTL as a duration first: one with a unit costs it less.
-	msg := &nats.Msg{Subject: l.subject(key), Data: data, Header: nats.Header{
+	msg := &nats.Msg{Subject: l.conn.RecordSubject(l.bucket, key), Data: data, Header: nats.Header{
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(seq, 10)},
 		jetstream.MsgTTLHeader:              {strconv.FormatInt(int64(ttl/time.Second), 10) + "s"},
 	}}

@@ -296,7 +296,7 @@ func (t *tending) probe(ctx context.Context, probed []string) {
 // tryWrite stores a small record that expires after a second.
 func tryWrite(ctx context.Context, js jetstream.JetStream, stream string) error {
 	_, err := js.PublishMsg(ctx, &nats.Msg{
-		Subject: "$KV." + stream[len(BucketStream("")):] + ".probe", Data: []byte("{}"),
+		Subject: RecordSubject(js, stream[len(BucketStream("")):], "probe"), Data: []byte("{}"),
 		Header: nats.Header{jetstream.MsgTTLHeader: {"1s"}},
 	}, jetstream.WithRetryAttempts(0))
 	if err != nil {

@@ -190,6 +190,24 @@ func (s Settings) dial(url string, opts ...[]nats.Option) (*nats.Conn, error) {
 	return nc, nil
 }
 
+// RecordSubject returns the subject to which a bucket's record is written. Where JetStream
+// is in a domain, leaf nodes pass on the subjects of its API alone.
+func RecordSubject(js jetstream.JetStream, bucket, key string) string {
+	return inDomain(js.Options().Domain, "$KV."+bucket+"."+key)
+}
+
+// RecordSubject is that of the connection's JetStream.
+func (c *Conn) RecordSubject(bucket, key string) string {
+	return inDomain(c.settings.Domain, "$KV."+bucket+"."+key)
+}
+
+func inDomain(domain, subject string) string {
+	if domain == "" {
+		return subject
+	}
+	return "$JS." + domain + ".API." + subject
+}
+
 // API returns the subject of a call of JetStream's API in the connection's domain, such as
 // STREAM.INFO.LOOP_EVENTS.
 func (c *Conn) API(call string) string {

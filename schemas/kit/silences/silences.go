@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/silence"
 )
 
@@ -44,14 +45,16 @@ func Add(ctx context.Context, js jetstream.JetStream, s silence.Silence) (silenc
 		return s, fmt.Errorf("store silence: %w", err)
 	}
 	ttl := max(time.Until(s.End), 0) + grace
-	_, err = js.PublishMsg(ctx, &nats.Msg{Subject: subject(s.ID), Data: body}, jetstream.WithMsgTTL(ttl.Truncate(time.Second)))
+	_, err = js.PublishMsg(ctx, &nats.Msg{Subject: subject(js, s.ID), Data: body}, jetstream.WithMsgTTL(ttl.Truncate(time.Second)))
 	if err != nil {
 		return s, fmt.Errorf("store silence: %w", err)
 	}
 	return s, nil
 }
 
-func subject(id string) string { return "$KV." + schemas.BucketSilences + "." + id }
+func subject(js jetstream.JetStream, id string) string {
+	return natskit.RecordSubject(js, schemas.BucketSilences, id)
+}
 
 // List returns the silences that have not ended, the first to end first.
 func List(ctx context.Context, js jetstream.JetStream) ([]silence.Silence, error) {
@@ -101,7 +104,7 @@ func Expire(ctx context.Context, js jetstream.JetStream, id string) (silence.Sil
 	if i < 0 {
 		return silence.Silence{}, fmt.Errorf("expire silence %s: %w", id, ErrUnknown)
 	}
-	marker := &nats.Msg{Subject: subject(id), Header: nats.Header{"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}}
+	marker := &nats.Msg{Subject: subject(js, id), Header: nats.Header{"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}}
 	if _, err := js.PublishMsg(ctx, marker, jetstream.WithMsgTTL(markerTTL)); err != nil {
 		return silence.Silence{}, fmt.Errorf("expire silence %s: %w", id, err)
 	}

@@ -1,0 +1,331 @@
+package natsconfig_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/deploy/scripted"
+	"github.com/unloop/unloop/deploy/unloop/natsconfig"
+	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/embedworker"
+	"github.com/unloop/unloop/gateway"
+	"github.com/unloop/unloop/notifier"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/audit"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natsperm"
+	"github.com/unloop/unloop/schemas/kit/operator"
+	"github.com/unloop/unloop/schemas/kit/service"
+	"github.com/unloop/unloop/schemas/kit/silences"
+	"github.com/unloop/unloop/schemas/match"
+	"github.com/unloop/unloop/schemas/silence"
+)
+
+// withLines returns a copy of a configuration with further lines.
+func withLines(t *testing.T, file string, extra []string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := file + ".more"
+	if err := os.WriteFile(more, append(text, "\n"+strings.Join(extra, "\n")+"\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return more
+}
+
+// unloop is all services, each with its own user.
+type unloop struct {
+	*installation
+	gateway   string
+	dashboard string
+	conns     map[string]*natskit.Conn
+	delivered chan string
+	log       *lines
+}
+
+// start runs all services until the test ends, and waits until they are ready.
+func (in *installation) start() *unloop {
+	in.t.Helper()
+	u := &unloop{installation: in, conns: map[string]*natskit.Conn{}, delivered: make(chan string, 100), log: &lines{}}
+	upstream := httptest.NewServer(scripted.New(nil))
+	in.t.Cleanup(upstream.Close)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		u.delivered <- string(body)
+	}))
+	in.t.Cleanup(hook.Close)
+	u.run(natsperm.Detector, func(d service.Deps) (service.Service, error) { return detector.New(detector.DefaultConfig(), d) })
+	u.run(natsperm.Embedworker, func(d service.Deps) (service.Service, error) {
+		cfg := embedworker.DefaultConfig()
+		cfg.Embedder = "lexical"
+		return embedworker.New(cfg, d)
+	})
+	u.run(natsperm.Notifier, func(d service.Deps) (service.Service, error) {
+		cfg := notifier.DefaultConfig()
+		cfg.Webhook, cfg.AllowCIDR, cfg.WebhookSince = hook.URL, []string{"127.0.0.0/8"}, "all"
+		return notifier.New(cfg, d)
+	})
+	u.run(natsperm.Gateway, func(d service.Deps) (service.Service, error) {
+		cfg := gateway.DefaultConfig()
+		cfg.Listen, cfg.Upstream, cfg.Reject = "127.0.0.1:0", map[string]string{"openai": upstream.URL}, "429"
+		cfg.CheckTimeout, cfg.StartGrace = patience, patience
+		g, err := gateway.New(cfg, d)
+		if err == nil {
+			u.gateway = "http://" + g.Addr()
+		}
+		return g, err
+	})
+	return u
+}
+
+// run runs one service with its admin port.
+func (u *unloop) run(name string, build func(service.Deps) (service.Service, error)) {
+	u.t.Helper()
+	conn, reg := u.connect(name, u.log.log()), service.NewRegistry()
+	u.conns[name] = conn
+	layout := natskit.Layout{Replicas: u.Replicas}
+	svc, err := build(service.Deps{Log: u.log.log(), Metrics: reg, NATS: conn, Layout: layout})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(u.t.Context()))
+	done := make(chan error, 1)
+	service.Attach(ctx, name, svc, reg, conn, layout)
+	go func() { done <- svc.Run(ctx) }()
+	u.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			u.t.Errorf("run %s: %v", name, err)
+		}
+	})
+	waiting, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	if err := svc.Readiness().Wait(waiting); err != nil {
+		u.t.Fatalf("%s is not ready: %v\n%s", name, err, u.log)
+	}
+}
+
+// send sends a prompt and returns the status and the body of the answer.
+func (u *unloop) send(prompt, session string) (status int, body string) {
+	u.t.Helper()
+	request := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, prompt)
+	req, err := http.NewRequestWithContext(u.t.Context(), http.MethodPost, u.gateway+"/v1/chat/completions", strings.NewReader(request))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer k")
+	if session != "" {
+		req.Header.Set("X-Session-ID", session)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if why := res.Header.Get("X-Loop-Degraded"); why != "" {
+		u.t.Errorf("%q was not checked: %s", prompt, why)
+	}
+	return res.StatusCode, string(text)
+}
+
+// loop sends a prompt until it is refused, and returns the id of the loop.
+func (u *unloop) loop(prompt string) (id string) {
+	u.t.Helper()
+	for range 6 {
+		status, body := u.send(prompt, "")
+		if status == http.StatusOK {
+			continue
+		}
+		var refusal struct {
+			Detail struct {
+				LoopID string `json:"loop_id"`
+			} `json:"detail"`
+		}
+		if err := json.NewDecoder(bytes.NewReader([]byte(body))).Decode(&refusal); err != nil || refusal.Detail.LoopID == "" {
+			u.t.Fatalf("status %d, %s", status, body)
+		}
+		return refusal.Detail.LoopID
+	}
+	u.t.Fatalf("%q was not refused\n%s", prompt, u.log)
+	return ""
+}
+
+// work has every service do its whole work once, and operators and subscribers theirs.
+func (u *unloop) work() {
+	t := u.t
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	subscriber := u.connect(natsperm.Subscriber, u.log.log())
+	heard := make(chan string, 100)
+	if _, err := subscriber.Subscribe("loop.detected.>", func(m *nats.Msg) { heard <- m.Subject }); err != nil {
+		t.Fatal(err)
+	}
+	subscriber.Flush(patience)
+	id := u.loop("again")
+	u.receive("an event", heard)
+	u.receive("a message to the endpoint", u.delivered)
+	if _, err := subscriber.JetStream().Stream(ctx, schemas.StreamEvents); err != nil {
+		t.Errorf("the subscriber: %v", err)
+	}
+	for _, text := range []string{"Find out why the login page redirects twice.", "The login page redirects twice. Find out why."} {
+		if status, body := u.send(text, "s"); status != http.StatusOK {
+			t.Errorf("status %d: %s", status, body)
+		}
+	}
+	u.operate(ctx, id)
+	if status, _ := u.send("again", ""); status != http.StatusOK {
+		t.Errorf("after the release: status %d", status)
+	}
+}
+
+// receive takes one message.
+func (u *unloop) receive(what string, from <-chan string) {
+	u.t.Helper()
+	select {
+	case <-from:
+	case <-time.After(patience):
+		u.t.Fatalf("%s did not come\n%s", what, u.log)
+	}
+}
+
+const bundle = `
+bundle_version: 1
+policies:
+  - {id: pushed, spec: {selector: {pathPrefix: /v1/}, prompt: {max_hits: 5}}}
+`
+
+// operate does what operators do, as the command line and the dashboard.
+func (u *unloop) operate(ctx context.Context, id string) {
+	t, js := u.t, u.jetstream(natsperm.Operator)
+	t.Helper()
+	notifier := u.conns[natsperm.Notifier]
+	must := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	put := func(bucket, key, value string) {
+		t.Helper()
+		kv, err := js.KeyValue(ctx, bucket)
+		if err == nil {
+			_, err = kv.PutString(ctx, key, value)
+		}
+		must("write "+key, err)
+	}
+	_, err := operator.Release(ctx, js.Conn(), id)
+	must("release", err)
+	put(schemas.BucketPolicies, schemas.KeyBundle, bundle)
+	put(schemas.BucketOverrides, "x", "{}")
+	for who, js := range map[string]jetstream.JetStream{"operator": js, "dashboard": notifier.JetStream()} {
+		now := time.Now()
+		s, err := silences.Add(ctx, js, silence.Silence{Matchers: match.Matchers{"tenant": {"x"}}, Start: now, End: now.Add(time.Hour), Author: who, Comment: "test"})
+		must(who+" silences", err)
+		if err == nil {
+			_, err = silences.Expire(ctx, js, s.ID)
+			must(who+" ends a silence", err)
+		}
+		must(who+" records", audit.Record(ctx, js, schemas.Audit{Action: schemas.AuditPolicy, Actor: who}))
+		_, err = audit.List(ctx, js, 10)
+		must(who+" reads the audit", err)
+	}
+	for who, nc := range map[string]*nats.Conn{"operator": js.Conn(), "dashboard": notifier.NATS(), "monitor": u.jetstream(natsperm.Monitor).Conn()} {
+		var names []string
+		u.await(who+" sees all parts", func() bool {
+			names = nil
+			for _, p := range operator.Parts(ctx, nc) {
+				names = append(names, p.Service)
+			}
+			slices.Sort(names)
+			return slices.Equal(names, []string{natsperm.Detector, natsperm.Embedworker, natsperm.Gateway, natsperm.Notifier})
+		})
+	}
+}
+
+// refused returns what the server refused the services.
+func (u *unloop) refused() (all []string) {
+	for name, conn := range u.conns {
+		if n := conn.Refused(natskit.ActionPublish) + conn.Refused(natskit.ActionSubscribe); n > 0 {
+			all = append(all, fmt.Sprint(name, ": ", n))
+		}
+	}
+	if len(all) > 0 {
+		all = append(all, u.log.String())
+	}
+	return all
+}
+
+// Every service does its full work with its own user, over TLS, and the server refuses it
+// nothing.
+func TestEveryServiceWorksWithItsOwnUser(t *testing.T) {
+	t.Parallel()
+	in := install(t, 1, nil)
+	in.prepare(1)
+	u := in.start()
+	u.work()
+	for name, conn := range u.conns {
+		u.await(name+" is ready", func() bool { return conn.Ready() == nil })
+	}
+	if refused := u.refused(); len(refused) > 0 {
+		t.Errorf("refused:\n%s", strings.Join(refused, "\n"))
+	}
+}
+
+// Services at a leaf node use the streams of the domain behind it.
+func TestServicesAtALeafNodeUseTheDomain(t *testing.T) {
+	t.Parallel()
+	port := freePorts(t, 1)[0]
+	hub := install(t, 1, func(c *natsconfig.Config) { c.Domain, c.TLS = "hub", natsconfig.TLS{} },
+		fmt.Sprintf(`leafnodes {listen: "127.0.0.1:%d", authorization {user: leaf, password: "leaf", account: %s}}`, port, natsconfig.Account))
+	hub.prepare(1)
+	// The leaf has the same users, and a JetStream of its own, in another domain.
+	text, err := os.ReadFile(filepath.Join(hub.dir, natsconfig.ServerFile(hub.Nodes[0])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	leafPort := freePorts(t, 1)[0]
+	leafText := strings.NewReplacer(
+		`"nats-1"`, `"leaf"`, fmt.Sprintf(`"127.0.0.1:%d"`, hub.Nodes[0].ClientPort), fmt.Sprintf(`"127.0.0.1:%d"`, leafPort),
+		`domain: "hub"`, `domain: "edge"`, "store-nats-1", "store-leaf",
+	).Replace(string(text)) + fmt.Sprintf("\nleafnodes {remotes: [{url: \"nats-leaf://leaf:leaf@127.0.0.1:%d\", account: %s}]}\n", port, natsconfig.Account)
+	file := filepath.Join(hub.dir, "leaf.conf")
+	if err := os.WriteFile(file, []byte(leafText), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	leaf := run(t, file)
+	if !leaf.ReadyForConnections(patience) {
+		t.Fatal("the leaf does not start")
+	}
+	hub.await("the leaf is joined", func() bool { return leaf.NumLeafNodes() > 0 && hub.servers[0].NumLeafNodes() > 0 })
+	hub.url = fmt.Sprintf("nats://127.0.0.1:%d", leafPort)
+	u := hub.start()
+	u.work()
+	if refused := u.refused(); len(refused) > 0 {
+		t.Errorf("refused:\n%s", strings.Join(refused, "\n"))
+	}
+	if info, err := leaf.Jsz(nil); err != nil || info.Streams != 0 {
+		t.Errorf("the leaf has streams of its own: %+v, %v", info, err)
+	}
+}

@@ -1,0 +1,85 @@
+package natsconfig_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natsperm"
+)
+
+// A cluster of three servers with TLS: streams of one replica get three, in place and
+// without a loss, and outlive a server.
+func TestStreamsGetMoreReplicasInPlace(t *testing.T) {
+	t.Parallel()
+	in := install(t, 3, nil)
+	for _, p := range in.prepare(1) {
+		if !p.Created || p.Replicas != 1 {
+			t.Errorf("%+v; want it created with one replica", p)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	js := in.jetstream(natsperm.Operator)
+	kv, err := js.KeyValue(ctx, schemas.BucketOverrides)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const records = 200
+	for i := range records {
+		if _, err := kv.PutString(ctx, fmt.Sprint("k", i), fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log lines
+	conn := in.connect(natsperm.Gateway, log.log())
+	bucket := natskit.BucketStream(schemas.BucketOverrides)
+	go conn.Tend(ctx, natskit.Layout{Replicas: 3}.Of([]string{bucket}))
+	in.awaitLine(&log, "fewer replicas than asked for", bucket, "missing=2")
+	if n := conn.Lacking()[bucket]; n != 2 {
+		t.Errorf("%d replicas are missing", n)
+	}
+	for _, p := range in.prepare(3) {
+		if !p.Raised() || p.Before != 1 || p.Replicas != 3 {
+			t.Errorf("%+v; want it raised from 1 to 3", p)
+		}
+	}
+	in.await("no replica is missing", func() bool { return conn.Lacking()[bucket] == 0 })
+	lose(t, in, bucket)
+	for i := range records {
+		in.await("a record", func() bool {
+			short, stop := context.WithTimeout(ctx, time.Second)
+			defer stop()
+			entry, err := kv.Get(short, fmt.Sprint("k", i))
+			return err == nil && string(entry.Value()) == fmt.Sprint(i)
+		})
+	}
+	in.await("a write", func() bool {
+		short, stop := context.WithTimeout(ctx, time.Second)
+		defer stop()
+		_, err := kv.PutString(short, "after", "x")
+		return err == nil
+	})
+}
+
+// lose stops the server that leads a stream.
+func lose(t *testing.T, in *installation, stream string) {
+	t.Helper()
+	js := in.jetstream(natsperm.Operator)
+	s, err := js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader := s.CachedInfo().Cluster.Leader
+	for _, one := range in.servers {
+		if one.Name() == leader {
+			one.Shutdown()
+			one.WaitForShutdown()
+			return
+		}
+	}
+	t.Fatalf("no server is the leader %s", leader)
+}

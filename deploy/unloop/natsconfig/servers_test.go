@@ -1,0 +1,193 @@
+package natsconfig_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/deploy/unloop/natsconfig"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natsperm"
+)
+
+// patience bounds what a test waits for; nothing healthy comes near it.
+const patience = 60 * time.Second
+
+// lines collects what several goroutines log.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *lines) log() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// freePorts returns ports on loopback that nobody listens at.
+func freePorts(t *testing.T, n int) (ports []int) {
+	t.Helper()
+	for range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = ln.Close() }()
+		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
+// installation is a written configuration and the servers that run it.
+type installation struct {
+	natsconfig.Config
+	t       *testing.T
+	dir     string
+	servers []*server.Server
+	// url is where clients connect.
+	url string
+}
+
+// install writes a configuration for servers on loopback, and starts them. Lines are
+// added to the configuration of each.
+func install(t *testing.T, nodes int, edit func(*natsconfig.Config), extra ...string) *installation {
+	t.Helper()
+	dir, ports := t.TempDir(), freePorts(t, 2*nodes)
+	in := &installation{t: t, dir: dir, Config: natsconfig.Config{
+		Listen: "127.0.0.1", TLS: natsconfig.TLS{On: true}, StoreDir: filepath.Join(dir, "store-%s"), ServerDir: dir, ClientDir: dir, Replicas: 1,
+	}}
+	for i := range nodes {
+		in.Nodes = append(in.Nodes, natsconfig.Node{Name: fmt.Sprint("nats-", i+1), Host: "127.0.0.1", ClientPort: ports[2*i], RoutePort: ports[2*i+1]})
+	}
+	if edit != nil {
+		edit(&in.Config)
+	}
+	in.url = in.URL()
+	if _, err := in.Write(dir, natsconfig.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range in.Nodes {
+		in.servers = append(in.servers, run(t, filepath.Join(dir, natsconfig.ServerFile(n)), extra...))
+	}
+	for _, s := range in.servers {
+		if !s.ReadyForConnections(patience) {
+			t.Fatal("a server does not start")
+		}
+	}
+	in.await("a JetStream leader", func() bool {
+		return nodes == 1 || slices.ContainsFunc(in.servers, func(s *server.Server) bool {
+			return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == nodes
+		})
+	})
+	return in
+}
+
+// run starts a server by the file of its configuration, as nats-server -c does.
+func run(t *testing.T, file string, extra ...string) *server.Server {
+	t.Helper()
+	if len(extra) > 0 {
+		file = withLines(t, file, extra)
+	}
+	opts, err := server.ProcessConfigFile(file)
+	if err != nil {
+		t.Fatalf("the server refuses the configuration: %v", err)
+	}
+	opts.NoSigs, opts.NoLog = true, true
+	s, err := server.NewServer(opts)
+	if err != nil {
+		t.Fatalf("the server refuses the configuration: %v", err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	return s
+}
+
+// settings are the flags of a user.
+func (in *installation) settings(user string) natskit.Settings {
+	s := natskit.Settings{NKey: filepath.Join(in.dir, natsconfig.SeedFile(user)), InboxPrefix: natsperm.InboxPrefix(user), Domain: in.Domain}
+	if in.TLS.On {
+		s.TLSCA = filepath.Join(in.dir, "ca.pem")
+	}
+	return s
+}
+
+// connect connects as a user, as a service does.
+func (in *installation) connect(user string, log *slog.Logger) *natskit.Conn {
+	in.t.Helper()
+	conn, err := in.settings(user).Connect(in.url, user, log)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	in.t.Cleanup(conn.Close)
+	in.await(user+" is connected", func() bool { return conn.Err() == nil })
+	return conn
+}
+
+// jetstream connects as a user, as a command does.
+func (in *installation) jetstream(user string) jetstream.JetStream {
+	in.t.Helper()
+	nc, err := in.settings(user).Dial(in.url, user)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	in.t.Cleanup(nc.Close)
+	js, err := in.settings(user).JetStream(nc)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	return js
+}
+
+// prepare creates the streams as the operator.
+func (in *installation) prepare(replicas int) []natskit.Prepared {
+	in.t.Helper()
+	ctx, cancel := context.WithTimeout(in.t.Context(), patience)
+	defer cancel()
+	done, err := natskit.Prepare(ctx, in.jetstream(natsperm.Operator), natskit.Layout{Replicas: replicas}.Everything())
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	return done
+}
+
+// await polls until something holds.
+func (in *installation) await(what string, holds func() bool) {
+	in.t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
+		if time.Now().After(deadline) {
+			in.t.Fatalf("%s did not come about", what)
+		}
+	}
+}
+
+// awaitLine awaits a line of a log that has all parts.
+func (in *installation) awaitLine(log *lines, parts ...string) {
+	in.t.Helper()
+	in.await(strings.Join(parts, " … "), func() bool {
+		return slices.ContainsFunc(strings.Split(log.String(), "\n"), func(line string) bool {
+			return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) })
+		})
+	})
+}
