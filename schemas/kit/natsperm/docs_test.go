@@ -73,7 +73,9 @@ func TestUsersHaveNoMoreThanTheyNeed(t *testing.T) {
 				t.Errorf("%s may use %s", u.Name, subject)
 			}
 		}
-		if in := u.MayPublish("hub"); u.Name != Embedworker && !slices.ContainsFunc(in, func(s string) bool { return strings.HasPrefix(s, "$JS.hub.API.STREAM.INFO.") || strings.HasPrefix(s, "$JS.hub.API.INFO") }) {
+		if in := u.MayPublish("hub"); u.Name != Embedworker && !slices.ContainsFunc(in, func(s string) bool {
+			return strings.HasPrefix(s, "$JS.hub.API.STREAM.INFO.") || strings.HasPrefix(s, "$JS.hub.API.INFO")
+		}) {
 			t.Errorf("%s may not use the domain's API: %v", u.Name, in)
 		}
 	}
