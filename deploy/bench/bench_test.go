@@ -53,7 +53,7 @@ func TestSessions(t *testing.T) {
 		"| at 2 in flight | bare httputil.ReverseProxy | Unloop, exact detectors | Unloop, default policy |\n|---|---|---|---|\n| p50 ms | ",
 		"| processor ms per request | ", "| allocations per request | ", "| unjudged % | 0.00 | ",
 		"Unloop, default policy, to JetStream per request: LOOP_COUNTERS ",
-		"Unloop, four processes", "| 64 in flight | ", "| 256 in flight | ", " requests/s arrive | ")
+		"Unloop, four processes", "| Unloop, one process, 64 in flight | ", "| Unloop, four processes, 256 in flight | ", " requests/s arrive | ")
 }
 
 func TestStreams(t *testing.T) {
@@ -65,7 +65,7 @@ func TestStreams(t *testing.T) {
 
 func TestScale(t *testing.T) {
 	t.Parallel()
-	out := output(t, "-markdown", "-sessions", "generated", "-keys", "1000", "-calls", "8", "scale")
+	out := output(t, "-markdown", "-sessions", "generated", "-keys", "1000", "-idle", "1ms", "-calls", "8", "scale")
 	mustContain(t, out, "| "+oneMatches+" | 1 000 | ", "| "+allMatch+" | 100 | ", "| "+byRounds+" | 1 000 (", "| "+proxied+" | 10 (",
 		"| check of a live fingerprint, by live ones | 1 000 | ", "| 1 000 live fingerprints |  |", "| restart after SIGKILL | ")
 }

@@ -26,6 +26,12 @@ func (b *bench) rivals() []rival {
 	return all
 }
 
+// ways are the ways in which Unloop is started.
+var ways = []struct {
+	name  string
+	start func(*bench, context.Context, unloop, string, *ender) (*instance, error)
+}{{nameTogether, (*bench).startUp}, {nameApart, (*bench).startApart}}
+
 // stage is where sessions are replayed.
 type stage struct {
 	ender
@@ -103,11 +109,8 @@ func (b *bench) apart(ctx context.Context) (err error) {
 		return err
 	}
 	for _, rival := range b.rivals() {
-		for _, way := range []struct {
-			name  string
-			start func(context.Context, unloop, string, *ender) (*instance, error)
-		}{{nameTogether, b.startUp}, {nameApart, b.startApart}} {
-			in, err := way.start(ctx, unloop{binary: rival.binary}, s.upstream, &s.ender)
+		for _, way := range ways {
+			in, err := way.start(b, ctx, unloop{binary: rival.binary}, s.upstream, &s.ender)
 			if err != nil {
 				return err
 			}

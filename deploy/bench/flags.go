@@ -19,6 +19,8 @@ type options struct {
 	plan measure.Plan
 	// mostKeys is the number of live fingerprints in the end.
 	mostKeys int
+	// idle is the time until the memory that they take is measured again.
+	idle time.Duration
 	// calls is the number of requests of a sample of sessions, inFlight the levels.
 	calls    int
 	inFlight []int
@@ -59,6 +61,7 @@ func (b *bench) parse(args []string) ([]part, error) {
 	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts sessions, stream and scale")
 	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts sessions and stream")
 	flags.IntVar(&b.mostKeys, "keys", 1_000_000, "live fingerprints of part scale, a power of ten from 1000 on; 0 for none")
+	flags.DurationVar(&b.idle, "idle", 5*time.Minute, "time until the memory that live fingerprints take is measured again")
 	flags.BoolVar(&b.markdown, "markdown", false, "print tables as Markdown")
 	flags.StringVar(&b.root, "root", "..", "folder with the modules; other paths are relative to it")
 	flags.StringVar(&b.profile, "profile", "", "folder for profiles of each process, to read with go tool pprof")

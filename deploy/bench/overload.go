@@ -37,18 +37,22 @@ func (b *bench) overload(ctx context.Context) (err error) {
 	t := &measure.Table{Head: []string{"default policy", "answers/s", "forwarded %", "judged % of those forwarded", "texts not compared %", "503 %", "p50", "p99"}}
 	var targets []measure.Target
 	for _, rival := range b.rivals() {
-		in, err := b.startUp(ctx, unloop{binary: rival.binary}, s.upstream, &s.ender)
-		if err != nil {
-			return err
-		}
-		results, err := b.overloaded(ctx, b.sessionContender(nameUnloop, in, s.all), &replay{b: b, in: in, sessions: s.all})
-		if err != nil {
-			return err
-		}
-		for _, r := range results {
-			t.Add(r.row(rival.suffix)...)
-			if rival.suffix == "" {
-				targets = append(targets, r.target())
+		for _, way := range ways {
+			parts := ender{} // each way has the machine to itself
+			in, err := way.start(b, ctx, unloop{binary: rival.binary}, s.upstream, &parts)
+			var results []overloadResult
+			if err == nil {
+				results, err = b.overloaded(ctx, b.sessionContender(nameUnloop, in, s.all), &replay{b: b, in: in, sessions: s.all})
+			}
+			if err := errors.Join(err, parts.end()); err != nil {
+				return err
+			}
+			for _, r := range results {
+				r.name = way.name + ", " + r.name
+				t.Add(r.row(rival.suffix)...)
+				if rival.suffix == "" {
+					targets = append(targets, r.target())
+				}
 			}
 		}
 	}
