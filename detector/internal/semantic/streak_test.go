@@ -82,7 +82,7 @@ func newFleet(forgetful bool) *fleet {
 	f := &fleet{streaks: &looks{Memory: ledger.NewMemory[streak.State](time.Now)}, workers: &noting{scopes: map[string]bool{}, last: map[string]string{}, forgetful: forgetful}}
 	for range 2 {
 		one := newFixture(f.workers.answer)
-		one.Comparer.Streaks, one.Patient = f.streaks, true
+		one.Streaks, one.Patient = f.streaks, true
 		f.members = append(f.members, one)
 	}
 	return f
