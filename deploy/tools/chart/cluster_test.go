@@ -48,12 +48,17 @@ func startServer(t *testing.T, config string) (stop func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "nats.conf")
 	must(t, os.WriteFile(file, []byte(config), 0o600))
+	return startConfigured(t, file)
+}
+
+// startConfigured runs a NATS server with a file.
+func startConfigured(t *testing.T, file string) (stop func()) {
+	t.Helper()
 	options, err := server.ProcessConfigFile(file)
 	if err != nil {
-		t.Fatalf("%v in\n%s", err, config)
+		t.Fatalf("%v in\n%s", err, read(t, file))
 	}
 	options.NoSigs, options.NoLog = true, true
-	options.DontListen = false
 	ns, err := server.NewServer(options)
 	if err != nil {
 		t.Fatal(err)

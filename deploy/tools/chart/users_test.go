@@ -1,0 +1,95 @@
+package chart
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestServicesRunWithUsersOfLeastPrivilege does what docs/kubernetes.md says about users: a server includes
+// the account that `unloop nats config` has written, in which each service may do what it needs alone.
+func TestServicesRunWithUsersOfLeastPrivilege(t *testing.T) {
+	t.Parallel()
+	upstream, _ := model(t)
+	n := node{bin: binaries(t), files: map[string]map[string]string{}}
+	address, dir := newAddress(), t.TempDir()
+	command(t, dir, filepath.Join(n.bin, "unloop"), "nats", "config", "nats", "--tls", "--host", address)
+	command(t, dir, "sh", "-c", documented(t, "sed -n"))
+	seeds := folder(t, filepath.Join(dir, "nats"), "*.nk")
+	n.files["unloop-nats"], n.files["nats-ca"] = seeds, folder(t, filepath.Join(dir, "nats"), "ca.pem")
+	config := fmt.Sprintf("listen: \"%s:4222\"\njetstream { store_dir: %q }\ntls { cert_file: %q, key_file: %q }\ninclude \"../accounts.conf\"\n",
+		address, t.TempDir(), filepath.Join(dir, "nats/nats-1.pem"), filepath.Join(dir, "nats/nats-1-key.pem"))
+	must(t, os.WriteFile(filepath.Join(dir, "nats/server.conf"), []byte(config), 0o600))
+	startConfigured(t, filepath.Join(dir, "nats/server.conf"))
+	all := quick(t, fmt.Sprintf(`{nats: {urls: ["tls://%s:4222"], replicas: 1, init: {enabled: true},
+		auth: {type: nkey, secret: unloop-nats}, tls: {caSecret: {name: nats-ca, key: ca.pem}}}, gateway: {upstreams: {openai: %q}}}`, address, upstream))
+	n.finish(t, all, "prod-unloop-nats-init")
+	var pods []*pod
+	for _, service := range []string{"detector", "embedworker", "notifier", "gateway"} {
+		pods = append(pods, n.start(t, all, service).ready())
+	}
+	gateway := pods[3]
+	gateway.logs(`"msg":"serving"`)
+	if got := fmt.Sprint(asked(t, http.DefaultClient, gateway.url("http", "http", ""), nil, 6)); got != "[200 200 200 200 200 429]" {
+		t.Errorf("the answers are %s", got)
+	}
+	for _, p := range pods {
+		if log := strings.ToLower(p.log.String()); strings.Contains(log, "permission") {
+			t.Errorf("%s lacks permissions:\n%s", p.name, log)
+		}
+	}
+}
+
+// documented returns a command of docs/kubernetes.md by how it begins.
+func documented(t *testing.T, begin string) string {
+	t.Helper()
+	for line := range strings.Lines(read(t, "../../../docs/kubernetes.md")) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, begin) {
+			return line
+		}
+	}
+	t.Fatalf("docs/kubernetes.md has no command that begins with %q", begin)
+	return ""
+}
+
+func command(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+// finish runs a job to its end.
+func (n node) finish(t *testing.T, all *objects, name string) {
+	t.Helper()
+	job := all.jobs[name]
+	if job == nil {
+		t.Fatalf("there is no job %s", name)
+	}
+	p := n.run(t, all, job.Spec.Template.Spec, "unloop")
+	<-p.exited
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Fatalf("job %s ended with %d:\n%s", name, code, p.log)
+	}
+}
+
+// folder returns the files of a folder that match, by name.
+func folder(t *testing.T, dir, pattern string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(files) == 0 {
+		entries, _ := os.ReadDir(dir)
+		t.Fatalf("%s has no %s: %v", dir, pattern, entries)
+	}
+	found := map[string]string{}
+	for _, file := range files {
+		found[filepath.Base(file)] = read(t, file)
+	}
+	return found
+}
