@@ -42,7 +42,7 @@ func TestJobsAndLabelsAreThoseThatRulesKnow(t *testing.T) {
 	t.Parallel()
 	config := read(t, "../../observe/prometheus/prometheus.yml")
 	var jobs []string
-	for _, job := range regexp.MustCompile(`(?m)^ {2}- job_name: (\S+)$`).FindAllStringSubmatch(config, -1) {
+	for _, job := range regexp.MustCompile(`(?m)^ {2}- job_name: (\S+)`).FindAllStringSubmatch(config, -1) {
 		jobs = append(jobs, job[1])
 	}
 	all := render(t, cases(t)["everything"])
