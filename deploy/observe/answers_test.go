@@ -11,7 +11,7 @@ import (
 )
 
 // shown is the time that the panels show in the test.
-const shown = 30 * time.Second
+const shown = time.Minute
 
 // TestPrometheusAnswersEveryQueryOfALiveSystem has a real Prometheus scrape a live system, with
 // the key of its admin port, and runs each query of dashboards and alerts.
@@ -22,11 +22,12 @@ func TestPrometheusAnswersEveryQueryOfALiveSystem(t *testing.T) {
 	p := startPrometheus(t, map[string][]string{
 		"gateway": {l.admin, l.aloneOnly}, "detector": {l.admin}, "embedworker": {l.admin}, "notifier": {l.admin},
 	}, l.keyFile)
-	scraped := func() { // twice since now, by every target
-		p.await(t, fmt.Sprintf("min(timestamp(up == 1)) > %d and count(up) == 5", time.Now().Add(2*every).Unix()+1))
+	scraped := func() { // each target since now
+		p.await(t, fmt.Sprintf("min(timestamp(up)) > %.3f and count(up == 1) == 5", float64(time.Now().UnixMilli())/1000))
 	}
 	p.await(t, "count(up == 1) == 5")
 	l.send(t)
+	scraped()
 	p.await(t, "max(unloop_open_loops) > 0")
 	l.release(t)
 	p.await(t, "unloop_incidents_resolved_total > 0")
@@ -34,10 +35,10 @@ func TestPrometheusAnswersEveryQueryOfALiveSystem(t *testing.T) {
 	l.send(t)
 	scraped()
 
-	t.Run("targets", func(t *testing.T) { checkTargets(t, p) })
-	t.Run("panels", func(t *testing.T) { checkAnswers(t, p) })
-	t.Run("variables", func(t *testing.T) { checkChoices(t, p) })
-	t.Run("alerts", func(t *testing.T) { checkRules(t, p) })
+	checkTargets(t, p)
+	checkAnswers(t, p)
+	checkChoices(t, p)
+	checkRules(t, p)
 }
 
 // checkTargets checks that each service is scraped as a job of its own.
@@ -131,18 +132,19 @@ var selector = regexp.MustCompile(`\b((?:unloop|go|process)_[a-z_]+|up)\b(\{[^}]
 // and is active where the live system has its cause.
 func checkRules(t *testing.T, p *prometheus) {
 	t.Helper()
+	for _, name := range []string{"UnloopNoDetector", "UnloopRequestsUnchecked", "UnloopRequestsRefused", "UnloopUpstreamErrors", "UnloopPoliciesDiffer", "UnloopDeadLetters"} {
+		p.await(t, `ALERTS{alertname="`+name+`"}`)
+	}
 	var data struct {
 		Groups []struct {
 			Rules []struct {
-				Name, Health, LastError, State string
-				EvaluationTime                 float64
+				Name, Health, LastError string
 			}
 		}
 	}
 	if err := p.get("rules", nil, &data); err != nil {
 		t.Fatal(err)
 	}
-	active := map[string]bool{}
 	n := 0
 	for _, group := range data.Groups {
 		for _, rule := range group.Rules {
@@ -150,7 +152,6 @@ func checkRules(t *testing.T, p *prometheus) {
 			if rule.Health != "ok" {
 				t.Errorf("%s: %s: %s", rule.Name, rule.Health, rule.LastError)
 			}
-			active[rule.Name] = active[rule.Name] || rule.State != "inactive"
 		}
 	}
 	all := alerts(t)
@@ -162,11 +163,6 @@ func checkRules(t *testing.T, p *prometheus) {
 			if result, err := p.query(one, 0); err != nil || len(result) == 0 {
 				t.Errorf("%s: there is no series %s: %v", a.Alert, one, err)
 			}
-		}
-	}
-	for _, name := range []string{"UnloopNoDetector", "UnloopRequestsUnchecked", "UnloopRequestsRefused", "UnloopUpstreamErrors", "UnloopPoliciesDiffer", "UnloopDeadLetters"} {
-		if !active[name] {
-			t.Errorf("%s is not active", name)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/gateway"
@@ -19,6 +20,9 @@ import (
 
 // key opens the admin ports and the gateways of the tests.
 const key = "a-key-of-the-tests-0123456789"
+
+// patience is longer than any check takes on a machine under load.
+const patience = 20 * time.Second
 
 // bundle has policies for whatever the dashboards show.
 const bundle = `
@@ -62,6 +66,7 @@ func startLive(t *testing.T) *live {
 	cfg.AdminAuth = []string{"key:file:" + l.keyFile}
 	cfg.OverNATS = true
 	cfg.Embedworker.Embedder = "lexical"
+	cfg.Gateway.CheckTimeout, cfg.Gateway.StartGrace, cfg.Detector.MaxBudget = patience, patience, patience
 	cfg.Gateway.Auth, cfg.Gateway.AuthAudience = []string{"key:file:" + l.keyFile, "jwt:" + serve(t, issue) + "/keys"}, []string{"unloop"}
 	cfg.Gateway.Upstream = map[string]string{"openai": upstream, "failing": upstream + "/failing", "away": "http://" + freeAddress(t)}
 	cfg.Gateway.Policies = bundleFile(t, bundle)

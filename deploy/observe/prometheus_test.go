@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// every is the scrape interval of the tests.
-const every = 200 * time.Millisecond
+// every is the scrape interval of the tests, and so the longest time that a scrape may take.
+const every = time.Second
 
 // prometheus is a running Prometheus.
 type prometheus struct{ url string }
@@ -127,7 +127,7 @@ func (p *prometheus) query(expr string, over time.Duration) ([]series, error) {
 // await returns when an expression has a result.
 func (p *prometheus) await(t *testing.T, expr string) {
 	t.Helper()
-	tick := time.NewTicker(every / 2)
+	tick := time.NewTicker(every / 10)
 	defer tick.Stop()
 	deadline := time.After(time.Minute)
 	for {
