@@ -63,8 +63,8 @@ bench: ## measure against what Unloop is compared to; BENCH="-h" lists the parts
 chaos: build ## break a small cluster of real processes, and say what its clients saw; CHAOS="-rounds 10" for longer
 	GOWORK=off go -C deploy run ./chaos -unloop $(CURDIR)/bin/unloop $(CHAOS)
 
-.PHONY: images
-images: ## build the images and run compose.yaml under a Docker engine, if there is one
+.PHONY: compose
+compose: ## build the images and run compose.yaml under a Docker engine, if there is one
 	UNLOOP_TEST_ENGINE=1 GOWORK=off go -C deploy test -count=1 -timeout 60m -v -run UnderARealEngine ./images
 
 .PHONY: soak

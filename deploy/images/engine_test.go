@@ -57,11 +57,11 @@ func (p project) address(t *testing.T, service, port string) string {
 	return strings.TrimSpace(p.run(t, "port", service, port))
 }
 
-// TestComposeUnderARealEngine is for `make images`: it needs a Docker engine, with compose
+// TestComposeUnderARealEngine is for `make compose`: it needs a Docker engine, with compose
 // and buildx, and the images that the Dockerfile and compose.yaml name.
 func TestComposeUnderARealEngine(t *testing.T) {
 	if os.Getenv("UNLOOP_TEST_ENGINE") == "" {
-		t.Skip("make images runs it")
+		t.Skip("make compose runs it")
 	}
 	if out, err := exec.CommandContext(t.Context(), "docker", "info").CombinedOutput(); err != nil {
 		t.Skipf("no Docker engine: %s", out)
