@@ -157,6 +157,8 @@ type result struct {
 	example error
 	// passed are the requests of the loop that were not stopped.
 	passed int
+	// wronged are the other requests that were stopped.
+	wronged int
 	// uncompared are the requests whose text was compared with no other.
 	uncompared int
 	// untold are the loops without a message from a notifier.

@@ -161,6 +161,9 @@ func (r *tally) note(a answer, loops bool) {
 	if loops && a.err == nil && !a.rejected {
 		r.passed++
 	}
+	if !loops && a.rejected {
+		r.wronged++
+	}
 	r.report(a)
 }
 

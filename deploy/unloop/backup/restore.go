@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -93,13 +94,30 @@ func (a *Archive) replace(ctx context.Context, js jetstream.JetStream, s *Stream
 			return State{}, fmt.Errorf("delete what is there: %w", err)
 		}
 		state, err := a.send(ctx, js, s, config)
-		var refused *jetstream.APIError
-		if errors.As(err, &refused) && refused.ErrorCode == codeNameInUse {
-			continue
+		if !taken(ctx, js, s.Name, err) {
+			return state, explain(err)
 		}
-		return state, err
 	}
 	return State{}, errUsed
+}
+
+// taken reports whether a restore failed because there was another stream of the name by
+// then.
+func taken(ctx context.Context, js jetstream.JetStream, name string, err error) bool {
+	var refused *jetstream.APIError
+	if !errors.As(err, &refused) && !errors.Is(err, nats.ErrNoResponders) {
+		return false
+	}
+	_, err = js.Stream(ctx, name)
+	return err == nil
+}
+
+// explain adds what to do to a server's refusal.
+func explain(err error) error {
+	if err != nil && strings.Contains(err.Error(), codeClustered) {
+		return fmt.Errorf("%w; say --replicas 1 to restore on a single server", err)
+	}
+	return err
 }
 
 func (a *Archive) send(ctx context.Context, js jetstream.JetStream, s *Stream, config any) (State, error) {

@@ -22,8 +22,12 @@ const (
 	restoredWithin = 10 * time.Minute
 	// chunk is how much of a snapshot a message has.
 	chunk = 128 << 10
-	// codeNameInUse is JetStream's error for the restore of a stream that exists.
-	codeNameInUse = 10130
+	// knownWithin is the time within which all servers of a cluster know where the parts
+	// of a snapshot go.
+	knownWithin = 2 * time.Second
+	// codeClustered is JetStream's error for several replicas on a single server, as it is
+	// in the text of another error.
+	codeClustered = "(10074)"
 )
 
 var (
@@ -151,7 +155,7 @@ func (s *Stream) restore(ctx context.Context, to server, config any, r io.Reader
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return State{}, err
 		}
-		if err := to.send(ctx, place.DeliverSubject, part[:n], answerWithin, nil); err != nil {
+		if err := to.sendKnown(ctx, place.DeliverSubject, part[:n]); err != nil {
 			return State{}, err
 		}
 	}
@@ -160,6 +164,22 @@ func (s *Stream) restore(ctx context.Context, to server, config any, r io.Reader
 	}
 	err = to.send(ctx, place.DeliverSubject, nil, restoredWithin, &info)
 	return info.State, err
+}
+
+// sendKnown sends a part of a snapshot, if need be as soon as the server knows where it
+// goes.
+func (s server) sendKnown(ctx context.Context, subject string, part []byte) error {
+	for began := time.Now(); ; {
+		err := s.send(ctx, subject, part, answerWithin, nil)
+		if !errors.Is(err, nats.ErrNoResponders) || time.Since(began) > knownWithin {
+			return err
+		}
+		select {
+		case <-time.After(knownWithin / 100):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // send sends a part of a snapshot; without an answer to decode, only errors count.

@@ -21,6 +21,10 @@ type backupCmd struct {
 	File string `arg:"" optional:"" help:"File to write; unloop-TIME.zip in this folder by default."`
 }
 
+// errInterrupted means that a user stopped a backup or a restore before its end. Unlike the
+// end of a command that follows something, it is an error.
+var errInterrupted = errors.New("interrupted before the end")
+
 // Help says what a backup has.
 func (*backupCmd) Help() string {
 	return "A backup has all that Unloop keeps in NATS: counters, blocks, open loops, sessions, limits, histories of texts, the pushed policies with their history, " +
@@ -42,6 +46,8 @@ func (c *backupCmd) Run(ctx context.Context, io streams) error {
 	switch {
 	case errors.Is(err, backup.ErrNothing):
 		return explain(fmt.Errorf("%w: %w", err, jetstream.ErrStreamNotFound))
+	case ctx.Err() != nil:
+		return errInterrupted
 	case err != nil:
 		return fmt.Errorf("back up: %w", err)
 	case c.JSON:
@@ -101,6 +107,10 @@ func (c *restoreCmd) Run(ctx context.Context, io streams) error {
 	switch {
 	case errors.Is(err, backup.ErrLive):
 		return fmt.Errorf("restore: %w; stop the services and give --force to replace them", err)
+	case ctx.Err() != nil && len(done) == 0:
+		return errInterrupted
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %d of %d streams are restored: repeat the command with --force", errInterrupted, len(done), len(a.Manifest.Streams))
 	case err != nil && len(done) > 0:
 		return fmt.Errorf("%w; %d of %d streams are restored: repeat the command with --force", err, len(done), len(a.Manifest.Streams))
 	case err != nil:
