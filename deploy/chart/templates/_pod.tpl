@@ -35,7 +35,7 @@ spec:
       {{- include "unloop.confined" .root | nindent 6 }}
       {{- with include "unloop.spread" . }}
       topologySpreadConstraints:
-        {{- . | nindent 8 }}
+        {{- . | trim | nindent 8 }}
       {{- end }}
       {{- with $values.nodeSelector }}
       nodeSelector:
@@ -60,7 +60,7 @@ spec:
             {{- concat (include "unloop.args.common" . | fromYamlArray) $args $values.extraArgs | toYaml | nindent 12 }}
           {{- with include "unloop.env" . }}
           env:
-            {{- . | nindent 12 }}
+            {{- . | trim | nindent 12 }}
           {{- end }}
           ports:
             {{- if eq .service "gateway" }}

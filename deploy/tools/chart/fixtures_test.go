@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"maps"
 	"math/big"
 	"net"
@@ -61,11 +62,15 @@ func identity(t *testing.T) (creds, seed string) {
 	t.Helper()
 	account, err := nkeys.CreateAccount()
 	must(t, err)
+	return identityOf(t, account)
+}
+
+// identityOf returns a credentials file and a seed of a user of an account.
+func identityOf(t *testing.T, account nkeys.KeyPair) (creds, seed string) {
+	t.Helper()
 	user, err := nkeys.CreateUser()
 	must(t, err)
-	public, err := user.PublicKey()
-	must(t, err)
-	token, err := jwt.NewUserClaims(public).Encode(account)
+	token, err := jwt.NewUserClaims(public(t, user)).Encode(account)
 	must(t, err)
 	secret, err := user.Seed()
 	must(t, err)
@@ -100,3 +105,37 @@ var selfSigned = func() func(*testing.T) (certificate, key string) {
 	})
 	return func(t *testing.T) (string, string) { t.Helper(); return once() }
 }()
+
+func public(t *testing.T, key nkeys.KeyPair) string {
+	t.Helper()
+	text, err := key.PublicKey()
+	must(t, err)
+	return text
+}
+
+// withOperator returns the configuration of a server that knows accounts by their tokens, and credentials of
+// a user of one that may use JetStream.
+func withOperator(t *testing.T) (config, creds string) {
+	t.Helper()
+	operator, err := nkeys.CreateOperator()
+	must(t, err)
+	var accounts [2]nkeys.KeyPair // the servers' own, and that of the user
+	var tokens [2]string
+	for i := range accounts {
+		accounts[i], err = nkeys.CreateAccount()
+		must(t, err)
+		claims := jwt.NewAccountClaims(public(t, accounts[i]))
+		if i == 1 {
+			claims.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1, Streams: -1, Consumer: -1}
+		}
+		tokens[i], err = claims.Encode(operator)
+		must(t, err)
+	}
+	claims := jwt.NewOperatorClaims(public(t, operator))
+	claims.SystemAccount = public(t, accounts[0])
+	token, err := claims.Encode(operator)
+	must(t, err)
+	creds, _ = identityOf(t, accounts[1])
+	return fmt.Sprintf("operator: %s\nresolver: MEMORY\nresolver_preload: { %s: %s, %s: %s }\n",
+		token, public(t, accounts[0]), tokens[0], public(t, accounts[1]), tokens[1]), creds
+}

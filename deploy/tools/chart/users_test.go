@@ -44,6 +44,29 @@ func TestServicesRunWithUsersOfLeastPrivilege(t *testing.T) {
 	}
 }
 
+// TestServersAcceptPasswordsAndCredentials runs a detector beside servers that ask for these.
+func TestServersAcceptPasswordsAndCredentials(t *testing.T) {
+	t.Parallel()
+	bin := binaries(t)
+	operator, creds := withOperator(t)
+	for kind, c := range map[string]struct {
+		config string
+		secret map[string]string
+	}{
+		"password": {"authorization { users: [{user: detector, password: secret}] }", map[string]string{"detector.user": "detector", "detector.password": "secret"}},
+		"creds":    {operator, map[string]string{"detector.creds": creds}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			address := newAddress()
+			startServer(t, fmt.Sprintf("listen: \"%s:4222\"\njetstream { store_dir: %q }\n%s\n", address, t.TempDir(), c.config))
+			all := quick(t, fmt.Sprintf(`{nats: {urls: ["nats://%s:4222"], replicas: 1, auth: {type: %s, secret: unloop-nats}}}`, address, kind))
+			n := node{bin: bin, files: map[string]map[string]string{"unloop-nats": c.secret}}
+			n.start(t, all, "detector").ready()
+		})
+	}
+}
+
 // documented returns a command of docs/kubernetes.md by how it begins.
 func documented(t *testing.T, begin string) string {
 	t.Helper()
