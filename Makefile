@@ -60,7 +60,7 @@ bench: ## measure against what Unloop is compared to; BENCH="-h" lists the parts
 	GOWORK=off go -C deploy run ./bench $(BENCH)
 
 .PHONY: chaos
-chaos: build ## break a small cluster of real processes, and say what its clients saw; CHAOS="-rounds 10" for longer
+chaos: build ## break a small cluster of real processes, replace its parts, and say what clients saw; CHAOS="-rounds 10" for longer, CHAOS=-rolling to replace alone
 	GOWORK=off go -C deploy run ./chaos -unloop $(CURDIR)/bin/unloop $(CHAOS)
 
 .PHONY: compose
