@@ -36,7 +36,7 @@ func startProject(t *testing.T) project {
 
 // try runs docker compose and returns what it prints.
 func (p project) try(args ...string) (string, error) {
-	cmd := exec.Command("docker", append([]string{"compose", "--file", "../../compose.yaml"}, args...)...) //nolint:noctx // also after the test
+	cmd := exec.Command("docker", append([]string{"compose", "--file", "../../compose.yaml"}, args...)...)
 	cmd.Env = p.env
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -12,7 +12,7 @@ func TestAgentsOfTheDemonstrationLoopThroughAnyGateway(t *testing.T) {
 	t.Parallel()
 	model, _ := background(t, "demo", "model", "--listen", "127.0.0.1:0")
 	upstream := model.await(t, `The scripted model is at (http://[0-9.:]+)\.`)[1]
-	res, err := http.Get(upstream + "/healthz") //nolint:noctx // it ends with the test's server
+	res, err := http.Get(upstream + "/healthz")
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Fatalf("the model's /healthz: %v, %v", res, err)
 	}

@@ -143,7 +143,7 @@ func (c *natsConfigCmd) nodes() (nodes []natsconfig.Node, err error) {
 func hostPort(text string) (host string, port int, err error) {
 	host, given, err := net.SplitHostPort(text)
 	if err != nil { // there is no port
-		return strings.Trim(text, "[]"), natsPort, nil
+		return strings.Trim(text, "[]"), natsPort, nil //nolint:nilerr // the error says so
 	}
 	if port, err = strconv.Atoi(given); err != nil || port < 1 || port > 65535 {
 		return "", 0, fmt.Errorf("%w: --host %q must be HOST or HOST:PORT", natsconfig.ErrInvalid, text)

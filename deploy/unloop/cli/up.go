@@ -38,7 +38,7 @@ func (c upCmd) system() (system.Config, error) {
 	faults := []error{err, c.CheckAccess(c.Process), c.CheckAdmin()}
 	if c.NATS == "" {
 		faults = append(faults, c.CheckLoopback("--nats-listen", c.NATSListen))
-		if !c.Settings.IsZero() {
+		if !c.IsZero() {
 			faults = append(faults, fmt.Errorf("%w: those for credentials, TLS, domain and inboxes are for NATS servers elsewhere, which --nats names; the embedded server needs none", natskit.ErrSettings))
 		}
 	}
