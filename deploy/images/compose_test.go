@@ -346,3 +346,25 @@ func TestVariablesReachTheServices(t *testing.T) {
 		}
 	}
 }
+
+// TestGrafanaFindsItsDashboards expects the dashboards where the provisioning looks for
+// them, and Prometheus where the data source is.
+func TestGrafanaFindsItsDashboards(t *testing.T) {
+	t.Parallel()
+	file := readCompose(t)
+	mounts := map[string]string{}
+	for _, m := range file.Services["grafana"].Volumes {
+		mounts[strings.TrimPrefix(m.Source, "./")] = m.Target
+	}
+	const below = "deploy/observe/grafana/"
+	provider := read(t, "../../"+below+"provisioning/dashboards/unloop.yml")
+	if at := mounts[below+"dashboards"]; at == "" || !strings.Contains(provider, "path: "+at+"}") {
+		t.Errorf("dashboards are mounted at %q, and looked for by\n%s", at, provider)
+	}
+	if at := mounts[below+"provisioning"]; at != "/etc/grafana/provisioning" {
+		t.Errorf("the provisioning is mounted at %q", at)
+	}
+	if source := read(t, "../../"+below+"provisioning/datasources/prometheus.yml"); !strings.Contains(source, "http://prometheus:9090") {
+		t.Errorf("the data source is elsewhere than the service prometheus:\n%s", source)
+	}
+}
