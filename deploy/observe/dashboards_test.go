@@ -12,8 +12,8 @@ import (
 // units are those of Grafana that the dashboards use.
 var units = []string{"short", "s", "bytes", "percentunit", "reqps", "wps", "ops", "cpm", "currencyUSD"}
 
-// lowest is the schema of the oldest Grafana that reads the dashboards: 10.
-const lowest = 36
+// lowest is the schema of the oldest Grafana that the dashboards are for: 11.
+const lowest = 39
 
 // columns is the width of Grafana's grid.
 const columns = 24
