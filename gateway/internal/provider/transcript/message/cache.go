@@ -16,6 +16,10 @@ const (
 	cacheEntries = 16_384
 )
 
+// maxName is the maximum length, in bytes, of the names in an entry. What has longer ones
+// is read each time.
+const maxName = 256
+
 // Cache remembers the readings of long messages and results. A session sends its history
 // again with every request, and a lookup takes a fraction of the time of reading it. It is
 // safe for concurrent use.
@@ -134,7 +138,7 @@ func (c *Cache) Read(way uint64, parts []Part, read func() Reading) Reading {
 	if c == nil || size < cacheFrom {
 		return read()
 	}
-	return remembered(&c.readings, c, way, parts, read)
+	return remembered(&c.readings, c, way, parts, read, func(*Reading) bool { return true })
 }
 
 // Call is Read for a call and its result.
@@ -142,7 +146,7 @@ func (c *Cache) Call(way uint64, parts []Part, read func() ToolCall) ToolCall {
 	if c == nil {
 		return read()
 	}
-	return remembered(&c.calls, c, way, parts, read)
+	return remembered(&c.calls, c, way, parts, read, func(call *ToolCall) bool { return len(call.Tool) <= maxName })
 }
 
 // Exchange is Read for an exchange.
@@ -150,18 +154,19 @@ func (c *Cache) Exchange(parts []Part, read func() Exchange) Exchange {
 	if c == nil {
 		return read()
 	}
-	return remembered(&c.exchanges, c, exchangeWay, parts, read)
+	return remembered(&c.exchanges, c, exchangeWay, parts, read, func(x *Exchange) bool { return len(x.Tool)+len(x.Mark) <= maxName })
 }
 
-func remembered[V any](in *generations[V], c *Cache, way uint64, parts []Part, read func() V) V {
+func remembered[V any](in *generations[V], c *Cache, way uint64, parts []Part, read func() V, short func(*V) bool) V {
 	key, ok := c.key(way, parts)
 	if !ok {
 		return read()
 	}
 	v, known := in.get(key)
 	if !known {
-		v = read()
-		in.set(key, v)
+		if v = read(); short(&v) {
+			in.set(key, v)
+		}
 	}
 	return v
 }

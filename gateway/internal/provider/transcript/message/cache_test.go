@@ -40,3 +40,17 @@ func TestARepeatedEntryStaysInTheCache(t *testing.T) {
 		t.Error("an entry that was never set is there")
 	}
 }
+
+func TestEntriesHaveNoLongNames(t *testing.T) {
+	t.Parallel()
+	c := NewCache()
+	long := strings.Repeat("x", maxName+1)
+	parts := []Part{{Kind: Text, Value: []byte("text")}}
+	for range 2 {
+		c.Call(callWay, parts, func() ToolCall { return ToolCall{Tool: long} })
+		c.Exchange(parts, func() Exchange { return Exchange{Tool: long[1:], Mark: "<"} })
+	}
+	if n := len(c.calls.young) + len(c.exchanges.young); n > 0 {
+		t.Errorf("%d entries with long names are kept", n)
+	}
+}
