@@ -53,7 +53,6 @@ func withLines(t *testing.T, file string, extra []string) string {
 type unloop struct {
 	*installation
 	gateway   string
-	dashboard string
 	conns     map[string]*natskit.Conn
 	delivered chan string
 	log       *lines

@@ -73,7 +73,7 @@ type Config struct {
 var (
 	nameForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 	domainForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	sizeForm   = regexp.MustCompile(`^[0-9]+(K|M|G|T|KB|MB|GB|TB|KiB|MiB|GiB|TiB)?$`)
+	sizeForm   = regexp.MustCompile(`^\d+(K|M|G|T|KB|MB|GB|TB|KiB|MiB|GiB|TiB)?$`)
 )
 
 // Validate returns every fault of the configuration.
@@ -97,6 +97,16 @@ func (c Config) Validate() error {
 	if c.Replicas < 1 || c.Replicas > max(len(c.Nodes), 1) {
 		fault("--replicas %d: take 1 to %d, the number of servers", c.Replicas, len(c.Nodes))
 	}
+	c.validateStore(fault)
+	for _, n := range c.Nodes {
+		if !nameForm.MatchString(n.Name) || n.Host == "" || strings.ContainsAny(n.Host, " \"'{}\n/@") {
+			fault("--host %q must be a host name or an address", n.Host)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (c Config) validateStore(fault func(format string, args ...any)) {
 	if c.Domain != "" && !domainForm.MatchString(c.Domain) {
 		fault("--domain %q must have 1 to 64 letters, digits, - and _", c.Domain)
 	}
@@ -106,12 +116,6 @@ func (c Config) Validate() error {
 	if len(c.Nodes) > 1 && !strings.Contains(c.StoreDir, "%s") && c.sharesHosts() {
 		fault("--store-dir %s is one folder for servers on one machine: put %%s in it, which stands for the server's name", c.StoreDir)
 	}
-	for _, n := range c.Nodes {
-		if !nameForm.MatchString(n.Name) || n.Host == "" || strings.ContainsAny(n.Host, " \"'{}\n/@") {
-			fault("--host %q must be a host name or an address", n.Host)
-		}
-	}
-	return errors.Join(faults...)
 }
 
 func (c Config) sharesHosts() bool {

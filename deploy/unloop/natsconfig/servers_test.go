@@ -47,13 +47,16 @@ func (l *lines) log() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)
 // freePorts returns ports on loopback that nobody listens at.
 func freePorts(t *testing.T, n int) (ports []int) {
 	t.Helper()
+	var open []net.Listener
 	for range n {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = ln.Close() }()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
+		open, ports = append(open, ln), append(ports, ln.Addr().(*net.TCPAddr).Port)
+	}
+	for _, ln := range open {
+		_ = ln.Close()
 	}
 	return ports
 }
