@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 )
 
 // Part is a kind of process, or what one thread does at a time.
@@ -200,29 +199,4 @@ func Fit(small, large Measured) (each, message float64) {
 		return 0, large.Time * large.Batch
 	}
 	return each, message
-}
-
-// Useful is the least number of processes of a part, up to most, beyond which one more
-// adds less than a twentieth to the rate.
-func (s *System) Useful(part string, inFlight, most int) (int, error) {
-	at := slices.IndexFunc(s.Parts, func(p Part) bool { return p.Name == part })
-	if at < 0 {
-		return 0, fmt.Errorf("%w: it has no part %q", ErrInput, part)
-	}
-	one := s.Parts[at].Servers
-	before := 0.0
-	for n := 1; n <= most; n++ {
-		grown := *s
-		grown.Parts = slices.Clone(s.Parts)
-		grown.Parts[at].Servers = one * float64(n)
-		p, err := grown.Predict(inFlight)
-		if err != nil {
-			return 0, err
-		}
-		if p.PerSecond < before*1.05 {
-			return n - 1, nil
-		}
-		before = p.PerSecond
-	}
-	return most, nil
 }

@@ -130,18 +130,6 @@ func TestFit(t *testing.T) {
 	}
 }
 
-func TestMoreProcessesHelpUntilAnotherPartIsFull(t *testing.T) {
-	t.Parallel()
-	s := System{Parts: []Part{{Name: "detector", Each: 1e-3, Servers: 1}, {Name: "leader", Each: 0.26e-3, Servers: 1}}}
-	n, err := s.Useful("detector", 200, 20)
-	if err != nil || n != 4 {
-		t.Errorf("%d detectors are useful (%v), want 4", n, err)
-	}
-	if _, err := s.Useful("nobody", 1, 1); !errors.Is(err, ErrInput) {
-		t.Errorf("an unknown part: %v", err)
-	}
-}
-
 func TestWhatIsNoSystemIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]System{
