@@ -83,7 +83,7 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 		all = append(all, streamFindings(info)...)
 	}
 	if len(missing) > 0 {
-		return append(all, Finding{"streams", Fault, "missing: " + strings.Join(missing, ", "), "start a detector, gateway or notifier: each makes those that are missing"})
+		return append(all, Finding{"streams", Fault, "missing: " + strings.Join(missing, ", "), "start a detector, which makes those that are missing; where its user may not, run `unloop nats init` as the operator"})
 	}
 	if len(all) == 0 {
 		all = append(all, Finding{"streams", OK, fmt.Sprintf("all %d are there, %s, %d KiB", len(streams()), copies(replicas), bytes>>10), ""})
@@ -113,7 +113,7 @@ func streamFindings(info *jetstream.StreamInfo) (all []Finding) {
 			}
 		}
 		if info.Config.Replicas == 1 {
-			all = append(all, Finding{"streams", Warning, name + " has one replica in a cluster: if its server is lost, its state is", "nats stream edit " + name + " --replicas 3"})
+			all = append(all, Finding{"streams", Warning, name + " has one replica in a cluster: if its server is lost, its state is", "unloop nats init --replicas 3"})
 		}
 	}
 	// Streams that drop their oldest entries are full in normal use.
