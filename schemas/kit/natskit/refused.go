@@ -149,14 +149,9 @@ func (c *Conn) unlessRefused(ctx context.Context, do func(context.Context) error
 	return err
 }
 
-// refusedWords are the messages of the log.
-var refusedWords = map[Action]string{
-	ActionPublish: "NATS refused to let this user publish", ActionSubscribe: "NATS refused to let this user subscribe",
-}
-
 // refused handles an act that the server refused.
 func (c *Conn) refused(one refusal) {
 	if c.refusals.add(one) {
-		c.log.Error(refusedWords[one.action], "connection", c.name, "subject", one.subject, "error", one.Err())
+		c.log.Error("NATS refused an act of this user", "act", one.action, "connection", c.name, "subject", one.subject, "error", one.Err())
 	}
 }
