@@ -16,6 +16,7 @@ import (
 	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/client"
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // check is a call of the check API by the same caller as chat's.
@@ -250,7 +251,7 @@ policies:
 	}
 }
 
-func TestCheckWithoutADetectorFollowsTheFailureMode(t *testing.T) {
+func TestCheckThatNoDetectorAnswersFollowsTheFailureMode(t *testing.T) {
 	t.Parallel()
 	bundle := `
 bundle_version: 1
@@ -258,8 +259,11 @@ policies:
   - {id: open, spec: {selector: {pathExact: /v1/chat/completions}, prompt: {max_hits: 1}}}
   - {id: closed, spec: {selector: {pathExact: /closed/chat/completions}, failure_mode: closed, prompt: {max_hits: 1}}}
 `
-	hurried := func(cfg *system.Config) { cfg.Gateway.CheckTimeout = time.Nanosecond }
-	url := start(t, echo(t), policies(t, bundle), hurried).URL()
+	silent := natstest.Start(t)
+	if _, err := silent.Conn().Subscribe(schemas.SubjectCheck, func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	url := startGateway(t, silent.Conn(), &lines{}, echo(t), policies(t, bundle))
 	if d := decide(t, url, about(prompt("p"), "")); d.Action != "allow" || d.Degraded != "timeout" {
 		t.Errorf("failure mode open: %+v", d)
 	}

@@ -123,6 +123,7 @@ func TestAReleaseDropsNoOtherIncidentsUpdates(t *testing.T) {
 		record(t, r, released)
 		record(t, r, other)
 	}
+	r.announcing.Wait()
 	if _, err := r.Release(t.Context(), id, func(context.Context, *checkpb.CounterRef, time.Duration) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
