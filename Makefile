@@ -78,11 +78,11 @@ clients: ## run real agents into a loop, large programs too, and compare docs/cl
 
 .PHONY: chart
 chart: build ## render the Helm chart for many values, check it, and run what it describes
-	GOWORK=off go -C deploy/tools/chart test -count=1 ./...
+	GOWORK=off go -C deploy/tools/chart test -count=1 -timeout 30m ./...
 
 .PHONY: images
 images: ## build the binaries as the images do, and run what compose.yaml describes
-	UNLOOP_TEST_IMAGES=1 GOWORK=off go -C deploy test -vet=off -count=1 ./images
+	UNLOOP_TEST_IMAGES=1 GOWORK=off go -C deploy test -vet=off -count=1 -timeout 30m ./images
 
 .PHONY: fuzz
 fuzz: ## run each fuzz test for FUZZTIME (10s)

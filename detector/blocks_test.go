@@ -53,7 +53,7 @@ func TestAFloodEvictsNoBlock(t *testing.T) {
 			if _, err := s.JetStream().UpdateStream(t.Context(), small); err != nil {
 				t.Fatal(err)
 			}
-			nc, check := s.Conn(), promptCheck("again")
+			nc, check := s.Conn(), steady("again")
 			check.Counters[0].Parted = parted
 			for range 6 {
 				ask(t, nc, check)

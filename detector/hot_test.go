@@ -47,12 +47,19 @@ func counts(nc *nats.Conn, check *checkpb.Check, budget time.Duration) bool {
 	if err != nil {
 		return false
 	}
-	msg, err := nc.Request(schemas.SubjectCheck, body, patience)
-	if err != nil {
-		return false
+	for {
+		msg, err := nc.Request(schemas.SubjectCheck, body, patience)
+		if err != nil {
+			return false
+		}
+		var batch checkpb.DecisionBatch
+		if proto.Unmarshal(msg.Data, &batch) != nil || len(batch.GetDecisions()) != 1 {
+			return false
+		}
+		if fault := batch.GetDecisions()[0].GetError(); fault != checkpb.ErrorStalled { // a machine under load looks like a stall
+			return fault == ""
+		}
 	}
-	var batch checkpb.DecisionBatch
-	return proto.Unmarshal(msg.Data, &batch) == nil && len(batch.GetDecisions()) == 1 && batch.GetDecisions()[0].GetError() == ""
 }
 
 // A detector that is farther from the server than another counts what it is asked

@@ -93,10 +93,10 @@ func countTogether(t *testing.T, nc *nats.Conn) {
 func keepABlock(t *testing.T, nc *nats.Conn, hits int) {
 	t.Helper()
 	const cooldown = 10 * time.Minute
+	began := time.Now()
 	for range 6 {
 		decided(t, nc, steady("blocked"))
 	}
-	began := time.Now()
 	for i := range hits {
 		d, _ := decided(t, nc, steady("blocked"))
 		if d.GetAction() != checkpb.Action_ACTION_REJECT {

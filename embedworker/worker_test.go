@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -274,7 +273,7 @@ func TestAKilledWorkerIsReplacedByAnother(t *testing.T) {
 func TestDetectionIsBackAfterNATSRestarted(t *testing.T) {
 	t.Parallel()
 	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)
-	cfg := natskit.EmbeddedConfig{Listen: freeAddr(t), DataDir: dir}
+	cfg := natskit.EmbeddedConfig{Listen: natstest.FreeAddr(t), DataDir: dir}
 	server, err := natskit.StartEmbedded(cfg, log)
 	if err != nil {
 		t.Fatal(err)
@@ -445,16 +444,6 @@ func counted(t *testing.T, metrics prometheus.Gatherer, name string) map[string]
 		}
 	}
 	return out
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().String()
 }
 
 func TestConfigurationFaultsComeTogether(t *testing.T) {

@@ -50,7 +50,7 @@ func following(t *testing.T, s *natstest.Server, edits ...func(*Config)) *Gatewa
 func logging(t *testing.T, s *natstest.Server, log slog.Handler, edits ...func(*Config)) *Gateway {
 	t.Helper()
 	cfg := DefaultConfig()
-	cfg.Listen = "127.0.0.1:0"
+	cfg.Listen, cfg.CheckTimeout = "127.0.0.1:0", patience
 	for _, edit := range edits {
 		edit(&cfg)
 	}

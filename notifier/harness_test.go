@@ -183,10 +183,16 @@ func publish(t *testing.T, js jetstream.JetStream, id string) []byte {
 // wantDrained fails unless every event was taken in and nothing is owed.
 func wantDrained(t *testing.T, s *natstest.Server) {
 	t.Helper()
+	wantDrainedOf(t, s, "webhook")
+}
+
+// wantDrainedOf is wantDrained for an endpoint of that name.
+func wantDrainedOf(t *testing.T, s *natstest.Server, endpoint string) {
+	t.Helper()
 	js := s.JetStream()
 	deadline := time.After(patience)
 	for {
-		consumer, err := js.Consumer(t.Context(), schemas.StreamEvents, schemas.EndpointConsumer("webhook"))
+		consumer, err := js.Consumer(t.Context(), schemas.StreamEvents, schemas.EndpointConsumer(endpoint))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -104,7 +104,7 @@ func TestEveryServiceSaysWhyItCanNotDoItsJobAndEndsAllTheSame(t *testing.T) {
 	for _, p := range all[:2] {
 		c.await(t, p, http.StatusOK, "ready")
 	}
-	const longest = 2 * time.Second
+	const longest = patience / 3 // a service that waits for NATS takes all of endWithin
 	c.servers[0].signal(syscall.SIGSTOP)
 	for _, p := range all {
 		began := time.Now()
@@ -127,7 +127,7 @@ func TestAWrongPasswordIsToldAtOnce(t *testing.T) {
 	c := startForTest(t)
 	_, addr, _ := strings.Cut(c.nats, "@")
 	p := c.service("wrong", "detector", "--nats", "nats://wrong@"+addr)
-	starting, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	starting, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	p.ready = "/healthz"
 	p, err := c.start(starting, p)
@@ -152,20 +152,25 @@ func TestAGatewayDrainsBeforeItStops(t *testing.T) {
 		t.Skip("five processes")
 	}
 	c := startForTest(t)
-	g := c.gateways[0]
+	const delay = 3 * time.Second // longer than the test takes, on a machine under load too
+	listen, err := freeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := c.add(t, "draining", "gateway", "--nats", c.nats, "--upstream", "openai="+c.upstream.URL, "--shutdown-delay", delay.String(), "--listen", listen)
 	began := time.Now()
 	g.signal(syscall.SIGTERM)
 	c.await(t, g, http.StatusServiceUnavailable, "draining")
 	said := time.Since(began)
 	ask := func() answer { return c.sendTo(t.Context(), g.url(), fmt.Sprint("while it drains ", c.next())) }
-	if a := ask(); a.err != nil {
+	if a := ask(); a.err != nil && time.Since(began) < delay {
 		t.Errorf("a request %s after the signal: %+v", time.Since(began), a)
 	}
 	<-g.ended
 	took := time.Since(began)
 	t.Logf("not ready after %s, ended after %s", said.Round(time.Millisecond), took.Round(time.Millisecond))
-	if took < shutdownDelay {
-		t.Errorf("it ended after %s, before its delay of %s", took, shutdownDelay)
+	if took < delay {
+		t.Errorf("it ended after %s, before its delay of %s", took, delay)
 	}
 	if a := ask(); a.err == nil {
 		t.Error("it serves after its end")

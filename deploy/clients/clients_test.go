@@ -179,7 +179,7 @@ func TestTheTableOfClientsIsTrue(t *testing.T) {
 // show the message.
 func (s *seen) check(t *testing.T) {
 	t.Helper()
-	if !s.ended || len(s.stops) != 1 || s.after > 0 || s.passed < 5 || s.took > 20*time.Second {
+	if !s.ended || len(s.stops) != 1 || s.after > 0 || s.passed < 5 || s.took > 40*time.Second {
 		t.Errorf("after %d requests: answers %v, then %d more, ended %v in %s\n%s\n%s", s.passed, s.stops, s.after, s.ended, s.took, s.out, s.err)
 	}
 	if !strings.Contains(s.out+s.err, "Stopped by Unloop: ") {

@@ -14,7 +14,7 @@ import (
 )
 
 // browserPatience bounds what a browser on a busy machine takes.
-const browserPatience = 60 * time.Second
+const browserPatience = 3 * time.Minute
 
 // browser is a tab of headless Chromium, and what its console says.
 type browser struct {
@@ -28,7 +28,7 @@ type browser struct {
 func browse(t *testing.T) *browser {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(context.WithoutCancel(t.Context()),
-		chromedp.WithAllocatorOptions(chromedp.ExecPath(need(t, "UNLOOP_TEST_CHROMIUM")), chromedp.NoSandbox, chromedp.DisableGPU))
+		chromedp.WithAllocatorOptions(chromedp.ExecPath(need(t, "UNLOOP_TEST_CHROMIUM")), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(browserPatience)))
 	t.Cleanup(cancel)
 	ctx, stop := context.WithTimeout(ctx, browserPatience)
 	t.Cleanup(func() {

@@ -55,10 +55,13 @@ func overheard(t *testing.T, s *system.System) (all *lines, events <-chan *nats.
 	t.Helper()
 	nc := connect(t, s)
 	all, detected := &lines{}, make(chan *nats.Msg, 64)
-	_, err := nc.Subscribe(">", func(m *nats.Msg) { _, _ = all.Write(append(m.Data, '\n')) })
-	if err == nil {
-		_, err = nc.ChanSubscribe("loop.detected.>", detected)
-	}
+	// One subscription for both: when an event is read here, it has been written there.
+	_, err := nc.Subscribe(">", func(m *nats.Msg) {
+		_, _ = all.Write(append(m.Data, '\n'))
+		if strings.HasPrefix(m.Subject, string(event.Detected)+".") {
+			detected <- m
+		}
+	})
 	if err == nil {
 		err = nc.Flush()
 	}

@@ -34,6 +34,9 @@ const backWithin = time.Minute
 // that wait long enough for their verdict, and not for ever for a dead worker.
 const patient = "bundle_version: 1\npolicies:\n  - {id: meaning, spec: {semantic: {min_matches: 1, budget_ms: 2000}}}\n"
 
+// patientFor is how long they wait.
+const patientFor = 2 * time.Second
+
 // clearChecks counts texts that were like none before.
 const clearChecks = `unloop_detector_semantic_checks_total{result="clear"}`
 
@@ -189,7 +192,7 @@ func TestWorkerKilledInMidRequestLetsItPassAndAnotherGoesOn(t *testing.T) {
 	untilHinted(t, url, said(0))
 
 	way.arm()
-	answer := make(chan answered, 1)
+	answer, sent := make(chan answered, 1), time.Now()
 	go func() {
 		a, err := trySend(url, said(1))
 		if err != nil {
@@ -200,7 +203,10 @@ func TestWorkerKilledInMidRequestLetsItPassAndAnotherGoesOn(t *testing.T) {
 	<-way.arrived
 	select {
 	case a := <-answer:
-		t.Fatalf("the request did not wait for the worker: status %d", a.status)
+		if waited := time.Since(sent); waited < patientFor { // the test may have lacked a processor since then
+			t.Fatalf("the request did not wait for the worker: status %d after %s", a.status, waited)
+		}
+		answer <- a
 	default:
 	}
 	if err := worker.Process.Kill(); err != nil {
@@ -229,16 +235,14 @@ func TestRequestsPassWhileRedisIsAwayAndDetectionComesBack(t *testing.T) {
 			t.Errorf("without Redis: status %d, %v", a.status, a.header)
 		}
 	}
-	if n := metric(t, s, `unloop_detector_semantic_checks_total{result="worker-error"}`); n == 0 {
-		t.Error("no metric tells of the missing verdicts")
-	}
+	awaitMetric(t, s, `unloop_detector_semantic_checks_total{result="worker-error"}`, func(n float64) bool { return n > 0 })
 	redis.Start()
 	untilHinted(t, s.URL(), said(1))
 }
 
 func TestRequestsPassWhileNATSRestartsAndHistoriesOutliveIt(t *testing.T) {
 	t.Parallel()
-	cfg := natskit.EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: t.TempDir()}
+	cfg := natskit.EmbeddedConfig{Listen: natstest.FreeAddr(t), DataDir: t.TempDir()}
 	address := ""
 	run := func() (stop func()) {
 		t.Helper()
@@ -246,7 +250,6 @@ func TestRequestsPassWhileNATSRestartsAndHistoriesOutliveIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.Listen = strings.TrimPrefix(server.Addr(), "nats://") // the next one is at the same address
 		address = server.URL()
 		stop = sync.OnceFunc(server.Stop)
 		t.Cleanup(stop)
@@ -256,18 +259,14 @@ func TestRequestsPassWhileNATSRestartsAndHistoriesOutliveIt(t *testing.T) {
 	s, end := startLogging(t, slog.New(slog.DiscardHandler), echo(t), inProcess, policies(t, patient), func(c *system.Config) { c.NATS = address })
 	defer end() // before the server
 	send(t, s.URL(), said(0))
-	if n := metric(t, s, clearChecks); n != 1 {
-		t.Fatalf("%v texts were judged, want 1", n)
-	}
+	awaitMetric(t, s, clearChecks, func(n float64) bool { return n == 1 })
 	stop()
 	for i := range 3 {
 		if a := send(t, s.URL(), said(i)); a.status != http.StatusOK {
 			t.Errorf("without NATS: status %d, %v; want it to pass", a.status, a.header)
 		}
 	}
-	if n := metric(t, s, `unloop_detector_semantic_checks_total{result="worker-error"}`); n == 0 {
-		t.Error("no metric tells of the missing verdicts")
-	}
+	awaitMetric(t, s, `unloop_detector_semantic_checks_total{result="worker-error"}`, func(n float64) bool { return n > 0 })
 	run()
 	untilHinted(t, s.URL(), said(1))
 	if n := metric(t, s, clearChecks); n != 1 {

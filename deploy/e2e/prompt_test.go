@@ -17,7 +17,8 @@ import (
 func TestSixthPromptIsRefusedWithATypedError(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, way func(*system.Config)) {
-		url := start(t, echo(t), way).URL()
+		var stopped clock
+		url := start(t, echo(t), way, stopped.set).URL()
 		if diff := cmp.Diff(ok(5), statuses(t, url, prompt("again"), 5)); diff != "" {
 			t.Fatalf("first five (-want +got):\n%s", diff)
 		}

@@ -153,11 +153,7 @@ func TestRedirectOfAnUpstreamIsTheClientsToFollow(t *testing.T) {
 // among them.
 func published(t *testing.T, s *system.System) *lines {
 	t.Helper()
-	nc, err := nats.Connect(s.NATSURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
+	nc := connect(t, s)
 	all := &lines{}
 	if _, err := nc.Subscribe(">", func(m *nats.Msg) {
 		_, _ = fmt.Fprintf(all, "%s %v %s\n", m.Subject, m.Header, m.Data)

@@ -23,7 +23,8 @@ policies:
 
 func TestIdenticalRequestsAreRejectedFromTheThresholdOn(t *testing.T) {
 	t.Parallel()
-	url := start(t, echo(t), policies(t, identical(10, "reject"))).URL()
+	var stopped clock
+	url := start(t, echo(t), stopped.set, policies(t, identical(10, "reject"))).URL()
 	c := prompt("again")
 	for i := range 9 {
 		if a := send(t, url, c); a.status != http.StatusOK || a.header.Get("X-Loop-Action") != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natstest"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -68,7 +69,7 @@ func startLive(t *testing.T) *live {
 	cfg.Embedworker.Embedder = "lexical"
 	cfg.Gateway.CheckTimeout, cfg.Gateway.StartGrace, cfg.Detector.MaxBudget = patience, patience, patience
 	cfg.Gateway.Auth, cfg.Gateway.AuthAudience = []string{"key:file:" + l.keyFile, "jwt:" + serve(t, issue) + "/keys"}, []string{"unloop"}
-	cfg.Gateway.Upstream = map[string]string{"openai": upstream, "failing": upstream + "/failing", "away": "http://" + freeAddress(t)}
+	cfg.Gateway.Upstream = map[string]string{"openai": upstream, "failing": upstream + "/failing", "away": "http://" + natstest.FreeAddr(t)}
 	cfg.Gateway.Policies = bundleFile(t, bundle)
 	cfg.Notifier.Webhook, cfg.Notifier.AllowCIDR = serve(t, l.receive), []string{"127.0.0.0/8"}
 	cfg.Notifier.WebhookTo = []string{serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) })}
@@ -99,6 +100,7 @@ func (l *live) startAlone(t *testing.T, upstream string) {
 	}
 	t.Cleanup(conn.Close)
 	cfg, metrics := gateway.DefaultConfig(), service.NewRegistry()
+	cfg.CheckTimeout = patience
 	cfg.Listen, cfg.Policies, cfg.Upstream = system.FreePort, bundleFile(t, closed), map[string]string{"openai": upstream}
 	g, err := gateway.New(cfg, service.Deps{Log: quiet(t), Metrics: metrics, NATS: conn, Layout: embedded.Layout()})
 	if err != nil {

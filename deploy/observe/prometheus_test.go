@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // every is the scrape interval of the tests, and so the longest time that a scrape may take.
@@ -44,7 +45,7 @@ func startPrometheus(t *testing.T, services map[string][]string, keyFile string)
 	if out, err := exec.Command(tool(t, "promtool"), "check", "config", filepath.Join(dir, "prometheus.yml")).CombinedOutput(); err != nil {
 		t.Fatalf("promtool check config: %v\n%s", err, out)
 	}
-	p := &prometheus{"http://" + freeAddress(t)}
+	p := &prometheus{"http://" + natstest.FreeAddr(t)}
 	cmd := exec.Command(binary, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+strings.TrimPrefix(p.url, "http://"), "--log.level=error")
 	cmd.Stderr = t.Output()
@@ -63,16 +64,6 @@ func write(t *testing.T, file, text string) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // get reads data from the HTTP API.

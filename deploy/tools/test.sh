@@ -8,12 +8,17 @@
 # lower priority, and are printed behind them. Tests download no modules, and use loopback
 # addresses only.
 #
+# Downloads are tried again, and bounded in time. No test sees the variables and files of
+# whoever runs it, but for caches.
+#
 # All modules are compiled as one workspace, without debug information, which takes a fifth
 # of the time, and with the flags of tool.sh and `make dist`, so that no package is compiled
 # twice.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 tool=$PWD/deploy/tools/tool.sh
+# shellcheck source=again.sh
+source deploy/tools/again.sh
 export GOTOOLCHAIN=local GOWORK=$PWD/go.work GOFLAGS="${GOFLAGS-} -trimpath -gcflags=all=-dwarf=false"
 
 lint_only=
@@ -30,8 +35,9 @@ static= # the process group of the static checks
 trap '[[ -z $static ]] || kill -- "-$static"; rm -rf "$scratch"' EXIT
 report=$scratch/testreport
 skips=$scratch/skips
+failures=$scratch/failures
 summary=$scratch/summary
-touch "$summary"
+touch "$summary" "$failures"
 
 # check NAME COMMAND… runs a check and records its result. After a failure the rest goes on.
 check() {
@@ -72,11 +78,11 @@ install() {
 	optional prometheus UNLOOP_TEST_PROMETHEUS "prometheus is not installed; alerts and dashboards are not tested" || return 1
 	go build -o "$scratch" ./deploy/tools/testreport ./deploy/tools/racefree || return 1
 	# Downloads what tests import, and the command with which those of the images read compose.yaml.
-	go list -deps -test "${patterns[@]}" >/dev/null || return 1
-	GOWORK=off go -C deploy/tools/compose list -deps . >/dev/null || return 1
+	again 15 "the Go modules of the tests" go list -deps -test -f '' "${patterns[@]}" || return 1
+	GOWORK=off again 15 "the Go modules that read compose.yaml" go -C deploy/tools/compose list -deps -f '' . || return 1
 	# The tests that use ONNX Runtime, models, Redis 8 and the JavaScript tokenizer
 	# install them, and skip what this machine cannot have.
-	go test -vet=off ./embedworker/realparts -run TestEveryPartIsThere -count=1 || return 1
+	go test -vet=off -timeout 30m ./embedworker/realparts -run TestEveryPartIsThere -count=1 || return 1
 	race=-race
 	if ! "$tool" race >/dev/null; then
 		race=
@@ -99,8 +105,23 @@ e2e_race=${E2E_RACE:-Abort|Away|Breaker|Chunk|Dies|Exactly|Gateway|InFlight|Kill
 starters='^github.com/unloop/unloop/deploy/(chaos|clients|dist|images|observe)(/|$)'
 
 # go_test ARGUMENT… runs tests and records the skipped ones. The static checks vet them.
+# A package that hangs is killed, and shows where.
 go_test() {
-	go test -vet=off -json -timeout 10m "$@" | "$report" -skips "$skips"
+	go test -vet=off -json -timeout 10m "$@" | "$report" -skips "$skips" -failures "$failures"
+}
+
+# strangers makes the variables and files of whoever runs the tests unknown to them.
+strangers() {
+	local name
+	GOENV=$(go env GOENV) && export GOENV # where it was
+	for name in $(compgen -e); do
+		case $name in
+		UNLOOP_TEST_*) ;;
+		UNLOOP_* | LOOP_* | OTEL_* | OPENAI_* | ANTHROPIC_* | GEMINI_* | GOOGLE_GEMINI_*) unset "$name" ;;
+		esac
+	done
+	export XDG_CONFIG_HOME=$scratch/config XDG_STATE_HOME=$scratch/state XDG_RUNTIME_DIR=$scratch/run
+	mkdir -m 700 "$XDG_CONFIG_HOME" "$XDG_STATE_HOME" "$XDG_RUNTIME_DIR"
 }
 
 e2e=github.com/unloop/unloop/deploy/e2e
@@ -184,7 +205,7 @@ beside_tests() {
 	static=$!
 	set +m
 	renice -n 10 -g "$static" >/dev/null
-	(export GOPROXY=off && tests)
+	(export GOPROXY=off && strangers && tests)
 	wait "$static"
 	static=
 	cat "$scratch/static.log"
@@ -196,8 +217,16 @@ elif check "install" install; then
 	beside_tests
 fi
 
+if [[ -s $failures ]]; then
+	echo
+	echo "what failed:"
+	cat "$failures"
+fi
 echo
 echo "summary, $SECONDS s:"
 sed 's/^/  /' "$summary"
-[[ $lint_only || ! -x $report ]] || "$report" -summary "$skips"
-! grep -q '^FAIL' "$summary"
+[[ $lint_only || ! -x $report ]] || "$report" -summary "$skips" -failures "$failures"
+if grep -q '^FAIL' "$summary"; then
+	echo "failed checks: $(sed -n 's/^FAIL *[0-9]* s  //p' "$summary" | paste -sd';' | sed 's/;/; /g')"
+	exit 1
+fi

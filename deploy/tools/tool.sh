@@ -12,6 +12,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 # shellcheck source=versions.sh
 source "$here/versions.sh"
+# shellcheck source=again.sh
+source "$here/again.sh"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/unloop
 
 say() { echo "tools: $*" >&2; }
@@ -37,7 +39,8 @@ go_tool() {
 		say "building $name $version (once)"
 		mkdir -p "$cache/tools"
 		staging=$(mktemp -d "$cache/tools/.$name.XXXXXX")
-		GOBIN=$staging GOWORK=off GOFLAGS="-buildvcs=false -trimpath -gcflags=all=-dwarf=false '-ldflags=-s -w'" "$@" >&2
+		GOBIN=$staging GOWORK=off GOFLAGS="-buildvcs=false -trimpath -gcflags=all=-dwarf=false '-ldflags=-s -w'" \
+			again 30 "the Go modules of $name" "$@"
 		publish "$staging" "$dir"
 	fi
 	echo "$dir/$name"
@@ -54,11 +57,10 @@ nats_cli() {
 # apt PACKAGE… installs Debian packages, as root alone.
 apt() {
 	[[ $(id -u) == 0 ]] && command -v apt-get >/dev/null || return 1
+	local options=(-qq -o Acquire::Retries=3 -o Acquire::http::Timeout=60 -o DPkg::Lock::Timeout=300)
 	say "installing $* (once)"
-	{
-		apt-get update -qq &&
-			DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
-	} >&2
+	again 10 "Debian's lists of packages" apt-get update "${options[@]}" &&
+		DEBIAN_FRONTEND=noninteractive again 20 "the Debian packages $*" apt-get install "${options[@]}" -y --no-install-recommends "$@"
 }
 
 # from_debian COMMAND PACKAGE… prints where a command is.
@@ -91,7 +93,7 @@ npm_modules() {
 		mkdir -p "$cache/npm"
 		staging=$(mktemp -d "$cache/npm/.staging.XXXXXX")
 		cp "$from/package.json" "$from/package-lock.json" "$staging/"
-		npm ci --prefix "$staging" --ignore-scripts --no-audit --no-fund --loglevel=error >&2
+		again 15 "$2 from npm" npm ci --prefix "$staging" --fetch-timeout=60000 --ignore-scripts --no-audit --no-fund --loglevel=error
 		publish "$staging" "$dir"
 	fi
 	echo "$dir/node_modules"

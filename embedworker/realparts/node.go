@@ -42,7 +42,7 @@ func Transformers(tb testing.TB) string {
 				return err
 			}
 		}
-		return run(into, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+		return download(into, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 	})
 }
 
@@ -68,7 +68,7 @@ func RuntimeArchive(tb testing.TB) string {
 	need(tb, "npm", "ONNX Runtime")
 	const name = "onnxruntime-node@" + pull.RuntimeVersion
 	dir := once(tb, Folder(tb, "onnxruntime"), name, func(into string) error {
-		return run(into, "npm", "pack", name, "--silent")
+		return download(into, "npm", "pack", name, "--silent")
 	})
 	return filepath.Join(dir, strings.ReplaceAll(name, "@", "-")+".tgz")
 }

@@ -11,6 +11,7 @@ package realparts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,8 +74,28 @@ func lock(tb testing.TB, path string) (unlock func()) {
 	return func() { _ = f.Close() }
 }
 
-// fetchTime bounds a download with everything that follows it.
-const fetchTime = 8 * time.Minute
+const (
+	// fetchTime bounds one try of a download with everything that follows it.
+	fetchTime = 8 * time.Minute
+	// fetchTries bounds how often a download is tried, fetchPause is the pause before the
+	// second try.
+	fetchTries = 3
+	fetchPause = 10 * time.Second
+)
+
+// download is run for a program that downloads, which is tried again where it fails.
+func download(dir, program string, args ...string) error {
+	var faults []error
+	for try := range fetchTries {
+		<-time.After(time.Duration(try) * fetchPause)
+		err := run(dir, program, args...)
+		if err == nil {
+			return nil
+		}
+		faults = append(faults, fmt.Errorf("try %d of %d: %s: %w", try+1, fetchTries, program, err))
+	}
+	return errors.Join(faults...)
+}
 
 // run executes a program in dir; its output is part of the error.
 func run(dir, program string, args ...string) error {

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // redisPackages are Debian 13's Redis 8 and the libraries that it needs, so
@@ -34,7 +36,7 @@ type RedisServer struct {
 // it is stopped when the test ends.
 func Redis(tb testing.TB) *RedisServer {
 	tb.Helper()
-	s := &RedisServer{tb: tb, command: redisCommand(tb), addr: freeAddr(tb)}
+	s := &RedisServer{tb: tb, command: redisCommand(tb), addr: natstest.FreeAddr(tb)}
 	s.Start()
 	tb.Cleanup(s.Stop)
 	return s
@@ -85,16 +87,6 @@ func (s *RedisServer) Stop() {
 	_ = s.process.Process.Kill()
 	_ = s.process.Wait()
 	s.process = nil
-}
-
-func freeAddr(tb testing.TB) string {
-	tb.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().String()
 }
 
 func redisCommand(tb testing.TB) []string {
@@ -152,13 +144,13 @@ func fetchRedis(into string) error {
 	options := []string{
 		"-q", "-o", "Dir::Etc::sourcelist=" + into + "/sources.list", "-o", "Dir::Etc::sourceparts=/dev/null",
 		"-o", "Dir::State=" + into, "-o", "Dir::State::lists=" + into + "/lists", "-o", "Dir::State::status=" + into + "/status",
-		"-o", "Dir::Cache=" + into + "/cache", "-o", "Acquire::Languages=none", "-o", "APT::Sandbox::User=root",
+		"-o", "Dir::Cache=" + into + "/cache", "-o", "Acquire::Languages=none", "-o", "APT::Sandbox::User=root", "-o", "Acquire::http::Timeout=60",
 	}
-	if err := run(into, "apt-get", append(options, "update")...); err != nil {
+	if err := download(into, "apt-get", append(options, "update")...); err != nil {
 		return err
 	}
 	debs := filepath.Join(into, "debs")
-	if err := run(debs, "apt-get", append(append(options, "download"), redisPackages...)...); err != nil {
+	if err := download(debs, "apt-get", append(append(options, "download"), redisPackages...)...); err != nil {
 		return err
 	}
 	return unpack(debs, filepath.Join(into, "root"))

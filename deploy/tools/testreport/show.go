@@ -17,54 +17,85 @@ type event struct {
 	Package string
 	Test    string
 	Output  string
+	// ImportPath is of build-output; FailedBuild names that of a package that did not build.
+	ImportPath  string
+	FailedBuild string
 }
 
 // skip is a skipped test with its reason.
 type skip struct{ test, reason string }
 
+// found is what a run had besides tests that passed.
+type found struct {
+	skips    []skip
+	failures []failure
+}
+
 // show writes the lines of packages and the output of failed tests, and returns the
-// skipped tests. A line that is not an event is written as it is.
-func show(in io.Reader, out io.Writer) ([]skip, error) {
-	var skips []skip
-	output := map[string][]string{} // of tests that have not ended
+// skipped and failed tests. A line that is not an event is written as it is.
+func show(in io.Reader, out io.Writer) (found, error) {
+	var r found
+	output := map[string][]string{} // of tests and packages that have not ended
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadString('\n')
 		if line != "" {
-			skips = showLine(line, output, skips, out)
+			r.add(line, output, out)
 		}
 		switch {
 		case err == io.EOF:
-			return skips, nil
+			return r, nil
 		case err != nil:
-			return nil, fmt.Errorf("read the test's output: %w", err)
+			return r, fmt.Errorf("read the test's output: %w", err)
 		}
 	}
 }
 
-func showLine(line string, output map[string][]string, skips []skip, out io.Writer) []skip {
+// add takes one line.
+func (r *found) add(line string, output map[string][]string, out io.Writer) {
 	var e event
 	if json.Unmarshal([]byte(line), &e) != nil {
 		fmt.Fprint(out, line)
-		return skips
+		return
 	}
-	name := path.Base(e.Package) + "." + e.Test
-	key := e.Package + "." + e.Test
-	switch {
-	case e.Action == "build-output", e.Action == "output" && e.Test == "" && !noise(e.Output):
+	if e.Action == "build-output" {
 		fmt.Fprint(out, e.Output)
-	case e.Action == "output":
-		output[key] = append(output[key], e.Output)
-	case e.Action == "fail" && e.Test != "":
-		fmt.Fprint(out, strings.Join(output[key], ""))
-		delete(output, key)
-	case e.Action == "skip" && e.Test != "":
-		skips = append(skips, skip{name, reason(output[key])})
-		delete(output, key)
-	case e.Action == "pass":
-		delete(output, key)
+		output[e.ImportPath] = append(output[e.ImportPath], e.Output)
+		return
 	}
-	return skips
+	key := e.Package + "." + e.Test
+	switch e.Action {
+	case "output":
+		if e.Test == "" && !noise(e.Output) {
+			fmt.Fprint(out, e.Output)
+		}
+		output[key] = append(output[key], e.Output)
+		return
+	case "fail":
+		r.fail(e, output[key], output[e.FailedBuild], out)
+	case "skip":
+		if e.Test != "" {
+			r.skips = append(r.skips, skip{path.Base(e.Package) + "." + e.Test, reason(output[key])})
+		}
+	case "pass":
+	default:
+		return
+	}
+	delete(output, key)
+}
+
+// fail notes a failed test, or a package that did not build or ended by itself.
+func (r *found) fail(e event, output, build []string, out io.Writer) {
+	name := path.Base(e.Package)
+	if e.Test != "" {
+		fmt.Fprint(out, strings.Join(output, ""))
+		r.failures = append(r.failures, failure{name + "." + e.Test, output})
+		return
+	}
+	tests := slices.ContainsFunc(r.failures, func(f failure) bool { return strings.HasPrefix(f.test, name+".") })
+	if len(build) > 0 || !tests {
+		r.failures = append(r.failures, failure{name, append(build, output...)})
+	}
 }
 
 // noise reports whether a line of a package repeats others.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,15 +26,55 @@ not an event
 func TestWhatIsShownOfARun(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	skips, err := show(strings.NewReader(printed), &out)
+	got, err := show(strings.NewReader(printed), &out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("    a_test.go:2: got 1\nok  \tx/a\t0.1s\nnot an event\n", out.String()); diff != "" {
 		t.Errorf("shown (-want +got):\n%s", diff)
 	}
-	if len(skips) != 1 || skips[0] != (skip{"a.TestLeft", "Redis is not installed"}) {
-		t.Errorf("skipped %v, want TestLeft with its reason", skips)
+	if len(got.skips) != 1 || got.skips[0] != (skip{"a.TestLeft", "Redis is not installed"}) {
+		t.Errorf("skipped %v, want TestLeft with its reason", got.skips)
+	}
+}
+
+const broken = `{"Action":"output","Package":"x/a","Test":"TestAll/one","Output":"    a_test.go:2: got 1\n"}
+{"Action":"fail","Package":"x/a","Test":"TestAll/one"}
+{"Action":"output","Package":"x/a","Test":"TestAll","Output":"--- FAIL: TestAll (0.00s)\n"}
+{"Action":"fail","Package":"x/a","Test":"TestAll"}
+{"Action":"output","Package":"x/a","Output":"FAIL\tx/a\t0.1s\n"}
+{"Action":"fail","Package":"x/a"}
+{"Action":"output","Package":"x/b","Output":"panic: test timed out after 10m0s\n"}
+{"Action":"fail","Package":"x/b"}
+{"ImportPath":"x/c [x/c.test]","Action":"build-output","Output":"x/c/c.go:3:1: undefined: y\n"}
+{"ImportPath":"x/c [x/c.test]","Action":"build-fail"}
+{"Action":"output","Package":"x/c","Output":"FAIL\tx/c [build failed]\n"}
+{"Action":"fail","Package":"x/c","FailedBuild":"x/c [x/c.test]"}
+`
+
+// Failed tests, packages that ended by themselves and packages that did not build are named
+// and shown once more.
+func TestFailuresAreKept(t *testing.T) {
+	t.Parallel()
+	got, err := show(strings.NewReader(broken), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "failures")
+	if err := appendFailures(file, got.failures); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "=== a.TestAll/one\n    a_test.go:2: got 1\n=== b\npanic: test timed out after 10m0s\n=== c\nx/c/c.go:3:1: undefined: y\nFAIL\tx/c [build failed]\n"
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+	var out strings.Builder
+	if err := nameFailures(file, &out); err != nil || out.String() != "failed: 3: a.TestAll/one; b; c\n" {
+		t.Errorf("named %q, %v", out.String(), err)
 	}
 }
 

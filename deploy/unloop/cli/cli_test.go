@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // output collects what a command prints, and signals each write.
@@ -83,22 +84,11 @@ func background(t *testing.T, args ...string) (out *output, stop func() int) {
 // demo runs the demonstration on free ports and returns where it listens.
 func demo(t *testing.T) (gateway, nats string) {
 	t.Helper()
-	natsAddr := freeAddr(t)
+	natsAddr := natstest.FreeAddr(t)
 	out, _ := background(t, "demo", "--fast", "--only", "exact", "--reject", "429", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", natsAddr)
 	out.await(t, "The demonstration runs on until Ctrl-C")
 	gateway = out.await(t, `Unloop is ready at (http://[0-9.:]+)\.`)[1]
 	return gateway, "nats://" + natsAddr
-}
-
-// freeAddr is a loopback address that nobody listens at.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln := occupied(t)
-	addr := ln.Addr().String()
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return addr
 }
 
 func occupied(t *testing.T) net.Listener {
@@ -169,9 +159,13 @@ func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 	if code, out, errOut = command(t, "loops", "release", "--all", "--policy", "default", "--nats", nats); code != 0 || !strings.Contains(out, "Released "+loop.ID+": 2 counters start anew.") {
 		t.Errorf("loops release: code %d\n%s%s", code, out, errOut)
 	}
-	if res, err := ask(t.Context(), gateway, "exact", scenes()[1].turns[0].messages); err != nil || res.status != http.StatusOK {
-		t.Errorf("after the release: %v, %v", res, err)
-	}
+	eventually(t, http.StatusOK, func() int { // the gateway hears of the release when the command does
+		res, err := ask(t.Context(), gateway, "exact", scenes()[1].turns[0].messages)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.status
+	})
 	for _, args := range [][]string{{"loops", "release", loop.ID}, {"loops", "show", loop.ID}} {
 		if code, _, errOut := command(t, append(args, "--nats", nats)...); code != 1 || !strings.Contains(errOut, loop.ID) {
 			t.Errorf("%v of a released loop: code %d, %s", args, code, errOut)
@@ -228,7 +222,7 @@ func TestEventsAreFilteredAndWaitedFor(t *testing.T) {
 
 func TestAdminPortSaysWhatIsReady(t *testing.T) {
 	t.Parallel()
-	admin := freeAddr(t)
+	admin := natstest.FreeAddr(t)
 	out, stop := background(t, "up", "--data-dir", "memory", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--admin", admin)
 	out.await(t, "Unloop is ready")
 	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "gateway: ready\ndetector: ready\n", "/metrics": "unloop_detector_checks_total"} {
@@ -300,7 +294,7 @@ func TestModelThatDoesNotWorkIsSaidOnce(t *testing.T) {
 
 func TestUpSaysWhereAnotherOneRuns(t *testing.T) {
 	t.Parallel()
-	listen := freeAddr(t)
+	listen := natstest.FreeAddr(t)
 	args := []string{"up", "--data-dir", t.TempDir(), "--listen", listen, "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0"}
 	out, _ := background(t, args...)
 	out.await(t, "Unloop is ready")
@@ -316,7 +310,7 @@ func TestUpSaysWhereAnotherOneRuns(t *testing.T) {
 
 func TestDemoTakesOtherPortsWhereTheUsualOnesAreTaken(t *testing.T) {
 	t.Parallel()
-	for addr, want := range map[string]bool{freeAddr(t): true, occupied(t).Addr().String(): false} {
+	for addr, want := range map[string]bool{natstest.FreeAddr(t): true, occupied(t).Addr().String(): false} {
 		if got := isFree(addr); got != want {
 			t.Errorf("%s is free: %v", addr, got)
 		}
@@ -339,7 +333,7 @@ func TestSecondProcessOnOneDataDirIsRefused(t *testing.T) {
 func TestWithoutAServerClientsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"loops"}, {"events"}, {"loops", "release", "x"}} {
-		code, _, errOut := command(t, append(args, "--nats", "nats://"+freeAddr(t))...)
+		code, _, errOut := command(t, append(args, "--nats", "nats://"+natstest.FreeAddr(t))...)
 		if code != 1 || !strings.Contains(errOut, "unloop up") || !strings.Contains(errOut, "--nats") {
 			t.Errorf("%v: exit code %d, %s", args, code, errOut)
 		}

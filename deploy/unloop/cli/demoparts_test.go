@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // TestAgentsOfTheDemonstrationLoopThroughAnyGateway takes the demonstration apart: a
@@ -30,7 +32,7 @@ func TestAgentsOfTheDemonstrationLoopThroughAnyGateway(t *testing.T) {
 
 func TestAgentsOfTheDemonstrationNeedAGateway(t *testing.T) {
 	t.Parallel()
-	code, _, errOut := command(t, "demo", "agents", "--gateway", "http://"+freeAddr(t))
+	code, _, errOut := command(t, "demo", "agents", "--gateway", "http://"+natstest.FreeAddr(t))
 	if code != 1 || !strings.Contains(errOut, "use --gateway") {
 		t.Errorf("exit code %d: %s", code, errOut)
 	}

@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // A new user's way: configuration, server, streams, and a command as the operator.
 func TestNATSConfigurationRunsAServer(t *testing.T) {
 	t.Parallel()
-	dir, addr := filepath.Join(t.TempDir(), "nats"), freeAddr(t)
+	dir, addr := filepath.Join(t.TempDir(), "nats"), natstest.FreeAddr(t)
 	code, out, errOut := command(t, "nats", "config", dir, "--tls", "--host", addr, "--monitor-port", "0")
 	if code != 0 || !strings.Contains(out, "nats-server -c "+filepath.Join(dir, "nats-1.conf")) {
 		t.Fatalf("code %d: %s%s", code, out, errOut)

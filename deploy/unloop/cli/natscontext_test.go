@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // Another user of the machine has no token; this user's commands, and the nats
@@ -17,7 +19,7 @@ func TestNATSIsForItsUserAlone(t *testing.T) {
 	config := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", config)
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	addr := "nats://" + freeAddr(t)
+	addr := "nats://" + natstest.FreeAddr(t)
 	out, _ := background(t, "up", "--data-dir", "memory", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", strings.TrimPrefix(addr, "nats://"))
 	out.await(t, "is ready")
 	if _, err := nats.Connect(addr); !errors.Is(err, nats.ErrAuthorization) {

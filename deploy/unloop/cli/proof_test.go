@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // Whatever listens where a gateway should is sent the agent's key only if it
@@ -14,7 +16,7 @@ import (
 func TestExecTellsItsUsersGatewayFromAnImpostor(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	addr := freeAddr(t)
+	addr := natstest.FreeAddr(t)
 	out, _ := background(t, "up", "--data-dir", "memory", "--listen", addr, "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0")
 	out.await(t, "is ready")
 	var said bytes.Buffer

@@ -1,16 +1,15 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"sync/atomic"
+	"regexp"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 func TestMain(m *testing.M) {
@@ -19,17 +18,20 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs command lines with the binary itself, as a user types them. Scripts
 // have free addresses in $GATEWAY, $NATS and $ADMIN1 to $ADMIN5, and the command
-// ready, which waits until an admin port says that its process is ready.
+// ready, which waits until an admin port says that its process is ready; until PATTERN COMMAND…
+// runs a command until its standard output matches: on a busy machine a part may answer later
+// than the command waits.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			for _, name := range []string{"GATEWAY", "NATS", "ADMIN1", "ADMIN2", "ADMIN3", "ADMIN4", "ADMIN5"} {
-				addr, err := freeAddress()
+				addr, release, err := natstest.ReserveAddr()
 				if err != nil {
 					return err
 				}
+				env.Defer(release)
 				env.Setenv(name, addr)
 			}
 			for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"} {
@@ -37,26 +39,8 @@ func TestScripts(t *testing.T) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ready": ready},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ready": ready, "until": untilPrinted},
 	})
-}
-
-// nextPort is the port that is tried next. Systems give out ports from 32768 on by
-// themselves, so that no connection takes one below before a script listens on it.
-var nextPort atomic.Int32
-
-// freeAddress returns an address on which nobody listens, and which no other script gets.
-func freeAddress() (string, error) {
-	nextPort.CompareAndSwap(0, 12000+int32(os.Getpid()%2000)*8)
-	for range 1000 {
-		addr := fmt.Sprintf("127.0.0.1:%d", nextPort.Add(1))
-		ln, err := net.Listen("tcp", addr)
-		if err != nil {
-			continue // somebody's
-		}
-		return addr, ln.Close()
-	}
-	return "", errors.New("no port is free")
 }
 
 // ready waits until the admin ports at the given addresses say that all is ready.
@@ -74,6 +58,24 @@ func ready(ts *testscript.TestScript, _ bool, addrs []string) {
 			}
 			status = res.StatusCode
 			ts.Check(res.Body.Close())
+		}
+	}
+}
+
+// untilPrinted runs a command again and again until what it prints matches a pattern.
+func untilPrinted(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN COMMAND…")
+	}
+	re, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for deadline := time.Now().Add(time.Minute); ; {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil && re.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s does not print %s: %v", args[1], args[0], err)
 		}
 	}
 }

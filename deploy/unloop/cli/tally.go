@@ -22,6 +22,9 @@ import (
 // hits of a loop: 250 ms and 500 ms.
 const writeDelay = time.Second
 
+// maxWaits bounds how often they are waited for.
+const maxWaits = 5
+
 // awaitWrites waits until the last hits are stored.
 func awaitWrites(ctx context.Context) {
 	timer := time.NewTimer(writeDelay)
@@ -102,16 +105,24 @@ func (t *tally) see(l event.Incident) {
 }
 
 // end closes the connection and returns the incidents that changed, the oldest first,
-// each with its savings since the beginning. more says that some change may not be stored
-// yet.
-func (t *tally) end(ctx context.Context, more bool) ([]event.Incident, error) {
+// each with its savings since the beginning. It waits until the incidents have the requests
+// that were stopped: on a busy machine they are stored late.
+func (t *tally) end(ctx context.Context, stopped int) ([]event.Incident, error) {
 	defer t.close()
 	found, err := t.catchUp(ctx)
-	if err == nil && (found > 0 || more) {
+	for waits := 0; err == nil && waits < maxWaits && (waits == 0 && found > 0 || t.saved() < stopped); waits++ {
 		awaitWrites(ctx)
 		_, err = t.catchUp(ctx)
 	}
 	return t.meanwhile(), err
+}
+
+// saved returns how many requests all incidents saved since the beginning.
+func (t *tally) saved() (requests int) {
+	for _, l := range t.meanwhile() {
+		requests += l.Saved.Requests
+	}
+	return requests
 }
 
 // meanwhile lists the incidents with their savings since the beginning.
@@ -164,7 +175,7 @@ func report(ctx context.Context, g *guard, command []string, out *printer) {
 		out.printf("unloop: %s.\nunloop: which loops were found is not known: %v\n", countWords(counts), g.tallyErr)
 		return
 	}
-	loops, err := g.tally.end(ctx, len(counts.Stopped) > 0)
+	loops, err := g.tally.end(ctx, counts.Stopped[meter.ByLoop])
 	if err != nil {
 		out.printf("unloop: not all loops that were found are known: %v\n", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/unloop/unloop/deploy/unloop/natsconfig"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natsperm"
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // patience bounds what a test waits for; nothing healthy comes near it.
@@ -47,16 +48,12 @@ func (l *lines) log() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)
 // freePorts returns ports on loopback that nobody listens at.
 func freePorts(t *testing.T, n int) (ports []int) {
 	t.Helper()
-	var open []net.Listener
 	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		addr, err := net.ResolveTCPAddr("tcp", natstest.FreeAddr(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		open, ports = append(open, ln), append(ports, ln.Addr().(*net.TCPAddr).Port)
-	}
-	for _, ln := range open {
-		_ = ln.Close()
+		ports = append(ports, addr.Port)
 	}
 	return ports
 }

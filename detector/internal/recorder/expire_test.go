@@ -137,7 +137,7 @@ func TestTimersFollowTheirIncidents(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
 	r := process(t, s)
-	f := found("aa", "prompt", time.Minute)
+	f := found("aa", "prompt", time.Hour)
 	record(t, r, f)
 	r.announcing.Wait()
 	stream, err := s.JetStream().Stream(t.Context(), "KV_"+schemas.BucketIncidents)
@@ -158,7 +158,7 @@ func TestTimersFollowTheirIncidents(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if ttl, err := time.ParseDuration(msg.Header.Get(jetstream.MsgTTLHeader)); err != nil || ttl < 55*time.Second || ttl > 70*time.Second {
+		if ttl, err := time.ParseDuration(msg.Header.Get(jetstream.MsgTTLHeader)); err != nil || ttl < 55*time.Minute || ttl > 61*time.Minute {
 			t.Errorf("%s: %s, %v", name, ttl, err)
 		}
 	}

@@ -110,8 +110,22 @@ func names(record []byte, conversation string) bool {
 
 func lastToken(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
-// find returns the open incident with the given id, and its key.
+// looks is how often a bucket is read before an incident counts as not open.
+const looks = 3
+
+// find returns the open incident with the given id, and its key. A record that is written
+// while the bucket is read may be in none of what is read, so it is looked for again.
 func (r *Recorder) find(ctx context.Context, loopID string) (key string, in event.Incident, err error) {
+	for range looks {
+		if key, in, err = r.look(ctx, loopID); !errors.Is(err, ErrNotOpen) {
+			break
+		}
+	}
+	return key, in, err
+}
+
+// look reads the bucket once for find.
+func (r *Recorder) look(ctx context.Context, loopID string) (key string, in event.Incident, err error) {
 	err = r.scan(ctx, schemas.BucketIncidents, ">", func(entry jetstream.KeyValueEntry) (more bool) {
 		var rec event.Incident
 		if json.Unmarshal(entry.Value(), &rec) == nil && rec.LoopID == loopID {

@@ -83,7 +83,7 @@ func says(reply *semanticpb.SemanticReply, err error) semantic.Worker {
 func watch(edit func(*checkpb.Check, *checkpb.SemanticWatch)) *evaluate.Semantic {
 	scope := sha256.Sum256([]byte("scope"))
 	w := &checkpb.SemanticWatch{
-		Policy: "p", Scope: scope[:], Threshold: 0.95, MinMatches: 1, TtlSeconds: 60, BudgetMs: 50,
+		Policy: "p", Scope: scope[:], Threshold: 0.95, MinMatches: 1, TtlSeconds: 60, BudgetMs: 60_000, // longer than any comparison waits for a processor
 		Steps: []*checkpb.Step{{At: 1, Action: checkpb.Action_ACTION_HINT}},
 	}
 	check := &checkpb.Check{RequestId: "r", Exchange: &semanticpb.Exchange{Answered: "text"}, Semantics: []*checkpb.SemanticWatch{w}}
@@ -179,15 +179,16 @@ func TestALateMatchIsForTheNextRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		takes := 100 * time.Millisecond
+		hurried := func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.BudgetMs = 50 }
 		f := newFixture(func(context.Context, *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
 			<-time.After(takes)
 			return similar, nil
 		})
-		if r := f.Compare(t.Context(), watch(nil)); !r.Missed || r.Finding != nil {
+		if r := f.Compare(t.Context(), watch(hurried)); !r.Missed || r.Finding != nil {
 			t.Errorf("the request: %+v", r)
 		}
 		f.Wait()
-		if r := f.Compare(t.Context(), watch(nil)); !r.Missed || r.Finding.GetSimilarity() != 0.97 {
+		if r := f.Compare(t.Context(), watch(hurried)); !r.Missed || r.Finding.GetSimilarity() != 0.97 {
 			t.Errorf("the next request, whose own is late: %+v", r)
 		}
 		f.Wait()

@@ -80,7 +80,7 @@ func ask(t *testing.T, c *Checker, n int, check func(int) *checkpb.Check) []ende
 
 func TestADetectorThatIsBusyIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	c := newChecker(natstest.StartBare(t).Service(), timeout, time.Now) // its connection must not live in the bubble
+	c := unstarved(natstest.StartBare(t).Service(), timeout) // its connection must not live in the bubble
 	synctest.Test(t, func(t *testing.T) {
 		near, _ := busy(t, timeout/2)
 		c.Prefer(near)
@@ -94,7 +94,7 @@ func TestADetectorThatIsBusyIsWaitedFor(t *testing.T) {
 
 func TestADetectorThatIsBusyForLongIsOverloaded(t *testing.T) {
 	t.Parallel()
-	c := newChecker(natstest.StartBare(t).Service(), timeout, time.Now)
+	c := unstarved(natstest.StartBare(t).Service(), timeout)
 	synctest.Test(t, func(t *testing.T) {
 		near, _ := busy(t, timeout/2)
 		c.Prefer(near)
@@ -119,7 +119,7 @@ func TestADetectorThatStopsCostsNoMoreThanTheTimeout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newChecker(natstest.StartBare(t).Service(), timeout, time.Now)
+			c := unstarved(natstest.StartBare(t).Service(), timeout)
 			synctest.Test(t, func(t *testing.T) {
 				near, stop := busy(t, timeout/2)
 				c.Prefer(near)
@@ -140,25 +140,46 @@ func TestADetectorThatStopsCostsNoMoreThanTheTimeout(t *testing.T) {
 	}
 }
 
+// However long the timeout is: a detector that decides nothing in that time is silent, and
+// not busy.
+func TestADetectorThatDecidesNothingIsSilent(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []time.Duration{timeout, maxWait, 2 * maxWait} {
+		c := unstarved(natstest.StartBare(t).Service(), timeout)
+		synctest.Test(t, func(t *testing.T) {
+			near, stop := busy(t, timeout)
+			stop()
+			c.Prefer(near)
+			for i, e := range ask(t, c, 2*maxSent, func(i int) *checkpb.Check { return checkOf(fmt.Sprint(i)) }) {
+				if !errors.Is(e.err, ErrTimeout) || e.after > timeout+timeout/5 {
+					t.Errorf("timeout %s: check %d after %s: %v", timeout, i, e.after, e.err)
+				}
+			}
+		})
+	}
+}
+
 func TestAProcessThatLacksAProcessorWaitsForItsAnswers(t *testing.T) {
 	t.Parallel()
-	c := newChecker(natstest.StartBare(t).Service(), timeout, time.Now)
-	one := &call{ctx: t.Context(), at: time.Now().Add(-timeout), done: make(chan answer, 1)}
-	c.waiting, c.patrolling = []*call{one}, true
-	c.patrol(true)
-	select {
-	case a := <-one.done:
-		t.Fatalf("ended with %v before the process had its turn", a.err)
-	default:
-	}
-	if a := <-one.done; !errors.Is(a.err, ErrTimeout) {
-		t.Errorf("without a detector: %v", a.err)
-	}
+	c := unstarved(natstest.StartBare(t).Service(), timeout)
+	synctest.Test(t, func(t *testing.T) {
+		one := &call{ctx: t.Context(), at: time.Now().Add(-timeout), done: make(chan answer, 1)}
+		c.waiting, c.patrolling = []*call{one}, true
+		c.patrol(true)
+		select {
+		case a := <-one.done:
+			t.Fatalf("ended with %v before the process had its turn", a.err)
+		default:
+		}
+		if a := <-one.done; !errors.Is(a.err, ErrTimeout) {
+			t.Errorf("without a detector: %v", a.err)
+		}
+	})
 }
 
 func TestChecksOfClientsThatLeftAreNotSent(t *testing.T) {
 	t.Parallel()
-	c := newChecker(natstest.StartBare(t).Service(), timeout, time.Now)
+	c := unstarved(natstest.StartBare(t).Service(), timeout)
 	synctest.Test(t, func(t *testing.T) {
 		near := natskit.NewInProcess()
 		var counted atomic.Int64

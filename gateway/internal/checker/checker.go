@@ -62,7 +62,7 @@ type Checker struct {
 	// answered is the time of the last decision: until then, detectors were busy with
 	// other checks.
 	answered time.Time
-	starved  natskit.Starvation
+	starved  func() bool
 	// sent is the number of messages on their way that take part in the queue, asked
 	// that of the checks in them.
 	sent, asked int
@@ -89,8 +89,15 @@ type answer struct {
 // New returns a checker that waits at most timeout for a decision, and longer while its
 // detector decides other checks or this process waits for a processor.
 func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer) *Checker {
+	return starving(nc, timeout, now, reg, func() func() bool { return new(natskit.Starvation).Since })
+}
+
+// starving is New with what makes functions that say whether this process lacked a
+// processor since their last call.
+func starving(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer, starved func() func() bool) *Checker {
 	c := &Checker{
-		nc: nc, timeout: timeout, now: now, blocks: blocks.New(), fleet: newFleet(), outcomes: newOutcomes(), inbox: natskit.NewInbox(nc, timeout),
+		nc: nc, timeout: timeout, now: now, starved: starved(), blocks: blocks.New(), fleet: newFleet(), outcomes: newOutcomes(),
+		inbox: natskit.NewInbox(nc, timeout).Starving(starved()),
 		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "unloop_gateway_check_batch_size", Help: "Checks in one message to the detectors.",
 			Buckets: []float64{1, 2, 4, 8, 16, 32, 64},

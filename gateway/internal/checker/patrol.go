@@ -36,7 +36,7 @@ func (c *Checker) patrolLater() {
 	began := time.Now()
 	time.AfterFunc(c.timeout/10, func() {
 		runtime.Gosched() // behind the answers that wait for a processor
-		c.patrol(c.starved.Since() || time.Since(began) > c.timeout/5)
+		c.patrol(c.starved() || time.Since(began) > c.timeout/5)
 	})
 }
 
@@ -66,10 +66,10 @@ func (c *Checker) patrol(starved bool) {
 // held.
 func (c *Checker) overdue(one *call, now time.Time) error {
 	switch {
-	case now.Sub(one.at) >= max(c.timeout, maxWait):
-		return ErrOverloaded
 	case now.Sub(c.begun(one)) >= c.timeout:
 		return ErrTimeout
+	case now.Sub(one.at) >= max(c.timeout, maxWait):
+		return ErrOverloaded
 	default:
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"github.com/unloop/unloop/notifier/internal/render"
 	"github.com/unloop/unloop/notifier/internal/sink"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // notification is what an Alertmanager sends to a webhook.
@@ -54,14 +54,7 @@ func startAlertmanager(t *testing.T) (addr string, sent <-chan notification) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr = listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr = natstest.FreeAddr(t)
 	cmd := exec.Command(binary, "--config.file="+config, "--storage.path="+t.TempDir(), "--web.listen-address="+addr, "--cluster.listen-address=")
 	cmd.Stderr = io.Discard
 	if err := cmd.Start(); err != nil {

@@ -172,8 +172,9 @@ func TestWaitsForAServerThatComesLaterAndReturns(t *testing.T) {
 		}
 		return e
 	}
-	first := server("127.0.0.1:0")
-	url, addr := first.URL(), strings.TrimPrefix(first.Addr(), "nats://")
+	addr := natstest.FreeAddr(t)
+	first := server(addr)
+	url := first.URL()
 	first.Stop()
 	nc, err := natskit.Connect(url, "test", quiet)
 	if err != nil {

@@ -135,7 +135,7 @@ func TestRequestsToASilentServerCostTheirTimeoutOnceAndThenNothing(t *testing.T)
 	for quick < 20000 && time.Since(began) < patience {
 		before := time.Now()
 		got := ask(in, "echo", "x")
-		if took := time.Since(before); took > 2*time.Second {
+		if took := time.Since(before); took > patience/3 { // its timeout, and what a machine under load adds
 			t.Fatalf("a request took %s", took)
 		}
 		switch {

@@ -46,10 +46,8 @@ func TestADeletedBucketIsMadeAgainAndAnnounced(t *testing.T) {
 	began := time.Now()
 	<-changed
 	t.Logf("announced after %s", time.Since(began).Round(time.Millisecond))
-	for _, bucket := range []string{schemas.BucketCounters, schemas.BucketPolicies} {
-		if _, err := js.Stream(t.Context(), "KV_"+bucket); err != nil {
-			t.Errorf("%s: %v", bucket, err)
-		}
+	for _, bucket := range []string{schemas.BucketCounters, schemas.BucketPolicies} { // the look may have been between the two
+		until(t, bucket, func() bool { _, err := js.Stream(t.Context(), "KV_"+bucket); return err == nil })
 	}
 	until(t, "readiness", func() bool { return conn.Ready() == nil })
 }
@@ -129,9 +127,7 @@ func TestAnEmbeddedServerStoresAgainAfterItsDiskWasFull(t *testing.T) {
 		}
 		return err
 	}
-	if err := store(); err != nil {
-		t.Fatal(err)
-	}
+	until(t, "a write at first", func() bool { return store() == nil })
 	free := fill(t, dir)
 	until(t, "a refused write", func() bool { return store() != nil })
 	free()

@@ -44,7 +44,7 @@ type Inbox struct {
 	answered map[string]time.Time
 	// swept is the time of the last sweep.
 	swept   time.Time
-	starved Starvation
+	starved func() bool
 }
 
 type asked struct {
@@ -53,6 +53,8 @@ type asked struct {
 	from, until time.Time
 	sent        time.Time
 	subject     string // of a request in turn
+	// silent says that the responder answered nothing in the whole time.
+	silent bool
 	// answer takes the one answer, reply does so as a message, or part takes several until
 	// it returns false.
 	answer func([]byte, error)
@@ -83,7 +85,7 @@ type Turn struct{ From, Until time.Time }
 // NewInbox returns an inbox that lives as long as the connection. A request fails if no
 // answer came within timeout, or up to a tenth longer.
 func NewInbox(conn *Conn, timeout time.Duration) *Inbox {
-	in := &Inbox{conn: conn, timeout: timeout, prefix: conn.NATS().NewInbox() + ".", open: map[uint64]asked{}, answered: map[string]time.Time{}}
+	in := &Inbox{conn: conn, timeout: timeout, prefix: conn.NATS().NewInbox() + ".", open: map[uint64]asked{}, answered: map[string]time.Time{}, starved: new(Starvation).Since}
 	if _, err := conn.Subscribe(in.prefix+"*", in.take); err != nil {
 		conn.log.Warn("answers from NATS can't be received", "error", err) // the connection is closed
 	}
@@ -94,6 +96,13 @@ func NewInbox(conn *Conn, timeout time.Duration) *Inbox {
 // be nil. It is called before the first request.
 func (in *Inbox) Prefer(p *InProcess) *Inbox {
 	in.near = p
+	return in
+}
+
+// Starving makes starved say whether this process lacked a processor since its last call,
+// which a Starvation of the inbox does otherwise. It is called before the first request.
+func (in *Inbox) Starving(starved func() bool) *Inbox {
+	in.starved = starved
 	return in
 }
 
@@ -110,7 +119,7 @@ func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
 // RequestInTurn is Request to a single responder that answers requests about in their
 // order. The time for the answer begins anew as long as the responder answers those before
 // it on the subject, and stands still while this process waits for a processor. The error
-// is ErrBusy at the end of the turn.
+// is ErrBusy where the turn ends before that time does.
 func (in *Inbox) RequestInTurn(msg *nats.Msg, t Turn, answer func(data []byte, err error)) {
 	in.request(msg, nil, asked{from: t.From, until: t.Until, sent: time.Now(), subject: msg.Subject, answer: answer})
 }
@@ -267,7 +276,7 @@ func (in *Inbox) sweepLater() {
 // sweep fails the requests that have waited too long.
 func (in *Inbox) sweep() {
 	for _, a := range in.expired() {
-		if a.until.IsZero() || time.Now().Before(a.until) {
+		if a.silent {
 			in.missed.Add(1)
 			a.take(content{}, ErrNoAnswer)
 		} else {
@@ -287,7 +296,7 @@ func (in *Inbox) expired() []asked {
 		if in.turn(&a, now, lost) {
 			in.open[id] = a
 		}
-		if now.Sub(a.from) >= in.timeout || !a.until.IsZero() && !now.Before(a.until) {
+		if a.silent = now.Sub(a.from) >= in.timeout; a.silent || !a.until.IsZero() && !now.Before(a.until) {
 			over = append(over, a)
 			delete(in.open, id)
 		}
@@ -304,7 +313,7 @@ func (in *Inbox) expired() []asked {
 func (in *Inbox) lost(now time.Time) time.Duration {
 	since := now.Sub(in.swept)
 	in.swept = now
-	if in.starved.Since() || since > in.timeout/5 {
+	if in.starved() || since > in.timeout/5 {
 		return since
 	}
 	return 0

@@ -67,18 +67,19 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		nc      *natskit.Conn
 		subject string
+		timeout time.Duration
 		want    error
 	}{
-		"nobody listens":      {s.Service(), "nobody", natskit.ErrNoResponder},
-		"nobody answers":      {s.Service(), "silence", natskit.ErrNoAnswer},
-		"connection is gone":  {closed, "silence", nats.ErrConnectionClosed},
-		"message is too long": {s.Service(), "silence", nats.ErrMaxPayload},
+		"nobody listens":      {s.Service(), "nobody", patience, natskit.ErrNoResponder},
+		"nobody answers":      {s.Service(), "silence", 20 * time.Millisecond, natskit.ErrNoAnswer},
+		"connection is gone":  {closed, "silence", patience, nats.ErrConnectionClosed},
+		"message is too long": {s.Service(), "silence", patience, nats.ErrMaxPayload},
 	} {
 		data := "?"
 		if errors.Is(c.want, nats.ErrMaxPayload) {
 			data = string(make([]byte, 2<<20))
 		}
-		if got := ask(natskit.NewInbox(c.nc, 20*time.Millisecond), c.subject, data); !errors.Is(got.err, c.want) {
+		if got := ask(natskit.NewInbox(c.nc, c.timeout), c.subject, data); !errors.Is(got.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, got.err, c.want)
 		}
 	}

@@ -102,7 +102,7 @@ func TestMessagesWithinTheProcessAreNotCopied(t *testing.T) {
 	t.Parallel()
 	nc := natstest.StartBare(t).Service()
 	near := natskit.NewInProcess()
-	in := natskit.NewInbox(nc, time.Second).Prefer(near)
+	in := natskit.NewInbox(nc, patience).Prefer(near)
 	question, answer := wrapperspb.String("question"), wrapperspb.String("answer")
 	var got *wrapperspb.StringValue
 	handle := func(r natskit.Request) {
@@ -128,7 +128,7 @@ func TestMessagesWithinTheProcessAreNotCopied(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	nc.Flush(time.Second)
+	nc.Flush(patience)
 	reply, err = natskit.Call[wrapperspb.StringValue](t.Context(), in, &nats.Msg{Subject: "far"}, question)
 	if err != nil || reply == answer || reply.GetValue() != "answer" || got == question {
 		t.Errorf("over NATS: %v: %v", reply, err)

@@ -33,8 +33,8 @@ func TestRespondersAnswerAndEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.Flush(time.Second)
-	in := natskit.NewInbox(client, 10*time.Second)
+	server.Flush(patience)
+	in := natskit.NewInbox(client, patience)
 	if r := ask(in, "test.echo", "hello"); r.data != "echo hello" || r.err != nil {
 		t.Errorf("got %+v", r)
 	}
@@ -54,7 +54,7 @@ func TestRespondersAnswerAndEnd(t *testing.T) {
 		t.Errorf("a bad subject: %v", err)
 	}
 	stop()
-	server.CatchUp(5 * time.Second)
+	server.CatchUp(patience)
 	if r := ask(in, "test.echo", "again"); !errors.Is(r.err, natskit.ErrNoResponder) {
 		t.Errorf("after the end: %+v", r)
 	}
@@ -64,7 +64,7 @@ func TestRespondersInTheProcessAreNear(t *testing.T) {
 	t.Parallel()
 	s := natstest.StartBare(t)
 	near := natskit.NewInProcess()
-	in := natskit.NewInbox(s.Service(), 10*time.Second).Prefer(near)
+	in := natskit.NewInbox(s.Service(), patience).Prefer(near)
 	stop := near.Serve("test.near", func(r natskit.Request) { _ = r.Respond([]byte("near")) })
 	if r := ask(in, "test.near", ""); r.data != "near" || !in.Near("test.near") || in.Near("test.far") {
 		t.Errorf("got %+v", r)

@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // file writes a file of a test, or replaces it.
@@ -85,6 +86,16 @@ func newPair(t *testing.T) pair {
 	}
 	p.pool.AppendCertsFromPEM(certPEM)
 	return p
+}
+
+// freePort is a port of a server that is started twice.
+func freePort(t *testing.T) int {
+	t.Helper()
+	addr, err := net.ResolveTCPAddr("tcp", natstest.FreeAddr(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr.Port
 }
 
 // serveAs runs a server with users of its own, on a port of the test's choice.
@@ -176,10 +187,10 @@ func TestFlagsThatCantBeUsedSayWhichAndWhatToDo(t *testing.T) {
 func TestPasswordsAreReadAgain(t *testing.T) {
 	t.Parallel()
 	settings := natskit.Settings{UserFile: file(t, "user", "svc\n"), PasswordFile: file(t, "password", "first pass@word\n")}
-	before := serveAs(t, &server.Options{Username: "svc", Password: "first pass@word"})
+	port := freePort(t)
+	before := serveAs(t, &server.Options{Username: "svc", Password: "first pass@word", Port: port})
 	conn := connectAs(t, settings, before.ClientURL())
 	awaitUp(t, conn)
-	port := before.Addr().(*net.TCPAddr).Port
 	before.Shutdown()
 	before.WaitForShutdown()
 	until(t, "the loss", func() bool { return conn.Err() != nil })
@@ -198,11 +209,11 @@ func TestNKeysAreReadAgain(t *testing.T) {
 	t.Parallel()
 	seed, public := userKey(t)
 	settings := natskit.Settings{NKey: file(t, "nkey", seed)}
-	before := serveAs(t, &server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}})
+	port := freePort(t)
+	before := serveAs(t, &server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}, Port: port})
 	conn := connectAs(t, settings, before.ClientURL())
 	awaitUp(t, conn)
 	first := conn.NATS()
-	port := before.Addr().(*net.TCPAddr).Port
 	before.Shutdown()
 	before.WaitForShutdown()
 	until(t, "the loss", func() bool { return conn.Err() != nil })
@@ -220,7 +231,7 @@ func TestNKeysAreReadAgain(t *testing.T) {
 func TestCertificatesOfBothSides(t *testing.T) {
 	t.Parallel()
 	ours, theirs := newPair(t), newPair(t)
-	srv := serveAs(t, &server.Options{TLS: true, TLSVerify: true, TLSTimeout: 5, TLSConfig: &tls.Config{
+	srv := serveAs(t, &server.Options{TLS: true, TLSVerify: true, TLSTimeout: patience.Seconds(), TLSConfig: &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{theirs.tls}, ClientCAs: ours.pool, ClientAuth: tls.RequireAndVerifyClientCert,
 	}})
 	settings := natskit.Settings{TLSCA: theirs.cert, TLSCert: ours.cert, TLSKey: ours.key}

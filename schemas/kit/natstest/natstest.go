@@ -5,12 +5,17 @@ package natstest
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
+
+// patience bounds how long the server may take for a request of a test; on a machine under
+// load that is longer than what clients wait by themselves.
+const patience = 30 * time.Second
 
 // Server is a running server that belongs to one test.
 type Server struct {
@@ -45,7 +50,7 @@ func StartBare(t testing.TB) *Server {
 // Conn returns a client's connection over loopback that closes with the test.
 func (s *Server) Conn() *nats.Conn {
 	s.t.Helper()
-	nc, err := nats.Connect(s.URL(), nats.Name(s.t.Name()))
+	nc, err := nats.Connect(s.URL(), nats.Name(s.t.Name()), nats.Timeout(patience))
 	if err != nil {
 		s.t.Fatalf("connect to NATS: %v", err)
 	}
@@ -68,7 +73,7 @@ func (s *Server) Service() *natskit.Conn {
 // JetStream returns a JetStream context on a connection of its own.
 func (s *Server) JetStream() jetstream.JetStream {
 	s.t.Helper()
-	js, err := jetstream.New(s.Conn())
+	js, err := jetstream.New(s.Conn(), jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		s.t.Fatalf("open JetStream: %v", err)
 	}
