@@ -1,5 +1,7 @@
 package policy
 
+import "slices"
+
 // Action is the response to a finding.
 type Action string
 
@@ -13,23 +15,11 @@ const (
 	Break    Action = "break"
 )
 
+// strengths are the actions in rising order of strength.
+var strengths = []Action{Allow, Warn, Hint, Throttle, Reject, Break}
+
 // Strength orders actions: 0 for Allow and for unknown actions, 5 for Break.
-func (a Action) Strength() int {
-	switch a {
-	case Warn:
-		return 1
-	case Hint:
-		return 2
-	case Throttle:
-		return 3
-	case Reject:
-		return 4
-	case Break:
-		return 5
-	default:
-		return 0
-	}
-}
+func (a Action) Strength() int { return max(slices.Index(strengths, a), 0) }
 
 // Step is one step of an escalation: Action applies from the At-th hit on.
 type Step struct {

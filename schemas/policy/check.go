@@ -10,13 +10,8 @@ type checked interface {
 	checkBlock(r *report, path string)
 }
 
-// check reports all faults of the bundle, and makes the documented repairs.
-func (b *Bundle) check(r *report) {
-	r.walk(reflect.ValueOf(b).Elem(), "", constraint{}, false)
-}
-
-// walk checks a value and everything in it. It skips a zero value that is optional and was
-// not read.
+// walk checks a value and everything in it, and makes the documented repairs. It skips a
+// zero value that is optional and was not read.
 func (r *report) walk(v reflect.Value, path string, c constraint, optional bool) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -56,7 +51,7 @@ func (r *report) walkMap(v reflect.Value, path string) {
 
 func (r *report) walkStruct(v reflect.Value, path string) {
 	fields := fieldsOf(v)
-	required := " is required"
+	required := "%s is required"
 	if len(fields) > 0 && fields[0].name == "enabled" {
 		if !fields[0].value.Bool() {
 			return
@@ -66,7 +61,7 @@ func (r *report) walkStruct(v reflect.Value, path string) {
 	for _, f := range fields {
 		at := join(path, f.name)
 		if f.required && r.missing(f, at) {
-			r.requireFault(at, f.name, required)
+			r.fault(at, fmt.Sprintf(required, f.name))
 			continue
 		}
 		r.walk(f.value, at, f.constraint, f.optional)
@@ -74,14 +69,6 @@ func (r *report) walkStruct(v reflect.Value, path string) {
 	if block, ok := reflect.TypeAssert[checked](v.Addr()); ok {
 		block.checkBlock(r, path)
 	}
-}
-
-func (r *report) requireFault(at, name, message string) {
-	if message == " is required" {
-		r.fault(at, name+message)
-		return
-	}
-	r.fault(at, fmt.Sprintf(message, name))
 }
 
 // missing reports whether a required field was left out. Without text to

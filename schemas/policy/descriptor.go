@@ -28,28 +28,29 @@ func (d Descriptor) String() string {
 // ParseDescriptor parses a descriptor of a bundle. The error lists the possible ones.
 func ParseDescriptor(s string) (Descriptor, error) {
 	source, name, named := strings.Cut(s, ":")
+	valid := false
 	switch source {
 	case "caller", "tenant", "session", "project", "model":
-		if !named {
-			return Descriptor{Source: source}, nil
-		}
-	case "jwt", "header", "query":
-		if validName(name) {
-			return Descriptor{Source: source, Name: descriptorName(source, name)}, nil
-		}
+		valid = !named
+	case "jwt", "query":
+		valid = validName(name)
+	case "header":
+		valid, name = validName(name), strings.ToLower(name)
 	case "ip":
-		if name == "address" || enriched(source, name) {
-			return Descriptor{Source: source, Name: name}, nil
-		}
+		valid = name == "address" || proxied[name] != ""
 	case "ua":
-		if enriched(source, name) {
-			return Descriptor{Source: source, Name: name}, nil
-		}
+		valid = name == "bot" || name == "bot_category"
 	}
-	return Descriptor{}, fmt.Errorf("%q is no descriptor (%s)", s, descriptorForms)
+	if !valid {
+		return Descriptor{}, fmt.Errorf("%q is no descriptor (%s)", s, descriptorForms)
+	}
+	return Descriptor{Source: source, Name: name}, nil
 }
 
 const descriptorForms = "jwt:CLAIM, header:NAME, query:NAME, ip:address|country|asn|type|tor, ua:bot|bot_category, caller, tenant, session, project, model"
+
+// proxied are the headers in which a trusted proxy says what it knows of an address.
+var proxied = map[string]string{"country": "X-Country-Code", "asn": "X-ASN", "type": "X-ASN-Type", "tor": "X-Tor-Exit"}
 
 // Proxied returns the header in which a trusted proxy sends the descriptor's value; ""
 // for descriptors that come from elsewhere.
@@ -57,48 +58,17 @@ func (d Descriptor) Proxied() string {
 	if d.Source != "ip" {
 		return ""
 	}
-	switch d.Name {
-	case "country":
-		return "X-Country-Code"
-	case "asn":
-		return "X-ASN"
-	case "type":
-		return "X-ASN-Type"
-	case "tor":
-		return "X-Tor-Exit"
-	default:
-		return ""
-	}
+	return proxied[d.Name]
 }
 
-func enriched(source, name string) bool {
-	switch source + ":" + name {
-	case "ip:country", "ip:asn", "ip:type", "ip:tor", "ua:bot", "ua:bot_category":
-		return true
-	}
-	return false
-}
-
-func descriptorName(source, name string) string {
-	if source == "header" {
-		return strings.ToLower(name)
-	}
-	return name
-}
+// alphanumeric are the letters and digits of ASCII.
+const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 // validName accepts what Fairvisor does, and the dots and slashes that claims
 // of other issuers have.
 func validName(name string) bool {
-	if name == "" || len(name) > 128 {
-		return false
-	}
-	for _, c := range name {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		case strings.ContainsRune("-_./:", c):
-		default:
-			return false
-		}
-	}
-	return true
+	return name != "" && len(name) <= 128 && consistsOf(name, alphanumeric+"-_./:")
 }
+
+// consistsOf reports whether a text has no other characters than those.
+func consistsOf(text, characters string) bool { return strings.Trim(text, characters) == "" }

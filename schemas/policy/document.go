@@ -18,17 +18,10 @@ func Decode(data []byte, noun string, into any) (*Document, error) {
 	if target.Kind() != reflect.Pointer || target.Elem().Kind() != reflect.Struct {
 		return nil, errors.New("decode document: the target must point to a struct")
 	}
-	r := newReport()
-	root, fault := parseTree(data, noun)
-	if fault != nil {
-		r.faults = append(r.faults, *fault)
-		return nil, r.err()
+	r, err := read(data, noun, true, target.Elem())
+	if err != nil {
+		return nil, err
 	}
-	d := &decoder{report: r, strict: true, noun: noun}
-	if !d.decode(root, target.Elem()) {
-		return nil, r.err()
-	}
-	r.walk(target.Elem(), "", constraint{}, false)
 	return &Document{r}, nil
 }
 

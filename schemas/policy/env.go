@@ -15,6 +15,9 @@ func Default(getenv func(string) string) (*Bundle, error) {
 	spec := DefaultSpec()
 	spec.Selector.Methods = Strings{"POST"}
 	spec.Prompt, spec.Tool, spec.Cycle, spec.Semantic = DefaultPrompt(), DefaultTool(), DefaultCycle(), DefaultSemantic()
+	if getenv == nil {
+		getenv = func(string) string { return "" }
+	}
 	env := environment{getenv: getenv}
 	env.int("LOOP_GUARD_WINDOW_SECONDS", &spec.Prompt.WindowSeconds, 1, 2592000)
 	env.int("LOOP_GUARD_MAX_HITS", &spec.Prompt.MaxHits, 0, 10000)
@@ -38,6 +41,9 @@ func Default(getenv func(string) string) (*Bundle, error) {
 	return b, b.Validate()
 }
 
+// maxText is the most that a text of the environment may have, in bytes.
+const maxText = 4096
+
 // environment reads variables and gathers their faults. An empty variable counts as
 // absent.
 type environment struct {
@@ -45,28 +51,20 @@ type environment struct {
 	errs   []error
 }
 
-func (e *environment) get(name string) string {
-	if e.getenv == nil {
-		return ""
-	}
-	return e.getenv(name)
-}
-
-func (e *environment) wrong(name, value, allowed string) {
-	e.errs = append(e.errs, fmt.Errorf("%s=%q: must be %s", name, value, allowed))
-}
-
 // set parses a variable into field. allowed describes the values that parse accepts.
 func set[T any](e *environment, name string, field *T, allowed string, parse func(string) (T, bool)) {
-	value := e.get(name)
+	value := e.getenv(name)
 	if value == "" {
 		return
 	}
 	if parsed, ok := parse(value); ok {
 		*field = parsed
-	} else {
-		e.wrong(name, value, allowed)
+		return
 	}
+	if len(value) > maxText {
+		value = value[:32] + "…"
+	}
+	e.errs = append(e.errs, fmt.Errorf("%s=%q: must be %s", name, value, allowed))
 }
 
 func (e *environment) int(name string, field *int, least, most int) {
@@ -105,12 +103,7 @@ func (e *environment) bool(name string, field *bool) {
 }
 
 func (e *environment) text(name string, field *string) {
-	value := e.get(name)
-	if len(value) > 4096 {
-		e.wrong(name, value[:32]+"…", "at most 4096 bytes")
-		return
-	}
-	if value != "" {
-		*field = value
-	}
+	set(e, name, field, fmt.Sprintf("at most %d bytes", maxText), func(value string) (string, bool) {
+		return value, len(value) <= maxText
+	})
 }

@@ -1,6 +1,9 @@
 package policy
 
-import "reflect"
+import (
+	"reflect"
+	"slices"
+)
 
 // bundleNoun is what messages call a bundle.
 const bundleNoun = "bundle"
@@ -15,23 +18,33 @@ func Parse(data []byte) (*Bundle, error) { return parse(data, true) }
 func ParseTolerant(data []byte) (*Bundle, error) { return parse(data, false) }
 
 func parse(data []byte, strict bool) (*Bundle, error) {
+	b := &Bundle{}
+	r, err := read(data, bundleNoun, strict, reflect.ValueOf(b).Elem())
+	if err == nil {
+		err = r.err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.source = slices.Clone(data)
+	b.warnings = r.warnings
+	return b, nil
+}
+
+// read reads a document into a struct, and checks it. It errs if nothing could be read.
+func read(data []byte, noun string, strict bool, into reflect.Value) (*report, error) {
 	r := newReport()
-	root, fault := parseTree(data, bundleNoun)
+	root, fault := parseTree(data, noun)
 	if fault != nil {
 		r.faults = append(r.faults, *fault)
 		return nil, r.err()
 	}
-	b := &Bundle{}
-	d := &decoder{report: r, strict: strict, noun: bundleNoun}
-	if d.decode(root, reflect.ValueOf(b).Elem()) {
-		b.check(r)
+	d := &decoder{report: r, strict: strict, noun: noun}
+	if !d.decode(root, into) {
+		return nil, r.err()
 	}
-	if err := r.err(); err != nil {
-		return nil, err
-	}
-	b.source = append([]byte(nil), data...)
-	b.warnings = r.warnings
-	return b, nil
+	r.walk(into, "", constraint{}, false)
+	return r, nil
 }
 
 // Validate checks a bundle that was made in Go, repairs what Parse would
@@ -42,7 +55,7 @@ func (b *Bundle) Validate() error {
 		return nil
 	}
 	r := newReport()
-	b.check(r)
+	r.walk(reflect.ValueOf(b).Elem(), "", constraint{}, false)
 	b.warnings = r.warnings
 	return r.err()
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 )
@@ -64,10 +65,7 @@ type TokenBucket struct {
 
 // Rate returns the refill in tokens a second.
 func (t *TokenBucket) Rate() float64 {
-	if t.TokensPerSecond > 0 {
-		return t.TokensPerSecond
-	}
-	return t.RPS
+	return cmp.Or(max(t.TokensPerSecond, 0), t.RPS)
 }
 
 // TokenBucketLLM limits model tokens a minute and a day. They are reserved
@@ -93,23 +91,13 @@ type TokenSource struct {
 
 // Burst returns the size of the minute's bucket in tokens.
 func (t *TokenBucketLLM) Burst() int64 {
-	if t.BurstTokens > 0 {
-		return t.BurstTokens
-	}
-	return t.TokensPerMinute
+	return cmp.Or(max(t.BurstTokens, 0), t.TokensPerMinute)
 }
 
 // DefaultCompletion returns the reservation, in tokens, for an answer if the request does
 // not limit its length.
 func (t *TokenBucketLLM) DefaultCompletion() int64 {
-	switch {
-	case t.DefaultMaxCompletion > 0:
-		return t.DefaultMaxCompletion
-	case t.DefaultMaxCompletionTokens > 0:
-		return t.DefaultMaxCompletionTokens
-	default:
-		return defaultMaxCompletion
-	}
+	return cmp.Or(max(t.DefaultMaxCompletion, 0), max(t.DefaultMaxCompletionTokens, 0), defaultMaxCompletion)
 }
 
 // CostBased limits what is spent in a fixed period, in stages.
@@ -130,19 +118,11 @@ type StagedAction struct {
 	DelayMS          int     `json:"delay_ms,omitempty" check:"min=1,max=30000" doc:"How long a throttle waits, in milliseconds."`
 }
 
-// PeriodSeconds returns the length of the period.
-func (c *CostBased) PeriodSeconds() int64 {
-	switch c.Period {
-	case "5m":
-		return 5 * 60
-	case "1h":
-		return 60 * 60
-	case "7d":
-		return 7 * 24 * 60 * 60
-	default:
-		return 24 * 60 * 60
-	}
-}
+// periods are the lengths of periods in seconds.
+var periods = map[string]int64{"5m": 5 * 60, "1h": 60 * 60, "1d": 24 * 60 * 60, "7d": 7 * 24 * 60 * 60}
+
+// PeriodSeconds returns the length of the period, which is a day where none is given.
+func (c *CostBased) PeriodSeconds() int64 { return cmp.Or(periods[c.Period], periods["1d"]) }
 
 // OffsetSeconds returns the begin of the budget's period after that of the Unix epoch:
 // weeks begin on Mondays, and the epoch began on a Thursday.

@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // This file has the checks that concern more than one field.
@@ -96,14 +95,7 @@ func (s *Selector) checkBlock(r *report, path string) {
 }
 
 func validHeaderName(name string) bool {
-	const symbols = "!#$%&'*+-.^_`|~"
-	for _, c := range name {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		if !letter && !strings.ContainsRune(symbols, c) {
-			return false
-		}
-	}
-	return name != ""
+	return name != "" && consistsOf(name, alphanumeric+"!#$%&'*+-.^_`|~")
 }
 
 func (l *LoopDetection) checkBlock(r *report, path string) {
