@@ -1,32 +1,22 @@
 package checkpb
 
-// Label returns the action as policies, events, headers and metrics name it.
+import "slices"
+
+// labels are the actions in the order of their numbers, as policies, events, headers and
+// metrics name them.
+var labels = []string{"allow", "warn", "hint", "throttle", "reject", "break"}
+
+// Label returns the action as policies, events, headers and metrics name it; allow for an
+// unknown one.
 func (a Action) Label() string {
-	switch a {
-	case Action_ACTION_WARN:
-		return "warn"
-	case Action_ACTION_HINT:
-		return "hint"
-	case Action_ACTION_THROTTLE:
-		return "throttle"
-	case Action_ACTION_REJECT:
-		return "reject"
-	case Action_ACTION_BREAK:
-		return "break"
-	default:
-		return "allow"
+	if a < 0 || int(a) >= len(labels) {
+		return labels[Action_ACTION_ALLOW]
 	}
+	return labels[a]
 }
 
 // ActionOf returns the action of a label; allow for any other text.
-func ActionOf(label string) Action {
-	for a := range Action_name {
-		if Action(a).Label() == label {
-			return Action(a)
-		}
-	}
-	return Action_ACTION_ALLOW
-}
+func ActionOf(label string) Action { return Action(max(slices.Index(labels, label), 0)) }
 
 // Stops reports whether the action keeps a request from its upstream.
 func (a Action) Stops() bool { return a >= Action_ACTION_REJECT }

@@ -88,10 +88,10 @@ func (r rest) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// detail is the part of the body that all error shapes have in common.
-type detail struct {
+// Detail is the part of the answer to a loop that all formats have in common.
+type Detail struct {
 	Error           string `json:"error"`
-	Message         string `json:"message"`
+	Message         string `json:"message,omitempty"`
 	Detector        string `json:"detector"`
 	Policy          string `json:"policy"`
 	Fingerprint     string `json:"fingerprint"`
@@ -105,14 +105,14 @@ type detail struct {
 // body.
 func parse(h http.Header, body []byte) *LoopDetectedError {
 	var shape struct {
-		Detail detail `json:"detail"`
+		Detail Detail `json:"detail"`
 	}
 	if json.Unmarshal(body, &shape) != nil || shape.Detail.Error != codeLoop {
 		// An upstream's own rate limit may come with the headers of a warning.
 		if !stops(h.Get("X-Loop-Action")) || h.Get("X-Loop-Reason") != "loop_detected" {
 			return nil
 		}
-		shape.Detail = detail{Detector: h.Get("X-Loop-Detector"), HitCount: number(h.Get("X-Loop-Count"))}
+		shape.Detail = Detail{Detector: h.Get("X-Loop-Detector"), HitCount: number(h.Get("X-Loop-Count"))}
 	}
 	d := shape.Detail
 	e := &LoopDetectedError{

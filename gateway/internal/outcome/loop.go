@@ -12,6 +12,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/client"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -109,10 +110,7 @@ func waitingHelps(f *checkpb.Finding) bool {
 // all come back at once; the request detector's time is exact, as in its source.
 // Without a time from the detector it is the cooldown, else the window.
 func retryAfter(f *checkpb.Finding, caller string) int {
-	ms := f.GetRetryAfterMs()
-	if ms == 0 {
-		ms = f.GetBlockedMs()
-	}
+	ms := cmp.Or(f.GetRetryAfterMs(), f.GetBlockedMs())
 	if ms == 0 {
 		return int(max(f.GetWindowSeconds(), 1))
 	}
@@ -130,10 +128,10 @@ func loopRefusal(f *checkpb.Finding, caller string, status int) provider.Refusal
 	message := loopMessage(f, caller)
 	return provider.Refusal{
 		Status: status, Code: codeLoop, Message: message,
-		Detail: &provider.Detail{
+		Detail: &client.Detail{
 			Error: codeLoop, Message: message, Detector: f.GetDetector(), Policy: f.GetPolicy(),
-			Fingerprint: hex.EncodeToString(f.GetFingerprint()), HitCount: f.GetHitCount(), WindowSeconds: f.GetWindowSeconds(),
-			CooldownSeconds: f.GetCooldownSeconds(), LoopID: f.GetLoopId(),
+			Fingerprint: hex.EncodeToString(f.GetFingerprint()), HitCount: int(f.GetHitCount()), WindowSeconds: int(f.GetWindowSeconds()),
+			CooldownSeconds: int(f.GetCooldownSeconds()), LoopID: f.GetLoopId(),
 		},
 	}
 }
@@ -159,24 +157,30 @@ func Strongest(d *checkpb.Decision) *checkpb.Finding { return pick(d, false) }
 func pick(d *checkpb.Decision, shadow bool) *checkpb.Finding {
 	var best *checkpb.Finding
 	for _, f := range d.GetFindings() {
-		if f.GetShadow() == shadow && (best == nil || stronger(f, best)) {
+		if f.GetShadow() == shadow && (best == nil || byStrength(f, best) < 0) {
 			best = f
 		}
 	}
 	return best
 }
 
-// stronger orders findings by their actions; then by the longest block, then those
+// byStrength orders findings by their actions; then by the longest block, then those
 // that name what was repeated first, then by the highest count.
-func stronger(a, b *checkpb.Finding) bool {
-	if a.GetAction() != b.GetAction() {
-		return a.GetAction() > b.GetAction()
+func byStrength(a, b *checkpb.Finding) int {
+	return cmp.Or(
+		cmp.Compare(b.GetAction(), a.GetAction()),
+		cmp.Compare(b.GetBlockedMs(), a.GetBlockedMs()),
+		compareBool(a.GetRule() == ruleRounds, b.GetRule() == ruleRounds), // the other one names the tool
+		cmp.Compare(b.GetHitCount(), a.GetHitCount()))
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
 	}
-	if a.GetBlockedMs() != b.GetBlockedMs() {
-		return a.GetBlockedMs() > b.GetBlockedMs()
-	}
-	if rounds := a.GetRule() == ruleRounds; rounds != (b.GetRule() == ruleRounds) {
-		return !rounds // the other one names the tool
-	}
-	return a.GetHitCount() > b.GetHitCount()
+	return -1
 }

@@ -73,7 +73,7 @@ func TestWhatIsDoneFollowsFromFindingsAndRules(t *testing.T) {
 	equal := ruled([]evidence.Limit{limitOf(byTokens, "r")}, reject)
 	equal.Decision.Findings = []*checkpb.Finding{finding(checkpb.Action_ACTION_REJECT)}
 	together := finding(checkpb.Action_ACTION_REJECT)
-	together.Rule = ruleTogether
+	together.Rule = "sessions-together"
 	for name, c := range map[string]struct {
 		of      *Case
 		label   string

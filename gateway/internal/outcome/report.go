@@ -59,15 +59,7 @@ func (c *Case) hitCount() int {
 func findings(d *checkpb.Decision) []client.Finding {
 	found := slices.Clone(d.GetFindings())
 	slices.SortStableFunc(found, func(a, b *checkpb.Finding) int {
-		switch {
-		case a.GetShadow() != b.GetShadow():
-			return map[bool]int{false: -1, true: 1}[a.GetShadow()]
-		case stronger(a, b):
-			return -1
-		case stronger(b, a):
-			return 1
-		}
-		return cmp.Compare(a.GetPolicy(), b.GetPolicy())
+		return cmp.Or(compareBool(a.GetShadow(), b.GetShadow()), byStrength(a, b), cmp.Compare(a.GetPolicy(), b.GetPolicy()))
 	})
 	out := make([]client.Finding, len(found))
 	for i, f := range found {

@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -8,84 +9,56 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// Rules of findings, as detectors name them.
+// Rules of detectors that are more than words here.
 const (
-	ruleTogether   = "sessions-together" // of the prompt detector, as the next one
-	ruleRounds     = "identical-rounds"
-	ruleRepeat     = "repeat" // of the tool detector, as the next seven
-	ruleOutcome    = "outcome"
-	ruleParallel   = "parallel"
-	ruleBreaker    = "breaker"
-	ruleSameError  = "same-error"
-	ruleAllFailed  = "all-failed"
-	ruleNotOffered = "not-offered"
-	ruleSameEmpty  = "same-empty"
-	rulePingPong   = "ping-pong" // of the cycle detector, as the last three
-	ruleCycle      = "cycle"
-	ruleWide       = "wide"
-	ruleNothingNew = "nothing-new"
+	ruleRounds  = "identical-rounds" // of the prompt detector
+	ruleBreaker = "breaker"          // of the tool detector
 )
 
 // maxTools bounds the names of tools in a message, in bytes. The code stands behind them
 // and within the part of a text in which transcripts look for it.
 const maxTools = 64
 
+// ruleWords say what findings of a rule are about, where that is not what their detector
+// always finds: {n} is the count, {tools} the tools, and {seconds} the window.
+var ruleWords = map[string]string{
+	"sessions-together": "the same prompt from this caller's sessions {n} times within {seconds} seconds",
+	ruleRounds:          "{n} identical rounds at the end of the conversation",
+	"outcome":           "the same result of the same tool call{tools} {n} times",
+	"parallel":          "the same tool call{tools} {n} times in one turn",
+	ruleBreaker:         "a session whose tool calls went round in circles",
+	"same-error":        "the same error of a tool{tools} {n} times",
+	"all-failed":        "{n} rounds of tool calls in a row that all failed",
+	"not-offered":       "{n} calls of a tool that does not exist{tools}",
+	"same-empty":        "the same empty result of a tool{tools} in {n} rounds",
+	"ping-pong":         "the same cycle of tool calls{tools} {n} times, with the same results",
+	"cycle":             "the same cycle of tool calls{tools} {n} times, with the same results",
+	"wide":              "the same few tool calls over and over in the last {n} rounds",
+	"nothing-new":       "{n} rounds of tool calls in a row that brought nothing new",
+}
+
+// detectorWords are the same for detectors.
+var detectorWords = map[string]string{
+	evidence.DetectorPrompt:      "the same prompt {n} times within {seconds} seconds",
+	evidence.DetectorTool:        "the same tool call{tools} with the same result {n} times",
+	evidence.DetectorCycle:       "the same tool call{tools} with the same result {n} times",
+	evidence.DetectorRequest:     "the same request {n} times within {seconds} seconds",
+	evidence.DetectorSemantic:    "{n} messages in a row that say again, in other words, what was said before",
+	evidence.DetectorUninspected: "{n} request bodies that could not be read within {seconds} seconds",
+	evidence.DetectorUsers:       "{n} changes of the same prompt's end user within {seconds} seconds",
+}
+
 // inWords says what a detector found, how often and within which time.
 func inWords(f *checkpb.Finding) string {
 	n := f.GetHitCount()
-	switch f.GetDetector() {
-	case evidence.DetectorTool, evidence.DetectorCycle:
-		return roundsInWords(f)
-	case evidence.DetectorRequest:
-		return fmt.Sprintf("the same request %d times within %d seconds", n, f.GetWindowSeconds())
-	case evidence.DetectorSemantic:
-		if n == 1 {
-			return "a message that says again, in other words, what was said before"
-		}
-		return fmt.Sprintf("%d messages in a row that say again, in other words, what was said before", n)
-	case evidence.DetectorUninspected:
-		return fmt.Sprintf("%d request bodies that could not be read within %d seconds", n, f.GetWindowSeconds())
-	case evidence.DetectorUsers:
-		return fmt.Sprintf("%d changes of the same prompt's end user within %d seconds", n, f.GetWindowSeconds())
+	words := cmp.Or(ruleWords[f.GetRule()], detectorWords[f.GetDetector()], detectorWords[evidence.DetectorPrompt])
+	switch {
+	case f.GetRule() == ruleBreaker && f.GetThreshold() > 0 && n > f.GetThreshold():
+		words = "{n} tool calls since the last human message"
+	case f.GetDetector() == evidence.DetectorSemantic && n == 1:
+		words = "a message that says again, in other words, what was said before"
 	}
-	switch f.GetRule() {
-	case ruleTogether:
-		return fmt.Sprintf("the same prompt from this caller's sessions %d times within %d seconds", n, f.GetWindowSeconds())
-	case ruleRounds:
-		return fmt.Sprintf("%d identical rounds at the end of the conversation", n)
-	}
-	return fmt.Sprintf("the same prompt %d times within %d seconds", n, f.GetWindowSeconds())
-}
-
-// roundsInWords is inWords for findings in tool rounds.
-func roundsInWords(f *checkpb.Finding) string {
-	n, tools := f.GetHitCount(), toolsOf(f)
-	switch f.GetRule() {
-	case ruleOutcome:
-		return fmt.Sprintf("the same result of the same tool call%s %d times", tools, n)
-	case ruleParallel:
-		return fmt.Sprintf("the same tool call%s %d times in one turn", tools, n)
-	case ruleBreaker:
-		if f.GetThreshold() > 0 && n > f.GetThreshold() {
-			return fmt.Sprintf("%d tool calls since the last human message", n)
-		}
-		return "a session whose tool calls went round in circles"
-	case ruleSameError:
-		return fmt.Sprintf("the same error of a tool%s %d times", tools, n)
-	case ruleAllFailed:
-		return fmt.Sprintf("%d rounds of tool calls in a row that all failed", n)
-	case ruleNotOffered:
-		return fmt.Sprintf("%d calls of a tool that does not exist%s", n, tools)
-	case ruleSameEmpty:
-		return fmt.Sprintf("the same empty result of a tool%s in %d rounds", tools, n)
-	case rulePingPong, ruleCycle:
-		return fmt.Sprintf("the same cycle of tool calls%s %d times, with the same results", tools, n)
-	case ruleWide:
-		return fmt.Sprintf("the same few tool calls over and over in the last %d rounds", n)
-	case ruleNothingNew:
-		return fmt.Sprintf("%d rounds of tool calls in a row that brought nothing new", n)
-	}
-	return fmt.Sprintf("the same tool call%s with the same result %d times", tools, n)
+	return strings.NewReplacer("{n}", fmt.Sprint(n), "{tools}", toolsOf(f), "{seconds}", fmt.Sprint(f.GetWindowSeconds())).Replace(words)
 }
 
 // toolsOf returns the names of a finding's tools in brackets, behind a space; "" for none.

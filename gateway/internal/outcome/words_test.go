@@ -19,22 +19,22 @@ func TestMessagesSayWhatWasFoundInWords(t *testing.T) {
 	}{
 		{evidence.DetectorRequest, "", "", 4, 4, "the same request 4 times within 60 seconds"},
 		{prompt, "", "", 6, 5, "the same prompt 6 times within 60 seconds"},
-		{prompt, ruleTogether, "", 11, 10, "the same prompt from this caller's sessions 11 times within 60 seconds"},
+		{prompt, "sessions-together", "", 11, 10, "the same prompt from this caller's sessions 11 times within 60 seconds"},
 		{prompt, ruleRounds, "", 3, 3, "3 identical rounds at the end of the conversation"},
-		{tool, ruleRepeat, "read_file", 5, 5, "the same tool call (read_file) with the same result 5 times"},
+		{tool, "repeat", "read_file", 5, 5, "the same tool call (read_file) with the same result 5 times"},
 		{tool, "of a newer detector", "", 5, 5, "the same tool call with the same result 5 times"},
-		{tool, ruleOutcome, "ls", 3, 3, "the same result of the same tool call (ls) 3 times"},
-		{tool, ruleParallel, "ls", 9, 5, "the same tool call (ls) 9 times in one turn"},
+		{tool, "outcome", "ls", 3, 3, "the same result of the same tool call (ls) 3 times"},
+		{tool, "parallel", "ls", 9, 5, "the same tool call (ls) 9 times in one turn"},
 		{tool, ruleBreaker, "", 201, 200, "201 tool calls since the last human message"},
 		{tool, ruleBreaker, "", 3, 200, "a session whose tool calls went round in circles"},
-		{tool, ruleSameError, "ls", 5, 5, "the same error of a tool (ls) 5 times"},
-		{tool, ruleAllFailed, "", 5, 5, "5 rounds of tool calls in a row that all failed"},
-		{tool, ruleNotOffered, "fly", 3, 3, "3 calls of a tool that does not exist (fly)"},
-		{tool, ruleSameEmpty, "grep", 6, 6, "the same empty result of a tool (grep) in 6 rounds"},
-		{cycle, rulePingPong, "a,b", 3, 3, "the same cycle of tool calls (a, b) 3 times, with the same results"},
-		{cycle, ruleCycle, "a,b,c", 3, 3, "the same cycle of tool calls (a, b, c) 3 times, with the same results"},
-		{cycle, ruleWide, "", 30, 24, "the same few tool calls over and over in the last 30 rounds"},
-		{cycle, ruleNothingNew, "", 4, 4, "4 rounds of tool calls in a row that brought nothing new"},
+		{tool, "same-error", "ls", 5, 5, "the same error of a tool (ls) 5 times"},
+		{tool, "all-failed", "", 5, 5, "5 rounds of tool calls in a row that all failed"},
+		{tool, "not-offered", "fly", 3, 3, "3 calls of a tool that does not exist (fly)"},
+		{tool, "same-empty", "grep", 6, 6, "the same empty result of a tool (grep) in 6 rounds"},
+		{cycle, "ping-pong", "a,b", 3, 3, "the same cycle of tool calls (a, b) 3 times, with the same results"},
+		{cycle, "cycle", "a,b,c", 3, 3, "the same cycle of tool calls (a, b, c) 3 times, with the same results"},
+		{cycle, "wide", "", 30, 24, "the same few tool calls over and over in the last 30 rounds"},
+		{cycle, "nothing-new", "", 4, 4, "4 rounds of tool calls in a row that brought nothing new"},
 		{evidence.DetectorSemantic, "", "", 8, 8, "8 messages in a row that say again, in other words, what was said before"},
 		{evidence.DetectorSemantic, "", "", 1, 1, "a message that says again, in other words, what was said before"},
 		{evidence.DetectorUninspected, "", "", 40, 40, "40 request bodies that could not be read within 60 seconds"},
@@ -62,7 +62,7 @@ func TestMessagesSayWhatWasFoundInWords(t *testing.T) {
 func TestTheCodeStandsNearTheBeginning(t *testing.T) {
 	t.Parallel()
 	f := &checkpb.Finding{
-		Policy: "p", Detector: evidence.DetectorCycle, Rule: ruleCycle, Tool: strings.Repeat("größer_name,", 40), HitCount: 4_000_000_000, Action: checkpb.Action_ACTION_REJECT,
+		Policy: "p", Detector: evidence.DetectorCycle, Rule: "cycle", Tool: strings.Repeat("größer_name,", 40), HitCount: 4_000_000_000, Action: checkpb.Action_ACTION_REJECT,
 	}
 	for _, text := range []string{loopMessage(f, caller), syntheticText(f)} {
 		if !rounds.Marked([]byte(`{"error":{"message":"` + text)) {

@@ -16,6 +16,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/rounds"
 	"github.com/unloop/unloop/gateway/internal/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/repair"
+	"github.com/unloop/unloop/schemas/client"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -154,12 +155,12 @@ type Refusal struct {
 	Headers []Header
 	// Detail is a member of the answer and, without its message, of the format's own
 	// error; nil for none.
-	Detail *Detail
+	Detail *client.Detail
 }
 
 // InError returns the detail as it stands inside the format's own error, which has the
 // message already; nil for none.
-func (r Refusal) InError() *Detail {
+func (r Refusal) InError() *client.Detail {
 	if r.Detail == nil {
 		return nil
 	}
@@ -170,19 +171,6 @@ func (r Refusal) InError() *Detail {
 
 // Header is a header of an answer.
 type Header struct{ Name, Value string }
-
-// Detail describes a loop to a client's code.
-type Detail struct {
-	Error           string `json:"error"`
-	Message         string `json:"message,omitempty"`
-	Detector        string `json:"detector"`
-	Policy          string `json:"policy"`
-	Fingerprint     string `json:"fingerprint"`
-	HitCount        uint32 `json:"hit_count"`
-	WindowSeconds   uint32 `json:"window_seconds"`
-	CooldownSeconds uint32 `json:"cooldown_seconds"`
-	LoopID          string `json:"loop_id"`
-}
 
 // Bearer returns the token of an Authorization header, or its whole value if the scheme
 // is another one.

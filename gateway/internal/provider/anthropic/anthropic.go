@@ -10,6 +10,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/repair"
 	"github.com/unloop/unloop/gateway/internal/splice"
+	"github.com/unloop/unloop/schemas/client"
 )
 
 // Other is the provider of Anthropic's other paths, which have no prompt.
@@ -29,15 +30,15 @@ func (Other) Key(r *http.Request) string {
 // Refusal has the shape of Anthropic's errors.
 func (Other) Refusal(r provider.Refusal) []byte {
 	type inner struct {
-		Type    string           `json:"type"`
-		Message string           `json:"message"`
-		Code    string           `json:"code"`
-		Detail  *provider.Detail `json:"detail,omitempty"`
+		Type    string         `json:"type"`
+		Message string         `json:"message"`
+		Code    string         `json:"code"`
+		Detail  *client.Detail `json:"detail,omitempty"`
 	}
 	return provider.JSON(struct {
-		Type   string           `json:"type"`
-		Error  inner            `json:"error"`
-		Detail *provider.Detail `json:"detail,omitempty"`
+		Type   string         `json:"type"`
+		Error  inner          `json:"error"`
+		Detail *client.Detail `json:"detail,omitempty"`
 	}{"error", inner{errorTypes.Of(r.Status), r.Message, r.Code, r.InError()}, r.Detail})
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/gateway/internal/provider"
+	"github.com/unloop/unloop/schemas/client"
 )
 
 // Hint is a hint that needs quoting.
@@ -73,15 +74,15 @@ func onlyAdded(t *testing.T, body, got, content []byte) {
 func (s suite) refusals(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{400, 401, 403, 404, 413, 429, 500, 502, 503, 504} {
-		detail := &provider.Detail{Error: "recursive_loop_detected", Message: "no \"more\"", Detector: "prompt", HitCount: 6, LoopID: "l-1"}
+		detail := &client.Detail{Error: "recursive_loop_detected", Message: "no \"more\"", Detector: "prompt", HitCount: 6, LoopID: "l-1"}
 		inner := *detail
 		inner.Message = "" // the error has it beside the detail
 		var answer struct {
 			Error struct {
-				Message string           `json:"message"`
-				Detail  *provider.Detail `json:"detail"`
+				Message string         `json:"message"`
+				Detail  *client.Detail `json:"detail"`
 			} `json:"error"`
-			Detail *provider.Detail `json:"detail"`
+			Detail *client.Detail `json:"detail"`
 		}
 		body := s.p.Refusal(provider.Refusal{Status: status, Code: "recursive_loop_detected", Message: "no \"more\"", Detail: detail})
 		if err := json.Unmarshal(body, &answer); err != nil {

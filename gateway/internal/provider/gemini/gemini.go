@@ -13,6 +13,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/splice"
+	"github.com/unloop/unloop/schemas/client"
 )
 
 // Other is the provider of Gemini's other paths, which have no prompt.
@@ -35,15 +36,15 @@ func (Other) Refusal(r provider.Refusal) []byte {
 		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 	type inner struct {
-		Code    int              `json:"code"`
-		Message string           `json:"message"`
-		Status  string           `json:"status"`
-		Details []info           `json:"details"`
-		Detail  *provider.Detail `json:"detail,omitempty"`
+		Code    int            `json:"code"`
+		Message string         `json:"message"`
+		Status  string         `json:"status"`
+		Details []info         `json:"details"`
+		Detail  *client.Detail `json:"detail,omitempty"`
 	}
 	return provider.JSON(struct {
-		Error  inner            `json:"error"`
-		Detail *provider.Detail `json:"detail,omitempty"`
+		Error  inner          `json:"error"`
+		Detail *client.Detail `json:"detail,omitempty"`
 	}{inner{r.Status, r.Message, statusNames.Of(r.Status), []info{{
 		"type.googleapis.com/google.rpc.ErrorInfo", strings.ToUpper(r.Code), "unloop", metadata(r.Detail),
 	}}, r.InError()}, r.Detail})
@@ -51,14 +52,13 @@ func (Other) Refusal(r provider.Refusal) []byte {
 
 // metadata returns the detail as texts, in the place where Google's own SDKs keep it:
 // the Go SDK drops all that does not have Google's shape.
-func metadata(d *provider.Detail) map[string]string {
+func metadata(d *client.Detail) map[string]string {
 	if d == nil {
 		return nil
 	}
-	number := func(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 	return map[string]string{
 		"detector": d.Detector, "policy": d.Policy, "fingerprint": d.Fingerprint, "loop_id": d.LoopID,
-		"hit_count": number(d.HitCount), "window_seconds": number(d.WindowSeconds), "cooldown_seconds": number(d.CooldownSeconds),
+		"hit_count": strconv.Itoa(d.HitCount), "window_seconds": strconv.Itoa(d.WindowSeconds), "cooldown_seconds": strconv.Itoa(d.CooldownSeconds),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/gemini"
+	"github.com/unloop/unloop/schemas/client"
 )
 
 func parse(t *testing.T, body string) *provider.Prompt {
@@ -117,7 +118,7 @@ func TestErrorsHaveGooglesNames(t *testing.T) {
 
 func TestDetailOfALoopIsAmongGooglesOwnDetailsToo(t *testing.T) {
 	t.Parallel()
-	got := gemini.Generate{}.Refusal(provider.Refusal{Status: 429, Code: "recursive_loop_detected", Message: "m", Detail: &provider.Detail{
+	got := gemini.Generate{}.Refusal(provider.Refusal{Status: 429, Code: "recursive_loop_detected", Message: "m", Detail: &client.Detail{
 		Error: "recursive_loop_detected", Message: "m", Detector: "prompt", Policy: "p", Fingerprint: "f", HitCount: 6, WindowSeconds: 60, CooldownSeconds: 30, LoopID: "l",
 	}})
 	want := `"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"RECURSIVE_LOOP_DETECTED","domain":"unloop",` +

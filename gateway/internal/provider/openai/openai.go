@@ -10,6 +10,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
+	"github.com/unloop/unloop/schemas/client"
 )
 
 // API implements what the providers of both formats share.
@@ -23,15 +24,15 @@ func (API) Key(r *http.Request) string {
 // Refusal has the shape of OpenAI's errors.
 func (API) Refusal(r provider.Refusal) []byte {
 	type inner struct {
-		Message string           `json:"message"`
-		Type    string           `json:"type"`
-		Param   *string          `json:"param"`
-		Code    string           `json:"code"`
-		Detail  *provider.Detail `json:"detail,omitempty"`
+		Message string         `json:"message"`
+		Type    string         `json:"type"`
+		Param   *string        `json:"param"`
+		Code    string         `json:"code"`
+		Detail  *client.Detail `json:"detail,omitempty"`
 	}
 	return provider.JSON(struct {
-		Error  inner            `json:"error"`
-		Detail *provider.Detail `json:"detail,omitempty"`
+		Error  inner          `json:"error"`
+		Detail *client.Detail `json:"detail,omitempty"`
 	}{inner{r.Message, errorTypes.Of(r.Status), nil, r.Code, r.InError()}, r.Detail})
 }
 
