@@ -92,10 +92,8 @@ type headRoom [exitWindow]byte
 func looksFailed(text []byte) bool {
 	var room [80]byte
 	start := squash(room[:0], text[:min(len(text), 80)])
-	for _, p := range &failureStarts {
-		if hasPrefix(start, p) {
-			return true
-		}
+	if hasAnyPrefix(start, failureStarts[:]) {
+		return true
 	}
 	for _, w := range failureWords {
 		if hasPrefix(start, w) && (len(start) == len(w) || bytes.IndexByte([]byte(":([!\n"), start[len(w)]) >= 0) {
@@ -168,12 +166,7 @@ func namesExit(line []byte) bool {
 	if hasPrefix(line, "process ") || hasPrefix(line, "command ") {
 		line = line[len("process "):]
 	}
-	for _, name := range exitNames {
-		if hasPrefix(line, name) {
-			return true
-		}
-	}
-	return false
+	return hasAnyPrefix(line, exitNames[:])
 }
 
 // httpError reports whether text begins like the body or the status line of an
@@ -201,13 +194,7 @@ func httpError(text []byte) bool {
 
 // namesStatus reports whether text begins with the name of a failed status.
 func namesStatus(text []byte) bool {
-	text = bytes.TrimLeft(text, " ")
-	for _, name := range [...]string{"bad request", "unauthorized", "forbidden", "not found", "client error", "server error", "internal server error", "bad gateway", "service unavailable", "too many requests", "gateway timeout", "unprocessable", "conflict", "method not allowed"} {
-		if hasPrefix(text, name) {
-			return true
-		}
-	}
-	return false
+	return hasAnyPrefix(bytes.TrimLeft(text, " "), []string{"bad request", "unauthorized", "forbidden", "not found", "client error", "server error", "internal server error", "bad gateway", "service unavailable", "too many requests", "gateway timeout", "unprocessable", "conflict", "method not allowed"})
 }
 
 func statusAt(text []byte, i int) bool {

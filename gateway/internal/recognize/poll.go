@@ -214,12 +214,7 @@ func changesBehindPipe(command []byte) bool {
 
 // followsLog reports whether a tail command is of a file that grows.
 func followsLog(command []byte) bool {
-	for _, sign := range []string{" -f", "log", ".out", ".err", "/proc/", "nohup", "output"} {
-		if bytes.Contains(command, []byte(sign)) {
-			return true
-		}
-	}
-	return false
+	return containsAny(command, []string{" -f", "log", ".out", ".err", "/proc/", "nohup", "output"})
 }
 
 // hasWord reports whether text contains word, in any case, with no letter or

@@ -1,5 +1,7 @@
 package recognize
 
+import "slices"
+
 // The classes of bytes that the scanner distinguishes. Bytes beyond ASCII end a word,
 // since their scripts may have no space before a number.
 const (
@@ -126,6 +128,10 @@ func skipSpace(text []byte, i int) int {
 		i++
 	}
 	return i
+}
+
+func hasAnyPrefix(text []byte, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return hasPrefix(text, p) })
 }
 
 func hasPrefix(text []byte, p string) bool { return len(text) >= len(p) && string(text[:len(p)]) == p }

@@ -1,6 +1,9 @@
 package recognize
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // summaryHead is how much of a message is searched for the words of a summary.
 const summaryHead = 600
@@ -27,10 +30,5 @@ func IsSummary(text []byte) bool {
 }
 
 func containsAny(text []byte, words []string) bool {
-	for _, word := range words {
-		if bytes.Contains(text, []byte(word)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(text, []byte(word)) })
 }

@@ -39,7 +39,7 @@ func AppendCommand(dst, command []byte) []byte {
 		case c == '<' && i+1 < len(command) && command[i+1] == '<':
 			return append(dst, command[i:]...)
 		case c == '\n':
-			dst, indented = trimLine(dst), true
+			dst, indented = bytes.TrimRight(dst, " \t\r"), true
 		case c == ' ' || c == '\t' || c == '\r':
 			if indented {
 				break
@@ -72,13 +72,6 @@ func withoutComments(command []byte) []byte {
 		return whole
 	}
 	return rest
-}
-
-func trimLine(line []byte) []byte {
-	for len(line) > 0 && (line[len(line)-1] == ' ' || line[len(line)-1] == '\t' || line[len(line)-1] == '\r') {
-		line = line[:len(line)-1]
-	}
-	return line
 }
 
 // WithoutNumbers replaces each run of digits in text with one 0, in place.
