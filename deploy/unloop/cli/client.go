@@ -52,26 +52,18 @@ func dataDirs() []string {
 
 // stored returns the values of a bucket, without those that cannot be read as JSON.
 func stored[T any](ctx context.Context, js jetstream.JetStream, bucket string) ([]T, error) {
-	kv, err := js.KeyValue(ctx, bucket)
+	entries, err := natskit.Entries(ctx, js, bucket, ">", jetstream.IgnoreDeletes())
 	if err != nil {
 		return nil, explain(err)
 	}
-	watch, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = watch.Stop() }() // it ends with the connection anyway
 	all := []T{}
-	for entry := range watch.Updates() {
-		if entry == nil { // all stored values have come
-			break
-		}
+	for _, entry := range entries {
 		var v T
 		if json.Unmarshal(entry.Value(), &v) == nil {
 			all = append(all, v)
 		}
 	}
-	return all, ctx.Err()
+	return all, nil
 }
 
 // explain adds to JetStream's error for a missing stream why it is missing.

@@ -15,6 +15,7 @@ import (
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/delivery"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 type endpointsCmd struct {
@@ -106,26 +107,18 @@ func endpointList(ctx context.Context, js jetstream.JetStream) ([]endpointStatus
 
 // endpointStates returns the stored states by name.
 func endpointStates(ctx context.Context, js jetstream.JetStream) (map[string]endpointStatus, error) {
-	kv, err := js.KeyValue(ctx, schemas.BucketNotifications)
+	entries, err := natskit.Entries(ctx, js, schemas.BucketNotifications, schemas.EndpointPrefix+"*", jetstream.IgnoreDeletes())
 	if err != nil {
 		return nil, fmt.Errorf("read endpoints: %w", err)
 	}
-	watch, err := kv.Watch(ctx, schemas.EndpointPrefix+"*", jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, fmt.Errorf("read endpoints: %w", err)
-	}
-	defer func() { _ = watch.Stop() }() // it ends with the connection anyway
 	all := map[string]endpointStatus{}
-	for entry := range watch.Updates() {
-		if entry == nil { // all stored values have come
-			break
-		}
+	for _, entry := range entries {
 		s := endpointStatus{Name: strings.TrimPrefix(entry.Key(), schemas.EndpointPrefix)}
 		if json.Unmarshal(entry.Value(), &s.Endpoint) == nil {
 			all[s.Name] = s
 		}
 	}
-	return all, ctx.Err()
+	return all, nil
 }
 
 type endpointsEnableCmd struct {

@@ -137,26 +137,9 @@ func (s *Shared) Read(ctx context.Context, js jetstream.JetStream) (bundle []byt
 	if entry, err := kv.Get(ctx, schemas.KeyBundle); err == nil {
 		bundle = entry.Value()
 	}
-	return bundle, s.readOverrides(ctx, js)
-}
-
-func (s *Shared) readOverrides(ctx context.Context, js jetstream.JetStream) error {
-	kv, err := js.KeyValue(ctx, schemas.BucketOverrides)
-	if err != nil {
-		return fmt.Errorf("open bucket %s: %w", schemas.BucketOverrides, err)
+	entries, err := natskit.Entries(ctx, js, schemas.BucketOverrides, ">")
+	if err == nil {
+		s.override(entries, true)
 	}
-	watch, err := kv.WatchAll(ctx)
-	if err != nil {
-		return fmt.Errorf("read overrides: %w", err)
-	}
-	defer func() { _ = watch.Stop() }() // it ends with its context anyway
-	var entries []jetstream.KeyValueEntry
-	for entry := range watch.Updates() {
-		if entry == nil {
-			break
-		}
-		entries = append(entries, entry)
-	}
-	s.override(entries, true)
-	return ctx.Err()
+	return bundle, err
 }

@@ -58,25 +58,17 @@ func subject(js jetstream.JetStream, id string) string {
 
 // List returns the silences that have not ended, the first to end first.
 func List(ctx context.Context, js jetstream.JetStream) ([]silence.Silence, error) {
-	kv, err := js.KeyValue(ctx, schemas.BucketSilences)
+	entries, err := natskit.Entries(ctx, js, schemas.BucketSilences, ">", jetstream.IgnoreDeletes())
 	if err != nil {
-		return nil, fmt.Errorf("read silences: %w", err)
+		return nil, err
 	}
-	watch, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, fmt.Errorf("read silences: %w", err)
-	}
-	defer func() { _ = watch.Stop() }() // it ends with the connection anyway
 	all, now := map[string]silence.Silence{}, time.Now()
-	for entry := range watch.Updates() {
-		if entry == nil { // all stored values have come
-			break
-		}
+	for _, entry := range entries {
 		if s, ok := parse(entry); ok && now.Before(s.End) {
 			all[s.ID] = s
 		}
 	}
-	return sorted(all), ctx.Err()
+	return sorted(all), nil
 }
 
 func parse(entry jetstream.KeyValueEntry) (silence.Silence, bool) {
