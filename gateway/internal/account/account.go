@@ -22,6 +22,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
 // Detectors get the results of requests.
@@ -56,10 +57,7 @@ type Books struct {
 
 // NewBooks registers the metrics of books, and returns them.
 func NewBooks(b Books, reg prometheus.Registerer) *Books {
-	b.lost = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "unloop_gateway_lost_answers_total", Help: "Answers whose session or calls could not be shared with the other gateways.",
-	})
-	reg.MustRegister(b.lost)
+	b.lost = metric.Counter(reg, "unloop_gateway_lost_answers_total", "Answers whose session or calls could not be shared with the other gateways.")
 	return &b
 }
 

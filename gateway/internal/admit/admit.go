@@ -21,6 +21,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/kit/access"
+	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
 // Gate lets clients in. Make it with New; Run keeps the keys of tokens up to date.
@@ -45,20 +46,11 @@ func New(cfg auth.Config, keyed []string, log *slog.Logger, reg prometheus.Regis
 	}
 	g := &Gate{
 		auth: authenticator, guarded: len(cfg.Sources) > 0, keyed: keyed, log: log,
-		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_gateway_auth_total",
-			Help: "Requests by the result of the check of their client's key or token: ok, missing, wrong, limited (the address was wrong too often), unavailable (the issuer's keys are).",
-		}, []string{"result"}),
-		foreign: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_gateway_foreign_total",
-			Help: "Requests refused because a web page may have sent them, by reason: foreign_host or foreign_origin.",
-		}, []string{"reason"}),
+		results: metric.Counters(reg, "unloop_gateway_auth_total", "Requests by the result of the check of their client's key or token: ok, missing, wrong, limited (the address was wrong too often), unavailable (the issuer's keys are).", "result"),
+		foreign: metric.Counters(reg, "unloop_gateway_foreign_total", "Requests refused because a web page may have sent them, by reason: foreign_host or foreign_origin.", "reason"),
 	}
-	reg.MustRegister(g.results, g.foreign)
 	if _, issuer := authenticator.KeysRead(); issuer {
-		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "unloop_gateway_token_keys_timestamp_seconds", Help: "Time when the keys of the tokens' issuer were read; 0 is never. Only with --auth jwt:URL.",
-		}, g.keysRead))
+		metric.GaugeFunc(reg, "unloop_gateway_token_keys_timestamp_seconds", "Time when the keys of the tokens' issuer were read; 0 is never. Only with --auth jwt:URL.", g.keysRead)
 	}
 	return g, nil
 }

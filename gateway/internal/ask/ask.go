@@ -18,6 +18,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/checker"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
@@ -45,18 +46,10 @@ type Asker struct {
 func New(d Detectors, log *slog.Logger, now func() time.Time, reg prometheus.Registerer) *Asker {
 	a := &Asker{
 		detectors: d, log: log, now: now, last: map[string]time.Time{},
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "unloop_gateway_check_seconds", Help: "Time spent on the decision.",
-			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25},
-		}),
-		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_gateway_checks_total", Help: "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.",
-		}, []string{"result"}),
+		seconds: metric.Histogram(reg, "unloop_gateway_check_seconds", "Time spent on the decision.", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25}),
+		results: metric.Counters(reg, "unloop_gateway_checks_total", "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.", "result"),
+		missed:  metric.Counter(reg, "unloop_gateway_semantic_missed_total", "Requests that were decided without the comparison of their text, which came too late or not at all."),
 	}
-	a.missed = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "unloop_gateway_semantic_missed_total", Help: "Requests that were decided without the comparison of their text, which came too late or not at all.",
-	})
-	reg.MustRegister(a.seconds, a.results, a.missed)
 	for _, why := range []error{checker.ErrNoDetector, checker.ErrTimeout, checker.ErrOverloaded, checker.ErrDetector} {
 		a.results.WithLabelValues(why.Error())
 	}

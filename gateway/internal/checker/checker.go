@@ -21,6 +21,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/blocks"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
@@ -97,18 +98,11 @@ func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prom
 func starving(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer, starved func() func() bool) *Checker {
 	c := &Checker{
 		nc: nc, timeout: timeout, now: now, starved: starved(), blocks: blocks.New(), fleet: newFleet(), outcomes: newOutcomes(),
-		inbox: natskit.NewInbox(nc, timeout).Starving(starved()),
-		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "unloop_gateway_check_batch_size", Help: "Checks in one message to the detectors.",
-			Buckets: []float64{1, 2, 4, 8, 16, 32, 64},
-		}),
+		inbox:   natskit.NewInbox(nc, timeout).Starving(starved()),
+		batches: metric.Histogram(reg, "unloop_gateway_check_batch_size", "Checks in one message to the detectors.", []float64{1, 2, 4, 8, 16, 32, 64}),
+		again:   metric.Counter(reg, "unloop_gateway_check_tries_again_total", "Messages to detectors that were sent again, because a detector had gone or was frozen."),
 	}
-	c.again = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "unloop_gateway_check_tries_again_total", Help: "Messages to detectors that were sent again, because a detector had gone or was frozen.",
-	})
-	reg.MustRegister(c.batches, c.again, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "unloop_gateway_standing_blocks", Help: "Blocks that are answered without a check.",
-	}, func() float64 { return float64(c.blocks.Len()) }))
+	metric.GaugeFunc(reg, "unloop_gateway_standing_blocks", "Blocks that are answered without a check.", func() float64 { return float64(c.blocks.Len()) })
 	return c
 }
 

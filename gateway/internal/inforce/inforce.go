@@ -18,6 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -72,17 +73,10 @@ type loaded struct {
 func New(cfg Config, now func() time.Time, log *slog.Logger, reg prometheus.Registerer) (*Policies, error) {
 	p := &Policies{
 		file: cfg.File, keys: newKeysClient(cfg.AllowKeysFrom), log: log, now: now,
-		version: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "unloop_gateway_policy_version", Help: "1 for the policy bundle in force and where it came from: file, pushed or default.",
-		}, []string{"version", "source"}),
-		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_gateway_policy_rejected_total", Help: "Policy bundles that were not put into force, by where they came from: file or pushed.",
-		}, []string{"source"}),
-		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "unloop_gateway_policy_refused", Help: "1 while the latest policy bundle of a source, file or pushed, is not in force because it was refused.",
-		}, []string{"source"}),
+		version:  metric.Gauges(reg, "unloop_gateway_policy_version", "1 for the policy bundle in force and where it came from: file, pushed or default.", "version", "source"),
+		rejected: metric.Counters(reg, "unloop_gateway_policy_rejected_total", "Policy bundles that were not put into force, by where they came from: file or pushed.", "source"),
+		refused:  metric.Gauges(reg, "unloop_gateway_policy_refused", "1 while the latest policy bundle of a source, file or pushed, is not in force because it was refused.", "source"),
 	}
-	reg.MustRegister(p.version, p.rejected, p.refused)
 	for _, source := range []string{sourceFile, sourcePushed} {
 		p.rejected.WithLabelValues(source)
 		p.refused.WithLabelValues(source)

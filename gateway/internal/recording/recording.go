@@ -26,6 +26,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/scrub"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/record"
 )
 
@@ -78,14 +79,10 @@ func Open(name string, log *slog.Logger, reg prometheus.Registerer) (*Recorder, 
 		_ = file.Close() // nothing was written
 		return nil, fmt.Errorf("open --record %s: %w", name, errors.Join(err, errReadable))
 	}
-	r := &Recorder{
+	return &Recorder{
 		file: file, log: log, queue: make(chan *line, maxQueued),
-		lines: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_gateway_recorded_total", Help: "Lines of the recording, request or answer, by what became of them: written or lost.",
-		}, []string{"line", "result"}),
-	}
-	reg.MustRegister(r.lines)
-	return r, nil
+		lines: metric.Counters(reg, "unloop_gateway_recorded_total", "Lines of the recording, request or answer, by what became of them: written or lost.", "line", "result"),
+	}, nil
 }
 
 // Entry is a request to record.

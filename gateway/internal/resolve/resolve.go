@@ -22,6 +22,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
 const (
@@ -57,17 +58,11 @@ type Resolver struct {
 
 // New returns a resolver. Without answers, that is nil, it knows no earlier ones.
 func New(cfg Config, answers Answers, reg prometheus.Registerer) *Resolver {
-	v := &Resolver{
+	return &Resolver{
 		cfg: cfg, answers: answers, lineage: newLineage(),
-		unknownAnswers: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "unloop_gateway_unknown_answers_total", Help: "Requests that go on from an answer that no gateway has seen.",
-		}),
-		unknownCalls: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "unloop_gateway_unknown_calls_total", Help: "Requests with results of calls that no gateway has seen.",
-		}),
+		unknownAnswers: metric.Counter(reg, "unloop_gateway_unknown_answers_total", "Requests that go on from an answer that no gateway has seen."),
+		unknownCalls:   metric.Counter(reg, "unloop_gateway_unknown_calls_total", "Requests with results of calls that no gateway has seen."),
 	}
-	reg.MustRegister(v.unknownAnswers, v.unknownCalls)
-	return v
 }
 
 // Sender is what is known of the sender of a request before its identity.

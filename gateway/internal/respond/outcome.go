@@ -12,6 +12,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
 // Writer writes the outcomes of requests that are not forwarded. Make it with NewWriter.
@@ -24,11 +25,7 @@ type Writer struct {
 
 // NewWriter returns a writer.
 func NewWriter(now func() time.Time, reg prometheus.Registerer) *Writer {
-	w := &Writer{now: now, synthetic: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "unloop_gateway_synthetic_answers_total", Help: "Rejected requests that were answered in the model's place, by format.",
-	}, []string{"format"})}
-	reg.MustRegister(w.synthetic)
-	return w
+	return &Writer{now: now, synthetic: metric.Counters(reg, "unloop_gateway_synthetic_answers_total", "Rejected requests that were answered in the model's place, by format.", "format")}
 }
 
 // Outcome writes the outcome of a request, and returns the status. Where the format has no

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
@@ -55,13 +56,12 @@ func New(reg prometheus.Registerer) *Turns {
 	n := runtime.GOMAXPROCS(0)
 	var starvation natskit.Starvation
 	t := newTurns(n*leastPerProcessor, n*mostPerProcessor, n*waitingPerProcessor, starvation.Since)
-	reg.MustRegister(t.seconds, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "unloop_gateway_turns_waiting", Help: "Requests that wait for the turn of their check now.",
-	}, func() float64 {
+	reg.MustRegister(t.seconds)
+	metric.GaugeFunc(reg, "unloop_gateway_turns_waiting", "Requests that wait for the turn of their check now.", func() float64 {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		return float64(t.waiting.Len())
-	}))
+	})
 	return t
 }
 
@@ -69,10 +69,8 @@ func New(reg prometheus.Registerer) *Turns {
 func None() *Turns { return newTurns(0, 0, 0, func() bool { return true }) }
 
 func newTurns(least, most, room int, starved func() bool) *Turns {
-	return &Turns{least: least, most: most, room: room, limit: 2 * least, starved: starved, waiting: list.New(), seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "unloop_gateway_turn_seconds", Help: "Time that requests waited for the turn of their check, of those that had to.",
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1},
-	})}
+	seconds := metric.Histogram(nil, "unloop_gateway_turn_seconds", "Time that requests waited for the turn of their check, of those that had to.", []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1})
+	return &Turns{least: least, most: most, room: room, limit: 2 * least, starved: starved, waiting: list.New(), seconds: seconds}
 }
 
 // Take returns nil when it is the request's turn; Give ends the turn. It returns ErrBusy if

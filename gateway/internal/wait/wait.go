@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/schemas/kit/metric"
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // ErrCrowded says that too many requests of the same key wait already.
@@ -26,11 +29,8 @@ type Room struct {
 
 // New returns a room in which at most limit requests of one key wait at once.
 func New(limit int, reg prometheus.Registerer) *Room {
-	r := &Room{limit: limit, waiting: map[string]int{}, held: prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "unloop_gateway_delayed_requests", Help: "Requests that a throttle holds back now.",
-	})}
-	reg.MustRegister(r.held)
-	return r
+	held := metric.Gauge(reg, "unloop_gateway_delayed_requests", "Requests that a throttle holds back now.")
+	return &Room{limit: limit, waiting: map[string]int{}, held: held}
 }
 
 // Wait returns nil after d; at once for the key "", which stands for no wait. It returns
@@ -44,14 +44,7 @@ func (r *Room) Wait(ctx context.Context, key string, d time.Duration) error {
 		return ErrCrowded
 	}
 	defer r.leave(key)
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return pause.For(ctx, d)
 }
 
 func (r *Room) enter(key string) bool {

@@ -9,6 +9,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/schemas/kit/metric"
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 const (
@@ -33,31 +36,19 @@ type Fill struct {
 // NewFill returns the measurement of the streams at a connection, which should have the
 // layout.
 func NewFill(conn *Conn, layout Layout, log *slog.Logger, reg prometheus.Registerer) *Fill {
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-		reg.MustRegister(g)
-		return g
-	}
 	return &Fill{
 		conn: conn, layout: layout, log: log, full: map[string]bool{},
-		part:     gauge("unloop_bucket_fill", "Part of a bucket's room that is taken; from 0.95 on old records are dropped, or new ones refused.", "bucket"),
-		bytes:    gauge("unloop_stream_bytes", "Size of a stream.", "stream"),
-		messages: gauge("unloop_stream_messages", "Messages in a stream; in a bucket's, its records.", "stream"),
-		replicas: gauge("unloop_stream_replicas", "Replicas of a stream: asked for by --replicas, configured, and current (they have all of it).", "stream", "state"),
+		part:     metric.Gauges(reg, "unloop_bucket_fill", "Part of a bucket's room that is taken; from 0.95 on old records are dropped, or new ones refused.", "bucket"),
+		bytes:    metric.Gauges(reg, "unloop_stream_bytes", "Size of a stream.", "stream"),
+		messages: metric.Gauges(reg, "unloop_stream_messages", "Messages in a stream; in a bucket's, its records.", "stream"),
+		replicas: metric.Gauges(reg, "unloop_stream_replicas", "Replicas of a stream: asked for by --replicas, configured, and current (they have all of it).", "stream", "state"),
 	}
 }
 
 // Run measures the streams until the context ends.
 func (f *Fill) Run(ctx context.Context) {
-	tick := time.NewTicker(fillInterval)
-	defer tick.Stop()
-	for {
+	for f.look(ctx); pause.For(ctx, fillInterval) == nil; {
 		f.look(ctx)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 

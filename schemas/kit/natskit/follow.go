@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // followAfter is the pause before a bucket that could not be watched is watched again.
@@ -32,10 +34,7 @@ func (f *Follower) Follow(ctx context.Context, bucket, keys string, apply func(e
 			continue // a new connection, or the end
 		}
 		f.Log.Debug("bucket can't be followed, trying again", "bucket", bucket, "error", err)
-		select {
-		case <-time.After(followAfter):
-		case <-ctx.Done():
-		}
+		_ = pause.For(ctx, followAfter) // the loop looks whether that was the end
 	}
 	return nil
 }

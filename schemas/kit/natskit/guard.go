@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 const (
@@ -38,15 +40,8 @@ func (e *Embedded) Guard(ctx context.Context) {
 		return
 	}
 	defer conn.Close()
-	tick := time.NewTicker(guardEvery)
-	defer tick.Stop()
 	rest, earliest, vain := guardRest, time.Now(), 0
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for pause.For(ctx, guardEvery) == nil {
 		broken := e.broken(ctx, conn)
 		if broken == nil {
 			vain = 0

@@ -116,18 +116,15 @@ func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
 	in.request(msg, nil, asked{from: time.Now(), answer: answer})
 }
 
-// RequestInTurn is Request to a single responder that answers requests about in their
-// order. The time for the answer begins anew as long as the responder answers those before
-// it on the subject, and stands still while this process waits for a processor. The error
-// is ErrBusy where the turn ends before that time does.
-func (in *Inbox) RequestInTurn(msg *nats.Msg, t Turn, answer func(data []byte, err error)) {
-	in.request(msg, nil, asked{from: t.From, until: t.Until, sent: time.Now(), subject: msg.Subject, answer: answer})
-}
-
-// RequestParts is RequestInTurn for a responder that may answer several times: part is
+// RequestParts is Request to a single responder that may answer several times: part is
 // called with each answer, perhaps with several at once, until it returns false or was
-// called with an error. The zero turn is that of Request. A message m, unless it is nil, is
-// sent instead of the data of msg; it is not changed afterwards.
+// called with an error. A message m, unless it is nil, is sent instead of the data of msg;
+// it is not changed afterwards.
+//
+// With a turn, the responder answers requests about in their order: the time for the
+// answer begins anew as long as it answers those before this one on the subject, and stands
+// still while this process waits for a processor. The error is ErrBusy where the turn
+// ends before that time does. The zero turn is none.
 func (in *Inbox) RequestParts(msg *nats.Msg, m proto.Message, t Turn, part func(data []byte, err error) (more bool)) {
 	a := asked{from: time.Now(), part: part}
 	if t.Until.IsZero() {

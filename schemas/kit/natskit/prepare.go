@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // Prepared says what Prepare did with one stream.
@@ -75,10 +77,8 @@ func caughtUp(ctx context.Context, js jetstream.JetStream, name string) error {
 		if err == nil && whole(stream.CachedInfo()) {
 			return nil
 		}
-		select {
-		case <-time.After(caughtUpPause):
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the replicas of stream %s: %w", name, ctx.Err())
+		if err := pause.For(ctx, caughtUpPause); err != nil {
+			return fmt.Errorf("wait for the replicas of stream %s: %w", name, err)
 		}
 	}
 }

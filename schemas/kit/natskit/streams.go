@@ -218,6 +218,12 @@ func (l Layout) Vectors() jetstream.StreamConfig {
 func (l Layout) contract() []jetstream.StreamConfig {
 	incidents := l.History(schemas.BucketIncidents, 64<<20)
 	incidents.SubjectDeleteMarkerTTL = incidentMarker
+	audit := l.messages(schemas.StreamAudit, "What operators did", auditMaxAge, auditMaxBytes, schemas.SubjectAudit)
+	audit.DenyDelete = true
+	deadLetters := l.messages(schemas.StreamDeadLetters, "Messages that notifiers gave up", deadLettersMaxAge, deadLettersMaxBytes, schemas.SubjectDeadLetter)
+	deadLetters.Duplicates = eventsDuplicates
+	events := l.messages(schemas.StreamEvents, "Events of all loops", eventsMaxAge, eventsMaxBytes, string(event.Detected), string(event.Ongoing), string(event.Resolved))
+	events.Duplicates = eventsDuplicates
 	return []jetstream.StreamConfig{
 		l.History(schemas.BucketCounters, 256<<20),
 		l.bucket(schemas.BucketBlocks, 1, 16<<20),
@@ -226,46 +232,25 @@ func (l Layout) contract() []jetstream.StreamConfig {
 		l.bucket(schemas.BucketPolicies, 64, 64<<20),
 		l.bucket(schemas.BucketOverrides, 1, 16<<20),
 		l.bucket(schemas.BucketSilences, 1, 4<<20),
-		{
-			Name:        schemas.StreamAudit,
-			Description: "What operators did",
-			Subjects:    []string{schemas.SubjectAudit + ".>"},
-			MaxAge:      auditMaxAge,
-			MaxBytes:    l.room(auditMaxBytes),
-			Discard:     jetstream.DiscardOld,
-			DenyDelete:  true,
-			AllowDirect: true,
-			Storage:     l.storage(),
-			Replicas:    l.replicas(),
-		},
+		audit,
 		l.History(schemas.BucketLimits, 64<<20),
 		l.bucket(schemas.BucketNotifications, 1, 64<<20),
 		l.History(schemas.BucketDeliveries, 64<<20),
-		{
-			Name:        schemas.StreamDeadLetters,
-			Description: "Messages that notifiers gave up",
-			Subjects:    []string{schemas.SubjectDeadLetter + ".>"},
-			MaxAge:      deadLettersMaxAge,
-			MaxBytes:    l.room(deadLettersMaxBytes),
-			Discard:     jetstream.DiscardOld,
-			Duplicates:  eventsDuplicates,
-			AllowDirect: true,
-			Storage:     l.storage(),
-			Replicas:    l.replicas(),
-		},
-		{
-			Name:        schemas.StreamEvents,
-			Description: "Events of all loops",
-			Subjects:    []string{string(event.Detected) + ".>", string(event.Ongoing) + ".>", string(event.Resolved) + ".>"},
-			MaxAge:      eventsMaxAge,
-			MaxBytes:    l.room(eventsMaxBytes),
-			Discard:     jetstream.DiscardOld,
-			Duplicates:  eventsDuplicates,
-			AllowDirect: true,
-			Storage:     l.storage(),
-			Replicas:    l.replicas(),
-		},
+		deadLetters,
+		events,
 	}
+}
+
+// messages returns a stream of the messages below some subjects. A full one drops the oldest.
+func (l Layout) messages(name, description string, age time.Duration, bytes int64, below ...string) jetstream.StreamConfig {
+	cfg := jetstream.StreamConfig{
+		Name: name, Description: description, MaxAge: age, MaxBytes: l.room(bytes), Discard: jetstream.DiscardOld,
+		AllowDirect: true, Storage: l.storage(), Replicas: l.replicas(),
+	}
+	for _, subject := range below {
+		cfg.Subjects = append(cfg.Subjects, subject+".>")
+	}
+	return cfg
 }
 
 // bucket returns the stream of a key-value bucket. CreateKeyValue is not used, because it

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 const (
@@ -120,15 +122,8 @@ func (c *Clock) Sync(ctx context.Context) error {
 
 // Run measures the server's time until the context ends.
 func (c *Clock) Run(ctx context.Context) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			_ = c.measure(ctx) // without an answer the last measurement stays in use
-		case <-ctx.Done():
-			return
-		}
+	for pause.For(ctx, every) == nil {
+		_ = c.measure(ctx) // without an answer the last measurement stays in use
 	}
 }
 

@@ -170,6 +170,18 @@ func Context() (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
+// Program runs a program that has one purpose, until it is done or a signal ends it. It
+// exits with 1 after an error.
+func Program(name string, run func(ctx context.Context, args []string, out io.Writer) error) {
+	ctx, stop := Context()
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, name+":", err)
+		os.Exit(1)
+	}
+}
+
 // Log is where the log of a process goes.
 type Log struct{ io.Writer }
 

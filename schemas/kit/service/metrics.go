@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
@@ -22,30 +23,21 @@ func buildInfo() prometheus.Collector {
 func Attach(ctx context.Context, name string, svc Service, reg prometheus.Registerer, conn *natskit.Conn, layout natskit.Layout) {
 	svc.Readiness().Also(conn.Ready)
 	_ = newReporter(name, svc, conn).serve() // it errs only when the connection is closing
-	gauge := func(metric, help string, read func() float64) {
-		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: metric, Help: help, ConstLabels: prometheus.Labels{"connection": name},
-		}, read))
-	}
-	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "unloop_ready", Help: "Whether the service does its work, as /readyz says.", ConstLabels: prometheus.Labels{"service": name},
-	}, func() float64 { return truth(svc.Readiness().Err() == nil) }))
-	gauge("unloop_nats_connected", "Whether a NATS server is connected and answers.", func() float64 { return truth(conn.Err() == nil) })
-	gauge("unloop_nats_ready", "Whether NATS answers, streams are there and take writes.", func() float64 { return truth(conn.Ready() == nil) })
-	reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "unloop_nats_reconnects_total", Help: "How often a NATS server was connected again.", ConstLabels: prometheus.Labels{"connection": name},
-	}, func() float64 { return float64(conn.Reconnects()) }))
-	gauge("unloop_nats_last_write_timestamp_seconds", "Time of the last write that NATS acknowledged; 0 is never.", func() float64 {
+	labeled := prometheus.WrapRegistererWith(prometheus.Labels{"connection": name}, reg)
+	metric.GaugeFunc(prometheus.WrapRegistererWith(prometheus.Labels{"service": name}, reg), "unloop_ready", "Whether the service does its work, as /readyz says.",
+		func() float64 { return truth(svc.Readiness().Err() == nil) })
+	metric.GaugeFunc(labeled, "unloop_nats_connected", "Whether a NATS server is connected and answers.", func() float64 { return truth(conn.Err() == nil) })
+	metric.GaugeFunc(labeled, "unloop_nats_ready", "Whether NATS answers, streams are there and take writes.", func() float64 { return truth(conn.Ready() == nil) })
+	metric.CounterFunc(labeled, "unloop_nats_reconnects_total", "How often a NATS server was connected again.", func() float64 { return float64(conn.Reconnects()) })
+	metric.GaugeFunc(labeled, "unloop_nats_last_write_timestamp_seconds", "Time of the last write that NATS acknowledged; 0 is never.", func() float64 {
 		if at := conn.LastWrite(); !at.IsZero() {
 			return float64(at.UnixMilli()) / 1000
 		}
 		return 0
 	})
 	for _, action := range []natskit.Action{natskit.ActionPublish, natskit.ActionSubscribe} {
-		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "unloop_nats_refused_total", Help: "Messages and subscriptions that the NATS server refused, because the user's permissions do not allow them.",
-			ConstLabels: prometheus.Labels{"connection": name, "action": string(action)},
-		}, func() float64 { return float64(conn.Refused(action)) }))
+		metric.CounterFunc(prometheus.WrapRegistererWith(prometheus.Labels{"action": string(action)}, labeled), "unloop_nats_refused_total",
+			"Messages and subscriptions that the NATS server refused, because the user's permissions do not allow them.", func() float64 { return float64(conn.Refused(action)) })
 	}
 	go conn.Tend(ctx, LayoutOf(svc, layout))
 }
