@@ -22,7 +22,10 @@ import (
 	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/deploy/bench/roles"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/service"
 )
+
+func main() { service.Program("bench", run) }
 
 // bench is one run of the benchmark.
 type bench struct {
@@ -140,14 +143,13 @@ type ender []func() error
 
 func (e *ender) add(f func() error) { *e = append(*e, f) }
 
-// role starts this executable in a role and returns its address.
-func (e *ender) role(ctx context.Context, name string, args ...string) (addr string, err error) {
+// role starts this executable in a role.
+func (e *ender) role(ctx context.Context, name string, args ...string) (*roles.Process, error) {
 	p, err := roles.Start(ctx, name, args...)
-	if err != nil {
-		return "", err
+	if err == nil {
+		e.add(p.Stop)
 	}
-	e.add(p.Stop)
-	return p.Addr, nil
+	return p, err
 }
 
 // server starts a NATS server in this process.

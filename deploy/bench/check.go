@@ -96,10 +96,10 @@ func (b *bench) checkApart(ctx context.Context, redis *redisServer) (err error) 
 	if err != nil {
 		return err
 	}
-	if _, err = parts.role(ctx, "detector", server); err != nil {
+	if _, err = parts.role(ctx, "detector", server.Addr); err != nil {
 		return err
 	}
-	res, err := b.compareChecks(ctx, func(name string) (*natskit.Conn, error) { return natskit.Connect(server, name, b.log) }, nil, redis)
+	res, err := b.compareChecks(ctx, func(name string) (*natskit.Conn, error) { return natskit.Connect(server.Addr, name, b.log) }, nil, redis)
 	if err != nil {
 		return err
 	}

@@ -83,37 +83,18 @@ func (b *bench) addresses() (a addresses, err error) {
 	return a, nil
 }
 
-// url returns the address of the NATS server for clients, once it runs.
-func (a addresses) url() (string, error) {
-	token, err := os.ReadFile(filepath.Join(a.store, "nats.token"))
-	if err != nil {
-		return "", fmt.Errorf("read the token of NATS: %w", err)
-	}
-	return "nats://" + strings.TrimSpace(string(token)) + "@" + a.nats, nil
-}
-
 // startUp starts Unloop in one process, with its store in files.
 func (b *bench) startUp(ctx context.Context, u unloop, upstream string, parts *ender) (*instance, error) {
-	a, err := b.addresses()
-	if err != nil {
-		return nil, err
-	}
-	flags, err := b.gatewayFlags(u, a, upstream)
-	if err != nil {
-		return nil, err
-	}
-	in := &instance{url: "http://" + a.gateway}
-	args := append([]string{"up", "--nats-listen", a.nats, "--data-dir", a.store, "--embedder", "lexical"}, flags...)
-	if err := b.launch(ctx, u, in, parts, args...); err != nil {
-		return nil, err
-	}
-	in.nats, err = a.url()
-	return in, err
+	return b.start(ctx, u, upstream, false, parts)
 }
 
 // startApart starts Unloop as a NATS server, a detector, an embedding worker and a
 // gateway, each a process of its own.
 func (b *bench) startApart(ctx context.Context, u unloop, upstream string, parts *ender) (*instance, error) {
+	return b.start(ctx, u, upstream, true, parts)
+}
+
+func (b *bench) start(ctx context.Context, u unloop, upstream string, apart bool, parts *ender) (*instance, error) {
 	a, err := b.addresses()
 	if err != nil {
 		return nil, err
@@ -123,11 +104,20 @@ func (b *bench) startApart(ctx context.Context, u unloop, upstream string, parts
 		return nil, err
 	}
 	in := &instance{url: "http://" + a.gateway}
-	if err := b.launch(ctx, u, in, parts, "nats", "--nats-listen", a.nats, "--data-dir", a.store); err != nil {
+	first := append([]string{"up", "--nats-listen", a.nats, "--data-dir", a.store, "--embedder", "lexical"}, flags...)
+	if apart {
+		first = []string{"nats", "--nats-listen", a.nats, "--data-dir", a.store}
+	}
+	if err := b.launch(ctx, u, in, parts, first...); err != nil {
 		return nil, err
 	}
-	if in.nats, err = a.url(); err != nil {
-		return nil, err
+	token, err := os.ReadFile(filepath.Join(a.store, "nats.token"))
+	if err != nil {
+		return nil, fmt.Errorf("read the token of NATS: %w", err)
+	}
+	in.nats = "nats://" + strings.TrimSpace(string(token)) + "@" + a.nats
+	if !apart {
+		return in, nil
 	}
 	for _, args := range [][]string{
 		{"embedworker", "--nats", in.nats, "--embedder", "lexical"}, {"detector", "--nats", in.nats},
@@ -155,11 +145,10 @@ func (b *bench) gatewayFlags(u unloop, a addresses, upstream string) ([]string, 
 
 // startProxy starts a bare proxy.
 func startProxy(ctx context.Context, upstream string, parts *ender) (*instance, error) {
-	p, err := roles.Start(ctx, "proxy", upstream)
+	p, err := parts.role(ctx, "proxy", upstream)
 	if err != nil {
 		return nil, err
 	}
-	parts.add(p.Stop)
 	return &instance{url: p.Addr, metrics: []string{p.Addr + proxyMetrics}, processes: []*roles.Process{p}}, nil
 }
 
@@ -172,7 +161,10 @@ const (
 
 // read is the meter of an instance.
 func (in *instance) read(ctx context.Context) (measure.Reading, error) {
-	out := measure.Reading{}
+	out, err := processorTimes(map[string][]int{figureProcessor: pids(in.processes)})
+	if err != nil {
+		return nil, err
+	}
 	for _, url := range in.metrics {
 		m, err := usage.Metrics(ctx, url, usage.Allocations, usage.AllocatedBytes)
 		if err != nil {
@@ -180,13 +172,6 @@ func (in *instance) read(ctx context.Context) (measure.Reading, error) {
 		}
 		out[figureAllocations] += m[usage.Allocations]
 		out[figureAllocated] += m[usage.AllocatedBytes]
-	}
-	for _, p := range in.processes {
-		took, err := usage.Processor(p.PID())
-		if err != nil {
-			return nil, err
-		}
-		out[figureProcessor] += took.Seconds() * 1000
 	}
 	return out, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 const (
@@ -99,10 +100,10 @@ func (b *bench) fill(ctx context.Context, dir string, t *scaleTable) (notes *mea
 	notes.Add(fmt.Sprintf("counted through a detector, in batches of %d", fillBatch),
 		fmt.Sprintf("%s, %s/s", took.Round(10*time.Millisecond), measure.Grouped(float64(l.keys)/took.Seconds())))
 	notes.Add("memory of the NATS server before and after", fmt.Sprintf("%d MiB, %d MiB", before/mebi, after/mebi))
-	select { // by then, an idle server has collected garbage, and dropped its index of blocks that nobody used
-	case <-time.After(b.idle):
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	// By then, an idle server has collected garbage, and dropped its index of blocks that
+	// nobody used.
+	if err := pause.For(ctx, b.idle); err != nil {
+		return nil, err
 	}
 	notes.Add(fmt.Sprintf("memory of the NATS server %s later", b.idle), fmt.Sprintf("%d MiB", usage.Memory(server.PID())/mebi))
 	notes.Add("memory of the detector", fmt.Sprintf("%d MiB", usage.Memory(det.PID())/mebi))

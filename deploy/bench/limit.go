@@ -15,6 +15,7 @@ import (
 	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // The token bucket that is overloaded.
@@ -94,8 +95,6 @@ func send(ctx context.Context, connect func(string) (*natskit.Conn, error), bega
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	const mean = float64(time.Second) * limitClients / (limitRate * limitOverload)
-	tick := time.NewTimer(0)
-	defer tick.Stop()
 	for at := time.Duration(0); at < limitWarmUp+limitTime; at = time.Since(began) {
 		counts := at >= limitWarmUp
 		asking.Go(func() {
@@ -110,11 +109,8 @@ func send(ctx context.Context, connect func(string) (*natskit.Conn, error), bega
 				passed++
 			}
 		})
-		tick.Reset(time.Duration(rand.ExpFloat64() * mean))
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return 0, 0, ctx.Err()
+		if err := pause.For(ctx, time.Duration(rand.ExpFloat64()*mean)); err != nil {
+			return 0, 0, err
 		}
 	}
 	asking.Wait()

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
-	"github.com/unloop/unloop/deploy/bench/roles"
 	"github.com/unloop/unloop/deploy/bench/usage"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
@@ -35,11 +34,10 @@ func (b *bench) writeTime(ctx context.Context) (seconds float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	server, err := roles.Start(ctx, "nats", dir)
+	server, err := parts.role(ctx, "nats", dir)
 	if err != nil {
 		return 0, err
 	}
-	parts.add(server.Stop)
 	if err := b.makeStream(ctx, server.Addr); err != nil {
 		return 0, err
 	}
@@ -67,13 +65,9 @@ func (b *bench) makeStream(ctx context.Context, url string) error {
 		return err
 	}
 	defer conn.Close()
-	js, err := jetstream.New(conn.NATS())
-	if err == nil {
-		_, err = js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: writeStream, Subjects: []string{writeStream + ".>"}, MaxMsgsPerSubject: 1, AllowMsgTTL: true, AllowDirect: true,
-		})
-	}
-	if err != nil {
+	if _, err := conn.JetStream().CreateStream(ctx, jetstream.StreamConfig{
+		Name: writeStream, Subjects: []string{writeStream + ".>"}, MaxMsgsPerSubject: 1, AllowMsgTTL: true, AllowDirect: true,
+	}); err != nil {
 		return fmt.Errorf("make a stream: %w", err)
 	}
 	return nil
@@ -190,11 +184,7 @@ func (b *bench) kept(ctx context.Context, in *instance, conversations float64) (
 		return 0, 0, err
 	}
 	defer conn.Close()
-	js, err := jetstream.New(conn.NATS())
-	if err != nil {
-		return 0, 0, fmt.Errorf("read streams: %w", err)
-	}
-	streams := js.ListStreams(ctx)
+	streams := conn.JetStream().ListStreams(ctx)
 	for info := range streams.Info() {
 		records += float64(info.State.Msgs)
 		bytes += float64(info.State.Bytes)

@@ -111,6 +111,8 @@ func (b *bench) overloaded(ctx context.Context, c measure.Contender, r *replay) 
 	return append(out, arrived), err
 }
 
+var errUnanswered = errors.New("no answer came in time")
+
 // arrivals begins sessions at such a pace that the given number of requests arrive in a
 // second, whether or not they are answered.
 func (r *replay) arrivals(ctx context.Context, perSecond float64, length time.Duration) (overloadResult, error) {
@@ -121,7 +123,7 @@ func (r *replay) arrivals(ctx context.Context, perSecond float64, length time.Du
 	v.begin(ctx, time.Duration(float64(time.Second)*float64(shape.Requests)/float64(shape.Sessions)/perSecond))
 	v.open.Wait()
 	if v.broken != nil || len(v.latencies) == 0 {
-		return overloadResult{}, fmt.Errorf("send sessions as they arrive: %w", v.broken)
+		return overloadResult{}, fmt.Errorf("send sessions as they arrive: %w", cmp.Or(v.broken, errUnanswered))
 	}
 	slices.Sort(v.latencies)
 	all := float64(len(v.latencies))

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // The guard's parameters, as in the default policy.
@@ -74,12 +75,8 @@ func freeAddr() (string, error) {
 func await(ctx context.Context, what string, up func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
 	for err := up(ctx); err != nil; err = up(ctx) {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if pause.For(ctx, 20*time.Millisecond) != nil {
 			return fmt.Errorf("wait for %s: %w", what, err)
 		}
 	}

@@ -96,19 +96,17 @@ func (b *bench) startFleet(ctx context.Context, f fleet, parts *ender) (c measur
 	if err != nil {
 		return c, err
 	}
-	server, err := roles.Start(ctx, "nats", dir)
+	server, err := parts.role(ctx, "nats", dir)
 	if err != nil {
 		return c, err
 	}
-	parts.add(server.Stop)
 	var detectors []*roles.Process
 	for range f.detectors {
-		p, err := roles.Start(ctx, "detector", server.Addr)
+		p, err := parts.role(ctx, "detector", server.Addr)
 		if err != nil {
 			return c, err
 		}
 		detectors = append(detectors, p)
-		parts.add(p.Stop)
 		if f.share > 0 {
 			end, err := p.Share(f.share)
 			if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/deploy/bench/usage"
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 const (
@@ -46,11 +47,11 @@ func (b *bench) stream(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	names, instances, err := b.streamInstances(ctx, upstream, &parts)
+	names, instances, err := b.streamInstances(ctx, upstream.Addr, &parts)
 	if err != nil {
 		return err
 	}
-	memory, err := b.memoryOfStreams(ctx, upstream)
+	memory, err := b.memoryOfStreams(ctx, upstream.Addr)
 	if err != nil {
 		return err
 	}
@@ -153,18 +154,18 @@ type viewer struct {
 
 // streamContender opens one stream after another with each caller, the first ones spread
 // over some time.
-func (b *bench) streamContender(name string, in *instance, pause time.Duration) measure.Contender {
+func (b *bench) streamContender(name string, in *instance, gap time.Duration) measure.Contender {
 	v := &viewer{}
 	return measure.Contender{Name: name, Meter: in.read, Take: v.take, Caller: func(_, caller int) (measure.Op, func(), error) {
 		conn, err := dial(in.url)
 		if err != nil {
 			return nil, nil, err
 		}
-		conn.path += pauseQuery(pause)
+		conn.path += pauseQuery(gap)
 		_, share := math.Modf(float64(caller) * math.Phi) // spreads any number of callers evenly
-		wait := time.Duration(share * float64(spread*pause))
+		wait := time.Duration(share * float64(spread*gap))
 		op := func(ctx context.Context) error {
-			if err := pauseFor(ctx, wait); err != nil {
+			if err := pause.For(ctx, wait); err != nil {
 				return err
 			}
 			wait = 0
@@ -175,20 +176,6 @@ func (b *bench) streamContender(name string, in *instance, pause time.Duration) 
 }
 
 func pauseQuery(pause time.Duration) string { return "?pause=" + pause.String() }
-
-func pauseFor(ctx context.Context, d time.Duration) error {
-	if d == 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 func streamPrompt(number int64) []byte {
 	return []byte(strings.Replace(prompt(number), "{", `{"stream":true,`, 1))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/unloop/unloop/schemas/kit/pause"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -35,8 +36,11 @@ func (b *bench) startUpstream(ctx context.Context, parts *ender) (addr, what str
 		}
 		fmt.Fprintf(b.out, "\nnginx is left out: %v\n", err)
 	}
-	addr, err = parts.role(ctx, "upstream")
-	return addr, "a static Go handler", err
+	p, err := parts.role(ctx, "upstream")
+	if err != nil {
+		return "", "", err
+	}
+	return p.Addr, "a static Go handler", nil
 }
 
 // nginxConfig is a server with one answer to everything.
@@ -173,29 +177,22 @@ func streamerRole(ctx context.Context, _ []string) (string, func() error, error)
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return // the client left
 		}
-		pause, err := time.ParseDuration(r.URL.Query().Get("pause"))
+		gap, err := time.ParseDuration(r.URL.Query().Get("pause"))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		streamChunks(r.Context(), w, pause)
+		streamChunks(r.Context(), w, gap)
 	}))
 }
 
-func streamChunks(ctx context.Context, w http.ResponseWriter, pause time.Duration) {
+func streamChunks(ctx context.Context, w http.ResponseWriter, gap time.Duration) {
 	out := http.NewResponseController(w)
-	tick := time.NewTimer(0)
-	defer tick.Stop()
 	var chunk []byte
 	for began, n := time.Now(), 0; n < chunks; n++ {
-		if pause > 0 {
-			tick.Reset(time.Until(began.Add(time.Duration(n) * pause)))
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
+		if gap > 0 && pause.For(ctx, time.Until(began.Add(time.Duration(n)*gap))) != nil {
+			return
 		}
 		chunk = append(strconv.AppendInt(append(chunk[:0], chunkHead...), time.Now().UnixNano(), 10), chunkTail...)
 		if _, err := w.Write(chunk); err != nil || out.Flush() != nil {

@@ -68,15 +68,7 @@ func (b *bench) gateway(ctx context.Context) (err error) {
 }
 
 // exactPolicies are the default policy without semantic detection.
-const exactPolicies = `bundle_version: 1
-policies:
-  - id: exact
-    spec:
-      selector: {pathPrefix: /v1/, methods: [POST]}
-      prompt: {max_hits: 5, window_seconds: 60, cooldown_seconds: 30}
-      tool: {warn_threshold: 3, block_threshold: 5}
-      cycle: {}
-`
+var exactPolicies = bundle(1, func(int) string { return "/v1/" })
 
 func aheadOfFairvisor(res *measure.Results, name string) measure.Target {
 	return measure.Target{
@@ -114,7 +106,7 @@ func (b *bench) blocked(ctx context.Context) (err error) {
 		return err
 	}
 	res, err := measure.Compare(ctx, b.plan,
-		httpContender(nameRefuser, refuser, http.StatusTooManyRequests, looping),
+		httpContender(nameRefuser, refuser.Addr, http.StatusTooManyRequests, looping),
 		httpContender(nameBlocked, ours.url, http.StatusTooManyRequests, looping))
 	if err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -57,7 +56,7 @@ func (b *bench) writesOf(ctx context.Context, in *instance, c measure.Contender)
 	}
 	defer conn.Close()
 	tap := &tap{buckets: map[string]bucketWrites{}, asked: map[string]bucketWrites{}}
-	if err := tap.listen(ctx, conn.NATS()); err != nil {
+	if err := tap.listen(ctx, conn); err != nil {
 		return w, err
 	}
 	calls := min(mostWritesCalls, b.calls)
@@ -82,12 +81,8 @@ type tap struct {
 const apiPrefix = "$JS.API."
 
 // listen subscribes to the subjects of all streams and of JetStream's API.
-func (t *tap) listen(ctx context.Context, nc *nats.Conn) error {
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return fmt.Errorf("count writes: %w", err)
-	}
-	streams := js.ListStreams(ctx)
+func (t *tap) listen(ctx context.Context, conn *natskit.Conn) error {
+	nc, streams := conn.NATS(), conn.JetStream().ListStreams(ctx)
 	for info := range streams.Info() {
 		name := strings.TrimPrefix(info.Config.Name, "KV_")
 		for _, subject := range info.Config.Subjects {

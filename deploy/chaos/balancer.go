@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // followEvery is how often a balancer asks whether gateways are ready.
@@ -29,7 +31,7 @@ func newBalancer(ready func(*process) bool) *balancer {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &balancer{check: ready, stop: cancel}
 	go func() {
-		for wait(ctx, followEvery) == nil {
+		for pause.For(ctx, followEvery) == nil {
 			b.follow()
 		}
 	}()

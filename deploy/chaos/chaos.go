@@ -20,7 +20,11 @@ import (
 	"path/filepath"
 	"text/tabwriter"
 	"time"
+
+	"github.com/unloop/unloop/schemas/kit/service"
 )
+
+func main() { service.Program("chaos", run) }
 
 // Limits under light load.
 const (

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 const (
@@ -32,7 +34,7 @@ var errNotReady = errors.New("process is not ready")
 type process struct {
 	name   string
 	binary string
-	// args end with the flag of the admin port.
+	// args come before the address of the admin port.
 	args, env []string
 	// admin is the address of its admin port, and ready the path of its readiness
 	// check.
@@ -110,11 +112,9 @@ func (c *cluster) startOne(ctx context.Context) (string, error) {
 		c.disk = store
 	}
 	store = filepath.Join(store, "nats")
-	server, err := c.start(ctx, c.service("nats", "nats", "--nats-listen", addr, "--data-dir", store))
-	if err != nil {
+	if _, err := c.startAs(ctx, &c.servers, c.service("nats", "nats", "--nats-listen", addr, "--data-dir", store)); err != nil {
 		return "", err
 	}
-	c.servers = append(c.servers, server)
 	token, err := os.ReadFile(filepath.Join(store, "nats.token"))
 	if err != nil {
 		return "", fmt.Errorf("read the token of NATS: %w", err)
@@ -143,14 +143,11 @@ func (c *cluster) startThree(ctx context.Context) (string, error) {
 		clients[i], routes[i] = client, route
 	}
 	for i := range clients {
-		server, err := c.start(ctx, &process{name: fmt.Sprint("nats", i), binary: self, ready: "/healthz?js-enabled-only=true", args: []string{
-			serverRole, "-name", fmt.Sprint("nats", i), "-listen", clients[i], "-route", routes[i],
-			"-routes", "nats://" + strings.Join(routes[:], ",nats://"), "-store", filepath.Join(c.dir, fmt.Sprint("nats", i)), "-admin",
-		}})
-		if err != nil {
+		name := fmt.Sprint("nats", i)
+		config := fmt.Sprintf(serverConfig, name, clients[i], filepath.Join(c.dir, name), routes[i], "nats://"+strings.Join(routes[:], ", nats://"))
+		if _, err := c.startAs(ctx, &c.servers, &process{name: name, binary: self, ready: "/healthz?js-enabled-only=true", args: []string{serverRole, config}}); err != nil {
 			return "", err
 		}
-		c.servers = append(c.servers, server)
 	}
 	c.nats = "nats://" + strings.Join(clients[:], ",nats://")
 	return c.nats, nil
@@ -163,11 +160,9 @@ func (c *cluster) startParts(ctx context.Context, servers func(context.Context) 
 	}
 	replicas := fmt.Sprint("--replicas=", len(c.servers))
 	for i, nats := range []string{at, c.nats} {
-		d, err := c.start(ctx, c.service(fmt.Sprint("detector", i), "detector", "--nats", nats, replicas))
-		if err != nil {
+		if _, err := c.startAs(ctx, &c.detectors, c.service(fmt.Sprint("detector", i), "detector", "--nats", nats, replicas)); err != nil {
 			return err
 		}
-		c.detectors = append(c.detectors, d)
 	}
 	for i := range 2 {
 		listen, err := freeAddr()
@@ -176,10 +171,9 @@ func (c *cluster) startParts(ctx context.Context, servers func(context.Context) 
 		}
 		g := c.service(fmt.Sprint("gateway", i), "gateway", "--nats", at, replicas, "--upstream", "openai="+c.upstream.URL, "--shutdown-delay", shutdownDelay.String(), "--listen", listen)
 		g.env = []string{"UNLOOP_REJECT=429", "UNLOOP_CHECK_TIMEOUT=" + c.patience.String()} // which older versions may not know
-		if g, err = c.start(ctx, g); err != nil {
+		if g, err = c.startAs(ctx, &c.gateways, g); err != nil {
 			return err
 		}
-		c.gateways = append(c.gateways, g)
 		c.balancer.add(g)
 	}
 	return nil
@@ -188,6 +182,15 @@ func (c *cluster) startParts(ctx context.Context, servers func(context.Context) 
 // service returns a process of the unloop binary.
 func (c *cluster) service(name string, args ...string) *process {
 	return &process{name: name, binary: c.binary, args: append(args, "--admin"), ready: "/readyz"}
+}
+
+// startAs starts a process and adds it to others of its kind.
+func (c *cluster) startAs(ctx context.Context, to *[]*process, p *process) (*process, error) {
+	p, err := c.start(ctx, p)
+	if err == nil {
+		*to = append(*to, p)
+	}
+	return p, err
 }
 
 // start gives a process an admin port and a log file, and starts it.
@@ -220,16 +223,12 @@ func (c *cluster) run(ctx context.Context, p *process) error {
 		defer close(ended)
 		_ = cmd.Wait() // how it ended is the fault's own
 	}()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
 	for began := time.Now(); time.Since(began) < startWithin; {
 		if c.ready(p) {
 			return nil
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause.For(ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	log, _ := os.ReadFile(p.log.Name()) // what there is of it

@@ -18,14 +18,14 @@ const announcedWithin = 15 * time.Second
 // unannounced counts the loops that were reported to clients and have no loop.detected
 // event in the stream.
 func (c *cluster) unannounced(ctx context.Context, r *tally) (lost int, err error) {
-	nc, js, err := c.connect()
+	conn, err := c.connect()
 	if err != nil {
 		return 0, err
 	}
-	defer nc.Close()
+	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, announcedWithin)
 	defer cancel()
-	events, err := consume(ctx, js)
+	events, err := consume(ctx, conn.JetStream())
 	if err != nil {
 		return 0, fmt.Errorf("read events: %w", err)
 	}

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
@@ -81,28 +80,19 @@ func refuse(clients bool) func(context.Context, *cluster) error {
 	return func(_ context.Context, c *cluster) error { c.line.refuse(clients); return nil }
 }
 
-// connect opens JetStream at the cluster.
-func (c *cluster) connect() (*nats.Conn, jetstream.JetStream, error) {
-	nc, err := nats.Connect(c.nats)
-	if err != nil {
-		return nil, nil, fmt.Errorf("connect: %w", err)
-	}
-	js, err := jetstream.New(nc)
-	if err != nil {
-		nc.Close()
-		return nil, nil, fmt.Errorf("open JetStream: %w", err)
-	}
-	return nc, js, nil
+// connect connects to the cluster's NATS.
+func (c *cluster) connect() (*natskit.Conn, error) {
+	return natskit.Connect(c.nats, "chaos", slog.New(slog.DiscardHandler))
 }
 
 func deleteBuckets(ctx context.Context, c *cluster) error {
-	nc, js, err := c.connect()
+	conn, err := c.connect()
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
+	defer conn.Close()
 	for _, bucket := range []string{schemas.BucketCounters, schemas.BucketPolicies, schemas.BucketSessions} {
-		if err := js.DeleteStream(ctx, "KV_"+bucket); err != nil {
+		if err := conn.JetStream().DeleteStream(ctx, "KV_"+bucket); err != nil {
 			return fmt.Errorf("delete %s: %w", bucket, err)
 		}
 	}
@@ -125,12 +115,12 @@ func killLeader(sig syscall.Signal) func(context.Context, *cluster) error {
 }
 
 func (c *cluster) leader(ctx context.Context) (*process, error) {
-	nc, js, err := c.connect()
+	conn, err := c.connect()
 	if err != nil {
 		return nil, err
 	}
-	defer nc.Close()
-	stream, err := js.Stream(ctx, "KV_"+schemas.BucketCounters)
+	defer conn.Close()
+	stream, err := conn.JetStream().Stream(ctx, "KV_"+schemas.BucketCounters)
 	if err != nil {
 		return nil, fmt.Errorf("look for the leader: %w", err)
 	}
@@ -146,7 +136,7 @@ func (c *cluster) leader(ctx context.Context) (*process, error) {
 // counters. Followers of a killed leader wait 4 to 9 s before they elect another one,
 // which cannot be configured.
 func (c *cluster) writable(ctx context.Context, since time.Time) (time.Duration, error) {
-	conn, err := natskit.Connect(c.nats, "chaos", slog.New(slog.DiscardHandler))
+	conn, err := c.connect()
 	if err != nil {
 		return 0, err
 	}
@@ -167,11 +157,11 @@ const writeWithin = 100 * time.Millisecond
 
 // hostilePeer sends checks with names that are longer than a server takes.
 func hostilePeer(_ context.Context, c *cluster) error {
-	nc, _, err := c.connect()
+	conn, err := c.connect()
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
+	defer conn.Close()
 	long := strings.Repeat("x", 100<<10)
 	body, err := proto.Marshal(&checkpb.CheckBatch{BudgetMs: 1000, Checks: []*checkpb.Check{{
 		RequestId: long, Identity: &checkpb.Identity{Tenant: long},
@@ -181,11 +171,11 @@ func hostilePeer(_ context.Context, c *cluster) error {
 		return fmt.Errorf("make a check: %w", err)
 	}
 	for range 8 {
-		if err := nc.Publish(schemas.SubjectCheck, body); err != nil {
+		if err := conn.NATS().Publish(schemas.SubjectCheck, body); err != nil {
 			return fmt.Errorf("send a check: %w", err)
 		}
 	}
-	return nc.FlushTimeout(5 * time.Second)
+	return conn.NATS().FlushTimeout(5 * time.Second)
 }
 
 func rollGateways(ctx context.Context, c *cluster) error {

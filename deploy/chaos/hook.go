@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // hook is a webhook that remembers of which loops it was told.
@@ -42,7 +43,7 @@ func (h *hook) missing(ctx context.Context, loops []string) (n int) {
 			}
 		}
 		h.mu.Unlock()
-		if n == 0 || wait(ctx, every) != nil {
+		if n == 0 || pause.For(ctx, every) != nil {
 			return n
 		}
 	}

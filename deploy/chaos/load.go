@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 const (
@@ -73,7 +75,7 @@ func (c *cluster) through(ctx context.Context, f fault, hold time.Duration, r *t
 	case f.end == nil:
 		guarded = c.untilGuarded(ctx, time.Now(), r)
 	}
-	if err := wait(ctx, hold); err != nil {
+	if err := pause.For(ctx, hold); err != nil {
 		return 0, err
 	}
 	if f.end == nil {
@@ -84,15 +86,6 @@ func (c *cluster) through(ctx context.Context, f fault, hold time.Duration, r *t
 		return 0, fmt.Errorf("end: %w", err)
 	}
 	return max(guarded, c.untilGuarded(ctx, began, r)), nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // tally collects the results of many clients.
@@ -108,15 +101,8 @@ type tally struct {
 func (c *cluster) load(ctx context.Context, r *tally, every time.Duration) {
 	var clients sync.WaitGroup
 	defer clients.Wait()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	again := fmt.Sprint("the same prompt again, number ", c.next(), " of fault ", r.name)
-	for n := 0; ; n++ {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for n := 0; pause.For(ctx, every) == nil; n++ {
 		text := fmt.Sprint("distinct prompt ", c.next(), " of ", r.name)
 		if n%4 == 0 {
 			text = again
@@ -127,7 +113,7 @@ func (c *cluster) load(ctx context.Context, r *tally, every time.Duration) {
 
 // noise measures the delay of the machine: the time of requests that wait for nothing.
 func (c *cluster) noise(ctx context.Context, r *tally) {
-	for n := 0; wait(ctx, every) == nil; n++ {
+	for n := 0; pause.For(ctx, every) == nil; n++ {
 		places := append(c.balancer.healthz(), c.upstream.URL)
 		began := time.Now()
 		res, err := c.client.Get(places[n%len(places)]) //nolint:noctx // the client has a timeout

@@ -90,16 +90,12 @@ func (c *cluster) startRest(ctx context.Context) error {
 	c.hook = newHook()
 	replicas := fmt.Sprint("--replicas=", len(c.servers))
 	for i := range 2 {
-		w, err := c.start(ctx, c.service(fmt.Sprint("worker", i), "embedworker", "--nats", c.nats, replicas, "--embedder", "lexical"))
-		if err != nil {
+		if _, err := c.startAs(ctx, &c.workers, c.service(fmt.Sprint("worker", i), "embedworker", "--nats", c.nats, replicas, "--embedder", "lexical")); err != nil {
 			return err
 		}
-		c.workers = append(c.workers, w)
-		n, err := c.start(ctx, c.service(fmt.Sprint("notifier", i), "notifier", "--nats", c.nats, replicas, "--webhook", c.hook.URL, "--allow-cidr", "127.0.0.0/8"))
-		if err != nil {
+		if _, err := c.startAs(ctx, &c.notifiers, c.service(fmt.Sprint("notifier", i), "notifier", "--nats", c.nats, replicas, "--webhook", c.hook.URL, "--allow-cidr", "127.0.0.0/8")); err != nil {
 			return err
 		}
-		c.notifiers = append(c.notifiers, n)
 	}
 	return nil
 }

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"net"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -21,33 +19,20 @@ const lameDuck, lameDuckGrace = 2 * time.Second, 200 * time.Millisecond
 
 var errServer = errors.New("NATS server is not ready")
 
-// serve runs one NATS server of a cluster until the context ends.
+// serverConfig configures a server by its name, its addresses and the routes of all.
+const serverConfig = `server_name: %s
+listen: %q
+jetstream: {store_dir: %q}
+cluster: {name: chaos, listen: %q, routes: [%s]}`
+
+// serve runs one NATS server of a cluster until the context ends. Its arguments are its
+// configuration and the address for monitoring.
 func serve(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet(serverRole, flag.ContinueOnError)
-	name := flags.String("name", "", "the server's name")
-	store := flags.String("store", "", "where it stores")
-	routes := flags.String("routes", "", "the routes of all servers")
-	listen := flags.String("listen", "", "address for clients")
-	route := flags.String("route", "", "address for the other servers")
-	admin := flags.String("admin", "", "address for monitoring")
-	if err := flags.Parse(args); err != nil {
-		return err
+	opts := &server.Options{}
+	if err := opts.ProcessConfigString(strings.Join(args, "\nhttp: ")); err != nil {
+		return fmt.Errorf("configure a NATS server: %w", err)
 	}
-	opts := &server.Options{ServerName: *name, JetStream: true, StoreDir: *store, Routes: server.RoutesFromStr(*routes), LameDuckDuration: lameDuck, LameDuckGracePeriod: lameDuckGrace}
-	opts.Cluster.Name = "chaos"
-	for addr, to := range map[string]struct {
-		host *string
-		port *int
-	}{*listen: {&opts.Host, &opts.Port}, *route: {&opts.Cluster.Host, &opts.Cluster.Port}, *admin: {&opts.HTTPHost, &opts.HTTPPort}} {
-		host, port, err := net.SplitHostPort(addr)
-		if err != nil {
-			return fmt.Errorf("read address %s: %w", addr, err)
-		}
-		if *to.port, err = strconv.Atoi(port); err != nil {
-			return fmt.Errorf("read address %s: %w", addr, err)
-		}
-		*to.host = host
-	}
+	opts.LameDuckDuration, opts.LameDuckGracePeriod = lameDuck, lameDuckGrace
 	srv, err := server.NewServer(opts)
 	if err != nil {
 		return fmt.Errorf("make a NATS server: %w", err)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // patience bounds what a test waits for.
@@ -60,7 +62,7 @@ func (c *cluster) await(t *testing.T, p *process, status int, why string) time.D
 		if time.Since(began) > patience {
 			t.Fatalf("%s says %d %q, want %d %q", p.name, is, said, status, why)
 		}
-		if err := wait(t.Context(), 10*time.Millisecond); err != nil {
+		if err := pause.For(t.Context(), 10*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 	}

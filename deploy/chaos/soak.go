@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
+
+	"github.com/unloop/unloop/deploy/bench/usage"
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // samples is the number of samples that a soak takes of each process.
@@ -38,15 +38,11 @@ func (c *cluster) soak(ctx context.Context, length time.Duration, out io.Writer)
 	var load sync.WaitGroup
 	load.Go(func() { c.load(loading, r, every) })
 	seen := map[string][]float64{}
-	tick := time.NewTicker(max(length/samples, time.Millisecond))
-	defer tick.Stop()
 	for range samples {
-		select {
-		case <-tick.C:
-			c.sample(seen)
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause.For(ctx, length/samples); err != nil {
+			return err
 		}
+		c.sample(ctx, seen)
 	}
 	stop()
 	load.Wait()
@@ -79,39 +75,14 @@ func mean(values []float64) (m float64) {
 	return m
 }
 
-// sample adds the current metrics of each process.
-func (c *cluster) sample(seen map[string][]float64) {
+// sample adds the current metrics of each process that answers.
+func (c *cluster) sample(ctx context.Context, seen map[string][]float64) {
 	for _, p := range c.parts() {
-		text := c.metrics(p)
+		values, _ := usage.Metrics(ctx, "http://"+p.admin+"/metrics")
 		for _, w := range watched {
-			if v, ok := metric(text, w.metric); ok {
+			if v, ok := values[w.metric]; ok {
 				seen[p.name+" "+w.metric] = append(seen[p.name+" "+w.metric], v)
 			}
 		}
 	}
-}
-
-// metrics returns the metrics of a process, "" if it does not answer.
-func (c *cluster) metrics(p *process) string {
-	res, err := c.client.Get("http://" + p.admin + "/metrics") //nolint:noctx // the client has a timeout
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK {
-		return ""
-	}
-	text, _ := io.ReadAll(res.Body) // a part will do
-	return string(text)
-}
-
-// metric returns the value of a metric without labels.
-func metric(text, name string) (float64, bool) {
-	for line := range strings.SplitSeq(text, "\n") {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			v, err := strconv.ParseFloat(value, 64)
-			return v, err == nil
-		}
-	}
-	return 0, false
 }
