@@ -68,7 +68,13 @@ func (a *attempt) try(except string) (name string) {
 	if !near {
 		name = a.c.fleet.next(except)
 	}
-	answered := func(data []byte, err error) bool { return a.answered(name, data, err) }
+	answered := func(p natskit.Part, err error) (more bool) {
+		if err != nil {
+			return a.unanswered(name, err)
+		}
+		part, err := natskit.PartMessage[checkpb.DecisionBatch](p)
+		return a.decided(name, part, err)
+	}
 	switch {
 	case near, a.c.fleet.unknown(): // there may be one detector, and it may have to beat yet
 		a.c.inbox.RequestParts(msg, a.message, a.turn, answered)
@@ -92,12 +98,8 @@ func (a *attempt) again(except string) bool {
 	return true
 }
 
-// answered takes an answer to one try, and reports whether that has more. The calls
-// without a decision get the last error.
-func (a *attempt) answered(name string, data []byte, err error) (more bool) {
-	if err == nil {
-		return a.decided(name, data)
-	}
+// unanswered takes the error of one try. The calls without a decision get the last one.
+func (a *attempt) unanswered(name string, err error) (more bool) {
 	left := a.underway.Add(-1)
 	if name != "" && errors.Is(err, natskit.ErrNoResponder) {
 		a.c.fleet.gone(name)
@@ -112,18 +114,17 @@ func (a *attempt) answered(name string, data []byte, err error) (more bool) {
 	return false
 }
 
-// decided takes the decisions of an answer.
-func (a *attempt) decided(name string, data []byte) (more bool) {
-	var part checkpb.DecisionBatch
-	err := proto.Unmarshal(data, &part)
-	if err == nil && !a.counted.Load() && a.refused(&part) && a.again(name) {
+// decided takes the decisions of an answer, or that it can't be read, and reports whether
+// the try has more.
+func (a *attempt) decided(name string, part *checkpb.DecisionBatch, err error) (more bool) {
+	if err == nil && !a.counted.Load() && a.refused(part) && a.again(name) {
 		a.underway.Add(-1)
 		return false
 	}
 	a.counted.Store(true)
 	a.c.noteAnswer()
 	a.free()
-	whole := err == nil && a.deliver(&part)
+	whole := err == nil && a.deliver(part)
 	if whole && part.GetMore() && a.waits() {
 		return true
 	}

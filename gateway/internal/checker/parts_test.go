@@ -42,11 +42,7 @@ func TestAnswersToABatch(t *testing.T) {
 		freed := 0
 		one := newAttempt(c, calls, nil, nil, func() { freed++ })
 		for i, part := range test.parts {
-			body, err := proto.Marshal(part)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if more := one.answered("", body, nil); more != (i+1 < len(test.parts)) {
+			if more := one.decided("", part, nil); more != (i+1 < len(test.parts)) {
 				t.Errorf("%s: after part %d more is %t", name, i, more)
 			}
 		}

@@ -59,7 +59,7 @@ type asked struct {
 	// it returns false.
 	answer func([]byte, error)
 	reply  func(content, error)
-	part   func([]byte, error) (more bool)
+	part   func(Part, error) (more bool)
 }
 
 // take calls back with an answer; false if the request is over.
@@ -68,16 +68,23 @@ func (a asked) take(c content, err error) (more bool) {
 		a.reply(c, err)
 		return false
 	}
+	if a.part != nil {
+		return a.part(Part{c}, err)
+	}
 	data := c.data
 	if err == nil && c.message != nil {
 		data, err = c.bytes()
 	}
-	if a.part != nil {
-		return a.part(data, err)
-	}
 	a.answer(data, err)
 	return false
 }
+
+// Part is one of several answers to a request.
+type Part struct{ content }
+
+// PartMessage returns the message of a part. It may be the responder's own, so it is only
+// read.
+func PartMessage[M any, P message[M]](p Part) (P, error) { return decode[M, P](p.content) }
 
 // Turn says since when a request is waited for, and until when at most.
 type Turn struct{ From, Until time.Time }
@@ -125,7 +132,7 @@ func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
 // answer begins anew as long as it answers those before this one on the subject, and stands
 // still while this process waits for a processor. The error is ErrBusy where the turn
 // ends before that time does. The zero turn is none.
-func (in *Inbox) RequestParts(msg *nats.Msg, m proto.Message, t Turn, part func(data []byte, err error) (more bool)) {
+func (in *Inbox) RequestParts(msg *nats.Msg, m proto.Message, t Turn, part func(p Part, err error) (more bool)) {
 	a := asked{from: time.Now(), part: part}
 	if t.Until.IsZero() {
 		in.request(msg, m, a)

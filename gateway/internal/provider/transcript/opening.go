@@ -10,11 +10,13 @@ func (t *Transcript) instructions() fingerprint.Digest {
 	if len(t.rounds.System) == 0 {
 		return t.rules
 	}
-	before := fingerprint.Chain(fingerprint.Digest{}, t.digester.Message(message.System, t.rounds.System).Strict)
-	if t.rules.IsZero() {
-		return before
+	if t.instructed.IsZero() {
+		t.instructed = fingerprint.Chain(fingerprint.Digest{}, t.digester.Message(message.System, t.rounds.System).Strict)
+		if !t.rules.IsZero() {
+			t.instructed = fingerprint.Chain(t.instructed, t.rules)
+		}
 	}
-	return fingerprint.Chain(before, t.rules)
+	return t.instructed
 }
 
 // Opening identifies the conversation by its instructions and its first human message.

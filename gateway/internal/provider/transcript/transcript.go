@@ -65,6 +65,9 @@ type Transcript struct {
 	earlier []uint64 // digests of the exchanges before, oldest first
 
 	digester message.Digester
+
+	// instructed and agent are digests of the whole conversation; zero until they are needed.
+	instructed, agent fingerprint.Digest
 }
 
 // New returns an empty transcript.
@@ -267,9 +270,12 @@ func (t *Transcript) Precede(calls []message.ToolCall) (with *Transcript, open [
 // Agent identifies the agent by its instructions and the names of its tools, in any
 // order: the agents of one session differ in them.
 func (t *Transcript) Agent() fingerprint.Digest {
-	var names fingerprint.Digest
-	for _, name := range t.rounds.Tools {
-		message.Mix(&names, fingerprint.String(name))
+	if t.agent.IsZero() {
+		var names fingerprint.Digest
+		for _, name := range t.rounds.Tools {
+			message.Mix(&names, fingerprint.String(name))
+		}
+		t.agent = fingerprint.Chain(t.instructions(), names)
 	}
-	return fingerprint.Chain(t.instructions(), names)
+	return t.agent
 }
