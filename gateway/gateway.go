@@ -100,6 +100,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	}
 	key, _ := cfg.hashKey() // Validate has seen it
 	g.shared = cluster.New(key, g.deps.Log)
+	g.ready.Also(g.unread)
 	g.api = checkapi.New(checkapi.Config{
 		Reader: checkapi.Reader{Table: table, MaxBytes: cfg.MaxInspectBytes}, Gate: g.gate, Decider: checks{g}, Ready: g.ready.Err, ProofKey: cfg.ProofKey,
 	})
@@ -169,11 +170,20 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
+// unread returns an error until policies, overrides and the key of callers were read once:
+// a gateway that serves without them checks nothing.
+func (g *Gateway) unread() error {
+	if g.shared.Loaded() {
+		return nil
+	}
+	return service.ErrStarting
+}
+
 // prepare follows what all gateways of the cluster share until the context ends, and
-// says when the gateway is ready.
+// says when the gateway serves; without the cluster it does so, unchecked, after a while.
 func (g *Gateway) prepare(ctx context.Context) error {
 	grace := time.AfterFunc(cmp.Or(g.cfg.StartGrace, 2*time.Second), func() {
-		if g.ready.Err() != nil && ctx.Err() == nil {
+		if !g.shared.Loaded() && ctx.Err() == nil {
 			g.deps.Log.Warn("no contact with the cluster yet; requests are not checked")
 			g.ready.Set(nil)
 		}

@@ -30,6 +30,7 @@ type Shared struct {
 	key       *[identity.KeySize]byte
 	hasher    atomic.Pointer[identity.Hasher]
 	overrides atomic.Pointer[override.Entries]
+	loaded    atomic.Bool
 }
 
 // New returns what is known before any contact with the cluster. key is the key that
@@ -49,6 +50,9 @@ func (s *Shared) Hasher() *identity.Hasher { return s.hasher.Load() }
 
 // Overrides returns the blocks and exemptions that operators set. They do not change.
 func (s *Shared) Overrides() override.Entries { return *s.overrides.Load() }
+
+// Loaded reports whether all that is shared was read once.
+func (s *Shared) Loaded() bool { return s.loaded.Load() }
 
 // Follow keeps up with the cluster until the context ends, whatever happens to the
 // connection. bundle is called with each pushed bundle, and with nil while there is
@@ -85,6 +89,7 @@ func (s *Shared) Follow(ctx context.Context, nc *natskit.Conn, layout natskit.La
 	group.Go(func() error {
 		missing.Wait()
 		if ctx.Err() == nil {
+			s.loaded.Store(true)
 			loaded()
 		}
 		return nil

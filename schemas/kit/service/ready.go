@@ -23,8 +23,8 @@ type Readiness struct {
 // ErrDraining is the readiness of a service that finishes its work before it stops.
 var ErrDraining = errors.New("draining: the process was told to stop")
 
-// Also adds a check that Err calls each time; Wait does not. It is called before the
-// service runs.
+// Also adds a check that Err calls each time; Wait does not. One that returns ErrStarting
+// leaves it to the others to say why. It is called before the service runs.
 func (r *Readiness) Also(check func() error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +51,7 @@ func (r *Readiness) Err() error {
 		case err == nil:
 			err = check()
 		case errors.Is(err, ErrStarting):
-			if cause := check(); cause != nil {
+			if cause := check(); cause != nil && !errors.Is(cause, ErrStarting) {
 				return fmt.Errorf("%w: %w", err, cause)
 			}
 		}

@@ -1,0 +1,44 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+// A gateway that has waited long enough for the streams serves, and is not ready until it has
+// read what gateways share.
+func TestAGatewayIsNotReadyBeforeItHasReadPoliciesAndOverrides(t *testing.T) {
+	t.Parallel()
+	s := natstest.StartBare(t)
+	cfg := DefaultConfig()
+	cfg.Listen, cfg.StartGrace = "127.0.0.1:0", time.Millisecond
+	url, _ := upstream(t)
+	at(url)(&cfg)
+	g, err := New(cfg, service.Deps{
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), NATS: s.Service(),
+		Layout: natskit.Layout{Replicas: 3}, // which a single server can't make
+	})
+	must(t, err)
+	run(t, g)
+	if res, _ := post(t, g, "/v1/chat/completions", nil); res.StatusCode != 200 || res.Header.Get("X-Loop-Degraded") == "" {
+		t.Errorf("without streams: %+v; want it forwarded without a check", res)
+	}
+	if err := g.Readiness().Err(); !errors.Is(err, service.ErrStarting) {
+		t.Errorf("without streams: %v; want %v", err, service.ErrStarting)
+	}
+	must(t, s.Service().EnsureStreams(t.Context(), s.Layout()))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for tick := time.NewTicker(5 * time.Millisecond); g.Readiness().Err() != nil; <-tick.C {
+		must(t, ctx.Err())
+	}
+}
