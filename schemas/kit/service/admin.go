@@ -16,6 +16,10 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
+// maxScrapes bounds the requests for metrics that are answered at once: each takes memory
+// for all of them. Further ones get 503.
+const maxScrapes = 8
+
 // adminGrace bounds how long the admin port waits for requests in flight.
 const adminGrace = 5 * time.Second
 
@@ -57,7 +61,7 @@ func NewAdmin(addr string, pages access.Allowed, reg *prometheus.Registry, servi
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", readyz(services))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg, MaxRequestsInFlight: maxScrapes}))
 	for _, s := range services {
 		if site, ok := s.Service.(Site); ok {
 			mux.Handle("/", site.Site(a.refusal))

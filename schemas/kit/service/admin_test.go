@@ -1,9 +1,51 @@
 package service
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/schemas/kit/access"
 )
+
+// Scrapes beyond a bound are refused: each takes memory for all metrics.
+func TestScrapesAreBounded(t *testing.T) {
+	t.Parallel()
+	reg, began, end := NewRegistry(), make(chan struct{}), make(chan struct{})
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "slow"}, func() float64 {
+		began <- struct{}{}
+		<-end
+		return 1
+	}))
+	admin, err := NewAdmin("127.0.0.1:0", access.Allowed{}, reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.listener.Close() })
+	scrape := func() int {
+		res := httptest.NewRecorder()
+		admin.server.Handler.ServeHTTP(res, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		return res.Code
+	}
+	var scrapes sync.WaitGroup
+	for range maxScrapes {
+		scrapes.Go(func() {
+			if status := scrape(); status != http.StatusOK {
+				t.Errorf("within the bound: status %d", status)
+			}
+		})
+		<-began
+	}
+	if status := scrape(); status != http.StatusServiceUnavailable {
+		t.Errorf("beyond the bound: status %d", status)
+	}
+	close(end)
+	scrapes.Wait()
+}
 
 func TestAddressesThatOthersReachNeedAKeyOrLeave(t *testing.T) {
 	t.Parallel()
