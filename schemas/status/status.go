@@ -20,7 +20,8 @@ type Status struct {
 	Reason string `json:"reason,omitempty"`
 	// Server is the name of the NATS server that the part is connected to.
 	Server string `json:"server,omitempty"`
-	// Refused is how many messages and subscriptions the NATS server refused the part.
+	// Refused is how many messages and subscriptions the NATS server refused the part; 0 if it
+	// refused none lately.
 	Refused uint64 `json:"refused,omitempty"`
 	// MissingReplicas is, by stream, how many replicas it has fewer than the part was told.
 	MissingReplicas map[string]int `json:"missing_replicas,omitempty"`

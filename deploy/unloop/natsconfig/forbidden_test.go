@@ -113,9 +113,15 @@ func TestAServiceWaitsForTheStreamThatItMayNotCreate(t *testing.T) {
 		err := conn.Ready()
 		return err != nil && strings.Contains(err.Error(), "unloop nats init")
 	})
+	if n := conn.Refused(natskit.ActionPublish); n != 1 {
+		t.Errorf("it asked for the stream %d times", n)
+	}
 	in.prepare(1)
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+	if n := strings.Count(log.String(), "stream is missing"); n != 1 {
+		t.Errorf("it said %d times that the stream is missing\n%s", n, log.String())
 	}
 	in.await("readiness", func() bool { return conn.Ready() == nil })
 }

@@ -152,7 +152,7 @@ func (c *Conn) Ready() error {
 func (c *Conn) Tend(ctx context.Context, layout Layout) {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
-	t := &tending{c: c, layout: layout, created: map[string]time.Time{}}
+	t := &tending{c: c, layout: layout, created: map[string]time.Time{}, missing: map[string]bool{}}
 	for {
 		select {
 		case <-tick.C:
@@ -168,11 +168,12 @@ func (c *Conn) Tend(ctx context.Context, layout Layout) {
 	}
 }
 
-// tending is the state of Tend: when each stream was created.
+// tending is the state of Tend: when each stream was created, and which are missing.
 type tending struct {
 	c       *Conn
 	layout  Layout
 	created map[string]time.Time
+	missing map[string]bool
 }
 
 func (t *tending) look(ctx context.Context) {
@@ -193,7 +194,8 @@ func (t *tending) look(ctx context.Context) {
 type looked struct {
 	info *jetstream.StreamInfo
 	err  error
-	made bool
+	// missing says that it was not there, made that it is now.
+	missing, made bool
 }
 
 // streams creates the missing streams. It announces streams that were created again, by
@@ -209,6 +211,7 @@ func (t *tending) streams(ctx context.Context) error {
 	anew, faults := false, []error(nil)
 	for i, one := range found {
 		name := all[i].Name
+		t.say(name, one)
 		if one.err != nil {
 			if t.layout.needs(name) {
 				faults = append(faults, one.err)
@@ -226,6 +229,17 @@ func (t *tending) streams(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
+// say logs once that a stream is missing, and that it was made.
+func (t *tending) say(name string, one looked) {
+	if one.missing && !t.missing[name] {
+		t.c.log.Warn("stream is missing, making it", "stream", name)
+	}
+	if one.made {
+		t.c.log.Info("stream was made", "stream", name)
+	}
+	t.missing[name] = one.missing && !one.made
+}
+
 // one looks for a stream, and creates it if it is missing.
 func (t *tending) one(ctx context.Context, cfg jetstream.StreamConfig) (found looked) {
 	found.err = t.c.unlessRefused(ctx, func(ctx context.Context) error {
@@ -241,7 +255,7 @@ func (t *tending) one(ctx context.Context, cfg jetstream.StreamConfig) (found lo
 		}
 		return found
 	}
-	t.c.log.Warn("stream is missing, making it again", "stream", cfg.Name)
+	found.missing = true
 	if found.info, found.err = t.c.Ensure(ctx, cfg); found.err == nil {
 		found.made = true
 		t.c.health.wrote(cfg.Name, nil)

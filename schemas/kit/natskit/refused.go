@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -61,6 +62,11 @@ func (r refusal) Err() error {
 	return fmt.Errorf("%w: it may not %s to %s; %s", ErrRefused, r.action, r.subject, mend)
 }
 
+// creates reports whether the creation of a stream was refused.
+func (r refusal) creates() bool {
+	return r.action == ActionPublish && strings.Contains(r.subject, ".API.STREAM.CREATE.")
+}
+
 // family groups the refusals that are logged once: those of one action and of subjects
 // that begin alike.
 func (r refusal) family() string {
@@ -75,9 +81,13 @@ const maxFamilies = 64
 // refusals counts what the server refused.
 type refusals struct {
 	publish, subscribe atomic.Uint64
+	last               atomic.Int64 // Unix nanoseconds; 0 is never
 	mu                 sync.Mutex
 	said               map[string]bool
 	waiting            map[*waiter]struct{}
+	// creations has the streams that the user may not create, by subject, with the time at
+	// which the server said so.
+	creations map[string]time.Time
 }
 
 // waiter is a call that ends when one of its subjects is refused.
@@ -94,8 +104,15 @@ func (r *refusals) add(one refusal) (log bool) {
 	} else {
 		r.subscribe.Add(1)
 	}
+	r.last.Store(time.Now().UnixNano())
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if one.creates() {
+		if r.creations == nil {
+			r.creations = map[string]time.Time{}
+		}
+		r.creations[one.subject] = time.Now()
+	}
 	for w := range r.waiting {
 		for _, subject := range w.subjects {
 			if one.action == ActionPublish && subject == one.subject {
@@ -112,6 +129,20 @@ func (r *refusals) add(one refusal) (log bool) {
 	}
 	r.said[family] = true
 	return true
+}
+
+// createAfter is the time after which a user who may not create a stream tries again:
+// permissions change without a new connection.
+const createAfter = time.Minute
+
+// creation returns the refusal of a stream's creation, unless it is old.
+func (r *refusals) creation(subject string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at, ok := r.creations[subject]; !ok || time.Since(at) > createAfter {
+		return nil
+	}
+	return refusal{ActionPublish, subject}.Err()
 }
 
 func (r *refusals) wait(w *waiter) (done func()) {
@@ -134,6 +165,15 @@ func (c *Conn) Refused(a Action) uint64 {
 		return c.refusals.publish.Load()
 	}
 	return c.refusals.subscribe.Load()
+}
+
+// RefusedWithin returns how many acts of this connection the server refused, if it refused
+// one within a time; else 0.
+func (c *Conn) RefusedWithin(span time.Duration) uint64 {
+	if time.Since(time.Unix(0, c.refusals.last.Load())) > span {
+		return 0
+	}
+	return c.Refused(ActionPublish) + c.Refused(ActionSubscribe)
 }
 
 // unlessRefused calls do, whose context ends at once if the server refuses a message to

@@ -100,9 +100,16 @@ func (c *Conn) ensureAll(ctx context.Context, layout Layout) error {
 	return nil
 }
 
-// Ensure creates a stream if it is missing, and returns what is there.
+// Ensure creates a stream if it is missing, and returns what is there. A user who may not
+// create it asks for that once a minute at most.
 func (c *Conn) Ensure(ctx context.Context, cfg jetstream.StreamConfig) (info *jetstream.StreamInfo, err error) {
+	refused := c.refusals.creation(c.API("STREAM.CREATE." + cfg.Name))
 	err = c.unlessRefused(ctx, func(ctx context.Context) error {
+		if refused != nil {
+			if _, err := c.JetStream().Stream(ctx, cfg.Name); errors.Is(err, jetstream.ErrStreamNotFound) {
+				return refused
+			}
+		}
 		info, err = ensure(ctx, c.JetStream(), cfg)
 		return err
 	}, c.API("STREAM.INFO."+cfg.Name), c.API("STREAM.CREATE."+cfg.Name), c.API("STREAM.UPDATE."+cfg.Name))

@@ -19,6 +19,9 @@ type Describer interface {
 	Describe(*status.Status)
 }
 
+// refusedFor is how long a status tells of what the server refused.
+const refusedFor = 10 * time.Minute
+
 // reporter answers requests for the status of a service.
 type reporter struct {
 	base status.Status
@@ -43,7 +46,7 @@ func (r *reporter) status() status.Status {
 	if r.conn.Up() {
 		s.Server = r.conn.NATS().ConnectedServerName()
 	}
-	s.Refused = r.conn.Refused(natskit.ActionPublish) + r.conn.Refused(natskit.ActionSubscribe)
+	s.Refused = r.conn.RefusedWithin(refusedFor)
 	s.MissingReplicas = r.conn.Lacking()
 	maps.DeleteFunc(s.MissingReplicas, func(_ string, n int) bool { return n == 0 })
 	if d, ok := r.svc.(Describer); ok {
