@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // JetStream's API for snapshots (nats-server, server/jetstream_api.go). The client library
@@ -47,14 +49,7 @@ func (s server) request(ctx context.Context, method, stream string, body, answer
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	prefix := s.js.Options().APIPrefix
-	if domain := s.js.Options().Domain; domain != "" {
-		prefix = "$JS." + domain + ".API."
-	}
-	if prefix == "" {
-		prefix = jetstream.DefaultAPIPrefix
-	}
-	msg, err := s.js.Conn().RequestWithContext(ctx, prefix+method+"."+stream, data)
+	msg, err := s.js.Conn().RequestWithContext(ctx, natskit.APISubject(s.js, method+"."+stream), data)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w within %s; perhaps %s has no leader, or this user has no permission for %s", errSilent, answerWithin, stream, method)
 	}

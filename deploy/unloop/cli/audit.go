@@ -44,7 +44,7 @@ func (c *auditCmd) Run(ctx context.Context, io streams) error {
 	if c.Last < 1 {
 		return fmt.Errorf("--last is %d, must be at least 1", c.Last)
 	}
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (c *backupCmd) Run(ctx context.Context, io streams) error {
 	if file == "" {
 		file = "unloop-" + time.Now().UTC().Format("20060102T150405Z") + ".zip"
 	}
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (c *restoreCmd) Run(ctx context.Context, io streams) error {
 	if c.DryRun {
 		return c.describe(io, &a.Manifest)
 	}
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -79,6 +80,7 @@ func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int
 		Block: beginCmd{action: schemas.OverrideBlock}, Unblock: endCmd{action: schemas.OverrideBlock},
 		Exempt: beginCmd{action: schemas.OverrideExempt}, Unexempt: endCmd{action: schemas.OverrideExempt},
 	}
+	ctx = endsRefused(ctx)
 	exited := -1
 	parser, err := service.NewParser(&c, "unloop", description,
 		kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code }),
@@ -105,7 +107,11 @@ func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int
 	for _, flag := range service.ShownSecrets(kctx) {
 		fmt.Fprintf(errOut, "unloop: warning: others on this machine can read the secret of %s on the command line; use its variable or the file form\n", flag)
 	}
-	return explainExit(kctx.Run(), errOut)
+	err = kctx.Run()
+	if cause := context.Cause(ctx); errors.Is(cause, natskit.ErrRefused) {
+		err = cause
+	}
+	return explainExit(err, errOut)
 }
 
 // explainExit prints an error and returns the exit code.

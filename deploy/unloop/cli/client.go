@@ -23,10 +23,31 @@ type client struct {
 // defaultNATS is the default address of the NATS server of `unloop up`.
 const defaultNATS = "nats://127.0.0.1:4222"
 
+// refusalKey is the key of the function that ends a command whose request the server
+// refuses.
+type refusalKey struct{}
+
+// endsRefused returns a context that ends when the server refuses what a command asks for
+// with it; its cause is then natskit.ErrRefused.
+func endsRefused(ctx context.Context) context.Context {
+	ctx, end := context.WithCancelCause(ctx)
+	return context.WithValue(ctx, refusalKey{}, end)
+}
+
 // connect opens JetStream on a new connection, which the caller closes. If the server
-// cannot be reached, the error says what to do.
-func (c client) connect() (jetstream.JetStream, error) {
-	nc, err := c.dial("unloop-cli")
+// refuses what the command asks for on it, the command ends.
+func (c client) connect(ctx context.Context) (jetstream.JetStream, error) {
+	end, _ := ctx.Value(refusalKey{}).(context.CancelCauseFunc) // nil if nobody waits for it
+	return c.open(end)
+}
+
+// unheard is for commands that go on where the server refuses something.
+func unheard(error) {}
+
+// open is connect with a function that is called with each refusal. If the server cannot be
+// reached, the error says what to do.
+func (c client) open(refused func(error)) (jetstream.JetStream, error) {
+	nc, err := c.dial("unloop-cli", refused)
 	switch {
 	case errors.Is(err, natskit.ErrSettings), errors.Is(err, natskit.ErrCredentials):
 		return nil, err
@@ -40,7 +61,9 @@ func (c client) connect() (jetstream.JetStream, error) {
 }
 
 // dial connects to NATS once.
-func (c client) dial(name string) (*nats.Conn, error) { return c.Dial(c.NATS, name, dataDirs()...) }
+func (c client) dial(name string, refused func(error)) (*nats.Conn, error) {
+	return c.Dial(c.NATS, name, refused, dataDirs()...)
+}
 
 // dataDirs lists the data folders that the environment names.
 func dataDirs() []string {

@@ -166,7 +166,7 @@ func argumentsOf(ctx context.Context, node *kong.Node, v *kong.Value, last strin
 	if node.Parent == nil || node.Parent.Name != "loops" {
 		return valuesOf(v, last)
 	}
-	js, err := client{NATS: cmp.Or(os.Getenv("UNLOOP_NATS"), defaultNATS)}.connect()
+	js, err := client{NATS: cmp.Or(os.Getenv("UNLOOP_NATS"), defaultNATS)}.open(unheard)
 	if err != nil {
 		return nil
 	}

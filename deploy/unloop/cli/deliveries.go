@@ -95,7 +95,7 @@ func (m messageArg) find(ctx context.Context, js jetstream.JetStream) (delivery.
 
 // Run prints the record of a message.
 func (c *deliveriesShowCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ type deliveriesResendCmd struct {
 
 // Run sends a message again.
 func (c *deliveriesResendCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ type deliveriesTestCmd struct {
 
 // Run sends a test message.
 func (c *deliveriesTestCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}

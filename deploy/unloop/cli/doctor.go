@@ -39,7 +39,9 @@ type diagnosis struct {
 func (c *doctorCmd) Run(ctx context.Context, io streams) error {
 	cfg := doctor.Config{
 		Gateway: httpAddress(c.Gateway), Admin: httpAddress(c.Admin), Key: c.Key, AdminKey: c.AdminKey, DataDir: c.localState(),
-		Connect: func() (*nats.Conn, error) { return c.dial("unloop-doctor") }, JetStream: c.JetStream,
+		Connect: func() (*nats.Conn, error) {
+			return c.dial("unloop-doctor", func(err error) { fmt.Fprintln(io.err, "unloop:", err) })
+		}, JetStream: c.JetStream,
 	}
 	for _, name := range c.Upstreams {
 		if name != "none" {

@@ -132,7 +132,7 @@ const enableTimeout = 15 * time.Second
 
 // Run has a notifier enable an endpoint.
 func (c *endpointsEnableCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}

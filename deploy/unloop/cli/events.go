@@ -8,10 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/unloop/unloop/deploy/unloop/terminal"
-	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
 )
 
@@ -29,49 +26,42 @@ func (c *eventsCmd) Run(ctx context.Context, io streams) error {
 	if c.Count < 0 {
 		return fmt.Errorf("--count is %d, must not be negative", c.Count)
 	}
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer js.Conn().Close()
-	start := time.Now().Add(-time.Duration(c.Since))
-	consumer, err := js.OrderedConsumer(ctx, schemas.StreamEvents, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &start,
-	})
+	log, err := openEvents(ctx, js, time.Now().Add(-time.Duration(c.Since)))
 	if err != nil {
-		return explain(fmt.Errorf("read events: %w", err))
+		return err
 	}
-	messages, err := consumer.Messages(jetstream.PullExpiry(2*time.Second), jetstream.PullHeartbeat(500*time.Millisecond))
-	if err != nil {
-		return fmt.Errorf("read events: %w", err)
-	}
-	defer context.AfterFunc(ctx, messages.Stop)()
-	defer messages.Stop()
-	waits, told := consumer.CachedInfo().NumPending == 0, false
-	for n := 0; c.Count == 0 || n < c.Count; {
-		if waits && !told {
+	told, pause := false, eventPause
+	for n := 0; ; {
+		events, err := log.next(ctx)
+		if err != nil {
+			return err
+		}
+		for _, body := range events {
+			out := io.printer()
+			if c.print(out, body) {
+				n++
+			}
+			if out.err != nil || c.Count > 0 && n >= c.Count {
+				return out.err
+			}
+		}
+		if len(events) > 0 {
+			pause = eventPause
+			continue
+		}
+		if !told {
 			told = true
 			c.sayWaiting(io, n)
 		}
-		msg, err := messages.Next()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			return fmt.Errorf("read events: %w", err)
-		}
-		out := io.printer()
-		if c.print(out, msg.Data()) {
-			n++
-		}
-		if out.err != nil {
-			return out.err
-		}
-		if meta, err := msg.Metadata(); err == nil {
-			waits = meta.NumPending == 0
+		if pause, err = log.wait(ctx, pause); err != nil {
+			return err
 		}
 	}
-	return nil
 }
 
 // sayWaiting says that all events so far are printed, n of them, and what comes next.

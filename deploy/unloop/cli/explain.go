@@ -32,7 +32,7 @@ func (c *policyExplainCmd) Run(ctx context.Context, io streams) error {
 	cfg.Policies, cfg.CheckTimeout = c.Policies, c.Timeout
 	var js jetstream.JetStream
 	if !c.Offline {
-		if js, err = c.connect(); err != nil {
+		if js, err = c.connect(ctx); err != nil {
 			fmt.Fprintln(io.err, "No system is running; counts and what is left are not known. ("+err.Error()+")")
 		} else {
 			defer js.Conn().Close()

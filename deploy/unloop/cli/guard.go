@@ -80,7 +80,7 @@ func (c *execCmd) guard(ctx context.Context, environ []string, io streams) (*gua
 // running returns a gateway that others may use too.
 func (c *execCmd) running(ctx context.Context, base string) *guard {
 	g := &guard{url: base, stop: func() error { return nil }}
-	g.tally, g.tallyErr = follow(ctx, c.connect)
+	g.tally, g.tallyErr = follow(ctx, func() (jetstream.JetStream, error) { return c.open(unheard) })
 	return g
 }
 

@@ -27,7 +27,7 @@ type list[T any] struct {
 
 // run prints the list, and with --watch again whenever it changes.
 func (l list[T]) run(ctx context.Context, c *listing, io streams) error {
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}

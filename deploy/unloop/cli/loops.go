@@ -117,7 +117,7 @@ func (c *loopsReleaseCmd) Run(ctx context.Context, io streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ type loopsShowCmd struct {
 
 // Run shows one loop.
 func (c *loopsShowCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}

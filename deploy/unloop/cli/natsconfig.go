@@ -172,7 +172,7 @@ func (c *natsInitCmd) Run(ctx context.Context, io streams) error {
 	if c.Replicas < 1 || c.Replicas > 5 {
 		return fmt.Errorf("--replicas %d must be 1 to 5", c.Replicas)
 	}
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,21 @@
 package cli
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 
+	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natsperm"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
@@ -26,17 +33,7 @@ func TestNATSConfigurationRunsAServer(t *testing.T) {
 	if code, _, errOut := command(t, "nats", "config", dir+"3", "--nodes", "3"); code != 1 || !strings.Contains(errOut, "--tls") {
 		t.Errorf("a cluster without certificates: code %d, %s", code, errOut)
 	}
-	opts, err := server.ProcessConfigFile(filepath.Join(dir, "nats-1.conf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts.NoSigs, opts.NoLog = true, true
-	srv, err := server.NewServer(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv.Start()
-	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	runServer(t, dir)
 	flags := envFlags(t, filepath.Join(dir, "operator.env"))
 	if code, out, errOut := command(t, append([]string{"nats", "init"}, flags...)...); code != 0 || strings.Count(out, "created") != 14 {
 		t.Fatalf("init: code %d, %s%s", code, out, errOut)
@@ -49,6 +46,112 @@ func TestNATSConfigurationRunsAServer(t *testing.T) {
 	}
 	if code, _, errOut := command(t, "loops", "--nats", "tls://"+addr, "--nats-tls-ca", filepath.Join(dir, "ca.pem"), "--nats-nkey", filepath.Join(dir, "missing")); code != 1 || !strings.Contains(errOut, "--nats-nkey") {
 		t.Errorf("a missing key: code %d, %s", code, errOut)
+	}
+}
+
+// runServer runs the server of a configuration until the test ends.
+func runServer(t *testing.T, dir string) {
+	t.Helper()
+	opts, err := server.ProcessConfigFile(filepath.Join(dir, "nats-1.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.NoSigs, opts.NoLog = true, true
+	srv, err := server.NewServer(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+}
+
+// configured runs a server with users and streams until the test ends, and returns the folder
+// of its configuration.
+func configured(t *testing.T) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "nats")
+	if code, _, errOut := command(t, "nats", "config", dir, "--host", natstest.FreeAddr(t), "--monitor-port", "0"); code != 0 {
+		t.Fatalf("config: code %d, %s", code, errOut)
+	}
+	runServer(t, dir)
+	if code, _, errOut := command(t, append([]string{"nats", "init"}, envFlags(t, filepath.Join(dir, "operator.env"))...)...); code != 0 {
+		t.Fatalf("init: code %d, %s", code, errOut)
+	}
+	return dir
+}
+
+// dial connects as a user of a configuration.
+func dial(t *testing.T, dir, user string) *nats.Conn {
+	t.Helper()
+	flags := envFlags(t, filepath.Join(dir, user+".env"))
+	settings := natskit.Settings{NKey: filepath.Join(dir, user+".nk"), InboxPrefix: natsperm.InboxPrefix(user)}
+	nc, err := settings.Dial(flags[slices.Index(flags, "--nats")+1], user, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// An event is read by the user who may only follow events, as it is by the operator.
+func TestEventsAreReadByTheirSubscriber(t *testing.T) {
+	t.Parallel()
+	dir := configured(t)
+	detector := dial(t, dir, "detector")
+	events := func(user string, args ...string) []string {
+		return append(append([]string{"events"}, args...), envFlags(t, filepath.Join(dir, user+".env"))...)
+	}
+	follower, stop := background(t, events("subscriber")...)
+	follower.await(t, "unloop: 0 events in the last 1h; waiting for events, until Ctrl-C")
+	for _, id := range []string{"first", "second"} {
+		e := event.New(event.Detected, id, time.Now())
+		e.Data = event.Data{LoopID: id, Policy: "p", Detector: "prompt", Action: "reject"}
+		body, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := detector.Publish("loop.detected._.p", body); err != nil {
+			t.Fatal(err)
+		}
+		follower.await(t, "  "+id+"  ")
+	}
+	if code := stop(); code != 0 || strings.Contains(follower.String(), "ermission") {
+		t.Errorf("code %d: %s", code, follower)
+	}
+	for _, user := range []string{"subscriber", "operator"} {
+		if code, out, errOut := command(t, events(user, "--count", "2")...); code != 0 || strings.Count(out, "\n") != 2 || errOut != "" {
+			t.Errorf("%s: code %d, %s%s", user, code, out, errOut)
+		}
+	}
+}
+
+// A command whose user may not do what it asks for ends at once, and says so.
+func TestACommandEndsWhenItsUserMayNot(t *testing.T) {
+	t.Parallel()
+	dir := configured(t)
+	bundle := filepath.Join(dir, "bundle.yaml")
+	if err := os.WriteFile(bundle, []byte("bundle_version: 1\npolicies: [{id: a, spec: {prompt: {}}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		user string
+		args []string
+		want string
+	}{
+		{"subscriber", []string{"loops"}, "may not publish to $JS.API.STREAM.INFO.KV_LOOP_INCIDENTS"},
+		{"notifier", []string{"policy", "push", bundle}, "may not publish to $KV.LOOP_POLICIES.bundle"},
+		{"monitor", []string{"events"}, "may not subscribe to loop.detected.>"},
+		{"embedworker", []string{"nats", "init"}, "may not publish to $JS.API.STREAM.INFO."},
+		{"notifier", []string{"backup", filepath.Join(dir, "backup.zip")}, "may not publish to $JS.API.STREAM.INFO.KV_LOOP_COUNTERS"},
+	} {
+		code, _, errOut := command(t, append(c.args, envFlags(t, filepath.Join(dir, c.user+".env"))...)...)
+		if code != 1 || !strings.Contains(errOut, c.want) || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("%v as %s: code %d, %q; want one line with %q", c.args, c.user, code, errOut, c.want)
+		}
+	}
+	flags := envFlags(t, filepath.Join(dir, "operator.env"))
+	if code, _, errOut := command(t, append([]string{"loops"}, flags[:4]...)...); code != 1 || !strings.Contains(errOut, "set --nats-inbox-prefix") {
+		t.Errorf("without its prefix of inboxes: code %d, %s", code, errOut)
 	}
 }
 

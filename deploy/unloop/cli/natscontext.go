@@ -2,10 +2,12 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
@@ -42,18 +44,13 @@ type natsContext struct {
 // Run writes the context into the folder of the nats CLI, readable by the user alone.
 // It does not print the token.
 func (c *natsContextCmd) Run(io streams) error {
-	u, err := url.Parse(c.NATS)
-	if err != nil || u.Host == "" || filepath.Base(c.Name) != c.Name || c.Name == "." {
-		return fmt.Errorf("--nats must be one URL such as nats://127.0.0.1:4222, and --name a plain name")
+	if filepath.Base(c.Name) != c.Name || c.Name == "." {
+		return fmt.Errorf("--name %s must be a plain name", c.Name)
 	}
 	made := natsContext{Description: "Unloop", Token: natskit.LocalToken(c.NATS, dataDirs()...)}
-	if password, both := u.User.Password(); both {
-		made.User, made.Password = u.User.Username(), password
-	} else if u.User != nil {
-		made.Token = u.User.Username()
+	if err := made.servers(c.NATS); err != nil {
+		return err
 	}
-	u.User = nil
-	made.URL = u.String()
 	if err := c.fill(&made); err != nil {
 		return err
 	}
@@ -61,9 +58,33 @@ func (c *natsContextCmd) Run(io streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(io.out, "Wrote %s. Try: nats --context %s stream ls\n", file, c.Name)
+	fmt.Fprintf(io.out, "Wrote %s. Try: nats --context %s sub 'loop.detected.>'\n", file, c.Name)
 	if made.Token == "" && made.User == "" && c.IsZero() {
 		fmt.Fprintf(io.err, "unloop: no embedded server of yours runs at %s, so the context has no token\n", made.URL)
+	}
+	return nil
+}
+
+// servers takes over the URLs of all servers, and the credentials in the first that has some.
+func (n *natsContext) servers(addrs string) error {
+	var plain []string
+	var who *url.Userinfo
+	for addr := range strings.SplitSeq(addrs, ",") {
+		u, err := url.Parse(strings.TrimSpace(addr))
+		if err != nil || u.Host == "" {
+			return errors.New("--nats must be URLs such as nats://127.0.0.1:4222, separated by commas")
+		}
+		if who == nil {
+			who = u.User
+		}
+		u.User = nil
+		plain = append(plain, u.String())
+	}
+	n.URL = strings.Join(plain, ",")
+	if password, both := who.Password(); both {
+		n.User, n.Password = who.Username(), password
+	} else if who != nil {
+		n.Token = who.Username()
 	}
 	return nil
 }

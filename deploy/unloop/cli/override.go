@@ -180,7 +180,7 @@ func (c client) change(ctx context.Context, s scopes, action schemas.OverrideAct
 	if err != nil {
 		return err
 	}
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}

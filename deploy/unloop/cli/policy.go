@@ -36,7 +36,7 @@ type policyStore struct {
 }
 
 func (c client) policies(ctx context.Context) (policyStore, error) {
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return policyStore{}, err
 	}

@@ -54,7 +54,7 @@ func (c *silencesAddCmd) Run(ctx context.Context, io streams) error {
 	if lasts < time.Second {
 		return fmt.Errorf("--for is %s, must be at least 1s", lasts)
 	}
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ type silencesExpireCmd struct {
 
 // Run ends a silence.
 func (c *silencesExpireCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ type overview struct {
 
 // Run shows what is running. Its exit code is 1 if requests are not checked.
 func (c *statusCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect()
+	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}

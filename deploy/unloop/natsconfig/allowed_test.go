@@ -238,6 +238,11 @@ func (u *unloop) operate(ctx context.Context, id string) {
 	must("release", err)
 	put(schemas.BucketPolicies, schemas.KeyBundle, bundle)
 	put(schemas.BucketOverrides, "x", "{}")
+	limits, err := js.KeyValue(ctx, schemas.BucketLimits)
+	if err == nil {
+		err = limits.Purge(ctx, "rule.live.p.r.h")
+	}
+	must("purge what a rule counts", err)
 	for who, js := range map[string]jetstream.JetStream{"operator": js, "dashboard": notifier.JetStream()} {
 		now := time.Now()
 		s, err := silences.Add(ctx, js, silence.Silence{Matchers: match.Matchers{"tenant": {"x"}}, Start: now, End: now.Add(time.Hour), Author: who, Comment: "test"})

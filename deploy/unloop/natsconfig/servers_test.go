@@ -146,7 +146,7 @@ func (in *installation) connect(user string, log *slog.Logger) *natskit.Conn {
 // jetstream connects as a user, as a command does.
 func (in *installation) jetstream(user string) jetstream.JetStream {
 	in.t.Helper()
-	nc, err := in.settings(user).Dial(in.url, user)
+	nc, err := in.settings(user).Dial(in.url, user, nil)
 	if err != nil {
 		in.t.Fatal(err)
 	}

@@ -213,7 +213,7 @@ func (s *System) Connect() (*nats.Conn, error) {
 	if s.embedded != nil {
 		return s.embedded.Attach()
 	}
-	return s.settings.Dial(s.url, "unloop")
+	return s.settings.Dial(s.url, "unloop", nil)
 }
 
 // Wait returns when every service is ready.

@@ -158,13 +158,21 @@ func (s Settings) Connect(url, name string, log *slog.Logger, opts ...nats.Optio
 	})
 }
 
-// Dial connects a command to NATS once. dataDirs are folders in which an embedded server
-// may keep its token.
-func (s Settings) Dial(url, name string, dataDirs ...string) (*nats.Conn, error) {
+// Dial connects a command to NATS once. refused, if not nil, is called with each act that the
+// server refuses, an ErrRefused: nobody answers such a request. dataDirs are folders in which
+// an embedded server may keep its token.
+func (s Settings) Dial(url, name string, refused func(error), dataDirs ...string) (*nats.Conn, error) {
 	if err := s.Check(url); err != nil {
 		return nil, err
 	}
 	opts := []nats.Option{nats.Name(name)}
+	if refused != nil {
+		opts = append(opts, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if one, ok := refusalOf(err); ok {
+				refused(one.Err())
+			}
+		}))
+	}
 	if len(s.identities()) == 0 {
 		opts = append(opts, WithLocalToken(url, dataDirs...))
 	}
@@ -210,11 +218,18 @@ func inDomain(domain, subject string) string {
 
 // API returns the subject of a call of JetStream's API in the connection's domain, such as
 // STREAM.INFO.LOOP_EVENTS.
-func (c *Conn) API(call string) string {
-	if c.settings.Domain == "" {
+func (c *Conn) API(call string) string { return apiSubject(c.settings.Domain, call) }
+
+// APISubject is API for a JetStream context.
+func APISubject(js jetstream.JetStream, call string) string {
+	return apiSubject(js.Options().Domain, call)
+}
+
+func apiSubject(domain, call string) string {
+	if domain == "" {
 		return jetstream.DefaultAPIPrefix + call
 	}
-	return "$JS." + c.settings.Domain + ".API." + call
+	return "$JS." + domain + ".API." + call
 }
 
 // JetStream opens JetStream in the domain on a connection.

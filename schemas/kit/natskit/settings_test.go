@@ -197,7 +197,7 @@ func TestPasswordsAreReadAgain(t *testing.T) {
 	file(t, settings.PasswordFile, "second")
 	serveAs(t, &server.Options{Username: "svc", Password: "second", Port: port})
 	awaitUp(t, conn)
-	if nc, err := settings.Dial(fmt.Sprint("nats://127.0.0.1:", port), "command"); err != nil {
+	if nc, err := settings.Dial(fmt.Sprint("nats://127.0.0.1:", port), "command", nil); err != nil {
 		t.Error(err)
 	} else {
 		nc.Close()
@@ -241,7 +241,7 @@ func TestCertificatesOfBothSides(t *testing.T) {
 		"authority of another": {TLSCA: ours.cert, TLSCert: ours.cert, TLSKey: ours.key},
 		"no certificate":       {TLSCA: theirs.cert},
 	} {
-		if nc, err := bad.Dial(url, "command"); err == nil {
+		if nc, err := bad.Dial(url, "command", nil); err == nil {
 			nc.Close()
 			t.Errorf("%s: connected", name)
 		}

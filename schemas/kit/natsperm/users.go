@@ -132,6 +132,7 @@ func operatorUser() User {
 		schemas.SubjectEnable, schemas.SubjectStatus, schemas.SubjectCheck, schemas.SubjectCheck+".*")
 	b.publish("push policies", record(schemas.BucketPolicies, schemas.KeyBundle))
 	b.publish("set blocks, exemptions and silences", record(schemas.BucketOverrides, ">"), record(schemas.BucketSilences, "*"))
+	b.publish("start what rules count anew", record(schemas.BucketLimits, ">"))
 	b.publish("record what was done", schemas.SubjectAudit+".>")
 	b.subscribe("follow events", events...)
 	for _, stream := range streams {
