@@ -20,16 +20,16 @@ import (
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
-// onCheck answers a request in a goroutine of its own: handlers of one
-// subscription run one after the other, and requests that wait together are
-// what a batch is made of.
+// onCheck answers a request in the goroutine of a sender that waits for it, or in one of
+// its own: handlers of one subscription run one after the other, and requests that wait
+// together are what a batch is made of.
 func (w *Worker) onCheck(req natskit.Request) {
 	r, err := natskit.Message[semanticpb.SemanticRequest](req)
 	if err != nil {
 		w.reply(req, failure(semanticpb.SemanticError_SEMANTIC_ERROR_INVALID, "request is malformed"))
 		return
 	}
-	if !w.begin(func() { w.reply(req, w.checkWithin(req.Header, r)) }) {
+	if !w.begin(req.Waits(), func() { w.reply(req, w.checkWithin(req.Header, r)) }) {
 		w.reply(req, failure(semanticpb.SemanticError_SEMANTIC_ERROR_BUSY, "too many checks are under way"))
 	}
 }

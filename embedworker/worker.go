@@ -171,9 +171,25 @@ func (w *Worker) stop(unsubscribe func()) {
 	w.working.Wait()
 }
 
-// begin runs work in a goroutine; false if too much is under way or
-// the worker has stopped.
-func (w *Worker) begin(work func()) bool {
+// begin runs work, here or in a goroutine; false if too much is under way or the worker
+// has stopped.
+func (w *Worker) begin(here bool, work func()) bool {
+	if !w.enter() {
+		return false
+	}
+	if here {
+		defer w.leave()
+		work()
+		return true
+	}
+	w.goroutines.Go(func() {
+		defer w.leave()
+		work()
+	})
+	return true
+}
+
+func (w *Worker) enter() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
@@ -181,16 +197,16 @@ func (w *Worker) begin(work func()) bool {
 	}
 	select {
 	case w.slots <- struct{}{}:
+		w.working.Add(1)
+		return true
 	default:
 		return false
 	}
-	w.working.Add(1)
-	w.goroutines.Go(func() {
-		work()
-		<-w.slots
-		w.working.Done()
-	})
-	return true
+}
+
+func (w *Worker) leave() {
+	<-w.slots
+	w.working.Done()
 }
 
 // subscribe registers the worker as a NATS micro service.

@@ -31,10 +31,10 @@ func (s Sentences) Bytes() []byte {
 // two differ at most in that sentences of theirs come again. It is false where
 // either is unknown.
 func (s Sentences) Repeats(earlier Sentences) bool {
-	if len(s) == 0 || len(earlier) == 0 || !sameSet(s, earlier) {
+	if len(s) == 0 || len(earlier) == 0 {
 		return false
 	}
-	return within(s, earlier) || within(earlier, s)
+	return slices.Equal(s, earlier) || sameSet(s, earlier) && (within(s, earlier) || within(earlier, s))
 }
 
 // sameSet reports whether two lists have the same members.
@@ -63,6 +63,9 @@ const frameWords = 20
 // instructions, that is at least half of the newer one, and differ in sentences of
 // their own: another item was put into the same frame.
 func (s Sentences) OtherItem(earlier Sentences) bool {
+	if slices.Equal(s, earlier) { // as in all turns of an agent on one task
+		return false
+	}
 	common, own := s.shared(earlier)
 	if common < frameWords || common < own || own == 0 {
 		return false

@@ -243,6 +243,54 @@ const punctuation = `./\:-@`
 
 func isDetail(word string) bool {
 	lower, inner := false, false
+	for i := range len(word) {
+		kind := kinds[word[i]]
+		switch {
+		case kind == always || kind == upper && lower || kind == wildcard && len(word) > 1:
+			return true
+		case kind == dot:
+			// The dots of "e.g." join single letters.
+			inner = inner || i > 1
+		case kind == wide:
+			return isWideDetail(word)
+		}
+		lower = kind == small
+	}
+	return inner
+}
+
+// The kinds of bytes as details are made of them.
+const (
+	small = iota + 1
+	upper
+	dot
+	wildcard
+	// always is a byte that makes any word a detail.
+	always
+	// wide is a part of a character that is not ASCII.
+	wide
+)
+
+var kinds = func() (kinds [256]byte) {
+	for c := range kinds {
+		switch {
+		case c >= utf8.RuneSelf:
+			kinds[c] = wide
+		case 'a' <= c && c <= 'z':
+			kinds[c] = small
+		case 'A' <= c && c <= 'Z':
+			kinds[c] = upper
+		case '0' <= c && c <= '9' || strings.IndexByte(`_/\@`, byte(c)) >= 0:
+			kinds[c] = always
+		}
+	}
+	kinds['.'], kinds['%'] = dot, wildcard
+	return kinds
+}()
+
+// isWideDetail is isDetail for words with other characters than ASCII's.
+func isWideDetail(word string) bool {
+	lower, inner := false, false
 	for i, r := range word {
 		switch {
 		case r == '_' || unicode.IsNumber(r):
@@ -252,7 +300,6 @@ func isDetail(word string) bool {
 		case r == '/' || r == '\\' || r == '@' || r == '%' && len(word) > 1:
 			return true
 		case r == '.':
-			// The dots of "e.g." join single letters.
 			inner = inner || i > 1
 		}
 		lower = unicode.IsLower(r)
@@ -270,6 +317,11 @@ func changes(word, before, after string) bool {
 // first are left out: they are more often no numbers.
 func spelledOut(word string) string {
 	if len(word) < 3 || len(word) > 7 {
+		return ""
+	}
+	switch word[0] | 0x20 {
+	case 't', 'f', 's', 'e', 'n':
+	default:
 		return ""
 	}
 	return numbers[strings.ToLower(word)]
@@ -356,9 +408,16 @@ func hash(s string) uint64 {
 	return h ^ h>>31
 }
 
-// Words counts the words of a text, up to a maximum.
+// Words counts the words of texts, up to a maximum.
 // Characters of scripts without spaces count one each.
-func Words(text string, upTo int) int {
+func Words(upTo int, texts ...string) (n int) {
+	for _, text := range texts {
+		n += words(text, upTo-n)
+	}
+	return n
+}
+
+func words(text string, upTo int) int {
 	n, inside := 0, false
 	for _, r := range text {
 		if n >= upTo {

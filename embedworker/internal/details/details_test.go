@@ -138,12 +138,18 @@ func TestWords(t *testing.T) {
 	for text, want := range map[string]int{
 		"": 0, "...": 0, "yes": 1, "go on": 2, "don't stop me now": 4, "a,b,c,d,e,f": 6, "再试一次": 4, "one two": 2,
 	} {
-		if got := details.Words(text, 6); got != want {
+		if got := details.Words(6, text); got != want {
 			t.Errorf("%q: %d words, want %d", text, got, want)
 		}
 	}
-	if got := details.Words("a b c d e", 3); got != 3 {
+	if got := details.Words(3, "a b c d e"); got != 3 {
 		t.Errorf("counting goes on past what is asked: %d", got)
+	}
+	if got := details.Words(4, "said it", "", "and was answered"); got != 4 {
+		t.Errorf("counting ends with the first text: %d", got)
+	}
+	if got := details.Words(4, "tw", "o"); got != 2 {
+		t.Errorf("a word goes on in the next text: %d", got)
 	}
 }
 
@@ -158,7 +164,7 @@ func FuzzMarks(f *testing.F) {
 		if steady := details.Steady(text); len(steady) > len(text) {
 			t.Errorf("%q grew to %q", text, steady)
 		}
-		_ = details.Words(text, 4)
+		_ = details.Words(4, text)
 	})
 }
 

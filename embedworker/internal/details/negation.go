@@ -13,8 +13,11 @@ type negations struct{ left int }
 // that is negated, or "". What one is sure of and what one is not are different
 // things, however alike the words around them are.
 func (n *negations) next(word, after string) string {
-	if len(word) == 0 || len(word) > longestWord {
+	switch {
+	case len(word) == 0 || len(word) > longestWord:
 		n.left = 0
+		return ""
+	case n.left == 0 && !mayNegate(word):
 		return ""
 	}
 	var room [longestWord]byte
@@ -45,6 +48,18 @@ func (n *negations) next(word, after string) string {
 
 // longestWord is that of words which may be negated, in bytes.
 const longestWord = 40
+
+// mayNegate reports whether a word begins as those that isNegation knows, and is as short.
+func mayNegate(word string) bool {
+	if len(word) > len("shouldnt") {
+		return false
+	}
+	switch word[0] | 0x20 {
+	case 'n', 'c', 'w', 'i', 'a', 'd', 's', 'h':
+		return true
+	}
+	return false
+}
 
 // isNegation knows not, no, never and the like, and what is contracted with n't.
 func isNegation(word, after string) bool {

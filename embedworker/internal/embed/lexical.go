@@ -71,7 +71,7 @@ func (l *Lexical) Embed(ctx context.Context, texts ...string) ([][]float32, erro
 	out := make([][]float32, len(texts))
 	for i, text := range texts {
 		v := make([]float32, lexicalDim)
-		s.collect(v, ending(text, lexicalBytes))
+		s.collect((*[lexicalDim]float32)(v), ending(text, lexicalBytes))
 		if !normalize(v) {
 			return nil, fmt.Errorf("%w: text %d has no word", ErrEmpty, i)
 		}
@@ -96,40 +96,68 @@ func ending(text string, n int) string {
 
 // features collects the features of one text into a vector.
 type features struct {
-	vector []float32
+	vector *[lexicalDim]float32
 	seen   []uint64 // hashes of features that are in already; open addressing
-	word   []byte   // the word being read, in lower case
-	last   uint64   // hash of the word before, for pairs
-	marked bool     // the word has a digit, an underscore or inner capitals
-	digits bool     // the word has nothing but digits
-	lower  bool     // the last letter was small
+	recent [recentWords]entered
+	word   []byte // the word being read, in lower case
+	last   uint64 // hash of the word before, for pairs
+	marked bool   // the word has a digit, an underscore or inner capitals
+	digits bool   // the word has nothing but digits
+	lower  bool   // the last letter was small
 }
 
-func (f *features) collect(v []float32, text string) {
+// entered is a word whose features are in already, all but its pairs.
+type entered struct {
+	key, hash uint64
+	weight    float32
+}
+
+// recentWords is the number of places for words; a word takes that of another one.
+const recentWords = 512
+
+func (f *features) collect(v *[lexicalDim]float32, text string) {
 	f.vector, f.last, f.word = v, 0, f.word[:0]
-	size := 1 << bits.Len(uint(3*len(text)+16))
-	if cap(f.seen) < size {
-		f.seen = make([]uint64, size)
-	} else {
-		f.seen = f.seen[:size]
-		clear(f.seen)
-	}
+	clear(f.recent[:])
+	f.room(1 << bits.Len(uint(2*len(text)+16))) // a byte makes at most 1.5 features
 	f.begin()
-	for _, r := range text {
+	for i := 0; i < len(text); {
+		if n := small(text[i:]); n > 0 {
+			f.word, f.digits, f.lower = append(f.word, text[i:i+n]...), false, true
+			i += n
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(text[i:])
 		f.rune(r)
+		i += n
 	}
 	f.end()
 	f.vector = nil
 }
 
+// room makes seen an empty table of a size.
+func (f *features) room(size int) {
+	if cap(f.seen) < size {
+		f.seen = make([]uint64, size)
+		return
+	}
+	f.seen = f.seen[:size]
+	clear(f.seen)
+}
+
+// small returns the number of small ASCII letters that a text begins with.
+func small(text string) (n int) {
+	for n < len(text) && 'a' <= text[n] && text[n] <= 'z' {
+		n++
+	}
+	return n
+}
+
 func (f *features) begin() { f.word, f.marked, f.digits, f.lower = f.word[:0], false, true, false }
 
-// rune takes the next character: part of a word, a word of its own, or the end
-// of one.
+// rune takes the next character, which is no small ASCII letter: part of a word, a word of
+// its own, or the end of one.
 func (f *features) rune(r rune) {
 	switch {
-	case 'a' <= r && r <= 'z':
-		f.word, f.digits, f.lower = append(f.word, byte(r)), false, true
 	case 'A' <= r && r <= 'Z':
 		f.marked = f.marked || f.lower
 		f.word, f.digits = append(f.word, byte(r)+'a'-'A'), false
@@ -164,25 +192,51 @@ func (f *features) single(weight float32) {
 	f.begin()
 }
 
-// end enters the word that was read.
+// end enters the word that was read. Of a word that came before, all but the pair is in.
 func (f *features) end() {
 	if len(f.word) == 0 {
 		return
 	}
 	h := hash(seedWord, f.word)
-	weight := f.weigh(h)
-	if !f.marked {
-		h = hash(seedWord, stem(f.word))
-		if w := f.weigh(h); w >= lightestStem {
-			weight = min(weight, w)
-		}
+	w, key := &f.recent[h>>32%recentWords], f.key(h)
+	before := w.key == key
+	if !before {
+		*w = f.weighed(h)
+		w.key = key
+		f.add(w.hash, w.weight)
 	}
-	f.add(h, weight)
-	f.pair(h, weight)
-	if !f.marked {
-		f.parts(weight)
+	f.pair(w.hash, w.weight)
+	if !before && !f.marked {
+		f.parts(w.weight)
 	}
 	f.begin()
+}
+
+// key tells words apart that have the same letters and are not read alike.
+func (f *features) key(h uint64) uint64 {
+	h <<= 2
+	if f.marked {
+		h |= 1
+	}
+	if f.digits {
+		h |= 2
+	}
+	return h
+}
+
+// weighed returns the feature of the word that was read, which has a hash.
+func (f *features) weighed(h uint64) entered {
+	w := entered{hash: h, weight: f.weigh(h)}
+	if f.marked {
+		return w
+	}
+	if s := stem(f.word); len(s) < len(f.word) {
+		w.hash = hash(seedWord, s)
+		if of := f.weigh(w.hash); of >= lightestStem {
+			w.weight = min(w.weight, of)
+		}
+	}
+	return w
 }
 
 // stem takes the commonest endings off an English word. It is crude: the same
@@ -223,7 +277,7 @@ func (f *features) pair(h uint64, weight float32) {
 // parts enters the word's runs of four bytes with its ends marked, so that
 // forms of a word ("listed", "listing") are not strangers.
 func (f *features) parts(weight float32) {
-	const size = 4
+	const size = partSize
 	n := len(f.word) + 2 - size + 1
 	if n < 2 {
 		return
@@ -232,7 +286,7 @@ func (f *features) parts(weight float32) {
 	each := weight * weightParts / sqrt32(n)
 	f.add(hash(seedPart^'^', f.word[:size-1]), each)
 	for i := 0; i+size <= len(f.word); i++ {
-		f.add(hash(seedPart, f.word[i:i+size]), each)
+		f.add(hashPart([size]byte(f.word[i:])), each)
 	}
 }
 
@@ -273,10 +327,24 @@ const (
 // hash is 64-bit FNV-1a with a final mix; stored vectors depend on it.
 func hash(seed uint64, b []byte) uint64 {
 	for _, c := range b {
-		seed = (seed ^ uint64(c)) * 0x100000001b3
+		seed = (seed ^ uint64(c)) * prime
 	}
 	return mix(seed)
 }
+
+// partSize is the number of bytes of a part of a word.
+const partSize = 4
+
+// hashPart is hash(seedPart, part).
+func hashPart(part [partSize]byte) uint64 {
+	h := (seedPart ^ uint64(part[0])) * prime
+	h = (h ^ uint64(part[1])) * prime
+	h = (h ^ uint64(part[2])) * prime
+	return mix((h ^ uint64(part[3])) * prime)
+}
+
+// prime is FNV's.
+const prime = 0x100000001b3
 
 func mix(h uint64) uint64 {
 	h = (h ^ h>>32) * 0xd6e8feb86659fd93

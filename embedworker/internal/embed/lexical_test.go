@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -133,4 +134,41 @@ func BenchmarkLexical(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestLexicalVectorsOfLongTextsDoNotChange compares sums over the vectors of texts in which
+// words come again in other forms, other cases and beside other words.
+func TestLexicalVectorsOfLongTextsDoNotChange(t *testing.T) {
+	t.Parallel()
+	for seed, want := range lexicalSums {
+		v, err := embed.NewLexical().Embed(t.Context(), longText(uint64(seed)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum float64
+		for i, x := range v[0] {
+			sum += float64(x) * math.Sin(float64(3*i+seed))
+		}
+		if math.Abs(sum-want) > 1e-5 {
+			t.Errorf("text %d: sum %.6f, was %.6f: stored vectors would be worthless, change the name too", seed, sum, want)
+		}
+	}
+}
+
+var lexicalSums = []float64{
+	-1.5211800, 0.6365550, -0.4630468, 1.2402654, -0.5476934, -0.8938509, -1.2246163, 0.0132885,
+	1.3753381, 1.0301051, 0.3168731, -1.0039429, -1.5367911, -0.2943098, 0.9632275, 1.3147999,
+}
+
+// longText returns a text of up to 20 KB.
+func longText(seed uint64) string {
+	r := rand.New(rand.NewPCG(seed, 1))
+	vocabulary := strings.Fields("the The THE reads reading read fileName filename file_2 12 5'5 55 don't dont über Über 東京 ¥ a an " +
+		"please configuration configurations listed lists {\"key\": 'value'} /usr/local/bin -f é ſix 再试 x9 \xff\xfe wait... C++ e.g. q’s")
+	var b strings.Builder
+	for range 1 + r.IntN(40<<(seed%8)) {
+		b.WriteString(vocabulary[r.IntN(len(vocabulary))])
+		b.WriteByte(" \n,."[r.IntN(4)])
+	}
+	return b.String()
 }

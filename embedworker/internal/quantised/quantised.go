@@ -48,16 +48,12 @@ func New(v []float32) Vector {
 		return appendSparse(begin(fine, len(v)), v, math.MaxInt16/most)
 	}
 	unit := math.MaxInt8 / most
-	set = 0
-	for _, x := range v {
-		if rounded(x, unit) != 0 {
-			set++
-		}
+	head := begin(sparse, len(v))
+	if out := appendSparse(head, v, unit); len(out) < len(head)+len(v) {
+		return out
 	}
-	if (len(v)+7)/8+set < len(v) {
-		return appendSparse(begin(sparse, len(v)), v, unit)
-	}
-	out := begin(dense, len(v))
+	out := head
+	out[0] = dense
 	for _, x := range v {
 		out = append(out, byte(rounded(x, unit)))
 	}
@@ -68,7 +64,12 @@ func begin(layout byte, dim int) Vector {
 	return binary.AppendUvarint(append(make(Vector, 0, 4+dim), layout), uint64(dim))
 }
 
-func rounded(x, unit float32) int { return int(math.RoundToEven(float64(x * unit))) }
+// rounded returns the nearest multiple of a unit, or the even one of two, for up to 2^22
+// units: adding a number whose last place is 1 rounds the sum.
+func rounded(x, unit float32) int {
+	const ones = 3 << 22
+	return int(float32(x*unit) + ones - ones)
+}
 
 func abs(x float32) float32 { return max(x, -x) }
 
@@ -77,6 +78,9 @@ func appendSparse(out Vector, v []float32, unit float32) Vector {
 	start := len(out)
 	out = append(out, make([]byte, (len(v)+7)/8)...)
 	for i, x := range v {
+		if x == 0 {
+			continue
+		}
 		q := rounded(x, unit)
 		if q == 0 {
 			continue

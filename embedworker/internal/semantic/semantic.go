@@ -95,7 +95,7 @@ func (c *Checker) Check(ctx context.Context, q Query) (Answer, error) {
 	if err := q.check(); err != nil {
 		return Answer{}, err
 	}
-	if q.MinWords > 0 && details.Words(q.Said+" "+q.Answered+" "+q.Text, q.MinWords) < q.MinWords {
+	if q.MinWords > 0 && details.Words(q.MinWords, q.Said, q.Answered, q.Text) < q.MinWords {
 		return Answer{}, nil
 	}
 	subject, err := c.subject(ctx, q)
@@ -235,7 +235,7 @@ func (c *Checker) compare(ctx context.Context, q Query, s compare.Subject) (vect
 func (c *Checker) request(q Query, s compare.Subject) vectors.Request {
 	r := vectors.Request{
 		Scope:   vectors.Scope{Kind: q.ScopeKind, Key: q.ScopeKey, Embedder: c.embedder.Name()},
-		Subject: s, ID: q.ID, Replaces: q.Replaces, Keep: q.Keep, TTL: q.TTL, Peek: q.Peek,
+		Subject: s, ID: q.ID, Replaces: q.Replaces, Keep: q.Keep, TTL: q.TTL, Peek: q.Peek, SameDetails: !q.SourceRule,
 	}
 	if r.Keep == 0 {
 		r.Keep = DefaultKeep

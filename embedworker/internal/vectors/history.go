@@ -229,15 +229,29 @@ func (h *history) expecting(now time.Time, kept time.Duration) (next history, tt
 // found compares the request with what is still remembered.
 func (h *history) found(r Request, now time.Time) History {
 	kept, replaced := h.remembered(r, now)
+	return h.compared(r, kept, replaced, now)
+}
+
+// next compares the request with what is still remembered, and returns the history with the
+// request before that.
+func (h *history) next(r Request, now time.Time, room int) (history, History) {
+	kept, replaced := h.remembered(r, now)
+	past := h.compared(r, kept, replaced, now)
+	return h.before(r, kept, now, room), past
+}
+
+// compared compares the request with the entries that were kept of the history.
+func (h *history) compared(r Request, kept history, replaced bool, now time.Time) History {
 	entries := kept.entries[:min(len(kept.entries), r.Keep)]
 	past := make([]Found, 0, len(entries))
 	for _, e := range entries {
+		p := compare.Past{SameDetails: details.Sum(e.pb.GetMarks()) == r.Subject.Details}
+		if p.SameDetails || !r.SameDetails {
+			p.Similarity = compare.SimilarityTo(r.Subject, e.halves)
+		}
 		past = append(past, Found{
-			Past: r.Subject.Compared(compare.Past{
-				Similarity:  compare.SimilarityTo(r.Subject, e.halves),
-				SameDetails: details.Sum(e.pb.GetMarks()) == r.Subject.Details,
-			}, compare.SentencesOf(e.pb.GetSentences()), e.pb.GetDigest()),
-			ID: e.pb.GetRequestId(), Text: e.pb.GetText(), Age: now.Sub(time.UnixMilli(e.pb.GetStoredMs())),
+			Past: r.Subject.Compared(p, compare.SentencesOf(e.pb.GetSentences()), e.pb.GetDigest()),
+			ID:   e.pb.GetRequestId(), Text: e.pb.GetText(), Age: now.Sub(time.UnixMilli(e.pb.GetStoredMs())),
 		})
 	}
 	return History{past, replaced, h.streak(now)}
@@ -246,6 +260,7 @@ func (h *history) found(r Request, now time.Time) History {
 // remembered returns the entries that have not aged out and do not belong to the
 // request. What shares a part with one that belongs to the request is to be stored anew.
 func (h *history) remembered(r Request, now time.Time) (kept history, replaced bool) {
+	kept = history{entries: make([]*entry, 0, len(h.entries)), in: make([]part, 0, len(h.entries))}
 	var removed []part
 	for i, e := range h.entries {
 		switch {
@@ -266,9 +281,15 @@ func (h *history) remembered(r Request, now time.Time) (kept history, replaced b
 	return kept, replaced
 }
 
-// appended returns the history with the request before what is still remembered. The new
-// part has at most so many bytes, of which the newest entry may take more.
+// appended returns the history with the request before what is still remembered.
 func (h *history) appended(r Request, now time.Time, room int) history {
+	kept, _ := h.remembered(r, now)
+	return h.before(r, kept, now, room)
+}
+
+// before returns the history with the request before what was kept of it. The new part has
+// at most so many bytes, of which the newest entry may take more.
+func (h *history) before(r Request, kept history, now time.Time, room int) history {
 	pb := &semanticpb.VectorEntry{
 		RequestId: r.ID, StoredMs: now.UnixMilli(), ExpiresMs: now.Add(r.TTL).UnixMilli(),
 		Marks: uint64(r.Subject.Details), Text: r.Text, Sentences: r.Subject.Sentences.Bytes(), Digest: r.Subject.Digest,
@@ -276,9 +297,11 @@ func (h *history) appended(r Request, now time.Time, room int) history {
 	for _, half := range r.Subject.Halves {
 		pb.Quantised = append(pb.Quantised, quantised.New(half))
 	}
-	kept, _ := h.remembered(r, now)
 	n := min(len(kept.entries), r.Keep-1)
-	next := history{entries: append([]*entry{newEntry(pb)}, kept.entries[:n]...), in: append([]part{{}}, kept.in[:n]...), streakUntil: h.noted(now, r.TTL)}
+	next := history{
+		entries: append(append(make([]*entry, 0, n+1), newEntry(pb)), kept.entries[:n]...),
+		in:      append(append(make([]part, 0, n+1), part{}), kept.in[:n]...), streakUntil: h.noted(now, r.TTL),
+	}
 	next.fit(room)
 	next.slot = next.free()
 	return next

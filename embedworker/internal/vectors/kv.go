@@ -125,8 +125,8 @@ func (s *KV) compare(ctx context.Context, r Request) (past History, err error) {
 	}
 	err = s.records.Apply(ctx, key, func(h history) (history, time.Duration) {
 		now := s.now()
-		past = h.found(r, now)
-		next := h.appended(r, now, s.room())
+		var next history
+		next, past = h.next(r, now, s.room())
 		return next, next.keepFor(now)
 	})
 	return past, err

@@ -67,6 +67,8 @@ type Request struct {
 	Keep     int           // how many the scope remembers, 1 to MaxKeep
 	TTL      time.Duration // how long this one is remembered
 	Peek     bool          // compare without remembering
+	// SameDetails says that the similarity of entries with other details is of no use.
+	SameDetails bool
 }
 
 // History is what a scope remembers.

@@ -96,7 +96,7 @@ func (l *Ledger[S, P]) try(c *cell[S]) {
 	next, ttl := fold(c.seen.record, c.batch)
 	switch {
 	case ttl > 0:
-		stored := P(&next).Append(nil)
+		stored := P(&next).Append(l.buffer(c.seen.size))
 		l.put(c.key, l.slot(&next), stored, c.seen.seq, ttl, func(seq uint64, err error) {
 			l.written(c, revision[S]{record: next, seq: seq, size: len(stored), until: time.Since(l.began) + ttl}, err)
 		})
@@ -105,6 +105,15 @@ func (l *Ledger[S, P]) try(c *cell[S]) {
 	default: // nothing to change, unless there is a record that we never saw
 		l.reread(c)
 	}
+}
+
+// buffer returns room for the stored form of a record that had a size before.
+func (l *Ledger[S, P]) buffer(size int) []byte {
+	const usual, grown = 256, 64
+	if l.parted { // one part is stored
+		return nil
+	}
+	return make([]byte, 0, max(usual, size+grown))
 }
 
 // written ends a write, or reads the record that another process wrote before.

@@ -145,7 +145,7 @@ func (in *Inbox) RequestParts(msg *nats.Msg, m proto.Message, t Turn, part func(
 // request sends msg, or the message m instead of its data unless m is nil.
 func (in *Inbox) request(msg *nats.Msg, m proto.Message, a asked) {
 	id := in.register(a)
-	local := Request{Data: msg.Data, Header: msg.Header, message: m, respond: func(c content) error {
+	local := Request{Data: msg.Data, Header: msg.Header, message: m, waits: a.reply != nil, respond: func(c content) error {
 		in.finish(id, c, nil)
 		return nil
 	}}
@@ -181,7 +181,8 @@ func (in *Inbox) Ask(ctx context.Context, msg *nats.Msg) ([]byte, error) {
 }
 
 // Call sends a message to a subject and waits for the answer, at most until the context
-// ends. Both messages are only read: within the process neither is copied.
+// ends, or until a responder of the process is done that works in the caller's goroutine.
+// Both messages are only read: within the process neither is copied.
 func Call[M any, P message[M]](ctx context.Context, in *Inbox, msg *nats.Msg, m proto.Message) (P, error) {
 	type answer struct {
 		content

@@ -15,6 +15,8 @@ type Request struct {
 	Header  nats.Header
 	message proto.Message
 	respond func(content) error
+	// waits says that the sender's goroutine waits for the answer.
+	waits bool
 }
 
 // content is what a request or an answer carries: a message of the same process, or bytes.
@@ -49,6 +51,10 @@ func (c content) bytes() ([]byte, error) {
 	}
 	return proto.Marshal(c.message)
 }
+
+// Waits reports whether the sender waits for the answer in the goroutine that passes the
+// request on, so that the responder may do its work there.
+func (r Request) Waits() bool { return r.waits }
 
 // Expected reports whether the sender waits for an answer.
 func (r Request) Expected() bool { return r.respond != nil }
@@ -86,7 +92,7 @@ type responder struct {
 func NewInProcess() *InProcess { return &InProcess{responders: map[string]*responder{}} }
 
 // Serve has a subject's requests in this process answered by handle, which must
-// not block, until stop is called; stop waits for the calls that have begun.
+// not block unless the sender waits, until stop is called; stop waits for the calls that have begun.
 func (p *InProcess) Serve(subject string, handle func(Request)) (stop func()) {
 	if p == nil {
 		return func() {}

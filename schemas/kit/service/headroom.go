@@ -18,7 +18,10 @@ import (
 // 200 MiB; with headroom it grows to 0.5 GiB.
 const headroom = 64 << 20
 
-var reserve = sync.OnceValue(func() []byte { return make([]byte, headroom) })
+var reserve = sync.OnceValue(func() []byte {
+	boundGarbage()
+	return make([]byte, headroom)
+})
 
 // ofMemory is the part of the container's memory that Go may use. The rest is for memory
 // that Go does not count: thread stacks, mapped files, the network.
@@ -32,9 +35,10 @@ var MemoryLimit = sync.OnceValue(func() int64 {
 	return debug.SetMemoryLimit(-1)
 })
 
-// Headroom makes garbage collections rarer in this process, from now on, unless
-// it was told to be small: GOMEMLIMIT takes the headroom for memory in use, and
-// the rest would be too little. GOGC holds as ever. Services do it as they start.
+// Headroom makes garbage collections rarer in this process, from now on, and bounds the
+// garbage of one with much live memory, unless it was told to be small: GOMEMLIMIT takes
+// the headroom for memory in use, and the rest would be too little. GOGC holds as ever.
+// Services do it as they start.
 func Headroom() {
 	if fits(MemoryLimit()) {
 		_ = reserve()
