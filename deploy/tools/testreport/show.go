@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -72,6 +73,9 @@ func (r *found) add(line string, output map[string][]string, out io.Writer) {
 		output[key] = append(output[key], e.Output)
 		return
 	case "fail":
+		if e.Test == "" {
+			output[key] = append(unended(e.Package, output, out), output[key]...)
+		}
 		r.fail(e, output[key], output[e.FailedBuild], out)
 	case "skip":
 		if e.Test != "" {
@@ -96,6 +100,19 @@ func (r *found) fail(e event, output, build []string, out io.Writer) {
 	if len(build) > 0 || !tests {
 		r.failures = append(r.failures, failure{name, append(build, output...)})
 	}
+}
+
+// unended takes and prints the output of those tests of a failed package that never ended,
+// because the process did: a panic, or the stacks of a test that hung.
+func unended(pkg string, output map[string][]string, out io.Writer) (all []string) {
+	for _, key := range slices.Sorted(maps.Keys(output)) {
+		if test, ok := strings.CutPrefix(key, pkg+"."); ok && test != "" {
+			fmt.Fprint(out, strings.Join(output[key], ""))
+			all = append(all, output[key]...)
+			delete(output, key)
+		}
+	}
+	return all
 }
 
 // noise reports whether a line of a package repeats others.

@@ -18,6 +18,9 @@ const printed = `{"Action":"output","Package":"x/a","Test":"TestGood","Output":"
 {"Action":"output","Package":"x/a","Test":"TestLeft","Output":"    a_test.go:3: Redis is not installed\n"}
 {"Action":"output","Package":"x/a","Test":"TestLeft","Output":"--- SKIP: TestLeft (0.00s)\n"}
 {"Action":"skip","Package":"x/a","Test":"TestLeft"}
+{"Action":"output","Package":"x/hung","Test":"TestHung","Output":"panic: test timed out after 10m0s\n"}
+{"Action":"output","Package":"x/hung","Output":"FAIL\tx/hung\t600s\n"}
+{"Action":"fail","Package":"x/hung"}
 {"Action":"output","Package":"x/a","Output":"PASS\n"}
 {"Action":"output","Package":"x/a","Output":"ok  \tx/a\t0.1s\n"}
 not an event
@@ -30,7 +33,7 @@ func TestWhatIsShownOfARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff("    a_test.go:2: got 1\nok  \tx/a\t0.1s\nnot an event\n", out.String()); diff != "" {
+	if diff := cmp.Diff("    a_test.go:2: got 1\nFAIL\tx/hung\t600s\npanic: test timed out after 10m0s\nok  \tx/a\t0.1s\nnot an event\n", out.String()); diff != "" {
 		t.Errorf("shown (-want +got):\n%s", diff)
 	}
 	if len(got.skips) != 1 || got.skips[0] != (skip{"a.TestLeft", "Redis is not installed"}) {

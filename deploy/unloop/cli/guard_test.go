@@ -65,11 +65,13 @@ func TestTallyIsWhatCameMeanwhile(t *testing.T) {
 
 func TestReportCountsInWords(t *testing.T) {
 	t.Parallel()
-	price := 0.25
+	price, little := 0.25, 0.009
 	stopped := event.Incident{Data: event.Data{
 		LoopID: "L1", Policy: "p", Detector: "prompt", Action: "reject", Mode: event.ModeEnforce, HitCount: 8, FirstSeen: time.Unix(1, 0),
 		Saved: event.Saved{Requests: 1, InputTokens: 1200, USD: &price},
 	}}
+	cheap := stopped
+	cheap.Saved.USD = &little
 	hinted := event.Incident{Data: event.Data{LoopID: "L2", Policy: "p", Detector: "tool", Action: "hint", Mode: event.ModeShadow, HitCount: 3}}
 	for name, c := range map[string]struct {
 		loops []event.Incident
@@ -77,6 +79,7 @@ func TestReportCountsInWords(t *testing.T) {
 	}{
 		"no stop":  {[]event.Incident{hinted}, "unloop: 1 loop found, and no request stopped.\nunloop:   loop L2: the same call of the tool with the same result 3 times; would hint, policy p, detector tool, 0 requests stopped\n"},
 		"one stop": {[]event.Incident{stopped}, "unloop: 1 loop stopped: 1 request and about 1 200 input tokens saved, $0.25.\nunloop:   loop L1: the same prompt 8 times; reject, policy p, detector prompt, 1 request stopped\n"},
+		"a cent":   {[]event.Incident{cheap}, "unloop: 1 loop stopped: 1 request and about 1 200 input tokens saved, less than $0.01.\nunloop:   loop L1: the same prompt 8 times; reject, policy p, detector prompt, 1 request stopped\n"},
 	} {
 		var out strings.Builder
 		printTally(&printer{w: &out}, c.loops)

@@ -222,7 +222,7 @@ func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
 	}
 	switch {
 	case c.JSON:
-		return io.json(all)
+		return jsonLines(io, all)
 	case len(all) == 0:
 		_, err = fmt.Fprintln(io.out, "No bundle was pushed.")
 		return err

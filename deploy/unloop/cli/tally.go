@@ -244,8 +244,11 @@ func printTally(out *printer, loops []event.Incident) {
 }
 
 func dollars(usd float64) string {
-	if usd <= 0 {
+	switch {
+	case usd <= 0:
 		return ""
+	case usd < 0.01:
+		return ", less than $0.01"
 	}
 	return fmt.Sprintf(", $%.2f", usd)
 }

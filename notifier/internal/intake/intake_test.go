@@ -245,13 +245,13 @@ func TestAnUnfitStreamIsAnError(t *testing.T) {
 	server := natstest.StartBare(t)
 	js := server.JetStream()
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
-		Name: "KV_" + schemas.BucketCounters, Subjects: []string{"$KV." + schemas.BucketCounters + ".>"},
+		Name: schemas.StreamEvents, Subjects: []string{"loop.detected.>"},
 	}); err != nil {
 		t.Fatal(err)
 	}
 	in := New(server.Service(), ordinary, nil, slog.New(slog.DiscardHandler))
-	if err := in.Run(t.Context()); err == nil || !strings.Contains(err.Error(), schemas.BucketCounters) {
-		t.Errorf("got %v, want the unfit stream", err)
+	if err := in.Run(t.Context()); err == nil || !strings.Contains(err.Error(), schemas.StreamEvents+" must take the subjects loop.ongoing.> loop.resolved.>, too") {
+		t.Errorf("got %v, want the subjects that the stream lacks", err)
 	}
 }
 

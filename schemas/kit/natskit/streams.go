@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -133,7 +134,38 @@ func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 		return nil, fmt.Errorf("%w: %s must allow per-message TTLs (nats stream edit %s --allow-msg-ttl)",
 			ErrStreamUnfit, cfg.Name, cfg.Name)
 	}
+	if lacking := uncovered(cfg.Subjects, info.Config); len(lacking) > 0 {
+		return nil, fmt.Errorf("%w: %s must take the subjects %s, too (nats stream edit %s --subjects)",
+			ErrStreamUnfit, cfg.Name, strings.Join(lacking, " "), cfg.Name)
+	}
 	return info, markExpiry(ctx, js, info.Config, cfg.SubjectDeleteMarkerTTL)
+}
+
+// uncovered returns the subjects that a stream does not take. One that copies other streams
+// need not take any.
+func uncovered(wanted []string, cfg jetstream.StreamConfig) []string {
+	if cfg.Mirror != nil || len(cfg.Sources) > 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(wanted), func(subject string) bool {
+		return slices.ContainsFunc(cfg.Subjects, func(taken string) bool { return covers(taken, subject) })
+	})
+}
+
+// covers reports whether a subject with wildcards includes all that another one does.
+func covers(wide, narrow string) bool {
+	for wide != "" && narrow != "" {
+		var token, other string
+		token, wide, _ = strings.Cut(wide, ".")
+		other, narrow, _ = strings.Cut(narrow, ".")
+		if token == ">" {
+			return true
+		}
+		if other == ">" || token != other && token != "*" {
+			return false
+		}
+	}
+	return wide == narrow
 }
 
 // markExpiry makes an existing bucket of an earlier version leave markers of what expires.
