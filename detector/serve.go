@@ -110,6 +110,10 @@ func (d *Detector) budget(ms uint32) time.Duration {
 	return d.cfg.MaxBudget
 }
 
+// outcomeTime is how long a detector tries to book an outcome. No client waits for that, and
+// what is not booked by then is lost.
+const outcomeTime = 5 * time.Second
+
 // onHandover counts what another detector handed over. It is handed over no further.
 func (d *Detector) onHandover(req natskit.Request) {
 	var h checkpb.Handover
@@ -120,8 +124,12 @@ func (d *Detector) onHandover(req natskit.Request) {
 		d.metrics.Malformed.Inc()
 		return
 	}
+	budget := d.budget(h.GetBudgetMs())
+	if h.GetOutcome() != nil {
+		budget = outcomeTime
+	}
 	d.run(req, func() proto.Message {
-		ctx, cancel := context.WithTimeout(ledger.Stay(context.Background()), d.budget(h.GetBudgetMs()))
+		ctx, cancel := context.WithTimeout(ledger.Stay(context.Background()), budget)
 		defer cancel()
 		if h.GetOutcome() != nil {
 			d.decider.Apply(ctx, h.GetOutcome())
@@ -137,7 +145,7 @@ func (d *Detector) onOutcome(req natskit.Request) {
 	if !d.read(req.Data, &o) || !d.enter() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.MaxBudget)
+	ctx, cancel := context.WithTimeout(context.Background(), outcomeTime)
 	started := d.decider.StartOutcome(ctx, &o) // before the call is made again
 	d.goroutines.Go(func() {
 		defer d.leave()

@@ -153,8 +153,8 @@ type result struct {
 	noise     time.Duration
 	undecided int
 	guarded   time.Duration
-	// elected is the part of guarded until JetStream took writes again; 0 for faults that
-	// do not stop it.
+	// elected is how long JetStream took no writes, for a fault that heals since its
+	// beginning; 0 for faults that do not stop it.
 	elected time.Duration
 	lost    int
 	exact   bool

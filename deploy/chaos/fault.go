@@ -16,6 +16,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // fault is one way to break the cluster: begin breaks it, end does what an operator would
@@ -26,6 +27,8 @@ type fault struct {
 	// heals says that the cluster recovers by itself as soon as JetStream takes writes
 	// again. The time until loops are stopped counts from the beginning then.
 	heals bool
+	// elects says that JetStream may have to elect leaders meanwhile, and take no writes.
+	elects bool
 	// every is the pause between two requests; 0 is that of the normal load.
 	every time.Duration
 	// mixed says that processes of two versions run.
@@ -142,18 +145,38 @@ func (c *cluster) writable(ctx context.Context, since time.Time) (time.Duration,
 	}
 	defer conn.Close()
 	for time.Since(since) < startWithin && ctx.Err() == nil {
-		try, cancel := context.WithTimeout(ctx, writeWithin)
-		_, err = conn.JetStream().Publish(try, "$KV."+schemas.BucketCounters+".live.x.y.ab", nil, jetstream.WithRetryAttempts(0))
-		cancel()
-		if err == nil {
+		if err = write(ctx, conn); err == nil {
 			break
 		}
 	}
 	return time.Since(since), err
 }
 
-// writeWithin bounds one write that is tried.
-const writeWithin = 100 * time.Millisecond
+// writeWithin bounds one write that is tried, writeEvery is the pause between two.
+const writeWithin, writeEvery = 100 * time.Millisecond, 20 * time.Millisecond
+
+func write(ctx context.Context, conn *natskit.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	_, err := conn.JetStream().Publish(ctx, "$KV."+schemas.BucketCounters+".live.x.y.ab", nil, jetstream.WithRetryAttempts(0))
+	return err
+}
+
+// unwritable returns for how long in all the cluster took no writes to the counters until
+// the context ended.
+func (c *cluster) unwritable(ctx context.Context) (all time.Duration, err error) {
+	conn, err := natskit.Connect(c.nats, "chaos", slog.New(slog.DiscardHandler))
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	for last := time.Now(); pause.For(ctx, writeEvery) == nil; last = time.Now() {
+		if write(ctx, conn) != nil {
+			all += time.Since(last)
+		}
+	}
+	return all, nil
+}
 
 // hostilePeer sends checks with names that are longer than a server takes.
 func hostilePeer(_ context.Context, c *cluster) error {

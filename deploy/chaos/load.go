@@ -38,10 +38,14 @@ func (c *cluster) during(ctx context.Context, f fault, hold time.Duration) (resu
 	var load sync.WaitGroup
 	load.Go(func() { c.load(loading, r, cmp.Or(f.every, every)) })
 	load.Go(func() { c.noise(loading, r) })
+	var probing error
+	if f.elects {
+		load.Go(func() { r.elected, probing = c.unwritable(loading) })
+	}
 	guarded, err := c.through(ctx, f, hold, r)
 	stop()
 	load.Wait()
-	if err != nil {
+	if err = errors.Join(err, probing); err != nil {
 		return r.result, fmt.Errorf("%s: %w", f.name, err)
 	}
 	r.guarded, r.exact = guarded, c.exactAfter(ctx, r)
@@ -192,23 +196,29 @@ func (c *cluster) sendTo(ctx context.Context, url, text string) answer {
 	why := res.Header.Get("X-Loop-Degraded")
 	a := answer{took: time.Since(began), err: err, rejected: res.StatusCode == http.StatusTooManyRequests, degraded: undecided(why), uncompared: why == noComparison}
 	if err == nil && res.StatusCode != http.StatusOK && !a.rejected {
-		a.err = fmt.Errorf("%w: %d", errStatus, res.StatusCode)
+		a.err = fmt.Errorf("%w: %d %s", errStatus, res.StatusCode, read(said).Error.Code)
 	}
 	if a.rejected {
-		a.loop = loopOf(said)
+		a.loop = read(said).Detail.LoopID
 	}
 	return a
 }
 
-// loopOf returns the id of the loop in a refusal.
-func loopOf(body []byte) string {
-	var refusal struct {
-		Detail struct {
-			LoopID string `json:"loop_id"`
-		} `json:"detail"`
-	}
-	_ = json.Unmarshal(body, &refusal) // other rejections name none
-	return refusal.Detail.LoopID
+// refusal is what an error of the gateway says.
+type refusal struct {
+	Error struct {
+		Code string `json:"code"`
+	} `json:"error"`
+	Detail struct {
+		LoopID string `json:"loop_id"`
+	} `json:"detail"`
+}
+
+// read returns the error in an answer, which has none if the error is not the gateway's.
+func read(body []byte) refusal {
+	var r refusal
+	_ = json.Unmarshal(body, &r)
+	return r
 }
 
 var numbering sync.Mutex

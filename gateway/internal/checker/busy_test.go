@@ -159,6 +159,40 @@ func TestADetectorThatDecidesNothingIsSilent(t *testing.T) {
 	}
 }
 
+// A record that can't be written is not the fault of a detector that is busy with others.
+func TestACheckThatOthersOvertakeEndsWithATimeout(t *testing.T) {
+	t.Parallel()
+	const long = 10 * timeout
+	c := unstarved(natstest.StartBare(t).Service(), long)
+	synctest.Test(t, func(t *testing.T) {
+		near := natskit.NewInProcess()
+		var first atomic.Bool
+		near.Serve(schemas.SubjectCheck, func(r natskit.Request) {
+			if !first.Swap(true) {
+				return
+			}
+			batch, err := natskit.Message[checkpb.CheckBatch](r)
+			if err != nil {
+				t.Error(err)
+			}
+			_ = r.Respond(each(t, func(*checkpb.Check) *checkpb.Decision { return &checkpb.Decision{} })(batch))
+		})
+		c.Prefer(near)
+		overtaken := make(chan ended)
+		go func() { overtaken <- ask(t, c, 1, single)[0] }()
+		synctest.Wait()
+		for i := range int(2 * maxWait / timeout) {
+			time.Sleep(timeout)
+			if e := ask(t, c, 1, func(int) *checkpb.Check { return single(i + 1) })[0]; e.err != nil {
+				t.Error(e.err)
+			}
+		}
+		if e := <-overtaken; !errors.Is(e.err, ErrTimeout) || e.after > long+3*timeout+long/5 {
+			t.Errorf("after %s: %v", e.after, e.err)
+		}
+	})
+}
+
 func TestAProcessThatLacksAProcessorWaitsForItsAnswers(t *testing.T) {
 	t.Parallel()
 	c := unstarved(natstest.StartBare(t).Service(), timeout)

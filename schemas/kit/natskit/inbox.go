@@ -324,14 +324,19 @@ func (in *Inbox) lost(now time.Time) time.Duration {
 	return 0
 }
 
+// overtaken is how much later than a request in turn another one was sent whose answer says
+// nothing of its turn: a responder answers only about in order. It is the timeout if that is
+// shorter.
+const overtaken = 100 * time.Millisecond
+
 // turn puts off the time of a request in turn while its responder answers those before it
-// or the process lacks a processor. It reports whether it did.
-// A request that those sent a whole timeout after it overtook is not waited for.
+// or the process lacks a processor. It reports whether it did. A request that is overtaken
+// is waited for no longer than the timeout: its responder is not busy with others.
 func (in *Inbox) turn(a *asked, now time.Time, lost time.Duration) bool {
 	if a.subject == "" {
 		return false
 	}
-	if first, known := in.answered[a.subject]; known && first.Before(a.sent.Add(in.timeout)) {
+	if first, known := in.answered[a.subject]; known && first.Before(a.sent.Add(min(in.timeout, overtaken))) {
 		a.from = now
 		return true
 	}
