@@ -39,8 +39,9 @@ func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
 // process is a detector with a connection of its own, as if it were a process.
 type process struct {
-	nc   *natskit.Conn
-	stop func()
+	nc      *natskit.Conn
+	stop    func()
+	metrics *prometheus.Registry
 }
 
 // startDetector runs a detector until the test ends or stop is called.
@@ -52,8 +53,9 @@ func startDetector(t testing.TB, s *natstest.Server, opts ...detector.Option) pr
 // startDetectorAt runs a detector with the given connection.
 func startDetectorAt(t testing.TB, s *natstest.Server, nc *natskit.Conn, opts ...detector.Option) process {
 	t.Helper()
+	metrics := prometheus.NewRegistry()
 	d, err := detector.New(detector.DefaultConfig(), service.Deps{
-		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), NATS: nc, Layout: s.Layout(),
+		Log: slog.New(slog.DiscardHandler), Metrics: metrics, NATS: nc, Layout: s.Layout(),
 	}, opts...)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +75,7 @@ func startDetectorAt(t testing.TB, s *natstest.Server, nc *natskit.Conn, opts ..
 	if err := d.Readiness().Wait(wait); err != nil {
 		t.Fatal(err)
 	}
-	return process{nc, stop}
+	return process{nc, stop, metrics}
 }
 
 // promptCheck is the check of a prompt by the default policy.
