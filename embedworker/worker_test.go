@@ -320,7 +320,11 @@ func TestRequestsPassWhileRedisIsAway(t *testing.T) {
 	start(t, nc, cfg)
 	ask(t, nc, prompt("s", question))
 	redis.Stop()
-	if r := ask(t, nc, prompt("s", question)); r.GetError() != semanticpb.SemanticError_SEMANTIC_ERROR_STORE || r.GetDetected() {
+	r := ask(t, nc, prompt("s", question))
+	for deadline := time.Now().Add(answerTime); r.GetError() == semanticpb.SemanticError_SEMANTIC_ERROR_LATE && time.Now().Before(deadline); {
+		r = ask(t, nc, prompt("s", question)) // a machine under load
+	}
+	if r.GetError() != semanticpb.SemanticError_SEMANTIC_ERROR_STORE || r.GetDetected() {
 		t.Errorf("without Redis: %v", r)
 	}
 	redis.Start()
