@@ -43,7 +43,8 @@ type Config struct {
 	ProofKey string `kong:"-"`
 	// TLS is the certificate for clients; none speaks plain HTTP.
 	TLS serve.Certificate `kong:"-"`
-	// StartGrace is how long to wait for the cluster before being ready without; 0 is 2 s.
+	// StartGrace is how long to wait for the cluster before serving without, and then for a
+	// detector before being ready without; 0 is 2 s.
 	StartGrace time.Duration `kong:"-"`
 
 	ShutdownDelay time.Duration `default:"0s" help:"How long requests are still taken after the signal to stop, while /readyz already says no, so that load balancers notice."`

@@ -100,7 +100,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	}
 	key, _ := cfg.hashKey() // Validate has seen it
 	g.shared = cluster.New(key, g.deps.Log)
-	g.ready.Also(g.unread)
+	g.ready.Also(g.starts)
 	g.api = checkapi.New(checkapi.Config{
 		Reader: checkapi.Reader{Table: table, MaxBytes: cfg.MaxInspectBytes}, Gate: g.gate, Decider: checks{g}, Ready: g.ready.Err, ProofKey: cfg.ProofKey,
 	})
@@ -170,20 +170,26 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// unread returns an error until policies, overrides and the key of callers were read once:
-// a gateway that serves without them checks nothing.
-func (g *Gateway) unread() error {
-	if g.shared.Loaded() {
-		return nil
+// starts returns an error until policies, overrides and the key of callers were read once,
+// and a detector of another process was heard or waited for: before, a gateway that serves
+// checks nothing.
+func (g *Gateway) starts() error {
+	loaded, ok := g.shared.Loaded()
+	alone := g.deps.InProcess == nil && !g.checker.Knows() && time.Since(loaded) < g.grace()
+	if !ok || alone {
+		return service.ErrStarting
 	}
-	return service.ErrStarting
+	return nil
 }
+
+// grace is how long the gateway waits for the cluster, and for a detector.
+func (g *Gateway) grace() time.Duration { return cmp.Or(g.cfg.StartGrace, 2*time.Second) }
 
 // prepare follows what all gateways of the cluster share until the context ends, and
 // says when the gateway serves; without the cluster it does so, unchecked, after a while.
 func (g *Gateway) prepare(ctx context.Context) error {
-	grace := time.AfterFunc(cmp.Or(g.cfg.StartGrace, 2*time.Second), func() {
-		if !g.shared.Loaded() && ctx.Err() == nil {
+	grace := time.AfterFunc(g.grace(), func() {
+		if _, ok := g.shared.Loaded(); !ok && ctx.Err() == nil {
 			g.deps.Log.Warn("no contact with the cluster yet; requests are not checked")
 			g.ready.Set(nil)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 	"github.com/unloop/unloop/schemas/kit/service"
@@ -39,6 +40,24 @@ func TestAGatewayIsNotReadyBeforeItHasReadPoliciesAndOverrides(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for tick := time.NewTicker(5 * time.Millisecond); g.Readiness().Err() != nil; <-tick.C {
+		must(t, ctx.Err())
+	}
+}
+
+// A gateway that starts together with its detectors waits a while for the first of them.
+func TestAGatewayIsNotReadyBeforeItHeardADetector(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	g := following(t, s, func(c *Config) { c.StartGrace = patience })
+	run(t, g)
+	if err := g.Readiness().Err(); !errors.Is(err, service.ErrStarting) {
+		t.Errorf("without a detector: %v; want %v", err, service.ErrStarting)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	nc := s.Conn()
+	for tick := time.NewTicker(5 * time.Millisecond); g.Readiness().Err() != nil; <-tick.C {
+		must(t, nc.Publish(schemas.SubjectBeat, []byte("d1")))
 		must(t, ctx.Err())
 	}
 }

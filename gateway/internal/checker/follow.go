@@ -49,6 +49,9 @@ func (c *Checker) Follow(ctx context.Context) error {
 	}
 }
 
+// Knows reports whether a detector was heard.
+func (c *Checker) Knows() bool { return !c.fleet.unknown() }
+
 func (c *Checker) subscribe() (stop func(), err error) {
 	var stops []func()
 	stop = func() {

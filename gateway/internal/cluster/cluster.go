@@ -12,6 +12,7 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
@@ -30,7 +31,7 @@ type Shared struct {
 	key       *[identity.KeySize]byte
 	hasher    atomic.Pointer[identity.Hasher]
 	overrides atomic.Pointer[override.Entries]
-	loaded    atomic.Bool
+	loaded    atomic.Pointer[time.Time]
 }
 
 // New returns what is known before any contact with the cluster. key is the key that
@@ -51,8 +52,13 @@ func (s *Shared) Hasher() *identity.Hasher { return s.hasher.Load() }
 // Overrides returns the blocks and exemptions that operators set. They do not change.
 func (s *Shared) Overrides() override.Entries { return *s.overrides.Load() }
 
-// Loaded reports whether all that is shared was read once.
-func (s *Shared) Loaded() bool { return s.loaded.Load() }
+// Loaded returns when all that is shared was read for the first time; false before.
+func (s *Shared) Loaded() (at time.Time, ok bool) {
+	if first := s.loaded.Load(); first != nil {
+		return *first, true
+	}
+	return time.Time{}, false
+}
 
 // Follow keeps up with the cluster until the context ends, whatever happens to the
 // connection. bundle is called with each pushed bundle, and with nil while there is
@@ -89,7 +95,8 @@ func (s *Shared) Follow(ctx context.Context, nc *natskit.Conn, layout natskit.La
 	group.Go(func() error {
 		missing.Wait()
 		if ctx.Err() == nil {
-			s.loaded.Store(true)
+			now := time.Now()
+			s.loaded.Store(&now)
 			loaded()
 		}
 		return nil
