@@ -138,7 +138,7 @@ func printLacking(out *printer, parts []status.Status) {
 		}
 	}
 	if len(lacking) > 0 {
-		out.printf("%s  %s with fewer replicas than asked for (unloop nats init --replicas N)\n", out.screen.Paint(terminal.Yellow, "Replicas missing:"), plural(len(lacking), "stream"))
+		out.printf("%s   %s with fewer replicas than asked for (unloop nats init --replicas N)\n", out.screen.Paint(terminal.Yellow, "Replicas missing:"), plural(len(lacking), "stream"))
 	}
 	if refused > 0 {
 		out.printf("%s    %s of parts, whose logs name the subjects\n", out.screen.Paint(terminal.Yellow, "Refused by NATS:"), plural(int(refused), "action"))

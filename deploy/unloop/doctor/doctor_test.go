@@ -68,12 +68,12 @@ func TestStreamsThatNeedCare(t *testing.T) {
 		"alone":           {stream(1, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Leader: "a"}), ""},
 		"full of old":     {stream(1, jetstream.DiscardOld, 99, nil), ""},
 		"full":            {stream(1, jetstream.DiscardNew, 99, nil), "S is nearly full"},
-		"one replica":     {stream(1, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Name: "c", Leader: "a"}), "S has one replica in a cluster"},
+		"one replica":     {stream(1, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Name: "c", Leader: "a"}), "one replica in a cluster, which is lost with its server: S, S"},
 		"no leader":       {stream(3, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Name: "c"}), "S has no leader"},
-		"offline replica": {stream(3, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Name: "c", Leader: "a", Replicas: []*jetstream.PeerInfo{{Name: "b", Offline: true}}}), "the replica on b is offline"},
+		"offline replica": {stream(3, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Name: "c", Leader: "a", Replicas: []*jetstream.PeerInfo{{Name: "b", Offline: true}}}), "the replicas on b are offline or behind: S, S"},
 		"replicas":        {stream(3, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Name: "c", Leader: "a", Replicas: []*jetstream.PeerInfo{{Name: "b", Current: true}}}), ""},
 	} {
-		all := streamFindings(c.info)
+		all := append(streamFindings(c.info), replicaFindings([]*jetstream.StreamInfo{c.info, c.info})...)
 		if (c.want == "") != (len(all) == 0) || len(all) > 0 && (!strings.Contains(all[0].Detail, c.want) || all[0].Mend == "") {
 			t.Errorf("%s: %+v", name, all)
 		}
@@ -160,5 +160,15 @@ func TestDiskIsLookedAtWhereStateIsOnIt(t *testing.T) {
 	}
 	if _, known := freeBytes("/no/such/folder"); known {
 		t.Error("a folder that is not there has free space")
+	}
+}
+
+func TestWhatPartsSayOfNATS(t *testing.T) {
+	t.Parallel()
+	all := natsFindings([]status.Status{
+		{Service: "gateway", Host: "h", Refused: 3, MissingReplicas: map[string]int{"B": 2, "A": 1}}, {Service: "detector", MissingReplicas: map[string]int{"A": 2}},
+	})
+	if len(all) != 2 || !strings.Contains(all[0].Detail, "refused 3") || !strings.HasSuffix(all[1].Detail, ": A, B") || all[1].Mend == "" {
+		t.Errorf("%+v", all)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -69,6 +70,7 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 		return []Finding{{"streams", Fault, "could not be listed: " + err.Error(), "look at the server's log"}}
 	}
 	var missing []string
+	var there []*jetstream.StreamInfo
 	var bytes uint64
 	replicas := map[int]bool{}
 	for _, name := range streams() {
@@ -80,8 +82,10 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 		bytes += info.State.Bytes
 		e.inMemory = info.Config.Storage == jetstream.MemoryStorage
 		replicas[info.Config.Replicas] = true
+		there = append(there, info)
 		all = append(all, streamFindings(info)...)
 	}
+	all = append(all, replicaFindings(there)...)
 	if len(missing) > 0 {
 		return append(all, Finding{"streams", Fault, "missing: " + strings.Join(missing, ", "), "start a detector, which makes those that are missing; where its user may not, run `unloop nats init` as the operator"})
 	}
@@ -107,19 +111,38 @@ func streamFindings(info *jetstream.StreamInfo) (all []Finding) {
 		if c.Leader == "" {
 			all = append(all, Finding{"streams", Fault, name + " has no leader", "start the servers that hold it: more than half of its replicas must run"})
 		}
-		for _, r := range c.Replicas {
-			if r.Offline || !r.Current {
-				all = append(all, Finding{"streams", Warning, fmt.Sprintf("%s: the replica on %s is offline or behind", name, r.Name), "start that server, or wait until it has caught up"})
-			}
-		}
-		if info.Config.Replicas == 1 {
-			all = append(all, Finding{"streams", Warning, name + " has one replica in a cluster: if its server is lost, its state is", "unloop nats init --replicas 3"})
-		}
 	}
 	// Streams that drop their oldest entries are full in normal use.
 	full := info.Config.MaxBytes > 0 && float64(info.State.Bytes) > nearlyFull*float64(info.Config.MaxBytes)
 	if full && info.Config.Discard == jetstream.DiscardNew {
 		all = append(all, Finding{"streams", Warning, fmt.Sprintf("%s is nearly full and refuses new records then", name), "nats stream edit " + name + " --max-bytes …"})
+	}
+	return all
+}
+
+// replicaFindings returns what is not well with the replicas of streams in a cluster.
+func replicaFindings(infos []*jetstream.StreamInfo) (all []Finding) {
+	var alone []string
+	behind := map[string][]string{}
+	for _, info := range infos {
+		c := info.Cluster
+		if c == nil || c.Name == "" {
+			continue
+		}
+		if info.Config.Replicas == 1 {
+			alone = append(alone, info.Config.Name)
+		}
+		for _, r := range c.Replicas {
+			if r.Offline || !r.Current {
+				behind[r.Name] = append(behind[r.Name], info.Config.Name)
+			}
+		}
+	}
+	for _, server := range slices.Sorted(maps.Keys(behind)) {
+		all = append(all, Finding{"streams", Warning, fmt.Sprintf("the replicas on %s are offline or behind: %s", server, strings.Join(behind[server], ", ")), "start that server, or wait until it has caught up"})
+	}
+	if len(alone) > 0 {
+		all = append(all, Finding{"streams", Warning, "one replica in a cluster, which is lost with its server: " + strings.Join(alone, ", "), "unloop nats init --replicas 3"})
 	}
 	return all
 }

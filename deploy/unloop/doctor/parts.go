@@ -44,18 +44,18 @@ func (e *examination) checkParts(context.Context) (all []Finding) {
 // natsFindings returns what the parts say of NATS: what it refused them, and which streams
 // have fewer replicas than they were told.
 func natsFindings(parts []status.Status) (all []Finding) {
-	lacking := map[string]int{}
+	lacking := map[string]bool{}
 	for _, p := range parts {
 		if p.Refused > 0 {
 			all = append(all, Finding{p.Service, Warning, fmt.Sprintf("NATS refused %d of its messages and subscriptions on %s: its user's permissions do not allow them", p.Refused, p.Host),
 				"look at its log, which names the subjects; docs/nats.md has the permissions of each service"})
 		}
-		for stream, n := range p.MissingReplicas {
-			lacking[stream] = max(lacking[stream], n)
+		for stream := range p.MissingReplicas {
+			lacking[stream] = true
 		}
 	}
-	for _, stream := range slices.Sorted(maps.Keys(lacking)) {
-		all = append(all, Finding{"streams", Warning, fmt.Sprintf("%s has %d fewer replicas than asked for", stream, lacking[stream]), "unloop nats init --replicas N"})
+	if len(lacking) > 0 {
+		all = append(all, Finding{"streams", Warning, "fewer replicas than the parts ask for (--replicas): " + strings.Join(slices.Sorted(maps.Keys(lacking)), ", "), "unloop nats init --replicas N"})
 	}
 	return all
 }
