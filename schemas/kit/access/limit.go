@@ -54,18 +54,12 @@ func network(remote string) netip.Prefix {
 	if err != nil {
 		host = remote
 	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Prefix{}
-	}
+	addr, _ := netip.ParseAddr(host) // what is no address has the network of the zero one
 	bits := 32
 	if addr = addr.Unmap().WithZone(""); addr.Is6() {
 		bits = 64
 	}
-	prefix, err := addr.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
+	prefix, _ := addr.Prefix(bits) // it has so many
 	return prefix
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // Errors of sending. They are returned at once: sending never waits for a lock of the
@@ -64,9 +66,11 @@ type Conn struct {
 	// refusals counts what the server refused.
 	refusals refusals
 
-	out     chan outgoing
-	closing chan struct{}
-	close   sync.Once
+	out chan outgoing
+	// life ends with Close.
+	life  context.Context
+	end   context.CancelFunc
+	close sync.Once
 
 	mu        sync.Mutex
 	kept      map[*attachment]struct{}
@@ -108,8 +112,9 @@ func start(name string, log *slog.Logger, settings Settings, dial func(...nats.O
 }
 
 func newConn(name string, log *slog.Logger) *Conn {
+	life, end := context.WithCancel(context.Background())
 	return &Conn{
-		name: name, log: log, out: make(chan outgoing, maxOut), closing: make(chan struct{}), first: make(chan struct{}), look: make(chan struct{}, 1),
+		name: name, log: log, out: make(chan outgoing, maxOut), life: life, end: end, first: make(chan struct{}), look: make(chan struct{}, 1),
 		kept: map[*attachment]struct{}{}, listeners: map[chan struct{}]struct{}{},
 	}
 }
@@ -209,12 +214,7 @@ func (c *Conn) closed(err error) {
 }
 
 func (c *Conn) replace() {
-	for {
-		select {
-		case <-time.After(replaceAfter):
-		case <-c.closing:
-			return
-		}
+	for pause.For(c.life, replaceAfter) == nil {
 		l, err := c.open()
 		if err == nil {
 			c.adopt(l)
@@ -240,14 +240,7 @@ func (c *Conn) adopt(l *link) {
 	}
 }
 
-func (c *Conn) isClosing() bool {
-	select {
-	case <-c.closing:
-		return true
-	default:
-		return false
-	}
-}
+func (c *Conn) isClosing() bool { return c.life.Err() != nil }
 
 // NATS returns the client's connection that is in use now. Its methods wait while the
 // client reconnects.
@@ -308,7 +301,7 @@ func (c *Conn) publish() {
 		select {
 		case o := <-c.out:
 			c.pass(o)
-		case <-c.closing:
+		case <-c.life.Done():
 			return
 		}
 	}
@@ -379,7 +372,7 @@ func (c *Conn) CatchUp(timeout time.Duration) {
 func (c *Conn) Close() {
 	c.close.Do(func() {
 		c.Flush(closeWithin)
-		close(c.closing)
+		c.end()
 		c.up.Store(false)
 		if c.borrowed {
 			return

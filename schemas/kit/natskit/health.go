@@ -159,7 +159,7 @@ func (c *Conn) Tend(ctx context.Context, layout Layout) {
 		case <-c.look:
 		case <-ctx.Done():
 			return
-		case <-c.closing:
+		case <-c.life.Done():
 			return
 		}
 		if c.Err() == nil {

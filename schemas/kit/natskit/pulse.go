@@ -3,6 +3,8 @@ package natskit
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 const (
@@ -35,14 +37,7 @@ func (c *Conn) Silent() bool { return c.up.Load() && c.pulse.late() }
 // watch measures round trips to the server, and notes the reason of an outage. It may
 // wait for the client's lock.
 func (c *Conn) watch() {
-	tick := time.NewTicker(pulseEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-c.closing:
-			return
-		}
+	for pause.For(c.life, pulseEvery) == nil {
 		nc := c.NATS()
 		if !c.up.Load() {
 			if err := nc.LastError(); err != nil {

@@ -68,17 +68,13 @@ func (s Settings) contradictions(addr string) error {
 	} else if len(ways) == 1 && hasUser(addr) {
 		fault("the URL in --nats has credentials, and %s names others: keep one of them", ways[0])
 	}
-	if s.PasswordFile != "" && s.UserFile == "" {
-		fault("--nats-password-file needs --nats-user-file")
-	}
-	if s.UserFile != "" && s.PasswordFile == "" {
-		fault("--nats-user-file needs --nats-password-file")
-	}
-	if s.TLSCert != "" && s.TLSKey == "" {
-		fault("--nats-tls-cert needs --nats-tls-key")
-	}
-	if s.TLSKey != "" && s.TLSCert == "" {
-		fault("--nats-tls-key needs --nats-tls-cert")
+	for _, one := range []struct{ flag, value, needed, has string }{
+		{"--nats-password-file", s.PasswordFile, "--nats-user-file", s.UserFile}, {"--nats-user-file", s.UserFile, "--nats-password-file", s.PasswordFile},
+		{"--nats-tls-cert", s.TLSCert, "--nats-tls-key", s.TLSKey}, {"--nats-tls-key", s.TLSKey, "--nats-tls-cert", s.TLSCert},
+	} {
+		if one.value != "" && one.has == "" {
+			fault("%s needs %s", one.flag, one.needed)
+		}
 	}
 	if s.Domain != "" && !domainForm.MatchString(s.Domain) {
 		fault("--nats-domain %q must have 1 to 64 letters, digits, - and _", s.Domain)
