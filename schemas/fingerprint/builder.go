@@ -13,6 +13,9 @@ type Fingerprint [sha256.Size]byte
 // String returns f in lower-case hexadecimal, 64 characters.
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 
+// Bytes returns f as messages have it.
+func (f Fingerprint) Bytes() []byte { return f[:] }
+
 // Digest returns the first half of f, for state that stays within one session.
 func (f Fingerprint) Digest() Digest { return Digest(f[:16]) }
 
@@ -33,12 +36,6 @@ const usualFields = 256
 func New(domain string) *Builder {
 	b := &Builder{}
 	b.fields = b.room[:0]
-	return b.String(domain)
-}
-
-// Reset forgets all fields and starts again under domain.
-func (b *Builder) Reset(domain string) *Builder {
-	b.fields = b.fields[:0]
 	return b.String(domain)
 }
 

@@ -34,15 +34,6 @@ func TestDomainsKeepFingerprintsApart(t *testing.T) {
 	}
 }
 
-func TestAResetBuilderIsNew(t *testing.T) {
-	t.Parallel()
-	want := fingerprint.New("d").Number(7).Sum()
-	b := fingerprint.New("other").String("rest")
-	if got := b.Reset("d").Number(7).Sum(); got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 // The values are fixed by the stored state and events of earlier versions: a
 // change here makes every counter start again.
 func TestFingerprintsStayWhatTheyWere(t *testing.T) {

@@ -8,6 +8,7 @@ package descriptor
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -163,10 +164,5 @@ func parseHop(s string) (netip.Addr, bool) {
 }
 
 func (r *Reader) trusted(addr netip.Addr) bool {
-	for _, p := range r.proxies {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

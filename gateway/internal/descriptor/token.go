@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,10 +66,7 @@ func claimText(value any) (string, bool) {
 	case json.Number:
 		return value.String(), true
 	case bool:
-		if value {
-			return "true", true
-		}
-		return "false", true
+		return strconv.FormatBool(value), true
 	case []any:
 		parts := make([]string, 0, len(value))
 		for _, one := range value {

@@ -77,8 +77,7 @@ func (m *maker) requestFingerprint(p *bundle.Policy) []byte {
 	if p.LoopDetection.Scope != "all" {
 		b.String(m.Identity.GetCaller())
 	}
-	sum := b.Sum()
-	return sum[:]
+	return b.Sum().Bytes()
 }
 
 // sortedQuery returns the pairs of a query, sorted by key. Pairs of one key keep their

@@ -160,18 +160,12 @@ var windows = map[string]checkpb.Window{
 	policy.WindowFixed:   checkpb.Window_WINDOW_FIXED,
 }
 
-var actions = map[policy.Action]checkpb.Action{
-	policy.Warn:     checkpb.Action_ACTION_WARN,
-	policy.Hint:     checkpb.Action_ACTION_HINT,
-	policy.Throttle: checkpb.Action_ACTION_THROTTLE,
-	policy.Reject:   checkpb.Action_ACTION_REJECT,
-	policy.Break:    checkpb.Action_ACTION_BREAK,
-}
+func action(a policy.Action) checkpb.Action { return checkpb.ActionOf(string(a)) }
 
 func steps(ladder []policy.Step) []*checkpb.Step {
 	out := make([]*checkpb.Step, len(ladder))
 	for i, s := range ladder {
-		out[i] = &checkpb.Step{At: uint32(s.At), Action: actions[s.Action]}
+		out[i] = &checkpb.Step{At: uint32(s.At), Action: action(s.Action)}
 	}
 	return out
 }

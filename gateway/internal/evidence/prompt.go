@@ -60,8 +60,7 @@ func (m *maker) asked(p *policy.Prompt) []byte {
 		b.String("session").String(m.Identity.GetSession())
 	}
 	m.addAsked(b, p)
-	sum := b.Sum()
-	return sum[:askedSize]
+	return b.Sum().Bytes()[:askedSize]
 }
 
 // addAsked adds what was asked to a fingerprint, without the caller.

@@ -137,8 +137,7 @@ func (m *maker) limitKey(rule *bundle.Limit) (key []byte, missing string) {
 			b.String("value").String(d.String()).String(value.Text)
 		}
 	}
-	sum := b.Sum()
-	return sum[:], ""
+	return b.Sum().Bytes(), ""
 }
 
 func (m *maker) tokenBucket(a *Limit, c *policy.TokenBucket) {
@@ -197,7 +196,7 @@ func (m *maker) costBased(a *Limit, c *policy.CostBased) {
 	a.Wire.Budget = &checkpb.Budget{Amount: c.Budget, PeriodSeconds: uint32(c.PeriodSeconds()), OffsetSeconds: uint32(c.OffsetSeconds())}
 	for _, s := range c.StagedActions {
 		a.Wire.Budget.Stages = append(a.Wire.Budget.Stages, &checkpb.Stage{
-			Percent: s.ThresholdPercent, Action: actions[s.Action], DelayMs: uint32(s.DelayMS),
+			Percent: s.ThresholdPercent, Action: action(s.Action), DelayMs: uint32(s.DelayMS),
 		})
 	}
 	if c.CostKey != "usd" {
@@ -263,6 +262,5 @@ func (m *maker) breakerKey(b *bundle.Breaker) []byte {
 	if b.Key != (policy.Descriptor{}) {
 		f.String(b.Key.String()).String(m.descriptor(b.Key))
 	}
-	sum := f.Sum()
-	return sum[:]
+	return f.Sum().Bytes()
 }

@@ -123,8 +123,7 @@ func (m *maker) scope(p *bundle.Policy, shadow bool, newest *exchange) []byte {
 	default:
 		m.addSession(b, newest)
 	}
-	sum := b.Sum()
-	return sum[:]
+	return b.Sum().Bytes()
 }
 
 // addSession adds the agent's session. A prompt that begins a conversation and names no

@@ -47,14 +47,12 @@ func (m *maker) watches() []*checkpb.ToolWatch {
 // agent names the agent of the session: sub-agents share the session's id, and differ in
 // their instructions and tools.
 func (m *maker) agent() []byte {
-	sum := fingerprint.New(agentDomain).String(m.Identity.GetSession()).Digest(m.Prompt.Transcript.Agent()).Sum()
-	return sum[:]
+	return fingerprint.New(agentDomain).String(m.Identity.GetSession()).Digest(m.Prompt.Transcript.Agent()).Sum().Bytes()
 }
 
 // runner names the agent of a tool runner.
 func (m *maker) runner() []byte {
-	sum := fingerprint.New(runnerDomain).String(m.Identity.GetSession()).Sum()
-	return sum[:]
+	return fingerprint.New(runnerDomain).String(m.Identity.GetSession()).Sum().Bytes()
 }
 
 // history returns the history that the request shows, read by a policy's rules.
@@ -147,12 +145,12 @@ func toolWatch(p *bundle.Policy) *checkpb.ToolWatch {
 	w := &checkpb.ToolWatch{Policy: p.ID}
 	var params toolparams.Params
 	if p.Tool != nil {
-		w.Warn, w.Block, w.Errors = actions[p.Tool.WarnAction], actions[p.Tool.BlockAction], actions[p.Tool.ErrorAction]
+		w.Warn, w.Block, w.Errors = action(p.Tool.WarnAction), action(p.Tool.BlockAction), action(p.Tool.ErrorAction)
 		setToolParams(&params, p.Tool)
 		w.Steps = escalate(&params, p.Tool.Escalation)
 	}
 	if p.Cycle != nil {
-		w.Cycle, w.Wide = actions[p.Cycle.Action], actions[p.Cycle.WideAction]
+		w.Cycle, w.Wide = action(p.Cycle.Action), action(p.Cycle.WideAction)
 		w.Warn = max(w.Warn, checkpb.Action_ACTION_WARN)
 		params.MaxPeriod, params.Repeats = p.Cycle.MaxPeriod, p.Cycle.Steps()[0].At
 		if len(p.Cycle.Escalation) > 0 {

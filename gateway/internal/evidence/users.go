@@ -33,9 +33,9 @@ func (m *maker) userCounters() []*checkpb.Counter {
 		}
 		b := fingerprint.New(usersDomain).String(p.ID).String(m.Key).String(m.Model())
 		m.addAsked(b, p.Prompt)
-		sum := b.Sum()
-		if m.Memory.changed(fingerprint.Bytes(sum[:]), m.Identity.GetCaller(), time.Duration(p.Prompt.WindowSeconds)*time.Second, m.Now) {
-			out = append(out, m.userCounter(p, sum[:]))
+		sum := b.Sum().Bytes()
+		if m.Memory.changed(fingerprint.Bytes(sum), m.Identity.GetCaller(), time.Duration(p.Prompt.WindowSeconds)*time.Second, m.Now) {
+			out = append(out, m.userCounter(p, sum))
 		}
 	}
 	return out

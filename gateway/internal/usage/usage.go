@@ -106,9 +106,8 @@ func BoundsOf(body []byte) Bounds {
 				return number(w, &b.Answers)
 			case "generationConfig", "generation_config":
 				return generationConfig(w, &b)
-			default:
-				return w.Skip()
 			}
+			return nil
 		})
 	})
 	if err != nil {
@@ -119,18 +118,14 @@ func BoundsOf(body []byte) Bounds {
 }
 
 func generationConfig(w *jsonwalk.Walker, b *Bounds) error {
-	if w.Kind() != '{' {
-		return w.Skip()
-	}
-	return w.Object(func(name []byte) error {
+	return w.Members(func(name []byte) error {
 		switch string(name) {
 		case "maxOutputTokens", "max_output_tokens":
 			return number(w, &b.Output)
 		case "candidateCount", "candidate_count":
 			return number(w, &b.Answers)
-		default:
-			return w.Skip()
 		}
+		return nil
 	})
 }
 

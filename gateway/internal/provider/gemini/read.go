@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"slices"
+	"unicode"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider"
@@ -35,31 +36,28 @@ type located struct {
 	functions map[string]function
 }
 
-// spellings are the members that matter, in both spellings.
-var spellings = [...]struct{ camel, snake string }{
-	{"parts", "parts"},
-	{"text", "text"},
-	{"role", "role"},
-	{"functionCall", "function_call"},
-	{"functionResponse", "function_response"},
-	{"name", "name"},
-	{"args", "args"},
-	{"id", "id"},
-	{"response", "response"},
-	{"thought", "thought"},
-	{"thoughtSignature", "thought_signature"},
-	{"willContinue", "will_continue"},
-	{"contents", "contents"},
-	{"systemInstruction", "system_instruction"},
-	{"tools", "tools"},
-	{"functionDeclarations", "function_declarations"},
-	{"computerUse", "computer_use"},
-	{"mcpServers", "mcp_servers"},
-	{"cachedContent", "cached_content"},
-	{"generationConfig", "generation_config"},
-	{"responseMimeType", "response_mime_type"},
-	{"responseSchema", "response_schema"},
-	{"responseJsonSchema", "response_json_schema"},
+// spelling is the name of a member in both spellings.
+type spelling struct{ camel, snake string }
+
+// spellings are the members that matter.
+var spellings = spell(
+	"parts", "text", "role", "functionCall", "functionResponse", "name", "args", "id", "response", "thought", "thoughtSignature", "willContinue",
+	"contents", "systemInstruction", "tools", "functionDeclarations", "computerUse", "mcpServers", "cachedContent",
+	"generationConfig", "responseMimeType", "responseSchema", "responseJsonSchema",
+)
+
+func spell(names ...string) (all []spelling) {
+	for _, camel := range names {
+		snake := ""
+		for _, c := range camel {
+			if unicode.IsUpper(c) {
+				snake += "_"
+			}
+			snake += string(unicode.ToLower(c))
+		}
+		all = append(all, spelling{camel, snake})
+	}
+	return all
 }
 
 // object reads the members of an object that matter, in camelCase. A member in both
