@@ -1,6 +1,9 @@
 package schemas
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The tools of the gateway's MCP server.
 const (
@@ -11,10 +14,8 @@ const (
 // IsMCPTool reports whether an agent's tool belongs to the gateway's MCP server. Agents
 // put the server's name before the tool's.
 func IsMCPTool(name string) bool {
-	for _, tool := range []string{MCPCheck, MCPExplain} {
-		if server, found := strings.CutSuffix(name, tool); found && (server == "" || strings.Contains(strings.ToLower(server), "unloop")) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{MCPCheck, MCPExplain}, func(tool string) bool {
+		server, found := strings.CutSuffix(name, tool)
+		return found && (server == "" || strings.Contains(strings.ToLower(server), "unloop"))
+	})
 }

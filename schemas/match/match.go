@@ -18,32 +18,26 @@ func Fields() []string {
 	return []string{"tenant", "project", "policy", "detector", "severity", "action", "mode", "model", "session", "loop"}
 }
 
+// values return the values of Fields.
+var values = map[string]func(*event.Event) string{
+	"tenant":   func(e *event.Event) string { return e.TenantID },
+	"project":  func(e *event.Event) string { return e.ProjectID },
+	"policy":   func(e *event.Event) string { return e.Data.Policy },
+	"detector": func(e *event.Event) string { return e.Data.Detector },
+	"severity": func(e *event.Event) string { return string(e.Severity()) },
+	"action":   func(e *event.Event) string { return e.Data.Action },
+	"mode":     func(e *event.Event) string { return e.Data.Mode },
+	"model":    func(e *event.Event) string { return e.Data.Model },
+	"session":  func(e *event.Event) string { return e.Data.Session },
+	"loop":     func(e *event.Event) string { return e.Data.LoopID },
+}
+
 // Value returns the value of one of Fields, "" for an unknown one.
 func Value(e *event.Event, field string) string {
-	switch field {
-	case "tenant":
-		return e.TenantID
-	case "project":
-		return e.ProjectID
-	case "policy":
-		return e.Data.Policy
-	case "detector":
-		return e.Data.Detector
-	case "severity":
-		return string(e.Severity())
-	case "action":
-		return e.Data.Action
-	case "mode":
-		return e.Data.Mode
-	case "model":
-		return e.Data.Model
-	case "session":
-		return e.Data.Session
-	case "loop":
-		return e.Data.LoopID
-	default:
-		return ""
+	if of, known := values[field]; known {
+		return of(e)
 	}
+	return ""
 }
 
 // Matchers holds patterns by field. A pattern is that of package glob; one that begins

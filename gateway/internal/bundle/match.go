@@ -118,24 +118,15 @@ func (m *matcher) matchesPath(path string) bool {
 	if m.exact == nil && m.prefixes == nil {
 		return true
 	}
-	if _, ok := m.exact[path]; ok {
-		return true
-	}
-	for _, prefix := range m.prefixes {
-		if strings.HasPrefix(path, prefix) {
-			return true
-		}
-	}
-	return false
+	_, exact := m.exact[path]
+	return exact || slices.ContainsFunc(m.prefixes, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
 func (m *matcher) matchesHeaders(r *Request) bool {
-	for _, h := range m.headers {
-		if value := r.header(h.name); value == "" || !glob.Match(h.value, value) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.headers, func(h headerMatch) bool {
+		value := r.header(h.name)
+		return value == "" || !glob.Match(h.value, value)
+	})
 }
 
 func (r *Request) header(name string) string {

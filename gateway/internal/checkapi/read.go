@@ -142,9 +142,11 @@ func (c *checkRequest) field(w *jsonwalk.Walker, name string) (err error) {
 		"session": &c.session, "tenant": &c.tenant, "project": &c.project, "request_id": &c.requestID, "prompt": new(string),
 		"tool": &c.run.Tool,
 	}
+	flags := map[string]*bool{"peek": &c.peek, "probe": &c.probe, "explain": &c.run.Explain}
 	into, isText := texts[name]
+	flag, isFlag := flags[name]
 	switch {
-	case !isText && !slices.Contains([]string{"body", "messages", "peek", "probe", "arguments", "result", "is_error", "explain"}, name):
+	case !isText && !isFlag && !slices.Contains([]string{"body", "messages", "arguments", "result", "is_error"}, name):
 		return errors.New("is no field of a check; those are body, path, method, format, prompt, messages, model, user, session, tenant, project, " +
 			"request_id, peek and probe, and for tool calls tool, arguments, result, is_error and explain")
 	case w.Kind() == 'n':
@@ -162,11 +164,8 @@ func (c *checkRequest) field(w *jsonwalk.Walker, name string) (err error) {
 		return err
 	case name == "messages":
 		return c.readMessages(w)
-	case name == "peek":
-		c.peek, err = readBool(w)
-		return err
-	case name == "probe":
-		c.probe, err = readBool(w)
+	case isFlag:
+		*flag, err = readBool(w)
 		return err
 	default:
 		return c.runField(w, name)

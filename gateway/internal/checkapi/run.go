@@ -25,8 +25,6 @@ func (c *checkRequest) runField(w *jsonwalk.Walker, name string) (err error) {
 		var failed bool
 		failed, err = readBool(w)
 		t.Failed = &failed
-	case "explain":
-		t.Explain, err = readBool(w)
 	}
 	return err
 }

@@ -1,6 +1,9 @@
 package ending
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Client is a kind of client, with what ends its run.
 type Client struct {
@@ -86,12 +89,7 @@ func nextWord(text string) string {
 
 // hasPrefix reports whether a text begins in one of these ways, whatever its case.
 func hasPrefix(text string, beginnings []string) bool {
-	for _, beginning := range beginnings {
-		if len(text) >= len(beginning) && strings.EqualFold(text[:len(beginning)], beginning) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(beginnings, func(b string) bool { return len(text) >= len(b) && strings.EqualFold(text[:len(b)], b) })
 }
 
 // either matches what one of two matchers does.

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"encoding/hex"
+	"slices"
 	"sync"
 	"time"
 
@@ -91,12 +92,9 @@ func (m *Memory) alone(session, prompt string, since time.Time) bool {
 	if before := m.newest[session]; before != "" && before != prompt {
 		return false
 	}
-	for _, s := range m.senders[prompt] {
-		if s.session == session && s.wentOn || s.session != session && s.at.After(since) && (s.open > 0 || s.wentOn) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.senders[prompt], func(s *sender) bool {
+		return s.session == session && s.wentOn || s.session != session && s.at.After(since) && (s.open > 0 || s.wentOn)
+	})
 }
 
 // send notes that a session sends a prompt, and so goes on from the one before.

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
@@ -86,12 +87,10 @@ func (m *maker) ruling(p *bundle.Policy) []*bundle.Limit {
 
 // holds reports whether the request has all the values that a rule asks for.
 func (m *maker) holds(conditions []bundle.Condition) bool {
-	for _, c := range conditions {
-		if value, ok := m.Descriptors.Get(c.Descriptor); !ok || value.Text != c.Value {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(conditions, func(c bundle.Condition) bool {
+		value, ok := m.Descriptors.Get(c.Descriptor)
+		return !ok || value.Text != c.Value
+	})
 }
 
 // apply adds a rule, unless the request lacks a descriptor of it or costs nothing in

@@ -105,12 +105,7 @@ func looksFailed(text []byte) bool {
 	if failed || failedStep(squash(room[:0], first[:min(len(first), 80)])) || traceback(text, last) || exits(text) || httpError(text) {
 		return true
 	}
-	for _, p := range failureEnds {
-		if len(last) >= len(p) && equalFold(last[len(last)-len(p):], p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(failureEnds[:], func(p string) bool { return len(last) >= len(p) && equalFold(last[len(last)-len(p):], p) })
 }
 
 // failedStep reports whether a line says that something failed: "Edit failed:", "The

@@ -1,6 +1,9 @@
 package recognize
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // processNames are the words before "id" or "ids" that name a process, a thread, a
 // shell, or something that coding agents' shells number.
@@ -39,12 +42,10 @@ func endsWithName(text []byte, names []string) bool {
 	if n := len(text); n > 0 && (text[n-1] == '-' || text[n-1] == '_' || text[n-1] == ' ') {
 		text = text[:n-1]
 	}
-	for _, name := range names {
-		if n := len(text) - len(name); n >= 0 && equalFold(text[n:], name) && (n == 0 || class[text[n-1]] != letter || text[n-1] == '_') {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(name string) bool {
+		n := len(text) - len(name)
+		return n >= 0 && equalFold(text[n:], name) && (n == 0 || class[text[n-1]] != letter || text[n-1] == '_')
+	})
 }
 
 func allHex(text []byte) bool {
@@ -225,12 +226,7 @@ func ephemeral(port []byte) bool { return string(port) >= "32768" && string(port
 
 // hostBefore reports whether text ends in the name or address of this host.
 func hostBefore(text []byte) bool {
-	for _, host := range [...]string{"localhost", "127.0.0.1", "0.0.0.0"} {
-		if n := len(text) - len(host); n >= 0 && string(text[n:]) == host {
-			return true
-		}
-	}
-	return false
+	return bytes.HasSuffix(text, []byte("localhost")) || bytes.HasSuffix(text, []byte("127.0.0.1")) || bytes.HasSuffix(text, []byte("0.0.0.0"))
 }
 
 // jobBefore reports whether text ends in "[1" at the beginning of a line.

@@ -2,6 +2,7 @@ package route
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -28,9 +29,5 @@ func isTwice(version, rest string) bool { return strings.HasPrefix(rest, version
 
 // isOpenAI reports whether a path of OpenAI's API has the segment after its version.
 func isOpenAI(segment string) bool {
-	switch segment {
-	case "chat", "responses", "completions", "embeddings", "models", "files", "images", "audio", "batches", "moderations", "conversations", "assistants", "threads", "vector_stores":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"chat", "responses", "completions", "embeddings", "models", "files", "images", "audio", "batches", "moderations", "conversations", "assistants", "threads", "vector_stores"}, segment)
 }

@@ -102,13 +102,10 @@ func parseUpstream(name, addr string) (*url.URL, error) {
 	return u, nil
 }
 
-func isVersion(segment string) bool {
-	switch segment {
-	case "v1", "v1beta", "v1beta1", "v1alpha", "upload":
-		return true
-	}
-	return false
-}
+// versions are the first segments of the providers' paths.
+var versions = []string{"v1", "v1beta", "v1beta1", "v1alpha", "upload"}
+
+func isVersion(segment string) bool { return slices.Contains(versions, segment) }
 
 // Known reports whether there is an upstream of a name.
 func (t *Table) Known(name string) bool {

@@ -154,12 +154,7 @@ func sameHost(origin, host string) bool {
 // sameSite reports whether a browser, if there is one, says that the request comes from a
 // page of this server or from the user.
 func sameSite(h http.Header) bool {
-	for _, site := range h.Values("Sec-Fetch-Site") {
-		if site != "same-origin" && site != "none" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(h.Values("Sec-Fetch-Site"), func(site string) bool { return site != "same-origin" && site != "none" })
 }
 
 // preflight reports whether a request only asks what a page may send (Fetch Standard,

@@ -2,6 +2,7 @@ package rounds
 
 import (
 	"bytes"
+	"slices"
 	"sync/atomic"
 
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
@@ -244,15 +245,9 @@ const (
 // tool.
 func (r *Rules) Ours(text []byte) bool {
 	text = bytes.TrimSpace(text)
-	if Marked(text) {
-		return true
-	}
-	for _, hint := range r.Hints {
-		if hint != "" && len(text) >= len(hint) && string(text[:len(hint)]) == hint {
-			return true
-		}
-	}
-	return false
+	return Marked(text) || slices.ContainsFunc(r.Hints, func(hint string) bool {
+		return hint != "" && len(text) >= len(hint) && string(text[:len(hint)]) == hint
+	})
 }
 
 // Marked reports whether a text begins as Unloop's refusals do, which have the mark near
