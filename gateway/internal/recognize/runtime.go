@@ -1,9 +1,6 @@
 package recognize
 
-import (
-	"bytes"
-	"slices"
-)
+import "bytes"
 
 // processNames are the words before "id" or "ids" that name a process, a thread, a
 // shell, or something that coding agents' shells number.
@@ -42,10 +39,12 @@ func endsWithName(text []byte, names []string) bool {
 	if n := len(text); n > 0 && (text[n-1] == '-' || text[n-1] == '_' || text[n-1] == ' ') {
 		text = text[:n-1]
 	}
-	return slices.ContainsFunc(names, func(name string) bool {
-		n := len(text) - len(name)
-		return n >= 0 && equalFold(text[n:], name) && (n == 0 || class[text[n-1]] != letter || text[n-1] == '_')
-	})
+	for _, name := range names {
+		if n := len(text) - len(name); n >= 0 && equalFold(text[n:], name) && (n == 0 || class[text[n-1]] != letter || text[n-1] == '_') {
+			return true
+		}
+	}
+	return false
 }
 
 func allHex(text []byte) bool {
