@@ -23,8 +23,11 @@ func (f Fingerprint) Digest() Digest { return Digest(f[:16]) }
 // length, so that no two different lists of fields hash alike, whatever is in
 // them. Make one with [New]; it must not be used by two goroutines at once.
 type Builder struct {
-	fields []byte
-	room   [usualFields]byte
+	// room has the first n bytes of fields, or more has all of them: a slice of room would
+	// put each Builder on the heap.
+	room [usualFields]byte
+	n    int
+	more []byte
 }
 
 // usualFields is room for the fields of most fingerprints, in bytes.
@@ -35,21 +38,47 @@ const usualFields = 256
 // when the meaning of the fields changes.
 func New(domain string) *Builder {
 	b := &Builder{}
-	b.fields = b.room[:0]
 	return b.String(domain)
 }
 
 // Bytes adds one field.
 func (b *Builder) Bytes(field []byte) *Builder {
-	b.fields = append(binary.BigEndian.AppendUint64(b.fields, uint64(len(field))), field...)
+	if b.fits(len(field)) {
+		b.n += copy(b.room[b.n:], field)
+	} else {
+		b.more = append(b.more, field...)
+	}
 	return b
 }
 
-// String adds one field.
+// String adds one field. Were it inlined, New would not be, and each Builder on the heap.
+//
+//go:noinline
 func (b *Builder) String(field string) *Builder {
-	b.fields = append(binary.BigEndian.AppendUint64(b.fields, uint64(len(field))), field...)
+	if b.fits(len(field)) {
+		b.n += copy(b.room[b.n:], field)
+	} else {
+		b.more = append(b.more, field...)
+	}
 	return b
 }
+
+// fits adds the length of a field that follows, and reports whether that goes into room.
+func (b *Builder) fits(length int) bool {
+	if b.more == nil && b.n+lengthSize+length <= usualFields {
+		binary.BigEndian.PutUint64(b.room[b.n:], uint64(length))
+		b.n += lengthSize
+		return true
+	}
+	if b.more == nil {
+		b.more = append(make([]byte, 0, 2*usualFields+length), b.room[:b.n]...)
+	}
+	b.more = binary.BigEndian.AppendUint64(b.more, uint64(length))
+	return false
+}
+
+// lengthSize is the size of the length before a field, in bytes.
+const lengthSize = 8
 
 // Digest adds one field that was hashed before.
 func (b *Builder) Digest(d Digest) *Builder { return b.Bytes(d[:]) }
@@ -64,5 +93,8 @@ func (b *Builder) Number(n int) *Builder {
 
 // Sum returns the fingerprint of the fields so far. More may be added after.
 func (b *Builder) Sum() Fingerprint {
-	return sha256.Sum256(b.fields)
+	if b.more != nil {
+		return sha256.Sum256(b.more)
+	}
+	return sha256.Sum256(b.room[:b.n])
 }

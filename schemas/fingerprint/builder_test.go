@@ -1,6 +1,9 @@
 package fingerprint_test
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -45,6 +48,26 @@ func TestFingerprintsStayWhatTheyWere(t *testing.T) {
 	if got, want := digest(t, `{"b":[1.50,"x",true,null],"a":{}}`).String(), "822b3d9fe0d845ba19302965b8ffe494"; got != want {
 		t.Errorf("digest is %s, want %s", got, want)
 	}
+}
+
+// Fields are hashed alike whether they have room in the builder or not.
+func TestFieldsOfAnyLengthAreHashedBehindTheirLengths(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		b, plain := fingerprint.New("d"), []byte("\x00\x00\x00\x00\x00\x00\x00\x01d")
+		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 300), 0, 6).Draw(t, "lengths") {
+			field := bytes.Repeat([]byte("x"), n)
+			if n%2 == 0 {
+				b.Bytes(field)
+			} else {
+				b.String(string(field))
+			}
+			plain = append(binary.BigEndian.AppendUint64(plain, uint64(n)), field...)
+			if got, want := b.Sum(), fingerprint.Fingerprint(sha256.Sum256(plain)); got != want {
+				t.Fatalf("%d bytes of fields are hashed as %v, want %v", len(plain), got, want)
+			}
+		}
+	})
 }
 
 func TestChainTellsSequencesApart(t *testing.T) {

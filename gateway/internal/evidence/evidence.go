@@ -163,9 +163,10 @@ var windows = map[string]checkpb.Window{
 func action(a policy.Action) checkpb.Action { return checkpb.ActionOf(string(a)) }
 
 func steps(ladder []policy.Step) []*checkpb.Step {
-	out := make([]*checkpb.Step, len(ladder))
+	out, all := make([]*checkpb.Step, len(ladder)), make([]checkpb.Step, len(ladder))
 	for i, s := range ladder {
-		out[i] = &checkpb.Step{At: uint32(s.At), Action: action(s.Action)}
+		all[i].At, all[i].Action = uint32(s.At), action(s.Action)
+		out[i] = &all[i]
 	}
 	return out
 }

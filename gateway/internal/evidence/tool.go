@@ -100,6 +100,7 @@ func WireCalls(calls []provider.ToolCall) []*checkpb.ToolCall {
 // be most of those of a request.
 type wire struct {
 	calls   []checkpb.ToolCall
+	lists   []*checkpb.ToolCall
 	digests []byte
 }
 
@@ -107,11 +108,12 @@ type wire struct {
 const usualDigests = 3
 
 func newWire(calls, others int) *wire {
-	return &wire{make([]checkpb.ToolCall, calls), make([]byte, 0, (usualDigests*calls+others)*len(fingerprint.Digest{}))}
+	return &wire{make([]checkpb.ToolCall, calls), make([]*checkpb.ToolCall, calls), make([]byte, 0, (usualDigests*calls+others)*len(fingerprint.Digest{}))}
 }
 
 func (w *wire) wire(calls []provider.ToolCall) []*checkpb.ToolCall {
-	out := make([]*checkpb.ToolCall, len(calls))
+	out := w.lists[:len(calls):len(calls)]
+	w.lists = w.lists[len(calls):]
 	for i := range calls {
 		c, to := &calls[i], &w.calls[0]
 		w.calls = w.calls[1:]

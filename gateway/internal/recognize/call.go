@@ -22,7 +22,8 @@ const (
 // once.
 type Hasher struct {
 	fingerprint.Canon
-	scratch []byte
+	// Scratch is the scratch space for texts. It is free between calls.
+	Scratch []byte
 }
 
 // Call returns the digest of a tool call, [fingerprint.Call], for arguments given as

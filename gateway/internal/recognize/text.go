@@ -43,26 +43,26 @@ func AppendSystem(dst, s []byte) []byte {
 // Result returns the digest of what a tool answered: lower-case, without the white
 // space around it.
 func (h *Hasher) Result(s []byte) fingerprint.Digest {
-	h.scratch = appendLower(h.scratch[:0], bytes.TrimSpace(s))
-	return fingerprint.String(h.scratch)
+	h.Scratch = appendLower(h.Scratch[:0], bytes.TrimSpace(s))
+	return fingerprint.String(h.Scratch)
 }
 
 // Lines returns the digest of s as [AppendLines] gives it.
 func (h *Hasher) Lines(s []byte) fingerprint.Digest {
-	h.scratch = AppendLines(h.scratch[:0], s)
-	return fingerprint.String(h.scratch)
+	h.Scratch = AppendLines(h.Scratch[:0], s)
+	return fingerprint.String(h.Scratch)
 }
 
 // Text returns the digest of s as [AppendText] gives it.
 func (h *Hasher) Text(s []byte) fingerprint.Digest {
-	h.scratch = AppendText(h.scratch[:0], s)
-	return fingerprint.String(h.scratch)
+	h.Scratch = AppendText(h.Scratch[:0], s)
+	return fingerprint.String(h.Scratch)
 }
 
 // System returns the digest of s as [AppendSystem] gives it.
 func (h *Hasher) System(s []byte) fingerprint.Digest {
-	h.scratch = AppendSystem(h.scratch[:0], s)
-	return fingerprint.String(h.scratch)
+	h.Scratch = AppendSystem(h.Scratch[:0], s)
+	return fingerprint.String(h.Scratch)
 }
 
 // appendLower is bytes.ToLower without its allocation, and with ASCII, which
@@ -98,5 +98,12 @@ func appendLower(dst, s []byte) []byte {
 // that of its text as [AppendText] gives it, without its numbers, which differ
 // where a harness counts down.
 func Said(text []byte) fingerprint.Digest {
-	return fingerprint.Said(WithoutNumbers(AppendText(nil, text)))
+	var h Hasher
+	return h.Said(text)
+}
+
+// Said is the package's function Said on h's scratch space.
+func (h *Hasher) Said(text []byte) fingerprint.Digest {
+	h.Scratch = AppendText(h.Scratch[:0], text)
+	return fingerprint.Said(WithoutNumbers(h.Scratch))
 }

@@ -72,6 +72,9 @@ func (t *Transcript) Exchange(limit int) (said, answered string) {
 // maxEarlier is the maximum number of exchanges before the newest one that have digests.
 const maxEarlier = 100
 
+// usualEarlier is room for the exchanges of most conversations.
+const usualEarlier = 16
+
 // remember keeps the digest of the exchange that ends.
 func (t *Transcript) remember() {
 	if t.opts.Exchanges == 0 {
@@ -79,6 +82,9 @@ func (t *Transcript) remember() {
 	}
 	if len(t.earlier) >= 2*min(t.opts.Exchanges, maxEarlier) { // the older half goes at once
 		t.earlier = append(t.earlier[:0], t.earlier[len(t.earlier)/2:]...)
+	}
+	if t.earlier == nil {
+		t.earlier = make([]uint64, 0, usualEarlier)
 	}
 	t.earlier = append(t.earlier, t.exchangeDigest())
 }

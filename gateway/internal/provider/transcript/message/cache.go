@@ -138,7 +138,7 @@ func (c *Cache) Read(way uint64, parts []Part, read func() Reading) Reading {
 	if c == nil || size < cacheFrom {
 		return read()
 	}
-	return remembered(&c.readings, c, way, parts, read, func(*Reading) bool { return true })
+	return remembered(&c.readings, c, way, parts, read, func(Reading) bool { return true })
 }
 
 // Call is Read for a call and its result.
@@ -146,7 +146,7 @@ func (c *Cache) Call(way uint64, parts []Part, read func() ToolCall) ToolCall {
 	if c == nil {
 		return read()
 	}
-	return remembered(&c.calls, c, way, parts, read, func(call *ToolCall) bool { return len(call.Tool) <= maxName })
+	return remembered(&c.calls, c, way, parts, read, func(call ToolCall) bool { return len(call.Tool) <= maxName })
 }
 
 // Exchange is Read for an exchange.
@@ -154,17 +154,17 @@ func (c *Cache) Exchange(parts []Part, read func() Exchange) Exchange {
 	if c == nil {
 		return read()
 	}
-	return remembered(&c.exchanges, c, exchangeWay, parts, read, func(x *Exchange) bool { return len(x.Tool)+len(x.Mark) <= maxName })
+	return remembered(&c.exchanges, c, exchangeWay, parts, read, func(x Exchange) bool { return len(x.Tool)+len(x.Mark) <= maxName })
 }
 
-func remembered[V any](in *generations[V], c *Cache, way uint64, parts []Part, read func() V, short func(*V) bool) V {
+func remembered[V any](in *generations[V], c *Cache, way uint64, parts []Part, read func() V, short func(V) bool) V {
 	key, ok := c.key(way, parts)
 	if !ok {
 		return read()
 	}
 	v, known := in.get(key)
 	if !known {
-		if v = read(); short(&v) {
+		if v = read(); short(v) {
 			in.set(key, v)
 		}
 	}

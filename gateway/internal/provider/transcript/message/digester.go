@@ -25,6 +25,7 @@ type Digester struct {
 	Buffer []byte
 
 	args []byte
+	room *Room // nil for none
 	// Parts is free for parts that are read together.
 	Parts []Part
 }

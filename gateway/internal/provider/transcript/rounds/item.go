@@ -62,7 +62,7 @@ func (t *Rounds) History(rules Rules) (items []Item, before fingerprint.Digest) 
 	items = make([]Item, 0, len(h.slots)+1)
 	midturn := make([]bool, 0, len(h.slots)+1)
 	if len(h.kept) > 0 {
-		items, midturn = append(items, t.keptRound(offered, &rules)), append(midturn, false)
+		items, midturn = append(items, t.keptRound(&offered, &rules)), append(midturn, false)
 	}
 	for i := range h.slots {
 		s := &h.slots[(h.next+i)%len(h.slots)]
@@ -74,7 +74,7 @@ func (t *Rounds) History(rules Rules) (items []Item, before fingerprint.Digest) 
 		}
 		for c := range s.calls {
 			it.Calls[c] = t.call(s, c, &rules)
-			it.Calls[c].NotOffered = notOffered(offered, &it.Calls[c])
+			it.Calls[c].NotOffered = offered.lacks(&it.Calls[c])
 		}
 	}
 	withoutReminders(items, midturn)
@@ -95,32 +95,49 @@ func (t *Rounds) Precede(calls []message.ToolCall, d *message.Digester) (with Ro
 }
 
 // keptRound returns the round before the history.
-func (t *Rounds) keptRound(offered map[string]bool, rules *Rules) Item {
+func (t *Rounds) keptRound(offered *offered, rules *Rules) Item {
 	it := Item{Calls: make([]message.ToolCall, len(t.wire.kept))}
 	for i := range t.wire.kept {
 		k := &t.wire.kept[i]
 		it.Calls[i] = k.call
 		t.result(&it.Calls[i], &k.result, k.content, rules)
-		it.Calls[i].NotOffered = notOffered(offered, &k.call)
+		it.Calls[i].NotOffered = offered.lacks(&k.call)
 	}
 	return it
 }
 
-func notOffered(offered map[string]bool, c *message.ToolCall) bool {
-	return offered != nil && !c.Provided && !offered[c.Tool]
+// offered are the tools that a request lists; none if it lists none, or not all.
+type offered struct {
+	names [][]byte
+	set   map[string]bool // nil for few names, which are compared one by one
 }
 
-// offered returns the set of tools that the request lists; nil if it lists none, or not
-// all.
-func (t *Rounds) offered() map[string]bool {
-	if len(t.Tools) == 0 || t.Unnamed {
-		return nil
+// fewNames is the number of names up to which no set is made.
+const fewNames = 16
+
+func (t *Rounds) offered() (o offered) {
+	if t.Unnamed {
+		return o
 	}
-	set := make(map[string]bool, len(t.Tools))
-	for _, name := range t.Tools {
-		set[string(name)] = true
+	if o.names = t.Tools; len(o.names) <= fewNames {
+		return o
 	}
-	return set
+	o.set = make(map[string]bool, len(o.names))
+	for _, name := range o.names {
+		o.set[string(name)] = true
+	}
+	return o
+}
+
+// lacks reports whether the tool of a call is not among those that the request lists.
+func (o *offered) lacks(c *message.ToolCall) bool {
+	if len(o.names) == 0 || c.Provided {
+		return false
+	}
+	if o.set != nil {
+		return !o.set[c.Tool]
+	}
+	return !slices.ContainsFunc(o.names, func(name []byte) bool { return string(name) == c.Tool })
 }
 
 // call returns the c-th call of a round with its result.

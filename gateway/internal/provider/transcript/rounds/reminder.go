@@ -28,7 +28,7 @@ func (h *history) user(d *message.Digester, parts []message.Part) {
 // readHuman reads what a human wrote in a user message.
 func readHuman(d *message.Digester, parts []message.Part) (f message.Reading) {
 	text, some := d.Words(parts)
-	f.Digest, f.Summary, f.Output = recognize.Said(text), recognize.IsSummary(text), textact.LooksLikeResult(text)
+	f.Digest, f.Summary, f.Output = d.Hasher.Said(text), recognize.IsSummary(text), textact.LooksLikeResult(text)
 	others := d.Others(parts)
 	if f.Human = some || !others.IsZero(); !others.IsZero() {
 		f.Digest = fingerprint.Chain(f.Digest, others)
