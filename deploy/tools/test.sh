@@ -101,8 +101,9 @@ unformatted() {
 e2e_race=${E2E_RACE:-Abort|Away|Breaker|Chunk|Dies|Exactly|Gateway|InFlight|Killed|Learn|Leaves|Release|Restarts|SameMoment|Shutdown|WebSocket|Webhook|200MiB}
 
 # Packages that only build, start and watch other processes. The race detector would see
-# nothing of those. The system that observe watches runs with it in the end-to-end tests.
-starters='^github.com/unloop/unloop/deploy/(chaos|clients|dist|images|observe)(/|$)'
+# nothing of those, or make the binary that they start seven times as slow (bench, cli):
+# that system runs with it in the end-to-end tests.
+starters='^github.com/unloop/unloop/deploy/(bench|chaos|clients|dist|images|observe|unloop/cli)(/|$)'
 
 # go_test ARGUMENT… runs tests and records the skipped ones. The static checks vet them.
 # A package that hangs is killed, and shows where.
