@@ -60,6 +60,16 @@ func (c client) open(refused func(error)) (jetstream.JetStream, error) {
 	return c.JetStream(nc)
 }
 
+// with connects, calls use with JetStream, and closes the connection.
+func (c client) with(ctx context.Context, use func(js jetstream.JetStream) error) error {
+	js, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	return use(js)
+}
+
 // dial connects to NATS once.
 func (c client) dial(name string, refused func(error)) (*nats.Conn, error) {
 	return c.Dial(c.NATS, name, refused, dataDirs()...)
@@ -75,12 +85,11 @@ func dataDirs() []string {
 
 // stored returns the values of a bucket, without those that cannot be read as JSON.
 func stored[T any](ctx context.Context, js jetstream.JetStream, bucket string) ([]T, error) {
-	entries, err := natskit.Entries(ctx, js, bucket, ">", jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, explain(err)
-	}
 	all := []T{}
-	for _, entry := range entries {
+	for entry, err := range natskit.Entries(ctx, js, bucket, ">", jetstream.IgnoreDeletes()) {
+		if err != nil {
+			return nil, explain(err)
+		}
 		var v T
 		if json.Unmarshal(entry.Value(), &v) == nil {
 			all = append(all, v)

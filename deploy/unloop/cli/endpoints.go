@@ -5,17 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/delivery"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/operator"
 )
 
 type endpointsCmd struct {
@@ -97,22 +98,16 @@ func endpointList(ctx context.Context, js jetstream.JetStream) ([]endpointStatus
 	if err := consumers.Err(); err != nil {
 		return nil, fmt.Errorf("list consumers of %s: %w", schemas.StreamEvents, err)
 	}
-	list := make([]endpointStatus, 0, len(all))
-	for _, s := range all {
-		list = append(list, s)
-	}
-	slices.SortFunc(list, func(a, b endpointStatus) int { return cmp.Compare(a.Name, b.Name) })
-	return list, nil
+	return slices.SortedFunc(maps.Values(all), func(a, b endpointStatus) int { return cmp.Compare(a.Name, b.Name) }), nil
 }
 
 // endpointStates returns the stored states by name.
 func endpointStates(ctx context.Context, js jetstream.JetStream) (map[string]endpointStatus, error) {
-	entries, err := natskit.Entries(ctx, js, schemas.BucketNotifications, schemas.EndpointPrefix+"*", jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, fmt.Errorf("read endpoints: %w", err)
-	}
 	all := map[string]endpointStatus{}
-	for _, entry := range entries {
+	for entry, err := range natskit.Entries(ctx, js, schemas.BucketNotifications, schemas.EndpointPrefix+"*", jetstream.IgnoreDeletes()) {
+		if err != nil {
+			return nil, err
+		}
 		s := endpointStatus{Name: strings.TrimPrefix(entry.Key(), schemas.EndpointPrefix)}
 		if json.Unmarshal(entry.Value(), &s.Endpoint) == nil {
 			all[s.Name] = s
@@ -132,22 +127,14 @@ const enableTimeout = 15 * time.Second
 
 // Run has a notifier enable an endpoint.
 func (c *endpointsEnableCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer js.Conn().Close()
-	if err := enable(ctx, js.Conn(), c.Name); err != nil {
-		return fmt.Errorf("enable %s: %w", c.Name, err)
-	}
-	c.record(ctx, js, io, schemas.AuditEnableEndpoint, c.Name, "")
-	fmt.Fprintf(io.out, "Enabled %s: it gets the loops that are found from now on.\n", c.Name)
-	return nil
-}
-
-func enable(ctx context.Context, nc *nats.Conn, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, enableTimeout)
-	defer cancel()
-	_, err := askNotifier(ctx, nc, schemas.SubjectEnable, delivery.Request{Endpoint: name})
-	return err
+	return c.with(ctx, func(js jetstream.JetStream) error {
+		waiting, cancel := context.WithTimeout(ctx, enableTimeout)
+		defer cancel()
+		if _, err := operator.Deliver(waiting, js.Conn(), operator.Enable, delivery.Request{Endpoint: c.Name}); err != nil {
+			return fmt.Errorf("enable %s: %w", c.Name, err)
+		}
+		c.record(ctx, js, io, schemas.AuditEnableEndpoint, c.Name, "")
+		fmt.Fprintf(io.out, "Enabled %s: it gets the loops that are found from now on.\n", c.Name)
+		return nil
+	})
 }

@@ -8,7 +8,6 @@ package blocks
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/evaluate"
+	"github.com/unloop/unloop/detector/internal/jsonrecord"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -59,10 +59,7 @@ type record struct {
 func (r *record) Parse(stored []byte) error { return json.Unmarshal(stored, r) }
 
 // Append writes the record as JSON.
-func (r *record) Append(b []byte) []byte {
-	out, _ := json.Marshal(r) // nothing in it can fail
-	return append(b, out...)
-}
+func (r *record) Append(b []byte) []byte { return jsonrecord.Whole(b, r) }
 
 // with returns the record with one more block, without those that are over.
 func (r record) with(one block, now int64) record {
@@ -181,27 +178,14 @@ func (b *Blocks) OnStored(m *nats.Msg) {
 func (b *Blocks) Load(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	kv, err := b.conn.JetStream().KeyValue(ctx, schemas.BucketBlocks)
-	if err != nil {
-		return fmt.Errorf("open bucket %s: %w", schemas.BucketBlocks, err)
-	}
-	watch, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
-	if err != nil {
-		return fmt.Errorf("read bucket %s: %w", schemas.BucketBlocks, err)
-	}
-	defer func() { go func() { _ = watch.Stop() }() }() // it waits for a server that is silent
-	for {
-		select {
-		case entry := <-watch.Updates():
-			if entry == nil {
-				return nil
-			}
-			var r record
-			if r.Parse(entry.Value()) == nil {
-				b.learn(entry.Key(), r, b.now())
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("read bucket %s: %w", schemas.BucketBlocks, ctx.Err())
+	for entry, err := range natskit.Entries(ctx, b.conn.JetStream(), schemas.BucketBlocks, ">", jetstream.IgnoreDeletes()) {
+		if err != nil {
+			return err
+		}
+		var r record
+		if r.Parse(entry.Value()) == nil {
+			b.learn(entry.Key(), r, b.now())
 		}
 	}
+	return nil
 }

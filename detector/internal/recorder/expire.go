@@ -132,16 +132,18 @@ func (r *Recorder) adopt(ctx context.Context) error {
 		return err
 	}
 	var keys []string
-	err := r.scan(ctx, schemas.BucketIncidents, ">", func(entry jetstream.KeyValueEntry) bool {
-		if !strings.HasPrefix(entry.Key(), schemas.IncidentTimerPrefix) {
+	var faults []error
+	for entry, err := range natskit.Entries(ctx, r.nc.JetStream(), schemas.BucketIncidents, ">", jetstream.IgnoreDeletes()) {
+		if err != nil {
+			faults = append(faults, err)
+		} else if !strings.HasPrefix(entry.Key(), schemas.IncidentTimerPrefix) {
 			keys = append(keys, entry.Key())
 		}
-		return true
-	})
-	for _, key := range keys {
-		err = errors.Join(err, r.adoptOne(ctx, key))
 	}
-	return err
+	for _, key := range keys {
+		faults = append(faults, r.adoptOne(ctx, key))
+	}
+	return errors.Join(faults...)
 }
 
 func (r *Recorder) adoptOne(ctx context.Context, key string) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // ErrNotOpen says that there is no open incident with the given id.
@@ -70,17 +71,16 @@ func (r *Recorder) addUnlisted(ctx context.Context, key string, in event.Inciden
 		}
 	}
 	conversation, shadow := lastToken(key), in.Mode == event.ModeShadow
-	add := func(entry jetstream.KeyValueEntry) (more bool) {
-		fp := fingerprintOf(lastToken(entry.Key()))
-		if name := fp[:min(len(fp), recordName)]; !listed[name] && names(entry.Value(), conversation) {
-			listed[name] = true
-			all = append(all, event.Counter{Detector: detector, Fingerprint: fp})
-		}
-		return true
-	}
 	for _, pattern := range []string{schemas.EarlierCounterPattern(shadow, detector, in.Policy), schemas.CounterPattern(shadow, detector, in.Policy)} {
-		if err := r.scan(ctx, schemas.BucketCounters, pattern, add); err != nil {
-			return nil, err
+		for entry, err := range natskit.Entries(ctx, r.nc.JetStream(), schemas.BucketCounters, pattern, jetstream.IgnoreDeletes()) {
+			if err != nil {
+				return nil, err
+			}
+			fp := fingerprintOf(lastToken(entry.Key()))
+			if name := fp[:min(len(fp), recordName)]; !listed[name] && names(entry.Value(), conversation) {
+				listed[name] = true
+				all = append(all, event.Counter{Detector: detector, Fingerprint: fp})
+			}
 		}
 	}
 	return all, nil
@@ -126,41 +126,16 @@ func (r *Recorder) find(ctx context.Context, loopID string) (key string, in even
 
 // look reads the bucket once for find.
 func (r *Recorder) look(ctx context.Context, loopID string) (key string, in event.Incident, err error) {
-	err = r.scan(ctx, schemas.BucketIncidents, ">", func(entry jetstream.KeyValueEntry) (more bool) {
+	for entry, err := range natskit.Entries(ctx, r.nc.JetStream(), schemas.BucketIncidents, ">", jetstream.IgnoreDeletes()) {
+		if err != nil {
+			return "", in, err
+		}
 		var rec event.Incident
-		if json.Unmarshal(entry.Value(), &rec) == nil && rec.LoopID == loopID {
-			key, in = entry.Key(), rec
-		}
-		return key == ""
-	})
-	if err == nil && (key == "" || loopID == "") {
-		err = ErrNotOpen
-	}
-	return key, in, err
-}
-
-// scan calls visit with each record of a bucket with a key that matches, until visit
-// returns false.
-func (r *Recorder) scan(ctx context.Context, bucket, pattern string, visit func(jetstream.KeyValueEntry) (more bool)) error {
-	kv, err := r.nc.JetStream().KeyValue(ctx, bucket)
-	if err != nil {
-		return fmt.Errorf("open bucket %s: %w", bucket, err)
-	}
-	watch, err := kv.Watch(ctx, pattern, jetstream.IgnoreDeletes())
-	if err != nil {
-		return fmt.Errorf("list %s: %w", bucket, err)
-	}
-	defer func() { _ = watch.Stop() }() // the connection's close would end it too
-	for {
-		select {
-		case entry := <-watch.Updates():
-			if entry == nil || !visit(entry) {
-				return nil
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("list %s: %w", bucket, ctx.Err())
+		if json.Unmarshal(entry.Value(), &rec) == nil && rec.LoopID == loopID && loopID != "" {
+			return entry.Key(), rec, nil
 		}
 	}
+	return "", in, ErrNotOpen
 }
 
 // Purge removes a record without leaving a marker, so that the next writer

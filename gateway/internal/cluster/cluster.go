@@ -149,9 +149,13 @@ func (s *Shared) Read(ctx context.Context, js jetstream.JetStream) (bundle []byt
 	if entry, err := kv.Get(ctx, schemas.KeyBundle); err == nil {
 		bundle = entry.Value()
 	}
-	entries, err := natskit.Entries(ctx, js, schemas.BucketOverrides, ">")
-	if err == nil {
-		s.override(entries, true)
+	var entries []jetstream.KeyValueEntry
+	for entry, err := range natskit.Entries(ctx, js, schemas.BucketOverrides, ">") {
+		if err != nil {
+			return bundle, err
+		}
+		entries = append(entries, entry)
 	}
-	return bundle, err
+	s.override(entries, true)
+	return bundle, nil
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -58,12 +59,11 @@ func subject(js jetstream.JetStream, id string) string {
 
 // List returns the silences that have not ended, the first to end first.
 func List(ctx context.Context, js jetstream.JetStream) ([]silence.Silence, error) {
-	entries, err := natskit.Entries(ctx, js, schemas.BucketSilences, ">", jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, err
-	}
 	all, now := map[string]silence.Silence{}, time.Now()
-	for _, entry := range entries {
+	for entry, err := range natskit.Entries(ctx, js, schemas.BucketSilences, ">", jetstream.IgnoreDeletes()) {
+		if err != nil {
+			return nil, err
+		}
 		if s, ok := parse(entry); ok && now.Before(s.End) {
 			all[s.ID] = s
 		}
@@ -78,12 +78,7 @@ func parse(entry jetstream.KeyValueEntry) (silence.Silence, bool) {
 }
 
 func sorted(all map[string]silence.Silence) []silence.Silence {
-	list := make([]silence.Silence, 0, len(all))
-	for _, s := range all {
-		list = append(list, s)
-	}
-	slices.SortFunc(list, func(a, b silence.Silence) int { return a.End.Compare(b.End) })
-	return list
+	return slices.SortedFunc(maps.Values(all), func(a, b silence.Silence) int { return a.End.Compare(b.End) })
 }
 
 // Expire ends a silence at once. It returns ErrUnknown if there is none.
