@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -39,9 +40,9 @@ type Config struct {
 
 // Alertmanager is one server.
 type Alertmanager struct {
-	cfg    Config
-	url    string
-	client *outbound.Client
+	*outbound.Client
+	cfg Config
+	url string
 }
 
 // New returns a sink for the server.
@@ -55,11 +56,8 @@ func New(cfg Config, dialer *outbound.Dialer) *Alertmanager {
 		c.User = url.UserPassword(cfg.User, cfg.Password)
 		target = &c
 	}
-	return &Alertmanager{cfg, target.String(), outbound.NewClient(dialer)}
+	return &Alertmanager{outbound.NewClient(dialer), cfg, target.String()}
 }
-
-// Close closes idle connections.
-func (a *Alertmanager) Close() { a.client.Close() }
 
 // Send posts the loops of the message.
 func (a *Alertmanager) Send(ctx context.Context, m *sink.Message) error {
@@ -72,7 +70,7 @@ func (a *Alertmanager) Send(ctx context.Context, m *sink.Message) error {
 		if body, alerts, err = next(alerts); err != nil {
 			return sink.Rejectf("the message cannot be written: %s", err)
 		}
-		if err := a.client.PostJSON(ctx, a.url, body); err != nil {
+		if err := a.PostJSON(ctx, a.url, body); err != nil {
 			return err
 		}
 	}
@@ -117,7 +115,7 @@ func (a *Alertmanager) alert(m *sink.Message, e *event.Event) (alert, error) {
 		one.StartsAt = e.Timestamp
 	}
 	if e.Type == event.Resolved {
-		one.EndsAt = later(e.Timestamp, one.StartsAt.Add(time.Millisecond))
+		one.EndsAt = slices.MaxFunc([]time.Time{e.Timestamp, one.StartsAt.Add(time.Millisecond)}, time.Time.Compare)
 	}
 	if a.cfg.Template == nil {
 		return one, nil
@@ -127,13 +125,6 @@ func (a *Alertmanager) alert(m *sink.Message, e *event.Event) (alert, error) {
 	description, err := a.cfg.Template.Render(&single)
 	one.Annotations["description"] = render.Cut(description, sink.MaxBody/4)
 	return one, err
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 func (a *Alertmanager) labels(e *event.Event) map[string]string {

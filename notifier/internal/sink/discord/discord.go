@@ -32,18 +32,15 @@ const (
 
 // Discord is one webhook.
 type Discord struct {
+	*outbound.Client
 	url      string
 	template *render.Template
-	client   *outbound.Client
 }
 
 // New returns a sink for the webhook's URL. The template, if not nil, writes the content.
 func New(url string, template *render.Template, dialer *outbound.Dialer) *Discord {
-	return &Discord{url, template, outbound.NewClient(dialer)}
+	return &Discord{outbound.NewClient(dialer), url, template}
 }
-
-// Close closes idle connections.
-func (d *Discord) Close() { d.client.Close() }
 
 // Send posts the message.
 func (d *Discord) Send(ctx context.Context, m *sink.Message) error {
@@ -55,7 +52,7 @@ func (d *Discord) Send(ctx context.Context, m *sink.Message) error {
 	if err != nil {
 		return sink.Rejectf("the message cannot be written")
 	}
-	answer, err := d.client.Post(ctx, d.url, http.Header{}, body)
+	answer, err := d.Post(ctx, d.url, http.Header{}, body)
 	if err != nil {
 		return err
 	}

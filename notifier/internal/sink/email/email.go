@@ -107,8 +107,7 @@ func (e *Email) client(ctx context.Context, conn *connection) (*mail.Client, err
 			return e.dial(ctx, network, conn)
 		}),
 	}
-	switch e.cfg.Security {
-	case TLS, None:
+	if e.cfg.Security == TLS || e.cfg.Security == None {
 		options = append(options, mail.WithTLSPolicy(mail.NoTLS))
 	}
 	if e.cfg.TLSConfig != nil {

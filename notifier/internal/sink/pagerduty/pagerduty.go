@@ -5,7 +5,6 @@
 package pagerduty
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,35 +24,12 @@ const (
 	maxDedup   = 255
 )
 
-// PagerDuty is one integration.
-type PagerDuty struct {
-	url, key string
-	template *render.Template
-	client   *outbound.Client
-}
-
 // New returns a sink for an integration's routing key. The template, if not nil, writes the
 // summary.
-func New(target *url.URL, routingKey string, template *render.Template, dialer *outbound.Dialer) *PagerDuty {
-	return &PagerDuty{target.String(), routingKey, template, outbound.NewClient(dialer)}
-}
-
-// Close closes idle connections.
-func (p *PagerDuty) Close() { p.client.Close() }
-
-// Send posts the message.
-func (p *PagerDuty) Send(ctx context.Context, m *sink.Message) error {
-	body, err := render.Fit(len(m.Events), func(shown int) ([]byte, error) {
-		message, err := p.message(m, shown)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(message)
+func New(target *url.URL, routingKey string, template *render.Template, dialer *outbound.Dialer) *outbound.Hook {
+	return outbound.NewHook(dialer, target.String(), func(m *sink.Message) ([]byte, error) {
+		return render.Fit(len(m.Events), func(shown int) ([]byte, error) { return body(m, routingKey, template, shown) })
 	})
-	if err != nil {
-		return sink.Rejectf("the message cannot be written: %s", err)
-	}
-	return p.client.PostJSON(ctx, p.url, body)
 }
 
 type message struct {
@@ -75,17 +51,17 @@ type payload struct {
 	Details   any    `json:"custom_details,omitempty"`
 }
 
-// message returns the message with the details of so many of its loops.
-func (p *PagerDuty) message(m *sink.Message, shown int) (message, error) {
-	out := message{RoutingKey: p.key, Action: "resolve", Dedup: dedup(m.Key)}
+// body returns the message with the details of so many of its loops.
+func body(m *sink.Message, routingKey string, template *render.Template, shown int) ([]byte, error) {
+	out := message{RoutingKey: routingKey, Action: "resolve", Dedup: dedup(m.Key)}
 	if m.Resolved {
-		return out, nil
+		return json.Marshal(out)
 	}
 	summary := render.Title(m)
-	if p.template != nil {
+	if template != nil {
 		var err error
-		if summary, err = p.template.Render(m); err != nil {
-			return out, err
+		if summary, err = template.Render(m); err != nil {
+			return nil, err
 		}
 	}
 	first := &m.Events[0]
@@ -95,7 +71,7 @@ func (p *PagerDuty) message(m *sink.Message, shown int) (message, error) {
 		Component: render.Cut(first.Data.Policy, maxDedup), Group: render.Cut(first.TenantID, maxDedup), Class: render.Cut(first.Data.Detector, maxDedup),
 		Details: details(m, shown),
 	}
-	return out, nil
+	return json.Marshal(out)
 }
 
 // dedup returns a key within PagerDuty's limit.

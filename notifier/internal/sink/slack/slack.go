@@ -6,7 +6,6 @@
 package slack
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 
@@ -27,29 +26,12 @@ const (
 	maxLoops = 10
 )
 
-// Slack is one incoming webhook.
-type Slack struct {
-	url      string
-	template *render.Template
-	client   *outbound.Client
-}
-
 // New returns a sink for the webhook's URL. The template, if not nil, writes the text in
 // Slack's mrkdwn.
-func New(url string, template *render.Template, dialer *outbound.Dialer) *Slack {
-	return &Slack{url, template, outbound.NewClient(dialer)}
-}
-
-// Close closes idle connections.
-func (s *Slack) Close() { s.client.Close() }
-
-// Send posts the message.
-func (s *Slack) Send(ctx context.Context, m *sink.Message) error {
-	body, err := render.Fit(min(len(m.Events), maxLoops), func(shown int) ([]byte, error) { return s.body(m, shown) })
-	if err != nil {
-		return sink.Rejectf("the message cannot be written: %s", err)
-	}
-	return s.client.PostJSON(ctx, s.url, body)
+func New(url string, template *render.Template, dialer *outbound.Dialer) *outbound.Hook {
+	return outbound.NewHook(dialer, url, func(m *sink.Message) ([]byte, error) {
+		return render.Fit(min(len(m.Events), maxLoops), func(shown int) ([]byte, error) { return body(m, template, shown) })
+	})
 }
 
 type message struct {
@@ -74,9 +56,9 @@ type text struct {
 func mrkdwn(s string, most int) text { return text{"mrkdwn", render.Cut(s, most)} }
 
 // body returns the message with so many of its loops.
-func (s *Slack) body(m *sink.Message, shown int) ([]byte, error) {
-	if s.template != nil {
-		written, err := s.template.Render(m)
+func body(m *sink.Message, template *render.Template, shown int) ([]byte, error) {
+	if template != nil {
+		written, err := template.Render(m)
 		if err != nil {
 			return nil, err
 		}

@@ -5,7 +5,6 @@
 package teams
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 
@@ -15,29 +14,10 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 )
 
-// Teams is one workflow.
-type Teams struct {
-	url      string
-	template *render.Template
-	client   *outbound.Client
-}
-
 // New returns a sink for the workflow's URL. The template, if not nil, writes the text of
 // the card.
-func New(url string, template *render.Template, dialer *outbound.Dialer) *Teams {
-	return &Teams{url, template, outbound.NewClient(dialer)}
-}
-
-// Close closes idle connections.
-func (t *Teams) Close() { t.client.Close() }
-
-// Send posts the message.
-func (t *Teams) Send(ctx context.Context, m *sink.Message) error {
-	body, err := t.body(m)
-	if err != nil {
-		return sink.Rejectf("the message cannot be written: %s", err)
-	}
-	return t.client.PostJSON(ctx, t.url, body)
+func New(url string, template *render.Template, dialer *outbound.Dialer) *outbound.Hook {
+	return outbound.NewHook(dialer, url, func(m *sink.Message) ([]byte, error) { return body(m, template) })
 }
 
 type message struct {
@@ -80,9 +60,9 @@ func wrap(body []element) ([]byte, error) {
 }
 
 // body returns the card. It has as many loops as there is room for.
-func (t *Teams) body(m *sink.Message) ([]byte, error) {
-	if t.template != nil {
-		return t.templated(m)
+func body(m *sink.Message, template *render.Template) ([]byte, error) {
+	if template != nil {
+		return templated(m, template)
 	}
 	elements := []element{{Type: "TextBlock", Text: escape(render.Title(m)), Size: "Large", Weight: "Bolder", Color: color(m), Wrap: true}}
 	return render.Fit(len(m.Events), func(shown int) ([]byte, error) {
@@ -97,8 +77,8 @@ func (t *Teams) body(m *sink.Message) ([]byte, error) {
 	})
 }
 
-func (t *Teams) templated(m *sink.Message) ([]byte, error) {
-	written, err := t.template.Render(m)
+func templated(m *sink.Message, template *render.Template) ([]byte, error) {
+	written, err := template.Render(m)
 	if err != nil {
 		return nil, err
 	}

@@ -40,16 +40,16 @@ type Config struct {
 
 // Webhook is one endpoint.
 type Webhook struct {
+	*outbound.Client
 	url         string
 	signers     []*standardwebhooks.Webhook
 	template    *render.Template
 	contentType string
-	client      *outbound.Client
 }
 
 // New returns a webhook.
 func New(cfg Config, dialer *outbound.Dialer) (*Webhook, error) {
-	w := &Webhook{url: cfg.URL.String(), template: cfg.Template, contentType: cfg.ContentType, client: outbound.NewClient(dialer)}
+	w := &Webhook{url: cfg.URL.String(), template: cfg.Template, contentType: cfg.ContentType, Client: outbound.NewClient(dialer)}
 	for _, key := range cfg.Keys {
 		signer, err := standardwebhooks.NewWebhookRaw(key)
 		if err != nil {
@@ -59,9 +59,6 @@ func New(cfg Config, dialer *outbound.Dialer) (*Webhook, error) {
 	}
 	return w, nil
 }
-
-// Close closes idle connections.
-func (w *Webhook) Close() { w.client.Close() }
 
 // Send posts the message.
 func (w *Webhook) Send(ctx context.Context, m *sink.Message) error {
@@ -76,7 +73,7 @@ func (w *Webhook) Send(ctx context.Context, m *sink.Message) error {
 	if err != nil {
 		return sink.Rejectf("the message cannot be signed")
 	}
-	answer, err := w.client.Post(ctx, w.url, header, body)
+	answer, err := w.Post(ctx, w.url, header, body)
 	if err != nil {
 		return err
 	}
