@@ -1,11 +1,9 @@
 package detector
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/alecthomas/kong"
+	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 // Config is a detector's configuration.
@@ -15,20 +13,12 @@ type Config struct {
 }
 
 // DefaultConfig returns the configuration without any flag.
-func DefaultConfig() Config {
-	var c Config
-	_ = kong.ApplyDefaults(&c) // the defaults are constants; Validate's test covers them
-	return c
-}
+func DefaultConfig() Config { return service.Defaults[Config]() }
 
 // Validate returns every fault of the configuration.
 func (c Config) Validate() error {
-	var faults []error
-	if c.MaxInFlight < 1 {
-		faults = append(faults, fmt.Errorf("--max-in-flight is %d, must be at least 1", c.MaxInFlight))
-	}
-	if c.MaxBudget <= 0 {
-		faults = append(faults, fmt.Errorf("--max-budget is %s, must be positive", c.MaxBudget))
-	}
-	return errors.Join(faults...)
+	var faults service.Faults
+	faults.Check(c.MaxInFlight >= 1, "--max-in-flight is %d, must be at least 1", c.MaxInFlight)
+	faults.Check(c.MaxBudget > 0, "--max-budget is %s, must be positive", c.MaxBudget)
+	return faults.Err()
 }

@@ -1,20 +1,18 @@
 package embedworker
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/unloop/unloop/embedworker/internal/embed"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
 	"github.com/unloop/unloop/embedworker/pull"
+	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 // Embedding selects the embedder.
@@ -49,11 +47,7 @@ type Config struct {
 }
 
 // DefaultConfig returns the configuration without any flag.
-func DefaultConfig() Config {
-	var c Config
-	_ = kong.ApplyDefaults(&c) // the defaults are constants; Validate's test covers them
-	return c
-}
+func DefaultConfig() Config { return service.Defaults[Config]() }
 
 // defaultSocket is the name that Agent Sentinel's proxy looks for.
 const defaultSocket = "embedding-sidecar.sock"
@@ -91,39 +85,21 @@ func (c Config) embedConfig() embed.Config {
 	out := embed.Config{Kind: c.Embedder, Model: c.Model, Runtime: c.ONNXRuntime, Limits: limits}
 	if dir, err := pull.DefaultDir(); err == nil {
 		found := pull.Find(dir, runtime.GOOS)
-		if out.Model == "" {
-			out.Model = found.Model
-		}
-		if out.Runtime == "" {
-			out.Runtime = found.Runtime
-		}
+		out.Model, out.Runtime = cmp.Or(out.Model, found.Model), cmp.Or(out.Runtime, found.Runtime)
 	}
 	return out
 }
 
 // Validate returns every fault of the configuration.
 func (c Config) Validate() error {
-	faults := []error{c.embedConfig().Validate()}
-	if c.VectorStore != "kv" && c.VectorStore != "redis" {
-		faults = append(faults, fmt.Errorf("--vector-store %q is neither kv nor redis", c.VectorStore))
-	}
-	if !(c.SentinelThreshold >= 0 && c.SentinelThreshold <= 1) || math.IsNaN(c.SentinelThreshold) {
-		faults = append(faults, fmt.Errorf("--sentinel-threshold (LOOP_SIMILARITY_THRESHOLD) %g is not between 0 and 1", c.SentinelThreshold))
-	}
-	if c.SentinelHistory < 1 || c.SentinelHistory > vectors.MaxKeep {
-		faults = append(faults, fmt.Errorf("--sentinel-history (LOOP_HISTORY_SIZE) %d is not between 1 and %d", c.SentinelHistory, vectors.MaxKeep))
-	}
-	if _, err := c.sentinelTTL(); err != nil {
-		faults = append(faults, err)
-	}
-	if c.EmbedCache < 1 {
-		faults = append(faults, fmt.Errorf("--embed-cache is %d, must be at least 1", c.EmbedCache))
-	}
-	if c.SemanticInFlight < 1 {
-		faults = append(faults, fmt.Errorf("--semantic-in-flight is %d, must be at least 1", c.SemanticInFlight))
-	}
-	if c.SemanticMaxBudget <= 0 {
-		faults = append(faults, fmt.Errorf("--semantic-max-budget is %s, must be positive", c.SemanticMaxBudget))
-	}
-	return errors.Join(faults...)
+	_, ttlErr := c.sentinelTTL()
+	faults := service.Faults{c.embedConfig().Validate(), ttlErr}
+	faults.Check(c.VectorStore == "kv" || c.VectorStore == "redis", "--vector-store %q is neither kv nor redis", c.VectorStore)
+	faults.Check(c.SentinelThreshold >= 0 && c.SentinelThreshold <= 1, "--sentinel-threshold (LOOP_SIMILARITY_THRESHOLD) %g is not between 0 and 1", c.SentinelThreshold)
+	faults.Check(c.SentinelHistory >= 1 && c.SentinelHistory <= vectors.MaxKeep,
+		"--sentinel-history (LOOP_HISTORY_SIZE) %d is not between 1 and %d", c.SentinelHistory, vectors.MaxKeep)
+	faults.Check(c.EmbedCache >= 1, "--embed-cache is %d, must be at least 1", c.EmbedCache)
+	faults.Check(c.SemanticInFlight >= 1, "--semantic-in-flight is %d, must be at least 1", c.SemanticInFlight)
+	faults.Check(c.SemanticMaxBudget > 0, "--semantic-max-budget is %s, must be positive", c.SemanticMaxBudget)
+	return faults.Err()
 }

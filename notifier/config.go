@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
-	"github.com/unloop/unloop/notifier/internal/delivery"
+	"github.com/unloop/unloop/notifier/internal/intake"
 	"github.com/unloop/unloop/notifier/internal/outbound"
+	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 // Secret is text that is neither printed nor logged.
@@ -57,13 +56,7 @@ const (
 )
 
 // DefaultConfig delivers nothing until Webhook is set.
-func DefaultConfig() Config {
-	var cfg Config
-	if err := kong.ApplyDefaults(&cfg); err != nil {
-		return Config{} // Validate names what is missing.
-	}
-	return cfg
-}
+func DefaultConfig() Config { return service.Defaults[Config]() }
 
 // Validate returns all faults, joined. None of them shows the secret or more
 // of the URL than its host.
@@ -95,7 +88,7 @@ func (c Config) hasWebhooks() bool { return c.Webhook != "" || len(c.WebhookTo) 
 // since is how far back a new endpoint's events begin.
 func (c Config) since() (time.Duration, error) {
 	if c.WebhookSince == "all" {
-		return delivery.All, nil
+		return intake.All, nil
 	}
 	since, err := time.ParseDuration(cmp.Or(c.WebhookSince, "0s"))
 	if err == nil && since < 0 {
@@ -105,24 +98,19 @@ func (c Config) since() (time.Duration, error) {
 }
 
 func (c Config) validateNumbers() error {
-	var faults []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
-	check(c.WebhookTimeout > 0 && c.WebhookTimeout <= maxTimeout,
+	var faults service.Faults
+	faults.Check(c.WebhookTimeout > 0 && c.WebhookTimeout <= maxTimeout,
 		"--webhook-timeout is %s; set it above 0, to at most %s", c.WebhookTimeout, maxTimeout)
 	_, sinceErr := c.since()
-	check(sinceErr == nil, "--webhook-since is %q; set it to a duration such as 24h, or to all", c.WebhookSince)
-	check(len(c.WebhookRetry) <= maxWaits, "--webhook-retry has %d waits; name at most %d", len(c.WebhookRetry), maxWaits)
+	faults.Check(sinceErr == nil, "--webhook-since is %q; set it to a duration such as 24h, or to all", c.WebhookSince)
+	faults.Check(len(c.WebhookRetry) <= maxWaits, "--webhook-retry has %d waits; name at most %d", len(c.WebhookRetry), maxWaits)
 	for _, wait := range c.WebhookRetry {
-		check(wait > 0 && wait <= maxWait, "--webhook-retry has a wait of %s; set each above 0, to at most %s", wait, maxWait)
+		faults.Check(wait > 0 && wait <= maxWait, "--webhook-retry has a wait of %s; set each above 0, to at most %s", wait, maxWait)
 	}
-	check(c.WebhookConcurrency > 0 && c.WebhookConcurrency <= maxConcurrency,
+	faults.Check(c.WebhookConcurrency > 0 && c.WebhookConcurrency <= maxConcurrency,
 		"--webhook-concurrency is %d; set it from 1 to %d", c.WebhookConcurrency, maxConcurrency)
-	check(c.WebhookGrace >= 0, "--webhook-grace is %s; set it to 0 or more", c.WebhookGrace)
-	return errors.Join(faults...)
+	faults.Check(c.WebhookGrace >= 0, "--webhook-grace is %s; set it to 0 or more", c.WebhookGrace)
+	return faults.Err()
 }
 
 // key is the signing key of endpoints that name none of their own, nil without a

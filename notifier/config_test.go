@@ -14,14 +14,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/notifier"
-	"github.com/unloop/unloop/notifier/internal/outbox"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 func TestDefaultConfig(t *testing.T) {
 	t.Parallel()
 	want := notifier.Config{
-		WebhookSince: "0s", WebhookTimeout: 15 * time.Second, WebhookRetry: outbox.StandardSchedule(),
+		WebhookSince: "0s", WebhookTimeout: 15 * time.Second,
+		WebhookRetry: []time.Duration{
+			5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+		},
 		WebhookConcurrency: 8, WebhookGrace: 3 * time.Second, Dashboard: true,
 	}
 	got := notifier.DefaultConfig()

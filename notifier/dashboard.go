@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/unloop/unloop/notifier/internal/api"
 	"github.com/unloop/unloop/notifier/internal/board"
 	"github.com/unloop/unloop/notifier/internal/page"
@@ -15,6 +13,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/delivery"
 	"github.com/unloop/unloop/schemas/kit/audit"
+	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/kit/service"
@@ -35,11 +34,7 @@ type dashboard struct {
 
 func newDashboard(deps service.Deps) *dashboard {
 	b := board.New()
-	if deps.Metrics != nil {
-		deps.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "unloop_open_loops", Help: "Loops that are open; each notifier shows all of them.",
-		}, func() float64 { return float64(b.OpenLoops(time.Now())) }))
-	}
+	metric.GaugeFunc(deps.Metrics, "unloop_open_loops", "Loops that are open; each notifier shows all of them.", func() float64 { return float64(b.OpenLoops(time.Now())) })
 	return &dashboard{
 		board: b, Watcher: watch.New(deps.NATS, deps.Layout, b, deps.Log), operator: operations{deps.NATS, deps.Log}, done: make(chan struct{}),
 	}
@@ -110,8 +105,13 @@ func (o operations) ExpireSilence(ctx context.Context, actor, id string) error {
 	return err
 }
 
+// deliverTimeout is more than an attempt takes with the usual --webhook-timeout.
+const deliverTimeout = 25 * time.Second
+
 // Deliver asks any of the notifiers. Tests change nothing, so the audit has none of them.
 func (o operations) Deliver(ctx context.Context, actor string, what operator.Delivery, req delivery.Request) (delivery.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, deliverTimeout)
+	defer cancel()
 	rec, err := operator.Deliver(ctx, o.nc.NATS(), what, req)
 	switch {
 	case err != nil:

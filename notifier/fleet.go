@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/unloop/unloop/notifier/internal/delivery"
@@ -56,10 +57,10 @@ func newFleet(n *Notifier) (_ *fleet, err error) {
 			return nil, err
 		}
 	}
-	f.pipeline, err = delivery.New(delivery.Config{
+	f.pipeline = delivery.New(delivery.Config{
 		NATS: n.deps.NATS, Layout: n.deps.Layout, Log: n.log, Metrics: n.deps.Metrics, Traces: n.deps.Traces, Silences: f.silences.All, Grace: n.cfg.WebhookGrace, Margin: n.margin,
 	})
-	return f, err
+	return f, nil
 }
 
 // run delivers events until the context ends. It errs if a stream is unfit.
@@ -139,13 +140,9 @@ func (f *fleet) warn(ctx context.Context, all []endpoints.Built) {
 }
 
 func (f *fleet) define(b *endpoints.Built) *delivery.Endpoint {
-	since, err := f.cfg.since()
-	if err != nil {
-		since = 0 // Validate refuses it
-	}
 	return &delivery.Endpoint{
 		Name: b.Name, Kind: b.Kind, Sink: b.Sink, Routes: b.Routes, Throttle: b.Throttle, Schedule: outbox.Schedule(f.cfg.WebhookRetry),
-		Timeout: f.cfg.WebhookTimeout, Concurrency: f.cfg.WebhookConcurrency, Since: since,
+		Timeout: f.cfg.WebhookTimeout, Concurrency: f.cfg.WebhookConcurrency,
 	}
 }
 
@@ -158,7 +155,7 @@ func (f *fleet) member(ctx context.Context, name string) error {
 	in := intake.New(f.deps.NATS, intake.Config{
 		Endpoint: name, Since: since, Layout: f.deps.Layout, Missed: f.pipeline.Missed(name),
 		State: func(err error) { f.set(name, err) },
-	}, f.pipeline.Handler(name), f.log)
+	}, func(ctx context.Context, msg jetstream.Msg) { f.pipeline.Accept(ctx, name, msg) }, f.log)
 	delivered := make(chan struct{})
 	go func() { defer close(delivered); f.pipeline.Run(ctx, name) }()
 	err = in.Run(ctx)

@@ -40,7 +40,7 @@ type Option func(*Notifier)
 func WithMargin(margin time.Duration) Option { return func(n *Notifier) { n.margin = margin } }
 
 // New returns a notifier; it dials nothing yet. It errs when the configuration
-// is faulty, or when its metrics are registered already.
+// is faulty.
 func New(cfg Config, deps service.Deps, opts ...Option) (_ *Notifier, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/delivery"
+	"github.com/unloop/unloop/schemas/kit/operator"
 )
 
 type deliveriesCmd struct {
@@ -95,16 +95,13 @@ func (m messageArg) find(ctx context.Context, js jetstream.JetStream) (delivery.
 
 // Run prints the record of a message.
 func (c *deliveriesShowCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer js.Conn().Close()
-	r, err := c.find(ctx, js)
-	if err != nil {
-		return err
-	}
-	return io.json(r)
+	return c.with(ctx, func(js jetstream.JetStream) error {
+		r, err := c.find(ctx, js)
+		if err != nil {
+			return err
+		}
+		return io.json(r)
+	})
 }
 
 type deliveriesResendCmd struct {
@@ -114,16 +111,13 @@ type deliveriesResendCmd struct {
 
 // Run sends a message again.
 func (c *deliveriesResendCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer js.Conn().Close()
-	r, err := c.find(ctx, js)
-	if err != nil {
-		return err
-	}
-	return send(ctx, js.Conn(), io, schemas.SubjectResend, delivery.Request{Endpoint: r.Endpoint, ID: r.ID})
+	return c.with(ctx, func(js jetstream.JetStream) error {
+		r, err := c.find(ctx, js)
+		if err != nil {
+			return err
+		}
+		return send(ctx, js.Conn(), io, operator.Resend, delivery.Request{Endpoint: r.Endpoint, ID: r.ID})
+	})
 }
 
 type deliveriesTestCmd struct {
@@ -133,56 +127,31 @@ type deliveriesTestCmd struct {
 
 // Run sends a test message.
 func (c *deliveriesTestCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer js.Conn().Close()
-	return send(ctx, js.Conn(), io, schemas.SubjectTestSend, delivery.Request{Endpoint: c.Endpoint})
+	return c.with(ctx, func(js jetstream.JetStream) error {
+		return send(ctx, js.Conn(), io, operator.Test, delivery.Request{Endpoint: c.Endpoint})
+	})
 }
 
 // sendTimeout is more than an attempt may take.
 const sendTimeout = 5*time.Minute + 15*time.Second
 
 // send has a notifier send a message and prints how it went.
-func send(ctx context.Context, nc *nats.Conn, io streams, subject string, req delivery.Request) error {
+func send(ctx context.Context, nc *nats.Conn, io streams, what operator.Delivery, req delivery.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	reply, err := askNotifier(ctx, nc, subject, req)
+	record, err := operator.Deliver(ctx, nc, what, req)
 	if err != nil {
 		return err
 	}
-	if reply.Record == nil || len(reply.Record.Attempts) == 0 {
+	if len(record.Attempts) == 0 {
 		return errors.New("the notifier's answer has no attempt")
 	}
-	a := reply.Record.Attempts[len(reply.Record.Attempts)-1]
+	a := record.Attempts[len(record.Attempts)-1]
 	if a.Error != "" {
-		return fmt.Errorf("%s was not delivered to %s: %s", reply.Record.ID, req.Endpoint, a.Error)
+		return fmt.Errorf("%s was not delivered to %s: %s", record.ID, req.Endpoint, a.Error)
 	}
-	_, err = fmt.Fprintf(io.out, "Delivered %s to %s in %d ms.\n", reply.Record.ID, req.Endpoint, a.Milliseconds)
+	_, err = fmt.Fprintf(io.out, "Delivered %s to %s in %d ms.\n", record.ID, req.Endpoint, a.Milliseconds)
 	return err
-}
-
-// askNotifier sends a request to a notifier and returns its answer.
-func askNotifier(ctx context.Context, nc *nats.Conn, subject string, req delivery.Request) (reply delivery.Reply, err error) {
-	body, err := json.Marshal(req)
-	if err != nil {
-		return reply, err
-	}
-	answer, err := nc.RequestWithContext(ctx, subject, body)
-	if errors.Is(err, nats.ErrNoResponders) {
-		return reply, errors.New("no notifier with endpoints is running on this NATS server")
-	}
-	if err != nil {
-		return reply, err
-	}
-	if err := json.Unmarshal(answer.Data, &reply); err != nil {
-		return reply, fmt.Errorf("read the answer: %w", err)
-	}
-	if reply.Error != "" {
-		return reply, errors.New(reply.Error)
-	}
-	return reply, nil
 }
 
 // deliveries returns the delivery log, the newest first.

@@ -49,9 +49,7 @@ func newBatcher(r runner, limits Limits, onRun func(texts int)) *batcher {
 	}
 	b := &batcher{runner: r, limits: limits, onRun: onRun}
 	b.wake.L = &b.mu
-	for range limits.Parallel {
-		b.running.Go(b.loop)
-	}
+	b.running.Go(b.loop)
 	return b
 }
 

@@ -42,12 +42,11 @@ type Limits struct {
 	Queue    int    // most texts that wait; beyond it Embed errs with ErrBusy
 	Batch    int    // most texts of one run
 	Threads  int    // threads inside a run; 0 takes one a processor
-	Parallel int    // runs at the same time
 }
 
 // DefaultLimits are those of all-MiniLM-L6-v2, which was trained on 256 tokens.
 func DefaultLimits() Limits {
-	return Limits{Tokens: 256, LongText: LongEnd, Windows: 4, Queue: 256, Batch: 16, Parallel: 1}
+	return Limits{Tokens: 256, LongText: LongEnd, Windows: 4, Queue: 256, Batch: 16}
 }
 
 // Validate returns all faults.
@@ -70,7 +69,7 @@ func (l Limits) validate() (faults []error) {
 		value, least int
 	}{
 		{"tokens", l.Tokens, 8}, {"windows", l.Windows, 1}, {"queue", l.Queue, 1},
-		{"batch", l.Batch, 1}, {"threads", l.Threads, 0}, {"parallel runs", l.Parallel, 1},
+		{"batch", l.Batch, 1}, {"threads", l.Threads, 0},
 	} {
 		if n.value < n.least {
 			faults = append(faults, fmt.Errorf("%s are %d, must be at least %d", n.what, n.value, n.least))

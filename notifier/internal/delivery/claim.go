@@ -16,7 +16,7 @@ func (e *endpoint) take(ctx context.Context, def *Endpoint, it *item) (claim out
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	err = e.records.Apply(ctx, it.key, func(was outbox.Record) (outbox.Record, time.Duration) {
-		rec, taken = was.Take(claim, it.lapsed, def.route(was.Group.Route), e.silences(), time.Now())
+		rec, taken = was.Take(claim, it.lapsed, def.route(was.Group.Route), e.Silences(), time.Now())
 		if !taken && rec.Next().Equal(was.Next()) && rec.Claim == was.Claim {
 			return was, 0
 		}
@@ -31,7 +31,7 @@ func (e *endpoint) release(key string, def *Endpoint, rec *outbox.Record, claim 
 	defer cancel()
 	next, err := e.finish(ctx, key, def, rec, claim, outbox.Outcome{Wait: wait})
 	if err != nil {
-		e.log.Debug("claim not given back; it lapses", "error", err)
+		e.Log.Debug("claim not given back; it lapses", "error", err)
 		return nil
 	}
 	return next
@@ -45,7 +45,7 @@ func (e *endpoint) finish(ctx context.Context, key string, def *Endpoint, rec *o
 	var next outbox.Record
 	err := e.records.Apply(ctx, key, func(was outbox.Record) (outbox.Record, time.Duration) {
 		var changed bool
-		next, changed = was.Finish(claim, rec.Batch.ID, o, def.route(was.Group.Route), e.silences(), time.Now())
+		next, changed = was.Finish(claim, rec.Batch.ID, o, def.route(was.Group.Route), e.Silences(), time.Now())
 		if !changed {
 			return was, 0
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 	"github.com/nats-io/nuid"
 
@@ -50,7 +49,7 @@ func (p *Pipeline) Serve(ctx context.Context) error {
 			}()
 		}
 	}
-	stop, err := p.nc.Respond(micro.Config{
+	stop, err := p.NATS.Respond(micro.Config{
 		Name: "unloop-notifier", Version: "0.1.0", QueueGroup: schemas.QueueNotifier, Description: "Delivers events of loops",
 	},
 		natskit.Responder{Name: "resend", Subject: schemas.SubjectResend, Handle: on(p.Resend)},
@@ -174,9 +173,4 @@ func (p *Pipeline) Endpoints() []Summary {
 // Missed returns what counts the events that an endpoint missed.
 func (p *Pipeline) Missed(name string) func(uint64) {
 	return func(n uint64) { p.metrics.missed.WithLabelValues(name).Add(float64(n)) }
-}
-
-// Handler returns what takes the events of an endpoint.
-func (p *Pipeline) Handler(name string) func(context.Context, jetstream.Msg) {
-	return func(ctx context.Context, msg jetstream.Msg) { p.Accept(ctx, name, msg) }
 }

@@ -43,13 +43,7 @@ type Endpoint struct {
 	// Timeout bounds one attempt, Concurrency the attempts at once.
 	Timeout     time.Duration
 	Concurrency int
-	// Since is how far back the events begin that the endpoint gets when it is used for
-	// the first time. All is without bound.
-	Since time.Duration
 }
-
-// All is the value of Since for all events that are stored.
-const All time.Duration = -1
 
 // route returns the route of a group, and one that sends as it is if the configuration has
 // none of that name any more.
@@ -61,9 +55,6 @@ func (d *Endpoint) route(name string) *routing.Route {
 	}
 	return &routing.Route{Name: name}
 }
-
-// lease is how long a claim stands before it has lapsed.
-func (d *Endpoint) lease(margin time.Duration) time.Duration { return d.Timeout + margin }
 
 // endpoint is an endpoint that is in use.
 type endpoint struct {
@@ -82,7 +73,7 @@ type endpoint struct {
 func newEndpoint(p *Pipeline, def *Endpoint) *endpoint {
 	e := &endpoint{Pipeline: p, agenda: newAgenda(), flying: map[string]bool{}, owed: map[string]bool{}}
 	e.def.Store(def)
-	e.report = p.metrics.of(def, p.log)
+	e.report = p.metrics.of(def, p.Log)
 	return e
 }
 
@@ -149,7 +140,7 @@ func (e *endpoint) plan(key string, rec *outbox.Record) (wait time.Duration, lap
 	case rec.Claim != outbox.Claim{} && rec.Claim.By == e.id && flying:
 		return 0, outbox.Claim{}, false
 	case rec.Claim != outbox.Claim{}:
-		return e.def.Load().lease(e.margin), rec.Claim, true
+		return e.def.Load().Timeout + e.Margin, rec.Claim, true
 	case next.IsZero():
 		return 0, outbox.Claim{}, false
 	case rec.By != e.id:
@@ -214,7 +205,7 @@ func (e *endpoint) attempt(ctx context.Context, it *item) *outbox.Record {
 	claim, rec, taken, err := e.take(ctx, def, it)
 	switch {
 	case err != nil:
-		e.log.DebugContext(ctx, "delivery waits for the store", "error", err)
+		e.Log.DebugContext(ctx, "delivery waits for the store", "error", err)
 		e.agenda.setIfNone(it.key, tryAgain, it.lapsed)
 		return nil
 	case !taken:
@@ -237,10 +228,5 @@ func (p *Pipeline) state(name string) delivery.Endpoint {
 	return p.states[schemas.EndpointKey(name)]
 }
 
-// paused returns for how long the endpoint is to be left alone.
-func (p *Pipeline) paused(name string) time.Duration {
-	if until := p.state(name).Paused; !until.IsZero() {
-		return time.Until(until)
-	}
-	return 0
-}
+// paused returns for how long the endpoint is to be left alone; not positive if it is not.
+func (p *Pipeline) paused(name string) time.Duration { return time.Until(p.state(name).Paused) }

@@ -21,7 +21,7 @@ func (e *endpoint) group(ctx context.Context, def *Endpoint, route *routing.Rout
 	key := route.Key(ev)
 	var refused error
 	err := e.records.Apply(ctx, def.groupKey(route, key), func(rec outbox.Record) (outbox.Record, time.Duration) {
-		next, changed, err := rec.Add(ev, def.Name, route, e.silences(), now)
+		next, changed, err := rec.Add(ev, def.Name, route, e.Silences(), now)
 		if refused = err; !changed {
 			return rec, 0
 		}

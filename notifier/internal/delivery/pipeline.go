@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -30,7 +31,7 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// Traces makes the spans of attempts; nil makes none.
 	Traces *tracing.Tracer
-	// Silences returns those in force; nil for none.
+	// Silences returns those in force.
 	Silences func() []silence.Silence
 	// Grace is how long attempts may go on at the end.
 	Grace time.Duration
@@ -40,16 +41,10 @@ type Config struct {
 
 // Pipeline takes events to endpoints. It is safe for concurrent use.
 type Pipeline struct {
+	Config
 	id      string
-	nc      *natskit.Conn
-	layout  natskit.Layout
-	log     *slog.Logger
 	metrics *Metrics
-	grace   time.Duration
-	margin  time.Duration
-	traces  *tracing.Tracer
 
-	silences  func() []silence.Silence
 	records   *ledger.Ledger[outbox.Record, *outbox.Record]
 	journal   *ledger.Ledger[entry, *entry]
 	endpoints *ledger.Ledger[state, *state]
@@ -62,32 +57,22 @@ type Pipeline struct {
 // idLength is the length of a notifier's id, which no other running notifier has.
 const idLength = 8
 
-// New returns a pipeline without endpoints. It errs if its metrics are registered
-// already.
-func New(cfg Config) (*Pipeline, error) {
-	metrics, err := newMetrics(cfg.Metrics)
-	if err != nil {
-		return nil, err
-	}
+// New returns a pipeline without endpoints.
+func New(cfg Config) *Pipeline {
 	id := nuid.New().Next()
 	p := &Pipeline{
-		id: id[:idLength], nc: cfg.NATS, layout: cfg.Layout, log: cfg.Log, metrics: metrics, grace: cfg.Grace, margin: cfg.Margin, traces: cfg.Traces, silences: cfg.Silences,
+		Config: cfg, id: id[:idLength], metrics: newMetrics(cfg.Metrics),
 		records:   ledger.New[outbox.Record](cfg.NATS, schemas.BucketNotifications, cfg.Metrics, ledger.WithConfirm()),
 		endpoints: ledger.New[state](cfg.NATS, schemas.BucketNotifications, cfg.Metrics, ledger.WithConfirm()),
 		journal:   ledger.New[entry](cfg.NATS, schemas.BucketDeliveries, cfg.Metrics),
 		states:    map[string]delivery.Endpoint{}, using: map[string]*endpoint{},
 	}
-	if p.margin == 0 {
-		p.margin = leaseMargin
-	}
-	if p.silences == nil {
-		p.silences = func() []silence.Silence { return nil }
-	}
-	return p, nil
+	p.Margin = cmp.Or(p.Margin, leaseMargin)
+	return p
 }
 
 func (p *Pipeline) follower() *natskit.Follower {
-	return &natskit.Follower{Conn: p.nc, Layout: p.layout, Log: p.log}
+	return &natskit.Follower{Conn: p.NATS, Layout: p.Layout, Log: p.Log}
 }
 
 // Follow follows the state of all endpoints until the context ends.
@@ -138,7 +123,7 @@ func (p *Pipeline) Run(ctx context.Context, name string) {
 	}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.grace, stop) })()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.Grace, stop) })()
 	e.run(ctx, work)
 	p.mu.Lock()
 	defer p.mu.Unlock()

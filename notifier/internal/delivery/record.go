@@ -41,7 +41,7 @@ func (e *endpoint) conclude(ctx context.Context, key string, def *Endpoint, rec 
 	})
 	e.report.report(ctx, rec.Batch, a, rec.Attempts+1)
 	if err != nil {
-		e.log.WarnContext(ctx, "message will be sent again: its delivery could not be stored", "endpoint", def.Name, "message_id", rec.Batch.ID, "error", err)
+		e.Log.WarnContext(ctx, "message will be sent again: its delivery could not be stored", "endpoint", def.Name, "message_id", rec.Batch.ID, "error", err)
 		return nil
 	}
 	e.write(ctx, &line, a.logged())
@@ -70,12 +70,12 @@ func (e *endpoint) note(ctx context.Context, def *Endpoint, a *attempt) {
 	switch {
 	case a.result == Gone:
 		err = e.disable(ctx, def.Name, a.err.Error())
-		e.log.WarnContext(ctx, "endpoint asked for no more messages and is disabled", "endpoint", def.Name)
+		e.Log.WarnContext(ctx, "endpoint asked for no more messages and is disabled", "endpoint", def.Name)
 	case a.pause > 0:
 		err = e.pause(ctx, def.Name, min(a.pause, outbox.MaxAfter))
 	}
 	if err != nil {
-		e.log.WarnContext(ctx, "what an endpoint asked for was not stored", "endpoint", def.Name, "error", err)
+		e.Log.WarnContext(ctx, "what an endpoint asked for was not stored", "endpoint", def.Name, "error", err)
 	}
 }
 
@@ -108,11 +108,11 @@ func (p *Pipeline) bury(ctx context.Context, line *delivery.Record, why Result) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	ack, err := p.nc.JetStream().PublishMsg(ctx, &nats.Msg{
+	ack, err := p.NATS.JetStream().PublishMsg(ctx, &nats.Msg{
 		Subject: schemas.DeadLetterSubject(dead.Endpoint), Data: body,
 		Header: nats.Header{jetstream.MsgIDHeader: {dead.Endpoint + "/" + dead.ID}},
 	})
-	p.nc.Wrote(schemas.StreamDeadLetters, err)
+	p.NATS.Wrote(schemas.StreamDeadLetters, err)
 	if err != nil {
 		return fmt.Errorf("store dead letter: %w", err)
 	}
@@ -132,9 +132,13 @@ type entry struct{ delivery.Record }
 func (l *entry) Parse(stored []byte) error { return json.Unmarshal(stored, &l.Record) }
 
 // Append writes the entry as JSON.
-func (l *entry) Append(b []byte) []byte {
-	body, err := json.Marshal(&l.Record)
-	if err != nil { // a year above 9999, which nobody's clock shows
+func (l *entry) Append(b []byte) []byte { return appendJSON(b, &l.Record) }
+
+// appendJSON appends a record as JSON. One that can't be written, such as a time in the
+// year 10000, is forgotten.
+func appendJSON(b []byte, record any) []byte {
+	body, err := json.Marshal(record)
+	if err != nil {
 		return append(b, "{}"...)
 	}
 	return append(b, body...)
@@ -151,7 +155,7 @@ func (p *Pipeline) write(ctx context.Context, line *delivery.Record, a delivery.
 		return next, keepLog
 	})
 	if err != nil {
-		p.log.WarnContext(ctx, "attempt is missing in the delivery log", "endpoint", line.Endpoint, "message_id", line.ID, "error", err)
+		p.Log.WarnContext(ctx, "attempt is missing in the delivery log", "endpoint", line.Endpoint, "message_id", line.ID, "error", err)
 	}
 	return next.Record
 }

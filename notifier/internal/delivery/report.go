@@ -2,13 +2,13 @@ package delivery
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/notifier/internal/routing"
+	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
 // Metrics of deliveries, by endpoint.
@@ -19,38 +19,16 @@ type Metrics struct {
 	dead, missed   *prometheus.CounterVec
 }
 
-// newMetrics registers the metrics. It errs when they are registered already.
-func newMetrics(reg prometheus.Registerer) (*Metrics, error) {
-	m := &Metrics{
-		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_notifier_deliveries_total", Help: "Attempts to deliver a message to an endpoint, by how they ended.",
-		}, []string{"endpoint", "sink", "result"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "unloop_notifier_delivery_seconds", Help: "How long endpoints took for one attempt.",
-			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
-		}, []string{"endpoint", "sink"}),
-		owed: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "unloop_notifier_owed", Help: "Groups of loops about which an endpoint is owed a message.",
-		}, []string{"endpoint"}),
-		disabled: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "unloop_notifier_endpoint_disabled", Help: "1 for an endpoint that asked for no more messages.",
-		}, []string{"endpoint"}),
-		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_notifier_dead_letters_total", Help: "Messages that were given up and stored as dead letters, by why.",
-		}, []string{"endpoint", "reason"}),
-		missed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_notifier_events_missed_total", Help: "Events that the stream dropped before a notifier took them in.",
-		}, []string{"endpoint"}),
+// newMetrics registers the metrics.
+func newMetrics(reg prometheus.Registerer) *Metrics {
+	return &Metrics{
+		deliveries: metric.Counters(reg, "unloop_notifier_deliveries_total", "Attempts to deliver a message to an endpoint, by how they ended.", "endpoint", "sink", "result"),
+		seconds:    metric.Histograms(reg, "unloop_notifier_delivery_seconds", "How long endpoints took for one attempt.", prometheus.ExponentialBuckets(0.005, 2, 13), "endpoint", "sink"),
+		owed:       metric.Gauges(reg, "unloop_notifier_owed", "Groups of loops about which an endpoint is owed a message.", "endpoint"),
+		disabled:   metric.Gauges(reg, "unloop_notifier_endpoint_disabled", "1 for an endpoint that asked for no more messages.", "endpoint"),
+		dead:       metric.Counters(reg, "unloop_notifier_dead_letters_total", "Messages that were given up and stored as dead letters, by why.", "endpoint", "reason"),
+		missed:     metric.Counters(reg, "unloop_notifier_events_missed_total", "Events that the stream dropped before a notifier took them in.", "endpoint"),
 	}
-	if reg == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{m.deliveries, m.seconds, m.owed, m.disabled, m.dead, m.missed} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics: %w", err)
-		}
-	}
-	return m, nil
 }
 
 // reporter says how the deliveries to one endpoint go: a metric for each, a log line for

@@ -30,7 +30,7 @@ func (p *Pipeline) Accept(ctx context.Context, name string, msg jetstream.Msg) {
 	}
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
-			e.log.WarnContext(ctx, "event is not queued yet, trying again", "endpoint", name, "event_id", ev.ID, "error", err)
+			e.Log.WarnContext(ctx, "event is not queued yet, trying again", "endpoint", name, "event_id", ev.ID, "error", err)
 		}
 		_ = msg.NakWithDelay(tryAgain)
 		return
@@ -47,7 +47,7 @@ func (e *endpoint) invalid(ctx context.Context, msg jetstream.Msg) {
 	}
 	e.report.results[Invalid].Inc()
 	// The error would quote from the body.
-	e.log.WarnContext(ctx, "dropped a message that is no event", "stream_sequence", sequence)
+	e.Log.WarnContext(ctx, "dropped a message that is no event", "stream_sequence", sequence)
 	_ = msg.TermWithReason(string(Invalid)) // else it comes again and is dropped again
 }
 

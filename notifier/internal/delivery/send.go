@@ -36,7 +36,7 @@ type attempt struct {
 
 // tryTraced is try within a span, if traces are sent.
 func (e *endpoint) tryTraced(ctx context.Context, def *Endpoint, rec *outbox.Record) attempt {
-	if e.traces == nil {
+	if e.Traces == nil {
 		return e.try(ctx, def, rec.Batch)
 	}
 	ctx, span := e.startSpan(ctx, def, rec)

@@ -21,13 +21,7 @@ type state struct {
 func (s *state) Parse(stored []byte) error { return json.Unmarshal(stored, s) }
 
 // Append writes the state as JSON.
-func (s *state) Append(b []byte) []byte {
-	body, err := json.Marshal(s)
-	if err != nil { // a year above 9999, which nobody's clock shows
-		return append(b, "{}"...)
-	}
-	return append(b, body...)
-}
+func (s *state) Append(b []byte) []byte { return appendJSON(b, s) }
 
 // throttle takes one message from the endpoint's throttle, which all notifiers share. It
 // returns how long the message has to wait; then nothing was taken.

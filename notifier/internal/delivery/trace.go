@@ -23,7 +23,7 @@ func (e *endpoint) startSpan(ctx context.Context, def *Endpoint, rec *outbox.Rec
 	for i := range events {
 		loops[i], parents[i] = events[i].Data.LoopID, events[i].Traceparent
 	}
-	ctx, span := e.traces.StartLinked(ctx, "deliver "+def.Kind, trace.SpanKindClient, parents,
+	ctx, span := e.Traces.StartLinked(ctx, "deliver "+def.Kind, trace.SpanKindClient, parents,
 		attribute.String("unloop.endpoint", def.Name), attribute.String("unloop.sink", def.Kind), attribute.String("unloop.message_id", rec.Batch.ID),
 		attribute.Int("unloop.attempt", rec.Attempts+1), attribute.StringSlice("unloop.loop_ids", loops))
 	if len(events) == 1 {

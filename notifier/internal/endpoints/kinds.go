@@ -1,7 +1,10 @@
 package endpoints
 
 import (
+	"cmp"
 	"time"
+
+	"github.com/prometheus/common/model"
 
 	"github.com/unloop/unloop/notifier/internal/outbound"
 	"github.com/unloop/unloop/notifier/internal/routing"
@@ -88,10 +91,7 @@ func buildTeams(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
 
 func buildPagerDuty(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
 	p := e.PagerDuty
-	target := pagerduty.DefaultURL
-	if p.URL != "" {
-		target = p.URL
-	}
+	target := cmp.Or(p.URL, pagerduty.DefaultURL)
 	u, key, template := r.url("pagerduty.url", target), r.secret("pagerduty.routing_key", p.RoutingKey), r.template("pagerduty.template", p.Template)
 	if r.faulty {
 		return nil
@@ -102,12 +102,7 @@ func buildPagerDuty(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
 // defaultRefresh is the interval at which an Alertmanager is sent open loops.
 const defaultRefresh = time.Minute
 
-func refresh(e *Endpoint) time.Duration {
-	if e.Alertmanager.Refresh == 0 {
-		return defaultRefresh
-	}
-	return e.Alertmanager.Refresh
-}
+func refresh(e *Endpoint) time.Duration { return cmp.Or(e.Alertmanager.Refresh, defaultRefresh) }
 
 func buildAlertmanager(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
 	a := e.Alertmanager
@@ -117,7 +112,7 @@ func buildAlertmanager(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
 	}
 	r.atLeast("alertmanager.refresh", cfg.Refresh, time.Second)
 	for name := range a.Labels {
-		if !isLabel(name) {
+		if !model.LabelName(name).IsValidLegacy() {
 			r.fault("alertmanager.labels."+name, "a label's name has letters, digits and _ alone, and begins with no digit")
 		}
 	}

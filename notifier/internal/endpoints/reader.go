@@ -175,14 +175,3 @@ func (r *reader) server(field, text string) (host string, port int) {
 	}
 	return host, port
 }
-
-// isLabel reports whether a text can be the name of a Prometheus label.
-func isLabel(name string) bool {
-	for i, c := range name {
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != ""
-}

@@ -103,7 +103,7 @@ func (in *Intake) consumerConfig(ctx context.Context) (jetstream.ConsumerConfig,
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, old.CachedInfo().AckFloor.Stream+1
 	case !errors.Is(err, jetstream.ErrConsumerNotFound):
 		return cfg, err
-	case in.cfg.Since < 0:
+	case in.cfg.Since == All:
 		cfg.DeliverPolicy = jetstream.DeliverAllPolicy
 	case in.cfg.Since == 0:
 		cfg.DeliverPolicy = jetstream.DeliverNewPolicy

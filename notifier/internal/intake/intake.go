@@ -23,8 +23,7 @@ const (
 type Config struct {
 	// Endpoint names the consumer.
 	Endpoint string
-	// Since is how far back in time a consumer begins that does not exist yet; less than 0
-	// is without bound.
+	// Since is how far back in time a consumer begins that does not exist yet.
 	Since time.Duration
 	// Layout is for streams that are missing.
 	Layout natskit.Layout
@@ -33,6 +32,9 @@ type Config struct {
 	// Missed gets the number of events that the stream dropped before they were taken in.
 	Missed func(uint64)
 }
+
+// All is the value of Since for all events that are stored.
+const All time.Duration = -1
 
 // Handler handles one message and acknowledges it.
 type Handler func(ctx context.Context, msg jetstream.Msg)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/notifier/internal/outbox"
 	"github.com/unloop/unloop/notifier/internal/routing"
 	"github.com/unloop/unloop/schemas/event"
@@ -127,7 +128,7 @@ func TestRecordsAreKeptForAsLongAsTheyMatter(t *testing.T) {
 
 func TestTheStandardScheduleHasTenAttemptsInThreeDays(t *testing.T) {
 	t.Parallel()
-	s, total := outbox.StandardSchedule(), time.Duration(0)
+	s, total := outbox.Schedule(notifier.DefaultConfig().WebhookRetry), time.Duration(0)
 	attempts := 1
 	for {
 		wait, more := s.Wait(attempts, 0, 0.5)

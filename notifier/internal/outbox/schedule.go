@@ -5,14 +5,6 @@ import "time"
 // Schedule lists the waits before the second, third, … attempt.
 type Schedule []time.Duration
 
-// StandardSchedule is the one that Standard Webhooks recommends: ten attempts in three
-// days.
-func StandardSchedule() Schedule {
-	return Schedule{
-		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
-	}
-}
-
 const (
 	// jitter is the part by which a wait is longer or shorter at most, so that what
 	// failed together is not tried again together.

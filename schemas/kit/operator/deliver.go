@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -35,13 +34,9 @@ var (
 	ErrUnknown = errors.New("not found")
 )
 
-// deliverTimeout is more than an endpoint may take for one attempt.
-const deliverTimeout = 25 * time.Second
-
-// Deliver asks a notifier for a delivery, and returns its record in the log.
+// Deliver asks a notifier for a delivery, and returns its record in the log. The answer
+// comes after the attempt, for which the context should leave time.
 func Deliver(ctx context.Context, nc *nats.Conn, what Delivery, req delivery.Request) (delivery.Record, error) {
-	ctx, cancel := context.WithTimeout(ctx, deliverTimeout)
-	defer cancel()
 	body, err := json.Marshal(req)
 	if err != nil {
 		return delivery.Record{}, fmt.Errorf("ask a notifier: %w", err)
