@@ -5,6 +5,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -93,7 +94,7 @@ func (a *API) Handler() http.Handler {
 		"GET health":                             a.getHealth,
 		"GET openapi.json":                       getDocument,
 	} {
-		method, path := cut(pattern)
+		method, path, _ := strings.Cut(pattern, " ")
 		mux.HandleFunc(method+" "+Prefix+path, handle)
 	}
 	mux.HandleFunc(Prefix, notFound(mux))
@@ -102,15 +103,6 @@ func (a *API) Handler() http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		mux.ServeHTTP(w, r)
 	})
-}
-
-func cut(pattern string) (method, path string) {
-	for i := range pattern {
-		if pattern[i] == ' ' {
-			return pattern[:i], pattern[i+1:]
-		}
-	}
-	return "", pattern
 }
 
 // methods are those that a path may have.
@@ -184,9 +176,7 @@ func actor(r *http.Request, given string) string {
 	if user, _, ok := r.BasicAuth(); ok && user != "" {
 		given = user
 	}
-	if given == "" {
-		given = "unknown"
-	}
+	given = cmp.Or(given, "unknown")
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr
@@ -209,6 +199,9 @@ func fail(w http.ResponseWriter, status int, code, message string) {
 }
 
 func answer(w http.ResponseWriter, v any) { answerWith(w, http.StatusOK, v) }
+
+// answerOnly answers with an object of one member.
+func answerOnly(w http.ResponseWriter, name string, v any) { answer(w, map[string]any{name: v}) }
 
 func answerWith(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)

@@ -88,12 +88,8 @@ func (a *API) getDeliveries(w http.ResponseWriter, r *http.Request) {
 	answer(w, out)
 }
 
-type endpointList struct {
-	Endpoints []Endpoint `json:"endpoints"`
-}
-
 func (a *API) getEndpoints(w http.ResponseWriter, _ *http.Request) {
-	answer(w, endpointList{append([]Endpoint{}, a.system.Endpoints()...)})
+	answerOnly(w, "endpoints", append([]Endpoint{}, a.system.Endpoints()...))
 }
 
 func (a *API) resendDelivery(w http.ResponseWriter, r *http.Request) {
@@ -108,14 +104,9 @@ func (a *API) testEndpoint(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enabled is the answer to the enabling of an endpoint.
-type enabled struct {
-	Endpoint string `json:"endpoint"`
-}
-
 func (a *API) enableEndpoint(w http.ResponseWriter, r *http.Request) {
 	if _, ok := a.deliver(w, r, operator.Enable, ""); ok {
-		answer(w, enabled{r.PathValue("endpoint")})
+		answerOnly(w, "endpoint", r.PathValue("endpoint"))
 	}
 }
 

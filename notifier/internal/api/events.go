@@ -33,11 +33,6 @@ type streams struct {
 	done <-chan struct{}
 }
 
-// eventList is a list of events.
-type eventList struct {
-	Events []json.RawMessage `json:"events"`
-}
-
 // getEvents answers with the newest events, or follows them where the client accepts a
 // stream of events.
 func (a *API) getEvents(w http.ResponseWriter, r *http.Request) {
@@ -49,11 +44,11 @@ func (a *API) getEvents(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	out := eventList{Events: []json.RawMessage{}}
+	events := []json.RawMessage{}
 	for _, it := range a.board.History.Newest(limit) {
-		out.Events = append(out.Events, it.Body)
+		events = append(events, it.Body)
 	}
-	answer(w, out)
+	answerOnly(w, "events", events)
 }
 
 func (a *API) followEvents(w http.ResponseWriter, r *http.Request) {

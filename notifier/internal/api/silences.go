@@ -33,18 +33,14 @@ func (a *API) shown(s silence.Silence) shownSilence {
 	}
 }
 
-type silenceList struct {
-	Silences []shownSilence `json:"silences"`
-}
-
 func (a *API) getSilences(w http.ResponseWriter, _ *http.Request) {
 	all, _ := a.board.Silences.All()
-	list := silenceList{Silences: make([]shownSilence, 0, len(all))}
+	list := make([]shownSilence, 0, len(all))
 	for _, s := range all {
-		list.Silences = append(list.Silences, a.shown(s))
+		list = append(list, a.shown(s))
 	}
-	slices.SortStableFunc(list.Silences, func(x, y shownSilence) int { return y.End.Compare(x.End) })
-	answer(w, list)
+	slices.SortStableFunc(list, func(x, y shownSilence) int { return y.End.Compare(x.End) })
+	answerOnly(w, "silences", list)
 }
 
 // silenceRequest asks for a silence that begins now.
@@ -99,11 +95,6 @@ func (a *API) expireSilence(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		fail(w, http.StatusBadGateway, "not_stored", fmt.Sprintf("the silence was not ended: %v", err))
 	default:
-		answer(w, expired{id})
+		answerOnly(w, "id", id)
 	}
-}
-
-// expired is the answer to the end of a silence.
-type expired struct {
-	ID string `json:"id"`
 }

@@ -31,15 +31,11 @@ func (a *API) getPolicies(w http.ResponseWriter, r *http.Request) {
 	answer(w, out)
 }
 
-// overrides are the blocks and exemptions that have not ended.
-type overrides struct {
-	Overrides []schemas.Override `json:"overrides"`
-}
-
+// getOverrides answers with the blocks and exemptions that have not ended.
 func (a *API) getOverrides(w http.ResponseWriter, _ *http.Request) {
 	now := a.now()
 	all, _ := a.board.Overrides.All()
-	answer(w, overrides{slices.DeleteFunc(all, func(o schemas.Override) bool { return !now.Before(o.ExpiresAt) })})
+	answerOnly(w, "overrides", slices.DeleteFunc(all, func(o schemas.Override) bool { return !now.Before(o.ExpiresAt) }))
 }
 
 // health is the state of the system's parts.
@@ -54,14 +50,10 @@ func (a *API) getHealth(w http.ResponseWriter, r *http.Request) {
 	answer(w, health{a.system.Health(r.Context()), a.refuse(), a.now().UTC()})
 }
 
-// auditList is what operators did, the newest first.
-type auditList struct {
-	Actions []schemas.Audit `json:"actions"`
-}
-
 // maxList bounds lists of actions and of deliveries.
 const maxList = 500
 
+// getAudit answers with what operators did, the newest first.
 func (a *API) getAudit(w http.ResponseWriter, r *http.Request) {
 	limit, ok := number(w, r, "limit", defaultLimit, 1, maxList)
 	if !ok {
@@ -73,8 +65,5 @@ func (a *API) getAudit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	slices.Reverse(all)
-	if all == nil {
-		all = []schemas.Audit{}
-	}
-	answer(w, auditList{all})
+	answerOnly(w, "actions", append([]schemas.Audit{}, all...))
 }

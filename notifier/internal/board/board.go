@@ -1,6 +1,7 @@
 package board
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -140,14 +141,8 @@ func (b *Board) Loops(f Filter, now time.Time) (loops []Loop, omitted bool) {
 
 // OpenLoops returns how many loops are open.
 func (b *Board) OpenLoops(now time.Time) int {
-	loops, _ := b.Loops(Filter{}, now)
-	n := 0
-	for i := range loops {
-		if loops[i].State == Open {
-			n++
-		}
-	}
-	return n
+	loops, _ := b.Loops(Filter{State: Open}, now)
+	return len(loops)
 }
 
 // past returns a loop without a record as it stands at a time.
@@ -167,10 +162,9 @@ func (l Loop) past(now time.Time) Loop {
 // Loop returns the loop with an id.
 func (b *Board) Loop(id string, now time.Time) (Loop, bool) {
 	loops, _ := b.Loops(Filter{}, now)
-	for i := range loops {
-		if loops[i].ID == id {
-			return loops[i], true
-		}
+	i := slices.IndexFunc(loops, func(l Loop) bool { return l.ID == id })
+	if i < 0 {
+		return Loop{}, false
 	}
-	return Loop{}, false
+	return loops[i], true
 }

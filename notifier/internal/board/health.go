@@ -2,6 +2,7 @@ package board
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -69,10 +70,7 @@ func (f *Fleet) Heard(replies []status.Status, now time.Time) {
 func (f *Fleet) All() []Running {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make([]Running, 0, len(f.byID))
-	for _, r := range f.byID {
-		all = append(all, r)
-	}
+	all := slices.AppendSeq([]Running{}, maps.Values(f.byID))
 	slices.SortFunc(all, func(a, b Running) int {
 		return cmp.Or(cmp.Compare(a.Service, b.Service), a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID))
 	})

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"container/list"
 	"encoding/json"
 	"slices"
@@ -142,15 +143,7 @@ func (h *History) Last() uint64 {
 func (h *History) After(sequence uint64) (items []Item, missed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	i, _ := slices.BinarySearchFunc(h.events, sequence+1, func(it Item, at uint64) int {
-		switch {
-		case it.Sequence < at:
-			return -1
-		case it.Sequence > at:
-			return 1
-		}
-		return 0
-	})
+	i, _ := slices.BinarySearchFunc(h.events, sequence+1, func(it Item, at uint64) int { return cmp.Compare(it.Sequence, at) })
 	missed = i == 0 && len(h.events) > 0 && h.events[0].Sequence > sequence+1
 	return slices.Clone(h.events[i:]), missed
 }
