@@ -11,12 +11,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 	"github.com/nats-io/nuid"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/detector/internal/blocks"
 	"github.com/unloop/unloop/detector/internal/counter"
@@ -33,6 +33,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/ledger"
+	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/servertime"
 	"github.com/unloop/unloop/schemas/kit/service"
@@ -95,9 +96,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	for _, opt := range opts {
 		opt(d)
 	}
-	deps.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "unloop_detector_under_way", Help: "Messages that the detector works on now.",
-	}, func() float64 { return float64(len(d.slots)) }))
+	metric.GaugeFunc(deps.Metrics, "unloop_detector_under_way", "Messages that the detector works on now.", func() float64 { return float64(len(d.slots)) })
 	d.id = nuid.New().Next()[:idLength]
 	known := peers.New(d.id, time.Now)
 	d.member = membership.New(d.id, deps.NATS, known, d.metrics)
@@ -166,12 +165,10 @@ func (d *Detector) Run(ctx context.Context) error {
 	stopOutcomes := d.deps.InProcess.Serve(schemas.SubjectOutcome, d.onOutcome)
 	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWriting()
-	recorded := make(chan struct{})
-	go func() { defer close(recorded); d.incidents.Run(writing) }()
-	resolving := make(chan struct{})
-	go func() { defer close(resolving); d.incidents.ResolveExpired(ctx) }()
-	watched := make(chan struct{})
-	go func() { defer close(watched); d.fill.Run(writing) }()
+	var behind sync.WaitGroup
+	behind.Go(func() { d.incidents.Run(writing) })
+	behind.Go(func() { d.incidents.ResolveExpired(ctx) })
+	behind.Go(func() { d.fill.Run(writing) })
 
 	d.ready.Set(nil)
 	d.member.Announce(ctx)
@@ -180,9 +177,7 @@ func (d *Detector) Run(ctx context.Context) error {
 	stopOutcomes()
 	d.stop(unsubscribe)
 	stopWriting()
-	<-recorded
-	<-resolving
-	<-watched
+	behind.Wait()
 	return nil
 }
 

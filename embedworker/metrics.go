@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
 type metrics struct {
@@ -18,31 +20,15 @@ type metrics struct {
 var latencies = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	m := &metrics{
-		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_semantic_checks_total", Help: "Semantic checks, by what came of them.",
-		}, []string{"result"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "unloop_semantic_seconds", Help: "Time of a semantic check's parts: embed and store.", Buckets: latencies,
-		}, []string{"part"}),
-		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "unloop_embedder_batch_size", Help: "Texts in one run of the model.", Buckets: prometheus.ExponentialBuckets(1, 2, 7),
-		}),
-		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "unloop_embedder_info", Help: "1 for the embedder and the vector store that are in use.",
-		}, []string{"embedder", "store"}),
-		cached: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "unloop_embedder_cached_total", Help: "Texts whose vectors were remembered.",
-		}),
-		unanswered: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "unloop_semantic_unanswered_total", Help: "Semantic answers that could not be sent.",
-		}),
+	return &metrics{
+		checks:     metric.Counters(reg, "unloop_semantic_checks_total", "Semantic checks, by what came of them.", "result"),
+		seconds:    metric.Histograms(reg, "unloop_semantic_seconds", "Time of a semantic check's parts: embed and store.", latencies, "part"),
+		batch:      metric.Histogram(reg, "unloop_embedder_batch_size", "Texts in one run of the model.", prometheus.ExponentialBuckets(1, 2, 7)),
+		info:       metric.Gauges(reg, "unloop_embedder_info", "1 for the embedder and the vector store that are in use.", "embedder", "store"),
+		cached:     metric.Counter(reg, "unloop_embedder_cached_total", "Texts whose vectors were remembered."),
+		unanswered: metric.Counter(reg, "unloop_semantic_unanswered_total", "Semantic answers that could not be sent."),
+		checkLoop:  metric.Counters(reg, "unloop_check_loop_total", "Calls of Agent Sentinel's CheckLoop by result: detected, clear or error.", "result"),
 	}
-	m.checkLoop = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "unloop_check_loop_total", Help: "Calls of Agent Sentinel's CheckLoop by result: detected, clear or error.",
-	}, []string{"result"})
-	reg.MustRegister(m.checkLoop, m.checks, m.seconds, m.batch, m.info, m.cached, m.unanswered)
-	return m
 }
 
 // ran notes a run of the model with so many texts.

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,14 +34,12 @@ func Transformers(tb testing.TB) string {
 	}
 	sum := sha256.Sum256(pinned)
 	return once(tb, Folder(tb, "node"), hex.EncodeToString(sum[:8]), func(into string) error {
-		for _, name := range []string{"package.json", "package-lock.json"} {
-			data, err := lockFiles.ReadFile("node/" + name)
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(filepath.Join(into, name), data, 0o644); err != nil {
-				return err
-			}
+		files, err := fs.Sub(lockFiles, "node")
+		if err == nil {
+			err = os.CopyFS(into, files)
+		}
+		if err != nil {
+			return err
 		}
 		return download(into, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 	})

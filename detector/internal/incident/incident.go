@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/unloop/unloop/detector/internal/jsonrecord"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
@@ -105,11 +106,7 @@ func (r *Record) Append(b []byte) []byte {
 	if r.LoopID == "" {
 		return b
 	}
-	body, err := json.Marshal(r)
-	if err != nil { // a year above 9999, which nobody's clock shows
-		return append(b, "{}"...)
-	}
-	return append(b, body...)
+	return jsonrecord.Whole(b, r)
 }
 
 // Key returns the incident's key in its bucket.

@@ -1,12 +1,23 @@
-// Package jsonrecord appends the fields of records in JSON, without reflection, since
-// a record is written once a hit. It knows no record and does not read JSON.
+// Package jsonrecord appends records as JSON: field by field without reflection, for those
+// that are written once a hit, or whole. It knows no record and does not read JSON.
 package jsonrecord
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
+
+// Whole appends a record by reflection. One that can't be written, such as a time in the
+// year 10000, is forgotten.
+func Whole(b []byte, record any) []byte {
+	body, err := json.Marshal(record)
+	if err != nil {
+		return append(b, "{}"...)
+	}
+	return append(b, body...)
+}
 
 // Name appends the name of the next field of an object, which has begun with "{".
 func Name(b []byte, name string) []byte {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
 // Metrics are the counters. Make them with New.
@@ -19,11 +20,9 @@ type Metrics struct {
 // New returns counters that are registered with reg.
 func New(reg prometheus.Registerer) *Metrics {
 	add := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "unloop_detector_" + name + "_total", Help: help})
-		reg.MustRegister(c)
-		return c
+		return metric.Counter(reg, "unloop_detector_"+name+"_total", help)
 	}
-	m := &Metrics{
+	return &Metrics{
 		Malformed:  add("malformed", "Messages that were no valid check, release or outcome."),
 		Overloaded: add("overloaded", "Messages refused because too many were under way."),
 		Unanswered: add("unanswered", "Answers and broadcasts that could not be sent."),
@@ -31,15 +30,9 @@ func New(reg prometheus.Registerer) *Metrics {
 		Unrecorded: add("unrecorded", "Findings whose incident could not be stored."),
 		HandedOver: add("handed_over", "Counts that were left to the detector that writes their key."),
 		Stalled:    add("stalled", "Messages refused because they arrived while the detector was frozen."),
-		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_detector_checks_total", Help: "Checks decided, by the strongest action.",
-		}, []string{"action"}),
-		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_detector_findings_total", Help: "Findings by policy, detector, mode and action.",
-		}, []string{"policy", "detector", "mode", "action"}),
+		checks:     metric.Counters(reg, "unloop_detector_checks_total", "Checks decided, by the strongest action.", "action"),
+		findings:   metric.Counters(reg, "unloop_detector_findings_total", "Findings by policy, detector, mode and action.", "policy", "detector", "mode", "action"),
 	}
-	reg.MustRegister(m.findings, m.checks)
-	return m
 }
 
 // Checked counts a decided check by its action.

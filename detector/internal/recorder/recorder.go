@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/ledger"
+	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
@@ -75,24 +75,14 @@ type update struct {
 // New returns a recorder that stores in schemas.BucketIncidents and
 // announces on schemas.StreamEvents.
 func New(nc *natskit.Conn, layout natskit.Layout, reg prometheus.Registerer, log *slog.Logger, now func() time.Time) *Recorder {
-	byTenant := newTenants()
 	r := &Recorder{
 		ledger: ledger.New[incident.Record](nc, schemas.BucketIncidents, reg, ledger.WithConfirm()), nc: nc, layout: layout, log: log, now: now, open: map[string]*openIncident{},
-		detected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_incidents_total", Help: "Incidents announced.",
-		}, []string{"policy", "detector", "mode"}),
-		resolved: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_incidents_resolved_total", Help: "Incidents whose end was announced, by reason: expired, released or closed.",
-		}, []string{"policy", "detector", "reason"}),
-		lost: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "unloop_incident_updates_lost_total", Help: "Findings and events of incidents that could not be stored.",
-		}),
-		saved: newSavings(byTenant), tenants: byTenant,
+		detected: metric.Counters(reg, "unloop_incidents_total", "Incidents announced.", "policy", "detector", "mode"),
+		resolved: metric.Counters(reg, "unloop_incidents_resolved_total", "Incidents whose end was announced, by reason: expired, released or closed.", "policy", "detector", "reason"),
+		lost:     metric.Counter(reg, "unloop_incident_updates_lost_total", "Findings and events of incidents that could not be stored."),
+		tenants:  newTenants(reg),
 	}
-	if reg != nil {
-		reg.MustRegister(r.detected, r.resolved, r.lost)
-		reg.MustRegister(slices.Concat(r.saved.collectors(), r.tenants.collectors())...)
-	}
+	r.saved = newSavings(reg, r.tenants)
 	return r
 }
 

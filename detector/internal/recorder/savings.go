@@ -5,6 +5,7 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
 // savings counts what stopped requests would have cost, as the incidents estimate it.
@@ -13,9 +14,9 @@ type savings struct {
 	tenants                    *tenants
 }
 
-func newSavings(t *tenants) *savings {
+func newSavings(reg prometheus.Registerer, t *tenants) *savings {
 	counter := func(name, help string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"policy", "detector"})
+		return metric.Counters(reg, name, help, "policy", "detector")
 	}
 	return &savings{
 		tenants:     t,
@@ -23,10 +24,6 @@ func newSavings(t *tenants) *savings {
 		inputTokens: counter("unloop_saved_input_tokens_total", "Estimated input tokens of the requests that were stopped."),
 		usd:         counter("unloop_saved_usd_total", "Estimated cost of the prompts that were stopped, in dollars; those of models without a price count nothing."),
 	}
-}
-
-func (s *savings) collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.requests, s.inputTokens, s.usd}
 }
 
 // count adds by how much a write raised an incident's savings. before may be another

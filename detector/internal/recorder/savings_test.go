@@ -17,7 +17,7 @@ func TestSavingsAreWhatEachWriteAdds(t *testing.T) {
 			LoopID: loop, Policy: "p", Detector: "tool", Saved: event.Saved{Requests: requests, InputTokens: tokens, USD: usd},
 		}, Tenant: "acme"}}
 	}
-	s := newSavings(newTenants())
+	s := newSavings(nil, newTenants(nil))
 	one := record("one", 2, 100, nil)
 	s.count(incident.Record{}, one)
 	s.count(one, one) // a write that was applied before
@@ -36,7 +36,7 @@ func TestSavingsAreWhatEachWriteAdds(t *testing.T) {
 
 func TestTenantsAreCountedInABoundedNumberOfSeries(t *testing.T) {
 	t.Parallel()
-	s := newTenants()
+	s := newTenants(nil)
 	record := func(tenant, project string) incident.Record {
 		return incident.Record{Incident: event.Incident{Data: event.Data{Mode: event.ModeEnforce}, Tenant: tenant, Project: project}}
 	}

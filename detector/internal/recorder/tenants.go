@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
 const (
@@ -29,9 +30,9 @@ type tenants struct {
 // tenant is the labels of a tenant's project.
 type tenant struct{ tenant, project string }
 
-func newTenants() *tenants {
+func newTenants(reg prometheus.Registerer) *tenants {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"tenant", "project"}, labels...))
+		return metric.Counters(reg, name, help, append([]string{"tenant", "project"}, labels...)...)
 	}
 	return &tenants{
 		known:     map[tenant]bool{},
@@ -39,10 +40,6 @@ func newTenants() *tenants {
 		requests:  counter("unloop_tenant_saved_requests_total", "Requests that were stopped, by tenant and project."),
 		usd:       counter("unloop_tenant_saved_usd_total", "Estimated cost of the prompts that were stopped, in dollars, by tenant and project."),
 	}
-}
-
-func (t *tenants) collectors() []prometheus.Collector {
-	return []prometheus.Collector{t.incidents, t.requests, t.usd}
 }
 
 // of returns the labels for an incident.

@@ -20,6 +20,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
+	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/spare"
 	"github.com/unloop/unloop/schemas/kit/tracing"
@@ -73,19 +74,13 @@ type Comparer struct {
 
 // New returns a comparer that records findings with record.
 func New(streaks Streaks, worker Worker, record func(context.Context, incident.Finding) (string, error), now func() time.Time, m *metrics.Metrics, reg prometheus.Registerer) *Comparer {
-	c := &Comparer{
+	return &Comparer{
 		Streaks: streaks, worker: worker, record: record, now: now, metrics: m,
-		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_detector_semantic_checks_total",
-			Help: "Semantic checks by result: detected, clear, short (not judged), late (applies to the next request), retry, or why the request passed unjudged. unnoted: the workers have no note of a streak.",
-		}, []string{"result"}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "unloop_detector_semantic_seconds", Help: "Time until an embedding worker answered.",
-			Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
-		}),
+		results: metric.Counters(reg, "unloop_detector_semantic_checks_total",
+			"Semantic checks by result: detected, clear, short (not judged), late (applies to the next request), retry, or why the request passed unjudged. unnoted: the workers have no note of a streak.", "result"),
+		seconds: metric.Histogram(reg, "unloop_detector_semantic_seconds", "Time until an embedding worker answered.",
+			[]float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}),
 	}
-	reg.MustRegister(c.results, c.seconds)
-	return c
 }
 
 // AskOver returns the workers that answer on NATS.

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/unloop/unloop/detector/internal/jsonrecord"
 )
 
 // State is the record of a scope. The zero value is that of a new scope.
@@ -232,10 +234,4 @@ func (s State) Equal(o State) bool {
 func (s *State) Parse(stored []byte) error { return json.Unmarshal(stored, s) }
 
 // Append writes the state as JSON after b.
-func (s *State) Append(b []byte) []byte {
-	body, err := json.Marshal(s)
-	if err != nil { // an infinite similarity; what can't be written is forgotten
-		return append(b, "{}"...)
-	}
-	return append(b, body...)
-}
+func (s *State) Append(b []byte) []byte { return jsonrecord.Whole(b, s) }

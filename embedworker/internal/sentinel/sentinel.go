@@ -29,11 +29,8 @@ import (
 	"github.com/unloop/unloop/embedworker/internal/vectors"
 )
 
-// Names on the wire.
-const (
-	serviceName = "embedding.EmbeddingService"
-	checkLoop   = "/" + serviceName + "/CheckLoop"
-)
+// serviceName is the name of the service on the wire.
+const serviceName = "embedding.EmbeddingService"
 
 // stopGrace bounds how long calls in flight may take when the server stops.
 const stopGrace = 5 * time.Second
@@ -144,18 +141,12 @@ type loopChecker interface {
 }
 
 //nolint:revive // the order of the arguments is gRPC's
-func handleCheckLoop(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+func handleCheckLoop(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) { // Run sets no interceptor
 	r := new(embeddingpb.CheckLoopRequest)
 	if err := decode(r); err != nil {
 		return nil, err
 	}
-	handle := func(ctx context.Context, r any) (any, error) {
-		return srv.(loopChecker).CheckLoop(ctx, r.(*embeddingpb.CheckLoopRequest))
-	}
-	if intercept == nil {
-		return handle(ctx, r)
-	}
-	return intercept(ctx, r, &grpc.UnaryServerInfo{Server: srv, FullMethod: checkLoop}, handle)
+	return srv.(loopChecker).CheckLoop(ctx, r)
 }
 
 // CheckLoop implements the service. Bad requests get InvalidArgument, a dead
