@@ -4,9 +4,12 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"compress/gzip"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -22,13 +25,16 @@ func (r *release) writeArchive(t target, files []file) error {
 
 type format func(w io.Writer, folder string, files []file, at time.Time) error
 
-func (r *release) write(name, folder string, files []file, write format) (err error) {
-	f, err := r.create(name)
+// write writes a result and notes its checksum.
+func (r *release) write(name, folder string, files []file, write format) error {
+	f, err := os.Create(filepath.Join(r.out, name))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return write(f, folder, files, r.made)
+	sum := sha256.New()
+	err = write(io.MultiWriter(f, sum), folder, files, r.made)
+	r.sums = append(r.sums, fmt.Sprintf("%x  %s\n", sum.Sum(nil), name))
+	return errors.Join(err, f.Close())
 }
 
 func writeTarGz(w io.Writer, folder string, files []file, at time.Time) error {

@@ -51,6 +51,6 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	if err := r.finish(targets); err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "dist: %d files and SHA256SUMS in %s\n", len(r.files), r.out)
+	fmt.Fprintf(progress, "dist: %d files and SHA256SUMS in %s\n", len(r.sums), r.out)
 	return nil
 }

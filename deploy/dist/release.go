@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,8 +17,8 @@ type release struct {
 	// made is the time of the revision. All files have it, so that the same source
 	// gives the same archives.
 	made time.Time
-	// files are the names of the results, relative to out.
-	files []string
+	// sums has a line for each result: its checksum, and its name relative to out.
+	sums []string
 }
 
 func newRelease(ctx context.Context, out, version string) (*release, error) {
@@ -80,37 +77,7 @@ func (r *release) finish(targets []target) error {
 	if err := r.writePackage(targets); err != nil {
 		return err
 	}
-	var sums strings.Builder
-	for _, name := range r.files {
-		sum, err := sha256File(filepath.Join(r.out, name))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&sums, "%s  %s\n", sum, name)
-	}
-	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(sums.String()), 0o644)
-}
-
-// create creates a result.
-func (r *release) create(name string) (*os.File, error) {
-	f, err := os.Create(filepath.Join(r.out, name))
-	if err == nil {
-		r.files = append(r.files, name)
-	}
-	return f, err
-}
-
-func sha256File(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	hash := sha256.New()
-	if _, err := io.Copy(hash, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(hash.Sum(nil)), nil
+	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(strings.Join(r.sums, "")), 0o644)
 }
 
 // output runs a command in a folder and returns what it prints. The error has what the
