@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/klauspost/compress/s2"
 )
@@ -85,32 +86,20 @@ func (a *Archive) verify(s *Stream) error {
 	}
 	defer in.Close()
 	sum := sha256.New()
-	counted := &counter{r: io.TeeReader(in, sum)}
-	if _, err := io.Copy(io.Discard, s2.NewReader(counted)); err != nil {
+	if _, err := io.Copy(io.Discard, s2.NewReader(io.TeeReader(in, sum))); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrDamaged, s.Name, err)
 	}
-	if counted.n != s.Bytes || hex.EncodeToString(sum.Sum(nil)) != s.SHA256 {
-		return fmt.Errorf("%w: %s has %d bytes with another SHA-256 than the %d bytes of the manifest", ErrDamaged, s.Name, counted.n, s.Bytes)
+	info, err := in.Stat()
+	if err != nil || info.Size() != s.Bytes || hex.EncodeToString(sum.Sum(nil)) != s.SHA256 {
+		return fmt.Errorf("%w: %s does not have the %d bytes and the SHA-256 of the manifest", ErrDamaged, s.Name, s.Bytes)
 	}
 	return nil
 }
 
-func (a *Archive) open(s *Stream) (io.ReadCloser, error) {
+func (a *Archive) open(s *Stream) (fs.File, error) {
 	in, err := a.zip.Open(s.entry())
 	if err != nil {
 		return nil, fmt.Errorf("%w: it has no %s", ErrDamaged, s.entry())
 	}
 	return in, nil
-}
-
-// counter counts the bytes that are read.
-type counter struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
 }

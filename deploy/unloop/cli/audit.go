@@ -44,26 +44,18 @@ func (c *auditCmd) Run(ctx context.Context, io streams) error {
 	if c.Last < 1 {
 		return fmt.Errorf("--last is %d, must be at least 1", c.Last)
 	}
-	js, err := c.connect(ctx)
-	if err != nil {
-		return err
+	newest := func(ctx context.Context, js jetstream.JetStream) ([]schemas.Audit, error) {
+		return audit.List(ctx, js, c.Last)
 	}
-	defer js.Conn().Close()
-	all, err := audit.List(ctx, js, c.Last)
-	switch {
-	case err != nil:
-		return explain(err)
-	case c.JSON:
-		return jsonLines(io, all)
-	case len(all) == 0:
-		fmt.Fprintln(io.out, "Nobody has released, blocked, exempted or silenced anything.")
-		return nil
-	}
-	now := time.Now()
+	none := "Nobody has released, blocked, exempted or silenced anything."
+	return list[schemas.Audit]{newest, none, auditTable}.run(ctx, &listing{client: c.client, formatted: c.formatted}, io)
+}
+
+func auditTable(all []schemas.Audit, now time.Time) *terminal.Table {
 	t := terminal.NewTable(terminal.Column{Name: "WHEN"}, terminal.Column{Name: "WHO", Least: 8}, terminal.Column{Name: "ACTION"},
 		terminal.Column{Name: "TARGET", Least: 10}, terminal.Column{Name: "DETAIL", Rank: 1, Least: 8}, terminal.Column{Name: "VIA", Rank: 2})
 	for _, a := range all {
 		t.Row(terminal.Moment(a.At, now), a.Actor, string(a.Action), a.Target, a.Detail, a.Via)
 	}
-	return io.print(t)
+	return t
 }

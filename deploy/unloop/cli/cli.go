@@ -84,7 +84,7 @@ func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int
 	exited := -1
 	parser, err := service.NewParser(&c, "unloop", description,
 		kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut, terminal.Of(out, environ)}, service.Log{Writer: errOut}),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut, terminal.Of(out, func(name string) string { return variable(environ, name) })}, service.Log{Writer: errOut}),
 		kong.Vars{"default_gateway": defaultGateway, "default_nats": defaultNATS, "default_admin": "http://" + usualAdmin, "platform": runtime.GOOS + "/" + runtime.GOARCH, "version": "unloop " + service.BuildInfo().String()})
 	if err != nil {
 		fmt.Fprintln(errOut, "unloop:", err)

@@ -160,11 +160,11 @@ func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 		t.Errorf("loops release: code %d\n%s%s", code, out, errOut)
 	}
 	eventually(t, http.StatusOK, func() int { // the gateway hears of the release when the command does
-		res, err := ask(t.Context(), gateway, "exact", scenes()[1].turns[0].messages)
+		status, _, err := ask(t.Context(), gateway, "exact", scenes()[1].turns[0].messages)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return res.status
+		return status
 	})
 	for _, args := range [][]string{{"loops", "release", loop.ID}, {"loops", "show", loop.ID}} {
 		if code, _, errOut := command(t, append(args, "--nats", nats)...); code != 1 || !strings.Contains(errOut, loop.ID) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/pause"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -164,26 +166,19 @@ func (d *demonstration) pause(ctx context.Context, wait time.Duration) error {
 	if d.fast {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return pause.For(ctx, wait)
 }
 
 // show sends one request and prints what became of it.
 func (d *demonstration) show(ctx context.Context, s scene, i int, t turn) error {
-	answer, err := ask(ctx, d.url, "demo-"+s.session+d.suffix, t.messages)
+	status, h, err := ask(ctx, d.url, "demo-"+s.session+d.suffix, t.messages)
 	if err != nil {
 		return err
 	}
 	d.sent++
 	head := fmt.Sprintf("  %2d  ", i+1)
 	says := terminal.Shorten(t.says, max(d.room()-len(head), 20))
-	style, words := became(answer)
+	style, words := became(status, h)
 	if style == terminal.Red {
 		d.stopped++
 	}
@@ -200,41 +195,34 @@ func (d *demonstration) room() int {
 }
 
 // became says what became of a request.
-func became(a answered) (style terminal.Style, words string) {
-	h := a.header
+func became(status int, h http.Header) (style terminal.Style, words string) {
 	by := fmt.Sprintf("detector %s, count %s", h.Get("X-Loop-Detector"), h.Get("X-Loop-Count"))
 	switch action := h.Get("X-Loop-Action"); action {
 	case "":
-		return terminal.Green, fmt.Sprintf("%d", a.status)
+		return terminal.Green, strconv.Itoa(status)
 	case "reject", "break":
-		return terminal.Red, fmt.Sprintf("%d stopped (%s)", a.status, by)
+		return terminal.Red, fmt.Sprintf("%d stopped (%s)", status, by)
 	default:
-		return terminal.Yellow, fmt.Sprintf("%d %s (%s)", a.status, action, by)
+		return terminal.Yellow, fmt.Sprintf("%d %s (%s)", status, action, by)
 	}
 }
 
-// answered is the head of an answer.
-type answered struct {
-	status int
-	header http.Header
-}
-
-// ask sends an agent's request.
-func ask(ctx context.Context, url, session string, messages []message) (answered, error) {
+// ask sends an agent's request and returns the head of the answer.
+func ask(ctx context.Context, url, session string, messages []message) (status int, h http.Header, err error) {
 	body, err := json.Marshal(map[string]any{"model": "scripted", "messages": messages})
 	if err != nil {
-		return answered{}, fmt.Errorf("ask: %w", err)
+		return 0, nil, fmt.Errorf("ask: %w", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(string(body)))
 	if err != nil {
-		return answered{}, fmt.Errorf("ask: %w", err)
+		return 0, nil, fmt.Errorf("ask: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+session)
 	req.Header.Set("X-Session-Id", session)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return answered{}, fmt.Errorf("ask: %w", err)
+		return 0, nil, fmt.Errorf("ask: %w", err)
 	}
-	return answered{res.StatusCode, res.Header}, res.Body.Close()
+	return res.StatusCode, res.Header, res.Body.Close()
 }

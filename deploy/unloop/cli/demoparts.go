@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/unloop/unloop/schemas/kit/pause"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -49,7 +50,7 @@ func (c *demoAgentsCmd) Run(ctx context.Context, io streams) error {
 		if err := d.run(ctx); err != nil || c.Every <= 0 {
 			return err
 		}
-		if err := (&demonstration{}).pause(ctx, c.Every); err != nil {
+		if err := pause.For(ctx, c.Every); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -42,11 +43,7 @@ func (c *doctorCmd) Run(ctx context.Context, io streams) error {
 		Connect: func() (*nats.Conn, error) {
 			return c.dial("unloop-doctor", func(err error) { fmt.Fprintln(io.err, "unloop:", err) })
 		}, JetStream: c.JetStream,
-	}
-	for _, name := range c.Upstreams {
-		if name != "none" {
-			cfg.Upstreams = append(cfg.Upstreams, name)
-		}
+		Upstreams: slices.DeleteFunc(c.Upstreams, func(name string) bool { return name == "none" }),
 	}
 	result, out := diagnosis{OK: true, Findings: []doctor.Finding{}}, io.printer()
 	for f := range doctor.Examine(ctx, cfg) {

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -112,12 +111,4 @@ func passOn(signals <-chan os.Signal, to *os.Process, done <-chan struct{}) {
 			return
 		}
 	}
-}
-
-// ownDataDir returns the data folder of a gateway that exec starts.
-func (c *execCmd) ownDataDir() (string, error) {
-	if c.DataDir == "" {
-		return natskit.InMemory, nil
-	}
-	return dataDir(c.DataDir)
 }

@@ -42,12 +42,7 @@ func (c *policyExplainCmd) Run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return io.json(e)
-	}
-	out := io.printer()
-	printExplanation(out, e)
-	return out.err
+	return formatted{c.JSON}.show(io, e, func(out *printer) { printExplanation(out, e) })
 }
 
 // readInput reads a file, or standard input for "-".

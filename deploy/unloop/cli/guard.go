@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -86,7 +87,7 @@ func (c *execCmd) running(ctx context.Context, base string) *guard {
 
 // own starts a gateway and the services behind it in this process.
 func (c *execCmd) own(ctx context.Context, upstreams map[string]string, io streams) (*guard, error) {
-	dir, err := c.ownDataDir()
+	dir, err := dataDir(cmp.Or(c.DataDir, natskit.InMemory))
 	if err != nil {
 		return nil, err
 	}

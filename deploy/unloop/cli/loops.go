@@ -117,36 +117,34 @@ func (c *loopsReleaseCmd) Run(ctx context.Context, io streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	js, err := c.connect(ctx)
+	return c.with(ctx, func(js jetstream.JetStream) error {
+		loops, err := c.selected(ctx, js)
+		if err != nil {
+			return err
+		}
+		if len(loops) == 0 && !c.JSON {
+			fmt.Fprintln(io.out, "No open loop is like that: nothing to release.")
+		}
+		var faults error
+		for _, l := range loops {
+			faults = errors.Join(faults, c.release(ctx, js, io, &l))
+		}
+		return faults
+	})
+}
+
+// release releases one loop and says so.
+func (c *loopsReleaseCmd) release(ctx context.Context, js jetstream.JetStream, io streams, l *event.Incident) error {
+	counters, err := operator.Release(ctx, js.Conn(), l.LoopID)
 	if err != nil {
 		return err
 	}
-	defer js.Conn().Close()
-	loops, err := c.selected(ctx, js)
-	if err != nil {
-		return err
+	c.record(ctx, js, io, schemas.AuditRelease, l.LoopID, "policy "+l.Policy)
+	anew := fmt.Sprintf("%d counters start anew", counters)
+	if counters == 1 {
+		anew = "its counter starts anew"
 	}
-	if len(loops) == 0 && !c.JSON {
-		fmt.Fprintln(io.out, "No open loop is like that: nothing to release.")
-	}
-	var faults []error
-	for _, l := range loops {
-		counters, err := operator.Release(ctx, js.Conn(), l.LoopID)
-		if err == nil {
-			c.record(ctx, js, io, schemas.AuditRelease, l.LoopID, "policy "+l.Policy)
-		}
-		switch {
-		case err != nil:
-			faults = append(faults, err)
-		case c.JSON:
-			faults = append(faults, jsonLines(io, []released{{l.LoopID, counters}}))
-		case counters == 1:
-			fmt.Fprintf(io.out, "Released %s: its counter starts anew.\n", l.LoopID)
-		default:
-			fmt.Fprintf(io.out, "Released %s: %d counters start anew.\n", l.LoopID, counters)
-		}
-	}
-	return errors.Join(faults...)
+	return c.done(io, released{l.LoopID, counters}, "Released %s: %s.\n", l.LoopID, anew)
 }
 
 func (c *loopsReleaseCmd) check() error {

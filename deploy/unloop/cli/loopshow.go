@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas/event"
 )
@@ -20,25 +22,17 @@ type loopsShowCmd struct {
 
 // Run shows one loop.
 func (c *loopsShowCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer js.Conn().Close()
-	loops, err := storedLoops(ctx, js)
-	if err != nil {
-		return err
-	}
-	l, err := findLoop(loops, c.ID)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return io.json(l)
-	}
-	out := io.printer()
-	showLoop(out, &l, time.Now())
-	return out.err
+	return c.with(ctx, func(js jetstream.JetStream) error {
+		loops, err := storedLoops(ctx, js)
+		if err != nil {
+			return err
+		}
+		l, err := findLoop(loops, c.ID)
+		if err != nil {
+			return err
+		}
+		return c.show(io, l, func(out *printer) { showLoop(out, &l, time.Now()) })
+	})
 }
 
 // showLoop prints all that a person wants to know of a loop.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/deploy/unloop/natsconfig"
 	"github.com/unloop/unloop/deploy/unloop/terminal"
@@ -42,15 +45,8 @@ type natsConfigCmd struct {
 
 // Help explains what is written.
 func (c *natsConfigCmd) Help() string {
-	return "Writes NODE.conf for each server, and for each of the users " + strings.Join(userNames(), ", ") + " the nkey seed USER.nk and the variables USER.env with which its process connects. " +
+	return "Writes NODE.conf for each server, and for each of the users " + strings.Join(natsperm.Names(), ", ") + " the nkey seed USER.nk and the variables USER.env with which its process connects. " +
 		"Servers hold public keys alone. docs/nats.md says what each user may do."
-}
-
-func userNames() (all []string) {
-	for _, u := range natsperm.Users() {
-		all = append(all, u.Name)
-	}
-	return all
 }
 
 // Run writes the files.
@@ -82,14 +78,12 @@ func (c *natsConfigCmd) config() (natsconfig.Config, error) {
 	}
 	cfg := natsconfig.Config{
 		Listen: c.Listen, TLS: natsconfig.TLS{On: c.TLS, CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, Names: c.SAN}, Domain: c.Domain, MaxFileStore: c.MaxFileStore,
-		StoreDir: orElse(c.StoreDir, filepath.Join(dir, "store-%s")), ServerDir: orElse(c.ServerDir, dir), ClientDir: orElse(c.ClientDir, dir), Replicas: c.Replicas,
+		StoreDir: cmp.Or(c.StoreDir, filepath.Join(dir, "store-%s")), ServerDir: cmp.Or(c.ServerDir, dir), ClientDir: cmp.Or(c.ClientDir, dir), Replicas: c.Replicas,
 	}
 	if cfg.Nodes, err = c.nodes(); err != nil {
 		return cfg, err
 	}
-	if cfg.Replicas == 0 {
-		cfg.Replicas = min(len(cfg.Nodes), 3)
-	}
+	cfg.Replicas = cmp.Or(cfg.Replicas, min(len(cfg.Nodes), 3))
 	if cfg.Listen == "" {
 		cfg.Listen = "0.0.0.0"
 		if access.Loopback(cfg.Nodes[0].Host) {
@@ -97,13 +91,6 @@ func (c *natsConfigCmd) config() (natsconfig.Config, error) {
 		}
 	}
 	return cfg, nil
-}
-
-func orElse(value, otherwise string) string {
-	if value == "" {
-		return otherwise
-	}
-	return value
 }
 
 // natsPort is the port for clients.
@@ -172,19 +159,14 @@ func (c *natsInitCmd) Run(ctx context.Context, io streams) error {
 	if c.Replicas < 1 || c.Replicas > 5 {
 		return fmt.Errorf("--replicas %d must be 1 to 5", c.Replicas)
 	}
-	js, err := c.connect(ctx)
+	var done []natskit.Prepared
+	err := c.with(ctx, func(js jetstream.JetStream) (err error) {
+		done, err = natskit.Prepare(ctx, js, natskit.Layout{Replicas: c.Replicas}.Everything())
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	defer js.Conn().Close()
-	done, err := natskit.Prepare(ctx, js, natskit.Layout{Replicas: c.Replicas}.Everything())
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return io.json(done)
-	}
-	out := io.printer()
 	t := terminal.NewTable(terminal.Column{Name: "STREAM"}, terminal.Column{Name: "REPLICAS"}, terminal.Column{Name: "DONE"})
 	for _, p := range done {
 		what := "as it was"
@@ -196,6 +178,5 @@ func (c *natsInitCmd) Run(ctx context.Context, io streams) error {
 		}
 		t.Row(p.Stream, strconv.Itoa(p.Replicas), what)
 	}
-	out.table(t)
-	return out.err
+	return c.show(io, done, func(out *printer) { out.table(t) })
 }

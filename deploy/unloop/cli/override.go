@@ -88,11 +88,7 @@ func (c *beginCmd) Run(ctx context.Context, io streams) error {
 			return err
 		}
 		c.record(ctx, s.js, io, auditOf(c.action, true), string(o.Scope)+" "+o.Value, "until "+o.ExpiresAt.UTC().Format(time.RFC3339)+reason(o.Reason))
-		if c.JSON {
-			return jsonLines(io, []schemas.Override{o})
-		}
-		fmt.Fprintf(io.out, "%s %s %s until %s.\n", done, o.Scope, o.Value, terminal.Moment(o.ExpiresAt, now))
-		return nil
+		return c.done(io, o, "%s %s %s until %s.\n", done, o.Scope, o.Value, terminal.Moment(o.ExpiresAt, now))
 	})
 }
 
@@ -134,11 +130,7 @@ func (c *endCmd) Run(ctx context.Context, io streams) error {
 			return err
 		}
 		c.record(ctx, s.js, io, auditOf(c.action, false), string(o.Scope)+" "+o.Value, "")
-		if c.JSON {
-			return jsonLines(io, []schemas.Override{set})
-		}
-		fmt.Fprintf(io.out, "No longer %s: %s %s.\n", ended, o.Scope, o.Value)
-		return nil
+		return c.done(io, set, "No longer %s: %s %s.\n", ended, o.Scope, o.Value)
 	})
 }
 
@@ -180,22 +172,17 @@ func (c client) change(ctx context.Context, s scopes, action schemas.OverrideAct
 	if err != nil {
 		return err
 	}
-	js, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer js.Conn().Close()
-	kv, err := js.KeyValue(ctx, schemas.BucketOverrides)
-	if err != nil {
-		return explain(fmt.Errorf("open the overrides: %w", err))
-	}
-	var faults []error
-	for _, o := range all {
-		if err := do(&overrideStore{kv, js}, o); err != nil {
-			faults = append(faults, err)
+	return c.with(ctx, func(js jetstream.JetStream) error {
+		kv, err := js.KeyValue(ctx, schemas.BucketOverrides)
+		if err != nil {
+			return explain(fmt.Errorf("open the overrides: %w", err))
 		}
-	}
-	return errors.Join(faults...)
+		var faults error
+		for _, o := range all {
+			faults = errors.Join(faults, do(&overrideStore{kv, js}, o))
+		}
+		return faults
+	})
 }
 
 type overridesCmd struct{ listing }
@@ -251,11 +238,11 @@ func readOverrides(name string) ([]schemas.Override, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read --overrides %s: %w", name, err)
 	}
-	var faults []error
+	var faults error
 	for i, o := range all {
 		if err := o.Validate(); err != nil {
-			faults = append(faults, fmt.Errorf("read --overrides %s: override %d: %w", name, i+1, err))
+			faults = errors.Join(faults, fmt.Errorf("read --overrides %s: override %d: %w", name, i+1, err))
 		}
 	}
-	return all, errors.Join(faults...)
+	return all, faults
 }

@@ -30,22 +30,18 @@ type policyCmd struct {
 // policyStore is the bucket of policies of the running Unloop.
 type policyStore struct {
 	jetstream.KeyValue
-	js         jetstream.JetStream
-	close      func()
-	maxPayload int64
+	js jetstream.JetStream
 }
 
-func (c client) policies(ctx context.Context) (policyStore, error) {
-	js, err := c.connect(ctx)
-	if err != nil {
-		return policyStore{}, err
-	}
-	kv, err := js.KeyValue(ctx, schemas.BucketPolicies)
-	if err != nil {
-		js.Conn().Close()
-		return policyStore{}, explain(fmt.Errorf("open the policies: %w", err))
-	}
-	return policyStore{kv, js, js.Conn().Close, js.Conn().MaxPayload()}, nil
+// withPolicies connects and calls use with the bucket of policies.
+func (c client) withPolicies(ctx context.Context, use func(policyStore) error) error {
+	return c.with(ctx, func(js jetstream.JetStream) error {
+		kv, err := js.KeyValue(ctx, schemas.BucketPolicies)
+		if err != nil {
+			return explain(fmt.Errorf("open the policies: %w", err))
+		}
+		return use(policyStore{kv, js})
+	})
 }
 
 // pusher are the flags of commands that put a bundle into force.
@@ -57,29 +53,26 @@ type pusher struct {
 
 // push stores a bundle, prints its version and records who pushed it.
 func (c pusher) push(ctx context.Context, io streams, s policyStore, data []byte, version string) error {
-	if int64(len(data)) > s.maxPayload {
-		return fmt.Errorf("push %s: the bundle has %d bytes, and the NATS server takes messages of %d (max_payload)", version, len(data), s.maxPayload)
+	if most := s.js.Conn().MaxPayload(); int64(len(data)) > most {
+		return fmt.Errorf("push %s: the bundle has %d bytes, and the NATS server takes messages of %d (max_payload)", version, len(data), most)
 	}
 	revision, err := s.Put(ctx, schemas.KeyBundle, data)
 	if err != nil {
 		return fmt.Errorf("push %s: %w", version, err)
 	}
 	c.record(ctx, s.js, io, schemas.AuditPolicy, version, fmt.Sprintf("pushed as revision %d", revision))
-	if c.JSON {
-		return io.json(pushedBundle{Revision: revision, Version: version, Pushed: time.Now(), Bytes: len(data)})
-	}
-	_, err = fmt.Fprintf(io.out, "Pushed version %s as revision %d.\n", version, revision)
-	return err
+	return c.show(io, pushedBundle{Revision: revision, Version: version, Pushed: time.Now(), Bytes: len(data)}, func(out *printer) {
+		out.printf("Pushed version %s as revision %d.\n", version, revision)
+	})
 }
 
 // pushed connects and returns the stored revisions, the oldest first.
-func (c client) pushed(ctx context.Context) ([]jetstream.KeyValueEntry, error) {
-	store, err := c.policies(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer store.close()
-	return store.pushed(ctx)
+func (c client) pushed(ctx context.Context) (entries []jetstream.KeyValueEntry, err error) {
+	err = c.withPolicies(ctx, func(store policyStore) (err error) {
+		entries, err = store.pushed(ctx)
+		return err
+	})
+	return entries, err
 }
 
 // pushed returns the stored revisions, the oldest first.
@@ -120,12 +113,7 @@ func (c *policyPushCmd) Run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	store, err := c.policies(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.close()
-	return c.push(ctx, io, store, data, bundle.version)
+	return c.withPolicies(ctx, func(store policyStore) error { return c.push(ctx, io, store, data, bundle.version) })
 }
 
 type policyShowCmd struct {
@@ -243,41 +231,33 @@ type policyRollbackCmd struct {
 
 // Run pushes an earlier bundle again, as a new revision.
 func (c *policyRollbackCmd) Run(ctx context.Context, io streams) error {
-	store, err := c.policies(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.close()
-	entries, err := store.pushed(ctx)
-	if err != nil {
-		return err
-	}
-	entry, err := choose(entries, c.Revision, before)
-	if err != nil {
-		return err
-	}
-	if bundle, err := policy.ParseTolerant(entry.Value()); err != nil || bundle.ExpiredAt(time.Now()) {
-		return fmt.Errorf("revision %d can't be used any more: no gateway would load it", entry.Revision())
-	}
-	return c.push(ctx, io, store, entry.Value(), versionOf(entry.Value()))
+	return c.withPolicies(ctx, func(store policyStore) error {
+		entries, err := store.pushed(ctx)
+		if err != nil {
+			return err
+		}
+		entry, err := choose(entries, c.Revision, before)
+		if err != nil {
+			return err
+		}
+		if bundle, err := policy.ParseTolerant(entry.Value()); err != nil || bundle.ExpiredAt(time.Now()) {
+			return fmt.Errorf("revision %d can't be used any more: no gateway would load it", entry.Revision())
+		}
+		return c.push(ctx, io, store, entry.Value(), versionOf(entry.Value()))
+	})
 }
 
 type policyWithdrawCmd struct{ pusher }
 
 // Run removes the pushed bundle. Its history stays.
 func (c *policyWithdrawCmd) Run(ctx context.Context, io streams) error {
-	store, err := c.policies(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.close()
-	if err := store.Delete(ctx, schemas.KeyBundle); err != nil {
-		return fmt.Errorf("withdraw the bundle: %w", err)
-	}
-	c.record(ctx, store.js, io, schemas.AuditPolicy, schemas.KeyBundle, "withdrawn")
-	if c.JSON {
-		return io.json(map[string]bool{"withdrawn": true})
-	}
-	fmt.Fprintln(io.out, "Withdrawn. Gateways without a --policies file use the default policy.")
-	return nil
+	return c.withPolicies(ctx, func(store policyStore) error {
+		if err := store.Delete(ctx, schemas.KeyBundle); err != nil {
+			return fmt.Errorf("withdraw the bundle: %w", err)
+		}
+		c.record(ctx, store.js, io, schemas.AuditPolicy, schemas.KeyBundle, "withdrawn")
+		return c.show(io, map[string]bool{"withdrawn": true}, func(out *printer) {
+			out.printf("Withdrawn. Gateways without a --policies file use the default policy.\n")
+		})
+	})
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,10 +14,6 @@ type policyPricesCmd struct{ formatted }
 // Run prints the prices of models for which a bundle has none.
 func (c *policyPricesCmd) Run(io streams) error {
 	table := gateway.BuiltinPrices()
-	if c.JSON {
-		return io.json(table)
-	}
-	fmt.Fprintf(io.out, "US dollars for a million tokens on %s; a bundle's prices come first.\n", table.Date)
 	t := terminal.NewTable(terminal.Column{Name: "INPUT", Right: true}, terminal.Column{Name: "CACHED", Right: true}, terminal.Column{Name: "OUTPUT", Right: true}, terminal.Column{Name: "MODEL"})
 	for _, name := range slices.Sorted(maps.Keys(table.Models)) {
 		p, cached := table.Models[name], ""
@@ -27,7 +22,10 @@ func (c *policyPricesCmd) Run(io streams) error {
 		}
 		t.Row(perMillion(p.Input), cached, perMillion(p.Output), name)
 	}
-	return io.print(t)
+	return c.show(io, table, func(out *printer) {
+		out.printf("US dollars for a million tokens on %s; a bundle's prices come first.\n", table.Date)
+		out.table(t)
+	})
 }
 
 func perMillion(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -79,6 +79,25 @@ type formatted struct {
 	JSON bool `name:"json" short:"j" help:"Print JSON."`
 }
 
+// show prints a value as JSON, or what print prints of it.
+func (f formatted) show(io streams, v any, print func(*printer)) error {
+	if f.JSON {
+		return io.json(v)
+	}
+	out := io.printer()
+	print(out)
+	return out.err
+}
+
+// done prints a value as JSON on one line, or a sentence that says what was done.
+func (f formatted) done(io streams, v any, sentence string, args ...any) error {
+	if f.JSON {
+		return jsonLines(io, []any{v})
+	}
+	_, err := fmt.Fprintf(io.out, sentence, args...)
+	return err
+}
+
 // watched is the flag of commands that can print again and again.
 type watched struct {
 	Watch bool `short:"w" env:"-" help:"Print again whenever something changes, until Ctrl-C."`

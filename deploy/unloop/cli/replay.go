@@ -64,16 +64,11 @@ func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
 	if report.Requests == 0 {
 		return errors.New("there is no request in what was given; `unloop replay --help` lists what can be read")
 	}
-	if c.JSON {
-		return io.json(report)
-	}
 	most := listed
 	if c.All {
 		most = 0
 	}
-	out := io.printer()
-	printReport(out, report, most)
-	return out.err
+	return formatted{c.JSON}.show(io, report, func(out *printer) { printReport(out, report, most) })
 }
 
 // newBar returns a progress bar over so many bytes, 0 if that is not known.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/silences"
@@ -54,22 +56,15 @@ func (c *silencesAddCmd) Run(ctx context.Context, io streams) error {
 	if lasts < time.Second {
 		return fmt.Errorf("--for is %s, must be at least 1s", lasts)
 	}
-	js, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer js.Conn().Close()
-	now := time.Now().UTC()
-	s, err := silences.Add(ctx, js, silence.Silence{Matchers: matchers, Author: c.name(), Comment: c.Comment, Start: now, End: now.Add(lasts)})
-	if err != nil {
-		return explain(err)
-	}
-	c.record(ctx, js, io, schemas.AuditSilence, s.ID, s.Matchers.String()+" until "+s.End.Format(time.RFC3339)+reason(c.Comment))
-	if c.JSON {
-		return jsonLines(io, []silence.Silence{s})
-	}
-	fmt.Fprintf(io.out, "Silenced %s until %s. End it with: unloop silences expire %s\n", s.Matchers, terminal.Moment(s.End, now), s.ID)
-	return nil
+	return c.with(ctx, func(js jetstream.JetStream) error {
+		now := time.Now().UTC()
+		s, err := silences.Add(ctx, js, silence.Silence{Matchers: matchers, Author: c.name(), Comment: c.Comment, Start: now, End: now.Add(lasts)})
+		if err != nil {
+			return explain(err)
+		}
+		c.record(ctx, js, io, schemas.AuditSilence, s.ID, s.Matchers.String()+" until "+s.End.Format(time.RFC3339)+reason(c.Comment))
+		return c.done(io, s, "Silenced %s until %s. End it with: unloop silences expire %s\n", s.Matchers, terminal.Moment(s.End, now), s.ID)
+	})
 }
 
 // reason returns a comment as the end of a detail.
@@ -89,19 +84,12 @@ type silencesExpireCmd struct {
 
 // Run ends a silence.
 func (c *silencesExpireCmd) Run(ctx context.Context, io streams) error {
-	js, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer js.Conn().Close()
-	s, err := silences.Expire(ctx, js, c.ID)
-	if err != nil {
-		return explain(err)
-	}
-	c.record(ctx, js, io, schemas.AuditUnsilence, s.ID, s.Matchers.String())
-	if c.JSON {
-		return jsonLines(io, []silence.Silence{s})
-	}
-	fmt.Fprintf(io.out, "No longer silenced: %s.\n", s.Matchers)
-	return nil
+	return c.with(ctx, func(js jetstream.JetStream) error {
+		s, err := silences.Expire(ctx, js, c.ID)
+		if err != nil {
+			return explain(err)
+		}
+		c.record(ctx, js, io, schemas.AuditUnsilence, s.ID, s.Matchers.String())
+		return c.done(io, s, "No longer silenced: %s.\n", s.Matchers)
+	})
 }

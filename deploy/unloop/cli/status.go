@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -49,12 +50,8 @@ func (c *statusCmd) Run(ctx context.Context, io streams) error {
 		if err != nil {
 			return err
 		}
-		if running = o.Running; c.JSON {
-			return io.json(o)
-		}
-		out := io.printer()
-		printOverview(out, &o, now)
-		return out.err
+		running = o.Running
+		return c.show(io, o, func(out *printer) { printOverview(out, &o, now) })
 	})
 	if err == nil && !running {
 		return exitCode(1)
@@ -63,10 +60,7 @@ func (c *statusCmd) Run(ctx context.Context, io streams) error {
 }
 
 func overviewOf(ctx context.Context, js jetstream.JetStream, now time.Time) (o overview, err error) {
-	o.Parts = operator.Parts(ctx, js.Conn())
-	if o.Parts == nil {
-		o.Parts = []status.Status{}
-	}
+	o.Parts = append([]status.Status{}, operator.Parts(ctx, js.Conn())...)
 	slices.SortFunc(o.Parts, func(a, b status.Status) int {
 		return cmp.Or(cmp.Compare(a.Service, b.Service), a.Started.Compare(b.Started))
 	})
@@ -115,13 +109,8 @@ func printOverview(out *printer, o *overview, now time.Time) {
 	}
 	out.table(t)
 	out.printf("\n")
-	var bundles []string
-	for b := range policies {
-		bundles = append(bundles, b)
-	}
-	slices.Sort(bundles)
-	if len(bundles) > 0 {
-		out.printf("Policies in force:  bundle %s\n", strings.Join(bundles, "; bundle "))
+	if len(policies) > 0 {
+		out.printf("Policies in force:  bundle %s\n", strings.Join(slices.Sorted(maps.Keys(policies)), "; bundle "))
 	}
 	printLacking(out, o.Parts)
 	out.printf("Open loops:         %d, with %s stopped\n", o.OpenLoops, plural(o.StoppedRequests, "request"))

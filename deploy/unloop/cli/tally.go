@@ -16,6 +16,7 @@ import (
 	"github.com/unloop/unloop/deploy/unloop/meter"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // writeDelay is more than the time after which gateways and detectors store the last
@@ -24,16 +25,6 @@ const writeDelay = time.Second
 
 // maxWaits bounds how often they are waited for.
 const maxWaits = 5
-
-// awaitWrites waits until the last hits are stored.
-func awaitWrites(ctx context.Context) {
-	timer := time.NewTimer(writeDelay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
 
 // tally counts what incidents save while a command runs. It follows them, because they
 // are removed some time after their end.
@@ -67,7 +58,7 @@ func (t *tally) begin(ctx context.Context) error {
 		return err
 	}
 	if slices.ContainsFunc(open, func(l event.Incident) bool { return time.Since(l.LastSeen) < writeDelay }) {
-		awaitWrites(ctx) // hits from before do not count
+		_ = pause.For(ctx, writeDelay) // hits from before do not count
 		if open, err = storedLoops(ctx, t.js); err != nil {
 			return err
 		}
@@ -111,7 +102,7 @@ func (t *tally) end(ctx context.Context, stopped int) ([]event.Incident, error) 
 	defer t.close()
 	found, err := t.catchUp(ctx)
 	for waits := 0; err == nil && waits < maxWaits && (waits == 0 && found > 0 || t.saved() < stopped); waits++ {
-		awaitWrites(ctx)
+		_ = pause.For(ctx, writeDelay)
 		_, err = t.catchUp(ctx)
 	}
 	return t.meanwhile(), err

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -76,12 +77,9 @@ func (a authority) issue(n Node, names []string) (cert, key string, err error) {
 		Subject: pkix.Name{CommonName: n.Name}, NotBefore: time.Now().Add(-skew), NotAfter: time.Now().Add(serverFor),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	seen := map[string]bool{}
-	for _, name := range append([]string{n.Host, n.Name, "localhost", "127.0.0.1", "::1"}, names...) {
-		if seen[name] {
-			continue
-		}
-		seen[name] = true
+	all := append([]string{n.Host, n.Name, "localhost", "127.0.0.1", "::1"}, names...)
+	slices.Sort(all)
+	for _, name := range slices.Compact(all) {
 		if ip := net.ParseIP(name); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
 		} else {

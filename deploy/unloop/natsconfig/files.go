@@ -135,7 +135,7 @@ func (k keeper) read(name string) string {
 // files returns all files.
 func (c Config) files(before keeper) (all []file, err error) {
 	public := map[string]string{}
-	for _, user := range names() {
+	for _, user := range append(natsperm.Names(), SystemUser) {
 		seed, key, err := userKey(before.read(SeedFile(user)))
 		if err != nil {
 			return nil, fmt.Errorf("key in %s: %w", SeedFile(user), err)

@@ -12,8 +12,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/unloop/unloop/schemas/kit/natsperm"
 )
 
 // Account and System are the accounts of the configuration: that of Unloop, and that of
@@ -79,54 +77,33 @@ var (
 // Validate returns every fault of the configuration.
 func (c Config) Validate() error {
 	var faults []error
-	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
-	}
-	if n := len(c.Nodes); n != 1 && n != 3 && n != 5 {
-		fault("--nodes %d: take 1, 3 or 5, so that a majority remains when one is lost", n)
-	}
-	if len(c.Nodes) > 1 && !c.TLS.enabled() {
-		fault("a cluster needs certificates, by which its servers know each other: add --tls, or --tls-ca, --tls-cert and --tls-key")
-	}
-	if t := c.TLS; (t.Cert == "") != (t.Key == "") || t.Cert != "" && t.CA == "" || t.CA != "" && t.Cert == "" {
-		fault("--tls-ca, --tls-cert and --tls-key go together")
-	}
-	if c.TLS.On && c.TLS.Cert != "" {
-		fault("--tls makes certificates, and --tls-cert names others: keep one of them")
-	}
-	if c.Replicas < 1 || c.Replicas > max(len(c.Nodes), 1) {
-		fault("--replicas %d: take 1 to %d, the number of servers", c.Replicas, len(c.Nodes))
-	}
-	c.validateStore(fault)
-	for _, n := range c.Nodes {
-		if !nameForm.MatchString(n.Name) || n.Host == "" || strings.ContainsAny(n.Host, " \"'{}\n/@") {
-			fault("--host %q must be a host name or an address", n.Host)
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
 		}
+	}
+	n, t := len(c.Nodes), c.TLS
+	check(n == 1 || n == 3 || n == 5, "--nodes %d: take 1, 3 or 5, so that a majority remains when one is lost", n)
+	check(n <= 1 || t.enabled(), "a cluster needs certificates, by which its servers know each other: add --tls, or --tls-ca, --tls-cert and --tls-key")
+	check((t.CA == "") == (t.Cert == "") && (t.Cert == "") == (t.Key == ""), "--tls-ca, --tls-cert and --tls-key go together")
+	check(!t.On || t.Cert == "", "--tls makes certificates, and --tls-cert names others: keep one of them")
+	check(c.Replicas >= 1 && c.Replicas <= max(n, 1), "--replicas %d: take 1 to %d, the number of servers", c.Replicas, n)
+	check(c.Domain == "" || domainForm.MatchString(c.Domain), "--domain %q must have 1 to 64 letters, digits, - and _", c.Domain)
+	check(c.MaxFileStore == "" || sizeForm.MatchString(c.MaxFileStore), "--max-file-store %q must be a size such as 10GB", c.MaxFileStore)
+	check(n <= 1 || strings.Contains(c.StoreDir, "%s") || !c.sharesHosts(),
+		"--store-dir %s is one folder for servers on one machine: put %%s in it, which stands for the server's name", c.StoreDir)
+	for _, node := range c.Nodes {
+		check(nameForm.MatchString(node.Name) && node.Host != "" && !strings.ContainsAny(node.Host, " \"'{}\n/@"), "--host %q must be a host name or an address", node.Host)
 	}
 	return errors.Join(faults...)
 }
 
-func (c Config) validateStore(fault func(format string, args ...any)) {
-	if c.Domain != "" && !domainForm.MatchString(c.Domain) {
-		fault("--domain %q must have 1 to 64 letters, digits, - and _", c.Domain)
-	}
-	if c.MaxFileStore != "" && !sizeForm.MatchString(c.MaxFileStore) {
-		fault("--max-file-store %q must be a size such as 10GB", c.MaxFileStore)
-	}
-	if len(c.Nodes) > 1 && !strings.Contains(c.StoreDir, "%s") && c.sharesHosts() {
-		fault("--store-dir %s is one folder for servers on one machine: put %%s in it, which stands for the server's name", c.StoreDir)
-	}
-}
-
 func (c Config) sharesHosts() bool {
-	seen := map[string]bool{}
+	hosts := map[string]bool{}
 	for _, n := range c.Nodes {
-		if seen[n.Host] {
-			return true
-		}
-		seen[n.Host] = true
+		hosts[n.Host] = true
 	}
-	return false
+	return len(hosts) < len(c.Nodes)
 }
 
 // URL returns the addresses of all servers, for --nats.
@@ -140,13 +117,4 @@ func (c Config) URL() string {
 		urls = append(urls, scheme+net.JoinHostPort(n.Host, strconv.Itoa(n.ClientPort)))
 	}
 	return strings.Join(urls, ",")
-}
-
-// names returns the users of both accounts.
-func names() []string {
-	var all []string
-	for _, u := range natsperm.Users() {
-		all = append(all, u.Name)
-	}
-	return append(all, SystemUser)
 }

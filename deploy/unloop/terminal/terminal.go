@@ -24,36 +24,27 @@ type Screen struct {
 	Live bool
 }
 
-// Of returns the screen behind a writer. COLUMNS, NO_COLOR (no-color.org), CLICOLOR_FORCE
-// and TERM=dumb in the environment count.
-func Of(w io.Writer, environ []string) Screen {
+// Of returns the screen behind a writer. The environment's variables COLUMNS, NO_COLOR
+// (no-color.org), CLICOLOR_FORCE and TERM=dumb count.
+func Of(w io.Writer, variable func(name string) string) Screen {
 	var s Screen
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		s.Live, s.Colour = true, true
 		s.Width, _, _ = term.GetSize(int(file.Fd())) // 0 if the terminal does not know
 	}
-	if columns, err := strconv.Atoi(value(environ, "COLUMNS")); err == nil && columns > 0 {
+	if columns, err := strconv.Atoi(variable("COLUMNS")); err == nil && columns > 0 {
 		s.Width = columns
 	}
-	if value(environ, "TERM") == "dumb" {
+	if variable("TERM") == "dumb" {
 		s.Live, s.Colour = false, false
 	}
-	if forced := value(environ, "CLICOLOR_FORCE"); forced != "" && forced != "0" {
+	if forced := variable("CLICOLOR_FORCE"); forced != "" && forced != "0" {
 		s.Colour = true
 	}
-	if value(environ, "NO_COLOR") != "" {
+	if variable("NO_COLOR") != "" {
 		s.Colour = false
 	}
 	return s
-}
-
-func value(environ []string, name string) string {
-	for _, entry := range environ {
-		if v, ok := strings.CutPrefix(entry, name+"="); ok {
-			return v
-		}
-	}
-	return ""
 }
 
 // Style is how a text looks on a screen with colours.

@@ -16,22 +16,22 @@ func TestScreenFollowsTheEnvironment(t *testing.T) {
 	}
 	defer func() { _ = file.Close() }()
 	for name, c := range map[string]struct {
-		environ []string
+		environ map[string]string
 		want    Screen
 	}{
 		"a file is no terminal":       {nil, Screen{}},
-		"COLUMNS":                     {[]string{"COLUMNS=40"}, Screen{Width: 40}},
-		"COLUMNS that is no number":   {[]string{"COLUMNS=wide"}, Screen{}},
-		"colours by force":            {[]string{"CLICOLOR_FORCE=1"}, Screen{Colour: true}},
-		"colours by force, but 0":     {[]string{"CLICOLOR_FORCE=0"}, Screen{}},
-		"NO_COLOR outranks the force": {[]string{"CLICOLOR_FORCE=1", "NO_COLOR=1"}, Screen{}},
-		"an empty NO_COLOR is none":   {[]string{"CLICOLOR_FORCE=1", "NO_COLOR="}, Screen{Colour: true}},
+		"COLUMNS":                     {map[string]string{"COLUMNS": "40"}, Screen{Width: 40}},
+		"COLUMNS that is no number":   {map[string]string{"COLUMNS": "wide"}, Screen{}},
+		"colours by force":            {map[string]string{"CLICOLOR_FORCE": "1"}, Screen{Colour: true}},
+		"colours by force, but 0":     {map[string]string{"CLICOLOR_FORCE": "0"}, Screen{}},
+		"NO_COLOR outranks the force": {map[string]string{"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, Screen{}},
+		"an empty NO_COLOR is none":   {map[string]string{"CLICOLOR_FORCE": "1", "NO_COLOR": ""}, Screen{Colour: true}},
 	} {
-		if got := Of(file, c.environ); got != c.want {
+		if got := Of(file, func(name string) string { return c.environ[name] }); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
-	if got := Of(&bytes.Buffer{}, nil); got != (Screen{}) {
+	if got := Of(&bytes.Buffer{}, func(string) string { return "" }); got != (Screen{}) {
 		t.Errorf("a buffer is %+v", got)
 	}
 }

@@ -21,6 +21,14 @@ func Users() []User {
 	return []User{gatewayUser(), detectorUser(), embedworkerUser(), notifierUser(), subscriberUser(), operatorUser(), monitorUser()}
 }
 
+// Names returns the names of all users of the account.
+func Names() (all []string) {
+	for _, u := range Users() {
+		all = append(all, u.Name)
+	}
+	return all
+}
+
 func kv(bucket string) string { return "KV_" + bucket }
 
 // streams are all streams of Unloop.
