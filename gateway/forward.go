@@ -5,6 +5,7 @@ import (
 
 	"go.opentelemetry.io/otel/codes"
 
+	"github.com/unloop/unloop/gateway/internal/answerscan"
 	"github.com/unloop/unloop/gateway/internal/forward"
 	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/outcome"
@@ -52,6 +53,9 @@ func (f forwarded) Answered(res *http.Response) {
 	f.c.account.Answer(res)
 	f.c.form = nil
 	f.c.account.Request = f.c.account.Request.Forwarded()
+	if answerscan.IsStream(res.Header) { // it may stay open for minutes
+		f.c.Check = f.c.Check.Reportable()
+	}
 	if f.c.upstream != nil {
 		traceStatus(f.c.upstream, res.StatusCode, res.StatusCode >= http.StatusBadRequest)
 	}

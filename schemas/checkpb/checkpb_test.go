@@ -46,4 +46,13 @@ func TestOutcomeOfACheck(t *testing.T) {
 	if o := checkpb.OutcomeOf(c); !proto.Equal(o, want) {
 		t.Errorf("outcome %v, want %v", o, want)
 	}
+	c.RequestId, c.Watches = "r", []*checkpb.ToolWatch{{Policy: "p"}}
+	short := c.Reportable()
+	if o := checkpb.OutcomeOf(short); !proto.Equal(o, want) || short.GetRequestId() != "r" || short.GetWatches() != nil {
+		t.Errorf("what is kept of the check is %v, and its outcome %v, want %v", short, o, want)
+	}
+	var none *checkpb.Check
+	if none.Reportable() != nil {
+		t.Error("something of no check")
+	}
 }

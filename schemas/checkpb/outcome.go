@@ -18,6 +18,14 @@ func OutcomeOf(check *Check) *Outcome {
 	return o
 }
 
+// Reportable returns what an outcome needs of a check, without its histories.
+func (c *Check) Reportable() *Check {
+	if c == nil {
+		return nil
+	}
+	return &Check{RequestId: c.GetRequestId(), Counters: c.GetCounters(), Semantics: c.GetSemantics(), Exchange: c.GetExchange()}
+}
+
 // TextDigest returns the digest of the two halves of an exchange.
 func TextDigest(e *semanticpb.Exchange) []byte {
 	d := fingerprint.New(exchangeDomain).String(e.GetSaid()).String(e.GetAnswered()).Sum().Digest()
