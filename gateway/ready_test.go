@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func TestAGatewayIsNotReadyBeforeItHasReadPoliciesAndOverrides(t *testing.T) {
 	})
 	must(t, err)
 	run(t, g)
-	if res, _ := post(t, g, "/v1/chat/completions", nil); res.StatusCode != 200 || res.Header.Get("X-Loop-Degraded") == "" {
+	if res, _ := post(t, g, "/v1/chat/completions", nil); res.StatusCode != http.StatusOK || res.Header.Get("X-Loop-Degraded") == "" {
 		t.Errorf("without streams: %+v; want it forwarded without a check", res)
 	}
 	if err := g.Readiness().Err(); !errors.Is(err, service.ErrStarting) {

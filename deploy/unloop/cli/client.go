@@ -53,7 +53,7 @@ func (c client) open(refused func(error)) (jetstream.JetStream, error) {
 		return nil, err
 	case errors.Is(err, nats.ErrAuthorization):
 		return nil, fmt.Errorf("reach NATS: %w; if another user runs it or its token is elsewhere, give it as --nats nats://TOKEN@HOST:PORT; "+
-			"the embedded server keeps it in nats.token of its --data-dir", err)
+			"the embedded server keeps it in nats.token of its --data-dir; to servers that have users, identify as one, such as with the variables of operator.env", err)
 	case err != nil:
 		return nil, fmt.Errorf("reach NATS: %w; is `unloop up` running, or does --nats name another server?", err)
 	}

@@ -164,6 +164,7 @@ func (c *Conn) Tend(ctx context.Context, layout Layout) {
 		}
 		if c.Err() == nil {
 			t.look(ctx)
+			c.regain(ctx, againAfter)
 		}
 	}
 }

@@ -88,6 +88,8 @@ type refusals struct {
 	// creations has the streams that the user may not create, by subject, with the time at
 	// which the server said so.
 	creations map[string]time.Time
+	// subscriptions has the same of subscriptions.
+	subscriptions map[string]time.Time
 }
 
 // waiter is a call that ends when one of its subjects is refused.
@@ -113,6 +115,12 @@ func (r *refusals) add(one refusal) (log bool) {
 		}
 		r.creations[one.subject] = time.Now()
 	}
+	if _, known := r.subscriptions[one.subject]; one.action == ActionSubscribe && (known || len(r.subscriptions) < maxFamilies) {
+		if r.subscriptions == nil {
+			r.subscriptions = map[string]time.Time{}
+		}
+		r.subscriptions[one.subject] = time.Now()
+	}
 	for w := range r.waiting {
 		for _, subject := range w.subjects {
 			if one.action == ActionPublish && subject == one.subject {
@@ -131,18 +139,43 @@ func (r *refusals) add(one refusal) (log bool) {
 	return true
 }
 
-// createAfter is the time after which a user who may not create a stream tries again:
-// permissions change without a new connection.
-const createAfter = time.Minute
+// againAfter is the time after which what was refused is tried again: permissions change
+// without a new connection.
+const againAfter = time.Minute
 
 // creation returns the refusal of a stream's creation, unless it is old.
 func (r *refusals) creation(subject string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if at, ok := r.creations[subject]; !ok || time.Since(at) > createAfter {
+	if at, ok := r.creations[subject]; !ok || time.Since(at) > againAfter {
 		return nil
 	}
 	return refusal{ActionPublish, subject}.Err()
+}
+
+// subscription returns a subject whose subscription was refused last before a time.
+func (r *refusals) subscription(before time.Time) (subject string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for subject, at := range r.subscriptions {
+		if at.Before(before) {
+			return subject, true
+		}
+	}
+	return "", false
+}
+
+// regained forgets the refused subscriptions if that of a subject was not refused since
+// a time.
+func (r *refusals) regained(subject string, since time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.subscriptions[subject].Before(since) {
+		return false
+	}
+	clear(r.subscriptions)
+	clear(r.said)
+	return true
 }
 
 func (r *refusals) wait(w *waiter) (done func()) {
