@@ -76,8 +76,7 @@ func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport.Dial = func(context.Context, string, string) (net.Conn, error) { return upstream.dial(), nil }
-	transport.Next.(*http.Transport).DialContext = transport.Dial
+	transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return upstream.dial(), nil }
 	t.Cleanup(transport.CloseIdleConnections)
 	g.proxy = forward.New(transport, nil, g.deps.Log, prometheus.NewRegistry())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"os"
 	"time"
-
-	"github.com/unloop/unloop/gateway/internal/forward/direct"
 )
 
 // Timeouts towards upstreams. None limits how long an answer takes: a model may
@@ -31,21 +29,11 @@ const (
 // NewTransport returns the connections to upstreams: HTTP/2 where they speak it over TLS,
 // HTTP/1.1 elsewhere. caFile holds certificates of authorities that are trusted beside
 // the system's; "" for none.
-func NewTransport(caFile string) (*direct.Transport, error) {
+func NewTransport(caFile string) (*http.Transport, error) {
 	trusted, err := trustedCAs(caFile)
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
-	return direct.New(direct.Config{
-		Next: library(dialer, trusted), Dial: dialer.DialContext, Proxy: http.ProxyFromEnvironment,
-		IdleTimeout: idleConnTimeout, IdlePerHost: idleConnsPerHost,
-	}), err
-}
-
-// library returns the standard library's transport, which takes what goes over TLS, a proxy
-// or to other protocols, and long bodies.
-func library(dialer *net.Dialer, trusted *x509.CertPool) *http.Transport {
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         dialer.DialContext,
+		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout: tlsHandshakeTimeout,
 		TLSClientConfig:     &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2:   true,
@@ -57,7 +45,7 @@ func library(dialer *net.Dialer, trusted *x509.CertPool) *http.Transport {
 		WriteBufferSize:     writeBuffer,
 		// Some upstreams that want the body never say so.
 		ExpectContinueTimeout: time.Second,
-	}
+	}, err
 }
 
 // trustedCAs returns the system's certificate authorities and those in a PEM file; nil
