@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/unloop/unloop/gateway/internal/blocks"
@@ -45,9 +46,5 @@ func (g *Gateway) rejected(c *checked, out *outcome.Outcome) {
 // conversation names the conversation of a finding: the session, or what was repeated
 // where the request belongs to none.
 func conversation(c *checked, f *checkpb.Finding) blocks.Conversation {
-	who := blocks.Conversation{Caller: c.from.Identity.GetCaller(), Session: c.from.Identity.GetSession()}
-	if who.Session == "" {
-		who.Session = string(f.GetFingerprint())
-	}
-	return who
+	return blocks.Conversation{Caller: c.from.Identity.GetCaller(), Session: cmp.Or(c.from.Identity.GetSession(), string(f.GetFingerprint()))}
 }

@@ -32,6 +32,8 @@ type bench struct {
 	out io.Writer
 	log *slog.Logger
 	options
+	// started is what the part that runs has started.
+	started ender
 	// dir is the folder for everything that the run writes.
 	dir string
 	// replays counts the replays of sessions, which differ in their marks.
@@ -94,7 +96,9 @@ func (b *bench) run(ctx context.Context, chosen []part) error {
 	var broken []error
 	for _, p := range chosen {
 		started := time.Now()
-		if err := p.run(b, ctx); err != nil {
+		err := p.run(b, ctx)
+		err, b.started = errors.Join(err, b.started.end()), nil
+		if err != nil {
 			broken = append(broken, fmt.Errorf("%s: %w", p.name, err))
 			fmt.Fprintf(b.out, "\n%s broke off: %v\n", p.name, err)
 		}

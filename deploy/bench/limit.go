@@ -31,10 +31,8 @@ const (
 var errNoVerdict = errors.New("a detector's answer has no verdict of the rule")
 
 // limit measures one rule that several clients and detectors share.
-func (b *bench) limit(ctx context.Context) (err error) {
-	var parts ender
-	defer func() { err = errors.Join(err, parts.end()) }()
-	server, err := b.server(&parts)
+func (b *bench) limit(ctx context.Context) error {
+	server, err := b.server(&b.started)
 	if err != nil {
 		return err
 	}
@@ -44,7 +42,7 @@ func (b *bench) limit(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		parts.add(stop)
+		b.started.add(stop)
 	}
 	passed, sent, err := flood(ctx, connect)
 	if err != nil {

@@ -40,14 +40,12 @@ const (
 )
 
 // stream compares streamed answers through Unloop with the same through a bare proxy.
-func (b *bench) stream(ctx context.Context) (err error) {
-	var parts ender
-	defer func() { err = errors.Join(err, parts.end()) }()
-	upstream, err := parts.role(ctx, "streamer")
+func (b *bench) stream(ctx context.Context) error {
+	upstream, err := b.started.role(ctx, "streamer")
 	if err != nil {
 		return err
 	}
-	names, instances, err := b.streamInstances(ctx, upstream.Addr, &parts)
+	names, instances, err := b.streamInstances(ctx, upstream.Addr, &b.started)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -28,22 +27,20 @@ const loops = 16
 
 // gateway compares unique prompts through Unloop, with and without semantic detection,
 // with the same prompts through a bare proxy.
-func (b *bench) gateway(ctx context.Context) (err error) {
-	var parts ender
-	defer func() { err = errors.Join(err, parts.end()) }()
-	upstream, what, err := b.startUpstream(ctx, &parts)
+func (b *bench) gateway(ctx context.Context) error {
+	upstream, what, err := b.startUpstream(ctx, &b.started)
 	if err != nil {
 		return err
 	}
-	proxy, err := startProxy(ctx, upstream, &parts)
+	proxy, err := startProxy(ctx, upstream, &b.started)
 	if err != nil {
 		return err
 	}
-	exact, err := b.startUp(ctx, unloop{policies: exactPolicies, flags: patient}, upstream, &parts)
+	exact, err := b.startUp(ctx, unloop{policies: exactPolicies, flags: patient}, upstream, &b.started)
 	if err != nil {
 		return err
 	}
-	whole, err := b.startUp(ctx, unloop{flags: patient}, upstream, &parts)
+	whole, err := b.startUp(ctx, unloop{flags: patient}, upstream, &b.started)
 	if err != nil {
 		return err
 	}
@@ -86,18 +83,16 @@ var fairvisor = map[int]float64{1: 3.2, 8: 10.6, 64: 9.5}
 
 // blocked compares refusals of blocked loops with those of a handler that refuses
 // everything.
-func (b *bench) blocked(ctx context.Context) (err error) {
-	var parts ender
-	defer func() { err = errors.Join(err, parts.end()) }()
-	upstream, _, err := b.startUpstream(ctx, &parts)
+func (b *bench) blocked(ctx context.Context) error {
+	upstream, _, err := b.startUpstream(ctx, &b.started)
 	if err != nil {
 		return err
 	}
-	refuser, err := parts.role(ctx, "refuser")
+	refuser, err := b.started.role(ctx, "refuser")
 	if err != nil {
 		return err
 	}
-	ours, err := b.startUp(ctx, unloop{flags: patient}, upstream, &parts)
+	ours, err := b.startUp(ctx, unloop{flags: patient}, upstream, &b.started)
 	if err != nil {
 		return err
 	}

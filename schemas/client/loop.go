@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -115,16 +116,12 @@ func parse(h http.Header, body []byte) *LoopDetectedError {
 		shape.Detail = Detail{Detector: h.Get("X-Loop-Detector"), HitCount: number(h.Get("X-Loop-Count"))}
 	}
 	d := shape.Detail
-	e := &LoopDetectedError{
-		Message: d.Message, Action: h.Get("X-Loop-Action"), Detector: d.Detector, Policy: d.Policy,
+	return &LoopDetectedError{
+		Message: d.Message, Action: cmp.Or(h.Get("X-Loop-Action"), ActionReject), Detector: d.Detector, Policy: d.Policy,
 		Fingerprint: d.Fingerprint, HitCount: d.HitCount, Window: seconds(d.WindowSeconds),
 		Cooldown: seconds(d.CooldownSeconds), LoopID: d.LoopID,
 		RetryAfter: seconds(number(h.Get("Retry-After"))), Header: h, Body: body,
 	}
-	if e.Action == "" {
-		e.Action = ActionReject
-	}
-	return e
 }
 
 // stops reports whether an action keeps a request from its model.

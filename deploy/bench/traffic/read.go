@@ -3,6 +3,7 @@ package traffic
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,10 +106,7 @@ func readOne(out []Session, where string, data []byte) ([]Session, error) {
 	if r.Label == "stuck" {
 		return out, nil
 	}
-	if r.Model == "" {
-		r.Model = "gpt-5"
-	}
-	s, err := newSession(r.Model, r.Messages)
+	s, err := newSession(cmp.Or(r.Model, "gpt-5"), r.Messages)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", where, err)
 	}

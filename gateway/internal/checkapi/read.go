@@ -262,10 +262,7 @@ func (c *checkRequest) check() *client.Error {
 	case strings.HasPrefix(c.url.Path, route.Reserved):
 		return invalid("path", "path: %s is Unloop's own", route.Reserved)
 	}
-	if c.method == "" {
-		c.method = http.MethodPost
-	}
-	if !isMethod(c.method) {
+	if c.method = cmp.Or(c.method, http.MethodPost); !isMethod(c.method) {
 		return invalid("method", "method: %q is none; it must be in capitals", c.method)
 	}
 	if len(c.requestID) > request.MaxID || strings.ContainsFunc(c.requestID, func(r rune) bool { return r < '!' || r > '~' }) {

@@ -1,6 +1,7 @@
 package checkapi
 
 import (
+	"cmp"
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/client"
@@ -53,8 +54,6 @@ func (c *checkRequest) completeRun() *client.Error {
 	case t.Failed != nil && !t.Done:
 		return invalid("is_error", "is_error: stands beside result")
 	}
-	if c.path == "" {
-		c.path = usualPaths[route.Chat]
-	}
+	c.path = cmp.Or(c.path, usualPaths[route.Chat])
 	return c.check()
 }

@@ -116,6 +116,8 @@ func newConn(name string, log *slog.Logger) *Conn {
 	return &Conn{
 		name: name, log: log, out: make(chan outgoing, maxOut), life: life, end: end, first: make(chan struct{}), look: make(chan struct{}, 1),
 		kept: map[*attachment]struct{}{}, listeners: map[chan struct{}]struct{}{},
+		health:   health{trouble: map[string]trouble{}, lacking: map[string]int{}},
+		refusals: refusals{creations: map[string]time.Time{}, said: map[string]bool{}, waiting: map[*waiter]struct{}{}},
 	}
 }
 

@@ -1,6 +1,7 @@
 package natskit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -168,10 +169,7 @@ func splitListen(addr string) (host string, port int, err error) {
 	if port, err = strconv.Atoi(portText); err != nil {
 		return "", 0, fmt.Errorf("read --nats-listen %s: %w", addr, err)
 	}
-	if port == 0 {
-		port = server.RANDOM_PORT
-	}
-	return host, port, nil
+	return host, cmp.Or(port, server.RANDOM_PORT), nil
 }
 
 // claim creates the data directory and takes its lock.

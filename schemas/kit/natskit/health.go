@@ -64,9 +64,6 @@ func (h *health) wrote(stream string, err error) {
 	if err == nil {
 		delete(h.trouble, stream)
 	} else {
-		if h.trouble == nil {
-			h.trouble = map[string]trouble{}
-		}
 		h.trouble[stream] = trouble{err, time.Now()}
 	}
 	h.troubled.Store(len(h.trouble) > 0)
@@ -269,9 +266,6 @@ func (c *Conn) lacks(stream string, replicas int) {
 	h := &c.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lacking == nil {
-		h.lacking = map[string]int{}
-	}
 	if h.lacking[stream] == 0 && replicas > 0 {
 		c.log.Warn("stream has fewer replicas than asked for: add them with unloop nats init --replicas N", "stream", stream, "missing", replicas)
 	}

@@ -110,9 +110,6 @@ func (r *refusals) add(one refusal) (log bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if one.creates() {
-		if r.creations == nil {
-			r.creations = map[string]time.Time{}
-		}
 		r.creations[one.subject] = time.Now()
 	}
 	if _, known := r.subscriptions[one.subject]; one.action == ActionSubscribe && (known || len(r.subscriptions) < maxFamilies) {
@@ -131,9 +128,6 @@ func (r *refusals) add(one refusal) (log bool) {
 	family := one.family()
 	if r.said[family] || len(r.said) >= maxFamilies {
 		return false
-	}
-	if r.said == nil {
-		r.said = map[string]bool{}
 	}
 	r.said[family] = true
 	return true
@@ -181,9 +175,6 @@ func (r *refusals) regained(subject string, since time.Time) bool {
 func (r *refusals) wait(w *waiter) (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting == nil {
-		r.waiting = map[*waiter]struct{}{}
-	}
 	r.waiting[w] = struct{}{}
 	return func() {
 		r.mu.Lock()

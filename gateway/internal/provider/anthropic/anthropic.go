@@ -2,6 +2,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 
@@ -21,10 +22,7 @@ func (Other) Name() string { return "anthropic-http" }
 
 // Key returns the API key, or the token of a subscription.
 func (Other) Key(r *http.Request) string {
-	if key := r.Header.Get("X-Api-Key"); key != "" {
-		return key
-	}
-	return provider.Bearer(r.Header)
+	return cmp.Or(r.Header.Get("X-Api-Key"), provider.Bearer(r.Header))
 }
 
 // Refusal has the shape of Anthropic's errors.

@@ -3,6 +3,7 @@
 package responses
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
@@ -29,9 +30,7 @@ func (Responses) Parse(body []byte, opts provider.Options) (*provider.Prompt, er
 		return nil, nil
 	}
 	p.prompt.User = p.who.User()
-	if p.prompt.Session == "" {
-		p.prompt.Session = p.who.Session
-	}
+	p.prompt.Session = cmp.Or(p.prompt.Session, p.who.Session)
 	p.prompt.Referable = p.store && !p.prompt.Delta && (!p.inline || p.refers)
 	return p.prompt.Finish(p.T), nil
 }
