@@ -22,10 +22,7 @@ import (
 	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/deploy/bench/roles"
 	"github.com/unloop/unloop/schemas/kit/natskit"
-	"github.com/unloop/unloop/schemas/kit/service"
 )
-
-func main() { service.Program("bench", run) }
 
 // bench is one run of the benchmark.
 type bench struct {

@@ -20,11 +20,7 @@ import (
 	"path/filepath"
 	"text/tabwriter"
 	"time"
-
-	"github.com/unloop/unloop/schemas/kit/service"
 )
-
-func main() { service.Program("chaos", run) }
 
 // Limits under light load.
 const (

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -16,13 +15,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(roleVariable) == "":
 		os.Exit(m.Run())
 	case os.Args[1] == serverRole:
-		ctx, stop := service.Context()
-		err := run(ctx, os.Args[1:], os.Stdout)
-		stop()
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+		os.Exit(service.Program("chaos", run))
 	default:
 		_ = os.Unsetenv(roleVariable)
 		os.Exit(cli.Main(os.Args[1:]))

@@ -12,19 +12,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
+
+	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "dist:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(service.Program("dist", run)) }
 
 func run(ctx context.Context, args []string, progress io.Writer) error {
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)

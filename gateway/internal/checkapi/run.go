@@ -2,6 +2,7 @@ package checkapi
 
 import (
 	"cmp"
+
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/schemas/client"

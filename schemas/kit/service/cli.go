@@ -170,16 +170,16 @@ func Context() (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// Program runs a program that has one purpose, until it is done or a signal ends it. It
-// exits with 1 after an error.
-func Program(name string, run func(ctx context.Context, args []string, out io.Writer) error) {
+// Program runs a program that has one purpose, until it is done or a signal ends it, and
+// returns the exit code.
+func Program(name string, run func(ctx context.Context, args []string, out io.Writer) error) int {
 	ctx, stop := Context()
-	err := run(ctx, os.Args[1:], os.Stdout)
-	stop()
-	if err != nil {
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, name+":", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 // Log is where the log of a process goes.
