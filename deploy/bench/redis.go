@@ -62,18 +62,23 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 	return r, err
 }
 
-// freeAddr returns a loopback address at which nobody listens.
+// freeAddr returns a loopback address for a process that listens later. Its port is below
+// those that the system gives out by itself, to a connection of another process in between.
 func freeAddr() (string, error) {
-	ln, err := net.Listen("tcp", anyPort)
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+	var last error
+	for range 100 {
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if err == nil {
+			return ln.Addr().String(), ln.Close()
+		}
+		last = err
 	}
-	return ln.Addr().String(), ln.Close()
+	return "", fmt.Errorf("find a free port: %w", last)
 }
 
 // await calls up every few milliseconds until it succeeds.
 func await(ctx context.Context, what string, up func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for err := up(ctx); err != nil; err = up(ctx) {
 		if pause.For(ctx, 20*time.Millisecond) != nil {

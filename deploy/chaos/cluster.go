@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -291,10 +292,16 @@ func (c *cluster) stop() {
 	c.upstream.Close()
 }
 
+// freeAddr returns a loopback address for a process that listens later. Its port is below
+// those that the system gives out by itself, to a connection of another process in between.
 func freeAddr() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+	var last error
+	for range 100 {
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if err == nil {
+			return ln.Addr().String(), ln.Close()
+		}
+		last = err
 	}
-	return ln.Addr().String(), ln.Close()
+	return "", fmt.Errorf("find a free port: %w", last)
 }

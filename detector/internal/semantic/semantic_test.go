@@ -155,23 +155,25 @@ func TestRequestsPassWithoutAComparison(t *testing.T) {
 // A watch that no gateway sends asks nobody, and neither does one while workers are away.
 func TestWorkersThatAreNotAsked(t *testing.T) {
 	t.Parallel()
-	asked := 0
-	f := newFixture(func(context.Context, *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
-		asked++
-		return nil, natskit.ErrNoResponder
-	})
-	invalid := func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Steps = nil }
-	if r := f.Compare(t.Context(), watch(invalid)); r.Missed || testutil.ToFloat64(f.metrics.Malformed) != 1 {
-		t.Errorf("a malformed watch: %+v", r)
-	}
-	for range 3 {
-		if r := f.Compare(t.Context(), watch(nil)); !r.Missed {
-			t.Errorf("without workers: %+v", r)
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		f := newFixture(func(context.Context, *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
+			asked++
+			return nil, natskit.ErrNoResponder
+		})
+		invalid := func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Steps = nil }
+		if r := f.Compare(t.Context(), watch(invalid)); r.Missed || testutil.ToFloat64(f.metrics.Malformed) != 1 {
+			t.Errorf("a malformed watch: %+v", r)
 		}
-	}
-	if asked != 1 {
-		t.Errorf("asked %d times", asked)
-	}
+		for range 3 {
+			if r := f.Compare(t.Context(), watch(nil)); !r.Missed {
+				t.Errorf("without workers: %+v", r)
+			}
+		}
+		if asked != 1 {
+			t.Errorf("asked %d times", asked)
+		}
+	})
 }
 
 // Where the request's time ends first, the match is for the next request.
