@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -237,11 +238,12 @@ func TestTokenSaysWhoTheClientAndItsTenantAre(t *testing.T) {
 		cfg.Gateway.Auth, cfg.Gateway.AuthIssuer = []string{"jwt:" + keys}, "https://id.example"
 		cfg.Gateway.AuthAudience, cfg.Gateway.AuthTenantClaim = []string{"unloop"}, "org"
 	})
-	detected, err := connect(t, s).SubscribeSync("loop.detected.>")
-	if err != nil {
-		t.Fatal(err)
+	nc := connect(t, s)
+	detected, err := nc.SubscribeSync("loop.detected.>")
+	if err == nil {
+		err = errors.Join(detected.AutoUnsubscribe(1), nc.Flush())
 	}
-	if err := detected.AutoUnsubscribe(1); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	alice := prompt("again").with("Authorization", "Bearer "+token("alice", "acme", time.Hour)).with("X-Tenant-ID", "somebody-else")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/schemas/client"
@@ -50,15 +51,17 @@ func excerptsOf(t *testing.T, body []byte) (event.Event, map[string]string) {
 }
 
 // overheard listens to every message on a system's NATS, and to the events
-// among them.
+// among them. Of an event that is published again, which a stream drops, it hears one.
 func overheard(t *testing.T, s *system.System) (all *lines, events <-chan *nats.Msg) {
 	t.Helper()
 	nc := connect(t, s)
 	all, detected := &lines{}, make(chan *nats.Msg, 64)
+	heard := map[string]bool{}
 	// One subscription for both: when an event is read here, it has been written there.
 	_, err := nc.Subscribe(">", func(m *nats.Msg) {
 		_, _ = all.Write(append(m.Data, '\n'))
-		if strings.HasPrefix(m.Subject, string(event.Detected)+".") {
+		if id := m.Header.Get(jetstream.MsgIDHeader); strings.HasPrefix(m.Subject, string(event.Detected)+".") && !heard[id] {
+			heard[id] = true
 			detected <- m
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,10 @@ const (
 // usual, so that the demonstration does the same on a busy machine.
 const demoCheck = 2 * time.Second
 
+// comparesWithin is the variable that says how long a request waits for the comparison of
+// its text under the default policy. In a demonstration that is demoCheck, too.
+const comparesWithin = "LOOP_EMBEDDING_SIDECAR_TIMEOUT"
+
 // Run runs everything in memory, with a scripted model as the only upstream, and shows
 // agents that loop and one that does not. It takes free ports where the usual ones are
 // not.
@@ -72,6 +77,11 @@ func (c *demoCmd) Run(ctx context.Context, io streams) error {
 		Detector: defaults.Detector, Notifier: defaults.Notifier, Embedworker: defaults.Embedworker,
 	}
 	up.Detector.MaxBudget = max(up.Detector.MaxBudget, demoCheck)
+	if os.Getenv(comparesWithin) == "" {
+		if err := os.Setenv(comparesWithin, demoCheck.String()); err != nil {
+			return fmt.Errorf("set %s: %w", comparesWithin, err)
+		}
+	}
 	s, err := up.start(ctx, io)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ func TestAgentsOfTheDemonstrationLoopThroughAnyGateway(t *testing.T) {
 		t.Fatalf("the model's /healthz: %v, %v", res, err)
 	}
 	defer res.Body.Close()
-	up, _ := background(t, "up", "--data-dir", "memory", "--reject", "429", "--check-timeout", "2s", "--upstream", "openai="+upstream,
+	up, _ := background(t, "up", "--data-dir", "memory", "--reject", "429", "--check-timeout", "30s", "--upstream", "openai="+upstream,
 		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--log-level", "error")
 	gateway := up.await(t, `OpenAI +(http://[0-9.:]+)/v1`)[1]
 	agents, stop := background(t, "demo", "agents", "--gateway", gateway, "--fast", "--only", "exact", "--every", "1s")

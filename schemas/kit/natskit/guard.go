@@ -21,6 +21,9 @@ const (
 	guardRest, guardRestMax = 2 * time.Second, time.Minute
 	// guardTimeout bounds one check; guardLooks of them must fail in a row.
 	guardTimeout, guardLooks = time.Second, 2
+	// guardLooksLate is that for checks that were late in a process without a processor,
+	// where any server is.
+	guardLooksLate = 20
 	// diskProbe is how many bytes must fit on the disk before a restart is tried.
 	diskProbe = 1 << 20
 )
@@ -41,8 +44,10 @@ func (e *Embedded) Guard(ctx context.Context) {
 	}
 	defer conn.Close()
 	rest, earliest, vain := guardRest, time.Now(), 0
+	var starvation Starvation
 	for pause.For(ctx, guardEvery) == nil {
 		broken := e.broken(ctx, conn)
+		looks := looksFor(broken, starvation.Since())
 		if broken == nil {
 			vain = 0
 			if time.Since(earliest) > guardRestMax {
@@ -53,7 +58,7 @@ func (e *Embedded) Guard(ctx context.Context) {
 		if vain++; vain == guardLooks {
 			e.log.Error("the embedded NATS server does not store", "error", broken)
 		}
-		if vain < guardLooks || time.Now().Before(earliest) || e.diskFault() != nil || ctx.Err() != nil {
+		if vain < looks || time.Now().Before(earliest) || e.diskFault() != nil || ctx.Err() != nil {
 			continue
 		}
 		e.log.Warn("restarting the embedded NATS server: its disk takes writes, and it does not")
@@ -62,6 +67,15 @@ func (e *Embedded) Guard(ctx context.Context) {
 		}
 		earliest, rest = time.Now().Add(rest), min(2*rest, guardRestMax)
 	}
+}
+
+// looksFor returns how many checks must fail in a row of which the last one had this fault,
+// and left the process without a processor or did not.
+func looksFor(fault error, starved bool) int {
+	if starved && errors.Is(fault, context.DeadlineExceeded) {
+		return guardLooksLate
+	}
+	return guardLooks
 }
 
 // broken returns why an existing stream does not take writes.
