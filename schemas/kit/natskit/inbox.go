@@ -53,6 +53,7 @@ type asked struct {
 	from, until time.Time
 	sent        time.Time
 	subject     string // of a request in turn
+	waits       bool   // as in Request
 	// silent says that the responder answered nothing in the whole time.
 	silent bool
 	// answer takes the one answer, reply does so as a message, or part takes several until
@@ -145,7 +146,7 @@ func (in *Inbox) RequestParts(msg *nats.Msg, m proto.Message, t Turn, part func(
 // request sends msg, or the message m instead of its data unless m is nil.
 func (in *Inbox) request(msg *nats.Msg, m proto.Message, a asked) {
 	id := in.register(a)
-	local := Request{Data: msg.Data, Header: msg.Header, message: m, waits: a.reply != nil, respond: func(c content) error {
+	local := Request{Data: msg.Data, Header: msg.Header, message: m, waits: a.waits, respond: func(c content) error {
 		in.finish(id, c, nil)
 		return nil
 	}}
@@ -181,15 +182,15 @@ func (in *Inbox) Ask(ctx context.Context, msg *nats.Msg) ([]byte, error) {
 }
 
 // Call sends a message to a subject and waits for the answer, at most until the context
-// ends, or until a responder of the process is done that works in the caller's goroutine.
-// Both messages are only read: within the process neither is copied.
+// ends. With a context that never ends, a responder of the process may work in the caller's
+// goroutine. Both messages are only read: within the process neither is copied.
 func Call[M any, P message[M]](ctx context.Context, in *Inbox, msg *nats.Msg, m proto.Message) (P, error) {
 	type answer struct {
 		content
 		err error
 	}
 	answered := make(chan answer, 1)
-	in.request(msg, m, asked{from: time.Now(), reply: func(c content, err error) { answered <- answer{c, err} }})
+	in.request(msg, m, asked{from: time.Now(), waits: ctx.Done() == nil, reply: func(c content, err error) { answered <- answer{c, err} }})
 	select {
 	case a := <-answered:
 		if a.err != nil {

@@ -2,6 +2,7 @@ package natskit_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -148,4 +149,27 @@ func encoded(t *testing.T, m proto.Message) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+func TestResponderWorksInTheGoroutineOfASenderThatWaits(t *testing.T) {
+	t.Parallel()
+	near := natskit.NewInProcess()
+	waits := make(chan bool, 1)
+	near.Serve("name", func(r natskit.Request) {
+		waits <- r.Waits()
+		_ = r.Answer(wrapperspb.String("answer"))
+	})
+	in := natskit.NewInbox(natstest.StartBare(t).Service(), time.Minute).Prefer(near)
+	asked := wrapperspb.String("question")
+	if got, err := natskit.Call[wrapperspb.StringValue](context.Background(), in, &nats.Msg{Subject: "name"}, asked); err != nil || got.GetValue() != "answer" || !<-waits {
+		t.Errorf("a call that never ends before its answer: %v, %v", got, err)
+	}
+	bounded, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if _, err := natskit.Call[wrapperspb.StringValue](bounded, in, &nats.Msg{Subject: "name"}, asked); err != nil || <-waits {
+		t.Errorf("a call with a deadline waits in its own goroutine (%v)", err)
+	}
+	if got := ask(in, "name", ""); got.err != nil || <-waits {
+		t.Errorf("a request that calls back waits (%v)", got.err)
+	}
 }
