@@ -8,63 +8,63 @@ import (
 )
 
 const (
-	// leastGarbage is how much garbage, in bytes, may wait before it is collected, however
-	// little a process does.
-	leastGarbage = 96 << 20
-	// collected is how much live memory, in bytes per second, a collection goes through.
-	collected = 512 << 20
-	// collecting is the part of a processor that collections may take.
-	collecting = 0.05
-	// usual is Go's default for GOGC: garbage as large as live memory. The least is for
-	// processes with gigabytes of live memory.
-	usual, leastPercent = 100, 10
-	// boundEvery is how often the bound is computed anew.
-	boundEvery = 5 * time.Second
+	// largeLive is the live memory in bytes, with the headroom, from which on a process
+	// does not keep more garbage than keptGarbage while it has little to do.
+	largeLive = 2 * headroom
+	// keptGarbage is that garbage, in bytes, together with memory that is free.
+	keptGarbage = 96 << 20
+	// collected is how much live memory, in bytes per second, a collection goes through,
+	// and collecting the part of a processor that collections may take.
+	collected, collecting = 512 << 20, 0.05
+	// lookEvery is the pause between two looks at the heap.
+	lookEvery = 5 * time.Second
 )
 
-// boundGarbage has garbage in this process collected earlier while it has much live memory
-// and little to do. A NATS server with a million records otherwise keeps as much garbage as
-// records for as long as nobody asks for more memory. While a process has much to do, Go's
-// default holds, since collections would take too long.
-func boundGarbage() {
+// returnMemory has this process collect garbage and give free memory back while it has
+// much live memory and little to do. A NATS server that took in a million records, and
+// dropped what it indexes them by, otherwise keeps twice their size for as long as nobody
+// asks it for more. While a process has much to do, Go's default holds, since more
+// collections would take too much time.
+func returnMemory() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
 	go func() {
-		percent := usual
 		for before := readHeap(); ; {
-			time.Sleep(boundEvery)
+			time.Sleep(lookEvery)
 			now := readHeap()
-			next := garbagePercent(now.live, float64(now.allocated-before.allocated)/boundEvery.Seconds())
-			if before = now; next != percent {
-				percent = next
-				debug.SetGCPercent(percent)
+			rate := float64(now.allocated-before.allocated) / lookEvery.Seconds()
+			if before = now; now.wastes(rate) {
+				debug.FreeOSMemory()
 			}
 		}
 	}()
 }
 
-// heap is what the runtime says of the heap, in bytes.
+// heap is what the runtime says of the heap, in bytes, each with the headroom.
 type heap struct {
-	// live is what the last collection left, with the headroom.
-	live uint64
-	// allocated is the sum of all allocations so far.
-	allocated uint64
+	// live is what the last collection left, held the memory that the process has from the
+	// system, and allocated the sum of all allocations so far.
+	live, held, allocated uint64
 }
 
 func readHeap() heap {
-	read := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
+	read := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+	}
 	metrics.Read(read)
-	return heap{live: read[0].Value.Uint64(), allocated: read[1].Value.Uint64()}
+	h := heap{live: read[0].Value.Uint64(), allocated: read[1].Value.Uint64()}
+	for _, s := range read[2:] {
+		h.held += s.Value.Uint64()
+	}
+	return h
 }
 
-// garbagePercent returns GOGC for a process with so many live bytes that allocates so many
-// bytes a second: garbage up to leastGarbage, or more where collections would otherwise
-// take more than their part of a processor.
-func garbagePercent(live uint64, rate float64) int {
-	if live == 0 {
-		return usual
-	}
-	garbage := max(leastGarbage, rate*float64(live)/(collected*collecting))
-	return int(max(leastPercent, min(usual, usual*garbage/float64(live))))
+// wastes reports whether a process that allocates so many bytes a second keeps more garbage
+// than it has use for: at that rate, collections would take less than their part of a
+// processor without it.
+func (h heap) wastes(rate float64) bool {
+	needed := rate * float64(h.live) / (collected * collecting)
+	return h.live > largeLive && needed < keptGarbage && h.held > h.live+keptGarbage
 }

@@ -2,25 +2,36 @@ package service
 
 import "testing"
 
-func TestGarbageIsBoundedWhereMuchMemoryIsLiveAndLittleIsDone(t *testing.T) {
+func TestMemoryIsReturnedWhereMuchIsLiveAndLittleIsDone(t *testing.T) {
 	t.Parallel()
 	const mebi = 1 << 20
 	for _, c := range []struct {
-		name       string
-		live, rate float64
-		want       int
+		name             string
+		live, held, rate uint64
+		want             bool
 	}{
-		{"before the first collection", 0, 0, 100},
-		{"a service, idle", 84 * mebi, 0, 100},
-		{"a service, busy", 84 * mebi, 500 * mebi, 100},
-		{"a million records, idle", 224 * mebi, 0, 42},
-		{"a million records, some hundred requests a second", 224 * mebi, 4 * mebi, 42},
-		{"a million records being written", 320 * mebi, 200 * mebi, 100},
-		{"in between", 320 * mebi, 10 * mebi, 39},
-		{"gigabytes", 8 << 30, 0, 10},
+		{"before the first collection", 0, 300, 0, false},
+		{"a service, idle", 104, 208, 0, false},
+		{"a million records, idle", 320, 640, 0, true},
+		{"a million records, some hundred requests a second", 320, 640, 4, true},
+		{"a million records, returned before", 224, 300, 0, false},
+		{"a million records that are being written", 320, 640, 200, false},
 	} {
-		if got := garbagePercent(uint64(c.live), c.rate); got != c.want {
-			t.Errorf("%s: GOGC=%d, want %d", c.name, got, c.want)
+		h := heap{live: c.live * mebi, held: c.held * mebi}
+		if got := h.wastes(float64(c.rate * mebi)); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
+	}
+}
+
+func TestHeapIsReadWithItsHeadroom(t *testing.T) {
+	t.Parallel()
+	Headroom()
+	before := readHeap()
+	if before.allocated < headroom || before.held < headroom {
+		t.Errorf("%+v, want at least %d allocated and held", before, headroom)
+	}
+	if now := readHeap(); now.allocated < before.allocated {
+		t.Errorf("allocated %d, before %d", now.allocated, before.allocated)
 	}
 }

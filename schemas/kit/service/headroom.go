@@ -19,7 +19,7 @@ import (
 const headroom = 64 << 20
 
 var reserve = sync.OnceValue(func() []byte {
-	boundGarbage()
+	returnMemory()
 	return make([]byte, headroom)
 })
 
@@ -35,8 +35,8 @@ var MemoryLimit = sync.OnceValue(func() int64 {
 	return debug.SetMemoryLimit(-1)
 })
 
-// Headroom makes garbage collections rarer in this process, from now on, and bounds the
-// garbage of one with much live memory, unless it was told to be small: GOMEMLIMIT takes
+// Headroom makes garbage collections rarer in this process, from now on, and returns the
+// memory of one that has much and does little, unless it was told to be small: GOMEMLIMIT takes
 // the headroom for memory in use, and the rest would be too little. GOGC holds as ever.
 // Services do it as they start.
 func Headroom() {
