@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ type natsConfigCmd struct {
 	TLSCert      string   `name:"tls-cert" env:"-" placeholder:"FILE" help:"Certificate of your own, as servers see the file; in a cluster it must be one for clients, too."`
 	TLSKey       string   `name:"tls-key" env:"-" placeholder:"FILE" help:"Key of that certificate."`
 	Domain       string   `env:"-" placeholder:"NAME" help:"JetStream domain."`
-	StoreDir     string   `env:"-" placeholder:"DIR" help:"Where servers store; %s stands for the server's name. Default: store-%s in the folder."`
+	StoreDir     string   `env:"-" placeholder:"DIR" help:"Where servers store; %s stands for the server's name. Default: store-%s in the folder, as servers see it."`
 	MaxFileStore string   `env:"-" placeholder:"SIZE" help:"How much each server stores at most, such as 10GB. Default: 75 % of its disk."`
 	ServerDir    string   `env:"-" placeholder:"DIR" help:"The folder as servers see it, for containers. Default: the folder itself."`
 	ClientDir    string   `env:"-" placeholder:"DIR" help:"The folder as services see it, for containers. Default: the folder itself."`
@@ -78,7 +79,7 @@ func (c *natsConfigCmd) config() (natsconfig.Config, error) {
 	}
 	cfg := natsconfig.Config{
 		Listen: c.Listen, TLS: natsconfig.TLS{On: c.TLS, CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, Names: c.SAN}, Domain: c.Domain, MaxFileStore: c.MaxFileStore,
-		StoreDir: cmp.Or(c.StoreDir, filepath.Join(dir, "store-%s")), ServerDir: cmp.Or(c.ServerDir, dir), ClientDir: cmp.Or(c.ClientDir, dir), Replicas: c.Replicas,
+		StoreDir: cmp.Or(c.StoreDir, path.Join(cmp.Or(c.ServerDir, dir), "store-%s")), ServerDir: cmp.Or(c.ServerDir, dir), ClientDir: cmp.Or(c.ClientDir, dir), Replicas: c.Replicas,
 	}
 	if cfg.Nodes, err = c.nodes(); err != nil {
 		return cfg, err

@@ -33,6 +33,14 @@ func TestNATSConfigurationRunsAServer(t *testing.T) {
 	if code, _, errOut := command(t, "nats", "config", dir+"3", "--nodes", "3"); code != 1 || !strings.Contains(errOut, "--tls") {
 		t.Errorf("a cluster without certificates: code %d, %s", code, errOut)
 	}
+	if code, _, errOut := command(t, "nats", "config", dir+"5", "--server-dir", "/srv/nats", "--client-dir", "/etc/unloop"); code != 0 {
+		t.Errorf("for containers: code %d, %s", code, errOut)
+	}
+	for file, want := range map[string]string{"nats-1.conf": `store_dir: "/srv/nats/store-nats-1"`, "gateway.env": "UNLOOP_NATS_NKEY=/etc/unloop/gateway.nk\n"} {
+		if text, err := os.ReadFile(filepath.Join(dir+"5", file)); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("for containers: %s has no %s: %v\n%s", file, want, err, text)
+		}
+	}
 	runServer(t, dir)
 	flags := envFlags(t, filepath.Join(dir, "operator.env"))
 	if code, out, errOut := command(t, append([]string{"nats", "init"}, flags...)...); code != 0 || strings.Count(out, "created") != 14 {
