@@ -26,10 +26,13 @@ var (
 // maxManual bounds the requests of operators that are carried out at once.
 const maxManual = 16
 
+// operation is what an operator has an endpoint do.
+type operation func(*endpoint, context.Context, delivery.Request) (delivery.Record, error)
+
 // Serve carries out the requests of operators on NATS until the context ends.
 func (p *Pipeline) Serve(ctx context.Context) error {
 	slots := make(chan struct{}, maxManual)
-	on := func(do func(context.Context, delivery.Request) (delivery.Record, error)) func(natskit.Request) {
+	on := func(do operation) func(natskit.Request) {
 		return func(r natskit.Request) {
 			select {
 			case slots <- struct{}{}:
@@ -39,12 +42,7 @@ func (p *Pipeline) Serve(ctx context.Context) error {
 			}
 			go func() {
 				defer func() { <-slots }()
-				var req delivery.Request
-				if err := json.Unmarshal(r.Data, &req); err != nil {
-					answer(r, delivery.Record{}, errors.New("the request is no JSON object"))
-					return
-				}
-				record, err := do(ctx, req)
+				record, err := p.carryOut(ctx, r.Data, do)
 				answer(r, record, err)
 			}()
 		}
@@ -52,9 +50,9 @@ func (p *Pipeline) Serve(ctx context.Context) error {
 	stop, err := p.NATS.Respond(micro.Config{
 		Name: "unloop-notifier", Version: "0.1.0", QueueGroup: schemas.QueueNotifier, Description: "Delivers events of loops",
 	},
-		natskit.Responder{Name: "resend", Subject: schemas.SubjectResend, Handle: on(p.Resend)},
-		natskit.Responder{Name: "test", Subject: schemas.SubjectTestSend, Handle: on(p.Test)},
-		natskit.Responder{Name: "enable", Subject: schemas.SubjectEnable, Handle: on(p.Enable)},
+		natskit.Responder{Name: "resend", Subject: schemas.SubjectResend, Handle: on((*endpoint).resend)},
+		natskit.Responder{Name: "test", Subject: schemas.SubjectTestSend, Handle: on((*endpoint).test)},
+		natskit.Responder{Name: "enable", Subject: schemas.SubjectEnable, Handle: on((*endpoint).enable)},
 	)
 	if err != nil {
 		return err
@@ -65,6 +63,18 @@ func (p *Pipeline) Serve(ctx context.Context) error {
 		slots <- struct{}{}
 	}
 	return nil
+}
+
+func (p *Pipeline) carryOut(ctx context.Context, data []byte, do operation) (delivery.Record, error) {
+	var req delivery.Request
+	if err := json.Unmarshal(data, &req); err != nil {
+		return delivery.Record{}, errors.New("the request is no JSON object")
+	}
+	e := p.endpoint(req.Endpoint)
+	if e == nil {
+		return delivery.Record{}, fmt.Errorf("%w: %s", errNoEndpoint, req.Endpoint)
+	}
+	return do(e, ctx, req)
 }
 
 func answer(r natskit.Request, record delivery.Record, err error) {
@@ -80,14 +90,10 @@ func answer(r natskit.Request, record delivery.Record, err error) {
 	}
 }
 
-// Resend makes one more attempt at a message of the delivery log, whatever became of it,
+// resend makes one more attempt at a message of the delivery log, whatever became of it,
 // and returns the log's record.
-func (p *Pipeline) Resend(ctx context.Context, req delivery.Request) (delivery.Record, error) {
-	e := p.endpoint(req.Endpoint)
-	if e == nil {
-		return delivery.Record{}, fmt.Errorf("%w: %s", errNoEndpoint, req.Endpoint)
-	}
-	stored, err := p.journal.Read(ctx, schemas.DeliveryKey(req.Endpoint, req.ID))
+func (e *endpoint) resend(ctx context.Context, req delivery.Request) (delivery.Record, error) {
+	stored, err := e.journal.Read(ctx, schemas.DeliveryKey(req.Endpoint, req.ID))
 	switch {
 	case err != nil:
 		return delivery.Record{}, fmt.Errorf("read the delivery log: %w", err)
@@ -97,12 +103,8 @@ func (p *Pipeline) Resend(ctx context.Context, req delivery.Request) (delivery.R
 	return e.manual(ctx, stored.Record)
 }
 
-// Test sends a message about a loop that does not exist.
-func (p *Pipeline) Test(ctx context.Context, req delivery.Request) (delivery.Record, error) {
-	e := p.endpoint(req.Endpoint)
-	if e == nil {
-		return delivery.Record{}, fmt.Errorf("%w: %s", errNoEndpoint, req.Endpoint)
-	}
+// test sends a message about a loop that does not exist.
+func (e *endpoint) test(ctx context.Context, req delivery.Request) (delivery.Record, error) {
 	now := time.Now()
 	ev := testEvent("test-"+nuid.Next(), now)
 	return e.manual(ctx, delivery.Record{ID: ev.ID, Endpoint: req.Endpoint, Key: ev.Data.LoopID, Queued: now.UTC(), Events: []event.Event{ev}})
@@ -141,12 +143,9 @@ func (e *endpoint) manual(ctx context.Context, line delivery.Record) (delivery.R
 	return e.write(ctx, &line, logged), nil
 }
 
-// Enable uses an endpoint again that asked for no more messages.
-func (p *Pipeline) Enable(ctx context.Context, req delivery.Request) (delivery.Record, error) {
-	if p.endpoint(req.Endpoint) == nil {
-		return delivery.Record{}, fmt.Errorf("%w: %s", errNoEndpoint, req.Endpoint)
-	}
-	err := p.change(ctx, req.Endpoint, func(s *state) time.Duration {
+// enable uses an endpoint again that asked for no more messages.
+func (e *endpoint) enable(ctx context.Context, req delivery.Request) (delivery.Record, error) {
+	err := e.change(ctx, req.Endpoint, func(s *state) time.Duration {
 		*s = state{}
 		return time.Second
 	})

@@ -112,7 +112,7 @@ func buildAlertmanager(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
 	}
 	r.atLeast("alertmanager.refresh", cfg.Refresh, time.Second)
 	for name := range a.Labels {
-		if !model.LabelName(name).IsValidLegacy() {
+		if !model.LegacyValidation.IsValidLabelName(name) {
 			r.fault("alertmanager.labels."+name, "a label's name has letters, digits and _ alone, and begins with no digit")
 		}
 	}
