@@ -168,19 +168,19 @@ func (f *fleet) set(name string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.states[name] = err
-	f.tell()
+	f.updateReadiness()
 }
 
 func (f *fleet) forget(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.states, name)
-	f.tell()
+	f.updateReadiness()
 }
 
-// tell sets the readiness; the lock is held. When every endpoint has a consumer, the one
-// of an earlier version is not needed any more.
-func (f *fleet) tell() {
+// updateReadiness sets the readiness; the lock is held. When every endpoint has a consumer,
+// the one of an earlier version is not needed any more.
+func (f *fleet) updateReadiness() {
 	err := errors.Join(slices.Collect(maps.Values(f.states))...)
 	f.ready.Set(err)
 	if err == nil {

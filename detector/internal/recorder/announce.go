@@ -46,8 +46,8 @@ func (r *Recorder) begin(ctx context.Context, key string, rec incident.Record) {
 
 // announce publishes an event; what fails is tried again with the next flush. A beginning is
 // noted in the incident's record, and comes after the end of the incident before it. Every
-// detector that finds the incident unannounced publishes the
-// event; JetStream drops duplicates.
+// detector that finds the incident unannounced publishes the event; JetStream drops
+// duplicates.
 func (r *Recorder) announce(ctx context.Context, a announcement) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
