@@ -182,7 +182,7 @@ func TestACheckThatOthersOvertakeEndsWithATimeout(t *testing.T) {
 		go func() { overtaken <- ask(t, c, 1, single)[0] }()
 		synctest.Wait()
 		for i := range int(2 * maxWait / timeout) {
-			time.Sleep(timeout)
+			<-time.After(timeout)
 			if e := ask(t, c, 1, func(int) *checkpb.Check { return single(i + 1) })[0]; e.err != nil {
 				t.Error(e.err)
 			}
