@@ -44,7 +44,7 @@ func ReserveAddr() (addr string, release func(), err error) {
 		if err != nil {
 			continue // another caller's
 		}
-		ln, err := net.Listen("tcp4", addr) //nolint:noctx // as above
+		ln, err := net.Listen("tcp4", addr)
 		if err != nil {
 			_ = mark.Close()
 			continue
