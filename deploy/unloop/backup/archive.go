@@ -63,7 +63,7 @@ func (a *Archive) manifest() error {
 	if err != nil {
 		return fmt.Errorf("%w: it has no %s", ErrNoBackup, manifestName)
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }() // it was only read from
 	m := &a.Manifest
 	if err := json.NewDecoder(in).Decode(m); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrDamaged, manifestName, err)
@@ -84,7 +84,7 @@ func (a *Archive) verify(s *Stream) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }() // it was only read from
 	sum := sha256.New()
 	if _, err := io.Copy(io.Discard, s2.NewReader(io.TeeReader(in, sum))); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrDamaged, s.Name, err)

@@ -125,7 +125,7 @@ func (a *Archive) send(ctx context.Context, js jetstream.JetStream, s *Stream, c
 	if err != nil {
 		return State{}, err
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }() // it was only read from
 	return s.restore(ctx, server{js}, config, in)
 }
 

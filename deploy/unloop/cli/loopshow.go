@@ -22,17 +22,19 @@ type loopsShowCmd struct {
 
 // Run shows one loop.
 func (c *loopsShowCmd) Run(ctx context.Context, io streams) error {
-	return c.with(ctx, func(js jetstream.JetStream) error {
-		loops, err := storedLoops(ctx, js)
-		if err != nil {
-			return err
-		}
-		l, err := findLoop(loops, c.ID)
-		if err != nil {
-			return err
-		}
-		return c.show(io, l, func(out *printer) { showLoop(out, &l, time.Now()) })
+	var loops []event.Incident
+	err := c.with(ctx, func(js jetstream.JetStream) (err error) {
+		loops, err = storedLoops(ctx, js)
+		return err
 	})
+	if err != nil {
+		return err
+	}
+	l, err := findLoop(loops, c.ID)
+	if err != nil {
+		return err
+	}
+	return c.show(io, l, func(out *printer) { showLoop(out, &l, time.Now()) })
 }
 
 // showLoop prints all that a person wants to know of a loop.

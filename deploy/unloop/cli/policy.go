@@ -256,8 +256,10 @@ func (c *policyWithdrawCmd) Run(ctx context.Context, io streams) error {
 			return fmt.Errorf("withdraw the bundle: %w", err)
 		}
 		c.record(ctx, store.js, io, schemas.AuditPolicy, schemas.KeyBundle, "withdrawn")
-		return c.show(io, map[string]bool{"withdrawn": true}, func(out *printer) {
-			out.printf("Withdrawn. Gateways without a --policies file use the default policy.\n")
-		})
+		return c.show(io, map[string]bool{"withdrawn": true}, printWithdrawn)
 	})
+}
+
+func printWithdrawn(out *printer) {
+	out.printf("Withdrawn. Gateways without a --policies file use the default policy.\n")
 }
