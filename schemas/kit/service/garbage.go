@@ -9,10 +9,11 @@ import (
 
 const (
 	// largeLive is the live memory in bytes, with the headroom, from which on a process
-	// does not keep more garbage than keptGarbage while it has little to do.
+	// does not keep more garbage than it has use for.
 	largeLive = 2 * headroom
-	// keptGarbage is that garbage, in bytes, together with memory that is free.
-	keptGarbage = 96 << 20
+	// leastGarbage is the garbage, in bytes and together with memory that is free, that a
+	// process may keep however little it does.
+	leastGarbage = 32 << 20
 	// collected is how much live memory, in bytes per second, a collection goes through,
 	// and collecting the part of a processor that collections may take.
 	collected, collecting = 512 << 20, 0.05
@@ -43,15 +44,15 @@ func returnMemory() {
 
 // heap is what the runtime says of the heap, in bytes, each with the headroom.
 type heap struct {
-	// live is what the last collection left, held the memory that the process has from the
-	// system, and allocated the sum of all allocations so far.
+	// live is what the last collection left, held the memory of objects, live or garbage, and
+	// of what is free, and allocated the sum of all allocations so far.
 	live, held, allocated uint64
 }
 
 func readHeap() heap {
 	read := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"},
-		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
 	}
 	metrics.Read(read)
 	h := heap{live: read[0].Value.Uint64(), allocated: read[1].Value.Uint64()}
@@ -62,9 +63,9 @@ func readHeap() heap {
 }
 
 // wastes reports whether a process that allocates so many bytes a second keeps more garbage
-// than it has use for: at that rate, collections would take less than their part of a
-// processor without it.
+// than it has use for: with less, collections would take more than their part of a
+// processor.
 func (h heap) wastes(rate float64) bool {
-	needed := rate * float64(h.live) / (collected * collecting)
-	return h.live > largeLive && needed < keptGarbage && h.held > h.live+keptGarbage
+	useful := max(leastGarbage, rate*float64(h.live)/(collected*collecting))
+	return h.live > largeLive && float64(h.held) > float64(h.live)+useful
 }
