@@ -206,7 +206,7 @@ beside_tests() {
 	static=$!
 	set +m
 	renice -n 10 -g "$static" >/dev/null
-	(export GOPROXY=off && strangers && tests)
+	(export GOPROXY=off && check "environment of the tests" strangers && tests)
 	wait "$static"
 	static=
 	cat "$scratch/static.log"
