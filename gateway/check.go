@@ -76,9 +76,6 @@ func (g *Gateway) gather(c *checked, hasher *identity.Hasher) {
 		key = func() string { return hasher.Caller(g.gate.CallerKey(r, x, c.from.Client), "") }
 	}
 	c.Evidence = g.evidence(r.Context(), x, &c.from, c.rules, key)
-	if x.Prompt != nil {
-		x.Prompt.Transcript.Free()
-	}
 	for _, s := range c.Skipped {
 		g.metrics.descriptorMissing.WithLabelValues(s.Policy, s.Rule.Name, s.Missing).Inc()
 	}

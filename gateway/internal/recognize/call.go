@@ -22,8 +22,7 @@ const (
 // once.
 type Hasher struct {
 	fingerprint.Canon
-	// Scratch is the scratch space for texts. It is free between calls.
-	Scratch []byte
+	scratch []byte
 }
 
 // Call returns the digest of a tool call, [fingerprint.Call], for arguments given as

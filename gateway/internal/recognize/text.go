@@ -43,26 +43,26 @@ func AppendSystem(dst, s []byte) []byte {
 // Result returns the digest of what a tool answered: lower-case, without the white
 // space around it.
 func (h *Hasher) Result(s []byte) fingerprint.Digest {
-	h.Scratch = appendLower(h.Scratch[:0], bytes.TrimSpace(s))
-	return fingerprint.String(h.Scratch)
+	h.scratch = appendLower(h.scratch[:0], bytes.TrimSpace(s))
+	return fingerprint.String(h.scratch)
 }
 
 // Lines returns the digest of s as [AppendLines] gives it.
 func (h *Hasher) Lines(s []byte) fingerprint.Digest {
-	h.Scratch = AppendLines(h.Scratch[:0], s)
-	return fingerprint.String(h.Scratch)
+	h.scratch = AppendLines(h.scratch[:0], s)
+	return fingerprint.String(h.scratch)
 }
 
 // Text returns the digest of s as [AppendText] gives it.
 func (h *Hasher) Text(s []byte) fingerprint.Digest {
-	h.Scratch = AppendText(h.Scratch[:0], s)
-	return fingerprint.String(h.Scratch)
+	h.scratch = AppendText(h.scratch[:0], s)
+	return fingerprint.String(h.scratch)
 }
 
 // System returns the digest of s as [AppendSystem] gives it.
 func (h *Hasher) System(s []byte) fingerprint.Digest {
-	h.Scratch = AppendSystem(h.Scratch[:0], s)
-	return fingerprint.String(h.Scratch)
+	h.scratch = AppendSystem(h.scratch[:0], s)
+	return fingerprint.String(h.scratch)
 }
 
 // appendLower is bytes.ToLower without its allocation, and with ASCII, which
@@ -104,6 +104,6 @@ func Said(text []byte) fingerprint.Digest {
 
 // Said is the package's function Said on h's scratch space.
 func (h *Hasher) Said(text []byte) fingerprint.Digest {
-	h.Scratch = AppendText(h.Scratch[:0], text)
-	return fingerprint.Said(WithoutNumbers(h.Scratch))
+	h.scratch = AppendText(h.scratch[:0], text)
+	return fingerprint.Said(WithoutNumbers(h.scratch))
 }

@@ -73,9 +73,6 @@ func inspect(p provider.Provider, body []byte, o provider.Options) error {
 	if err == nil && o.Items > 0 {
 		prompt.Transcript.History(provider.Rules{})
 	}
-	if err == nil {
-		prompt.Transcript.Free()
-	}
 	return err
 }
 

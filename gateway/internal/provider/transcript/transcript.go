@@ -72,7 +72,7 @@ type Transcript struct {
 
 // New returns an empty transcript.
 func New(o Options) *Transcript {
-	t := &Transcript{opts: o, preamble: true, digester: message.NewDigester(o.Cache)}
+	t := &Transcript{opts: o, preamble: true, digester: message.Digester{Cache: o.Cache}}
 	t.rounds = rounds.New(o.Items, &t.digester)
 	return t
 }
@@ -200,7 +200,7 @@ const (
 // buffer returns an empty buffer for a message.
 func (t *Transcript) buffer() []message.Part {
 	if len(t.room) == 0 {
-		t.room = t.digester.Take(usualParts * usualMessages)
+		t.room = make([]message.Part, usualParts*usualMessages)
 	}
 	b := t.room[:0:usualParts]
 	t.room = t.room[usualParts:]
@@ -263,20 +263,8 @@ func (t *Transcript) Strays() bool { return t.rounds.Strays() }
 func (t *Transcript) Precede(calls []message.ToolCall) (with *Transcript, open []message.ToolCall) {
 	with = new(Transcript)
 	*with = *t
-	with.digester = message.Digester{Cache: t.opts.Cache}
 	with.rounds, open = t.rounds.Precede(calls, &with.digester)
 	return with, open
-}
-
-// Free ends the transcript, and those that Precede returned: its memory is that of others
-// now. It is empty then.
-func (t *Transcript) Free() {
-	if t == nil {
-		return
-	}
-	t.digester.Free()
-	*t = Transcript{opts: t.opts, discard: true, digester: message.Digester{Cache: t.opts.Cache}}
-	t.rounds = rounds.New(0, &t.digester)
 }
 
 // Agent identifies the agent by its instructions and the names of its tools, in any

@@ -25,7 +25,6 @@ type Digester struct {
 	Buffer []byte
 
 	args []byte
-	room *Room // nil for none
 	// Parts is free for parts that are read together.
 	Parts []Part
 }

@@ -113,7 +113,7 @@ func (h *history) round(d *message.Digester, parts []message.Part) {
 // push returns a slot for a new item.
 func (h *history) push(d *message.Digester) *slot {
 	if len(h.slots) < h.limit {
-		h.slots = append(h.slots, h.empty(d))
+		h.slots = append(h.slots, h.empty())
 		return &h.slots[len(h.slots)-1]
 	}
 	s := &h.slots[h.next]
@@ -124,9 +124,9 @@ func (h *history) push(d *message.Digester) *slot {
 }
 
 // empty returns a slot with room for one call and its result, as most rounds have.
-func (h *history) empty(d *message.Digester) slot {
+func (h *history) empty() slot {
 	if len(h.parts) == 0 {
-		h.parts, h.answers = d.Take(2*usualSlots), make([]answer, usualSlots)
+		h.parts, h.answers = make([]message.Part, 2*usualSlots), make([]answer, usualSlots)
 	}
 	s := slot{calls: h.parts[:0:1], content: h.parts[1:1:2], answers: h.answers[:0:1]}
 	h.parts, h.answers = h.parts[2:], h.answers[1:]
