@@ -20,7 +20,7 @@ import (
 
 // load asks about checks at an even rate, and returns how many were not counted in
 // time.
-func load(t testing.TB, nc *nats.Conn, rate, n int, budget time.Duration, check func(i int) *checkpb.Check) (lost int) {
+func load(t testing.TB, nc *nats.Conn, rate, n int, check func(i int) *checkpb.Check) (lost int) {
 	t.Helper()
 	var asking sync.WaitGroup
 	var uncounted atomic.Int64
@@ -29,7 +29,7 @@ func load(t testing.TB, nc *nats.Conn, rate, n int, budget time.Duration, check 
 	for i := range n {
 		<-tick.C
 		asking.Go(func() {
-			if !counts(nc, check(i), budget) {
+			if !counts(nc, check(i)) {
 				uncounted.Add(1)
 			}
 		})
@@ -38,9 +38,9 @@ func load(t testing.TB, nc *nats.Conn, rate, n int, budget time.Duration, check 
 	return int(uncounted.Load())
 }
 
-// counts asks as a gateway does, and says whether the check was counted.
-func counts(nc *nats.Conn, check *checkpb.Check, budget time.Duration) bool {
-	body, err := proto.Marshal(&checkpb.CheckBatch{Checks: []*checkpb.Check{check}, BudgetMs: uint32(budget.Milliseconds())})
+// counts asks as a gateway that has patience does, and says whether the check was counted.
+func counts(nc *nats.Conn, check *checkpb.Check) bool {
+	body, err := proto.Marshal(&checkpb.CheckBatch{Checks: []*checkpb.Check{check}, BudgetMs: uint32(patience.Milliseconds())})
 	if err != nil {
 		return false
 	}
@@ -79,7 +79,7 @@ func TestADistantDetectorCountsOnAHotKey(t *testing.T) {
 			s := natstest.Start(t)
 			near, distant := startDetector(t, s), startDetectorAt(t, s, s.Distant(2*time.Millisecond))
 			n := int(loadFor(t).Seconds() * float64(c.rate))
-			lost := load(t, s.Conn(), c.rate, n, patience, c.check)
+			lost := load(t, s.Conn(), c.rate, n, c.check)
 			// After the first conflicts one of them writes for both. Two that both write have
 			// one for every third check or so, and the distant one loses most of them.
 			conflicts := near.conflicts(t) + distant.conflicts(t)
@@ -139,7 +139,7 @@ func TestCorrectionsOnAHotKeyAreAllBooked(t *testing.T) {
 	const n = 200
 	watch := watchKey(t, s, schemas.BucketLimits)
 	ruling(t, nc, spend) // what is corrected was taken
-	lost := load(t, nc, 400, n, patience, func(int) *checkpb.Check {
+	lost := load(t, nc, 400, n, func(int) *checkpb.Check {
 		if err := nc.Publish(schemas.SubjectOutcome, correction); err != nil {
 			t.Error(err)
 		}
@@ -160,9 +160,9 @@ func TestAKeyWhoseDetectorIsGoneIsCounted(t *testing.T) {
 	startDetectorAt(t, s, s.Distant(2*time.Millisecond))
 	nc := s.Conn()
 	hot := func(int) *checkpb.Check { return patient(promptCheck("hot"), 10_000) }
-	load(t, nc, 400, 200, patience, hot)
+	load(t, nc, 400, 200, hot)
 	near.nc.Close()
-	if lost := load(t, nc, 200, 100, patience, hot); lost > 2 {
+	if lost := load(t, nc, 200, 100, hot); lost > 2 {
 		t.Errorf("%d of 100 were not counted", lost)
 	}
 }
@@ -184,7 +184,7 @@ func TestUnequalDetectorsCountTogether(t *testing.T) {
 				startDetectorAt(t, s, s.Distant(time.Duration(i)*time.Millisecond), clock)
 			}
 			const n = 300
-			lost := load(t, nc, 150, n, patience, hot)
+			lost := load(t, nc, 150, n, hot)
 			d := ask(t, nc, hot(n))[0]
 			for d.GetError() != "" { // a machine under load
 				d = ask(t, nc, hot(n))[0]
