@@ -49,7 +49,7 @@ policies:
       selector: {pathPrefix: /v1/embeddings}
       circuit_breaker: {enabled: true, spend_rate_threshold_per_minute: 10}
       rules:
-        - {name: cost, limit_keys: ["header:x-org"], algorithm: token_bucket, algorithm_config: {rps: 1000, burst: 1000, cost_source: "header:x-cost"}}
+        - {name: cost, limit_keys: ["header:x-org"], algorithm: token_bucket, algorithm_config: {rps: 0.1, burst: 1000, cost_source: "header:x-cost"}}
 `
 
 // kept is one thing that outlives an upgrade: what clients do before it, and what they see
