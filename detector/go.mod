@@ -5,7 +5,6 @@ go 1.26.0
 require github.com/unloop/unloop/schemas v0.0.0
 
 require (
-	github.com/alecthomas/kong v1.17.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/google/go-cmp v0.7.0
 	github.com/nats-io/nats.go v1.55.0
@@ -20,6 +19,7 @@ require (
 
 require (
 	github.com/KimMachineGun/automemlimit v1.0.1 // indirect
+	github.com/alecthomas/kong v1.17.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
