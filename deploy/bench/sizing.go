@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/deploy/bench/roles"
@@ -27,11 +28,8 @@ var sizingLevels = []int{1, 8, 64, 256}
 
 const calibrated = 64
 
-// How a gateway's checker shares messages.
-const (
-	checkerMessages = 4
-	checkerLargest  = 64
-)
+// checkerMessages is how many messages of a gateway's checker are on their way at once.
+const checkerMessages = 4
 
 // sizing measures what each part takes, and compares a model made of that with what
 // several detectors do.
@@ -154,39 +152,51 @@ func processorTimes(of map[string][]int) (measure.Reading, error) {
 	return out, nil
 }
 
-// model returns the system of one detector, calibrated with its first and third level.
-func model(res *measure.Results, perWrite float64) sizing.System {
+// model returns the system of one detector, calibrated with its first and third level. The
+// rate at the third also says how much of the machine's processors the parts get: the rest
+// goes to the system, and to waits for one another.
+func model(res *measure.Results, perWrite float64) (sizing.System, error) {
 	name := fleets[0].String()
 	few, many := res.Median(name, 1), res.Median(name, calibrated)
-	s := sizing.System{Processors: float64(runtime.NumCPU()), Messages: checkerMessages, Largest: checkerLargest}
+	s := sizing.System{Processors: float64(runtime.NumCPU()), Messages: checkerMessages, Largest: calibrated}
+	s.Largest = s.Batch(calibrated)
 	busy := 0.0
 	for _, part := range []string{figureGateway, figureNATS, figureDetector} {
 		each, message := sizing.Fit(
 			sizing.Measured{Batch: 1, Time: few.Figures[part] / 1000},
-			sizing.Measured{Batch: calibrated / checkerMessages, Time: many.Figures[part] / 1000})
+			sizing.Measured{Batch: s.Largest, Time: many.Figures[part] / 1000})
 		s.Parts = append(s.Parts, sizing.Part{Name: part, Each: each, Message: message})
 		busy += each + message
 	}
 	s.Parts = append(s.Parts, sizing.Part{Name: "stream", Each: perWrite, Servers: 1, Within: true})
 	s.Waiting = max(1/few.PerSecond-busy, 0)
-	return s
+	full, err := s.Predict(calibrated)
+	s.Processors *= min(many.PerSecond/full.PerSecond, 1)
+	return s, err
 }
 
-// with returns the system with other detectors.
+// with returns the system with other detectors, between which checks and the server's
+// messages to them are spread.
 func with(s sizing.System, f fleet) sizing.System {
-	parts := append([]sizing.Part(nil), s.Parts...)
-	for i := range parts {
-		if parts[i].Name == figureDetector {
-			parts[i].Servers = f.share * float64(f.detectors)
+	s.Parts = slices.Clone(s.Parts)
+	for i := range s.Parts {
+		part := &s.Parts[i]
+		if part.Name == figureDetector {
+			part.Servers = f.share * float64(f.detectors)
+		}
+		if part.Name == figureDetector || part.Name == figureNATS {
+			part.Spread = float64(f.detectors)
 		}
 	}
-	s.Parts = parts
 	return s
 }
 
 func (b *bench) printFleets(res *measure.Results, perWrite float64, measured int) error {
 	t := &measure.Table{Head: []string{"detectors", "in flight", "checks/s", "predicted", "error", "what is used most, predicted"}}
-	base := model(res, perWrite)
+	base, err := model(res, perWrite)
+	if err != nil {
+		return err
+	}
 	var worst, sum, n float64
 	for i, f := range fleets[:measured] {
 		for _, level := range sizingLevels {
@@ -225,9 +235,8 @@ func (b *bench) printGrowth(base sizing.System) error {
 	b.title("checks/s of 2 000 in flight, predicted, where each process has %d processors of its own", clusterProcessors)
 	t := &measure.Table{Head: []string{"gateways, detectors", "checks/s", "what is used most"}}
 	for _, size := range []struct{ gateways, detectors float64 }{{1, 1}, {1, 2}, {2, 1}, {2, 2}, {4, 2}, {4, 4}} {
-		s := base
+		s := with(base, fleet{detectors: int(size.detectors)})
 		s.Processors, s.Messages = 0, checkerMessages*size.gateways
-		s.Parts = append([]sizing.Part(nil), base.Parts...)
 		for i, processes := range []float64{size.gateways, 1, size.detectors} {
 			s.Parts[i].Servers = processes * clusterProcessors
 		}

@@ -23,6 +23,9 @@ type Part struct {
 	// Each is the time that each request takes of it, in seconds, and Message the time of
 	// a message, which the requests in it share.
 	Each, Message float64
+	// Spread is over how many processes the messages are spread: each works on fewer of
+	// their requests at a time, so that less of a message's time is shared. 0 is 1.
+	Spread float64
 	// Servers is how many processors work on it; a share of one is less than 1. A part
 	// with 0 shares the machine's processors with the others.
 	Servers float64
@@ -32,7 +35,7 @@ type Part struct {
 }
 
 // demand is the time in seconds that a request takes, with batch requests in a message.
-func (p Part) demand(batch float64) float64 { return p.Each + p.Message/batch }
+func (p Part) demand(batch float64) float64 { return p.Each + p.Message/(1+(batch-1)/max(p.Spread, 1)) }
 
 // System is what requests pass.
 type System struct {
@@ -43,7 +46,7 @@ type System struct {
 	// Waiting is the time in seconds of a request in which nothing works on it.
 	Waiting float64
 	// Messages is the number of messages that are on their way at once; what else is in
-	// flight shares them. A message has at most Largest requests.
+	// flight shares them. Beyond Largest requests in a message no more is saved.
 	Messages, Largest float64
 }
 
@@ -70,7 +73,7 @@ func (s *System) Predict(inFlight int) (Prediction, error) {
 	if inFlight < 1 || s.Waiting < 0 || s.Processors < 0 {
 		return Prediction{}, fmt.Errorf("%w: in flight %d, waiting %g, processors %g", ErrInput, inFlight, s.Waiting, s.Processors)
 	}
-	stations, err := s.stations(s.batch(inFlight))
+	stations, err := s.stations(s.Batch(inFlight))
 	if err != nil {
 		return Prediction{}, err
 	}
@@ -87,12 +90,12 @@ func (s *System) Predict(inFlight int) (Prediction, error) {
 	return p, nil
 }
 
-// batch is the number of requests in a message.
-func (s *System) batch(inFlight int) float64 {
+// Batch is the number of requests that share a message.
+func (s *System) Batch(inFlight int) float64 {
 	if s.Messages <= 0 {
 		return 1
 	}
-	return min(max(float64(inFlight)/s.Messages, 1), max(s.Largest, 1))
+	return min(1+float64(inFlight-1)/s.Messages, max(s.Largest, 1))
 }
 
 // station has one server, at which a request takes queued seconds, and a delay.
@@ -150,7 +153,7 @@ func (s *System) uses(rate float64, inFlight int) []use {
 	var out []use
 	all := 0.0
 	for _, p := range s.Parts {
-		demand := p.demand(s.batch(inFlight))
+		demand := p.demand(s.Batch(inFlight))
 		if !p.Within {
 			all += demand
 		}
