@@ -152,9 +152,11 @@ type result struct {
 	// elected is how long JetStream took no writes, for a fault that heals since its
 	// beginning; 0 for faults that do not stop it.
 	elected time.Duration
-	lost    int
-	exact   bool
-	example error
+	// unstored is how long it took no texts.
+	unstored time.Duration
+	lost     int
+	exact    bool
+	example  error
 	// passed are the requests of the loop that were not stopped.
 	passed int
 	// wronged are the other requests that were stopped.

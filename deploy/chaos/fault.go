@@ -145,7 +145,7 @@ func (c *cluster) writable(ctx context.Context, since time.Time) (time.Duration,
 	}
 	defer conn.Close()
 	for time.Since(since) < startWithin && ctx.Err() == nil {
-		if err = write(ctx, conn); err == nil {
+		if err = write(ctx, conn, schemas.BucketCounters); err == nil {
 			break
 		}
 	}
@@ -155,23 +155,23 @@ func (c *cluster) writable(ctx context.Context, since time.Time) (time.Duration,
 // writeWithin bounds one write that is tried, writeEvery is the pause between two.
 const writeWithin, writeEvery = 100 * time.Millisecond, 20 * time.Millisecond
 
-func write(ctx context.Context, conn *natskit.Conn) error {
+func write(ctx context.Context, conn *natskit.Conn, bucket string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
-	_, err := conn.JetStream().Publish(ctx, "$KV."+schemas.BucketCounters+".live.x.y.ab", nil, jetstream.WithRetryAttempts(0))
+	_, err := conn.JetStream().Publish(ctx, "$KV."+bucket+".live.x.y.ab", nil, jetstream.WithRetryAttempts(0))
 	return err
 }
 
-// unwritable returns for how long in all the cluster took no writes to the counters until
-// the context ended.
-func (c *cluster) unwritable(ctx context.Context) (all time.Duration, err error) {
+// unwritable returns for how long in all the cluster took no writes to a bucket until the
+// context ended.
+func (c *cluster) unwritable(ctx context.Context, bucket string) (all time.Duration, err error) {
 	conn, err := natskit.Connect(c.nats, "chaos", slog.New(slog.DiscardHandler))
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
 	for last := time.Now(); pause.For(ctx, writeEvery) == nil; last = time.Now() {
-		if write(ctx, conn) != nil {
+		if write(ctx, conn, bucket) != nil {
 			all += time.Since(last)
 		}
 	}

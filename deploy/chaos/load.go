@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
@@ -38,14 +39,15 @@ func (c *cluster) during(ctx context.Context, f fault, hold time.Duration) (resu
 	var load sync.WaitGroup
 	load.Go(func() { c.load(loading, r, cmp.Or(f.every, every)) })
 	load.Go(func() { c.noise(loading, r) })
-	var probing error
+	var counting, comparing error
 	if f.elects {
-		load.Go(func() { r.elected, probing = c.unwritable(loading) })
+		load.Go(func() { r.elected, counting = c.unwritable(loading, schemas.BucketCounters) })
+		load.Go(func() { r.unstored, comparing = c.unwritable(loading, schemas.BucketVectors) })
 	}
 	guarded, err := c.through(ctx, f, hold, r)
 	stop()
 	load.Wait()
-	if err = errors.Join(err, probing); err != nil {
+	if err = errors.Join(err, counting, comparing); err != nil {
 		return r.result, fmt.Errorf("%s: %w", f.name, err)
 	}
 	r.guarded, r.exact = guarded, c.exactAfter(ctx, r)
