@@ -11,6 +11,8 @@ import (
 	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/deploy/bench/roles"
 	"github.com/unloop/unloop/deploy/bench/usage"
+
+	"github.com/unloop/unloop/deploy/freeport"
 )
 
 // instance is a proxy that is measured: Unloop in one process or several, or a bare one.
@@ -38,7 +40,7 @@ const cliRole = "unloop"
 // launch starts a command of unloop that serves /readyz at --admin, and waits until it is
 // ready.
 func (b *bench) launch(ctx context.Context, u unloop, in *instance, parts *ender, args ...string) error {
-	admin, err := freeAddr()
+	admin, err := freeport.Addr()
 	if err != nil {
 		return err
 	}
@@ -76,7 +78,7 @@ func (b *bench) addresses() (a addresses, err error) {
 		return a, err
 	}
 	for _, addr := range []*string{&a.gateway, &a.nats} {
-		if *addr, err = freeAddr(); err != nil {
+		if *addr, err = freeport.Addr(); err != nil {
 			return a, err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os/exec"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
+	"github.com/unloop/unloop/deploy/freeport"
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
@@ -43,7 +43,7 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 	if err != nil {
 		return nil, errors.New("redis-server is not installed")
 	}
-	addr, err := freeAddr()
+	addr, err := freeport.Addr()
 	if err != nil {
 		return nil, err
 	}
@@ -60,20 +60,6 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 		err = errors.Join(err, r.stop())
 	}
 	return r, err
-}
-
-// freeAddr returns a loopback address for a process that listens later. Its port is below
-// those that the system gives out by itself, to a connection of another process in between.
-func freeAddr() (string, error) {
-	var last error
-	for range 100 {
-		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
-		if err == nil {
-			return ln.Addr().String(), ln.Close()
-		}
-		last = err
-	}
-	return "", fmt.Errorf("find a free port: %w", last)
 }
 
 // await calls up every few milliseconds until it succeeds.

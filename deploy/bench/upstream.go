@@ -19,6 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/unloop/unloop/deploy/freeport"
 	"github.com/unloop/unloop/schemas/kit/pause"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
@@ -58,7 +59,7 @@ func (b *bench) startNginx(ctx context.Context, path string) (string, func() err
 	if err != nil {
 		return "", nil, err
 	}
-	addr, err := freeAddr()
+	addr, err := freeport.Addr()
 	if err != nil {
 		return "", nil, err
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/unloop/unloop/deploy/freeport"
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
@@ -101,7 +100,7 @@ func startCluster(ctx context.Context, binary, dir string, servers int, patience
 
 // startOne starts one server and returns its address for the services.
 func (c *cluster) startOne(ctx context.Context) (string, error) {
-	addr, err := freeAddr()
+	addr, err := freeport.Addr()
 	if err != nil {
 		return "", err
 	}
@@ -136,8 +135,8 @@ func (c *cluster) startThree(ctx context.Context) (string, error) {
 	}
 	var clients, routes [3]string
 	for i := range clients {
-		client, err := freeAddr()
-		route, errRoute := freeAddr()
+		client, err := freeport.Addr()
+		route, errRoute := freeport.Addr()
 		if err := errors.Join(err, errRoute); err != nil {
 			return "", err
 		}
@@ -166,7 +165,7 @@ func (c *cluster) startParts(ctx context.Context, servers func(context.Context) 
 		}
 	}
 	for i := range 2 {
-		listen, err := freeAddr()
+		listen, err := freeport.Addr()
 		if err != nil {
 			return err
 		}
@@ -196,7 +195,7 @@ func (c *cluster) startAs(ctx context.Context, to *[]*process, p *process) (*pro
 
 // start gives a process an admin port and a log file, and starts it.
 func (c *cluster) start(ctx context.Context, p *process) (_ *process, err error) {
-	if p.admin, err = freeAddr(); err != nil {
+	if p.admin, err = freeport.Addr(); err != nil {
 		return nil, err
 	}
 	if p.log, err = os.Create(filepath.Join(c.dir, p.name+".log")); err != nil {
@@ -290,18 +289,4 @@ func (c *cluster) stop() {
 		c.hook.Close()
 	}
 	c.upstream.Close()
-}
-
-// freeAddr returns a loopback address for a process that listens later. Its port is below
-// those that the system gives out by itself, to a connection of another process in between.
-func freeAddr() (string, error) {
-	var last error
-	for range 100 {
-		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
-		if err == nil {
-			return ln.Addr().String(), ln.Close()
-		}
-		last = err
-	}
-	return "", fmt.Errorf("find a free port: %w", last)
 }

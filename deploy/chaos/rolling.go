@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"github.com/unloop/unloop/deploy/freeport"
 )
 
 const (
@@ -66,7 +68,7 @@ func (c *cluster) replace(ctx context.Context, old *process) (*process, error) {
 	next.env = old.env
 	gateway := slices.Contains(next.args, "--listen")
 	if gateway {
-		listen, err := freeAddr()
+		listen, err := freeport.Addr()
 		if err != nil {
 			return nil, err
 		}

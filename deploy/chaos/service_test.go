@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unloop/unloop/deploy/freeport"
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
@@ -155,7 +156,7 @@ func TestAGatewayDrainsBeforeItStops(t *testing.T) {
 	}
 	c := startForTest(t)
 	const delay = 3 * time.Second // longer than the test takes, on a machine under load too
-	listen, err := freeAddr()
+	listen, err := freeport.Addr()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,8 @@ func (l *eventLog) next(ctx context.Context) (events [][]byte, err error) {
 	}
 }
 
-// request asks for events, and returns where the answers come to.
+// request sends one request for events. The server's messages arrive in the subscription
+// answers until stop is called.
 func (l *eventLog) request(body []byte) (answers *nats.Subscription, stop func(), err error) {
 	nc := l.js.Conn()
 	inbox := nc.NewInbox()

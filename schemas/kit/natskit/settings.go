@@ -25,7 +25,7 @@ type Settings struct {
 	TLSCert      string `name:"nats-tls-cert" placeholder:"FILE" help:"PEM file with the certificate to show to NATS servers; its key is in --nats-tls-key."`
 	TLSKey       string `name:"nats-tls-key" placeholder:"FILE" help:"PEM file with the key of the certificate."`
 	Domain       string `name:"nats-domain" placeholder:"NAME" help:"JetStream domain that has the streams, seen from a leaf node."`
-	InboxPrefix  string `name:"nats-inbox-prefix" placeholder:"PREFIX" help:"Beginning of the subjects that answers come to, for users that may read no others. Default: _INBOX."`
+	InboxPrefix  string `name:"nats-inbox-prefix" placeholder:"PREFIX" help:"Prefix of the subjects on which this process gets its answers, for users that may read no others. Default: _INBOX."`
 }
 
 // Errors of settings.
