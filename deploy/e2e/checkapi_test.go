@@ -371,3 +371,7 @@ func watchBucket(t *testing.T, s *system.System, bucket string) (await func(text
 		}
 	}
 }
+
+// truly reports whether the seconds to wait are those until the first of six prompts,
+// sent at most ten seconds ago, leaves the window, and up to a tenth more.
+func truly(wait int) bool { return wait >= 50 && wait <= 66 }

@@ -240,3 +240,14 @@ func TestCallsAfterARequestThatCannotBeReadPass(t *testing.T) {
 		}
 	}
 }
+
+// jsonLine is a document as a line of JSON.
+func jsonLine(document any) string {
+	var line strings.Builder
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(document); err != nil {
+		return err.Error()
+	}
+	return line.String()
+}

@@ -1,24 +1,19 @@
+//go:build !race
+
 package e2e
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"testing"
 
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/openai/openai-go/v3"
 	items "github.com/openai/openai-go/v3/responses"
 	"google.golang.org/genai"
 )
-
-// ended is what an agent ends with: the answer in which the model asks for no tool.
-type ended struct {
-	Text   string `json:"text"`
-	End    string `json:"end"`
-	Model  string `json:"model"`
-	Tokens int    `json:"tokens"`
-	// Sent is how many requests left.
-	Sent int `json:"sent"`
-}
 
 func (c goChat) agent(ctx context.Context, text string, streamed bool) (ended, error) {
 	params := question(text)
@@ -165,5 +160,24 @@ func (c goGemini) contents(ctx context.Context, contents []*genai.Content, cfg *
 	}
 	return func(yield func(*genai.GenerateContentResponse, error) bool) {
 		yield(c.Models.GenerateContent(ctx, geminiModel, contents, cfg))
+	}
+}
+
+func TestGoAgentsThatLoopEndWithAnAnswer(t *testing.T) {
+	t.Parallel()
+	for sdk, connect := range goSDKs {
+		for _, streamed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, streamed %v", sdk, streamed), func(t *testing.T) {
+				t.Parallel()
+				upstream, wire := serve(t, looping), &counted{}
+				client := connect(t, start(t, upstream.url, answering(t)).URL(), &http.Client{Transport: wire})
+				got, err := client.agent(t.Context(), "How is the weather?", streamed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got.Sent = int(wire.sent.Load())
+				checkEnded(t, sdk, got, upstream)
+			})
+		}
 	}
 }

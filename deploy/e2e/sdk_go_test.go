@@ -1,8 +1,9 @@
+//go:build !race
+
 package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -158,17 +159,6 @@ func TestGoSDKsRaiseOneErrorOfALoopWithoutRetries(t *testing.T) {
 			})
 		}
 	}
-}
-
-// jsonLine is a document as a line of JSON.
-func jsonLine(document any) string {
-	var line strings.Builder
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(document); err != nil {
-		return err.Error()
-	}
-	return line.String()
 }
 
 // calledLine is a tool call that a model asked for.

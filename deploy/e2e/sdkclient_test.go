@@ -1,3 +1,5 @@
+//go:build !race
+
 package e2e
 
 import (
@@ -28,10 +30,6 @@ func isPromptLoop(t *testing.T, err error) {
 		t.Errorf("error %+v", loop)
 	}
 }
-
-// truly reports whether the seconds to wait are those until the first of six prompts,
-// sent at most ten seconds ago, leaves the window, and up to a tenth more.
-func truly(wait int) bool { return wait >= 50 && wait <= 66 }
 
 func TestGoClientSeesALoopAsATypedError(t *testing.T) {
 	t.Parallel()

@@ -4,9 +4,9 @@
 #   test.sh MODULE…           everything
 #   test.sh --lint MODULE…    static checks: lint, format, tidiness, generated code
 #
-# Tests begin when all that they use is installed; the static checks run beside them, at a
-# lower priority, and are printed behind them. Tests download no modules, and use loopback
-# addresses only.
+# While the real parts that tests use are installed, everything is compiled. Then the tests
+# run. The static checks run beside all that at a lower priority, and are printed at the end.
+# Tests download no modules, and use loopback addresses only.
 #
 # Downloads are tried again, and bounded in time. No test sees the variables and files of
 # whoever runs it, but for caches.
@@ -31,8 +31,8 @@ patterns=("${modules[@]/#/./}")
 patterns=("${patterns[@]/%//...}")
 
 scratch=$(mktemp -d)
-static= # the process group of the static checks
-trap '[[ -z $static ]] || kill -- "-$static"; rm -rf "$scratch"' EXIT
+declare -A groups # of processes in the background, by their function
+trap 'for group in "${groups[@]}"; do kill -- "-$group"; done; rm -rf "$scratch"' EXIT
 report=$scratch/testreport
 skips=$scratch/skips
 failures=$scratch/failures
@@ -51,6 +51,12 @@ check() {
 note() { printf 'note         %s\n' "$1" >>"$summary" && echo "note: $1"; }
 has() { [[ " ${modules[*]} " == *" $1 "* ]]; }
 
+# part TOOL VARIABLE exports the path of a tool.
+part() {
+	local path
+	path=$("$tool" "$1") && export "$2=$path"
+}
+
 # optional TOOL VARIABLE NOTE exports the path of a tool, or notes that it cannot be installed.
 # It fails if tool.sh does not know the tool.
 optional() {
@@ -63,31 +69,32 @@ optional() {
 	esac
 }
 
-# The variables name the paths of the real parts to the tests. A test without its part
-# skips itself.
-install() {
-	local part variable path
-	for part in nats:UNLOOP_TEST_NATS_CLI node:UNLOOP_TEST_NODE node-modules:UNLOOP_TEST_NODE_MODULES; do
-		variable=${part#*:}
-		path=$("$tool" "${part%:*}") || return 1
-		export "$variable=$path"
-	done
-	optional redis-server UNLOOP_TEST_REDIS_SERVER "redis-server is not installed; what compares with Redis is left out" || return 1
-	optional chromium UNLOOP_TEST_CHROMIUM "chromium is not installed; the dashboard is not looked at in a browser" || return 1
-	optional alertmanager UNLOOP_TEST_ALERTMANAGER "prometheus-alertmanager is not installed; its test is left out" || return 1
-	optional prometheus UNLOOP_TEST_PROMETHEUS "prometheus is not installed; alerts and dashboards are not tested" || return 1
-	go build -o "$scratch" ./deploy/tools/testreport ./deploy/tools/racefree || return 1
-	# Downloads what tests import, and the command with which those of the images read compose.yaml.
+# modules downloads what the tests import, and the module with which those of the images read
+# compose.yaml; and installs what says how they are compiled.
+modules() {
 	again 15 "the Go modules of the tests" go list -deps -test -f '' "${patterns[@]}" || return 1
 	GOWORK=off again 15 "the Go modules that read compose.yaml" go -C deploy/tools/compose list -deps -f '' . || return 1
-	# The tests that use ONNX Runtime, models, Redis 8 and the JavaScript tokenizer
-	# install them, and skip what this machine cannot have.
-	go test -vet=off -timeout 30m ./embedworker/realparts -run TestEveryPartIsThere -count=1 || return 1
+	go build -o "$scratch" ./deploy/tools/testreport ./deploy/tools/racefree || return 1
 	race=-race
 	if ! "$tool" race >/dev/null; then
 		race=
 		note "no C compiler: tests ran without the race detector"
 	fi
+}
+
+# The variables name the paths of the real parts to the tests. A test without its part
+# skips itself.
+install() {
+	part node UNLOOP_TEST_NODE && part node-modules UNLOOP_TEST_NODE_MODULES || return 1
+	optional redis-server UNLOOP_TEST_REDIS_SERVER "redis-server is not installed; what compares with Redis is left out" || return 1
+	optional chromium UNLOOP_TEST_CHROMIUM "chromium is not installed; the dashboard is not looked at in a browser" || return 1
+	optional alertmanager UNLOOP_TEST_ALERTMANAGER "prometheus-alertmanager is not installed; its test is left out" || return 1
+	optional prometheus UNLOOP_TEST_PROMETHEUS "prometheus is not installed; alerts and dashboards are not tested" || return 1
+	# What is built comes last: its packages may be compiled by then.
+	part nats UNLOOP_TEST_NATS_CLI || return 1
+	# The tests that use ONNX Runtime, models, Redis 8 and the JavaScript tokenizer
+	# install them, and skip what this machine cannot have.
+	go test -vet=off -timeout 30m ./embedworker/realparts -run TestEveryPartIsThere -count=1
 }
 
 unformatted() {
@@ -97,7 +104,8 @@ unformatted() {
 
 # The race detector makes the end-to-end tests four times as slow. They all run without
 # it, and those in which much happens at once also with it: all whose names match.
-# E2E_RACE=. takes all.
+# E2E_RACE=. takes all but those of official SDKs and of the browser, whose packages
+# would take minutes to compile.
 e2e_race=${E2E_RACE:-Abort|Away|Breaker|Chunk|Dies|Exactly|Gateway|InFlight|Killed|Learn|Leaves|Release|Restarts|SameMoment|Shutdown|WebSocket|Webhook|200MiB}
 
 # Packages that only build, start and watch other processes. The race detector would see
@@ -108,7 +116,8 @@ starters='^github.com/unloop/unloop/deploy/(bench|chaos|clients|dist|images|obse
 # go_test ARGUMENT… runs tests and records the skipped ones. The static checks vet them.
 # A package that hangs is killed, and shows where.
 go_test() {
-	go test -vet=off -json -timeout 10m "$@" | "$report" -skips "$skips" -failures "$failures"
+	# At its end the race detector waits a second for more races, in each of 90 processes.
+	GORACE=atexit_sleep_ms=0 go test -vet=off -json -timeout 10m "$@" | "$report" -skips "$skips" -failures "$failures"
 }
 
 # strangers makes the variables and files of whoever runs the tests unknown to them.
@@ -137,17 +146,27 @@ without_race() {
 		"$scratch/racefree" | grep -xF "$(go list "${patterns[@]}")"
 }
 
-run_plain() {
-	local packages
-	mapfile -t packages < <(without_race)
-	[[ ${#packages[@]} == 0 ]] || go_test "${packages[@]}"
+# plain and raced are the packages that are tested without and with the race detector.
+select_packages() {
+	mapfile -t plain < <(without_race)
+	mapfile -t raced < <(go list "${patterns[@]}" | grep -vxF "$(printf '%s\n' "${plain[@]}")" | grep -vx "$arrows")
 }
 
-run_race() {
-	local packages
-	mapfile -t packages < <(go list "${patterns[@]}" | grep -vxF "$(without_race)" | grep -vx "$arrows")
-	[[ ${#packages[@]} == 0 ]] || go_test ${race:+"$race"} "${packages[@]}"
+# With a heap of the default size, compilers and linters spend a quarter of their time on
+# garbage collection.
+with_gogc() { GOGC=$1 "${@:2}"; }
+
+# compile compiles all tests, and links none.
+compile() {
+	local build=(with_gogc 400 go list -export -deps -test -f '')
+	[[ ${#plain[@]} == 0 ]] || "${build[@]}" "${plain[@]}" || return 1
+	[[ ${#raced[@]} == 0 ]] || "${build[@]}" ${race:+"$race"} "${raced[@]}" || return 1
+	[[ -z $race ]] || ! has deploy || "${build[@]}" "$race" "$e2e"
 }
+
+run_plain() { [[ ${#plain[@]} == 0 ]] || go_test "${plain[@]}"; }
+
+run_race() { [[ ${#raced[@]} == 0 ]] || go_test ${race:+"$race"} "${raced[@]}"; }
 
 run_e2e_race() { go_test "$race" -run "$e2e_race" "$e2e"; }
 
@@ -176,7 +195,7 @@ tidy() { go -C "$1" mod tidy -diff; }
 
 install_linter() { golangci_lint=$("$tool" golangci-lint); }
 
-lint() { "$golangci_lint" run --allow-parallel-runners "${patterns[@]}"; }
+lint() { with_gogc 200 "$golangci_lint" run --allow-parallel-runners "${patterns[@]}"; }
 
 test_arrows() { UNLOOP_TEST_GOLANGCI_LINT=$golangci_lint go_test "$arrows"; }
 
@@ -192,30 +211,43 @@ static() {
 	check "install the linter" install_linter || return
 	export GOPROXY=off
 	for module in "${modules[@]}"; do
-		GOWORK=off check "$module alone: go vet" go -C "$module" vet ./...
+		GOWORK=off check "$module alone: go vet" with_gogc 400 go -C "$module" vet ./...
 	done
 	check "lint" lint
 	[[ $lint_only ]] || ! has deploy || check "import rules" test_arrows
 }
 
-# beside_tests runs the static checks at a low priority, in the time in which tests wait
-# for something. Their output comes when they have ended.
-beside_tests() {
-	set -m # a process group of its own, which ends with this script
-	static >"$scratch/static.log" 2>&1 &
-	static=$!
+# in_background COMMAND… runs a check in a process group of its own, which ends with this
+# script. Its output waits in a file until show prints it.
+in_background() {
+	set -m
+	"$@" >"$scratch/$1.log" 2>&1 &
 	set +m
-	renice -n 10 -g "$static" >/dev/null
-	(export GOPROXY=off && check "environment of the tests" strangers && tests)
-	wait "$static"
-	static=
-	cat "$scratch/static.log"
+	groups[$1]=$!
 }
+show() {
+	wait "${groups[$1]}"
+	unset "groups[$1]"
+	cat "$scratch/$1.log"
+}
+
+everything() {
+	check "Go modules" modules && select_packages || return
+	in_background static
+	renice -n 10 -g "${groups[static]}" >/dev/null
+	in_background compiled
+	check "install" install
+	local installed=$?
+	show compiled
+	((installed)) || (export GOPROXY=off && check "environment of the tests" strangers && tests)
+	show static
+}
+compiled() { check "compile" compile; }
 
 if [[ $lint_only ]]; then
 	static
-elif check "install" install; then
-	beside_tests
+else
+	everything
 fi
 
 if [[ -s $failures ]]; then

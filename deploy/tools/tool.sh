@@ -39,7 +39,7 @@ go_tool() {
 		say "building $name $version (once)"
 		mkdir -p "$cache/tools"
 		staging=$(mktemp -d "$cache/tools/.$name.XXXXXX")
-		GOBIN=$staging GOWORK=off GOFLAGS="-buildvcs=false -trimpath -gcflags=all=-dwarf=false '-ldflags=-s -w'" \
+		GOGC=400 GOBIN=$staging GOWORK=off GOFLAGS="-buildvcs=false -trimpath -gcflags=all=-dwarf=false '-ldflags=-s -w'" \
 			again 30 "the Go modules of $name" "$@"
 		publish "$staging" "$dir"
 	fi

@@ -40,6 +40,8 @@ type Peers struct {
 	mu    sync.Mutex
 	peers map[string]peer
 	hot   map[string]time.Time // the time until which a key belongs to one detector
+	// firstOver is the first time at which one of the hot keys may be over.
+	firstOver time.Time
 	// contended is the number of hot keys, to be read without the lock.
 	contended atomic.Int64
 }
@@ -95,20 +97,24 @@ func (p *Peers) Avoid(id string) {
 func (p *Peers) Contended(bucket, key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.now()
-	if len(p.hot) >= maxHot {
+	now, name := p.now(), bucket+"/"+key
+	if len(p.hot) >= maxHot && p.firstOver.Before(now) {
 		p.sweep(now)
 	}
-	if len(p.hot) < maxHot {
-		p.hot[bucket+"/"+key] = now.Add(hot)
+	if _, known := p.hot[name]; known || len(p.hot) < maxHot {
+		p.hot[name] = now.Add(hot)
 		p.contended.Store(int64(len(p.hot)))
 	}
 }
 
+// sweep forgets the keys whose time is over, and notes when that of the next one is.
 func (p *Peers) sweep(now time.Time) {
+	p.firstOver = now.Add(hot)
 	for key, until := range p.hot {
 		if until.Before(now) {
 			delete(p.hot, key)
+		} else if until.Before(p.firstOver) {
+			p.firstOver = until
 		}
 	}
 	p.contended.Store(int64(len(p.hot)))

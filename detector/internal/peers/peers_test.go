@@ -109,11 +109,28 @@ func TestDetectorsThatAreGoneOwnNothing(t *testing.T) {
 
 func TestKeysThatAreRememberedAreBounded(t *testing.T) {
 	t.Parallel()
-	p := New("a", time.Now)
-	for i := range 2 * maxHot {
+	c := &clock{time.Now()}
+	p := cluster(c, map[string]time.Duration{"near": 0, "far": time.Second})["far"]
+	for i := range maxHot + 1 {
 		p.Contended(bucket, fmt.Sprint(i))
 	}
-	if len(p.hot) > maxHot {
+	if len(p.hot) != maxHot {
 		t.Errorf("%d keys", len(p.hot))
+	}
+	owner := func(key int) string {
+		p.Heard("near", 0)
+		return p.Owner(bucket, fmt.Sprint(key))
+	}
+	if got := owner(maxHot); got != "" {
+		t.Errorf("%s owns a key more than can be remembered", got)
+	}
+	c.at = c.at.Add(hot / 2)
+	p.Contended(bucket, "1") // is remembered for longer
+	c.at = c.at.Add(hot/2 + time.Millisecond)
+	p.Contended(bucket, fmt.Sprint(maxHot))
+	for key, want := range map[int]string{1: "near", 2: "", maxHot: "near"} {
+		if got := owner(key); got != want {
+			t.Errorf("key %d belongs to %q, want %q", key, got, want)
+		}
 	}
 }

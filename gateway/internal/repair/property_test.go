@@ -45,7 +45,7 @@ func random(r *rand.Rand) (h history) {
 
 func TestMendedHistoriesAreSound(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(10_000) {
+	for seed := range uint64(4_000) {
 		h := random(rand.New(rand.NewPCG(seed, 1)))
 		a := mended(t, anthropic.Messages{}, asAnthropic(h))
 		c := mended(t, chat.Chat{}, asChat(h))

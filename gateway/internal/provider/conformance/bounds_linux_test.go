@@ -90,7 +90,7 @@ func many(n int, one func(i int) string) string {
 // that other work on the machine does not count, in the quickest of a few runs.
 func TestTheTimeForHostileBodiesGrowsWithTheirSize(t *testing.T) {
 	for _, h := range hostile {
-		const n, times, most = 2500, 8, 32
+		const n, times, most = 1000, 8, 32
 		small, large := []byte(h.body(n)), []byte(h.body(times*n))
 		ratio := 0.0
 		for range 5 { // a garbage collection may have come in between
