@@ -81,8 +81,9 @@ chart: build ## render the Helm chart for many values, check it, and run what it
 	GOWORK=off go -C deploy/tools/chart test -count=1 -timeout 30m ./...
 
 .PHONY: images
-images: ## build the binaries as the images do, and run what compose.yaml describes
-	UNLOOP_TEST_IMAGES=1 GOWORK=off go -C deploy test -vet=off -count=1 -timeout 30m ./images
+images: ## build the binaries as images and releases do, and run what compose.yaml and a release's archives describe
+	UNLOOP_TEST_IMAGES=1 UNLOOP_TEST_RELEASE=1 UNLOOP_TEST_NODE="$$(deploy/tools/tool.sh node)" \
+		GOWORK=off go -C deploy test -vet=off -count=1 -timeout 30m ./images ./dist
 
 .PHONY: fuzz
 fuzz: ## run each fuzz test for FUZZTIME (10s)

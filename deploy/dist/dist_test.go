@@ -29,14 +29,19 @@ var built = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, _ := built(); dir != "" {
-		_ = os.RemoveAll(dir)
+	if os.Getenv("UNLOOP_TEST_RELEASE") != "" {
+		if dir, _ := built(); dir != "" {
+			_ = os.RemoveAll(dir)
+		}
 	}
 	os.Exit(code)
 }
 
 func releaseDir(t *testing.T) string {
 	t.Helper()
+	if os.Getenv("UNLOOP_TEST_RELEASE") == "" {
+		t.Skip("UNLOOP_TEST_RELEASE is not set; make images sets it")
+	}
 	dir, err := built()
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,8 @@ root=$(cd "$here/../.." && pwd)
 source "$here/versions.sh"
 # shellcheck source=again.sh
 source "$here/again.sh"
+# shellcheck source=compile.sh
+source "$here/compile.sh"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/unloop
 
 say() { echo "tools: $*" >&2; }
@@ -39,7 +41,7 @@ go_tool() {
 		say "building $name $version (once)"
 		mkdir -p "$cache/tools"
 		staging=$(mktemp -d "$cache/tools/.$name.XXXXXX")
-		GOGC=400 GOBIN=$staging GOWORK=off GOFLAGS="-buildvcs=false -trimpath -gcflags=all=-dwarf=false '-ldflags=-s -w'" \
+		GOBIN=$staging GOWORK=off GOFLAGS="-buildvcs=false $COMPILE '-ldflags=-s -w'" \
 			again 30 "the Go modules of $name" "$@"
 		publish "$staging" "$dir"
 	fi
