@@ -43,8 +43,12 @@ sbom: build ## write the bill of materials (CycloneDX) of each binary into dist/
 	GOWORK=off go -C deploy run ./images/sbom -out $(CURDIR)/dist/sbom -version '$(VERSION)' $(CURDIR)/bin/*
 
 .PHONY: test
-test: ## install the real parts that tests need, and run every check and test
+test: ## install the real parts that tests need, and run every check and test but those of other targets
 	@E2E_RACE='$(E2E_RACE)' deploy/tools/test.sh $(MODULES)
+
+.PHONY: sdks
+sdks: ## test official Go SDKs, which take a minute to compile
+	@deploy/tools/test.sh --sdks
 
 .PHONY: lint
 lint: ## lint, formatting, tidy modules, repository rules, generated code

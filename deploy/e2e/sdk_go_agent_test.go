@@ -1,4 +1,4 @@
-//go:build !race
+//go:build sdks
 
 package e2e
 

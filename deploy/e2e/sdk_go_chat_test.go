@@ -1,4 +1,4 @@
-//go:build !race
+//go:build sdks
 
 package e2e
 
@@ -12,6 +12,8 @@ import (
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+
+	"github.com/unloop/unloop/schemas/client"
 )
 
 // goChat is OpenAI's SDK with Chat Completions.
@@ -94,4 +96,28 @@ func openaiSeen(err error) (loopError, bool) {
 		return seen, false
 	}
 	return seen, true
+}
+
+func TestOfficialGoSDKWithTheTransportRaisesTheTypedErrorWithoutRetries(t *testing.T) {
+	t.Parallel()
+	upstream := serve(t, greeting)
+	s := start(t, upstream.url)
+	counted := &countingTransport{}
+	sdk := openai.NewClient(option.WithBaseURL(s.URL()+"/v1"), option.WithAPIKey("sk-test"),
+		option.WithHTTPClient(&http.Client{Transport: &client.Transport{Base: counted}}))
+	for i := range 5 {
+		if _, err := sdk.Chat.Completions.New(t.Context(), question("again")); err != nil {
+			t.Fatalf("request %d: %v", i+1, err)
+		}
+	}
+	_, err := sdk.Chat.Completions.New(t.Context(), question("again"))
+	isPromptLoop(t, err)
+	stream := sdk.Chat.Completions.NewStreaming(t.Context(), question("again"))
+	var loop *client.LoopDetectedError
+	if stream.Next() || !errors.As(stream.Err(), &loop) {
+		t.Errorf("streamed: %v", stream.Err())
+	}
+	if counted.sent != 7 {
+		t.Errorf("%d requests sent, want 7: none is tried again", counted.sent)
+	}
 }

@@ -26,7 +26,7 @@ done
 # Binaries that tests build or start are measured too: they inherit the flags, and
 # write into GOCOVERDIR when they end. go test sets that variable itself, so it is set
 # again behind go test.
-export GOFLAGS="${GOFLAGS-} -cover -covermode=atomic -coverpkg=github.com/unloop/unloop/..."
+export GOFLAGS="${GOFLAGS-} -tags=sdks -cover -covermode=atomic -coverpkg=github.com/unloop/unloop/..."
 failed=0
 for module in "$@"; do
 	mkdir -p "$out/data/$module"

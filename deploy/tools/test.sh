@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # All checks and tests of the given modules, and a summary.
 #
-#   test.sh MODULE…           everything
+#   test.sh MODULE…           everything but what follows
 #   test.sh --lint MODULE…    static checks: lint, format, tidiness, generated code
+#   test.sh --sdks            end-to-end tests of official Go SDKs, and static checks of these tests
 #
 # While the real parts that tests use are installed, everything is compiled. Then the tests
 # run. The static checks run beside all that at a lower priority, and are printed at the end.
@@ -12,9 +13,8 @@
 # whoever runs it, but for caches.
 #
 # All modules are compiled as one workspace, with the flags of tool.sh, so that no package is
-# compiled twice: without debug information, which takes a fifth of the time, and with fewer
-# garbage collections of the compiler, which take a quarter. The SDKs, which are large, are
-# not optimised.
+# compiled twice. The Go SDKs are left out because they take as long to compile as the rest
+# of the end-to-end tests.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 tool=$PWD/deploy/tools/tool.sh
@@ -23,15 +23,12 @@ source deploy/tools/again.sh
 # shellcheck source=compile.sh
 source deploy/tools/compile.sh
 export GOTOOLCHAIN=local GOWORK=$PWD/go.work GOFLAGS="${GOFLAGS-} $COMPILE"
-for sdk in github.com/openai/openai-go github.com/anthropics/anthropic-sdk-go google.golang.org/genai github.com/chromedp; do
-	GOFLAGS+=" '-gcflags=$sdk/...=-dwarf=false -N -l'"
-done
 
-lint_only=
-if [[ ${1-} == --lint ]]; then
-	lint_only=1
-	shift
-fi
+lint_only= sdks_only=
+case ${1-} in
+--lint) lint_only=1 && shift ;;
+--sdks) sdks_only=1 && set -- deploy ;;
+esac
 modules=("$@")
 patterns=("${modules[@]/#/./}")
 patterns=("${patterns[@]/%//...}")
@@ -80,8 +77,8 @@ optional() {
 # no download.
 modules() {
 	go build net/http &
-	again 15 "the Go modules of the tests" go list -deps -test -f '' "${patterns[@]}" || return 1
-	GOWORK=off again 15 "the Go modules that read compose.yaml" go -C deploy/tools/compose list -deps -f '' . || return 1
+	again 15 "the Go modules of the tests" go list -deps -test -f '{{""}}' "${patterns[@]}" || return 1
+	GOWORK=off again 15 "the Go modules that read compose.yaml" go -C deploy/tools/compose list -deps -f '{{""}}' . || return 1
 	wait $!
 	go build -o "$scratch" ./deploy/tools/testreport ./deploy/tools/racefree || return 1
 	race=-race
@@ -113,14 +110,17 @@ unformatted() {
 
 # The race detector makes the end-to-end tests four times as slow. They all run without
 # it, and those in which much happens at once also with it: all whose names match.
-# E2E_RACE=. takes all but those of official SDKs and of the browser, whose packages
-# would take minutes to compile.
+# E2E_RACE=. takes all.
 e2e_race=${E2E_RACE:-Abort|Away|Breaker|Chunk|Dies|Exactly|Gateway|InFlight|Killed|Learn|Leaves|Release|Restarts|SameMoment|Shutdown|WebSocket|Webhook|200MiB}
 
 # Packages that only build, start and watch other processes. The race detector would see
 # nothing of those, or make the binary that they start seven times as slow (bench, cli):
 # that system runs with it in the end-to-end tests.
 starters='^github.com/unloop/unloop/deploy/(bench|chaos|clients|dist|images|observe|unloop/cli)(/|$)'
+
+# Packages that measure time or results of code whose own packages are tested with the race
+# detector.
+measuring='^github.com/unloop/unloop/(deploy/detection|gateway/internal/provider/conformance)$'
 
 # go_test ARGUMENT… runs tests and records the skipped ones. The static checks vet them.
 # A package that hangs is killed, and shows where.
@@ -147,9 +147,9 @@ e2e=github.com/unloop/unloop/deploy/e2e
 arrows=github.com/unloop/unloop/deploy/tools/arrows # tests the linter, behind which it runs
 
 # without_race prints the packages that are tested without the race detector: the starters,
-# e2e, and those that start no goroutines.
+# the measuring ones, e2e, and those that start no goroutines.
 without_race() {
-	go list "${patterns[@]}" | grep -xE "$e2e|$starters.*"
+	go list "${patterns[@]}" | grep -E "^$e2e$|$starters|$measuring"
 	# Imports are followed through all modules.
 	go list -json=ImportPath,Dir,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles $("deploy/tools/modules.sh" | sed 's|.*|./&/...|') |
 		"$scratch/racefree" | grep -xF "$(go list "${patterns[@]}")"
@@ -163,7 +163,7 @@ select_packages() {
 
 # compile compiles all tests, and links none.
 compile() {
-	local build=(go list -export -deps -test -f '')
+	local build=(go list -export -deps -test -f '{{""}}')
 	[[ ${#plain[@]} == 0 ]] || "${build[@]}" "${plain[@]}" || return 1
 	[[ ${#raced[@]} == 0 ]] || "${build[@]}" ${race:+"$race"} "${raced[@]}" || return 1
 	[[ -z $race ]] || ! has deploy || "${build[@]}" "$race" "$e2e"
@@ -200,7 +200,8 @@ tidy() { go -C "$1" mod tidy -diff; }
 
 install_linter() { golangci_lint=$("$tool" golangci-lint); }
 
-lint() { GOGC=200 "$golangci_lint" run --allow-parallel-runners "${patterns[@]}"; }
+# With a heap of the usual size, a quarter of the time would be garbage collection.
+lint() { GOGC=200 "$golangci_lint" run --allow-parallel-runners "$@"; }
 
 test_arrows() { UNLOOP_TEST_GOLANGCI_LINT=$golangci_lint go_test "$arrows"; }
 
@@ -218,7 +219,7 @@ static() {
 	for module in "${modules[@]}"; do
 		GOWORK=off check "$module alone: go vet" go -C "$module" vet ./...
 	done
-	check "lint" lint
+	check "lint" lint "${patterns[@]}"
 	[[ $lint_only ]] || ! has deploy || check "import rules" test_arrows
 }
 
@@ -246,11 +247,30 @@ everything() {
 	show compiled
 	((installed)) || (export GOPROXY=off && check "environment of the tests" strangers && tests)
 	show static
+	! has deploy || note "make sdks tests official Go SDKs"
 }
-compiled() { check "compile" compile; }
+compiled() { check "compile" compile >/dev/null; }
+
+# The end-to-end tests in files with the build constraint sdks.
+test_sdks() {
+	local names
+	names=$(grep -l '^//go:build sdks$' deploy/e2e/*_test.go | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' | paste -sd'|') && [[ $names ]] || return 1
+	go_test -tags sdks -run "^($names)\$" "$e2e"
+}
+
+sdks() {
+	check "Go modules" modules || return
+	check "install the linter" install_linter || return
+	export GOPROXY=off
+	check "go vet" go vet -tags sdks "$e2e"
+	check "lint" lint --build-tags sdks ./deploy/e2e
+	(check "environment of the tests" strangers && check "tests of Go SDKs" test_sdks)
+}
 
 if [[ $lint_only ]]; then
 	static
+elif [[ $sdks_only ]]; then
+	sdks
 else
 	everything
 fi
