@@ -125,7 +125,7 @@ func (d *Detector) wire(owners ledger.Option) {
 		Semantic: semantic.New(streaks, worker, d.incidents.Record, d.now, d.metrics, reg),
 	}
 	d.releaser = release.Releaser{
-		Log: d.deps.Log, Now: d.now, Sessions: sessions, Limits: limits, Streaks: streaks,
+		Log: d.deps.Log, Now: d.now, Counters: counters, Sessions: sessions, Limits: limits, Streaks: streaks,
 		Blocks: d.blocks, Incidents: d.incidents, Earlier: counters.Earlier, Publish: nc.Publish,
 	}
 	d.blocks.Earlier = counters.Earlier

@@ -102,9 +102,9 @@ func TestOfficialGoSDKWithTheTransportRaisesTheTypedErrorWithoutRetries(t *testi
 	t.Parallel()
 	upstream := serve(t, greeting)
 	s := start(t, upstream.url)
-	counted := &countingTransport{}
+	sent := &counted{}
 	sdk := openai.NewClient(option.WithBaseURL(s.URL()+"/v1"), option.WithAPIKey("sk-test"),
-		option.WithHTTPClient(&http.Client{Transport: &client.Transport{Base: counted}}))
+		option.WithHTTPClient(&http.Client{Transport: &client.Transport{Base: sent}}))
 	for i := range 5 {
 		if _, err := sdk.Chat.Completions.New(t.Context(), question("again")); err != nil {
 			t.Fatalf("request %d: %v", i+1, err)
@@ -117,7 +117,7 @@ func TestOfficialGoSDKWithTheTransportRaisesTheTypedErrorWithoutRetries(t *testi
 	if stream.Next() || !errors.As(stream.Err(), &loop) {
 		t.Errorf("streamed: %v", stream.Err())
 	}
-	if counted.sent != 7 {
-		t.Errorf("%d requests sent, want 7: none is tried again", counted.sent)
+	if sent.sent.Load() != 7 {
+		t.Errorf("%d requests sent, want 7: none is tried again", sent.sent.Load())
 	}
 }

@@ -51,14 +51,6 @@ func TestGoClientSeesALoopAsATypedError(t *testing.T) {
 	}
 }
 
-// countingTransport counts requests of one client that sends one at a time.
-type countingTransport struct{ sent int }
-
-func (c *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.sent++
-	return http.DefaultTransport.RoundTrip(r)
-}
-
 func TestGoClientChecksBeforeItSends(t *testing.T) {
 	t.Parallel()
 	s := start(t, echo(t))

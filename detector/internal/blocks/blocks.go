@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -36,13 +37,18 @@ const (
 	maxRecord = 64 << 10
 	// loadTimeout bounds the reading of the stored blocks at the start.
 	loadTimeout = 2 * time.Second
+	// lateness is how long after a release a message about a block from before it may come,
+	// and maxForgotten bounds the counters for which that is remembered.
+	lateness     = time.Minute
+	maxForgotten = 10_000
 )
 
 // block is a cooldown.
 type block struct {
 	// Mark is the part of the counter's record; empty where there are no parts.
 	Mark string `json:"mark,omitempty"`
-	// Until is in Unix milliseconds.
+	// Began and Until are in Unix milliseconds. Earlier versions store no beginning.
+	Began    int64  `json:"began,omitempty"`
 	Until    int64  `json:"until"`
 	Incident string `json:"incident,omitempty"`
 }
@@ -80,13 +86,15 @@ type Blocks struct {
 
 	mu       sync.Mutex
 	standing map[string]record
+	// forgotten is when the blocks of a counter were forgotten, in Unix milliseconds.
+	forgotten map[string]int64
 }
 
 // New returns blocks that remember nothing yet.
 func New(conn *natskit.Conn, reg prometheus.Registerer, log *slog.Logger, now func() time.Time) *Blocks {
 	return &Blocks{
 		Earlier: func() bool { return false },
-		conn:    conn, log: log, now: now, standing: map[string]record{},
+		conn:    conn, log: log, now: now, standing: map[string]record{}, forgotten: map[string]int64{},
 		ledger: ledger.New[record](conn, schemas.BucketBlocks, reg),
 	}
 }
@@ -98,6 +106,9 @@ func (b *Blocks) learn(key string, r record, now time.Time) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if released, ok := b.forgotten[key]; ok && now.UnixMilli() < released+lateness.Milliseconds() {
+		r.Blocks = slices.DeleteFunc(slices.Clone(r.Blocks), func(one block) bool { return one.Began <= released })
+	}
 	if _, known := b.standing[key]; !known && len(b.standing) >= maxStanding {
 		b.sweep(now.UnixMilli())
 		if len(b.standing) >= maxStanding {
@@ -116,7 +127,8 @@ func (b *Blocks) sweep(now int64) {
 	}
 }
 
-// Forget forgets the blocks of a counter.
+// Forget forgets the blocks of a counter, and those of before of which a message comes
+// later.
 func (b *Blocks) Forget(key string) {
 	if todays, ok := schemas.TodaysCounterKey(key); ok {
 		key = todays
@@ -124,6 +136,13 @@ func (b *Blocks) Forget(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.standing, key)
+	now := b.now().UnixMilli()
+	if len(b.forgotten) >= maxForgotten {
+		maps.DeleteFunc(b.forgotten, func(_ string, at int64) bool { return at < now-lateness.Milliseconds() })
+	}
+	if len(b.forgotten) < maxForgotten {
+		b.forgotten[key] = now
+	}
 }
 
 // Restore returns the state of a counter with the blocks that stand, if it has no record,
@@ -154,7 +173,7 @@ func (b *Blocks) Keep(c *evaluate.Cooldown) {
 
 func (b *Blocks) keep(c *evaluate.Cooldown, key string) {
 	length := time.Duration(c.Finding.GetBlockedMs()) * time.Millisecond
-	one := block{Mark: c.Part, Until: c.At.Add(length).UnixMilli(), Incident: c.Incident}
+	one := block{Mark: c.Part, Began: c.At.UnixMilli(), Until: c.At.Add(length).UnixMilli(), Incident: c.Incident}
 	b.ledger.Start(context.Background(), key, func(r record) (record, time.Duration) {
 		next := r.with(one, c.At.UnixMilli())
 		b.learn(key, next, c.At)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/detector/internal/blocks"
+	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/recorder"
@@ -30,6 +31,9 @@ const (
 	timeout = 10 * time.Second
 	// maxRefs bounds the counters that a message names.
 	maxRefs = 1000
+	// leastKept is how long an emptied counter is kept at least, until all detectors have
+	// forgotten its block.
+	leastKept = time.Minute
 )
 
 // Records are stored records.
@@ -41,6 +45,7 @@ type Records[S any] interface {
 type Releaser struct {
 	Log      *slog.Logger
 	Now      func() time.Time
+	Counters Records[counter.State]
 	Sessions Records[evaluate.Session]
 	Limits   Records[limit.State]
 	Streaks  Records[streak.State]
@@ -104,7 +109,7 @@ func (r *Releaser) reset(ctx context.Context, ref *checkpb.CounterRef, kept time
 	case toolloop.DetectorTool, toolloop.DetectorCycle:
 		return apply(ctx, r, r.Sessions, evaluate.Release(ref, kept))
 	}
-	return r.resetCounter(ctx, ref)
+	return r.resetCounter(ctx, ref, kept)
 }
 
 func apply[S any](ctx context.Context, r *Releaser, records Records[S], u evaluate.Update[S]) error {
@@ -112,23 +117,35 @@ func apply[S any](ctx context.Context, r *Releaser, records Records[S], u evalua
 	return records.Apply(ctx, u.Key, func(s S) (S, time.Duration) { return u.Step(s, r.Now()) })
 }
 
-// resetCounter removes a counter's record with all its parts. All detectors forget its
-// block before.
-func (r *Releaser) resetCounter(ctx context.Context, ref *checkpb.CounterRef) error {
+// resetCounter empties a counter's record with all its parts, and removes those of earlier
+// versions. An empty record is more than none: a detector that has yet to forget the block
+// would begin a record with it.
+func (r *Releaser) resetCounter(ctx context.Context, ref *checkpb.CounterRef, kept time.Duration) error {
 	keys := evaluate.CounterKeys(ref)
 	if !r.Earlier() {
 		keys = keys[:1]
 	}
-	for _, key := range keys {
+	for i, key := range keys {
 		r.Blocks.Forget(key)
 		if err := r.forget(&checkpb.Forget{Counters: []*checkpb.CounterRef{ref}}); err != nil {
 			return err
 		}
-		for _, bucket := range []string{schemas.BucketBlocks, schemas.BucketCounters} {
-			if err := r.Incidents.Purge(ctx, bucket, key); err != nil {
-				return err
-			}
+		if err := r.Incidents.Purge(ctx, schemas.BucketBlocks, key); err != nil {
+			return err
+		}
+		if err := r.empty(ctx, key, i == 0, max(kept, leastKept)); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// empty empties a counter's record, or removes one of an earlier version.
+func (r *Releaser) empty(ctx context.Context, key string, todays bool, kept time.Duration) error {
+	if !todays {
+		return r.Incidents.Purge(ctx, schemas.BucketCounters, key)
+	}
+	return r.Counters.Apply(ctx, key, func(counter.State) (counter.State, time.Duration) {
+		return counter.State{Last: r.Now().UnixMilli()}, kept
+	})
 }

@@ -3,15 +3,18 @@ package release_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/detector/internal/blocks"
+	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/limit"
@@ -38,6 +41,7 @@ type fixture struct {
 	release.Releaser
 	streaks   *ledger.Memory[streak.State]
 	limits    *ledger.Memory[limit.State]
+	counters  *ledger.Memory[counter.State]
 	published chan *checkpb.Forget
 }
 
@@ -45,10 +49,11 @@ func newFixture(t *testing.T, s *natstest.Server) *fixture {
 	t.Helper()
 	conn, log := s.Service(), slog.New(slog.DiscardHandler)
 	f := &fixture{
-		streaks: ledger.NewMemory[streak.State](time.Now), limits: ledger.NewMemory[limit.State](time.Now), published: make(chan *checkpb.Forget, 64),
+		streaks: ledger.NewMemory[streak.State](time.Now), limits: ledger.NewMemory[limit.State](time.Now),
+		counters: ledger.NewMemory[counter.State](time.Now), published: make(chan *checkpb.Forget, 64),
 	}
 	f.Releaser = release.Releaser{
-		Log: log, Now: time.Now, Sessions: ledger.NewMemory[evaluate.Session](time.Now), Limits: f.limits, Streaks: f.streaks,
+		Log: log, Now: time.Now, Counters: f.counters, Sessions: ledger.NewMemory[evaluate.Session](time.Now), Limits: f.limits, Streaks: f.streaks,
 		Earlier: func() bool { return true },
 		Blocks:  blocks.New(conn, prometheus.NewRegistry(), log, time.Now), Incidents: recorder.New(conn, natskit.Layout{}, prometheus.NewRegistry(), log, time.Now),
 		Publish: func(_ string, body []byte) error {
@@ -109,6 +114,37 @@ func TestAReleaseResetsAllRecordsOfALoop(t *testing.T) {
 	}
 }
 
+// Another detector may be told of the block and of its release late, and in another order.
+func TestAReleasedCounterIsNotBlockedAgainByADetectorThatHearsLate(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, natstest.Start(t))
+	key := schemas.CounterKey(false, "prompt", "p", []byte{1})
+	block := &nats.Msg{
+		Subject: strings.TrimSuffix(blocks.Subjects, ">") + key,
+		Data:    fmt.Appendf(nil, `{"blocks":[{"began":%d,"until":%d}]}`, time.Now().UnixMilli(), time.Now().Add(time.Hour).UnixMilli()),
+	}
+	late := blocks.New(natstest.Start(t).Service(), prometheus.NewRegistry(), slog.New(slog.DiscardHandler), time.Now)
+	late.OnStored(block)
+	if got := late.Restore(key, counter.State{}, time.Now()); got.BlockedUntil == 0 {
+		t.Fatal("a counter without a record is not blocked before the release")
+	}
+	if reply := f.Release(f.open(t, "prompt")); reply.GetError() != "" {
+		t.Fatal(reply)
+	}
+	released, err := f.counters.Read(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := late.Restore(key, released, time.Now()); got.BlockedUntil != 0 {
+		t.Error("a detector that was not told of the release yet restores the block")
+	}
+	late.Forget(key)
+	late.OnStored(block)
+	if got := late.Restore(key, counter.State{}, time.Now()); got.BlockedUntil != 0 {
+		t.Error("a detector that is told of the block after its release restores it")
+	}
+}
+
 func TestAReleaseThatFailsSaysSo(t *testing.T) {
 	t.Parallel()
 	mute := func(f *fixture) { f.Publish = func(string, []byte) error { return errNo } }
@@ -121,7 +157,8 @@ func TestAReleaseThatFailsSaysSo(t *testing.T) {
 		"the breakers":      {checkpb.BreakerRule, func(_ *natstest.Server, f *fixture) { f.Limits = failing[limit.State]{} }, "the store did not answer"},
 		"a counter's block": {"prompt", func(_ *natstest.Server, f *fixture) { mute(f) }, "the store did not answer"},
 		"gateways":          {"semantic", func(_ *natstest.Server, f *fixture) { mute(f) }, "gateways were not told"},
-		"counters": {"prompt", func(s *natstest.Server, _ *fixture) {
+		"counters":          {"prompt", func(_ *natstest.Server, f *fixture) { f.Counters = failing[counter.State]{} }, "the store did not answer"},
+		"counters of earlier versions": {"prompt", func(s *natstest.Server, _ *fixture) {
 			if err := s.JetStream().DeleteStream(t.Context(), "KV_"+schemas.BucketCounters); err != nil {
 				t.Error(err)
 			}
