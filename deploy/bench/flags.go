@@ -58,8 +58,8 @@ func (b *bench) parse(args []string) ([]part, error) {
 		b.recorded = append(b.recorded, path)
 		return nil
 	})
-	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts sessions, stream and scale")
-	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts sessions and stream")
+	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts sessions, stream, scale and blocked")
+	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts sessions, stream and blocked")
 	flags.IntVar(&b.mostKeys, "keys", 1_000_000, "live fingerprints of part scale, a power of ten from 1000 on; 0 for none")
 	flags.DurationVar(&b.idle, "idle", 5*time.Minute, "time until the memory that live fingerprints take is measured again")
 	flags.BoolVar(&b.markdown, "markdown", false, "print tables as Markdown")

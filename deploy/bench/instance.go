@@ -45,7 +45,7 @@ func (b *bench) launch(ctx context.Context, u unloop, in *instance, parts *ender
 		return err
 	}
 	args = append(args, "--admin", admin, "--log-level", "error")
-	p, err := roles.Launch(ctx, roles.Program{File: u.binary, Role: cliRole, Args: args, Env: []string{"XDG_RUNTIME_DIR=" + b.dir}})
+	p, err := roles.Launch(ctx, roles.Program{File: u.binary, Role: cliRole, Args: args, Env: []string{"XDG_RUNTIME_DIR=" + b.dir, always429}})
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,11 @@ const (
 )
 
 // patient are flags with which a pause of the machine does not count as a failure.
-var patient = []string{"--check-timeout", patience.String(), "--reject", "429"}
+var patient = []string{"--check-timeout", patience.String()}
+
+// always429 has loops refused with 429 however often they come. Versions without that
+// setting, which always do so, ignore the variable.
+const always429 = "UNLOOP_REJECT=429"
 
 // loops is the number of different loops that are blocked.
 const loops = 16
@@ -92,17 +96,19 @@ func (b *bench) blocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ours, err := b.startUp(ctx, unloop{flags: patient}, upstream, &b.started)
-	if err != nil {
-		return err
-	}
 	looping := func(caller int) string { return prompt(int64(caller % loops)) }
-	if err := untilBlocked(ctx, ours.url, looping); err != nil {
-		return err
+	contenders := []measure.Contender{httpContender(nameRefuser, refuser.Addr, http.StatusTooManyRequests, looping)}
+	for _, rival := range b.rivals() {
+		ours, err := b.startUp(ctx, unloop{binary: rival.binary, flags: patient}, upstream, &b.started)
+		if err != nil {
+			return err
+		}
+		if err := untilBlocked(ctx, ours.url, looping); err != nil {
+			return err
+		}
+		contenders = append(contenders, httpContender(nameBlocked+rival.suffix, ours.url, http.StatusTooManyRequests, looping))
 	}
-	res, err := measure.Compare(ctx, b.plan,
-		httpContender(nameRefuser, refuser.Addr, http.StatusTooManyRequests, looping),
-		httpContender(nameBlocked, ours.url, http.StatusTooManyRequests, looping))
+	res, err := measure.Compare(ctx, b.plan, contenders...)
 	if err != nil {
 		return err
 	}
