@@ -200,7 +200,7 @@ tidy() { go -C "$1" mod tidy -diff; }
 
 install_linter() { golangci_lint=$("$tool" golangci-lint); }
 
-# With a heap of the usual size, a quarter of the time would be garbage collection.
+# The larger heap saves a fifth of the linter's time, and takes 4 GB instead of 2.5.
 lint() { GOGC=200 "$golangci_lint" run --allow-parallel-runners "$@"; }
 
 test_arrows() { UNLOOP_TEST_GOLANGCI_LINT=$golangci_lint go_test "$arrows"; }
