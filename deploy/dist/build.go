@@ -18,7 +18,7 @@ const versionVariable = "github.com/unloop/unloop/schemas/kit/service.version"
 func (r *release) build(ctx context.Context, t target, binary string) error {
 	_, err := output(ctx, filepath.Join(r.root, "deploy"),
 		[]string{"GOOS=" + t.os, "GOARCH=" + t.arch, "GOWORK=off", "CGO_ENABLED=" + cgo(ctx, t)},
-		"go", "build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w -X "+versionVariable+"="+r.version, "-o", binary, "./unloop")
+		"go", "build", fmt.Sprint("-trimpath=", r.trim), "-gcflags=all=-dwarf=false", "-ldflags", "-s -w -X "+versionVariable+"="+r.version, "-o", binary, "./unloop")
 	return err
 }
 

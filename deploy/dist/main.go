@@ -1,7 +1,7 @@
 // Command dist builds what a release consists of: an archive of the unloop command for each
 // platform, npm packages that bring the same binaries, and their checksums.
 //
-//	dist [-out DIR] [-version VERSION] [-targets linux/amd64,…]
+//	dist [-out DIR] [-version VERSION] [-targets linux/amd64,…] [-trimpath=false]
 //
 // It knows the unloop command alone, and does not know where releases are published.
 package main
@@ -24,6 +24,7 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	out := flags.String("out", "dist", "folder for the results")
 	version := flags.String("version", "", "version of the release, such as 1.2.3 (default: 0.0.0-dev.REVISION)")
 	list := flags.String("targets", strings.Join(allTargets(), ","), "platforms, as GOOS/GOARCH")
+	trim := flags.Bool("trimpath", true, "leave the paths of this machine out of the binaries, for which all packages are compiled anew")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -35,6 +36,7 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
+	r.trim = *trim
 	for _, t := range targets {
 		fmt.Fprintln(progress, "dist: building", t)
 		if err := r.add(ctx, t); err != nil {

@@ -14,6 +14,8 @@ import (
 // release is what is built from one revision of the source.
 type release struct {
 	root, out, version string
+	// trim leaves the paths of this machine out of the binaries.
+	trim bool
 	// made is the time of the revision. All files have it, so that the same source
 	// gives the same archives.
 	made time.Time

@@ -16,7 +16,7 @@ rm -rf "$out/data"
 mkdir -p "$out/data/binaries"
 
 tool=$PWD/deploy/tools/tool.sh
-export GOTOOLCHAIN=local GOWORK=off UNLOOP_TEST_RELEASE=1
+export GOTOOLCHAIN=local GOWORK=off
 for part in nats:UNLOOP_TEST_NATS_CLI node:UNLOOP_TEST_NODE node-modules:UNLOOP_TEST_NODE_MODULES \
 	redis-server:UNLOOP_TEST_REDIS_SERVER chromium:UNLOOP_TEST_CHROMIUM alertmanager:UNLOOP_TEST_ALERTMANAGER golangci-lint:UNLOOP_TEST_GOLANGCI_LINT; do
 	path=$("$tool" "${part%:*}")

@@ -159,6 +159,7 @@ without_race() {
 select_packages() {
 	mapfile -t plain < <(without_race)
 	mapfile -t raced < <(go list "${patterns[@]}" | grep -vxF "$(printf '%s\n' "${plain[@]}")" | grep -vx "$arrows")
+	((${#plain[@]} + ${#raced[@]})) || { echo "no packages in ${modules[*]}" >&2 && return 1; }
 }
 
 # compile compiles all tests, and links none.
@@ -238,7 +239,7 @@ show() {
 }
 
 everything() {
-	check "Go modules" modules && select_packages || return
+	check "Go modules" modules && check "packages" select_packages || return
 	in_background static
 	renice -n 10 -g "${groups[static]}" >/dev/null
 	in_background compiled
