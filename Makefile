@@ -86,7 +86,7 @@ chart: build ## render the Helm chart for many values, check it, and run what it
 
 .PHONY: images
 images: ## build the binaries as images and releases do, and run what compose.yaml and a release's archives describe
-	UNLOOP_TEST_IMAGES=1 UNLOOP_TEST_RELEASE=1 UNLOOP_TEST_NODE="$$(deploy/tools/tool.sh node)" \
+	node=$$(deploy/tools/tool.sh node); UNLOOP_TEST_IMAGES=1 UNLOOP_TEST_RELEASE=1 UNLOOP_TEST_NODE=$$node \
 		GOWORK=off go -C deploy test -vet=off -count=1 -timeout 30m ./images ./dist
 
 .PHONY: fuzz

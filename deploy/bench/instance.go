@@ -11,7 +11,6 @@ import (
 	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/deploy/bench/roles"
 	"github.com/unloop/unloop/deploy/bench/usage"
-
 	"github.com/unloop/unloop/deploy/freeport"
 )
 

@@ -9,7 +9,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -136,13 +135,10 @@ func (b *Blocks) Forget(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.standing, key)
-	now := b.now().UnixMilli()
 	if len(b.forgotten) >= maxForgotten {
-		maps.DeleteFunc(b.forgotten, func(_ string, at int64) bool { return at < now-lateness.Milliseconds() })
+		clear(b.forgotten) // looking for the old ones at each of many releases would take long
 	}
-	if len(b.forgotten) < maxForgotten {
-		b.forgotten[key] = now
-	}
+	b.forgotten[key] = b.now().UnixMilli()
 }
 
 // Restore returns the state of a counter with the blocks that stand, if it has no record,
