@@ -124,7 +124,7 @@ func toolGolden() map[string]proto.Message {
 		Policy: "agent-tools", Agent: fp, Warn: checkpb.Action_ACTION_HINT, Block: checkpb.Action_ACTION_REJECT, Errors: checkpb.Action_ACTION_WARN,
 		Cycle: checkpb.Action_ACTION_REJECT, Wide: checkpb.Action_ACTION_HINT, Params: params, Steps: steps, CycleSteps: steps,
 		BlockAnswer: checkpb.Answer_ANSWER_SYNTHETIC, CycleAnswer: checkpb.Answer_ANSWER_SYNTHETIC,
-		History: &checkpb.History{Delta: true, Before: digest, Items: []*checkpb.HistoryItem{{Human: digest, Summary: true}, {Calls: []*checkpb.ToolCall{call}}}},
+		History: &checkpb.History{Delta: true, Before: digest, Items: []*checkpb.HistoryItem{{Human: digest, Summary: true, Closed: true}, {Calls: []*checkpb.ToolCall{call}}}},
 	}
 	run := &checkpb.ToolWatch{Policy: "agent-tools", Agent: fp, Shadow: true, Params: params, Run: &checkpb.ToolRun{Call: call, Done: true}}
 	report := &checkpb.ToolReport{

@@ -1283,8 +1283,11 @@ type HistoryItem struct {
 	// Digest of a human message's text; empty for a round.
 	Human []byte `protobuf:"bytes,1,opt,name=human,proto3" json:"human,omitempty"`
 	// The message stands for older history that the agent rewrote.
-	Summary       bool        `protobuf:"varint,2,opt,name=summary,proto3" json:"summary,omitempty"`
-	Calls         []*ToolCall `protobuf:"bytes,3,rep,name=calls,proto3" json:"calls,omitempty"`
+	Summary bool        `protobuf:"varint,2,opt,name=summary,proto3" json:"summary,omitempty"`
+	Calls   []*ToolCall `protobuf:"bytes,3,rep,name=calls,proto3" json:"calls,omitempty"`
+	// The item ends a turn: the message follows an answer without a call, or the
+	// round is such an answer with the message behind it.
+	Closed        bool `protobuf:"varint,4,opt,name=closed,proto3" json:"closed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1338,6 +1341,13 @@ func (x *HistoryItem) GetCalls() []*ToolCall {
 		return x.Calls
 	}
 	return nil
+}
+
+func (x *HistoryItem) GetClosed() bool {
+	if x != nil {
+		return x.Closed
+	}
+	return false
 }
 
 // ToolCall is one call of a round, with what it was answered.
@@ -3882,11 +3892,12 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05items\x18\x01 \x03(\v2\x1c.unloop.check.v1.HistoryItemR\x05items\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\fR\x06before\x12\x14\n" +
 	"\x05delta\x18\x03 \x01(\bR\x05delta\x12\x10\n" +
-	"\x03own\x18\x04 \x01(\bR\x03own\"n\n" +
+	"\x03own\x18\x04 \x01(\bR\x03own\"\x86\x01\n" +
 	"\vHistoryItem\x12\x14\n" +
 	"\x05human\x18\x01 \x01(\fR\x05human\x12\x18\n" +
 	"\asummary\x18\x02 \x01(\bR\asummary\x12/\n" +
-	"\x05calls\x18\x03 \x03(\v2\x19.unloop.check.v1.ToolCallR\x05calls\"\xb8\x02\n" +
+	"\x05calls\x18\x03 \x03(\v2\x19.unloop.check.v1.ToolCallR\x05calls\x12\x16\n" +
+	"\x06closed\x18\x04 \x01(\bR\x06closed\"\xb8\x02\n" +
 	"\bToolCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x12\n" +
 	"\x04call\x18\x02 \x01(\fR\x04call\x12\x16\n" +

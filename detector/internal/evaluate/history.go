@@ -26,7 +26,7 @@ func (r *digestReader) evidence(h *checkpb.History) toolloop.Evidence {
 	ev := toolloop.Evidence{Delta: h.GetDelta(), Own: h.GetOwn(), Items: make([]toolloop.Item, len(h.GetItems()))}
 	ev.Before = r.digest(h.GetBefore())
 	for i, item := range h.GetItems() {
-		ev.Items[i] = toolloop.Item{Human: r.digest(item.GetHuman()), Summary: item.GetSummary(), Calls: make([]toolloop.Call, len(item.GetCalls()))}
+		ev.Items[i] = toolloop.Item{Human: r.digest(item.GetHuman()), Summary: item.GetSummary(), Closed: item.GetClosed(), Calls: make([]toolloop.Call, len(item.GetCalls()))}
 		for j, c := range item.GetCalls() {
 			ev.Items[i].Calls[j] = r.call(c)
 		}

@@ -42,6 +42,9 @@ type Item struct {
 	// Summary marks a message that an agent wrote in place of older history. It has the
 	// role of a human message, but no human wrote it.
 	Summary bool
+	// Closed says that the item ends a turn: the message follows an answer without a
+	// call, or the round is such an answer with the message behind it.
+	Closed bool
 	// Calls are the round's calls, in any order.
 	Calls []Call
 }

@@ -73,6 +73,7 @@ func (m *maker) history(p *bundle.Policy, rules provider.Rules) *checkpb.History
 	for i := range items {
 		it := &wired[i]
 		it.Human, it.Summary, it.Calls = w.bytesOf(items[i].Human), items[i].Summary, w.wire(items[i].Calls)
+		it.Closed = items[i].Closed || i == 0 && m.Prompt.Delta && it.Human != nil && !m.Prompt.Transcript.Strays()
 		h.Items[i] = it
 	}
 	return h

@@ -35,7 +35,7 @@ func (t *Transcript) exchange(role message.Role) {
 func (t *Transcript) speak() {
 	ours, others := 0, 0
 	for i := range t.open {
-		if inPlace(&t.open[i]) {
+		if rounds.InPlace(&t.open[i]) {
 			ours++
 		} else if t.open[i].Kind != message.Field {
 			others++
@@ -49,17 +49,8 @@ func (t *Transcript) speak() {
 	}
 	t.said, t.answers = append(t.said[:0], t.open...), t.answers[:0]
 	if ours > 0 {
-		t.said = slices.DeleteFunc(t.said, func(p message.Part) bool { return inPlace(&p) })
+		t.said = slices.DeleteFunc(t.said, func(p message.Part) bool { return rounds.InPlace(&p) })
 	}
-}
-
-// inPlace reports whether a part is a text that a gateway wrote in the model's place.
-func inPlace(p *message.Part) bool {
-	if p.Kind != message.Text || p.Inside {
-		return false
-	}
-	return bytes.HasPrefix(p.Value, []byte(`"Stopped by Unloop: `)) && rounds.Marked(p.Value) ||
-		bytes.HasPrefix(p.Value, []byte(`"recursive_loop_detected:`)) // as older gateways wrote it
 }
 
 // Exchange returns the newest exchange as text: the agent's last words and calls, with

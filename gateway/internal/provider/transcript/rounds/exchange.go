@@ -2,6 +2,7 @@ package rounds
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
@@ -47,6 +48,11 @@ func (e *exchange) form() textact.Form { return textact.Form(e.read.Form) }
 // done reports whether there is an answer.
 func (e *exchange) done() bool { return len(e.answers) > 0 }
 
+// closes reports whether the message ends a turn: the agent answers, and a message follows.
+func (e *exchange) closes() bool {
+	return e.done() && e.form() == textact.None && !slices.ContainsFunc(e.said.texts, inPlace)
+}
+
 // parts returns the texts of an exchange as parts of a message, in the digester's buffer.
 func (e *exchange) parts(d *message.Digester) []message.Part {
 	d.Parts = e.said.appendTo(d.Parts[:0], message.Call)
@@ -90,7 +96,7 @@ func (e *exchange) readAll() message.Exchange {
 
 // round returns the exchange as a round. soft says that the message may be no action.
 func (e *exchange) round(soft bool) textRound {
-	r := textRound{call: e.read.Call, done: e.done(), of: e}
+	r := textRound{call: e.read.Call, done: e.done(), closed: e.closes(), of: e}
 	r.call.Soft = soft
 	return r
 }

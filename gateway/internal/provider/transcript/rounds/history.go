@@ -30,6 +30,9 @@ type history struct {
 	kept []keptCall
 	// waiting says that the previous message has calls, answered that it has results.
 	waiting, answered bool
+	// spoken says that the agent has written without a call since the last result or
+	// user message.
+	spoken bool
 	// parts and answers are room for further slots.
 	parts   []message.Part
 	answers []answer
@@ -52,6 +55,7 @@ type slot struct {
 	human   fingerprint.Digest
 	summary bool
 	midturn bool               // a human message directly behind results
+	closed  bool               // a human message behind an answer without a call
 	words   fingerprint.Digest // of the text beside the calls
 	calls   []message.Part
 	answers []answer

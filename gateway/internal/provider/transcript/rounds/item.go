@@ -18,6 +18,9 @@ type Item struct {
 	// Summary marks a message that an agent wrote in place of older history, or to
 	// itself.
 	Summary bool
+	// Closed says that the item ends a turn: it is a user message behind an answer of the
+	// agent's without a call, or a round of such an answer and the user message behind it.
+	Closed bool
 	// Calls are those of one turn of the model, at most 256.
 	Calls []message.ToolCall
 }
@@ -68,7 +71,7 @@ func (t *Rounds) History(rules Rules) (items []Item, before fingerprint.Digest) 
 		s := &h.slots[(h.next+i)%len(h.slots)]
 		items, midturn = append(items, Item{}), append(midturn, s.midturn)
 		it := &items[len(items)-1]
-		it.Human, it.Summary = s.human, s.summary
+		it.Human, it.Summary, it.Closed = s.human, s.summary, s.closed
 		if len(s.calls) > 0 {
 			it.Calls = make([]message.ToolCall, len(s.calls))
 		}
@@ -271,6 +274,17 @@ func (r *Rules) Ours(text []byte) bool {
 // their beginning.
 func Marked(text []byte) bool {
 	return bytes.Contains(text[:min(len(text), oursWithin)], []byte(mark))
+}
+
+// InPlace reports whether a part is a text that a gateway wrote in the model's place.
+func InPlace(p *message.Part) bool {
+	return p.Kind == message.Text && !p.Inside && inPlace(p.Value)
+}
+
+// inPlace is InPlace for the JSON string of a text.
+func inPlace(text []byte) bool {
+	return bytes.HasPrefix(text, []byte(`"Stopped by Unloop: `)) && Marked(text) ||
+		bytes.HasPrefix(text, []byte(`"recursive_loop_detected:`)) // as older gateways wrote it
 }
 
 // withoutNotice returns a result without the hint of Unloop's that a tool runner put

@@ -1,6 +1,8 @@
 package rounds
 
 import (
+	"slices"
+
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/rounds/textact"
 	"github.com/unloop/unloop/gateway/internal/recognize"
@@ -22,7 +24,7 @@ func (h *history) user(d *message.Digester, parts []message.Part) {
 		return
 	}
 	s := h.push(d)
-	s.human, s.summary, s.midturn = f.Digest, f.Summary, h.answered
+	s.human, s.summary, s.midturn, s.closed = f.Digest, f.Summary, h.answered, h.spoken
 }
 
 // readHuman reads what a human wrote in a user message.
@@ -73,6 +75,20 @@ func (h *history) newest() *slot {
 func (h *history) follow(role message.Role, parts []message.Part) {
 	h.waiting = role == message.Assistant && message.Has(parts, message.Call)
 	h.answered = message.Has(parts, message.Result)
+	switch role {
+	case message.Assistant:
+		h.spoken = !h.waiting && (h.spoken || speaks(parts))
+	case message.User, message.Tool:
+		h.spoken = false
+	case message.System:
+	}
+}
+
+// speaks reports whether a message has words of the model's own.
+func speaks(parts []message.Part) bool {
+	return slices.ContainsFunc(parts, func(p message.Part) bool {
+		return p.Kind == message.Text && !p.Inside && len(p.Value) > len(`""`) && !InPlace(&p)
+	})
 }
 
 // withoutReminders marks the messages of a harness that writes after each round, so that

@@ -39,10 +39,11 @@ type chat struct {
 
 // textRound is a round that was read in a text, or a human message.
 type textRound struct {
-	human fingerprint.Digest
-	call  message.ToolCall
-	done  bool      // there is a result
-	of    *exchange // nil for a round in a scratchpad
+	human  fingerprint.Digest
+	closed bool // it ends a turn
+	call   message.ToolCall
+	done   bool      // there is a result
+	of     *exchange // nil for a round in a scratchpad
 	// text and result are those of a round in a scratchpad.
 	text, result []byte
 }
@@ -175,7 +176,7 @@ func agentRounds(out []textRound, list []exchange) []textRound {
 			out = append(out, e.round(true))
 		default:
 			heard[human] = true
-			out = append(out, textRound{human: human})
+			out = append(out, textRound{human: human, closed: e.closes()})
 		}
 	}
 	return out
@@ -248,6 +249,7 @@ func (t *Rounds) textHistory(rounds []textRound, rules *Rules) []Item {
 	items := make([]Item, len(rounds))
 	for i := range rounds {
 		r := &rounds[i]
+		items[i].Closed = r.closed
 		if !r.human.IsZero() {
 			items[i].Human = r.human
 			continue
