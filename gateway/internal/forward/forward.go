@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"strings"
 	"sync"
@@ -52,6 +53,8 @@ type Request struct {
 	Observer Observer
 	// ended is set once a stream's last event was read.
 	ended bool
+	// reused says that the request went out on a connection that had carried others.
+	reused bool
 	// to counts the answer, began is when the request was sent.
 	to    *upstreamMetrics
 	began time.Time
@@ -86,7 +89,7 @@ func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheu
 	p := &Proxy{keys: keys, log: log, edits: newEdits(reg), metrics: newUpstreams(reg)}
 	p.whole = httputil.ReverseProxy{
 		Rewrite:       p.rewrite,
-		Transport:     transport,
+		Transport:     again{transport},
 		FlushInterval: flushKnown,
 		BufferPool:    &wholeBuffers{},
 		ModifyResponse: func(res *http.Response) error {
@@ -148,7 +151,7 @@ func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out Request) {
 	if out.Stream {
 		proxy = &p.streams
 	}
-	proxy.ServeHTTP(w, r.WithContext(x))
+	proxy.ServeHTTP(w, r.WithContext(httptrace.WithClientTrace(x, &httptrace.ClientTrace{GotConn: x.connected})))
 	delivered = true
 }
 
@@ -169,6 +172,9 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		}
 	}
 	pr.Out.Body = out.Body.Reader()
+	if out.Body.Rest == nil {
+		pr.Out.GetBody = func() (io.ReadCloser, error) { return out.Body.Reader(), nil }
+	}
 	if out.Body.Rest != nil && len(pr.Out.Trailer) > 0 {
 		pr.Out.Body = trailing{pr.Out.Body, pr.In, pr.Out}
 	}
