@@ -3,18 +3,21 @@ package detection
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
-// recorded are the folders with real sessions, the first that exists: the one
-// that UNLOOP_TEST_SESSIONS names, else the one beside the repository.
-func recorded() string {
-	for _, folder := range []string{os.Getenv("UNLOOP_TEST_SESSIONS"), "../../../shared/sessions"} {
-		if _, err := os.Stat(filepath.Join(folder, "stuck.jsonl")); folder != "" && err == nil {
-			return folder
-		}
+// recorded returns the folders with real sessions that exist: those that
+// UNLOOP_TEST_SESSIONS lists, else those beside the repository.
+func recorded() []string {
+	folders := []string{"../../../shared/sessions", "../../../shared/sessions2"}
+	if env := os.Getenv("UNLOOP_TEST_SESSIONS"); env != "" {
+		folders = filepath.SplitList(env)
 	}
-	return ""
+	return slices.DeleteFunc(folders, func(folder string) bool {
+		_, err := os.Stat(filepath.Join(folder, "stuck.jsonl"))
+		return err != nil
+	})
 }
 
 // sessionsOf reads the stuck and the honest sessions of a folder.
@@ -96,11 +99,16 @@ func show(t *testing.T, results []Result) {
 
 func TestRecordedSessions(t *testing.T) {
 	t.Parallel()
-	folder := recorded()
-	if folder == "" {
+	folders := recorded()
+	if len(folders) == 0 {
 		t.Skip("NO RECORDED SESSIONS: neither UNLOOP_TEST_SESSIONS nor ../shared/sessions has stuck.jsonl and honest.jsonl; only our own sessions were measured")
 	}
-	measure(t, folder)
+	for _, folder := range folders {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			t.Parallel()
+			measure(t, folder)
+		})
+	}
 }
 
 func TestOwnSessions(t *testing.T) {
