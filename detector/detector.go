@@ -138,7 +138,7 @@ func (d *Detector) Readiness() *service.Readiness { return &d.ready }
 // measures, or that nobody else may be there to create.
 func (*Detector) Streams() (needed, others []string) {
 	needed = []string{schemas.StreamEvents}
-	for _, bucket := range []string{schemas.BucketCounters, schemas.BucketBlocks, schemas.BucketIncidents, schemas.BucketSessions, schemas.BucketLimits} {
+	for _, bucket := range []string{schemas.BucketCounters, schemas.BucketBlocks, schemas.BucketIncidents, schemas.BucketTimers, schemas.BucketSessions, schemas.BucketLimits} {
 		needed = append(needed, natskit.BucketStream(bucket))
 	}
 	return needed, slices.DeleteFunc(natskit.Layout{}.Streams(), func(name string) bool { return slices.Contains(needed, name) })

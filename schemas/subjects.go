@@ -61,6 +61,9 @@ const (
 	BucketBlocks = "LOOP_BLOCKS"
 	// BucketIncidents holds one record for each open incident; see IncidentKey.
 	BucketIncidents = "LOOP_INCIDENTS"
+	// BucketTimers holds a timer for each open incident, under the incident's key in
+	// BucketIncidents. A timer has no value. It expires when the incident may be over.
+	BucketTimers = "LOOP_TIMERS"
 	// BucketSessions holds one record for each agent's tool calls and for each scope's
 	// semantic findings; see SessionKey and StreakKey.
 	BucketSessions = "LOOP_SESSIONS"
@@ -185,12 +188,7 @@ func IncidentKey(shadow bool, policy, conversationHex string) string {
 	return mode(shadow) + KeyToken(policy) + "." + conversationHex
 }
 
-// IncidentTimerPrefix begins the keys in BucketIncidents of the timers of incidents; the
-// key of the incident follows. A timer has no value. It expires when the incident may be
-// over.
-const IncidentTimerPrefix = "end."
-
-// DurableResolver is the durable consumer on the timers of incidents that detectors share.
+// DurableResolver is the durable consumer on BucketTimers that detectors share.
 const DurableResolver = "detector-resolver"
 
 // SessionKey is the key in BucketSessions of one agent's tool calls under one policy:

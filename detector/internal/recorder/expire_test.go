@@ -11,6 +11,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
@@ -53,7 +54,7 @@ func TestAnIncidentWithoutHitsIsResolvedOnceByWhicheverDetectorRuns(t *testing.T
 	f.USD, f.RequestID = &price, "r1"
 	id := record(t, gone, f)
 	gone.announcing.Wait()
-	stream, err := s.JetStream().Stream(t.Context(), "KV_"+schemas.BucketIncidents)
+	stream, err := s.JetStream().Stream(t.Context(), natskit.BucketStream(schemas.BucketTimers))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +132,7 @@ func TestAReleaseIsAnEventAndAnIncidentThatGrowsAsWell(t *testing.T) {
 	}
 }
 
-// The timer of an incident that goes on is set anew; records of an earlier version get
-// timers.
+// The timer of an incident that goes on is set anew; an incident without one gets it.
 func TestTimersFollowTheirIncidents(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
@@ -140,7 +140,7 @@ func TestTimersFollowTheirIncidents(t *testing.T) {
 	f := found("aa", "prompt", time.Hour)
 	record(t, r, f)
 	r.announcing.Wait()
-	stream, err := s.JetStream().Stream(t.Context(), "KV_"+schemas.BucketIncidents)
+	stream, err := s.JetStream().Stream(t.Context(), natskit.BucketStream(schemas.BucketTimers))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestTimersFollowTheirIncidents(t *testing.T) {
 		"anew":    func() error { return r.expire(t.Context(), f.Key()) },
 		"adopted": func() error { return r.adopt(t.Context()) },
 	} {
-		if err := r.Purge(t.Context(), schemas.BucketIncidents, schemas.IncidentTimerPrefix+f.Key()); err != nil {
+		if err := r.Purge(t.Context(), schemas.BucketTimers, f.Key()); err != nil {
 			t.Fatal(err)
 		}
 		if err := set(); err != nil {

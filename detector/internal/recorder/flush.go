@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // Run writes gathered findings until the context ends, then once more. Findings that
@@ -42,17 +43,30 @@ func (r *Recorder) finish(ctx context.Context) {
 // Flush writes the gathered findings, tries failed writes and announcements again, and
 // forgets incidents that are over.
 func (r *Recorder) Flush(ctx context.Context) {
-	updates := r.takeUpdates()
-	for i, u := range updates {
-		timeout, cancel := context.WithTimeout(ctx, flushTimeout)
-		_, err := r.save(timeout, u)
-		cancel()
-		if err != nil { // the others would fail, too, or wait as long
-			r.retry(updates[i:]...)
-			break
+	var failed error
+	for _, u := range r.takeUpdates() {
+		if failed == nil { // else the others would fail, too, or wait as long
+			failed = r.flushOne(ctx, u)
+			continue
 		}
+		r.retry(u, failed)
 	}
 	r.announceAgain(ctx)
+}
+
+// flushOne writes an update; what fails is tried again with the next flush. The error says
+// that other updates need not be tried.
+func (r *Recorder) flushOne(ctx context.Context, u update) error {
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	_, err := r.save(ctx, u)
+	if err != nil {
+		r.retry(u, err)
+	}
+	if natskit.IsFull(err) { // there may be room for a smaller one
+		return nil
+	}
+	return err
 }
 
 // takeUpdates returns all updates that are to be written, the oldest first.

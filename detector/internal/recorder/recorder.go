@@ -7,6 +7,7 @@
 package recorder
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -53,6 +54,8 @@ type Recorder struct {
 	detected   *prometheus.CounterVec
 	resolved   *prometheus.CounterVec
 	lost       prometheus.Counter
+	refused    prometheus.Counter
+	room       *room
 	saved      *savings
 	tenants    *tenants
 }
@@ -80,6 +83,8 @@ func New(nc *natskit.Conn, layout natskit.Layout, reg prometheus.Registerer, log
 		detected: metric.Counters(reg, "unloop_incidents_total", "Incidents announced.", "policy", "detector", "mode"),
 		resolved: metric.Counters(reg, "unloop_incidents_resolved_total", "Incidents whose end was announced, by reason: expired, released or closed.", "policy", "detector", "reason"),
 		lost:     metric.Counter(reg, "unloop_incident_updates_lost_total", "Findings and events of incidents that could not be stored."),
+		refused:  metric.Counter(reg, "unloop_incidents_refused_total", "Findings of loops that were not recorded, because LOOP_INCIDENTS is full. Loops that are open stay."),
+		room:     &room{nc: nc},
 		tenants:  newTenants(reg),
 	}
 	r.saved = newSavings(reg, r.tenants)
@@ -88,7 +93,8 @@ func New(nc *natskit.Conn, layout natskit.Layout, reg prometheus.Registerer, log
 
 // Record records a finding and returns the id of its incident. The first finding of an
 // incident waits until the incident is stored; later ones are gathered. A finding that
-// could not be stored in time is tried again with the next flush.
+// could not be stored in time is tried again with the next flush. Where the bucket is full, a new
+// incident is refused (natskit.ErrFull), and the conversation's next finding tries again.
 func (r *Recorder) Record(ctx context.Context, f incident.Finding) (string, error) {
 	key := f.Key()
 	if id, known := r.gather(key, f); known {
@@ -97,7 +103,7 @@ func (r *Recorder) Record(ctx context.Context, f incident.Finding) (string, erro
 	u := update{key: key, mark: newMark(), findings: []incident.Finding{f}}
 	id, err := r.save(ctx, u)
 	if err != nil {
-		r.retry(u)
+		r.retry(u, err)
 		return "", fmt.Errorf("open incident: %w", err)
 	}
 	return id, nil
@@ -169,10 +175,17 @@ func (r *Recorder) save(ctx context.Context, u update) (string, error) {
 // takes its place.
 func (r *Recorder) store(ctx context.Context, u update) (before, out incident.Record, grown bool, err error) {
 	fresh := nuid.Next()
+	var noRoom, refused error
+	if u.loopID == "" {
+		noRoom = r.room.take(ctx)
+	}
 	err = r.ledger.Apply(ctx, u.key, func(rec incident.Record) (incident.Record, time.Duration) {
-		before, out, grown = rec, rec, false
+		before, out, grown, refused = rec, rec, false, nil
 		switch first := &u.findings[0]; {
 		case u.loopID != "" && (rec.LoopID != u.loopID || rec.Over != ""):
+			return rec, 0
+		case rec.LoopID == "" && noRoom != nil:
+			refused = noRoom
 			return rec, 0
 		case rec.LoopID == "":
 			rec = incident.New(first, fresh)
@@ -186,7 +199,7 @@ func (r *Recorder) store(ctx context.Context, u update) (before, out incident.Re
 		}
 		return next, next.TTL()
 	})
-	return before, out, grown, err
+	return before, out, grown, cmp.Or(err, refused)
 }
 
 // remember keeps the stored incident, and the findings that were gathered for it
@@ -222,12 +235,16 @@ func (r *Recorder) keep(u update) {
 	r.unsaved = append(r.unsaved, u)
 }
 
-func (r *Recorder) retry(updates ...update) {
+// retry keeps an update for the next flush, unless the error says that a full bucket has no
+// room for its incident.
+func (r *Recorder) retry(u update, err error) {
+	if u.loopID == "" && natskit.IsFull(err) {
+		r.refused.Add(float64(len(u.findings)))
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, u := range updates {
-		r.keep(u)
-	}
+	r.keep(u)
 }
 
 // forgetOne forgets one incident.

@@ -311,7 +311,7 @@ func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 		t.Error("released without a store")
 	}
 	for range maxUnsaved {
-		r.retry(update{findings: []incident.Finding{f}})
+		r.retry(update{findings: []incident.Finding{f}}, context.Canceled)
 		r.announceLater(announcement{})
 	}
 	r.announceLater(announcement{})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // Resolve ends the incident of a circuit breaker that has closed, and announces its end.
@@ -34,10 +35,11 @@ func (r *Recorder) resolve(ctx context.Context, f incident.Finding, reason strin
 
 // end ends an incident: it notes the end in the record, so that no finding is added any
 // more, publishes loop.resolved, and removes the record. Whoever finds the note after a
-// crash goes on from there. The first reason counts.
+// crash goes on from there. The first reason counts. A full bucket has no room for the
+// note; the removal makes some. The timer of an incident that ends early is cut short.
 func (r *Recorder) end(ctx context.Context, key, loopID, reason string) error {
 	rec, open, err := r.noteEnd(ctx, key, loopID, reason)
-	if err != nil {
+	if err != nil && !natskit.IsFull(err) {
 		return fmt.Errorf("end incident %s: %w", key, err)
 	}
 	if !open {
@@ -56,6 +58,9 @@ func (r *Recorder) end(ctx context.Context, key, loopID, reason string) error {
 	})
 	if err != nil {
 		return fmt.Errorf("remove incident %s: %w", key, err)
+	}
+	if rec.Over != event.ReasonExpired {
+		_ = r.arm(ctx, key, 0) // it expires later otherwise
 	}
 	if first {
 		r.resolved.WithLabelValues(rec.Policy, rec.Detector, rec.Over).Inc()

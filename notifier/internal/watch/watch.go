@@ -66,11 +66,15 @@ type records interface {
 	Replace(all []board.Entry)
 }
 
+// update applies entries of a bucket. One without a value is about to be removed.
 func update(into records, entries []jetstream.KeyValueEntry, all bool) {
+	stored := func(e jetstream.KeyValueEntry) bool {
+		return e.Operation() == jetstream.KeyValuePut && len(e.Value()) > 0
+	}
 	if all {
 		var values []board.Entry
 		for _, e := range entries {
-			if e.Operation() == jetstream.KeyValuePut {
+			if stored(e) {
 				values = append(values, board.Entry{Key: e.Key(), Value: e.Value()})
 			}
 		}
@@ -78,7 +82,7 @@ func update(into records, entries []jetstream.KeyValueEntry, all bool) {
 		return
 	}
 	for _, e := range entries {
-		if e.Operation() == jetstream.KeyValuePut {
+		if stored(e) {
 			into.Put(e.Key(), e.Value())
 		} else {
 			into.Delete(e.Key())

@@ -106,7 +106,7 @@ func parseAck(answer []byte) (uint64, error) {
 	case r.Error.Code == codeWrongLastSequence || r.Error.Code == codeWrongLastSequenceConstant:
 		return 0, errConflict
 	default:
-		return 0, errors.New(r.Error.Description)
+		return 0, &jetstream.APIError{ErrorCode: jetstream.ErrorCode(r.Error.Code), Description: r.Error.Description}
 	}
 }
 

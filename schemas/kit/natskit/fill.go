@@ -17,8 +17,8 @@ import (
 const (
 	// fillInterval is the pause between two measurements.
 	fillInterval = 30 * time.Second
-	// fullFrom is the part of its maximum size from which a bucket counts as full.
-	fullFrom = 0.95
+	// FullFrom is the part of its maximum size from which a bucket counts as full.
+	FullFrom = 0.95
 )
 
 // Fill measures how full the streams are, and how many replicas they have. A full bucket
@@ -76,8 +76,16 @@ func (f *Fill) measure(info *jetstream.StreamInfo) {
 	f.replicas.WithLabelValues(name, "configured").Set(float64(info.Config.Replicas))
 	f.replicas.WithLabelValues(name, "current").Set(float64(current(info.Cluster)))
 	if bucket, ok := strings.CutPrefix(name, BucketStream("")); ok && info.Config.MaxBytes > 0 {
-		f.note(bucket, float64(info.State.Bytes)/float64(info.Config.MaxBytes))
+		f.note(bucket, Fullness(info))
 	}
+}
+
+// Fullness returns the part of a stream's room that is taken; 0 for one without a bound.
+func Fullness(info *jetstream.StreamInfo) float64 {
+	if info.Config.MaxBytes <= 0 {
+		return 0
+	}
+	return float64(info.State.Bytes) / float64(info.Config.MaxBytes)
 }
 
 // current returns how many replicas have all of a stream, its leader among them. A server
@@ -101,7 +109,7 @@ func current(c *jetstream.ClusterInfo) int {
 // note warns each time that a bucket becomes full.
 func (f *Fill) note(bucket string, part float64) {
 	f.part.WithLabelValues(bucket).Set(part)
-	if full := part >= fullFrom; full != f.full[bucket] {
+	if full := part >= FullFrom; full != f.full[bucket] {
 		f.full[bucket] = full
 		if full {
 			f.log.Warn("bucket is full: the oldest records are dropped, or new ones refused; give it more room with nats stream edit --max-bytes", "bucket", bucket)

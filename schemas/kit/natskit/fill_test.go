@@ -70,7 +70,7 @@ func TestAFloodDropsTheOldestHistoryAndNoPolicy(t *testing.T) {
 	f := NewFill(conn, e.Layout(), slog.New(slog.NewTextHandler(&said, nil)), prometheus.NewRegistry())
 	f.look(t.Context())
 	f.look(t.Context())
-	if got := testutil.ToFloat64(f.part.WithLabelValues(schemas.BucketCounters)); got < fullFrom {
+	if got := testutil.ToFloat64(f.part.WithLabelValues(schemas.BucketCounters)); got < FullFrom {
 		t.Errorf("the bucket's fill is %.2f", got)
 	}
 	for state, want := range map[string]float64{"asked": 1, "configured": 1, "current": 1} {

@@ -47,8 +47,8 @@ const (
 	eventsMaxBytes = 256 << 20
 	// eventsDuplicates is how long JetStream remembers the ids of events.
 	eventsDuplicates = 2 * time.Minute
-	// incidentMarker is how long the marker of an expired incident is kept.
-	incidentMarker = eventsMaxAge
+	// timerMarker is how long the marker of an expired timer waits for a detector.
+	timerMarker = eventsMaxAge
 	// deadLettersMaxAge and deadLettersMaxBytes bound the messages that were given up.
 	deadLettersMaxAge   = 30 * 24 * time.Hour
 	deadLettersMaxBytes = 64 << 20
@@ -255,8 +255,8 @@ func (l Layout) Vectors() jetstream.StreamConfig {
 
 // contract returns the streams that every system has.
 func (l Layout) contract() []jetstream.StreamConfig {
-	incidents := l.History(schemas.BucketIncidents, 64<<20)
-	incidents.SubjectDeleteMarkerTTL = incidentMarker
+	timers := l.bucket(schemas.BucketTimers, 1, 32<<20)
+	timers.SubjectDeleteMarkerTTL, timers.DenyDelete = timerMarker, false // detectors remove the markers that they have seen to
 	audit := l.messages(schemas.StreamAudit, "What operators did", auditMaxAge, auditMaxBytes, schemas.SubjectAudit)
 	audit.DenyDelete = true
 	deadLetters := l.messages(schemas.StreamDeadLetters, "Messages that notifiers gave up", deadLettersMaxAge, deadLettersMaxBytes, schemas.SubjectDeadLetter)
@@ -266,7 +266,8 @@ func (l Layout) contract() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{
 		l.History(schemas.BucketCounters, 256<<20),
 		l.bucket(schemas.BucketBlocks, 1, 16<<20),
-		incidents,
+		l.bucket(schemas.BucketIncidents, 1, 64<<20),
+		timers,
 		l.History(schemas.BucketSessions, 256<<20),
 		l.bucket(schemas.BucketPolicies, 64, 64<<20),
 		l.bucket(schemas.BucketOverrides, 1, 16<<20),
@@ -296,8 +297,8 @@ func (l Layout) messages(name, description string, age time.Duration, bytes int6
 // ties per-message TTLs to delete markers, which would cost a write for every counter
 // that expires.
 //
-// A full bucket refuses new records, so that clients can't evict policies, keys and
-// overrides.
+// A full bucket refuses new records, so that clients can't evict policies, keys,
+// overrides and open loops.
 func (l Layout) bucket(name string, history, bytes int64) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		MaxBytes:          l.room(bytes),

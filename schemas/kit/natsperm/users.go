@@ -33,7 +33,7 @@ func kv(bucket string) string { return "KV_" + bucket }
 
 // streams are all streams of Unloop.
 var streams = []string{
-	schemas.StreamEvents, schemas.StreamDeadLetters, schemas.StreamAudit, kv(schemas.BucketCounters), kv(schemas.BucketBlocks), kv(schemas.BucketIncidents),
+	schemas.StreamEvents, schemas.StreamDeadLetters, schemas.StreamAudit, kv(schemas.BucketCounters), kv(schemas.BucketBlocks), kv(schemas.BucketIncidents), kv(schemas.BucketTimers),
 	kv(schemas.BucketSessions), kv(schemas.BucketLimits), kv(schemas.BucketPolicies), kv(schemas.BucketOverrides), kv(schemas.BucketSilences),
 	kv(schemas.BucketNotifications), kv(schemas.BucketDeliveries), kv(schemas.BucketVectors),
 }
@@ -73,7 +73,10 @@ func detectorUser() User {
 	b.api("remove released records", "STREAM.PURGE."+kv(schemas.BucketCounters), "STREAM.PURGE."+kv(schemas.BucketBlocks))
 	b.follow(schemas.BucketBlocks, ">")
 	b.follow(schemas.BucketIncidents, ">")
-	b.consumer(kv(schemas.BucketIncidents), schemas.DurableResolver, record(schemas.BucketIncidents, schemas.IncidentTimerPrefix+">"))
+	b.publish("set timers of loops", record(schemas.BucketTimers, ">"))
+	b.follow(schemas.BucketTimers, ">")
+	b.api("remove timers that have expired", "STREAM.MSG.DELETE."+kv(schemas.BucketTimers))
+	b.consumer(kv(schemas.BucketTimers), schemas.DurableResolver, record(schemas.BucketTimers, ">"))
 	for _, stream := range streams {
 		b.api("measure streams", "STREAM.INFO."+stream)
 	}
