@@ -38,11 +38,15 @@ func TestNATSConfigurationIsTheGeneratedOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	users := []string{}
+	var users, readers []string
 	for _, u := range natsperm.Users() {
-		users = append(users, u.Name)
+		if u.Reads {
+			readers = append(readers, u.Name)
+		} else {
+			users = append(users, u.Name)
+		}
 	}
-	users = append(users, natsconfig.SystemUser)
+	users = append(append(users, readers...), natsconfig.SystemUser)
 	text := nkey.ReplaceAllStringFunc(read(t, filepath.Join(dir, natsconfig.ServerFile(node))), func(string) string {
 		user := users[0]
 		users = users[1:]

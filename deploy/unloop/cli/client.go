@@ -86,12 +86,13 @@ func dataDirs() []string {
 // stored returns the values of a bucket, without those that cannot be read as JSON.
 func stored[T any](ctx context.Context, js jetstream.JetStream, bucket string) ([]T, error) {
 	all := []T{}
-	for entry, err := range natskit.Entries(ctx, js, bucket, ">", jetstream.IgnoreDeletes()) {
-		if err != nil {
-			return nil, explain(err)
-		}
+	records, err := natskit.Records(ctx, js, bucket, ">")
+	if err != nil {
+		return nil, explain(err)
+	}
+	for _, r := range records {
 		var v T
-		if json.Unmarshal(entry.Value(), &v) == nil {
+		if json.Unmarshal(r.Value, &v) == nil {
 			all = append(all, v)
 		}
 	}

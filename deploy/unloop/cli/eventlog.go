@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,10 +15,6 @@ import (
 )
 
 const (
-	// eventBatch is how many events are asked for at once.
-	eventBatch = 256
-	// eventWithin bounds the wait for the answer.
-	eventWithin = 5 * time.Second
 	// eventPause is the first pause while there are no more events, eventPauses the longest.
 	eventPause, eventPauses = 20 * time.Millisecond, time.Second
 )
@@ -65,60 +59,18 @@ func openEvents(ctx context.Context, js jetstream.JetStream, since time.Time) (*
 // next returns the events after those that were read, oldest first; none if there are no
 // more yet.
 func (l *eventLog) next(ctx context.Context) (events [][]byte, err error) {
-	ask := map[string]any{"batch": eventBatch}
+	get := natskit.DirectGet{Since: l.since}
 	if l.last > 0 {
-		ask["seq"] = l.last + 1
-	} else {
-		ask["start_time"] = l.since
+		get.From = l.last + 1
 	}
-	body, err := json.Marshal(ask)
-	if err != nil {
-		return nil, err
-	}
-	answers, stop, err := l.request(body)
-	if err != nil {
-		return nil, fmt.Errorf("read events: %w", err)
-	}
-	defer stop()
-	within, cancel := context.WithTimeout(ctx, eventWithin)
-	defer cancel()
-	for {
-		msg, err := answers.NextMsgWithContext(within)
+	for msg, err := range get.Ask(ctx, l.js, schemas.StreamEvents) {
 		if err != nil {
 			return events, l.failed(ctx, err)
 		}
-		switch status := msg.Header.Get("Status"); status {
-		case "":
-			seq, err := strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
-			at, also := time.Parse(time.RFC3339Nano, msg.Header.Get(jetstream.TimeStampHeaer))
-			if err := errors.Join(err, also); err != nil {
-				return events, fmt.Errorf("read events: an answer without its place in the stream: %w", err)
-			}
-			l.last, l.since, events = seq, at, append(events, msg.Data)
-		case "204", "404": // the end of the answer, or no event
-			l.began = true
-			return events, nil
-		default:
-			return events, fmt.Errorf("read events: the server answers %s %s", status, msg.Header.Get("Description"))
-		}
+		l.last, l.since, events = msg.Sequence, msg.At, append(events, msg.Data)
 	}
-}
-
-// request sends one request for events. The server's messages arrive in the subscription
-// answers until stop is called.
-func (l *eventLog) request(body []byte) (answers *nats.Subscription, stop func(), err error) {
-	nc := l.js.Conn()
-	inbox := nc.NewInbox()
-	answers, err = nc.SubscribeSync(inbox)
-	if err != nil {
-		return nil, nil, err
-	}
-	stop = func() { _ = answers.Unsubscribe() } // a closed connection has no subscriptions
-	if err := nc.PublishRequest(natskit.APISubject(l.js, "DIRECT.GET."+schemas.StreamEvents), inbox, body); err != nil {
-		stop()
-		return nil, nil, err
-	}
-	return answers, stop, nil
+	l.began = true
+	return events, nil
 }
 
 // failed returns the error of an answer that did not come. Once events were read, a server

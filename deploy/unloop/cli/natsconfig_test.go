@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,11 +13,13 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natsperm"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/status"
 )
 
 // A new user's way: configuration, server, streams, and a command as the operator.
@@ -133,6 +136,70 @@ func TestEventsAreReadByTheirSubscriber(t *testing.T) {
 	}
 }
 
+// Users of the account of readers list loops, see the status, and take events from the
+// durable consumer that an operator made for them.
+func TestReadersUseTheCommandsThatTheyNeed(t *testing.T) {
+	t.Parallel()
+	dir := configured(t)
+	ctx := t.Context()
+	detector, operator := dial(t, dir, "detector"), dial(t, dir, "operator")
+	incident, err := json.Marshal(event.Incident{Data: event.Data{LoopID: "open-loop", Policy: "p"}, Tenant: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := detector.Publish("$KV.LOOP_INCIDENTS.open.x", incident); err != nil {
+		t.Fatal(err)
+	}
+	status, err := json.Marshal(status.Status{Service: "detector", ID: "d", Host: "host-of-the-detector", Ready: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = detector.Subscribe("loop.status", func(m *nats.Msg) { _ = m.Respond(status) })
+	if err = errors.Join(err, detector.Publish("loop.detected._.p", []byte("kept")), detector.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		user string
+		args []string
+		code int
+		want string
+	}{
+		{"subscriber", []string{"loops"}, 0, "open-loop"},
+		{"monitor", []string{"loops"}, 0, "open-loop"},
+		{"monitor", []string{"overrides"}, 0, "Nothing is blocked"},
+		{"monitor", []string{"status", "--json"}, 1, "host-of-the-detector"}, // no gateway is ready
+	} {
+		code, out, errOut := command(t, append(c.args, envFlags(t, filepath.Join(dir, c.user+".env"))...)...)
+		if code != c.code || !strings.Contains(out, c.want) {
+			t.Errorf("%v as %s: code %d, %s%s; want %q", c.args, c.user, code, out, errOut, c.want)
+		}
+	}
+	js := func(nc *nats.Conn) jetstream.JetStream {
+		js, err := jetstream.New(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return js
+	}
+	if _, err := js(operator).CreateConsumer(ctx, "LOOP_EVENTS", jetstream.ConsumerConfig{Durable: "subscriber", AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+		t.Fatal(err)
+	}
+	consumer, err := js(dial(t, dir, "subscriber")).Consumer(ctx, "LOOP_EVENTS", "subscriber")
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := consumer.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := msg.DoubleAck(ctx); err != nil || string(msg.Data()) != "kept" {
+		t.Errorf("the durable consumer gave %q, and the acknowledgement %v", msg.Data(), err)
+	}
+	if info, err := consumer.Info(ctx); err != nil || info.AckFloor.Stream != 1 {
+		t.Errorf("the consumer is at %+v, %v", info, err)
+	}
+}
+
 // A command whose user may not do what it asks for ends at once, and says so.
 func TestACommandEndsWhenItsUserMayNot(t *testing.T) {
 	t.Parallel()
@@ -146,7 +213,7 @@ func TestACommandEndsWhenItsUserMayNot(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"subscriber", []string{"loops"}, "may not publish to $JS.API.STREAM.INFO.KV_LOOP_INCIDENTS"},
+		{"subscriber", []string{"overrides"}, "may not publish to $JS.API.DIRECT.GET.KV_LOOP_OVERRIDES"},
 		{"notifier", []string{"policy", "push", bundle}, "may not publish to $KV.LOOP_POLICIES.bundle"},
 		{"monitor", []string{"events"}, "may not subscribe to loop.detected.>"},
 		{"embedworker", []string{"nats", "init"}, "may not publish to $JS.API.STREAM.INFO."},

@@ -1,6 +1,6 @@
 // Package natsconfig writes the configuration of NATS servers for Unloop: an account with
-// a user for each service, certificates, a cluster, and the files with which each user
-// connects.
+// a user for each service, one for those who only read, certificates, a cluster, and the
+// files with which each user connects.
 //
 // It takes the permissions from package natsperm, and knows no service.
 package natsconfig
@@ -14,10 +14,11 @@ import (
 	"strings"
 )
 
-// Account and System are the accounts of the configuration: that of Unloop, and that of
-// the servers.
+// Account, Readers and System are the accounts of the configuration: that of Unloop, that
+// of users who only read, and that of the servers.
 const (
 	Account = "UNLOOP"
+	Readers = "UNLOOP_READERS"
 	System  = "SYS"
 )
 

@@ -84,16 +84,44 @@ func indent(lines string) string {
 	return strings.ReplaceAll("  "+strings.TrimRight(lines, "\n"), "\n", "\n  ") + "\n"
 }
 
-// accounts writes both accounts with their users.
+// accounts writes all accounts with their users.
 func accounts(t *text, public map[string]string, domain string) {
-	t.line("accounts {\n  %s {\n    jetstream: enabled\n    users: [", Account)
+	t.line("accounts {\n  %s {\n    jetstream: enabled\n    exports: [", Account)
+	for _, service := range natsperm.Services(domain) {
+		kind := "singleton"
+		if service.Several {
+			kind = "stream"
+		}
+		t.line("      {service: %s, response_type: %s, accounts: [%s]}", quote(service.Subject), kind, Readers)
+	}
+	for _, subject := range natsperm.Feeds() {
+		t.line("      {stream: %s, accounts: [%s]}", quote(subject), Readers)
+	}
+	t.line("    ]\n    users: [")
+	users(t, public, domain, false)
+	t.line("    ]\n  }\n  %s {\n    # Those who only read. Nothing that they name as a reply subject is in the account of Unloop.\n    imports: [", Readers)
+	for _, service := range natsperm.Services(domain) {
+		t.line("      {service: {account: %s, subject: %s}}", Account, quote(service.Subject))
+	}
+	for _, subject := range natsperm.Feeds() {
+		t.line("      {stream: {account: %s, subject: %s}}", Account, quote(subject))
+	}
+	t.line("    ]\n    users: [")
+	users(t, public, domain, true)
+	t.line("    ]\n  }\n  %s {\n    # The servers themselves: nats server ls, nats server report.\n    users: [{nkey: %s}]\n  }\n}\nsystem_account: %s",
+		System, public[SystemUser], System)
+}
+
+// users writes the users of one account.
+func users(t *text, public map[string]string, domain string, reads bool) {
 	for _, u := range natsperm.Users() {
+		if u.Reads != reads {
+			continue
+		}
 		t.line("      # %s\n      {nkey: %s, permissions: {", u.Does, public[u.Name])
 		t.line("        publish: {allow: [%s]}", subjects(u.MayPublish(domain)))
 		t.line("        subscribe: {allow: [%s]}\n      }}", subjects(u.MaySubscribe()))
 	}
-	t.line("    ]\n  }\n  %s {\n    # The servers themselves: nats server ls, nats server report.\n    users: [{nkey: %s}]\n  }\n}\nsystem_account: %s",
-		System, public[SystemUser], System)
 }
 
 func subjects(all []string) string {

@@ -21,13 +21,17 @@ type Permission struct {
 // User is a user of NATS with all that it may do.
 type User struct {
 	Name, Does string
-	Publish    []Permission
-	Subscribe  []Permission
+	// Reads says that the user may only read. It belongs to the account of readers: the
+	// server answers requests of JetStream's API on any reply subject that they name, and in
+	// an account of their own no such subject leads to a stream or a service.
+	Reads     bool
+	Publish   []Permission
+	Subscribe []Permission
 }
 
 // InboxPrefix returns the prefix of a user's inboxes (--nats-inbox-prefix). Users with the
 // same inboxes could read each other's answers.
-func InboxPrefix(user string) string { return "_INBOX_" + user }
+func InboxPrefix(user string) string { return inboxes + user }
 
 // MayPublish returns the subjects that the user may publish to. With a JetStream domain,
 // those of its API in the domain are among them.
@@ -51,6 +55,37 @@ func (u User) MayPublish(domain string) []string {
 // MaySubscribe returns the subjects that the user may subscribe to.
 func (u User) MaySubscribe() []string { return flat(u.Subscribe) }
 
+// Service is a subject that takes requests of another account.
+type Service struct {
+	Subject string
+	// Several says that one request may have several answers.
+	Several bool
+}
+
+// Services returns what the account of readers imports as services.
+func Services(domain string) (all []Service) {
+	for _, subject := range crossing(func(u User) []string { return u.MayPublish(domain) }) {
+		several := slices.ContainsFunc([]string{".DIRECT.GET.", ".MSG.NEXT.", schemas.SubjectStatus, "$SRV."}, func(part string) bool { return strings.Contains(subject, part) })
+		all = append(all, Service{subject, several})
+	}
+	return all
+}
+
+// Feeds returns the subjects that the account of readers imports as streams.
+func Feeds() []string { return crossing(User.MaySubscribe) }
+
+// crossing returns the subjects of readers that are not of their own account.
+func crossing(subjects func(User) []string) (all []string) {
+	for _, u := range Users() {
+		if u.Reads {
+			all = append(all, subjects(u)...)
+		}
+	}
+	all = slices.DeleteFunc(all, func(s string) bool { return strings.HasPrefix(s, inboxes) })
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 func flat(all []Permission) (subjects []string) {
 	for _, p := range all {
 		subjects = append(subjects, p.Subjects...)
@@ -60,7 +95,10 @@ func flat(all []Permission) (subjects []string) {
 }
 
 const (
+	inboxes   = "_INBOX_"
 	apiPrefix = "$JS.API."
+	// crossings are the subjects by which the server takes answers to another account.
+	crossings = "_R_.>"
 	// probe is the key of the record that is written to find out whether a bucket takes
 	// writes.
 	probe = "probe"
@@ -94,6 +132,13 @@ func with(all []Permission, why string, subjects []string) []Permission {
 	return all
 }
 
+// records allows reading the records of a bucket without a consumer.
+func (b *builder) records(buckets ...string) {
+	for _, bucket := range buckets {
+		b.api("read records of "+bucket, "DIRECT.GET."+kv(bucket))
+	}
+}
+
 // api allows calls of JetStream's API.
 func (b *builder) api(why string, calls ...string) {
 	for _, call := range calls {
@@ -104,7 +149,8 @@ func (b *builder) api(why string, calls ...string) {
 // part allows what every running part does: it reports its status to those who ask.
 func (b *builder) part() {
 	b.subscribe("report the status", schemas.SubjectStatus)
-	b.answer(Notifier, Operator, Monitor)
+	b.answer(Notifier, Operator)
+	b.publish("answer requests of readers, through the server", crossings)
 }
 
 // answer allows answers to requests of users.

@@ -16,12 +16,12 @@ const (
 	Monitor     = "monitor"
 )
 
-// Users returns all users of the account.
+// Users returns all users of both accounts.
 func Users() []User {
 	return []User{gatewayUser(), detectorUser(), embedworkerUser(), notifierUser(), subscriberUser(), operatorUser(), monitorUser()}
 }
 
-// Names returns the names of all users of the account.
+// Names returns the names of all users.
 func Names() (all []string) {
 	for _, u := range Users() {
 		all = append(all, u.Name)
@@ -125,9 +125,11 @@ func notifierUser() User {
 }
 
 func subscriberUser() User {
-	b := begin(Subscriber, "A program that follows the events of loops, and nothing else.")
+	b := begin(Subscriber, "A program that follows the events of loops, and lists open ones.")
+	b.Reads = true
 	b.subscribe("follow events", events...)
 	b.api("read stored events", "STREAM.INFO."+schemas.StreamEvents, "DIRECT.GET."+schemas.StreamEvents, "STREAM.MSG.GET."+schemas.StreamEvents)
+	b.records(schemas.BucketIncidents)
 	for _, subject := range events {
 		b.api("read stored events", "DIRECT.GET."+schemas.StreamEvents+"."+subject)
 	}
@@ -161,9 +163,11 @@ func operatorUser() User {
 }
 
 func monitorUser() User {
-	b := begin(Monitor, "A monitor: the status of the parts, services, streams and consumers; no records.")
+	b := begin(Monitor, "A monitor: the status of the parts, services, streams and consumers, open loops, blocks and exemptions.")
+	b.Reads = true
 	b.publish("ask for the status, services and their statistics", schemas.SubjectStatus, "$SRV.>")
 	b.api("see the account, its streams and consumers", "INFO", "STREAM.LIST", "STREAM.NAMES", "STREAM.INFO.*", "CONSUMER.LIST.*", "CONSUMER.NAMES.*", "CONSUMER.INFO.*.*")
+	b.records(schemas.BucketIncidents, schemas.BucketOverrides)
 	b.subscribe("follow advisories", "$JS.EVENT.ADVISORY.>")
 	return b.User
 }
