@@ -87,6 +87,23 @@ var mediaScenes = []honest{
 			a.call("computer", `{"action":"scroll","coordinate":[640,400],"scroll_amount":5,"scroll_direction":"down"}`, "", time.Second, page(i))
 		}
 	}},
+	{name: "frames of a camera, in one conversation", play: func(s *scene) {
+		a := s.agent(0).named("camera").system("You watch a door. Say open or closed.")
+		for i := range 30 {
+			a.user("Frame:", page(i)).answer("closed").wait(2 * time.Second)
+		}
+	}},
+	{name: "a picture that is edited ten times", play: func(s *scene) {
+		a := s.agent(0).user("Make the logo better.", page(0))
+		for i := range 10 {
+			a.call("edit_image", `{"operation":"enhance"}`, "", 3*time.Second, page(i+1))
+		}
+	}},
+	{name: "two pictures to compare, pair after pair", play: func(s *scene) {
+		for i := range 20 {
+			s.agent(time.Duration(i)*2*time.Second).user("Which of the two is sharper?", page(2*i), page(2*i+1)).ask()
+		}
+	}},
 	{name: "screenshots of a video that plays", play: func(s *scene) {
 		a := s.agent(0).user("Tell me when the titles begin.")
 		for i := range 20 {
@@ -121,6 +138,14 @@ var wokenScenes = []honest{
 		a := s.agent(0).system("You are a coding assistant.").user("Fix the flaky test.")
 		for range 12 {
 			a.call("bash", `{"command":"go test ./..."}`, "ok  \texample.com/app\t1.2s", 10*time.Second).answer("All tests pass.").wait(40 * time.Second).user("run the tests again")
+		}
+	}},
+	{name: "a tick that fails as it did before", play: woken(24, 10*time.Minute, true, "Sync the calendar.", "sync", "Error: the calendar is offline", "The calendar is still offline; I will try again at the next tick.")},
+	{name: "a daily standup in one thread", play: woken(20, 24*time.Hour, true, "Post the standup.", "list_tickets", "APP-1 in progress", "Posted.")},
+	{name: "a person who asks for the status now and then", play: func(s *scene) {
+		a := s.agent(0).user("Start the export.").call("start", `{}`, "started", time.Second).answer("It runs.")
+		for range 10 {
+			a.wait(3*time.Minute).user("How far is it?").call("status", `{}`, "running", time.Second).answer("It is still running.")
 		}
 	}},
 	{name: "a tick without a tool", play: func(s *scene) {
@@ -161,6 +186,15 @@ var waitingScenes = []honest{
 		}
 	}, hints: 10, nod: "it has waited for minutes"},
 	{name: "curl of a server that starts, every 6 seconds", play: polls(10, 6*time.Second, "bash", `{"command":"curl -s localhost:8080/health"}`, "curl: (7) Failed to connect"), hints: 5, nod: "the server has not come up for a minute"},
+	{name: "a log that is followed", play: func(s *scene) {
+		a := s.agent(0).user("Tell me when the migration is through.")
+		for i := range 30 {
+			a.call("bash", `{"command":"tail -n 2 migrate.log"}`, fmt.Sprintf("row %d of 3000", 100*i), 20*time.Second)
+		}
+	}},
+	{name: "an answer of a colleague that is awaited", play: polls(48, 5*time.Minute, "read_channel", `{"channel":"ops"}`, "no new messages"), hints: 20, nod: "it has waited for an hour"},
+	{name: "a build with a tool that blocks until it ends", play: polls(6, 4*time.Minute, "wait_for_build", `{"id":7,"timeout":240}`, "timeout: still building"), hints: 4, nod: "it has waited for minutes"},
+	{name: "a port that opens late, every 10 seconds", play: polls(12, 10*time.Second, "bash", `{"command":"nc -z localhost 5432 || echo closed"}`, "closed"), hints: 8, nod: "it has waited for a minute"},
 	{name: "a queue worker that finds its queue empty", play: polls(60, 30*time.Second, "receive_message", `{"queue":"orders"}`, "[]"), hints: 20, nod: "it has waited for minutes"},
 }
 
@@ -235,6 +269,33 @@ var firstScenes = []honest{
 	{name: "titles of conversations", play: func(s *scene) {
 		for i := range 30 {
 			s.agent(time.Duration(i) * 20 * time.Second).system("Write a title of five words.").user(fmt.Sprintf("How do I cook dish number %d?", i)).ask()
+		}
+	}},
+	{name: "a judge with one rubric", play: func(s *scene) {
+		for i := range 60 {
+			s.agent(time.Duration(i) * time.Second).system("Grade the answer from 1 to 5.").user(fmt.Sprintf("Question: what is %d + %d? Answer: %d", i, i+1, 2*i+1)).ask()
+		}
+	}},
+	{name: "a debate of three agents behind one key", play: func(s *scene) {
+		for k := range 3 {
+			a := s.agent(time.Duration(k) * 2 * time.Second).system(fmt.Sprintf("You are debater %d.", k)).user("Is a hot dog a sandwich?")
+			for i := range 8 {
+				a.answer(fmt.Sprintf("Point %d of debater %d: bread on %d sides.", i, k, i+k)).user(fmt.Sprintf("The others said: point %d is weak since case %d differs.", i, i*k))
+			}
+		}
+	}},
+	{name: "rows of a table, a prompt for each", play: func(s *scene) {
+		for i := range 80 {
+			s.agent(time.Duration(i) * 300 * time.Millisecond).user(fmt.Sprintf("Extract name and price from this row as JSON: %c%c lamp;%d.%02d", 'A'+i%26, 'a'+i%7, 3*i, i)).ask()
+		}
+	}},
+	{name: "a load balancer's check every 30 seconds, beside traffic", play: func(s *scene) {
+		for i := range 120 {
+			text := fmt.Sprintf("How tall is mountain %d?", i)
+			if i%6 == 0 {
+				text = "ping"
+			}
+			s.agent(time.Duration(i) * 5 * time.Second).user(text).ask()
 		}
 	}},
 	{name: "one question for five models", play: func(s *scene) {

@@ -99,6 +99,90 @@ var workScenes = []honest{
 			a.call("bash", fmt.Sprintf(`{"command":"rm tmp%d"}`, i), "", time.Second).call("bash", `{"command":"git status --short"}`, strings.Repeat("?? tmp\n", 10-i), time.Second)
 		}
 	}},
+	{name: "links, of which some are dead", play: func(s *scene) {
+		a := s.agent(0).user("Check the links of the site.")
+		for i := range 40 {
+			status := "200 OK"
+			if i%3 == 1 {
+				status = "404 Not Found"
+			}
+			a.call("head", fmt.Sprintf(`{"url":"https://example.com/page/%d"}`, i), status, time.Second)
+		}
+	}},
+	{name: "names that are all taken", play: func(s *scene) {
+		a := s.agent(0).user("Find a free name for the package.")
+		for _, name := range strings.Fields("otter badger heron marten lynx stoat plover siskin wren dipper") {
+			a.call("lookup", fmt.Sprintf(`{"name":%q}`, name), fmt.Sprintf(`{"name":%q,"owner":%q}`, name, name+"-team"), time.Second)
+		}
+	}},
+	{name: "rows that are updated one by one", play: func(s *scene) {
+		a := s.agent(0).user("Set the country of the thirty customers.")
+		for i := range 30 {
+			a.call("sql", fmt.Sprintf(`{"query":"UPDATE customers SET country = 'NL' WHERE id = %d"}`, 100+i), "1 row affected", time.Second)
+		}
+	}},
+	{name: "a page of search results after the other", play: func(s *scene) {
+		a := s.agent(0).user("Collect the offers.")
+		for i := range 15 {
+			a.call("fetch", fmt.Sprintf(`{"url":"https://example.com/offers?page=%d"}`, i+1), fmt.Sprintf("Offer %c: a house with a garden in street %d.", 'A'+i, i*i), time.Second)
+		}
+	}},
+	{name: "scrolling down a page", play: func(s *scene) {
+		a := s.agent(0).user("Read the article.")
+		for i := range 12 {
+			a.call("scroll", `{"direction":"down"}`, fmt.Sprintf("Paragraph %d: the river turns %s of village %c.", i, []string{"east", "west", "north"}[i%3], 'A'+i), time.Second)
+		}
+	}},
+	{name: "undo, undo, undo", play: func(s *scene) {
+		a := s.agent(0).user("Take back the last six edits.")
+		for i := range 6 {
+			a.call("undo_edit", `{"path":"a.go"}`, fmt.Sprintf("Last edit to a.go undone: version %d", 9-i), time.Second)
+		}
+	}},
+	{name: "a test suite for each of ten mutants", play: func(s *scene) {
+		a := s.agent(0).user("Which mutants survive?")
+		for i := range 10 {
+			a.call("apply_mutant", fmt.Sprintf(`{"id":%d}`, i), "applied", time.Second)
+			a.call("run_tests", `{}`, []string{"killed by TestParse", "killed by TestFormat", "survived"}[i%3], 5*time.Second)
+			a.call("revert", `{}`, "clean", time.Second)
+		}
+	}},
+	{name: "thoughts between calls", play: func(s *scene) {
+		a := s.agent(0).user("Refactor the module.")
+		for i := range 12 {
+			a.call("think", fmt.Sprintf(`{"thought":"part %d uses part %d"}`, i, i+1), "Your thought has been logged.", time.Second)
+			a.call("edit", fmt.Sprintf(`{"path":"part%d.go"}`, i), "The file has been edited.", time.Second)
+		}
+	}},
+	{name: "memory that is read at each step", play: func(s *scene) {
+		a := s.agent(0).user("Follow the plan.")
+		for i := range 8 {
+			a.call("read_memory", `{"key":"plan"}`, fmt.Sprintf("next: step %d", i), time.Second).call("do_step", fmt.Sprintf(`{"step":%d}`, i), fmt.Sprintf("step %d is done", i), time.Second)
+		}
+	}},
+	{name: "a plan that is read before each of five steps", play: func(s *scene) {
+		a := s.agent(0).user("Follow the plan in PLAN.md.")
+		for i := range 5 {
+			a.call("read_file", `{"path":"PLAN.md"}`, "1. parse 2. check 3. emit 4. test 5. ship", time.Second)
+			for k := range 3 {
+				a.call("edit", fmt.Sprintf(`{"path":"step%d.go","part":%d}`, i, k), fmt.Sprintf("edited %d lines", 3*i+k), time.Second)
+			}
+		}
+	}, hints: 2, nod: "the plan has not changed"},
+	{name: "one tool for many customers at once", play: func(s *scene) {
+		for i := range 20 {
+			a := s.agent(time.Duration(i) * time.Second).named(fmt.Sprint("customer-", i)).system("You are a support agent.").user("Where is my parcel?")
+			a.call("track", fmt.Sprintf(`{"parcel":%d}`, 5000+i), "in transit", time.Second).answer("It is on its way.")
+		}
+	}},
+	{name: "a server that is restarted after each fix", play: func(s *scene) {
+		a := s.agent(0).user("Get the server up.")
+		for i := range 6 {
+			a.call("bash", `{"command":"systemctl restart app"}`, "", 2*time.Second)
+			a.call("bash", `{"command":"journalctl -u app -n 1"}`, fmt.Sprintf("app: missing setting %s", strings.Fields("PORT HOST DSN KEY REGION none")[i]), time.Second)
+			a.call("edit", fmt.Sprintf(`{"path":"app.env","line":%d}`, i), "edited", time.Second)
+		}
+	}},
 	{name: "a bisection", play: func(s *scene) {
 		a := s.agent(0).user("Which commit broke it?")
 		for i := range 9 {
@@ -143,6 +227,35 @@ var chatScenes = []honest{
 			s.agent(time.Duration(i) * 10 * time.Second).user(strings.Repeat("The contract runs for two years. ", 50) + fmt.Sprintf("\n\nQuestion: what does clause %d say about topic %c?", i, 'A'+i)).ask()
 		}
 	}},
+	{name: "a person who complains about each new answer", play: func(s *scene) {
+		a := s.agent(0).user("Write a slogan for a bakery.")
+		for i := range 7 {
+			a.answer([]string{"Fresh every day.", "Our oven never sleeps.", "Bread with a past.", "Rise with us.", "Crust in us.", "The upper crust.", "Knead we say more?", "Loaf at first sight."}[i]).wait(20 * time.Second).user("Another one, please.")
+		}
+	}},
+	{name: "a drill of words", play: func(s *scene) {
+		a := s.agent(0).system("You drill vocabulary.").user("Begin.")
+		for i := range 20 {
+			a.answer(fmt.Sprintf("Word %d: what is %q in French?", i, strings.Fields("bread milk house tree river stone bird cloud rain snow wind fire sand salt gold iron wood glass paper ink")[i])).wait(6 * time.Second).user("I don't know.")
+		}
+	}},
+	{name: "a voice assistant that hears ok", play: func(s *scene) {
+		a := s.agent(0).system("You are a voice assistant that reads a recipe step by step.").user("Begin.")
+		for i := range 14 {
+			a.answer(fmt.Sprintf("Step %d: add %d grams of flour, and stir for %d minutes.", i+1, 40*i+15, i+2)).wait(45 * time.Second).user("ok")
+		}
+	}},
+	{name: "a conversation that is regenerated four times", play: func(s *scene) {
+		a := s.agent(0).user("Name a book about the sea.").answer("Moby-Dick.").user("Another.")
+		for range 4 {
+			a.ask().wait(20 * time.Second)
+		}
+	}},
+	{name: "one prompt at five temperatures", play: func(s *scene) {
+		for i := range 5 {
+			s.agent(time.Duration(i) * 4 * time.Second).user("Write a limerick.").ask()
+		}
+	}},
 	{name: "the same request of many users behind one key", play: func(s *scene) {
 		for i := range 12 {
 			s.agent(time.Duration(i) * 30 * time.Second).user("Good morning! What's on today?").ask()
@@ -168,6 +281,18 @@ var gameScenes = []honest{
 		a := s.agent(0).user("Watch the greenhouse.")
 		for i := range 15 {
 			a.call("read_sensor", `{"name":"door"}`, "closed", time.Second).call("read_sensor", `{"name":"temperature"}`, fmt.Sprintf("%d.%d °C", 18+i/3, i), 30*time.Second)
+		}
+	}},
+	{name: "a maze with corridors that look alike", play: func(s *scene) {
+		a := s.agent(0).user("Leave the maze.")
+		for i := range 20 {
+			a.call("go", fmt.Sprintf(`{"direction":%q}`, strings.Fields("north north east north west")[i%5]), fmt.Sprintf("You are in a corridor. On the wall is the letter %c.", 'A'+i), time.Second)
+		}
+	}},
+	{name: "dice that are thrown twenty times", play: func(s *scene) {
+		a := s.agent(0).user("Throw the die twenty times, and count.")
+		for i := range 20 {
+			a.call("throw", fmt.Sprintf(`{"throw":%d}`, i), fmt.Sprint(1+i*i%7%6), time.Second)
 		}
 	}},
 	{name: "turns of a card game", play: func(s *scene) {
