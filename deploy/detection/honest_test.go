@@ -54,6 +54,17 @@ func batch(n int, gap time.Duration, prompt string, part func(int) media) func(*
 	}
 }
 
+// shown looks at a screen n times. The tool answers with a text alone; what the screen
+// shows comes in the next message.
+func shown(n int, screen func(int) media) func(*scene) {
+	return func(s *scene) {
+		a := s.agent(0).user("Wait until the page has loaded.")
+		for i := range n {
+			a.call("screenshot", `{}`, "Screenshot taken.", 6*time.Second).user("", screen(i))
+		}
+	}
+}
+
 var mediaScenes = []honest{
 	{name: "OCR of pages", play: batch(60, 2*time.Second, "Extract the text of this page.", page)},
 	{name: "pictures by URL", play: batch(40, 2*time.Second, "Is there a defect in this picture? Answer yes or no.", func(i int) media {
@@ -104,6 +115,7 @@ var mediaScenes = []honest{
 			s.agent(time.Duration(i)*2*time.Second).user("Which of the two is sharper?", page(2*i), page(2*i+1)).ask()
 		}
 	}},
+	{name: "screenshots in the message behind the result", play: shown(30, page)},
 	{name: "screenshots of a video that plays", play: func(s *scene) {
 		a := s.agent(0).user("Tell me when the titles begin.")
 		for i := range 20 {

@@ -78,7 +78,11 @@ func (m *maker) newestExchange() *exchange {
 	if strings.TrimSpace(said) == "" && (strings.TrimSpace(answered) == "" || m.Prompt.Delta) {
 		return nil
 	}
-	e := &exchange{sentences: sentences.Of(t.Human(), sentences.Options{MaskNumbers: said != ""})}
+	human, media := t.Human()
+	e := &exchange{sentences: sentences.Of(human, sentences.Options{MaskNumbers: said != ""})}
+	if !media.IsZero() {
+		e.sentences = append(e.sentences, sentences.Number(media[:]))
+	}
 	trace := &semanticpb.Trace{Sentences: e.sentences.Bytes()}
 	trace.Digest, trace.Earlier = t.Digests()
 	e.wire = &semanticpb.Exchange{

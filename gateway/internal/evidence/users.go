@@ -48,7 +48,8 @@ func Telling(r *request.Request) bool {
 	if r.Run != nil || r.Peek || p == nil || p.User == "" || p.Delta {
 		return false
 	}
-	return p.Transcript.Messages() >= tellingMessages || len(p.Transcript.Human()) >= tellingBytes
+	human, _ := p.Transcript.Human()
+	return p.Transcript.Messages() >= tellingMessages || len(human) >= tellingBytes
 }
 
 func (m *maker) userCounter(p *bundle.Policy, sum []byte) *checkpb.Counter {

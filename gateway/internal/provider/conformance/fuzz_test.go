@@ -65,7 +65,8 @@ func fuzzOne(t failer, p provider.Provider, body []byte) {
 	if items, _ := prompt.Transcript.History(provider.Rules{}); len(items) > o.Items || len(prompt.Tail) > o.Tail {
 		t.Fatalf("%s keeps %d items and %d messages", p.Name(), len(items), len(prompt.Tail))
 	}
-	if said, answered := prompt.Transcript.Exchange(10); len(said) > 10 || len(answered) > 10 {
+	const media = len("\nattachment_") + 16
+	if said, answered := prompt.Transcript.Exchange(10); len(said) > 10+media || len(answered) > 10+media {
 		t.Fatalf("%s: an exchange of %d and %d bytes", p.Name(), len(said), len(answered))
 	}
 	for _, position := range []string{provider.Head, provider.Result} {

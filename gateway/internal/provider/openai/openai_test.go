@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
@@ -14,6 +15,7 @@ import (
 
 func TestContentIsReadAndLocated(t *testing.T) {
 	t.Parallel()
+	const media = "attachment_" // what is no text has a word of its own
 	for body, want := range map[string]struct {
 		text   string
 		parts  int
@@ -21,11 +23,11 @@ func TestContentIsReadAndLocated(t *testing.T) {
 	}{
 		`"hi"`:    {"hi", 1, []repair.Kind{repair.Text}},
 		`null`:    {"", 0, nil},
-		`{"x":1}`: {"", 1, nil},
+		`{"x":1}`: {media, 1, nil},
 		`[{"type":"text","text":"a"},{"type":"input_text","text":"b"}]`: {"a\nb", 2, []repair.Kind{repair.Text, repair.Content}},
 		`["a",["b",{"type":"text","text":"c"}],null]`:                   {"a\nb\nc", 3, []repair.Kind{repair.Content, repair.Content, repair.Content}},
-		`[{"type":"thinking","thinking":"t"},{"type":"text","text":5}]`: {"", 1, []repair.Kind{repair.Content, repair.Text}},
-		`[{"type":"tool_result","tool_use_id":"x","content":"r"}]`:      {"", 1, []repair.Kind{repair.Result}},
+		`[{"type":"thinking","thinking":"t"},{"type":"text","text":5}]`: {media, 1, []repair.Kind{repair.Content, repair.Text}},
+		`[{"type":"tool_result","tool_use_id":"x","content":"r"}]`:      {media, 1, []repair.Kind{repair.Result}},
 	} {
 		located := tree.Tree{Body: []byte(body)}
 		r := openai.Reader{Body: located.Body, T: transcript.New(transcript.Options{}), Tree: &located}
@@ -38,7 +40,11 @@ func TestContentIsReadAndLocated(t *testing.T) {
 		}
 		parts := r.T.Mark()
 		r.T.End(message.User)
-		if _, text := r.T.Exchange(100); text != want.text || parts != want.parts || len(kinds) != len(want.blocks) {
+		_, text := r.T.Exchange(100)
+		if strings.HasPrefix(text, media) {
+			text = media
+		}
+		if text != want.text || parts != want.parts || len(kinds) != len(want.blocks) {
 			t.Errorf("%s: %q in %d parts, blocks %v", body, text, parts, kinds)
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/rounds"
+	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
 // maxAnswers is the maximum number of parts of the newest answer. The oldest are dropped
@@ -55,7 +56,8 @@ func (t *Transcript) speak() {
 
 // Exchange returns the newest exchange as text: the agent's last words and calls, with
 // their arguments, and the answer of tools or of a human. Of each it returns at most the
-// last limit bytes. said is empty if there is no message of the agent's.
+// last limit bytes, and a word for its media. said is empty if there is no message of the
+// agent's.
 func (t *Transcript) Exchange(limit int) (said, answered string) {
 	return t.words(t.said, limit), t.words(t.answers, limit)
 }
@@ -89,7 +91,7 @@ func (t *Transcript) Digests() (newest uint64, earlier []uint64) {
 	return t.exchangeDigest(), earlier
 }
 
-// exchangeDigest covers the values of texts, calls and other content, without reminders.
+// exchangeDigest covers the values of texts and calls, without reminders, and media.
 func (t *Transcript) exchangeDigest() uint64 {
 	var h xxhash.Digest
 	h.Reset()
@@ -97,13 +99,16 @@ func (t *Transcript) exchangeDigest() uint64 {
 		for i := range half {
 			addPart(&h, &half[i])
 		}
+		if media := t.digester.Others(half); !media.IsZero() {
+			addField(&h, byte(message.Other), media[:])
+		}
 		addField(&h, 0xff, nil)
 	}
 	return h.Sum64()
 }
 
 func addPart(h *xxhash.Digest, p *message.Part) {
-	if p.Kind == message.Field || p.Kind == message.Result || p.Kind == message.Text && message.IsReminder(bytes.TrimSpace(bytes.Trim(p.Value, `"`))) {
+	if p.Kind != message.Call && p.Kind != message.Text || p.Kind == message.Text && message.IsReminder(bytes.TrimSpace(bytes.Trim(p.Value, `"`))) {
 		return
 	}
 	addField(h, byte(p.Kind), p.Name)
@@ -119,18 +124,23 @@ func addField(h *xxhash.Digest, kind byte, field []byte) {
 	_, _ = h.Write(field)
 }
 
-// Human returns the whole answer of a human in the newest exchange; empty if tools
-// answered. It is valid until the next call.
-func (t *Transcript) Human() []byte {
+// Human returns the whole answer of a human in the newest exchange: its text, which is
+// valid until the next call, and the digest of its media. Both are empty if tools answered.
+func (t *Transcript) Human() (text []byte, media fingerprint.Digest) {
 	if slices.ContainsFunc(t.answers, func(p message.Part) bool { return p.Kind == message.Result || p.Inside }) {
-		return nil
+		return nil, media
 	}
-	return t.join(t.answers)
+	media = t.digester.Others(t.answers)
+	return t.join(t.answers), media
 }
 
-// words returns the end of join.
+// words returns the end of join, and a word for the media.
 func (t *Transcript) words(parts []message.Part, limit int) string {
-	return lastBytes(t.join(parts), limit)
+	text := lastBytes(t.join(parts), limit)
+	if media := t.digester.Others(parts); !media.IsZero() {
+		return string(message.AppendMedia([]byte(text), media))
+	}
+	return text
 }
 
 // join returns texts and calls line by line, without reminders, in the digester's buffer.

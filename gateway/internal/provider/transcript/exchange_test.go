@@ -57,16 +57,16 @@ func TestWhatAHumanAnsweredIsToldFromToolResults(t *testing.T) {
 	t.Parallel()
 	tr := transcript.New(transcript.Options{})
 	say(tr, message.User, text("Fix it, please"))
-	if got := string(tr.Human()); got != "Fix it, please" {
+	if got, _ := tr.Human(); string(got) != "Fix it, please" {
 		t.Errorf("a human said %q", got)
 	}
-	if got := worked(1, 1).Human(); len(got) != 0 {
+	if got, _ := worked(1, 1).Human(); len(got) != 0 {
 		t.Errorf("a tool's result is taken for a human's words: %q", got)
 	}
 	tr = worked(1, 1)
 	say(tr, message.Assistant, text("Done."))
 	say(tr, message.User, text("Look"), text("again"))
-	if got := string(tr.Human()); got != "Look\nagain" {
+	if got, _ := tr.Human(); string(got) != "Look\nagain" {
 		t.Errorf("a human said %q", got)
 	}
 	if _, earlier := tr.Digests(); slices.Contains(earlier, 0) {

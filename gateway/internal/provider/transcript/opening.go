@@ -39,22 +39,27 @@ func (t *Transcript) Begins() bool { return !t.spoken }
 // message, without clocks and ids.
 func (t *Transcript) Beginning() fingerprint.Digest {
 	f := t.digester.Cache.Read(message.BeginningWay, t.begun, func() message.Reading {
-		sum := t.digester.Hasher.System(t.firstWords())
-		if others := t.digester.Others(t.begun); !others.IsZero() {
-			sum = fingerprint.Chain(sum, others)
-		}
-		return message.Reading{Digest: sum}
+		return message.Reading{Digest: t.firstMessage()}
 	})
 	return fingerprint.Chain(t.instructions(), f.Digest)
 }
 
-// BeginningText is Beginning by the text alone. The first human message is left out if it
-// is among the n newest messages.
+// BeginningText is Beginning without the first human message if that is among the n newest
+// messages.
 func (t *Transcript) BeginningText(n int) fingerprint.Digest {
 	if t.messages <= n {
 		return t.instructions()
 	}
-	return fingerprint.Chain(t.instructions(), t.digester.Hasher.System(t.firstWords()))
+	return fingerprint.Chain(t.instructions(), t.firstMessage())
+}
+
+// firstMessage returns the digest of the first human message, without clocks and ids.
+func (t *Transcript) firstMessage() fingerprint.Digest {
+	sum := t.digester.Hasher.System(t.firstWords())
+	if others := t.digester.Others(t.begun); !others.IsZero() {
+		sum = fingerprint.Chain(sum, others)
+	}
+	return sum
 }
 
 // firstWords returns the text of the first human message, without an agent's scratchpad

@@ -2,7 +2,6 @@ package transcript_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/unloop/unloop/gateway/internal/provider/transcript"
@@ -129,7 +128,7 @@ func TestABeginningIsItsInstructionsAndFirstWords(t *testing.T) {
 		"another clock":    {told("s You fix. Now: 2026-05-22T15:31:07Z", "u Fix it."), true, true},
 		"other words":      {told("s You fix. Now: 2026-05-22T14:30:00Z", "u Break it."), false, false},
 		"another system":   {told("s You plan.", "u Fix it."), false, false},
-		"an image":         {image, false, true},
+		"an image":         {image, false, false},
 		"a system further": {told("s You fix. Now: 2026-05-22T14:30:00Z", "s Be kind.", "u Fix it."), false, false},
 	} {
 		if (c.tr.Beginning() == base.Beginning()) != c.same || (c.tr.BeginningText(0) == base.BeginningText(0)) != c.text {
@@ -248,7 +247,7 @@ func TestWordsInTheModelsPlaceAreNoneOfTheAgents(t *testing.T) {
 	if said, _ := tr.Exchange(100); said != "f {}" {
 		t.Errorf("%q", said)
 	}
-	if !slices.Equal([]byte(nil), tr.Human()) {
-		t.Errorf("%q", tr.Human())
+	if got, _ := tr.Human(); len(got) > 0 {
+		t.Errorf("%q", got)
 	}
 }

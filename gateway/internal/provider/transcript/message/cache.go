@@ -50,6 +50,7 @@ const (
 	exchangeWay                         // an exchange of an agent that acts in text
 	FirstWay                            // the words before the agent's first message
 	InstructedWay                       // instructions and a mark that they may contain
+	otherWay                            // a picture or the like
 )
 
 // TextWay is added to the numbers of rules for calls that were read in a text.

@@ -13,7 +13,7 @@ type Digests struct {
 	// Strict covers role, text, other content, tool calls and tool results, without the
 	// ids of calls and messages.
 	Strict fingerprint.Digest
-	// Text covers the text alone, including that of results.
+	// Text covers text and media, including those of results, without the calls.
 	Text fingerprint.Digest
 }
 
@@ -49,7 +49,7 @@ func (d *Digester) message(role Role, parts []Part) Digests {
 		case p.Kind == Field:
 			Mix(&fields, fingerprint.Chain(fingerprint.String(p.Name), d.value(p.Value)))
 		case p.Kind == Other:
-			others = fingerprint.Chain(others, d.value(p.Value))
+			others = fingerprint.Chain(others, d.other(p))
 		case p.Kind == Call:
 			calls = fingerprint.Chain(calls, d.Call(p))
 		case p.Kind == Result:
@@ -64,6 +64,9 @@ func (d *Digester) message(role Role, parts []Part) Digests {
 	text := own
 	if !results.IsZero() {
 		text = d.joined(role, parts, true)
+	}
+	if media := d.Others(parts); !media.IsZero() {
+		text = fingerprint.Chain(text, media)
 	}
 	return Digests{Strict: strict, Text: text}
 }
@@ -142,7 +145,7 @@ func AppendValue(dst, value []byte) []byte {
 func (d *Digester) Others(parts []Part) (sum fingerprint.Digest) {
 	for i := range parts {
 		if parts[i].Kind == Other {
-			sum = fingerprint.Chain(sum, d.value(parts[i].Value))
+			sum = fingerprint.Chain(sum, d.other(&parts[i]))
 		}
 	}
 	return sum
@@ -167,44 +170,6 @@ func (d *Digester) Arguments(p *Part) []byte {
 		return d.args
 	}
 	return p.Value
-}
-
-// value returns the digest of any JSON, without members that change while the content
-// does not: ids, cache marks and signatures.
-func (d *Digester) value(raw []byte) fingerprint.Digest {
-	if len(raw) == 0 || raw[0] != '{' {
-		return d.canonical(raw)
-	}
-	var sum fingerprint.Digest
-	err := jsonwalk.Text(raw, func(w *jsonwalk.Walker) error {
-		return w.Object(func(name []byte) error {
-			member, err := w.Raw()
-			if err == nil && !volatile(name) {
-				Mix(&sum, fingerprint.Chain(fingerprint.String(name), d.canonical(member)))
-			}
-			return err
-		})
-	})
-	if err != nil {
-		return fingerprint.Bytes(raw)
-	}
-	return sum
-}
-
-func volatile(name []byte) bool {
-	switch string(name) {
-	case "id", "cache_control", "signature", "thought_signature", "thoughtSignature", "status":
-		return true
-	}
-	return false
-}
-
-func (d *Digester) canonical(raw []byte) fingerprint.Digest {
-	sum, err := d.Hasher.JSON(raw)
-	if err != nil {
-		return fingerprint.Bytes(raw)
-	}
-	return sum
 }
 
 // Human returns the text and the digest of what a human wrote in a user message, without

@@ -8,6 +8,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/rounds/textact"
 	"github.com/unloop/unloop/gateway/internal/recognize"
+	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
 // exchange is a message of the agent's and the answers to it.
@@ -66,11 +67,18 @@ func (e *exchange) parts(d *message.Digester) []message.Part {
 // message begins.
 func (tn *turn) appendTo(parts []message.Part, kind message.Kind) []message.Part {
 	parts = append(parts, message.Part{Kind: kind})
-	for _, text := range tn.texts {
-		parts = append(parts, message.Part{Kind: message.Text, Value: text})
+	for _, raw := range tn.texts {
+		if isText(raw) {
+			parts = append(parts, message.Part{Kind: message.Text, Value: raw})
+		} else {
+			parts = append(parts, message.Part{Kind: message.Other, Value: raw})
+		}
 	}
 	return parts
 }
+
+// isText reports whether content of a message is a text, and no media.
+func isText(raw []byte) bool { return len(raw) == 0 || raw[0] == '"' }
 
 // action returns the text of the message and the action in it; the whole text is the call
 // where there is none.
@@ -83,13 +91,14 @@ func (e *exchange) action() (said []byte, action textact.Action) {
 }
 
 // readAll reads the message and the answers.
-func (e *exchange) readAll() message.Exchange {
+func (e *exchange) readAll(d *message.Digester) message.Exchange {
 	said, action := e.action()
 	x := message.Exchange{Form: uint8(action.Form), Mark: action.Mark, Tool: action.Tool, Call: textCall(said, &action)}
 	if e.done() {
 		answer := join(e.answers)
 		x.Printed = action.Form == textact.Fence && textact.LooksLikeResult(answer)
-		x.Human, x.Answer = recognize.Said(answer), recognize.Result(textact.Result(answer), nil)
+		x.Human = withMedia(d, recognize.Said(answer), e.answers)
+		x.Answer = withMedia(d, recognize.Result(textact.Result(answer), nil), e.answers)
 	}
 	return x
 }
@@ -124,12 +133,32 @@ func join(turns []turn) (out []byte) {
 		if i > 0 {
 			out = append(out, '\n')
 		}
-		for j, text := range turns[i].texts {
-			if j > 0 {
+		some := false
+		for _, text := range turns[i].texts {
+			if !isText(text) {
+				continue
+			}
+			if some {
 				out = append(out, '\n')
 			}
-			out = jsonwalk.AppendString(out, text)
+			out, some = jsonwalk.AppendString(out, text), true
 		}
 	}
 	return out
+}
+
+// withMedia returns the digest of messages, given that of their texts.
+func withMedia(d *message.Digester, text fingerprint.Digest, turns []turn) fingerprint.Digest {
+	var parts []message.Part
+	for i := range turns {
+		for _, raw := range turns[i].texts {
+			if !isText(raw) {
+				parts = append(parts, message.Part{Kind: message.Other, Value: raw})
+			}
+		}
+	}
+	if len(parts) == 0 {
+		return text
+	}
+	return fingerprint.Chain(text, d.Others(parts))
 }

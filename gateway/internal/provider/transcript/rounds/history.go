@@ -75,9 +75,6 @@ func (h *history) message(d *message.Digester, role message.Role, parts []messag
 	if h.limit == 0 {
 		return
 	}
-	if role == message.User {
-		h.user(d, parts)
-	}
 	if role == message.Assistant {
 		h.round(d, parts)
 	}
@@ -85,6 +82,9 @@ func (h *history) message(d *message.Digester, role message.Role, parts []messag
 		if parts[i].Kind == message.Result {
 			h.answer(&parts[i], message.Inside(parts[i+1:]))
 		}
+	}
+	if role == message.User {
+		h.user(d, parts)
 	}
 	h.follow(role, parts)
 }

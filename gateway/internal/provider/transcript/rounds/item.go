@@ -238,7 +238,7 @@ func (t *Rounds) read(content []message.Part, rules *Rules) (f message.Reading) 
 		f.Class = recognize.ErrorClass(text)
 	}
 	if others := t.digester.Others(content); !others.IsZero() {
-		f.Digest, f.Empty = fingerprint.Chain(f.Digest, others), false
+		f.Digest, f.Empty, f.Long = fingerprint.Chain(f.Digest, others), false, true
 	}
 	return f
 }

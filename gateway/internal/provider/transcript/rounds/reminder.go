@@ -14,9 +14,14 @@ import (
 const reminders = 3
 
 // user adds a user message. It is a human's, unless it is the result of calls before it
-// that have none.
+// that have none. Media beside or directly behind results belong to these: many tools can
+// answer only with text, and show a picture in the next message.
 func (h *history) user(d *message.Digester, parts []message.Part) {
-	if message.Has(parts, message.Result) {
+	results := message.Has(parts, message.Result)
+	if results || h.answered {
+		parts = h.show(d, parts)
+	}
+	if results {
 		return // it is the agent's
 	}
 	f := d.Cache.Read(message.HumanWay, parts, func() message.Reading { return readHuman(d, parts) })
@@ -33,9 +38,37 @@ func readHuman(d *message.Digester, parts []message.Part) (f message.Reading) {
 	f.Digest, f.Summary, f.Output = d.Hasher.Said(text), recognize.IsSummary(text), textact.LooksLikeResult(text)
 	others := d.Others(parts)
 	if f.Human = some || !others.IsZero(); !others.IsZero() {
-		f.Digest = fingerprint.Chain(f.Digest, others)
+		f.Digest, f.Output = fingerprint.Chain(f.Digest, others), f.Output || !some
 	}
 	return f
+}
+
+// show moves the media of a message to the newest result, and returns the other parts.
+func (h *history) show(d *message.Digester, parts []message.Part) []message.Part {
+	beside := func(p message.Part) bool { return p.Kind == message.Other && !p.Inside }
+	s := h.newest()
+	if s == nil || !slices.ContainsFunc(parts, beside) {
+		return parts
+	}
+	newest := -1
+	for c := range s.answers {
+		if a := &s.answers[c]; a.known && a.to == len(s.content) {
+			newest = c
+		}
+	}
+	if newest < 0 {
+		return parts
+	}
+	d.Parts = d.Parts[:0]
+	for _, p := range parts {
+		if beside(p) {
+			s.content = append(s.content, p)
+		} else {
+			d.Parts = append(d.Parts, p)
+		}
+	}
+	s.answers[newest].to = len(s.content)
+	return d.Parts
 }
 
 // answerAll adds the texts of a user message as results to the calls of the newest round
@@ -47,7 +80,7 @@ func (h *history) answerAll(parts []message.Part) bool {
 	}
 	from := len(s.content)
 	for i := range parts {
-		if parts[i].Kind == message.Text {
+		if parts[i].Kind == message.Text || parts[i].Kind == message.Other {
 			s.content = append(s.content, parts[i])
 		}
 	}

@@ -51,7 +51,7 @@ func TestResultsAreRead(t *testing.T) {
 		"our hint":                {rules: rounds.Rules{Hints: []string{"", "Take care."}}, content: []message.Part{text("Take care. Now.")}, ours: true},
 		"a hint of others":        {rules: rounds.Rules{Hints: []string{"Take care."}}, content: []message.Part{text("Take note.")}},
 		"nothing found":           {content: []message.Part{text("No results found.")}, empty: true},
-		"nothing but an image":    {content: []message.Part{text("No results found."), image}},
+		"nothing but an image":    {content: []message.Part{text("No results found."), image}, long: true},
 	} {
 		for _, cache := range []*message.Cache{nil, message.NewCache()} {
 			got := read(c.rules, cache, c.mark, c.content...)

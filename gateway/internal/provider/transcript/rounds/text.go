@@ -2,6 +2,7 @@ package rounds
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
@@ -22,7 +23,8 @@ const (
 // turn is a message of a conversation without calls.
 type turn struct {
 	agent bool
-	texts [][]byte // JSON strings
+	// texts are JSON strings, and objects for media.
+	texts [][]byte
 }
 
 // chat has the messages of a conversation as long as it has no calls. The rounds in
@@ -32,7 +34,7 @@ type chat struct {
 	spoken   bool // the agent has written; a system message then answers it
 	turns    []turn
 	texts    [][]byte // of all turns
-	preamble [][]byte // texts of the instructions
+	preamble [][]byte // those of the instructions
 	read     bool
 	rounds   []textRound
 }
@@ -60,9 +62,9 @@ func (a *chat) message(role message.Role, parts []message.Part) {
 		case message.Call, message.Result:
 			*a = chat{wire: true}
 			return
-		case message.Text:
+		case message.Text, message.Other:
 			a.texts = append(a.texts, parts[i].Value)
-		case message.Other, message.Field:
+		case message.Field:
 		}
 	}
 	texts := a.texts[from:len(a.texts):len(a.texts)]
@@ -86,7 +88,7 @@ func (t *Rounds) inText() []textRound {
 	a.read = true
 	first, list := a.exchanges(t.wire.limit)
 	for i := range list {
-		list[i].read = t.digester.Cache.Exchange(list[i].parts(t.digester), list[i].readAll)
+		list[i].read = t.digester.Cache.Exchange(list[i].parts(t.digester), func() message.Exchange { return list[i].readAll(t.digester) })
 	}
 	switch {
 	case len(list) == 0:
@@ -145,6 +147,7 @@ func (t *Rounds) instructed(mark string) bool {
 			d.Parts = append(d.Parts, message.Part{Value: raw})
 		}
 	}
+	d.Parts = slices.DeleteFunc(d.Parts, func(p message.Part) bool { return p.Kind == message.Text && !isText(p.Value) })
 	return d.Cache.Read(message.InstructedWay, d.Parts, func() message.Reading {
 		return message.Reading{Human: contains(d.Parts[1:], mark)}
 	}).Human
@@ -229,7 +232,7 @@ func (t *Rounds) opening(first []turn) []textRound {
 	for i := range first {
 		d.Parts = first[i].appendTo(d.Parts, message.Field)
 	}
-	human := d.Cache.Read(message.FirstWay, d.Parts, func() message.Reading { return message.Reading{Digest: said(join(first))} }).Digest
+	human := d.Cache.Read(message.FirstWay, d.Parts, func() message.Reading { return message.Reading{Digest: heard(d, first)} }).Digest
 	if human.IsZero() {
 		return nil
 	}
@@ -244,6 +247,11 @@ func said(text []byte) (d fingerprint.Digest) {
 	return recognize.Said(text)
 }
 
+// heard returns the digest of the words and the media of messages; zero if there are none.
+func heard(d *message.Digester, turns []turn) fingerprint.Digest {
+	return withMedia(d, said(join(turns)), turns)
+}
+
 // textHistory returns the history of an agent that acts in text.
 func (t *Rounds) textHistory(rounds []textRound, rules *Rules) []Item {
 	items := make([]Item, len(rounds))
@@ -255,7 +263,7 @@ func (t *Rounds) textHistory(rounds []textRound, rules *Rules) []Item {
 			continue
 		}
 		call := r.call
-		switch read := func() message.ToolCall { return rules.readRound(r) }; {
+		switch read := func() message.ToolCall { return rules.readRound(t.digester, r) }; {
 		case !r.done:
 		case r.of == nil:
 			call = read()
@@ -269,7 +277,7 @@ func (t *Rounds) textHistory(rounds []textRound, rules *Rules) []Item {
 }
 
 // readRound returns the call of a round with its result.
-func (r *Rules) readRound(of *textRound) message.ToolCall {
+func (r *Rules) readRound(d *message.Digester, of *textRound) message.ToolCall {
 	call := of.call
 	text, result := of.words()
 	call.Ours = r.Ours(result)
@@ -278,6 +286,9 @@ func (r *Rules) readRound(of *textRound) message.ToolCall {
 		call.Class = recognize.ErrorClass(result)
 	}
 	call.Result = recognize.Result(result, r.Volatile)
+	if of.of != nil {
+		call.Result = withMedia(d, call.Result, of.of.answers)
+	}
 	if call.Failed || len(result) >= longResult {
 		call.Loose = recognize.Loose(call.Tool, text, call.Failed)
 	}
