@@ -28,7 +28,7 @@ const (
 	Gone Result = "gone"
 	// Disabled: the endpoint had asked for no more messages before.
 	Disabled Result = "disabled"
-	// Full: the group has no room for another loop.
+	// Full: the group or the endpoint's share of the bucket has no room.
 	Full Result = "full"
 	// Invalid: the message of the stream is no event.
 	Invalid Result = "invalid"

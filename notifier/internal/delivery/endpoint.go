@@ -68,10 +68,12 @@ type endpoint struct {
 	flying map[string]bool
 	// owed are the keys of records that owe a message.
 	owed map[string]bool
+	// usage is what all records take.
+	usage *usage
 }
 
 func newEndpoint(p *Pipeline, def *Endpoint) *endpoint {
-	e := &endpoint{Pipeline: p, agenda: newAgenda(), flying: map[string]bool{}, owed: map[string]bool{}}
+	e := &endpoint{Pipeline: p, agenda: newAgenda(), flying: map[string]bool{}, owed: map[string]bool{}, usage: newUsage()}
 	e.def.Store(def)
 	e.report = p.metrics.of(def, p.Log)
 	return e
@@ -103,6 +105,7 @@ func (e *endpoint) run(ctx, work context.Context) {
 func (e *endpoint) follow(entries []jetstream.KeyValueEntry, all bool) {
 	if all {
 		e.agenda.clear()
+		e.usage.clear()
 		e.mu.Lock()
 		clear(e.owed)
 		e.mu.Unlock()
@@ -112,6 +115,7 @@ func (e *endpoint) follow(entries []jetstream.KeyValueEntry, all bool) {
 		if entry.Operation() == jetstream.KeyValuePut && rec.Parse(entry.Value()) != nil {
 			continue // no record of ours
 		}
+		e.usage.put(entry.Key(), len(entry.Value()), entry.Created().Add(rec.TTL()))
 		if wait, lapsed, ok := e.plan(entry.Key(), &rec); ok {
 			e.agenda.set(entry.Key(), wait, lapsed)
 		} else {

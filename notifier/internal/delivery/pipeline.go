@@ -48,6 +48,7 @@ type Pipeline struct {
 	records   *ledger.Ledger[outbox.Record, *outbox.Record]
 	journal   *ledger.Ledger[entry, *entry]
 	endpoints *ledger.Ledger[state, *state]
+	room      room
 
 	mu     sync.Mutex
 	states map[string]delivery.Endpoint

@@ -13,10 +13,11 @@ import (
 
 // Metrics of deliveries, by endpoint.
 type Metrics struct {
-	deliveries     *prometheus.CounterVec
-	seconds        *prometheus.HistogramVec
-	owed, disabled *prometheus.GaugeVec
-	dead, missed   *prometheus.CounterVec
+	deliveries   *prometheus.CounterVec
+	seconds      *prometheus.HistogramVec
+	owed, share  *prometheus.GaugeVec
+	disabled     *prometheus.GaugeVec
+	dead, missed *prometheus.CounterVec
 }
 
 // newMetrics registers the metrics.
@@ -25,6 +26,7 @@ func newMetrics(reg prometheus.Registerer) *Metrics {
 		deliveries: metric.Counters(reg, "unloop_notifier_deliveries_total", "Attempts to deliver a message to an endpoint, by how they ended.", "endpoint", "sink", "result"),
 		seconds:    metric.Histograms(reg, "unloop_notifier_delivery_seconds", "How long endpoints took for one attempt.", prometheus.ExponentialBuckets(0.005, 2, 13), "endpoint", "sink"),
 		owed:       metric.Gauges(reg, "unloop_notifier_owed", "Groups of loops about which an endpoint is owed a message.", "endpoint"),
+		share:      metric.Gauges(reg, "unloop_notifier_share_taken", "Part of an endpoint's share of LOOP_NOTIFICATIONS that its messages take; from 1 on, new ones become dead letters, and none is tried again.", "endpoint"),
 		disabled:   metric.Gauges(reg, "unloop_notifier_endpoint_disabled", "1 for an endpoint that asked for no more messages.", "endpoint"),
 		dead:       metric.Counters(reg, "unloop_notifier_dead_letters_total", "Messages that were given up and stored as dead letters, by why.", "endpoint", "reason"),
 		missed:     metric.Counters(reg, "unloop_notifier_events_missed_total", "Events that the stream dropped before a notifier took them in.", "endpoint"),
@@ -38,6 +40,7 @@ type reporter struct {
 	results map[Result]prometheus.Counter
 	seconds prometheus.Observer
 	owed    prometheus.Gauge
+	share   prometheus.Gauge
 	failing *atomic.Bool
 }
 
@@ -45,7 +48,7 @@ type reporter struct {
 func (m *Metrics) of(def *Endpoint, log *slog.Logger) reporter {
 	r := reporter{
 		log: log.With("endpoint", def.Name, "sink", def.Kind), results: map[Result]prometheus.Counter{}, failing: &atomic.Bool{},
-		seconds: m.seconds.WithLabelValues(def.Name, def.Kind), owed: m.owed.WithLabelValues(def.Name),
+		seconds: m.seconds.WithLabelValues(def.Name, def.Kind), owed: m.owed.WithLabelValues(def.Name), share: m.share.WithLabelValues(def.Name),
 	}
 	for _, result := range results {
 		r.results[result] = m.deliveries.WithLabelValues(def.Name, def.Kind, string(result))

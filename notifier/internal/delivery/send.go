@@ -23,6 +23,9 @@ func (e *endpoint) deliver(ctx context.Context, key string, def *Endpoint, rec *
 	if a.result == Interrupted && ctx.Err() == nil {
 		a.disposition = decide(&sink.Error{Reason: a.err.Error()}, rec.Attempts+1, def.Schedule, rand.Float64())
 	}
+	if a.result == Retried && e.overShare(ctx) {
+		a.disposition = disposition{result: Full, pause: a.pause}
+	}
 	return e.conclude(ctx, key, def, rec, claim, a)
 }
 

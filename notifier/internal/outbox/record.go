@@ -99,14 +99,19 @@ func (r *Record) Append(b []byte) []byte {
 	return out.Bytes()
 }
 
+// Knows reports whether the record has an event, or its loop.
+func (r *Record) Knows(e *event.Event) bool {
+	return slices.Contains(r.Seen, e.ID) ||
+		slices.ContainsFunc(r.Group.Loops, func(l routing.Loop) bool { return l.Event.Data.LoopID == e.Data.LoopID })
+}
+
 // Add returns the record with an event. It returns false if the record stays as it is:
 // it has that event already, or is full (ErrFull).
 func (r Record) Add(e *event.Event, endpoint string, route *routing.Route, silences []silence.Silence, now time.Time) (Record, bool, error) {
 	if slices.Contains(r.Seen, e.ID) {
 		return r, false, nil
 	}
-	known := func(l routing.Loop) bool { return l.Event.Data.LoopID == e.Data.LoopID }
-	if len(r.Group.Loops) >= maxLoops && !slices.ContainsFunc(r.Group.Loops, known) {
+	if len(r.Group.Loops) >= maxLoops && !r.Knows(e) {
 		return r, false, ErrFull
 	}
 	kept := r.Seen[max(0, len(r.Seen)-maxSeen+1):]

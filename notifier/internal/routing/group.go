@@ -63,7 +63,7 @@ func (r *Route) Add(g Group, e *event.Event, now time.Time) Group {
 	g.Route, g.Key, g.Loops = r.Name, r.Key(e), slices.Clone(g.Loops)
 	i := slices.IndexFunc(g.Loops, func(l Loop) bool { return l.Event.Data.LoopID == e.Data.LoopID })
 	if i < 0 {
-		if !r.wants(e.Type) {
+		if !r.Wants(e.Type) {
 			return g // nothing was said about the loop
 		}
 		g.Loops = append(g.Loops, Loop{})
@@ -72,7 +72,7 @@ func (r *Route) Add(g Group, e *event.Event, now time.Time) Group {
 		return g
 	}
 	l := &g.Loops[i]
-	l.Event, l.Pending = compact(e), l.Pending || r.wants(e.Type)
+	l.Event, l.Pending = compact(e), l.Pending || r.Wants(e.Type)
 	switch {
 	case e.Type == event.Resolved && !l.Pending:
 		g.Loops = slices.Delete(g.Loops, i, i+1)

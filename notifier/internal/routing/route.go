@@ -51,8 +51,8 @@ func (r *Route) Key(e *event.Event) string {
 	return strings.Join(parts, ",")
 }
 
-// wants reports whether an event of a type causes a message.
-func (r *Route) wants(t event.Type) bool {
+// Wants reports whether an event of a type causes a message.
+func (r *Route) Wants(t event.Type) bool {
 	if r.Events == nil {
 		return t != event.Ongoing
 	}

@@ -52,6 +52,8 @@ const (
 	// deadLettersMaxAge and deadLettersMaxBytes bound the messages that were given up.
 	deadLettersMaxAge   = 30 * 24 * time.Hour
 	deadLettersMaxBytes = 64 << 20
+	// deadLettersEach bounds those of one endpoint, so that they drop none of another one.
+	deadLettersEach = 5000
 )
 
 // Bounds of the audit.
@@ -260,7 +262,7 @@ func (l Layout) contract() []jetstream.StreamConfig {
 	audit := l.messages(schemas.StreamAudit, "What operators did", auditMaxAge, auditMaxBytes, schemas.SubjectAudit)
 	audit.DenyDelete = true
 	deadLetters := l.messages(schemas.StreamDeadLetters, "Messages that notifiers gave up", deadLettersMaxAge, deadLettersMaxBytes, schemas.SubjectDeadLetter)
-	deadLetters.Duplicates = eventsDuplicates
+	deadLetters.Duplicates, deadLetters.MaxMsgsPerSubject = eventsDuplicates, deadLettersEach
 	events := l.messages(schemas.StreamEvents, "Events of all loops", eventsMaxAge, eventsMaxBytes, string(event.Detected), string(event.Ongoing), string(event.Resolved))
 	events.Duplicates = eventsDuplicates
 	return []jetstream.StreamConfig{
