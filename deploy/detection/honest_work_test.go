@@ -36,7 +36,7 @@ var workScenes = []honest{
 	}},
 	{name: "searches that find nothing", play: func(s *scene) {
 		a := s.agent(0).user("Where is the timeout set?")
-		for _, word := range strings.Fields("timeout Timeout deadline Deadline maxWait") {
+		for word := range strings.FieldsSeq("timeout Timeout deadline Deadline maxWait") {
 			a.call("grep", fmt.Sprintf(`{"pattern":%q}`, word), "No matches found", time.Second)
 		}
 		a.call("read_file", `{"path":"config.go"}`, "const wait = 30", time.Second).answer("In config.go.")
@@ -111,7 +111,7 @@ var workScenes = []honest{
 	}},
 	{name: "names that are all taken", play: func(s *scene) {
 		a := s.agent(0).user("Find a free name for the package.")
-		for _, name := range strings.Fields("otter badger heron marten lynx stoat plover siskin wren dipper") {
+		for name := range strings.FieldsSeq("otter badger heron marten lynx stoat plover siskin wren dipper") {
 			a.call("lookup", fmt.Sprintf(`{"name":%q}`, name), fmt.Sprintf(`{"name":%q,"owner":%q}`, name, name+"-team"), time.Second)
 		}
 	}},

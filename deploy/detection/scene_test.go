@@ -68,11 +68,16 @@ func (a *agent) named(session string) *agent {
 	return a
 }
 
+// add adds messages to the conversation.
+func (a *agent) add(messages ...message) *agent {
+	a.conv = append(a.conv, messages...)
+	return a
+}
+
 // system begins the conversation.
 func (a *agent) system(text string) *agent {
-	a.conv = append(a.conv, message{role: "system", text: text})
-	a.finished = len(a.conv)
-	return a
+	a.finished = len(a.conv) + 1
+	return a.add(message{role: "system", text: text})
 }
 
 // again begins a new conversation behind the same system message.
@@ -83,8 +88,7 @@ func (a *agent) again() *agent {
 
 // user adds a message of the user.
 func (a *agent) user(text string, parts ...media) *agent {
-	a.conv = append(a.conv, message{role: "user", text: text, media: parts})
-	return a
+	return a.add(message{role: "user", text: text, media: parts})
 }
 
 // wait lets time pass.
@@ -105,8 +109,7 @@ func (a *agent) status(code int) *agent {
 
 // answer sends the conversation; the model answers without a call.
 func (a *agent) answer(text string) *agent {
-	a.ask().conv = append(a.conv, message{role: "assistant", text: text})
-	return a
+	return a.ask().add(message{role: "assistant", text: text})
 }
 
 // call sends the conversation; the model calls a tool, which takes a time and brings a result.
@@ -116,8 +119,7 @@ func (a *agent) call(tool, args, text string, took time.Duration, parts ...media
 
 // calls is call with parallel calls.
 func (a *agent) calls(calls []call, results []result, took time.Duration) *agent {
-	a.ask().wait(took).conv = append(a.conv, message{role: "assistant", calls: calls}, message{role: "user", results: results})
-	return a
+	return a.ask().wait(took).add(message{role: "assistant", calls: calls}, message{role: "user", results: results})
 }
 
 // play replays the scene in a wire format, and returns what the default policy did.
