@@ -53,7 +53,7 @@ func (g *Gateway) check(r *http.Request, x *request.Request, who auth.Principal,
 	}
 	defer g.turns.Give()
 	if x.Run == nil {
-		x = g.parse(x, rules)
+		x = g.parse(r.Context(), x, rules)
 	}
 	c, hasher := g.newChecked(r, x, who, rules), g.shared.Hasher()
 	if x.Uninspected != "" {

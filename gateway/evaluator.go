@@ -111,7 +111,7 @@ func (e *Evaluator) Evaluate(r *http.Request, origin Origin) (*Evaluation, error
 	if err := e.read(r, x); err != nil {
 		return nil, err
 	}
-	x = e.parse(x, rules)
+	x = e.parse(r.Context(), x, rules)
 	from := e.resolve(r, x, rules, auth.Principal{}, e.hasher)
 	origin.set(&from)
 	operator := override.Decide(e.overrides.At(e.now()), rules.Set, x, &from, e.now())

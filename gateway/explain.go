@@ -65,7 +65,7 @@ func Explain(ctx context.Context, cfg Config, js jetstream.JetStream, descriptio
 // explain explains a described request. detectors is nil if none are asked.
 func (e *Evaluator) explain(d *checkapi.Described, shared *cluster.Shared, detectors *checker.Checker) *Explanation {
 	ctx, rules := d.HTTP.Context(), e.bundles.Rules()
-	x := e.parse(d.Request, rules)
+	x := e.parse(ctx, d.Request, rules)
 	from := e.resolve(d.HTTP, x, rules, auth.Principal{}, shared.Hasher())
 	out := &Explanation{
 		Bundle: rules.Version(), Source: e.bundles.Source(), Format: x.Provider.Name(), Upstream: x.Target.Upstream, Model: x.Model(),

@@ -80,7 +80,7 @@ func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
 	defer g.record(c, out.Finding)()
 	out, err := g.wait(r.Context(), out)
 	switch {
-	case err != nil:
+	case err != nil, out.Forwards() && r.Context().Err() != nil:
 		g.abandon(w, c)
 	case out.Forwards():
 		g.forward(w, c, out)

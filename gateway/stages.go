@@ -38,9 +38,17 @@ func (s *stages) read(r *http.Request, x *request.Request) (err error) {
 	return err
 }
 
-// parse returns a request with the prompt in its body.
-func (s *stages) parse(x *request.Request, rules *inforce.Rules) *request.Request {
-	return intake.Parse(x, s.cfg.MaxInspectBytes, rules.Options(x.Path))
+// parse returns a request with the prompt in its body, which may be incomplete if the
+// context ended.
+func (s *stages) parse(ctx context.Context, x *request.Request, rules *inforce.Rules) *request.Request {
+	return intake.Parse(x, s.cfg.MaxInspectBytes, options(ctx, x, rules))
+}
+
+// options say which parts of a request's prompt are needed: none once the context ended.
+func options(ctx context.Context, x *request.Request, rules *inforce.Rules) provider.Options {
+	o := rules.Options(x.Path)
+	o.Stop = func() bool { return ctx.Err() != nil }
+	return o
 }
 
 // resolve finds out who sent a request.
@@ -58,7 +66,7 @@ func (s *stages) evidence(ctx context.Context, x *request.Request, from *request
 	matched := evidence.Match(rules.Set, x, from)
 	callsWatched := x.Prompt != nil && slices.ContainsFunc(matched, func(p *bundle.Policy) bool { return p.Tool != nil || p.Cycle != nil || p.Prompt != nil })
 	if callsWatched {
-		x, open = s.resolver.Calls(ctx, x, from.Identity.GetCaller(), rules.Options(x.Path))
+		x, open = s.resolver.Calls(ctx, x, from.Identity.GetCaller(), options(ctx, x, rules))
 	}
 	in := evidence.Input{
 		Request: x, Subject: from, Policies: rules.Set, Matched: matched, Reading: rules.Reading, Memory: s.memory, Now: s.now(),

@@ -58,7 +58,7 @@ func TestARequestStaysAsItWasReadInAllLaterStages(t *testing.T) {
 			if err := e.read(r, unread); err != nil {
 				t.Fatal(err)
 			}
-			x := e.parse(unread, rules)
+			x := e.parse(t.Context(), unread, rules)
 			before := taken(x)
 			from := e.resolve(r, x, rules, auth.Principal{}, e.hasher)
 			subject := from

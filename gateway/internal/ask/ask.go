@@ -90,8 +90,13 @@ func (a *Asker) askTraced(ctx context.Context, check *checkpb.Check) Answer {
 	return out
 }
 
-// ask asks the detectors. local says that the answer is from memory.
+// ask asks the detectors. local says that the answer is from memory. The check of a client
+// that left may be incomplete: nobody is asked about it.
 func (a *Asker) ask(ctx context.Context, check *checkpb.Check) (_ Answer, local bool) {
+	if ctx.Err() != nil {
+		a.results.WithLabelValues("abandoned").Inc()
+		return Answer{}, false
+	}
 	started := time.Now()
 	decision, local, err := a.detectors.Check(ctx, check)
 	a.seconds.Observe(time.Since(started).Seconds())

@@ -54,6 +54,16 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+func TestNobodyIsAskedForAClientThatLeft(t *testing.T) {
+	t.Parallel()
+	a := New(answers{decision: &checkpb.Decision{}}, slog.New(slog.DiscardHandler), time.Now, prometheus.NewRegistry())
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if got := a.Ask(ctx, &checkpb.Check{}); got != (Answer{}) || testutil.ToFloat64(a.results.WithLabelValues("abandoned")) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestTheFirstOfARowOfDegradedRequestsIsLogged(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer

@@ -71,6 +71,9 @@ type Options struct {
 	Known map[string]ToolCall
 	// Cache remembers long texts that were read before; nil for none.
 	Cache *message.Cache
+	// Stop reports whether nobody needs the prompt any more, which then may be
+	// incomplete; nil for never.
+	Stop func() bool
 }
 
 // NewCache returns a cache for all the requests of a gateway.
@@ -134,7 +137,7 @@ func NoTranscript() *transcript.Transcript { return transcript.Discard() }
 
 // NewTranscript returns an empty transcript for Parse.
 func NewTranscript(o Options) *transcript.Transcript {
-	return transcript.New(transcript.Options{Tail: o.Tail, Items: o.Items, Exchanges: o.Exchanges, Cache: o.Cache})
+	return transcript.New(transcript.Options{Tail: o.Tail, Items: o.Items, Exchanges: o.Exchanges, Cache: o.Cache, Stop: o.Stop})
 }
 
 // Finish completes the prompt with the transcript of its messages.

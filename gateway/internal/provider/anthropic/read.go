@@ -1,7 +1,7 @@
 package anthropic
 
 import (
-	"strings"
+	"bytes"
 
 	"github.com/unloop/unloop/gateway/internal/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/provider"
@@ -93,12 +93,9 @@ func (p *reader) system(w *jsonwalk.Walker) (err error) {
 // a number of the request, so that each request would look like another agent's.
 func (p *reader) dropBilling() {
 	const mark = `"x-anthropic-billing-header:`
-	for i := 0; i < p.t.Mark(); i++ {
-		if part := p.t.At(i); part.Kind == message.Text && strings.HasPrefix(string(part.Value[:min(len(part.Value), len(mark))]), mark) {
-			p.t.Remove(i)
-			i--
-		}
-	}
+	p.t.Remove(func(part message.Part) bool {
+		return part.Kind == message.Text && bytes.HasPrefix(part.Value, []byte(mark))
+	})
 }
 
 func (p *reader) message(w *jsonwalk.Walker) error {

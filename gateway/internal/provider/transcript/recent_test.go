@@ -169,7 +169,7 @@ func TestOpenMessagesAreEdited(t *testing.T) {
 	tr.Add(text("a"))
 	tr.At(tr.Add(call("x"))).Name = []byte("g")
 	tr.Insert(0, text("b"))
-	tr.Remove(1)
+	tr.Remove(func(p message.Part) bool { return string(p.Value) == `"a"` })
 	tr.Add(text("c"))
 	tr.Cut(tr.Mark() - 1)
 	tr.Offer(nil)

@@ -27,6 +27,9 @@ type Options struct {
 	Exchanges int
 	// Cache remembers long texts that were read before; nil for none.
 	Cache *message.Cache
+	// Stop reports whether nobody needs the conversation any more, of which the rest is
+	// not read then; nil for never.
+	Stop func() bool
 }
 
 // kept is a message of which the parts are kept.
@@ -72,7 +75,7 @@ type Transcript struct {
 
 // New returns an empty transcript.
 func New(o Options) *Transcript {
-	t := &Transcript{opts: o, preamble: true, digester: message.Digester{Cache: o.Cache}}
+	t := &Transcript{opts: o, preamble: true, digester: message.Digester{Cache: o.Cache, Stop: o.Stop}}
 	t.rounds = rounds.New(o.Items, &t.digester)
 	return t
 }
@@ -105,8 +108,8 @@ func (t *Transcript) Wrap(i int, result message.Part) {
 // Insert inserts a part before index i of the open message.
 func (t *Transcript) Insert(i int, p message.Part) { t.open = slices.Insert(t.open, i, p) }
 
-// Remove drops the part at index i of the open message.
-func (t *Transcript) Remove(i int) { t.open = slices.Delete(t.open, i, i+1) }
+// Remove drops parts of the open message.
+func (t *Transcript) Remove(drop func(message.Part) bool) { t.open = slices.DeleteFunc(t.open, drop) }
 
 // EndBefore ends the message with the parts before index i. The others begin the next
 // message.
@@ -143,7 +146,7 @@ func (t *Transcript) EndSystem() {
 // End ends the open message.
 func (t *Transcript) End(role message.Role) {
 	t.messages++
-	if t.discard {
+	if t.discard = t.discard || t.digester.Stopped(); t.discard {
 		t.open = t.open[:0]
 		return
 	}

@@ -24,10 +24,17 @@ type Digester struct {
 	// Buffer is free for texts. Each method that returns a text may overwrite it.
 	Buffer []byte
 
+	// Stop reports whether nobody needs the digests any more; nil for never.
+	Stop func() bool
+
 	args []byte
 	// Parts is free for parts that are read together.
 	Parts []Part
 }
+
+// Stopped reports whether nobody needs the digests any more. Loops over a conversation
+// ask, and then leave out the rest.
+func (d *Digester) Stopped() bool { return d.Stop != nil && d.Stop() }
 
 // Message returns the digests of a message. Its texts are joined with one space. The
 // parts of each kind keep their order.

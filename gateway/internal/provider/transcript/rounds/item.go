@@ -67,7 +67,7 @@ func (t *Rounds) History(rules Rules) (items []Item, before fingerprint.Digest) 
 	if len(h.kept) > 0 {
 		items, midturn = append(items, t.keptRound(&offered, &rules)), append(midturn, false)
 	}
-	for i := range h.slots {
+	for i := 0; i < len(h.slots) && !t.digester.Stopped(); i++ {
 		s := &h.slots[(h.next+i)%len(h.slots)]
 		items, midturn = append(items, Item{}), append(midturn, s.midturn)
 		it := &items[len(items)-1]

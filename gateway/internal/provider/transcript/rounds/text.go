@@ -87,7 +87,7 @@ func (t *Rounds) inText() []textRound {
 	}
 	a.read = true
 	first, list := a.exchanges(t.wire.limit)
-	for i := range list {
+	for i := 0; i < len(list) && !t.digester.Stopped(); i++ {
 		list[i].read = t.digester.Cache.Exchange(list[i].parts(t.digester), func() message.Exchange { return list[i].readAll(t.digester) })
 	}
 	switch {
@@ -219,7 +219,7 @@ func scratchpad(first []byte, limit int) []textRound {
 	for i := range steps {
 		own := steps[i].Action
 		out = append(out, textRound{
-			call: textCall(own.Call, &own), done: true, text: bytes.TrimSpace(own.Call), result: textact.Result(bytes.Clone(steps[i].Result)),
+			call: textCall(own.Call, &own), done: true, text: bytes.TrimSpace(own.Call), result: textact.Result(bytes.Clone(steps[i].Answer)),
 		})
 	}
 	return out
@@ -255,7 +255,7 @@ func heard(d *message.Digester, turns []turn) fingerprint.Digest {
 // textHistory returns the history of an agent that acts in text.
 func (t *Rounds) textHistory(rounds []textRound, rules *Rules) []Item {
 	items := make([]Item, len(rounds))
-	for i := range rounds {
+	for i := 0; i < len(rounds) && !t.digester.Stopped(); i++ {
 		r := &rounds[i]
 		items[i].Closed = r.closed
 		if !r.human.IsZero() {

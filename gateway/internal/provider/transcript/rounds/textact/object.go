@@ -48,23 +48,22 @@ func object(text []byte) Action {
 	return a
 }
 
-// toolOf returns the tool that a member names: by its string, or by the member "name" of
-// its object.
+// toolOf returns the tool that a member names: by its string, or by that of the member
+// "name" of its object.
 func toolOf(value []byte, otherwise string) string {
-	if len(value) > 0 && value[0] == '"' {
-		return toolName(jsonwalk.AppendString(nil, value), otherwise)
-	}
-	tool := otherwise
+	name := value
 	if len(value) > 0 && value[0] == '{' {
 		_ = jsonwalk.Text(value, func(w *jsonwalk.Walker) error { // it is valid
-			return w.Object(func(name []byte) error {
-				raw, err := w.Raw()
-				if string(name) == "name" {
-					tool = toolOf(raw, otherwise)
+			return w.Object(func(member []byte) (err error) {
+				if string(member) == "name" {
+					name, err = w.Raw()
 				}
 				return err
 			})
 		})
 	}
-	return tool
+	if len(name) > 0 && name[0] == '"' {
+		return toolName(jsonwalk.AppendString(nil, name), otherwise)
+	}
+	return otherwise
 }

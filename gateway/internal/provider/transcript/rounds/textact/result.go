@@ -24,21 +24,21 @@ func Result(text []byte) []byte {
 	return bytes.TrimSpace(countdown(text))
 }
 
-// without removes the elements of a name from a text. An element without a closing tag
-// ends with the text.
+// without removes the elements of a name from a text, in place. An element without a
+// closing tag ends with the text.
 func without(text []byte, name string) []byte {
 	open, closing := []byte("<"+name+">"), []byte("</"+name+">")
-	for {
-		i := bytes.Index(text, open)
-		if i < 0 {
-			return text
+	before, rest, found := bytes.Cut(text, open)
+	kept := before
+	for found {
+		_, rest, found = bytes.Cut(rest, closing)
+		if !found {
+			break
 		}
-		n := bytes.Index(text[i:], closing)
-		if n < 0 {
-			return text[:i]
-		}
-		text = append(text[:i:i], text[i+n+len(closing):]...)
+		before, rest, found = bytes.Cut(rest, open)
+		kept = append(kept, before...)
 	}
+	return kept
 }
 
 // resultWords are the last words of labels before results: "Observation:", "Bourne Shell

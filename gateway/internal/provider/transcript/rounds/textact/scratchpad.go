@@ -2,10 +2,11 @@ package textact
 
 import "bytes"
 
-// Step is one action of a scratchpad with its result.
+// Step is one action of a scratchpad with the text behind it, of which Result is the
+// result.
 type Step struct {
 	Action Action
-	Result []byte
+	Answer []byte
 }
 
 // questions are the labels of the task in a prompt that has examples before it.
@@ -25,44 +26,33 @@ func Scratchpad(text []byte) (steps []Step, begin int) {
 		}
 	}
 	begin = len(text)
-	rest := text[from:]
-	for offset := from; ; {
-		at, _ := firstLabel(rest, "Action")
-		if at < 0 {
+	for at := from; ; {
+		acted, _ := firstLabel(text[at:], "Action")
+		if acted < 0 {
 			break
 		}
-		observed, after := firstLabel(rest[at:], "Observation")
+		acted += at
+		observed, after := firstLabel(text[acted:], "Observation")
 		if observed < 0 {
 			break
 		}
-		result := rest[at+after:]
-		end := nextStep(result)
-		a := labelled(rest[at : at+observed])
-		if a.Form != None && end >= 0 { // an action at the end has no result yet
-			steps = append(steps, Step{Action: a, Result: Result(bytes.Clone(result[:end]))})
-			begin = min(begin, thoughtBefore(text, from, offset+at))
-		}
-		if end < 0 {
+		result := text[acted+after:]
+		end, _ := firstLabel(result, "Thought", "Action", "Final Answer")
+		if end < 0 { // an action at the end has no result yet
 			break
 		}
-		offset += at + after + end
-		rest = result[end:]
+		if a := labelled(text[acted : acted+observed]); a.Form != None {
+			if len(steps) == 0 {
+				begin = thoughtBefore(text, from, acted)
+			}
+			steps = append(steps, Step{Action: a, Answer: result[:end]})
+		}
+		at = acted + after + end
 	}
 	if len(steps) < 2 {
 		return nil, 0
 	}
 	return steps, begin
-}
-
-// nextStep returns where the next thought or action begins; -1 for none.
-func nextStep(text []byte) int {
-	next := -1
-	for _, label := range []string{"Thought", "Action", "Final Answer"} {
-		if at, _ := firstLabel(text, label); at >= 0 && (next < 0 || at < next) {
-			next = at
-		}
-	}
-	return next
 }
 
 // thoughtBefore returns where the thought before the action at an index begins.

@@ -126,15 +126,17 @@ func inner(call []byte) Action {
 	return object(call)
 }
 
-// firstLabel is lastLabel for the first line with a label.
-func firstLabel(text []byte, label string) (at, after int) {
+// firstLabel is lastLabel for the first line with one of the labels.
+func firstLabel(text []byte, labels ...string) (at, after int) {
 	for start := 0; start <= len(text); {
 		end := len(text)
 		if i := bytes.IndexByte(text[start:], '\n'); i >= 0 {
 			end = start + i
 		}
-		if n := labelAt(text[start:end], label); n > 0 {
-			return start, start + n
+		for _, label := range labels {
+			if n := labelAt(text[start:end], label); n > 0 {
+				return start, start + n
+			}
 		}
 		start = end + 1
 	}

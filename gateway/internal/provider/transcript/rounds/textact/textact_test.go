@@ -144,8 +144,8 @@ func TestAnAgentsScratchpadIsReadBehindTheExamples(t *testing.T) {
 		t.Fatalf("%d steps from %d on", len(steps), begin)
 	}
 	for _, s := range steps {
-		if s.Action.Tool != "search" || string(s.Action.Call) != "search lighthouse" || string(s.Result) != "Nothing found." {
-			t.Errorf("%q: %q", s.Action.Call, s.Result)
+		if s.Action.Tool != "search" || string(s.Action.Call) != "search lighthouse" || string(textact.Result(s.Answer)) != "Nothing found." {
+			t.Errorf("%q: %q", s.Action.Call, s.Answer)
 		}
 	}
 	for _, text := range []string{"", "Action: a\nObservation: b", "Our Action plan and our Observation.\nAction and Observation"} {
