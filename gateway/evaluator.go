@@ -99,9 +99,17 @@ type Evaluation struct {
 	// limits are the rules in the check, which was made at a time.
 	limits []evidence.Limit
 	at     time.Time
+
+	waiting evidence.Evidence
+	memory  *evidence.Memory
 }
 
-// Evaluate returns the evaluation of a request. The error is that of reading its body.
+// Answered notes that the request does not wait for its answer any more: requests that
+// are in flight together may be samples of one prompt. It may be called more than once.
+func (e *Evaluation) Answered() { e.memory.Answered(&e.waiting) }
+
+// Evaluate returns the evaluation of a request, which waits for its answer until Answered
+// is called. The error is that of reading its body.
 func (e *Evaluator) Evaluate(r *http.Request, origin Origin) (*Evaluation, error) {
 	target, _ := e.table.Route(r) // a request without an upstream can be evaluated, too
 	if origin.Upstream != "" {
@@ -115,11 +123,11 @@ func (e *Evaluator) Evaluate(r *http.Request, origin Origin) (*Evaluation, error
 	from := e.resolve(r, x, rules, auth.Principal{}, e.hasher)
 	origin.set(&from)
 	operator := override.Decide(e.overrides.At(e.now()), rules.Set, x, &from, e.now())
-	out := &Evaluation{Operator: operator.Operator, Reason: operator.Reason}
+	out := &Evaluation{Operator: operator.Operator, Reason: operator.Reason, memory: e.memory}
 	if operator.Operator == "" {
 		found := e.evidence(r.Context(), x, &from, rules, nil)
-		out.Check, out.limits, out.at = found.Check, found.Limits, found.At
-		e.memory.Answered(&found)
+		out.Check, out.limits, out.at, out.waiting = found.Check, found.Limits, found.At, found
+		out.waiting.Check = nil // it may be large
 	}
 	return out, nil
 }

@@ -39,7 +39,7 @@ func promptGolden() map[string]proto.Message {
 		"check-batch-prompt-1": &checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{{Counters: []*checkpb.Counter{{
 			Policy: "agent-tools", Detector: "prompt", Fingerprint: goldenPrint, Parted: true,
 			Together: &checkpb.Together{Fingerprint: goldenPrint, Threshold: 10, Steps: []*checkpb.Step{{At: 11, Action: checkpb.Action_ACTION_REJECT}}},
-			SlowHits: 10, SlowSeconds: 3600, Rounds: 3, HintRounds: 3,
+			SlowHits: 10, SlowSeconds: 3600, Rounds: 3, HintRounds: 3, Sample: true,
 		}}}}},
 		"check-batch-trace-1": &checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{{
 			RequestId: "req_def456", Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
@@ -96,7 +97,9 @@ func (b *bench) blocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	looping := func(caller int) string { return prompt(int64(caller % loops)) }
+	looping := func(caller int) string { // of a user each, whose workload it is not
+		return strings.Replace(prompt(int64(caller%loops)), "{", fmt.Sprintf(`{"user":"loop-%d",`, caller%loops), 1)
+	}
 	contenders := []measure.Contender{httpContender(nameRefuser, refuser.Addr, http.StatusTooManyRequests, looping)}
 	for _, rival := range b.rivals() {
 		ours, err := b.startUp(ctx, unloop{binary: rival.binary, flags: patient}, upstream, &b.started)

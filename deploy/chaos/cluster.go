@@ -153,10 +153,19 @@ func (c *cluster) startThree(ctx context.Context) (string, error) {
 	return c.nats, nil
 }
 
+// eachCounts is the default policy with the source's rule for prompts: the load is one
+// caller's, most of it unique, and its loops must be stopped at their sixth request.
+const eachCounts = "bundle_version: 1\ncompat: [aisg]\npolicies:\n" +
+	"  - {id: default, spec: {selector: {methods: [POST]}, prompt: {}, tool: {}, cycle: {}, semantic: {}}}\n"
+
 func (c *cluster) startParts(ctx context.Context, servers func(context.Context) (string, error)) error {
 	at, err := servers(ctx)
 	if err != nil {
 		return err
+	}
+	policies := filepath.Join(c.dir, "policies.yaml")
+	if err := os.WriteFile(policies, []byte(eachCounts), 0o600); err != nil {
+		return fmt.Errorf("write policies: %w", err)
 	}
 	replicas := fmt.Sprint("--replicas=", len(c.servers))
 	for i, nats := range []string{at, c.nats} {
@@ -169,7 +178,7 @@ func (c *cluster) startParts(ctx context.Context, servers func(context.Context) 
 		if err != nil {
 			return err
 		}
-		g := c.service(fmt.Sprint("gateway", i), "gateway", "--nats", at, replicas, "--upstream", "openai="+c.upstream.URL, "--shutdown-delay", shutdownDelay.String(), "--listen", listen)
+		g := c.service(fmt.Sprint("gateway", i), "gateway", "--nats", at, replicas, "--upstream", "openai="+c.upstream.URL, "--shutdown-delay", shutdownDelay.String(), "--listen", listen, "--policies", policies)
 		g.env = []string{"UNLOOP_REJECT=429", "UNLOOP_CHECK_TIMEOUT=" + c.patience.String()} // which older versions may not know
 		if g, err = c.startAs(ctx, &c.gateways, g); err != nil {
 			return err

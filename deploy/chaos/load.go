@@ -22,7 +22,7 @@ import (
 const (
 	// every is the pause between two requests of the load.
 	every = 25 * time.Millisecond
-	// passes is the number of identical prompts that the default policy lets through.
+	// passes is the number of identical prompts that the policy lets through.
 	passes = 5
 	// maxAnswer bounds the bytes that are read of an answer.
 	maxAnswer = 64 << 10

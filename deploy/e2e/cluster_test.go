@@ -66,13 +66,17 @@ func extraDetector(t *testing.T, s *system.System) {
 	runService(t, d)
 }
 
+// eachCounts counts requests that are in flight together one by one.
+const eachCounts = "bundle_version: 1\ncompat: [aisg]\npolicies:\n  - {id: default, spec: {selector: {methods: [POST]}, prompt: {}, tool: {}, cycle: {}, semantic: {}}}\n"
+
 func TestTwoGatewaysAndThreeDetectorsLetExactlyFiveThrough(t *testing.T) {
 	t.Parallel()
 	upstream := echo(t)
-	first := start(t, upstream) // its gateway asks the detector beside it
+	bundle := policies(t, eachCounts)
+	first := start(t, upstream, bundle) // its gateway asks the detector beside it
 	extraDetector(t, first)
 	extraDetector(t, first)
-	second := startGateway(t, connect(t, first), new(lines), upstream, func(cfg *system.Config) { cfg.Gateway.CheckTimeout = checkTimeout })
+	second := startGateway(t, connect(t, first), new(lines), upstream, bundle, func(cfg *system.Config) { cfg.Gateway.CheckTimeout = checkTimeout })
 	for round := range 5 {
 		var mu sync.Mutex
 		counts := map[int]int{}

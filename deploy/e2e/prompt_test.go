@@ -107,7 +107,7 @@ policies:
 		"how it began":               {history(`"one"`, `"s1"`), history(`"one"`, `"s2"`), false, false},
 		"between start and end":      {long("x", "one"), long("x", "two"), true, true},
 		"text parts joined":          {user("d", `[{"type":"text","text":"a"},{"type":"text","text":"b"}]`), user("d", `"a b"`), true, true},
-		"images":                     {image("e", "http://x/1"), image("e", "http://x/2"), false, true},
+		"images":                     {image("e", "http://x/1"), image("e", "http://x/2"), false, false},
 		"tool arguments":             {toolTurn("f", `"{\"a\":1}"`, "r"), toolTurn("f", `"{\"a\":2}"`, "r"), false, true},
 		"spelling of tool arguments": {toolTurn("g", `"{\"a\":1,\"b\":2}"`, "r"), toolTurn("g", `"{\"b\": 2, \"a\": 1.0}"`, "r"), true, true},
 		"tool results":               {toolTurn("h", `"{}"`, "r1"), toolTurn("h", `"{}"`, "r2"), false, false},

@@ -125,6 +125,9 @@ func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 	if q.Status > 0 {
 		r.finish(p, &q.Outcome)
 	}
+	if q.ID == "" || p.evaluation == nil { // no answer will come
+		evaluation.Answered()
+	}
 	r.open.add(q.ID, p)
 	return nil
 }
@@ -169,6 +172,7 @@ func (r *Run) finish(p *pending, o *logs.Outcome) {
 	if p.evaluation == nil || p.decision == nil {
 		return // no detector was asked
 	}
+	p.evaluation.Answered()
 	outcome := &checkpb.Outcome{}
 	if p.uncounted != nil && gateway.Uncounted(o.Status) {
 		outcome = p.uncounted

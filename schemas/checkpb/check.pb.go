@@ -945,8 +945,11 @@ type Counter struct {
 	SlowSeconds uint32 `protobuf:"varint,13,opt,name=slow_seconds,json=slowSeconds,proto3" json:"slow_seconds,omitempty"`
 	// Identical rounds at the end of the request's own history, and the number of
 	// them from which on the model gets a hint; 0 for never.
-	Rounds        uint32 `protobuf:"varint,14,opt,name=rounds,proto3" json:"rounds,omitempty"`
-	HintRounds    uint32 `protobuf:"varint,15,opt,name=hint_rounds,json=hintRounds,proto3" json:"hint_rounds,omitempty"`
+	Rounds     uint32 `protobuf:"varint,14,opt,name=rounds,proto3" json:"rounds,omitempty"`
+	HintRounds uint32 `protobuf:"varint,15,opt,name=hint_rounds,json=hintRounds,proto3" json:"hint_rounds,omitempty"`
+	// An equal request waits for its answer, and this one belongs to its round: it is
+	// judged, and does not count.
+	Sample        bool `protobuf:"varint,16,opt,name=sample,proto3" json:"sample,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1084,6 +1087,13 @@ func (x *Counter) GetHintRounds() uint32 {
 		return x.HintRounds
 	}
 	return 0
+}
+
+func (x *Counter) GetSample() bool {
+	if x != nil {
+		return x.Sample
+	}
+	return false
 }
 
 // Together counts several sessions' hits. A session adds to it until its own
@@ -3862,7 +3872,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x16\n" +
 	"\x06caller\x18\x03 \x01(\tR\x06caller\x12\x18\n" +
-	"\asession\x18\x04 \x01(\tR\asession\"\x8d\x04\n" +
+	"\asession\x18\x04 \x01(\tR\asession\"\xa5\x04\n" +
 	"\aCounter\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
 	"\bdetector\x18\x02 \x01(\tR\bdetector\x12 \n" +
@@ -3880,7 +3890,8 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\fslow_seconds\x18\r \x01(\rR\vslowSeconds\x12\x16\n" +
 	"\x06rounds\x18\x0e \x01(\rR\x06rounds\x12\x1f\n" +
 	"\vhint_rounds\x18\x0f \x01(\rR\n" +
-	"hintRounds\"w\n" +
+	"hintRounds\x12\x16\n" +
+	"\x06sample\x18\x10 \x01(\bR\x06sample\"w\n" +
 	"\bTogether\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\fR\vfingerprint\x12\x1c\n" +
 	"\tthreshold\x18\x02 \x01(\rR\tthreshold\x12+\n" +

@@ -12,6 +12,7 @@ import (
 const (
 	CompatFairvisor     = "fairvisor"
 	CompatAgentSentinel = "agent-sentinel"
+	CompatAISG          = "aisg"
 )
 
 // Bundle is one version of all policies. Parse fills in the defaults. A Bundle made in Go
@@ -23,7 +24,7 @@ type Bundle struct {
 	GlobalShadow       Override         `json:"global_shadow,omitzero" doc:"Treats every policy as if its mode were shadow."`
 	KillSwitchOverride Override         `json:"kill_switch_override,omitzero" doc:"Turns every kill switch off."`
 	KillSwitches       []KillSwitch     `json:"kill_switches,omitempty" doc:"Requests that are refused before any check."`
-	Compat             Strings          `json:"compat,omitempty" check:"one=fairvisor|agent-sentinel" doc:"Products whose ways are kept: fairvisor sends its response headers and matches nothing by a selector without a path; agent-sentinel compares a tenant's prompts and takes one match."`
+	Compat             Strings          `json:"compat,omitempty" check:"one=fairvisor|agent-sentinel|aisg" doc:"Products whose ways are kept: fairvisor sends its response headers and matches nothing by a selector without a path; agent-sentinel compares a tenant's prompts and takes one match; aisg counts each prompt of a caller, whatever else it sends."`
 	Prices             map[string]Price `json:"prices,omitempty" doc:"US dollars a model costs; the keys are globs over model names, and the longest that matches counts. Models that none matches cost what the built-in table says (unloop policy prices)."`
 	JWT                *JWT             `json:"jwt,omitempty" doc:"How tokens are verified before their claims are believed."`
 	TrustedProxies     []netip.Prefix   `json:"trusted_proxies,omitempty" doc:"Networks whose X-Forwarded-For is believed for ip:address, and whose X-Country-Code, X-ASN, X-ASN-Type and X-Tor-Exit for ip:country, ip:asn, ip:type and ip:tor."`

@@ -56,3 +56,17 @@ func TestClassesOfAddressesAreInertWithoutTrustedProxies(t *testing.T) {
 		t.Errorf("%v, %v", b.Warnings(), err)
 	}
 }
+
+func TestAISGCountsEachPrompt(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		`{bundle_version: 1, compat: [aisg], policies: [{id: a, spec: {prompt: {}}}]}`:                       true,
+		`{bundle_version: 1, compat: [aisg], policies: [{id: a, spec: {prompt: {count_each: false}}}]}`:      false,
+		`{bundle_version: 1, compat: [fairvisor, aisg], policies: [{id: a, spec: {prompt: {max_hits: 3}}}]}`: true,
+		`{bundle_version: 1, policies: [{id: a, spec: {prompt: {}}}]}`:                                       false,
+	} {
+		if p := mustParse(t, text).Policies[0].Spec.Prompt; p.CountEach != want || p.Samples != 32 {
+			t.Errorf("%s: count_each %t, samples %d", text, p.CountEach, p.Samples)
+		}
+	}
+}

@@ -40,6 +40,9 @@ type Prompt struct {
 	Window          string `json:"window" check:"one=sliding|fixed|refresh" doc:"When a hit is forgotten."`
 	Escalation      []Step `json:"escalation,omitempty" doc:"Actions by count, instead of max_hits and action."`
 
+	Samples   int  `json:"samples" check:"min=1,max=1000" doc:"Requests of one prompt that are in flight together and count as one, at most; 1 counts each."`
+	CountEach bool `json:"count_each,omitempty" doc:"Counts every request, as the source does: also those in flight together, first requests of sessions that name themselves together, and a caller's equal first requests that are less than half of its first requests."`
+
 	HintRounds        int `json:"hint_rounds" check:"min=0,max=1000" doc:"Hints when a request's own history ends with this many identical rounds; 0 for never."`
 	WarnHits          int `json:"warn_hits" check:"min=0,max=1000" doc:"Warns from this many conversations on that begin with the same prompt within warn_window_seconds; 0 for never."`
 	WarnWindowSeconds int `json:"warn_window_seconds" check:"min=1,max=2592000" doc:"Length of the window of warn_hits."`

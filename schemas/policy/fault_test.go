@@ -156,7 +156,7 @@ func TestFaultsInBundles(t *testing.T) {
 		{"time", "bundle_version: 1\nexpires_at: tomorrow" + rest, "expires_at", "expires_at must be a time such as"},
 		{"number for a time", "bundle_version: 1\nissued_at: 5" + rest, "issued_at", "issued_at must be a time such as"},
 		{"global shadow", "bundle_version: 1\nglobal_shadow: maybe" + rest, "global_shadow", "global_shadow must be a boolean"},
-		{"compat", "bundle_version: 1\ncompat: [nginx]" + rest, "compat[0]", "compat[0] must be one of fairvisor, agent-sentinel"},
+		{"compat", "bundle_version: 1\ncompat: [nginx]" + rest, "compat[0]", "compat[0] must be one of fairvisor, agent-sentinel, aisg"},
 		{"proxies", "bundle_version: 1\ntrusted_proxies: [10.0.0.1]" + rest, "trusted_proxies[0]", "must be a network such as 10.0.0.0/8"},
 		{"price", "bundle_version: 1\nprices: {gpt: {output_usd_per_million: 1}}" + rest, "prices.gpt.input_usd_per_million", "input_usd_per_million is required"},
 		{"negative price", "bundle_version: 1\nprices: {gpt-4.1: {input_usd_per_million: -1}}" + rest, "prices.gpt-4.1.input_usd_per_million", "must be >= 0"},

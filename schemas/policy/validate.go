@@ -37,6 +37,9 @@ func (b *Bundle) checkCompat(r *report) {
 		if b.Compatible(CompatFairvisor) && spec.Selector.Pathless() {
 			r.warn(join(path, "selector"), "the policy matches nothing: with compat: [fairvisor] a selector needs pathPrefix or pathExact")
 		}
+		if b.Compatible(CompatAISG) && spec.Prompt != nil && !r.read(join(path, "prompt.count_each")) {
+			spec.Prompt.CountEach = true
+		}
 		semantic := spec.Semantic
 		if !b.Compatible(CompatAgentSentinel) || semantic == nil || !r.read("") {
 			continue

@@ -124,6 +124,8 @@ type Hit struct {
 	Asked bool
 	// Rounds is how many identical rounds the request's own history ends with.
 	Rounds int
+	// Sample says that the request is one of a round of which another counts.
+	Sample bool
 }
 
 // Verdict is the result of a hit.
@@ -164,6 +166,9 @@ func Step(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 		s, v := evaluate(claimed, p, h, at, false)
 		v.Known = true
 		return s, v
+	}
+	if h.Sample {
+		return evaluate(s, p, h, at, false)
 	}
 	began, forgiven := false, s.forgive(h)
 	if forgiven {

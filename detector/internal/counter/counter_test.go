@@ -382,3 +382,25 @@ func TestStreamsThatTheClientAbortsEachTimeAreCaughtAtTheEighth(t *testing.T) {
 		}
 	}
 }
+
+// A sample is judged as a hit of its round, and does not count.
+func TestASampleDoesNotCount(t *testing.T) {
+	t.Parallel()
+	p := prompt(2, time.Minute, 30*time.Second)
+	s, v := Step(State{}, p, Hit{Sample: true}, epoch)
+	if v.Counted || v.Fired || v.Count != 0 {
+		t.Errorf("a sample before its round's hit: %+v", v)
+	}
+	for round := range 2 {
+		s, _ = Step(s, p, Hit{}, epoch)
+		for range 7 {
+			if s, v = Step(s, p, Hit{Sample: true}, epoch); v.Counted || v.Fired || v.Count != round+1 {
+				t.Errorf("round %d: a sample %+v", round+1, v)
+			}
+		}
+	}
+	s, _ = Step(s, p, Hit{}, epoch)
+	if _, v = Step(s, p, Hit{Sample: true}, epoch); v.Action != reject || v.Count != 3 || v.Counted || v.Began {
+		t.Errorf("a sample of the round that is stopped: %+v", v)
+	}
+}

@@ -45,7 +45,7 @@ type Counter struct {
 func NewCounter(check *checkpb.Check, c *checkpb.Counter) (*Counter, error) {
 	h := &Counter{check: check, counter: c, hit: counter.Hit{
 		N: int(min(check.GetHits(), maxHits)), Retry: check.GetRetry(), Incident: conversation(check, c.GetFingerprint()),
-		Request: check.GetRequestId(), Asked: check.GetAsked(), Key: check.GetIdempotency(), Rounds: int(c.GetRounds()),
+		Request: check.GetRequestId(), Asked: check.GetAsked(), Key: check.GetIdempotency(), Rounds: int(c.GetRounds()), Sample: c.GetSample(),
 	}}
 	var err error
 	if c.GetParted() {

@@ -142,7 +142,7 @@ func (s *Standing) Decision(now time.Time, check *checkpb.Check) *checkpb.Decisi
 	}
 	var out *checkpb.Decision
 	for _, c := range check.GetCounters() {
-		if c.GetShadow() {
+		if c.GetShadow() || !stopping(c.GetSteps()) {
 			continue
 		}
 		for _, f := range s.findings(now, c, check.GetPeek()) {
@@ -187,7 +187,7 @@ func (s *Standing) finding(now time.Time, c *checkpb.Counter, fingerprint []byte
 		delete(s.standing, string(k))
 		return nil
 	}
-	if !peek {
+	if !peek && !c.GetSample() {
 		b.hits++
 		b.passing.hit(now)
 	}
@@ -204,6 +204,9 @@ func (s *Standing) report(check *checkpb.Check) bool {
 	id := room[:0] // the same for checks with the same counters
 	for _, c := range check.GetCounters() {
 		id = appendKey(id, c.GetPolicy(), c.GetDetector(), c.GetFingerprint())
+		if c.GetSample() {
+			id = append(id, 1)
+		}
 	}
 	if r, known := s.reports[string(id)]; known {
 		r.Hits = min(r.Hits+1, maxHitsPerReport)

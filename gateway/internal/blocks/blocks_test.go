@@ -246,3 +246,41 @@ func TestHitsOfOneReportAreBounded(t *testing.T) {
 		t.Errorf("%d hits", r[0].GetHits())
 	}
 }
+
+// Samples of a blocked prompt are blocked with it, and count no more than before a detector.
+func TestSamplesOfABlockedPromptDoNotCount(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	b := New()
+	b.Learn(now, blockFinding("x"))
+	sample := checkOf("x")
+	sample.Counters[0].Sample = true
+	for range 3 {
+		if d := b.Decision(now, sample); d.GetFindings()[0].GetHitCount() != 6 {
+			t.Errorf("a sample: %v", d)
+		}
+	}
+	if d := b.Decision(now, checkOf("x")); d.GetFindings()[0].GetHitCount() != 7 {
+		t.Errorf("a further round: %v", d)
+	}
+	hits := map[bool]uint32{}
+	for _, r := range b.TakeReports(now) {
+		hits[r.GetCounters()[0].GetSample()] += r.GetHits()
+	}
+	if hits[true] != 3 || hits[false] != 1 {
+		t.Errorf("reported hits by sample: %v", hits)
+	}
+}
+
+// A block does not stand for a request whose prompt only warns.
+func TestABlockStopsNoWorkload(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	b := New()
+	b.Learn(now, blockFinding("x"))
+	workload := checkOf("x")
+	workload.Counters[0].Steps = []*checkpb.Step{{At: 6, Action: checkpb.Action_ACTION_WARN}}
+	if d := b.Decision(now, workload); d != nil {
+		t.Errorf("stopped by %v", d)
+	}
+}

@@ -70,6 +70,11 @@ func (p *passing) after(c *checkpb.Counter, steps []*checkpb.Step, now time.Time
 	return uint32(max(min(wait, longest(c)), time.Millisecond) / time.Millisecond)
 }
 
+// stopping reports whether any step stops a request.
+func stopping(steps []*checkpb.Step) bool {
+	return len(steps) == 0 || slices.ContainsFunc(steps, func(s *checkpb.Step) bool { return s.GetAction().Stops() })
+}
+
 // stopsAt is the least count that stops a request.
 func stopsAt(steps []*checkpb.Step) int {
 	for _, s := range steps {

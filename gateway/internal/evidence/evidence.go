@@ -70,8 +70,10 @@ type Evidence struct {
 	// that a broken history is repaired.
 	FailClosed, Repair bool
 
-	// sent are the prompt's senders in the memory, which wait for an answer.
-	sent []*sender
+	// sent are the prompt's senders in the memory, and rounds its rounds, which wait for
+	// an answer.
+	sent   []*sender
+	rounds []*round
 }
 
 // maker makes the evidence of one request.

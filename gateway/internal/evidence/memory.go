@@ -30,11 +30,18 @@ const (
 //
 // By the end users it finds an agent that changes the user with each request: a caller
 // is a key and a user. Only prompts that change users are counted for it.
+//
+// By what is in flight it tells samples of one prompt from its repeats after an answer,
+// and by the first requests of a caller a workload from a loop.
 type Memory struct {
 	mu      sync.Mutex
 	newest  map[string]string    // prompt by session
 	senders map[string][]*sender // by prompt
 	askers  map[fingerprint.Digest]asker
+	// rounds are those in flight, by counter, and openings the newest first requests of
+	// callers.
+	rounds   map[string]*round
+	openings map[string][]opening
 }
 
 // sender is a session that sent a prompt.
@@ -53,12 +60,15 @@ type asker struct {
 
 // NewMemory returns a memory without requests.
 func NewMemory() *Memory {
-	return &Memory{newest: map[string]string{}, senders: map[string][]*sender{}, askers: map[fingerprint.Digest]asker{}}
+	return &Memory{
+		newest: map[string]string{}, senders: map[string][]*sender{}, askers: map[fingerprint.Digest]asker{},
+		rounds: map[string]*round{}, openings: map[string][]opening{},
+	}
 }
 
 // Answered notes that a request does not wait for its answer any more.
 func (m *Memory) Answered(e *Evidence) {
-	if len(e.sent) == 0 {
+	if len(e.sent)+len(e.rounds) == 0 {
 		return
 	}
 	m.mu.Lock()
@@ -66,7 +76,10 @@ func (m *Memory) Answered(e *Evidence) {
 	for _, s := range e.sent {
 		s.open--
 	}
-	e.sent = nil
+	for _, r := range e.rounds {
+		m.leave(r)
+	}
+	e.sent, e.rounds = nil, nil
 }
 
 // rotates reports whether the request may be one of an agent that names a new session

@@ -24,6 +24,7 @@ type step struct {
 func TestAgentThatNamesNewSessionsIsToldFromAgentsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	set := policies(t, "{prompt: {scope: named, window_seconds: 60}}")
+	chat, other := goneOn(chat), goneOn(other)
 	for name, steps := range map[string][]step{
 		"an agent that names a new session with each request": {
 			{session: "a", body: chat, answered: true, together: true}, {session: "b", body: chat, answered: true, together: true},
@@ -64,6 +65,11 @@ func TestAgentThatNamesNewSessionsIsToldFromAgentsOfTheirOwn(t *testing.T) {
 			}
 		}
 	}
+}
+
+// goneOn returns the body of a request with an answer and the next message.
+func goneOn(body string) string {
+	return strings.TrimSuffix(body, "]}") + `,{"role":"assistant","content":"Not yet."},{"role":"user","content":"Go on."}]}`
 }
 
 func TestSendersOfAPromptAreBounded(t *testing.T) {

@@ -30,17 +30,20 @@ func (m *maker) promptCounter(p *bundle.Policy) *checkpb.Counter {
 	if named {
 		session = m.Identity.GetSession()
 	}
-	if named && m.rotates(p.ID, asked, d) {
+	if named && m.rotates(p.ID, asked, d) && (d.CountEach || !m.begins()) {
 		c.Together = &checkpb.Together{
 			Fingerprint: m.promptFingerprint(asked, "together", ""), Threshold: uint32(2 * d.MaxHits), Steps: steps(d.TogetherSteps()),
 		}
 	}
 	c.Fingerprint, c.Parted = m.promptFingerprint(asked, "session", session), true
+	if !d.CountEach {
+		m.moderate(c, p, session)
+	}
 	if m.Prompt == nil {
 		return c
 	}
 	c.Rounds, c.HintRounds = uint32(m.Prompt.Transcript.Rounds()), uint32(d.HintRounds)
-	if m.Prompt.Transcript.Begins() && !m.Prompt.Delta {
+	if m.begins() {
 		c.SlowHits, c.SlowSeconds = uint32(d.WarnHits), uint32(d.WarnWindowSeconds)
 	}
 	return c

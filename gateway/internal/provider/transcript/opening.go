@@ -32,8 +32,8 @@ func (t *Transcript) Opening() fingerprint.Digest {
 // Compacted reports whether the conversation begins with a summary of an earlier one.
 func (t *Transcript) Compacted() bool { return t.summed }
 
-// Begins reports whether there is no message of the model's yet.
-func (t *Transcript) Begins() bool { return !t.spoken }
+// Begins reports whether there are no words of the model's yet, not even in a scratchpad.
+func (t *Transcript) Begins() bool { return !t.spoken && !t.rounds.InText() }
 
 // Beginning identifies how the conversation began: its instructions and its first human
 // message, without clocks and ids.
