@@ -78,7 +78,8 @@ func looksFor(fault error, starved bool) int {
 	return guardLooks
 }
 
-// broken returns why an existing stream does not take writes.
+// broken returns why an existing stream does not take writes. That it is full is no reason:
+// no restart makes room.
 func (e *Embedded) broken(ctx context.Context, conn *Conn) error {
 	if !e.server().JetStreamEnabled() {
 		return errDisabled
@@ -97,7 +98,7 @@ func (e *Embedded) broken(ctx context.Context, conn *Conn) error {
 		if err == nil {
 			err = tryWrite(ctx, conn.JetStream(), stream)
 		}
-		if err != nil && whole.Err() == nil {
+		if err != nil && !IsFull(err) && whole.Err() == nil {
 			return fmt.Errorf("%s: %w", stream, err)
 		}
 	}

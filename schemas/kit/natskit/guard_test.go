@@ -3,8 +3,48 @@ package natskit
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"testing"
+
+	"github.com/unloop/unloop/schemas"
 )
+
+// A full bucket is no fault of the server, which a restart would mend.
+func TestAFullBucketIsNoFaultOfTheServer(t *testing.T) {
+	t.Parallel()
+	e := startWith(t, EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: t.TempDir()})
+	conn, err := e.Connect("test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	if err := conn.EnsureStreams(t.Context(), e.Layout()); err != nil {
+		t.Fatal(err)
+	}
+	name := BucketStream(schemas.BucketNotifications)
+	stream, err := conn.JetStream().Stream(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := stream.CachedInfo().Config
+	cfg.MaxBytes = 1
+	if _, err := conn.JetStream().UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := tryWrite(t.Context(), conn.JetStream(), name); !IsFull(err) {
+		t.Errorf("a write to the full bucket: %v", err)
+	}
+	if err := e.broken(t.Context(), conn); err != nil {
+		t.Errorf("the server is taken for broken: %v", err)
+	}
+	cfg.MaxBytes, cfg.MaxMsgSize = -1, 1
+	if _, err := conn.JetStream().UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.broken(t.Context(), conn); err == nil {
+		t.Error("a bucket that takes no writes for another reason is not seen")
+	}
+}
 
 // A server that answers late where every goroutine waits for a processor is not restarted
 // at once: that would take all its connections away, and make no processor free.
