@@ -67,9 +67,17 @@ func newFleet(n *Notifier) (_ *fleet, err error) {
 func (f *fleet) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	follower := &natskit.Follower{Conn: f.deps.NATS, Layout: f.deps.Layout, Log: f.log}
-	group.Go(func() error { return f.silences.Follow(ctx, follower) })
+	loaded := make(chan struct{})
+	load := sync.OnceFunc(func() { close(loaded) })
+	group.Go(func() error {
+		return f.silences.Follow(ctx, follower, func() { load(); f.pipeline.Unsilence() })
+	})
 	group.Go(func() error { return f.pipeline.Follow(ctx) })
 	group.Go(func() error { return f.pipeline.Serve(ctx) })
+	select {
+	case <-loaded: // else the first messages would be those of loops that are silenced
+	case <-ctx.Done():
+	}
 	f.use(ctx, group, slices.Concat(f.fixed, f.named))
 	if f.loader != nil {
 		group.Go(func() error {

@@ -50,6 +50,16 @@ func (a *agenda) setIfNone(key string, wait time.Duration, lapsed outbox.Claim) 
 	}
 }
 
+// hasten makes a key with a time due now, unless it waits for a claim to lapse.
+func (a *agenda) hasten(key string) {
+	a.mu.Lock()
+	it := a.items[key]
+	a.mu.Unlock()
+	if it != nil && it.lapsed == (outbox.Claim{}) {
+		a.set(key, 0, outbox.Claim{})
+	}
+}
+
 // ring makes an item due, unless it was replaced meanwhile.
 func (a *agenda) ring(it *item) {
 	a.mu.Lock()

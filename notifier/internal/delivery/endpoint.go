@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,12 +70,14 @@ type endpoint struct {
 	flying map[string]bool
 	// owed are the keys of records that owe a message.
 	owed map[string]bool
+	// silenced are the keys of records with loops that a silence hides.
+	silenced map[string]bool
 	// usage is what all records take.
 	usage *usage
 }
 
 func newEndpoint(p *Pipeline, def *Endpoint) *endpoint {
-	e := &endpoint{Pipeline: p, agenda: newAgenda(), flying: map[string]bool{}, owed: map[string]bool{}, usage: newUsage()}
+	e := &endpoint{Pipeline: p, agenda: newAgenda(), flying: map[string]bool{}, owed: map[string]bool{}, silenced: map[string]bool{}, usage: newUsage()}
 	e.def.Store(def)
 	e.report = p.metrics.of(def, p.Log)
 	return e
@@ -108,6 +112,7 @@ func (e *endpoint) follow(entries []jetstream.KeyValueEntry, all bool) {
 		e.usage.clear()
 		e.mu.Lock()
 		clear(e.owed)
+		clear(e.silenced)
 		e.mu.Unlock()
 	}
 	for _, entry := range entries {
@@ -133,11 +138,8 @@ func (e *endpoint) follow(entries []jetstream.KeyValueEntry, all bool) {
 func (e *endpoint) plan(key string, rec *outbox.Record) (wait time.Duration, lapsed outbox.Claim, ok bool) {
 	e.mu.Lock()
 	flying := e.flying[key]
-	if rec.Owed() {
-		e.owed[key] = true
-	} else {
-		delete(e.owed, key)
-	}
+	mark(e.owed, key, rec.Owed())
+	mark(e.silenced, key, rec.Silenced())
 	e.mu.Unlock()
 	next := rec.Next()
 	switch {
@@ -151,6 +153,30 @@ func (e *endpoint) plan(key string, rec *outbox.Record) (wait time.Duration, lap
 		return max(time.Until(next), 0) + handOff, outbox.Claim{}, true
 	default:
 		return time.Until(next), outbox.Claim{}, true
+	}
+}
+
+func mark(keys map[string]bool, key string, in bool) {
+	if in {
+		keys[key] = true
+	} else {
+		delete(keys, key)
+	}
+}
+
+// Unsilence has the records looked at that have loops which a silence hides: a silence may
+// have ended early.
+func (p *Pipeline) Unsilence() {
+	p.mu.Lock()
+	all := slices.Collect(maps.Values(p.using))
+	p.mu.Unlock()
+	for _, e := range all {
+		e.mu.Lock()
+		keys := slices.Collect(maps.Keys(e.silenced))
+		e.mu.Unlock()
+		for _, key := range keys {
+			e.agenda.hasten(key)
+		}
 	}
 }
 

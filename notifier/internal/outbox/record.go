@@ -144,6 +144,11 @@ func (r *Record) Next() time.Time {
 // Owed reports whether a message is owed.
 func (r *Record) Owed() bool { return r.Batch != nil }
 
+// Silenced reports whether a silence hides a loop of the record.
+func (r *Record) Silenced() bool {
+	return slices.ContainsFunc(r.Group.Loops, func(l routing.Loop) bool { return l.Silenced })
+}
+
 // TTL returns how long the record is stored.
 func (r *Record) TTL() time.Duration {
 	switch {

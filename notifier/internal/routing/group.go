@@ -15,6 +15,8 @@ const (
 	MaxLoops = 100
 	// maxFindings bounds the findings that are kept of an event.
 	maxFindings = 5
+	// maxEnded bounds the ended loops that a group remembers.
+	maxEnded = 64
 	// maxOpen is the time without an event after which a loop is forgotten. Its
 	// loop.resolved was lost.
 	maxOpen = 48 * time.Hour
@@ -33,21 +35,29 @@ type Group struct {
 	SentAt time.Time `json:"sent_at,omitzero"`
 	// Messages counts the messages.
 	Messages int `json:"messages,omitempty"`
+	// Ended are the ids of the loops that ended last. What comes late about them opens
+	// none of them again.
+	Ended []string `json:"ended,omitempty"`
 }
 
 // Loop is the state of a loop in a group.
 type Loop struct {
-	// Event is the newest event.
+	// Event is what the next message says of the loop: the newest event that causes a
+	// message, with what later events say about the loop.
 	Event event.Event `json:"event"`
-	// Pending reports that the newest state is not sent yet.
+	// Pending reports that Event is not sent yet.
 	Pending bool `json:"pending,omitempty"`
+	// Batched reports that the loop is in the batch that is being sent.
+	Batched bool `json:"batched,omitempty"`
 	// Sent reports that a message said that the loop is open.
 	Sent bool `json:"sent,omitempty"`
+	// Over reports that the loop has ended where ends cause no message.
+	Over bool `json:"over,omitempty"`
 	// Silenced reports that a message was suppressed.
 	Silenced bool `json:"silenced,omitempty"`
 }
 
-func (l *Loop) resolved() bool { return l.Event.Type == event.Resolved }
+func (l *Loop) ended() bool { return l.Over || l.Event.Type == event.Resolved }
 
 // Batch is the content of one message.
 type Batch struct {
@@ -60,34 +70,55 @@ type Batch struct {
 // Add returns the group with an event added. The group is zero for the first one. An event
 // that the group has already, or that is older than what it has, changes nothing.
 func (r *Route) Add(g Group, e *event.Event, now time.Time) Group {
+	id := e.Data.LoopID
 	g.Route, g.Key, g.Loops = r.Name, r.Key(e), slices.Clone(g.Loops)
-	i := slices.IndexFunc(g.Loops, func(l Loop) bool { return l.Event.Data.LoopID == e.Data.LoopID })
+	i := slices.IndexFunc(g.Loops, func(l Loop) bool { return l.Event.Data.LoopID == id })
+	switch {
+	case i < 0 && slices.Contains(g.Ended, id), i >= 0 && !newer(e, &g.Loops[i]):
+		return g
+	case e.Type == event.Resolved && !slices.Contains(g.Ended, id):
+		g.Ended = append(slices.Clone(g.Ended[max(0, len(g.Ended)-maxEnded+1):]), id)
+	}
 	if i < 0 {
 		if !r.Wants(e.Type) {
 			return g // nothing was said about the loop
 		}
 		g.Loops = append(g.Loops, Loop{})
 		i = len(g.Loops) - 1
-	} else if !newer(e, &g.Loops[i].Event) {
-		return g
 	}
-	l := &g.Loops[i]
-	l.Event, l.Pending = compact(e), l.Pending || r.Wants(e.Type)
-	switch {
-	case e.Type == event.Resolved && !l.Pending:
+	g.Loops[i] = r.update(g.Loops[i], e)
+	if l := &g.Loops[i]; l.Over && !l.Pending && !l.Batched {
 		g.Loops = slices.Delete(g.Loops, i, i+1)
-	case e.Type == event.Resolved && l.Sent:
-		l.Silenced = false // its end is sent at any rate
 	}
 	return r.schedule(bound(g), now)
 }
 
-// newer reports whether an event follows another one of the same loop.
-func newer(e, than *event.Event) bool {
-	if e.ID == than.ID || than.Type == event.Resolved && e.Type != event.Resolved {
+// update returns a loop with an event. Until a message says that the loop is open, what
+// happens to it takes no other event's place: the first message says how it began.
+func (r *Route) update(l Loop, e *event.Event) Loop {
+	begun, resolved := l.Sent || l.Batched, e.Type == event.Resolved
+	switch wanted := r.Wants(e.Type); {
+	case l.Event.ID == "", wanted && (begun || resolved):
+		l.Event, l.Pending = compact(e), true
+	case resolved:
+		l.Over = true
+	default:
+		before := l.Event
+		l.Event = compact(e)
+		l.Event.ID, l.Event.Type, l.Event.Event = before.ID, before.Type, before.Event
+	}
+	if resolved && l.Sent {
+		l.Silenced = false // its end is sent at any rate
+	}
+	return l
+}
+
+// newer reports whether an event follows what is known of its loop.
+func newer(e *event.Event, l *Loop) bool {
+	if e.ID == l.Event.ID || l.ended() && e.Type != event.Resolved {
 		return false
 	}
-	return e.Type == event.Resolved || !e.Timestamp.Before(than.Timestamp)
+	return e.Type == event.Resolved || !e.Timestamp.Before(l.Event.Timestamp)
 }
 
 // compact bounds the size of an event that is stored.
@@ -132,7 +163,7 @@ func (r *Route) schedule(g Group, now time.Time) Group {
 
 // scheduleRepeat sets Due if nothing is to be sent but, perhaps, a repetition.
 func (r *Route) scheduleRepeat(g Group, now time.Time) Group {
-	open := slices.ContainsFunc(g.Loops, func(l Loop) bool { return l.Sent && !l.resolved() })
+	open := slices.ContainsFunc(g.Loops, func(l Loop) bool { return l.Sent && !l.ended() })
 	if open && r.RepeatInterval > 0 {
 		if due := later(now, g.SentAt.Add(r.RepeatInterval)); g.Due.IsZero() || due.Before(g.Due) {
 			g.Due = due
@@ -153,10 +184,10 @@ func later(a, b time.Time) time.Time {
 // from Due.
 //
 // A silence suppresses messages about loops that are open. If such a loop is still open
-// when the silence ends, the message follows. The end of a loop is sent only if its
-// beginning was, silenced or not.
+// when the silence ends, or is ended by somebody, the message follows. The end of a loop is
+// sent only if its beginning was, silenced or not.
 func (r *Route) Collect(g Group, silences []silence.Silence, now time.Time) (Group, *Batch) {
-	if g.Due.IsZero() || now.Before(g.Due) {
+	if (g.Due.IsZero() || now.Before(g.Due)) && !lifted(&g, silences, now) {
 		return g, nil
 	}
 	repeat := r.RepeatInterval > 0 && !g.SentAt.IsZero() && !now.Before(g.SentAt.Add(r.RepeatInterval))
@@ -168,24 +199,32 @@ func (r *Route) Collect(g Group, silences []silence.Silence, now time.Time) (Gro
 		until := silence.Until(silences, &l.Event, now)
 		switch {
 		case now.Sub(l.Event.Timestamp) > maxOpen && !l.Pending,
-			l.resolved() && !l.Sent && (l.Silenced || !until.IsZero()):
+			l.ended() && !l.Sent && (l.Silenced || !until.IsZero()):
 			continue
-		case !l.resolved() && !until.IsZero():
+		case !l.ended() && !until.IsZero():
 			l.Silenced, l.Pending = true, true
 			wake = earlier(wake, until)
 		default:
-			cause = cause || l.Pending || repeat && !l.resolved()
-			l.Silenced = false
+			cause = cause || l.Pending || repeat && !l.ended()
+			l.Silenced, l.Batched = false, true
 			events = append(events, l.Event)
 		}
 		kept = append(kept, l)
 	}
 	g.Loops, g.Due = kept, wake
 	if !cause {
+		for i := range g.Loops {
+			g.Loops[i].Batched = false
+		}
 		return r.schedule(g, now), nil
 	}
 	g.Due = now
 	return g, r.batch(g, events, repeat)
+}
+
+// lifted reports whether a silence that hid a loop is not in force any more.
+func lifted(g *Group, silences []silence.Silence, now time.Time) bool {
+	return slices.ContainsFunc(g.Loops, func(l Loop) bool { return l.Silenced && silence.Until(silences, &l.Event, now).IsZero() })
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -233,11 +272,12 @@ func (r *Route) Sent(g Group, b *Batch, now time.Time) Group {
 	var kept []Loop
 	for _, l := range g.Loops {
 		id, included := sent[l.Event.Data.LoopID]
+		l.Batched = false
 		if included {
 			l.Sent = true
 			l.Pending = l.Pending && id != l.Event.ID
 		}
-		if !l.resolved() || l.Pending {
+		if !l.ended() || l.Pending {
 			kept = append(kept, l)
 		}
 	}

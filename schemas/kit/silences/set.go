@@ -28,9 +28,12 @@ func (s *Set) All() []silence.Silence {
 	return sorted(s.all)
 }
 
-// Follow keeps the set up to date until the context ends.
-func (s *Set) Follow(ctx context.Context, f *natskit.Follower) error {
-	return f.Follow(ctx, schemas.BucketSilences, ">", s.apply)
+// Follow keeps the set up to date until the context ends. It calls changed after each change.
+func (s *Set) Follow(ctx context.Context, f *natskit.Follower, changed func()) error {
+	return f.Follow(ctx, schemas.BucketSilences, ">", func(entries []jetstream.KeyValueEntry, all bool) {
+		s.apply(entries, all)
+		changed()
+	})
 }
 
 // apply takes in entries of the bucket. A record that its TTL removes leaves no entry, so

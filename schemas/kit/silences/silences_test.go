@@ -64,7 +64,7 @@ func TestASetFollowsTheBucket(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	set, done := NewSet(), make(chan error, 1)
 	go func() {
-		done <- set.Follow(ctx, &natskit.Follower{Conn: conn, Layout: server.Layout(), Log: slog.New(slog.DiscardHandler)})
+		done <- set.Follow(ctx, &natskit.Follower{Conn: conn, Layout: server.Layout(), Log: slog.New(slog.DiscardHandler)}, func() {})
 	}()
 	defer func() {
 		cancel()
