@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/detector/internal/decide"
-	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -114,14 +113,11 @@ func (d *Detector) budget(ms uint32) time.Duration {
 // what is not booked by then is lost.
 const outcomeTime = 5 * time.Second
 
-// onHandover counts what another detector handed over. It is handed over no further.
+// onHandover applies a step that another detector handed over. It is handed over no
+// further.
 func (d *Detector) onHandover(req natskit.Request) {
 	var h checkpb.Handover
 	if !d.read(req.Data, &h) {
-		return
-	}
-	if !evaluate.Bounded(h.GetCheck()) {
-		d.metrics.Malformed.Inc()
 		return
 	}
 	budget := d.budget(h.GetBudgetMs())
@@ -133,10 +129,10 @@ func (d *Detector) onHandover(req natskit.Request) {
 		defer cancel()
 		if h.GetOutcome() != nil {
 			d.decider.Apply(ctx, h.GetOutcome())
-			return &checkpb.Decision{}
+			return &checkpb.HandoverReply{}
 		}
-		return d.decider.Count(ctx, h.GetCheck())
-	}, &checkpb.Decision{Error: decide.ErrorOverloaded})
+		return d.decider.Step(ctx, h.GetCheck())
+	}, &checkpb.HandoverReply{Error: decide.ErrorOverloaded})
 }
 
 // onOutcome applies what a gateway reports about decided checks.

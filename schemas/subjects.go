@@ -22,7 +22,7 @@ const (
 	// SubjectAudit begins the subjects of StreamAudit.
 	SubjectAudit = "loop.audit"
 	// SubjectDetectors broadcasts a Presence to every detector. SubjectDetectors.ID
-	// carries a Handover to one of them; the answer is a Decision.
+	// carries a Handover to one of them; the answer is a HandoverReply.
 	SubjectDetectors = "loop.detectors"
 	// SubjectStatus carries an empty request to every part; each answers with its
 	// status.Status as JSON.

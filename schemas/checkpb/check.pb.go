@@ -3170,13 +3170,13 @@ func (x *Presence) GetLeaving() bool {
 	return false
 }
 
-// Handover is the body of a request on loop.detectors.ID: a part of a check, or
-// of an outcome, that counts on a key which the detector of that id is to write.
-// It is answered with a Decision.
+// Handover is the body of a request on loop.detectors.ID: a step on a record which the
+// detector of that id is to write. It is answered with a HandoverReply.
 type Handover struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Check   *Check                 `protobuf:"bytes,1,opt,name=check,proto3" json:"check,omitempty"`
-	Outcome *Outcome               `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The request with the one rule, counter or watch whose step is applied.
+	Check   *Check   `protobuf:"bytes,1,opt,name=check,proto3" json:"check,omitempty"`
+	Outcome *Outcome `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// Milliseconds that the sender waits for the reply.
 	BudgetMs      uint32 `protobuf:"varint,3,opt,name=budget_ms,json=budgetMs,proto3" json:"budget_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3234,6 +3234,62 @@ func (x *Handover) GetBudgetMs() uint32 {
 	return 0
 }
 
+// HandoverReply is the verdict of the step. The sender, which knows the whole check,
+// makes the findings of it.
+type HandoverReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// JSON of the detectors' own; empty for an outcome.
+	Verdict []byte `protobuf:"bytes,1,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// Set when the step was not applied, and why.
+	Error         string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HandoverReply) Reset() {
+	*x = HandoverReply{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HandoverReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HandoverReply) ProtoMessage() {}
+
+func (x *HandoverReply) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HandoverReply.ProtoReflect.Descriptor instead.
+func (*HandoverReply) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *HandoverReply) GetVerdict() []byte {
+	if x != nil {
+		return x.Verdict
+	}
+	return nil
+}
+
+func (x *HandoverReply) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // Limit is one rule of one policy applied to a request. It has a bucket, a
 // budget, or both; the request must find room in each.
 type Limit struct {
@@ -3262,7 +3318,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3274,7 +3330,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3287,7 +3343,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{30}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Limit) GetPolicy() string {
@@ -3374,7 +3430,7 @@ type Breaker struct {
 
 func (x *Breaker) Reset() {
 	*x = Breaker{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3386,7 +3442,7 @@ func (x *Breaker) String() string {
 func (*Breaker) ProtoMessage() {}
 
 func (x *Breaker) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3399,7 +3455,7 @@ func (x *Breaker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Breaker.ProtoReflect.Descriptor instead.
 func (*Breaker) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{31}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Breaker) GetThreshold() float64 {
@@ -3428,7 +3484,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3440,7 +3496,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3453,7 +3509,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{32}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Bucket) GetRate() float64 {
@@ -3486,7 +3542,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3498,7 +3554,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3511,7 +3567,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{33}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Budget) GetAmount() float64 {
@@ -3555,7 +3611,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3567,7 +3623,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3580,7 +3636,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{34}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Stage) GetPercent() float64 {
@@ -3631,7 +3687,7 @@ type LimitVerdict struct {
 
 func (x *LimitVerdict) Reset() {
 	*x = LimitVerdict{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3643,7 +3699,7 @@ func (x *LimitVerdict) String() string {
 func (*LimitVerdict) ProtoMessage() {}
 
 func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3656,7 +3712,7 @@ func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitVerdict.ProtoReflect.Descriptor instead.
 func (*LimitVerdict) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{35}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LimitVerdict) GetAction() Action {
@@ -3747,7 +3803,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3759,7 +3815,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3772,7 +3828,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{36}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Correction) GetLimit() *Limit {
@@ -4086,7 +4142,10 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\bHandover\x12,\n" +
 	"\x05check\x18\x01 \x01(\v2\x16.unloop.check.v1.CheckR\x05check\x122\n" +
 	"\aoutcome\x18\x02 \x01(\v2\x18.unloop.check.v1.OutcomeR\aoutcome\x12\x1b\n" +
-	"\tbudget_ms\x18\x03 \x01(\rR\bbudgetMs\"\xc3\x02\n" +
+	"\tbudget_ms\x18\x03 \x01(\rR\bbudgetMs\"?\n" +
+	"\rHandoverReply\x12\x18\n" +
+	"\averdict\x18\x01 \x01(\fR\averdict\x12\x14\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\xc3\x02\n" +
 	"\x05Limit\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x10\n" +
@@ -4167,7 +4226,7 @@ func file_unloop_check_v1_check_proto_rawDescGZIP() []byte {
 }
 
 var file_unloop_check_v1_check_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_unloop_check_v1_check_proto_goTypes = []any{
 	(Action)(0),                 // 0: unloop.check.v1.Action
 	(Answer)(0),                 // 1: unloop.check.v1.Answer
@@ -4203,16 +4262,17 @@ var file_unloop_check_v1_check_proto_goTypes = []any{
 	(*Outcome)(nil),             // 31: unloop.check.v1.Outcome
 	(*Presence)(nil),            // 32: unloop.check.v1.Presence
 	(*Handover)(nil),            // 33: unloop.check.v1.Handover
-	(*Limit)(nil),               // 34: unloop.check.v1.Limit
-	(*Breaker)(nil),             // 35: unloop.check.v1.Breaker
-	(*Bucket)(nil),              // 36: unloop.check.v1.Bucket
-	(*Budget)(nil),              // 37: unloop.check.v1.Budget
-	(*Stage)(nil),               // 38: unloop.check.v1.Stage
-	(*LimitVerdict)(nil),        // 39: unloop.check.v1.LimitVerdict
-	(*Correction)(nil),          // 40: unloop.check.v1.Correction
-	(*semanticpb.Exchange)(nil), // 41: unloop.semantic.v1.Exchange
-	(semanticpb.ScopeKind)(0),   // 42: unloop.semantic.v1.ScopeKind
-	(semanticpb.Compare)(0),     // 43: unloop.semantic.v1.Compare
+	(*HandoverReply)(nil),       // 34: unloop.check.v1.HandoverReply
+	(*Limit)(nil),               // 35: unloop.check.v1.Limit
+	(*Breaker)(nil),             // 36: unloop.check.v1.Breaker
+	(*Bucket)(nil),              // 37: unloop.check.v1.Bucket
+	(*Budget)(nil),              // 38: unloop.check.v1.Budget
+	(*Stage)(nil),               // 39: unloop.check.v1.Stage
+	(*LimitVerdict)(nil),        // 40: unloop.check.v1.LimitVerdict
+	(*Correction)(nil),          // 41: unloop.check.v1.Correction
+	(*semanticpb.Exchange)(nil), // 42: unloop.semantic.v1.Exchange
+	(semanticpb.ScopeKind)(0),   // 43: unloop.semantic.v1.ScopeKind
+	(semanticpb.Compare)(0),     // 44: unloop.semantic.v1.Compare
 }
 var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	6,  // 0: unloop.check.v1.CheckBatch.checks:type_name -> unloop.check.v1.Check
@@ -4220,13 +4280,13 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	9,  // 2: unloop.check.v1.Check.identity:type_name -> unloop.check.v1.Identity
 	10, // 3: unloop.check.v1.Check.counters:type_name -> unloop.check.v1.Counter
 	19, // 4: unloop.check.v1.Check.watches:type_name -> unloop.check.v1.ToolWatch
-	34, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
-	41, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
+	35, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
+	42, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
 	8,  // 7: unloop.check.v1.Check.semantics:type_name -> unloop.check.v1.SemanticWatch
 	7,  // 8: unloop.check.v1.Check.excerpt:type_name -> unloop.check.v1.Excerpt
-	42, // 9: unloop.check.v1.SemanticWatch.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
+	43, // 9: unloop.check.v1.SemanticWatch.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
 	12, // 10: unloop.check.v1.SemanticWatch.steps:type_name -> unloop.check.v1.Step
-	43, // 11: unloop.check.v1.SemanticWatch.compare:type_name -> unloop.semantic.v1.Compare
+	44, // 11: unloop.check.v1.SemanticWatch.compare:type_name -> unloop.semantic.v1.Compare
 	2,  // 12: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
 	12, // 13: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
 	11, // 14: unloop.check.v1.Counter.together:type_name -> unloop.check.v1.Together
@@ -4237,7 +4297,7 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	15, // 19: unloop.check.v1.AnswerCalls.calls:type_name -> unloop.check.v1.ToolCall
 	15, // 20: unloop.check.v1.AnswerAsker.open:type_name -> unloop.check.v1.ToolCall
 	18, // 21: unloop.check.v1.AnswerAsker.reserved:type_name -> unloop.check.v1.Reservation
-	34, // 22: unloop.check.v1.Reservation.limit:type_name -> unloop.check.v1.Limit
+	35, // 22: unloop.check.v1.Reservation.limit:type_name -> unloop.check.v1.Limit
 	0,  // 23: unloop.check.v1.ToolWatch.warn:type_name -> unloop.check.v1.Action
 	0,  // 24: unloop.check.v1.ToolWatch.block:type_name -> unloop.check.v1.Action
 	0,  // 25: unloop.check.v1.ToolWatch.errors:type_name -> unloop.check.v1.Action
@@ -4254,7 +4314,7 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	23, // 36: unloop.check.v1.ToolParams.per_tool:type_name -> unloop.check.v1.ToolRule
 	0,  // 37: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
 	25, // 38: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
-	39, // 39: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
+	40, // 39: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
 	21, // 40: unloop.check.v1.Decision.tool_reports:type_name -> unloop.check.v1.ToolReport
 	0,  // 41: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
 	1,  // 42: unloop.check.v1.Finding.answer:type_name -> unloop.check.v1.Answer
@@ -4262,18 +4322,18 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	27, // 44: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
 	27, // 45: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
 	10, // 46: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
-	40, // 47: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
+	41, // 47: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
 	8,  // 48: unloop.check.v1.Outcome.semantics:type_name -> unloop.check.v1.SemanticWatch
 	6,  // 49: unloop.check.v1.Handover.check:type_name -> unloop.check.v1.Check
 	31, // 50: unloop.check.v1.Handover.outcome:type_name -> unloop.check.v1.Outcome
-	36, // 51: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
-	37, // 52: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
-	35, // 53: unloop.check.v1.Limit.breaker:type_name -> unloop.check.v1.Breaker
-	38, // 54: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
+	37, // 51: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
+	38, // 52: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
+	36, // 53: unloop.check.v1.Limit.breaker:type_name -> unloop.check.v1.Breaker
+	39, // 54: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
 	0,  // 55: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
 	0,  // 56: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
 	3,  // 57: unloop.check.v1.LimitVerdict.exceeded:type_name -> unloop.check.v1.Exceeded
-	34, // 58: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
+	35, // 58: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
 	59, // [59:59] is the sub-list for method output_type
 	59, // [59:59] is the sub-list for method input_type
 	59, // [59:59] is the sub-list for extension type_name
@@ -4293,7 +4353,7 @@ func file_unloop_check_v1_check_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_unloop_check_v1_check_proto_rawDesc), len(file_unloop_check_v1_check_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -21,9 +21,8 @@ type Incident struct {
 	Ends time.Time `json:"ends,omitzero"`
 	// Updates are ids of the newest writes, so that none is applied twice.
 	Updates []string `json:"updates,omitempty"`
-	// Stopped is the newest request that was stopped, Counted the newest that was counted.
-	Stopped Stopped `json:"stopped,omitzero"`
-	Counted Stopped `json:"counted,omitzero"`
+	// FoundAt are the times of the newest of each of the Findings, in Unix milliseconds.
+	FoundAt []int64 `json:"found_at,omitempty"`
 	// Reported is the incident's size at its newest event.
 	Reported Reported `json:"reported,omitzero"`
 	// Over is the reason for which the incident has ended; empty while it is open. The
@@ -39,28 +38,6 @@ type Reported struct {
 	At       time.Time `json:"at"`
 	// Number counts the loop.ongoing events.
 	Number int `json:"number,omitempty"`
-}
-
-// Stopped names the detector that was the first to stop a request. Requests counts the
-// requests of its report: one, or all of a batch.
-type Stopped struct {
-	RequestID string `json:"request_id"`
-	Detector  string `json:"detector"`
-	Requests  int    `json:"requests"`
-}
-
-// Book returns how many requests of a detector's report are new, and notes the report: what
-// another detector reported of the same request is not counted twice.
-func (s *Stopped) Book(requestID, detector string, requests int) int {
-	switch {
-	case s.RequestID != requestID:
-		*s = Stopped{RequestID: requestID, Detector: detector, Requests: requests}
-	case s.Detector == detector:
-		s.Requests += requests
-	default:
-		return max(0, requests-s.Requests)
-	}
-	return requests
 }
 
 // Counter names a counter of the incident's policy and mode; see

@@ -8,6 +8,7 @@ package decide
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,7 +47,8 @@ type Records[S any] interface {
 
 // Incidents record findings.
 type Incidents interface {
-	Record(context.Context, incident.Finding) (loopID string, err error)
+	// Record records findings of one incident.
+	Record(context.Context, ...incident.Finding) (loopID string, err error)
 	Open(incident.Finding) (loopID string)
 	Resolve(context.Context, incident.Finding) error
 }
@@ -61,9 +63,9 @@ type Cooldowns interface {
 
 // Peers are the other detectors.
 type Peers interface {
-	// Send hands an update to the detector that owns its record. Gone says that the
+	// Send hands a step to the detector that owns its record. Gone says that the
 	// detector was not reached, so that it has counted nothing.
-	Send(ctx context.Context, owner string, h *checkpb.Handover) (d *checkpb.Decision, gone bool, err error)
+	Send(ctx context.Context, owner string, h *checkpb.Handover) (r *checkpb.HandoverReply, gone bool, err error)
 }
 
 // Decider decides checks.
@@ -114,9 +116,13 @@ type Check struct {
 	// malformed says that the check has names that are too long.
 	malformed bool
 	// results are those of the parts after their writes, and waiting the parts that
-	// have more to do.
+	// have no result yet.
 	results []evaluate.Result
 	waiting []int
+	// reports says that there are findings for the records of incidents.
+	reports bool
+	// reported are the keys of the incidents that have the request.
+	reported []string
 }
 
 // Start begins with the writes of a check and calls written once when they are done,
@@ -150,24 +156,39 @@ func (c *Check) done() {
 	c.results = make([]evaluate.Result, len(c.parts))
 	for i := range c.parts {
 		p := &c.parts[i]
-		if p.err == nil && p.access != evaluate.Read {
-			c.results[i] = p.result()
-		}
-		if p.err != nil || p.access == evaluate.Read || len(c.results[i].Incidents) > 0 {
+		if p.err != nil || p.access == evaluate.Read {
 			c.waiting = append(c.waiting, i)
+			continue
 		}
+		c.results[i] = p.result()
+		c.reports = c.reports || len(c.results[i].Incidents) > 0
 	}
 	c.written()
 }
 
 // Waits reports whether the decision on a check whose writes are done waits for
 // something else.
-func (c *Check) Waits() bool { return len(c.waiting) > 0 || len(c.check.GetSemantics()) > 0 }
+func (c *Check) Waits() bool {
+	return len(c.waiting) > 0 || c.reports || len(c.check.GetSemantics()) > 0
+}
 
-// Count starts a check, waits for its writes and returns the decision of its rules,
-// counters and tool watches, without its semantic watches.
-func (d *Decider) Count(ctx context.Context, check *checkpb.Check) *checkpb.Decision {
-	return d.wait(ctx, check).count(ctx)
+// Step applies the step of the one part that another detector handed over, and returns
+// its verdict.
+func (d *Decider) Step(ctx context.Context, check *checkpb.Check) *checkpb.HandoverReply {
+	parts := d.parts(check)
+	if len(parts) != 1 || !evaluate.Bounded(check) {
+		return &checkpb.HandoverReply{Error: d.explain(evaluate.ErrMalformed)}
+	}
+	p := &parts[0]
+	err := p.err
+	if err == nil {
+		err = wait(ctx, p.start)
+	}
+	var verdict []byte
+	if err == nil {
+		verdict, err = json.Marshal(p.verdict())
+	}
+	return &checkpb.HandoverReply{Verdict: verdict, Error: d.explain(err)}
 }
 
 // Decide starts a check, waits for its writes and returns its decision.
@@ -185,8 +206,11 @@ func (d *Decider) wait(ctx context.Context, check *checkpb.Check) *Check {
 func (c *Check) count(ctx context.Context) *checkpb.Decision {
 	c.d.each(len(c.waiting), func(n int) {
 		i := c.waiting[n]
-		c.results[i] = c.d.finish(ctx, c.check, i, &c.parts[i], c.results[i])
+		c.results[i] = c.d.finish(ctx, c.check, i, &c.parts[i])
 	})
+	if !c.check.GetProbe() {
+		c.report(ctx)
+	}
 	decision, err := evaluate.Conclude(c.check.GetLimits(), c.results)
 	decision.Error = c.d.explain(err)
 	return decision
@@ -214,7 +238,7 @@ func (c *Check) compare(ctx context.Context, decision *checkpb.Decision) {
 		ctx, cancel = context.WithDeadline(ctx, c.CompareUntil)
 		defer cancel()
 	}
-	watches := evaluate.Semantics(c.check, decision.GetHitCounts())
+	watches := evaluate.Semantics(c.check, decision.GetHitCounts(), c.reported)
 	results := make([]semantic.Result, len(watches))
 	c.d.each(len(watches), func(i int) { results[i] = c.d.Semantic.Compare(ctx, watches[i]) })
 	for _, r := range results {
@@ -241,30 +265,25 @@ func (d *Decider) explain(err error) string {
 	}
 }
 
-// finish does what remains of part i after its write: it hands the part to the detector
-// that owns the record, or reads the record for a part that writes nothing, and records
-// the findings, unless the check is a probe.
-func (d *Decider) finish(ctx context.Context, check *checkpb.Check, i int, p *part, r evaluate.Result) evaluate.Result {
+// finish returns the result of part i, which its write did not give: it hands the step to
+// the detector that owns the record, or reads the record for a part that writes nothing.
+func (d *Decider) finish(ctx context.Context, check *checkpb.Check, i int, p *part) evaluate.Result {
 	err := p.err
 	if elsewhere, ok := errors.AsType[*ledger.ElsewhereError](err); ok {
-		decision, gone, sent := d.Peers.Send(ctx, elsewhere.Owner, &checkpb.Handover{Check: evaluate.PartOf(check, i)})
-		if !gone {
-			return fromPeer(decision, sent)
+		reply, gone, sent := d.Peers.Send(ctx, elsewhere.Owner, &checkpb.Handover{Check: evaluate.PartOf(check, i)})
+		if gone {
+			err = wait(ledger.Stay(ctx), p.start)
+		} else {
+			err = p.take(reply, sent)
 		}
-		err = wait(ledger.Stay(ctx), p.start)
-		r = p.result()
 	}
 	if err == nil && p.access == evaluate.Read {
 		err = p.read(ctx)
-		r = p.result()
 	}
 	if err != nil {
 		return evaluate.Result{Err: err}
 	}
-	if !check.GetProbe() {
-		d.note(ctx, p, &r)
-	}
-	return r
+	return p.result()
 }
 
 // wait starts a write and waits for it.
@@ -274,50 +293,62 @@ func wait(ctx context.Context, start func(context.Context, func(error))) error {
 	return <-done
 }
 
-// fromPeer returns the result of a part that another detector decided.
-func fromPeer(decision *checkpb.Decision, err error) evaluate.Result {
-	if err != nil {
-		return evaluate.Result{Err: err}
+// take takes the verdict of a step that another detector applied.
+func (p *part) take(reply *checkpb.HandoverReply, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case reply.GetError() == errorMalformed:
+		return evaluate.ErrMalformed
+	case reply.GetError() != "":
+		return fmt.Errorf("%w: %s", errElsewhere, reply.GetError())
 	}
-	r := evaluate.FromDecision(decision)
-	switch decision.GetError() {
-	case "":
-	case errorMalformed:
-		r.Err = evaluate.ErrMalformed
-	default:
-		r.Err = fmt.Errorf("%w: %s", errElsewhere, decision.GetError())
+	if err := json.Unmarshal(reply.GetVerdict(), p.verdict()); err != nil {
+		return fmt.Errorf("read the verdict of another detector: %w", err)
 	}
-	return r
+	return nil
 }
 
-// note records the findings of a part in their incidents, and tells gateways and the
-// store of a cooldown that begins. A part that writes nothing only looks up its
+// report records the findings of all parts in their incidents, and tells gateways and the
+// store of the cooldowns that begin. A check that writes nothing only looks up its
 // incidents.
-func (d *Decider) note(ctx context.Context, p *part, r *evaluate.Result) {
-	for i := range r.Incidents {
-		in := &r.Incidents[i]
-		switch {
-		case p.access == evaluate.Read:
-			*in.LoopID = d.Incidents.Open(in.Finding)
-		case in.Over:
-			if err := d.Incidents.Resolve(ctx, in.Finding); err != nil {
-				d.Metrics.Unrecorded.Inc()
-				d.Log.Warn("the end of an open circuit breaker was not recorded", "policy", in.Policy, "error", err)
-			}
-		default:
-			id, err := d.Incidents.Record(ctx, in.Finding)
-			if err != nil {
-				d.Metrics.Unrecorded.Inc() // the decision holds without its incident
-			}
-			*in.LoopID = id
+func (c *Check) report(ctx context.Context) {
+	d := c.d
+	ended, reports := evaluate.Reports(c.check, c.results)
+	if c.check.GetPeek() {
+		for _, r := range reports {
+			r.Identify(d.Incidents.Open(r.Findings[0]))
 		}
-	}
-	if r.Cooldown == nil || p.access == evaluate.Read {
 		return
 	}
-	d.broadcast(r.Cooldown.Finding)
+	for _, f := range ended {
+		if err := d.Incidents.Resolve(ctx, f); err != nil {
+			d.Metrics.Unrecorded.Inc()
+			d.Log.Warn("the end of an open circuit breaker was not recorded", "policy", f.Policy, "error", err)
+		}
+	}
+	d.each(len(reports), func(i int) {
+		id, err := d.Incidents.Record(ctx, reports[i].Findings...)
+		if err != nil {
+			d.Metrics.Unrecorded.Inc() // the decision holds without its incident
+		}
+		reports[i].Identify(id)
+	})
+	for _, r := range reports {
+		c.reported = append(c.reported, r.Findings[0].Key())
+	}
+	for i := range c.results {
+		if cooldown := c.results[i].Cooldown; cooldown != nil {
+			d.begin(cooldown)
+		}
+	}
+}
+
+// begin tells gateways and the store of a cooldown.
+func (d *Decider) begin(c *evaluate.Cooldown) {
+	d.broadcast(c.Finding)
 	if d.Cooldowns != nil {
-		d.Cooldowns.Keep(r.Cooldown)
+		d.Cooldowns.Keep(c)
 	}
 }
 

@@ -72,11 +72,11 @@ type incidents struct {
 	err      error
 }
 
-func (i *incidents) Record(_ context.Context, f incident.Finding) (string, error) {
+func (i *incidents) Record(_ context.Context, found ...incident.Finding) (string, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.recorded = append(i.recorded, f)
-	return fmt.Sprint("loop-", f.Policy), i.err
+	i.recorded = append(i.recorded, found...)
+	return fmt.Sprint("loop-", found[0].Policy), i.err
 }
 
 func (i *incidents) Open(f incident.Finding) string {
@@ -91,15 +91,15 @@ func (i *incidents) Resolve(context.Context, incident.Finding) error {
 
 // peer is another detector.
 type peer struct {
-	decision *checkpb.Decision
-	gone     bool
-	err      error
-	sent     *checkpb.Handover
+	reply *checkpb.HandoverReply
+	gone  bool
+	err   error
+	sent  *checkpb.Handover
 }
 
-func (p *peer) Send(_ context.Context, _ string, h *checkpb.Handover) (*checkpb.Decision, bool, error) {
+func (p *peer) Send(_ context.Context, _ string, h *checkpb.Handover) (*checkpb.HandoverReply, bool, error) {
 	p.sent = h
-	return p.decision, p.gone, p.err
+	return p.reply, p.gone, p.err
 }
 
 // cooldowns note what they are to keep.
@@ -269,27 +269,61 @@ func TestTheIncidentOfABreakerBeginsAndEnds(t *testing.T) {
 	}
 }
 
-// A part whose record belongs to another detector is decided there, or here if that one
-// is gone.
+// The step of a part whose record belongs to another detector is applied there, or here if
+// that one is gone.
 func TestPartsOfOtherDetectors(t *testing.T) {
 	t.Parallel()
-	counted := &checkpb.Decision{HitCounts: []uint32{7}}
+	counted := &checkpb.HandoverReply{Verdict: []byte(`{"Count": 7}`)}
 	for name, c := range map[string]struct {
 		peer  peer
 		hits  uint32
 		error string
 	}{
-		"it counts":             {peer{decision: counted}, 7, ""},
-		"it is gone":            {peer{decision: counted, gone: true, err: errNo}, 1, ""},
-		"it does not answer":    {peer{err: errNo}, 0, "not counted"},
-		"it finds it malformed": {peer{decision: &checkpb.Decision{Error: "check malformed"}}, 0, "check malformed"},
-		"it is overloaded":      {peer{decision: &checkpb.Decision{Error: decide.ErrorOverloaded}}, 0, "not counted"},
+		"it counts":                {peer{reply: counted}, 7, ""},
+		"it is gone":               {peer{reply: counted, gone: true, err: errNo}, 1, ""},
+		"it does not answer":       {peer{err: errNo}, 0, "not counted"},
+		"it finds it malformed":    {peer{reply: &checkpb.HandoverReply{Error: "check malformed"}}, 0, "check malformed"},
+		"it is overloaded":         {peer{reply: &checkpb.HandoverReply{Error: decide.ErrorOverloaded}}, 0, "not counted"},
+		"it answers what is wrong": {peer{reply: &checkpb.HandoverReply{Verdict: []byte("7")}}, 0, "not counted"},
 	} {
 		f := newFixture()
 		f.store.owner, *f.peer = "other", c.peer
 		d := f.decide(t, check("a"))
 		if d.GetHitCounts()[0] != c.hits || d.GetError() != c.error || len(f.peer.sent.GetCheck().GetCounters()) != 1 {
 			t.Errorf("%s: %v", name, d)
+		}
+	}
+}
+
+// A detector applies the step that was handed to it, and records nothing: the one that
+// handed it over does.
+func TestAStepThatWasHandedOver(t *testing.T) {
+	t.Parallel()
+	f := newFixture()
+	twice := check("a")
+	twice.Hits = 2
+	r := f.Step(t.Context(), twice)
+	if r.GetError() != "" || len(f.incidents.recorded) != 0 || len(f.published) != 0 {
+		t.Errorf("reply %v, recorded %v", r, f.incidents.recorded)
+	}
+	asking := newFixture()
+	asking.store.owner, asking.peer.reply = "other", r
+	if d := asking.decide(t, twice); d.GetAction() != reject || d.GetFindings()[0].GetLoopId() != "loop-a" || len(asking.published) != 1 {
+		t.Errorf("decision %v", d)
+	}
+	malformed := check("a")
+	malformed.Counters[0].Fingerprint = nil
+	for name, c := range map[string]struct {
+		check *checkpb.Check
+		err   error
+		want  string
+	}{
+		"two parts": {check("a", "b"), nil, "check malformed"}, "a malformed one": {malformed, nil, "check malformed"},
+		"a long name": {check(strings.Repeat("x", 300)), nil, "check malformed"}, "no store": {check("a"), errNo, "not counted"},
+	} {
+		f := newFixture()
+		if f.store.err = c.err; f.Step(t.Context(), c.check).GetError() != c.want {
+			t.Errorf("%s: want %q", name, c.want)
 		}
 	}
 }
@@ -326,7 +360,7 @@ func TestOutcomesOfOtherDetectors(t *testing.T) {
 		peer    peer
 		excused bool
 	}{
-		"it takes it": {peer{decision: &checkpb.Decision{}}, false},
+		"it takes it": {peer{reply: &checkpb.HandoverReply{}}, false},
 		"it is gone":  {peer{gone: true, err: errNo}, true},
 	} {
 		f := newFixture()

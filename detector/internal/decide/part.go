@@ -18,7 +18,9 @@ type part struct {
 	start func(ctx context.Context, done func(error))
 	// read evaluates the part and leaves its record as it is.
 	read func(ctx context.Context) error
-	// result is the result of the newest evaluation.
+	// verdict is what the newest step leaves for result.
+	verdict func() any
+	// result is the result of the newest verdict.
 	result func() evaluate.Result
 	// err is the fault of the part or of its write.
 	err error
@@ -30,6 +32,7 @@ type evaluation[S any] interface {
 	EarlierKey() string
 	Access() evaluate.Access
 	Step(s S, now time.Time) (next S, ttl time.Duration)
+	Verdict() any
 	Result() evaluate.Result
 }
 
@@ -75,7 +78,7 @@ func newPart[S any](d *Decider, records Records[S], one evaluation[S], err error
 	}
 	step := func(s S) (S, time.Duration) { return one.Step(s, d.Now()) }
 	return part{
-		access: one.Access(), result: one.Result,
+		access: one.Access(), verdict: one.Verdict, result: one.Result,
 		start: func(ctx context.Context, done func(error)) {
 			records.Start(ledger.Continuing(ctx, records, one.EarlierKey), one.Key(), step, done)
 		},

@@ -37,8 +37,13 @@ type Counter struct {
 	counter *checkpb.Counter
 	hit     counter.Hit
 	parts   counter.Parts
-	verdict counter.PartVerdict
-	at      time.Time
+	verdict counterVerdict
+}
+
+// counterVerdict is the result of a counter's step.
+type counterVerdict struct {
+	counter.PartVerdict
+	At time.Time
 }
 
 // NewCounter reads a counter of a check and refuses what no gateway sends.
@@ -80,14 +85,17 @@ func (h *Counter) Access() Access {
 	return Write
 }
 
+// Verdict returns what Step leaves for Result.
+func (h *Counter) Verdict() any { return &h.verdict }
+
 // Step counts the hit at a time.
 func (h *Counter) Step(s counter.State, now time.Time) (counter.State, time.Duration) {
-	h.at = now
+	h.verdict = counterVerdict{At: now}
 	if !h.counter.GetParted() {
 		s, h.verdict.Verdict = counter.Step(s, h.parts.Own, h.hit, now)
 		return s, s.TTL(h.parts.Own, now)
 	}
-	s, h.verdict = counter.StepPart(s, h.parts, h.hit, now)
+	s, h.verdict.PartVerdict = counter.StepPart(s, h.parts, h.hit, now)
 	return s, s.PartsTTL(h.parts, now)
 }
 
@@ -102,14 +110,14 @@ func (h *Counter) Result() Result {
 		return out
 	}
 	f := h.finding()
-	in := noted(h.check, f, h.at)
+	in := noted(h.check, f, v.At)
 	in.Conversation, in.Hits = cmp.Or(v.Incident, h.hit.Incident), max(h.hit.N, 1)
 	if v.Known {
 		in.Hits = 0 // its incident has the request already
 	}
 	out.Findings, out.Incidents = []*checkpb.Finding{f}, []Incident{in}
 	if v.Began {
-		out.Cooldown = &Cooldown{Finding: f, Key: h.Key(), EarlierKey: h.EarlierKey(), Incident: v.Incident, At: h.at}
+		out.Cooldown = &Cooldown{Finding: f, Key: h.Key(), EarlierKey: h.EarlierKey(), Incident: v.Incident, At: v.At}
 		if h.counter.GetParted() {
 			out.Cooldown.Part = counter.MarkOf(f.GetFingerprint())
 		}

@@ -55,7 +55,7 @@ func TestACounterFindsALoopAtItsThreshold(t *testing.T) {
 	if f.GetAction() != reject || f.GetBlockedMs() != 30_000 || f.GetThreshold() != 2 || len(f.GetHitAgesMs()) == 0 {
 		t.Errorf("finding %v", f)
 	}
-	if in.Conversation != "5e55" || in.Hits != 1 || in.Count != 3 || in.InputTokens != 7 || in.Over || in.CooldownSeconds != 30 {
+	if in.Conversation != "5e55" || in.Hits != 1 || in.Count != 3 || in.Over || in.CooldownSeconds != 30 {
 		t.Errorf("incident %+v", in.Finding)
 	}
 	if *in.LoopID = "loop"; f.GetLoopId() != "loop" {

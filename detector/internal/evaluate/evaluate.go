@@ -14,8 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
@@ -73,7 +71,8 @@ type Cooldown struct {
 	At       time.Time
 }
 
-// Incident is a finding for the record of its incident.
+// Incident is a finding for the record of its incident. Its number of requests counts in
+// Record alone.
 type Incident struct {
 	incident.Finding
 	// LoopID is the field that takes the id of the incident.
@@ -118,38 +117,19 @@ func Add(d *checkpb.Decision, f *checkpb.Finding) {
 	}
 }
 
-// FromDecision returns the result of a part that another detector decided, without the
-// decision's error.
-func FromDecision(d *checkpb.Decision) Result {
-	out := Result{Findings: d.GetFindings()}
-	if len(d.GetLimits()) > 0 {
-		out.Limit = d.GetLimits()[0]
-	}
-	if len(d.GetHitCounts()) > 0 {
-		out.Hits = d.GetHitCounts()[0]
-	}
-	if len(d.GetToolReports()) > 0 {
-		out.Tools = d.GetToolReports()[0]
-	}
-	return out
-}
-
 // Parts returns the number of parts of a check: its rules, counters and tool watches.
 func Parts(check *checkpb.Check) int {
 	return len(check.GetLimits()) + len(check.GetCounters()) + len(check.GetWatches())
 }
 
-// PartOf returns the check with part i alone and without its semantic watches. It
-// shares everything else with the check.
+// PartOf returns what the step of part i depends on: the part and the facts of the request
+// itself. The step knows no other part.
 func PartOf(check *checkpb.Check, i int) *checkpb.Check {
-	part := &checkpb.Check{}
-	to := part.ProtoReflect()
-	check.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		to.Set(field, value)
-		return true
-	})
+	part := &checkpb.Check{
+		RequestId: check.GetRequestId(), Identity: check.GetIdentity(), Hits: check.GetHits(), Retry: check.GetRetry(),
+		Asked: check.GetAsked(), Idempotency: check.GetIdempotency(), Explain: check.GetExplain(),
+	}
 	limits, counters := check.GetLimits(), check.GetCounters()
-	part.Limits, part.Counters, part.Watches, part.Semantics = nil, nil, nil, nil
 	switch ruled := len(limits) + len(counters); {
 	case i < len(limits):
 		part.Limits = limits[i : i+1]

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/unloop/unloop/detector/internal/evaluate"
+	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/semanticpb"
@@ -79,21 +80,13 @@ func TestADecisionHasAllResultsAndTheStrongestAction(t *testing.T) {
 	if !errors.Is(err, evaluate.ErrMalformed) || !strings.Contains(err.Error(), "rule") {
 		t.Errorf("error %v", err)
 	}
-	for i, want := range []evaluate.Result{{Limit: &checkpb.LimitVerdict{Action: warn}}, {Hits: 3, Findings: finding(throttle, false)}} {
-		one, _ := evaluate.Conclude(limits[:1-i], []evaluate.Result{want})
-		if diff := cmp.Diff(want, evaluate.FromDecision(one), protocmp.Transform()); diff != "" {
-			t.Errorf("result of one part (-want +got):\n%s", diff)
-		}
-	}
-	if r := evaluate.FromDecision(&checkpb.Decision{ToolReports: []*checkpb.ToolReport{report}}); r.Tools != report {
-		t.Errorf("report %v", r.Tools)
-	}
 }
 
-func TestPartOfACheckHasOnePartAndAllElse(t *testing.T) {
+// The step of a part depends on nothing that stands in another part.
+func TestPartOfACheckHasOnePartAndItsRequest(t *testing.T) {
 	t.Parallel()
 	check := &checkpb.Check{
-		RequestId: "r", Identity: &checkpb.Identity{Tenant: "t"}, Hits: 3, Limits: []*checkpb.Limit{{Rule: "a"}}, Semantics: []*checkpb.SemanticWatch{{}},
+		RequestId: "r", Identity: &checkpb.Identity{Tenant: "t"}, Hits: 3, Exchange: &semanticpb.Exchange{Said: "text"}, Limits: []*checkpb.Limit{{Rule: "a"}}, Semantics: []*checkpb.SemanticWatch{{}},
 		Counters: []*checkpb.Counter{{Policy: "b"}, {Policy: "c"}}, Watches: []*checkpb.ToolWatch{{Policy: "d"}},
 	}
 	if n := evaluate.Parts(check); n != 4 {
@@ -125,6 +118,44 @@ func TestNamesOfACheckAreBounded(t *testing.T) {
 	}
 	if !evaluate.Bounded(&checkpb.Check{Identity: &checkpb.Identity{Tenant: long[:256]}}) {
 		t.Error("256 bytes are short enough")
+	}
+}
+
+// A request counts once in an incident, with its strongest finding; what a shadow policy
+// finds saves nothing.
+func TestARequestCountsOnceInAnIncident(t *testing.T) {
+	t.Parallel()
+	usd := 0.5
+	check := &checkpb.Check{InputTokens: 10, Usd: &usd}
+	var ids [5]string
+	in := func(i int, policy string, action checkpb.Action, hits int) evaluate.Incident {
+		return evaluate.Incident{LoopID: &ids[i], Finding: incident.Finding{Policy: policy, Action: action, Hits: hits, Shadow: policy == "shadow"}}
+	}
+	over := in(4, "p", reject, 1)
+	over.Over = true
+	ended, reports := evaluate.Reports(check, []evaluate.Result{
+		{Incidents: []evaluate.Incident{over, in(0, "p", hint, 1)}},
+		{Incidents: []evaluate.Incident{in(1, "shadow", reject, 1), in(2, "p", reject, 3)}},
+		{Incidents: []evaluate.Incident{in(3, "p", reject, 2)}},
+	})
+	if len(ended) != 1 || len(reports) != 2 || len(reports[0].Findings) != 3 {
+		t.Fatalf("ended %v, reports %v", ended, reports)
+	}
+	total := 1.5
+	for i, want := range []struct {
+		hits  int
+		saved event.Saved
+	}{{}, {3, event.Saved{Requests: 3, InputTokens: 30, USD: &total}}, {}} {
+		if f := reports[0].Findings[i]; f.Hits != want.hits || !cmp.Equal(f.Saved, want.saved) {
+			t.Errorf("finding %d: %d requests, saved %+v", i, f.Hits, f.Saved)
+		}
+	}
+	if f := reports[1].Findings[0]; f.Hits != 1 || f.Saved != (event.Saved{}) {
+		t.Errorf("in shadow: %d requests, saved %+v", f.Hits, f.Saved)
+	}
+	reports[0].Identify("loop")
+	if want := [5]string{"loop", "", "loop", "loop", ""}; ids != want {
+		t.Errorf("ids %q", ids)
 	}
 }
 

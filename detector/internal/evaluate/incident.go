@@ -20,9 +20,72 @@ func noted(check *checkpb.Check, f *checkpb.Finding, at time.Time) Incident {
 		Action: f.GetAction(), Answer: f.GetAnswer(), Fingerprint: f.GetFingerprint(), Rule: f.GetRule(), Tool: published(f.GetTool()),
 		Hits: 1, Count: int(f.GetHitCount()), Threshold: int(f.GetThreshold()), WindowSeconds: int(f.GetWindowSeconds()),
 		CooldownSeconds: int(f.GetCooldownSeconds()), Similarity: f.GetSimilarity(),
-		Identity: check.GetIdentity(), RequestID: check.GetRequestId(), Traceparent: traceparent(check), Model: strings.Clone(check.GetModel()), InputTokens: int(check.GetInputTokens()), USD: check.Usd,
+		Identity: check.GetIdentity(), RequestID: check.GetRequestId(), Traceparent: traceparent(check), Model: strings.Clone(check.GetModel()),
 		Related: related(check, f.GetPolicy(), f.GetShadow()), Excerpt: excerpt(check, f.GetPolicy()), At: at,
 	}}
+}
+
+// Report is what a check adds to one incident.
+type Report struct {
+	Findings []incident.Finding
+	loopIDs  []*string
+}
+
+// Identify notes the incident's id in the findings of the decision.
+func (r *Report) Identify(loopID string) {
+	for _, id := range r.loopIDs {
+		*id = loopID
+	}
+}
+
+// Reports returns what the results of a check's parts add to the records of their
+// incidents, and the incidents that end before.
+func Reports(check *checkpb.Check, results []Result) (ended []incident.Finding, all []*Report) {
+	for i := range results {
+		for _, in := range results[i].Incidents {
+			if in.Over {
+				ended = append(ended, in.Finding)
+				continue
+			}
+			key := in.Key()
+			n := slices.IndexFunc(all, func(r *Report) bool { return r.Findings[0].Key() == key })
+			if n < 0 {
+				n, all = len(all), append(all, &Report{})
+			}
+			all[n].Findings, all[n].loopIDs = append(all[n].Findings, in.Finding), append(all[n].loopIDs, in.LoopID)
+		}
+	}
+	for _, r := range all {
+		countOnce(check, r.Findings)
+	}
+	return ended, all
+}
+
+// countOnce has the strongest finding of a request, or of several at once, stand for it
+// in their incident: what else is found in it adds no further request.
+func countOnce(check *checkpb.Check, findings []incident.Finding) {
+	strongest, requests, stopped := 0, 0, 0
+	for i := range findings {
+		f := &findings[i]
+		if f.Action > findings[strongest].Action {
+			strongest = i
+		}
+		if requests = max(requests, f.Hits); f.Action.Stops() && !f.Shadow {
+			stopped = max(stopped, f.Hits)
+		}
+		f.Hits = 0
+	}
+	findings[strongest].Hits, findings[strongest].Saved = requests, saved(check, stopped)
+}
+
+// saved returns what requests of a check's size would have cost.
+func saved(check *checkpb.Check, requests int) event.Saved {
+	s := event.Saved{Requests: requests, InputTokens: requests * int(check.GetInputTokens())}
+	if check.Usd != nil && requests > 0 {
+		usd := float64(requests) * check.GetUsd()
+		s.USD = &usd
+	}
+	return s
 }
 
 // traceparentLength is the length of a traceparent of version 0.

@@ -29,8 +29,13 @@ type Limit struct {
 	check   *checkpb.Check
 	limit   *checkpb.Limit
 	params  limit.Params
-	verdict limit.Verdict
-	at      time.Time
+	verdict limitVerdict
+}
+
+// limitVerdict is the result of a rule's step.
+type limitVerdict struct {
+	limit.Verdict
+	At time.Time
 }
 
 // NewLimit reads a rule of a check and refuses what no gateway sends.
@@ -65,13 +70,16 @@ func (l *Limit) Access() Access {
 	return Write
 }
 
+// Verdict returns what Step leaves for Result.
+func (l *Limit) Verdict() any { return &l.verdict }
+
 // Step takes the cost of the request, or of requests that a gateway answered from
 // memory.
 func (l *Limit) Step(s limit.State, now time.Time) (limit.State, time.Duration) {
-	l.at = now
+	l.verdict = limitVerdict{At: now}
 	switch {
 	case l.Access() == Read:
-		_, l.verdict = limit.Step(s, l.params, l.limit.GetCost(), now)
+		_, l.verdict.Verdict = limit.Step(s, l.params, l.limit.GetCost(), now)
 		return s, 0
 	case l.check.GetHits() > 0:
 		s = limit.Drain(s, l.params, l.limit.GetCost()*float64(min(l.check.GetHits(), maxHits)), now)
@@ -85,7 +93,7 @@ func (l *Limit) Step(s limit.State, now time.Time) (limit.State, time.Duration) 
 // looked at.
 func (l *Limit) take(s limit.State, now time.Time) (limit.State, time.Duration) {
 	checked := len(s.Asked)
-	s, l.verdict = limit.Take(s, l.params, limit.Request{Cost: l.limit.GetCost(), ID: l.check.GetRequestId(), Asked: l.check.GetAsked()}, now)
+	s, l.verdict.Verdict = limit.Take(s, l.params, limit.Request{Cost: l.limit.GetCost(), ID: l.check.GetRequestId(), Asked: l.check.GetAsked()}, now)
 	if l.verdict.Action == checkpb.Action_ACTION_REJECT && !l.limit.GetEstimated() && !l.verdict.Opened && len(s.Asked) == checked {
 		return s, 0
 	}
@@ -132,7 +140,7 @@ func (l *Limit) incident(verdict *checkpb.LimitVerdict) Incident {
 	in := noted(l.check, &checkpb.Finding{
 		Policy: l.limit.GetPolicy(), Detector: DetectorBreaker, Shadow: l.limit.GetShadow(), Action: checkpb.Action_ACTION_REJECT,
 		Fingerprint: l.limit.GetKey(), WindowSeconds: uint32(v.Window / time.Second), CooldownSeconds: uint32(v.RetryAfter / time.Second),
-	}, l.at)
+	}, v.At)
 	in.LoopID, in.Conversation = &verdict.LoopId, hex.EncodeToString(l.limit.GetKey())
 	in.Count, in.Threshold, in.Related, in.Excerpt = int(v.Limit-v.Remaining), int(v.Limit), nil, ""
 	if in.Kept = untilReset + breakerKept; v.RetryAfter > 0 {

@@ -37,14 +37,17 @@ type Semantic struct {
 	Watch *checkpb.SemanticWatch
 	// exact is the count of the request by the policy's exact detectors.
 	exact int
+	// reported are the keys of the incidents in which the request counts already.
+	reported []string
 }
 
 // Semantics returns the semantic watches of a check that need a comparison, with the
-// counts of its counters and tool watches.
-func Semantics(check *checkpb.Check, hits []uint32) (out []*Semantic) {
+// counts of its counters and tool watches and the keys of the incidents that these
+// reported to.
+func Semantics(check *checkpb.Check, hits []uint32, reported []string) (out []*Semantic) {
 	for _, w := range check.GetSemantics() {
 		if !expected(check, w.GetPolicy()) {
-			out = append(out, &Semantic{Check: check, Watch: w, exact: exactHits(check, hits, w)})
+			out = append(out, &Semantic{Check: check, Watch: w, exact: exactHits(check, hits, w), reported: reported})
 		}
 	}
 	return out
@@ -210,6 +213,12 @@ func (o *Semantic) Incident(f *checkpb.Finding, m streak.Match, now time.Time) I
 	in := noted(o.Check, f, now)
 	in.Conversation = cmp.Or(m.Incident, in.Conversation)
 	if m.Known {
+		in.Hits = 0
+	}
+	if f.GetAction().Stops() && !f.GetShadow() { // no text is compared of a request that is stopped already
+		in.Saved = saved(o.Check, in.Hits)
+	}
+	if slices.Contains(o.reported, in.Key()) {
 		in.Hits = 0
 	}
 	if o.exact > 1 {

@@ -32,7 +32,7 @@ func semanticCheck(edit func(*checkpb.Check, *checkpb.SemanticWatch)) *checkpb.C
 
 func semantic(t *testing.T, check *checkpb.Check, hits ...uint32) *evaluate.Semantic {
 	t.Helper()
-	all := evaluate.Semantics(check, hits)
+	all := evaluate.Semantics(check, hits, nil)
 	if len(all) != 1 {
 		t.Fatalf("%d watches", len(all))
 	}
@@ -44,7 +44,7 @@ func TestWhichTextsAreCompared(t *testing.T) {
 	polls := semanticCheck(func(c *checkpb.Check, _ *checkpb.SemanticWatch) {
 		c.Watches = watchCheck(func(w *checkpb.ToolWatch) { w.Params.Exempt = []string{"re*"} }).GetWatches()
 	})
-	if all := evaluate.Semantics(polls, nil); len(all) != 0 {
+	if all := evaluate.Semantics(polls, nil, nil); len(all) != 0 {
 		t.Error("a call of an exempt tool is compared")
 	}
 	polls.Watches[0].History = nil

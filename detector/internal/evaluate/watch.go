@@ -43,9 +43,14 @@ type Watch struct {
 	// about.
 	evidence toolloop.Evidence
 	call     toolloop.Call
-	report   toolloop.Report
-	stats    toolloop.Stats
-	at       time.Time
+	verdict  watchVerdict
+}
+
+// watchVerdict is the result of a tool watch's step.
+type watchVerdict struct {
+	toolloop.Report
+	Stats toolloop.Stats
+	At    time.Time
 }
 
 // NewWatch reads a tool watch of a check and refuses what no gateway sends.
@@ -88,22 +93,25 @@ func (v *Watch) explains() bool { return v.watch.GetRun() != nil && v.watch.GetR
 // reports reports whether the result has a report of the session.
 func (v *Watch) reports() bool { return v.watch.GetRun() != nil || v.check.GetExplain() }
 
+// Verdict returns what Step leaves for Result.
+func (v *Watch) Verdict() any { return &v.verdict }
+
 // Step adds the request's history, or a tool runner's call, to the agent's state.
 func (v *Watch) Step(s Session, now time.Time) (Session, time.Duration) {
-	v.at = now
+	v.verdict = watchVerdict{At: now}
 	run := v.watch.GetRun()
 	switch {
 	case run == nil:
-		s.State, v.report = toolloop.Step(s.State, v.evidence, v.params, now)
+		s.State, v.verdict.Report = toolloop.Step(s.State, v.evidence, v.params, now)
 	case run.GetCall() == nil:
-		v.report = toolloop.Explain(s.State, v.params, now)
+		v.verdict.Report = toolloop.Explain(s.State, v.params, now)
 	case run.GetDone():
-		s.State, v.report = toolloop.Result(s.State, v.call, v.params, now)
+		s.State, v.verdict.Report = toolloop.Result(s.State, v.call, v.params, now)
 	default:
-		s.State, v.report = toolloop.Check(s.State, v.call, v.params, now)
+		s.State, v.verdict.Report = toolloop.Check(s.State, v.call, v.params, now)
 	}
 	if v.reports() {
-		v.stats = s.Stats()
+		v.verdict.Stats = s.Stats()
 	}
 	if action := v.action(); action.Stops() && !v.watch.GetShadow() {
 		s.State = toolloop.Stop(s.State, action == checkpb.Action_ACTION_BREAK)
@@ -112,25 +120,19 @@ func (v *Watch) Step(s Session, now time.Time) (Session, time.Duration) {
 }
 
 // Result returns the findings. Hits is the highest count of any finding or, without
-// findings, of the newest round's calls. A request that several findings stop counts
-// as one stopped request.
+// findings, of the newest round's calls.
 func (v *Watch) Result() Result {
 	out := Result{Tools: v.toolReport()}
-	for i := range v.report.Calls {
-		out.Hits = max(out.Hits, uint32(v.report.Calls[i].Streak))
+	for i := range v.verdict.Calls {
+		out.Hits = max(out.Hits, uint32(v.verdict.Calls[i].Streak))
 	}
-	stopped := false
-	for i := range v.report.Detections {
-		f := v.finding(&v.report.Detections[i])
+	for i := range v.verdict.Detections {
+		f := v.finding(&v.verdict.Detections[i])
 		if f == nil {
 			continue
 		}
-		in := noted(v.check, f, v.at)
-		in.Calls = callsOf(&v.report.Detections[i])
-		if f.GetAction().Stops() && stopped {
-			in.Hits = 0
-		}
-		stopped = stopped || f.GetAction().Stops()
+		in := noted(v.check, f, v.verdict.At)
+		in.Calls = callsOf(&v.verdict.Detections[i])
 		out.Findings, out.Incidents = append(out.Findings, f), append(out.Incidents, in)
 		out.Hits = max(out.Hits, f.GetHitCount())
 	}
@@ -157,12 +159,12 @@ func (v *Watch) toolReport() *checkpb.ToolReport {
 	}
 	out := &checkpb.ToolReport{
 		Policy: v.watch.GetPolicy(), Shadow: v.watch.GetShadow(),
-		Calls: uint32(v.stats.Calls), Total: uint32(v.stats.Total), Unique: uint32(v.stats.Unique), Blocked: uint32(v.stats.Blocked),
-		Remembered: uint32(v.stats.Remembered), MostRepeated: v.stats.MostRepeated, MostRepeatedCount: uint32(v.stats.MostRepeatedCount),
-		Broken: v.stats.Broken,
+		Calls: uint32(v.verdict.Stats.Calls), Total: uint32(v.verdict.Stats.Total), Unique: uint32(v.verdict.Stats.Unique), Blocked: uint32(v.verdict.Stats.Blocked),
+		Remembered: uint32(v.verdict.Stats.Remembered), MostRepeated: v.verdict.Stats.MostRepeated, MostRepeatedCount: uint32(v.verdict.Stats.MostRepeatedCount),
+		Broken: v.verdict.Stats.Broken,
 	}
-	for i := range v.report.Calls {
-		c := &v.report.Calls[i]
+	for i := range v.verdict.Calls {
+		c := &v.verdict.Calls[i]
 		if i > 0 && uint32(c.Streak) <= out.GetStreak() {
 			continue
 		}
@@ -215,8 +217,8 @@ func levelOf(a checkpb.Action) toolloop.Level {
 // action returns the strongest action of all detections.
 func (v *Watch) action() checkpb.Action {
 	var strongest checkpb.Action
-	for i := range v.report.Detections {
-		strongest = max(strongest, v.actionOf(&v.report.Detections[i]))
+	for i := range v.verdict.Detections {
+		strongest = max(strongest, v.actionOf(&v.verdict.Detections[i]))
 	}
 	return strongest
 }

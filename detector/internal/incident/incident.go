@@ -7,6 +7,7 @@ package incident
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"slices"
@@ -58,7 +59,8 @@ type Finding struct {
 	// Rule and Tool are event.Finding's.
 	Rule, Tool string
 	Calls      []event.Call
-	// Hits is the number of requests behind this finding, Count the count after them.
+	// Hits is the number of requests that count in the incident with this finding, Count
+	// the detector's count after them.
 	Hits, Count     int
 	Threshold       int
 	WindowSeconds   int
@@ -72,9 +74,8 @@ type Finding struct {
 	// Traceparent is event.Event's.
 	Traceparent string
 	Model       string
-	InputTokens int
-	// USD is the estimated price of the request; nil if it is not known.
-	USD *float64
+	// Saved is what the requests that were stopped would have cost.
+	Saved event.Saved
 	// Related are other counters of the same request and policy: a release of the
 	// incident resets them too.
 	Related []event.Counter
@@ -83,11 +84,21 @@ type Finding struct {
 	At      time.Time
 }
 
-// Merges reports whether a record counts f and a later finding as one. Only hits that
-// stopped a request count as such.
+// Merges reports whether a record may get f and a later finding as one.
 func (f *Finding) Merges(later *Finding) bool {
-	return f.Detector == later.Detector && f.Rule == later.Rule && f.Action.Stops() == later.Action.Stops() &&
+	return f.Detector == later.Detector && f.Rule == later.Rule && f.Action == later.Action &&
 		bytes.Equal(f.Fingerprint, later.Fingerprint)
+}
+
+// Merge returns the finding that a record gets for f and a later one.
+func (f *Finding) Merge(later Finding) Finding {
+	later.Hits += f.Hits
+	later.Saved = plus(f.Saved, later.Saved)
+	later.WindowSeconds = max(f.WindowSeconds, later.WindowSeconds)
+	for _, c := range f.Related {
+		later.Related = withCounter(later.Related, c)
+	}
+	return later
 }
 
 // Record is an open incident. The zero value is none.
@@ -146,24 +157,30 @@ func (r Record) Add(f *Finding) Record {
 	r = r.at(f.At.UTC())
 	r.Ends = Later(r.Ends, f.At.UTC().Add(f.TTL()))
 	r.HitCount = max(r.HitCount, f.Count)
-	if f.Similarity > 0 {
-		r.Similarity = f.Similarity
-	}
-	if f.Action > checkpb.ActionOf(r.Action) {
+	if r.isLedBy(f, fp) {
 		r.Action, r.Answer = f.Action.Label(), f.Answer.Label()
 		r.Detector, r.Fingerprint, r.Threshold = f.Detector, fp, f.Threshold
 	}
-	if !f.Shadow && f.Action.Stops() {
-		stopped := r.Stopped.Book(f.RequestID, f.Detector, f.Hits)
-		r.Saved.Requests += stopped
-		r.Saved.InputTokens += stopped * f.InputTokens
-		r.Saved.USD = plus(r.Saved.USD, f.USD, stopped)
-	}
-	r.Requests += r.Counted.Book(f.RequestID, f.Detector, f.Hits)
-	r.Findings = r.findings(f, fp)
+	r.Saved = plus(r.Saved, f.Saved)
+	r.Requests += f.Hits
+	r = r.with(f, fp)
 	r.Counters = r.counters(f, fp)
 	return r
 }
+
+// isLedBy reports whether a finding describes the incident rather than those before: it is
+// stronger, or as strong and of a detector that says more. The order in which findings
+// come makes no difference.
+func (r Record) isLedBy(f *Finding, fp string) bool {
+	return cmp.Or(
+		cmp.Compare(f.Action, checkpb.ActionOf(r.Action)),
+		cmp.Compare(slices.Index(telling, f.Detector), slices.Index(telling, r.Detector)),
+		cmp.Compare(fp, r.Fingerprint),
+	) > 0
+}
+
+// telling are the detectors that name what repeats, the most telling one last.
+var telling = []string{"semantic", "cycle", "tool"}
 
 // at returns the record as of a time. Times that are further ahead than clocks may
 // differ are moved back; the time until the incident's end stays the same.
@@ -246,38 +263,50 @@ func (r Record) report() Record {
 	return r
 }
 
-// plus returns a sum of dollars with the price of some more requests.
-func plus(sum, price *float64, requests int) *float64 {
-	if price == nil || requests == 0 {
-		return sum
+// plus returns the sum of two savings. It changes neither.
+func plus(a, b event.Saved) event.Saved {
+	sum := event.Saved{Requests: a.Requests + b.Requests, InputTokens: a.InputTokens + b.InputTokens, USD: cmp.Or(a.USD, b.USD)}
+	if a.USD != nil && b.USD != nil {
+		usd := *a.USD + *b.USD
+		sum.USD = &usd
 	}
-	total := float64(requests) * *price
-	if sum != nil {
-		total += *sum
-	}
-	return &total
+	return sum
 }
 
-func (r Record) findings(f *Finding, fp string) []event.Finding {
+// with returns the record with a finding in the place of the one before it of the same
+// detector, rule and fingerprint. Detectors write their findings in any order, so an older
+// one changes nothing.
+func (r Record) with(f *Finding, fp string) Record {
 	now := event.Finding{
 		Detector: f.Detector, Action: f.Action.Label(), Answer: f.Answer.Label(), Fingerprint: fp, HitCount: f.Count,
 		Threshold: f.Threshold, WindowSeconds: f.WindowSeconds, Similarity: f.Similarity,
 		Rule: f.Rule, Tool: f.Tool, Calls: f.Calls, Excerpt: f.Excerpt,
 	}
-	all := append([]event.Finding(nil), r.Findings...)
-	for i := range all {
-		if all[i].Detector == f.Detector && all[i].Fingerprint == fp && all[i].Rule == f.Rule {
-			if now.Calls == nil { // what was stored with the session has none
-				now.Calls = all[i].Calls
-			}
-			all[i] = now
-			return all
+	at := f.At.UnixMilli()
+	i := slices.IndexFunc(r.Findings, func(e event.Finding) bool {
+		return e.Detector == f.Detector && e.Fingerprint == fp && e.Rule == f.Rule
+	})
+	switch {
+	case i < 0 && len(r.Findings) >= maxFindings:
+		return r
+	case i < 0:
+		i, r.Findings = len(r.Findings), append(slices.Clone(r.Findings), now)
+	case i < len(r.FoundAt) && at < min(r.FoundAt[i], r.LastSeen.UnixMilli()):
+		return r
+	default:
+		if now.Calls == nil { // what was stored with the session has none
+			now.Calls = r.Findings[i].Calls
 		}
+		r.Findings = slices.Clone(r.Findings)
+		r.Findings[i] = now
 	}
-	if len(all) < maxFindings {
-		all = append(all, now)
+	found := make([]int64, len(r.Findings))
+	copy(found, r.FoundAt)
+	found[i] = at
+	if r.FoundAt = found; f.Similarity > 0 {
+		r.Similarity = f.Similarity
 	}
-	return all
+	return r
 }
 
 // counters returns the record's counters with that of a finding.

@@ -21,6 +21,7 @@ func TestAnUpdateIsAppliedOnce(t *testing.T) {
 	t.Parallel()
 	rec := New(&Finding{}, "loop")
 	f := found("prompt", time.Minute)
+	f.Saved.Requests = 1
 	for range 3 {
 		rec, _ = rec.Apply("mark", []Finding{f})
 	}
@@ -45,28 +46,6 @@ func TestClocksThatDisagreeKeepAnIncident(t *testing.T) {
 		if ttl := rec.TTL() - keepOver; ttl > 2*time.Hour {
 			t.Errorf("clock %s off: kept for %s", skew, ttl)
 		}
-	}
-}
-
-// One request that two detectors stop is saved once; what a shadow policy finds saves
-// nothing.
-func TestSavedRequestsAreCountedOnce(t *testing.T) {
-	t.Parallel()
-	f := found("prompt", time.Minute)
-	f.RequestID, f.InputTokens = "r1", 10
-	other := found("tool", time.Minute)
-	other.RequestID, other.InputTokens = "r1", 10
-	rec := New(&f, "loop").Add(&f).Add(&other)
-	f.Hits = 2
-	rec = rec.Add(&f)
-	other.Hits = 5
-	rec = rec.Add(&other)
-	if rec.Saved.Requests != 5 || rec.Saved.InputTokens != 50 {
-		t.Errorf("saved %+v, want 5 requests", rec.Saved)
-	}
-	f.Shadow = true
-	if rec := New(&f, "loop").Add(&f); rec.Saved.Requests != 0 || rec.Mode != event.ModeShadow {
-		t.Errorf("in shadow: %+v", rec.Saved)
 	}
 }
 
@@ -117,7 +96,12 @@ func TestFindingsThatARecordCountsAsOne(t *testing.T) {
 	f, same, hint, other := found("prompt", time.Minute), found("prompt", time.Hour), found("prompt", time.Minute), found("tool", time.Minute)
 	hint.Action = checkpb.Action_ACTION_HINT
 	if !f.Merges(&same) || f.Merges(&hint) || f.Merges(&other) {
-		t.Error("findings are told apart by detector, rule, fingerprint and whether they stop")
+		t.Error("findings are told apart by detector, rule, fingerprint and action")
+	}
+	f.Saved.Requests, f.Related = 1, []event.Counter{{Detector: "tool", Fingerprint: "01"}}
+	same.Saved.Requests, same.Related = 1, []event.Counter{{Detector: "tool", Fingerprint: "02"}}
+	if both := f.Merge(same); both.Hits != 2 || both.Saved.Requests != 2 || both.WindowSeconds != 3600 || len(both.Related) != 2 {
+		t.Errorf("merged: %+v", both)
 	}
 }
 
@@ -168,18 +152,28 @@ func TestAnIncidentReportsItsGrowth(t *testing.T) {
 func TestSavedDollars(t *testing.T) {
 	t.Parallel()
 	f := found("prompt", time.Minute)
-	f.RequestID = "r1"
+	f.Saved.Requests = 1
 	rec := New(&f, "loop").Add(&f)
 	if rec.Saved.USD != nil || rec.Saved.Requests != 1 {
 		t.Errorf("without a price: %+v", rec.Saved)
 	}
 	price := 0.25
-	f.USD, f.RequestID, f.Hits = &price, "r2", 3
-	rec = rec.Add(&f)
-	other := f
-	other.Detector = "tool" // found in the same requests
-	if rec = rec.Add(&other); rec.Saved.USD == nil || *rec.Saved.USD != 0.75 || rec.Saved.Requests != 4 || rec.Requests != 4 {
-		t.Errorf("saved %+v of %d requests", rec.Saved, rec.Requests)
+	f.Saved.USD = &price
+	rec = rec.Add(&f).Add(&f)
+	if rec.Saved.USD == nil || *rec.Saved.USD != 0.5 || rec.Saved.Requests != 3 || price != 0.25 {
+		t.Errorf("saved %+v", rec.Saved)
+	}
+}
+
+// Detectors write their findings in any order.
+func TestAnOlderFindingDoesNotReplaceANewerOne(t *testing.T) {
+	t.Parallel()
+	newer, older := found("prompt", time.Minute), found("prompt", time.Minute)
+	newer.At, newer.Count, newer.Similarity = older.At.Add(time.Second), 8, 0.98
+	older.Count, older.Similarity = 7, 0.97
+	rec := New(&older, "loop").Add(&newer).Add(&older)
+	if f := rec.Findings[0]; f.HitCount != 8 || f.Similarity != 0.98 || rec.Similarity != 0.98 || rec.Requests != 2 {
+		t.Errorf("record %+v", rec.Incident)
 	}
 }
 

@@ -114,9 +114,9 @@ func (m *Member) returned(now time.Time) {
 	m.roundTrip.Store(took)
 }
 
-// Send hands an update to another detector and waits for its decision. Gone says that
-// the detector was not reached, so that it has counted nothing.
-func (m *Member) Send(ctx context.Context, owner string, h *checkpb.Handover) (d *checkpb.Decision, gone bool, err error) {
+// Send hands a step to another detector and waits for its verdict. Gone says that the
+// detector was not reached, so that it has counted nothing.
+func (m *Member) Send(ctx context.Context, owner string, h *checkpb.Handover) (r *checkpb.HandoverReply, gone bool, err error) {
 	m.metrics.HandedOver.Inc()
 	if deadline, ok := ctx.Deadline(); ok {
 		h.BudgetMs = uint32(max(time.Until(deadline).Milliseconds(), 1))
@@ -126,10 +126,10 @@ func (m *Member) Send(ctx context.Context, owner string, h *checkpb.Handover) (d
 		return nil, false, fmt.Errorf("encode handover: %w", err)
 	}
 	answered := make(chan error, 1)
-	d = &checkpb.Decision{}
+	r = &checkpb.HandoverReply{}
 	m.inbox.Request(&nats.Msg{Subject: Subject(owner), Data: body}, func(answer []byte, err error) {
 		if err == nil {
-			err = proto.Unmarshal(answer, d)
+			err = proto.Unmarshal(answer, r)
 		} else {
 			m.peers.Avoid(owner)
 			gone = !errors.Is(err, natskit.ErrNoAnswer) // it may have counted
@@ -138,5 +138,5 @@ func (m *Member) Send(ctx context.Context, owner string, h *checkpb.Handover) (d
 		answered <- err
 	})
 	err = <-answered
-	return d, gone, err
+	return r, gone, err
 }

@@ -120,13 +120,13 @@ func TestUpdatesAreHandedToTheirDetector(t *testing.T) {
 	t.Parallel()
 	m := newMember(t, natstest.Start(t))
 	handed := make(chan *checkpb.Handover, 1)
-	decision := &checkpb.Decision{HitCounts: []uint32{3}}
+	verdict := &checkpb.HandoverReply{Verdict: []byte("3")}
 	if _, err := m.nc.Subscribe(membership.Subject("other"), func(msg *nats.Msg) {
 		var h checkpb.Handover
 		if proto.Unmarshal(msg.Data, &h) == nil {
 			handed <- &h
 		}
-		body, _ := proto.Marshal(decision) // a fixed message
+		body, _ := proto.Marshal(verdict) // a fixed message
 		_ = msg.Respond(body)
 	}); err != nil {
 		t.Fatal(err)
@@ -136,9 +136,9 @@ func TestUpdatesAreHandedToTheirDetector(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	d, gone, err := m.Send(ctx, "other", &checkpb.Handover{Check: &checkpb.Check{}})
-	if err != nil || gone || d.GetHitCounts()[0] != 3 {
-		t.Errorf("decision %v, gone %t, %v", d, gone, err)
+	r, gone, err := m.Send(ctx, "other", &checkpb.Handover{Check: &checkpb.Check{}})
+	if err != nil || gone || string(r.GetVerdict()) != "3" {
+		t.Errorf("verdict %v, gone %t, %v", r, gone, err)
 	}
 	if budget := (<-handed).GetBudgetMs(); budget == 0 || budget > uint32(patience.Milliseconds()) {
 		t.Errorf("budget %d ms", budget)

@@ -34,13 +34,18 @@ func newAnnouncement(key string, typ event.Type, rec incident.Record) announceme
 }
 
 // begin sets the timer of an incident that is new to this process, and announces it if it
-// has not been.
-func (r *Recorder) begin(ctx context.Context, key string, rec incident.Record) {
+// has not been. One that another process opened is announced by that, so this one leaves
+// it the time of a flush.
+func (r *Recorder) begin(ctx context.Context, key string, rec incident.Record, opened bool) {
 	timeout, cancel := context.WithTimeout(ctx, flushTimeout)
 	err := r.arm(timeout, key, rec.Remaining(r.now()))
 	cancel()
-	if err != nil || !rec.Announced || rec.Former != nil {
+	switch {
+	case err == nil && rec.Announced && rec.Former == nil:
+	case opened:
 		r.announce(ctx, newAnnouncement(key, event.Detected, rec))
+	default:
+		r.announceLater(newAnnouncement(key, event.Detected, rec))
 	}
 }
 

@@ -51,7 +51,7 @@ func TestAnIncidentWithoutHitsIsResolvedOnceByWhicheverDetectorRuns(t *testing.T
 	gone, first, second := process(t, s), process(t, s), process(t, s)
 	price := 0.5
 	f := found("aa", "prompt", time.Second)
-	f.USD, f.RequestID = &price, "r1"
+	f.Saved.USD = &price
 	id := record(t, gone, f)
 	gone.announcing.Wait()
 	stream, err := s.JetStream().Stream(t.Context(), natskit.BucketStream(schemas.BucketTimers))

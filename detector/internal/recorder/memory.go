@@ -26,18 +26,21 @@ type remembered struct {
 // NewMemory returns a recorder without incidents.
 func NewMemory() *Memory { return &Memory{open: map[string]*remembered{}} }
 
-// Record notes a finding and returns the id of its incident.
-func (m *Memory) Record(_ context.Context, f incident.Finding) (string, error) {
+// Record notes findings of one incident and returns its id.
+func (m *Memory) Record(_ context.Context, findings ...incident.Finding) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := f.Key()
+	first := &findings[0]
+	key := first.Key()
 	o := m.open[key]
-	if o == nil || o.until.Before(f.At) {
-		o = &remembered{record: incident.New(&f, fmt.Sprintf("loop-%d", len(m.all)+1))}
+	if o == nil || o.until.Before(first.At) {
+		o = &remembered{record: incident.New(first, fmt.Sprintf("loop-%d", len(m.all)+1))}
 		m.open[key] = o
 		m.all = append(m.all, o)
 	}
-	o.record = o.record.Add(&f)
+	for i := range findings {
+		o.record = o.record.Add(&findings[i])
+	}
 	o.until = o.record.Ends
 	return o.record.LoopID, nil
 }

@@ -91,16 +91,17 @@ func New(nc *natskit.Conn, layout natskit.Layout, reg prometheus.Registerer, log
 	return r
 }
 
-// Record records a finding and returns the id of its incident. The first finding of an
-// incident waits until the incident is stored; later ones are gathered. A finding that
-// could not be stored in time is tried again with the next flush. Where the bucket is full, a new
-// incident is refused (natskit.ErrFull), and the conversation's next finding tries again.
-func (r *Recorder) Record(ctx context.Context, f incident.Finding) (string, error) {
-	key := f.Key()
-	if id, known := r.gather(key, f); known {
+// Record records findings of one incident and returns its id. The first findings of an
+// incident wait until the incident is stored; later ones are gathered. Findings that
+// could not be stored in time are tried again with the next flush. Where the bucket is
+// full, a new incident is refused (natskit.ErrFull), and the conversation's next finding
+// tries again.
+func (r *Recorder) Record(ctx context.Context, findings ...incident.Finding) (string, error) {
+	key := findings[0].Key()
+	if id, known := r.gather(key, findings); known {
 		return id, nil
 	}
-	u := update{key: key, mark: newMark(), findings: []incident.Finding{f}}
+	u := update{key: key, mark: newMark(), findings: findings}
 	id, err := r.save(ctx, u)
 	if err != nil {
 		r.retry(u, err)
@@ -126,27 +127,32 @@ func (r *Recorder) Open(f incident.Finding) string {
 	return rec.LoopID
 }
 
-// gather keeps a finding of an incident that is known to be open.
-func (r *Recorder) gather(key string, f incident.Finding) (string, bool) {
+// gather keeps findings of an incident that is known to be open.
+func (r *Recorder) gather(key string, findings []incident.Finding) (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o, known := r.open[key]
-	if !known || o.until.Before(f.At) {
+	if !known || o.until.Before(findings[0].At) {
 		return "", false
 	}
+	for _, f := range findings {
+		o.gather(f)
+	}
+	return o.loopID, true
+}
+
+// gather keeps a finding until the next flush.
+func (o *openIncident) gather(f incident.Finding) {
 	o.until = incident.Later(o.until, f.At.Add(f.TTL()))
 	for i := range o.pending {
 		if p := &o.pending[i]; p.Merges(&f) {
-			f.Hits += p.Hits
-			f.WindowSeconds = max(f.WindowSeconds, p.WindowSeconds)
-			*p = f
-			return o.loopID, true
+			*p = p.Merge(f)
+			return
 		}
 	}
 	if len(o.pending) < maxPending {
 		o.pending = append(o.pending, f)
 	}
-	return o.loopID, true
 }
 
 // save writes an update and returns the incident's id. An incident that is new to this
@@ -160,7 +166,8 @@ func (r *Recorder) save(ctx context.Context, u update) (string, error) {
 	switch {
 	case u.loopID == "":
 		r.remember(u, stored)
-		r.announcing.Go(func() { r.begin(context.WithoutCancel(ctx), u.key, stored) })
+		opened := before.LoopID != stored.LoopID
+		r.announcing.Go(func() { r.begin(context.WithoutCancel(ctx), u.key, stored, opened) })
 	case stored.LoopID != u.loopID || stored.Over != "":
 		r.forgetOne(u.key, u.loopID)
 	}

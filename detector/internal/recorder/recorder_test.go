@@ -31,7 +31,7 @@ func process(t *testing.T, s *natstest.Server) *Recorder {
 func found(conversation, detector string, window time.Duration) incident.Finding {
 	return incident.Finding{
 		Conversation: conversation, Policy: "default", Detector: detector, Action: checkpb.Action_ACTION_REJECT, Fingerprint: []byte(detector),
-		Hits: 1, Count: 6, Threshold: 5, WindowSeconds: int(window / time.Second), At: time.Now(),
+		Hits: 1, Count: 6, Threshold: 5, WindowSeconds: int(window / time.Second), Saved: event.Saved{Requests: 1}, At: time.Now(),
 	}
 }
 
@@ -92,7 +92,7 @@ func TestAShortFindingDoesNotEndALongIncident(t *testing.T) {
 		}
 		late := found("aa", "tool", 30*time.Minute)
 		late.At = late.At.Add(10 * time.Minute)
-		if _, known := r.gather(late.Key(), late); !known {
+		if _, known := r.gather(late.Key(), []incident.Finding{late}); !known {
 			t.Errorf("%s: ten minutes later the incident is forgotten", name)
 		}
 	}

@@ -54,7 +54,7 @@ type Streaks interface {
 type Comparer struct {
 	Streaks Streaks
 	worker  Worker
-	record  func(context.Context, incident.Finding) (loopID string, err error)
+	record  func(context.Context, ...incident.Finding) (loopID string, err error)
 	now     func() time.Time
 	// Patient has every comparison waited for, however long it takes.
 	Patient bool
@@ -73,7 +73,7 @@ type Comparer struct {
 }
 
 // New returns a comparer that records findings with record.
-func New(streaks Streaks, worker Worker, record func(context.Context, incident.Finding) (string, error), now func() time.Time, m *metrics.Metrics, reg prometheus.Registerer) *Comparer {
+func New(streaks Streaks, worker Worker, record func(context.Context, ...incident.Finding) (string, error), now func() time.Time, m *metrics.Metrics, reg prometheus.Registerer) *Comparer {
 	return &Comparer{
 		Streaks: streaks, worker: worker, record: record, now: now, metrics: m,
 		results: metric.Counters(reg, "unloop_detector_semantic_checks_total",

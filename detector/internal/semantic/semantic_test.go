@@ -62,10 +62,10 @@ type fixture struct {
 
 func newFixture(worker semantic.Worker) *fixture {
 	f := &fixture{streaks: &streaks{Memory: ledger.NewMemory[streak.State](time.Now)}, metrics: metrics.New(prometheus.NewRegistry()), reg: prometheus.NewRegistry()}
-	record := func(_ context.Context, found incident.Finding) (string, error) {
+	record := func(_ context.Context, found ...incident.Finding) (string, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.recorded = append(f.recorded, found)
+		f.recorded = append(f.recorded, found...)
 		return "loop", f.err
 	}
 	f.Comparer = semantic.New(f.streaks, worker, record, time.Now, f.metrics, f.reg)
@@ -90,7 +90,7 @@ func watch(edit func(*checkpb.Check, *checkpb.SemanticWatch)) *evaluate.Semantic
 	if edit != nil {
 		edit(check, w)
 	}
-	return evaluate.Semantics(check, nil)[0]
+	return evaluate.Semantics(check, nil, nil)[0]
 }
 
 // counted returns how often a comparison had a result.
