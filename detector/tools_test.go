@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -200,6 +201,10 @@ func TestFindingsSayWhatIsDoneAboutThem(t *testing.T) {
 	for _, r := range polls {
 		r.Calls[0].Poll = true
 	}
+	failures := rounds(10, same)
+	for i, r := range failures {
+		r.Calls[0].Call, r.Calls[0].Failed, r.Calls[0].ErrorClass = digestOf(i), true, r.Calls[0].GetResult()
+	}
 	for name, c := range map[string]struct {
 		history []*checkpb.HistoryItem
 		block   checkpb.Action
@@ -209,6 +214,7 @@ func TestFindingsSayWhatIsDoneAboutThem(t *testing.T) {
 		"a block that is a hint":     {rounds(5, same), checkpb.Action_ACTION_HINT, "Use what it already told you", 0},
 		"a block":                    {rounds(5, same), checkpb.Action_ACTION_REJECT, "This call is blocked", 0},
 		"a block that is a break":    {rounds(5, same), checkpb.Action_ACTION_BREAK, "Nothing goes on", 0},
+		"a hint that leads on":       {failures, checkpb.Action_ACTION_REJECT, "This call is blocked", 0},
 		"a poll that is only warned": {polls[:9], checkpb.Action_ACTION_REJECT, "Wait 60 seconds", 60},
 		"a poll that is blocked":     {polls, checkpb.Action_ACTION_REJECT, "This call is blocked", 0},
 	} {
@@ -216,12 +222,32 @@ func TestFindingsSayWhatIsDoneAboutThem(t *testing.T) {
 			t.Parallel()
 			check := toolCheck(c.history...)
 			check.GetWatches()[0].Block = c.block
-			d := detector.NewEvaluator(new(clock).now, nil).Decide(t.Context(), check)
-			if f := d.GetFindings(); len(f) != 1 || !strings.Contains(f[0].GetMessage(), c.says) || f[0].GetBackoffSeconds() != c.backoff {
+			d := quickly(t, check)
+			if f := d.GetFindings(); len(f) == 0 || !strings.Contains(f[0].GetMessage(), c.says) || f[0].GetBackoffSeconds() != c.backoff {
 				t.Errorf("findings %v; want %q and a pause of %d s", f, c.says, c.backoff)
 			}
 		})
 	}
+}
+
+// digestOf returns the digest of a number.
+func digestOf(n int) []byte {
+	d := fingerprint.String(fmt.Append(nil, n))
+	return d[:]
+}
+
+// quickly asks for each round of a check's history in turn, and returns the last decision.
+func quickly(t *testing.T, check *checkpb.Check) (d *checkpb.Decision) {
+	t.Helper()
+	c := new(clock)
+	e := detector.NewEvaluator(c.now, nil)
+	items := check.GetWatches()[0].GetHistory().GetItems()
+	for i := range items {
+		check.Watches[0].History.Items = items[:i+1]
+		d = e.Decide(t.Context(), check)
+		c.advance(time.Second)
+	}
+	return d
 }
 
 // Two findings that stop one request save one. A name that a model made up may hold

@@ -145,8 +145,8 @@ func toolGolden() map[string]proto.Message {
 			}},
 		}}},
 		"check-batch-tools-2": &checkpb.CheckBatch{Checks: []*checkpb.Check{{RequestId: "req_def456", Watches: []*checkpb.ToolWatch{{
-			Policy: "agent-tools", Agent: fp, Params: &checkpb.ToolParams{NothingNew: 4, EmptyThreshold: 6},
-			History: &checkpb.History{Items: []*checkpb.HistoryItem{{Calls: []*checkpb.ToolCall{{Tool: "bash", Call: digest, Loose: digest, Soft: true, Empty: true}}}}},
+			Policy: "agent-tools", Agent: fp, Params: &checkpb.ToolParams{NothingNew: 4, EmptyThreshold: 6, Escalate: 2, CycleEscalate: 3, PollLimitSeconds: 21_600},
+			History: &checkpb.History{Items: []*checkpb.HistoryItem{{Calls: []*checkpb.ToolCall{{Tool: "bash", Call: digest, Loose: digest, Soft: true, Empty: true, Wait: true, Once: true, Plain: true}}}}},
 		}}}}},
 		"answer-calls-1": &checkpb.AnswerCalls{Calls: []*checkpb.ToolCall{{Tool: "read_file", Call: digest, Id: digest, Poll: true}}},
 		"answer-asker-2": &checkpb.AnswerAsker{Caller: "c0ffee", ReservedAt: 1_779_460_200_000, Reserved: []*checkpb.Reservation{{

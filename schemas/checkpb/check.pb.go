@@ -1385,7 +1385,14 @@ type ToolCall struct {
 	// the most.
 	Soft bool `protobuf:"varint,12,opt,name=soft,proto3" json:"soft,omitempty"`
 	// The result says that there is nothing.
-	Empty         bool `protobuf:"varint,13,opt,name=empty,proto3" json:"empty,omitempty"`
+	Empty bool `protobuf:"varint,13,opt,name=empty,proto3" json:"empty,omitempty"`
+	// The call lets time pass.
+	Wait bool `protobuf:"varint,14,opt,name=wait,proto3" json:"wait,omitempty"`
+	// The call changes something or gives a task to another agent: made again, it
+	// repeats itself whatever it brings.
+	Once bool `protobuf:"varint,15,opt,name=once,proto3" json:"once,omitempty"`
+	// The class of the error says all of it.
+	Plain         bool `protobuf:"varint,16,opt,name=plain,proto3" json:"plain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1507,6 +1514,27 @@ func (x *ToolCall) GetSoft() bool {
 func (x *ToolCall) GetEmpty() bool {
 	if x != nil {
 		return x.Empty
+	}
+	return false
+}
+
+func (x *ToolCall) GetWait() bool {
+	if x != nil {
+		return x.Wait
+	}
+	return false
+}
+
+func (x *ToolCall) GetOnce() bool {
+	if x != nil {
+		return x.Once
+	}
+	return false
+}
+
+func (x *ToolCall) GetPlain() bool {
+	if x != nil {
+		return x.Plain
 	}
 	return false
 }
@@ -2145,8 +2173,14 @@ type ToolParams struct {
 	// same empty result, that are warned of; 0 for off.
 	NothingNew     uint32 `protobuf:"varint,24,opt,name=nothing_new,json=nothingNew,proto3" json:"nothing_new,omitempty"`
 	EmptyThreshold uint32 `protobuf:"varint,25,opt,name=empty_threshold,json=emptyThreshold,proto3" json:"empty_threshold,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// A finding about errors, or about rounds that bring nothing new, is blocked at
+	// this many times its threshold; 0 for never.
+	Escalate      uint32 `protobuf:"varint,26,opt,name=escalate,proto3" json:"escalate,omitempty"`
+	CycleEscalate uint32 `protobuf:"varint,27,opt,name=cycle_escalate,json=cycleEscalate,proto3" json:"cycle_escalate,omitempty"`
+	// Seconds after which a slow poll is blocked; 0 for never.
+	PollLimitSeconds uint32 `protobuf:"varint,28,opt,name=poll_limit_seconds,json=pollLimitSeconds,proto3" json:"poll_limit_seconds,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ToolParams) Reset() {
@@ -2350,6 +2384,27 @@ func (x *ToolParams) GetNothingNew() uint32 {
 func (x *ToolParams) GetEmptyThreshold() uint32 {
 	if x != nil {
 		return x.EmptyThreshold
+	}
+	return 0
+}
+
+func (x *ToolParams) GetEscalate() uint32 {
+	if x != nil {
+		return x.Escalate
+	}
+	return 0
+}
+
+func (x *ToolParams) GetCycleEscalate() uint32 {
+	if x != nil {
+		return x.CycleEscalate
+	}
+	return 0
+}
+
+func (x *ToolParams) GetPollLimitSeconds() uint32 {
+	if x != nil {
+		return x.PollLimitSeconds
 	}
 	return 0
 }
@@ -3964,7 +4019,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05human\x18\x01 \x01(\fR\x05human\x12\x18\n" +
 	"\asummary\x18\x02 \x01(\bR\asummary\x12/\n" +
 	"\x05calls\x18\x03 \x03(\v2\x19.unloop.check.v1.ToolCallR\x05calls\x12\x16\n" +
-	"\x06closed\x18\x04 \x01(\bR\x06closed\"\xb8\x02\n" +
+	"\x06closed\x18\x04 \x01(\bR\x06closed\"\xf6\x02\n" +
 	"\bToolCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x12\n" +
 	"\x04call\x18\x02 \x01(\fR\x04call\x12\x16\n" +
@@ -3981,7 +4036,10 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	" \x01(\bR\bprovided\x12\x14\n" +
 	"\x05loose\x18\v \x01(\fR\x05loose\x12\x12\n" +
 	"\x04soft\x18\f \x01(\bR\x04soft\x12\x14\n" +
-	"\x05empty\x18\r \x01(\bR\x05empty\">\n" +
+	"\x05empty\x18\r \x01(\bR\x05empty\x12\x12\n" +
+	"\x04wait\x18\x0e \x01(\bR\x04wait\x12\x12\n" +
+	"\x04once\x18\x0f \x01(\bR\x04once\x12\x14\n" +
+	"\x05plain\x18\x10 \x01(\bR\x05plain\">\n" +
 	"\vAnswerCalls\x12/\n" +
 	"\x05calls\x18\x01 \x03(\v2\x19.unloop.check.v1.ToolCallR\x05calls\"\xf1\x01\n" +
 	"\vAnswerAsker\x12\x16\n" +
@@ -4038,7 +4096,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"remembered\x12#\n" +
 	"\rmost_repeated\x18\x0e \x01(\tR\fmostRepeated\x12.\n" +
 	"\x13most_repeated_count\x18\x0f \x01(\rR\x11mostRepeatedCount\x12\x16\n" +
-	"\x06broken\x18\x10 \x01(\bR\x06broken\"\xa6\a\n" +
+	"\x06broken\x18\x10 \x01(\bR\x06broken\"\x97\b\n" +
 	"\n" +
 	"ToolParams\x12%\n" +
 	"\x0ewarn_threshold\x18\x01 \x01(\rR\rwarnThreshold\x12'\n" +
@@ -4071,7 +4129,10 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x15wide_distinct_percent\x18\x17 \x01(\rR\x13wideDistinctPercent\x12\x1f\n" +
 	"\vnothing_new\x18\x18 \x01(\rR\n" +
 	"nothingNew\x12'\n" +
-	"\x0fempty_threshold\x18\x19 \x01(\rR\x0eemptyThreshold\"\x99\x01\n" +
+	"\x0fempty_threshold\x18\x19 \x01(\rR\x0eemptyThreshold\x12\x1a\n" +
+	"\bescalate\x18\x1a \x01(\rR\bescalate\x12%\n" +
+	"\x0ecycle_escalate\x18\x1b \x01(\rR\rcycleEscalate\x12,\n" +
+	"\x12poll_limit_seconds\x18\x1c \x01(\rR\x10pollLimitSeconds\"\x99\x01\n" +
 	"\bToolRule\x12\x14\n" +
 	"\x05match\x18\x01 \x01(\tR\x05match\x12%\n" +
 	"\x0ewarn_threshold\x18\x02 \x01(\rR\rwarnThreshold\x12'\n" +

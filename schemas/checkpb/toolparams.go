@@ -14,13 +14,14 @@ type number struct {
 
 // numbers pairs the numbers of the parameters with the fields on the wire, for both
 // directions.
-func numbers(p *toolparams.Params, w *ToolParams) [18]number {
+func numbers(p *toolparams.Params, w *ToolParams) [21]number {
 	return [...]number{
 		{&p.WarnThreshold, &w.WarnThreshold}, {&p.BlockThreshold, &w.BlockThreshold}, {&p.MaxWarnings, &w.MaxWarnings},
 		{&p.PollMultiplier, &w.PollMultiplier}, {&p.CircuitBreaker, &w.CircuitBreaker},
 		{&p.OutcomeWarn, &w.OutcomeWarn}, {&p.OutcomeBlock, &w.OutcomeBlock}, {&p.Remember, &w.Remember},
 		{&p.ErrorThreshold, &w.ErrorThreshold}, {&p.FailedRounds, &w.FailedRounds}, {&p.UnknownThreshold, &w.UnknownThreshold},
 		{&p.EmptyThreshold, &w.EmptyThreshold}, {&p.NothingNew, &w.NothingNew}, {&p.MaxPeriod, &w.MaxPeriod}, {&p.Repeats, &w.Repeats},
+		{&p.Escalate, &w.Escalate}, {&p.CycleEscalate, &w.CycleEscalate}, {&p.PollLimit, &w.PollLimitSeconds},
 		{&p.WideWindow, &w.WideWindow}, {&p.WideRounds, &w.WideRounds}, {&p.WideDistinct, &w.WideDistinctPercent},
 	}
 }

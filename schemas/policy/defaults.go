@@ -43,9 +43,9 @@ func DefaultTool() *Tool {
 		Enabled: true, WarnThreshold: 3, BlockThreshold: 5, MaxWarnings: 3,
 		WarnAction: Hint, BlockAction: Reject,
 		HistorySize: 30, TTLSeconds: 30 * 60, ResultAware: true, VolatileDefaults: true,
-		PollMultiplier: 3, PollBackoff: []int{0, 5, 10, 30, 60},
+		PollMultiplier: 3, PollLimitHours: 6, PollBackoff: []int{0, 5, 10, 30, 60},
 		ErrorPatterns: append(Strings(nil), DefaultErrorPatterns...), ErrorThreshold: 5, EmptyThreshold: 6, FailedRounds: 5,
-		UnknownThreshold: 3, ErrorAction: Hint,
+		UnknownThreshold: 3, Escalate: 2, ErrorAction: Hint,
 	}
 }
 
@@ -54,7 +54,7 @@ func DefaultTool() *Tool {
 func DefaultCycle() *Cycle {
 	return &Cycle{
 		Enabled: true, MaxPeriod: 8, Repeats: 3, Action: Reject,
-		NothingNew: 4, WideWindow: 30, WideRounds: 24, WideDistinctPercent: 40, WideAction: Hint,
+		NothingNew: 4, Escalate: 2, WideWindow: 30, WideRounds: 24, WideDistinctPercent: 40, WideAction: Hint,
 	}
 }
 

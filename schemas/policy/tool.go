@@ -31,6 +31,7 @@ type Tool struct {
 
 	PollMultiplier int     `json:"poll_multiplier" check:"min=0,max=1000" doc:"Factor on the thresholds of polling calls; 0 for the default."`
 	PollTools      Strings `json:"poll_tools,omitempty" check:"nonempty" doc:"Globs over tools whose every call is a poll."`
+	PollLimitHours int     `json:"poll_limit_hours" check:"min=0,max=8760" doc:"Hours for which a poll may bring the same result if its occurrences are 20 seconds and more apart; 0 for any time."`
 	PollBackoff    []int   `json:"poll_backoff_seconds" check:"min=0,max=86400" doc:"Pauses that are suggested before each further poll, in seconds; the last one goes on."`
 
 	Exempt   Strings   `json:"exempt,omitempty" check:"nonempty" doc:"Globs over tools that are never counted."`
@@ -42,6 +43,7 @@ type Tool struct {
 	FailedRounds     int     `json:"failed_rounds" check:"min=0,max=10000" doc:"Findings from this many failed rounds in a row on; 0 for off."`
 	EmptyThreshold   int     `json:"empty_threshold" check:"min=0,max=10000" doc:"Findings at every so many rounds in a row in which a tool had the same empty result, whatever the arguments; 0 for off."`
 	UnknownThreshold int     `json:"unknown_tool_threshold" check:"min=0,max=10000" doc:"Findings from this many calls of a tool that was never offered on; 0 for off."`
+	Escalate         int     `json:"escalate" check:"min=0,max=100" doc:"Hints about errors, and about actions in text of which it is not clear that they are any, lead to block_action at this many times their threshold if nothing new came; 0 for never."`
 	ErrorAction      Action  `json:"error_action" check:"one=warn|hint|throttle|reject|break" doc:"What a finding about errors does."`
 }
 
@@ -65,6 +67,7 @@ type Cycle struct {
 	BlockAnswer         string `json:"block_answer,omitempty" check:"one=error|synthetic" doc:"What a rejected request gets instead of what the policy's reject says: its API's error (429), or an answer in the model's place that says what was repeated."`
 	Escalation          []Step `json:"escalation,omitempty" doc:"Actions by repeats, instead of repeats and action."`
 	NothingNew          int    `json:"nothing_new" check:"min=0,max=1000" doc:"Findings from this many rounds in a row on whose calls and results were all seen since the last human message, in any order; 0 for off."`
+	Escalate            int    `json:"escalate" check:"min=0,max=100" doc:"A hint about rounds that bring nothing new leads to action at this many times nothing_new, if they repeat each other; 0 for never."`
 	WideWindow          int    `json:"wide_window" check:"min=0,max=1000" doc:"Rounds that the wide loop is looked for in; 0 for off."`
 	WideRounds          int    `json:"wide_rounds" check:"min=1,max=1000" doc:"Least number of rounds for the wide loop."`
 	WideDistinctPercent int    `json:"wide_distinct_percent" check:"min=1,max=100" doc:"It is a loop when fewer of the calls than this share are distinct."`

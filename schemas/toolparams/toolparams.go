@@ -14,6 +14,9 @@ type Params struct {
 	// PollMultiplier multiplies both thresholds for polls, and the repeats of a
 	// cycle of polls.
 	PollMultiplier int
+	// PollLimit is the number of seconds for which a poll may bring the same result, if
+	// its occurrences come slowly; 0 for any time.
+	PollLimit int
 	// WorkMultiplier multiplies BlockThreshold for occurrences of a call between which
 	// other work was done, and FailedWorkMultiplier WarnThreshold where the call fails
 	// each time. From there on they are warned of. No policy sets them, and they are
@@ -56,6 +59,9 @@ type Params struct {
 	// FailedRounds how many failed rounds in a row, and UnknownThreshold how many
 	// calls of a tool that was not offered are warned of; 0 for off.
 	ErrorThreshold, FailedRounds, UnknownThreshold int
+	// A finding of these that stands is blocked at Escalate times its threshold, and one
+	// of NothingNew at CycleEscalate times; 0 for never.
+	Escalate, CycleEscalate int
 
 	// A sequence of at most MaxPeriod rounds that comes Repeats times in a row is a
 	// cycle; 0 Repeats for off.

@@ -308,7 +308,7 @@ func expected(check *checkpb.Check, policy string) bool {
 		calls := items[len(items)-1].GetCalls()
 		params := toolloop.Params{Exempt: tools.GetParams().GetExempt(), PollTools: tools.GetParams().GetPollTools()} // all that Expects needs
 		return len(calls) > 0 && !slices.ContainsFunc(calls, func(c *checkpb.ToolCall) bool {
-			return !params.Expects(c.GetTool(), c.GetPoll())
+			return !params.Expects(c.GetTool(), c.GetPoll() || c.GetWait())
 		})
 	}
 	return false

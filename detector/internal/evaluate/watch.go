@@ -236,18 +236,20 @@ func (v *Watch) actionOf(f *toolloop.Detection) checkpb.Action {
 	}
 	switch f.Rule {
 	case toolloop.SameError, toolloop.AllFailed, toolloop.NotOffered, toolloop.SameEmpty:
-		return v.watch.GetErrors()
-	case toolloop.Wide, toolloop.NothingNew:
+		return leadOn(f, v.watch.GetErrors(), v.watch.GetBlock())
+	case toolloop.Wide:
 		return v.watch.GetWide()
+	case toolloop.NothingNew:
+		return leadOn(f, v.watch.GetWide(), v.watch.GetCycle())
 	case toolloop.PingPong, toolloop.Cycle:
-		if steps := v.watch.GetCycleSteps(); len(steps) > 0 {
+		if steps := v.watch.GetCycleSteps(); len(steps) > 0 && !f.Slow {
 			return v.climb(steps, f)
 		}
 		if f.Level == toolloop.Block {
 			return v.watch.GetCycle()
 		}
 	default:
-		if steps := v.watch.GetSteps(); len(steps) > 0 && !f.Worked {
+		if steps := v.watch.GetSteps(); len(steps) > 0 && !f.Worked && !f.Slow {
 			return v.climb(steps, f)
 		}
 		if f.Level == toolloop.Block {
@@ -255,6 +257,15 @@ func (v *Watch) actionOf(f *toolloop.Detection) checkpb.Action {
 		}
 	}
 	return v.watch.GetWarn()
+}
+
+// leadOn returns the action of a detection by its level: where warnings are hints at the
+// least, a hint that stands leads on to the action of a block.
+func leadOn(f *toolloop.Detection, warn, block checkpb.Action) checkpb.Action {
+	if f.Level < toolloop.Block || warn < checkpb.Action_ACTION_HINT {
+		return warn
+	}
+	return max(warn, block)
 }
 
 // answerTo returns the answer to a request that a detection rejects. A break has none:

@@ -261,3 +261,40 @@ func TestWatchesWithoutParametersUseTheDefaults(t *testing.T) {
 		t.Errorf("threshold and idle time (-want +got):\n%s", diff)
 	}
 }
+
+// A hint that stands leads on to a block only where it is a hint.
+func TestWarningsDoNotLeadOn(t *testing.T) {
+	t.Parallel()
+	failures := rounds(12, "read")
+	for i, item := range failures {
+		c := item.GetCalls()[0]
+		c.Call, c.Failed, c.ErrorClass = digest(fmt.Sprint("read ", i)), true, c.GetResult()
+	}
+	for name, c := range map[string]struct {
+		errors, block, want checkpb.Action
+		items               []*checkpb.HistoryItem
+	}{
+		"a hint about errors":    {errors: hint, block: reject, want: reject, items: failures},
+		"a warning about errors": {errors: warn, block: reject, want: warn, items: failures},
+		"a throttle of errors":   {errors: throttle, block: hint, want: throttle, items: failures},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check := history(c.items, func(w *checkpb.ToolWatch) {
+				w.Errors, w.Block = c.errors, c.block
+				w.Params.ErrorThreshold, w.Params.Escalate = 5, 2
+			})
+			v := watches(t, check)[0]
+			v.Step(evaluate.Session{}, time.Unix(1_700_000_000, 0))
+			var got checkpb.Action
+			for _, f := range v.Result().Findings {
+				if f.GetRule() == "same-error" {
+					got = f.GetAction()
+				}
+			}
+			if got != c.want {
+				t.Errorf("action %v, want %v", got, c.want)
+			}
+		})
+	}
+}

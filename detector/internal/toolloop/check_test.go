@@ -158,11 +158,11 @@ func TestEveryPeriodUpToEightIsACycle(t *testing.T) {
 func TestAPollHasThreeTimesTheThresholds(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
+	s.params.MaxWarnings = 1
 	s.wantLevels(times(12, pollCall("P", "")),
 		allow, allow, allow, allow, allow, allow, allow, allow, warn, warn, warn, block)
 
 	s = newSession(t)
-	s.params.MaxWarnings = 100
 	s.wantLevels(times(14, pollCall("P", "up")), allow, allow, allow, allow, allow, allow, allow, allow, warn)
 	if r := s.check(pollCall("P", "")); r.Level() != block {
 		t.Errorf("the fifteenth must be blocked: %+v", r.Detections)

@@ -12,6 +12,9 @@ import (
 // remembered returns item i of a history as it is remembered.
 func (s *State) remembered(h *history, i int, p *Params) past {
 	it := past{key: h.keys[i], chain: h.chains[i], id: h.ids[i], human: h.items[i].human()}
+	if i >= h.newest {
+		it.at = s.seen.UnixMilli()
+	}
 	if !it.human {
 		it.calls = s.distinctCalls(h.items[i].Calls, p)
 	}
@@ -42,7 +45,9 @@ func (s *State) pastCall(c *Call, p *Params) pastCall {
 			out.flags |= f
 		}
 	}
-	set(c.Poll || glob.MatchAny(p.PollTools, c.Tool), poll)
+	set(c.Poll || c.Wait || glob.MatchAny(p.PollTools, c.Tool), poll)
+	set(c.Wait, wait)
+	set(c.Once, once)
 	set(glob.MatchAny(p.ReadOnly, c.Tool) || toolname.IsThought(c.Tool), readOnly)
 	set(p.exempts(c.Tool), exempt)
 	set(c.NotOffered, notOffered)
@@ -59,29 +64,45 @@ func (s *State) pastCall(c *Call, p *Params) pastCall {
 	if c.Failed {
 		out.flags |= failed
 		out.class = c.Class.Key()
+		set(c.Plain, plain)
 	}
 	return out
 }
 
-// addHuman adds a human message that was not seen before at its place.
-func (s *State) addHuman(it past, summary bool, p *Params) {
+// addHuman adds a human message that was not seen before at its place. A new message
+// begins a new turn. So does one that was sent before, if it follows a finished answer and
+// did not come quickly: an agent that is woken does its work again.
+func (s *State) addHuman(it past, of *Item, p *Params) {
 	unheard := s.hear(it.key)
-	if it.reset = !summary && (unheard || s.stopped); it.reset {
+	woken := of.Closed && !soon(s.asked, it.at)
+	if it.reset = !of.Summary && (unheard || s.stopped || woken); it.reset {
 		s.newTurn()
 	}
+	s.asked = it.at
 	s.push(it, p.Remember)
 }
 
 // addRound adds a round that was not seen before. It reports whether the round counted:
-// calls that were checked before do not count again.
-func (s *State) addRound(it past, p *Params) bool {
+// calls that were checked before do not count again. A round that is an answer with the
+// message behind it begins a new turn if it came slowly.
+func (s *State) addRound(it past, of *Item, p *Params) bool {
 	if s.claim(&it) || len(it.calls) == 0 {
 		return false
 	}
-	s.count(it.calls)
+	if it.closed = of.Closed; it.closed && s.slow(&it) {
+		it.reset = true
+		s.newTurn()
+	}
+	s.count(&it)
 	s.push(it, p.Remember)
 	s.expire(p.Remember)
 	return true
+}
+
+// slow reports whether an item is known to have come slowly behind the newest one.
+func (s *State) slow(it *past) bool {
+	n := len(s.items)
+	return n > 0 && between(s.items[n-1].at, it.at) >= slowGap
 }
 
 // claim removes from a round the calls that were checked before, and marks those as seen
@@ -106,12 +127,12 @@ func (s *State) claim(it *past) bool {
 	return len(rest) == 0
 }
 
-// count counts the calls of a new round.
-func (s *State) count(calls []pastCall) {
+// count counts the calls of a new round, behind the remembered items.
+func (s *State) count(it *past) {
 	s.round++
-	before, works := s.work, uint32(0)
-	for i := range calls {
-		c := &calls[i]
+	before, works, waiting := s.work, uint32(0), s.waiting()
+	for i := range it.calls {
+		c := &it.calls[i]
 		if c.is(exempt) {
 			continue
 		}
@@ -119,14 +140,8 @@ func (s *State) count(calls []pastCall) {
 			s.calls += uint32(c.times)
 		}
 		s.total += uint32(c.times)
-		c.flags &^= novel
-		e := s.streakOf(c.key)
-		if e == nil {
-			e = s.newStreak(c)
-			c.flags |= novel
-			s.unique++
-		}
-		changed := e.occur(c, before)
+		e := s.streakFor(c, waiting)
+		changed := s.occur(e, c, before, it.at)
 		e.round, e.work = s.round, before
 		if c.works(changed) {
 			works++
@@ -138,23 +153,71 @@ func (s *State) count(calls []pastCall) {
 		s.countTool(c)
 	}
 	s.work = before + works
-	s.countEmpty(calls)
-	s.countFailure(calls)
+	s.countEmpty(it.calls)
+	s.countFailure(it.calls)
 }
 
-// occur counts one occurrence of a call, and reports whether it brought another
+// streakFor returns the streak of a call that is made again, or for the first time. One
+// that is made again behind a wait is a poll with it.
+func (s *State) streakFor(c *pastCall, waiting bool) *streak {
+	c.flags &^= novel | waited
+	e := s.streakOf(c.key)
+	switch {
+	case e == nil:
+		c.flags |= novel
+		s.unique++
+		return s.newStreak(c)
+	case waiting:
+		c.flags |= waited
+	}
+	return e
+}
+
+// waiting reports whether the newest round does nothing but wait.
+func (s *State) waiting() bool {
+	for i := range slices.Backward(s.items) {
+		it := &s.items[i]
+		if !it.human {
+			return round{calls: it.calls}.all(wait)
+		}
+		if it.reset {
+			return false
+		}
+	}
+	return false
+}
+
+// occur counts one occurrence of a call at a time, and reports whether it brought another
 // result than the one before. Before is State.work before its round.
-func (e *streak) occur(c *pastCall, before uint32) (changed bool) {
+func (s *State) occur(e *streak, c *pastCall, before uint32, at int64) (changed bool) {
+	if e.changes < s.changes && !c.is(failed) {
+		e.steady = 0
+	}
+	e.steady++
+	if changed = e.occur(c, before, at); changed {
+		s.changes++
+	}
+	e.changes = s.changes
+	return changed
+}
+
+func (e *streak) occur(c *pastCall, before uint32, at int64) (changed bool) {
 	e.occurred++
+	if e.work < before {
+		e.edits = 0
+	}
+	e.edits++
 	if e.known && c.is(known) && e.result != c.result {
 		e.restart(c)
+		e.rate.occur(at)
 		return true
 	}
 	if e.work < before {
-		e.pure, e.done, e.warned = 0, 0, 0
+		e.pure, e.done, e.warned, e.rate = 0, 0, 0, rate{}
 	}
 	e.pure++
 	e.count++
+	e.rate.occur(at)
 	if c.is(known) {
 		e.known, e.result = true, c.result
 		e.done++
@@ -163,7 +226,7 @@ func (e *streak) occur(c *pastCall, before uint32) (changed bool) {
 }
 
 func (e *streak) restart(c *pastCall) {
-	e.pure, e.count, e.done, e.warned, e.result = 1, 1, 1, 0, c.result
+	e.pure, e.count, e.steady, e.done, e.warned, e.rate, e.result = 1, 1, 1, 1, 0, rate{}, c.result
 }
 
 // works reports whether a call may have changed something outside, or shows that
@@ -177,7 +240,7 @@ func (s *State) addResult(c, now *pastCall) {
 	if c.is(known) || !now.is(known) {
 		return
 	}
-	c.flags |= now.flags & (known | failed | empty)
+	c.flags |= now.flags & (known | failed | empty | plain)
 	c.result, c.class, c.loose = now.result, now.class, now.loose
 	e := s.streakOf(c.key)
 	if e == nil {
@@ -185,7 +248,9 @@ func (s *State) addResult(c, now *pastCall) {
 	}
 	changed := e.known && e.result != c.result
 	if changed {
+		last := e.rate.last
 		e.restart(c)
+		e.rate.occur(last)
 	} else {
 		e.known, e.result = true, c.result
 		e.done++
@@ -222,34 +287,63 @@ func (s *State) countError(c *pastCall) {
 	switch {
 	case t == nil:
 	case !c.is(failed):
-		t.class, t.errors, t.args = 0, 0, nil
+		t.class, t.errors, t.stale, t.args, t.told = 0, 0, 0, nil, nil
 	case t.errors == 0 || t.class != c.class:
-		t.class, t.errors, t.args = c.class, 1, []uint64{c.key}
+		t.class, t.errors, t.stale, t.args, t.told, t.work = c.class, 1, 0, []uint64{c.key}, []uint64{c.result}, s.work
 	default:
 		t.errors++
+		if slices.Contains(t.told, c.result) {
+			t.stale++
+		} else {
+			if c.is(plain) && t.work == s.work {
+				t.stale++
+			}
+			t.told = lastN(append(t.told, c.result), maxErrors)
+		}
+		t.work = s.work
 		if len(t.args) < maxErrorArgs && !slices.Contains(t.args, c.key) {
 			t.args = append(t.args, c.key)
 		}
 	}
 }
 
-// countFailure counts rounds in a row in which every call failed. Rounds without results
-// are passed over.
+// countFailure counts rounds in a row in which every call failed, and those of them whose
+// errors had all been seen before. Rounds without results are passed over.
 func (s *State) countFailure(calls []pastCall) {
-	failures, pending := 0, 0
+	failures, pending, seen := 0, 0, 0
 	for i := range calls {
 		switch c := &calls[i]; {
 		case c.is(exempt):
 		case c.is(failed):
 			failures++
+			if slices.Contains(s.errors, c.failure()) {
+				seen++
+			}
 		case c.is(known):
-			s.failed = 0
+			s.failed, s.stalled, s.errors = 0, 0, nil
 			return
 		default:
 			pending++
 		}
 	}
-	if failures > 0 && pending == 0 {
-		s.failed++
+	if failures == 0 || pending > 0 {
+		return
 	}
+	s.failed++
+	if seen == failures {
+		s.stalled++
+	}
+	for i := range calls {
+		if c := &calls[i]; c.is(failed) && !slices.Contains(s.errors, c.failure()) {
+			s.errors = lastN(append(s.errors, c.failure()), maxErrors)
+		}
+	}
+}
+
+// failure returns a key of what a failed call told.
+func (c *pastCall) failure() uint64 {
+	if c.is(plain) {
+		return c.class
+	}
+	return c.result
 }

@@ -19,6 +19,9 @@ func (s *State) detect(p *Params, fresh bool) []Detection {
 		return nil
 	}
 	newest := &s.items[turn[len(turn)-1]]
+	if n := turn[len(turn)-1]; newest.closed && (n == 0 || !soon(s.items[n-1].at, newest.at)) {
+		return nil // nobody knows whether the agent was woken
+	}
 	var out []Detection
 	for i := range newest.calls {
 		if c := &newest.calls[i]; !c.is(exempt) {
@@ -26,7 +29,8 @@ func (s *State) detect(p *Params, fresh bool) []Detection {
 		}
 	}
 	if p.FailedRounds > 0 && int(s.failed) >= p.FailedRounds {
-		out = append(out, Detection{Rule: AllFailed, Level: Warn, Count: int(s.failed), Threshold: p.FailedRounds, mark: s.failed})
+		level := p.stands(s.failed, s.stalled, p.FailedRounds)
+		out = append(out, Detection{Rule: AllFailed, Level: level, Count: int(s.failed), Threshold: p.FailedRounds, mark: s.failed})
 	}
 	if f, found := s.cycle(turn, p); found {
 		out = append(out, f)
@@ -34,7 +38,7 @@ func (s *State) detect(p *Params, fresh bool) []Detection {
 	if f, found := s.wideLoop(turn, p, fresh); found {
 		out = append(out, f)
 	}
-	if f, found := s.nothingNew(turn, p); found && !slices.ContainsFunc(out, func(o Detection) bool { return o.Level >= Warn }) {
+	if f, found := s.nothingNew(turn, p); found && !slices.ContainsFunc(out, func(o Detection) bool { return o.Level >= min(f.Level, Block) }) {
 		out = append(out, f)
 	}
 	slices.SortStableFunc(out, func(a, b Detection) int { return cmp.Compare(b.Level, a.Level) })
@@ -46,7 +50,7 @@ func (s *State) detectCall(out []Detection, c *pastCall, p *Params, fresh bool) 
 	if e == nil || t == nil {
 		return out
 	}
-	base := Detection{Tool: t.name, Poll: c.is(poll), call: c.key}
+	base := Detection{Tool: t.name, Poll: c.is(poll | waited), call: c.key}
 	if base.Poll {
 		base.Backoff = p.backoff(int(e.pure))
 	}
@@ -67,15 +71,24 @@ func (s *State) detectCall(out []Detection, c *pastCall, p *Params, fresh bool) 
 		add(base, Parallel, Note, uint32(c.times), p.WarnThreshold)
 	}
 	if p.UnknownThreshold > 0 && c.is(notOffered) && int(t.unknown) >= p.UnknownThreshold {
-		add(base, NotOffered, Warn, t.unknown, p.UnknownThreshold)
+		add(base, NotOffered, p.stands(t.unknown, t.errors, p.UnknownThreshold), t.unknown, p.UnknownThreshold)
 	}
 	if n := p.EmptyThreshold; n > 0 && c.is(empty) && t.empties > 0 && int(t.empties)%n == 0 {
 		add(base, SameEmpty, Warn, t.empties, n)
 	}
 	if p.ErrorThreshold > 0 && c.is(failed) && int(t.errors) >= p.ErrorThreshold && len(t.args) > 1 {
-		add(base, SameError, Warn, t.errors, p.ErrorThreshold)
+		add(base, SameError, p.stands(t.errors, t.stale, p.ErrorThreshold), t.errors, p.ErrorThreshold)
 	}
 	return out
+}
+
+// stands returns the level of a finding about errors: it is blocked if it goes on to
+// Escalate times its threshold, and as many errors as the threshold told nothing new.
+func (p *Params) stands(count, stale uint32, threshold int) Level {
+	if p.Escalate > 0 && int(count) >= p.Escalate*threshold && int(stale) >= threshold {
+		return Block
+	}
+	return Warn
 }
 
 type adder func(f Detection, rule Rule, level Level, count uint32, threshold int)
@@ -84,13 +97,19 @@ type adder func(f Detection, rule Rule, level Level, count uint32, threshold int
 // that is warned of uses up one of the call's warnings.
 func (e *streak) detectRepeat(base Detection, c *pastCall, p *Params, fresh bool, add adder) {
 	l := p.limits(base.Tool, base.Poll)
-	pure, count, worked := int(e.pure), int(e.count), l.worked
+	pure, steady, worked := int(e.pure), int(e.steady), l.worked
 	if c.is(failed) {
 		worked = l.workedFailed
 	}
 	switch {
+	case base.Poll:
+		e.detectPoll(base, c, l, p, add)
 	case c.is(soft) && pure >= l.warn:
-		add(base, Repeat, Warn, e.pure, l.warn)
+		level := Warn
+		if n := p.Escalate * l.warn; n > 0 && pure >= n && int(e.rate.soon) >= n-2 { // texts have rounds once one repeats itself
+			level = Block
+		}
+		add(base, Repeat, level, e.pure, l.warn)
 	case pure >= l.block:
 		add(base, Repeat, Block, e.pure, l.block)
 	case pure >= l.warn:
@@ -102,9 +121,35 @@ func (e *streak) detectRepeat(base Detection, c *pastCall, p *Params, fresh bool
 		} else {
 			add(base, Repeat, Warn, e.pure, l.warn)
 		}
-	case count >= worked && count < worked+p.MaxWarnings && !c.silent():
+	case c.is(once) && int(e.edits) >= l.warn:
+		base.Once = true
+		level := Warn
+		if p.Escalate > 0 && int(e.edits) >= p.Escalate*l.warn && !c.is(soft) {
+			level = Block
+		}
+		add(base, Repeat, level, e.edits, l.warn)
+	case steady >= worked && steady < worked+p.MaxWarnings && !c.silent():
 		base.Worked = true
-		add(base, Repeat, Warn, e.count, worked)
+		add(base, Repeat, Warn, e.steady, worked)
+	}
+}
+
+// detectPoll compares the streak of a poll with its thresholds, by the polls that came
+// quickly. Slow ones are warned of ever more rarely, and blocked after PollLimit.
+func (e *streak) detectPoll(base Detection, c *pastCall, l limits, p *Params, add adder) {
+	base.Passed = e.rate.passed()
+	switch quick, n := e.rate.quick(), int(e.pure); {
+	case quick >= l.block:
+		add(base, Repeat, Block, uint32(quick), l.block) //nolint:gosec // a count
+	case n >= l.warn && p.overdue(base.Passed):
+		add(base, Repeat, Block, e.pure, l.warn)
+	case quick >= l.warn+l.warnings:
+		add(base, Repeat, Block, uint32(quick), l.warn+l.warnings) //nolint:gosec // a count
+	case quick >= l.warn:
+		add(base, Repeat, Warn, uint32(quick), l.warn) //nolint:gosec // a count
+	case due(n, l.warn) && !c.is(wait): // what it waits for is hinted
+		base.Slow = true
+		add(base, Repeat, Warn, e.pure, l.warn)
 	}
 }
 
@@ -140,37 +185,78 @@ func (s *State) cycle(turn []int, p *Params) (Detection, bool) {
 	rounds := s.counted(turn)
 	for period := 2; period <= p.MaxPeriod && 2*period <= len(rounds); period++ {
 		run := period
-		for run < len(rounds) && equalRounds(rounds[len(rounds)-1-run], rounds[len(rounds)-1-run+period]) {
+		for run < len(rounds) && equalRounds(rounds[len(rounds)-1-run].calls, rounds[len(rounds)-1-run+period].calls) {
 			run++
 		}
 		if run < 2*period || uniform(rounds[len(rounds)-period:]) {
 			continue
 		}
-		last := rounds[len(rounds)-period:]
-		repeats := p.Repeats
-		if allOf(last, poll) {
-			repeats *= p.PollMultiplier
+		f := Detection{
+			Rule: Cycle, Level: Block, Count: run / period, Threshold: p.Repeats, Period: period, mark: s.round,
 		}
-		if run >= repeats*period {
-			rule, level := Cycle, Block
-			if period == 2 {
-				rule = PingPong
-			}
-			if slices.ContainsFunc(last, func(round []pastCall) bool { return len(without(round, soft)) < len(round) }) {
-				level = Warn
-			}
-			return Detection{
-				Rule: rule, Level: level, Tool: s.namesOf(last), Calls: s.refsOf(last),
-				Count: run / period, Threshold: repeats, Period: period, mark: s.round,
-			}, true
+		if period == 2 {
+			f.Rule = PingPong
+		}
+		last := rounds[len(rounds)-period:]
+		if s.weighCycle(&f, rounds[len(rounds)-run:], p) {
+			f.Tool, f.Calls = s.namesOf(last), s.refsOf(last)
+			return f, true
 		}
 	}
 	return Detection{}, false
 }
 
+// weighCycle compares the rounds of a cycle with the thresholds, and sets the level of its
+// detection. Polls have a multiple of the repeats, of which those count that came quickly.
+// Rounds of which it is not clear that they are actions are stopped later.
+func (s *State) weighCycle(f *Detection, rounds []round, p *Params) bool {
+	var r rate
+	for i := range rounds {
+		if i >= f.Period {
+			r.hasty += haste(between(rounds[i-f.Period].at, rounds[i].at))
+		}
+		if i > 0 && soon(rounds[i-1].at, rounds[i].at) {
+			r.soon++
+		}
+	}
+	r.hasty /= uint32(f.Period) //nolint:gosec // a small number
+	switch last := rounds[len(rounds)-f.Period:]; {
+	case !slices.ContainsFunc(last, func(r round) bool { return !r.all(poll | waited) }):
+		f.Poll, f.Passed, f.Threshold = true, between(rounds[0].at, rounds[len(rounds)-1].at), p.Repeats*p.PollMultiplier
+		switch quick := r.quick(); {
+		case quick >= f.Threshold || f.Count >= f.Threshold && p.overdue(f.Passed):
+		case due(len(rounds), f.Threshold*f.Period):
+			f.Level, f.Slow = Warn, true
+		default:
+			return false
+		}
+	case slices.ContainsFunc(last, func(r round) bool { return r.any(soft) }):
+		if n := p.CycleEscalate * p.Repeats; n == 0 || f.Count < n || int(r.soon) < (n-1)*f.Period-1 {
+			f.Level = Warn
+		}
+	}
+	return f.Count >= f.Threshold
+}
+
+// round is the calls of a round that are not exempt.
+type round struct {
+	calls []pastCall
+	at    int64 // past.at
+}
+
+// all reports whether each call has one of the flags.
+func (r round) all(f flags) bool {
+	return !slices.ContainsFunc(r.calls, func(c pastCall) bool { return !c.is(f) })
+}
+
+// any reports whether a call has one of the flags.
+func (r round) any(f flags) bool {
+	return slices.ContainsFunc(r.calls, func(c pastCall) bool { return c.is(f) })
+}
+
 // counted returns the calls that are not exempt, of each round that has some.
-func (s *State) counted(turn []int) [][]pastCall {
-	out := make([][]pastCall, 0, len(turn))
+func (s *State) counted(turn []int) []round {
+	out := make([]round, 0, len(turn))
 	for _, i := range turn {
 		calls := s.items[i].calls
 		for j := range calls {
@@ -180,7 +266,7 @@ func (s *State) counted(turn []int) [][]pastCall {
 			}
 		}
 		if len(calls) > 0 {
-			out = append(out, calls)
+			out = append(out, round{calls, s.items[i].at})
 		}
 	}
 	return out
@@ -210,21 +296,10 @@ func equalRounds(a, b []pastCall) bool {
 }
 
 // uniform reports whether all rounds are the same: that is a repeat, no cycle.
-func uniform(rounds [][]pastCall) bool {
+func uniform(rounds []round) bool {
 	for i := 1; i < len(rounds); i++ {
-		if !equalRounds(rounds[0], rounds[i]) {
+		if !equalRounds(rounds[0].calls, rounds[i].calls) {
 			return false
-		}
-	}
-	return true
-}
-
-func allOf(rounds [][]pastCall, f flags) bool {
-	for _, calls := range rounds {
-		for i := range calls {
-			if !calls[i].is(f) {
-				return false
-			}
 		}
 	}
 	return true
@@ -233,7 +308,7 @@ func allOf(rounds [][]pastCall, f flags) bool {
 // maxNamed bounds the tools and calls that the detection of a cycle names.
 const maxNamed = 8
 
-func (s *State) namesOf(rounds [][]pastCall) string {
+func (s *State) namesOf(rounds []round) string {
 	var names []string
 	for _, ref := range s.refsOf(rounds) {
 		names = append(names, ref.Tool)
@@ -241,8 +316,9 @@ func (s *State) namesOf(rounds [][]pastCall) string {
 	return strings.Join(names, ",")
 }
 
-func (s *State) refsOf(rounds [][]pastCall) (refs []CallRef) {
-	for _, calls := range rounds {
+func (s *State) refsOf(rounds []round) (refs []CallRef) {
+	for _, r := range rounds {
+		calls := r.calls
 		for i := range calls[:min(len(calls), maxNamed-len(refs))] {
 			refs = append(refs, calls[i].ref(s.toolName(calls[i].tool)))
 		}
@@ -283,17 +359,17 @@ func (s *State) wideLoop(turn []int, p *Params, fresh bool) (Detection, bool) {
 	return f, true
 }
 
-func isWide(rounds [][]pastCall, p *Params) bool {
+func isWide(rounds []round, p *Params) bool {
 	if len(rounds) < p.WideRounds {
 		return false
 	}
 	distinct := map[uint64]uint64{} // and their results, 0 while none is known
 	counting, calls := 0, 0         // rounds with calls that are no polls
-	for _, round := range rounds {
+	for _, r := range rounds {
 		others := 0
-		for i := range round {
-			c := &round[i]
-			if c.is(poll) {
+		for i := range r.calls {
+			c := &r.calls[i]
+			if c.is(poll | waited) {
 				continue
 			}
 			others++

@@ -3,6 +3,7 @@ package toolloop
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // The detectors that rules belong to.
@@ -68,8 +69,13 @@ type Detection struct {
 	Period           int  // rounds of one repeat, for cycles
 	Poll             bool // the call is a poll
 	Worked           bool // other work was done between the occurrences
+	Once             bool // the call is an edit or the like, whatever it brings
+	Slow             bool // a poll of which too few occurrences came quickly
 	Similar          bool // the calls are nearly, but not quite, the same
 	Backoff          int  // seconds to wait before the next poll, as far as it is one
+	// Passed is the time from the first to the newest occurrence of a poll; 0 if it is
+	// not known.
+	Passed time.Duration
 
 	// Calls are the calls of the loop in their order, at most maxNamed: those of one
 	// period of a cycle, or the one call that is repeated. A detection that was stored
@@ -115,7 +121,7 @@ func (f *Detection) Message(done Level) string {
 	case NothingNew:
 		return fmt.Sprintf("The last %d rounds brought nothing new: each call had been made before, with the same result. %s", f.Count, advice)
 	case PingPong, Cycle:
-		return fmt.Sprintf("The tool calls repeat a cycle of %d rounds (%s), %d times now, with the same results. %s", f.Period, strings.ReplaceAll(f.Tool, ",", ", "), f.Count, advice)
+		return fmt.Sprintf("The tool calls repeat a cycle of %d rounds (%s), %d times now%s, with the same results. %s", f.Period, strings.ReplaceAll(f.Tool, ",", ", "), f.Count, f.within(), advice)
 	case Wide:
 		return fmt.Sprintf("In the last %d rounds the same few tool calls came back again and again, and none brought anything new. %s", f.Count, advice)
 	case Repeat:
@@ -123,7 +129,7 @@ func (f *Detection) Message(done Level) string {
 			return fmt.Sprintf("Nearly the same call of the %s has failed alike %d times. %s", name, f.Count, advice)
 		}
 	}
-	return fmt.Sprintf("The %s was called %d times with the same arguments%s. %s", name, f.Count, f.between(), advice)
+	return fmt.Sprintf("The %s was called %d times%s with the same arguments%s. %s", name, f.Count, f.within(), f.between(), advice)
 }
 
 const untilReleased = "Nothing goes on until a human sends a message or releases the loop."
@@ -136,10 +142,27 @@ func (f *Detection) stop() string {
 }
 
 func (f *Detection) between() string {
+	if f.Once {
+		return ", and takes effect each time"
+	}
 	if f.Worked {
 		return " and gave the same result each time, whatever was done in between"
 	}
 	return " and gave nothing new"
+}
+
+// within returns the time that polls took, as far as it is worth saying.
+func (f *Detection) within() string {
+	switch minutes := int(f.Passed.Minutes()); {
+	case minutes < 1:
+		return ""
+	case minutes == 1:
+		return " within a minute"
+	case minutes < 120:
+		return fmt.Sprintf(" within %d minutes", minutes)
+	default:
+		return fmt.Sprintf(" within %d hours", minutes/60)
+	}
 }
 
 func (f *Detection) advice(done Level) string {

@@ -133,7 +133,11 @@ func (s *State) readSection(tag byte, c *codec) {
 
 func (s *State) code(c *codec) {
 	s.seen = time.UnixMilli(c.signed(s.seen.UnixMilli())).UTC()
-	c.numbers(&s.round, &s.work, &s.calls, &s.failed, &s.wide, &s.total, &s.unique, &s.blocked, &s.most, &s.mostTool)
+	c.numbers(&s.round, &s.work, &s.calls, &s.failed, &s.stalled, &s.wide, &s.changes, &s.total, &s.unique, &s.blocked, &s.most, &s.mostTool)
+	c.times(&s.asked)
+	if c.keys(&s.errors); len(s.errors) > maxErrors {
+		c.bad = true
+	}
 	one, two := s.doubt&1 != 0, s.doubt&2 != 0
 	c.bools(&s.broken, &s.stopped, &one, &two)
 	if s.doubt = 0; one {
@@ -148,7 +152,8 @@ func (it *past) code(c *codec) {
 	c.key(&it.key)
 	c.key(&it.chain)
 	c.key(&it.id)
-	c.bools(&it.human, &it.reset, &it.live, &it.released)
+	c.bools(&it.human, &it.reset, &it.live, &it.released, &it.closed)
+	c.times(&it.at)
 	if c.writing {
 		for i := range it.calls {
 			it.calls[i].code(c)
@@ -203,15 +208,18 @@ func (s *State) setLoose(keys []uint64) {
 func (e *streak) code(c *codec) {
 	c.key(&e.key)
 	c.key(&e.result)
-	c.numbers(&e.tool, &e.pure, &e.count, &e.done, &e.occurred, &e.warned, &e.round, &e.work)
+	c.numbers(&e.tool, &e.pure, &e.count, &e.done, &e.occurred, &e.warned, &e.round, &e.work, &e.edits, &e.steady, &e.changes, &e.rate.hasty, &e.rate.soon)
+	c.times(&e.rate.first, &e.rate.last)
 	c.bools(&e.known)
 }
 
 func (t *tool) code(c *codec) {
 	c.text(&t.name, maxToolName)
 	c.key(&t.class)
-	c.numbers(&t.hash, &t.round, &t.unknown, &t.errors)
-	if c.keys(&t.args); len(t.args) > maxErrorArgs {
+	c.numbers(&t.hash, &t.round, &t.unknown, &t.errors, &t.stale, &t.work)
+	c.keys(&t.args)
+	c.keys(&t.told)
+	if len(t.args) > maxErrorArgs || len(t.told) > maxErrors {
 		c.bad = true
 	}
 }
@@ -231,10 +239,13 @@ func (f *Detection) code(c *codec) {
 	c.key(&f.call)
 	c.numbers(&level, &f.mark)
 	c.ints(&f.Count, &f.Threshold, &f.Period, &f.Backoff)
+	passed := f.Passed.Milliseconds()
+	c.times(&passed)
+	f.Passed = time.Duration(passed) * time.Millisecond
 	if !c.writing {
 		f.Rule, f.Level = Rule(rule), Level(min(level, uint32(Break))) //nolint:gosec // at most Break
 	}
-	c.bools(&f.Poll, &f.Worked, &f.Similar)
+	c.bools(&f.Poll, &f.Worked, &f.Similar, &f.Slow, &f.Once)
 }
 
 // keyList is a list of keys that is a section.
@@ -293,6 +304,13 @@ func (c *codec) ints(list ...*int) {
 		if n := c.signed(int64(*p)); !c.writing {
 			*p = int(n)
 		}
+	}
+}
+
+// times writes or reads times in milliseconds.
+func (c *codec) times(list ...*int64) {
+	for _, p := range list {
+		*p = c.signed(*p)
 	}
 }
 

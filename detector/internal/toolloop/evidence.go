@@ -31,6 +31,11 @@ type Call struct {
 	Loose fingerprint.Digest
 	Soft  bool // the call can bring no more than a hint
 	Empty bool // the result says that nothing was found
+	Wait  bool // the call lets time pass
+	// Once says that the call changes something or gives a task to another agent: made
+	// again, it repeats itself whatever it brings.
+	Once  bool
+	Plain bool // Class says all of the error
 }
 
 // Item is one element of a history: a human message, or a round of calls. Other
@@ -76,6 +81,7 @@ type history struct {
 	chains []uint64 // up to and with each item
 	ids    []uint64 // of each round; 0 for none
 	pinned int      // human messages at the front, which clients keep when they cut
+	newest int      // index of the newest round; 0 without one
 }
 
 func newHistory(ev *Evidence) *history {
@@ -90,6 +96,9 @@ func newHistory(ev *Evidence) *history {
 		key := ev.Items[i].key()
 		chain = fingerprint.Chain(chain, key)
 		h.keys[i], h.chains[i], h.ids[i] = key.Key(), chain.Key(), ev.Items[i].id()
+		if !ev.Items[i].human() {
+			h.newest = i
+		}
 	}
 	if ev.Before.IsZero() {
 		for h.pinned < n && ev.Items[h.pinned].human() {

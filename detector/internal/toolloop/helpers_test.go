@@ -81,11 +81,12 @@ type session struct {
 	state  toolloop.State
 	params toolloop.Params
 	now    time.Time
+	pace   time.Duration     // between requests
 	shared toolloop.Evidence // what every request of the session has
 }
 
 func newSession(t testing.TB) *session {
-	return &session{t: t, params: toolloop.DefaultParams(), now: noon, shared: toolloop.Evidence{Own: true}}
+	return &session{t: t, params: toolloop.DefaultParams(), now: noon, pace: time.Second, shared: toolloop.Evidence{Own: true}}
 }
 
 func derivedSession(t testing.TB) *session {
@@ -103,7 +104,7 @@ func (s *session) keep(state toolloop.State) {
 	if err := s.state.UnmarshalBinary(b); err != nil {
 		s.t.Fatal(err)
 	}
-	s.now = s.now.Add(time.Second)
+	s.now = s.now.Add(s.pace)
 }
 
 func (s *session) request(history []toolloop.Item) toolloop.Report {

@@ -22,8 +22,8 @@ func DefaultParams() Params {
 	return Params{
 		WarnThreshold: 3, BlockThreshold: 5, MaxWarnings: 3, PollMultiplier: 3, WorkMultiplier: 3, FailedWorkMultiplier: 2,
 		Remember: 30, Idle: 30 * time.Minute, Backoff: []int{0, 5, 10, 30, 60},
-		ErrorThreshold: 5, FailedRounds: 5, UnknownThreshold: 3,
-		MaxPeriod: 8, Repeats: 3, NothingNew: 4, EmptyThreshold: 6,
+		ErrorThreshold: 5, FailedRounds: 5, UnknownThreshold: 3, Escalate: 2, PollLimit: 6 * 3600,
+		MaxPeriod: 8, Repeats: 3, NothingNew: 4, CycleEscalate: 2, EmptyThreshold: 6,
 		WideWindow: 30, WideRounds: 24, WideDistinct: 40,
 	}
 }
@@ -59,12 +59,12 @@ func (p Params) repaired() Params {
 
 // limits are the thresholds for one call.
 type limits struct {
-	warn, block          int
-	worked, workedFailed int // with work in between, and when the call fails
+	warn, block, warnings int
+	worked, workedFailed  int // with work in between, and when the call fails
 }
 
 func (p *Params) limits(tool string, poll bool) limits {
-	l, multiplier := limits{warn: p.WarnThreshold, block: p.BlockThreshold}, p.PollMultiplier
+	l, multiplier := limits{warn: p.WarnThreshold, block: p.BlockThreshold, warnings: p.MaxWarnings}, p.PollMultiplier
 	for i := range p.PerTool {
 		r := &p.PerTool[i]
 		if !glob.Match(r.Match, tool) {
@@ -76,10 +76,15 @@ func (p *Params) limits(tool string, poll bool) limits {
 	}
 	l.warn = min(l.warn, l.block)
 	if poll {
-		l.warn, l.block = l.warn*multiplier, l.block*multiplier
+		l.warn, l.block, l.warnings = l.warn*multiplier, l.block*multiplier, l.warnings*multiplier
 	}
 	l.worked, l.workedFailed = l.block*p.WorkMultiplier, l.warn*p.FailedWorkMultiplier
 	return l
+}
+
+// overdue reports whether slow polls have brought the same for too long.
+func (p *Params) overdue(passed time.Duration) bool {
+	return p.PollLimit > 0 && passed >= time.Duration(p.PollLimit)*time.Second
 }
 
 // backoff returns the pause in seconds that is suggested after the n-th poll of one

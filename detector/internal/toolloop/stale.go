@@ -17,35 +17,74 @@ type stale uint8
 const (
 	news    stale = iota // a call or a result that was not seen before
 	unclear              // only known calls, of which a result is missing
+	alike                // only known calls with known results, or nearly so
 	nothing              // only known calls with known results
 )
 
 // nothingNew counts the rounds at the end of the turn whose calls and results were
-// all seen in it before.
+// all seen in it before. It blocks them if they go on to CycleEscalate times NothingNew,
+// and at least NothingNew of them repeat each other: to read again what a summary left
+// out is no loop. Polls count for warnings alone, and only those that come quickly.
 func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 	if p.NothingNew <= 0 {
 		return Detection{}, false
 	}
 	rounds := s.counted(turn)
 	before := seen{calls: map[uint64]bool{}, pairs: map[pair]bool{}}
-	run, polls, last := 0, 0, news
-	for _, round := range rounds {
-		switch last = before.take(round); {
+	var run staleRun
+	last := news
+	for i, r := range rounds {
+		last = before.take(r.calls)
+		quick := i > 0 && soon(rounds[i-1].at, r.at)
+		switch {
 		case last == news:
-			run, polls = 0, 0
-		case last == nothing && allOf([][]pastCall{round}, poll):
-			polls++
-		case last == nothing:
-			run++
+			run = staleRun{}
+		case last >= alike && r.all(poll|waited):
+			run.polls += count(quick)
+		case last >= alike:
+			run.take(r, last == nothing && (quick || !r.any(soft)))
 		}
 	}
-	if last != nothing || run < p.NothingNew && run+polls < p.NothingNew*p.PollMultiplier {
+	if last < alike || run.rounds < p.NothingNew && run.rounds+run.polls < p.NothingNew*p.PollMultiplier {
 		return Detection{}, false
 	}
-	return Detection{
-		Rule: NothingNew, Level: Warn, Tool: s.namesOf(rounds[len(rounds)-1:]), Count: run + polls, Threshold: p.NothingNew,
-		mark: uint32(run + polls), //nolint:gosec // a number of remembered rounds
-	}, true
+	f := Detection{
+		Rule: NothingNew, Level: Warn, Tool: s.namesOf(rounds[len(rounds)-1:]), Count: run.rounds + run.polls, Threshold: p.NothingNew,
+		mark: uint32(run.rounds + run.polls), //nolint:gosec // a number of remembered rounds
+	}
+	if p.CycleEscalate > 0 && run.sure >= p.CycleEscalate*p.NothingNew && run.again >= p.NothingNew {
+		f.Level = Block
+	}
+	return f, true
+}
+
+// staleRun is a number of rounds in a row that brought nothing new.
+type staleRun struct {
+	rounds, polls int
+	sure          int // of rounds, those that are exact, and are actions or came quickly
+	again         int // of rounds, those that repeat an earlier one of them
+	effects       []uint64
+}
+
+// take adds a round that is no poll.
+func (s *staleRun) take(r round, sure bool) {
+	s.rounds++
+	s.sure += count(sure)
+	known := true
+	for i := range r.calls {
+		key := r.calls[i].likeness()
+		if effect := key.call ^ key.result; !slices.Contains(s.effects, effect) {
+			s.effects, known = append(s.effects, effect), false
+		}
+	}
+	s.again += count(known)
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // take adds a round and returns how new it is.
@@ -71,8 +110,10 @@ func (b *seen) look(c *pastCall) stale {
 		return unclear
 	case !c.is(known) && !c.is(failed):
 		return news
-	case b.pairs[pair{c.key, c.result}] || c.loose != 0 && b.pairs[c.likeness()]:
+	case b.pairs[pair{c.key, c.result}]:
 		return nothing
+	case c.loose != 0 && b.pairs[c.likeness()]:
+		return alike
 	}
 	return news
 }

@@ -2,8 +2,10 @@ package toolloop_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/unloop/unloop/detector/internal/toolloop"
 )
@@ -89,14 +91,17 @@ func nearly(n int, change func(c *toolloop.Call)) (history []toolloop.Item) {
 	return history
 }
 
-func TestNearlyTheSameFailingCallIsHintedAtTheThirdAndNeverStopped(t *testing.T) {
+func TestNearlyTheSameFailingCallIsHintedAtTheThirdAndStoppedByItsErrorAlone(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
 	history := nearly(20, func(c *toolloop.Call) { c.Failed, c.Class = true, hash("no match") })
 	for i := range history {
 		r := s.request(history[:i+1])
 		f, ok := rule(r, toolloop.Repeat)
-		if r.Level() > warn || ok != (i >= 2) || ok && (f.Count != i+1 || !f.Similar) {
+		if ok != (i >= 2) || ok && (f.Level > warn || f.Count != i+1 || !f.Similar) {
+			t.Fatalf("round %d: %+v", i+1, r.Detections)
+		}
+		if e, ok := rule(r, toolloop.SameError); ok != (i >= 4) || (e.Level == block) != (i >= 9) {
 			t.Fatalf("round %d: %+v", i+1, r.Detections)
 		}
 	}
@@ -121,23 +126,45 @@ func TestCallsThatDifferInVolatileValuesAreEvidenceForAHintAtTheMost(t *testing.
 	}
 }
 
-func TestSoftCallsAreNeverStopped(t *testing.T) {
+// soften marks all calls as text that may be no action.
+func soften(history []toolloop.Item) []toolloop.Item {
+	for i := range history {
+		history[i].Calls[0].Soft = true
+	}
+	return history
+}
+
+func TestSoftCallsAreStoppedAtTwiceTheirHints(t *testing.T) {
 	t.Parallel()
-	for _, calls := range []string{"a:1 a:1 a:1", "a:1 b:2 a:1", "a:1 b:2 c:3"} {
+	for _, c := range []struct {
+		calls            string
+		hinted, hardened int // rounds
+	}{
+		{"a:1 a:1 a:1", 3, 6}, {"a:1 b:2", 6, 10}, {"a:1 b:2 c:3", 7, 11},
+	} {
 		s := newSession(t)
 		s.params.CircuitBreaker = 10
-		history := rounds(strings.Fields(strings.Repeat(calls+" ", 8))...)
-		hinted := 0
-		for i := range history {
-			history[i].Calls[0].Soft = true
-			r := s.request(history[:i+1])
-			if r.Level() > warn {
-				t.Fatalf("%s, round %d: %+v", calls, i+1, r.Detections)
-			}
-			hinted += int(r.Level()) / int(warn)
+		history := soften(rounds(strings.Fields(strings.Repeat(c.calls+" ", 8))...))
+		levels := s.grow(history)
+		if hinted, stopped := slices.Index(levels, warn)+1, slices.Index(levels, block)+1; hinted != c.hinted || stopped != c.hardened {
+			t.Errorf("%s: hinted at round %d and stopped at %d, want %d and %d", c.calls, hinted, stopped, c.hinted, c.hardened)
 		}
-		if hinted < 2 {
-			t.Errorf("%s: hinted %d times", calls, hinted)
+	}
+}
+
+func TestSoftCallsAreNeverStopped(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(s *session){
+		"without escalation": func(s *session) { s.params.Escalate, s.params.CycleEscalate = 0, 0 },
+		"slowly":             func(s *session) { s.pace = 20 * time.Second },
+	} {
+		for _, calls := range []string{"a:1 a:1 a:1", "a:1 b:2 a:1", "a:1 b:2 c:3"} {
+			s := newSession(t)
+			change(s)
+			levels := s.grow(soften(rounds(strings.Fields(strings.Repeat(calls+" ", 8))...)))
+			if slices.Contains(levels, block) || !slices.Contains(levels, warn) {
+				t.Errorf("%s, %s: %v", name, calls, levels)
+			}
 		}
 	}
 }

@@ -18,6 +18,7 @@ const (
 	maxParallel  = 128 // distinct calls of one round
 	maxToolName  = 128 // bytes of a tool's name
 	maxErrorArgs = 4   // distinct arguments remembered with an error
+	maxErrors    = 8   // distinct errors remembered of a run of failures
 )
 
 // State is the record of one agent in one session. The zero State is that of a new
@@ -30,13 +31,17 @@ type State struct {
 
 	streaks []streak
 	tools   []tool
-	round   uint32 // rounds counted so far
-	work    uint32 // rounds so far that may have changed something
-	calls   uint32 // calls since the last human message
-	failed  uint32 // rounds in a row that failed
-	wide    uint32 // rounds in a row that were part of a wide loop
-	broken  bool   // nothing passes until a human message or a release
-	stopped bool   // the newest request was blocked
+	round   uint32   // rounds counted so far
+	work    uint32   // rounds so far that may have changed something
+	changes uint32   // results so far that differed from the last one of their call
+	calls   uint32   // calls since the last human message
+	failed  uint32   // rounds in a row that failed
+	stalled uint32   // of those, the ones whose errors had all been seen in them
+	errors  []uint64 // errors of those rounds
+	asked   int64    // when the newest human message came, as past.at
+	wide    uint32   // rounds in a row that were part of a wide loop
+	broken  bool     // nothing passes until a human message or a release
+	stopped bool     // the newest request was blocked
 	// doubt is the number of requests that must continue each other, after histories
 	// diverged, before a summary counts as one of the remembered rounds: at most 3.
 	doubt uint8
@@ -52,10 +57,15 @@ type State struct {
 // past is a remembered item.
 type past struct {
 	key, chain, id uint64
-	human, reset   bool // a message; one that began a new turn
+	human          bool // a message
+	reset          bool // it begins a new turn
+	closed         bool // a round that is an answer with the message behind it
 	released       bool // an operator ended the turn after it
 	live           bool // known from a check, and not yet from a history
-	calls          []pastCall
+	// at is when a request showed the item as its newest round or as a message behind it,
+	// in milliseconds of Unix time; 0 if that is not known.
+	at    int64
+	calls []pastCall
 }
 
 // pastCall is a distinct call of a remembered round.
@@ -80,6 +90,10 @@ const (
 	answered // a result was reported for it, whether or not results are looked at
 	soft
 	empty
+	wait
+	once
+	plain
+	waited // the call was made before and follows a wait: both are one poll
 )
 
 func (c *pastCall) is(f flags) bool { return c.flags&f != 0 }
@@ -96,6 +110,10 @@ type streak struct {
 	warned      uint32 // warnings given
 	round       uint32 // State.round of the newest occurrence
 	work        uint32 // State.work after the newest occurrence
+	rate        rate   // of pure
+	steady      uint32 // of count, those since the last change of another call's result, or all if the call fails
+	changes     uint32 // State.changes after the newest occurrence
+	edits       uint32 // occurrences without other work in between, whatever they brought, of a call with flag once
 }
 
 // tool is what is counted for each tool.
@@ -106,6 +124,9 @@ type tool struct {
 	unknown uint32   // calls although it was not offered
 	class   uint64   // its newest error
 	errors  uint32   // failures with that error since it last succeeded
+	stale   uint32   // of those, the ones that told nothing new
+	work    uint32   // State.work at the newest of them
+	told    []uint64 // the newest of their distinct results
 	args    []uint64 // some of the calls that failed so
 	nothing uint64   // its newest empty result
 	empties uint32   // rounds in a row in which it brought that and nothing else
@@ -120,9 +141,9 @@ func (s State) clone() State {
 	s.heads, s.heard = slices.Clone(s.heads), slices.Clone(s.heard)
 	s.streaks, s.tools = slices.Clone(s.streaks), slices.Clone(s.tools)
 	for i := range s.tools {
-		s.tools[i].args = slices.Clone(s.tools[i].args)
+		s.tools[i].args, s.tools[i].told = slices.Clone(s.tools[i].args), slices.Clone(s.tools[i].told)
 	}
-	s.standing = slices.Clone(s.standing)
+	s.standing, s.errors = slices.Clone(s.standing), slices.Clone(s.errors)
 	return s
 }
 
@@ -132,11 +153,11 @@ func (s *State) IsZero() bool { return s.seen.IsZero() }
 // newTurn ends all counts, as a human message does. The remembered rounds stay, for
 // matching.
 func (s *State) newTurn() {
-	s.streaks, s.standing = nil, nil
+	s.streaks, s.standing, s.errors = nil, nil, nil
 	for i := range s.tools {
 		s.tools[i] = tool{hash: s.tools[i].hash, name: s.tools[i].name, round: s.tools[i].round}
 	}
-	s.calls, s.failed, s.wide, s.broken, s.stopped = 0, 0, 0, false, false
+	s.calls, s.failed, s.stalled, s.wide, s.broken, s.stopped = 0, 0, 0, 0, false, false
 }
 
 // turn returns the remembered rounds since the last human message, oldest first,
@@ -144,13 +165,14 @@ func (s *State) newTurn() {
 func (s *State) turn() []int {
 	var out []int
 	for i := range s.items {
-		switch it := &s.items[i]; {
-		case it.human && it.reset:
+		it := &s.items[i]
+		if it.reset {
 			out = out[:0]
-		case !it.human:
+		}
+		if !it.human {
 			out = append(out, i)
 		}
-		if s.items[i].released {
+		if it.released {
 			out = out[:0]
 		}
 	}

@@ -55,10 +55,10 @@ func Step(s State, ev Evidence, p Params, now time.Time) (State, Report) {
 	for i := m.known; i < len(h.items); i++ {
 		it := s.remembered(h, i, &p)
 		if !it.human {
-			fresh = s.addRound(it, &p) || fresh
+			fresh = s.addRound(it, &h.items[i], &p) || fresh
 			continue
 		}
-		s.addHuman(it, h.items[i].Summary, &p)
+		s.addHuman(it, &h.items[i], &p)
 		fresh = fresh && !s.items[len(s.items)-1].reset
 	}
 	s.end(h, &ev)
@@ -194,12 +194,11 @@ func (s *State) rewind(at int, p *Params) {
 	}
 	s.newTurn()
 	for _, it := range old.items[:at+1] {
-		if it.human {
-			if it.reset {
-				s.newTurn()
-			}
-		} else {
-			s.count(it.calls)
+		if it.reset {
+			s.newTurn()
+		}
+		if !it.human {
+			s.count(&it)
 		}
 		if it.released {
 			s.newTurn()
@@ -253,8 +252,8 @@ func (s *State) shows(h *history) bool {
 
 // addLive adds a call that no history has shown yet.
 func (s *State) addLive(call *Call, p *Params) {
-	it := past{key: fingerprint.RoundKey([]fingerprint.Digest{call.Key}).Key(), live: true, calls: s.distinctCalls([]Call{*call}, p)}
-	s.count(it.calls)
+	it := past{key: fingerprint.RoundKey([]fingerprint.Digest{call.Key}).Key(), live: true, at: s.seen.UnixMilli(), calls: s.distinctCalls([]Call{*call}, p)}
+	s.count(&it)
 	s.push(it, p.Remember)
 	s.expire(p.Remember)
 }

@@ -102,6 +102,7 @@ func Of(in *Input) Evidence {
 		m.out.Repair = m.out.Repair || p.SessionRepair && enforced
 	}
 	counters, watches := append(m.counters(), m.userCounters()...), m.watches()
+	expectPolls(counters, watches)
 	newest, semantics := m.semantics()
 	m.limits()
 	if len(counters)+len(watches)+len(semantics)+len(m.out.Limits) == 0 {

@@ -121,6 +121,7 @@ func (w *wire) wire(calls []provider.ToolCall) []*checkpb.ToolCall {
 		to.Tool, to.Call, to.Result, to.ErrorClass, to.Id = c.Tool, w.bytesOf(c.Key), w.bytesOf(c.Result), w.bytesOf(c.Class), w.bytesOf(c.ID)
 		to.Failed, to.Poll, to.NotOffered, to.Ours, to.Provided = c.Failed, c.Poll, c.NotOffered, c.Ours, c.Provided
 		to.Loose, to.Soft, to.Empty = w.bytesOf(c.Loose), c.Soft, c.Empty
+		to.Wait, to.Once, to.Plain = c.Wait, c.Once, c.Plain
 		out[i] = to
 	}
 	return out
@@ -160,7 +161,7 @@ func toolWatch(p *bundle.Policy) *checkpb.ToolWatch {
 			w.CycleSteps = steps(p.Cycle.Escalation)
 		}
 		params.WideWindow, params.WideRounds = p.Cycle.WideWindow, p.Cycle.WideRounds
-		params.WideDistinct, params.NothingNew = p.Cycle.WideDistinctPercent, p.Cycle.NothingNew
+		params.WideDistinct, params.NothingNew, params.CycleEscalate = p.Cycle.WideDistinctPercent, p.Cycle.NothingNew, p.Cycle.Escalate
 	}
 	w.Params = checkpb.ToolParamsOf(&params)
 	return w
@@ -195,7 +196,7 @@ func setToolParams(out *toolparams.Params, t *policy.Tool) {
 		out.PerTool = append(out.PerTool, toolparams.Rule(rule))
 	}
 	out.ErrorThreshold, out.FailedRounds, out.UnknownThreshold = t.ErrorThreshold, t.FailedRounds, t.UnknownThreshold
-	out.EmptyThreshold = t.EmptyThreshold
+	out.EmptyThreshold, out.Escalate, out.PollLimit = t.EmptyThreshold, t.Escalate, t.PollLimitHours*3600
 }
 
 // setAnswers says, for events, which rejects of a watch the policy has answered in the
@@ -217,8 +218,9 @@ func runEvidence(t *request.ToolRun, rules provider.Rules) *checkpb.ToolRun {
 	if t.Explain {
 		return &checkpb.ToolRun{}
 	}
+	is := recognize.TraitsOf(t.Tool, t.Arguments)
 	call := &checkpb.ToolCall{
-		Tool: t.Tool, Call: bytesOf(recognize.Call(t.Tool, t.Arguments)), Poll: recognize.IsPoll(t.Tool, t.Arguments),
+		Tool: t.Tool, Call: bytesOf(recognize.Call(t.Tool, t.Arguments)), Poll: is.Poll, Wait: is.Wait, Once: is.Once,
 	}
 	if !t.Done {
 		return &checkpb.ToolRun{Call: call}
@@ -237,7 +239,7 @@ func runEvidence(t *request.ToolRun, rules provider.Rules) *checkpb.ToolRun {
 		call.Failed = recognize.LooksFailed(t.Result)
 	}
 	if call.GetFailed() {
-		call.ErrorClass = bytesOf(recognize.ErrorClass(t.Result))
+		call.ErrorClass, call.Plain = bytesOf(recognize.ErrorClass(t.Result)), recognize.IsPlainError(t.Tool, t.Result)
 	}
 	return &checkpb.ToolRun{Call: call, Done: true}
 }

@@ -145,16 +145,22 @@ func isShell(tool string) bool { return toolname.HasWord(tool, shellWords) }
 var (
 	pollNameWords = []string{"poll", "wait", "status"}
 	outputWords   = []string{"bash", "shell", "terminal", "task", "process", "command", "job", "background"}
+	lookWords     = []string{"check", "get", "read", "list", "fetch", "view", "show", "receive", "describe"}
+	movingWords   = []string{
+		"job", "jobs", "build", "builds", "deployment", "deployments", "pipeline", "pipelines", "run", "runs", "progress", "health", "queue", "message", "messages",
+		"inbox", "mail", "mails", "email", "emails", "channel", "notifications", "alerts", "pods",
+	}
 	changingWords = []string{"set", "update", "change", "write", "create", "delete", "send", "post", "edit", "put"}
 )
 
 // pollName reports whether a tool's name alone says that it looks how something
-// goes on: poll_results, BashOutput, but not update_status.
+// goes on: poll_results, BashOutput, check_job, receive_message, but not update_status.
 func pollName(tool string) bool {
 	if toolname.HasWord(tool, changingWords) {
 		return false
 	}
-	return toolname.HasWord(tool, pollNameWords) || toolname.HasWord(tool, []string{"output"}) && toolname.HasWord(tool, outputWords)
+	return toolname.HasWord(tool, pollNameWords) || toolname.HasWord(tool, []string{"output"}) && toolname.HasWord(tool, outputWords) ||
+		toolname.HasWord(tool, lookWords) && toolname.HasWord(tool, movingWords)
 }
 
 // pollCommands begin commands that look at the state of something.
@@ -162,6 +168,7 @@ var pollCommands = [...]string{
 	"docker ps", "docker inspect", "docker logs", "docker compose ps", "kubectl get", "kubectl describe", "kubectl wait",
 	"kubectl logs", "kubectl rollout status", "systemctl status", "systemctl is-active", "service ", "supervisorctl status",
 	"pgrep", "pidof", "lsof -i", "ss -", "netstat ", "curl -s", "wget -q", "tail ", "gh run view", "gh run list", "gh pr checks",
+	"nc -z", "pg_isready", "until ",
 }
 
 // pollWords mark a command wherever they stand in it as a word.

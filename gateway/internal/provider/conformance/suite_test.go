@@ -87,7 +87,7 @@ func (s suite) rounds(t *testing.T) {
 		}}},
 		{Calls: []provider.ToolCall{{
 			Tool: "bash", Key: recognize.Call("bash", []byte(`{"command":"systemctl status x"}`)), Poll: true, Failed: true,
-			Result: recognize.Result([]byte("Error: no such unit"), nil), Class: recognize.ErrorClass([]byte("Error: no such unit")),
+			Result: recognize.Result([]byte("Error: no such unit"), nil), Class: recognize.ErrorClass([]byte("Error: no such unit")), Plain: true,
 		}}},
 	}
 	items := s.items(t, Fixing())

@@ -93,6 +93,13 @@ type ToolCall struct {
 	Soft bool
 	// Empty says that the call searches for something and that its result has nothing.
 	Empty bool
+	// Wait says that the call lets time pass.
+	Wait bool
+	// Once says that the call changes something or gives a task to another agent: made
+	// again, it repeats itself whatever it brings.
+	Once bool
+	// Plain says that Class covers all of the error.
+	Plain bool
 	// Long says that the result is more than an acknowledgement.
 	Long bool
 }

@@ -121,8 +121,9 @@ func (r *textRound) words() (text, result []byte) {
 
 // textCall returns the call that was read in a message, without its result.
 func textCall(said []byte, action *textact.Action) message.ToolCall {
+	is := recognize.TextTraitsOf(action.Tool, action.Call, action.Shell)
 	return message.ToolCall{
-		Tool: action.Tool, ID: message.CallID(said), Poll: recognize.IsTextPoll(action.Tool, action.Call, action.Shell),
+		Tool: action.Tool, ID: message.CallID(said), Poll: is.Poll, Wait: is.Wait, Once: is.Once,
 		Key: recognize.TextCall(action.Tool, bytes.TrimSpace(action.Call)),
 	}
 }

@@ -164,8 +164,9 @@ func (t *Rounds) readCall(s *slot, c int, rules *Rules) message.ToolCall {
 	p := &s.calls[c]
 	args := t.digester.Arguments(p)
 	tool := string(p.Name)
+	is := recognize.TraitsOf(tool, args)
 	out := t.answered(message.ToolCall{
-		Tool: tool, Poll: recognize.IsPoll(tool, args), Key: t.digester.Hasher.Call(tool, args),
+		Tool: tool, Poll: is.Poll, Wait: is.Wait, Once: is.Once, Key: t.digester.Hasher.Call(tool, args),
 	}, s, c, rules)
 	if !out.Result.IsZero() {
 		weigh(&out, args)
@@ -223,6 +224,7 @@ func (t *Rounds) result(out *message.ToolCall, p *message.Part, content []messag
 		if out.Class = f.Class; out.Class.IsZero() {
 			out.Class = recognize.ErrorClass(t.digester.Content(content))
 		}
+		out.Plain = recognize.IsPlainError(out.Tool, t.digester.Content(content))
 	}
 }
 

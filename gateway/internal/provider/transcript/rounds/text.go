@@ -283,7 +283,7 @@ func (r *Rules) readRound(d *message.Digester, of *textRound) message.ToolCall {
 	call.Ours = r.Ours(result)
 	result = withoutNotice(result)
 	if call.Failed = r.failed(result); call.Failed {
-		call.Class = recognize.ErrorClass(result)
+		call.Class, call.Plain = recognize.ErrorClass(result), recognize.IsPlainText(result)
 	}
 	call.Result = recognize.Result(result, r.Volatile)
 	if of.of != nil {

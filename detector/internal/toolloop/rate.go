@@ -1,0 +1,79 @@
+package toolloop
+
+import "time"
+
+const (
+	// slowGap is the time between two occurrences from which on neither counts as quick.
+	// An agent that waits for something looks at it three times a minute or less.
+	slowGap = 20 * time.Second
+	// quickGap is the time between two occurrences up to which both count in full: as fast
+	// as a model answers.
+	quickGap = 2 * time.Second
+	// whole is an occurrence that counts in full.
+	whole = 1000
+)
+
+// haste returns how much an occurrence counts that came a time after the one before, in
+// thousandths: all of it up to quickGap, nothing from slowGap on, and evenly less in
+// between. The time is 0 if it is not known, which counts nothing.
+func haste(gap time.Duration) uint32 {
+	switch {
+	case gap <= 0 || gap >= slowGap:
+		return 0
+	case gap <= quickGap:
+		return whole
+	}
+	return uint32(whole * (slowGap - gap) / (slowGap - quickGap)) //nolint:gosec // less than whole
+}
+
+// rate is how fast occurrences follow each other. Times are in milliseconds of Unix time,
+// 0 if they are not known.
+type rate struct {
+	first, last int64
+	hasty       uint32 // the sum of haste
+	soon        uint32 // occurrences that came soon after the one before
+}
+
+// occur adds an occurrence.
+func (r *rate) occur(at int64) {
+	r.hasty += haste(between(r.last, at))
+	if soon(r.last, at) {
+		r.soon++
+	}
+	if r.first == 0 {
+		r.first = at
+	}
+	if at != 0 {
+		r.last = at
+	}
+}
+
+// quick returns the number of occurrences as far as they came quickly: at least 1.
+func (r *rate) quick() int { return 1 + int(r.hasty)/whole }
+
+// passed returns the time from the first to the last occurrence, as far as it is known.
+func (r *rate) passed() time.Duration { return between(r.first, r.last) }
+
+// between returns the time from one occurrence to the next. It is at least a millisecond
+// if both are known, else 0.
+func between(from, to int64) time.Duration {
+	if from == 0 || to == 0 {
+		return 0
+	}
+	return max(time.Duration(to-from), 1) * time.Millisecond
+}
+
+// soon reports whether one time is known to be less than slowGap after another.
+func soon(from, to int64) bool {
+	gap := between(from, to)
+	return gap > 0 && gap < slowGap
+}
+
+// due reports whether a slow poll that was made n times is worth a hint: at the threshold,
+// and each time that n has doubled since.
+func due(n, threshold int) bool {
+	for threshold > 0 && threshold < n {
+		threshold *= 2
+	}
+	return n == threshold
+}

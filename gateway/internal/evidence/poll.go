@@ -1,0 +1,58 @@
+package evidence
+
+import (
+	"slices"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/glob"
+)
+
+// expectPolls gives prompts the patience of polls: where the newest round of a history does
+// nothing but poll, the thresholds of its policy's prompt counter are as many times as high
+// as those of the policy's polls. A slow server's prompt is the same until it is up.
+func expectPolls(counters []*checkpb.Counter, watches []*checkpb.ToolWatch) {
+	for _, w := range watches {
+		times := w.GetParams().GetPollMultiplier()
+		if times < 2 || !endsInPoll(w) {
+			continue
+		}
+		for _, c := range counters {
+			if c.GetPolicy() == w.GetPolicy() && c.GetDetector() == DetectorPrompt {
+				beMorePatient(c, times)
+			}
+		}
+	}
+}
+
+func beMorePatient(c *checkpb.Counter, times uint32) {
+	c.Threshold *= times
+	raise(c.GetSteps(), times)
+	if c.Together != nil {
+		c.Together.Threshold *= times
+		raise(c.Together.GetSteps(), times)
+	}
+}
+
+// raise makes the numbers of hits that steps let through as many times as high.
+func raise(steps []*checkpb.Step, times uint32) {
+	for _, step := range steps {
+		step.At = (step.GetAt()-1)*times + 1
+	}
+}
+
+// endsInPoll reports whether the newest round polls, or follows a wait.
+func endsInPoll(w *checkpb.ToolWatch) bool {
+	items := w.GetHistory().GetItems()
+	n := len(items)
+	if n == 0 || len(items[n-1].GetCalls()) == 0 {
+		return false
+	}
+	polls := func(c *checkpb.ToolCall) bool {
+		return c.GetPoll() || c.GetWait() || glob.MatchAny(w.GetParams().GetPollTools(), c.GetTool())
+	}
+	return all(items[n-1].GetCalls(), polls) || n > 1 && len(items[n-2].GetCalls()) > 0 && all(items[n-2].GetCalls(), (*checkpb.ToolCall).GetWait)
+}
+
+func all(calls []*checkpb.ToolCall, is func(*checkpb.ToolCall) bool) bool {
+	return !slices.ContainsFunc(calls, func(c *checkpb.ToolCall) bool { return !is(c) })
+}

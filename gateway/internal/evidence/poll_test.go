@@ -1,0 +1,42 @@
+package evidence
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+func TestPromptsOfPollsHaveTheirPatience(t *testing.T) {
+	t.Parallel()
+	item := func(calls ...*checkpb.ToolCall) *checkpb.HistoryItem { return &checkpb.HistoryItem{Calls: calls} }
+	poll, wait, look := &checkpb.ToolCall{Poll: true}, &checkpb.ToolCall{Wait: true}, &checkpb.ToolCall{Tool: "look_out"}
+	counter := func(hits, together uint32) *checkpb.Counter {
+		return &checkpb.Counter{
+			Policy: "p", Detector: DetectorPrompt, Threshold: hits, Steps: []*checkpb.Step{{At: hits + 1}},
+			Together: &checkpb.Together{Threshold: together, Steps: []*checkpb.Step{{At: together + 1}}},
+		}
+	}
+	for name, c := range map[string]struct {
+		items  []*checkpb.HistoryItem
+		params *checkpb.ToolParams
+		policy string
+		want   *checkpb.Counter
+	}{
+		"a poll":                      {[]*checkpb.HistoryItem{item(poll)}, &checkpb.ToolParams{PollMultiplier: 3}, "p", counter(15, 30)},
+		"a check behind a wait":       {[]*checkpb.HistoryItem{item(wait), item(look)}, &checkpb.ToolParams{PollMultiplier: 2}, "p", counter(10, 20)},
+		"a tool that the policy says": {[]*checkpb.HistoryItem{item(look)}, &checkpb.ToolParams{PollMultiplier: 3, PollTools: []string{"look_*"}}, "p", counter(15, 30)},
+		"another call":                {[]*checkpb.HistoryItem{item(poll), item(look)}, &checkpb.ToolParams{PollMultiplier: 3}, "p", counter(5, 10)},
+		"a poll beside another call":  {[]*checkpb.HistoryItem{item(poll, look)}, &checkpb.ToolParams{PollMultiplier: 3}, "p", counter(5, 10)},
+		"a message behind a poll":     {[]*checkpb.HistoryItem{item(poll), item()}, &checkpb.ToolParams{PollMultiplier: 3}, "p", counter(5, 10)},
+		"another policy":              {[]*checkpb.HistoryItem{item(poll)}, &checkpb.ToolParams{PollMultiplier: 3}, "q", counter(5, 10)},
+		"without tools":               {nil, &checkpb.ToolParams{PollMultiplier: 3}, "p", counter(5, 10)},
+	} {
+		got := counter(5, 10)
+		expectPolls([]*checkpb.Counter{got}, []*checkpb.ToolWatch{{Policy: c.policy, Params: c.params, History: &checkpb.History{Items: c.items}}})
+		if !proto.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

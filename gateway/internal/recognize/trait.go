@@ -1,0 +1,112 @@
+package recognize
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/unloop/unloop/schemas/toolname"
+)
+
+// Traits are what a call says of itself, whatever its result is.
+type Traits struct {
+	// Poll is IsPoll.
+	Poll bool
+	// Wait says that the call does nothing but let time pass.
+	Wait bool
+	// Once says that the call edits something or gives a task to another agent. Made again
+	// with the same arguments, it repeats itself although its result differs: the file has
+	// grown, or the other agent answers in other words.
+	Once bool
+}
+
+// TraitsOf returns the traits of a tool call with its arguments in JSON.
+func TraitsOf(tool string, arguments []byte) Traits {
+	t := Traits{Poll: IsPoll(tool, arguments), Wait: waitName(tool), Once: delegates(tool) || toolname.HasWord(tool, editWords) && hasName(arguments, contentNames)}
+	if isShell(tool) {
+		if a, ok := readPollArguments(arguments); ok {
+			t.Wait, t.Once = t.Wait || sleeps(a.command), t.Once || edits(a.command)
+		}
+	}
+	return t
+}
+
+// TextTraitsOf is TraitsOf for a call that an agent wrote as text; shell says that it is a
+// command for a shell.
+func TextTraitsOf(tool string, command []byte, shell bool) Traits {
+	t := Traits{Poll: IsTextPoll(tool, command, shell), Wait: waitName(tool), Once: delegates(tool)}
+	if shell {
+		t.Wait, t.Once = t.Wait || sleeps(command), t.Once || edits(command)
+	}
+	return t
+}
+
+var (
+	waitWords     = []string{"wait", "sleep", "pause", "delay"}
+	editWords     = []string{"edit", "editor", "insert", "append", "replace", "patch"}
+	contentNames  = []string{"text", "content", "new_str", "new_string", "new_text", "insert_text", "replacement", "code", "patch", "diff"}
+	delegateWords = []string{"delegate", "subagent", "dispatch", "spawn"}
+)
+
+func waitName(tool string) bool {
+	return toolname.HasWord(tool, waitWords) && !toolname.HasWord(tool, changingWords)
+}
+
+// delegates reports whether a tool's name says that it gives a task to another agent.
+func delegates(tool string) bool {
+	for _, name := range [...]string{"task", "agent", "new_task"} {
+		if equalFold([]byte(tool), name) {
+			return true
+		}
+	}
+	return toolname.HasWord(tool, delegateWords)
+}
+
+// edits reports whether a command is one of the editors that agents have beside their
+// shell, with what it writes on lines of its own: edit 10:12, insert 94.
+func edits(command []byte) bool {
+	line, content, _ := bytes.Cut(bytes.TrimSpace(command), []byte("\n"))
+	word, _, _ := bytes.Cut(line, []byte(" "))
+	return len(content) > 0 && slices.Contains([]string{"edit", "insert", "append", "str_replace"}, string(word))
+}
+
+// sleeps reports whether a command does nothing but sleep: sleep 60, sleep 60 && echo done.
+func sleeps(command []byte) bool {
+	command = bytes.TrimSpace(command)
+	if !hasPrefix(command, "sleep ") || len(command) > maxCommand {
+		return false
+	}
+	separators := func(r rune) bool { return r == ';' || r == '&' || r == '\n' }
+	for i, part := range bytes.FieldsFunc(command, separators) {
+		part = bytes.TrimSpace(part)
+		if i > 0 && len(part) > 0 && string(part) != "echo" && !hasPrefix(part, "echo ") {
+			return false
+		}
+	}
+	return true
+}
+
+// plainLines is the most lines of an error that its class covers.
+const plainLines = 2
+
+// IsPlainError reports whether the class of a failed result says all of the error, so that
+// results of one class tell the same. That is so for a tool that is no shell, which
+// reports an error of its own, and for a text of which [IsPlainText] is true.
+func IsPlainError(tool string, text []byte) bool { return !isShell(tool) || IsPlainText(text) }
+
+// IsPlainText reports whether an error has no more than the lines that its class covers.
+// What a compiler or a test prints may get further each time although its first and last
+// lines stay. An exit code alone tells nothing.
+func IsPlainText(text []byte) bool {
+	lines, told := 0, false
+	for line := range bytes.SplitSeq(text, []byte("\n")) {
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		if len(line) > maxErrorLine || lines == plainLines {
+			return false
+		}
+		lines++
+		told = told || !exitCode(line)
+	}
+	return told
+}
