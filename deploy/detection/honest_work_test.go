@@ -7,6 +7,12 @@ import (
 )
 
 var workScenes = []honest{
+	{name: "all steps in one growing message", play: func(s *scene) {
+		a := s.agent(0).user("Port the package.")
+		for i := range 40 {
+			a.step("edit", fmt.Sprintf(`{"path":"file-%d.go"}`, i), "ok", 2*time.Second).step("bash", `{"command":"go build ./..."}`, "", 2*time.Second)
+		}
+	}},
 	{name: "edit, test, edit, test", play: func(s *scene) {
 		a := s.agent(0).system("You are a coding agent.").user("Make the tests pass.")
 		for i := range 15 {

@@ -117,6 +117,19 @@ func (a *agent) call(tool, args, text string, took time.Duration, parts ...media
 	return a.calls([]call{{tool, args}}, []result{{text, parts}}, took)
 }
 
+// step is call for a client that puts all calls since the last message of the user into
+// one message, and all results into the next.
+func (a *agent) step(tool, args, text string, took time.Duration) *agent {
+	n := len(a.conv)
+	if n < 2 || a.conv[n-1].results == nil {
+		return a.call(tool, args, text, took)
+	}
+	a.ask().wait(took)
+	calls, results := slices.Clone(a.conv[n-2].calls), slices.Clone(a.conv[n-1].results)
+	a.conv[n-2].calls, a.conv[n-1].results = append(calls, call{tool, args}), append(results, result{text: text})
+	return a
+}
+
 // calls is call with parallel calls.
 func (a *agent) calls(calls []call, results []result, took time.Duration) *agent {
 	return a.ask().wait(took).add(message{role: "assistant", calls: calls}, message{role: "user", results: results})

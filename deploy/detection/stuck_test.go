@@ -131,6 +131,21 @@ var stuckScenes = []circling{
 		}
 	}, 8, 14},
 	{"polls within seconds", same(24, time.Second, "check_job", always(`{"id":"job-7"}`), always(`{"state":"running"}`)), 12, 18},
+	{"one call in one growing message", func(s *scene) {
+		a := s.agent(0).system("You are an agent with tools.").user("Do the task.")
+		for i := range 60 {
+			a.step("read_file", fmt.Sprintf(`{"path":"file-%d"}`, i), fmt.Sprintf("what is in file %d", i), time.Second)
+		}
+		for range 8 {
+			a.step("bash", `{"command":"cat missing.txt"}`, "cat: missing.txt: No such file or directory", time.Second)
+		}
+	}, 63, 65},
+	{"a cycle in one growing message", func(s *scene) {
+		a := s.agent(0).user("Do the task.")
+		for range 8 {
+			a.step("open", `{"page":1}`, "page one", time.Second).step("open", `{"page":2}`, "page two", time.Second)
+		}
+	}, 8, 12},
 	{"parallel calls that repeat as a whole", func(s *scene) {
 		a := s.agent(0).user("Compare the files.")
 		for range 8 {

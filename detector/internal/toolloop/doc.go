@@ -23,6 +23,12 @@
 //
 // A new human message ends every streak.
 //
+// # Messages that grow
+//
+// Some clients put all steps of a run into one message. A round of which earlier requests
+// have shown the beginning is split at what they have shown: see grown.go. Calls that come
+// together for the first time are parallel, and stay one round.
+//
 // # Each round once
 //
 // A client sends its history again with every request, whole, cut at the front,

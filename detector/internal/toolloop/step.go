@@ -41,6 +41,7 @@ func (r *Report) Level() Level {
 func Step(s State, ev Evidence, p Params, now time.Time) (State, Report) {
 	p = p.repaired()
 	s = s.awake(&p, now)
+	ev.Items = s.ungrown(&ev, &p)
 	h := newHistory(&ev)
 	m := s.match(h, &ev)
 	switch {

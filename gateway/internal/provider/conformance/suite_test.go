@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -20,6 +21,7 @@ func Run(t *testing.T, p provider.Provider, write Format) {
 	s := suite{p, write}
 	t.Run("rounds and human messages are found", s.rounds)
 	t.Run("parallel calls are one round", s.parallel)
+	t.Run("a message that grows keeps its calls", s.growing)
 	t.Run("older items leave a chain", s.chain)
 	t.Run("tools that were not offered are known", s.notOffered)
 	t.Run("reminders are no human turn", s.reminders)
@@ -117,6 +119,32 @@ func (s suite) parallel(t *testing.T) {
 	for i, want := range []string{"one", "two", ""} {
 		if items[1].Calls[i].Result != recognize.Result([]byte(want), nil) {
 			t.Errorf("call %d has not the result %q", i, want)
+		}
+	}
+}
+
+// growing checks that a client that puts all steps of a run into one message sends the
+// same calls in each request, and one more.
+func (s suite) growing(t *testing.T) {
+	t.Parallel()
+	c := Fixing()
+	var said, answered Turn
+	var before []provider.ToolCall
+	for i := range 6 {
+		id := fmt.Sprint("g", i)
+		said.Said += fmt.Sprintf("Step %d. ", i)
+		said.Calls = append(said.Calls, Call{id, "bash", `{"command":"make"}`})
+		answered.Results = append(answered.Results, Result{ID: id, Tool: "bash", Text: "no rule"})
+		c.Turns = append(c.Turns[:1:1], said, answered)
+		items := s.items(t, c)
+		if len(items) != 2 || len(items[1].Calls) != i+1 {
+			t.Fatalf("%d steps: items are %+v", i+1, items)
+		}
+		if diff := cmp.Diff(before, items[1].Calls[:i]); i > 0 && diff != "" {
+			t.Errorf("%d steps: %s", i+1, diff)
+		}
+		if before = items[1].Calls; before[i].Result.IsZero() || before[i].ID.IsZero() {
+			t.Errorf("%d steps: the newest is %+v", i+1, before[i])
 		}
 	}
 }

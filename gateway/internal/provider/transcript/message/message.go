@@ -73,8 +73,8 @@ type ToolCall struct {
 	Result fingerprint.Digest
 	// Class is recognize.ErrorClass of the result of a failed call.
 	Class fingerprint.Digest
-	// ID distinguishes a call from an equal one: its call id, its signature, and the
-	// words around it. It is zero for a call without any of them.
+	// ID distinguishes a call from an equal one: its call id and its signature or, without
+	// them, the words before it. It is zero for a call without any of them.
 	ID fingerprint.Digest
 	// Failed says that the result reports an error.
 	Failed bool

@@ -54,9 +54,8 @@ type keptCall struct {
 type slot struct {
 	human   fingerprint.Digest
 	summary bool
-	midturn bool               // a human message directly behind results
-	closed  bool               // a human message behind an answer without a call
-	words   fingerprint.Digest // of the text beside the calls
+	midturn bool // a human message directly behind results
+	closed  bool // a human message behind an answer without a call
 	calls   []message.Part
 	answers []answer
 	content []message.Part     // of all results
@@ -65,6 +64,7 @@ type slot struct {
 
 // answer is the result of one call.
 type answer struct {
+	words    fingerprint.Digest // of the text beside the call
 	result   message.Part
 	known    bool
 	from, to int // of slot.content
@@ -89,29 +89,38 @@ func (h *history) message(d *message.Digester, role message.Role, parts []messag
 	h.follow(role, parts)
 }
 
-// round adds the calls of a message.
+// round adds the calls of a message, of very many the newest. Where calls have no ids, the
+// words before a call tell it from an equal one, or those behind all calls.
 func (h *history) round(d *message.Digester, parts []message.Part) {
 	var s *slot
+	var words fingerprint.Digest
+	called := true // since the words
 	for i := range parts {
-		if parts[i].Kind != message.Call {
-			continue
-		}
-		if s == nil {
-			s = h.push(d)
-		}
-		if len(s.calls) < maxCalls {
-			s.calls = append(s.calls, parts[i])
-			s.answers = append(s.answers, answer{})
-		}
-	}
-	if s == nil {
-		return
-	}
-	for i := range parts {
-		if parts[i].Kind == message.Text && !parts[i].Inside {
-			s.words = fingerprint.Chain(s.words, fingerprint.Bytes(parts[i].Value))
+		switch p := &parts[i]; {
+		case p.Kind == message.Text && !p.Inside:
+			if called {
+				words, called = fingerprint.Digest{}, false
+			}
+			words = fingerprint.Chain(words, fingerprint.Bytes(p.Value))
+		case p.Kind == message.Call:
+			if s == nil {
+				s = h.push(d)
+			}
+			s.addCall(p, words)
+			called = true
 		}
 	}
+	if s != nil && s.answers[0].words.IsZero() {
+		s.answers[0].words = words
+	}
+}
+
+// addCall adds a call and the words before it.
+func (s *slot) addCall(p *message.Part, words fingerprint.Digest) {
+	if len(s.calls) >= maxCalls { // the older half goes at once
+		s.calls, s.answers = slices.Delete(s.calls, 0, maxCalls/2), slices.Delete(s.answers, 0, maxCalls/2)
+	}
+	s.calls, s.answers = append(s.calls, *p), append(s.answers, answer{words: words})
 }
 
 // push returns a slot for a new item.
@@ -177,7 +186,7 @@ func (h *history) answer(result *message.Part, content []message.Part) {
 			if !a.known || a.result.Pending && !result.Pending {
 				from := len(s.content)
 				s.content = append(s.content, content...)
-				*a = answer{result: *result, known: true, from: from, to: len(s.content)}
+				*a = answer{words: a.words, result: *result, known: true, from: from, to: len(s.content)}
 			}
 			return
 		}

@@ -155,7 +155,7 @@ func (t *Rounds) call(s *slot, c int, rules *Rules) message.ToolCall {
 		d.Parts = append(append(d.Parts, a.result), s.content[a.from:a.to]...)
 	}
 	out := t.cache(rules).Call(rules.number, d.Parts, func() message.ToolCall { return t.readCall(s, c, rules) })
-	out.ID, out.Provided = s.id(p), p.Provided
+	out.ID, out.Provided = s.id(c), p.Provided
 	return out
 }
 
@@ -202,15 +202,16 @@ func weigh(c *message.ToolCall, args []byte) {
 	c.Empty = c.Empty && !c.Failed && recognize.Seeks(c.Tool, args)
 }
 
-// id returns the ID of a call.
-func (s *slot) id(p *message.Part) (id fingerprint.Digest) {
-	for _, own := range [...][]byte{p.ID, p.Mark} {
+// id returns the ID of the c-th call: its own id and mark or, without them, the words
+// before it.
+func (s *slot) id(c int) (id fingerprint.Digest) {
+	for _, own := range [...][]byte{s.calls[c].ID, s.calls[c].Mark} {
 		if len(own) > 0 {
 			id = fingerprint.Chain(id, fingerprint.Bytes(own))
 		}
 	}
-	if !s.words.IsZero() {
-		id = fingerprint.Chain(id, s.words)
+	if id.IsZero() {
+		return s.answers[c].words
 	}
 	return id
 }

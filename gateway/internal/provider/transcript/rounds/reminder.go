@@ -85,8 +85,8 @@ func (h *history) answerAll(parts []message.Part) bool {
 		}
 	}
 	for c := range s.answers {
-		if !s.answers[c].known {
-			s.answers[c] = answer{known: true, from: from, to: len(s.content)}
+		if a := &s.answers[c]; !a.known {
+			a.known, a.from, a.to = true, from, len(s.content)
 		}
 	}
 	return true

@@ -125,8 +125,13 @@ func TestARoundHasBoundedCalls(t *testing.T) {
 		}
 		tr.End(message.Assistant)
 	}
-	if items := history(tr); len(items) != 2 || len(items[1].Calls) != 256 {
-		t.Errorf("%d items", len(items))
+	items := history(tr)
+	if len(items) != 2 || len(items[1].Calls) > 256 {
+		t.Fatalf("%d items", len(items))
+	}
+	last := call("9999")
+	if calls := items[1].Calls; len(calls) < 128 || calls[len(calls)-1].ID != message.CallID(last.ID) {
+		t.Errorf("the newest of %d calls is %v", len(calls), calls[len(calls)-1].ID)
 	}
 }
 
