@@ -19,13 +19,14 @@ const (
 	// RequestIDs: what follows a name such as request_id, X-Request-Id or traceId,
 	// and ids that begin with req_, resp_, msg_ or chatcmpl-.
 	RequestIDs
-	// Durations: 12ms, 1.5s, 1m30s, 3 seconds.
+	// Durations: 12ms, 1.5s, 1m30s, 3 seconds, 1.137 s, "Time: 2 s".
 	Durations
 	// Addresses: 0x and at least six hexadecimal digits, as in "<Foo at 0x7f3a90>".
 	Addresses
 	// Runtime are values that a system generates for each run: ids of processes, threads and
 	// shells behind their names (pid 4711, "chunk_id": "860463"), measured times
-	// behind theirs ("wall_time_seconds": 0.02), ports above 32767 of this host,
+	// behind theirs ("wall_time_seconds": 0.02), the line that a shell has come to
+	// (bash: line 12: x: command not found), ports above 32767 of this host,
 	// hashes of mangled symbols, names of temporary files and of Kubernetes pods, ids
 	// that a browser's tools give to elements (ref=s2e9, uid=3_12).
 	Runtime
@@ -124,6 +125,9 @@ func (sc scanner) runtimeWord(text []byte, i, w int) (start, end int) {
 	case c == 's' && n > 2 && text[w-2]|0x20 == 'd' && text[w-3]|0x20 == 'i':
 		return processID(text, w, true)
 	}
+	if start, end = shellLine(text, i, w); end > 0 {
+		return start, end
+	}
 	if n == 3 && (hasPrefix(text[i:], "ref") || hasPrefix(text[i:], "uid")) {
 		return elementID(text, w)
 	}
@@ -210,7 +214,8 @@ func addressAt(text []byte, i int) int {
 }
 
 // units are the words that make a number a duration. Single letters must follow
-// the digits at once, so that "5 m" stays a length.
+// the digits at once, so that "5 m" stays a length; seconds may stand behind a space if
+// the number has a fraction or is said to be a time.
 var units = [...]string{
 	"milliseconds", "millisecond", "microseconds", "nanoseconds", "seconds", "second", "minutes", "minute",
 	"hours", "hour", "msecs", "msec", "secs", "sec", "mins", "min", "hrs", "hr",
@@ -220,13 +225,17 @@ var units = [...]string{
 // durationAt returns the end of the duration at i, or 0: one or more numbers,
 // each with a unit, as in 1h2m3.5s.
 func durationAt(text []byte, i int) int {
-	end := 0
+	end, begin := 0, i
 	for {
 		k := skipDigits(text, i)
 		if k == i {
 			return end
 		}
+		whole := k
 		k = skipFraction(text, k)
+		if spacedSeconds(text, k) && end == 0 && (k > whole || saysTime(text[:begin])) {
+			return k + len(" s")
+		}
 		if k == len(text) || class[text[k]] == other && text[k] != ' ' && text[k] < 0x80 {
 			return end
 		}
@@ -237,6 +246,19 @@ func durationAt(text []byte, i int) int {
 			end = i
 		}
 	}
+}
+
+// spacedSeconds reports whether " s" stands at i.
+func spacedSeconds(text []byte, i int) bool {
+	return hasPrefix(text[min(i, len(text)):], " s") && !wordAt(text, i+len(" s"))
+}
+
+// saysTime reports whether text ends in "time:" or "estimated", as test runners say it
+// before a number of seconds.
+func saysTime(text []byte) bool {
+	const longest = 24
+	text = bytes.TrimRight(text[max(0, len(text)-longest):], " :")
+	return len(text) >= 4 && equalFold(text[len(text)-4:], "time") || len(text) >= 9 && equalFold(text[len(text)-9:], "estimated")
 }
 
 func unitAt(text []byte, i int) int {
