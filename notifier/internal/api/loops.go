@@ -59,7 +59,7 @@ func (a *API) getLoops(w http.ResponseWriter, r *http.Request) {
 func (a *API) getLoop(w http.ResponseWriter, r *http.Request) {
 	l, ok := a.board.Loop(r.PathValue("id"), a.now())
 	if !ok {
-		fail(w, http.StatusNotFound, "no_such_loop", "no loop with this id is open or among the newest")
+		fail(w, http.StatusNotFound, "no_such_loop", "no loop with this id is among the newest ones; unloop loops show ID looks among all that are open")
 		return
 	}
 	answer(w, l)
@@ -97,5 +97,7 @@ func (a *API) getStats(w http.ResponseWriter, r *http.Request) {
 	}
 	now := a.now()
 	loops, _ := a.board.Loops(board.Filter{Since: since}, now)
-	answer(w, board.Summarize(loops, since.UTC(), now.UTC()))
+	stats := board.Summarize(loops, since.UTC(), now.UTC())
+	stats.Open = a.board.OpenLoops(now)
+	answer(w, stats)
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/delivery"
-	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/silence"
 )
 
@@ -53,7 +52,7 @@ const (
 
 // Board is the read model. Make it with New.
 type Board struct {
-	Incidents *Records[event.Incident]
+	Incidents *Incidents
 	Silences  *Records[silence.Silence]
 	Overrides *Records[schemas.Override]
 	// Deliveries holds the newest entries of the delivery log.
@@ -72,12 +71,11 @@ type Versions [parts]uint64
 // New returns an empty board.
 func New() *Board {
 	b := &Board{news: make(chan struct{})}
-	b.Incidents = newRecords[event.Incident](maxIncidents, func() { b.note(PartLoops) })
-	b.Incidents.removed = func(in event.Incident) { b.History.Keep(loopOfRecord(&in)) }
 	b.Silences = newRecords[silence.Silence](maxSilences, func() { b.note(PartSilences) })
 	b.Overrides = newRecords[schemas.Override](maxOverrides, func() { b.note(PartOverrides) })
 	b.Deliveries = newRecords[delivery.Record](maxDeliveries, func() { b.note(PartDeliveries) })
 	b.History = newHistory(func() { b.note(PartEvents) })
+	b.Incidents = newIncidents(b.History, func() { b.note(PartLoops) })
 	b.Bundle.changed = func() { b.note(PartPolicies) }
 	return b
 }
@@ -110,9 +108,9 @@ func (v Versions) Changed(since Versions) []Part {
 }
 
 // Loops returns the loops that a filter selects, open ones first and then those that were
-// seen last, and whether some are left out because there are too many.
+// seen last, and whether open ones may be left out because there are too many.
 func (b *Board) Loops(f Filter, now time.Time) (loops []Loop, omitted bool) {
-	incidents, omitted := b.Incidents.All()
+	incidents, dropped := b.Incidents.All()
 	silences, _ := b.Silences.All()
 	open := map[string]bool{}
 	loops = []Loop{}
@@ -131,18 +129,30 @@ func (b *Board) Loops(f Filter, now time.Time) (loops []Loop, omitted bool) {
 		add(l)
 	}
 	for _, l := range b.History.Loops() {
-		if !open[l.ID] {
-			add(l.past(now))
+		if open[l.ID] {
+			continue
 		}
+		if ends, still := b.Incidents.rest.open(l.ID, now); still {
+			l.State, l.Ends, l.unkept = Open, ends, true
+			add(l)
+			continue
+		}
+		add(l.past(now))
 	}
 	sortLoops(loops)
-	return loops, omitted
+	return loops, dropped && b.Incidents.rest.count(now) > 0
 }
 
-// OpenLoops returns how many loops are open.
+// OpenLoops returns how many loops are open, whether or not their records are kept.
 func (b *Board) OpenLoops(now time.Time) int {
 	loops, _ := b.Loops(Filter{State: Open}, now)
-	return len(loops)
+	n := b.Incidents.rest.count(now)
+	for i := range loops {
+		if !loops[i].unkept {
+			n++
+		}
+	}
+	return n
 }
 
 // past returns a loop without a record as it stands at a time.

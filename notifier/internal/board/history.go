@@ -95,12 +95,13 @@ func (h *History) fold(l Loop) {
 	h.order.MoveToFront(known)
 }
 
-// Keep remembers the last state of a loop whose record is gone: events say less.
-func (h *History) Keep(l Loop) {
+// Keep remembers the last state of a loop whose record is not kept any more, since events
+// say less. gone reports that the record was removed: the loop is over.
+func (h *History) Keep(l Loop, gone bool) {
 	if l.ID == "" {
 		return
 	}
-	l.gone = true
+	l.gone = gone
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if e := h.byID[l.ID]; e != nil {

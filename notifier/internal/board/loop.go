@@ -52,6 +52,7 @@ type Loop struct {
 
 	at     time.Time // of the newest event
 	gone   bool      // its record was removed
+	unkept bool      // it is open, and its record is not kept
 	source *event.Event
 }
 

@@ -11,8 +11,10 @@ import (
 type Records[T any] struct {
 	most    int
 	changed func()
-	// removed, if not nil, gets each value that is removed.
+	// removed, if not nil, gets each value that is removed, and evicted each for which there is
+	// no room any more, with its key.
 	removed func(T)
+	evicted func(string, T)
 
 	mu      sync.Mutex
 	byKey   map[string]*list.Element
@@ -59,8 +61,18 @@ func (r *Records[T]) put(key string, value []byte) {
 	}
 	r.byKey[key] = r.order.PushFront(rec)
 	if r.order.Len() > r.most {
-		r.remove(r.order.Back().Value.(*record[T]).key)
-		r.dropped = true
+		r.evict(r.order.Back())
+	}
+}
+
+// evict makes room for another record. The caller holds the lock.
+func (r *Records[T]) evict(e *list.Element) {
+	rec := e.Value.(*record[T])
+	r.order.Remove(e)
+	delete(r.byKey, rec.key)
+	r.dropped = true
+	if v := rec.read(); v != nil && r.evicted != nil {
+		r.evicted(rec.key, *v)
 	}
 }
 

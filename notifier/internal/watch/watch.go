@@ -17,7 +17,6 @@ import (
 	"github.com/unloop/unloop/notifier/internal/board"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
@@ -109,5 +108,5 @@ func (w *Watcher) onForget(msg *nats.Msg) {
 	if err := proto.Unmarshal(msg.Data, &f); err != nil || f.GetLoopId() == "" {
 		return
 	}
-	w.board.Incidents.DeleteFunc(func(in event.Incident) bool { return in.LoopID == f.GetLoopId() })
+	w.board.Incidents.Release(f.GetLoopId())
 }

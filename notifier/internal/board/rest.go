@@ -1,0 +1,103 @@
+package board
+
+import (
+	"sync"
+	"time"
+
+	"github.com/unloop/unloop/schemas/event"
+)
+
+// Incidents are the records of open loops: the newest whole, and of the others what says
+// that they are open.
+type Incidents struct {
+	*Records[event.Incident]
+	rest rest
+}
+
+// rest has the open loops whose records are not kept. The bucket bounds them.
+type rest struct {
+	mu    sync.Mutex
+	byKey map[string]string // the loops' ids
+	ends  map[string]time.Time
+}
+
+func newIncidents(history *History, changed func()) *Incidents {
+	in := &Incidents{Records: newRecords[event.Incident](maxIncidents, changed)}
+	in.rest.clear()
+	in.removed = func(gone event.Incident) { history.Keep(loopOfRecord(&gone), true) }
+	in.evicted = func(key string, open event.Incident) {
+		l := loopOfRecord(&open)
+		in.rest.put(key, l.ID, l.Ends)
+		history.Keep(l, false)
+	}
+	return in
+}
+
+// Put sets the record of a key.
+func (in *Incidents) Put(key string, value []byte) {
+	in.rest.remove(key)
+	in.Records.Put(key, value)
+}
+
+// Delete removes a key.
+func (in *Incidents) Delete(key string) {
+	in.rest.remove(key)
+	in.Records.Delete(key)
+}
+
+// Replace sets all records, given in the order in which they were written.
+func (in *Incidents) Replace(all []Entry) {
+	in.rest.clear()
+	in.Records.Replace(all)
+}
+
+// Release removes the record of a loop that was released.
+func (in *Incidents) Release(loopID string) {
+	in.rest.forget(loopID)
+	in.DeleteFunc(func(one event.Incident) bool { return one.LoopID == loopID })
+}
+
+func (r *rest) clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byKey, r.ends = map[string]string{}, map[string]time.Time{}
+}
+
+func (r *rest) put(key, loopID string, ends time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byKey[key], r.ends[loopID] = loopID, ends
+}
+
+func (r *rest) remove(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.ends, r.byKey[key])
+	delete(r.byKey, key)
+}
+
+func (r *rest) forget(loopID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.ends, loopID)
+}
+
+// open returns the end of a loop that is open and whose record is not kept.
+func (r *rest) open(loopID string, now time.Time) (ends time.Time, open bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ends, open = r.ends[loopID]
+	return ends, open && !now.After(ends.Add(afterEnd))
+}
+
+// count returns how many of them are open.
+func (r *rest) count(now time.Time) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, ends := range r.ends {
+		if !now.After(ends.Add(afterEnd)) {
+			n++
+		}
+	}
+	return n
+}
