@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/mail"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,53 @@ func hostile() *sink.Message {
 	m := render.Example()
 	m.Events[0].TenantID = "<!channel> @everyone [x](https://evil.example) *b*\n\u202etxt"
 	return m
+}
+
+// linked is a message whose names look like links.
+func linked() *sink.Message {
+	m := render.Example()
+	m.Events[0].TenantID, m.Events[0].Data.Model, m.Events[0].Data.Policy = "https://evil.example/t", "http://evil.example/m", "discord.gg/evil"
+	return m
+}
+
+// Names make no links, and are read as they are.
+func TestNamesMakeNoLinksInChats(t *testing.T) {
+	t.Parallel()
+	links := regexp.MustCompile(`https?://|evil\.example|discord\.gg`)
+	type text struct {
+		Type, Text string
+		Verbatim   bool
+	}
+	slack := payload[struct {
+		Text   string
+		Blocks []struct {
+			Text             text
+			Fields, Elements []text
+		}
+	}](t, "slack", linked())
+	if links.MatchString(slack.Text) {
+		t.Errorf("Slack makes links of %q", slack.Text)
+	}
+	shown := ""
+	for _, b := range slack.Blocks {
+		for _, part := range append(append(b.Fields, b.Elements...), b.Text) {
+			shown += part.Text
+			if links.MatchString(part.Text) && !(part.Type == "mrkdwn" && part.Verbatim) {
+				t.Errorf("Slack makes links of %+v", part)
+			}
+		}
+	}
+	if !strings.Contains(shown, "https://evil.example/t") || !strings.Contains(shown, "http://evil.example/m") {
+		t.Errorf("the names are missing in %q", shown)
+	}
+	discord := payload[map[string]any](t, "discord", linked())
+	body, err := json.Marshal(discord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if links.Match(body) || !strings.Contains(string(body), `http\\://evil\\.example/m`) {
+		t.Errorf("Discord makes links of %s", body)
+	}
 }
 
 func TestSlackMessages(t *testing.T) {

@@ -201,6 +201,15 @@ func clean(s string) string {
 	}, s)
 }
 
+// wordJoiner is a character that is not shown.
+const wordJoiner = "\u2060"
+
+// Unlinked returns a text in which chat services that offer no other way find no URLs and no
+// names of hosts. It looks the same.
+func Unlinked(s string) string {
+	return strings.NewReplacer("://", ":"+wordJoiner+"//", ".", wordJoiner+"."+wordJoiner).Replace(s)
+}
+
 // cut returns at most n runes of a text, with … at the end if something is missing.
 func cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {

@@ -32,6 +32,9 @@ type PageError struct{ Code, Message string }
 
 func (e *PageError) Error() string { return e.Message }
 
+// foreignOrigin is the code for pages of other origins.
+const foreignOrigin = "foreign_origin"
+
 // NewPages returns the check for a port that listens at addr. The error has every fault
 // of the exceptions.
 func NewPages(addr net.Addr, allowed Allowed) (*Pages, error) {
@@ -97,7 +100,7 @@ func (p *Pages) Check(r *http.Request) *PageError {
 	if own && sameSite(r.Header) && !preflight(r) {
 		return nil
 	}
-	return &PageError{Code: "foreign_origin", Message: "web pages of another origin may not use this port; " + remedy(origin)}
+	return &PageError{Code: foreignOrigin, Message: "web pages of another origin may not use this port; " + remedy(origin)}
 }
 
 // remedy returns how to allow an origin, if that is possible.
@@ -188,10 +191,19 @@ func (p *Pages) Answer(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// Protect returns a handler that answers 403 to requests from pages.
+// follows reports whether a person follows a link to the start page: the browser shows it in
+// a tab of its own, where no other page can read it.
+func follows(r *http.Request) bool {
+	only := func(name, value string) bool { return slices.Equal(r.Header.Values(name), []string{value}) }
+	return r.Method == http.MethodGet && r.URL.Path == "/" && len(r.Header.Values("Origin")) == 0 &&
+		only("Sec-Fetch-Mode", "navigate") && only("Sec-Fetch-Dest", "document")
+}
+
+// Protect returns a handler that answers 403 to requests from pages. Links to the start page
+// work from every page.
 func (p *Pages) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if fault := p.Check(r); fault != nil {
+		if fault := p.Check(r); fault != nil && (fault.Code != foreignOrigin || !follows(r)) {
 			http.Error(w, fault.Code+": "+fault.Message, http.StatusForbidden)
 			return
 		}

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -71,6 +72,41 @@ func TestPagesAreToldFromPrograms(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A click on a link in a chat or an alert opens the dashboard. No page can have a browser
+// load anything else, or the dashboard in a frame, or with a name of its own.
+func TestLinksToTheStartPageWork(t *testing.T) {
+	t.Parallel()
+	click := map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-User": "?1"}
+	for name, c := range map[string]struct {
+		method, url  string
+		header, more string
+		want         int
+	}{
+		"a click":             {url: "http://127.0.0.1:1/", want: http.StatusOK},
+		"a click with a loop": {url: "http://127.0.0.1:1/?loop=abc", want: http.StatusOK},
+		"the API":             {url: "http://127.0.0.1:1/api/v1/loops", want: http.StatusForbidden},
+		"metrics":             {url: "http://127.0.0.1:1/metrics", want: http.StatusForbidden},
+		"a form":              {method: http.MethodPost, url: "http://127.0.0.1:1/", want: http.StatusForbidden},
+		"a frame":             {url: "http://127.0.0.1:1/", header: "Sec-Fetch-Dest", more: "iframe", want: http.StatusForbidden},
+		"a script":            {url: "http://127.0.0.1:1/", header: "Sec-Fetch-Mode", more: "no-cors", want: http.StatusForbidden},
+		"with an origin":      {url: "http://127.0.0.1:1/", header: "Origin", more: "https://evil.example", want: http.StatusForbidden},
+		"a rebound name":      {url: "http://evil.example/", want: http.StatusForbidden},
+	} {
+		r := httptest.NewRequest(cmp.Or(c.method, http.MethodGet), c.url, nil)
+		for k, v := range click {
+			r.Header.Set(k, v)
+		}
+		if c.header != "" {
+			r.Header.Set(c.header, c.more)
+		}
+		w := httptest.NewRecorder()
+		ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+		if pages(t, "127.0.0.1:1", Allowed{}).Protect(ok).ServeHTTP(w, r); w.Code != c.want {
+			t.Errorf("%s: %d, want %d", name, w.Code, c.want)
 		}
 	}
 }

@@ -148,7 +148,8 @@ func color(e *event.Event) int {
 	}
 }
 
-// escape takes the meaning of Markdown from names.
+// escape takes the meaning of Markdown from names, and makes no links of URLs and
+// invitations.
 func escape(s string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "~", `\~`, "`", "\\`", "|", `\|`, ">", `\>`, "[", `\[`, "]", `\]`, "#", `\#`).Replace(s)
+	return strings.NewReplacer("://", `\://`, ".", `\.`, `\`, `\\`, "*", `\*`, "_", `\_`, "~", `\~`, "`", "\\`", "|", `\|`, ">", `\>`, "[", `\[`, "]", `\]`, "#", `\#`).Replace(s)
 }

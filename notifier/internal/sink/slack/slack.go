@@ -51,9 +51,11 @@ type block struct {
 type text struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
+	// Verbatim has Slack make no links of URLs, and no mentions of names.
+	Verbatim bool `json:"verbatim,omitempty"`
 }
 
-func mrkdwn(s string, most int) text { return text{"mrkdwn", render.Cut(s, most)} }
+func mrkdwn(s string, most int) text { return text{"mrkdwn", render.Cut(s, most), true} }
 
 // body returns the message with so many of its loops.
 func body(m *sink.Message, template *render.Template, shown int) ([]byte, error) {
@@ -64,9 +66,9 @@ func body(m *sink.Message, template *render.Template, shown int) ([]byte, error)
 		}
 		return json.Marshal(message{Text: render.Cut(written, maxTemplate)})
 	}
-	title := icon(m) + " " + render.Title(m)
+	title := icon(m) + " " + render.Unlinked(render.Title(m))
 	p := message{Text: escape(render.Cut(title, maxText/2))}
-	p.Blocks = append(p.Blocks, block{Type: "header", Text: &text{"plain_text", render.Cut(title, maxHeader)}})
+	p.Blocks = append(p.Blocks, block{Type: "header", Text: &text{Type: "plain_text", Text: render.Cut(title, maxHeader)}})
 	for i := range m.Events[:shown] {
 		p.Blocks = append(p.Blocks, loop(&m.Events[i])...)
 	}
