@@ -171,6 +171,7 @@ func detector(t *testing.T, nc *nats.Conn) {
 			answer(m, &checkpb.ReleaseReply{Error: checkpb.ErrorNotOpen})
 			return
 		}
+		_ = nc.Publish("$KV."+schemas.BucketIncidents+".live.p.l1", nil)
 		if body, err := proto.Marshal(&checkpb.Forget{LoopId: "l1"}); err == nil {
 			_ = nc.Publish(schemas.SubjectForget, body)
 		}

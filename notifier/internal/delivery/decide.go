@@ -30,12 +30,14 @@ const (
 	Disabled Result = "disabled"
 	// Full: the group or the endpoint's share of the bucket has no room.
 	Full Result = "full"
+	// Duplicate: the delivery log says that the endpoint took the message before.
+	Duplicate Result = "duplicate"
 	// Invalid: the message of the stream is no event.
 	Invalid Result = "invalid"
 )
 
 // results lists every Result.
-var results = []Result{Delivered, Retried, Interrupted, Rejected, Expired, Gone, Disabled, Full, Invalid}
+var results = []Result{Delivered, Retried, Interrupted, Rejected, Expired, Gone, Disabled, Full, Duplicate, Invalid}
 
 // dead reports whether the message becomes a dead letter.
 func (r Result) dead() bool {

@@ -44,7 +44,9 @@ func (e *endpoint) conclude(ctx context.Context, key string, def *Endpoint, rec 
 		e.Log.WarnContext(ctx, "message will be sent again: its delivery could not be stored", "endpoint", def.Name, "message_id", rec.Batch.ID, "error", err)
 		return nil
 	}
-	e.write(ctx, &line, a.logged())
+	if a.result != Duplicate { // the log has it
+		e.write(ctx, &line, a.logged())
+	}
 	return next
 }
 
@@ -83,7 +85,7 @@ func (e *endpoint) note(ctx context.Context, def *Endpoint, a *attempt) {
 func lineOf(def *Endpoint, rec *outbox.Record, a *attempt) delivery.Record {
 	line := recordOf(def.Name, rec.Batch, rec.Queued)
 	switch a.result {
-	case Delivered:
+	case Delivered, Duplicate:
 		line.Status = delivery.Delivered
 	case Retried:
 		line.Status, line.Next = delivery.Retrying, a.at.Add(a.took+a.wait).UTC()

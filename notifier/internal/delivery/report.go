@@ -23,7 +23,7 @@ type Metrics struct {
 // newMetrics registers the metrics.
 func newMetrics(reg prometheus.Registerer) *Metrics {
 	return &Metrics{
-		deliveries: metric.Counters(reg, "unloop_notifier_deliveries_total", "Attempts to deliver a message to an endpoint, by how they ended.", "endpoint", "sink", "result"),
+		deliveries: metric.Counters(reg, "unloop_notifier_deliveries_total", "Attempts to deliver a message to an endpoint, by how they ended; a duplicate is not sent, since the delivery log has that the endpoint took it.", "endpoint", "sink", "result"),
 		seconds:    metric.Histograms(reg, "unloop_notifier_delivery_seconds", "How long endpoints took for one attempt.", prometheus.ExponentialBuckets(0.005, 2, 13), "endpoint", "sink"),
 		owed:       metric.Gauges(reg, "unloop_notifier_owed", "Groups of loops about which an endpoint is owed a message.", "endpoint"),
 		share:      metric.Gauges(reg, "unloop_notifier_share_taken", "Part of an endpoint's share of LOOP_NOTIFICATIONS that its messages take; from 1 on, new ones become dead letters, and none is tried again.", "endpoint"),

@@ -9,6 +9,7 @@ import (
 	"github.com/unloop/unloop/notifier/internal/outbox"
 	"github.com/unloop/unloop/notifier/internal/routing"
 	"github.com/unloop/unloop/notifier/internal/sink"
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/delivery"
 )
 
@@ -17,6 +18,9 @@ func (e *endpoint) deliver(ctx context.Context, key string, def *Endpoint, rec *
 	if state := e.state(def.Name); !state.Disabled.IsZero() {
 		err := &sink.Error{Kind: sink.Gone, Reason: "the endpoint is disabled: " + state.Reason}
 		return e.conclude(ctx, key, def, rec, claim, attempt{at: time.Now(), err: err, disposition: disposition{result: Disabled}})
+	}
+	if rec.Attempts == 0 && e.delivered(ctx, def.Name, rec.Batch.ID) {
+		return e.conclude(ctx, key, def, rec, claim, attempt{at: time.Now(), disposition: disposition{result: Duplicate}})
 	}
 	a := e.tryTraced(ctx, def, rec)
 	a.disposition = decide(a.err, rec.Attempts+1, def.Schedule, rand.Float64())
@@ -27,6 +31,15 @@ func (e *endpoint) deliver(ctx context.Context, key string, def *Endpoint, rec *
 		a.disposition = disposition{result: Full, pause: a.pause}
 	}
 	return e.conclude(ctx, key, def, rec, claim, a)
+}
+
+// delivered reports whether the delivery log has that an endpoint took a message. Events come
+// again where their consumer was lost, or where another version has another name for it.
+func (p *Pipeline) delivered(ctx context.Context, endpoint, id string) bool {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	logged, err := p.journal.Read(ctx, schemas.DeliveryKey(endpoint, id))
+	return err == nil && logged.Status == delivery.Delivered
 }
 
 // attempt is one attempt at a message, and what follows from it.
