@@ -46,6 +46,8 @@ type block struct {
 	learned time.Time
 	until   time.Time
 	hits    uint32
+	// doubted says that a release may have been missed since.
+	doubted bool
 	// passing is when the request passes if no other is sent.
 	passing passing
 }
@@ -78,7 +80,7 @@ func (s *Standing) Len() int {
 	return len(s.standing)
 }
 
-// Releases counts the calls of Forget: a decision that was made meanwhile may be older
+// Releases counts the calls of Forget and Doubt: a decision that was made meanwhile may be older
 // than the release.
 func (s *Standing) Releases() uint64 {
 	s.mu.Lock()
@@ -93,34 +95,25 @@ func Stands(f *checkpb.Finding) bool {
 
 // Learn remembers the findings that block what comes after them.
 func (s *Standing) Learn(now time.Time, findings ...*checkpb.Finding) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range findings {
-		if Stands(f) {
-			s.put(now, f)
-		}
-	}
+	s.Confirm(now, nil, findings...)
 }
 
 func (s *Standing) put(now time.Time, f *checkpb.Finding) {
 	k := string(appendKey(nil, f.GetPolicy(), f.GetDetector(), f.GetFingerprint()))
 	until := now.Add(time.Duration(f.GetBlockedMs()) * time.Millisecond)
 	old, known := s.standing[k]
-	if known && !old.until.Before(until) || !known && len(s.standing) >= maxBlocks {
+	if known && !old.doubted && !old.until.Before(until) || !known && len(s.standing) >= maxBlocks {
 		return
 	}
 	s.standing[k] = &block{finding: f, learned: now, until: until, passing: newPassing(f, now)}
 }
 
-// Forget drops blocks that an operator released; without any, all of them.
+// Forget drops blocks that an operator released.
 func (s *Standing) Forget(refs ...*checkpb.CounterRef) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.released++
 	clear(s.reports) // hits on what was released must not bring it back
-	if len(refs) == 0 {
-		clear(s.standing)
-	}
 	for _, ref := range refs {
 		delete(s.standing, string(appendKey(nil, ref.GetPolicy(), ref.GetDetector(), ref.GetFingerprint())))
 		if len(ref.GetFingerprint()) < sha256.Size { // of a record and all its parts
@@ -132,12 +125,53 @@ func (s *Standing) Forget(refs ...*checkpb.CounterRef) {
 	}
 }
 
-// Decision returns the decision on a check if one of its counters is blocked, and otherwise
-// nil. It keeps the hit for the next report, for all counters of the check.
-func (s *Standing) Decision(now time.Time, check *checkpb.Check) *checkpb.Decision {
+// Doubt notes that releases may have been missed: a detector is to be asked about each
+// block before it decides again.
+func (s *Standing) Doubt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.standing) == 0 {
+	s.released++
+	clear(s.reports) // hits on what was released must not bring it back
+	for _, b := range s.standing {
+		b.doubted = true
+	}
+}
+
+// Confirm takes the findings of a detector's decision on a check. The doubted blocks of
+// its counters that are not among them have ended.
+func (s *Standing) Confirm(now time.Time, check *checkpb.Check, findings ...*checkpb.Finding) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range check.GetCounters() {
+		for _, fingerprint := range [...][]byte{c.GetFingerprint(), c.GetTogether().GetFingerprint()} {
+			k := string(appendKey(nil, c.GetPolicy(), c.GetDetector(), fingerprint))
+			if b, known := s.standing[k]; known && b.doubted {
+				delete(s.standing, k)
+			}
+		}
+	}
+	for _, f := range findings {
+		if Stands(f) {
+			s.put(now, f)
+		}
+	}
+}
+
+// Decision returns the decision on a check if one of its counters is blocked beyond doubt,
+// and otherwise nil. It keeps the hit for the next report, for all counters of the check.
+func (s *Standing) Decision(now time.Time, check *checkpb.Check) *checkpb.Decision {
+	return s.decision(now, check, false)
+}
+
+// Doubted is Decision for a check that no detector has answered: doubted blocks stand.
+func (s *Standing) Doubted(now time.Time, check *checkpb.Check) *checkpb.Decision {
+	return s.decision(now, check, true)
+}
+
+func (s *Standing) decision(now time.Time, check *checkpb.Check, doubted bool) *checkpb.Decision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.standing) == 0 || !doubted && s.anyDoubted(check) {
 		return nil
 	}
 	var out *checkpb.Decision
@@ -157,6 +191,19 @@ func (s *Standing) Decision(now time.Time, check *checkpb.Check) *checkpb.Decisi
 		return nil
 	}
 	return out
+}
+
+// anyDoubted reports whether a block of the check's counters is doubted.
+func (s *Standing) anyDoubted(check *checkpb.Check) bool {
+	var room [usualKey]byte
+	for _, c := range check.GetCounters() {
+		for _, fingerprint := range [...][]byte{c.GetFingerprint(), c.GetTogether().GetFingerprint()} {
+			if b := s.standing[string(appendKey(room[:0], c.GetPolicy(), c.GetDetector(), fingerprint))]; b != nil && b.doubted {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // findings are those that block a counter, or the sessions together that it is one of.

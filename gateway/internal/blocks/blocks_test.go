@@ -188,7 +188,7 @@ func TestReleasedBlocksAreForgottenWithTheirHits(t *testing.T) {
 		refs []*checkpb.CounterRef
 		left int
 	}{
-		"all":                {nil, 0},
+		"none":               {nil, 3},
 		"one":                {[]*checkpb.CounterRef{ref("other")}, 2},
 		"a record's parts":   {[]*checkpb.CounterRef{ref(record)}, 1},
 		"two":                {[]*checkpb.CounterRef{ref("other"), ref(parts[0])}, 1},
@@ -206,6 +206,34 @@ func TestReleasedBlocksAreForgottenWithTheirHits(t *testing.T) {
 		if s.Len() != c.left || s.Releases() == before || len(s.TakeReports(now)) > 0 {
 			t.Errorf("%s: %d blocks are left, want %d", name, s.Len(), c.left)
 		}
+	}
+}
+
+// What is doubted decides only where no detector answers, and ends where one does not find
+// it again.
+func TestDoubtedBlocksStandUntilADetectorAnswers(t *testing.T) {
+	t.Parallel()
+	s, now := New(), time.Now()
+	s.Learn(now, blockFinding("ended"), blockFinding("standing"))
+	s.Decision(now, checkOf("ended"))
+	before := s.Releases()
+	s.Doubt()
+	if s.Releases() == before || len(s.TakeReports(now)) > 0 {
+		t.Error("an earlier decision may be learned, or hits on a block are reported")
+	}
+	for _, id := range []string{"ended", "standing"} {
+		if s.Decision(now, checkOf(id)) != nil || s.Doubted(now, checkOf(id)) == nil {
+			t.Errorf("%s: a doubted block decides, or does not stand without an answer", id)
+		}
+	}
+	s.Confirm(now, checkOf("ended"))
+	s.Confirm(now, checkOf("standing"), blockFinding("standing"))
+	if s.Doubted(now, checkOf("ended")) != nil || s.Decision(now, checkOf("standing")) == nil {
+		t.Error("the answers are not taken")
+	}
+	s.Doubt()
+	if s.Learn(now, blockFinding("standing")); s.Decision(now, checkOf("standing")) == nil {
+		t.Error("a block that is broadcast again is doubted")
 	}
 }
 

@@ -62,7 +62,7 @@ func TestARequestIsKnownForAMomentWhileItIsBlocked(t *testing.T) {
 		digest Digest
 		basis  int
 		after  time.Duration
-		forget bool
+		doubt  bool
 		want   bool
 	}{
 		"the same":                {Digest{1}, 1, 0, false, true},
@@ -70,7 +70,7 @@ func TestARequestIsKnownForAMomentWhileItIsBlocked(t *testing.T) {
 		"too late":                {Digest{1}, 1, maxAge, false, false},
 		"other bytes":             {Digest{2}, 1, 0, false, false},
 		"other policies":          {Digest{1}, 2, 0, false, false},
-		"a block that was lifted": {Digest{1}, 1, 0, true, false},
+		"a block that is doubted": {Digest{1}, 1, 0, true, false},
 	} {
 		s := newRequests()
 		if s.Any() {
@@ -78,8 +78,8 @@ func TestARequestIsKnownForAMomentWhileItIsBlocked(t *testing.T) {
 		}
 		s.blocks.Learn(now, blockFinding("x"))
 		s.Remember(now, Digest{1}, 1, checkOf("x"), "kept")
-		if c.forget {
-			s.blocks.Forget()
+		if c.doubt {
+			s.blocks.Doubt()
 		}
 		check, kept, decision := s.Decision(now.Add(c.after), c.digest, c.basis)
 		if got := decision != nil; got != c.want || !s.Any() {

@@ -111,15 +111,21 @@ func starving(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg
 func (c *Checker) Prefer(l *natskit.InProcess) { c.inbox.Prefer(l) }
 
 // Check returns the decision on a check, or one of this package's errors if there was none
-// in time. local says that it follows from a block that stands.
+// in time. local says that it follows from a block that stands. After a reconnect a detector
+// is asked about each block; until one answers, the block stands.
 func (c *Checker) Check(ctx context.Context, check *checkpb.Check) (decision *checkpb.Decision, local bool, err error) {
 	if standing := c.blocks.Decision(c.now(), check); standing != nil {
 		return standing, true, nil
 	}
 	epoch := c.blocks.Releases()
 	decision, err = c.ask(ctx, check)
+	if err != nil && ctx.Err() == nil {
+		if doubted := c.blocks.Doubted(c.now(), check); doubted != nil {
+			return doubted, true, nil
+		}
+	}
 	if err == nil && !check.GetPeek() && epoch == c.blocks.Releases() {
-		c.blocks.Learn(c.now(), decision.GetFindings()...)
+		c.blocks.Confirm(c.now(), check, decision.GetFindings()...)
 	}
 	return decision, false, err
 }

@@ -159,22 +159,52 @@ func TestLongNamesOfCallsAreShortened(t *testing.T) {
 	}
 }
 
-// A release may have been missed while there was no connection.
-func TestBlocksAreForgottenWithTheConnection(t *testing.T) {
+// A release may have been missed while there was no connection, so detectors are asked
+// about each block again. Until one answers, the blocks stand.
+func TestBlocksStandUntilADetectorAnswersAfterAReconnect(t *testing.T) {
 	t.Parallel()
 	s := natstest.StartBare(t)
-	c := newChecker(s.Service(), patience, time.Now)
+	c := unstarved(s.Service(), 50*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Follow(ctx) }()
 	await(t, c, func() bool {
-		c.blocks.Learn(time.Now(), blockFinding("x"))
-		return c.nc.NATS().NumSubscriptions() > 2 && c.blocks.Len() == 1
+		c.blocks.Learn(time.Now(), blockFinding("released"), blockFinding("standing"))
+		return c.nc.NATS().NumSubscriptions() > 2 && c.blocks.Len() == 2
 	})
+	releases := c.blocks.Releases()
 	if err := c.nc.NATS().ForceReconnect(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, c, func() bool { return c.blocks.Len() == 0 })
+	await(t, c, func() bool { return c.blocks.Releases() > releases })
+	is := func(when, id string, stops, local bool) {
+		t.Helper()
+		d, fromMemory, err := c.Check(t.Context(), checkOf(id))
+		if err != nil || d.GetAction().Stops() != stops || fromMemory != local {
+			t.Errorf("%s, %s: %v, from memory %t, %v", when, id, d, fromMemory, err)
+		}
+	}
+	is("without a detector", "released", true, true)
+	var counts atomic.Bool // whether the leader of the counters is there
+	detector(t, s, each(t, func(check *checkpb.Check) *checkpb.Decision {
+		switch {
+		case !counts.Load():
+			return &checkpb.Decision{Error: "not counted"}
+		case check.GetRequestId() == "standing":
+			return blocking(check)
+		}
+		return &checkpb.Decision{}
+	}))
+	await(t, c, func() bool {
+		_, err := s.Conn().Request(schemas.SubjectCheck, nil, patience)
+		return err == nil
+	})
+	is("without a leader", "released", true, true)
+	counts.Store(true)
+	c.timeout = patience
+	is("asked", "released", false, false)
+	is("asked", "standing", true, false)
+	is("afterwards", "standing", true, true)
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -40,7 +40,7 @@ func (c *Checker) Follow(ctx context.Context) error {
 		case <-tick.C:
 			c.report()
 		case <-reconnected:
-			c.blocks.Forget() // a release may have been missed meanwhile
+			c.blocks.Doubt()
 		case <-ctx.Done():
 			c.report()
 			c.nc.Flush(lastReport) // before the detectors of this process stop
