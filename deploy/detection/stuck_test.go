@@ -101,7 +101,7 @@ var stuckScenes = []circling{
 	{"an edit that fails in other words", same(16, time.Second, "replace", numbered(`{"path":"a.go","old":"line %d","new":"x"}`), always("Error: 0 occurrences found for old_string. No edits made.")), 6, 14},
 	{"an edit applied again while the file grows", same(12, time.Second, "insert", always(`{"path":"a.go","line":10,"text":"import os"}`), func(i int) string { return fmt.Sprintf("The file a.go has been edited. It has %d lines.", 94+13*i) }), 6, 10},
 	{"nobody to ask", same(14, time.Second, "ask_user", numbered(`{"question":"Which of the files do you mean, number %d?"}`), always("The user is not available.")), 6, 12},
-	{"one picture whose URL is signed anew", batch(10, time.Second, "Is there a defect in this picture?", func(i int) media { return signed("image", 1, i) }), 5, 5},
+	{"one picture whose URL is signed anew", batch(10, 5*time.Second, "Is there a defect in this picture?", func(i int) media { return signed("image", 1, i) }), 5, 5},
 	{"one screenshot in the message behind the result", shown(8, func(int) media { return page(0) }), 3, 5},
 	{"clicks beside the button", func(s *scene) {
 		a := s.agent(0).user("Press the button.")

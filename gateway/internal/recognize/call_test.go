@@ -84,6 +84,8 @@ func TestFailedResultsAreKnown(t *testing.T) {
 		"Error: file not found", "ERROR file not found", "error", "fatal: not a git repository", "Exception: x", "panic: runtime error",
 		"Traceback (most recent call last):\n  File \"x.py\"\nValueError: bad", "ValueError: bad", "openai.RateLimitError: slow down",
 		"bash: foo: command not found", "ls: /x: No such file or directory", "sh: 1: ./x: Permission denied",
+		"bash: -c: line 1: unexpected EOF while looking for matching `\"'\nbash: -c: line 2: syntax error: unexpected end of file",
+		"/bin/sh: 1: Syntax error: Unterminated quoted string", "zsh:1: parse error near `)'", "/bin/bash: line 7: x: bad thing\n(Open file: a.go)\nbash-$", "some output\nbash: line 3: y: unbound variable",
 		`{"error": {"code": 5}}`, `{ "error" : "x" }`, `{"isError": true, "content": []}`, `{"success": false}`,
 		"Exit code 1\nFAIL", "FAIL\nexit status 2", "Process exited with code 127", "make: *** [all] Error\nCommand returned non-zero exit status 3.",
 		"Your proposed edit has introduced new syntax error(s).", "Edit failed: no match", "Invalid arguments: path is missing", "Could not find the text to replace.",
@@ -103,6 +105,7 @@ func TestFailedResultsAreKnown(t *testing.T) {
 		`{"status": 200}`, `{"status": "ok", "count": 404}`, "404 apples and 500 pears", "HTTP/1.1 200 OK", "The exam was not failed.", "<returncode>0</returncode>",
 		"Command: ls\nOutput: a\nExit Code: 0\nSignal: (none)", `{"output":"x","metadata":{"exit_code":0}}`, "def f():\n    raise ValueError(\"Traceback\")", "Unknown",
 		"func Error() string {\n\treturn \"Error: x\"\n}", "erroneous", "no error found", `{"error": null}`, "func handleError() {", "terror", "[File: errors.py (10 lines total)]",
+		"bash: line 1: warning: here-document at line 1 delimited by end-of-file", "./run.sh: line 3: x", "bash: 3 jobs", "sh: done: 3",
 	} {
 		if recognize.LooksFailed([]byte(fine)) {
 			t.Errorf("%q is no failure", fine)

@@ -49,7 +49,8 @@ func edgesOf(text []byte) []byte {
 
 // LooksFailed is the built-in recognition of failed results: those that begin with a
 // word such as "Error:" or with a traceback, JSON objects that begin with an error
-// member, shells' "command not found" and its like, and exit codes other than 0.
+// member, shells' "command not found" and its like, what a shell says with the line that it
+// has come to, and exit codes other than 0.
 func LooksFailed(text []byte) bool { return looksFailed(edgesOf(text)) }
 
 // failureWords begin a failed result if a colon, a bracket or the end of the line
@@ -102,7 +103,7 @@ func looksFailed(text []byte) bool {
 	}
 	failed := pythonError(start)
 	first, last := edgeLines(text)
-	if failed || failedStep(squash(room[:0], first[:min(len(first), 80)])) || traceback(text, last) || exits(text) || httpError(text) {
+	if failed || failedStep(squash(room[:0], first[:min(len(first), 80)])) || traceback(text, last) || shellError(first) || shellError(last) || exits(text) || httpError(text) {
 		return true
 	}
 	return slices.ContainsFunc(failureEnds[:], func(p string) bool { return len(last) >= len(p) && equalFold(last[len(last)-len(p):], p) })

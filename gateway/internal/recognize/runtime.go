@@ -47,38 +47,6 @@ func endsWithName(text []byte, names []string) bool {
 	return false
 }
 
-// shellPrograms begin the errors of shells.
-var shellPrograms = [...]string{"bash", "sh", "dash", "ash", "ksh", "mksh", "zsh"}
-
-// shellLine returns the span of the number of a line at the word text[i:w], if that stands
-// where a shell says what it was reading: "bash: line 12: ", "sh: 12: ", "zsh:12: ". A shell
-// that stays open counts all lines that it was ever given.
-func shellLine(text []byte, i, w int) (start, end int) {
-	at := w
-	switch {
-	case w-i == len("line") && equalFold(text[i:w], "line") && i > 2 && text[i-1] == ' ' && text[i-2] == ':' && namesShell(text[:i-2]):
-		at = skipSpace(text, w)
-	case w-i <= len("bash") && w < len(text) && text[w] == ':' && namesShell(text[:w]):
-		at = skipSpace(text, w+1)
-	}
-	end = skipDigits(text, at)
-	if at == w || end == at || end+1 >= len(text) || text[end] != ':' || text[end+1] != ' ' {
-		return 0, 0
-	}
-	return at, end
-}
-
-// namesShell reports whether text ends in the name of a shell, alone or behind a path.
-func namesShell(text []byte) bool {
-	for _, name := range shellPrograms {
-		n := len(text) - len(name)
-		if n >= 0 && string(text[n:]) == name && (n == 0 || class[text[n-1]] == other && text[n-1] != '.' && text[n-1] != '-') {
-			return true
-		}
-	}
-	return false
-}
-
 func allHex(text []byte) bool {
 	for _, c := range text {
 		if !isHex(c) {

@@ -78,6 +78,7 @@ func TestVolatilePartsOfResultsDoNotMatter(t *testing.T) {
 		"a build's time":         {"[INFO] Total time:  3.4 s", "[INFO] Total time:  11.021 s"},
 		"a shell's line":         {"bash: line 50776: javac: command not found", "bash: line 50791: javac: command not found"},
 		"a line behind a path":   {"/bin/bash: line 2: unexpected EOF", "/bin/bash: line 7: unexpected EOF"},
+		"a line of a command":    {"bash: -c: line 2: unexpected EOF", "bash: -c: line 7: unexpected EOF"},
 		"dash's line":            {"sh: 12: javac: not found", "sh: 14: javac: not found"},
 		"zsh's line":             {"ok\nzsh:12: command not found: x", "ok\nzsh:14: command not found: x"},
 		"saved output of a tool": {"saved to tool_01AbCdEfGhIjKlMnOpQrStUv.txt", "saved to tool_02ZzYyXxWwVvUuTtSsRrQq.txt"},
