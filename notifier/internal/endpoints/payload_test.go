@@ -76,7 +76,7 @@ func TestNamesMakeNoLinksInChats(t *testing.T) {
 	for _, b := range slack.Blocks {
 		for _, part := range append(append(b.Fields, b.Elements...), b.Text) {
 			shown += part.Text
-			if links.MatchString(part.Text) && !(part.Type == "mrkdwn" && part.Verbatim) {
+			if links.MatchString(part.Text) && (part.Type != "mrkdwn" || !part.Verbatim) {
 				t.Errorf("Slack makes links of %+v", part)
 			}
 		}
