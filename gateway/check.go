@@ -12,6 +12,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/inforce"
+	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/override"
 	"github.com/unloop/unloop/gateway/internal/provider"
@@ -46,14 +47,12 @@ func (g *Gateway) newChecked(r *http.Request, x *request.Request, who auth.Princ
 // check waits for the turn of a request, resolves who sent it, and asks the detectors
 // about it unless an operator stopped or exempted it.
 func (g *Gateway) check(r *http.Request, x *request.Request, who auth.Principal, rules *inforce.Rules) *checked {
-	if err := g.turns.Take(r.Context()); err != nil {
+	x, turn, err := g.open(r, x, rules)
+	defer turn.Give()
+	if err != nil {
 		c := g.newChecked(r, x, who, rules)
-		c.Overloaded = errors.Is(err, turns.ErrBusy)
+		c.Overloaded = errors.Is(err, turns.ErrBusy) || errors.Is(err, intake.ErrNoRoom)
 		return c
-	}
-	defer g.turns.Give()
-	if x.Run == nil {
-		x = g.parse(r.Context(), x, rules)
 	}
 	c, hasher := g.newChecked(r, x, who, rules), g.shared.Hasher()
 	if x.Uninspected != "" {
@@ -63,19 +62,46 @@ func (g *Gateway) check(r *http.Request, x *request.Request, who auth.Principal,
 	c.operator = override.Decide(g.shared.Overrides(), rules.Set, x, &c.from, g.now())
 	c.form, c.Sender.Agent = x.Prompt, x.Prompt != nil && x.Run == nil && x.ShowsTools()
 	if c.operator.Operator == "" {
-		g.gather(c, hasher)
+		g.gather(c, hasher, turn)
 	}
 	return c
 }
 
-// gather makes the evidence of a request, and asks the detectors if there is any.
-func (g *Gateway) gather(c *checked, hasher *identity.Hasher) {
+// open parses a request in its turn, and returns the turn. A request that waits for memory
+// to be decoded in waits without its turn.
+func (g *Gateway) open(r *http.Request, x *request.Request, rules *inforce.Rules) (*request.Request, *turns.Turn, error) {
+	upload := intake.Held(r)
+	for {
+		turn, err := g.turns.Take(r.Context(), x.Caller, large(x))
+		if err != nil || x.Run != nil {
+			return x, &turn, err
+		}
+		read, err := g.parse(r.Context(), x, rules, upload.Try)
+		if err == nil {
+			return read, &turn, nil
+		}
+		turn.Give()
+		if err := upload.Again(); err != nil {
+			return x, &turn, err
+		}
+	}
+}
+
+// large reports whether reading a request takes a processor for long.
+func large(x *request.Request) bool {
+	return len(x.Body.Bytes) > turns.Large || x.Header.Get("Content-Encoding") != ""
+}
+
+// gather makes the evidence of a request, which ends the reading of its body, and asks the
+// detectors if there is any.
+func (g *Gateway) gather(c *checked, hasher *identity.Hasher, turn *turns.Turn) {
 	r, x := c.account.HTTP, c.account.Request
 	var key func() string
 	if hasher != nil {
 		key = func() string { return hasher.Caller(g.gate.CallerKey(r, x, c.from.Client), "") }
 	}
 	c.Evidence = g.evidence(r.Context(), x, &c.from, c.rules, key)
+	turn.Read()
 	for _, s := range c.Skipped {
 		g.metrics.descriptorMissing.WithLabelValues(s.Policy, s.Rule.Name, s.Missing).Inc()
 	}

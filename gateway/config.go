@@ -32,7 +32,7 @@ type Config struct {
 	JWKSAllowCIDR   []netip.Prefix `name:"jwks-allow-cidr" placeholder:"CIDR" help:"Let a bundle's jwks_url lead to this network although it is private, such as 10.0.0.0/8. Repeatable."`
 	CheckTimeout    time.Duration  `default:"50ms" help:"How long a request waits for a decision before the policy's failure mode decides."`
 	MaxInspectBytes int64          `default:"8388608" placeholder:"BYTES" help:"Largest request body that is inspected."`
-	MaxBodyMemory   int64          `default:"0" placeholder:"BYTES" help:"Memory that the bodies of all requests may take at once; over it requests wait, then get a 503. Default: a quarter of the process's memory limit, at most 512 MiB."`
+	MaxBodyMemory   int64          `default:"0" placeholder:"BYTES" help:"Memory that the bodies of all requests may take at once, one caller at most half of it; over that requests wait, then get a 503. Default: a quarter of the process's memory limit, at most 512 MiB."`
 	Record          string         `type:"path" placeholder:"FILE" help:"Append all requests, with their prompts and without their keys, to a file for unloop replay."`
 	MaxDelayed      int            `default:"16" help:"Requests of one loop that a throttle delays at once; more are rejected."`
 	Project         string         `help:"Project of requests without X-Project-ID."`

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/identity"
+	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/override"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/resolve"
@@ -137,6 +139,12 @@ func (e *Evaluator) Evaluate(r *http.Request, origin Origin) (*Evaluation, error
 type Outcome struct {
 	Status                                  int
 	InputTokens, CachedTokens, OutputTokens int
+}
+
+// parse is that of the stages without a bound on memory.
+func (e *Evaluator) parse(ctx context.Context, x *request.Request, rules *inforce.Rules) *request.Request {
+	read, _ := e.stages.parse(ctx, x, rules, func(int) error { return nil }) // there is no other error
+	return read
 }
 
 // Corrections returns the corrections that a gateway would send once it knows the

@@ -9,32 +9,73 @@ import (
 	"github.com/unloop/unloop/gateway/internal/forward"
 	"github.com/unloop/unloop/gateway/internal/intake"
 	"github.com/unloop/unloop/gateway/internal/outcome"
+	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/gateway/internal/respond"
 )
 
 // forward sends a request to its upstream and the answer to the client.
 func (g *Gateway) forward(w http.ResponseWriter, c *checked, out outcome.Outcome) {
 	a, x := &c.account, c.account.Request
+	body, err := g.edit(c, &out)
+	switch {
+	case err == nil:
+	case a.HTTP.Context().Err() != nil:
+		g.abandon(w, c)
+		return
+	default:
+		a.Uncount()
+		g.respond(w, c, out.Busy())
+		return
+	}
 	g.metrics.requests.WithLabelValues(x.Provider.Name(), out.Label).Inc()
 	if hasher := g.shared.Hasher(); hasher != nil && x.Prompt != nil && x.Prompt.Background {
 		a.Fetcher = hasher.Caller(g.gate.CallerKey(a.HTTP, x, c.from.Client), "")
 	}
-	body, headers := x.Body, out.Headers
-	if c.Repair && x.Prompt != nil {
-		repaired, changes := g.proxy.Repair(x, c.from.Identity.GetSession())
-		if body = repaired; changes != "" {
-			headers.Set("X-Loop-Repaired", changes)
-		}
-	}
-	if text, position := out.Hint(g.now()); text != "" {
-		body = g.proxy.Hint(x.Provider, body, text, position, out.Finding)
-	}
-	request := forward.Request{Target: x.Target, Body: body, Readable: a.Reads(), Stream: x.Prompt != nil && x.Prompt.Stream, Observer: forwarded{g, c, headers}}
+	to := forward.Request{Target: x.Target, Body: body, Readable: a.Reads(), Stream: x.Prompt != nil && x.Prompt.Stream, Observer: forwarded{g, c, out.Headers}}
 	if g.deps.Traces != nil {
-		request.Trace = g.startUpstream(c)
+		to.Trace = g.startUpstream(c)
 		defer endUpstream(c)
 	}
-	g.proxy.Forward(w, a.HTTP, request)
+	g.proxy.Forward(w, a.HTTP, to)
+}
+
+// edit returns the body of a request with the repair and the hint that are asked for. The
+// error says that there was no memory or no processor for it in time.
+func (g *Gateway) edit(c *checked, out *outcome.Outcome) (*request.Body, error) {
+	x := c.account.Request
+	text, position := out.Hint(g.now())
+	repair := c.Repair && x.Prompt != nil
+	if !repair && text == "" {
+		return x.Body, nil
+	}
+	upload, n := intake.Held(c.account.HTTP), len(x.Body.Bytes)
+	copies := 1
+	if repair && text != "" {
+		copies = 2
+	}
+	if err := upload.Take(copies * n); err != nil {
+		return nil, err
+	}
+	turn, err := g.turns.Take(c.account.HTTP.Context(), x.Caller, large(x))
+	if err != nil {
+		return nil, err
+	}
+	defer turn.Give()
+	body := x.Body
+	if repair {
+		var changes string
+		if body, changes = g.proxy.Repair(x, c.from.Identity.GetSession()); changes != "" {
+			out.Headers.Set("X-Loop-Repaired", changes)
+		}
+	}
+	if text != "" {
+		body = g.proxy.Hint(x.Provider, body, text, position, out.Finding)
+	}
+	if body != x.Body {
+		copies--
+	}
+	upload.Give(copies * n)
+	return body, nil
 }
 
 // forwarded observes the forwarding of a request.

@@ -30,7 +30,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve is ServeHTTP within the span of the request, if there is one.
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
-	defer g.bodies.Watch(w, r).Free()
+	defer g.bodies.Watch(w, r, request.CallerOf(r)).Free()
 	switch {
 	case g.refusePage(w, r):
 	case g.gate.Pages.Answer(w, r): // a preflight

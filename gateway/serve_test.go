@@ -80,7 +80,7 @@ func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 	t.Cleanup(transport.CloseIdleConnections)
 	g.proxy = forward.New(transport, nil, g.deps.Log, prometheus.NewRegistry())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer g.bodies.Watch(w, r).Free()
+		defer g.bodies.Watch(w, r, request.CallerOf(r)).Free()
 		if r.URL.Path == "/refused" { // before anything is read
 			respond.Refuse(w, r, request.New(r, route.Target{Format: route.HTTP}).Provider, provider.Refusal{Status: http.StatusUnauthorized})
 			return

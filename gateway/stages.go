@@ -39,9 +39,9 @@ func (s *stages) read(r *http.Request, x *request.Request) (err error) {
 }
 
 // parse returns a request with the prompt in its body, which may be incomplete if the
-// context ended.
-func (s *stages) parse(ctx context.Context, x *request.Request, rules *inforce.Rules) *request.Request {
-	return intake.Parse(x, s.cfg.MaxInspectBytes, options(ctx, x, rules))
+// context ended. take takes memory for what is made of the body; its error is that of parse.
+func (s *stages) parse(ctx context.Context, x *request.Request, rules *inforce.Rules, take func(n int) error) (*request.Request, error) {
+	return intake.Parse(x, s.cfg.MaxInspectBytes, options(ctx, x, rules), take)
 }
 
 // options say which parts of a request's prompt are needed: none once the context ended.

@@ -12,6 +12,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
@@ -28,8 +29,9 @@ var (
 const maxCodings = 3
 
 // Decode returns the content of a body with the given Content-Encoding, at most limit
-// bytes of it. Without a coding that is the body itself.
-func Decode(contentEncoding string, body []byte, limit int64) ([]byte, error) {
+// bytes of it. Without a coding that is the body itself, else a copy, for which take takes
+// memory.
+func Decode(contentEncoding string, body []byte, limit int64, take func(n int) error) ([]byte, error) {
 	if contentEncoding == "" {
 		return body, nil
 	}
@@ -37,14 +39,32 @@ func Decode(contentEncoding string, body []byte, limit int64) ([]byte, error) {
 	if len(codings) > maxCodings {
 		return nil, fmt.Errorf("%w: %d of them", ErrUnknown, len(codings))
 	}
+	content, decoded := body, false
 	for _, coding := range slices.Backward(codings) { // the last was applied last
-		var err error
-		if body, err = decode(strings.TrimSpace(coding), body, limit); err != nil {
+		coding = strings.TrimSpace(coding)
+		if coding == "" || coding == "identity" {
+			continue
+		}
+		scratch := scratches.Get().(*bytes.Buffer)
+		defer scratches.Put(scratch)
+		scratch.Reset()
+		if err := decode(coding, content, limit, scratch); err != nil {
 			return nil, err
 		}
+		content, decoded = scratch.Bytes(), true
 	}
-	return body, nil
+	if !decoded {
+		return body, nil
+	}
+	if err := take(len(content)); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(content), nil
 }
+
+// scratches are the buffers in which bodies are decoded. How long a body will be is not
+// known before, and few are decoded at once.
+var scratches = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // NewReader returns a reader of the content of a body with one coding, for bodies that
 // are not in memory: it holds no more than a window of them.
@@ -68,16 +88,22 @@ func Accept(accepted []string) string {
 	return strings.Join(kept, ", ")
 }
 
-func decode(coding string, body []byte, limit int64) ([]byte, error) {
-	if coding == "" || coding == "identity" {
-		return body, nil
-	}
+// decode writes the content of a body with one coding.
+func decode(coding string, body []byte, limit int64, to *bytes.Buffer) error {
 	r, err := open(coding, bytes.NewReader(body), limit)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = r.Close() }()
-	return readAll(r, limit)
+	n, err := to.ReadFrom(io.LimitReader(r, limit+1)) // it grows with what comes, not with what a header promises
+	switch {
+	case n > limit, errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
+		return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	default:
+		return nil
+	}
 }
 
 // open returns a reader of the content of a body with one coding.
@@ -109,18 +135,3 @@ const (
 	minWindow = 1 << 20
 	maxWindow = 8 << 20
 )
-
-// readAll reads up to limit bytes, and grows with what comes rather than with what
-// a header promises.
-func readAll(r io.Reader, limit int64) ([]byte, error) {
-	var out bytes.Buffer
-	n, err := out.ReadFrom(io.LimitReader(r, limit+1))
-	switch {
-	case n > limit, errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
-	default:
-		return out.Bytes(), nil
-	}
-}

@@ -39,6 +39,31 @@ func compress(t testing.TB, coding string, body []byte) []byte {
 	return out.Bytes()
 }
 
+// plenty is memory without bounds.
+func plenty(int) error { return nil }
+
+// A few bytes become many: what they become is taken from the memory for bodies, exactly.
+func TestMemoryIsTakenForWhatBodiesBecome(t *testing.T) {
+	t.Parallel()
+	body := make([]byte, 8<<20)
+	errFull := errors.New("full")
+	for coding, sent := range map[string][]byte{
+		"identity": body, "gzip": compress(t, "gzip", body), "br": compress(t, "br", body), "zstd, gzip": compress(t, "gzip", compress(t, "zstd", body)),
+	} {
+		taken := 0
+		got, err := encoding.Decode(coding, sent, int64(len(body)), func(n int) error {
+			taken += n
+			return nil
+		})
+		if want := len(body); err != nil || len(got) != want || coding != "identity" && (taken != want || cap(got) > want+want/4) {
+			t.Errorf("%s: %d bytes, for which %d were taken: %v", coding, cap(got), taken, err)
+		}
+		if _, err := encoding.Decode(coding, sent, int64(len(body)), func(int) error { return errFull }); (coding != "identity") != errors.Is(err, errFull) {
+			t.Errorf("%s: without memory: %v", coding, err)
+		}
+	}
+}
+
 func TestBodiesAreDecoded(t *testing.T) {
 	t.Parallel()
 	body := []byte(strings.Repeat(`{"messages":[]} `, 1000))
@@ -48,7 +73,7 @@ func TestBodiesAreDecoded(t *testing.T) {
 		"gzip, br":  compress(t, "br", compress(t, "gzip", body)),
 		"zstd,gzip": compress(t, "gzip", compress(t, "zstd", body)),
 	} {
-		got, err := encoding.Decode(coding, sent, int64(len(body)))
+		got, err := encoding.Decode(coding, sent, int64(len(body)), plenty)
 		if err != nil || !bytes.Equal(got, body) {
 			t.Errorf("%q: %d bytes, %v", coding, len(got), err)
 		}
@@ -76,7 +101,7 @@ func TestBombsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	bomb := make([]byte, 8<<20)
 	for _, coding := range []string{"gzip", "br", "zstd"} {
-		if _, err := encoding.Decode(coding, compress(t, coding, bomb), 1<<20); !errors.Is(err, encoding.ErrTooLarge) {
+		if _, err := encoding.Decode(coding, compress(t, coding, bomb), 1<<20, plenty); !errors.Is(err, encoding.ErrTooLarge) {
 			t.Errorf("%s: %v", coding, err)
 		}
 	}
@@ -92,7 +117,7 @@ func TestWhatIsNoneOfTheCodingsIsAnError(t *testing.T) {
 		{"gzip", "x", encoding.ErrCorrupt}, {"br", "\xff\xff\xff", encoding.ErrCorrupt}, {"zstd", "xxxxxxxxx", encoding.ErrCorrupt},
 		{"gzip", string(compress(t, "gzip", []byte("hello"))[:12]), encoding.ErrCorrupt},
 	} {
-		if _, err := encoding.Decode(c.coding, []byte(c.body), 1000); !errors.Is(err, c.want) {
+		if _, err := encoding.Decode(c.coding, []byte(c.body), 1000, plenty); !errors.Is(err, c.want) {
 			t.Errorf("%q of %q: %v, want %v", c.coding, c.body, err, c.want)
 		}
 	}
@@ -115,7 +140,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, coding string, body []byte) {
 		const limit = 1 << 16
-		if got, err := encoding.Decode(coding, body, limit); err == nil && coding != "" && len(got) > max(limit, len(body)) {
+		if got, err := encoding.Decode(coding, body, limit, plenty); err == nil && coding != "" && len(got) > max(limit, len(body)) {
 			t.Fatalf("%d bytes", len(got))
 		}
 	})

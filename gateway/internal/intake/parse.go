@@ -12,23 +12,30 @@ import (
 )
 
 // Parse returns a request whose body was read with its prompt, or with why the body can't
-// be inspected. limit bounds the length of a body that is decompressed.
-func Parse(x *request.Request, limit int64, opts provider.Options) *request.Request {
+// be inspected. limit bounds the length of a body that is decompressed. take takes memory
+// for what is made of the body; its error is that of Parse.
+func Parse(x *request.Request, limit int64, opts provider.Options, take func(n int) error) (*request.Request, error) {
 	switch {
 	case !x.Target.Format.Prompt():
-		return x
+		return x, nil
 	case x.Body.Rest != nil:
-		return uninspected(x, request.UninspectedTooLarge)
+		return uninspected(x, request.UninspectedTooLarge), nil
 	case x.Method != http.MethodPost:
-		return x
+		return x, nil
 	}
-	text, err := encoding.Decode(strings.Join(x.Header.Values("Content-Encoding"), ","), x.Body.Bytes, limit)
-	if err != nil {
-		return uninspected(x, undecoded(err))
+	text, err := encoding.Decode(strings.Join(x.Header.Values("Content-Encoding"), ","), x.Body.Bytes, limit, take)
+	switch {
+	case errors.Is(err, ErrNoRoom):
+		return nil, err
+	case err != nil:
+		return uninspected(x, undecoded(err)), nil
 	}
 	prompt, err := x.Provider.Parse(text, opts)
 	if err != nil {
 		if plain, changed := fingerprint.Plain(text); changed {
+			if err := take(len(plain)); err != nil {
+				return nil, err
+			}
 			text = plain
 			prompt, err = x.Provider.Parse(plain, opts)
 		}
@@ -38,7 +45,7 @@ func Parse(x *request.Request, limit int64, opts provider.Options) *request.Requ
 	if read.Prompt = prompt; err != nil {
 		read.Prompt, read.Uninspected = nil, request.UninspectedInvalid
 	}
-	return &read
+	return &read, nil
 }
 
 // uninspected returns a request whose body was not read.

@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,9 +11,10 @@ import (
 	"github.com/unloop/unloop/gateway/internal/request"
 )
 
-// mostAnnounced is the largest body, in bytes, that gets all its memory by its header
-// alone. Longer ones get it as they come.
-const mostAnnounced = 1 << 20
+// The size of the first part of a body, in bytes. Once the first part of an announced body has
+// come, the rest gets its memory in one piece, so that a body that was begun is finished.
+// Others get more as they come.
+const firstAnnounced, firstUnknown = 64 << 10, 4 << 10
 
 // Read reads the body of a request if it has at most limit bytes, and the beginning
 // of a longer one.
@@ -23,51 +23,53 @@ func Read(r *http.Request, limit int64) (*request.Body, error) {
 		return &request.Body{}, nil
 	}
 	b := &request.Body{Length: r.ContentLength}
-	upload, watched := r.Body.(*Upload)
 	hold := limit
 	if r.ContentLength > limit {
 		hold = request.Sample
 	}
-	if n := r.ContentLength; n > 0 && n <= min(hold, mostAnnounced) {
-		if watched {
-			if err := upload.memory.take(n); err != nil {
-				return b, err
-			}
-		}
-		b.Bytes = make([]byte, n)
-		if _, err := io.ReadFull(r.Body, b.Bytes); err != nil {
-			return b, fmt.Errorf("read request body: %w", err)
-		}
-		return b, nil
-	}
+	u := Held(r)
 	var err error
-	if b.Bytes, err = readUpTo(r.Body, hold+1, min(r.ContentLength, hold)); err != nil {
+	if b.Bytes, err = u.readUpTo(r.Body, hold+1, r.ContentLength); err != nil {
 		return b, fmt.Errorf("read request body: %w", err)
 	}
 	if int64(len(b.Bytes)) > hold {
 		b.Rest = r.Body
-		if watched {
-			upload.memory.pass()
-		}
+		u.pass()
 	}
 	return b, nil
 }
 
-// readUpTo reads at most limit bytes. Once a part of them has come, an announced length is
-// believed, so that the rest gets its memory in one piece.
-func readUpTo(from io.Reader, limit, announced int64) ([]byte, error) {
-	if announced <= mostAnnounced {
-		var held bytes.Buffer
-		_, err := held.ReadFrom(io.LimitReader(from, limit))
-		return held.Bytes(), err
+// readUpTo reads at most limit bytes, or as many as were announced, which is -1 if nothing
+// was.
+func (u *Upload) readUpTo(from io.Reader, limit, announced int64) (text []byte, err error) {
+	size := int64(firstUnknown)
+	if announced >= 0 {
+		limit, size = min(limit, announced), firstAnnounced
 	}
-	first := make([]byte, mostAnnounced)
-	if n, err := io.ReadFull(from, first); err != nil {
-		return first[:n], err
+	for int64(len(text)) < limit {
+		if len(text) == cap(text) {
+			size = min(size, limit)
+			if err := u.prepare(size - int64(len(text))); err != nil {
+				return text, err
+			}
+			text = append(make([]byte, 0, size), text...)
+			if size *= 2; announced >= 0 {
+				size = limit
+			}
+		}
+		n, err := from.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		switch {
+		case int64(len(text)) == limit:
+		case errors.Is(err, io.EOF) && announced < 0:
+			return text, nil
+		case errors.Is(err, io.EOF):
+			return text, io.ErrUnexpectedEOF
+		case err != nil:
+			return text, err
+		}
 	}
-	all := append(make([]byte, 0, announced), first...)
-	n, err := io.ReadFull(from, all[len(first):announced])
-	return all[:len(first)+n], err
+	return text, nil
 }
 
 // Refusal returns the refusal of a request whose body could not be read.

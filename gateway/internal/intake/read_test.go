@@ -24,7 +24,7 @@ func TestUploadWithoutABodyIsNoneAtAll(t *testing.T) {
 	t.Parallel()
 	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 	var none *Bodies
-	if u := none.Watch(httptest.NewRecorder(), r); u != nil || r.Body != http.NoBody || Broken(r) {
+	if u := none.Watch(httptest.NewRecorder(), r, 1); u != nil || r.Body != http.NoBody || Broken(r) {
 		t.Errorf("watched %v", u)
 	}
 	var u *Upload
@@ -47,9 +47,10 @@ func TestRead(t *testing.T) {
 		"announced":                   {100, 100, 100, 100, false},
 		"announced, too long":         {101, 101, 100, 101, false},
 		"announced, too long to hold": {request.Sample + 2, request.Sample + 2, 100, request.Sample + 1, true},
-		"announced, longer than what is believed at once": {mostAnnounced + 1, mostAnnounced + 1, 8 << 20, mostAnnounced + 1, false},
-		"of unknown length":           {100, -1, 100, 100, false},
-		"of unknown length, too long": {200, -1, 100, 101, true},
+		"announced, longer than what is believed at once": {firstAnnounced + 1, firstAnnounced + 1, 8 << 20, firstAnnounced + 1, false},
+		"long, of unknown length":                         {100_000, -1, 8 << 20, 100_000, false},
+		"of unknown length":                               {100, -1, 100, 100, false},
+		"of unknown length, too long":                     {200, -1, 100, 101, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,7 +74,7 @@ func TestABodyThatEndsEarlyIsBroken(t *testing.T) {
 		var none *Bodies
 		r := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader("ab"), iotest.ErrReader(io.ErrUnexpectedEOF)))
 		r.ContentLength = length
-		none.Watch(httptest.NewRecorder(), r)
+		none.Watch(httptest.NewRecorder(), r, 1)
 		if _, err := Read(r, 100); !errors.Is(err, io.ErrUnexpectedEOF) || !Broken(r) {
 			t.Errorf("%s: %v, broken %v", name, err, Broken(r))
 		}
@@ -102,7 +103,7 @@ func TestDeadlinesOfAnAnsweredRequestStand(t *testing.T) {
 	t.Parallel()
 	var none *Bodies
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("ab"))
-	defer none.Watch(httptest.NewRecorder(), r).Free()
+	defer none.Watch(httptest.NewRecorder(), r, 1).Free()
 	Hurry(r)
 	Hurry(r)
 	if text, err := io.ReadAll(r.Body); err != nil || string(text) != "ab" || Broken(r) {
@@ -165,7 +166,14 @@ func TestParse(t *testing.T) {
 				x.Body.Rest = strings.NewReader("more")
 			}
 			given := x.Body
-			got := Parse(x, 1000, provider.Options{Tail: 3})
+			taken := 0
+			got, err := Parse(x, 1000, provider.Options{Tail: 3}, func(n int) error {
+				taken += n
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 			if x.Prompt != nil || x.Uninspected != "" || x.Body != given || x.Body.Text != nil {
 				t.Errorf("the given request was changed: %+v", x)
 			}
@@ -175,6 +183,9 @@ func TestParse(t *testing.T) {
 			}
 			if c.model != "" && len(x.Body.Text) < len(`{"model":"m"}`) {
 				t.Errorf("text %q", x.Body.Text)
+			}
+			if copied := x.Body.Recoded(); copied && taken != len(x.Body.Text) || !copied && taken != 0 {
+				t.Errorf("memory for %d bytes was taken, for %d of text", taken, len(x.Body.Text))
 			}
 		})
 	}

@@ -16,8 +16,10 @@ const IdleTime = time.Minute
 // hold a connection and memory for ever, and can be told from an upstream that fails.
 type Upload struct {
 	io.ReadCloser
-	conn   *http.ResponseController
-	memory memory
+	conn *http.ResponseController
+	// announced is how much of the body is still to come; -1 if it was not announced.
+	announced int64
+	memory    memory
 	// failed says that the body ended early, ended that it did not.
 	failed, ended atomic.Bool
 	// hurried says that the deadline stands.
@@ -31,20 +33,66 @@ func (u *Upload) Free() {
 	}
 }
 
+// Held returns the body of a request; nil if it has none.
+func Held(r *http.Request) *Upload {
+	u, _ := r.Body.(*Upload)
+	return u
+}
+
+// Take takes memory for n bytes that are made of the body, and waits for it.
+func (u *Upload) Take(n int) error {
+	if u == nil {
+		return nil
+	}
+	return u.memory.take(int64(n))
+}
+
+// Give gives back memory that Take took.
+func (u *Upload) Give(n int) {
+	if u != nil {
+		u.memory.give(int64(n))
+	}
+}
+
+// Try is Take for one that must not wait. If its error is ErrNoRoom, Again waits for what
+// was lacking.
+func (u *Upload) Try(n int) error {
+	if u == nil {
+		return nil
+	}
+	return u.memory.try(int64(n))
+}
+
+// Again waits for the memory that Try lacked. What was tried for is given back for the same
+// tries to be made again.
+func (u *Upload) Again() error { return u.memory.again() }
+
+// prepare waits until there is memory for n more bytes.
+func (u *Upload) prepare(n int64) error {
+	if u == nil {
+		return nil
+	}
+	return u.memory.prepare(n)
+}
+
+// pass says that what is still to come is not held.
+func (u *Upload) pass() {
+	if u != nil {
+		u.memory.passing = true
+	}
+}
+
 func (u *Upload) Read(p []byte) (int, error) {
 	hurried := u.hurried.Load()
 	if !hurried {
 		// Writers without deadlines are those of tests; they have bodies at hand.
 		_ = u.conn.SetReadDeadline(time.Now().Add(IdleTime))
 	}
-	n, err := u.ReadCloser.Read(p)
-	if full := u.memory.hold(n, err != nil); full != nil {
-		n, err = 0, full
-	}
+	n, err := u.read(p)
 	switch {
 	case hurried:
 		return n, err
-	case errors.Is(err, io.EOF):
+	case u.announced == 0, errors.Is(err, io.EOF): // over HTTP/2 the end may come with the answer
 		u.ended.Store(true)
 	case err != nil:
 		u.failed.Store(true)
@@ -56,11 +104,28 @@ func (u *Upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// read reads the next part of the body once there is memory for it.
+func (u *Upload) read(p []byte) (n int, err error) {
+	if u.memory.passing {
+		n, err = u.ReadCloser.Read(p)
+	} else {
+		if err = u.prepare(int64(len(p))); err != nil {
+			return 0, err
+		}
+		n, err = u.ReadCloser.Read(p)
+		u.memory.used += int64(n)
+	}
+	if u.announced > 0 {
+		u.announced -= int64(n)
+	}
+	return n, err
+}
+
 // Hurry is called when a request is answered: the HTTP server reads some of the rest
 // of a body before it sends an answer, and must not wait for ever.
 func Hurry(r *http.Request) {
-	u, watched := r.Body.(*Upload)
-	if !watched || u.ended.Load() || u.failed.Load() || u.hurried.Swap(true) {
+	u := Held(r)
+	if u == nil || u.ended.Load() || u.failed.Load() || u.hurried.Swap(true) {
 		return
 	}
 	_ = u.conn.SetReadDeadline(time.Now().Add(IdleTime))
@@ -68,6 +133,6 @@ func Hurry(r *http.Request) {
 
 // Broken reports whether the body of a request ended early.
 func Broken(r *http.Request) bool {
-	u, watched := r.Body.(*Upload)
-	return watched && u.failed.Load()
+	u := Held(r)
+	return u != nil && u.failed.Load()
 }

@@ -123,8 +123,7 @@ func Of(c *Case) Outcome {
 	case found.Stops():
 		o.stop()
 	case c.Overloaded:
-		o.refuse(overloaded, "overloaded", statusUnavailable)
-		o.Headers.Set("Retry-After", "1")
+		return o.Busy()
 	case c.Degraded != "" && c.FailClosed:
 		o.refuse(unchecked, "fail-closed", statusUnavailable)
 		o.Headers.Set("Retry-After", "1")
@@ -175,6 +174,14 @@ func (o *Outcome) wait() (w Wait) {
 }
 
 func milliseconds(n uint32) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// Busy returns the outcome for a request for which there is no processor or memory in time:
+// it is refused.
+func (o Outcome) Busy() Outcome {
+	o.refuse(overloaded, "overloaded", statusUnavailable)
+	o.Headers.Set("Retry-After", "1")
+	return o
+}
 
 // Crowded returns the outcome for a throttled request where too many wait already:
 // it is refused.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/auth"
 	"github.com/unloop/unloop/gateway/internal/descriptor"
+	"github.com/unloop/unloop/gateway/internal/fair"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/route"
@@ -31,10 +32,12 @@ const (
 // that reads it.
 type Request struct {
 	Method, Host, Path, RawQuery string
-	Header                       http.Header
-	Target                       route.Target
-	Provider                     provider.Provider
-	Body                         *Body
+	// Caller tells who shares the gateway with others, before the body is read.
+	Caller   fair.Caller
+	Header   http.Header
+	Target   route.Target
+	Provider provider.Provider
+	Body     *Body
 	// Prompt is what the body asks; nil if it is no prompt.
 	Prompt *provider.Prompt
 	// Uninspected says why a body in a prompt's place was not read; "" if it was.
@@ -49,7 +52,7 @@ type Request struct {
 // New returns a request before its body was read.
 func New(r *http.Request, target route.Target) *Request {
 	return &Request{
-		Method: r.Method, Host: r.Host, Path: r.URL.Path, RawQuery: r.URL.RawQuery, Header: r.Header,
+		Method: r.Method, Host: r.Host, Path: r.URL.Path, RawQuery: r.URL.RawQuery, Header: r.Header, Caller: CallerOf(r),
 		Target: target, Provider: formats.All[target.Format],
 	}
 }

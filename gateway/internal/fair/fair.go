@@ -1,0 +1,95 @@
+// Package fair shares what is scarce between callers, so that whatever one of them sends,
+// the others have theirs: those that wait are served in turn by their callers, and no
+// caller gets all of a room.
+//
+// It knows neither what is waited for nor how callers are told apart.
+package fair
+
+import "container/list"
+
+// Caller tells the callers of a gateway apart.
+type Caller uint64
+
+// May reports whether a caller that has own of a room may take n more of it while free of
+// it is not taken: it gets no more than it leaves free. So a caller alone gets half of the
+// room, and one that has nothing yet always finds some.
+func May(own, n, free int64) bool { return own+n <= free-n }
+
+// Most returns how much of a room a caller may have at most.
+func Most(room int64) int64 { return room / 2 }
+
+// Queue holds values that wait. Callers take turns, and the values of one caller keep their
+// order. The zero Queue is empty. It is not safe for concurrent use.
+type Queue[T any] struct {
+	lines map[Caller]*line
+	// order has the lines, each of which has values; the next turn is that of the first.
+	order list.List
+	n     int
+}
+
+// line has the values of one caller.
+type line struct {
+	caller Caller
+	values list.List
+	place  *list.Element // in the order
+}
+
+// Place is the place of a value in a queue.
+type Place struct {
+	line *line
+	at   *list.Element
+}
+
+// Len returns how many values wait.
+func (q *Queue[T]) Len() int { return q.n }
+
+// LenOf returns how many values of a caller wait.
+func (q *Queue[T]) LenOf(c Caller) int {
+	if l := q.lines[c]; l != nil {
+		return l.values.Len()
+	}
+	return 0
+}
+
+// Push puts a value behind the others of its caller.
+func (q *Queue[T]) Push(c Caller, v T) Place {
+	l := q.lines[c]
+	if l == nil {
+		if q.lines == nil {
+			q.lines = map[Caller]*line{}
+		}
+		l = &line{caller: c}
+		l.place = q.order.PushBack(l)
+		q.lines[c] = l
+	}
+	q.n++
+	return Place{l, l.values.PushBack(v)}
+}
+
+// Pop removes and returns the first value of the next caller whose first value is ready, and
+// ends the turn of that caller. It returns false if there is none.
+func (q *Queue[T]) Pop(ready func(T) bool) (v T, found bool) {
+	for at := q.order.Front(); at != nil; at = at.Next() {
+		l := at.Value.(*line)
+		first := l.values.Front()
+		if v = first.Value.(T); ready(v) {
+			q.order.MoveToBack(at)
+			q.remove(l, first)
+			return v, true
+		}
+	}
+	var none T
+	return none, false
+}
+
+// Remove removes the value at a place, which must not have left the queue.
+func (q *Queue[T]) Remove(p Place) { q.remove(p.line, p.at) }
+
+func (q *Queue[T]) remove(l *line, at *list.Element) {
+	l.values.Remove(at)
+	q.n--
+	if l.values.Len() == 0 {
+		q.order.Remove(l.place)
+		delete(q.lines, l.caller)
+	}
+}
