@@ -222,6 +222,7 @@ func TestFindingsSayWhatIsDoneAboutThem(t *testing.T) {
 			t.Parallel()
 			check := toolCheck(c.history...)
 			check.GetWatches()[0].Block = c.block
+			check.Watches[0].Params.ErrorThreshold, check.Watches[0].Params.Escalate = 5, 2
 			d := quickly(t, check)
 			if f := d.GetFindings(); len(f) == 0 || !strings.Contains(f[0].GetMessage(), c.says) || f[0].GetBackoffSeconds() != c.backoff {
 				t.Errorf("findings %v; want %q and a pause of %d s", f, c.says, c.backoff)
