@@ -31,6 +31,7 @@ const (
 	tagDetection
 	tagLoose // of the item before it
 	tagEmpty // of the tool before it
+	tagOlder
 )
 
 // MarshalBinary returns s in compact form, around 1 to 3 KB for a busy session.
@@ -45,6 +46,9 @@ func (s State) AppendBinary(b []byte) ([]byte, error) {
 		if loose := s.items[i].loose(); loose != nil {
 			section(&c, tagLoose, &loose)
 		}
+	}
+	if len(s.older) > 0 {
+		section(&c, tagOlder, (*markList)(&s.older))
 	}
 	section(&c, tagHeads, (*keyList)(&s.heads))
 	section(&c, tagHeard, (*keyList)(&s.heard))
@@ -95,7 +99,7 @@ func (s *State) UnmarshalBinary(b []byte) error {
 // bounded reports whether s is within the bounds of every State.
 func (s *State) bounded() bool {
 	return len(s.items) <= 2*maxRemember && len(s.heads) <= maxHeads && len(s.heard) <= maxHeard &&
-		len(s.streaks) <= maxStreaks && len(s.tools) <= maxTools && len(s.standing) <= maxDetections
+		len(s.streaks) <= maxStreaks && len(s.older) <= maxOlder && len(s.tools) <= maxTools && len(s.standing) <= maxDetections
 }
 
 func (s *State) readSection(tag byte, c *codec) {
@@ -109,6 +113,8 @@ func (s *State) readSection(tag byte, c *codec) {
 		var keys keyList
 		keys.code(c)
 		s.setLoose(keys)
+	case tagOlder:
+		(*markList)(&s.older).code(c)
 	case tagHeads:
 		c.keys(&s.heads)
 	case tagHeard:
@@ -252,6 +258,20 @@ func (f *Detection) code(c *codec) {
 type keyList []uint64
 
 func (l *keyList) code(c *codec) { c.keys((*[]uint64)(l)) }
+
+// markList is a list of marks that is a section.
+type markList []uint32
+
+func (l *markList) code(c *codec) {
+	for _, mark := range *l {
+		c.buf = binary.BigEndian.AppendUint32(c.buf, mark)
+	}
+	for !c.writing && len(c.buf) > 0 && !c.bad {
+		if b := c.take(4); b != nil {
+			*l = append(*l, binary.BigEndian.Uint32(b))
+		}
+	}
+}
 
 // codec appends the elements of a stored state to buf, or takes them from buf. Once bad,
 // it reads zeros.

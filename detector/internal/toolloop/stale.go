@@ -1,14 +1,23 @@
 package toolloop
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // pair is a call with its result.
 type pair struct{ call, result uint64 }
+
+// mark returns a number that two pairs rarely have in common.
+func (p pair) mark() uint32 {
+	return uint32((p.call ^ bits.RotateLeft64(p.result, 29)) * 0x9e3779b97f4a7c15 >> 32) //nolint:gosec // the upper half
+}
 
 // seen has the calls and results of a turn so far.
 type seen struct {
 	calls map[uint64]bool
 	pairs map[pair]bool
+	older []uint32 // State.older
 }
 
 // stale returns how new a round is, compared with the rounds before it.
@@ -23,14 +32,14 @@ const (
 
 // nothingNew counts the rounds at the end of the turn whose calls and results were
 // all seen in it before. It blocks them if they go on to CycleEscalate times NothingNew,
-// and at least NothingNew of them repeat each other: to read again what a summary left
-// out is no loop. Polls count for warnings alone, and only those that come quickly.
+// and at least NothingNew of them repeat each other, or there are as many as are
+// remembered: to read again what a summary left out is no loop. Polls count for warnings alone, and only those that come quickly.
 func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 	if p.NothingNew <= 0 {
 		return Detection{}, false
 	}
 	rounds := s.counted(turn)
-	before := seen{calls: map[uint64]bool{}, pairs: map[pair]bool{}}
+	before := seen{calls: map[uint64]bool{}, pairs: map[pair]bool{}, older: s.older}
 	var run staleRun
 	last := news
 	for i, r := range rounds {
@@ -52,7 +61,7 @@ func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 		Rule: NothingNew, Level: Warn, Tool: s.namesOf(rounds[len(rounds)-1:]), Count: run.rounds + run.polls, Threshold: p.NothingNew,
 		mark: uint32(run.rounds + run.polls), //nolint:gosec // a number of remembered rounds
 	}
-	if p.CycleEscalate > 0 && run.sure >= p.CycleEscalate*p.NothingNew && run.again >= p.NothingNew {
+	if p.CycleEscalate > 0 && run.sure >= p.CycleEscalate*p.NothingNew && (run.again >= p.NothingNew || run.sure >= p.Remember) {
 		f.Level = Block
 	}
 	return f, true
@@ -110,7 +119,7 @@ func (b *seen) look(c *pastCall) stale {
 		return unclear
 	case !c.is(known) && !c.is(failed):
 		return news
-	case b.pairs[pair{c.key, c.result}]:
+	case b.pairs[pair{c.key, c.result}], slices.Contains(b.older, pair{c.key, c.result}.mark()):
 		return nothing
 	case c.loose != 0 && b.pairs[c.likeness()]:
 		return alike

@@ -19,6 +19,7 @@ const (
 	maxToolName  = 128 // bytes of a tool's name
 	maxErrorArgs = 4   // distinct arguments remembered with an error
 	maxErrors    = 8   // distinct errors remembered of a run of failures
+	maxOlder     = 256 // effects of rounds that are no longer remembered
 )
 
 // State is the record of one agent in one session. The zero State is that of a new
@@ -26,6 +27,7 @@ const (
 type State struct {
 	seen  time.Time // of the newest request
 	items []past    // the newest rounds and the human messages between them
+	older []uint32  // marks of what the turn's rounds before them brought
 	heads []uint64  // chains at which histories ended, newest last
 	heard []uint64  // keys of human messages, newest last
 
@@ -138,7 +140,7 @@ func (s State) clone() State {
 	for i := range s.items {
 		s.items[i].calls = slices.Clone(s.items[i].calls)
 	}
-	s.heads, s.heard = slices.Clone(s.heads), slices.Clone(s.heard)
+	s.heads, s.heard, s.older = slices.Clone(s.heads), slices.Clone(s.heard), slices.Clone(s.older)
 	s.streaks, s.tools = slices.Clone(s.streaks), slices.Clone(s.tools)
 	for i := range s.tools {
 		s.tools[i].args, s.tools[i].told = slices.Clone(s.tools[i].args), slices.Clone(s.tools[i].told)
@@ -153,7 +155,7 @@ func (s *State) IsZero() bool { return s.seen.IsZero() }
 // newTurn ends all counts, as a human message does. The remembered rounds stay, for
 // matching.
 func (s *State) newTurn() {
-	s.streaks, s.standing, s.errors = nil, nil, nil
+	s.streaks, s.standing, s.errors, s.older = nil, nil, nil, nil
 	for i := range s.tools {
 		s.tools[i] = tool{hash: s.tools[i].hash, name: s.tools[i].name, round: s.tools[i].round}
 	}
@@ -188,10 +190,27 @@ func (s *State) push(it past, remember int) {
 			rounds++
 		}
 		if rounds > remember || len(s.items)-i > 2*remember {
-			s.items = slices.Delete(s.items, 0, i+1)
+			s.retire(i + 1)
 			return
 		}
 	}
+}
+
+// retire removes the n oldest items. Of those of the turn, the effects are kept.
+func (s *State) retire(n int) {
+	for i := range s.items[:n] {
+		if slices.ContainsFunc(s.items[i:], func(it past) bool { return it.reset && !it.human || it.released }) ||
+			slices.ContainsFunc(s.items[i+1:], func(it past) bool { return it.reset }) {
+			continue
+		}
+		for _, c := range s.items[i].calls {
+			if mark := (pair{c.key, c.result}).mark(); c.is(known|failed) && !slices.Contains(s.older, mark) {
+				s.older = append(s.older, mark)
+			}
+		}
+	}
+	s.older = slices.Delete(s.older, 0, max(0, len(s.older)-maxOlder))
+	s.items = slices.Delete(s.items, 0, n)
 }
 
 func (s *State) streakOf(key uint64) *streak {

@@ -194,6 +194,7 @@ func (s *State) rewind(at int, p *Params) {
 		total: old.total, unique: old.unique, blocked: old.blocked, most: old.most, mostTool: old.mostTool,
 	}
 	s.newTurn()
+	s.older = old.older
 	for _, it := range old.items[:at+1] {
 		if it.reset {
 			s.newTurn()

@@ -26,12 +26,7 @@ const leastLoose = 40
 // processes. For a failed call numbers and white space do not matter either. It is
 // zero for a call that has none of these, which is compared by its key alone.
 func Loose(tool string, arguments []byte, failed bool) fingerprint.Digest {
-	var text []byte
-	found := false
-	looseScanner.scan(arguments, func(part []byte) {
-		found = found || len(part) == 1 && part[0] == 0
-		text = append(text, part...)
-	})
+	text, found := loosen(arguments)
 	if failed {
 		text = WithoutNumbers(withoutSpace(text))
 		if len(text) < leastLoose {
@@ -40,6 +35,28 @@ func Loose(tool string, arguments []byte, failed bool) fingerprint.Digest {
 	} else if !found {
 		return fingerprint.Digest{}
 	}
+	return looseSum(tool, text)
+}
+
+// LooseNumbers returns what a call has in common with calls that differ from it in
+// nothing but numbers and values that change by themselves. It is meant for calls whose
+// result says much: a picture of the screen, or what another agent reports.
+func LooseNumbers(tool string, arguments []byte) fingerprint.Digest {
+	text, _ := loosen(arguments)
+	return looseSum(tool, WithoutNumbers(withoutSpace(text)))
+}
+
+// loosen returns arguments without the values that change by themselves, and reports
+// whether there are any.
+func loosen(arguments []byte) (text []byte, found bool) {
+	looseScanner.scan(arguments, func(part []byte) {
+		found = found || len(part) == 1 && part[0] == 0
+		text = append(text, part...)
+	})
+	return text, found
+}
+
+func looseSum(tool string, text []byte) fingerprint.Digest {
 	b := fingerprint.AppendField(fingerprint.AppendField(nil, []byte(domainLoose)), []byte(tool))
 	return fingerprint.Sum(fingerprint.AppendField(b, text))
 }

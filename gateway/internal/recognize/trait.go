@@ -21,7 +21,7 @@ type Traits struct {
 
 // TraitsOf returns the traits of a tool call with its arguments in JSON.
 func TraitsOf(tool string, arguments []byte) Traits {
-	t := Traits{Poll: IsPoll(tool, arguments), Wait: waitName(tool), Once: delegates(tool) || toolname.HasWord(tool, editWords) && hasName(arguments, contentNames)}
+	t := Traits{Poll: IsPoll(tool, arguments), Wait: waitName(tool), Once: Delegates(tool) || toolname.HasWord(tool, editWords) && hasName(arguments, contentNames)}
 	if isShell(tool) {
 		if a, ok := readPollArguments(arguments); ok {
 			t.Wait, t.Once = t.Wait || sleeps(a.command), t.Once || edits(a.command)
@@ -33,7 +33,7 @@ func TraitsOf(tool string, arguments []byte) Traits {
 // TextTraitsOf is TraitsOf for a call that an agent wrote as text; shell says that it is a
 // command for a shell.
 func TextTraitsOf(tool string, command []byte, shell bool) Traits {
-	t := Traits{Poll: IsTextPoll(tool, command, shell), Wait: waitName(tool), Once: delegates(tool)}
+	t := Traits{Poll: IsTextPoll(tool, command, shell), Wait: waitName(tool), Once: Delegates(tool)}
 	if shell {
 		t.Wait, t.Once = t.Wait || sleeps(command), t.Once || edits(command)
 	}
@@ -51,8 +51,8 @@ func waitName(tool string) bool {
 	return toolname.HasWord(tool, waitWords) && !toolname.HasWord(tool, changingWords)
 }
 
-// delegates reports whether a tool's name says that it gives a task to another agent.
-func delegates(tool string) bool {
+// Delegates reports whether a tool's name says that it gives a task to another agent.
+func Delegates(tool string) bool {
 	for _, name := range [...]string{"task", "agent", "new_task"} {
 		if equalFold([]byte(tool), name) {
 			return true
@@ -83,6 +83,24 @@ func sleeps(command []byte) bool {
 		}
 	}
 	return true
+}
+
+// askWords are words of tools that ask a human.
+var askWords = []string{"ask", "question", "questions", "clarify", "clarification", "confirm", "confirmation", "human", "elicit"}
+
+// noAnswers are words of results that say that nobody answers.
+var noAnswers = []string{
+	"not available", "unavailable", "no user", "no human", "no answer", "no response", "did not respond", "did not answer", "not respond", "non-interactive",
+	"not supported", "cannot ask", "can't ask", "nobody", "timed out",
+}
+
+// Asks reports whether a tool's name says that it asks a human.
+func Asks(tool string) bool { return toolname.HasWord(tool, askWords) }
+
+// IsUnanswered reports whether the result of a tool that asks a human says that nobody
+// answers, which is a failure whatever was asked.
+func IsUnanswered(text []byte) bool {
+	return len(text) <= longestEmpty && containsAny(appendLower(nil, text), noAnswers)
 }
 
 // plainLines is the most lines of an error that its class covers.

@@ -68,9 +68,9 @@ type Reading struct {
 	Begin int
 	// Failed and Ours are those of a ToolCall.
 	Failed, Ours bool
-	// Empty says that a result has nothing, and Long that it is more than an
-	// acknowledgement.
-	Empty, Long bool
+	// Empty says that a result has nothing, Long that it is more than an acknowledgement,
+	// and Shown that it has a picture or the like.
+	Empty, Long, Shown bool
 }
 
 // Exchange is what was read in a message of an agent that acts in text, and in the answer

@@ -100,8 +100,9 @@ type ToolCall struct {
 	Once bool
 	// Plain says that Class covers all of the error.
 	Plain bool
-	// Long says that the result is more than an acknowledgement.
-	Long bool
+	// Long says that the result is more than an acknowledgement, and Shown that it has
+	// a picture or the like.
+	Long, Shown bool
 }
 
 // CallID returns the ID of a call that has nothing but a call id.

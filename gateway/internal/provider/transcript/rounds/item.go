@@ -196,7 +196,10 @@ const longResult = 32
 
 // weigh sets what depends on the arguments and the result of a call.
 func weigh(c *message.ToolCall, args []byte) {
-	if c.Failed || c.Long {
+	switch {
+	case c.Shown || c.Long && recognize.Delegates(c.Tool):
+		c.Loose = recognize.LooseNumbers(c.Tool, args)
+	case c.Failed || c.Long:
 		c.Loose = recognize.Loose(c.Tool, args, c.Failed)
 	}
 	c.Empty = c.Empty && !c.Failed && recognize.Seeks(c.Tool, args)
@@ -219,8 +222,8 @@ func (s *slot) id(c int) (id fingerprint.Digest) {
 // result adds a result to its call. It reads the result, or uses the cache.
 func (t *Rounds) result(out *message.ToolCall, p *message.Part, content []message.Part, rules *Rules) {
 	f := t.cache(rules).Read(rules.number, content, func() message.Reading { return t.read(content, rules) })
-	out.Result, out.Ours, out.Empty, out.Long = f.Digest, f.Ours, f.Empty, f.Long
-	out.Failed = f.Failed && !p.Fine || p.Failed
+	out.Result, out.Ours, out.Empty, out.Long, out.Shown = f.Digest, f.Ours, f.Empty, f.Long, f.Shown
+	out.Failed = f.Failed && !p.Fine || p.Failed || recognize.Asks(out.Tool) && recognize.IsUnanswered(t.digester.Content(content))
 	if out.Failed {
 		if out.Class = f.Class; out.Class.IsZero() {
 			out.Class = recognize.ErrorClass(t.digester.Content(content))
@@ -241,7 +244,7 @@ func (t *Rounds) read(content []message.Part, rules *Rules) (f message.Reading) 
 		f.Class = recognize.ErrorClass(text)
 	}
 	if others := t.digester.Others(content); !others.IsZero() {
-		f.Digest, f.Empty, f.Long = fingerprint.Chain(f.Digest, others), false, true
+		f.Digest, f.Empty, f.Long, f.Shown = fingerprint.Chain(f.Digest, others), false, true, true
 	}
 	return f
 }
