@@ -21,7 +21,22 @@
 // loop, though one that fails alike after six edits deserves a hint. What comes
 // back without such work in between is a loop.
 //
-// A new human message ends every streak.
+// A new human message ends every streak. So does one that was sent before, if it
+// follows a finished answer and does not come quickly: agents are woken by the same
+// words.
+//
+// # Time
+//
+// Polls are counted by their pace, see rate.go: what comes slowly waits for something,
+// and is stopped after hours. The time of a round is that of the request which shows it
+// as its newest. Rounds that come with a history all at once have no known time, and
+// then nothing is counted as quick.
+//
+// # Hints that lead on
+//
+// Findings about errors, and rounds that bring nothing new, begin as warnings. They
+// block where they go on to a multiple of their thresholds and told nothing new
+// meanwhile: the same text again, or the same short error with no work in between.
 //
 // # Messages that grow
 //

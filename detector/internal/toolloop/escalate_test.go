@@ -120,6 +120,29 @@ func TestRoundsWithoutNewsAreStoppedIfTheyRepeatEachOther(t *testing.T) {
 	}
 }
 
+// Rounds that are no longer remembered still are no news.
+func TestALongCycleIsSeen(t *testing.T) {
+	t.Parallel()
+	for _, period := range []int{32, 100} {
+		var once []toolloop.Item
+		for i := range period {
+			once = append(once, rounds(fmt.Sprintf("step%d:%d", i, i))...)
+		}
+		history := repeat(3, once...)
+		for name, s := range map[string]*session{"own": newSession(t), "derived": derivedSession(t)} {
+			levels := s.grow(history)
+			if hinted, stopped := slices.Index(levels, warn)+1, slices.Index(levels, block)+1; hinted != period+4 || stopped != period+30 {
+				t.Errorf("%s, period %d: hinted at round %d and stopped at %d, want %d and %d", name, period, hinted, stopped, period+4, period+30)
+			}
+		}
+		// A new message ends it.
+		again := join([]toolloop.Item{human("go")}, once, []toolloop.Item{human("again")}, once)
+		if levels := newSession(t).grow(again); slices.Max(levels) != allow {
+			t.Errorf("period %d, asked for twice: %v", period, levels)
+		}
+	}
+}
+
 // An edit that is applied again finds another file each time.
 func TestAnEditThatIsMadeAgainRepeatsItself(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 		case last == news:
 			run = staleRun{}
 		case last >= alike && r.all(poll|waited):
-			run.polls += count(quick)
+			run.polls += count(quick && !r.any(waited)) // the wait before counts
 		case last >= alike:
 			run.take(r, last == nothing && (quick || !r.any(soft)))
 		}

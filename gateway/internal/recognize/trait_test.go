@@ -79,3 +79,30 @@ func TestErrorsThatTheirClassCovers(t *testing.T) {
 		}
 	}
 }
+
+func TestQuestionsThatNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"The user is not available.": true, "No response from user.": true, "Error: running in non-interactive mode": true, "Take the second one.": false, "": false,
+	} {
+		if got := recognize.IsUnanswered([]byte(text)); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+	for tool, want := range map[string]bool{"ask_user": true, "AskUserQuestion": true, "request_human_input": true, "task": false, "search": false} {
+		if got := recognize.Asks(tool); got != want {
+			t.Errorf("%s: %v, want %v", tool, got, want)
+		}
+	}
+}
+
+func TestLooseNumbers(t *testing.T) {
+	t.Parallel()
+	click := func(args string) any { return recognize.LooseNumbers("computer", []byte(args)) }
+	if click(`{"x":1,"y":22}`) != click(`{"x": 13, "y": 4}`) {
+		t.Error("clicks side by side differ")
+	}
+	if click(`{"x":1,"y":22}`) == click(`{"x":1}`) {
+		t.Error("other arguments are the same")
+	}
+}
