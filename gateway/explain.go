@@ -19,6 +19,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/override"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/seal"
 )
 
 type (
@@ -35,18 +36,18 @@ var ErrRequest = errors.New("not a request")
 
 // Explain explains a request, which is described as POST /unloop/v1/check takes it, with
 // headers in a field of their own. Nothing is counted. With a nil js it explains by the
-// configured bundle alone, else by the running system.
-func Explain(ctx context.Context, cfg Config, js jetstream.JetStream, description []byte) (*Explanation, error) {
+// configured bundle alone, else by what it trusts of the running system.
+func Explain(ctx context.Context, cfg Config, js jetstream.JetStream, trust seal.Trust, description []byte) (*Explanation, error) {
 	e, err := NewEvaluator(cfg, time.Now)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	shared := cluster.New(new([identity.KeySize]byte), slog.New(slog.DiscardHandler))
+	shared := cluster.New(new([identity.KeySize]byte), trust, slog.New(slog.DiscardHandler))
 	var detectors *checker.Checker
 	if js != nil {
-		if shared, detectors, err = e.join(ctx, js); err != nil {
+		if shared, detectors, err = e.join(ctx, js, trust); err != nil {
 			return nil, err
 		}
 	}
@@ -95,12 +96,12 @@ func (e *Evaluator) explain(d *checkapi.Described, shared *cluster.Shared, detec
 
 // join takes over what the gateways of a running cluster share, and returns that with
 // the cluster's detectors. The detectors can be asked until the context ends.
-func (e *Evaluator) join(ctx context.Context, js jetstream.JetStream) (*cluster.Shared, *checker.Checker, error) {
+func (e *Evaluator) join(ctx context.Context, js jetstream.JetStream, trust seal.Trust) (*cluster.Shared, *checker.Checker, error) {
 	key, err := e.cfg.hashKey()
 	if err != nil {
 		return nil, nil, err
 	}
-	shared := cluster.New(key, slog.New(slog.DiscardHandler))
+	shared := cluster.New(key, trust, slog.New(slog.DiscardHandler))
 	bundle, err := shared.Read(ctx, js)
 	if err != nil {
 		return nil, nil, err

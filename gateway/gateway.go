@@ -99,7 +99,8 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	key, _ := cfg.hashKey() // Validate has seen it
-	g.shared = cluster.New(key, g.deps.Log)
+	g.shared = cluster.New(key, deps.Trust, g.deps.Log)
+	g.watchRecords(deps.Metrics)
 	g.ready.Also(g.starts)
 	g.api = checkapi.New(checkapi.Config{
 		Reader: checkapi.Reader{Table: table, MaxBytes: cfg.MaxInspectBytes}, Gate: g.gate, Decider: checks{g}, Ready: g.ready.Err, ProofKey: cfg.ProofKey,

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -39,11 +40,27 @@ type Override struct {
 	Reason    string         `json:"reason,omitempty"`
 	CreatedAt time.Time      `json:"created_at"`
 	ExpiresAt time.Time      `json:"expires_at"`
+	// EndedAt is when an operator ended it before that; zero if none did.
+	EndedAt time.Time `json:"ended_at,omitzero"`
+}
+
+// StandsAt reports whether the override holds at a time.
+func (o Override) StandsAt(now time.Time) bool {
+	return now.Before(o.ExpiresAt) && (o.EndedAt.IsZero() || now.Before(o.EndedAt))
 }
 
 // Key returns the override's key in BucketOverrides: ACTION.SCOPE.VALUE.
 func (o Override) Key() string {
 	return string(o.Action) + "." + string(o.Scope) + "." + KeyToken(o.Value)
+}
+
+// OverrideExpiry returns when an override in JSON expires; zero if it can't be read.
+func OverrideExpiry(text []byte) time.Time {
+	var o Override
+	if json.Unmarshal(text, &o) != nil {
+		return time.Time{}
+	}
+	return o.ExpiresAt
 }
 
 // Validate returns every fault of an override.

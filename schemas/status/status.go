@@ -18,6 +18,8 @@ type Status struct {
 	Ready   bool      `json:"ready"`
 	// Reason says why the part is not ready.
 	Reason string `json:"reason,omitempty"`
+	// Remarks are what an operator should mend although the part does its work.
+	Remarks []string `json:"remarks,omitempty"`
 	// Server is the name of the NATS server that the part is connected to.
 	Server string `json:"server,omitempty"`
 	// Refused is how many messages and subscriptions the NATS server refused the part; 0 if it

@@ -32,6 +32,15 @@
 - --nats-user-file=/etc/unloop/nats/{{ .service }}.user
 - --nats-password-file=/etc/unloop/nats/{{ .service }}.password
 {{- end }}
+{{- with $nats.sealKey }}
+{{- if eq $nats.auth.type "none" }}
+{{- fail "nats.sealKey: seals need users; set nats.auth.type and nats.auth.secret, or drop it" }}
+{{- end }}
+- --seal-key={{ . }}
+{{- if eq $.service "operator" }}
+- --seal-seed=/etc/unloop/nats/seal.nk
+{{- end }}
+{{- end }}
 {{- if $nats.tls.caSecret.name }}
 - --nats-tls-ca=/etc/unloop/nats-ca/{{ $nats.tls.caSecret.key }}
 {{- end }}

@@ -22,6 +22,9 @@
     {{- range get (dict "creds" (list "creds") "nkey" (list "nk") "password" (list "user" "password")) $nats.auth.type }}
     - {{ $.service }}.{{ . }}
     {{- end }}
+    {{- if and $nats.sealKey (eq .service "operator") }}
+    - seal.nk
+    {{- end }}
 {{- else if or $nats.auth.secret $nats.auth.secrets }}
 {{- fail "nats.auth.type: nats.auth.secret is set; set the type to creds, nkey or password" }}
 {{- end }}

@@ -18,7 +18,7 @@ func TestServicesRunWithUsersOfLeastPrivilege(t *testing.T) {
 	n := node{bin: binaries(t), files: map[string]map[string]string{}}
 	address, dir := newAddress(), t.TempDir()
 	command(t, dir, filepath.Join(n.bin, "unloop"), "nats", "config", "nats", "--tls", "--host", address)
-	command(t, dir, "sh", "-c", documented(t, "sed -n"))
+	command(t, dir, "sh", "-c", documented(t, "sed -n '/^accounts"))
 	seeds := folder(t, filepath.Join(dir, "nats"), "*.nk")
 	n.files["unloop-nats"], n.files["nats-ca"] = seeds, folder(t, filepath.Join(dir, "nats"), "ca.pem")
 	config := fmt.Sprintf("listen: \"%s:4222\"\njetstream { store_dir: %q }\ntls { cert_file: %q, key_file: %q }\ninclude \"../accounts.conf\"\n",
@@ -26,7 +26,7 @@ func TestServicesRunWithUsersOfLeastPrivilege(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "nats/server.conf"), []byte(config), 0o600))
 	startConfigured(t, filepath.Join(dir, "nats/server.conf"))
 	all := quick(t, fmt.Sprintf(`{nats: {urls: ["tls://%s:4222"], replicas: 1, init: {enabled: true},
-		auth: {type: nkey, secret: unloop-nats}, tls: {caSecret: {name: nats-ca, key: ca.pem}}}, gateway: {upstreams: {openai: %q}}}`, address, upstream))
+		auth: {type: nkey, secret: unloop-nats}, sealKey: %s, tls: {caSecret: {name: nats-ca, key: ca.pem}}}, gateway: {upstreams: {openai: %q}}}`, address, sealKey(t, dir), upstream))
 	n.finish(t, all, "prod-unloop-nats-init")
 	var pods []*pod
 	for _, service := range []string{"detector", "embedworker", "notifier", "gateway"} {
@@ -37,11 +37,25 @@ func TestServicesRunWithUsersOfLeastPrivilege(t *testing.T) {
 	if got := fmt.Sprint(asked(t, http.DefaultClient, gateway.url("http", "http", ""), nil, 6)); got != "[200 200 200 200 200 429]" {
 		t.Errorf("the answers are %s", got)
 	}
+	if log := gateway.log.String(); strings.Contains(log, "record not used") {
+		t.Errorf("the gateway does not use what the operator sealed:\n%s", log)
+	}
 	for _, p := range pods {
 		if log := strings.ToLower(p.log.String()); strings.Contains(log, "permission") {
 			t.Errorf("%s lacks permissions:\n%s", p.name, log)
 		}
 	}
+}
+
+// sealKey runs the documented command for the public key of seals.
+func sealKey(t *testing.T, dir string) string {
+	t.Helper()
+	line, _, _ := strings.Cut(documented(t, "sed -n 's/^UNLOOP_SEAL_KEY"), "#")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	must(t, err)
+	return strings.TrimSpace(string(out))
 }
 
 // TestServersAcceptPasswordsAndCredentials runs a detector beside servers that ask for these.

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/seal"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -18,6 +20,32 @@ import (
 type client struct {
 	NATS string `name:"nats" default:"${default_nats}" placeholder:"URL" help:"NATS server of the running Unloop."`
 	natskit.Settings
+	service.Sealed
+	SealSeed string `placeholder:"FILE" help:"File with the operator's seed, by which what commands put into force is sealed; it begins with SO."`
+}
+
+// signer returns what seals records, nil without a seed.
+func (c client) signer() (*seal.Signer, error) {
+	if c.SealSeed == "" {
+		return nil, nil
+	}
+	by, err := seal.ReadSigner(c.SealSeed)
+	if err != nil {
+		return nil, fmt.Errorf("--seal-seed: %w", err)
+	}
+	return by, nil
+}
+
+// trust returns which records are good: those of the keys, and what the command itself seals.
+func (c client) trust() (seal.Trust, error) {
+	by, err := c.signer()
+	if err != nil {
+		return seal.Trust{}, err
+	}
+	if by != nil {
+		c.SealKey = append(slices.Clone(c.SealKey), by.Public())
+	}
+	return c.Trust()
 }
 
 // defaultNATS is the default address of the NATS server of `unloop up`.
@@ -81,6 +109,36 @@ func dataDirs() []string {
 		return []string{dir}
 	}
 	return nil
+}
+
+// sealed returns the values in force in a bucket whose records operators seal, without those
+// that cannot be read as JSON.
+func sealed[T any](ctx context.Context, js jetstream.JetStream, trust seal.Trust, bucket string) ([]T, error) {
+	records, err := natskit.History(ctx, js, bucket, ">")
+	if err != nil {
+		return nil, explain(err)
+	}
+	inForce := map[string]seal.Record{}
+	var order []string
+	for _, r := range records {
+		record, err := trust.Open(bucket, r.Key, r.Value)
+		before, known := inForce[r.Key]
+		if err != nil || known && record.At.Before(before.At) {
+			continue
+		}
+		if !known {
+			order = append(order, r.Key)
+		}
+		inForce[r.Key] = record
+	}
+	all := []T{}
+	for _, key := range order {
+		var v T
+		if json.Unmarshal(inForce[key].Content, &v) == nil {
+			all = append(all, v)
+		}
+	}
+	return all, nil
 }
 
 // stored returns the values of a bucket, without those that cannot be read as JSON.

@@ -38,7 +38,11 @@ func (c *policyExplainCmd) Run(ctx context.Context, io streams) error {
 			defer js.Conn().Close()
 		}
 	}
-	e, err := gateway.Explain(ctx, cfg, js, request)
+	trust, err := c.trust()
+	if err != nil {
+		return err
+	}
+	e, err := gateway.Explain(ctx, cfg, js, trust, request)
 	if err != nil {
 		return err
 	}

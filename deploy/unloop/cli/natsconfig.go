@@ -18,6 +18,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natsperm"
+	"github.com/unloop/unloop/schemas/kit/operator"
 )
 
 // natsConfigCmd has flags of its own: it connects to nothing, so the variables of
@@ -67,7 +68,7 @@ func (c *natsConfigCmd) Run(io streams) error {
 	}
 	out.printf("  %-26s  set -a; . %s; set +a; unloop nats init\n", "create the streams", filepath.Join(c.Out, natsconfig.EnvFile(natsperm.Operator)))
 	out.printf("  %-26s  set -a; . %s; set +a; unloop gateway\n\n", "start a service, as", filepath.Join(c.Out, natsconfig.EnvFile(natsperm.Gateway)))
-	out.printf("Keep *.nk and *-key.pem secret: give each process its own alone.\n")
+	out.printf("Keep *.nk and *-key.pem secret: give each process its own alone, and %s to operators.\n", natsconfig.SealSeedFile)
 	return out.err
 }
 
@@ -150,7 +151,7 @@ type natsInitCmd struct {
 // Help explains when it is needed.
 func (c *natsInitCmd) Help() string {
 	return "Services create the streams that they miss, where their users may. With the users of `unloop nats config` only the operator may: run this once before the services start, " +
-		"and again for more replicas. It changes no stream but in its replicas, and loses nothing."
+		"and again for more replicas. It changes no stream but in its replicas, and loses nothing. It makes the key with which gateways hash callers, and seals it with the operator's seed, where there is one."
 }
 
 // Run creates the streams and prints what it did.
@@ -160,9 +161,16 @@ func (c *natsInitCmd) Run(ctx context.Context, io streams) error {
 	if c.Replicas < 1 || c.Replicas > 5 {
 		return fmt.Errorf("--replicas %d must be 1 to 5", c.Replicas)
 	}
+	by, err := c.signer()
+	if err != nil {
+		return err
+	}
 	var done []natskit.Prepared
-	err := c.with(ctx, func(js jetstream.JetStream) (err error) {
+	err = c.with(ctx, func(js jetstream.JetStream) (err error) {
 		done, err = natskit.Prepare(ctx, js, natskit.Layout{Replicas: c.Replicas}.Everything())
+		if err == nil {
+			_, err = operator.EnsureCallerHashKey(ctx, js, by)
+		}
 		return err
 	})
 	if err != nil {

@@ -11,17 +11,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
-	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/operator"
+	"github.com/unloop/unloop/schemas/kit/seal"
 )
-
-// markerTTL is how long the marker of an end is kept: long enough for every gateway to
-// read it.
-const markerTTL = time.Hour
 
 // maxScope bounds the values of scopes, in bytes: they become parts of keys.
 const maxScope = 1024
@@ -80,11 +76,7 @@ func (c *beginCmd) Run(ctx context.Context, io streams) error {
 	return c.change(ctx, c.scopes, c.action, func(s *overrideStore, o schemas.Override) error {
 		now := time.Now()
 		o.Reason, o.CreatedAt, o.ExpiresAt = c.Reason, now, now.Add(lasts)
-		body, err := json.Marshal(o)
-		if err == nil {
-			err = s.put(ctx, &nats.Msg{Data: body}, o, lasts+time.Minute)
-		}
-		if err != nil {
+		if err := s.store(ctx, o, lasts+time.Minute); err != nil {
 			return err
 		}
 		c.record(ctx, s.js, io, auditOf(c.action, true), string(o.Scope)+" "+o.Value, "until "+o.ExpiresAt.UTC().Format(time.RFC3339)+reason(o.Reason))
@@ -114,17 +106,17 @@ type endCmd struct {
 	action schemas.OverrideAction
 }
 
-// Run replaces overrides by a marker of their end.
+// Run replaces overrides by records of their end, which stay as long as the overrides would.
 func (c *endCmd) Run(ctx context.Context, io streams) error {
 	ended := map[schemas.OverrideAction]string{schemas.OverrideBlock: "blocked", schemas.OverrideExempt: "exempt"}[c.action]
 	return c.change(ctx, c.scopes, c.action, func(s *overrideStore, o schemas.Override) error {
-		set, err := s.get(ctx, o)
+		set, err := s.get(o)
 		if errors.Is(err, errNotSet) {
 			return fmt.Errorf("%s %s is not %s; `unloop overrides` lists what is", o.Scope, o.Value, ended)
 		}
 		if err == nil {
-			header := nats.Header{"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}
-			err = s.put(ctx, &nats.Msg{Header: header}, o, markerTTL)
+			set.EndedAt = time.Now()
+			err = s.store(ctx, set, time.Until(set.ExpiresAt)+time.Minute)
 		}
 		if err != nil {
 			return err
@@ -136,33 +128,29 @@ func (c *endCmd) Run(ctx context.Context, io streams) error {
 
 // overrideStore is the bucket of overrides of the running Unloop.
 type overrideStore struct {
-	jetstream.KeyValue
 	js jetstream.JetStream
+	by *seal.Signer
+	// standing are the overrides that have not ended.
+	standing []schemas.Override
 }
 
 // errNotSet says that an override is not set, or has ended.
 var errNotSet = errors.New("not set")
 
-// get returns an override as it is stored.
-func (s *overrideStore) get(ctx context.Context, o schemas.Override) (set schemas.Override, err error) {
-	entry, err := s.Get(ctx, o.Key())
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return set, errNotSet
+// get returns an override that stands.
+func (s *overrideStore) get(o schemas.Override) (set schemas.Override, err error) {
+	if i := slices.IndexFunc(s.standing, func(set schemas.Override) bool { return set.Key() == o.Key() }); i >= 0 {
+		return s.standing[i], nil
 	}
-	if err == nil {
-		err = json.Unmarshal(entry.Value(), &set)
-	}
-	if err == nil && !time.Now().Before(set.ExpiresAt) {
-		err = errNotSet
-	}
-	return set, err
+	return set, errNotSet
 }
 
-// put stores a message in an override's place. The record gets a TTL of its own, which the
-// client's key-value calls allow for new keys only.
-func (s *overrideStore) put(ctx context.Context, msg *nats.Msg, o schemas.Override, ttl time.Duration) error {
-	msg.Subject = natskit.RecordSubject(s.js, schemas.BucketOverrides, o.Key())
-	_, err := s.js.PublishMsg(ctx, msg, jetstream.WithMsgTTL(ttl.Truncate(time.Second)))
+// store puts an override into force.
+func (s *overrideStore) store(ctx context.Context, o schemas.Override, ttl time.Duration) error {
+	body, err := json.Marshal(o)
+	if err == nil {
+		_, err = operator.Store(ctx, s.js, s.by, schemas.BucketOverrides, o.Key(), body, ttl)
+	}
 	return err
 }
 
@@ -172,14 +160,18 @@ func (c client) change(ctx context.Context, s scopes, action schemas.OverrideAct
 	if err != nil {
 		return err
 	}
+	by, err := c.signer()
+	if err != nil {
+		return err
+	}
 	return c.with(ctx, func(js jetstream.JetStream) error {
-		kv, err := js.KeyValue(ctx, schemas.BucketOverrides)
+		standing, err := c.standing(ctx, js, time.Now())
 		if err != nil {
-			return explain(fmt.Errorf("open the overrides: %w", err))
+			return fmt.Errorf("open the overrides: %w", err)
 		}
 		var faults error
 		for _, o := range all {
-			faults = errors.Join(faults, do(&overrideStore{kv, js}, o))
+			faults = errors.Join(faults, do(&overrideStore{js, by, standing}, o))
 		}
 		return faults
 	})
@@ -189,13 +181,20 @@ type overridesCmd struct{ listing }
 
 // Run lists the blocks and exemptions that have not ended.
 func (c *overridesCmd) Run(ctx context.Context, io streams) error {
-	return list[schemas.Override]{standingOverrides, "Nothing is blocked or exempted.", overrideTable}.run(ctx, &c.listing, io)
+	read := func(ctx context.Context, js jetstream.JetStream) ([]schemas.Override, error) {
+		return c.standing(ctx, js, time.Now())
+	}
+	return list[schemas.Override]{read, "Nothing is blocked or exempted.", overrideTable}.run(ctx, &c.listing, io)
 }
 
-func standingOverrides(ctx context.Context, js jetstream.JetStream) ([]schemas.Override, error) {
-	all, err := stored[schemas.Override](ctx, js, schemas.BucketOverrides)
-	now := time.Now()
-	return slices.DeleteFunc(all, func(o schemas.Override) bool { return !now.Before(o.ExpiresAt) }), err
+// standing returns the overrides that have not ended.
+func (c client) standing(ctx context.Context, js jetstream.JetStream, now time.Time) ([]schemas.Override, error) {
+	trust, err := c.trust()
+	if err != nil {
+		return nil, err
+	}
+	all, err := sealed[schemas.Override](ctx, js, trust, schemas.BucketOverrides)
+	return slices.DeleteFunc(all, func(o schemas.Override) bool { return !o.StandsAt(now) }), err
 }
 
 func overrideTable(all []schemas.Override, now time.Time) *terminal.Table {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/operator"
+	"github.com/unloop/unloop/schemas/kit/seal"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -30,17 +32,40 @@ type policyCmd struct {
 // policyStore is the bucket of policies of the running Unloop.
 type policyStore struct {
 	jetstream.KeyValue
-	js jetstream.JetStream
+	js    jetstream.JetStream
+	by    *seal.Signer
+	trust seal.Trust
 }
+
+// revision is a stored bundle.
+type revision struct {
+	jetstream.KeyValueEntry
+	seal.Record
+	// fault says why the bundle is not used; nil if it is good.
+	fault error
+}
+
+// withdrawn reports whether the revision removes the bundle.
+func (r revision) withdrawn() bool {
+	return r.fault == nil && len(r.Content) == 0
+}
+
+// holds reports whether the revision has a bundle that is good.
+func (r revision) holds() bool { return r.fault == nil && len(r.Content) > 0 }
 
 // withPolicies connects and calls use with the bucket of policies.
 func (c client) withPolicies(ctx context.Context, use func(policyStore) error) error {
+	by, err := c.signer()
+	trust, also := c.trust()
+	if err := errors.Join(err, also); err != nil {
+		return err
+	}
 	return c.with(ctx, func(js jetstream.JetStream) error {
 		kv, err := js.KeyValue(ctx, schemas.BucketPolicies)
 		if err != nil {
 			return explain(fmt.Errorf("open the policies: %w", err))
 		}
-		return use(policyStore{kv, js})
+		return use(policyStore{kv, js, by, trust})
 	})
 }
 
@@ -56,7 +81,7 @@ func (c pusher) push(ctx context.Context, io streams, s policyStore, data []byte
 	if most := s.js.Conn().MaxPayload(); int64(len(data)) > most {
 		return fmt.Errorf("push %s: the bundle has %d bytes, and the NATS server takes messages of %d (max_payload)", version, len(data), most)
 	}
-	revision, err := s.Put(ctx, schemas.KeyBundle, data)
+	revision, err := operator.Store(ctx, s.js, s.by, schemas.BucketPolicies, schemas.KeyBundle, data, 0)
 	if err != nil {
 		return fmt.Errorf("push %s: %w", version, err)
 	}
@@ -67,7 +92,7 @@ func (c pusher) push(ctx context.Context, io streams, s policyStore, data []byte
 }
 
 // pushed connects and returns the stored revisions, the oldest first.
-func (c client) pushed(ctx context.Context) (entries []jetstream.KeyValueEntry, err error) {
+func (c client) pushed(ctx context.Context) (entries []revision, err error) {
 	err = c.withPolicies(ctx, func(store policyStore) (err error) {
 		entries, err = store.pushed(ctx)
 		return err
@@ -76,7 +101,7 @@ func (c client) pushed(ctx context.Context) (entries []jetstream.KeyValueEntry, 
 }
 
 // pushed returns the stored revisions, the oldest first.
-func (s policyStore) pushed(ctx context.Context) ([]jetstream.KeyValueEntry, error) {
+func (s policyStore) pushed(ctx context.Context) (all []revision, err error) {
 	entries, err := s.History(ctx, schemas.KeyBundle)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, nil
@@ -84,7 +109,16 @@ func (s policyStore) pushed(ctx context.Context) ([]jetstream.KeyValueEntry, err
 	if err != nil {
 		return nil, fmt.Errorf("read the history: %w", err)
 	}
-	return entries, nil
+	for _, e := range entries {
+		r := revision{KeyValueEntry: e}
+		if e.Operation() == jetstream.KeyValuePut {
+			r.Record, r.fault = s.trust.Open(e.Bucket(), e.Key(), e.Value())
+		} else if s.trust.Checks() {
+			r.fault = seal.ErrUnsealed
+		}
+		all = append(all, r)
+	}
+	return all, nil
 }
 
 // versionOf returns the version of a stored bundle, "unreadable" for one that this
@@ -139,45 +173,52 @@ func (c *policyShowCmd) Run(ctx context.Context, io streams) error {
 		return io.json(struct {
 			pushedBundle
 			Bundle string `json:"bundle"`
-		}{pushedBundle{entry.Revision(), versionOf(entry.Value()), entry.Created(), len(entry.Value())}, string(entry.Value())})
+		}{pushedBundle{Revision: entry.Revision(), Version: versionOf(entry.Content), Pushed: entry.Created(), Bytes: len(entry.Content)}, string(entry.Content)})
 	}
-	fmt.Fprintf(io.err, "# version %s, revision %d, pushed %s\n", versionOf(entry.Value()), entry.Revision(), entry.Created().Local().Format(time.DateTime))
-	_, err = io.out.Write(entry.Value())
+	fmt.Fprintf(io.err, "# version %s, revision %d, pushed %s\n", versionOf(entry.Content), entry.Revision(), entry.Created().Local().Format(time.DateTime))
+	_, err = io.out.Write(entry.Content)
 	return err
 }
 
 // choose returns the entry of a revision; for revision 0, the one that pick returns.
-func choose(entries []jetstream.KeyValueEntry, revision uint64, pick func([]jetstream.KeyValueEntry) (jetstream.KeyValueEntry, error)) (jetstream.KeyValueEntry, error) {
-	if revision == 0 {
+func choose(entries []revision, number uint64, pick func([]revision) (revision, error)) (revision, error) {
+	if number == 0 {
 		return pick(entries)
 	}
 	for _, e := range entries {
-		if e.Revision() == revision && e.Operation() == jetstream.KeyValuePut {
+		if e.Revision() == number && e.holds() {
 			return e, nil
 		}
 	}
-	return nil, fmt.Errorf("no bundle has the revision %d; `unloop policy history` lists those that are kept", revision)
+	return revision{}, fmt.Errorf("no bundle has the revision %d; `unloop policy history` lists those that are kept", number)
 }
 
-func newest(entries []jetstream.KeyValueEntry) (jetstream.KeyValueEntry, error) {
-	if len(entries) == 0 || entries[len(entries)-1].Operation() != jetstream.KeyValuePut {
-		return nil, errNotPushed
+// newest returns the bundle that gateways use: the one that was sealed last or, without
+// seals, stored last.
+func newest(entries []revision) (last revision, err error) {
+	for _, e := range entries {
+		if e.fault == nil && !e.At.Before(last.At) {
+			last = e
+		}
 	}
-	return entries[len(entries)-1], nil
+	if !last.holds() {
+		return revision{}, errNotPushed
+	}
+	return last, nil
 }
 
 // before returns the newest bundle that differs from the one in force.
-func before(entries []jetstream.KeyValueEntry) (jetstream.KeyValueEntry, error) {
+func before(entries []revision) (revision, error) {
 	current := ""
 	if last, err := newest(entries); err == nil {
-		current = string(last.Value())
+		current = string(last.Content)
 	}
 	for _, e := range slices.Backward(entries) {
-		if e.Operation() == jetstream.KeyValuePut && string(e.Value()) != current {
+		if e.holds() && string(e.Content) != current {
 			return e, nil
 		}
 	}
-	return nil, errors.New("no other bundle was pushed before")
+	return revision{}, errors.New("no other bundle was pushed before")
 }
 
 type policyHistoryCmd struct {
@@ -188,10 +229,12 @@ type policyHistoryCmd struct {
 // pushedBundle is a revision of the pushed bundle, as JSON.
 type pushedBundle struct {
 	Revision uint64 `json:"revision"`
-	// Version is empty if the bundle was withdrawn.
+	// Version is empty if the bundle was withdrawn or is not used.
 	Version string    `json:"version,omitempty"`
 	Pushed  time.Time `json:"pushed"`
 	Bytes   int       `json:"bytes"`
+	// Refused says why no gateway uses the bundle.
+	Refused string `json:"refused,omitempty"`
 }
 
 // Run lists the pushed bundles, the newest first.
@@ -202,9 +245,12 @@ func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
 	}
 	all := make([]pushedBundle, 0, len(entries))
 	for _, e := range slices.Backward(entries) {
-		b := pushedBundle{Revision: e.Revision(), Pushed: e.Created(), Bytes: len(e.Value())}
-		if e.Operation() == jetstream.KeyValuePut {
-			b.Version = versionOf(e.Value())
+		b := pushedBundle{Revision: e.Revision(), Pushed: e.Created(), Bytes: len(e.Content)}
+		switch {
+		case e.fault != nil:
+			b.Refused = e.fault.Error()
+		case !e.withdrawn():
+			b.Version = versionOf(e.Content)
 		}
 		all = append(all, b)
 	}
@@ -219,7 +265,11 @@ func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
 	t := terminal.NewTable(terminal.Column{Name: "REVISION", Right: true}, terminal.Column{Name: "VERSION", Least: 10}, terminal.Column{Name: "PUSHED"},
 		terminal.Column{Name: "AGE", Rank: 1}, terminal.Column{Name: "BYTES", Rank: 2, Right: true})
 	for _, b := range all {
-		t.Row(strconv.FormatUint(b.Revision, 10), cmp.Or(b.Version, "withdrawn"), terminal.Moment(b.Pushed, now), terminal.Age(now.Sub(b.Pushed)), thousands(b.Bytes))
+		version := cmp.Or(b.Version, "withdrawn")
+		if b.Refused != "" {
+			version = "not used: " + b.Refused
+		}
+		t.Row(strconv.FormatUint(b.Revision, 10), version, terminal.Moment(b.Pushed, now), terminal.Age(now.Sub(b.Pushed)), thousands(b.Bytes))
 	}
 	return io.print(t)
 }
@@ -240,10 +290,10 @@ func (c *policyRollbackCmd) Run(ctx context.Context, io streams) error {
 		if err != nil {
 			return err
 		}
-		if bundle, err := policy.ParseTolerant(entry.Value()); err != nil || bundle.ExpiredAt(time.Now()) {
+		if bundle, err := policy.ParseTolerant(entry.Content); err != nil || bundle.ExpiredAt(time.Now()) {
 			return fmt.Errorf("revision %d can't be used any more: no gateway would load it", entry.Revision())
 		}
-		return c.push(ctx, io, store, entry.Value(), versionOf(entry.Value()))
+		return c.push(ctx, io, store, entry.Content, versionOf(entry.Content))
 	})
 }
 
@@ -252,7 +302,7 @@ type policyWithdrawCmd struct{ pusher }
 // Run removes the pushed bundle. Its history stays.
 func (c *policyWithdrawCmd) Run(ctx context.Context, io streams) error {
 	return c.withPolicies(ctx, func(store policyStore) error {
-		if err := store.Delete(ctx, schemas.KeyBundle); err != nil {
+		if _, err := operator.Store(ctx, store.js, store.by, schemas.BucketPolicies, schemas.KeyBundle, nil, 0); err != nil {
 			return fmt.Errorf("withdraw the bundle: %w", err)
 		}
 		c.record(ctx, store.js, io, schemas.AuditPolicy, schemas.KeyBundle, "withdrawn")

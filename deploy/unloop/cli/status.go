@@ -46,7 +46,7 @@ func (c *statusCmd) Run(ctx context.Context, io streams) error {
 	running := true
 	err = c.draw(ctx, io, func(io streams) error {
 		now := time.Now()
-		o, err := overviewOf(ctx, js, now)
+		o, err := c.overview(ctx, js, now)
 		if err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (c *statusCmd) Run(ctx context.Context, io streams) error {
 	return err
 }
 
-func overviewOf(ctx context.Context, js jetstream.JetStream, now time.Time) (o overview, err error) {
+func (c *statusCmd) overview(ctx context.Context, js jetstream.JetStream, now time.Time) (o overview, err error) {
 	o.Parts = append([]status.Status{}, operator.Parts(ctx, js.Conn())...)
 	slices.SortFunc(o.Parts, func(a, b status.Status) int {
 		return cmp.Or(cmp.Compare(a.Service, b.Service), a.Started.Compare(b.Started))
@@ -74,13 +74,11 @@ func overviewOf(ctx context.Context, js jetstream.JetStream, now time.Time) (o o
 		o.OpenLoops++
 		o.StoppedRequests += l.Saved.Requests
 	}
-	overrides, err := stored[schemas.Override](ctx, js, schemas.BucketOverrides)
+	overrides, err := c.standing(ctx, js, now)
 	for _, s := range overrides {
-		switch {
-		case !now.Before(s.ExpiresAt):
-		case s.Action == schemas.OverrideBlock:
+		if s.Action == schemas.OverrideBlock {
 			o.Blocks++
-		default:
+		} else {
 			o.Exemptions++
 		}
 	}
@@ -117,10 +115,13 @@ func printOverview(out *printer, o *overview, now time.Time) {
 	out.printf("Set by operators:   %s, %s\n", plural(o.Blocks, "block"), plural(o.Exemptions, "exemption"))
 }
 
-// printLacking prints what the parts miss in NATS.
+// printLacking prints what the parts miss in NATS, and their remarks.
 func printLacking(out *printer, parts []status.Status) {
 	refused, lacking := uint64(0), map[string]bool{}
 	for _, p := range parts {
+		for _, remark := range p.Remarks {
+			out.printf("%s %s at %s: %s\n", out.screen.Paint(terminal.Yellow, "Remark:"), p.Service, p.Host, remark)
+		}
 		refused += p.Refused
 		for stream := range p.MissingReplicas {
 			lacking[stream] = true

@@ -25,7 +25,8 @@ type upCmd struct {
 	DataDir          string `group:"nats" short:"d" placeholder:"DIR" help:"Where the embedded server stores; \"memory\" keeps nothing. Default: unloop in the user's state folder."`
 	NATS             string `name:"nats" group:"nats" placeholder:"URL" help:"Use NATS servers elsewhere instead of the embedded one."`
 	natskit.Settings `group:"nats"`
-	Replicas         int                `group:"nats" default:"1" help:"Replicas of streams that do not exist yet, on servers elsewhere."`
+	Replicas         int `group:"nats" default:"1" help:"Replicas of streams that do not exist yet, on servers elsewhere."`
+	service.Sealed   `group:"nats"`
 	Detector         detector.Config    `embed:"" group:"detector"`
 	Notifier         notifier.Config    `embed:"" group:"notifier"`
 	Embedworker      embedworker.Config `embed:"" group:"embedworker"`
@@ -35,7 +36,8 @@ type upCmd struct {
 // system returns the configuration of all services by the flags.
 func (c upCmd) system() (system.Config, error) {
 	dir, err := dataDir(c.DataDir)
-	faults := []error{err, c.CheckAccess(c.Process), c.CheckAdmin()}
+	trust, also := c.Trust()
+	faults := []error{err, also, c.CheckAccess(c.Process), c.CheckAdmin()}
 	if c.NATS == "" {
 		faults = append(faults, c.CheckLoopback("--nats-listen", c.NATSListen))
 		if !c.IsZero() {
@@ -44,7 +46,7 @@ func (c upCmd) system() (system.Config, error) {
 	}
 	c.Pages, c.ProofKey = c.Allowed, natskit.ProofKey()
 	return system.Config{
-		Admin: c.Admin, AdminAuth: c.AdminAuth, NATS: c.NATS, Connect: c.Settings, Replicas: c.Replicas,
+		Admin: c.Admin, AdminAuth: c.AdminAuth, NATS: c.NATS, Connect: c.Settings, Replicas: c.Replicas, Trust: trust,
 		Embedded: natskit.EmbeddedConfig{Listen: c.NATSListen, DataDir: dir, Announce: announceDir()},
 		Gateway:  c.Config, Detector: c.Detector, Notifier: c.Notifier, Embedworker: c.Embedworker,
 	}, errors.Join(faults...)

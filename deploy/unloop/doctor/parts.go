@@ -41,11 +41,14 @@ func (e *examination) checkParts(context.Context) (all []Finding) {
 	return all
 }
 
-// natsFindings returns what the parts say of NATS: what it refused them, and which streams
-// have fewer replicas than they were told.
+// natsFindings returns what the parts say of NATS: what it refused them, which records of
+// operators are not in force, and which streams have fewer replicas than they were told.
 func natsFindings(parts []status.Status) (all []Finding) {
 	lacking := map[string]bool{}
 	for _, p := range parts {
+		for _, remark := range p.Remarks {
+			all = append(all, Finding{p.Service, Warning, remark + " (" + p.Host + ")", "push the policies again or set the block anew as the operator; `unloop policy history` and `unloop overrides` show what is stored"})
+		}
 		if p.Refused > 0 {
 			all = append(all, Finding{p.Service, Warning, fmt.Sprintf("NATS refused %d of its messages and subscriptions on %s: its user's permissions do not allow them", p.Refused, p.Host),
 				"look at its log, which names the subjects; docs/nats.md has the permissions of each service"})

@@ -53,6 +53,7 @@ func withLines(t *testing.T, file string, extra []string) string {
 type unloop struct {
 	*installation
 	gateway   string
+	upstream  string
 	conns     map[string]*natskit.Conn
 	delivered chan string
 	log       *lines
@@ -64,6 +65,7 @@ func (in *installation) start() *unloop {
 	u := &unloop{installation: in, conns: map[string]*natskit.Conn{}, delivered: make(chan string, 100), log: &lines{}}
 	upstream := httptest.NewServer(scripted.New(nil))
 	in.t.Cleanup(upstream.Close)
+	u.upstream = upstream.URL
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		u.delivered <- string(body)
@@ -83,17 +85,24 @@ func (in *installation) start() *unloop {
 		cfg.Webhook, cfg.AllowCIDR, cfg.WebhookSince = hook.URL, []string{"127.0.0.0/8"}, "all"
 		return notifier.New(cfg, d)
 	})
-	u.run(natsperm.Gateway, func(d service.Deps) (service.Service, error) {
+	u.startGateway()
+	return u
+}
+
+// startGateway runs a gateway, to which requests are sent from now on.
+func (u *unloop) startGateway() (g *gateway.Gateway) {
+	u.t.Helper()
+	u.run(natsperm.Gateway, func(d service.Deps) (_ service.Service, err error) {
 		cfg := gateway.DefaultConfig()
-		cfg.Listen, cfg.Upstream, cfg.Reject = "127.0.0.1:0", map[string]string{"openai": upstream.URL}, "429"
+		cfg.Listen, cfg.Upstream, cfg.Reject = "127.0.0.1:0", map[string]string{"openai": u.upstream}, "429"
 		cfg.CheckTimeout, cfg.StartGrace = patience, patience
-		g, err := gateway.New(cfg, d)
+		g, err = gateway.New(cfg, d)
 		if err == nil {
 			u.gateway = "http://" + g.Addr()
 		}
 		return g, err
 	})
-	return u
+	return g
 }
 
 // run runs one service with its admin port.
@@ -102,7 +111,7 @@ func (u *unloop) run(name string, build func(service.Deps) (service.Service, err
 	conn, reg := u.connect(name, u.log.log()), service.NewRegistry()
 	u.conns[name] = conn
 	layout := natskit.Layout{Replicas: u.Replicas}
-	svc, err := build(service.Deps{Log: u.log.log(), Metrics: reg, NATS: conn, Layout: layout})
+	svc, err := build(service.Deps{Log: u.log.log(), Metrics: reg, NATS: conn, Layout: layout, Trust: u.trust()})
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -232,10 +241,7 @@ func (u *unloop) push(ctx context.Context, bundle string) error {
 
 // put writes a record as an operator.
 func (u *unloop) put(ctx context.Context, bucket, key, value string) error {
-	kv, err := u.jetstream(natsperm.Operator).KeyValue(ctx, bucket)
-	if err == nil {
-		_, err = kv.PutString(ctx, key, value)
-	}
+	_, err := operator.Store(ctx, u.jetstream(natsperm.Operator), u.signer(), bucket, key, []byte(value), 0)
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/unloop/unloop/schemas/kit/natsperm"
+	"github.com/unloop/unloop/schemas/kit/seal"
 )
 
 // Names of files beside those of servers and users.
@@ -20,6 +21,9 @@ const (
 	fileCA    = "ca.pem"
 	fileCAKey = "ca-key.pem"
 )
+
+// SealSeedFile has the seed with which operators seal what they put into force.
+const SealSeedFile = "seal.nk"
 
 // ErrExists means that files are there already.
 var ErrExists = errors.New("files are there already")
@@ -134,6 +138,11 @@ func (k keeper) read(name string) string {
 
 // files returns all files.
 func (c Config) files(before keeper) (all []file, err error) {
+	seed, sealKey, err := sealSeed(before.read(SealSeedFile))
+	if err != nil {
+		return nil, fmt.Errorf("key in %s: %w", SealSeedFile, err)
+	}
+	all = append(all, file{SealSeedFile, seed + "\n", true})
 	public := map[string]string{}
 	for _, user := range append(natsperm.Names(), SystemUser) {
 		seed, key, err := userKey(before.read(SeedFile(user)))
@@ -141,7 +150,7 @@ func (c Config) files(before keeper) (all []file, err error) {
 			return nil, fmt.Errorf("key in %s: %w", SeedFile(user), err)
 		}
 		public[user] = key
-		all = append(all, file{SeedFile(user), seed, true}, file{EnvFile(user), c.environment(user), false})
+		all = append(all, file{SeedFile(user), seed, true}, file{EnvFile(user), c.environment(user, sealKey), false})
 	}
 	if c.TLS.On {
 		certs, err := c.certify(before)
@@ -155,6 +164,15 @@ func (c Config) files(before keeper) (all []file, err error) {
 	}
 	slices.SortStableFunc(all, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	return all, nil
+}
+
+// sealSeed returns a seed for seals, or a new one, and its public key.
+func sealSeed(seed string) (text, public string, err error) {
+	if seed == "" {
+		return seal.Generate()
+	}
+	by, err := seal.NewSigner(seed)
+	return strings.TrimSpace(seed), by.Public(), err
 }
 
 // userKey returns the key of a seed, or a new one.
@@ -177,8 +195,9 @@ func userKey(seed string) (text, public string, err error) {
 	return string(raw) + "\n", public, err
 }
 
-// environment returns the variables with which a user's process connects.
-func (c Config) environment(user string) string {
+// environment returns the variables with which a user's process connects. sealKey is the
+// public key of what operators seal.
+func (c Config) environment(user, sealKey string) string {
 	lines := []string{
 		"UNLOOP_NATS=" + c.URL(),
 		"UNLOOP_NATS_NKEY=" + path.Join(c.ClientDir, SeedFile(user)),
@@ -198,6 +217,12 @@ func (c Config) environment(user string) string {
 	}
 	if user != SystemUser && user != natsperm.Subscriber && user != natsperm.Monitor {
 		lines = append(lines, fmt.Sprint("UNLOOP_REPLICAS=", c.Replicas))
+	}
+	switch user {
+	case natsperm.Operator:
+		lines = append(lines, "UNLOOP_SEAL_SEED="+path.Join(c.ClientDir, SealSeedFile))
+	case natsperm.Gateway, natsperm.Notifier, natsperm.Monitor:
+		lines = append(lines, "UNLOOP_SEAL_KEY="+sealKey)
 	}
 	return strings.Join(lines, "\n") + "\n"
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/deploy/unloop/natsconfig"
+	"github.com/unloop/unloop/schemas/kit/seal"
 )
 
 func read(t *testing.T, dir, name string) string {
@@ -50,10 +51,15 @@ func TestFilesAreKept(t *testing.T) {
 			t.Errorf("%s has mode %v, want %v", name, info.Mode().Perm(), want)
 		}
 	}
-	const want = "UNLOOP_NATS=tls://nats.example:4222\nUNLOOP_NATS_NKEY=/run/unloop/gateway.nk\nUNLOOP_NATS_INBOX_PREFIX=_INBOX_gateway\nUNLOOP_NATS_TLS_CA=/run/unloop/ca.pem\nUNLOOP_REPLICAS=1\n"
-	if got := read(t, dir, "gateway.env"); got != want {
-		t.Errorf("gateway.env is\n%s, want\n%s", got, want)
+	const want = "UNLOOP_NATS=tls://nats.example:4222\nUNLOOP_NATS_NKEY=/run/unloop/gateway.nk\nUNLOOP_NATS_INBOX_PREFIX=_INBOX_gateway\nUNLOOP_NATS_TLS_CA=/run/unloop/ca.pem\nUNLOOP_REPLICAS=1\nUNLOOP_SEAL_KEY="
+	by, err := seal.NewSigner(read(t, dir, natsconfig.SealSeedFile))
+	if got := read(t, dir, "gateway.env"); err != nil || got != want+by.Public()+"\n" {
+		t.Errorf("%v; gateway.env is\n%s, want\n%s", err, got, want+by.Public())
 	}
+	if got := read(t, dir, "operator.env"); !strings.Contains(got, "UNLOOP_SEAL_SEED=/run/unloop/seal.nk\n") {
+		t.Errorf("operator.env is\n%s", got)
+	}
+	sealSeed := read(t, dir, natsconfig.SealSeedFile)
 	seed, ca, cert := read(t, dir, "gateway.nk"), read(t, dir, "ca.pem"), read(t, dir, "nats-1.pem")
 	if conf := read(t, dir, "nats-1.conf"); strings.Contains(conf, strings.TrimSpace(seed)) || !strings.Contains(conf, "/data") {
 		t.Error("nats-1.conf has a secret, or no store")
@@ -64,7 +70,7 @@ func TestFilesAreKept(t *testing.T) {
 	if _, err := cfg.Write(dir, natsconfig.Options{Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	if read(t, dir, "gateway.nk") != seed || read(t, dir, "ca.pem") != ca || read(t, dir, "nats-1.pem") != cert {
+	if read(t, dir, "gateway.nk") != seed || read(t, dir, "ca.pem") != ca || read(t, dir, "nats-1.pem") != cert || read(t, dir, natsconfig.SealSeedFile) != sealSeed {
 		t.Error("--force made new keys or certificates")
 	}
 	cfg.TLS.Names = []string{"nats.other"}
@@ -77,7 +83,7 @@ func TestFilesAreKept(t *testing.T) {
 	if _, err := cfg.Write(dir, natsconfig.Options{NewKeys: true}); err != nil {
 		t.Fatal(err)
 	}
-	if read(t, dir, "gateway.nk") == seed || read(t, dir, "ca.pem") == ca {
+	if read(t, dir, "gateway.nk") == seed || read(t, dir, "ca.pem") == ca || read(t, dir, natsconfig.SealSeedFile) == sealSeed {
 		t.Error("--new-keys kept keys or certificates")
 	}
 }

@@ -19,7 +19,7 @@ var forbidden = []struct {
 	publish, subscribe []string
 }{
 	{natsperm.Gateway, []string{
-		"$KV.LOOP_COUNTERS.exact.live.p.h", "$KV.LOOP_POLICIES.bundle", "$KV.LOOP_OVERRIDES.block.x", "$KV.LOOP_SESSIONS.tool.live.p.h", "$KV.LOOP_BLOCKS.x", "loop.detected.a.b",
+		"$KV.LOOP_COUNTERS.exact.live.p.h", "$KV.LOOP_POLICIES.bundle", "$KV.LOOP_POLICIES.caller-hash-key", "$KV.LOOP_OVERRIDES.block.x", "$KV.LOOP_SESSIONS.tool.live.p.h", "$KV.LOOP_BLOCKS.x", "loop.detected.a.b",
 		"loop.cooldown", "loop.release", "loop.audit.release", "loop.beat", "$JS.API.STREAM.CREATE.KV_LOOP_COUNTERS", "$JS.API.STREAM.UPDATE.KV_LOOP_POLICIES",
 		"$JS.API.STREAM.DELETE.KV_LOOP_SESSIONS", "$JS.API.STREAM.PURGE.KV_LOOP_POLICIES", "$JS.API.STREAM.MSG.GET.KV_LOOP_COUNTERS", "_INBOX_detector.x",
 	}, []string{"loop.check", "_INBOX.x", "_INBOX_detector.>", "$KV.LOOP_POLICIES.>", "loop.detected.>"}},
@@ -38,7 +38,7 @@ var forbidden = []struct {
 		"$JS.API.STREAM.MSG.GET.KV_LOOP_POLICIES", "$JS.API.CONSUMER.CREATE.LOOP_EVENTS.x", "$JS.API.STREAM.LIST",
 	}, []string{">", "loop.>", "loop.check", "$KV.LOOP_POLICIES.>", "_INBOX_operator.>"}},
 	{natsperm.Operator, []string{
-		"$KV.LOOP_COUNTERS.x", "$KV.LOOP_POLICIES.caller-hash-key", "loop.detected.a.b", "loop.cooldown", "loop.beat", "$JS.API.STREAM.CREATE.OTHER",
+		"$KV.LOOP_COUNTERS.x", "loop.detected.a.b", "loop.cooldown", "loop.beat", "$JS.API.STREAM.CREATE.OTHER",
 	}, []string{"loop.check", "_INBOX_gateway.>", "$JS.API.>"}},
 	{natsperm.Monitor, []string{
 		"loop.release", "loop.check", "$KV.LOOP_POLICIES.bundle", "$JS.API.STREAM.MSG.GET.LOOP_EVENTS", "$JS.API.DIRECT.GET.LOOP_EVENTS", "$JS.API.STREAM.DELETE.LOOP_EVENTS",

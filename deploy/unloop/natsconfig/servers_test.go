@@ -20,6 +20,9 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natsperm"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/kit/operator"
+	"github.com/unloop/unloop/schemas/kit/seal"
+	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 // patience bounds what a test waits for; nothing healthy comes near it.
@@ -66,6 +69,8 @@ type installation struct {
 	servers []*server.Server
 	// url is where clients connect.
 	url string
+	// operator is a connection that is kept; nil before it is needed.
+	operator jetstream.JetStream
 }
 
 // install writes a configuration for servers on loopback, and starts them. Lines are
@@ -164,10 +169,39 @@ func (in *installation) prepare(replicas int) []natskit.Prepared {
 	ctx, cancel := context.WithTimeout(in.t.Context(), patience)
 	defer cancel()
 	done, err := natskit.Prepare(ctx, in.jetstream(natsperm.Operator), natskit.Layout{Replicas: replicas}.Everything())
+	if err == nil {
+		_, err = operator.EnsureCallerHashKey(ctx, in.jetstream(natsperm.Operator), in.signer())
+	}
 	if err != nil {
 		in.t.Fatal(err)
 	}
 	return done
+}
+
+// signer seals as operators do.
+func (in *installation) signer() *seal.Signer {
+	in.t.Helper()
+	by, err := seal.ReadSigner(filepath.Join(in.dir, natsconfig.SealSeedFile))
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	return by
+}
+
+// trust is that of services, by their variables.
+func (in *installation) trust() seal.Trust {
+	in.t.Helper()
+	var keys service.Sealed
+	for line := range strings.Lines(read(in.t, in.dir, natsconfig.EnvFile(natsperm.Gateway))) {
+		if key, ok := strings.CutPrefix(strings.TrimSpace(line), "UNLOOP_SEAL_KEY="); ok {
+			keys.SealKey = append(keys.SealKey, key)
+		}
+	}
+	trust, err := keys.Trust()
+	if err != nil || !trust.Checks() {
+		in.t.Fatalf("the gateway trusts %v, %v", keys, err)
+	}
+	return trust
 }
 
 // await polls until something holds.

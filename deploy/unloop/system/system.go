@@ -20,6 +20,7 @@ import (
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/seal"
 	"github.com/unloop/unloop/schemas/kit/service"
 	"github.com/unloop/unloop/schemas/kit/tracing"
 )
@@ -33,7 +34,9 @@ type Config struct {
 	// NATS is the URL of servers elsewhere; if it is empty, a server is embedded.
 	NATS string
 	// Connect has the flags for connections to servers elsewhere.
-	Connect  natskit.Settings
+	Connect natskit.Settings
+	// Trust says which records of operators are good.
+	Trust    seal.Trust
 	Replicas int
 	Embedded natskit.EmbeddedConfig
 	// OverNATS has the services send each other every request over NATS, as separate
@@ -156,7 +159,7 @@ func (s *System) build(cfg Config) error {
 			return err
 		}
 		s.conns = append(s.conns, nc)
-		svc, err := part.make(service.Deps{Log: log, Metrics: s.metrics, NATS: nc, InProcess: s.inProcess, Layout: s.layout, Traces: cfg.Traces.Tracer(part.name)})
+		svc, err := part.make(service.Deps{Log: log, Metrics: s.metrics, NATS: nc, InProcess: s.inProcess, Layout: s.layout, Trust: cfg.Trust, Traces: cfg.Traces.Tracer(part.name)})
 		if err != nil {
 			return err
 		}

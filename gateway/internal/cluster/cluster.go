@@ -1,11 +1,12 @@
 // Package cluster keeps up with what the gateways of a cluster share: the key that
 // callers are hashed with, the policy bundle that operators push, and the blocks
-// and exemptions that they set.
+// and exemptions that they set. Where operators seal their records, others change nothing.
 //
 // It does not know what a request is, or what a bundle says.
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -21,23 +22,28 @@ import (
 	"github.com/unloop/unloop/gateway/internal/override"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/seal"
 )
 
 // Shared is what is known of the cluster now. Many goroutines may read it while one
 // follows the cluster.
 type Shared struct {
-	log *slog.Logger
-	// key is the configured key; nil if the cluster makes its own.
+	log   *slog.Logger
+	trust seal.Trust
+	// key is the configured key; nil if the cluster has one.
 	key       *[identity.KeySize]byte
 	hasher    atomic.Pointer[identity.Hasher]
 	overrides atomic.Pointer[override.Entries]
 	loaded    atomic.Pointer[time.Time]
+	faults    faults
+	// alone says that the gateway hashes with a key that no other one has.
+	alone atomic.Bool
 }
 
 // New returns what is known before any contact with the cluster. key is the key that
-// callers are hashed with; nil for the cluster's own.
-func New(key *[identity.KeySize]byte, log *slog.Logger) *Shared {
-	s := &Shared{log: log, key: key}
+// callers are hashed with; nil for the cluster's own. trust says which records are good.
+func New(key *[identity.KeySize]byte, trust seal.Trust, log *slog.Logger) *Shared {
+	s := &Shared{log: log, key: key, trust: trust}
 	if key != nil {
 		s.hasher.Store(identity.NewHasher(*key))
 	}
@@ -65,33 +71,41 @@ func (s *Shared) Loaded() (at time.Time, ok bool) {
 // none; loaded is called once, when all that is shared is known.
 func (s *Shared) Follow(ctx context.Context, nc *natskit.Conn, layout natskit.Layout, bundle func([]byte), loaded func()) error {
 	f := &natskit.Follower{Conn: nc, Layout: layout, Log: s.log}
+	var history []jetstream.WatchOpt
+	if s.trust.Checks() { // the last record of a key may not be the last good one
+		history = append(history, jetstream.IncludeHistory())
+	}
 	var missing sync.WaitGroup
 	arrives := func() func() { missing.Add(1); return sync.OnceFunc(missing.Done) }
-	gotBundle, gotOverrides, gotKey := arrives(), arrives(), arrives()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer gotBundle()
-		return f.Follow(ctx, schemas.BucketPolicies, schemas.KeyBundle, func(entries []jetstream.KeyValueEntry, _ bool) {
-			value, _ := newest(entries)
-			bundle(value)
-			gotBundle()
+	follow := func(r *seal.Register, keys string, apply func(entries []jetstream.KeyValueEntry, all bool) bool) {
+		got := arrives()
+		group.Go(func() error {
+			defer got()
+			return f.Follow(ctx, r.Bucket, keys, func(entries []jetstream.KeyValueEntry, all bool) {
+				if apply(entries, all) {
+					got()
+				}
+			}, history...)
 		})
-	})
-	group.Go(func() error {
-		defer gotOverrides()
-		return f.Follow(ctx, schemas.BucketOverrides, ">", func(entries []jetstream.KeyValueEntry, all bool) {
-			s.override(entries, all)
-			gotOverrides()
-		})
-	})
-	group.Go(func() error {
-		defer gotKey()
-		if s.key != nil {
-			return nil
+	}
+	pushed := s.bundles()
+	follow(pushed, schemas.KeyBundle, func(entries []jetstream.KeyValueEntry, all bool) bool {
+		if changed := s.take(kindBundle, pushed, entries, all); len(changed) > 0 || all {
+			content, _ := pushed.Content(schemas.KeyBundle)
+			bundle(content)
 		}
-		k := &sharedKey{Shared: s, nats: nc, loaded: gotKey}
-		return f.Follow(ctx, schemas.BucketPolicies, schemas.KeyCallerHash, func(entries []jetstream.KeyValueEntry, _ bool) { k.update(ctx, entries) })
+		return true
 	})
+	set := s.set()
+	follow(set, ">", func(entries []jetstream.KeyValueEntry, all bool) bool {
+		s.override(set, s.take(kindOverride, set, entries, all))
+		return true
+	})
+	if s.key == nil {
+		k := &sharedKey{Shared: s, nats: nc, stored: s.keys()}
+		follow(k.stored, schemas.KeyCallerHash, func(entries []jetstream.KeyValueEntry, all bool) bool { return k.update(ctx, entries, all) })
+	}
 	group.Go(func() error {
 		missing.Wait()
 		if ctx.Err() == nil {
@@ -104,26 +118,49 @@ func (s *Shared) Follow(ctx context.Context, nc *natskit.Conn, layout natskit.La
 	return group.Wait()
 }
 
-// newest returns the value of a key by its entries, oldest first; false if it has none.
-func newest(entries []jetstream.KeyValueEntry) ([]byte, bool) {
-	if len(entries) == 0 || entries[len(entries)-1].Operation() != jetstream.KeyValuePut {
-		return nil, false
-	}
-	return entries[len(entries)-1].Value(), true
+// bundles, set and keys return the registers of what is shared.
+func (s *Shared) bundles() *seal.Register {
+	return &seal.Register{Trust: s.trust, Bucket: schemas.BucketPolicies}
 }
 
-// override takes over overrides that were set or deleted. all says that they replace
-// those that were known.
-func (s *Shared) override(entries []jetstream.KeyValueEntry, all bool) {
-	current := override.Entries{}
-	if !all {
-		current = maps.Clone(s.Overrides())
+func (s *Shared) set() *seal.Register {
+	return &seal.Register{
+		Trust: s.trust, Bucket: schemas.BucketOverrides,
+		Check: func(key string, content []byte) error {
+			_, err := override.Read(key, content)
+			return err
+		},
+		Lasts: schemas.OverrideExpiry,
 	}
-	for _, entry := range entries {
-		if entry.Operation() != jetstream.KeyValuePut {
-			delete(current, entry.Key())
-		} else if err := current.Put(entry.Key(), entry.Value()); err != nil {
-			s.log.Error("override not used", "key", entry.Key(), "error", err)
+}
+
+func (s *Shared) keys() *seal.Register {
+	return &seal.Register{Trust: s.trust, Bucket: schemas.BucketPolicies, Check: func(_ string, content []byte) error {
+		if len(content) != identity.KeySize {
+			return fmt.Errorf("%w: %d bytes", errBadKey, len(content))
+		}
+		return nil
+	}}
+}
+
+// take takes entries into the register of a kind, and logs those that are not good.
+func (s *Shared) take(kind string, r *seal.Register, entries []jetstream.KeyValueEntry, all bool) (changed []string) {
+	changed = r.Take(entries, all)
+	for key, err := range s.faults.replace(kind, r.Faults()) {
+		s.log.Error("record not used; the last good one stays in force", "bucket", r.Bucket, "key", key, "error", err)
+	}
+	return changed
+}
+
+// override takes over overrides that have changed.
+func (s *Shared) override(set *seal.Register, changed []string) {
+	current := maps.Clone(s.Overrides())
+	for _, key := range changed {
+		delete(current, key)
+		if content, ok := set.Content(key); ok {
+			if o, err := override.Read(key, content); err == nil { // Check has read it
+				current[key] = o
+			}
 		}
 	}
 	s.overrides.Store(&current)
@@ -132,30 +169,35 @@ func (s *Shared) override(entries []jetstream.KeyValueEntry, all bool) {
 // Read reads once what the cluster shares, and returns the pushed bundle; nil if
 // there is none. Unlike Follow, it changes nothing in the cluster.
 func (s *Shared) Read(ctx context.Context, js jetstream.JetStream) (bundle []byte, err error) {
-	kv, err := js.KeyValue(ctx, schemas.BucketPolicies)
-	if err != nil {
-		return nil, fmt.Errorf("open bucket %s: %w", schemas.BucketPolicies, err)
-	}
 	if s.key == nil {
-		entry, err := kv.Get(ctx, schemas.KeyCallerHash)
-		if err != nil {
-			return nil, fmt.Errorf("read caller hash key: %w", err)
+		keys := s.keys()
+		if _, err := s.readInto(ctx, js, kindKey, keys, schemas.KeyCallerHash); err != nil {
+			return nil, err
 		}
-		if len(entry.Value()) != identity.KeySize {
-			return nil, fmt.Errorf("read caller hash key: %w", errBadKey)
+		key, ok := keys.Content(schemas.KeyCallerHash)
+		if !ok {
+			return nil, fmt.Errorf("read caller hash key: %w", cmp.Or(keys.Faults()[schemas.KeyCallerHash], error(jetstream.ErrKeyNotFound)))
 		}
-		s.hasher.Store(identity.NewHasher([identity.KeySize]byte(entry.Value())))
+		s.hasher.Store(identity.NewHasher([identity.KeySize]byte(key)))
 	}
-	if entry, err := kv.Get(ctx, schemas.KeyBundle); err == nil {
-		bundle = entry.Value()
+	pushed, set := s.bundles(), s.set()
+	if _, err := s.readInto(ctx, js, kindBundle, pushed, schemas.KeyBundle); err != nil {
+		return nil, err
 	}
+	bundle, _ = pushed.Content(schemas.KeyBundle)
+	changed, err := s.readInto(ctx, js, kindOverride, set, ">")
+	s.override(set, changed)
+	return bundle, err
+}
+
+// readInto takes the stored entries into a register.
+func (s *Shared) readInto(ctx context.Context, js jetstream.JetStream, kind string, r *seal.Register, keys string) (changed []string, err error) {
 	var entries []jetstream.KeyValueEntry
-	for entry, err := range natskit.Entries(ctx, js, schemas.BucketOverrides, ">") {
+	for entry, err := range natskit.Entries(ctx, js, r.Bucket, keys, jetstream.IncludeHistory()) {
 		if err != nil {
-			return bundle, err
+			return nil, err
 		}
 		entries = append(entries, entry)
 	}
-	s.override(entries, true)
-	return bundle, nil
+	return s.take(kind, r, entries, true), nil
 }

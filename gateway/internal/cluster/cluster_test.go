@@ -16,6 +16,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/kit/seal"
 )
 
 // waiting bounds what a test waits for; nothing healthy comes near it.
@@ -31,7 +32,7 @@ type gateway struct {
 // follow follows a cluster until the test ends, and returns when all is loaded.
 func follow(t *testing.T, s *natstest.Server, key *[identity.KeySize]byte) *gateway {
 	t.Helper()
-	g := &gateway{New(key, slog.New(slog.DiscardHandler)), s.Service(), make(chan []byte, 100)}
+	g := &gateway{New(key, seal.Trust{}, slog.New(slog.DiscardHandler)), s.Service(), make(chan []byte, 100)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done, loaded := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -219,19 +220,19 @@ func TestReadTakesOverWhatIsSharedAndChangesNothing(t *testing.T) {
 	s := natstest.Start(t)
 	js := s.JetStream()
 	log := slog.New(slog.DiscardHandler)
-	if _, err := New(nil, log).Read(t.Context(), js); !errors.Is(err, jetstream.ErrKeyNotFound) {
+	if _, err := New(nil, seal.Trust{}, log).Read(t.Context(), js); !errors.Is(err, jetstream.ErrKeyNotFound) {
 		t.Errorf("without a key: %v", err)
 	}
 	policies := bucket(t, s, schemas.BucketPolicies)
 	_, err := policies.Put(t.Context(), schemas.KeyCallerHash, []byte("short"))
 	must(t, err)
-	if _, err := New(nil, log).Read(t.Context(), js); !errors.Is(err, errBadKey) {
+	if _, err := New(nil, seal.Trust{}, log).Read(t.Context(), js); !errors.Is(err, errBadKey) {
 		t.Errorf("with a short key: %v", err)
 	}
 	key := bytes.Repeat([]byte{7}, identity.KeySize)
 	_, err = policies.Put(t.Context(), schemas.KeyCallerHash, key)
 	must(t, err)
-	shared := New(nil, log)
+	shared := New(nil, seal.Trust{}, log)
 	if bundle, err := shared.Read(t.Context(), js); err != nil || bundle != nil || len(shared.Overrides()) != 0 {
 		t.Errorf("without a bundle: %q, %v", bundle, err)
 	}
@@ -252,7 +253,7 @@ func TestReadTakesOverWhatIsSharedAndChangesNothing(t *testing.T) {
 func TestReadNamesTheBucketThatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
-	shared := New(new([identity.KeySize]byte), slog.New(slog.DiscardHandler))
+	shared := New(new([identity.KeySize]byte), seal.Trust{}, slog.New(slog.DiscardHandler))
 	for _, name := range []string{schemas.BucketOverrides, schemas.BucketPolicies} {
 		must(t, s.JetStream().DeleteStream(t.Context(), "KV_"+name))
 		if _, err := shared.Read(t.Context(), s.JetStream()); !errors.Is(err, jetstream.ErrBucketNotFound) || !bytes.Contains([]byte(err.Error()), []byte(name)) {
@@ -272,7 +273,7 @@ func TestGatewaysWaitForABucketThatCantBeUsedYet(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(writer(func(p []byte) { noted.Write(p); tries <- struct{}{} }), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, cancel := context.WithCancel(t.Context())
 	done, loaded := make(chan error, 1), make(chan struct{})
-	shared := New(new([identity.KeySize]byte), log)
+	shared := New(new([identity.KeySize]byte), seal.Trust{}, log)
 	go func() { done <- shared.Follow(ctx, s.Service(), s.Layout(), func([]byte) {}, func() { close(loaded) }) }()
 	<-tries
 	must(t, js.DeleteStream(t.Context(), name))
@@ -292,13 +293,14 @@ func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
 func TestAKeyThatCantBeStoredIsReported(t *testing.T) {
 	t.Parallel()
 	s := natstest.StartBare(t)
-	if err := createKey(t.Context(), s.JetStream(), []byte("key")); !errors.Is(err, jetstream.ErrBucketNotFound) {
+	if err := createKey(t.Context(), s.JetStream(), []byte("key"), nil); !errors.Is(err, jetstream.ErrBucketNotFound) {
 		t.Errorf("without a bucket: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	k := &sharedKey{Shared: New(nil, slog.New(slog.DiscardHandler)), nats: s.Service()}
-	if k.update(ctx, nil); k.Hasher() != nil {
+	k := &sharedKey{Shared: New(nil, seal.Trust{}, slog.New(slog.DiscardHandler)), nats: s.Service()}
+	k.stored = k.keys()
+	if k.update(ctx, nil, true); k.Hasher() != nil {
 		t.Error("a key that is not stored is used")
 	}
 }

@@ -58,6 +58,8 @@ type Policies struct {
 	refused *prometheus.GaugeVec
 
 	current atomic.Pointer[loaded]
+	// refusal says why the latest bundle of a source is not in force; nil if it is.
+	refusal atomic.Pointer[string]
 	mu      sync.Mutex // one replacement at a time
 	// read is what the file held when it was loaded.
 	read []byte
@@ -107,6 +109,14 @@ func (p *Policies) Rules() *Rules { return p.current.Load().Rules }
 // Source names where the rules in force came from: file, pushed or default.
 func (p *Policies) Source() string { return p.current.Load().source }
 
+// Remarks returns why the latest bundle is not in force; nothing if it is.
+func (p *Policies) Remarks() []string {
+	if text := p.refusal.Load(); text != nil {
+		return []string{*text}
+	}
+	return nil
+}
+
 // Pushed puts the bundle into force that was pushed to all gateways, unless a file
 // outranks it; nil data means that there is none. A bundle that can't be used is
 // logged and counted.
@@ -114,6 +124,7 @@ func (p *Policies) Pushed(data []byte) {
 	switch {
 	case p.file == "" && data == nil:
 		p.refused.WithLabelValues(sourcePushed).Set(0)
+		p.refusal.Store(nil)
 		p.use(p.fallback, sourceDefault)
 	case p.file == "":
 		p.replace(data, sourcePushed)
@@ -136,6 +147,8 @@ func (p *Policies) replace(data []byte, source string) {
 	if err := p.load(data, source); err != nil {
 		p.rejected.WithLabelValues(source).Inc()
 		p.refused.WithLabelValues(source).Set(1)
+		text := fmt.Sprintf("the latest policy bundle (%s) is not in force: %v", source, err)
+		p.refusal.Store(&text)
 		p.log.Error("policy bundle not used; the one in force stays",
 			"source", source, "in_force", p.Rules().Version(), "error", err)
 	}
@@ -164,6 +177,7 @@ func (p *Policies) load(data []byte, source string) error {
 	}
 	p.use(rules, source)
 	p.refused.WithLabelValues(source).Set(0)
+	p.refusal.Store(nil)
 	return nil
 }
 

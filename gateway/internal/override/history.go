@@ -27,10 +27,10 @@ func (h *History) At(now time.Time) Entries {
 	}
 	h.current, h.from, h.until = Entries{}, now, now.Add(forever)
 	for _, o := range h.all {
-		if !now.Before(o.CreatedAt) && now.Before(o.ExpiresAt) {
+		if !now.Before(o.CreatedAt) && o.StandsAt(now) {
 			h.current[o.Key()] = o
 		}
-		for _, edge := range []time.Time{o.CreatedAt, o.ExpiresAt} {
+		for _, edge := range []time.Time{o.CreatedAt, o.EndedAt, o.ExpiresAt} {
 			if now.Before(edge) && edge.Before(h.until) {
 				h.until = edge
 			}

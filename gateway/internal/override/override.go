@@ -25,20 +25,17 @@ const Code = "loop_kill_switch"
 // Entries are the blocks and exemptions that operators set, by key.
 type Entries map[string]schemas.Override
 
-// Put stores the override that is written as JSON under a key. An override that
-// can't be read, or is stored under another key than its own, has no effect:
-// Put then removes the key and returns an error.
-func (e Entries) Put(key string, value []byte) error {
-	delete(e, key)
+// Read returns the override that is written as JSON under a key. One that is stored under
+// another key than its own is an error.
+func Read(key string, value []byte) (schemas.Override, error) {
 	var read schemas.Override
 	if err := json.Unmarshal(value, &read); err != nil {
-		return fmt.Errorf("read override: %w", err)
+		return read, fmt.Errorf("read override: %w", err)
 	}
 	if read.Key() != key {
-		return fmt.Errorf("read override: it belongs under %s", read.Key())
+		return read, fmt.Errorf("read override: it belongs under %s", read.Key())
 	}
-	e[key] = read
-	return nil
+	return read, nil
 }
 
 // find returns the override with an action that a sender falls under at a time. Operators
@@ -56,7 +53,7 @@ func (e Entries) find(action schemas.OverrideAction, from *request.Subject, now 
 		if wanted.Value == "" {
 			continue
 		}
-		if found, ok := e[wanted.Key()]; ok && now.Before(found.ExpiresAt) {
+		if found, ok := e[wanted.Key()]; ok && found.StandsAt(now) {
 			return found, true
 		}
 	}

@@ -35,7 +35,7 @@ func (a *API) getPolicies(w http.ResponseWriter, r *http.Request) {
 func (a *API) getOverrides(w http.ResponseWriter, _ *http.Request) {
 	now := a.now()
 	all, _ := a.board.Overrides.All()
-	answerOnly(w, "overrides", slices.DeleteFunc(all, func(o schemas.Override) bool { return !now.Before(o.ExpiresAt) }))
+	answerOnly(w, "overrides", slices.DeleteFunc(all, func(o schemas.Override) bool { return !o.StandsAt(now) }))
 }
 
 // health is the state of the system's parts.

@@ -18,6 +18,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/seal"
 )
 
 // Watcher keeps a board in step. Make it with New.
@@ -25,13 +26,15 @@ type Watcher struct {
 	nc     *natskit.Conn
 	layout natskit.Layout
 	board  *board.Board
+	trust  seal.Trust
 	log    *slog.Logger
 	polls  polls
 }
 
-// New returns a watcher of the board; Run starts it.
-func New(nc *natskit.Conn, layout natskit.Layout, b *board.Board, log *slog.Logger) *Watcher {
-	return &Watcher{nc: nc, layout: layout, board: b, log: log}
+// New returns a watcher of the board; Run starts it. trust says which records of operators
+// are good.
+func New(nc *natskit.Conn, layout natskit.Layout, trust seal.Trust, b *board.Board, log *slog.Logger) *Watcher {
+	return &Watcher{nc: nc, layout: layout, trust: trust, board: b, log: log}
 }
 
 // Run follows everything until the context ends, whatever happens to the connection.
@@ -46,14 +49,18 @@ func (w *Watcher) Run(ctx context.Context) error {
 	for bucket, into := range map[string]records{
 		schemas.BucketIncidents:  w.board.Incidents,
 		schemas.BucketSilences:   w.board.Silences,
-		schemas.BucketOverrides:  w.board.Overrides,
 		schemas.BucketDeliveries: w.board.Deliveries,
 	} {
 		group.Go(func() error {
 			return f.Follow(ctx, bucket, ">", func(entries []jetstream.KeyValueEntry, all bool) { update(into, entries, all) })
 		})
 	}
-	group.Go(func() error { return f.Follow(ctx, schemas.BucketPolicies, schemas.KeyBundle, w.onBundle) })
+	group.Go(func() error {
+		return f.Follow(ctx, schemas.BucketPolicies, schemas.KeyBundle, w.onBundle(), jetstream.IncludeHistory())
+	})
+	group.Go(func() error {
+		return f.Follow(ctx, schemas.BucketOverrides, ">", w.onOverrides(), jetstream.IncludeHistory())
+	})
 	group.Go(func() error { return w.followEvents(ctx) })
 	return group.Wait()
 }
@@ -89,16 +96,37 @@ func update(into records, entries []jetstream.KeyValueEntry, all bool) {
 	}
 }
 
-func (w *Watcher) onBundle(entries []jetstream.KeyValueEntry, all bool) {
-	for _, e := range entries {
-		if e.Operation() == jetstream.KeyValuePut {
-			w.board.Bundle.Set(e.Value(), e.Created())
-		} else {
-			w.board.Bundle.Set(nil, time.Time{})
+// onBundle shows the bundle that operators pushed.
+func (w *Watcher) onBundle() func([]jetstream.KeyValueEntry, bool) {
+	pushed := &seal.Register{Trust: w.trust, Bucket: schemas.BucketPolicies}
+	return func(entries []jetstream.KeyValueEntry, all bool) {
+		if changed := pushed.Take(entries, all); len(changed) == 0 && !all {
+			return
 		}
+		content, ok := pushed.Content(schemas.KeyBundle)
+		if !ok {
+			w.board.Bundle.Set(nil, time.Time{})
+			return
+		}
+		at := pushed.At(schemas.KeyBundle)
+		if at.IsZero() {
+			at = entries[len(entries)-1].Created()
+		}
+		w.board.Bundle.Set(content, at)
 	}
-	if all && len(entries) == 0 {
-		w.board.Bundle.Set(nil, time.Time{})
+}
+
+// onOverrides shows the blocks and exemptions that operators set.
+func (w *Watcher) onOverrides() func([]jetstream.KeyValueEntry, bool) {
+	set := &seal.Register{Trust: w.trust, Bucket: schemas.BucketOverrides, Lasts: schemas.OverrideExpiry}
+	return func(entries []jetstream.KeyValueEntry, all bool) {
+		for _, key := range set.Take(entries, all) {
+			if content, ok := set.Content(key); ok {
+				w.board.Overrides.Put(key, content)
+			} else {
+				w.board.Overrides.Delete(key)
+			}
+		}
 	}
 }
 

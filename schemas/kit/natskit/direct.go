@@ -55,7 +55,11 @@ func (g DirectGet) Ask(ctx context.Context, js jetstream.JetStream, stream strin
 				yield(Stored{}, err)
 				return
 			}
-			switch status := msg.Header.Get("Status"); status {
+			status := msg.Header.Get("Status")
+			if served(msg, jetstream.SequenceHeader) != "" {
+				status = "" // a message may have been stored with one
+			}
+			switch status {
 			case "":
 				one, err := readStored(msg)
 				if !yield(one, err) || err != nil {
@@ -98,13 +102,23 @@ func (g DirectGet) send(js jetstream.JetStream, stream string) (*nats.Subscripti
 	return answers, nil
 }
 
+// served returns the value of a header that the server adds: the last one. The message may
+// have been stored with others of the name.
+func served(msg *nats.Msg, header string) string {
+	all := msg.Header[header]
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
+}
+
 func readStored(msg *nats.Msg) (Stored, error) {
-	seq, err := strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
-	at, also := time.Parse(time.RFC3339Nano, msg.Header.Get(jetstream.TimeStampHeaer))
+	seq, err := strconv.ParseUint(served(msg, jetstream.SequenceHeader), 10, 64)
+	at, also := time.Parse(time.RFC3339Nano, served(msg, jetstream.TimeStampHeaer))
 	if err := errors.Join(err, also); err != nil {
 		return Stored{}, fmt.Errorf("an answer without its place in the stream: %w", err)
 	}
-	return Stored{Msg: msg, Subject: msg.Header.Get(jetstream.SubjectHeader), Sequence: seq, At: at}, nil
+	return Stored{Msg: msg, Subject: served(msg, jetstream.SubjectHeader), Sequence: seq, At: at}, nil
 }
 
 // Record is a stored record of a bucket.
@@ -113,30 +127,68 @@ type Record struct {
 	Value []byte
 }
 
+// History reads the records of a bucket whose keys match a subject such as ">", oldest first,
+// with the earlier ones of each key. A deletion is an empty record.
+func History(ctx context.Context, js jetstream.JetStream, bucket, keys string) (all []Record, err error) {
+	prefix := "$KV." + bucket + "."
+	for msg, err := range Messages(ctx, js, bucket, keys) {
+		if err != nil {
+			return nil, err
+		}
+		r := Record{strings.TrimPrefix(msg.Subject, prefix), msg.Data}
+		if msg.Deletes() {
+			r.Value = nil
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// Deletes reports whether a message marks the end of a record.
+func (m Stored) Deletes() bool {
+	return m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != ""
+}
+
+// Messages yields the messages of a bucket whose keys match a subject such as ">", oldest
+// first. An error comes last.
+func Messages(ctx context.Context, js jetstream.JetStream, bucket, keys string) iter.Seq2[Stored, error] {
+	return func(yield func(Stored, error) bool) {
+		get := DirectGet{From: 1, Subject: "$KV." + bucket + "." + keys}
+		for {
+			before := get.From
+			for msg, err := range get.Ask(ctx, js, BucketStream(bucket)) {
+				if err != nil {
+					yield(Stored{}, fmt.Errorf("read bucket %s: %w", bucket, missing(err)))
+					return
+				}
+				if get.From = msg.Sequence + 1; !yield(msg, nil) {
+					return
+				}
+			}
+			if get.From == before { // nothing more
+				return
+			}
+		}
+	}
+}
+
 // Records reads the records of a bucket whose keys match a subject such as ">", by direct
 // gets. One that is written meanwhile is among them once, as it is written last.
 func Records(ctx context.Context, js jetstream.JetStream, bucket, keys string) ([]Record, error) {
 	prefix := "$KV." + bucket + "."
 	found, order := map[string]Stored{}, []string{}
-	get := DirectGet{From: 1, Subject: prefix + keys}
-	for {
-		before := get.From
-		for msg, err := range get.Ask(ctx, js, BucketStream(bucket)) {
-			if err != nil {
-				return nil, fmt.Errorf("read bucket %s: %w", bucket, missing(err))
-			}
-			if _, known := found[msg.Subject]; !known {
-				order = append(order, msg.Subject)
-			}
-			found[msg.Subject], get.From = msg, msg.Sequence+1
+	for msg, err := range Messages(ctx, js, bucket, keys) {
+		if err != nil {
+			return nil, err
 		}
-		if get.From == before { // nothing more
-			break
+		if _, known := found[msg.Subject]; !known {
+			order = append(order, msg.Subject)
 		}
+		found[msg.Subject] = msg
 	}
 	var all []Record
 	for _, subject := range order {
-		if msg := found[subject]; msg.Header.Get("KV-Operation") == "" && msg.Header.Get(jetstream.MarkerReasonHeader) == "" {
+		if msg := found[subject]; !msg.Deletes() {
 			all = append(all, Record{strings.TrimPrefix(subject, prefix), msg.Data})
 		}
 	}

@@ -24,12 +24,13 @@ type Follower struct {
 
 // Follow follows keys of a bucket until the context ends, whatever happens to the
 // connection. apply is called with all entries at the beginning and after each loss of
-// the connection (all is then true), and with each entry that changes.
-func (f *Follower) Follow(ctx context.Context, bucket, keys string, apply func(entries []jetstream.KeyValueEntry, all bool)) error {
+// the connection (all is then true), and with each entry that changes. An option such as
+// jetstream.IncludeHistory has the earlier entries of each key come before its last.
+func (f *Follower) Follow(ctx context.Context, bucket, keys string, apply func(entries []jetstream.KeyValueEntry, all bool), opts ...jetstream.WatchOpt) error {
 	reconnected, stopListening := f.Conn.Changed()
 	defer stopListening()
 	for ctx.Err() == nil {
-		err := f.watch(ctx, bucket, keys, apply, reconnected)
+		err := f.watch(ctx, bucket, keys, apply, reconnected, opts)
 		if err == nil || ctx.Err() != nil {
 			continue // a new connection, or the end
 		}
@@ -41,7 +42,7 @@ func (f *Follower) Follow(ctx context.Context, bucket, keys string, apply func(e
 
 // watch follows until the connection was lost and is back: what was missed meanwhile
 // is among the first entries of the next watch.
-func (f *Follower) watch(ctx context.Context, bucket, keys string, apply func([]jetstream.KeyValueEntry, bool), reconnected <-chan struct{}) error {
+func (f *Follower) watch(ctx context.Context, bucket, keys string, apply func([]jetstream.KeyValueEntry, bool), reconnected <-chan struct{}, opts []jetstream.WatchOpt) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := f.Conn.EnsureStreams(ctx, f.Layout.Of([]string{BucketStream(bucket)})); err != nil {
@@ -51,7 +52,7 @@ func (f *Follower) watch(ctx context.Context, bucket, keys string, apply func([]
 	if err != nil {
 		return fmt.Errorf("open bucket %s: %w", bucket, err)
 	}
-	watch, err := kv.Watch(ctx, keys)
+	watch, err := kv.Watch(ctx, keys, opts...)
 	if err != nil {
 		return fmt.Errorf("watch bucket %s: %w", bucket, err)
 	}

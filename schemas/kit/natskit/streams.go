@@ -271,8 +271,8 @@ func (l Layout) contract() []jetstream.StreamConfig {
 		l.bucket(schemas.BucketIncidents, 1, 64<<20),
 		timers,
 		l.History(schemas.BucketSessions, 256<<20),
-		l.bucket(schemas.BucketPolicies, 64, 64<<20),
-		l.bucket(schemas.BucketOverrides, 1, 16<<20),
+		l.kept(schemas.BucketPolicies, 64, 64<<20),
+		l.kept(schemas.BucketOverrides, 8, 16<<20),
 		l.bucket(schemas.BucketSilences, 1, 4<<20),
 		audit,
 		l.History(schemas.BucketLimits, 64<<20),
@@ -315,6 +315,15 @@ func (l Layout) bucket(name string, history, bytes int64) jetstream.StreamConfig
 		Storage:           l.storage(),
 		Replicas:          l.replicas(),
 	}
+}
+
+// kept is bucket for records that operators seal. No message removes earlier ones, so that
+// whoever starts finds the last good one: a key that is full refuses new records, until an
+// operator makes room.
+func (l Layout) kept(name string, history, bytes int64) jetstream.StreamConfig {
+	cfg := l.bucket(name, history, bytes)
+	cfg.AllowRollup, cfg.DiscardNewPerSubject, cfg.DenyDelete = false, true, false
+	return cfg
 }
 
 // History returns the stream of a bucket with records of requests. A full one drops the

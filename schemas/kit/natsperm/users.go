@@ -46,7 +46,6 @@ func gatewayUser() User {
 	b.publish("ask detectors, and report what failed", schemas.SubjectCheck, schemas.SubjectCheck+".*", schemas.SubjectOutcome)
 	b.subscribe("learn of blocks, releases and detectors", schemas.SubjectCooldown, schemas.SubjectForget, schemas.SubjectBeat)
 	b.follow(schemas.BucketPolicies, schemas.KeyBundle, schemas.KeyCallerHash)
-	b.publish("store the key that callers are hashed with, where there is none", record(schemas.BucketPolicies, schemas.KeyCallerHash))
 	b.follow(schemas.BucketOverrides, ">")
 	b.api("see its answers' bucket", "STREAM.INFO."+kv(schemas.BucketSessions))
 	for _, key := range []string{schemas.AnswerKey("*"), schemas.AnswerCallsKey("*"), schemas.AnswerAskerKey("*"), schemas.AnswerFinishedKey("*")} {
@@ -143,7 +142,7 @@ func operatorUser() User {
 	b := begin(Operator, "The command line: policies, blocks, releases, silences; creates, backs up and restores streams.")
 	b.publish("release loops, ask notifiers, ask for the status, explain decisions", schemas.SubjectRelease, schemas.SubjectResend, schemas.SubjectTestSend,
 		schemas.SubjectEnable, schemas.SubjectStatus, schemas.SubjectCheck, schemas.SubjectCheck+".*")
-	b.publish("push policies", record(schemas.BucketPolicies, schemas.KeyBundle))
+	b.publish("push policies, and the key that callers are hashed with", record(schemas.BucketPolicies, schemas.KeyBundle), record(schemas.BucketPolicies, schemas.KeyCallerHash))
 	b.publish("set blocks, exemptions and silences", record(schemas.BucketOverrides, ">"), record(schemas.BucketSilences, "*"))
 	b.publish("start what rules count anew", record(schemas.BucketLimits, ">"))
 	b.publish("record what was done", schemas.SubjectAudit+".>")
@@ -156,6 +155,7 @@ func operatorUser() User {
 		b.api("read records", "CONSUMER.CREATE."+stream+".*.>", "STREAM.MSG.GET."+stream, "DIRECT.GET."+stream, "DIRECT.GET."+stream+".>")
 		b.publish("follow records", "$JS.FC."+stream+".>", "$JS.FC.*.*."+stream+".>")
 	}
+	b.api("make room for policies and overrides", "STREAM.MSG.DELETE."+kv(schemas.BucketPolicies), "STREAM.MSG.DELETE."+kv(schemas.BucketOverrides))
 	b.publish("back up and restore streams", "$JS.SNAPSHOT.>")
 	b.api("see the account and its streams", "INFO", "STREAM.LIST", "STREAM.NAMES", "CONSUMER.LIST.*", "CONSUMER.NAMES.*")
 	b.publish("see services and their statistics", "$SRV.>")

@@ -162,7 +162,8 @@ func ServeHTTP(ctx context.Context, server *http.Server, ln net.Listener, grace 
 	return nil
 }
 
-// readyz answers 200 if all services are ready, else 503, with one line for each.
+// readyz answers 200 if all services are ready, else 503, with one line for each, and one
+// for each remark.
 func readyz(services []Named) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		var lines strings.Builder
@@ -173,6 +174,9 @@ func readyz(services []Named) http.HandlerFunc {
 				fmt.Fprintf(&lines, "%s: %v\n", s.Name, err)
 			} else {
 				fmt.Fprintf(&lines, "%s: ready\n", s.Name)
+			}
+			for _, remark := range remarksOf(s.Service) {
+				fmt.Fprintf(&lines, "%s: remark: %s\n", s.Name, remark)
 			}
 		}
 		w.WriteHeader(status)

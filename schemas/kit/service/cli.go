@@ -16,6 +16,7 @@ import (
 
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/seal"
 	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
@@ -37,6 +38,21 @@ type Cluster struct {
 	NATS string `name:"nats" default:"nats://127.0.0.1:4222" placeholder:"URL" help:"NATS servers, separated by commas."`
 	natskit.Settings
 	Replicas int `default:"1" help:"Replicas of streams that do not exist yet."`
+	Sealed
+}
+
+// Sealed has the flag for the keys of operators.
+type Sealed struct {
+	SealKey []string `placeholder:"KEY" help:"Public key by which operators' records (policies, blocks, exemptions, the key for hashes of callers) must be sealed; others are not used. Repeatable. Without one every record is used."`
+}
+
+// Trust returns the trust in the keys.
+func (s Sealed) Trust() (seal.Trust, error) {
+	trust, err := seal.NewTrust(s.SealKey...)
+	if err != nil {
+		return trust, fmt.Errorf("--seal-key: %w", err)
+	}
+	return trust, nil
 }
 
 // Logger returns the log for the flags.
@@ -232,7 +248,8 @@ func Main(name string, command Command) int {
 // ends.
 func RunOne(ctx context.Context, name string, process Process, cluster Cluster, log *slog.Logger, build func(Deps) (Service, error)) error {
 	guard, err := AdminGuard(process.AdminAuth)
-	if err := errors.Join(process.CheckAdmin(), err); err != nil {
+	trust, also := cluster.Trust()
+	if err := errors.Join(process.CheckAdmin(), err, also); err != nil {
 		return err
 	}
 	nc, err := cluster.Connect(cluster.NATS, name, log)
@@ -244,7 +261,7 @@ func RunOne(ctx context.Context, name string, process Process, cluster Cluster, 
 	layout := natskit.Layout{Replicas: cluster.Replicas}
 	traces := tracing.FromEnv(ctx, "unloop-"+name, Version(), log)
 	defer traces.Close()
-	svc, err := build(Deps{Log: log, Metrics: reg, NATS: nc, Layout: layout, Traces: traces.Tracer(name)})
+	svc, err := build(Deps{Log: log, Metrics: reg, NATS: nc, Layout: layout, Trust: trust, Traces: traces.Tracer(name)})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/seal"
 	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
@@ -30,6 +31,8 @@ type Deps struct {
 	Traces *tracing.Tracer
 	// Layout is how a service creates missing streams.
 	Layout natskit.Layout
+	// Trust says which records of operators are good.
+	Trust seal.Trust
 }
 
 // Service is a part of Unloop. Run returns nil when the context has ended and the work in
@@ -53,6 +56,20 @@ func LayoutOf(svc Service, layout natskit.Layout) natskit.Layout {
 		return layout.Of(needed, others...)
 	}
 	return layout
+}
+
+// Remarker is a service that is ready, or not, and has something to tell operators besides.
+type Remarker interface {
+	// Remarks returns what an operator should mend although the service does its work.
+	Remarks() []string
+}
+
+// remarksOf returns the remarks of a service.
+func remarksOf(svc Service) []string {
+	if r, ok := svc.(Remarker); ok {
+		return r.Remarks()
+	}
+	return nil
 }
 
 // Named is a service with its name in logs and at /readyz.

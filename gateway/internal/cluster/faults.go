@@ -1,0 +1,67 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Kinds of records, as metrics name them.
+const (
+	kindBundle   = "bundle"
+	kindOverride = "override"
+	kindKey      = "caller_hash_key"
+)
+
+// Kinds returns the kinds of records that the gateways of a cluster share.
+func Kinds() []string { return []string{kindBundle, kindOverride, kindKey} }
+
+// faults has, by kind and key, why records that are stored are not in force.
+type faults struct {
+	mu     sync.Mutex
+	byKind map[string]map[string]error
+}
+
+// replace takes over the faults of a kind, and returns those that are new.
+func (f *faults) replace(kind string, now map[string]error) (fresh map[string]error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fresh = maps.Clone(now)
+	for key := range f.byKind[kind] {
+		delete(fresh, key)
+	}
+	if f.byKind == nil {
+		f.byKind = map[string]map[string]error{}
+	}
+	f.byKind[kind] = maps.Clone(now)
+	return fresh
+}
+
+// Faulty returns how many records of a kind are stored and not in force.
+func (s *Shared) Faulty(kind string) int {
+	s.faults.mu.Lock()
+	defer s.faults.mu.Unlock()
+	return len(s.faults.byKind[kind])
+}
+
+// Remarks returns, for operators, what of the cluster's records is not in force.
+func (s *Shared) Remarks() (all []string) {
+	s.faults.mu.Lock()
+	defer s.faults.mu.Unlock()
+	for _, kind := range Kinds() {
+		keys := slices.Sorted(maps.Keys(s.faults.byKind[kind]))
+		if len(keys) == 0 {
+			continue
+		}
+		text := fmt.Sprintf("the stored record %s is not used: %s; the last good one stays in force", keys[0], s.faults.byKind[kind][keys[0]])
+		if len(keys) > 1 {
+			text += fmt.Sprintf(" (and %d more)", len(keys)-1)
+		}
+		all = append(all, text)
+	}
+	if s.alone.Load() {
+		all = append(all, "callers are hashed with a key of this gateway alone, for none that an operator sealed is stored: run `unloop nats init` as the operator")
+	}
+	return all
+}

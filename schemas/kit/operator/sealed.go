@@ -1,0 +1,139 @@
+package operator
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/seal"
+)
+
+// ErrSealed means that a record can't be replaced without the operator's seed.
+var ErrSealed = errors.New("the records of this NATS server are sealed: give the operator's seed with --seal-seed, such as by the variables of operator.env")
+
+// Store puts a record into force, and returns its revision. It is sealed for a time after
+// those of all records that are stored under its key. The empty content removes what is in
+// force; a TTL of 0 is none.
+func Store(ctx context.Context, js jetstream.JetStream, by *seal.Signer, bucket, key string, content []byte, ttl time.Duration) (revision uint64, err error) {
+	kv, err := js.KeyValue(ctx, bucket)
+	if err != nil {
+		return 0, fmt.Errorf("open bucket %s: %w", bucket, err)
+	}
+	entries, err := kv.History(ctx, key)
+	if err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
+		return 0, fmt.Errorf("read bucket %s: %w", bucket, err)
+	}
+	at := time.Now()
+	trust := trustIn(by)
+	for _, e := range entries {
+		if by == nil && seal.Read(e.Value()).Sealed {
+			return 0, ErrSealed
+		}
+		if r, err := trust.Open(bucket, key, e.Value()); err == nil && !r.At.Before(at) {
+			at = r.At.Add(1)
+		}
+	}
+	msg := &nats.Msg{Subject: natskit.RecordSubject(js, bucket, key)}
+	if msg.Data, err = by.Seal(bucket, key, at, content); err != nil {
+		return 0, err
+	}
+	var opts []jetstream.PublishOpt
+	if ttl > 0 {
+		opts = append(opts, jetstream.WithMsgTTL(ttl.Truncate(time.Second)))
+	}
+	ack, err := js.PublishMsg(ctx, msg, opts...)
+	if full(err) {
+		if err = makeRoom(ctx, js, trust, bucket, key); err == nil {
+			ack, err = js.PublishMsg(ctx, msg, opts...)
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("store %s %s: %w", bucket, key, err)
+	}
+	return ack.Sequence, nil
+}
+
+// full reports whether a bucket, or the history of a key, takes no more records.
+func full(err error) bool {
+	const storeFailed jetstream.ErrorCode = 10077
+	refused, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && refused.ErrorCode == storeFailed
+}
+
+// makeRoom deletes the older half of the history of a key, and all records of the bucket that
+// are not good.
+func makeRoom(ctx context.Context, js jetstream.JetStream, trust seal.Trust, bucket, key string) error {
+	stream, err := js.Stream(ctx, natskit.BucketStream(bucket))
+	if err != nil {
+		return fmt.Errorf("open bucket %s: %w", bucket, err)
+	}
+	var good, bad []uint64
+	for msg, err := range natskit.Messages(ctx, js, bucket, ">") {
+		if err != nil {
+			return err
+		}
+		of := strings.TrimPrefix(msg.Subject, "$KV."+bucket+".")
+		_, err := trust.Open(bucket, of, msg.Data)
+		switch {
+		case trust.Checks() && (err != nil || msg.Deletes()):
+			bad = append(bad, msg.Sequence)
+		case of == key:
+			good = append(good, msg.Sequence)
+		}
+	}
+	for _, sequence := range append(bad, good[:len(good)/2]...) {
+		if err := stream.DeleteMsg(ctx, sequence); err != nil {
+			return fmt.Errorf("make room in bucket %s: %w", bucket, err)
+		}
+	}
+	return nil
+}
+
+// trustIn returns the trust in one signer alone.
+func trustIn(by *seal.Signer) seal.Trust {
+	if by == nil {
+		return seal.Trust{}
+	}
+	trust, _ := seal.NewTrust(by.Public()) // a signer's key is valid
+	return trust
+}
+
+// callerHashKey is the size of the key for hashes of callers, in bytes.
+const callerHashKey = 32
+
+// EnsureCallerHashKey stores the key that gateways hash callers with, unless a good one is
+// stored last. It returns whether it stored one: the last good one again, or else a new one.
+func EnsureCallerHashKey(ctx context.Context, js jetstream.JetStream, by *seal.Signer) (stored bool, err error) {
+	r := &seal.Register{Trust: trustIn(by), Bucket: schemas.BucketPolicies, Check: func(_ string, content []byte) error {
+		if len(content) != callerHashKey {
+			return fmt.Errorf("it has %d bytes, not %d", len(content), callerHashKey)
+		}
+		return nil
+	}}
+	var entries []jetstream.KeyValueEntry
+	for entry, err := range natskit.Entries(ctx, js, r.Bucket, schemas.KeyCallerHash, jetstream.IncludeHistory()) {
+		if err != nil {
+			return false, err
+		}
+		entries = append(entries, entry)
+	}
+	r.Take(entries, true)
+	key, ok := r.Content(schemas.KeyCallerHash)
+	if ok && len(r.Faults()) == 0 {
+		return false, nil
+	}
+	if !ok {
+		key = make([]byte, callerHashKey)
+		_, _ = rand.Read(key) // never fails (crypto/rand)
+	}
+	_, err = Store(ctx, js, by, schemas.BucketPolicies, schemas.KeyCallerHash, key, 0)
+	return err == nil, err
+}
