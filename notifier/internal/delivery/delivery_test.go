@@ -23,7 +23,7 @@ func TestADeadEndpointTakesNoMoreThanItsShare(t *testing.T) {
 	t.Parallel()
 	healthy, dead := newHook(false), newHook(true)
 	r := start(t, natstest.Start(t), map[string]*hook{"healthy": healthy, "dead": dead})
-	const room, loops = 512 << 10, 300
+	const room, loops = 1 << 20, 300
 	r.bound(t, room)
 	want := map[string]bool{}
 	for i := range loops {

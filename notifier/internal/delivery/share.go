@@ -33,11 +33,12 @@ type room struct {
 	looked time.Time
 }
 
-// share returns how many bytes the records of one endpoint may take. It is no bound where the
-// bucket has none, or the server does not say.
+// share returns how many bytes the records of one endpoint may take. There is one share more
+// than endpoints: what is owed to one that has another name now stays for weeks. It is no
+// bound where the bucket has none, or the server does not say.
 func (p *Pipeline) share(ctx context.Context) float64 {
 	p.mu.Lock()
-	endpoints := float64(max(len(p.using), 1))
+	shares := float64(len(p.using) + 1)
 	p.mu.Unlock()
 	p.room.mu.Lock()
 	defer p.room.mu.Unlock()
@@ -48,7 +49,7 @@ func (p *Pipeline) share(ctx context.Context) float64 {
 			p.room.bytes = float64(stream.CachedInfo().Config.MaxBytes)
 		}
 	}
-	return p.room.bytes * shared / endpoints
+	return p.room.bytes * shared / shares
 }
 
 // overShare reports whether the endpoint's records take more than its share.
