@@ -217,6 +217,7 @@ func semanticGolden() map[string]proto.Message {
 			}},
 		}}},
 		"decision-batch-semantics-2": &checkpb.DecisionBatch{Decisions: []*checkpb.Decision{{SemanticMissed: true}}},
+		"decision-batch-retry-1":     &checkpb.DecisionBatch{Decisions: []*checkpb.Decision{{RetryAfterMs: 25_000, Lasting: true}}},
 		"semantic-request-3": &semanticpb.SemanticRequest{
 			Subject: &semanticpb.SemanticRequest_Text{Text: "again"}, Trace: trace,
 			Compare: semanticpb.Compare_COMPARE_OWN_HISTORY, LeaveIdentical: true, UsualThreshold: true,

@@ -2497,8 +2497,13 @@ type Decision struct {
 	ToolReports []*ToolReport `protobuf:"bytes,40,rep,name=tool_reports,json=toolReports,proto3" json:"tool_reports,omitempty"`
 	// A semantic check got no verdict in time, or none at all.
 	SemanticMissed bool `protobuf:"varint,41,opt,name=semantic_missed,json=semanticMissed,proto3" json:"semantic_missed,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Milliseconds until the request passes if nothing else is sent: the longest time of
+	// all that stops it, or would stop it then. It may be set for a request that passes now.
+	RetryAfterMs uint64 `protobuf:"varint,42,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	// Something stops the request that waiting does not change.
+	Lasting       bool `protobuf:"varint,43,opt,name=lasting,proto3" json:"lasting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Decision) Reset() {
@@ -2580,6 +2585,20 @@ func (x *Decision) GetSemanticMissed() bool {
 	return false
 }
 
+func (x *Decision) GetRetryAfterMs() uint64 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
+}
+
+func (x *Decision) GetLasting() bool {
+	if x != nil {
+		return x.Lasting
+	}
+	return false
+}
+
 // Finding is one detector's report of a loop.
 type Finding struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -2598,8 +2617,8 @@ type Finding struct {
 	DelayMs uint32 `protobuf:"varint,11,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	// The incident that this finding belongs to.
 	LoopId string `protobuf:"bytes,12,opt,name=loop_id,json=loopId,proto3" json:"loop_id,omitempty"`
-	// Milliseconds until the request passes if nothing else is sent; 0 where the
-	// detector does not know.
+	// Milliseconds until the finding lets the request pass if nothing else is sent; 0
+	// where the detector does not know.
 	RetryAfterMs uint32 `protobuf:"varint,13,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	// How long ago the newest hits of a sliding window were, newest first, as many as
 	// decide when the request passes, at most 64.
@@ -4137,7 +4156,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05match\x18\x01 \x01(\tR\x05match\x12%\n" +
 	"\x0ewarn_threshold\x18\x02 \x01(\rR\rwarnThreshold\x12'\n" +
 	"\x0fblock_threshold\x18\x03 \x01(\rR\x0eblockThreshold\x12'\n" +
-	"\x0fpoll_multiplier\x18\x04 \x01(\rR\x0epollMultiplier\"\xc6\x02\n" +
+	"\x0fpoll_multiplier\x18\x04 \x01(\rR\x0epollMultiplier\"\x86\x03\n" +
 	"\bDecision\x12/\n" +
 	"\x06action\x18\x01 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06action\x124\n" +
 	"\bfindings\x18\x02 \x03(\v2\x18.unloop.check.v1.FindingR\bfindings\x12\x1d\n" +
@@ -4146,7 +4165,9 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x125\n" +
 	"\x06limits\x18\x1e \x03(\v2\x1d.unloop.check.v1.LimitVerdictR\x06limits\x12>\n" +
 	"\ftool_reports\x18( \x03(\v2\x1b.unloop.check.v1.ToolReportR\vtoolReports\x12'\n" +
-	"\x0fsemantic_missed\x18) \x01(\bR\x0esemanticMissed\"\xa5\x05\n" +
+	"\x0fsemantic_missed\x18) \x01(\bR\x0esemanticMissed\x12$\n" +
+	"\x0eretry_after_ms\x18* \x01(\x04R\fretryAfterMs\x12\x18\n" +
+	"\alasting\x18+ \x01(\bR\alasting\"\xa5\x05\n" +
 	"\aFinding\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
 	"\bdetector\x18\x02 \x01(\tR\bdetector\x12 \n" +

@@ -148,8 +148,8 @@ type Verdict struct {
 	Known bool
 	// Counted says that the hit was added to the count.
 	Counted bool
-	// RetryAfter is the time until the request passes if nothing else is sent; 0 if
-	// it passes now, or never.
+	// RetryAfter is the time until the next equal request passes if nothing else is
+	// sent; 0 if it passes now, or never.
 	RetryAfter time.Duration
 	// Ages are those of the newest hits of a sliding window, newest first, as many
 	// as decide when the request passes, at most maxAges.
@@ -264,7 +264,7 @@ func evaluate(s State, p Params, h Hit, at int64, began bool) (State, Verdict) {
 	if left := s.BlockedUntil - at; left > 0 {
 		v.Blocked = time.Duration(left) * time.Millisecond
 	}
-	v.Fired = s.Count >= p.limit() || v.Blocked > 0
+	v.Fired, v.RetryAfter = s.Count >= p.limit() || v.Blocked > 0, s.passes(p, at)
 	if !v.Fired {
 		return s, v
 	}
@@ -273,7 +273,7 @@ func evaluate(s State, p Params, h Hit, at int64, began bool) (State, Verdict) {
 	}
 	v.Incident, v.Action = s.Incident, p.action(s.Count, v.Blocked > 0)
 	v.Since = time.Duration(at-s.First) * time.Millisecond
-	v.RetryAfter, v.Ages = s.passes(p, at), s.ages(p, at)
+	v.Ages = s.ages(p, at)
 	if v.Action == checkpb.Action_ACTION_THROTTLE {
 		v.Delay = min(time.Duration(s.Count)*delayStep, maxDelay)
 	}

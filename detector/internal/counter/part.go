@@ -137,12 +137,12 @@ func (s *State) together(p Parts, h Hit, now time.Time, own PartVerdict) PartVer
 		all, sum = look(all, p.Together, h, now)
 	}
 	s.put(p.TogetherMark, all)
-	if own.Fired || !sum.Fired {
-		return own
+	longest := max(own.RetryAfter, sum.RetryAfter)
+	if !own.Fired && sum.Fired {
+		sum.Counted, sum.Known = own.Counted, own.Known
+		own.Verdict, own.Together = sum, true
 	}
-	sum.Counted, sum.Known = own.Counted, own.Known
-	sum.RetryAfter = max(sum.RetryAfter, s.part(p.Mark).passes(p.Own, now.UnixMilli()))
-	own.Verdict, own.Together = sum, true
+	own.RetryAfter = longest
 	return own
 }
 

@@ -106,6 +106,9 @@ func (h *Counter) Result() Result {
 		v.Hint = false // identical rounds of polls are no loop
 	}
 	out := Result{Hits: uint32(v.Count)}
+	if !h.counter.GetShadow() {
+		out.RetryAfter = v.RetryAfter
+	}
 	if !v.Fired && !v.Hint && !v.InTurn && v.Slow == 0 {
 		return out
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/incident"
+	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -50,6 +51,10 @@ type Result struct {
 	Limit *checkpb.LimitVerdict
 	// Hits is the count of a counter or a tool watch.
 	Hits uint32
+	// RetryAfter is the time until the part lets the request pass, if nothing else is
+	// sent. Lasting says that it stops the request and that waiting does not change that.
+	RetryAfter time.Duration
+	Lasting    bool
 	// Tools is the report of a tool watch; nil if none was asked for.
 	Tools *checkpb.ToolReport
 	// Incidents are the findings for the records of their incidents.
@@ -102,6 +107,8 @@ func Conclude(limits []*checkpb.Limit, results []Result) (*checkpb.Decision, err
 		if r.Err != nil {
 			faults = errors.Join(faults, r.Err)
 		}
+		out.RetryAfterMs = max(out.RetryAfterMs, uint64(r.RetryAfter/time.Millisecond))
+		out.Lasting = out.Lasting || r.Lasting
 		for _, f := range r.Findings {
 			Add(out, f)
 		}
@@ -109,11 +116,17 @@ func Conclude(limits []*checkpb.Limit, results []Result) (*checkpb.Decision, err
 	return out, faults
 }
 
-// Add adds a finding to a decision.
+// Add adds a finding to a decision. Tool calls are compared with the history, and texts
+// with their meaning: waiting changes neither.
 func Add(d *checkpb.Decision, f *checkpb.Finding) {
 	d.Findings = append(d.Findings, f)
-	if !f.GetShadow() {
-		d.Action = max(d.Action, f.GetAction())
+	if f.GetShadow() {
+		return
+	}
+	d.Action = max(d.Action, f.GetAction())
+	switch f.GetDetector() {
+	case toolloop.DetectorTool, toolloop.DetectorCycle, DetectorSemantic:
+		d.Lasting = d.Lasting || f.GetAction().Stops()
 	}
 }
 

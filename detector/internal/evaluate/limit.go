@@ -107,15 +107,24 @@ func (l *Limit) Result() Result {
 		if l.limit.GetOversized() {
 			l.verdict.Action, l.verdict.RetryAfter = checkpb.Action_ACTION_REJECT, 0
 		}
-		out := l.verdict.Wire()
-		out.Taken = false
-		return Result{Limit: out}
+		out := l.result()
+		out.Limit.Taken = false
+		return out
 	case l.check.GetHits() > 0:
 		return Result{Limit: &checkpb.LimitVerdict{}}
 	}
-	out := Result{Limit: l.verdict.Wire()}
+	out := l.result()
 	if l.params.Breaker != nil {
 		out.Incidents = l.incidents(out.Limit)
+	}
+	return out
+}
+
+// result returns the verdict, and when the rule lets a rejected request pass.
+func (l *Limit) result() Result {
+	out := Result{Limit: l.verdict.Wire()}
+	if l.verdict.Action.Stops() && !l.limit.GetShadow() {
+		out.RetryAfter, out.Lasting = l.verdict.RetryAfter, l.verdict.RetryAfter <= 0
 	}
 	return out
 }

@@ -9,6 +9,7 @@ package blocks
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"maps"
@@ -28,6 +29,9 @@ const (
 	maxReports = 10_000
 	// maxHitsPerReport is the most that a detector accepts in one message.
 	maxHitsPerReport = 1 << 20
+	// lateness is how much later the same block seems to end by a message that was under
+	// way for longer.
+	lateness = time.Second
 	// usualKey is room for a key, or for a report's id, without an allocation.
 	usualKey = 128
 )
@@ -50,6 +54,7 @@ type block struct {
 	doubted bool
 	// passing is when the request passes if no other is sent.
 	passing passing
+	rest    rest
 }
 
 // New returns a store without blocks.
@@ -80,7 +85,7 @@ func (s *Standing) Len() int {
 	return len(s.standing)
 }
 
-// Releases counts the calls of Forget and Doubt: a decision that was made meanwhile may be older
+// Releases counts the calls of Forget: a decision that was made meanwhile may be older
 // than the release.
 func (s *Standing) Releases() uint64 {
 	s.mu.Lock()
@@ -93,19 +98,50 @@ func Stands(f *checkpb.Finding) bool {
 	return !f.GetShadow() && f.GetAction().Stops() && f.GetBlockedMs() > 0
 }
 
-// Learn remembers the findings that block what comes after them.
+// Learn remembers findings that block what comes after them, of which nothing else of
+// their decision is known.
 func (s *Standing) Learn(now time.Time, findings ...*checkpb.Finding) {
-	s.Confirm(now, nil, findings...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(now, rest{}, findings)
 }
 
-func (s *Standing) put(now time.Time, f *checkpb.Finding) {
-	k := string(appendKey(nil, f.GetPolicy(), f.GetDetector(), f.GetFingerprint()))
-	until := now.Add(time.Duration(f.GetBlockedMs()) * time.Millisecond)
-	old, known := s.standing[k]
-	if known && !old.doubted && !old.until.Before(until) || !known && len(s.standing) >= maxBlocks {
-		return
+// Confirm takes a detector's decision on a check: the findings that block what comes after
+// them, and what else stops the request. The doubted blocks of the check's counters that
+// are not among them have ended.
+func (s *Standing) Confirm(now time.Time, check *checkpb.Check, d *checkpb.Decision) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range check.GetCounters() {
+		for _, fingerprint := range [...][]byte{c.GetFingerprint(), c.GetTogether().GetFingerprint()} {
+			k := string(appendKey(nil, c.GetPolicy(), c.GetDetector(), fingerprint))
+			if b, known := s.standing[k]; known && b.doubted {
+				delete(s.standing, k)
+			}
+		}
 	}
-	s.standing[k] = &block{finding: f, learned: now, until: until, passing: newPassing(f, now)}
+	s.put(now, rest{asked: now, told: true, after: d.GetRetryAfterMs(), lasting: d.GetLasting()}, d.GetFindings())
+}
+
+// put remembers the findings that block what comes after them.
+func (s *Standing) put(now time.Time, with rest, findings []*checkpb.Finding) {
+	for _, f := range findings {
+		if !Stands(f) {
+			continue
+		}
+		k := string(appendKey(nil, f.GetPolicy(), f.GetDetector(), f.GetFingerprint()))
+		until, own := now.Add(time.Duration(f.GetBlockedMs())*time.Millisecond), with
+		old, known := s.standing[k]
+		if known && !own.told {
+			own = old.rest
+		}
+		switch {
+		case known && !old.doubted && until.Sub(old.until) < lateness:
+			old.rest = own
+		case known || len(s.standing) < maxBlocks:
+			s.standing[k] = &block{finding: f, learned: now, until: until, passing: newPassing(f, now), rest: own}
+		}
+	}
 }
 
 // Forget drops blocks that an operator released.
@@ -137,89 +173,77 @@ func (s *Standing) Doubt() {
 	}
 }
 
-// Confirm takes the findings of a detector's decision on a check. The doubted blocks of
-// its counters that are not among them have ended.
-func (s *Standing) Confirm(now time.Time, check *checkpb.Check, findings ...*checkpb.Finding) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range check.GetCounters() {
-		for _, fingerprint := range [...][]byte{c.GetFingerprint(), c.GetTogether().GetFingerprint()} {
-			k := string(appendKey(nil, c.GetPolicy(), c.GetDetector(), fingerprint))
-			if b, known := s.standing[k]; known && b.doubted {
-				delete(s.standing, k)
-			}
-		}
-	}
-	for _, f := range findings {
-		if Stands(f) {
-			s.put(now, f)
-		}
-	}
-}
-
 // Decision returns the decision on a check if one of its counters is blocked beyond doubt,
 // and otherwise nil. It keeps the hit for the next report, for all counters of the check.
+// It is nil, too, if a detector must be asked what else stops the request.
 func (s *Standing) Decision(now time.Time, check *checkpb.Check) *checkpb.Decision {
-	return s.decision(now, check, false)
+	return s.decide(now, check, false)
 }
 
-// Doubted is Decision for a check that no detector has answered: doubted blocks stand.
+// Doubted is Decision for a check that no detector has answered: doubted blocks stand, and
+// what else stops the request is not asked about again for a while.
 func (s *Standing) Doubted(now time.Time, check *checkpb.Check) *checkpb.Decision {
-	return s.decision(now, check, true)
+	return s.decide(now, check, true)
 }
 
-func (s *Standing) decision(now time.Time, check *checkpb.Check, doubted bool) *checkpb.Decision {
+func (s *Standing) decide(now time.Time, check *checkpb.Check, doubted bool) *checkpb.Decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.standing) == 0 || !doubted && s.anyDoubted(check) {
+	if len(s.standing) == 0 {
 		return nil
 	}
-	var out *checkpb.Decision
+	blocked := s.blocked(now, check)
+	if len(blocked) == 0 {
+		return nil
+	}
+	after, lasting, known := beside(now, check, blocked)
+	if !known && !doubted {
+		return nil
+	}
+	out := &checkpb.Decision{RetryAfterMs: after, Lasting: lasting}
+	for _, one := range blocked {
+		if doubted {
+			one.rest.asked = now
+		}
+		f := one.at(now, check.GetPeek())
+		out.Findings = append(out.Findings, f)
+		out.Action = max(out.Action, f.GetAction())
+		out.RetryAfterMs = max(out.RetryAfterMs, uint64(cmp.Or(f.GetRetryAfterMs(), f.GetBlockedMs())))
+	}
+	if !check.GetPeek() && !s.report(check) {
+		return nil
+	}
+	return out
+}
+
+// hit is a counter of a check, by its own steps or those of all sessions together, and
+// the block that stands for it.
+type hit struct {
+	*block
+	counter *checkpb.Counter
+	steps   []*checkpb.Step
+}
+
+// blocked returns the counters of a check for which blocks stand.
+func (s *Standing) blocked(now time.Time, check *checkpb.Check) (out []hit) {
 	for _, c := range check.GetCounters() {
 		if c.GetShadow() || !stopping(c.GetSteps()) {
 			continue
 		}
-		for _, f := range s.findings(now, c, check.GetPeek()) {
-			if out == nil {
-				out = &checkpb.Decision{}
-			}
-			out.Findings = append(out.Findings, f)
-			out.Action = max(out.Action, f.GetAction())
+		if b := s.standingAt(now, c, c.GetFingerprint()); b != nil {
+			out = append(out, hit{b, c, c.GetSteps()})
 		}
-	}
-	if out != nil && !check.GetPeek() && !s.report(check) {
-		return nil
-	}
-	return out
-}
-
-// anyDoubted reports whether a block of the check's counters is doubted.
-func (s *Standing) anyDoubted(check *checkpb.Check) bool {
-	var room [usualKey]byte
-	for _, c := range check.GetCounters() {
-		for _, fingerprint := range [...][]byte{c.GetFingerprint(), c.GetTogether().GetFingerprint()} {
-			if b := s.standing[string(appendKey(room[:0], c.GetPolicy(), c.GetDetector(), fingerprint))]; b != nil && b.doubted {
-				return true
+		if t := c.GetTogether(); t != nil {
+			if b := s.standingAt(now, c, t.GetFingerprint()); b != nil {
+				out = append(out, hit{b, c, t.GetSteps()})
 			}
-		}
-	}
-	return false
-}
-
-// findings are those that block a counter, or the sessions together that it is one of.
-func (s *Standing) findings(now time.Time, c *checkpb.Counter, peek bool) (out []*checkpb.Finding) {
-	if f := s.finding(now, c, c.GetFingerprint(), c.GetSteps(), peek); f != nil {
-		out = append(out, f)
-	}
-	if t := c.GetTogether(); t != nil {
-		if f := s.finding(now, c, t.GetFingerprint(), t.GetSteps(), peek); f != nil {
-			out = append(out, f)
 		}
 	}
 	return out
 }
 
-func (s *Standing) finding(now time.Time, c *checkpb.Counter, fingerprint []byte, steps []*checkpb.Step, peek bool) *checkpb.Finding {
+// standingAt returns the block that stands for a counter; nil for none.
+func (s *Standing) standingAt(now time.Time, c *checkpb.Counter, fingerprint []byte) *block {
 	var room [usualKey]byte
 	k := appendKey(room[:0], c.GetPolicy(), c.GetDetector(), fingerprint)
 	b, known := s.standing[string(k)]
@@ -229,19 +253,25 @@ func (s *Standing) finding(now time.Time, c *checkpb.Counter, fingerprint []byte
 	if last := b.learned.Add(longest(c)); last.Before(b.until) {
 		b.until = last
 	}
-	left := b.until.Sub(now)
-	if left < time.Millisecond {
+	if b.until.Sub(now) < time.Millisecond {
 		delete(s.standing, string(k))
 		return nil
 	}
-	if !peek && !c.GetSample() {
+	return b
+}
+
+// at returns the finding of the block at a time. A peek is no hit.
+func (h *hit) at(now time.Time, peek bool) *checkpb.Finding {
+	b := h.block
+	if !peek && !h.counter.GetSample() {
 		b.hits++
 		b.passing.hit(now)
 	}
+	left := b.until.Sub(now)
 	f := proto.CloneOf(b.finding)
 	f.HitCount += b.hits
 	f.BlockedMs = uint32(left / time.Millisecond)
-	f.RetryAfterMs = b.passing.after(c, steps, now, left)
+	f.RetryAfterMs = b.passing.after(h.counter, h.steps, now, left)
 	return f
 }
 

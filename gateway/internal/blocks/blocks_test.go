@@ -122,7 +122,7 @@ func TestOnlyFindingsThatBlockAreLearned(t *testing.T) {
 		s := New()
 		f := blockFinding("x")
 		c.change(f)
-		if s.Learn(time.Now(), f, nil); s.Len() != c.want {
+		if s.Confirm(time.Now(), nil, &checkpb.Decision{Findings: []*checkpb.Finding{f, nil}}); s.Len() != c.want {
 			t.Errorf("%s: %d blocks", name, s.Len())
 		}
 	}
@@ -170,7 +170,7 @@ func TestWhichCountersBlock(t *testing.T) {
 		})}, 0},
 	} {
 		s := New()
-		s.Learn(now, blockFinding("own"), blockFinding("all"))
+		s.Confirm(now, nil, &checkpb.Decision{Findings: []*checkpb.Finding{blockFinding("own"), blockFinding("all")}})
 		if got := len(s.Decision(now, &checkpb.Check{Counters: c.counters}).GetFindings()); got != c.want {
 			t.Errorf("%s: %d findings, want %d", name, got, c.want)
 		}
@@ -226,8 +226,8 @@ func TestDoubtedBlocksStandUntilADetectorAnswers(t *testing.T) {
 			t.Errorf("%s: a doubted block decides, or does not stand without an answer", id)
 		}
 	}
-	s.Confirm(now, checkOf("ended"))
-	s.Confirm(now, checkOf("standing"), blockFinding("standing"))
+	s.Confirm(now, checkOf("ended"), nil)
+	s.Confirm(now, checkOf("standing"), &checkpb.Decision{Findings: []*checkpb.Finding{blockFinding("standing")}})
 	if s.Doubted(now, checkOf("ended")) != nil || s.Decision(now, checkOf("standing")) == nil {
 		t.Error("the answers are not taken")
 	}
@@ -243,7 +243,7 @@ func TestHitsAreReportedOnceForAllCountersOfACheck(t *testing.T) {
 	if reports := s.TakeReports(now); len(reports) > 0 {
 		t.Errorf("reports %v without a hit", reports)
 	}
-	s.Learn(now, blockFinding("x"))
+	s.Confirm(now, nil, &checkpb.Decision{Findings: []*checkpb.Finding{blockFinding("x")}})
 	check := checkOf("x")
 	check.Exchange, check.Semantics = &semanticpb.Exchange{}, []*checkpb.SemanticWatch{{}}
 	check.Counters = append(check.Counters, &checkpb.Counter{Policy: "other", Detector: "request", Fingerprint: []byte("y")})

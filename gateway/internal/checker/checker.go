@@ -125,7 +125,7 @@ func (c *Checker) Check(ctx context.Context, check *checkpb.Check) (decision *ch
 		}
 	}
 	if err == nil && !check.GetPeek() && epoch == c.blocks.Releases() {
-		c.blocks.Confirm(c.now(), check, decision.GetFindings()...)
+		c.blocks.Confirm(c.now(), check, decision)
 	}
 	return decision, false, err
 }

@@ -274,8 +274,9 @@ func TestHitsOnABlockAreReported(t *testing.T) {
 	s := natstest.StartBare(t)
 	reports := make(chan *checkpb.CheckBatch, 8)
 	detector(t, s, func(b *checkpb.CheckBatch) []byte { reports <- b; return nil })
-	c := newChecker(s.Service(), patience, time.Now)
-	c.blocks.Learn(time.Now(), blockFinding("x"))
+	var now clock // stands still
+	c := newChecker(s.Service(), patience, now.now)
+	c.blocks.Confirm(now.now(), nil, &checkpb.Decision{Findings: []*checkpb.Finding{blockFinding("x")}})
 	check := checkOf("x")
 	check.Counters = append(check.Counters, &checkpb.Counter{Policy: "other", Detector: "request", Fingerprint: []byte("y")})
 	for range 40 {
@@ -429,5 +430,22 @@ func TestLongNamesAreCheckedAndHarmNoNeighbours(t *testing.T) {
 	})
 	if len(seen) != 33 {
 		t.Errorf("%d models, want 32 and none", len(seen))
+	}
+}
+
+// What else stops a blocked request is asked of a detector; where there is none, the block
+// stands.
+func TestABlockStandsWithoutADetector(t *testing.T) {
+	t.Parallel()
+	s := natstest.StartBare(t)
+	c := newChecker(s.Service(), patience, time.Now)
+	c.blocks.Learn(time.Now(), blockFinding("x"))
+	check := checkOf("x")
+	check.Watches = append(check.Watches, &checkpb.ToolWatch{})
+	if d, local, err := c.Check(t.Context(), check); !d.GetAction().Stops() || !local || err != nil {
+		t.Errorf("%v, local %v, %v", d, local, err)
+	}
+	if d, _, err := c.Check(t.Context(), checkOf("y")); d != nil || !errors.Is(err, ErrNoDetector) {
+		t.Errorf("another request: %v, %v", d, err)
 	}
 }

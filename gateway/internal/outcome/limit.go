@@ -45,24 +45,9 @@ func waitMs(v *evidence.Verdict) uint64 {
 
 // refuseLimit refuses the request because of a rule.
 func (o *Outcome) refuseLimit(label string) {
-	v, f := o.limit, o.Finding
-	wait := retrySeconds(v)
-	if v.GetAction() == checkpb.Action_ACTION_THROTTLE { // too many wait already
-		wait = int(v.GetDelayMs()+999) / 1000
-	}
-	if f.GetAction().Stops() && waitingHelps(f) && wait > 0 {
-		wait = max(wait, retryAfter(f, o.of.Caller))
-	}
-	o.retry = wait
 	o.refuse(forLimit, label, statusTooMany)
-	if wait > 0 {
-		o.Headers.Set("Retry-After", strconv.Itoa(wait))
-	}
-	if wait == 0 || f.GetAction().Stops() {
-		o.Headers.Set("X-Should-Retry", "false") // a retry would be in vain, or feed a loop's counter
-	}
 	if o.of.fairvisor() {
-		o.Headers.Set("X-Fairvisor-Reason", cmp.Or(reason(v), codeLimited))
+		o.Headers.Set("X-Fairvisor-Reason", cmp.Or(reason(o.limit), codeLimited))
 	}
 }
 
@@ -117,10 +102,6 @@ func reason(v *evidence.Verdict) string {
 		return "tpm_exceeded"
 	}
 }
-
-// retrySeconds returns how long a rejected request has to wait; 0 if waiting is in
-// vain.
-func retrySeconds(v *evidence.Verdict) int { return int((v.GetRetryAfterMs() + 999) / 1000) }
 
 // code returns the error code that clients see.
 func code(v *evidence.Verdict) string {

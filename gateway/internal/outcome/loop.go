@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
-	"hash/fnv"
-	"math"
-	"strconv"
 
 	"github.com/unloop/unloop/gateway/internal/ending"
 	"github.com/unloop/unloop/gateway/internal/evidence"
@@ -59,14 +56,7 @@ func (c *Case) rejectBy(f *checkpb.Finding) (want policy.RejectAnswer) {
 
 // refuseLoop refuses the request with an error because of its finding.
 func (o *Outcome) refuseLoop(answer ending.Answer) {
-	f := o.Finding
-	o.refuse(forLoop, f.GetAction().Label(), int(answer))
-	if waitingHelps(f) {
-		o.Headers.Set("Retry-After", strconv.Itoa(retryAfter(f, o.of.Caller)))
-	}
-	// OpenAI's and Anthropic's SDKs retry a 429 unless told not to, and would
-	// feed the counter.
-	o.Headers.Set("X-Should-Retry", "false")
+	o.refuse(forLoop, o.Finding.GetAction().Label(), int(answer))
 }
 
 // answer answers the request in the model's place.
@@ -94,38 +84,9 @@ func advice(f *checkpb.Finding) string {
 	}
 }
 
-// waitingHelps reports whether the same request may pass later. Tool calls are compared
-// with the history, and texts with their meaning: waiting changes neither.
-func waitingHelps(f *checkpb.Finding) bool {
-	switch f.GetDetector() {
-	case evidence.DetectorTool, evidence.DetectorCycle, evidence.DetectorSemantic:
-		return false
-	default:
-		return true
-	}
-}
-
-// retryAfter returns the time in seconds until the request passes if nothing else is
-// sent. A share of up to a tenth is added that differs between callers, so that not
-// all come back at once; the request detector's time is exact, as in its source.
-// Without a time from the detector it is the cooldown, else the window.
-func retryAfter(f *checkpb.Finding, caller string) int {
-	ms := cmp.Or(f.GetRetryAfterMs(), f.GetBlockedMs())
-	if ms == 0 {
-		return int(max(f.GetWindowSeconds(), 1))
-	}
-	seconds := (int(ms) + 999) / 1000
-	if f.GetDetector() == evidence.DetectorRequest {
-		return seconds
-	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(caller)) // never fails
-	return seconds + int(uint64(seconds)*uint64(h.Sum32())/math.MaxUint32/10)
-}
-
-// loopRefusal describes a finding to the client.
-func loopRefusal(f *checkpb.Finding, caller string, status int) provider.Refusal {
-	message := loopMessage(f, caller)
+// loopRefusal describes a finding to the client. wait is in seconds, 0 for none.
+func loopRefusal(f *checkpb.Finding, wait, status int) provider.Refusal {
+	message := loopMessage(f, wait)
 	return provider.Refusal{
 		Status: status, Code: codeLoop, Message: message,
 		Detail: &client.Detail{
@@ -136,16 +97,18 @@ func loopRefusal(f *checkpb.Finding, caller string, status int) provider.Refusal
 	}
 }
 
-// loopMessage says that Unloop found a loop, which, by which detector, and what to do.
-func loopMessage(f *checkpb.Finding, caller string) string {
+// loopMessage says that Unloop found a loop, which, by which detector, and what to do. wait
+// is in seconds, 0 if waiting does not help.
+func loopMessage(f *checkpb.Finding, wait int) string {
 	who, then := "Seen by Unloop", ""
-	switch {
-	case f.GetAction() == checkpb.Action_ACTION_BREAK && !waitingHelps(f):
-		who, then = "Stopped by Unloop", " Nothing goes on until a human sends a message or the loop is released."
-	case f.GetAction().Stops() && waitingHelps(f):
-		who, then = "Stopped by Unloop", fmt.Sprintf(" Change the request, or wait %d seconds.", retryAfter(f, caller))
-	case f.GetAction().Stops():
+	if f.GetAction().Stops() {
 		who = "Stopped by Unloop"
+		switch {
+		case wait > 0:
+			then = fmt.Sprintf(" Change the request, or wait %d seconds.", wait)
+		case f.GetAction() == checkpb.Action_ACTION_BREAK:
+			then = " Nothing goes on until a human sends a message or the loop is released."
+		}
 	}
 	return fmt.Sprintf("%s: %s (%s; detector %s, policy %s).%s%s", who, inWords(f), codeLoop, f.GetDetector(), f.GetPolicy(), then, handle(f))
 }

@@ -7,6 +7,10 @@
 package outcome
 
 import (
+	"cmp"
+	"hash/fnv"
+	"math"
+	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -74,8 +78,6 @@ type Outcome struct {
 	why why
 	// limit is the strongest verdict that is not shadow; nil for none.
 	limit *evidence.Verdict
-	// retry is the wait in seconds that the refusal by a rule names; 0 for none.
-	retry int
 }
 
 // why is what a request is refused for.
@@ -126,7 +128,6 @@ func Of(c *Case) Outcome {
 		return o.Busy()
 	case c.Degraded != "" && c.FailClosed:
 		o.refuse(unchecked, "fail-closed", statusUnavailable)
-		o.Headers.Set("Retry-After", "1")
 	default:
 		o.forward()
 	}
@@ -139,11 +140,56 @@ func (o *Outcome) Forwards() bool { return o.Status == 0 }
 // Rejects says that the request is answered by Unloop because of a finding.
 func (o *Outcome) Rejects() bool { return o.why == forLoop || o.Text != "" }
 
-// refuse refuses the request.
+// refuse refuses the request. OpenAI's and Anthropic's SDKs retry a 429 unless told not
+// to, which would be in vain or feed a loop's counter.
 func (o *Outcome) refuse(why why, label string, status int) {
 	o.why, o.Label, o.Status = why, label, status
 	o.Headers = o.headers()
+	wait := o.retryAfter()
+	if wait > 0 {
+		o.Headers.Set("Retry-After", strconv.Itoa(wait))
+	}
+	if wait == 0 || o.Finding.GetAction().Stops() {
+		o.Headers.Set("X-Should-Retry", "false")
+	}
 }
+
+// uncheckedWait is the wait, in seconds, of requests that could not be checked.
+const uncheckedWait = 1
+
+// retryAfter returns the time in seconds until a stopped request passes if nothing else is
+// sent, by all that stops it; 0 if waiting does not help.
+func (o *Outcome) retryAfter() int {
+	d, f := o.of.Decision, o.Finding
+	ms := d.GetRetryAfterMs()
+	switch {
+	case o.why == unchecked || o.why == overloaded:
+		return uncheckedWait
+	case d.GetLasting():
+		return 0
+	case action(o.limit) == checkpb.Action_ACTION_THROTTLE: // too many wait already
+		ms = max(ms, uint64(o.limit.GetDelayMs()))
+	}
+	if !f.GetAction().Stops() {
+		return ceilSeconds(ms)
+	}
+	told := cmp.Or(f.GetRetryAfterMs(), f.GetBlockedMs())
+	seconds := ceilSeconds(max(ms, uint64(cmp.Or(told, 1000*max(f.GetWindowSeconds(), 1)))))
+	if told == 0 || f.GetDetector() == evidence.DetectorRequest { // whose time is exact, as in its source
+		return seconds
+	}
+	return seconds + share(seconds, o.of.Caller)
+}
+
+// share returns up to a tenth of a time that differs between callers, so that not all come
+// back at once.
+func share(seconds int, caller string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(caller)) // never fails
+	return int(uint64(seconds) * uint64(h.Sum32()) / math.MaxUint32 / 10)
+}
+
+func ceilSeconds(ms uint64) int { return int((ms + 999) / 1000) }
 
 // forward sends the request to its upstream.
 func (o *Outcome) forward() {
@@ -179,7 +225,6 @@ func milliseconds(n uint32) time.Duration { return time.Duration(n) * time.Milli
 // it is refused.
 func (o Outcome) Busy() Outcome {
 	o.refuse(overloaded, "overloaded", statusUnavailable)
-	o.Headers.Set("Retry-After", "1")
 	return o
 }
 
@@ -209,9 +254,9 @@ func (o Outcome) Refused() Outcome {
 func (o *Outcome) Refusal() provider.Refusal {
 	switch o.why {
 	case forLoop:
-		return loopRefusal(o.Finding, o.of.Caller, o.Status)
+		return loopRefusal(o.Finding, o.retryAfter(), o.Status)
 	case forLimit:
-		return provider.Refusal{Status: o.Status, Code: code(o.limit), Message: limitMessage(o.limit, o.retry)}
+		return provider.Refusal{Status: o.Status, Code: code(o.limit), Message: limitMessage(o.limit, o.retryAfter())}
 	case overloaded:
 		return provider.Refusal{Status: o.Status, Code: codeBusy, Message: busyMessage}
 	default:
@@ -222,8 +267,9 @@ func (o *Outcome) Refusal() provider.Refusal {
 // Body appends the body of a refusal in a provider's format.
 func (o *Outcome) Body(dst []byte, p provider.Provider) []byte {
 	if o.why == forLoop && o.of.Template != nil {
-		if t := o.of.Template.get(p, o.Finding, o.of.Caller, o.Status); t.fits(o.Finding) {
-			return t.render(dst, o.Finding)
+		wait := o.retryAfter()
+		if t := o.of.Template.get(p, o.Finding, wait, o.Status); t.fits(o.Finding, wait) {
+			return t.render(dst, o.Finding, wait)
 		}
 	}
 	return append(dst, p.Refusal(o.Refusal())...)

@@ -21,7 +21,23 @@ const caller = "caller"
 
 // found returns a decision with findings.
 func found(findings ...*checkpb.Finding) *checkpb.Decision {
-	return &checkpb.Decision{Findings: findings}
+	return passing(&checkpb.Decision{Findings: findings})
+}
+
+// passing sets when the request of a decision passes, as detectors do.
+func passing(d *checkpb.Decision) *checkpb.Decision {
+	for _, f := range d.GetFindings() {
+		d.RetryAfterMs = max(d.RetryAfterMs, uint64(f.GetRetryAfterMs()))
+		switch f.GetDetector() {
+		case evidence.DetectorTool, evidence.DetectorCycle, evidence.DetectorSemantic:
+			d.Lasting = d.Lasting || f.GetAction().Stops()
+		}
+	}
+	for _, v := range d.GetLimits() {
+		d.RetryAfterMs = max(d.RetryAfterMs, v.GetRetryAfterMs())
+		d.Lasting = d.Lasting || v.GetAction().Stops() && v.GetRetryAfterMs() == 0
+	}
+	return d
 }
 
 // finding returns a prompt detector's finding.
@@ -33,7 +49,7 @@ func finding(action checkpb.Action) *checkpb.Finding {
 
 // ruled returns a case with rules and the verdicts on them.
 func ruled(limits []evidence.Limit, verdicts ...*checkpb.LimitVerdict) *Case {
-	return &Case{Evidence: evidence.Evidence{Limits: limits}, Decision: &checkpb.Decision{Limits: verdicts}, Caller: caller, Policies: &bundle.Set{}}
+	return &Case{Evidence: evidence.Evidence{Limits: limits}, Decision: passing(&checkpb.Decision{Limits: verdicts}), Caller: caller, Policies: &bundle.Set{}}
 }
 
 // Rules by their algorithms.

@@ -22,24 +22,26 @@ func (o *Outcome) Decision(fallbackID string) client.Decision {
 	}
 	if f != nil {
 		d.Reason = client.ReasonLoop
-		d.Action, d.Message, d.LoopID = f.GetAction().Label(), loopMessage(f, c.Caller), f.GetLoopId()
+		d.Action, d.Message, d.LoopID = f.GetAction().Label(), loopMessage(f, o.retryAfter()), f.GetLoopId()
 		d.HitCount, d.DelayMS = int(f.GetHitCount()), int(f.GetDelayMs())
 	}
 	switch {
 	case v != nil && v.GetAction() >= f.GetAction():
-		d.Action, d.Reason, d.Message = v.GetAction().Label(), client.ReasonLimited, limitMessage(v, retrySeconds(v))
-		d.DelayMS = max(d.DelayMS, int(v.GetDelayMs()))
+		d.Action, d.Reason, d.DelayMS = v.GetAction().Label(), client.ReasonLimited, max(d.DelayMS, int(v.GetDelayMs()))
+		d.Message = limitMessage(v, 0)
 		if v.GetAction().Stops() {
-			d.RetryAfterSeconds = retrySeconds(v)
+			d.Message = limitMessage(v, o.retryAfter())
 		}
 	case f.GetAction().Stops():
-		d.RetryAfterSeconds = retryAfter(f, c.Caller)
 	case c.Overloaded:
-		d.Action, d.RetryAfterSeconds = checkpb.Action_ACTION_REJECT.Label(), 1
+		d.Action = checkpb.Action_ACTION_REJECT.Label()
 		d.Reason, d.Message = client.ReasonUnchecked, busyMessage
 	case c.Degraded != "" && c.FailClosed:
-		d.Action, d.RetryAfterSeconds = checkpb.Action_ACTION_REJECT.Label(), 1
+		d.Action = checkpb.Action_ACTION_REJECT.Label()
 		d.Reason, d.Message = client.ReasonUnchecked, uncheckedMessage(c.Degraded)
+	}
+	if checkpb.ActionOf(d.Action).Stops() {
+		d.RetryAfterSeconds = o.retryAfter()
 	}
 	return d
 }

@@ -44,7 +44,7 @@ func TestMessagesSayWhatWasFoundInWords(t *testing.T) {
 			Policy: "p", Detector: c.detector, Rule: c.rule, Tool: c.tool, HitCount: c.count, Threshold: c.threshold, WindowSeconds: 60,
 			Action: checkpb.Action_ACTION_REJECT, LoopId: "L1",
 		}
-		message := loopMessage(f, caller)
+		message := loopMessage(f, 0)
 		if !strings.HasPrefix(message, "Stopped by Unloop: "+c.want+" (recursive_loop_detected; detector "+c.detector) {
 			t.Errorf("%s %s: %s, want %q", c.detector, c.rule, message, c.want)
 		}
@@ -64,7 +64,7 @@ func TestTheCodeStandsNearTheBeginning(t *testing.T) {
 	f := &checkpb.Finding{
 		Policy: "p", Detector: evidence.DetectorCycle, Rule: "cycle", Tool: strings.Repeat("größer_name,", 40), HitCount: 4_000_000_000, Action: checkpb.Action_ACTION_REJECT,
 	}
-	for _, text := range []string{loopMessage(f, caller), syntheticText(f)} {
+	for _, text := range []string{loopMessage(f, 0), syntheticText(f)} {
 		if !rounds.Marked([]byte(`{"error":{"message":"` + text)) {
 			t.Errorf("the code comes late in %s", text)
 		}
@@ -75,15 +75,15 @@ func TestMessagesNameTheirLoopAndNoOther(t *testing.T) {
 	t.Parallel()
 	f := finding(checkpb.Action_ACTION_BREAK)
 	f.Detector = evidence.DetectorTool
-	if got := loopMessage(f, caller); !strings.Contains(got, " Nothing goes on until a human sends a message or the loop is released. See `unloop loops show l`") {
+	if got := loopMessage(f, 0); !strings.Contains(got, " Nothing goes on until a human sends a message or the loop is released. See `unloop loops show l`") {
 		t.Errorf("a break says %s", got)
 	}
 	f.LoopId = ""
-	if got := loopMessage(f, caller); strings.Contains(got, "unloop loops") {
+	if got := loopMessage(f, 0); strings.Contains(got, "unloop loops") {
 		t.Errorf("a loop without an id says %s", got)
 	}
 	f = finding(checkpb.Action_ACTION_WARN)
-	if got := loopMessage(f, caller); strings.Contains(got, "Stopped") || strings.Contains(got, "release") {
+	if got := loopMessage(f, 0); strings.Contains(got, "Stopped") || strings.Contains(got, "release") {
 		t.Errorf("a warning says %s", got)
 	}
 }
