@@ -102,6 +102,9 @@ func (f forwarded) Answered(res *http.Response) {
 	}
 }
 
+// Sent frees the memory of a body that was sent.
+func (f forwarded) Sent() { intake.Held(f.c.account.HTTP).Free() }
+
 // Failed answers the client of a request that the upstream did not answer.
 func (f forwarded) Failed(w http.ResponseWriter, err error) {
 	g, a := f.g, &f.c.account

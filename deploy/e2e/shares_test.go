@@ -180,3 +180,28 @@ func TestAFloodDelaysItsOwnCaller(t *testing.T) {
 	close(stop)
 	flood.Wait()
 }
+
+// An answer may take minutes. The memory of its request is free meanwhile.
+func TestTheMemoryOfABodyIsFreeWhileItsAnswerComes(t *testing.T) {
+	t.Parallel()
+	end := make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		<-end
+	}))
+	t.Cleanup(upstream.Close)
+	s := start(t, upstream.URL)
+	done := make(chan int)
+	go func() {
+		a, _ := trySend(s.URL(), sized(1<<20))
+		done <- a.status
+	}()
+	awaitMetric(t, s, `unloop_gateway_upstream_answers_total{status="2xx",upstream="openai"}`, func(n float64) bool { return n == 1 })
+	awaitMetric(t, s, "unloop_gateway_body_bytes", func(held float64) bool { return held == 0 })
+	close(end)
+	if status := <-done; status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+}

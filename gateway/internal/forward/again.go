@@ -1,9 +1,6 @@
 package forward
 
-import (
-	"net/http"
-	"net/http/httptrace"
-)
+import "net/http"
 
 // maxAgain bounds how often one request is sent again after a 408. Each one used up an
 // idle connection that its server had given up.
@@ -34,8 +31,5 @@ func (t again) RoundTrip(r *http.Request) (*http.Response, error) {
 // timedOutIdle reports whether an answer says that the connection was idle for too long,
 // and the request can be sent again.
 func timedOutIdle(r *http.Request, res *http.Response) bool {
-	return res.StatusCode == http.StatusRequestTimeout && res.Close && requestOf(r).reused && r.GetBody != nil
+	return res.StatusCode == http.StatusRequestTimeout && res.Close && callOf(r).reused && r.GetBody != nil
 }
-
-// connected notes which connection a request goes out on.
-func (c *call) connected(info httptrace.GotConnInfo) { c.reused = info.Reused }

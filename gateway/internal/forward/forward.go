@@ -7,6 +7,7 @@
 package forward
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -53,8 +54,6 @@ type Request struct {
 	Observer Observer
 	// ended is set once a stream's last event was read.
 	ended bool
-	// reused says that the request went out on a connection that had carried others.
-	reused bool
 	// to counts the answer, began is when the request was sent.
 	to    *upstreamMetrics
 	began time.Time
@@ -66,6 +65,9 @@ type Observer interface {
 	Answered(res *http.Response)
 	// Failed answers the client of a request that the upstream did not answer.
 	Failed(w http.ResponseWriter, err error)
+	// Sent is called once nothing of the request's body is held any more, perhaps by another
+	// goroutine. It is not called for each request.
+	Sent()
 	// Broken is called if the answer did not reach the client whole.
 	Broken()
 }
@@ -96,6 +98,7 @@ func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheu
 			out := requestOf(res.Request)
 			out.to.answered(res.StatusCode, time.Since(out.began))
 			out.Observer.Answered(res)
+			callOf(res.Request).over()
 			if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
 				res.Body = &ending{res.Body, &out.ended}
 			}
@@ -114,6 +117,7 @@ func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheu
 type call struct {
 	context.Context
 	Request
+	sending
 }
 
 // callKey is the key of the call in itself.
@@ -127,19 +131,21 @@ func (c *call) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-func requestOf(r *http.Request) *Request { return &r.Context().Value(callKey{}).(*call).Request }
+func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call) }
+
+func requestOf(r *http.Request) *Request { return &callOf(r).Request }
 
 // Forward sends the request r, as out describes it, to its upstream, and the answer to the
 // client. It panics with http.ErrAbortHandler where the answer broke off.
 func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out Request) {
 	delivered := false
 	out.to, out.began = p.metrics.of(out.Target.Upstream), time.Now()
-	x := &call{r.Context(), out}
+	x := &call{Context: r.Context(), Request: out}
 	// A client that has the whole answer may leave before this is over, so the context's
 	// end does not show that an answer was lost.
 	defer func() {
 		if !delivered && !x.ended {
-			out.Observer.Broken()
+			x.Observer.Broken()
 		}
 	}()
 	if r.Header.Get("Upgrade") != "" {
@@ -151,7 +157,7 @@ func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out Request) {
 	if out.Stream {
 		proxy = &p.streams
 	}
-	proxy.ServeHTTP(w, r.WithContext(httptrace.WithClientTrace(x, &httptrace.ClientTrace{GotConn: x.connected})))
+	proxy.ServeHTTP(w, r.WithContext(httptrace.WithClientTrace(x, &httptrace.ClientTrace{GotConn: x.connected, WroteRequest: x.wrote})))
 	delivered = true
 }
 
@@ -162,7 +168,8 @@ func (p *Proxy) Wait() { p.upgraded.Wait() }
 // hop-by-hop headers, which HTTP demands: httputil drops forwarding headers, and queries
 // that it can't parse.
 func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
-	out := requestOf(pr.In)
+	x := callOf(pr.In)
+	out := &x.Request
 	pr.Out.URL = out.Target.URL
 	pr.Out.Host = ""
 	pr.Out.Header.Del(client.HeaderCheck) // it is for gateways
@@ -172,7 +179,9 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		}
 	}
 	pr.Out.Body = out.Body.Reader()
-	if out.Body.Rest == nil {
+	if len(out.Body.Bytes) > 0 && out.Body.Rest == nil {
+		x.body = bytes.NewReader(out.Body.Bytes)
+		pr.Out.Body = io.NopCloser(x.body) // of types that net/http knows to be in memory
 		pr.Out.GetBody = func() (io.ReadCloser, error) { return out.Body.Reader(), nil }
 	}
 	if out.Body.Rest != nil && len(pr.Out.Trailer) > 0 {

@@ -49,6 +49,8 @@ func (o *observer) Failed(w http.ResponseWriter, err error) {
 
 func (o *observer) Broken() { o.broken = true }
 
+func (*observer) Sent() {}
+
 // proxy returns a proxy without keys.
 func proxy(t testing.TB) *Proxy {
 	t.Helper()
@@ -408,6 +410,7 @@ type blind struct{}
 func (blind) Answered(*http.Response)           {}
 func (blind) Failed(http.ResponseWriter, error) {}
 func (blind) Broken()                           {}
+func (blind) Sent()                             {}
 
 func BenchmarkForward(b *testing.B) {
 	answer := bytes.Repeat([]byte("x"), 2000)

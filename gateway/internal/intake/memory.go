@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"sync"
 
 	"github.com/unloop/unloop/gateway/internal/fair"
 )
@@ -17,6 +18,7 @@ type memory struct {
 	tried, lacked int64
 	// passing says that what is read is not held.
 	passing bool
+	freed   sync.Once
 }
 
 // missing is how much more has to be taken for n more bytes. A body that is larger than one
@@ -84,10 +86,11 @@ func (m *memory) give(n int64) {
 	}
 }
 
-// release gives all memory back.
+// release gives all memory back, once. Nothing is taken afterwards.
 func (m *memory) release() {
-	if m.of != nil && m.taken > 0 {
-		m.of.release(m.caller, m.taken)
-		m.taken = 0
-	}
+	m.freed.Do(func() {
+		if m.of != nil && m.taken > 0 {
+			m.of.release(m.caller, m.taken)
+		}
+	})
 }

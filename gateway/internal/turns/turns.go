@@ -35,7 +35,7 @@ const (
 	stepPerLimit = 8
 	// Patience is how long a request waits for its turn, patienceLarge how long one with a
 	// large body waits for the turn to read it.
-	Patience, patienceLarge = time.Second, 5 * time.Second
+	Patience, patienceLarge = time.Second, 15 * time.Second
 )
 
 // ErrBusy says that too many requests wait already, or that the turn did not come in time.
