@@ -61,8 +61,8 @@ const (
 	BucketBlocks = "LOOP_BLOCKS"
 	// BucketIncidents holds one record for each open incident; see IncidentKey.
 	BucketIncidents = "LOOP_INCIDENTS"
-	// BucketTimers holds a timer for each open incident, under the incident's key in
-	// BucketIncidents. A timer has no value. It expires when the incident may be over.
+	// BucketTimers holds a timer for each open incident, under the loop's id and the
+	// incident's key in BucketIncidents. A timer has no value. It expires when the incident may be over.
 	BucketTimers = "LOOP_TIMERS"
 	// BucketSessions holds one record for each agent's tool calls and for each scope's
 	// semantic findings; see SessionKey and StreakKey.

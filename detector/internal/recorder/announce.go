@@ -33,19 +33,19 @@ func newAnnouncement(key string, typ event.Type, rec incident.Record) announceme
 	return announcement{key: key, typ: typ, record: rec, giveUp: time.Now().Add(announceFor)}
 }
 
-// begin sets the timer of an incident that is new to this process, and announces it if it
-// has not been. One that another process opened is announced by that, so this one leaves
-// it the time of a flush.
+// begin announces an incident that is new to this process, if it has not been, and sets
+// its timer. One that another process opened is announced by that, so this one leaves it
+// the time of a flush.
 func (r *Recorder) begin(ctx context.Context, key string, rec incident.Record, opened bool) {
-	timeout, cancel := context.WithTimeout(ctx, flushTimeout)
-	err := r.arm(timeout, key, rec.Remaining(r.now()))
-	cancel()
-	switch {
-	case err == nil && rec.Announced && rec.Former == nil:
-	case opened:
-		r.announce(ctx, newAnnouncement(key, event.Detected, rec))
-	default:
-		r.announceLater(newAnnouncement(key, event.Detected, rec))
+	a := newAnnouncement(key, event.Detected, rec)
+	if opened {
+		r.announce(ctx, a)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	if err := r.arm(ctx, timer{rec.LoopID, key}, rec.Remaining(r.now())); err != nil || !rec.Announced || rec.Former != nil {
+		r.announceLater(a)
 	}
 }
 
@@ -88,7 +88,7 @@ func (r *Recorder) publishBegin(ctx context.Context, a *announcement) error {
 				return err
 			}
 		}
-		if err := r.arm(ctx, a.key, a.record.Remaining(r.now())); err != nil {
+		if err := r.arm(ctx, timer{a.record.LoopID, a.key}, a.record.Remaining(r.now())); err != nil {
 			return err
 		}
 	}

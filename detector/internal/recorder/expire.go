@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -48,8 +47,6 @@ func (r *Recorder) ResolveExpired(ctx context.Context) {
 	}
 }
 
-func timerSubject(key string) string { return "$KV." + schemas.BucketTimers + "." + key }
-
 // readMarkers handles markers until something breaks.
 func (r *Recorder) readMarkers(ctx context.Context) error {
 	timers, err := r.nc.JetStream().Stream(ctx, natskit.BucketStream(schemas.BucketTimers))
@@ -89,7 +86,7 @@ func (r *Recorder) onTimer(ctx context.Context, timers jetstream.Stream, msg jet
 	if msg.Headers().Get(jetstream.MarkerReasonHeader) != "" {
 		ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 		defer cancel()
-		err := r.expire(ctx, strings.TrimPrefix(msg.Subject(), timerSubject("")))
+		err := r.expire(ctx, timerAt(msg.Subject()))
 		if err != nil {
 			r.log.Debug("incident is not resolved yet, trying again", "error", err)
 			_ = msg.NakWithDelay(resolveAgain) // it comes again anyway
@@ -114,16 +111,16 @@ func remove(ctx context.Context, from jetstream.Stream, msg jetstream.Msg) error
 	return nil
 }
 
-// expire ends the incident under a key if its time has passed, else sets its timer anew.
-func (r *Recorder) expire(ctx context.Context, key string) error {
-	rec, err := r.ledger.Read(ctx, key)
+// expire ends the incident of a timer if its time has passed, else sets its timer anew.
+func (r *Recorder) expire(ctx context.Context, t timer) error {
+	rec, err := r.ledger.Read(ctx, t.key)
 	switch {
 	case err != nil:
-		return fmt.Errorf("read incident %s: %w", key, err)
-	case rec.LoopID == "":
-		return nil
+		return fmt.Errorf("read incident %s: %w", t.key, err)
+	case rec.LoopID != t.loopID:
+		return nil // it has ended; another one has a timer of its own
 	case !rec.IsOver(r.now()):
-		return r.arm(ctx, key, rec.Remaining(r.now()))
+		return r.arm(ctx, t, rec.Remaining(r.now()))
 	}
-	return r.end(ctx, key, rec.LoopID, event.ReasonExpired)
+	return r.end(ctx, t.key, rec.LoopID, event.ReasonExpired)
 }

@@ -60,7 +60,7 @@ func TestAnIncidentWithoutHitsIsResolvedOnceByWhicheverDetectorRuns(t *testing.T
 	}
 	// No detector runs when the incident ends.
 	for deadline := time.Now().Add(20 * time.Second); ; {
-		msg, err := stream.GetLastMsgForSubject(t.Context(), timerSubject(f.Key()))
+		msg, err := stream.GetLastMsgForSubject(t.Context(), timerSubject(timer{id, f.Key()}.name()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,23 +138,23 @@ func TestTimersFollowTheirIncidents(t *testing.T) {
 	s := natstest.Start(t)
 	r := process(t, s)
 	f := found("aa", "prompt", time.Hour)
-	record(t, r, f)
+	id := record(t, r, f)
 	r.announcing.Wait()
 	stream, err := s.JetStream().Stream(t.Context(), natskit.BucketStream(schemas.BucketTimers))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, set := range map[string]func() error{
-		"anew":    func() error { return r.expire(t.Context(), f.Key()) },
+		"anew":    func() error { return r.expire(t.Context(), timer{id, f.Key()}) },
 		"adopted": func() error { return r.adopt(t.Context()) },
 	} {
-		if err := r.Purge(t.Context(), schemas.BucketTimers, f.Key()); err != nil {
+		if err := r.Purge(t.Context(), schemas.BucketTimers, timer{id, f.Key()}.name()); err != nil {
 			t.Fatal(err)
 		}
 		if err := set(); err != nil {
 			t.Fatal(err)
 		}
-		msg, err := stream.GetLastMsgForSubject(t.Context(), timerSubject(f.Key()))
+		msg, err := stream.GetLastMsgForSubject(t.Context(), timerSubject(timer{id, f.Key()}.name()))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -162,7 +162,7 @@ func TestTimersFollowTheirIncidents(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, ttl, err)
 		}
 	}
-	if err := r.expire(t.Context(), "live.default.none"); err != nil {
+	if err := r.expire(t.Context(), timer{"none", "live.default.none"}); err != nil {
 		t.Errorf("without an incident: %v", err)
 	}
 }

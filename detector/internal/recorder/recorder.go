@@ -39,6 +39,7 @@ const (
 type Recorder struct {
 	ledger *ledger.Ledger[incident.Record, *incident.Record]
 	nc     *natskit.Conn
+	inbox  *natskit.Inbox
 	layout natskit.Layout
 	log    *slog.Logger
 	now    func() time.Time
@@ -79,7 +80,7 @@ type update struct {
 // announces on schemas.StreamEvents.
 func New(nc *natskit.Conn, layout natskit.Layout, reg prometheus.Registerer, log *slog.Logger, now func() time.Time) *Recorder {
 	r := &Recorder{
-		ledger: ledger.New[incident.Record](nc, schemas.BucketIncidents, reg, ledger.WithConfirm()), nc: nc, layout: layout, log: log, now: now, open: map[string]*openIncident{},
+		ledger: ledger.New[incident.Record](nc, schemas.BucketIncidents, reg, ledger.WithConfirm()), nc: nc, inbox: natskit.NewInbox(nc, flushTimeout), layout: layout, log: log, now: now, open: map[string]*openIncident{},
 		detected: metric.Counters(reg, "unloop_incidents_total", "Incidents announced.", "policy", "detector", "mode"),
 		resolved: metric.Counters(reg, "unloop_incidents_resolved_total", "Incidents whose end was announced, by reason: expired, released or closed.", "policy", "detector", "reason"),
 		lost:     metric.Counter(reg, "unloop_incident_updates_lost_total", "Findings and events of incidents that could not be stored."),
@@ -167,6 +168,9 @@ func (r *Recorder) save(ctx context.Context, u update) (string, error) {
 	case u.loopID == "":
 		r.remember(u, stored)
 		opened := before.LoopID != stored.LoopID
+		if opened { // a release finds the loop as soon as its id is known
+			_ = r.arm(ctx, timer{stored.LoopID, u.key}, stored.Remaining(r.now())) // its announcement tries again
+		}
 		r.announcing.Go(func() { r.begin(context.WithoutCancel(ctx), u.key, stored, opened) })
 	case stored.LoopID != u.loopID || stored.Over != "":
 		r.forgetOne(u.key, u.loopID)

@@ -110,33 +110,30 @@ func names(record []byte, conversation string) bool {
 
 func lastToken(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
-// looks is how often a bucket is read before an incident counts as not open.
-const looks = 3
-
-// find returns the open incident with the given id, and its key. A record that is written
-// while the bucket is read may be in none of what is read, so it is looked for again.
+// find returns the open incident with the given id, and its key, which its timer names. It
+// reads what the leaders of the buckets have, however many records there are and however
+// often they are written.
 func (r *Recorder) find(ctx context.Context, loopID string) (key string, in event.Incident, err error) {
-	for range looks {
-		if key, in, err = r.look(ctx, loopID); !errors.Is(err, ErrNotOpen) {
-			break
-		}
+	if !validID(loopID) {
+		return "", in, ErrNotOpen
 	}
-	return key, in, err
+	t, err := r.timerOf(ctx, loopID)
+	if err != nil {
+		return "", in, err
+	}
+	key = t.key
+	rec, err := r.ledger.Read(ctx, key)
+	switch {
+	case err != nil:
+		return "", in, fmt.Errorf("read incident %s: %w", key, err)
+	case rec.LoopID != loopID:
+		return "", in, ErrNotOpen
+	}
+	return key, rec.Incident, nil
 }
 
-// look reads the bucket once for find.
-func (r *Recorder) look(ctx context.Context, loopID string) (key string, in event.Incident, err error) {
-	for entry, err := range natskit.Entries(ctx, r.nc.JetStream(), schemas.BucketIncidents, ">", jetstream.IgnoreDeletes()) {
-		if err != nil {
-			return "", in, err
-		}
-		var rec event.Incident
-		if json.Unmarshal(entry.Value(), &rec) == nil && rec.LoopID == loopID && loopID != "" {
-			return entry.Key(), rec, nil
-		}
-	}
-	return "", in, ErrNotOpen
-}
+// validID reports whether an id may be that of a loop, which is a token of a subject.
+func validID(loopID string) bool { return loopID != "" && schemas.Token(loopID) == loopID }
 
 // Purge removes a record without leaving a marker, so that the next writer
 // creates it anew.

@@ -60,7 +60,7 @@ func (r *Recorder) end(ctx context.Context, key, loopID, reason string) error {
 		return fmt.Errorf("remove incident %s: %w", key, err)
 	}
 	if rec.Over != event.ReasonExpired {
-		_ = r.arm(ctx, key, 0) // it expires later otherwise
+		_ = r.arm(ctx, timer{loopID, key}, 0) // it expires later otherwise
 	}
 	if first {
 		r.resolved.WithLabelValues(rec.Policy, rec.Detector, rec.Over).Inc()

@@ -74,6 +74,7 @@ func detectorUser() User {
 	b.follow(schemas.BucketIncidents, ">")
 	b.publish("set timers of loops", record(schemas.BucketTimers, ">"))
 	b.follow(schemas.BucketTimers, ">")
+	b.api("find loops by their ids", "STREAM.MSG.GET."+kv(schemas.BucketTimers))
 	b.api("remove timers that have expired", "STREAM.MSG.DELETE."+kv(schemas.BucketTimers))
 	b.consumer(kv(schemas.BucketTimers), schemas.DurableResolver, record(schemas.BucketTimers, ">"))
 	for _, stream := range streams {
