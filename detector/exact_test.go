@@ -195,6 +195,51 @@ func TestKilledDetectorCostsOnlyItsOwnAnswers(t *testing.T) {
 	}
 }
 
+// A check that two detectors get, since the gateway sent it again when the first was killed,
+// counts once. Callers that send as many requests as a policy allows are never stopped.
+func TestACheckThatIsSentToTwoDetectorsCountsOnce(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	startDetector(t, s)
+	startDetector(t, s)
+	nc := s.Conn()
+	names := detectorNames(t, nc, 2)
+	for caller := range 100 {
+		for i := range 5 {
+			check := promptCheck(fmt.Sprint("caller ", caller))
+			check.Hit = fmt.Sprintf("%04d%04d", caller, i)
+			for _, name := range names {
+				d := askAt(t, nc, name, check)
+				if d.GetAction() != checkpb.Action_ACTION_ALLOW || d.GetHitCounts()[0] != uint32(i+1) {
+					t.Fatalf("caller %d, request %d: %v", caller, i+1, d)
+				}
+			}
+		}
+	}
+}
+
+// askAt asks one detector by its name, as gateways do.
+func askAt(t testing.TB, nc *nats.Conn, name string, check *checkpb.Check) *checkpb.Decision {
+	t.Helper()
+	body, err := proto.Marshal(&checkpb.CheckBatch{Checks: []*checkpb.Check{check}, BudgetMs: uint32(patience.Milliseconds())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		var batch checkpb.DecisionBatch
+		m, err := nc.Request(schemas.DetectorSubject(name), body, patience)
+		if err == nil {
+			err = proto.Unmarshal(m.Data, &batch)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := batch.GetDecisions()[0]; d.GetError() != checkpb.ErrorStalled { // a machine under load looks like a stall
+			return d
+		}
+	}
+}
+
 // A detector that stops under load answers what the server has sent to it.
 func TestStoppedDetectorAnswersWhatItWasSent(t *testing.T) {
 	t.Parallel()

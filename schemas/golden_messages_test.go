@@ -36,6 +36,7 @@ func partGolden() map[string]proto.Message {
 func promptGolden() map[string]proto.Message {
 	return map[string]proto.Message{
 		"check-batch-price-1": &checkpb.CheckBatch{Checks: []*checkpb.Check{{Model: "gpt-4o-mini", InputTokens: 2500, Usd: new(0.000375)}}},
+		"check-batch-hit-1":   &checkpb.CheckBatch{Checks: []*checkpb.Check{{RequestId: "req_def456", Hit: "q6urq6ur"}}},
 		"check-batch-prompt-1": &checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{{Counters: []*checkpb.Counter{{
 			Policy: "agent-tools", Detector: "prompt", Fingerprint: goldenPrint, Parted: true,
 			Together: &checkpb.Together{Fingerprint: goldenPrint, Threshold: 10, Steps: []*checkpb.Step{{At: 11, Action: checkpb.Action_ACTION_REJECT}}},

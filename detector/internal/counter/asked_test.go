@@ -126,3 +126,35 @@ func TestEveryAskedHitCountsAndMarksAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// A check that is sent to a second detector, since the first was killed, counts once.
+func TestAHitThatIsSentAgainCountsOnce(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]Params{"prompt": prompt(2, time.Minute, 30*time.Second), "request": request(3, time.Minute, throttle)} {
+		var s State
+		var v Verdict
+		for i := range 3 {
+			h := Hit{ID: fmt.Sprintf("hit%05d", i)}
+			s, _ = Step(s, p, h, epoch)
+			s, v = Step(s, p, h, epoch)
+			if v.Count != i+1 || v.Fired != (i == 2) || !v.Known || v.Counted {
+				t.Errorf("%s: hit %d, sent twice: %+v", name, i+1, v)
+			}
+		}
+		if s, v = Step(s, p, Hit{ID: "hit00003"}, epoch); v.Count != 4 || v.Known {
+			t.Errorf("%s: the next hit: %+v", name, v)
+		}
+	}
+}
+
+// Neither the count of a session nor that of all together has a hit twice.
+func TestAHitOnARecordWithPartsThatIsSentAgainCountsOnce(t *testing.T) {
+	t.Parallel()
+	own := prompt(9, time.Minute, 0)
+	p := Parts{Own: own, Mark: "aa", Together: own, TogetherMark: "00", SlowHits: 9, SlowLength: time.Hour}
+	s, _ := StepPart(State{}, p, Hit{ID: "hit00001"}, epoch)
+	s, v := StepPart(s, p, Hit{ID: "hit00001"}, epoch)
+	if v.Count != 1 || s.part("00").Count != 1 || len(s.Slow) != 1 {
+		t.Errorf("verdict %+v, state %+v", v, s)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/unloop/unloop/detector/internal/hitid"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -93,6 +94,8 @@ type State struct {
 	// Incident is the conversation under which this counter's findings are
 	// reported, from its first finding on.
 	Incident string `json:"incident,omitempty"`
+	// IDs are those of the newest counted hits.
+	IDs hitid.IDs `json:"ids,omitempty"`
 	// Asked are marks of counted requests that may still come to a gateway,
 	// oldest first; see Hit.Asked.
 	Asked []string `json:"asked,omitempty"`
@@ -117,6 +120,8 @@ type Hit struct {
 	Key string
 	// Incident is the conversation that a first finding is reported under.
 	Incident string
+	// ID names the hit, so that it counts once; "" for one that is sent once.
+	ID string
 	// Request is the id of the request, if it has one.
 	Request string
 	// Asked says that the decision alone was asked for: the request itself may
@@ -144,7 +149,8 @@ type Verdict struct {
 	Delay time.Duration
 	// Incident as kept in the state.
 	Incident string
-	// Known says that the request was counted when its decision was asked for.
+	// Known says that the hit was counted before, or the request when its decision was
+	// asked for.
 	Known bool
 	// Counted says that the hit was added to the count.
 	Counted bool
@@ -162,6 +168,11 @@ type Verdict struct {
 func Step(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 	s, at := s.sane(p, now)
 	s = expire(s, p, at)
+	if s.IDs.Has(h.ID) {
+		s, v := evaluate(s, p, h, at, false)
+		v.Known = true
+		return s, v
+	}
 	if claimed, known := s.claim(h); known {
 		s, v := evaluate(claimed, p, h, at, false)
 		v.Known = true
@@ -171,6 +182,7 @@ func Step(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 		return evaluate(s, p, h, at, false)
 	}
 	began, forgiven := false, s.forgive(h)
+	s.IDs = s.IDs.With(h.ID)
 	if forgiven {
 		s.Forgiven++
 		s.Excused = false

@@ -66,6 +66,7 @@ func (s State) Append(b []byte) []byte {
 	b = jsonrecord.Int(b, "aborted", int64(s.Aborted))
 	b = jsonrecord.String(b, "key", s.Key)
 	b = jsonrecord.String(b, "incident", s.Incident)
+	b = jsonrecord.String(b, "ids", string(s.IDs))
 	b = jsonrecord.Strings(b, "asked", s.Asked)
 	b = jsonrecord.Int(b, "rounds", int64(s.Rounds))
 	b = jsonrecord.List(b, "parts", s.Parts, func(b []byte, p Part) []byte {

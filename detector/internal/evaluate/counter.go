@@ -50,7 +50,7 @@ type counterVerdict struct {
 func NewCounter(check *checkpb.Check, c *checkpb.Counter) (*Counter, error) {
 	h := &Counter{check: check, counter: c, hit: counter.Hit{
 		N: int(min(check.GetHits(), maxHits)), Retry: check.GetRetry(), Incident: conversation(check, c.GetFingerprint()),
-		Request: check.GetRequestId(), Asked: check.GetAsked(), Key: check.GetIdempotency(), Rounds: int(c.GetRounds()), Sample: c.GetSample(),
+		Request: check.GetRequestId(), ID: check.GetHit(), Asked: check.GetAsked(), Key: check.GetIdempotency(), Rounds: int(c.GetRounds()), Sample: c.GetSample(),
 	}}
 	var err error
 	if c.GetParted() {

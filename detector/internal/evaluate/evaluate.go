@@ -140,7 +140,7 @@ func Parts(check *checkpb.Check) int {
 func PartOf(check *checkpb.Check, i int) *checkpb.Check {
 	part := &checkpb.Check{
 		RequestId: check.GetRequestId(), Identity: check.GetIdentity(), Hits: check.GetHits(), Retry: check.GetRetry(),
-		Asked: check.GetAsked(), Idempotency: check.GetIdempotency(), Explain: check.GetExplain(),
+		Asked: check.GetAsked(), Idempotency: check.GetIdempotency(), Explain: check.GetExplain(), Hit: check.GetHit(),
 	}
 	limits, counters := check.GetLimits(), check.GetCounters()
 	switch ruled := len(limits) + len(counters); {

@@ -93,7 +93,7 @@ func (l *Limit) Step(s limit.State, now time.Time) (limit.State, time.Duration) 
 // looked at.
 func (l *Limit) take(s limit.State, now time.Time) (limit.State, time.Duration) {
 	checked := len(s.Asked)
-	s, l.verdict.Verdict = limit.Take(s, l.params, limit.Request{Cost: l.limit.GetCost(), ID: l.check.GetRequestId(), Asked: l.check.GetAsked()}, now)
+	s, l.verdict.Verdict = limit.Take(s, l.params, limit.Request{Cost: l.limit.GetCost(), ID: l.check.GetRequestId(), Hit: l.check.GetHit(), Asked: l.check.GetAsked()}, now)
 	if l.verdict.Action == checkpb.Action_ACTION_REJECT && !l.limit.GetEstimated() && !l.verdict.Opened && len(s.Asked) == checked {
 		return s, 0
 	}

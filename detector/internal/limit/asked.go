@@ -23,6 +23,8 @@ type Request struct {
 	// ID is common to a request and its check; "" for requests that nobody can have
 	// checked.
 	ID string
+	// Hit names the request, so that it is taken once; "" for one that is sent once.
+	Hit string
 	// Asked says that the decision alone was asked for: the request itself may
 	// follow, and finds its cost taken.
 	Asked bool

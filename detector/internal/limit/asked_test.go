@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/unloop/unloop/schemas/checkpb"
 )
 
 // left is what is left of a bucket and was spent of a budget.
@@ -103,4 +105,29 @@ func TestReservationsAndCorrectionsAddUpToWhatWasUsed(t *testing.T) {
 			t.Fatalf("%s, but %g were used", left(s), used)
 		}
 	})
+}
+
+// A request that is sent to a second detector, since the first was killed, is taken once.
+func TestARequestThatIsSentAgainIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	p := Params{Bucket: &Bucket{Rate: 0.001, Capacity: 2}, Budget: &Budget{Amount: 2, Period: time.Hour, Stages: []Stage{{Share: 1, Action: checkpb.Action_ACTION_REJECT}}}}
+	now, s := time.UnixMilli(1_790_000_000_000), State{}
+	var v Verdict
+	for _, id := range []string{"hit00001", "hit00001", "hit00002", "hit00002"} {
+		if s, v = Take(s, p, Request{Cost: 1, Hit: id}, now); v.Action == checkpb.Action_ACTION_REJECT {
+			t.Errorf("%s: %+v", id, v)
+		}
+	}
+	for range 2 {
+		if _, v = Take(s, p, Request{Cost: 1, Hit: "hit00003"}, now); v.Action != checkpb.Action_ACTION_REJECT {
+			t.Errorf("a third request: %+v", v)
+		}
+	}
+	breaker := Params{Breaker: &Breaker{Threshold: 3}}
+	s = State{}
+	for range 5 {
+		if s, v = Take(s, breaker, Request{Cost: 1, Hit: "hit00001"}, now); v.Action == checkpb.Action_ACTION_REJECT {
+			t.Errorf("the breaker opens: %+v", s)
+		}
+	}
 }

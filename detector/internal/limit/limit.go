@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/unloop/unloop/detector/internal/hitid"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -58,6 +59,8 @@ type State struct {
 	// Period is when the budget's period began, in Unix milliseconds.
 	Period int64   `json:"period,omitempty"`
 	Spent  float64 `json:"spent,omitempty"`
+	// IDs are those of the newest requests that were taken.
+	IDs hitid.IDs `json:"ids,omitempty"`
 	// Asked are the checks whose requests may follow, oldest first.
 	Asked []Asked `json:"asked,omitempty"`
 	// Minute is the calendar minute of Current, in Unix milliseconds; Previous is
@@ -111,7 +114,11 @@ func Take(s State, p Params, r Request, now time.Time) (State, Verdict) {
 			cost = before.rest(r.Cost, s, p)
 		}
 	}
+	if s.IDs.Has(r.Hit) { // it was taken, and its answer lost
+		cost, claimed = charge{}, true
+	}
 	if p.Breaker != nil {
+		s.IDs = s.IDs.With(r.Hit)
 		s, v := s.stepBreaker(*p.Breaker, cost.bucket, at)
 		return s.expect(r, at), v
 	}
@@ -122,6 +129,7 @@ func Take(s State, p Params, r Request, now time.Time) (State, Verdict) {
 	switch {
 	case v.Action != checkpb.Action_ACTION_REJECT:
 		s = s.take(p, cost).expect(r, at)
+		s.IDs = s.IDs.With(r.Hit)
 	case claimed:
 		s = Correct(s, p, -before.Cost, time.UnixMilli(before.At), now)
 	}

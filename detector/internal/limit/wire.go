@@ -107,6 +107,7 @@ func (s State) Append(b []byte) []byte {
 	b = jsonrecord.Float(b, "level", s.Level)
 	b = jsonrecord.Int(b, "period", s.Period)
 	b = jsonrecord.Float(b, "spent", s.Spent)
+	b = jsonrecord.String(b, "ids", string(s.IDs))
 	b = jsonrecord.List(b, "asked", s.Asked, func(b []byte, a Asked) []byte {
 		b = jsonrecord.String(append(b, '{'), "mark", a.Mark)
 		b = jsonrecord.Float(b, "cost", a.Cost)

@@ -8,8 +8,11 @@ package checker
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -135,6 +138,7 @@ func (c *Checker) Blocks() *blocks.Standing { return c.blocks }
 
 func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decision, error) {
 	bound(check)
+	check.Hit = newHit()
 	own := &call{ctx: ctx, check: check, at: time.Now(), done: make(chan answer, 1)}
 	c.outcomes.wait(ctx, check, c.timeout*2/5)
 	single := alone(check)
@@ -151,6 +155,14 @@ func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decis
 	case <-ctx.Done():
 		return nil, fmt.Errorf("client left: %w", ctx.Err())
 	}
+}
+
+// newHit returns an id for a check, which may be sent to more than one detector.
+func newHit() string {
+	var random [6]byte
+	binary.BigEndian.PutUint32(random[:], rand.Uint32())
+	binary.BigEndian.PutUint16(random[4:], uint16(rand.Uint32()))
+	return base64.RawURLEncoding.EncodeToString(random[:])
 }
 
 // enqueue returns a batch that the caller must send; none if the call shares a later

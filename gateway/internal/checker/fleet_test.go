@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -84,8 +85,20 @@ func TestAFrozenDetectorsBatchGoesToAnotherInTime(t *testing.T) {
 func TestABatchThatADetectorRefusesGoesToAnother(t *testing.T) {
 	t.Parallel()
 	s := natstest.StartBare(t)
-	named(t, s, "back", each(t, func(*checkpb.Check) *checkpb.Decision { return &checkpb.Decision{Error: checkpb.ErrorStalled} }))
-	detector(t, s, each(t, func(*checkpb.Check) *checkpb.Decision { return &checkpb.Decision{HitCounts: []uint32{1}} }))
+	var hits sync.Map // by the request's id: a detector may have counted what another is sent
+	same := func(check *checkpb.Check) {
+		if first, known := hits.LoadOrStore(check.GetRequestId(), check.GetHit()); check.GetHit() == "" || known && first != check.GetHit() {
+			t.Errorf("request %s is hit %q", check.GetRequestId(), check.GetHit())
+		}
+	}
+	named(t, s, "back", each(t, func(check *checkpb.Check) *checkpb.Decision {
+		same(check)
+		return &checkpb.Decision{Error: checkpb.ErrorStalled}
+	}))
+	detector(t, s, each(t, func(check *checkpb.Check) *checkpb.Decision {
+		same(check)
+		return &checkpb.Decision{HitCounts: []uint32{1}}
+	}))
 	c := newChecker(s.Service(), patience, time.Now)
 	c.fleet.hear("back")
 	c.fleet.hear("gone")

@@ -1,0 +1,35 @@
+// Package hitid remembers in a record which hits it has, so that a check that a gateway
+// sends to a second detector, since the first one was killed, counts once.
+//
+// It does not know what a hit is, or where records are stored.
+package hitid
+
+const (
+	// IDSize is the length of a hit's id.
+	IDSize = 8
+	// most bounds the ids that are remembered. Between the two times that a check is sent
+	// lie some tenths of a second; where more hits come meanwhile, the check counts twice.
+	most = 8
+)
+
+// IDs are the ids of the newest hits, the newest one last.
+type IDs string
+
+// Has reports whether a hit is remembered; never one without an id.
+func (s IDs) Has(id string) bool {
+	for i := 0; len(id) == IDSize && i+IDSize <= len(s); i += IDSize {
+		if string(s[i:i+IDSize]) == id {
+			return true
+		}
+	}
+	return false
+}
+
+// With returns the ids with that of one more hit, if it has one.
+func (s IDs) With(id string) IDs {
+	if len(id) != IDSize || len(s)%IDSize != 0 || s.Has(id) {
+		return s
+	}
+	s += IDs(id)
+	return s[max(0, len(s)-most*IDSize):]
+}
