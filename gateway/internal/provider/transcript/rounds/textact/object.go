@@ -32,6 +32,9 @@ func object(text []byte) Action {
 			if err != nil {
 				return err
 			}
+			if does && isShape(value) {
+				return nil
+			}
 			named = named || string(name) == "name"
 			acts = acts || does && string(name) != "name"
 			input = input || with

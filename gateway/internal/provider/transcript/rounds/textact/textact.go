@@ -94,7 +94,7 @@ func skip(text []byte, i int, set string) int {
 // labelled reads "Action:" with or without "Action Input:". Text behind an "Observation:"
 // that the model made up is ignored.
 func labelled(text []byte) Action {
-	at, after := lastLabel(text, "Action")
+	text, at, after := lastAction(text)
 	if at < 0 {
 		return Action{}
 	}
@@ -192,6 +192,9 @@ func lastFence(text []byte) (a Action, end int) {
 	end = last + len(fence)
 	if a := object(code); a.Form != None {
 		return a, end
+	}
+	if at, after := lastLabel(code, "Action"); at >= 0 && isShape(code[after:]) {
+		return Action{}, 0
 	}
 	name := string(bytes.ToLower(bytes.TrimSpace(lang)))
 	return Action{Form: Fence, Tool: toolName([]byte(name), "fence"), Mark: "```", Call: code, Shell: isShell(name)}, end
