@@ -141,6 +141,12 @@ func woken(n int, every time.Duration, keep bool, prompt, tool, result, answer s
 }
 
 var wokenScenes = []honest{
+	{name: "a schedule that says the time", play: func(s *scene) {
+		for i := range 24 {
+			a := s.agent(time.Duration(i) * 5 * time.Minute)
+			a.user(fmt.Sprintf("It is 2026-03-02T%02d:%02d:00Z. Say whether a reminder is due.", 9+i/12, i%12*5)).ask()
+		}
+	}},
 	{name: "a mail check every 15 minutes", play: woken(60, 15*time.Minute, true, "Check the inbox, and answer what is urgent.", "list_mail", "[]", "There is no new mail.")},
 	{name: "a mail check that begins anew each time", play: woken(60, 15*time.Minute, false, "Check the inbox, and answer what is urgent.", "list_mail", "[]", "There is no new mail.")},
 	{name: "a heartbeat each minute", play: woken(120, time.Minute, true, "HEARTBEAT: see whether anything is to be done.", "read_tasks", "ok", "HEARTBEAT_OK")},

@@ -30,6 +30,9 @@ func (m *maker) counters() []*checkpb.Counter {
 		}
 		if p.Prompt != nil && m.AsksPrompt() {
 			out = append(out, m.promptCounter(p))
+			if c := m.clockCounter(p); c != nil {
+				out = append(out, c)
+			}
 		}
 		if p.Prompt != nil && m.Uninspected != "" && p.Prompt.UninspectedMax > 0 {
 			out = append(out, m.uninspectedCounter(p))

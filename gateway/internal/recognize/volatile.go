@@ -45,7 +45,10 @@ type scanner struct {
 	loose bool
 }
 
-var systemScanner = scanner{kinds: Timestamps | UUIDs, loose: true}
+var (
+	systemScanner = scanner{kinds: Timestamps | UUIDs, loose: true}
+	clockScanner  = scanner{kinds: Timestamps, loose: true}
+)
 
 // scan calls emit with the parts of text that stay, in order, and with a
 // placeholder for each that does not. The parts are slices of text.

@@ -1,7 +1,10 @@
 package transcript
 
 import (
+	"bytes"
+
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
+	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -70,4 +73,22 @@ func (t *Transcript) firstWords() []byte {
 		return text[:min(t.begunTo, len(text))]
 	}
 	return text
+}
+
+// Clockless identifies a conversation of which only the beginning is there by all of it
+// without its clocks. ok is false if it has none, or if there is more.
+func (t *Transcript) Clockless() (sum fingerprint.Digest, ok bool) {
+	if t.spoken || !t.opened {
+		return sum, false
+	}
+	words := t.firstWords()
+	clockless := recognize.AppendClockless(nil, words)
+	if bytes.IndexByte(clockless, 0) < 0 {
+		return sum, false
+	}
+	sum = fingerprint.Chain(t.instructions(), fingerprint.String(clockless))
+	if others := t.digester.Others(t.begun); !others.IsZero() {
+		sum = fingerprint.Chain(sum, others)
+	}
+	return sum, true
 }
