@@ -32,6 +32,11 @@ const (
 	tagLoose // of the item before it
 	tagEmpty // of the tool before it
 	tagOlder
+	tagTurn   // the counts of the turn that tagCounts has not
+	tagAt     // of the item before it
+	tagPace   // of the streak before it
+	tagStale  // of the tool before it
+	tagPassed // of the detection before it
 )
 
 // MarshalBinary returns s in compact form, around 1 to 3 KB for a busy session.
@@ -41,8 +46,12 @@ func (s State) MarshalBinary() ([]byte, error) { return s.AppendBinary(make([]by
 func (s State) AppendBinary(b []byte) ([]byte, error) {
 	c := codec{buf: append(b, stateVersion), writing: true}
 	section(&c, tagCounts, &s)
+	section(&c, tagTurn, turnCounts{&s})
 	for i := range s.items {
 		section(&c, tagItem, &s.items[i])
+		if s.items[i].at != 0 {
+			section(&c, tagAt, (*moment)(&s.items[i].at))
+		}
 		if loose := s.items[i].loose(); loose != nil {
 			section(&c, tagLoose, &loose)
 		}
@@ -54,15 +63,23 @@ func (s State) AppendBinary(b []byte) ([]byte, error) {
 	section(&c, tagHeard, (*keyList)(&s.heard))
 	for i := range s.streaks {
 		section(&c, tagStreak, &s.streaks[i])
+		section(&c, tagPace, pace{&s.streaks[i]})
 	}
 	for i := range s.tools {
 		section(&c, tagTool, &s.tools[i])
 		if s.tools[i].empties > 0 {
 			section(&c, tagEmpty, emptyRun{&s.tools[i]})
 		}
+		if s.tools[i].errors > 0 {
+			section(&c, tagStale, staleErrors{&s.tools[i]})
+		}
 	}
 	for i := range s.standing {
 		section(&c, tagDetection, &s.standing[i])
+		if s.standing[i].Passed > 0 {
+			passed := s.standing[i].Passed.Milliseconds()
+			section(&c, tagPassed, (*moment)(&passed))
+		}
 	}
 	return c.buf, nil
 }
@@ -115,6 +132,10 @@ func (s *State) readSection(tag byte, c *codec) {
 		s.setLoose(keys)
 	case tagOlder:
 		(*markList)(&s.older).code(c)
+	case tagTurn:
+		turnCounts{s}.code(c)
+	case tagAt, tagPace, tagStale, tagPassed:
+		s.readRest(tag, c)
 	case tagHeads:
 		c.keys(&s.heads)
 	case tagHeard:
@@ -135,15 +156,27 @@ func (s *State) readSection(tag byte, c *codec) {
 	}
 }
 
+// readRest reads a section that belongs to the element before it.
+func (s *State) readRest(tag byte, c *codec) {
+	switch items, streaks, tools, standing := len(s.items), len(s.streaks), len(s.tools), len(s.standing); {
+	case tag == tagAt && items > 0:
+		(*moment)(&s.items[items-1].at).code(c)
+	case tag == tagPace && streaks > 0:
+		pace{&s.streaks[streaks-1]}.code(c)
+	case tag == tagStale && tools > 0:
+		staleErrors{&s.tools[tools-1]}.code(c)
+	case tag == tagPassed && standing > 0:
+		passed := int64(0)
+		(*moment)(&passed).code(c)
+		s.standing[standing-1].Passed = time.Duration(passed) * time.Millisecond
+	}
+}
+
 // The functions called code write an element, or read it: each lists its fields once.
 
 func (s *State) code(c *codec) {
 	s.seen = time.UnixMilli(c.signed(s.seen.UnixMilli())).UTC()
-	c.numbers(&s.round, &s.work, &s.calls, &s.failed, &s.stalled, &s.wide, &s.changes, &s.total, &s.unique, &s.blocked, &s.most, &s.mostTool)
-	c.times(&s.asked)
-	if c.keys(&s.errors); len(s.errors) > maxErrors {
-		c.bad = true
-	}
+	c.numbers(&s.round, &s.work, &s.calls, &s.failed, &s.wide, &s.total, &s.unique, &s.blocked, &s.most, &s.mostTool)
 	one, two := s.doubt&1 != 0, s.doubt&2 != 0
 	c.bools(&s.broken, &s.stopped, &one, &two)
 	if s.doubt = 0; one {
@@ -159,7 +192,6 @@ func (it *past) code(c *codec) {
 	c.key(&it.chain)
 	c.key(&it.id)
 	c.bools(&it.human, &it.reset, &it.live, &it.released, &it.closed)
-	c.times(&it.at)
 	if c.writing {
 		for i := range it.calls {
 			it.calls[i].code(c)
@@ -214,18 +246,15 @@ func (s *State) setLoose(keys []uint64) {
 func (e *streak) code(c *codec) {
 	c.key(&e.key)
 	c.key(&e.result)
-	c.numbers(&e.tool, &e.pure, &e.count, &e.done, &e.occurred, &e.warned, &e.round, &e.work, &e.edits, &e.steady, &e.changes, &e.rate.hasty, &e.rate.soon)
-	c.times(&e.rate.first, &e.rate.last)
+	c.numbers(&e.tool, &e.pure, &e.count, &e.done, &e.occurred, &e.warned, &e.round, &e.work)
 	c.bools(&e.known)
 }
 
 func (t *tool) code(c *codec) {
 	c.text(&t.name, maxToolName)
 	c.key(&t.class)
-	c.numbers(&t.hash, &t.round, &t.unknown, &t.errors, &t.stale, &t.work)
-	c.keys(&t.args)
-	c.keys(&t.told)
-	if len(t.args) > maxErrorArgs || len(t.told) > maxErrors {
+	c.numbers(&t.hash, &t.round, &t.unknown, &t.errors)
+	if c.keys(&t.args); len(t.args) > maxErrorArgs {
 		c.bad = true
 	}
 }
@@ -245,14 +274,45 @@ func (f *Detection) code(c *codec) {
 	c.key(&f.call)
 	c.numbers(&level, &f.mark)
 	c.ints(&f.Count, &f.Threshold, &f.Period, &f.Backoff)
-	passed := f.Passed.Milliseconds()
-	c.times(&passed)
-	f.Passed = time.Duration(passed) * time.Millisecond
 	if !c.writing {
 		f.Rule, f.Level = Rule(rule), Level(min(level, uint32(Break))) //nolint:gosec // at most Break
 	}
 	c.bools(&f.Poll, &f.Worked, &f.Similar, &f.Slow, &f.Once)
 }
+
+// turnCounts are further counts of a turn.
+type turnCounts struct{ *State }
+
+func (s turnCounts) code(c *codec) {
+	c.numbers(&s.stalled, &s.changes)
+	c.times(&s.asked)
+	if c.keys(&s.errors); len(s.errors) > maxErrors {
+		c.bad = true
+	}
+}
+
+// pace is how a streak's occurrences came.
+type pace struct{ *streak }
+
+func (e pace) code(c *codec) {
+	c.numbers(&e.edits, &e.steady, &e.changes, &e.rate.hasty, &e.rate.soon)
+	c.times(&e.rate.first, &e.rate.last)
+}
+
+// staleErrors are the errors of a tool that told nothing new.
+type staleErrors struct{ *tool }
+
+func (t staleErrors) code(c *codec) {
+	c.numbers(&t.stale, &t.work)
+	if c.keys(&t.told); len(t.told) > maxErrors {
+		c.bad = true
+	}
+}
+
+// moment is a time in milliseconds.
+type moment int64
+
+func (m *moment) code(c *codec) { c.times((*int64)(m)) }
 
 // keyList is a list of keys that is a section.
 type keyList []uint64
