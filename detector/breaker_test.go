@@ -1,6 +1,8 @@
 package detector_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/natstest"
@@ -41,6 +44,72 @@ func events(t *testing.T, nc *nats.Conn, kind event.Type) func() event.Event {
 			t.Fatal(err)
 		}
 		return e
+	}
+}
+
+// An operator who purges the record of an open breaker ends its loop with the next request.
+func TestAPurgedBreakerEndsItsLoop(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	startDetector(t, s)
+	nc := s.Conn()
+	closed := events(t, nc, event.Resolved)
+	for range 2 {
+		ruling(t, nc, broken(2, 0))
+	}
+	v := ruling(t, nc, broken(2, 0))
+	if v.GetAction() != checkpb.Action_ACTION_REJECT {
+		t.Fatalf("the breaker is closed: %v", v)
+	}
+	stream, err := s.JetStream().Stream(t.Context(), "KV_"+schemas.BucketLimits)
+	if err == nil {
+		err = stream.Purge(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := ruling(t, nc, broken(2, 0)); again.GetAction() != checkpb.Action_ACTION_ALLOW {
+		t.Errorf("the purged breaker is open: %v", again)
+	}
+	if e := closed(); e.Data.LoopID != v.GetLoopId() || e.Data.Reason != event.ReasonClosed {
+		t.Errorf("event %+v", e.Data)
+	}
+}
+
+// An open breaker that is hit all the time outlives a flood of other keys, although the full
+// bucket drops its oldest records.
+func TestAnOpenBreakerInUseOutlivesAFlood(t *testing.T) {
+	t.Parallel()
+	s, c := natstest.Start(t), new(clock)
+	startDetector(t, s, detector.WithClock(c.now))
+	stream, err := s.JetStream().Stream(t.Context(), "KV_"+schemas.BucketLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := stream.CachedInfo().Config
+	small.MaxBytes = 64 << 10
+	if _, err := s.JetStream().UpdateStream(t.Context(), small); err != nil {
+		t.Fatal(err)
+	}
+	nc := s.Conn()
+	for range 2 {
+		ruling(t, nc, broken(2, 3600))
+	}
+	for n := range 20 {
+		c.advance(5 * time.Second)
+		if v := ruling(t, nc, broken(2, 3600)); v.GetAction() != checkpb.Action_ACTION_REJECT {
+			t.Fatalf("after %d other keys: %v", 50*n, v)
+		}
+		checks := make([]*checkpb.Check, 50)
+		for i := range checks {
+			key := sha256.Sum256(fmt.Append(nil, n, " ", i))
+			checks[i] = limited(func(l *checkpb.Limit) { l.Key = key[:] })
+		}
+		ask(t, nc, checks...)
+	}
+	info, err := stream.Info(t.Context())
+	if err != nil || info.State.FirstSeq < 100 {
+		t.Errorf("the bucket was not full: %+v, %v", info, err)
 	}
 }
 

@@ -155,6 +155,8 @@ func (d *Detector) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	reconnected, stopListening := d.deps.NATS.Changed()
+	defer stopListening()
 	if err := d.blocks.Load(ctx); err != nil {
 		d.deps.Log.Warn("standing blocks could not be read; the counters have them as well", "error", err)
 	}
@@ -168,6 +170,7 @@ func (d *Detector) Run(ctx context.Context) error {
 	var behind sync.WaitGroup
 	behind.Go(func() { d.incidents.Run(writing) })
 	behind.Go(func() { d.incidents.ResolveExpired(ctx) })
+	behind.Go(func() { d.blocks.Follow(ctx, reconnected) })
 	behind.Go(func() { d.fill.Run(writing) })
 
 	d.ready.Set(nil)

@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -58,6 +59,8 @@ type record struct {
 	// earlier says that a detector of a version with other keys may have stored it: then
 	// the counter's record, under its key of today, may not show the blocks.
 	earlier bool
+	// load is the number of the reading that it was last seen in or after.
+	load int
 }
 
 // Parse reads what Append wrote.
@@ -85,16 +88,31 @@ type Blocks struct {
 
 	mu       sync.Mutex
 	standing map[string]record
-	// forgotten is when the blocks of a counter were forgotten, in Unix milliseconds.
-	forgotten map[string]int64
+	// forgotten is when blocks of a counter were forgotten.
+	forgotten map[string]forgotten
+	// loads counts the readings of the stored blocks.
+	loads int
 }
+
+// forgotten is a release: its time in Unix milliseconds, and the part of the counter's
+// record; "" for all.
+type forgotten struct {
+	at   int64
+	mark string
+}
+
+// ends reports whether the release ends a block.
+func (f forgotten) ends(b block) bool { return b.Began <= f.at && b.isOf(f.mark) }
+
+// isOf reports whether a block is of a part of its record; of one without parts, it is.
+func (b block) isOf(mark string) bool { return mark == "" || b.Mark == "" || b.Mark == mark }
 
 // New returns blocks that remember nothing yet.
 func New(conn *natskit.Conn, reg prometheus.Registerer, log *slog.Logger, now func() time.Time) *Blocks {
 	return &Blocks{
 		Earlier: func() bool { return false },
-		conn:    conn, log: log, now: now, standing: map[string]record{}, forgotten: map[string]int64{},
-		ledger: ledger.New[record](conn, schemas.BucketBlocks, reg),
+		conn:    conn, log: log, now: now, standing: map[string]record{}, forgotten: map[string]forgotten{},
+		ledger: ledger.New[record](conn, schemas.BucketBlocks, reg, ledger.WithConfirm()),
 	}
 }
 
@@ -105,9 +123,10 @@ func (b *Blocks) learn(key string, r record, now time.Time) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if released, ok := b.forgotten[key]; ok && now.UnixMilli() < released+lateness.Milliseconds() {
-		r.Blocks = slices.DeleteFunc(slices.Clone(r.Blocks), func(one block) bool { return one.Began <= released })
+	if released, ok := b.forgotten[key]; ok && now.UnixMilli() < released.at+lateness.Milliseconds() {
+		r.Blocks = slices.DeleteFunc(slices.Clone(r.Blocks), released.ends)
 	}
+	r.load = b.loads
 	if _, known := b.standing[key]; !known && len(b.standing) >= maxStanding {
 		b.sweep(now.UnixMilli())
 		if len(b.standing) >= maxStanding {
@@ -126,19 +145,41 @@ func (b *Blocks) sweep(now int64) {
 	}
 }
 
-// Forget forgets the blocks of a counter, and those of before of which a message comes
-// later.
-func (b *Blocks) Forget(key string) {
+// Forget forgets the blocks of a counter, or of one part of its record, and those of
+// before of which a message comes later.
+func (b *Blocks) Forget(key, mark string) {
 	if todays, ok := schemas.TodaysCounterKey(key); ok {
 		key = todays
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.standing, key)
+	released := forgotten{b.now().UnixMilli(), mark}
+	if r, standing := b.standing[key]; standing {
+		r.Blocks = slices.DeleteFunc(slices.Clone(r.Blocks), func(one block) bool { return one.isOf(mark) })
+		if b.standing[key] = r; len(r.Blocks) == 0 {
+			delete(b.standing, key)
+		}
+	}
 	if len(b.forgotten) >= maxForgotten {
 		clear(b.forgotten) // looking for the old ones at each of many releases would take long
 	}
-	b.forgotten[key] = b.now().UnixMilli()
+	b.forgotten[key] = released
+}
+
+// Remove removes the stored blocks of a counter, or of one part of its record.
+func (b *Blocks) Remove(ctx context.Context, key, mark string) error {
+	return b.ledger.Apply(ctx, key, func(r record) (record, time.Duration) {
+		now := b.now().UnixMilli()
+		kept := slices.DeleteFunc(slices.Clone(r.Blocks), func(one block) bool { return one.isOf(mark) || one.Until <= now })
+		if len(kept) == len(r.Blocks) {
+			return r, 0
+		}
+		longest := time.Duration(0)
+		for _, one := range kept {
+			longest = max(longest, time.Duration(one.Until-now)*time.Millisecond)
+		}
+		return record{Blocks: kept}, longest.Truncate(time.Second) + time.Second
+	})
 }
 
 // Restore returns the state of a counter with the blocks that stand, if it has no record,
@@ -189,10 +230,28 @@ func (b *Blocks) OnStored(m *nats.Msg) {
 	}
 }
 
-// Load reads the stored blocks.
+// Follow reads the stored blocks again after each reconnect, until the context ends: a
+// release may have been missed.
+func (b *Blocks) Follow(ctx context.Context, reconnected <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-reconnected:
+			if err := b.Load(ctx); err != nil && ctx.Err() == nil {
+				b.log.Warn("standing blocks could not be read again; one that was released meanwhile may come back", "error", err)
+			}
+		}
+	}
+}
+
+// Load reads the stored blocks, and forgets those that are not stored any more.
 func (b *Blocks) Load(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
+	b.mu.Lock()
+	b.loads++
+	b.mu.Unlock()
 	for entry, err := range natskit.Entries(ctx, b.conn.JetStream(), schemas.BucketBlocks, ">", jetstream.IgnoreDeletes()) {
 		if err != nil {
 			return err
@@ -202,5 +261,8 @@ func (b *Blocks) Load(ctx context.Context) error {
 			b.learn(entry.Key(), r, b.now())
 		}
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.standing, func(_ string, r record) bool { return r.load < b.loads })
 	return nil
 }

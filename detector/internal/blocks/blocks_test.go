@@ -53,7 +53,7 @@ func TestBlocksThatStandAreRestored(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	b.Forget("one")
+	b.Forget("one", "")
 	if s := b.Restore("one", counter.State{}, noon); s.BlockedUntil != 0 {
 		t.Errorf("a released block: %+v", s)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -257,3 +258,28 @@ func (s State) PartsTTL(p Parts, now time.Time) time.Duration {
 	}
 	return longest
 }
+
+// Released returns the state without the hits and the block of a part, for an operator;
+// without a mark, of the whole record. What is counted together begins anew with it,
+// unless it blocks under another incident.
+func Released(s State, mark string, now time.Time) State {
+	at := max(now.UnixMilli(), s.Last)
+	out := State{Last: at}
+	if mark == "" {
+		return out
+	}
+	released := s.part(mark)
+	for _, p := range s.Parts {
+		together := strings.HasPrefix(p.Mark, noSession) && (p.State.BlockedUntil <= at || p.State.Incident == released.Incident)
+		if p.Mark != mark && !together {
+			out.Parts = append(out.Parts, p)
+		}
+	}
+	if len(out.Parts) > 0 {
+		out.Slow = s.Slow
+	}
+	return out
+}
+
+// noSession is the session's half of the mark of a part that counts several together.
+var noSession = strings.Repeat("0", 2*markHalf)

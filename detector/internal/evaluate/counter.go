@@ -184,6 +184,15 @@ func CounterKeys(ref *checkpb.CounterRef) (keys []string) {
 	return slices.Compact(keys)
 }
 
+// PartOfCounter returns the part of a counter's record that a reference names; "" for the
+// whole record.
+func PartOfCounter(ref *checkpb.CounterRef) string {
+	if ref.GetDetector() != detectorPrompt {
+		return ""
+	}
+	return counter.MarkOf(ref.GetFingerprint())
+}
+
 // Excuse returns the update that notes that a counted call got no answer.
 func Excuse(c *checkpb.Counter, aborted bool) (Update[counter.State], error) {
 	h, err := NewCounter(&checkpb.Check{}, c)

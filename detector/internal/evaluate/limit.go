@@ -94,7 +94,7 @@ func (l *Limit) Step(s limit.State, now time.Time) (limit.State, time.Duration) 
 func (l *Limit) take(s limit.State, now time.Time) (limit.State, time.Duration) {
 	checked := len(s.Asked)
 	s, l.verdict.Verdict = limit.Take(s, l.params, limit.Request{Cost: l.limit.GetCost(), ID: l.check.GetRequestId(), Hit: l.check.GetHit(), Asked: l.check.GetAsked()}, now)
-	if l.verdict.Action == checkpb.Action_ACTION_REJECT && !l.limit.GetEstimated() && !l.verdict.Opened && len(s.Asked) == checked {
+	if l.verdict.Action == checkpb.Action_ACTION_REJECT && !l.limit.GetEstimated() && !l.verdict.Opened && !l.verdict.Renew && len(s.Asked) == checked {
 		return s, 0
 	}
 	return s, s.TTL(l.params, now)
@@ -131,7 +131,8 @@ func (l *Limit) result() Result {
 
 // incidents returns the beginning or the end of a breaker's incident, or both.
 func (l *Limit) incidents(verdict *checkpb.LimitVerdict) (out []Incident) {
-	if l.verdict.Closed {
+	// Without a record, a breaker that would have stayed open was closed by an operator.
+	if l.verdict.Closed || l.verdict.Fresh && l.params.Breaker.Reset == 0 {
 		over := l.incident(verdict)
 		over.Over = true
 		out = append(out, over)

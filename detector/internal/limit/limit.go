@@ -89,8 +89,12 @@ type Verdict struct {
 	Window time.Duration
 	// Exceeded is the part of the limit that rejects.
 	Exceeded checkpb.Exceeded
-	// Opened and Closed say that the breaker did so with this request.
-	Opened, Closed bool
+	// Opened and Closed say that the breaker did so with this request, Fresh that it has
+	// no record.
+	Opened, Closed, Fresh bool
+	// Renew says that the record is to be stored again, although nothing has changed: a
+	// full bucket drops the records that were stored first.
+	Renew bool
 }
 
 // slack is the tolerance for rounding, as a proportion: a bucket that refills one unit

@@ -67,7 +67,7 @@ func (r *Recorder) addUnlisted(ctx context.Context, key string, in event.Inciden
 	all, listed := slices.Clone(in.Counters), map[string]bool{}
 	for _, c := range all {
 		if c.Detector == detector {
-			listed[c.Fingerprint[:min(len(c.Fingerprint), recordName)]] = true
+			listed[c.Fingerprint[:min(len(c.Fingerprint), recordName)]], listed[c.Fingerprint] = true, true
 		}
 	}
 	conversation, shadow := lastToken(key), in.Mode == event.ModeShadow
@@ -77,9 +77,12 @@ func (r *Recorder) addUnlisted(ctx context.Context, key string, in event.Inciden
 				return nil, err
 			}
 			fp := fingerprintOf(lastToken(entry.Key()))
-			if name := fp[:min(len(fp), recordName)]; !listed[name] && names(entry.Value(), conversation) {
-				listed[name] = true
-				all = append(all, event.Counter{Detector: detector, Fingerprint: fp})
+			name := fp[:min(len(fp), recordName)]
+			for _, mark := range parts(entry.Value(), conversation) {
+				if part := name + mark; !listed[part] {
+					listed[part] = true
+					all = append(all, event.Counter{Detector: detector, Fingerprint: part})
+				}
 			}
 		}
 	}
@@ -97,15 +100,29 @@ func fingerprintOf(token string) string {
 	return token // of a version before, in hex
 }
 
-// names reports whether a counter's record, or one of its parts, names a conversation.
-func names(record []byte, conversation string) bool {
+// parts returns the parts of a counter's record that name a conversation; "" for the
+// record itself.
+func parts(stored []byte, conversation string) (marks []string) {
 	type state struct{ Incident string }
 	var rec struct {
 		state
-		Parts []struct{ State state }
+		Parts []struct {
+			Mark  string
+			State state
+		}
 	}
-	return json.Unmarshal(record, &rec) == nil && (rec.Incident == conversation ||
-		slices.ContainsFunc(rec.Parts, func(p struct{ State state }) bool { return p.State.Incident == conversation }))
+	if json.Unmarshal(stored, &rec) != nil {
+		return nil
+	}
+	if rec.Incident == conversation {
+		marks = append(marks, "")
+	}
+	for _, p := range rec.Parts {
+		if p.State.Incident == conversation {
+			marks = append(marks, p.Mark)
+		}
+	}
+	return marks
 }
 
 func lastToken(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }

@@ -90,7 +90,7 @@ func (r *Releaser) Forget(f *checkpb.Forget) {
 	r.Incidents.Forget(f.GetLoopId())
 	for _, ref := range f.GetCounters() {
 		for _, key := range evaluate.CounterKeys(ref) {
-			r.Blocks.Forget(key)
+			r.Blocks.Forget(key, evaluate.PartOfCounter(ref))
 		}
 	}
 }
@@ -117,35 +117,37 @@ func apply[S any](ctx context.Context, r *Releaser, records Records[S], u evalua
 	return records.Apply(ctx, u.Key, func(s S) (S, time.Duration) { return u.Step(s, r.Now()) })
 }
 
-// resetCounter empties a counter's record with all its parts, and removes those of earlier
-// versions. An empty record is more than none: a detector that has yet to forget the block
-// would begin a record with it.
+// resetCounter empties a counter's record, or the part of it that the reference names: the
+// others are of other conversations. It removes the records of earlier versions. An empty
+// record is more than none: a detector that has yet to forget the block would begin a
+// record with it.
 func (r *Releaser) resetCounter(ctx context.Context, ref *checkpb.CounterRef, kept time.Duration) error {
-	keys := evaluate.CounterKeys(ref)
+	keys, mark := evaluate.CounterKeys(ref), evaluate.PartOfCounter(ref)
 	if !r.Earlier() {
 		keys = keys[:1]
 	}
 	for i, key := range keys {
-		r.Blocks.Forget(key)
+		r.Blocks.Forget(key, mark)
 		if err := r.forget(&checkpb.Forget{Counters: []*checkpb.CounterRef{ref}}); err != nil {
 			return err
 		}
-		if err := r.Incidents.Purge(ctx, schemas.BucketBlocks, key); err != nil {
+		if err := r.Blocks.Remove(ctx, key, mark); err != nil {
 			return err
 		}
-		if err := r.empty(ctx, key, i == 0, max(kept, leastKept)); err != nil {
+		if err := r.empty(ctx, key, mark, i == 0, max(kept, leastKept)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// empty empties a counter's record, or removes one of an earlier version.
-func (r *Releaser) empty(ctx context.Context, key string, todays bool, kept time.Duration) error {
+// empty empties a part of a counter's record, or removes one of an earlier version.
+func (r *Releaser) empty(ctx context.Context, key, mark string, todays bool, kept time.Duration) error {
 	if !todays {
 		return r.Incidents.Purge(ctx, schemas.BucketCounters, key)
 	}
-	return r.Counters.Apply(ctx, key, func(counter.State) (counter.State, time.Duration) {
-		return counter.State{Last: r.Now().UnixMilli()}, kept
+	return r.Counters.Apply(ctx, key, func(s counter.State) (counter.State, time.Duration) {
+		now := r.Now()
+		return counter.Released(r.Blocks.Restore(key, s, now), mark, now), kept
 	})
 }

@@ -138,7 +138,7 @@ func TestAReleasedCounterIsNotBlockedAgainByADetectorThatHearsLate(t *testing.T)
 	if got := late.Restore(key, released, time.Now()); got.BlockedUntil != 0 {
 		t.Error("a detector that was not told of the release yet restores the block")
 	}
-	late.Forget(key)
+	late.Forget(key, "")
 	late.OnStored(block)
 	if got := late.Restore(key, counter.State{}, time.Now()); got.BlockedUntil != 0 {
 		t.Error("a detector that is told of the block after its release restores it")

@@ -23,8 +23,11 @@ func (r *reasons) clear() {
 	r.said, r.last = nil, nil
 }
 
-// add keeps a reason and reports whether it is new.
+// add keeps a reason and reports whether it is new. A client may fail without one.
 func (r *reasons) add(err error) bool {
+	if err == nil {
+		return false
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last = err
