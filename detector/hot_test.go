@@ -145,10 +145,13 @@ func TestCorrectionsOnAHotKeyAreAllBooked(t *testing.T) {
 		}
 		return spend
 	})
-	want := float64((1+n-lost)*5 - n*2)
+	// What had no answer on a starved machine may have been counted.
+	least, most := (1+n-lost)*5-n*2, (1+n)*5-n*2
 	watch(func(value []byte) bool {
 		var state struct{ Spent float64 }
-		return json.Unmarshal(value, &state) == nil && state.Spent == want
+		err := json.Unmarshal(value, &state)
+		spent := int(state.Spent)
+		return err == nil && least <= spent && spent <= most && (spent-least)%5 == 0
 	})
 }
 

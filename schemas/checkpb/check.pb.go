@@ -3880,7 +3880,10 @@ type Correction struct {
 	AgeMs uint64 `protobuf:"varint,3,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`
 	// The check that took the estimate and gives it back: its request, if it comes
 	// all the same, takes anew. Empty for corrections of requests.
-	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// 8 characters that name the correction, so that it is booked once however often it is
+	// tried. A detector gives it one.
+	Hit           string `protobuf:"bytes,5,opt,name=hit,proto3" json:"hit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3939,6 +3942,13 @@ func (x *Correction) GetAgeMs() uint64 {
 func (x *Correction) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *Correction) GetHit() string {
+	if x != nil {
+		return x.Hit
 	}
 	return ""
 }
@@ -4277,14 +4287,15 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05taken\x18\b \x01(\bR\x05taken\x125\n" +
 	"\bexceeded\x18\t \x01(\x0e2\x19.unloop.check.v1.ExceededR\bexceeded\x12\x17\n" +
 	"\aloop_id\x18\n" +
-	" \x01(\tR\x06loopId\"\x86\x01\n" +
+	" \x01(\tR\x06loopId\"\x98\x01\n" +
 	"\n" +
 	"Correction\x12,\n" +
 	"\x05limit\x18\x01 \x01(\v2\x16.unloop.check.v1.LimitR\x05limit\x12\x14\n" +
 	"\x05delta\x18\x02 \x01(\x01R\x05delta\x12\x15\n" +
 	"\x06age_ms\x18\x03 \x01(\x04R\x05ageMs\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId*v\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\x12\x10\n" +
+	"\x03hit\x18\x05 \x01(\tR\x03hit*v\n" +
 	"\x06Action\x12\x10\n" +
 	"\fACTION_ALLOW\x10\x00\x12\x0f\n" +
 	"\vACTION_WARN\x10\x01\x12\x0f\n" +

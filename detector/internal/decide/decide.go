@@ -266,12 +266,13 @@ func (d *Decider) explain(err error) string {
 }
 
 // finish returns the result of part i, which its write did not give: it hands the step to
-// the detector that owns the record, or reads the record for a part that writes nothing.
+// the detector that owns the record, applies it here if that one does not answer and the
+// record would show that it has the hit, or reads the record for a part that writes nothing.
 func (d *Decider) finish(ctx context.Context, check *checkpb.Check, i int, p *part) evaluate.Result {
 	err := p.err
 	if elsewhere, ok := errors.AsType[*ledger.ElsewhereError](err); ok {
 		reply, gone, sent := d.Peers.Send(ctx, elsewhere.Owner, &checkpb.Handover{Check: evaluate.PartOf(check, i)})
-		if gone {
+		if gone || sent != nil && p.once {
 			err = wait(ledger.Stay(ctx), p.start)
 		} else {
 			err = p.take(reply, sent)

@@ -295,6 +295,20 @@ func TestPartsOfOtherDetectors(t *testing.T) {
 	}
 }
 
+// Where the other detector may have counted, a hit with an id is counted here: the record
+// would show it.
+func TestAStepWhoseDetectorDoesNotAnswerIsAppliedOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture()
+	one := check("a")
+	one.Hit = "hit00001"
+	f.decide(t, one) // as the detector that does not answer did
+	f.store.owner, *f.peer = "other", peer{err: errNo}
+	if d := f.decide(t, one); d.GetHitCounts()[0] != 1 || d.GetError() != "" {
+		t.Errorf("decision %v", d)
+	}
+}
+
 // A detector applies the step that was handed to it, and records nothing: the one that
 // handed it over does.
 func TestAStepThatWasHandedOver(t *testing.T) {

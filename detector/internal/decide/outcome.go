@@ -6,7 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nuid"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/unloop/unloop/detector/internal/evaluate"
+	"github.com/unloop/unloop/detector/internal/hitid"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 )
@@ -16,7 +20,9 @@ type update struct {
 	start func(ctx context.Context, done func(error))
 	// handover is what the detector that owns the record is sent.
 	handover *checkpb.Handover
-	err      error
+	// again says that an update that may have been made can be tried again.
+	again bool
+	err   error
 }
 
 // Outcome is what a gateway reports about a decided check, with writes that have begun.
@@ -57,7 +63,25 @@ func (o *Outcome) Finish(ctx context.Context) {
 	})
 }
 
+// tryAgain is the pause before an update is tried again.
+const tryAgain = 50 * time.Millisecond
+
+// finishUpdate hands an update to the detector that owns the record, if that is another
+// one. What failed is tried again as long as there is time, if it can't be made twice.
 func (d *Decider) finishUpdate(ctx context.Context, u *update) error {
+	err := d.handOver(ctx, u)
+	for err != nil && u.again && !errors.Is(err, evaluate.ErrMalformed) {
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(tryAgain):
+			err = wait(ledger.Stay(ctx), u.start)
+		}
+	}
+	return err
+}
+
+func (d *Decider) handOver(ctx context.Context, u *update) error {
 	elsewhere, ok := errors.AsType[*ledger.ElsewhereError](u.err)
 	if !ok {
 		return u.err
@@ -74,9 +98,15 @@ func (d *Decider) updates(o *checkpb.Outcome) (all []update) {
 		excuse, err := evaluate.Excuse(c, o.GetAborted())
 		all = append(all, newUpdate(d, d.Counters, excuse, err, &checkpb.Outcome{Counters: o.GetCounters()[i : i+1], Aborted: o.GetAborted()}))
 	}
-	for i, c := range o.GetCorrections() {
+	for _, c := range o.GetCorrections() {
+		if c.GetHit() == "" {
+			c = proto.CloneOf(c)
+			c.Hit = newHit()
+		}
 		correct, err := evaluate.Correct(c)
-		all = append(all, newUpdate(d, d.Limits, correct, err, &checkpb.Outcome{Corrections: o.GetCorrections()[i : i+1]}))
+		one := newUpdate(d, d.Limits, correct, err, &checkpb.Outcome{Corrections: []*checkpb.Correction{c}})
+		one.again = true
+		all = append(all, one)
 	}
 	for _, w := range o.GetSemantics() {
 		if excuse, ok := evaluate.ExcuseText(w, o.GetText()); ok && d.Semantic != nil {
@@ -84,6 +114,12 @@ func (d *Decider) updates(o *checkpb.Outcome) (all []update) {
 		}
 	}
 	return all
+}
+
+// newHit returns an id for an update of a record.
+func newHit() string {
+	id := nuid.Next()
+	return id[len(id)-hitid.IDSize:]
 }
 
 func newUpdate[S any](d *Decider, records Records[S], u evaluate.Update[S], err error, part *checkpb.Outcome) update {

@@ -14,6 +14,8 @@ import (
 // part is one rule, counter or tool watch of a check, with its record.
 type part struct {
 	access evaluate.Access
+	// once says that the record has the ids of its hits, so that the step counts once.
+	once bool
 	// start applies the part to its record and calls done once.
 	start func(ctx context.Context, done func(error))
 	// read evaluates the part and leaves its record as it is.
@@ -50,6 +52,9 @@ func (d *Decider) parts(check *checkpb.Check) []part {
 		} else {
 			out = append(out, newPart(d, d.Counters, restored{one, d.Cooldowns, one.Key()}, nil))
 		}
+	}
+	for i := range out {
+		out[i].once = check.GetHit() != ""
 	}
 	for _, w := range check.GetWatches() {
 		one, err := evaluate.NewWatch(check, w)

@@ -170,6 +170,10 @@ func Correct(c *checkpb.Correction) (Update[limit.State], error) {
 	}
 	age := time.Duration(min(c.GetAgeMs(), maxAgeMs)) * time.Millisecond
 	return Update[limit.State]{limitKey(c.GetLimit()), earlierLimitKey(c.GetLimit()), func(s limit.State, now time.Time) (limit.State, time.Duration) {
+		if s.IDs.Has(c.GetHit()) {
+			return s, 0
+		}
+		s.IDs = s.IDs.With(c.GetHit())
 		id := c.GetRequestId()
 		if id == "" {
 			s = limit.Correct(s, params, c.GetDelta(), now.Add(-age), now)

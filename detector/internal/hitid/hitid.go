@@ -9,7 +9,7 @@ const (
 	IDSize = 8
 	// most bounds the ids that are remembered. Between the two times that a check is sent
 	// lie some tenths of a second; where more hits come meanwhile, the check counts twice.
-	most = 8
+	most = 16
 )
 
 // IDs are the ids of the newest hits, the newest one last.
