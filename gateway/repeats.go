@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/auth"
@@ -47,11 +48,10 @@ func (g *Gateway) recall(r *http.Request, x *request.Request, who auth.Principal
 	return digest, c
 }
 
-// remember keeps the check of a request if its strongest finding blocks those that
-// follow. digest is the request's, or zero.
+// remember keeps the check of a request if a finding blocks those that follow. digest is the request's, or zero.
 func (g *Gateway) remember(c *checked, digest blocks.Digest) {
 	x := c.account.Request
-	if !blocks.Stands(outcome.Strongest(c.Decision)) || x.Uninspected != "" || c.Degraded != "" || x.Body.Rest != nil {
+	if !slices.ContainsFunc(c.Decision.GetFindings(), blocks.Stands) || x.Uninspected != "" || c.Degraded != "" || x.Body.Rest != nil {
 		return
 	}
 	if digest == (blocks.Digest{}) {

@@ -42,6 +42,7 @@ func promptGolden() map[string]proto.Message {
 			Policy: "agent-tools", Detector: "prompt", Fingerprint: goldenPrint, Parted: true,
 			Together: &checkpb.Together{Fingerprint: goldenPrint, Threshold: 10, Steps: []*checkpb.Step{{At: 11, Action: checkpb.Action_ACTION_REJECT}}},
 			SlowHits: 10, SlowSeconds: 3600, Rounds: 3, HintRounds: 3, Sample: true,
+			StopRounds: 8, Complaint: true, Closed: true, Messages: 12,
 		}}}}},
 		"check-batch-trace-1": &checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{{
 			RequestId: "req_def456", Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",

@@ -959,7 +959,19 @@ type Counter struct {
 	HintRounds uint32 `protobuf:"varint,15,opt,name=hint_rounds,json=hintRounds,proto3" json:"hint_rounds,omitempty"`
 	// An equal request waits for its answer, and this one belongs to its round: it is
 	// judged, and does not count.
-	Sample        bool `protobuf:"varint,16,opt,name=sample,proto3" json:"sample,omitempty"`
+	Sample bool `protobuf:"varint,16,opt,name=sample,proto3" json:"sample,omitempty"`
+	// The number of rounds from which on the request is stopped, with the strongest
+	// of the steps' actions; 0 for never.
+	StopRounds uint32 `protobuf:"varint,17,opt,name=stop_rounds,json=stopRounds,proto3" json:"stop_rounds,omitempty"`
+	// The rounds are answers without a call that brought the same complaint.
+	Complaint bool `protobuf:"varint,18,opt,name=complaint,proto3" json:"complaint,omitempty"`
+	// The rounds are answers without a call, and messages behind them: they count where
+	// they come quickly.
+	Closed bool `protobuf:"varint,19,opt,name=closed,proto3" json:"closed,omitempty"`
+	// Messages of the history that the request shows; 0 where it does not show all. A
+	// prompt that comes with fewer of them than before belongs to a history that began
+	// again.
+	Messages      uint32 `protobuf:"varint,20,opt,name=messages,proto3" json:"messages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1104,6 +1116,34 @@ func (x *Counter) GetSample() bool {
 		return x.Sample
 	}
 	return false
+}
+
+func (x *Counter) GetStopRounds() uint32 {
+	if x != nil {
+		return x.StopRounds
+	}
+	return 0
+}
+
+func (x *Counter) GetComplaint() bool {
+	if x != nil {
+		return x.Complaint
+	}
+	return false
+}
+
+func (x *Counter) GetClosed() bool {
+	if x != nil {
+		return x.Closed
+	}
+	return false
+}
+
+func (x *Counter) GetMessages() uint32 {
+	if x != nil {
+		return x.Messages
+	}
+	return 0
 }
 
 // Together counts several sessions' hits. A session adds to it until its own
@@ -4023,7 +4063,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x16\n" +
 	"\x06caller\x18\x03 \x01(\tR\x06caller\x12\x18\n" +
-	"\asession\x18\x04 \x01(\tR\asession\"\xa5\x04\n" +
+	"\asession\x18\x04 \x01(\tR\asession\"\x98\x05\n" +
 	"\aCounter\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
 	"\bdetector\x18\x02 \x01(\tR\bdetector\x12 \n" +
@@ -4042,7 +4082,12 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06rounds\x18\x0e \x01(\rR\x06rounds\x12\x1f\n" +
 	"\vhint_rounds\x18\x0f \x01(\rR\n" +
 	"hintRounds\x12\x16\n" +
-	"\x06sample\x18\x10 \x01(\bR\x06sample\"w\n" +
+	"\x06sample\x18\x10 \x01(\bR\x06sample\x12\x1f\n" +
+	"\vstop_rounds\x18\x11 \x01(\rR\n" +
+	"stopRounds\x12\x1c\n" +
+	"\tcomplaint\x18\x12 \x01(\bR\tcomplaint\x12\x16\n" +
+	"\x06closed\x18\x13 \x01(\bR\x06closed\x12\x1a\n" +
+	"\bmessages\x18\x14 \x01(\rR\bmessages\"w\n" +
 	"\bTogether\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\fR\vfingerprint\x12\x1c\n" +
 	"\tthreshold\x18\x02 \x01(\rR\tthreshold\x12+\n" +

@@ -32,7 +32,7 @@ func DefaultPrompt() *Prompt {
 	return &Prompt{
 		Enabled: true, MaxHits: 5, WindowSeconds: 60, CooldownSeconds: 30, TailMessages: 3,
 		Action: Reject, Fingerprint: "strict", Scope: ScopeNamed, Window: WindowSliding,
-		Samples: 32, HintRounds: 3, WarnHits: 10, WarnWindowSeconds: 3600, UninspectedMax: 20,
+		Samples: 32, HintRounds: 3, ComplaintHint: 4, ComplaintStop: 8, WarnHits: 10, WarnWindowSeconds: 3600, UninspectedMax: 20,
 	}
 }
 

@@ -44,6 +44,8 @@ type Prompt struct {
 	CountEach bool `json:"count_each,omitempty" doc:"Counts every request, as the source does: also those in flight together, first requests of sessions that name themselves together, and a caller's equal first requests that are less than half of its first requests."`
 
 	HintRounds        int `json:"hint_rounds" check:"min=0,max=1000" doc:"Hints when a request's own history ends with this many identical rounds; 0 for never."`
+	ComplaintHint     int `json:"complaint_hint" check:"min=0,max=1000" doc:"Hints when this many answers in a row, none with a call, brought the same complaint; 0 for never."`
+	ComplaintStop     int `json:"complaint_stop" check:"min=0,max=1000" doc:"Stops the request at this many of them; 0 for never."`
 	WarnHits          int `json:"warn_hits" check:"min=0,max=1000" doc:"Warns from this many conversations on that begin with the same prompt within warn_window_seconds; 0 for never."`
 	WarnWindowSeconds int `json:"warn_window_seconds" check:"min=1,max=2592000" doc:"Length of the window of warn_hits."`
 

@@ -96,6 +96,11 @@ type State struct {
 	Incident string `json:"incident,omitempty"`
 	// IDs are those of the newest counted hits.
 	IDs hitid.IDs `json:"ids,omitempty"`
+	// Messages is the length of the history that the last counted hit came with; 0 if
+	// that is not known.
+	Messages int `json:"messages,omitempty"`
+	// Before are the hits before the history began again, as far as they count.
+	Before int `json:"before,omitempty"`
 	// Asked are marks of counted requests that may still come to a gateway,
 	// oldest first; see Hit.Asked.
 	Asked []string `json:"asked,omitempty"`
@@ -131,6 +136,8 @@ type Hit struct {
 	Rounds int
 	// Sample says that the request is one of a round of which another counts.
 	Sample bool
+	// Messages is the length of the request's history; 0 if it does not show all.
+	Messages int
 }
 
 // Verdict is the result of a hit.
@@ -187,12 +194,12 @@ func Step(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 		s.Forgiven++
 		s.Excused = false
 	} else {
-		s = count(s, p, max(h.N, 1), at)
+		s = count(s.follow(h), p, max(h.N, 1), at)
 		s.Key = ""
 		if h.Key != "" {
 			s.Key = mark(h.Key)
 		}
-		began = p.action(s.Count, false).Stops() && p.Cooldown > 0 && s.BlockedUntil <= at
+		began = s.action(p, false).Stops() && p.Cooldown > 0 && s.BlockedUntil <= at
 	}
 	if began {
 		s.BlockedUntil = at + p.Cooldown.Milliseconds()
@@ -283,7 +290,7 @@ func evaluate(s State, p Params, h Hit, at int64, began bool) (State, Verdict) {
 	if s.Incident == "" {
 		s.Incident = h.Incident
 	}
-	v.Incident, v.Action = s.Incident, p.action(s.Count, v.Blocked > 0)
+	v.Incident, v.Action = s.Incident, s.action(p, v.Blocked > 0)
 	v.Since = time.Duration(at-s.First) * time.Millisecond
 	v.Ages = s.ages(p, at)
 	if v.Action == checkpb.Action_ACTION_THROTTLE {
@@ -323,6 +330,7 @@ func slide(s State, p Params, edge int64) State {
 	for len(kept) > 0 && kept[0] <= edge {
 		kept = kept[1:]
 	}
+	s.Before = max(s.Before-(len(s.Hits)-len(kept)), 0)
 	if len(kept) < p.depth() {
 		s.Count = len(kept)
 	}

@@ -29,6 +29,9 @@ const (
 	maxParts = 256
 	// maxTurns bounds the newest hits of which the part is remembered.
 	maxTurns = 4
+	// quickly is the time between two turns within which the same answer to the same
+	// message is a repeat. A schedule that wakes an agent takes longer.
+	quickly = 20 * time.Second
 	// maxSlow bounds the hit times of the long window.
 	maxSlow = 1000
 )
@@ -52,9 +55,11 @@ type Parts struct {
 	// SlowHits is the count from which on the long window warns; 0 for never.
 	SlowHits   int
 	SlowLength time.Duration
-	// HintRounds is the number of identical rounds from which on there is a hint; 0
-	// for never.
-	HintRounds int
+	// HintRounds is the number of identical rounds from which on there is a hint, and
+	// StopRounds that from which on they are stopped; 0 for never. Closed says that they
+	// count only where they come quickly.
+	HintRounds, StopRounds int
+	Closed                 bool
 }
 
 // PartVerdict is the result of a hit on a record with parts.
@@ -69,6 +74,8 @@ type PartVerdict struct {
 	// Hint says that the request's own history shows one more identical round than
 	// any before.
 	Hint bool
+	// Stop says that it shows as many as are stopped.
+	Stop bool
 }
 
 // PartsFromWire reads the parameters of a counter whose fingerprint has parts.
@@ -78,7 +85,7 @@ func PartsFromWire(c *checkpb.Counter) (p Parts, err error) {
 	}
 	p.Mark = MarkOf(c.GetFingerprint())
 	p.SlowHits, p.SlowLength = int(c.GetSlowHits()), time.Duration(c.GetSlowSeconds())*time.Second
-	p.HintRounds = int(c.GetHintRounds())
+	p.HintRounds, p.StopRounds, p.Closed = int(c.GetHintRounds()), int(c.GetStopRounds()), c.GetClosed()
 	if p.SlowHits < 0 || p.SlowHits > maxSlow || p.SlowLength > maxLength {
 		return p, fmt.Errorf("counter slow_hits must be at most %d, and slow_seconds %s", maxSlow, maxLength)
 	}
@@ -110,10 +117,13 @@ func StepPart(s State, p Parts, h Hit, now time.Time) (State, PartVerdict) {
 	s, at := s.sane(p.Own, now)
 	s = s.tidy(p, at)
 	now = time.UnixMilli(at) // the record's, for all parts
-	next, v := Step(s.part(p.Mark), p.Own, h, now)
+	before := s.part(p.Mark)
+	next, v := Step(before, p.Own, h, now)
 	out := PartVerdict{Verdict: v}
-	if out.Hint = p.HintRounds > 0 && h.Rounds >= p.HintRounds && h.Rounds > next.Rounds; out.Hint {
-		next.Rounds = h.Rounds
+	if quick := before.Last > 0 && at-before.Last < quickly.Milliseconds(); quick || !p.Closed {
+		out.Stop = p.StopRounds > 0 && h.Rounds >= p.StopRounds
+		out.Hint = p.HintRounds > 0 && h.Rounds >= p.HintRounds && h.Rounds > next.Rounds
+		next.Rounds = max(next.Rounds, h.Rounds)
 	}
 	s.put(p.Mark, next)
 	if p.TogetherMark != "" {

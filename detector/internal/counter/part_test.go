@@ -183,3 +183,38 @@ func TestPartsThatNoGatewaySendsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Answers without a call that repeat themselves are hinted and stopped where they come
+// quickly; complaints at any pace.
+func TestRoundsOfAnswersCountWhereTheyComeQuickly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		closed      bool
+		gap         time.Duration
+		hints, stop int // rounds with a hint, and the first that is stopped
+	}{
+		"quick answers":     {true, 15 * time.Second, 4, 6},
+		"an agent is woken": {true, 25 * time.Second, 0, 0},
+		"a slow complaint":  {false, 10 * time.Minute, 4, 6},
+		"a quick complaint": {false, time.Second, 4, 6},
+	} {
+		p := parted(t, 1, 1, func(w *checkpb.Counter) {
+			w.StopRounds, w.Closed, w.Steps, w.Together = 6, c.closed, []*checkpb.Step{{At: 50, Action: reject}}, nil
+		})
+		var s State
+		hints, stop := 0, 0
+		for rounds := 1; rounds <= 6; rounds++ {
+			var v PartVerdict
+			s, v = StepPart(s, p, Hit{Rounds: rounds}, epoch.Add(time.Duration(rounds)*c.gap))
+			if v.Hint {
+				hints++
+			}
+			if v.Stop && stop == 0 {
+				stop = rounds
+			}
+		}
+		if hints != c.hints || stop != c.stop {
+			t.Errorf("%s: %d hints, stopped at round %d; want %d and %d", name, hints, stop, c.hints, c.stop)
+		}
+	}
+}

@@ -69,6 +69,8 @@ func (s State) Append(b []byte) []byte {
 	b = jsonrecord.String(b, "ids", string(s.IDs))
 	b = jsonrecord.Strings(b, "asked", s.Asked)
 	b = jsonrecord.Int(b, "rounds", int64(s.Rounds))
+	b = jsonrecord.Int(b, "messages", int64(s.Messages))
+	b = jsonrecord.Int(b, "before", int64(s.Before))
 	b = jsonrecord.List(b, "parts", s.Parts, func(b []byte, p Part) []byte {
 		b = jsonrecord.String(append(b, '{'), "mark", p.Mark)
 		return append(p.State.Append(jsonrecord.Name(b, "state")), '}')

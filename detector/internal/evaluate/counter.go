@@ -26,6 +26,7 @@ const (
 // The rules of findings that do not come from a count within the window.
 const (
 	ruleRounds   = "identical-rounds" // at the end of the request's own history
+	ruleComplain = "complaints"       // the same
 	ruleSlow     = "slow"             // the long window
 	ruleModels   = "models-in-turn"
 	ruleTogether = "sessions-together"
@@ -50,7 +51,7 @@ type counterVerdict struct {
 func NewCounter(check *checkpb.Check, c *checkpb.Counter) (*Counter, error) {
 	h := &Counter{check: check, counter: c, hit: counter.Hit{
 		N: int(min(check.GetHits(), maxHits)), Retry: check.GetRetry(), Incident: conversation(check, c.GetFingerprint()),
-		Request: check.GetRequestId(), ID: check.GetHit(), Asked: check.GetAsked(), Key: check.GetIdempotency(), Rounds: int(c.GetRounds()), Sample: c.GetSample(),
+		Request: check.GetRequestId(), ID: check.GetHit(), Asked: check.GetAsked(), Key: check.GetIdempotency(), Rounds: int(c.GetRounds()), Sample: c.GetSample(), Messages: int(c.GetMessages()),
 	}}
 	var err error
 	if c.GetParted() {
@@ -103,13 +104,13 @@ func (h *Counter) Step(s counter.State, now time.Time) (counter.State, time.Dura
 func (h *Counter) Result() Result {
 	v := &h.verdict
 	if v.Hint && expected(h.check, h.counter.GetPolicy()) {
-		v.Hint = false // identical rounds of polls are no loop
+		v.Hint, v.Stop = false, false // identical rounds of polls are no loop
 	}
 	out := Result{Hits: uint32(v.Count)}
 	if !h.counter.GetShadow() {
 		out.RetryAfter = v.RetryAfter
 	}
-	if !v.Fired && !v.Hint && !v.InTurn && v.Slow == 0 {
+	if !v.Fired && !v.Hint && !v.Stop && !v.InTurn && v.Slow == 0 {
 		return out
 	}
 	f := h.finding()
@@ -135,13 +136,11 @@ func (h *Counter) finding() *checkpb.Finding {
 		Policy: c.GetPolicy(), Detector: c.GetDetector(), Fingerprint: c.GetFingerprint(), Shadow: c.GetShadow(),
 		HitCount: uint32(v.Count), Threshold: c.GetThreshold(), WindowSeconds: c.GetWindowSeconds(),
 	}
-	switch {
-	case v.Fired && (v.Action >= checkpb.Action_ACTION_HINT || !v.Hint):
+	switch rounds := h.roundsAction(); {
+	case v.Fired && v.Action >= rounds:
 		h.fired(f)
-	case v.Hint:
-		f.Action, f.HitCount, f.Threshold, f.Rule = checkpb.Action_ACTION_HINT, c.GetRounds(), c.GetHintRounds(), ruleRounds
-		f.Message = fmt.Sprintf("The last %d rounds of this conversation were identical: you said the same and were answered the same each time, "+
-			"since %d rounds ago.", c.GetRounds(), c.GetRounds())
+	case rounds > checkpb.Action_ACTION_ALLOW:
+		h.identical(f, rounds)
 	case v.InTurn:
 		f.Action, f.Rule = checkpb.Action_ACTION_WARN, ruleModels
 		f.Message = "The same prompt goes to two models by turns, and came back to each."
@@ -150,6 +149,37 @@ func (h *Counter) finding() *checkpb.Finding {
 		f.Message = fmt.Sprintf("%d conversations began with the same prompt within %d seconds.", v.Slow, c.GetSlowSeconds())
 	}
 	return f
+}
+
+// roundsAction returns the action for the rounds at the end of the history: that of the
+// last step where they are stopped.
+func (h *Counter) roundsAction() checkpb.Action {
+	switch {
+	case h.verdict.Stop:
+		steps := h.parts.Own.Steps
+		return max(steps[len(steps)-1].Action, checkpb.Action_ACTION_HINT)
+	case h.verdict.Hint:
+		return checkpb.Action_ACTION_HINT
+	}
+	return checkpb.Action_ACTION_ALLOW
+}
+
+// identical fills in the finding of rounds at the end of the history.
+func (h *Counter) identical(f *checkpb.Finding, action checkpb.Action) {
+	c := h.counter
+	n := c.GetRounds()
+	f.Action, f.HitCount, f.Threshold, f.Rule = action, n, c.GetHintRounds(), ruleRounds
+	if action.Stops() {
+		f.Threshold = c.GetStopRounds()
+	}
+	if c.GetComplaint() {
+		f.Rule = ruleComplain
+		f.Message = fmt.Sprintf("Your last %d answers brought the same complaint, and none did what it asks for. Do that now, such as the call that is missing, "+
+			"or say what stands in the way.", n)
+		return
+	}
+	f.Message = fmt.Sprintf("The last %d rounds of this conversation were identical: you said the same and were answered the same each time, "+
+		"since %d rounds ago.", n, n)
 }
 
 // fired fills in the finding of a count that reached its threshold.

@@ -106,6 +106,19 @@ func TestFindingsOfCounters(t *testing.T) {
 			parted(c)
 			c.Rounds, c.HintRounds = 4, 3
 		}, "identical-rounds", hint, "The last 4 rounds"},
+		"complaints": {"prompt", 1, func(_ int, c *checkpb.Counter) {
+			parted(c)
+			c.Rounds, c.HintRounds, c.StopRounds, c.Complaint = 4, 4, 8, true
+		}, "complaints", hint, "Your last 4 answers brought the same complaint"},
+		"complaints that go on": {"prompt", 1, func(_ int, c *checkpb.Counter) {
+			parted(c)
+			c.Rounds, c.HintRounds, c.StopRounds, c.Complaint = 8, 4, 8, true
+		}, "complaints", reject, "Your last 8 answers"},
+		"complaints, only warned of": {"prompt", 1, func(_ int, c *checkpb.Counter) {
+			parted(c)
+			c.Steps[0].Action = warn
+			c.Rounds, c.HintRounds, c.StopRounds, c.Complaint = 8, 4, 8, true
+		}, "complaints", hint, "Your last 8 answers"},
 		"models in turn": {"prompt", 4, func(i int, c *checkpb.Counter) {
 			parted(c)
 			c.Fingerprint = model(byte(i % 2))

@@ -116,18 +116,20 @@ func Conclude(limits []*checkpb.Limit, results []Result) (*checkpb.Decision, err
 	return out, faults
 }
 
-// Add adds a finding to a decision. Tool calls are compared with the history, and texts
-// with their meaning: waiting changes neither.
+// Add adds a finding to a decision. Tool calls, and rounds at the end of the history, are
+// compared with the history, and texts with their meaning: waiting changes none of these.
 func Add(d *checkpb.Decision, f *checkpb.Finding) {
 	d.Findings = append(d.Findings, f)
 	if f.GetShadow() {
 		return
 	}
 	d.Action = max(d.Action, f.GetAction())
+	lasting := f.GetRule() == ruleRounds || f.GetRule() == ruleComplain
 	switch f.GetDetector() {
 	case toolloop.DetectorTool, toolloop.DetectorCycle, DetectorSemantic:
-		d.Lasting = d.Lasting || f.GetAction().Stops()
+		lasting = true
 	}
+	d.Lasting = d.Lasting || lasting && f.GetAction().Stops()
 }
 
 // Parts returns the number of parts of a check: its rules, counters and tool watches.

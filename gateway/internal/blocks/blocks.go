@@ -120,7 +120,7 @@ func (s *Standing) Confirm(now time.Time, check *checkpb.Check, d *checkpb.Decis
 			}
 		}
 	}
-	s.put(now, rest{asked: now, told: true, after: d.GetRetryAfterMs(), lasting: d.GetLasting()}, d.GetFindings())
+	s.put(now, rest{asked: now, told: true, after: d.GetRetryAfterMs(), lasting: d.GetLasting(), tools: toolsOf(d)}, d.GetFindings())
 }
 
 // put remembers the findings that block what comes after them.
@@ -207,6 +207,11 @@ func (s *Standing) decide(now time.Time, check *checkpb.Check, doubted bool) *ch
 		}
 		f := one.at(now, check.GetPeek())
 		out.Findings = append(out.Findings, f)
+		for _, named := range one.rest.tools {
+			if named.GetPolicy() == f.GetPolicy() {
+				out.Findings = append(out.Findings, proto.CloneOf(named))
+			}
+		}
 		out.Action = max(out.Action, f.GetAction())
 		out.RetryAfterMs = max(out.RetryAfterMs, uint64(cmp.Or(f.GetRetryAfterMs(), f.GetBlockedMs())))
 	}

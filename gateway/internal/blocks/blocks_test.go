@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
@@ -310,5 +312,25 @@ func TestABlockStopsNoWorkload(t *testing.T) {
 	workload.Counters[0].Steps = []*checkpb.Step{{At: 6, Action: checkpb.Action_ACTION_WARN}}
 	if d := b.Decision(now, workload); d != nil {
 		t.Errorf("stopped by %v", d)
+	}
+}
+
+// A block of a prompt that repeats a tool's call says which tool it is.
+func TestABlockNamesTheToolThatWasCalled(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	b := New()
+	other := &checkpb.Finding{Policy: "q", Detector: "tool", Tool: "read", Action: checkpb.Action_ACTION_REJECT}
+	named := &checkpb.Finding{Policy: "p", Detector: "tool", Tool: "bash", Action: checkpb.Action_ACTION_REJECT, HitCount: 5}
+	b.Learn(now, blockFinding("x")) // as another gateway told
+	b.Confirm(now, checkOf("x"), &checkpb.Decision{Findings: []*checkpb.Finding{other, blockFinding("x"), named}})
+	if d := b.Decision(now, checkOf("x")); len(d.GetFindings()) != 2 || d.GetFindings()[1].GetTool() != "bash" {
+		t.Errorf("%v", d)
+	}
+	hint := proto.CloneOf(named)
+	hint.Action = checkpb.Action_ACTION_HINT
+	b.Confirm(now, checkOf("y"), &checkpb.Decision{Findings: []*checkpb.Finding{hint, blockFinding("y")}})
+	if len(b.Decision(now, checkOf("y")).GetFindings()) != 1 {
+		t.Error("a hint does not stop the request")
 	}
 }

@@ -20,6 +20,18 @@ type rest struct {
 	// it never does.
 	after   uint64
 	lasting bool
+	// tools are the findings that stop the request as well and name a tool.
+	tools []*checkpb.Finding
+}
+
+// toolsOf returns the findings of a decision that stop its request and name a tool.
+func toolsOf(d *checkpb.Decision) (out []*checkpb.Finding) {
+	for _, f := range d.GetFindings() {
+		if f.GetTool() != "" && f.GetAction().Stops() && !f.GetShadow() {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // beside returns when all that stops a blocked request lets it pass, beside its blocks.

@@ -24,7 +24,11 @@ func expectPolls(counters []*checkpb.Counter, watches []*checkpb.ToolWatch) {
 	}
 }
 
+// beMorePatient raises the thresholds of a counter, unless detectors do not take such counts.
 func beMorePatient(c *checkpb.Counter, times uint32) {
+	if steps := c.GetSteps(); len(steps) == 0 || times*steps[len(steps)-1].GetAt() > highestStep {
+		return
+	}
 	c.Threshold *= times
 	raise(c.GetSteps(), times)
 	if c.Together != nil {

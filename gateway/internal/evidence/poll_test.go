@@ -39,4 +39,8 @@ func TestPromptsOfPollsHaveTheirPatience(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
+	high := counter(highestStep-1, 2*highestStep)
+	if beMorePatient(high, 3); !proto.Equal(high, counter(highestStep-1, 2*highestStep)) {
+		t.Errorf("counts that no detector takes: %v", high)
+	}
 }

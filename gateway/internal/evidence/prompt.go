@@ -42,11 +42,28 @@ func (m *maker) promptCounter(p *bundle.Policy) *checkpb.Counter {
 	if m.Prompt == nil {
 		return c
 	}
-	c.Rounds, c.HintRounds = uint32(m.Prompt.Transcript.Rounds()), uint32(d.HintRounds)
+	m.setRounds(c, d)
 	if m.begins() {
 		c.SlowHits, c.SlowSeconds = uint32(d.WarnHits), uint32(d.WarnWindowSeconds)
 	}
 	return c
+}
+
+// setRounds sets what the end of the request's own history says: how often the agent was
+// answered with the same complaint, or said the same and was answered the same.
+func (m *maker) setRounds(c *checkpb.Counter, d *policy.Prompt) {
+	t := m.Prompt.Transcript
+	if !m.Prompt.Delta {
+		c.Messages = uint32(t.Messages())
+	}
+	if n := t.Complaints(); n > 1 {
+		c.Rounds, c.HintRounds, c.StopRounds, c.Complaint = uint32(n), uint32(d.ComplaintHint), uint32(d.ComplaintStop), true
+		return
+	}
+	c.Rounds, c.HintRounds, c.Closed = uint32(t.Rounds()), uint32(d.HintRounds), t.Closed()
+	if c.GetClosed() {
+		c.StopRounds = 2 * c.GetHintRounds() // a hint that changes nothing
+	}
 }
 
 // keptByProvider reports whether the provider keeps the history, of which the request

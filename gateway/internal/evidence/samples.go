@@ -17,7 +17,8 @@ const (
 	maxOpenings = 128
 )
 
-// round is the requests of one prompt that are in flight together.
+// round is the requests of one prompt that are in flight together, each with another one
+// at least.
 type round struct {
 	counter       string // the key in Memory.rounds
 	samples, open int
@@ -36,15 +37,19 @@ type opening struct {
 func (m *maker) moderate(c *checkpb.Counter, p *bundle.Policy, session string) {
 	m.Memory.mu.Lock()
 	defer m.Memory.mu.Unlock()
-	r, joined := m.Memory.join(p.ID+string(c.GetFingerprint()), p.Prompt.Samples)
-	c.Sample = joined
+	counter := p.ID + string(c.GetFingerprint())
+	r := m.Memory.rounds[counter]
+	if c.Sample = r != nil && r.samples < p.Prompt.Samples; !c.GetSample() {
+		r = &round{counter: counter}
+	}
 	if !m.Peek {
-		m.out.rounds = append(m.out.rounds, m.Memory.enter(r))
+		r.samples, r.open = r.samples+1, r.open+1
+		m.Memory.rounds[counter], m.out.rounds = r, append(m.out.rounds, r)
 	}
 	if !m.begins() {
 		return
 	}
-	own := opening{binary.BigEndian.Uint64(c.GetFingerprint()), m.Now, joined}
+	own := opening{binary.BigEndian.Uint64(c.GetFingerprint()), m.Now, c.GetSample()}
 	list := m.Memory.openingsOf(p.ID+m.Identity.GetCaller()+session, own, time.Duration(p.Prompt.WindowSeconds)*time.Second, !m.Peek)
 	if isWorkload(list, int(c.GetSteps()[0].GetAt())) {
 		c.CooldownSeconds = 0
@@ -59,24 +64,7 @@ func (m *maker) begins() bool {
 	return m.Prompt != nil && !m.Prompt.Delta && m.Prompt.Transcript.Begins()
 }
 
-// join returns the round of a counter that a request belongs to: the one that is in
-// flight, unless it has its samples, or else a new one.
-func (m *Memory) join(counter string, samples int) (r *round, joined bool) {
-	if r = m.rounds[counter]; r != nil && r.samples < samples {
-		return r, true
-	}
-	return &round{counter: counter}, false
-}
-
-// enter notes that a request of a round is in flight.
-func (m *Memory) enter(r *round) *round {
-	r.samples++
-	r.open++
-	m.rounds[r.counter] = r
-	return r
-}
-
-// leave notes that it is not any more.
+// leave notes that a request of a round is not in flight any more.
 func (m *Memory) leave(r *round) {
 	if r.open--; r.open == 0 && m.rounds[r.counter] == r {
 		delete(m.rounds, r.counter)
@@ -101,7 +89,8 @@ func (m *Memory) openingsOf(opener string, own opening, window time.Duration, ke
 
 // isWorkload reports whether the prompt of the newest of some first requests is that of
 // less than half of them, and does not come in a row of so many rounds: the caller sends
-// something else in between.
+// something else in between. Of few requests, as a gateway that has just begun knows, that
+// cannot be said.
 func isWorkload(list []opening, row int) bool {
 	prompt := list[len(list)-1].prompt
 	equal, rounds, others := 0, 0, false
@@ -115,5 +104,5 @@ func isWorkload(list []opening, row int) bool {
 			rounds++
 		}
 	}
-	return 2*equal < len(list) && rounds < row
+	return 2*equal < len(list) && rounds < row && len(list) > 2*row
 }

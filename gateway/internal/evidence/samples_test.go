@@ -93,10 +93,12 @@ func TestARoundEndsWithItsLastAnswer(t *testing.T) {
 	second, _ := c.send(question(1))
 	c.memory.Answered(first)
 	c.memory.Answered(first) // it hung up, too
-	if _, third := c.send(asked{body: question(1).body, set: func(in *Input) { in.Peek = true }}); !third.GetSample() {
-		t.Error("a peek sees the round")
+	third, sample := c.send(question(1))
+	if _, peek := c.send(asked{body: question(1).body, set: func(in *Input) { in.Peek = true }}); !sample.GetSample() || !peek.GetSample() {
+		t.Error("a request beside the second is no sample")
 	}
 	c.memory.Answered(second)
+	c.memory.Answered(third)
 	if _, next := c.send(question(1)); next.GetSample() {
 		t.Error("the round went on after its last answer")
 	}
@@ -135,17 +137,18 @@ func TestAWorkloadIsWarnedOfAtTheMost(t *testing.T) {
 		ask    asked
 		want   checkpb.Action
 	}{
-		"alone":                     {"{}", 0, 0, question(1), stop},
-		"half":                      {"{}", 6, 0, question(1), stop},
-		"less than half":            {"{}", 7, 0, question(1), warn},
-		"less than half, long ago":  {"{}", 7, time.Hour, question(1), stop},
-		"a session of its own":      {"{}", 50, 0, asked{body: question(1).body, session: "s"}, stop},
-		"a prompt with history":     {"{}", 50, 0, asked{body: goneOn(chat)}, stop},
-		"a long window":             {"{window_seconds: 7200}", 7, time.Hour, question(1), warn},
-		"each counts":               {"{count_each: true}", 50, 0, question(1), stop},
-		"an escalation":             {"{escalation: [{at: 3, action: hint}, {at: 5, action: reject}]}", 50, 0, question(1), warn},
-		"more than are remembered":  {"{}", 3 * maxOpenings, 0, question(1), warn},
-		"an operator's own warning": {"{action: warn}", 0, 0, question(1), warn},
+		"alone":                      {"{}", 0, 0, question(1), stop},
+		"half":                       {"{}", 6, 0, question(1), stop},
+		"less than half":             {"{}", 7, 0, question(1), warn},
+		"few, of a higher threshold": {"{max_hits: 9}", 7, 0, question(1), stop},
+		"less than half, long ago":   {"{}", 7, time.Hour, question(1), stop},
+		"a session of its own":       {"{}", 50, 0, asked{body: question(1).body, session: "s"}, stop},
+		"a prompt with history":      {"{}", 50, 0, asked{body: goneOn(chat)}, stop},
+		"a long window":              {"{window_seconds: 7200}", 7, time.Hour, question(1), warn},
+		"each counts":                {"{count_each: true}", 50, 0, question(1), stop},
+		"an escalation":              {"{escalation: [{at: 3, action: hint}, {at: 5, action: reject}]}", 50, 0, question(1), warn},
+		"more than are remembered":   {"{}", 3 * maxOpenings, 0, question(1), warn},
+		"an operator's own warning":  {"{action: warn}", 0, 0, question(1), warn},
 	} {
 		client := newClient(t, c.prompt)
 		mixed(client, c.others)

@@ -75,6 +75,9 @@ func syntheticText(f *checkpb.Finding) string {
 
 // advice tells a model how to go on.
 func advice(f *checkpb.Finding) string {
+	if f.GetRule() == ruleComplain {
+		return "Do what the complaint asks for, such as the call that is missing, or say what stands in the way."
+	}
 	switch f.GetDetector() {
 	case evidence.DetectorTool, evidence.DetectorCycle:
 		return "The results of these calls are in this conversation already, after each call: go on from the newest of them, " +
@@ -127,14 +130,20 @@ func pick(d *checkpb.Decision, shadow bool) *checkpb.Finding {
 	return best
 }
 
-// byStrength orders findings by their actions; then by the longest block, then those
-// that name what was repeated first, then by the highest count.
+// byStrength orders findings by their actions; then those first that name the tool which
+// was called, then by the longest block, then by the highest count.
 func byStrength(a, b *checkpb.Finding) int {
 	return cmp.Or(
 		cmp.Compare(b.GetAction(), a.GetAction()),
+		compareBool(!namesTool(a), !namesTool(b)),
 		cmp.Compare(b.GetBlockedMs(), a.GetBlockedMs()),
-		compareBool(a.GetRule() == ruleRounds, b.GetRule() == ruleRounds), // the other one names the tool
+		compareBool(a.GetRule() == ruleRounds, b.GetRule() == ruleRounds),
 		cmp.Compare(b.GetHitCount(), a.GetHitCount()))
+}
+
+// namesTool reports whether a finding says which tool was called in a loop.
+func namesTool(f *checkpb.Finding) bool {
+	return f.GetTool() != "" && (f.GetDetector() == evidence.DetectorTool || f.GetDetector() == evidence.DetectorCycle)
 }
 
 // compareBool orders false before true.

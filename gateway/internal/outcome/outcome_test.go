@@ -424,12 +424,15 @@ func TestFindingsAreOrderedByWhatTheyDo(t *testing.T) {
 	t.Parallel()
 	weak, strong := finding(checkpb.Action_ACTION_WARN), finding(checkpb.Action_ACTION_REJECT)
 	long, rounds, high := finding(checkpb.Action_ACTION_REJECT), finding(checkpb.Action_ACTION_REJECT), finding(checkpb.Action_ACTION_REJECT)
+	named := finding(checkpb.Action_ACTION_REJECT)
+	named.Detector, named.Tool = evidence.DetectorTool, "bash"
 	long.BlockedMs, rounds.Rule, rounds.HitCount, high.HitCount = 1000, ruleRounds, 100, 7
 	for name, c := range map[string]struct{ first, second *checkpb.Finding }{
 		"by the action":       {strong, weak},
 		"by the block":        {long, high},
 		"by what names calls": {strong, rounds},
 		"by the count":        {high, strong},
+		"by the tool's name":  {named, long},
 	} {
 		for _, d := range []*checkpb.Decision{found(c.first, c.second), found(c.second, c.first)} {
 			if got := Strongest(d); got != c.first {
@@ -454,5 +457,22 @@ func TestARequestThatCannotBeCheckedForNowIsSentAgain(t *testing.T) {
 		if d := o.Decision("id"); d.Action != "reject" || d.RetryAfterSeconds != 1 || d.Message == "" {
 			t.Errorf("as a decision: %+v", d)
 		}
+	}
+}
+
+// What a request's own history shows does not change while the client waits.
+func TestWaitingDoesNotHelpAgainstComplaints(t *testing.T) {
+	t.Parallel()
+	f := finding(checkpb.Action_ACTION_REJECT)
+	f.Rule, f.HitCount, f.BlockedMs, f.RetryAfterMs = ruleComplain, 8, 0, 0
+	d, h := found(f), http.Header{}
+	d.Lasting = true
+	o := Of(&Case{Decision: d, Reject: "429"})
+	o.Headers.Put(h)
+	if h.Get("Retry-After") != "" || !strings.Contains(o.Refusal().Message, "the same complaint about 8 answers in a row") || strings.Contains(o.Refusal().Message, "wait") {
+		t.Errorf("%v, %s", o.Headers, o.Refusal().Message)
+	}
+	if text := syntheticText(f); !strings.Contains(text, "Do what the complaint asks for") {
+		t.Error(text)
 	}
 }

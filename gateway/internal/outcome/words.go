@@ -11,8 +11,9 @@ import (
 
 // Rules of detectors that are more than words here.
 const (
-	ruleRounds  = "identical-rounds" // of the prompt detector
-	ruleBreaker = "breaker"          // of the tool detector
+	ruleRounds   = "identical-rounds" // of the prompt detector
+	ruleComplain = "complaints"
+	ruleBreaker  = "breaker" // of the tool detector
 )
 
 // maxTools bounds the names of tools in a message, in bytes. The code stands behind them
@@ -24,6 +25,7 @@ const maxTools = 64
 var ruleWords = map[string]string{
 	"sessions-together": "the same prompt from this caller's sessions {n} times within {seconds} seconds",
 	ruleRounds:          "{n} identical rounds at the end of the conversation",
+	ruleComplain:        "the same complaint about {n} answers in a row",
 	"outcome":           "the same result of the same tool call{tools} {n} times",
 	"parallel":          "the same tool call{tools} {n} times in one turn",
 	ruleBreaker:         "a session whose tool calls went round in circles",

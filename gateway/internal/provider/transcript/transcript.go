@@ -258,6 +258,10 @@ func (t *Transcript) History(r rounds.Rules) (items []rounds.Item, before finger
 // HasTools reports whether the request offers tools or its history has calls.
 func (t *Transcript) HasTools() bool { return t.rounds.HasTools() }
 
+// Closed reports whether the conversation ends with a message behind an answer without a
+// call.
+func (t *Transcript) Closed() bool { return t.rounds.Closed() }
+
 // Strays reports whether there are results of calls that the history does not have.
 func (t *Transcript) Strays() bool { return t.rounds.Strays() }
 

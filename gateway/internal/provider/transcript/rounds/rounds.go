@@ -57,6 +57,16 @@ func (t *Rounds) HasTools() bool {
 // InText reports whether the agent acts in text.
 func (t *Rounds) InText() bool { return len(t.inText()) > 0 }
 
+// Closed reports whether the conversation ends with a message behind an answer without a
+// call.
+func (t *Rounds) Closed() bool {
+	if text := t.inText(); len(text) > 0 {
+		return text[len(text)-1].closed
+	}
+	s := t.wire.newest()
+	return s != nil && s.closed
+}
+
 // Since returns a digest of the rounds between the newest one and the last before it of
 // the same calls, without the newest shown ones: an edit between two runs of a test. It
 // is zero if there are none, or no such round since the last human message.

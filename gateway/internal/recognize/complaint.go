@@ -1,0 +1,44 @@
+package recognize
+
+import (
+	"bytes"
+	"regexp"
+)
+
+// maxComplaint is the number of bytes of a message in which a complaint is looked for.
+const maxComplaint = 2 << 10
+
+// Words of complaints: what an answer is, what it should have had, and what is wrong.
+const (
+	anAnswer = `(?:reply|response|output|answer|message|turn|completion|generation|snippet)`
+	aForm    = `(?:tool|tools|tool[ -]?calls?|functions?|commands?|actions?|code|json|xml|yaml|markdown|format|formatting|syntax|block|backticks|schema)`
+	aFault   = `(?:no|not|none|nothing|never|without|invalid|missing|wrong|incorrect|incorrectly|malformed|incomplete|empty|error|failed|fails|lacks?|unable|cannot|can't|couldn't|didn't|doesn't|isn't|wasn't|hasn't|unparsable)`
+)
+
+// complaints are the forms in which harnesses tell a model that its answer has no action,
+// or none that they can read.
+var complaints = []*regexp.Regexp{
+	regexp.MustCompile(`\b(?:your|the|last|previous) (?:\w+ ){0,2}` + anAnswer + `\b[^.!?\n]{0,60}\b` + aFault + `\b`),
+	regexp.MustCompile(`\bno (?:\w+ ){0,2}` + aForm + `\b`),
+	regexp.MustCompile(`\b(?:invalid|wrong|bad|incorrect|malformed|missing|unknown|unparsable)(?: or \w+)? '?(?:\w+ )?(?:` + aForm + `|` + anAnswer + `)\b`),
+	regexp.MustCompile(`\b(?:format|formatting|parsing|parse|syntax|tool call) error\b|\berror (?:in|while) (?:\w+ ){0,2}(?:parsing|format|tool call)`),
+	regexp.MustCompile(`\b(?:exactly|at least|only) one (?:\w+ ){0,2}` + aForm + `\b`),
+	regexp.MustCompile(`\b(?:did not|didn't|without|failed to|forgot to|must) (?:us|call|mak|provid|includ|invok|contain|return|conform|follow)\w* (?:\w+ ){0,3}` + aForm + `\b`),
+	regexp.MustCompile(`\b(?:could not|couldn't|cannot|can't|unable to|failed to) (?:be )?(?:pars|extract|decod|read)`),
+	regexp.MustCompile(`\b(?:is|was|are|were)(?:n't| not) (?:a )?(?:valid|formatted|correctly|properly|in the (?:right|correct|required|expected))\b`),
+	regexp.MustCompile(`\b(?:proceed|continue)\b[^?]{0,240}\b(?:call|use|using|calling) (?:the |one of the )?\S* ?(?:tools?|function|command)\b`),
+}
+
+// IsComplaint reports whether a message says what is wrong with the form of the answer
+// before it: that it has no call, no command, no valid JSON. A message that only asks for
+// more is no complaint.
+func IsComplaint(text []byte) bool {
+	text = bytes.Join(bytes.Fields(bytes.ToLower(text[:min(len(text), maxComplaint)])), []byte(" "))
+	text = bytes.ReplaceAll(text, []byte("\u2019"), []byte("'"))
+	for _, form := range complaints {
+		if form.Match(text) {
+			return true
+		}
+	}
+	return false
+}
