@@ -46,6 +46,9 @@ type Bodies struct {
 	// by has what each caller has taken of it.
 	by      map[fair.Caller]int64
 	waiting fair.Queue[*claim]
+	// coming are the bodies whose clients are waited for, with the times at which they are
+	// slow.
+	coming map[*Upload]time.Time
 }
 
 // claim is memory that a body waits for.
@@ -61,7 +64,7 @@ func NewBodies(size int64, reg prometheus.Registerer) *Bodies {
 		size = min(service.MemoryLimit()/4, mostMemory)
 	}
 	b := &Bodies{
-		size: size, passed: newPassed(), by: map[fair.Caller]int64{},
+		size: size, passed: newPassed(), by: map[fair.Caller]int64{}, coming: map[*Upload]time.Time{},
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "unloop_gateway_bodies_refused_total", Help: "Requests refused because no memory for bodies was free, or none of their caller's share."}),
 		held:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "unloop_gateway_body_bytes", Help: "Memory that is set aside for request bodies."}),
 	}
@@ -112,10 +115,17 @@ func (b *Bodies) await(ctx context.Context, caller fair.Caller, n int64) bool {
 	b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, memoryWait-rand.N(earlier))
 	defer cancel()
-	select {
-	case <-one.given:
-		return true
-	case <-ctx.Done():
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for waits := true; waits; {
+		b.cutSlow()
+		select {
+		case <-one.given:
+			return true
+		case <-look.C:
+		case <-ctx.Done():
+			waits = false
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,7 +19,9 @@ type Upload struct {
 	conn *http.ResponseController
 	// announced is how much of the body is still to come; -1 if it was not announced.
 	announced int64
-	memory    memory
+	// waited is for how long the client was waited for.
+	waited time.Duration
+	memory memory
 	// failed says that the body ended early, ended that it did not.
 	failed, ended atomic.Bool
 	// hurried says that the deadline stands.
@@ -112,7 +114,7 @@ func (u *Upload) read(p []byte) (n int, err error) {
 		if err = u.prepare(int64(len(p))); err != nil {
 			return 0, err
 		}
-		n, err = u.ReadCloser.Read(p)
+		n, err = u.receive(p)
 		u.memory.used += int64(n)
 	}
 	if u.announced > 0 {

@@ -1,0 +1,49 @@
+package intake
+
+import "time"
+
+const (
+	// leastPace is how many bytes a second a client sends at least that is not slow, and
+	// slowAfter how much longer it may take for its body.
+	leastPace, slowAfter = 32 << 10, 5 * time.Second
+	// lookEvery is how often those that wait for memory look for slow clients.
+	lookEvery = time.Second
+)
+
+// short reports whether so much memory is taken that one caller alone can't have taken it;
+// the lock is held.
+func (b *Bodies) short() bool { return b.size-b.taken < b.size/4 }
+
+// cutSlow ends the bodies of slow clients while memory is short.
+func (b *Bodies) cutSlow() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.short() {
+		return
+	}
+	now := time.Now()
+	for u, slow := range b.coming {
+		if now.After(slow) {
+			delete(b.coming, u)
+			_ = u.conn.SetReadDeadline(now)
+		}
+	}
+}
+
+// receive reads the next part of a body that is held. Time counts against the client as long
+// as it is waited for, and not while the body waits for memory.
+func (u *Upload) receive(p []byte) (int, error) {
+	b, began := u.memory.of, time.Now()
+	if b == nil {
+		return u.ReadCloser.Read(p)
+	}
+	b.mu.Lock()
+	b.coming[u] = began.Add(slowAfter + time.Duration(u.memory.used)*time.Second/leastPace - u.waited)
+	b.mu.Unlock()
+	n, err := u.ReadCloser.Read(p)
+	b.mu.Lock()
+	delete(b.coming, u)
+	b.mu.Unlock()
+	u.waited += time.Since(began)
+	return n, err
+}
