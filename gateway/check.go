@@ -124,7 +124,9 @@ func (g *Gateway) gather(c *checked, hasher *identity.Hasher, turn *turns.Turn) 
 func (g *Gateway) decide(c *checked) outcome.Outcome {
 	c.Exempt, c.Caller, c.Policies = c.operator.Exempt, c.from.Identity.GetCaller(), c.rules.Set
 	g.sender(c)
+	g.addOwed(c)
 	out := outcome.Of(&c.Case)
+	g.owe(c, &out)
 	for _, v := range out.Verdicts {
 		mode := "enforce"
 		if v.Wire.GetShadow() {

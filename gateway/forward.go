@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"strings"
 
 	"go.opentelemetry.io/otel/codes"
 
@@ -90,6 +91,11 @@ func (f forwarded) Answered(res *http.Response) {
 	r := f.c.account.HTTP
 	intake.Hurry(r)
 	f.g.gate.OwnPages(r, res.Header)
+	for name := range res.Header {
+		if strings.HasPrefix(name, "X-Loop-") { // an answer's own word, which nobody may forge
+			res.Header.Del(name)
+		}
+	}
 	f.headers.Put(res.Header)
 	f.c.account.Answer(res)
 	f.c.form = nil

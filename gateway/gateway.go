@@ -56,6 +56,7 @@ type Gateway struct {
 	recorder *recording.Recorder // nil without --record
 	repeats  *blocks.Requests[basis, *rejected]
 	told     blocks.Told
+	owed     owed
 	writer   *respond.Writer
 	metrics  *metrics
 	ready    service.Readiness

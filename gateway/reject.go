@@ -24,6 +24,9 @@ func (g *Gateway) sender(c *checked) {
 	if !f.GetAction().Stops() && f.GetAction() != checkpb.Action_ACTION_THROTTLE {
 		return
 	}
+	if !x.Target.Format.Prompt() { // what ends an agent is known of prompts alone
+		return
+	}
 	if c.Template == nil { // a repetition of a request has its headers, too
 		c.Sender.Client = ending.Of(x.Header.Get)
 	}

@@ -81,6 +81,10 @@ type Account struct {
 	// Usage is what the answer cost, as far as it was read.
 	Usage usage.Usage
 
+	// Excused is called when the request is found to have no answer, and Answered when one
+	// begins; nil for nobody.
+	Excused, Answered func()
+
 	corrected bool
 	// later stores an answer in background mode; nil for others.
 	later *watch
@@ -120,6 +124,9 @@ func (a *Account) correct(u *usage.Usage) {
 
 // Uncount reports to the detectors, once, that a counted request does not count.
 func (a *Account) Uncount() {
+	if a.Excused != nil {
+		a.Excused()
+	}
 	if a.Counted {
 		a.Counted = false
 		a.Detectors.Outcome(a.Evidence.Check, a.aborted())
@@ -142,8 +149,11 @@ func (a *Account) failed() {
 func (a *Account) Answer(res *http.Response) {
 	a.Status = res.StatusCode
 	res.Body = answerscan.Watch(res, append(a.follow(res), a.meter(res)...)...)
-	if Uncounted(res.StatusCode) {
+	switch {
+	case Uncounted(res.StatusCode):
 		a.Uncount()
+	case a.Answered != nil:
+		a.Answered()
 	}
 }
 

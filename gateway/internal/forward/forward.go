@@ -16,12 +16,12 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/answerscan"
 	"github.com/unloop/unloop/gateway/internal/encoding"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
@@ -99,8 +99,8 @@ func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheu
 			out.to.answered(res.StatusCode, time.Since(out.began))
 			out.Observer.Answered(res)
 			callOf(res.Request).over()
-			if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
-				res.Body = &ending{res.Body, &out.ended}
+			if answerscan.IsStream(res.Header) {
+				res.Body = answerscan.Last(res, &out.ended)
 			}
 			return nil
 		},
@@ -157,8 +157,29 @@ func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out Request) {
 	if out.Stream {
 		proxy = &p.streams
 	}
-	proxy.ServeHTTP(w, r.WithContext(httptrace.WithClientTrace(x, &httptrace.ClientTrace{GotConn: x.connected, WroteRequest: x.wrote})))
+	proxy.ServeHTTP(&keeping{w, maps.Clone(w.Header())}, r.WithContext(httptrace.WithClientTrace(x, &httptrace.ClientTrace{GotConn: x.connected, WroteRequest: x.wrote})))
 	delivered = true
+}
+
+// keeping is a writer that has its own headers when the answer begins, although those of
+// informational answers before it were cleared.
+type keeping struct {
+	http.ResponseWriter
+	own http.Header
+}
+
+// Unwrap returns the writer below, for http.ResponseController.
+func (w *keeping) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader writes the headers of an answer, or of an informational one before it.
+func (w *keeping) WriteHeader(status int) {
+	h := w.Header()
+	for name, values := range w.own {
+		if _, set := h[name]; !set && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
+			h[name] = values
+		}
+	}
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // Wait returns when no upgraded connection is open.

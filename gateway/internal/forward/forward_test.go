@@ -3,6 +3,7 @@ package forward
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/pem"
 	"errors"
@@ -221,24 +222,59 @@ func TestAnswerThatBreaksOffIsReported(t *testing.T) {
 	}
 }
 
-// The SDKs of OpenAI hang up after the last event. Such an answer is whole.
+// SDKs hang up after the last event, however that came. Such an answer is whole.
 func TestAStreamIsWholeOnceItsLastEventWasRead(t *testing.T) {
 	t.Parallel()
-	if leaveAfter(t, "data: {}\n\ndata: [DONE]\n\n").broken {
-		t.Error("an answer is taken for broken off after its last event")
-	}
-	if !leaveAfter(t, "data: {}\n\n").broken {
-		t.Error("an answer is taken for whole before its last event")
+	const done, completed = "data: {}\n\ndata: [DONE]\n\n", "event: response.completed\ndata: {\"type\":\"response.completed\"}\n\n"
+	for name, c := range map[string]struct {
+		pieces []string
+		coding string
+		broken bool
+	}{
+		"Chat Completions":           {[]string{done}, "", false},
+		"split in its last event":    {[]string{done[:18], done[18:]}, "", false},
+		"compressed":                 {[]string{done}, "gzip", false},
+		"Responses":                  {[]string{completed}, "", false},
+		"Messages":                   {[]string{"event: message_stop\r\ndata: {\"type\":\"message_stop\"}\r\n\r\n"}, "", false},
+		"not at its end":             {[]string{"data: {}\n\n"}, "", true},
+		"compressed, not at its end": {[]string{"data: {}\n\n"}, "gzip", true},
+		"a text about the end":       {[]string{"data: {\"text\":\"data: [DONE]\"}\n\n"}, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := leaveAfter(t, c.coding, c.pieces...).broken; got != c.broken {
+				t.Errorf("taken for broken off: %v", got)
+			}
+		})
 	}
 }
 
-// leaveAfter has a client hang up after it read the beginning of a stream.
-func leaveAfter(t *testing.T, stream string) *observer {
+// leaveAfter has a client hang up after it read the beginning of a stream, which comes in
+// pieces.
+func leaveAfter(t *testing.T, coding string, pieces ...string) *observer {
 	t.Helper()
+	if coding != "" {
+		for i, piece := range pieces {
+			var zipped bytes.Buffer
+			z := gzip.NewWriter(&zipped)
+			_, _ = io.WriteString(z, piece)
+			_ = z.Flush() // the stream goes on
+			pieces[i] = zipped.String()
+		}
+	}
+	next := make(chan struct{}, len(pieces))
 	target := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, stream)
-		_ = http.NewResponseController(w).Flush()
+		if coding != "" {
+			w.Header().Set("Content-Encoding", coding)
+		}
+		for i, piece := range pieces {
+			if i > 0 {
+				<-next
+			}
+			_, _ = io.WriteString(w, piece)
+			_ = http.NewResponseController(w).Flush()
+		}
 		<-r.Context().Done()
 	})
 	p, o := proxy(t), &observer{}
@@ -254,12 +290,16 @@ func leaveAfter(t *testing.T, stream string) *observer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Accept-Encoding", "gzip") // else the client decodes
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.ReadFull(res.Body, make([]byte, len(stream))); err != nil {
-		t.Fatal(err)
+	for _, piece := range pieces {
+		if _, err := io.ReadFull(res.Body, make([]byte, len(piece))); err != nil {
+			t.Fatal(err)
+		}
+		next <- struct{}{}
 	}
 	leave()
 	_ = res.Body.Close()

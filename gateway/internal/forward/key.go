@@ -53,6 +53,7 @@ func (k Keys) put(out *http.Request, t route.Target) {
 		return
 	}
 	azure := out.Header.Get("Api-Key") != ""
+	out.URL = withoutKey(out.URL)
 	for _, name := range route.KeyHeaders {
 		out.Header.Del(name)
 	}
@@ -63,7 +64,6 @@ func (k Keys) put(out *http.Request, t route.Target) {
 		out.Header.Set("X-Api-Key", key)
 	case t.Format == route.Generate || t.Format == route.GeminiHTTP:
 		out.Header.Set("X-Goog-Api-Key", key)
-		out.URL = withoutKey(out.URL)
 	case azure:
 		out.Header.Set("Api-Key", key)
 	default:
@@ -78,11 +78,10 @@ func putGoogle(out *http.Request, key string) {
 	} else {
 		out.Header.Set("Authorization", "Bearer "+key)
 	}
-	out.URL = withoutKey(out.URL)
 }
 
 // withoutKey returns a URL without the parameter in which clients of Gemini may send
-// their key. The rest of the query stays as it is.
+// their key, and others Unloop's. The rest of the query stays as it is.
 func withoutKey(u *url.URL) *url.URL {
 	pairs := strings.Split(u.RawQuery, "&")
 	kept := slices.DeleteFunc(pairs, func(pair string) bool {

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -74,6 +75,19 @@ func TestKeysAreReadAndNeverTold(t *testing.T) {
 	for _, fault := range []string{"one: the key has characters", "two: ", "three: there is no upstream"} {
 		if err == nil || !strings.Contains(err.Error(), fault) || strings.Contains(err.Error(), "sk-") {
 			t.Errorf("faults are %v, want one with %q", err, fault)
+		}
+	}
+}
+
+// Where the gateway puts in an upstream's key, that of its client stays here, wherever the
+// client sent it.
+func TestNoKeyOfAClientGoesWithAnUpstreamsOwn(t *testing.T) {
+	t.Parallel()
+	for _, format := range []route.Format{route.Chat, route.HTTP, route.Messages, route.Generate} {
+		out := httptest.NewRequest(http.MethodGet, "http://upstream/v1/models?key=own&a=1", nil)
+		Keys{"u": "theirs"}.put(out, route.Target{Upstream: "u", Format: format, URL: out.URL})
+		if out.URL.RawQuery != "a=1" {
+			t.Errorf("format %d: query %q", format, out.URL.RawQuery)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (wr *Writer) Outcome(w http.ResponseWriter, r *http.Request, x *request.Req
 				w.Header().Set("Cache-Control", "no-cache")
 			}
 			o.Headers.Put(w.Header())
-			Write(w, r.Method, o.Status, answer.ContentType, answer.Body)
+			Write(w, o.Status, answer.ContentType, answer.Body)
 			return o.Status
 		}
 		refused := o.Refused()
@@ -52,7 +52,7 @@ func (wr *Writer) Outcome(w http.ResponseWriter, r *http.Request, x *request.Req
 		buffer = new([]byte)
 	}
 	*buffer = o.Body((*buffer)[:0], x.Provider)
-	Write(w, r.Method, o.Status, provider.TypeJSON, *buffer)
+	Write(w, o.Status, provider.TypeJSON, *buffer)
 	wr.buffers.Put(buffer)
 	return o.Status
 }

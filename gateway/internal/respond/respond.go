@@ -17,14 +17,13 @@ import (
 // the number; without it net/http would say 200 to a client that only stopped sending.
 const StatusClientLeft = 499
 
-// Write writes an answer. The answer to a HEAD request has no body.
-func Write(w http.ResponseWriter, method string, status int, contentType string, body []byte) {
+// Write writes an answer. The server leaves out the body of the answer to a HEAD request:
+// the method of a described request does not matter.
+func Write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	if method != http.MethodHead {
-		_, _ = w.Write(body) // a client that left needs no answer
-	}
+	_, _ = w.Write(body) // a client that left needs no answer
 }
 
 // JSON writes a value as JSON.
@@ -33,7 +32,7 @@ func JSON(w http.ResponseWriter, status int, value any) {
 	if err != nil {
 		status, body = http.StatusInternalServerError, []byte("{}")
 	}
-	Write(w, "", status, provider.TypeJSON, body)
+	Write(w, status, provider.TypeJSON, body)
 }
 
 // Error writes an error of Unloop's own API.
@@ -47,5 +46,5 @@ func Refuse(w http.ResponseWriter, r *http.Request, p provider.Provider, refusal
 	for _, h := range refusal.Headers {
 		w.Header().Set(h.Name, h.Value)
 	}
-	Write(w, r.Method, refusal.Status, provider.TypeJSON, p.Refusal(refusal))
+	Write(w, refusal.Status, provider.TypeJSON, p.Refusal(refusal))
 }

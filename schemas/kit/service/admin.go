@@ -68,9 +68,29 @@ func NewAdmin(addr string, pages access.Allowed, reg *prometheus.Registry, servi
 			break
 		}
 	}
-	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	a.server = &http.Server{Handler: inTime(mux), ReadHeaderTimeout: headerTimeout, IdleTimeout: adminIdleTimeout}
 	a.ready.Set(nil)
 	return a, nil
+}
+
+const (
+	// headerTimeout and bodyTimeout are how long the headers and the body of a request
+	// may take, and adminIdleTimeout how long a connection may wait for the next one.
+	headerTimeout    = 10 * time.Second
+	bodyTimeout      = 30 * time.Second
+	adminIdleTimeout = 2 * time.Minute
+)
+
+// inTime bounds how long the body of a request may take. A request without one may stay
+// open, as streams of events do.
+func inTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			// Writers without deadlines are those of tests, which have bodies at hand.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // keyFlag begins the values of --admin-auth, as it does those of --auth.
