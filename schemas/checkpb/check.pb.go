@@ -1431,8 +1431,8 @@ type ToolCall struct {
 	// Key of the call without the values that change by themselves and, where it
 	// failed, without numbers. Empty where the call has none of these.
 	Loose []byte `protobuf:"bytes,11,opt,name=loose,proto3" json:"loose,omitempty"`
-	// The call was read out of text that may be no action: evidence for a hint at
-	// the most.
+	// The call was read out of text that may be no action. It is stopped later than
+	// others, and only if it comes again quickly.
 	Soft bool `protobuf:"varint,12,opt,name=soft,proto3" json:"soft,omitempty"`
 	// The result says that there is nothing.
 	Empty bool `protobuf:"varint,13,opt,name=empty,proto3" json:"empty,omitempty"`

@@ -29,7 +29,7 @@ type Call struct {
 	// Loose is the key of the call without values that change by themselves and,
 	// where it failed, without numbers; zero where the call has none of these.
 	Loose fingerprint.Digest
-	Soft  bool // the call can bring no more than a hint
+	Soft  bool // a text that may be no action: it is stopped later, and only if it comes quickly
 	Empty bool // the result says that nothing was found
 	Wait  bool // the call lets time pass
 	// Once says that the call changes something or gives a task to another agent: made
