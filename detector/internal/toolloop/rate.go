@@ -60,7 +60,7 @@ func between(from, to int64) time.Duration {
 	if from == 0 || to == 0 {
 		return 0
 	}
-	return max(time.Duration(to-from), 1) * time.Millisecond
+	return time.Duration(max(to-from, 1)) * time.Millisecond
 }
 
 // soon reports whether one time is known to be less than slowGap after another.
