@@ -79,8 +79,8 @@ type growth struct {
 // newest round of a history may have calls that are not remembered.
 func (g *growth) steps() []Item {
 	it := g.items[g.at]
-	for j := len(g.s.items) - 1; j >= 0; j-- {
-		if g.s.items[j].human {
+	for j, remembered := range slices.Backward(g.s.items) {
+		if remembered.human {
 			continue
 		}
 		for end := len(it.Calls); end > 0 && (g.newest || end == len(it.Calls)); end-- {

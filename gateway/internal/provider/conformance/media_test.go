@@ -152,8 +152,9 @@ func TestMediaInAnswersToAgentsThatActInTextAreResults(t *testing.T) {
 			const head = `{"messages":[{"role":"system","content":"Write Action: and Action Input: lines."},{"role":"user","content":"go"},{"role":"assistant","content":"Action: screen_shot\nAction Input: {}"},`
 			return see(t, p, head+`{"role":"user","content":[{"type":"text","text":"Observation: done"},{"type":"image_url","image_url":{"url":"data:image/png;base64,`+media+`"}}]}]}`).newest
 		}
-		if result("AAAA") == result("BBBB") || result("AAAA") != result("AAAA") {
-			t.Error("another screenshot is the same result")
+		first, again, other := result("AAAA"), result("AAAA"), result("BBBB")
+		if first == other || first != again {
+			t.Error("another screenshot is the same result, or the same one is another")
 		}
 	}
 }
