@@ -44,7 +44,7 @@ func Explain(ctx context.Context, cfg Config, js jetstream.JetStream, trust seal
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	shared := cluster.New(new([identity.KeySize]byte), trust, slog.New(slog.DiscardHandler))
+	shared := cluster.New(new([identity.KeySize]byte), trust, time.Now, slog.New(slog.DiscardHandler))
 	var detectors *checker.Checker
 	if js != nil {
 		if shared, detectors, err = e.join(ctx, js, trust); err != nil {
@@ -101,7 +101,7 @@ func (e *Evaluator) join(ctx context.Context, js jetstream.JetStream, trust seal
 	if err != nil {
 		return nil, nil, err
 	}
-	shared := cluster.New(key, trust, slog.New(slog.DiscardHandler))
+	shared := cluster.New(key, trust, e.now, slog.New(slog.DiscardHandler))
 	bundle, err := shared.Read(ctx, js)
 	if err != nil {
 		return nil, nil, err

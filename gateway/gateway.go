@@ -100,7 +100,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	key, _ := cfg.hashKey() // Validate has seen it
-	g.shared = cluster.New(key, deps.Trust, g.deps.Log)
+	g.shared = cluster.New(key, deps.Trust, g.now, g.deps.Log)
 	g.watchRecords(deps.Metrics)
 	g.ready.Also(g.starts)
 	g.api = checkapi.New(checkapi.Config{

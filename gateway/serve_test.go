@@ -72,7 +72,7 @@ func inMemory(t *testing.T, handler http.Handler) *pipes {
 // proxyTo forwards to an upstream as a gateway does.
 func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 	t.Helper()
-	g := &Gateway{metrics: newMetrics(prometheus.NewRegistry()), deps: service.Deps{Log: slog.New(slog.DiscardHandler)}, stages: stages{now: time.Now, gate: &admit.Gate{}}, shared: cluster.New(nil, seal.Trust{}, slog.New(slog.DiscardHandler))}
+	g := &Gateway{metrics: newMetrics(prometheus.NewRegistry()), deps: service.Deps{Log: slog.New(slog.DiscardHandler)}, stages: stages{now: time.Now, gate: &admit.Gate{}}, shared: cluster.New(nil, seal.Trust{}, time.Now, slog.New(slog.DiscardHandler))}
 	transport, err := forward.NewTransport("")
 	if err != nil {
 		t.Fatal(err)

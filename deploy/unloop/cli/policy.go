@@ -13,6 +13,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/kit/seal"
 	"github.com/unloop/unloop/schemas/policy"
@@ -31,7 +32,6 @@ type policyCmd struct {
 
 // policyStore is the bucket of policies of the running Unloop.
 type policyStore struct {
-	jetstream.KeyValue
 	js    jetstream.JetStream
 	by    *seal.Signer
 	trust seal.Trust
@@ -61,11 +61,7 @@ func (c client) withPolicies(ctx context.Context, use func(policyStore) error) e
 		return err
 	}
 	return c.with(ctx, func(js jetstream.JetStream) error {
-		kv, err := js.KeyValue(ctx, schemas.BucketPolicies)
-		if err != nil {
-			return explain(fmt.Errorf("open the policies: %w", err))
-		}
-		return use(policyStore{kv, js, by, trust})
+		return use(policyStore{js, by, trust})
 	})
 }
 
@@ -102,12 +98,9 @@ func (c client) pushed(ctx context.Context) (entries []revision, err error) {
 
 // pushed returns the stored revisions, the oldest first.
 func (s policyStore) pushed(ctx context.Context) (all []revision, err error) {
-	entries, err := s.History(ctx, schemas.KeyBundle)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, nil
-	}
+	entries, err := natskit.StoredEntries(ctx, s.js, schemas.BucketPolicies, schemas.KeyBundle)
 	if err != nil {
-		return nil, fmt.Errorf("read the history: %w", err)
+		return nil, explain(fmt.Errorf("read the history: %w", err))
 	}
 	for _, e := range entries {
 		r := revision{KeyValueEntry: e}

@@ -168,6 +168,10 @@ func TestWhatPartsSayOfNATS(t *testing.T) {
 	all := natsFindings([]status.Status{
 		{Service: "gateway", Host: "h", Refused: 3, MissingReplicas: map[string]int{"B": 2, "A": 1}}, {Service: "detector", MissingReplicas: map[string]int{"A": 2}},
 	})
+	remarks := natsFindings([]status.Status{{Service: "gateway", Host: "h", Remarks: []string{"a record is not used"}}})
+	if len(remarks) != 1 || remarks[0].State != Warning || remarks[0].Detail != "a record is not used (h)" || remarks[0].Mend == "" {
+		t.Errorf("%+v", remarks)
+	}
 	if len(all) != 2 || !strings.Contains(all[0].Detail, "refused 3") || !strings.HasSuffix(all[1].Detail, ": A, B") || all[1].Mend == "" {
 		t.Errorf("%+v", all)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/deploy/scripted"
 	"github.com/unloop/unloop/deploy/unloop/natsconfig"
@@ -52,9 +53,11 @@ func withLines(t *testing.T, file string, extra []string) string {
 // unloop is all services, each with its own user.
 type unloop struct {
 	*installation
-	gateway   string
-	upstream  string
-	conns     map[string]*natskit.Conn
+	gateway  string
+	upstream string
+	conns    map[string]*natskit.Conn
+	// metrics are those of the service that was started last.
+	metrics   *prometheus.Registry
 	delivered chan string
 	log       *lines
 }
@@ -109,7 +112,7 @@ func (u *unloop) startGateway() (g *gateway.Gateway) {
 func (u *unloop) run(name string, build func(service.Deps) (service.Service, error)) {
 	u.t.Helper()
 	conn, reg := u.connect(name, u.log.log()), service.NewRegistry()
-	u.conns[name] = conn
+	u.conns[name], u.metrics = conn, reg
 	layout := natskit.Layout{Replicas: u.Replicas}
 	svc, err := build(service.Deps{Log: u.log.log(), Metrics: reg, NATS: conn, Layout: layout, Trust: u.trust()})
 	if err != nil {

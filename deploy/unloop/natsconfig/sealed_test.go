@@ -119,6 +119,7 @@ func TestOnlyAnOperatorPutsRecordsIntoForce(t *testing.T) {
 	for target, text := range evil {
 		in.smuggle(natsperm.Gateway, "$KV.LOOP_SESSIONS.answer.zzz", target, nats.Msg{Data: []byte(text)})
 		in.smuggle(natsperm.Gateway, "$KV.LOOP_SESSIONS.answer.zzz", target, nats.Msg{Header: nats.Header{"KV-Operation": {"DEL"}}})
+		in.smuggle(natsperm.Gateway, "$KV.LOOP_SESSIONS.answer.zzz", target, nats.Msg{Header: nats.Header{"Status": {"100"}, "Description": {"Idle Heartbeat"}, "Nats-Last-Consumer": {"999"}}})
 		in.smuggle(natsperm.Notifier, "$KV.LOOP_NOTIFICATIONS.zzz", target, nats.Msg{Data: []byte(text)})
 		in.smuggle(natsperm.Detector, "$KV.LOOP_BLOCKS.zzz", target, nats.Msg{Data: []byte(text)})
 	}
@@ -132,6 +133,9 @@ func TestOnlyAnOperatorPutsRecordsIntoForce(t *testing.T) {
 		t.Errorf("the streams end at %v, before at %v: the attack tests little", after, before)
 	}
 	young := u.startGateway()
+	if n := u.refusedRecords(); n != 3 {
+		t.Errorf("unloop_gateway_refused_records is %g, want 3", n)
+	}
 	for _, g := range []*gateway.Gateway{old, young} {
 		u.gateway = "http://" + g.Addr()
 		u.remarks(g, schemas.KeyBundle, schemas.KeyCallerHash, "block.tenant.acme")
@@ -144,6 +148,23 @@ func TestOnlyAnOperatorPutsRecordsIntoForce(t *testing.T) {
 		}
 	}
 	u.replace(old, young)
+}
+
+// refusedRecords returns what the gateway that was started last counts.
+func (u *unloop) refusedRecords() (n float64) {
+	u.t.Helper()
+	families, err := u.metrics.Gather()
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "unloop_gateway_refused_records" {
+			for _, m := range family.GetMetric() {
+				n += m.GetGauge().GetValue()
+			}
+		}
+	}
+	return n
 }
 
 // replace has the operator replace what an attacker wrote, for gateways that run. An earlier

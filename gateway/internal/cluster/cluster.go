@@ -36,14 +36,16 @@ type Shared struct {
 	overrides atomic.Pointer[override.Entries]
 	loaded    atomic.Pointer[time.Time]
 	faults    faults
+	now       func() time.Time
 	// alone says that the gateway hashes with a key that no other one has.
 	alone atomic.Bool
 }
 
 // New returns what is known before any contact with the cluster. key is the key that
-// callers are hashed with; nil for the cluster's own. trust says which records are good.
-func New(key *[identity.KeySize]byte, trust seal.Trust, log *slog.Logger) *Shared {
-	s := &Shared{log: log, key: key, trust: trust}
+// callers are hashed with; nil for the cluster's own. trust says which records are good, now
+// when overrides are over.
+func New(key *[identity.KeySize]byte, trust seal.Trust, now func() time.Time, log *slog.Logger) *Shared {
+	s := &Shared{log: log, key: key, trust: trust, now: now}
 	if key != nil {
 		s.hasher.Store(identity.NewHasher(*key))
 	}
@@ -71,10 +73,6 @@ func (s *Shared) Loaded() (at time.Time, ok bool) {
 // none; loaded is called once, when all that is shared is known.
 func (s *Shared) Follow(ctx context.Context, nc *natskit.Conn, layout natskit.Layout, bundle func([]byte), loaded func()) error {
 	f := &natskit.Follower{Conn: nc, Layout: layout, Log: s.log}
-	var history []jetstream.WatchOpt
-	if s.trust.Checks() { // the last record of a key may not be the last good one
-		history = append(history, jetstream.IncludeHistory())
-	}
 	var missing sync.WaitGroup
 	arrives := func() func() { missing.Add(1); return sync.OnceFunc(missing.Done) }
 	group, ctx := errgroup.WithContext(ctx)
@@ -82,11 +80,15 @@ func (s *Shared) Follow(ctx context.Context, nc *natskit.Conn, layout natskit.La
 		got := arrives()
 		group.Go(func() error {
 			defer got()
-			return f.Follow(ctx, r.Bucket, keys, func(entries []jetstream.KeyValueEntry, all bool) {
+			through := func(entries []jetstream.KeyValueEntry, all bool) {
 				if apply(entries, all) {
 					got()
 				}
-			}, history...)
+			}
+			if s.trust.Checks() { // the last record of a key may not be the last good one
+				return f.Track(ctx, r.Bucket, keys, through)
+			}
+			return f.Follow(ctx, r.Bucket, keys, through)
 		})
 	}
 	pushed := s.bundles()
@@ -130,7 +132,7 @@ func (s *Shared) set() *seal.Register {
 			_, err := override.Read(key, content)
 			return err
 		},
-		Lasts: schemas.OverrideExpiry,
+		Lasts: schemas.OverrideExpiry, Now: s.now,
 	}
 }
 
@@ -192,12 +194,9 @@ func (s *Shared) Read(ctx context.Context, js jetstream.JetStream) (bundle []byt
 
 // readInto takes the stored entries into a register.
 func (s *Shared) readInto(ctx context.Context, js jetstream.JetStream, kind string, r *seal.Register, keys string) (changed []string, err error) {
-	var entries []jetstream.KeyValueEntry
-	for entry, err := range natskit.Entries(ctx, js, r.Bucket, keys, jetstream.IncludeHistory()) {
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, entry)
+	entries, err := natskit.StoredEntries(ctx, js, r.Bucket, keys)
+	if err != nil {
+		return nil, err
 	}
 	return s.take(kind, r, entries, true), nil
 }

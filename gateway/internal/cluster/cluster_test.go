@@ -32,7 +32,7 @@ type gateway struct {
 // follow follows a cluster until the test ends, and returns when all is loaded.
 func follow(t *testing.T, s *natstest.Server, key *[identity.KeySize]byte) *gateway {
 	t.Helper()
-	g := &gateway{New(key, seal.Trust{}, slog.New(slog.DiscardHandler)), s.Service(), make(chan []byte, 100)}
+	g := &gateway{New(key, seal.Trust{}, time.Now, slog.New(slog.DiscardHandler)), s.Service(), make(chan []byte, 100)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done, loaded := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -220,19 +220,19 @@ func TestReadTakesOverWhatIsSharedAndChangesNothing(t *testing.T) {
 	s := natstest.Start(t)
 	js := s.JetStream()
 	log := slog.New(slog.DiscardHandler)
-	if _, err := New(nil, seal.Trust{}, log).Read(t.Context(), js); !errors.Is(err, jetstream.ErrKeyNotFound) {
+	if _, err := New(nil, seal.Trust{}, time.Now, log).Read(t.Context(), js); !errors.Is(err, jetstream.ErrKeyNotFound) {
 		t.Errorf("without a key: %v", err)
 	}
 	policies := bucket(t, s, schemas.BucketPolicies)
 	_, err := policies.Put(t.Context(), schemas.KeyCallerHash, []byte("short"))
 	must(t, err)
-	if _, err := New(nil, seal.Trust{}, log).Read(t.Context(), js); !errors.Is(err, errBadKey) {
+	if _, err := New(nil, seal.Trust{}, time.Now, log).Read(t.Context(), js); !errors.Is(err, errBadKey) {
 		t.Errorf("with a short key: %v", err)
 	}
 	key := bytes.Repeat([]byte{7}, identity.KeySize)
 	_, err = policies.Put(t.Context(), schemas.KeyCallerHash, key)
 	must(t, err)
-	shared := New(nil, seal.Trust{}, log)
+	shared := New(nil, seal.Trust{}, time.Now, log)
 	if bundle, err := shared.Read(t.Context(), js); err != nil || bundle != nil || len(shared.Overrides()) != 0 {
 		t.Errorf("without a bundle: %q, %v", bundle, err)
 	}
@@ -253,7 +253,7 @@ func TestReadTakesOverWhatIsSharedAndChangesNothing(t *testing.T) {
 func TestReadNamesTheBucketThatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
-	shared := New(new([identity.KeySize]byte), seal.Trust{}, slog.New(slog.DiscardHandler))
+	shared := New(new([identity.KeySize]byte), seal.Trust{}, time.Now, slog.New(slog.DiscardHandler))
 	for _, name := range []string{schemas.BucketOverrides, schemas.BucketPolicies} {
 		must(t, s.JetStream().DeleteStream(t.Context(), "KV_"+name))
 		if _, err := shared.Read(t.Context(), s.JetStream()); !errors.Is(err, jetstream.ErrBucketNotFound) || !bytes.Contains([]byte(err.Error()), []byte(name)) {
@@ -273,7 +273,7 @@ func TestGatewaysWaitForABucketThatCantBeUsedYet(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(writer(func(p []byte) { noted.Write(p); tries <- struct{}{} }), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, cancel := context.WithCancel(t.Context())
 	done, loaded := make(chan error, 1), make(chan struct{})
-	shared := New(new([identity.KeySize]byte), seal.Trust{}, log)
+	shared := New(new([identity.KeySize]byte), seal.Trust{}, time.Now, log)
 	go func() { done <- shared.Follow(ctx, s.Service(), s.Layout(), func([]byte) {}, func() { close(loaded) }) }()
 	<-tries
 	must(t, js.DeleteStream(t.Context(), name))
@@ -298,7 +298,7 @@ func TestAKeyThatCantBeStoredIsReported(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	k := &sharedKey{Shared: New(nil, seal.Trust{}, slog.New(slog.DiscardHandler)), nats: s.Service()}
+	k := &sharedKey{Shared: New(nil, seal.Trust{}, time.Now, slog.New(slog.DiscardHandler)), nats: s.Service()}
 	k.stored = k.keys()
 	if k.update(ctx, nil, true); k.Hasher() != nil {
 		t.Error("a key that is not stored is used")

@@ -152,8 +152,12 @@ func (m Stored) Deletes() bool {
 // Messages yields the messages of a bucket whose keys match a subject such as ">", oldest
 // first. An error comes last.
 func Messages(ctx context.Context, js jetstream.JetStream, bucket, keys string) iter.Seq2[Stored, error] {
+	return messagesFrom(ctx, js, bucket, keys, 1)
+}
+
+func messagesFrom(ctx context.Context, js jetstream.JetStream, bucket, keys string, from uint64) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
-		get := DirectGet{From: 1, Subject: "$KV." + bucket + "." + keys}
+		get := DirectGet{From: from, Subject: "$KV." + bucket + "." + keys}
 		for {
 			before := get.From
 			for msg, err := range get.Ask(ctx, js, BucketStream(bucket)) {

@@ -47,6 +47,8 @@ func gatewayUser() User {
 	b.subscribe("learn of blocks, releases and detectors", schemas.SubjectCooldown, schemas.SubjectForget, schemas.SubjectBeat)
 	b.follow(schemas.BucketPolicies, schemas.KeyBundle, schemas.KeyCallerHash)
 	b.follow(schemas.BucketOverrides, ">")
+	b.records(schemas.BucketPolicies, schemas.BucketOverrides)
+	b.subscribe("learn of policies and overrides", record(schemas.BucketPolicies, schemas.KeyBundle), record(schemas.BucketPolicies, schemas.KeyCallerHash), record(schemas.BucketOverrides, ">"))
 	b.api("see its answers' bucket", "STREAM.INFO."+kv(schemas.BucketSessions))
 	for _, key := range []string{schemas.AnswerKey("*"), schemas.AnswerCallsKey("*"), schemas.AnswerAskerKey("*"), schemas.AnswerFinishedKey("*")} {
 		b.publish("remember answers and their calls", record(schemas.BucketSessions, key))

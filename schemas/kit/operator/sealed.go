@@ -23,13 +23,9 @@ var ErrSealed = errors.New("the records of this NATS server are sealed: give the
 // those of all records that are stored under its key. The empty content removes what is in
 // force; a TTL of 0 is none.
 func Store(ctx context.Context, js jetstream.JetStream, by *seal.Signer, bucket, key string, content []byte, ttl time.Duration) (revision uint64, err error) {
-	kv, err := js.KeyValue(ctx, bucket)
+	entries, err := natskit.StoredEntries(ctx, js, bucket, key)
 	if err != nil {
-		return 0, fmt.Errorf("open bucket %s: %w", bucket, err)
-	}
-	entries, err := kv.History(ctx, key)
-	if err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
-		return 0, fmt.Errorf("read bucket %s: %w", bucket, err)
+		return 0, err
 	}
 	at := time.Now()
 	trust := trustIn(by)
@@ -118,12 +114,9 @@ func EnsureCallerHashKey(ctx context.Context, js jetstream.JetStream, by *seal.S
 		}
 		return nil
 	}}
-	var entries []jetstream.KeyValueEntry
-	for entry, err := range natskit.Entries(ctx, js, r.Bucket, schemas.KeyCallerHash, jetstream.IncludeHistory()) {
-		if err != nil {
-			return false, err
-		}
-		entries = append(entries, entry)
+	entries, err := natskit.StoredEntries(ctx, js, r.Bucket, schemas.KeyCallerHash)
+	if err != nil {
+		return false, err
 	}
 	r.Take(entries, true)
 	key, ok := r.Content(schemas.KeyCallerHash)

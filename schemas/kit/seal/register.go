@@ -24,6 +24,8 @@ type Register struct {
 	// Lasts returns when a content is over. An earlier record of its key can't come back
 	// until then. Nil is for contents that are never over.
 	Lasts func(content []byte) time.Time
+	// Now is the time by which contents are over; nil is the machine's.
+	Now func() time.Time
 
 	good   map[string]good
 	faults map[string]error
@@ -58,7 +60,7 @@ func (r *Register) Take(entries []jetstream.KeyValueEntry, all bool) (changed []
 		took = r.take(entry) || took
 	}
 	if took {
-		r.prune(time.Now(), note)
+		r.prune(note)
 	}
 	for key, old := range before {
 		if now, _ := r.Content(key); !bytes.Equal(now, old) {
@@ -126,7 +128,11 @@ func (r *Register) open(entry jetstream.KeyValueEntry) (Record, error) {
 }
 
 // prune forgets what is over.
-func (r *Register) prune(now time.Time, note func(key string)) {
+func (r *Register) prune(note func(key string)) {
+	now := time.Now()
+	if r.Now != nil {
+		now = r.Now()
+	}
 	for key, g := range r.good {
 		if !g.until.IsZero() && g.until.Before(now) || len(g.content) == 0 && !r.Trust.Checks() {
 			note(key)

@@ -1,0 +1,128 @@
+package natskit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas/kit/pause"
+)
+
+// The first pause of Track after a write, and the longest one, while nothing is written.
+const trackSoon, trackIdle = 20 * time.Millisecond, time.Second
+
+// Track is Follow by direct gets, with the earlier entries of each key, for buckets in which
+// others can have anything stored: clients take a message whose headers look like a status
+// for one of their consumer's own, and would wait for ever behind it.
+func (f *Follower) Track(ctx context.Context, bucket, keys string, apply func(entries []jetstream.KeyValueEntry, all bool)) error {
+	reconnected, stopListening := f.Conn.Changed()
+	defer stopListening()
+	written := make(chan struct{}, 1)
+	stop, err := f.Conn.Subscribe("$KV."+bucket+"."+keys, func(*nats.Msg) {
+		select {
+		case written <- struct{}{}:
+		default: // one value is enough
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for ctx.Err() == nil {
+		err := f.track(ctx, bucket, keys, apply, reconnected, written)
+		if err == nil || ctx.Err() != nil {
+			continue // all is read anew, or the end
+		}
+		f.Log.Debug("bucket can't be followed, trying again", "bucket", bucket, "error", err)
+		_ = pause.For(ctx, followAfter) // the loop looks whether that was the end
+	}
+	return nil
+}
+
+// track reads all entries, and then what is written, until the connection was lost and is
+// back or the stream was made anew.
+func (f *Follower) track(ctx context.Context, bucket, keys string, apply func([]jetstream.KeyValueEntry, bool), reconnected, written <-chan struct{}) error {
+	if err := f.Conn.EnsureStreams(ctx, f.Layout.Of([]string{BucketStream(bucket)})); err != nil {
+		return err
+	}
+	js := f.Conn.JetStream()
+	last := uint64(0)
+	read := func(all bool) error {
+		entries, err := storedFrom(ctx, js, bucket, keys, last+1)
+		if err != nil {
+			return err
+		}
+		if len(entries) > 0 {
+			last = entries[len(entries)-1].Revision()
+		}
+		if len(entries) > 0 || all {
+			apply(entries, all)
+		}
+		return nil
+	}
+	if err := read(true); err != nil {
+		return err
+	}
+	for next := trackIdle; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-reconnected:
+			return nil
+		case <-written:
+			next = trackSoon
+		case <-time.After(next):
+			next = min(2*next, trackIdle)
+		}
+		if err := read(false); err != nil {
+			return err
+		}
+		if next < trackIdle {
+			continue
+		}
+		if stream, err := js.Stream(ctx, BucketStream(bucket)); err != nil || stream.CachedInfo().State.LastSeq < last {
+			return err
+		}
+	}
+}
+
+// StoredEntries reads the entries of a bucket whose keys match a subject such as ">", oldest
+// first, with the earlier ones of each key and deletions.
+func StoredEntries(ctx context.Context, js jetstream.JetStream, bucket, keys string) ([]jetstream.KeyValueEntry, error) {
+	return storedFrom(ctx, js, bucket, keys, 1)
+}
+
+func storedFrom(ctx context.Context, js jetstream.JetStream, bucket, keys string, from uint64) (all []jetstream.KeyValueEntry, err error) {
+	prefix := "$KV." + bucket + "."
+	for msg, err := range messagesFrom(ctx, js, bucket, keys, from) {
+		if err != nil {
+			return nil, fmt.Errorf("follow bucket %s: %w", bucket, err)
+		}
+		all = append(all, storedEntry{msg, bucket, strings.TrimPrefix(msg.Subject, prefix)})
+	}
+	return all, nil
+}
+
+// storedEntry is an entry that was read by a direct get.
+type storedEntry struct {
+	msg         Stored
+	bucket, key string
+}
+
+func (e storedEntry) Bucket() string     { return e.bucket }
+func (e storedEntry) Key() string        { return e.key }
+func (e storedEntry) Value() []byte      { return e.msg.Data }
+func (e storedEntry) Revision() uint64   { return e.msg.Sequence }
+func (e storedEntry) Created() time.Time { return e.msg.At }
+func (e storedEntry) Delta() uint64      { return 0 }
+
+func (e storedEntry) Operation() jetstream.KeyValueOp {
+	if e.msg.Deletes() {
+		return jetstream.KeyValueDelete
+	}
+	return jetstream.KeyValuePut
+}
