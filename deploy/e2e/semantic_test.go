@@ -21,7 +21,7 @@ import (
 // Bundles whose requests wait for their verdicts on a slow machine too.
 const (
 	// standard is the default policy.
-	standard = "bundle_version: 1\npolicies:\n  - {id: default, spec: {selector: {methods: [POST]}, prompt: {}, tool: {}, cycle: {}, semantic: {budget_ms: 20000}}}\n"
+	standard = "bundle_version: 1\npolicies:\n  - {id: default, spec: {selector: {methods: [POST]}, prompt: {}, tool: {}, cycle: {}, semantic: {budget_ms: 20000, reject_after: 8}}}\n"
 	// meaning is the semantic detector alone, by its source's rule.
 	meaning = "bundle_version: 1\npolicies:\n  - {id: meaning, spec: {semantic: {min_matches: 1, budget_ms: 20000}}}\n"
 )

@@ -63,7 +63,7 @@ func DefaultCycle() *Cycle {
 func DefaultSemantic() *Semantic {
 	return &Semantic{
 		Enabled: true, Threshold: 0.95, HistorySize: 5, TTLSeconds: 3600, Scope: "session", MinMatches: 2,
-		MinWords: 4, Action: Hint, RejectAfter: 8, BudgetMS: 50,
+		MinWords: 4, Action: Hint, BudgetMS: 50,
 	}
 }
 
