@@ -250,7 +250,7 @@ func (s *sessions) records(i int) map[string]event.Incident {
 	for _, ids := range s.loops {
 		for key, in := range s.sides[i].incidents {
 			if in.LoopID == ids[i] {
-				in.Data, in.Updates, in.FoundAt, in.Reported, in.Former, in.Announced = comparable(in.Data), nil, nil, event.Reported{}, nil, false
+				in.Data, in.Updates, in.FoundAt, in.Reported, in.Former, in.Announced = alike(in.Data), nil, nil, event.Reported{}, nil, false
 				slices.SortFunc(in.Counters, func(a, b event.Counter) int { return cmpText(a, b) })
 				all[key] = in
 			}
@@ -259,8 +259,8 @@ func (s *sessions) records(i int) map[string]event.Incident {
 	return all
 }
 
-// comparable returns the data of an event without what differs between sides.
-func comparable(d event.Data) event.Data {
+// alike returns the data of an event without what differs between sides.
+func alike(d event.Data) event.Data {
 	d.LoopID, d.Findings = "", slices.Clone(d.Findings)
 	slices.SortFunc(d.Findings, func(a, b event.Finding) int { return cmpText(a, b) })
 	return d
@@ -280,7 +280,7 @@ func (s *sessions) compareEvents() {
 		}
 		for _, typ := range types {
 			one, three := s.sides[0].event(s.rt, ids[0], typ), s.sides[1].event(s.rt, ids[1], typ)
-			if diff := cmp.Diff(comparable(one.Data), comparable(three.Data)); diff != "" {
+			if diff := cmp.Diff(alike(one.Data), alike(three.Data)); diff != "" {
 				s.rt.Fatalf("%s of loop %d (-one +three):\n%s", typ, loop, diff)
 			}
 		}

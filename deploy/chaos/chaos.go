@@ -2,7 +2,8 @@
 // their own under a light load, breaks them in one way after another, and prints for
 // each fault what clients saw: errors, the slowest request, the share of requests that
 // passed without a decision, the time from the end of the fault until a loop was
-// stopped again, and the loops without an event. Then it replaces each part of a whole
+// stopped again, and the loops without an event. It kills processes while many callers
+// send exactly as often as they may, of which none may be stopped. Then it replaces each part of a whole
 // cluster by another process, perhaps of another version, of which clients may notice
 // nothing.
 //
@@ -46,7 +47,7 @@ var errGoal = errors.New("a goal was missed")
 // options are the flags.
 type options struct {
 	binary, previous string
-	rounds           int
+	rounds, edges    int
 	soak, hold       time.Duration
 	rollOnly         bool
 }
@@ -55,6 +56,7 @@ func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	flags.StringVar(&o.binary, "unloop", "bin/unloop", "the unloop binary")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often each fault is tried")
+	flags.IntVar(&o.edges, "edges", 20_000, "how many callers send exactly as often as the policy lets them, while processes are killed")
 	flags.DurationVar(&o.soak, "soak", 0, "keep up the load without a fault for so long instead, and see that nothing grows")
 	flags.DurationVar(&o.hold, "hold", 4*time.Second, "how long a fault lasts")
 	flags.BoolVar(&o.rollOnly, "rolling", false, "only replace each part by another process of it")
@@ -82,7 +84,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	case o.rollOnly || o.previous != "":
 		return o.rolling(ctx, dir, out)
 	}
-	return errors.Join(o.faults(ctx, dir, out), o.rolling(ctx, dir, out))
+	edges := with(ctx, o.binary, filepath.Join(dir, "edges"), 1, checkTimeout, func(c *cluster) error { return c.edges(ctx, o.edges, out) })
+	return errors.Join(edges, o.faults(ctx, dir, out), o.rolling(ctx, dir, out))
 }
 
 // faults breaks a cluster with one server and one with three.

@@ -80,7 +80,9 @@ func startCluster(ctx context.Context, binary, dir string, servers int, patience
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make a folder: %w", err)
 	}
-	c := &cluster{binary: binary, dir: dir, patience: patience, client: &http.Client{Timeout: 30 * time.Second}}
+	c := &cluster{binary: binary, dir: dir, patience: patience, client: &http.Client{
+		Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 2 * edgeClients},
+	}}
 	c.balancer = newBalancer(c.ready)
 	c.upstream = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

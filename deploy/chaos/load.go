@@ -182,12 +182,17 @@ func (c *cluster) send(ctx context.Context, n int, text string) answer {
 
 // sendTo sends a prompt to a gateway.
 func (c *cluster) sendTo(ctx context.Context, url, text string) answer {
+	return c.sendAs(ctx, url, "sk-chaos", text)
+}
+
+// sendAs sends a prompt with a key.
+func (c *cluster) sendAs(ctx context.Context, url, key, text string) answer {
 	body := fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":%s}]}`, strconv.Quote(text))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", bytes.NewReader(body))
 	if err != nil {
 		return answer{err: err}
 	}
-	req.Header.Set("Authorization", "Bearer sk-chaos")
+	req.Header.Set("Authorization", "Bearer "+key)
 	began := time.Now()
 	res, err := c.client.Do(req)
 	if err != nil {
@@ -247,9 +252,9 @@ func (c *cluster) untilGuarded(ctx context.Context, since time.Time, r *tally) t
 // exact reports whether a new loop over both gateways is stopped at the right request,
 // and whether there was a decision about each request.
 func (c *cluster) exact(ctx context.Context, r *tally) (stopped, decided bool) {
-	text := fmt.Sprint("a new loop ", c.next())
+	n := c.next() // of a caller of its own, whose other prompts change nothing
 	for i := range passes + 2 {
-		a := c.send(ctx, i, text)
+		a := c.sendAs(ctx, c.balancer.pick(i), fmt.Sprint("sk-loop-", n), fmt.Sprint("a new loop ", n))
 		r.mu.Lock()
 		r.report(a)
 		r.mu.Unlock()

@@ -141,7 +141,7 @@ func TestAHitThatIsSentAgainCountsOnce(t *testing.T) {
 				t.Errorf("%s: hit %d, sent twice: %+v", name, i+1, v)
 			}
 		}
-		if s, v = Step(s, p, Hit{ID: "hit00003"}, epoch); v.Count != 4 || v.Known {
+		if _, v = Step(s, p, Hit{ID: "hit00003"}, epoch); v.Count != 4 || v.Known {
 			t.Errorf("%s: the next hit: %+v", name, v)
 		}
 	}
