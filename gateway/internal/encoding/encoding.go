@@ -39,21 +39,26 @@ func Decode(contentEncoding string, body []byte, limit int64, take func(n int) e
 	if len(codings) > maxCodings {
 		return nil, fmt.Errorf("%w: %d of them", ErrUnknown, len(codings))
 	}
-	content, decoded := body, false
+	content, used := body, make([]*bytes.Buffer, 0, maxCodings)
+	defer func() {
+		for _, scratch := range used {
+			scratches.Put(scratch)
+		}
+	}()
 	for _, coding := range slices.Backward(codings) { // the last was applied last
 		coding = strings.TrimSpace(coding)
 		if coding == "" || coding == "identity" {
 			continue
 		}
 		scratch := scratches.Get().(*bytes.Buffer)
-		defer scratches.Put(scratch)
+		used = append(used, scratch)
 		scratch.Reset()
 		if err := decode(coding, content, limit, scratch); err != nil {
 			return nil, err
 		}
-		content, decoded = scratch.Bytes(), true
+		content = scratch.Bytes()
 	}
-	if !decoded {
+	if len(used) == 0 {
 		return body, nil
 	}
 	if err := take(len(content)); err != nil {

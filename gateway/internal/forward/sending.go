@@ -39,6 +39,6 @@ func (c *call) over() {
 		return
 	}
 	c.body.Reset(nil)
-	c.Request.Body = nil
+	c.Body = nil
 	c.Observer.Sent()
 }

@@ -111,7 +111,7 @@ func (u *Upload) read(p []byte) (n int, err error) {
 	if u.memory.passing {
 		n, err = u.ReadCloser.Read(p)
 	} else {
-		if err = u.prepare(int64(len(p))); err != nil {
+		if err := u.prepare(int64(len(p))); err != nil {
 			return 0, err
 		}
 		n, err = u.receive(p)
