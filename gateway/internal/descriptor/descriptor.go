@@ -67,7 +67,7 @@ func (v *Values) Get(d policy.Descriptor) (Value, bool) {
 func (v *Values) plain(d policy.Descriptor) (text string, ok bool) {
 	switch d.Source {
 	case "header":
-		values := v.subject.HTTP.Header.Values(d.Name)
+		values := headerValues(v.subject.HTTP.Header, d.Name)
 		return strings.Join(values, ","), len(values) > 0
 	case "query":
 		values := v.subject.HTTP.URL.Query()[d.Name]
@@ -91,6 +91,15 @@ func (v *Values) plain(d policy.Descriptor) (text string, ok bool) {
 		text = v.subject.Model
 	}
 	return text, text != ""
+}
+
+// headerValues returns the values of a header. A name with underscores is also that of the
+// header with hyphens, as in Fairvisor, whose bundles name headers so.
+func headerValues(h http.Header, name string) []string {
+	if values := h.Values(name); len(values) > 0 || !strings.Contains(name, "_") {
+		return values
+	}
+	return h.Values(strings.ReplaceAll(name, "_", "-"))
 }
 
 // proxied returns a header by which a trusted proxy classifies the client's address. The
