@@ -22,7 +22,7 @@ func TestTraitsOfCalls(t *testing.T) {
 		{"check_job", `{"id":7}`, recognize.Traits{Poll: true}},
 		{"receive_message", `{"queue":"orders"}`, recognize.Traits{Poll: true}},
 		{"read_channel", `{}`, recognize.Traits{Poll: true}},
-		{"check_spelling", `{"text":"teh"}`, recognize.Traits{}},
+		{"check_spelling", `{"text":"a word"}`, recognize.Traits{}},
 		{"send_message", `{"text":"hi"}`, recognize.Traits{}},
 		{"bash", `{"command":"nc -z localhost 5432 || echo closed"}`, recognize.Traits{Poll: true}},
 		{"insert", `{"path":"a.go","line":10,"text":"import os"}`, recognize.Traits{Once: true}},
