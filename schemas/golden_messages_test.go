@@ -216,7 +216,7 @@ func semanticGolden() map[string]proto.Message {
 		},
 		"check-batch-semantics-2": &checkpb.CheckBatch{Checks: []*checkpb.Check{{
 			RequestId: "req_def456", Exchange: &semanticpb.Exchange{Answered: "package main", Trace: trace}, Semantics: []*checkpb.SemanticWatch{{
-				Policy: "agent-tools", Scope: goldenPrint, Compare: semanticpb.Compare_COMPARE_SENTENCES, LeaveIdentical: true, UsualThreshold: true, HintOnly: true,
+				Policy: "agent-tools", Scope: goldenPrint, Compare: semanticpb.Compare_COMPARE_SENTENCES, LeaveIdentical: true, UsualThreshold: true, HintOnly: true, Turned: true,
 			}},
 		}}},
 		"decision-batch-semantics-2": &checkpb.DecisionBatch{Decisions: []*checkpb.Decision{{SemanticMissed: true}}},

@@ -63,12 +63,15 @@ func check(t *testing.T, all []Summary) {
 	}
 }
 
-// measure replays the sessions of a folder in every way, and checks the figures.
+// measure replays the sessions of folders in every way, and checks the figures.
 // With -v, it prints what was found: in all sessions, or with
 // UNLOOP_TEST_SESSIONS_SHOW=odd in honest ones with a hint and stuck ones without.
-func measure(t *testing.T, folder string) {
+func measure(t *testing.T, folders ...string) {
 	t.Helper()
-	sessions := sessionsOf(t, folder)
+	var sessions []Session
+	for _, folder := range folders {
+		sessions = append(sessions, sessionsOf(t, folder)...)
+	}
 	for _, way := range Ways() {
 		t.Run(way.Name, func(t *testing.T) {
 			t.Parallel()
@@ -103,12 +106,7 @@ func TestRecordedSessions(t *testing.T) {
 	if len(folders) == 0 {
 		t.Skip("NO RECORDED SESSIONS: neither UNLOOP_TEST_SESSIONS nor ../shared/sessions has stuck.jsonl and honest.jsonl; only our own sessions were measured")
 	}
-	for _, folder := range folders {
-		t.Run(filepath.Base(folder), func(t *testing.T) {
-			t.Parallel()
-			measure(t, folder)
-		})
-	}
+	measure(t, folders...)
 }
 
 func TestOwnSessions(t *testing.T) {

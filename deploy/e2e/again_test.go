@@ -126,10 +126,10 @@ func TestReplaysBringNoHintSooner(t *testing.T) {
 		got = append(got, verdictOf(send(t, s.URL(), said(0))))
 		await(`"open":true`)
 	}
-	for i := range 2 {
-		got = append(got, verdictOf(send(t, s.URL(), said(i+1))))
+	for _, c := range []call{said(1), said(2), prompt(reworded).with("X-Session-ID", "s")} {
+		got = append(got, verdictOf(send(t, s.URL(), c)))
 	}
-	want := []string{"503  ", "503  ", "503  ", "503  ", "503 hint 1"}
+	want := []string{"503  ", "503  ", "503  ", "503  ", "503  ", "503 hint 2"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("two replays, then other words (-want +got):\n%s", diff)
 	}

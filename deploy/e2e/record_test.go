@@ -308,7 +308,7 @@ policies: [{id: p, spec: {prompt: {max_hits: 3, window_seconds: 60}}}]
 // What a gateway did about meanings is what the replay of its recording says.
 func TestReplayOfARecordingComparesTextsAsTheWorkersDid(t *testing.T) {
 	t.Parallel()
-	for name, semantic := range map[string]string{"": "{budget_ms: 20000}", "by the source's rule": "{min_matches: 1, budget_ms: 20000}"} {
+	for name, semantic := range map[string]string{"": "{reject_after: 8, budget_ms: 20000}", "by the source's rule": "{min_matches: 1, reject_after: 8, budget_ms: 20000}"} {
 		t.Run(cmp.Or(name, "by default"), func(t *testing.T) {
 			t.Parallel()
 			var bundle string

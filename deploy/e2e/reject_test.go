@@ -74,7 +74,7 @@ func TestPoliciesChooseTheAnswerOfTheSemanticDetector(t *testing.T) {
 	for reject, want := range map[string]string{"429": "429 ", "403": "403 ", "synthetic": "200 synthetic"} {
 		t.Run(reject, func(t *testing.T) {
 			t.Parallel()
-			spec := "{reject: " + reject + ", semantic: {budget_ms: 20000}}"
+			spec := "{reject: " + reject + ", semantic: {budget_ms: 20000, reject_after: 8}}"
 			url := start(t, serve(t, greeting).url, rejectAuto, policies(t, "bundle_version: 1\npolicies: [{id: p, spec: "+spec+"}]\n")).URL()
 			var last answered
 			text := "Extract the vendor, the currency and the total amount from the attached invoice and return them as one JSON object."

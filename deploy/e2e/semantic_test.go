@@ -33,6 +33,9 @@ var wordings = []string{
 	"Please find out why the login page now redirects twice after the password was changed, okay?",
 }
 
+// reworded is a fourth wording, which brings the second finding in a row.
+const reworded = "Find out, please, why after the password was changed the login page redirects twice."
+
 func TestAgentSentinelsClientsAreComparedByTheirTenantAlone(t *testing.T) {
 	t.Parallel()
 	bundle := func(compat string) string {
@@ -84,14 +87,14 @@ func TestSameQuestionInOtherWordsIsHinted(t *testing.T) {
 		upstream := serve(t, greeting)
 		s := start(t, upstream.url, policies(t, standard), way)
 		var got []string
-		for _, text := range append(wordings, "Translate the whole handbook into French, please.") {
+		for _, text := range append(wordings, reworded, "Translate the whole handbook into French, please.") {
 			a := send(t, s.URL(), prompt(text).with("X-Session-ID", "s"))
 			got = append(got, fmt.Sprint(a.status, " ", a.header.Get("X-Loop-Action"), " ", a.header.Get("X-Loop-Detector")))
 		}
-		if diff := cmp.Diff([]string{"200  ", "200  ", "200 hint semantic", "200  "}, got); diff != "" {
+		if diff := cmp.Diff([]string{"200  ", "200  ", "200  ", "200 hint semantic", "200  "}, got); diff != "" {
 			t.Errorf("by wording (-want +got):\n%s", diff)
 		}
-		hinted := upstream.Requests()[2].Chat.Messages
+		hinted := upstream.Requests()[3].Chat.Messages
 		if len(hinted) != 2 || hinted[0].Role != "system" || !strings.Contains(hinted[0].Text(), "in other words") {
 			t.Errorf("the upstream got %+v; want a hint before the prompt", hinted)
 		}

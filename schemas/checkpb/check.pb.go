@@ -699,7 +699,10 @@ type SemanticWatch struct {
 	UsualThreshold bool               `protobuf:"varint,16,opt,name=usual_threshold,json=usualThreshold,proto3" json:"usual_threshold,omitempty"`
 	// The prompt names no session and shows no history: a finding hints at the
 	// most, unless the prompt repeats earlier ones sentence by sentence.
-	HintOnly      bool `protobuf:"varint,17,opt,name=hint_only,json=hintOnly,proto3" json:"hint_only,omitempty"`
+	HintOnly bool `protobuf:"varint,17,opt,name=hint_only,json=hintOnly,proto3" json:"hint_only,omitempty"`
+	// An answer without a call has ended an earlier turn of the conversation: only
+	// texts of the last minute count, since the same work may be asked for again.
+	Turned        bool `protobuf:"varint,18,opt,name=turned,proto3" json:"turned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -849,6 +852,13 @@ func (x *SemanticWatch) GetUsualThreshold() bool {
 func (x *SemanticWatch) GetHintOnly() bool {
 	if x != nil {
 		return x.HintOnly
+	}
+	return false
+}
+
+func (x *SemanticWatch) GetTurned() bool {
+	if x != nil {
+		return x.Turned
 	}
 	return false
 }
@@ -4035,7 +4045,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04_usd\"9\n" +
 	"\aExcerpt\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x1a\n" +
-	"\bpolicies\x18\x02 \x03(\tR\bpolicies\"\xde\x04\n" +
+	"\bpolicies\x18\x02 \x03(\tR\bpolicies\"\xf6\x04\n" +
 	"\rSemanticWatch\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x16\n" +
 	"\x06shadow\x18\x02 \x01(\bR\x06shadow\x12<\n" +
@@ -4058,7 +4068,8 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\acompare\x18\x0e \x01(\x0e2\x1b.unloop.semantic.v1.CompareR\acompare\x12'\n" +
 	"\x0fleave_identical\x18\x0f \x01(\bR\x0eleaveIdentical\x12'\n" +
 	"\x0fusual_threshold\x18\x10 \x01(\bR\x0eusualThreshold\x12\x1b\n" +
-	"\thint_only\x18\x11 \x01(\bR\bhintOnly\"n\n" +
+	"\thint_only\x18\x11 \x01(\bR\bhintOnly\x12\x16\n" +
+	"\x06turned\x18\x12 \x01(\bR\x06turned\"n\n" +
 	"\bIdentity\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x16\n" +

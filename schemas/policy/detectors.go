@@ -96,7 +96,7 @@ type Semantic struct {
 	Scope       string  `json:"scope" check:"one=session|caller|tenant" doc:"Whose exchanges are compared with each other."`
 	MinMatches  int     `json:"min_matches" check:"min=1,max=100" doc:"How many must be similar."`
 	MinWords    int     `json:"min_words" check:"min=0,max=1000" doc:"Shorter texts are not compared."`
-	Action      Action  `json:"action" check:"one=warn|hint|throttle|reject|break" doc:"What is done."`
+	Action      Action  `json:"action" check:"one=warn|hint|throttle|reject|break" doc:"What is done; a hint comes with the second finding in a row, unless min_matches is 1."`
 	RejectAfter int     `json:"reject_after" check:"min=0,max=10000" doc:"Rejects from this many findings in a row on; 0 for never."`
 	Deferred    bool    `json:"deferred" doc:"Applies the result to the session's next request, so that it costs no latency."`
 	StoreText   bool    `json:"store_text" doc:"Keeps texts beside their vectors."`
@@ -104,17 +104,21 @@ type Semantic struct {
 	Escalation  []Step  `json:"escalation,omitempty" doc:"Actions by findings in a row, instead of action and reject_after."`
 }
 
-// Steps returns the actions by the number of findings in a row.
+// Steps returns the actions by the number of findings in a row. A hint comes with the
+// second, since a single one is often chance, unless one match is enough for a finding.
 func (s *Semantic) Steps() []Step {
 	if len(s.Escalation) > 0 {
 		return s.Escalation
 	}
 	first := Step{At: 1, Action: s.Action}
+	if s.Action == Hint && s.MinMatches > 1 {
+		first.At = 2
+	}
 	if s.RejectAfter == 0 || s.Action.Strength() >= Reject.Strength() {
 		return []Step{first}
 	}
-	if s.RejectAfter == 1 {
-		return []Step{{At: 1, Action: Reject}}
+	if s.RejectAfter <= first.At {
+		return []Step{{At: s.RejectAfter, Action: Reject}}
 	}
 	return []Step{first, {At: s.RejectAfter, Action: Reject}}
 }

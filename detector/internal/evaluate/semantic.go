@@ -21,6 +21,9 @@ const (
 	DetectorSemantic = "semantic"
 	// longestTTL is the longest time for which a policy can have texts remembered.
 	longestTTL = 30 * 24 * time.Hour
+	// turnMemory is how long texts count once an answer has ended a turn of their
+	// conversation: agents that are woken, and people, ask for the same work again.
+	turnMemory = time.Minute
 	// maxReserve bounds the part of a check's budget that is left for the way back: two
 	// fifths of it, 20 of 50 ms.
 	maxReserve = 50 * time.Millisecond
@@ -154,14 +157,24 @@ func (o *Semantic) Comparison(reply *semanticpb.SemanticReply, compared bool, id
 		Text: hex.EncodeToString(checkpb.TextDigest(o.Check.GetExchange())), Incident: conversation(o.Check, o.Watch.GetScope()),
 		Key: keyMark(o.Check),
 	}
-	for _, m := range reply.GetMatches() {
+	for _, m := range o.counted(reply.GetMatches()) {
 		c.Matches = append(c.Matches, m.GetRequestId())
 		c.At = append(c.At, now.Add(-time.Duration(m.GetAgeMs())*time.Millisecond).UnixMilli())
 	}
+	c.Similar = c.Similar && (len(c.Matches) == len(reply.GetMatches()) || len(c.Matches) >= c.MinMatches)
 	if reply.GetReplaced() {
 		c.Replaced = replaces
 	}
 	return c
+}
+
+// counted returns the matches that count: after an earlier turn of the conversation has
+// ended, those of the last minute.
+func (o *Semantic) counted(all []*semanticpb.SemanticMatch) []*semanticpb.SemanticMatch {
+	if !o.Watch.GetTurned() {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(m *semanticpb.SemanticMatch) bool { return time.Duration(m.GetAgeMs())*time.Millisecond > turnMemory })
 }
 
 // keyMark returns the part of a request's idempotency key that a streak keeps.

@@ -106,6 +106,7 @@ func (m *maker) setComparison(w *checkpb.SemanticWatch, p *bundle.Policy, newest
 	}
 	w.LeaveIdentical = alone && p.Prompt != nil
 	w.HintOnly = alone && !m.OwnSession
+	w.Turned = m.Prompt.Delta || m.Prompt.Transcript.Turned()
 	w.UsualThreshold = inSession && !alone && p.Semantic.Threshold == policy.DefaultSemantic().Threshold
 }
 

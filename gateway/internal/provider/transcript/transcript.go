@@ -262,6 +262,9 @@ func (t *Transcript) HasTools() bool { return t.rounds.HasTools() }
 // call.
 func (t *Transcript) Closed() bool { return t.rounds.Closed() }
 
+// Turned reports whether an answer without a call has ended a turn.
+func (t *Transcript) Turned() bool { return t.rounds.Turned() }
+
 // Strays reports whether there are results of calls that the history does not have.
 func (t *Transcript) Strays() bool { return t.rounds.Strays() }
 

@@ -67,6 +67,12 @@ func (t *Rounds) Closed() bool {
 	return s != nil && s.closed
 }
 
+// Turned reports whether an answer without a call has ended a turn.
+func (t *Rounds) Turned() bool {
+	return slices.ContainsFunc(t.inText(), func(r textRound) bool { return r.closed }) ||
+		slices.ContainsFunc(t.wire.slots, func(s slot) bool { return s.closed })
+}
+
 // Since returns a digest of the rounds between the newest one and the last before it of
 // the same calls, without the newest shown ones: an edit between two runs of a test. It
 // is zero if there are none, or no such round since the last human message.
