@@ -295,10 +295,8 @@ func TestStateOfEveryVersionIsContinued(t *testing.T) {
 			wantAfter(t, s.URL())
 			wantReleased(t, s, state)
 			wantEvents(t, state)
-			if state.Operators {
-				wantOperators(t, s.URL(), js)
-				wantDelivered(t, js, busy)
-			}
+			wantOperators(t, s.URL(), js)
+			wantDelivered(t, js, busy)
 		})
 	}
 }

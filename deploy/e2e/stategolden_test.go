@@ -31,19 +31,12 @@ import (
 // Versions that are there stay as they are: they are what some server may have.
 var update = flag.Bool("update", false, "add a version of the golden state if its form has changed")
 
-// firstFixed is the first version whose readers must understand what all later versions
-// write: they only add. What versions before it wrote is continued once, by the reading
-// of earlier keys.
-const firstFixed = 3
-
 // golden is a file in testdata/state: a line about it, and a line a message.
 type golden struct {
-	Version int       `json:"version"`
-	About   string    `json:"about"`
-	At      time.Time `json:"at"`
-	// Operators says that it has what operators did, and what notifiers owe.
-	Operators bool     `json:"operators"`
-	Messages  []stored `json:"-"`
+	Version  int       `json:"version"`
+	About    string    `json:"about"`
+	At       time.Time `json:"at"`
+	Messages []stored  `json:"-"`
 }
 
 // stored is a message of a stream or bucket, as text where it is text.
@@ -168,7 +161,7 @@ func TestStateIsWrittenInTheFormOfTheNewestGolden(t *testing.T) {
 		return
 	}
 	if *update {
-		golden{Version: newest.Version + 1, About: "written by go test -update", At: stateHour, Operators: true, Messages: written}.write(t)
+		golden{Version: newest.Version + 1, About: "written by go test -update", At: stateHour, Messages: written}.write(t)
 		return
 	}
 	t.Errorf("the stored state has another form than testdata/state/%d.jsonl (-golden +now). Fields may be added, for readers that do not know them: "+
@@ -181,9 +174,6 @@ func TestNewerStateIsReadableByOlderVersions(t *testing.T) {
 	var before []string
 	for _, name := range stateFiles(t) {
 		g := readState(t, name)
-		if g.Version < firstFixed {
-			continue
-		}
 		now := form(g.Messages)
 		for _, line := range before {
 			if !slices.Contains(now, line) {
