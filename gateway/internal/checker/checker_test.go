@@ -278,6 +278,7 @@ func TestHitsOnABlockAreReported(t *testing.T) {
 	c := newChecker(s.Service(), patience, now.now)
 	c.blocks.Confirm(now.now(), nil, &checkpb.Decision{Findings: []*checkpb.Finding{blockFinding("x")}})
 	check := checkOf("x")
+	check.Hit = "ofblocked" // a repetition has the check of the request that was blocked first
 	check.Counters = append(check.Counters, &checkpb.Counter{Policy: "other", Detector: "request", Fingerprint: []byte("y")})
 	for range 40 {
 		if _, local, err := c.Check(t.Context(), check); !local || err != nil {
@@ -293,6 +294,9 @@ func TestHitsOnABlockAreReported(t *testing.T) {
 	got := <-reports
 	if len(got.GetChecks()) != 1 || got.GetChecks()[0].GetHits() != 40 || len(got.GetChecks()[0].GetCounters()) != 2 {
 		t.Errorf("reported %v; want 40 hits for both counters", got)
+	}
+	if id := got.GetChecks()[0].GetHit(); id == "" || id == check.GetHit() {
+		t.Errorf("reported as hit %q, which detectors may have counted", id)
 	}
 	c.report()
 	if len(reports) != 0 {

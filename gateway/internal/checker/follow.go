@@ -90,6 +90,9 @@ func (c *Checker) onForget(m *nats.Msg) {
 // report publishes the hits on standing blocks, for the detectors to count.
 func (c *Checker) report() {
 	for batch := range slices.Chunk(c.blocks.TakeReports(c.now()), maxBatch) {
+		for _, check := range batch {
+			check.Hit = newHit() // not that of the check that was blocked first
+		}
 		if c.publish(schemas.SubjectCheck, &checkpb.CheckBatch{Checks: batch}) != nil {
 			return // without a connection there is nobody to count them
 		}
