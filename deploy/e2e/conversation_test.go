@@ -264,8 +264,12 @@ func TestThirdIdenticalRoundOfAHistoryIsHinted(t *testing.T) {
 		}
 	}
 	stuck := session("You fix code.", "Fix it once.", many(3, func(int) []string { return []string{round} }))
-	if a, b := action(stuck[3]), action(stuck[3]); a != "hint" || b != "" {
-		t.Errorf("a hint, and the same request again: %q, %q", a, b)
+	if a, b, c := action(stuck[2]), action(stuck[3]), action(stuck[3]); a != "" || b != "hint" || c != "" {
+		t.Errorf("two rounds, a hint, and the same request again: %q, %q, %q", a, b, c)
+	}
+	woken := session("You fix code.", "Fix it now and then.", many(3, func(int) []string { return []string{round} }))
+	if a := action(woken[3]); a != "" {
+		t.Errorf("rounds whose pace nobody saw: %q", a)
 	}
 }
 

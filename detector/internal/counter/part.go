@@ -120,7 +120,11 @@ func StepPart(s State, p Parts, h Hit, now time.Time) (State, PartVerdict) {
 	before := s.part(p.Mark)
 	next, v := Step(before, p.Own, h, now)
 	out := PartVerdict{Verdict: v}
-	if quick := before.Last > 0 && at-before.Last < quickly.Milliseconds(); quick || !p.Closed {
+	quick := before.Last > 0 && at-before.Last < quickly.Milliseconds()
+	if !v.Counted { // a replay is no round, and comes as quickly as its client tries again
+		quick = next.Rounds >= h.Rounds
+	}
+	if quick || !p.Closed {
 		out.Stop = p.StopRounds > 0 && h.Rounds >= p.StopRounds
 		out.Hint = p.HintRounds > 0 && h.Rounds >= p.HintRounds && h.Rounds > next.Rounds
 		next.Rounds = max(next.Rounds, h.Rounds)

@@ -218,3 +218,40 @@ func TestRoundsOfAnswersCountWhereTheyComeQuickly(t *testing.T) {
 		}
 	}
 }
+
+// A replay of a request, or the request after a check of it, is hinted and stopped as that
+// was: its own pace is not that of the rounds.
+func TestAReplayHasThePaceOfItsRound(t *testing.T) {
+	t.Parallel()
+	p := parted(t, 1, 1, func(w *checkpb.Counter) {
+		w.StopRounds, w.Closed, w.Steps, w.Together = 6, true, []*checkpb.Step{{At: 50, Action: reject}}, nil
+	})
+	for name, c := range map[string]struct {
+		first, again Hit
+		gap          time.Duration
+		stopped      bool
+	}{
+		"a retry, an agent is woken":   {Hit{}, Hit{Retry: true}, 25 * time.Second, false},
+		"a checked one, it is woken":   {Hit{Request: "r", Asked: true}, Hit{Request: "r"}, 25 * time.Second, false},
+		"a retry, quick answers":       {Hit{}, Hit{Retry: true}, 5 * time.Second, true},
+		"a checked one, quick answers": {Hit{Request: "r", Asked: true}, Hit{Request: "r"}, 5 * time.Second, true},
+	} {
+		var s State
+		var v, replay PartVerdict
+		for rounds := 1; rounds <= 6; rounds++ {
+			at := epoch.Add(time.Duration(rounds) * c.gap)
+			first, again := c.first, c.again
+			first.Rounds, again.Rounds = rounds, rounds
+			s, v = StepPart(s, p, first, at)
+			if rounds > 4 { // replays are forgiven twice
+				s, replay = StepPart(s, p, again, at.Add(time.Second))
+			}
+			if replay.Hint || v.Hint != (c.stopped && rounds >= 3) {
+				t.Errorf("%s: round %d is hinted: %v, its replay: %v", name, rounds, v.Hint, replay.Hint)
+			}
+		}
+		if v.Stop != c.stopped || replay.Stop != c.stopped || replay.Counted {
+			t.Errorf("%s: stopped %v, its replay %+v", name, v.Stop, replay)
+		}
+	}
+}
