@@ -7,13 +7,15 @@ import (
 )
 
 // clockCounter counts a first request by what it says without its clocks: a prompt that
-// begins with the time is another one each time. The clock may be what differs, so that the
-// counter brings hints at the most. It is nil for a prompt without a clock.
+// begins with the time is another one each time. A clock is a time that is the present one,
+// whatever the zone; other times are what the prompt is about. The clock may be what
+// differs, so that the counter brings hints at the most. It is nil for a prompt without a
+// clock.
 func (m *maker) clockCounter(p *bundle.Policy) *checkpb.Counter {
 	if p.Prompt.CountEach || !m.begins() || m.Prompt.Transcript.Messages() > mostClocked {
 		return nil
 	}
-	sum, ok := m.Prompt.Transcript.Clockless()
+	sum, ok := m.Prompt.Transcript.Clockless(m.Now)
 	if !ok {
 		return nil
 	}

@@ -3,14 +3,18 @@ package evidence
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// clocked returns the counter of a prompt without its clocks; nil for none.
+// clocked returns the counter of a prompt without its clocks, a minute after nine; nil for
+// none.
 func clocked(t *testing.T, spec, messages string) *checkpb.Counter {
 	t.Helper()
-	e := Of(asked{caller: "k", body: `{"model":"m","messages":[` + messages + `]}`}.input(t, policies(t, spec)))
+	a := asked{caller: "k", body: `{"model":"m","messages":[` + messages + `]}`}
+	a.set = func(in *Input) { in.Now = time.Date(2026, 3, 2, 9, 1, 0, 0, time.UTC) }
+	e := Of(a.input(t, policies(t, spec)))
 	counters := e.Check.GetCounters()
 	if len(counters) < 2 {
 		return nil
@@ -31,6 +35,9 @@ func TestAPromptThatBeginsWithTheTimeIsCountedWithoutIt(t *testing.T) {
 	}
 	if other := at("Current time: 2026-03-02T09:00:00Z\\nPlan the last step."); bytes.Equal(first.GetFingerprint(), other.GetFingerprint()) {
 		t.Error("another prompt is the same")
+	}
+	if c := at("Plan the shift of 2026-03-02T14:20:00Z."); c != nil {
+		t.Errorf("a prompt about another time has %v", c)
 	}
 	if c := at("Plan the next step of job 123e4567-e89b-12d3-a456-426614174000."); c != nil {
 		t.Errorf("a prompt without a clock has %v", c)

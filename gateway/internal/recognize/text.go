@@ -28,15 +28,9 @@ func AppendLines(dst, s []byte) []byte {
 // AppendSystem appends s as [AppendText] does, with a
 // placeholder byte for each timestamp and UUID: a clock in a system prompt must
 // not make each request look new.
-func AppendSystem(dst, s []byte) []byte { return appendWithout(dst, s, systemScanner) }
-
-// AppendClockless appends s as [AppendText] does, with a placeholder byte for each
-// timestamp.
-func AppendClockless(dst, s []byte) []byte { return appendWithout(dst, s, clockScanner) }
-
-func appendWithout(dst, s []byte, sc scanner) []byte {
+func AppendSystem(dst, s []byte) []byte {
 	f := folder{dst: dst, start: len(dst)}
-	sc.scan(bytes.TrimSpace(s), func(part []byte) {
+	systemScanner.scan(bytes.TrimSpace(s), func(part []byte) {
 		if len(part) == 1 && part[0] == 0 {
 			f.dst = append(f.dst, 0)
 			return

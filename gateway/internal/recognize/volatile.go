@@ -53,6 +53,16 @@ var (
 // scan calls emit with the parts of text that stay, in order, and with a
 // placeholder for each that does not. The parts are slices of text.
 func (sc scanner) scan(text []byte, emit func([]byte)) {
+	sc.split(text, func(part []byte, volatile bool) {
+		if volatile {
+			part = placeholder
+		}
+		emit(part)
+	})
+}
+
+// split calls emit with all parts of text, in order, and with whether they are volatile.
+func (sc scanner) split(text []byte, emit func(part []byte, volatile bool)) {
 	kept, i := 0, 0
 	for i < len(text) {
 		var start, end, next int
@@ -70,9 +80,9 @@ func (sc scanner) scan(text []byte, emit func([]byte)) {
 		}
 		if end > start {
 			if kept < start {
-				emit(text[kept:start])
+				emit(text[kept:start], false)
 			}
-			emit(placeholder)
+			emit(text[start:end], true)
 			kept, i = end, end
 			continue
 		}
@@ -80,7 +90,7 @@ func (sc scanner) scan(text []byte, emit func([]byte)) {
 		}
 	}
 	if kept < len(text) {
-		emit(text[kept:])
+		emit(text[kept:], false)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -260,6 +261,7 @@ func FuzzResult(f *testing.F) {
 		recognize.IsPoll("bash", text)
 		recognize.Call("bash", text)
 		recognize.AppendSystem(nil, text)
+		recognize.AppendClockless(nil, text, time.Unix(1779460200, 0))
 	})
 }
 

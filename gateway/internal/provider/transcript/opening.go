@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/unloop/unloop/gateway/internal/provider/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/recognize"
@@ -76,13 +77,13 @@ func (t *Transcript) firstWords() []byte {
 }
 
 // Clockless identifies a conversation of which only the beginning is there by all of it
-// without its clocks. ok is false if it has none, or if there is more.
-func (t *Transcript) Clockless() (sum fingerprint.Digest, ok bool) {
+// without the clocks that say now. ok is false if it has none, or if there is more.
+func (t *Transcript) Clockless(now time.Time) (sum fingerprint.Digest, ok bool) {
 	if t.spoken || !t.opened {
 		return sum, false
 	}
 	words := t.firstWords()
-	clockless := recognize.AppendClockless(nil, words)
+	clockless := recognize.AppendClockless(nil, words, now)
 	if bytes.IndexByte(clockless, 0) < 0 {
 		return sum, false
 	}
