@@ -126,12 +126,19 @@ func TestClocksAndIDsOfTheBeginningDoNotCount(t *testing.T) {
 	}
 }
 
+// Prompts with a history are counted together, first requests for each session alone.
 func TestNamedSessionsAreCountedApartAndTogetherAtTwiceTheCount(t *testing.T) {
 	t.Parallel()
 	url := start(t, echo(t)).URL()
+	for i := range 22 {
+		if a := send(t, url, prompt("best of many").with("X-Session-ID", fmt.Sprint("sample ", i))); a.status != http.StatusOK {
+			t.Errorf("the first request of session %d: status %d", i+1, a.status)
+		}
+	}
+	again := chat(`{"model":"m","messages":[{"role":"user","content":"Plan a dinner"},{"role":"assistant","content":"For whom?"},{"role":"user","content":"For six guests"}]}`)
 	var got []int
 	for i := range 11 {
-		a := send(t, url, prompt("best of many").with("X-Session-ID", fmt.Sprint("sample ", i)))
+		a := send(t, url, again.with("X-Session-ID", fmt.Sprint("run ", i)))
 		got = append(got, a.status)
 		if i == 10 {
 			if d := a.refusal(t).Detail; d.HitCount != 11 || !strings.Contains(d.Message, "sessions") {
