@@ -52,26 +52,32 @@ func timeOfDay(stamp []byte) (at int, since time.Duration, ok bool) {
 		k := skipDigits(stamp, i)
 		switch {
 		case k-i >= 10:
-			return i, parts(stamp[i:i+10], time.Second), true
+			return i, seconds(stamp[i : i+10]), true
 		case k-i == 8 && i+15 <= len(stamp) && stamp[k]|0x20 == 't':
 			c := stamp[k+1:]
-			return k + 1, parts(c[:2], time.Hour) + parts(c[2:4], time.Minute) + parts(c[4:6], time.Second), true
+			return k + 1, seconds(c[:2], c[2:4], c[4:6]), true
 		}
 		if end, _ := clockAt(stamp, i); end > 0 {
-			since = parts(stamp[i:k], time.Hour) + parts(stamp[k+1:k+3], time.Minute)
+			sec := []byte("0")
 			if end >= k+6 && stamp[k+3] == ':' {
-				since += parts(stamp[k+4:k+6], time.Second)
+				sec = stamp[k+4 : k+6]
 			}
-			return i, since, true
+			return i, seconds(stamp[i:k], stamp[k+1:k+3], sec), true
 		}
 	}
 	return 0, 0, false
 }
 
-// parts returns as many units as some digits say.
-func parts(digits []byte, unit time.Duration) (d time.Duration) {
-	for _, c := range digits {
-		d = 10*d + time.Duration(c-'0')
+// seconds returns the time that some numbers say: each is worth sixty of the next, and the
+// last is in seconds.
+func seconds(numbers ...[]byte) time.Duration {
+	total := 0
+	for _, number := range numbers {
+		n := 0
+		for _, c := range number {
+			n = 10*n + int(c-'0')
+		}
+		total = 60*total + n
 	}
-	return d * unit
+	return time.Duration(total) * time.Second
 }

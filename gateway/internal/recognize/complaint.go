@@ -23,7 +23,7 @@ var complaints = []*regexp.Regexp{
 	regexp.MustCompile(`\b(?:invalid|wrong|bad|incorrect|malformed|missing|unknown|unparsable)(?: or \w+)? '?(?:\w+ )?(?:` + aForm + `|` + anAnswer + `)\b`),
 	regexp.MustCompile(`\b(?:format|formatting|parsing|parse|syntax|tool call) error\b|\berror (?:in|while) (?:\w+ ){0,2}(?:parsing|format|tool call)`),
 	regexp.MustCompile(`\b(?:exactly|at least|only) one (?:\w+ ){0,2}` + aForm + `\b`),
-	regexp.MustCompile(`\b(?:did not|didn't|without|failed to|forgot to|must) (?:us|call|mak|provid|includ|invok|contain|return|conform|follow)\w* (?:\w+ ){0,3}` + aForm + `\b`),
+	regexp.MustCompile(`\b(?:did not|didn't|without|failed to|forgot to|must) (?:us|call|mak|provid|include|including|invok|contain|return|conform|follow)\w* (?:\w+ ){0,3}` + aForm + `\b`),
 	regexp.MustCompile(`\b(?:could not|couldn't|cannot|can't|unable to|failed to) (?:be )?(?:pars|extract|decod|read)`),
 	regexp.MustCompile(`\b(?:is|was|are|were)(?:n't| not) (?:a )?(?:valid|formatted|correctly|properly|in the (?:right|correct|required|expected))\b`),
 	regexp.MustCompile(`\b(?:proceed|continue)\b[^?]{0,240}\b(?:call|use|using|calling) (?:the |one of the )?\S* ?(?:tools?|function|command)\b`),
