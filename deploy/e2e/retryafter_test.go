@@ -32,7 +32,7 @@ func TestRetryAfterCoversAllThatStopsTheRequest(t *testing.T) {
 		},
 		"the prompt and the tool":              {"prompt: {}\ntool: {}", loop, 9, 0},
 		"a rule and the tool":                  {"tool: {}\n" + oneInTen, loop, 3, 0},
-		"a rule and the prompt":                {"prompt: {max_hits: 2, window_seconds: 60, cooldown_seconds: 30}\n" + oneInTen, prompt("again"), 5, 60},
+		"a rule and the prompt":                {"prompt: {max_hits: 2, window_seconds: 60, cooldown_seconds: 30}\n" + oneInTen, prompt("again"), 5, 59},
 		"a rule that is longer than the block": {"prompt: {max_hits: 2, window_seconds: 4, cooldown_seconds: 4}\n" + oneInTen, prompt("again"), 4, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
