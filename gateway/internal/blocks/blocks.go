@@ -136,12 +136,20 @@ func (s *Standing) put(now time.Time, with rest, findings []*checkpb.Finding) {
 			own = old.rest
 		}
 		switch {
+		case known && !old.doubted && !with.told && echoes(old.finding, f):
 		case known && !old.doubted && until.Sub(old.until) < lateness:
 			old.rest = own
 		case known || len(s.standing) < maxBlocks:
 			s.standing[k] = &block{finding: f, learned: now, until: until, passing: newPassing(f, now), rest: own}
 		}
 	}
+}
+
+// echoes reports whether a finding that is published is one that is known. Its time left
+// is from when it was sent: of a gateway that could not run, that may be long ago.
+func echoes(known, published *checkpb.Finding) bool {
+	return known.GetLoopId() != "" && known.GetLoopId() == published.GetLoopId() &&
+		known.GetHitCount() == published.GetHitCount() && known.GetBlockedMs() == published.GetBlockedMs()
 }
 
 // Forget drops blocks that an operator released.

@@ -144,6 +144,29 @@ func TestTheLongestFindingCounts(t *testing.T) {
 	}
 }
 
+// What detectors publish of a block that is known does not make it longer, however late it
+// is read. A decision that says so does.
+func TestAnEchoOfABlockDoesNotMakeItLonger(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	s := New()
+	s.Confirm(now, nil, &checkpb.Decision{Findings: []*checkpb.Finding{blockFinding("x")}})
+	now = now.Add(3 * time.Second)
+	s.Learn(now, blockFinding("x"))
+	if left := s.Decision(now, checkOf("x")).GetFindings()[0].GetBlockedMs(); left != 7_000 {
+		t.Errorf("after its echo, %d ms are left", left)
+	}
+	now = now.Add(8 * time.Second)
+	s.Learn(now, blockFinding("x"))
+	if d := s.Decision(now, checkOf("x")); d != nil {
+		t.Errorf("an echo after its end: %v", d)
+	}
+	s.Confirm(now, nil, &checkpb.Decision{Findings: []*checkpb.Finding{blockFinding("x")}})
+	if s.Decision(now, checkOf("x")) == nil {
+		t.Error("a detector's decision is not believed")
+	}
+}
+
 // A check is blocked by each of its counters, and by the sessions together that one of them
 // belongs to, but by none in shadow.
 func TestWhichCountersBlock(t *testing.T) {
