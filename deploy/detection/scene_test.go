@@ -125,8 +125,9 @@ func (a *agent) step(tool, args, text string, took time.Duration) *agent {
 		return a.call(tool, args, text, took)
 	}
 	a.ask().wait(took)
-	calls, results := slices.Clone(a.conv[n-2].calls), slices.Clone(a.conv[n-1].results)
-	a.conv[n-2].calls, a.conv[n-1].results = append(calls, call{tool, args}), append(results, result{text: text})
+	// What was sent keeps its own calls and results.
+	a.conv[n-2].calls = slices.Concat(a.conv[n-2].calls, []call{{tool, args}})
+	a.conv[n-1].results = slices.Concat(a.conv[n-1].results, []result{{text: text}})
 	return a
 }
 
