@@ -37,9 +37,13 @@ func sessionsOf(t *testing.T, folder string) []Session {
 // The figures that are demanded, in percent.
 const (
 	mostHinted   = 2  // of the honest sessions
-	leastInTime  = 90 // of the stuck ones, in each column
+	leastInTime  = 95 // of the stuck ones, in each column
 	leastPressed = 80 // of the stuck ones that are long enough
 )
+
+// leastStopped is how many of the stuck sessions are stopped, in percent: many end
+// before they have gone round often enough.
+var leastStopped = map[string]int{"tools": 85, "text": 60}
 
 // check holds the figures of one way against what is demanded.
 func check(t *testing.T, all []Summary) {
@@ -53,6 +57,9 @@ func check(t *testing.T, all []Summary) {
 		}
 		if 100*s.InTime < leastInTime*s.Stuck {
 			t.Errorf("%s: %d of %d stuck sessions are found in time, want %d %%", s.ActsBy, s.InTime, s.Stuck, leastInTime)
+		}
+		if least := leastStopped[s.ActsBy]; 100*s.StuckStopped < least*s.Stuck {
+			t.Errorf("%s: %d of %d stuck sessions are stopped, want %d %%", s.ActsBy, s.StuckStopped, s.Stuck, least)
 		}
 		if 100*s.Pressed < leastPressed*s.Long {
 			t.Errorf("%s: %d of %d stuck sessions are stopped or hinted twice, want %d %%", s.ActsBy, s.Pressed, s.Long, leastPressed)
