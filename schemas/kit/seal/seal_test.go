@@ -33,10 +33,10 @@ func signer(t *testing.T) (*Signer, Trust) {
 	return by, trust
 }
 
-// sealed returns a record.
-func sealed(t *testing.T, by *Signer, bucket, key, content string, at time.Time) []byte {
+// sealed returns a record of bucket B.
+func sealed(t *testing.T, by *Signer, key, content string, at time.Time) []byte {
 	t.Helper()
-	value, err := by.Seal(bucket, key, at, []byte(content))
+	value, err := by.Seal("B", key, at, []byte(content))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestASealCoversItsRecord(t *testing.T) {
 	t.Parallel()
 	by, trust := signer(t)
 	other, _ := signer(t)
-	good := sealed(t, by, "B", "k", "a\nb", at)
+	good := sealed(t, by, "k", "a\nb", at)
 	for name, c := range map[string]struct {
 		bucket, key string
 		value       []byte
@@ -59,7 +59,7 @@ func TestASealCoversItsRecord(t *testing.T) {
 		"moved bytes":      {"Bk", "", good, ErrForged},
 		"another content":  {"B", "k", append(slices.Clone(good), 'c'), ErrForged},
 		"another time":     {"B", "k", bytes.Replace(good, fmt.Append(nil, at.UnixNano()), fmt.Append(nil, at.UnixNano()+1), 1), ErrForged},
-		"another seed":     {"B", "k", sealed(t, other, "B", "k", "a\nb", at), ErrForged},
+		"another seed":     {"B", "k", sealed(t, other, "k", "a\nb", at), ErrForged},
 		"no seal":          {"B", "k", []byte("a\nb"), ErrUnsealed},
 		"a broken seal":    {"B", "k", []byte(mark + " 1 !\na"), ErrUnsealed},
 		"nothing":          {"B", "k", nil, ErrUnsealed},
@@ -73,7 +73,7 @@ func TestASealCoversItsRecord(t *testing.T) {
 		t.Errorf("who needs no seal reads %+v, %v", r, err)
 	}
 	var none *Signer
-	if value := sealed(t, none, "B", "k", "a", at); string(value) != "a" || none.Public() != "" {
+	if value := sealed(t, none, "k", "a", at); string(value) != "a" || none.Public() != "" {
 		t.Errorf("without a seed the record is %q", value)
 	}
 }
@@ -117,7 +117,7 @@ func TestTheNewestGoodRecordIsInForce(t *testing.T) {
 	t.Parallel()
 	by, trust := signer(t)
 	put := func(content string, seconds int) entry {
-		return entry{key: "k", value: sealed(t, by, "B", "k", content, at.Add(time.Duration(seconds)*time.Second))}
+		return entry{key: "k", value: sealed(t, by, "k", content, at.Add(time.Duration(seconds)*time.Second))}
 	}
 	raw := entry{key: "k", value: []byte("raw")}
 	gone := entry{key: "k", op: jetstream.KeyValueDelete}
@@ -181,7 +181,7 @@ func TestWithoutKeysEveryRecordIsUsed(t *testing.T) {
 		want  string
 	}{
 		{entry{key: "k", value: []byte("raw")}, "raw"},
-		{entry{key: "k", value: sealed(t, by, "B", "k", "sealed", at)}, "sealed"},
+		{entry{key: "k", value: sealed(t, by, "k", "sealed", at)}, "sealed"},
 		{entry{key: "k", value: []byte("bad")}, "sealed"},
 		{entry{key: "k", value: []byte("raw")}, "raw"},
 		{entry{key: "k", op: jetstream.KeyValueDelete}, ""},
@@ -207,7 +207,7 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 	}}
 	long, short := time.Now().Add(time.Hour).Format(time.RFC3339), time.Now().Add(-time.Hour).Format(time.RFC3339)
 	put := func(key, end string, second int) entry {
-		return entry{key: key, value: sealed(t, by, "B", key, end, at.Add(time.Duration(second)*time.Second))}
+		return entry{key: key, value: sealed(t, by, key, end, at.Add(time.Duration(second)*time.Second))}
 	}
 	first := put("k", long, 1)
 	r.Take(entries([]entry{first, put("k", short, 2), put("l", short, 1)}), true)
