@@ -174,7 +174,9 @@ func (o *Semantic) counted(all []*semanticpb.SemanticMatch) []*semanticpb.Semant
 	if !o.Watch.GetTurned() {
 		return all
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(m *semanticpb.SemanticMatch) bool { return time.Duration(m.GetAgeMs())*time.Millisecond > turnMemory })
+	return slices.DeleteFunc(slices.Clone(all), func(m *semanticpb.SemanticMatch) bool {
+		return time.Duration(m.GetAgeMs())*time.Millisecond > turnMemory
+	})
 }
 
 // keyMark returns the part of a request's idempotency key that a streak keeps.
