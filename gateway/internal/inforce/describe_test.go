@@ -43,7 +43,7 @@ policies:
 			{Name: "prompt", WindowSeconds: 60, Steps: []status.Step{{At: 6, Action: "reject"}}},
 			{Name: "tool", WindowSeconds: 900, Steps: []status.Step{{At: 3, Action: "hint"}, {At: 6, Action: "reject"}}},
 			{Name: "cycle", Steps: []status.Step{{At: 4, Action: "warn"}}},
-			{Name: "semantic", WindowSeconds: 3600, Similarity: 0.9, Steps: []status.Step{{At: 1, Action: "hint"}, {At: 8, Action: "reject"}}},
+			{Name: "semantic", WindowSeconds: 3600, Similarity: 0.9, Steps: []status.Step{{At: 2, Action: "hint"}, {At: 8, Action: "reject"}}},
 		}},
 		{ID: "quiet", Mode: "enforce", FailureMode: "open", Detectors: []status.Detector{}},
 	}
