@@ -3,7 +3,7 @@
 // each fault what clients saw: errors, the slowest request, the share of requests that
 // passed without a decision, the time from the end of the fault until a loop was
 // stopped again, and the loops without an event. It kills processes while many callers
-// send exactly as often as they may, of which none may be stopped. Then it replaces each part of a whole
+// send exactly as often as they may: none may be stopped. Then it replaces each part of a whole
 // cluster by another process, perhaps of another version, of which clients may notice
 // nothing.
 //

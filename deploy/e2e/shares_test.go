@@ -62,7 +62,7 @@ func TestABodyThatStopsHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// One caller has many connections, each of which announces a large body and sends a byte.
+// One caller has many connections. Each announces a large body and sends a byte.
 func TestACallerThatAnnouncesMuchHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]string{"announced": "Content-Length: 1048576", "in chunks": "Transfer-Encoding: chunked"} {

@@ -145,8 +145,8 @@ func (b *Blocks) sweep(now int64) {
 	}
 }
 
-// Forget forgets the blocks of a counter, or of one part of its record, and those of
-// before of which a message comes later.
+// Forget forgets the blocks of a counter, or of one part of its record. Earlier blocks
+// that are announced later are ignored.
 func (b *Blocks) Forget(key, mark string) {
 	if todays, ok := schemas.TodaysCounterKey(key); ok {
 		key = todays

@@ -134,7 +134,7 @@ type Hit struct {
 	Asked bool
 	// Rounds is how many identical rounds the request's own history ends with.
 	Rounds int
-	// Sample says that the request is one of a round of which another counts.
+	// Sample says that another request of the same round counts in its place.
 	Sample bool
 	// Messages is the length of the request's history; 0 if it does not show all.
 	Messages int

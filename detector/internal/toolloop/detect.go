@@ -207,8 +207,8 @@ func (s *State) cycle(turn []int, p *Params) (Detection, bool) {
 }
 
 // weighCycle compares the rounds of a cycle with the thresholds, and sets the level of its
-// detection. Polls have a multiple of the repeats, of which those count that came quickly.
-// Rounds of which it is not clear that they are actions are stopped later.
+// detection. Polls need a multiple of the repeats, and only quick ones count. Rounds
+// that may be no actions are stopped later.
 func (s *State) weighCycle(f *Detection, rounds []round, p *Params) bool {
 	var r rate
 	for i := range rounds {

@@ -70,7 +70,7 @@ type Detection struct {
 	Poll             bool // the call is a poll
 	Worked           bool // other work was done between the occurrences
 	Once             bool // the call is an edit or the like, whatever it brings
-	Slow             bool // a poll of which too few occurrences came quickly
+	Slow             bool // a poll with too few quick occurrences
 	Similar          bool // the calls are nearly, but not quite, the same
 	Backoff          int  // seconds to wait before the next poll, as far as it is one
 	// Passed is the time from the first to the newest occurrence of a poll; 0 if it is
