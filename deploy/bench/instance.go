@@ -11,7 +11,7 @@ import (
 	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/deploy/bench/roles"
 	"github.com/unloop/unloop/deploy/bench/usage"
-	"github.com/unloop/unloop/deploy/freeport"
+	"github.com/unloop/unloop/schemas/kit/freeport"
 )
 
 // instance is a proxy that is measured: Unloop in one process or several, or a bare one.

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
-	"github.com/unloop/unloop/deploy/freeport"
+	"github.com/unloop/unloop/schemas/kit/freeport"
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/unloop/unloop/deploy/freeport"
+	"github.com/unloop/unloop/schemas/kit/freeport"
 	"github.com/unloop/unloop/schemas/kit/pause"
 	"github.com/unloop/unloop/schemas/kit/service"
 )

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/unloop/unloop/deploy/freeport"
+	"github.com/unloop/unloop/schemas/kit/freeport"
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unloop/unloop/deploy/freeport"
+	"github.com/unloop/unloop/schemas/kit/freeport"
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 

@@ -3,6 +3,7 @@
 //
 //   - access guards ports: keys, how often an address may send a wrong one, which web
 //     pages may use a port, and the proof that a process holds a key.
+//   - freeport reserves loopback addresses for servers that start later.
 //   - ledger keeps records in a bucket that many processes write at once.
 //   - metric makes the metrics of a service.
 //   - natskit connects to NATS: connections that survive outages, requests and

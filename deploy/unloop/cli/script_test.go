@@ -9,7 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/kit/freeport"
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			for _, name := range []string{"GATEWAY", "NATS", "ADMIN1", "ADMIN2", "ADMIN3", "ADMIN4", "ADMIN5"} {
-				addr, release, err := natstest.ReserveAddr()
+				addr, release, err := freeport.Reserve()
 				if err != nil {
 					return err
 				}

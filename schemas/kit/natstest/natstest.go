@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/unloop/unloop/schemas/kit/freeport"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
@@ -34,6 +35,18 @@ func Start(t testing.TB) *Server {
 		t.Fatalf("ensure streams: %v", err)
 	}
 	return s
+}
+
+// FreeAddr returns a loopback address for a server that listens later, or again after a
+// restart. It is reserved until the test ends.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	addr, release, err := freeport.Reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	return addr
 }
 
 // StartBare returns a server without streams.
