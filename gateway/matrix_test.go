@@ -18,7 +18,6 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/answers"
 	"github.com/unloop/unloop/gateway/internal/answerscan"
-	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/provider"
@@ -27,6 +26,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/route"
 	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -240,7 +240,7 @@ func change(from, to []byte) string {
 // refused is how the request is told of a loop.
 func refused(x *request.Request) string {
 	out := outcome.Of(&outcome.Case{Caller: "caller", Decision: &checkpb.Decision{Findings: []*checkpb.Finding{{
-		Detector: evidence.DetectorTool, Policy: "p", HitCount: 5, Message: "stop", LoopId: "l", Fingerprint: []byte{1}, Action: checkpb.Action_ACTION_REJECT,
+		Detector: finding.Tool, Policy: "p", HitCount: 5, Message: "stop", LoopId: "l", Fingerprint: []byte{1}, Action: checkpb.Action_ACTION_REJECT,
 	}}}})
 	answer, err := x.Provider.Answer(x.Prompt, provider.Reply{ID: "1", Text: "stop", URL: &url.URL{Path: x.Path, RawQuery: x.RawQuery}})
 	instead := "or in the model's place as " + answer.ContentType

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 // Schema is the JSON Schema (2020-12) of an event's body.
@@ -109,6 +110,26 @@ type Finding struct {
 	// Excerpt is the end of the exchange in which the loop was found, in at most
 	// MaxExcerpt runes, if the policy enables it.
 	Excerpt string `json:"excerpt,omitempty"`
+}
+
+// Facts returns what is put into words of the finding.
+func (f *Finding) Facts() finding.Facts {
+	return finding.Facts{
+		Detector: f.Detector, Rule: f.Rule, Tool: f.Tool, Count: f.HitCount, Threshold: f.Threshold,
+		Window: time.Duration(f.WindowSeconds) * time.Second,
+	}
+}
+
+// Facts returns those of the finding that the incident's action follows from.
+func (d *Data) Facts() finding.Facts {
+	facts := finding.Facts{Detector: d.Detector, Count: d.HitCount, Threshold: d.Threshold, Window: time.Duration(d.WindowSeconds) * time.Second}
+	for i := range d.Findings {
+		if f := d.Findings[i].Facts(); f.Detector == d.Detector && d.Findings[i].Action == d.Action {
+			facts.Rule, facts.Tool = f.Rule, f.Tool
+			break
+		}
+	}
+	return facts
 }
 
 // Call is a tool call of a loop. Call and Result are the first 64 bits of the hashes of

@@ -185,7 +185,7 @@ func TestEventsOfToolLoopsNameTheToolsOfTheirStrongestFinding(t *testing.T) {
 	}
 	var out strings.Builder
 	new(eventsCmd).print(&printer{w: &out}, body)
-	if !strings.Contains(out.String(), "detected  l-1  reject: the same call of the tool read_file with the same result 5 times; policy default, detector tool") {
+	if !strings.Contains(out.String(), "detected  l-1  reject: the same tool call (read_file) with the same result 5 times; policy default, detector tool") {
 		t.Errorf("printed %q", out.String())
 	}
 }
@@ -193,7 +193,7 @@ func TestEventsOfToolLoopsNameTheToolsOfTheirStrongestFinding(t *testing.T) {
 func TestEventsArePrintedForPeopleAndAsJSON(t *testing.T) {
 	t.Parallel()
 	_, nats := demo(t)
-	if code, out, _ := command(t, "events", "--count", "1", "--nats", nats); code != 0 || !strings.Contains(out, "detected  ") || !strings.Contains(out, "reject: the same prompt 6 times within 1 min") {
+	if code, out, _ := command(t, "events", "--count", "1", "--nats", nats); code != 0 || !strings.Contains(out, "detected  ") || !strings.Contains(out, "reject: the same prompt 6 times within 60 seconds") {
 		t.Errorf("events: code %d\n%s", code, out)
 	}
 	code, out, _ := command(t, "events", "--count", "1", "--json", "--nats", nats)

@@ -97,7 +97,7 @@ func kind(e event.Event) string { return strings.TrimPrefix(string(e.Type), "loo
 func printEvent(out *printer, e event.Event, now time.Time) {
 	style := map[event.Type]terminal.Style{event.Detected: terminal.Red, event.Ongoing: terminal.Yellow, event.Resolved: terminal.Green}[e.Type]
 	head := fmt.Sprintf("%s  %-8s", terminal.Moment(e.Timestamp, now), kind(e))
-	line := fmt.Sprintf("  %s  %s: %s; policy %s, detector %s", e.Data.LoopID, verb(e.Data), inWords(e.Data), e.Data.Policy, e.Data.Detector)
+	line := fmt.Sprintf("  %s  %s: %s; policy %s, detector %s", e.Data.LoopID, verb(e.Data), e.Data.Facts().Text(), e.Data.Policy, e.Data.Detector)
 	for _, of := range []struct{ name, value string }{{"project", e.ProjectID}, {"tenant", e.TenantID}, {"model", e.Data.Model}, {"session", e.Data.Session}} {
 		if of.value != "" {
 			line += ", " + of.name + " " + of.value
@@ -116,15 +116,4 @@ func verb(d event.Data) string {
 		return "would " + d.Action
 	}
 	return d.Action
-}
-
-// tools returns the tools of the loop's strongest finding, separated by commas.
-func tools(d event.Data) string {
-	i := slices.IndexFunc(d.Findings, func(f event.Finding) bool {
-		return f.Tool != "" && f.Detector == d.Detector && f.Action == d.Action
-	})
-	if i < 0 {
-		return ""
-	}
-	return d.Findings[i].Tool
 }

@@ -77,7 +77,7 @@ func TestReportCountsInWords(t *testing.T) {
 		loops []event.Incident
 		want  string
 	}{
-		"no stop":  {[]event.Incident{hinted}, "unloop: 1 loop found, and no request stopped.\nunloop:   loop L2: the same call of the tool with the same result 3 times; would hint, policy p, detector tool, 0 requests stopped\n"},
+		"no stop":  {[]event.Incident{hinted}, "unloop: 1 loop found, and no request stopped.\nunloop:   loop L2: the same tool call with the same result 3 times; would hint, policy p, detector tool, 0 requests stopped\n"},
 		"one stop": {[]event.Incident{stopped}, "unloop: 1 loop stopped: 1 request and about 1 200 input tokens saved, $0.25.\nunloop:   loop L1: the same prompt 8 times; reject, policy p, detector prompt, 1 request stopped\n"},
 		"a cent":   {[]event.Incident{cheap}, "unloop: 1 loop stopped: 1 request and about 1 200 input tokens saved, less than $0.01.\nunloop:   loop L1: the same prompt 8 times; reject, policy p, detector prompt, 1 request stopped\n"},
 	} {

@@ -79,7 +79,7 @@ func loopTable(loops []event.Incident, now time.Time) *terminal.Table {
 		terminal.Column{Name: "SINCE", Rank: 8}, terminal.Column{Name: "LAST SEEN"})
 	for i := range loops {
 		l := &loops[i]
-		t.Row(l.LoopID, actionCell(l.Data), l.Detector, tools(l.Data), strconv.Itoa(l.HitCount), strconv.Itoa(l.Saved.Requests),
+		t.Row(l.LoopID, actionCell(l.Data), l.Detector, l.Data.Facts().Tool, strconv.Itoa(l.HitCount), strconv.Itoa(l.Saved.Requests),
 			l.Policy, l.Session, l.Project, l.Tenant, l.Model, terminal.Moment(l.FirstSeen, now), terminal.Ago(l.LastSeen, now))
 	}
 	return t

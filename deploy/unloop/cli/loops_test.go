@@ -7,6 +7,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 var noon = time.Date(2026, 5, 22, 12, 0, 0, 0, time.UTC)
@@ -94,16 +95,15 @@ func TestLoopsFitNarrowTerminals(t *testing.T) {
 
 func TestLoopsAreToldInWords(t *testing.T) {
 	t.Parallel()
-	for want, d := range map[string]event.Data{
-		"the same prompt 6 times within 1 min":                             {Detector: "prompt", HitCount: 6, WindowSeconds: 60},
-		"the same request 4 times within 45 s":                             {Detector: "request", HitCount: 4, WindowSeconds: 45},
-		"the same call of the tool read_file with the same result 5 times": loop("a", "p", "reject").Data,
-		"a, b in a circle, 3 times":                                        {Detector: "cycle", HitCount: 3, Findings: []event.Finding{{Detector: "cycle", Tool: "a,b"}}},
-		"8 exchanges in a row that say the same in other words":            {Detector: "semantic", HitCount: 8},
-		"new 2 times": {Detector: "new", HitCount: 2},
-	} {
-		if got := inWords(d); got != want {
-			t.Errorf("%q, want %q", got, want)
+	for _, k := range append(finding.Catalogue(), finding.Kind{Detector: "of a newer detector"}) {
+		d := event.Data{
+			LoopID: "a", Detector: k.Detector, Action: "reject", HitCount: 5, WindowSeconds: 60,
+			Findings: []event.Finding{{Detector: k.Detector, Rule: k.Rule, Action: "reject", Tool: "a,b"}},
+		}
+		var out strings.Builder
+		showLoop(&printer{w: &out}, &event.Incident{Data: d}, time.Now())
+		if want := d.Facts().Text(); !strings.Contains(out.String(), "found      "+want+"\n") {
+			t.Errorf("%s %s: want %q in\n%s", k.Detector, k.Rule, want, &out)
 		}
 	}
 }

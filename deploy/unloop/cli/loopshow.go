@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -45,7 +43,7 @@ func showLoop(out *printer, l *event.Incident, now time.Time) {
 		}
 	}
 	out.printf("%s\n", out.screen.Paint(terminal.Bold, "Loop "+l.LoopID))
-	line("found", inWords(l.Data))
+	line("found", l.Data.Facts().Text())
 	line("action", actionWords(l.Data))
 	line("policy", l.Policy+", detector "+l.Detector)
 	line("seen", fmt.Sprintf("first %s, last %s (%s)", terminal.Moment(l.FirstSeen, now), terminal.Moment(l.LastSeen, now), terminal.Ago(l.LastSeen, now)))
@@ -72,28 +70,6 @@ func findingTable(findings []event.Finding) *terminal.Table {
 		t.Row(f.Detector, f.Action, strconv.Itoa(f.HitCount), f.Tool, f.Rule, f.Fingerprint, f.Excerpt)
 	}
 	return t
-}
-
-// inWords says what a loop is.
-func inWords(d event.Data) string {
-	window := ""
-	if d.WindowSeconds > 0 {
-		window = " within " + terminal.Age(time.Duration(d.WindowSeconds)*time.Second)
-	}
-	n := strconv.Itoa(d.HitCount)
-	switch d.Detector {
-	case "prompt":
-		return "the same prompt " + n + " times" + window
-	case "request":
-		return "the same request " + n + " times" + window
-	case "tool":
-		return strings.TrimSpace("the same call of the tool "+tools(d)) + " with the same result " + n + " times"
-	case "cycle":
-		return cmp.Or(strings.ReplaceAll(tools(d), ",", ", "), "the same calls") + " in a circle, " + n + " times"
-	case "semantic":
-		return n + " exchanges in a row that say the same in other words"
-	}
-	return d.Detector + " " + n + " times" + window
 }
 
 // actionWords says what is done about a loop.

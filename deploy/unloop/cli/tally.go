@@ -230,7 +230,7 @@ func printTally(out *printer, loops []event.Incident) {
 	}
 	for _, l := range loops {
 		out.printf("unloop:   loop %s: %s; %s, policy %s, detector %s, %s stopped\n",
-			l.LoopID, inWords(l.Data), verb(l.Data), l.Policy, l.Detector, plural(l.Saved.Requests, "request"))
+			l.LoopID, l.Data.Facts().Text(), verb(l.Data), l.Policy, l.Detector, plural(l.Saved.Requests, "request"))
 	}
 }
 

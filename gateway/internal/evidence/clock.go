@@ -3,6 +3,7 @@ package evidence
 import (
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -25,7 +26,7 @@ func (m *maker) clockCounter(p *bundle.Policy) *checkpb.Counter {
 	}
 	asked := fingerprint.New(promptDomain).String(m.Identity.GetCaller()).Digest(sum).Sum().Bytes()[:askedSize]
 	c := &checkpb.Counter{
-		Policy: p.ID, Detector: DetectorPrompt, Shadow: m.shadow(p), Window: windows[p.Prompt.Window],
+		Policy: p.ID, Detector: finding.Prompt, Shadow: m.shadow(p), Window: windows[p.Prompt.Window],
 		WindowSeconds: uint32(p.Prompt.WindowSeconds), Threshold: uint32(p.Prompt.MaxHits), Steps: steps(p.Prompt.Steps()),
 		Fingerprint: m.promptFingerprint(asked, "clockless", session),
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
 )
@@ -44,7 +45,7 @@ func (m *maker) counters() []*checkpb.Counter {
 func (m *maker) requestCounter(p *bundle.Policy) *checkpb.Counter {
 	l := p.LoopDetection
 	return &checkpb.Counter{
-		Policy: p.ID, Detector: DetectorRequest, Shadow: m.shadow(p), Window: windows[l.Window], Fingerprint: m.requestFingerprint(p),
+		Policy: p.ID, Detector: finding.Request, Shadow: m.shadow(p), Window: windows[l.Window], Fingerprint: m.requestFingerprint(p),
 		WindowSeconds: uint32(l.WindowSeconds), Threshold: uint32(l.Threshold),
 		CooldownSeconds: uint32(l.CooldownSeconds), Steps: steps(l.Steps()),
 	}
@@ -58,7 +59,7 @@ const uninspectedWindow = time.Minute
 func (m *maker) uninspectedCounter(p *bundle.Policy) *checkpb.Counter {
 	sum := fingerprint.New(uninspectedDomain).String(m.Identity.GetCaller()).Sum()
 	return &checkpb.Counter{
-		Policy: p.ID, Detector: DetectorUninspected, Shadow: m.shadow(p), Window: checkpb.Window_WINDOW_SLIDING, Fingerprint: sum[:],
+		Policy: p.ID, Detector: finding.Uninspected, Shadow: m.shadow(p), Window: checkpb.Window_WINDOW_SLIDING, Fingerprint: sum[:],
 		WindowSeconds: uint32(uninspectedWindow / time.Second), Threshold: uint32(p.Prompt.UninspectedMax), Steps: steps(p.Prompt.UninspectedSteps()),
 	}
 }

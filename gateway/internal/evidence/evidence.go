@@ -18,18 +18,6 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Names of the detectors.
-const (
-	DetectorRequest  = "request"
-	DetectorPrompt   = "prompt"
-	DetectorTool     = "tool"
-	DetectorCycle    = "cycle"
-	DetectorSemantic = "semantic"
-
-	DetectorUninspected = "uninspected"
-	DetectorUsers       = "users"
-)
-
 // idempotencyDomain is the domain of the hashes of idempotency keys. A change of what
 // goes into a hash changes the number of its domain, so that old and new gateways never
 // share a counter by accident.

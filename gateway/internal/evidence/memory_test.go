@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -123,7 +124,7 @@ func TestPromptThatChangesItsUserIsCounted(t *testing.T) {
 		e := of(c.second, start.Add(c.after))
 		var got *checkpb.Counter
 		for _, counter := range e.Check.GetCounters() {
-			if counter.GetDetector() == DetectorUsers {
+			if counter.GetDetector() == finding.Users {
 				got = counter
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/glob"
 )
 
@@ -17,7 +18,7 @@ func expectPolls(counters []*checkpb.Counter, watches []*checkpb.ToolWatch) {
 			continue
 		}
 		for _, c := range counters {
-			if c.GetPolicy() == w.GetPolicy() && c.GetDetector() == DetectorPrompt {
+			if c.GetPolicy() == w.GetPolicy() && c.GetDetector() == finding.Prompt {
 				beMorePatient(c, times)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 func TestPromptsOfPollsHaveTheirPatience(t *testing.T) {
@@ -14,7 +15,7 @@ func TestPromptsOfPollsHaveTheirPatience(t *testing.T) {
 	poll, wait, look := &checkpb.ToolCall{Poll: true}, &checkpb.ToolCall{Wait: true}, &checkpb.ToolCall{Tool: "look_out"}
 	counter := func(hits, together uint32) *checkpb.Counter {
 		return &checkpb.Counter{
-			Policy: "p", Detector: DetectorPrompt, Threshold: hits, Steps: []*checkpb.Step{{At: hits + 1}},
+			Policy: "p", Detector: finding.Prompt, Threshold: hits, Steps: []*checkpb.Step{{At: hits + 1}},
 			Together: &checkpb.Together{Threshold: together, Steps: []*checkpb.Step{{At: together + 1}}},
 		}
 	}

@@ -3,6 +3,7 @@ package evidence
 import (
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
 )
@@ -21,7 +22,7 @@ const (
 func (m *maker) promptCounter(p *bundle.Policy) *checkpb.Counter {
 	d := p.Prompt
 	c := &checkpb.Counter{
-		Policy: p.ID, Detector: DetectorPrompt, Shadow: m.shadow(p), Window: windows[d.Window],
+		Policy: p.ID, Detector: finding.Prompt, Shadow: m.shadow(p), Window: windows[d.Window],
 		WindowSeconds: uint32(d.WindowSeconds), Threshold: uint32(d.MaxHits),
 		CooldownSeconds: uint32(d.CooldownSeconds), Steps: steps(d.Steps()),
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/recognize"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
 	"github.com/unloop/unloop/schemas/toolparams"
@@ -205,10 +206,10 @@ func (m *maker) setAnswers(w *checkpb.ToolWatch, p *bundle.Policy) {
 	if m.Asked || m.Peek || m.Run != nil || !m.Prompt.Answerable() {
 		return
 	}
-	if p.RejectBy(DetectorTool) == policy.RejectSynthetic {
+	if p.RejectBy(finding.Tool) == policy.RejectSynthetic {
 		w.BlockAnswer = checkpb.Answer_ANSWER_SYNTHETIC
 	}
-	if p.RejectBy(DetectorCycle) == policy.RejectSynthetic {
+	if p.RejectBy(finding.Cycle) == policy.RejectSynthetic {
 		w.CycleAnswer = checkpb.Answer_ANSWER_SYNTHETIC
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
 )
@@ -55,7 +56,7 @@ func Telling(r *request.Request) bool {
 func (m *maker) userCounter(p *bundle.Policy, sum []byte) *checkpb.Counter {
 	at := min(p.Prompt.TogetherSteps()[0].At, highestStep)
 	return &checkpb.Counter{
-		Policy: p.ID, Detector: DetectorUsers, Shadow: m.shadow(p), Window: checkpb.Window_WINDOW_SLIDING, Fingerprint: sum,
+		Policy: p.ID, Detector: finding.Users, Shadow: m.shadow(p), Window: checkpb.Window_WINDOW_SLIDING, Fingerprint: sum,
 		WindowSeconds: uint32(p.Prompt.WindowSeconds), Threshold: uint32(at - 1), Steps: steps([]policy.Step{{At: at, Action: policy.Warn}}),
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 // Explanation says what a gateway would do with a request, and why.
@@ -155,10 +156,10 @@ func (c *Case) counter(i int, counter *checkpb.Counter) Detector {
 
 // watch explains the detectors of a session's tool calls, by their strongest finding.
 func (c *Case) watch(w *checkpb.ToolWatch) Detector {
-	d := Detector{Detector: evidence.DetectorTool + ", " + evidence.DetectorCycle, Would: allow}
+	d := Detector{Detector: finding.Tool + ", " + finding.Cycle, Would: allow}
 	strongest := checkpb.Action_ACTION_ALLOW
 	for _, f := range c.Decision.GetFindings() {
-		ofCalls := f.GetDetector() == evidence.DetectorTool || f.GetDetector() == evidence.DetectorCycle
+		ofCalls := f.GetDetector() == finding.Tool || f.GetDetector() == finding.Cycle
 		if f.GetPolicy() == w.GetPolicy() && ofCalls && f.GetAction() >= strongest {
 			strongest = f.GetAction()
 			d.Detector, d.Would, d.Message, d.Count = f.GetDetector(), strongest.Label(), f.GetMessage(), int(f.GetHitCount())
@@ -170,11 +171,11 @@ func (c *Case) watch(w *checkpb.ToolWatch) Detector {
 // semantic explains the detector that compares texts.
 func (c *Case) semantic(w *checkpb.SemanticWatch, p *bundle.Policy) Detector {
 	d := Detector{
-		Detector: evidence.DetectorSemantic, Would: allow,
+		Detector: finding.Semantic, Would: allow,
 		Message: fmt.Sprintf("%d of the %s's last %d exchanges must be more similar than %g", w.GetMinMatches(), p.Semantic.Scope, w.GetHistorySize(), w.GetThreshold()),
 	}
 	for _, f := range c.Decision.GetFindings() {
-		if f.GetPolicy() == w.GetPolicy() && f.GetDetector() == evidence.DetectorSemantic {
+		if f.GetPolicy() == w.GetPolicy() && f.GetDetector() == finding.Semantic {
 			d.Would, d.Message, d.Count = f.GetAction().Label(), f.GetMessage(), int(f.GetHitCount())
 		}
 	}

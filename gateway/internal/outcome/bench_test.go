@@ -11,7 +11,7 @@ import (
 // BenchmarkBlocked is what a request of a standing block costs: its outcome, headers
 // and body.
 func BenchmarkBlocked(b *testing.B) {
-	f := finding(checkpb.Action_ACTION_REJECT)
+	f := foundWith(checkpb.Action_ACTION_REJECT)
 	f.BlockedMs = 30_000
 	c := &Case{Decision: found(f), Caller: caller, Template: &RepeatTemplate{}}
 	var body []byte

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/unloop/unloop/gateway/internal/bundle"
-	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -36,13 +36,13 @@ func (c *Case) hintText(p *bundle.Policy, f *checkpb.Finding, now time.Time) str
 	}
 	said := sentence(f.GetMessage())
 	if said == "" {
-		said = fmt.Sprintf("The same prompt came %d times within %d seconds.", f.GetHitCount(), f.GetWindowSeconds())
+		said = facts(f).Fill(finding.Of(f.GetDetector(), f.GetRule()).Hint)
 	}
 	if f.GetSinceMs() > 0 {
 		first := now.Add(-time.Duration(f.GetSinceMs()) * time.Millisecond)
 		said += " The first time was at " + first.UTC().Format("15:04:05") + " UTC."
 	}
-	if f.GetDetector() != evidence.DetectorTool && f.GetDetector() != evidence.DetectorCycle {
+	if f.GetDetector() != finding.Tool && f.GetDetector() != finding.Cycle {
 		return said + " " + policy.DefaultHint
 	}
 	// The messages of these two detectors say what to do.

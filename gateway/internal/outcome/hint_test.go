@@ -7,6 +7,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -24,17 +25,17 @@ func TestHintSaysWhatRepeatsHowOftenAndSinceWhen(t *testing.T) {
 		f    *checkpb.Finding
 		want string
 	}{
-		"an operator's words stand alone": {own, &checkpb.Finding{Policy: "p", Detector: evidence.DetectorSemantic, Message: "the newest says"}, "Stop."},
+		"an operator's words stand alone": {own, &checkpb.Finding{Policy: "p", Detector: finding.Semantic, Message: "the newest says"}, "Stop."},
 		"a phrase becomes a sentence": {
-			policy.DefaultHintText(), &checkpb.Finding{Policy: "p", Detector: evidence.DetectorSemantic, Message: "the newest message says again what was said"},
+			policy.DefaultHintText(), &checkpb.Finding{Policy: "p", Detector: finding.Semantic, Message: "the newest message says again what was said"},
 			"The newest message says again what was said. " + policy.DefaultHint,
 		},
 		"a tool": {
-			policy.DefaultHintText(), &checkpb.Finding{Policy: "p", Detector: evidence.DetectorTool, Rule: "repeat", Message: "The tool read was called 3 times. Try another."},
+			policy.DefaultHintText(), &checkpb.Finding{Policy: "p", Detector: finding.Tool, Rule: "repeat", Message: "The tool read was called 3 times. Try another."},
 			"The tool read was called 3 times. Try another. The first time was 2 rounds ago.",
 		},
 		"a count": {
-			policy.DefaultHintText(), &checkpb.Finding{Policy: "p", Detector: evidence.DetectorPrompt, HitCount: 4, WindowSeconds: 60, SinceMs: 30_000},
+			policy.DefaultHintText(), &checkpb.Finding{Policy: "p", Detector: finding.Prompt, HitCount: 4, WindowSeconds: 60, SinceMs: 30_000},
 			"The same prompt came 4 times within 60 seconds. The first time was at 14:29:30 UTC. " + policy.DefaultHint,
 		},
 	} {

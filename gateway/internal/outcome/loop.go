@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/unloop/unloop/gateway/internal/ending"
-	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -70,21 +70,7 @@ func (o *Outcome) answer() {
 // what to do instead, for the model that reads it later. By its beginning, a history shows
 // that no model wrote it.
 func syntheticText(f *checkpb.Finding) string {
-	return "Stopped by Unloop: " + inWords(f) + " (" + codeLoop + "). The model was not asked. " + advice(f) + handle(f)
-}
-
-// advice tells a model how to go on.
-func advice(f *checkpb.Finding) string {
-	if f.GetRule() == ruleComplain {
-		return "Do what the complaint asks for, such as the call that is missing, or say what stands in the way."
-	}
-	switch f.GetDetector() {
-	case evidence.DetectorTool, evidence.DetectorCycle:
-		return "The results of these calls are in this conversation already, after each call: go on from the newest of them, " +
-			"take a different approach, or say what stands in the way."
-	default:
-		return "What was asked has been answered already: go on from that answer, take a different approach, or say what stands in the way."
-	}
+	return "Stopped by Unloop: " + facts(f).Text() + " (" + codeLoop + "). The model was not asked. " + finding.Of(f.GetDetector(), f.GetRule()).Advice + handle(f)
 }
 
 // loopRefusal describes a finding to the client. wait is in seconds, 0 for none.
@@ -113,7 +99,7 @@ func loopMessage(f *checkpb.Finding, wait int) string {
 			then = " Nothing goes on until a human sends a message or the loop is released."
 		}
 	}
-	return fmt.Sprintf("%s: %s (%s; detector %s, policy %s).%s%s", who, inWords(f), codeLoop, f.GetDetector(), f.GetPolicy(), then, handle(f))
+	return fmt.Sprintf("%s: %s (%s; detector %s, policy %s).%s%s", who, facts(f).Text(), codeLoop, f.GetDetector(), f.GetPolicy(), then, handle(f))
 }
 
 // Strongest returns the finding whose action is taken; nil for none.
@@ -137,13 +123,13 @@ func byStrength(a, b *checkpb.Finding) int {
 		cmp.Compare(b.GetAction(), a.GetAction()),
 		compareBool(!namesTool(a), !namesTool(b)),
 		cmp.Compare(b.GetBlockedMs(), a.GetBlockedMs()),
-		compareBool(a.GetRule() == ruleRounds, b.GetRule() == ruleRounds),
+		compareBool(a.GetRule() == finding.IdenticalRounds, b.GetRule() == finding.IdenticalRounds),
 		cmp.Compare(b.GetHitCount(), a.GetHitCount()))
 }
 
 // namesTool reports whether a finding says which tool was called in a loop.
 func namesTool(f *checkpb.Finding) bool {
-	return f.GetTool() != "" && (f.GetDetector() == evidence.DetectorTool || f.GetDetector() == evidence.DetectorCycle)
+	return f.GetTool() != "" && (f.GetDetector() == finding.Tool || f.GetDetector() == finding.Cycle)
 }
 
 // compareBool orders false before true.

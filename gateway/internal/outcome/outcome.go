@@ -20,6 +20,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -55,7 +56,7 @@ func (c *Case) fairvisor() bool { return c.Policies != nil && c.Policies.Fairvis
 // detector's part. Only the former has a request refused that fails closed.
 func (c *Case) incomplete() string {
 	if c.Degraded == "" && c.Decision.GetSemanticMissed() {
-		return evidence.DetectorSemantic
+		return finding.Semantic
 	}
 	return c.Degraded
 }
@@ -175,7 +176,7 @@ func (o *Outcome) retryAfter() int {
 	}
 	told := cmp.Or(f.GetRetryAfterMs(), f.GetBlockedMs())
 	seconds := ceilSeconds(max(ms, uint64(cmp.Or(told, 1000*max(f.GetWindowSeconds(), 1)))))
-	if told == 0 || f.GetDetector() == evidence.DetectorRequest { // whose time is exact, as in its source
+	if told == 0 || f.GetDetector() == finding.Request { // whose time is exact, as in its source
 		return seconds
 	}
 	return seconds + share(seconds, o.of.Caller)

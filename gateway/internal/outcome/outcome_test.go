@@ -13,6 +13,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/provider/chat"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -29,7 +30,7 @@ func passing(d *checkpb.Decision) *checkpb.Decision {
 	for _, f := range d.GetFindings() {
 		d.RetryAfterMs = max(d.RetryAfterMs, uint64(f.GetRetryAfterMs()))
 		switch f.GetDetector() {
-		case evidence.DetectorTool, evidence.DetectorCycle, evidence.DetectorSemantic:
+		case finding.Tool, finding.Cycle, finding.Semantic:
 			d.Lasting = d.Lasting || f.GetAction().Stops()
 		}
 	}
@@ -41,9 +42,9 @@ func passing(d *checkpb.Decision) *checkpb.Decision {
 }
 
 // finding returns a prompt detector's finding.
-func finding(action checkpb.Action) *checkpb.Finding {
+func foundWith(action checkpb.Action) *checkpb.Finding {
 	return &checkpb.Finding{
-		Policy: "p", Detector: evidence.DetectorPrompt, Action: action, HitCount: 6, WindowSeconds: 60, Fingerprint: []byte{0xab}, LoopId: "l", DelayMs: 500,
+		Policy: "p", Detector: finding.Prompt, Action: action, HitCount: 6, WindowSeconds: 60, Fingerprint: []byte{0xab}, LoopId: "l", DelayMs: 500,
 	}
 }
 
@@ -77,18 +78,18 @@ func set(o *Outcome) map[string]string {
 func TestWhatIsDoneFollowsFromFindingsAndRules(t *testing.T) {
 	t.Parallel()
 	reject := &checkpb.LimitVerdict{Action: checkpb.Action_ACTION_REJECT, Limit: 10, RetryAfterMs: 1500, WindowSeconds: 10, ResetMs: 2000}
-	broken := &checkpb.Finding{Policy: "p", Detector: evidence.DetectorRequest, Action: checkpb.Action_ACTION_BREAK, HitCount: 9, WindowSeconds: 60, RetryAfterMs: 7000}
+	broken := &checkpb.Finding{Policy: "p", Detector: finding.Request, Action: checkpb.Action_ACTION_BREAK, HitCount: 9, WindowSeconds: 60, RetryAfterMs: 7000}
 	tool := &checkpb.Finding{
-		Policy: "p", Detector: evidence.DetectorTool, Action: checkpb.Action_ACTION_REJECT, Message: "read was called 9 times.", LoopId: "l", Tool: "read",
+		Policy: "p", Detector: finding.Tool, Action: checkpb.Action_ACTION_REJECT, Message: "read was called 9 times.", LoopId: "l", Tool: "read",
 		Answer: checkpb.Answer_ANSWER_SYNTHETIC, HitCount: 9,
 	}
-	shadow := finding(checkpb.Action_ACTION_BREAK)
+	shadow := foundWith(checkpb.Action_ACTION_BREAK)
 	shadow.Shadow = true
 	both := ruled([]evidence.Limit{limitOf(byTokens, "r")}, reject)
 	both.Decision.Findings = []*checkpb.Finding{broken}
 	equal := ruled([]evidence.Limit{limitOf(byTokens, "r")}, reject)
-	equal.Decision.Findings = []*checkpb.Finding{finding(checkpb.Action_ACTION_REJECT)}
-	together := finding(checkpb.Action_ACTION_REJECT)
+	equal.Decision.Findings = []*checkpb.Finding{foundWith(checkpb.Action_ACTION_REJECT)}
+	together := foundWith(checkpb.Action_ACTION_REJECT)
 	together.Rule = "sessions-together"
 	for name, c := range map[string]struct {
 		of      *Case
@@ -99,7 +100,7 @@ func TestWhatIsDoneFollowsFromFindingsAndRules(t *testing.T) {
 	}{
 		"nothing": {&Case{}, "allow", 0, map[string]string{}, ""},
 		"a warning": {
-			&Case{Decision: found(finding(checkpb.Action_ACTION_WARN))}, "warn", 0,
+			&Case{Decision: found(foundWith(checkpb.Action_ACTION_WARN))}, "warn", 0,
 			map[string]string{"X-Loop-Action": "warn", "X-Loop-Reason": "loop_detected", "X-Loop-Detector": "prompt", "X-Loop-Count": "6"}, "",
 		},
 		"a policy in shadow": {&Case{Decision: found(shadow)}, "allow", 0, map[string]string{"X-Loop-Would": "break"}, ""},
@@ -175,7 +176,7 @@ func TestThrottledRequestsWaitOrAreRefused(t *testing.T) {
 	t.Parallel()
 	slow := &checkpb.LimitVerdict{Action: checkpb.Action_ACTION_THROTTLE, DelayMs: 1200, Limit: 5, Remaining: 1}
 	both := ruled([]evidence.Limit{limitOf(byRequests, "r")}, slow)
-	both.Decision.Findings = []*checkpb.Finding{finding(checkpb.Action_ACTION_THROTTLE)}
+	both.Decision.Findings = []*checkpb.Finding{foundWith(checkpb.Action_ACTION_THROTTLE)}
 	both.Policies.FairvisorHeaders = true
 	for name, c := range map[string]struct {
 		of      *Case
@@ -185,7 +186,7 @@ func TestThrottledRequestsWaitOrAreRefused(t *testing.T) {
 	}{
 		"nobody waits": {&Case{}, Wait{}, nil, ""},
 		"a finding": {
-			&Case{Decision: found(finding(checkpb.Action_ACTION_THROTTLE)), Caller: caller}, Wait{500 * time.Millisecond, "p\x00\xab"},
+			&Case{Decision: found(foundWith(checkpb.Action_ACTION_THROTTLE)), Caller: caller}, Wait{500 * time.Millisecond, "p\x00\xab"},
 			map[string]string{
 				"X-Loop-Action": "reject", "X-Loop-Reason": "loop_detected", "X-Loop-Detector": "prompt", "X-Loop-Count": "6",
 				"Retry-After": "60", "X-Should-Retry": "false",
@@ -234,8 +235,8 @@ func TestThrottledRequestsWaitOrAreRefused(t *testing.T) {
 
 func TestRequestThatHasNoAnswerInTheModelsPlaceIsRefused(t *testing.T) {
 	t.Parallel()
-	f := finding(checkpb.Action_ACTION_REJECT)
-	f.Answer, f.Detector, f.LoopId = checkpb.Answer_ANSWER_SYNTHETIC, evidence.DetectorCycle, ""
+	f := foundWith(checkpb.Action_ACTION_REJECT)
+	f.Answer, f.Detector, f.LoopId = checkpb.Answer_ANSWER_SYNTHETIC, finding.Cycle, ""
 	o := Of(&Case{Decision: found(f), Answerable: true, Reject: policy.RejectSynthetic})
 	if o.Text == "" || strings.Contains(o.Text, "unloop loops") {
 		t.Errorf("says %q", o.Text)
@@ -247,7 +248,7 @@ func TestRequestThatHasNoAnswerInTheModelsPlaceIsRefused(t *testing.T) {
 
 func TestRefusalsOfAStandingBlockComeFromTheirTemplate(t *testing.T) {
 	t.Parallel()
-	f := finding(checkpb.Action_ACTION_REJECT)
+	f := foundWith(checkpb.Action_ACTION_REJECT)
 	f.BlockedMs = 30_000
 	template := &RepeatTemplate{}
 	for times, status := range []int{429, 429, 400, 400} {
@@ -378,12 +379,12 @@ func TestWaitIsTheTimeUntilTheBlockEnds(t *testing.T) {
 		f    *checkpb.Finding
 		want string
 	}{
-		"the detector's time":         {&checkpb.Finding{Detector: evidence.DetectorRequest, RetryAfterMs: 9500, BlockedMs: 1}, "10"},
-		"the cooldown":                {&checkpb.Finding{Detector: evidence.DetectorRequest, BlockedMs: 3000, WindowSeconds: 60}, "3"},
-		"the window":                  {&checkpb.Finding{Detector: evidence.DetectorPrompt, WindowSeconds: 60}, "60"},
-		"a second":                    {&checkpb.Finding{Detector: evidence.DetectorUsers}, "1"},
-		"some more, by the caller":    {&checkpb.Finding{Detector: evidence.DetectorPrompt, RetryAfterMs: 100_000}, "104"},
-		"none, since it does not end": {&checkpb.Finding{Detector: evidence.DetectorSemantic, RetryAfterMs: 9000}, ""},
+		"the detector's time":         {&checkpb.Finding{Detector: finding.Request, RetryAfterMs: 9500, BlockedMs: 1}, "10"},
+		"the cooldown":                {&checkpb.Finding{Detector: finding.Request, BlockedMs: 3000, WindowSeconds: 60}, "3"},
+		"the window":                  {&checkpb.Finding{Detector: finding.Prompt, WindowSeconds: 60}, "60"},
+		"a second":                    {&checkpb.Finding{Detector: finding.Users}, "1"},
+		"some more, by the caller":    {&checkpb.Finding{Detector: finding.Prompt, RetryAfterMs: 100_000}, "104"},
+		"none, since it does not end": {&checkpb.Finding{Detector: finding.Semantic, RetryAfterMs: 9000}, ""},
 	} {
 		c.f.Action = checkpb.Action_ACTION_REJECT
 		o := Of(&Case{Decision: found(c.f), Caller: caller})
@@ -403,15 +404,15 @@ func TestHintNeedsItsPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := finding(checkpb.Action_ACTION_HINT)
+	gone := foundWith(checkpb.Action_ACTION_HINT)
 	gone.Policy = "gone"
 	for name, c := range map[string]struct {
 		f    *checkpb.Finding
 		want string
 	}{
-		"of a policy in force":   {finding(checkpb.Action_ACTION_HINT), "Stop. at result"},
+		"of a policy in force":   {foundWith(checkpb.Action_ACTION_HINT), "Stop. at result"},
 		"of a policy that ended": {gone, " at "},
-		"for another action":     {finding(checkpb.Action_ACTION_WARN), " at "},
+		"for another action":     {foundWith(checkpb.Action_ACTION_WARN), " at "},
 	} {
 		o := Of(&Case{Decision: found(c.f), Policies: policies})
 		if text, position := o.Hint(time.Time{}); text+" at "+position != c.want {
@@ -422,11 +423,11 @@ func TestHintNeedsItsPolicy(t *testing.T) {
 
 func TestFindingsAreOrderedByWhatTheyDo(t *testing.T) {
 	t.Parallel()
-	weak, strong := finding(checkpb.Action_ACTION_WARN), finding(checkpb.Action_ACTION_REJECT)
-	long, rounds, high := finding(checkpb.Action_ACTION_REJECT), finding(checkpb.Action_ACTION_REJECT), finding(checkpb.Action_ACTION_REJECT)
-	named := finding(checkpb.Action_ACTION_REJECT)
-	named.Detector, named.Tool = evidence.DetectorTool, "bash"
-	long.BlockedMs, rounds.Rule, rounds.HitCount, high.HitCount = 1000, ruleRounds, 100, 7
+	weak, strong := foundWith(checkpb.Action_ACTION_WARN), foundWith(checkpb.Action_ACTION_REJECT)
+	long, rounds, high := foundWith(checkpb.Action_ACTION_REJECT), foundWith(checkpb.Action_ACTION_REJECT), foundWith(checkpb.Action_ACTION_REJECT)
+	named := foundWith(checkpb.Action_ACTION_REJECT)
+	named.Detector, named.Tool = finding.Tool, "bash"
+	long.BlockedMs, rounds.Rule, rounds.HitCount, high.HitCount = 1000, finding.IdenticalRounds, 100, 7
 	for name, c := range map[string]struct{ first, second *checkpb.Finding }{
 		"by the action":       {strong, weak},
 		"by the block":        {long, high},
@@ -463,8 +464,8 @@ func TestARequestThatCannotBeCheckedForNowIsSentAgain(t *testing.T) {
 // What a request's own history shows does not change while the client waits.
 func TestWaitingDoesNotHelpAgainstComplaints(t *testing.T) {
 	t.Parallel()
-	f := finding(checkpb.Action_ACTION_REJECT)
-	f.Rule, f.HitCount, f.BlockedMs, f.RetryAfterMs = ruleComplain, 8, 0, 0
+	f := foundWith(checkpb.Action_ACTION_REJECT)
+	f.Rule, f.HitCount, f.BlockedMs, f.RetryAfterMs = finding.Complaints, 8, 0, 0
 	d, h := found(f), http.Header{}
 	d.Lasting = true
 	o := Of(&Case{Decision: d, Reject: "429"})

@@ -15,9 +15,9 @@ import (
 func TestDecisionsAreReportedToTheCheckAPI(t *testing.T) {
 	t.Parallel()
 	checked := evidence.Evidence{Check: &checkpb.Check{RequestId: "id", Counters: []*checkpb.Counter{{Shadow: true}, {}, {}}}}
-	weak, strong, shadow := finding(checkpb.Action_ACTION_WARN), finding(checkpb.Action_ACTION_THROTTLE), finding(checkpb.Action_ACTION_BREAK)
+	weak, strong, shadow := foundWith(checkpb.Action_ACTION_WARN), foundWith(checkpb.Action_ACTION_THROTTLE), foundWith(checkpb.Action_ACTION_BREAK)
 	weak.Policy, strong.Message, shadow.Shadow = "a", "it repeats", true
-	other := finding(checkpb.Action_ACTION_WARN)
+	other := foundWith(checkpb.Action_ACTION_WARN)
 	listed := func(f *checkpb.Finding) client.Finding {
 		return client.Finding{
 			Policy: f.GetPolicy(), Detector: "prompt", Action: f.GetAction().Label(), Shadow: f.GetShadow(), Fingerprint: "ab",
@@ -43,12 +43,12 @@ func TestDecisionsAreReportedToTheCheckAPI(t *testing.T) {
 			},
 		},
 		"a loop": {
-			&Case{Decision: found(finding(checkpb.Action_ACTION_REJECT))},
+			&Case{Decision: found(foundWith(checkpb.Action_ACTION_REJECT))},
 			client.Decision{
 				Action: "reject", Reason: "loop_detected", LoopID: "l", HitCount: 6, DelayMS: 500, RetryAfterSeconds: 60, RequestID: "other",
 				Message: "Stopped by Unloop: the same prompt 6 times within 60 seconds (recursive_loop_detected; " +
 					"detector prompt, policy p). Change the request, or wait 60 seconds. See `unloop loops show l`, let through with `unloop loops release l`.",
-				Findings: []client.Finding{listed(finding(checkpb.Action_ACTION_REJECT))},
+				Findings: []client.Finding{listed(foundWith(checkpb.Action_ACTION_REJECT))},
 			},
 		},
 		"a rule that throttles": {slow, client.Decision{
@@ -79,7 +79,7 @@ func TestDecisionsAreReportedToTheCheckAPI(t *testing.T) {
 
 func TestDecisionsAreReportedToToolRunners(t *testing.T) {
 	t.Parallel()
-	f := finding(checkpb.Action_ACTION_REJECT)
+	f := foundWith(checkpb.Action_ACTION_REJECT)
 	f.Message = "read was called 9 times"
 	o := Of(&Case{Decision: &checkpb.Decision{Findings: []*checkpb.Finding{f}, ToolReports: []*checkpb.ToolReport{
 		{Streak: 9, Shadow: true}, {Streak: 2, BackoffSeconds: 4, Calls: 7}, {Streak: 1},
@@ -100,8 +100,8 @@ func TestDecisionsAreReportedToToolRunners(t *testing.T) {
 
 func TestReportIsNoRefusal(t *testing.T) {
 	t.Parallel()
-	loop := found(finding(checkpb.Action_ACTION_REJECT))
-	synthetic := finding(checkpb.Action_ACTION_REJECT)
+	loop := found(foundWith(checkpb.Action_ACTION_REJECT))
+	synthetic := foundWith(checkpb.Action_ACTION_REJECT)
 	synthetic.Answer = checkpb.Answer_ANSWER_SYNTHETIC
 	limited := ruled([]evidence.Limit{limitOf(byRequests, "r")}, &checkpb.LimitVerdict{Action: checkpb.Action_ACTION_REJECT, Limit: 3, RetryAfterMs: 900})
 	limited.Policies = &bundle.Set{FairvisorHeaders: true}

@@ -10,20 +10,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/unloop/unloop/gateway/internal/evidence"
 	"github.com/unloop/unloop/gateway/internal/outcome"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/provider/chat"
 	"github.com/unloop/unloop/gateway/internal/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/request"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
 func TestOutcomesAreWrittenInTheFormatOfTheRequest(t *testing.T) {
 	t.Parallel()
 	const synthetic = policy.RejectSynthetic
-	finding := &checkpb.Finding{Detector: evidence.DetectorTool, Action: checkpb.Action_ACTION_REJECT}
+	finding := &checkpb.Finding{Detector: finding.Tool, Action: checkpb.Action_ACTION_REJECT}
 	for name, c := range map[string]struct {
 		finding   *checkpb.Finding
 		reject    policy.RejectAnswer

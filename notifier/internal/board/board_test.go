@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/silence"
 	"github.com/unloop/unloop/schemas/status"
 )
@@ -87,6 +88,20 @@ func TestALoopGoesFromItsRecordToThePast(t *testing.T) {
 	}
 	if _, ok := b.Loop("l2", later); ok {
 		t.Error("an unknown loop was found")
+	}
+}
+
+func TestLoopsAndTheirFindingsHaveTitles(t *testing.T) {
+	t.Parallel()
+	for _, k := range append(finding.Catalogue(), finding.Kind{Detector: "of a newer detector"}) {
+		in := incident("l1", "p")
+		in.Detector, in.Findings = k.Detector, []event.Finding{{Detector: k.Detector, Rule: k.Rule, Action: in.Action, Tool: "ls"}}
+		b := New()
+		b.Incidents.Put("live.p.1", body(t, in))
+		want := in.Findings[0].Facts().Title()
+		if l, _ := b.Loop("l1", noon); l.Title != want || l.Findings[0].Title != want || want == "" {
+			t.Errorf("%s %s: %+v, want %q", k.Detector, k.Rule, l, want)
+		}
 	}
 }
 

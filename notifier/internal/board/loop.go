@@ -47,13 +47,21 @@ type Loop struct {
 	// SilencedUntil is set while a silence suppresses messages about the loop.
 	SilencedUntil time.Time `json:"silenced_until,omitzero"`
 
-	Findings []event.Finding `json:"findings"`
-	Saved    event.Saved     `json:"saved"`
+	// Title names the loop in a few words.
+	Title    string      `json:"title"`
+	Findings []Finding   `json:"findings"`
+	Saved    event.Saved `json:"saved"`
 
 	at     time.Time // of the newest event
 	gone   bool      // its record was removed
 	unkept bool      // it is open, and its record is not kept
 	source *event.Event
+}
+
+// Finding is a finding with its title, which names it in a few words.
+type Finding struct {
+	event.Finding
+	Title string `json:"title"`
 }
 
 // loopOf returns the loop that an event describes.
@@ -64,10 +72,10 @@ func loopOf(e *event.Event) Loop {
 		Severity: string(e.Severity()), Tenant: e.TenantID, Project: e.ProjectID, Caller: d.Caller, Session: d.Session,
 		Model: d.Model, RequestID: e.RequestID, Fingerprint: d.Fingerprint, Hits: d.HitCount, Threshold: d.Threshold,
 		WindowSeconds: d.WindowSeconds, CooldownSeconds: d.CooldownSeconds, Similarity: d.Similarity,
-		FirstSeen: d.FirstSeen, LastSeen: d.LastSeen, Findings: d.Findings, Saved: d.Saved, at: e.Timestamp, source: e,
+		FirstSeen: d.FirstSeen, LastSeen: d.LastSeen, Title: d.Facts().Title(), Findings: make([]Finding, len(d.Findings)), Saved: d.Saved, at: e.Timestamp, source: e,
 	}
-	if l.Findings == nil {
-		l.Findings = []event.Finding{}
+	for i := range d.Findings {
+		l.Findings[i] = Finding{d.Findings[i], d.Findings[i].Facts().Title()}
 	}
 	l.Ends = l.LastSeen.Add(time.Duration(max(l.WindowSeconds, l.CooldownSeconds, 1)) * time.Second)
 	if e.Type == event.Resolved {

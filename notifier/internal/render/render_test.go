@@ -7,22 +7,18 @@ import (
 
 	"github.com/unloop/unloop/notifier/internal/sink"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 func TestSummariesSayWhatRepeats(t *testing.T) {
 	t.Parallel()
-	for detector, want := range map[string]string{
-		"prompt":   "The same prompt came 1,234 times within 1m.",
-		"request":  "The same request came 1,234 times within 1m.",
-		"tool":     "The same call of read_file brought the same result 1,234 times.",
-		"cycle":    "The calls of read_file go in a circle and bring nothing new, 1,234 times.",
-		"semantic": "1,234 exchanges in a row say the same in other words.",
-		"new":      "The detector new counted 1,234 times within 1m.",
-	} {
+	for _, k := range append(finding.Catalogue(), finding.Kind{Detector: "of a newer detector"}) {
 		e := Example().Events[0]
-		e.Data.Detector, e.Data.HitCount = detector, 1234
-		if got := Summary(&e); got != want {
-			t.Errorf("got %q, want %q", got, want)
+		e.Data.Detector, e.Data.HitCount = k.Detector, 1234
+		e.Data.Findings = []event.Finding{{Detector: k.Detector, Rule: k.Rule, Action: e.Data.Action, Tool: "read\nfile"}}
+		want := strings.ReplaceAll(e.Data.Facts().Sentence(), "\n", " ")
+		if got := Summary(&e); got != want || !strings.HasSuffix(got, ".") {
+			t.Errorf("%s %s: got %q, want %q", k.Detector, k.Rule, got, want)
 		}
 	}
 }

@@ -64,28 +64,7 @@ func title(e *event.Event) string {
 }
 
 // Summary says in one sentence what repeats.
-func Summary(e *event.Event) string {
-	d := &e.Data
-	n := plural(d.HitCount, "time")
-	window := ""
-	if d.WindowSeconds > 0 {
-		window = " within " + span(time.Duration(d.WindowSeconds)*time.Second)
-	}
-	switch d.Detector {
-	case "prompt":
-		return "The same prompt came " + n + window + "."
-	case "request":
-		return "The same request came " + n + window + "."
-	case "tool":
-		return "The same call of " + cmp.Or(Tools(e), "a tool") + " brought the same result " + n + "."
-	case "cycle":
-		return "The calls of " + cmp.Or(Tools(e), "some tools") + " go in a circle and bring nothing new, " + n + "."
-	case "semantic":
-		return plural(d.HitCount, "exchange") + " in a row say the same in other words."
-	default:
-		return "The detector " + clean(d.Detector) + " counted " + n + window + "."
-	}
-}
+func Summary(e *event.Event) string { return clean(e.Data.Facts().Sentence()) }
 
 // span writes a duration without its zeros.
 func span(d time.Duration) string {

@@ -5,49 +5,6 @@ import { clockTime, h, hash, money, number, plural, setText, short, since, span,
 
 const strength = { allow: 0, warn: 1, hint: 2, throttle: 3, reject: 4, break: 5 };
 
-// what says in a few words what goes in circles.
-const whats = {
-  repeat: (f) => `the same call${of(f)}`,
-  outcome: (f) => `the same result${of(f)}`,
-  parallel: (f) => `the same call${of(f)} at once`,
-  breaker: () => "too many tool calls",
-  "same-error": (f) => `the same error${of(f)}`,
-  "all-failed": () => "every call fails",
-  "not-offered": (f) => `a tool that is not offered${named(f)}`,
-  "same-empty": (f) => `empty results${of(f)}`,
-  "ping-pong": (f) => `${tools(f) || "two calls"} by turns`,
-  cycle: (f) => `a cycle: ${tools(f) || "tool calls"}`,
-  wide: () => "the same few calls again and again",
-  "nothing-new": () => "rounds that bring nothing new",
-};
-
-// A prompt's rule "slow" counts conversations that begin alike, over a long window.
-whats.slow = () => "many conversations that begin alike";
-
-const kinds = {
-  request: () => "identical requests",
-  prompt: () => "the same prompt",
-  semantic: () => "the same in other words",
-  uninspected: () => "bodies that can't be read",
-  circuit_breaker: () => "spending over its rate",
-};
-
-const of = (f) => (f.tool ? ` of ${f.tool}` : "");
-const named = (f) => (f.tool ? `: ${f.tool}` : "");
-const tools = (f) => (f.tool ? f.tool.split(",").join(" → ") : "");
-
-function what(f) {
-  return (whats[f.rule] ?? kinds[f.detector] ?? (() => f.detector))(f);
-}
-
-// main is the finding that a loop's action follows from.
-export function main(loop) {
-  const all = loop.findings;
-  return all.find((f) => f.detector === loop.detector && f.action === loop.action) ?? all[0] ?? { detector: loop.detector, action: loop.action, hit_count: loop.hits };
-}
-
-export const titleOf = (loop) => what(main(loop));
-
 // matches reports whether a loop has all words of a filter.
 export function matches(loop, words) {
   if (words.length === 0) return true;
@@ -103,7 +60,7 @@ export function update(el, loop, context) {
   const open = context.open.has(loop.id);
   el.className = `loop ${loop.state} ${loop.action}${loop.mode === "shadow" ? " shadow" : ""}${open ? " opened" : ""}`;
   p.toggle.setAttribute("aria-expanded", String(open));
-  setText(p.title, titleOf(loop));
+  setText(p.title, loop.title);
   setText(p.policy, loop.policy);
   once(p.who, [loop.tenant, loop.project, loop.caller, loop.session].join("\n"), () => who(loop));
   once(p.hits, `${loop.hits}/${loop.threshold}`, () => [h("strong", {}, number(loop.hits)), loop.hits === 1 ? " hit" : " hits"]);
@@ -194,7 +151,7 @@ function finding(f, loop) {
   const threshold = f.threshold || (f.detector === loop.detector ? loop.threshold : 0);
   const seconds = f.window_seconds || loop.window_seconds;
   return h("div", { class: "finding" },
-    h("p", {}, h("span", { class: `badge ${f.action}${loop.mode === "shadow" ? " shadow" : ""}` }, f.action), " ", h("strong", {}, f.detector), f.rule ? h("span", { class: "rule" }, ` ${f.rule}`) : null, " – ", what(f)),
+    h("p", {}, h("span", { class: `badge ${f.action}${loop.mode === "shadow" ? " shadow" : ""}` }, f.action), " ", h("strong", {}, f.detector), f.rule ? h("span", { class: "rule" }, ` ${f.rule}`) : null, " – ", f.title),
     meter(f.hit_count, threshold, seconds),
     f.similarity ? similarity(f.similarity) : null,
     f.calls?.length ? cycle(f) : null,

@@ -1,0 +1,127 @@
+// Package finding is the catalogue of what detectors find, in words: what a rule compares,
+// how people and models are told, and whether waiting helps. Refusals, hints, messages, the
+// command line, the API and the dashboard read it, so that a loop has the same name
+// everywhere. How loops are found is none of its business.
+package finding
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Kind describes what one rule of a detector finds.
+type Kind struct {
+	// Detector and Rule are the names that findings bear. Rule is empty for what the
+	// detector finds by no rule of its own, and for rules that are not in the catalogue.
+	Detector, Rule string
+	// Compares says what is compared, for the reference.
+	Compares string
+	// Title names the loop in a few words, and Text in full, without a verb. Both may
+	// contain {tools}; Text also {n}, the count, and {window}.
+	Title, Text string
+	// Hint tells the model what it did, in a sentence or two. Besides the placeholders of
+	// Text it may contain {tool} and those that its detector fills in. Advice tells it what
+	// to do instead.
+	Hint, Advice string
+	// Lasting reports that waiting does not let a stopped request pass.
+	Lasting bool
+}
+
+// Of returns the kind of a finding. A rule that is not in the catalogue is described by its
+// detector, and a detector that is not there by its name.
+func Of(detector, rule string) *Kind {
+	var general *Kind
+	for i := range catalogue {
+		switch k := &catalogue[i]; {
+		case k.Detector != detector:
+		case k.Rule == rule:
+			return k
+		case k.Rule == "":
+			general = k
+		}
+	}
+	if general == nil {
+		return &Kind{Detector: detector, Title: detector, Text: detector + " {n} times{window}"}
+	}
+	return general
+}
+
+// Catalogue returns all kinds, by detector.
+func Catalogue() []Kind { return append([]Kind(nil), catalogue...) }
+
+// Facts are what is known of a finding.
+type Facts struct {
+	Detector, Rule string
+	// Tool is the name of the tool that was called; of a cycle, the names of all, separated
+	// by commas.
+	Tool             string
+	Count, Threshold int
+	// Window is the time in which the hits were counted; 0 for none.
+	Window time.Duration
+}
+
+// Title names the loop in a few words, such as "the same error (bash)".
+func (f Facts) Title() string { return f.Fill(Of(f.Detector, f.Rule).Title) }
+
+// Text says what was found, and how often, such as "the same error of a tool (bash) 5
+// times".
+func (f Facts) Text() string {
+	switch {
+	case f.Rule == Breaker && f.Threshold > 0 && f.Count > f.Threshold:
+		return f.Fill("{n} tool calls since the last human message")
+	case f.Detector == Semantic && f.Count == 1:
+		return "a message that says again, in other words, what was said before"
+	}
+	return f.Fill(Of(f.Detector, f.Rule).Text)
+}
+
+// Sentence returns Text as a sentence.
+func (f Facts) Sentence() string {
+	text := f.Text()
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:] + "."
+}
+
+// Fill puts the facts, and further values, into a template of a Kind. Further values are
+// pairs of a placeholder and its value, and come first.
+func (f Facts) Fill(template string, further ...string) string {
+	names := f.tools()
+	tools, tool := "", "tool"
+	if names != "" {
+		tools, tool = " ("+names+")", "tool "+names
+	}
+	window := ""
+	if f.Window > 0 {
+		window = " within " + span(f.Window)
+	}
+	return strings.NewReplacer(append(further, "{n}", strconv.Itoa(f.Count), "{tools}", tools, "{tool}", tool, "{window}", window)...).Replace(template)
+}
+
+// maxTools bounds the names of tools in a text, in bytes: what follows them, such as the code of an
+// error, stands near its beginning, where transcripts look for it.
+const maxTools = 64
+
+func (f Facts) tools() string {
+	names := strings.ReplaceAll(f.Tool, ",", ", ")
+	if len(names) > maxTools {
+		names = strings.ToValidUTF8(names[:maxTools], "") + "…"
+	}
+	return names
+}
+
+// span writes a time in one unit.
+func span(d time.Duration) string {
+	for _, unit := range []struct {
+		of   time.Duration
+		name string
+	}{{24 * time.Hour, "days"}, {time.Hour, "hours"}, {time.Minute, "minutes"}} {
+		if d >= 2*unit.of && d%unit.of == 0 {
+			return fmt.Sprintf("%d %s", d/unit.of, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d seconds", d/time.Second)
+}
