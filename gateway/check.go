@@ -10,6 +10,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/account"
 	"github.com/unloop/unloop/gateway/internal/auth"
+	"github.com/unloop/unloop/gateway/internal/fair"
 	"github.com/unloop/unloop/gateway/internal/identity"
 	"github.com/unloop/unloop/gateway/internal/inforce"
 	"github.com/unloop/unloop/gateway/internal/intake"
@@ -111,7 +112,7 @@ func (g *Gateway) gather(c *checked, hasher *identity.Hasher, turn *turns.Turn) 
 		c.Check = nil
 		c.Degraded = g.asker.Degraded("starting")
 	default:
-		answer := g.asker.Ask(r.Context(), c.Check)
+		answer := g.asker.Ask(fair.WithCaller(r.Context(), x.Caller), c.Check)
 		c.Decision, c.Degraded, c.Overloaded = answer.Decision, answer.Degraded, answer.Overloaded
 		c.account.Decision, c.account.Counted = answer.Decision, answer.Counted
 		if x.Uninspected != "" && c.Degraded == "" && c.FailClosed {

@@ -198,7 +198,8 @@ func TestAProcessThatLacksAProcessorWaitsForItsAnswers(t *testing.T) {
 	c := unstarved(natstest.StartBare(t).Service(), timeout)
 	synctest.Test(t, func(t *testing.T) {
 		one := &call{ctx: t.Context(), at: time.Now().Add(-timeout), done: make(chan answer, 1)}
-		c.waiting, c.patrolling = []*call{one}, true
+		c.waiting.Push(0, one)
+		c.patrolling = true
 		c.patrol(true)
 		select {
 		case a := <-one.done:

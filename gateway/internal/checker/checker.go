@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/gateway/internal/blocks"
+	"github.com/unloop/unloop/gateway/internal/fair"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/metric"
@@ -34,7 +34,8 @@ const (
 	// maxSent is how many messages are on their way at once; checks that come
 	// meanwhile share the next one.
 	maxSent = 4
-	// maxWaiting bounds the checks that wait for a message.
+	// maxWaiting bounds the checks that wait for a message, of which one caller has half at
+	// most.
 	maxWaiting = 8192
 	// maxWait bounds how long a check waits for its decision while detectors decide
 	// others.
@@ -59,9 +60,9 @@ type Checker struct {
 
 	inbox *natskit.Inbox
 	mu    sync.Mutex
-	// waiting are the checks that wait for a message, oldest first. patrolling says that
-	// they are looked at from time to time.
-	waiting    []*call
+	// waiting are the checks that wait for a message; their callers take turns. patrolling
+	// says that they are looked at from time to time.
+	waiting    fair.Queue[*call]
 	patrolling bool
 	// answered is the time of the last decision: until then, detectors were busy with
 	// other checks.
@@ -178,10 +179,11 @@ func (c *Checker) enqueue(own *call, single bool) ([]*call, error) {
 		c.asked++
 		return []*call{own}, nil
 	}
-	if len(c.waiting) >= maxWaiting {
+	caller := fair.CallerIn(own.ctx)
+	if !fair.May(int64(c.waiting.LenOf(caller)), 1, int64(maxWaiting-c.waiting.Len())) {
 		return nil, ErrOverloaded
 	}
-	c.waiting = append(c.waiting, own)
+	c.waiting.Push(caller, own)
 	if !c.patrolling {
 		c.patrolling = true
 		c.patrolLater()
@@ -275,15 +277,20 @@ func (c *Checker) take(answered int) []*call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked -= answered
-	c.waiting = slices.DeleteFunc(c.waiting, func(one *call) bool { return one.ctx.Err() != nil }) // their clients left
-	share := (c.asked + len(c.waiting) + maxSent - 1) / maxSent
-	n := min(len(c.waiting), share, maxBatch)
-	if n == 0 {
-		c.sent--
-		return nil
+	share := (c.asked + c.waiting.Len() + maxSent - 1) / maxSent
+	var batch []*call
+	for range c.waiting.Len() {
+		one, _ := c.waiting.Pop(func(*call) bool { return true })
+		if one.ctx.Err() != nil {
+			continue // its client left
+		}
+		if batch = append(batch, one); len(batch) == min(share, maxBatch) {
+			break
+		}
 	}
-	batch := c.waiting[:n:n]
-	c.waiting = c.waiting[n:]
-	c.asked += n
+	if len(batch) == 0 {
+		c.sent--
+	}
+	c.asked += len(batch)
 	return batch
 }

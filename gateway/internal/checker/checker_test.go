@@ -200,7 +200,7 @@ func TestAnswersWithinRequestsDoNotNest(t *testing.T) {
 	await(t, c, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return len(c.waiting) == waiting
+		return c.waiting.Len() == waiting
 	})
 	close(release)
 	all.Wait()

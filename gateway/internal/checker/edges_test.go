@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/unloop/unloop/gateway/internal/fair"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natstest"
@@ -83,9 +85,41 @@ func TestChecksThatCannotBeSent(t *testing.T) {
 func TestChecksBeyondTheQueueAreRefused(t *testing.T) {
 	t.Parallel()
 	c := newChecker(natstest.StartBare(t).Service(), patience, time.Now)
-	c.sent, c.waiting = maxSent, make([]*call, maxWaiting)
+	c.sent = maxSent
+	for range maxWaiting / 2 {
+		c.waiting.Push(0, &call{ctx: t.Context(), at: time.Now(), done: make(chan answer, 1)})
+	}
 	if _, _, err := c.Check(t.Context(), checkOf("x")); !errors.Is(err, ErrOverloaded) {
-		t.Errorf("error %v", err)
+		t.Errorf("of a caller that has half of the queue: error %v", err)
+	}
+	if _, err := c.enqueue(&call{ctx: fair.WithCaller(t.Context(), 1), check: checkOf("x"), at: time.Now(), done: make(chan answer, 1)}, false); err != nil {
+		t.Errorf("of another caller: %v", err)
+	}
+}
+
+// One caller's flood delays the checks of others by no more than one batch.
+func TestCallersShareTheDetectorsInTurn(t *testing.T) {
+	t.Parallel()
+	c := newChecker(natstest.StartBare(t).Service(), patience, time.Now)
+	c.sent = maxSent
+	enqueue := func(caller fair.Caller) {
+		own := &call{ctx: fair.WithCaller(t.Context(), caller), check: checkOf("x"), at: time.Now(), done: make(chan answer, 1)}
+		if _, err := c.enqueue(own, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const flood, honest = 1, 2
+	for range 1000 {
+		enqueue(flood)
+	}
+	enqueue(honest)
+	enqueue(honest)
+	var of []fair.Caller
+	for _, one := range c.take(0)[:4] {
+		of = append(of, fair.CallerIn(one.ctx))
+	}
+	if want := []fair.Caller{flood, honest, flood, honest}; !slices.Equal(of, want) {
+		t.Errorf("served %v, want %v", of, want)
 	}
 }
 

@@ -49,15 +49,14 @@ func (c *Checker) patrol(starved bool) {
 	if starved {
 		c.answered = now
 	}
-	for len(c.waiting) > 0 {
-		err := c.overdue(c.waiting[0], now)
-		if err == nil {
+	for {
+		one, found := c.waiting.Pop(func(one *call) bool { return c.overdue(one, now) != nil })
+		if !found {
 			break
 		}
-		c.waiting[0].done <- answer{err: err}
-		c.waiting = c.waiting[1:]
+		one.done <- answer{err: c.overdue(one, now)}
 	}
-	if c.patrolling = len(c.waiting) > 0; c.patrolling {
+	if c.patrolling = c.waiting.Len() > 0; c.patrolling {
 		c.patrolLater()
 	}
 }

@@ -5,10 +5,26 @@
 // It knows neither what is waited for nor how callers are told apart.
 package fair
 
-import "container/list"
+import (
+	"container/list"
+	"context"
+)
 
 // Caller tells the callers of a gateway apart.
 type Caller uint64
+
+type callerKey struct{}
+
+// WithCaller returns a context of what is done for a caller.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerIn returns the caller for which something is done; 0 if nobody said.
+func CallerIn(ctx context.Context) Caller {
+	c, _ := ctx.Value(callerKey{}).(Caller)
+	return c
+}
 
 // May reports whether a caller that has own of a room may take n more of it while free of
 // it is not taken: it gets no more than it leaves free. So a caller alone gets half of the
