@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
 // failing is an upstream that answers with the status that a request asks for, and hands
@@ -104,8 +106,13 @@ func TestEarlyHintsLeaveTheAnswerAsItIs(t *testing.T) {
 		_, _ = io.WriteString(w, "<html>")
 	}))
 	t.Cleanup(upstream.Close)
-	a := send(t, start(t, upstream.URL).URL(), unique())
+	const page = "https://app.example"
+	s := start(t, upstream.URL, func(cfg *system.Config) { cfg.Gateway.Pages.AllowOrigin = []string{page} })
+	a := send(t, s.URL(), unique().with("Origin", page))
 	if got := a.header.Get("Content-Type"); a.status != http.StatusOK || got != "" || string(a.body) != "<html>" {
 		t.Errorf("status %d, type %q: %s", a.status, got, a.body)
+	}
+	if got := a.header.Values("Access-Control-Allow-Origin"); len(got) != 1 || got[0] != page {
+		t.Errorf("the page may read it: %q", got)
 	}
 }

@@ -1,11 +1,15 @@
 package service
 
 import (
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -45,6 +49,60 @@ func TestScrapesAreBounded(t *testing.T) {
 	}
 	close(end)
 	scrapes.Wait()
+}
+
+// pipes is a listener whose connections are pipes, which wait as a test's own clock says.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, open := <-p
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
+func (pipes) Close() error   { return nil }
+
+// Connections that stay idle, and requests whose body stalls, end by themselves.
+func TestConnectionsOfTheAdminPortEnd(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		request string
+		after   time.Duration
+	}{
+		"without a request":    {"", headerTimeout},
+		"idle after a request": {"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", adminIdleTimeout},
+		"in its headers":       {"GET /healthz HTTP/1.1\r\nHost:", headerTimeout},
+		"in its body":          {"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf", bodyTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			admin, err := NewAdmin("127.0.0.1:0", access.Allowed{}, NewRegistry(), Named{Name: "paged", Service: &paged{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = admin.listener.Close() })
+			synctest.Test(t, func(t *testing.T) {
+				client, server := net.Pipe()
+				listener := make(pipes, 1)
+				listener <- server
+				served := make(chan error)
+				go func() { served <- admin.server.Serve(listener) }()
+				began := time.Now()
+				go func() { _, _ = io.WriteString(client, c.request) }()
+				if _, err := io.Copy(io.Discard, client); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(began); took < c.after || took > c.after+time.Second {
+					t.Errorf("it ended after %s, want %s", took, c.after)
+				}
+				close(listener)
+				<-served
+			})
+		})
+	}
 }
 
 func TestAddressesThatOthersReachNeedAKeyOrLeave(t *testing.T) {

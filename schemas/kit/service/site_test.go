@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -26,7 +27,10 @@ func (p *paged) Readiness() *Readiness     { return &p.ready }
 func (p *paged) Describe(s *status.Status) { s.Bundle = &status.Bundle{Version: "7-aa"} }
 
 func (p *paged) Site(refuse func() string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("page;" + refuse())) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = w.Write([]byte("page;" + refuse()))
+	})
 }
 
 // Pages are served beside the port's own paths; other machines may change something with
