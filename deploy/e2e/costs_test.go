@@ -32,7 +32,13 @@ func taken(t *testing.T, url string) int {
 	if err != nil {
 		t.Fatalf("peek: status %d, remaining %q: %s", a.status, a.header.Get("RateLimit-Remaining"), a.body)
 	}
-	return 1_000_000 - left - len(body)/4 - 1
+	return 1_000_000 - left - promptTokens(body) - 1
+}
+
+// promptTokens estimates the tokens of a body that ends with its messages.
+func promptTokens(body string) int {
+	_, messages, _ := strings.Cut(body, `"messages":`)
+	return (len(messages) - len("}")) / 4
 }
 
 // untilTaken waits for the corrections that follow answers.

@@ -62,7 +62,7 @@ func (k *spender) taken() (got spent) {
 			got.cents = 1_000_000 - n
 		}
 	}
-	own := spent{}.plus(float64(len(c.body)/4), 1)
+	own := spent{}.plus(float64(promptTokens(c.body)), 1)
 	return spent{got.tokens - own.tokens, got.cents - own.cents}
 }
 
@@ -143,7 +143,7 @@ func (k *spender) spend() string {
 	case shape.reports:
 		k.want = k.want.plus(float64(input), float64(output))
 	case shape.remains:
-		k.want = k.want.plus(float64(len(c.body)/4), float64(n*most))
+		k.want = k.want.plus(float64(promptTokens(c.body)), float64(n*most))
 	}
 	return fmt.Sprint(shape.name, ", checked: ", checked)
 }

@@ -200,3 +200,30 @@ rules:
 		t.Errorf("others (-want +got):\n%s", diff)
 	}
 }
+
+// Headers are the same to Fairvisor whether their names have hyphens or underscores.
+func TestHeadersWithUnderscoresAreTheSameToFairvisor(t *testing.T) {
+	t.Parallel()
+	url := start(t, echo(t), policies(t, `bundle_version: 1
+compat: [fairvisor]
+kill_switches: [{scope_key: "header:X_API_Key", scope_value: stolen}]
+policies:
+  - id: p
+    spec:
+      selector: {pathPrefix: /}
+      rules: [{name: r, limit_keys: ["header:x_team_key"], algorithm: token_bucket, algorithm_config: {rps: 0.0001, burst: 1}}]
+`)).URL()
+	asked := func() call { return unique().with("X-Team-Key", "red") }
+	if a := send(t, url, asked().with("X-API-Key", "stolen")); a.header.Get("X-Fairvisor-Reason") != "kill_switch" {
+		t.Errorf("the kill switch: status %d, %v", a.status, a.header)
+	}
+	if a := send(t, url, asked()); a.status != http.StatusOK {
+		t.Errorf("the first request of a team: status %d: %s", a.status, a.body)
+	}
+	if a := send(t, url, asked()); a.status != limited {
+		t.Errorf("the second one: status %d", a.status)
+	}
+	if a := send(t, url, unique().with("X-Team-Key", "blue")); a.status != http.StatusOK {
+		t.Errorf("of another team: status %d", a.status)
+	}
+}

@@ -32,6 +32,7 @@ type Bundle struct {
 	Policies           []Entry          `json:"policies" check:"required" doc:"All policies that match a request apply to it."`
 
 	source   []byte
+	lines    map[string]int // of the fields that were read
 	warnings []Fault
 }
 

@@ -10,6 +10,11 @@ type checked interface {
 	checkBlock(r *report, path string)
 }
 
+// inerting is a block that knows which of its keys have no effect beside the others.
+type inerting interface {
+	inert(r *report, path string)
+}
+
 // walk checks a value and everything in it, and makes the documented repairs. It skips a
 // zero value that is optional and was not read.
 func (r *report) walk(v reflect.Value, path string, c constraint, optional bool) {
@@ -50,10 +55,16 @@ func (r *report) walkMap(v reflect.Value, path string) {
 }
 
 func (r *report) walkStruct(v reflect.Value, path string) {
+	if b, ok := reflect.TypeAssert[*Bundle](v.Addr()); ok && b.Compatible(CompatFairvisor) {
+		b.sortStages()
+	}
 	fields := fieldsOf(v)
 	required := "%s is required"
 	if len(fields) > 0 && fields[0].name == "enabled" {
 		if !fields[0].value.Bool() {
+			if r.read(path) && !r.read(join(path, "enabled")) {
+				r.warn(path, fieldName(path)+" has no effect: it does not say enabled: true")
+			}
 			return
 		}
 		required = "when enabled is true, %s is required"
@@ -68,6 +79,9 @@ func (r *report) walkStruct(v reflect.Value, path string) {
 	}
 	if block, ok := reflect.TypeAssert[checked](v.Addr()); ok {
 		block.checkBlock(r, path)
+	}
+	if block, ok := reflect.TypeAssert[inerting](v.Addr()); ok {
+		block.inert(r, path)
 	}
 }
 

@@ -67,7 +67,7 @@ func TestDisabledBlockIsValidWhateverElseItSays(t *testing.T) {
 			t.Errorf("%s is on", block)
 		}
 	}
-	wantWarning(t, mustParse(t, onePolicy("{loop_detection: {window_seconds: 5}}")), "off, since it does not say enabled: true")
+	wantWarning(t, mustParse(t, onePolicy("{loop_detection: {window_seconds: 5}}")), "has no effect: it does not say enabled: true")
 }
 
 func TestFaultsInSpecs(t *testing.T) {

@@ -27,7 +27,7 @@ func parse(data []byte, strict bool) (*Bundle, error) {
 		return nil, err
 	}
 	b.source = slices.Clone(data)
-	b.warnings = r.warnings
+	b.lines, b.warnings = r.lines, r.warnings
 	return b, nil
 }
 

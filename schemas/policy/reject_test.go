@@ -48,7 +48,7 @@ func TestRejectIsAStatusOrAWord(t *testing.T) {
 func TestRejectByAStatusThatClientsRetryIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	for status, warned := range map[string]bool{"429": false, "400": false, "403": false, "422": false, "408": true, "503": true} {
-		b, err := policy.Parse([]byte(onePolicy("{reject: " + status + "}")))
+		b, err := policy.Parse([]byte(onePolicy("{prompt: {}, reject: " + status + "}")))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,9 +65,6 @@ func (s *Spec) checkBlock(r *report, path string) {
 	if s.CircuitBreaker != nil && s.CircuitBreaker.Enabled && len(s.Rules) == 0 {
 		r.warn(join(path, "circuit_breaker"), "circuit_breaker counts requests, and those of all together, since there is no rule whose cost and limit key it could take")
 	}
-	if s.LoopDetection != nil && !s.LoopDetection.Enabled && !r.read(join(path, "loop_detection.enabled")) {
-		r.warn(join(path, "loop_detection"), "loop_detection is off, since it does not say enabled: true")
-	}
 }
 
 func (s *Spec) checkRules(r *report, path string) {

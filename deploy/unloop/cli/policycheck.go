@@ -90,7 +90,7 @@ func readBundle(file string) (checked, []byte, []complaint, error) {
 	if err != nil {
 		return checked{}, nil, nil, fmt.Errorf("read %s: %w", file, err)
 	}
-	all := complaintsOf(file, bundle.Warnings(), true)
+	all := complaintsOf(file, append(bundle.Warnings(), bundle.Lapsed(time.Now())...), true)
 	if bundle.ExpiredAt(time.Now()) {
 		return checked{}, nil, append(all, complaint{File: file, Field: "expires_at", Message: "the bundle has expired, and no gateway loads it"}), faulty
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/bundle"
 	"github.com/unloop/unloop/gateway/internal/provider"
 	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/gateway/internal/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
@@ -70,6 +71,8 @@ type maker struct {
 	out Evidence
 	// again are the policies whose tool detector finds a call repeated after other work.
 	again []string
+	// bounds are those that the body sets, once they were read.
+	bounds *usage.Bounds
 }
 
 // Match returns the policies that apply to a request.

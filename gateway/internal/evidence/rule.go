@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -218,16 +219,21 @@ func (m *maker) estimate(estimator string) int {
 			return n
 		}
 	}
-	return int(m.Body.PromptTokens())
+	return cmp.Or(m.tokens().Prompt, int(m.Body.PromptTokens()))
 }
 
 // maxOutput returns how many tokens the answers to the request may have in all.
-func (m *maker) maxOutput(standard, most int) int {
-	bounds := usage.Bounds{Answers: 1}
-	if m.Uninspected == "" {
-		bounds = usage.BoundsOf(m.Body.Inspected())
+func (m *maker) maxOutput(standard, most int) int { return m.tokens().MaxOutput(standard, most) }
+
+// tokens returns how many tokens the request may take, as far as its body says it.
+func (m *maker) tokens() usage.Bounds {
+	if m.bounds == nil {
+		m.bounds = &usage.Bounds{Answers: 1}
+		if m.Uninspected == "" {
+			*m.bounds = usage.BoundsOf(m.Body.Inspected())
+		}
 	}
-	return bounds.MaxOutput(standard, most)
+	return *m.bounds
 }
 
 // breakerDomain is the domain of the hashes that name the states of circuit

@@ -20,8 +20,9 @@ func TestLimitsOfRules(t *testing.T) {
 		return asked{body: chat, caller: "c", header: map[string]string{name: value}}
 	}
 	ask := asked{body: chat, caller: "c"}
-	bounded := `{"model":"gpt-4o","max_tokens":50,"n":2,"messages":[{"role":"user","content":"hello there"}]}`
-	tokens := float64(len(chat) / 4)
+	const boundedPrompt = `[{"role":"user","content":"hello there"}]`
+	bounded := `{"model":"gpt-4o","max_tokens":50,"n":2,"messages":` + boundedPrompt + `}`
+	tokens := float64((len(chat) - len(`{"model":"gpt-4o","messages":}`)) / 4)
 	day := []*checkpb.Stage{{Percent: 100, Action: reject}}
 	for name, c := range map[string]struct {
 		rule string
@@ -69,7 +70,7 @@ func TestLimitsOfRules(t *testing.T) {
 		},
 		"tokens of a request that limits its answers": {
 			key + "token_bucket_llm, algorithm_config: {tokens_per_minute: 6000, default_max_completion: 1000}", asked{body: bounded, caller: "c"},
-			&checkpb.Limit{Cost: float64(len(bounded)/4) + 100, Estimated: true, Bucket: &checkpb.Bucket{Rate: 100, Capacity: 6000}},
+			&checkpb.Limit{Cost: float64(len(boundedPrompt)/4) + 100, Estimated: true, Bucket: &checkpb.Bucket{Rate: 100, Capacity: 6000}},
 		},
 		"tokens of a body that can't be read": {
 			key + "token_bucket_llm, algorithm_config: {tokens_per_minute: 6000, default_max_completion: 100}", asked{body: bounded, caller: "c", uninspected: "x"},
@@ -182,7 +183,7 @@ func TestBreakerTakesTheCostOfTheFirstRule(t *testing.T) {
 		estimated bool
 	}{
 		"requests":                {"{" + breaker + "}", asked{body: chat}, 1, false},
-		"tokens":                  {"{" + breaker + ", " + tokens + "}", asked{body: chat, header: red}, float64(len(chat)/4 + 100), true},
+		"tokens":                  {"{" + breaker + ", " + tokens + "}", asked{body: chat, header: red}, float64((len(chat)-len(`{"model":"gpt-4o","messages":}`))/4 + 100), true},
 		"a request of no model's": {"{" + breaker + ", " + tokens + "}", asked{method: "GET", url: "/v1/models", header: red}, 0, false},
 	} {
 		e := c.a.of(t, policies(t, c.spec))

@@ -72,6 +72,8 @@ type Bounds struct {
 	Output int
 	// Answers is how many answers are asked for; at least 1.
 	Answers int
+	// Prompt is an estimate of the tokens of the prompt and the tools; 0 if the format is not known.
+	Prompt int
 }
 
 // MaxTokens is more than any model takes or answers, and maxAnswers more than any
@@ -106,6 +108,10 @@ func BoundsOf(body []byte) Bounds {
 				return number(w, &b.Answers)
 			case "generationConfig", "generation_config":
 				return generationConfig(w, &b)
+			case "messages", "input", "prompt", "instructions", "system", "contents", "systemInstruction", "system_instruction", "tools", "functions":
+				raw, err := w.Raw()
+				b.Prompt += PromptTokens(raw)
+				return err
 			}
 			return nil
 		})

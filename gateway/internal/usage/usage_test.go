@@ -248,3 +248,22 @@ func TestTheMostThatAnswersMayHave(t *testing.T) {
 		}
 	}
 }
+
+// Members of a body that no model reads cost nothing.
+func TestThePromptAndTheToolsCost(t *testing.T) {
+	t.Parallel()
+	prompt := strings.Repeat("word ", 160) // 800 bytes, 200 tokens
+	for name, body := range map[string]string{
+		"Chat Completions": `{"model":"m","messages":"` + prompt + `","metadata":{"note":"` + prompt + `"},"user":"` + prompt + `"}`,
+		"Messages":         `{"system":"` + prompt[:400] + `","messages":"` + prompt[:400] + `","metadata":{"user_id":"` + prompt + `"}}`,
+		"Responses":        `{"instructions":"` + prompt[:400] + `","input":"` + prompt[:400] + `","store":true,"metadata":"` + prompt + `"}`,
+		"Gemini":           `{"systemInstruction":"` + prompt[:200] + `","contents":"` + prompt[:200] + `","tools":"` + prompt[:400] + `","labels":"` + prompt + `"}`,
+	} {
+		if got := BoundsOf([]byte(body)).Prompt; got < 200 || got > 203 {
+			t.Errorf("%s: %d tokens, want 200", name, got)
+		}
+	}
+	if got := BoundsOf([]byte(`{"text":"` + prompt + `"}`)).Prompt; got != 0 {
+		t.Errorf("of no format that is known: %d tokens", got)
+	}
+}
