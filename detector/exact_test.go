@@ -219,10 +219,34 @@ func TestACheckThatIsSentToTwoDetectorsCountsOnce(t *testing.T) {
 	}
 }
 
-// askAt asks one detector by its name, as gateways do.
-func askAt(t testing.TB, nc *nats.Conn, name string, check *checkpb.Check) *checkpb.Decision {
+// A whole batch of hits on one key that a second detector gets, since the first was killed
+// in the middle of it, counts once.
+func TestABatchOfHitsOnOneKeyThatIsSentAgainCountsOnce(t *testing.T) {
+	t.Parallel()
+	const hits = 200
+	s := natstest.Start(t)
+	startDetector(t, s)
+	startDetector(t, s)
+	nc := s.Conn()
+	names := detectorNames(t, nc, 2)
+	checks := make([]*checkpb.Check, hits)
+	for i := range checks {
+		checks[i] = promptCheck("hot")
+		checks[i].Hit = fmt.Sprintf("%08d", i)
+	}
+	askAt(t, nc, names[0], checks[:hits/2]...)
+	askAt(t, nc, names[1], checks...)
+	last := promptCheck("hot")
+	last.Hit = "the last"
+	if n := askAt(t, nc, names[0], last).GetHitCounts()[0]; n != hits+1 {
+		t.Errorf("%d hits are counted, want %d", n, hits+1)
+	}
+}
+
+// askAt asks one detector by its name, as gateways do, and returns its first decision.
+func askAt(t testing.TB, nc *nats.Conn, name string, checks ...*checkpb.Check) *checkpb.Decision {
 	t.Helper()
-	body, err := proto.Marshal(&checkpb.CheckBatch{Checks: []*checkpb.Check{check}, BudgetMs: uint32(patience.Milliseconds())})
+	body, err := proto.Marshal(&checkpb.CheckBatch{Checks: checks, BudgetMs: uint32(patience.Milliseconds())})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,10 @@ package hitid
 const (
 	// IDSize is the length of a hit's id.
 	IDSize = 8
-	// most bounds the ids that are remembered. Between the two times that a check is sent
-	// lie some tenths of a second; where more hits come meanwhile, the check counts twice.
-	most = 16
+	// most bounds the ids that are remembered, which are 2 KiB at the most. Between the two
+	// times that a check is sent lie some tenths of a second; if more hits on the same key
+	// come meanwhile, the check counts twice.
+	most = 256
 )
 
 // IDs are the ids of the newest hits, the newest one last.
