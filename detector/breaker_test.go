@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/schemas"
@@ -73,6 +74,46 @@ func TestAPurgedBreakerEndsItsLoop(t *testing.T) {
 	}
 	if e := closed(); e.Data.LoopID != v.GetLoopId() || e.Data.Reason != event.ReasonClosed {
 		t.Errorf("event %+v", e.Data)
+	}
+}
+
+// The loop ends by itself, without a request, and that of another breaker stays open.
+func TestABreakerWhoseRecordIsDeletedEndsItsLoopWithoutARequest(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(jetstream.KeyValue, string) error{
+		"purged":  func(kv jetstream.KeyValue, key string) error { return kv.Purge(t.Context(), key) },
+		"deleted": func(kv jetstream.KeyValue, key string) error { return kv.Delete(t.Context(), key) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := natstest.Start(t)
+			startDetector(t, s)
+			startDetector(t, s)
+			nc := s.Conn()
+			closed := events(t, nc, event.Resolved)
+			other, gone := broken(2, 0), broken(2, 0)
+			key := sha256.Sum256([]byte("another"))
+			other.Limits[0].Key = key[:]
+			for range 2 {
+				ruling(t, nc, other)
+				ruling(t, nc, gone)
+			}
+			v := ruling(t, nc, gone)
+			kv, err := s.JetStream().KeyValue(t.Context(), schemas.BucketLimits)
+			if err == nil {
+				l := gone.GetLimits()[0]
+				err = remove(kv, schemas.LimitKey(false, l.GetPolicy(), l.GetRule(), l.GetKey()))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e := closed(); e.Data.LoopID != v.GetLoopId() || e.Data.Reason != event.ReasonClosed {
+				t.Errorf("event %+v, want the end of %s", e.Data, v.GetLoopId())
+			}
+			if again := ruling(t, nc, other); again.GetAction() != checkpb.Action_ACTION_REJECT {
+				t.Errorf("the other breaker: %v", again)
+			}
+		})
 	}
 }
 

@@ -221,7 +221,10 @@ func (d *Detector) subscribe() (stop func(), err error) {
 			stop()
 		}
 	}
-	for subject, handle := range map[string]func(*nats.Msg){schemas.SubjectForget: d.onForget, blocks.Subjects: d.blocks.OnStored, schemas.SubjectDetectors: d.member.OnPresence} {
+	for subject, handle := range map[string]func(*nats.Msg){
+		schemas.SubjectForget: d.onForget, schemas.SubjectDetectors: d.member.OnPresence,
+		blocks.Subjects: d.blocks.OnStored, recorder.BreakerSubjects: d.incidents.OnBreaker,
+	} {
 		stopOne, err := d.deps.NATS.Subscribe(subject, handle)
 		if err != nil {
 			stop()

@@ -2,6 +2,7 @@ package natsperm
 
 import (
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 )
 
@@ -45,6 +46,8 @@ func gatewayUser() User {
 	b := begin(Gateway, "A gateway: asks detectors, follows policies and overrides, remembers answers.")
 	b.publish("ask detectors, and report what failed", schemas.SubjectCheck, schemas.SubjectCheck+".*", schemas.SubjectOutcome)
 	b.subscribe("learn of blocks, releases and detectors", schemas.SubjectCooldown, schemas.SubjectForget, schemas.SubjectBeat)
+	b.publish("tell the other gateways of hints that no model got", schemas.SubjectOwed)
+	b.subscribe("learn of hints that no model got", schemas.SubjectOwed)
 	b.follow(schemas.BucketPolicies, schemas.KeyBundle, schemas.KeyCallerHash)
 	b.follow(schemas.BucketOverrides, ">")
 	b.records(schemas.BucketPolicies, schemas.BucketOverrides)
@@ -64,6 +67,7 @@ func detectorUser() User {
 	b.subscribe("take checks, outcomes and releases", schemas.SubjectCheck, schemas.SubjectCheck+".*", schemas.SubjectOutcome, schemas.SubjectRelease)
 	b.subscribe("know the other detectors, and take what they hand over", schemas.SubjectDetectors, schemas.SubjectDetectors+".*")
 	b.subscribe("forget what was released, and learn blocks of other detectors", schemas.SubjectForget, record(schemas.BucketBlocks, ">"))
+	b.subscribe("end the loops of circuit breakers that an operator deletes", record(schemas.BucketLimits, "rule.*.*."+checkpb.BreakerRule+".*"))
 	b.publish("announce itself, and hand over", schemas.SubjectBeat, schemas.SubjectDetectors, schemas.SubjectDetectors+".*")
 	b.publish("announce blocks and releases", schemas.SubjectCooldown, schemas.SubjectForget)
 	b.publish("ask embedding workers", schemas.SubjectSemantic)
