@@ -158,6 +158,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return g.checker.Follow(following) })
+	group.Go(func() error { return g.followOwed(following) })
 	group.Go(func() error { return g.recorder.Run(following) })
 	group.Go(func() error { return g.prepare(ctx) })
 	group.Go(func() error { return g.bundles.FollowFile(ctx) })

@@ -1,13 +1,16 @@
 package gateway
 
 import (
+	"context"
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/gateway/internal/bounded"
 	"github.com/unloop/unloop/gateway/internal/outcome"
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
@@ -16,10 +19,12 @@ const (
 	// maxOwed bounds the hints that are owed, and owedFor how long they are.
 	maxOwed = 4096
 	owedFor = 10 * time.Minute
+	// maxOwedMessage is the largest message about a hint that is read, in bytes.
+	maxOwedMessage = 8 << 10
 )
 
 // owed remembers the hints that no model got, since their request had no answer. A replay
-// of the request bears its hint again: detectors give each once. The zero value is ready
+// of the request bears its hint again, at whichever gateway: detectors give each once. The zero value is ready
 // to use; many goroutines may use it at once.
 type owed struct {
 	mu    sync.Mutex
@@ -47,10 +52,13 @@ func (o *owed) keep(now time.Time, key owedKey, f *checkpb.Finding) {
 	o.hints[key] = owedHint{f, now}
 }
 
-func (o *owed) drop(key owedKey) {
+// drop forgets the hint for a request, and reports whether there was one.
+func (o *owed) drop(key owedKey) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	_, known := o.hints[key]
 	delete(o.hints, key)
+	return known
 }
 
 func (o *owed) any() bool {
@@ -90,8 +98,47 @@ func (g *Gateway) owe(c *checked, out *outcome.Outcome) {
 		return
 	}
 	key, f := c.owedKey(), out.Finding
-	c.account.Excused = func() { g.owed.keep(g.now(), key, f) }
-	c.account.Answered = func() { g.owed.drop(key) }
+	c.account.Excused = func() {
+		g.owed.keep(g.now(), key, f)
+		g.tellOwed(key, f)
+	}
+	c.account.Answered = func() {
+		if g.owed.drop(key) {
+			g.tellOwed(key, nil)
+		}
+	}
+}
+
+// tellOwed tells the other gateways of a hint that is owed, or with nil that it was given.
+// If the message is lost with the connection, this gateway alone knows.
+func (g *Gateway) tellOwed(key owedKey, f *checkpb.Finding) {
+	if body, err := proto.Marshal(&checkpb.Owed{Caller: key.caller, Body: key.body[:], Finding: f}); err == nil {
+		_ = g.deps.NATS.Publish(schemas.SubjectOwed, body)
+	}
+}
+
+// followOwed learns of the hints that other gateways owe until the context ends.
+func (g *Gateway) followOwed(ctx context.Context) error {
+	stop, err := g.deps.NATS.Subscribe(schemas.SubjectOwed, g.onOwed)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	<-ctx.Done()
+	return nil
+}
+
+func (g *Gateway) onOwed(m *nats.Msg) {
+	var msg checkpb.Owed
+	if len(m.Data) > maxOwedMessage || proto.Unmarshal(m.Data, &msg) != nil || len(msg.GetBody()) != len(fingerprint.Digest{}) {
+		return
+	}
+	key := owedKey{msg.GetCaller(), fingerprint.Digest(msg.GetBody())}
+	if f := msg.GetFinding(); f.GetAction() == checkpb.Action_ACTION_HINT {
+		g.owed.keep(g.now(), key, f)
+	} else {
+		g.owed.drop(key)
+	}
 }
 
 func (c *checked) owedKey() owedKey {

@@ -19,6 +19,8 @@ const (
 	SubjectOutcome = "loop.outcome"
 	// SubjectForget broadcasts a Forget to every gateway.
 	SubjectForget = "loop.forget"
+	// SubjectOwed broadcasts an Owed to every gateway.
+	SubjectOwed = "loop.owed"
 	// SubjectAudit begins the subjects of StreamAudit.
 	SubjectAudit = "loop.audit"
 	// SubjectDetectors broadcasts a Presence to every detector. SubjectDetectors.ID

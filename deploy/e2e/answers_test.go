@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/deploy/unloop/system"
+	"github.com/unloop/unloop/schemas"
 )
 
 // failing is an upstream that answers with the status that a request asks for, and hands
@@ -49,6 +50,42 @@ func TestAHintIsGivenAgainWhereItsRequestFailed(t *testing.T) {
 		body := <-bodies
 		if hinted := a.header.Get("X-Loop-Action") == "hint"; a.status != c.status || hinted != c.hint || strings.Contains(body, "read_file was called") != c.hint && (len(body) > len(third.body)) != c.hint {
 			t.Errorf("try %d: status %d, action %q, forwarded %d bytes of %d", i+1, a.status, a.header.Get("X-Loop-Action"), len(body), len(third.body))
+		}
+	}
+}
+
+// The replay bears its hint wherever it comes, and once only.
+func TestAHintIsGivenAgainAtAnotherGateway(t *testing.T) {
+	t.Parallel()
+	upstream, bodies := failing(t)
+	first := start(t, upstream)
+	second := start(t, upstream, join(first))
+	told, err := connect(t, first).SubscribeSync(schemas.SubjectOwed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	third := chat(toolSession(3, always(`{"path":"a.go"}`), always("package main")))
+	for i, c := range []struct {
+		gateway *system.System
+		status  int
+		hint    bool
+		tells   bool
+	}{{first, 500, true, true}, {second, 503, true, true}, {first, 200, true, true}, {second, 200, false, false}} {
+		sent := third.with("X-Test-Status", fmt.Sprint(c.status)).with("X-Stainless-Retry-Count", fmt.Sprint(i))
+		a := send(t, c.gateway.URL(), sent)
+		body := <-bodies
+		if hinted := a.header.Get("X-Loop-Action") == "hint"; a.status != c.status || hinted != c.hint || (len(body) > len(third.body)) != c.hint {
+			t.Errorf("try %d: status %d, action %q, forwarded %d bytes of %d", i+1, a.status, a.header.Get("X-Loop-Action"), len(body), len(third.body))
+		}
+		if !c.tells {
+			continue
+		}
+		if _, err := told.NextMsg(patience); err != nil {
+			t.Fatalf("after try %d: %v", i+1, err)
+		}
+		for _, gateway := range []*system.System{first, second} { // whose answer comes behind what was told
+			send(t, gateway.URL(), unique())
+			<-bodies
 		}
 	}
 }

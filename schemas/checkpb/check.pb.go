@@ -3159,6 +3159,70 @@ func (x *Forget) GetLoopId() string {
 	return ""
 }
 
+// Owed is broadcast on loop.owed when a request failed that bore a hint. The gateway that
+// gets its replay gives the hint again.
+type Owed struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Caller string                 `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	// The fingerprint of the request's body.
+	Body []byte `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
+	// The hint; none once it was given.
+	Finding       *Finding `protobuf:"bytes,3,opt,name=finding,proto3" json:"finding,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Owed) Reset() {
+	*x = Owed{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Owed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Owed) ProtoMessage() {}
+
+func (x *Owed) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Owed.ProtoReflect.Descriptor instead.
+func (*Owed) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Owed) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *Owed) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *Owed) GetFinding() *Finding {
+	if x != nil {
+		return x.Finding
+	}
+	return nil
+}
+
 // Outcome tells detectors that a counted request came to nothing: the upstream
 // refused or broke, or the client left. Its next replay does not count.
 type Outcome struct {
@@ -3178,7 +3242,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3190,7 +3254,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3203,7 +3267,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{27}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Outcome) GetCounters() []*Counter {
@@ -3255,7 +3319,7 @@ type Presence struct {
 
 func (x *Presence) Reset() {
 	*x = Presence{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3267,7 +3331,7 @@ func (x *Presence) String() string {
 func (*Presence) ProtoMessage() {}
 
 func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3280,7 +3344,7 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Presence.ProtoReflect.Descriptor instead.
 func (*Presence) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{28}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Presence) GetId() string {
@@ -3319,7 +3383,7 @@ type Handover struct {
 
 func (x *Handover) Reset() {
 	*x = Handover{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +3395,7 @@ func (x *Handover) String() string {
 func (*Handover) ProtoMessage() {}
 
 func (x *Handover) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +3408,7 @@ func (x *Handover) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handover.ProtoReflect.Descriptor instead.
 func (*Handover) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{29}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Handover) GetCheck() *Check {
@@ -3382,7 +3446,7 @@ type HandoverReply struct {
 
 func (x *HandoverReply) Reset() {
 	*x = HandoverReply{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3394,7 +3458,7 @@ func (x *HandoverReply) String() string {
 func (*HandoverReply) ProtoMessage() {}
 
 func (x *HandoverReply) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3407,7 +3471,7 @@ func (x *HandoverReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandoverReply.ProtoReflect.Descriptor instead.
 func (*HandoverReply) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{30}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HandoverReply) GetVerdict() []byte {
@@ -3452,7 +3516,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3464,7 +3528,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3477,7 +3541,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{31}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Limit) GetPolicy() string {
@@ -3564,7 +3628,7 @@ type Breaker struct {
 
 func (x *Breaker) Reset() {
 	*x = Breaker{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3576,7 +3640,7 @@ func (x *Breaker) String() string {
 func (*Breaker) ProtoMessage() {}
 
 func (x *Breaker) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3589,7 +3653,7 @@ func (x *Breaker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Breaker.ProtoReflect.Descriptor instead.
 func (*Breaker) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{32}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Breaker) GetThreshold() float64 {
@@ -3618,7 +3682,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3630,7 +3694,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3643,7 +3707,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{33}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Bucket) GetRate() float64 {
@@ -3676,7 +3740,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3688,7 +3752,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3701,7 +3765,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{34}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Budget) GetAmount() float64 {
@@ -3745,7 +3809,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3757,7 +3821,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3770,7 +3834,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{35}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Stage) GetPercent() float64 {
@@ -3821,7 +3885,7 @@ type LimitVerdict struct {
 
 func (x *LimitVerdict) Reset() {
 	*x = LimitVerdict{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3833,7 +3897,7 @@ func (x *LimitVerdict) String() string {
 func (*LimitVerdict) ProtoMessage() {}
 
 func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3846,7 +3910,7 @@ func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitVerdict.ProtoReflect.Descriptor instead.
 func (*LimitVerdict) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{36}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LimitVerdict) GetAction() Action {
@@ -3940,7 +4004,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[37]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3952,7 +4016,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[37]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3965,7 +4029,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{37}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Correction) GetLimit() *Limit {
@@ -4287,7 +4351,11 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05count\x18\x03 \x01(\rR\x05count\"Z\n" +
 	"\x06Forget\x127\n" +
 	"\bcounters\x18\x01 \x03(\v2\x1b.unloop.check.v1.CounterRefR\bcounters\x12\x17\n" +
-	"\aloop_id\x18\x02 \x01(\tR\x06loopId\"\xea\x01\n" +
+	"\aloop_id\x18\x02 \x01(\tR\x06loopId\"f\n" +
+	"\x04Owed\x12\x16\n" +
+	"\x06caller\x18\x01 \x01(\tR\x06caller\x12\x12\n" +
+	"\x04body\x18\x02 \x01(\fR\x04body\x122\n" +
+	"\afinding\x18\x03 \x01(\v2\x18.unloop.check.v1.FindingR\afinding\"\xea\x01\n" +
 	"\aOutcome\x124\n" +
 	"\bcounters\x18\x01 \x03(\v2\x18.unloop.check.v1.CounterR\bcounters\x12=\n" +
 	"\vcorrections\x18\x1e \x03(\v2\x1b.unloop.check.v1.CorrectionR\vcorrections\x12<\n" +
@@ -4386,7 +4454,7 @@ func file_unloop_check_v1_check_proto_rawDescGZIP() []byte {
 }
 
 var file_unloop_check_v1_check_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_unloop_check_v1_check_proto_goTypes = []any{
 	(Action)(0),                 // 0: unloop.check.v1.Action
 	(Answer)(0),                 // 1: unloop.check.v1.Answer
@@ -4419,20 +4487,21 @@ var file_unloop_check_v1_check_proto_goTypes = []any{
 	(*ReleaseRequest)(nil),      // 28: unloop.check.v1.ReleaseRequest
 	(*ReleaseReply)(nil),        // 29: unloop.check.v1.ReleaseReply
 	(*Forget)(nil),              // 30: unloop.check.v1.Forget
-	(*Outcome)(nil),             // 31: unloop.check.v1.Outcome
-	(*Presence)(nil),            // 32: unloop.check.v1.Presence
-	(*Handover)(nil),            // 33: unloop.check.v1.Handover
-	(*HandoverReply)(nil),       // 34: unloop.check.v1.HandoverReply
-	(*Limit)(nil),               // 35: unloop.check.v1.Limit
-	(*Breaker)(nil),             // 36: unloop.check.v1.Breaker
-	(*Bucket)(nil),              // 37: unloop.check.v1.Bucket
-	(*Budget)(nil),              // 38: unloop.check.v1.Budget
-	(*Stage)(nil),               // 39: unloop.check.v1.Stage
-	(*LimitVerdict)(nil),        // 40: unloop.check.v1.LimitVerdict
-	(*Correction)(nil),          // 41: unloop.check.v1.Correction
-	(*semanticpb.Exchange)(nil), // 42: unloop.semantic.v1.Exchange
-	(semanticpb.ScopeKind)(0),   // 43: unloop.semantic.v1.ScopeKind
-	(semanticpb.Compare)(0),     // 44: unloop.semantic.v1.Compare
+	(*Owed)(nil),                // 31: unloop.check.v1.Owed
+	(*Outcome)(nil),             // 32: unloop.check.v1.Outcome
+	(*Presence)(nil),            // 33: unloop.check.v1.Presence
+	(*Handover)(nil),            // 34: unloop.check.v1.Handover
+	(*HandoverReply)(nil),       // 35: unloop.check.v1.HandoverReply
+	(*Limit)(nil),               // 36: unloop.check.v1.Limit
+	(*Breaker)(nil),             // 37: unloop.check.v1.Breaker
+	(*Bucket)(nil),              // 38: unloop.check.v1.Bucket
+	(*Budget)(nil),              // 39: unloop.check.v1.Budget
+	(*Stage)(nil),               // 40: unloop.check.v1.Stage
+	(*LimitVerdict)(nil),        // 41: unloop.check.v1.LimitVerdict
+	(*Correction)(nil),          // 42: unloop.check.v1.Correction
+	(*semanticpb.Exchange)(nil), // 43: unloop.semantic.v1.Exchange
+	(semanticpb.ScopeKind)(0),   // 44: unloop.semantic.v1.ScopeKind
+	(semanticpb.Compare)(0),     // 45: unloop.semantic.v1.Compare
 }
 var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	6,  // 0: unloop.check.v1.CheckBatch.checks:type_name -> unloop.check.v1.Check
@@ -4440,13 +4509,13 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	9,  // 2: unloop.check.v1.Check.identity:type_name -> unloop.check.v1.Identity
 	10, // 3: unloop.check.v1.Check.counters:type_name -> unloop.check.v1.Counter
 	19, // 4: unloop.check.v1.Check.watches:type_name -> unloop.check.v1.ToolWatch
-	35, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
-	42, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
+	36, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
+	43, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
 	8,  // 7: unloop.check.v1.Check.semantics:type_name -> unloop.check.v1.SemanticWatch
 	7,  // 8: unloop.check.v1.Check.excerpt:type_name -> unloop.check.v1.Excerpt
-	43, // 9: unloop.check.v1.SemanticWatch.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
+	44, // 9: unloop.check.v1.SemanticWatch.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
 	12, // 10: unloop.check.v1.SemanticWatch.steps:type_name -> unloop.check.v1.Step
-	44, // 11: unloop.check.v1.SemanticWatch.compare:type_name -> unloop.semantic.v1.Compare
+	45, // 11: unloop.check.v1.SemanticWatch.compare:type_name -> unloop.semantic.v1.Compare
 	2,  // 12: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
 	12, // 13: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
 	11, // 14: unloop.check.v1.Counter.together:type_name -> unloop.check.v1.Together
@@ -4457,7 +4526,7 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	15, // 19: unloop.check.v1.AnswerCalls.calls:type_name -> unloop.check.v1.ToolCall
 	15, // 20: unloop.check.v1.AnswerAsker.open:type_name -> unloop.check.v1.ToolCall
 	18, // 21: unloop.check.v1.AnswerAsker.reserved:type_name -> unloop.check.v1.Reservation
-	35, // 22: unloop.check.v1.Reservation.limit:type_name -> unloop.check.v1.Limit
+	36, // 22: unloop.check.v1.Reservation.limit:type_name -> unloop.check.v1.Limit
 	0,  // 23: unloop.check.v1.ToolWatch.warn:type_name -> unloop.check.v1.Action
 	0,  // 24: unloop.check.v1.ToolWatch.block:type_name -> unloop.check.v1.Action
 	0,  // 25: unloop.check.v1.ToolWatch.errors:type_name -> unloop.check.v1.Action
@@ -4474,31 +4543,32 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	23, // 36: unloop.check.v1.ToolParams.per_tool:type_name -> unloop.check.v1.ToolRule
 	0,  // 37: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
 	25, // 38: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
-	40, // 39: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
+	41, // 39: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
 	21, // 40: unloop.check.v1.Decision.tool_reports:type_name -> unloop.check.v1.ToolReport
 	0,  // 41: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
 	1,  // 42: unloop.check.v1.Finding.answer:type_name -> unloop.check.v1.Answer
 	25, // 43: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
 	27, // 44: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
 	27, // 45: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
-	10, // 46: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
-	41, // 47: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
-	8,  // 48: unloop.check.v1.Outcome.semantics:type_name -> unloop.check.v1.SemanticWatch
-	6,  // 49: unloop.check.v1.Handover.check:type_name -> unloop.check.v1.Check
-	31, // 50: unloop.check.v1.Handover.outcome:type_name -> unloop.check.v1.Outcome
-	37, // 51: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
-	38, // 52: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
-	36, // 53: unloop.check.v1.Limit.breaker:type_name -> unloop.check.v1.Breaker
-	39, // 54: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
-	0,  // 55: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
-	0,  // 56: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
-	3,  // 57: unloop.check.v1.LimitVerdict.exceeded:type_name -> unloop.check.v1.Exceeded
-	35, // 58: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
-	59, // [59:59] is the sub-list for method output_type
-	59, // [59:59] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	25, // 46: unloop.check.v1.Owed.finding:type_name -> unloop.check.v1.Finding
+	10, // 47: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
+	42, // 48: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
+	8,  // 49: unloop.check.v1.Outcome.semantics:type_name -> unloop.check.v1.SemanticWatch
+	6,  // 50: unloop.check.v1.Handover.check:type_name -> unloop.check.v1.Check
+	32, // 51: unloop.check.v1.Handover.outcome:type_name -> unloop.check.v1.Outcome
+	38, // 52: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
+	39, // 53: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
+	37, // 54: unloop.check.v1.Limit.breaker:type_name -> unloop.check.v1.Breaker
+	40, // 55: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
+	0,  // 56: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
+	0,  // 57: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
+	3,  // 58: unloop.check.v1.LimitVerdict.exceeded:type_name -> unloop.check.v1.Exceeded
+	36, // 59: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
+	60, // [60:60] is the sub-list for method output_type
+	60, // [60:60] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_unloop_check_v1_check_proto_init() }
@@ -4513,7 +4583,7 @@ func file_unloop_check_v1_check_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_unloop_check_v1_check_proto_rawDesc), len(file_unloop_check_v1_check_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
