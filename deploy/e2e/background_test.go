@@ -90,7 +90,7 @@ func TestAnswersThatAreFetchedLaterCostWhatTheySay(t *testing.T) {
 	}{
 		"finished":          {`"queued"`, `"completed","usage":{"input_tokens":4000,"output_tokens":1000}`, 5000},
 		"failed":            {`"queued"`, `"failed","error":{"code":"server_error","message":"no"},"usage":null`, 0},
-		"not finished":      {`"queued"`, `"in_progress","error":null,"usage":null`, 300 + len(asking.body)/4},
+		"not finished":      {`"queued"`, `"in_progress","error":null,"usage":null`, 300 + len(`"a question"`)/4},
 		"finished at once":  {`"completed","usage":{"input_tokens":40,"output_tokens":10}`, `"completed","usage":{"input_tokens":40,"output_tokens":10}`, 50},
 		"failed in between": {`"failed","error":{"code":"server_error","message":"no"}`, `"failed","error":{"code":"server_error","message":"no"}`, 0},
 	} {

@@ -13,7 +13,7 @@ func TestAReservedAddressIsFreeAndGivenOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer release()
+		t.Cleanup(release)
 		if given[addr] {
 			t.Errorf("%s was given twice", addr)
 		}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -99,7 +100,9 @@ func TestConnectionsOfTheAdminPortEnd(t *testing.T) {
 					t.Errorf("it ended after %s, want %s", took, c.after)
 				}
 				close(listener)
-				<-served
+				if err := <-served; !errors.Is(err, net.ErrClosed) {
+					t.Error(err)
+				}
 			})
 		})
 	}
