@@ -113,6 +113,10 @@ var stuckScenes = []circling{
 	{"SQL with other aliases", same(12, time.Second, "sql", func(i int) string {
 		return fmt.Sprintf(`{"query":"SELECT t%d.name FROM users t%d WHERE t%d.id = 1"}`, i, i, i)
 	}, always("[]")), 8, 0},
+	{"one page past every cache", same(14, time.Second, "fetch", numbered(`{"url":"https://example.com/data?q=a&try=%d"}`), always("Welcome. Please log in to read the data.")), 6, 0},
+	{"one row under other aliases", same(14, time.Second, "sql", func(i int) string {
+		return fmt.Sprintf(`{"query":"SELECT t%d.name FROM users t%d WHERE t%d.id = 1"}`, i, i, i)
+	}, always("name: Ada Lovelace, mathematician, London")), 6, 0},
 	{"windows of a file that overlap", same(24, time.Second, "read_file", func(i int) string {
 		return fmt.Sprintf(`{"path":"a.go","offset":%d,"limit":100}`, 100+i%4*10)
 	}, func(i int) string { return fmt.Sprintf("lines from %d: func a() {}", 100+i%4*10) }), 16, 0},

@@ -174,7 +174,9 @@ func TestAFloodDelaysItsOwnCaller(t *testing.T) {
 			t.Errorf("request %d: status %d, degraded %q: %s", i, a.status, degraded, a.body)
 		}
 	}
-	if n := answered.Load() - before; n > 3*honest {
+	// In the order of arrival each would wait for all connections. How many the flood is
+	// ahead while a machine is busy depends on its scheduler.
+	if n := answered.Load() - before; n > connections/2*honest {
 		t.Errorf("while %d small requests were answered one after another, %d of the flood were", honest, n)
 	}
 	close(stop)

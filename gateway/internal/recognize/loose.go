@@ -53,7 +53,51 @@ func loosen(arguments []byte) (text []byte, found bool) {
 		found = found || len(part) == 1 && part[0] == 0
 		text = append(text, part...)
 	})
-	return text, found
+	text, asked := withoutBusters(text)
+	text, named := withoutAliases(text)
+	return text, found || asked || named
+}
+
+// buster matches a parameter of a URL that is there so that no cache answers, or counts
+// attempts. Any other may say what is wanted: a batch over ?id=1, ?id=2 is honest work.
+var buster = regexp.MustCompile(`(?i)((?:[?&]|\\u0026)(?:_|ts|timestamp|cb|cache_?bust(?:er)?|no_?cache|rand(?:om)?|rnd|nonce|try|attempt|retry)=)[^&#"'\\\s]+`)
+
+// withoutBusters drops the values of parameters that no answer depends on, and reports
+// whether there are any.
+func withoutBusters(text []byte) ([]byte, bool) {
+	if !bytes.Contains(text, []byte("://")) || !buster.Match(text) {
+		return text, false
+	}
+	return buster.ReplaceAll(text, []byte("$1\x00")), true
+}
+
+var (
+	// alias matches the name that a query gives to a table, if it ends with a number.
+	alias = regexp.MustCompile(`(?i)\b(?:from|join)\s+[\w.]+\s+(?:as\s+)?([a-z_]+\d+)\b`)
+	// numbered matches a word that ends with a number.
+	numbered = regexp.MustCompile(`\b[A-Za-z_]+\d+\b`)
+)
+
+// withoutAliases drops the numbers from the names that an SQL query gives to tables, and
+// reports whether there are any. The rows are the same under each name.
+func withoutAliases(text []byte) ([]byte, bool) {
+	if !bytes.Contains(text, []byte("FROM")) && !bytes.Contains(text, []byte("from")) {
+		return text, false
+	}
+	text = bytes.ReplaceAll(text, []byte(`\n`), []byte(" "))
+	var aliases []string
+	for _, m := range alias.FindAllSubmatch(text, -1) {
+		aliases = append(aliases, string(m[1]))
+	}
+	if aliases == nil {
+		return text, false
+	}
+	return numbered.ReplaceAllFunc(text, func(word []byte) []byte {
+		if slices.Contains(aliases, string(word)) {
+			return bytes.TrimRight(word, "0123456789")
+		}
+		return word
+	}), true
 }
 
 func looseSum(tool string, text []byte) fingerprint.Digest {

@@ -60,6 +60,13 @@ func TestCallsThatDifferInWhatChangesByItselfAreAlike(t *testing.T) {
 		"UUIDs":                 {`{"id":"123e4567-e89b-12d3-a456-426614174000"}`, `{"id":"00000000-e89b-12d3-a456-426614174000"}`, false, true},
 		"elements of a page":    {`{"element":"Buy","ref":"s2e9"}`, `{"element":"Buy","ref":"s3e9"}`, false, true},
 		"times":                 {`{"now":"2026-05-22T14:30:00Z"}`, `{"now":"2026-05-22T14:30:05Z"}`, false, true},
+		"against a cache":       {`{"url":"https://a.example/x?q=1&_=1763980000"}`, `{"url":"https://a.example/x?q=1&_=1763980009"}`, false, true},
+		"escaped in a URL":      {`{"url":"https://a.example/x?q=1\u0026ts=1"}`, `{"url":"https://a.example/x?q=1\u0026ts=2"}`, false, true},
+		"attempts in a URL":     {`{"url":"https://a.example/x?try=1"}`, `{"url":"https://a.example/x?try=2"}`, false, true},
+		"what a URL asks for":   {`{"url":"https://a.example/x?id=1&try=1"}`, `{"url":"https://a.example/x?id=2&try=1"}`, false, false},
+		"aliases of tables":     {`{"query":"SELECT u1.a FROM users u1\nJOIN b AS o7 ON 1"}`, `{"query":"SELECT u2.a FROM users u2\nJOIN b AS o8 ON 1"}`, false, true},
+		"other tables":          {`{"query":"SELECT t1.a FROM users1 t1"}`, `{"query":"SELECT t1.a FROM users2 t1"}`, false, false},
+		"other rows":            {`{"query":"SELECT t1.a FROM users t1 WHERE t1.id = 1"}`, `{"query":"SELECT t1.a FROM users t1 WHERE t1.id = 2"}`, false, false},
 		"nothing volatile":      {`{"id":"a"}`, `{"id":"a"}`, false, false},
 	} {
 		a, b := recognize.Loose("t", []byte(c.a), c.failed), recognize.Loose("t", []byte(c.b), c.failed)
