@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unloop/unloop/detector/internal/hitid"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -27,6 +28,9 @@ const (
 
 	// maxParts bounds the parts of a record; the one that was hit longest ago goes.
 	maxParts = 256
+	// maxIDs bounds the hits of all parts that are remembered, 4 KiB; those of the parts
+	// that were hit longest ago go.
+	maxIDs = 2 * hitid.Most
 	// maxTurns bounds the newest hits of which the part is remembered.
 	maxTurns = 4
 	// quickly is the time between two turns within which the same answer to the same
@@ -222,8 +226,10 @@ func (s *State) part(mark string) State {
 func (s *State) put(mark string, part State) {
 	s.Parts = slices.DeleteFunc(s.Parts, func(p Part) bool { return p.Mark == mark })
 	s.Parts = append(s.Parts, Part{mark, part}) // in the order of their newest hits
-	hits := 0
+	hits, ids := 0, maxIDs
 	for i, p := range slices.Backward(s.Parts) {
+		s.Parts[i].State.IDs = p.State.IDs.Newest(ids)
+		ids -= s.Parts[i].State.IDs.Len()
 		if hits += len(p.State.Hits); len(s.Parts)-i > maxParts || hits > 3*MaxThreshold && i < len(s.Parts)-2 {
 			s.Parts = slices.Delete(s.Parts, 0, i+1)
 			return

@@ -2,6 +2,7 @@ package counter
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/unloop/unloop/detector/internal/hitid"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -143,7 +145,7 @@ func TestARoundMoreThanBeforeIsHintedAt(t *testing.T) {
 	}
 }
 
-// A record holds a bounded number of parts and hit times; the oldest parts go.
+// A record holds a bounded number of parts, of hit times and of ids; the oldest go.
 func TestPartsOfARecordAreBounded(t *testing.T) {
 	t.Parallel()
 	var s State
@@ -153,6 +155,20 @@ func TestPartsOfARecordAreBounded(t *testing.T) {
 	}
 	if len(s.Parts) != maxParts {
 		t.Errorf("%d parts", len(s.Parts))
+	}
+	s = State{}
+	for i := range 3 * maxIDs / 4 { // a thousand hits and more on two parts
+		p := parted(t, byte(i/(hitid.Most/2)), 0, func(c *checkpb.Counter) { c.Together, c.Steps[0].At = nil, MaxThreshold })
+		for n := range 4 {
+			s, _ = StepPart(s, p, Hit{ID: fmt.Sprintf("%06d-%d", i, n)}, epoch)
+		}
+	}
+	ids := 0
+	for _, p := range s.Parts {
+		ids += p.State.IDs.Len()
+	}
+	if newest := s.Parts[len(s.Parts)-1].State.IDs; ids != maxIDs || !newest.Has(fmt.Sprintf("%06d-3", 3*maxIDs/4-1)) {
+		t.Errorf("%d ids, want %d; of the newest part %d", ids, maxIDs, newest.Len())
 	}
 	s = State{}
 	for i := range 6 {

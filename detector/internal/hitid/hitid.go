@@ -7,10 +7,10 @@ package hitid
 const (
 	// IDSize is the length of a hit's id.
 	IDSize = 8
-	// most bounds the ids that are remembered, which are 2 KiB at the most. Between the two
+	// Most bounds the ids that are remembered, which are 2 KiB at the most. Between the two
 	// times that a check is sent lie some tenths of a second; if more hits on the same key
 	// come meanwhile, the check counts twice.
-	most = 256
+	Most = 256
 )
 
 // IDs are the ids of the newest hits, the newest one last.
@@ -31,6 +31,11 @@ func (s IDs) With(id string) IDs {
 	if len(id) != IDSize || len(s)%IDSize != 0 || s.Has(id) {
 		return s
 	}
-	s += IDs(id)
-	return s[max(0, len(s)-most*IDSize):]
+	return (s + IDs(id)).Newest(Most)
 }
+
+// Len returns how many ids there are.
+func (s IDs) Len() int { return len(s) / IDSize }
+
+// Newest returns the n newest ids.
+func (s IDs) Newest(n int) IDs { return s[max(0, len(s)-n*IDSize):] }
