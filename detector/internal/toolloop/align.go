@@ -12,7 +12,8 @@ import "slices"
 //     is kept with a digest of all that came before it. An equal digest at some
 //     position means that the client sent the same history up to there.
 //  3. By overlap. Where the front was cut, the newest remembered items stand at
-//     the history's front, after human messages that the client kept.
+//     the history's front, after human messages that the client kept. What is left of
+//     a history may begin as an earlier one did, so this counts before a shorter chain.
 //  4. By the newest remembered item alone, where the history was rewritten.
 //
 // What stands after the match is new. The guarantees: whole histories, each sent
@@ -44,8 +45,7 @@ func (s *State) match(h *history, ev *Evidence) match {
 		}
 		return m
 	}
-	over, whole := s.byOverlap(h, ev.Own)
-	if whole && over.known > m.known || !whole && m.known <= h.pinned && over.known > 0 {
+	if over := s.byOverlap(h, ev.Own); over.known > 0 && over.known >= m.known {
 		return over
 	}
 	return m
@@ -139,12 +139,11 @@ func (s *State) wasCut(h *history) bool {
 	return slices.ContainsFunc(s.turn(), func(i int) bool { return s.items[i].key != key })
 }
 
-// byOverlap looks for the newest remembered items in h. The match is whole if it
-// reaches to the front of h, or of what is remembered: then h is what a client
-// sends that cuts its history. Otherwise the longest run is taken. In a session
-// that does not name itself, rounds with different ids are those of different
-// agents.
-func (s *State) byOverlap(h *history, own bool) (m match, whole bool) {
+// byOverlap looks for the newest remembered items in h. A run that reaches to the
+// front of h, or of what is remembered, is what a client sends that cuts its history.
+// Where there is none, the longest run is taken. In a session that does not name
+// itself, rounds with different ids are those of different agents.
+func (s *State) byOverlap(h *history, own bool) (m match) {
 	m.at = -1
 	mem := make([]int, 0, len(s.items))
 	for i := range s.items {
@@ -161,14 +160,15 @@ func (s *State) byOverlap(h *history, own bool) (m match, whole bool) {
 		if run == 0 {
 			continue
 		}
-		if whole = run == len(mem) || k-run <= h.pinned; whole || run > longest {
+		whole := run == len(mem) || k-run <= h.pinned
+		if whole || run > longest {
 			longest, m = run, match{known: k, at: mem[len(mem)-1]}
 		}
 		if whole {
 			break
 		}
 	}
-	return m, whole
+	return m
 }
 
 // isRound reports whether a remembered item may be item i of h.
