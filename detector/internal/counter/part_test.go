@@ -157,7 +157,7 @@ func TestPartsOfARecordAreBounded(t *testing.T) {
 		t.Errorf("%d parts", len(s.Parts))
 	}
 	s = State{}
-	for i := range 3 * maxIDs / 4 { // a thousand hits and more on two parts
+	for i := range 3 * maxIDs / 4 { // 512 hits on each of three parts
 		p := parted(t, byte(i/(hitid.Most/2)), 0, func(c *checkpb.Counter) { c.Together, c.Steps[0].At = nil, MaxThreshold })
 		for n := range 4 {
 			s, _ = StepPart(s, p, Hit{ID: fmt.Sprintf("%06d-%d", i, n)}, epoch)

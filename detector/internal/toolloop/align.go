@@ -22,8 +22,10 @@ import "slices"
 // long as no request equals the one before it, item for item. Without ids, equal
 // requests cannot be told from equal rounds: such a request counts as a new round
 // only when it is no retry, shows nothing but one call over and over, and the
-// history is known to have been cut. All other doubt is resolved so that a round
-// counts too little rather than twice.
+// history is known to have been cut. Other doubt is resolved so that a round counts
+// too little rather than twice, but for a few histories that are cut, have no ids and
+// repeat their rounds: there a request may pass for an older one, and what follows it
+// counts again.
 
 // match is the known part of a history.
 type match struct {

@@ -60,7 +60,7 @@ func loosen(arguments []byte) (text []byte, found bool) {
 
 // buster matches a parameter of a URL that is there so that no cache answers, or counts
 // attempts. Any other may say what is wanted: a batch over ?id=1, ?id=2 is honest work.
-var buster = regexp.MustCompile(`(?i)((?:[?&]|\\u0026)(?:_|ts|timestamp|cb|cache_?bust(?:er)?|no_?cache|rand(?:om)?|rnd|nonce|try|attempt|retry)=)[^&#"'\\\s]+`)
+var buster = regexp.MustCompile(`(?i)((?:[?&]|\\u0026)(?:_|cb|cache_?bust(?:er)?|no_?cache|rand(?:om)?|rnd|nonce|try|retry)=)[^&#"'\\\s]+`)
 
 // withoutBusters drops the values of parameters that no answer depends on, and reports
 // whether there are any.
@@ -72,32 +72,44 @@ func withoutBusters(text []byte) ([]byte, bool) {
 }
 
 var (
-	// alias matches the name that a query gives to a table, if it ends with a number.
-	alias = regexp.MustCompile(`(?i)\b(?:from|join)\s+[\w.]+\s+(?:as\s+)?([a-z_]+\d+)\b`)
+	// alias matches the name that a query gives to a table, if it ends with a number;
+	// "from here file1.txt" has none.
+	alias = regexp.MustCompile(`(?i)\b(?:from|join)\s+[\w.]+\s+(?:as\s+)?([a-z_]+\d+)(?:[^\w.]|$)`)
 	// numbered matches a word that ends with a number.
-	numbered = regexp.MustCompile(`\b[A-Za-z_]+\d+\b`)
+	numbered = regexp.MustCompile(`\b[A-Za-z_]+\d+\b\.?`)
 )
 
-// withoutAliases drops the numbers from the names that an SQL query gives to tables, and
-// reports whether there are any. The rows are the same under each name.
+// withoutAliases drops the numbers from the names that an SQL query gives to tables and
+// to whose columns it refers by them, and reports whether there are any. The rows are the
+// same under each name.
 func withoutAliases(text []byte) ([]byte, bool) {
 	if !bytes.Contains(text, []byte("FROM")) && !bytes.Contains(text, []byte("from")) {
 		return text, false
 	}
 	text = bytes.ReplaceAll(text, []byte(`\n`), []byte(" "))
-	var aliases []string
+	aliases := map[string]bool{}
 	for _, m := range alias.FindAllSubmatch(text, -1) {
-		aliases = append(aliases, string(m[1]))
+		aliases[string(m[1])] = false
 	}
-	if aliases == nil {
+	if len(aliases) == 0 {
 		return text, false
 	}
-	return numbered.ReplaceAllFunc(text, func(word []byte) []byte {
-		if slices.Contains(aliases, string(word)) {
-			return bytes.TrimRight(word, "0123456789")
+	for _, word := range numbered.FindAll(text, -1) {
+		if name, refers := bytes.CutSuffix(word, []byte(".")); refers {
+			if _, named := aliases[string(name)]; named {
+				aliases[string(name)] = true
+			}
+		}
+	}
+	found := false
+	text = numbered.ReplaceAllFunc(text, func(word []byte) []byte {
+		if name := bytes.TrimSuffix(word, []byte(".")); aliases[string(name)] {
+			found = true
+			return bytes.TrimRight(name, "0123456789")
 		}
 		return word
-	}), true
+	})
+	return text, found
 }
 
 func looseSum(tool string, text []byte) fingerprint.Digest {

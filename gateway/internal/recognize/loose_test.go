@@ -1,6 +1,8 @@
 package recognize_test
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -61,10 +63,13 @@ func TestCallsThatDifferInWhatChangesByItselfAreAlike(t *testing.T) {
 		"elements of a page":    {`{"element":"Buy","ref":"s2e9"}`, `{"element":"Buy","ref":"s3e9"}`, false, true},
 		"times":                 {`{"now":"2026-05-22T14:30:00Z"}`, `{"now":"2026-05-22T14:30:05Z"}`, false, true},
 		"against a cache":       {`{"url":"https://a.example/x?q=1&_=1763980000"}`, `{"url":"https://a.example/x?q=1&_=1763980009"}`, false, true},
-		"escaped in a URL":      {`{"url":"https://a.example/x?q=1\u0026ts=1"}`, `{"url":"https://a.example/x?q=1\u0026ts=2"}`, false, true},
+		"escaped in a URL":      {`{"url":"https://a.example/x?q=1\u0026cb=1"}`, `{"url":"https://a.example/x?q=1\u0026cb=2"}`, false, true},
 		"attempts in a URL":     {`{"url":"https://a.example/x?try=1"}`, `{"url":"https://a.example/x?try=2"}`, false, true},
 		"what a URL asks for":   {`{"url":"https://a.example/x?id=1&try=1"}`, `{"url":"https://a.example/x?id=2&try=1"}`, false, false},
-		"aliases of tables":     {`{"query":"SELECT u1.a FROM users u1\nJOIN b AS o7 ON 1"}`, `{"query":"SELECT u2.a FROM users u2\nJOIN b AS o8 ON 1"}`, false, true},
+		"aliases of tables":     {`{"query":"SELECT u1.a FROM users u1\nJOIN b AS o7 ON o7.b = 1"}`, `{"query":"SELECT u2.a FROM users u2\nJOIN b AS o8 ON o8.b = 1"}`, false, true},
+		"other files":           {`{"task":"Copy from there file1"}`, `{"task":"Copy from there file2"}`, false, false},
+		"files with an ending":  {`{"task":"Copy from there file1.txt"}`, `{"task":"Copy from there file2.txt"}`, false, false},
+		"a moment":              {`{"url":"https://a.example/x?ts=1"}`, `{"url":"https://a.example/x?ts=2"}`, false, false},
 		"other tables":          {`{"query":"SELECT t1.a FROM users1 t1"}`, `{"query":"SELECT t1.a FROM users2 t1"}`, false, false},
 		"other rows":            {`{"query":"SELECT t1.a FROM users t1 WHERE t1.id = 1"}`, `{"query":"SELECT t1.a FROM users t1 WHERE t1.id = 2"}`, false, false},
 		"nothing volatile":      {`{"id":"a"}`, `{"id":"a"}`, false, false},
@@ -134,5 +139,21 @@ func TestCallsThatAgentsWriteAsText(t *testing.T) {
 		if got := recognize.IsTextPoll(c.tool, []byte(c.command), c.shell); got != c.want {
 			t.Errorf("%s %s: %v, want %v", c.tool, c.command, got, c.want)
 		}
+	}
+}
+
+// A query with as many aliases as fit is read in one pass.
+func BenchmarkLooseOfManyAliases(b *testing.B) {
+	for _, size := range []int{100_000, 1_000_000} {
+		var query strings.Builder
+		for i := 0; query.Len() < size; i++ {
+			fmt.Fprintf(&query, "from a b%d where b%d.x ", i, i)
+		}
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			b.SetBytes(int64(query.Len()))
+			for b.Loop() {
+				recognize.Loose("t", []byte(query.String()), false)
+			}
+		})
 	}
 }
