@@ -8,8 +8,8 @@ import (
 
 // Config is a detector's configuration.
 type Config struct {
-	MaxInFlight int           `default:"4096" help:"Checks that a detector works on at once; more are answered as overloaded."`
-	MaxBudget   time.Duration `default:"2s" help:"Longest time that a detector spends on a check, whatever its gateway asks."`
+	MaxInFlight int           `default:"4096" help:"How many checks a detector processes at the same time; further ones are refused as overloaded."`
+	MaxBudget   time.Duration `default:"2s" help:"Longest time for one check, whatever the gateway asks for."`
 }
 
 // DefaultConfig returns the configuration without any flag.

@@ -96,7 +96,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 	for _, opt := range opts {
 		opt(d)
 	}
-	metric.GaugeFunc(deps.Metrics, "unloop_detector_under_way", "Messages that the detector works on now.", func() float64 { return float64(len(d.slots)) })
+	metric.GaugeFunc(deps.Metrics, "unloop_detector_under_way", "Messages in flight.", func() float64 { return float64(len(d.slots)) })
 	d.id = nuid.New().Next()[:idLength]
 	known := peers.New(d.id, time.Now)
 	d.member = membership.New(d.id, deps.NATS, known, d.metrics)

@@ -17,33 +17,33 @@ import (
 
 // Embedding selects the embedder.
 type Embedding struct {
-	Embedder    string `default:"auto" enum:"auto,onnx,lexical" help:"What makes vectors: onnx, lexical, or auto for the first of them that works."`
-	Model       string `placeholder:"DIR" env:"UNLOOP_MODEL,LOOP_EMBEDDING_MODEL_PATH" help:"Folder with model.onnx and tokenizer.json, or an .onnx file beside its tokenizer; by default what model pull installed."`
-	ONNXRuntime string `name:"onnx-runtime" placeholder:"FILE" help:"ONNX Runtime's shared library, 1.27 or later; by default what model pull installed."`
+	Embedder    string `default:"auto" enum:"auto,onnx,lexical" help:"Embedder: onnx, lexical, or auto (the first of these that works)."`
+	Model       string `placeholder:"DIR" env:"UNLOOP_MODEL,LOOP_EMBEDDING_MODEL_PATH" help:"Folder with model.onnx and tokenizer.json, or an .onnx file beside its tokenizer. Default: what unloop model pull installed."`
+	ONNXRuntime string `name:"onnx-runtime" placeholder:"FILE" help:"Shared library of ONNX Runtime, 1.27 or later. Default: what unloop model pull installed."`
 }
 
 // Config is an embedding worker's configuration.
 type Config struct {
 	Embedding
-	ModelTokens int    `default:"256" help:"Most tokens that the model reads of a text."`
-	LongText    string `default:"end" enum:"end,average" help:"What is embedded of a longer text: its end, or the average of its last windows."`
+	ModelTokens int    `default:"256" help:"Longest text for the model, in tokens."`
+	LongText    string `default:"end" enum:"end,average" help:"How to embed a longer text: its end only, or the average of its last windows."`
 
-	ModelThreads int `default:"0" help:"Threads of one inference; 0 takes one a processor."`
-	ModelBatch   int `default:"16" help:"Most texts of one inference."`
-	EmbedQueue   int `default:"256" help:"Most texts that wait for the model; requests beyond that fail open at once."`
-	EmbedCache   int `default:"10000" help:"Texts whose vectors a model's worker remembers."`
+	ModelThreads int `default:"0" help:"Threads for each inference; 0 means one for each processor."`
+	ModelBatch   int `default:"16" help:"Maximum number of texts in one inference."`
+	EmbedQueue   int `default:"256" help:"Maximum number of texts that wait for the model; further requests fail open."`
+	EmbedCache   int `default:"10000" help:"How many vectors a worker with a model caches."`
 
-	VectorStore string `default:"kv" enum:"kv,redis" help:"Where histories are kept: kv (JetStream) or redis."`
-	Redis       string `default:"redis://127.0.0.1:6379" env:"UNLOOP_REDIS,REDIS_URL" placeholder:"URL" help:"Redis 8 (vector sets), for --vector-store redis."`
+	VectorStore string `default:"kv" enum:"kv,redis" help:"Store for histories: kv (JetStream) or redis."`
+	Redis       string `default:"redis://127.0.0.1:6379" env:"UNLOOP_REDIS,REDIS_URL" placeholder:"URL" help:"URL of Redis 8 (vector sets), for --vector-store redis."`
 
 	UDS               string  `name:"uds" env:"UNLOOP_UDS,UDS_PATH,LOOP_EMBEDDING_SIDECAR_UDS" placeholder:"PATH" help:"Serve Agent Sentinel's gRPC on this Unix socket; default means embedding-sidecar.sock in the system's temporary folder."`
-	SentinelThreshold float64 `default:"0.95" env:"UNLOOP_SENTINEL_THRESHOLD,LOOP_SIMILARITY_THRESHOLD" help:"Similarity that a prompt on that socket must exceed."`
-	SentinelHistory   int     `default:"5" env:"UNLOOP_SENTINEL_HISTORY,LOOP_HISTORY_SIZE" help:"Prompts that a tenant of that socket remembers."`
-	SentinelTTL       string  `default:"3600" env:"UNLOOP_SENTINEL_TTL,LOOP_EMBEDDING_TTL" help:"How long each is remembered: seconds, or a duration such as 1h."`
-	SentinelStoreText bool    `help:"Keep the prompts of that socket and return the similar one."`
+	SentinelThreshold float64 `default:"0.95" env:"UNLOOP_SENTINEL_THRESHOLD,LOOP_SIMILARITY_THRESHOLD" help:"Similarity threshold for prompts on that socket."`
+	SentinelHistory   int     `default:"5" env:"UNLOOP_SENTINEL_HISTORY,LOOP_HISTORY_SIZE" help:"How many prompts of each tenant on that socket are remembered."`
+	SentinelTTL       string  `default:"3600" env:"UNLOOP_SENTINEL_TTL,LOOP_EMBEDDING_TTL" help:"How long each of these prompts is remembered: seconds, or a duration such as 1h."`
+	SentinelStoreText bool    `help:"Store the prompts of that socket and return the similar one."`
 
-	SemanticInFlight  int           `default:"1024" help:"Semantic checks worked on at once; more fail open at once."`
-	SemanticMaxBudget time.Duration `default:"10s" help:"Longest time spent on a semantic check, whatever its sender asks."`
+	SemanticInFlight  int           `default:"1024" help:"How many semantic checks are processed at the same time; further ones fail open."`
+	SemanticMaxBudget time.Duration `default:"10s" help:"Longest time for one semantic check, whatever its sender asks for."`
 }
 
 // DefaultConfig returns the configuration without any flag.

@@ -21,11 +21,11 @@ var latencies = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .0
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
-		checks:     metric.Counters(reg, "unloop_semantic_checks_total", "Semantic checks, by what came of them.", "result"),
-		seconds:    metric.Histograms(reg, "unloop_semantic_seconds", "Time of a semantic check's parts: embed and store.", latencies, "part"),
-		batch:      metric.Histogram(reg, "unloop_embedder_batch_size", "Texts in one run of the model.", prometheus.ExponentialBuckets(1, 2, 7)),
-		info:       metric.Gauges(reg, "unloop_embedder_info", "1 for the embedder and the vector store that are in use.", "embedder", "store"),
-		cached:     metric.Counter(reg, "unloop_embedder_cached_total", "Texts whose vectors were remembered."),
+		checks:     metric.Counters(reg, "unloop_semantic_checks_total", "Semantic checks by result.", "result"),
+		seconds:    metric.Histograms(reg, "unloop_semantic_seconds", "Duration of the parts of a semantic check: embed and store.", latencies, "part"),
+		batch:      metric.Histogram(reg, "unloop_embedder_batch_size", "Number of texts in one inference.", prometheus.ExponentialBuckets(1, 2, 7)),
+		info:       metric.Gauges(reg, "unloop_embedder_info", "Embedder and vector store in use; always 1.", "embedder", "store"),
+		cached:     metric.Counter(reg, "unloop_embedder_cached_total", "Texts whose vectors were in the cache."),
 		unanswered: metric.Counter(reg, "unloop_semantic_unanswered_total", "Semantic answers that could not be sent."),
 		checkLoop:  metric.Counters(reg, "unloop_check_loop_total", "Calls of Agent Sentinel's CheckLoop by result: detected, clear or error.", "result"),
 	}

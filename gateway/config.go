@@ -19,24 +19,24 @@ import (
 
 // Config is a gateway's configuration.
 type Config struct {
-	Listen          string         `short:"l" default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address that agents send their LLM traffic to."`
-	Upstream        service.Pairs  `short:"u" placeholder:"NAME=URL" help:"Upstream by name: openai, anthropic, gemini, default, or any other. Repeatable, and one value may hold several."`
-	UpstreamKey     service.Pairs  `placeholder:"NAME=env:VAR" help:"Provider's key that is put in for an upstream's clients, in an environment variable or in a file (NAME=file:PATH). Repeatable, and one value may hold several."`
-	UpstreamCA      string         `name:"upstream-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of authorities that upstreams are trusted by, beside the system's."`
-	Auth            []string       `placeholder:"key:env:VAR" help:"Who may use the gateway: Unloop's own keys in an environment variable or in a file (key:file:PATH), or tokens that the keys at a URL verify (jwt:URL). Repeatable; without it everybody."`
-	AuthIssuer      string         `placeholder:"ISS" help:"Issuer (iss) that tokens must have."`
-	AuthAudience    []string       `placeholder:"AUD" help:"Audience (aud) of which tokens must have one. Repeatable; jwt:URL needs it."`
-	AuthTenantClaim string         `placeholder:"CLAIM" help:"Claim of a token that names its tenant; it then outranks X-Tenant-ID."`
-	Reject          string         `default:"auto" placeholder:"auto|synthetic|STATUS" help:"What rejected requests get where their policy does not say: what ends the client that sent them (auto), a message in the model's place, or an error of this status."`
-	Policies        string         `short:"p" type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON, followed as it changes; without one the pushed bundle holds, else the default policy."`
-	JWKSAllowCIDR   []netip.Prefix `name:"jwks-allow-cidr" placeholder:"CIDR" help:"Let a bundle's jwks_url lead to this network although it is private, such as 10.0.0.0/8. Repeatable."`
-	CheckTimeout    time.Duration  `default:"50ms" help:"How long a request waits for a decision before the policy's failure mode decides."`
+	Listen          string         `short:"l" default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address on which agents reach the gateway."`
+	Upstream        service.Pairs  `short:"u" placeholder:"NAME=URL" help:"Upstream by name: openai, anthropic, gemini, default, or a name of your own. Repeatable; one value may hold several."`
+	UpstreamKey     service.Pairs  `placeholder:"NAME=env:VAR" help:"Provider key that the gateway sends to an upstream instead of its clients' keys, read from an environment variable or a file (NAME=file:PATH). Repeatable; one value may hold several."`
+	UpstreamCA      string         `name:"upstream-ca" type:"path" placeholder:"FILE" help:"Extra CA certificates (PEM) for upstreams, in addition to the system's."`
+	Auth            []string       `placeholder:"key:env:VAR" help:"Who may use the gateway: holders of Unloop keys listed in an environment variable or a file (key:file:PATH), or of tokens signed by the key set at a URL (jwt:URL). Repeatable. Default: everyone."`
+	AuthIssuer      string         `placeholder:"ISS" help:"Required issuer (iss) of tokens."`
+	AuthAudience    []string       `placeholder:"AUD" help:"Accepted audience (aud) of tokens. Repeatable; required with jwt:URL."`
+	AuthTenantClaim string         `placeholder:"CLAIM" help:"Token claim that holds the tenant. It overrides X-Tenant-ID."`
+	Reject          string         `default:"auto" placeholder:"auto|synthetic|STATUS" help:"Answer to rejected requests if their policy does not set one: auto (whatever ends the client), synthetic (a message in place of the model's), or an error with this status."`
+	Policies        string         `short:"p" type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON, reloaded when it changes. Default: the pushed bundle, or else the default policy."`
+	JWKSAllowCIDR   []netip.Prefix `name:"jwks-allow-cidr" placeholder:"CIDR" help:"Private network that a bundle's jwks_url may point to, such as 10.0.0.0/8. Repeatable."`
+	CheckTimeout    time.Duration  `default:"50ms" help:"How long a request waits for a decision before the policy's failure mode applies."`
 	MaxInspectBytes int64          `default:"8388608" placeholder:"BYTES" help:"Largest request body that is inspected."`
-	MaxBodyMemory   int64          `default:"0" placeholder:"BYTES" help:"Memory that the bodies of all requests may take at once, one caller at most half of it; over that requests wait, then get a 503. Default: a quarter of the process's memory limit, at most 512 MiB."`
-	Record          string         `type:"path" placeholder:"FILE" help:"Append all requests, with their prompts and without their keys, to a file for unloop replay."`
-	MaxDelayed      int            `default:"16" help:"Requests of one loop that a throttle delays at once; more are rejected."`
+	MaxBodyMemory   int64          `default:"0" placeholder:"BYTES" help:"Memory for the bodies of all requests; one caller may use half of it. Further requests wait, then get a 503. Default: a quarter of the process's memory limit, at most 512 MiB."`
+	Record          string         `type:"path" placeholder:"FILE" help:"Append every request, with its prompt but without its key, to this file, for unloop replay."`
+	MaxDelayed      int            `default:"16" help:"How many requests of one loop a throttle delays at the same time; further ones are rejected."`
 	Project         string         `help:"Project of requests without X-Project-ID."`
-	CallerHashKey   string         `placeholder:"HEX" help:"Key that API keys are hashed with, 64 hex digits; without one the cluster makes its own."`
+	CallerHashKey   string         `placeholder:"HEX" help:"Key for hashing API keys, 64 hex digits. Default: the cluster generates one."`
 	// Pages are the exceptions for web pages, from the flags of the process.
 	Pages access.Allowed `kong:"-"`
 	// ProofKey proves in a ping that the user of the gateway runs it; "" proves nothing.
@@ -47,7 +47,7 @@ type Config struct {
 	// detector before being ready without; 0 is 2 s.
 	StartGrace time.Duration `kong:"-"`
 
-	ShutdownDelay time.Duration `default:"0s" help:"How long requests are still taken after the signal to stop, while /readyz already says no, so that load balancers notice."`
+	ShutdownDelay time.Duration `default:"0s" help:"How long the gateway still accepts requests after the stop signal while /readyz already fails, so that load balancers notice."`
 	ShutdownGrace time.Duration `default:"30s" help:"How long requests in flight may take to finish at shutdown."`
 }
 

@@ -20,7 +20,7 @@ func (g *Gateway) Remarks() []string { return append(g.bundles.Remarks(), g.shar
 func (g *Gateway) watchRecords(reg prometheus.Registerer) {
 	for _, kind := range cluster.Kinds() {
 		metric.GaugeFunc(prometheus.WrapRegistererWith(prometheus.Labels{"record": kind}, reg), "unloop_gateway_refused_records",
-			"Operators' records that are stored and not used, since they can't be read or have no seal that is trusted, by kind: bundle, override or caller_hash_key.",
+			"Stored operator records that are ignored because they are unreadable or lack a trusted seal, by kind: bundle, override or caller_hash_key.",
 			func() float64 { return float64(g.shared.Faulty(kind)) })
 	}
 }

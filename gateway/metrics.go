@@ -13,10 +13,10 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
-		requests:          metric.Counters(reg, "unloop_gateway_requests_total", "Requests by format and outcome: allow, an action, degraded, exempt, kill, abandoned, overloaded or fail-closed; limit is a rule's reject.", "format", "action"),
-		rejected:          metric.Counters(reg, "unloop_gateway_rejected_total", "Requests that were stopped because of a finding, by the client that sent them and what it got: the status of an error, or synthetic.", "client", "answer"),
-		uninspected:       metric.Counters(reg, "unloop_gateway_uninspected_total", "Bodies in a prompt's place that could not be read, by reason.", "reason"),
+		requests:          metric.Counters(reg, "unloop_gateway_requests_total", "Requests by format and outcome: allow, an action, degraded, exempt, kill, abandoned, overloaded, fail-closed, or limit (rejected by a rule).", "format", "action"),
+		rejected:          metric.Counters(reg, "unloop_gateway_rejected_total", "Requests stopped because of a finding, by client and by answer: the status of an error, or synthetic.", "client", "answer"),
+		uninspected:       metric.Counters(reg, "unloop_gateway_uninspected_total", "Bodies on prompt paths that could not be read, by reason.", "reason"),
 		rules:             metric.Counters(reg, "unloop_gateway_rules_total", "Requests by the verdict of a rule.", "policy", "rule", "mode", "action"),
-		descriptorMissing: metric.Counters(reg, "unloop_gateway_descriptor_missing_total", "Rules that were skipped because a request lacks a descriptor.", "policy", "rule", "descriptor"),
+		descriptorMissing: metric.Counters(reg, "unloop_gateway_descriptor_missing_total", "Rules skipped because a request lacks a descriptor.", "policy", "rule", "descriptor"),
 	}
 }

@@ -33,18 +33,18 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // Config says where events go and how hard delivery is tried. Its tags are the
 // command's flags.
 type Config struct {
-	Notify             string          `placeholder:"FILE" help:"File of endpoints, routes and throttles (unloop notify schema); it is read again when it changes."`
-	Webhook            string          `placeholder:"URL" help:"Deliver events to this endpoint with POST."`
-	WebhookTo          []string        `sep:"none" placeholder:"[project=P] [tenant=T] [secret-file=F] URL" help:"Deliver events to this endpoint too, those of one project or tenant alone where it names them; repeatable."`
-	WebhookSecret      Secret          `secret:"" placeholder:"whsec_…" help:"Sign deliveries as Standard Webhooks: whsec_ and 24 to 64 bytes in base64. Others on the machine see it in the process list; prefer the variable or --webhook-secret-file."`
+	Notify             string          `placeholder:"FILE" help:"File of endpoints, routes and throttles (see unloop notify schema), reloaded when it changes."`
+	Webhook            string          `placeholder:"URL" help:"URL to which events are sent with POST."`
+	WebhookTo          []string        `sep:"none" placeholder:"[project=P] [tenant=T] [secret-file=F] URL" help:"Further URL for events, optionally only those of one project or tenant. Repeatable."`
+	WebhookSecret      Secret          `secret:"" placeholder:"whsec_…" help:"Secret for signing deliveries (Standard Webhooks): whsec_ and 24 to 64 bytes in base64. The process list shows it; prefer the variable or --webhook-secret-file."`
 	WebhookSecretFile  string          `placeholder:"FILE" help:"File with the secret of --webhook-secret."`
-	AllowCIDR          []string        `name:"allow-cidr" placeholder:"CIDR" help:"Let endpoints lead to this network although it is private, such as 10.0.0.0/8; repeatable."`
-	WebhookSince       string          `default:"0s" placeholder:"DURATION" help:"How far back the events begin that an endpoint gets at its first start, such as 24h, or all; afterwards it goes on where it stopped."`
-	WebhookTimeout     time.Duration   `default:"15s" help:"Longest time for one attempt."`
-	WebhookRetry       []time.Duration `default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" help:"Waits between attempts at a message; after the last attempt it becomes a dead letter."`
-	WebhookConcurrency int             `default:"8" help:"Deliveries at once to one endpoint."`
-	Dashboard          bool            `default:"true" negatable:"" help:"Serve the page of loops and its API at the admin port."`
-	WebhookGrace       time.Duration   `default:"3s" help:"How long deliveries may go on at shutdown; what is not done then comes again."`
+	AllowCIDR          []string        `name:"allow-cidr" placeholder:"CIDR" help:"Private network that endpoints may point to, such as 10.0.0.0/8. Repeatable."`
+	WebhookSince       string          `default:"0s" placeholder:"DURATION" help:"How old the first events of a new endpoint may be, such as 24h, or all. Later starts continue where the endpoint stopped."`
+	WebhookTimeout     time.Duration   `default:"15s" help:"Timeout of one attempt."`
+	WebhookRetry       []time.Duration `default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" help:"Waits between attempts to deliver a message. After the last attempt it becomes a dead letter."`
+	WebhookConcurrency int             `default:"8" help:"How many deliveries to one endpoint run at the same time."`
+	Dashboard          bool            `default:"true" negatable:"" help:"Serve the dashboard and its API on the admin port."`
+	WebhookGrace       time.Duration   `default:"3s" help:"How long deliveries may take to finish at shutdown; unfinished ones are sent again later."`
 }
 
 // Bounds of what flags may say.

@@ -34,7 +34,7 @@ type dashboard struct {
 
 func newDashboard(deps service.Deps) *dashboard {
 	b := board.New()
-	metric.GaugeFunc(deps.Metrics, "unloop_open_loops", "Loops that are open; each notifier shows all of them.", func() float64 { return float64(b.OpenLoops(time.Now())) })
+	metric.GaugeFunc(deps.Metrics, "unloop_open_loops", "Open loops; each notifier reports all of them.", func() float64 { return float64(b.OpenLoops(time.Now())) })
 	return &dashboard{
 		board: b, Watcher: watch.New(deps.NATS, deps.Layout, deps.Trust, b, deps.Log), operator: operations{deps.NATS, deps.Log}, done: make(chan struct{}),
 	}

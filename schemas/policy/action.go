@@ -23,8 +23,8 @@ func (a Action) Strength() int { return max(slices.Index(strengths, a), 0) }
 
 // Step is one step of an escalation: Action applies from the At-th hit on.
 type Step struct {
-	At     int    `json:"at" check:"required,min=1,max=100000" doc:"From this count on."`
-	Action Action `json:"action" check:"required,one=warn|hint|throttle|reject|break" doc:"What is done."`
+	At     int    `json:"at" check:"required,min=1,max=100000" doc:"Count from which the action applies."`
+	Action Action `json:"action" check:"required,one=warn|hint|throttle|reject|break" doc:"Action."`
 }
 
 // ladder returns the configured escalation, or the single step if there is none.

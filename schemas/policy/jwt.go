@@ -15,20 +15,20 @@ import (
 // JWT says how a bearer token is verified. Without keys the claims of jwt: descriptors
 // are marked as unverified.
 type JWT struct {
-	JWKSURL         string   `json:"jwks_url,omitempty" check:"https" doc:"Where the issuer publishes its keys (https)."`
-	Keys            []JWTKey `json:"keys,omitempty" doc:"Keys that are known beforehand."`
-	Issuers         Strings  `json:"issuers,omitempty" check:"nonempty" doc:"Issuers that are believed; any where absent."`
-	Audiences       Strings  `json:"audiences,omitempty" check:"nonempty" doc:"Audiences of which a token must have one; any where absent."`
-	LeewaySeconds   int      `json:"leeway_seconds" check:"min=0,max=3600" doc:"Tolerance for clocks that differ."`
-	RequireVerified bool     `json:"require_verified,omitempty" doc:"Takes the claims of an unverified token for missing."`
+	JWKSURL         string   `json:"jwks_url,omitempty" check:"https" doc:"Address of the issuer's keys (https)."`
+	Keys            []JWTKey `json:"keys,omitempty" doc:"Static keys."`
+	Issuers         Strings  `json:"issuers,omitempty" check:"nonempty" doc:"Accepted issuers. Default: any."`
+	Audiences       Strings  `json:"audiences,omitempty" check:"nonempty" doc:"Accepted audiences. Default: any."`
+	LeewaySeconds   int      `json:"leeway_seconds" check:"min=0,max=3600" doc:"Allowed clock difference, in seconds."`
+	RequireVerified bool     `json:"require_verified,omitempty" doc:"Ignores the claims of unverified tokens."`
 }
 
 // JWTKey is one key that tokens may be signed with. Secrets stay out of the
 // bundle: an HMAC key names the environment variable that holds it.
 type JWTKey struct {
-	KeyID     string `json:"kid,omitempty" doc:"The token's kid; a key without one is tried for every token."`
-	Algorithm string `json:"alg" check:"required,one=RS256|RS384|RS512|PS256|PS384|PS512|ES256|ES384|ES512|EdDSA|HS256|HS384|HS512" doc:"The one algorithm that the key is for."`
-	PublicKey string `json:"public_key,omitempty" doc:"The public key as PEM (PKIX)."`
+	KeyID     string `json:"kid,omitempty" doc:"Key id (kid). A key without one is tried for every token."`
+	Algorithm string `json:"alg" check:"required,one=RS256|RS384|RS512|PS256|PS384|PS512|ES256|ES384|ES512|EdDSA|HS256|HS384|HS512" doc:"Algorithm that the key is for."`
+	PublicKey string `json:"public_key,omitempty" doc:"Public key as PEM (PKIX)."`
 	SecretEnv string `json:"secret_env,omitempty" doc:"Environment variable with the secret, for HS algorithms."`
 }
 

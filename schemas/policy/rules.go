@@ -19,9 +19,9 @@ var algorithmNames = []string{AlgorithmTokenBucket, AlgorithmTokenBucketLLM, Alg
 // configurations is set, the one that Algorithm names; in a bundle it stands
 // as algorithm_config.
 type Rule struct {
-	Name           string          `json:"name" check:"len=128" doc:"Unique in its policy; it labels counters, answers and metrics. fallback_limit needs none."`
-	LimitKeys      Strings         `json:"limit_keys" check:"required,descriptor" doc:"Descriptors; each combination of their values has a counter of its own."`
-	Algorithm      string          `json:"algorithm" check:"required,one=token_bucket|token_bucket_llm|cost_based" doc:"How it is limited."`
+	Name           string          `json:"name" check:"len=128" doc:"Name, unique in the policy, used in counters, answers and metrics. fallback_limit needs none."`
+	LimitKeys      Strings         `json:"limit_keys" check:"required,descriptor" doc:"Descriptors. Each combination of their values has its own counter."`
+	Algorithm      string          `json:"algorithm" check:"required,one=token_bucket|token_bucket_llm|cost_based" doc:"Kind of limit."`
 	TokenBucket    *TokenBucket    `json:"-"`
 	TokenBucketLLM *TokenBucketLLM `json:"-"`
 	CostBased      *CostBased      `json:"-"`
@@ -54,13 +54,13 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 // TokenBucket limits requests a second. Each request takes its cost from a
 // bucket of Burst tokens that refills at the rate.
 type TokenBucket struct {
-	Algorithm       string  `json:"algorithm,omitempty" check:"one=token_bucket" doc:"The rule's algorithm, again."`
-	TokensPerSecond float64 `json:"tokens_per_second,omitempty" check:"above=0,max=1e9" doc:"The rate."`
-	RPS             float64 `json:"rps,omitempty" check:"above=0,max=1e9" doc:"The rate, where tokens_per_second is absent."`
-	Burst           float64 `json:"burst" check:"required,above=0,max=1e9" doc:"The bucket's size, at least the rate."`
-	CostSource      string  `json:"cost_source" check:"source=fixed" doc:"Where a request's cost comes from: fixed, header:NAME or query:NAME."`
-	FixedCost       float64 `json:"fixed_cost" check:"above=0,max=1e9" doc:"The cost where cost_source is fixed."`
-	DefaultCost     float64 `json:"default_cost" check:"above=0,max=1e9" doc:"The cost of a request that does not name it."`
+	Algorithm       string  `json:"algorithm,omitempty" check:"one=token_bucket" doc:"Same as the rule's algorithm."`
+	TokensPerSecond float64 `json:"tokens_per_second,omitempty" check:"above=0,max=1e9" doc:"Rate."`
+	RPS             float64 `json:"rps,omitempty" check:"above=0,max=1e9" doc:"Rate, if tokens_per_second is absent."`
+	Burst           float64 `json:"burst" check:"required,above=0,max=1e9" doc:"Size of the bucket, at least the rate."`
+	CostSource      string  `json:"cost_source" check:"source=fixed" doc:"Source of a request's cost: fixed, header:NAME or query:NAME."`
+	FixedCost       float64 `json:"fixed_cost" check:"above=0,max=1e9" doc:"Cost of a request if cost_source is fixed."`
+	DefaultCost     float64 `json:"default_cost" check:"above=0,max=1e9" doc:"Cost of a request that does not name one."`
 }
 
 // Rate returns the refill in tokens a second.
@@ -71,22 +71,22 @@ func (t *TokenBucket) Rate() float64 {
 // TokenBucketLLM limits model tokens a minute and a day. They are reserved
 // before a request and corrected after it.
 type TokenBucketLLM struct {
-	Algorithm            string `json:"algorithm,omitempty" check:"one=token_bucket_llm" doc:"The rule's algorithm, again."`
-	TokensPerMinute      int64  `json:"tokens_per_minute" check:"required,min=1,max=1000000000000" doc:"Tokens a minute."`
-	TokensPerDay         int64  `json:"tokens_per_day,omitempty" check:"min=1,max=1000000000000" doc:"Tokens a day (UTC); no limit where absent."`
-	BurstTokens          int64  `json:"burst_tokens,omitempty" check:"min=1,max=1000000000000" doc:"The bucket's size, at least tokens_per_minute, which is its default."`
-	MaxTokensPerRequest  int64  `json:"max_tokens_per_request,omitempty" check:"min=1,max=1000000000000" doc:"Refuses requests that may use more in all."`
-	MaxPromptTokens      int64  `json:"max_prompt_tokens,omitempty" check:"min=1,max=1000000000000" doc:"Refuses longer prompts."`
-	MaxCompletionTokens  int64  `json:"max_completion_tokens,omitempty" check:"min=1,max=1000000000000" doc:"The most that is reserved for an answer."`
-	DefaultMaxCompletion int64  `json:"default_max_completion,omitempty" check:"min=1,max=1000000000000" doc:"Reserved for an answer whose length the request does not limit."`
+	Algorithm            string `json:"algorithm,omitempty" check:"one=token_bucket_llm" doc:"Same as the rule's algorithm."`
+	TokensPerMinute      int64  `json:"tokens_per_minute" check:"required,min=1,max=1000000000000" doc:"Tokens per minute."`
+	TokensPerDay         int64  `json:"tokens_per_day,omitempty" check:"min=1,max=1000000000000" doc:"Tokens per day (UTC). Default: no limit."`
+	BurstTokens          int64  `json:"burst_tokens,omitempty" check:"min=1,max=1000000000000" doc:"Size of the bucket, at least tokens_per_minute. Default: tokens_per_minute."`
+	MaxTokensPerRequest  int64  `json:"max_tokens_per_request,omitempty" check:"min=1,max=1000000000000" doc:"Largest number of tokens that a request may use in all."`
+	MaxPromptTokens      int64  `json:"max_prompt_tokens,omitempty" check:"min=1,max=1000000000000" doc:"Longest prompt, in tokens."`
+	MaxCompletionTokens  int64  `json:"max_completion_tokens,omitempty" check:"min=1,max=1000000000000" doc:"Largest reservation for an answer, in tokens."`
+	DefaultMaxCompletion int64  `json:"default_max_completion,omitempty" check:"min=1,max=1000000000000" doc:"Reservation for an answer whose length the request does not limit, in tokens."`
 	// DefaultMaxCompletionTokens is Fairvisor's other name for the same.
-	DefaultMaxCompletionTokens int64       `json:"default_max_completion_tokens,omitempty" check:"min=1,max=1000000000000" doc:"The same as default_max_completion."`
+	DefaultMaxCompletionTokens int64       `json:"default_max_completion_tokens,omitempty" check:"min=1,max=1000000000000" doc:"Same as default_max_completion."`
 	TokenSource                TokenSource `json:"token_source" doc:"How prompt tokens are estimated."`
 }
 
 // TokenSource says how the tokens of a prompt are estimated.
 type TokenSource struct {
-	Estimator string `json:"estimator" check:"one=simple_word|header_hint" doc:"simple_word takes four characters for a token; header_hint believes X-Token-Estimate."`
+	Estimator string `json:"estimator" check:"one=simple_word|header_hint" doc:"simple_word counts four characters as a token; header_hint uses X-Token-Estimate."`
 }
 
 // Burst returns the size of the minute's bucket in tokens.
@@ -102,19 +102,19 @@ func (t *TokenBucketLLM) DefaultCompletion() int64 {
 
 // CostBased limits what is spent in a fixed period, in stages.
 type CostBased struct {
-	Algorithm     string         `json:"algorithm,omitempty" check:"one=cost_based" doc:"The rule's algorithm, again."`
-	Budget        float64        `json:"budget" check:"required,above=0,max=1e15" doc:"What may be spent in a period; US dollars where cost_key is usd."`
-	Period        string         `json:"period" check:"required,one=5m|1h|1d|7d" doc:"When spending starts anew."`
-	CostKey       string         `json:"cost_key" check:"source=fixed|usd" doc:"What a request costs: fixed, header:NAME, query:NAME, or usd for its price by the bundle's price table."`
-	FixedCost     float64        `json:"fixed_cost" check:"above=0,max=1e15" doc:"The cost where cost_key is fixed."`
-	DefaultCost   float64        `json:"default_cost" check:"above=0,max=1e15" doc:"The cost of a request that does not name it."`
-	StagedActions []StagedAction `json:"staged_actions" check:"required" doc:"What is done at which share of the budget; one must reject at 100."`
+	Algorithm     string         `json:"algorithm,omitempty" check:"one=cost_based" doc:"Same as the rule's algorithm."`
+	Budget        float64        `json:"budget" check:"required,above=0,max=1e15" doc:"Budget for a period, in US dollars if cost_key is usd."`
+	Period        string         `json:"period" check:"required,one=5m|1h|1d|7d" doc:"Period of the budget."`
+	CostKey       string         `json:"cost_key" check:"source=fixed|usd" doc:"Source of a request's cost: fixed, header:NAME, query:NAME, or usd (its price, by the bundle's price table)."`
+	FixedCost     float64        `json:"fixed_cost" check:"above=0,max=1e15" doc:"Cost of a request if cost_key is fixed."`
+	DefaultCost   float64        `json:"default_cost" check:"above=0,max=1e15" doc:"Cost of a request that does not name one."`
+	StagedActions []StagedAction `json:"staged_actions" check:"required" doc:"Actions by share of the budget; one must reject at 100."`
 }
 
 // StagedAction is what is done from a share of the budget on.
 type StagedAction struct {
 	ThresholdPercent float64 `json:"threshold_percent" check:"required,min=0,max=100" doc:"Percent of the budget."`
-	Action           Action  `json:"action" check:"required,one=warn|throttle|reject" doc:"What is done."`
+	Action           Action  `json:"action" check:"required,one=warn|throttle|reject" doc:"Action."`
 	DelayMS          int     `json:"delay_ms,omitempty" check:"min=1,max=30000" doc:"How long a throttle waits, in milliseconds."`
 }
 
@@ -137,11 +137,11 @@ func (c *CostBased) OffsetSeconds() int64 {
 // first rule, for each value of that rule's first limit key; without rules it counts all
 // requests together.
 type CircuitBreaker struct {
-	Enabled               bool    `json:"enabled" doc:"Off unless true."`
-	SpendRatePerMinute    float64 `json:"spend_rate_threshold_per_minute" check:"required,above=0,max=1e15" doc:"Opens when so much is spent in a minute, in the cost unit of the policy's first rule."`
-	Action                Action  `json:"action" check:"one=reject" doc:"What is done while it is open."`
-	AutoResetAfterMinutes float64 `json:"auto_reset_after_minutes" check:"min=0,max=500000" doc:"When it closes by itself; 0 until an operator releases it."`
-	Alert                 bool    `json:"alert" doc:"Logs a warning when it opens, beside the event that it always raises."`
+	Enabled               bool    `json:"enabled" doc:"Turns the block on."`
+	SpendRatePerMinute    float64 `json:"spend_rate_threshold_per_minute" check:"required,above=0,max=1e15" doc:"Spending per minute at which the breaker opens, in the unit of the policy's first rule."`
+	Action                Action  `json:"action" check:"one=reject" doc:"Action while the breaker is open."`
+	AutoResetAfterMinutes float64 `json:"auto_reset_after_minutes" check:"min=0,max=500000" doc:"Minutes after which the breaker closes by itself; 0 if only an operator closes it."`
+	Alert                 bool    `json:"alert" doc:"Logs a warning when the breaker opens, in addition to its event."`
 }
 
 // ResetSeconds returns the time after which an open breaker closes by itself, in whole

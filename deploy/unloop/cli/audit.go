@@ -18,7 +18,7 @@ const via = "cli"
 
 // actor is the flag of commands that act on what runs.
 type actor struct {
-	As string `placeholder:"NAME" help:"Name under which the audit records this; USER@HOST by default."`
+	As string `placeholder:"NAME" help:"Name for the audit log. Default: USER@HOST."`
 }
 
 // name returns the name for the audit.

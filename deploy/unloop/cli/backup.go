@@ -73,10 +73,10 @@ type restoreCmd struct {
 	client
 	formatted
 	actor
-	File     string `arg:"" help:"Backup that unloop backup wrote."`
-	Force    bool   `help:"Replace streams that have records. What they have is lost."`
-	Replicas int    `placeholder:"N" help:"Replicas of each stream, where the server or cluster can't have as many as the backup says."`
-	DryRun   bool   `help:"Verify the file and list what it has; change nothing."`
+	File     string `arg:"" help:"Backup written by unloop backup."`
+	Force    bool   `help:"Replace streams that have records. Their records are lost."`
+	Replicas int    `placeholder:"N" help:"Replicas of each stream, if the server or cluster cannot hold as many as the backup had."`
+	DryRun   bool   `help:"Verify the file and list its contents; change nothing."`
 }
 
 // Help says what a restore replaces.

@@ -28,29 +28,29 @@ const description = "Unloop stands in front of LLM traffic and stops agents that
 type cli struct {
 	Up   upCmd        `cmd:"" group:"Run:" help:"Run everything in one process."`
 	Exec execCmd      `cmd:"" group:"Run:" help:"Run an agent through Unloop, and report at the end what was stopped."`
-	Demo demoCommands `cmd:"" group:"Run:" help:"Show agents that loop, and what Unloop does about them, offline."`
+	Demo demoCommands `cmd:"" group:"Run:" help:"Show looping agents and how Unloop stops them, offline."`
 
-	Status     statusCmd     `cmd:"" group:"See:" help:"Show what is running, and what it stops."`
-	Doctor     doctorCmd     `cmd:"" group:"See:" help:"Check that everything is reachable, sane and fast, and that loops are stopped."`
+	Status     statusCmd     `cmd:"" group:"See:" help:"Show what is running and what it stops."`
+	Doctor     doctorCmd     `cmd:"" group:"See:" help:"Check that all parts are reachable and fast, and that loops are stopped."`
 	Loops      loopsCmd      `cmd:"" group:"See:" help:"List, show and release open loops."`
-	Events     eventsCmd     `cmd:"" group:"See:" help:"Follow the events of loops."`
-	Endpoints  endpointsCmd  `cmd:"" group:"See:" help:"List the endpoints that messages about loops go to, and enable those that were disabled."`
-	Deliveries deliveriesCmd `cmd:"" group:"See:" help:"List the messages to endpoints and their attempts; send one again, or a test."`
+	Events     eventsCmd     `cmd:"" group:"See:" help:"Follow loop events."`
+	Endpoints  endpointsCmd  `cmd:"" group:"See:" help:"List endpoints of messages and enable disabled ones."`
+	Deliveries deliveriesCmd `cmd:"" group:"See:" help:"List messages to endpoints and their attempts; resend one or send a test."`
 	Audit      auditCmd      `cmd:"" group:"See:" help:"List what operators did: releases, blocks, exemptions, silences."`
 
-	Block     beginCmd     `cmd:"" group:"Act:" help:"Refuse all requests of a session, caller, tenant or project, at once and everywhere."`
+	Block     beginCmd     `cmd:"" group:"Act:" help:"Refuse all requests of a session, caller, tenant or project at every gateway."`
 	Unblock   endCmd       `cmd:"" group:"Act:" help:"End a block."`
 	Exempt    beginCmd     `cmd:"" group:"Act:" help:"Forward all requests of a session, caller, tenant or project without a check."`
 	Unexempt  endCmd       `cmd:"" group:"Act:" help:"End an exemption."`
 	Overrides overridesCmd `cmd:"" group:"Act:" help:"List blocks and exemptions."`
-	Silences  silencesCmd  `cmd:"" group:"Act:" help:"Silence messages about loops, for a time."`
+	Silences  silencesCmd  `cmd:"" group:"Act:" help:"Silence messages about loops for a time."`
 
-	Backup  backupCmd  `cmd:"" group:"Act:" help:"Write what Unloop keeps in NATS to a file."`
-	Restore restoreCmd `cmd:"" group:"Act:" help:"Bring back what a backup has."`
+	Backup  backupCmd  `cmd:"" group:"Act:" help:"Write Unloop's state in NATS to a file."`
+	Restore restoreCmd `cmd:"" group:"Act:" help:"Restore a backup."`
 
 	Policy policyCmd `cmd:"" group:"Configure:" help:"Check, push, show and roll back policy bundles."`
-	Notify notifyCmd `cmd:"" group:"Configure:" help:"Check a file that says where messages about loops go."`
-	Replay replayCmd `cmd:"" group:"Configure:" help:"Evaluate recorded traffic offline: what would have been stopped, when, and what it would have saved."`
+	Notify notifyCmd `cmd:"" group:"Configure:" help:"Check a file of notification endpoints and routes."`
+	Replay replayCmd `cmd:"" group:"Configure:" help:"Evaluate recorded traffic offline: what would have been stopped, when, and how much that would have saved."`
 	Model  modelCmd  `cmd:"" group:"Configure:" help:"Install the embedding model and its runtime."`
 
 	Gateway     gateway.Command     `cmd:"" group:"Run a part of a cluster:" help:"Run a gateway against a NATS cluster."`
@@ -59,7 +59,7 @@ type cli struct {
 	Notifier    notifier.Command    `cmd:"" group:"Run a part of a cluster:" help:"Run a notifier against a NATS cluster."`
 	NATS        natsCommands        `cmd:"" group:"Run a part of a cluster:" name:"nats" help:"Run the embedded NATS server alone, or write a context for the nats CLI."`
 
-	Completion completionCmd `cmd:"" group:"Help:" help:"Print the script that completes command lines in bash, zsh or fish."`
+	Completion completionCmd `cmd:"" group:"Help:" help:"Print the completion script for bash, zsh or fish."`
 	Version    versionCmd    `cmd:"" group:"Help:" help:"Print the version."`
 	HelpOf     helpCmd       `cmd:"" group:"Help:" name:"help" help:"Print the help of a command."`
 

@@ -21,7 +21,7 @@ type client struct {
 	NATS string `name:"nats" default:"${default_nats}" placeholder:"URL" help:"NATS server of the running Unloop."`
 	natskit.Settings
 	service.Sealed
-	SealSeed string `placeholder:"FILE" help:"File with the operator's seed, by which what commands put into force is sealed; it begins with SO."`
+	SealSeed string `placeholder:"FILE" help:"File with the operator's seed (SO…), which signs what commands put into force."`
 }
 
 // signer returns what seals records, nil without a seed.

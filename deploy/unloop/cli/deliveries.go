@@ -19,16 +19,16 @@ import (
 )
 
 type deliveriesCmd struct {
-	List   deliveriesListCmd   `cmd:"" default:"withargs" help:"List the messages of the delivery log, the newest first."`
+	List   deliveriesListCmd   `cmd:"" default:"withargs" help:"List the messages in the delivery log, newest first."`
 	Show   deliveriesShowCmd   `cmd:"" help:"Show a message with its attempts."`
-	Resend deliveriesResendCmd `cmd:"" help:"Send a message of the delivery log once more, under its id."`
+	Resend deliveriesResendCmd `cmd:"" help:"Send a logged message again, with the same id."`
 	Test   deliveriesTestCmd   `cmd:"" help:"Send a test message to an endpoint."`
 }
 
 type deliveriesListCmd struct {
 	listing
-	Endpoint string `short:"e" placeholder:"NAME" help:"Those to this endpoint alone."`
-	Status   string `enum:",delivered,retrying,dead" default:"" placeholder:"STATUS" help:"Those of this status alone: delivered, retrying or dead."`
+	Endpoint string `short:"e" placeholder:"NAME" help:"Only messages to this endpoint."`
+	Status   string `enum:",delivered,retrying,dead" default:"" placeholder:"STATUS" help:"Only messages with this status: delivered, retrying or dead."`
 }
 
 // Run lists the messages to which an attempt was made.
@@ -122,7 +122,7 @@ func (c *deliveriesResendCmd) Run(ctx context.Context, io streams) error {
 
 type deliveriesTestCmd struct {
 	client
-	Endpoint string `arg:"" help:"Name of the endpoint; that of --webhook is webhook."`
+	Endpoint string `arg:"" help:"Name of the endpoint. The endpoint of --webhook is called webhook."`
 }
 
 // Run sends a test message.

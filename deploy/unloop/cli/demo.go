@@ -24,15 +24,15 @@ import (
 
 // demoCommands lists the demonstration and its parts. The parts are for a cluster.
 type demoCommands struct {
-	Run    demoCmd       `cmd:"" default:"withargs" help:"Run everything in memory, and show agents that loop."`
-	Model  demoModelCmd  `cmd:"" help:"Serve the demonstration's scripted model alone, as an upstream of a gateway."`
-	Agents demoAgentsCmd `cmd:"" help:"Send the demonstration's agents through a running gateway, whose upstream should be the scripted model."`
+	Run    demoCmd       `cmd:"" default:"withargs" help:"Run everything in memory and show looping agents."`
+	Model  demoModelCmd  `cmd:"" help:"Serve only the demo's scripted model, as an upstream for a gateway."`
+	Agents demoAgentsCmd `cmd:"" help:"Run only the demo's agents, through a running gateway whose upstream is the scripted model."`
 }
 
 type demoCmd struct {
-	Once           bool     `short:"1" help:"Stop after the demonstration instead of running on."`
-	Fast           bool     `help:"Make no pauses between the requests."`
-	Only           []string `enum:"honest,exact,tool,cycle,reworded" placeholder:"AGENT" help:"Show this agent alone: honest, exact, tool, cycle or reworded. Repeatable."`
+	Once           bool     `short:"1" help:"Exit after the demo instead of running on."`
+	Fast           bool     `help:"Do not pause between requests."`
+	Only           []string `enum:"honest,exact,tool,cycle,reworded" placeholder:"AGENT" help:"Show only this agent: honest, exact, tool, cycle or reworded. Repeatable."`
 	gateway.Config `group:"gateway"`
 	NATSListen     string `name:"nats-listen" group:"nats" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Address of the embedded NATS server."`
 

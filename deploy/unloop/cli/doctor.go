@@ -18,9 +18,9 @@ type doctorCmd struct {
 	formatted
 	Gateway   string   `short:"g" default:"${default_gateway}" placeholder:"URL" help:"Gateway to examine."`
 	Admin     string   `default:"${default_admin}" placeholder:"URL" env:"UNLOOP_DOCTOR_ADMIN" help:"Admin port to examine."`
-	Key       string   `secret:"" placeholder:"KEY" help:"Unloop's key that the gateway asks its clients for."`
-	AdminKey  string   `secret:"" placeholder:"KEY" help:"Unloop's key that the admin port asks for."`
-	Upstreams []string `default:"openai,anthropic,gemini,default" env:"UNLOOP_DOCTOR_UPSTREAMS" placeholder:"NAME" help:"Upstreams to try through the gateway, without a provider's key; none for no request beyond Unloop."`
+	Key       string   `secret:"" placeholder:"KEY" help:"Unloop key for the gateway, if it requires one."`
+	AdminKey  string   `secret:"" placeholder:"KEY" help:"Unloop key for the admin port, if it requires one."`
+	Upstreams []string `default:"openai,anthropic,gemini,default" env:"UNLOOP_DOCTOR_UPSTREAMS" placeholder:"NAME" help:"Upstreams to probe through the gateway, without a provider's key; none probes no upstream."`
 }
 
 // Help explains what is examined.

@@ -20,8 +20,8 @@ import (
 )
 
 type endpointsCmd struct {
-	List   endpointsListCmd   `cmd:"" default:"withargs" help:"List the endpoints that messages go to, and those that are disabled."`
-	Enable endpointsEnableCmd `cmd:"" help:"Use an endpoint again that was disabled because it answered 410."`
+	List   endpointsListCmd   `cmd:"" default:"withargs" help:"List endpoints of messages, including disabled ones."`
+	Enable endpointsEnableCmd `cmd:"" help:"Enable an endpoint that was disabled because it answered 410."`
 }
 
 // endpointStatus is how an endpoint stands.

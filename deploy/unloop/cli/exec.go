@@ -15,15 +15,15 @@ import (
 
 type execCmd struct {
 	client
-	Gateway      string        `short:"g" placeholder:"URL" help:"Gateway to use. Default: the one at ${default_gateway} if it is running and no other flag or variable asks for an upstream, else one for this command alone."`
-	Fresh        bool          `short:"f" help:"Start a gateway for this command alone, even if one is running."`
-	Upstream     service.Pairs `short:"u" placeholder:"NAME=URL" help:"Upstream of the gateway that is started, by name. Repeatable, and one value may hold several. Default: the values of the agent's base URL variables, else the providers' public addresses."`
-	Policies     string        `short:"p" type:"path" placeholder:"FILE" help:"Policy bundle of the gateway that is started."`
-	DataDir      string        `short:"d" default:"memory" placeholder:"DIR" help:"Where the gateway that is started keeps its counters; \"memory\" keeps nothing."`
-	CheckTimeout time.Duration `default:"50ms" help:"How long a request waits for a decision of the gateway that is started."`
-	Reject       string        `default:"auto" placeholder:"auto|synthetic|STATUS" help:"What rejected requests get from the gateway that is started: what ends the client that sent them (auto), a message in the model's place, or an error of this status."`
+	Gateway      string        `short:"g" placeholder:"URL" help:"Gateway to use. Default: the one at ${default_gateway} if it is running and no flag or variable names an upstream, else a gateway started for this command."`
+	Fresh        bool          `short:"f" help:"Start a gateway for this command even if one is running."`
+	Upstream     service.Pairs `short:"u" placeholder:"NAME=URL" help:"Upstream of the started gateway, by name. Repeatable; one value may hold several. Default: the agent's base URL variables, else the providers' public addresses."`
+	Policies     string        `short:"p" type:"path" placeholder:"FILE" help:"Policy bundle of the started gateway."`
+	DataDir      string        `short:"d" default:"memory" placeholder:"DIR" help:"Storage folder of the started gateway; \"memory\" stores nothing on disk."`
+	CheckTimeout time.Duration `default:"50ms" help:"How long a request waits for a decision of the started gateway."`
+	Reject       string        `default:"auto" placeholder:"auto|synthetic|STATUS" help:"Answer of the started gateway to rejected requests: auto (whatever ends the client), synthetic (a message in place of the model's), or an error with this status."`
 	LogFormat    string        `default:"text" enum:"text,json" help:"Format of the log: text or json."`
-	LogLevel     string        `default:"error" enum:"debug,info,warn,error" help:"Least level of log lines, which are printed among the output of the command."`
+	LogLevel     string        `default:"error" enum:"debug,info,warn,error" help:"Lowest level of log lines, which appear between the command's output."`
 	Command      []string      `arg:"" passthrough:"" help:"Command and its arguments, after --."`
 }
 

@@ -15,8 +15,8 @@ import (
 
 type policyExplainCmd struct {
 	client
-	File     string        `arg:"" name:"request.json" help:"Request, as POST /unloop/v1/check takes it, and its headers; - for standard input."`
-	Policies string        `type:"existingfile" placeholder:"FILE" help:"Evaluate by this bundle instead of that of the running system."`
+	File     string        `arg:"" name:"request.json" help:"Request with its headers, in the form of POST /unloop/v1/check; - reads standard input."`
+	Policies string        `type:"existingfile" placeholder:"FILE" help:"Use this bundle instead of the running system's."`
 	Timeout  time.Duration `default:"2s" help:"How long to wait for the detectors."`
 	Offline  bool          `help:"Do not ask a running system."`
 	JSON     bool          `name:"json" help:"Print JSON."`

@@ -19,18 +19,18 @@ import (
 
 type loopsCmd struct {
 	List    loopsListCmd    `cmd:"" default:"withargs" help:"List open loops."`
-	Show    loopsShowCmd    `cmd:"" help:"Show all that is known of a loop."`
-	Release loopsReleaseCmd `cmd:"" help:"End loops: forget their counts and let their requests through again."`
+	Show    loopsShowCmd    `cmd:"" help:"Show everything known about a loop."`
+	Release loopsReleaseCmd `cmd:"" help:"End loops: reset their counts and let their requests through."`
 }
 
 // loopFilter are the flags that select loops.
 type loopFilter struct {
-	Policy   []string `env:"-" short:"p" placeholder:"ID" help:"Only loops of this policy. Repeatable, as all filters."`
+	Policy   []string `env:"-" short:"p" placeholder:"ID" help:"Only loops of this policy. Repeatable, like all filters."`
 	Detector []string `env:"-" short:"d" placeholder:"NAME" help:"Only loops that this detector found."`
 	Action   []string `env:"-" short:"a" placeholder:"ACTION" help:"Only loops with this action: warn, hint, throttle, reject or break."`
 	Tenant   []string `env:"-" short:"t" placeholder:"NAME" help:"Only loops of this tenant."`
 	Project  []string `env:"-" placeholder:"NAME" help:"Only loops of this project."`
-	Session  []string `env:"-" short:"s" placeholder:"HASH" help:"Only loops of this session, by the beginning of its hash."`
+	Session  []string `env:"-" short:"s" placeholder:"HASH" help:"Only loops of this session, by a prefix of its hash."`
 }
 
 // given reports whether a filter is set.
@@ -102,8 +102,8 @@ type loopsReleaseCmd struct {
 	formatted
 	actor
 	loopFilter
-	IDs []string `arg:"" optional:"" name:"id" help:"Ids of loops, as unloop loops lists them; their beginnings or ends will do."`
-	All bool     `env:"-" help:"Release all open loops that the filters select."`
+	IDs []string `arg:"" optional:"" name:"id" help:"Ids of loops, as listed by unloop loops; a unique prefix or suffix is enough."`
+	All bool     `env:"-" help:"Release all open loops that match the filters."`
 }
 
 // released is what a release did, as JSON.

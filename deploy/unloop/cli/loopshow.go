@@ -15,7 +15,7 @@ import (
 type loopsShowCmd struct {
 	client
 	formatted
-	ID string `arg:"" help:"Id of the loop, as unloop loops lists it; its beginning or its end will do."`
+	ID string `arg:"" help:"Id of the loop, as listed by unloop loops; a unique prefix or suffix is enough."`
 }
 
 // Run shows one loop.

@@ -15,12 +15,12 @@ import (
 
 // modelCmd lists the commands for the embedding model.
 type modelCmd struct {
-	Pull modelPullCmd `cmd:"" help:"Fetch ONNX Runtime and all-MiniLM-L6-v2, each checked against its SHA-256."`
+	Pull modelPullCmd `cmd:"" help:"Download ONNX Runtime and all-MiniLM-L6-v2 and verify their SHA-256."`
 }
 
 type modelPullCmd struct {
-	From     string `placeholder:"DIR|URL" help:"Folder or server with the files under their own names, instead of their public addresses."`
-	Dir      string `placeholder:"DIR" help:"Where to install. Default: unloop in the user's data folder, where embedding workers look."`
+	From     string `placeholder:"DIR|URL" help:"Folder or server to copy the files from, instead of their public addresses."`
+	Dir      string `placeholder:"DIR" help:"Where to install. Default: unloop in the user's data folder, where embedding workers look for it."`
 	Platform string `default:"${platform}" placeholder:"OS/ARCH" help:"Platform of the runtime. Default: this one."`
 }
 

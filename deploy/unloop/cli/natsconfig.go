@@ -26,23 +26,23 @@ import (
 type natsConfigCmd struct {
 	Out          string   `arg:"" default:"nats" help:"Folder to write to." placeholder:"DIR"`
 	Nodes        int      `env:"-" default:"1" help:"Number of servers: 1, 3 or 5."`
-	Host         []string `env:"-" placeholder:"HOST[:PORT]" help:"Name or address of a server, as clients and the other servers reach it; one for each server. Default: 127.0.0.1, or nats-1 and so on."`
-	Listen       string   `env:"-" placeholder:"ADDR" help:"Address that servers listen at. Default: 127.0.0.1 if the host is on this machine, else 0.0.0.0."`
-	RoutePort    int      `env:"-" default:"6222" help:"Port for the other servers."`
+	Host         []string `env:"-" placeholder:"HOST[:PORT]" help:"Name or address under which clients and other servers reach a server; one for each server. Default: 127.0.0.1, or nats-1 and so on."`
+	Listen       string   `env:"-" placeholder:"ADDR" help:"Address on which servers listen. Default: 127.0.0.1 if the host is this machine, else 0.0.0.0."`
+	RoutePort    int      `env:"-" default:"6222" help:"Port for the routes between servers."`
 	MonitorPort  int      `env:"-" default:"8222" help:"Port for health checks and metrics over HTTP; 0 for none."`
-	TLS          bool     `name:"tls" env:"-" help:"Make an authority and certificates."`
-	SAN          []string `name:"san" env:"-" placeholder:"NAME" help:"Further name or address in the certificates, such as that of a service in front of all servers. Repeatable."`
-	TLSCA        string   `name:"tls-ca" env:"-" placeholder:"FILE" help:"Authority of certificates of your own, as servers and clients see the file."`
-	TLSCert      string   `name:"tls-cert" env:"-" placeholder:"FILE" help:"Certificate of your own, as servers see the file; in a cluster it must be one for clients, too."`
-	TLSKey       string   `name:"tls-key" env:"-" placeholder:"FILE" help:"Key of that certificate."`
+	TLS          bool     `name:"tls" env:"-" help:"Create a certificate authority and certificates."`
+	SAN          []string `name:"san" env:"-" placeholder:"NAME" help:"Extra name or address in the certificates, such as that of a load balancer. Repeatable."`
+	TLSCA        string   `name:"tls-ca" env:"-" placeholder:"FILE" help:"Your own CA certificate: its path on servers and clients."`
+	TLSCert      string   `name:"tls-cert" env:"-" placeholder:"FILE" help:"Your own server certificate: its path on servers. In a cluster it must be valid for client authentication, too."`
+	TLSKey       string   `name:"tls-key" env:"-" placeholder:"FILE" help:"Private key of that certificate: its path on servers."`
 	Domain       string   `env:"-" placeholder:"NAME" help:"JetStream domain."`
-	StoreDir     string   `env:"-" placeholder:"DIR" help:"Where servers store; %s stands for the server's name. Default: store-%s in the folder, as servers see it."`
-	MaxFileStore string   `env:"-" placeholder:"SIZE" help:"How much each server stores at most, such as 10GB. Default: 75 % of its disk."`
-	ServerDir    string   `env:"-" placeholder:"DIR" help:"The folder as servers see it, for containers. Default: the folder itself."`
-	ClientDir    string   `env:"-" placeholder:"DIR" help:"The folder as services see it, for containers. Default: the folder itself."`
+	StoreDir     string   `env:"-" placeholder:"DIR" help:"Storage folder of servers; %s stands for the server's name. Default: store-%s in --server-dir."`
+	MaxFileStore string   `env:"-" placeholder:"SIZE" help:"Storage limit of each server, such as 10GB. Default: 75 % of its disk."`
+	ServerDir    string   `env:"-" placeholder:"DIR" help:"Path of the folder on servers, such as in containers. Default: the folder itself."`
+	ClientDir    string   `env:"-" placeholder:"DIR" help:"Path of the folder on services, such as in containers. Default: the folder itself."`
 	Replicas     int      `env:"-" help:"Replicas of streams. Default: 3 in a cluster, else 1."`
-	Force        bool     `env:"-" help:"Replace a configuration that is there. Its keys and certificates are used again."`
-	NewKeys      bool     `env:"-" help:"Replace keys and certificates, too: all services need the new ones."`
+	Force        bool     `env:"-" help:"Replace an existing configuration but keep its keys and certificates."`
+	NewKeys      bool     `env:"-" help:"Replace keys and certificates, too. All services then need the new ones."`
 }
 
 // Help explains what is written.
@@ -144,7 +144,7 @@ func hostPort(text string) (host string, port int, err error) {
 type natsInitCmd struct {
 	client
 	formatted
-	Replicas int           `default:"1" help:"Replicas of each stream. Streams that have fewer get more, in place."`
+	Replicas int           `default:"1" help:"Replicas of each stream. Existing streams with fewer get more."`
 	Timeout  time.Duration `default:"2m" help:"How long to wait for the servers and for the replicas."`
 }
 

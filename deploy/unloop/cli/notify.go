@@ -10,13 +10,13 @@ import (
 )
 
 type notifyCmd struct {
-	Check  notifyCheckCmd  `cmd:"" help:"Check a --notify file: every fault at once, with its line."`
+	Check  notifyCheckCmd  `cmd:"" help:"Check a --notify file and list every fault with its line."`
 	Schema notifySchemaCmd `cmd:"" help:"Print the JSON Schema of --notify files."`
 }
 
 type notifyCheckCmd struct {
-	Files     []string       `arg:"" name:"file" type:"existingfile" help:"Files, YAML or JSON. The secrets that they name must be there."`
-	AllowCIDR []netip.Prefix `name:"allow-cidr" placeholder:"CIDR" help:"Networks that the notifier's own --allow-cidr names."`
+	Files     []string       `arg:"" name:"file" type:"existingfile" help:"Files, YAML or JSON. The secrets that they name must exist."`
+	AllowCIDR []netip.Prefix `name:"allow-cidr" placeholder:"CIDR" help:"Networks given to the notifier with --allow-cidr."`
 }
 
 // Run checks files and prints every fault.

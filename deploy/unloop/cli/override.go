@@ -24,8 +24,8 @@ const maxScope = 1024
 
 // scopes are the flags that select requests.
 type scopes struct {
-	Session []string `env:"-" short:"s" placeholder:"ID" help:"Session, by the id that its clients send (X-Session-Id and its like) or the hash that events show. Repeatable, as the others."`
-	Caller  []string `env:"-" short:"c" placeholder:"HASH" help:"Caller, by the hash that events show: an API key with its end user."`
+	Session []string `env:"-" short:"s" placeholder:"ID" help:"Session, by the id that its clients send (such as X-Session-ID) or by the hash in events. Repeatable, like the others."`
+	Caller  []string `env:"-" short:"c" placeholder:"HASH" help:"Caller (an API key with its end user), by the hash in events."`
 	Tenant  []string `env:"-" short:"t" placeholder:"NAME" help:"Tenant (X-Tenant-ID)."`
 	Project []string `env:"-" short:"p" placeholder:"NAME" help:"Project (X-Project-ID)."`
 }
@@ -53,7 +53,7 @@ func (s scopes) overrides(action schemas.OverrideAction) ([]schemas.Override, er
 // until are the flags of a block or an exemption.
 type until struct {
 	For    span   `env:"-" short:"f" required:"" placeholder:"DURATION" help:"How long, such as 90s, 10m, 1h30m, 1d or 2w."`
-	Reason string `env:"-" short:"r" placeholder:"TEXT" help:"Reason, which the answers to blocked requests contain."`
+	Reason string `env:"-" short:"r" placeholder:"TEXT" help:"Reason. Answers to blocked requests contain it."`
 }
 
 type beginCmd struct {

@@ -20,14 +20,14 @@ import (
 )
 
 type policyCmd struct {
-	Check    policyCheckCmd    `cmd:"" help:"Check a bundle: every fault at once, with its line."`
+	Check    policyCheckCmd    `cmd:"" help:"Check a bundle and list every fault with its line."`
 	Prices   policyPricesCmd   `cmd:"" help:"Print the built-in price table and its date."`
-	Explain  policyExplainCmd  `cmd:"" help:"Explain what would be done with a request, and why."`
-	Push     policyPushCmd     `cmd:"" help:"Send a bundle to every gateway that has no --policies file."`
+	Explain  policyExplainCmd  `cmd:"" help:"Explain what would happen to a request, and why."`
+	Push     policyPushCmd     `cmd:"" help:"Put a bundle into force at every gateway without a --policies file."`
 	Show     policyShowCmd     `cmd:"" help:"Print the pushed bundle."`
 	History  policyHistoryCmd  `cmd:"" help:"List the bundles that were pushed."`
 	Rollback policyRollbackCmd `cmd:"" help:"Push an earlier bundle again."`
-	Withdraw policyWithdrawCmd `cmd:"" help:"Remove the pushed bundle: the default policy applies again."`
+	Withdraw policyWithdrawCmd `cmd:"" help:"Remove the pushed bundle, so that the default policy applies."`
 }
 
 // policyStore is the bucket of policies of the running Unloop.
@@ -269,7 +269,7 @@ func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
 
 type policyRollbackCmd struct {
 	pusher
-	Revision uint64 `arg:"" optional:"" help:"Revision to go back to; without one, the newest that differs from the bundle in force."`
+	Revision uint64 `arg:"" optional:"" help:"Revision to go back to. Default: the newest that differs from the bundle in force."`
 }
 
 // Run pushes an earlier bundle again, as a new revision.

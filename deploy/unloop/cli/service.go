@@ -12,7 +12,7 @@ import (
 type natsCmd struct {
 	service.Process `group:"process"`
 	NATSListen      string `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Address of the NATS server."`
-	DataDir         string `placeholder:"DIR" help:"Where the server stores; \"memory\" keeps nothing. Default: unloop in the user's state folder."`
+	DataDir         string `placeholder:"DIR" help:"Storage folder; \"memory\" stores nothing on disk. Default: unloop in the user's state folder."`
 }
 
 // Run runs the embedded NATS server until the context ends.

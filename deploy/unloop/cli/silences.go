@@ -16,7 +16,7 @@ import (
 
 type silencesCmd struct {
 	List   silencesListCmd   `cmd:"" default:"withargs" help:"List silences."`
-	Add    silencesAddCmd    `cmd:"" help:"Send no messages about loops that match, for a time."`
+	Add    silencesAddCmd    `cmd:"" help:"Suppress messages about matching loops for a time."`
 	Expire silencesExpireCmd `cmd:"" help:"End a silence now."`
 }
 
@@ -41,9 +41,9 @@ type silencesAddCmd struct {
 	client
 	formatted
 	actor
-	Matchers []string `arg:"" name:"matcher" help:"FIELD=PATTERN: tenant, project, policy, detector, severity, action, mode, model, session or loop; * stands for any text, and ! before a pattern excludes. All fields must match; patterns of one field are alternatives."`
+	Matchers []string `arg:"" name:"matcher" help:"FIELD=PATTERN, where FIELD is tenant, project, policy, detector, severity, action, mode, model, session or loop. In a pattern * matches any text; a leading ! negates it. Every field must match; patterns of the same field are alternatives."`
 	For      span     `short:"f" required:"" placeholder:"DURATION" help:"How long, such as 90s, 10m, 1h30m, 1d or 2w."`
-	Comment  string   `short:"c" placeholder:"TEXT" help:"Reason, for others."`
+	Comment  string   `short:"c" placeholder:"TEXT" help:"Reason, for other operators."`
 }
 
 // Run stores a silence, which all notifiers follow.

@@ -22,10 +22,10 @@ import (
 type upCmd struct {
 	gateway.Config   `group:"gateway"`
 	NATSListen       string `name:"nats-listen" group:"nats" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Address of the embedded NATS server."`
-	DataDir          string `group:"nats" short:"d" placeholder:"DIR" help:"Where the embedded server stores; \"memory\" keeps nothing. Default: unloop in the user's state folder."`
-	NATS             string `name:"nats" group:"nats" placeholder:"URL" help:"Use NATS servers elsewhere instead of the embedded one."`
+	DataDir          string `group:"nats" short:"d" placeholder:"DIR" help:"Storage folder of the embedded server; \"memory\" stores nothing on disk. Default: unloop in the user's state folder."`
+	NATS             string `name:"nats" group:"nats" placeholder:"URL" help:"NATS servers to use instead of the embedded one."`
 	natskit.Settings `group:"nats"`
-	Replicas         int `group:"nats" default:"1" help:"Replicas of streams that do not exist yet, on servers elsewhere."`
+	Replicas         int `group:"nats" default:"1" help:"Replicas of newly created streams, with --nats."`
 	service.Sealed   `group:"nats"`
 	Detector         detector.Config    `embed:"" group:"detector"`
 	Notifier         notifier.Config    `embed:"" group:"notifier"`

@@ -23,12 +23,12 @@ func New(reg prometheus.Registerer) *Metrics {
 		return metric.Counter(reg, "unloop_detector_"+name+"_total", help)
 	}
 	return &Metrics{
-		Malformed:  add("malformed", "Messages that were no valid check, release or outcome."),
-		Overloaded: add("overloaded", "Messages refused because too many were under way."),
+		Malformed:  add("malformed", "Messages that are not a valid check, release or outcome."),
+		Overloaded: add("overloaded", "Messages refused because too many were in flight."),
 		Unanswered: add("unanswered", "Answers and broadcasts that could not be sent."),
 		Uncounted:  add("uncounted", "Checks and outcomes that could not be counted in time."),
 		Unrecorded: add("unrecorded", "Findings whose incident could not be stored."),
-		HandedOver: add("handed_over", "Counts that were left to the detector that writes their key."),
+		HandedOver: add("handed_over", "Counts handed over to the detector that writes their key."),
 		Stalled:    add("stalled", "Messages refused because they arrived while the detector was frozen."),
 		checks:     metric.Counters(reg, "unloop_detector_checks_total", "Checks decided, by the strongest action.", "action"),
 		findings:   metric.Counters(reg, "unloop_detector_findings_total", "Findings by policy, detector, mode and action.", "policy", "detector", "mode", "action"),

@@ -27,7 +27,7 @@ unloop_detector_checks_total{action="reject"} 1
 # TYPE unloop_detector_findings_total counter
 unloop_detector_findings_total{action="reject",detector="prompt",mode="enforce",policy="p"} 1
 unloop_detector_findings_total{action="warn",detector="prompt",mode="shadow",policy="p"} 1
-# HELP unloop_detector_malformed_total Messages that were no valid check, release or outcome.
+# HELP unloop_detector_malformed_total Messages that are not a valid check, release or outcome.
 # TYPE unloop_detector_malformed_total counter
 unloop_detector_malformed_total 1
 `

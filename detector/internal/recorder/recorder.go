@@ -82,9 +82,9 @@ func New(nc *natskit.Conn, layout natskit.Layout, reg prometheus.Registerer, log
 	r := &Recorder{
 		ledger: ledger.New[incident.Record](nc, schemas.BucketIncidents, reg, ledger.WithConfirm()), nc: nc, inbox: natskit.NewInbox(nc, flushTimeout), layout: layout, log: log, now: now, open: map[string]*openIncident{},
 		detected: metric.Counters(reg, "unloop_incidents_total", "Incidents announced.", "policy", "detector", "mode"),
-		resolved: metric.Counters(reg, "unloop_incidents_resolved_total", "Incidents whose end was announced, by reason: expired, released or closed.", "policy", "detector", "reason"),
+		resolved: metric.Counters(reg, "unloop_incidents_resolved_total", "Incidents announced as ended, by reason: expired, released or closed.", "policy", "detector", "reason"),
 		lost:     metric.Counter(reg, "unloop_incident_updates_lost_total", "Findings and events of incidents that could not be stored."),
-		refused:  metric.Counter(reg, "unloop_incidents_refused_total", "Findings of loops that were not recorded, because LOOP_INCIDENTS is full. Loops that are open stay."),
+		refused:  metric.Counter(reg, "unloop_incidents_refused_total", "Findings of new loops that were not recorded because LOOP_INCIDENTS is full."),
 		room:     &room{nc: nc},
 		tenants:  newTenants(reg),
 	}

@@ -20,9 +20,9 @@ func newSavings(reg prometheus.Registerer, t *tenants) *savings {
 	}
 	return &savings{
 		tenants:     t,
-		requests:    counter("unloop_saved_requests_total", "Requests that were stopped, by the policy and the detector that stopped them."),
-		inputTokens: counter("unloop_saved_input_tokens_total", "Estimated input tokens of the requests that were stopped."),
-		usd:         counter("unloop_saved_usd_total", "Estimated cost of the prompts that were stopped, in dollars; those of models without a price count nothing."),
+		requests:    counter("unloop_saved_requests_total", "Stopped requests, by policy and detector."),
+		inputTokens: counter("unloop_saved_input_tokens_total", "Estimated input tokens of stopped requests."),
+		usd:         counter("unloop_saved_usd_total", "Estimated cost of stopped prompts in US dollars; models without a price count as 0."),
 	}
 }
 

@@ -77,7 +77,7 @@ func New(streaks Streaks, worker Worker, record func(context.Context, ...inciden
 	return &Comparer{
 		Streaks: streaks, worker: worker, record: record, now: now, metrics: m,
 		results: metric.Counters(reg, "unloop_detector_semantic_checks_total",
-			"Semantic checks by result: detected, clear, short (not judged), late (applies to the next request), retry, or why the request passed unjudged. unnoted: the workers have no note of a streak.", "result"),
+			"Semantic checks by result: detected, clear, short (not judged), late (applies to the next request), retry, or the reason why the request passed unjudged; unnoted means that the workers do not know of a streak.", "result"),
 		seconds: metric.Histogram(reg, "unloop_detector_semantic_seconds", "Time until an embedding worker answered.",
 			[]float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}),
 	}

@@ -57,7 +57,7 @@ type Books struct {
 
 // NewBooks registers the metrics of books, and returns them.
 func NewBooks(b Books, reg prometheus.Registerer) *Books {
-	b.lost = metric.Counter(reg, "unloop_gateway_lost_answers_total", "Answers whose session or calls could not be shared with the other gateways.")
+	b.lost = metric.Counter(reg, "unloop_gateway_lost_answers_total", "Answers whose session or calls could not be shared with other gateways.")
 	return &b
 }
 

@@ -46,11 +46,11 @@ func New(cfg auth.Config, keyed []string, log *slog.Logger, reg prometheus.Regis
 	}
 	g := &Gate{
 		auth: authenticator, guarded: len(cfg.Sources) > 0, keyed: keyed, log: log,
-		results: metric.Counters(reg, "unloop_gateway_auth_total", "Requests by the result of the check of their client's key or token: ok, missing, wrong, limited (the address was wrong too often), unavailable (the issuer's keys are).", "result"),
+		results: metric.Counters(reg, "unloop_gateway_auth_total", "Requests by the result of authentication: ok, missing, wrong, limited (too many failures from this address), or unavailable (the issuer's keys cannot be read).", "result"),
 		foreign: metric.Counters(reg, "unloop_gateway_foreign_total", "Requests refused because a web page may have sent them, by reason: foreign_host or foreign_origin.", "reason"),
 	}
 	if _, issuer := authenticator.KeysRead(); issuer {
-		metric.GaugeFunc(reg, "unloop_gateway_token_keys_timestamp_seconds", "Time when the keys of the tokens' issuer were read; 0 is never. Only with --auth jwt:URL.", g.keysRead)
+		metric.GaugeFunc(reg, "unloop_gateway_token_keys_timestamp_seconds", "Time of the last read of the token issuer's keys; 0 if never. Only with --auth jwt:URL.", g.keysRead)
 	}
 	return g, nil
 }

@@ -46,9 +46,9 @@ type Asker struct {
 func New(d Detectors, log *slog.Logger, now func() time.Time, reg prometheus.Registerer) *Asker {
 	a := &Asker{
 		detectors: d, log: log, now: now, last: map[string]time.Time{},
-		seconds: metric.Histogram(reg, "unloop_gateway_check_seconds", "Time spent on the decision.", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25}),
-		results: metric.Counters(reg, "unloop_gateway_checks_total", "Checks by how they ended: decided, local (from memory), abandoned, or why there was no decision.", "result"),
-		missed:  metric.Counter(reg, "unloop_gateway_semantic_missed_total", "Requests that were decided without the comparison of their text, which came too late or not at all."),
+		seconds: metric.Histogram(reg, "unloop_gateway_check_seconds", "Time until the decision.", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25}),
+		results: metric.Counters(reg, "unloop_gateway_checks_total", "Checks by result: decided, local (from memory), abandoned, or the reason why there is no decision.", "result"),
+		missed:  metric.Counter(reg, "unloop_gateway_semantic_missed_total", "Requests decided without the semantic comparison, because it was late or missing."),
 	}
 	for _, why := range []error{checker.ErrNoDetector, checker.ErrTimeout, checker.ErrOverloaded, checker.ErrDetector} {
 		a.results.WithLabelValues(why.Error())

@@ -104,9 +104,9 @@ func starving(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg
 		nc: nc, timeout: timeout, now: now, starved: starved(), blocks: blocks.New(), fleet: newFleet(), outcomes: newOutcomes(),
 		inbox:   natskit.NewInbox(nc, timeout).Starving(starved()),
 		batches: metric.Histogram(reg, "unloop_gateway_check_batch_size", "Checks in one message to the detectors.", []float64{1, 2, 4, 8, 16, 32, 64}),
-		again:   metric.Counter(reg, "unloop_gateway_check_tries_again_total", "Messages to detectors that were sent again, because a detector had gone or was frozen."),
+		again:   metric.Counter(reg, "unloop_gateway_check_tries_again_total", "Messages sent again because a detector was gone or frozen."),
 	}
-	metric.GaugeFunc(reg, "unloop_gateway_standing_blocks", "Blocks that are answered without a check.", func() float64 { return float64(c.blocks.Len()) })
+	metric.GaugeFunc(reg, "unloop_gateway_standing_blocks", "Standing blocks, whose requests are answered without a check.", func() float64 { return float64(c.blocks.Len()) })
 	return c
 }
 

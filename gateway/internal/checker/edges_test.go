@@ -141,7 +141,7 @@ func TestABatchIsTriedThreeTimes(t *testing.T) {
 		t.Errorf("%v tries are counted as repeated", got)
 	}
 	c.Blocks().Learn(time.Now(), blockFinding("x"))
-	if err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP unloop_gateway_standing_blocks Blocks that are answered without a check.
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP unloop_gateway_standing_blocks Standing blocks, whose requests are answered without a check.
 # TYPE unloop_gateway_standing_blocks gauge
 unloop_gateway_standing_blocks 1
 `), "unloop_gateway_standing_blocks"); err != nil {

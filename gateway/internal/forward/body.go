@@ -18,8 +18,8 @@ type edits struct{ hints, repairs *prometheus.CounterVec }
 
 func newEdits(reg prometheus.Registerer) edits {
 	e := edits{
-		hints:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "unloop_gateway_hints_total", Help: "Hints by whether the request could take them: given or no-place."}, []string{"result"}),
-		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "unloop_gateway_repairs_total", Help: "Changes made to broken histories, by kind."}, []string{"kind"}),
+		hints:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "unloop_gateway_hints_total", Help: "Hints by result: given, or no-place if the request has no place for one."}, []string{"result"}),
+		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "unloop_gateway_repairs_total", Help: "Repairs of broken histories, by kind."}, []string{"kind"}),
 	}
 	reg.MustRegister(e.hints, e.repairs)
 	return e

@@ -34,10 +34,10 @@ func newUpstreams(reg prometheus.Registerer) *upstreams {
 			Name: "unloop_gateway_upstream_errors_total", Help: "Requests that an upstream did not answer.",
 		}, []string{"upstream"}),
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_gateway_upstream_answers_total", Help: "Answers of upstreams by their status: 1xx, 2xx, 3xx, 4xx without 429, 429 or 5xx.",
+			Name: "unloop_gateway_upstream_answers_total", Help: "Upstream answers by status: 1xx, 2xx, 3xx, 4xx (other than 429), 429 or 5xx.",
 		}, []string{"upstream", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "unloop_gateway_upstream_seconds", Help: "Time until an upstream's answer began.",
+			Name: "unloop_gateway_upstream_seconds", Help: "Time until the upstream's answer begins.",
 			Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120},
 		}, []string{"upstream"}),
 	}

@@ -75,9 +75,9 @@ type loaded struct {
 func New(cfg Config, now func() time.Time, log *slog.Logger, reg prometheus.Registerer) (*Policies, error) {
 	p := &Policies{
 		file: cfg.File, keys: newKeysClient(cfg.AllowKeysFrom), log: log, now: now,
-		version:  metric.Gauges(reg, "unloop_gateway_policy_version", "1 for the policy bundle in force and where it came from: file, pushed or default.", "version", "source"),
-		rejected: metric.Counters(reg, "unloop_gateway_policy_rejected_total", "Policy bundles that were not put into force, by where they came from: file or pushed.", "source"),
-		refused:  metric.Gauges(reg, "unloop_gateway_policy_refused", "1 while the latest policy bundle of a source, file or pushed, is not in force because it was refused.", "source"),
+		version:  metric.Gauges(reg, "unloop_gateway_policy_version", "Policy bundle in force and its source (file, pushed or default); always 1.", "version", "source"),
+		rejected: metric.Counters(reg, "unloop_gateway_policy_rejected_total", "Policy bundles that were refused, by source: file or pushed.", "source"),
+		refused:  metric.Gauges(reg, "unloop_gateway_policy_refused", "1 while the latest policy bundle of a source (file or pushed) is refused and not in force.", "source"),
 	}
 	for _, source := range []string{sourceFile, sourcePushed} {
 		p.rejected.WithLabelValues(source)

@@ -65,8 +65,8 @@ func NewBodies(size int64, reg prometheus.Registerer) *Bodies {
 	}
 	b := &Bodies{
 		size: size, passed: newPassed(), by: map[fair.Caller]int64{}, coming: map[*Upload]time.Time{},
-		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "unloop_gateway_bodies_refused_total", Help: "Requests refused because no memory for bodies was free, or none of their caller's share."}),
-		held:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "unloop_gateway_body_bytes", Help: "Memory that is set aside for request bodies."}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "unloop_gateway_bodies_refused_total", Help: "Requests refused because the memory for bodies, or the caller's share of it, was full."}),
+		held:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "unloop_gateway_body_bytes", Help: "Memory reserved for request bodies."}),
 	}
 	reg.MustRegister(b.refused, b.held)
 	return b

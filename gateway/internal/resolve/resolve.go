@@ -60,7 +60,7 @@ type Resolver struct {
 func New(cfg Config, answers Answers, reg prometheus.Registerer) *Resolver {
 	return &Resolver{
 		cfg: cfg, answers: answers, lineage: newLineage(),
-		unknownAnswers: metric.Counter(reg, "unloop_gateway_unknown_answers_total", "Requests that go on from an answer that no gateway has seen."),
+		unknownAnswers: metric.Counter(reg, "unloop_gateway_unknown_answers_total", "Requests that continue from an answer that no gateway has seen."),
 		unknownCalls:   metric.Counter(reg, "unloop_gateway_unknown_calls_total", "Requests with results of calls that no gateway has seen."),
 	}
 }

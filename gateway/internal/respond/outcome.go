@@ -25,7 +25,7 @@ type Writer struct {
 
 // NewWriter returns a writer.
 func NewWriter(now func() time.Time, reg prometheus.Registerer) *Writer {
-	return &Writer{now: now, synthetic: metric.Counters(reg, "unloop_gateway_synthetic_answers_total", "Rejected requests that were answered in the model's place, by format.", "format")}
+	return &Writer{now: now, synthetic: metric.Counters(reg, "unloop_gateway_synthetic_answers_total", "Rejected requests that got a message in place of the model's, by format.", "format")}
 }
 
 // Outcome writes the outcome of a request, and returns the status. Where the format has no

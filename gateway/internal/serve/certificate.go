@@ -16,8 +16,8 @@ const reread = 10 * time.Second
 // Certificate names the PEM files of a server's certificate and of its key. The zero value is for a
 // server without TLS.
 type Certificate struct {
-	File string `name:"tls-cert" type:"path" placeholder:"FILE" help:"PEM file with the certificate, and those between it and its authority, that the gateway shows to clients: it then speaks TLS. A new one is taken without a restart."`
-	Key  string `name:"tls-key" type:"path" placeholder:"FILE" help:"PEM file with the key of that certificate."`
+	File string `name:"tls-cert" type:"path" placeholder:"FILE" help:"PEM file with the gateway's certificate and its intermediates; turns TLS on. Reloaded when it changes."`
+	Key  string `name:"tls-key" type:"path" placeholder:"FILE" help:"PEM file with the certificate's private key."`
 }
 
 // Listen listens at addr, with TLS if there is a certificate. The error names the flag at fault.

@@ -61,7 +61,7 @@ func New(reg prometheus.Registerer) *Turns {
 		newLane(readers, readers, n*waitingPerProcessor, patienceLarge, func() bool { return false }),
 	)
 	reg.MustRegister(t.seconds)
-	metric.GaugeFunc(reg, "unloop_gateway_turns_waiting", "Requests that wait for the turn of their check now.", func() float64 {
+	metric.GaugeFunc(reg, "unloop_gateway_turns_waiting", "Requests that are queued for their check.", func() float64 {
 		return float64(t.checks.queued() + t.large.queued())
 	})
 	return t
@@ -74,7 +74,7 @@ func None() *Turns {
 }
 
 func newTurns(checks, large *lane) *Turns {
-	return &Turns{checks, large, metric.Histogram(nil, "unloop_gateway_turn_seconds", "Time that requests waited for the turn of their check, of those that had to.", []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1})}
+	return &Turns{checks, large, metric.Histogram(nil, "unloop_gateway_turn_seconds", "Time that queued requests waited until their check began.", []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1})}
 }
 
 // Turn is the turn of one request. Its methods belong to one goroutine.

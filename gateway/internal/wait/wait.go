@@ -29,7 +29,7 @@ type Room struct {
 
 // New returns a room in which at most limit requests of one key wait at once.
 func New(limit int, reg prometheus.Registerer) *Room {
-	held := metric.Gauge(reg, "unloop_gateway_delayed_requests", "Requests that a throttle holds back now.")
+	held := metric.Gauge(reg, "unloop_gateway_delayed_requests", "Requests currently delayed by a throttle.")
 	return &Room{limit: limit, waiting: map[string]int{}, held: held}
 }
 

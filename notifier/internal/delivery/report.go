@@ -23,13 +23,13 @@ type Metrics struct {
 // newMetrics registers the metrics.
 func newMetrics(reg prometheus.Registerer) *Metrics {
 	return &Metrics{
-		deliveries: metric.Counters(reg, "unloop_notifier_deliveries_total", "Attempts to deliver a message to an endpoint, by how they ended; a duplicate is not sent, since the delivery log has that the endpoint took it.", "endpoint", "sink", "result"),
-		seconds:    metric.Histograms(reg, "unloop_notifier_delivery_seconds", "How long endpoints took for one attempt.", prometheus.ExponentialBuckets(0.005, 2, 13), "endpoint", "sink"),
-		owed:       metric.Gauges(reg, "unloop_notifier_owed", "Groups of loops about which an endpoint is owed a message.", "endpoint"),
-		share:      metric.Gauges(reg, "unloop_notifier_share_taken", "Part of an endpoint's share of LOOP_NOTIFICATIONS that its messages take; from 1 on, new ones become dead letters, and none is tried again.", "endpoint"),
-		disabled:   metric.Gauges(reg, "unloop_notifier_endpoint_disabled", "1 for an endpoint that asked for no more messages.", "endpoint"),
-		dead:       metric.Counters(reg, "unloop_notifier_dead_letters_total", "Messages that were given up and stored as dead letters, by why.", "endpoint", "reason"),
-		missed:     metric.Counters(reg, "unloop_notifier_events_missed_total", "Events that the stream dropped before a notifier took them in.", "endpoint"),
+		deliveries: metric.Counters(reg, "unloop_notifier_deliveries_total", "Delivery attempts by result; duplicate means not sent because the delivery log shows that the endpoint already accepted the message.", "endpoint", "sink", "result"),
+		seconds:    metric.Histograms(reg, "unloop_notifier_delivery_seconds", "Duration of one delivery attempt.", prometheus.ExponentialBuckets(0.005, 2, 13), "endpoint", "sink"),
+		owed:       metric.Gauges(reg, "unloop_notifier_owed", "Groups of loops with a message due to the endpoint.", "endpoint"),
+		share:      metric.Gauges(reg, "unloop_notifier_share_taken", "Used share of the endpoint's part of LOOP_NOTIFICATIONS. From 1 on, new messages become dead letters, and none is retried.", "endpoint"),
+		disabled:   metric.Gauges(reg, "unloop_notifier_endpoint_disabled", "1 if the endpoint asked for no more messages.", "endpoint"),
+		dead:       metric.Counters(reg, "unloop_notifier_dead_letters_total", "Messages that were given up and stored as dead letters, by reason.", "endpoint", "reason"),
+		missed:     metric.Counters(reg, "unloop_notifier_events_missed_total", "Events that the stream dropped before a notifier read them.", "endpoint"),
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 
 // Allowed are the flags by which an operator makes exceptions for a port.
 type Allowed struct {
-	AllowHost   []string `placeholder:"NAME" help:"Host name that clients may address this process by, beside localhost and loopback addresses. Ports on loopback refuse others, and where this flag is given, all ports do. Repeatable."`
-	AllowOrigin []string `placeholder:"ORIGIN" help:"Origin of web pages that may use this process, such as https://app.example, or vscode-webview://* for all of a program's own scheme. Repeatable; other pages are refused."`
+	AllowHost   []string `placeholder:"NAME" help:"Host name under which clients may address this process, in addition to localhost and loopback addresses. Ports on loopback refuse other names; with this flag all ports do. Repeatable."`
+	AllowOrigin []string `placeholder:"ORIGIN" help:"Origin of web pages that may use this process, such as https://app.example, or vscode-webview://* for every page of a scheme. Other pages are refused. Repeatable."`
 }
 
 // Pages refuses requests that web pages make a browser send to a port: a browser on the

@@ -27,11 +27,11 @@ func newMetrics(reg prometheus.Registerer, bucket string) *metrics {
 		folded:     counter("folded_total", "Updates that shared another update's write."),
 		conflicts:  counter("conflicts_total", "Writes refused because another process wrote first."),
 		reads:      counter("reads_total", "Records read after a conflict."),
-		lost:       counter("lost_total", "Records that were hit again and were gone before their time: a full bucket dropped them, or the bucket was made anew."),
-		unreadable: counter("unreadable_total", "Stored records that could not be read and were started anew."),
+		lost:       counter("lost_total", "Records that disappeared before they expired: a full bucket dropped them, or the bucket was recreated."),
+		unreadable: counter("unreadable_total", "Stored records that could not be read and were started again."),
 		seconds: register(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "unloop", Subsystem: "ledger", Name: "write_seconds",
-			Help: "Time until the server answered a write.", ConstLabels: labels, Buckets: latencies,
+			Help: "Latency of writes.", ConstLabels: labels, Buckets: latencies,
 		})),
 	}
 }

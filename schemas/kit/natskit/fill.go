@@ -38,10 +38,10 @@ type Fill struct {
 func NewFill(conn *Conn, layout Layout, log *slog.Logger, reg prometheus.Registerer) *Fill {
 	return &Fill{
 		conn: conn, layout: layout, log: log, full: map[string]bool{},
-		part:     metric.Gauges(reg, "unloop_bucket_fill", "Part of a bucket's room that is taken; from 0.95 on old records are dropped, or new ones refused.", "bucket"),
+		part:     metric.Gauges(reg, "unloop_bucket_fill", "Used share of a bucket's size. From 0.95 on, old records may be dropped or new ones refused.", "bucket"),
 		bytes:    metric.Gauges(reg, "unloop_stream_bytes", "Size of a stream.", "stream"),
-		messages: metric.Gauges(reg, "unloop_stream_messages", "Messages in a stream; in a bucket's, its records.", "stream"),
-		replicas: metric.Gauges(reg, "unloop_stream_replicas", "Replicas of a stream: asked for by --replicas, configured, and current (they have all of it).", "stream", "state"),
+		messages: metric.Gauges(reg, "unloop_stream_messages", "Messages in a stream, or records in a bucket.", "stream"),
+		replicas: metric.Gauges(reg, "unloop_stream_replicas", "Replicas of a stream by state: asked (--replicas), configured, or current (up to date).", "stream", "state"),
 	}
 }
 

@@ -17,15 +17,15 @@ import (
 //
 // Files are read again at each connection, so that a new secret needs no restart.
 type Settings struct {
-	Creds        string `name:"nats-creds" placeholder:"FILE" help:"Credentials file (JWT and seed) to identify with to NATS servers."`
-	NKey         string `name:"nats-nkey" placeholder:"FILE" help:"File with the nkey seed to identify with to NATS servers."`
-	UserFile     string `name:"nats-user-file" placeholder:"FILE" help:"File with the user name for NATS servers; its password is in --nats-password-file."`
+	Creds        string `name:"nats-creds" placeholder:"FILE" help:"NATS credentials file (JWT and seed)."`
+	NKey         string `name:"nats-nkey" placeholder:"FILE" help:"File with the nkey seed for NATS servers."`
+	UserFile     string `name:"nats-user-file" placeholder:"FILE" help:"File with the user name for NATS servers; needs --nats-password-file."`
 	PasswordFile string `name:"nats-password-file" placeholder:"FILE" help:"File with the password for NATS servers."`
-	TLSCA        string `name:"nats-tls-ca" placeholder:"FILE" help:"PEM file with the authorities that sign the certificates of NATS servers. Default: those of the system."`
-	TLSCert      string `name:"nats-tls-cert" placeholder:"FILE" help:"PEM file with the certificate to show to NATS servers; its key is in --nats-tls-key."`
-	TLSKey       string `name:"nats-tls-key" placeholder:"FILE" help:"PEM file with the key of the certificate."`
-	Domain       string `name:"nats-domain" placeholder:"NAME" help:"JetStream domain that has the streams, seen from a leaf node."`
-	InboxPrefix  string `name:"nats-inbox-prefix" placeholder:"PREFIX" help:"Prefix of the subjects on which this process gets its answers, for users that may read no others. Default: _INBOX."`
+	TLSCA        string `name:"nats-tls-ca" placeholder:"FILE" help:"PEM file with the CA certificates of NATS servers. Default: the system's."`
+	TLSCert      string `name:"nats-tls-cert" placeholder:"FILE" help:"PEM file with the client certificate for NATS servers; needs --nats-tls-key."`
+	TLSKey       string `name:"nats-tls-key" placeholder:"FILE" help:"PEM file with the client certificate's private key."`
+	Domain       string `name:"nats-domain" placeholder:"NAME" help:"JetStream domain of the streams, for leaf nodes."`
+	InboxPrefix  string `name:"nats-inbox-prefix" placeholder:"PREFIX" help:"Prefix of this process's reply subjects, for users that may read no others. Default: _INBOX."`
 }
 
 // Errors of settings.

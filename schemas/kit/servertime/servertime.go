@@ -93,7 +93,7 @@ func (c *Clock) Offset() time.Duration { return time.Duration(c.offset.Load()) }
 // Gauge returns the metric of that name, which has the offset.
 func (c *Clock) Gauge(name string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: name, Help: "By how many seconds the NATS server's clock is ahead of the machine's.",
+		Name: name, Help: "Seconds by which the NATS server's clock is ahead of this machine's.",
 	}, func() float64 { return c.Offset().Seconds() })
 }
 

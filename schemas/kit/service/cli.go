@@ -26,24 +26,24 @@ const EnvPrefix = "UNLOOP"
 // Process has the flags of every process.
 type Process struct {
 	Admin     string   `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address for /healthz, /readyz and /metrics."`
-	AdminAuth []string `placeholder:"key:env:VAR" help:"Key that opens the admin port, in an environment variable or in a file (key:file:PATH); /healthz and the status of /readyz stay open. Repeatable."`
+	AdminAuth []string `placeholder:"key:env:VAR" help:"Keys for the admin port, read from an environment variable or a file (key:file:PATH). /healthz and the status code of /readyz need none. Repeatable."`
 	Insecure  bool     `help:"Allow addresses other than loopback without authentication."`
 	access.Allowed
 	LogFormat string `default:"text" enum:"text,json" help:"Format of the log: text or json."`
-	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"Least level of what is logged: debug, info, warn or error."`
+	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"Lowest level of log lines: debug, info, warn or error."`
 }
 
 // Cluster has the flags of a process that uses a NATS server elsewhere.
 type Cluster struct {
 	NATS string `name:"nats" default:"nats://127.0.0.1:4222" placeholder:"URL" help:"NATS servers, separated by commas."`
 	natskit.Settings
-	Replicas int `default:"1" help:"Replicas of streams that do not exist yet."`
+	Replicas int `default:"1" help:"Replicas of newly created streams."`
 	Sealed
 }
 
 // Sealed has the flag for the keys of operators.
 type Sealed struct {
-	SealKey []string `placeholder:"KEY" help:"Public key by which operators' records (policies, blocks, exemptions, the key for hashes of callers) must be sealed; others are not used. Repeatable. Without one every record is used."`
+	SealKey []string `placeholder:"KEY" help:"Public key that must have signed operators' records (policies, blocks, exemptions, the key for caller hashes); other records are ignored. Repeatable. Default: accept all records."`
 }
 
 // Trust returns the trust in the keys.

@@ -13,7 +13,7 @@ import (
 func buildInfo() prometheus.Collector {
 	b := BuildInfo()
 	labels := prometheus.Labels{"version": b.Version, "revision": b.Revision, "go": b.Go}
-	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "unloop_build_info", Help: "What was built; always 1.", ConstLabels: labels})
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "unloop_build_info", Help: "Build information; always 1.", ConstLabels: labels})
 	g.Set(1)
 	return g
 }
@@ -24,12 +24,12 @@ func Attach(ctx context.Context, name string, svc Service, reg prometheus.Regist
 	svc.Readiness().Also(conn.Ready)
 	_ = newReporter(name, svc, conn).serve() // it errs only when the connection is closing
 	labeled := prometheus.WrapRegistererWith(prometheus.Labels{"connection": name}, reg)
-	metric.GaugeFunc(prometheus.WrapRegistererWith(prometheus.Labels{"service": name}, reg), "unloop_ready", "Whether the service does its work, as /readyz says.",
+	metric.GaugeFunc(prometheus.WrapRegistererWith(prometheus.Labels{"service": name}, reg), "unloop_ready", "1 if the service is ready, as in /readyz.",
 		func() float64 { return truth(svc.Readiness().Err() == nil) })
-	metric.GaugeFunc(labeled, "unloop_nats_connected", "Whether a NATS server is connected and answers.", func() float64 { return truth(conn.Err() == nil) })
-	metric.GaugeFunc(labeled, "unloop_nats_ready", "Whether NATS answers, streams are there and take writes.", func() float64 { return truth(conn.Ready() == nil) })
-	metric.CounterFunc(labeled, "unloop_nats_reconnects_total", "How often a NATS server was connected again.", func() float64 { return float64(conn.Reconnects()) })
-	metric.GaugeFunc(labeled, "unloop_nats_last_write_timestamp_seconds", "Time of the last write that NATS acknowledged; 0 is never.", func() float64 {
+	metric.GaugeFunc(labeled, "unloop_nats_connected", "1 if a NATS server is connected and answers.", func() float64 { return truth(conn.Err() == nil) })
+	metric.GaugeFunc(labeled, "unloop_nats_ready", "1 if NATS answers and the streams exist and accept writes.", func() float64 { return truth(conn.Ready() == nil) })
+	metric.CounterFunc(labeled, "unloop_nats_reconnects_total", "Reconnects to a NATS server.", func() float64 { return float64(conn.Reconnects()) })
+	metric.GaugeFunc(labeled, "unloop_nats_last_write_timestamp_seconds", "Time of the last write that NATS acknowledged; 0 if never.", func() float64 {
 		if at := conn.LastWrite(); !at.IsZero() {
 			return float64(at.UnixMilli()) / 1000
 		}
@@ -37,7 +37,7 @@ func Attach(ctx context.Context, name string, svc Service, reg prometheus.Regist
 	})
 	for _, action := range []natskit.Action{natskit.ActionPublish, natskit.ActionSubscribe} {
 		metric.CounterFunc(prometheus.WrapRegistererWith(prometheus.Labels{"action": string(action)}, labeled), "unloop_nats_refused_total",
-			"Messages and subscriptions that the NATS server refused, because the user's permissions do not allow them.", func() float64 { return float64(conn.Refused(action)) })
+			"Messages and subscriptions that the NATS server refused for lack of permissions.", func() float64 { return float64(conn.Refused(action)) })
 	}
 	go conn.Tend(ctx, LayoutOf(svc, layout))
 }
