@@ -8,17 +8,17 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/unloop/unloop/gateway/internal/account"
-	"github.com/unloop/unloop/gateway/internal/auth"
-	"github.com/unloop/unloop/gateway/internal/fair"
-	"github.com/unloop/unloop/gateway/internal/identity"
-	"github.com/unloop/unloop/gateway/internal/inforce"
-	"github.com/unloop/unloop/gateway/internal/intake"
-	"github.com/unloop/unloop/gateway/internal/outcome"
-	"github.com/unloop/unloop/gateway/internal/override"
-	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/gateway/internal/request"
-	"github.com/unloop/unloop/gateway/internal/turns"
+	"github.com/unloop/unloop/gateway/internal/decide/outcome"
+	"github.com/unloop/unloop/gateway/internal/edge/auth"
+	"github.com/unloop/unloop/gateway/internal/edge/intake"
+	"github.com/unloop/unloop/gateway/internal/memory/account"
+	"github.com/unloop/unloop/gateway/internal/memory/identity"
+	"github.com/unloop/unloop/gateway/internal/rules/inforce"
+	"github.com/unloop/unloop/gateway/internal/rules/override"
+	"github.com/unloop/unloop/gateway/internal/share/fair"
+	"github.com/unloop/unloop/gateway/internal/share/turns"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/unloop/unloop/gateway/internal/checkapi"
-	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/gateway/internal/request"
-	"github.com/unloop/unloop/gateway/internal/respond"
+	"github.com/unloop/unloop/gateway/internal/edge/checkapi"
+	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
 )

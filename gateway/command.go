@@ -3,7 +3,7 @@ package gateway
 import (
 	"context"
 
-	"github.com/unloop/unloop/gateway/internal/serve"
+	"github.com/unloop/unloop/gateway/internal/edge/serve"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
 )

@@ -9,9 +9,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/unloop/unloop/gateway/internal/identity"
-	"github.com/unloop/unloop/gateway/internal/route"
-	"github.com/unloop/unloop/gateway/internal/serve"
+	"github.com/unloop/unloop/gateway/internal/edge/serve"
+	"github.com/unloop/unloop/gateway/internal/memory/identity"
+	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/service"
 	"github.com/unloop/unloop/schemas/policy"

@@ -3,7 +3,7 @@ package gateway
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/unloop/unloop/gateway/internal/cluster"
+	"github.com/unloop/unloop/gateway/internal/memory/cluster"
 	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/status"
 )

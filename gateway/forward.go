@@ -6,12 +6,12 @@ import (
 
 	"go.opentelemetry.io/otel/codes"
 
-	"github.com/unloop/unloop/gateway/internal/answerscan"
-	"github.com/unloop/unloop/gateway/internal/forward"
-	"github.com/unloop/unloop/gateway/internal/intake"
-	"github.com/unloop/unloop/gateway/internal/outcome"
-	"github.com/unloop/unloop/gateway/internal/request"
-	"github.com/unloop/unloop/gateway/internal/respond"
+	"github.com/unloop/unloop/gateway/internal/decide/outcome"
+	"github.com/unloop/unloop/gateway/internal/edge/forward"
+	"github.com/unloop/unloop/gateway/internal/edge/intake"
+	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/gateway/internal/wire/answerscan"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
 )
 
 // forward sends a request to its upstream and the answer to the client.

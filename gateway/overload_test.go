@@ -9,13 +9,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/unloop/unloop/gateway/internal/auth"
-	"github.com/unloop/unloop/gateway/internal/bundle"
-	"github.com/unloop/unloop/gateway/internal/inforce"
-	"github.com/unloop/unloop/gateway/internal/request"
-	"github.com/unloop/unloop/gateway/internal/respond"
-	"github.com/unloop/unloop/gateway/internal/route"
-	"github.com/unloop/unloop/gateway/internal/turns"
+	"github.com/unloop/unloop/gateway/internal/edge/auth"
+	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
+	"github.com/unloop/unloop/gateway/internal/rules/inforce"
+	"github.com/unloop/unloop/gateway/internal/share/turns"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/gateway/internal/wire/route"
 )
 
 func TestARequestWhoseTurnDoesNotComeGetsA503OfItsFormat(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unloop/unloop/gateway/internal/override"
+	"github.com/unloop/unloop/gateway/internal/rules/override"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )

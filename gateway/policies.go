@@ -6,8 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/unloop/unloop/gateway/internal/bundle"
-	"github.com/unloop/unloop/gateway/internal/inforce"
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
+	"github.com/unloop/unloop/gateway/internal/rules/inforce"
 )
 
 type (

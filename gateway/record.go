@@ -1,7 +1,7 @@
 package gateway
 
 import (
-	"github.com/unloop/unloop/gateway/internal/recording"
+	"github.com/unloop/unloop/gateway/internal/memory/recording"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/record"
 )

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"strconv"
 
-	"github.com/unloop/unloop/gateway/internal/blocks"
-	"github.com/unloop/unloop/gateway/internal/ending"
-	"github.com/unloop/unloop/gateway/internal/outcome"
+	"github.com/unloop/unloop/gateway/internal/ask/blocks"
+	"github.com/unloop/unloop/gateway/internal/decide/ending"
+	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/policy"
 )

@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/unloop/unloop/gateway/internal/auth"
-	"github.com/unloop/unloop/gateway/internal/blocks"
-	"github.com/unloop/unloop/gateway/internal/ending"
-	"github.com/unloop/unloop/gateway/internal/identity"
-	"github.com/unloop/unloop/gateway/internal/inforce"
-	"github.com/unloop/unloop/gateway/internal/outcome"
-	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/gateway/internal/request"
+	"github.com/unloop/unloop/gateway/internal/ask/blocks"
+	"github.com/unloop/unloop/gateway/internal/decide/ending"
+	"github.com/unloop/unloop/gateway/internal/decide/outcome"
+	"github.com/unloop/unloop/gateway/internal/edge/auth"
+	"github.com/unloop/unloop/gateway/internal/memory/identity"
+	"github.com/unloop/unloop/gateway/internal/rules/inforce"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
 )
 
 // basis is what the check of a request depends on beside the request: the policies in

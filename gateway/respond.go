@@ -5,10 +5,10 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/unloop/unloop/gateway/internal/outcome"
-	"github.com/unloop/unloop/gateway/internal/provider"
-	"github.com/unloop/unloop/gateway/internal/respond"
-	"github.com/unloop/unloop/gateway/internal/wait"
+	"github.com/unloop/unloop/gateway/internal/decide/outcome"
+	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/gateway/internal/edge/wait"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
 )
 
 // wait returns the outcome of a request after the wait that a throttle demands. The

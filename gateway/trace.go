@@ -9,10 +9,10 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/unloop/unloop/gateway/internal/bounded"
-	"github.com/unloop/unloop/gateway/internal/outcome"
-	"github.com/unloop/unloop/gateway/internal/request"
-	"github.com/unloop/unloop/gateway/internal/route"
+	"github.com/unloop/unloop/gateway/internal/decide/outcome"
+	"github.com/unloop/unloop/gateway/internal/share/bounded"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 

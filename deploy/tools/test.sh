@@ -120,7 +120,7 @@ starters='^github.com/unloop/unloop/deploy/(bench|chaos|clients|dist|images|obse
 
 # Packages that measure time or results of code whose own packages are tested with the race
 # detector.
-measuring='^github.com/unloop/unloop/(deploy/detection|gateway/internal/provider/conformance)$'
+measuring='^github.com/unloop/unloop/(deploy/detection|gateway/internal/wire/provider/conformance)$'
 
 # go_test ARGUMENT… runs tests and records the skipped ones. The static checks vet them.
 # A package that hangs is killed, and shows where.

@@ -1,0 +1,296 @@
+// Package checker sends checks to the detectors, in batches and within a time limit. It
+// decides from the blocks that stand without a round trip, follows those that detectors
+// publish, and reports the hits on them.
+//
+// It counts nothing itself, and knows neither how a check is made nor how a decision is
+// carried out.
+package checker
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/gateway/internal/ask/blocks"
+	"github.com/unloop/unloop/gateway/internal/share/fair"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/metric"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+const (
+	// maxBatch is how many checks share a message.
+	maxBatch = 64
+	// maxSent is how many messages are on their way at once; checks that come
+	// meanwhile share the next one.
+	maxSent = 4
+	// maxWaiting bounds the checks that wait for a message, of which one caller has half at
+	// most.
+	maxWaiting = 8192
+	// maxWait bounds how long a check waits for its decision while detectors decide
+	// others.
+	maxWait = time.Second
+)
+
+// Why a request has no decision, in the words of metrics and headers.
+var (
+	ErrNoDetector = errors.New("no-detector")
+	ErrTimeout    = errors.New("timeout")
+	ErrOverloaded = errors.New("overloaded")
+	ErrDetector   = errors.New("detector-error")
+)
+
+var errTooLong = errors.New("the check is too long for a message")
+
+// Checker sends checks to detectors. Make it with New.
+type Checker struct {
+	nc      *natskit.Conn
+	timeout time.Duration
+	now     func() time.Time
+
+	inbox *natskit.Inbox
+	mu    sync.Mutex
+	// waiting are the checks that wait for a message; their callers take turns. patrolling
+	// says that they are looked at from time to time.
+	waiting    fair.Queue[*call]
+	patrolling bool
+	// answered is the time of the last decision: until then, detectors were busy with
+	// other checks.
+	answered time.Time
+	starved  func() bool
+	// sent is the number of messages on their way that take part in the queue, asked
+	// that of the checks in them.
+	sent, asked int
+
+	fleet    *fleet
+	outcomes *outcomes
+	blocks   *blocks.Standing
+	batches  prometheus.Histogram
+	again    prometheus.Counter
+}
+
+type call struct {
+	ctx   context.Context
+	check *checkpb.Check
+	at    time.Time
+	done  chan answer
+}
+
+type answer struct {
+	decision *checkpb.Decision
+	err      error
+}
+
+// New returns a checker that waits at most timeout for a decision, and longer while its
+// detector decides other checks or this process waits for a processor.
+func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer) *Checker {
+	return starving(nc, timeout, now, reg, func() func() bool { return new(natskit.Starvation).Since })
+}
+
+// starving is New with what makes functions that say whether this process lacked a
+// processor since their last call.
+func starving(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer, starved func() func() bool) *Checker {
+	c := &Checker{
+		nc: nc, timeout: timeout, now: now, starved: starved(), blocks: blocks.New(), fleet: newFleet(), outcomes: newOutcomes(),
+		inbox:   natskit.NewInbox(nc, timeout).Starving(starved()),
+		batches: metric.Histogram(reg, "unloop_gateway_check_batch_size", "Checks in one message to the detectors.", []float64{1, 2, 4, 8, 16, 32, 64}),
+		again:   metric.Counter(reg, "unloop_gateway_check_tries_again_total", "Messages sent again because a detector was gone or frozen."),
+	}
+	metric.GaugeFunc(reg, "unloop_gateway_standing_blocks", "Standing blocks, whose requests are answered without a check.", func() float64 { return float64(c.blocks.Len()) })
+	return c
+}
+
+// Prefer makes checks go to a detector of the same process, if there is one. It is called
+// before the first check.
+func (c *Checker) Prefer(l *natskit.InProcess) { c.inbox.Prefer(l) }
+
+// Check returns the decision on a check, or one of this package's errors if there was none
+// in time. local says that it follows from a block that stands. After a reconnect a detector
+// is asked about each block; until one answers, the block stands.
+func (c *Checker) Check(ctx context.Context, check *checkpb.Check) (decision *checkpb.Decision, local bool, err error) {
+	if standing := c.blocks.Decision(c.now(), check); standing != nil {
+		return standing, true, nil
+	}
+	epoch := c.blocks.Releases()
+	decision, err = c.ask(ctx, check)
+	if err != nil && ctx.Err() == nil {
+		if doubted := c.blocks.Doubted(c.now(), check); doubted != nil {
+			return doubted, true, nil
+		}
+	}
+	if err == nil && !check.GetPeek() && epoch == c.blocks.Releases() {
+		c.blocks.Confirm(c.now(), check, decision)
+	}
+	return decision, false, err
+}
+
+// Blocks returns the blocks that stand.
+func (c *Checker) Blocks() *blocks.Standing { return c.blocks }
+
+func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decision, error) {
+	bound(check)
+	check.Hit = newHit()
+	own := &call{ctx: ctx, check: check, at: time.Now(), done: make(chan answer, 1)}
+	c.outcomes.wait(ctx, check, c.timeout*2/5)
+	single := alone(check)
+	batch, err := c.enqueue(own, single)
+	if err != nil {
+		return nil, err
+	}
+	if batch != nil {
+		c.send(batch, !single)
+	}
+	select {
+	case a := <-own.done:
+		return a.decision, a.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("client left: %w", ctx.Err())
+	}
+}
+
+// newHit returns an id for a check, which may be sent to more than one detector.
+func newHit() string {
+	var random [6]byte
+	binary.BigEndian.PutUint32(random[:], rand.Uint32())
+	binary.BigEndian.PutUint16(random[4:], uint16(rand.Uint32()))
+	return base64.RawURLEncoding.EncodeToString(random[:])
+}
+
+// enqueue returns a batch that the caller must send; none if the call shares a later
+// message.
+func (c *Checker) enqueue(own *call, single bool) ([]*call, error) {
+	if single {
+		return []*call{own}, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sent < maxSent {
+		c.sent++
+		c.asked++
+		return []*call{own}, nil
+	}
+	caller := fair.CallerIn(own.ctx)
+	if !fair.May(int64(c.waiting.LenOf(caller)), 1, int64(maxWaiting-c.waiting.Len())) {
+		return nil, ErrOverloaded
+	}
+	c.waiting.Push(caller, own)
+	if !c.patrolling {
+		c.patrolling = true
+		c.patrolLater()
+	}
+	return nil, nil
+}
+
+// send sends a batch, if there is one. When it is answered and takes part in the queue,
+// the next one is sent.
+func (c *Checker) send(batch []*call, queued bool) {
+	if len(batch) == 0 {
+		return
+	}
+	c.batches.Observe(float64(len(batch)))
+	message, body, err := c.encode(batch)
+	if err != nil {
+		for _, one := range batch {
+			one.done <- answer{err: fmt.Errorf("%w: %w", ErrDetector, err)}
+		}
+		if queued {
+			go c.send(c.take(len(batch)), true)
+		}
+		return
+	}
+	var next []*call
+	var second atomic.Bool // of the answer and the request's return, either may come first
+	a := newAttempt(c, batch, message, body, func() {
+		if queued {
+			next = c.take(len(batch))
+		}
+		if second.Swap(true) {
+			c.send(next, true)
+		}
+	})
+	a.start()
+	if second.Swap(true) && len(next) > 0 {
+		// The answer came within the request, as from a detector of this process
+		// that is overloaded, and so may all that follow: they must take neither
+		// this caller's stack nor its time.
+		go c.send(next, true)
+	}
+}
+
+// encode returns the message of a batch for a detector of this process, else its encoding.
+// A check that is on its way is changed no more.
+func (c *Checker) encode(batch []*call) (message proto.Message, body []byte, err error) {
+	msg := &checkpb.CheckBatch{BudgetMs: uint32(max(c.timeout/time.Millisecond, 1)), Parts: true, PatienceMs: uint32(max(c.timeout, maxWait) / time.Millisecond), Checks: make([]*checkpb.Check, len(batch))}
+	for i, one := range batch {
+		msg.Checks[i] = one.check
+	}
+	if c.inbox.Near(schemas.SubjectCheck) {
+		return msg, nil, nil
+	}
+	body, err = proto.Marshal(msg)
+	if err == nil && len(body) > maxMessage {
+		err = errTooLong
+	}
+	return nil, body, err
+}
+
+func reason(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, natskit.ErrNoAnswer):
+		return ErrTimeout
+	case errors.Is(err, natskit.ErrBusy):
+		return ErrOverloaded
+	default:
+		return ErrNoDetector
+	}
+}
+
+// take gives a call its decision.
+func (one *call) take(d *checkpb.Decision) {
+	switch d.GetError() {
+	case "":
+		one.done <- answer{decision: d}
+	case checkpb.ErrorOverloaded:
+		one.done <- answer{d, ErrOverloaded}
+	default:
+		one.done <- answer{d, ErrDetector}
+	}
+}
+
+// take returns the next batch, after one with so many checks was answered; if there is
+// none, a later caller may send. A batch has its share of all checks that are on their way
+// or wait. With all that wait, one large message would go back and forth, and each part of
+// the system would idle while another works.
+func (c *Checker) take(answered int) []*call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked -= answered
+	share := (c.asked + c.waiting.Len() + maxSent - 1) / maxSent
+	var batch []*call
+	for range c.waiting.Len() {
+		one, _ := c.waiting.Pop(func(*call) bool { return true })
+		if one.ctx.Err() != nil {
+			continue // its client left
+		}
+		if batch = append(batch, one); len(batch) == min(share, maxBatch) {
+			break
+		}
+	}
+	if len(batch) == 0 {
+		c.sent--
+	}
+	c.asked += len(batch)
+	return batch
+}

@@ -1,0 +1,42 @@
+package evidence
+
+import (
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// clockCounter counts a first request by what it says without its clocks: a prompt that
+// begins with the time is another one each time. A clock is a time that is the present one,
+// whatever the zone; other times are what the prompt is about. The clock may be what
+// differs, so that the counter brings hints at the most. It is nil for a prompt without a
+// clock.
+func (m *maker) clockCounter(p *bundle.Policy) *checkpb.Counter {
+	if p.Prompt.CountEach || !m.begins() || m.Prompt.Transcript.Messages() > mostClocked {
+		return nil
+	}
+	sum, ok := m.Prompt.Transcript.Clockless(m.Now)
+	if !ok {
+		return nil
+	}
+	session := ""
+	if m.OwnSession {
+		session = m.Identity.GetSession()
+	}
+	asked := fingerprint.New(promptDomain).String(m.Identity.GetCaller()).Digest(sum).Sum().Bytes()[:askedSize]
+	c := &checkpb.Counter{
+		Policy: p.ID, Detector: finding.Prompt, Shadow: m.shadow(p), Window: windows[p.Prompt.Window],
+		WindowSeconds: uint32(p.Prompt.WindowSeconds), Threshold: uint32(p.Prompt.MaxHits), Steps: steps(p.Prompt.Steps()),
+		Fingerprint: m.promptFingerprint(asked, "clockless", session),
+	}
+	for _, s := range c.GetSteps() {
+		s.Action = min(s.GetAction(), checkpb.Action_ACTION_HINT)
+	}
+	m.moderate(c, p, session+" without clocks")
+	return c
+}
+
+// mostClocked is the number of messages, with instructions among them, up to which a
+// request has nothing but one prompt.
+const mostClocked = 2

@@ -1,0 +1,166 @@
+// Package evidence makes the check that detectors get about a request: what the
+// matching policies count it by, the history and the texts that they compare, and the
+// rules that it costs something.
+//
+// It takes the request, who sent it, the policies in force, the memory of earlier
+// requests and a time. It may not know the network, a clock or metrics, and it decides
+// nothing: package outcome does, by the detectors' decision.
+package evidence
+
+import (
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/gateway/internal/wire/usage"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// idempotencyDomain is the domain of the hashes of idempotency keys. A change of what
+// goes into a hash changes the number of its domain, so that old and new gateways never
+// share a counter by accident.
+const idempotencyDomain = "unloop/idempotency/1"
+
+// Input is what evidence is made of.
+type Input struct {
+	*request.Request
+	*request.Subject
+	// Policies are those in force, and Matched those of them that apply to the request.
+	Policies *bundle.Set
+	Matched  []*bundle.Policy
+	// Reading says how each policy reads tool results.
+	Reading map[string]provider.Rules
+	// Key is the hash of the API key, without the end user. It is needed if the request
+	// is Telling; without it, prompts that change users are not counted.
+	Key    string
+	Memory *Memory
+	Now    time.Time
+}
+
+// Evidence is what a request is checked by.
+type Evidence struct {
+	// Check is what detectors are asked, but for its request id; nil if no policy
+	// looks at the request.
+	Check *checkpb.Check
+	// Limits are the rules in the check, in its order.
+	Limits []Limit
+	// Skipped are the rules that the request lacks a descriptor for.
+	Skipped []Skipped
+	// At is when the check was made.
+	At time.Time
+	// CallsWatched says that a policy evaluates the tool calls of the request, and Open
+	// are the calls before it that it brings no results of.
+	CallsWatched bool
+	Open         []provider.ToolCall
+	// FailClosed says that a request without a full decision is refused, and Repair
+	// that a broken history is repaired.
+	FailClosed, Repair bool
+
+	// sent are the prompt's senders in the memory, and rounds its rounds, which wait for
+	// an answer.
+	sent   []*sender
+	rounds []*round
+}
+
+// maker makes the evidence of one request.
+type maker struct {
+	Input
+	out Evidence
+	// again are the policies whose tool detector finds a call repeated after other work.
+	again []string
+	// bounds are those that the body sets, once they were read.
+	bounds *usage.Bounds
+}
+
+// Match returns the policies that apply to a request.
+func Match(set *bundle.Set, r *request.Request, from *request.Subject) []*bundle.Policy {
+	return set.Match(&bundle.Request{
+		Method: r.Method, Path: r.Path, Also: r.Target.Paths, Host: r.Host, Model: r.Model(), Upstream: r.Target.Upstream,
+		Tenant: from.Identity.GetTenant(), Project: from.Identity.GetProject(), Caller: from.Identity.GetCaller(),
+		Header: r.Header.Get,
+	})
+}
+
+// Of returns the evidence of a request.
+func Of(in *Input) Evidence {
+	m := &maker{Input: *in, out: Evidence{At: in.Now}}
+	for _, p := range in.Matched {
+		enforced := !p.Shadow(in.Now)
+		m.out.FailClosed = m.out.FailClosed || p.FailClosed && enforced
+		m.out.Repair = m.out.Repair || p.SessionRepair && enforced
+	}
+	counters, watches := append(m.counters(), m.userCounters()...), m.watches()
+	expectPolls(counters, watches)
+	newest, semantics := m.semantics()
+	m.limits()
+	if len(counters)+len(watches)+len(semantics)+len(m.out.Limits) == 0 {
+		return m.out
+	}
+	m.out.Check = &checkpb.Check{
+		Identity: m.Identity, Model: m.Model(), Bundle: m.Policies.Version(),
+		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
+		Retry: m.isRetry(), Idempotency: m.idempotency(), InputTokens: m.Body.PromptTokens(), Usd: m.usd(),
+		Asked: m.Asked, Peek: m.Peek, Probe: m.Probe, Excerpt: m.excerpt(),
+	}
+	if m.Probe { // a comparison of texts that is late raises an incident of its own
+		m.out.Check.Exchange, m.out.Check.Semantics = nil, nil
+	}
+	for _, l := range m.out.Limits {
+		m.out.Check.Limits = append(m.out.Check.Limits, l.Wire)
+	}
+	return m.out
+}
+
+// usd returns the estimated price of the request's prompt; nil for a model without a price.
+func (m *maker) usd() *float64 {
+	if !m.AsksModel() {
+		return nil
+	}
+	price, known := m.Policies.Price(m.Model())
+	if !known {
+		return nil
+	}
+	usd := price.USD(int(m.Body.PromptTokens()), 0, 0)
+	return &usd
+}
+
+// shadow reports whether a policy only watches the request.
+func (m *maker) shadow(p *bundle.Policy) bool {
+	return p.Shadow(m.Now) || p.HeldOut(m.Identity.GetSession())
+}
+
+// idempotency returns the hash of the key by which a client says that two requests
+// are one; "" without a key.
+func (m *maker) idempotency() string {
+	key := m.Header.Get("Idempotency-Key")
+	if key == "" {
+		return ""
+	}
+	return fingerprint.New(idempotencyDomain).String(key).Sum().String()
+}
+
+// isRetry reports whether the client calls the request its own retry.
+func (m *maker) isRetry() bool {
+	n := m.Header.Get("X-Stainless-Retry-Count")
+	return n != "" && n != "0"
+}
+
+var windows = map[string]checkpb.Window{
+	policy.WindowRefresh: checkpb.Window_WINDOW_REFRESH,
+	policy.WindowSliding: checkpb.Window_WINDOW_SLIDING,
+	policy.WindowFixed:   checkpb.Window_WINDOW_FIXED,
+}
+
+func action(a policy.Action) checkpb.Action { return checkpb.ActionOf(string(a)) }
+
+func steps(ladder []policy.Step) []*checkpb.Step {
+	out, all := make([]*checkpb.Step, len(ladder)), make([]checkpb.Step, len(ladder))
+	for i, s := range ladder {
+		all[i].At, all[i].Action = uint32(s.At), action(s.Action)
+		out[i] = &all[i]
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package evidence
+
+import (
+	"encoding/hex"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/share/bounded"
+	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+const (
+	// maxSessions bounds the sessions with their newest prompts, maxPrompts the prompts
+	// with their senders, and maxSenders the senders of one prompt, newest last.
+	maxSessions = 16384
+	maxPrompts  = 4096
+	maxSenders  = 32
+	// maxAskers bounds the prompts with their newest end user.
+	maxAskers = 8192
+)
+
+// Memory remembers who sent which prompts lately, as far as this gateway saw them. It
+// may be used by many goroutines at once. Make it with NewMemory.
+//
+// By the senders it distinguishes an agent that names a new session with each request from
+// agents that work on the same task in sessions of their own: the former waits for each
+// answer, and none of its sessions goes on.
+//
+// By the end users it finds an agent that changes the user with each request: a caller
+// is a key and a user. Only prompts that change users are counted for it.
+//
+// By what is in flight it tells samples of one prompt from its repeats after an answer,
+// and by the first requests of a caller a workload from a loop.
+type Memory struct {
+	mu      sync.Mutex
+	newest  map[string]string    // prompt by session
+	senders map[string][]*sender // by prompt
+	askers  map[fingerprint.Digest]asker
+	// rounds are those in flight, by counter, and openings the newest first requests of
+	// callers.
+	rounds   map[string]*round
+	openings map[string][]opening
+}
+
+// sender is a session that sent a prompt.
+type sender struct {
+	session string
+	at      time.Time
+	open    int // requests that wait for their answers
+	wentOn  bool
+}
+
+// asker is the end user who asked a prompt last.
+type asker struct {
+	caller string
+	at     time.Time
+}
+
+// NewMemory returns a memory without requests.
+func NewMemory() *Memory {
+	return &Memory{
+		newest: map[string]string{}, senders: map[string][]*sender{}, askers: map[fingerprint.Digest]asker{},
+		rounds: map[string]*round{}, openings: map[string][]opening{},
+	}
+}
+
+// Answered notes that a request does not wait for its answer any more.
+func (m *Memory) Answered(e *Evidence) {
+	if len(e.sent)+len(e.rounds) == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range e.sent {
+		s.open--
+	}
+	for _, r := range e.rounds {
+		m.leave(r)
+	}
+	e.sent, e.rounds = nil, nil
+}
+
+// rotates reports whether the request may be one of an agent that names a new session
+// with each request. A request that counts is noted.
+func (m *maker) rotates(id string, asked []byte, p *policy.Prompt) bool {
+	prompt, session := id+hex.EncodeToString(asked), id+m.Identity.GetSession() // policies see prompts differently
+	window := time.Duration(p.WindowSeconds) * time.Second
+	m.Memory.mu.Lock()
+	defer m.Memory.mu.Unlock()
+	alone := m.Memory.alone(session, prompt, m.Now.Add(-window))
+	if !m.Peek {
+		sent := m.Memory.send(session, prompt, m.Now)
+		sent.open++
+		m.out.sent = append(m.out.sent, sent)
+	}
+	return alone
+}
+
+// alone reports whether nothing shows that the senders of a prompt since a time are
+// agents of their own: the session has sent no other prompt before, and of the other
+// sessions none waits for its answer or went on with another prompt.
+func (m *Memory) alone(session, prompt string, since time.Time) bool {
+	if before := m.newest[session]; before != "" && before != prompt {
+		return false
+	}
+	return !slices.ContainsFunc(m.senders[prompt], func(s *sender) bool {
+		return s.session == session && s.wentOn || s.session != session && s.at.After(since) && (s.open > 0 || s.wentOn)
+	})
+}
+
+// send notes that a session sends a prompt, and so goes on from the one before.
+func (m *Memory) send(session, prompt string, now time.Time) *sender {
+	if before := m.newest[session]; before != prompt {
+		for _, s := range m.senders[before] {
+			s.wentOn = s.wentOn || s.session == session
+		}
+	}
+	bounded.MakeRoom(m.newest, session, maxSessions)
+	bounded.MakeRoom(m.senders, prompt, maxPrompts)
+	m.newest[session] = prompt
+	for _, s := range m.senders[prompt] {
+		if s.session == session {
+			s.at = now
+			return s
+		}
+	}
+	s := &sender{session: session, at: now}
+	list := m.senders[prompt]
+	m.senders[prompt] = append(list[max(0, len(list)-maxSenders+1):], s)
+	return s
+}
+
+// changed notes who asks a prompt, and reports whether somebody else asked it before,
+// within a window.
+func (m *Memory) changed(prompt fingerprint.Digest, caller string, window time.Duration, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, known := m.askers[prompt]
+	bounded.MakeRoom(m.askers, prompt, maxAskers)
+	m.askers[prompt] = asker{caller, now}
+	return known && before.caller != caller && now.Sub(before.at) < window
+}

@@ -1,0 +1,108 @@
+package evidence
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
+	"github.com/unloop/unloop/gateway/internal/share/bounded"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+const (
+	// maxOpeners bounds the callers with their newest first requests, and maxOpenings the
+	// first requests of each, newest last.
+	maxOpeners  = 4096
+	maxOpenings = 128
+)
+
+// round is the requests of one prompt that are in flight together, each with another one
+// at least.
+type round struct {
+	counter       string // the key in Memory.rounds
+	samples, open int
+}
+
+// opening is a request without history. prompt is a part of its fingerprint.
+type opening struct {
+	prompt uint64
+	at     time.Time
+	sample bool
+}
+
+// moderate leaves out of a prompt's count what its source has in it, and is no loop:
+// requests that are in flight together count as one, and equal first requests of a caller
+// that sends more others are its workload, which is warned of at the most.
+func (m *maker) moderate(c *checkpb.Counter, p *bundle.Policy, session string) {
+	m.Memory.mu.Lock()
+	defer m.Memory.mu.Unlock()
+	counter := p.ID + string(c.GetFingerprint())
+	r := m.Memory.rounds[counter]
+	if c.Sample = r != nil && r.samples < p.Prompt.Samples; !c.GetSample() {
+		r = &round{counter: counter}
+	}
+	if !m.Peek {
+		r.samples, r.open = r.samples+1, r.open+1
+		m.Memory.rounds[counter], m.out.rounds = r, append(m.out.rounds, r)
+	}
+	if !m.begins() {
+		return
+	}
+	own := opening{binary.BigEndian.Uint64(c.GetFingerprint()), m.Now, c.GetSample()}
+	list := m.Memory.openingsOf(p.ID+m.Identity.GetCaller()+session, own, time.Duration(p.Prompt.WindowSeconds)*time.Second, !m.Peek)
+	if isWorkload(list, int(c.GetSteps()[0].GetAt())) {
+		c.CooldownSeconds = 0
+		for _, s := range c.GetSteps() {
+			s.Action = min(s.GetAction(), checkpb.Action_ACTION_WARN)
+		}
+	}
+}
+
+// begins reports whether the request shows nothing of the model's yet.
+func (m *maker) begins() bool {
+	return m.Prompt != nil && !m.Prompt.Delta && m.Prompt.Transcript.Begins()
+}
+
+// leave notes that a request of a round is not in flight any more.
+func (m *Memory) leave(r *round) {
+	if r.open--; r.open == 0 && m.rounds[r.counter] == r {
+		delete(m.rounds, r.counter)
+	}
+}
+
+// openingsOf returns the first requests that an opener sent within a window, the newest
+// last, with one more, which it keeps if told to.
+func (m *Memory) openingsOf(opener string, own opening, window time.Duration, keep bool) []opening {
+	list := m.openings[opener]
+	if !keep {
+		list = slices.Clone(list)
+	}
+	list = slices.DeleteFunc(list, func(o opening) bool { return own.at.Sub(o.at) >= window })
+	list = append(list[max(0, len(list)-maxOpenings+1):], own)
+	if keep {
+		bounded.MakeRoom(m.openings, opener, maxOpeners)
+		m.openings[opener] = list
+	}
+	return list
+}
+
+// isWorkload reports whether the prompt of the newest of some first requests is that of
+// less than half of them, and does not come in a row of so many rounds: the caller sends
+// something else in between. Of few requests, as a gateway that has just begun knows, that
+// cannot be said.
+func isWorkload(list []opening, row int) bool {
+	prompt := list[len(list)-1].prompt
+	equal, rounds, others := 0, 0, false
+	for _, o := range slices.Backward(list) {
+		if o.prompt != prompt {
+			others = true
+			continue
+		}
+		equal++
+		if !others && !o.sample {
+			rounds++
+		}
+	}
+	return 2*equal < len(list) && rounds < row && len(list) > 2*row
+}

@@ -1,0 +1,235 @@
+package evidence
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// client sends requests to one gateway.
+type client struct {
+	t      *testing.T
+	set    *bundle.Set
+	memory *Memory
+	now    time.Time
+}
+
+func newClient(t *testing.T, prompt string) *client {
+	t.Helper()
+	return &client{t, policies(t, "{prompt: "+prompt+"}"), NewMemory(), start}
+}
+
+// send returns the evidence of a request that is in flight from now on, and its counter.
+func (c *client) send(a asked) (*Evidence, *checkpb.Counter) {
+	c.t.Helper()
+	set := a.set
+	a.caller, a.set = "k", func(in *Input) {
+		in.Memory, in.Now = c.memory, c.now
+		if set != nil {
+			set(in)
+		}
+	}
+	e := Of(a.input(c.t, c.set))
+	return &e, e.Check.GetCounters()[0]
+}
+
+// sendAll sends requests that are in flight together, and returns how many count.
+func (c *client) sendAll(n int, a asked) (counted int) {
+	all := make([]*Evidence, n)
+	for i := range all {
+		var counter *checkpb.Counter
+		if all[i], counter = c.send(a); !counter.GetSample() {
+			counted++
+		}
+	}
+	for _, e := range all {
+		c.memory.Answered(e)
+	}
+	return counted
+}
+
+func question(n int) asked {
+	return asked{body: fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"Question %d?"}]}`, n)}
+}
+
+func TestRequestsInFlightTogetherAreOneRound(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prompt string
+		ask    asked
+		sends  []int // together, one after the other
+		rounds int
+	}{
+		"one after the other":  {"{}", question(1), []int{1, 1, 1, 1, 1, 1}, 6},
+		"eight samples":        {"{}", question(1), []int{8}, 1},
+		"samples with history": {"{}", asked{body: goneOn(chat)}, []int{8}, 1},
+		"rounds of samples":    {"{}", question(1), []int{8, 8, 8}, 3},
+		"a runaway burst":      {"{}", question(1), []int{100, 100}, 8},
+		"fewer samples":        {"{samples: 5}", question(1), []int{11}, 3},
+		"no samples":           {"{samples: 1}", question(1), []int{7}, 7},
+		"each counts":          {"{count_each: true}", question(1), []int{7}, 7},
+	} {
+		client, rounds := newClient(t, c.prompt), 0
+		for _, n := range c.sends {
+			rounds += client.sendAll(n, c.ask)
+		}
+		if rounds != c.rounds {
+			t.Errorf("%s: %d rounds, want %d", name, rounds, c.rounds)
+		}
+		if left := len(client.memory.rounds); left > 0 {
+			t.Errorf("%s: %d rounds are in flight after all answers", name, left)
+		}
+	}
+}
+
+// A request that comes before the last answer of a round still belongs to it.
+func TestARoundEndsWithItsLastAnswer(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, "{}")
+	first, _ := c.send(question(1))
+	second, _ := c.send(question(1))
+	c.memory.Answered(first)
+	c.memory.Answered(first) // it hung up, too
+	third, sample := c.send(question(1))
+	if _, peek := c.send(asked{body: question(1).body, set: func(in *Input) { in.Peek = true }}); !sample.GetSample() || !peek.GetSample() {
+		t.Error("a request beside the second is no sample")
+	}
+	c.memory.Answered(second)
+	c.memory.Answered(third)
+	if _, next := c.send(question(1)); next.GetSample() {
+		t.Error("the round went on after its last answer")
+	}
+}
+
+func TestSamplesAreThoseOfOneSessionAndModel(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, "{}")
+	for i, a := range []asked{question(1), question(2), {body: question(1).body, session: "s"}} {
+		if _, counter := c.send(a); counter.GetSample() {
+			t.Errorf("request %d is a sample of another", i)
+		}
+	}
+}
+
+// strongestStep returns the strongest action of a counter.
+func strongestStep(c *checkpb.Counter) (a checkpb.Action) {
+	for _, s := range c.GetSteps() {
+		a = max(a, s.GetAction())
+	}
+	return a
+}
+
+func TestAWorkloadIsWarnedOfAtTheMost(t *testing.T) {
+	t.Parallel()
+	const stop, warn = checkpb.Action_ACTION_REJECT, checkpb.Action_ACTION_WARN
+	mixed := func(c *client, others int) {
+		for i := range others {
+			c.sendAll(1, question(100+i))
+		}
+	}
+	for name, c := range map[string]struct {
+		prompt string
+		others int // before five equal ones
+		after  time.Duration
+		ask    asked
+		want   checkpb.Action
+	}{
+		"alone":                      {"{}", 0, 0, question(1), stop},
+		"half":                       {"{}", 6, 0, question(1), stop},
+		"less than half":             {"{}", 7, 0, question(1), warn},
+		"few, of a higher threshold": {"{max_hits: 9}", 7, 0, question(1), stop},
+		"less than half, long ago":   {"{}", 7, time.Hour, question(1), stop},
+		"a session of its own":       {"{}", 50, 0, asked{body: question(1).body, session: "s"}, stop},
+		"a prompt with history":      {"{}", 50, 0, asked{body: goneOn(chat)}, stop},
+		"a long window":              {"{window_seconds: 7200}", 7, time.Hour, question(1), warn},
+		"each counts":                {"{count_each: true}", 50, 0, question(1), stop},
+		"an escalation":              {"{escalation: [{at: 3, action: hint}, {at: 5, action: reject}]}", 50, 0, question(1), warn},
+		"more than are remembered":   {"{}", 3 * maxOpenings, 0, question(1), warn},
+		"an operator's own warning":  {"{action: warn}", 0, 0, question(1), warn},
+	} {
+		client := newClient(t, c.prompt)
+		mixed(client, c.others)
+		client.now = client.now.Add(c.after)
+		client.sendAll(5, c.ask) // a round of samples
+		_, counter := client.send(c.ask)
+		if got := strongestStep(counter); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		if (counter.GetCooldownSeconds() > 0) != (c.want == stop || name == "an operator's own warning") {
+			t.Errorf("%s: cooldown of %d s", name, counter.GetCooldownSeconds())
+		}
+	}
+}
+
+// What comes in a row, each after an answer, is a loop, whatever the caller sent before.
+func TestARowOfRoundsIsNoWorkload(t *testing.T) {
+	t.Parallel()
+	for name, between := range map[string]int{"in a row": 0, "with another in between": 1} {
+		c := newClient(t, "{}")
+		for i := range 50 {
+			c.sendAll(1, question(100+i))
+		}
+		var last *checkpb.Counter
+		for i := range 6 {
+			if i == 3 {
+				c.sendAll(between, question(200))
+			}
+			var e *Evidence
+			e, last = c.send(question(1))
+			c.memory.Answered(e)
+		}
+		if stops := strongestStep(last).Stops(); stops != (between == 0) {
+			t.Errorf("%s: stops %t", name, stops)
+		}
+	}
+}
+
+func TestPeeksAreNoWorkload(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, "{}")
+	for i := range 20 {
+		peek := question(200 + i)
+		peek.set = func(in *Input) { in.Peek = true }
+		c.sendAll(1, peek)
+	}
+	if _, counter := c.send(question(1)); strongestStep(counter) != checkpb.Action_ACTION_REJECT {
+		t.Errorf("%v", counter)
+	}
+	for _, list := range c.memory.openings {
+		if len(list) != 1 {
+			t.Errorf("%d first requests are known", len(list))
+		}
+	}
+}
+
+// Sessions that name themselves are not added up for first requests.
+func TestFirstRequestsOfNamedSessionsAreCountedApart(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prompt, body string
+		together     bool
+	}{
+		"a first request": {"{}", chat, false},
+		"with history":    {"{}", goneOn(chat), true},
+		"each counts":     {"{count_each: true}", chat, true},
+	} {
+		client := newClient(t, c.prompt)
+		if _, counter := client.send(asked{body: c.body, session: "s"}); (counter.GetTogether() != nil) != c.together {
+			t.Errorf("%s: %v", name, counter)
+		}
+	}
+}
+
+func TestOpenersAreBounded(t *testing.T) {
+	t.Parallel()
+	m := NewMemory()
+	for i := range maxOpeners + 5 {
+		m.openingsOf(fmt.Sprint(i), opening{1, start, false}, time.Minute, true)
+	}
+	if len(m.openings) != maxOpeners {
+		t.Errorf("%d openers are known, want %d", len(m.openings), maxOpeners)
+	}
+}

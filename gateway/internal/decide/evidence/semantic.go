@@ -1,0 +1,159 @@
+package evidence
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
+	"github.com/unloop/unloop/gateway/internal/text/sentences"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/policy"
+	"github.com/unloop/unloop/schemas/semanticpb"
+)
+
+const (
+	// scopeDomain is the domain of the hash that names a history of texts.
+	scopeDomain = "unloop/scope/2"
+	// exchangeBytes is how much is sent of each half of an exchange, from its
+	// end: more than embedders read.
+	exchangeBytes = 8 << 10
+	// endSentences is how many of its last sentences identify a prompt without a
+	// session: retries put their complaint before or behind them.
+	endSentences = 2
+)
+
+// semantics returns the newest exchange, and how the semantic detectors of the matching
+// policies compare it. Only a prompt has an exchange.
+func (m *maker) semantics() (*semanticpb.Exchange, []*checkpb.SemanticWatch) {
+	if m.Prompt == nil || m.Run != nil || m.Identity.GetCaller() == "" {
+		return nil, nil
+	}
+	var newest *exchange
+	var out []*checkpb.SemanticWatch
+	for _, p := range m.Matched {
+		if p.Semantic == nil {
+			continue
+		}
+		if newest == nil {
+			if newest = m.newestExchange(); newest == nil {
+				return nil, nil
+			}
+		}
+		if newest.alone() && p.PromptOff {
+			continue // the operator turned the detection of repeated prompts off
+		}
+		if slices.Contains(m.again, p.ID) {
+			continue // the tool detector counts such calls, and knows the work in between
+		}
+		w := semanticWatch(p)
+		w.Shadow = m.shadow(p)
+		w.Scope = m.scope(p, w.Shadow, newest)
+		m.setComparison(w, p, newest)
+		out = append(out, w)
+	}
+	if len(out) == 0 {
+		return nil, nil
+	}
+	return newest.wire, out
+}
+
+// exchange is the newest exchange of a conversation, which semantic detectors compare.
+type exchange struct {
+	wire *semanticpb.Exchange
+	// sentences are those of the human's part.
+	sentences sentences.List
+}
+
+// alone reports whether the agent has not spoken yet.
+func (e *exchange) alone() bool { return e.wire.GetSaid() == "" }
+
+// newestExchange returns what the agent did last and what it was answered; nil without
+// text to compare. Where the provider keeps the history, an answer comes alone, and says
+// too little.
+func (m *maker) newestExchange() *exchange {
+	t := m.Prompt.Transcript
+	said, answered := t.Exchange(exchangeBytes)
+	if strings.TrimSpace(said) == "" && (strings.TrimSpace(answered) == "" || m.Prompt.Delta) {
+		return nil
+	}
+	human, media := t.Human()
+	e := &exchange{sentences: sentences.Of(human, sentences.Options{MaskNumbers: said != ""})}
+	if !media.IsZero() {
+		e.sentences = append(e.sentences, sentences.Number(media[:]))
+	}
+	trace := &semanticpb.Trace{Sentences: e.sentences.Bytes()}
+	trace.Digest, trace.Earlier = t.Digests()
+	e.wire = &semanticpb.Exchange{
+		Said:     strings.ToValidUTF8(said, string(utf8.RuneError)),
+		Answered: strings.ToValidUTF8(answered, string(utf8.RuneError)),
+		Trace:    trace,
+	}
+	return e
+}
+
+// setComparison sets with which texts of its scope the exchange is compared, and how.
+// Requests that begin alike and name no session may belong to one conversation or to a
+// batch: those of a conversation show what was said before.
+func (m *maker) setComparison(w *checkpb.SemanticWatch, p *bundle.Policy, newest *exchange) {
+	alone, inSession := newest.alone(), p.Semantic.Scope == "session"
+	switch {
+	case p.PromptOff || inSession && !m.OwnSession && !alone:
+		w.Compare = semanticpb.Compare_COMPARE_OWN_HISTORY
+	case inSession && !m.OwnSession:
+		w.Compare = semanticpb.Compare_COMPARE_SENTENCES
+	}
+	w.LeaveIdentical = alone && p.Prompt != nil
+	w.HintOnly = alone && !m.OwnSession
+	w.Turned = m.Prompt.Delta || m.Prompt.Transcript.Turned()
+	w.UsualThreshold = inSession && !alone && p.Semantic.Threshold == policy.DefaultSemantic().Threshold
+}
+
+// scope names the history of exchanges that this one is compared with. Each policy has
+// histories of its own.
+func (m *maker) scope(p *bundle.Policy, shadow bool, newest *exchange) []byte {
+	b := fingerprint.New(scopeDomain).String(p.ID).String(p.Semantic.Scope)
+	if shadow {
+		b.String("shadow")
+	}
+	switch p.Semantic.Scope {
+	case "tenant":
+		b.String(m.Identity.GetTenant())
+		if !m.Client.Tenanted { // anybody may send that name, and nobody may write to the history of another
+			b.String(m.Identity.GetCaller())
+		}
+	case "caller":
+		b.String(m.Identity.GetCaller())
+	default:
+		m.addSession(b, newest)
+	}
+	return b.Sum().Bytes()
+}
+
+// addSession adds the agent's session. A prompt that begins a conversation and names no
+// session would have a session of its own in each wording; it shares one with the
+// caller's other prompts of the same instructions and the same end.
+func (m *maker) addSession(b *fingerprint.Builder, newest *exchange) {
+	if m.OwnSession || !newest.alone() {
+		b.Bytes(m.agent())
+		return
+	}
+	b.String("no session").String(m.Identity.GetCaller()).Digest(m.Prompt.Transcript.Agent()).Bytes(newest.sentences.Last(endSentences).Bytes())
+}
+
+var scopeKinds = map[string]semanticpb.ScopeKind{
+	"session": semanticpb.ScopeKind_SCOPE_KIND_SESSION,
+	"caller":  semanticpb.ScopeKind_SCOPE_KIND_CALLER,
+	"tenant":  semanticpb.ScopeKind_SCOPE_KIND_TENANT,
+}
+
+// semanticWatch returns a policy's parameters for the semantic detector.
+func semanticWatch(p *bundle.Policy) *checkpb.SemanticWatch {
+	s := p.Semantic
+	return &checkpb.SemanticWatch{
+		Policy: p.ID, ScopeKind: scopeKinds[s.Scope], Threshold: s.Threshold, MinMatches: uint32(s.MinMatches),
+		HistorySize: uint32(s.HistorySize), TtlSeconds: uint32(s.TTLSeconds), MinWords: uint32(s.MinWords),
+		StoreText: s.StoreText, Steps: steps(s.Steps()), Deferred: s.Deferred, BudgetMs: uint32(s.BudgetMS),
+	}
+}

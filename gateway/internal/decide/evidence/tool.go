@@ -1,0 +1,246 @@
+package evidence
+
+import (
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
+	"github.com/unloop/unloop/gateway/internal/text/recognize"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/policy"
+	"github.com/unloop/unloop/schemas/toolparams"
+)
+
+// Domains of the hashes that name agents. The calls of a tool runner's agent are not
+// counted with those that requests show: each would count twice.
+const (
+	agentDomain  = "unloop/agent/1"
+	runnerDomain = "unloop/runner/1"
+)
+
+// watches lists the agents' sessions that the matching policies watch. A chat without
+// tools has nothing to watch.
+func (m *maker) watches() []*checkpb.ToolWatch {
+	if m.Prompt == nil || m.Identity.GetSession() == "" || m.Run == nil && !m.ShowsTools() {
+		return nil
+	}
+	var out []*checkpb.ToolWatch
+	for _, p := range m.Matched {
+		if p.Tool == nil && p.Cycle == nil {
+			continue
+		}
+		w := toolWatch(p)
+		m.setAnswers(w, p)
+		w.Shadow = m.shadow(p)
+		if rules := m.Reading[p.ID]; m.Run != nil {
+			w.Agent, w.Run = m.runner(), runEvidence(m.Run, rules)
+		} else {
+			w.Agent, w.History = m.agent(), m.history(p, rules)
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// agent names the agent of the session: sub-agents share the session's id, and differ in
+// their instructions and tools.
+func (m *maker) agent() []byte {
+	return fingerprint.New(agentDomain).String(m.Identity.GetSession()).Digest(m.Prompt.Transcript.Agent()).Sum().Bytes()
+}
+
+// runner names the agent of a tool runner.
+func (m *maker) runner() []byte {
+	return fingerprint.New(runnerDomain).String(m.Identity.GetSession()).Sum().Bytes()
+}
+
+// history returns the history that the request shows, read by a policy's rules.
+func (m *maker) history(p *bundle.Policy, rules provider.Rules) *checkpb.History {
+	items, before := m.Prompt.Transcript.History(rules)
+	if p.Tool != nil && provider.Again(items) {
+		m.again = append(m.again, p.ID)
+	}
+	h := &checkpb.History{Delta: m.Prompt.Delta, Own: m.OwnSession, Before: bytesOf(before), Items: make([]*checkpb.HistoryItem, len(items))}
+	if m.Prompt.Delta {
+		h.Before = bytesOf(m.kept(items))
+	}
+	calls := 0
+	for i := range items {
+		calls += len(items[i].Calls)
+	}
+	w, wired := newWire(calls, len(items)), make([]checkpb.HistoryItem, len(items))
+	for i := range items {
+		it := &wired[i]
+		it.Human, it.Summary, it.Calls = w.bytesOf(items[i].Human), items[i].Summary, w.wire(items[i].Calls)
+		it.Closed = items[i].Closed || i == 0 && m.Prompt.Delta && it.Human != nil && !m.Prompt.Transcript.Strays()
+		h.Items[i] = it
+	}
+	return h
+}
+
+// kept names the history that the provider keeps. A conversation has the same name in
+// all its requests; the ids of the calls tell whether it goes on or a request is sent
+// again.
+func (m *maker) kept(items []provider.Item) fingerprint.Digest {
+	name := fingerprint.String([]byte(m.Prompt.Previous + m.Prompt.Session))
+	for _, item := range items {
+		for _, call := range item.Calls {
+			name = fingerprint.Chain(name, call.ID)
+		}
+	}
+	return name
+}
+
+// WireCalls returns calls as the wire has them.
+func WireCalls(calls []provider.ToolCall) []*checkpb.ToolCall {
+	return newWire(len(calls), 0).wire(calls)
+}
+
+// wire is room for the calls of a history and their digests: an allocation for each would
+// be most of those of a request.
+type wire struct {
+	calls   []checkpb.ToolCall
+	lists   []*checkpb.ToolCall
+	digests []byte
+}
+
+// usualDigests is how many digests most calls have.
+const usualDigests = 3
+
+func newWire(calls, others int) *wire {
+	return &wire{make([]checkpb.ToolCall, calls), make([]*checkpb.ToolCall, calls), make([]byte, 0, (usualDigests*calls+others)*len(fingerprint.Digest{}))}
+}
+
+func (w *wire) wire(calls []provider.ToolCall) []*checkpb.ToolCall {
+	out := w.lists[:len(calls):len(calls)]
+	w.lists = w.lists[len(calls):]
+	for i := range calls {
+		c, to := &calls[i], &w.calls[0]
+		w.calls = w.calls[1:]
+		to.Tool, to.Call, to.Result, to.ErrorClass, to.Id = c.Tool, w.bytesOf(c.Key), w.bytesOf(c.Result), w.bytesOf(c.Class), w.bytesOf(c.ID)
+		to.Failed, to.Poll, to.NotOffered, to.Ours, to.Provided = c.Failed, c.Poll, c.NotOffered, c.Ours, c.Provided
+		to.Loose, to.Soft, to.Empty = w.bytesOf(c.Loose), c.Soft, c.Empty
+		to.Wait, to.Once, to.Plain = c.Wait, c.Once, c.Plain
+		out[i] = to
+	}
+	return out
+}
+
+func (w *wire) bytesOf(d fingerprint.Digest) []byte {
+	if d.IsZero() {
+		return nil
+	}
+	from := len(w.digests)
+	w.digests = append(w.digests, d[:]...)
+	return w.digests[from:len(w.digests):len(w.digests)]
+}
+
+// bytesOf returns a digest as the wire has it, where a zero digest is empty.
+func bytesOf(d fingerprint.Digest) []byte {
+	if d.IsZero() {
+		return nil
+	}
+	return d[:]
+}
+
+// toolWatch returns a policy's tool watch, without its evidence.
+func toolWatch(p *bundle.Policy) *checkpb.ToolWatch {
+	w := &checkpb.ToolWatch{Policy: p.ID}
+	var params toolparams.Params
+	if p.Tool != nil {
+		w.Warn, w.Block, w.Errors = action(p.Tool.WarnAction), action(p.Tool.BlockAction), action(p.Tool.ErrorAction)
+		setToolParams(&params, p.Tool)
+		w.Steps = escalate(&params, p.Tool.Escalation)
+	}
+	if p.Cycle != nil {
+		w.Cycle, w.Wide = action(p.Cycle.Action), action(p.Cycle.WideAction)
+		w.Warn = max(w.Warn, checkpb.Action_ACTION_WARN)
+		params.MaxPeriod, params.Repeats = p.Cycle.MaxPeriod, p.Cycle.Steps()[0].At
+		if len(p.Cycle.Escalation) > 0 {
+			w.CycleSteps = steps(p.Cycle.Escalation)
+		}
+		params.WideWindow, params.WideRounds = p.Cycle.WideWindow, p.Cycle.WideRounds
+		params.WideDistinct, params.NothingNew, params.CycleEscalate = p.Cycle.WideDistinctPercent, p.Cycle.NothingNew, p.Cycle.Escalate
+	}
+	w.Params = checkpb.ToolParamsOf(&params)
+	return w
+}
+
+// escalate sets the thresholds of a ladder of actions and returns its steps: the first
+// step warns, the first that stops blocks, and no number of warnings comes before that.
+func escalate(out *toolparams.Params, ladder []policy.Step) []*checkpb.Step {
+	if len(ladder) == 0 {
+		return nil
+	}
+	out.WarnThreshold, out.BlockThreshold = ladder[0].At, ladder[len(ladder)-1].At+1
+	climbed := steps(ladder)
+	for _, step := range climbed {
+		if step.GetAction().Stops() {
+			out.BlockThreshold = int(step.GetAt())
+			break
+		}
+	}
+	out.MaxWarnings = out.BlockThreshold + 1
+	return climbed
+}
+
+func setToolParams(out *toolparams.Params, t *policy.Tool) {
+	out.WarnThreshold, out.BlockThreshold, out.MaxWarnings = t.WarnThreshold, t.BlockThreshold, t.MaxWarnings
+	out.PollMultiplier, out.CircuitBreaker = t.PollMultiplier, t.GlobalCircuitBreaker
+	out.OutcomeWarn, out.OutcomeBlock = t.OutcomeWarn, t.OutcomeBlock
+	out.Remember, out.Idle = t.HistorySize, time.Duration(t.TTLSeconds)*time.Second
+	out.IgnoreResults, out.Backoff = !t.ResultAware, t.PollBackoff
+	out.Exempt, out.ReadOnly, out.PollTools = t.Exempt, t.ReadOnly, t.PollTools
+	for _, rule := range t.PerTool {
+		out.PerTool = append(out.PerTool, toolparams.Rule(rule))
+	}
+	out.ErrorThreshold, out.FailedRounds, out.UnknownThreshold = t.ErrorThreshold, t.FailedRounds, t.UnknownThreshold
+	out.EmptyThreshold, out.Escalate, out.PollLimit = t.EmptyThreshold, t.Escalate, t.PollLimitHours*3600
+}
+
+// setAnswers says, for events, which rejects of a watch the policy has answered in the
+// model's place, if the request can be. It can't where only the decision is asked for.
+func (m *maker) setAnswers(w *checkpb.ToolWatch, p *bundle.Policy) {
+	if m.Asked || m.Peek || m.Run != nil || !m.Prompt.Answerable() {
+		return
+	}
+	if p.RejectBy(finding.Tool) == policy.RejectSynthetic {
+		w.BlockAnswer = checkpb.Answer_ANSWER_SYNTHETIC
+	}
+	if p.RejectBy(finding.Cycle) == policy.RejectSynthetic {
+		w.CycleAnswer = checkpb.Answer_ANSWER_SYNTHETIC
+	}
+}
+
+// runEvidence returns a tool runner's call as detectors get it, read by a policy's rules.
+func runEvidence(t *request.ToolRun, rules provider.Rules) *checkpb.ToolRun {
+	if t.Explain {
+		return &checkpb.ToolRun{}
+	}
+	is := recognize.TraitsOf(t.Tool, t.Arguments)
+	call := &checkpb.ToolCall{
+		Tool: t.Tool, Call: bytesOf(recognize.Call(t.Tool, t.Arguments)), Poll: is.Poll, Wait: is.Wait, Once: is.Once,
+	}
+	if !t.Done {
+		return &checkpb.ToolRun{Call: call}
+	}
+	if rules.Ours(t.Result) {
+		call.Ours = true
+		return &checkpb.ToolRun{Call: call, Done: true}
+	}
+	call.Result = bytesOf(recognize.Result(t.Result, rules.Volatile))
+	switch {
+	case t.Failed != nil:
+		call.Failed = *t.Failed
+	case rules.Failures != nil:
+		call.Failed = rules.Failures.Match(t.Result)
+	default:
+		call.Failed = recognize.LooksFailed(t.Result)
+	}
+	if call.GetFailed() {
+		call.ErrorClass, call.Plain = bytesOf(recognize.ErrorClass(t.Result)), recognize.IsPlainError(t.Tool, t.Result)
+	}
+	return &checkpb.ToolRun{Call: call, Done: true}
+}

@@ -1,0 +1,144 @@
+package outcome
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/unloop/unloop/gateway/internal/decide/ending"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/client"
+	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// stop rejects the request because of its finding.
+func (o *Outcome) stop() {
+	answer := o.of.answer(o.Finding, o.of.Answerable)
+	if answer == ending.InPlace {
+		o.answer()
+		return
+	}
+	o.refuseLoop(answer)
+}
+
+// answer returns how a request is answered that a finding stops. A break is never answered
+// in the model's place: it stops the agent until a human comes, and must not look like an
+// answer.
+func (c *Case) answer(f *checkpb.Finding, answerable bool) ending.Answer {
+	answerable = answerable && f.GetAction() != checkpb.Action_ACTION_BREAK
+	if c.Asked {
+		return ending.Limited
+	}
+	want := c.rejectBy(f)
+	switch status := want.Status(); {
+	case status != 0:
+		return ending.Answer(status)
+	case want == policy.RejectSynthetic && answerable:
+		return ending.InPlace
+	case want == policy.RejectSynthetic:
+		return c.Sender.Answer(false)
+	default:
+		return c.Sender.Answer(answerable)
+	}
+}
+
+// rejectBy returns how a policy has requests answered that one of its findings stops.
+func (c *Case) rejectBy(f *checkpb.Finding) (want policy.RejectAnswer) {
+	if c.Policies != nil {
+		if p := c.Policies.ByID(f.GetPolicy()); p != nil {
+			want = p.RejectBy(f.GetDetector())
+		}
+	}
+	return cmp.Or(want, c.Reject)
+}
+
+// refuseLoop refuses the request with an error because of its finding.
+func (o *Outcome) refuseLoop(answer ending.Answer) {
+	o.refuse(forLoop, o.Finding.GetAction().Label(), int(answer))
+}
+
+// answer answers the request in the model's place.
+func (o *Outcome) answer() {
+	f := o.Finding
+	o.Label, o.Status, o.Text, o.Headers = f.GetAction().Label(), statusOK, syntheticText(f), o.headers()
+	o.Headers.Set("X-Loop-Answer", checkpb.Answer_ANSWER_SYNTHETIC.Label())
+}
+
+// syntheticText returns an answer in the model's place: what was repeated, for people, and
+// what to do instead, for the model that reads it later. By its beginning, a history shows
+// that no model wrote it.
+func syntheticText(f *checkpb.Finding) string {
+	return "Stopped by Unloop: " + facts(f).Text() + " (" + codeLoop + "). The model was not asked. " + finding.Of(f.GetDetector(), f.GetRule()).Advice + handle(f)
+}
+
+// loopRefusal describes a finding to the client. wait is in seconds, 0 for none.
+func loopRefusal(f *checkpb.Finding, wait, status int) provider.Refusal {
+	message := loopMessage(f, wait)
+	return provider.Refusal{
+		Status: status, Code: codeLoop, Message: message,
+		Detail: &client.Detail{
+			Error: codeLoop, Message: message, Detector: f.GetDetector(), Policy: f.GetPolicy(),
+			Fingerprint: hex.EncodeToString(f.GetFingerprint()), HitCount: int(f.GetHitCount()), WindowSeconds: int(f.GetWindowSeconds()),
+			CooldownSeconds: int(f.GetCooldownSeconds()), LoopID: f.GetLoopId(),
+		},
+	}
+}
+
+// loopMessage says that Unloop found a loop, which, by which detector, and what to do. wait
+// is in seconds, 0 if waiting does not help.
+func loopMessage(f *checkpb.Finding, wait int) string {
+	who, then := "Seen by Unloop", ""
+	if f.GetAction().Stops() {
+		who = "Stopped by Unloop"
+		switch {
+		case wait > 0:
+			then = fmt.Sprintf(" Change the request, or wait %d seconds.", wait)
+		case f.GetAction() == checkpb.Action_ACTION_BREAK:
+			then = " Nothing goes on until a human sends a message or the loop is released."
+		}
+	}
+	return fmt.Sprintf("%s: %s (%s; detector %s, policy %s).%s%s", who, facts(f).Text(), codeLoop, f.GetDetector(), f.GetPolicy(), then, handle(f))
+}
+
+// Strongest returns the finding whose action is taken; nil for none.
+func Strongest(d *checkpb.Decision) *checkpb.Finding { return pick(d, false) }
+
+// pick returns the strongest finding that is shadow, or that is not.
+func pick(d *checkpb.Decision, shadow bool) *checkpb.Finding {
+	var best *checkpb.Finding
+	for _, f := range d.GetFindings() {
+		if f.GetShadow() == shadow && (best == nil || byStrength(f, best) < 0) {
+			best = f
+		}
+	}
+	return best
+}
+
+// byStrength orders findings by their actions; then those first that name the tool which
+// was called, then by the longest block, then by the highest count.
+func byStrength(a, b *checkpb.Finding) int {
+	return cmp.Or(
+		cmp.Compare(b.GetAction(), a.GetAction()),
+		compareBool(!namesTool(a), !namesTool(b)),
+		cmp.Compare(b.GetBlockedMs(), a.GetBlockedMs()),
+		compareBool(a.GetRule() == finding.IdenticalRounds, b.GetRule() == finding.IdenticalRounds),
+		cmp.Compare(b.GetHitCount(), a.GetHitCount()))
+}
+
+// namesTool reports whether a finding says which tool was called in a loop.
+func namesTool(f *checkpb.Finding) bool {
+	return f.GetTool() != "" && (f.GetDetector() == finding.Tool || f.GetDetector() == finding.Cycle)
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}

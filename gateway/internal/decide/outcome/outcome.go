@@ -1,0 +1,283 @@
+// Package outcome decides what is done with a request: it is refused, answered in
+// the model's place, or forwarded, perhaps after a wait or with a hint. It also names
+// the headers that tell the client why.
+//
+// It takes the evidence, the detectors' decision and a time, and returns values. It
+// may not know the network, a clock or metrics, and it carries nothing out.
+package outcome
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/gateway/internal/decide/ending"
+	"github.com/unloop/unloop/gateway/internal/decide/evidence"
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// Case is a request with its evidence and the decision on it.
+type Case struct {
+	evidence.Evidence
+	Decision *checkpb.Decision
+	// Degraded says why there is no full decision; "" if there is one.
+	Degraded string
+	// Overloaded says that there is no decision because more requests come than can be
+	// checked.
+	Overloaded bool
+	// Exempt is the scope in which an operator exempted the request from checks.
+	Exempt string
+	Caller string
+	// Policies are those in force.
+	Policies *bundle.Set
+	// Answerable says that the request can be answered in the model's place.
+	Answerable bool
+	// Reject is how rejected requests are answered where their policy leaves it open; ""
+	// is policy.RejectAuto.
+	Reject policy.RejectAnswer
+	Sender ending.Sender
+	// Asked says that only the decision was asked for: a reject is a 429.
+	Asked bool
+	// Template writes the refusals of a block that stands; nil if none is known.
+	Template *RepeatTemplate
+}
+
+func (c *Case) fairvisor() bool { return c.Policies != nil && c.Policies.FairvisorHeaders }
+
+// incomplete says what is missing of the decision: all of it, or the semantic
+// detector's part. Only the former has a request refused that fails closed.
+func (c *Case) incomplete() string {
+	if c.Degraded == "" && c.Decision.GetSemanticMissed() {
+		return finding.Semantic
+	}
+	return c.Degraded
+}
+
+// Outcome is what is done with a request.
+type Outcome struct {
+	// Label names the outcome in metrics.
+	Label string
+	// Status of our own answer; 0 if the request is forwarded.
+	Status  int
+	Headers Headers
+	// Finding is the strongest finding that is not shadow; nil for none.
+	Finding  *checkpb.Finding
+	Verdicts []evidence.Verdict
+	// Text is what is answered in the model's place; "" for none.
+	Text string
+	Wait Wait
+
+	of  *Case
+	why why
+	// limit is the strongest verdict that is not shadow; nil for none.
+	limit *evidence.Verdict
+}
+
+// why is what a request is refused for.
+type why uint8
+
+const (
+	allowed why = iota
+	forLoop
+	forLimit
+	unchecked
+	overloaded
+)
+
+// Wait is how long a throttled request waits.
+type Wait struct {
+	For time.Duration
+	// Key is the same for all requests that are throttled together; "" for none.
+	Key string
+}
+
+// Codes of the errors that clients see.
+const (
+	codeLoop      = "recursive_loop_detected"
+	codeUnchecked = "loop_check_unavailable"
+	codeBusy      = "too_many_requests_to_check"
+	codeLimited   = "rate_limit_exceeded"
+	codeBreaker   = "circuit_breaker_open"
+)
+
+// Status codes of our own answers.
+const (
+	statusOK          = 200
+	statusTooMany     = 429
+	statusUnavailable = 503
+)
+
+// Of returns the outcome for a request. A rule comes before a finding whose action is
+// of the same strength.
+func Of(c *Case) Outcome {
+	o := Outcome{of: c, Finding: Strongest(c.Decision), Verdicts: evidence.Verdicts(c.Limits, c.Decision)}
+	o.limit = strongest(o.Verdicts, false)
+	switch rule, found := action(o.limit), o.Finding.GetAction(); {
+	case rule.Stops() && rule >= found:
+		o.refuseLimit("limit")
+	case found.Stops():
+		o.stop()
+	case c.Overloaded:
+		return o.Busy()
+	case c.Degraded != "" && c.FailClosed:
+		o.refuse(unchecked, "fail-closed", statusUnavailable)
+	default:
+		o.forward()
+	}
+	return o
+}
+
+// Forwards says that the request goes to its upstream.
+func (o *Outcome) Forwards() bool { return o.Status == 0 }
+
+// Rejects says that the request is answered by Unloop because of a finding.
+func (o *Outcome) Rejects() bool { return o.why == forLoop || o.Text != "" }
+
+// refuse refuses the request. OpenAI's and Anthropic's SDKs retry a 429 unless told not
+// to, which would be in vain or feed a loop's counter.
+func (o *Outcome) refuse(why why, label string, status int) {
+	o.why, o.Label, o.Status = why, label, status
+	o.Headers = o.headers()
+	wait := o.retryAfter()
+	if wait > 0 {
+		o.Headers.Set("Retry-After", strconv.Itoa(wait))
+	}
+	if wait == 0 || o.Finding.GetAction().Stops() {
+		o.Headers.Set("X-Should-Retry", "false")
+	}
+}
+
+// uncheckedWait is the wait, in seconds, of requests that could not be checked.
+const uncheckedWait = 1
+
+// retryAfter returns the time in seconds until a stopped request passes if nothing else is
+// sent, by all that stops it; 0 if waiting does not help.
+func (o *Outcome) retryAfter() int {
+	d, f := o.of.Decision, o.Finding
+	ms := d.GetRetryAfterMs()
+	switch {
+	case o.why == unchecked || o.why == overloaded:
+		return uncheckedWait
+	case d.GetLasting():
+		return 0
+	case action(o.limit) == checkpb.Action_ACTION_THROTTLE: // too many wait already
+		ms = max(ms, uint64(o.limit.GetDelayMs()))
+	}
+	if !f.GetAction().Stops() {
+		return ceilSeconds(ms)
+	}
+	told := cmp.Or(f.GetRetryAfterMs(), f.GetBlockedMs())
+	seconds := ceilSeconds(max(ms, uint64(cmp.Or(told, 1000*max(f.GetWindowSeconds(), 1)))))
+	if told == 0 || f.GetDetector() == finding.Request { // whose time is exact, as in its source
+		return seconds
+	}
+	return seconds + share(seconds, o.of.Caller)
+}
+
+// share returns up to a tenth of a time that differs between callers, so that not all come
+// back at once.
+func share(seconds int, caller string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(caller)) // never fails
+	return int(uint64(seconds) * uint64(h.Sum32()) / math.MaxUint32 / 10)
+}
+
+func ceilSeconds(ms uint64) int { return int((ms + 999) / 1000) }
+
+// forward sends the request to its upstream.
+func (o *Outcome) forward() {
+	c, f := o.of, o.Finding
+	switch {
+	case f != nil:
+		o.Label = f.GetAction().Label()
+	case c.Exempt != "":
+		o.Label = "exempt"
+	case c.Degraded != "":
+		o.Label = "degraded"
+	default:
+		o.Label = checkpb.Action_ACTION_ALLOW.Label()
+	}
+	o.Headers, o.Wait = o.headers(), o.wait()
+}
+
+// wait returns the wait of a throttled request: the longer one of the finding's and
+// the rule's.
+func (o *Outcome) wait() (w Wait) {
+	if v := o.limit; action(v) == checkpb.Action_ACTION_THROTTLE {
+		w = Wait{milliseconds(v.GetDelayMs()), v.Wire.GetPolicy() + "\x00" + string(v.Wire.GetKey())}
+	}
+	if f := o.Finding; f.GetAction() == checkpb.Action_ACTION_THROTTLE {
+		w = Wait{max(w.For, milliseconds(f.GetDelayMs())), f.GetPolicy() + "\x00" + string(f.GetFingerprint())}
+	}
+	return w
+}
+
+func milliseconds(n uint32) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// Busy returns the outcome for a request for which there is no processor or memory in time:
+// it is refused.
+func (o Outcome) Busy() Outcome {
+	o.refuse(overloaded, "overloaded", statusUnavailable)
+	return o
+}
+
+// Crowded returns the outcome for a throttled request where too many wait already:
+// it is refused.
+func (o Outcome) Crowded() Outcome {
+	o.Wait = Wait{}
+	if o.Finding.GetAction() != checkpb.Action_ACTION_THROTTLE {
+		o.refuseLimit(checkpb.Action_ACTION_REJECT.Label())
+		return o
+	}
+	o.Finding = proto.CloneOf(o.Finding)
+	o.Finding.Action = checkpb.Action_ACTION_REJECT
+	o.stop()
+	return o
+}
+
+// Refused returns the outcome for a request whose format has no answer in the model's
+// place: it is refused.
+func (o Outcome) Refused() Outcome {
+	o.Text = ""
+	o.refuseLoop(o.of.answer(o.Finding, false))
+	return o
+}
+
+// Refusal returns the error that a refused client gets.
+func (o *Outcome) Refusal() provider.Refusal {
+	switch o.why {
+	case forLoop:
+		return loopRefusal(o.Finding, o.retryAfter(), o.Status)
+	case forLimit:
+		return provider.Refusal{Status: o.Status, Code: code(o.limit), Message: limitMessage(o.limit, o.retryAfter())}
+	case overloaded:
+		return provider.Refusal{Status: o.Status, Code: codeBusy, Message: busyMessage}
+	default:
+		return provider.Refusal{Status: o.Status, Code: codeUnchecked, Message: uncheckedMessage(o.of.Degraded)}
+	}
+}
+
+// Body appends the body of a refusal in a provider's format.
+func (o *Outcome) Body(dst []byte, p provider.Provider) []byte {
+	if o.why == forLoop && o.of.Template != nil {
+		wait := o.retryAfter()
+		if t := o.of.Template.get(p, o.Finding, wait, o.Status); t.fits(o.Finding, wait) {
+			return t.render(dst, o.Finding, wait)
+		}
+	}
+	return append(dst, p.Refusal(o.Refusal())...)
+}
+
+const busyMessage = "more requests come than can be checked for loops; send the request again in a second"
+
+func uncheckedMessage(why string) string {
+	return "Stopped by Unloop: the request could not be checked for loops (" + codeUnchecked + ", " + why + "), and a policy says that it must be."
+}

@@ -1,0 +1,197 @@
+// Package admit decides which clients may use the gateway, by Unloop's own key or
+// token, and says how the others are refused, and web pages that are not allowed.
+//
+// It knows where a request carries credentials. It does not read bodies, and knows
+// neither policies nor detectors.
+package admit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/gateway/internal/edge/auth"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/gateway/internal/wire/route"
+	"github.com/unloop/unloop/schemas/kit/access"
+	"github.com/unloop/unloop/schemas/kit/metric"
+)
+
+// Gate lets clients in. Make it with New; Run keeps the keys of tokens up to date.
+type Gate struct {
+	auth    *auth.Authenticator
+	guarded bool
+	// keyed are the upstreams whose provider key the gateway puts in itself. Their
+	// clients may send Unloop's key where the provider's would be.
+	keyed []string
+	// Pages are the exceptions for web pages; nil lets all of them in.
+	Pages            *access.Pages
+	log              *slog.Logger
+	results, foreign *prometheus.CounterVec
+}
+
+// New returns the gate for a configuration, which lets everybody in if it names no
+// source of keys. keyed are the upstreams whose provider key the gateway puts in.
+func New(cfg auth.Config, keyed []string, log *slog.Logger, reg prometheus.Registerer) (*Gate, error) {
+	authenticator, err := auth.New(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gate{
+		auth: authenticator, guarded: len(cfg.Sources) > 0, keyed: keyed, log: log,
+		results: metric.Counters(reg, "unloop_gateway_auth_total", "Requests by the result of authentication: ok, missing, wrong, limited (too many failures from this address), or unavailable (the issuer's keys cannot be read).", "result"),
+		foreign: metric.Counters(reg, "unloop_gateway_foreign_total", "Requests refused because a web page may have sent them, by reason: foreign_host or foreign_origin.", "reason"),
+	}
+	if _, issuer := authenticator.KeysRead(); issuer {
+		metric.GaugeFunc(reg, "unloop_gateway_token_keys_timestamp_seconds", "Time of the last read of the token issuer's keys; 0 if never. Only with --auth jwt:URL.", g.keysRead)
+	}
+	return g, nil
+}
+
+// keysRead returns when the issuer's keys were read, in seconds since 1970; 0 is never.
+func (g *Gate) keysRead() float64 {
+	at, _ := g.auth.KeysRead()
+	if at.IsZero() {
+		return 0
+	}
+	return float64(at.Unix())
+}
+
+// Run keeps the keys of tokens up to date until the context ends.
+func (g *Gate) Run(ctx context.Context) error { return g.auth.Run(ctx) }
+
+// Client returns who sent a request, or how the client is refused. It removes
+// Unloop's own key from the request, so that no upstream sees it.
+func (g *Gate) Client(r *http.Request, x *request.Request) (auth.Principal, *provider.Refusal) {
+	credential := r.Header.Get(access.Header)
+	r.Header.Del(access.Header)
+	if !g.guarded {
+		return auth.Principal{}, nil
+	}
+	if credential == "" && g.keys(x.Target) {
+		credential = x.Provider.Key(r) // the provider's own key does not come from clients
+	}
+	client, refusal := g.authenticate(r, credential)
+	if refusal == nil {
+		g.results.WithLabelValues("ok").Inc()
+	}
+	return client, refusal
+}
+
+// Known returns the refusal of a client that no upstream would let in; nil for others.
+// A check names its upstream in its body: Known decides whether the body is read,
+// and Client has to follow.
+func (g *Gate) Known(r *http.Request) *provider.Refusal {
+	if !g.guarded {
+		return nil
+	}
+	_, refusal := g.authenticate(r, g.credentials(r)...)
+	return refusal
+}
+
+// credentials returns what a check's client may be let in by: Unloop's own key, else
+// the keys of providers, if the gateway puts in those of upstreams.
+func (g *Gate) credentials(r *http.Request) []string {
+	if own := r.Header.Get(access.Header); own != "" || len(g.keyed) == 0 {
+		return []string{own}
+	}
+	var found []string
+	for _, format := range []route.Format{route.Chat, route.Messages, route.Generate} {
+		if key := formats.All[format].Key(r); key != "" && !slices.Contains(found, key) {
+			found = append(found, key)
+		}
+	}
+	return found
+}
+
+// authenticate returns the client that one of the credentials is of.
+func (g *Gate) authenticate(r *http.Request, credentials ...string) (who auth.Principal, _ *provider.Refusal) {
+	err := auth.ErrMissing
+	for _, credential := range credentials {
+		if who, err = g.auth.Authenticate(r.Context(), r.RemoteAddr, credential); err == nil {
+			return who, nil
+		}
+	}
+	refusal, result := refuse(err)
+	g.results.WithLabelValues(result).Inc()
+	g.log.Debug("client not let in", "address", r.RemoteAddr, "reason", err)
+	return auth.Principal{}, &refusal
+}
+
+// refuse returns the refusal for an error of authentication, and its label in metrics.
+func refuse(err error) (r provider.Refusal, result string) {
+	var limited *auth.LimitedError
+	challenge := []provider.Header{{Name: "WWW-Authenticate", Value: `Bearer realm="unloop"`}, noRetry}
+	switch {
+	case errors.Is(err, auth.ErrMissing):
+		return provider.Refusal{
+			Status: http.StatusUnauthorized, Code: "unloop_key_missing", Headers: challenge,
+			Message: "this gateway asks for a key or token of its own: send it in the header " + access.Header,
+		}, "missing"
+	case errors.As(err, &limited):
+		return provider.Refusal{
+			Status: http.StatusTooManyRequests, Code: "too_many_wrong_keys", Headers: []provider.Header{retryAfter(access.Seconds(limited.After)), noRetry},
+			Message: "too many wrong keys or tokens came from this address",
+		}, "limited"
+	case errors.Is(err, auth.ErrUnavailable):
+		return provider.Refusal{
+			Status: http.StatusServiceUnavailable, Code: "token_issuer_unavailable", Headers: []provider.Header{retryAfter("1")},
+			Message: "tokens can't be checked now: the keys of their issuer are not available",
+		}, "unavailable"
+	default:
+		return provider.Refusal{
+			Status: http.StatusUnauthorized, Code: "unloop_key_invalid", Headers: challenge,
+			Message: "this gateway does not accept the key or token",
+		}, "wrong"
+	}
+}
+
+// noRetry says that the same key will be refused the next time, too.
+var noRetry = provider.Header{Name: "X-Should-Retry", Value: "false"}
+
+func retryAfter(seconds string) provider.Header {
+	return provider.Header{Name: "Retry-After", Value: seconds}
+}
+
+// CallerKey returns what tells a client from others: its provider's key, or what it
+// was authenticated by if it has none of its own.
+func (g *Gate) CallerKey(r *http.Request, x *request.Request, client auth.Principal) string {
+	key := x.Provider.Key(r)
+	if client.ID != "" && (key == "" || g.keys(x.Target)) {
+		return "\x00" + client.ID // no header can hold this byte
+	}
+	return key
+}
+
+// keys reports whether the gateway puts in the provider's key of a target.
+func (g *Gate) keys(t route.Target) bool { return slices.Contains(g.keyed, t.Upstream) }
+
+// Page returns the refusal of a request that a web page may have sent; nil for others.
+func (g *Gate) Page(r *http.Request) *provider.Refusal {
+	fault := g.Pages.Check(r)
+	if fault == nil {
+		return nil
+	}
+	g.foreign.WithLabelValues(fault.Code).Inc()
+	return &provider.Refusal{Status: http.StatusForbidden, Code: fault.Code, Message: fault.Message, Headers: []provider.Header{noRetry}}
+}
+
+// OwnPages removes what an upstream's answer says about the pages that may read it, if
+// the gateway itself has allowed the page of the request.
+func (g *Gate) OwnPages(r *http.Request, answer http.Header) {
+	if !g.Pages.Allows(r.Header.Get("Origin")) {
+		return
+	}
+	for name := range answer {
+		if strings.HasPrefix(name, "Access-Control-") {
+			answer.Del(name)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+// Package checkapi is Unloop's own HTTP API: checks of requests and tool calls that a
+// client describes instead of sending them, the same as MCP tools, and a ping.
+//
+// It reads what is described and writes decisions. How a decision is made it may not
+// know: its Decider does.
+package checkapi
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+
+	"github.com/unloop/unloop/gateway/internal/edge/admit"
+	"github.com/unloop/unloop/gateway/internal/edge/auth"
+	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/gateway/internal/wire/route"
+	"github.com/unloop/unloop/schemas/client"
+	"github.com/unloop/unloop/schemas/kit/access"
+)
+
+// Paths of the API.
+const (
+	CheckPath = route.Reserved + "v1/check"
+	pingPath  = route.Reserved + "v1/ping"
+	mcpPath   = route.Reserved + "mcp"
+)
+
+// Described is a request that a client describes.
+type Described struct {
+	// HTTP is the described request, with the headers of the check.
+	HTTP *http.Request
+	*request.Request
+	// Client is who sent the check, once it was admitted.
+	Client auth.Principal
+}
+
+// Decider decides about described requests.
+type Decider interface {
+	// Check returns the decision about a request, and adds its headers to h.
+	Check(h http.Header, d *Described) client.Decision
+	// CheckRun is Check for a tool call.
+	CheckRun(h http.Header, d *Described) client.ToolDecision
+}
+
+// Config is what an API is made of.
+type Config struct {
+	Reader  Reader
+	Gate    *admit.Gate
+	Decider Decider
+	// Ready returns why the gateway is not ready; nil if it is.
+	Ready func() error
+	// ProofKey proves in a ping that the user of the gateway runs it; "" proves nothing.
+	ProofKey string
+}
+
+// API answers the requests under route.Reserved. Make it with New.
+type API struct {
+	cfg Config
+	mcp http.Handler
+}
+
+// New returns an API.
+func New(cfg Config) *API {
+	a := &API{cfg: cfg}
+	a.mcp = a.newMCP()
+	return a
+}
+
+// ServeHTTP answers one request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == CheckPath && r.Method == http.MethodPost:
+		a.check(w, r)
+	case r.URL.Path == CheckPath:
+		w.Header().Set("Allow", http.MethodPost)
+		respond.Error(w, &client.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: "a check is a POST"})
+	case r.URL.Path == mcpPath:
+		a.answerMCP(w, r)
+	case r.URL.Path == pingPath:
+		a.ping(w, r)
+	default:
+		respond.Error(w, &client.Error{Status: http.StatusNotFound, Code: "unknown_path", Message: "Unloop's own API has POST " + CheckPath + ", GET " + pingPath + " and MCP at " + mcpPath})
+	}
+}
+
+// ping says what this service is. A client that sends a challenge gets the proof of who
+// runs it.
+func (a *API) ping(w http.ResponseWriter, r *http.Request) {
+	says := map[string]any{"product": "unloop", "service": "gateway", "ready": a.cfg.Ready() == nil}
+	if challenge := r.URL.Query().Get("challenge"); challenge != "" {
+		var address string
+		if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+			address = at.String()
+		}
+		says["proof"] = access.Proof(a.cfg.ProofKey, challenge, address)
+	}
+	respond.JSON(w, http.StatusOK, says)
+}
+
+// check answers a check. Its body is only read if its client has a key for any upstream.
+// Which upstream the request is for depends on the body.
+func (a *API) check(w http.ResponseWriter, r *http.Request) {
+	if refusal := a.cfg.Gate.Known(r); refusal != nil {
+		respond.Refuse(w, r, formats.All[route.Chat], *refusal)
+		return
+	}
+	d, fault := a.cfg.Reader.Read(r)
+	if fault != nil {
+		respond.Error(w, fault)
+		return
+	}
+	if !a.admit(w, d) {
+		return
+	}
+	var decision any
+	if d.Run != nil {
+		decision = a.cfg.Decider.CheckRun(w.Header(), d)
+	} else {
+		decision = a.cfg.Decider.Check(w.Header(), d)
+	}
+	if !errors.Is(r.Context().Err(), context.Canceled) { // the client is still there
+		respond.JSON(w, http.StatusOK, decision)
+	}
+}
+
+// admit sets the client of a described request, or refuses it.
+func (a *API) admit(w http.ResponseWriter, d *Described) bool {
+	client, refusal := a.cfg.Gate.Client(d.HTTP, d.Request)
+	if refusal != nil {
+		respond.Refuse(w, d.HTTP, d.Provider, *refusal)
+		return false
+	}
+	d.Client = client
+	return true
+}

@@ -1,0 +1,86 @@
+package forward
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/repair"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// edits counts the changes of bodies.
+type edits struct{ hints, repairs *prometheus.CounterVec }
+
+func newEdits(reg prometheus.Registerer) edits {
+	e := edits{
+		hints:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "unloop_gateway_hints_total", Help: "Hints by result: given, or no-place if the request has no place for one."}, []string{"result"}),
+		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "unloop_gateway_repairs_total", Help: "Repairs of broken histories, by kind."}, []string{"kind"}),
+	}
+	reg.MustRegister(e.hints, e.repairs)
+	return e
+}
+
+// Repair returns the body of a request with a history of tool calls that the provider
+// accepts, and the changes in words; "" if there are none.
+func (p *Proxy) Repair(x *request.Request, session string) (body *request.Body, changes string) {
+	body, report, err := repaired(x.Provider, x.Body)
+	switch {
+	case err != nil:
+		p.log.Warn("history could not be repaired", "format", x.Provider.Name(), "error", err)
+	case report.Changed():
+		changes = report.String()
+		report.Each(func(kind string, n int) { p.edits.repairs.WithLabelValues(kind).Add(float64(n)) })
+		p.log.Info("history repaired", "format", x.Provider.Name(), "session", session, "changes", changes)
+	}
+	return body, changes
+}
+
+// Hint returns a body with the hint for a finding. A body without a place for it is
+// returned as it is.
+func (p *Proxy) Hint(format provider.Provider, b *request.Body, text, position string, f *checkpb.Finding) *request.Body {
+	body, err := hinted(format, b, text, position)
+	if err != nil {
+		fingerprint := f.GetFingerprint()
+		p.edits.hints.WithLabelValues("no-place").Inc()
+		p.log.Warn("request could not take a hint", "format", format.Name(), "policy", f.GetPolicy(),
+			"fingerprint", hex.EncodeToString(fingerprint[:min(8, len(fingerprint))]), "error", err)
+		return b
+	}
+	p.edits.hints.WithLabelValues("given").Inc()
+	return body
+}
+
+// repaired returns a body with a history of tool calls that the provider accepts, and what was
+// changed in it. A body that needs no repair, or that is not sent as plain JSON, is
+// returned as it is.
+func repaired(p provider.Provider, b *request.Body) (*request.Body, repair.Report, error) {
+	if b.Recoded() {
+		return b, repair.Report{}, nil
+	}
+	repaired, report, err := p.Repair(b.Bytes)
+	if err != nil || !report.Changed() {
+		return b, report, err
+	}
+	return b.With(repaired), report, nil
+}
+
+// hinted returns a body with a hint. If the newest message can't take text, the head does.
+// If there is no place for the hint, the body is returned as it is with an error.
+func hinted(p provider.Provider, b *request.Body, text, position string) (*request.Body, error) {
+	if b.Recoded() {
+		return b, fmt.Errorf("body is compressed, or no strict JSON: %w", provider.ErrNoPlace)
+	}
+	hinted, err := p.Hint(b.Bytes, text, position)
+	if errors.Is(err, provider.ErrNoPlace) && position == provider.Result {
+		hinted, err = p.Hint(b.Bytes, text, provider.Head)
+	}
+	if err != nil {
+		return b, err
+	}
+	return b.With(hinted), nil
+}

@@ -1,0 +1,95 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/unloop/unloop/gateway/internal/wire/route"
+	"github.com/unloop/unloop/schemas/kit/access"
+)
+
+// Keys are the providers' keys that the gateway puts in, by upstream.
+type Keys map[string]string
+
+// ReadKeys reads the keys at the places that --upstream-key names. Its error has every
+// fault, and never a key.
+func ReadKeys(places map[string]string, table *route.Table) (Keys, error) {
+	keys := Keys{}
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(places)) {
+		key, err := access.Secret(places[name])
+		switch {
+		case !table.Known(name):
+			err = errors.New("there is no upstream of this name; name it with --upstream")
+		case err == nil && !isHeaderValue(key):
+			err = errors.New("the key has characters that no header may have")
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--upstream-key %s: %w", name, err))
+		}
+		keys[name] = key
+	}
+	return keys, errors.Join(faults...)
+}
+
+// isHeaderValue reports whether a header may have a value (RFC 9110, 5.5).
+func isHeaderValue(s string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f })
+}
+
+// put replaces the client's key by the one for the upstream, in the place of the
+// request's format. If there is none, it removes keys of other providers.
+func (k Keys) put(out *http.Request, t route.Target) {
+	key := k[t.Upstream]
+	if key == "" {
+		for _, name := range route.Foreign(t.URL.Host, out.Header) {
+			out.Header.Del(name)
+		}
+		return
+	}
+	azure := out.Header.Get("Api-Key") != ""
+	out.URL = withoutKey(out.URL)
+	for _, name := range route.KeyHeaders {
+		out.Header.Del(name)
+	}
+	switch {
+	case t.Upstream == route.Vertex:
+		putGoogle(out, key)
+	case t.Format == route.Messages || t.Format == route.AnthropicHTTP:
+		out.Header.Set("X-Api-Key", key)
+	case t.Format == route.Generate || t.Format == route.GeminiHTTP:
+		out.Header.Set("X-Goog-Api-Key", key)
+	case azure:
+		out.Header.Set("Api-Key", key)
+	default:
+		out.Header.Set("Authorization", "Bearer "+key)
+	}
+}
+
+// putGoogle puts in an API key, or an access token, which Vertex AI mostly takes.
+func putGoogle(out *http.Request, key string) {
+	if strings.HasPrefix(key, "AIza") || strings.HasPrefix(key, "AQ.") {
+		out.Header.Set("X-Goog-Api-Key", key)
+	} else {
+		out.Header.Set("Authorization", "Bearer "+key)
+	}
+}
+
+// withoutKey returns a URL without the parameter in which clients of Gemini may send
+// their key, and others Unloop's. The rest of the query stays as it is.
+func withoutKey(u *url.URL) *url.URL {
+	pairs := strings.Split(u.RawQuery, "&")
+	kept := slices.DeleteFunc(pairs, func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		decoded, err := url.QueryUnescape(name)
+		return err == nil && decoded == "key"
+	})
+	clean := *u
+	clean.RawQuery = strings.Join(kept, "&")
+	return &clean
+}

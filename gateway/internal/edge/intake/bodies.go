@@ -1,0 +1,158 @@
+// Package intake reads requests from clients: it bounds the memory and the idle time
+// of their bodies, reads them, and parses prompts.
+//
+// It knows wire formats by their providers. It does not know who sent a request, or
+// what policies say about it.
+package intake
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/gateway/internal/share/fair"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+const (
+	// mostMemory is the memory for bodies of a process that has much, in bytes.
+	mostMemory = 512 << 20
+	// memoryWait is how long a request waits for the memory of its body, less a random
+	// part: bodies that came together do not give up together, and what one of them
+	// leaves helps the others.
+	memoryWait, earlier = 5 * time.Second, time.Second
+)
+
+// ErrNoRoom says that a body was not read because the bodies of other requests take
+// all the memory for bodies, or those of its caller all that it may have.
+var ErrNoRoom = errors.New("no memory for the request body")
+
+// Bodies is the account of the memory for the bodies of all requests, and what is made of
+// them, shared by caller. It also remembers the bodies that were too large to hold. The nil
+// Bodies bounds nothing.
+type Bodies struct {
+	size    int64
+	refused prometheus.Counter
+	held    prometheus.Gauge
+	passed  *passed
+
+	mu    sync.Mutex
+	taken int64
+	// by has what each caller has taken of it.
+	by      map[fair.Caller]int64
+	waiting fair.Queue[*claim]
+	// coming are the bodies whose clients are waited for, with the times at which they are
+	// slow.
+	coming map[*Upload]time.Time
+}
+
+// claim is memory that a body waits for.
+type claim struct {
+	caller fair.Caller
+	n      int64
+	given  chan struct{} // closed when it is
+}
+
+// NewBodies returns a bound in bytes; 0 for one that suits the process's memory.
+func NewBodies(size int64, reg prometheus.Registerer) *Bodies {
+	if size == 0 {
+		size = min(service.MemoryLimit()/4, mostMemory)
+	}
+	b := &Bodies{
+		size: size, passed: newPassed(), by: map[fair.Caller]int64{}, coming: map[*Upload]time.Time{},
+		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "unloop_gateway_bodies_refused_total", Help: "Requests refused because the memory for bodies, or the caller's share of it, was full."}),
+		held:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "unloop_gateway_body_bytes", Help: "Memory reserved for request bodies."}),
+	}
+	reg.MustRegister(b.refused, b.held)
+	return b
+}
+
+// Watch bounds the memory and the idle time of a request's body until Free is called.
+// It returns nil for a request without a body.
+func (b *Bodies) Watch(w http.ResponseWriter, r *http.Request, caller fair.Caller) *Upload {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	u := &Upload{ReadCloser: r.Body, conn: http.NewResponseController(w), announced: r.ContentLength, memory: memory{of: b, ctx: r.Context(), caller: caller}}
+	r.Body = u
+	return u
+}
+
+// try gives memory to a caller if there is any for it now.
+func (b *Bodies) try(caller fair.Caller, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.give(caller, n)
+}
+
+// give is try; the lock is held.
+func (b *Bodies) give(caller fair.Caller, n int64) bool {
+	own := b.by[caller]
+	if !fair.May(own, n, b.size-b.taken) {
+		return false
+	}
+	b.taken += n
+	b.by[caller] = own + n
+	b.held.Set(float64(b.taken))
+	return true
+}
+
+// await gives memory to a caller as soon as there is some for it; false if that takes too
+// long.
+func (b *Bodies) await(ctx context.Context, caller fair.Caller, n int64) bool {
+	b.mu.Lock()
+	if b.give(caller, n) {
+		b.mu.Unlock()
+		return true
+	}
+	one := &claim{caller, n, make(chan struct{})}
+	place := b.waiting.Push(caller, one)
+	b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, memoryWait-rand.N(earlier))
+	defer cancel()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for waits := true; waits; {
+		b.cutSlow()
+		select {
+		case <-one.given:
+			return true
+		case <-look.C:
+		case <-ctx.Done():
+			waits = false
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-one.given: // at the last moment
+		return true
+	default:
+		b.waiting.Remove(place)
+		b.refused.Inc()
+		return false
+	}
+}
+
+// release takes memory back from a caller, and gives it to those that wait, in turn.
+func (b *Bodies) release(caller fair.Caller, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken -= n
+	if b.by[caller] -= n; b.by[caller] == 0 {
+		delete(b.by, caller)
+	}
+	b.held.Set(float64(b.taken))
+	for {
+		one, found := b.waiting.Pop(func(c *claim) bool { return b.give(c.caller, c.n) })
+		if !found {
+			return
+		}
+		close(one.given)
+	}
+}

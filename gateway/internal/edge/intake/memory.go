@@ -1,0 +1,96 @@
+package intake
+
+import (
+	"context"
+	"sync"
+
+	"github.com/unloop/unloop/gateway/internal/share/fair"
+)
+
+// memory is the memory of one body and of what is made of it. It belongs to one goroutine.
+type memory struct {
+	of     *Bodies
+	caller fair.Caller
+	ctx    context.Context // the request's
+	// taken is set aside, and used is what is needed of it so far.
+	taken, used int64
+	// tried is what tries have got, and lacked what the last one did not get.
+	tried, lacked int64
+	// passing says that what is read is not held.
+	passing bool
+	freed   sync.Once
+}
+
+// missing is how much more has to be taken for n more bytes. A body that is larger than one
+// caller may have takes all of that.
+func (m *memory) missing(n int64) int64 {
+	return min(m.used+n, fair.Most(m.of.size)) - m.taken
+}
+
+// try takes n more bytes if there are any.
+func (m *memory) try(n int64) error {
+	if m.of == nil || m.passing {
+		return nil
+	}
+	if more := m.missing(n); more > 0 {
+		if !m.of.try(m.caller, more) {
+			m.lacked = n
+			return ErrNoRoom
+		}
+		m.taken += more
+	}
+	m.used += n
+	m.tried += n
+	return nil
+}
+
+// again waits until what was tried for is there for as many tries again.
+func (m *memory) again() error {
+	n := m.tried
+	m.used, m.tried = m.used-n, 0
+	return m.prepare(n + m.lacked)
+}
+
+// prepare waits until there is memory for n more bytes, and takes it for a later use.
+func (m *memory) prepare(n int64) error {
+	if m.of == nil || m.passing {
+		return nil
+	}
+	if more := m.missing(n); more > 0 {
+		if !m.of.await(m.ctx, m.caller, more) {
+			return ErrNoRoom
+		}
+		m.taken += more
+	}
+	return nil
+}
+
+// take waits for n more bytes.
+func (m *memory) take(n int64) error {
+	if err := m.prepare(n); err != nil {
+		return err
+	}
+	m.used += n
+	return nil
+}
+
+// give gives n bytes back.
+func (m *memory) give(n int64) {
+	if m.of == nil || m.passing {
+		return
+	}
+	m.used -= n
+	if rest := m.taken - max(m.used, 0); rest > 0 {
+		m.taken -= rest
+		m.of.release(m.caller, rest)
+	}
+}
+
+// release gives all memory back, once. Nothing is taken afterwards.
+func (m *memory) release() {
+	m.freed.Do(func() {
+		if m.of != nil && m.taken > 0 {
+			m.of.release(m.caller, m.taken)
+		}
+	})
+}

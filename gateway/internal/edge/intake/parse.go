@@ -1,0 +1,68 @@
+package intake
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/unloop/unloop/gateway/internal/wire/encoding"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// Parse returns a request whose body was read with its prompt, or with why the body can't
+// be inspected. limit bounds the length of a body that is decompressed. take takes memory
+// for what is made of the body; its error is that of Parse.
+func Parse(x *request.Request, limit int64, opts provider.Options, take func(n int) error) (*request.Request, error) {
+	switch {
+	case !x.Target.Format.Prompt():
+		return x, nil
+	case x.Body.Rest != nil:
+		return uninspected(x, request.UninspectedTooLarge), nil
+	case x.Method != http.MethodPost:
+		return x, nil
+	}
+	text, err := encoding.Decode(strings.Join(x.Header.Values("Content-Encoding"), ","), x.Body.Bytes, limit, take)
+	switch {
+	case errors.Is(err, ErrNoRoom):
+		return nil, err
+	case err != nil:
+		return uninspected(x, undecoded(err)), nil
+	}
+	prompt, err := x.Provider.Parse(text, opts)
+	if err != nil {
+		if plain, changed := fingerprint.Plain(text); changed {
+			if err := take(len(plain)); err != nil {
+				return nil, err
+			}
+			text = plain
+			prompt, err = x.Provider.Parse(plain, opts)
+		}
+	}
+	read := *x
+	read.Body = x.Body.Decoded(text)
+	if read.Prompt = prompt; err != nil {
+		read.Prompt, read.Uninspected = nil, request.UninspectedInvalid
+	}
+	return &read, nil
+}
+
+// uninspected returns a request whose body was not read.
+func uninspected(x *request.Request, why string) *request.Request {
+	read := *x
+	read.Uninspected = why
+	return &read
+}
+
+// undecoded returns why a compressed body was not read.
+func undecoded(err error) string {
+	switch {
+	case errors.Is(err, encoding.ErrTooLarge):
+		return request.UninspectedTooLarge
+	case errors.Is(err, encoding.ErrUnknown):
+		return request.UninspectedEncoding
+	default:
+		return request.UninspectedInvalid
+	}
+}

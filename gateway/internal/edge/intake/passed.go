@@ -1,0 +1,40 @@
+package intake
+
+import (
+	"sync"
+
+	"github.com/unloop/unloop/gateway/internal/share/bounded"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// maxPassed bounds how many large bodies are remembered, at 64 bytes each.
+const maxPassed = 4096
+
+// passed remembers the digests of bodies that were too large to hold, by client,
+// beginning and length. All of such a body is known only once it has passed: a new
+// one that begins alike counts as the same only as long as those before it were the
+// same to their ends.
+type passed struct {
+	mu   sync.Mutex
+	last map[fingerprint.Digest]fingerprint.Digest
+}
+
+func newPassed() *passed { return &passed{last: map[fingerprint.Digest]fingerprint.Digest{}} }
+
+// Follow sets the digest of a body that is too large to hold, by the one that its
+// client sent before, and remembers this one for the next. client tells clients apart.
+func (b *Bodies) Follow(body *request.Body, client string) {
+	p, begin := b.passed, body.Digest()
+	key := fingerprint.Chain(begin, fingerprint.Bytes([]byte(client)))
+	p.mu.Lock()
+	digest := fingerprint.Chain(begin, p.last[key])
+	p.mu.Unlock()
+	body.Canon = &digest
+	body.Whole = func(whole fingerprint.Digest) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		bounded.MakeRoom(p.last, key, maxPassed)
+		p.last[key] = whole
+	}
+}

@@ -1,0 +1,279 @@
+// Package account finishes requests: when the result of a request is known, it reports
+// failed requests to the detectors, so that they do not count, corrects reservations to the
+// real cost, and stores which session an answer continues and which calls it makes.
+//
+// It may not know policies, nor how a request was decided: it gets the check, the
+// decision and the answer.
+package account
+
+import (
+	"context"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/gateway/internal/decide/evidence"
+	"github.com/unloop/unloop/gateway/internal/memory/answers"
+	"github.com/unloop/unloop/gateway/internal/wire/answerscan"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/gateway/internal/wire/route"
+	"github.com/unloop/unloop/gateway/internal/wire/usage"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/metric"
+)
+
+// Detectors get the results of requests.
+type Detectors interface {
+	Correct([]*checkpb.Correction)
+	// Outcome reports that a counted request failed, or that its client left (aborted).
+	Outcome(check *checkpb.Check, aborted bool)
+}
+
+// Store keeps what later requests need of an answer. The keys are the caller and the id of
+// an answer, conversation or item; answers.Key hashes both.
+type Store interface {
+	Put(ctx context.Context, caller, id, session string) error
+	PutCalls(ctx context.Context, caller, id string, calls []*checkpb.ToolCall) error
+	PutCallsAt(ctx context.Context, key string, calls []*checkpb.ToolCall) error
+	// Asker returns what PutAsker stored, or an error.
+	Asker(ctx context.Context, caller, id string) (*checkpb.AnswerAsker, error)
+	PutAsker(ctx context.Context, caller, id string, asker *checkpb.AnswerAsker) error
+	// Finish reports whether this is its first call for an answer.
+	Finish(ctx context.Context, caller, id string) (first bool, err error)
+}
+
+// Books is what all accounts share.
+type Books struct {
+	Detectors Detectors
+	Store     Store
+	// Timeout bounds each use of the store.
+	Timeout time.Duration
+	Now     func() time.Time
+	lost    prometheus.Counter
+}
+
+// NewBooks registers the metrics of books, and returns them.
+func NewBooks(b Books, reg prometheus.Registerer) *Books {
+	b.lost = metric.Counter(reg, "unloop_gateway_lost_answers_total", "Answers whose session or calls could not be shared with other gateways.")
+	return &b
+}
+
+// Account is the account of one request. It is not safe for concurrent use.
+type Account struct {
+	*Books
+	HTTP     *http.Request
+	Request  *request.Request
+	Subject  *request.Subject
+	Evidence *evidence.Evidence
+	Decision *checkpb.Decision
+	// Counted says that a detector counted the request. Uncount resets it.
+	Counted bool
+	// Metered says that Usage is wanted even if there is no reservation.
+	Metered bool
+	// Fetcher is the caller that fetches an answer in background mode; "" where no
+	// callers are known.
+	Fetcher string
+	// Status is what the client was answered with; 0 before.
+	Status int
+	// Usage is what the answer cost, as far as it was read.
+	Usage usage.Usage
+
+	// Excused is called when the request is found to have no answer, and Answered when one
+	// begins; nil for nobody.
+	Excused, Answered func()
+
+	corrected bool
+	// later stores an answer in background mode; nil for others.
+	later *watch
+}
+
+// reserved returns the reservations that were not corrected yet.
+func (a *Account) reserved() []evidence.Verdict {
+	if a.corrected {
+		return nil
+	}
+	return Reserved(a.Evidence.Limits, a.Decision)
+}
+
+// Reads reports whether the usage in the answer is needed.
+func (a *Account) Reads() bool { return a.Metered || len(a.reserved()) > 0 }
+
+// GiveBack corrects the reservations of a request that cost nothing.
+func (a *Account) GiveBack() { a.correct(nil) }
+
+// correct corrects the reservations once. The cost of an answer in background mode is
+// corrected here or where the answer is fetched.
+func (a *Account) correct(u *usage.Usage) {
+	reserved := a.reserved()
+	a.corrected = true
+	if len(reserved) == 0 {
+		return
+	}
+	id := ""
+	if a.Request.Asked {
+		id = a.Evidence.Check.GetRequestId()
+	}
+	corrections := Corrections(reserved, u, a.Evidence.At, a.Now(), id)
+	if len(corrections) > 0 && (a.later == nil || a.later.id == "" || a.finish(a.later.fetcher, a.later.id)) {
+		a.Detectors.Correct(corrections)
+	}
+}
+
+// Uncount reports to the detectors, once, that a counted request does not count.
+func (a *Account) Uncount() {
+	if a.Excused != nil {
+		a.Excused()
+	}
+	if a.Counted {
+		a.Counted = false
+		a.Detectors.Outcome(a.Evidence.Check, a.aborted())
+	}
+}
+
+// aborted reports whether the client left during an answer that was no error.
+func (a *Account) aborted() bool {
+	return a.Status > 0 && a.Status < http.StatusBadRequest && a.HTTP.Context().Err() != nil
+}
+
+// failed takes back a request: its answer began with status 200 and is an error.
+func (a *Account) failed() {
+	a.Status = http.StatusBadGateway
+	a.Uncount()
+	a.GiveBack()
+}
+
+// Answer takes the upstream's answer, and reads its body while that passes to the client.
+func (a *Account) Answer(res *http.Response) {
+	a.Status = res.StatusCode
+	res.Body = answerscan.Watch(res, append(a.follow(res), a.meter(res)...)...)
+	switch {
+	case Uncounted(res.StatusCode):
+		a.Uncount()
+	case a.Answered != nil:
+		a.Answered()
+	}
+}
+
+// meter returns the watcher that corrects the reservations by the usage in the answer, as
+// far as it came before the client left or the upstream broke off. Without usage the
+// reservations stand; a failed request cost nothing.
+func (a *Account) meter(res *http.Response) []answerscan.Watcher {
+	switch {
+	case !a.Reads():
+	case res.StatusCode >= http.StatusBadRequest:
+		a.GiveBack()
+	case res.StatusCode == http.StatusSwitchingProtocols: // what follows is no answer
+	default:
+		return []answerscan.Watcher{usage.Meter(func(u usage.Usage, found bool) {
+			if found {
+				a.Usage = u
+				a.correct(&u)
+			}
+		})}
+	}
+	return nil
+}
+
+// follow returns the watchers that store the session of an answer, and the calls that it
+// makes, where a policy evaluates calls: a stored prompt may offer tools that the request
+// does not show. They also find an error in an answer of status 200.
+func (a *Account) follow(res *http.Response) []answerscan.Watcher {
+	format := a.Request.Target.Format
+	switch {
+	case res.StatusCode != http.StatusOK:
+	case !format.Prompt():
+		return a.fetched()
+	case format == route.Responses && a.Subject.Identity.GetSession() != "":
+		return []answerscan.Watcher{answers.Follow(a.Evidence.CallsWatched, a.watch())}
+	case answerscan.IsStream(res.Header), format == route.Responses, format == route.Generate:
+		return []answerscan.Watcher{answers.Failures(a.failed)}
+	}
+	return nil
+}
+
+// watch returns the watcher of the answer to a prompt.
+func (a *Account) watch() *watch {
+	caller, prompt := a.Subject.Identity.GetCaller(), a.Request.Prompt
+	w := &watch{Books: a.Books, session: a.Subject.Identity.GetSession(), failed: a.failed, asker: &checkpb.AnswerAsker{Caller: caller}}
+	if prompt == nil { // it could not be read
+		return w
+	}
+	w.asker.Open, w.asker.Referable = evidence.WireCalls(a.Evidence.Open), prompt.Referable
+	if prompt.Conversation != "" {
+		w.asker.Conversation = answers.Key(caller, prompt.Conversation)
+	}
+	reserved := a.reserved()
+	if a.Fetcher != "" && prompt.Background && (a.Evidence.CallsWatched || len(reserved) > 0) {
+		w.fetcher, a.later = a.Fetcher, w
+		w.asker.Reserved, w.asker.ReservedAt = stored(reserved), a.Evidence.At.UnixMilli()
+	}
+	return w
+}
+
+// fetched returns the watchers of an answer in background mode that the request fetches:
+// they store its calls, and correct the reservations of the request that asked for it.
+func (a *Account) fetched() []answerscan.Watcher {
+	id := fetchedID(a.Request)
+	if id == "" {
+		return nil
+	}
+	caller := a.Subject.Identity.GetCaller()
+	ctx, cancel := context.WithTimeout(a.HTTP.Context(), a.Timeout)
+	defer cancel()
+	asker, err := a.Store.Asker(ctx, caller, id)
+	if err != nil {
+		return nil
+	}
+	w := &watch{Books: a.Books, asker: asker, fetcher: caller, failed: func() {}}
+	out := []answerscan.Watcher{answers.Follow(true, w)}
+	if len(asker.GetReserved()) == 0 {
+		return out
+	}
+	// An answer that is not finished neither has a usage nor has failed.
+	correct := func(u usage.Usage) {
+		if corrections := storedCorrections(asker, u, a.Now()); len(corrections) > 0 && a.finish(caller, id) {
+			a.Detectors.Correct(corrections)
+		}
+	}
+	w.failed = func() { correct(usage.Usage{}) }
+	return append(out, usage.Meter(func(u usage.Usage, found bool) {
+		if found {
+			correct(u)
+		}
+	}))
+}
+
+// fetchedID returns the id of the answer that a request fetches: GET …/responses/ID.
+func fetchedID(r *request.Request) string {
+	if r.Method != http.MethodGet || r.Target.Format != route.HTTP {
+		return ""
+	}
+	dir, id := path.Split(r.Path)
+	if !strings.HasSuffix(dir, "/responses/") {
+		return ""
+	}
+	return id
+}
+
+// finish reports whether no gateway has corrected the cost of an answer before. If the
+// store does not say, the reservations stand.
+func (b *Books) finish(caller, id string) (first bool) {
+	b.store(func(ctx context.Context) (err error) {
+		first, err = b.Store.Finish(ctx, caller, id)
+		return err
+	})
+	return first
+}
+
+// store uses the store, and counts failures. It does not end with the request: the
+// client may leave, and go on from the answer later.
+func (b *Books) store(use func(ctx context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), b.Timeout)
+	defer cancel()
+	if err := use(ctx); err != nil {
+		b.lost.Inc()
+	}
+}

@@ -1,0 +1,111 @@
+package answers
+
+import "github.com/unloop/unloop/gateway/internal/wire/answerscan"
+
+// maxItem is the length of the longest item that is reported, in bytes: the arguments of
+// longer ones hardly ever repeat.
+const maxItem = 1 << 20
+
+// Watcher receives the parts of an answer, each before the client can read that far.
+type Watcher interface {
+	// ID reports the answer's id, once.
+	ID(id string)
+	// Item reports an item of the answer's output, as JSON that is valid until the call
+	// returns. Streams have an item several times, complete the last time.
+	Item(json []byte)
+	// Whole reports that all items have come. It is not called for a stream that breaks
+	// off.
+	Whole()
+	// Failed reports, once, an error of the upstream in place of an answer or in the
+	// middle of one.
+	Failed()
+}
+
+// Follow returns a scan's watcher for answers in the format of Responses, which reports to
+// w. Without items it reports the id and failures alone.
+func Follow(items bool, w Watcher) answerscan.Watcher {
+	return &follower{failures: failures{failed: w.Failed}, items: items, to: w}
+}
+
+// follower finds the id and the items of an answer, and its failures.
+type follower struct {
+	failures
+	items bool // are wanted
+	came  bool // some have, since Whole was called
+	named bool // the id is known
+	to    Watcher
+}
+
+func (f *follower) Text(at *answerscan.Place, text []byte) {
+	if !f.named && (at.Is("id") || at.Is("response", "id")) {
+		f.named = true
+		f.to.ID(string(text))
+		return
+	}
+	f.failures.Text(at, text)
+}
+
+func (f *follower) Object(at *answerscan.Place) int {
+	if f.items && (at.Is("item") || at.Is("output", answerscan.Element) || at.Is("response", "output", answerscan.Element)) {
+		return maxItem
+	}
+	return f.failures.Object(at)
+}
+
+func (f *follower) JSON(_ *answerscan.Place, object []byte) {
+	f.came = true
+	f.to.Item(object)
+}
+
+func (f *follower) Closed(at *answerscan.Place) { f.End(at.Depth() == 0 || at.Is("response")) }
+
+func (f *follower) End(whole bool) {
+	if whole && f.came {
+		f.came = false
+		f.to.Whole()
+	}
+}
+
+// Failures returns a scan's watcher for answers in any of the formats, which calls failed,
+// once, for an error in place of an answer or in the middle of one.
+func Failures(failed func()) answerscan.Watcher { return &failures{failed: failed} }
+
+type failures struct {
+	failed func() // nil once it was called
+}
+
+func (f *failures) Event(name []byte) {
+	if string(name) == "error" {
+		f.fail()
+	}
+}
+
+func (f *failures) Text(at *answerscan.Place, text []byte) {
+	if isError(at) || at.Is("type") && string(text) == "error" {
+		f.fail()
+	}
+}
+
+func (f *failures) Object(at *answerscan.Place) int {
+	if isError(at) {
+		f.fail()
+	}
+	return 0
+}
+
+func (*failures) JSON(*answerscan.Place, []byte) {}
+func (*failures) Closed(*answerscan.Place)       {}
+func (*failures) End(bool)                       {}
+
+// isError reports whether a value is the error of an answer, of an event or of one of a list
+// of documents. Where there is none it is null.
+func isError(at *answerscan.Place) bool {
+	return at.Is("error") || at.Is("response", "error") || at.Is(answerscan.Element, "error")
+}
+
+func (f *failures) fail() {
+	if failed := f.failed; failed != nil {
+		f.failed = nil
+		failed()
+	}
+}

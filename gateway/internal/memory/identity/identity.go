@@ -1,0 +1,130 @@
+// Package identity finds the caller, tenant, project and session of a request. Callers and
+// sessions are hashes: API keys and names of sessions never leave the gateway.
+//
+// It knows headers and the parsed prompt, not what an identity is used for.
+package identity
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/unloop/unloop/gateway/internal/share/bounded"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// KeySize is the length of the key that callers are hashed with, in bytes.
+const KeySize = 32
+
+// maxLabel bounds tenant and project labels, which become subject tokens.
+const maxLabel = 128
+
+// sessionHeaders name the session, the first one that is set.
+var sessionHeaders = []string{"X-Session-Id", "X-Claude-Code-Session-Id"}
+
+// Hasher makes identities with one key, the same in all gateways of a cluster.
+type Hasher struct {
+	key [KeySize]byte
+	// macs are prepared HMACs (*mac): preparing one costs as much as a hash.
+	macs sync.Pool
+}
+
+// NewHasher returns a hasher. The key must stay secret: with it, guesses of API keys can be
+// tested.
+func NewHasher(key [KeySize]byte) *Hasher { return &Hasher{key: key} }
+
+// Identify returns a request's identity, and the name of its session. The session belongs
+// to its caller: another caller's session of the same name is another session. For a request
+// that names none it follows from the opening of the conversation.
+func (h *Hasher) Identify(r *http.Request, apiKey, defaultProject string, p *provider.Prompt) (id *checkpb.Identity, name string) {
+	caller := h.Caller(apiKey, user(p))
+	session, name := h.session(r, caller, p)
+	return &checkpb.Identity{
+		Tenant:  bounded.Name(r.Header.Get("X-Tenant-Id"), maxLabel),
+		Project: bounded.Name(cmp.Or(r.Header.Get("X-Project-Id"), defaultProject), maxLabel),
+		Caller:  caller,
+		Session: session,
+	}, name
+}
+
+// Caller returns the hash of an API key and the end user behind it, if there is one.
+func (h *Hasher) Caller(apiKey, user string) string { return h.sum("caller", apiKey, user) }
+
+func user(p *provider.Prompt) string {
+	if p == nil {
+		return ""
+	}
+	return p.User
+}
+
+// session returns the session, and its name; "" if the request names none.
+func (h *Hasher) session(r *http.Request, caller string, p *provider.Prompt) (session, name string) {
+	if name := namedSession(r.Header, p); name != "" {
+		return h.sum("session", caller, name), name
+	}
+	if p == nil || p.Opening.IsZero() {
+		return "", ""
+	}
+	return h.sum("opening", caller, string(p.Opening[:])), ""
+}
+
+func namedSession(header http.Header, p *provider.Prompt) string {
+	for _, name := range sessionHeaders {
+		if id := header.Get(name); id != "" {
+			return id
+		}
+	}
+	if id := baggageSession(header.Values("Baggage")); id != "" {
+		return id
+	}
+	if p == nil {
+		return ""
+	}
+	return p.Session
+}
+
+// baggageSession returns the session in W3C baggage, under the names of OpenTelemetry's
+// semantic conventions.
+func baggageSession(headers []string) string {
+	for member := range strings.SplitSeq(strings.Join(headers, ","), ",") {
+		pair, _, _ := strings.Cut(member, ";") // properties follow
+		key, value, _ := strings.Cut(pair, "=")
+		if key = strings.TrimSpace(key); key == "session.id" || key == "gen_ai.conversation.id" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// Pseudonym returns the hash that replaces the name of a user, session or conversation.
+func (h *Hasher) Pseudonym(name string) string { return h.sum("pseudonym", name) }
+
+// sum is the first half of HMAC-SHA256 over length-prefixed fields, in hex.
+func (h *Hasher) sum(fields ...string) string {
+	m, ok := h.macs.Get().(*mac)
+	if !ok {
+		m = &mac{Hash: hmac.New(sha256.New, h.key[:])}
+	}
+	defer h.macs.Put(m)
+	m.text = m.text[:0]
+	for _, f := range fields {
+		m.text = append(binary.BigEndian.AppendUint64(m.text, uint64(len(f))), f...)
+	}
+	m.Reset()
+	m.Write(m.text)
+	m.text = m.Sum(m.text[:0])
+	return hex.EncodeToString(m.text[:sha256.Size/2])
+}
+
+// mac is an HMAC with a buffer for the text that it hashes.
+type mac struct {
+	hash.Hash
+	text []byte
+}

@@ -1,0 +1,215 @@
+// Package resolve finds out who sent a request, and which earlier session and tool
+// calls it goes on from where the provider keeps those. It is the one place in a
+// request's path that looks up what gateways remember of answers.
+//
+// It does not know policies, beyond what they need of a prompt, or what is decided
+// about the request.
+package resolve
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/unloop/unloop/gateway/internal/edge/auth"
+	"github.com/unloop/unloop/gateway/internal/memory/answers"
+	"github.com/unloop/unloop/gateway/internal/memory/identity"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/kit/metric"
+)
+
+const (
+	// maxReferences bounds the items of a request that are looked up, newest first.
+	maxReferences = 256
+	// lookupsAtOnce bounds the concurrent look-ups of one request.
+	lookupsAtOnce = 16
+)
+
+// Answers has the sessions of answers, and the calls that are open after them. Its
+// methods return an error for an answer that they do not know.
+type Answers interface {
+	Session(ctx context.Context, caller, id string) (string, error)
+	Calls(ctx context.Context, caller, id string, changes bool) ([]*checkpb.ToolCall, error)
+}
+
+// Config says how requests are resolved.
+type Config struct {
+	// Project is the project of requests that name none.
+	Project string
+	// Timeout bounds the look-ups of one kind for a request.
+	Timeout time.Duration
+}
+
+// Resolver resolves requests. Make it with New.
+type Resolver struct {
+	cfg     Config
+	answers Answers
+	lineage *lineage
+	// unknownAnswers and unknownCalls count what was not found.
+	unknownAnswers, unknownCalls prometheus.Counter
+}
+
+// New returns a resolver. Without answers, that is nil, it knows no earlier ones.
+func New(cfg Config, answers Answers, reg prometheus.Registerer) *Resolver {
+	return &Resolver{
+		cfg: cfg, answers: answers, lineage: newLineage(),
+		unknownAnswers: metric.Counter(reg, "unloop_gateway_unknown_answers_total", "Requests that continue from an answer that no gateway has seen."),
+		unknownCalls:   metric.Counter(reg, "unloop_gateway_unknown_calls_total", "Requests with results of calls that no gateway has seen."),
+	}
+}
+
+// Sender is what is known of the sender of a request before its identity.
+type Sender struct {
+	Client auth.Principal
+	// Key tells callers apart: the provider's key, or what the client was
+	// authenticated by.
+	Key string
+	// Hasher hashes names; nil until its key is known.
+	Hasher *identity.Hasher
+}
+
+// Subject returns who sent a request; nobody while there is no hasher. A request that
+// names no session, but an answer that it goes on from, belongs to that answer's
+// session. The descriptors are left out.
+func (v *Resolver) Subject(r *http.Request, x *request.Request, from Sender, now time.Time) request.Subject {
+	s := request.Subject{Client: from.Client, Identity: &checkpb.Identity{}}
+	if from.Hasher == nil {
+		return s
+	}
+	s.Identity, s.SessionName = from.Hasher.Identify(r, from.Key, v.cfg.Project, x.Prompt)
+	s.OwnSession = s.SessionName != ""
+	if from.Client.Tenanted {
+		s.Identity.Tenant = from.Client.Tenant
+	}
+	switch {
+	case s.OwnSession || x.Prompt == nil:
+	case x.Prompt.Previous != "":
+		s.Identity.Session, s.OwnSession = v.session(r.Context(), s.Identity.GetCaller(), x.Prompt.Previous), true
+	case s.Identity.GetSession() != "" && x.Prompt.Transcript != nil && x.ShowsTools():
+		agent := x.Prompt.Transcript.Agent()
+		s.Identity.Session = v.lineage.session(s.Identity.GetCaller()+string(agent[:]), s.Identity.GetSession(), x.Prompt.Transcript.Compacted(), now)
+	}
+	return s
+}
+
+// session returns the session of an answer. An answer that no gateway has seen, such
+// as one from before Unloop's time, begins a session.
+func (v *Resolver) session(ctx context.Context, caller, id string) string {
+	if v.answers != nil {
+		ctx, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
+		defer cancel()
+		if session, err := v.answers.Session(ctx, caller, id); err == nil {
+			return session
+		}
+	}
+	v.unknownAnswers.Inc()
+	return answers.Key(caller, id)
+}
+
+// Calls returns a request with the calls that the provider keeps and the request only
+// refers to: by their items' ids in place of the items, or by results of calls that
+// stand in the answer before. open are the calls of that answer that the request brings
+// no results of. opts are those that the prompt was read with.
+func (v *Resolver) Calls(ctx context.Context, x *request.Request, caller string, opts provider.Options) (completed *request.Request, open []provider.ToolCall) {
+	p, open := v.complete(ctx, x, caller, opts)
+	if p == x.Prompt {
+		return x, open
+	}
+	completed = new(request.Request)
+	*completed = *x
+	completed.Prompt = p
+	return completed, open
+}
+
+// complete returns the prompt of a request with the calls that the provider keeps; the
+// request's own if there are none.
+func (v *Resolver) complete(ctx context.Context, x *request.Request, caller string, opts provider.Options) (*provider.Prompt, []provider.ToolCall) {
+	p := x.Prompt
+	if known := v.referred(ctx, caller, p.References); len(known) > 0 {
+		opts.Known = known
+		if again, err := x.Provider.Parse(x.Body.Inspected(), opts); err == nil && again != nil {
+			p = again
+		}
+	}
+	id, changes := p.Previous, false
+	if id == "" {
+		id, changes = p.Conversation, true
+	}
+	if !p.Delta || id == "" || !p.Transcript.Strays() {
+		return p, nil
+	}
+	calls, err := v.calls(ctx, caller, id, changes)
+	if err != nil {
+		v.unknownCalls.Inc()
+		return p, nil
+	}
+	with := *p
+	var open []provider.ToolCall
+	with.Transcript, open = p.Transcript.Precede(calls)
+	return &with, open
+}
+
+// referred returns the calls that the ids of items refer to.
+func (v *Resolver) referred(ctx context.Context, caller string, ids []string) map[string]provider.ToolCall {
+	ids = ids[max(0, len(ids)-maxReferences):]
+	if len(ids) == 0 {
+		return nil
+	}
+	var mu sync.Mutex
+	known := map[string]provider.ToolCall{}
+	var group errgroup.Group
+	group.SetLimit(lookupsAtOnce)
+	ctx, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
+	defer cancel()
+	for _, id := range ids {
+		group.Go(func() error {
+			if calls, err := v.calls(ctx, caller, id, false); err == nil && len(calls) == 1 {
+				mu.Lock()
+				defer mu.Unlock()
+				known[id] = calls[0]
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // what is not found is not known
+	if len(known) < len(ids) {
+		v.unknownCalls.Inc()
+	}
+	return known
+}
+
+// calls returns the calls that are open after an answer, or in a conversation, whose
+// calls change.
+func (v *Resolver) calls(ctx context.Context, caller, id string, changes bool) ([]provider.ToolCall, error) {
+	if v.answers == nil {
+		return nil, answers.ErrUnknown
+	}
+	ctx, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
+	defer cancel()
+	stored, err := v.answers.Calls(ctx, caller, id, changes)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]provider.ToolCall, len(stored))
+	for i, c := range stored {
+		out[i] = provider.ToolCall{
+			Tool: c.GetTool(), Key: digest(c.GetCall()), ID: digest(c.GetId()), Poll: c.GetPoll(), Provided: c.GetProvided(),
+		}
+	}
+	return out, nil
+}
+
+// digest returns a stored digest; zero for bytes that are none.
+func digest(b []byte) (d fingerprint.Digest) {
+	if len(b) == len(d) {
+		copy(d[:], b)
+	}
+	return d
+}

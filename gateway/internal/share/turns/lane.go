@@ -1,0 +1,114 @@
+package turns
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/share/fair"
+)
+
+// lane are turns of one kind.
+type lane struct {
+	least, most, room int
+	patience          time.Duration
+	starved           func() bool
+
+	mu sync.Mutex
+	// limit is how many requests have their turn at once, and taken how many do.
+	limit, taken int
+	waiting      fair.Queue[chan struct{}] // each closed when it is the request's turn
+	looked       time.Time
+}
+
+// waiter is a request that waits.
+type waiter struct {
+	turn  chan struct{}
+	place fair.Place
+}
+
+func newLane(least, most, room int, patience time.Duration, starved func() bool) *lane {
+	return &lane{least: least, most: most, room: room, patience: patience, limit: min(2*least, most), starved: starved}
+}
+
+// queued returns how many requests wait.
+func (l *lane) queued() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting.Len()
+}
+
+// enter takes a turn, or a place among those that wait.
+func (l *lane) enter(caller fair.Caller) (*waiter, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.taken < l.limit && l.waiting.Len() == 0:
+		l.taken++
+		return nil, nil
+	case !fair.May(int64(l.waiting.LenOf(caller)), 1, int64(l.room-l.waiting.Len())):
+		return nil, ErrBusy
+	default:
+		turn := make(chan struct{})
+		return &waiter{turn, l.waiting.Push(caller, turn)}, nil
+	}
+}
+
+// await returns once it is the request's turn.
+func (l *lane) await(ctx context.Context, one *waiter) (err error) {
+	timer := time.NewTimer(l.patience)
+	defer timer.Stop()
+	select {
+	case <-one.turn:
+		return nil
+	case <-timer.C:
+		err = ErrBusy
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return l.leave(one, err)
+}
+
+// leave gives up a place, unless the turn has come meanwhile.
+func (l *lane) leave(one *waiter, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-one.turn:
+		return nil
+	default:
+		l.waiting.Remove(one.place)
+		return err
+	}
+}
+
+// give ends a turn.
+func (l *lane) give() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.taken--
+	l.adapt(time.Now())
+	for l.taken < l.limit {
+		next, found := l.waiting.Pop(func(chan struct{}) bool { return true })
+		if !found {
+			return
+		}
+		l.taken++
+		close(next)
+	}
+}
+
+// adapt lowers the limit while the process lacks processors, and raises it while requests
+// wait although it does not.
+func (l *lane) adapt(now time.Time) {
+	if now.Sub(l.looked) < lookEvery {
+		return
+	}
+	l.looked = now
+	switch starved := l.starved(); {
+	case starved:
+		l.limit = max(l.least, l.limit-l.limit/share)
+	case l.waiting.Len() > 0:
+		l.limit = min(l.most, l.limit+max(1, l.limit/stepPerLimit))
+	}
+}

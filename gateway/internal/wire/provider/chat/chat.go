@@ -1,0 +1,87 @@
+// Package chat reads OpenAI Chat Completions, which most other providers and
+// self-hosted servers speak too.
+package chat
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/unloop/unloop/gateway/internal/text/splice"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/openai"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
+	"github.com/unloop/unloop/gateway/internal/wire/repair"
+)
+
+// Chat implements provider.Provider.
+type Chat struct{ openai.API }
+
+// Name returns "openai-chat".
+func (Chat) Name() string { return "openai-chat" }
+
+// Parse reads a Chat Completions request.
+func (Chat) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
+	p := reader{Reader: openai.Reader{Body: body, T: provider.NewTranscript(opts)}, prompt: &provider.Prompt{}}
+	if err := p.read(); err != nil {
+		return nil, fmt.Errorf("read Chat Completions body: %w", err)
+	}
+	if p.T.Messages() == 0 {
+		return nil, nil
+	}
+	p.prompt.User, p.prompt.Session = p.who.User(), p.who.Session
+	if p.prompt.Model == "" {
+		p.prompt.Model = deployment(opts.Path)
+	}
+	return p.prompt.Finish(p.T), nil
+}
+
+// deployment returns the model that an Azure path names.
+func deployment(path string) string {
+	_, rest, _ := strings.Cut(path, "/deployments/")
+	name, _, _ := strings.Cut(rest, "/")
+	return name
+}
+
+// locate returns the located form of a body.
+func locate(body []byte) (*tree.Tree, error) {
+	p := reader{Reader: openai.Reader{Body: body, T: provider.NoTranscript(), Tree: &tree.Tree{Body: body}}, prompt: &provider.Prompt{}}
+	err := p.read()
+	p.Tree.Places = p.Places
+	return p.Tree, err
+}
+
+// Hint puts text before that of a leading system or developer message, and into a
+// system message before all others if there is none; or behind the content of the
+// newest message of a user or tool.
+func (Chat) Hint(body []byte, text, position string) ([]byte, error) {
+	t, err := locate(body)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", provider.ErrNoPlace, err)
+	case !t.List.Found():
+		return nil, tree.NoPlace("no messages")
+	case position == provider.Result:
+		return t.Append("text", text)
+	case t.Leading.Found():
+		return t.Prepend("text", text)
+	}
+	return splice.PrependElement(body, t.List, fmt.Appendf(nil, `{"role":"system","content":%s}`, splice.Quote(text))), nil
+}
+
+// Repair corrects the history. Messages need not begin with a certain role, roles need
+// not take turns, and texts may be empty.
+func (Chat) Repair(body []byte) ([]byte, repair.Report, error) {
+	t, err := locate(body)
+	if err != nil {
+		return body, repair.Report{}, fmt.Errorf("repair Chat Completions body: %w", err)
+	}
+	return t.Repair(&tree.Format{Content: "content", Lost: func(id string) []byte { return toolMessage(id, splice.Quote(repair.Lost)) }})
+}
+
+// toolMessage returns a message with a result. Without content it is empty.
+func toolMessage(id string, content []byte) []byte {
+	if len(content) == 0 {
+		content = []byte(`""`)
+	}
+	return fmt.Appendf(nil, `{"role":"tool","tool_call_id":%s,"content":%s}`, splice.Quote(id), content)
+}

@@ -1,0 +1,136 @@
+package request
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+	"net/http"
+
+	"github.com/unloop/unloop/gateway/internal/wire/usage"
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// Sample is how much of a body that is too large to hold goes into its digest.
+const Sample = 64 << 10
+
+// Body is a request's body: whole, or the beginning of what is still to come.
+type Body struct {
+	Bytes []byte
+	// Text is what the body holds as plain JSON, where it is compressed or another
+	// dialect, and else the same as bytes; nil until somebody looked.
+	Text []byte
+	// Rest follows bytes, if the body is too large to hold.
+	Rest io.Reader
+	// Length is the body's length, -1 if it was not announced.
+	Length int64
+	// Changed says that the body is not what the client sent.
+	Changed bool
+	Canon   *fingerprint.Digest
+	// Whole, if not nil, gets the digest of a body that was too large to
+	// hold once all of it has passed.
+	Whole func(fingerprint.Digest)
+	// tokens is the estimate of what the body holds, once it was made.
+	tokens *uint32
+}
+
+// Reader returns a reader of the body for the upstream.
+func (b *Body) Reader() io.ReadCloser {
+	switch {
+	case b.Rest != nil:
+		all := io.MultiReader(bytes.NewReader(b.Bytes), b.Rest)
+		if b.Whole != nil {
+			all = newHashing(all, b.Whole)
+		}
+		return io.NopCloser(all)
+	case len(b.Bytes) == 0:
+		return http.NoBody
+	default:
+		return io.NopCloser(bytes.NewReader(b.Bytes)) // of types that net/http knows to be in memory
+	}
+}
+
+// Decoded returns the body with the text that it holds.
+func (b *Body) Decoded(text []byte) *Body {
+	out := *b
+	out.Text = text
+	return &out
+}
+
+// With returns the body with other bytes, which the client did not send.
+func (b *Body) With(changed []byte) *Body {
+	out := *b
+	if b.Length >= 0 {
+		out.Length = int64(len(changed))
+	}
+	out.Bytes, out.Changed = changed, true
+	return &out
+}
+
+// Recoded reports whether the content that was read differs from the bytes that are
+// sent: the body is compressed or no strict JSON.
+func (b *Body) Recoded() bool {
+	return len(b.Text) > 0 && len(b.Bytes) > 0 && &b.Text[0] != &b.Bytes[0] && !b.Changed
+}
+
+// Inspected is what the body holds, as far as it was decoded.
+func (b *Body) Inspected() []byte {
+	if b.Text != nil {
+		return b.Text
+	}
+	return b.Bytes
+}
+
+// PromptTokens returns an estimate of how many tokens the body has.
+func (b *Body) PromptTokens() uint32 {
+	if b.tokens == nil {
+		n := uint32(min(usage.PromptTokens(b.Inspected()), math.MaxUint32))
+		b.tokens = &n
+	}
+	return *b.tokens
+}
+
+// Digest is the same for bodies that say the same: JSON in any order, spacing and
+// dialect, other bodies by their bytes, and those too large to hold by their
+// beginning, their length and what began alike before them.
+func (b *Body) Digest() fingerprint.Digest {
+	if b.Canon != nil {
+		return *b.Canon
+	}
+	var d fingerprint.Digest
+	if b.Rest != nil {
+		length := fmt.Appendf(nil, "%d", b.Length)
+		d = fingerprint.Chain(fingerprint.Bytes(b.Bytes[:min(len(b.Bytes), Sample)]), fingerprint.Bytes(length))
+	} else {
+		var err error
+		if d, err = fingerprint.JSON(b.Inspected()); err != nil {
+			d = fingerprint.Dialect(b.Inspected())
+		}
+	}
+	b.Canon = &d
+	return d
+}
+
+// hashing reads a body, and calls done with the digest of all of it at its end.
+type hashing struct {
+	io.Reader
+	sum  hash.Hash
+	done func(fingerprint.Digest)
+}
+
+func newHashing(r io.Reader, done func(fingerprint.Digest)) *hashing {
+	return &hashing{r, sha256.New(), done}
+}
+
+func (h *hashing) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	h.sum.Write(p[:n])
+	if errors.Is(err, io.EOF) && h.done != nil {
+		h.done(fingerprint.Bytes(h.sum.Sum(nil)))
+		h.done = nil
+	}
+	return n, err
+}

@@ -1,0 +1,130 @@
+// Package request holds the values that the stages of a request hand on: what
+// was read of it, and who sent it.
+//
+// It knows wire formats as providers read them. It decides nothing, and knows
+// neither policies' thresholds nor the network.
+package request
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/nats-io/nuid"
+
+	"github.com/unloop/unloop/gateway/internal/edge/auth"
+	"github.com/unloop/unloop/gateway/internal/rules/descriptor"
+	"github.com/unloop/unloop/gateway/internal/share/fair"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
+	"github.com/unloop/unloop/gateway/internal/wire/route"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/client"
+)
+
+// Why a body was not inspected, as metrics and explanations name it.
+const (
+	UninspectedTooLarge = "too-large"
+	UninspectedEncoding = "encoding"
+	UninspectedInvalid  = "invalid"
+)
+
+// Request is one request as it was read. Nothing changes it after the stage
+// that reads it.
+type Request struct {
+	Method, Host, Path, RawQuery string
+	// Caller tells who shares the gateway with others, before the body is read.
+	Caller   fair.Caller
+	Header   http.Header
+	Target   route.Target
+	Provider provider.Provider
+	Body     *Body
+	// Prompt is what the body asks; nil if it is no prompt.
+	Prompt *provider.Prompt
+	// Uninspected says why a body in a prompt's place was not read; "" if it was.
+	Uninspected string
+	// Run is the tool call that is asked about; nil for requests to a model.
+	Run *ToolRun
+	// Asked and Peek say that only the decision was asked for. A peek is not counted. A
+	// Probe tests whether loops are found, and raises no incident.
+	Asked, Peek, Probe bool
+}
+
+// New returns a request before its body was read.
+func New(r *http.Request, target route.Target) *Request {
+	return &Request{
+		Method: r.Method, Host: r.Host, Path: r.URL.Path, RawQuery: r.URL.RawQuery, Header: r.Header, Caller: CallerOf(r),
+		Target: target, Provider: formats.All[target.Format],
+	}
+}
+
+// ToolRun is one call of a tool, as a tool runner describes it.
+type ToolRun struct {
+	Tool      string
+	Arguments []byte
+	// Result is the text that the tool answered; it is set if Done.
+	Result []byte
+	Done   bool
+	// Failed reports whether the result is an error; nil if the runner does not say.
+	Failed *bool
+	// Explain asks what is known of the session, without a call.
+	Explain bool
+}
+
+// Subject is who sent a request.
+type Subject struct {
+	// Client is the authenticated client; zero where clients need not authenticate.
+	Client   auth.Principal
+	Identity *checkpb.Identity
+	// OwnSession says that the request names its session, or an answer of it.
+	OwnSession bool
+	// SessionName is the session's name as the client sends it; "" if it sends none. It
+	// stays in the gateway.
+	SessionName string
+	Descriptors *descriptor.Values
+}
+
+// Model returns the model that the request asks; "" for none.
+func (r *Request) Model() string {
+	if r.Prompt == nil {
+		return ""
+	}
+	return r.Prompt.Model
+}
+
+// Forwarded returns what is left of a request to know once its answer has begun: neither
+// its body nor its history.
+func (r *Request) Forwarded() *Request {
+	left := *r
+	left.Body, left.Prompt = nil, r.Prompt.Form()
+	return &left
+}
+
+// AsksPrompt reports whether the request asks something of a model, or might: a
+// body in a prompt's place that can't be inspected counts by its bytes.
+func (r *Request) AsksPrompt() bool { return r.Prompt != nil || r.Uninspected != "" }
+
+// ShowsTools reports whether the prompt is of an agent that has tools.
+func (r *Request) ShowsTools() bool { return r.Prompt.Delta || r.Prompt.Transcript.HasTools() }
+
+// MaxID bounds the ids of requests, in bytes.
+const MaxID = 128
+
+// ID returns the id under which a request was checked, else the client's own, else a new
+// one.
+func ID(h http.Header) string {
+	for _, name := range []string{client.HeaderCheck, "X-Request-Id"} {
+		if id := h.Get(name); id != "" && len(id) <= MaxID {
+			return strings.ToValidUTF8(id, "")
+		}
+	}
+	return nuid.Next()
+}
+
+// AsksModel reports whether the request asks a model for text, and so costs tokens: a
+// prompt, or a path of OpenAI's in none of the formats that are read. Lists, token
+// counts, files and the polls of an answer cost nothing.
+func (r *Request) AsksModel() bool {
+	path := strings.TrimRight(r.Path, "/")
+	return r.AsksPrompt() || r.Method == http.MethodPost &&
+		(strings.HasSuffix(path, "/completions") || strings.HasSuffix(path, "/responses/compact"))
+}

@@ -1,0 +1,57 @@
+package usage
+
+import "github.com/unloop/unloop/gateway/internal/wire/answerscan"
+
+// maxObject bounds a usage object, in bytes; the largest known ones have some hundreds.
+const maxObject = 8 << 10
+
+// Meter returns a scan's watcher for the usage of an answer in any of the formats. It calls
+// done at the end of the answer, with the usage if there was any. If the client leaves or
+// the upstream breaks off, it calls done with the usage so far, or not at all.
+func Meter(done func(u Usage, found bool)) answerscan.Watcher { return &meter{done: done} }
+
+// meter adds up the usage that an answer reports.
+type meter struct {
+	done  func(Usage, bool)
+	usage Usage
+	found bool
+	// since counts the events of a stream behind the last report of usage.
+	since int
+}
+
+// Object accepts the usage objects of the formats. They are in the answer, or in the
+// response or message of a stream's event; with some Chat Completions providers in one of
+// the choices. Objects that a model wrote are deeper.
+func (m *meter) Object(at *answerscan.Place) int {
+	if at.Depth() == 0 && at.Stream {
+		m.since++
+	}
+	switch string(at.Name()) {
+	case "usage", "usageMetadata", "usage_metadata":
+		if at.Depth() < answerscan.MaxDepth || at.Is("choices", answerscan.Element, answerscan.Any) {
+			return maxObject
+		}
+	}
+	return 0
+}
+
+func (m *meter) JSON(_ *answerscan.Place, object []byte) {
+	if u, ok := parse(object); ok {
+		m.usage, m.found, m.since = m.usage.merge(u), true, 0
+	}
+}
+
+// End reports the usage. Of a stream that goes on unread, each event behind the last
+// report stands for a token of output at least.
+func (m *meter) End(whole bool) {
+	if !whole {
+		m.usage.Output += m.since
+	}
+	if whole || m.found {
+		m.done(m.usage, m.found)
+	}
+}
+
+func (*meter) Event([]byte)                   {}
+func (*meter) Text(*answerscan.Place, []byte) {}
+func (*meter) Closed(*answerscan.Place)       {}
