@@ -1,8 +1,7 @@
 // Command bench (`make bench`) measures Unloop side by side with other programs, and
-// prints tables and whether the targets are reached.
+// prints tables.
 //
-// It runs the services in one process and in several, and does not know how they work
-// inside.
+// It runs Unloop as processes, and does not know how they work inside.
 package main
 
 import (
@@ -11,26 +10,24 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
-	"github.com/unloop/unloop/deploy/bench/roles"
-	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // bench is one run of the benchmark.
 type bench struct {
 	out io.Writer
-	log *slog.Logger
 	options
-	// started is what the part that runs has started.
-	started ender
+	// group has what the current part has started.
+	group
 	// dir is the folder for everything that the run writes.
 	dir string
 	// replays counts the replays of sessions, which differ in their marks.
@@ -45,30 +42,36 @@ type part struct {
 
 var parts = []part{
 	{"sessions-proxy", "real sessions of agents through the gateway, against a bare proxy", (*bench).sessions},
-	{"sessions-apart", "the same, in one process against four", (*bench).apart},
-	{"sessions-overload", "the same, at 64 and 256 in flight and at twice what Unloop can serve", (*bench).overload},
-	{"stream", "streamed answers through the gateway, against a bare proxy", (*bench).stream},
+	{"sessions-apart", "the same, in one process against four, and the processor time of each of the four", (*bench).apart},
+	{"stream", "streamed answers through the gateway, against a bare proxy, and the memory of open streams", (*bench).stream},
 	{"check", "the check path, in one process and in three, against a NATS echo and Redis", (*bench).check},
-	{"gateway", "short prompts through the gateway, against the upstream alone and a bare proxy", (*bench).gateway},
 	{"blocked", "requests of blocked loops, against a bare handler", (*bench).blocked},
-	{"limit", "a token bucket at four times its rate, shared by three detectors", (*bench).limit},
-	{"scale", "cost by live fingerprints, policies and length of history; memory, disk and restart with a million fingerprints", (*bench).scale},
-	{"sizing", "what requests take of each process, and how the rate grows with detectors, measured and predicted", (*bench).sizing},
-	{"modules", "the modules' own benchmarks: bodies, policies, embeddings", (*bench).modules},
 }
 
-// roots are the roles in which this executable is started.
-var roots = map[string]roles.Role{
-	"nats": {Args: 1, Start: natsRole}, "detector": {Args: 1, Start: detectorRole}, cliRole: {Args: roles.AnyArgs, Start: playCLI},
-	"upstream": {Start: upstreamRole}, "streamer": {Start: streamerRole}, "proxy": {Args: 1, Start: proxyRole}, "refuser": {Start: refuserRole},
+// options are the flags.
+type options struct {
+	// plan is for the parts whose samples have a fixed time.
+	plan measure.Plan
+	// calls is the number of requests of a sample of sessions.
+	calls int
+	// streams are the numbers of streams that are open at once.
+	streams []int
+	// pause is the time between two chunks.
+	pause time.Duration
+	// recorded are files and folders with sessions.
+	recorded []string
+	// binary is the unloop that is measured instead of this code, and against one that is
+	// measured beside it.
+	binary, against string
+	markdown        bool
 }
 
 // run measures the parts that args name, all by default.
 func run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) > 0 && args[0] == roles.Command {
-		return roles.Play(ctx, roots, args[1:])
+	if len(args) > 1 && roles[args[0]] != nil {
+		return roles[args[0]](ctx, args[1:])
 	}
-	b := &bench{out: out, log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
+	b := &bench{out: out}
 	chosen, err := b.parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -79,13 +82,87 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if b.dir, err = os.MkdirTemp("", "unloop-bench-"); err != nil {
 		return fmt.Errorf("make a folder for stores: %w", err)
 	}
-	fmt.Fprintf(out, "%s, %s/%s, %d CPUs; medians of %d interleaved rounds of %s\n",
-		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), b.plan.Rounds, b.plan.Sample)
-	stop, err := roles.StartProfile(b.profile, "bench")
-	if err == nil {
-		err = errors.Join(b.run(ctx, chosen), stop())
+	fmt.Fprintf(out, "%s, %s/%s, %d CPUs; medians of %d interleaved rounds\n",
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), b.plan.Rounds)
+	return errors.Join(b.run(ctx, chosen), os.RemoveAll(b.dir))
+}
+
+func (b *bench) parse(args []string) ([]part, error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.IntVar(&b.plan.Rounds, "rounds", 5, "rounds that count")
+	flags.DurationVar(&b.plan.Sample, "sample", 500*time.Millisecond, "time for each contender at each level in a round of checks and blocked loops")
+	b.plan.Levels, b.streams = []int{1, 8, 64}, []int{1, 20, 200, 1000}
+	flags.Func("levels", "requests in flight, such as 1,8,64,256 (default 1,8,64)", numbers(&b.plan.Levels))
+	flags.IntVar(&b.calls, "calls", 2000, "requests of each contender at each level in a round of sessions")
+	flags.Func("sessions", "file or folder of sessions, or \"generated\"; repeatable (default: those beside the repository, else generated)", func(path string) error {
+		b.recorded = append(b.recorded, path)
+		return nil
+	})
+	flags.Func("streams", "streams that are open at once (default 1,20,200,1000)", numbers(&b.streams))
+	flags.DurationVar(&b.pause, "pause", 20*time.Millisecond, "time between two chunks of a stream; 0 for all at once")
+	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts sessions, stream and blocked")
+	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts sessions, stream and blocked")
+	flags.BoolVar(&b.markdown, "markdown", false, "print tables as Markdown")
+	flags.Usage = func() {
+		fmt.Fprintln(flags.Output(), "bench [flags] [part…]")
+		for _, p := range parts {
+			fmt.Fprintf(flags.Output(), "  %-14s  %s\n", p.name, p.help)
+		}
+		flags.PrintDefaults()
 	}
-	return errors.Join(err, os.RemoveAll(b.dir))
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	b.plan.Rounds, b.calls = max(b.plan.Rounds, 1), max(b.calls, 1)
+	b.binary, b.against = inRepository(b.binary), inRepository(b.against)
+	return choose(flags.Args())
+}
+
+var errNumbers = errors.New("want positive numbers with commas between them")
+
+// numbers returns a flag's function that sets a list.
+func numbers(to *[]int) func(string) error {
+	return func(text string) error {
+		*to = nil
+		for field := range strings.SplitSeq(text, ",") {
+			n, err := strconv.Atoi(strings.TrimSpace(field))
+			if err != nil || n < 1 {
+				return errNumbers
+			}
+			*to = append(*to, n)
+		}
+		return nil
+	}
+}
+
+// inRepository returns a path that is relative to the repository, of which this program
+// runs in the module deploy; "" stays.
+func inRepository(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join("..", path)
+}
+
+// choose returns the parts with the given names, or whose names begin so: sessions
+// chooses sessions-proxy and sessions-apart.
+func choose(names []string) ([]part, error) {
+	if len(names) == 0 {
+		return parts, nil
+	}
+	var chosen []part
+	for _, name := range names {
+		before := len(chosen)
+		for _, p := range parts {
+			if p.name == name || strings.HasPrefix(p.name, name+"-") {
+				chosen = append(chosen, p)
+			}
+		}
+		if len(chosen) == before {
+			return nil, fmt.Errorf("there is no part %q; see -h", name)
+		}
+	}
+	return slices.CompactFunc(chosen, func(a, b part) bool { return a.name == b.name }), nil
 }
 
 // run measures each part; after an error it goes on with the next.
@@ -93,9 +170,7 @@ func (b *bench) run(ctx context.Context, chosen []part) error {
 	var broken []error
 	for _, p := range chosen {
 		started := time.Now()
-		err := p.run(b, ctx)
-		err, b.started = errors.Join(err, b.started.end()), nil
-		if err != nil {
+		if err := errors.Join(p.run(b, ctx), b.end()); err != nil {
 			broken = append(broken, fmt.Errorf("%s: %w", p.name, err))
 			fmt.Fprintf(b.out, "\n%s broke off: %v\n", p.name, err)
 		}
@@ -107,8 +182,10 @@ func (b *bench) run(ctx context.Context, chosen []part) error {
 	return errors.Join(broken...)
 }
 
-// print prints a table.
-func (b *bench) print(t *measure.Table) {
+// print prints a table under a title.
+func (b *bench) print(t *measure.Table, title string, args ...any) {
+	title = fmt.Sprintf(title, args...)
+	fmt.Fprintf(b.out, "\n%s\n%s\n", title, strings.Repeat("-", len([]rune(title))))
 	if b.markdown {
 		t.Markdown(b.out)
 		return
@@ -116,61 +193,32 @@ func (b *bench) print(t *measure.Table) {
 	t.Print(b.out)
 }
 
-// printRates prints the rates of contenders.
-func (b *bench) printRates(res *measure.Results) {
-	b.print(res.Rates())
+// printResults prints the figures of all contenders and, where another binary was
+// measured, its figures beside this one's.
+func (b *bench) printResults(res *measure.Results, base string, figures []measure.Figure, title string, args ...any) {
+	b.print(res.Table(base, figures), title, args...)
+	b.printAgainst(res, figures)
+}
+
+func (b *bench) printAgainst(res *measure.Results, figures []measure.Figure) {
+	if b.against != "" {
+		b.print(res.Against(againstSuffix, figures), "this binary, and in brackets what it has of the other one's")
+	}
 	if n := res.Failed(); n > 0 {
 		fmt.Fprintf(b.out, "%d operations failed and do not count.\n", n)
 	}
 }
 
-// title prints the title of a table.
-func (b *bench) title(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	fmt.Fprintf(b.out, "\n%s\n%s\n", text, strings.Repeat("-", len([]rune(text))))
-}
+// againstSuffix follows the names of the other binary's contenders.
+const againstSuffix = ", other binary"
 
-// store makes a folder for the store of a server.
-func (b *bench) store() (string, error) {
-	dir, err := os.MkdirTemp(b.dir, "store-")
-	if err != nil {
-		return "", fmt.Errorf("make a folder for a store: %w", err)
+// rival is a binary that is measured; suffix follows the names of its contenders.
+type rival struct{ suffix, binary string }
+
+func (b *bench) rivals() []rival {
+	all := []rival{{"", b.binary}}
+	if b.against != "" {
+		all = append(all, rival{againstSuffix, b.against})
 	}
-	return dir, nil
-}
-
-// ender is a list of functions that end what was started, called in reverse order.
-type ender []func() error
-
-func (e *ender) add(f func() error) { *e = append(*e, f) }
-
-// role starts this executable in a role.
-func (e *ender) role(ctx context.Context, name string, args ...string) (*roles.Process, error) {
-	p, err := roles.Start(ctx, name, args...)
-	if err == nil {
-		e.add(p.Stop)
-	}
-	return p, err
-}
-
-// server starts a NATS server in this process.
-func (b *bench) server(e *ender) (*natskit.Embedded, error) {
-	dir, err := b.store()
-	if err != nil {
-		return nil, err
-	}
-	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: anyPort, DataDir: dir}, b.log)
-	if err != nil {
-		return nil, err
-	}
-	e.add(func() error { server.Stop(); return nil })
-	return server, nil
-}
-
-func (e ender) end() error {
-	var errs []error
-	for _, f := range slices.Backward(e) {
-		errs = append(errs, f())
-	}
-	return errors.Join(errs...)
+	return all
 }

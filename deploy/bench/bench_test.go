@@ -2,35 +2,25 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/unloop/unloop/deploy/bench/roles"
-	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 // TestMain lets this executable play the roles of benchmarks.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == roles.Command {
-		ctx, stop := service.Context()
-		defer stop()
-		if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, context.Canceled) {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-		}
-		return
+	if len(os.Args) > 1 && (os.Args[1] == unloopRole || roles[os.Args[1]] != nil) {
+		main()
 	}
-	m.Run()
+	os.Exit(m.Run())
 }
 
 // output runs the benchmark with few calls and returns what it prints.
 func output(t *testing.T, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := run(t.Context(), append([]string{"-rounds", "1"}, args...), &out); err != nil {
+	if err := run(t.Context(), append([]string{"-rounds", "1", "-markdown"}, args...), &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	return out.String()
@@ -47,34 +37,40 @@ func mustContain(t *testing.T, text string, want ...string) {
 
 func TestSessions(t *testing.T) {
 	t.Parallel()
-	out := output(t, "-markdown", "-sessions", "generated", "-calls", "20", "-levels", "2", "-arriving", "200ms", "sessions")
+	out := output(t, "-sessions", "generated", "-calls", "20", "-levels", "2", "sessions")
 	mustContain(t, out,
 		"100 sessions, 1200 requests of 12.2 KB",
-		"| at 2 in flight | bare httputil.ReverseProxy | Unloop, exact detectors | Unloop, default policy |\n|---|---|---|---|\n| p50 ms | ",
-		"| processor ms per request | ", "| allocations per request | ", "| unjudged % | 0.00 | ",
-		"Unloop, default policy, to JetStream per request: LOOP_COUNTERS ",
-		"Unloop, four processes", "| Unloop, one process, 64 in flight | ", "| Unloop, four processes, 256 in flight | ", " requests/s arrive | ")
+		"| at 2 | bare httputil.ReverseProxy | Unloop, exact detectors | Unloop, default policy |\n|---|---|---|---|\n| p50 ms | ",
+		"| processor ms per request | ", "| allocations per request | ", "| unjudged % | 0.00 | ", "| bytes (writes) to JetStream per request | – | ",
+		"| Unloop, four processes |", "| processor ms per request of embedworker | – | – | 0.")
 }
 
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	out := output(t, "-markdown", "-streams", "2", "-pause", "1ms", "-sample", "20ms", "stream")
-	mustContain(t, out, "streams of 50 chunks, every 1ms", "| first chunk after ms, p50 | ", "| delay of a chunk in ms, p99 | ",
-		"streams of 50 chunks, at once", "| KiB of memory for each of 2 open streams | ")
+	out := output(t, "-streams", "2", "-pause", "1ms", "stream")
+	mustContain(t, out, "streams of 50 chunks, one every 1ms", "| first chunk after ms, p50 | ", "| delay of a chunk in ms, p99 | ",
+		"2 open streams, ", "| KiB of memory for each stream | ")
 }
 
-func TestScale(t *testing.T) {
+func TestAnotherBinaryIsMeasuredBesideThisOne(t *testing.T) {
 	t.Parallel()
-	out := output(t, "-markdown", "-sessions", "generated", "-keys", "1000", "-idle", "1ms", "-calls", "8", "scale")
-	mustContain(t, out, "| "+oneMatches+" | 1 000 | ", "| "+allMatch+" | 100 | ", "| "+byRounds+" | 1 000 (", "| "+proxied+" | 10 (",
-		"| check of a live fingerprint, by live ones | 1 000 | ", "| 1 000 live fingerprints |  |", "| restart after SIGKILL | ")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "unloop")
+	if err := os.WriteFile(other, []byte("#!/bin/sh\nexec '"+self+"' "+unloopRole+" \"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	out := output(t, "-sessions", "generated", "-calls", "10", "-levels", "1", "-against", other, "sessions-proxy")
+	mustContain(t, out, "| Unloop, default policy, other binary |", "| at 1 | Unloop, exact detectors | Unloop, default policy |\n|---|---|---|\n| p50 ms | ")
 }
 
-func TestSizing(t *testing.T) {
+func TestChecksAndBlockedLoops(t *testing.T) {
 	t.Parallel()
-	out := output(t, "-markdown", "-sessions", "generated", "-calls", "64", "-sample", "20ms", "sizing")
-	mustContain(t, out, "/s, with ", "| detectors | in flight | checks/s | predicted | error |", "| 1 | 64 | ", " % (calibrated) | ", "| 2 | 256 | ",
-		"The prediction is off by ", "| 4, 4 | ", "| embedding worker | ", "a conversation leaves ", "| 20 000 | ")
+	out := output(t, "-sample", "20ms", "-levels", "2", "check", "blocked")
+	mustContain(t, out, "| at 2 | NATS echo | Unloop check over NATS | Unloop check, in process |", "| operations/s | ",
+		"| at 2 | bare Go handler, 429 | Unloop, blocked loops |")
 }
 
 func TestFlagsThatAreWrongAreErrors(t *testing.T) {

@@ -6,13 +6,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
-	"time"
+	"os"
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
+	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -23,9 +25,6 @@ const (
 	// keys is the number of fingerprints that a round draws from. Each round has other
 	// ones, so that none reaches its threshold: a block would be answered from memory.
 	keys = 100_000
-	// patience is the check timeout while measuring: a pause of the machine must not
-	// count as a failure.
-	patience = 5 * time.Second
 	// echoSubject is the subject of the echo, the fastest possible answer.
 	echoSubject = "bench.echo"
 )
@@ -39,6 +38,14 @@ const (
 	nameLua   = "Redis guard, Lua"
 )
 
+// logErrors returns the log of parts of Unloop in this process, which has errors only.
+func logErrors() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+}
+
+// connect connects a part to a NATS server.
+type connect func(name string) (*natskit.Conn, error)
+
 // check measures checks from the gateway's checker over NATS to a detector, its counters
 // and back.
 func (b *bench) check(ctx context.Context) error {
@@ -46,138 +53,133 @@ func (b *bench) check(ctx context.Context) error {
 	if err != nil {
 		fmt.Fprintf(b.out, "\nRedis is left out: %v\n", err)
 	} else {
-		defer func() { _ = redis.stop() }() // its store is in memory
+		b.add(redis.stop)
 	}
 	return errors.Join(b.checkTogether(ctx, redis), b.checkApart(ctx, redis))
 }
 
 // checkTogether runs client, server and detector in this process.
 func (b *bench) checkTogether(ctx context.Context, redis *redisServer) (err error) {
-	var parts ender
-	defer func() { err = errors.Join(err, parts.end()) }()
-	server, err := b.server(&parts)
+	var g group
+	defer func() { err = errors.Join(err, g.end()) }()
+	dir, err := os.MkdirTemp(b.dir, "store-")
+	if err != nil {
+		return fmt.Errorf("make a folder for a store: %w", err)
+	}
+	log := logErrors()
+	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: dir}, log)
 	if err != nil {
 		return err
 	}
-	connect := func(name string) (*natskit.Conn, error) { return server.Connect(name, b.log) }
+	g.add(func() error { server.Stop(); return nil })
+	nc, err := server.Connect("detector", log)
+	if err != nil {
+		return err
+	}
+	g.add(func() error { nc.Close(); return nil })
 	inProcess := natskit.NewInProcess()
-	stop, err := startDetector(ctx, connect, inProcess, b.log)
+	det, err := detector.New(detector.DefaultConfig(), service.Deps{Log: log, Metrics: service.NewRegistry(), NATS: nc, InProcess: inProcess})
 	if err != nil {
 		return err
 	}
-	parts.add(stop)
-	res, err := b.compareChecks(ctx, connect, inProcess, redis)
-	if err != nil {
+	if err := g.run(ctx, det); err != nil {
 		return err
 	}
-	b.title("check path, one process (in-process connections, file storage)")
-	b.printRates(res)
-	for _, name := range []string{nameCheck, nameNear} {
-		targets := []measure.Target{res.AtLeast(name+": within 3.5 times the echo's time (rate ≥ 0.286×)", name, nameEcho, 1/3.5, levels...)}
-		if redis != nil {
-			targets = append(targets,
-				res.AtLeast(name+": faster than the Lua guard at 1 in flight", name, nameLua, 1, 1),
-				res.AtLeast(name+": faster than the plain guard at 8 and 64", name, namePlain, 1, 8, 64))
-		}
-		measure.PrintTargets(b.out, targets...)
-	}
-	return nil
+	return b.compareChecks(ctx, func(name string) (*natskit.Conn, error) { return server.Connect(name, log) }, inProcess, redis,
+		"one process (in-process connections, file storage)")
 }
 
 // checkApart runs server and detector as processes of their own.
-func (b *bench) checkApart(ctx context.Context, redis *redisServer) (err error) {
-	var parts ender
-	defer func() { err = errors.Join(err, parts.end()) }()
-	dir, err := b.store()
-	if err != nil {
+func (b *bench) checkApart(ctx context.Context, redis *redisServer) error {
+	in := &instance{}
+	if err := b.startNATS(ctx, &b.group, unloop{}, in, "nats"); err != nil {
 		return err
 	}
-	server, err := parts.role(ctx, "nats", dir)
-	if err != nil {
+	if err := b.launch(ctx, &b.group, unloop{}, in, "detector", "--nats", in.nats); err != nil {
 		return err
 	}
-	if _, err = parts.role(ctx, "detector", server.Addr); err != nil {
-		return err
-	}
-	res, err := b.compareChecks(ctx, func(name string) (*natskit.Conn, error) { return natskit.Connect(server.Addr, name, b.log) }, nil, redis)
-	if err != nil {
-		return err
-	}
-	b.title("check path, three processes (client, NATS server and detector, over loopback)")
-	b.printRates(res)
-	if redis != nil {
-		measure.PrintTargets(b.out,
-			res.AtLeast("at least the plain guard's rate at 64", nameCheck, namePlain, 1, 64),
-			res.AtLeast("at least the Lua guard's rate at 64", nameCheck, nameLua, 1, 64))
-	}
-	return nil
+	return b.compareChecks(ctx, func(name string) (*natskit.Conn, error) { return natskit.Connect(in.nats, name, logErrors()) }, nil, redis,
+		"three processes (client, NATS server and detector, over loopback)")
 }
 
 // compareChecks measures checks over NATS and, if inProcess is not nil, those of a
 // gateway and a detector that share a process.
-func (b *bench) compareChecks(ctx context.Context, connect func(string) (*natskit.Conn, error), inProcess *natskit.InProcess, redis *redisServer) (_ *measure.Results, err error) {
-	var parts ender
-	defer func() { err = errors.Join(err, parts.end()) }()
-	client, err := connect("bench")
+func (b *bench) compareChecks(ctx context.Context, to connect, inProcess *natskit.InProcess, redis *redisServer, where string) (err error) {
+	var g group
+	defer func() { err = errors.Join(err, g.end()) }()
+	client, err := to("bench")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	parts.add(func() error { client.Close(); return nil })
-	gw, stop, err := startGateway(ctx, client, nil, b)
+	g.add(func() error { client.Close(); return nil })
+	echo, err := g.echo(client.NATS(), to)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	parts.add(stop)
-	contenders := []measure.Contender{echoContender(client.NATS()), checkContender(nameCheck, gw)}
+	gw, err := g.gateway(ctx, client, nil)
+	if err != nil {
+		return err
+	}
+	contenders := []measure.Contender{echo, checkContender(nameCheck, gw)}
 	if inProcess != nil {
-		near, stop, err := startGateway(ctx, client, inProcess, b)
+		near, err := g.gateway(ctx, client, inProcess)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		parts.add(stop)
 		contenders = append(contenders, checkContender(nameNear, near))
 	}
 	if redis != nil {
 		contenders = append(contenders, redis.contender(namePlain, redis.plain), redis.contender(nameLua, redis.lua))
 	}
-	return measure.Compare(ctx, b.plan, contenders...)
+	res, err := measure.Compare(ctx, b.plan, contenders...)
+	if err != nil {
+		return err
+	}
+	b.print(res.Table(nameEcho, []measure.Figure{measure.Rate, measure.P50, measure.P99}), "check path, %s", where)
+	return nil
 }
 
-// startGateway runs a gateway on a connection; only its checks are used.
-func startGateway(ctx context.Context, nc *natskit.Conn, inProcess *natskit.InProcess, b *bench) (*gateway.Gateway, func() error, error) {
-	service.Headroom()
+// gateway runs a gateway on a connection; only its checks are used.
+func (g *group) gateway(ctx context.Context, nc *natskit.Conn, inProcess *natskit.InProcess) (*gateway.Gateway, error) {
 	cfg := gateway.DefaultConfig()
 	cfg.Listen, cfg.CheckTimeout = "127.0.0.1:0", patience
-	gw, err := gateway.New(cfg, service.Deps{Log: b.log, Metrics: service.NewRegistry(), NATS: nc, InProcess: inProcess})
+	gw, err := gateway.New(cfg, service.Deps{Log: logErrors(), Metrics: service.NewRegistry(), NATS: nc, InProcess: inProcess})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	stop, err := runUntilReady(ctx, gw)
-	return gw, stop, err
+	return gw, g.run(ctx, gw)
 }
 
-// runUntilReady starts a service and waits until it is ready; stop ends it.
-func runUntilReady(ctx context.Context, svc service.Service) (stop func() error, err error) {
+// run starts a service and waits until it is ready.
+func (g *group) run(ctx context.Context, svc service.Service) error {
+	service.Headroom() // as where it runs by itself
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- svc.Run(ctx) }()
-	stop = func() error { cancel(); return <-done }
-	if err := svc.Readiness().Wait(ctx); err != nil {
-		return nil, errors.Join(err, stop())
-	}
-	return stop, nil
+	g.add(func() error { cancel(); return <-done })
+	return svc.Readiness().Wait(ctx)
 }
 
-// echoContender sends a message of the size of a check, which comes back unchanged.
-func echoContender(nc *nats.Conn) measure.Contender {
-	return measure.Contender{Name: nameEcho, Caller: func(int, int) (measure.Op, func(), error) {
-		body, err := proto.Marshal(&checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{promptCheck(0, 0)}})
-		op := func(context.Context) error {
-			_, err := nc.Request(echoSubject, body, patience)
-			return err
-		}
-		return op, func() {}, err
-	}}
+// echo answers messages of the size of a check, which come back unchanged over another
+// connection.
+func (g *group) echo(nc *nats.Conn, to connect) (c measure.Contender, err error) {
+	server, err := to("echo")
+	if err != nil {
+		return c, err
+	}
+	g.add(func() error { server.Close(); return nil })
+	if _, err := server.NATS().Subscribe(echoSubject, func(m *nats.Msg) { _ = m.Respond(m.Data) }); err != nil { // whoever asked sees it missing
+		return c, fmt.Errorf("start echo: %w", err)
+	}
+	if err := server.NATS().FlushTimeout(patience); err != nil {
+		return c, fmt.Errorf("start echo: %w", err)
+	}
+	body, err := proto.Marshal(&checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{promptCheck(0, 0)}})
+	op := func(context.Context) error {
+		_, err := nc.Request(echoSubject, body, patience)
+		return err
+	}
+	return measure.Contender{Name: nameEcho, Caller: func(int, int) (measure.Op, func(), error) { return op, func() {}, nil }}, err
 }
 
 // checkContender checks through a gateway. Each contender has fingerprints of

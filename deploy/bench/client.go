@@ -15,6 +15,8 @@ import (
 	"time"
 )
 
+const chatPath = "/v1/chat/completions"
+
 // client is a connection with just enough of HTTP/1.1 to take little time itself: the
 // client of net/http takes as much as its server.
 type client struct {
@@ -31,7 +33,7 @@ func dial(url string) (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", url, err)
 	}
-	return &client{conn: conn, in: bufio.NewReader(conn), host: host, path: "/v1/chat/completions"}, nil
+	return &client{conn: conn, in: bufio.NewReader(conn), host: host, path: chatPath}, nil
 }
 
 func (c *client) close() { _ = c.conn.Close() }

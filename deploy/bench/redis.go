@@ -14,7 +14,6 @@ import (
 
 	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/schemas/kit/freeport"
-	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // The guard's parameters, as in the default policy.
@@ -53,7 +52,7 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
 	r := &redisServer{cmd: cmd, client: redis.NewClient(&redis.Options{
-		Addr: addr, PoolSize: levels[len(levels)-1], MaxRetries: -1,
+		Addr: addr, PoolSize: 64, MaxRetries: -1,
 	})}
 	err = await(ctx, "redis-server", func(ctx context.Context) error { return guardScript.Load(ctx, r.client).Err() })
 	if err != nil {
@@ -62,20 +61,10 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 	return r, err
 }
 
-// await calls up every few milliseconds until it succeeds.
-func await(ctx context.Context, what string, up func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	for err := up(ctx); err != nil; err = up(ctx) {
-		if pause.For(ctx, 20*time.Millisecond) != nil {
-			return fmt.Errorf("wait for %s: %w", what, err)
-		}
-	}
-	return nil
-}
-
 func (r *redisServer) stop() error {
-	return errors.Join(r.client.Close(), r.cmd.Process.Kill(), r.cmd.Wait())
+	err := errors.Join(r.client.Close(), r.cmd.Process.Kill())
+	_ = r.cmd.Wait() // that it was killed is no news
+	return err
 }
 
 // guard counts a hit of a fingerprint under its two keys.

@@ -249,8 +249,8 @@ func (r *Results) Median(name string, level int) Sample {
 	return middle
 }
 
-// Mean returns the mean over all samples of one of the meter's figures, by call.
-func (r *Results) Mean(name string, level int, figure string) float64 {
+// mean returns the mean over all samples of one of the meter's figures, by call.
+func (r *Results) mean(name string, level int, figure string) float64 {
 	sum, calls := 0.0, 0
 	for _, s := range r.samples[cell{name, level}] {
 		sum += s.Figures[figure] * float64(s.Calls+s.Failed)
@@ -274,14 +274,6 @@ func (r *Results) Ratio(a, b string, level int, figure func(a, b Sample) float64
 
 // pair are two contenders' samples of one round.
 type pair struct{ a, b Sample }
-
-// Multiple returns a function for a's figure as a multiple of b's.
-func Multiple(figure string) func(a, b Sample) float64 {
-	return func(a, b Sample) float64 { return a.Figures[figure] / b.Figures[figure] }
-}
-
-// Faster returns a's rate as a multiple of b's.
-func Faster(a, b Sample) float64 { return a.PerSecond / b.PerSecond }
 
 func median[S any, T ~int64 | ~float64](from []S, figure func(S) T) T {
 	all := make([]T, len(from))

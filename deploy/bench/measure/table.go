@@ -3,10 +3,11 @@ package measure
 import (
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 )
 
 // Table is a table of figures; the first column has the names of the rows.
@@ -37,52 +38,100 @@ func (t *Table) Markdown(w io.Writer) {
 	}
 }
 
-// Rates returns a table with a row for each contender and a column for each level:
-// operations a second, and in brackets the latencies p50 and p99.
-func (r *Results) Rates() *Table {
-	t := &Table{Head: []string{"operations/s (p50, p99)"}}
-	for _, level := range r.plan.Levels {
-		t.Head = append(t.Head, fmt.Sprintf("%d in flight", level))
-	}
+// Figure is a row of a table.
+type Figure struct {
+	Name, Format string
+	// Of returns the figure of a sample, NaN if it has none. It is nil for Share.
+	Of func(Sample) float64
+	// share is the meter's figure of which this is the mean over all calls.
+	share string
+	// Beside compares the figure with the base's; it may be nil.
+	Beside *Comparison
+}
+
+// Comparison compares a contender's figure with its base's within a round.
+type Comparison struct {
+	Format string
+	Of     func(figure, base float64) float64
+}
+
+// Times is the multiple of the base's figure.
+var Times = &Comparison{"%.2f", func(a, b float64) float64 { return a / b }}
+
+// More returns the difference to the base's figure.
+func More(format string) *Comparison {
+	return &Comparison{format, func(a, b float64) float64 { return a - b }}
+}
+
+// The figures of all contenders.
+var (
+	P50  = Figure{Name: "p50 ms", Format: "%.3f", Of: func(s Sample) float64 { return s.P50.Seconds() * 1000 }, Beside: Times}
+	P99  = Figure{Name: "p99 ms", Format: "%.2f", Of: func(s Sample) float64 { return s.P99.Seconds() * 1000 }}
+	Rate = Figure{Name: "operations/s", Format: "%.0f", Of: func(s Sample) float64 { return s.PerSecond }, Beside: Times}
+)
+
+// Read returns a figure of the meter, such as a time for each call, multiplied by unit.
+func Read(name, format, figure string, unit float64, beside *Comparison) Figure {
+	return Figure{Name: name, Format: format, Beside: beside, Of: func(s Sample) float64 {
+		if value, ok := s.Figures[figure]; ok {
+			return value * unit
+		}
+		return math.NaN()
+	}}
+}
+
+// Share returns the percentage of all calls that the meter counts under a figure. A median
+// would hide what is rare.
+func Share(name, figure string) Figure { return Figure{Name: name, Format: "%.2f", share: figure} }
+
+// Table has a column for each contender. Behind figures that are compared stands in
+// brackets what they have of the base's.
+func (r *Results) Table(base string, figures []Figure) *Table {
+	return r.table(r.names, func(name string) string {
+		if name == base {
+			return ""
+		}
+		return base
+	}, figures)
+}
+
+// Against has a column for each contender of which there is another one with a suffix,
+// and compares it with that.
+func (r *Results) Against(suffix string, figures []Figure) *Table {
+	var names []string
 	for _, name := range r.names {
-		row := []string{name}
-		for _, level := range r.plan.Levels {
-			s := r.Median(name, level)
-			row = append(row, fmt.Sprintf("%s (%s, %s)", Grouped(s.PerSecond), Short(s.P50), Short(s.P99)))
+		if slices.Contains(r.names, name+suffix) {
+			names = append(names, name)
+		}
+	}
+	return r.table(names, func(name string) string { return name + suffix }, figures)
+}
+
+func (r *Results) table(names []string, base func(name string) string, figures []Figure) *Table {
+	t := &Table{Head: append([]string{"at " + r.each(strconv.Itoa)}, names...)}
+	for _, f := range figures {
+		row := []string{f.Name}
+		for _, name := range names {
+			row = append(row, r.cell(name, base(name), f))
 		}
 		t.Add(row...)
 	}
 	return t
 }
 
-// Failed returns the number of operations that failed and do not count.
-func (r *Results) Failed() (n int) {
-	for _, samples := range r.samples {
-		for _, s := range samples {
-			n += s.Failed
-		}
+func (r *Results) cell(name, base string, f Figure) string {
+	if f.share != "" {
+		return r.each(func(level int) string { return fmt.Sprintf(f.Format, 100*r.mean(name, level, f.share)) })
 	}
-	return n
-}
-
-// Row adds a row with a figure of each contender at all levels, in the order of the
-// contenders. If beside is not nil, what it compares with the base is in brackets behind
-// the figures, within rounds.
-func (r *Results) Row(t *Table, label, format string, figure func(Sample) float64, beside *Beside) {
-	row := []string{label}
-	for _, name := range r.names {
-		cell := r.each(func(level int) string { return fmt.Sprintf(format, figure(r.Median(name, level))) })
-		if beside != nil && name != beside.Base {
-			cell += " (" + r.Ratios(name, beside.Base, beside.Format, beside.Compare) + ")"
-		}
-		row = append(row, cell)
+	if math.IsNaN(f.Of(r.Median(name, r.plan.Levels[0]))) {
+		return "–"
 	}
-	t.Add(row...)
-}
-
-// Ratios writes the ratios of two contenders' figures at all levels.
-func (r *Results) Ratios(a, b, format string, compare func(a, b Sample) float64) string {
-	return r.each(func(level int) string { return fmt.Sprintf(format, r.Ratio(a, b, level, compare)) })
+	text := r.each(func(level int) string { return fmt.Sprintf(f.Format, f.Of(r.Median(name, level))) })
+	if base == "" || f.Beside == nil {
+		return text
+	}
+	compare := func(a, b Sample) float64 { return f.Beside.Of(f.Of(a), f.Of(b)) }
+	return text + " (" + r.each(func(level int) string { return fmt.Sprintf(f.Beside.Format, r.Ratio(name, base, level, compare)) }) + ")"
 }
 
 // each joins texts of all levels.
@@ -94,88 +143,12 @@ func (r *Results) each(text func(level int) string) string {
 	return strings.Join(out, " / ")
 }
 
-// Beside compares contenders with a base.
-type Beside struct {
-	Base, Format string
-	Compare      func(a, b Sample) float64
-}
-
-// Levels names the levels, such as 1 / 8 / 64.
-func (r *Results) Levels() string { return r.each(strconv.Itoa) }
-
-// Names are those of the contenders.
-func (r *Results) Names() []string { return r.names }
-
-// Grouped writes a rate with three digits or more that count, in groups of thousands.
-func Grouped(n float64) string {
-	text := fmt.Sprintf("%.0f", n)
-	for at := len(text) - 3; at > 0; at -= 3 {
-		text = text[:at] + " " + text[at:]
-	}
-	return text
-}
-
-// Short writes a duration with three digits.
-func Short(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return fmt.Sprintf("%d µs", d.Microseconds())
-	case d < 100*time.Millisecond:
-		return fmt.Sprintf("%.1f ms", d.Seconds()*1000)
-	}
-	return fmt.Sprintf("%.0f ms", d.Seconds()*1000)
-}
-
-// Target is a figure that a contender should reach.
-type Target struct {
-	Text string
-	// Levels are the levels that the target applies to.
-	Levels []int
-	// Figure returns the figure at a level, and whether it reaches the target.
-	Figure func(level int) (value float64, ok bool)
-	// Unit follows the figure, such as "×".
-	Unit string
-}
-
-// PrintTargets writes each target with its figures.
-func PrintTargets(w io.Writer, targets ...Target) {
-	for _, target := range targets {
-		var figures []string
-		verdict := "ok  "
-		for _, level := range target.Levels {
-			value, ok := target.Figure(level)
-			figures = append(figures, fmt.Sprintf("%d: %.2f%s", level, value, target.Unit))
-			if !ok {
-				verdict = "MISS"
-			}
+// Failed returns the number of operations that failed and do not count.
+func (r *Results) Failed() (n int) {
+	for _, samples := range r.samples {
+		for _, s := range samples {
+			n += s.Failed
 		}
-		fmt.Fprintf(w, "  %s  %s — %s\n", verdict, target.Text, strings.Join(figures, ", "))
 	}
-}
-
-// AtLeast returns a target for a's rate as a multiple of b's.
-func (r *Results) AtLeast(text, a, b string, least float64, levels ...int) Target {
-	return Target{Text: text, Levels: levels, Unit: "×", Figure: func(level int) (float64, bool) {
-		ratio := r.Ratio(a, b, level, Faster)
-		return ratio, ratio >= least
-	}}
-}
-
-// AtMost returns a target for a figure of a's and b's samples.
-func (r *Results) AtMost(text, a, b string, most float64, unit string, figure func(a, b Sample) float64, levels ...int) Target {
-	return Target{Text: text, Levels: levels, Unit: unit, Figure: func(level int) (float64, bool) {
-		value := r.Ratio(a, b, level, figure)
-		return value, value <= most
-	}}
-}
-
-// AddsAtMost returns a target for the latency that a adds to a base, as a multiple of the
-// latency that b adds to it.
-func (r *Results) AddsAtMost(text, a, b, base string, most float64, levels ...int) Target {
-	return Target{Text: text, Levels: levels, Unit: "×", Figure: func(level int) (float64, bool) {
-		floor := r.Median(base, level).P50
-		added := func(name string) time.Duration { return r.Median(name, level).P50 - floor }
-		ratio := float64(added(a)) / float64(max(added(b), time.Microsecond))
-		return ratio, ratio <= most
-	}}
+	return n
 }

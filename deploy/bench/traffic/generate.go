@@ -42,30 +42,6 @@ func generate(draw *rand.Rand, turns int) (Session, error) {
 	return newSession("gpt-5", append(messages, message{Role: "assistant", Content: raw("Done.")}))
 }
 
-// Long returns the last requests of a session with a long history of tool rounds of the
-// given size: the first has the given number of rounds, each further one has one more.
-func Long(rounds, size, requests int) (Session, error) {
-	draw := rand.New(rand.NewPCG(uint64(rounds), uint64(size)))
-	messages := []message{{Role: "user", Content: raw(Words(draw, 200))}}
-	const envelope = 300
-	for round := range rounds + requests - 1 {
-		messages = append(messages, roundOf(draw, round, max(size-envelope, 1))...)
-	}
-	tools := toolsOf(messages)
-	for i := range messages {
-		messages[i].addMark()
-	}
-	var s Session
-	for n := range requests {
-		turn, err := newTurn("gpt-5", messages[:1+2*(rounds+n)], tools)
-		if err != nil {
-			return Session{}, err
-		}
-		s.Turns = append(s.Turns, turn)
-	}
-	return s, nil
-}
-
 // roundOf returns a call of a tool and its result of about the given size.
 func roundOf(draw *rand.Rand, round, size int) []message {
 	names := []string{"read_file", "search_code", "run_tests", "edit_file", "list_files"}

@@ -99,14 +99,6 @@ func TestGeneratedSessionsHaveTheShapeOfRecordedOnes(t *testing.T) {
 	}
 }
 
-func TestLongHistoriesHaveTheirSize(t *testing.T) {
-	t.Parallel()
-	s, err := Long(1000, 1000, 2)
-	if err != nil || len(s.Turns) != 2 || s.Turns[0].Size() < 900_000 || s.Turns[0].Size() > 1_100_000 || s.Turns[1].Size() <= s.Turns[0].Size() {
-		t.Errorf("%d requests, error %v", len(s.Turns), err)
-	}
-}
-
 func TestFilesWithoutSessionsAreErrors(t *testing.T) {
 	t.Parallel()
 	if _, err := Read(write(t, "a.json", `{"messages":[]}`)); !errors.Is(err, ErrNoSessions) {

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/unloop/unloop/schemas/kit/freeport"
+	"github.com/unloop/unloop/schemas/kit/pause"
+	"github.com/unloop/unloop/schemas/kit/service"
+)
+
+// Roles of this executable: the command line of unloop, the upstream, and the bare proxy.
+const (
+	unloopRole = "role-unloop"
+	originRole = "role-origin"
+	proxyRole  = "role-proxy"
+)
+
+// roles serve at the first argument until the context ends.
+var roles = map[string]func(ctx context.Context, args []string) error{originRole: origin, proxyRole: proxy}
+
+// startRole starts this executable in a role and returns its address.
+func startRole(ctx context.Context, g *group, args ...string) (*instance, error) {
+	addr, err := freeport.Addr()
+	if err != nil {
+		return nil, err
+	}
+	in := &instance{url: "http://" + addr}
+	metrics := in.url + metricsPath
+	pid, err := g.start(ctx, program{args: append([]string{args[0], addr}, args[1:]...)}, metrics)
+	in.processes = []process{{args[0], pid, metrics}}
+	return in, err
+}
+
+// metricsPath is where a role serves its own metrics.
+const metricsPath = "/bench/metrics"
+
+func serve(ctx context.Context, addr string, h http.HandlerFunc) error {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(metricsPath, promhttp.HandlerFor(service.NewRegistry(), promhttp.HandlerOpts{}))
+	mux.Handle("/", h)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: patience}
+	return service.ServeHTTP(ctx, server, ln, patience)
+}
+
+// proxy is the standard library's proxy in front of an upstream, with enough idle
+// connections.
+func proxy(ctx context.Context, args []string) error {
+	target, err := url.Parse(args[1])
+	if err != nil {
+		return fmt.Errorf("read upstream: %w", err)
+	}
+	p := &httputil.ReverseProxy{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true},
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // of clients that leave
+	}
+	return serve(ctx, args[0], func(w http.ResponseWriter, r *http.Request) {
+		// Otherwise the server closes the request's body with the first byte of the answer,
+		// and where the transport has not yet seen its end, it gives up the upstream.
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		p.ServeHTTP(w, r)
+	})
+}
+
+// answer is the answer of the upstream to every request that asks for no other one.
+const answer = `{"id":"chatcmpl-1","object":"chat.completion","created":1790000000,"model":"gpt-5","choices":[{"index":0,"message":{"role":"assistant","content":"Hello!"},"finish_reason":"stop"}],"usage":{"prompt_tokens":60,"completion_tokens":2,"total_tokens":62}}`
+
+// refusalPath refuses everything, in as many bytes as a refusal of Unloop has.
+const refusalPath = "/refuse/v1/chat/completions"
+
+var refusal = `"` + strings.Repeat("x", 1000) + `"`
+
+// origin is an upstream with one answer to everything. With a pause in the query it
+// streams, with that pause between two chunks.
+func origin(ctx context.Context, args []string) error {
+	return serve(ctx, args[0], func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return // the client left
+		}
+		gap, err := time.ParseDuration(r.URL.Query().Get(pauseKey))
+		switch {
+		case err == nil:
+			w.Header().Set("Content-Type", "text/event-stream")
+			streamChunks(r.Context(), w, gap)
+		case r.URL.Path == refusalPath:
+			respond(w, http.StatusTooManyRequests, refusal)
+		default:
+			respond(w, http.StatusOK, answer)
+		}
+	})
+}
+
+func respond(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body) // a client that left needs no answer
+}
+
+const (
+	// chunks is the number of chunks of a streamed answer.
+	chunks = 50
+	// pauseKey names the pause in a query.
+	pauseKey = "pause"
+	// chunkHead and chunkTail are a chunk around the time at which it is sent, in Unix
+	// nanoseconds.
+	chunkHead = `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1790000000,"model":"gpt-5","choices":[{"index":0,"delta":{"content":"`
+	chunkTail = `"},"finish_reason":null}]}` + "\n\n"
+	lastChunk = "data: [DONE]\n\n"
+)
+
+func streamChunks(ctx context.Context, w http.ResponseWriter, gap time.Duration) {
+	out := http.NewResponseController(w)
+	var chunk []byte
+	for began, n := time.Now(), 0; n < chunks; n++ {
+		if gap > 0 && pause.For(ctx, time.Until(began.Add(time.Duration(n)*gap))) != nil {
+			return
+		}
+		chunk = append(strconv.AppendInt(append(chunk[:0], chunkHead...), time.Now().UnixNano(), 10), chunkTail...)
+		if _, err := w.Write(chunk); err != nil || out.Flush() != nil {
+			return // the client left
+		}
+	}
+	_, _ = io.WriteString(w, lastChunk) // a client that left needs no end
+}
