@@ -61,11 +61,21 @@ func (g *Gateway) check(r *http.Request, x *request.Request, who auth.Principal,
 	}
 	c.from = g.resolve(r, x, rules, who, hasher)
 	c.operator = override.Decide(g.shared.Overrides(), rules.Set, x, &c.from, g.now())
-	c.form, c.Sender.Agent = x.Prompt, x.Prompt != nil && x.Run == nil && x.ShowsTools()
+	c.Sender.Agent = x.Prompt != nil && x.Run == nil && x.ShowsTools()
 	if c.operator.Operator == "" {
 		g.gather(c, hasher, turn)
+	} else {
+		c.forget()
 	}
 	return c
+}
+
+// forget drops the history of the prompt, which may take many times the memory of the
+// body, and returns the request without it.
+func (c *checked) forget() *request.Request {
+	x := c.account.Request.WithoutHistory()
+	c.account.Request, c.form = x, x.Prompt
+	return x
 }
 
 // open parses a request in its turn, and returns the turn. A request that waits for memory
@@ -102,6 +112,7 @@ func (g *Gateway) gather(c *checked, hasher *identity.Hasher, turn *turns.Turn) 
 		key = func() string { return hasher.Caller(g.gate.CallerKey(r, x, c.from.Client), "") }
 	}
 	c.Evidence = g.evidence(r.Context(), x, &c.from, c.rules, key)
+	x = c.forget()
 	turn.Read()
 	for _, s := range c.Skipped {
 		g.metrics.descriptorMissing.WithLabelValues(s.Policy, s.Rule.Name, s.Missing).Inc()

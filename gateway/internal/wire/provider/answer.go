@@ -43,6 +43,16 @@ func (p *Prompt) Form() *Prompt {
 	return &Prompt{Model: p.Model, Stream: p.Stream, StreamUsage: p.StreamUsage, Structured: p.Structured, Delta: p.Delta}
 }
 
+// WithoutHistory returns a prompt without its messages; nil for nil.
+func (p *Prompt) WithoutHistory() *Prompt {
+	if p == nil {
+		return nil
+	}
+	left := *p
+	left.Tail, left.References, left.Transcript = nil, nil, nil
+	return &left
+}
+
 // Content types of answers.
 const (
 	TypeJSON   = "application/json"

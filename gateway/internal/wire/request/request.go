@@ -91,6 +91,13 @@ func (r *Request) Model() string {
 	return r.Prompt.Model
 }
 
+// WithoutHistory returns the request without the messages of its prompt.
+func (r *Request) WithoutHistory() *Request {
+	left := *r
+	left.Prompt = r.Prompt.WithoutHistory()
+	return &left
+}
+
 // Forwarded returns what is left of a request to know once its answer has begun: neither
 // its body nor its history.
 func (r *Request) Forwarded() *Request {
