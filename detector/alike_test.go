@@ -19,6 +19,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -177,7 +178,7 @@ func (s *sessions) checkOf(text string) *checkpb.Check {
 	}}
 	check.Limits = []*checkpb.Limit{
 		{Policy: "other", Rule: "few", Key: s.hash("key"), Cost: 1, Bucket: &checkpb.Bucket{Rate: 0.05, Capacity: 6}},
-		{Policy: "other", Rule: checkpb.BreakerRule, Key: s.hash("key"), Cost: 1, Breaker: &checkpb.Breaker{Threshold: 12, ResetSeconds: 120}},
+		{Policy: "other", Rule: finding.CircuitBreaker, Key: s.hash("key"), Cost: 1, Breaker: &checkpb.Breaker{Threshold: 12, ResetSeconds: 120}},
 	}
 	return check
 }

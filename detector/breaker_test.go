@@ -14,13 +14,14 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // broken is the check of a request that a circuit breaker alone looks at.
 func broken(threshold float64, reset uint32) *checkpb.Check {
 	return limited(func(l *checkpb.Limit) {
-		l.Rule, l.Bucket, l.Breaker = checkpb.BreakerRule, nil, &checkpb.Breaker{Threshold: threshold, ResetSeconds: reset}
+		l.Rule, l.Bucket, l.Breaker = finding.CircuitBreaker, nil, &checkpb.Breaker{Threshold: threshold, ResetSeconds: reset}
 	})
 }
 
@@ -183,7 +184,7 @@ func TestThreeDetectorsOpenABreakerAtExactlyItsThreshold(t *testing.T) {
 		t.Errorf("%d passed, want 99; incidents %v", passed, loops)
 	}
 	e := opened()
-	if e.Data.Detector != checkpb.BreakerRule || e.Data.Action != "reject" || !loops[e.Data.LoopID] || e.Data.Threshold != 100 {
+	if e.Data.Detector != finding.CircuitBreaker || e.Data.Action != "reject" || !loops[e.Data.LoopID] || e.Data.Threshold != 100 {
 		t.Errorf("when it opens: %+v", e)
 	}
 	c.advance(10 * time.Minute)
@@ -211,7 +212,7 @@ func TestOperatorResetsABreakerOnEveryDetector(t *testing.T) {
 		t.Fatalf("open for good: %v", v)
 	}
 	r := release(t, nc, v.GetLoopId())
-	if r.GetError() != "" || len(r.GetReleased()) != 1 || r.GetReleased()[0].GetDetector() != checkpb.BreakerRule {
+	if r.GetError() != "" || len(r.GetReleased()) != 1 || r.GetReleased()[0].GetDetector() != finding.CircuitBreaker {
 		t.Fatalf("release: %v", r)
 	}
 	if end := closed(); end.Data.LoopID != v.GetLoopId() {

@@ -111,7 +111,7 @@ func TestSemanticLoopIsHintedAndRejectedFromItsEighthFinding(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	f := ask(t, nc, meaningCheck())[0].GetFindings()[0]
-	if f.GetDetector() != "semantic" || f.GetHitCount() != 10 || f.GetSimilarity() != 0.97 || f.GetLoopId() == "" || f.GetMessage() == "" {
+	if f.GetDetector() != "semantic" || f.GetHitCount() != 10 || f.GetSimilarity() != 0.97 || f.GetLoopId() == "" || f.Hint() == "" {
 		t.Errorf("finding %v", f)
 	}
 	r := worker.last.Load()

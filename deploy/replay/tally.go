@@ -202,16 +202,9 @@ func insert(list []string, s string) []string {
 // why describes a finding.
 func why(f *checkpb.Finding) string {
 	if f.GetSimilarity() > 0 {
-		return fmt.Sprintf("%s (similarity %.3f)", f.GetMessage(), f.GetSimilarity())
+		return fmt.Sprintf("%s (similarity %.3f)", f.Hint(), f.GetSimilarity())
 	}
-	if f.GetMessage() != "" {
-		return f.GetMessage()
-	}
-	what := "the same request"
-	if f.GetDetector() == "prompt" {
-		what = "the same newest messages"
-	}
-	return fmt.Sprintf("%s %d times within %d s, where the threshold is %d", what, f.GetHitCount(), f.GetWindowSeconds(), f.GetThreshold())
+	return f.Hint()
 }
 
 func (t *tally) noteTool(s *Session, f *checkpb.Finding) {

@@ -37,10 +37,23 @@ const (
 	NothingNew = "nothing-new"
 )
 
+// Takes says which action of its policy a finding takes.
+type Takes uint8
+
+// The actions of a policy.
+const (
+	ByDetector Takes = iota // the detector's own, by the count
+	ByErrors                // error_action, and block_action where a hint changes nothing
+	ByWide                  // wide_action
+	ByNothing               // wide_action, and the cycle detector's action where a hint changes nothing
+)
+
+// Sentences that several kinds use.
 const (
 	useResults = "The results of these calls are in this conversation already, after each call: go on from the newest of them, " +
 		"take a different approach, or say what stands in the way."
 	useAnswer = "What was asked has been answered already: go on from that answer, take a different approach, or say what stands in the way."
+	findCause = "Find out what causes it before trying again."
 )
 
 // catalogue has the kinds, by detector: first what the detector finds by no rule of its own.
@@ -99,27 +112,30 @@ var catalogue = []Kind{
 	{
 		Detector: Tool, Rule: Breaker, Compares: "the number of calls since the last human message",
 		Title: "too many tool calls", Text: "a session whose tool calls went round in circles", Lasting: true,
-		Hint: "{stopped}", Advice: useResults,
+		Hint: "This session was stopped because its tool calls went round in circles. {advice}", Advice: useResults,
 	},
 	{
 		Detector: Tool, Rule: SameError, Compares: "errors of one tool, whatever its arguments",
 		Title: "the same error{tools}", Text: "the same error of a tool{tools} {n} times", Lasting: true,
 		Hint: "The {tool} has failed {n} times with the same error, whatever its arguments were. {advice}", Advice: useResults,
+		Next: findCause, Takes: ByErrors,
 	},
 	{
 		Detector: Tool, Rule: AllFailed, Compares: "whether the calls of a round failed",
 		Title: "every tool call fails", Text: "{n} rounds of tool calls in a row that all failed", Lasting: true,
-		Hint: "The last {n} rounds of tool calls all failed. {advice}", Advice: useResults,
+		Hint: "The last {n} rounds of tool calls all failed. {advice}", Advice: useResults, Next: findCause, Takes: ByErrors,
 	},
 	{
 		Detector: Tool, Rule: NotOffered, Compares: "names of tools with those that the request offers",
 		Title: "a tool that does not exist{tools}", Text: "{n} calls of a tool that does not exist{tools}", Lasting: true,
 		Hint: "The {tool} was called {n} times but does not exist here. {advice}", Advice: useResults,
+		Next: "Use only the tools that are offered.", Takes: ByErrors,
 	},
 	{
 		Detector: Tool, Rule: SameEmpty, Compares: "empty results of one tool, whatever its arguments",
 		Title: "empty results{tools}", Text: "the same empty result of a tool{tools} in {n} rounds", Lasting: true,
 		Hint: "The {tool} has returned the same empty result in {n} rounds, whatever its arguments were. {advice}", Advice: useResults,
+		Takes: ByErrors,
 	},
 	{
 		Detector: Cycle, Compares: "rounds of calls, and their results",
@@ -135,11 +151,13 @@ var catalogue = []Kind{
 		Detector: Cycle, Rule: Wide, Compares: "the calls of many rounds, in any order",
 		Title: "the same few tool calls again and again", Text: "the same few tool calls over and over in the last {n} rounds", Lasting: true,
 		Hint: "In the last {n} rounds the same few tool calls came back again and again, and none brought anything new. {advice}", Advice: useResults,
+		Takes: ByWide,
 	},
 	{
 		Detector: Cycle, Rule: NothingNew, Compares: "rounds with all rounds before",
 		Title: "rounds that bring nothing new", Text: "{n} rounds of tool calls in a row that brought nothing new", Lasting: true,
 		Hint: "The last {n} rounds brought nothing new: each call had been made before, with the same result. {advice}", Advice: useResults,
+		Takes: ByNothing,
 	},
 	{
 		Detector: Semantic, Compares: "the meaning of messages",

@@ -23,12 +23,13 @@ type Kind struct {
 	// Title names the loop in a few words, and Text in full, without a verb. Both may
 	// contain {tools}; Text also {n}, the count, and {window}.
 	Title, Text string
-	// Hint tells the model what it did, in a sentence or two. Besides the placeholders of
-	// Text it may contain {tool} and those that its detector fills in. Advice tells it what
-	// to do instead.
-	Hint, Advice string
+	// Hint tells the model what it did. Besides the placeholders of Text it may contain
+	// {tool}, {period}, {passed}, {between} and {advice}. Next is the advice to a model
+	// whose call passes, if it is not the usual one. Advice is given in place of an answer.
+	Hint, Next, Advice string
 	// Lasting reports that waiting does not let a stopped request pass.
 	Lasting bool
+	Takes   Takes
 }
 
 // Of returns the kind of a finding. A rule that is not in the catalogue is described by its
@@ -50,6 +51,16 @@ func Of(detector, rule string) *Kind {
 	return general
 }
 
+// DetectorOf returns the detector whose rule has the name.
+func DetectorOf(rule string) string {
+	for i := range catalogue {
+		if k := &catalogue[i]; k.Rule == rule || k.Rule == "" && k.Detector == rule {
+			return k.Detector
+		}
+	}
+	return Tool
+}
+
 // Catalogue returns all kinds, by detector.
 func Catalogue() []Kind { return append([]Kind(nil), catalogue...) }
 
@@ -62,6 +73,20 @@ type Facts struct {
 	Count, Threshold int
 	// Window is the time in which the hits were counted; 0 for none.
 	Window time.Duration
+
+	// The fields below are known to the detector alone, and only Hint uses them.
+
+	// Action is what is done, such as "reject".
+	Action string
+	// Period is the number of rounds of a cycle.
+	Period int
+	// Passed is the time from the first to the newest occurrence of a poll; 0 if unknown.
+	Passed time.Duration
+	// Backoff is the number of seconds to wait before the next poll; 0 for other calls.
+	Backoff int
+	// Worked reports that other work was done between the occurrences, Once that the call
+	// takes effect each time, and Similar that the calls are nearly the same.
+	Worked, Once, Similar bool
 }
 
 // Title names the loop in a few words, such as "the same error (bash)".
@@ -70,13 +95,22 @@ func (f Facts) Title() string { return f.Fill(Of(f.Detector, f.Rule).Title) }
 // Text says what was found, and how often, such as "the same error of a tool (bash) 5
 // times".
 func (f Facts) Text() string {
+	text, _ := f.templates()
+	return f.Fill(text)
+}
+
+// templates returns the texts of the kind, or those of a special case of it.
+func (f Facts) templates() (text, hint string) {
+	k := Of(f.Detector, f.Rule)
 	switch {
 	case f.Rule == Breaker && f.Threshold > 0 && f.Count > f.Threshold:
-		return f.Fill("{n} tool calls since the last human message")
+		return "{n} tool calls since the last human message", "There were {n} tool calls since the last human message; the limit is {threshold}. {advice}"
 	case f.Detector == Semantic && f.Count == 1:
-		return "a message that says again, in other words, what was said before"
+		return "a message that says again, in other words, what was said before", "The newest message says again, in other words, what was said before."
+	case f.Similar:
+		return k.Text, "Nearly the same call of the {tool} has failed alike {n} times. {advice}"
 	}
-	return f.Fill(Of(f.Detector, f.Rule).Text)
+	return k.Text, k.Hint
 }
 
 // Sentence returns Text as a sentence.
@@ -86,9 +120,8 @@ func (f Facts) Sentence() string {
 	return string(unicode.ToUpper(first)) + text[size:] + "."
 }
 
-// Fill puts the facts, and further values, into a template of a Kind. Further values are
-// pairs of a placeholder and its value, and come first.
-func (f Facts) Fill(template string, further ...string) string {
+// Fill puts the facts into a template of a Kind.
+func (f Facts) Fill(template string) string {
 	names := f.tools()
 	tools, tool := "", "tool"
 	if names != "" {
@@ -98,7 +131,10 @@ func (f Facts) Fill(template string, further ...string) string {
 	if f.Window > 0 {
 		window = " within " + span(f.Window)
 	}
-	return strings.NewReplacer(append(further, "{n}", strconv.Itoa(f.Count), "{tools}", tools, "{tool}", tool, "{window}", window)...).Replace(template)
+	return strings.NewReplacer(
+		"{n}", strconv.Itoa(f.Count), "{tools}", tools, "{tool}", tool, "{window}", window, "{threshold}", strconv.Itoa(f.Threshold),
+		"{period}", strconv.Itoa(f.Period), "{passed}", f.passed(), "{between}", f.between(), "{advice}", f.advice(),
+	).Replace(template)
 }
 
 // maxTools bounds the names of tools in a text, in bytes: what follows them, such as the code of an

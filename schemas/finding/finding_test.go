@@ -48,8 +48,14 @@ func TestKindsAreWhole(t *testing.T) {
 		}
 		seen[name] = true
 		f := Facts{Detector: k.Detector, Rule: k.Rule, Tool: strings.Repeat("größer_name,", 40), Count: 7, Window: 90 * time.Second}
-		if all := f.Title() + f.Text(); strings.ContainsAny(all, "{}") || len(f.Title()) > 128 {
+		if all := f.Title() + f.Text() + f.Hint(); strings.ContainsAny(all, "{}") || len(f.Title()) > 128 {
 			t.Errorf("%q has placeholders, or is long: %s", name, all)
+		}
+		if hint := f.Hint(); k.Detector != CircuitBreaker && !strings.HasSuffix(hint, ".") {
+			t.Errorf("%q tells the model %q", name, hint)
+		}
+		if k.Rule != "" && DetectorOf(k.Rule) != k.Detector {
+			t.Errorf("the rule %s belongs to %s", k.Rule, DetectorOf(k.Rule))
 		}
 		if !seen[[2]string{k.Detector}] {
 			t.Errorf("the detector %s does not come first", k.Detector)

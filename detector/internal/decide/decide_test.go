@@ -26,6 +26,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
@@ -257,7 +258,7 @@ func TestTheIncidentOfABreakerBeginsAndEnds(t *testing.T) {
 	at := noon
 	f.Now = func() time.Time { return at }
 	breaker := &checkpb.Check{Limits: []*checkpb.Limit{{
-		Policy: "a", Rule: checkpb.BreakerRule, Key: hash("key"), Cost: 5, Breaker: &checkpb.Breaker{Threshold: 2, ResetSeconds: 60},
+		Policy: "a", Rule: finding.CircuitBreaker, Key: hash("key"), Cost: 5, Breaker: &checkpb.Breaker{Threshold: 2, ResetSeconds: 60},
 	}}}
 	if d := f.decide(t, breaker); d.GetLimits()[0].GetLoopId() != "loop-a" || d.GetAction() != reject {
 		t.Errorf("opened: %v", d)

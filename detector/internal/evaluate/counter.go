@@ -2,35 +2,17 @@ package evaluate
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 // maxHits bounds what one message may add to a counter.
 const maxHits = 1 << 20
-
-const (
-	// detectorPrompt is the detector that counts one prompt in several parts of a record.
-	detectorPrompt = "prompt"
-	// detectorUninspected counts bodies that can't be read.
-	detectorUninspected = "uninspected"
-	// detectorUsers counts the changes of a prompt's end user under one key.
-	detectorUsers = "users"
-)
-
-// The rules of findings that do not come from a count within the window.
-const (
-	ruleRounds   = "identical-rounds" // at the end of the request's own history
-	ruleComplain = "complaints"       // the same
-	ruleSlow     = "slow"             // the long window
-	ruleModels   = "models-in-turn"
-	ruleTogether = "sessions-together"
-)
 
 // Counter evaluates one counter of a check.
 type Counter struct {
@@ -142,11 +124,9 @@ func (h *Counter) finding() *checkpb.Finding {
 	case rounds > checkpb.Action_ACTION_ALLOW:
 		h.identical(f, rounds)
 	case v.InTurn:
-		f.Action, f.Rule = checkpb.Action_ACTION_WARN, ruleModels
-		f.Message = "The same prompt goes to two models by turns, and came back to each."
+		f.Action, f.Rule = checkpb.Action_ACTION_WARN, finding.ModelsInTurn
 	default:
-		f.Action, f.HitCount, f.Threshold, f.WindowSeconds, f.Rule = checkpb.Action_ACTION_WARN, uint32(v.Slow), c.GetSlowHits(), c.GetSlowSeconds(), ruleSlow
-		f.Message = fmt.Sprintf("%d conversations began with the same prompt within %d seconds.", v.Slow, c.GetSlowSeconds())
+		f.Action, f.HitCount, f.Threshold, f.WindowSeconds, f.Rule = checkpb.Action_ACTION_WARN, uint32(v.Slow), c.GetSlowHits(), c.GetSlowSeconds(), finding.Slow
 	}
 	return f
 }
@@ -167,19 +147,13 @@ func (h *Counter) roundsAction() checkpb.Action {
 // identical fills in the finding of rounds at the end of the history.
 func (h *Counter) identical(f *checkpb.Finding, action checkpb.Action) {
 	c := h.counter
-	n := c.GetRounds()
-	f.Action, f.HitCount, f.Threshold, f.Rule = action, n, c.GetHintRounds(), ruleRounds
+	f.Action, f.HitCount, f.Threshold, f.Rule = action, c.GetRounds(), c.GetHintRounds(), finding.IdenticalRounds
 	if action.Stops() {
 		f.Threshold = c.GetStopRounds()
 	}
 	if c.GetComplaint() {
-		f.Rule = ruleComplain
-		f.Message = fmt.Sprintf("Your last %d answers brought the same complaint, and none did what it asks for. Do that now, such as the call that is missing, "+
-			"or say what stands in the way.", n)
-		return
+		f.Rule = finding.Complaints
 	}
-	f.Message = fmt.Sprintf("The last %d rounds of this conversation were identical: you said the same and were answered the same each time, "+
-		"since %d rounds ago.", n, n)
 }
 
 // fired fills in the finding of a count that reached its threshold.
@@ -191,14 +165,8 @@ func (h *Counter) fired(f *checkpb.Finding) {
 	for _, age := range v.Ages {
 		f.HitAgesMs = append(f.HitAgesMs, uint32(age/time.Millisecond))
 	}
-	switch f.GetDetector() {
-	case detectorUninspected:
-		f.Message = fmt.Sprintf("%d request bodies of this caller could not be read within %d seconds.", v.Count, f.GetWindowSeconds())
-	case detectorUsers:
-		f.Message = fmt.Sprintf("The same prompt changed its end user %d times under one key within %d seconds.", v.Count, f.GetWindowSeconds())
-	}
 	if v.Together {
-		f.Fingerprint, f.Threshold, f.Rule = h.counter.GetTogether().GetFingerprint(), h.counter.GetTogether().GetThreshold(), ruleTogether
+		f.Fingerprint, f.Threshold, f.Rule = h.counter.GetTogether().GetFingerprint(), h.counter.GetTogether().GetThreshold(), finding.SessionsTogether
 	}
 }
 
@@ -208,7 +176,7 @@ func (h *Counter) fired(f *checkpb.Finding) {
 func CounterKeys(ref *checkpb.CounterRef) (keys []string) {
 	shadow, detector, policy, fp := ref.GetShadow(), ref.GetDetector(), ref.GetPolicy(), ref.GetFingerprint()
 	keys = []string{schemas.CounterKey(shadow, detector, policy, fp), schemas.EarlierCounterKey(shadow, detector, policy, fp)}
-	if detector == detectorPrompt {
+	if detector == finding.Prompt {
 		keys = append(keys, schemas.EarlierCounterKey(shadow, detector, policy, counter.RecordName(fp)))
 	}
 	return slices.Compact(keys)
@@ -217,7 +185,7 @@ func CounterKeys(ref *checkpb.CounterRef) (keys []string) {
 // PartOfCounter returns the part of a counter's record that a reference names; "" for the
 // whole record.
 func PartOfCounter(ref *checkpb.CounterRef) string {
-	if ref.GetDetector() != detectorPrompt {
+	if ref.GetDetector() != finding.Prompt {
 		return ""
 	}
 	return counter.MarkOf(ref.GetFingerprint())

@@ -148,7 +148,7 @@ func TestFindingsOfCounters(t *testing.T) {
 			continue
 		}
 		f := last.Findings[0]
-		if f.GetRule() != c.rule || f.GetAction() != c.action || !strings.Contains(f.GetMessage(), c.says) {
+		if f.GetRule() != c.rule || f.GetAction() != c.action || !strings.Contains(f.Hint(), c.says) {
 			t.Errorf("%s: %v", name, f)
 		}
 		if parted := all[0].GetParted(); last.Cooldown != nil && (last.Cooldown.Part != "") != parted {

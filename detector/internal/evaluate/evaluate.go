@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/incident"
-	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 // ErrMalformed says that a check has a part that no gateway sends.
@@ -116,20 +116,14 @@ func Conclude(limits []*checkpb.Limit, results []Result) (*checkpb.Decision, err
 	return out, faults
 }
 
-// Add adds a finding to a decision. Tool calls, and rounds at the end of the history, are
-// compared with the history, and texts with their meaning: waiting changes none of these.
+// Add adds a finding to a decision.
 func Add(d *checkpb.Decision, f *checkpb.Finding) {
 	d.Findings = append(d.Findings, f)
 	if f.GetShadow() {
 		return
 	}
 	d.Action = max(d.Action, f.GetAction())
-	lasting := f.GetRule() == ruleRounds || f.GetRule() == ruleComplain
-	switch f.GetDetector() {
-	case toolloop.DetectorTool, toolloop.DetectorCycle, DetectorSemantic:
-		lasting = true
-	}
-	d.Lasting = d.Lasting || lasting && f.GetAction().Stops()
+	d.Lasting = d.Lasting || f.GetAction().Stops() && finding.Of(f.GetDetector(), f.GetRule()).Lasting
 }
 
 // Parts returns the number of parts of a check: its rules, counters and tool watches.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/incident"
-	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 // noted returns a finding of a check for the record of its incident.
@@ -151,14 +151,14 @@ func related(check *checkpb.Check, policy string, shadow bool) []event.Counter {
 	for _, w := range check.GetSemantics() {
 		if w.GetPolicy() == policy && w.GetShadow() == shadow {
 			out = append(out, event.Counter{
-				Detector: DetectorSemantic, Fingerprint: hex.EncodeToString(w.GetScope()), KeptSeconds: int(streakTTL(w) / time.Second),
+				Detector: finding.Semantic, Fingerprint: hex.EncodeToString(w.GetScope()), KeptSeconds: int(streakTTL(w) / time.Second),
 			})
 		}
 	}
 	for _, w := range check.GetWatches() {
 		if w.GetPolicy() == policy && w.GetShadow() == shadow {
 			out = append(out, event.Counter{
-				Detector: toolloop.DetectorTool, Fingerprint: hex.EncodeToString(w.GetAgent()), KeptSeconds: int(w.GetParams().GetIdleSeconds()),
+				Detector: finding.Tool, Fingerprint: hex.EncodeToString(w.GetAgent()), KeptSeconds: int(w.GetParams().GetIdleSeconds()),
 			})
 		}
 	}

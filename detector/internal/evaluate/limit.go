@@ -9,11 +9,10 @@ import (
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 const (
-	// DetectorBreaker is the detector of incidents of circuit breakers.
-	DetectorBreaker = checkpb.BreakerRule
 	// breakerKept is how long an incident stays open after the end of its breaker's
 	// open time, so that the request that closes the breaker finds it.
 	breakerKept = time.Hour
@@ -148,7 +147,7 @@ func (l *Limit) incidents(verdict *checkpb.LimitVerdict) (out []Incident) {
 func (l *Limit) incident(verdict *checkpb.LimitVerdict) Incident {
 	v := &l.verdict
 	in := noted(l.check, &checkpb.Finding{
-		Policy: l.limit.GetPolicy(), Detector: DetectorBreaker, Shadow: l.limit.GetShadow(), Action: checkpb.Action_ACTION_REJECT,
+		Policy: l.limit.GetPolicy(), Detector: finding.CircuitBreaker, Shadow: l.limit.GetShadow(), Action: checkpb.Action_ACTION_REJECT,
 		Fingerprint: l.limit.GetKey(), WindowSeconds: uint32(v.Window / time.Second), CooldownSeconds: uint32(v.RetryAfter / time.Second),
 	}, v.At)
 	in.LoopID, in.Conversation = &verdict.LoopId, hex.EncodeToString(l.limit.GetKey())
@@ -190,7 +189,7 @@ func Correct(c *checkpb.Correction) (Update[limit.State], error) {
 // ResetBreaker returns the update that closes a circuit breaker, for an operator, and
 // its open incident.
 func ResetBreaker(ref *checkpb.CounterRef) (Update[limit.State], incident.Finding) {
-	l := &checkpb.Limit{Policy: ref.GetPolicy(), Rule: DetectorBreaker, Key: ref.GetFingerprint(), Shadow: ref.GetShadow()}
+	l := &checkpb.Limit{Policy: ref.GetPolicy(), Rule: finding.CircuitBreaker, Key: ref.GetFingerprint(), Shadow: ref.GetShadow()}
 	return Update[limit.State]{limitKey(l), earlierLimitKey(l), func(limit.State, time.Time) (limit.State, time.Duration) {
 			return limit.State{}, time.Second
 		}}, incident.Finding{

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -13,12 +12,11 @@ import (
 	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
 const (
-	// DetectorSemantic is the detector of texts that say the same in other words.
-	DetectorSemantic = "semantic"
 	// longestTTL is the longest time for which a policy can have texts remembered.
 	longestTTL = 30 * 24 * time.Hour
 	// turnMemory is how long texts count once an answer has ended a turn of their
@@ -250,9 +248,9 @@ func (o *Semantic) Finding(count int, similarity float64) *checkpb.Finding {
 		return nil
 	}
 	f := &checkpb.Finding{
-		Policy: o.Watch.GetPolicy(), Detector: DetectorSemantic, Fingerprint: o.Watch.GetScope(), Shadow: o.Watch.GetShadow(),
+		Policy: o.Watch.GetPolicy(), Detector: finding.Semantic, Fingerprint: o.Watch.GetScope(), Shadow: o.Watch.GetShadow(),
 		Action: step.GetAction(), HitCount: uint32(count), Threshold: step.GetAt(), WindowSeconds: uint32(streakTTL(o.Watch) / time.Second),
-		Similarity: similarity, Message: repeatMessage(count),
+		Similarity: similarity,
 	}
 	if step.GetAction() == checkpb.Action_ACTION_THROTTLE {
 		f.DelayMs = uint32(min(time.Duration(count)*delayStep, maxDelay) / time.Millisecond)
@@ -281,14 +279,6 @@ func (o *Semantic) Late(r streak.Recalled) *checkpb.Finding {
 		return nil
 	}
 	return o.Finding(r.Matches, r.Late)
-}
-
-// repeatMessage returns whole sentences, since hints and answers append others.
-func repeatMessage(count int) string {
-	if count == 1 {
-		return "The newest message says again, in other words, what was said before."
-	}
-	return fmt.Sprintf("The last %d messages say again, in other words, what was said before.", count)
 }
 
 // ExcuseText returns the update that notes that the call with a text got no answer; false

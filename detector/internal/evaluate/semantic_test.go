@@ -159,7 +159,7 @@ func TestActionsOfAStreak(t *testing.T) {
 		"another policy counts":        {1, 0.97, func(c *checkpb.Check, _ *checkpb.SemanticWatch) { c.Counters = []*checkpb.Counter{{Policy: "other"}} }, []uint32{9}, hint},
 	} {
 		f := semantic(t, semanticCheck(c.edit), c.hits...).Finding(c.count, c.similarity)
-		if f.GetAction() != c.want || (f != nil && (f.GetMessage() == "" || f.GetWindowSeconds() != 600)) {
+		if f.GetAction() != c.want || (f != nil && (f.Hint() == "" || f.GetWindowSeconds() != 600)) {
 			t.Errorf("%s: %v, want %s", name, f, c.want.Label())
 		}
 		if f.GetAction() == throttle && f.GetDelayMs() != 300 {
@@ -239,7 +239,6 @@ func TestFindingsOnTheWireAreWhole(t *testing.T) {
 	t.Parallel()
 	want := &checkpb.Finding{
 		Policy: "p", Detector: "semantic", Fingerprint: hash("scope"), Action: hint, HitCount: 1, Threshold: 1, WindowSeconds: 600, Similarity: 0.97,
-		Message: "The newest message says again, in other words, what was said before.",
 	}
 	if diff := cmp.Diff(want, semantic(t, semanticCheck(nil)).Finding(1, 0.97), protocmp.Transform()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

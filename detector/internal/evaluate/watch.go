@@ -10,6 +10,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 // Session is an agent's tool calls as they are stored: the state's own compact form.
@@ -185,10 +186,12 @@ func (v *Watch) finding(f *toolloop.Detection) *checkpb.Finding {
 	if f.Standing && !action.Stops() && !v.explains() || action == checkpb.Action_ACTION_ALLOW {
 		return nil
 	}
+	facts := f.Facts()
+	facts.Action = action.Label()
 	out := &checkpb.Finding{
-		Policy: v.watch.GetPolicy(), Detector: f.Rule.Detector(), Fingerprint: v.watch.GetAgent(), Shadow: v.watch.GetShadow(),
+		Policy: v.watch.GetPolicy(), Detector: facts.Detector, Fingerprint: v.watch.GetAgent(), Shadow: v.watch.GetShadow(),
 		Action: action, HitCount: uint32(f.Count), Threshold: uint32(f.Threshold), WindowSeconds: uint32(v.params.Idle / time.Second),
-		Rule: string(f.Rule), Tool: f.Tool, Message: f.Message(levelOf(action)),
+		Rule: string(f.Rule), Tool: f.Tool, Message: facts.Hint(),
 	}
 	if !action.Stops() {
 		out.BackoffSeconds = uint32(f.Backoff) // waiting lets nothing through that is stopped
@@ -200,18 +203,6 @@ func (v *Watch) finding(f *toolloop.Detection) *checkpb.Finding {
 		out.DelayMs = uint32(min(time.Duration(f.Count)*delayStep, maxDelay) / time.Millisecond)
 	}
 	return out
-}
-
-// levelOf returns the level of a finding by its action.
-func levelOf(a checkpb.Action) toolloop.Level {
-	switch a {
-	case checkpb.Action_ACTION_BREAK:
-		return toolloop.Break
-	case checkpb.Action_ACTION_REJECT:
-		return toolloop.Block
-	default:
-		return toolloop.Warn
-	}
 }
 
 // action returns the strongest action of all detections.
@@ -234,21 +225,23 @@ func (v *Watch) actionOf(f *toolloop.Detection) checkpb.Action {
 	case toolloop.Allow:
 		return checkpb.Action_ACTION_ALLOW
 	}
-	switch f.Rule {
-	case toolloop.SameError, toolloop.AllFailed, toolloop.NotOffered, toolloop.SameEmpty:
+	detector := f.Rule.Detector()
+	switch finding.Of(detector, string(f.Rule)).Takes {
+	case finding.ByErrors:
 		return leadOn(f, v.watch.GetErrors(), v.watch.GetBlock())
-	case toolloop.Wide:
+	case finding.ByWide:
 		return v.watch.GetWide()
-	case toolloop.NothingNew:
+	case finding.ByNothing:
 		return leadOn(f, v.watch.GetWide(), v.watch.GetCycle())
-	case toolloop.PingPong, toolloop.Cycle:
+	}
+	if detector == finding.Cycle {
 		if steps := v.watch.GetCycleSteps(); len(steps) > 0 && !f.Slow {
 			return v.climb(steps, f)
 		}
 		if f.Level == toolloop.Block {
 			return v.watch.GetCycle()
 		}
-	default:
+	} else {
 		if steps := v.watch.GetSteps(); len(steps) > 0 && !f.Worked && !f.Slow {
 			return v.climb(steps, f)
 		}
@@ -271,7 +264,7 @@ func leadOn(f *toolloop.Detection, warn, block checkpb.Action) checkpb.Action {
 // answerTo returns the answer to a request that a detection rejects. A break has none:
 // it stops the agent, and must not look like an answer of the model.
 func (v *Watch) answerTo(f *toolloop.Detection) checkpb.Answer {
-	if f.Rule.Detector() == toolloop.DetectorCycle {
+	if f.Rule.Detector() == finding.Cycle {
 		return v.watch.GetCycleAnswer()
 	}
 	return v.watch.GetBlockAnswer()

@@ -12,13 +12,13 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas"
-	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // BreakerSubjects matches the subjects of the records of circuit breakers.
-const BreakerSubjects = "$KV." + schemas.BucketLimits + ".rule.*.*." + checkpb.BreakerRule + ".*"
+const BreakerSubjects = "$KV." + schemas.BucketLimits + ".rule.*.*." + finding.CircuitBreaker + ".*"
 
 // OnBreaker ends the incident of a circuit breaker whose record an operator deletes. All
 // detectors do so; one that was not connected ends it with the next request.
@@ -49,7 +49,7 @@ func (r *Recorder) endPurged(ctx context.Context, subject string) error {
 			return err
 		}
 		var rec incident.Record
-		if !strings.HasPrefix(entry.Key(), keys+hex.EncodeToString(begins)) || json.Unmarshal(entry.Value(), &rec) != nil || rec.Detector != checkpb.BreakerRule {
+		if !strings.HasPrefix(entry.Key(), keys+hex.EncodeToString(begins)) || json.Unmarshal(entry.Value(), &rec) != nil || rec.Detector != finding.CircuitBreaker {
 			continue
 		}
 		if err := r.end(ctx, entry.Key(), rec.LoopID, event.ReasonClosed); err != nil {

@@ -20,9 +20,9 @@ import (
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/recorder"
 	"github.com/unloop/unloop/detector/internal/streak"
-	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 )
 
@@ -98,15 +98,15 @@ func (r *Releaser) Forget(f *checkpb.Forget) {
 // reset resets one record behind an incident, which its policy keeps for so long.
 func (r *Releaser) reset(ctx context.Context, ref *checkpb.CounterRef, kept time.Duration) error {
 	switch ref.GetDetector() {
-	case evaluate.DetectorSemantic:
+	case finding.Semantic:
 		return apply(ctx, r, r.Streaks, evaluate.EndStreak(ref, kept))
-	case evaluate.DetectorBreaker:
+	case finding.CircuitBreaker:
 		closed, in := evaluate.ResetBreaker(ref)
 		if err := apply(ctx, r, r.Limits, closed); err != nil {
 			return fmt.Errorf("close circuit breaker: %w", err)
 		}
 		return r.Incidents.ResolveReleased(ctx, in)
-	case toolloop.DetectorTool, toolloop.DetectorCycle:
+	case finding.Tool, finding.Cycle:
 		return apply(ctx, r, r.Sessions, evaluate.Release(ref, kept))
 	}
 	return r.resetCounter(ctx, ref, kept)

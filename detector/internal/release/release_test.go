@@ -24,6 +24,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
@@ -83,8 +84,8 @@ func TestAReleaseResetsAllRecordsOfALoop(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, natstest.Start(t))
 	id := f.open(t, "prompt", event.Counter{Detector: "semantic", Fingerprint: "02"}, event.Counter{Detector: "tool", Fingerprint: "03"},
-		event.Counter{Detector: checkpb.BreakerRule, Fingerprint: "04"})
-	limitKey, streakKey := schemas.LimitKey(false, "p", checkpb.BreakerRule, []byte{4}), schemas.StreakKey(false, "p", []byte{2})
+		event.Counter{Detector: finding.CircuitBreaker, Fingerprint: "04"})
+	limitKey, streakKey := schemas.LimitKey(false, "p", finding.CircuitBreaker, []byte{4}), schemas.StreakKey(false, "p", []byte{2})
 	if err := f.limits.Apply(t.Context(), limitKey, func(limit.State) (limit.State, time.Duration) { return limit.State{Opened: 1}, time.Hour }); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +155,7 @@ func TestAReleaseThatFailsSaysSo(t *testing.T) {
 		want     string
 	}{
 		"the sessions":      {"tool", func(_ *natstest.Server, f *fixture) { f.Sessions = failing[evaluate.Session]{} }, "the store did not answer"},
-		"the breakers":      {checkpb.BreakerRule, func(_ *natstest.Server, f *fixture) { f.Limits = failing[limit.State]{} }, "the store did not answer"},
+		"the breakers":      {finding.CircuitBreaker, func(_ *natstest.Server, f *fixture) { f.Limits = failing[limit.State]{} }, "the store did not answer"},
 		"a counter's block": {"prompt", func(_ *natstest.Server, f *fixture) { mute(f) }, "the store did not answer"},
 		"gateways":          {"semantic", func(_ *natstest.Server, f *fixture) { mute(f) }, "gateways were not told"},
 		"counters":          {"prompt", func(_ *natstest.Server, f *fixture) { f.Counters = failing[counter.State]{} }, "the store did not answer"},

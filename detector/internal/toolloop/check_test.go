@@ -92,7 +92,7 @@ func TestOutcomeThresholds(t *testing.T) {
 		}
 	}
 	r := s.check(call("A", ""))
-	if f, ok := rule(r, toolloop.Outcome); !ok || f.Level != block || !strings.Contains(f.Message(toolloop.Warn), "identical result") {
+	if f, ok := rule(r, toolloop.Outcome); !ok || f.Level != block || !strings.Contains(said(f, "hint"), "identical result") {
 		t.Fatalf("the call after three identical results must be blocked: %+v", r.Detections)
 	}
 }
@@ -197,7 +197,7 @@ func TestTheBackoffForPollsGrows(t *testing.T) {
 		s.check(pollCall("P", ""))
 	}
 	f, ok := rule(s.check(pollCall("P", "")), toolloop.Repeat)
-	if !ok || f.Backoff != 60 || !strings.Contains(f.Message(toolloop.Warn), "Wait 60 seconds") {
+	if !ok || f.Backoff != 60 || !strings.Contains(said(f, "hint"), "Wait 60 seconds") {
 		t.Errorf("the warning must name the pause: %+v", f)
 	}
 }
@@ -352,20 +352,25 @@ func TestExplanationTellsWhatStandsAndTakesNothingIn(t *testing.T) {
 	}
 }
 
+// said returns what a detection tells the model if a policy answers it with an action.
+func said(f toolloop.Detection, action string) string {
+	facts := f.Facts()
+	facts.Action = action
+	return facts.Hint()
+}
+
 // What a finding is said to come to is what a policy has decided, whatever its
 // level is.
 func TestMessagesSayWhatIsDone(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []toolloop.Rule{toolloop.Repeat, toolloop.Outcome, toolloop.SameError, toolloop.AllFailed, toolloop.Cycle, toolloop.Wide} {
 		f := toolloop.Detection{Rule: rule, Level: toolloop.Block, Tool: "A", Count: 12, Threshold: 9, Poll: true, Backoff: 60}
-		for done, said := range map[toolloop.Level]string{
-			toolloop.Warn: "Wait 60 seconds", toolloop.Block: "is blocked", toolloop.Break: "Nothing goes on",
-		} {
-			if text := f.Message(done); !strings.HasSuffix(text, ".") || !strings.Contains(text, said) {
-				t.Errorf("%s, %v: %q; want it to say %q", rule, done, text, said)
+		for action, want := range map[string]string{"hint": "Wait 60 seconds", "reject": "is blocked", "break": "Nothing goes on"} {
+			if text := said(f, action); !strings.HasSuffix(text, ".") || !strings.Contains(text, want) {
+				t.Errorf("%s, %v: %q; want it to say %q", rule, action, text, want)
 			}
 		}
-		if text := f.Message(toolloop.Warn); strings.Contains(text, "blocked") {
+		if text := said(f, "hint"); strings.Contains(text, "blocked") {
 			t.Errorf("%s passes, and says: %q", rule, text)
 		}
 	}

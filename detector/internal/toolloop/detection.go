@@ -1,44 +1,32 @@
 package toolloop
 
 import (
-	"fmt"
-	"strings"
 	"time"
-)
 
-// The detectors that rules belong to.
-const (
-	DetectorTool  = "tool"
-	DetectorCycle = "cycle"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 // Rule is the kind of a detection.
 type Rule string
 
-// The rules. All but the last four belong to the detector "tool".
+// The rules.
 const (
-	Repeat     Rule = "repeat"      // the same call, with the same result
-	Outcome    Rule = "outcome"     // the same result of a call, by the thresholds for results
-	Parallel   Rule = "parallel"    // the same call several times in one round
-	Breaker    Rule = "breaker"     // more calls than a policy allows
-	SameError  Rule = "same-error"  // one error whatever the arguments
-	AllFailed  Rule = "all-failed"  // rounds in a row that all failed
-	NotOffered Rule = "not-offered" // a tool that does not exist
-	SameEmpty  Rule = "same-empty"  // one empty result whatever the arguments
-	PingPong   Rule = "ping-pong"   // two rounds by turns
-	Cycle      Rule = "cycle"       // three rounds or more over and over
-	Wide       Rule = "wide"        // many rounds, few distinct calls, nothing changed
-	NothingNew Rule = "nothing-new" // rounds whose calls and results were all seen before
+	Repeat     Rule = finding.Repeat     // the same call, with the same result
+	Outcome    Rule = finding.Outcome    // the same result of a call, by the thresholds for results
+	Parallel   Rule = finding.Parallel   // the same call several times in one round
+	Breaker    Rule = finding.Breaker    // more calls than a policy allows
+	SameError  Rule = finding.SameError  // one error whatever the arguments
+	AllFailed  Rule = finding.AllFailed  // rounds in a row that all failed
+	NotOffered Rule = finding.NotOffered // a tool that does not exist
+	SameEmpty  Rule = finding.SameEmpty  // one empty result whatever the arguments
+	PingPong   Rule = finding.PingPong   // two rounds by turns
+	Cycle      Rule = finding.Round      // three rounds or more over and over
+	Wide       Rule = finding.Wide       // many rounds, few distinct calls, nothing changed
+	NothingNew Rule = finding.NothingNew // rounds whose calls and results were all seen before
 )
 
 // Detector returns the detector that the rule belongs to.
-func (r Rule) Detector() string {
-	switch r {
-	case PingPong, Cycle, Wide, NothingNew:
-		return DetectorCycle
-	}
-	return DetectorTool
-}
+func (r Rule) Detector() string { return finding.DetectorOf(string(r)) }
 
 // Level is the severity of a detection, in rising order. A policy has an action for
 // each: usually a report alone, a hint, a reject and a break.
@@ -98,85 +86,15 @@ func (f *Detection) same(g *Detection) bool {
 	return f.Rule == g.Rule && f.call == g.call && f.mark == g.mark && f.Level <= g.Level
 }
 
-// Message returns one or two sentences about the detection for a model to act on. Done
-// is the policy's action: Block if the call is refused, Break if everything is, anything
-// else if it passes.
-func (f *Detection) Message(done Level) string {
-	name, advice := strings.TrimSpace("tool "+f.Tool), f.advice(done)
-	switch f.Rule {
-	case Outcome:
-		return fmt.Sprintf("The %s has returned the identical result %d times. %s", name, f.Count, advice)
-	case Parallel:
-		return fmt.Sprintf("One turn calls the %s %d times with the same arguments. One call is enough.", name, f.Count)
-	case Breaker:
-		return f.stop()
-	case SameError:
-		return fmt.Sprintf("The %s has failed %d times with the same error, whatever its arguments were. %s", name, f.Count, advice)
-	case AllFailed:
-		return fmt.Sprintf("The last %d rounds of tool calls all failed. %s", f.Count, advice)
-	case NotOffered:
-		return fmt.Sprintf("The %s was called %d times but does not exist here. %s", name, f.Count, advice)
-	case SameEmpty:
-		return fmt.Sprintf("The %s has returned the same empty result in %d rounds, whatever its arguments were. %s", name, f.Count, advice)
-	case NothingNew:
-		return fmt.Sprintf("The last %d rounds brought nothing new: each call had been made before, with the same result. %s", f.Count, advice)
-	case PingPong, Cycle:
-		return fmt.Sprintf("The tool calls repeat a cycle of %d rounds (%s), %d times now%s, with the same results. %s", f.Period, strings.ReplaceAll(f.Tool, ",", ", "), f.Count, f.within(), advice)
-	case Wide:
-		return fmt.Sprintf("In the last %d rounds the same few tool calls came back again and again, and none brought anything new. %s", f.Count, advice)
-	case Repeat:
-		if f.Similar {
-			return fmt.Sprintf("Nearly the same call of the %s has failed alike %d times. %s", name, f.Count, advice)
-		}
+// Facts returns what is put into words of the detection. The action is for the caller to
+// add.
+func (f *Detection) Facts() finding.Facts {
+	facts := finding.Facts{
+		Detector: f.Rule.Detector(), Rule: string(f.Rule), Tool: f.Tool, Count: f.Count, Threshold: f.Threshold, Period: f.Period,
+		Passed: f.Passed, Worked: f.Worked, Once: f.Once, Similar: f.Rule == Repeat && f.Similar,
 	}
-	return fmt.Sprintf("The %s was called %d times%s with the same arguments%s. %s", name, f.Count, f.within(), f.between(), advice)
-}
-
-const untilReleased = "Nothing goes on until a human sends a message or releases the loop."
-
-func (f *Detection) stop() string {
-	if f.Threshold == 0 || f.Count <= f.Threshold {
-		return "This session was stopped because its tool calls went round in circles. " + untilReleased
+	if f.Poll {
+		facts.Backoff = f.Backoff
 	}
-	return fmt.Sprintf("There were %d tool calls since the last human message; the limit is %d. %s", f.Count, f.Threshold, untilReleased)
-}
-
-func (f *Detection) between() string {
-	if f.Once {
-		return ", and takes effect each time"
-	}
-	if f.Worked {
-		return " and gave the same result each time, whatever was done in between"
-	}
-	return " and gave nothing new"
-}
-
-// within returns the time that polls took, as far as it is worth saying.
-func (f *Detection) within() string {
-	switch minutes := int(f.Passed.Minutes()); {
-	case minutes < 1:
-		return ""
-	case minutes == 1:
-		return " within a minute"
-	case minutes < 120:
-		return fmt.Sprintf(" within %d minutes", minutes)
-	default:
-		return fmt.Sprintf(" within %d hours", minutes/60)
-	}
-}
-
-func (f *Detection) advice(done Level) string {
-	switch {
-	case done == Break:
-		return untilReleased
-	case f.Rule == NotOffered:
-		return "Use only the tools that are offered."
-	case done == Block:
-		return "This call is blocked: take a different approach, or say what stands in the way."
-	case f.Poll && f.Backoff > 0:
-		return fmt.Sprintf("Wait %d seconds before asking again, or go on with something else.", f.Backoff)
-	case f.Rule == SameError || f.Rule == AllFailed || f.Similar:
-		return "Find out what causes it before trying again."
-	}
-	return "Use what it already told you, or take a different approach."
+	return facts
 }

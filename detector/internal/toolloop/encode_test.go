@@ -148,7 +148,7 @@ func FuzzState(f *testing.F) {
 		s.request(rounds("A:1"))
 		s.state.Stats()
 		for _, finding := range s.explain().Detections {
-			_ = finding.Message(toolloop.Warn)
+			_ = said(finding, "hint")
 		}
 	})
 }

@@ -18,7 +18,7 @@ func TestOneErrorFromDifferingArgumentsIsWarnedOf(t *testing.T) {
 	}
 	wantLast(t, s.grow(history), allow, allow, allow, allow, warn, warn)
 	f, ok := rule(s.request(history), toolloop.SameError)
-	if !ok || f.Count != 6 || f.Tool != "A" || !strings.Contains(f.Message(toolloop.Warn), "same error") {
+	if !ok || f.Count != 6 || f.Tool != "A" || !strings.Contains(said(f, "hint"), "same error") {
 		t.Errorf("finding is %+v", f)
 	}
 }
@@ -73,7 +73,7 @@ func TestAToolThatWasNeverOfferedIsWarnedOf(t *testing.T) {
 	s := newSession(t)
 	wantLast(t, s.grow(history), allow, allow, warn, warn)
 	f, ok := rule(s.request(history), toolloop.NotOffered)
-	if !ok || f.Count != 4 || f.Threshold != 3 || !strings.Contains(f.Message(toolloop.Warn), "does not exist") {
+	if !ok || f.Count != 4 || f.Threshold != 3 || !strings.Contains(said(f, "hint"), "does not exist") {
 		t.Errorf("finding is %+v", f)
 	}
 }

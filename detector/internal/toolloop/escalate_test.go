@@ -169,7 +169,7 @@ func TestAnEditThatIsMadeAgainRepeatsItself(t *testing.T) {
 		s.grow(history(false)[:2])
 		return s.request(history(false)[:3])
 	}(), toolloop.Repeat)
-	if want := "The tool i was called 3 times with the same arguments, and takes effect each time."; f.Message(warn)[:len(want)] != want {
-		t.Error(f.Message(warn))
+	if want := "The tool i was called 3 times with the same arguments, and takes effect each time."; said(f, "hint")[:len(want)] != want {
+		t.Error(said(f, "hint"))
 	}
 }

@@ -219,7 +219,7 @@ func TestNothingBreaksTheState(t *testing.T) {
 				t.Fatalf("the state has grown to %d bytes (%v)", len(size), err)
 			}
 			for _, f := range s.explain().Detections {
-				if f.Message(toolloop.Warn) == "" || f.Level == allow {
+				if said(f, "hint") == "" || f.Level == allow {
 					t.Fatalf("finding %+v says nothing", f)
 				}
 			}

@@ -50,8 +50,8 @@ func TestAHintAboutASlowPollSaysHowLongItGoesOn(t *testing.T) {
 	history := repeat(18, round(pollCall("P", "in progress")))
 	s.grow(history[:17])
 	f, ok := rule(s.request(history), toolloop.Repeat)
-	if !ok || !strings.HasPrefix(f.Message(warn), "The tool P was called 18 times within 8 minutes with the same arguments and gave nothing new.") {
-		t.Errorf("%+v: %s", f, f.Message(warn))
+	if !ok || !strings.HasPrefix(said(f, "hint"), "The tool P was called 18 times within 8 minutes with the same arguments and gave nothing new.") {
+		t.Errorf("%+v: %s", f, said(f, "hint"))
 	}
 }
 

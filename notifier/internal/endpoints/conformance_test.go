@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"mime/quotedprintable"
 	"net/netip"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/unloop/unloop/notifier/internal/render"
 	"github.com/unloop/unloop/notifier/internal/sink"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 // services are all kinds, with the configuration of an endpoint at a peer. %s is the
@@ -98,7 +101,7 @@ func TestSinks(t *testing.T) {
 			t.Parallel()
 			for name, check := range map[string]func(*testing.T, Built, *peer, bool){
 				"answers": answers, "hang": hang, "cancelled": cancelled, "flood": flood, "large message": largeMessage,
-				"resolution": resolution, "closed": closed,
+				"resolution": resolution, "closed": closed, "words": words,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -215,6 +218,31 @@ func largeMessage(t *testing.T, b Built, p *peer, _ bool) {
 			if len(body) > sink.MaxBody {
 				t.Errorf("%d loops: body of %d bytes", n, len(body))
 			}
+		}
+	}
+}
+
+// words checks that a message says what was found, by the catalogue's words or, for
+// programs, by the names of detector and rule.
+func words(t *testing.T, b Built, p *peer, _ bool) {
+	for _, k := range finding.Catalogue() {
+		m := *render.Example()
+		d := &m.Events[0].Data
+		d.Detector, d.HitCount, d.Findings = k.Detector, 17, []event.Finding{{Detector: k.Detector, Rule: k.Rule, Action: d.Action, HitCount: 17}}
+		if err := b.Sink.Send(t.Context(), &m); err != nil {
+			t.Fatal(err)
+		}
+		body := string(<-p.got)
+		if b.Kind == "email" {
+			text, err := io.ReadAll(quotedprintable.NewReader(strings.NewReader(body)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body = string(text)
+		}
+		raw := strings.Contains(body, `"detector":"`+k.Detector+`"`) && (k.Rule == "" || strings.Contains(body, `"rule":"`+k.Rule+`"`))
+		if want := d.Facts().Text(); !strings.Contains(body, want[1:]) && !raw {
+			t.Fatalf("%s %s: want %q in %s", k.Detector, k.Rule, want, body)
 		}
 	}
 }

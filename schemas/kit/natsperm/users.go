@@ -2,8 +2,8 @@ package natsperm
 
 import (
 	"github.com/unloop/unloop/schemas"
-	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 // Names of the users.
@@ -67,7 +67,7 @@ func detectorUser() User {
 	b.subscribe("take checks, outcomes and releases", schemas.SubjectCheck, schemas.SubjectCheck+".*", schemas.SubjectOutcome, schemas.SubjectRelease)
 	b.subscribe("know the other detectors, and take what they hand over", schemas.SubjectDetectors, schemas.SubjectDetectors+".*")
 	b.subscribe("forget what was released, and learn blocks of other detectors", schemas.SubjectForget, record(schemas.BucketBlocks, ">"))
-	b.subscribe("end the loops of circuit breakers that an operator deletes", record(schemas.BucketLimits, "rule.*.*."+checkpb.BreakerRule+".*"))
+	b.subscribe("end the loops of circuit breakers that an operator deletes", record(schemas.BucketLimits, "rule.*.*."+finding.CircuitBreaker+".*"))
 	b.publish("announce itself, and hand over", schemas.SubjectBeat, schemas.SubjectDetectors, schemas.SubjectDetectors+".*")
 	b.publish("announce blocks and releases", schemas.SubjectCooldown, schemas.SubjectForget)
 	b.publish("ask embedding workers", schemas.SubjectSemantic)

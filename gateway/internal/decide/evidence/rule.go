@@ -9,6 +9,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/wire/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
 )
@@ -241,7 +242,7 @@ func (m *maker) tokens() usage.Bounds {
 const breakerDomain = "unloop/breaker/1"
 
 // breakerRule stands for a circuit breaker of requests among the rules.
-var breakerRule = &bundle.Limit{Rule: &policy.Rule{Name: checkpb.BreakerRule, Algorithm: checkpb.BreakerRule}}
+var breakerRule = &bundle.Limit{Rule: &policy.Rule{Name: finding.CircuitBreaker, Algorithm: finding.CircuitBreaker}}
 
 // breaker returns a policy's circuit breaker as a limit. The request costs what it costs
 // in the policy's first rule, and nothing where that rule counts tokens and the request
@@ -255,7 +256,7 @@ func (m *maker) breaker(p *bundle.Policy) Limit {
 		}
 	}
 	w := l.Wire
-	w.Rule, w.Bucket, w.Budget, w.Oversized, l.Oversized = checkpb.BreakerRule, nil, nil, false, ""
+	w.Rule, w.Bucket, w.Budget, w.Oversized, l.Oversized = finding.CircuitBreaker, nil, nil, false, ""
 	w.Breaker = &checkpb.Breaker{Threshold: p.Breaker.SpendRatePerMinute, ResetSeconds: p.Breaker.ResetSeconds()}
 	return l
 }

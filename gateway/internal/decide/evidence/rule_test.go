@@ -9,6 +9,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/wire/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 const reject = checkpb.Action_ACTION_REJECT
@@ -188,7 +189,7 @@ func TestBreakerTakesTheCostOfTheFirstRule(t *testing.T) {
 	} {
 		e := c.a.of(t, policies(t, c.spec))
 		l := e.Check.GetLimits()[0]
-		if l.GetRule() != checkpb.BreakerRule || l.GetCost() != c.cost || l.GetEstimated() != c.estimated || l.GetBucket() != nil || l.GetOversized() ||
+		if l.GetRule() != finding.CircuitBreaker || l.GetCost() != c.cost || l.GetEstimated() != c.estimated || l.GetBucket() != nil || l.GetOversized() ||
 			l.GetBreaker().GetThreshold() != 1000 || l.GetBreaker().GetResetSeconds() != 60 || e.Limits[0].Oversized != "" {
 			t.Errorf("%s: %v", name, l)
 		}

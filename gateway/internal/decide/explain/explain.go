@@ -162,7 +162,7 @@ func (c *Case) watch(w *checkpb.ToolWatch) Detector {
 		ofCalls := f.GetDetector() == finding.Tool || f.GetDetector() == finding.Cycle
 		if f.GetPolicy() == w.GetPolicy() && ofCalls && f.GetAction() >= strongest {
 			strongest = f.GetAction()
-			d.Detector, d.Would, d.Message, d.Count = f.GetDetector(), strongest.Label(), f.GetMessage(), int(f.GetHitCount())
+			d.Detector, d.Would, d.Message, d.Count = f.GetDetector(), strongest.Label(), f.Hint(), int(f.GetHitCount())
 		}
 	}
 	return d
@@ -176,7 +176,7 @@ func (c *Case) semantic(w *checkpb.SemanticWatch, p *bundle.Policy) Detector {
 	}
 	for _, f := range c.Decision.GetFindings() {
 		if f.GetPolicy() == w.GetPolicy() && f.GetDetector() == finding.Semantic {
-			d.Would, d.Message, d.Count = f.GetAction().Label(), f.GetMessage(), int(f.GetHitCount())
+			d.Would, d.Message, d.Count = f.GetAction().Label(), f.Hint(), int(f.GetHitCount())
 		}
 	}
 	return d

@@ -34,10 +34,7 @@ func (c *Case) hintText(p *bundle.Policy, f *checkpb.Finding, now time.Time) str
 	if p.Hint.Text != policy.DefaultHint {
 		return p.Hint.Text
 	}
-	said := sentence(f.GetMessage())
-	if said == "" {
-		said = facts(f).Fill(finding.Of(f.GetDetector(), f.GetRule()).Hint)
-	}
+	said := sentence(f.Hint())
 	if f.GetSinceMs() > 0 {
 		first := now.Add(-time.Duration(f.GetSinceMs()) * time.Millisecond)
 		said += " The first time was at " + first.UTC().Format("15:04:05") + " UTC."

@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,17 @@ import (
 	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/policy"
 )
+
+func TestHintsSayWhatWasFoundInWords(t *testing.T) {
+	t.Parallel()
+	for _, k := range finding.Catalogue() {
+		f := &checkpb.Finding{Policy: "p", Detector: k.Detector, Rule: k.Rule, HitCount: 6, Threshold: 5, WindowSeconds: 60, Action: checkpb.Action_ACTION_HINT}
+		want := f.Facts().Hint()
+		if got := new(Case).hintText(&bundle.Policy{Hint: policy.DefaultHintText()}, f, time.Time{}); k.Hint != "" && want == "" || !strings.HasPrefix(got, want) {
+			t.Errorf("%s %s: %q, want %q", k.Detector, k.Rule, got, want)
+		}
+	}
+}
 
 func TestHintSaysWhatRepeatsHowOftenAndSinceWhen(t *testing.T) {
 	t.Parallel()

@@ -70,7 +70,7 @@ func (o *Outcome) answer() {
 // what to do instead, for the model that reads it later. By its beginning, a history shows
 // that no model wrote it.
 func syntheticText(f *checkpb.Finding) string {
-	return "Stopped by Unloop: " + facts(f).Text() + " (" + codeLoop + "). The model was not asked. " + finding.Of(f.GetDetector(), f.GetRule()).Advice + handle(f)
+	return "Stopped by Unloop: " + f.Facts().Text() + " (" + codeLoop + "). The model was not asked. " + finding.Of(f.GetDetector(), f.GetRule()).Advice + handle(f)
 }
 
 // loopRefusal describes a finding to the client. wait is in seconds, 0 for none.
@@ -99,7 +99,7 @@ func loopMessage(f *checkpb.Finding, wait int) string {
 			then = " Nothing goes on until a human sends a message or the loop is released."
 		}
 	}
-	return fmt.Sprintf("%s: %s (%s; detector %s, policy %s).%s%s", who, facts(f).Text(), codeLoop, f.GetDetector(), f.GetPolicy(), then, handle(f))
+	return fmt.Sprintf("%s: %s (%s; detector %s, policy %s).%s%s", who, f.Facts().Text(), codeLoop, f.GetDetector(), f.GetPolicy(), then, handle(f))
 }
 
 // Strongest returns the finding whose action is taken; nil for none.

@@ -69,7 +69,7 @@ func findings(d *checkpb.Decision) []client.Finding {
 			Policy: f.GetPolicy(), Detector: f.GetDetector(), Action: f.GetAction().Label(), Shadow: f.GetShadow(),
 			Fingerprint: hex.EncodeToString(f.GetFingerprint()), HitCount: int(f.GetHitCount()), Threshold: int(f.GetThreshold()),
 			WindowSeconds: int(f.GetWindowSeconds()), CooldownSeconds: int(f.GetCooldownSeconds()), LoopID: f.GetLoopId(),
-			Rule: f.GetRule(), Tool: f.GetTool(), BackoffSeconds: int(f.GetBackoffSeconds()), Message: f.GetMessage(),
+			Rule: f.GetRule(), Tool: f.GetTool(), BackoffSeconds: int(f.GetBackoffSeconds()), Message: f.Hint(),
 		}
 	}
 	return out
@@ -85,7 +85,7 @@ func (o *Outcome) ToolDecision(fallbackID string) client.ToolDecision {
 	if o.Finding != nil {
 		// A model reads it, without names of policies. The code tells it from a
 		// tool's result when it comes back in a history.
-		d.Message = codeLoop + ": " + o.Finding.GetMessage()
+		d.Message = codeLoop + ": " + o.Finding.Hint()
 	}
 	for _, r := range o.of.Decision.GetToolReports() {
 		if r.GetShadow() || int(r.GetStreak()) < d.Counts.Streak {

@@ -21,7 +21,7 @@ func TestDecisionsAreReportedToTheCheckAPI(t *testing.T) {
 	listed := func(f *checkpb.Finding) client.Finding {
 		return client.Finding{
 			Policy: f.GetPolicy(), Detector: "prompt", Action: f.GetAction().Label(), Shadow: f.GetShadow(), Fingerprint: "ab",
-			HitCount: 6, WindowSeconds: 60, LoopID: "l", Message: f.GetMessage(),
+			HitCount: 6, WindowSeconds: 60, LoopID: "l", Message: f.Hint(),
 		}
 	}
 	slow := ruled([]evidence.Limit{limitOf(byRequests, "r")}, &checkpb.LimitVerdict{Action: checkpb.Action_ACTION_THROTTLE, DelayMs: 900, Limit: 3, Remaining: 1})

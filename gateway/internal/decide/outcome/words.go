@@ -1,19 +1,6 @@
 package outcome
 
-import (
-	"time"
-
-	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/finding"
-)
-
-// facts returns what is put into words of a finding.
-func facts(f *checkpb.Finding) finding.Facts {
-	return finding.Facts{
-		Detector: f.GetDetector(), Rule: f.GetRule(), Tool: f.GetTool(), Count: int(f.GetHitCount()), Threshold: int(f.GetThreshold()),
-		Window: time.Duration(f.GetWindowSeconds()) * time.Second,
-	}
-}
+import "github.com/unloop/unloop/schemas/checkpb"
 
 // handle says how people look at the loop of a finding and let it through; "" where the
 // loop has no id.

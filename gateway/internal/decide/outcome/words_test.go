@@ -16,7 +16,7 @@ func TestMessagesSayWhatWasFoundInWords(t *testing.T) {
 			Policy: "p", Detector: k.Detector, Rule: k.Rule, Tool: "a,b", HitCount: 6, Threshold: 5, WindowSeconds: 60,
 			Action: checkpb.Action_ACTION_REJECT, LoopId: "L1",
 		}
-		want := facts(f).Text()
+		want := f.Facts().Text()
 		message := loopMessage(f, 0)
 		if !strings.HasPrefix(message, "Stopped by Unloop: "+want+" (recursive_loop_detected; detector "+k.Detector) {
 			t.Errorf("%s %s: %s, want %q", k.Detector, k.Rule, message, want)

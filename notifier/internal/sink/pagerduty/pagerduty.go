@@ -99,7 +99,7 @@ func severity(m *sink.Message) string {
 func details(m *sink.Message, shown int) any {
 	var loops []map[string]string
 	for i := range m.Events[:shown] {
-		loop := map[string]string{}
+		loop := map[string]string{"Found": render.Summary(&m.Events[i])}
 		for _, f := range render.Fields(&m.Events[i]) {
 			loop[f.Name] = f.Value
 		}
