@@ -1452,7 +1452,10 @@ type ToolCall struct {
 	// repeats itself whatever it brings.
 	Once bool `protobuf:"varint,15,opt,name=once,proto3" json:"once,omitempty"`
 	// The class of the error says all of it.
-	Plain         bool `protobuf:"varint,16,opt,name=plain,proto3" json:"plain,omitempty"`
+	Plain bool `protobuf:"varint,16,opt,name=plain,proto3" json:"plain,omitempty"`
+	// The call looks at something that others may change. Repeated slowly, it waits for
+	// that.
+	Look          bool `protobuf:"varint,17,opt,name=look,proto3" json:"look,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1595,6 +1598,13 @@ func (x *ToolCall) GetOnce() bool {
 func (x *ToolCall) GetPlain() bool {
 	if x != nil {
 		return x.Plain
+	}
+	return false
+}
+
+func (x *ToolCall) GetLook() bool {
+	if x != nil {
+		return x.Look
 	}
 	return false
 }
@@ -4179,7 +4189,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05human\x18\x01 \x01(\fR\x05human\x12\x18\n" +
 	"\asummary\x18\x02 \x01(\bR\asummary\x12/\n" +
 	"\x05calls\x18\x03 \x03(\v2\x19.unloop.check.v1.ToolCallR\x05calls\x12\x16\n" +
-	"\x06closed\x18\x04 \x01(\bR\x06closed\"\xf6\x02\n" +
+	"\x06closed\x18\x04 \x01(\bR\x06closed\"\x8a\x03\n" +
 	"\bToolCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x12\n" +
 	"\x04call\x18\x02 \x01(\fR\x04call\x12\x16\n" +
@@ -4199,7 +4209,8 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05empty\x18\r \x01(\bR\x05empty\x12\x12\n" +
 	"\x04wait\x18\x0e \x01(\bR\x04wait\x12\x12\n" +
 	"\x04once\x18\x0f \x01(\bR\x04once\x12\x14\n" +
-	"\x05plain\x18\x10 \x01(\bR\x05plain\">\n" +
+	"\x05plain\x18\x10 \x01(\bR\x05plain\x12\x12\n" +
+	"\x04look\x18\x11 \x01(\bR\x04look\">\n" +
 	"\vAnswerCalls\x12/\n" +
 	"\x05calls\x18\x01 \x03(\v2\x19.unloop.check.v1.ToolCallR\x05calls\"\xf1\x01\n" +
 	"\vAnswerAsker\x12\x16\n" +

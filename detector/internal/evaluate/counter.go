@@ -85,8 +85,8 @@ func (h *Counter) Step(s counter.State, now time.Time) (counter.State, time.Dura
 // Result returns the count, and a finding if the hit is one.
 func (h *Counter) Result() Result {
 	v := &h.verdict
-	if v.Hint && expected(h.check, h.counter.GetPolicy()) {
-		v.Hint, v.Stop = false, false // identical rounds of polls are no loop
+	if v.Hint && expected(h.check, h.counter.GetPolicy(), (*checkpb.ToolCall).GetLook) {
+		v.Hint, v.Stop = false, false // identical rounds of polls are no loop, and of looks the tool detector knows better
 	}
 	out := Result{Hits: uint32(v.Count)}
 	if !h.counter.GetShadow() {

@@ -47,7 +47,7 @@ type Semantic struct {
 // reported to.
 func Semantics(check *checkpb.Check, hits []uint32, reported []string) (out []*Semantic) {
 	for _, w := range check.GetSemantics() {
-		if !expected(check, w.GetPolicy()) {
+		if !expected(check, w.GetPolicy(), nil) {
 			out = append(out, &Semantic{Check: check, Watch: w, exact: exactHits(check, hits, w), reported: reported})
 		}
 	}
@@ -303,8 +303,8 @@ func EndStreak(ref *checkpb.CounterRef, kept time.Duration) Update[streak.State]
 }
 
 // expected reports whether the newest exchange is a round of calls that the policy
-// expects to be repeated, such as polls.
-func expected(check *checkpb.Check, policy string) bool {
+// expects to be repeated, such as polls, or that are so otherwise; nil for none.
+func expected(check *checkpb.Check, policy string, otherwise func(*checkpb.ToolCall) bool) bool {
 	for _, tools := range check.GetWatches() {
 		items := tools.GetHistory().GetItems()
 		if tools.GetPolicy() != policy || len(items) == 0 {
@@ -313,7 +313,7 @@ func expected(check *checkpb.Check, policy string) bool {
 		calls := items[len(items)-1].GetCalls()
 		params := toolloop.Params{Exempt: tools.GetParams().GetExempt(), PollTools: tools.GetParams().GetPollTools()} // all that Expects needs
 		return len(calls) > 0 && !slices.ContainsFunc(calls, func(c *checkpb.ToolCall) bool {
-			return !params.Expects(c.GetTool(), c.GetPoll() || c.GetWait())
+			return !params.Expects(c.GetTool(), c.GetPoll() || c.GetWait() || otherwise != nil && otherwise(c))
 		})
 	}
 	return false

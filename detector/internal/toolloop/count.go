@@ -48,6 +48,7 @@ func (s *State) pastCall(c *Call, p *Params) pastCall {
 	set(c.Poll || c.Wait || glob.MatchAny(p.PollTools, c.Tool), poll)
 	set(c.Wait, wait)
 	set(c.Once, once)
+	set(c.Look, look)
 	set(glob.MatchAny(p.ReadOnly, c.Tool) || toolname.IsThought(c.Tool), readOnly)
 	set(p.exempts(c.Tool), exempt)
 	set(c.NotOffered, notOffered)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
@@ -50,7 +51,7 @@ func (s *State) detectCall(out []Detection, c *pastCall, p *Params, fresh bool) 
 	if e == nil || t == nil {
 		return out
 	}
-	base := Detection{Tool: t.name, Poll: c.is(poll | waited), call: c.key}
+	base := Detection{Tool: t.name, Poll: c.is(poll|waited) || c.is(look) && e.slow(), call: c.key}
 	if base.Poll {
 		base.Backoff = p.backoff(int(e.pure))
 	}
@@ -96,7 +97,7 @@ type adder func(f Detection, rule Rule, level Level, count uint32, threshold int
 // detectRepeat compares the streak of a call with its thresholds. A fresh occurrence
 // that is warned of uses up one of the call's warnings.
 func (e *streak) detectRepeat(base Detection, c *pastCall, p *Params, fresh bool, add adder) {
-	l := p.limits(base.Tool, base.Poll)
+	l := p.limits(base.Tool, c.is(poll|waited))
 	pure, steady, worked := int(e.pure), int(e.steady), l.worked
 	if c.is(failed) {
 		worked = l.workedFailed
@@ -220,8 +221,9 @@ func (s *State) weighCycle(f *Detection, rounds []round, p *Params) bool {
 		}
 	}
 	r.hasty /= uint32(f.Period) //nolint:gosec // a small number
+	gap := between(rounds[0].at, rounds[len(rounds)-1].at) / time.Duration(len(rounds)-1)
 	switch last := rounds[len(rounds)-f.Period:]; {
-	case !slices.ContainsFunc(last, func(r round) bool { return !r.all(poll | waited) }):
+	case !slices.ContainsFunc(last, func(r round) bool { return !r.polls(gap) }):
 		f.Poll, f.Passed, f.Threshold = true, between(rounds[0].at, rounds[len(rounds)-1].at), p.Repeats*p.PollMultiplier
 		switch quick := r.quick(); {
 		case quick >= f.Threshold || f.Count >= f.Threshold && p.overdue(f.Passed):
@@ -247,6 +249,12 @@ type round struct {
 // all reports whether each call has one of the flags.
 func (r round) all(f flags) bool {
 	return !slices.ContainsFunc(r.calls, func(c pastCall) bool { return !c.is(f) })
+}
+
+// polls reports whether a round that comes a time after the one before only polls, or looks
+// so slowly that it does.
+func (r round) polls(gap time.Duration) bool {
+	return r.all(poll|waited) || gap >= slowGap && r.all(poll|waited|look)
 }
 
 // any reports whether a call has one of the flags.
@@ -365,7 +373,10 @@ func isWide(rounds []round, p *Params) bool {
 	}
 	distinct := map[uint64]uint64{} // and their results, 0 while none is known
 	counting, calls := 0, 0         // rounds with calls that are no polls
-	for _, r := range rounds {
+	for k, r := range rounds {
+		if k > 0 && r.polls(between(rounds[k-1].at, r.at)) {
+			continue
+		}
 		others := 0
 		for i := range r.calls {
 			c := &r.calls[i]

@@ -36,6 +36,9 @@ type Call struct {
 	// again, it repeats itself whatever it brings.
 	Once  bool
 	Plain bool // Class says all of the error
+	// Look says that the call looks at something which others may change: made again
+	// slowly, it is a poll.
+	Look bool
 }
 
 // Item is one element of a history: a human message, or a round of calls. Other

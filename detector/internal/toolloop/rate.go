@@ -54,6 +54,11 @@ func (r *rate) quick() int { return 1 + int(r.hasty)/whole }
 // passed returns the time from the first to the last occurrence, as far as it is known.
 func (r *rate) passed() time.Duration { return between(r.first, r.last) }
 
+// slow reports whether the occurrences of a streak are known to have come slowly, on average.
+func (e *streak) slow() bool {
+	return e.pure > 1 && e.rate.passed() >= time.Duration(e.pure-1)*slowGap
+}
+
 // between returns the time from one occurrence to the next. It is at least a millisecond
 // if both are known, else 0.
 func between(from, to int64) time.Duration {

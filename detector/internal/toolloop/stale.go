@@ -3,6 +3,7 @@ package toolloop
 import (
 	"math/bits"
 	"slices"
+	"time"
 )
 
 // pair is a call with its result.
@@ -44,11 +45,15 @@ func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 	last := news
 	for i, r := range rounds {
 		last = before.take(r.calls)
-		quick := i > 0 && soon(rounds[i-1].at, r.at)
+		gap := time.Duration(0)
+		if i > 0 {
+			gap = between(rounds[i-1].at, r.at)
+		}
+		quick := gap > 0 && gap < slowGap
 		switch {
 		case last == news:
 			run = staleRun{}
-		case last >= alike && r.all(poll|waited):
+		case last >= alike && r.polls(gap):
 			run.polls += count(quick && !r.any(waited)) // the wait before counts
 		case last >= alike:
 			run.take(r, last == nothing && (quick || !r.any(soft)))

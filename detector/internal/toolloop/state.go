@@ -96,6 +96,7 @@ const (
 	once
 	plain
 	waited // the call was made before and follows a wait: both are one poll
+	look
 )
 
 func (c *pastCall) is(f flags) bool { return c.flags&f != 0 }

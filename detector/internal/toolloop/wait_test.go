@@ -43,6 +43,37 @@ func TestSlowPollsAreHintedEverMoreRarelyAndStoppedAfterHours(t *testing.T) {
 	}
 }
 
+// A call that looks at something which others may change is a poll where it comes slowly,
+// and where it comes quickly it is a call like any other.
+func TestSlowLooksArePolls(t *testing.T) {
+	t.Parallel()
+	look := call("L", "pending")
+	look.Look = true
+	other := call("M", "pending")
+	other.Look = true
+	for name, c := range map[string]struct {
+		pace            time.Duration
+		history         []toolloop.Item
+		hinted, stopped int // rounds; 0 for none
+	}{
+		"slow":                  {20 * time.Second, repeat(60, round(look)), 3, 0},
+		"quick":                 {19 * time.Second, repeat(60, round(look)), 3, 5},
+		"two by turns, slow":    {30 * time.Second, repeat(30, round(look), round(other)), 6, 0},
+		"two by turns, quick":   {5 * time.Second, repeat(30, round(look), round(other)), 6, 6},
+		"another call, as slow": {30 * time.Second, repeat(60, round(call("E", "pending"))), 3, 5},
+	} {
+		s := newSession(t)
+		s.pace = c.pace
+		levels := s.grow(c.history)
+		first := func(least toolloop.Level) int {
+			return slices.IndexFunc(levels, func(l toolloop.Level) bool { return l >= least }) + 1
+		}
+		if hinted, stopped := first(warn), first(block); hinted != c.hinted || stopped != c.stopped {
+			t.Errorf("%s: hinted at round %d and stopped at %d, want %d and %d", name, hinted, stopped, c.hinted, c.stopped)
+		}
+	}
+}
+
 func TestAHintAboutASlowPollSaysHowLongItGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)

@@ -8,6 +8,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/share/bounded"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 const (
@@ -22,6 +23,19 @@ const (
 type round struct {
 	counter       string // the key in Memory.rounds
 	samples, open int
+	since         time.Time // from then on the prompt was in flight without a pause
+	answered      bool      // one of them was
+}
+
+// lastsWindows is how many windows a set of samples may take. A prompt that is in flight for
+// longer without a pause is sent again and again by several workers: a request after an
+// answer to one of a round then begins the next round.
+const lastsWindows = 2
+
+// goesOn reports whether a request belongs to the round.
+func (r *round) goesOn(p *policy.Prompt, now time.Time) bool {
+	limit := lastsWindows * time.Duration(p.WindowSeconds) * time.Second
+	return r.samples < p.Samples && (!r.answered || now.Sub(r.since) < limit)
 }
 
 // opening is a request without history. prompt is a part of its fingerprint.
@@ -39,8 +53,12 @@ func (m *maker) moderate(c *checkpb.Counter, p *bundle.Policy, session string) {
 	defer m.Memory.mu.Unlock()
 	counter := p.ID + string(c.GetFingerprint())
 	r := m.Memory.rounds[counter]
-	if c.Sample = r != nil && r.samples < p.Prompt.Samples; !c.GetSample() {
-		r = &round{counter: counter}
+	if c.Sample = r != nil && r.goesOn(p.Prompt, m.Now); !c.GetSample() {
+		since := m.Now
+		if r != nil {
+			since = r.since
+		}
+		r = &round{counter: counter, since: since}
 	}
 	if !m.Peek {
 		r.samples, r.open = r.samples+1, r.open+1
@@ -66,6 +84,7 @@ func (m *maker) begins() bool {
 
 // leave notes that a request of a round is not in flight any more.
 func (m *Memory) leave(r *round) {
+	r.answered = true
 	if r.open--; r.open == 0 && m.rounds[r.counter] == r {
 		delete(m.rounds, r.counter)
 	}

@@ -104,6 +104,32 @@ func TestARoundEndsWithItsLastAnswer(t *testing.T) {
 	}
 }
 
+// Workers that send one prompt again and again, so that it is always in flight, are no set
+// of samples after two windows: each time that they were answered counts.
+func TestAPromptThatIsAlwaysInFlightCounts(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, "{}")
+	var open *Evidence
+	var at []time.Duration // since the beginning, of the requests that counted
+	for range 100 {
+		next, counter := c.send(question(1))
+		if !counter.GetSample() {
+			at = append(at, c.now.Sub(start))
+		}
+		if open != nil {
+			c.memory.Answered(open)
+		}
+		open = next
+		c.now = c.now.Add(3 * time.Second)
+	}
+	if len(at) < 20 || at[0] != 0 || at[1] < 96*time.Second {
+		t.Fatalf("%d requests of 100 count, at %v", len(at), at)
+	}
+	if n := len(at); at[n-1]-at[n-6] >= time.Minute {
+		t.Errorf("the last six that count took %v, want less than a window", at[n-1]-at[n-6])
+	}
+}
+
 func TestSamplesAreThoseOfOneSessionAndModel(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, "{}")

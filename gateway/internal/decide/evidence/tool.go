@@ -122,7 +122,7 @@ func (w *wire) wire(calls []provider.ToolCall) []*checkpb.ToolCall {
 		to.Tool, to.Call, to.Result, to.ErrorClass, to.Id = c.Tool, w.bytesOf(c.Key), w.bytesOf(c.Result), w.bytesOf(c.Class), w.bytesOf(c.ID)
 		to.Failed, to.Poll, to.NotOffered, to.Ours, to.Provided = c.Failed, c.Poll, c.NotOffered, c.Ours, c.Provided
 		to.Loose, to.Soft, to.Empty = w.bytesOf(c.Loose), c.Soft, c.Empty
-		to.Wait, to.Once, to.Plain = c.Wait, c.Once, c.Plain
+		to.Wait, to.Once, to.Plain, to.Look = c.Wait, c.Once, c.Plain, c.Look
 		out[i] = to
 	}
 	return out
@@ -221,7 +221,7 @@ func runEvidence(t *request.ToolRun, rules provider.Rules) *checkpb.ToolRun {
 	}
 	is := recognize.TraitsOf(t.Tool, t.Arguments)
 	call := &checkpb.ToolCall{
-		Tool: t.Tool, Call: bytesOf(recognize.Call(t.Tool, t.Arguments)), Poll: is.Poll, Wait: is.Wait, Once: is.Once,
+		Tool: t.Tool, Call: bytesOf(recognize.Call(t.Tool, t.Arguments)), Poll: is.Poll, Wait: is.Wait, Look: is.Look, Once: is.Once,
 	}
 	if !t.Done {
 		return &checkpb.ToolRun{Call: call}

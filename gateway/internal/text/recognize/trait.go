@@ -11,6 +11,9 @@ import (
 type Traits struct {
 	// Poll is IsPoll.
 	Poll bool
+	// Look says that the call looks at something which others may change. If it is made
+	// again slowly, it waits for that.
+	Look bool
 	// Wait says that the call does nothing but let time pass.
 	Wait bool
 	// Once says that the call edits something or gives a task to another agent. Made again
@@ -22,10 +25,12 @@ type Traits struct {
 // TraitsOf returns the traits of a tool call with its arguments in JSON.
 func TraitsOf(tool string, arguments []byte) Traits {
 	t := Traits{Poll: IsPoll(tool, arguments), Wait: waitName(tool), Once: Delegates(tool) || toolname.HasWord(tool, editWords) && hasName(arguments, contentNames)}
-	if isShell(tool) {
-		if a, ok := readPollArguments(arguments); ok {
-			t.Wait, t.Once = t.Wait || sleeps(a.command), t.Once || edits(a.command)
-		}
+	a, ok := readPollArguments(arguments)
+	switch {
+	case ok && isShell(tool) && len(a.command) > 0:
+		t.setCommand(a.command)
+	case ok:
+		t.Look, t.Wait = looks(tool, arguments), t.Wait || sleepsInCode(arguments)
 	}
 	return t
 }
@@ -35,9 +40,15 @@ func TraitsOf(tool string, arguments []byte) Traits {
 func TextTraitsOf(tool string, command []byte, shell bool) Traits {
 	t := Traits{Poll: IsTextPoll(tool, command, shell), Wait: waitName(tool), Once: Delegates(tool)}
 	if shell {
-		t.Wait, t.Once = t.Wait || sleeps(command), t.Once || edits(command)
+		t.setCommand(command)
 	}
 	return t
+}
+
+// setCommand adds what the command of a shell says.
+func (t *Traits) setCommand(command []byte) {
+	t.Wait, t.Once = t.Wait || sleeps(command), t.Once || edits(command)
+	t.Look = looksByCommand(command)
 }
 
 var (
@@ -83,6 +94,17 @@ func sleeps(command []byte) bool {
 		}
 	}
 	return true
+}
+
+// sleepsInCode reports whether arguments are a program that does nothing but sleep, in
+// Python or JavaScript.
+func sleepsInCode(arguments []byte) bool {
+	const longest, calls = 200, 3
+	if len(arguments) > longest || !hasName(arguments, []string{"code", "source"}) {
+		return false
+	}
+	n := bytes.Count(arguments, []byte("("))
+	return n == 1 && bytes.Contains(arguments, []byte("sleep(")) || n <= calls && bytes.Contains(arguments, []byte("new Promise(")) && bytes.Contains(arguments, []byte("setTimeout("))
 }
 
 // askWords are words of tools that ask a human.

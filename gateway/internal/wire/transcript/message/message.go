@@ -100,6 +100,8 @@ type ToolCall struct {
 	Once bool
 	// Plain says that Class covers all of the error.
 	Plain bool
+	// Look says that the call looks at something which others may change.
+	Look bool
 	// Long says that the result is more than an acknowledgement, and Shown that it has
 	// a picture or the like.
 	Long, Shown bool

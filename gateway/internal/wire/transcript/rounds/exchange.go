@@ -123,7 +123,7 @@ func (r *textRound) words() (text, result []byte) {
 func textCall(said []byte, action *textact.Action) message.ToolCall {
 	is := recognize.TextTraitsOf(action.Tool, action.Call, action.Shell)
 	return message.ToolCall{
-		Tool: action.Tool, ID: message.CallID(said), Poll: is.Poll, Wait: is.Wait, Once: is.Once,
+		Tool: action.Tool, ID: message.CallID(said), Poll: is.Poll, Wait: is.Wait, Look: is.Look, Once: is.Once,
 		Key: recognize.TextCall(action.Tool, bytes.TrimSpace(action.Call)),
 	}
 }

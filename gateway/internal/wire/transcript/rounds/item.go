@@ -166,7 +166,7 @@ func (t *Rounds) readCall(s *slot, c int, rules *Rules) message.ToolCall {
 	tool := string(p.Name)
 	is := recognize.TraitsOf(tool, args)
 	out := t.answered(message.ToolCall{
-		Tool: tool, Poll: is.Poll, Wait: is.Wait, Once: is.Once, Key: t.digester.Hasher.Call(tool, args),
+		Tool: tool, Poll: is.Poll, Wait: is.Wait, Look: is.Look, Once: is.Once, Key: t.digester.Hasher.Call(tool, args),
 	}, s, c, rules)
 	if !out.Result.IsZero() {
 		weigh(&out, args)

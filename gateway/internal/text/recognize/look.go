@@ -1,0 +1,71 @@
+package recognize
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/unloop/unloop/schemas/toolname"
+)
+
+var (
+	// lookingWords are words of tools that look at something which others may change.
+	lookingWords = []string{"check", "get", "read", "list", "fetch", "view", "show", "describe", "query", "lookup", "retrieve", "inspect", "sql", "ls", "snapshot", "screenshot"}
+	// fileNames are the arguments of tools that read a file.
+	fileNames = []string{"path", "file", "file_path", "filePath", "filename", "paths", "files", "absolute_path"}
+	// movingFiles are in the names of files that somebody else writes to.
+	movingFiles = []string{".log", ".out", ".err", "/proc/", "nohup", "status", "progress"}
+	// lookers are commands that only look, at something which others may change.
+	lookers = []string{
+		"ls", "test", "[", "[[", "stat", "df", "du", "free", "uptime", "date", "who", "nvidia-smi", "squeue", "sacct", "qstat", "bjobs", "dig", "nslookup", "host",
+		"lsof", "netstat", "ss", "journalctl", "curl", "wget", "true", "false", "echo", "cd",
+	}
+	// clients are commands that look where one of their words says so.
+	clients = []string{
+		"aws", "gcloud", "az", "kubectl", "oc", "helm", "docker", "podman", "gh", "glab", "heroku", "fly", "flyctl", "vercel", "nomad", "consul", "terraform", "argocd",
+		"flux", "git", "redis-cli", "psql", "mysql", "sqlite3",
+	}
+	clientWords = []string{"get", "list", "ls", "describe", "show", "view", "logs", "inspect", "info", "top", "fetch", "pull", "remote", "events", "history", "select"}
+	// changingParts are in commands that change something.
+	changingParts = []string{"insert ", "update ", "delete", "create", "apply", "-x post", "-xpost", "-x put", "-x patch", " -d ", "--data", " --form", " -f @", "upload"}
+)
+
+// looks reports whether a tool that is no shell looks at something which others may
+// change: an order, a row, a page, a log. A source file stays as it is.
+func looks(tool string, arguments []byte) bool {
+	if !toolname.HasWord(tool, lookingWords) || toolname.HasWord(tool, changingWords) {
+		return false
+	}
+	return !hasName(arguments, fileNames) || containsAny(arguments, movingFiles)
+}
+
+// looksByCommand is looks for a shell's command.
+func looksByCommand(command []byte) bool {
+	command = appendLower(nil, command[:min(len(command), maxCommand)])
+	if changesBehindPipe(command) || containsAny(command, changingParts) {
+		return false
+	}
+	separators := func(r rune) bool { return r == ';' || r == '&' || r == '\n' }
+	found := false
+	for _, part := range bytes.FieldsFunc(command, separators) {
+		part, _, _ = bytes.Cut(part, []byte("|"))
+		words := bytes.Fields(bytes.TrimPrefix(bytes.TrimSpace(part), []byte("sudo ")))
+		if len(words) == 0 {
+			continue
+		}
+		if !looksAs(string(words[0]), part) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+func looksAs(name string, command []byte) bool {
+	switch {
+	case slices.Contains(lookers, name):
+		return true
+	case slices.Contains(clients, name):
+		return slices.ContainsFunc(clientWords, func(w string) bool { return hasWord(command, w) })
+	}
+	return slices.Contains(readers, name) && containsAny(command, movingFiles)
+}
