@@ -155,7 +155,7 @@ func queries(t *testing.T) []query {
 }
 
 const (
-	catalogue = "../../docs/operations.md"
+	catalogue = "../../docs/reference/metrics.md"
 	runbooks  = "../../docs/runbooks.md"
 )
 

@@ -75,17 +75,31 @@ func Main(args []string) int {
 	return run(ctx, args, os.Environ(), os.Stdout, os.Stderr)
 }
 
-func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int {
+// newParser returns the parser of command lines. platform is the default of model pull.
+func newParser(platform string, opts ...kong.Option) (*kong.Kong, error) {
 	c := cli{
 		Block: beginCmd{action: schemas.OverrideBlock}, Unblock: endCmd{action: schemas.OverrideBlock},
 		Exempt: beginCmd{action: schemas.OverrideExempt}, Unexempt: endCmd{action: schemas.OverrideExempt},
 	}
+	return service.NewParser(&c, "unloop", description, append(opts,
+		kong.Vars{"default_gateway": defaultGateway, "default_nats": defaultNATS, "default_admin": "http://" + usualAdmin, "platform": platform, "version": "unloop " + service.BuildInfo().String()})...)
+}
+
+// Model returns the commands with their arguments and flags, for the reference.
+func Model() (*kong.Application, error) {
+	parser, err := newParser("OS/ARCH")
+	if err != nil {
+		return nil, err
+	}
+	return parser.Model, nil
+}
+
+func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int {
 	ctx = endsRefused(ctx)
 	exited := -1
-	parser, err := service.NewParser(&c, "unloop", description,
+	parser, err := newParser(runtime.GOOS+"/"+runtime.GOARCH,
 		kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut, terminal.Of(out, func(name string) string { return variable(environ, name) })}, service.Log{Writer: errOut}),
-		kong.Vars{"default_gateway": defaultGateway, "default_nats": defaultNATS, "default_admin": "http://" + usualAdmin, "platform": runtime.GOOS + "/" + runtime.GOARCH, "version": "unloop " + service.BuildInfo().String()})
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut, terminal.Of(out, func(name string) string { return variable(environ, name) })}, service.Log{Writer: errOut}))
 	if err != nil {
 		fmt.Fprintln(errOut, "unloop:", err)
 		return 2

@@ -229,6 +229,9 @@ func (s *System) Wait(ctx context.Context) error {
 	return nil
 }
 
+// Metrics describes the metrics of all services.
+func (s *System) Metrics() prometheus.Collector { return s.metrics }
+
 // Run runs the services until the context ends or one of them fails. The gateway
 // stops first, so that the requests in flight still find a detector.
 func (s *System) Run(ctx context.Context) error {

@@ -199,7 +199,7 @@ type looked struct {
 // streams creates the missing streams. It announces streams that were created again, by
 // any process: consumers of the old ones get nothing any more.
 func (t *tending) streams(ctx context.Context) error {
-	all := t.layout.streams()
+	all := t.layout.Configs()
 	found := make([]looked, len(all))
 	var looking sync.WaitGroup
 	for i, cfg := range all {

@@ -27,7 +27,7 @@ func (p Prepared) Raised() bool { return !p.Created && p.Replicas > p.Before }
 // replicas than the layout more of them, in place. It changes nothing else. Then it waits
 // until the replicas have what the stream has.
 func Prepare(ctx context.Context, js jetstream.JetStream, layout Layout) (done []Prepared, err error) {
-	for _, cfg := range layout.streams() {
+	for _, cfg := range layout.Configs() {
 		p, err := prepare(ctx, js, cfg)
 		if err != nil {
 			return done, err

@@ -94,7 +94,7 @@ func (c *Conn) EnsureStreams(ctx context.Context, layout Layout) error {
 
 // ensureAll ensures all streams; the error is of the first that is needed.
 func (c *Conn) ensureAll(ctx context.Context, layout Layout) error {
-	for _, cfg := range layout.streams() {
+	for _, cfg := range layout.Configs() {
 		_, err := c.Ensure(ctx, cfg)
 		if err != nil && layout.needs(cfg.Name) {
 			return err
@@ -219,7 +219,7 @@ var (
 // Streams returns the names of the layout's streams, those of buckets included.
 func (l Layout) Streams() []string {
 	var names []string
-	for _, cfg := range l.streams() {
+	for _, cfg := range l.Configs() {
 		names = append(names, cfg.Name)
 	}
 	return names
@@ -231,8 +231,8 @@ func (l Layout) Everything() Layout {
 	return l.Of(append(l.Streams(), BucketStream(schemas.BucketVectors)))
 }
 
-// streams returns the configurations of the layout's streams.
-func (l Layout) streams() []jetstream.StreamConfig {
+// Configs returns the configurations of the layout's streams.
+func (l Layout) Configs() []jetstream.StreamConfig {
 	all := l.contract()
 	if l.needed == nil {
 		return all
@@ -251,7 +251,7 @@ const vectorsMaxBytes = 256 << 20
 // history would miss what came just before.
 func (l Layout) Vectors() jetstream.StreamConfig {
 	cfg := l.History(schemas.BucketVectors, vectorsMaxBytes)
-	cfg.Description, cfg.AllowDirect = "Histories of semantic checks", false
+	cfg.AllowDirect = false
 	return cfg
 }
 
@@ -295,6 +295,22 @@ func (l Layout) messages(name, description string, age time.Duration, bytes int6
 	return cfg
 }
 
+// descriptions says what each bucket holds.
+var descriptions = map[string]string{
+	schemas.BucketCounters:      "Counters of requests and prompts",
+	schemas.BucketBlocks:        "Cooldowns in force",
+	schemas.BucketIncidents:     "Open loops",
+	schemas.BucketTimers:        "Timers of open loops",
+	schemas.BucketSessions:      "Tool calls of agents, streaks of semantic findings, sessions of answers",
+	schemas.BucketPolicies:      "The policy bundle with its history, and the key for caller hashes",
+	schemas.BucketOverrides:     "Blocks and exemptions of operators",
+	schemas.BucketSilences:      "Silences of messages",
+	schemas.BucketLimits:        "Token buckets and budgets of rules",
+	schemas.BucketNotifications: "Messages that endpoints are owed, and the state of endpoints",
+	schemas.BucketDeliveries:    "Log of deliveries",
+	schemas.BucketVectors:       "Histories of semantic checks",
+}
+
 // bucket returns the stream of a key-value bucket. CreateKeyValue is not used, because it
 // ties per-message TTLs to delete markers, which would cost a write for every counter
 // that expires.
@@ -312,6 +328,7 @@ func (l Layout) bucket(name string, history, bytes int64) jetstream.StreamConfig
 		AllowRollup:       true,
 		AllowDirect:       true,
 		AllowMsgTTL:       true,
+		Description:       descriptions[name],
 		Storage:           l.storage(),
 		Replicas:          l.replicas(),
 	}
