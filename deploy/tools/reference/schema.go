@@ -121,6 +121,9 @@ func (o *objects) kind(field string, s *schema) (words string, child *schema, na
 	switch {
 	case s.Ref != "":
 		name = path.Base(s.Ref)
+		if def := o.defs[name]; def != nil && fields(def) == nil {
+			return o.kind(field, def)
+		}
 		return fmt.Sprintf("[%s](#%s)", name, strings.ToLower(name)), o.defs[name], name
 	case s.Items != nil:
 		words, child, name = o.kind(field, s.Items)

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	fenced  = regexp.MustCompile("(?ms)^```.*?^```$")
+	dropped = regexp.MustCompile("[^a-z0-9 _-]")
+)
+
+// anchors returns the anchors of a page's headings, as GitHub makes them.
+func anchors(page string) map[string]bool {
+	found := map[string]bool{}
+	for _, h := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
+		found[strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")] = true
+	}
+	return found
+}
+
+// Each relative link of a page leads to a file that exists, and to a heading in it.
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reference, err := filepath.Glob(filepath.Join(root, folder, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(append(files, reference...), filepath.Join(root, "README.md")) {
+		page := read(t, file)
+		for _, found := range link.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			path, anchor, _ := strings.Cut(found[1], "#")
+			target := page
+			if path != "" {
+				target = read(t, filepath.Join(filepath.Dir(file), path))
+			}
+			if anchor != "" && !anchors(target)[anchor] {
+				t.Errorf("%s: no heading for %s", file, found[1])
+			}
+		}
+	}
+}
+
+// read returns a file's text; a folder has none.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	if info, err := os.Stat(path); err != nil {
+		t.Error(err)
+		return ""
+	} else if info.IsDir() {
+		return ""
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
