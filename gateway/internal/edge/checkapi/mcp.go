@@ -53,6 +53,7 @@ func (a *API) newMCP() http.Handler {
 func (a *API) answerMCP(w http.ResponseWriter, r *http.Request) {
 	d := &Described{HTTP: r, Request: request.New(r, route.Target{Format: route.Chat})}
 	if a.admit(w, d) {
+		r.Body = copied(r)
 		a.mcp.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, d.Client)))
 	}
 }

@@ -32,6 +32,11 @@ var usualPaths = map[route.Format]string{
 // in bytes.
 const envelope = 64 << 10
 
+// copies is how many copies of a check's parts are made beside its text: those of MCP's
+// messages and their arguments, or the request that prompt or messages stand for and what
+// is read of it.
+const copies = 2
+
 // Reader reads checks.
 type Reader struct {
 	Table *route.Table
@@ -41,7 +46,7 @@ type Reader struct {
 
 // Read reads a check, and returns the request that it describes.
 func (rd Reader) Read(r *http.Request) (*Described, *client.Error) {
-	text, err := io.ReadAll(io.LimitReader(r.Body, rd.MaxBytes+envelope+1))
+	text, err := io.ReadAll(io.LimitReader(copied(r), rd.MaxBytes+envelope+1))
 	switch {
 	case errors.Is(err, intake.ErrNoRoom):
 		refusal := intake.Refusal(err)
@@ -56,6 +61,25 @@ func (rd Reader) Read(r *http.Request) (*Described, *client.Error) {
 		return nil, fault
 	}
 	return rd.describe(r, c)
+}
+
+// copied returns the body of a request, for which the memory of its copies is taken, too.
+func copied(r *http.Request) io.ReadCloser {
+	if u := intake.Held(r); u != nil {
+		return counted{u}
+	}
+	return r.Body
+}
+
+// counted is a body of which copies are made.
+type counted struct{ *intake.Upload }
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Upload.Read(p)
+	if short := c.Take(copies * n); short != nil {
+		err = short
+	}
+	return n, err
 }
 
 // describe returns the request that a check describes. A request that would go to no

@@ -8,6 +8,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/gateway/internal/edge/intake"
+	"github.com/unloop/unloop/schemas"
 )
 
 func TestFaultOfACheckNamesItsField(t *testing.T) {
@@ -149,5 +153,39 @@ func TestADescriptionBecomesACheckWithItsHeaders(t *testing.T) {
 		if body, _ := io.ReadAll(r.Body); string(body) != c.body || r.Header.Get("X-Org") != c.header || r.URL.Path != CheckPath {
 			t.Errorf("%s: %s %s with %v", name, r.URL, body, r.Header)
 		}
+	}
+}
+
+// What is made of a check, over HTTP or MCP, is in the account of all bodies.
+func TestCopiesOfAChecksPartsTakeMemory(t *testing.T) {
+	t.Parallel()
+	const size = 100_000
+	for path, body := range map[string]string{
+		CheckPath: `{"prompt":"` + strings.Repeat("a", size) + `"}`,
+		mcpPath:   `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + schemas.MCPCheck + `","arguments":{"tool":"f","session":"` + strings.Repeat("s", size) + `"}}}`,
+	} {
+		reg := prometheus.NewRegistry()
+		bodies := intake.NewBodies(1<<20, reg)
+		r, w := keyed(http.MethodPost, path, strings.NewReader(body)), httptest.NewRecorder()
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		u := bodies.Watch(w, r, 1)
+		api := apiOf(t, &decider{})
+		api.cfg.Reader.MaxBytes = 2 * size
+		api.mcp = api.newMCP()
+		api.ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: status %d: %s", path, w.Code, w.Body)
+		}
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if taken := f.GetMetric()[0].GetGauge().GetValue(); f.GetName() == "unloop_gateway_body_bytes" && taken < float64(3*len(body)) {
+				t.Errorf("%s: %.0f bytes are taken for %d and two copies", path, taken, len(body))
+			}
+		}
+		u.Free()
 	}
 }

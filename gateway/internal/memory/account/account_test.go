@@ -47,6 +47,7 @@ type store struct {
 	kept   map[string]string
 	askers map[string]*checkpb.AnswerAsker
 	done   map[string]bool
+	puts   int
 }
 
 func newStore() *store {
@@ -56,6 +57,7 @@ func newStore() *store {
 func (s *store) put(key, value string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.puts++
 	if s.err == nil {
 		s.kept[key] = value
 	}
@@ -306,6 +308,19 @@ func TestStoredCallsAreBounded(t *testing.T) {
 	answered(t, a, 200, typeJSON, b.String()+`]}`)
 	if n := strings.Count(s.kept["me calls resp_1"], "t"); n != maxOpenCalls {
 		t.Errorf("%d calls are stored", n)
+	}
+}
+
+// A stream that says again and again that its calls are whole causes few writes.
+func TestCallsOfOneAnswerAreStoredAFewTimes(t *testing.T) {
+	t.Parallel()
+	s := newStore()
+	a, _ := opened(t, route.Responses, s)
+	a.Evidence.CallsWatched, a.Request.Prompt.Referable = true, true
+	const call = `{"id":"fc_1","type":"function_call","call_id":"c1","name":"t","arguments":"{}"}`
+	answered(t, a, 200, typeEvents, strings.Repeat(`data: {"response":{"id":"resp_1","output":[`+call+"]}}\n\n", 1000))
+	if s.puts > 1+2*maxStores { // the session, and the call by the ids of its item and of the answer
+		t.Errorf("%d writes", s.puts)
 	}
 }
 

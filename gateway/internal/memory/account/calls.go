@@ -18,8 +18,10 @@ const (
 	// longer names of tools.
 	maxOpenCalls = 256
 	maxToolName  = 128
-	// writesAtOnce bounds the concurrent writes about one answer.
+	// writesAtOnce bounds the concurrent writes about one answer, and maxStores how often its
+	// calls are stored: a stream may say any number of times that they are whole.
 	writesAtOnce = 16
+	maxStores    = 4
 )
 
 // watch stores what later requests need of one answer. It implements answers.Watcher.
@@ -32,6 +34,8 @@ type watch struct {
 	fetcher string
 	id      string
 	calls   []*checkpb.ToolCall
+	// stores is how often the calls were stored.
+	stores int
 	// items are the ids of the calls' items, by the id of the call.
 	items map[string]string
 	// failed is called if the answer is an error.
@@ -77,6 +81,9 @@ func (w *watch) Item(json []byte) {
 // Whole stores the answer's calls: each by the id of its item, and all, with those that
 // were open before, by the ids of the answer and of its conversation.
 func (w *watch) Whole() {
+	if w.stores++; w.stores > maxStores {
+		return
+	}
 	var writes errgroup.Group
 	writes.SetLimit(writesAtOnce)
 	put := func(write func(ctx context.Context) error) {

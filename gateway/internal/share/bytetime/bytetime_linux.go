@@ -1,0 +1,104 @@
+package bytetime
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// small and large are the sizes of inputs, in bytes. A large one is as large as a gateway
+	// inspects.
+	small, large = 1 << 20, 8 << 20
+	// mostHostile is how many times as long a byte of a hostile input may take as one of an
+	// honest input, and mostLarge one of a large input as one of a small input.
+	mostHostile, mostLarge = 25, 4
+	// tries is how often an input is read that takes too long: something else may have come
+	// in between.
+	tries = 3
+)
+
+// Sample returns an input of about size bytes.
+type Sample func(size int) []byte
+
+// Reader reads an input, and returns of how many bytes the time counts.
+type Reader func(input []byte) (bytes int)
+
+// Check fails the test if a byte of a hostile sample takes much longer than one of an honest
+// sample, or one of a large sample much longer than one of a small sample. Of each kind the
+// slowest sample is compared with a large one.
+func Check(t *testing.T, read Reader, honest, hostile map[string]Sample) {
+	t.Helper()
+	usual, name := slowest(t, read, honest, math.Inf(1))
+	grows(t, name, read, honest[name], usual)
+	got, name := slowest(t, read, hostile, mostHostile*usual)
+	if got > mostHostile*usual {
+		t.Errorf("%s: %.1f ns for each byte, an honest input at most %.1f", name, got, usual)
+	}
+	grows(t, name, read, hostile[name], got)
+}
+
+// slowest returns the sample that takes the longest, and how long. most is how long one may
+// take.
+func slowest(t *testing.T, read Reader, samples map[string]Sample, most float64) (longest float64, name string) {
+	t.Helper()
+	for one, s := range samples {
+		got := perByte(t, read, s(small))
+		for n := 1; n < tries && got > most; n++ {
+			got = min(got, perByte(t, read, s(small)))
+		}
+		if got > longest {
+			longest, name = got, one
+		}
+	}
+	return longest, name
+}
+
+// grows compares a large sample with a small one.
+func grows(t *testing.T, name string, read Reader, s Sample, before float64) {
+	t.Helper()
+	got := perByte(t, read, s(large))
+	for n := 1; n < tries && got > mostLarge*before; n++ {
+		got = min(got, perByte(t, read, s(large)))
+	}
+	t.Logf("%s: %.1f ns for each byte of a small input, %.1f of a large one", name, before, got)
+	if got > mostLarge*before {
+		t.Errorf("%s: %.1f ns for each byte of a small input, %.1f of a large one", name, before, got)
+	}
+}
+
+// perByte returns the nanoseconds that a reader takes for each byte.
+func perByte(t *testing.T, read Reader, input []byte) float64 {
+	t.Helper()
+	began := worked(t)
+	n := read(input)
+	return float64(worked(t)-began) / float64(max(n, 1))
+}
+
+// worked is the processor's time that this process has had.
+func worked(t *testing.T) time.Duration {
+	t.Helper()
+	var used unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Nano())
+}
+
+// Repeated returns samples of which each repeats a text between a beginning and an end.
+func Repeated(before, after string, units map[string]string) map[string]Sample {
+	out := map[string]Sample{}
+	for name, unit := range units {
+		out[name] = func(size int) []byte {
+			b := make([]byte, 0, len(before)+size+len(unit)+len(after))
+			b = append(b, before...)
+			for len(b) < len(before)+size {
+				b = append(b, unit...)
+			}
+			return append(b, after...)
+		}
+	}
+	return out
+}
