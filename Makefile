@@ -65,7 +65,7 @@ bench: ## measure against what Unloop is compared to; BENCH="-h" lists the parts
 
 .PHONY: chaos
 chaos: build ## break a small cluster of real processes, replace its parts, and say what clients saw; CHAOS="-rounds 10" for longer, CHAOS=-rolling to replace alone
-	GOWORK=off go -C deploy run ./chaos -unloop $(CURDIR)/bin/unloop $(CHAOS)
+	UNLOOP_TEST_CHAOS='-unloop $(CURDIR)/bin/unloop $(CHAOS)' GOWORK=off go -C deploy test -count=1 -timeout 0 -v -run TestCluster ./chaos
 
 .PHONY: compose
 compose: ## build the images and run compose.yaml under a Docker engine, if there is one
@@ -73,7 +73,7 @@ compose: ## build the images and run compose.yaml under a Docker engine, if ther
 
 .PHONY: soak
 soak: build ## keep a cluster under light load for SOAK (30m), and see that memory, goroutines and descriptors stay flat
-	GOWORK=off go -C deploy run ./chaos -unloop $(CURDIR)/bin/unloop -soak $(SOAK)
+	UNLOOP_TEST_CHAOS='-unloop $(CURDIR)/bin/unloop -soak $(SOAK)' GOWORK=off go -C deploy test -count=1 -timeout 0 -v -run TestCluster ./chaos
 
 .PHONY: clients
 clients: ## run real agents into a loop, large programs too, and compare docs/clients.md with what ends them

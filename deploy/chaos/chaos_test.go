@@ -1,4 +1,4 @@
-// Command chaos (`make chaos`) runs NATS servers, detectors and gateways as processes of
+// Package chaos (`make chaos`, `make soak`) runs NATS servers, detectors and gateways as processes of
 // their own under a light load, breaks them in one way after another, and prints for
 // each fault what clients saw: errors, the slowest request, the share of requests that
 // passed without a decision, the time from the end of the fault until a loop was
@@ -9,7 +9,7 @@
 //
 // It knows the services by their command lines and ports, and their stores by package
 // schemas.
-package main
+package chaos
 
 import (
 	"context"
@@ -19,9 +19,40 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"testing"
 	"text/tabwriter"
 	"time"
+
+	"github.com/unloop/unloop/deploy/unloop/cli"
+	"github.com/unloop/unloop/schemas/kit/service"
 )
+
+// TestMain lets the test's program be the parts of a cluster, too.
+func TestMain(m *testing.M) {
+	switch {
+	case len(os.Args) > 2 && os.Args[1] == serverRole:
+		os.Exit(service.Program("chaos", serve))
+	case os.Getenv(roleVariable) == "":
+		os.Exit(m.Run())
+	default:
+		_ = os.Unsetenv(roleVariable)
+		os.Exit(cli.Main(os.Args[1:]))
+	}
+}
+
+// TestCluster breaks a cluster of real binaries, with the flags that the variable has.
+func TestCluster(t *testing.T) {
+	flags, ok := os.LookupEnv("UNLOOP_TEST_CHAOS")
+	if !ok {
+		t.Skip("make chaos breaks a cluster for minutes")
+	}
+	ctx, stop := service.Context()
+	defer stop()
+	if err := run(ctx, strings.Fields(flags), os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+		t.Error(err)
+	}
+}
 
 // Limits under light load.
 const (
@@ -54,7 +85,7 @@ type options struct {
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
-	flags.StringVar(&o.binary, "unloop", "bin/unloop", "the unloop binary")
+	flags.StringVar(&o.binary, "unloop", "../../bin/unloop", "the unloop binary")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often each fault is tried")
 	flags.IntVar(&o.edges, "edges", 20_000, "how many callers send exactly as often as the policy lets them, while processes are killed")
 	flags.DurationVar(&o.soak, "soak", 0, "keep up the load without a fault for so long instead, and see that nothing grows")
@@ -66,9 +97,6 @@ func parse(args []string) (o options, err error) {
 
 // run runs the faults and prints the tables.
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
-	if len(args) > 0 && args[0] == serverRole {
-		return serve(ctx, args[1:])
-	}
 	o, err := parse(args)
 	if err != nil {
 		return err

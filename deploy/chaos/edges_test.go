@@ -1,12 +1,14 @@
-package main
+package chaos
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/unloop/unloop/schemas/kit/pause"
@@ -81,4 +83,13 @@ func (c *cluster) killInTurn(ctx context.Context) (kills int, err error) {
 		}
 	}
 	return kills, nil
+}
+
+// Callers that send exactly as often as they may are never stopped, whatever is killed.
+func TestCallersAtTheEdgeAreNotStopped(t *testing.T) {
+	c := startForTest(t)
+	var said strings.Builder
+	if err := c.edges(t.Context(), 300, &said); err != nil {
+		t.Errorf("%v\n%s", err, said.String())
+	}
 }

@@ -1,26 +1,10 @@
-package main
+package chaos
 
 import (
 	"os"
 	"testing"
 	"time"
-
-	"github.com/unloop/unloop/deploy/unloop/cli"
-	"github.com/unloop/unloop/schemas/kit/service"
 )
-
-// TestMain has the test's program be the parts of a cluster, too.
-func TestMain(m *testing.M) {
-	switch {
-	case os.Getenv(roleVariable) == "":
-		os.Exit(m.Run())
-	case os.Args[1] == serverRole:
-		os.Exit(service.Program("chaos", run))
-	default:
-		_ = os.Unsetenv(roleVariable)
-		os.Exit(cli.Main(os.Args[1:]))
-	}
-}
 
 // Followers wait 4 to 9 s before they elect a leader in place of one that was
 // killed; checks go on with it.

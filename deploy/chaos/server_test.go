@@ -1,9 +1,10 @@
-package main
+package chaos
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -25,11 +26,11 @@ listen: %q
 jetstream: {store_dir: %q}
 cluster: {name: chaos, listen: %q, routes: [%s]}`
 
-// serve runs one NATS server of a cluster until the context ends. Its arguments are its
-// configuration and the address for monitoring.
-func serve(ctx context.Context, args []string) error {
+// serve runs one NATS server of a cluster until the context ends. Behind its role, its arguments
+// are its configuration and the address for monitoring.
+func serve(ctx context.Context, args []string, _ io.Writer) error {
 	opts := &server.Options{}
-	if err := opts.ProcessConfigString(strings.Join(args, "\nhttp: ")); err != nil {
+	if err := opts.ProcessConfigString(strings.Join(args[1:], "\nhttp: ")); err != nil {
 		return fmt.Errorf("configure a NATS server: %w", err)
 	}
 	opts.LameDuckDuration, opts.LameDuckGracePeriod = lameDuck, lameDuckGrace

@@ -43,7 +43,7 @@ awk '
 		split($1, at, ":")
 		file = at[1]
 		sub("^github.com/unloop/unloop/", "", file)
-		if (file ~ /\.pb\.go$|test\/|^deploy\/(bench|chaos|tools|scripted)|realparts/) next
+		if (file ~ /\.pb\.go$|test\/|^deploy\/(bench|tools|scripted)|realparts/) next
 		statements[$1] = $2
 		if ($3 > 0) run[$1] = 1
 		dir = file
