@@ -110,6 +110,7 @@ race() {
 
 case ${1-} in
 golangci-lint) go_tool "$1" "$GOLANGCI_LINT_VERSION" go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$GOLANGCI_LINT_VERSION" ;;
+gotestsum) go_tool "$1" "$GOTESTSUM_VERSION" go install "gotest.tools/gotestsum@$GOTESTSUM_VERSION" ;;
 nats) nats_cli ;;
 node) from_debian node nodejs npm ;;
 node-modules) npm_modules deploy/e2e/sdk "the npm SDKs" ;;

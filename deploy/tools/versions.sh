@@ -1,3 +1,4 @@
 # The versions of the tools that building and testing use; sourced by tool.sh.
 # shellcheck shell=bash
 GOLANGCI_LINT_VERSION=v2.15.0
+GOTESTSUM_VERSION=v1.13.0
