@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/unloop/unloop/detector/internal/semantic"
+	"github.com/unloop/unloop/detector/internal/comparing"
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
@@ -16,7 +16,7 @@ import (
 
 // slowly is a store of streaks that reports only after a while that it has stored.
 type slowly struct {
-	semantic.Streaks
+	comparing.Streaks
 	after time.Duration
 }
 

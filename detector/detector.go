@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/unloop/unloop/detector/internal/blocks"
+	"github.com/unloop/unloop/detector/internal/comparing"
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/decide"
 	"github.com/unloop/unloop/detector/internal/evaluate"
@@ -29,7 +30,6 @@ import (
 	"github.com/unloop/unloop/detector/internal/peers"
 	"github.com/unloop/unloop/detector/internal/recorder"
 	"github.com/unloop/unloop/detector/internal/release"
-	"github.com/unloop/unloop/detector/internal/semantic"
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/ledger"
@@ -117,12 +117,12 @@ func (d *Detector) wire(owners ledger.Option) {
 	sessions := ledger.New[evaluate.Session](nc, schemas.BucketSessions, reg, owners, earlier)
 	limits := ledger.New[limit.State](nc, schemas.BucketLimits, reg, owners, earlier, ledger.WithConfirm())
 	streaks := ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithEarlier(schemas.EarlierStreakKeys()...), ledger.WithConfirm())
-	worker := semantic.AskOver(natskit.NewInbox(nc, semantic.AnswerTimeout).Prefer(d.deps.InProcess))
+	worker := comparing.AskOver(natskit.NewInbox(nc, comparing.AnswerTimeout).Prefer(d.deps.InProcess))
 	d.decider = decide.Decider{
 		Log: d.deps.Log, Now: d.now, Metrics: d.metrics, Sessions: sessions, Limits: limits,
 		Counters:  counters,
 		Incidents: d.incidents, Cooldowns: d.blocks, Peers: d.member, Publish: nc.Publish,
-		Semantic: semantic.New(streaks, worker, d.incidents.Record, d.now, d.metrics, reg),
+		Semantic: comparing.New(streaks, worker, d.incidents.Record, d.now, d.metrics, reg),
 	}
 	d.releaser = release.Releaser{
 		Log: d.deps.Log, Now: d.now, Counters: counters, Sessions: sessions, Limits: limits, Streaks: streaks,

@@ -7,13 +7,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/detector/internal/comparing"
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/decide"
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/metrics"
 	"github.com/unloop/unloop/detector/internal/recorder"
-	"github.com/unloop/unloop/detector/internal/semantic"
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
@@ -49,7 +49,7 @@ func NewEvaluator(now func() time.Time, worker Worker) *Evaluator {
 		ask := func(_ context.Context, r *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
 			return worker.Answer(context.Background(), r), nil
 		}
-		e.decider.Semantic = semantic.New(ledger.NewMemory[streak.State](now), ask, e.incidents.Record, now, e.decider.Metrics, reg)
+		e.decider.Semantic = comparing.New(ledger.NewMemory[streak.State](now), ask, e.incidents.Record, now, e.decider.Metrics, reg)
 		e.decider.Semantic.Patient = true
 	}
 	return e

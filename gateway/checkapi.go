@@ -49,7 +49,7 @@ func (g checks) CheckRun(h http.Header, d *checkapi.Described) client.ToolDecisi
 
 // asked checks a request that goes past this gateway, or follows: nobody waits for its
 // answer here.
-func (g *Gateway) asked(d *checkapi.Described) *checked {
+func (g *Gateway) asked(d *checkapi.Described) *exchange {
 	c := g.check(d.HTTP, d.Request, d.Client, g.bundles.Rules())
 	g.memory.Answered(&c.Evidence)
 	return c
@@ -74,14 +74,14 @@ func (g *Gateway) serveDecision(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	target, _ := g.table.Route(original) // other gateways have upstreams of their own
-	x := request.New(original, target)
-	x.Asked = true
-	who, refusal := g.admit(original, x)
+	req := request.New(original, target)
+	req.Asked = true
+	who, refusal := g.admit(original, req)
 	if refusal != nil {
-		respond.Refuse(w, original, x.Provider, *refusal)
+		respond.Refuse(w, original, req.Provider, *refusal)
 		return
 	}
-	c := g.asked(&checkapi.Described{HTTP: original, Request: x, Client: who})
+	c := g.asked(&checkapi.Described{HTTP: original, Request: req, Client: who})
 	if c.operator.Stops() {
 		g.refuse(w, c, c.operator.Refusal(http.StatusTooManyRequests, c.rules.FairvisorHeaders, provider.Header{Name: "Retry-After", Value: stoppedRetry}))
 		return

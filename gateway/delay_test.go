@@ -16,7 +16,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/edge/wait"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
-	"github.com/unloop/unloop/gateway/internal/rules/inforce"
+	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -30,10 +30,10 @@ func delaying(limit int) *Gateway {
 }
 
 // throttled is a request that the detectors want to be delayed.
-func throttled(ctx context.Context, delay time.Duration) *checked {
+func throttled(ctx context.Context, delay time.Duration) *exchange {
 	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil).WithContext(ctx)
-	x := request.New(r, route.Target{Format: route.HTTP})
-	c := new(Gateway).newChecked(r, x, auth.Principal{}, &inforce.Rules{Set: &bundle.Set{}})
+	req := request.New(r, route.Target{Format: route.HTTP})
+	c := new(Gateway).newExchange(r, req, auth.Principal{}, &policystore.Rules{Set: &bundle.Set{}})
 	c.Check, c.Decision = &checkpb.Check{}, &checkpb.Decision{Findings: []*checkpb.Finding{{
 		Policy: "p", Detector: "request", Fingerprint: []byte("f"), Action: checkpb.Action_ACTION_THROTTLE,
 		DelayMs: uint32(delay.Milliseconds()), HitCount: 5, WindowSeconds: 60,
@@ -42,7 +42,7 @@ func throttled(ctx context.Context, delay time.Duration) *checked {
 }
 
 // delay takes a throttled request through the wait, and reports whether it is forwarded.
-func (g *Gateway) delay(w http.ResponseWriter, c *checked) bool {
+func (g *Gateway) delay(w http.ResponseWriter, c *exchange) bool {
 	out, err := g.wait(c.account.HTTP.Context(), g.decide(c))
 	switch {
 	case err != nil:
@@ -58,15 +58,15 @@ func TestThrottledRequestIsForwardedAfterItsDelay(t *testing.T) {
 	for _, delay := range []time.Duration{500 * time.Millisecond, time.Second, 30 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			g, before := delaying(1), time.Now()
-			x := throttled(t.Context(), delay)
+			req := throttled(t.Context(), delay)
 			w := httptest.NewRecorder()
-			if !g.delay(w, x) {
+			if !g.delay(w, req) {
 				t.Fatal("not forwarded")
 			}
 			if waited := time.Since(before); waited != delay {
 				t.Errorf("waited %s, want %s", waited, delay)
 			}
-			if out := g.decide(x); out.Headers != nil {
+			if out := g.decide(req); out.Headers != nil {
 				out.Headers.Put(w.Header())
 			}
 			if w.Header().Get("X-Loop-Delay-Ms") == "" {

@@ -38,7 +38,7 @@ var ErrRequest = errors.New("not a request")
 // headers in a field of their own. Nothing is counted. With a nil js it explains by the
 // configured bundle alone, else by what it trusts of the running system.
 func Explain(ctx context.Context, cfg Config, js jetstream.JetStream, trust seal.Trust, description []byte) (*Explanation, error) {
-	e, err := NewEvaluator(cfg, time.Now)
+	e, err := NewReplayer(cfg, time.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -64,16 +64,16 @@ func Explain(ctx context.Context, cfg Config, js jetstream.JetStream, trust seal
 }
 
 // explain explains a described request. detectors is nil if none are asked.
-func (e *Evaluator) explain(d *checkapi.Described, shared *cluster.Shared, detectors *checker.Checker) *Explanation {
+func (e *Replayer) explain(d *checkapi.Described, shared *cluster.Shared, detectors *checker.Checker) *Explanation {
 	ctx, rules := d.HTTP.Context(), e.bundles.Rules()
-	x := e.parse(ctx, d.Request, rules)
-	from := e.resolve(d.HTTP, x, rules, auth.Principal{}, shared.Hasher())
+	req := e.parse(ctx, d.Request, rules)
+	from := e.resolve(d.HTTP, req, rules, auth.Principal{}, shared.Hasher())
 	out := &Explanation{
-		Bundle: rules.Version(), Source: e.bundles.Source(), Format: x.Provider.Name(), Upstream: x.Target.Upstream, Model: x.Model(),
+		Bundle: rules.Version(), Source: e.bundles.Source(), Format: req.Provider.Name(), Upstream: req.Target.Upstream, Model: req.Model(),
 		Tenant: from.Identity.GetTenant(), Project: from.Identity.GetProject(), Caller: from.Identity.GetCaller(), Session: from.Identity.GetSession(),
-		Uninspected: x.Uninspected, Policies: []PolicyExplained{},
+		Uninspected: req.Uninspected, Policies: []PolicyExplained{},
 	}
-	switch operator := override.Decide(shared.Overrides(), rules.Set, x, &from, e.now()); {
+	switch operator := override.Decide(shared.Overrides(), rules.Set, req, &from, e.now()); {
 	case operator.Stops():
 		out.Killed = operator.Message()
 		return out
@@ -81,8 +81,8 @@ func (e *Evaluator) explain(d *checkapi.Described, shared *cluster.Shared, detec
 		out.Exempt = operator.Exempt
 		return out
 	}
-	c := &explain.Case{Policies: rules.Set, Request: x, Subject: &from}
-	c.Evidence = e.evidence(ctx, x, &from, rules, nil)
+	c := &explain.Case{Policies: rules.Set, Request: req, Subject: &from}
+	c.Evidence = e.evidence(ctx, req, &from, rules, nil)
 	if detectors != nil && c.Evidence.Check != nil {
 		var err error
 		if c.Decision, _, err = detectors.Check(ctx, c.Evidence.Check); err != nil {
@@ -96,7 +96,7 @@ func (e *Evaluator) explain(d *checkapi.Described, shared *cluster.Shared, detec
 
 // join takes over what the gateways of a running cluster share, and returns that with
 // the cluster's detectors. The detectors can be asked until the context ends.
-func (e *Evaluator) join(ctx context.Context, js jetstream.JetStream, trust seal.Trust) (*cluster.Shared, *checker.Checker, error) {
+func (e *Replayer) join(ctx context.Context, js jetstream.JetStream, trust seal.Trust) (*cluster.Shared, *checker.Checker, error) {
 	key, err := e.cfg.hashKey()
 	if err != nil {
 		return nil, nil, err

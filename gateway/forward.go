@@ -15,8 +15,8 @@ import (
 )
 
 // forward sends a request to its upstream and the answer to the client.
-func (g *Gateway) forward(w http.ResponseWriter, c *checked, out outcome.Outcome) {
-	a, x := &c.account, c.account.Request
+func (g *Gateway) forward(w http.ResponseWriter, c *exchange, out outcome.Outcome) {
+	a, req := &c.account, c.account.Request
 	body, err := g.edit(c, &out)
 	switch {
 	case err == nil:
@@ -28,11 +28,11 @@ func (g *Gateway) forward(w http.ResponseWriter, c *checked, out outcome.Outcome
 		g.respond(w, c, out.Busy())
 		return
 	}
-	g.metrics.requests.WithLabelValues(x.Provider.Name(), out.Label).Inc()
-	if hasher := g.shared.Hasher(); hasher != nil && x.Prompt != nil && x.Prompt.Background {
-		a.Fetcher = hasher.Caller(g.gate.CallerKey(a.HTTP, x, c.from.Client), "")
+	g.metrics.requests.WithLabelValues(req.Provider.Name(), out.Label).Inc()
+	if hasher := g.shared.Hasher(); hasher != nil && req.Prompt != nil && req.Prompt.Background {
+		a.Fetcher = hasher.Caller(g.gate.CallerKey(a.HTTP, req, c.from.Client), "")
 	}
-	to := forward.Request{Target: x.Target, Body: body, Readable: a.Reads(), Stream: x.Prompt != nil && x.Prompt.Stream, Observer: forwarded{g, c, out.Headers}}
+	to := forward.Request{Target: req.Target, Body: body, Readable: a.Reads(), Stream: req.Prompt != nil && req.Prompt.Stream, Observer: forwarded{g, c, out.Headers}}
 	if g.deps.Traces != nil {
 		to.Trace = g.startUpstream(c)
 		defer endUpstream(c)
@@ -42,14 +42,14 @@ func (g *Gateway) forward(w http.ResponseWriter, c *checked, out outcome.Outcome
 
 // edit returns the body of a request with the repair and the hint that are asked for. The
 // error says that there was no memory or no processor for it in time.
-func (g *Gateway) edit(c *checked, out *outcome.Outcome) (*request.Body, error) {
-	x := c.account.Request
+func (g *Gateway) edit(c *exchange, out *outcome.Outcome) (*request.Body, error) {
+	req := c.account.Request
 	text, position := out.Hint(g.now())
-	repair := c.Repair && x.Prompt != nil
+	repair := c.Repair && req.Prompt != nil
 	if !repair && text == "" {
-		return x.Body, nil
+		return req.Body, nil
 	}
-	upload, n := intake.Held(c.account.HTTP), len(x.Body.Bytes)
+	upload, n := intake.Held(c.account.HTTP), len(req.Body.Bytes)
 	copies := 1
 	if repair && text != "" {
 		copies = 2
@@ -57,22 +57,22 @@ func (g *Gateway) edit(c *checked, out *outcome.Outcome) (*request.Body, error) 
 	if err := upload.Take(copies * n); err != nil {
 		return nil, err
 	}
-	turn, err := g.turns.Take(c.account.HTTP.Context(), x.Caller, large(x))
+	turn, err := g.turns.Take(c.account.HTTP.Context(), req.Caller, large(req))
 	if err != nil {
 		return nil, err
 	}
 	defer turn.Give()
-	body := x.Body
+	body := req.Body
 	if repair {
 		var changes string
-		if body, changes = g.proxy.Repair(x, c.from.Identity.GetSession()); changes != "" {
+		if body, changes = g.proxy.Repair(req, c.from.Identity.GetSession()); changes != "" {
 			out.Headers.Set("X-Loop-Repaired", changes)
 		}
 	}
 	if text != "" {
-		body = g.proxy.Hint(x.Provider, body, text, position, out.Finding)
+		body = g.proxy.Hint(req.Provider, body, text, position, out.Finding)
 	}
-	if body != x.Body {
+	if body != req.Body {
 		copies--
 	}
 	upload.Give(copies * n)
@@ -82,7 +82,7 @@ func (g *Gateway) edit(c *checked, out *outcome.Outcome) (*request.Body, error) 
 // forwarded observes the forwarding of a request.
 type forwarded struct {
 	g       *Gateway
-	c       *checked
+	c       *exchange
 	headers outcome.Headers
 }
 

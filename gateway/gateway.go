@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/unloop/unloop/gateway/internal/ask/ask"
-	"github.com/unloop/unloop/gateway/internal/ask/blocks"
 	"github.com/unloop/unloop/gateway/internal/ask/checker"
+	"github.com/unloop/unloop/gateway/internal/ask/standing"
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/edge/admit"
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
@@ -45,21 +45,21 @@ import (
 type Gateway struct {
 	stages
 	bounds
-	deps     service.Deps
-	listener net.Listener
-	shared   *cluster.Shared
-	checker  *checker.Checker
-	asker    *ask.Asker
-	books    *account.Books
-	proxy    *forward.Proxy
-	api      *checkapi.API
-	recorder *recording.Recorder // nil without --record
-	repeats  *blocks.Requests[basis, *rejected]
-	told     blocks.Told
-	owed     owed
-	writer   *respond.Writer
-	metrics  *metrics
-	ready    service.Readiness
+	deps       service.Deps
+	listener   net.Listener
+	shared     *cluster.Shared
+	checker    *checker.Checker
+	asker      *ask.Asker
+	books      *account.Books
+	proxy      *forward.Proxy
+	api        *checkapi.API
+	recorder   *recording.Recorder // nil without --record
+	repeats    *standing.Requests[basis, *rejected]
+	rejections standing.Rejections
+	owed       owed
+	writer     *respond.Writer
+	metrics    *metrics
+	ready      service.Readiness
 }
 
 // bounds limit what all requests together take: connections that wait, memory, and checks
@@ -119,7 +119,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	g.asker.Traces = deps.Traces
 	g.writer = respond.NewWriter(g.now, deps.Metrics)
 	g.books = account.NewBooks(account.Books{Detectors: g.checker, Store: store, Timeout: cfg.CheckTimeout, Now: g.now}, deps.Metrics)
-	g.repeats = blocks.NewRequests[basis, *rejected](g.checker.Blocks())
+	g.repeats = standing.NewRequests[basis, *rejected](g.checker.Blocks())
 	if g.listener, err = serve.Listen(cfg.Listen, cfg.TLS, deps.Log); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/memory/answers"
-	"github.com/unloop/unloop/gateway/internal/rules/inforce"
+	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/wire/answerscan"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/responses"
@@ -93,19 +93,19 @@ func TestRequestsOfEachFormatAreReadAsTheyMean(t *testing.T) {
 
 func (s *shape) describe(t *testing.T, out io.Writer) {
 	t.Helper()
-	x := s.request(t)
-	fmt.Fprintf(out, "goes to   %s at %s as %s\n", x.Target.Upstream, x.Target.URL.Host, x.Provider.Name())
-	fmt.Fprintf(out, "prompt    %s\n", describePrompt(x.Prompt))
-	describeHistory(out, x.Prompt)
+	req := s.request(t)
+	fmt.Fprintf(out, "goes to   %s at %s as %s\n", req.Target.Upstream, req.Target.URL.Host, req.Provider.Name())
+	fmt.Fprintf(out, "prompt    %s\n", describePrompt(req.Prompt))
+	describeHistory(out, req.Prompt)
 	for _, position := range []string{provider.Head, provider.Result} {
-		hinted, err := x.Provider.Hint(s.Body, "HINT", position)
+		hinted, err := req.Provider.Hint(s.Body, "HINT", position)
 		if err != nil {
 			fmt.Fprintf(out, "hint      %s: none (%v)\n", position, err)
 			continue
 		}
 		fmt.Fprintf(out, "hint      %s: %s\n", position, change(s.Body, hinted))
 	}
-	repaired, report, err := x.Provider.Repair(s.Body)
+	repaired, report, err := req.Provider.Repair(s.Body)
 	switch {
 	case err != nil:
 		t.Errorf("%s: %v", s.Name, err)
@@ -114,8 +114,8 @@ func (s *shape) describe(t *testing.T, out io.Writer) {
 	case &repaired[0] != &s.Body[0]:
 		t.Errorf("%s: changed without a repair", s.Name)
 	}
-	fmt.Fprintf(out, "refused   %s\n", refused(x))
-	fmt.Fprintf(out, "costs     about %d in, up to %d out%s\n", x.Body.PromptTokens(), usage.BoundsOf(x.Body.Inspected()).MaxOutput(1000, 0), s.usage(t))
+	fmt.Fprintf(out, "refused   %s\n", refused(req))
+	fmt.Fprintf(out, "costs     about %d in, up to %d out%s\n", req.Body.PromptTokens(), usage.BoundsOf(req.Body.Inspected()).MaxOutput(1000, 0), s.usage(t))
 }
 
 // request is the request as it was read.
@@ -133,19 +133,19 @@ func (s *shape) request(t *testing.T) *request.Request {
 	if !ok || !target.Format.Prompt() {
 		t.Fatalf("%s: %s is no path of a prompt", s.Name, s.Path)
 	}
-	x := request.New(r, target)
-	x.Body = &request.Body{Bytes: s.Body, Text: s.Body}
-	opts := provider.Options{Tail: 3, Items: inforce.HistoryItems, Path: r.URL.Path, Known: map[string]provider.ToolCall{}}
+	req := request.New(r, target)
+	req.Body = &request.Body{Bytes: s.Body, Text: s.Body}
+	opts := provider.Options{Tail: 3, Items: policystore.HistoryItems, Path: r.URL.Path, Known: map[string]provider.ToolCall{}}
 	for id, item := range s.Known {
 		opts.Known[id], _, ok = responses.Called(item)
 		if !ok {
 			t.Fatalf("%s: %s is no call", s.Name, item)
 		}
 	}
-	if x.Prompt, err = x.Provider.Parse(s.Body, opts); err != nil || x.Prompt == nil {
-		t.Fatalf("%s: %v, %v", s.Name, x.Prompt, err)
+	if req.Prompt, err = req.Provider.Parse(s.Body, opts); err != nil || req.Prompt == nil {
+		t.Fatalf("%s: %v, %v", s.Name, req.Prompt, err)
 	}
-	return x
+	return req
 }
 
 func describePrompt(p *provider.Prompt) string {
@@ -238,16 +238,16 @@ func change(from, to []byte) string {
 }
 
 // refused is how the request is told of a loop.
-func refused(x *request.Request) string {
+func refused(req *request.Request) string {
 	out := outcome.Of(&outcome.Case{Caller: "caller", Decision: &checkpb.Decision{Findings: []*checkpb.Finding{{
 		Detector: finding.Tool, Policy: "p", HitCount: 5, Message: "stop", LoopId: "l", Fingerprint: []byte{1}, Action: checkpb.Action_ACTION_REJECT,
 	}}}})
-	answer, err := x.Provider.Answer(x.Prompt, provider.Reply{ID: "1", Text: "stop", URL: &url.URL{Path: x.Path, RawQuery: x.RawQuery}})
+	answer, err := req.Provider.Answer(req.Prompt, provider.Reply{ID: "1", Text: "stop", URL: &url.URL{Path: req.Path, RawQuery: req.RawQuery}})
 	instead := "or in the model's place as " + answer.ContentType
 	if err != nil {
 		instead = "and not in the model's place"
 	}
-	return fmt.Sprintf("%d %.60s…, %s", out.Status, out.Body(nil, x.Provider), instead)
+	return fmt.Sprintf("%d %.60s…, %s", out.Status, out.Body(nil, req.Provider), instead)
 }
 
 // usage is what the answer says that it cost.

@@ -12,7 +12,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
-	"github.com/unloop/unloop/gateway/internal/rules/inforce"
+	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/share/turns"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -24,10 +24,10 @@ func TestARequestWhoseTurnDoesNotComeGetsA503OfItsFormat(t *testing.T) {
 	g := &Gateway{metrics: newMetrics(reg), stages: stages{now: time.Now}, writer: respond.NewWriter(time.Now, reg)}
 	g.turns = turns.None()
 	r := httptest.NewRequest(http.MethodPost, "/v1/messages", nil)
-	x := request.New(r, route.Target{Format: route.Messages})
-	x.Body = &request.Body{}
+	req := request.New(r, route.Target{Format: route.Messages})
+	req.Body = &request.Body{}
 	w := httptest.NewRecorder()
-	c := g.check(r, x, auth.Principal{}, &inforce.Rules{Set: &bundle.Set{}})
+	c := g.check(r, req, auth.Principal{}, &policystore.Rules{Set: &bundle.Set{}})
 	out := g.decide(c)
 	g.respond(w, c, out)
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), `"type":"error"`) {

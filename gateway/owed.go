@@ -78,7 +78,7 @@ func (o *owed) of(now time.Time, key owedKey) *checkpb.Finding {
 }
 
 // addOwed adds the hint that is owed to a request, unless detectors find more.
-func (g *Gateway) addOwed(c *checked) {
+func (g *Gateway) addOwed(c *exchange) {
 	if c.account.Request.Asked || c.account.Request.Peek || !g.owed.any() || outcome.Strongest(c.Decision).GetAction() >= checkpb.Action_ACTION_HINT {
 		return
 	}
@@ -93,7 +93,7 @@ func (g *Gateway) addOwed(c *checked) {
 }
 
 // owe notes that a request goes out with a hint, which is owed until there is an answer.
-func (g *Gateway) owe(c *checked, out *outcome.Outcome) {
+func (g *Gateway) owe(c *exchange, out *outcome.Outcome) {
 	if !out.Forwards() || out.Finding.GetAction() != checkpb.Action_ACTION_HINT || c.account.Request.Asked {
 		return
 	}
@@ -141,6 +141,6 @@ func (g *Gateway) onOwed(m *nats.Msg) {
 	}
 }
 
-func (c *checked) owedKey() owedKey {
+func (c *exchange) owedKey() owedKey {
 	return owedKey{c.from.Identity.GetCaller(), fingerprint.Bytes(c.account.Request.Body.Inspected())}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
-	"github.com/unloop/unloop/gateway/internal/rules/inforce"
+	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 )
 
 type (
@@ -23,6 +23,6 @@ type (
 // changed.
 func BuiltinPrices() *PriceTable { return bundle.BuiltinPrices() }
 
-func newPolicies(cfg Config, now func() time.Time, log *slog.Logger, reg prometheus.Registerer) (*inforce.Policies, error) {
-	return inforce.New(inforce.Config{File: cfg.Policies, AllowKeysFrom: cfg.JWKSAllowCIDR}, now, log, reg)
+func newPolicies(cfg Config, now func() time.Time, log *slog.Logger, reg prometheus.Registerer) (*policystore.Policies, error) {
+	return policystore.New(policystore.Config{File: cfg.Policies, AllowKeysFrom: cfg.JWKSAllowCIDR}, now, log, reg)
 }

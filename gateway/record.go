@@ -8,7 +8,7 @@ import (
 
 // record writes a request to the recording, with the action on its strongest finding.
 // The function that it returns writes the answer.
-func (g *Gateway) record(c *checked, f *checkpb.Finding) (answered func()) {
+func (g *Gateway) record(c *exchange, f *checkpb.Finding) (answered func()) {
 	if g.recorder == nil {
 		return func() {}
 	}

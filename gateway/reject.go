@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"strconv"
 
-	"github.com/unloop/unloop/gateway/internal/ask/blocks"
-	"github.com/unloop/unloop/gateway/internal/decide/ending"
+	"github.com/unloop/unloop/gateway/internal/ask/standing"
+	"github.com/unloop/unloop/gateway/internal/decide/clientprofile"
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/policy"
@@ -14,9 +14,9 @@ import (
 // sender completes a request that a finding stops by what its answer depends on: which
 // client sent it, and how often its conversation came back after it had been rejected.
 // Whoever only asks for a decision gets the error of a rate limit.
-func (g *Gateway) sender(c *checked) {
-	x, f := c.account.Request, outcome.Strongest(c.Decision)
-	if x.Asked {
+func (g *Gateway) sender(c *exchange) {
+	req, f := c.account.Request, outcome.Strongest(c.Decision)
+	if req.Asked {
 		c.Asked = true
 		return
 	}
@@ -24,17 +24,17 @@ func (g *Gateway) sender(c *checked) {
 	if !f.GetAction().Stops() && f.GetAction() != checkpb.Action_ACTION_THROTTLE {
 		return
 	}
-	if !x.Target.Format.Prompt() { // what ends an agent is known of prompts alone
+	if !req.Target.Format.Prompt() { // what ends an agent is known of prompts alone
 		return
 	}
 	if c.Template == nil { // a repetition of a request has its headers, too
-		c.Sender.Client = ending.Of(x.Header.Get)
+		c.Sender.Client = clientprofile.Of(req.Header.Get)
 	}
-	c.Sender.Times = g.told.Times(c.arrived, conversation(c, f))
+	c.Sender.Times = g.rejections.Times(c.arrived, conversation(c, f))
 }
 
 // rejected notes that a request was rejected because of a finding.
-func (g *Gateway) rejected(c *checked, out *outcome.Outcome) {
+func (g *Gateway) rejected(c *exchange, out *outcome.Outcome) {
 	if !out.Rejects() || c.account.Request.Asked {
 		return
 	}
@@ -43,11 +43,11 @@ func (g *Gateway) rejected(c *checked, out *outcome.Outcome) {
 		answer = policy.AnswerSynthetic
 	}
 	g.metrics.rejected.WithLabelValues(c.Sender.Client.Label(), answer).Inc()
-	g.told.Answered(g.now(), conversation(c, out.Finding), c.Sender.Times)
+	g.rejections.Answered(g.now(), conversation(c, out.Finding), c.Sender.Times)
 }
 
 // conversation names the conversation of a finding: the session, or what was repeated
 // where the request belongs to none.
-func conversation(c *checked, f *checkpb.Finding) blocks.Conversation {
-	return blocks.Conversation{Caller: c.from.Identity.GetCaller(), Session: cmp.Or(c.from.Identity.GetSession(), string(f.GetFingerprint()))}
+func conversation(c *exchange, f *checkpb.Finding) standing.Conversation {
+	return standing.Conversation{Caller: c.from.Identity.GetCaller(), Session: cmp.Or(c.from.Identity.GetSession(), string(f.GetFingerprint()))}
 }

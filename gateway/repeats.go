@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/unloop/unloop/gateway/internal/ask/blocks"
-	"github.com/unloop/unloop/gateway/internal/decide/ending"
+	"github.com/unloop/unloop/gateway/internal/ask/standing"
+	"github.com/unloop/unloop/gateway/internal/decide/clientprofile"
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
-	"github.com/unloop/unloop/gateway/internal/rules/inforce"
+	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 )
@@ -18,7 +18,7 @@ import (
 // basis is what the check of a request depends on beside the request: the policies in
 // force and the hasher of names.
 type basis struct {
-	rules  *inforce.Rules
+	rules  *policystore.Rules
 	hasher *identity.Hasher
 }
 
@@ -26,46 +26,46 @@ type basis struct {
 type rejected struct {
 	template outcome.RepeatTemplate
 	form     *provider.Prompt
-	client   *ending.Client
+	client   *clientprofile.Client
 	agent    bool
 }
 
 // recall returns the decision on an exact repetition of a request that was blocked a
 // moment ago. For any other request it returns nil, and the digest if it was made.
-func (g *Gateway) recall(r *http.Request, x *request.Request, who auth.Principal, rules *inforce.Rules) (digest blocks.Digest, _ *checked) {
-	if !g.repeats.Any() || x.Body.Rest != nil {
+func (g *Gateway) recall(r *http.Request, req *request.Request, who auth.Principal, rules *policystore.Rules) (digest standing.Digest, _ *exchange) {
+	if !g.repeats.Any() || req.Body.Rest != nil {
 		return digest, nil
 	}
-	digest = g.repeats.Digest(raw(r, x, who))
+	digest = g.repeats.Digest(raw(r, req, who))
 	check, before, decision := g.repeats.Decision(g.now(), digest, basis{rules, g.shared.Hasher()})
 	if decision == nil {
 		return digest, nil
 	}
 	g.asker.Local()
-	c := g.newChecked(r, x, who, rules)
+	c := g.newExchange(r, req, who, rules)
 	c.Template, c.form, c.Sender.Client, c.Sender.Agent = &before.template, before.form, before.client, before.agent
 	c.Check, c.from.Identity, c.Decision, c.account.Decision = check, check.GetIdentity(), decision, decision
 	return digest, c
 }
 
 // remember keeps the check of a request if a finding blocks those that follow. digest is the request's, or zero.
-func (g *Gateway) remember(c *checked, digest blocks.Digest) {
-	x := c.account.Request
-	if !slices.ContainsFunc(c.Decision.GetFindings(), blocks.Stands) || x.Uninspected != "" || c.Degraded != "" || x.Body.Rest != nil {
+func (g *Gateway) remember(c *exchange, digest standing.Digest) {
+	req := c.account.Request
+	if !slices.ContainsFunc(c.Decision.GetFindings(), standing.Stands) || req.Uninspected != "" || c.Degraded != "" || req.Body.Rest != nil {
 		return
 	}
-	if digest == (blocks.Digest{}) {
-		digest = g.repeats.Digest(raw(c.account.HTTP, x, c.from.Client))
+	if digest == (standing.Digest{}) {
+		digest = g.repeats.Digest(raw(c.account.HTTP, req, c.from.Client))
 	}
 	g.repeats.Remember(g.now(), digest, basis{c.rules, g.shared.Hasher()}, c.Check, &rejected{
-		form: c.form.Form(), client: ending.Of(x.Header.Get), agent: c.Sender.Agent,
+		form: c.form.Form(), client: clientprofile.Of(req.Header.Get), agent: c.Sender.Agent,
 	})
 }
 
 // raw returns the request as it came.
-func raw(r *http.Request, x *request.Request, who auth.Principal) *blocks.Raw {
-	return &blocks.Raw{
-		Method: x.Method, Target: r.RequestURI, Host: x.Host, Header: x.Header, Body: x.Body.Bytes,
+func raw(r *http.Request, req *request.Request, who auth.Principal) *standing.Raw {
+	return &standing.Raw{
+		Method: req.Method, Target: r.RequestURI, Host: req.Host, Header: req.Header, Body: req.Body.Bytes,
 		Peer:   r.RemoteAddr[:max(strings.LastIndexByte(r.RemoteAddr, ':'), 0)],
 		Client: who.ID, Tenant: who.Tenant,
 	}

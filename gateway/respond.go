@@ -22,7 +22,7 @@ func (g *Gateway) wait(ctx context.Context, out outcome.Outcome) (outcome.Outcom
 }
 
 // abandon finishes a request whose client left while it waited.
-func (g *Gateway) abandon(w http.ResponseWriter, c *checked) {
+func (g *Gateway) abandon(w http.ResponseWriter, c *exchange) {
 	g.metrics.requests.WithLabelValues(c.account.Request.Provider.Name(), "abandoned").Inc()
 	c.account.Status = respond.StatusClientLeft
 	w.WriteHeader(c.account.Status)
@@ -31,16 +31,16 @@ func (g *Gateway) abandon(w http.ResponseWriter, c *checked) {
 }
 
 // respond answers a request that is not forwarded.
-func (g *Gateway) respond(w http.ResponseWriter, c *checked, out outcome.Outcome) {
+func (g *Gateway) respond(w http.ResponseWriter, c *exchange, out outcome.Outcome) {
 	defer c.account.GiveBack()
-	x := c.account.Request
-	g.metrics.requests.WithLabelValues(x.Provider.Name(), out.Label).Inc()
-	if out.Text != "" && x.Prompt == nil { // a repetition of a request that was read before
-		read := *x
+	req := c.account.Request
+	g.metrics.requests.WithLabelValues(req.Provider.Name(), out.Label).Inc()
+	if out.Text != "" && req.Prompt == nil { // a repetition of a request that was read before
+		read := *req
 		read.Prompt = c.form
-		x = &read
+		req = &read
 	}
-	c.account.Status = g.writer.Outcome(w, c.account.HTTP, x, &out)
+	c.account.Status = g.writer.Outcome(w, c.account.HTTP, req, &out)
 	if g.deps.Traces != nil { // a wait may have changed the outcome
 		traceOutcome(c.account.HTTP.Context(), c, &out)
 	}
@@ -48,7 +48,7 @@ func (g *Gateway) respond(w http.ResponseWriter, c *checked, out outcome.Outcome
 }
 
 // refuse refuses a request in its provider's format.
-func (g *Gateway) refuse(w http.ResponseWriter, c *checked, refusal provider.Refusal) {
+func (g *Gateway) refuse(w http.ResponseWriter, c *exchange, refusal provider.Refusal) {
 	c.account.Status = refusal.Status
 	respond.Refuse(w, c.account.HTTP, c.account.Request.Provider, refusal)
 }

@@ -48,18 +48,18 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 // forward, which keep the account.
 func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
 	arrived := g.now()
-	x, who, refusal := g.receive(r)
+	req, who, refusal := g.receive(r)
 	if refusal != nil {
 		if g.deps.Traces != nil {
 			traceStatus(trace.SpanFromContext(r.Context()), refusal.Status, refusal.Status >= http.StatusInternalServerError)
 		}
-		respond.Refuse(w, r, x.Provider, *refusal)
+		respond.Refuse(w, r, req.Provider, *refusal)
 		return
 	}
 	rules := g.bundles.Rules()
-	digest, c := g.recall(r, x, who, rules)
+	digest, c := g.recall(r, req, who, rules)
 	if c == nil {
-		c = g.check(r, x, who, rules)
+		c = g.check(r, req, who, rules)
 		g.remember(c, digest)
 	}
 	c.arrived = arrived
@@ -68,7 +68,7 @@ func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer g.memory.Answered(&c.Evidence)
 	if c.operator.Stops() {
-		g.metrics.requests.WithLabelValues(x.Provider.Name(), "kill").Inc()
+		g.metrics.requests.WithLabelValues(req.Provider.Name(), "kill").Inc()
 		if g.deps.Traces != nil {
 			trace.SpanFromContext(r.Context()).SetAttributes(attribute.String("unloop.outcome", "kill"))
 		}
@@ -92,24 +92,24 @@ func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
 // receive finds the upstream and the client of a request, and reads its body.
 func (g *Gateway) receive(r *http.Request) (*request.Request, auth.Principal, *provider.Refusal) {
 	target, known := g.table.Route(r)
-	x := request.New(r, target)
+	req := request.New(r, target)
 	switch {
 	case !known:
-		return x, auth.Principal{}, &provider.Refusal{
+		return req, auth.Principal{}, &provider.Refusal{
 			Status: http.StatusNotFound, Code: "unknown_path",
 			Message: "no upstream for this path; " + cmp.Or(route.Misdirected(r), "name one with --upstream default=URL, or use /NAME/… of a configured upstream"),
 		}
 	case target.Escapes:
-		return x, auth.Principal{}, &provider.Refusal{
+		return req, auth.Principal{}, &provider.Refusal{
 			Status: http.StatusBadRequest, Code: "bad_path",
 			Message: "the path's dot segments lead out of the upstream's own path",
 		}
 	}
-	who, refusal := g.admit(r, x)
+	who, refusal := g.admit(r, req)
 	if refusal == nil && target.Format == route.Responses && asksForWebSocket(r) {
 		refusal = &withoutWebSocket
 	}
-	return x, who, refusal
+	return req, who, refusal
 }
 
 // withoutWebSocket refuses a prompt format's WebSocket, whose frames would pass unread.
@@ -126,17 +126,17 @@ func asksForWebSocket(r *http.Request) bool {
 }
 
 // admit finds out who the client is, and reads the body of its request.
-func (g *Gateway) admit(r *http.Request, x *request.Request) (auth.Principal, *provider.Refusal) {
-	who, refusal := g.gate.Client(r, x)
+func (g *Gateway) admit(r *http.Request, req *request.Request) (auth.Principal, *provider.Refusal) {
+	who, refusal := g.gate.Client(r, req)
 	if refusal != nil {
 		return who, refusal
 	}
-	if err := g.read(r, x); err != nil {
+	if err := g.read(r, req); err != nil {
 		refused := intake.Refusal(err)
 		return who, &refused
 	}
-	if x.Body.Rest != nil {
-		g.bodies.Follow(x.Body, g.gate.CallerKey(r, x, who))
+	if req.Body.Rest != nil {
+		g.bodies.Follow(req.Body, g.gate.CallerKey(r, req, who))
 	}
 	return who, nil
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/serve"
 	"github.com/unloop/unloop/gateway/internal/memory/cluster"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
-	"github.com/unloop/unloop/gateway/internal/rules/inforce"
+	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -86,13 +86,13 @@ func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 			respond.Refuse(w, r, request.New(r, route.Target{Format: route.HTTP}).Provider, provider.Refusal{Status: http.StatusUnauthorized})
 			return
 		}
-		x := request.New(r, route.Target{Format: route.HTTP, Upstream: "openai", URL: &url.URL{Scheme: "http", Host: "upstream", Path: "/"}})
+		req := request.New(r, route.Target{Format: route.HTTP, Upstream: "openai", URL: &url.URL{Scheme: "http", Host: "upstream", Path: "/"}})
 		var err error
-		if x.Body, err = intake.Read(r, 1<<20); err != nil {
-			respond.Refuse(w, r, x.Provider, intake.Refusal(err))
+		if req.Body, err = intake.Read(r, 1<<20); err != nil {
+			respond.Refuse(w, r, req.Provider, intake.Refusal(err))
 			return
 		}
-		c := g.newChecked(r, x, auth.Principal{}, &inforce.Rules{Set: &bundle.Set{}})
+		c := g.newExchange(r, req, auth.Principal{}, &policystore.Rules{Set: &bundle.Set{}})
 		g.forward(w, c, g.decide(c))
 	})
 }

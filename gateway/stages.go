@@ -14,7 +14,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/memory/resolve"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/descriptor"
-	"github.com/unloop/unloop/gateway/internal/rules/inforce"
+	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -26,58 +26,58 @@ type stages struct {
 	cfg      Config
 	now      func() time.Time
 	table    *route.Table
-	bundles  *inforce.Policies
+	bundles  *policystore.Policies
 	gate     *admit.Gate
 	resolver *resolve.Resolver
 	memory   *evidence.Memory
 }
 
 // read reads the body of a request.
-func (s *stages) read(r *http.Request, x *request.Request) (err error) {
-	x.Body, err = intake.Read(r, s.cfg.MaxInspectBytes)
+func (s *stages) read(r *http.Request, req *request.Request) (err error) {
+	req.Body, err = intake.Read(r, s.cfg.MaxInspectBytes)
 	return err
 }
 
 // parse returns a request with the prompt in its body, which may be incomplete if the
 // context ended. take takes memory for what is made of the body; its error is that of parse.
-func (s *stages) parse(ctx context.Context, x *request.Request, rules *inforce.Rules, take func(n int) error) (*request.Request, error) {
-	return intake.Parse(x, s.cfg.MaxInspectBytes, options(ctx, x, rules), take)
+func (s *stages) parse(ctx context.Context, req *request.Request, rules *policystore.Rules, take func(n int) error) (*request.Request, error) {
+	return intake.Parse(req, s.cfg.MaxInspectBytes, options(ctx, req, rules), take)
 }
 
 // options say which parts of a request's prompt are needed: none once the context ended.
-func options(ctx context.Context, x *request.Request, rules *inforce.Rules) provider.Options {
-	o := rules.Options(x.Path)
+func options(ctx context.Context, req *request.Request, rules *policystore.Rules) provider.Options {
+	o := rules.Options(req.Path)
 	o.Stop = func() bool { return ctx.Err() != nil }
 	return o
 }
 
 // resolve finds out who sent a request.
-func (s *stages) resolve(r *http.Request, x *request.Request, rules *inforce.Rules, client auth.Principal, hasher *identity.Hasher) request.Subject {
-	from := s.resolver.Subject(r, x, resolve.Sender{Client: client, Key: s.gate.CallerKey(r, x, client), Hasher: hasher}, s.now())
-	from.Descriptors = rules.Descriptors.Values(descriptor.Subject{HTTP: r, Identity: from.Identity, Model: x.Model()})
+func (s *stages) resolve(r *http.Request, req *request.Request, rules *policystore.Rules, client auth.Principal, hasher *identity.Hasher) request.Subject {
+	from := s.resolver.Subject(r, req, resolve.Sender{Client: client, Key: s.gate.CallerKey(r, req, client), Hasher: hasher}, s.now())
+	from.Descriptors = rules.Descriptors.Values(descriptor.Subject{HTTP: r, Identity: from.Identity, Model: req.Model()})
 	return from
 }
 
 // evidence makes the evidence of a request. If a policy evaluates its tool calls, those
 // that the provider keeps are looked up. key returns the hash of the sender's API key; nil
 // if nobody knows it.
-func (s *stages) evidence(ctx context.Context, x *request.Request, from *request.Subject, rules *inforce.Rules, key func() string) evidence.Evidence {
+func (s *stages) evidence(ctx context.Context, req *request.Request, from *request.Subject, rules *policystore.Rules, key func() string) evidence.Evidence {
 	var open []provider.ToolCall
-	matched := evidence.Match(rules.Set, x, from)
-	callsWatched := x.Prompt != nil && slices.ContainsFunc(matched, func(p *bundle.Policy) bool { return p.Tool != nil || p.Cycle != nil || p.Prompt != nil })
+	matched := evidence.Match(rules.Set, req, from)
+	callsWatched := req.Prompt != nil && slices.ContainsFunc(matched, func(p *bundle.Policy) bool { return p.Tool != nil || p.Cycle != nil || p.Prompt != nil })
 	if callsWatched {
-		x, open = s.resolver.Calls(ctx, x, from.Identity.GetCaller(), options(ctx, x, rules))
+		req, open = s.resolver.Calls(ctx, req, from.Identity.GetCaller(), options(ctx, req, rules))
 	}
 	in := evidence.Input{
-		Request: x, Subject: from, Policies: rules.Set, Matched: matched, Reading: rules.Reading, Memory: s.memory, Now: s.now(),
+		Request: req, Subject: from, Policies: rules.Set, Matched: matched, Reading: rules.Reading, Memory: s.memory, Now: s.now(),
 	}
-	if key != nil && evidence.Telling(x) {
+	if key != nil && evidence.Telling(req) {
 		in.Key = key()
 	}
 	e := evidence.Of(&in)
 	e.CallsWatched, e.Open = callsWatched, open
 	if e.Check != nil {
-		e.Check.RequestId = request.ID(x.Header)
+		e.Check.RequestId = request.ID(req.Header)
 	}
 	return e
 }

@@ -47,7 +47,7 @@ func TestARequestStaysAsItWasReadInAllLaterStages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, err := NewEvaluator(DefaultConfig(), time.Now)
+			e, err := NewReplayer(DefaultConfig(), time.Now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,15 +58,15 @@ func TestARequestStaysAsItWasReadInAllLaterStages(t *testing.T) {
 			if err := e.read(r, unread); err != nil {
 				t.Fatal(err)
 			}
-			x := e.parse(t.Context(), unread, rules)
-			before := taken(x)
-			from := e.resolve(r, x, rules, auth.Principal{}, e.hasher)
+			req := e.parse(t.Context(), unread, rules)
+			before := taken(req)
+			from := e.resolve(r, req, rules, auth.Principal{}, e.hasher)
 			subject := from
-			override.Decide(e.overrides.At(e.now()), rules.Set, x, &from, e.now())
-			if found := e.evidence(r.Context(), x, &from, rules, nil); found.Check == nil {
+			override.Decide(e.overrides.At(e.now()), rules.Set, req, &from, e.now())
+			if found := e.evidence(r.Context(), req, &from, rules, nil); found.Check == nil {
 				t.Fatal("nothing is checked")
 			}
-			if diff := cmp.Diff(before, taken(x)); diff != "" {
+			if diff := cmp.Diff(before, taken(req)); diff != "" {
 				t.Errorf("the request changed (-before +after):\n%s", diff)
 			}
 			if from.Identity != subject.Identity || from.Descriptors != subject.Descriptors || from.OwnSession != subject.OwnSession {
@@ -85,9 +85,9 @@ type state struct {
 	Items                    []provider.Item
 }
 
-func taken(x *request.Request) state {
-	s := state{Model: x.Model(), Uninspected: x.Uninspected, Text: string(x.Body.Inspected()), Body: fmt.Sprintf("%p", x.Body)}
-	if p := x.Prompt; p != nil {
+func taken(req *request.Request) state {
+	s := state{Model: req.Model(), Uninspected: req.Uninspected, Text: string(req.Body.Inspected()), Body: fmt.Sprintf("%p", req.Body)}
+	if p := req.Prompt; p != nil {
 		s.Prompt, s.References = fmt.Sprintf("%p %p", p, p.Transcript), p.References
 		s.Items, _ = p.Transcript.History(provider.Rules{})
 	}

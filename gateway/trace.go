@@ -24,14 +24,14 @@ func (g *Gateway) serveTraced(w http.ResponseWriter, r *http.Request) {
 }
 
 // traceOutcome describes the outcome of a request in its span.
-func traceOutcome(ctx context.Context, c *checked, out *outcome.Outcome) {
-	span, x := trace.SpanFromContext(ctx), c.account.Request
-	span.SetName(x.Method + " " + x.Provider.Name())
-	span.SetAttributes(promptAttributes(x, &c.from)...)
+func traceOutcome(ctx context.Context, c *exchange, out *outcome.Outcome) {
+	span, req := trace.SpanFromContext(ctx), c.account.Request
+	span.SetName(req.Method + " " + req.Provider.Name())
+	span.SetAttributes(promptAttributes(req, &c.from)...)
 	span.SetAttributes(
 		attribute.String("unloop.outcome", out.Label),
 		attribute.String("unloop.action", out.Finding.GetAction().Label()),
-		attribute.String("unloop.upstream", x.Target.Upstream),
+		attribute.String("unloop.upstream", req.Target.Upstream),
 	)
 	for _, a := range []struct{ key, value string }{
 		{"unloop.policy", out.Finding.GetPolicy()}, {"unloop.detector", out.Finding.GetDetector()}, {"unloop.loop_id", out.Finding.GetLoopId()},
@@ -59,7 +59,7 @@ func traceStatus(span trace.Span, status int, failed bool) {
 }
 
 // traceAnswer notes the status of the answer in the span of a request.
-func traceAnswer(ctx context.Context, c *checked) {
+func traceAnswer(ctx context.Context, c *exchange) {
 	traceStatus(trace.SpanFromContext(ctx), c.account.Status, c.account.Status >= http.StatusInternalServerError)
 }
 
@@ -77,17 +77,17 @@ var providers = map[string]string{route.Gemini: "gcp.gemini", route.Vertex: "gcp
 
 // promptAttributes returns the attributes of a request by the conventions for generative
 // AI; none for a request without a prompt. The conversation is a hash.
-func promptAttributes(x *request.Request, from *request.Subject) []attribute.KeyValue {
-	operation, known := operations[x.Target.Format]
+func promptAttributes(req *request.Request, from *request.Subject) []attribute.KeyValue {
+	operation, known := operations[req.Target.Format]
 	if !known {
 		return nil
 	}
-	provider, named := providers[x.Target.Upstream]
+	provider, named := providers[req.Target.Upstream]
 	if !named {
-		provider = x.Target.Upstream
+		provider = req.Target.Upstream
 	}
 	out := []attribute.KeyValue{attribute.String("gen_ai.operation.name", operation), attribute.String("gen_ai.provider.name", provider)}
-	if model := x.Model(); model != "" {
+	if model := req.Model(); model != "" {
 		out = append(out, attribute.String("gen_ai.request.model", modelName(model)))
 	}
 	if session := from.Identity.GetSession(); session != "" {
@@ -98,14 +98,14 @@ func promptAttributes(x *request.Request, from *request.Subject) []attribute.Key
 
 // startUpstream begins the span of the upstream's answer, and returns the headers that
 // name it.
-func (g *Gateway) startUpstream(c *checked) http.Header {
-	x := c.account.Request
-	name := x.Method
-	if operation, known := operations[x.Target.Format]; known {
-		name = operation + " " + modelName(x.Model())
+func (g *Gateway) startUpstream(c *exchange) http.Header {
+	req := c.account.Request
+	name := req.Method
+	if operation, known := operations[req.Target.Format]; known {
+		name = operation + " " + modelName(req.Model())
 	}
-	attrs := append(promptAttributes(x, &c.from), attribute.String("http.request.method", x.Method), attribute.String("server.address", x.Target.URL.Hostname()))
-	if port, err := strconv.Atoi(x.Target.URL.Port()); err == nil {
+	attrs := append(promptAttributes(req, &c.from), attribute.String("http.request.method", req.Method), attribute.String("server.address", req.Target.URL.Hostname()))
+	if port, err := strconv.Atoi(req.Target.URL.Port()); err == nil {
 		attrs = append(attrs, attribute.Int("server.port", port))
 	}
 	ctx, span := g.deps.Traces.Start(c.account.HTTP.Context(), name, trace.SpanKindClient, attrs...)
@@ -114,7 +114,7 @@ func (g *Gateway) startUpstream(c *checked) http.Header {
 }
 
 // endUpstream ends the span of the upstream's answer, with its tokens where they were read.
-func endUpstream(c *checked) {
+func endUpstream(c *exchange) {
 	if u := c.account.Usage; u.Input > 0 || u.Output > 0 {
 		c.upstream.SetAttributes(attribute.Int("gen_ai.usage.input_tokens", u.Input), attribute.Int("gen_ai.usage.output_tokens", u.Output))
 	}

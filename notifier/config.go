@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unloop/unloop/notifier/internal/intake"
 	"github.com/unloop/unloop/notifier/internal/outbound"
+	"github.com/unloop/unloop/notifier/internal/pull"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -88,7 +88,7 @@ func (c Config) hasWebhooks() bool { return c.Webhook != "" || len(c.WebhookTo) 
 // since is how far back a new endpoint's events begin.
 func (c Config) since() (time.Duration, error) {
 	if c.WebhookSince == "all" {
-		return intake.All, nil
+		return pull.All, nil
 	}
 	since, err := time.ParseDuration(cmp.Or(c.WebhookSince, "0s"))
 	if err == nil && since < 0 {

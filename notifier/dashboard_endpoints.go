@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/notifier/internal/api"
-	"github.com/unloop/unloop/notifier/internal/delivery"
+	"github.com/unloop/unloop/notifier/internal/deliver"
 )
 
 // endpoints returns the endpoints of the fleet as the dashboard shows them, by name.
@@ -19,7 +19,7 @@ func (f *fleet) endpoints() []api.Endpoint {
 	return all
 }
 
-func shownEndpoint(s delivery.Summary, now time.Time) api.Endpoint {
+func shownEndpoint(s deliver.Summary, now time.Time) api.Endpoint {
 	e := api.Endpoint{Name: s.Name, Kind: s.Kind, State: api.Active}
 	switch {
 	case !s.Disabled.IsZero():

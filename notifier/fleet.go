@@ -10,10 +10,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/unloop/unloop/notifier/internal/delivery"
+	"github.com/unloop/unloop/notifier/internal/deliver"
 	"github.com/unloop/unloop/notifier/internal/endpoints"
-	"github.com/unloop/unloop/notifier/internal/intake"
 	"github.com/unloop/unloop/notifier/internal/outbox"
+	"github.com/unloop/unloop/notifier/internal/pull"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/silences"
 )
@@ -22,7 +22,7 @@ import (
 // newFleet.
 type fleet struct {
 	*Notifier
-	pipeline *delivery.Pipeline
+	pipeline *deliver.Pipeline
 	silences *silences.Set
 	// loader is nil without --notify.
 	loader *endpoints.Loader
@@ -57,7 +57,7 @@ func newFleet(n *Notifier) (_ *fleet, err error) {
 			return nil, err
 		}
 	}
-	f.pipeline = delivery.New(delivery.Config{
+	f.pipeline = deliver.New(deliver.Config{
 		NATS: n.deps.NATS, Layout: n.deps.Layout, Log: n.log, Metrics: n.deps.Metrics, Traces: n.deps.Traces, Silences: f.silences.All, Grace: n.cfg.WebhookGrace, Margin: n.margin,
 	})
 	return f, nil
@@ -147,8 +147,8 @@ func (f *fleet) warn(ctx context.Context, all []endpoints.Built) {
 	}
 }
 
-func (f *fleet) define(b *endpoints.Built) *delivery.Endpoint {
-	return &delivery.Endpoint{
+func (f *fleet) define(b *endpoints.Built) *deliver.Endpoint {
+	return &deliver.Endpoint{
 		Name: b.Name, Kind: b.Kind, Sink: b.Sink, Routes: b.Routes, Throttle: b.Throttle, Schedule: outbox.Schedule(f.cfg.WebhookRetry),
 		Timeout: f.cfg.WebhookTimeout, Concurrency: f.cfg.WebhookConcurrency,
 	}
@@ -160,7 +160,7 @@ func (f *fleet) member(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	in := intake.New(f.deps.NATS, intake.Config{
+	in := pull.New(f.deps.NATS, pull.Config{
 		Endpoint: name, Since: since, Layout: f.deps.Layout, Missed: f.pipeline.Missed(name),
 		State: func(err error) { f.set(name, err) },
 	}, func(ctx context.Context, msg jetstream.Msg) { f.pipeline.Accept(ctx, name, msg) }, f.log)
@@ -199,7 +199,7 @@ func (f *fleet) updateReadiness() {
 func (f *fleet) retireOld() {
 	ctx, cancel := context.WithTimeout(context.Background(), retireTimeout)
 	defer cancel()
-	if err := intake.Retire(ctx, f.deps.NATS.JetStream()); err != nil {
+	if err := pull.Retire(ctx, f.deps.NATS.JetStream()); err != nil {
 		f.log.Debug("consumer of an earlier version stays", "error", err)
 	}
 }

@@ -32,7 +32,7 @@ const sessionGap = time.Hour
 
 // Run evaluates requests, one after the other. Make it with New.
 type Run struct {
-	gateway  *gateway.Evaluator
+	gateway  *gateway.Replayer
 	detector *detector.Evaluator
 	clock    clock
 	tally    *tally
@@ -66,7 +66,7 @@ func New(ctx context.Context, cfg Config) (*Run, error) {
 	gw := gateway.DefaultConfig()
 	gw.Policies, gw.MaxInspectBytes = cfg.Policies, logs.Limit // what was inspected was recorded
 	var err error
-	if r.gateway, err = gateway.NewEvaluator(gw, now); err != nil {
+	if r.gateway, err = gateway.NewReplayer(gw, now); err != nil {
 		return nil, err
 	}
 	r.gateway.SetOverrides(cfg.Overrides)

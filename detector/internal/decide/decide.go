@@ -18,12 +18,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/unloop/unloop/detector/internal/comparing"
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/metrics"
-	"github.com/unloop/unloop/detector/internal/semantic"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
@@ -77,9 +77,9 @@ type Decider struct {
 	Sessions  Records[evaluate.Session]
 	Limits    Records[limit.State]
 	Incidents Incidents
-	Semantic  *semantic.Comparer // nil where no worker can be asked
-	Cooldowns Cooldowns          // nil where counters are never evicted
-	Peers     Peers              // nil where no other detector writes the records
+	Semantic  *comparing.Comparer // nil where no worker can be asked
+	Cooldowns Cooldowns           // nil where counters are never evicted
+	Peers     Peers               // nil where no other detector writes the records
 	Publish   func(subject string, body []byte) error
 	// InOrder evaluates one thing after the other, so that the results of recorded
 	// traffic do not depend on scheduling.
@@ -239,7 +239,7 @@ func (c *Check) compare(ctx context.Context, decision *checkpb.Decision) {
 		defer cancel()
 	}
 	watches := evaluate.Semantics(c.check, decision.GetHitCounts(), c.reported)
-	results := make([]semantic.Result, len(watches))
+	results := make([]comparing.Result, len(watches))
 	c.d.each(len(watches), func(i int) { results[i] = c.d.Semantic.Compare(ctx, watches[i]) })
 	for _, r := range results {
 		decision.SemanticMissed = decision.SemanticMissed || r.Missed

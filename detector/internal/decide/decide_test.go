@@ -16,13 +16,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/unloop/unloop/detector/internal/comparing"
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/decide"
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/metrics"
-	"github.com/unloop/unloop/detector/internal/semantic"
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -347,7 +347,7 @@ func TestOutcomesExcuseAndCorrect(t *testing.T) {
 	t.Parallel()
 	f := newFixture()
 	streaks := ledger.NewMemory[streak.State](now)
-	f.Semantic = semantic.New(streaks, notes, f.incidents.Record, now, f.Metrics, prometheus.NewRegistry())
+	f.Semantic = comparing.New(streaks, notes, f.incidents.Record, now, f.Metrics, prometheus.NewRegistry())
 	rule := &checkpb.Limit{Policy: "a", Rule: "few", Key: hash("key"), Cost: 1, Estimated: true, Bucket: &checkpb.Bucket{Rate: 0.001, Capacity: 5}}
 	both := check("a")
 	both.Limits = []*checkpb.Limit{rule}
@@ -415,7 +415,7 @@ func TestTextsAreComparedLast(t *testing.T) {
 		asked++
 		return &semanticpb.SemanticReply{Judged: true, Detected: true, Compared: 3, MaxSimilarity: 0.97}, nil
 	}
-	f.Semantic = semantic.New(ledger.NewMemory[streak.State](now), worker, f.incidents.Record, now, f.Metrics, prometheus.NewRegistry())
+	f.Semantic = comparing.New(ledger.NewMemory[streak.State](now), worker, f.incidents.Record, now, f.Metrics, prometheus.NewRegistry())
 	f.Semantic.Patient = true
 	both := check("a")
 	both.Exchange = &semanticpb.Exchange{Answered: "text"}

@@ -20,7 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/unloop/unloop/gateway/internal/ask/blocks"
+	"github.com/unloop/unloop/gateway/internal/ask/standing"
 	"github.com/unloop/unloop/gateway/internal/share/fair"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -74,7 +74,7 @@ type Checker struct {
 
 	fleet    *fleet
 	outcomes *outcomes
-	blocks   *blocks.Standing
+	blocks   *standing.Blocks
 	batches  prometheus.Histogram
 	again    prometheus.Counter
 }
@@ -101,7 +101,7 @@ func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prom
 // processor since their last call.
 func starving(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer, starved func() func() bool) *Checker {
 	c := &Checker{
-		nc: nc, timeout: timeout, now: now, starved: starved(), blocks: blocks.New(), fleet: newFleet(), outcomes: newOutcomes(),
+		nc: nc, timeout: timeout, now: now, starved: starved(), blocks: standing.New(), fleet: newFleet(), outcomes: newOutcomes(),
 		inbox:   natskit.NewInbox(nc, timeout).Starving(starved()),
 		batches: metric.Histogram(reg, "unloop_gateway_check_batch_size", "Checks in one message to the detectors.", []float64{1, 2, 4, 8, 16, 32, 64}),
 		again:   metric.Counter(reg, "unloop_gateway_check_tries_again_total", "Messages sent again because a detector was gone or frozen."),
@@ -135,7 +135,7 @@ func (c *Checker) Check(ctx context.Context, check *checkpb.Check) (decision *ch
 }
 
 // Blocks returns the blocks that stand.
-func (c *Checker) Blocks() *blocks.Standing { return c.blocks }
+func (c *Checker) Blocks() *standing.Blocks { return c.blocks }
 
 func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decision, error) {
 	bound(check)

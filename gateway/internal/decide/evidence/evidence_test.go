@@ -70,12 +70,12 @@ func (a asked) input(t testing.TB, set *bundle.Set) *Input {
 		t.Fatal(err)
 	}
 	target, _ := table.Route(r)
-	x := request.New(r, target)
-	x.Body, x.Run, x.Uninspected = &request.Body{Bytes: []byte(a.body), Text: []byte(a.body)}, a.run, a.uninspected
+	req := request.New(r, target)
+	req.Body, req.Run, req.Uninspected = &request.Body{Bytes: []byte(a.body), Text: []byte(a.body)}, a.run, a.uninspected
 	if a.run != nil {
-		x.Prompt = &provider.Prompt{}
+		req.Prompt = &provider.Prompt{}
 	} else if target.Format.Prompt() && a.uninspected == "" && a.body != "" {
-		if x.Prompt, err = x.Provider.Parse(x.Body.Text, provider.Options{Tail: 3, Items: 48, Exchanges: 3}); err != nil || x.Prompt == nil {
+		if req.Prompt, err = req.Provider.Parse(req.Body.Text, provider.Options{Tail: 3, Items: 48, Exchanges: 3}); err != nil || req.Prompt == nil {
 			t.Fatalf("%s: %v", a.body, err)
 		}
 	}
@@ -83,12 +83,12 @@ func (a asked) input(t testing.TB, set *bundle.Set) *Input {
 	if a.session == "" {
 		from.Identity.Session = "derived"
 	}
-	from.Descriptors = descriptor.New(nil, nil, nil, nil).Values(descriptor.Subject{HTTP: r, Identity: from.Identity, Model: x.Model()})
-	in := &Input{Request: x, Subject: from, Policies: set, Memory: NewMemory(), Now: start}
+	from.Descriptors = descriptor.New(nil, nil, nil, nil).Values(descriptor.Subject{HTTP: r, Identity: from.Identity, Model: req.Model()})
+	in := &Input{Request: req, Subject: from, Policies: set, Memory: NewMemory(), Now: start}
 	if a.set != nil {
 		a.set(in)
 	}
-	in.Matched = Match(set, x, from)
+	in.Matched = Match(set, req, from)
 	return in
 }
 
@@ -271,8 +271,8 @@ func TestPromptsAreTheSameByWhatTheyAsk(t *testing.T) {
 	} {
 		set := policies(t, "{prompt: "+c.spec+"}")
 		a, b := c.a.of(t, set), c.b.of(t, set)
-		x, y := a.Check.GetCounters()[0], b.Check.GetCounters()[0]
-		if same := bytes.Equal(x.GetFingerprint(), y.GetFingerprint()); same != c.same || !x.GetParted() {
+		req, y := a.Check.GetCounters()[0], b.Check.GetCounters()[0]
+		if same := bytes.Equal(req.GetFingerprint(), y.GetFingerprint()); same != c.same || !req.GetParted() {
 			t.Errorf("%s: the same is %t, want %t", name, same, c.same)
 		}
 	}
@@ -290,8 +290,8 @@ func TestPromptsOfAKeptHistoryBelongToTheirSession(t *testing.T) {
 	set := policies(t, "{prompt: {scope: named}, tool: {}, semantic: {}}")
 	const kept = `{"model":"m","previous_response_id":"resp_1","input":[{"type":"function_call_output","call_id":"c1","output":"done"}]}`
 	a, b := asked{url: "/v1/responses", body: kept, session: "s", caller: "c"}.of(t, set), asked{url: "/v1/responses", body: kept, session: "t", caller: "c"}.of(t, set)
-	if x, y := a.Check.GetCounters()[0], b.Check.GetCounters()[0]; bytes.Equal(x.GetFingerprint(), y.GetFingerprint()) || x.GetTogether() != nil || x.GetSlowHits() != 0 {
-		t.Errorf("%v and %v", x, y)
+	if req, y := a.Check.GetCounters()[0], b.Check.GetCounters()[0]; bytes.Equal(req.GetFingerprint(), y.GetFingerprint()) || req.GetTogether() != nil || req.GetSlowHits() != 0 {
+		t.Errorf("%v and %v", req, y)
 	}
 	w := a.Check.GetWatches()
 	if len(w) != 1 || !w[0].GetHistory().GetDelta() || !w[0].GetHistory().GetOwn() || len(w[0].GetHistory().GetBefore()) == 0 {

@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"github.com/unloop/unloop/gateway/internal/decide/ending"
+	"github.com/unloop/unloop/gateway/internal/decide/clientprofile"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/client"
@@ -16,7 +16,7 @@ import (
 // stop rejects the request because of its finding.
 func (o *Outcome) stop() {
 	answer := o.of.answer(o.Finding, o.of.Answerable)
-	if answer == ending.InPlace {
+	if answer == clientprofile.InPlace {
 		o.answer()
 		return
 	}
@@ -26,17 +26,17 @@ func (o *Outcome) stop() {
 // answer returns how a request is answered that a finding stops. A break is never answered
 // in the model's place: it stops the agent until a human comes, and must not look like an
 // answer.
-func (c *Case) answer(f *checkpb.Finding, answerable bool) ending.Answer {
+func (c *Case) answer(f *checkpb.Finding, answerable bool) clientprofile.Answer {
 	answerable = answerable && f.GetAction() != checkpb.Action_ACTION_BREAK
 	if c.Asked {
-		return ending.Limited
+		return clientprofile.Limited
 	}
 	want := c.rejectBy(f)
 	switch status := want.Status(); {
 	case status != 0:
-		return ending.Answer(status)
+		return clientprofile.Answer(status)
 	case want == policy.RejectSynthetic && answerable:
-		return ending.InPlace
+		return clientprofile.InPlace
 	case want == policy.RejectSynthetic:
 		return c.Sender.Answer(false)
 	default:
@@ -55,7 +55,7 @@ func (c *Case) rejectBy(f *checkpb.Finding) (want policy.RejectAnswer) {
 }
 
 // refuseLoop refuses the request with an error because of its finding.
-func (o *Outcome) refuseLoop(answer ending.Answer) {
+func (o *Outcome) refuseLoop(answer clientprofile.Answer) {
 	o.refuse(forLoop, o.Finding.GetAction().Label(), int(answer))
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/unloop/unloop/gateway/internal/decide/ending"
+	"github.com/unloop/unloop/gateway/internal/decide/clientprofile"
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
@@ -43,7 +43,7 @@ type Case struct {
 	// Reject is how rejected requests are answered where their policy leaves it open; ""
 	// is policy.RejectAuto.
 	Reject policy.RejectAnswer
-	Sender ending.Sender
+	Sender clientprofile.Sender
 	// Asked says that only the decision was asked for: a reject is a 429.
 	Asked bool
 	// Template writes the refusals of a block that stands; nil if none is known.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/unloop/unloop/gateway/internal/decide/ending"
+	"github.com/unloop/unloop/gateway/internal/decide/clientprofile"
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
@@ -252,7 +252,7 @@ func TestRefusalsOfAStandingBlockComeFromTheirTemplate(t *testing.T) {
 	f.BlockedMs = 30_000
 	template := &RepeatTemplate{}
 	for times, status := range []int{429, 429, 400, 400} {
-		sender := ending.Sender{Times: times / 2}
+		sender := clientprofile.Sender{Times: times / 2}
 		o := Of(&Case{Decision: found(f), Caller: caller, Template: template, Sender: sender})
 		plain := Of(&Case{Decision: found(f), Caller: caller, Sender: sender})
 		if got, want := string(o.Body(nil, chat.Chat{})), string(plain.Body(nil, chat.Chat{})); got != want || o.Status != status {

@@ -69,14 +69,14 @@ func (g *Gate) Run(ctx context.Context) error { return g.auth.Run(ctx) }
 
 // Client returns who sent a request, or how the client is refused. It removes
 // Unloop's own key from the request, so that no upstream sees it.
-func (g *Gate) Client(r *http.Request, x *request.Request) (auth.Principal, *provider.Refusal) {
+func (g *Gate) Client(r *http.Request, req *request.Request) (auth.Principal, *provider.Refusal) {
 	credential := r.Header.Get(access.Header)
 	r.Header.Del(access.Header)
 	if !g.guarded {
 		return auth.Principal{}, nil
 	}
-	if credential == "" && g.keys(x.Target) {
-		credential = x.Provider.Key(r) // the provider's own key does not come from clients
+	if credential == "" && g.keys(req.Target) {
+		credential = req.Provider.Key(r) // the provider's own key does not come from clients
 	}
 	client, refusal := g.authenticate(r, credential)
 	if refusal == nil {
@@ -162,9 +162,9 @@ func retryAfter(seconds string) provider.Header {
 
 // CallerKey returns what tells a client from others: its provider's key, or what it
 // was authenticated by if it has none of its own.
-func (g *Gate) CallerKey(r *http.Request, x *request.Request, client auth.Principal) string {
-	key := x.Provider.Key(r)
-	if client.ID != "" && (key == "" || g.keys(x.Target)) {
+func (g *Gate) CallerKey(r *http.Request, req *request.Request, client auth.Principal) string {
+	key := req.Provider.Key(r)
+	if client.ID != "" && (key == "" || g.keys(req.Target)) {
 		return "\x00" + client.ID // no header can hold this byte
 	}
 	return key

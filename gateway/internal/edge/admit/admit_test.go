@@ -57,8 +57,8 @@ func TestClientsAreLetInByTheirKey(t *testing.T) { //nolint:tparallel // the key
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, x := sent(c.upstream, c.header, c.value)
-			client, refusal := g.Client(r, x)
+			r, req := sent(c.upstream, c.header, c.value)
+			client, refusal := g.Client(r, req)
 			if refusal == nil && (c.code != "" || client.ID == "") || refusal != nil && (refusal.Code != c.code || client.ID != "") {
 				t.Errorf("client %+v, refusal %+v; want %q", client, refusal, c.code)
 			}
@@ -75,8 +75,8 @@ func TestWithoutKeysEverybodyIsLetIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, x := sent("openai", access.Header, "anything")
-	if client, refusal := g.Client(r, x); refusal != nil || client.ID != "" || r.Header.Get(access.Header) != "" {
+	r, req := sent("openai", access.Header, "anything")
+	if client, refusal := g.Client(r, req); refusal != nil || client.ID != "" || r.Header.Get(access.Header) != "" {
 		t.Errorf("client %+v, refusal %+v, headers %v", client, refusal, r.Header)
 	}
 	if refusal := g.Known(r); refusal != nil {
@@ -203,11 +203,11 @@ func TestCallerKeyTellsClientsApart(t *testing.T) {
 		"a key that is ours, not its own":    {"openai", goodKey, "key:1", "\x00key:1"},
 		"a key of nobody who is known to us": {"openai", "sk-one", "", "sk-one"},
 	} {
-		r, x := sent(c.upstream)
+		r, req := sent(c.upstream)
 		if c.key != "" {
 			r.Header.Set("Authorization", "Bearer "+c.key)
 		}
-		if got := g.CallerKey(r, x, auth.Principal{ID: c.client}); got != c.want {
+		if got := g.CallerKey(r, req, auth.Principal{ID: c.client}); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -27,15 +27,15 @@ func newEdits(reg prometheus.Registerer) edits {
 
 // Repair returns the body of a request with a history of tool calls that the provider
 // accepts, and the changes in words; "" if there are none.
-func (p *Proxy) Repair(x *request.Request, session string) (body *request.Body, changes string) {
-	body, report, err := repaired(x.Provider, x.Body)
+func (p *Proxy) Repair(req *request.Request, session string) (body *request.Body, changes string) {
+	body, report, err := repaired(req.Provider, req.Body)
 	switch {
 	case err != nil:
-		p.log.Warn("history could not be repaired", "format", x.Provider.Name(), "error", err)
+		p.log.Warn("history could not be repaired", "format", req.Provider.Name(), "error", err)
 	case report.Changed():
 		changes = report.String()
 		report.Each(func(kind string, n int) { p.edits.repairs.WithLabelValues(kind).Add(float64(n)) })
-		p.log.Info("history repaired", "format", x.Provider.Name(), "session", session, "changes", changes)
+		p.log.Info("history repaired", "format", req.Provider.Name(), "session", session, "changes", changes)
 	}
 	return body, changes
 }

@@ -429,12 +429,12 @@ func TestChangesOfBodiesAreCounted(t *testing.T) {
 		"whole":  {`{"messages":[{"role":"user","content":"u"}]}`, ""},
 		"broken": {`{`, ""},
 	} {
-		x := &request.Request{Provider: chat.Chat{}, Body: &request.Body{Bytes: []byte(c.body)}}
-		if body, changes := p.Repair(x, "session"); changes != c.changes || (body == x.Body) != (changes == "") {
+		req := &request.Request{Provider: chat.Chat{}, Body: &request.Body{Bytes: []byte(c.body)}}
+		if body, changes := p.Repair(req, "session"); changes != c.changes || (body == req.Body) != (changes == "") {
 			t.Errorf("%s: changed %q", name, changes)
 		}
 		f := &checkpb.Finding{Policy: "p", Fingerprint: []byte{1}}
-		if body := p.Hint(x.Provider, x.Body, "HINT", provider.Head, f); (body == x.Body) != (name == "broken") {
+		if body := p.Hint(req.Provider, req.Body, "HINT", provider.Head, f); (body == req.Body) != (name == "broken") {
 			t.Errorf("%s: hinted to %s", name, body.Bytes)
 		}
 	}
@@ -463,8 +463,8 @@ func BenchmarkForward(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil)
-		x := request.New(r, target)
-		x.Body = &request.Body{Bytes: body, Length: int64(len(body))}
-		p.Forward(httptest.NewRecorder(), r, Request{Target: x.Target, Body: x.Body, Observer: blind{}})
+		req := request.New(r, target)
+		req.Body = &request.Body{Bytes: body, Length: int64(len(body))}
+		p.Forward(httptest.NewRecorder(), r, Request{Target: req.Target, Body: req.Body, Observer: blind{}})
 	}
 }

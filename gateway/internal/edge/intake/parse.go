@@ -14,34 +14,34 @@ import (
 // Parse returns a request whose body was read with its prompt, or with why the body can't
 // be inspected. limit bounds the length of a body that is decompressed. take takes memory
 // for what is made of the body; its error is that of Parse.
-func Parse(x *request.Request, limit int64, opts provider.Options, take func(n int) error) (*request.Request, error) {
+func Parse(req *request.Request, limit int64, opts provider.Options, take func(n int) error) (*request.Request, error) {
 	switch {
-	case !x.Target.Format.Prompt():
-		return x, nil
-	case x.Body.Rest != nil:
-		return uninspected(x, request.UninspectedTooLarge), nil
-	case x.Method != http.MethodPost:
-		return x, nil
+	case !req.Target.Format.Prompt():
+		return req, nil
+	case req.Body.Rest != nil:
+		return uninspected(req, request.UninspectedTooLarge), nil
+	case req.Method != http.MethodPost:
+		return req, nil
 	}
-	text, err := encoding.Decode(strings.Join(x.Header.Values("Content-Encoding"), ","), x.Body.Bytes, limit, take)
+	text, err := encoding.Decode(strings.Join(req.Header.Values("Content-Encoding"), ","), req.Body.Bytes, limit, take)
 	switch {
 	case errors.Is(err, ErrNoRoom):
 		return nil, err
 	case err != nil:
-		return uninspected(x, undecoded(err)), nil
+		return uninspected(req, undecoded(err)), nil
 	}
-	prompt, err := x.Provider.Parse(text, opts)
+	prompt, err := req.Provider.Parse(text, opts)
 	if err != nil {
 		if plain, changed := fingerprint.Plain(text); changed {
 			if err := take(len(plain)); err != nil {
 				return nil, err
 			}
 			text = plain
-			prompt, err = x.Provider.Parse(plain, opts)
+			prompt, err = req.Provider.Parse(plain, opts)
 		}
 	}
-	read := *x
-	read.Body = x.Body.Decoded(text)
+	read := *req
+	read.Body = req.Body.Decoded(text)
 	if read.Prompt = prompt; err != nil {
 		read.Prompt, read.Uninspected = nil, request.UninspectedInvalid
 	}
@@ -49,8 +49,8 @@ func Parse(x *request.Request, limit int64, opts provider.Options, take func(n i
 }
 
 // uninspected returns a request whose body was not read.
-func uninspected(x *request.Request, why string) *request.Request {
-	read := *x
+func uninspected(req *request.Request, why string) *request.Request {
+	read := *req
 	read.Uninspected = why
 	return &read
 }

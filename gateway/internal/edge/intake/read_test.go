@@ -160,32 +160,32 @@ func TestParse(t *testing.T) {
 			if c.encoding != "" {
 				r.Header.Set("Content-Encoding", c.encoding)
 			}
-			x := request.New(r, route.Target{Format: c.format})
-			x.Body = &request.Body{Bytes: []byte(c.body)}
+			req := request.New(r, route.Target{Format: c.format})
+			req.Body = &request.Body{Bytes: []byte(c.body)}
 			if c.rest {
-				x.Body.Rest = strings.NewReader("more")
+				req.Body.Rest = strings.NewReader("more")
 			}
-			given := x.Body
+			given := req.Body
 			taken := 0
-			got, err := Parse(x, 1000, provider.Options{Tail: 3}, func(n int) error {
+			got, err := Parse(req, 1000, provider.Options{Tail: 3}, func(n int) error {
 				taken += n
 				return nil
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if x.Prompt != nil || x.Uninspected != "" || x.Body != given || x.Body.Text != nil {
-				t.Errorf("the given request was changed: %+v", x)
+			if req.Prompt != nil || req.Uninspected != "" || req.Body != given || req.Body.Text != nil {
+				t.Errorf("the given request was changed: %+v", req)
 			}
-			x = got
-			if x.Model() != c.model || x.Uninspected != c.why || (x.Prompt != nil) != (c.model != "") {
-				t.Errorf("model %q, uninspected %q; want %q, %q", x.Model(), x.Uninspected, c.model, c.why)
+			req = got
+			if req.Model() != c.model || req.Uninspected != c.why || (req.Prompt != nil) != (c.model != "") {
+				t.Errorf("model %q, uninspected %q; want %q, %q", req.Model(), req.Uninspected, c.model, c.why)
 			}
-			if c.model != "" && len(x.Body.Text) < len(`{"model":"m"}`) {
-				t.Errorf("text %q", x.Body.Text)
+			if c.model != "" && len(req.Body.Text) < len(`{"model":"m"}`) {
+				t.Errorf("text %q", req.Body.Text)
 			}
-			if copied := x.Body.Recoded(); copied && taken != len(x.Body.Text) || !copied && taken != 0 {
-				t.Errorf("memory for %d bytes was taken, for %d of text", taken, len(x.Body.Text))
+			if copied := req.Body.Recoded(); copied && taken != len(req.Body.Text) || !copied && taken != 0 {
+				t.Errorf("memory for %d bytes was taken, for %d of text", taken, len(req.Body.Text))
 			}
 		})
 	}

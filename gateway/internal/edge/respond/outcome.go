@@ -30,12 +30,12 @@ func NewWriter(now func() time.Time, reg prometheus.Registerer) *Writer {
 
 // Outcome writes the outcome of a request, and returns the status. Where the format has no
 // answer in the model's place, the request is refused.
-func (wr *Writer) Outcome(w http.ResponseWriter, r *http.Request, x *request.Request, o *outcome.Outcome) (status int) {
+func (wr *Writer) Outcome(w http.ResponseWriter, r *http.Request, req *request.Request, o *outcome.Outcome) (status int) {
 	intake.Hurry(r)
 	if o.Text != "" {
-		answer, err := x.Provider.Answer(x.Prompt, provider.Reply{ID: nuid.Next(), Text: o.Text, At: wr.now(), URL: r.URL})
+		answer, err := req.Provider.Answer(req.Prompt, provider.Reply{ID: nuid.Next(), Text: o.Text, At: wr.now(), URL: r.URL})
 		if err == nil {
-			wr.synthetic.WithLabelValues(x.Provider.Name()).Inc()
+			wr.synthetic.WithLabelValues(req.Provider.Name()).Inc()
 			if answer.ContentType == provider.TypeEvents {
 				w.Header().Set("Cache-Control", "no-cache")
 			}
@@ -51,7 +51,7 @@ func (wr *Writer) Outcome(w http.ResponseWriter, r *http.Request, x *request.Req
 	if !ok {
 		buffer = new([]byte)
 	}
-	*buffer = o.Body((*buffer)[:0], x.Provider)
+	*buffer = o.Body((*buffer)[:0], req.Provider)
 	Write(w, o.Status, provider.TypeJSON, *buffer)
 	wr.buffers.Put(buffer)
 	return o.Status

@@ -44,10 +44,10 @@ func TestOutcomesAreWrittenInTheFormatOfTheRequest(t *testing.T) {
 	} {
 		wr := NewWriter(time.Now, prometheus.NewRegistry())
 		o := outcome.Of(&outcome.Case{Decision: &checkpb.Decision{Findings: []*checkpb.Finding{c.finding}}, Answerable: true, Reject: c.reject})
-		x := &request.Request{Provider: c.format, Prompt: &c.prompt}
+		req := &request.Request{Provider: c.format, Prompt: &c.prompt}
 		for range 2 { // the second one uses the buffer of the first
 			w := httptest.NewRecorder()
-			status := wr.Outcome(w, httptest.NewRequest(http.MethodPost, "/", nil), x, &o)
+			status := wr.Outcome(w, httptest.NewRequest(http.MethodPost, "/", nil), req, &o)
 			h := w.Header()
 			if status != c.status || w.Code != c.status || h.Get("Content-Type") != c.typ || !strings.Contains(w.Body.String(), c.says) {
 				t.Errorf("%s: %d %s: %s", name, w.Code, h.Get("Content-Type"), w.Body)

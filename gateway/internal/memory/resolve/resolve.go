@@ -78,23 +78,23 @@ type Sender struct {
 // Subject returns who sent a request; nobody while there is no hasher. A request that
 // names no session, but an answer that it goes on from, belongs to that answer's
 // session. The descriptors are left out.
-func (v *Resolver) Subject(r *http.Request, x *request.Request, from Sender, now time.Time) request.Subject {
+func (v *Resolver) Subject(r *http.Request, req *request.Request, from Sender, now time.Time) request.Subject {
 	s := request.Subject{Client: from.Client, Identity: &checkpb.Identity{}}
 	if from.Hasher == nil {
 		return s
 	}
-	s.Identity, s.SessionName = from.Hasher.Identify(r, from.Key, v.cfg.Project, x.Prompt)
+	s.Identity, s.SessionName = from.Hasher.Identify(r, from.Key, v.cfg.Project, req.Prompt)
 	s.OwnSession = s.SessionName != ""
 	if from.Client.Tenanted {
 		s.Identity.Tenant = from.Client.Tenant
 	}
 	switch {
-	case s.OwnSession || x.Prompt == nil:
-	case x.Prompt.Previous != "":
-		s.Identity.Session, s.OwnSession = v.session(r.Context(), s.Identity.GetCaller(), x.Prompt.Previous), true
-	case s.Identity.GetSession() != "" && x.Prompt.Transcript != nil && x.ShowsTools():
-		agent := x.Prompt.Transcript.Agent()
-		s.Identity.Session = v.lineage.session(s.Identity.GetCaller()+string(agent[:]), s.Identity.GetSession(), x.Prompt.Transcript.Compacted(), now)
+	case s.OwnSession || req.Prompt == nil:
+	case req.Prompt.Previous != "":
+		s.Identity.Session, s.OwnSession = v.session(r.Context(), s.Identity.GetCaller(), req.Prompt.Previous), true
+	case s.Identity.GetSession() != "" && req.Prompt.Transcript != nil && req.ShowsTools():
+		agent := req.Prompt.Transcript.Agent()
+		s.Identity.Session = v.lineage.session(s.Identity.GetCaller()+string(agent[:]), s.Identity.GetSession(), req.Prompt.Transcript.Compacted(), now)
 	}
 	return s
 }
@@ -117,24 +117,24 @@ func (v *Resolver) session(ctx context.Context, caller, id string) string {
 // refers to: by their items' ids in place of the items, or by results of calls that
 // stand in the answer before. open are the calls of that answer that the request brings
 // no results of. opts are those that the prompt was read with.
-func (v *Resolver) Calls(ctx context.Context, x *request.Request, caller string, opts provider.Options) (completed *request.Request, open []provider.ToolCall) {
-	p, open := v.complete(ctx, x, caller, opts)
-	if p == x.Prompt {
-		return x, open
+func (v *Resolver) Calls(ctx context.Context, req *request.Request, caller string, opts provider.Options) (completed *request.Request, open []provider.ToolCall) {
+	p, open := v.complete(ctx, req, caller, opts)
+	if p == req.Prompt {
+		return req, open
 	}
 	completed = new(request.Request)
-	*completed = *x
+	*completed = *req
 	completed.Prompt = p
 	return completed, open
 }
 
 // complete returns the prompt of a request with the calls that the provider keeps; the
 // request's own if there are none.
-func (v *Resolver) complete(ctx context.Context, x *request.Request, caller string, opts provider.Options) (*provider.Prompt, []provider.ToolCall) {
-	p := x.Prompt
+func (v *Resolver) complete(ctx context.Context, req *request.Request, caller string, opts provider.Options) (*provider.Prompt, []provider.ToolCall) {
+	p := req.Prompt
 	if known := v.referred(ctx, caller, p.References); len(known) > 0 {
 		opts.Known = known
-		if again, err := x.Provider.Parse(x.Body.Inspected(), opts); err == nil && again != nil {
+		if again, err := req.Provider.Parse(req.Body.Inspected(), opts); err == nil && again != nil {
 			p = again
 		}
 	}

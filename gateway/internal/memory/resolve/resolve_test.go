@@ -53,16 +53,16 @@ func (k known) Calls(_ context.Context, _, id string, changes bool) ([]*checkpb.
 func read(t *testing.T, format route.Format, body string) (*http.Request, *request.Request) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
-	x := request.New(r, route.Target{Format: format})
-	x.Body = &request.Body{Bytes: []byte(body), Text: []byte(body)}
+	req := request.New(r, route.Target{Format: format})
+	req.Body = &request.Body{Bytes: []byte(body), Text: []byte(body)}
 	if body != "" {
-		prompt, err := x.Provider.Parse(x.Body.Text, opts)
+		prompt, err := req.Provider.Parse(req.Body.Text, opts)
 		if err != nil || prompt == nil {
 			t.Fatalf("%s: %v", body, err)
 		}
-		x.Prompt = prompt
+		req.Prompt = prompt
 	}
-	return r, x
+	return r, req
 }
 
 func resolver(a Answers) *Resolver {
@@ -109,7 +109,7 @@ func TestSubject(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, x := read(t, c.format, c.body)
+			r, req := read(t, c.format, c.body)
 			if c.header != "" {
 				r.Header.Set("X-Session-Id", c.header)
 			}
@@ -118,7 +118,7 @@ func TestSubject(t *testing.T) {
 			if c.nobody {
 				from.Hasher = nil
 			}
-			got := v.Subject(r, x, from, now)
+			got := v.Subject(r, req, from, now)
 			if got.Identity.String() != c.want.String() || got.OwnSession != c.own || got.Client != c.client {
 				t.Errorf("got %v, own %v; want %v, own %v", got.Identity, got.OwnSession, c.want, c.own)
 			}
@@ -133,8 +133,8 @@ func TestAnAgentThatSumsItsHistoryUpKeepsItsSession(t *testing.T) {
 	t.Parallel()
 	v := resolver(nil)
 	session := func(body string) string {
-		r, x := read(t, route.Chat, body)
-		return v.Subject(r, x, Sender{Key: "sk-one", Hasher: hasher}, now).Identity.GetSession()
+		r, req := read(t, route.Chat, body)
+		return v.Subject(r, req, Sender{Key: "sk-one", Hasher: hasher}, now).Identity.GetSession()
 	}
 	first := session(fmt.Sprintf(withTools, "Mend the build"))
 	if second := session(fmt.Sprintf(withTools, summary)); second != first {
@@ -182,13 +182,13 @@ func TestCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, x := read(t, route.Responses, c.body)
+			r, req := read(t, route.Responses, c.body)
 			v := resolver(c.answers)
-			prompt, transcript := x.Prompt, x.Prompt.Transcript
-			before, _ := x.Prompt.Transcript.History(provider.Rules{})
-			completed, open := v.Calls(r.Context(), x, "caller", opts)
-			after, _ := x.Prompt.Transcript.History(provider.Rules{})
-			if x.Prompt != prompt || prompt.Transcript != transcript || cmp.Diff(before, after) != "" {
+			prompt, transcript := req.Prompt, req.Prompt.Transcript
+			before, _ := req.Prompt.Transcript.History(provider.Rules{})
+			completed, open := v.Calls(r.Context(), req, "caller", opts)
+			after, _ := req.Prompt.Transcript.History(provider.Rules{})
+			if req.Prompt != prompt || prompt.Transcript != transcript || cmp.Diff(before, after) != "" {
 				t.Error("the given request was changed")
 			}
 			var tools []string

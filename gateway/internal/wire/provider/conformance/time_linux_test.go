@@ -182,7 +182,7 @@ func (m *meter) perByte(s sample, size int) float64 {
 	}
 	cfg := gateway.DefaultConfig()
 	cfg.Policies, cfg.MaxInspectBytes = m.file, math.MaxInt64-1
-	e, err := gateway.NewEvaluator(cfg, time.Now)
+	e, err := gateway.NewReplayer(cfg, time.Now)
 	if err != nil {
 		m.t.Fatal(err)
 	}

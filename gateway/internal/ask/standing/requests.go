@@ -1,0 +1,133 @@
+package standing
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+const (
+	// maxAge is how long a request is known. Policies, overrides and their times may
+	// change meanwhile, and none of them may take a second.
+	maxAge = 250 * time.Millisecond
+	// maxRequests bounds the requests that are known.
+	maxRequests = 10_000
+)
+
+// Raw is a request as it came: all that its check can be made of.
+type Raw struct {
+	Method, Target, Host string
+	// Peer is the client's address without its port.
+	Peer string
+	// Client and Tenant are those of the client's credential.
+	Client, Tenant string
+	Header         map[string][]string
+	Body           []byte
+}
+
+// Digest stands for a raw request. The zero value stands for none.
+type Digest [2]uint64
+
+// Requests remembers requests that were blocked a moment ago by their bytes, with the check
+// that was made of each. B is the basis of a check, such as the policies in force: with
+// another basis a request is not known. K is anything that is kept with a request. Make it
+// with NewRequests; many goroutines may use it at once.
+type Requests[B comparable, K any] struct {
+	blocks *Blocks
+	// Two seeds make a digest of 128 bits, which nobody outside can aim at.
+	seeds [2]maphash.Seed
+	mu    sync.Mutex
+	known map[Digest]request[B, K]
+	// lastSweep is the time of the last removal of expired requests.
+	lastSweep time.Time
+}
+
+type request[B comparable, K any] struct {
+	check *checkpb.Check
+	basis B
+	kept  K
+	until time.Time
+}
+
+// NewRequests returns a store without requests. A request is blocked as long as a counter
+// of its check is blocked in blocks.
+func NewRequests[B comparable, K any](blocks *Blocks) *Requests[B, K] {
+	return &Requests[B, K]{
+		blocks: blocks, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, known: map[Digest]request[B, K]{},
+	}
+}
+
+// Any reports whether there is any request, so that it is worth while to make a digest.
+func (s *Requests[B, K]) Any() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.known) > 0
+}
+
+// Decision returns the check of a request that is known, what was kept with it, and the
+// decision by the blocks that stand. The decision is nil for a request that is not known
+// or not blocked any more. Like Blocks.Decision it keeps the hit for the next report.
+func (s *Requests[B, K]) Decision(now time.Time, d Digest, basis B) (check *checkpb.Check, kept K, decision *checkpb.Decision) {
+	s.mu.Lock()
+	r, known := s.known[d]
+	s.mu.Unlock()
+	if !known || r.basis != basis || !now.Before(r.until) {
+		return nil, kept, nil
+	}
+	return r.check, r.kept, s.blocks.Decision(now, r.check)
+}
+
+// Remember keeps a request that is blocked now, and makes room if there is none.
+func (s *Requests[B, K]) Remember(now time.Time, d Digest, basis B, check *checkpb.Check, kept K) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.known) >= maxRequests || now.Sub(s.lastSweep) >= maxAge {
+		s.sweep(now)
+	}
+	s.known[d] = request[B, K]{check: check, basis: basis, kept: kept, until: now.Add(maxAge)}
+}
+
+// sweep drops expired requests, and all if that is not enough: a loop whose requests are
+// never the same bytes twice would fill the memory with their checks.
+func (s *Requests[B, K]) sweep(now time.Time) {
+	s.lastSweep = now
+	for d, r := range s.known {
+		if r.until.Before(now) {
+			delete(s.known, d)
+		}
+	}
+	if len(s.known) >= maxRequests {
+		clear(s.known)
+	}
+}
+
+// Digest returns the digest of a request. Headers are added up, since they come in no
+// order.
+func (s *Requests[B, K]) Digest(r *Raw) Digest {
+	var room [512]byte
+	b := room[:0]
+	var headers, sum Digest
+	for name, values := range r.Header {
+		b = appendField(b[:0], name)
+		for _, v := range values {
+			b = appendField(b, v)
+		}
+		for i, seed := range s.seeds {
+			headers[i] += maphash.Bytes(seed, b)
+		}
+	}
+	b = b[:0]
+	for _, field := range [...]string{r.Method, r.Target, r.Host, r.Peer, r.Client, r.Tenant} {
+		b = appendField(b, field)
+	}
+	whole := len(b)
+	for i, seed := range s.seeds {
+		b = binary.BigEndian.AppendUint64(b[:whole], headers[i])
+		b = binary.BigEndian.AppendUint64(b, maphash.Bytes(seed, r.Body))
+		sum[i] = maphash.Bytes(seed, b)
+	}
+	return sum
+}

@@ -1,0 +1,63 @@
+package standing
+
+import (
+	"slices"
+	"time"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// restFor is how long it is known what else stops a request whose rules and counters go
+// on beside its block.
+const restFor = time.Second
+
+// rest is what a detector said about all that stops a blocked request.
+type rest struct {
+	asked time.Time
+	// answered says that a detector answered.
+	answered bool
+	// after is when the request passes, in milliseconds from then on; lasting says that
+	// it never does.
+	after   uint64
+	lasting bool
+	// tools are the findings that stop the request as well and name a tool.
+	tools []*checkpb.Finding
+}
+
+// toolsOf returns the findings of a decision that stop its request and name a tool.
+func toolsOf(d *checkpb.Decision) (out []*checkpb.Finding) {
+	for _, f := range d.GetFindings() {
+		if f.GetTool() != "" && f.GetAction().Stops() && !f.GetShadow() {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// beside returns when all that stops a blocked request lets it pass, beside its blocks.
+// known says that no detector needs to be asked. What watches say about a conversation holds as long as the
+// block, and what rules and other counters say for a moment.
+func beside(now time.Time, check *checkpb.Check, blocked []hit) (after uint64, lasting, known bool) {
+	counts, watches := counted(check, blocked), slices.ContainsFunc(check.GetWatches(), func(w *checkpb.ToolWatch) bool { return !w.GetShadow() })
+	doubted := slices.ContainsFunc(blocked, func(h hit) bool { return h.doubted })
+	if !counts && !watches {
+		return 0, false, !doubted
+	}
+	for _, one := range blocked {
+		r := &one.rest
+		fresh := now.Sub(r.asked) < restFor
+		if fresh && counts {
+			after = max(after, r.after)
+		}
+		lasting, known = lasting || r.lasting, known || fresh || r.answered && !counts
+	}
+	return after, lasting, known && !doubted
+}
+
+// counted reports whether a rule, or a counter that is not blocked, may stop the request.
+func counted(check *checkpb.Check, blocked []hit) bool {
+	return slices.ContainsFunc(check.GetLimits(), func(l *checkpb.Limit) bool { return !l.GetShadow() }) ||
+		slices.ContainsFunc(check.GetCounters(), func(c *checkpb.Counter) bool {
+			return !c.GetShadow() && stopping(c.GetSteps()) && !slices.ContainsFunc(blocked, func(h hit) bool { return h.counter == c })
+		})
+}

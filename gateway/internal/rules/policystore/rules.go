@@ -1,0 +1,84 @@
+package policystore
+
+import (
+	"net/http"
+	"os"
+	"slices"
+
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
+	"github.com/unloop/unloop/gateway/internal/rules/descriptor"
+	"github.com/unloop/unloop/gateway/internal/text/recognize"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// HistoryItems is how many of the newest rounds and human messages are sent with a
+// check: more than any default rule looks back, so that rounds match although some
+// left the history.
+const HistoryItems = 48
+
+// Rules is a bundle in force and what the gateway derives from it. It never changes:
+// a request is decided by one from its begin to its end.
+type Rules struct {
+	*bundle.Set
+	// Reading says how each policy reads tool results.
+	Reading     map[string]provider.Rules
+	Descriptors *descriptor.Reader
+	// Headers are the names of those that the bundle looks at; recordings keep them.
+	Headers []string
+	// read is what the policies need of a prompt. Its cache has the digests of long
+	// texts that were read before: a history comes again with each request.
+	read provider.Options
+}
+
+// Options returns what the policies need of a prompt that was sent to path.
+func (r *Rules) Options(path string) provider.Options {
+	out := r.read
+	out.Path = path
+	return out
+}
+
+func newRules(b *policy.Bundle, keys *http.Client) (*Rules, error) {
+	set, err := bundle.Compile(b)
+	if err != nil {
+		return nil, err
+	}
+	r := &Rules{
+		Set: set, Descriptors: descriptor.New(b.JWT, b.TrustedProxies, os.Getenv, keys), Headers: set.Headers(),
+		Reading: map[string]provider.Rules{}, read: provider.Options{Cache: provider.NewCache()},
+	}
+	for _, p := range set.Policies() {
+		if p.Prompt != nil {
+			r.read.Tail, r.read.Items = max(r.read.Tail, p.Prompt.TailMessages), HistoryItems
+		}
+		if p.Tool != nil || p.Cycle != nil {
+			r.read.Items, r.Reading[p.ID] = HistoryItems, reading(p).Numbered()
+		}
+		if p.Semantic != nil {
+			r.read.Exchanges = max(r.read.Exchanges, p.Semantic.HistorySize)
+		}
+	}
+	return r, nil
+}
+
+// reading says how a policy reads results. The bundle's check has compiled its
+// patterns before, so none fails here; one that did would only not apply.
+func reading(p *bundle.Policy) provider.Rules {
+	rules := provider.Rules{Hints: []string{p.Hint.Text}}
+	if p.Tool == nil {
+		return rules
+	}
+	kinds := recognize.Kinds(0)
+	if p.Tool.VolatileDefaults {
+		kinds = recognize.AllKinds
+	}
+	if volatile, err := recognize.NewVolatile(kinds, p.Tool.VolatilePatterns...); err == nil {
+		rules.Volatile = volatile
+	}
+	// The usual patterns are built in, and faster than as patterns.
+	own := !slices.Equal(p.Tool.ErrorPatterns, policy.DefaultErrorPatterns)
+	if failures, err := recognize.NewFailures(p.Tool.ErrorPatterns...); err == nil && own {
+		rules.Failures = failures
+	}
+	return rules
+}

@@ -1,0 +1,167 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/gateway/internal/decide/evidence"
+	"github.com/unloop/unloop/gateway/internal/edge/admit"
+	"github.com/unloop/unloop/gateway/internal/edge/auth"
+	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/gateway/internal/memory/account"
+	"github.com/unloop/unloop/gateway/internal/memory/identity"
+	"github.com/unloop/unloop/gateway/internal/memory/resolve"
+	"github.com/unloop/unloop/gateway/internal/rules/override"
+	"github.com/unloop/unloop/gateway/internal/rules/policystore"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/gateway/internal/wire/route"
+	"github.com/unloop/unloop/gateway/internal/wire/usage"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// Replayer makes the checks that a gateway would send about requests that are not
+// forwarded, such as recorded ones. It neither listens nor asks detectors. It is not
+// safe for concurrent use.
+type Replayer struct {
+	stages
+	overrides *override.History
+	hasher    *identity.Hasher
+}
+
+// NewReplayer returns a replayer by the configured bundle, or by the default policy.
+// now is the time of the requests.
+func NewReplayer(cfg Config, now func() time.Time) (*Replayer, error) {
+	table, err := route.NewTable(cfg.Upstream)
+	if err != nil {
+		return nil, fmt.Errorf("read --upstream: %w", err)
+	}
+	policies, err := newPolicies(cfg, now, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		return nil, err
+	}
+	return &Replayer{
+		stages: stages{
+			cfg: cfg, now: now, table: table, bundles: policies, gate: &admit.Gate{}, memory: evidence.NewMemory(),
+			// Recordings name the session of a request that goes on from an answer.
+			resolver: resolve.New(resolve.Config{Project: cfg.Project}, nil, prometheus.NewRegistry()),
+		},
+		overrides: override.NewHistory(nil),
+		// Whoever has recordings has the hashes of keys anyway, and the same requests are
+		// to give the same report each time.
+		hasher: identity.NewHasher([identity.KeySize]byte{}),
+	}, nil
+}
+
+// SetOverrides sets the blocks and exemptions of operators. Each holds from its creation
+// to its end, by the time of the requests.
+func (e *Replayer) SetOverrides(all []schemas.Override) { e.overrides = override.NewHistory(all) }
+
+// Policies returns the policies that requests are evaluated by.
+func (e *Replayer) Policies() *Policies { return e.bundles.Rules().Set }
+
+// Origin is what is known of a recorded request beside its bytes.
+type Origin struct {
+	// Upstream is where it went; "" to find that by its path.
+	Upstream string
+	// Caller and Session are the hashes that a gateway recorded; if they are empty, they
+	// follow from the request. OwnSession says that the request named its session,
+	// TenantVerified that its client's token named the tenant.
+	Caller, Session string
+	OwnSession      bool
+	TenantVerified  bool
+}
+
+// set takes over the identity that a request was recorded with.
+func (o Origin) set(from *request.Subject) {
+	if o.Caller != "" {
+		from.Identity.Caller = o.Caller
+	}
+	if o.Session != "" {
+		from.Identity.Session, from.OwnSession = o.Session, o.OwnSession
+	}
+	from.Client.Tenanted = o.TenantVerified
+}
+
+// Evaluation is what a gateway would do with a request before it asks a detector, and
+// the check that it would send.
+type Evaluation struct {
+	// Operator is what an operator did with the request, as recordings name it, and
+	// Reason why; "" for nothing.
+	Operator, Reason string
+	// Check is nil if no policy looks at the request, or an operator stopped or exempted
+	// it.
+	Check *checkpb.Check
+
+	// limits are the rules in the check, which was made at a time.
+	limits []evidence.Limit
+	at     time.Time
+
+	waiting evidence.Evidence
+	memory  *evidence.Memory
+}
+
+// Answered notes that the request does not wait for its answer any more: requests that
+// are in flight together may be samples of one prompt. It may be called more than once.
+func (e *Evaluation) Answered() { e.memory.Answered(&e.waiting) }
+
+// Evaluate returns the evaluation of a request, which waits for its answer until Answered
+// is called. The error is that of reading its body.
+func (e *Replayer) Evaluate(r *http.Request, origin Origin) (*Evaluation, error) {
+	target, _ := e.table.Route(r) // a request without an upstream can be evaluated, too
+	if origin.Upstream != "" {
+		target.Upstream = origin.Upstream
+	}
+	req, rules := request.New(r, target), e.bundles.Rules()
+	if err := e.read(r, req); err != nil {
+		return nil, err
+	}
+	req = e.parse(r.Context(), req, rules)
+	from := e.resolve(r, req, rules, auth.Principal{}, e.hasher)
+	origin.set(&from)
+	operator := override.Decide(e.overrides.At(e.now()), rules.Set, req, &from, e.now())
+	out := &Evaluation{Operator: operator.Operator, Reason: operator.Reason, memory: e.memory}
+	if operator.Operator == "" {
+		found := e.evidence(r.Context(), req, &from, rules, nil)
+		out.Check, out.limits, out.at, out.waiting = found.Check, found.Limits, found.At, found
+		out.waiting.Check = nil // it may be large
+	}
+	return out, nil
+}
+
+// Outcome is the result of a request: the status of its answer, and its tokens, all 0 if
+// they are not known.
+type Outcome struct {
+	Status                                  int
+	InputTokens, CachedTokens, OutputTokens int
+}
+
+// parse is that of the stages without a bound on memory.
+func (e *Replayer) parse(ctx context.Context, req *request.Request, rules *policystore.Rules) *request.Request {
+	read, _ := e.stages.parse(ctx, req, rules, func(int) error { return nil }) // there is no other error
+	return read
+}
+
+// Corrections returns the corrections that a gateway would send once it knows the
+// outcome of a request.
+func (e *Evaluation) Corrections(d *checkpb.Decision, o Outcome, at time.Time) []*checkpb.Correction {
+	u := &usage.Usage{Input: o.InputTokens, Cached: o.CachedTokens, Output: o.OutputTokens}
+	switch {
+	case o.Status >= http.StatusBadRequest:
+		u = nil
+	case *u == usage.Usage{}:
+		return nil
+	}
+	return account.Corrections(account.Reserved(e.limits, d), u, e.at, at, "")
+}
+
+// Uncounted reports whether a request whose answer has this status does not count, since
+// an honest client sends it again, or left.
+func Uncounted(status int) bool {
+	return status == respond.StatusClientLeft || account.Uncounted(status)
+}

@@ -1,0 +1,139 @@
+package deliver
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/notifier/internal/outbox"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/delivery"
+	"github.com/unloop/unloop/schemas/kit/ledger"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/tracing"
+	"github.com/unloop/unloop/schemas/silence"
+)
+
+// Config says what a pipeline works with.
+type Config struct {
+	NATS   *natskit.Conn
+	Layout natskit.Layout
+	Log    *slog.Logger
+	// Metrics may be nil.
+	Metrics prometheus.Registerer
+	// Traces makes the spans of attempts; nil makes none.
+	Traces *tracing.Tracer
+	// Silences returns those in force.
+	Silences func() []silence.Silence
+	// Grace is how long attempts may go on at the end.
+	Grace time.Duration
+	// Margin is how much longer than an attempt a claim stands; 0 is the standard.
+	Margin time.Duration
+}
+
+// Pipeline takes events to endpoints. It is safe for concurrent use.
+type Pipeline struct {
+	Config
+	id      string
+	metrics *Metrics
+
+	records   *ledger.Ledger[outbox.Record, *outbox.Record]
+	journal   *ledger.Ledger[entry, *entry]
+	endpoints *ledger.Ledger[state, *state]
+	room      room
+
+	mu     sync.Mutex
+	states map[string]delivery.Endpoint
+	using  map[string]*endpoint
+}
+
+// idLength is the length of a notifier's id, which no other running notifier has.
+const idLength = 8
+
+// New returns a pipeline without endpoints.
+func New(cfg Config) *Pipeline {
+	id := nuid.New().Next()
+	p := &Pipeline{
+		Config: cfg, id: id[:idLength], metrics: newMetrics(cfg.Metrics),
+		records:   ledger.New[outbox.Record](cfg.NATS, schemas.BucketNotifications, cfg.Metrics, ledger.WithConfirm()),
+		endpoints: ledger.New[state](cfg.NATS, schemas.BucketNotifications, cfg.Metrics, ledger.WithConfirm()),
+		journal:   ledger.New[entry](cfg.NATS, schemas.BucketDeliveries, cfg.Metrics),
+		states:    map[string]delivery.Endpoint{}, using: map[string]*endpoint{},
+	}
+	p.Margin = cmp.Or(p.Margin, leaseMargin)
+	return p
+}
+
+func (p *Pipeline) follower() *natskit.Follower {
+	return &natskit.Follower{Conn: p.NATS, Layout: p.Layout, Log: p.Log}
+}
+
+// Follow follows the state of all endpoints until the context ends.
+func (p *Pipeline) Follow(ctx context.Context) error {
+	return p.follower().Follow(ctx, schemas.BucketNotifications, schemas.EndpointPrefix+"*", func(entries []jetstream.KeyValueEntry, all bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if all {
+			clear(p.states)
+		}
+		for _, entry := range entries {
+			var s delivery.Endpoint
+			if entry.Operation() != jetstream.KeyValuePut || json.Unmarshal(entry.Value(), &s) != nil {
+				delete(p.states, entry.Key())
+				continue
+			}
+			p.states[entry.Key()] = s
+			p.metrics.disabled.WithLabelValues(strings.TrimPrefix(entry.Key(), schemas.EndpointPrefix)).Set(flag(!s.Disabled.IsZero()))
+		}
+	})
+}
+
+func flag(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// Use makes the endpoint of that name be as defined, from the next attempt on.
+func (p *Pipeline) Use(def *Endpoint) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.using[def.Name]; e != nil {
+		e.def.Store(def)
+		return
+	}
+	p.using[def.Name] = newEndpoint(p, def)
+}
+
+// Run makes attempts at the messages of an endpoint in use until the context ends. Those
+// that are under way then may go on for the grace; afterwards they are broken off and left
+// to other notifiers.
+func (p *Pipeline) Run(ctx context.Context, name string) {
+	e := p.endpoint(name)
+	if e == nil {
+		return
+	}
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.Grace, stop) })()
+	e.run(ctx, work)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.using, name)
+}
+
+// endpoint returns an endpoint in use; nil if there is none of that name.
+func (p *Pipeline) endpoint(name string) *endpoint {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.using[name]
+}

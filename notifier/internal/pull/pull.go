@@ -1,0 +1,104 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+// Waits between attempts to begin anew after something broke.
+const (
+	retryMin = 50 * time.Millisecond
+	retryMax = 5 * time.Second
+)
+
+// Config says how messages are taken in.
+type Config struct {
+	// Endpoint names the consumer.
+	Endpoint string
+	// Since is how far back in time a consumer begins that does not exist yet.
+	Since time.Duration
+	// Layout is for streams that are missing.
+	Layout natskit.Layout
+	// State gets nil while all is well, else why events can't be taken in.
+	State func(error)
+	// Missed gets the number of events that the stream dropped before they were taken in.
+	Missed func(uint64)
+}
+
+// All is the value of Since for all events that are stored.
+const All time.Duration = -1
+
+// Handler handles one message and acknowledges it.
+type Handler func(ctx context.Context, msg jetstream.Msg)
+
+// Intake is one process's share of an endpoint's events.
+type Intake struct {
+	nc     *natskit.Conn
+	cfg    Config
+	handle Handler
+	log    *slog.Logger
+}
+
+// New returns an intake.
+func New(nc *natskit.Conn, cfg Config, handle Handler, log *slog.Logger) *Intake {
+	return &Intake{nc: nc, cfg: cfg, handle: handle, log: log}
+}
+
+// Run takes messages in until the context ends. It errs only if the stream is unfit;
+// everything else is tried again.
+func (in *Intake) Run(ctx context.Context) error {
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = retryMin, retryMax
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := in.pull(ctx, wait.Reset)
+		if errors.Is(err, natskit.ErrStreamUnfit) {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, next time.Duration) {
+		in.log.WarnContext(ctx, "events can't be read, trying again", "endpoint", in.cfg.Endpoint, "error", err, "after", next)
+	}))
+	if ended(ctx) {
+		return nil
+	}
+	return err
+}
+
+// pull opens the consumer and pulls from it until the context ends or something breaks.
+// working is called whenever all is well.
+func (in *Intake) pull(ctx context.Context, working func()) error {
+	msgs, err := in.open(ctx)
+	if err != nil {
+		in.cfg.State(err)
+		return err
+	}
+	defer handBack(msgs)
+	in.cfg.State(nil)
+	for {
+		msg, err := in.next(ctx, msgs, working)
+		if err != nil {
+			return in.broken(ctx, err)
+		}
+		in.handle(ctx, msg)
+	}
+}
+
+func ended(ctx context.Context) bool { return ctx.Err() != nil }
+
+// broken is what ends pulling: nothing when the context has ended.
+func (in *Intake) broken(ctx context.Context, err error) error {
+	if ended(ctx) {
+		return nil
+	}
+	err = fmt.Errorf("pull events: %w", err)
+	in.cfg.State(err)
+	return err
+}
