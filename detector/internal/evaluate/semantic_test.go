@@ -244,3 +244,30 @@ func TestFindingsOnTheWireAreWhole(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// Texts from an earlier turn of the conversation count for a minute: an agent that is woken
+// says the same again.
+func TestTextsFromAnEarlierTurnCountForAMinute(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		turned bool
+		ages   []time.Duration
+		counts int
+		match  bool
+	}{
+		"within one turn":        {false, []time.Duration{time.Second, 59 * time.Minute}, 2, true},
+		"turns within a minute":  {true, []time.Duration{time.Second, time.Minute}, 2, true},
+		"one of them older":      {true, []time.Duration{time.Second, time.Minute + time.Millisecond}, 1, false},
+		"enough without the old": {true, []time.Duration{time.Second, 2 * time.Second, time.Hour}, 2, true},
+		"all of them older":      {true, []time.Duration{15 * time.Minute, 30 * time.Minute}, 0, false},
+	} {
+		reply := &semanticpb.SemanticReply{Judged: true, Detected: true, MaxSimilarity: 0.97}
+		for _, age := range c.ages {
+			reply.Matches = append(reply.Matches, &semanticpb.SemanticMatch{RequestId: "a", AgeMs: uint32(age.Milliseconds())})
+		}
+		s := semantic(t, semanticCheck(func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Turned = c.turned }))
+		if got := s.Comparison(reply, true, "id", "", noon); len(got.Matches) != c.counts || got.Similar != c.match {
+			t.Errorf("%s: %d texts count, a match is %t; want %d and %t", name, len(got.Matches), got.Similar, c.counts, c.match)
+		}
+	}
+}

@@ -83,6 +83,8 @@ func TestFailedResultsAreKnown(t *testing.T) {
 	for _, failed := range []string{
 		"Error: file not found", "ERROR file not found", "error", "fatal: not a git repository", "Exception: x", "panic: runtime error",
 		"Traceback (most recent call last):\n  File \"x.py\"\nValueError: bad", "ValueError: bad", "openai.RateLimitError: slow down",
+		"EACCES: permission denied, open '/etc/a'", "x : The term 'x' is not recognized as the name of a cmdlet.\nAt line:1 char:1",
+		"'x' is not recognized as an internal or external command,\noperable program or batch file.",
 		"bash: foo: command not found", "ls: /x: No such file or directory", "sh: 1: ./x: Permission denied",
 		"bash: -c: line 1: unexpected EOF while looking for matching `\"'\nbash: -c: line 2: syntax error: unexpected end of file",
 		"/bin/sh: 1: Syntax error: Unterminated quoted string", "zsh:1: parse error near `)'", "/bin/bash: line 7: x: bad thing\n(Open file: a.go)\nbash-$", "some output\nbash: line 3: y: unbound variable",
@@ -100,7 +102,7 @@ func TestFailedResultsAreKnown(t *testing.T) {
 		}
 	}
 	for _, fine := range []string{
-		"", "ok", "0 errors", "errors.go\nmain.go", "Found 3 matches for error", "exit code 0", "Exit code: 0\nall good", "exit status 0",
+		"", "ok", "EOF: end of file", "ERROR_COUNT: 0", "0 errors", "errors.go\nmain.go", "Found 3 matches for error", "exit code 0", "Exit code: 0\nall good", "exit status 0",
 		`{"error": null, "ok": true}`, `{"errors": []}`, `{"result": "error-free"}`, "failedTests: 0", "The error was fixed.",
 		`{"status": 200}`, `{"status": "ok", "count": 404}`, "404 apples and 500 pears", "HTTP/1.1 200 OK", "The exam was not failed.", "<returncode>0</returncode>",
 		"Command: ls\nOutput: a\nExit Code: 0\nSignal: (none)", `{"output":"x","metadata":{"exit_code":0}}`, "def f():\n    raise ValueError(\"Traceback\")", "Unknown",

@@ -26,6 +26,11 @@ var complaints = []*regexp.Regexp{
 	regexp.MustCompile(`\b(?:did not|didn't|without|failed to|forgot to|must) (?:us|call|mak|provid|include|including|invok|contain|return|conform|follow)\w* (?:\w+ ){0,3}` + aForm + `\b`),
 	regexp.MustCompile(`\b(?:could not|couldn't|cannot|can't|unable to|failed to) (?:be )?(?:pars|extract|decod|read)`),
 	regexp.MustCompile(`\b(?:is|was|are|were)(?:n't| not) (?:a )?(?:valid|formatted|correctly|properly|in the (?:right|correct|required|expected))\b`),
+	regexp.MustCompile(`\b(?:couldn't|could not|can't|cannot|didn't|did not) (?:find|see|detect|recognize) (?:an? |any )?(?:\w+ ){0,2}` + aForm + `\b`),
+	regexp.MustCompile(`\brespond with (?:one of |exactly one of )?the (?:provided|available|following|given) (?:tools|functions|commands|actions)\b`),
+	regexp.MustCompile(`\bvalidation errors?\b|\bfield required\b|\b(?:not|n't) match the (?:\w+ ){0,3}schema\b|\bmissing (?:required )?(?:property|field|key|argument)s?\b`),
+	regexp.MustCompile(`\bnever ask for human\b|\bdo not ask for (?:human|user) (?:input|help|response)\b`),
+	regexp.MustCompile(`(?:werkzeug|funktions)aufruf|appel (?:d'outil|de fonction)|llamada a (?:una |la )?(?:herramienta|función)|chamada de (?:ferramenta|função)|工具调用|函数调用|ツール呼び出し|関数呼び出し`),
 	regexp.MustCompile(`\b(?:proceed|continue)\b[^?]{0,240}\b(?:call|use|using|calling) (?:the |one of the )?\S* ?(?:tools?|function|command)\b`),
 }
 

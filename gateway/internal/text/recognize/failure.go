@@ -68,6 +68,9 @@ var failureStarts = [...]string{
 	`{"error":{`, `{"error":"`, `{"err":"`, `{"iserror":true`, `{"is_error":true`, `{"success":false`, `{"ok":false`,
 }
 
+// unknownCommand is what the shells of Windows say.
+var unknownCommand = []string{"is not recognized as "}
+
 // failureEnds end the last line of a failed result.
 var failureEnds = [...]string{"command not found", "no such file or directory", "permission denied", "operation not permitted"}
 
@@ -101,8 +104,8 @@ func looksFailed(text []byte) bool {
 			return true
 		}
 	}
-	failed := pythonError(start)
 	first, last := edgeLines(text)
+	failed := pythonError(start) || errnoAt(text) || containsAny(appendLower(nil, first[:min(len(first), maxErrorLine)]), unknownCommand)
 	if failed || failedStep(squash(room[:0], first[:min(len(first), 80)])) || traceback(text, last) || shellError(first) || shellError(last) || exits(text) || httpError(text) {
 		return true
 	}
@@ -232,6 +235,16 @@ func pythonError(start []byte) bool {
 		return false
 	}
 	return bytes.HasSuffix(start[:i], []byte("error")) || bytes.HasSuffix(start[:i], []byte("exception"))
+}
+
+// errnoAt reports whether text begins with the name of a system's error and a colon:
+// "EACCES: permission denied".
+func errnoAt(text []byte) bool {
+	n := 0
+	for n < len(text) && 'A' <= text[n] && text[n] <= 'Z' {
+		n++
+	}
+	return n > 3 && text[0] == 'E' && hasPrefix(text[n:], ": ")
 }
 
 // exitCode reports whether line names an exit code other than 0.

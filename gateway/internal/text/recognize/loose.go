@@ -59,16 +59,19 @@ func loosen(arguments []byte) (text []byte, found bool) {
 }
 
 // buster matches a parameter of a URL that is there so that no cache answers, or counts
-// attempts. Any other may say what is wanted: a batch over ?id=1, ?id=2 is honest work.
-var buster = regexp.MustCompile(`(?i)((?:[?&]|\\u0026)(?:_|cb|cache_?bust(?:er)?|no_?cache|rand(?:om)?|rnd|nonce|try|retry)=)[^&#"'\\\s]+`)
+// attempts, or tells where a visitor came from. Any other may say what is wanted: a batch over ?id=1, ?id=2 is honest work.
+var buster = regexp.MustCompile(`(?i)((?:[?&]|\\u0026)(?:_|cb|cache_?bust(?:er)?|no_?cache|rand(?:om)?|rnd|nonce|try|retry|utm_[a-z]+|fbclid|gclid|msclkid)=)[^&#"'\\\s]+`)
 
-// withoutBusters drops the values of parameters that no answer depends on, and reports
-// whether there are any.
+// anchor matches the place of a page to which a URL leads.
+var anchor = regexp.MustCompile(`(://[^\s"'#\\]+#)[^\s"'\\]+`)
+
+// withoutBusters drops the values of parameters that no answer depends on, and the places
+// of pages, and reports whether there are any.
 func withoutBusters(text []byte) ([]byte, bool) {
-	if !bytes.Contains(text, []byte("://")) || !buster.Match(text) {
+	if !bytes.Contains(text, []byte("://")) || !buster.Match(text) && !anchor.Match(text) {
 		return text, false
 	}
-	return buster.ReplaceAll(text, []byte("$1\x00")), true
+	return anchor.ReplaceAll(buster.ReplaceAll(text, []byte("$1\x00")), []byte("$1\x00")), true
 }
 
 var (

@@ -47,6 +47,18 @@ func endsWithName(text []byte, names []string) bool {
 	return false
 }
 
+// containerID returns the span of the hexadecimal id after the word "container" that ends
+// at w.
+func containerID(text []byte, w int) (start, end int) {
+	const short, long = 12, 64
+	v := afterName(text, w)
+	end = skipWord(text, v)
+	if v == w || end-v != short && end-v != long || !allHex(text[v:end]) {
+		return 0, 0
+	}
+	return v, end
+}
+
 func allHex(text []byte) bool {
 	for _, c := range text {
 		if !isHex(c) {

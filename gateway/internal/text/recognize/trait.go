@@ -2,6 +2,7 @@ package recognize
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 
 	"github.com/unloop/unloop/schemas/toolname"
@@ -24,7 +25,7 @@ type Traits struct {
 
 // TraitsOf returns the traits of a tool call with its arguments in JSON.
 func TraitsOf(tool string, arguments []byte) Traits {
-	t := Traits{Poll: IsPoll(tool, arguments), Wait: waitName(tool), Once: Delegates(tool) || toolname.HasWord(tool, editWords) && hasName(arguments, contentNames)}
+	t := Traits{Poll: IsPoll(tool, arguments), Wait: waitName(tool), Once: Delegates(tool) || delivers(tool) || toolname.HasWord(tool, editWords) && hasName(arguments, contentNames)}
 	a, ok := readPollArguments(arguments)
 	switch {
 	case ok && isShell(tool) && len(a.command) > 0:
@@ -72,12 +73,21 @@ func Delegates(tool string) bool {
 	return toolname.HasWord(tool, delegateWords)
 }
 
-// edits reports whether a command is one of the editors that agents have beside their
-// shell, with what it writes on lines of its own: edit 10:12, insert 94.
+// edits reports whether a command adds something to a file, or is one of the editors that
+// agents have beside their shell, with what it writes on lines of its own: edit 10:12.
 func edits(command []byte) bool {
 	line, content, _ := bytes.Cut(bytes.TrimSpace(command), []byte("\n"))
 	word, _, _ := bytes.Cut(line, []byte(" "))
-	return len(content) > 0 && slices.Contains([]string{"edit", "insert", "append", "str_replace"}, string(word))
+	return len(content) > 0 && slices.Contains([]string{"edit", "insert", "append", "str_replace"}, string(word)) || additions.Match(line) && !containsAny(line, []string{".log", "/dev/"})
+}
+
+// additions matches the beginning of a command that appends to a file or inserts a line.
+var additions = regexp.MustCompile(`^(?:(?:cat|echo|printf)\b[^|;&]*>>|tee -a |sed -i\S*\s+(?:-e\s+)?['"](?:\d+|\$|/[^/]*/)\s*[ai][\\ ])`)
+
+// delivers reports whether a tool's name says that it sends something to somebody, or pays.
+func delivers(tool string) bool {
+	return toolname.HasWord(tool, []string{"send", "post", "create", "add", "submit", "publish", "make", "issue"}) &&
+		toolname.HasWord(tool, []string{"email", "mail", "sms", "tweet", "comment", "reply", "ticket", "issue", "payment", "refund", "transfer", "invoice"})
 }
 
 // sleeps reports whether a command does nothing but sleep: sleep 60, sleep 60 && echo done.
@@ -117,7 +127,9 @@ var noAnswers = []string{
 }
 
 // Asks reports whether a tool's name says that it asks a human.
-func Asks(tool string) bool { return toolname.HasWord(tool, askWords) }
+func Asks(tool string) bool {
+	return toolname.HasWord(tool, askWords) || toolname.HasWord(tool, []string{"input"}) && toolname.HasWord(tool, []string{"user"})
+}
 
 // IsUnanswered reports whether the result of a tool that asks a human says that nobody
 // answers, which is a failure whatever was asked.

@@ -19,7 +19,8 @@ const (
 	// RequestIDs: what follows a name such as request_id, X-Request-Id or traceId,
 	// and ids that begin with req_, resp_, msg_ or chatcmpl-.
 	RequestIDs
-	// Durations: 12ms, 1.5s, 1m30s, 3 seconds, 1.137 s, "Time: 2 s".
+	// Durations: 12ms, 1.5s, 1m30s, 3 seconds, 1.137 s, "Time: 2 s", "Time: 0.012",
+	// "Time: 00:01.234", and what depends on them: 45 runs/s.
 	Durations
 	// Addresses: 0x and at least six hexadecimal digits, as in "<Foo at 0x7f3a90>".
 	Addresses
@@ -141,6 +142,9 @@ func (sc scanner) runtimeWord(text []byte, i, w int) (start, end int) {
 	if start, end = shellLine(text, i, w); end > 0 {
 		return start, end
 	}
+	if n == len("container") && equalFold(text[i:w], "container") {
+		return containerID(text, w)
+	}
 	if n == 3 && (hasPrefix(text[i:], "ref") || hasPrefix(text[i:], "uid")) {
 		return elementID(text, w)
 	}
@@ -249,6 +253,17 @@ func durationAt(text []byte, i int) int {
 		if spacedSeconds(text, k) && end == 0 && (k > whole || saysTime(text[:begin])) {
 			return k + len(" s")
 		}
+		if end == 0 && !wordAt(text, k) && saysTime(text[:begin]) {
+			if at := clocked(text, whole); at > 0 {
+				return at
+			}
+			if k > whole {
+				return k
+			}
+		}
+		if per := rateAt(text, k); per > 0 && end == 0 {
+			return per
+		}
 		if k == len(text) || class[text[k]] == other && text[k] != ' ' && text[k] < 0x80 {
 			return end
 		}
@@ -259,6 +274,31 @@ func durationAt(text []byte, i int) int {
 			end = i
 		}
 	}
+}
+
+// clocked returns the end of the seconds of a time such as 00:01.234 whose minutes end at k,
+// or 0.
+func clocked(text []byte, k int) int {
+	const seconds = len(":00")
+	if k+seconds > len(text) || text[k] != ':' || skipDigits(text, k+1) != k+seconds || wordAt(text, k+seconds) {
+		return 0
+	}
+	return skipFraction(text, k+seconds)
+}
+
+// rateAt returns the end of a unit per second at i, behind a number: " runs/s", "MB/s"; or 0.
+func rateAt(text []byte, i int) int {
+	k := skipSpace(text, i)
+	unit := skipWord(text, k)
+	if unit == k || class[text[k]] != letter || !hasPrefix(text[unit:], "/s") {
+		return 0
+	}
+	for _, second := range [...]string{"/s", "/sec", "/second"} {
+		if end := unit + len(second); hasPrefix(text[unit:], second) && !wordAt(text, end) {
+			return end
+		}
+	}
+	return 0
 }
 
 // spacedSeconds reports whether " s" stands at i.
