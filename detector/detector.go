@@ -66,8 +66,8 @@ type Detector struct {
 // Option changes what New makes.
 type Option func(*Detector)
 
-// WithClock replaces the NATS server's clock, by which windows and cooldowns are
-// measured; nil keeps it.
+// WithClock replaces the NATS server's clock, which measures windows and cooldowns; nil
+// keeps it.
 func WithClock(now func() time.Time) Option {
 	return func(d *Detector) {
 		if now != nil {

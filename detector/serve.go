@@ -101,7 +101,7 @@ func refuse(batch *checkpb.CheckBatch, why string) *checkpb.DecisionBatch {
 	return out
 }
 
-// budget returns the time for a message whose sender waits for so many milliseconds.
+// budget returns the time for a message whose sender waits for ms milliseconds.
 func (d *Detector) budget(ms uint32) time.Duration {
 	if budget := time.Duration(ms) * time.Millisecond; 0 < budget && budget < d.cfg.MaxBudget {
 		return budget

@@ -72,7 +72,7 @@ func (c Config) sentinelTTL() (time.Duration, error) {
 		ttl, err = time.ParseDuration(c.SentinelTTL + "s")
 	}
 	if err != nil || ttl < time.Second {
-		return 0, fmt.Errorf("--sentinel-ttl (LOOP_EMBEDDING_TTL) %q is no time of a second or more", c.SentinelTTL)
+		return 0, fmt.Errorf("--sentinel-ttl (LOOP_EMBEDDING_TTL) %q must be a time of at least a second", c.SentinelTTL)
 	}
 	return ttl, nil
 }

@@ -31,7 +31,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 }
 
-// ran notes a run of the model with so many texts.
+// ran records an inference with a number of texts.
 func (m *metrics) ran(texts int) { m.batch.Observe(float64(texts)) }
 
 func (m *metrics) observe(part string, took time.Duration) {

@@ -266,7 +266,7 @@ func (w *Worker) reachStore(ctx context.Context) error {
 			return nil //nolint:nilerr // the end was asked for; what the store said is of no use now
 		}
 		w.ready.Set(err)
-		w.log.Log(ctx, level, "vector store is not ready, trying again", "error", err, "after", wait)
+		w.log.Log(ctx, level, "vector store is not ready, retrying", "error", err, "after", wait)
 		level = slog.LevelDebug
 		select {
 		case <-time.After(wait):

@@ -73,7 +73,7 @@ type bounds struct {
 // Option changes what New makes.
 type Option func(*Gateway)
 
-// WithClock sets the clock by which blocks stand and policies hold.
+// WithClock sets the clock for blocks and for the validity of policies.
 func WithClock(now func() time.Time) Option {
 	return func(g *Gateway) { g.now = now }
 }
@@ -193,7 +193,7 @@ func (g *Gateway) grace() time.Duration { return cmp.Or(g.cfg.StartGrace, 2*time
 func (g *Gateway) prepare(ctx context.Context) error {
 	grace := time.AfterFunc(g.grace(), func() {
 		if _, ok := g.shared.Loaded(); !ok && ctx.Err() == nil {
-			g.deps.Log.Warn("no contact with the cluster yet; requests are not checked")
+			g.deps.Log.Warn("not connected to the cluster yet; requests are not checked")
 			g.ready.Set(nil)
 		}
 	})

@@ -34,7 +34,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // command's flags.
 type Config struct {
 	Notify             string          `placeholder:"FILE" help:"File of endpoints, routes and throttles (see unloop notify schema), reloaded when it changes."`
-	Webhook            string          `placeholder:"URL" help:"URL to which events are sent with POST."`
+	Webhook            string          `placeholder:"URL" help:"URL for events, which are sent with POST."`
 	WebhookTo          []string        `sep:"none" placeholder:"[project=P] [tenant=T] [secret-file=F] URL" help:"Further URL for events, optionally only those of one project or tenant. Repeatable."`
 	WebhookSecret      Secret          `secret:"" placeholder:"whsec_…" help:"Secret for signing deliveries (Standard Webhooks): whsec_ and 24 to 64 bytes in base64. The process list shows it; prefer the variable or --webhook-secret-file."`
 	WebhookSecretFile  string          `placeholder:"FILE" help:"File with the secret of --webhook-secret."`
@@ -77,7 +77,7 @@ func (c Config) validateUnused() error {
 	if c.WebhookSecret == "" && c.WebhookSecretFile == "" {
 		return nil
 	}
-	return errors.New("--webhook-secret is set, or --webhook-secret-file, but there is nothing to sign; set --webhook as well, or drop it")
+	return errors.New("--webhook-secret or --webhook-secret-file is set, but there is nothing to sign; set --webhook as well, or drop it")
 }
 
 // delivers reports whether there may be an endpoint.

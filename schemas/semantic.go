@@ -10,7 +10,7 @@ const (
 	BucketVectors = "LOOP_VECTORS"
 )
 
-// VectorKey is the key in BucketVectors of one scope's memory, KINDs.SCOPE, to which each
+// VectorKey is the key in BucketVectors of one scope's memory, KINDs.SCOPE. Each
 // VectorHistory adds a slot: KINDs.SCOPE.SLOT. KIND is "session", "caller" or "tenant",
 // and SCOPE is a KeyHash over the embedder, the shape of its texts and the scope's own
 // key.

@@ -125,8 +125,7 @@ func KeyToken(s string) string {
 	return escape(s, '=')
 }
 
-// keyHash is how many bytes of a hash a key has: 128 bits, of which no two are alike by
-// accident.
+// keyHash is the number of bytes of a hash in a key: 128 bits, enough to be unique.
 const keyHash = 16
 
 // KeyHash is the token of a hash in keys of key-value buckets: its first 16 bytes in

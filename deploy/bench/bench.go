@@ -135,8 +135,8 @@ func numbers(to *[]int) func(string) error {
 	}
 }
 
-// inRepository returns a path that is relative to the repository, of which this program
-// runs in the module deploy; "" stays.
+// inRepository returns the path for this process, which runs in the module deploy, of a
+// path relative to the repository. "" stays "".
 func inRepository(path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path

@@ -3,8 +3,8 @@
 // each fault what clients saw: errors, the slowest request, the share of requests that
 // passed without a decision, the time from the end of the fault until a loop was
 // stopped again, and the loops without an event. It kills processes while many callers
-// send exactly as often as they may: none may be stopped. Then it replaces each part of a whole
-// cluster by another process, perhaps of another version, of which clients may notice
+// send exactly as often as they may: none may be stopped. Finally it replaces each part of a
+// cluster by another process, optionally of another version, and checks that clients notice
 // nothing.
 //
 // It knows the services by their command lines and ports, and their stores by package
@@ -58,7 +58,7 @@ func TestCluster(t *testing.T) {
 const (
 	// checkTimeout is the gateways' default.
 	checkTimeout = 50 * time.Millisecond
-	// waits is how often a request may wait for the check timeout: it begins anew with a
+	// waits is how often a request may wait for the check timeout: it restarts with a
 	// decision on an earlier request, so with the last one before a fault.
 	waits = 2
 	// slack is the time that a request may take beyond that and the slowest request

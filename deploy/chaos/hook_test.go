@@ -11,7 +11,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
-// hook is a webhook that remembers of which loops it was told.
+// hook is a webhook that remembers the loops in the messages that it got.
 type hook struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -21,7 +21,7 @@ type hook struct {
 func newHook() *hook {
 	h := &hook{loops: map[string]bool{}}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // a part is no event
+		body, _ := io.ReadAll(r.Body) // a part is not an event
 		if e, err := event.Parse(body); err == nil {
 			h.mu.Lock()
 			defer h.mu.Unlock()

@@ -159,7 +159,7 @@ func (c *cluster) roll(ctx context.Context, parts []fault, hold time.Duration, t
 	return errors.Join(missed...)
 }
 
-// few is the number of requests of which a busy machine may be too late for one.
+// few returns the number of late requests to accept from a busy machine.
 func (r result) few() int { return max(1, r.requests/50) }
 
 // allowed is the number of requests that may pass without a decision: none, but a few

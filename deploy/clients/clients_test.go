@@ -120,7 +120,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// run runs the client against Unloop in front of a model, for a minute at the most.
+// run runs the client against Unloop in front of a model, for a minute at most.
 func (c *client) run(t *testing.T, api string, model scripted.Script, w *wire) seen {
 	t.Helper()
 	c.folder(t) // or skip

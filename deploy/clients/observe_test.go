@@ -193,7 +193,7 @@ var calls = []scripted.ToolCall{
 	{Name: "Bash", Arguments: `{"command":"echo again","description":"again"}`},
 }
 
-// loops is a model that asks for the same call of a tool for ever.
+// loops is a model that asks for the same call of a tool forever.
 func loops(r scripted.Request) scripted.Reply {
 	for _, call := range calls {
 		for _, m := range toolName.FindAllSubmatch(r.Body, -1) {

@@ -40,7 +40,7 @@ func TestHonestScenes(t *testing.T) {
 // page returns the bytes of picture n.
 func page(n int) media { return media{kind: "image", data: fmt.Sprintf("\x89PNG picture %d", n)} }
 
-// signed returns a URL of object n that is signed anew each time.
+// signed returns a URL of object n that is signed again each time.
 func signed(kind string, n, at int) media {
 	return media{kind: kind, url: fmt.Sprintf("https://bucket.s3.amazonaws.com/object-%d?X-Amz-Date=20260302T09%04dZ&X-Amz-Expires=900&X-Amz-Signature=%064x", n, at, at)}
 }

@@ -31,7 +31,7 @@ import (
 const backWithin = time.Minute
 
 // patient is the semantic detector alone, by its source's rule, for requests
-// that wait long enough for their verdict, and not for ever for a dead worker.
+// that wait long enough for their verdict, and not forever for a dead worker.
 const patient = "bundle_version: 1\npolicies:\n  - {id: meaning, spec: {semantic: {min_matches: 1, budget_ms: 2000}}}\n"
 
 // patientFor is how long they wait.

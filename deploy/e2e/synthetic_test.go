@@ -38,7 +38,7 @@ type ended struct {
 	Sent int `json:"sent"`
 }
 
-// looping is a model that asks for the same call for ever.
+// looping is a model that asks for the same call forever.
 func looping(r scripted.Request) scripted.Reply {
 	return scripted.Reply{ToolCalls: []scripted.ToolCall{{ID: fmt.Sprintf("call_%d", r.Number), Name: "weather", Arguments: `{"city":"Oslo"}`}}}
 }

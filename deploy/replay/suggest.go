@@ -100,7 +100,7 @@ func (s setting) suggest(counts []uint32) (Suggestion, bool) {
 	flagged := n - below
 	switch spare := int(top) + 2 - s.more; {
 	case flagged == 0 && n >= enough && max(spare, s.least) < s.value:
-		return s.to(max(spare, s.least), fmt.Sprintf("none of %d came beyond %d; a loop would be stopped sooner", n, top)), true
+		return s.to(max(spare, s.least), fmt.Sprintf("none of %d had a count above %d; this would stop a loop sooner", n, top)), true
 	case flagged > 1 && float64(flagged) > often*float64(n):
 		rare := counts[min(n-1, int(float64(n)*(1-seldom)))]
 		return s.to(int(rare)+1-s.more, fmt.Sprintf("%d of %d are flagged, and their highest count is %d; if those are honest, this lets them pass", flagged, n, top)), true
@@ -123,7 +123,7 @@ func (t *tally) suggestPolls() []Suggestion {
 		}
 		out = append(out, Suggestion{
 			Policy: key.policy, Setting: "tool.poll_tools", Now: "without " + key.tool, Better: "with " + key.tool,
-			Why: fmt.Sprintf("its calls repeat themselves in %d sessions; if it waits for something, its thresholds should be those of polls", len(sessions)),
+			Why: fmt.Sprintf("its calls repeat in %d sessions; if it waits for something, treat it as polling", len(sessions)),
 		})
 	}
 	slices.SortFunc(out, func(a, b Suggestion) int {

@@ -171,7 +171,7 @@ func (e Event) Subject() string {
 }
 
 // Headers returns the CloudEvents 1.0 attributes in NATS binary content mode, and the id
-// by which JetStream deduplicates.
+// for JetStream's deduplication.
 func (e Event) Headers() map[string][]string {
 	h := map[string][]string{
 		"Nats-Msg-Id":    {e.ID},

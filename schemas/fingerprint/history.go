@@ -36,6 +36,6 @@ func RoundKey(calls []Digest) Digest {
 // text.
 func HumanKey(text Digest) Digest { return sum(text[:], seedHuman) }
 
-// Said returns the digest by which a human message is known within its session, given
-// its text in the form in which messages are compared.
+// Said returns the digest that identifies a human message within its session, given its
+// text in the form for comparison.
 func Said(text []byte) Digest { return sum(text, seedSaid) }

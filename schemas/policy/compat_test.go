@@ -50,8 +50,8 @@ func TestClassesOfAddressesAreInertWithoutTrustedProxies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantWarning(t, b, "ip:asn is inert without trusted_proxies, whose X-ASN is believed: the rule is skipped")
-	wantWarning(t, b, "ip:tor is inert without trusted_proxies, whose X-Tor-Exit is believed: the rule never applies")
+	wantWarning(t, b, "ip:asn has no effect without trusted_proxies, which set X-ASN: the rule is skipped")
+	wantWarning(t, b, "ip:tor has no effect without trusted_proxies, which set X-Tor-Exit: the rule never applies")
 	if b, err = policy.Parse([]byte(`{bundle_version: 1, trusted_proxies: [10.0.0.0/8], ` + rules + `}`)); err != nil || len(b.Warnings()) != 0 {
 		t.Errorf("%v, %v", b.Warnings(), err)
 	}

@@ -126,7 +126,7 @@ func TestFaultsInSpecs(t *testing.T) {
 		{"descriptor", "{rules: [{name: r, limit_keys: [ip:planet], algorithm: token_bucket, algorithm_config: {rps: 1, burst: 1}}]}", "rules[0].limit_keys[0]", "must be a descriptor (jwt:CLAIM"},
 		{"match key", "{rules: [{name: r, limit_keys: [caller], match: {plan: pro}, algorithm: token_bucket, algorithm_config: {rps: 1, burst: 1}}]}", "rules[0].match.plan", `"plan" is no descriptor`},
 		{"match value", "{rules: [{name: r, limit_keys: [caller], match: {tenant: []}, algorithm: token_bucket, algorithm_config: {rps: 1, burst: 1}}]}", "rules[0].match.tenant", "tenant must be a string, a number or a boolean"},
-		{"same rule name", "{rules: [&r {name: r, limit_keys: [caller], algorithm: token_bucket, algorithm_config: {rps: 1, burst: 1}}, *r]}", "rules[1].name", `name "r" is already that of rules[0]`},
+		{"same rule name", "{rules: [&r {name: r, limit_keys: [caller], algorithm: token_bucket, algorithm_config: {rps: 1, burst: 1}}, *r]}", "rules[1].name", `name "r" is already used by rules[0]`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestFaultsInBundles(t *testing.T) {
 		{"policy without id", "bundle_version: 1\npolicies: [{spec: {}}]", "policies[0].id", "id is required"},
 		{"policy with empty id", "bundle_version: 1\npolicies: [{id: '', spec: {}}]", "policies[0].id", "id must not be empty"},
 		{"policy without spec", "bundle_version: 1\npolicies: [{id: a}]", "policies[0].spec", "spec is required"},
-		{"same id", "bundle_version: 1\npolicies: [{id: a, spec: {}}, {id: a, spec: {}}]", "policies[1].id", `id "a" is already that of policies[0]`},
+		{"same id", "bundle_version: 1\npolicies: [{id: a, spec: {}}, {id: a, spec: {}}]", "policies[1].id", `id "a" is already used by policies[0]`},
 		{"long id", "bundle_version: 1\npolicies: [{id: " + strings.Repeat("x", 129) + ", spec: {}}]", "policies[0].id", "id must have at most 128 characters"},
 		{"merge of a scalar", "bundle_version: 1\n<<: 3" + rest, "", "<< must name a mapping"},
 		{"merge of a merge", "defaults: {a: &a {x: 1}, b: &b {<<: *a}}\nbundle_version: 1\n<<: *b" + rest, "", "must not merge another one"},
@@ -216,7 +216,7 @@ policies:
 		`line 8: policies[0].spec.prompt.max_hits: max_hits must be an integer, 0 or more`,
 		`line 9: policies[0].spec.prompt.tail_messages: tail_messages must be a positive integer`,
 		`line 11: policies[0].spec.semantic.threshold: threshold must be <= 1`,
-		`line 12: policies[1].id: id "a" is already that of policies[0]`,
+		`line 12: policies[1].id: id "a" is already used by policies[0]`,
 	}
 	var got []string
 	for _, f := range faultsOf(t, text) {

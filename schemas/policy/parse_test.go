@@ -159,7 +159,7 @@ func TestFairvisorBundleLoadsUnchanged(t *testing.T) {
 	if name := everything.Policies[0].Spec.FallbackLimit.Name; name != "fallback_limit" {
 		t.Errorf("the fallback's name is %q", name)
 	}
-	wantWarning(t, everything, "ip:country is inert without trusted_proxies, whose X-Country-Code is believed: the kill switch never matches")
+	wantWarning(t, everything, "ip:country has no effect without trusted_proxies, which set X-Country-Code: the kill switch never matches")
 }
 
 func wantWarning(t *testing.T, b *policy.Bundle, message string) {

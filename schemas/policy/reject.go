@@ -83,6 +83,6 @@ func (s *Spec) checkReject(r *report, path string) {
 	if _, err := ParseReject(string(s.Reject)); err != nil {
 		r.fault(at, "reject "+wantReject)
 	} else if retried(s.Reject.Status()) {
-		r.warn(at, fmt.Sprintf("reject: most clients send a request again after a %s; 400 ends more of them, and auto gives each what ends it", s.Reject))
+		r.warn(at, fmt.Sprintf("reject: most clients retry after a %s; 400 ends more of them, and auto answers each with what ends it", s.Reject))
 	}
 }

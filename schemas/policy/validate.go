@@ -13,7 +13,7 @@ func (b *Bundle) checkBlock(r *report, _ string) {
 		id := b.Policies[i].ID
 		path := fmt.Sprintf("policies[%d].id", i)
 		if j, twice := first[id]; twice && id != "" {
-			r.fault(path, fmt.Sprintf("id %q is already that of policies[%d]", id, j))
+			r.fault(path, fmt.Sprintf("id %q is already used by policies[%d]", id, j))
 			continue
 		}
 		first[id] = i
@@ -76,7 +76,7 @@ func (s *Spec) checkRules(r *report, path string) {
 			continue
 		}
 		if j, twice := first[name]; twice {
-			r.fault(at, fmt.Sprintf("name %q is already that of rules[%d]", name, j))
+			r.fault(at, fmt.Sprintf("name %q is already used by rules[%d]", name, j))
 			continue
 		}
 		first[name] = i
@@ -135,10 +135,10 @@ func (r *report) escalation(steps []Step, path string) {
 	for i := 1; i < len(steps); i++ {
 		at := fmt.Sprintf("%s.escalation[%d]", path, i)
 		if steps[i].At <= steps[i-1].At {
-			r.fault(at+".at", fmt.Sprintf("at must be > %d, that of the step before it", steps[i-1].At))
+			r.fault(at+".at", fmt.Sprintf("at must be > %d, that of the previous step", steps[i-1].At))
 		}
 		if steps[i].Action.Strength() < steps[i-1].Action.Strength() {
-			r.fault(at+".action", fmt.Sprintf("action must not be weaker than %s, that of the step before it", steps[i-1].Action))
+			r.fault(at+".action", fmt.Sprintf("action must not be weaker than %s, that of the previous step", steps[i-1].Action))
 		}
 	}
 }
@@ -234,6 +234,6 @@ func (b *Bundle) checkRuleDescriptors(r *report, rule *Rule, path string) {
 // of an address.
 func (b *Bundle) unavailable(r *report, key, path, consequence string) {
 	if d, err := ParseDescriptor(key); err == nil && d.Proxied() != "" && len(b.TrustedProxies) == 0 {
-		r.warn(path, fmt.Sprintf("%s is inert without trusted_proxies, whose %s is believed: %s", d, d.Proxied(), consequence))
+		r.warn(path, fmt.Sprintf("%s has no effect without trusted_proxies, which set %s: %s", d, d.Proxied(), consequence))
 	}
 }

@@ -56,7 +56,7 @@ func (c *CostBased) checkBlock(r *report, path string) {
 	for i, s := range c.StagedActions {
 		step := fmt.Sprintf("%s[%d]", at, i)
 		if i > 0 && s.ThresholdPercent <= c.StagedActions[i-1].ThresholdPercent {
-			r.fault(step+".threshold_percent", fmt.Sprintf("threshold_percent must be > %s, that of the stage before it",
+			r.fault(step+".threshold_percent", fmt.Sprintf("threshold_percent must be > %s, that of the previous stage",
 				format(c.StagedActions[i-1].ThresholdPercent)))
 		}
 		if s.Action == Throttle && s.DelayMS == 0 {

@@ -22,8 +22,8 @@ type Params struct {
 	// each time. From there on they are warned of. No policy sets them, and they are
 	// not sent.
 	WorkMultiplier, FailedWorkMultiplier int
-	// CircuitBreaker breaks a session above so many calls since the last human
-	// message; 0 for never.
+	// CircuitBreaker is the number of calls since the last human message above which the
+	// session breaks; 0 for never.
 	CircuitBreaker int
 	// OutcomeWarn is the number of identical results from which on a call is
 	// warned of, OutcomeBlock the one after which its next occurrence is blocked;
@@ -67,8 +67,8 @@ type Params struct {
 	// cycle; 0 Repeats for off.
 	MaxPeriod, Repeats int
 	// A wide loop is at least WideRounds of the last WideWindow rounds with fewer
-	// than WideDistinct percent distinct calls, none of which brought another
-	// result than before; 0 WideWindow for off.
+	// than WideDistinct percent distinct calls, all with the same results as before; a
+	// WideWindow of 0 turns it off.
 	WideWindow, WideRounds, WideDistinct int
 }
 

@@ -43,7 +43,7 @@ type Figure struct {
 	Name, Format string
 	// Of returns the figure of a sample, NaN if it has none. It is nil for Share.
 	Of func(Sample) float64
-	// share is the meter's figure of which this is the mean over all calls.
+	// share names the meter's figure; the value is its mean over all calls.
 	share string
 	// Beside compares the figure with the base's; it may be nil.
 	Beside *Comparison
@@ -95,8 +95,8 @@ func (r *Results) Table(base string, figures []Figure) *Table {
 	}, figures)
 }
 
-// Against has a column for each contender of which there is another one with a suffix,
-// and compares it with that.
+// Against returns a table with a column for each contender that has a counterpart with the
+// suffix, compared with that counterpart.
 func (r *Results) Against(suffix string, figures []Figure) *Table {
 	var names []string
 	for _, name := range r.names {

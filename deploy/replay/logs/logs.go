@@ -41,7 +41,7 @@ type Request struct {
 	// Answer is set if the entry is not a request but the answer to an earlier one. Of
 	// the other fields, only Source, Line and Time are set then.
 	Answer *Answer
-	// ID is the id to which the answer refers; "" if the answer is not recorded apart.
+	// ID identifies the request for its answer; "" if the answer is not a separate line.
 	ID string
 	// Line is the line of the request in the input, from 1: the first line of a value
 	// over many lines.
@@ -77,8 +77,8 @@ type Outcome struct {
 	// Status is the HTTP status of the answer, recorded or concluded; 0 if it is not
 	// known.
 	Status int
-	// InputTokens, of which CachedTokens were read from a cache, OutputTokens and USD are
-	// the cost; 0 if it is not recorded.
+	// InputTokens (including CachedTokens, which were read from a cache), OutputTokens and
+	// USD are the cost; 0 if it is not recorded.
 	InputTokens, CachedTokens, OutputTokens int
 	USD                                     float64
 }

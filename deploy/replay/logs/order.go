@@ -53,8 +53,8 @@ func (w *waiting) add(q *Request) {
 	w.list = slices.Insert(w.list, at, q)
 }
 
-// drain yields the oldest requests until no more than so many, and so many bytes,
-// wait. It returns false when the caller wants no more.
+// drain yields the oldest requests until at most the given number of requests and of bytes
+// are left. It returns false when the caller wants no more.
 func (w *waiting) drain(requests, size int, yield func(Request, error) bool) bool {
 	for len(w.list) > 0 && (len(w.list) > requests || w.bytes > size) {
 		next := w.list[0]

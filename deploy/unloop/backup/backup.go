@@ -38,8 +38,8 @@ var (
 	ErrNothing = errors.New("no stream of Unloop is on this NATS server")
 	// ErrExists means that the file of a new backup exists.
 	ErrExists = errors.New("file exists already")
-	// ErrInMemory means that a stream is stored in memory, of which servers make no
-	// snapshots.
+	// ErrInMemory means that a stream is stored in memory, so that servers cannot make a
+	// snapshot of it.
 	ErrInMemory = errors.New("stream is stored in memory, which NATS servers cannot back up")
 )
 

@@ -16,12 +16,12 @@ var (
 	ErrLive = errors.New("the server has records that a restore would replace")
 	// errOther means that a restored stream is not the one that was backed up.
 	errOther = errors.New("restored stream differs from the backup")
-	// errUsed means that services make a stream anew as soon as it is deleted.
-	errUsed = errors.New("running services make the stream again; stop them")
+	// errUsed means that services make a stream again as soon as it is deleted.
+	errUsed = errors.New("running services create the stream again; stop them")
 )
 
 // attempts is how often a stream is deleted and restored: running services make missing
-// ones anew.
+// ones again.
 const attempts = 10
 
 // Options say how a backup is restored.

@@ -15,7 +15,7 @@ import (
 )
 
 // JetStream's API for snapshots (nats-server, server/jetstream_api.go). The client library
-// jsm.go has it, too, but waits for ever for a server that went away in the middle.
+// jsm.go has it, too, but waits forever for a server that went away in the middle.
 
 const (
 	// answerWithin bounds a request, and the wait for the next part of a snapshot.

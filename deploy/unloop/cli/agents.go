@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// agent is a program of which exec knows how it takes a base URL.
+// agent is a program whose way of setting a base URL exec knows.
 type agent struct {
 	// packages are the names under which runners such as npx start it.
 	packages []string

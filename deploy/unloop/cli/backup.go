@@ -28,7 +28,7 @@ var errInterrupted = errors.New("interrupted before the end")
 // Help says what a backup has.
 func (*backupCmd) Help() string {
 	return "A backup has all that Unloop keeps in NATS: counters, blocks, open loops, sessions, limits, histories of texts, the pushed policies with their history, " +
-		"overrides, silences, events, the audit, and what notifications are owed. Services go on meanwhile. It has the key that callers are hashed with: keep it as a secret."
+		"overrides, silences, events, the audit, and what notifications are owed. Services go on meanwhile. It contains the key for caller hashes: keep it secret."
 }
 
 // Run writes a backup.
@@ -56,7 +56,7 @@ func (c *backupCmd) Run(ctx context.Context, io streams) error {
 	if err := io.print(backupTable(m)); err != nil {
 		return err
 	}
-	fmt.Fprintf(io.out, "Wrote and verified %s: %d records. It has the key that callers are hashed with: keep it as a secret.\n", file, m.Records())
+	fmt.Fprintf(io.out, "Wrote and verified %s: %d records. It contains the key for caller hashes: keep it secret.\n", file, m.Records())
 	return nil
 }
 

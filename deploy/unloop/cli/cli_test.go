@@ -126,7 +126,7 @@ func TestDemoStopsTheLoopingAgentsAlone(t *testing.T) {
 			t.Errorf("agent %d: %s, want %s\n%s", i+1, strings.Join(got, " "), want, parts[i+1])
 		}
 	}
-	if !strings.Contains(parts[6], "40 requests, of which 6 never reached the model.") {
+	if !strings.Contains(parts[6], "40 requests; 6 of them never reached the model.") {
 		t.Errorf("at the end: %s", parts[6])
 	}
 }
@@ -156,7 +156,7 @@ func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 	if code, out, _ = command(t, "loops", "--policy", "none", "--nats", nats); code != 0 || out != "No open loop is like that.\n" {
 		t.Errorf("loops of another policy: code %d\n%s", code, out)
 	}
-	if code, out, errOut = command(t, "loops", "release", "--all", "--policy", "default", "--nats", nats); code != 0 || !strings.Contains(out, "Released "+loop.ID+": 2 counters start anew.") {
+	if code, out, errOut = command(t, "loops", "release", "--all", "--policy", "default", "--nats", nats); code != 0 || !strings.Contains(out, "Released "+loop.ID+": 2 counters restart.") {
 		t.Errorf("loops release: code %d\n%s%s", code, out, errOut)
 	}
 	eventually(t, http.StatusOK, func() int { // the gateway hears of the release when the command does

@@ -31,7 +31,7 @@ type deliveriesListCmd struct {
 	Status   string `enum:",delivered,retrying,dead" default:"" placeholder:"STATUS" help:"Only messages with this status: delivered, retrying or dead."`
 }
 
-// Run lists the messages to which an attempt was made.
+// Run lists the messages with at least one delivery attempt.
 func (c *deliveriesListCmd) Run(ctx context.Context, io streams) error {
 	return list[delivery.Record]{c.read, "Nothing was delivered in the last seven days.", deliveryTable}.run(ctx, &c.listing, io)
 }

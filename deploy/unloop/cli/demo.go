@@ -167,7 +167,7 @@ func (d *demonstration) run(ctx context.Context) error {
 			return err
 		}
 	}
-	d.out.printf("\n%s, of which %d never reached the model.\n", plural(d.sent, "request"), d.stopped)
+	d.out.printf("\n%s; %d of them never reached the model.\n", plural(d.sent, "request"), d.stopped)
 	return d.out.err
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // TestAgentsOfTheDemonstrationLoopThroughAnyGateway takes the demonstration apart: a
-// model, everything else, and the agents, which begin anew with new sessions.
+// model, everything else, and the agents, which restart with new sessions.
 func TestAgentsOfTheDemonstrationLoopThroughAnyGateway(t *testing.T) {
 	t.Parallel()
 	model, _ := background(t, "demo", "model", "--listen", "127.0.0.1:0")
@@ -23,7 +23,7 @@ func TestAgentsOfTheDemonstrationLoopThroughAnyGateway(t *testing.T) {
 		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--log-level", "error")
 	gateway := up.await(t, `OpenAI +(http://[0-9.:]+)/v1`)[1]
 	agents, stop := background(t, "demo", "agents", "--gateway", gateway, "--fast", "--only", "exact", "--every", "1s")
-	const once = `(?s)stopped \(detector prompt, count 6\).*7 requests, of which 2 never reached the model\.`
+	const once = `(?s)stopped \(detector prompt, count 6\).*7 requests; 2 of them never reached the model\.`
 	agents.await(t, once+".*"+strings.TrimPrefix(once, "(?s)"))
 	if code := stop(); code != 0 {
 		t.Errorf("the agents ended with %d:\n%s", code, agents)

@@ -86,7 +86,7 @@ func (l *eventLog) failed(ctx context.Context, err error) error {
 	return fmt.Errorf("read events: %w", err)
 }
 
-// wait returns after a pause, or when an event is published. Where the stream was made anew
+// wait returns after a pause, or when an event is published. Where the stream was recreated
 // or restored meanwhile, its sequences mean nothing, and the log goes on by time.
 func (l *eventLog) wait(ctx context.Context, pause time.Duration) (next time.Duration, err error) {
 	select {

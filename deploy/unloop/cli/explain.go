@@ -120,7 +120,7 @@ func printPolicy(out *printer, p gateway.PolicyExplained, live bool) {
 		printRule(out, r, live)
 	}
 	if len(p.Detectors)+len(p.Rules) == 0 {
-		out.printf("  nothing in it looks at this request\n")
+		out.printf("  no part of it applies to this request\n")
 	}
 }
 

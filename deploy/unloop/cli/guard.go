@@ -202,7 +202,7 @@ func isOurs(ctx context.Context, base string, io streams) bool {
 		return false
 	}
 	if !access.Proves(proof, natskit.ProofKey(), challenge, strings.TrimPrefix(base, "http://")) {
-		fmt.Fprintf(io.err, "unloop: what listens at %s can't prove that it is a gateway of yours; starting one for this command (or name it with --gateway %s)\n", base, base)
+		fmt.Fprintf(io.err, "unloop: the program listening at %s cannot prove that it is your gateway; starting one for this command (or name it with --gateway %s)\n", base, base)
 		return false
 	}
 	return true
@@ -225,7 +225,7 @@ func ping(ctx context.Context, base, challenge string) (proof string, err error)
 	var answer struct{ Product, Service, Proof string }
 	err = json.NewDecoder(http.MaxBytesReader(nil, res.Body, 1<<10)).Decode(&answer)
 	if err != nil || answer.Product != "unloop" || answer.Service != "gateway" {
-		return "", errors.New("what answers there is no Unloop gateway")
+		return "", errors.New("the server there is not an Unloop gateway")
 	}
 	return answer.Proof, nil
 }

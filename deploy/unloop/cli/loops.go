@@ -123,7 +123,7 @@ func (c *loopsReleaseCmd) Run(ctx context.Context, io streams) error {
 			return err
 		}
 		if len(loops) == 0 && !c.JSON {
-			fmt.Fprintln(io.out, "No open loop is like that: nothing to release.")
+			fmt.Fprintln(io.out, "No open loop matches: nothing to release.")
 		}
 		var faults error
 		for _, l := range loops {
@@ -140,7 +140,7 @@ func (c *loopsReleaseCmd) release(ctx context.Context, js jetstream.JetStream, i
 		return err
 	}
 	c.record(ctx, js, io, schemas.AuditRelease, l.LoopID, "policy "+l.Policy)
-	anew := fmt.Sprintf("%d counters start anew", counters)
+	anew := fmt.Sprintf("%d counters restart", counters)
 	if counters == 1 {
 		anew = "its counter starts anew"
 	}

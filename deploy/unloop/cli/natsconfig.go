@@ -68,7 +68,7 @@ func (c *natsConfigCmd) Run(io streams) error {
 	}
 	out.printf("  %-26s  set -a; . %s; set +a; unloop nats init\n", "create the streams", filepath.Join(c.Out, natsconfig.EnvFile(natsperm.Operator)))
 	out.printf("  %-26s  set -a; . %s; set +a; unloop gateway\n\n", "start a service, as", filepath.Join(c.Out, natsconfig.EnvFile(natsperm.Gateway)))
-	out.printf("Keep *.nk and *-key.pem secret: give each process its own alone, and %s to operators.\n", natsconfig.SealSeedFile)
+	out.printf("Keep *.nk and *-key.pem secret: give each process only its own, and %s to operators.\n", natsconfig.SealSeedFile)
 	return out.err
 }
 

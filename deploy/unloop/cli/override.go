@@ -45,7 +45,7 @@ func (s scopes) overrides(action schemas.OverrideAction) ([]schemas.Override, er
 		}
 	}
 	if len(all) == 0 {
-		return nil, errors.New("say whose requests are meant: --session, --caller, --tenant or --project")
+		return nil, errors.New("choose whose requests: --session, --caller, --tenant or --project")
 	}
 	return all, nil
 }
@@ -212,7 +212,7 @@ func overrideTable(all []schemas.Override, now time.Time) *terminal.Table {
 }
 
 // readOverrides reads overrides from a file with a JSON list or one override a line; ""
-// is no file. The error names every fault.
+// is not a file. The error names every fault.
 func readOverrides(name string) ([]schemas.Override, error) {
 	if name == "" {
 		return nil, nil

@@ -62,7 +62,7 @@ func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
 	}
 	report := run.Report()
 	if report.Requests == 0 {
-		return errors.New("there is no request in what was given; `unloop replay --help` lists what can be read")
+		return errors.New("the input contains no request; `unloop replay --help` lists what can be read")
 	}
 	most := listed
 	if c.All {
@@ -71,7 +71,7 @@ func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
 	return formatted{c.JSON}.show(io, report, func(out *printer) { printReport(out, report, most) })
 }
 
-// newBar returns a progress bar over so many bytes, 0 if that is not known.
+// newBar returns a progress bar for a total number of bytes, 0 if it is unknown.
 func newBar(w io.Writer, total int64, visible bool) *progressbar.ProgressBar {
 	return progressbar.NewOptions64(cmp.Or(total, -1), progressbar.OptionSetWriter(w), progressbar.OptionSetVisibility(visible),
 		progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),

@@ -13,8 +13,8 @@ import (
 // order is the order in which actions are listed.
 var order = []string{"refuse", "break", "reject", "throttle", "hint", "warn", "allow", "exempt"}
 
-// printReport prints a report of a replay, with at most so many entries of each list;
-// 0 for all.
+// printReport prints a report of a replay, with at most most entries of each list; 0 for
+// all.
 func printReport(out *printer, r *replay.Report, most int) {
 	printSummary(out, r)
 	printOperators(out, r, most)

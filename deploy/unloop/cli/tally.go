@@ -143,7 +143,7 @@ func (t *tally) close() {
 	}
 }
 
-// catchUp reads the stored incidents, of which the watch may be late.
+// catchUp reads the stored incidents, because the watch may be behind.
 func (t *tally) catchUp(ctx context.Context) (found int, err error) {
 	open, err := storedLoops(ctx, t.js)
 	for _, l := range open {
@@ -163,12 +163,12 @@ func report(ctx context.Context, g *guard, command []string, out *printer) {
 		return
 	}
 	if g.tallyErr != nil {
-		out.printf("unloop: %s.\nunloop: which loops were found is not known: %v\n", countWords(counts), g.tallyErr)
+		out.printf("unloop: %s.\nunloop: the loops are unknown: %v\n", countWords(counts), g.tallyErr)
 		return
 	}
 	loops, err := g.tally.end(ctx, counts.Stopped[meter.ByLoop])
 	if err != nil {
-		out.printf("unloop: not all loops that were found are known: %v\n", err)
+		out.printf("unloop: some loops may be missing: %v\n", err)
 	}
 	if len(loops) == 0 && len(counts.Stopped) == 0 {
 		out.printf("unloop: %s, and no loop was found.\n", countWords(counts))

@@ -41,7 +41,7 @@ func (c upCmd) system() (system.Config, error) {
 	if c.NATS == "" {
 		faults = append(faults, c.CheckLoopback("--nats-listen", c.NATSListen))
 		if !c.IsZero() {
-			faults = append(faults, fmt.Errorf("%w: those for credentials, TLS, domain and inboxes are for NATS servers elsewhere, which --nats names; the embedded server needs none", natskit.ErrSettings))
+			faults = append(faults, fmt.Errorf("%w: flags for credentials, TLS, domain and inboxes need --nats; the embedded server needs none", natskit.ErrSettings))
 		}
 	}
 	c.Pages, c.ProofKey = c.Allowed, natskit.ProofKey()

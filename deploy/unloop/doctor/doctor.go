@@ -1,5 +1,5 @@
 // Package doctor finds out whether an Unloop is reachable, sane and fast, and whether it
-// stops loops: each finding with what mends it.
+// stops loops: each finding with what fixes it.
 //
 // It changes nothing: the loop that it makes raises no incident. It does not know how
 // findings are printed.

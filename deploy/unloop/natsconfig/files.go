@@ -91,7 +91,7 @@ func absent(dir string, files []file) error {
 		}
 	}
 	if len(there) > 0 {
-		return fmt.Errorf("%w in %s: %s; --force writes the configuration anew and keeps keys and certificates, --new-keys replaces those, too",
+		return fmt.Errorf("%w in %s: %s; --force rewrites the configuration and keeps keys and certificates; --new-keys replaces those, too",
 			ErrExists, dir, strings.Join(there, ", "))
 	}
 	return nil

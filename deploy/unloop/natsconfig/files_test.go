@@ -29,7 +29,7 @@ func single(dir string) natsconfig.Config {
 }
 
 // Secrets are readable by their owner alone, and nothing is overwritten by accident; keys
-// are kept when the configuration is written anew.
+// are kept when the configuration is written again.
 func TestFilesAreKept(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "nats")

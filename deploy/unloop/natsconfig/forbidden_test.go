@@ -70,8 +70,8 @@ func TestWhatIsForbiddenIsRefusedAndLogged(t *testing.T) {
 			}
 			in.await(f.user+" must not subscribe to "+subject, func() bool { return conn.Refused(natskit.ActionSubscribe) > refused })
 		}
-		in.awaitLine(&log, "NATS refused an act of this user", "act=publish", "subject="+f.publish[0], "it may not publish to")
-		in.awaitLine(&log, "NATS refused an act of this user", "act=subscribe", "it may not subscribe to")
+		in.awaitLine(&log, "NATS refused an action of this user", "act=publish", "subject="+f.publish[0], "it may not publish to")
+		in.awaitLine(&log, "NATS refused an action of this user", "act=subscribe", "it may not subscribe to")
 	}
 	if after := messages(t, in); after != before {
 		t.Errorf("the streams have %d messages after what is forbidden, %d before", after, before)

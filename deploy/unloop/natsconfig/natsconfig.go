@@ -85,9 +85,9 @@ func (c Config) Validate() error {
 	}
 	n, t := len(c.Nodes), c.TLS
 	check(n == 1 || n == 3 || n == 5, "--nodes %d: take 1, 3 or 5, so that a majority remains when one is lost", n)
-	check(n <= 1 || t.enabled(), "a cluster needs certificates, by which its servers know each other: add --tls, or --tls-ca, --tls-cert and --tls-key")
+	check(n <= 1 || t.enabled(), "a cluster needs certificates for the connections between servers: add --tls, or --tls-ca, --tls-cert and --tls-key")
 	check((t.CA == "") == (t.Cert == "") && (t.Cert == "") == (t.Key == ""), "--tls-ca, --tls-cert and --tls-key go together")
-	check(!t.On || t.Cert == "", "--tls makes certificates, and --tls-cert names others: keep one of them")
+	check(!t.On || t.Cert == "", "--tls creates certificates, and --tls-cert names others: keep one of them")
 	check(c.Replicas >= 1 && c.Replicas <= max(n, 1), "--replicas %d: take 1 to %d, the number of servers", c.Replicas, n)
 	check(c.Domain == "" || domainForm.MatchString(c.Domain), "--domain %q must have 1 to 64 letters, digits, - and _", c.Domain)
 	check(c.MaxFileStore == "" || sizeForm.MatchString(c.MaxFileStore), "--max-file-store %q must be a size such as 10GB", c.MaxFileStore)

@@ -16,7 +16,7 @@ type Column struct {
 	// Rank says which columns are left out where the screen is too narrow: those of the
 	// highest rank first, those of rank 0 never.
 	Rank int
-	// Least is the width down to which the column may be cut; 0 if it must not be cut.
+	// Least is the smallest width that the column may be cut to; 0 if it must not be cut.
 	Least int
 	// Right aligns the column to the right, as numbers want it.
 	Right bool

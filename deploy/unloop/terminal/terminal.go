@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Screen is where a command prints. The zero Screen is no terminal: its tables have their
+// Screen is where a command prints. The zero Screen is not a terminal: its tables have their
 // full width, and no colours.
 type Screen struct {
 	// Width is the number of columns; 0 if nothing has to be cut.

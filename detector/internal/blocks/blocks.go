@@ -217,7 +217,7 @@ func (b *Blocks) keep(c *evaluate.Cooldown, key string) {
 		return next, length.Truncate(time.Second) + time.Second
 	}, func(err error) {
 		if err != nil {
-			b.log.Debug("block is kept in memory alone", "error", err)
+			b.log.Debug("block is kept only in memory", "error", err)
 		}
 	})
 }
@@ -239,7 +239,7 @@ func (b *Blocks) Follow(ctx context.Context, reconnected <-chan struct{}) {
 			return
 		case <-reconnected:
 			if err := b.Load(ctx); err != nil && ctx.Err() == nil {
-				b.log.Warn("standing blocks could not be read again; one that was released meanwhile may come back", "error", err)
+				b.log.Warn("standing blocks could not be read again; a released one may return", "error", err)
 			}
 		}
 	}

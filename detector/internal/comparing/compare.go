@@ -137,7 +137,7 @@ func (c *Comparer) update(ctx context.Context, s *evaluate.Semantic, likely bool
 }
 
 // apply applies a step. No streak is stored before the workers have a note that there may
-// be one: where they have none, a text that is no match needs no look at the streak.
+// be one: where they have none, a text that is not a match needs no look at the streak.
 func (c *Comparer) apply(ctx context.Context, s *evaluate.Semantic, likely bool, step ledger.Step[streak.State]) error {
 	noted, wanting := false, likely
 	for {

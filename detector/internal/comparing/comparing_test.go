@@ -238,7 +238,7 @@ func TestTwoRetriesInARowAreNotCompared(t *testing.T) {
 	}
 }
 
-// A replay of a call that got no answer is no match.
+// A replay of a call that got no answer is not a match.
 func TestReplaysAreNoMatches(t *testing.T) {
 	t.Parallel()
 	f := newFixture(says(similar, nil))

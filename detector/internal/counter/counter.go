@@ -14,7 +14,7 @@ import (
 
 const (
 	// delayStep and maxDelay are the throttle of Fairvisor's loop detector:
-	// the count times 100 ms, 30 s at the most.
+	// the count times 100 ms, 30 s at most.
 	delayStep = 100 * time.Millisecond
 	maxDelay  = 30 * time.Second
 
@@ -26,7 +26,7 @@ const (
 	// other processes are, and records from before a correction of the server's clock.
 	// Until the clock catches up, time stands still for them. Times that are further
 	// ahead are moved back, so that a record neither lasts longer nor loses a block. A
-	// record that is ahead by more than maxAhead is wrong and begins anew.
+	// record that is ahead by more than maxAhead is wrong and restarts.
 	tolerated = time.Minute
 	maxAhead  = 24 * time.Hour
 
@@ -101,8 +101,8 @@ type State struct {
 	Messages int `json:"messages,omitempty"`
 	// Before are the hits before the history began again, as far as they count.
 	Before int `json:"before,omitempty"`
-	// Asked are marks of counted requests that may still come to a gateway,
-	// oldest first; see Hit.Asked.
+	// Asked are marks of counted requests that may still arrive at a gateway, oldest
+	// first; see Hit.Asked.
 	Asked []string `json:"asked,omitempty"`
 	// Rounds is the highest number of identical rounds that a request showed.
 	Rounds int `json:"rounds,omitempty"`

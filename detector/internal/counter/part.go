@@ -31,7 +31,7 @@ const (
 	// maxIDs bounds the hits of all parts that are remembered, 4 KiB; those of the parts
 	// that were hit longest ago go.
 	maxIDs = 2 * hitid.Most
-	// maxTurns bounds the newest hits of which the part is remembered.
+	// maxTurns is the number of newest hits whose part is remembered.
 	maxTurns = 4
 	// quickly is the time between two turns within which the same answer to the same
 	// message is a repeat. A schedule that wakes an agent takes longer.
@@ -125,7 +125,7 @@ func StepPart(s State, p Parts, h Hit, now time.Time) (State, PartVerdict) {
 	next, v := Step(before, p.Own, h, now)
 	out := PartVerdict{Verdict: v}
 	quick := before.Last > 0 && at-before.Last < quickly.Milliseconds()
-	if !v.Counted { // a replay is no round, and comes as quickly as its client tries again
+	if !v.Counted { // a replay is not a round, and comes as quickly as its client tries again
 		quick = next.Rounds >= h.Rounds
 	}
 	if quick || !p.Closed {
@@ -280,7 +280,7 @@ func (s State) PartsTTL(p Parts, now time.Time) time.Duration {
 }
 
 // Released returns the state without the hits and the block of a part, for an operator;
-// without a mark, of the whole record. What is counted together begins anew with it,
+// without a mark, of the whole record. What is counted together restarts with it,
 // unless it blocks under another incident.
 func Released(s State, mark string, now time.Time) State {
 	at := max(now.UnixMilli(), s.Last)

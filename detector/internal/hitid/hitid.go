@@ -7,7 +7,7 @@ package hitid
 const (
 	// IDSize is the length of a hit's id.
 	IDSize = 8
-	// Most bounds the ids that are remembered, which are 2 KiB at the most. Between the two
+	// Most bounds the ids that are remembered, which are 2 KiB at most. Between the two
 	// times that a check is sent lie some tenths of a second; if more hits on the same key
 	// come meanwhile, the check counts twice.
 	Most = 256

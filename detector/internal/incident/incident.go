@@ -1,5 +1,5 @@
 // Package incident is the pure core of incidents: it adds findings to the record
-// of an incident, of which there is one for each policy and conversation.
+// of an incident. There is one incident for each policy and conversation.
 //
 // It knows neither how a loop is found nor how records are stored and events
 // published, and it reads no clock.

@@ -90,7 +90,7 @@ func (s State) askedTTL(at int64) time.Duration {
 }
 
 // rest returns the cost of a request beyond the cost that its check took. A budget that
-// began anew since does not include the check.
+// restarted since does not include the check.
 func (a Asked) rest(cost float64, s State, p Params) charge {
 	c := charged(cost - a.Cost)
 	if p.Budget != nil && p.Budget.start(a.At) != s.Period {

@@ -189,7 +189,7 @@ func (s State) refresh(p Params, at int64) State {
 // tolerated is how far a record's times may be ahead of the clock, as records of other
 // processes are, and records from before a correction of the server's clock. Until the
 // clock catches up, time stands still for them. A bucket or a period that is further
-// ahead begins anew, so that it does not last until then.
+// ahead restarts, so that it does not last until then.
 const tolerated = time.Minute
 
 // refill returns the state with the bucket as of a time.

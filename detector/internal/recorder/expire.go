@@ -39,7 +39,7 @@ func (r *Recorder) ResolveExpired(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		r.log.Debug("ends of incidents can't be read, trying again", "error", err)
+		r.log.Debug("ends of incidents cannot be read, retrying", "error", err)
 		select {
 		case <-time.After(resolveAgain):
 		case <-ctx.Done():
@@ -88,7 +88,7 @@ func (r *Recorder) onTimer(ctx context.Context, timers jetstream.Stream, msg jet
 		defer cancel()
 		err := r.expire(ctx, timerAt(msg.Subject()))
 		if err != nil {
-			r.log.Debug("incident is not resolved yet, trying again", "error", err)
+			r.log.Debug("incident is not resolved yet, retrying", "error", err)
 			_ = msg.NakWithDelay(resolveAgain) // it comes again anyway
 			return
 		}
@@ -111,7 +111,7 @@ func remove(ctx context.Context, from jetstream.Stream, msg jetstream.Msg) error
 	return nil
 }
 
-// expire ends the incident of a timer if its time has passed, else sets its timer anew.
+// expire ends the incident of a timer if its time has passed, else sets its timer again.
 func (r *Recorder) expire(ctx context.Context, t timer) error {
 	rec, err := r.ledger.Read(ctx, t.key)
 	switch {

@@ -132,7 +132,7 @@ func TestAReleaseIsAnEventAndAnIncidentThatGrowsAsWell(t *testing.T) {
 	}
 }
 
-// The timer of an incident that goes on is set anew; an incident without one gets it.
+// The timer of an incident that goes on is set again; an incident without one gets it.
 func TestTimersFollowTheirIncidents(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)

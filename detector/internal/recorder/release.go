@@ -153,7 +153,7 @@ func (r *Recorder) find(ctx context.Context, loopID string) (key string, in even
 func validID(loopID string) bool { return loopID != "" && schemas.Token(loopID) == loopID }
 
 // Purge removes a record without leaving a marker, so that the next writer
-// creates it anew.
+// creates it again.
 func (r *Recorder) Purge(ctx context.Context, bucket, key string) error {
 	stream, err := r.nc.JetStream().Stream(ctx, "KV_"+bucket)
 	if err != nil {

@@ -21,7 +21,7 @@ import "slices"
 // cut at the front count every round once if they have distinct call ids, or as
 // long as no request equals the one before it, item for item. Without ids, equal
 // requests cannot be told from equal rounds: such a request counts as a new round
-// only when it is no retry, shows nothing but one call over and over, and the
+// only when it is not a retry, shows nothing but one call over and over, and the
 // history is known to have been cut. Other doubt is resolved so that a round counts
 // too little rather than twice, but for a few histories that are cut, have no ids and
 // repeat their rounds: there a request may pass for an older one, and what follows it
@@ -117,7 +117,7 @@ func (s *State) byChain(h *history) (m match, newest bool) {
 }
 
 // again reports whether a history that was sent before, to its end, brings its
-// last round anew.
+// last round again.
 func (s *State) again(h *history, m match, newest, own bool) bool {
 	last := len(h.items) - 1
 	if m.known != last+1 || last < 0 || h.items[last].human() {

@@ -372,7 +372,7 @@ func isWide(rounds []round, p *Params) bool {
 		return false
 	}
 	distinct := map[uint64]uint64{} // and their results, 0 while none is known
-	counting, calls := 0, 0         // rounds with calls that are no polls
+	counting, calls := 0, 0         // rounds with calls that are not polls
 	for k, r := range rounds {
 		if k > 0 && r.polls(between(rounds[k-1].at, r.at)) {
 			continue

@@ -45,8 +45,8 @@ const (
 type Detection struct {
 	Rule  Rule
 	Level Level
-	// Standing marks a detection that was reported before and to which the request adds
-	// nothing: it still blocks, but needs no second hint.
+	// Standing marks a detection that was reported before, if the request adds nothing to
+	// it: it still blocks, but needs no second hint.
 	Standing bool
 	// Tool is the tool's name; for cycles, the names of all in their order, with
 	// commas.

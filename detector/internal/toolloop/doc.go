@@ -9,8 +9,8 @@
 //
 // A round is what the model asked for in one turn: one call, or several in
 // parallel. A call repeats itself when it is made again with the same arguments
-// and brings the same result; a different result is progress and starts its count
-// anew. A result that is not known (yet) counts as the same.
+// and brings the same result; a different result is progress and restarts the
+// count. An unknown result counts as the same.
 //
 // Between two occurrences of a call other things may have been done: an edit
 // between two runs of the tests. Where another call in between was new to the
@@ -40,9 +40,9 @@
 //
 // # Messages that grow
 //
-// Some clients put all steps of a run into one message. A round of which earlier requests
-// have shown the beginning is split at what they have shown: see grown.go. Calls that come
-// together for the first time are parallel, and stay one round.
+// Some clients put all steps of a run into one message. If earlier requests had the
+// beginning of a round, the round is split there: see grown.go. Calls that come together
+// for the first time are parallel and stay one round.
 //
 // # Each round once
 //

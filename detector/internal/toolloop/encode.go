@@ -85,7 +85,7 @@ func (s State) AppendBinary(b []byte) ([]byte, error) {
 }
 
 // UnmarshalBinary replaces s with a stored state. It fails with [ErrState] on anything
-// else and leaves s as it was. No bytes are a session of which nothing is known.
+// else and leaves s unchanged. Empty data is the state of an unknown session.
 func (s *State) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 {
 		*s = State{}

@@ -102,8 +102,8 @@ func (g *growth) steps() []Item {
 	return []Item{it}
 }
 
-// endingAt returns where the steps of the round end if its calls up to an end are those
-// of remembered rounds, of which the last is at index j.
+// endingAt returns where the steps of the round end if its calls up to end are those of
+// remembered rounds, the last of them at index j.
 func (g *growth) endingAt(j, end int) (ends []int) {
 	calls, first, last, sure := g.items[g.at].Calls, end, j, true
 	for ; j >= 0 && first > 0 && !g.s.items[j].human; j-- {

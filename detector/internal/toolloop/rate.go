@@ -6,7 +6,7 @@ const (
 	// slowGap is the time between two occurrences from which on neither counts as quick.
 	// An agent that waits for something looks at it three times a minute or less.
 	slowGap = 20 * time.Second
-	// quickGap is the time between two occurrences up to which both count in full: as fast
+	// quickGap is the longest time between two occurrences that both count in full: as fast
 	// as a model answers.
 	quickGap = 2 * time.Second
 	// whole is an occurrence that counts in full.

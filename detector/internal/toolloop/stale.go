@@ -26,7 +26,7 @@ type stale uint8
 
 const (
 	news    stale = iota // a call or a result that was not seen before
-	unclear              // only known calls, of which a result is missing
+	unclear              // only known calls, one without a result
 	alike                // only known calls with known results, or nearly so
 	nothing              // only known calls with known results
 )
@@ -34,7 +34,7 @@ const (
 // nothingNew counts the rounds at the end of the turn whose calls and results were
 // all seen in it before. It blocks them if they go on to CycleEscalate times NothingNew,
 // and at least NothingNew of them repeat each other, or there are as many as are
-// remembered: to read again what a summary left out is no loop. Polls count for warnings alone, and only those that come quickly.
+// remembered: to read again what a summary left out is not a loop. Polls count for warnings alone, and only those that come quickly.
 func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 	if p.NothingNew <= 0 {
 		return Detection{}, false
@@ -80,7 +80,7 @@ type staleRun struct {
 	effects       []uint64
 }
 
-// take adds a round that is no poll.
+// take adds a round that is not a poll.
 func (s *staleRun) take(r round, sure bool) {
 	s.rounds++
 	s.sure += count(sure)

@@ -59,7 +59,7 @@ var nearRepeats = []pair{
 	exchange("I think the draft needs a stronger introduction paragraph.", "Reviewer: the introduction paragraph is still weak.", "The draft needs a stronger introduction paragraph, I think.", "Reviewer: the introduction paragraph is weak still."),
 }
 
-// honestPairs look alike and are no repeats: another object, another number,
+// honestPairs look alike and are not repeats: another object, another number,
 // another page, another answer.
 var honestPairs = []pair{
 	alone("Explain how the new cache is helping the slow reports of the finance team.", "Explain how the new cache is blocking the slow reports of the finance team."),

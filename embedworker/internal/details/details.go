@@ -57,8 +57,8 @@ func Read(texts ...string) (Sum, []string) {
 	return fold(found), s.rest()
 }
 
-// steadyTexts are texts one after the other, with a byte between two, of which parts are
-// left out.
+// steadyTexts are texts one after the other, with a byte between two, without the parts
+// that are left out.
 type steadyTexts struct {
 	texts, out []string
 	// i is the text that is read, and start its place.

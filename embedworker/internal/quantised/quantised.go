@@ -1,7 +1,7 @@
 // Package quantised stores unit vectors with a byte for each coordinate, or two where few
 // coordinates are not 0, and computes cosines with them as they are stored.
 //
-// The cosines of real texts are off by 0.0003 on average and 0.0025 at the most; the
+// The cosines of real texts are off by 0.0003 on average and 0.0025 at most; the
 // errors of many coordinates cancel each other. The package knows nothing of texts,
 // histories or thresholds.
 package quantised
@@ -95,7 +95,7 @@ func appendSparse(out Vector, v []float32, unit float32) Vector {
 	return out
 }
 
-// Dim returns the number of coordinates; 0 for what is no vector.
+// Dim returns the number of coordinates; 0 for what is not a vector.
 func (v Vector) Dim() int {
 	dim, _ := v.parse()
 	return dim

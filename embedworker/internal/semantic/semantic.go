@@ -163,14 +163,15 @@ func (q Query) checkScope() error {
 	case q.ScopeKey == "" || q.ScopeKind == "":
 		return fmt.Errorf("%w: no scope", ErrInvalid)
 	case q.TTL < 0 || q.TTL > maxTTL:
-		return fmt.Errorf("%w: remembered for %s, at most %s", ErrInvalid, q.TTL, maxTTL)
+		return fmt.Errorf("%w: TTL %s, at most %s", ErrInvalid, q.TTL, maxTTL)
 	}
 	return nil
 }
 
 func blank(text string) bool { return strings.TrimSpace(text) == "" }
 
-// halves are the texts to embed: one, or two of which one may be blank.
+// halves returns the texts to embed: one, or two if there are two halves; one of them may
+// be blank.
 func (q Query) halves() []string {
 	if !blank(q.Text) {
 		return []string{q.Text}

@@ -63,7 +63,7 @@ type Server struct {
 func New(c Checker, config Config) *Server { return &Server{checker: c, config: config} }
 
 // Listen opens the socket, for this user alone. The file of a server that is
-// gone is replaced; that of a live one is ErrSocketInUse, and what is no socket
+// gone is replaced; that of a live one is ErrSocketInUse, and what is not a socket
 // is left alone.
 func Listen(ctx context.Context, path string) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {

@@ -227,7 +227,7 @@ func testExchange(t *testing.T, s vectors.Store, _ *clock) {
 	expect(t, compareWith(t, s, halves(one, unit(.9))), .9, unitSimilarity(.9, .5), unitSimilarity(.9, .5))
 	expect(t, compareWith(t, s, halves(one, nil)), 0, 0, 0, 0)
 	expect(t, compareWith(t, s, halves(one, nil)), 1, 0, 0, 0, 0)
-	expect(t, compareWith(t, s, with(r, 1))) // a text alone is no exchange
+	expect(t, compareWith(t, s, with(r, 1))) // a text alone is not an exchange
 }
 
 func testSameID(t *testing.T, s vectors.Store, _ *clock) {

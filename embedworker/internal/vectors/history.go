@@ -258,7 +258,7 @@ func (h *history) compared(r Request, kept history, replaced bool, now time.Time
 }
 
 // remembered returns the entries that have not aged out and do not belong to the
-// request. What shares a part with one that belongs to the request is to be stored anew.
+// request. What shares a part with one that belongs to the request is to be stored again.
 func (h *history) remembered(r Request, now time.Time) (kept history, replaced bool) {
 	kept = history{entries: make([]*entry, 0, len(h.entries)), in: make([]part, 0, len(h.entries))}
 	var removed []part
@@ -288,7 +288,7 @@ func (h *history) appended(r Request, now time.Time, room int) history {
 }
 
 // before returns the history with the request before what was kept of it. The new part has
-// at most so many bytes, of which the newest entry may take more.
+// at most room bytes, unless the newest entry alone has more.
 func (h *history) before(r Request, kept history, now time.Time, room int) history {
 	pb := &semanticpb.VectorEntry{
 		RequestId: r.ID, StoredMs: now.UnixMilli(), ExpiresMs: now.Add(r.TTL).UnixMilli(),

@@ -19,8 +19,8 @@ type records interface {
 	Read(ctx context.Context, key string) (history, error)
 }
 
-// KV keeps a scope's history as a record in a JetStream key-value bucket, to which each
-// write adds what is new, by compare-and-set.
+// KV keeps a scope's history as a record in a JetStream key-value bucket. Each write adds
+// what is new, by compare-and-set.
 type KV struct {
 	records records
 	bucket  *bucket // nil if the records are in this process alone
@@ -30,7 +30,7 @@ type KV struct {
 }
 
 // usualPayload is the largest message of a NATS server that says nothing else,
-// and headers what a record's headers take of it at the most.
+// and headers what a record's headers take of it at most.
 const (
 	usualPayload = 1 << 20
 	headers      = 4 << 10

@@ -75,7 +75,7 @@ func (t *trie) grow(node uint32, c byte) uint32 {
 }
 
 // longest returns the id and the length of the longest entry that text begins
-// with, walking from a node; the id is none where there is no such entry.
+// with, walking from a node; the id is none if there is no such entry.
 func (t *trie) longest(node uint32, text []byte) (id int32, length int) {
 	id = none
 	for i, c := range text {

@@ -45,7 +45,7 @@ type System interface {
 
 // Operator carries out what operators ask for.
 type Operator interface {
-	// Release ends a loop and returns how many counters start anew.
+	// Release ends a loop and returns how many counters restart.
 	Release(ctx context.Context, actor, loopID string) (counters int, err error)
 	AddSilence(ctx context.Context, actor string, s silence.Silence) (silence.Silence, error)
 	ExpireSilence(ctx context.Context, actor, id string) error

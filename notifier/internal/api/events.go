@@ -83,7 +83,7 @@ func (a *API) resumeAt(w http.ResponseWriter, r *http.Request) (uint64, bool) {
 		fail(w, http.StatusBadRequest, "bad_parameter", "Last-Event-ID must be the id of an event of this stream")
 		return 0, false
 	}
-	// After the stream was made anew its numbers begin anew.
+	// After the stream was recreated its numbers restart.
 	return min(last, a.board.History.Last()), true
 }
 

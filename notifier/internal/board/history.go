@@ -43,7 +43,7 @@ func newHistory(changed func()) *History {
 	return &History{changed: changed, byID: map[string]*list.Element{}, order: list.New()}
 }
 
-// Reset forgets everything: the stream begins anew.
+// Reset forgets everything: the stream restarts.
 func (h *History) Reset() {
 	defer h.changed()
 	h.mu.Lock()
@@ -53,7 +53,7 @@ func (h *History) Reset() {
 	h.order.Init()
 }
 
-// Add adds the event at a place in the stream. What is no event is left out.
+// Add adds the event at a place in the stream. What is not an event is left out.
 func (h *History) Add(sequence uint64, body []byte) {
 	if len(body) > maxBody {
 		return
@@ -149,7 +149,7 @@ func (h *History) After(sequence uint64) (items []Item, missed bool) {
 	return slices.Clone(h.events[i:]), missed
 }
 
-// Newest returns the newest events, the newest first, at most so many.
+// Newest returns at most most of the newest events, newest first.
 func (h *History) Newest(most int) []Item {
 	h.mu.Lock()
 	defer h.mu.Unlock()

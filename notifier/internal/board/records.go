@@ -32,8 +32,8 @@ type record[T any] struct {
 // maxRecord bounds the size of a value, in bytes. Larger ones are left out.
 const maxRecord = 256 << 10
 
-// newRecords returns an empty set of at most so many records. changed is called after each
-// change.
+// newRecords returns an empty set that holds at most most records. changed is called after
+// each change.
 func newRecords[T any](most int, changed func()) *Records[T] {
 	return &Records[T]{most: most, changed: changed, byKey: map[string]*list.Element{}, order: list.New()}
 }

@@ -31,7 +31,7 @@ func (e *endpoint) release(key string, def *Endpoint, rec *outbox.Record, claim 
 	defer cancel()
 	next, err := e.finish(ctx, key, def, rec, claim, outbox.Outcome{Wait: wait})
 	if err != nil {
-		e.Log.Debug("claim not given back; it lapses", "error", err)
+		e.Log.Debug("claim not released; it expires by itself", "error", err)
 		return nil
 	}
 	return next

@@ -32,7 +32,7 @@ const (
 	Full Result = "full"
 	// Duplicate: the delivery log says that the endpoint took the message before.
 	Duplicate Result = "duplicate"
-	// Invalid: the message of the stream is no event.
+	// Invalid: the message of the stream is not an event.
 	Invalid Result = "invalid"
 )
 

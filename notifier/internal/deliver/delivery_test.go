@@ -92,7 +92,7 @@ func TestAMessageFollowsASilenceThatEndsEarly(t *testing.T) {
 	}
 }
 
-// A notifier that reads the events anew, as behind another version with other names for its
+// A notifier that reads the events again, as behind another version with other names for its
 // consumers and records, sends nothing again that the delivery log has.
 func TestEventsThatAreReadAnewAreNotSentAgain(t *testing.T) {
 	t.Parallel()

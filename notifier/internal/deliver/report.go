@@ -71,7 +71,7 @@ func (r *reporter) report(ctx context.Context, b *routing.Batch, a attempt, numb
 		}
 	case a.result == Retried:
 		if !r.failing.Swap(true) {
-			r.log.WarnContext(ctx, "endpoint does not take messages, trying again", "error", a.err, "after", a.wait)
+			r.log.WarnContext(ctx, "endpoint does not take messages, retrying", "error", a.err, "after", a.wait)
 		}
 	case a.result.dead():
 		r.log.WarnContext(ctx, "message was given up", "result", string(a.result), "error", a.err, "message_id", b.ID, "event_type", b.Events[0].Type, "attempts", number)

@@ -30,7 +30,7 @@ func (p *Pipeline) Accept(ctx context.Context, name string, msg jetstream.Msg) {
 	}
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
-			e.Log.WarnContext(ctx, "event is not queued yet, trying again", "endpoint", name, "event_id", ev.ID, "error", err)
+			e.Log.WarnContext(ctx, "event is not queued yet, retrying", "endpoint", name, "event_id", ev.ID, "error", err)
 		}
 		_ = msg.NakWithDelay(tryAgain)
 		return
@@ -39,7 +39,7 @@ func (p *Pipeline) Accept(ctx context.Context, name string, msg jetstream.Msg) {
 	_ = msg.Ack()
 }
 
-// invalid drops a message that is no event.
+// invalid drops a message that is not an event.
 func (e *endpoint) invalid(ctx context.Context, msg jetstream.Msg) {
 	var sequence uint64
 	if meta, err := msg.Metadata(); err == nil {

@@ -24,7 +24,7 @@ const (
 )
 
 // errShare says why an event is not queued.
-var errShare = errors.New("what is queued for the endpoint takes its whole share of " + schemas.BucketNotifications)
+var errShare = errors.New("messages for the endpoint fill its share of " + schemas.BucketNotifications)
 
 // room is the size of the bucket.
 type room struct {

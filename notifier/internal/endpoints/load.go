@@ -120,7 +120,7 @@ func (f *File) check(doc *policy.Document) {
 			doc.Fault(path, "a name has letters, digits, - and _ alone")
 		}
 		if names[e.Name] {
-			doc.Fault(path, fmt.Sprintf("the name %q is taken by an endpoint before", e.Name))
+			doc.Fault(path, fmt.Sprintf("the name %q is used by an earlier endpoint", e.Name))
 		}
 		names[e.Name] = true
 		routed := func(r Route) bool { return slices.Contains(r.Endpoints, e.Name) }
@@ -136,7 +136,7 @@ func (f *File) check(doc *policy.Document) {
 		f.Routes[i].check(doc, index("routes", i), names)
 		if name := f.Routes[i].Name; name != "" {
 			if routes[name] {
-				doc.Fault(index("routes", i)+".name", fmt.Sprintf("the name %q is taken by a route before", name))
+				doc.Fault(index("routes", i)+".name", fmt.Sprintf("the name %q is used by an earlier route", name))
 			}
 			routes[name] = true
 		}

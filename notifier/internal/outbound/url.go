@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ParseURL reads the address of an HTTP endpoint. Errors do not quote it, since it may
+// ParseURL reads the address of an HTTP endpoint. Errors do not quote it, because it may
 // hold credentials.
 func ParseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(text))

@@ -1,5 +1,5 @@
-// Package outbox is the pure core of delivery: the record of what one endpoint is owed
-// about one group of loops, and the steps by which it changes.
+// Package outbox is the pure core of delivery: the record of the messages that one
+// endpoint is owed about a group of loops, and the steps that change it.
 //
 // A record has at most one message that is owed. While attempts at it go on, what happens
 // to its loops is added to the group and follows in the next message, so that nothing

@@ -31,9 +31,8 @@ const (
 	compressFrom = 64 << 10
 )
 
-// ErrFull says that a group has so many loops about which nothing could be sent that it
-// takes no more.
-var ErrFull = errors.New("the group has too many loops that wait for the endpoint")
+// ErrFull means that a group is full of unsent loops.
+var ErrFull = errors.New("the group is full of loops that wait for the endpoint")
 
 // Record is what an endpoint is owed about one group of loops. The zero value is none.
 type Record struct {

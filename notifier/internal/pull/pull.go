@@ -13,7 +13,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// Waits between attempts to begin anew after something broke.
+// Waits between attempts to restart after something broke.
 const (
 	retryMin = 50 * time.Millisecond
 	retryMax = 5 * time.Second
@@ -64,7 +64,7 @@ func (in *Intake) Run(ctx context.Context) error {
 		}
 		return struct{}{}, err
 	}, backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, next time.Duration) {
-		in.log.WarnContext(ctx, "events can't be read, trying again", "endpoint", in.cfg.Endpoint, "error", err, "after", next)
+		in.log.WarnContext(ctx, "events can't be read, retrying", "endpoint", in.cfg.Endpoint, "error", err, "after", next)
 	}))
 	if ended(ctx) {
 		return nil

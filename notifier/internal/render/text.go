@@ -225,7 +225,7 @@ func Cut(s string, n int) string {
 func More(n int) string { return "and " + plural(n, "more loop") + "; see `unloop loops`" }
 
 // Fit returns the body with the most loops, of n at most, that has no more than
-// sink.MaxBody bytes. build writes the body with so many of them, and may be called with 0.
+// sink.MaxBody bytes. build returns the body with shown of them, which may be 0.
 func Fit(n int, build func(shown int) ([]byte, error)) ([]byte, error) {
 	for {
 		body, err := build(n)

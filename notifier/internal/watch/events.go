@@ -23,7 +23,7 @@ const (
 )
 
 // errAnew ends reading when the stream has to be opened again.
-var errAnew = errors.New("the connection or a stream was made anew")
+var errAnew = errors.New("the connection or a stream was replaced")
 
 // followEvents reads the stream of events until the context ends.
 func (w *Watcher) followEvents(ctx context.Context) error {
@@ -33,7 +33,7 @@ func (w *Watcher) followEvents(ctx context.Context) error {
 		if errors.Is(err, errAnew) || ctx.Err() != nil {
 			continue // a new connection, or the end
 		}
-		w.log.DebugContext(ctx, "events can't be read, trying again", "error", err)
+		w.log.DebugContext(ctx, "events can't be read, retrying", "error", err)
 		select {
 		case <-time.After(retryAfter):
 		case <-ctx.Done():

@@ -16,7 +16,7 @@ const MinKey = 16
 // hashPrefix begins an entry that is the hash of a key instead of the key.
 const hashPrefix = "sha256:"
 
-// Keys is a set of keys, of which it holds the SHA-256 alone. The nil set is empty.
+// Keys is a set of keys. It holds only their SHA-256. The nil set is empty.
 type Keys struct{ hashes [][sha256.Size]byte }
 
 // ReadKeys reads the keys at places in the form of Secret. A place has keys separated by

@@ -54,7 +54,7 @@ func network(remote string) netip.Prefix {
 	if err != nil {
 		host = remote
 	}
-	addr, _ := netip.ParseAddr(host) // what is no address has the network of the zero one
+	addr, _ := netip.ParseAddr(host) // what is not an address has the network of the zero one
 	bits := 32
 	if addr = addr.Unmap().WithZone(""); addr.Is6() {
 		bits = 64

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Allowed are the flags by which an operator makes exceptions for a port.
+// Allowed has the flags for exceptions at a port.
 type Allowed struct {
 	AllowHost   []string `placeholder:"NAME" help:"Host name under which clients may address this process, in addition to localhost and loopback addresses. Ports on loopback refuse other names; with this flag all ports do. Repeatable."`
 	AllowOrigin []string `placeholder:"ORIGIN" help:"Origin of web pages that may use this process, such as https://app.example, or vscode-webview://* for every page of a scheme. Other pages are refused. Repeatable."`

@@ -30,7 +30,7 @@ func Secret(place string) (string, error) {
 			return "", err
 		}
 	default:
-		return "", fmt.Errorf("a key must be given as env:VARIABLE or file:PATH, so that it stands in no list of processes")
+		return "", fmt.Errorf("a key must be given as env:VARIABLE or file:PATH, so that the process list does not show it")
 	}
 	if text = strings.TrimSpace(text); text == "" {
 		return "", fmt.Errorf("%s is not set or empty", describe(source, name))

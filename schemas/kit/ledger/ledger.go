@@ -77,7 +77,7 @@ type Record[S any] interface {
 	// Append writes the record's stored form after b.
 	Append(b []byte) []byte
 	// Parse reads the stored form into a zero record. After an error the record starts
-	// anew.
+	// again.
 	Parse(stored []byte) error
 	*S
 }

@@ -2,8 +2,8 @@ package ledger
 
 import "sync"
 
-// Parted is a record of which each write stores only the newest part, under a slot of
-// its key: "KEY.SLOT". The newest part names the older ones that still belong to the
+// Parted is a record in parts: each write stores only the newest part, under a slot of its
+// key, "KEY.SLOT". The newest part names the older ones that still belong to the
 // record. A write expects that the newest part of all slots is the one that this process
 // saw last, so it is a compare-and-set on the whole record.
 type Parted[S any] interface {

@@ -23,7 +23,7 @@ var (
 	// ErrSilent means that the server is connected and does not answer.
 	ErrSilent = errors.New("NATS does not answer")
 	// ErrCongested means that messages come faster than the server takes them.
-	ErrCongested = errors.New("NATS takes no more messages")
+	ErrCongested = errors.New("NATS accepts no more messages")
 	// ErrSubject means that a subject is longer than a server accepts. Sending it would
 	// close the connection.
 	ErrSubject = errors.New("subject is too long")
@@ -179,7 +179,7 @@ func (c *Conn) lost(err error) {
 		return
 	}
 	c.reasons.add(err)
-	c.log.Warn("NATS connection lost, trying again", "connection", c.name, "error", err)
+	c.log.Warn("NATS connection lost, reconnecting", "connection", c.name, "error", err)
 }
 
 // reported handles errors that the server or the client reports. Refused credentials
@@ -201,7 +201,7 @@ func (c *Conn) note(err error) {
 	if c.isClosing() || c.up.Load() || !c.reasons.add(err) {
 		return
 	}
-	c.log.Warn("NATS can't be reached, trying again", "connection", c.name, "error", err)
+	c.log.Warn("NATS is unreachable, retrying", "connection", c.name, "error", err)
 }
 
 // closed replaces a connection that the client has closed.

@@ -97,7 +97,7 @@ func (e *Embedded) announce(cfg EmbeddedConfig) {
 		e.announcement, err = announce(cfg.Announce, port, e.token)
 	}
 	if err != nil {
-		e.log.Warn("commands such as unloop loops will not find the NATS token by themselves; give them --nats nats://TOKEN@HOST:PORT", "error", err)
+		e.log.Warn("commands such as unloop loops will not find the NATS token; pass --nats nats://TOKEN@HOST:PORT", "error", err)
 	}
 }
 
@@ -237,7 +237,7 @@ func (e *Embedded) Stop() {
 	e.running.Shutdown()
 	e.running.WaitForShutdown()
 	if err := errors.Join(e.announcement.withdraw(), e.free()); err != nil {
-		slog.Warn("embedded NATS left something behind", "error", err)
+		slog.Warn("embedded NATS left files behind", "error", err)
 	}
 }
 

@@ -34,7 +34,7 @@ func (f *Follower) Follow(ctx context.Context, bucket, keys string, apply func(e
 		if err == nil || ctx.Err() != nil {
 			continue // a new connection, or the end
 		}
-		f.Log.Debug("bucket can't be followed, trying again", "bucket", bucket, "error", err)
+		f.Log.Debug("bucket cannot be followed, retrying", "bucket", bucket, "error", err)
 		_ = pause.For(ctx, followAfter) // the loop looks whether that was the end
 	}
 	return nil

@@ -61,7 +61,7 @@ func (e *Embedded) Guard(ctx context.Context) {
 		if vain < looks || time.Now().Before(earliest) || e.diskFault() != nil || ctx.Err() != nil {
 			continue
 		}
-		e.log.Warn("restarting the embedded NATS server: its disk takes writes, and it does not")
+		e.log.Warn("restarting the embedded NATS server: its disk accepts writes again, but it does not")
 		if err := e.restart(); err != nil {
 			e.log.Error("the embedded NATS server did not restart", "error", err)
 		}
@@ -69,8 +69,8 @@ func (e *Embedded) Guard(ctx context.Context) {
 	}
 }
 
-// looksFor returns how many checks must fail in a row of which the last one had this fault,
-// and left the process without a processor or did not.
+// looksFor returns how many checks must fail in a row, given the fault of the last one and
+// whether the process was without a processor.
 func looksFor(fault error, starved bool) int {
 	if starved && errors.Is(fault, context.DeadlineExceeded) {
 		return guardLooksLate

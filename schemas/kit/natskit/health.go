@@ -230,7 +230,7 @@ func (t *tending) streams(ctx context.Context) error {
 // say logs once that a stream is missing, and that it was made.
 func (t *tending) say(name string, one looked) {
 	if one.missing && !t.missing[name] {
-		t.c.log.Warn("stream is missing, making it", "stream", name)
+		t.c.log.Warn("stream is missing, creating it", "stream", name)
 	}
 	if one.made {
 		t.c.log.Info("stream was made", "stream", name)

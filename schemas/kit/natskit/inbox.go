@@ -130,7 +130,7 @@ func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
 // it is not changed afterwards.
 //
 // With a turn, the responder answers requests about in their order: the time for the
-// answer begins anew as long as it answers those before this one on the subject, and stands
+// answer restarts as long as it answers those before this one on the subject, and stands
 // still while this process waits for a processor. The error is ErrBusy where the turn
 // ends before that time does. The zero turn is none.
 func (in *Inbox) RequestParts(msg *nats.Msg, m proto.Message, t Turn, part func(p Part, err error) (more bool)) {

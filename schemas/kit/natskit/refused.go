@@ -34,7 +34,7 @@ type refusal struct {
 // refusalForm is the server's text (nats-server, server/client.go).
 var refusalForm = regexp.MustCompile(`(?i)permissions violation for (publish|subscription) to "([^"]*)"`)
 
-// refusalOf reads the client's error; false if it is no refusal.
+// refusalOf reads the client's error; false if it is not a refusal.
 func refusalOf(err error) (refusal, bool) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return refusal{}, false
@@ -216,6 +216,6 @@ func (c *Conn) unlessRefused(ctx context.Context, do func(context.Context) error
 // refused handles an act that the server refused.
 func (c *Conn) refused(one refusal) {
 	if c.refusals.add(one) {
-		c.log.Error("NATS refused an act of this user", "act", one.action, "connection", c.name, "subject", one.subject, "error", one.Err())
+		c.log.Error("NATS refused an action of this user", "act", one.action, "connection", c.name, "subject", one.subject, "error", one.Err())
 	}
 }

@@ -9,7 +9,7 @@ import (
 const heardWithin = 500 * time.Millisecond
 
 // regain tries a subscription again that the server refused some time ago. If the server
-// allows it now, for its operator changed the permissions, the connection is made anew with
+// allows it now, for its operator changed the permissions, the connection is recreated with
 // all subscriptions: the server has forgotten those that it refused.
 func (c *Conn) regain(ctx context.Context, after time.Duration) {
 	began := time.Now()
@@ -36,8 +36,8 @@ func (c *Conn) regain(ctx context.Context, after time.Duration) {
 	if !c.refusals.regained(subject, began) {
 		return
 	}
-	c.log.Info("NATS allows a subscription that it refused, connecting again", "connection", c.name, "subject", subject)
+	c.log.Info("NATS now allows a subscription that it refused, reconnecting", "connection", c.name, "subject", subject)
 	if err := nc.ForceReconnect(); err != nil {
-		c.log.Warn("NATS connection was not made anew", "connection", c.name, "error", err)
+		c.log.Warn("NATS connection was not replaced", "connection", c.name, "error", err)
 	}
 }

@@ -64,9 +64,9 @@ func (s Settings) contradictions(addr string) error {
 		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrSettings}, args...)...))
 	}
 	if ways := s.identities(); len(ways) > 1 {
-		fault("%s each say who this process is: keep one of them", strings.Join(ways, " and "))
+		fault("%s all set the identity of this process: keep one of them", strings.Join(ways, " and "))
 	} else if len(ways) == 1 && hasUser(addr) {
-		fault("the URL in --nats has credentials, and %s names others: keep one of them", ways[0])
+		fault("the URL in --nats has credentials, and %s sets others: keep one of them", ways[0])
 	}
 	for _, one := range []struct{ flag, value, needed, has string }{
 		{"--nats-password-file", s.PasswordFile, "--nats-user-file", s.UserFile}, {"--nats-user-file", s.UserFile, "--nats-password-file", s.PasswordFile},
@@ -142,7 +142,7 @@ func (s Settings) options() ([]nats.Option, error) {
 	return opts, errors.Join(faults...)
 }
 
-// Connect returns a connection that is retried for ever, so that services and servers
+// Connect returns a connection that is retried forever, so that services and servers
 // can start in any order. It fails only on flags that can't be used. While no server is
 // connected, sending fails at once instead of buffering: a late check is of no use.
 func (s Settings) Connect(url, name string, log *slog.Logger, opts ...nats.Option) (*Conn, error) {
@@ -194,8 +194,8 @@ func (s Settings) dial(url string, opts ...[]nats.Option) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// RecordSubject returns the subject to which a bucket's record is written. Where JetStream
-// is in a domain, leaf nodes pass on the subjects of its API alone.
+// RecordSubject returns the subject for writes to a bucket's record. If JetStream is in a
+// domain, leaf nodes forward only the subjects of its API.
 func RecordSubject(js jetstream.JetStream, bucket, key string) string {
 	return inDomain(js.Options().Domain, "$KV."+bucket+"."+key)
 }

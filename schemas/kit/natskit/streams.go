@@ -87,7 +87,7 @@ func (c *Conn) EnsureStreams(ctx context.Context, layout Layout) error {
 			if err.Error() != said {
 				level, said = slog.LevelWarn, err.Error()
 			}
-			c.log.Log(ctx, level, "JetStream is not ready, trying again", "error", err, "after", next)
+			c.log.Log(ctx, level, "JetStream is not ready, retrying", "error", err, "after", next)
 		}))
 	return err
 }

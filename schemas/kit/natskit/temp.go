@@ -46,7 +46,7 @@ func removeAbandoned(below string, log *slog.Logger) {
 	}
 	for _, dir := range dirs {
 		if err := removeIfAbandoned(dir); err != nil {
-			log.Warn("the temporary folder of a killed server stays", "dir", dir, "error", err)
+			log.Warn("the temporary folder of a killed server was not removed", "dir", dir, "error", err)
 		}
 	}
 }

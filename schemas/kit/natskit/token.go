@@ -212,7 +212,7 @@ func localPort(addr string) (string, bool) {
 	return u.Port(), true
 }
 
-// WithLocalToken returns the option by which a connection uses the current token of the
+// WithLocalToken returns the option that makes a connection use the current token of the
 // embedded server on this machine.
 func WithLocalToken(addr string, dataDirs ...string) nats.Option {
 	if _, ok := localPort(addr); !ok {

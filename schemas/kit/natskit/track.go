@@ -17,7 +17,7 @@ const trackSoon, trackIdle = 20 * time.Millisecond, time.Second
 
 // Track is Follow by direct gets, with the earlier entries of each key, for buckets in which
 // others can have anything stored: clients take a message whose headers look like a status
-// for one of their consumer's own, and would wait for ever behind it.
+// for one of their consumer's own, and would wait forever behind it.
 func (f *Follower) Track(ctx context.Context, bucket, keys string, apply func(entries []jetstream.KeyValueEntry, all bool)) error {
 	reconnected, stopListening := f.Conn.Changed()
 	defer stopListening()
@@ -35,16 +35,16 @@ func (f *Follower) Track(ctx context.Context, bucket, keys string, apply func(en
 	for ctx.Err() == nil {
 		err := f.track(ctx, bucket, keys, apply, reconnected, written)
 		if err == nil || ctx.Err() != nil {
-			continue // all is read anew, or the end
+			continue // all is read again, or the end
 		}
-		f.Log.Debug("bucket can't be followed, trying again", "bucket", bucket, "error", err)
+		f.Log.Debug("bucket cannot be followed, retrying", "bucket", bucket, "error", err)
 		_ = pause.For(ctx, followAfter) // the loop looks whether that was the end
 	}
 	return nil
 }
 
 // track reads all entries, and then what is written, until the connection was lost and is
-// back or the stream was made anew.
+// back or the stream was recreated.
 func (f *Follower) track(ctx context.Context, bucket, keys string, apply func([]jetstream.KeyValueEntry, bool), reconnected, written <-chan struct{}) error {
 	if err := f.Conn.EnsureStreams(ctx, f.Layout.Of([]string{BucketStream(bucket)})); err != nil {
 		return err

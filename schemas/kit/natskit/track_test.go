@@ -17,7 +17,7 @@ import (
 )
 
 // Track reads what is stored, with the earlier entries, and what comes after: also behind
-// messages whose headers look like a server's, and in a stream that was made anew.
+// messages whose headers look like a server's, and in a stream that was recreated.
 func TestTrackReadsEveryEntryInOrder(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)

@@ -97,7 +97,7 @@ func flat(all []Permission) (subjects []string) {
 const (
 	inboxes   = "_INBOX_"
 	apiPrefix = "$JS.API."
-	// crossings are the subjects by which the server takes answers to another account.
+	// crossings are the server's subjects for answers to another account.
 	crossings = "_R_.>"
 	// probe is the key of the record that is written to find out whether a bucket takes
 	// writes.

@@ -28,7 +28,7 @@ var (
 // releaseTimeout is more than a detector needs to release a loop.
 const releaseTimeout = 15 * time.Second
 
-// Release asks a detector to release a loop, and returns how many counters start anew.
+// Release asks a detector to release a loop, and returns how many counters restart.
 func Release(ctx context.Context, nc *nats.Conn, loopID string) (counters int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()

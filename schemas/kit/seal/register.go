@@ -24,7 +24,7 @@ type Register struct {
 	// Lasts returns when a content is over. An earlier record of its key can't come back
 	// until then. Nil is for contents that are never over.
 	Lasts func(content []byte) time.Time
-	// Now is the time by which contents are over; nil is the machine's.
+	// Now is the clock for the end of contents; nil is the machine's.
 	Now func() time.Time
 
 	good   map[string]good

@@ -30,7 +30,7 @@ var (
 	ErrUnsealed = errors.New("it has no operator's seal")
 	// ErrForged means that a record's seal is not one that is trusted, or was made for
 	// another record.
-	ErrForged = errors.New("its seal is not by a key that is trusted")
+	ErrForged = errors.New("its seal is not from a trusted key")
 	// ErrOlder means that a record was replaced before.
 	ErrOlder = errors.New("it is older than the record in force")
 	// ErrKey means that a key can't be used.
@@ -71,7 +71,7 @@ func NewSigner(seed string) (*Signer, error) {
 	}
 	public, err := key.PublicKey()
 	if err != nil || !nkeys.IsValidPublicOperatorKey(public) {
-		return nil, fmt.Errorf("%w: it is a seed for something else; one for seals begins with SO", ErrKey)
+		return nil, fmt.Errorf("%w: it is another kind of seed; one for seals begins with SO", ErrKey)
 	}
 	return &Signer{key, public}, nil
 }

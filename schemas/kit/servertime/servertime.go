@@ -28,8 +28,8 @@ const (
 	first = 4
 	// timeout bounds one measurement.
 	timeout = time.Second
-	// drift is the part of its age by which a measurement may be wrong: ten times what
-	// clocks of machines drift.
+	// drift is the error of a measurement, as a share of its age: ten times the drift of
+	// machines' clocks.
 	drift = 1e-3
 	// wrong is the least offset that is logged as a warning, at most once in warnEvery.
 	wrong     = time.Minute
@@ -101,7 +101,7 @@ func (c *Clock) Gauge(name string) prometheus.Collector {
 // context ends.
 func (c *Clock) Start(ctx context.Context) {
 	if err := c.Sync(ctx); err != nil && ctx.Err() == nil {
-		c.log.Info("the NATS server's time is not known yet, going by the machine's", "error", err)
+		c.log.Info("the NATS server's time is not known yet, using the machine's", "error", err)
 	}
 	go c.Run(ctx)
 }
@@ -157,7 +157,7 @@ func (c *Clock) take(sent, received, server time.Time) {
 	c.base.Store(c.best.base.UnixNano())
 	if offset.Abs() > wrong && to-c.warned >= warnEvery {
 		c.warned = to
-		c.log.Warn("this machine's clock is wrong, going by the NATS server's; have NTP set both", slog.Duration("behind", offset))
+		c.log.Warn("this machine's clock is wrong, using the NATS server's; set both by NTP", slog.Duration("behind", offset))
 	}
 }
 

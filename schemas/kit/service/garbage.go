@@ -62,8 +62,8 @@ func readHeap() heap {
 	return h
 }
 
-// wastes reports whether a process that allocates so many bytes a second keeps more garbage
-// than it has use for: with less, collections would take more than their part of a
+// wastes reports whether a process with this rate of allocation, in bytes a second, keeps
+// needless garbage: with less, collections would still take no more than their share of a
 // processor.
 func (h heap) wastes(rate float64) bool {
 	useful := max(leastGarbage, rate*float64(h.live)/(collected*collecting))

@@ -34,7 +34,7 @@ func (p *Pairs) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// splitPairs returns the pairs of a text. The error shows no value, since it may hold a
+// splitPairs returns the pairs of a text. The error shows no value, because it may hold a
 // password.
 func splitPairs(text string) (Pairs, error) {
 	found := Pairs{}

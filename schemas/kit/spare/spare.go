@@ -15,14 +15,14 @@ const maxSpare = 64
 // Goroutines run functions. Make them with New; nil starts a new goroutine for each
 // function.
 type Goroutines struct {
-	// next hands a function to a goroutine that waits for one, of which there are waiting.
+	// next hands a function to an idle goroutine; waiting is their number.
 	next    chan func()
 	waiting atomic.Int64
 	stopped chan struct{}
 	stop    sync.Once
 }
 
-// New returns goroutines, of which none runs yet.
+// New returns an empty pool of goroutines.
 func New() *Goroutines { return &Goroutines{next: make(chan func()), stopped: make(chan struct{})} }
 
 // Go runs a function in a goroutine that has nothing to do, or in a new one.

@@ -95,8 +95,7 @@ const (
 	protocolGRPC = "grpc"
 )
 
-// exporterKind returns the protocol by which the environment asks for traces; "" for
-// none.
+// exporterKind returns the protocol for traces that the environment asks for; "" for none.
 func exporterKind(env func(string) string) (string, error) {
 	first := func(names ...string) string {
 		for _, name := range names {

@@ -34,8 +34,8 @@ const (
 	// maxSent is how many messages are on their way at once; checks that come
 	// meanwhile share the next one.
 	maxSent = 4
-	// maxWaiting bounds the checks that wait for a message, of which one caller has half at
-	// most.
+	// maxWaiting is the largest number of checks that wait for a message; one caller may have
+	// half of them.
 	maxWaiting = 8192
 	// maxWait bounds how long a check waits for its decision while detectors decide
 	// others.
@@ -269,7 +269,7 @@ func (one *call) take(d *checkpb.Decision) {
 	}
 }
 
-// take returns the next batch, after one with so many checks was answered; if there is
+// take returns the next batch, after one of the given size was answered; if there is
 // none, a later caller may send. A batch has its share of all checks that are on their way
 // or wait. With all that wait, one large message would go back and forth, and each part of
 // the system would idle while another works.

@@ -437,7 +437,7 @@ func TestLongNamesAreCheckedAndHarmNoNeighbours(t *testing.T) {
 	}
 }
 
-// What else stops a blocked request is asked of a detector; where there is none, the block
+// What else stops a blocked request is asked of a detector; if there is none, the block
 // stands.
 func TestABlockStandsWithoutADetector(t *testing.T) {
 	t.Parallel()

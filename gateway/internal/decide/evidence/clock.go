@@ -10,7 +10,7 @@ import (
 // clockCounter counts a first request by what it says without its clocks: a prompt that
 // begins with the time is another one each time. A clock is a time that is the present one,
 // whatever the zone; other times are what the prompt is about. The clock may be what
-// differs, so that the counter brings hints at the most. It is nil for a prompt without a
+// differs, so that the counter brings hints at most. It is nil for a prompt without a
 // clock.
 func (m *maker) clockCounter(p *bundle.Policy) *checkpb.Counter {
 	if p.Prompt.CountEach || !m.begins() || m.Prompt.Transcript.Messages() > mostClocked {
@@ -37,6 +37,6 @@ func (m *maker) clockCounter(p *bundle.Policy) *checkpb.Counter {
 	return c
 }
 
-// mostClocked is the number of messages, with instructions among them, up to which a
-// request has nothing but one prompt.
+// mostClocked is the largest number of messages, including instructions, of a request that
+// has nothing but one prompt.
 const mostClocked = 2

@@ -55,7 +55,7 @@ func (m *maker) requestCounter(p *bundle.Policy) *checkpb.Counter {
 const uninspectedWindow = time.Minute
 
 // uninspectedCounter counts all of a caller's bodies that can't be read as one: each is
-// new by its bytes if its text is written anew.
+// new by its bytes if its text is written again.
 func (m *maker) uninspectedCounter(p *bundle.Policy) *checkpb.Counter {
 	sum := fingerprint.New(uninspectedDomain).String(m.Identity.GetCaller()).Sum()
 	return &checkpb.Counter{

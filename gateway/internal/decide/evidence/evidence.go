@@ -132,8 +132,7 @@ func (m *maker) shadow(p *bundle.Policy) bool {
 	return p.Shadow(m.Now) || p.HeldOut(m.Identity.GetSession())
 }
 
-// idempotency returns the hash of the key by which a client says that two requests
-// are one; "" without a key.
+// idempotency returns the hash of the request's idempotency key; "" without a key.
 func (m *maker) idempotency() string {
 	key := m.Header.Get("Idempotency-Key")
 	if key == "" {

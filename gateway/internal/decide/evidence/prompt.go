@@ -67,8 +67,8 @@ func (m *maker) setRounds(c *checkpb.Counter, d *policy.Prompt) {
 	}
 }
 
-// keptByProvider reports whether the provider keeps the history, of which the request
-// shows a part.
+// keptByProvider reports whether the provider keeps the history, so that the request has
+// only a part of it.
 func (m *maker) keptByProvider() bool { return m.Prompt != nil && m.Prompt.Delta }
 
 // asked returns the fingerprint of what was asked, without the model, and without the

@@ -58,7 +58,7 @@ type Skipped struct {
 }
 
 // limits adds the rules of the matching policies that apply to the request. A tool's
-// call is no request.
+// call is not a request.
 func (m *maker) limits() {
 	if m.Run != nil {
 		return

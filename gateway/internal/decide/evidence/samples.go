@@ -45,9 +45,9 @@ type opening struct {
 	sample bool
 }
 
-// moderate leaves out of a prompt's count what its source has in it, and is no loop:
+// moderate leaves out of a prompt's count what its source has in it, and is not a loop:
 // requests that are in flight together count as one, and equal first requests of a caller
-// that sends more others are its workload, which is warned of at the most.
+// that sends more others are its workload, which is warned of at most.
 func (m *maker) moderate(c *checkpb.Counter, p *bundle.Policy, session string) {
 	m.Memory.mu.Lock()
 	defer m.Memory.mu.Unlock()

@@ -65,8 +65,8 @@ type Detector struct {
 	Fingerprint   string `json:"fingerprint,omitempty"`
 	Threshold     int    `json:"threshold,omitempty"`
 	WindowSeconds int    `json:"window_seconds,omitempty"`
-	// Rate is the threshold divided by the window: at about so many identical requests
-	// a second the detector has a finding.
+	// Rate is the threshold divided by the window: the number of identical requests a second
+	// at which the detector fires.
 	Rate float64 `json:"rate,omitempty"`
 	// Count is the count with this request; 0 if the detectors were not asked.
 	Count int `json:"count,omitempty"`

@@ -86,8 +86,8 @@ func loopRefusal(f *checkpb.Finding, wait, status int) provider.Refusal {
 	}
 }
 
-// loopMessage says that Unloop found a loop, which, by which detector, and what to do. wait
-// is in seconds, 0 if waiting does not help.
+// loopMessage describes a loop, its detector and what to do. wait is in seconds, 0 if
+// waiting does not help.
 func loopMessage(f *checkpb.Finding, wait int) string {
 	who, then := "Seen by Unloop", ""
 	if f.GetAction().Stops() {

@@ -80,7 +80,7 @@ func (t *Template) render(body []byte, f *checkpb.Finding, wait int) []byte {
 }
 
 // RepeatTemplate is the template of the refusals of a request. It is made when the request
-// repeats for the first time, and anew when the status changes.
+// repeats for the first time, and again when the status changes.
 type RepeatTemplate struct{ newest atomic.Pointer[Template] }
 
 // get returns the template for a finding, the seconds to wait and a status.

@@ -75,7 +75,7 @@ func New(cfg Config, log *slog.Logger) (*Authenticator, error) {
 	a := &Authenticator{keys: keys}
 	switch {
 	case len(urls) > 1:
-		faults = append(faults, errors.New("--auth: there can be one jwt:URL, since two issuers could name each other's subjects"))
+		faults = append(faults, errors.New("--auth: only one jwt:URL is allowed, because two issuers could name each other's subjects"))
 	case len(urls) == 1:
 		a.tokens, err = newTokens(urls[0], cfg, log)
 		faults = append(faults, err)

@@ -50,7 +50,7 @@ func checkURL(address string) error {
 	case u.User != nil:
 		return errors.New("--auth jwt:URL: the URL must have no user")
 	case u.Scheme != "https" && (u.Scheme != "http" || !access.Loopback(u.Hostname())):
-		return errors.New("--auth jwt:URL: the URL must begin with https://, since anybody who can change the keys can sign tokens")
+		return errors.New("--auth jwt:URL: the URL must begin with https://, because anybody who can change the keys can sign tokens")
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func checkURL(address string) error {
 func (t *tokens) verify(ctx context.Context, text string) (Principal, error) {
 	token, err := jwt.ParseSigned(text, jwks.Algorithms)
 	if err != nil || len(token.Headers) != 1 {
-		return Principal{}, fmt.Errorf("%w: it is no key and no signed token", ErrWrong)
+		return Principal{}, fmt.Errorf("%w: it is neither a key nor a signed token", ErrWrong)
 	}
 	header := token.Headers[0]
 	keys, err := t.keys.Find(ctx, header.KeyID, jose.SignatureAlgorithm(header.Algorithm))

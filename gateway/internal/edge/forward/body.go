@@ -47,7 +47,7 @@ func (p *Proxy) Hint(format provider.Provider, b *request.Body, text, position s
 	if err != nil {
 		fingerprint := f.GetFingerprint()
 		p.edits.hints.WithLabelValues("no-place").Inc()
-		p.log.Warn("request could not take a hint", "format", format.Name(), "policy", f.GetPolicy(),
+		p.log.Warn("request has no place for a hint", "format", format.Name(), "policy", f.GetPolicy(),
 			"fingerprint", hex.EncodeToString(fingerprint[:min(8, len(fingerprint))]), "error", err)
 		return b
 	}

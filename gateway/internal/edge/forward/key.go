@@ -27,7 +27,7 @@ func ReadKeys(places map[string]string, table *route.Table) (Keys, error) {
 		case !table.Known(name):
 			err = errors.New("there is no upstream of this name; name it with --upstream")
 		case err == nil && !isHeaderValue(key):
-			err = errors.New("the key has characters that no header may have")
+			err = errors.New("the key has characters that headers must not have")
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("--upstream-key %s: %w", name, err))

@@ -13,7 +13,7 @@ import (
 const IdleTime = time.Minute
 
 // Upload is a request's body as it comes in. A client that stops sending does not
-// hold a connection and memory for ever, and can be told from an upstream that fails.
+// hold a connection and memory forever, and can be told from an upstream that fails.
 type Upload struct {
 	io.ReadCloser
 	conn *http.ResponseController
@@ -124,7 +124,7 @@ func (u *Upload) read(p []byte) (n int, err error) {
 }
 
 // Hurry is called when a request is answered: the HTTP server reads some of the rest
-// of a body before it sends an answer, and must not wait for ever.
+// of a body before it sends an answer, and must not wait forever.
 func Hurry(r *http.Request) {
 	u := Held(r)
 	if u == nil || u.ended.Load() || u.failed.Load() || u.hurried.Swap(true) {

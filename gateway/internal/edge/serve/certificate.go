@@ -69,7 +69,7 @@ func (p *pair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	defer p.mu.Unlock()
 	if time.Since(p.last) >= reread {
 		if err := p.read(); err != nil {
-			p.log.Warn("the certificate before is used on", "error", err)
+			p.log.Warn("keeping the old certificate", "error", err)
 		}
 	}
 	return p.current, nil

@@ -94,7 +94,7 @@ func TestTLSSpeaksBothVersionsOfHTTP(t *testing.T) {
 	}
 }
 
-// TestANewCertificateIsTakenWithoutARestart replaces the files, once by what is no certificate.
+// TestANewCertificateIsTakenWithoutARestart replaces the files, once by what is not a certificate.
 func TestANewCertificateIsTakenWithoutARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

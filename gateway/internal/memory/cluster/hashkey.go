@@ -65,7 +65,7 @@ func (k *sharedKey) use(key [identity.KeySize]byte, own bool) {
 		return
 	}
 	if k.current != nil {
-		k.log.Warn("callers are hashed with another key now: what was counted before is not found by it")
+		k.log.Warn("caller hash key changed: earlier counts will not be found")
 	}
 	k.current = &key
 	k.hasher.Store(identity.NewHasher(key))
@@ -112,7 +112,7 @@ func createKey(ctx context.Context, js jetstream.JetStream, key []byte, last jet
 	return fmt.Errorf("make caller hash key: %w", errors.Join(err, makeRoom(ctx, js)))
 }
 
-// makeRoom deletes the earlier keys, of which a full history takes no more.
+// makeRoom deletes the earlier keys, because a full history accepts no more.
 func makeRoom(ctx context.Context, js jetstream.JetStream) error {
 	stream, err := js.Stream(ctx, natskit.BucketStream(schemas.BucketPolicies))
 	if err != nil {

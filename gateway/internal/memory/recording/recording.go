@@ -46,7 +46,7 @@ var recordedHeaders = []string{
 var secretQueries = []string{"key", "api_key", "api-key", "apikey", "access_token", "token", "auth", "signature", "sig", "subscription-key"}
 
 // errReadable refuses to write prompts to a file that others can read.
-var errReadable = errors.New("others can read it; make it yours alone with chmod 600")
+var errReadable = errors.New("others can read it; restrict it with chmod 600")
 
 // Recorder writes a recording. A nil Recorder records nothing.
 type Recorder struct {

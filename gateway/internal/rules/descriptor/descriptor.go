@@ -102,8 +102,8 @@ func headerValues(h http.Header, name string) []string {
 	return h.Values(strings.ReplaceAll(name, "_", "-"))
 }
 
-// proxied returns a header by which a trusted proxy classifies the client's address. The
-// proxy must set it or remove it: a client's own header is not believed.
+// proxied returns a header with which a trusted proxy classifies the client's address. The
+// proxy must set or remove it; a client's own header is not used.
 func (v *Values) proxied(header string) (string, bool) {
 	peer, err := netip.ParseAddrPort(v.subject.HTTP.RemoteAddr)
 	values := v.subject.HTTP.Header.Values(header)

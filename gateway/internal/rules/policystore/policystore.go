@@ -129,7 +129,7 @@ func (p *Policies) Pushed(data []byte) {
 	case p.file == "":
 		p.replace(data, sourcePushed)
 	case data != nil:
-		p.log.Warn("a pushed policy bundle is not used here: --policies outranks it", "file", p.file)
+		p.log.Warn("a pushed policy bundle is not used here: --policies overrides it", "file", p.file)
 	}
 }
 

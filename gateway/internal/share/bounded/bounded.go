@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Name returns a name with at most so many bytes of valid UTF-8, as messages want it. A
-// longer name ends in a hash of it, so that it stays different from others.
+// Name returns the name in valid UTF-8, cut to at most most bytes. A cut name ends in a
+// hash of the whole, so that it stays unique.
 func Name(name string, most int) string {
 	if len(name) > most {
 		sum := sha256.Sum256([]byte(name))

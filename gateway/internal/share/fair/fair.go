@@ -38,7 +38,7 @@ func Most(room int64) int64 { return room / 2 }
 // order. The zero Queue is empty. It is not safe for concurrent use.
 type Queue[T any] struct {
 	lines map[Caller]*line
-	// order has the lines, each of which has values; the next turn is that of the first.
+	// order has the lines that have values; the first line has the next turn.
 	order list.List
 	n     int
 }

@@ -39,7 +39,7 @@ const (
 )
 
 // ErrBusy says that too many requests wait already, or that the turn did not come in time.
-var ErrBusy = errors.New("too many requests wait to be checked")
+var ErrBusy = errors.New("too many requests to check")
 
 // Turns are the turns of a gateway's requests. Make it with New.
 //

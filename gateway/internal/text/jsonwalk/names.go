@@ -11,7 +11,7 @@ type names struct {
 	large map[int]map[string]struct{}
 }
 
-// few is the number of names up to which a linear search is used.
+// few is the largest number of names for a linear search.
 const few = 16
 
 // open begins an object. It returns the object's index for add and close.

@@ -36,7 +36,7 @@ var complaints = []*regexp.Regexp{
 
 // IsComplaint reports whether a message says what is wrong with the form of the answer
 // before it: that it has no call, no command, no valid JSON. A message that only asks for
-// more is no complaint.
+// more is not a complaint.
 func IsComplaint(text []byte) bool {
 	text = bytes.Join(bytes.Fields(bytes.ToLower(text[:min(len(text), maxComplaint)])), []byte(" "))
 	text = bytes.ReplaceAll(text, []byte("\u2019"), []byte("'"))

@@ -49,8 +49,8 @@ func edgesOf(text []byte) []byte {
 
 // LooksFailed is the built-in recognition of failed results: those that begin with a
 // word such as "Error:" or with a traceback, JSON objects that begin with an error
-// member, shells' "command not found" and its like, what a shell says with the line that it
-// has come to, and exit codes other than 0.
+// member, shells' "command not found" and the like, shells' messages with a line number, and
+// exit codes other than 0.
 func LooksFailed(text []byte) bool { return looksFailed(edgesOf(text)) }
 
 // failureWords begin a failed result if a colon, a bracket or the end of the line
@@ -309,7 +309,7 @@ func errorLine(line []byte) []byte {
 }
 
 // argumentAt returns the end of text at i that is likely to come from the call: quoted
-// text, or a word with a digit or a slash. It is 0 where there is none.
+// text, or a word with a digit or a slash. It is 0 if there is none.
 func argumentAt(line []byte, i int) int {
 	switch ch := line[i]; ch {
 	case '"', '\'', '`':

@@ -29,7 +29,7 @@ var (
 	changingParts = []string{"insert ", "update ", "delete", "create", "apply", "-x post", "-xpost", "-x put", "-x patch", " -d ", "--data", " --form", " -f @", "upload"}
 )
 
-// looks reports whether a tool that is no shell looks at something which others may
+// looks reports whether a tool that is not a shell looks at something which others may
 // change: an order, a row, a page, a log. A source file stays as it is.
 func looks(tool string, arguments []byte) bool {
 	if !toolname.HasWord(tool, lookingWords) || toolname.HasWord(tool, changingWords) {

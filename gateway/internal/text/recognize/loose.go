@@ -148,7 +148,7 @@ var emptyObject = regexp.MustCompile(`^\{("[A-Za-z_]+":(\[\]|\{\}|0|null|""),?)+
 // longestEmpty bounds results that may tell of nothing.
 const longestEmpty = 200
 
-// IsEmpty reports whether a result tells of nothing.
+// IsEmpty reports whether a result says that there is nothing.
 func IsEmpty(text []byte) bool {
 	if text = bytes.TrimSpace(text); len(text) > longestEmpty {
 		return false

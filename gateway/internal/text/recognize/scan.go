@@ -97,7 +97,7 @@ func wordAt(text []byte, i int) bool { return i < len(text) && class[text[i]] !=
 // letterAt reports whether a letter stands at i.
 func letterAt(text []byte, i int) bool { return i < len(text) && class[text[i]] == letter }
 
-// skipDigits returns the index of the first byte from i on that is no digit.
+// skipDigits returns the index of the first byte from i on that is not a digit.
 func skipDigits(text []byte, i int) int {
 	for i < len(text) && class[text[i]] == digit {
 		i++

@@ -94,9 +94,8 @@ func appendLower(dst, s []byte) []byte {
 	return dst
 }
 
-// Said returns the digest by which a human message is known within its session:
-// that of its text as [AppendText] gives it, without its numbers, which differ
-// where a harness counts down.
+// Said returns the digest that identifies a human message within its session: that of its
+// text from [AppendText] without numbers, which differ if a harness counts down.
 func Said(text []byte) fingerprint.Digest {
 	var h Hasher
 	return h.Said(text)

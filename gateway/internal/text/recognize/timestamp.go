@@ -56,7 +56,7 @@ func numericDate(text []byte, i int) int {
 
 // namedDate returns the end of a time that begins with the name of a day or a
 // month: "Mon, 02 Jan 2006 15:04:05 GMT", "Mon Jan  2 15:04:05 2006", "Jan  2
-// 15:04:05", "January 2, 2006 at 3:04 PM". It is 0 where there is none.
+// 15:04:05", "January 2, 2006 at 3:04 PM". It is 0 if there is none.
 func namedDate(text []byte, i int) int {
 	if d := nameAt(text, i, dayName); d > 0 {
 		for d < len(text) && (text[d] == ',' || text[d] == ' ') {
@@ -135,7 +135,7 @@ func clockAt(text []byte, i int) (end int, exact bool) {
 }
 
 // zoneAfter returns the end of the zone that follows a time of day which ends at
-// i, or i where there is none: Z, +02:00, -0700, UTC, GMT, and Go's "m=+0.001".
+// i, or i if there is none: Z, +02:00, -0700, UTC, GMT, and Go's "m=+0.001".
 func zoneAfter(text []byte, i int) int {
 	if i < len(text) && text[i] == 'Z' && !wordAt(text, i+1) {
 		return i + 1

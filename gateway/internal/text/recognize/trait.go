@@ -141,8 +141,8 @@ func IsUnanswered(text []byte) bool {
 const plainLines = 2
 
 // IsPlainError reports whether the class of a failed result says all of the error, so that
-// results of one class tell the same. That is so for a tool that is no shell, which
-// reports an error of its own, and for a text of which [IsPlainText] is true.
+// results of one class tell the same. This is the case for tools other than shells,
+// which report their own errors, and for texts with [IsPlainText].
 func IsPlainError(tool string, text []byte) bool { return !isShell(tool) || IsPlainText(text) }
 
 // IsPlainText reports whether an error has no more than the lines that its class covers.

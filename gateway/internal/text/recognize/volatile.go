@@ -26,7 +26,7 @@ const (
 	Addresses
 	// Runtime are values that a system generates for each run: ids of processes, threads and
 	// shells behind their names (pid 4711, "chunk_id": "860463"), measured times
-	// behind theirs ("wall_time_seconds": 0.02), the line that a shell has come to
+	// behind theirs ("wall_time_seconds": 0.02), the line number in a shell's message
 	// (bash: line 12: x: command not found), ports above 32767 of this host,
 	// hashes of mangled symbols, names of temporary files and of Kubernetes pods, ids
 	// that a browser's tools give to elements (ref=s2e9, uid=3_12).

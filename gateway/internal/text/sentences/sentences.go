@@ -240,7 +240,7 @@ func fold(all []sentence) List {
 	return out
 }
 
-// Number returns the number of what is no sentence and stands beside a text, such as a
+// Number returns the number of what is not a sentence and stands beside a text, such as a
 // picture, given its digest. It counts as one word.
 func Number(digest []byte) uint32 {
 	return uint32(xxhash.Sum64(digest)>>32)&^0xff | 1

@@ -20,8 +20,8 @@ type Watcher interface {
 	Event(name []byte)
 	// Text reports a string that is the value of a name, as it is between the quotes. Empty strings and those over 192 bytes are not reported.
 	Text(at *Place, text []byte)
-	// Object reports that an object begins, and returns the greatest length in bytes
-	// up to which the watcher wants its JSON; 0 for an object that it does not want.
+	// Object reports that an object begins. It returns the greatest length in bytes of its
+	// JSON that the watcher wants; 0 for an object that it does not want.
 	Object(at *Place) (most int)
 	// JSON reports an object that the watcher wanted. Until then it is asked for no
 	// other.

@@ -72,8 +72,8 @@ type Stream struct {
 // Data adds an event with a document.
 func (s *Stream) Data(document any) { s.event("", JSON(document)) }
 
-// Typed adds an event with a document, of which it sets the member "type" to the name
-// of the event.
+// Typed adds an event with a document and sets the document's member "type" to the name of
+// the event.
 func (s *Stream) Typed(name string, document map[string]any) {
 	document["type"] = name
 	s.event("event: "+name+s.eol(), JSON(document))

@@ -13,7 +13,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
 )
 
-// Bodies and what becomes of them, byte for byte; an empty want is no change.
+// Bodies and what becomes of them, byte for byte; an empty want is not a change.
 var bodies = []struct {
 	name       string
 	format     repairer

@@ -38,7 +38,7 @@ type Request struct {
 	Target   route.Target
 	Provider provider.Provider
 	Body     *Body
-	// Prompt is what the body asks; nil if it is no prompt.
+	// Prompt is what the body asks; nil if it is not a prompt.
 	Prompt *provider.Prompt
 	// Uninspected says why a body in a prompt's place was not read; "" if it was.
 	Uninspected string

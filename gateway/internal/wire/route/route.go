@@ -90,7 +90,7 @@ func parseUpstream(name, addr string) (*url.URL, error) {
 	u, err := url.Parse(addr)
 	switch {
 	case name == "" || strings.ContainsAny(name, "/?#% ") || name == "unloop" || isVersion(name):
-		return nil, fmt.Errorf("--upstream %s: the name must be one path segment, and none of v1, v1beta, v1beta1, v1alpha, upload and unloop", name)
+		return nil, fmt.Errorf("--upstream %s: the name must be one path segment other than v1, v1beta, v1beta1, v1alpha, upload and unloop", name)
 	case err != nil:
 		return nil, fmt.Errorf("--upstream %s: the URL can't be read", name) // its text may hold a password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":

@@ -76,8 +76,8 @@ func (t *Transcript) firstWords() []byte {
 	return text
 }
 
-// Clockless identifies a conversation of which only the beginning is there by all of it
-// without the clocks that say now. ok is false if it has none, or if there is more.
+// Clockless identifies a conversation that has only a beginning, by its content without
+// the current time. ok is false if it has none, or if there is more.
 func (t *Transcript) Clockless(now time.Time) (sum fingerprint.Digest, ok bool) {
 	if t.spoken || !t.opened {
 		return sum, false

@@ -27,12 +27,12 @@ type Options struct {
 	Exchanges int
 	// Cache remembers long texts that were read before; nil for none.
 	Cache *message.Cache
-	// Stop reports whether nobody needs the conversation any more, of which the rest is
-	// not read then; nil for never.
+	// Stop reports whether nobody needs the conversation any more; its rest is then not
+	// read. nil means never.
 	Stop func() bool
 }
 
-// kept is a message of which the parts are kept.
+// kept is a message whose parts are kept.
 type kept struct {
 	role  message.Role
 	parts []message.Part

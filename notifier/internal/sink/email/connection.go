@@ -11,7 +11,7 @@ import (
 // maxRead bounds what a server may say in one attempt, its certificates included, in bytes.
 const maxRead = 256 << 10
 
-var errTooMuch = errors.New("the mail server says too much")
+var errTooMuch = errors.New("the mail server sent too much")
 
 // connection is the connection of one attempt, which is closed at the attempt's end: the
 // library leaves it open after errors.

@@ -51,7 +51,7 @@ type payload struct {
 	Details   any    `json:"custom_details,omitempty"`
 }
 
-// body returns the message with the details of so many of its loops.
+// body returns the message with the details of shown of its loops.
 func body(m *sink.Message, routingKey string, template *render.Template, shown int) ([]byte, error) {
 	out := message{RoutingKey: routingKey, Action: "resolve", Dedup: dedup(m.Key)}
 	if m.Resolved {

@@ -57,7 +57,7 @@ type text struct {
 
 func mrkdwn(s string, most int) text { return text{"mrkdwn", render.Cut(s, most), true} }
 
-// body returns the message with so many of its loops.
+// body returns the message with shown of its loops.
 func body(m *sink.Message, template *render.Template, shown int) ([]byte, error) {
 	if template != nil {
 		written, err := template.Render(m)

@@ -17,7 +17,7 @@ func (Generate) Repair(body []byte) ([]byte, repair.Report, error) {
 	if err != nil {
 		return body, repair.Report{}, fmt.Errorf("repair generateContent body: %w", err)
 	}
-	if t.continued { // a response in several pieces is no duplicate
+	if t.continued { // a response in several pieces is not a duplicate
 		return body, repair.Report{}, nil
 	}
 	t.pair()

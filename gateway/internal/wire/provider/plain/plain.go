@@ -1,4 +1,4 @@
-// Package plain is the provider of HTTP requests that are no prompts in a known format.
+// Package plain is the provider of HTTP requests that are not prompts in a known format.
 // It finds their keys and refuses them; it has no other use for their bodies.
 package plain
 

@@ -37,7 +37,7 @@ func (Responses) Parse(body []byte, opts provider.Options) (*provider.Prompt, er
 
 // Called reads an item of an answer's output in the way in which it is read in a
 // request's history. It returns the call and the id of the item. ok is false if the
-// item is no call that the client has to answer.
+// item is not a call that the client has to answer.
 func Called(item []byte) (call provider.ToolCall, id string, ok bool) {
 	p := reader{Reader: openai.Reader{Body: item, T: provider.NewTranscript(provider.Options{Items: 1})}, prompt: &provider.Prompt{}}
 	if err := jsonwalk.Text(item, p.item); err != nil {

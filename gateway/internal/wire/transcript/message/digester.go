@@ -195,7 +195,7 @@ func (d *Digester) Human(parts []Part) (text []byte, digest fingerprint.Digest, 
 	return text, digest, human
 }
 
-// Words returns the texts of a message that are no reminders, with one space between
+// Words returns the texts of a message that are not reminders, with one space between
 // them, in the buffer. some is false if there is none.
 func (d *Digester) Words(parts []Part) (text []byte, some bool) {
 	text = d.Buffer[:0]

@@ -59,7 +59,7 @@ type Part struct {
 	// Mark distinguishes a call from an equal one, as a signature does.
 	Mark  []byte
 	Value []byte
-	// Known is a call to which the body only refers; nil for one that it contains.
+	// Known is a call that the body only refers to; nil for one that it contains.
 	Known *ToolCall
 }
 
@@ -87,7 +87,7 @@ type ToolCall struct {
 	// Ours marks a result that is a text of Unloop's.
 	Ours bool
 	// Loose is the key without the values that change by themselves and, for a failed
-	// call, without numbers. It is zero for a call of which that is no evidence.
+	// call, without numbers. It is zero if that is no evidence for the call.
 	Loose fingerprint.Digest
 	// Soft marks a call that was read in a text that may be no action.
 	Soft bool

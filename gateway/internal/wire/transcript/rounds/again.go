@@ -40,7 +40,7 @@ type memory struct {
 }
 
 // take adds the i-th item, and reports whether it is news: a human message that was not
-// sent before, a new call that succeeded and is no poll and no thought, or a new result
+// sent before, a new call that succeeded and is not a poll and no thought, or a new result
 // of a known call.
 func (m *memory) take(i int, it *Item) (news bool) {
 	if len(it.Calls) == 0 {

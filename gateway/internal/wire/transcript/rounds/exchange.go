@@ -81,7 +81,7 @@ func (tn *turn) appendTo(parts []message.Part, kind message.Kind) []message.Part
 func isText(raw []byte) bool { return len(raw) == 0 || raw[0] == '"' }
 
 // action returns the text of the message and the action in it; the whole text is the call
-// where there is none.
+// if there is none.
 func (e *exchange) action() (said []byte, action textact.Action) {
 	said = join([]turn{*e.said})
 	if action = textact.Find(said); action.Form == textact.None {

@@ -32,7 +32,7 @@ type Rules struct {
 	// Failures recognises failed results in formats that do not mark them; nil for the
 	// default signs.
 	Failures *recognize.Failures
-	// Hints are the texts of hints, which are no results.
+	// Hints are the texts of hints, which are not results.
 	Hints []string
 
 	number uint64
@@ -115,7 +115,7 @@ type offered struct {
 	set   map[string]bool // nil for few names, which are compared one by one
 }
 
-// fewNames is the number of names up to which no set is made.
+// fewNames is the largest number of names for which no set is built.
 const fewNames = 16
 
 func (t *Rounds) offered() (o offered) {

@@ -40,8 +40,8 @@ func (t *Rounds) Message(role message.Role, parts []message.Part) {
 	t.chat.message(role, parts)
 }
 
-// HasTools reports whether the request offers tools or its history has calls. A history
-// of which a part was left out may have calls.
+// HasTools reports whether the request offers tools or its history has calls. An
+// incomplete history may have calls.
 func (t *Rounds) HasTools() bool {
 	if len(t.Tools) > 0 || len(t.inText()) > 0 || !t.wire.before.IsZero() {
 		return true

@@ -2,8 +2,7 @@ package textact
 
 import "bytes"
 
-// Step is one action of a scratchpad with the text behind it, of which Result is the
-// result.
+// Step is one action of a scratchpad, with its result and the text after it.
 type Step struct {
 	Action Action
 	Answer []byte

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// words are the names of elements that are no actions: thoughts, answers and HTML.
+// words are the names of elements that are not actions: thoughts, answers and HTML.
 var words = []string{
 	"thinking", "think", "thought", "thoughts", "reasoning", "reason", "analysis", "reflection", "scratchpad", "plan", "planning",
 	"observation", "result", "results", "response", "summary", "explanation", "details", "example", "memory", "note", "notes", "context",

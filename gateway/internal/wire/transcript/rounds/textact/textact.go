@@ -26,7 +26,7 @@ type Action struct {
 	Form Form
 	// Tool is the name of the tool, or the kind of action if the text names none.
 	Tool string
-	// Mark is the text by which instructions announce such actions: "Action:",
+	// Mark is the text that announces such actions in instructions: "Action:",
 	// "<read_file>", "```".
 	Mark string
 	// Call is the input of the tool, without the words around it.
