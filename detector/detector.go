@@ -2,9 +2,9 @@
 // records in JetStream KV, and records its findings as incidents.
 //
 // Any number of detectors share the work and the records. A detector knows no policies:
-// each check brings the parameters that it is evaluated with. It sees fingerprints. It
-// gets text only where a policy compares texts, which it passes on to an embedding
-// worker and forgets, or shows excerpts in events.
+// each check brings the parameters that it is evaluated with. It sees fingerprints. It gets
+// text only if a policy compares texts, which it passes on to an embedding worker, or if a
+// policy has excerpts in events.
 package detector
 
 import (

@@ -109,8 +109,8 @@ func (d *Detector) budget(ms uint32) time.Duration {
 	return d.cfg.MaxBudget
 }
 
-// outcomeTime is how long a detector tries to book an outcome. No client waits for that, and
-// what is not booked by then is lost.
+// outcomeTime is how long a detector tries to store an outcome. No client waits for it;
+// afterwards the outcome is lost.
 const outcomeTime = 5 * time.Second
 
 // onHandover applies a step that another detector handed over. It is handed over no

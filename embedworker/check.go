@@ -21,8 +21,8 @@ import (
 )
 
 // onCheck answers a request in the goroutine of a sender that waits for it, or in one of
-// its own: handlers of one subscription run one after the other, and requests that wait
-// together are what a batch is made of.
+// its own: handlers of one subscription run one after the other, and a batch needs requests
+// that wait at the same time.
 func (w *Worker) onCheck(req natskit.Request) {
 	r, err := natskit.Message[semanticpb.SemanticRequest](req)
 	if err != nil {
@@ -153,7 +153,7 @@ func query(r *semanticpb.SemanticRequest) semantic.Query {
 	}
 }
 
-// streaks are what is known of a streak as the wire has it.
+// streaks maps the knowledge about a streak to its wire value.
 var streaks = map[vectors.Streak]semanticpb.Streak{
 	vectors.StreakNone: semanticpb.Streak_STREAK_NONE, vectors.StreakPossible: semanticpb.Streak_STREAK_POSSIBLE,
 }

@@ -21,8 +21,8 @@ type Offline struct {
 	log      *slog.Logger
 }
 
-// NewOffline loads the configured embedder. Of the other settings, it uses those of
-// the model and its cache alone.
+// NewOffline loads the configured embedder. Of the other settings it uses only those of the
+// model and its cache.
 func NewOffline(ctx context.Context, cfg Config, now func() time.Time, log *slog.Logger) (*Offline, error) {
 	e, err := embed.Open(ctx, cfg.embedConfig(), log)
 	if err != nil {

@@ -1,7 +1,8 @@
 // Package gateway stands in front of LLM traffic: it asks the detectors about each
 // request, and carries their decision out. It joins the stages, which are packages.
 //
-// A gateway keeps no counts and knows no detector's rules: it sends evidence.
+// A gateway does not know how detectors decide: it sends evidence. It counts only what it
+// alone sees, such as requests in flight and the named sessions of a prompt.
 package gateway
 
 import (

@@ -86,7 +86,7 @@ func TestValidate(t *testing.T) {
 		{"secret twice", func(c *notifier.Config) { c.WebhookSecretFile = secretFile }, []string{"--webhook-secret and --webhook-secret-file are both set"}},
 		{"file without a webhook", func(c *notifier.Config) { c.Webhook, c.WebhookSecret, c.WebhookSecretFile = "", "", secretFile },
 			[]string{"nothing to sign"}},
-		{"secret without a webhook", func(c *notifier.Config) { c.Webhook = "" }, []string{"--webhook-secret is set"}},
+		{"secret without a webhook", func(c *notifier.Config) { c.Webhook = "" }, []string{"is set, but there is nothing to sign"}},
 		{"no network", func(c *notifier.Config) { c.AllowCIDR = []string{"10.0.0.0/8", "home", "::ffff:10.0.0.0/104"} },
 			[]string{`--allow-cidr "home"`, `--allow-cidr "::ffff:10.0.0.0/104"`}},
 		{"several at once", func(c *notifier.Config) {

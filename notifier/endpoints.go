@@ -23,8 +23,8 @@ type endpoint struct {
 	project, tenant string
 }
 
-// endpoints are those of Webhook and WebhookTo. The error is about them alone, and
-// not about the secret and the networks that they share.
+// endpoints are those of Webhook and WebhookTo. The error does not cover the secret and the
+// networks that they share.
 func (c Config) endpoints() ([]endpoint, error) {
 	allowed, networksErr := c.allowed()
 	key, _ := c.key()

@@ -35,8 +35,8 @@ const retireTimeout = 5 * time.Second
 // Option changes what New makes.
 type Option func(*Notifier)
 
-// WithMargin sets how much longer than an attempt the claim of a notifier stands before
-// another one takes its message over.
+// WithMargin sets how much longer than an attempt a notifier's claim lasts before another
+// one takes over its message.
 func WithMargin(margin time.Duration) Option { return func(n *Notifier) { n.margin = margin } }
 
 // New returns a notifier; it dials nothing yet. It errs when the configuration
@@ -83,9 +83,9 @@ func (n *Notifier) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// runDelivery delivers events until the context ends; what is under way may go on for
-// the grace, then it is broken off and left to others. Without an endpoint it
-// leaves all events in the stream. It errs if the stream is unfit.
+// runDelivery delivers events until the context ends; deliveries in flight may finish
+// within the grace period; then they are cancelled and left to others. Without an endpoint
+// it leaves all events in the stream. It fails if the stream is unfit.
 func (n *Notifier) runDelivery(ctx context.Context) error {
 	if n.fleet == nil {
 		n.ready.Set(nil)

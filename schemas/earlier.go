@@ -29,8 +29,8 @@ func EarlierCounterPattern(shadow bool, detector, policy string) string {
 	return earlierCounterPrefix(shadow, detector, policy) + "*"
 }
 
-// TodaysCounterKey returns the key of a counter's record for an earlier one; false for
-// what is no earlier key.
+// TodaysCounterKey returns the current key for an earlier key of a counter's record; false
+// if key is not an earlier one.
 func TodaysCounterKey(earlier string) (string, bool) {
 	token := strings.Split(earlier, ".")
 	if len(token) != 4 || token[0] != "live" && token[0] != "shadow" {

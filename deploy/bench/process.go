@@ -22,7 +22,7 @@ import (
 // patience bounds what takes no time on a machine that has some.
 const patience = 5 * time.Second
 
-// group has functions that end what was started.
+// group has the functions that stop started processes.
 type group struct{ ends []func() error }
 
 func (g *group) add(end func() error) { g.ends = append(g.ends, end) }

@@ -94,7 +94,7 @@ func (b *bench) newStage(ctx context.Context) (*stage, error) {
 	return s, nil
 }
 
-// add adds a contender and counts what it writes to JetStream.
+// add adds a contender and counts its writes to JetStream.
 func (s *stage) add(ctx context.Context, name string, in *instance) error {
 	c := s.contender(name, in)
 	written, err := s.writesOf(ctx, in, c)

@@ -198,8 +198,8 @@ func quantile(all []time.Duration, percent int) float64 {
 const oftenCollected = "GOGC=2"
 
 // memoryOfStreams opens as many streams as are open at most, and returns the memory that
-// each process holds for one. The instances are of its own: they collect garbage all the
-// time, and have no memory of other streams to use again.
+// each process holds for one. It starts its own instances, which collect garbage all the
+// time and have no memory left from other streams.
 func (b *bench) memoryOfStreams(ctx context.Context, upstream string) (out []string, err error) {
 	var g group
 	defer func() { err = errors.Join(err, g.end()) }()

@@ -14,7 +14,7 @@ func mountDisk(dir string) error { return syscall.Mount("tmpfs", dir, "tmpfs", 0
 
 func unmountDisk(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
 
-// diskFull shrinks the disk of NATS to what is in use.
+// diskFull shrinks the disk of NATS to its used size.
 func diskFull(_ context.Context, c *cluster) error {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(c.disk, &st); err != nil {

@@ -33,8 +33,8 @@ var rolls = []fault{
 }
 
 // rollServers restarts each server of a cluster of NATS as its operators do: in lame duck
-// mode it hands over what it leads, and then closes its clients one by one. Now and then a
-// stream is not taken over, and the others elect its leader by themselves, after 4 to 9 s.
+// mode it hands over what it leads, and then closes its clients one by one. Rarely a stream
+// is not handed over; the others then elect a leader after 4 to 9 s.
 var rollServers = fault{name: "NATS servers", elects: true, begin: func(ctx context.Context, c *cluster) error {
 	for _, s := range c.servers {
 		s.ready = "/healthz" // whether its copies of all streams are current, too
@@ -173,7 +173,7 @@ func (r result) allowed() int {
 	return r.few() + meanwhile
 }
 
-// smooth returns what clients noticed of the replacement of a part. While detectors of two
+// smooth returns the effects on clients of replacing a part. While detectors of two
 // versions run, each may count what it is asked, and texts may not be compared.
 func (r result) smooth(mixed bool) error {
 	most := passes

@@ -1,7 +1,7 @@
-// Package clients runs real agents into a loop, each as its users do, and sees what ends
-// them: the libraries and programs of npm that docs/clients.md has in its table, whose rows
-// the tests compare with what happens.
+// Package clients runs real agents into a loop, as their users do, and observes what ends
+// them: the npm libraries and programs in the table of docs/clients.md. Tests compare its
+// rows with the observations.
 //
-// The programs are large: `make clients` installs and runs them, and `make test` runs the
-// libraries alone.
+// The programs are large: `make clients` installs and runs them; `make test` runs only the
+// libraries.
 package clients

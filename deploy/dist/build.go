@@ -37,8 +37,8 @@ func cgo(ctx context.Context, t target) string {
 	return "1"
 }
 
-// inspect reads from the binary what it was built for and of. It errs if that is not the
-// target: what is built for other platforms cannot be started here.
+// inspect reads from the binary what it was built for and of. It fails if that is not the
+// target, because binaries for other platforms cannot be started here.
 func inspect(t target, binary string) (*debug.BuildInfo, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {

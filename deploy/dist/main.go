@@ -1,9 +1,9 @@
-// Command dist builds what a release consists of: an archive of the unloop command for each
-// platform, npm packages that bring the same binaries, and their checksums.
+// Command dist builds a release: an archive of the unloop command for each platform, npm
+// packages with the same binaries, and their checksums.
 //
 //	dist [-out DIR] [-version VERSION] [-targets linux/amd64,…] [-trimpath=false]
 //
-// It knows the unloop command alone, and does not know where releases are published.
+// It knows only the unloop command, and not where releases are published.
 package main
 
 import (

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// release is what is built from one revision of the source.
+// release is a release built from one revision of the source.
 type release struct {
 	root, out, version string
 	// trim leaves the paths of this machine out of the binaries.

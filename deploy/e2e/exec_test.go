@@ -154,7 +154,7 @@ func TestExecCodesAreThoseOfShells(t *testing.T) {
 		"no command":          {[]string{"--fresh"}, 2, "command"},
 		"nothing behind --":   {[]string{"--fresh", "--"}, 2, "command"},
 		"no gateway":          {[]string{"--gateway", "http://127.0.0.1:1", "true"}, 1, "--gateway http://127.0.0.1:1"},
-		"something else":      {[]string{"--gateway", echo(t), "true"}, 1, "no Unloop gateway"},
+		"something else":      {[]string{"--gateway", echo(t), "true"}, 1, "not an Unloop gateway"},
 		"bad upstream":        {[]string{"--fresh", "--upstream", "a=ftp://x", "true"}, 1, "--upstream a"},
 		"flags of the agent":  {[]string{"--fresh", "sh", "-c", "exit 5", "--fresh", "--nosuch"}, 5, ""},
 		"no NATS to ask":      {[]string{"--gateway", start(t, echo(t)).URL(), "--nats", "nats://127.0.0.1:1", "true"}, 0, "no request came through"},

@@ -94,8 +94,7 @@ func (o Options) download(ctx context.Context, a Artifact, address, part string)
 	return nil
 }
 
-// save writes what comes from r behind what is there already. A file that is too
-// long is no download to go on with: it is removed.
+// save appends the data from r to the file. It removes a file that gets too long.
 func (o Options) save(ctx context.Context, a Artifact, r io.Reader, part string, have int64) error {
 	flag := os.O_APPEND
 	if have == 0 {

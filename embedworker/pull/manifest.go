@@ -27,7 +27,7 @@ type Artifact struct {
 	Entry, EntrySHA256 string
 }
 
-// sum is the checksum of what is installed.
+// sum is the checksum of the installed files.
 func (a Artifact) sum() string {
 	if a.Entry != "" {
 		return a.EntrySHA256
@@ -59,7 +59,7 @@ var libraries = map[string]struct{ entry, sum string }{
 	"windows/arm64": {"win32/arm64/onnxruntime.dll", "908ce63e73f375e90daabe24c52486b42392c19df3d63973a26f871cfeab5453"},
 }
 
-// Artifacts returns what is installed on a platform. It errs with ErrPlatform.
+// Artifacts returns the artifacts for a platform, or ErrPlatform.
 func Artifacts(goos, goarch string) ([]Artifact, error) {
 	library, ok := libraries[goos+"/"+goarch]
 	if !ok {

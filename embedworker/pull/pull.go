@@ -106,7 +106,7 @@ func fileSum(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// place moves what was downloaded, or its entry, to its place in one step.
+// place moves the downloaded file, or its archive entry, to its place in one step.
 func place(a Artifact, part, path string) error {
 	if a.Entry == "" {
 		return os.Rename(part, path)
@@ -148,7 +148,7 @@ func extract(archive, entry, path string) error {
 	}
 }
 
-// writeFile writes to disk what comes from r, flag saying how to begin.
+// writeFile writes the data from r to a file, opened with flag.
 func writeFile(path string, r io.Reader, flag int) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|flag, 0o644)
 	if err != nil {

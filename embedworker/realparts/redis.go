@@ -79,7 +79,7 @@ func (s *RedisServer) Start() {
 	s.tb.Fatalf("Redis did not start:\n%s", log.String())
 }
 
-// Stop kills the server; what it held is gone.
+// Stop kills the server; its data is lost.
 func (s *RedisServer) Stop() {
 	if s.process == nil {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/unloop/unloop/schemas/finding"
 )
 
-// Facts returns what is put into words of the finding.
+// Facts returns the facts for describing the finding.
 func (x *Finding) Facts() finding.Facts {
 	return finding.Facts{
 		Detector: x.GetDetector(), Rule: x.GetRule(), Tool: x.GetTool(), Count: int(x.GetHitCount()), Threshold: int(x.GetThreshold()),

@@ -11,7 +11,7 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 )
 
-// Status is how a delivery stands.
+// Status is the state of a delivery.
 type Status string
 
 // The statuses.

@@ -112,7 +112,7 @@ type Finding struct {
 	Excerpt string `json:"excerpt,omitempty"`
 }
 
-// Facts returns what is put into words of the finding.
+// Facts returns the facts for describing the finding.
 func (f *Finding) Facts() finding.Facts {
 	return finding.Facts{
 		Detector: f.Detector, Rule: f.Rule, Tool: f.Tool, Count: f.HitCount, Threshold: f.Threshold,

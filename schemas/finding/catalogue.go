@@ -56,7 +56,7 @@ const (
 	findCause = "Find out what causes it before trying again."
 )
 
-// catalogue has the kinds, by detector: first what the detector finds by no rule of its own.
+// catalogue has the kinds by detector; the first kind of each has no rule.
 var catalogue = []Kind{
 	{
 		Detector: Request, Compares: "whole requests", Title: "identical requests", Text: "the same request {n} times{window}",

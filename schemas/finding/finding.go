@@ -64,7 +64,7 @@ func DetectorOf(rule string) string {
 // Catalogue returns all kinds, by detector.
 func Catalogue() []Kind { return append([]Kind(nil), catalogue...) }
 
-// Facts are what is known of a finding.
+// Facts are the facts about a finding.
 type Facts struct {
 	Detector, Rule string
 	// Tool is the name of the tool that was called; of a cycle, the names of all, separated

@@ -34,7 +34,7 @@ func (f Facts) advice() string {
 	return "Use what it already told you, or take a different approach."
 }
 
-// between says what came of the calls.
+// between describes the results of the calls.
 func (f Facts) between() string {
 	switch {
 	case f.Once:

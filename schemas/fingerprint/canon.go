@@ -110,7 +110,7 @@ func (c *Canon) JSON(b []byte) (Digest, error) {
 	return d, nil
 }
 
-// release lets go of the input, so that a Canon in a pool holds no request.
+// release drops the input, so that a pooled Canon holds no request.
 func (c *Canon) release() {
 	c.src = bytes.Buffer{}
 	c.dec.Reset(&c.src)
@@ -248,7 +248,7 @@ func (c *Canon) text(raw jsontext.Value) (Digest, error) {
 	return sum(c.scratch, seedString), nil
 }
 
-// unescaped maps the letter of a two-character escape to what it stands for.
+// unescaped maps the letter of a two-character escape to its character.
 var unescaped = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }

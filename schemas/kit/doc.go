@@ -14,6 +14,6 @@
 //   - spare runs functions in goroutines that are used again.
 //   - service is the life of a process: flags, log, readiness, admin port, signals.
 //
-// None of it knows what a loop is. The contract itself is in package schemas, and
-// free of these dependencies.
+// None of it knows how loops are found. The contract itself is in package schemas, without
+// these dependencies.
 package kit

@@ -87,7 +87,7 @@ const (
 	maxPattern  = 256
 )
 
-// Fault returns what is wrong with the patterns of a field, "" if nothing is.
+// Fault returns the fault of a field's patterns, or "".
 func Fault(field string, patterns []string) string {
 	switch {
 	case !slices.Contains(Fields(), field):
@@ -108,7 +108,7 @@ func Fault(field string, patterns []string) string {
 	return ""
 }
 
-// Faults returns what is wrong with the matchers, sorted by field.
+// Faults returns the faults of the matchers, sorted by field.
 func (m Matchers) Faults() []string {
 	var faults []string
 	for field, patterns := range m {

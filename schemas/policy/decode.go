@@ -28,7 +28,7 @@ type decoder struct {
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// nodeDecoder is a type with a form of its own.
+// nodeDecoder is a type that decodes itself.
 type nodeDecoder interface {
 	decodeNode(d *decoder, n *yaml.Node, path string)
 }
@@ -86,7 +86,7 @@ func (d *decoder) full(n *yaml.Node) bool {
 	return d.nodes > maxNodes
 }
 
-// resolve follows an alias to what it stands for.
+// resolve follows an alias to its target.
 func resolve(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias

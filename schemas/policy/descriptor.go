@@ -49,7 +49,7 @@ func ParseDescriptor(s string) (Descriptor, error) {
 
 const descriptorForms = "jwt:CLAIM, header:NAME, query:NAME, ip:address|country|asn|type|tor, ua:bot|bot_category, caller, tenant, session, project, model"
 
-// proxied are the headers in which a trusted proxy says what it knows of an address.
+// proxied are the headers with which a trusted proxy classifies an address.
 var proxied = map[string]string{"country": "X-Country-Code", "asn": "X-ASN", "type": "X-ASN-Type", "tor": "X-Tor-Exit"}
 
 // Proxied returns the header in which a trusted proxy sends the descriptor's value; ""

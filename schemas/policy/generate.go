@@ -133,7 +133,7 @@ func (b *schemaBuilder) reference(t reflect.Type) object {
 	return ref
 }
 
-// switched leaves the content of a block that is off alone, as Parse does.
+// switched does not constrain the content of a disabled block, like Parse.
 func switched(v reflect.Value, s object) object {
 	fields := fieldsOf(v)
 	if len(fields) == 0 || fields[0].name != "enabled" {

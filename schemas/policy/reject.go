@@ -68,7 +68,7 @@ func (r *RejectAnswer) decodeNode(d *decoder, n *yaml.Node, path string) {
 	d.fault(path, fieldName(path)+" "+wantReject)
 }
 
-// retried are the statuses other than 429 after which most clients send a request again.
+// retried are the statuses other than 429 that most clients retry.
 func retried(status int) bool {
 	return status == 408 || status == 409 || status == 425 || status >= 500
 }

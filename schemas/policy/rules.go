@@ -100,7 +100,7 @@ func (t *TokenBucketLLM) DefaultCompletion() int64 {
 	return cmp.Or(max(t.DefaultMaxCompletion, 0), max(t.DefaultMaxCompletionTokens, 0), defaultMaxCompletion)
 }
 
-// CostBased limits what is spent in a fixed period, in stages.
+// CostBased limits spending in a fixed period, in stages.
 type CostBased struct {
 	Algorithm     string         `json:"algorithm,omitempty" check:"one=cost_based" doc:"Same as the rule's algorithm."`
 	Budget        float64        `json:"budget" check:"required,above=0,max=1e15" doc:"Budget for a period, in US dollars if cost_key is usd."`
@@ -111,7 +111,7 @@ type CostBased struct {
 	StagedActions []StagedAction `json:"staged_actions" check:"required" doc:"Actions by share of the budget; one must reject at 100."`
 }
 
-// StagedAction is what is done from a share of the budget on.
+// StagedAction is the action from a share of the budget on.
 type StagedAction struct {
 	ThresholdPercent float64 `json:"threshold_percent" check:"required,min=0,max=100" doc:"Percent of the budget."`
 	Action           Action  `json:"action" check:"required,one=warn|throttle|reject" doc:"Action."`

@@ -178,7 +178,7 @@ func (r *report) orDefault(field *int, value int, path string) {
 	}
 }
 
-// ordered swaps two thresholds that stand the wrong way round.
+// ordered swaps two thresholds if they are in the wrong order.
 func (r *report) ordered(low, high *int, path, lowName, highName string) {
 	if *low > *high {
 		*low, *high = *high, *low
@@ -230,8 +230,8 @@ func (b *Bundle) checkRuleDescriptors(r *report, rule *Rule, path string) {
 	}
 }
 
-// unavailable warns of a descriptor without a value: trusted proxies alone send the class
-// of an address.
+// unavailable warns of a descriptor without a value: only trusted proxies send the class of
+// an address.
 func (b *Bundle) unavailable(r *report, key, path, consequence string) {
 	if d, err := ParseDescriptor(key); err == nil && d.Proxied() != "" && len(b.TrustedProxies) == 0 {
 		r.warn(path, fmt.Sprintf("%s has no effect without trusted_proxies, which set %s: %s", d, d.Proxied(), consequence))

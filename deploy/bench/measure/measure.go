@@ -168,7 +168,7 @@ func (c Contender) read(ctx context.Context) (Reading, error) {
 	return c.Meter(ctx)
 }
 
-// per returns what was added since another reading, divided by a number of calls.
+// per returns the increase since another reading, divided by a number of calls.
 func (r Reading) per(before Reading, calls int) Reading {
 	out := Reading{}
 	for name, value := range r {

@@ -84,8 +84,8 @@ func Read(name, format, figure string, unit float64, beside *Comparison) Figure 
 // would hide what is rare.
 func Share(name, figure string) Figure { return Figure{Name: name, Format: "%.2f", share: figure} }
 
-// Table has a column for each contender. Behind figures that are compared stands in
-// brackets what they have of the base's.
+// Table has a column for each contender. Compared figures are followed by their ratio to
+// the base's, in parentheses.
 func (r *Results) Table(base string, figures []Figure) *Table {
 	return r.table(r.names, func(name string) string {
 		if name == base {

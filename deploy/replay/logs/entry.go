@@ -110,7 +110,7 @@ func readObject(v []byte) (object, error) {
 	return o, nil
 }
 
-// readList reads an array that stands on one line.
+// readList reads an array on one line.
 func readList(v []byte, out *sink) {
 	var list []jsontext.Value
 	if err := json.Unmarshal(v, &list, lenient); err != nil {

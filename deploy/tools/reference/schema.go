@@ -163,7 +163,7 @@ func typeWords(kind any) string {
 	return "string"
 }
 
-// preset returns the default of a field, or that it has to be there.
+// preset returns the default of a field, or that it is required.
 func preset(s *schema, field string) string {
 	if slices.Contains(s.Required, field) {
 		return "required"

@@ -134,8 +134,7 @@ func (c *restoreCmd) describe(io streams, m *backup.Manifest) error {
 	return nil
 }
 
-// restored prints what was restored, and which parts run with the state before it: they
-// follow the streams that were replaced.
+// restored prints what was restored, and which parts still follow the replaced streams.
 func restored(io streams, done []backup.Restored, running []status.Status) error {
 	t := terminal.NewTable(terminal.Column{Name: "STREAM"}, terminal.Column{Name: "RECORDS", Right: true}, terminal.Column{Name: "EXPIRED", Right: true})
 	for _, r := range done {

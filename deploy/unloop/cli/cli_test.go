@@ -153,7 +153,7 @@ func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 		!strings.Contains(out, "unloop loops release "+loop.ID) {
 		t.Errorf("loops show of the beginning of an id: code %d\n%s", code, out)
 	}
-	if code, out, _ = command(t, "loops", "--policy", "none", "--nats", nats); code != 0 || out != "No open loop is like that.\n" {
+	if code, out, _ = command(t, "loops", "--policy", "none", "--nats", nats); code != 0 || out != "No open loop matches.\n" {
 		t.Errorf("loops of another policy: code %d\n%s", code, out)
 	}
 	if code, out, errOut = command(t, "loops", "release", "--all", "--policy", "default", "--nats", nats); code != 0 || !strings.Contains(out, "Released "+loop.ID+": 2 counters restart.") {

@@ -77,7 +77,7 @@ func (c *completeCmd) Run(ctx context.Context, parsed *kong.Context, io streams)
 	return nil
 }
 
-// candidates lists what can stand after some words of a command line.
+// candidates lists the completions after some words of a command line.
 func candidates(ctx context.Context, node *kong.Node, before []string, last string) (all []string) {
 	var open *kong.Flag // the flag whose value comes next
 	arguments := 0
@@ -128,8 +128,7 @@ func passesOn(node *kong.Node) bool {
 	return slices.ContainsFunc(node.Positional, func(v *kong.Value) bool { return v.Passthrough })
 }
 
-// flagsOf lists the flags of a command, of those above it, and of the one that it stands
-// for.
+// flagsOf lists the flags of a command, of its parents, and of its default command.
 func flagsOf(node *kong.Node) (all []*kong.Flag) {
 	for _, level := range node.AllFlags(true) {
 		all = append(all, level...)

@@ -24,7 +24,7 @@ type endpointsCmd struct {
 	Enable endpointsEnableCmd `cmd:"" help:"Enable an endpoint that was disabled because it answered 410."`
 }
 
-// endpointStatus is how an endpoint stands.
+// endpointStatus is the state of an endpoint.
 type endpointStatus struct {
 	Name string `json:"name"`
 	delivery.Endpoint

@@ -64,7 +64,7 @@ func (c *eventsCmd) Run(ctx context.Context, io streams) error {
 	}
 }
 
-// sayWaiting says that all events so far are printed, n of them, and what comes next.
+// sayWaiting reports that n events were printed and that it waits for more.
 func (c *eventsCmd) sayWaiting(io streams, n int) {
 	what := "events"
 	if c.Count > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 )
 
-// listing holds the flags of commands that list what is stored.
+// listing has the flags of commands that list records.
 type listing struct {
 	client
 	formatted

@@ -38,7 +38,7 @@ func (f *loopFilter) given() bool {
 	return len(f.Policy)+len(f.Detector)+len(f.Action)+len(f.Tenant)+len(f.Project)+len(f.Session) > 0
 }
 
-// takes reports whether the filter lets a loop pass.
+// takes reports whether a loop matches the filter.
 func (f *loopFilter) takes(d *event.Data, tenant, project string) bool {
 	in := func(wanted []string, have string) bool { return len(wanted) == 0 || slices.Contains(wanted, have) }
 	begins := func(prefix string) bool { return strings.HasPrefix(d.Session, prefix) }
@@ -46,7 +46,7 @@ func (f *loopFilter) takes(d *event.Data, tenant, project string) bool {
 		(len(f.Session) == 0 || slices.ContainsFunc(f.Session, begins))
 }
 
-// of returns the loops that the filter lets pass.
+// of returns the loops that match the filter.
 func (f *loopFilter) of(loops []event.Incident) []event.Incident {
 	return slices.DeleteFunc(loops, func(l event.Incident) bool { return !f.takes(&l.Data, l.Tenant, l.Project) })
 }
@@ -60,12 +60,12 @@ type loopsListCmd struct {
 func (c *loopsListCmd) Run(ctx context.Context, io streams) error {
 	none := "No loop is open."
 	if c.given() {
-		none = "No open loop is like that."
+		none = "No open loop matches."
 	}
 	return list[event.Incident]{c.read, none, loopTable}.run(ctx, &c.listing, io)
 }
 
-// read returns the open loops that the filter lets pass.
+// read returns the open loops that match the filter.
 func (c *loopsListCmd) read(ctx context.Context, js jetstream.JetStream) ([]event.Incident, error) {
 	loops, err := storedLoops(ctx, js)
 	return c.of(stillOpen(loops, time.Now())), err
@@ -142,7 +142,7 @@ func (c *loopsReleaseCmd) release(ctx context.Context, js jetstream.JetStream, i
 	c.record(ctx, js, io, schemas.AuditRelease, l.LoopID, "policy "+l.Policy)
 	anew := fmt.Sprintf("%d counters restart", counters)
 	if counters == 1 {
-		anew = "its counter starts anew"
+		anew = "its counter restarts"
 	}
 	return c.done(io, released{l.LoopID, counters}, "Released %s: %s.\n", l.LoopID, anew)
 }

@@ -72,7 +72,7 @@ func findingTable(findings []event.Finding) *terminal.Table {
 	return t
 }
 
-// actionWords says what is done about a loop.
+// actionWords describes the action on a loop.
 func actionWords(d event.Data) string {
 	if d.Mode == event.ModeShadow {
 		return "none: the policy is in shadow mode (it would " + d.Action + ")"

@@ -137,7 +137,7 @@ type overrideStore struct {
 // errNotSet says that an override is not set, or has ended.
 var errNotSet = errors.New("not set")
 
-// get returns an override that stands.
+// get returns an override in force.
 func (s *overrideStore) get(o schemas.Override) (set schemas.Override, err error) {
 	if i := slices.IndexFunc(s.standing, func(set schemas.Override) bool { return set.Key() == o.Key() }); i >= 0 {
 		return s.standing[i], nil

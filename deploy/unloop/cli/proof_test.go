@@ -39,7 +39,7 @@ func TestExecTellsItsUsersGatewayFromAnImpostor(t *testing.T) {
 	} {
 		impostor := httptest.NewServer(handler)
 		said.Reset()
-		if isOurs(t.Context(), impostor.URL, streams{err: &said}) || !strings.Contains(said.String(), "can't prove") {
+		if isOurs(t.Context(), impostor.URL, streams{err: &said}) || !strings.Contains(said.String(), "cannot prove") {
 			t.Errorf("an impostor that %s: %s", name, &said)
 		}
 		impostor.Close()

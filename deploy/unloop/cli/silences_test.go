@@ -106,7 +106,7 @@ func TestFilesOfEndpointsAreChecked(t *testing.T) {
 	}
 	bad := write("bad.yaml", "endpoints:\n  - name: hooks\n    webhok: {}\n  - name: hooks\n    slack: {url: {env: UNLOOP_TEST_NO_SUCH_VARIABLE}}\n")
 	code, out, errOut = command(t, "notify", "check", bad)
-	for _, want := range []string{bad + ":3: endpoints[0].webhok: unknown key", "is empty or not set", `the name "hooks" is taken`} {
+	for _, want := range []string{bad + ":3: endpoints[0].webhok: unknown key", "is empty or not set", `the name "hooks" is used`} {
 		if code != 1 || !strings.Contains(out, want) {
 			t.Errorf("bad: code %d, %s%s; want %q", code, out, errOut, want)
 		}

@@ -105,7 +105,7 @@ func Parts(all []status.Status, service string) (found []status.Status) {
 	return found
 }
 
-// connected fills in what is found out over NATS.
+// connected adds the findings that need NATS.
 func (e *examination) connected(ctx context.Context, nc *nats.Conn) (err error) {
 	open := e.JetStream
 	if open == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer is the largest part of an answer that is read.
 const maxAnswer = 64 << 10
 
 // get fetches a URL with a key, and returns the status and the body.

@@ -15,7 +15,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 )
 
-// Bounds of what is well.
+// Bounds of healthy values.
 const (
 	slowRoundTrip = 5 * time.Millisecond
 	skewed        = time.Second
@@ -104,7 +104,7 @@ func copies(replicas map[int]bool) string {
 	return "replicas " + strings.Join(counts, " and ")
 }
 
-// streamFindings returns what is not well with one stream.
+// streamFindings returns the problems of one stream.
 func streamFindings(info *jetstream.StreamInfo) (all []Finding) {
 	name := info.Config.Name
 	if c := info.Cluster; c != nil && c.Name != "" {
@@ -120,7 +120,7 @@ func streamFindings(info *jetstream.StreamInfo) (all []Finding) {
 	return all
 }
 
-// replicaFindings returns what is not well with the replicas of streams in a cluster.
+// replicaFindings returns the problems of the replicas of streams in a cluster.
 func replicaFindings(infos []*jetstream.StreamInfo) (all []Finding) {
 	var alone []string
 	behind := map[string][]string{}

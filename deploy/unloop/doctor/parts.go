@@ -10,7 +10,7 @@ import (
 	"github.com/unloop/unloop/schemas/status"
 )
 
-// needed are the parts of a system, and what is amiss without any of them.
+// needed lists the parts of a system and the effect of each missing one.
 var needed = []struct {
 	service string
 	state   State
@@ -41,8 +41,8 @@ func (e *examination) checkParts(context.Context) (all []Finding) {
 	return all
 }
 
-// natsFindings returns what the parts say of NATS: what it refused them, which records of
-// operators are not in force, and which streams have fewer replicas than they were told.
+// natsFindings returns what the parts report about NATS: refused messages, operators'
+// records that are not in force, and streams with too few replicas.
 func natsFindings(parts []status.Status) (all []Finding) {
 	lacking := map[string]bool{}
 	for _, p := range parts {

@@ -1,7 +1,7 @@
-// Package meter counts what one command sends through a gateway, and what becomes of it.
-// It stands between the two as a reverse proxy, because a gateway serves others too.
+// Package meter counts the requests of one command through a gateway, and their outcomes.
+// It is a reverse proxy between the two, because a gateway serves other clients too.
 //
-// It reads the heads of answers alone. It does not know wire formats, policies or loops.
+// It reads only the headers of answers. It does not know wire formats, policies or loops.
 package meter
 
 import (

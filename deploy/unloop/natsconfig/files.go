@@ -22,7 +22,7 @@ const (
 	fileCAKey = "ca-key.pem"
 )
 
-// SealSeedFile has the seed with which operators seal what they put into force.
+// SealSeedFile has the operators' seed for seals.
 const SealSeedFile = "seal.nk"
 
 // ErrExists means that files are there already.
@@ -53,7 +53,7 @@ type Options struct {
 }
 
 // Write writes all files into a folder, and returns their names. It writes none if one
-// is there that it may not replace.
+// exists that it may not replace.
 func (c Config) Write(dir string, opts Options) (names []string, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
-// Package natsconfig writes the configuration of NATS servers for Unloop: an account with
-// a user for each service, one for those who only read, certificates, a cluster, and the
-// files with which each user connects.
+// Package natsconfig writes the configuration of NATS servers for Unloop: an account with a
+// user for each service, an account for readers, certificates, a cluster, and the files for
+// each user's connection.
 //
 // It takes the permissions from package natsperm, and knows no service.
 package natsconfig

@@ -205,7 +205,7 @@ func (u *unloop) replace(gateways ...*gateway.Gateway) {
 	u.smuggle(natsperm.Gateway, "$KV.LOOP_SESSIONS.answer.zzz", blockRecord, nats.Msg{Data: u.revision(js, schemas.BucketOverrides, block.Key(), 2)})
 	u.smuggle(natsperm.Gateway, "$KV.LOOP_SESSIONS.answer.zzz", keyRecord, nats.Msg{Data: u.revision(js, schemas.BucketPolicies, schemas.KeyBundle, 1)})
 	for _, g := range append(gateways, u.startGateway()) {
-		u.remarks(g, schemas.KeyBundle+" is not used: it is older", "block.tenant.acme is not used: it is older", "not by a key that is trusted")
+		u.remarks(g, schemas.KeyBundle+" is not used: it is older", "block.tenant.acme is not used: it is older", "not from a trusted key")
 		u.inForce(g, "3")
 		u.gateway = "http://" + g.Addr()
 		if status := u.tenant(); status != http.StatusForbidden {

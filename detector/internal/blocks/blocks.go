@@ -1,6 +1,6 @@
-// Package blocks keeps the cooldowns that stand apart from the counters, whose bucket
-// drops the oldest records under a flood. They are in a bucket of their own, and every
-// detector remembers them.
+// Package blocks keeps the cooldowns in force. They are in a bucket of their own, because
+// the bucket of counters drops the oldest records under a flood, and every detector
+// remembers them.
 //
 // It does not know how a cooldown begins or what it blocks.
 package blocks
@@ -75,7 +75,7 @@ func (r record) with(one block, now int64) record {
 	return record{Blocks: append(kept, one)}
 }
 
-// Blocks are the cooldowns that stand. Make it with New.
+// Blocks are the cooldowns in force. Make it with New.
 type Blocks struct {
 	// Earlier reports whether detectors of a version with other keys may be running, or
 	// have run lately. Then blocks are stored under both keys.
@@ -182,8 +182,8 @@ func (b *Blocks) Remove(ctx context.Context, key, mark string) error {
 	})
 }
 
-// Restore returns the state of a counter with the blocks that stand, if it has no record,
-// or one that another version does not see.
+// Restore returns the state of a counter with its blocks in force, if the counter has no
+// record.
 func (b *Blocks) Restore(key string, s counter.State, now time.Time) counter.State {
 	fresh := s.Last == 0 && s.Count == 0 && len(s.Parts) == 0
 	b.mu.Lock()

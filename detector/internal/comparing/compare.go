@@ -18,9 +18,8 @@ import (
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
-// Compare returns the result of a semantic watch. Where the request does not wait for
-// its own comparison, or may not have one, it gets the match that came too late for the
-// request before.
+// Compare returns the result of a semantic watch. If the request does not wait for its own
+// comparison, it gets the late match of the previous request.
 func (c *Comparer) Compare(ctx context.Context, s *evaluate.Semantic) Result {
 	r := c.compare(ctx, s)
 	r.Missed = r.Missed && !s.Watch.GetShadow()
@@ -104,8 +103,7 @@ func (c *Comparer) start(ctx context.Context, s *evaluate.Semantic, q *query) (<
 	return compared, true
 }
 
-// recall begins the request in its scope's streak and returns what is known of the
-// requests before.
+// recall adds the request to its scope's streak and returns the state of earlier requests.
 func (c *Comparer) recall(ctx context.Context, s *evaluate.Semantic) (r streak.Recalled, err error) {
 	step := func(state streak.State) (next streak.State, ttl time.Duration) {
 		next, r, ttl = s.Recall(state)

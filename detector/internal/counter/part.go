@@ -237,7 +237,7 @@ func (s *State) put(mark string, part State) {
 	}
 }
 
-// WithBlock returns the state with a block that stands, of a part if there is a mark.
+// WithBlock returns the state with a block in force, of a part if there is a mark.
 func (s State) WithBlock(mark string, until int64, incident string) State {
 	if mark == "" {
 		s.BlockedUntil, s.Incident = max(s.BlockedUntil, until), cmp.Or(s.Incident, incident)

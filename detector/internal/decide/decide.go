@@ -1,6 +1,6 @@
-// Package decide decides checks: it applies each part of a check to its stored record,
-// all at once, and then records findings, starts cooldowns and asks for comparisons of
-// texts. It also applies what gateways report about checks that were decided.
+// Package decide decides checks: it applies each part of a check to its stored record, all
+// at once, and then records findings, starts cooldowns and asks for comparisons of texts.
+// It also applies the gateways' reports about decided checks.
 //
 // It does not know how a part is evaluated, what records are kept in, or how checks
 // arrive.

@@ -63,7 +63,7 @@ func (d *Decider) parts(check *checkpb.Check) []part {
 	return out
 }
 
-// restored is a counter whose record may be gone although its cooldown stands.
+// restored is a counter whose record may be gone although its cooldown is in force.
 type restored struct {
 	*evaluate.Counter
 	cooldowns Cooldowns

@@ -1,7 +1,7 @@
-// Package evaluate is the pure step from one part of a check, the stored record that
-// it concerns and a time to the next record and a result: the findings of a rule, a
-// counter, a tool watch or a semantic watch, and what their incidents record. It puts
-// the results of all parts together to a decision.
+// Package evaluate is the pure step from one part of a check, the stored record that it
+// concerns and a time to the next record and a result: the findings of a rule, a counter, a
+// tool watch or a semantic watch, and what their incidents record. It combines the results
+// of all parts into a decision.
 //
 // It reads and writes check messages for the pure cores (counter, limit, toolloop,
 // streak). It does not know where records are stored, who sent the check, or how texts
@@ -76,8 +76,8 @@ type Cooldown struct {
 	At       time.Time
 }
 
-// Incident is a finding for the record of its incident. Its number of requests counts in
-// Record alone.
+// Incident is a finding for the record of its incident. Only Record uses its number of
+// requests.
 type Incident struct {
 	incident.Finding
 	// LoopID is the field that takes the id of the incident.

@@ -42,8 +42,8 @@ func (r *digestReader) call(c *checkpb.ToolCall) toolloop.Call {
 	}
 }
 
-// paramsOf returns a watch's parameters, with defaults for what may not be 0. The step
-// that uses them repairs other values that make no sense.
+// paramsOf returns a watch's parameters, with defaults for what may not be 0. The step that
+// uses them corrects other invalid values.
 func paramsOf(p *checkpb.ToolParams) toolloop.Params {
 	out, normal := toolloop.Params(p.Plain()), toolloop.DefaultParams()
 	out.Remember, out.Idle = cmp.Or(out.Remember, normal.Remember), cmp.Or(out.Idle, normal.Idle)

@@ -61,8 +61,7 @@ func Reports(check *checkpb.Check, results []Result) (ended []incident.Finding, 
 	return ended, all
 }
 
-// countOnce has the strongest finding of a request, or of several at once, stand for it
-// in their incident: what else is found in it adds no further request.
+// countOnce counts a request once in its incident, by its strongest finding.
 func countOnce(check *checkpb.Check, findings []incident.Finding) {
 	strongest, requests, stopped := 0, 0, 0
 	for i := range findings {
@@ -101,9 +100,9 @@ func traceparent(check *checkpb.Check) string {
 	return parent
 }
 
-// conversation returns what an incident belongs to, in hex: the session, or the
-// fingerprint if there is no session. Peers may send anything as a session, so what is
-// no hash is hashed.
+// conversation returns what an incident belongs to, in hex: the session, or the fingerprint
+// if there is no session. Peers may send anything as a session, so values other than hashes
+// are hashed.
 func conversation(check *checkpb.Check, fingerprint []byte) string {
 	session := check.GetIdentity().GetSession()
 	if session == "" {

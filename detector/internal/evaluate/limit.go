@@ -119,7 +119,7 @@ func (l *Limit) Result() Result {
 	return out
 }
 
-// result returns the verdict, and when the rule lets a rejected request pass.
+// result returns the verdict, and the time until the rule accepts a rejected request.
 func (l *Limit) result() Result {
 	out := Result{Limit: l.verdict.Wire()}
 	if l.verdict.Action.Stops() && !l.limit.GetShadow() {

@@ -88,7 +88,7 @@ func (v *Watch) Access() Access {
 	return Write
 }
 
-// explains reports whether the watch only asks what is known of the session.
+// explains reports whether the watch only asks for a description of the session.
 func (v *Watch) explains() bool { return v.watch.GetRun() != nil && v.watch.GetRun().GetCall() == nil }
 
 // reports reports whether the result has a report of the session.
@@ -252,8 +252,8 @@ func (v *Watch) actionOf(f *toolloop.Detection) checkpb.Action {
 	return v.watch.GetWarn()
 }
 
-// leadOn returns the action of a detection by its level: where warnings are hints at the
-// least, a hint that stands leads on to the action of a block.
+// leadOn returns the action of a detection by its level: if warnings are at least hints, an
+// unheeded hint leads to the action of a block.
 func leadOn(f *toolloop.Detection, warn, block checkpb.Action) checkpb.Action {
 	if f.Level < toolloop.Block || warn < checkpb.Action_ACTION_HINT {
 		return warn

@@ -1,5 +1,5 @@
-// Package hitid remembers in a record which hits it has, so that a check that a gateway
-// sends to a second detector, since the first one was killed, counts once.
+// Package hitid remembers the ids of hits in a record, so that a check counts once if a
+// gateway sends it to a second detector after the first one died.
 //
 // It does not know what a hit is, or where records are stored.
 package hitid

@@ -30,7 +30,7 @@ func Name(b []byte, name string) []byte {
 // Number appends a field with an integer.
 func Number(b []byte, name string, n int64) []byte { return strconv.AppendInt(Name(b, name), n, 10) }
 
-// AppendInt appends an integer alone, such as an element of a list.
+// AppendInt appends an integer without a name, such as an element of a list.
 func AppendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
 
 // Int appends a field with an integer, unless it is 0.

@@ -1,5 +1,5 @@
-// Package membership announces this detector to the others, notes which of
-// them are, and hands them updates of records that belong to them.
+// Package membership announces this detector to the others, tracks which of them are alive,
+// and hands over updates of the records that they own.
 //
 // It does not know what is counted. Which detector owns a record is decided by package
 // peers.

@@ -7,8 +7,8 @@
 // one. Detectors that disagree on the owner of a key lose only time: writes stay
 // compare-and-set.
 //
-// The package does not know the meaning of keys, and no messages or connections. Its
-// caller reports which detectors are there.
+// The package knows neither the meaning of keys nor messages and connections. Its caller
+// reports which detectors are alive.
 package peers
 
 import (
@@ -54,7 +54,7 @@ type peer struct {
 	avoid time.Time
 }
 
-// New returns the peers of a detector that has heard of none.
+// New returns an empty set of peers.
 func New(self string, now func() time.Time) *Peers {
 	return &Peers{self: self, now: now, peers: map[string]peer{}, hot: map[string]time.Time{}}
 }

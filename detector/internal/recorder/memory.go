@@ -10,8 +10,8 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 )
 
-// Memory records incidents in this process alone. It keeps incidents that are over
-// and publishes no events.
+// Memory records incidents in this process only. It keeps ended incidents and publishes no
+// events.
 type Memory struct {
 	mu   sync.Mutex
 	open map[string]*remembered

@@ -1,5 +1,5 @@
-// Package release releases loops for operators: it resets the records behind an
-// incident, and has every gateway and detector forget what it remembers of them.
+// Package release releases loops for operators: it resets the records behind an incident,
+// and makes every gateway and detector forget them.
 //
 // It does not know who may release a loop, or how records are evaluated.
 package release

@@ -62,7 +62,7 @@ const (
 	maxKept = 16
 )
 
-// Recalled is what is known of the requests before one.
+// Recalled is the state of the requests before one.
 type Recalled struct {
 	// Matches in a row up to the last request.
 	Matches int
@@ -74,8 +74,8 @@ type Recalled struct {
 	Retry bool
 }
 
-// Recall begins a request and returns what is known of those before. changed says that
-// the state must be stored.
+// Recall adds a request and returns the state of earlier ones. changed says that the state
+// must be stored.
 func Recall(s State, retry bool) (next State, r Recalled, changed bool) {
 	next = s
 	r = Recalled{Matches: s.Matches, Incident: s.Incident, Late: s.Late}

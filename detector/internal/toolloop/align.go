@@ -141,10 +141,10 @@ func (s *State) wasCut(h *history) bool {
 	return slices.ContainsFunc(s.turn(), func(i int) bool { return s.items[i].key != key })
 }
 
-// byOverlap looks for the newest remembered items in h. A run that reaches to the
-// front of h, or of what is remembered, is what a client sends that cuts its history.
-// Where there is none, the longest run is taken. In a session that does not name
-// itself, rounds with different ids are those of different agents.
+// byOverlap looks for the newest remembered items in h. A client that cuts its history
+// sends a run that reaches to the front of h or of the remembered items. Without such a
+// run, the longest one is taken. In a session that does not name itself, rounds with
+// different ids are those of different agents.
 func (s *State) byOverlap(h *history, own bool) (m match) {
 	m.at = -1
 	mem := make([]int, 0, len(s.items))

@@ -86,8 +86,7 @@ func (f *Detection) same(g *Detection) bool {
 	return f.Rule == g.Rule && f.call == g.call && f.mark == g.mark && f.Level <= g.Level
 }
 
-// Facts returns what is put into words of the detection. The action is for the caller to
-// add.
+// Facts returns the facts for describing the detection. The caller adds the action.
 func (f *Detection) Facts() finding.Facts {
 	facts := finding.Facts{
 		Detector: f.Rule.Detector(), Rule: string(f.Rule), Tool: f.Tool, Count: f.Count, Threshold: f.Threshold, Period: f.Period,

@@ -119,7 +119,7 @@ type streak struct {
 	edits       uint32 // occurrences without other work in between, whatever they brought, of a call with flag once
 }
 
-// tool is what is counted for each tool.
+// tool has the counts of one tool.
 type tool struct {
 	hash    uint32
 	name    string

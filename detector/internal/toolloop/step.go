@@ -280,7 +280,7 @@ func (s *State) conclude(p *Params, fresh bool) Report {
 	return r
 }
 
-// stands returns the detections from before.
+// stands returns the earlier detections.
 func (s *State) stands(p *Params) Report {
 	r := s.report(p, true)
 	for i := range r.Detections {

@@ -11,7 +11,7 @@ import (
 	"github.com/unloop/unloop/embedworker/internal/embed"
 )
 
-// Subject is what is compared: the newest exchange, or one text alone.
+// Subject is the text to compare: the newest exchange, or a single text.
 type Subject struct {
 	// Halves are unit vectors: of one text, or of what the agent said and of
 	// what it was answered. An empty half has no vector (nil).
@@ -111,7 +111,7 @@ type Rule struct {
 	LeaveIdentical bool
 }
 
-// Past is one entry of the history with what was compared of it.
+// Past is one entry of the history with the result of its comparison.
 type Past struct {
 	Similarity  float64
 	SameDetails bool

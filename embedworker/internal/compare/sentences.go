@@ -45,8 +45,7 @@ func sameSet(a, b Sentences) bool {
 	return slices.Equal(slices.Compact(x), slices.Compact(y))
 }
 
-// within reports whether part is what is left of whole when some of it is
-// dropped.
+// within reports whether part is whole with some elements dropped.
 func within(part, whole Sentences) bool {
 	for _, n := range whole {
 		if len(part) > 0 && part[0] == n {

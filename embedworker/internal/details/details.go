@@ -68,7 +68,7 @@ type steadyTexts struct {
 	copied int
 }
 
-// omit leaves out what stands between two places of one text.
+// omit removes the text between two places.
 func (s *steadyTexts) omit(from, to int) {
 	for from > s.start+len(s.texts[s.i]) {
 		s.next()

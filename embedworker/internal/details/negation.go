@@ -61,7 +61,8 @@ func mayNegate(word string) bool {
 	return false
 }
 
-// isNegation knows not, no, never and the like, and what is contracted with n't.
+// isNegation reports whether a word is a negation: not, no, never and the like, or a
+// contraction with n't.
 func isNegation(word, after string) bool {
 	switch word {
 	case "not", "no", "never", "cannot", "without", "neither", "nor",
@@ -73,13 +74,13 @@ func isNegation(word, after string) bool {
 	return false
 }
 
-// skipped stand between a negation and what it is about.
+// skipped are words between a negation and the word that it negates.
 var skipped = set(`a an the any all be been being is are was were am have has had do does did to really very quite yet even
 	just only longer more such so too much it its this that these those there of in on at for by with from as and or still
 	actually currently able going you we i they he she me us him her them your our my their his`)
 
-// vague are words whose negation says nothing about what is asked: complaints
-// about an answer are made of them.
+// vague are words whose negation says nothing about the task; they occur in complaints
+// about an answer.
 var vague = set(`valid correct right parse parsed parseable work works worked working ok okay good enough sure know think want need
 	answer output response result results format json xml yaml text error errors problem worry matter`)
 

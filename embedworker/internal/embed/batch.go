@@ -12,9 +12,8 @@ type runner interface {
 	run(rows [][]int32) ([][]float32, error)
 }
 
-// batcher puts rows that wait at the same time into one run, grouped by
-// length so that little is computed for padding. It never waits for company:
-// a row that comes alone runs alone.
+// batcher puts rows that wait at the same time into one run, grouped by length so that
+// little is computed for padding. It never waits for more rows: a single row runs alone.
 type batcher struct {
 	runner   runner
 	limits   Limits

@@ -30,7 +30,7 @@ func NewCached(e Embedder, size int, onHit func()) (*Cached, error) {
 	return &Cached{Embedder: e, vectors: vectors, onHit: onHit}, nil
 }
 
-// Within is that of the embedder behind it; 0 for none of its own.
+// Within returns the embedder's own threshold within one conversation; 0 if it has none.
 func (c *Cached) Within() float64 {
 	if e, ok := c.Embedder.(interface{ Within() float64 }); ok {
 		return e.Within()

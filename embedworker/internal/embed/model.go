@@ -70,7 +70,7 @@ func modelName(path string) (string, error) {
 	return "onnx-" + hex.EncodeToString(h.Sum(nil)[:6]), nil
 }
 
-// warmUp runs a row of every length group and checks what comes out.
+// warmUp runs a row of every length group and checks the results.
 func (m *model) warmUp(ctx context.Context) error {
 	sample := m.tokenizer.Encode(strings.Repeat("is this the same question again? ", m.limits.Tokens), m.limits.Tokens)
 	for _, n := range append(append([]int{}, bucketEnds[:]...), m.limits.Tokens) {

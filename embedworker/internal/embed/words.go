@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// light lists English words that say little about what is asked, by how much
-// they weigh. Apostrophes are left out, as in the words that are looked up.
+// light lists the weights of English words that say little about the task. Apostrophes are
+// left out, as in the words that are looked up.
 var light = []struct {
 	weight float32
 	words  string
@@ -35,8 +35,8 @@ var light = []struct {
 	{0.4, `json xml yaml markdown text string explain describe check error errors`},
 }
 
-// lightestStem is the least weight that a word takes over from its stem: "helping"
-// may be what is asked for, where "help" is politeness.
+// lightestStem is the least weight that a word inherits from its stem: "helping" may be the
+// task, while "help" is politeness.
 const lightestStem = 0.25
 
 // lightWords maps the hash of a light word to its weight.

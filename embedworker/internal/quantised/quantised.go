@@ -28,8 +28,8 @@ const (
 	fine = 3
 )
 
-// few is how many coordinates are stored in two bytes: the errors of so few may not
-// cancel each other.
+// few is the largest number of coordinates that are stored in two bytes each: the errors of
+// few coordinates may not cancel out.
 const few = 64
 
 // New returns a vector in the shortest layout that is exact enough; nil for a vector
@@ -95,14 +95,13 @@ func appendSparse(out Vector, v []float32, unit float32) Vector {
 	return out
 }
 
-// Dim returns the number of coordinates; 0 for what is not a vector.
+// Dim returns the number of coordinates; 0 if b is not a vector.
 func (v Vector) Dim() int {
 	dim, _ := v.parse()
 	return dim
 }
 
-// parse returns the number of coordinates and what is stored of them; 0 for what is no
-// vector.
+// parse returns the number of coordinates and their stored bytes; 0 if b is not a vector.
 func (v Vector) parse() (dim int, body []byte) {
 	if len(v) == 0 {
 		return 0, nil

@@ -113,8 +113,8 @@ func (c *Checker) Check(ctx context.Context, q Query) (Answer, error) {
 	return Answer{Result: compare.Decide(past, c.rule(q)), Judged: true, History: history.Past, Replaced: history.Replaced, Streak: history.Streak}, nil
 }
 
-// Expect notes that a streak is about to be written for the scope of a query, whatever the
-// shapes of its texts are. Of the other fields it uses TTL alone.
+// Expect records that a streak is about to be written for the scope of a query, for all
+// shapes of texts. Of the other fields it uses only TTL.
 func (c *Checker) Expect(ctx context.Context, q Query) error {
 	if err := q.checkScope(); err != nil {
 		return err
@@ -128,7 +128,8 @@ func (c *Checker) Expect(ctx context.Context, q Query) error {
 	return nil
 }
 
-// unembedded is the vector of what is compared by sentences: stores want one.
+// unembedded is the vector of texts that are compared by sentences, because stores need
+// one.
 var unembedded = [][]float32{{1}}
 
 // usual is implemented by embedders for which the default threshold is too high

@@ -43,7 +43,7 @@ type Checker interface {
 	Check(ctx context.Context, q semantic.Query) (semantic.Answer, error)
 }
 
-// Config is what Agent Sentinel's page lets one set.
+// Config has the settings that Agent Sentinel documents.
 type Config struct {
 	Threshold float64
 	Keep      int
@@ -62,9 +62,9 @@ type Server struct {
 // New returns a server.
 func New(c Checker, config Config) *Server { return &Server{checker: c, config: config} }
 
-// Listen opens the socket, for this user alone. The file of a server that is
-// gone is replaced; that of a live one is ErrSocketInUse, and what is not a socket
-// is left alone.
+// Listen opens the socket, for this user only. It replaces the file of a server that is
+// gone. It returns ErrSocketInUse for a live one, and does not touch a file that is not a
+// socket.
 func Listen(ctx context.Context, path string) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {
 		return nil, err

@@ -191,7 +191,7 @@ func (h *history) keepFor(now time.Time) time.Duration {
 	return max(0, time.UnixMilli(last).Sub(now).Round(time.Second)) + time.Second
 }
 
-// streak returns what is known of the scope's streak.
+// streak returns the note about the scope's streak.
 func (h *history) streak(now time.Time) Streak {
 	switch {
 	case h.streakUntil > now.UnixMilli(), h.streakUntil == 0 && len(h.entries) > 0:
@@ -201,8 +201,8 @@ func (h *history) streak(now time.Time) Streak {
 	}
 }
 
-// noted returns what is noted of the scope's streak with the next text, which is
-// remembered for so long.
+// noted returns the note about the scope's streak to store with the next text, which has
+// the given TTL.
 func (h *history) noted(now time.Time, ttl time.Duration) int64 {
 	switch {
 	case h.streak(now) == StreakNone:
@@ -226,14 +226,14 @@ func (h *history) expecting(now time.Time, kept time.Duration) (next history, tt
 	return next, next.keepFor(now)
 }
 
-// found compares the request with what is still remembered.
+// found compares the request with the unexpired entries.
 func (h *history) found(r Request, now time.Time) History {
 	kept, replaced := h.remembered(r, now)
 	return h.compared(r, kept, replaced, now)
 }
 
-// next compares the request with what is still remembered, and returns the history with the
-// request before that.
+// next compares the request with the unexpired entries, and returns the history with the
+// request added in front.
 func (h *history) next(r Request, now time.Time, room int) (history, History) {
 	kept, replaced := h.remembered(r, now)
 	past := h.compared(r, kept, replaced, now)
@@ -281,14 +281,14 @@ func (h *history) remembered(r Request, now time.Time) (kept history, replaced b
 	return kept, replaced
 }
 
-// appended returns the history with the request before what is still remembered.
+// appended returns the history with the request in front of the unexpired entries.
 func (h *history) appended(r Request, now time.Time, room int) history {
 	kept, _ := h.remembered(r, now)
 	return h.before(r, kept, now, room)
 }
 
-// before returns the history with the request before what was kept of it. The new part has
-// at most room bytes, unless the newest entry alone has more.
+// before returns the history with the request in front of the kept entries. The new part
+// has at most room bytes, unless the newest entry alone has more.
 func (h *history) before(r Request, kept history, now time.Time, room int) history {
 	pb := &semanticpb.VectorEntry{
 		RequestId: r.ID, StoredMs: now.UnixMilli(), ExpiresMs: now.Add(r.TTL).UnixMilli(),

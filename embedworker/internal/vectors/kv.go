@@ -57,8 +57,7 @@ func NewKV(nc *natskit.Conn, layout natskit.Layout, now func() time.Time, reg pr
 	}
 }
 
-// NewMemory returns a store whose histories are in this process alone, to replay
-// what was recorded.
+// NewMemory returns a store with its histories in this process, for replays.
 func NewMemory(now func() time.Time) *KV {
 	return &KV{records: ledger.NewMemory[history](now), now: now, room: usualRoom}
 }

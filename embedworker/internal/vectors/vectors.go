@@ -53,7 +53,7 @@ type Scope struct {
 	Embedder string
 }
 
-// Request is one subject with what is to be done with it.
+// Request is one subject with the parameters of its comparison.
 type Request struct {
 	Scope   Scope
 	Subject compare.Subject

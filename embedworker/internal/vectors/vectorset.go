@@ -141,7 +141,7 @@ func sameDetails(stored string, of details.Sum) bool {
 	return err == nil && details.Sum(sum) == of
 }
 
-// digestOf reads a digest; what is none is unknown.
+// digestOf reads a digest; anything else is the unknown one.
 func digestOf(stored string) uint64 {
 	digest, err := strconv.ParseUint(stored, 10, 64)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Errors of loading; they come wrapped with what was wrong.
+// Errors of loading, wrapped with the cause.
 var (
 	// ErrUnsupported means that the file describes another kind of tokenizer.
 	ErrUnsupported = errors.New("not a BERT WordPiece tokenizer")

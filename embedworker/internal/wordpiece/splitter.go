@@ -22,8 +22,8 @@ func (s *splitter) add(content string, id int32) {
 	s.first[content[0]] = true
 }
 
-// next cuts text at its first added token: what comes before it, its id and
-// what follows. The id is none where the text has no more of them.
+// next cuts text at its first added token: what comes before it, its id and what follows.
+// The id is none if the text has no further one.
 func (s *splitter) next(text string) (plain string, id int32, rest string) {
 	if s.empty() {
 		return text, none, ""

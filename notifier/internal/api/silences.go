@@ -12,7 +12,7 @@ import (
 	"github.com/unloop/unloop/schemas/silence"
 )
 
-// shownSilence is a silence and how it stands.
+// shownSilence is a silence with its state.
 type shownSilence struct {
 	silence.Silence
 	State string `json:"state"`

@@ -155,7 +155,7 @@ func (b *Board) OpenLoops(now time.Time) int {
 	return n
 }
 
-// past returns a loop without a record as it stands at a time.
+// past returns the state of a loop without a record at a time.
 func (l Loop) past(now time.Time) Loop {
 	switch {
 	case l.State == Resolved:

@@ -37,7 +37,7 @@ func (e *endpoint) release(key string, def *Endpoint, rec *outbox.Record, claim 
 	return next
 }
 
-// lastTimeout bounds what is stored when the process ends.
+// lastTimeout is the time for storing state when the process ends.
 const lastTimeout = 2 * time.Second
 
 // finish notes the outcome of an attempt in its record, and returns the record.

@@ -49,7 +49,7 @@ func (r Result) dead() bool {
 	}
 }
 
-// disposition is what is done with a message after an attempt.
+// disposition says what happens to a message after an attempt.
 type disposition struct {
 	result Result
 	// wait is the time until the next attempt, pause the time for which the endpoint asked

@@ -105,7 +105,7 @@ func (e *endpoint) run(ctx, work context.Context) {
 	e.agenda.clear()
 }
 
-// follow plans what is to be done with records that changed.
+// follow schedules the work for changed records.
 func (e *endpoint) follow(entries []jetstream.KeyValueEntry, all bool) {
 	if all {
 		e.agenda.clear()
@@ -133,8 +133,8 @@ func (e *endpoint) follow(entries []jetstream.KeyValueEntry, all bool) {
 	e.report.owed.Set(float64(n))
 }
 
-// plan returns how long to wait until there is something to do with a record; false if
-// there is nothing. lapsed is the claim that has to be replaced then.
+// plan returns how long to wait until a record needs work; false if it needs none. lapsed
+// is the expired claim to replace then.
 func (e *endpoint) plan(key string, rec *outbox.Record) (wait time.Duration, lapsed outbox.Claim, ok bool) {
 	e.mu.Lock()
 	flying := e.flying[key]
@@ -191,7 +191,7 @@ func (e *endpoint) work(ctx, work context.Context) {
 	}
 }
 
-// handle does what is due with a record.
+// handle does the work that is due for a record.
 func (e *endpoint) handle(ctx context.Context, it *item) {
 	if !e.begin(it.key) {
 		e.agenda.setIfNone(it.key, handOff, it.lapsed)
@@ -258,5 +258,5 @@ func (p *Pipeline) state(name string) delivery.Endpoint {
 	return p.states[schemas.EndpointKey(name)]
 }
 
-// paused returns for how long the endpoint is to be left alone; not positive if it is not.
+// paused returns how long the endpoint is paused; zero or negative if it is not.
 func (p *Pipeline) paused(name string) time.Duration { return time.Until(p.state(name).Paused) }

@@ -33,9 +33,9 @@ type room struct {
 	looked time.Time
 }
 
-// share returns how many bytes the records of one endpoint may take. There is one share more
-// than endpoints: what is owed to one that has another name now stays for weeks. It is no
-// bound where the bucket has none, or the server does not say.
+// share returns how many bytes the records of one endpoint may take. There is one more
+// share than endpoints, because messages to a renamed endpoint stay for weeks. There is no
+// bound if the bucket has none or the server does not report it.
 func (p *Pipeline) share(ctx context.Context) float64 {
 	p.mu.Lock()
 	shares := float64(len(p.using) + 1)
@@ -68,7 +68,7 @@ type usage struct {
 	swept   time.Time
 }
 
-// stored is a record's size in bytes and the time at which it expires: nobody is told.
+// stored is a record's size in bytes and its expiry, which nobody is notified of.
 type stored struct {
 	bytes float64
 	until time.Time

@@ -23,8 +23,8 @@ func (s *state) Parse(stored []byte) error { return json.Unmarshal(stored, s) }
 // Append writes the state as JSON.
 func (s *state) Append(b []byte) []byte { return appendJSON(b, s) }
 
-// throttle takes one message from the endpoint's throttle, which all notifiers share. It
-// returns how long the message has to wait; then nothing was taken.
+// throttle takes one message from the endpoint's throttle, which all notifiers share. If
+// there is none, it returns how long the message has to wait.
 func (e *endpoint) throttle(ctx context.Context, def *Endpoint) (wait time.Duration, err error) {
 	if def.Throttle.Messages <= 0 {
 		return 0, nil
@@ -58,7 +58,7 @@ func (p *Pipeline) disable(ctx context.Context, name, reason string) error {
 	})
 }
 
-// pause notes that an endpoint asked to be left alone.
+// pause stores that an endpoint asked for a pause.
 func (p *Pipeline) pause(ctx context.Context, name string, wait time.Duration) error {
 	return p.change(ctx, name, func(s *state) time.Duration {
 		until := time.Now().Add(wait).UTC()
@@ -73,8 +73,8 @@ func (p *Pipeline) pause(ctx context.Context, name string, wait time.Duration) e
 	})
 }
 
-// change changes an endpoint's state. The time for which it is stored is what step returns;
-// with 0 nothing changes. This notifier goes by the new state at once.
+// change changes an endpoint's state. step returns the new state's TTL; with 0 nothing
+// changes. This notifier uses the new state at once.
 func (p *Pipeline) change(ctx context.Context, name string, step func(*state) time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

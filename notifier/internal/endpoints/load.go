@@ -99,7 +99,7 @@ func (f *File) build(r *reader, e *Endpoint, dialer *outbound.Dialer) (Built, bo
 	return b, !r.faulty
 }
 
-// slower returns the throttle that lets fewer messages through.
+// slower returns the throttle with the lower rate.
 func slower(a, b routing.Throttle) routing.Throttle {
 	if a.Messages > 0 && a.Per/time.Duration(a.Messages) > b.Per/time.Duration(max(b.Messages, 1)) {
 		return a

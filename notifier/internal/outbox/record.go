@@ -161,8 +161,8 @@ func (r *Record) TTL() time.Duration {
 }
 
 // Take returns the record with a claim for the next attempt at its batch. It returns false
-// if no attempt is due, or if another claim stands: only the claim that has lapsed is
-// replaced. The record may have changed in either case.
+// if no attempt is due or another claim is valid; it replaces only an expired claim. The
+// record may have changed in either case.
 func (r Record) Take(claim, lapsed Claim, route *routing.Route, silences []silence.Silence, now time.Time) (Record, bool) {
 	if r.Claim != (Claim{}) && r.Claim != lapsed {
 		return r, false
@@ -176,7 +176,7 @@ func (r Record) Take(claim, lapsed Claim, route *routing.Route, silences []silen
 	return r, true
 }
 
-// Outcome is what is done with a batch after an attempt.
+// Outcome says what happens to a batch after an attempt.
 type Outcome struct {
 	// Over reports that the batch is not owed any more: delivered or given up.
 	Over bool

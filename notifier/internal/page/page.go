@@ -18,8 +18,8 @@ import (
 //go:embed static
 var static embed.FS
 
-// policy is the Content-Security-Policy: scripts, styles and requests of this port alone,
-// and no page may show this one in a frame.
+// policy is the Content-Security-Policy: only scripts, styles and requests of this port,
+// and no frames.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 

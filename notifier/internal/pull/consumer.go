@@ -150,8 +150,7 @@ func handBack(msgs jetstream.MessagesContext) {
 	}
 }
 
-// Retire removes the consumer of the notifiers of an earlier version, after every endpoint
-// has one of its own.
+// Retire removes the consumer of earlier notifiers, once every endpoint has its own.
 func Retire(ctx context.Context, js jetstream.JetStream) error {
 	err := js.DeleteConsumer(ctx, schemas.StreamEvents, schemas.DurableNotifier)
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {

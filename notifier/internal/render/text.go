@@ -89,7 +89,7 @@ func Tools(e *event.Event) string {
 	return cut(strings.Join(names, ", "), maxValue)
 }
 
-// Fields returns what is known of a loop, without what is empty.
+// Fields returns the non-empty facts about a loop.
 func Fields(e *event.Event) []Field {
 	d := &e.Data
 	all := []Field{

@@ -67,8 +67,8 @@ type Batch struct {
 	Events   []event.Event `json:"events"`
 }
 
-// Add returns the group with an event added. The group is zero for the first one. An event
-// that the group has already, or that is older than what it has, changes nothing.
+// Add returns the group with an event added. The group is zero for the first one. Known or
+// older events change nothing.
 func (r *Route) Add(g Group, e *event.Event, now time.Time) Group {
 	id := e.Data.LoopID
 	g.Route, g.Key, g.Loops = r.Name, r.Key(e), slices.Clone(g.Loops)
@@ -113,7 +113,7 @@ func (r *Route) update(l Loop, e *event.Event) Loop {
 	return l
 }
 
-// newer reports whether an event follows what is known of its loop.
+// newer reports whether an event is newer than the known state of its loop.
 func newer(e *event.Event, l *Loop) bool {
 	if e.ID == l.Event.ID || l.ended() && e.Type != event.Resolved {
 		return false

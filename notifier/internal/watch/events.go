@@ -22,7 +22,7 @@ const (
 	retryAfter = 250 * time.Millisecond
 )
 
-// errAnew ends reading when the stream has to be opened again.
+// errAnew stops reading because the stream has to be reopened.
 var errAnew = errors.New("the connection or a stream was replaced")
 
 // followEvents reads the stream of events until the context ends.

@@ -134,7 +134,7 @@ func (p *Pages) knows(host string) bool {
 	return name == "localhost" || slices.Contains(p.hosts, name)
 }
 
-// Loopback reports whether a host of an address or URL is this machine alone.
+// Loopback reports whether the host of an address or URL is a loopback one.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

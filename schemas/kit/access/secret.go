@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// maxSecretFile bounds what is read of a file with keys, in bytes.
+// maxSecretFile is the largest size of a file with keys, in bytes.
 const maxSecretFile = 1 << 20
 
 // Secret reads a secret from the place that a flag names: env:NAME is an environment

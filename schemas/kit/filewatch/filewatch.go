@@ -62,8 +62,8 @@ func Follow(ctx context.Context, file string, known []byte, changed func([]byte)
 	}
 }
 
-// watchFolders watches the folder of a file and that of what it links to: editors and
-// Kubernetes put a new file in the old one's place, which ends a watch of the file.
+// watchFolders watches the folder of a file and of its link target: editors and Kubernetes
+// replace the file, which ends a watch of the file itself.
 func watchFolders(watcher *fsnotify.Watcher, file string) {
 	dirs := []string{filepath.Dir(file)}
 	if target, err := filepath.EvalSymlinks(file); err == nil {

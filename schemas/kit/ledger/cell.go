@@ -200,7 +200,7 @@ func dropLate[S any](batch []pending[S]) []pending[S] {
 	return kept
 }
 
-// dropForeign removes the steps that another process has to apply.
+// dropForeign removes the steps for another process.
 func (l *Ledger[S, P]) dropForeign(key string, batch []pending[S]) []pending[S] {
 	if l.owners == nil || len(batch) == 0 {
 		return batch

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Memory is a ledger that keeps its records in this process alone, until their TTLs end
-// by a given clock. Its steps run at once, one after the other.
+// Memory is a ledger that keeps its records in this process alone, until their TTLs end by
+// a given clock. Its steps run immediately, one after the other.
 type Memory[S any] struct {
 	now     func() time.Time
 	mu      sync.Mutex

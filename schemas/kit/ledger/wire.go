@@ -148,10 +148,9 @@ type message struct {
 	data []byte
 }
 
-// get reads a record from the stream's leader; a replica may be behind. A key
-// that does not exist is the zero record at revision 0; one that was deleted
-// or holds what is no record is the zero record at its revision. seen is the record as
-// this process saw it last.
+// get reads a record from the stream's leader; a replica may be behind. A missing key is
+// the zero record at revision 0; a deleted or unreadable one is the zero record at its
+// revision. seen is this process's latest copy of the record.
 func (l *Ledger[S, P]) get(key string, seen S, done func(revision[S], error)) {
 	l.load(selector{Last: l.newest(key)}, func(m message, err error) {
 		if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// maxCredentials bounds what is read of a file with credentials, in bytes.
+// maxCredentials is the largest size of a file with credentials, in bytes.
 const maxCredentials = 1 << 20
 
-// unusable is the error for a flag's file. It quotes nothing of what is in the file.
+// unusable is the error for a flag's file. It quotes nothing from the file.
 func unusable(flag, file, why string) error {
 	return fmt.Errorf("%w: %s %s: %s", ErrCredentials, flag, file, why)
 }
@@ -153,7 +153,7 @@ func readWord(flag, file string) (string, error) {
 	return word, nil
 }
 
-// withAuthorities trusts the authorities in a file alone.
+// withAuthorities trusts only the CA certificates in a file.
 func withAuthorities(file string) (nats.Option, error) {
 	read := func() (*x509.CertPool, error) {
 		data, err := readFile("--nats-tls-ca", file)

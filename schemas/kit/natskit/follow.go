@@ -40,8 +40,8 @@ func (f *Follower) Follow(ctx context.Context, bucket, keys string, apply func(e
 	return nil
 }
 
-// watch follows until the connection was lost and is back: what was missed meanwhile
-// is among the first entries of the next watch.
+// watch follows until a lost connection is back. The next watch begins with the missed
+// entries.
 func (f *Follower) watch(ctx context.Context, bucket, keys string, apply func([]jetstream.KeyValueEntry, bool), reconnected <-chan struct{}, opts []jetstream.WatchOpt) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -27,8 +27,8 @@ const (
 	troubleFor = 10 * time.Second
 )
 
-// probed are the streams in which a write is tried by those who need them. Their records
-// are read by key alone, so that nobody sees the probe.
+// probed are the streams that services test with a write. Their records are only read by
+// key, so that nobody sees the probe.
 var probed = []string{
 	BucketStream(schemas.BucketCounters), BucketStream(schemas.BucketSessions), BucketStream(schemas.BucketLimits), BucketStream(schemas.BucketNotifications),
 }
@@ -188,7 +188,7 @@ func (t *tending) look(ctx context.Context) {
 	}
 }
 
-// looked is what was found of one stream.
+// looked is the state of one stream.
 type looked struct {
 	info *jetstream.StreamInfo
 	err  error

@@ -50,7 +50,7 @@ func refusalOf(err error) (refusal, bool) {
 	}
 }
 
-// Err says in words what was refused, and what to do.
+// Err describes what was refused and what to do.
 func (r refusal) Err() error {
 	mend := "see docs/nats.md for the permissions of each service"
 	switch name := strings.Split(r.subject, "."); {
@@ -133,7 +133,7 @@ func (r *refusals) add(one refusal) (log bool) {
 	return true
 }
 
-// againAfter is the time after which what was refused is tried again: permissions change
+// againAfter is the time until a refused action is retried, because permissions can change
 // without a new connection.
 const againAfter = time.Minute
 

@@ -28,8 +28,8 @@ type Layout struct {
 	needed, others []string
 }
 
-// Of returns the layout of some streams alone: those that a service needs, and others
-// that it creates if it may, and neither waits for nor complains about.
+// Of returns a layout with only some streams: those that a service needs, and others that
+// it creates if it may but does not wait for.
 func (l Layout) Of(needed []string, others ...string) Layout {
 	l.needed, l.others = append([]string{}, needed...), others
 	return l
@@ -103,8 +103,8 @@ func (c *Conn) ensureAll(ctx context.Context, layout Layout) error {
 	return nil
 }
 
-// Ensure creates a stream if it is missing, and returns what is there. A user who may not
-// create it asks for that once a minute at most.
+// Ensure creates a stream if it is missing, and returns it. If the user may not create it,
+// Ensure asks at most once a minute.
 func (c *Conn) Ensure(ctx context.Context, cfg jetstream.StreamConfig) (info *jetstream.StreamInfo, err error) {
 	refused := c.refusals.creation(c.API("STREAM.CREATE." + cfg.Name))
 	err = c.unlessRefused(ctx, func(ctx context.Context) error {
@@ -119,7 +119,7 @@ func (c *Conn) Ensure(ctx context.Context, cfg jetstream.StreamConfig) (info *je
 	return info, err
 }
 
-// ensure creates a stream if it is missing, and returns what is there.
+// ensure creates a stream if it is missing, and returns it.
 func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	stream, err := js.Stream(ctx, cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -247,8 +247,8 @@ func (l Layout) Configs() []jetstream.StreamConfig {
 const vectorsMaxBytes = 256 << 20
 
 // Vectors returns the stream of the bucket of vectors, which embedding workers create when
-// they first miss it. Unlike other buckets it is read through its leader, since a stale
-// history would miss what came just before.
+// they first miss it. Unlike other buckets it is read through its leader, because a stale
+// history would miss the newest texts.
 func (l Layout) Vectors() jetstream.StreamConfig {
 	cfg := l.History(schemas.BucketVectors, vectorsMaxBytes)
 	cfg.AllowDirect = false

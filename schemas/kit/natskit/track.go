@@ -43,8 +43,8 @@ func (f *Follower) Track(ctx context.Context, bucket, keys string, apply func(en
 	return nil
 }
 
-// track reads all entries, and then what is written, until the connection was lost and is
-// back or the stream was recreated.
+// track reads all entries and follows changes, until a lost connection is back or the
+// stream was recreated.
 func (f *Follower) track(ctx context.Context, bucket, keys string, apply func([]jetstream.KeyValueEntry, bool), reconnected, written <-chan struct{}) error {
 	if err := f.Conn.EnsureStreams(ctx, f.Layout.Of([]string{BucketStream(bucket)})); err != nil {
 		return err

@@ -62,14 +62,13 @@ func join(near net.Conn, address string, by time.Duration) {
 	both.Wait()
 }
 
-// piece is what was read at once, and when it is due at the other end.
+// piece is the data of one read, and the time when it is due at the other end.
 type piece struct {
 	data []byte
 	due  time.Time
 }
 
-// pass passes what is read from one end on to the other, and closes both when
-// that ends.
+// pass copies data from one end to the other, and closes both at the end.
 func pass(to, from net.Conn, by time.Duration) {
 	const depth = 1024
 	pieces := make(chan piece, depth)

@@ -20,8 +20,8 @@ import (
 var ErrSealed = errors.New("the records of this NATS server are sealed: give the operator's seed with --seal-seed, such as by the variables of operator.env")
 
 // Store puts a record into force, and returns its revision. It is sealed for a time after
-// those of all records that are stored under its key. The empty content removes what is in
-// force; a TTL of 0 is none.
+// those of all records that are stored under its key. Empty content removes the record in
+// force; a TTL of 0 means none.
 func Store(ctx context.Context, js jetstream.JetStream, by *seal.Signer, bucket, key string, content []byte, ttl time.Duration) (revision uint64, err error) {
 	entries, err := natskit.StoredEntries(ctx, js, bucket, key)
 	if err != nil {
@@ -93,7 +93,7 @@ func makeRoom(ctx context.Context, js jetstream.JetStream, trust seal.Trust, buc
 	return nil
 }
 
-// trustIn returns the trust in one signer alone.
+// trustIn returns the trust in a single signer.
 func trustIn(by *seal.Signer) seal.Trust {
 	if by == nil {
 		return seal.Trust{}

@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// maxFaults bounds the faulty records that a Register remembers: whoever may not seal
-// records can still have many written.
+// maxFaults is the largest number of faulty records that a Register remembers, because
+// users without the seed may still write many.
 const maxFaults = 100
 
 // Register has the records of a bucket that are in force: of each key the newest good one.
@@ -70,7 +70,7 @@ func (r *Register) Take(entries []jetstream.KeyValueEntry, all bool) (changed []
 	return changed
 }
 
-// absent forgets what is not stored any more; where records need a seal, they stay in force.
+// absent forgets deleted records, unless records need a seal: then they stay in force.
 func (r *Register) absent(stored []jetstream.KeyValueEntry, note func(key string)) {
 	clear(r.faults)
 	if r.Trust.Checks() {
@@ -127,7 +127,7 @@ func (r *Register) open(entry jetstream.KeyValueEntry) (Record, error) {
 	return record, err
 }
 
-// prune forgets what is over.
+// prune forgets expired records.
 func (r *Register) prune(note func(key string)) {
 	now := time.Now()
 	if r.Now != nil {

@@ -37,7 +37,7 @@ var (
 	ErrKey = errors.New("key for seals")
 )
 
-// maxSeed bounds what is read of a file with a seed, in bytes.
+// maxSeed is the largest size of a file with a seed, in bytes.
 const maxSeed = 4 << 10
 
 // Generate returns a new seed and its public key.

@@ -23,7 +23,7 @@ type Build struct {
 	Platform string `json:"platform"`
 }
 
-// unknown stands for what the binary does not tell.
+// unknown is the value of missing build information.
 const unknown = "unknown"
 
 // BuildInfo returns the description of this binary.

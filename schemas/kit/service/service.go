@@ -42,7 +42,7 @@ type Service interface {
 	Readiness() *Readiness
 }
 
-// StreamUser is a service that needs some streams alone; any other one needs all.
+// StreamUser is a service that needs only some streams; any other service needs all.
 type StreamUser interface {
 	// Streams returns the names of the streams that the service needs, and of others that
 	// it creates if they are missing.

@@ -19,7 +19,7 @@ type Describer interface {
 	Describe(*status.Status)
 }
 
-// refusedFor is the time after which a refusal by the server is left out of the status.
+// refusedFor is how long a refusal by the server is part of the status.
 const refusedFor = 10 * time.Minute
 
 // reporter answers requests for the status of a service.

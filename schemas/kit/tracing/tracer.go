@@ -24,8 +24,8 @@ func (t *Tracer) Start(ctx context.Context, name string, kind trace.SpanKind, at
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 }
 
-// StartLinked starts a trace of its own with links to spans elsewhere. Parents that are no
-// trace contexts are left out.
+// StartLinked starts a trace of its own with links to spans elsewhere. Invalid parents are
+// left out.
 func (t *Tracer) StartLinked(ctx context.Context, name string, kind trace.SpanKind, parents []string, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
 	var links []trace.Link
 	for _, parent := range parents {

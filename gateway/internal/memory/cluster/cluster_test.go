@@ -278,7 +278,7 @@ func TestGatewaysWaitForABucketThatCantBeUsedYet(t *testing.T) {
 	<-tries
 	must(t, js.DeleteStream(t.Context(), name))
 	<-loaded
-	if !bytes.Contains(noted.Bytes(), []byte("bucket can't be followed")) {
+	if !bytes.Contains(noted.Bytes(), []byte("bucket cannot be followed")) {
 		t.Errorf("logged %s", noted.String())
 	}
 	cancel()

@@ -21,7 +21,7 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 )
 
-// missed is the number of refreshes after which an alert ends that is not refreshed.
+// missed is the number of missed refreshes after which an alert ends.
 const missed = 4
 
 // Config describes an Alertmanager.

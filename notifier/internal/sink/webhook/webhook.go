@@ -160,7 +160,7 @@ func group(m *sink.Message) ([]byte, error) {
 	return json.Marshal(g)
 }
 
-// isVisible reports whether s is made of visible ASCII characters alone.
+// isVisible reports whether s has only visible ASCII characters.
 func isVisible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {
