@@ -83,7 +83,7 @@ func (f *fleet) run(ctx context.Context) error {
 		group.Go(func() error {
 			return f.loader.Follow(ctx, func(all []endpoints.Built) {
 				f.use(ctx, group, slices.Concat(f.fixed, all))
-				f.log.Info("endpoints were read again", "file", f.cfg.Notify, "endpoints", len(all))
+				f.log.Info("endpoints reloaded", "file", f.cfg.Notify, "endpoints", len(all))
 			}, func(err error) {
 				f.log.Warn("endpoints stay as they are: the file has faults", "error", err)
 			})
@@ -128,7 +128,7 @@ func (f *fleet) use(ctx context.Context, group *errgroup.Group, all []endpoints.
 	}
 }
 
-var errStarting = errors.New("its events are not taken in yet")
+var errStarting = errors.New("its events have not been read yet")
 
 // warn says which endpoints get no signatures, and if two have one name.
 func (f *fleet) warn(ctx context.Context, all []endpoints.Built) {
@@ -200,6 +200,6 @@ func (f *fleet) retireOld() {
 	ctx, cancel := context.WithTimeout(context.Background(), retireTimeout)
 	defer cancel()
 	if err := pull.Retire(ctx, f.deps.NATS.JetStream()); err != nil {
-		f.log.Debug("consumer of an earlier version stays", "error", err)
+		f.log.Debug("consumer of an earlier version was not removed", "error", err)
 	}
 }

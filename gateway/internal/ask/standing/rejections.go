@@ -63,7 +63,7 @@ func (t *Rejections) Answered(now time.Time, c Conversation, times int) {
 }
 
 // sweep drops expired conversations, and all if that is not enough or was tried a moment
-// ago: whoever is rejected under ever new names begins anew.
+// ago: whoever is rejected under ever new names restarts.
 func (t *Rejections) sweep(now time.Time) {
 	if now.Sub(t.lastSweep) >= time.Minute {
 		t.lastSweep = now

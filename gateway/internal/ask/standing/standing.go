@@ -98,8 +98,8 @@ func Stands(f *checkpb.Finding) bool {
 	return !f.GetShadow() && f.GetAction().Stops() && f.GetBlockedMs() > 0
 }
 
-// Learn remembers findings that block what comes after them, of which nothing else of
-// their decision is known.
+// Learn remembers findings that block further requests, without the rest of their
+// decision.
 func (s *Blocks) Learn(now time.Time, findings ...*checkpb.Finding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,7 +273,7 @@ func (s *Blocks) standingAt(now time.Time, c *checkpb.Counter, fingerprint []byt
 	return b
 }
 
-// at returns the finding of the block at a time. A peek is no hit.
+// at returns the finding of the block at a time. A peek is not a hit.
 func (h *hit) at(now time.Time, peek bool) *checkpb.Finding {
 	b := h.block
 	if !peek && !h.counter.GetSample() {
