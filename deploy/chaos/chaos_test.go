@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -80,7 +81,8 @@ type options struct {
 	binary, previous string
 	rounds, edges    int
 	soak, hold       time.Duration
-	rollOnly         bool
+	// rollOnly and attackOnly leave out the rest.
+	rollOnly, attackOnly bool
 }
 
 func parse(args []string) (o options, err error) {
@@ -91,6 +93,7 @@ func parse(args []string) (o options, err error) {
 	flags.DurationVar(&o.soak, "soak", 0, "keep up the load without a fault for so long instead, and see that nothing grows")
 	flags.DurationVar(&o.hold, "hold", 4*time.Second, "how long a fault lasts")
 	flags.BoolVar(&o.rollOnly, "rolling", false, "only replace each part by another process of it")
+	flags.BoolVar(&o.attackOnly, "attacks", false, "only attack the gateways as a hostile caller would")
 	flags.StringVar(&o.previous, "previous", "", "the unloop binary of another version: only replace each part of it by this version, and go back")
 	return o, flags.Parse(args)
 }
@@ -111,20 +114,25 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return with(ctx, o.binary, dir, 1, checkTimeout, func(c *cluster) error { return c.soak(ctx, o.soak, out) })
 	case o.rollOnly || o.previous != "":
 		return o.rolling(ctx, dir, out)
+	case o.attackOnly:
+		return o.faults(ctx, dir, out, group{1, attacks})
 	}
 	edges := with(ctx, o.binary, filepath.Join(dir, "edges"), 1, checkTimeout, func(c *cluster) error { return c.edges(ctx, o.edges, out) })
-	return errors.Join(edges, o.faults(ctx, dir, out), o.rolling(ctx, dir, out))
+	return errors.Join(edges, o.faults(ctx, dir, out, group{1, slices.Concat(faults, attacks)}, group{3, leaderFaults}), o.rolling(ctx, dir, out))
 }
 
-// faults breaks a cluster with one server and one with three.
-func (o options) faults(ctx context.Context, dir string, out io.Writer) error {
+// group are faults of a cluster with a number of NATS servers.
+type group struct {
+	servers int
+	faults  []fault
+}
+
+// faults breaks a cluster for each group of faults.
+func (o options) faults(ctx context.Context, dir string, out io.Writer, groups ...group) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "fault\trequests\tclient errors\tslowest\tundecided\tguarded after\tevents lost\texact\t")
 	var missed []error
-	for _, of := range []struct {
-		servers int
-		faults  []fault
-	}{{1, faults}, {3, leaderFaults}} {
+	for _, of := range groups {
 		missed = append(missed, with(ctx, o.binary, filepath.Join(dir, fmt.Sprint(of.servers)), of.servers, checkTimeout, func(c *cluster) error {
 			return c.runAll(ctx, of.faults, o.rounds, o.hold, table)
 		}))
@@ -196,6 +204,9 @@ type result struct {
 	uncompared int
 	// untold are the loops without a message from a notifier.
 	untold int
+	// slower and decided are the fault's.
+	slower  time.Duration
+	decided bool
 }
 
 func (r result) print(w io.Writer) {
@@ -216,8 +227,14 @@ func (r result) check(calm result) error {
 	if r.failed > 0 {
 		missed("%d client errors, such as %w", r.failed, r.example)
 	}
-	if limit := calm.slowestAllowed(); r.slowest > limit {
+	if limit := calm.slowestAllowed() + r.slower; r.slowest > limit {
 		missed("the slowest request took %s, at most %s", r.slowest, limit)
+	}
+	if most := r.few(); r.decided && r.undecided > most {
+		missed("%d requests without a decision, at most %d", r.undecided, most)
+	}
+	if r.decided && r.wronged > 0 {
+		missed("%d requests of no loop were stopped", r.wronged)
 	}
 	if limit := r.elected + guardedWithin; r.guarded > limit {
 		missed("guarded after %s, at most %s", r.guarded, limit)

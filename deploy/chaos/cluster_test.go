@@ -70,6 +70,7 @@ type cluster struct {
 	hook   *hook
 	client *http.Client
 	said   int
+	attack attackers
 }
 
 func startCluster(ctx context.Context, binary, dir string, servers int, patience time.Duration) (*cluster, error) {
@@ -181,7 +182,7 @@ func (c *cluster) startParts(ctx context.Context, servers func(context.Context) 
 			return err
 		}
 		g := c.service(fmt.Sprint("gateway", i), "gateway", "--nats", at, replicas, "--upstream", "openai="+c.upstream.URL, "--shutdown-delay", shutdownDelay.String(), "--listen", listen, "--policies", policies)
-		g.env = []string{"UNLOOP_REJECT=429", "UNLOOP_CHECK_TIMEOUT=" + c.patience.String()} // which older versions may not know
+		g.env = []string{"UNLOOP_REJECT=429", "UNLOOP_CHECK_TIMEOUT=" + c.patience.String(), fmt.Sprint("UNLOOP_MAX_BODY_MEMORY=", bodyMemory)} // which older versions may not know
 		if g, err = c.startAs(ctx, &c.gateways, g); err != nil {
 			return err
 		}
@@ -286,6 +287,7 @@ func (c *cluster) parts() []*process {
 }
 
 func (c *cluster) stop() {
+	c.endAttack()
 	c.balancer.stop()
 	for _, p := range c.parts() {
 		p.kill()

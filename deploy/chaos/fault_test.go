@@ -35,6 +35,12 @@ type fault struct {
 	mixed bool
 	// disk says that the fault needs a disk that can be made full.
 	disk bool
+	// large is the size, in bytes, of every eighth prompt; 0 for small ones alone.
+	large int
+	// slower is how much longer a request may take than in other faults.
+	slower time.Duration
+	// decided says that there must be a decision about nearly all requests.
+	decided bool
 }
 
 // faults are those of a cluster with one server.

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,11 +34,11 @@ var errStatus = errors.New("unexpected status")
 // during runs the load from the beginning of a fault until loops are stopped again after
 // its end.
 func (c *cluster) during(ctx context.Context, f fault, hold time.Duration) (result, error) {
-	r := &tally{result: result{name: f.name}, loops: map[string]bool{}}
+	r := &tally{result: result{name: f.name, slower: f.slower, decided: f.decided}, loops: map[string]bool{}}
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
 	var load sync.WaitGroup
-	load.Go(func() { c.load(loading, r, cmp.Or(f.every, every)) })
+	load.Go(func() { c.load(loading, r, cmp.Or(f.every, every), f.large) })
 	load.Go(func() { c.noise(loading, r) })
 	var counting, comparing error
 	if f.elects {
@@ -103,15 +104,18 @@ type tally struct {
 }
 
 // load sends distinct prompts, and every fourth time one that loops, to the
-// gateways that are ready.
-func (c *cluster) load(ctx context.Context, r *tally, every time.Duration) {
+// gateways that are ready. Every eighth has large bytes.
+func (c *cluster) load(ctx context.Context, r *tally, every time.Duration, large int) {
 	var clients sync.WaitGroup
 	defer clients.Wait()
 	again := fmt.Sprint("the same prompt again, number ", c.next(), " of fault ", r.name)
 	for n := 0; pause.For(ctx, every) == nil; n++ {
 		text := fmt.Sprint("distinct prompt ", c.next(), " of ", r.name)
-		if n%4 == 0 {
+		switch {
+		case n%4 == 0:
 			text = again
+		case n%8 == 1 && large > 0:
+			text += strings.Repeat(" of many words", large/len(" of many words"))
 		}
 		clients.Go(func() { r.note(c.send(context.WithoutCancel(ctx), n, text), n%4 == 0) })
 	}

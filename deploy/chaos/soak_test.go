@@ -36,7 +36,7 @@ func (c *cluster) soak(ctx context.Context, length time.Duration, out io.Writer)
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
 	var load sync.WaitGroup
-	load.Go(func() { c.load(loading, r, every) })
+	load.Go(func() { c.load(loading, r, every, 0) })
 	seen := map[string][]float64{}
 	for range samples {
 		if err := pause.For(ctx, length/samples); err != nil {
