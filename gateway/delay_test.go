@@ -17,6 +17,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/wait"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -32,7 +33,7 @@ func delaying(limit int) *Gateway {
 // throttled is a request that the detectors want to be delayed.
 func throttled(ctx context.Context, delay time.Duration) *exchange {
 	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil).WithContext(ctx)
-	req := request.New(r, route.Target{Format: route.HTTP})
+	req := request.New(r, route.Target{Format: plain.Format})
 	c := new(Gateway).newExchange(r, req, auth.Principal{}, &policystore.Rules{Set: &bundle.Set{}})
 	c.Check, c.Decision = &checkpb.Check{}, &checkpb.Decision{Findings: []*checkpb.Finding{{
 		Policy: "p", Detector: "request", Fingerprint: []byte("f"), Action: checkpb.Action_ACTION_THROTTLE,

@@ -14,6 +14,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/share/turns"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/anthropic"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 )
@@ -24,7 +25,7 @@ func TestARequestWhoseTurnDoesNotComeGetsA503OfItsFormat(t *testing.T) {
 	g := &Gateway{metrics: newMetrics(reg), stages: stages{now: time.Now}, writer: respond.NewWriter(time.Now, reg)}
 	g.turns = turns.None()
 	r := httptest.NewRequest(http.MethodPost, "/v1/messages", nil)
-	req := request.New(r, route.Target{Format: route.Messages})
+	req := request.New(r, route.Target{Format: anthropic.Format})
 	req.Body = &request.Body{}
 	w := httptest.NewRecorder()
 	c := g.check(r, req, auth.Principal{}, &policystore.Rules{Set: &bundle.Set{}})

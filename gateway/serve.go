@@ -106,18 +106,20 @@ func (g *Gateway) receive(r *http.Request) (*request.Request, auth.Principal, *p
 		}
 	}
 	who, refusal := g.admit(r, req)
-	if refusal == nil && target.Format == route.Responses && asksForWebSocket(r) {
-		refusal = &withoutWebSocket
+	if refusal == nil && target.Format.NoSocket != "" && asksForWebSocket(r) {
+		refusal = withoutWebSocket(target.Format)
 	}
 	return req, who, refusal
 }
 
 // withoutWebSocket refuses a prompt format's WebSocket, whose frames would pass unread.
 // Clients then send the same as requests.
-var withoutWebSocket = provider.Refusal{
-	Status: http.StatusUpgradeRequired, Code: "websocket_not_supported",
-	Message: "Unloop reads Responses as HTTP requests, not over WebSocket: send POST to the same URL",
-	Headers: []provider.Header{{Name: "Upgrade", Value: "HTTP/1.1"}, {Name: "Connection", Value: "Upgrade"}, {Name: "X-Should-Retry", Value: "false"}},
+func withoutWebSocket(f *provider.Format) *provider.Refusal {
+	return &provider.Refusal{
+		Status: http.StatusUpgradeRequired, Code: "websocket_not_supported",
+		Message: "Unloop reads " + f.NoSocket + " as HTTP requests, not over WebSocket: send POST to the same URL",
+		Headers: []provider.Header{{Name: "Upgrade", Value: "HTTP/1.1"}, {Name: "Connection", Value: "Upgrade"}, {Name: "X-Should-Retry", Value: "false"}},
+	}
 }
 
 // asksForWebSocket reports whether a request asks to go on as a WebSocket.

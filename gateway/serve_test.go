@@ -25,6 +25,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas/kit/seal"
@@ -83,10 +84,10 @@ func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer g.bodies.Watch(w, r, request.CallerOf(r)).Free()
 		if r.URL.Path == "/refused" { // before anything is read
-			respond.Refuse(w, r, request.New(r, route.Target{Format: route.HTTP}).Provider, provider.Refusal{Status: http.StatusUnauthorized})
+			respond.Refuse(w, r, request.New(r, route.Target{Format: plain.Format}).Provider, provider.Refusal{Status: http.StatusUnauthorized})
 			return
 		}
-		req := request.New(r, route.Target{Format: route.HTTP, Upstream: "openai", URL: &url.URL{Scheme: "http", Host: "upstream", Path: "/"}})
+		req := request.New(r, route.Target{Format: plain.Format, Upstream: "openai", URL: &url.URL{Scheme: "http", Host: "upstream", Path: "/"}})
 		var err error
 		if req.Body, err = intake.Read(r, 1<<20); err != nil {
 			respond.Refuse(w, r, req.Provider, intake.Refusal(err))

@@ -12,7 +12,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/share/bounded"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
-	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
@@ -68,25 +67,15 @@ const maxModel = 128
 
 func modelName(model string) string { return bounded.Name(model, maxModel) }
 
-// operations are the values of gen_ai.operation.name by format.
-var operations = map[route.Format]string{route.Chat: "chat", route.Responses: "chat", route.Messages: "chat", route.Generate: "generate_content"}
-
-// providers are the values of gen_ai.provider.name by upstream. Other upstreams have their
-// own names.
-var providers = map[string]string{route.Gemini: "gcp.gemini", route.Vertex: "gcp.vertex_ai"}
-
 // promptAttributes returns the attributes of a request by the conventions for generative
 // AI; none for a request without a prompt. The conversation is a hash.
 func promptAttributes(req *request.Request, from *request.Subject) []attribute.KeyValue {
-	operation, known := operations[req.Target.Format]
-	if !known {
+	if !req.Target.Format.Prompt() {
 		return nil
 	}
-	provider, named := providers[req.Target.Upstream]
-	if !named {
-		provider = req.Target.Upstream
+	out := []attribute.KeyValue{
+		attribute.String("gen_ai.operation.name", req.Target.Format.Operation), attribute.String("gen_ai.provider.name", req.Target.System()),
 	}
-	out := []attribute.KeyValue{attribute.String("gen_ai.operation.name", operation), attribute.String("gen_ai.provider.name", provider)}
 	if model := req.Model(); model != "" {
 		out = append(out, attribute.String("gen_ai.request.model", modelName(model)))
 	}
@@ -101,8 +90,8 @@ func promptAttributes(req *request.Request, from *request.Subject) []attribute.K
 func (g *Gateway) startUpstream(c *exchange) http.Header {
 	req := c.account.Request
 	name := req.Method
-	if operation, known := operations[req.Target.Format]; known {
-		name = operation + " " + modelName(req.Model())
+	if req.Target.Format.Prompt() {
+		name = req.Target.Format.Operation + " " + modelName(req.Model())
 	}
 	attrs := append(promptAttributes(req, &c.from), attribute.String("http.request.method", req.Method), attribute.String("server.address", req.Target.URL.Hostname()))
 	if port, err := strconv.Atoi(req.Target.URL.Port()); err == nil {

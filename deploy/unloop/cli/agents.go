@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/unloop/unloop/gateway"
 )
 
 // agent is a program whose way of setting a base URL exec knows.
@@ -108,7 +110,14 @@ func advice(args []string) string {
 	if a, _, ok := agentOf(args); ok {
 		return a.advice
 	}
-	return "it must take its base URL from OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GOOGLE_GEMINI_BASE_URL, as the SDKs do unless the code names another one"
+	var names []string
+	for _, u := range gateway.Upstreams() {
+		if len(u.Variables) > 0 {
+			names = append(names, u.Variables[0].Name)
+		}
+	}
+	last := len(names) - 1
+	return "it must take its base URL from " + strings.Join(names[:last], ", ") + " or " + names[last] + ", as the SDKs do unless the code names another one"
 }
 
 // opencodeConfig returns opencode's configuration with base URLs, beside what the

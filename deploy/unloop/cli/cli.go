@@ -9,9 +9,11 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/unloop/unloop/deploy/unloop/doctor"
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/embedworker"
@@ -82,7 +84,7 @@ func newParser(platform string, opts ...kong.Option) (*kong.Kong, error) {
 		Exempt: beginCmd{action: schemas.OverrideExempt}, Unexempt: endCmd{action: schemas.OverrideExempt},
 	}
 	return service.NewParser(&c, "unloop", description, append(opts,
-		kong.Vars{"default_gateway": defaultGateway, "default_nats": defaultNATS, "default_admin": "http://" + usualAdmin, "platform": platform, "version": "unloop " + service.BuildInfo().String()})...)
+		kong.Vars{"default_gateway": defaultGateway, "default_upstreams": strings.Join(doctor.Upstreams(), ","), "default_nats": defaultNATS, "default_admin": "http://" + usualAdmin, "platform": platform, "version": "unloop " + service.BuildInfo().String()})...)
 }
 
 // Model returns the commands with their arguments and flags, for the reference.

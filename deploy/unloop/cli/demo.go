@@ -61,7 +61,10 @@ func (c *demoCmd) Run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	c.Upstream = map[string]string{"openai": model, "anthropic": model, "gemini": model, "default": model}
+	c.Upstream = map[string]string{"default": model}
+	for _, u := range gateway.Upstreams() {
+		c.Upstream[u.Name] = model
+	}
 	for addr, usual := range map[*string]string{&c.Listen: usualListen, &c.Admin: usualAdmin, &c.NATSListen: usualNATS} {
 		if *addr == usual && !isFree(usual) {
 			*addr = system.FreePort

@@ -20,7 +20,7 @@ type doctorCmd struct {
 	Admin     string   `default:"${default_admin}" placeholder:"URL" env:"UNLOOP_DOCTOR_ADMIN" help:"Admin port to examine."`
 	Key       string   `secret:"" placeholder:"KEY" help:"Unloop key for the gateway, if it requires one."`
 	AdminKey  string   `secret:"" placeholder:"KEY" help:"Unloop key for the admin port, if it requires one."`
-	Upstreams []string `default:"openai,anthropic,gemini,default" env:"UNLOOP_DOCTOR_UPSTREAMS" placeholder:"NAME" help:"Upstreams to probe through the gateway, without a provider's key; none probes no upstream."`
+	Upstreams []string `default:"${default_upstreams}" env:"UNLOOP_DOCTOR_UPSTREAMS" placeholder:"NAME" help:"Upstreams to probe through the gateway, without a provider's key; none probes no upstream."`
 }
 
 // Help explains what is examined.

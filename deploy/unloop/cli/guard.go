@@ -17,6 +17,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/unloop/meter"
 	"github.com/unloop/unloop/deploy/unloop/system"
+	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
@@ -33,13 +34,18 @@ const (
 	ownGrace = time.Second
 )
 
-// baseURLs are the environment variables with the providers' addresses: the name of the
-// upstream, and the path that the SDK expects behind the address.
-var baseURLs = []struct{ variable, upstream, suffix string }{
-	{"OPENAI_BASE_URL", "openai", "/v1"},
-	{"OPENAI_API_BASE", "openai", "/v1"}, // aider, LiteLLM and earlier SDKs
-	{"ANTHROPIC_BASE_URL", "anthropic", ""},
-	{"GOOGLE_GEMINI_BASE_URL", "gemini", ""},
+// baseURL is an environment variable with a provider's address, with the name of the
+// upstream and the path that the SDK expects behind the address.
+type baseURL struct{ variable, upstream, path string }
+
+// baseURLs returns the variables of all upstreams.
+func baseURLs() (all []baseURL) {
+	for _, u := range gateway.Upstreams() {
+		for _, v := range u.Variables {
+			all = append(all, baseURL{v.Name, u.Name, v.Path})
+		}
+	}
+	return all
 }
 
 // guard is the gateway in front of a command.
@@ -150,8 +156,8 @@ func environ(environ []string, at string) []string {
 			out = setVar(out, name, strings.TrimPrefix(variable(environ, name)+","+u.Hostname(), ","))
 		}
 	}
-	for _, b := range baseURLs {
-		out = setVar(out, b.variable, at+b.suffix)
+	for _, b := range baseURLs() {
+		out = setVar(out, b.variable, at+b.path)
 	}
 	return out
 }
@@ -174,10 +180,10 @@ func variable(environ []string, name string) string {
 
 // upstreamsOf returns the upstreams that the environment names, without those that are
 // the gateway itself.
-func upstreamsOf(environ []string, gateway string) map[string]string {
+func upstreamsOf(environ []string, running string) map[string]string {
 	upstreams := map[string]string{}
-	for _, b := range baseURLs {
-		if addr := variable(environ, b.variable); addr != "" && !sameServer(addr, gateway) {
+	for _, b := range baseURLs() {
+		if addr := variable(environ, b.variable); addr != "" && !sameServer(addr, running) {
 			upstreams[b.upstream] = addr
 		}
 	}

@@ -86,8 +86,13 @@ func (c *upCmd) Run(ctx context.Context, io streams) error {
 	}
 	return runSystem(ctx, s, func(context.Context) error {
 		out := io.printer()
-		out.printf("Unloop is ready. Point your agent's base URL at it:\n\n"+
-			"  OpenAI      %s/v1\n  Anthropic   %s\n  Gemini      %s\n\nIn another terminal:\n\n%s", s.URL(), s.URL(), s.URL(), commands(s))
+		out.printf("Unloop is ready. Point your agent's base URL at it:\n\n")
+		for _, u := range gateway.Upstreams() {
+			if len(u.Variables) > 0 {
+				out.printf("  %-11s %s%s\n", u.Title, s.URL(), u.Variables[0].Path)
+			}
+		}
+		out.printf("\nIn another terminal:\n\n%s", commands(s))
 		return out.err
 	})
 }

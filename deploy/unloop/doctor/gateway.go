@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas/client"
 	"github.com/unloop/unloop/schemas/kit/access"
 )
@@ -90,11 +90,34 @@ func (e *examination) checkUpstreams(ctx context.Context) []Finding {
 	return all
 }
 
+// Upstreams returns the upstreams that are tried unless others are named: those with a
+// public address and clients that find them by an environment variable, and the default.
+func Upstreams() (names []string) {
+	for _, u := range gateway.Upstreams() {
+		if strings.HasPrefix(u.Address, "https:") && len(u.Variables) > 0 {
+			names = append(names, u.Name)
+		}
+	}
+	return append(names, "default")
+}
+
+// models returns the path of an upstream's models.
+func models(name string) string {
+	if name == "default" {
+		return "/"
+	}
+	for _, u := range gateway.Upstreams() {
+		if u.Name == name && u.Models != "" {
+			return u.Models
+		}
+	}
+	return "/v1/models"
+}
+
 // upstream asks an upstream for its models through the gateway, without a key of the
 // provider: any answer shows that it is reachable. An unknown upstream has no finding.
 func (e *examination) upstream(ctx context.Context, name string) Finding {
-	path := map[string]string{"gemini": "/v1beta/models", "default": "/"}[name]
-	path = "/" + name + cmp.Or(path, "/v1/models")
+	path := "/" + name + models(name)
 	began := time.Now()
 	code, body, err := e.get(ctx, e.Gateway+path, e.Key)
 	took := time.Since(began)

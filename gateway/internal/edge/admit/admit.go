@@ -103,8 +103,8 @@ func (g *Gate) credentials(r *http.Request) []string {
 		return []string{own}
 	}
 	var found []string
-	for _, format := range []route.Format{route.Chat, route.Messages, route.Generate} {
-		if key := formats.All[format].Key(r); key != "" && !slices.Contains(found, key) {
+	for _, format := range formats.All {
+		if key := format.Key(r); key != "" && !slices.Contains(found, key) {
 			found = append(found, key)
 		}
 	}

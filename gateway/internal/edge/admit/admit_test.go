@@ -15,6 +15,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas/kit/access"
@@ -40,7 +41,7 @@ func sent(upstream string, headers ...string) (*http.Request, *request.Request) 
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	return r, request.New(r, route.Target{Upstream: upstream, Format: route.Chat})
+	return r, request.New(r, route.Target{Upstream: upstream, Format: chat.Format})
 }
 
 func TestClientsAreLetInByTheirKey(t *testing.T) { //nolint:tparallel // the key is in the environment

@@ -14,7 +14,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/admit"
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
-	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas/client"
@@ -104,7 +104,7 @@ func (a *API) ping(w http.ResponseWriter, r *http.Request) {
 // Which upstream the request is for depends on the body.
 func (a *API) check(w http.ResponseWriter, r *http.Request) {
 	if refusal := a.cfg.Gate.Known(r); refusal != nil {
-		respond.Refuse(w, r, formats.All[route.Chat], *refusal)
+		respond.Refuse(w, r, chat.Format, *refusal)
 		return
 	}
 	d, fault := a.cfg.Reader.Read(r)

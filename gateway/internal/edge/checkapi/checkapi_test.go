@@ -23,6 +23,9 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/admit"
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/anthropic"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/client"
@@ -140,20 +143,20 @@ func TestDescribedRequestIsReadAsItWouldBeSent(t *testing.T) {
 	t.Parallel()
 	type read struct {
 		Upstream    string
-		Format      route.Format
+		Format      string
 		Body        string
 		Asked, Peek bool
 		Session     string
 		Run         string
 	}
 	for check, want := range map[string]read{
-		`{"prompt":"p","model":"m"}`:                                 {"openai", route.Chat, `{"model":"m","messages":[{"role":"user","content":"p"}]}`, true, false, "header", ""},
-		`{"body":{},"path":"/v1/messages","peek":true}`:              {"anthropic", route.Messages, `{}`, false, true, "header", ""},
-		`{"body":{},"path":"/else","format":"anthropic-messages"}`:   {"", route.Messages, `{}`, true, false, "header", ""},
-		`{"tool":"ls","arguments":"-l","session":"s"}`:               {"openai", route.Chat, ``, true, false, "s", "ls -l"},
-		`{"tool":"ls","result":{"a":1},"is_error":true}`:             {"openai", route.Chat, ``, true, false, "header", `ls  done {"a":1} failed`},
-		`{"explain":true,"path":"/v1/x","model":"m","peek":true}`:    {"openai", route.HTTP, ``, false, true, "header", " explain"},
-		`{"tool":"ls","arguments":{"x":null},"path":"/v1/messages"}`: {"anthropic", route.Messages, ``, true, false, "header", `ls {"x":null}`},
+		`{"prompt":"p","model":"m"}`:                                 {"openai", chat.Format.Name(), `{"model":"m","messages":[{"role":"user","content":"p"}]}`, true, false, "header", ""},
+		`{"body":{},"path":"/v1/messages","peek":true}`:              {"anthropic", anthropic.Format.Name(), `{}`, false, true, "header", ""},
+		`{"body":{},"path":"/else","format":"anthropic-messages"}`:   {"", anthropic.Format.Name(), `{}`, true, false, "header", ""},
+		`{"tool":"ls","arguments":"-l","session":"s"}`:               {"openai", chat.Format.Name(), ``, true, false, "s", "ls -l"},
+		`{"tool":"ls","result":{"a":1},"is_error":true}`:             {"openai", chat.Format.Name(), ``, true, false, "header", `ls  done {"a":1} failed`},
+		`{"explain":true,"path":"/v1/x","model":"m","peek":true}`:    {"openai", plain.Format.Name(), ``, false, true, "header", " explain"},
+		`{"tool":"ls","arguments":{"x":null},"path":"/v1/messages"}`: {"anthropic", anthropic.Format.Name(), ``, true, false, "header", `ls {"x":null}`},
 	} {
 		d := decider{}
 		r := keyed("POST", CheckPath, strings.NewReader(check))
@@ -165,7 +168,7 @@ func TestDescribedRequestIsReadAsItWouldBeSent(t *testing.T) {
 			continue
 		}
 		got := read{
-			Upstream: d.asked.Target.Upstream, Format: d.asked.Target.Format, Body: string(d.asked.Body.Bytes),
+			Upstream: d.asked.Target.Upstream, Format: d.asked.Target.Format.Name(), Body: string(d.asked.Body.Bytes),
 			Asked: d.asked.Asked, Peek: d.asked.Peek, Session: d.asked.Header.Get("X-Session-Id"),
 		}
 		if run := d.asked.Run; run != nil {

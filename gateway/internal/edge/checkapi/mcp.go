@@ -11,6 +11,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas"
@@ -51,7 +52,7 @@ func (a *API) newMCP() http.Handler {
 
 // answerMCP admits a client and answers its message.
 func (a *API) answerMCP(w http.ResponseWriter, r *http.Request) {
-	d := &Described{HTTP: r, Request: request.New(r, route.Target{Format: route.Chat})}
+	d := &Described{HTTP: r, Request: request.New(r, route.Target{Format: chat.Format})}
 	if a.admit(w, d) {
 		r.Body = copied(r)
 		a.mcp.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, d.Client)))

@@ -15,18 +15,12 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas/client"
 )
-
-// usualPaths are the paths of the formats for checks that name none.
-var usualPaths = map[route.Format]string{
-	route.Chat:      "/v1/chat/completions",
-	route.Responses: "/v1/responses",
-	route.Messages:  "/v1/messages",
-}
 
 // envelope is how much longer a check may be than the largest body that is inspected,
 // in bytes.
@@ -234,14 +228,14 @@ func (c *checkRequest) complete() *client.Error {
 		return invalid("user", "user: stands beside prompt or messages; a body has its own")
 	}
 	if format, known := formats.ByName(c.format); known && c.path == "" {
-		c.path = usualPaths[format]
+		c.path = format.Path
 	}
 	return c.check()
 }
 
 // expand sets the body of the Chat Completions request that prompt or messages stand for.
 func (c *checkRequest) expand() *client.Error {
-	chat := formats.All[route.Chat].Name()
+	chat := chat.Format.Name()
 	switch {
 	case c.prompt != nil && c.messages != nil:
 		return invalid("prompt", "prompt: can't stand beside messages")

@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
-	"github.com/unloop/unloop/gateway/internal/wire/route"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
 	"github.com/unloop/unloop/schemas/client"
 )
 
@@ -55,6 +55,6 @@ func (c *checkRequest) completeRun() *client.Error {
 	case t.Failed != nil && !t.Done:
 		return invalid("is_error", "is_error: stands beside result")
 	}
-	c.path = cmp.Or(c.path, usualPaths[route.Chat])
+	c.path = cmp.Or(c.path, chat.Format.Path)
 	return c.check()
 }

@@ -52,32 +52,12 @@ func (k Keys) put(out *http.Request, t route.Target) {
 		}
 		return
 	}
-	azure := out.Header.Get("Api-Key") != ""
+	sent := out.Header.Clone()
 	out.URL = withoutKey(out.URL)
 	for _, name := range route.KeyHeaders {
 		out.Header.Del(name)
 	}
-	switch {
-	case t.Upstream == route.Vertex:
-		putGoogle(out, key)
-	case t.Format == route.Messages || t.Format == route.AnthropicHTTP:
-		out.Header.Set("X-Api-Key", key)
-	case t.Format == route.Generate || t.Format == route.GeminiHTTP:
-		out.Header.Set("X-Goog-Api-Key", key)
-	case azure:
-		out.Header.Set("Api-Key", key)
-	default:
-		out.Header.Set("Authorization", "Bearer "+key)
-	}
-}
-
-// putGoogle puts in an API key, or an access token, which Vertex AI mostly takes.
-func putGoogle(out *http.Request, key string) {
-	if strings.HasPrefix(key, "AIza") || strings.HasPrefix(key, "AQ.") {
-		out.Header.Set("X-Goog-Api-Key", key)
-	} else {
-		out.Header.Set("Authorization", "Bearer "+key)
-	}
+	t.PutKey(out, sent, key)
 }
 
 // withoutKey returns a URL without the parameter in which clients of Gemini may send

@@ -11,6 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/anthropic"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/gemini"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 )
 
@@ -25,14 +30,14 @@ func TestKeyOfTheUpstreamReplacesThatOfTheClient(t *testing.T) {
 		want   http.Header
 		left   string
 	}{
-		"OpenAI":    {"k", route.Target{Upstream: "one", Format: route.Chat}, all, "a=1", http.Header{"Authorization": {"Bearer k"}, "X-Other": {"kept"}}, "a=1"},
-		"Azure":     {"k", route.Target{Upstream: "one", Format: route.Chat}, http.Header{"Api-Key": {"client"}}, "", http.Header{"Api-Key": {"k"}}, ""},
-		"Anthropic": {"k", route.Target{Upstream: "one", Format: route.Messages}, all, "", http.Header{"X-Api-Key": {"k"}, "X-Other": {"kept"}}, ""},
-		"Gemini":    {"k", route.Target{Upstream: "one", Format: route.Generate}, all, "a=1&k%65y=client&alt=sse", http.Header{"X-Goog-Api-Key": {"k"}, "X-Other": {"kept"}}, "a=1&alt=sse"},
+		"OpenAI":    {"k", route.Target{Upstream: "one", Format: chat.Format}, all, "a=1", http.Header{"Authorization": {"Bearer k"}, "X-Other": {"kept"}}, "a=1"},
+		"Azure":     {"k", route.Target{Upstream: "one", Format: chat.Format}, http.Header{"Api-Key": {"client"}}, "", http.Header{"Api-Key": {"k"}}, ""},
+		"Anthropic": {"k", route.Target{Upstream: "one", Format: anthropic.Format}, all, "", http.Header{"X-Api-Key": {"k"}, "X-Other": {"kept"}}, ""},
+		"Gemini":    {"k", route.Target{Upstream: "one", Format: gemini.Format}, all, "a=1&k%65y=client&alt=sse", http.Header{"X-Goog-Api-Key": {"k"}, "X-Other": {"kept"}}, "a=1&alt=sse"},
 		"Vertex": {
-			"AIzak", route.Target{Upstream: route.Vertex, Format: route.Generate}, all, "key=client", http.Header{"X-Goog-Api-Key": {"AIzak"}, "X-Other": {"kept"}}, "",
+			"AIzak", route.Target{Upstream: gemini.Vertex.Name, Format: gemini.Format}, all, "key=client", http.Header{"X-Goog-Api-Key": {"AIzak"}, "X-Other": {"kept"}}, "",
 		},
-		"Vertex by token": {"ya29", route.Target{Upstream: route.Vertex}, http.Header{}, "", http.Header{"Authorization": {"Bearer ya29"}}, ""},
+		"Vertex by token": {"ya29", route.Target{Upstream: gemini.Vertex.Name}, http.Header{}, "", http.Header{"Authorization": {"Bearer ya29"}}, ""},
 		"no key":          {"", route.Target{Upstream: "one"}, http.Header{"Authorization": {"Bearer client"}}, "key=client", http.Header{"Authorization": {"Bearer client"}}, "key=client"},
 		"another provider's key": {
 			"", route.Target{Upstream: "one"}, http.Header{"X-Api-Key": {"sk-ant-client"}}, "", http.Header{}, "",
@@ -83,11 +88,11 @@ func TestKeysAreReadAndNeverTold(t *testing.T) {
 // client sent it.
 func TestNoKeyOfAClientGoesWithAnUpstreamsOwn(t *testing.T) {
 	t.Parallel()
-	for _, format := range []route.Format{route.Chat, route.HTTP, route.Messages, route.Generate} {
+	for _, format := range []*provider.Format{chat.Format, plain.Format, anthropic.Format, gemini.Format} {
 		out := httptest.NewRequest(http.MethodGet, "http://upstream/v1/models?key=own&a=1", nil)
 		Keys{"u": "theirs"}.put(out, route.Target{Upstream: "u", Format: format, URL: out.URL})
 		if out.URL.RawQuery != "a=1" {
-			t.Errorf("format %d: query %q", format, out.URL.RawQuery)
+			t.Errorf("format %s: query %q", format.Name(), out.URL.RawQuery)
 		}
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 )
@@ -132,24 +134,24 @@ func zipped(text string) string {
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		format           route.Format
+		format           *provider.Format
 		method, encoding string
 		body             string
 		rest             bool
 		model, why       string
 	}{
-		"a prompt":                    {format: route.Chat, body: hello, model: "m"},
-		"a compressed prompt":         {format: route.Chat, body: zipped(hello), encoding: "gzip", model: "m"},
-		"a prompt of another dialect": {format: route.Chat, body: "\uFEFF" + hello, model: "m"},
-		"of no prompt's path":         {format: route.HTTP, body: hello},
-		"too large of no prompt's":    {format: route.HTTP, body: hello, rest: true},
-		"of another method":           {format: route.Chat, method: http.MethodGet, body: hello},
-		"too large":                   {format: route.Chat, body: hello, rest: true, why: request.UninspectedTooLarge},
-		"too large by GET":            {format: route.Chat, method: http.MethodGet, rest: true, why: request.UninspectedTooLarge},
-		"too large uncompressed":      {format: route.Chat, body: zipped(strings.Repeat(" ", 2000)), encoding: "gzip", why: request.UninspectedTooLarge},
-		"of an unknown encoding":      {format: route.Chat, body: hello, encoding: "morse", why: request.UninspectedEncoding},
-		"not of its encoding":         {format: route.Chat, body: hello, encoding: "gzip", why: request.UninspectedInvalid},
-		"no JSON":                     {format: route.Chat, body: "{", why: request.UninspectedInvalid},
+		"a prompt":                    {format: chat.Format, body: hello, model: "m"},
+		"a compressed prompt":         {format: chat.Format, body: zipped(hello), encoding: "gzip", model: "m"},
+		"a prompt of another dialect": {format: chat.Format, body: "\uFEFF" + hello, model: "m"},
+		"of no prompt's path":         {format: plain.Format, body: hello},
+		"too large of no prompt's":    {format: plain.Format, body: hello, rest: true},
+		"of another method":           {format: chat.Format, method: http.MethodGet, body: hello},
+		"too large":                   {format: chat.Format, body: hello, rest: true, why: request.UninspectedTooLarge},
+		"too large by GET":            {format: chat.Format, method: http.MethodGet, rest: true, why: request.UninspectedTooLarge},
+		"too large uncompressed":      {format: chat.Format, body: zipped(strings.Repeat(" ", 2000)), encoding: "gzip", why: request.UninspectedTooLarge},
+		"of an unknown encoding":      {format: chat.Format, body: hello, encoding: "morse", why: request.UninspectedEncoding},
+		"not of its encoding":         {format: chat.Format, body: hello, encoding: "gzip", why: request.UninspectedInvalid},
+		"no JSON":                     {format: chat.Format, body: "{", why: request.UninspectedInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

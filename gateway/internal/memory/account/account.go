@@ -9,8 +9,6 @@ package account
 import (
 	"context"
 	"net/http"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,8 +16,9 @@ import (
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/memory/answers"
 	"github.com/unloop/unloop/gateway/internal/wire/answerscan"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
-	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/gateway/internal/wire/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/metric"
@@ -186,9 +185,9 @@ func (a *Account) follow(res *http.Response) []answerscan.Watcher {
 	case res.StatusCode != http.StatusOK:
 	case !format.Prompt():
 		return a.fetched()
-	case format == route.Responses && a.Subject.Identity.GetSession() != "":
+	case format.Kept != nil && a.Subject.Identity.GetSession() != "":
 		return []answerscan.Watcher{answers.Follow(a.Evidence.CallsWatched, a.watch())}
-	case answerscan.IsStream(res.Header), format == route.Responses, format == route.Generate:
+	case answerscan.IsStream(res.Header), format.Failing:
 		return []answerscan.Watcher{answers.Failures(a.failed)}
 	}
 	return nil
@@ -197,7 +196,7 @@ func (a *Account) follow(res *http.Response) []answerscan.Watcher {
 // watch returns the watcher of the answer to a prompt.
 func (a *Account) watch() *watch {
 	caller, prompt := a.Subject.Identity.GetCaller(), a.Request.Prompt
-	w := &watch{Books: a.Books, session: a.Subject.Identity.GetSession(), failed: a.failed, asker: &checkpb.AnswerAsker{Caller: caller}}
+	w := &watch{Books: a.Books, kept: a.Request.Target.Format.Kept, session: a.Subject.Identity.GetSession(), failed: a.failed, asker: &checkpb.AnswerAsker{Caller: caller}}
 	if prompt == nil { // it could not be read
 		return w
 	}
@@ -216,7 +215,7 @@ func (a *Account) watch() *watch {
 // fetched returns the watchers of an answer in background mode that the request fetches:
 // they store its calls, and correct the reservations of the request that asked for it.
 func (a *Account) fetched() []answerscan.Watcher {
-	id := fetchedID(a.Request)
+	id, kept := fetchedID(a.Request)
 	if id == "" {
 		return nil
 	}
@@ -227,7 +226,7 @@ func (a *Account) fetched() []answerscan.Watcher {
 	if err != nil {
 		return nil
 	}
-	w := &watch{Books: a.Books, asker: asker, fetcher: caller, failed: func() {}}
+	w := &watch{Books: a.Books, kept: kept, asker: asker, fetcher: caller, failed: func() {}}
 	out := []answerscan.Watcher{answers.Follow(true, w)}
 	if len(asker.GetReserved()) == 0 {
 		return out
@@ -246,16 +245,20 @@ func (a *Account) fetched() []answerscan.Watcher {
 	}))
 }
 
-// fetchedID returns the id of the answer that a request fetches: GET …/responses/ID.
-func fetchedID(r *request.Request) string {
-	if r.Method != http.MethodGet || r.Target.Format != route.HTTP {
-		return ""
+// fetchedID returns the id of the answer that a request fetches; "" for none.
+func fetchedID(r *request.Request) (id string, kept *provider.Kept) {
+	if r.Method != http.MethodGet || r.Target.Format.Prompt() {
+		return "", nil
 	}
-	dir, id := path.Split(r.Path)
-	if !strings.HasSuffix(dir, "/responses/") {
-		return ""
+	for _, f := range formats.All {
+		if f.Kept == nil {
+			continue
+		}
+		if id = f.Kept.Fetched(r.Path); id != "" {
+			return id, f.Kept
+		}
 	}
-	return id
+	return "", nil
 }
 
 // finish reports whether no gateway has corrected the cost of an answer before. If the

@@ -21,6 +21,10 @@ import (
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/memory/answers"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/anthropic"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/plain"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/responses"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/gateway/internal/wire/usage"
@@ -107,7 +111,7 @@ var asked = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
 // opened returns the account of a counted request whose rule "tokens" reserved 100 tokens,
 // and what the detectors are told of it.
-func opened(t *testing.T, format route.Format, s *store) (*Account, *detectors) {
+func opened(t *testing.T, format *provider.Format, s *store) (*Account, *detectors) {
 	t.Helper()
 	d := &detectors{}
 	b := NewBooks(Books{Detectors: d, Store: s, Timeout: time.Minute, Now: func() time.Time { return asked.Add(1500 * time.Millisecond) }}, prometheus.NewRegistry())
@@ -184,7 +188,7 @@ func TestResultOfARequestIsToldTheDetectorsOnce(t *testing.T) {
 		"no reservation":    {200, typeJSON, used, func(a *Account) { a.Evidence.Limits = nil }, nil, 200},
 		"old detector":      {200, typeJSON, used, func(a *Account) { a.Decision = &checkpb.Decision{} }, nil, 200},
 	} {
-		a, d := opened(t, route.Chat, newStore())
+		a, d := opened(t, chat.Format, newStore())
 		if c.edit != nil {
 			c.edit(a)
 		}
@@ -199,7 +203,7 @@ func TestResultOfARequestIsToldTheDetectorsOnce(t *testing.T) {
 
 func TestUsageIsReadForARecordingAlone(t *testing.T) {
 	t.Parallel()
-	a, d := opened(t, route.Chat, newStore())
+	a, d := opened(t, chat.Format, newStore())
 	a.Evidence.Limits = nil
 	if a.Reads() {
 		t.Error("usage is read that nobody needs")
@@ -218,7 +222,7 @@ func TestClientThatLeavesDuringAnAnswerAbortsIt(t *testing.T) {
 		left   bool
 		want   string
 	}{{200, true, "aborted"}, {200, false, "failed"}, {0, true, "failed"}, {500, true, "failed"}} {
-		a, d := opened(t, route.Chat, newStore())
+		a, d := opened(t, chat.Format, newStore())
 		ctx, leave := context.WithCancel(t.Context())
 		a.HTTP = a.HTTP.WithContext(ctx)
 		a.Status = c.status
@@ -267,7 +271,7 @@ func TestCallsOfAnAnswerAreStoredForLaterRequests(t *testing.T) {
 		},
 	} {
 		s := newStore()
-		a, d := opened(t, route.Responses, s)
+		a, d := opened(t, responses.Format, s)
 		a.Evidence.CallsWatched, a.Evidence.Open = true, []provider.ToolCall{{Tool: "open"}}
 		c.edit(a)
 		answered(t, a, 200, typeJSON, answerOf)
@@ -287,7 +291,7 @@ func TestWhatTheStoreRefusesIsCounted(t *testing.T) {
 	t.Parallel()
 	s := newStore()
 	s.err = errors.New("down")
-	a, _ := opened(t, route.Responses, s)
+	a, _ := opened(t, responses.Format, s)
 	a.Evidence.CallsWatched = true
 	answered(t, a, 200, typeJSON, answerOf)
 	if lost := testutil.ToFloat64(a.lost); lost != 2 {
@@ -298,7 +302,7 @@ func TestWhatTheStoreRefusesIsCounted(t *testing.T) {
 func TestStoredCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newStore()
-	a, _ := opened(t, route.Responses, s)
+	a, _ := opened(t, responses.Format, s)
 	a.Evidence.CallsWatched = true
 	var b strings.Builder
 	b.WriteString(`{"id":"resp_1","output":[{"type":"message"},{"type":"function_call","call_id":"x","name":"` + strings.Repeat("x", maxToolName+1) + `","arguments":"{}"}`)
@@ -315,7 +319,7 @@ func TestStoredCallsAreBounded(t *testing.T) {
 func TestCallsOfOneAnswerAreStoredAFewTimes(t *testing.T) {
 	t.Parallel()
 	s := newStore()
-	a, _ := opened(t, route.Responses, s)
+	a, _ := opened(t, responses.Format, s)
 	a.Evidence.CallsWatched, a.Request.Prompt.Referable = true, true
 	const call = `{"id":"fc_1","type":"function_call","call_id":"c1","name":"t","arguments":"{}"}`
 	answered(t, a, 200, typeEvents, strings.Repeat(`data: {"response":{"id":"resp_1","output":[`+call+"]}}\n\n", 1000))
@@ -326,7 +330,7 @@ func TestCallsOfOneAnswerAreStoredAFewTimes(t *testing.T) {
 
 func TestErrorInTheFormatOfResponsesTakesTheRequestBack(t *testing.T) {
 	t.Parallel()
-	a, d := opened(t, route.Responses, newStore())
+	a, d := opened(t, responses.Format, newStore())
 	answered(t, a, 200, typeJSON, `{"id":"resp_1","error":{"code":"server_error"}}`)
 	if diff := cmp.Diff([]string{"failed", "tokens -100"}, d.told); diff != "" || a.Status != http.StatusBadGateway {
 		t.Errorf("status %d; told (-want +got):\n%s", a.Status, diff)
@@ -336,7 +340,7 @@ func TestErrorInTheFormatOfResponsesTakesTheRequestBack(t *testing.T) {
 // fetch is the account of a request that fetches an answer.
 func fetch(t *testing.T, s *store, id string) (*Account, *detectors) {
 	t.Helper()
-	a, d := opened(t, route.HTTP, s)
+	a, d := opened(t, plain.Format, s)
 	a.Request = &request.Request{Method: http.MethodGet, Path: "/v1/responses/" + id}
 	a.Evidence, a.Decision, a.Counted = &evidence.Evidence{}, nil, false
 	a.Subject.Identity.Caller = "key"
@@ -361,7 +365,7 @@ func TestCostOfAnAnswerInBackgroundModeIsCorrectedOnce(t *testing.T) {
 		"an answer that nobody stored": {`{"id":"resp_1"}`, `{"id":"resp_1","usage":{"input_tokens":10}}`, func(a *Account, _ *store) { a.Fetcher = "" }, nil},
 	} {
 		s := newStore()
-		a, first := opened(t, route.Responses, s)
+		a, first := opened(t, responses.Format, s)
 		a.Evidence.CallsWatched, a.Fetcher, a.Request.Prompt.Background = true, "key", true
 		if c.edit != nil {
 			c.edit(a, s)
@@ -386,17 +390,17 @@ func TestOnlyRequestsForAnAnswerFetchIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		method, path string
-		format       route.Format
+		format       *provider.Format
 		want         string
 	}{
-		"fetch":          {"GET", "/v1/responses/resp_1", route.HTTP, "resp_1"},
-		"deletion":       {"DELETE", "/v1/responses/resp_1", route.HTTP, ""},
-		"list":           {"GET", "/v1/responses/", route.HTTP, ""},
-		"another object": {"GET", "/v1/files/f", route.HTTP, ""},
-		"items":          {"GET", "/v1/responses/resp_1/input_items", route.HTTP, ""},
-		"prompt":         {"GET", "/v1/responses/resp_1", route.Responses, ""},
+		"fetch":          {"GET", "/v1/responses/resp_1", plain.Format, "resp_1"},
+		"deletion":       {"DELETE", "/v1/responses/resp_1", plain.Format, ""},
+		"list":           {"GET", "/v1/responses/", plain.Format, ""},
+		"another object": {"GET", "/v1/files/f", plain.Format, ""},
+		"items":          {"GET", "/v1/responses/resp_1/input_items", plain.Format, ""},
+		"prompt":         {"GET", "/v1/responses/resp_1", responses.Format, ""},
 	} {
-		if got := fetchedID(&request.Request{Method: c.method, Path: c.path, Target: route.Target{Format: c.format}}); got != c.want {
+		if got, _ := fetchedID(&request.Request{Method: c.method, Path: c.path, Target: route.Target{Format: c.format}}); got != c.want {
 			t.Errorf("%s: fetches %q, want %q", name, got, c.want)
 		}
 	}
@@ -443,7 +447,7 @@ func TestCorrectionsSayWhatReservationsWereOffBy(t *testing.T) {
 
 func TestClientThatLeavesPaysForWhatCame(t *testing.T) {
 	t.Parallel()
-	a, d := opened(t, route.Messages, newStore())
+	a, d := opened(t, anthropic.Format, newStore())
 	begin := "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10}}}\n\n"
 	answered(t, a, 200, typeEvents, begin+"data: {\"type\":\"ping\"}\n\n", int64(len(begin)))
 	if diff := cmp.Diff([]string{"tokens -90"}, d.told); diff != "" {

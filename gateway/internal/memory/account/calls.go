@@ -9,7 +9,6 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
-	"github.com/unloop/unloop/gateway/internal/wire/provider/responses"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -27,6 +26,7 @@ const (
 // watch stores what later requests need of one answer. It implements answers.Watcher.
 type watch struct {
 	*Books
+	kept  *provider.Kept
 	asker *checkpb.AnswerAsker
 	// session is the answer's; "" if it is stored already.
 	session string
@@ -58,7 +58,7 @@ func (w *watch) ID(id string) {
 
 // Item takes a call. A later one with the same id replaces it: it is more complete.
 func (w *watch) Item(json []byte) {
-	call, item, ok := responses.Called(json)
+	call, item, ok := w.kept.Called(json)
 	if !ok || len(call.Tool) > maxToolName {
 		return
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/gateway/internal/text/scrub"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/metric"
@@ -38,9 +39,16 @@ const (
 
 // recordedHeaders are the headers that say how a request is read, and those that
 // policies often look at. None of them holds a secret.
-var recordedHeaders = []string{
-	"Content-Type", "Anthropic-Version", "Anthropic-Beta", "Host", "User-Agent", "X-Stainless-Retry-Count", "X-Request-Id",
-}
+var recordedHeaders = func() []string {
+	names := []string{"Content-Type", "Host", "User-Agent", "X-Stainless-Retry-Count", "X-Request-Id"}
+	for _, u := range formats.Upstreams {
+		if u.Header != "" {
+			names = append(names, u.Header)
+		}
+		names = append(names, u.Recorded...)
+	}
+	return names
+}()
 
 // secretQueries are the query parameters that hold keys.
 var secretQueries = []string{"key", "api_key", "api-key", "apikey", "access_token", "token", "auth", "signature", "sig", "subscription-key"}

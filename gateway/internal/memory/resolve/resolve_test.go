@@ -16,6 +16,8 @@ import (
 	"github.com/unloop/unloop/gateway/internal/memory/answers"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/responses"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -50,7 +52,7 @@ func (k known) Calls(_ context.Context, _, id string, changes bool) ([]*checkpb.
 }
 
 // read is a request with a body, as it was read and parsed.
-func read(t *testing.T, format route.Format, body string) (*http.Request, *request.Request) {
+func read(t *testing.T, format *provider.Format, body string) (*http.Request, *request.Request) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	req := request.New(r, route.Target{Format: format})
@@ -81,13 +83,13 @@ func TestSubject(t *testing.T) {
 	t.Parallel()
 	store := known{sessions: map[string]string{"resp_1": itsSession}}
 	caller := hasher.Caller("sk-one", "")
-	_, greeting := read(t, route.Chat, hello)
+	_, greeting := read(t, chat.Format, hello)
 	implied, _ := hasher.Identify(httptest.NewRequest(http.MethodPost, "/", nil), "sk-one", "p", greeting.Prompt)
 	mine := httptest.NewRequest(http.MethodPost, "/", nil)
 	mine.Header.Set("X-Session-Id", "mine")
 	named, _ := hasher.Identify(mine, "sk-one", "p", nil)
 	for name, c := range map[string]struct {
-		format  route.Format
+		format  *provider.Format
 		body    string
 		header  string // X-Session-Id
 		client  auth.Principal
@@ -97,15 +99,15 @@ func TestSubject(t *testing.T) {
 		own     bool
 		unknown float64
 	}{
-		"without a hasher":      {format: route.Chat, body: hello, nobody: true, want: &checkpb.Identity{}},
-		"no prompt":             {format: route.HTTP, want: &checkpb.Identity{Project: "p", Caller: caller}},
-		"an implied session":    {format: route.Chat, body: hello, want: &checkpb.Identity{Project: "p", Caller: caller, Session: implied.GetSession()}},
-		"a named session":       {format: route.Chat, body: hello, header: "mine", want: &checkpb.Identity{Project: "p", Caller: caller, Session: named.GetSession()}, own: true},
-		"a verified tenant":     {format: route.HTTP, client: auth.Principal{ID: "x", Tenant: "acme", Tenanted: true}, want: &checkpb.Identity{Project: "p", Caller: caller, Tenant: "acme"}},
-		"an answer's session":   {format: route.Responses, body: goesOn, answers: store, want: &checkpb.Identity{Project: "p", Caller: caller, Session: itsSession}, own: true},
-		"a name outranks it":    {format: route.Responses, body: goesOn, header: "mine", answers: store, want: &checkpb.Identity{Project: "p", Caller: caller, Session: named.GetSession()}, own: true},
-		"an unknown answer":     {format: route.Responses, body: goesOn, answers: known{}, want: &checkpb.Identity{Project: "p", Caller: caller, Session: answers.Key(caller, "resp_1")}, own: true, unknown: 1},
-		"without known answers": {format: route.Responses, body: goesOn, want: &checkpb.Identity{Project: "p", Caller: caller, Session: answers.Key(caller, "resp_1")}, own: true, unknown: 1},
+		"without a hasher":      {format: chat.Format, body: hello, nobody: true, want: &checkpb.Identity{}},
+		"no prompt":             {format: plain.Format, want: &checkpb.Identity{Project: "p", Caller: caller}},
+		"an implied session":    {format: chat.Format, body: hello, want: &checkpb.Identity{Project: "p", Caller: caller, Session: implied.GetSession()}},
+		"a named session":       {format: chat.Format, body: hello, header: "mine", want: &checkpb.Identity{Project: "p", Caller: caller, Session: named.GetSession()}, own: true},
+		"a verified tenant":     {format: plain.Format, client: auth.Principal{ID: "x", Tenant: "acme", Tenanted: true}, want: &checkpb.Identity{Project: "p", Caller: caller, Tenant: "acme"}},
+		"an answer's session":   {format: responses.Format, body: goesOn, answers: store, want: &checkpb.Identity{Project: "p", Caller: caller, Session: itsSession}, own: true},
+		"a name outranks it":    {format: responses.Format, body: goesOn, header: "mine", answers: store, want: &checkpb.Identity{Project: "p", Caller: caller, Session: named.GetSession()}, own: true},
+		"an unknown answer":     {format: responses.Format, body: goesOn, answers: known{}, want: &checkpb.Identity{Project: "p", Caller: caller, Session: answers.Key(caller, "resp_1")}, own: true, unknown: 1},
+		"without known answers": {format: responses.Format, body: goesOn, want: &checkpb.Identity{Project: "p", Caller: caller, Session: answers.Key(caller, "resp_1")}, own: true, unknown: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +135,7 @@ func TestAnAgentThatSumsItsHistoryUpKeepsItsSession(t *testing.T) {
 	t.Parallel()
 	v := resolver(nil)
 	session := func(body string) string {
-		r, req := read(t, route.Chat, body)
+		r, req := read(t, chat.Format, body)
 		return v.Subject(r, req, Sender{Key: "sk-one", Hasher: hasher}, now).Identity.GetSession()
 	}
 	first := session(fmt.Sprintf(withTools, "Mend the build"))
@@ -182,7 +184,7 @@ func TestCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, req := read(t, route.Responses, c.body)
+			r, req := read(t, responses.Format, c.body)
 			v := resolver(c.answers)
 			prompt, transcript := req.Prompt, req.Prompt.Transcript
 			before, _ := req.Prompt.Transcript.History(provider.Rules{})

@@ -16,7 +16,7 @@ import (
 // Watcher receives the parts of an answer in their order, each before the client can read
 // that far. The bytes of a call are valid until it returns.
 type Watcher interface {
-	// Event reports the name of an event of a stream.
+	// Event reports the name of an event of a stream, or data of one that is no object.
 	Event(name []byte)
 	// Text reports a string that is the value of a name, as it is between the quotes. Empty strings and those over 192 bytes are not reported.
 	Text(at *Place, text []byte)
@@ -39,6 +39,10 @@ type Watcher interface {
 func Watch(res *http.Response, watchers ...Watcher) io.ReadCloser {
 	if len(watchers) == 0 {
 		return res.Body
+	}
+	if b, scanned := res.Body.(*body); scanned && !b.ended {
+		b.scanner.add(watchers)
+		return b
 	}
 	b := &body{ReadCloser: res.Body, scanner: newScanner(IsStream(res.Header), watchers), left: res.ContentLength}
 	switch coding := strings.ToLower(strings.TrimSpace(res.Header.Get("Content-Encoding"))); coding {

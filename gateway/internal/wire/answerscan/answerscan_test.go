@@ -109,7 +109,7 @@ func TestValuesAreReportedWithTheirPlaces(t *testing.T) {
 		},
 		"a stream": {
 			stream, "event: one\r\ndata: {\"a\":\"1\"}\r\n\r\n: no event: x\n\ndata: {\"a\":\"2\"}\n\ndata: [DONE]\n\n", "", 0,
-			[]string{"event one", "/ {", "/a = 1", "/ {", "/a = 2"},
+			[]string{"event one", "/ {", "/a = 1", "/ {", "/a = 2", "event [DONE]"},
 		},
 		"an event that is broken off": {
 			stream, "data: {\"a\":{\"b\":\"\\\n\ndata: {\"a\":\"2\"}\n\n", "a", 100, []string{"/ {", "/a {", "/ {", "/a = 2"},

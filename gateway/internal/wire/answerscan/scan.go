@@ -31,11 +31,15 @@ type watching struct {
 }
 
 func newScanner(stream bool, watchers []Watcher) *scanner {
-	s := &scanner{at: Place{Stream: stream}, blank: true, watchers: make([]watching, len(watchers))}
-	for i, w := range watchers {
-		s.watchers[i].Watcher = w
-	}
+	s := &scanner{at: Place{Stream: stream}, blank: true}
+	s.add(watchers)
 	return s
+}
+
+func (s *scanner) add(watchers []Watcher) {
+	for _, w := range watchers {
+		s.watchers = append(s.watchers, watching{Watcher: w})
+	}
 }
 
 // Write takes the next bytes. It never fails.
@@ -45,7 +49,7 @@ func (s *scanner) Write(p []byte) (int, error) {
 		switch {
 		case s.inString && (rest[0] != '\n' || !s.at.Stream): // JSON has no line ends in strings
 			n = s.inside(rest)
-		case s.at.depth == 0 && rest[0] != '{' && rest[0] != '[' && rest[0] != '\n':
+		case s.at.depth == 0 && rest[0] != '{' && (rest[0] != '[' || s.at.Stream) && rest[0] != '\n':
 			s.between(rest[0])
 		default:
 			s.keep(rest[:1])
@@ -189,9 +193,9 @@ func (s *scanner) close() {
 // lineEnd ends a line. An empty line of a stream ends its event, whatever was wrong with
 // that.
 func (s *scanner) lineEnd() {
-	if name, found := bytes.CutPrefix(s.line, []byte("event:")); s.at.Stream && found && len(s.line) <= maxLine {
+	if name := s.event(); len(name) > 0 {
 		for i := range s.watchers {
-			s.watchers[i].Event(bytes.TrimSpace(name))
+			s.watchers[i].Event(name)
 		}
 	}
 	s.line, s.inString = s.line[:0], false
@@ -202,4 +206,16 @@ func (s *scanner) lineEnd() {
 		}
 	}
 	s.blank = true
+}
+
+// event returns the name of an event that the line has, or data that is no object.
+func (s *scanner) event() []byte {
+	if !s.at.Stream || len(s.line) > maxLine {
+		return nil
+	}
+	field, value, _ := bytes.Cut(s.line, []byte(":"))
+	if string(field) != "event" && string(field) != "data" {
+		return nil
+	}
+	return bytes.TrimSpace(value)
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/share/fair"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
-	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
@@ -20,7 +19,7 @@ var seed = maphash.MakeSeed()
 func CallerOf(r *http.Request) fair.Caller {
 	key := r.Header.Get(access.Header)
 	if key == "" {
-		key = formats.All[route.HTTP].Key(r)
+		key = formats.HTTP.Key(r)
 	}
 	if key == "" {
 		if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {

@@ -6,7 +6,9 @@
 package request
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nuid"
@@ -51,9 +53,10 @@ type Request struct {
 
 // New returns a request before its body was read.
 func New(r *http.Request, target route.Target) *Request {
+	target.Format = cmp.Or(target.Format, formats.HTTP)
 	return &Request{
 		Method: r.Method, Host: r.Host, Path: r.URL.Path, RawQuery: r.URL.RawQuery, Header: r.Header, Caller: CallerOf(r),
-		Target: target, Provider: formats.All[target.Format],
+		Target: target, Provider: target.Format.Provider,
 	}
 }
 
@@ -128,10 +131,9 @@ func ID(h http.Header) string {
 }
 
 // AsksModel reports whether the request asks a model for text, and so costs tokens: a
-// prompt, or a path of OpenAI's in none of the formats that are read. Lists, token
-// counts, files and the polls of an answer cost nothing.
+// prompt, or a path that an upstream names as such.
 func (r *Request) AsksModel() bool {
 	path := strings.TrimRight(r.Path, "/")
 	return r.AsksPrompt() || r.Method == http.MethodPost &&
-		(strings.HasSuffix(path, "/completions") || strings.HasSuffix(path, "/responses/compact"))
+		slices.ContainsFunc(formats.Upstreams, func(u *provider.Upstream) bool { return u.Costs != nil && u.Costs(path) })
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 )
 
 // Misdirected returns the mend for a request whose base URL lacks the API's version or has
@@ -16,18 +18,15 @@ func Misdirected(r *http.Request) string {
 		return "the path begins with /" + first + " twice, because the client adds it by itself; its base URL must be http://" + r.Host
 	case isVersion(first):
 		return ""
-	case isGoogleMethod(path) && first == "models":
-		return "the base URL lacks /v1beta; it must be http://" + r.Host + "/v1beta for this client"
-	case first == "messages" || isOpenAI(first):
-		return "the base URL lacks /v1; it must be http://" + r.Host + "/v1 for this client"
+	}
+	for _, u := range slices.Backward(formats.Upstreams) { // OpenAI's paths, the widest, come first
+		if u.Lacks != nil && u.Lacks(unescaped(strings.TrimPrefix(path, "/"))) {
+			version := "/" + u.Versions[0]
+			return "the base URL lacks " + version + "; it must be http://" + r.Host + version + " for this client"
+		}
 	}
 	return ""
 }
 
 // isTwice reports whether the rest of a path begins with its version again.
 func isTwice(version, rest string) bool { return strings.HasPrefix(rest, version+"/") }
-
-// isOpenAI reports whether a path of OpenAI's API has the segment after its version.
-func isOpenAI(segment string) bool {
-	return slices.Contains([]string{"chat", "responses", "completions", "embeddings", "models", "files", "images", "audio", "batches", "moderations", "conversations", "assistants", "threads", "vector_stores"}, segment)
-}

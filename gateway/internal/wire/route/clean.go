@@ -97,7 +97,7 @@ func (t *Target) read(written, rest string) {
 	t.Escapes = escapes(rest)
 	inner := clean(rest)
 	t.Canonical = inner
-	if rest != written && public[t.Upstream] == "" {
+	if rest != written && upstreamOf(t.Upstream) == nil {
 		t.Canonical = "/" + t.Upstream + inner // another server's path
 	}
 	for _, p := range []string{inner, clean(t.URL.EscapedPath()), clean(written), loose(rest), loose(t.URL.EscapedPath()), loose(written)} {

@@ -13,42 +13,13 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 )
 
-// Format is a wire format: how a request is read and answered.
-type Format int
-
-// The formats. HTTP is any request without a prompt. AnthropicHTTP and GeminiHTTP have no
-// prompt either, but keys and errors of their provider.
-const (
-	HTTP Format = iota
-	AnthropicHTTP
-	GeminiHTTP
-	Chat
-	Responses
-	Messages // Anthropic
-	Generate // Gemini
-)
-
-// Prompt reports whether requests of the format have a prompt.
-func (f Format) Prompt() bool { return f >= Chat }
-
-// Names of the upstreams that have a meaning of their own.
-const (
-	OpenAI    = "openai"
-	Anthropic = "anthropic"
-	Gemini    = "gemini"
-	Vertex    = "vertex"
-	Default   = "default"
-)
-
-// public are the addresses of the known providers.
-var public = map[string]string{
-	OpenAI:    "https://api.openai.com",
-	Anthropic: "https://api.anthropic.com",
-	Gemini:    "https://generativelanguage.googleapis.com",
-	Vertex:    "https://" + vertexHost,
-}
+// Default is the upstream of the paths that no other upstream has.
+const Default = "default"
 
 // Reserved is the path prefix of Unloop's own API.
 const Reserved = "/unloop/"
@@ -56,7 +27,7 @@ const Reserved = "/unloop/"
 // Target is the destination of a request.
 type Target struct {
 	Upstream string
-	Format   Format
+	Format   *provider.Format
 	URL      *url.URL
 	// Canonical is the same for all ways to write one path of one upstream.
 	Canonical string
@@ -69,14 +40,23 @@ type Target struct {
 }
 
 // Table routes requests to a set of upstreams.
-type Table struct{ upstreams map[string]*url.URL }
+type Table struct {
+	upstreams map[string]*url.URL
+	// configured are the upstreams that the operator named.
+	configured map[string]string
+}
 
-// NewTable returns a table of upstreams by name, beside the known providers. It reports
+// NewTable returns a table of upstreams by name, beside those of the formats. It reports
 // every fault at once.
 func NewTable(upstreams map[string]string) (*Table, error) {
-	all := maps.Clone(public)
+	all := map[string]string{}
+	for _, u := range formats.Upstreams {
+		if u.Address != "" {
+			all[u.Name] = u.Address
+		}
+	}
 	maps.Copy(all, upstreams)
-	t := &Table{upstreams: map[string]*url.URL{}}
+	t := &Table{upstreams: map[string]*url.URL{}, configured: upstreams}
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		u, err := parseUpstream(name, all[name])
@@ -90,7 +70,7 @@ func parseUpstream(name, addr string) (*url.URL, error) {
 	u, err := url.Parse(addr)
 	switch {
 	case name == "" || strings.ContainsAny(name, "/?#% ") || name == "unloop" || isVersion(name):
-		return nil, fmt.Errorf("--upstream %s: the name must be one path segment other than v1, v1beta, v1beta1, v1alpha, upload and unloop", name)
+		return nil, fmt.Errorf("--upstream %s: the name must be one path segment other than %s and unloop", name, strings.Join(versions, ", "))
 	case err != nil:
 		return nil, fmt.Errorf("--upstream %s: the URL can't be read", name) // its text may hold a password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
@@ -102,8 +82,14 @@ func parseUpstream(name, addr string) (*url.URL, error) {
 	return u, nil
 }
 
-// versions are the first segments of the providers' paths.
-var versions = []string{"v1", "v1beta", "v1beta1", "v1alpha", "upload"}
+// versions are the first segments of the upstreams' paths.
+var versions = func() (all []string) {
+	for _, u := range formats.Upstreams {
+		all = append(all, u.Versions...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}()
 
 func isVersion(segment string) bool { return slices.Contains(versions, segment) }
 
@@ -122,17 +108,28 @@ func (t *Table) Route(r *http.Request) (Target, bool) {
 	if !known {
 		return Target{Format: format(name, path, r.Header), Canonical: clean(path)}, false
 	}
-	if name == Vertex {
-		base = regional(base, rest)
+	if u := upstreamOf(name); u != nil && u.Host != nil && "https://"+base.Host == u.Address {
+		regional := *base
+		regional.Host = u.Host(rest)
+		base = &regional
 	}
 	target := Target{Upstream: name, Format: format(name, path, r.Header), URL: join(base, rest, r.URL.RawQuery)}
 	target.read(path, rest)
 	return target, true
 }
 
-// upstream returns the name of the upstream for a path, and the path there. If several
-// providers have the path, the method and the key decide. A version that stands twice is a
-// mistake of the client's configuration and leads nowhere.
+// upstreamOf returns the upstream with a name that a format declares; nil for others.
+func upstreamOf(name string) *provider.Upstream {
+	for _, u := range formats.Upstreams {
+		if u.Name == name {
+			return u
+		}
+	}
+	return nil
+}
+
+// upstream returns the name of the upstream for a path, and the path there. A version that
+// stands twice is a mistake of the client's configuration and leads nowhere.
 func (t *Table) upstream(r *http.Request, path string) (name, rest string) {
 	first, after, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if _, known := t.upstreams[first]; known && first != Default && strings.HasPrefix(path, "/") {
@@ -140,44 +137,63 @@ func (t *Table) upstream(r *http.Request, path string) (name, rest string) {
 	}
 	switch {
 	case !isVersion(first):
-		return Default, path
+		return t.unversioned(r, path), path
 	case isTwice(first, after):
 		return "", path
-	case isVertex(after):
-		return Vertex, path
-	case first != "v1" || isGoogleMethod(path):
-		return Gemini, path
-	case r.Header.Get("Anthropic-Version") != "" || after == "messages" || strings.HasPrefix(after, "messages/"):
-		return Anthropic, path
+	default:
+		return versioned(r, first, unescaped(after)).Name, path
 	}
-	if owner := keyOwner(r); owner != "" {
-		return owner, path
+}
+
+// versioned returns the upstream for a path behind a version. If several upstreams have the
+// version, the path, the headers and the key decide.
+func versioned(r *http.Request, version, path string) *provider.Upstream {
+	var first *provider.Upstream
+	for _, u := range slices.Backward(formats.Upstreams) {
+		if !slices.Contains(u.Versions, version) {
+			continue
+		}
+		if first = u; u.Claims != nil && u.Claims(r, path) {
+			return u
+		}
 	}
-	return OpenAI, path
+	if owner := keyOwner(r); owner != nil && slices.Contains(owner.Versions, version) {
+		return owner
+	}
+	return first
+}
+
+// unversioned returns the upstream for a path without a version. If the operator named a
+// default upstream, others get such paths only if the operator named them, too.
+func (t *Table) unversioned(r *http.Request, path string) string {
+	_, chosen := t.configured[Default]
+	for _, u := range formats.Upstreams {
+		_, named := t.configured[u.Name]
+		if len(u.Versions) == 0 && u.Claims(r, unescaped(path)) && (named || !chosen) {
+			return u.Name
+		}
+	}
+	return Default
 }
 
 // format returns the format by the end of the path, so that compatible APIs are read
-// whatever their prefix is. Other paths have the format of their provider.
-func format(upstream, path string, h http.Header) Format {
+// whatever their prefix is. Other paths have the format of their upstream.
+func format(upstream, path string, h http.Header) *provider.Format {
 	path = strings.TrimRight(unescaped(path), "/")
-	switch {
-	case strings.HasSuffix(path, "/chat/completions"):
-		return Chat
-	case strings.HasSuffix(path, "/responses"):
-		return Responses
-	case strings.HasSuffix(path, "/messages") && !strings.Contains(path, "/threads/"): // OpenAI's Assistants have those
-		return Messages
-	case strings.HasSuffix(path, ":generateContent"), strings.HasSuffix(path, ":streamGenerateContent"):
-		return Generate
-	case isVertexMessages(path):
-		return Messages
-	case upstream == Anthropic, h.Get("Anthropic-Version") != "":
-		return AnthropicHTTP
-	case upstream == Gemini, upstream == Vertex:
-		return GeminiHTTP
-	default:
-		return HTTP
+	for _, f := range formats.All {
+		if f.Reads(path) {
+			return f
+		}
 	}
+	for _, u := range formats.Upstreams {
+		if u.Header != "" && h.Get(u.Header) != "" {
+			return u.Other
+		}
+	}
+	if u := upstreamOf(upstream); u != nil && u.Other != nil {
+		return u.Other
+	}
+	return formats.HTTP
 }
 
 // join returns an upstream's URL with a path below its own. The version that the path

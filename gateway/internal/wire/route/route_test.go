@@ -5,6 +5,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/anthropic"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/gemini"
+	other "github.com/unloop/unloop/gateway/internal/wire/provider/plain"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/responses"
 )
 
 func TestRoutes(t *testing.T) {
@@ -15,60 +22,61 @@ func TestRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	anthropic := http.Header{"Anthropic-Version": {"2023-06-01"}}
+	versioned := http.Header{"Anthropic-Version": {"2023-06-01"}}
 	google := http.Header{"X-Goog-Api-Key": {"AIzaSy"}}
 	for _, c := range []struct {
 		path   string
 		header http.Header
 		want   string
-		format Format
+		format *provider.Format
 	}{
-		{"/v1/chat/completions", nil, "http://oai:1/v1/chat/completions", Chat},
-		{"/v1/models?limit=3", nil, "http://oai:1/v1/models?limit=3", HTTP},
-		{"/v1/responses", nil, "http://oai:1/v1/responses", Responses},
-		{"/v1/responses/", nil, "http://oai:1/v1/responses/", Responses},
-		{"/v1/responses/resp_1/cancel", nil, "http://oai:1/v1/responses/resp_1/cancel", HTTP},
-		{"/v1/threads/t/messages", nil, "http://oai:1/v1/threads/t/messages", HTTP},
-		{"/v1/models", anthropic, "http://ant:2/v1/models", AnthropicHTTP},
-		{"/v1/messages", nil, "http://ant:2/v1/messages", Messages},
-		{"/anthropic/v1/messages?beta=true", nil, "http://ant:2/v1/messages?beta=true", Messages},
-		{"/local/v1/messages", nil, "http://llama:3/v1/messages", Messages},
-		{"/v1/messages/count_tokens", nil, "http://ant:2/v1/messages/count_tokens", AnthropicHTTP},
-		{"/v1/messages/batches", nil, "http://ant:2/v1/messages/batches", AnthropicHTTP},
-		{"/v1beta/models/x:generateContent", nil, "https://generativelanguage.googleapis.com/v1beta/models/x:generateContent", Generate},
-		{"/v1beta/models/x%3AstreamGenerateContent?alt=sse&key=k", nil, "https://generativelanguage.googleapis.com/v1beta/models/x%3AstreamGenerateContent?alt=sse&key=k", Generate},
-		{"/v1beta/models/x:countTokens", nil, "https://generativelanguage.googleapis.com/v1beta/models/x:countTokens", GeminiHTTP},
-		{"/v1beta/openai/chat/completions", nil, "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions", Chat},
-		{"/upload/v1beta/files", nil, "https://generativelanguage.googleapis.com/upload/v1beta/files", GeminiHTTP},
-		{"/v1/models/x:generateContent", nil, "https://generativelanguage.googleapis.com/v1/models/x:generateContent", Generate},
-		{"/v1/models/x%3AcountTokens", nil, "https://generativelanguage.googleapis.com/v1/models/x%3AcountTokens", GeminiHTTP},
-		{"/v1/models", google, "https://generativelanguage.googleapis.com/v1/models", GeminiHTTP},
-		{"/v1/models?key=AIzaSy", nil, "https://generativelanguage.googleapis.com/v1/models?key=AIzaSy", GeminiHTTP},
-		{"/v1/models?key=other", nil, "http://oai:1/v1/models?key=other", HTTP},
-		{"/v1/models/ft:gpt-x:acme::predict-9", nil, "http://oai:1/v1/models/ft:gpt-x:acme::predict-9", HTTP},
-		{"/v1/chat/completions", http.Header{"Authorization": {"Bearer sk-ant-api03-x"}}, "http://ant:2/v1/chat/completions", Chat},
-		{"/v1/chat/completions", http.Header{"Authorization": {"Bearer sk-proj-x"}}, "http://oai:1/v1/chat/completions", Chat},
+		{"/v1/chat/completions", nil, "http://oai:1/v1/chat/completions", chat.Format},
+		{"/v1/models?limit=3", nil, "http://oai:1/v1/models?limit=3", other.Format},
+		{"/v1/responses", nil, "http://oai:1/v1/responses", responses.Format},
+		{"/v1/responses/", nil, "http://oai:1/v1/responses/", responses.Format},
+		{"/v1/responses/resp_1/cancel", nil, "http://oai:1/v1/responses/resp_1/cancel", other.Format},
+		{"/v1/threads/t/messages", nil, "http://oai:1/v1/threads/t/messages", other.Format},
+		{"/v1/models", versioned, "http://ant:2/v1/models", anthropic.Upstream.Other},
+		{"/v1/messages", nil, "http://ant:2/v1/messages", anthropic.Format},
+		{"/anthropic/v1/messages?beta=true", nil, "http://ant:2/v1/messages?beta=true", anthropic.Format},
+		{"/local/v1/messages", nil, "http://llama:3/v1/messages", anthropic.Format},
+		{"/v1/messages/count_tokens", nil, "http://ant:2/v1/messages/count_tokens", anthropic.Upstream.Other},
+		{"/v1/messages/batches", nil, "http://ant:2/v1/messages/batches", anthropic.Upstream.Other},
+		{"/v1beta/models/x:generateContent", nil, "https://generativelanguage.googleapis.com/v1beta/models/x:generateContent", gemini.Format},
+		{"/v1beta/models/x%3AstreamGenerateContent?alt=sse&key=k", nil, "https://generativelanguage.googleapis.com/v1beta/models/x%3AstreamGenerateContent?alt=sse&key=k", gemini.Format},
+		{"/v1beta/models/x:countTokens", nil, "https://generativelanguage.googleapis.com/v1beta/models/x:countTokens", gemini.Upstream.Other},
+		{"/v1beta/openai/chat/completions", nil, "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions", chat.Format},
+		{"/upload/v1beta/files", nil, "https://generativelanguage.googleapis.com/upload/v1beta/files", gemini.Upstream.Other},
+		{"/v1/models/x:generateContent", nil, "https://generativelanguage.googleapis.com/v1/models/x:generateContent", gemini.Format},
+		{"/v1/models/x%3AcountTokens", nil, "https://generativelanguage.googleapis.com/v1/models/x%3AcountTokens", gemini.Upstream.Other},
+		{"/v1/models", google, "https://generativelanguage.googleapis.com/v1/models", gemini.Upstream.Other},
+		{"/v1/models?key=AIzaSy", nil, "https://generativelanguage.googleapis.com/v1/models?key=AIzaSy", gemini.Upstream.Other},
+		{"/v1/models?key=other", nil, "http://oai:1/v1/models?key=other", other.Format},
+		{"/v1/models/ft:gpt-x:acme::predict-9", nil, "http://oai:1/v1/models/ft:gpt-x:acme::predict-9", other.Format},
+		{"/v1/chat/completions", http.Header{"Authorization": {"Bearer sk-ant-api03-x"}}, "http://ant:2/v1/chat/completions", chat.Format},
+		{"/v1/chat/completions", http.Header{"Authorization": {"Bearer sk-proj-x"}}, "http://oai:1/v1/chat/completions", chat.Format},
 		{"/v1/projects/p/locations/us-central1/publishers/google/models/x:streamGenerateContent?alt=sse", nil,
-			"https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/us-central1/publishers/google/models/x:streamGenerateContent?alt=sse", Generate},
+			"https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/us-central1/publishers/google/models/x:streamGenerateContent?alt=sse", gemini.Format},
 		{"/v1beta1/projects/p/locations/global/publishers/google/models/x:generateContent", nil,
-			"https://aiplatform.googleapis.com/v1beta1/projects/p/locations/global/publishers/google/models/x:generateContent", Generate},
+			"https://aiplatform.googleapis.com/v1beta1/projects/p/locations/global/publishers/google/models/x:generateContent", gemini.Format},
 		{"/v1beta1/projects/p/locations/eu/publishers/google/models/x:countTokens", nil,
-			"https://aiplatform.eu.rep.googleapis.com/v1beta1/projects/p/locations/eu/publishers/google/models/x:countTokens", GeminiHTTP},
-		{"/v1beta1/publishers/google/models/x:generateContent", google, "https://aiplatform.googleapis.com/v1beta1/publishers/google/models/x:generateContent", Generate},
+			"https://aiplatform.eu.rep.googleapis.com/v1beta1/projects/p/locations/eu/publishers/google/models/x:countTokens", gemini.Upstream.Other},
+		{"/v1beta1/publishers/google/models/x:generateContent", google, "https://aiplatform.googleapis.com/v1beta1/publishers/google/models/x:generateContent", gemini.Format},
 		{"/v1/projects/p/locations/us-east5/publishers/anthropic/models/claude-x@1:streamRawPredict", nil,
-			"https://us-east5-aiplatform.googleapis.com/v1/projects/p/locations/us-east5/publishers/anthropic/models/claude-x@1:streamRawPredict", Messages},
+			"https://us-east5-aiplatform.googleapis.com/v1/projects/p/locations/us-east5/publishers/anthropic/models/claude-x@1:streamRawPredict", anthropic.Format},
 		{"/v1/projects/p/locations/us-east5/publishers/anthropic/models/count-tokens:rawPredict", nil,
-			"https://us-east5-aiplatform.googleapis.com/v1/projects/p/locations/us-east5/publishers/anthropic/models/count-tokens:rawPredict", GeminiHTTP},
+			"https://us-east5-aiplatform.googleapis.com/v1/projects/p/locations/us-east5/publishers/anthropic/models/count-tokens:rawPredict", gemini.Upstream.Other},
 		{"/v1/projects/p/locations/evil.com%2F/endpoints/openapi/chat/completions", nil,
-			"https://aiplatform.googleapis.com/v1/projects/p/locations/evil.com%2F/endpoints/openapi/chat/completions", Chat},
-		{"/v1beta1/models/x:generateContent", nil, "https://generativelanguage.googleapis.com/v1beta1/models/x:generateContent", Generate},
-		{"/local/v1/chat/completions", nil, "http://llama:3/v1/chat/completions", Chat},
-		{"/local/chat/completions", nil, "http://llama:3/v1/chat/completions", Chat},
-		{"/openai/deployments/gpt/chat/completions?api-version=1", nil, "http://oai:1/v1/deployments/gpt/chat/completions?api-version=1", Chat},
-		{"/local", nil, "http://llama:3/v1/", HTTP},
-		{"/other/a%2Fb/c%20d?q=%zz;x", nil, "http://any:4/base/other/a%2Fb/c%20d?q=%zz;x", HTTP},
-		{"/v1x/models", nil, "http://any:4/base/v1x/models", HTTP},
-		{"/", nil, "http://any:4/base/", HTTP},
+			"https://aiplatform.googleapis.com/v1/projects/p/locations/evil.com%2F/endpoints/openapi/chat/completions", chat.Format},
+		{"/v1beta1/models/x:generateContent", nil, "https://generativelanguage.googleapis.com/v1beta1/models/x:generateContent", gemini.Format},
+		{"/local/v1/chat/completions", nil, "http://llama:3/v1/chat/completions", chat.Format},
+		{"/local/chat/completions", nil, "http://llama:3/v1/chat/completions", chat.Format},
+		{"/openai/deployments/gpt/chat/completions?api-version=1", nil, "http://oai:1/v1/deployments/gpt/chat/completions?api-version=1", chat.Format},
+		{"/local", nil, "http://llama:3/v1/", other.Format},
+		{"/other/a%2Fb/c%20d?q=%zz;x", nil, "http://any:4/base/other/a%2Fb/c%20d?q=%zz;x", other.Format},
+		{"/v2/chat", nil, "http://any:4/base/v2/chat", other.Format},
+		{"/v1x/models", nil, "http://any:4/base/v1x/models", other.Format},
+		{"/", nil, "http://any:4/base/", other.Format},
 	} {
 		r := httptest.NewRequest(http.MethodPost, "http://gateway/", nil)
 		path, query, _ := strings.Cut(c.path, "?")
@@ -82,7 +90,7 @@ func TestRoutes(t *testing.T) {
 		}
 		got, ok := table.Route(r)
 		if !ok || got.URL.String() != c.want || got.Format != c.format {
-			t.Errorf("%s goes to %v (format %d), want %s (format %d)", c.path, got.URL, got.Format, c.want, c.format)
+			t.Errorf("%s goes to %v as %s, want %s as %s", c.path, got.URL, got.Format.Name(), c.want, c.format.Name())
 		}
 	}
 }
@@ -138,22 +146,13 @@ func TestKeysOfOtherProvidersAreForeign(t *testing.T) {
 	}
 }
 
-func TestFormatsWithAPrompt(t *testing.T) {
-	t.Parallel()
-	for format, want := range map[Format]bool{HTTP: false, AnthropicHTTP: false, GeminiHTTP: false, Chat: true, Responses: true, Messages: true, Generate: true} {
-		if format.Prompt() != want {
-			t.Errorf("format %d has a prompt: %v", format, !want)
-		}
-	}
-}
-
 func TestUpstreamsAreKnownByName(t *testing.T) {
 	t.Parallel()
 	table, err := NewTable(map[string]string{"local": "http://llama:3/v1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{"local": true, OpenAI: true, Vertex: true, Default: false, "other": false} {
+	for name, want := range map[string]bool{"local": true, "openai": true, "vertex": true, Default: false, "other": false} {
 		if table.Known(name) != want {
 			t.Errorf("%s is known: %v", name, !want)
 		}

@@ -5,7 +5,6 @@
 package usage
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
@@ -21,42 +20,36 @@ type Usage struct {
 	Output int
 }
 
-// reported is the usage object of all formats at once. Gemini has names of its own;
-// Anthropic counts cached tokens beside the input, the others within it.
-type reported struct {
-	PromptTokens     int `json:"prompt_tokens"`
-	CompletionTokens int `json:"completion_tokens"`
-	PromptDetails    struct {
-		Cached int `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
-
-	InputTokens  int `json:"input_tokens"`
-	OutputTokens int `json:"output_tokens"`
-	InputDetails struct {
-		Cached int `json:"cached_tokens"`
-	} `json:"input_tokens_details"`
-	CacheRead     int `json:"cache_read_input_tokens"`
-	CacheCreation int `json:"cache_creation_input_tokens"`
-
-	PromptTokenCount  int `json:"promptTokenCount"`
-	CandidatesCount   int `json:"candidatesTokenCount"`
-	ThoughtsCount     int `json:"thoughtsTokenCount"`
-	ToolPromptCount   int `json:"toolUsePromptTokenCount"`
-	CachedContentSize int `json:"cachedContentTokenCount"`
+// parse reads an object with the counts of tokens of any format.
+func parse(object []byte) (Usage, bool) {
+	var u Usage
+	err := jsonwalk.Text(object, func(w *jsonwalk.Walker) error {
+		return counted(w, "", func(name string) error { return u.add(w, name) })
+	})
+	return u, err == nil && u.Input >= 0 && u.Output >= 0 && u.Cached >= 0 && u != Usage{}
 }
 
-// parse reads a usage object.
-func parse(object []byte) (Usage, bool) {
-	var r reported
-	if json.Unmarshal(object, &r) != nil {
-		return Usage{}, false
+// add adds the number of the member with a name to what it counts.
+func (u *Usage) add(w *jsonwalk.Walker, name string) error {
+	counts := names[name]
+	if counts&(input|cached|output) == 0 {
+		return nil
 	}
-	u := Usage{
-		Input:  r.PromptTokens + r.InputTokens + r.CacheRead + r.CacheCreation + r.PromptTokenCount + r.ToolPromptCount,
-		Cached: r.PromptDetails.Cached + r.InputDetails.Cached + r.CacheRead + r.CachedContentSize,
-		Output: r.CompletionTokens + r.OutputTokens + r.CandidatesCount + r.ThoughtsCount,
+	raw, err := w.Raw()
+	if err != nil {
+		return err
 	}
-	return u, u.Input >= 0 && u.Output >= 0 && u.Cached >= 0 && u != Usage{}
+	n, _ := strconv.Atoi(string(raw)) // what is no number counts nothing
+	if counts&input != 0 {
+		u.Input += n
+	}
+	if counts&cached != 0 {
+		u.Cached += n
+	}
+	if counts&output != 0 {
+		u.Output += n
+	}
+	return nil
 }
 
 // merge returns the usage after a later report of the same answer: streams report parts,
@@ -100,15 +93,13 @@ func (b Bounds) MaxOutput(standard, most int) int {
 func BoundsOf(body []byte) Bounds {
 	var b Bounds
 	err := jsonwalk.Text(body, func(w *jsonwalk.Walker) error {
-		return w.Object(func(name []byte) error {
-			switch string(name) {
-			case "max_tokens", "max_completion_tokens", "max_output_tokens":
+		return counted(w, "", func(name string) error {
+			switch counts := names[name]; {
+			case counts&maxOutput != 0:
 				return number(w, &b.Output)
-			case "n", "best_of":
+			case counts&choices != 0:
 				return number(w, &b.Answers)
-			case "generationConfig", "generation_config":
-				return generationConfig(w, &b)
-			case "messages", "input", "prompt", "instructions", "system", "contents", "systemInstruction", "system_instruction", "tools", "functions":
+			case counts&prompt != 0:
 				raw, err := w.Raw()
 				b.Prompt += PromptTokens(raw)
 				return err
@@ -121,18 +112,6 @@ func BoundsOf(body []byte) Bounds {
 	}
 	b.Answers = max(b.Answers, 1)
 	return b
-}
-
-func generationConfig(w *jsonwalk.Walker, b *Bounds) error {
-	return w.Members(func(name []byte) error {
-		switch string(name) {
-		case "maxOutputTokens", "max_output_tokens":
-			return number(w, &b.Output)
-		case "candidateCount", "candidate_count":
-			return number(w, &b.Answers)
-		}
-		return nil
-	})
 }
 
 func number(w *jsonwalk.Walker, most *int) error {

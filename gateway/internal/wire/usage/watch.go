@@ -26,11 +26,8 @@ func (m *meter) Object(at *answerscan.Place) int {
 	if at.Depth() == 0 && at.Stream {
 		m.since++
 	}
-	switch string(at.Name()) {
-	case "usage", "usageMetadata", "usage_metadata":
-		if at.Depth() < answerscan.MaxDepth || at.Is("choices", answerscan.Element, answerscan.Any) {
-			return maxObject
-		}
+	if objects[string(at.Name())] && (at.Depth() < answerscan.MaxDepth || at.Is("choices", answerscan.Element, answerscan.Any)) {
+		return maxObject
 	}
 	return 0
 }

@@ -6,17 +6,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
-	"github.com/unloop/unloop/gateway/internal/wire/provider/anthropic"
-	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
-	"github.com/unloop/unloop/gateway/internal/wire/provider/gemini"
-	"github.com/unloop/unloop/gateway/internal/wire/provider/responses"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 )
 
-var all = []provider.Provider{chat.Chat{}, responses.Responses{}, anthropic.Messages{}, gemini.Generate{}}
+// all are the formats of the gateway.
+var all = formats.All
 
 func TestProviders(t *testing.T) {
 	t.Parallel()
 	for _, p := range all {
+		if Formats[p.Name()] == nil {
+			t.Errorf("no conversations are written in %s", p.Name())
+			continue
+		}
 		t.Run(p.Name(), func(t *testing.T) {
 			t.Parallel()
 			Run(t, p, Formats[p.Name()])

@@ -1,8 +1,8 @@
-// Package formats lists the wire formats. A new format is a package beside this
-// one and a line in All.
+// Package formats lists the wire formats. A new format is a package beside this one and a
+// line in All.
 //
-// It knows which provider reads a format. It does not know which requests are of
-// it: that is for package route to say.
+// Each format says itself what the others need to know of it. This package only joins what
+// they say.
 package formats
 
 import (
@@ -15,32 +15,51 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/provider/gemini"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/responses"
-	"github.com/unloop/unloop/gateway/internal/wire/route"
 )
 
-// All are the providers of all formats.
-var All = map[route.Format]provider.Provider{
-	route.HTTP:          plain.Plain{},
-	route.AnthropicHTTP: anthropic.Other{},
-	route.GeminiHTTP:    gemini.Other{},
-	route.Chat:          chat.Chat{},
-	route.Responses:     responses.Responses{},
-	route.Messages:      anthropic.Messages{},
-	route.Generate:      gemini.Generate{},
+// All are the formats of prompts.
+var All = []*provider.Format{
+	chat.Format,
+	responses.Format,
+	anthropic.Format,
+	gemini.Format,
 }
 
-var byName = func() map[string]route.Format {
-	formats := map[string]route.Format{}
-	for format, p := range All {
-		formats[p.Name()] = format
+// HTTP is the format of requests that no other format reads and no upstream claims.
+var HTTP = plain.Format
+
+// Upstreams are the upstreams of all formats, in their order.
+var Upstreams = upstreams(All)
+
+func upstreams(all []*provider.Format) (list []*provider.Upstream) {
+	for _, f := range all {
+		for _, u := range f.Upstreams {
+			if !slices.Contains(list, u) {
+				list = append(list, u)
+			}
+		}
 	}
-	return formats
+	return list
+}
+
+// byName has the formats of prompts, and those that upstreams have for their other paths.
+var byName = func() map[string]*provider.Format {
+	named := map[string]*provider.Format{HTTP.Name(): HTTP}
+	for _, f := range All {
+		named[f.Name()] = f
+	}
+	for _, u := range Upstreams {
+		if u.Other != nil {
+			named[u.Other.Name()] = u.Other
+		}
+	}
+	return named
 }()
 
-// ByName returns the format of the provider with that name; false if there is none.
-func ByName(name string) (route.Format, bool) {
-	format, known := byName[name]
-	return format, known
+// ByName returns the format with a name; false if there is none.
+func ByName(name string) (*provider.Format, bool) {
+	f, known := byName[name]
+	return f, known
 }
 
 // Names returns the names of all formats, sorted.

@@ -1,24 +1,23 @@
 package formats
 
-import (
-	"testing"
-
-	"github.com/unloop/unloop/gateway/internal/wire/route"
-)
+import "testing"
 
 func TestEveryFormatIsFoundByItsName(t *testing.T) {
 	t.Parallel()
-	for format := route.HTTP; format <= route.Generate; format++ {
-		p, listed := All[format]
-		if !listed {
-			t.Errorf("format %d has no provider", format)
-			continue
-		}
-		if got, known := ByName(p.Name()); !known || got != format {
-			t.Errorf("the name %s is of format %d, want %d", p.Name(), got, format)
+	for _, f := range All {
+		if got, known := ByName(f.Name()); !known || got != f || !got.Prompt() {
+			t.Errorf("the name %s is of %v", f.Name(), got)
 		}
 	}
-	if _, known := ByName("morse"); known || len(Names()) != len(All) {
+	for _, u := range Upstreams {
+		if u.Other == nil {
+			continue
+		}
+		if got, known := ByName(u.Other.Name()); !known || got != u.Other || got.Prompt() {
+			t.Errorf("the name %s is of %v", u.Other.Name(), got)
+		}
+	}
+	if _, known := ByName("morse"); known || HTTP.Prompt() {
 		t.Errorf("names %v", Names())
 	}
 }

@@ -1,0 +1,134 @@
+package provider
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Format is a wire format: how its requests and answers are read and written, and all
+// else that the gateway and its command line know of it. Each format declares its own in
+// its folder.
+type Format struct {
+	Provider
+	// Reads reports whether the prompts on a path have this format, whatever is before the
+	// path's end. The path has no escapes and no slash at its end. It is nil for a format
+	// without prompts, which an upstream has for the rest of its paths.
+	Reads func(path string) bool
+	// Path is the usual path of a prompt; "" if there is none.
+	Path string
+	// Upstreams are those whose format it is.
+	Upstreams []*Upstream
+	// Operation is the kind of call in traces (gen_ai.operation.name).
+	Operation string
+	// PutKey puts the upstream's key into a request. Sent are the headers with the
+	// client's own key.
+	PutKey func(out *http.Request, sent http.Header, key string)
+	// Usage are the names by which answers and requests count tokens.
+	Usage Usage
+	// LastEvents are the events of a stream behind which clients may hang up, before the
+	// answer ends: the names of events, or data that is no object.
+	LastEvents []string
+	// Failing says that an answer of status 200 may be an error although it is no stream.
+	Failing bool
+	// Kept is set if the provider keeps answers for later requests.
+	Kept *Kept
+	// NoSocket is what people call the format where its clients may ask for a WebSocket on
+	// the path of its prompts; "" where they do not.
+	NoSocket string
+}
+
+// Prompt reports whether requests of the format have a prompt.
+func (f *Format) Prompt() bool { return f != nil && f.Reads != nil }
+
+// Kept says how a provider keeps answers.
+type Kept struct {
+	// Fetched returns the id of the answer that a GET of a path fetches; "" for none.
+	Fetched func(path string) string
+	// Called reads an item of an answer: the call, and the item's id. It returns false if
+	// the item is no call that the client has to answer.
+	Called func(item []byte) (call ToolCall, id string, ok bool)
+}
+
+// Usage names the members that count tokens. "a.b" is the member b of the object a.
+type Usage struct {
+	// Objects are the names of an answer's objects that have the next three.
+	Objects []string
+	// Input, Cached and Output are the tokens of an answer. Members of one list are added.
+	Input, Cached, Output []string
+	// MaxOutput and Answers are the bounds that a request sets.
+	MaxOutput, Answers []string
+	// Prompt are the members of a request that cost input tokens.
+	Prompt []string
+}
+
+// Upstream is a service that requests go to by their path alone, without its name in
+// front. Formats declare it, and say what is its own.
+type Upstream struct {
+	// Name is the first segment of its paths and its name in --upstream; Title is what
+	// people call it.
+	Name, Title string
+	// Address is where it is; "" if only --upstream says so.
+	Address string
+	// Host returns the host for a path where that is another one than the address's; nil
+	// if there is one host. It does not matter if --upstream names the address.
+	Host func(path string) string
+	// Versions are the first segments of its paths. Of several upstreams with one version,
+	// the last in the list of formats that claims a path gets it, and the first those that
+	// nobody claims.
+	Versions []string
+	// Claims reports whether a path that others may have too is the upstream's. Without
+	// Versions the path is the whole one, and otherwise what follows the version.
+	Claims func(r *http.Request, path string) bool
+	// Lacks reports whether a path is one of the upstream's without its version; nil for
+	// never.
+	Lacks func(path string) bool
+	// Costs reports whether a POST to a path that no format reads asks a model for text;
+	// nil for never.
+	Costs func(path string) bool
+	// Other is the format of the paths that no format reads; nil if it is plain HTTP.
+	Other *Format
+	// Header is a header that only clients of the upstream's API send; "" for none.
+	Header string
+	// Recorded are further headers that say how a request is read.
+	Recorded []string
+	// Hosts are the ends of the names of hosts that take the upstream's keys alone.
+	Hosts []string
+	// Owns reports whether a key is of the upstream, by its header or its beginning.
+	Owns func(header, key string) bool
+	// PutKey is Format.PutKey for all formats; nil if that of the format holds.
+	PutKey func(out *http.Request, sent http.Header, key string)
+	// System is the name of the provider in traces (gen_ai.provider.name); "" if it is
+	// Name.
+	System string
+	// Models is a path that answers without a prompt.
+	Models string
+	// Variables are the environment variables by which clients find the service.
+	Variables []Variable
+}
+
+// Variable is an environment variable with the address of an upstream.
+type Variable struct {
+	Name string
+	// Path follows the gateway's address.
+	Path string
+}
+
+// At reports whether a host takes the upstream's keys alone.
+func (u *Upstream) At(host string) bool {
+	for _, end := range u.Hosts {
+		if strings.HasSuffix(host, end) && (strings.HasPrefix(end, ".") || host == end) {
+			return true
+		}
+	}
+	return false
+}
+
+// PutBearer puts a key into the Authorization header.
+func PutBearer(out *http.Request, _ http.Header, key string) {
+	out.Header.Set("Authorization", "Bearer "+key)
+}
+
+// PutIn returns a function that puts a key into a header.
+func PutIn(header string) func(*http.Request, http.Header, string) {
+	return func(out *http.Request, _ http.Header, key string) { out.Header.Set(header, key) }
+}
