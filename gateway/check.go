@@ -6,8 +6,9 @@ import (
 	"net/http"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
+	"github.com/unloop/unloop/gateway/internal/ask/ask"
+	"github.com/unloop/unloop/gateway/internal/decide/clientprofile"
+	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
@@ -17,65 +18,59 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/share/fair"
 	"github.com/unloop/unloop/gateway/internal/share/turns"
-	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// exchange is a request with the decision of the operators and the detectors.
+// exchange is a request with what each stage before its outcome returned.
 type exchange struct {
-	outcome.Case
+	http     *http.Request
+	req      *request.Request
 	rules    *policystore.Rules
 	from     request.Subject
 	operator override.Decision
-	account  account.Account
-	// form is the part of the prompt that an answer in the model's place depends on; nil
-	// for no prompt.
-	form *provider.Prompt
-	// upstream is the span of the upstream's answer; nil for none.
-	upstream trace.Span
+	evidence evidence.Evidence
+	answer   ask.Answer
+	// template writes the refusals of a block that stands, and client is who sent the
+	// request first; both are nil unless it repeats one.
+	template *outcome.RepeatTemplate
+	client   *clientprofile.Client
+	// agent says that the request shows tools.
+	agent bool
 	// arrived is when the request began to come in.
 	arrived time.Time
-}
-
-// newExchange returns a request whose decision is not known yet.
-func (g *Gateway) newExchange(r *http.Request, req *request.Request, who auth.Principal, rules *policystore.Rules) *exchange {
-	c := &exchange{rules: rules, from: request.Subject{Client: who}}
-	c.account = account.Account{Books: g.books, HTTP: r, Request: req, Subject: &c.from, Evidence: &c.Evidence}
-	return c
 }
 
 // check waits for the turn of a request, resolves who sent it, and asks the detectors
 // about it unless an operator stopped or exempted it.
 func (g *Gateway) check(r *http.Request, req *request.Request, who auth.Principal, rules *policystore.Rules) *exchange {
+	e := &exchange{http: r, rules: rules, from: request.Subject{Client: who}}
 	req, turn, err := g.open(r, req, rules)
 	defer turn.Give()
 	if err != nil {
-		c := g.newExchange(r, req, who, rules)
-		c.Overloaded = errors.Is(err, turns.ErrBusy) || errors.Is(err, intake.ErrNoRoom)
-		return c
+		e.req = req
+		e.answer.Overloaded = errors.Is(err, turns.ErrBusy) || errors.Is(err, intake.ErrNoRoom)
+		return e
 	}
-	c, hasher := g.newExchange(r, req, who, rules), g.shared.Hasher()
 	if req.Uninspected != "" {
 		g.metrics.uninspected.WithLabelValues(req.Uninspected).Inc()
 	}
-	c.from = g.resolve(r, req, rules, who, hasher)
-	c.operator = override.Decide(g.shared.Overrides(), rules.Set, req, &c.from, g.now())
-	c.Sender.Agent = req.Prompt != nil && req.Run == nil && req.ShowsTools()
-	if c.operator.Operator == "" {
-		g.gather(c, hasher, turn)
-	} else {
-		c.forget()
+	hasher := g.shared.Hasher()
+	e.from = g.resolve(r, req, rules, who, hasher)
+	e.operator = override.Decide(g.shared.Overrides(), rules.Set, req, &e.from, g.now())
+	e.agent = req.Prompt != nil && req.Run == nil && req.ShowsTools()
+	if e.operator.Operator == "" {
+		e.evidence = g.gather(r, req, &e.from, rules, hasher)
 	}
-	return c
-}
-
-// forget drops the history of the prompt, which may take many times the memory of the
-// body, and returns the request without it.
-func (c *exchange) forget() *request.Request {
-	req := c.account.Request.WithoutHistory()
-	c.account.Request, c.form = req, req.Prompt
-	return req
+	e.req = req.WithoutHistory() // which may take many times the memory of the body
+	turn.Read()
+	if e.evidence.Check != nil && hasher == nil {
+		e.evidence.Check = nil
+		e.answer.Degraded = g.asker.Degraded("starting")
+		return e
+	}
+	e.answer = g.ask(e)
+	return e
 }
 
 // open parses a request in its turn, and returns the turn. A request that waits for memory
@@ -103,42 +98,34 @@ func large(req *request.Request) bool {
 	return len(req.Body.Bytes) > turns.Large || req.Header.Get("Content-Encoding") != ""
 }
 
-// gather makes the evidence of a request, which ends the reading of its body, and asks the
-// detectors if there is any.
-func (g *Gateway) gather(c *exchange, hasher *identity.Hasher, turn *turns.Turn) {
-	r, req := c.account.HTTP, c.account.Request
+// gather returns the evidence of a request.
+func (g *Gateway) gather(r *http.Request, req *request.Request, from *request.Subject, rules *policystore.Rules, hasher *identity.Hasher) evidence.Evidence {
 	var key func() string
 	if hasher != nil {
-		key = func() string { return hasher.Caller(g.gate.CallerKey(r, req, c.from.Client), "") }
+		key = func() string { return hasher.Caller(g.gate.CallerKey(r, req, from.Client), "") }
 	}
-	c.Evidence = g.evidence(r.Context(), req, &c.from, c.rules, key)
-	req = c.forget()
-	turn.Read()
-	for _, s := range c.Skipped {
+	found := g.evidence(r.Context(), req, from, rules, key)
+	for _, s := range found.Skipped {
 		g.metrics.descriptorMissing.WithLabelValues(s.Policy, s.Rule.Name, s.Missing).Inc()
 	}
-	switch {
-	case c.Check == nil:
-	case hasher == nil:
-		c.Check = nil
-		c.Degraded = g.asker.Degraded("starting")
-	default:
-		answer := g.asker.Ask(fair.WithCaller(r.Context(), req.Caller), c.Check)
-		c.Decision, c.Degraded, c.Overloaded = answer.Decision, answer.Degraded, answer.Overloaded
-		c.account.Decision, c.account.Counted = answer.Decision, answer.Counted
-		if req.Uninspected != "" && c.Degraded == "" && c.FailClosed {
-			c.Degraded = g.asker.Degraded("uninspected")
-		}
+	return found
+}
+
+// ask returns what the detectors say about a request, if there is anything to ask.
+func (g *Gateway) ask(e *exchange) ask.Answer {
+	if e.evidence.Check == nil {
+		return ask.Answer{}
 	}
+	answer := g.asker.Ask(fair.WithCaller(e.http.Context(), e.req.Caller), e.evidence.Check)
+	if e.req.Uninspected != "" && answer.Degraded == "" && e.evidence.FailClosed {
+		answer.Degraded = g.asker.Degraded("uninspected")
+	}
+	return answer
 }
 
 // decide returns the outcome of a request, and counts the rules' verdicts.
-func (g *Gateway) decide(c *exchange) outcome.Outcome {
-	c.Exempt, c.Caller, c.Policies = c.operator.Exempt, c.from.Identity.GetCaller(), c.rules.Set
-	g.sender(c)
-	g.addOwed(c)
-	out := outcome.Of(&c.Case)
-	g.owe(c, &out)
+func (g *Gateway) decide(e *exchange) outcome.Outcome {
+	out := outcome.Of(g.outcomeCase(e))
 	for _, v := range out.Verdicts {
 		mode := "enforce"
 		if v.Wire.GetShadow() {
@@ -147,9 +134,16 @@ func (g *Gateway) decide(c *exchange) outcome.Outcome {
 		g.metrics.rules.WithLabelValues(v.Wire.GetPolicy(), v.Wire.GetRule(), mode, v.GetAction().Label()).Inc()
 	}
 	if g.deps.Traces != nil {
-		traceOutcome(c.account.HTTP.Context(), c, &out)
+		traceOutcome(e.http.Context(), e.req, &e.from, &out)
 	}
 	return out
+}
+
+// openAccount opens the account of a request that was checked.
+func (g *Gateway) openAccount(e *exchange) *account.Account {
+	return &account.Account{
+		Books: g.books, HTTP: e.http, Request: e.req, Subject: e.from, Evidence: e.evidence, Decision: e.answer.Decision, Counted: e.answer.Counted,
+	}
 }
 
 // Check asks the detectors about a request that did not come over HTTP: in batches with

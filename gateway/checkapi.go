@@ -18,31 +18,31 @@ type checks struct{ *Gateway }
 
 // Check decides about a request, and counts it unless it is a peek.
 func (g checks) Check(h http.Header, d *checkapi.Described) client.Decision {
-	c := g.asked(d)
-	if c.operator.Stops() {
+	e := g.asked(d)
+	if e.operator.Stops() {
 		return client.Decision{
-			Action: checkpb.Action_ACTION_REJECT.Label(), Reason: client.ReasonKilled, Message: c.operator.Message(),
+			Action: checkpb.Action_ACTION_REJECT.Label(), Reason: client.ReasonKilled, Message: e.operator.Message(),
 			RequestID: request.ID(d.Header), Findings: []client.Finding{},
 		}
 	}
-	out := g.decide(c)
+	out := g.decide(e)
 	out.ReportHeaders().Put(h)
 	decision := out.Decision(request.ID(d.Header))
 	if checkpb.ActionOf(decision.Action).Stops() || errors.Is(d.HTTP.Context().Err(), context.Canceled) {
-		c.account.GiveBack()
+		g.openAccount(e).GiveBack()
 	}
 	return decision
 }
 
 // CheckRun decides about a tool call.
 func (g checks) CheckRun(h http.Header, d *checkapi.Described) client.ToolDecision {
-	c := g.asked(d)
-	if c.operator.Stops() {
+	e := g.asked(d)
+	if e.operator.Stops() {
 		return client.ToolDecision{
-			Action: client.ActionBlock, Reason: client.ReasonKilled, Message: c.operator.Message(), RequestID: request.ID(d.Header), Findings: []client.Finding{},
+			Action: client.ActionBlock, Reason: client.ReasonKilled, Message: e.operator.Message(), RequestID: request.ID(d.Header), Findings: []client.Finding{},
 		}
 	}
-	out := g.decide(c)
+	out := g.decide(e)
 	out.ReportHeaders().Put(h)
 	return out.ToolDecision(request.ID(d.Header))
 }
@@ -50,9 +50,9 @@ func (g checks) CheckRun(h http.Header, d *checkapi.Described) client.ToolDecisi
 // asked checks a request that goes past this gateway, or follows: nobody waits for its
 // answer here.
 func (g *Gateway) asked(d *checkapi.Described) *exchange {
-	c := g.check(d.HTTP, d.Request, d.Client, g.bundles.Rules())
-	g.memory.Answered(&c.Evidence)
-	return c
+	e := g.check(d.HTTP, d.Request, d.Client, g.bundles.Rules())
+	g.memory.Answered(&e.evidence.Waiting)
+	return e
 }
 
 // stoppedRetry is how many seconds clients of other gateways are told to wait if an
@@ -81,17 +81,18 @@ func (g *Gateway) serveDecision(w http.ResponseWriter, r *http.Request) {
 		respond.Refuse(w, original, req.Provider, *refusal)
 		return
 	}
-	c := g.asked(&checkapi.Described{HTTP: original, Request: req, Client: who})
-	if c.operator.Stops() {
-		g.refuse(w, c, c.operator.Refusal(http.StatusTooManyRequests, c.rules.FairvisorHeaders, provider.Header{Name: "Retry-After", Value: stoppedRetry}))
+	e := g.asked(&checkapi.Described{HTTP: original, Request: req, Client: who})
+	a := g.openAccount(e)
+	if e.operator.Stops() {
+		g.refuse(w, a, e.operator.Refusal(http.StatusTooManyRequests, e.rules.FairvisorHeaders, provider.Header{Name: "Retry-After", Value: stoppedRetry}))
 		return
 	}
-	out, err := g.wait(r.Context(), g.decide(c))
+	out, err := g.wait(r.Context(), g.decide(e))
 	switch {
 	case err != nil:
-		g.abandon(w, c)
+		g.abandon(w, a)
 	case !out.Forwards():
-		g.respond(w, c, out)
+		g.respond(w, a, out)
 	default:
 		out.Headers.Put(w.Header())
 		w.Header().Set("Content-Length", "0")

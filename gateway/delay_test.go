@@ -11,8 +11,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/ask/ask"
 	"github.com/unloop/unloop/gateway/internal/ask/checker"
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
+	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/edge/wait"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
@@ -34,22 +35,23 @@ func delaying(limit int) *Gateway {
 func throttled(ctx context.Context, delay time.Duration) *exchange {
 	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil).WithContext(ctx)
 	req := request.New(r, route.Target{Format: plain.Format})
-	c := new(Gateway).newExchange(r, req, auth.Principal{}, &policystore.Rules{Set: &bundle.Set{}})
-	c.Check, c.Decision = &checkpb.Check{}, &checkpb.Decision{Findings: []*checkpb.Finding{{
-		Policy: "p", Detector: "request", Fingerprint: []byte("f"), Action: checkpb.Action_ACTION_THROTTLE,
-		DelayMs: uint32(delay.Milliseconds()), HitCount: 5, WindowSeconds: 60,
-	}}}
-	return c
+	return &exchange{
+		http: r, req: req, rules: &policystore.Rules{Set: &bundle.Set{}}, evidence: evidence.Evidence{Check: &checkpb.Check{}},
+		answer: ask.Answer{Decision: &checkpb.Decision{Findings: []*checkpb.Finding{{
+			Policy: "p", Detector: "request", Fingerprint: []byte("f"), Action: checkpb.Action_ACTION_THROTTLE,
+			DelayMs: uint32(delay.Milliseconds()), HitCount: 5, WindowSeconds: 60,
+		}}}},
+	}
 }
 
 // delay takes a throttled request through the wait, and reports whether it is forwarded.
-func (g *Gateway) delay(w http.ResponseWriter, c *exchange) bool {
-	out, err := g.wait(c.account.HTTP.Context(), g.decide(c))
+func (g *Gateway) delay(w http.ResponseWriter, e *exchange) bool {
+	out, err := g.wait(e.http.Context(), g.decide(e))
 	switch {
 	case err != nil:
-		g.abandon(w, c)
+		g.abandon(w, g.openAccount(e))
 	case !out.Forwards():
-		g.respond(w, c, out)
+		g.respond(w, g.openAccount(e), out)
 	}
 	return err == nil && out.Forwards()
 }

@@ -5,51 +5,53 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/edge/forward"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
-	"github.com/unloop/unloop/gateway/internal/wire/answerscan"
+	"github.com/unloop/unloop/gateway/internal/memory/account"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 )
 
 // forward sends a request to its upstream and the answer to the client.
-func (g *Gateway) forward(w http.ResponseWriter, c *exchange, out outcome.Outcome) {
-	a, req := &c.account, c.account.Request
-	body, err := g.edit(c, &out)
+func (g *Gateway) forward(w http.ResponseWriter, a *account.Account, out outcome.Outcome) {
+	req := a.Request
+	body, err := g.edit(a, &out)
 	switch {
 	case err == nil:
 	case a.HTTP.Context().Err() != nil:
-		g.abandon(w, c)
+		g.abandon(w, a)
 		return
 	default:
 		a.Uncount()
-		g.respond(w, c, out.Busy())
+		g.respond(w, a, out.Busy())
 		return
 	}
 	g.metrics.requests.WithLabelValues(req.Provider.Name(), out.Label).Inc()
 	if hasher := g.shared.Hasher(); hasher != nil && req.Prompt != nil && req.Prompt.Background {
-		a.Fetcher = hasher.Caller(g.gate.CallerKey(a.HTTP, req, c.from.Client), "")
+		a.Fetcher = hasher.Caller(g.gate.CallerKey(a.HTTP, req, a.Subject.Client), "")
 	}
-	to := forward.Request{Target: req.Target, Body: body, Readable: a.Reads(), Stream: req.Prompt != nil && req.Prompt.Stream, Observer: forwarded{g, c, out.Headers}}
+	observer := &forwarded{g: g, a: a, headers: out.Headers}
+	to := forward.Request{Target: req.Target, Body: body, Readable: a.Reads(), Stream: req.Prompt != nil && req.Prompt.Stream, Observer: observer}
 	if g.deps.Traces != nil {
-		to.Trace = g.startUpstream(c)
-		defer endUpstream(c)
+		to.Trace, observer.span = g.startUpstream(a)
+		defer endUpstream(observer.span, a)
 	}
 	g.proxy.Forward(w, a.HTTP, to)
 }
 
 // edit returns the body of a request with the repair and the hint that are asked for. The
 // error says that there was no memory or no processor for it in time.
-func (g *Gateway) edit(c *exchange, out *outcome.Outcome) (*request.Body, error) {
-	req := c.account.Request
+func (g *Gateway) edit(a *account.Account, out *outcome.Outcome) (*request.Body, error) {
+	req := a.Request
 	text, position := out.Hint(g.now())
-	repair := c.Repair && req.Prompt != nil
+	repair := a.Evidence.Repair && req.Prompt != nil
 	if !repair && text == "" {
 		return req.Body, nil
 	}
-	upload, n := intake.Held(c.account.HTTP), len(req.Body.Bytes)
+	upload, n := intake.Held(a.HTTP), len(req.Body.Bytes)
 	copies := 1
 	if repair && text != "" {
 		copies = 2
@@ -57,7 +59,7 @@ func (g *Gateway) edit(c *exchange, out *outcome.Outcome) (*request.Body, error)
 	if err := upload.Take(copies * n); err != nil {
 		return nil, err
 	}
-	turn, err := g.turns.Take(c.account.HTTP.Context(), req.Caller, large(req))
+	turn, err := g.turns.Take(a.HTTP.Context(), req.Caller, large(req))
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +67,7 @@ func (g *Gateway) edit(c *exchange, out *outcome.Outcome) (*request.Body, error)
 	body := req.Body
 	if repair {
 		var changes string
-		if body, changes = g.proxy.Repair(req, c.from.Identity.GetSession()); changes != "" {
+		if body, changes = g.proxy.Repair(req, a.Subject.Identity.GetSession()); changes != "" {
 			out.Headers.Set("X-Loop-Repaired", changes)
 		}
 	}
@@ -82,13 +84,15 @@ func (g *Gateway) edit(c *exchange, out *outcome.Outcome) (*request.Body, error)
 // forwarded observes the forwarding of a request.
 type forwarded struct {
 	g       *Gateway
-	c       *exchange
+	a       *account.Account
 	headers outcome.Headers
+	// span is that of the upstream's answer; nil without traces.
+	span trace.Span
 }
 
 // Answered sees the upstream's answer before the client does.
-func (f forwarded) Answered(res *http.Response) {
-	r := f.c.account.HTTP
+func (f *forwarded) Answered(res *http.Response) {
+	r := f.a.HTTP
 	intake.Hurry(r)
 	f.g.gate.OwnPages(r, res.Header)
 	for name := range res.Header {
@@ -97,45 +101,40 @@ func (f forwarded) Answered(res *http.Response) {
 		}
 	}
 	f.headers.Put(res.Header)
-	f.c.account.Answer(res)
-	f.c.form = nil
-	f.c.account.Request = f.c.account.Request.Forwarded()
-	if answerscan.IsStream(res.Header) { // it may stay open for minutes
-		f.c.Check = f.c.Check.Reportable()
-	}
-	if f.c.upstream != nil {
-		traceStatus(f.c.upstream, res.StatusCode, res.StatusCode >= http.StatusBadRequest)
+	f.a.Answer(res)
+	if f.span != nil {
+		traceStatus(f.span, res.StatusCode, res.StatusCode >= http.StatusBadRequest)
 	}
 }
 
 // Sent frees the memory of a body that was sent.
-func (f forwarded) Sent() { intake.Held(f.c.account.HTTP).Free() }
+func (f *forwarded) Sent() { intake.Held(f.a.HTTP).Free() }
 
 // Failed answers the client of a request that the upstream did not answer.
-func (f forwarded) Failed(w http.ResponseWriter, err error) {
-	g, a := f.g, &f.c.account
+func (f *forwarded) Failed(w http.ResponseWriter, err error) {
+	g, a := f.g, f.a
 	a.Uncount()
-	if f.c.upstream != nil {
-		f.c.upstream.SetStatus(codes.Error, "no answer")
+	if f.span != nil {
+		f.span.SetStatus(codes.Error, "no answer")
 	}
 	switch {
 	case intake.Broken(a.HTTP):
 		a.GiveBack()
-		g.refuse(w, f.c, intake.Refusal(err))
+		g.refuse(w, a, intake.Refusal(err))
 	case a.HTTP.Context().Err() != nil:
 		a.Status = respond.StatusClientLeft
 		w.WriteHeader(a.Status)
 	default:
 		f.headers.Put(w.Header())
 		a.GiveBack()
-		g.refuse(w, f.c, g.proxy.Unreachable(a.Request.Target, err))
+		g.refuse(w, a, g.proxy.Unreachable(a.Request.Target, err))
 	}
 }
 
 // Broken takes back the count of a request after its answer broke off.
-func (f forwarded) Broken() {
-	f.c.account.Uncount()
-	if f.c.upstream != nil {
-		f.c.upstream.SetStatus(codes.Error, "the answer broke off")
+func (f *forwarded) Broken() {
+	f.a.Uncount()
+	if f.span != nil {
+		f.span.SetStatus(codes.Error, "the answer broke off")
 	}
 }

@@ -28,9 +28,9 @@ func TestARequestWhoseTurnDoesNotComeGetsA503OfItsFormat(t *testing.T) {
 	req := request.New(r, route.Target{Format: anthropic.Format})
 	req.Body = &request.Body{}
 	w := httptest.NewRecorder()
-	c := g.check(r, req, auth.Principal{}, &policystore.Rules{Set: &bundle.Set{}})
-	out := g.decide(c)
-	g.respond(w, c, out)
+	e := g.check(r, req, auth.Principal{}, &policystore.Rules{Set: &bundle.Set{}})
+	out := g.decide(e)
+	g.respond(w, g.openAccount(e), out)
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), `"type":"error"`) {
 		t.Errorf("status %d, %v: %s", w.Code, w.Header(), w.Body)
 	}

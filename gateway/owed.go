@@ -9,7 +9,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
+	"github.com/unloop/unloop/gateway/internal/memory/account"
 	"github.com/unloop/unloop/gateway/internal/share/bounded"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
@@ -77,32 +79,36 @@ func (o *owed) of(now time.Time, key owedKey) *checkpb.Finding {
 	return nil
 }
 
-// addOwed adds the hint that is owed to a request, unless detectors find more.
-func (g *Gateway) addOwed(c *exchange) {
-	if c.account.Request.Asked || c.account.Request.Peek || !g.owed.any() || outcome.Strongest(c.Decision).GetAction() >= checkpb.Action_ACTION_HINT {
-		return
+// withOwed returns the decision on a request with the hint that is owed to it, unless
+// detectors find more.
+func (g *Gateway) withOwed(e *exchange) *checkpb.Decision {
+	d := e.answer.Decision
+	if e.req.Asked || e.req.Peek || !g.owed.any() || outcome.Strongest(d).GetAction() >= checkpb.Action_ACTION_HINT {
+		return d
 	}
-	if f := g.owed.of(g.now(), c.owedKey()); f != nil {
-		with := &checkpb.Decision{}
-		if c.Decision != nil {
-			with = proto.CloneOf(c.Decision)
-		}
-		with.Action, with.Findings = max(with.GetAction(), f.GetAction()), append(with.GetFindings(), f)
-		c.Decision = with
+	f := g.owed.of(g.now(), owedKeyOf(&e.from, e.req))
+	if f == nil {
+		return d
 	}
+	with := &checkpb.Decision{}
+	if d != nil {
+		with = proto.CloneOf(d)
+	}
+	with.Action, with.Findings = max(with.GetAction(), f.GetAction()), append(with.GetFindings(), f)
+	return with
 }
 
 // owe notes that a request goes out with a hint, which is owed until there is an answer.
-func (g *Gateway) owe(c *exchange, out *outcome.Outcome) {
-	if !out.Forwards() || out.Finding.GetAction() != checkpb.Action_ACTION_HINT || c.account.Request.Asked {
+func (g *Gateway) owe(a *account.Account, out *outcome.Outcome) {
+	if !out.Forwards() || out.Finding.GetAction() != checkpb.Action_ACTION_HINT {
 		return
 	}
-	key, f := c.owedKey(), out.Finding
-	c.account.Excused = func() {
+	key, f := owedKeyOf(&a.Subject, a.Request), out.Finding
+	a.Excused = func() {
 		g.owed.keep(g.now(), key, f)
 		g.tellOwed(key, f)
 	}
-	c.account.Answered = func() {
+	a.Answered = func() {
 		if g.owed.drop(key) {
 			g.tellOwed(key, nil)
 		}
@@ -141,6 +147,6 @@ func (g *Gateway) onOwed(m *nats.Msg) {
 	}
 }
 
-func (c *exchange) owedKey() owedKey {
-	return owedKey{c.from.Identity.GetCaller(), fingerprint.Bytes(c.account.Request.Body.Inspected())}
+func owedKeyOf(from *request.Subject, req *request.Request) owedKey {
+	return owedKey{from.Identity.GetCaller(), fingerprint.Bytes(req.Body.Inspected())}
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"github.com/unloop/unloop/gateway/internal/memory/account"
 	"github.com/unloop/unloop/gateway/internal/memory/recording"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/record"
@@ -8,7 +9,7 @@ import (
 
 // record writes a request to the recording, with the action on its strongest finding.
 // The function that it returns writes the answer.
-func (g *Gateway) record(c *exchange, f *checkpb.Finding) (answered func()) {
+func (g *Gateway) record(e *exchange, a *account.Account, f *checkpb.Finding) (answered func()) {
 	if g.recorder == nil {
 		return func() {}
 	}
@@ -16,24 +17,24 @@ func (g *Gateway) record(c *exchange, f *checkpb.Finding) (answered func()) {
 	if hasher := g.shared.Hasher(); hasher != nil {
 		hash = hasher.Pseudonym
 	}
-	a := &c.account
-	e := recording.Entry{
-		Request: *a.Request, Subject: c.from, URL: a.HTTP.URL, At: g.now(), Headers: c.rules.Headers, Check: c.Check, Operator: c.operator.Operator, Hash: hash,
+	entry := recording.Entry{
+		Request: *e.req, Subject: e.from, URL: e.http.URL, At: g.now(), Headers: e.rules.Headers, Check: e.evidence.Check, Operator: e.operator.Operator, Hash: hash,
 	}
 	if f != nil {
-		e.Action = f.GetAction().Label()
+		entry.Action = f.GetAction().Label()
 	}
-	id := g.recorder.Request(e)
+	id := g.recorder.Request(entry)
 	if id == "" {
 		return func() {}
 	}
 	a.Metered = true
+	rules := e.rules
 	return func() {
 		line := record.Answer{
 			To: id, Time: g.now(), Status: a.Status,
 			InputTokens: a.Usage.Input, CachedTokens: a.Usage.Cached, OutputTokens: a.Usage.Output,
 		}
-		if price, known := c.rules.Price(a.Request.Model()); known {
+		if price, known := rules.Price(a.Request.Model()); known {
 			line.USD = price.USD(line.InputTokens, line.CachedTokens, line.OutputTokens)
 		}
 		g.recorder.Answer(line)

@@ -7,47 +7,59 @@ import (
 	"github.com/unloop/unloop/gateway/internal/ask/standing"
 	"github.com/unloop/unloop/gateway/internal/decide/clientprofile"
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
+	"github.com/unloop/unloop/gateway/internal/memory/account"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// sender completes a request that a finding stops by what its answer depends on: which
-// client sent it, and how often its conversation came back after it had been rejected.
-// Whoever only asks for a decision gets the error of a rate limit.
-func (g *Gateway) sender(c *exchange) {
-	req, f := c.account.Request, outcome.Strongest(c.Decision)
-	if req.Asked {
-		c.Asked = true
-		return
+// outcomeCase returns what the outcome of a request depends on. Whoever only asks for a
+// decision gets the error of a rate limit.
+func (g *Gateway) outcomeCase(e *exchange) *outcome.Case {
+	c := &outcome.Case{
+		Evidence: e.evidence, Decision: g.withOwed(e), Degraded: e.answer.Degraded, Overloaded: e.answer.Overloaded,
+		Exempt: e.operator.Exempt, Caller: e.from.Identity.GetCaller(), Policies: e.rules.Set, Template: e.template, Asked: e.req.Asked,
 	}
-	c.Reject, c.Answerable = policy.RejectAnswer(g.cfg.Reject), c.form.Answerable()
+	if !e.req.Asked {
+		c.Reject, c.Answerable = policy.RejectAnswer(g.cfg.Reject), e.req.Prompt.Answerable()
+		c.Sender = g.sender(e)
+	}
+	return c
+}
+
+// sender returns who sent a request that a finding stops, as far as its answer depends on
+// that: the client, and how often its conversation came back after it had been rejected.
+func (g *Gateway) sender(e *exchange) clientprofile.Sender {
+	from, f := clientprofile.Sender{Client: e.client, Agent: e.agent}, outcome.Strongest(e.answer.Decision)
 	if !f.GetAction().Stops() && f.GetAction() != checkpb.Action_ACTION_THROTTLE {
-		return
+		return from
 	}
-	if !req.Target.Format.Prompt() { // what ends an agent is known of prompts alone
-		return
+	if !e.req.Target.Format.Prompt() { // what ends an agent is known of prompts alone
+		return from
 	}
-	if c.Template == nil { // a repetition of a request has its headers, too
-		c.Sender.Client = clientprofile.Of(req.Header.Get)
+	if e.template == nil { // a repetition of a request has its headers, too
+		from.Client = clientprofile.Of(e.req.Header.Get)
 	}
-	c.Sender.Times = g.rejections.Times(c.arrived, conversation(c, f))
+	from.Times = g.rejections.Times(e.arrived, conversation(&e.from, f))
+	return from
 }
 
 // rejected notes that a request was rejected because of a finding.
-func (g *Gateway) rejected(c *exchange, out *outcome.Outcome) {
-	if !out.Rejects() || c.account.Request.Asked {
+func (g *Gateway) rejected(a *account.Account, out *outcome.Outcome) {
+	if !out.Rejects() || a.Request.Asked {
 		return
 	}
 	answer := strconv.Itoa(out.Status)
 	if out.Text != "" {
 		answer = policy.AnswerSynthetic
 	}
-	g.metrics.rejected.WithLabelValues(c.Sender.Client.Label(), answer).Inc()
-	g.rejections.Answered(g.now(), conversation(c, out.Finding), c.Sender.Times)
+	from := out.Sender()
+	g.metrics.rejected.WithLabelValues(from.Client.Label(), answer).Inc()
+	g.rejections.Answered(g.now(), conversation(&a.Subject, out.Finding), from.Times)
 }
 
 // conversation names the conversation of a finding: the session, or what was repeated
 // where the request belongs to none.
-func conversation(c *exchange, f *checkpb.Finding) standing.Conversation {
-	return standing.Conversation{Caller: c.from.Identity.GetCaller(), Session: cmp.Or(c.from.Identity.GetSession(), string(f.GetFingerprint()))}
+func conversation(from *request.Subject, f *checkpb.Finding) standing.Conversation {
+	return standing.Conversation{Caller: from.Identity.GetCaller(), Session: cmp.Or(from.Identity.GetSession(), string(f.GetFingerprint()))}
 }

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unloop/unloop/gateway/internal/ask/ask"
 	"github.com/unloop/unloop/gateway/internal/ask/standing"
 	"github.com/unloop/unloop/gateway/internal/decide/clientprofile"
+	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
@@ -42,23 +44,26 @@ func (g *Gateway) recall(r *http.Request, req *request.Request, who auth.Princip
 		return digest, nil
 	}
 	g.asker.Local()
-	c := g.newExchange(r, req, who, rules)
-	c.Template, c.form, c.Sender.Client, c.Sender.Agent = &before.template, before.form, before.client, before.agent
-	c.Check, c.from.Identity, c.Decision, c.account.Decision = check, check.GetIdentity(), decision, decision
-	return digest, c
+	read := *req
+	read.Prompt = before.form
+	return digest, &exchange{
+		http: r, req: &read, rules: rules, from: request.Subject{Client: who, Identity: check.GetIdentity()},
+		evidence: evidence.Evidence{Check: check}, answer: ask.Answer{Decision: decision},
+		template: &before.template, client: before.client, agent: before.agent,
+	}
 }
 
 // remember keeps the check of a request if a finding blocks those that follow. digest is the request's, or zero.
-func (g *Gateway) remember(c *exchange, digest standing.Digest) {
-	req := c.account.Request
-	if !slices.ContainsFunc(c.Decision.GetFindings(), standing.Stands) || req.Uninspected != "" || c.Degraded != "" || req.Body.Rest != nil {
+func (g *Gateway) remember(e *exchange, digest standing.Digest) {
+	req := e.req
+	if !slices.ContainsFunc(e.answer.Decision.GetFindings(), standing.Stands) || req.Uninspected != "" || e.answer.Degraded != "" || req.Body.Rest != nil {
 		return
 	}
 	if digest == (standing.Digest{}) {
-		digest = g.repeats.Digest(raw(c.account.HTTP, req, c.from.Client))
+		digest = g.repeats.Digest(raw(e.http, req, e.from.Client))
 	}
-	g.repeats.Remember(g.now(), digest, basis{c.rules, g.shared.Hasher()}, c.Check, &rejected{
-		form: c.form.Form(), client: clientprofile.Of(req.Header.Get), agent: c.Sender.Agent,
+	g.repeats.Remember(g.now(), digest, basis{e.rules, g.shared.Hasher()}, e.evidence.Check, &rejected{
+		form: req.Prompt.Form(), client: clientprofile.Of(req.Header.Get), agent: e.agent,
 	})
 }
 

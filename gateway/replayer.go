@@ -102,7 +102,7 @@ type Evaluation struct {
 	limits []evidence.Limit
 	at     time.Time
 
-	waiting evidence.Evidence
+	waiting evidence.Waiting
 	memory  *evidence.Memory
 }
 
@@ -128,8 +128,7 @@ func (e *Replayer) Evaluate(r *http.Request, origin Origin) (*Evaluation, error)
 	out := &Evaluation{Operator: operator.Operator, Reason: operator.Reason, memory: e.memory}
 	if operator.Operator == "" {
 		found := e.evidence(r.Context(), req, &from, rules, nil)
-		out.Check, out.limits, out.at, out.waiting = found.Check, found.Limits, found.At, found
-		out.waiting.Check = nil // it may be large
+		out.Check, out.limits, out.at, out.waiting = found.Check, found.Limits, found.At, found.Waiting
 	}
 	return out, nil
 }

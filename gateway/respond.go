@@ -8,6 +8,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/edge/wait"
+	"github.com/unloop/unloop/gateway/internal/memory/account"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 )
 
@@ -22,33 +23,27 @@ func (g *Gateway) wait(ctx context.Context, out outcome.Outcome) (outcome.Outcom
 }
 
 // abandon finishes a request whose client left while it waited.
-func (g *Gateway) abandon(w http.ResponseWriter, c *exchange) {
-	g.metrics.requests.WithLabelValues(c.account.Request.Provider.Name(), "abandoned").Inc()
-	c.account.Status = respond.StatusClientLeft
-	w.WriteHeader(c.account.Status)
-	c.account.Uncount()
-	c.account.GiveBack()
+func (g *Gateway) abandon(w http.ResponseWriter, a *account.Account) {
+	g.metrics.requests.WithLabelValues(a.Request.Provider.Name(), "abandoned").Inc()
+	a.Status = respond.StatusClientLeft
+	w.WriteHeader(a.Status)
+	a.Uncount()
+	a.GiveBack()
 }
 
 // respond answers a request that is not forwarded.
-func (g *Gateway) respond(w http.ResponseWriter, c *exchange, out outcome.Outcome) {
-	defer c.account.GiveBack()
-	req := c.account.Request
-	g.metrics.requests.WithLabelValues(req.Provider.Name(), out.Label).Inc()
-	if out.Text != "" && req.Prompt == nil { // a repetition of a request that was read before
-		read := *req
-		read.Prompt = c.form
-		req = &read
-	}
-	c.account.Status = g.writer.Outcome(w, c.account.HTTP, req, &out)
+func (g *Gateway) respond(w http.ResponseWriter, a *account.Account, out outcome.Outcome) {
+	defer a.GiveBack()
+	g.metrics.requests.WithLabelValues(a.Request.Provider.Name(), out.Label).Inc()
+	a.Status = g.writer.Outcome(w, a.HTTP, a.Request, &out)
 	if g.deps.Traces != nil { // a wait may have changed the outcome
-		traceOutcome(c.account.HTTP.Context(), c, &out)
+		traceOutcome(a.HTTP.Context(), a.Request, &a.Subject, &out)
 	}
-	g.rejected(c, &out)
+	g.rejected(a, &out)
 }
 
 // refuse refuses a request in its provider's format.
-func (g *Gateway) refuse(w http.ResponseWriter, c *exchange, refusal provider.Refusal) {
-	c.account.Status = refusal.Status
-	respond.Refuse(w, c.account.HTTP, c.account.Request.Provider, refusal)
+func (g *Gateway) refuse(w http.ResponseWriter, a *account.Account, refusal provider.Refusal) {
+	a.Status = refusal.Status
+	respond.Refuse(w, a.HTTP, a.Request.Provider, refusal)
 }

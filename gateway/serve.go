@@ -57,35 +57,37 @@ func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rules := g.bundles.Rules()
-	digest, c := g.recall(r, req, who, rules)
-	if c == nil {
-		c = g.check(r, req, who, rules)
-		g.remember(c, digest)
+	digest, e := g.recall(r, req, who, rules)
+	if e == nil {
+		e = g.check(r, req, who, rules)
+		g.remember(e, digest)
 	}
-	c.arrived = arrived
+	e.arrived = arrived
+	a, waiting := g.openAccount(e), e.evidence.Waiting
 	if g.deps.Traces != nil {
-		defer traceAnswer(r.Context(), c)
+		defer traceAnswer(r.Context(), a)
 	}
-	defer g.memory.Answered(&c.Evidence)
-	if c.operator.Stops() {
+	defer g.memory.Answered(&waiting)
+	if e.operator.Stops() {
 		g.metrics.requests.WithLabelValues(req.Provider.Name(), "kill").Inc()
 		if g.deps.Traces != nil {
 			trace.SpanFromContext(r.Context()).SetAttributes(attribute.String("unloop.outcome", "kill"))
 		}
-		defer g.record(c, nil)()
-		g.refuse(w, c, c.operator.Refusal(http.StatusForbidden, rules.FairvisorHeaders, provider.Header{Name: "X-Should-Retry", Value: "false"}))
+		defer g.record(e, a, nil)()
+		g.refuse(w, a, e.operator.Refusal(http.StatusForbidden, rules.FairvisorHeaders, provider.Header{Name: "X-Should-Retry", Value: "false"}))
 		return
 	}
-	out := g.decide(c)
-	defer g.record(c, out.Finding)()
+	out := g.decide(e)
+	g.owe(a, &out)
+	defer g.record(e, a, out.Finding)()
 	out, err := g.wait(r.Context(), out)
 	switch {
 	case err != nil, out.Forwards() && r.Context().Err() != nil:
-		g.abandon(w, c)
+		g.abandon(w, a)
 	case out.Forwards():
-		g.forward(w, c, out)
+		g.forward(w, a, out)
 	default:
-		g.respond(w, c, out)
+		g.respond(w, a, out)
 	}
 }
 

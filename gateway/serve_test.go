@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/gateway/internal/edge/admit"
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/forward"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
@@ -93,8 +92,8 @@ func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 			respond.Refuse(w, r, req.Provider, intake.Refusal(err))
 			return
 		}
-		c := g.newExchange(r, req, auth.Principal{}, &policystore.Rules{Set: &bundle.Set{}})
-		g.forward(w, c, g.decide(c))
+		e := &exchange{http: r, req: req, rules: &policystore.Rules{Set: &bundle.Set{}}}
+		g.forward(w, g.openAccount(e), g.decide(e))
 	})
 }
 

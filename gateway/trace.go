@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
+	"github.com/unloop/unloop/gateway/internal/memory/account"
 	"github.com/unloop/unloop/gateway/internal/share/bounded"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/kit/tracing"
@@ -23,10 +24,10 @@ func (g *Gateway) serveTraced(w http.ResponseWriter, r *http.Request) {
 }
 
 // traceOutcome describes the outcome of a request in its span.
-func traceOutcome(ctx context.Context, c *exchange, out *outcome.Outcome) {
-	span, req := trace.SpanFromContext(ctx), c.account.Request
+func traceOutcome(ctx context.Context, req *request.Request, from *request.Subject, out *outcome.Outcome) {
+	span := trace.SpanFromContext(ctx)
 	span.SetName(req.Method + " " + req.Provider.Name())
-	span.SetAttributes(promptAttributes(req, &c.from)...)
+	span.SetAttributes(promptAttributes(req, from)...)
 	span.SetAttributes(
 		attribute.String("unloop.outcome", out.Label),
 		attribute.String("unloop.action", out.Finding.GetAction().Label()),
@@ -34,7 +35,7 @@ func traceOutcome(ctx context.Context, c *exchange, out *outcome.Outcome) {
 	)
 	for _, a := range []struct{ key, value string }{
 		{"unloop.policy", out.Finding.GetPolicy()}, {"unloop.detector", out.Finding.GetDetector()}, {"unloop.loop_id", out.Finding.GetLoopId()},
-		{"unloop.degraded", c.Degraded},
+		{"unloop.degraded", out.Degraded()},
 	} {
 		if a.value != "" {
 			span.SetAttributes(attribute.String(a.key, a.value))
@@ -58,8 +59,8 @@ func traceStatus(span trace.Span, status int, failed bool) {
 }
 
 // traceAnswer notes the status of the answer in the span of a request.
-func traceAnswer(ctx context.Context, c *exchange) {
-	traceStatus(trace.SpanFromContext(ctx), c.account.Status, c.account.Status >= http.StatusInternalServerError)
+func traceAnswer(ctx context.Context, a *account.Account) {
+	traceStatus(trace.SpanFromContext(ctx), a.Status, a.Status >= http.StatusInternalServerError)
 }
 
 // maxModel bounds the names of models in spans, in bytes.
@@ -85,27 +86,26 @@ func promptAttributes(req *request.Request, from *request.Subject) []attribute.K
 	return out
 }
 
-// startUpstream begins the span of the upstream's answer, and returns the headers that
-// name it.
-func (g *Gateway) startUpstream(c *exchange) http.Header {
-	req := c.account.Request
+// startUpstream begins the span of the upstream's answer, and returns it and the headers
+// that name it.
+func (g *Gateway) startUpstream(a *account.Account) (http.Header, trace.Span) {
+	req := a.Request
 	name := req.Method
 	if req.Target.Format.Prompt() {
 		name = req.Target.Format.Operation + " " + modelName(req.Model())
 	}
-	attrs := append(promptAttributes(req, &c.from), attribute.String("http.request.method", req.Method), attribute.String("server.address", req.Target.URL.Hostname()))
+	attrs := append(promptAttributes(req, &a.Subject), attribute.String("http.request.method", req.Method), attribute.String("server.address", req.Target.URL.Hostname()))
 	if port, err := strconv.Atoi(req.Target.URL.Port()); err == nil {
 		attrs = append(attrs, attribute.Int("server.port", port))
 	}
-	ctx, span := g.deps.Traces.Start(c.account.HTTP.Context(), name, trace.SpanKindClient, attrs...)
-	c.upstream = span
-	return tracing.ToHTTP(ctx)
+	ctx, span := g.deps.Traces.Start(a.HTTP.Context(), name, trace.SpanKindClient, attrs...)
+	return tracing.ToHTTP(ctx), span
 }
 
 // endUpstream ends the span of the upstream's answer, with its tokens where they were read.
-func endUpstream(c *exchange) {
-	if u := c.account.Usage; u.Input > 0 || u.Output > 0 {
-		c.upstream.SetAttributes(attribute.Int("gen_ai.usage.input_tokens", u.Input), attribute.Int("gen_ai.usage.output_tokens", u.Output))
+func endUpstream(span trace.Span, a *account.Account) {
+	if u := a.Usage; u.Input > 0 || u.Output > 0 {
+		span.SetAttributes(attribute.Int("gen_ai.usage.input_tokens", u.Input), attribute.Int("gen_ai.usage.output_tokens", u.Output))
 	}
-	c.upstream.End()
+	span.End()
 }

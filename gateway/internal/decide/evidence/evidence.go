@@ -59,10 +59,8 @@ type Evidence struct {
 	// that a broken history is repaired.
 	FailClosed, Repair bool
 
-	// sent are the prompt's senders in the memory, and rounds its rounds, which wait for
-	// an answer.
-	sent   []*sender
-	rounds []*round
+	// Waiting is what waits for the answer.
+	Waiting Waiting
 }
 
 // maker makes the evidence of one request.

@@ -350,6 +350,6 @@ func BenchmarkOf(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		e := Of(in)
-		in.Memory.Answered(&e)
+		in.Memory.Answered(&e.Waiting)
 	}
 }

@@ -66,20 +66,27 @@ func NewMemory() *Memory {
 	}
 }
 
+// Waiting are a prompt's senders and rounds in the memory, which wait for its answer. The
+// zero value waits for nothing.
+type Waiting struct {
+	sent   []*sender
+	rounds []*round
+}
+
 // Answered notes that a request does not wait for its answer any more.
-func (m *Memory) Answered(e *Evidence) {
-	if len(e.sent)+len(e.rounds) == 0 {
+func (m *Memory) Answered(w *Waiting) {
+	if len(w.sent)+len(w.rounds) == 0 {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, s := range e.sent {
+	for _, s := range w.sent {
 		s.open--
 	}
-	for _, r := range e.rounds {
+	for _, r := range w.rounds {
 		m.leave(r)
 	}
-	e.sent, e.rounds = nil, nil
+	*w = Waiting{}
 }
 
 // rotates reports whether the request may be one of an agent that names a new session
@@ -93,7 +100,7 @@ func (m *maker) rotates(id string, asked []byte, p *policy.Prompt) bool {
 	if !m.Peek {
 		sent := m.Memory.send(session, prompt, m.Now)
 		sent.open++
-		m.out.sent = append(m.out.sent, sent)
+		m.out.Waiting.sent = append(m.out.Waiting.sent, sent)
 	}
 	return alone
 }

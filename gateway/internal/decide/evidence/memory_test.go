@@ -61,8 +61,8 @@ func TestAgentThatNamesNewSessionsIsToldFromAgentsOfTheirOwn(t *testing.T) {
 				t.Errorf("%s: request %d counts together: %t, want %t", name, i+1, together, s.together)
 			}
 			if s.answered {
-				memory.Answered(&e)
-				memory.Answered(&e) // changes nothing
+				memory.Answered(&e.Waiting)
+				memory.Answered(&e.Waiting) // changes nothing
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func TestRequestsShareTheMemory(t *testing.T) {
 		group.Go(func() {
 			for range 20 {
 				e := Of(in)
-				memory.Answered(&e)
+				memory.Answered(&e.Waiting)
 			}
 		})
 	}

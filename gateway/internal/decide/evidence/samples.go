@@ -62,7 +62,7 @@ func (m *maker) moderate(c *checkpb.Counter, p *bundle.Policy, session string) {
 	}
 	if !m.Peek {
 		r.samples, r.open = r.samples+1, r.open+1
-		m.Memory.rounds[counter], m.out.rounds = r, append(m.out.rounds, r)
+		m.Memory.rounds[counter], m.out.Waiting.rounds = r, append(m.out.Waiting.rounds, r)
 	}
 	if !m.begins() {
 		return

@@ -46,7 +46,7 @@ func (c *client) sendAll(n int, a asked) (counted int) {
 		}
 	}
 	for _, e := range all {
-		c.memory.Answered(e)
+		c.memory.Answered(&e.Waiting)
 	}
 	return counted
 }
@@ -91,14 +91,14 @@ func TestARoundEndsWithItsLastAnswer(t *testing.T) {
 	c := newClient(t, "{}")
 	first, _ := c.send(question(1))
 	second, _ := c.send(question(1))
-	c.memory.Answered(first)
-	c.memory.Answered(first) // it hung up, too
+	c.memory.Answered(&first.Waiting)
+	c.memory.Answered(&first.Waiting) // it hung up, too
 	third, sample := c.send(question(1))
 	if _, peek := c.send(asked{body: question(1).body, set: func(in *Input) { in.Peek = true }}); !sample.GetSample() || !peek.GetSample() {
 		t.Error("a request beside the second is no sample")
 	}
-	c.memory.Answered(second)
-	c.memory.Answered(third)
+	c.memory.Answered(&second.Waiting)
+	c.memory.Answered(&third.Waiting)
 	if _, next := c.send(question(1)); next.GetSample() {
 		t.Error("the round went on after its last answer")
 	}
@@ -117,7 +117,7 @@ func TestAPromptThatIsAlwaysInFlightCounts(t *testing.T) {
 			at = append(at, c.now.Sub(start))
 		}
 		if open != nil {
-			c.memory.Answered(open)
+			c.memory.Answered(&open.Waiting)
 		}
 		open = next
 		c.now = c.now.Add(3 * time.Second)
@@ -205,7 +205,7 @@ func TestARowOfRoundsIsNoWorkload(t *testing.T) {
 			}
 			var e *Evidence
 			e, last = c.send(question(1))
-			c.memory.Answered(e)
+			c.memory.Answered(&e.Waiting)
 		}
 		if stops := strongestStep(last).Stops(); stops != (between == 0) {
 			t.Errorf("%s: stops %t", name, stops)

@@ -62,7 +62,7 @@ func (o *Outcome) refuseLoop(answer clientprofile.Answer) {
 // answer answers the request in the model's place.
 func (o *Outcome) answer() {
 	f := o.Finding
-	o.Label, o.Status, o.Text, o.Headers = f.GetAction().Label(), statusOK, syntheticText(f), o.headers()
+	o.why, o.Label, o.Status, o.Text, o.Headers = forLoop, f.GetAction().Label(), statusOK, syntheticText(f), o.headers()
 	o.Headers.Set("X-Loop-Answer", checkpb.Answer_ANSWER_SYNTHETIC.Label())
 }
 

@@ -7,9 +7,6 @@
 package outcome
 
 import (
-	"cmp"
-	"hash/fnv"
-	"math"
 	"strconv"
 	"time"
 
@@ -81,17 +78,6 @@ type Outcome struct {
 	limit *evidence.Verdict
 }
 
-// why is what a request is refused for.
-type why uint8
-
-const (
-	allowed why = iota
-	forLoop
-	forLimit
-	unchecked
-	overloaded
-)
-
 // Wait is how long a throttled request waits.
 type Wait struct {
 	For time.Duration
@@ -120,14 +106,14 @@ const (
 func Of(c *Case) Outcome {
 	o := Outcome{of: c, Finding: Strongest(c.Decision), Verdicts: evidence.Verdicts(c.Limits, c.Decision)}
 	o.limit = strongest(o.Verdicts, false)
-	switch rule, found := action(o.limit), o.Finding.GetAction(); {
-	case rule.Stops() && rule >= found:
+	switch o.cause() {
+	case forLimit:
 		o.refuseLimit("limit")
-	case found.Stops():
+	case forLoop:
 		o.stop()
-	case c.Overloaded:
+	case overloaded:
 		return o.Busy()
-	case c.Degraded != "" && c.FailClosed:
+	case unchecked:
 		o.refuse(unchecked, "fail-closed", statusUnavailable)
 	default:
 		o.forward()
@@ -135,18 +121,24 @@ func Of(c *Case) Outcome {
 	return o
 }
 
+// Sender returns who sent the request, as far as its answer depends on that.
+func (o *Outcome) Sender() clientprofile.Sender { return o.of.Sender }
+
+// Degraded says why there is no full decision; "" if there is one.
+func (o *Outcome) Degraded() string { return o.of.Degraded }
+
 // Forwards says that the request goes to its upstream.
 func (o *Outcome) Forwards() bool { return o.Status == 0 }
 
 // Rejects says that the request is answered by Unloop because of a finding.
-func (o *Outcome) Rejects() bool { return o.why == forLoop || o.Text != "" }
+func (o *Outcome) Rejects() bool { return o.why == forLoop }
 
 // refuse refuses the request. OpenAI's and Anthropic's SDKs retry a 429 unless told not
 // to, which would be in vain or feed a loop's counter.
 func (o *Outcome) refuse(why why, label string, status int) {
 	o.why, o.Label, o.Status = why, label, status
 	o.Headers = o.headers()
-	wait := o.retryAfter()
+	wait := o.wait()
 	if wait > 0 {
 		o.Headers.Set("Retry-After", strconv.Itoa(wait))
 	}
@@ -154,43 +146,6 @@ func (o *Outcome) refuse(why why, label string, status int) {
 		o.Headers.Set("X-Should-Retry", "false")
 	}
 }
-
-// uncheckedWait is the wait, in seconds, of requests that could not be checked.
-const uncheckedWait = 1
-
-// retryAfter returns the time in seconds until a stopped request passes if nothing else is
-// sent, by all that stops it; 0 if waiting does not help.
-func (o *Outcome) retryAfter() int {
-	d, f := o.of.Decision, o.Finding
-	ms := d.GetRetryAfterMs()
-	switch {
-	case o.why == unchecked || o.why == overloaded:
-		return uncheckedWait
-	case d.GetLasting():
-		return 0
-	case action(o.limit) == checkpb.Action_ACTION_THROTTLE: // too many wait already
-		ms = max(ms, uint64(o.limit.GetDelayMs()))
-	}
-	if !f.GetAction().Stops() {
-		return ceilSeconds(ms)
-	}
-	told := cmp.Or(f.GetRetryAfterMs(), f.GetBlockedMs())
-	seconds := ceilSeconds(max(ms, uint64(cmp.Or(told, 1000*max(f.GetWindowSeconds(), 1)))))
-	if told == 0 || f.GetDetector() == finding.Request { // whose time is exact, as in its source
-		return seconds
-	}
-	return seconds + share(seconds, o.of.Caller)
-}
-
-// share returns up to a tenth of a time that differs between callers, so that not all come
-// back at once.
-func share(seconds int, caller string) int {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(caller)) // never fails
-	return int(uint64(seconds) * uint64(h.Sum32()) / math.MaxUint32 / 10)
-}
-
-func ceilSeconds(ms uint64) int { return int((ms + 999) / 1000) }
 
 // forward sends the request to its upstream.
 func (o *Outcome) forward() {
@@ -205,12 +160,12 @@ func (o *Outcome) forward() {
 	default:
 		o.Label = checkpb.Action_ACTION_ALLOW.Label()
 	}
-	o.Headers, o.Wait = o.headers(), o.wait()
+	o.Headers, o.Wait = o.headers(), o.delay()
 }
 
-// wait returns the wait of a throttled request: the longer one of the finding's and
-// the rule's.
-func (o *Outcome) wait() (w Wait) {
+// delay returns the wait of a throttled request: the longer one of the finding's and the
+// rule's.
+func (o *Outcome) delay() (w Wait) {
 	if v := o.limit; action(v) == checkpb.Action_ACTION_THROTTLE {
 		w = Wait{milliseconds(v.GetDelayMs()), v.Wire.GetPolicy() + "\x00" + string(v.Wire.GetKey())}
 	}
@@ -251,33 +206,13 @@ func (o Outcome) Refused() Outcome {
 	return o
 }
 
-// Refusal returns the error that a refused client gets.
-func (o *Outcome) Refusal() provider.Refusal {
-	switch o.why {
-	case forLoop:
-		return loopRefusal(o.Finding, o.retryAfter(), o.Status)
-	case forLimit:
-		return provider.Refusal{Status: o.Status, Code: code(o.limit), Message: limitMessage(o.limit, o.retryAfter())}
-	case overloaded:
-		return provider.Refusal{Status: o.Status, Code: codeBusy, Message: busyMessage}
-	default:
-		return provider.Refusal{Status: o.Status, Code: codeUnchecked, Message: uncheckedMessage(o.of.Degraded)}
-	}
-}
-
 // Body appends the body of a refusal in a provider's format.
 func (o *Outcome) Body(dst []byte, p provider.Provider) []byte {
 	if o.why == forLoop && o.of.Template != nil {
-		wait := o.retryAfter()
+		wait := o.wait()
 		if t := o.of.Template.get(p, o.Finding, wait, o.Status); t.fits(o.Finding, wait) {
 			return t.render(dst, o.Finding, wait)
 		}
 	}
 	return append(dst, p.Refusal(o.Refusal())...)
-}
-
-const busyMessage = "more requests come than can be checked for loops; send the request again in a second"
-
-func uncheckedMessage(why string) string {
-	return "Stopped by Unloop: the request could not be checked for loops (" + codeUnchecked + ", " + why + "), and a policy says that it must be."
 }

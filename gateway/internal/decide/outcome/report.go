@@ -12,7 +12,7 @@ import (
 // Decision returns the outcome as the check API reports it. fallbackID is the
 // request's id if no policy looks at the request.
 func (o *Outcome) Decision(fallbackID string) client.Decision {
-	c, f, v := o.of, o.Finding, o.limit
+	c, f, v, stop := o.of, o.Finding, o.limit, o.Stop()
 	d := client.Decision{
 		Action: checkpb.Action_ACTION_ALLOW.Label(), HitCount: c.hitCount(), Degraded: c.incomplete(),
 		RequestID: cmp.Or(c.Check.GetRequestId(), fallbackID), Findings: findings(c.Decision),
@@ -21,27 +21,15 @@ func (o *Outcome) Decision(fallbackID string) client.Decision {
 		d.Reason = client.ReasonExempt
 	}
 	if f != nil {
-		d.Reason = client.ReasonLoop
-		d.Action, d.Message, d.LoopID = f.GetAction().Label(), loopMessage(f, o.retryAfter()), f.GetLoopId()
-		d.HitCount, d.DelayMS = int(f.GetHitCount()), int(f.GetDelayMs())
+		d.Action, d.Reason, d.Message = f.GetAction().Label(), client.ReasonLoop, loopMessage(f, 0)
+		d.LoopID, d.HitCount, d.DelayMS = f.GetLoopId(), int(f.GetHitCount()), int(f.GetDelayMs())
 	}
-	switch {
-	case v != nil && v.GetAction() >= f.GetAction():
-		d.Action, d.Reason, d.DelayMS = v.GetAction().Label(), client.ReasonLimited, max(d.DelayMS, int(v.GetDelayMs()))
-		d.Message = limitMessage(v, 0)
-		if v.GetAction().Stops() {
-			d.Message = limitMessage(v, o.retryAfter())
-		}
-	case f.GetAction().Stops():
-	case c.Overloaded:
-		d.Action = checkpb.Action_ACTION_REJECT.Label()
-		d.Reason, d.Message = client.ReasonUnchecked, busyMessage
-	case c.Degraded != "" && c.FailClosed:
-		d.Action = checkpb.Action_ACTION_REJECT.Label()
-		d.Reason, d.Message = client.ReasonUnchecked, uncheckedMessage(c.Degraded)
+	if v != nil && v.GetAction() >= f.GetAction() {
+		d.Action, d.Reason, d.Message = v.GetAction().Label(), client.ReasonLimited, limitMessage(v, 0)
+		d.DelayMS = max(d.DelayMS, int(v.GetDelayMs()))
 	}
-	if checkpb.ActionOf(d.Action).Stops() {
-		d.RetryAfterSeconds = o.retryAfter()
+	if stop.Action.Stops() {
+		d.Action, d.Reason, d.Message, d.RetryAfterSeconds = stop.Action.Label(), stop.Reason, stop.Message, stop.Wait
 	}
 	return d
 }

@@ -60,13 +60,14 @@ func NewBooks(b Books, reg prometheus.Registerer) *Books {
 	return &b
 }
 
-// Account is the account of one request. It is not safe for concurrent use.
+// Account is the account of one request, which is made once the request was checked. It is
+// not safe for concurrent use.
 type Account struct {
 	*Books
 	HTTP     *http.Request
 	Request  *request.Request
-	Subject  *request.Subject
-	Evidence *evidence.Evidence
+	Subject  request.Subject
+	Evidence evidence.Evidence
 	Decision *checkpb.Decision
 	// Counted says that a detector counted the request. Uncount resets it.
 	Counted bool
@@ -144,10 +145,15 @@ func (a *Account) failed() {
 	a.GiveBack()
 }
 
-// Answer takes the upstream's answer, and reads its body while that passes to the client.
+// Answer takes the upstream's answer, and reads its body while that passes to the client. A
+// stream may stay open for minutes: until its end, the account keeps no body and no history.
 func (a *Account) Answer(res *http.Response) {
 	a.Status = res.StatusCode
 	res.Body = answerscan.Watch(res, append(a.follow(res), a.meter(res)...)...)
+	a.Request = a.Request.Forwarded()
+	if answerscan.IsStream(res.Header) {
+		a.Evidence.Check = a.Evidence.Check.Reportable()
+	}
 	switch {
 	case Uncounted(res.StatusCode):
 		a.Uncount()

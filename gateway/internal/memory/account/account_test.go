@@ -118,8 +118,8 @@ func opened(t *testing.T, format *provider.Format, s *store) (*Account, *detecto
 	return &Account{
 		Books: b, HTTP: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil),
 		Request:  &request.Request{Method: http.MethodPost, Target: route.Target{Format: format}, Prompt: &provider.Prompt{}},
-		Subject:  &request.Subject{Identity: &checkpb.Identity{Caller: "me", Session: "session"}},
-		Evidence: &evidence.Evidence{Check: &checkpb.Check{RequestId: "id"}, Limits: limits(), At: asked},
+		Subject:  request.Subject{Identity: &checkpb.Identity{Caller: "me", Session: "session"}},
+		Evidence: evidence.Evidence{Check: &checkpb.Check{RequestId: "id"}, Limits: limits(), At: asked},
 		Decision: &checkpb.Decision{Limits: []*checkpb.LimitVerdict{{Taken: true}, {Taken: true}, {}}}, Counted: true,
 	}, d
 }
@@ -342,7 +342,7 @@ func fetch(t *testing.T, s *store, id string) (*Account, *detectors) {
 	t.Helper()
 	a, d := opened(t, plain.Format, s)
 	a.Request = &request.Request{Method: http.MethodGet, Path: "/v1/responses/" + id}
-	a.Evidence, a.Decision, a.Counted = &evidence.Evidence{}, nil, false
+	a.Evidence, a.Decision, a.Counted = evidence.Evidence{}, nil, false
 	a.Subject.Identity.Caller = "key"
 	return a, d
 }

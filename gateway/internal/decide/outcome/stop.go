@@ -1,0 +1,121 @@
+package outcome
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math"
+
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/client"
+	"github.com/unloop/unloop/schemas/finding"
+)
+
+// why is what stops a request.
+type why uint8
+
+const (
+	allowed why = iota
+	forLoop
+	forLimit
+	unchecked
+	overloaded
+)
+
+// Stop is what stops a request, what its sender is told, and when waiting helps. The answer
+// to the request, its headers and the check API say the same.
+type Stop struct {
+	Action checkpb.Action
+	// Reason is that of the check API, and Code that of the error.
+	Reason, Code string
+	Message      string
+	// Wait is in seconds, until all that stops the request lets it pass; 0 if waiting does
+	// not help.
+	Wait int
+}
+
+// cause returns what stops the request; allowed for nothing. A rule comes before a finding
+// whose action is of the same strength, and both before a check that is missing.
+func (o *Outcome) cause() why {
+	switch rule, found := action(o.limit), o.Finding.GetAction(); {
+	case rule.Stops() && rule >= found:
+		return forLimit
+	case found.Stops():
+		return forLoop
+	case o.of.Overloaded:
+		return overloaded
+	case o.of.Degraded != "" && o.of.FailClosed:
+		return unchecked
+	default:
+		return allowed
+	}
+}
+
+// Stop describes what stops the request; the zero value if nothing does.
+func (o *Outcome) Stop() Stop {
+	wait := o.wait()
+	switch o.why {
+	case forLoop:
+		return Stop{o.Finding.GetAction(), client.ReasonLoop, codeLoop, loopMessage(o.Finding, wait), wait}
+	case forLimit:
+		return Stop{max(o.limit.GetAction(), checkpb.Action_ACTION_REJECT), client.ReasonLimited, code(o.limit), limitMessage(o.limit, wait), wait}
+	case overloaded:
+		return Stop{checkpb.Action_ACTION_REJECT, client.ReasonUnchecked, codeBusy, busyMessage, wait}
+	case unchecked:
+		return Stop{checkpb.Action_ACTION_REJECT, client.ReasonUnchecked, codeUnchecked, uncheckedMessage(o.of.Degraded), wait}
+	default:
+		return Stop{}
+	}
+}
+
+// Refusal returns the error that a refused client gets.
+func (o *Outcome) Refusal() provider.Refusal {
+	if o.why == forLoop {
+		return loopRefusal(o.Finding, o.wait(), o.Status)
+	}
+	s := o.Stop()
+	return provider.Refusal{Status: o.Status, Code: s.Code, Message: s.Message}
+}
+
+// uncheckedWait is the wait, in seconds, of requests that could not be checked.
+const uncheckedWait = 1
+
+// wait returns the time in seconds until a stopped request passes if nothing else is sent,
+// by all that stops it; 0 if waiting does not help.
+func (o *Outcome) wait() int {
+	d, f := o.of.Decision, o.Finding
+	ms := d.GetRetryAfterMs()
+	switch {
+	case o.why == unchecked || o.why == overloaded:
+		return uncheckedWait
+	case d.GetLasting():
+		return 0
+	case action(o.limit) == checkpb.Action_ACTION_THROTTLE: // too many wait already
+		ms = max(ms, uint64(o.limit.GetDelayMs()))
+	}
+	if !f.GetAction().Stops() {
+		return ceilSeconds(ms)
+	}
+	told := cmp.Or(f.GetRetryAfterMs(), f.GetBlockedMs())
+	seconds := ceilSeconds(max(ms, uint64(cmp.Or(told, 1000*max(f.GetWindowSeconds(), 1)))))
+	if told == 0 || f.GetDetector() == finding.Request { // whose time is exact, as in its source
+		return seconds
+	}
+	return seconds + share(seconds, o.of.Caller)
+}
+
+// share returns up to a tenth of a time that differs between callers, so that not all come
+// back at once.
+func share(seconds int, caller string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(caller)) // never fails
+	return int(uint64(seconds) * uint64(h.Sum32()) / math.MaxUint32 / 10)
+}
+
+func ceilSeconds(ms uint64) int { return int((ms + 999) / 1000) }
+
+const busyMessage = "more requests come than can be checked for loops; send the request again in a second"
+
+func uncheckedMessage(why string) string {
+	return "Stopped by Unloop: the request could not be checked for loops (" + codeUnchecked + ", " + why + "), and a policy says that it must be."
+}
