@@ -112,11 +112,10 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
 // wire makes the parts that use the records.
 func (d *Detector) wire(owners ledger.Option) {
 	nc, reg := d.deps.NATS, d.deps.Metrics
-	earlier := ledger.WithEarlier(schemas.EarlierKeys()...)
-	counters := ledger.New[counter.State](nc, schemas.BucketCounters, reg, owners, earlier)
-	sessions := ledger.New[evaluate.Session](nc, schemas.BucketSessions, reg, owners, earlier)
-	limits := ledger.New[limit.State](nc, schemas.BucketLimits, reg, owners, earlier, ledger.WithConfirm())
-	streaks := ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithEarlier(schemas.EarlierStreakKeys()...), ledger.WithConfirm())
+	counters := ledger.New[counter.State](nc, schemas.BucketCounters, reg, owners)
+	sessions := ledger.New[evaluate.Session](nc, schemas.BucketSessions, reg, owners)
+	limits := ledger.New[limit.State](nc, schemas.BucketLimits, reg, owners, ledger.WithConfirm())
+	streaks := ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithConfirm())
 	worker := comparing.AskOver(natskit.NewInbox(nc, comparing.AnswerTimeout).Prefer(d.deps.InProcess))
 	d.decider = decide.Decider{
 		Log: d.deps.Log, Now: d.now, Metrics: d.metrics, Sessions: sessions, Limits: limits,
@@ -126,9 +125,8 @@ func (d *Detector) wire(owners ledger.Option) {
 	}
 	d.releaser = release.Releaser{
 		Log: d.deps.Log, Now: d.now, Counters: counters, Sessions: sessions, Limits: limits, Streaks: streaks,
-		Blocks: d.blocks, Incidents: d.incidents, Earlier: counters.Earlier, Publish: nc.Publish,
+		Blocks: d.blocks, Incidents: d.incidents, Publish: nc.Publish,
 	}
-	d.blocks.Earlier = counters.Earlier
 }
 
 // Readiness reports whether the detector takes checks.

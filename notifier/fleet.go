@@ -186,20 +186,5 @@ func (f *fleet) forget(name string) {
 	f.updateReadiness()
 }
 
-// updateReadiness sets the readiness; the lock is held. When every endpoint has a consumer,
-// the one of an earlier version is not needed any more.
-func (f *fleet) updateReadiness() {
-	err := errors.Join(slices.Collect(maps.Values(f.states))...)
-	f.ready.Set(err)
-	if err == nil {
-		f.retire.Do(func() { go f.retireOld() })
-	}
-}
-
-func (f *fleet) retireOld() {
-	ctx, cancel := context.WithTimeout(context.Background(), retireTimeout)
-	defer cancel()
-	if err := pull.Retire(ctx, f.deps.NATS.JetStream()); err != nil {
-		f.log.Debug("consumer of an earlier version was not removed", "error", err)
-	}
-}
+// updateReadiness sets the readiness; the lock is held.
+func (f *fleet) updateReadiness() { f.ready.Set(errors.Join(slices.Collect(maps.Values(f.states))...)) }

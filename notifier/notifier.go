@@ -3,7 +3,6 @@ package notifier
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,14 +22,9 @@ type Notifier struct {
 	margin time.Duration
 	// fleet is nil when there is nothing to deliver to.
 	fleet *fleet
-	// retire removes what earlier versions left, once.
-	retire sync.Once
 	// dashboard is nil without --dashboard.
 	dashboard *dashboard
 }
-
-// retireTimeout bounds the removal of what earlier versions left.
-const retireTimeout = 5 * time.Second
 
 // Option changes what New makes.
 type Option func(*Notifier)

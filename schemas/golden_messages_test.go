@@ -249,7 +249,7 @@ func semanticGolden() map[string]proto.Message {
 		"semantic-reply-streak-1":   &semanticpb.SemanticReply{Judged: true, Compared: 5, Streak: semanticpb.Streak_STREAK_NONE},
 		"vector-history-streak-1":   &semanticpb.VectorHistory{Older: []*semanticpb.VectorPart{{Slot: 3, Sequence: 4711}}, Slot: 2, StreakUntilMs: 1_767_229_260_000},
 		"vector-history-1": &semanticpb.VectorHistory{Entries: []*semanticpb.VectorEntry{{
-			RequestId: "req_abc123", StoredMs: 1_767_225_600_000, ExpiresMs: 1_767_229_200_000, Halves: [][]byte{{0, 0, 128, 63}, {}}, Marks: 0xfeed, Text: "again",
+			RequestId: "req_abc123", StoredMs: 1_767_225_600_000, ExpiresMs: 1_767_229_200_000, Quantised: [][]byte{{1, 2, 76, 101}, {}}, Marks: 0xfeed, Text: "again",
 		}}},
 	}
 }

@@ -91,13 +91,12 @@ const (
 	StreamAudit = "LOOP_AUDIT"
 )
 
-// DurableNotifier is the durable consumer on StreamEvents that notifiers of earlier
-// versions shared.
-const DurableNotifier = "notifier"
+// EndpointConsumers begins the names of EndpointConsumer.
+const EndpointConsumers = "notifier-"
 
 // EndpointConsumer is the durable consumer on StreamEvents that notifiers share for one
 // endpoint.
-func EndpointConsumer(endpoint string) string { return DurableNotifier + "-" + KeyToken(endpoint) }
+func EndpointConsumer(endpoint string) string { return EndpointConsumers + KeyToken(endpoint) }
 
 // KeyCallerHash is the key in BucketPolicies of the 32 random bytes with which callers
 // are hashed, unless others are configured.

@@ -50,19 +50,12 @@ func TestKeysNameWhatTheyHold(t *testing.T) {
 		StreakKey(true, "p", hash):            "streak.shadow.p.AAECAwQFBgcICQoLDA0ODw",
 		KeyHash([]byte{1}):                    "AQ",
 		CounterPattern(true, "prompt", ""):    "prompt.shadow._.*",
-		// As versions before stored them.
-		EarlierCounterKey(false, "prompt", "p", hash[:2]):                       "live.prompt.p.0001",
-		EarlierCounterPattern(true, "prompt", "p"):                              "shadow.prompt.p.*",
-		EarlierSessionKey(false, "p", hash[:2]):                                 "live.p.0001",
-		EarlierLimitKey(true, "p.1", "a rule", hash[:2]):                        "shadow.p=2E1.a=20rule.0001",
-		EarlierStreakKey(true, "p", hash[:2]):                                   "semantic.shadow.p.0001",
-		VectorKey("session", hash):                                              "sessions.AAECAwQFBgcICQoLDA0ODw",
-		EarlierVectorKey("session", hash):                                       "session.000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
-		AnswerKey("ab"):                                                         "answer.ab",
-		AnswerCallsKey("ab"):                                                    "calls.ab",
-		AnswerAskerKey("ab"):                                                    "asker.ab",
-		AnswerFinishedKey("ab"):                                                 "settled.ab",
-		DetectorSubject("one"):                                                  "loop.check.one",
+		VectorKey("session", hash):            "sessions.AAECAwQFBgcICQoLDA0ODw",
+		AnswerKey("ab"):                       "answer.ab",
+		AnswerCallsKey("ab"):                  "calls.ab",
+		AnswerAskerKey("ab"):                  "asker.ab",
+		AnswerFinishedKey("ab"):               "settled.ab",
+		DetectorSubject("one"):                "loop.check.one",
 		Override{Action: OverrideBlock, Scope: ScopeTenant, Value: "a b"}.Key(): "block.tenant.a=20b",
 	} {
 		if got != want {
@@ -107,22 +100,4 @@ func TestTokensAreValidAndDistinct(t *testing.T) {
 			t.Fatalf("Token(%q) = %q is no subject token", a, tok)
 		}
 	})
-}
-
-func TestEarlierKeysOfCountersHaveKeysToday(t *testing.T) {
-	t.Parallel()
-	hash := []byte("0123456789abcdef0123456789abcdef")
-	for _, name := range [][]byte{hash, hash[:16]} {
-		for _, shadow := range []bool{false, true} {
-			got, ok := TodaysCounterKey(EarlierCounterKey(shadow, "prompt", "a b", name))
-			if want := CounterKey(shadow, "prompt", "a b", hash); !ok || got != want {
-				t.Errorf("%q, %t; want %q", got, ok, want)
-			}
-		}
-	}
-	for _, key := range []string{"", CounterKey(false, "prompt", "p", hash), "live.prompt.p.xyz", "live.p.00", "live.prompt.p.00.00"} {
-		if got, ok := TodaysCounterKey(key); ok {
-			t.Errorf("%q is taken for an earlier key of %q", key, got)
-		}
-	}
 }

@@ -853,7 +853,7 @@ type VectorHistory struct {
 	// Last token of its own key.
 	Slot uint32 `protobuf:"varint,3,opt,name=slot,proto3" json:"slot,omitempty"`
 	// Until when the scope may have a streak of findings, in milliseconds of the Unix
-	// epoch; 1 for no streak. Versions before this one wrote none: then it may have one.
+	// epoch; 0 for no streak.
 	StreakUntilMs int64 `protobuf:"varint,4,opt,name=streak_until_ms,json=streakUntilMs,proto3" json:"streak_until_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -980,22 +980,19 @@ type VectorEntry struct {
 	// Milliseconds of the Unix epoch.
 	StoredMs  int64 `protobuf:"varint,2,opt,name=stored_ms,json=storedMs,proto3" json:"stored_ms,omitempty"`
 	ExpiresMs int64 `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
-	// Unit vectors of one text or of an exchange's halves, as little-endian
-	// float32; empty for an empty half. One of a single dimension stands for a text
-	// that was not embedded. Versions before quantised wrote these.
-	Halves [][]byte `protobuf:"bytes,4,rep,name=halves,proto3" json:"halves,omitempty"`
+	// Unit vectors of one text or of an exchange's halves, quantised; empty for an empty
+	// half. One of a single dimension stands for a text that was not embedded. A byte for
+	// the layout and the number of coordinates as a varint are followed, in layout 1, by a
+	// signed byte for each coordinate. In layout 2 a bit for each, the lowest of a byte
+	// first, is followed by a signed byte for each whose bit is set; in layout 3 by two
+	// bytes, little-endian. The length of the whole is 1.
+	Quantised [][]byte `protobuf:"bytes,4,rep,name=quantised,proto3" json:"quantised,omitempty"`
 	// Sum over the numbers and identifiers.
 	Marks uint64 `protobuf:"fixed64,5,opt,name=marks,proto3" json:"marks,omitempty"`
 	Text  string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
 	// As in Trace.
-	Sentences []byte `protobuf:"bytes,7,opt,name=sentences,proto3" json:"sentences,omitempty"`
-	Digest    uint64 `protobuf:"fixed64,8,opt,name=digest,proto3" json:"digest,omitempty"`
-	// As halves, but quantised. A byte for the layout and the number of coordinates
-	// as a varint are followed, in layout 1, by a signed byte for each coordinate. In
-	// layout 2 a bit for each, the lowest of a byte first, is followed by a signed
-	// byte for each whose bit is set; in layout 3 by two bytes, little-endian. The
-	// length of the whole is 1.
-	Quantised     [][]byte `protobuf:"bytes,9,rep,name=quantised,proto3" json:"quantised,omitempty"`
+	Sentences     []byte `protobuf:"bytes,7,opt,name=sentences,proto3" json:"sentences,omitempty"`
+	Digest        uint64 `protobuf:"fixed64,8,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1051,9 +1048,9 @@ func (x *VectorEntry) GetExpiresMs() int64 {
 	return 0
 }
 
-func (x *VectorEntry) GetHalves() [][]byte {
+func (x *VectorEntry) GetQuantised() [][]byte {
 	if x != nil {
-		return x.Halves
+		return x.Quantised
 	}
 	return nil
 }
@@ -1084,13 +1081,6 @@ func (x *VectorEntry) GetDigest() uint64 {
 		return x.Digest
 	}
 	return 0
-}
-
-func (x *VectorEntry) GetQuantised() [][]byte {
-	if x != nil {
-		return x.Quantised
-	}
-	return nil
 }
 
 var File_unloop_semantic_v1_semantic_proto protoreflect.FileDescriptor
@@ -1164,19 +1154,18 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\n" +
 	"VectorPart\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x12\x1a\n" +
-	"\bsequence\x18\x02 \x01(\x04R\bsequence\"\xfe\x01\n" +
+	"\bsequence\x18\x02 \x01(\x04R\bsequence\"\xe6\x01\n" +
 	"\vVectorEntry\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1b\n" +
 	"\tstored_ms\x18\x02 \x01(\x03R\bstoredMs\x12\x1d\n" +
 	"\n" +
-	"expires_ms\x18\x03 \x01(\x03R\texpiresMs\x12\x16\n" +
-	"\x06halves\x18\x04 \x03(\fR\x06halves\x12\x14\n" +
+	"expires_ms\x18\x03 \x01(\x03R\texpiresMs\x12\x1c\n" +
+	"\tquantised\x18\x04 \x03(\fR\tquantised\x12\x14\n" +
 	"\x05marks\x18\x05 \x01(\x06R\x05marks\x12\x12\n" +
 	"\x04text\x18\x06 \x01(\tR\x04text\x12\x1c\n" +
 	"\tsentences\x18\a \x01(\fR\tsentences\x12\x16\n" +
-	"\x06digest\x18\b \x01(\x06R\x06digest\x12\x1c\n" +
-	"\tquantised\x18\t \x03(\fR\tquantised*m\n" +
+	"\x06digest\x18\b \x01(\x06R\x06digest*m\n" +
 	"\tScopeKind\x12\x1a\n" +
 	"\x16SCOPE_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SCOPE_KIND_SESSION\x10\x01\x12\x15\n" +

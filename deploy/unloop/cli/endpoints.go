@@ -84,7 +84,7 @@ func endpointList(ctx context.Context, js jetstream.JetStream) ([]endpointStatus
 	}
 	consumers := stream.ListConsumers(ctx)
 	for info := range consumers.Info() {
-		name, ok := strings.CutPrefix(info.Name, schemas.DurableNotifier+"-")
+		name, ok := strings.CutPrefix(info.Name, schemas.EndpointConsumers)
 		if !ok || name == "" {
 			continue
 		}

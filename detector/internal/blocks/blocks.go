@@ -47,8 +47,8 @@ const (
 type block struct {
 	// Mark is the part of the counter's record; empty where there are no parts.
 	Mark string `json:"mark,omitempty"`
-	// Began and Until are in Unix milliseconds. Earlier versions store no beginning.
-	Began    int64  `json:"began,omitempty"`
+	// Began and Until are in Unix milliseconds.
+	Began    int64  `json:"began"`
 	Until    int64  `json:"until"`
 	Incident string `json:"incident,omitempty"`
 }
@@ -56,9 +56,6 @@ type block struct {
 // record is what the bucket holds of one counter.
 type record struct {
 	Blocks []block `json:"blocks"`
-	// earlier says that a detector of a version with other keys may have stored it: then
-	// the counter's record, under its key of today, may not show the blocks.
-	earlier bool
 	// load is the number of the reading that it was last seen in or after.
 	load int
 }
@@ -77,10 +74,6 @@ func (r record) with(one block, now int64) record {
 
 // Blocks are the cooldowns in force. Make it with New.
 type Blocks struct {
-	// Earlier reports whether detectors of a version with other keys may be running, or
-	// have run lately. Then blocks are stored under both keys.
-	Earlier func() bool
-
 	conn   *natskit.Conn
 	log    *slog.Logger
 	now    func() time.Time
@@ -110,17 +103,13 @@ func (b block) isOf(mark string) bool { return mark == "" || b.Mark == "" || b.M
 // New returns blocks that remember nothing yet.
 func New(conn *natskit.Conn, reg prometheus.Registerer, log *slog.Logger, now func() time.Time) *Blocks {
 	return &Blocks{
-		Earlier: func() bool { return false },
-		conn:    conn, log: log, now: now, standing: map[string]record{}, forgotten: map[string]forgotten{},
+		conn: conn, log: log, now: now, standing: map[string]record{}, forgotten: map[string]forgotten{},
 		ledger: ledger.New[record](conn, schemas.BucketBlocks, reg, ledger.WithConfirm()),
 	}
 }
 
-// learn takes the record of a counter, by its key of today or an earlier one.
+// learn takes the record of a counter.
 func (b *Blocks) learn(key string, r record, now time.Time) {
-	if todays, ok := schemas.TodaysCounterKey(key); ok {
-		key, r.earlier = todays, true
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if released, ok := b.forgotten[key]; ok && now.UnixMilli() < released.at+lateness.Milliseconds() {
@@ -148,9 +137,6 @@ func (b *Blocks) sweep(now int64) {
 // Forget forgets the blocks of a counter, or of one part of its record. Earlier blocks
 // that are announced later are ignored.
 func (b *Blocks) Forget(key, mark string) {
-	if todays, ok := schemas.TodaysCounterKey(key); ok {
-		key = todays
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	released := forgotten{b.now().UnixMilli(), mark}
@@ -185,14 +171,12 @@ func (b *Blocks) Remove(ctx context.Context, key, mark string) error {
 // Restore returns the state of a counter with its blocks in force, if the counter has no
 // record.
 func (b *Blocks) Restore(key string, s counter.State, now time.Time) counter.State {
-	fresh := s.Last == 0 && s.Count == 0 && len(s.Parts) == 0
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	standing := b.standing[key]
-	if !fresh && !standing.earlier {
+	if s.Last != 0 || s.Count != 0 || len(s.Parts) > 0 {
 		return s
 	}
-	for _, one := range standing.Blocks {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, one := range b.standing[key].Blocks {
 		if one.Until > now.UnixMilli() {
 			s = s.WithBlock(one.Mark, one.Until, one.Incident)
 		}
@@ -202,18 +186,11 @@ func (b *Blocks) Restore(key string, s counter.State, now time.Time) counter.Sta
 
 // Keep stores a cooldown that begins.
 func (b *Blocks) Keep(c *evaluate.Cooldown) {
-	b.keep(c, c.Key)
-	if b.Earlier() {
-		b.keep(c, c.EarlierKey)
-	}
-}
-
-func (b *Blocks) keep(c *evaluate.Cooldown, key string) {
 	length := time.Duration(c.Finding.GetBlockedMs()) * time.Millisecond
 	one := block{Mark: c.Part, Began: c.At.UnixMilli(), Until: c.At.Add(length).UnixMilli(), Incident: c.Incident}
-	b.ledger.Start(context.Background(), key, func(r record) (record, time.Duration) {
+	b.ledger.Start(context.Background(), c.Key, func(r record) (record, time.Duration) {
 		next := r.with(one, c.At.UnixMilli())
-		b.learn(key, next, c.At)
+		b.learn(c.Key, next, c.At)
 		return next, length.Truncate(time.Second) + time.Second
 	}, func(err error) {
 		if err != nil {

@@ -118,7 +118,6 @@ func (c *Comparer) recall(ctx context.Context, s *evaluate.Semantic) (r streak.R
 // update applies a step to the scope's streak; a peek only evaluates it. likely says that
 // the step changes the streak.
 func (c *Comparer) update(ctx context.Context, s *evaluate.Semantic, likely bool, step ledger.Step[streak.State]) error {
-	ctx = ledger.Continuing(ctx, c.Streaks, s.EarlierKey)
 	var err error
 	if s.Check.GetPeek() {
 		var state streak.State
@@ -175,7 +174,6 @@ func (c *Comparer) expect(ctx context.Context, w *checkpb.SemanticWatch) {
 func (c *Comparer) Excuse(ctx context.Context, w *checkpb.SemanticWatch, u evaluate.Update[streak.State], done func(error)) {
 	run := func() {
 		c.expect(ctx, w)
-		ctx := ledger.Continuing(ctx, c.Streaks, func() string { return u.Earlier })
 		c.Streaks.Start(ctx, u.Key, func(state streak.State) (streak.State, time.Duration) { return u.Step(state, c.now()) }, done)
 	}
 	if c.Patient {

@@ -124,7 +124,6 @@ func newHit() string {
 
 func newUpdate[S any](d *Decider, records Records[S], u evaluate.Update[S], err error, part *checkpb.Outcome) update {
 	return update{err: err, handover: &checkpb.Handover{Outcome: part}, start: func(ctx context.Context, done func(error)) {
-		ctx = ledger.Continuing(ctx, records, func() string { return u.Earlier })
 		records.Start(ctx, u.Key, func(s S) (S, time.Duration) { return u.Step(s, d.Now()) }, done)
 	}}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/kit/ledger"
 )
 
 // part is one rule, counter or tool watch of a check, with its record.
@@ -31,7 +30,6 @@ type part struct {
 // evaluation is how a part is evaluated.
 type evaluation[S any] interface {
 	Key() string
-	EarlierKey() string
 	Access() evaluate.Access
 	Step(s S, now time.Time) (next S, ttl time.Duration)
 	Verdict() any
@@ -85,10 +83,10 @@ func newPart[S any](d *Decider, records Records[S], one evaluation[S], err error
 	return part{
 		access: one.Access(), verdict: one.Verdict, result: one.Result,
 		start: func(ctx context.Context, done func(error)) {
-			records.Start(ledger.Continuing(ctx, records, one.EarlierKey), one.Key(), step, done)
+			records.Start(ctx, one.Key(), step, done)
 		},
 		read: func(ctx context.Context) error {
-			s, err := records.Read(ledger.Continuing(ctx, records, one.EarlierKey), one.Key())
+			s, err := records.Read(ctx, one.Key())
 			if err == nil {
 				step(s)
 			}

@@ -2,7 +2,6 @@ package evaluate
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/counter"
@@ -51,15 +50,6 @@ func (h *Counter) Key() string {
 	return schemas.CounterKey(c.GetShadow(), c.GetDetector(), c.GetPolicy(), c.GetFingerprint())
 }
 
-// EarlierKey returns the key that versions before this one used.
-func (h *Counter) EarlierKey() string {
-	c, name := h.counter, h.counter.GetFingerprint()
-	if c.GetParted() {
-		name = counter.RecordName(name)
-	}
-	return schemas.EarlierCounterKey(c.GetShadow(), c.GetDetector(), c.GetPolicy(), name)
-}
-
 // Access returns Read for a peek.
 func (h *Counter) Access() Access {
 	if h.check.GetPeek() {
@@ -103,7 +93,7 @@ func (h *Counter) Result() Result {
 	}
 	out.Findings, out.Incidents = []*checkpb.Finding{f}, []Incident{in}
 	if v.Began {
-		out.Cooldown = &Cooldown{Finding: f, Key: h.Key(), EarlierKey: h.EarlierKey(), Incident: v.Incident, At: v.At}
+		out.Cooldown = &Cooldown{Finding: f, Key: h.Key(), Incident: v.Incident, At: v.At}
 		if h.counter.GetParted() {
 			out.Cooldown.Part = counter.MarkOf(f.GetFingerprint())
 		}
@@ -170,16 +160,9 @@ func (h *Counter) fired(f *checkpb.Finding) {
 	}
 }
 
-// CounterKeys returns the keys that the record of a counter may have: today's, and those
-// that versions before this one used. The record of a prompt may have had the beginning of
-// the fingerprint as its name.
-func CounterKeys(ref *checkpb.CounterRef) (keys []string) {
-	shadow, detector, policy, fp := ref.GetShadow(), ref.GetDetector(), ref.GetPolicy(), ref.GetFingerprint()
-	keys = []string{schemas.CounterKey(shadow, detector, policy, fp), schemas.EarlierCounterKey(shadow, detector, policy, fp)}
-	if detector == finding.Prompt {
-		keys = append(keys, schemas.EarlierCounterKey(shadow, detector, policy, counter.RecordName(fp)))
-	}
-	return slices.Compact(keys)
+// CounterKey returns the key of the record of a counter.
+func CounterKey(ref *checkpb.CounterRef) string {
+	return schemas.CounterKey(ref.GetShadow(), ref.GetDetector(), ref.GetPolicy(), ref.GetFingerprint())
 }
 
 // PartOfCounter returns the part of a counter's record that a reference names; "" for the
@@ -197,7 +180,7 @@ func Excuse(c *checkpb.Counter, aborted bool) (Update[counter.State], error) {
 	if err != nil {
 		return Update[counter.State]{}, err
 	}
-	return Update[counter.State]{h.Key(), h.EarlierKey(), func(s counter.State, now time.Time) (counter.State, time.Duration) {
+	return Update[counter.State]{h.Key(), func(s counter.State, now time.Time) (counter.State, time.Duration) {
 		switch {
 		case len(s.Parts) > 0:
 			return counter.ExcusePart(s, h.parts.Mark, aborted), s.PartsTTL(h.parts, now)

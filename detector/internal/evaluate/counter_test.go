@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -198,19 +196,5 @@ func TestExcusedCallsAreNotCountedAgain(t *testing.T) {
 	}
 	if _, err := evaluate.Excuse(&checkpb.Counter{}, false); err == nil {
 		t.Error("a malformed counter was excused")
-	}
-}
-
-func TestKeysOfACountersRecord(t *testing.T) {
-	t.Parallel()
-	full, short := strings.Repeat("ab", 32), strings.Repeat("ab", 16)
-	const hash = "q6urq6urq6urq6urq6urqw"
-	for detector, want := range map[string][]string{
-		"request": {"request.live.p." + hash, "live.request.p." + full}, "prompt": {"prompt.live.p." + hash, "live.prompt.p." + full, "live.prompt.p." + short},
-	} {
-		ref := &checkpb.CounterRef{Policy: "p", Detector: detector, Fingerprint: slices.Repeat([]byte{0xab}, 32)}
-		if diff := cmp.Diff(want, evaluate.CounterKeys(ref)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", detector, diff)
-		}
 	}
 }

@@ -38,9 +38,7 @@ const (
 // Update is a step from one record to the next and how long that one is kept; 0 leaves
 // the record as it is. The step may run more than once; the last run counts.
 type Update[S any] struct {
-	// Key is the record's key, Earlier the one that versions before this one used.
-	Key, Earlier string
-
+	Key  string
 	Step func(s S, now time.Time) (next S, ttl time.Duration)
 }
 
@@ -69,8 +67,6 @@ type Cooldown struct {
 	Finding *checkpb.Finding
 	// Key is the key of the counter's record, Part the part of it; "" without parts.
 	Key, Part string
-	// EarlierKey is the one that versions before this one used.
-	EarlierKey string
 	// Incident is the conversation that the finding is reported under.
 	Incident string
 	At       time.Time

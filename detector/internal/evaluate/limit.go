@@ -50,13 +50,6 @@ func limitKey(l *checkpb.Limit) string {
 	return schemas.LimitKey(l.GetShadow(), l.GetPolicy(), l.GetRule(), l.GetKey())
 }
 
-// EarlierKey returns the key that versions before this one used.
-func (l *Limit) EarlierKey() string { return earlierLimitKey(l.limit) }
-
-func earlierLimitKey(l *checkpb.Limit) string {
-	return schemas.EarlierLimitKey(l.GetShadow(), l.GetPolicy(), l.GetRule(), l.GetKey())
-}
-
 // Access returns Read for a peek and for a request that is too large for its rule, and
 // None for answers from memory, which cost no tokens and no money.
 func (l *Limit) Access() Access {
@@ -168,7 +161,7 @@ func Correct(c *checkpb.Correction) (Update[limit.State], error) {
 		return Update[limit.State]{}, errors.Join(ErrMalformed, err)
 	}
 	age := time.Duration(min(c.GetAgeMs(), maxAgeMs)) * time.Millisecond
-	return Update[limit.State]{limitKey(c.GetLimit()), earlierLimitKey(c.GetLimit()), func(s limit.State, now time.Time) (limit.State, time.Duration) {
+	return Update[limit.State]{limitKey(c.GetLimit()), func(s limit.State, now time.Time) (limit.State, time.Duration) {
 		if s.IDs.Has(c.GetHit()) {
 			return s, 0
 		}
@@ -190,7 +183,7 @@ func Correct(c *checkpb.Correction) (Update[limit.State], error) {
 // its open incident.
 func ResetBreaker(ref *checkpb.CounterRef) (Update[limit.State], incident.Finding) {
 	l := &checkpb.Limit{Policy: ref.GetPolicy(), Rule: finding.CircuitBreaker, Key: ref.GetFingerprint(), Shadow: ref.GetShadow()}
-	return Update[limit.State]{limitKey(l), earlierLimitKey(l), func(limit.State, time.Time) (limit.State, time.Duration) {
+	return Update[limit.State]{limitKey(l), func(limit.State, time.Time) (limit.State, time.Duration) {
 			return limit.State{}, time.Second
 		}}, incident.Finding{
 			Conversation: hex.EncodeToString(ref.GetFingerprint()), Policy: ref.GetPolicy(), Shadow: ref.GetShadow(),

@@ -64,14 +64,9 @@ func (o *Semantic) Key() string {
 	return schemas.StreakKey(o.Watch.GetShadow(), o.Watch.GetPolicy(), o.Watch.GetScope())
 }
 
-// EarlierKey returns the key that versions before this one used.
-func (o *Semantic) EarlierKey() string {
-	return schemas.EarlierStreakKey(o.Watch.GetShadow(), o.Watch.GetPolicy(), o.Watch.GetScope())
-}
-
 // streakUpdate returns an update of the streak of a scope.
 func streakUpdate(shadow bool, policy string, scope []byte, step func(streak.State, time.Time) (streak.State, time.Duration)) Update[streak.State] {
-	return Update[streak.State]{schemas.StreakKey(shadow, policy, scope), schemas.EarlierStreakKey(shadow, policy, scope), step}
+	return Update[streak.State]{schemas.StreakKey(shadow, policy, scope), step}
 }
 
 // streakTTL returns how long a streak outlives its last match: as long as the texts do.

@@ -2,7 +2,6 @@ package evaluate
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -22,18 +21,8 @@ func (s *Session) Append(b []byte) []byte {
 	return b
 }
 
-// Parse reads the stored form. Versions before this one stored a JSON string of it in
-// base64.
-func (s *Session) Parse(b []byte) error {
-	if len(b) == 0 || b[0] != '"' {
-		return s.UnmarshalBinary(b)
-	}
-	var state []byte
-	if err := json.Unmarshal(b, &state); err != nil {
-		return err
-	}
-	return s.UnmarshalBinary(state)
-}
+// Parse reads the stored form.
+func (s *Session) Parse(b []byte) error { return s.UnmarshalBinary(b) }
 
 // Watch evaluates one tool watch of a check: the tool and cycle detectors of a policy.
 type Watch struct {
@@ -73,11 +62,6 @@ func NewWatch(check *checkpb.Check, w *checkpb.ToolWatch) (*Watch, error) {
 // Key returns the key of the agent's record.
 func (v *Watch) Key() string {
 	return schemas.SessionKey(v.watch.GetShadow(), v.watch.GetPolicy(), v.watch.GetAgent())
-}
-
-// EarlierKey returns the key that versions before this one used.
-func (v *Watch) EarlierKey() string {
-	return schemas.EarlierSessionKey(v.watch.GetShadow(), v.watch.GetPolicy(), v.watch.GetAgent())
 }
 
 // Access returns Read for a peek, and for a watch that only asks for a report.
@@ -291,7 +275,7 @@ func (v *Watch) climb(steps []*checkpb.Step, f *toolloop.Detection) checkpb.Acti
 // the policy remembers the agent; 0 if unknown.
 func Release(ref *checkpb.CounterRef, kept time.Duration) Update[Session] {
 	shadow, policy, agent := ref.GetShadow(), ref.GetPolicy(), ref.GetFingerprint()
-	return Update[Session]{schemas.SessionKey(shadow, policy, agent), schemas.EarlierSessionKey(shadow, policy, agent), func(s Session, _ time.Time) (Session, time.Duration) {
+	return Update[Session]{schemas.SessionKey(shadow, policy, agent), func(s Session, _ time.Time) (Session, time.Duration) {
 		if s.IsZero() {
 			return s, 0
 		}

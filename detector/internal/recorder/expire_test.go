@@ -148,7 +148,7 @@ func TestTimersFollowTheirIncidents(t *testing.T) {
 		"anew":    func() error { return r.expire(t.Context(), timer{id, f.Key()}) },
 		"adopted": func() error { return r.adopt(t.Context()) },
 	} {
-		if err := r.Purge(t.Context(), schemas.BucketTimers, timer{id, f.Key()}.name()); err != nil {
+		if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(timerSubject(timer{id, f.Key()}.name()))); err != nil {
 			t.Fatal(err)
 		}
 		if err := set(); err != nil {

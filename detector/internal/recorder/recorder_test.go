@@ -239,9 +239,6 @@ func TestAReleaseResetsCountersThatTheRecordDoesNotList(t *testing.T) {
 			body = `{"parts":[{"state":{"incident":"aa"}}]}`
 		}
 		key := schemas.CounterKey(false, "prompt", "default", f.Fingerprint)
-		if i%3 == 0 { // as a version before this one stored it
-			key = schemas.EarlierCounterKey(false, "prompt", "default", f.Fingerprint)
-		}
 		if _, err := kv.Put(t.Context(), key, []byte(body)); err != nil {
 			t.Fatal(err)
 		}

@@ -71,18 +71,15 @@ func (r *Recorder) addUnlisted(ctx context.Context, key string, in event.Inciden
 		}
 	}
 	conversation, shadow := lastToken(key), in.Mode == event.ModeShadow
-	for _, pattern := range []string{schemas.EarlierCounterPattern(shadow, detector, in.Policy), schemas.CounterPattern(shadow, detector, in.Policy)} {
-		for entry, err := range natskit.Entries(ctx, r.nc.JetStream(), schemas.BucketCounters, pattern, jetstream.IgnoreDeletes()) {
-			if err != nil {
-				return nil, err
-			}
-			fp := fingerprintOf(lastToken(entry.Key()))
-			name := fp[:min(len(fp), recordName)]
-			for _, mark := range parts(entry.Value(), conversation) {
-				if part := name + mark; !listed[part] {
-					listed[part] = true
-					all = append(all, event.Counter{Detector: detector, Fingerprint: part})
-				}
+	for entry, err := range natskit.Entries(ctx, r.nc.JetStream(), schemas.BucketCounters, schemas.CounterPattern(shadow, detector, in.Policy), jetstream.IgnoreDeletes()) {
+		if err != nil {
+			return nil, err
+		}
+		name := fingerprintOf(lastToken(entry.Key()))
+		for _, mark := range parts(entry.Value(), conversation) {
+			if part := name + mark; !listed[part] {
+				listed[part] = true
+				all = append(all, event.Counter{Detector: detector, Fingerprint: part})
 			}
 		}
 	}
@@ -92,12 +89,10 @@ func (r *Recorder) addUnlisted(ctx context.Context, key string, in event.Inciden
 // recordName is the length in hex of the part of a fingerprint that names its record.
 const recordName = 32
 
-// fingerprintOf returns the fingerprint that a key ends in, or its beginning, in hex.
+// fingerprintOf returns the beginning of the fingerprint that a key ends in, in hex.
 func fingerprintOf(token string) string {
-	if hash, err := base64.RawURLEncoding.DecodeString(token); err == nil && 2*len(hash) == recordName {
-		return hex.EncodeToString(hash)
-	}
-	return token // of a version before, in hex
+	hash, _ := base64.RawURLEncoding.DecodeString(token) // a key that is none of ours names no counter
+	return hex.EncodeToString(hash)
 }
 
 // parts returns the parts of a counter's record that name a conversation; "" for the
@@ -151,16 +146,3 @@ func (r *Recorder) find(ctx context.Context, loopID string) (key string, in even
 
 // validID reports whether an id may be that of a loop, which is a token of a subject.
 func validID(loopID string) bool { return loopID != "" && schemas.Token(loopID) == loopID }
-
-// Purge removes a record without leaving a marker, so that the next writer
-// creates it again.
-func (r *Recorder) Purge(ctx context.Context, bucket, key string) error {
-	stream, err := r.nc.JetStream().Stream(ctx, "KV_"+bucket)
-	if err != nil {
-		return fmt.Errorf("open bucket %s: %w", bucket, err)
-	}
-	if err := stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+bucket+"."+key)); err != nil {
-		return fmt.Errorf("remove %s: %w", key, err)
-	}
-	return nil
-}

@@ -43,16 +43,13 @@ type Records[S any] interface {
 
 // Releaser releases loops.
 type Releaser struct {
-	Log      *slog.Logger
-	Now      func() time.Time
-	Counters Records[counter.State]
-	Sessions Records[evaluate.Session]
-	Limits   Records[limit.State]
-	Streaks  Records[streak.State]
-	Blocks   *blocks.Blocks
-	// Earlier reports whether there may be counters under the keys of versions before
-	// this one.
-	Earlier   func() bool
+	Log       *slog.Logger
+	Now       func() time.Time
+	Counters  Records[counter.State]
+	Sessions  Records[evaluate.Session]
+	Limits    Records[limit.State]
+	Streaks   Records[streak.State]
+	Blocks    *blocks.Blocks
 	Incidents *recorder.Recorder
 	Publish   func(subject string, body []byte) error
 }
@@ -89,9 +86,7 @@ func (r *Releaser) forget(f *checkpb.Forget) error {
 func (r *Releaser) Forget(f *checkpb.Forget) {
 	r.Incidents.Forget(f.GetLoopId())
 	for _, ref := range f.GetCounters() {
-		for _, key := range evaluate.CounterKeys(ref) {
-			r.Blocks.Forget(key, evaluate.PartOfCounter(ref))
-		}
+		r.Blocks.Forget(evaluate.CounterKey(ref), evaluate.PartOfCounter(ref))
 	}
 }
 
@@ -113,41 +108,23 @@ func (r *Releaser) reset(ctx context.Context, ref *checkpb.CounterRef, kept time
 }
 
 func apply[S any](ctx context.Context, r *Releaser, records Records[S], u evaluate.Update[S]) error {
-	ctx = ledger.Continuing(ctx, records, func() string { return u.Earlier })
 	return records.Apply(ctx, u.Key, func(s S) (S, time.Duration) { return u.Step(s, r.Now()) })
 }
 
 // resetCounter empties a counter's record, or the part of it that the reference names: the
-// others are of other conversations. It removes the records of earlier versions. An empty
-// record is more than none: a detector that has yet to forget the block would begin a
-// record with it.
+// others are of other conversations. An empty record is more than none: a detector that has
+// yet to forget the block would begin a record with it.
 func (r *Releaser) resetCounter(ctx context.Context, ref *checkpb.CounterRef, kept time.Duration) error {
-	keys, mark := evaluate.CounterKeys(ref), evaluate.PartOfCounter(ref)
-	if !r.Earlier() {
-		keys = keys[:1]
+	key, mark := evaluate.CounterKey(ref), evaluate.PartOfCounter(ref)
+	r.Blocks.Forget(key, mark)
+	if err := r.forget(&checkpb.Forget{Counters: []*checkpb.CounterRef{ref}}); err != nil {
+		return err
 	}
-	for i, key := range keys {
-		r.Blocks.Forget(key, mark)
-		if err := r.forget(&checkpb.Forget{Counters: []*checkpb.CounterRef{ref}}); err != nil {
-			return err
-		}
-		if err := r.Blocks.Remove(ctx, key, mark); err != nil {
-			return err
-		}
-		if err := r.empty(ctx, key, mark, i == 0, max(kept, leastKept)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// empty empties a part of a counter's record, or removes one of an earlier version.
-func (r *Releaser) empty(ctx context.Context, key, mark string, todays bool, kept time.Duration) error {
-	if !todays {
-		return r.Incidents.Purge(ctx, schemas.BucketCounters, key)
+	if err := r.Blocks.Remove(ctx, key, mark); err != nil {
+		return err
 	}
 	return r.Counters.Apply(ctx, key, func(s counter.State) (counter.State, time.Duration) {
 		now := r.Now()
-		return counter.Released(r.Blocks.Restore(key, s, now), mark, now), kept
+		return counter.Released(r.Blocks.Restore(key, s, now), mark, now), max(kept, leastKept)
 	})
 }

@@ -55,8 +55,7 @@ func newFixture(t *testing.T, s *natstest.Server) *fixture {
 	}
 	f.Releaser = release.Releaser{
 		Log: log, Now: time.Now, Counters: f.counters, Sessions: ledger.NewMemory[evaluate.Session](time.Now), Limits: f.limits, Streaks: f.streaks,
-		Earlier: func() bool { return true },
-		Blocks:  blocks.New(conn, prometheus.NewRegistry(), log, time.Now), Incidents: recorder.New(conn, natskit.Layout{}, prometheus.NewRegistry(), log, time.Now),
+		Blocks: blocks.New(conn, prometheus.NewRegistry(), log, time.Now), Incidents: recorder.New(conn, natskit.Layout{}, prometheus.NewRegistry(), log, time.Now),
 		Publish: func(_ string, body []byte) error {
 			var forget checkpb.Forget
 			err := proto.Unmarshal(body, &forget)
@@ -159,11 +158,6 @@ func TestAReleaseThatFailsSaysSo(t *testing.T) {
 		"a counter's block": {"prompt", func(_ *natstest.Server, f *fixture) { mute(f) }, "the store did not answer"},
 		"gateways":          {"semantic", func(_ *natstest.Server, f *fixture) { mute(f) }, "gateways were not told"},
 		"counters":          {"prompt", func(_ *natstest.Server, f *fixture) { f.Counters = failing[counter.State]{} }, "the store did not answer"},
-		"counters of earlier versions": {"prompt", func(s *natstest.Server, _ *fixture) {
-			if err := s.JetStream().DeleteStream(t.Context(), "KV_"+schemas.BucketCounters); err != nil {
-				t.Error(err)
-			}
-		}, "the store did not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

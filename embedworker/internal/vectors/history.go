@@ -26,13 +26,12 @@ type history struct {
 	slot uint32
 	// older are the parts that are named and not read yet.
 	older []part
-	// streakUntil is until when the scope may have a streak, in Unix milliseconds: noStreak
-	// for no streak, 0 in what versions stored that kept no note of it.
+	// streakUntil is until when the scope may have a streak, in Unix milliseconds; 0 for no
+	// streak.
 	streakUntil int64
 }
 
 const (
-	noStreak = 1
 	// streakSlack is how much longer than a streak it is noted that there may be one, and
 	// streakMargin the least that is left of that when the streak is written.
 	streakSlack, streakMargin = time.Minute, 10 * time.Second
@@ -46,23 +45,16 @@ type part struct {
 
 // entry is one remembered text.
 type entry struct {
-	pb     *semanticpb.VectorEntry // with neither kind of vectors
+	pb     *semanticpb.VectorEntry // with quantised vectors
 	halves []quantised.Vector
 	size   int // in bytes, as it is stored
 }
 
-// newEntry returns the entry of a stored one, also of versions that stored float32.
+// newEntry returns the entry of a stored one.
 func newEntry(pb *semanticpb.VectorEntry) *entry {
 	e := &entry{pb: pb}
 	for _, h := range pb.GetQuantised() {
 		e.halves = append(e.halves, h)
-	}
-	for _, h := range pb.GetHalves() {
-		e.halves = append(e.halves, quantised.New(vector(h)))
-	}
-	pb.Halves, pb.Quantised = nil, make([][]byte, len(e.halves))
-	for i, h := range e.halves {
-		pb.Quantised[i] = h
 	}
 	e.size = proto.Size(pb)
 	return e
@@ -193,25 +185,18 @@ func (h *history) keepFor(now time.Time) time.Duration {
 
 // streak returns the note about the scope's streak.
 func (h *history) streak(now time.Time) Streak {
-	switch {
-	case h.streakUntil > now.UnixMilli(), h.streakUntil == 0 && len(h.entries) > 0:
+	if h.streakUntil > now.UnixMilli() {
 		return StreakPossible
-	default:
-		return StreakNone
 	}
+	return StreakNone
 }
 
-// noted returns the note about the scope's streak to store with the next text, which has
-// the given TTL.
-func (h *history) noted(now time.Time, ttl time.Duration) int64 {
-	switch {
-	case h.streak(now) == StreakNone:
-		return noStreak
-	case h.streakUntil == 0:
-		return now.Add(ttl + streakSlack).UnixMilli()
-	default:
-		return h.streakUntil
+// noted returns what is noted of the scope's streak with the next text.
+func (h *history) noted(now time.Time) int64 {
+	if h.streak(now) == StreakNone {
+		return 0
 	}
+	return h.streakUntil
 }
 
 // expecting returns the history with a note that a streak is about to be written and then
@@ -300,7 +285,7 @@ func (h *history) before(r Request, kept history, now time.Time, room int) histo
 	n := min(len(kept.entries), r.Keep-1)
 	next := history{
 		entries: append(append(make([]*entry, 0, n+1), newEntry(pb)), kept.entries[:n]...),
-		in:      append(append(make([]part, 0, n+1), part{}), kept.in[:n]...), streakUntil: h.noted(now, r.TTL),
+		in:      append(append(make([]part, 0, n+1), part{}), kept.in[:n]...), streakUntil: h.noted(now),
 	}
 	next.fit(room)
 	next.slot = next.free()

@@ -52,7 +52,7 @@ func roomOf(nc *natskit.Conn) func() int {
 // is made when it is first missed.
 func NewKV(nc *natskit.Conn, layout natskit.Layout, now func() time.Time, reg prometheus.Registerer) *KV {
 	return &KV{
-		records: ledger.New[history](nc, schemas.BucketVectors, reg, ledger.WithEarlier(schemas.EarlierVectorKeys()...)),
+		records: ledger.New[history](nc, schemas.BucketVectors, reg),
 		bucket:  &bucket{nc: nc, layout: layout}, now: now, room: roomOf(nc),
 	}
 }
@@ -117,7 +117,7 @@ func (s *KV) Compare(ctx context.Context, r Request) (History, error) {
 }
 
 func (s *KV) compare(ctx context.Context, r Request) (past History, err error) {
-	ctx, key := s.record(ctx, r)
+	key := r.key()
 	if r.Peek {
 		h, err := s.records.Read(ctx, key)
 		return h.found(r, s.now()), err
@@ -141,8 +141,7 @@ func (s *KV) Expect(ctx context.Context, r Request) error {
 }
 
 func (s *KV) expect(ctx context.Context, r Request) error {
-	ctx, key := s.record(ctx, r)
-	return s.records.Apply(ctx, key, func(h history) (history, time.Duration) { return h.expecting(s.now(), r.TTL) })
+	return s.records.Apply(ctx, r.key(), func(h history) (history, time.Duration) { return h.expecting(s.now(), r.TTL) })
 }
 
 // withBucket runs an operation, and again where the bucket was missing and is made.
@@ -156,8 +155,5 @@ func (s *KV) withBucket(ctx context.Context, operation func() error) error {
 	return err
 }
 
-// record returns the key of a request's record, and the context for its steps.
-func (s *KV) record(ctx context.Context, r Request) (context.Context, string) {
-	scope := r.scopeHash()
-	return ledger.Continuing(ctx, s.records, func() string { return schemas.EarlierVectorKey(r.Scope.Kind, scope) }), schemas.VectorKey(r.Scope.Kind, scope)
-}
+// key returns the key of a request's record.
+func (r Request) key() string { return schemas.VectorKey(r.Scope.Kind, r.scopeHash()) }

@@ -2,7 +2,6 @@ package vectors_test
 
 import (
 	"context"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -106,36 +105,6 @@ func lastSequence(t *testing.T, s *natstest.Server) uint64 {
 		t.Fatal(err)
 	}
 	return info.State.LastSeq
-}
-
-// Of what versions stored that kept no note of streaks, there may be one.
-func TestHistoriesWithoutANoteMayHaveAStreak(t *testing.T) {
-	t.Parallel()
-	one, _, c, s := twoWorkers(t)
-	stored, err := os.ReadFile("testdata/earlier.binpb")
-	if err != nil {
-		t.Fatal(err)
-	}
-	kv, err := s.JetStream().KeyValue(t.Context(), "LOOP_VECTORS")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := kv.Put(t.Context(), "session.87b828b1677be74a0ca7a2040d5163cf", stored); err != nil {
-		t.Fatal(err)
-	}
-	r := request()
-	r.Scope.Key, r.TTL = "s", time.Hour
-	r.Subject.Halves = [][]float32{{0.6, 0.8}, nil}
-	c.ms.Store(1_795_228_752_850 + 60_000) // a minute after they were stored
-	for range 2 {
-		if got := streakOf(t, one, r); got != vectors.StreakPossible {
-			t.Errorf("%d after an upgrade", got)
-		}
-	}
-	c.advance(2 * time.Hour)
-	if got := streakOf(t, one, r); got != vectors.StreakNone {
-		t.Errorf("%d when all streaks of earlier versions are over", got)
-	}
 }
 
 // Once a streak is noted, no comparison that begins later misses it, on whichever worker,

@@ -70,10 +70,7 @@ func (in *Intake) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	js, name := in.nc.JetStream(), schemas.EndpointConsumer(in.cfg.Endpoint)
 	consumer, err := js.Consumer(ctx, schemas.StreamEvents, name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		var cfg jetstream.ConsumerConfig
-		if cfg, err = in.consumerConfig(ctx); err == nil {
-			consumer, err = js.CreateConsumer(ctx, schemas.StreamEvents, cfg)
-		}
+		consumer, err = js.CreateConsumer(ctx, schemas.StreamEvents, in.consumerConfig())
 		if errors.Is(err, jetstream.ErrConsumerExists) {
 			consumer, err = js.Consumer(ctx, schemas.StreamEvents, name)
 		}
@@ -84,10 +81,9 @@ func (in *Intake) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	return consumer, nil
 }
 
-// consumerConfig returns the consumer of an endpoint that is new. It goes on where the
-// notifiers of an earlier version stopped, if there were any. Only one event at a time is
-// handed out, so that none overtakes another.
-func (in *Intake) consumerConfig(ctx context.Context) (jetstream.ConsumerConfig, error) {
+// consumerConfig returns the consumer of an endpoint that is new. Only one event at a time
+// is handed out, so that none overtakes another.
+func (in *Intake) consumerConfig() jetstream.ConsumerConfig {
 	cfg := jetstream.ConsumerConfig{
 		Durable:           schemas.EndpointConsumer(in.cfg.Endpoint),
 		Description:       "Events that are not queued for an endpoint yet",
@@ -97,21 +93,16 @@ func (in *Intake) consumerConfig(ctx context.Context) (jetstream.ConsumerConfig,
 		MaxDeliver:        -1,
 		InactiveThreshold: idle,
 	}
-	old, err := in.nc.JetStream().Consumer(ctx, schemas.StreamEvents, schemas.DurableNotifier)
-	switch {
-	case err == nil:
-		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, old.CachedInfo().AckFloor.Stream+1
-	case !errors.Is(err, jetstream.ErrConsumerNotFound):
-		return cfg, err
-	case in.cfg.Since == All:
+	switch in.cfg.Since {
+	case All:
 		cfg.DeliverPolicy = jetstream.DeliverAllPolicy
-	case in.cfg.Since == 0:
+	case 0:
 		cfg.DeliverPolicy = jetstream.DeliverNewPolicy
 	default:
 		start := time.Now().Add(-in.cfg.Since)
 		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &start
 	}
-	return cfg, nil
+	return cfg
 }
 
 // next waits for a message. Between waits it looks whether there is still a
@@ -148,13 +139,4 @@ func handBack(msgs jetstream.MessagesContext) {
 		// What can't go back comes again on its own.
 		_ = msg.Nak()
 	}
-}
-
-// Retire removes the consumer of earlier notifiers, once every endpoint has its own.
-func Retire(ctx context.Context, js jetstream.JetStream) error {
-	err := js.DeleteConsumer(ctx, schemas.StreamEvents, schemas.DurableNotifier)
-	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("remove consumer %s: %w", schemas.DurableNotifier, err)
-	}
-	return nil
 }

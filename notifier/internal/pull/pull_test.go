@@ -304,41 +304,6 @@ func TestAFirstStartBeginsWhereItIsTold(t *testing.T) {
 	}
 }
 
-// The consumer of an earlier version, which all endpoints shared, is followed by one of
-// each endpoint.
-func TestAnEndpointGoesOnWhereAnEarlierVersionStopped(t *testing.T) {
-	t.Parallel()
-	js := natstest.Start(t).JetStream()
-	publish(t, js, "delivered", "owed")
-	old, err := js.CreateConsumer(t.Context(), schemas.StreamEvents, jetstream.ConsumerConfig{
-		Durable: schemas.DurableNotifier, AckPolicy: jetstream.AckExplicitPolicy,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	msg, err := old.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := msg.DoubleAck(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	cfg := ordinary
-	cfg.Since = 0
-	r := start(t, js, cfg)
-	if got := receive(t, r.got); got != "owed" {
-		t.Errorf("got %q", got)
-	}
-	for range 2 { // also without one
-		if err := Retire(t.Context(), js); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := js.Consumer(t.Context(), schemas.StreamEvents, schemas.DurableNotifier); !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		t.Errorf("the old consumer is still there: %v", err)
-	}
-}
-
 func TestOneEventIsHandedOutAtATimeAndMissedOnesAreCounted(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)

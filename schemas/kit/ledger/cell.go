@@ -15,11 +15,9 @@ type cell[S any] struct {
 	batch []pending[S]
 	// seen is the record as this process saw it last. If known is set, a step that changes
 	// nothing may rely on it.
-	seen  revision[S]
-	known bool
-	// inherited says that seen has what is under the earlier key, if anything is.
-	inherited bool
-	attempts  int
+	seen     revision[S]
+	known    bool
+	attempts int
 }
 
 // enqueue adds a step, and returns the key's cell if the caller has to write it.
@@ -59,7 +57,7 @@ func (l *Ledger[S, P]) notify(c *cell[S], err error) (more bool) {
 func (l *Ledger[S, P]) advance(c *cell[S]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c.batch, c.waiting, c.attempts, c.inherited = c.waiting, nil, 0, false
+	c.batch, c.waiting, c.attempts = c.waiting, nil, 0
 	if len(c.batch) == 0 {
 		delete(l.cells, c.key)
 		return false
@@ -83,10 +81,6 @@ func (l *Ledger[S, P]) recall(c *cell[S]) {
 func (l *Ledger[S, P]) try(c *cell[S]) {
 	if c.batch = l.dropForeign(c.key, dropLate(c.batch)); len(c.batch) == 0 {
 		l.finish(c, nil)
-		return
-	}
-	if before := l.before(c.batch[0].ctx); before != "" && c.seen.seq == 0 && !c.inherited {
-		l.continueEarlier(c, before)
 		return
 	}
 	if c.attempts++; c.attempts > maxAttempts {
@@ -159,24 +153,10 @@ func (l *Ledger[S, P]) reread(c *cell[S]) {
 		if rev.seq == 0 && c.seen.seq > 0 { // what has expired by its TTL was not begun with
 			l.metrics.lost.Inc()
 		}
-		c.seen, c.known, c.inherited = rev, true, false
+		c.seen, c.known = rev, true
 		if rev.seq > 0 {
 			l.remember(c.key, rev)
 		}
-		l.try(c)
-	})
-}
-
-// continueEarlier has a record that is not under its key begin with the one under its
-// earlier key.
-func (l *Ledger[S, P]) continueEarlier(c *cell[S], before string) {
-	c.inherited = true
-	l.inherit(before, func(record S, err error) {
-		if err != nil {
-			l.finish(c, err)
-			return
-		}
-		c.seen.record = record
 		l.try(c)
 	})
 }

@@ -9,8 +9,7 @@
 // most once, however the processes interleave.
 //
 // A record may be stored in parts (Parted), so that a write carries only what is new in
-// it. A record that an earlier version stored under another key is continued
-// (WithEarlier).
+// it.
 //
 // Nothing waits in a goroutine of its own: what follows a write runs when its
 // acknowledgement arrives.
@@ -95,8 +94,7 @@ type Ledger[S any, P Record[S]] struct {
 	// read is the subject of requests for records.
 	read    string
 	confirm bool
-	owners  Owners   // nil where each process writes all keys
-	earlier *earlier // nil where there are no earlier keys
+	owners  Owners // nil where each process writes all keys
 	parted  bool
 	mu      sync.Mutex
 	cells   map[string]*cell[S]
@@ -128,7 +126,6 @@ type Option func(*options)
 type options struct {
 	confirm bool
 	owners  Owners
-	earlier *earlier
 }
 
 // WithOwners makes steps on keys that belong to another process fail with an
@@ -147,7 +144,7 @@ func New[S any, P Record[S]](nc *natskit.Conn, bucket string, reg prometheus.Reg
 		opt(&o)
 	}
 	return &Ledger[S, P]{
-		conn: nc, inbox: natskit.NewInbox(nc, writeTimeout), bucket: bucket, read: nc.API("STREAM.MSG.GET.KV_" + bucket), confirm: o.confirm, owners: o.owners, earlier: o.earlier,
+		conn: nc, inbox: natskit.NewInbox(nc, writeTimeout), bucket: bucket, read: nc.API("STREAM.MSG.GET.KV_" + bucket), confirm: o.confirm, owners: o.owners,
 		parted: parts[S, P](new(S)) != nil, cells: map[string]*cell[S]{}, cache: newCache[revision[S]](cachedBytes), began: time.Now(),
 		metrics: newMetrics(reg, bucket),
 	}
@@ -171,7 +168,7 @@ func (l *Ledger[S, P]) Apply(ctx context.Context, key string, step Step[S]) erro
 }
 
 // Read returns the stored record; the zero record if there is none.
-func (l *Ledger[S, P]) Read(ctx context.Context, key string) (S, error) {
+func (l *Ledger[S, P]) Read(_ context.Context, key string) (S, error) {
 	type read struct {
 		record S
 		err    error
@@ -179,10 +176,6 @@ func (l *Ledger[S, P]) Read(ctx context.Context, key string) (S, error) {
 	done := make(chan read, 1)
 	var none S
 	l.get(key, none, func(rev revision[S], err error) {
-		if before := l.before(ctx); before != "" && err == nil && rev.seq == 0 {
-			l.inherit(before, func(record S, err error) { done <- read{record, err} })
-			return
-		}
 		done <- read{rev.record, err}
 	})
 	r := <-done

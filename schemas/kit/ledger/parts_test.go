@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -214,57 +213,5 @@ func TestAWriteOfAPartCarriesWhatIsNew(t *testing.T) {
 	}
 	if got, err := openList(t, s).Read(t.Context(), "k"); err != nil || !slices.Equal(got.numbers(), []int{15, 16, 17, 18, 19}) {
 		t.Errorf("another process reads %v, %v", got.numbers(), err)
-	}
-}
-
-// What an earlier version stored under another key is continued, until there is none.
-func TestRecordsUnderEarlierKeysAreContinued(t *testing.T) {
-	t.Parallel()
-	s := natstest.Start(t)
-	before := open(t, s)
-	for range 3 {
-		if err := before.Apply(t.Context(), "live.k", add); err != nil {
-			t.Fatal(err)
-		}
-	}
-	opened := func() *Ledger[tally, *tally] {
-		return New[tally](s.Service(), schemas.BucketCounters, nil, WithEarlier("live.>", "shadow.>"))
-	}
-	l, now := opened(), Continue(context.Background(), "live.k")
-	if got, err := l.Read(now, "new.k"); err != nil || got.N != 3 {
-		t.Errorf("read before the first step: %d, %v; want 3", got.N, err)
-	}
-	seen := -1
-	if err := l.Apply(now, "new.k", func(c tally) (tally, time.Duration) { seen = c.N; return c, 0 }); err != nil || seen != 3 {
-		t.Errorf("a step that changes nothing saw %d, %v; want 3", seen, err)
-	}
-	for i, l := range []*Ledger[tally, *tally]{l, opened(), l} {
-		if err := l.Apply(now, "new.k", add); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := l.Read(now, "new.k"); err != nil || got.N != 4+i {
-			t.Errorf("holds %d, %v; want %d", got.N, err, 4+i)
-		}
-	}
-	if err := l.Apply(Continue(t.Context(), "live.other"), "new.other", add); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := l.Read(now, "new.other"); err != nil || got.N != 1 {
-		t.Errorf("a record without an earlier one holds %d, %v; want 1", got.N, err)
-	}
-}
-
-func TestEarlierKeysAreForgottenWhereThereAreNone(t *testing.T) {
-	t.Parallel()
-	s := natstest.Start(t)
-	l := New[tally](s.Service(), schemas.BucketCounters, nil, WithEarlier("live.>", "shadow.>"))
-	if !l.Earlier() {
-		t.Error("nothing is known yet, and there are none")
-	}
-	if err := l.Apply(Continue(t.Context(), "live.k"), "new.k", add); err != nil { // its answers follow the probe's
-		t.Fatal(err)
-	}
-	if l.Earlier() {
-		t.Error("there are none, and they are looked for")
 	}
 }

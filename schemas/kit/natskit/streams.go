@@ -140,7 +140,7 @@ func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 		return nil, fmt.Errorf("%w: %s must take the subjects %s, too (nats stream edit %s --subjects)",
 			ErrStreamUnfit, cfg.Name, strings.Join(lacking, " "), cfg.Name)
 	}
-	return info, markExpiry(ctx, js, info.Config, cfg.SubjectDeleteMarkerTTL)
+	return info, nil
 }
 
 // uncovered returns the subjects that a stream does not take. One that copies other streams
@@ -168,18 +168,6 @@ func covers(wide, narrow string) bool {
 		}
 	}
 	return wide == narrow
-}
-
-// markExpiry makes an existing bucket of an earlier version leave markers of what expires.
-func markExpiry(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, keep time.Duration) error {
-	if cfg.SubjectDeleteMarkerTTL >= keep {
-		return nil
-	}
-	cfg.SubjectDeleteMarkerTTL = keep
-	if _, err := js.UpdateStream(ctx, cfg); err != nil {
-		return fmt.Errorf("keep markers in stream %s: %w", cfg.Name, err)
-	}
-	return nil
 }
 
 // ErrNoRoom means that the server has no room for a stream.
