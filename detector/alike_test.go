@@ -178,6 +178,9 @@ func (s *sessions) checkOf(text string) *checkpb.Check {
 	}}
 	check.Limits = []*checkpb.Limit{
 		{Policy: "other", Rule: "few", Key: s.hash("key"), Cost: 1, Bucket: &checkpb.Bucket{Rate: 0.05, Capacity: 6}},
+		{Policy: "other", Rule: "month", Key: s.hash("key"), Cost: 1, Budget: &checkpb.Budget{Amount: 20, PeriodSeconds: 30 * 24 * 3600, Stages: []*checkpb.Stage{
+			{Percent: 50, Action: checkpb.Action_ACTION_WARN}, {Percent: 100, Action: checkpb.Action_ACTION_REJECT},
+		}}},
 		{Policy: "other", Rule: finding.CircuitBreaker, Key: s.hash("key"), Cost: 1, Breaker: &checkpb.Breaker{Threshold: 12, ResetSeconds: 120}},
 	}
 	return check

@@ -2,7 +2,6 @@ package detector_test
 
 import (
 	"crypto/sha256"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -63,7 +62,7 @@ func TestAPurgedBreakerEndsItsLoop(t *testing.T) {
 	if v.GetAction() != checkpb.Action_ACTION_REJECT {
 		t.Fatalf("the breaker is closed: %v", v)
 	}
-	stream, err := s.JetStream().Stream(t.Context(), "KV_"+schemas.BucketLimits)
+	stream, err := s.JetStream().Stream(t.Context(), "KV_"+schemas.BucketBudgets)
 	if err == nil {
 		err = stream.Purge(t.Context())
 	}
@@ -100,7 +99,7 @@ func TestABreakerWhoseRecordIsDeletedEndsItsLoopWithoutARequest(t *testing.T) {
 				ruling(t, nc, gone)
 			}
 			v := ruling(t, nc, gone)
-			kv, err := s.JetStream().KeyValue(t.Context(), schemas.BucketLimits)
+			kv, err := s.JetStream().KeyValue(t.Context(), schemas.BucketBudgets)
 			if err == nil {
 				l := gone.GetLimits()[0]
 				err = remove(kv, schemas.LimitKey(false, l.GetPolicy(), l.GetRule(), l.GetKey()))
@@ -115,43 +114,6 @@ func TestABreakerWhoseRecordIsDeletedEndsItsLoopWithoutARequest(t *testing.T) {
 				t.Errorf("the other breaker: %v", again)
 			}
 		})
-	}
-}
-
-// An open breaker that is hit all the time outlives a flood of other keys, although the full
-// bucket drops its oldest records.
-func TestAnOpenBreakerInUseOutlivesAFlood(t *testing.T) {
-	t.Parallel()
-	s, c := natstest.Start(t), new(clock)
-	startDetector(t, s, detector.WithClock(c.now))
-	stream, err := s.JetStream().Stream(t.Context(), "KV_"+schemas.BucketLimits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	small := stream.CachedInfo().Config
-	small.MaxBytes = 64 << 10
-	if _, err := s.JetStream().UpdateStream(t.Context(), small); err != nil {
-		t.Fatal(err)
-	}
-	nc := s.Conn()
-	for range 2 {
-		ruling(t, nc, broken(2, 3600))
-	}
-	for n := range 20 {
-		c.advance(5 * time.Second)
-		if v := ruling(t, nc, broken(2, 3600)); v.GetAction() != checkpb.Action_ACTION_REJECT {
-			t.Fatalf("after %d other keys: %v", 50*n, v)
-		}
-		checks := make([]*checkpb.Check, 50)
-		for i := range checks {
-			key := sha256.Sum256(fmt.Append(nil, n, " ", i))
-			checks[i] = limited(func(l *checkpb.Limit) { l.Key = key[:] })
-		}
-		ask(t, nc, checks...)
-	}
-	info, err := stream.Info(t.Context())
-	if err != nil || info.State.FirstSeq < 100 {
-		t.Errorf("the bucket was not full: %+v, %v", info, err)
 	}
 }
 

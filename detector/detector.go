@@ -115,16 +115,17 @@ func (d *Detector) wire(owners ledger.Option) {
 	counters := ledger.New[counter.State](nc, schemas.BucketCounters, reg, owners)
 	sessions := ledger.New[evaluate.Session](nc, schemas.BucketSessions, reg, owners)
 	limits := ledger.New[limit.State](nc, schemas.BucketLimits, reg, owners, ledger.WithConfirm())
+	budgets := ledger.New[limit.State](nc, schemas.BucketBudgets, reg, owners, ledger.WithConfirm())
 	streaks := ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithConfirm())
 	worker := comparing.AskOver(natskit.NewInbox(nc, comparing.AnswerTimeout).Prefer(d.deps.InProcess))
 	d.decider = decide.Decider{
-		Log: d.deps.Log, Now: d.now, Metrics: d.metrics, Sessions: sessions, Limits: limits,
-		Counters:  counters,
+		Log: d.deps.Log, Now: d.now, Metrics: d.metrics, Counters: counters, Sessions: sessions,
+		Limits: limits, Budgets: budgets, Full: natskit.NewRoom(nc, schemas.BucketBudgets).Full,
 		Incidents: d.incidents, Cooldowns: d.blocks, Peers: d.member, Publish: nc.Publish,
 		Semantic: comparing.New(streaks, worker, d.incidents.Record, d.now, d.metrics, reg),
 	}
 	d.releaser = release.Releaser{
-		Log: d.deps.Log, Now: d.now, Counters: counters, Sessions: sessions, Limits: limits, Streaks: streaks,
+		Log: d.deps.Log, Now: d.now, Counters: counters, Sessions: sessions, Budgets: budgets, Streaks: streaks,
 		Blocks: d.blocks, Incidents: d.incidents, Publish: nc.Publish,
 	}
 }
@@ -136,7 +137,7 @@ func (d *Detector) Readiness() *service.Readiness { return &d.ready }
 // measures, or that nobody else may be there to create.
 func (*Detector) Streams() (needed, others []string) {
 	needed = []string{schemas.StreamEvents}
-	for _, bucket := range []string{schemas.BucketCounters, schemas.BucketBlocks, schemas.BucketIncidents, schemas.BucketTimers, schemas.BucketSessions, schemas.BucketLimits} {
+	for _, bucket := range []string{schemas.BucketCounters, schemas.BucketBlocks, schemas.BucketIncidents, schemas.BucketTimers, schemas.BucketSessions, schemas.BucketLimits, schemas.BucketBudgets} {
 		needed = append(needed, natskit.BucketStream(bucket))
 	}
 	return needed, slices.DeleteFunc(natskit.Layout{}.Streams(), func(name string) bool { return slices.Contains(needed, name) })

@@ -42,7 +42,7 @@ func NewEvaluator(now func() time.Time, worker Worker) *Evaluator {
 	e := &Evaluator{incidents: recorder.NewMemory()}
 	e.decider = decide.Decider{
 		Log: slog.New(slog.DiscardHandler), Now: now, Metrics: metrics.New(reg), Incidents: e.incidents, InOrder: true,
-		Counters: ledger.NewMemory[counter.State](now), Sessions: ledger.NewMemory[evaluate.Session](now), Limits: ledger.NewMemory[limit.State](now),
+		Counters: ledger.NewMemory[counter.State](now), Sessions: ledger.NewMemory[evaluate.Session](now), Limits: ledger.NewMemory[limit.State](now), Budgets: ledger.NewMemory[limit.State](now),
 		Publish: func(string, []byte) error { return nil }, // there are no gateways
 	}
 	if worker != nil {

@@ -91,7 +91,12 @@ func TestADistantDetectorCountsOnAHotKey(t *testing.T) {
 }
 
 // conflicts returns how many writes of a detector were refused since another one wrote first.
-func (p process) conflicts(t *testing.T) (n float64) {
+func (p process) conflicts(t *testing.T) float64 {
+	return p.counted(t, "unloop_ledger_conflicts_total")
+}
+
+// counted returns a counter of a detector, summed over its labels.
+func (p process) counted(t *testing.T, name string) (n float64) {
 	t.Helper()
 	families, err := p.metrics.Gather()
 	if err != nil {
@@ -99,7 +104,7 @@ func (p process) conflicts(t *testing.T) (n float64) {
 	}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
-			if family.GetName() == "unloop_ledger_conflicts_total" {
+			if family.GetName() == name {
 				n += m.GetCounter().GetValue()
 			}
 		}
@@ -137,7 +142,7 @@ func TestCorrectionsOnAHotKeyAreAllBooked(t *testing.T) {
 	}
 	nc := s.Conn()
 	const n = 200
-	watch := watchKey(t, s, schemas.BucketLimits)
+	watch := watchKey(t, s, schemas.BucketBudgets)
 	ruling(t, nc, spend) // what is corrected was taken
 	lost := load(t, nc, 400, n, func(int) *checkpb.Check {
 		if err := nc.Publish(schemas.SubjectOutcome, correction); err != nil {

@@ -148,15 +148,7 @@ func (s *side) request(rt *rapid.T, subject string, body []byte, reply proto.Mes
 func (s *side) handedOver(t *testing.T) (n float64) {
 	t.Helper()
 	for _, d := range s.detectors {
-		families, err := d.metrics.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, family := range families {
-			if family.GetName() == "unloop_detector_handed_over_total" {
-				n += family.GetMetric()[0].GetCounter().GetValue()
-			}
-		}
+		n += d.counted(t, "unloop_detector_handed_over_total")
 	}
 	return n
 }

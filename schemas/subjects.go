@@ -72,9 +72,12 @@ const (
 	// BucketPolicies holds the policy bundle and what all gateways share, such as the
 	// key that callers are hashed with.
 	BucketPolicies = "LOOP_POLICIES"
-	// BucketLimits holds one record for each rule and combination of descriptor values;
-	// see LimitKey.
+	// BucketLimits holds one record for each token bucket and combination of descriptor
+	// values; see LimitKey.
 	BucketLimits = "LOOP_LIMITS"
+	// BucketBudgets holds the same for budgets and circuit breakers, which outlive the
+	// requests that they count. A full one refuses new records.
+	BucketBudgets = "LOOP_BUDGETS"
 	// BucketNotifications holds what endpoints are owed, and the state of endpoints and of
 	// their throttles; see OwedKey, EndpointKey and ThrottleKey.
 	BucketNotifications = "LOOP_NOTIFICATIONS"
@@ -198,7 +201,7 @@ func SessionKey(shadow bool, policy string, agent []byte) string {
 	return "tool." + mode(shadow) + KeyToken(policy) + "." + KeyHash(agent)
 }
 
-// LimitKey is the key in BucketLimits of a rule's record for one combination of its
+// LimitKey is the key in BucketLimits or BucketBudgets of a rule's record for one combination of its
 // descriptors' values: rule.MODE.POLICY.RULE.HASH.
 func LimitKey(shadow bool, policy, rule string, hash []byte) string {
 	return "rule." + mode(shadow) + KeyToken(policy) + "." + KeyToken(rule) + "." + KeyHash(hash)

@@ -27,6 +27,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // The texts of Decision.error.
@@ -70,12 +71,15 @@ type Peers interface {
 
 // Decider decides checks.
 type Decider struct {
-	Log       *slog.Logger
-	Now       func() time.Time
-	Metrics   *metrics.Metrics
-	Counters  Records[counter.State]
-	Sessions  Records[evaluate.Session]
-	Limits    Records[limit.State]
+	Log      *slog.Logger
+	Now      func() time.Time
+	Metrics  *metrics.Metrics
+	Counters Records[counter.State]
+	Sessions Records[evaluate.Session]
+	Limits   Records[limit.State] // token buckets
+	Budgets  Records[limit.State] // budgets and circuit breakers
+	// Full reports whether there is no room for new budgets; nil where there always is.
+	Full      func() bool
 	Incidents Incidents
 	Semantic  *comparing.Comparer // nil where no worker can be asked
 	Cooldowns Cooldowns           // nil where counters are never evicted
@@ -278,7 +282,11 @@ func (d *Decider) finish(ctx context.Context, check *checkpb.Check, i int, p *pa
 			err = p.take(reply, sent)
 		}
 	}
-	if err == nil && p.access == evaluate.Read {
+	full := p.spare && natskit.IsFull(err)
+	if full {
+		d.Metrics.Unbudgeted.Inc()
+	}
+	if full || err == nil && p.access == evaluate.Read {
 		err = p.read(ctx)
 	}
 	if err != nil {

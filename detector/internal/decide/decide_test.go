@@ -128,7 +128,7 @@ func newFixture() *fixture {
 	f := &fixture{store: &store{Memory: ledger.NewMemory[counter.State](now)}, incidents: &incidents{}, peer: &peer{}}
 	f.Decider = decide.Decider{
 		Log: slog.New(slog.DiscardHandler), Now: now, Metrics: metrics.New(prometheus.NewRegistry()), Counters: f.store,
-		Sessions: ledger.NewMemory[evaluate.Session](now), Limits: ledger.NewMemory[limit.State](now), Incidents: f.incidents, Peers: f.peer,
+		Sessions: ledger.NewMemory[evaluate.Session](now), Limits: ledger.NewMemory[limit.State](now), Budgets: ledger.NewMemory[limit.State](now), Incidents: f.incidents, Peers: f.peer,
 		Publish: func(subject string, _ []byte) error {
 			f.published = append(f.published, subject)
 			return nil

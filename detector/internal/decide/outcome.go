@@ -104,7 +104,11 @@ func (d *Decider) updates(o *checkpb.Outcome) (all []update) {
 			c.Hit = newHit()
 		}
 		correct, err := evaluate.Correct(c)
-		one := newUpdate(d, d.Limits, correct, err, &checkpb.Outcome{Corrections: []*checkpb.Correction{c}})
+		records := d.Limits
+		if evaluate.Lasts(c.GetLimit()) {
+			records = d.Budgets
+		}
+		one := newUpdate(d, records, correct, err, &checkpb.Outcome{Corrections: []*checkpb.Correction{c}})
 		one.again = true
 		all = append(all, one)
 	}

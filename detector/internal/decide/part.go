@@ -7,6 +7,7 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/evaluate"
+	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -15,6 +16,8 @@ type part struct {
 	access evaluate.Access
 	// once says that the record has the ids of its hits, so that the step counts once.
 	once bool
+	// spare says that the part is evaluated without its record where the bucket is full.
+	spare bool
 	// start applies the part to its record and calls done once.
 	start func(ctx context.Context, done func(error))
 	// read evaluates the part and leaves its record as it is.
@@ -41,7 +44,13 @@ func (d *Decider) parts(check *checkpb.Check) []part {
 	out := make([]part, 0, evaluate.Parts(check))
 	for _, l := range check.GetLimits() {
 		one, err := evaluate.NewLimit(check, l)
-		out = append(out, newPart(d, d.Limits, one, err))
+		if err == nil && evaluate.Lasts(l) {
+			one := newPart(d, d.Budgets, &budget{Limit: one, d: d}, nil)
+			one.spare = true
+			out = append(out, one)
+		} else {
+			out = append(out, newPart(d, d.Limits, one, err))
+		}
 	}
 	for _, c := range check.GetCounters() {
 		one, err := evaluate.NewCounter(check, c)
@@ -72,6 +81,31 @@ func (r restored) Key() string { return r.key }
 
 func (r restored) Step(s counter.State, now time.Time) (counter.State, time.Duration) {
 	return r.Counter.Step(r.cooldowns.Restore(r.key, s, now), now)
+}
+
+// budget is a budget or circuit breaker. A new one for which there is no room counts its
+// request alone.
+type budget struct {
+	*evaluate.Limit
+	d       *Decider
+	refused bool
+}
+
+func (b *budget) Step(s limit.State, now time.Time) (limit.State, time.Duration) {
+	next, ttl := b.Limit.Step(s, now)
+	if b.refused = ttl > 0 && s.IsZero() && b.d.Full != nil && b.d.Full(); b.refused {
+		return s, 0
+	}
+	return next, ttl
+}
+
+func (b *budget) Verdict() any            { b.count(); return b.Limit.Verdict() }
+func (b *budget) Result() evaluate.Result { b.count(); return b.Limit.Result() }
+
+func (b *budget) count() {
+	if b.refused {
+		b.d.Metrics.Unbudgeted.Inc()
+	}
 }
 
 // newPart returns a part whose records are kept in the given store.

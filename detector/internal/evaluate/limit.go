@@ -50,6 +50,12 @@ func limitKey(l *checkpb.Limit) string {
 	return schemas.LimitKey(l.GetShadow(), l.GetPolicy(), l.GetRule(), l.GetKey())
 }
 
+// Lasts reports whether a rule is a budget or circuit breaker, whose record outlives the
+// requests that it counts.
+func Lasts(l *checkpb.Limit) bool {
+	return l.GetBudget() != nil || l.GetRule() == finding.CircuitBreaker
+}
+
 // Access returns Read for a peek and for a request that is too large for its rule, and
 // None for answers from memory, which cost no tokens and no money.
 func (l *Limit) Access() Access {
@@ -86,7 +92,7 @@ func (l *Limit) Step(s limit.State, now time.Time) (limit.State, time.Duration) 
 func (l *Limit) take(s limit.State, now time.Time) (limit.State, time.Duration) {
 	checked := len(s.Asked)
 	s, l.verdict.Verdict = limit.Take(s, l.params, limit.Request{Cost: l.limit.GetCost(), ID: l.check.GetRequestId(), Hit: l.check.GetHit(), Asked: l.check.GetAsked()}, now)
-	if l.verdict.Action == checkpb.Action_ACTION_REJECT && !l.limit.GetEstimated() && !l.verdict.Opened && !l.verdict.Renew && len(s.Asked) == checked {
+	if l.verdict.Action == checkpb.Action_ACTION_REJECT && !l.limit.GetEstimated() && !l.verdict.Opened && len(s.Asked) == checked {
 		return s, 0
 	}
 	return s, s.TTL(l.params, now)

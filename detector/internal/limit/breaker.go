@@ -10,8 +10,6 @@ import (
 const (
 	// minute is the breaker's window.
 	minute = time.Minute
-	// renewEvery is how often the record of an open breaker in use is stored again.
-	renewEvery = 5 * time.Second
 )
 
 // Breaker opens when the spend of the last minute reaches its threshold. That spend is
@@ -27,7 +25,7 @@ type Breaker struct {
 // stepBreaker counts a cost at a time, or rejects it while the breaker is open. The
 // request that reaches the threshold is rejected.
 func (s State) stepBreaker(b Breaker, cost float64, at int64) (State, Verdict) {
-	v := Verdict{Fresh: s.At == 0, Renew: s.Opened != 0 && at-s.At >= renewEvery.Milliseconds()}
+	v := Verdict{Fresh: s.At == 0}
 	s, at = s.advance(at)
 	s = s.nextMinute(at)
 	if s.Opened != 0 && b.Reset > 0 && at-s.Opened >= b.Reset.Milliseconds() {

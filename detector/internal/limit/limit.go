@@ -72,6 +72,9 @@ type State struct {
 	Opened   int64   `json:"opened,omitempty"`
 }
 
+// IsZero reports whether the state is that of a rule that was never used.
+func (s State) IsZero() bool { return s.At == 0 && s.Period == 0 && s.Minute == 0 && s.IDs == "" }
+
 // Verdict is the result of a rule for a request.
 type Verdict struct {
 	// Action is ALLOW within the limit; REJECT takes nothing.
@@ -92,9 +95,6 @@ type Verdict struct {
 	// Opened and Closed say that the breaker did so with this request, Fresh that it has
 	// no record.
 	Opened, Closed, Fresh bool
-	// Renew says that the record is to be stored again, although nothing has changed: a
-	// full bucket drops the records that were stored first.
-	Renew bool
 }
 
 // slack is the tolerance for rounding, as a proportion: a bucket that refills one unit

@@ -18,7 +18,7 @@ import (
 )
 
 // BreakerSubjects matches the subjects of the records of circuit breakers.
-const BreakerSubjects = "$KV." + schemas.BucketLimits + ".rule.*.*." + finding.CircuitBreaker + ".*"
+const BreakerSubjects = "$KV." + schemas.BucketBudgets + ".rule.*.*." + finding.CircuitBreaker + ".*"
 
 // OnBreaker ends the incident of a circuit breaker whose record an operator deletes. All
 // detectors do so; one that was not connected ends it with the next request.

@@ -56,7 +56,7 @@ type Recorder struct {
 	resolved   *prometheus.CounterVec
 	lost       prometheus.Counter
 	refused    prometheus.Counter
-	room       *room
+	room       *natskit.Room
 	saved      *savings
 	tenants    *tenants
 }
@@ -85,7 +85,7 @@ func New(nc *natskit.Conn, layout natskit.Layout, reg prometheus.Registerer, log
 		resolved: metric.Counters(reg, "unloop_incidents_resolved_total", "Incidents announced as ended, by reason: expired, released or closed.", "policy", "detector", "reason"),
 		lost:     metric.Counter(reg, "unloop_incident_updates_lost_total", "Findings and events of incidents that could not be stored."),
 		refused:  metric.Counter(reg, "unloop_incidents_refused_total", "Findings of new loops that were not recorded because LOOP_INCIDENTS is full."),
-		room:     &room{nc: nc},
+		room:     natskit.NewRoom(nc, schemas.BucketIncidents),
 		tenants:  newTenants(reg),
 	}
 	r.saved = newSavings(reg, r.tenants)
@@ -188,7 +188,7 @@ func (r *Recorder) store(ctx context.Context, u update) (before, out incident.Re
 	fresh := nuid.Next()
 	var noRoom, refused error
 	if u.loopID == "" {
-		noRoom = r.room.take(ctx)
+		noRoom = r.room.Take(ctx)
 	}
 	err = r.ledger.Apply(ctx, u.key, func(rec incident.Record) (incident.Record, time.Duration) {
 		before, out, grown, refused = rec, rec, false, nil

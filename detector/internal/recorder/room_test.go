@@ -79,7 +79,7 @@ func TestAFullBucketRefusesNewIncidentsAndResolvesThoseThatAreOpen(t *testing.T)
 	s := natstest.Start(t)
 	bound(t, s, schemas.BucketIncidents, 64<<10)
 	r := process(t, s)
-	r.room.looked = time.Now().Add(time.Hour) // it takes the bucket to have room
+	r.room = natskit.NewRoom(s.Service(), schemas.BucketLimits) // it takes the bucket to have room
 	ids := fill(t, r, 2*time.Second)
 	if refused := testutil.ToFloat64(r.refused); refused != 1 || len(r.unsaved) != 0 {
 		t.Errorf("%g refused, %d to be tried again; want 1 and 0", refused, len(r.unsaved))
@@ -122,7 +122,7 @@ func TestOpenIncidentsGrowInABucketThatTakesNoNewOnes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.room.looked = time.Time{}
+	r.room = natskit.NewRoom(s.Service(), schemas.BucketIncidents) // it looks at once
 	if _, err := r.Record(t.Context(), found("bb", "prompt", time.Minute)); !natskit.IsFull(err) {
 		t.Errorf("a new incident: %v", err)
 	}

@@ -47,7 +47,7 @@ type Releaser struct {
 	Now       func() time.Time
 	Counters  Records[counter.State]
 	Sessions  Records[evaluate.Session]
-	Limits    Records[limit.State]
+	Budgets   Records[limit.State]
 	Streaks   Records[streak.State]
 	Blocks    *blocks.Blocks
 	Incidents *recorder.Recorder
@@ -97,7 +97,7 @@ func (r *Releaser) reset(ctx context.Context, ref *checkpb.CounterRef, kept time
 		return apply(ctx, r, r.Streaks, evaluate.EndStreak(ref, kept))
 	case finding.CircuitBreaker:
 		closed, in := evaluate.ResetBreaker(ref)
-		if err := apply(ctx, r, r.Limits, closed); err != nil {
+		if err := apply(ctx, r, r.Budgets, closed); err != nil {
 			return fmt.Errorf("close circuit breaker: %w", err)
 		}
 		return r.Incidents.ResolveReleased(ctx, in)

@@ -54,7 +54,7 @@ func newFixture(t *testing.T, s *natstest.Server) *fixture {
 		counters: ledger.NewMemory[counter.State](time.Now), published: make(chan *checkpb.Forget, 64),
 	}
 	f.Releaser = release.Releaser{
-		Log: log, Now: time.Now, Counters: f.counters, Sessions: ledger.NewMemory[evaluate.Session](time.Now), Limits: f.limits, Streaks: f.streaks,
+		Log: log, Now: time.Now, Counters: f.counters, Sessions: ledger.NewMemory[evaluate.Session](time.Now), Budgets: f.limits, Streaks: f.streaks,
 		Blocks: blocks.New(conn, prometheus.NewRegistry(), log, time.Now), Incidents: recorder.New(conn, natskit.Layout{}, prometheus.NewRegistry(), log, time.Now),
 		Publish: func(_ string, body []byte) error {
 			var forget checkpb.Forget
@@ -154,7 +154,7 @@ func TestAReleaseThatFailsSaysSo(t *testing.T) {
 		want     string
 	}{
 		"the sessions":      {"tool", func(_ *natstest.Server, f *fixture) { f.Sessions = failing[evaluate.Session]{} }, "the store did not answer"},
-		"the breakers":      {finding.CircuitBreaker, func(_ *natstest.Server, f *fixture) { f.Limits = failing[limit.State]{} }, "the store did not answer"},
+		"the breakers":      {finding.CircuitBreaker, func(_ *natstest.Server, f *fixture) { f.Budgets = failing[limit.State]{} }, "the store did not answer"},
 		"a counter's block": {"prompt", func(_ *natstest.Server, f *fixture) { mute(f) }, "the store did not answer"},
 		"gateways":          {"semantic", func(_ *natstest.Server, f *fixture) { mute(f) }, "gateways were not told"},
 		"counters":          {"prompt", func(_ *natstest.Server, f *fixture) { f.Counters = failing[counter.State]{} }, "the store did not answer"},

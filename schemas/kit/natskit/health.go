@@ -30,7 +30,7 @@ const (
 // probed are the streams that services test with a write. Their records are only read by
 // key, so that nobody sees the probe.
 var probed = []string{
-	BucketStream(schemas.BucketCounters), BucketStream(schemas.BucketSessions), BucketStream(schemas.BucketLimits), BucketStream(schemas.BucketNotifications),
+	BucketStream(schemas.BucketCounters), BucketStream(schemas.BucketSessions), BucketStream(schemas.BucketLimits), BucketStream(schemas.BucketBudgets), BucketStream(schemas.BucketNotifications),
 }
 
 // health has the streams that refuse writes, the time of the last write, and the number

@@ -264,6 +264,7 @@ func (l Layout) contract() []jetstream.StreamConfig {
 		l.bucket(schemas.BucketSilences, 1, 4<<20),
 		audit,
 		l.History(schemas.BucketLimits, 64<<20),
+		l.bucket(schemas.BucketBudgets, 1, 64<<20),
 		l.bucket(schemas.BucketNotifications, 1, 64<<20),
 		l.History(schemas.BucketDeliveries, 64<<20),
 		deadLetters,

@@ -35,7 +35,7 @@ func kv(bucket string) string { return "KV_" + bucket }
 // streams are all streams of Unloop.
 var streams = []string{
 	schemas.StreamEvents, schemas.StreamDeadLetters, schemas.StreamAudit, kv(schemas.BucketCounters), kv(schemas.BucketBlocks), kv(schemas.BucketIncidents), kv(schemas.BucketTimers),
-	kv(schemas.BucketSessions), kv(schemas.BucketLimits), kv(schemas.BucketPolicies), kv(schemas.BucketOverrides), kv(schemas.BucketSilences),
+	kv(schemas.BucketSessions), kv(schemas.BucketLimits), kv(schemas.BucketBudgets), kv(schemas.BucketPolicies), kv(schemas.BucketOverrides), kv(schemas.BucketSilences),
 	kv(schemas.BucketNotifications), kv(schemas.BucketDeliveries), kv(schemas.BucketVectors),
 }
 
@@ -67,12 +67,12 @@ func detectorUser() User {
 	b.subscribe("take checks, outcomes and releases", schemas.SubjectCheck, schemas.SubjectCheck+".*", schemas.SubjectOutcome, schemas.SubjectRelease)
 	b.subscribe("know the other detectors, and take what they hand over", schemas.SubjectDetectors, schemas.SubjectDetectors+".*")
 	b.subscribe("forget what was released, and learn blocks of other detectors", schemas.SubjectForget, record(schemas.BucketBlocks, ">"))
-	b.subscribe("end the loops of circuit breakers that an operator deletes", record(schemas.BucketLimits, "rule.*.*."+finding.CircuitBreaker+".*"))
+	b.subscribe("end the loops of circuit breakers that an operator deletes", record(schemas.BucketBudgets, "rule.*.*."+finding.CircuitBreaker+".*"))
 	b.publish("announce itself, and hand over", schemas.SubjectBeat, schemas.SubjectDetectors, schemas.SubjectDetectors+".*")
 	b.publish("announce blocks and releases", schemas.SubjectCooldown, schemas.SubjectForget)
 	b.publish("ask embedding workers", schemas.SubjectSemantic)
 	b.publish("record events", events...)
-	for _, bucket := range []string{schemas.BucketCounters, schemas.BucketSessions, schemas.BucketLimits, schemas.BucketBlocks, schemas.BucketIncidents} {
+	for _, bucket := range []string{schemas.BucketCounters, schemas.BucketSessions, schemas.BucketLimits, schemas.BucketBudgets, schemas.BucketBlocks, schemas.BucketIncidents} {
 		b.keep(bucket)
 	}
 	b.api("remove released records", "STREAM.PURGE."+kv(schemas.BucketCounters), "STREAM.PURGE."+kv(schemas.BucketBlocks))
@@ -151,7 +151,7 @@ func operatorUser() User {
 		schemas.SubjectEnable, schemas.SubjectStatus, schemas.SubjectCheck, schemas.SubjectCheck+".*")
 	b.publish("push policies, and the key that callers are hashed with", record(schemas.BucketPolicies, schemas.KeyBundle), record(schemas.BucketPolicies, schemas.KeyCallerHash))
 	b.publish("set blocks, exemptions and silences", record(schemas.BucketOverrides, ">"), record(schemas.BucketSilences, "*"))
-	b.publish("start what rules count anew", record(schemas.BucketLimits, ">"))
+	b.publish("start what rules count anew", record(schemas.BucketLimits, ">"), record(schemas.BucketBudgets, ">"))
 	b.publish("record what was done", schemas.SubjectAudit+".>")
 	b.subscribe("follow events", events...)
 	for _, stream := range streams {

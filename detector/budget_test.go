@@ -1,0 +1,94 @@
+package detector_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natstest"
+)
+
+// monthly is a check by a budget of three requests a month for a key.
+func monthly(name string) *checkpb.Check {
+	key := sha256.Sum256([]byte(name))
+	return limited(func(l *checkpb.Limit) {
+		l.Rule, l.Key, l.Bucket = "month", key[:], nil
+		l.Budget = &checkpb.Budget{Amount: 3, PeriodSeconds: 30 * 24 * 3600, Stages: []*checkpb.Stage{{Percent: 100, Action: checkpb.Action_ACTION_REJECT}}}
+	})
+}
+
+// Budgets that nobody uses and open circuit breakers outlive a flood of other keys, of
+// buckets and of budgets. What has no room is let through, counted in a metric, and stops
+// no other part of its check.
+func TestAFloodEvictsNoBudgetAndNoBreaker(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	d := startDetector(t, s)
+	for _, bucket := range []string{schemas.BucketLimits, schemas.BucketBudgets} {
+		stream, err := s.JetStream().Stream(t.Context(), natskit.BucketStream(bucket))
+		if err != nil {
+			t.Fatal(err)
+		}
+		small := stream.CachedInfo().Config
+		small.MaxBytes = 64 << 10
+		if _, err := s.JetStream().UpdateStream(t.Context(), small); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nc := s.Conn()
+	for range 2 {
+		ruling(t, nc, monthly("idle"))
+		ruling(t, nc, broken(2, 3600))
+	}
+	for n := range 12 {
+		checks := make([]*checkpb.Check, 100)
+		for i := range checks {
+			name := fmt.Sprint(n, " ", i)
+			checks[i] = monthly(name)
+			key := sha256.Sum256([]byte(name))
+			checks[i].Limits = append(checks[i].GetLimits(), limited(func(l *checkpb.Limit) { l.Key = key[:] }).GetLimits()...)
+			checks[i].Counters = promptCheck(name).GetCounters()
+		}
+		for i, got := range ask(t, nc, checks...) {
+			if got.GetError() != "" || got.GetAction() != checkpb.Action_ACTION_ALLOW || got.GetHitCounts()[0] != 1 {
+				t.Fatalf("request %d of the flood: %v", 100*n+i, got)
+			}
+		}
+	}
+	if d.counted(t, "unloop_detector_unbudgeted_total") == 0 {
+		t.Error("no budget was refused")
+	}
+	awaitFull(t, s)
+	for range 4 { // it is not remembered
+		if v := ruling(t, nc, monthly("new")); v.GetAction() != checkpb.Action_ACTION_ALLOW || v.GetRemaining() != 2 {
+			t.Errorf("a new budget without room: %v", v)
+		}
+	}
+	if v := ruling(t, nc, broken(2, 3600)); v.GetAction() != checkpb.Action_ACTION_REJECT {
+		t.Errorf("the open breaker: %v", v)
+	}
+	if v := ruling(t, nc, monthly("idle")); v.GetAction() != checkpb.Action_ACTION_ALLOW || v.GetRemaining() != 0 {
+		t.Errorf("the idle budget's third request: %v", v)
+	}
+	if v := ruling(t, nc, monthly("idle")); v.GetAction() != checkpb.Action_ACTION_REJECT {
+		t.Errorf("the idle budget's fourth request: %v", v)
+	}
+}
+
+// awaitFull waits until the bucket of budgets takes no new ones.
+func awaitFull(t *testing.T, s *natstest.Server) {
+	t.Helper()
+	stream, err := s.JetStream().Stream(t.Context(), natskit.BucketStream(schemas.BucketBudgets))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info *jetstream.StreamInfo
+	if info, err = stream.Info(t.Context()); err != nil || natskit.Fullness(info) < natskit.FullFrom {
+		t.Fatalf("the bucket is not full: %v, %v", info, err)
+	}
+}
