@@ -2,6 +2,7 @@ package detection
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -28,12 +29,34 @@ var lookScenes = []honest{
 			a.call("browser_wait_for", `{"time":30}`, "Waited for 30", 30*time.Second).call("browser_snapshot", `{}`, "- button Export [disabled]", time.Second)
 		}
 	}, hints: 3, nod: "it has waited for minutes"},
+	{name: "windows of a file that overlap and go on", play: func(s *scene) {
+		a := s.agent(0).user("Understand the file.")
+		for i := range 20 {
+			a.call("read_file", fmt.Sprintf(`{"path":"big.c","offset":%d,"limit":100}`, i*60), linesOf(i*60, 100), time.Second)
+		}
+	}},
+	{name: "parts of a file that was read, each before its edit", play: func(s *scene) {
+		a := s.agent(0).user("Refactor the file.").call("read_file", `{"path":"big.c"}`, linesOf(0, 400), time.Second)
+		for i := range 8 {
+			a.call("read_file", fmt.Sprintf(`{"path":"big.c","offset":%d,"limit":50}`, i*45), linesOf(i*45, 50), time.Second)
+			a.call("edit_file", fmt.Sprintf(`{"path":"big.c","old":"func line%d","new":"x"}`, i*45), "edited", time.Second)
+		}
+	}},
 	{name: "a pool of workers that take 96 samples of one prompt", play: func(s *scene) { workers(s, 8, 12) }},
 }
 
 // waits looks at one thing for twenty times.
 func waits(name, tool, args, result string, gap time.Duration) honest {
 	return honest{"a look at " + name, polls(20, gap, tool, args, result), 4, "it has waited for minutes"}
+}
+
+// linesOf returns lines of a file.
+func linesOf(from, n int) string {
+	var b strings.Builder
+	for i := from; i < from+n; i++ {
+		fmt.Fprintf(&b, "%6d\tfunc line%d(a int) int { return a + %d }\n", i+1, i, i*i)
+	}
+	return b.String()
 }
 
 // workers send one prompt n times each, so that it is always in flight.
@@ -81,5 +104,19 @@ var otherStuckScenes = []circling{
 			a.call("spawn_agent", fmt.Sprintf(`{"role":"writer","message":"%s write the report about the third quarter."}`, []string{"Please", "Kindly", "Now", "Again,", "Once more,", "Finally"}[i%6]), "I could not find the data, so the report was not written.", 20*time.Second)
 		}
 	}, 8, 0},
+	{"windows of a file that was read", func(s *scene) {
+		a := s.agent(0).user("Find the bug.").call("read_file", `{"path":"big.c"}`, linesOf(0, 300), time.Second)
+		for i := range 16 {
+			from := i * 37 % 200
+			a.call("read_file", fmt.Sprintf(`{"path":"big.c","offset":%d,"limit":%d}`, from, 60+i), linesOf(from, 60+i), time.Second)
+		}
+	}, 7, 0},
+	{"windows of a file in a shell", func(s *scene) {
+		a := s.agent(0).user("Find the bug.").call("bash", `{"command":"cat -n big.c"}`, linesOf(0, 300), time.Second)
+		for i := range 16 {
+			from := i * 53 % 200
+			a.call("bash", fmt.Sprintf(`{"command":"sed -n '%d,%dp' big.c"}`, from, from+60+i), linesOf(from, 60+i), time.Second)
+		}
+	}, 7, 0},
 	{"a cycle of 40", cycle(40, 4), 60, 0},
 }

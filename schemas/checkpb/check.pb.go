@@ -1455,7 +1455,9 @@ type ToolCall struct {
 	Plain bool `protobuf:"varint,16,opt,name=plain,proto3" json:"plain,omitempty"`
 	// The call looks at something that others may change. Repeated slowly, it waits for
 	// that.
-	Look          bool `protobuf:"varint,17,opt,name=look,proto3" json:"look,omitempty"`
+	Look bool `protobuf:"varint,17,opt,name=look,proto3" json:"look,omitempty"`
+	// Each line of the result stands in an earlier result of the history.
+	Retold        bool `protobuf:"varint,18,opt,name=retold,proto3" json:"retold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1605,6 +1607,13 @@ func (x *ToolCall) GetPlain() bool {
 func (x *ToolCall) GetLook() bool {
 	if x != nil {
 		return x.Look
+	}
+	return false
+}
+
+func (x *ToolCall) GetRetold() bool {
+	if x != nil {
+		return x.Retold
 	}
 	return false
 }
@@ -4189,7 +4198,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05human\x18\x01 \x01(\fR\x05human\x12\x18\n" +
 	"\asummary\x18\x02 \x01(\bR\asummary\x12/\n" +
 	"\x05calls\x18\x03 \x03(\v2\x19.unloop.check.v1.ToolCallR\x05calls\x12\x16\n" +
-	"\x06closed\x18\x04 \x01(\bR\x06closed\"\x8a\x03\n" +
+	"\x06closed\x18\x04 \x01(\bR\x06closed\"\xa2\x03\n" +
 	"\bToolCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x12\n" +
 	"\x04call\x18\x02 \x01(\fR\x04call\x12\x16\n" +
@@ -4210,7 +4219,8 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04wait\x18\x0e \x01(\bR\x04wait\x12\x12\n" +
 	"\x04once\x18\x0f \x01(\bR\x04once\x12\x14\n" +
 	"\x05plain\x18\x10 \x01(\bR\x05plain\x12\x12\n" +
-	"\x04look\x18\x11 \x01(\bR\x04look\">\n" +
+	"\x04look\x18\x11 \x01(\bR\x04look\x12\x16\n" +
+	"\x06retold\x18\x12 \x01(\bR\x06retold\">\n" +
 	"\vAnswerCalls\x12/\n" +
 	"\x05calls\x18\x01 \x03(\v2\x19.unloop.check.v1.ToolCallR\x05calls\"\xf1\x01\n" +
 	"\vAnswerAsker\x12\x16\n" +

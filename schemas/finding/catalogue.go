@@ -156,7 +156,7 @@ var catalogue = []Kind{
 	{
 		Detector: Cycle, Rule: NothingNew, Compares: "rounds with all rounds before",
 		Title: "rounds that bring nothing new", Text: "{n} rounds of tool calls in a row that brought nothing new", Lasting: true,
-		Hint: "The last {n} rounds brought nothing new: each call had been made before, with the same result. {advice}", Advice: useResults,
+		Hint: "The last {n} rounds brought nothing new: all that they brought had come before. {advice}", Advice: useResults,
 		Takes: ByNothing,
 	},
 	{

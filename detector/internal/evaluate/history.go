@@ -38,7 +38,7 @@ func (r *digestReader) call(c *checkpb.ToolCall) toolloop.Call {
 	return toolloop.Call{
 		Tool: c.GetTool(), Key: r.digest(c.GetCall()), Result: r.digest(c.GetResult()), Class: r.digest(c.GetErrorClass()), ID: r.digest(c.GetId()),
 		Failed: c.GetFailed(), Poll: c.GetPoll(), NotOffered: c.GetNotOffered(), Ours: c.GetOurs(),
-		Loose: r.digest(c.GetLoose()), Soft: c.GetSoft(), Empty: c.GetEmpty(), Wait: c.GetWait(), Once: c.GetOnce(), Plain: c.GetPlain(), Look: c.GetLook(),
+		Loose: r.digest(c.GetLoose()), Soft: c.GetSoft(), Empty: c.GetEmpty(), Wait: c.GetWait(), Once: c.GetOnce(), Plain: c.GetPlain(), Look: c.GetLook(), Retold: c.GetRetold(),
 	}
 }
 

@@ -61,6 +61,7 @@ func (s *State) pastCall(c *Call, p *Params) pastCall {
 		out.flags |= known
 		out.result = c.Result.Key()
 		set(c.Empty, empty)
+		set(c.Retold, retold)
 	}
 	if c.Failed {
 		out.flags |= failed
@@ -241,7 +242,7 @@ func (s *State) addResult(c, now *pastCall) {
 	if c.is(known) || !now.is(known) {
 		return
 	}
-	c.flags |= now.flags & (known | failed | empty | plain)
+	c.flags |= now.flags & (known | failed | empty | plain | retold)
 	c.result, c.class, c.loose = now.result, now.class, now.loose
 	e := s.streakOf(c.key)
 	if e == nil {

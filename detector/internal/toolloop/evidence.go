@@ -38,7 +38,8 @@ type Call struct {
 	Plain bool // Class says all of the error
 	// Look says that the call looks at something which others may change: made again
 	// slowly, it is a poll.
-	Look bool
+	Look   bool
+	Retold bool // each line of the result stands in an earlier result
 }
 
 // Item is one element of a history: a human message, or a round of calls. Other

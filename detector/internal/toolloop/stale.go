@@ -27,6 +27,7 @@ type stale uint8
 const (
 	news    stale = iota // a call or a result that was not seen before
 	unclear              // only known calls, one without a result
+	told                 // other calls, whose results tell only what others told
 	alike                // only known calls with known results, or nearly so
 	nothing              // only known calls with known results
 )
@@ -53,18 +54,21 @@ func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 		switch {
 		case last == news:
 			run = staleRun{}
+		case last == told:
+			run.told++
 		case last >= alike && r.polls(gap):
 			run.polls += count(quick && !r.any(waited)) // the wait before counts
 		case last >= alike:
 			run.take(r, last == nothing && (quick || !r.any(soft)))
 		}
 	}
-	if last < alike || run.rounds < p.NothingNew && run.rounds+run.polls < p.NothingNew*p.PollMultiplier {
+	if last < told || run.weight() < p.NothingNew && run.rounds+run.polls < p.NothingNew*p.PollMultiplier {
 		return Detection{}, false
 	}
+	n := run.rounds + run.polls + run.told
 	f := Detection{
-		Rule: NothingNew, Level: Warn, Tool: s.namesOf(rounds[len(rounds)-1:]), Count: run.rounds + run.polls, Threshold: p.NothingNew,
-		mark: uint32(run.rounds + run.polls), //nolint:gosec // a number of remembered rounds
+		Rule: NothingNew, Level: Warn, Tool: s.namesOf(rounds[len(rounds)-1:]), Count: n, Threshold: p.NothingNew,
+		mark: uint32(n), //nolint:gosec // a number of remembered rounds
 	}
 	if p.CycleEscalate > 0 && run.sure >= p.CycleEscalate*p.NothingNew && (run.again >= p.NothingNew || run.sure >= p.Remember) {
 		f.Level = Block
@@ -75,10 +79,15 @@ func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 // staleRun is a number of rounds in a row that brought nothing new.
 type staleRun struct {
 	rounds, polls int
+	told          int // rounds of other calls, whose results tell only what others told
 	sure          int // of rounds, those that are exact, and are actions or came quickly
 	again         int // of rounds, those that repeat an earlier one of them
 	effects       []uint64
 }
+
+// weight returns the number of rounds that are no polls. Three looks at what is known are
+// worth two repeats: one may look closer at a part.
+func (s *staleRun) weight() int { return s.rounds + 2*s.told/3 }
 
 // take adds a round that is not a poll.
 func (s *staleRun) take(r round, sure bool) {
@@ -128,6 +137,8 @@ func (b *seen) look(c *pastCall) stale {
 		return nothing
 	case c.loose != 0 && b.pairs[c.likeness()]:
 		return alike
+	case c.is(retold):
+		return told
 	}
 	return news
 }

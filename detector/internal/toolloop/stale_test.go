@@ -168,3 +168,34 @@ func TestSoftCallsAreNeverStopped(t *testing.T) {
 		}
 	}
 }
+
+// New calls whose results tell only what others told are hinted at the sixth in a row, and
+// never stopped.
+func TestRoundsThatTellWhatOthersToldAreHinted(t *testing.T) {
+	t.Parallel()
+	looks := func(n int) (out []toolloop.Item) {
+		for i := range n {
+			c := call(fmt.Sprint("view ", i), fmt.Sprint("lines ", i))
+			c.Retold = true
+			out = append(out, round(c))
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		history []toolloop.Item
+		want    int
+	}{
+		"in a row":         {looks(30), 6},
+		"work in between":  {join(looks(5), rounds("edit:ok"), looks(10)[5:]), 0},
+		"repeats as well":  {join(rounds("a:1", "a:1", "a:1"), looks(3)), 6},
+		"fewer than a row": {looks(5), 0},
+	} {
+		s := newSession(t)
+		if got := firstFound(s, c.history, toolloop.NothingNew); got != c.want {
+			t.Errorf("%s: found at round %d, want %d", name, got, c.want)
+		}
+		if f, _ := rule(s.request(c.history), toolloop.NothingNew); f.Level >= block {
+			t.Errorf("%s: stopped", name)
+		}
+	}
+}

@@ -97,6 +97,7 @@ const (
 	plain
 	waited // the call was made before and follows a wait: both are one poll
 	look
+	retold
 )
 
 func (c *pastCall) is(f flags) bool { return c.flags&f != 0 }

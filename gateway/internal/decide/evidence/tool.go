@@ -122,7 +122,7 @@ func (w *wire) wire(calls []provider.ToolCall) []*checkpb.ToolCall {
 		to.Tool, to.Call, to.Result, to.ErrorClass, to.Id = c.Tool, w.bytesOf(c.Key), w.bytesOf(c.Result), w.bytesOf(c.Class), w.bytesOf(c.ID)
 		to.Failed, to.Poll, to.NotOffered, to.Ours, to.Provided = c.Failed, c.Poll, c.NotOffered, c.Ours, c.Provided
 		to.Loose, to.Soft, to.Empty = w.bytesOf(c.Loose), c.Soft, c.Empty
-		to.Wait, to.Once, to.Plain, to.Look = c.Wait, c.Once, c.Plain, c.Look
+		to.Wait, to.Once, to.Plain, to.Look, to.Retold = c.Wait, c.Once, c.Plain, c.Look, c.Retold
 		out[i] = to
 	}
 	return out

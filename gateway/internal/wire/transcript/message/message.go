@@ -102,6 +102,9 @@ type ToolCall struct {
 	Plain bool
 	// Look says that the call looks at something which others may change.
 	Look bool
+	// Retold says that each line of the result stands in an earlier result. It is set only
+	// in the newest round of a history.
+	Retold bool
 	// Long says that the result is more than an acknowledgement, and Shown that it has
 	// a picture or the like.
 	Long, Shown bool

@@ -80,6 +80,11 @@ func (t *Rounds) History(rules Rules) (items []Item, before fingerprint.Digest) 
 			it.Calls[c].NotOffered = offered.lacks(&it.Calls[c])
 		}
 	}
+	if n := len(items); n > 0 && h.retold() {
+		for c := range items[n-1].Calls {
+			items[n-1].Calls[c].Retold = !items[n-1].Calls[c].Failed
+		}
+	}
 	withoutReminders(items, midturn)
 	return items, h.before
 }
