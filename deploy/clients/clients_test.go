@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +111,12 @@ func opencode(t *testing.T, c *client, home, url string) (args, environ []string
 	return []string{filepath.Join(c.folder(t), "bin", "opencode"), "run", question}, []string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1"}
 }
 
+func pi(t *testing.T, c *client, home, url string) (args, environ []string) {
+	t.Helper()
+	write(t, filepath.Join(home, ".pi", "agent", "models.json"), fmt.Sprintf(`{"providers":{"unloop":{"baseUrl":"%s/v1","api":"openai-completions","apiKey":"sk-test","models":[{"id":"scripted-1"}]}}}`, url))
+	return []string{"node", filepath.Join(c.folder(t), "dist", "cli.js"), "-p", question, "--provider", "unloop", "--model", "scripted-1", "--no-session", "--offline"}, []string{"PI_OFFLINE=1"}
+}
+
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -124,12 +131,24 @@ func write(t *testing.T, path, text string) {
 func (c *client) run(t *testing.T, api string, model scripted.Script, w *wire) seen {
 	t.Helper()
 	c.folder(t) // or skip
+	return c.runBefore(t, api, w, startBefore(t, model))
+}
+
+// startBefore runs Unloop in front of a model.
+func startBefore(t *testing.T, model scripted.Script) string {
+	t.Helper()
 	upstream := httptest.NewServer(scripted.New(model))
 	t.Cleanup(upstream.Close)
+	return start(t, upstream.URL)
+}
+
+// runBefore runs the client against a gateway, for a minute at the most.
+func (c *client) runBefore(t *testing.T, api string, w *wire, gateway string) seen {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	home := t.TempDir()
-	args, environ := c.command(t, c, home, w.listen(t, start(t, upstream.URL)))
+	args, environ := c.command(t, c, home, w.listen(t, gateway))
 	if api != "" {
 		args = append(args, api, question)
 	}
@@ -206,6 +225,26 @@ func TestLibrariesEndInEveryFormat(t *testing.T) {
 				looping := all[i].run(t, api, loops, &wire{})
 				looping.check(t)
 			})
+		}
+	}
+}
+
+// A program without sessions that is started again after it was stopped begins anew: it is
+// hinted before it is stopped, and the stop names its tool.
+func TestARunThatBeginsAgainIsHintedFirst(t *testing.T) {
+	t.Parallel()
+	c := &client{name: "pi", pkg: "@mariozechner/pi-coding-agent", modules: programs, command: pi}
+	c.folder(t) // or skip
+	gateway := startBefore(t, loops)
+	for run := range 2 {
+		s := c.runBefore(t, "", &wire{}, gateway)
+		var actions []string
+		for _, e := range s.all {
+			actions = append(actions, e.action)
+		}
+		hint, stop := slices.Index(actions, "hint"), slices.IndexFunc(s.all, func(e exchange) bool { return e.stopped() })
+		if !s.ended || hint < 0 || stop < hint || !strings.Contains(s.out+s.err, "the same tool call (bash)") {
+			t.Errorf("run %d: actions %q, ended %t\n%s\n%s", run+1, actions, s.ended, s.out, s.err)
 		}
 	}
 }

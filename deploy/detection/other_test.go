@@ -42,6 +42,13 @@ var lookScenes = []honest{
 			a.call("edit_file", fmt.Sprintf(`{"path":"big.c","old":"func line%d","new":"x"}`, i*45), "edited", time.Second)
 		}
 	}},
+	{name: "the imports of many modules, each with an error of its own", play: func(s *scene) {
+		a := s.agent(0).user("Fix the imports in all modules.")
+		for i := range 9 {
+			a.call("edit_file", fmt.Sprintf(`{"path":"m%d.py","old":"import a","new":"import b"}`, i), "ok", time.Second)
+			a.call("bash", fmt.Sprintf(`{"command":"python m%d.py"}`, i), fmt.Sprintf("Traceback (most recent call last):\n  File \"m%d.py\", line %d\nNameError: name 'x%d' is not defined", i, i, i), time.Second)
+		}
+	}},
 	{name: "a pool of workers that take 96 samples of one prompt", play: func(s *scene) { workers(s, 8, 12) }},
 }
 

@@ -77,10 +77,19 @@ func (s *State) detectCall(out []Detection, c *pastCall, p *Params, fresh bool) 
 	if n := p.EmptyThreshold; n > 0 && c.is(empty) && t.empties > 0 && int(t.empties)%n == 0 {
 		add(base, SameEmpty, Warn, t.empties, n)
 	}
-	if p.ErrorThreshold > 0 && c.is(failed) && int(t.errors) >= p.ErrorThreshold && len(t.args) > 1 {
+	if p.ErrorThreshold > 0 && c.is(failed) && int(t.errors) >= s.patience(t)*p.ErrorThreshold && len(t.args) > 1 {
 		add(base, SameError, p.stands(t.errors, t.stale, p.ErrorThreshold), t.errors, p.ErrorThreshold)
 	}
 	return out
+}
+
+// patience is by how much the threshold for a tool's errors rises while each tells something
+// new and other calls succeed in between: that is how one mends many places.
+func (s *State) patience(t *tool) int {
+	if t.stale == 0 && s.failed < t.errors {
+		return 2
+	}
+	return 1
 }
 
 // stands returns the level of a finding about errors: it is blocked if it goes on to

@@ -23,6 +23,19 @@ func TestOneErrorFromDifferingArgumentsIsWarnedOf(t *testing.T) {
 	}
 }
 
+// Who mends one place after the other sees the same kind of error from each.
+func TestErrorsThatTellSomethingNewAfterOtherWorkGetMorePatience(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	var history []toolloop.Item
+	for i := range 10 {
+		history = append(history, round(call(fmt.Sprintf("E%d", i), "edited")), round(failure(fmt.Sprintf("A%d", i), fmt.Sprintf("Error: no such name '%d'", i))))
+	}
+	if at := firstFound(s, history, toolloop.SameError); at != 20 {
+		t.Errorf("found at round %d, want that of the tenth error", at)
+	}
+}
+
 func TestASuccessOrAnotherErrorEndsAnErrorCycle(t *testing.T) {
 	t.Parallel()
 	for name, between := range map[string]toolloop.Call{
