@@ -18,8 +18,8 @@ type completionCmd struct {
 
 // Help explains how the output is used.
 func (c *completionCmd) Help() string {
-	return "For this shell alone: source <(unloop completion bash), the same for zsh, and unloop completion fish | source. " +
-		"For all shells to come, put that line into ~/.bashrc or ~/.zshrc, or write the output to ~/.config/fish/completions/unloop.fish."
+	return "For this shell only: source <(unloop completion bash), the same for zsh, and unloop completion fish | source. " +
+		"For all new shells, put that line into ~/.bashrc or ~/.zshrc, or write the output to ~/.config/fish/completions/unloop.fish."
 }
 
 // The scripts ask the command for candidates: the words up to the cursor follow "--".

@@ -26,8 +26,8 @@ type doctorCmd struct {
 // Help explains what is examined.
 func (c *doctorCmd) Help() string {
 	return "Examines NATS, its streams and their replicas, clocks, the disk, all parts, the embedder, ports, the policies in force, upstreams, the latency of a check, " +
-		"and whether loops are stopped: by two loops of its own, in sessions that nobody else has, which raise no incident and notify nobody. " +
-		"The exit code is 1 if there is a fault; warnings alone leave it 0."
+		"and whether loops are stopped, by two test loops that raise no incident and notify nobody. " +
+		"The exit code is 1 if there is a fault, and 0 with only warnings."
 }
 
 // diagnosis is the result as JSON.

@@ -48,7 +48,7 @@ type natsConfigCmd struct {
 // Help explains what is written.
 func (c *natsConfigCmd) Help() string {
 	return "Writes NODE.conf for each server, and for each of the users " + strings.Join(natsperm.Names(), ", ") + " the nkey seed USER.nk and the variables USER.env with which its process connects. " +
-		"Servers hold public keys alone. docs/nats.md says what each user may do."
+		"Servers hold only public keys. docs/reference/nats.md lists what each user may do."
 }
 
 // Run writes the files.
