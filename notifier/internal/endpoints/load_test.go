@@ -82,7 +82,7 @@ routes:
 		2:  {"must not be empty or contain spaces"},
 		3:  {"no URL of an HTTP endpoint"},
 		5:  {"private address 127.0.0.1", "begin with whsec_", "{env: NAME} or {file: PATH}"},
-		6:  {"is taken", "exactly one of"},
+		6:  {"is used by", "exactly one of"},
 		10: {"HOST:PORT", "Unloop <unloop@example.com>", "password is missing", "must be one of starttls, tls, none"},
 		12: {"both set"},
 		14: {"fails with an example", `unknown key "content"`},
