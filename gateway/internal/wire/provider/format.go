@@ -45,7 +45,7 @@ type Kept struct {
 	// Fetched returns the id of the answer that a GET of a path fetches; "" for none.
 	Fetched func(path string) string
 	// Called reads an item of an answer: the call, and the item's id. It returns false if
-	// the item is no call that the client has to answer.
+	// the item is not a call that the client has to answer.
 	Called func(item []byte) (call ToolCall, id string, ok bool)
 }
 
