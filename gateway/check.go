@@ -147,8 +147,8 @@ func (g *Gateway) openAccount(e *exchange) *account.Account {
 }
 
 // Check asks the detectors about a request that did not come over HTTP: in batches with
-// those that did, and from memory while a block stands. Its errors say why there is no
-// decision.
+// those that did, or from memory while a block is in force. Its errors give the reason why
+// there is no decision.
 func (g *Gateway) Check(ctx context.Context, check *checkpb.Check) (*checkpb.Decision, error) {
 	decision, _, err := g.checker.Check(ctx, check)
 	return decision, err

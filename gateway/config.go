@@ -61,8 +61,8 @@ func DefaultConfig() Config {
 // Guarded reports whether clients must show who they are.
 func (c Config) Guarded() bool { return len(c.Auth) > 0 }
 
-// CheckAccess refuses a configuration that would let anybody use the gateway, or the
-// providers' keys in it, unless the flags allow that.
+// CheckAccess refuses a configuration that opens the gateway, or the providers' keys in it,
+// to everybody, unless the flags allow that.
 func (c Config) CheckAccess(p service.Process) error {
 	err := p.CheckGuarded("--listen", c.Listen, "--auth", c.Guarded())
 	if len(c.UpstreamKey) > 0 && !c.Guarded() && !p.Insecure {

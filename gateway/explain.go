@@ -35,8 +35,8 @@ type (
 var ErrRequest = errors.New("not a request")
 
 // Explain explains a request, which is described as POST /unloop/v1/check takes it, with
-// headers in a field of their own. Nothing is counted. With a nil js it explains by the
-// configured bundle alone, else by what it trusts of the running system.
+// headers in a field of their own. It changes no counts. With a nil js it uses only the
+// configured bundle, otherwise the trusted records of the running system.
 func Explain(ctx context.Context, cfg Config, js jetstream.JetStream, trust seal.Trust, description []byte) (*Explanation, error) {
 	e, err := NewReplayer(cfg, time.Now)
 	if err != nil {

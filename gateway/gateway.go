@@ -175,8 +175,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 }
 
 // starts returns an error until policies, overrides and the key of callers were read once,
-// and a detector of another process was heard or waited for: before, a gateway that serves
-// checks nothing.
+// and a detector of another process was heard or waited for: until then, a gateway cannot
+// check requests.
 func (g *Gateway) starts() error {
 	loaded, ok := g.shared.Loaded()
 	alone := g.deps.InProcess == nil && !g.checker.Knows() && time.Since(loaded) < g.grace()

@@ -116,7 +116,7 @@ func (g *Gateway) owe(a *account.Account, out *outcome.Outcome) {
 }
 
 // tellOwed tells the other gateways of a hint that is owed, or with nil that it was given.
-// If the message is lost with the connection, this gateway alone knows.
+// If the message is lost with the connection, only this gateway knows.
 func (g *Gateway) tellOwed(key owedKey, f *checkpb.Finding) {
 	if body, err := proto.Marshal(&checkpb.Owed{Caller: key.caller, Body: key.body[:], Finding: f}); err == nil {
 		_ = g.deps.NATS.Publish(schemas.SubjectOwed, body)

@@ -24,7 +24,7 @@ type basis struct {
 	hasher *identity.Hasher
 }
 
-// rejected is what is kept of a request that was blocked, beside its check.
+// rejected is the data kept with the check of a blocked request.
 type rejected struct {
 	template outcome.RepeatTemplate
 	form     *provider.Prompt

@@ -65,7 +65,7 @@ func (e *Replayer) SetOverrides(all []schemas.Override) { e.overrides = override
 // Policies returns the policies that requests are evaluated by.
 func (e *Replayer) Policies() *Policies { return e.bundles.Rules().Set }
 
-// Origin is what is known of a recorded request beside its bytes.
+// Origin is the data of a recorded request other than its bytes.
 type Origin struct {
 	// Upstream is where it went; "" to find that by its path.
 	Upstream string

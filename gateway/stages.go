@@ -39,7 +39,7 @@ func (s *stages) read(r *http.Request, req *request.Request) (err error) {
 }
 
 // parse returns a request with the prompt in its body, which may be incomplete if the
-// context ended. take takes memory for what is made of the body; its error is that of parse.
+// context ended. take reserves memory for copies of the body; parse returns its error.
 func (s *stages) parse(ctx context.Context, req *request.Request, rules *policystore.Rules, take func(n int) error) (*request.Request, error) {
 	return intake.Parse(req, s.cfg.MaxInspectBytes, options(ctx, req, rules), take)
 }

@@ -17,9 +17,9 @@ import (
 // maxTries bounds how often one batch is sent.
 const maxTries = 3
 
-// attempt is a batch on its way to decisions, which may come in several answers. It is
-// sent again only if the first detector has surely not counted it and will not: it refused
-// the batch, it is gone, or it is frozen, and will refuse on its return what came meanwhile.
+// attempt is a batch on its way to decisions, which may come in several answers. It is sent
+// again only if the first detector has surely not counted it and will not: it refused the
+// batch, it is gone, or it is frozen and will refuse waiting messages when it returns.
 type attempt struct {
 	c *Checker
 	// message is sent, or body, which is the same encoded.

@@ -32,5 +32,5 @@ func bound(check *checkpb.Check) {
 	}
 }
 
-// alone reports whether a check shares no message with others.
+// alone reports whether a check needs a message of its own.
 func alone(check *checkpb.Check) bool { return proto.Size(check) > largeCheck }

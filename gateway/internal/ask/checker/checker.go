@@ -115,8 +115,8 @@ func starving(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg
 func (c *Checker) Prefer(l *natskit.InProcess) { c.inbox.Prefer(l) }
 
 // Check returns the decision on a check, or one of this package's errors if there was none
-// in time. local says that it follows from a block that stands. After a reconnect a detector
-// is asked about each block; until one answers, the block stands.
+// in time. local says that the decision comes from a block in force. After a reconnect a
+// detector is asked about each block; until one answers, the block stays in force.
 func (c *Checker) Check(ctx context.Context, check *checkpb.Check) (decision *checkpb.Decision, local bool, err error) {
 	if standing := c.blocks.Decision(c.now(), check); standing != nil {
 		return standing, true, nil
@@ -134,7 +134,7 @@ func (c *Checker) Check(ctx context.Context, check *checkpb.Check) (decision *ch
 	return decision, false, err
 }
 
-// Blocks returns the blocks that stand.
+// Blocks returns the blocks in force.
 func (c *Checker) Blocks() *standing.Blocks { return c.blocks }
 
 func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decision, error) {
@@ -228,7 +228,7 @@ func (c *Checker) send(batch []*call, queued bool) {
 }
 
 // encode returns the message of a batch for a detector of this process, else its encoding.
-// A check that is on its way is changed no more.
+// A check in flight is not changed any more.
 func (c *Checker) encode(batch []*call) (message proto.Message, body []byte, err error) {
 	msg := &checkpb.CheckBatch{BudgetMs: uint32(max(c.timeout/time.Millisecond, 1)), Parts: true, PatienceMs: uint32(max(c.timeout, maxWait) / time.Millisecond), Checks: make([]*checkpb.Check, len(batch))}
 	for i, one := range batch {

@@ -17,9 +17,9 @@ const (
 	maxFleet = 256
 )
 
-// fleet knows the detectors that beat, and when each was heard last. A frozen detector
-// keeps its place in the queue group of checks, and would get its share of them; of checks
-// that are sent to a name it gets none.
+// fleet knows the live detectors and their last heartbeats. A frozen detector stays in the
+// queue group and would get its share of checks; it gets none if checks are sent to
+// detectors by name.
 type fleet struct {
 	mu    sync.Mutex
 	heard map[string]time.Time

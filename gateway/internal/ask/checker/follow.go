@@ -99,8 +99,8 @@ func (c *Checker) report() {
 	}
 }
 
-// Correct publishes by how much reservations differ from the real cost. If it is lost with
-// the connection, the reservations stand.
+// Correct publishes the differences between reservations and the real cost. If the message
+// is lost, the reservations stay.
 func (c *Checker) Correct(corrections []*checkpb.Correction) {
 	_ = c.publish(schemas.SubjectOutcome, &checkpb.Outcome{Corrections: corrections})
 }

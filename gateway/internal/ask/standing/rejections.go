@@ -14,8 +14,8 @@ const (
 	maxTimes = 3
 )
 
-// Conversation names a conversation of a caller: by its session, or by what is blocked
-// where it has none.
+// Conversation names a conversation of a caller: by its session, or without one by the
+// blocked fingerprint.
 type Conversation struct{ Caller, Session string }
 
 // Rejections remembers which conversations were rejected, and how often they came back

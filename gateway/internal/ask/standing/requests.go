@@ -28,7 +28,7 @@ type Raw struct {
 	Body           []byte
 }
 
-// Digest stands for a raw request. The zero value stands for none.
+// Digest identifies a raw request. The zero value identifies none.
 type Digest [2]uint64
 
 // Requests remembers requests that were blocked a moment ago by their bytes, with the check
@@ -67,9 +67,9 @@ func (s *Requests[B, K]) Any() bool {
 	return len(s.known) > 0
 }
 
-// Decision returns the check of a request that is known, what was kept with it, and the
-// decision by the blocks that stand. The decision is nil for a request that is not known
-// or not blocked any more. Like Blocks.Decision it keeps the hit for the next report.
+// Decision returns the check of a known request, the value kept with it, and the decision
+// by the blocks in force. The decision is nil if the request is unknown or no longer
+// blocked. Like Blocks.Decision it keeps the hit for the next report.
 func (s *Requests[B, K]) Decision(now time.Time, d Digest, basis B) (check *checkpb.Check, kept K, decision *checkpb.Decision) {
 	s.mu.Lock()
 	r, known := s.known[d]

@@ -34,9 +34,9 @@ func toolsOf(d *checkpb.Decision) (out []*checkpb.Finding) {
 	return out
 }
 
-// beside returns when all that stops a blocked request lets it pass, beside its blocks.
-// known says that no detector needs to be asked. What watches say about a conversation holds as long as the
-// block, and what rules and other counters say for a moment.
+// beside returns when everything other than its blocks lets a blocked request pass. known
+// says that no detector needs to be asked. Results of watches are valid as long as the
+// block, those of rules and other counters for a moment.
 func beside(now time.Time, check *checkpb.Check, blocked []hit) (after uint64, lasting, known bool) {
 	counts, watches := counted(check, blocked), slices.ContainsFunc(check.GetWatches(), func(w *checkpb.ToolWatch) bool { return !w.GetShadow() })
 	doubted := slices.ContainsFunc(blocked, func(h hit) bool { return h.doubted })

@@ -36,8 +36,8 @@ const (
 	usualKey = 128
 )
 
-// Blocks are the blocks that stand, by fingerprint, and the hits on them that no
-// detector knows yet. Make it with New; many goroutines may use it at once.
+// Blocks are the blocks in force by fingerprint, and the hits on them that no detector
+// knows yet. Make it with New; many goroutines may use it at once.
 type Blocks struct {
 	mu       sync.Mutex
 	standing map[string]*block
@@ -93,7 +93,7 @@ func (s *Blocks) Releases() uint64 {
 	return s.released
 }
 
-// Stands reports whether a finding blocks what comes after it.
+// Stands reports whether a finding blocks further requests.
 func Stands(f *checkpb.Finding) bool {
 	return !f.GetShadow() && f.GetAction().Stops() && f.GetBlockedMs() > 0
 }
@@ -106,9 +106,9 @@ func (s *Blocks) Learn(now time.Time, findings ...*checkpb.Finding) {
 	s.put(now, rest{}, findings)
 }
 
-// Confirm takes a detector's decision on a check: the findings that block what comes after
-// them, and what else stops the request. The doubted blocks of the check's counters that
-// are not among them have ended.
+// Confirm takes a detector's decision on a check: the findings that block further requests,
+// and what else stops this one. The doubted blocks of the check's counters that are not
+// among them have ended.
 func (s *Blocks) Confirm(now time.Time, check *checkpb.Check, d *checkpb.Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *Blocks) Confirm(now time.Time, check *checkpb.Check, d *checkpb.Decisio
 	s.put(now, rest{asked: now, answered: true, after: d.GetRetryAfterMs(), lasting: d.GetLasting(), tools: toolsOf(d)}, d.GetFindings())
 }
 
-// put remembers the findings that block what comes after them.
+// put remembers the findings that block further requests.
 func (s *Blocks) put(now time.Time, with rest, findings []*checkpb.Finding) {
 	for _, f := range findings {
 		if !Stands(f) {
@@ -188,8 +188,8 @@ func (s *Blocks) Decision(now time.Time, check *checkpb.Check) *checkpb.Decision
 	return s.decide(now, check, false)
 }
 
-// Doubted is Decision for a check that no detector has answered: doubted blocks stand, and
-// what else stops the request is not asked about again for a while.
+// Doubted is Decision for a check that no detector has answered: doubted blocks stay in
+// force, and nothing else is asked about for a while.
 func (s *Blocks) Doubted(now time.Time, check *checkpb.Check) *checkpb.Decision {
 	return s.decide(now, check, true)
 }
@@ -229,15 +229,15 @@ func (s *Blocks) decide(now time.Time, check *checkpb.Check, doubted bool) *chec
 	return out
 }
 
-// hit is a counter of a check, by its own steps or those of all sessions together, and
-// the block that stands for it.
+// hit is a counter of a check, by its own steps or those of all sessions together, with its
+// block.
 type hit struct {
 	*block
 	counter *checkpb.Counter
 	steps   []*checkpb.Step
 }
 
-// blocked returns the counters of a check for which blocks stand.
+// blocked returns the counters of a check that have blocks in force.
 func (s *Blocks) blocked(now time.Time, check *checkpb.Check) (out []hit) {
 	for _, c := range check.GetCounters() {
 		if c.GetShadow() || !stopping(c.GetSteps()) {
@@ -255,7 +255,7 @@ func (s *Blocks) blocked(now time.Time, check *checkpb.Check) (out []hit) {
 	return out
 }
 
-// standingAt returns the block that stands for a counter; nil for none.
+// standingAt returns the block in force for a counter; nil for none.
 func (s *Blocks) standingAt(now time.Time, c *checkpb.Counter, fingerprint []byte) *block {
 	var room [usualKey]byte
 	k := appendKey(room[:0], c.GetPolicy(), c.GetDetector(), fingerprint)

@@ -21,8 +21,8 @@ type Client struct {
 type matcher func(header func(name string) string) bool
 
 // clients are the known clients; the first that matches counts, so that a client stands
-// before the SDK that it is built on. What is tested is tested by deploy/clients with the
-// versions that docs/clients.md has in its table.
+// before the SDK that it is built on. deploy/clients tests those in the table of
+// docs/clients.md.
 var clients = []Client{
 	{"codex", Refused, "sleeps for the Retry-After of a 429 and goes on; tries 403 and 422 again five times; a 400 ends it (tested)", agent("codex_", "codex-")},
 	{"opencode", Refused, "tries a 429 again without end, after Retry-After or a growing pause; a 400 ends it (tested)", agent("opencode/")},

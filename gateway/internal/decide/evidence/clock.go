@@ -7,11 +7,10 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// clockCounter counts a first request by what it says without its clocks: a prompt that
-// begins with the time is another one each time. A clock is a time that is the present one,
-// whatever the zone; other times are what the prompt is about. The clock may be what
-// differs, so that the counter brings hints at most. It is nil for a prompt without a
-// clock.
+// clockCounter counts a first request without its clocks, because a prompt that begins with
+// the time differs each time. A clock is the current time in any zone; other times are part
+// of the task. The clock may be what differs, so that the counter brings hints at most. It
+// is nil for a prompt without a clock.
 func (m *maker) clockCounter(p *bundle.Policy) *checkpb.Counter {
 	if p.Prompt.CountEach || !m.begins() || m.Prompt.Transcript.Messages() > mostClocked {
 		return nil

@@ -26,8 +26,8 @@ func (m *maker) excerpt() *checkpb.Excerpt {
 	return &checkpb.Excerpt{Text: text, Policies: ask}
 }
 
-// newestTexts returns what the agent did last and what it was answered; of a tool runner
-// the call and its result.
+// newestTexts returns the agent's last message and the answer to it; for a tool runner the
+// call and its result.
 func (m *maker) newestTexts() (said, answered string) {
 	switch {
 	case m.Run != nil && m.Run.Tool != "":

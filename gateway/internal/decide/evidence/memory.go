@@ -31,8 +31,8 @@ const (
 // By the end users it finds an agent that changes the user with each request: a caller
 // is a key and a user. Only prompts that change users are counted for it.
 //
-// By what is in flight it tells samples of one prompt from its repeats after an answer,
-// and by the first requests of a caller a workload from a loop.
+// From the requests in flight it distinguishes samples of one prompt from repeats after an
+// answer, and from the first requests of a caller a workload from a loop.
 type Memory struct {
 	mu      sync.Mutex
 	newest  map[string]string    // prompt by session

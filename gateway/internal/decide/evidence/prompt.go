@@ -71,10 +71,9 @@ func (m *maker) setRounds(c *checkpb.Counter, d *policy.Prompt) {
 // only a part of it.
 func (m *maker) keptByProvider() bool { return m.Prompt != nil && m.Prompt.Delta }
 
-// asked returns the fingerprint of what was asked, without the model, and without the
-// session where the policy counts sessions together. Of a conversation that the provider
-// keeps, the request shows only the newest messages, which mean little without their
-// session.
+// asked returns the fingerprint of the prompt, without the model, and without the session
+// if the policy counts sessions together. Of a conversation that the provider keeps, the
+// request shows only the newest messages, which mean little without their session.
 func (m *maker) asked(p *policy.Prompt) []byte {
 	b := fingerprint.New(promptDomain).String(m.Identity.GetCaller())
 	if p.Scope == policy.ScopeSession || m.keptByProvider() {
@@ -84,7 +83,7 @@ func (m *maker) asked(p *policy.Prompt) []byte {
 	return b.Sum().Bytes()[:askedSize]
 }
 
-// addAsked adds what was asked to a fingerprint, without the caller.
+// addAsked adds the prompt to a fingerprint, without the caller.
 func (m *maker) addAsked(b *fingerprint.Builder, p *policy.Prompt) {
 	switch {
 	case m.Prompt == nil:
@@ -100,8 +99,8 @@ func (m *maker) addAsked(b *fingerprint.Builder, p *policy.Prompt) {
 	}
 }
 
-// promptFingerprint joins the parts of a prompt's fingerprint: what was asked, in which
-// session, and the model. kind tells a session from the other uses of its part.
+// promptFingerprint joins the parts of a prompt's fingerprint: prompt, session and model.
+// kind distinguishes a session from other uses of its part.
 func (m *maker) promptFingerprint(asked []byte, kind, session string) []byte {
 	in := fingerprint.New(promptDomain).String(kind).String(session).Sum()
 	model := fingerprint.New(promptDomain).String("model").String(m.Model()).Sum()

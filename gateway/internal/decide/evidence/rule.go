@@ -241,7 +241,7 @@ func (m *maker) tokens() usage.Bounds {
 // breakers.
 const breakerDomain = "unloop/breaker/1"
 
-// breakerRule stands for a circuit breaker of requests among the rules.
+// breakerRule is the rule of a circuit breaker that counts requests.
 var breakerRule = &bundle.Limit{Rule: &policy.Rule{Name: finding.CircuitBreaker, Algorithm: finding.CircuitBreaker}}
 
 // breaker returns a policy's circuit breaker as a limit. The request costs what it costs

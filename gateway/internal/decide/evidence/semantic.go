@@ -69,8 +69,8 @@ type exchange struct {
 // alone reports whether the agent has not spoken yet.
 func (e *exchange) alone() bool { return e.wire.GetSaid() == "" }
 
-// newestExchange returns what the agent did last and what it was answered; nil without
-// text to compare. Where the provider keeps the history, an answer comes alone, and says
+// newestExchange returns the agent's last message and the answer to it; nil without text to
+// compare. If the provider keeps the history, the request has only an answer, which says
 // too little.
 func (m *maker) newestExchange() *exchange {
 	t := m.Prompt.Transcript

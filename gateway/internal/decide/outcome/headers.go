@@ -17,8 +17,8 @@ const loopHeaders = 6
 // Set adds a header.
 func (h *Headers) Set(name, value string) { *h = append(*h, name, value) }
 
-// Names of the headers that stand beside those of the same name from the upstream.
-// All others replace them.
+// Names of the headers that are added to the upstream's of the same name. All others
+// replace them.
 const (
 	headerLimitPolicy = "Ratelimit-Policy"
 	headerLimit       = "Ratelimit"
@@ -104,7 +104,7 @@ func (o *Outcome) setLimit(h *Headers) {
 	}
 }
 
-// addLimits adds what is left of the rules: of all of them in the fields of the IETF's
+// addLimits adds the remainders of the rules: of all of them in the fields of the IETF's
 // draft-ietf-httpapi-ratelimit-headers, and of the rule with the least left also in those
 // of the draft's early versions, which most clients still read.
 func (h *Headers) addLimits(verdicts []evidence.Verdict) {

@@ -28,8 +28,8 @@ func (o *Outcome) Hint(now time.Time) (text, position string) {
 	return o.of.hintText(p, o.Finding, now), p.Hint.Position
 }
 
-// hintText returns what a hint says. A policy's own words are given alone. Without
-// them it says what repeats itself, how often and since when, and two things to try.
+// hintText returns the text of a hint: the policy's own text, or else what repeats, how
+// often and since when, and two things to try.
 func (c *Case) hintText(p *bundle.Policy, f *checkpb.Finding, now time.Time) string {
 	if p.Hint.Text != policy.DefaultHint {
 		return p.Hint.Text

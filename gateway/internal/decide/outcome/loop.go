@@ -67,8 +67,8 @@ func (o *Outcome) answer() {
 }
 
 // syntheticText returns an answer in the model's place: what was repeated, for people, and
-// what to do instead, for the model that reads it later. By its beginning, a history shows
-// that no model wrote it.
+// what to do instead, for the model that reads it later. Its beginning identifies it in a
+// history.
 func syntheticText(f *checkpb.Finding) string {
 	return "Stopped by Unloop: " + f.Facts().Text() + " (" + codeLoop + "). The model was not asked. " + finding.Of(f.GetDetector(), f.GetRule()).Advice + handle(f)
 }

@@ -49,8 +49,8 @@ type Case struct {
 
 func (c *Case) fairvisor() bool { return c.Policies != nil && c.Policies.FairvisorHeaders }
 
-// incomplete says what is missing of the decision: all of it, or the semantic
-// detector's part. Only the former has a request refused that fails closed.
+// incomplete says whether the whole decision or only the semantic part is missing. With
+// failure_mode closed, only the former refuses the request.
 func (c *Case) incomplete() string {
 	if c.Degraded == "" && c.Decision.GetSemanticMissed() {
 		return finding.Semantic
@@ -58,7 +58,7 @@ func (c *Case) incomplete() string {
 	return c.Degraded
 }
 
-// Outcome is what is done with a request.
+// Outcome says what happens to a request.
 type Outcome struct {
 	// Label names the outcome in metrics.
 	Label string

@@ -24,7 +24,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
-// Gate lets clients in. Make it with New; Run keeps the keys of tokens up to date.
+// Gate authenticates clients. Make it with New; Run keeps the keys of tokens up to date.
 type Gate struct {
 	auth    *auth.Authenticator
 	guarded bool
@@ -37,8 +37,8 @@ type Gate struct {
 	results, foreign *prometheus.CounterVec
 }
 
-// New returns the gate for a configuration, which lets everybody in if it names no
-// source of keys. keyed are the upstreams whose provider key the gateway puts in.
+// New returns the gate for a configuration. Without a source of keys it admits everybody.
+// keyed are the upstreams with a provider key of the gateway's.
 func New(cfg auth.Config, keyed []string, log *slog.Logger, reg prometheus.Registerer) (*Gate, error) {
 	authenticator, err := auth.New(cfg, log)
 	if err != nil {
@@ -160,8 +160,8 @@ func retryAfter(seconds string) provider.Header {
 	return provider.Header{Name: "Retry-After", Value: seconds}
 }
 
-// CallerKey returns what tells a client from others: its provider's key, or what it
-// was authenticated by if it has none of its own.
+// CallerKey returns what identifies a client: its provider key, or else its Unloop key or
+// token.
 func (g *Gate) CallerKey(r *http.Request, req *request.Request, client auth.Principal) string {
 	key := req.Provider.Key(r)
 	if client.ID != "" && (key == "" || g.keys(req.Target)) {

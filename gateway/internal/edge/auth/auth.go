@@ -57,8 +57,8 @@ type Principal struct {
 	Tenanted bool
 }
 
-// Authenticator lets clients in. Make it with New; Run keeps the issuer's keys
-// up to date.
+// Authenticator authenticates clients. Make it with New; Run keeps the issuer's keys up to
+// date.
 type Authenticator struct {
 	keys    *access.Keys
 	tokens  *tokens

@@ -116,7 +116,7 @@ func checkText(d client.ToolDecision) string {
 	return text
 }
 
-// explainText returns what is known of a session.
+// explainText describes a session.
 func explainText(d client.ToolDecision) string {
 	if d.Degraded != "" {
 		return "Nothing can be said now: " + d.Degraded + "."

@@ -233,7 +233,7 @@ func (c *checkRequest) complete() *client.Error {
 	return c.check()
 }
 
-// expand sets the body of the Chat Completions request that prompt or messages stand for.
+// expand sets the body to the Chat Completions request for prompt or messages.
 func (c *checkRequest) expand() *client.Error {
 	chat := chat.Format.Name()
 	switch {

@@ -55,9 +55,8 @@ func (p *Proxy) Hint(format provider.Provider, b *request.Body, text, position s
 	return body
 }
 
-// repaired returns a body with a history of tool calls that the provider accepts, and what was
-// changed in it. A body that needs no repair, or that is not sent as plain JSON, is
-// returned as it is.
+// repaired returns a body with a tool history that the provider accepts, and the changes. A
+// body that needs no repair, or is not plain JSON, is returned unchanged.
 func repaired(p provider.Provider, b *request.Body) (*request.Body, repair.Report, error) {
 	if b.Recoded() {
 		return b, repair.Report{}, nil

@@ -32,8 +32,9 @@ func (c *call) wrote(info httptrace.WroteRequestInfo) {
 	}
 }
 
-// over drops the body once it is needed no more: an answer may take minutes. The body of a
-// request that went out several times stays, since two of them may be on their way.
+// over drops the body once it is no longer needed, because an answer may take minutes. The
+// body of a request that went out several times stays, since two of them may be on their
+// way.
 func (c *call) over() {
 	if c.done.Add(1) != 2 || c.body == nil || c.tries != 1 {
 		return

@@ -48,8 +48,8 @@ func NewTransport(caFile string) (*http.Transport, error) {
 	}, err
 }
 
-// trustedCAs returns the system's certificate authorities and those in a PEM file; nil
-// stands for the system's alone.
+// trustedCAs returns the system's CA certificates and those in a PEM file; nil means only
+// the system's.
 func trustedCAs(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil

@@ -32,9 +32,8 @@ const (
 // all the memory for bodies, or those of its caller all that it may have.
 var ErrNoRoom = errors.New("no memory for the request body")
 
-// Bodies is the account of the memory for the bodies of all requests, and what is made of
-// them, shared by caller. It also remembers the bodies that were too large to hold. The nil
-// Bodies bounds nothing.
+// Bodies accounts for the memory of all bodies and their copies, shared by caller. It also
+// remembers bodies that were too large. The nil Bodies has no bounds.
 type Bodies struct {
 	size    int64
 	refused prometheus.Counter

@@ -7,7 +7,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/share/fair"
 )
 
-// memory is the memory of one body and of what is made of it. It belongs to one goroutine.
+// memory is the memory of one body and its copies. It belongs to one goroutine.
 type memory struct {
 	of     *Bodies
 	caller fair.Caller

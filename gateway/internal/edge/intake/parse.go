@@ -12,8 +12,8 @@ import (
 )
 
 // Parse returns a request whose body was read with its prompt, or with why the body can't
-// be inspected. limit bounds the length of a body that is decompressed. take takes memory
-// for what is made of the body; its error is that of Parse.
+// be inspected. limit bounds the length of a body that is decompressed. take reserves
+// memory for copies of the body; Parse returns its error.
 func Parse(req *request.Request, limit int64, opts provider.Options, take func(n int) error) (*request.Request, error) {
 	switch {
 	case !req.Target.Format.Prompt():

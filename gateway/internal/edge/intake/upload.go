@@ -56,8 +56,8 @@ func (u *Upload) Give(n int) {
 	}
 }
 
-// Try is Take for one that must not wait. If its error is ErrNoRoom, Again waits for what
-// was lacking.
+// Try is Take without waiting. If its error is ErrNoRoom, Again waits for the missing
+// memory.
 func (u *Upload) Try(n int) error {
 	if u == nil {
 		return nil
@@ -77,7 +77,7 @@ func (u *Upload) prepare(n int64) error {
 	return u.memory.prepare(n)
 }
 
-// pass says that what is still to come is not held.
+// pass says that the rest of the body is not held.
 func (u *Upload) pass() {
 	if u != nil {
 		u.memory.passing = true

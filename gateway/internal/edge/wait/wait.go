@@ -33,9 +33,9 @@ func New(limit int, reg prometheus.Registerer) *Room {
 	return &Room{limit: limit, waiting: map[string]int{}, held: held}
 }
 
-// Wait returns nil after d; at once for the key "", which stands for no wait. It returns
-// ErrCrowded at once if too many requests of the key wait already, and the context's
-// error if that ends before d.
+// Wait returns nil after d; at once for the key "", which means no wait. It returns
+// ErrCrowded at once if too many requests of the key wait already, and the context's error
+// if that ends before d.
 func (r *Room) Wait(ctx context.Context, key string, d time.Duration) error {
 	if key == "" {
 		return nil

@@ -164,7 +164,7 @@ func (a *Account) Answer(res *http.Response) {
 
 // meter returns the watcher that corrects the reservations by the usage in the answer, as
 // far as it came before the client left or the upstream broke off. Without usage the
-// reservations stand; a failed request cost nothing.
+// reservations stay; a failed request costs nothing.
 func (a *Account) meter(res *http.Response) []answerscan.Watcher {
 	switch {
 	case !a.Reads():
@@ -268,7 +268,7 @@ func fetchedID(r *request.Request) (id string, kept *provider.Kept) {
 }
 
 // finish reports whether no gateway has corrected the cost of an answer before. If the
-// store does not say, the reservations stand.
+// store does not say, the reservations stay.
 func (b *Books) finish(caller, id string) (first bool) {
 	b.store(func(ctx context.Context) (err error) {
 		first, err = b.Store.Finish(ctx, caller, id)

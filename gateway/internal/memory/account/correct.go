@@ -20,9 +20,9 @@ func Reserved(limits []evidence.Limit, d *checkpb.Decision) []evidence.Verdict {
 	return out
 }
 
-// Corrections returns what replaces the reservations that were made at a time by the real
-// cost. A nil usage stands for a request that cost nothing. id is the id of a check that
-// gives back what it took; "" for requests.
+// Corrections returns the corrections of reservations to the real cost. A nil usage means a
+// request without cost. id is the id of a check that returns its reservation; "" for
+// requests.
 func Corrections(reserved []evidence.Verdict, u *usage.Usage, made, now time.Time, id string) []*checkpb.Correction {
 	var out []*checkpb.Correction
 	for _, v := range reserved {

@@ -72,7 +72,7 @@ func Key(caller, id string) string {
 }
 
 // Put remembers the session of an answer, and returns when every gateway can look it up:
-// the client may continue it at any of them. Without a bucket this gateway alone knows it.
+// the client may continue it at any of them. Without a bucket only this gateway knows it.
 func (s *Store) Put(ctx context.Context, caller, id, session string) error {
 	return s.put(ctx, schemas.AnswerKey(Key(caller, id)), []byte(session))
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/unloop/unloop/schemas/kit/seal"
 )
 
-// Shared is what is known of the cluster now. Many goroutines may read it while one
-// follows the cluster.
+// Shared is the shared state of the cluster. Many goroutines may read it while one follows
+// the cluster.
 type Shared struct {
 	log   *slog.Logger
 	trust seal.Trust
@@ -41,9 +41,9 @@ type Shared struct {
 	alone atomic.Bool
 }
 
-// New returns what is known before any contact with the cluster. key is the key that
-// callers are hashed with; nil for the cluster's own. trust says which records are good, now
-// when overrides are over.
+// New returns the state before any contact with the cluster. key is the caller hash key;
+// nil for the cluster's own. trust decides which records are valid; now is the clock for
+// overrides.
 func New(key *[identity.KeySize]byte, trust seal.Trust, now func() time.Time, log *slog.Logger) *Shared {
 	s := &Shared{log: log, key: key, trust: trust, now: now}
 	if key != nil {
@@ -120,7 +120,7 @@ func (s *Shared) Follow(ctx context.Context, nc *natskit.Conn, layout natskit.La
 	return group.Wait()
 }
 
-// bundles, set and keys return the registers of what is shared.
+// bundles, set and keys return the registers of shared records.
 func (s *Shared) bundles() *seal.Register {
 	return &seal.Register{Trust: s.trust, Bucket: schemas.BucketPolicies}
 }

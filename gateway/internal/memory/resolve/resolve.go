@@ -65,7 +65,7 @@ func New(cfg Config, answers Answers, reg prometheus.Registerer) *Resolver {
 	}
 }
 
-// Sender is what is known of the sender of a request before its identity.
+// Sender is the sender of a request as known before its identity is resolved.
 type Sender struct {
 	Client auth.Principal
 	// Key tells callers apart: the provider's key, or what the client was

@@ -18,9 +18,9 @@ const (
 	maxHeaderBytes      = 64 << 10
 )
 
-// newKeysClient returns the client that fetches the keys of tokens. Bundles are pushed
-// over the network: their URLs lead to public addresses and the allowed networks
-// alone, by no proxy and without redirects.
+// newKeysClient returns the client that fetches the keys of tokens. Bundles are pushed over
+// the network, so their URLs may only lead to public addresses and the allowed networks,
+// without proxies and redirects.
 func newKeysClient(allowed []netip.Prefix) *http.Client {
 	return &http.Client{
 		Timeout: fetchTimeout,

@@ -22,9 +22,9 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Where a bundle came from, as logs and metrics name it. The first of them that
-// exists is in force: a file belongs to one gateway and outranks what was pushed to
-// all, and the default policy is used without either.
+// Where a bundle came from, as logs and metrics name it. The first of them that exists is
+// in force: a file belongs to one gateway and overrides the pushed bundle; the default
+// policy is used without either.
 const (
 	sourceFile    = "file"
 	sourcePushed  = "pushed"

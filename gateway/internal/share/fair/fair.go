@@ -15,7 +15,7 @@ type Caller uint64
 
 type callerKey struct{}
 
-// WithCaller returns a context of what is done for a caller.
+// WithCaller returns a context for work on behalf of a caller.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
@@ -26,9 +26,9 @@ func CallerIn(ctx context.Context) Caller {
 	return c
 }
 
-// May reports whether a caller that has own of a room may take n more of it while free of
-// it is not taken: it gets no more than it leaves free. So a caller alone gets half of the
-// room, and one that has nothing yet always finds some.
+// May reports whether a caller that has own may take n more while free is left: it gets no
+// more than it leaves free. So a single caller gets half, and a caller that has nothing
+// always finds some.
 func May(own, n, free int64) bool { return own+n <= free-n }
 
 // Most returns how much of a room a caller may have at most.

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Skip consumes the next value, whatever it is.
+// Skip consumes the next value of any kind.
 func (w *Walker) Skip() error {
 	switch w.Kind() {
 	case '"':

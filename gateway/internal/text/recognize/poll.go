@@ -171,7 +171,7 @@ var pollCommands = [...]string{
 	"nc -z", "pg_isready", "until ",
 }
 
-// pollWords mark a command wherever they stand in it as a word.
+// pollWords mark a command if they occur anywhere in it as a word.
 var pollWords = [...]string{
 	"status", "poll", "wait", "watch", "jobs", "health", "ping", "alive", "ready", "check", "ps", "pgrep", "sleep",
 }

@@ -94,7 +94,7 @@ func isHex(ch byte) bool {
 // wordAt reports whether a word goes on at i.
 func wordAt(text []byte, i int) bool { return i < len(text) && class[text[i]] != other }
 
-// letterAt reports whether a letter stands at i.
+// letterAt reports whether there is a letter at i.
 func letterAt(text []byte, i int) bool { return i < len(text) && class[text[i]] == letter }
 
 // skipDigits returns the index of the first byte from i on that is not a digit.
@@ -122,7 +122,7 @@ func skipFraction(text []byte, i int) int {
 	return i
 }
 
-// skipSpace returns i, or i+1 where a space stands there.
+// skipSpace returns i, or i+1 if there is a space at i.
 func skipSpace(text []byte, i int) int {
 	if i < len(text) && text[i] == ' ' {
 		i++

@@ -8,7 +8,7 @@ import (
 	"github.com/unloop/unloop/schemas/toolname"
 )
 
-// Traits are what a call says of itself, whatever its result is.
+// Traits are properties of a call, independent of its result.
 type Traits struct {
 	// Poll is IsPoll.
 	Poll bool
@@ -147,7 +147,7 @@ func IsPlainError(tool string, text []byte) bool { return !isShell(tool) || IsPl
 
 // IsPlainText reports whether an error has no more than the lines that its class covers.
 // What a compiler or a test prints may get further each time although its first and last
-// lines stay. An exit code alone tells nothing.
+// lines stay. An exit code by itself says nothing.
 func IsPlainText(text []byte) bool {
 	lines, told := 0, false
 	for line := range bytes.SplitSeq(text, []byte("\n")) {

@@ -301,7 +301,7 @@ func rateAt(text []byte, i int) int {
 	return 0
 }
 
-// spacedSeconds reports whether " s" stands at i.
+// spacedSeconds reports whether " s" is at i.
 func spacedSeconds(text []byte, i int) bool {
 	return hasPrefix(text[min(i, len(text)):], " s") && !wordAt(text, i+len(" s"))
 }
@@ -373,7 +373,7 @@ func afterName(text []byte, w int) int {
 	return v
 }
 
-// isNameEnd reports whether ch may stand between a name and its value.
+// isNameEnd reports whether ch may be between a name and its value.
 func isNameEnd(ch byte) bool {
 	switch ch {
 	case '"', '\'', '\\', ':', '=', ' ':

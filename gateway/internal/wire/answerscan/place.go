@@ -41,7 +41,7 @@ func (p *Place) Name() []byte {
 	return n.text[:n.length]
 }
 
-// Is reports whether the value stands at a path of names, Element and Any.
+// Is reports whether the value is at a path of names, Element and Any.
 func (p *Place) Is(path ...string) bool {
 	if p.depth != len(path) {
 		return false

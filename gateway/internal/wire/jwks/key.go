@@ -40,8 +40,8 @@ func (k key) fits(id string, algorithm jose.SignatureAlgorithm) bool {
 	return (id == "" || k.id == "" || id == k.id) && slices.Contains(k.algorithms, algorithm)
 }
 
-// parse reads a key set (RFC 7517). Keys of other kinds or uses are passed over, as the
-// RFC wants it; a set without a usable key is an error.
+// parse reads a key set (RFC 7517). Keys of other kinds or uses are skipped, as the RFC
+// requires; a set without a usable key is an error.
 func parse(data []byte) ([]key, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

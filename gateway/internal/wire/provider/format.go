@@ -61,8 +61,7 @@ type Usage struct {
 	Prompt []string
 }
 
-// Upstream is a service that requests go to by their path alone, without its name in
-// front. Formats declare it, and say what is its own.
+// Upstream is a service that serves paths without its name in front. Formats declare it.
 type Upstream struct {
 	// Name is the first segment of its paths and its name in --upstream; Title is what
 	// people call it.
@@ -113,7 +112,7 @@ type Variable struct {
 	Path string
 }
 
-// At reports whether a host takes the upstream's keys alone.
+// At reports whether a host accepts only the upstream's keys.
 func (u *Upstream) At(host string) bool {
 	for _, end := range u.Hosts {
 		if strings.HasSuffix(host, end) && (strings.HasPrefix(end, ".") || host == end) {

@@ -161,8 +161,8 @@ type Refusal struct {
 	Detail *client.Detail
 }
 
-// InError returns the detail as it stands inside the format's own error, which has the
-// message already; nil for none.
+// InError returns the detail for the format's own error, without the message that the error
+// already has; nil for none.
 func (r Refusal) InError() *client.Detail {
 	if r.Detail == nil {
 		return nil

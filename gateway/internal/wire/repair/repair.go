@@ -321,7 +321,7 @@ func (m *mender) place(turns []Turn) []Turn {
 	return out
 }
 
-// answered reports whether a call of the i-th message has a result that stands behind it.
+// answered reports whether a call of the i-th message has a result after it.
 func (m *mender) answered(i int) bool {
 	return slices.ContainsFunc(m.calls[i], func(o *owner) bool { return o.result != nil && !o.result.moved })
 }

@@ -29,7 +29,7 @@ func WriteContent(blocks []Block, synthetic func(id string) []byte) []byte {
 	return splice.Array(list...)
 }
 
-// Blank reports whether a JSON string is white space alone.
+// Blank reports whether a JSON string is only white space.
 func Blank(raw []byte) bool {
 	return len(bytes.TrimSpace(jsonwalk.AppendString(nil, raw))) == 0
 }

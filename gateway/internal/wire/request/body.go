@@ -17,7 +17,7 @@ import (
 // Sample is how much of a body that is too large to hold goes into its digest.
 const Sample = 64 << 10
 
-// Body is a request's body: whole, or the beginning of what is still to come.
+// Body is a request's body: whole, or its beginning if the rest is still to come.
 type Body struct {
 	Bytes []byte
 	// Text is what the body holds as plain JSON, where it is compressed or another

@@ -101,8 +101,8 @@ func (r *Request) WithoutHistory() *Request {
 	return &left
 }
 
-// Forwarded returns what is left of a request to know once its answer has begun: neither
-// its body nor its history.
+// Forwarded returns the request without body and history, which are not needed once the
+// answer has begun.
 func (r *Request) Forwarded() *Request {
 	left := *r
 	left.Body, left.Prompt = nil, r.Prompt.Form()

@@ -99,8 +99,8 @@ func (t *Table) Known(name string) bool {
 	return known
 }
 
-// Route returns the destination of a request; false, and the format and canonical path
-// alone, if there is no upstream for it.
+// Route returns the destination of a request. If there is no upstream for it, it returns
+// false with only the format and the canonical path.
 func (t *Table) Route(r *http.Request) (Target, bool) {
 	path := r.URL.EscapedPath()
 	name, rest := t.upstream(r, path)

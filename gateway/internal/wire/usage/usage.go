@@ -29,7 +29,7 @@ func parse(object []byte) (Usage, bool) {
 	return u, err == nil && u.Input >= 0 && u.Output >= 0 && u.Cached >= 0 && u != Usage{}
 }
 
-// add adds the number of the member with a name to what it counts.
+// add adds the number of the member with this name to its total.
 func (u *Usage) add(w *jsonwalk.Walker, name string) error {
 	counts := names[name]
 	if counts&(input|cached|output) == 0 {
@@ -58,7 +58,7 @@ func (u Usage) merge(later Usage) Usage {
 	return Usage{max(u.Input, later.Input), max(u.Cached, later.Cached), max(u.Output, later.Output)}
 }
 
-// Bounds is the most that a request lets its answer cost.
+// Bounds is the largest cost that a request allows for its answer.
 type Bounds struct {
 	// Output is the longest that one answer may be, in tokens; 0 if the request
 	// does not say.

@@ -38,8 +38,8 @@ func (m *meter) JSON(_ *answerscan.Place, object []byte) {
 	}
 }
 
-// End reports the usage. Of a stream that goes on unread, each event behind the last
-// report stands for a token of output at least.
+// End reports the usage. If a stream is not read to its end, each event after the last
+// report counts as one output token.
 func (m *meter) End(whole bool) {
 	if !whole {
 		m.usage.Output += m.since

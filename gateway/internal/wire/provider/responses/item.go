@@ -177,8 +177,8 @@ func (it *item) isAnswer() bool {
 	return string(it.kind) == "function_call_output" || string(it.kind) == "custom_tool_call_output"
 }
 
-// isReference reports whether an item stands for one that the provider keeps. It may
-// have no type: then it has nothing but an id.
+// isReference reports whether an item refers to one that the provider keeps. If it has no
+// type, it has only an id.
 func (it *item) isReference() bool {
 	return string(it.kind) == "item_reference" || len(it.kind) == 0 && len(it.id) > 0 && len(it.role) == 0
 }

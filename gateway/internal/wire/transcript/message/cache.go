@@ -56,7 +56,7 @@ const (
 // TextWay is added to the numbers of rules for calls that were read in a text.
 const TextWay uint64 = 1 << 62
 
-// Reading is what was read in a message or a result.
+// Reading is the content read from a message or a result.
 type Reading struct {
 	// Digest is that of a result, of a human's words, or the strict one of a message, and
 	// Class that of an error, or of the text of a message.
@@ -73,8 +73,8 @@ type Reading struct {
 	Empty, Long, Shown bool
 }
 
-// Exchange is what was read in a message of an agent that acts in text, and in the answer
-// to it.
+// Exchange is the content read from a message of an agent that acts in text, and from its
+// answer.
 type Exchange struct {
 	// Form, Mark and Tool are those of the action; Form is 0 for none.
 	Form       uint8

@@ -9,8 +9,8 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// AppendMedia appends a word that stands for pictures and the like, given what
-// [Digester.Others] returns of them. Whoever compares texts takes it for an identifier.
+// AppendMedia appends a word for pictures and other media, given the result of
+// [Digester.Others]. Comparisons of texts treat it as an identifier.
 func AppendMedia(dst []byte, others fingerprint.Digest) []byte {
 	if others.IsZero() {
 		return dst
@@ -25,8 +25,8 @@ func AppendMedia(dst []byte, others fingerprint.Digest) []byte {
 	return dst
 }
 
-// other returns the digest of a part that is no text: of the bytes, the id or the URL of a
-// picture, and of what stands beside them.
+// other returns the digest of a part other than text: of the bytes, id or URL of a picture,
+// and of its other members.
 func (d *Digester) other(p *Part) fingerprint.Digest {
 	parts := [...]Part{{Kind: Other, Value: p.Value}}
 	return d.Cache.Read(otherWay, parts[:], func() Reading { return Reading{Digest: d.value(withReferences(p.Value))} }).Digest

@@ -11,8 +11,8 @@ import "github.com/unloop/unloop/schemas/fingerprint"
 // Role is the author of a message.
 type Role uint8
 
-// The roles. Tool is a message that has tool results alone, also in formats that give
-// them the user's role.
+// The roles. Tool is a message with only tool results, also in formats that give them the
+// user's role.
 const (
 	User Role = iota
 	Assistant
@@ -115,8 +115,7 @@ func CallID(id []byte) fingerprint.Digest {
 	return fingerprint.Chain(fingerprint.Digest{}, fingerprint.Bytes(id))
 }
 
-// Effective returns the role of a message: Tool for a user message that has tool
-// results alone.
+// Effective returns the role of a message: Tool for a user message with only tool results.
 func Effective(role Role, parts []Part) Role {
 	if role != User {
 		return role

@@ -179,7 +179,7 @@ func (t *Rounds) readCall(s *slot, c int, rules *Rules) message.ToolCall {
 	return out
 }
 
-// cache returns the cache of what is read by rules; nil for none.
+// cache returns the cache for some rules; nil for none.
 func (t *Rounds) cache(rules *Rules) *message.Cache {
 	if !rules.remembered() {
 		return nil
