@@ -58,8 +58,8 @@ func (g *Gateway) rejected(a *account.Account, out *outcome.Outcome) {
 	g.rejections.Answered(g.now(), conversation(&a.Subject, out.Finding), from.Times)
 }
 
-// conversation names the conversation of a finding: the session, or what was repeated
-// where the request belongs to none.
+// conversation names the conversation of a finding: the session, or without one the
+// repeated fingerprint.
 func conversation(from *request.Subject, f *checkpb.Finding) standing.Conversation {
 	return standing.Conversation{Caller: from.Identity.GetCaller(), Session: cmp.Or(from.Identity.GetSession(), string(f.GetFingerprint()))}
 }
