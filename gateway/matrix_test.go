@@ -21,6 +21,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/wire/answerscan"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/responses"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -45,8 +46,34 @@ type shape struct {
 	Stream []string        `json:"stream"`
 }
 
-// matrixFormats are the files of shapes, one a format.
-var matrixFormats = []string{"chat", "responses", "anthropic", "gemini"}
+// matrixFormats returns the files of shapes.
+func matrixFormats(t *testing.T) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "matrix", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		names = append(names, strings.TrimSuffix(filepath.Base(file), ".json"))
+	}
+	return names
+}
+
+func TestEachFormatHasShapes(t *testing.T) {
+	t.Parallel()
+	missing := map[*provider.Format]bool{}
+	for _, f := range formats.All {
+		missing[f] = true
+	}
+	for _, name := range matrixFormats(t) {
+		for _, s := range shapesOf(t, name) {
+			delete(missing, s.request(t).Target.Format)
+		}
+	}
+	for f := range missing {
+		t.Errorf("testdata/matrix has no request in the format %s", f.Name())
+	}
+}
 
 func shapesOf(t *testing.T, format string) (shapes []shape) {
 	t.Helper()
@@ -65,7 +92,7 @@ func shapesOf(t *testing.T, format string) (shapes []shape) {
 // costs with what somebody who knows the format wrote down or checked.
 func TestRequestsOfEachFormatAreReadAsTheyMean(t *testing.T) {
 	t.Parallel()
-	for _, format := range matrixFormats {
+	for _, format := range matrixFormats(t) {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
 			var got strings.Builder
@@ -115,7 +142,7 @@ func (s *shape) describe(t *testing.T, out io.Writer) {
 		t.Errorf("%s: changed without a repair", s.Name)
 	}
 	fmt.Fprintf(out, "refused   %s\n", refused(req))
-	fmt.Fprintf(out, "costs     about %d in, up to %d out%s\n", req.Body.PromptTokens(), usage.BoundsOf(req.Body.Inspected()).MaxOutput(1000, 0), s.usage(t))
+	fmt.Fprintf(out, "costs     about %d in, up to %d out%s\n", req.Body.PromptTokens(), usage.BoundsOf(req.Body.Inspected()).MaxOutput(1000, 0), s.usage(t, req.Target.Format))
 }
 
 // request is the request as it was read.
@@ -251,11 +278,18 @@ func refused(req *request.Request) string {
 }
 
 // usage is what the answer says that it cost.
-func (s *shape) usage(t *testing.T) string {
+func (s *shape) usage(t *testing.T, f *provider.Format) string {
 	t.Helper()
 	res := &http.Response{Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: -1}
 	text := s.Answer
-	if len(s.Stream) > 0 {
+	switch {
+	case len(s.Stream) > 0 && f.Framing != nil:
+		res.Header.Set("Content-Type", f.Framing.ContentType)
+		for _, event := range s.Stream {
+			at := strings.IndexByte(event, '{')
+			text = append(text, f.Framing.Frame(strings.TrimSpace(event[:at]), []byte(event[at:]))...)
+		}
+	case len(s.Stream) > 0:
 		res.Header.Set("Content-Type", "text/event-stream")
 		text = []byte("data: " + strings.Join(s.Stream, "\n\ndata: ") + "\n\n")
 	}

@@ -44,6 +44,7 @@ func wires() []wire {
 		{"responses", "/v1/responses", responsesBody},
 		{"anthropic", "/v1/messages", anthropicBody},
 		{"gemini", "/v1beta/models/model:generateContent", geminiBody},
+		{"ollama", "/api/chat", ollamaBody},
 	}
 }
 
@@ -221,4 +222,44 @@ func geminiParts(text string, parts []media) []object {
 		out = append(out, object{"inlineData": object{"mimeType": m.mime(), "data": m.base64()}})
 	}
 	return out
+}
+
+func ollamaBody(model string, conv []message) object {
+	var out []object
+	for i, m := range conv {
+		for k, r := range m.results {
+			out = append(out, ollamaMessage(object{"role": "tool", "tool_name": conv[i-1].calls[k].tool, "content": r.text}, r.media))
+		}
+		if m.results != nil {
+			continue
+		}
+		o := object{"role": m.role, "content": m.text}
+		var calls []object
+		for _, c := range m.calls {
+			calls = append(calls, object{"function": object{"name": c.tool, "arguments": json.RawMessage(c.args)}})
+		}
+		if calls != nil {
+			o["tool_calls"] = calls
+		}
+		out = append(out, ollamaMessage(o, m.media))
+	}
+	return object{"model": model, "messages": out}
+}
+
+// ollamaMessage adds media to a message. Ollama takes bytes alone, so that what is
+// elsewhere stands for them.
+func ollamaMessage(m object, parts []media) object {
+	var images []string
+	for _, part := range parts {
+		if part.data != "" {
+			images = append(images, part.base64())
+		} else {
+			where, _, _ := strings.Cut(part.url, "?") // clients send what they got there
+			images = append(images, base64.StdEncoding.EncodeToString([]byte(where+part.file)))
+		}
+	}
+	if images != nil {
+		m["images"] = images
+	}
+	return m
 }

@@ -93,9 +93,10 @@ func (f *failures) Object(at *answerscan.Place) int {
 	return 0
 }
 
-func (*failures) JSON(*answerscan.Place, []byte) {}
-func (*failures) Closed(*answerscan.Place)       {}
-func (*failures) End(bool)                       {}
+func (*failures) Literal(*answerscan.Place, []byte) {}
+func (*failures) JSON(*answerscan.Place, []byte)    {}
+func (*failures) Closed(*answerscan.Place)          {}
+func (*failures) End(bool)                          {}
 
 // isError reports whether a value is the error of an answer, of an event or of one of a list
 // of documents. Where there is none it is null.

@@ -11,6 +11,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 )
 
 // Watcher receives the parts of an answer in their order, each before the client can read
@@ -20,6 +22,8 @@ type Watcher interface {
 	Event(name []byte)
 	// Text reports a string that is the value of a name, as it is between the quotes. Empty strings and those over 192 bytes are not reported.
 	Text(at *Place, text []byte)
+	// Literal reports a number, true or false that is the value of a name.
+	Literal(at *Place, text []byte)
 	// Object reports that an object begins. It returns the greatest length in bytes of its
 	// JSON that the watcher wants; 0 for an object that it does not want.
 	Object(at *Place) (most int)
@@ -45,25 +49,31 @@ func Watch(res *http.Response, watchers ...Watcher) io.ReadCloser {
 		return b
 	}
 	b := &body{ReadCloser: res.Body, scanner: newScanner(IsStream(res.Header), watchers), left: res.ContentLength}
+	b.into = b.scanner
+	if framing := formats.Framing(res.Header.Get("Content-Type")); framing != nil {
+		b.into = framing.Events(b.scanner)
+	}
 	switch coding := strings.ToLower(strings.TrimSpace(res.Header.Get("Content-Encoding"))); coding {
 	case "", "identity":
 	default:
-		b.decoder = decode(coding, b.scanner)
+		b.decoder = decode(coding, b.into)
 	}
 	return b
 }
 
 // IsStream reports whether an answer is a stream of events.
 func IsStream(h http.Header) bool {
-	return strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "text/event-stream")
+	kind := h.Get("Content-Type")
+	return strings.HasPrefix(strings.ToLower(kind), "text/event-stream") || formats.Framing(kind) != nil
 }
 
 // body is an answer's body that is scanned while it is read.
 type body struct {
 	io.ReadCloser
 	scanner *scanner
-	decoder *decoder // nil for an answer that is not compressed
-	left    int64    // announced bytes that have not come; below zero if none were announced
+	into    io.Writer // the scanner, or what makes events for it
+	decoder *decoder  // nil for an answer that is not compressed
+	left    int64     // announced bytes that have not come; below zero if none were announced
 	ended   bool
 }
 
@@ -77,7 +87,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.decoder != nil {
 		b.decoder.feed(p[:n])
 	} else {
-		_, _ = b.scanner.Write(p[:n]) // never fails
+		_, _ = b.into.Write(p[:n]) // never fails
 	}
 	b.left -= int64(n)
 	if whole := b.left == 0 || errors.Is(err, io.EOF); whole || err != nil {

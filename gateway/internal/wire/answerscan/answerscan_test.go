@@ -41,6 +41,7 @@ func (n *notes) Object(at *answerscan.Place) int {
 }
 
 func (n *notes) JSON(at *answerscan.Place, object []byte) { n.note("%s is %s", path(at), object) }
+func (n *notes) Literal(*answerscan.Place, []byte)        {}
 func (n *notes) Closed(at *answerscan.Place)              { n.note("%s }", path(at)) }
 func (n *notes) End(whole bool)                           { n.note("end, whole: %v", whole) }
 

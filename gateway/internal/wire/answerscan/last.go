@@ -17,12 +17,26 @@ var lastEvents = func() (names []string) {
 	return names
 }()
 
+// lastMembers are the members that are true in the last document of a stream.
+var lastMembers = func() (names []string) {
+	for _, f := range formats.All {
+		if f.LastMember != "" {
+			names = append(names, f.LastMember)
+		}
+	}
+	return names
+}()
+
 // Last returns the body of a stream, and sets seen when its last event is read.
 func Last(res *http.Response, seen *bool) io.ReadCloser { return Watch(res, last{seen}) }
 
 type last struct{ seen *bool }
 
 func (l last) Event(name []byte) { *l.seen = *l.seen || slices.Contains(lastEvents, string(name)) }
+
+func (l last) Literal(at *Place, text []byte) {
+	*l.seen = *l.seen || at.Stream && at.Depth() == 1 && string(text) == "true" && slices.Contains(lastMembers, string(at.Name()))
+}
 
 func (last) Text(*Place, []byte) {}
 func (last) Object(*Place) int   { return 0 }

@@ -6,6 +6,9 @@ import "bytes"
 // an event, in bytes.
 const maxLine = 64
 
+// maxLiteral is the length of the longest number that is reported, in bytes.
+const maxLiteral = 32
+
 // scanner finds the values of JSON, or of an event stream of JSON, that arrives in pieces.
 type scanner struct {
 	at       Place
@@ -18,6 +21,8 @@ type scanner struct {
 	// a name came before it.
 	text  []byte
 	value bool
+	// literal is the number, true or false that is being read.
+	literal []byte
 	// line is the current line of a stream outside of JSON, as far as it matters.
 	line []byte
 }
@@ -129,6 +134,16 @@ func (s *scanner) between(c byte) {
 
 // structure reads a byte of a document that is outside of strings.
 func (s *scanner) structure(c byte) {
+	if s.value && (c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c == '-' || c == '.' || c == '+' || c == 'E') {
+		if len(s.literal) <= maxLiteral {
+			s.literal = append(s.literal, c)
+		}
+		s.blank = false
+		return
+	}
+	if len(s.literal) > 0 {
+		s.endLiteral()
+	}
 	switch c {
 	case '"':
 		s.inString, s.text = true, s.text[:0]
@@ -148,6 +163,16 @@ func (s *scanner) structure(c byte) {
 		return
 	}
 	s.blank = false
+}
+
+// endLiteral reports a number, true or false. Null is as good as nothing.
+func (s *scanner) endLiteral() {
+	if s.at.depth <= MaxDepth && len(s.literal) <= maxLiteral && s.literal[0] != 'n' {
+		for i := range s.watchers {
+			s.watchers[i].Literal(&s.at, s.literal)
+		}
+	}
+	s.literal = s.literal[:0]
 }
 
 func (s *scanner) open(c byte) {
@@ -200,7 +225,7 @@ func (s *scanner) lineEnd() {
 	}
 	s.line, s.inString = s.line[:0], false
 	if s.at.Stream && s.blank {
-		s.at.depth, s.escaped, s.value = 0, false, false
+		s.at.depth, s.escaped, s.value, s.literal = 0, false, false, s.literal[:0]
 		for i := range s.watchers {
 			s.watchers[i].most = 0
 		}

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"io"
 	"net/http"
 	"strings"
 )
@@ -28,6 +29,10 @@ type Format struct {
 	// LastEvents are the events of a stream behind which clients may hang up, before the
 	// answer ends: the names of events, or data that is no object.
 	LastEvents []string
+	// LastMember is a member of a stream's last document that is true there; "" for none.
+	LastMember string
+	// Framing is how streams are written if they are no server-sent events; nil if they are.
+	Framing *Framing
 	// Failing says that an answer of status 200 may be an error although it is no stream.
 	Failing bool
 	// Kept is set if the provider keeps answers for later requests.
@@ -40,6 +45,16 @@ type Format struct {
 // Prompt reports whether requests of the format have a prompt.
 func (f *Format) Prompt() bool { return f != nil && f.Reads != nil }
 
+// Framing is a way to write the events of a stream.
+type Framing struct {
+	ContentType string
+	// Events returns a writer of such a stream, which writes its events as server-sent
+	// ones as they come.
+	Events func(into io.Writer) io.Writer
+	// Frame writes one event. Some framings have no names.
+	Frame func(name string, document []byte) []byte
+}
+
 // Kept says how a provider keeps answers.
 type Kept struct {
 	// Fetched returns the id of the answer that a GET of a path fetches; "" for none.
@@ -51,7 +66,8 @@ type Kept struct {
 
 // Usage names the members that count tokens. "a.b" is the member b of the object a.
 type Usage struct {
-	// Objects are the names of an answer's objects that have the next three.
+	// Objects are the names of an answer's objects that have the next three; none if the
+	// answer itself has them.
 	Objects []string
 	// Input, Cached and Output are the tokens of an answer. Members of one list are added.
 	Input, Cached, Output []string

@@ -19,6 +19,7 @@ const (
 	maxOutput
 	choices
 	prompt
+	own    // the answer itself has the member
 	within // the member is an object with such members
 )
 
@@ -38,6 +39,9 @@ func joined(all []*provider.Format) (names map[string]count, objects map[string]
 		} {
 			for _, name := range members {
 				names[name] |= counts
+				if len(f.Usage.Objects) == 0 && counts&(input|cached|output) != 0 {
+					names[name] |= own
+				}
 				if outer, _, nested := strings.Cut(name, "."); nested {
 					names[outer] |= within
 				}

@@ -39,7 +39,13 @@ func (u *Usage) add(w *jsonwalk.Walker, name string) error {
 	if err != nil {
 		return err
 	}
-	n, _ := strconv.Atoi(string(raw)) // what is no number counts nothing
+	u.count(counts, raw)
+	return nil
+}
+
+// count adds a number to what it counts. What is no number counts nothing.
+func (u *Usage) count(counts count, number []byte) {
+	n, _ := strconv.Atoi(string(number))
 	if counts&input != 0 {
 		u.Input += n
 	}
@@ -49,7 +55,6 @@ func (u *Usage) add(w *jsonwalk.Walker, name string) error {
 	if counts&output != 0 {
 		u.Output += n
 	}
-	return nil
 }
 
 // merge returns the usage after a later report of the same answer: streams report parts,

@@ -49,6 +49,17 @@ func (m *meter) End(whole bool) {
 	}
 }
 
+// Literal accepts the tokens that an answer counts beside its text.
+func (m *meter) Literal(at *answerscan.Place, text []byte) {
+	if counts := names[string(at.Name())]; at.Depth() == 1 && counts&own != 0 {
+		var u Usage
+		u.count(counts, text)
+		if u != (Usage{}) {
+			m.usage, m.found, m.since = m.usage.merge(u), true, 0
+		}
+	}
+}
+
 func (*meter) Event([]byte)                   {}
 func (*meter) Text(*answerscan.Place, []byte) {}
 func (*meter) Closed(*answerscan.Place)       {}

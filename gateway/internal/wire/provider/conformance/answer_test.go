@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 )
 
 // inPlace is what a gateway says in the model's place. It needs quoting.
@@ -57,6 +58,11 @@ var forms = map[string][]form{
 		{nil, "/v1beta/models/m-1:streamGenerateContent?alt=sse", []string{"content"}, content},
 		{nil, "/v1beta/models/m-1:streamGenerateContent", nil, content},
 	},
+	"ollama": {
+		{nil, "/api/chat", nil, ollamaParts},
+		{object{"stream": true}, "/api/chat", []string{"content", "content"}, ollamaParts},
+		{object{"stream": true}, "/api/generate", []string{"content", "content"}, ollamaParts},
+	},
 }
 
 // structured are members of a body by which the answer must be data.
@@ -65,6 +71,7 @@ var structured = map[string]object{
 	"openai-responses":   {"text": object{"format": object{"type": "json_schema", "schema": object{}}}},
 	"anthropic-messages": {"output_config": object{"format": object{"type": "json_schema", "schema": object{}}}},
 	"gemini":             {"generationConfig": object{"responseMimeType": "application/json"}},
+	"ollama":             {"format": object{"type": "object"}},
 }
 
 func (s suite) answers(t *testing.T) {
@@ -133,7 +140,7 @@ func documentsOf(t *testing.T, a provider.Answer) (documents []object, events []
 		}
 		return []object{one}, nil
 	}
-	for event := range strings.SplitSeq(strings.TrimSpace(strings.ReplaceAll(string(a.Body), "\r\n", "\n")), "\n\n") {
+	for event := range strings.SplitSeq(strings.TrimSpace(strings.ReplaceAll(eventsOf(a), "\r\n", "\n")), "\n\n") {
 		name, data, _ := strings.Cut("\n"+event, "\ndata: ")
 		var d object
 		switch err := json.Unmarshal([]byte(data), &d); {
@@ -151,6 +158,16 @@ func documentsOf(t *testing.T, a provider.Answer) (documents []object, events []
 		documents = append(documents, d)
 	}
 	return documents, events
+}
+
+// eventsOf returns a stream as server-sent events.
+func eventsOf(a provider.Answer) string {
+	var out strings.Builder
+	if framing := formats.Framing(a.ContentType); framing != nil {
+		_, _ = framing.Events(&out).Write(a.Body)
+		return out.String()
+	}
+	return string(a.Body)
 }
 
 // kindOf is what an event without a name brings.

@@ -8,6 +8,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/provider/anthropic"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/gemini"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/ollama"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/responses"
 )
 
@@ -151,6 +152,12 @@ var shapes = []shape{
 	{"server calls", anthropic.Messages{}, `{"model":"m","messages":[{"role":"assistant","content":[`, `{"type":"server_tool_use","id":"#","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"#","content":[]}`, `]}]}`},
 	{"blank", anthropic.Messages{}, `{"model":"m","messages":[`, `{"role":"user","content":[{"type":"text","text":" "}]}`, `]}`},
 	{"thinking", anthropic.Messages{}, `{"model":"m","messages":[{"role":"assistant","content":[`, `{"type":"thinking","thinking":"a","signature":"b"}`, `]}]}`},
+	{"users", ollama.Prompts{}, `{"model":"m","messages":[`, `{"role":"user","content":"a"}`, `]}`},
+	{"calls", ollama.Prompts{}, `{"model":"m","messages":[{"role":"assistant","tool_calls":[`, `{"function":{"name":"f","arguments":{}}}`, `]}]}`},
+	{"results", ollama.Prompts{}, `{"model":"m","messages":[`, `{"role":"tool","tool_name":"f","content":"a"}`, `]}`},
+	{"rounds", ollama.Prompts{}, `{"model":"m","messages":[`, `{"role":"assistant","tool_calls":[{"id":"#","function":{"name":"f","arguments":{}}}]},{"role":"tool","tool_call_id":"#","content":"a"}`, `]}`},
+	{"rounds without ids", ollama.Prompts{}, `{"model":"m","messages":[`, `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}}]},{"role":"tool","tool_name":"f","content":"a"}`, `]}`},
+	{"images", ollama.Prompts{}, `{"model":"m","messages":[{"role":"user","content":"a","images":[`, `"QUJD"`, `]}]}`},
 	{"parts", gemini.Generate{}, `{"contents":[{"role":"user","parts":[`, `{"text":"x"}`, `]}]}`},
 	{"contents", gemini.Generate{}, `{"contents":[`, `{"role":"user","parts":[{"text":"x"}]}`, `]}`},
 	{"calls", gemini.Generate{}, `{"contents":[{"role":"model","parts":[`, `{"functionCall":{"name":"f","args":{}}}`, `]}]}`},

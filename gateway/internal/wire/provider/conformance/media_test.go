@@ -62,6 +62,16 @@ var mediaOf = map[string]media{
 			`{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"MEDIA"}]}`,
 		},
 	},
+	"ollama": {
+		first: `{"messages":[{"role":"user","content":"see","images":[PART]}]}`,
+		later: `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"so"},{"role":"user","images":[PART],"content":"see"}]}`,
+		shown: []string{
+			`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"function":{"name":"shot","arguments":{}}}]},{"role":"tool","tool_name":"shot","content":"ok","images":[PART]}]}`,
+			`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"function":{"name":"shot","arguments":{}}}]},{"role":"tool","tool_name":"shot","content":"ok"},{"role":"user","content":"","images":[PART]}]}`,
+		},
+		parts:   []string{`"MEDIA"`},
+		results: nil,
+	},
 	"gemini": {
 		first: `{"contents":[{"role":"user","parts":[{"text":"see"},PART]}]}`,
 		later: `{"contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[{"text":"so"}]},{"role":"user","parts":[{"text":"see"},PART]}]}`,

@@ -8,11 +8,13 @@ package formats
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/anthropic"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/gemini"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/ollama"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/responses"
 )
@@ -23,6 +25,7 @@ var All = []*provider.Format{
 	responses.Format,
 	anthropic.Format,
 	gemini.Format,
+	ollama.Format,
 }
 
 // HTTP is the format of requests that no other format reads and no upstream claims.
@@ -40,6 +43,18 @@ func upstreams(all []*provider.Format) (list []*provider.Upstream) {
 		}
 	}
 	return list
+}
+
+// Framing returns how a stream of a content type is written, unless as server-sent events;
+// nil for those and for what is no stream.
+func Framing(contentType string) *provider.Framing {
+	kind, _, _ := strings.Cut(strings.ToLower(contentType), ";")
+	for _, f := range All {
+		if f.Framing != nil && strings.TrimSpace(kind) == f.Framing.ContentType {
+			return f.Framing
+		}
+	}
+	return nil
 }
 
 // byName has the formats of prompts, and those that upstreams have for their other paths.

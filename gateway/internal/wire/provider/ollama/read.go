@@ -1,0 +1,256 @@
+package ollama
+
+import (
+	"fmt"
+
+	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/text/splice"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/openai"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
+	"github.com/unloop/unloop/gateway/internal/wire/repair"
+	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
+)
+
+// reader reads a body into a prompt and its transcript and, for hints and repairs, into
+// its located form.
+type reader struct {
+	openai.Reader
+	tree.Places
+	prompt *provider.Prompt
+	at     *located // nil for Parse
+
+	// text and images are a prompt without a history.
+	text, images []byte
+	// called are the tools that the message before the results calls, and next is that of
+	// the next result.
+	called [][]byte
+	next   int
+	// calls are the tools that the open message calls.
+	calls [][]byte
+}
+
+func (p *reader) read() error {
+	err := p.Places.Read(p.Body, func(w *jsonwalk.Walker) error {
+		return w.Object(func(name []byte) error { return p.member(w, name) })
+	})
+	if err == nil && !p.List.Found() && len(p.text) > len(`""`) {
+		p.T.Add(message.Part{Kind: message.Text, Value: p.text})
+		err = p.media(p.images)
+		p.T.End(message.User)
+	}
+	return err
+}
+
+func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
+	switch string(name) {
+	case "model":
+		p.prompt.Model, err = w.String()
+	case "stream":
+		p.prompt.Stream = w.Kind() != 'f'
+	case "format":
+		p.prompt.Structured, err = structured(w)
+	case "tools":
+		err = w.Elements(func() error { return p.tool(w) })
+	case "messages":
+		err = p.ReadList(w, func() error { return p.message(w) })
+	case "system":
+		p.System, err = splice.Around(w, func() error { return p.system(w) })
+	case "prompt":
+		err = p.ask(w)
+	case "images":
+		p.images, err = w.Raw()
+	}
+	return err
+}
+
+// structured reports whether an answer must have a form: "json", or a schema.
+func structured(w *jsonwalk.Walker) (bool, error) {
+	kind := w.Kind()
+	raw, err := w.Raw()
+	return kind == '{' || kind == '"' && len(raw) > len(`""`), err
+}
+
+// tool reads the name of a tool's function.
+func (p *reader) tool(w *jsonwalk.Walker) error {
+	return w.Members(func(name []byte) error {
+		switch string(name) {
+		case "function":
+			return p.tool(w)
+		case "name":
+			tool, err := w.Bytes()
+			p.T.Offer(tool)
+			return err
+		}
+		return nil
+	})
+}
+
+// system reads the instructions beside a prompt.
+func (p *reader) system(w *jsonwalk.Walker) error {
+	if w.Kind() != '"' {
+		return w.Skip()
+	}
+	raw, err := w.Raw()
+	p.T.Add(message.Part{Kind: message.Text, Value: raw})
+	p.T.EndSystem()
+	return err
+}
+
+// ask reads a prompt without a history.
+func (p *reader) ask(w *jsonwalk.Walker) (err error) {
+	if w.Kind() != '"' {
+		return w.Skip()
+	}
+	at := splice.Place{From: w.Offset()}
+	p.text, err = w.Raw()
+	at.To = w.Offset()
+	if p.at != nil {
+		p.at.asked = at
+	}
+	return err
+}
+
+// media adds a list of pictures.
+func (p *reader) media(list []byte) error {
+	if len(list) == 0 || list[0] != '[' {
+		return nil
+	}
+	return jsonwalk.Text(list, func(w *jsonwalk.Walker) error {
+		return w.Array(func() error {
+			raw, err := w.Raw()
+			p.T.Add(message.Part{Kind: message.Other, Value: raw})
+			return err
+		})
+	})
+}
+
+// head has the members of a message that matter, beside its content and calls.
+type head struct {
+	role, tool, callID, images []byte
+	content                    splice.Place
+	sealed                     bool // there are further members
+}
+
+func (p *reader) message(w *jsonwalk.Walker) error {
+	var h head
+	from := w.Offset()
+	if err := w.Object(func(name []byte) error { return p.messageMember(w, name, &h) }); err != nil {
+		return err
+	}
+	if err := p.media(h.images); err != nil {
+		return err
+	}
+	role := openai.Role(h.role)
+	switch {
+	case role == message.Tool:
+		p.T.Wrap(0, message.Part{ID: h.callID, Name: p.answered(&h)})
+	default:
+		p.called, p.calls, p.next = p.calls, p.called[:0], 0
+	}
+	p.T.End(role)
+	if p.at != nil {
+		p.locate(&h, tree.Message{Place: splice.Place{From: from, To: w.Offset()}, Content: h.content, Speaker: role, Sealed: h.sealed})
+	}
+	return nil
+}
+
+// answered returns the tool of a result. Results that say nothing of their calls have the
+// order of those.
+func (p *reader) answered(h *head) []byte {
+	tool := h.tool
+	if len(tool) == 0 && len(h.callID) == 0 && p.next < len(p.called) {
+		tool = p.called[p.next]
+	}
+	p.next++
+	return tool
+}
+
+func (p *reader) messageMember(w *jsonwalk.Walker, name []byte, h *head) (err error) {
+	switch string(name) {
+	case "role":
+		h.role, err = w.Bytes()
+	case "tool_name", "name":
+		h.tool, err = w.Bytes()
+	case "tool_call_id":
+		h.callID, err = w.Bytes()
+	case "content":
+		h.content.From = w.Offset()
+		err = p.Content(w)
+		h.content.To = w.Offset()
+	case "images":
+		h.images, err = w.Raw()
+		h.sealed = true
+	case "tool_calls":
+		err = w.Elements(func() error { return p.call(w) })
+	default: // such as thinking
+		h.sealed = h.sealed || w.Kind() != 'n'
+	}
+	return err
+}
+
+// call reads an element of the list of calls.
+func (p *reader) call(w *jsonwalk.Walker) error {
+	if w.Kind() != '{' {
+		if p.at != nil {
+			p.at.Fault = fmt.Errorf("repair Ollama body: a call at byte %d: %w", w.Offset(), jsonwalk.ErrKind)
+		}
+		return w.Skip()
+	}
+	from, at := w.Offset(), p.T.Add(message.Part{Kind: message.Call})
+	var id, tool []byte
+	err := w.Object(func(name []byte) (err error) {
+		switch string(name) {
+		case "id":
+			id, err = w.Bytes()
+		case "function":
+			tool, err = p.function(w, at)
+		}
+		return err
+	})
+	p.T.At(at).ID = id
+	p.calls = append(p.calls, tool)
+	if p.at != nil {
+		p.at.tools[string(id)] = string(tool)
+		p.at.unnamed = p.at.unnamed || len(id) == 0
+		p.at.Block(repair.Block{Kind: repair.Call, ID: string(id), Raw: p.Body[from:w.Offset()]})
+	}
+	return err
+}
+
+// function reads the name and the arguments of a call into the part at an index.
+func (p *reader) function(w *jsonwalk.Walker, at int) (tool []byte, err error) {
+	err = w.Members(func(name []byte) (err error) {
+		switch string(name) {
+		case "name":
+			tool, err = w.Bytes()
+			p.T.At(at).Name = tool
+		case "arguments":
+			p.T.At(at).Value, err = w.Raw()
+		}
+		return err
+	})
+	return tool, err
+}
+
+// locate ends a message of the tree. A message of a tool is one result.
+func (p *reader) locate(h *head, m tree.Message) {
+	switch m.Speaker {
+	case message.Tool:
+		m.Role, m.Sealed = repair.User, false
+		p.at.unnamed = p.at.unnamed || len(h.callID) == 0
+		p.at.Open = []repair.Block{{Kind: repair.Result, ID: string(h.callID), Answer: p.at.Raw(h.content), Raw: p.at.Raw(m.Place)}}
+	case message.User:
+		m.Role = repair.User
+	case message.Assistant:
+		m.Role = repair.Assistant
+	default:
+		m.Role = repair.Other
+	}
+	for i := range p.at.Open { // conversions from other formats may leave results in content
+		if b := &p.at.Open[i]; b.Kind == repair.Result && m.Speaker != message.Tool {
+			b.Kind = repair.Content
+		}
+	}
+	p.at.End(m)
+}
