@@ -20,6 +20,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/decide"
 	"github.com/unloop/unloop/detector/internal/evaluate"
+	"github.com/unloop/unloop/detector/internal/hitid"
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/metrics"
@@ -282,7 +283,7 @@ func TestPartsOfOtherDetectors(t *testing.T) {
 	}{
 		"it counts":                {peer{reply: counted}, 7, ""},
 		"it is gone":               {peer{reply: counted, gone: true, err: errNo}, 1, ""},
-		"it does not answer":       {peer{err: errNo}, 0, "not counted"},
+		"it does not answer":       {peer{err: errNo}, 1, ""}, // and its record would show the hit
 		"it finds it malformed":    {peer{reply: &checkpb.HandoverReply{Error: "check malformed"}}, 0, "check malformed"},
 		"it is overloaded":         {peer{reply: &checkpb.HandoverReply{Error: decide.ErrorOverloaded}}, 0, "not counted"},
 		"it answers what is wrong": {peer{reply: &checkpb.HandoverReply{Verdict: []byte("7")}}, 0, "not counted"},
@@ -290,8 +291,12 @@ func TestPartsOfOtherDetectors(t *testing.T) {
 		f := newFixture()
 		f.store.owner, *f.peer = "other", c.peer
 		d := f.decide(t, check("a"))
-		if d.GetHitCounts()[0] != c.hits || d.GetError() != c.error || len(f.peer.sent.GetCheck().GetCounters()) != 1 {
+		sent := f.peer.sent.GetCheck()
+		if d.GetHitCounts()[0] != c.hits || d.GetError() != c.error || len(sent.GetCounters()) != 1 {
 			t.Errorf("%s: %v", name, d)
+		}
+		if len(sent.GetHit()) != hitid.IDSize { // whatever the gateway sent
+			t.Errorf("%s: the hit's id is %q", name, sent.GetHit())
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (d *Decider) parts(check *checkpb.Check) []part {
 		}
 	}
 	for i := range out {
-		out[i].once = check.GetHit() != ""
+		out[i].once = true
 	}
 	for _, w := range check.GetWatches() {
 		one, err := evaluate.NewWatch(check, w)
