@@ -56,7 +56,7 @@ func (g *Gateway) asked(d *checkapi.Described) *exchange {
 }
 
 // stoppedRetry is how many seconds clients of other gateways are told to wait if an
-// operator stopped their requests, as Fairvisor tells them.
+// operator stopped their requests, as Fairvisor tells them. Waiting does not help.
 const stoppedRetry = "3600"
 
 // serveDecision answers another gateway whether it may forward its request: with 200,
@@ -84,7 +84,11 @@ func (g *Gateway) serveDecision(w http.ResponseWriter, r *http.Request) {
 	e := g.asked(&checkapi.Described{HTTP: original, Request: req, Client: who})
 	a := g.openAccount(e)
 	if e.operator.Stops() {
-		g.refuse(w, a, e.operator.Refusal(http.StatusTooManyRequests, e.rules.FairvisorHeaders, provider.Header{Name: "Retry-After", Value: stoppedRetry}))
+		again := provider.Header{Name: "X-Should-Retry", Value: "false"}
+		if e.rules.FairvisorHeaders {
+			again = provider.Header{Name: "Retry-After", Value: stoppedRetry}
+		}
+		g.refuse(w, a, e.operator.Refusal(http.StatusTooManyRequests, e.rules.FairvisorHeaders, again))
 		return
 	}
 	out, err := g.wait(r.Context(), g.decide(e))
