@@ -80,11 +80,11 @@ func workers(s *scene, count, n int) {
 var otherStuckScenes = []circling{
 	{"two workers that send one prompt for ever", func(s *scene) { workers(s, 2, 60) }, 96, 96},
 	{"a look at one thing within seconds", same(8, time.Second, "get_order", always(`{"id":77}`), always(`{"id":77,"state":"paid"}`)), 3, 5},
-	{"complaints in German", complaints(12, 15*time.Second, "Deine Antwort enthält keinen Werkzeugaufruf. Bitte rufe genau ein Werkzeug auf."), 5, 8},
-	{"complaints about a function", complaints(12, time.Minute, "I couldn't find a function call in that. Please respond with one of the provided functions."), 5, 8},
-	{"a nudge to go on alone", complaints(12, 15*time.Second, "Please continue on whatever approach you think is suitable.\nIMPORTANT: YOU SHOULD NEVER ASK FOR HUMAN RESPONSE."), 5, 8},
-	{"a validator", complaints(12, 15*time.Second, "1 validation error for Plan\nsteps\n  Field required [type=missing]"), 5, 8},
-	{"a schema, slowly", complaints(12, 40*time.Second, "Your output did not match the required schema: missing property \"steps\"."), 5, 8},
+	{"complaints in German", complaints(15*time.Second, "Deine Antwort enthält keinen Werkzeugaufruf. Bitte rufe genau ein Werkzeug auf."), 5, 8},
+	{"complaints about a function", complaints(time.Minute, "I couldn't find a function call in that. Please respond with one of the provided functions."), 5, 8},
+	{"a nudge to go on alone", complaints(15*time.Second, "Please continue on whatever approach you think is suitable.\nIMPORTANT: YOU SHOULD NEVER ASK FOR HUMAN RESPONSE."), 5, 8},
+	{"a validator", complaints(15*time.Second, "1 validation error for Plan\nsteps\n  Field required [type=missing]"), 5, 8},
+	{"a schema, slowly", complaints(40*time.Second, "Your output did not match the required schema: missing property \"steps\"."), 5, 8},
 	{"JSON that is tried again", func(s *scene) {
 		a := s.agent(0).user("Answer as JSON.")
 		for i := range 12 {

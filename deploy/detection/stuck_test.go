@@ -88,9 +88,9 @@ var stuckScenes = []circling{
 			a.answer("I will look into that.").user("Go on with the task, please.")
 		}
 	}, 5, 8},
-	{"complaints at 15 seconds a round", complaints(12, 15*time.Second, "Your last reply has no tool call. Reply with exactly one tool call."), 5, 8},
-	{"complaints at two minutes a round", complaints(12, 2*time.Minute, "Format error: no command was found in your reply."), 5, 8},
-	{"the format is invalid", complaints(12, 5*time.Second, "Invalid Format: Missing 'Action:' after 'Thought:'"), 5, 8},
+	{"complaints at 15 seconds a round", complaints(15*time.Second, "Your last reply has no tool call. Reply with exactly one tool call."), 5, 8},
+	{"complaints at two minutes a round", complaints(2*time.Minute, "Format error: no command was found in your reply."), 5, 8},
+	{"the format is invalid", complaints(5*time.Second, "Invalid Format: Missing 'Action:' after 'Thought:'"), 5, 8},
 	{"a JSON retry that counts its attempts", func(s *scene) {
 		a := s.agent(0).user("Answer as JSON.")
 		for i := range 12 {
@@ -175,11 +175,11 @@ func cycle(n, times int) func(*scene) {
 	}
 }
 
-// complaints answers n times without a call, and gets the same complaint each time.
-func complaints(n int, gap time.Duration, complaint string) func(*scene) {
+// complaints answers twelve times without a call, and gets the same complaint each time.
+func complaints(gap time.Duration, complaint string) func(*scene) {
 	return func(s *scene) {
 		a := s.agent(0).system("You act by tool calls.").user("Repair the build.")
-		for i := range n {
+		for i := range 12 {
 			a.answer(fmt.Sprintf("I believe the build is repaired now, see remark %d.", i)).wait(gap).user(complaint)
 		}
 	}
