@@ -50,8 +50,8 @@ type answer struct {
 func (d *Detector) start(req natskit.Request, batch *checkpb.CheckBatch) {
 	n := len(batch.GetChecks())
 	a := &answer{d: d, req: req, batch: batch, checks: make([]*decide.Check, n), decisions: make([]*checkpb.Decision, n), left: n, spans: d.startSpans(batch)}
-	until := time.Now().Add(d.budget(batch.GetBudgetMs()))
-	a.ctx, a.cancel = context.WithTimeout(context.Background(), d.budget(max(batch.GetBudgetMs(), batch.GetPatienceMs())))
+	until := time.Now().Add(budget(batch.GetBudgetMs()))
+	a.ctx, a.cancel = context.WithTimeout(context.Background(), budget(max(batch.GetBudgetMs(), batch.GetPatienceMs())))
 	var open atomic.Int64
 	open.Store(int64(n) + 1)
 	written := func() {

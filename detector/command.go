@@ -9,10 +9,9 @@ import (
 // Command is a detector as a process of its own, beside a NATS cluster.
 type Command struct {
 	service.Member
-	Config `group:"detector"`
 }
 
 // Run runs the detector until the context ends.
 func (c *Command) Run(ctx context.Context, log service.Log) error {
-	return c.Serve(ctx, "detector", log, func(d service.Deps) (service.Service, error) { return New(c.Config, d) })
+	return c.Serve(ctx, "detector", log, func(d service.Deps) (service.Service, error) { return New(d) })
 }

@@ -9,7 +9,6 @@ package detector
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -42,7 +41,6 @@ import (
 
 // Detector is one detector. Make it with New.
 type Detector struct {
-	cfg       Config
 	deps      service.Deps
 	now       func() time.Time
 	clock     *servertime.Clock
@@ -81,15 +79,16 @@ func WithLocalClock(now func() time.Time) Option {
 	return func(d *Detector) { d.clock.SetLocal(now) }
 }
 
+// maxInFlight is how many messages a detector processes at the same time. Further ones are
+// refused as overloaded.
+const maxInFlight = 4096
+
 // idLength is the length of a detector's id, which no other running detector has.
 const idLength = 6
 
 // New returns a detector; Run starts it.
-func New(cfg Config, deps service.Deps, opts ...Option) (*Detector, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("configure detector: %w", err)
-	}
-	d := &Detector{cfg: cfg, deps: deps, slots: make(chan struct{}, cfg.MaxInFlight), goroutines: spare.New(), metrics: metrics.New(deps.Metrics)}
+func New(deps service.Deps, opts ...Option) (*Detector, error) {
+	d := &Detector{deps: deps, slots: make(chan struct{}, maxInFlight), goroutines: spare.New(), metrics: metrics.New(deps.Metrics)}
 	d.clock = servertime.New(deps.NATS.ServerTime, deps.Log)
 	d.now = d.clock.Now
 	deps.Metrics.MustRegister(d.clock.Gauge("unloop_detector_clock_offset_seconds"))

@@ -55,7 +55,7 @@ func startDetector(t testing.TB, s *natstest.Server, opts ...detector.Option) pr
 func startDetectorAt(t testing.TB, s *natstest.Server, nc *natskit.Conn, opts ...detector.Option) process {
 	t.Helper()
 	metrics := prometheus.NewRegistry()
-	d, err := detector.New(detector.DefaultConfig(), service.Deps{
+	d, err := detector.New(service.Deps{
 		Log: slog.New(slog.DiscardHandler), Metrics: metrics, NATS: nc, Layout: s.Layout(),
 	}, opts...)
 	if err != nil {

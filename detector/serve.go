@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -101,12 +102,13 @@ func refuse(batch *checkpb.CheckBatch, why string) *checkpb.DecisionBatch {
 	return out
 }
 
+// maxBudget bounds the time for one check, whatever its sender asks for; defaultBudget is
+// for senders that do not say.
+const maxBudget, defaultBudget = time.Minute, 2 * time.Second
+
 // budget returns the time for a message whose sender waits for ms milliseconds.
-func (d *Detector) budget(ms uint32) time.Duration {
-	if budget := time.Duration(ms) * time.Millisecond; 0 < budget && budget < d.cfg.MaxBudget {
-		return budget
-	}
-	return d.cfg.MaxBudget
+func budget(ms uint32) time.Duration {
+	return min(cmp.Or(time.Duration(ms)*time.Millisecond, defaultBudget), maxBudget)
 }
 
 // outcomeTime is how long a detector tries to store an outcome. No client waits for it;
@@ -120,12 +122,12 @@ func (d *Detector) onHandover(req natskit.Request) {
 	if !d.read(req.Data, &h) {
 		return
 	}
-	budget := d.budget(h.GetBudgetMs())
+	within := budget(h.GetBudgetMs())
 	if h.GetOutcome() != nil {
-		budget = outcomeTime
+		within = outcomeTime
 	}
 	d.run(req, func() proto.Message {
-		ctx, cancel := context.WithTimeout(ledger.Stay(context.Background()), budget)
+		ctx, cancel := context.WithTimeout(ledger.Stay(context.Background()), within)
 		defer cancel()
 		if h.GetOutcome() != nil {
 			d.decider.Apply(ctx, h.GetOutcome())

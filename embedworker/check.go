@@ -95,10 +95,13 @@ func (w *Worker) checkWithin(h nats.Header, r *semanticpb.SemanticRequest) *sema
 	return reply
 }
 
+// maxBudget bounds the time for one check, whatever its sender asks for.
+const maxBudget = 10 * time.Second
+
 func (w *Worker) check(r *semanticpb.SemanticRequest) *semanticpb.SemanticReply {
 	budget := time.Duration(r.GetBudgetMs()) * time.Millisecond
-	if budget == 0 || budget > w.cfg.SemanticMaxBudget {
-		budget = w.cfg.SemanticMaxBudget
+	if budget == 0 || budget > maxBudget {
+		budget = maxBudget
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), budget)
 	defer cancel()

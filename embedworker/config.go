@@ -41,9 +41,6 @@ type Config struct {
 	SentinelHistory   int     `default:"5" env:"UNLOOP_SENTINEL_HISTORY,LOOP_HISTORY_SIZE" help:"How many prompts of each tenant on that socket are remembered."`
 	SentinelTTL       string  `default:"3600" env:"UNLOOP_SENTINEL_TTL,LOOP_EMBEDDING_TTL" help:"How long each of these prompts is remembered: seconds, or a duration such as 1h."`
 	SentinelStoreText bool    `help:"Store the prompts of that socket and return the similar one."`
-
-	SemanticInFlight  int           `default:"1024" help:"How many semantic checks are processed at the same time; further ones fail open."`
-	SemanticMaxBudget time.Duration `default:"10s" help:"Longest time for one semantic check, whatever its sender asks for."`
 }
 
 // DefaultConfig returns the configuration without any flag.
@@ -99,7 +96,5 @@ func (c Config) Validate() error {
 	faults.Check(c.SentinelHistory >= 1 && c.SentinelHistory <= vectors.MaxKeep,
 		"--sentinel-history (LOOP_HISTORY_SIZE) %d is not between 1 and %d", c.SentinelHistory, vectors.MaxKeep)
 	faults.Check(c.EmbedCache >= 1, "--embed-cache is %d, must be at least 1", c.EmbedCache)
-	faults.Check(c.SemanticInFlight >= 1, "--semantic-in-flight is %d, must be at least 1", c.SemanticInFlight)
-	faults.Check(c.SemanticMaxBudget > 0, "--semantic-max-budget is %s, must be positive", c.SemanticMaxBudget)
 	return faults.Err()
 }

@@ -68,6 +68,10 @@ func WithLocalClock(now func() time.Time) Option {
 	return func(w *Worker) { w.clock.SetLocal(now) }
 }
 
+// maxInFlight is how many checks a worker processes at the same time; further ones fail
+// open.
+const maxInFlight = 1024
+
 // New returns a worker; Run starts it. It loads no model yet.
 func New(cfg Config, deps service.Deps, opts ...Option) (*Worker, error) {
 	if err := cfg.Validate(); err != nil {
@@ -75,7 +79,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, deps: deps, log: deps.Log, clock: servertime.New(deps.NATS.ServerTime, deps.Log), metrics: newMetrics(deps.Metrics),
-		slots: make(chan struct{}, cfg.SemanticInFlight), goroutines: spare.New(),
+		slots: make(chan struct{}, maxInFlight), goroutines: spare.New(),
 	}
 	w.now = w.clock.Now
 	deps.Metrics.MustRegister(w.clock.Gauge("unloop_embedworker_clock_offset_seconds"))

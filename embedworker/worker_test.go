@@ -457,12 +457,12 @@ func TestConfigurationFaultsComeTogether(t *testing.T) {
 	}
 	c := embedworker.DefaultConfig()
 	c.Embedder, c.VectorStore, c.LongText, c.SentinelTTL = "psychic", "paper", "all", "soon"
-	c.SentinelThreshold, c.SentinelHistory, c.SemanticInFlight, c.SemanticMaxBudget = 95, 0, 0, 0
+	c.SentinelThreshold, c.SentinelHistory = 95, 0
 	err := c.Validate()
 	if err == nil {
 		t.Fatal("no fault was found")
 	}
-	for _, fault := range []string{"psychic", "paper", "long texts", "soon", "threshold", "history", "in-flight", "budget"} {
+	for _, fault := range []string{"psychic", "paper", "long texts", "soon", "threshold", "history"} {
 		if !strings.Contains(err.Error(), fault) {
 			t.Errorf("%q is missing from:\n%v", fault, err)
 		}

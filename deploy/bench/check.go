@@ -78,7 +78,7 @@ func (b *bench) checkTogether(ctx context.Context, redis *redisServer) (err erro
 	}
 	g.add(func() error { nc.Close(); return nil })
 	inProcess := natskit.NewInProcess()
-	det, err := detector.New(detector.DefaultConfig(), service.Deps{Log: log, Metrics: service.NewRegistry(), NATS: nc, InProcess: inProcess})
+	det, err := detector.New(service.Deps{Log: log, Metrics: service.NewRegistry(), NATS: nc, InProcess: inProcess})
 	if err != nil {
 		return err
 	}

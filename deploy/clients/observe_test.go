@@ -21,7 +21,6 @@ import (
 
 	"github.com/unloop/unloop/deploy/scripted"
 	"github.com/unloop/unloop/deploy/unloop/system"
-	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
@@ -33,7 +32,7 @@ func start(t *testing.T, upstream string) string {
 	t.Helper()
 	cfg := system.Config{
 		Admin: "127.0.0.1:0", Replicas: 1, Embedded: natskit.EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: t.TempDir()},
-		Gateway: gateway.DefaultConfig(), Detector: detector.DefaultConfig(), Notifier: notifier.DefaultConfig(), Embedworker: embedworker.DefaultConfig(),
+		Gateway: gateway.DefaultConfig(), Notifier: notifier.DefaultConfig(), Embedworker: embedworker.DefaultConfig(),
 	}
 	cfg.Embedworker.Embedder = "lexical"
 	cfg.Gateway.Listen, cfg.Gateway.CheckTimeout = "127.0.0.1:0", 10*time.Second

@@ -57,7 +57,7 @@ func asService(t *testing.T, nc *nats.Conn) *natskit.Conn {
 // extraDetector runs one more detector beside a system.
 func extraDetector(t *testing.T, s *system.System) {
 	t.Helper()
-	d, err := detector.New(detector.DefaultConfig(), service.Deps{
+	d, err := detector.New(service.Deps{
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), NATS: asService(t, connect(t, s)),
 	})
 	if err != nil {

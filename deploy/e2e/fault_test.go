@@ -65,7 +65,7 @@ func untilHinted(t *testing.T, url string, c call) {
 // startDetector runs a detector until the test ends.
 func startDetector(t *testing.T, server *natstest.Server) {
 	t.Helper()
-	d, err := detector.New(detector.DefaultConfig(), service.Deps{
+	d, err := detector.New(service.Deps{
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), NATS: server.Service(), Layout: server.Layout(),
 	})
 	if err != nil {

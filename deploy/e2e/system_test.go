@@ -14,7 +14,6 @@ import (
 
 	"github.com/unloop/unloop/deploy/scripted"
 	"github.com/unloop/unloop/deploy/unloop/system"
-	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
@@ -65,7 +64,6 @@ func startLogging(t *testing.T, log *slog.Logger, upstream string, edits ...func
 		OverNATS: true,
 		Embedded: natskit.EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: t.TempDir()},
 		Gateway:  gateway.DefaultConfig(),
-		Detector: detector.DefaultConfig(),
 		Notifier: notifier.DefaultConfig(),
 		// Whatever is installed, tests compare with what is built in.
 		Embedworker: lexical(),
@@ -75,7 +73,6 @@ func startLogging(t *testing.T, log *slog.Logger, upstream string, edits ...func
 	cfg.Gateway.CheckTimeout, cfg.Gateway.StartGrace = checkTimeout, 20*time.Second
 	// Most tests go on after they were rejected, and expect the same answer each time.
 	cfg.Gateway.Reject = "429"
-	cfg.Detector.MaxBudget = checkTimeout
 	for _, edit := range edits {
 		edit(&cfg)
 	}

@@ -67,7 +67,7 @@ func startLive(t *testing.T) *live {
 	cfg.AdminAuth = []string{"key:file:" + l.keyFile}
 	cfg.OverNATS = true
 	cfg.Embedworker.Embedder = "lexical"
-	cfg.Gateway.CheckTimeout, cfg.Gateway.StartGrace, cfg.Detector.MaxBudget = patience, patience, patience
+	cfg.Gateway.CheckTimeout, cfg.Gateway.StartGrace = patience, patience
 	cfg.Gateway.Auth, cfg.Gateway.AuthAudience = []string{"key:file:" + l.keyFile, "jwt:" + serve(t, issue) + "/keys"}, []string{"unloop"}
 	cfg.Gateway.Upstream = map[string]string{"openai": upstream, "failing": upstream + "/failing", "away": "http://" + natstest.FreeAddr(t)}
 	cfg.Gateway.Policies = bundleFile(t, bundle)

@@ -135,8 +135,6 @@
 {{- end -}}
 
 {{- define "unloop.args.detector" -}}
-- --max-in-flight={{ int64 .values.maxInFlight }}
-- --max-budget={{ .values.maxBudget }}
 {{- end -}}
 
 {{- define "unloop.args.embedworker" -}}
@@ -153,8 +151,6 @@
 - --embed-queue={{ int64 .values.queue }}
 - --embed-cache={{ int64 .values.cache }}
 - --vector-store={{ .values.vectorStore }}
-- --semantic-in-flight={{ int64 .values.maxInFlight }}
-- --semantic-max-budget={{ .values.maxBudget }}
 {{- end -}}
 
 {{- define "unloop.args.notifier" -}}

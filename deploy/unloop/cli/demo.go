@@ -77,9 +77,8 @@ func (c *demoCmd) Run(ctx context.Context, io streams) error {
 	defaults := system.DefaultConfig()
 	up := upCmd{
 		Process: c.Process, NATSListen: c.NATSListen, DataDir: natskit.InMemory, Config: c.Config,
-		Detector: defaults.Detector, Notifier: defaults.Notifier, Embedworker: defaults.Embedworker,
+		Notifier: defaults.Notifier, Embedworker: defaults.Embedworker,
 	}
-	up.Detector.MaxBudget = max(up.Detector.MaxBudget, demoCheck)
 	if os.Getenv(comparesWithin) == "" {
 		if err := os.Setenv(comparesWithin, demoCheck.String()); err != nil {
 			return fmt.Errorf("set %s: %w", comparesWithin, err)

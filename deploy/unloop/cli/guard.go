@@ -101,7 +101,6 @@ func (c *execCmd) own(ctx context.Context, upstreams map[string]string, io strea
 	cfg.Embedded.DataDir = dir
 	cfg.Gateway.Upstream, cfg.Gateway.Policies = upstreams, c.Policies
 	cfg.Gateway.ShutdownGrace, cfg.Gateway.CheckTimeout, cfg.Gateway.Reject = ownGrace, c.CheckTimeout, c.Reject
-	cfg.Detector.MaxBudget = max(cfg.Detector.MaxBudget, c.CheckTimeout)
 	log := service.Process{LogFormat: c.LogFormat, LogLevel: c.LogLevel}.Logger(io.err)
 	cfg.Traces = tracing.FromEnv(ctx, "unloop", service.Version(), log)
 	s, err := system.New(cfg, log)

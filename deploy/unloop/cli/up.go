@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/unloop/unloop/deploy/unloop/system"
-	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
@@ -27,7 +26,6 @@ type upCmd struct {
 	natskit.Settings `group:"nats"`
 	Replicas         int `group:"nats" default:"1" help:"Replicas of newly created streams, with --nats."`
 	service.Sealed   `group:"nats"`
-	Detector         detector.Config    `embed:"" group:"detector"`
 	Notifier         notifier.Config    `embed:"" group:"notifier"`
 	Embedworker      embedworker.Config `embed:"" group:"embedworker"`
 	service.Process  `group:"process"`
@@ -48,7 +46,7 @@ func (c upCmd) system() (system.Config, error) {
 	return system.Config{
 		Admin: c.Admin, AdminAuth: c.AdminAuth, NATS: c.NATS, Connect: c.Settings, Replicas: c.Replicas, Trust: trust,
 		Embedded: natskit.EmbeddedConfig{Listen: c.NATSListen, DataDir: dir, Announce: announceDir()},
-		Gateway:  c.Config, Detector: c.Detector, Notifier: c.Notifier, Embedworker: c.Embedworker,
+		Gateway:  c.Config, Notifier: c.Notifier, Embedworker: c.Embedworker,
 	}, errors.Join(faults...)
 }
 

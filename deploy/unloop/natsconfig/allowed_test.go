@@ -77,7 +77,7 @@ func (in *installation) start() *unloop {
 	if err := u.push(in.t.Context(), patient); err != nil {
 		in.t.Fatal(err)
 	}
-	u.run(natsperm.Detector, func(d service.Deps) (service.Service, error) { return detector.New(detector.DefaultConfig(), d) })
+	u.run(natsperm.Detector, func(d service.Deps) (service.Service, error) { return detector.New(d) })
 	u.run(natsperm.Embedworker, func(d service.Deps) (service.Service, error) {
 		cfg := embedworker.DefaultConfig()
 		cfg.Embedder = "lexical"

@@ -43,7 +43,6 @@ type Config struct {
 	// processes do; otherwise requests stay within the process where they can.
 	OverNATS bool
 	Gateway  gateway.Config
-	Detector detector.Config
 	Notifier notifier.Config
 	// Embedworker selects the embedder that texts are compared with.
 	Embedworker embedworker.Config
@@ -62,7 +61,7 @@ const FreePort = "127.0.0.1:0"
 func DefaultConfig() Config {
 	cfg := Config{
 		Admin: FreePort, Replicas: 1, Embedded: natskit.EmbeddedConfig{DataDir: natskit.InMemory},
-		Gateway: gateway.DefaultConfig(), Detector: detector.DefaultConfig(), Notifier: notifier.DefaultConfig(),
+		Gateway: gateway.DefaultConfig(), Notifier: notifier.DefaultConfig(),
 		Embedworker: embedworker.DefaultConfig(),
 	}
 	cfg.Gateway.Listen = FreePort
@@ -142,7 +141,7 @@ func (s *System) build(cfg Config) error {
 		make func(service.Deps) (service.Service, error)
 	}{
 		{"detector", func(d service.Deps) (service.Service, error) {
-			return detector.New(cfg.Detector, d, detector.WithClock(cfg.Clock))
+			return detector.New(d, detector.WithClock(cfg.Clock))
 		}},
 		{"embedworker", func(d service.Deps) (service.Service, error) {
 			return embedworker.New(cfg.Embedworker, d, embedworker.WithClock(cfg.Clock))
