@@ -1,43 +1,16 @@
-// Command reference writes docs/reference: the pages that follow from the code, such as
+// Package reference writes docs/reference: the pages that follow from the code, such as
 // flags, metrics and the fields of policies. Its test fails for a page that is stale.
 // Guides explain; they are written by hand and repeat nothing from here.
 //
-//	go -C deploy run ./tools/reference ..
-package main
+//	go -C deploy test ./tools/reference -update
+package reference
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
-
-	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 // folder is the folder of the pages in a repository.
 const folder = "docs/reference"
-
-func main() { os.Exit(service.Program("reference", run)) }
-
-// run writes all pages below the root of the repository that args name.
-func run(_ context.Context, args []string, _ io.Writer) error {
-	if len(args) != 1 {
-		return errors.New("usage: reference ROOT")
-	}
-	for _, p := range pages() {
-		text, err := p.text(args[0])
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.file, err)
-		}
-		if err := os.WriteFile(filepath.Join(args[0], folder, p.file), []byte(text), 0o644); err != nil { //nolint:gosec // a page of the documentation
-			return err
-		}
-	}
-	return nil
-}
 
 // page is one page of the reference.
 type page struct {
@@ -63,7 +36,7 @@ func pages() []page {
 // text returns the whole page.
 func (p page) text(root string) (string, error) {
 	body, err := p.body(root)
-	return "# " + p.title + "\n\n<!-- Written by `go -C deploy run ./tools/reference ..`. Do not edit. -->\n\n" + p.intro + "\n" + body, err
+	return "# " + p.title + "\n\n<!-- Written by `" + write + "`. Do not edit. -->\n\n" + p.intro + "\n" + body, err
 }
 
 // table returns a table, without the columns that no row uses.
