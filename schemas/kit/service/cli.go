@@ -120,7 +120,6 @@ func NewParser(cli any, name, description string, opts ...kong.Option) (*kong.Ko
 // groups are the groups of flags, for the tag group.
 var groups = []kong.Group{
 	{Key: "gateway", Title: "Gateway:"},
-	{Key: "detector", Title: "Detector:"},
 	{Key: "embedworker", Title: "Embedding worker:"},
 	{Key: "notifier", Title: "Notifier:"},
 	{Key: "nats", Title: "NATS:"},
