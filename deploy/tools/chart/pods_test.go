@@ -92,7 +92,7 @@ func TestPodsHaveTimeToStop(t *testing.T) {
 		for name, d := range all.deployments {
 			var drain time.Duration
 			for _, arg := range d.Spec.Template.Spec.Containers[0].Args {
-				for _, flag := range []string{"--shutdown-delay=", "--shutdown-grace=", "--webhook-grace="} {
+				for _, flag := range []string{"--shutdown-delay=", "--shutdown-grace=", "--webhook-grace=", "--semantic-max-budget=", "--max-budget="} {
 					if value, ok := strings.CutPrefix(arg, flag); ok {
 						part, err := time.ParseDuration(value)
 						if err != nil {
