@@ -167,7 +167,7 @@ func TestOperatorResetsABreakerOnEveryDetector(t *testing.T) {
 	nc := s.Conn()
 	closed := events(t, nc, event.Resolved)
 	var v *checkpb.LimitVerdict
-	for range 30 { // all detectors come to know that it is open
+	for range 30 { // until all detectors know that it is open
 		v = ruling(t, nc, broken(2, 0))
 	}
 	if v.GetAction() != checkpb.Action_ACTION_REJECT || v.GetRetryAfterMs() != 0 || v.GetLoopId() == "" {

@@ -16,8 +16,7 @@ import (
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
-// mixed are checks of every kind that a judge decides, some of which make loops or
-// meet limits.
+// mixed returns checks of every kind; some of them make loops or meet limits.
 func mixed() []*checkpb.Check {
 	var all []*checkpb.Check
 	history := rounds(6, same)

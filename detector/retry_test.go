@@ -12,7 +12,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// drawCounter draws a counter of any window, of which some steps stop.
+// drawCounter draws a counter with any window and some steps that stop.
 func drawCounter(t *rapid.T, name string) *checkpb.Counter {
 	fp := sha256.Sum256([]byte(name))
 	window := rapid.Uint32Range(1, 40).Draw(t, "window")

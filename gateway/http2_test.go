@@ -34,7 +34,7 @@ func overTLS(t *testing.T) (edit func(*Config), client *http.Client) {
 	return func(cfg *Config) { cfg.TLS = files }, server.Client()
 }
 
-// stalled is a body of which one byte comes until its context ends.
+// stalled is a body that stops after one byte until its context ends.
 type stalled struct {
 	context.Context
 	sent bool

@@ -46,7 +46,7 @@ func deciding(t *testing.T, s *natstest.Server, decide func(*checkpb.Check) *che
 	must(t, detector.Flush())
 }
 
-// holding is an upstream that tells of each request whose body it has, and answers once
+// holding is an upstream that reports each request once it has the body, and answers when
 // answer is closed.
 func holding(t *testing.T) (url string, came, answer chan struct{}) {
 	t.Helper()
@@ -127,7 +127,7 @@ func TestARequestThatWaitsTakesItsBodyAlone(t *testing.T) {
 // there is none, the request is refused, and does not reach its upstream.
 func TestCopiesOfABodyTakeMemoryFromTheSameAccount(t *testing.T) {
 	t.Parallel()
-	const size = 400 << 10 // of which two are more than the other caller leaves
+	const size = 400 << 10 // two of them are more than the other caller leaves
 	text := strings.Repeat("lorem ipsum ", size/12)
 	prompt := `{"model":"m","messages":[{"role":"user","content":"` + text + `"}]`
 	broken := `{"model":"m","messages":[{"role":"user","content":"` + text + `"},` +

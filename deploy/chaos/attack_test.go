@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// bodyMemory is the gateways' --max-body-memory, in bytes, of which the attacks announce
+	// bodyMemory is the gateways' --max-body-memory, in bytes; the attacks announce
 	// or send more than all.
 	bodyMemory = 256 << 20
 	// largeBody is the size of large bodies of the load, in bytes: more than what goes

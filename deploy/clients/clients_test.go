@@ -142,7 +142,7 @@ func startBefore(t *testing.T, model scripted.Script) string {
 	return start(t, upstream.URL)
 }
 
-// runBefore runs the client against a gateway, for a minute at the most.
+// runBefore runs the client against a gateway, for a minute at most.
 func (c *client) runBefore(t *testing.T, api string, w *wire, gateway string) seen {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -229,7 +229,7 @@ func TestLibrariesEndInEveryFormat(t *testing.T) {
 	}
 }
 
-// A program without sessions that is started again after it was stopped begins anew: it is
+// A program without sessions that is started again after it was stopped restarts: it is
 // hinted before it is stopped, and the stop names its tool.
 func TestARunThatBeginsAgainIsHintedFirst(t *testing.T) {
 	t.Parallel()

@@ -105,7 +105,7 @@ var workScenes = []honest{
 			a.call("bash", fmt.Sprintf(`{"command":"rm tmp%d"}`, i), "", time.Second).call("bash", `{"command":"git status --short"}`, strings.Repeat("?? tmp\n", 10-i), time.Second)
 		}
 	}},
-	{name: "links, of which some are dead", play: func(s *scene) {
+	{name: "links, some of them dead", play: func(s *scene) {
 		a := s.agent(0).user("Check the links of the site.")
 		for i := range 40 {
 			status := "200 OK"

@@ -17,7 +17,7 @@ import (
 	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
-// million is a rule that counts tokens, of which there are a million.
+// million is a rule with a limit of a million tokens.
 const million = `
 rules:
   - {name: tpm, limit_keys: [caller], algorithm: token_bucket_llm, algorithm_config: {tokens_per_minute: 1000000}}

@@ -83,7 +83,7 @@ func TestReplayOfARecordingDecidesAsTheGatewayDid(t *testing.T) {
 		t.Errorf("actions (-gateway +replay):\n%s", diff)
 	}
 	if report.Requests != 27 || report.Saved.Requests != did["reject"] {
-		t.Errorf("%d requests, of which %d would have been stopped", report.Requests, report.Saved.Requests)
+		t.Errorf("%d requests; %d would have been stopped", report.Requests, report.Saved.Requests)
 	}
 }
 

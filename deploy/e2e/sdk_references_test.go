@@ -39,7 +39,7 @@ func TestAgentsOfTheAISDKAreJudgedByTheCallsThatTheyReferTo(t *testing.T) {
 				t.Fatal(err)
 			}
 			if stopped := got.Status == http.StatusTooManyRequests; stopped != c.stop || !c.stop && got.Steps != 13 {
-				t.Errorf("it came to %+v after %d requests", got, got.Sent)
+				t.Errorf("got %+v after %d requests", got, got.Sent)
 			}
 			if n := metric(t, s, "unloop_gateway_unknown_calls_total"); n != 0 {
 				t.Errorf("%v requests have unknown calls", n)

@@ -317,8 +317,7 @@ func TestEachServiceHasItsOwnUserOfNATS(t *testing.T) {
 	}
 }
 
-// TestVariablesReachTheServices expects what users set to come to the service that it is
-// for.
+// TestVariablesReachTheServices expects each variable of users at its service.
 func TestVariablesReachTheServices(t *testing.T) {
 	t.Parallel()
 	for name, variables := range map[string][]string{

@@ -27,8 +27,8 @@ type prometheus struct{ url string }
 // found is how the configuration finds a service by its name.
 var found = regexp.MustCompile(`dns_sd_configs: \[\{names: \[(\w+)(?:, [\w-]+)*\], type: A, port: 8081, refresh_interval: 15s\}\]`)
 
-// startPrometheus starts one with the repository's configuration, of which it changes the
-// addresses of services, the file of the key and the intervals alone.
+// startPrometheus starts one with the repository's configuration. It changes only the
+// addresses of services, the file of the key and the intervals.
 func startPrometheus(t *testing.T, services map[string][]string, keyFile string) *prometheus {
 	t.Helper()
 	binary, dir := tool(t, "prometheus"), t.TempDir()

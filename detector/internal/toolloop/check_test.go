@@ -359,8 +359,7 @@ func said(f toolloop.Detection, action string) string {
 	return facts.Hint()
 }
 
-// What a finding is said to come to is what a policy has decided, whatever its
-// level is.
+// Messages name the action of the policy, whatever the level of the detection.
 func TestMessagesSayWhatIsDone(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []toolloop.Rule{toolloop.Repeat, toolloop.Outcome, toolloop.SameError, toolloop.AllFailed, toolloop.Cycle, toolloop.Wide} {

@@ -84,7 +84,7 @@ func (s *State) detectCall(out []Detection, c *pastCall, p *Params, fresh bool) 
 }
 
 // patience is by how much the threshold for a tool's errors rises while each tells something
-// new and other calls succeed in between: that is how one mends many places.
+// new and other calls succeed in between: that is how one fixes many places.
 func (s *State) patience(t *tool) int {
 	if t.stale == 0 && s.failed < t.errors {
 		return 2

@@ -23,7 +23,7 @@ func TestOneErrorFromDifferingArgumentsIsWarnedOf(t *testing.T) {
 	}
 }
 
-// Who mends one place after the other sees the same kind of error from each.
+// Who fixes one place after the other sees the same kind of error from each.
 func TestErrorsThatTellSomethingNewAfterOtherWorkGetMorePatience(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)

@@ -85,7 +85,7 @@ type staleRun struct {
 	effects       []uint64
 }
 
-// weight returns the number of rounds that are no polls. Three looks at what is known are
+// weight returns the number of rounds that are not polls. Three looks at what is known are
 // worth two repeats: one may look closer at a part.
 func (s *staleRun) weight() int { return s.rounds + 2*s.told/3 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // publicSets are files of public sets of pairs as they are published, and what their
-// lines say. A line may be neither: pairs of which people were not sure.
+// lines say. A line may be neither: pairs that people were not sure about.
 var publicSets = []struct {
 	file  string
 	parse func(columns []string) (p pair, ok bool)
@@ -143,7 +143,7 @@ var negatedPairs = []pair{
 	{a: "The tests don't cover the parser", b: "The tests cover the parser"},
 }
 
-// No pair of which one text negates the other is flagged.
+// No pair in which one text negates the other is flagged.
 func TestNegatedPairsAreToldApart(t *testing.T) {
 	t.Parallel()
 	all := slices.Concat(publicPairs(t)["SICK_test_annotated.txt"], negatedPairs)
@@ -157,7 +157,7 @@ func TestNegatedPairsAreToldApart(t *testing.T) {
 			t.Errorf("flagged at %.3f: %s | %s", similarity, p.a, p.b)
 		}
 	}
-	t.Logf("%d pairs of which one text is negated", negated)
+	t.Logf("%d pairs with one negated text", negated)
 }
 
 func negates(text string) bool {

@@ -8,7 +8,7 @@ import (
 	"github.com/unloop/unloop/embedworker/internal/quantised"
 )
 
-// unit returns a random unit vector of which a share of the coordinates is not 0.
+// unit returns a random unit vector with the given share of nonzero coordinates.
 func unit(r *rand.Rand, dim int, share float64) []float32 {
 	v, sum := make([]float32, dim), 0.0
 	for i := range v {

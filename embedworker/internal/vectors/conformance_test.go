@@ -152,7 +152,7 @@ func testSentences(t *testing.T, s vectors.Store, _ *clock) {
 	}
 	r.Subject.Sentences, r.Subject.Digest = nil, 0
 	if p := compareWith(t, s, r)[0]; p.Identical || p.Repeats || p.OtherItem {
-		t.Errorf("of which nothing is known: %+v", p.Past)
+		t.Errorf("unknown: %+v", p.Past)
 	}
 }
 

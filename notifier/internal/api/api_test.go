@@ -36,7 +36,7 @@ var noon = time.Date(2026, 5, 22, 12, 0, 0, 0, time.UTC)
 // hostile is a name that a client may choose.
 const hostile = "</script><img src=x onerror=alert(1)>\u2028\nid: 9\n\ndata: x"
 
-// fakeSystem has two parts, one of which is a gateway.
+// fakeSystem has two parts, one of them a gateway.
 type fakeSystem struct{}
 
 func (fakeSystem) parts() []board.Running {

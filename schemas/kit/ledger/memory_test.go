@@ -43,7 +43,7 @@ func TestMemoryIsBoundedByWhatIsAlive(t *testing.T) {
 		now = now.Add(time.Second)
 	}
 	if len(m.records) > firstSweep {
-		t.Errorf("%d records are kept, of which one is alive", len(m.records))
+		t.Errorf("%d records are kept, one of them alive", len(m.records))
 	}
 }
 

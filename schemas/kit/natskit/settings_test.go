@@ -248,7 +248,7 @@ func TestCertificatesOfBothSides(t *testing.T) {
 	}
 }
 
-// Answers come to inboxes with the prefix alone, and so to users that may read no others.
+// Answers use only inboxes with the prefix, so they reach users that may read no others.
 func TestInboxesHaveThePrefix(t *testing.T) {
 	t.Parallel()
 	srv := serveAs(t, &server.Options{Users: []*server.User{

@@ -16,8 +16,8 @@ func TestADetectorIsAskedWhatElseStopsABlockedRequest(t *testing.T) {
 	warns := &checkpb.Counter{Policy: "q", Detector: "users", Fingerprint: []byte("y"), Steps: []*checkpb.Step{{At: 4, Action: checkpb.Action_ACTION_WARN}}}
 	for name, c := range map[string]struct {
 		change func(*checkpb.Check)
-		// heard, answered and later say whether a block answers of which a detector said nothing
-		// else, of which it just did, and of which it did a while ago.
+		// heard, answered and later say whether a block answers if a detector never reported
+		// anything else, just did, or did a while ago.
 		heard, answered, later bool
 	}{
 		"nothing else":              {func(*checkpb.Check) {}, true, true, true},

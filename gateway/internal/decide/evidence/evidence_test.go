@@ -41,7 +41,7 @@ func compiled(t testing.TB, text string) *bundle.Set {
 	return set
 }
 
-// asked is a request of which evidence is made.
+// asked is a request to collect evidence for.
 type asked struct {
 	method, url, body string // POST to Chat Completions
 	header            map[string]string

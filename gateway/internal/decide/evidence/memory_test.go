@@ -37,7 +37,7 @@ func TestAgentThatNamesNewSessionsIsToldFromAgentsOfTheirOwn(t *testing.T) {
 		"agents at the same time": {
 			{session: "a", body: chat, together: true}, {session: "b", body: chat, together: false},
 		},
-		"agents at the same time, of which one was long ago": {
+		"agents at the same time, one of them long ago": {
 			{session: "a", body: chat, together: true}, {session: "b", body: chat, after: 2 * time.Minute, together: true},
 		},
 		"an agent that went on with another prompt": {

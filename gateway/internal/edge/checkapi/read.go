@@ -65,7 +65,7 @@ func copied(r *http.Request) io.ReadCloser {
 	return r.Body
 }
 
-// counted is a body of which copies are made.
+// counted is a body that is copied.
 type counted struct{ *intake.Upload }
 
 func (c counted) Read(p []byte) (int, error) {

@@ -87,7 +87,7 @@ func worked(t *testing.T) time.Duration {
 	return time.Duration(used.Nano())
 }
 
-// Repeated returns samples of which each repeats a text between a beginning and an end.
+// Repeated returns samples that each repeat a text between a beginning and an end.
 func Repeated(before, after string, units map[string]string) map[string]Sample {
 	out := map[string]Sample{}
 	for name, unit := range units {

@@ -69,7 +69,7 @@ var conversations = map[string]func(text string) Conversation{
 	},
 }
 
-// inPieces yields the pieces of a text, each of which is used twice.
+// inPieces yields the pieces of a text, each used twice.
 func inPieces(text string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		length := len(text) / (2 * pieces)

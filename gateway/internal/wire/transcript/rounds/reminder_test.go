@@ -7,7 +7,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 )
 
-// working is a session of rounds, behind each of which the user says something.
+// working is a session of rounds in which the user says something after each round.
 func working(n int, after func(i int) string) *conversation {
 	tr := begin(48)
 	say(tr, message.User, text("Mend the clock."))
