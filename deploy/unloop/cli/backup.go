@@ -82,7 +82,8 @@ type restoreCmd struct {
 // Help says what a restore replaces.
 func (*restoreCmd) Help() string {
 	return "Stop the services first, or restart them afterwards. The whole file is verified before anything is changed. A stream that has records is replaced only with --force. " +
-		"Records come back with their times: what would have ended meanwhile has ended."
+		"Records come back with their times: what would have ended meanwhile has ended. If the server has another seed than the backup's, give the earlier public key with --seal-key: " +
+		"policies and overrides in force are sealed with --seal-seed."
 }
 
 // Run restores a backup.
@@ -103,6 +104,14 @@ func (c *restoreCmd) Run(ctx context.Context, io streams) error {
 		return err
 	}
 	defer js.Conn().Close()
+	by, err := c.signer()
+	if err != nil {
+		return err
+	}
+	trust, err := c.trust()
+	if err != nil {
+		return err
+	}
 	done, err := a.Restore(ctx, js, backup.Options{Force: c.Force, Replicas: c.Replicas})
 	switch {
 	case errors.Is(err, backup.ErrLive):
@@ -115,6 +124,11 @@ func (c *restoreCmd) Run(ctx context.Context, io streams) error {
 		return fmt.Errorf("%w; %d of %d streams are restored: repeat the command with --force", err, len(done), len(a.Manifest.Streams))
 	case err != nil:
 		return err
+	}
+	if by != nil {
+		if _, err := operator.SealAnew(ctx, js, by, trust); err != nil {
+			return fmt.Errorf("seal what was restored: %w; give --force to repeat the command", err)
+		}
 	}
 	c.record(ctx, js, io, schemas.AuditRestore, c.File, "backup of "+a.Manifest.Created.Format(time.RFC3339))
 	if c.JSON {

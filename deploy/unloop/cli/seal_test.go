@@ -59,3 +59,35 @@ func TestCommandsSealWhatTheyPutIntoForce(t *testing.T) {
 	run(0, "Pushed version 1-", operator, "policy", "rollback")
 	run(0, "id: a", operator, "policy", "show")
 }
+
+// A backup of a server with another seed is restored with its policies and overrides in force:
+// those that the earlier seed sealed, and no others.
+func TestARestoreSealsWhatTheEarlierSeedSealed(t *testing.T) {
+	t.Parallel()
+	from, to := configured(t), configured(t)
+	bundle, file := filepath.Join(from, "bundle.yaml"), filepath.Join(from, "backup.zip")
+	if err := os.WriteFile(bundle, []byte("bundle_version: 1\npolicies: [{id: a, spec: {prompt: {}}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(dir, want string, args ...string) {
+		t.Helper()
+		if code, out, errOut := command(t, append(args, envFlags(t, filepath.Join(dir, "operator.env"))...)...); code != 0 || !strings.Contains(out+errOut, want) {
+			t.Errorf("%v: code %d, %s%s; want %q", args, code, out, errOut, want)
+		}
+	}
+	run(from, "Pushed version 1-", "policy", "push", bundle)
+	run(from, "Blocked tenant acme", "block", "--tenant", "acme", "--for", "1h")
+	attacker := dial(t, from, "operator")
+	for _, subject := range []string{"$KV.LOOP_POLICIES.bundle", "$KV.LOOP_OVERRIDES.block.tenant.globex"} {
+		if _, err := attacker.Request(subject, []byte(`{"action":"block","scope":"tenant","value":"globex","expires_at":"2999-01-01T00:00:00Z"}`), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(from, "Wrote and verified", "backup", file)
+	gateway := envFlags(t, filepath.Join(from, "gateway.env"))
+	run(to, "Restored", "restore", file, "--force", "--seal-key", gateway[slices.Index(gateway, "--seal-key")+1])
+	run(to, "id: a", "policy", "show")
+	if _, out, _ := command(t, append([]string{"overrides"}, envFlags(t, filepath.Join(to, "monitor.env"))...)...); strings.Contains(out, "globex") || !strings.Contains(out, "acme") {
+		t.Errorf("the monitor sees %s", out)
+	}
+}

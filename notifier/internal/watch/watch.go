@@ -55,14 +55,19 @@ func (w *Watcher) Run(ctx context.Context) error {
 			return f.Follow(ctx, bucket, ">", func(entries []jetstream.KeyValueEntry, all bool) { update(into, entries, all) })
 		})
 	}
-	group.Go(func() error {
-		return f.Follow(ctx, schemas.BucketPolicies, schemas.KeyBundle, w.onBundle(), jetstream.IncludeHistory())
-	})
-	group.Go(func() error {
-		return f.Follow(ctx, schemas.BucketOverrides, ">", w.onOverrides(), jetstream.IncludeHistory())
-	})
+	group.Go(func() error { return w.followSealed(ctx, f, schemas.BucketPolicies, schemas.KeyBundle, w.onBundle()) })
+	group.Go(func() error { return w.followSealed(ctx, f, schemas.BucketOverrides, ">", w.onOverrides()) })
 	group.Go(func() error { return w.followEvents(ctx) })
 	return group.Wait()
+}
+
+// followSealed follows records with their history. If they need a seal, anyone who is able to
+// have the server write may have stored a message that a consumer takes for a heartbeat.
+func (w *Watcher) followSealed(ctx context.Context, f *natskit.Follower, bucket, keys string, apply func([]jetstream.KeyValueEntry, bool)) error {
+	if w.trust.Checks() {
+		return f.Track(ctx, bucket, keys, apply)
+	}
+	return f.Follow(ctx, bucket, keys, apply, jetstream.IncludeHistory())
 }
 
 // records are the records of a bucket.

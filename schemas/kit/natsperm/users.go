@@ -119,6 +119,8 @@ func notifierUser() User {
 	b.follow(schemas.BucketSilences, ">")
 	b.follow(schemas.BucketOverrides, ">")
 	b.follow(schemas.BucketPolicies, schemas.KeyBundle)
+	b.records(schemas.BucketPolicies, schemas.BucketOverrides)
+	b.subscribe("show policies and overrides", record(schemas.BucketPolicies, schemas.KeyBundle), record(schemas.BucketOverrides, ">"))
 	b.publish("do what the dashboard's buttons say", schemas.SubjectRelease, schemas.SubjectResend, schemas.SubjectTestSend, schemas.SubjectEnable,
 		record(schemas.BucketSilences, "*"), schemas.SubjectAudit+".>")
 	b.read(schemas.StreamAudit)

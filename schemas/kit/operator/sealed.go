@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -46,7 +47,7 @@ func Store(ctx context.Context, js jetstream.JetStream, by *seal.Signer, bucket,
 		opts = append(opts, jetstream.WithMsgTTL(ttl.Truncate(time.Second)))
 	}
 	ack, err := js.PublishMsg(ctx, msg, opts...)
-	if full(err) {
+	for try := 0; full(err) && try < maxTries; try++ { // a flood may take the room that is made
 		if err = makeRoom(ctx, js, trust, bucket, key); err == nil {
 			ack, err = js.PublishMsg(ctx, msg, opts...)
 		}
@@ -56,6 +57,42 @@ func Store(ctx context.Context, js jetstream.JetStream, by *seal.Signer, bucket,
 	}
 	return ack.Sequence, nil
 }
+
+// SealAnew seals the records in force that are good by a trust, such as those of a backup from
+// a server with another seed. It returns how many.
+func SealAnew(ctx context.Context, js jetstream.JetStream, by *seal.Signer, trust seal.Trust) (n int, err error) {
+	for bucket, lasts := range map[string]func([]byte) time.Time{schemas.BucketPolicies: nil, schemas.BucketOverrides: schemas.OverrideExpiry} {
+		entries, err := natskit.StoredEntries(ctx, js, bucket, ">")
+		if err != nil {
+			return n, err
+		}
+		keys := map[string]bool{}
+		for _, e := range entries {
+			keys[e.Key()] = true
+		}
+		was, is := &seal.Register{Trust: trust, Bucket: bucket, Lasts: lasts}, &seal.Register{Trust: trustIn(by), Bucket: bucket}
+		was.Take(entries, true)
+		is.Take(entries, true)
+		for key := range keys {
+			content, ok := was.Content(key)
+			if now, _ := is.Content(key); !ok || bytes.Equal(now, content) {
+				continue
+			}
+			var ttl time.Duration
+			if lasts != nil {
+				ttl = max(time.Until(lasts(content)), time.Second)
+			}
+			if _, err := Store(ctx, js, by, bucket, key, content, ttl); err != nil {
+				return n, err
+			}
+			n++
+		}
+	}
+	return n, nil
+}
+
+// maxTries bounds how often room is made for a record.
+const maxTries = 20
 
 // full reports whether a bucket, or the history of a key, takes no more records.
 func full(err error) bool {
