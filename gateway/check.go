@@ -17,7 +17,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/override"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/share/fair"
-	"github.com/unloop/unloop/gateway/internal/share/turns"
+	"github.com/unloop/unloop/gateway/internal/share/limiter"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
@@ -41,29 +41,29 @@ type exchange struct {
 	arrived time.Time
 }
 
-// check waits for the turn of a request, resolves who sent it, and asks the detectors
+// check waits for a slot for a request, resolves who sent it, and asks the detectors
 // about it unless an operator stopped or exempted it.
 func (g *Gateway) check(r *http.Request, req *request.Request, who auth.Principal, rules *policystore.Rules) *exchange {
 	e := &exchange{http: r, rules: rules, from: request.Subject{Client: who}}
-	req, turn, err := g.open(r, req, rules)
-	defer turn.Give()
+	req, slot, err := g.open(r, req, rules)
+	defer slot.Give()
 	if err != nil {
 		e.req = req
-		e.answer.Overloaded = errors.Is(err, turns.ErrBusy) || errors.Is(err, intake.ErrNoRoom)
+		e.answer.Overloaded = errors.Is(err, limiter.ErrBusy) || errors.Is(err, intake.ErrNoRoom)
 		return e
 	}
 	if req.Uninspected != "" {
 		g.metrics.uninspected.WithLabelValues(req.Uninspected).Inc()
 	}
 	hasher := g.shared.Hasher()
-	e.from = g.resolve(r, req, rules, who, hasher)
+	e.from = g.stages.Resolve(r, req, rules, who, hasher)
 	e.operator = override.Decide(g.shared.Overrides(), rules.Set, req, &e.from, g.now())
 	e.agent = req.Prompt != nil && req.Run == nil && req.ShowsTools()
 	if e.operator.Operator == "" {
 		e.evidence = g.gather(r, req, &e.from, rules, hasher)
 	}
 	e.req = req.WithoutHistory() // which may take many times the memory of the body
-	turn.Read()
+	slot.Read()
 	if e.evidence.Check != nil && hasher == nil {
 		e.evidence.Check = nil
 		e.answer.Degraded = g.asker.Degraded("starting")
@@ -73,38 +73,38 @@ func (g *Gateway) check(r *http.Request, req *request.Request, who auth.Principa
 	return e
 }
 
-// open parses a request in its turn, and returns the turn. A request that waits for memory
-// to be decoded in waits without its turn.
-func (g *Gateway) open(r *http.Request, req *request.Request, rules *policystore.Rules) (*request.Request, *turns.Turn, error) {
+// open parses a request in its slot, and returns the slot. A request that waits for memory
+// to be decoded in waits without its slot.
+func (g *Gateway) open(r *http.Request, req *request.Request, rules *policystore.Rules) (*request.Request, *limiter.Slot, error) {
 	upload := intake.Held(r)
 	for {
-		turn, err := g.turns.Take(r.Context(), req.Caller, large(req))
+		slot, err := g.limiter.Take(r.Context(), req.Caller, large(req))
 		if err != nil || req.Run != nil {
-			return req, &turn, err
+			return req, &slot, err
 		}
-		read, err := g.parse(r.Context(), req, rules, upload.Try)
+		read, err := g.stages.Parse(r.Context(), req, rules, upload.Try)
 		if err == nil {
-			return read, &turn, nil
+			return read, &slot, nil
 		}
-		turn.Give()
+		slot.Give()
 		if err := upload.Again(); err != nil {
-			return req, &turn, err
+			return req, &slot, err
 		}
 	}
 }
 
 // large reports whether reading a request takes a processor for long.
 func large(req *request.Request) bool {
-	return len(req.Body.Bytes) > turns.Large || req.Header.Get("Content-Encoding") != ""
+	return len(req.Body.Bytes) > limiter.Large || req.Header.Get("Content-Encoding") != ""
 }
 
 // gather returns the evidence of a request.
 func (g *Gateway) gather(r *http.Request, req *request.Request, from *request.Subject, rules *policystore.Rules, hasher *identity.Hasher) evidence.Evidence {
 	var key func() string
 	if hasher != nil {
-		key = func() string { return hasher.Caller(g.gate.CallerKey(r, req, from.Client), "") }
+		key = func() string { return hasher.Caller(g.stages.Gate.CallerKey(r, req, from.Client), "") }
 	}
-	found := g.evidence(r.Context(), req, from, rules, key)
+	found := g.stages.Evidence(r.Context(), req, from, rules, key)
 	for _, s := range found.Skipped {
 		g.metrics.descriptorMissing.WithLabelValues(s.Policy, s.Rule.Name, s.Missing).Inc()
 	}

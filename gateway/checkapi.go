@@ -50,8 +50,8 @@ func (g checks) CheckRun(h http.Header, d *checkapi.Described) client.ToolDecisi
 // asked checks a request that goes past this gateway, or follows: nobody waits for its
 // answer here.
 func (g *Gateway) asked(d *checkapi.Described) *exchange {
-	e := g.check(d.HTTP, d.Request, d.Client, g.bundles.Rules())
-	g.memory.Answered(&e.evidence.Waiting)
+	e := g.check(d.HTTP, d.Request, d.Client, g.stages.Policies.Rules())
+	g.stages.Memory.Answered(&e.evidence.Waiting)
 	return e
 }
 
@@ -73,7 +73,7 @@ func (g *Gateway) serveDecision(w http.ResponseWriter, r *http.Request) {
 		respond.Error(w, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: err.Error()})
 		return
 	}
-	target, _ := g.table.Route(original) // other gateways have upstreams of their own
+	target, _ := g.stages.Table.Route(original) // other gateways have upstreams of their own
 	req := request.New(original, target)
 	req.Asked = true
 	who, refusal := g.admit(original, req)

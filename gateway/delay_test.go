@@ -14,7 +14,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/ask/ask"
 	"github.com/unloop/unloop/gateway/internal/ask/checker"
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
-	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/edge/wait"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
@@ -27,8 +26,9 @@ import (
 
 // delaying is a gateway as far as a delay needs it.
 func delaying(limit int) *Gateway {
-	reg := prometheus.NewRegistry()
-	return &Gateway{metrics: newMetrics(reg), stages: stages{now: time.Now}, bounds: bounds{waiting: wait.New(limit, reg)}, writer: respond.NewWriter(time.Now, reg)}
+	g := withoutCluster(prometheus.NewRegistry())
+	g.waiting = wait.New(limit, prometheus.NewRegistry())
+	return g
 }
 
 // throttled is a request that the detectors want to be delayed.

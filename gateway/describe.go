@@ -10,11 +10,13 @@ import (
 
 // Describe adds the policies in force and the address to the gateway's status.
 func (g *Gateway) Describe(s *status.Status) {
-	s.Bundle, s.Listen = g.bundles.Describe(g.now()), g.Addr()
+	s.Bundle, s.Listen = g.stages.Policies.Describe(g.now()), g.Addr()
 }
 
 // Remarks returns which records of operators, and which bundle, are not in force.
-func (g *Gateway) Remarks() []string { return append(g.bundles.Remarks(), g.shared.Remarks()...) }
+func (g *Gateway) Remarks() []string {
+	return append(g.stages.Policies.Remarks(), g.shared.Remarks()...)
+}
 
 // watchRecords counts the operators' records that are stored and not in force.
 func (g *Gateway) watchRecords(reg prometheus.Registerer) {

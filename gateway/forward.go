@@ -31,7 +31,7 @@ func (g *Gateway) forward(w http.ResponseWriter, a *account.Account, out outcome
 	}
 	g.metrics.requests.WithLabelValues(req.Provider.Name(), out.Label).Inc()
 	if hasher := g.shared.Hasher(); hasher != nil && req.Prompt != nil && req.Prompt.Background {
-		a.Fetcher = hasher.Caller(g.gate.CallerKey(a.HTTP, req, a.Subject.Client), "")
+		a.Fetcher = hasher.Caller(g.stages.Gate.CallerKey(a.HTTP, req, a.Subject.Client), "")
 	}
 	observer := &forwarded{g: g, a: a, headers: out.Headers}
 	to := forward.Request{Target: req.Target, Body: body, Readable: a.Reads(), Stream: req.Prompt != nil && req.Prompt.Stream, Observer: observer}
@@ -59,11 +59,11 @@ func (g *Gateway) edit(a *account.Account, out *outcome.Outcome) (*request.Body,
 	if err := upload.Take(copies * n); err != nil {
 		return nil, err
 	}
-	turn, err := g.turns.Take(a.HTTP.Context(), req.Caller, large(req))
+	slot, err := g.limiter.Take(a.HTTP.Context(), req.Caller, large(req))
 	if err != nil {
 		return nil, err
 	}
-	defer turn.Give()
+	defer slot.Give()
 	body := req.Body
 	if repair {
 		var changes string
@@ -94,7 +94,7 @@ type forwarded struct {
 func (f *forwarded) Answered(res *http.Response) {
 	r := f.a.HTTP
 	intake.Hurry(r)
-	f.g.gate.OwnPages(r, res.Header)
+	f.g.stages.Gate.OwnPages(r, res.Header)
 	for name := range res.Header {
 		if strings.HasPrefix(name, "X-Loop-") { // an answer's own word, which nobody may forge
 			res.Header.Del(name)

@@ -28,13 +28,16 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/edge/serve"
+	"github.com/unloop/unloop/gateway/internal/edge/stages"
 	"github.com/unloop/unloop/gateway/internal/edge/wait"
 	"github.com/unloop/unloop/gateway/internal/memory/account"
 	"github.com/unloop/unloop/gateway/internal/memory/answers"
 	"github.com/unloop/unloop/gateway/internal/memory/cluster"
+	"github.com/unloop/unloop/gateway/internal/memory/owed"
 	"github.com/unloop/unloop/gateway/internal/memory/recording"
 	"github.com/unloop/unloop/gateway/internal/memory/resolve"
-	"github.com/unloop/unloop/gateway/internal/share/turns"
+	"github.com/unloop/unloop/gateway/internal/rules/policystore"
+	"github.com/unloop/unloop/gateway/internal/share/limiter"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/access"
@@ -44,8 +47,10 @@ import (
 
 // Gateway is one gateway. Make it with New.
 type Gateway struct {
-	stages
 	bounds
+	cfg        Config
+	now        func() time.Time
+	stages     stages.Stages
 	deps       service.Deps
 	listener   net.Listener
 	shared     *cluster.Shared
@@ -57,7 +62,7 @@ type Gateway struct {
 	recorder   *recording.Recorder // nil without --record
 	repeats    *standing.Requests[basis, *rejected]
 	rejections standing.Rejections
-	owed       owed
+	owed       *owed.Hints
 	writer     *respond.Writer
 	metrics    *metrics
 	ready      service.Readiness
@@ -68,7 +73,7 @@ type Gateway struct {
 type bounds struct {
 	waiting *wait.Room
 	bodies  *intake.Bodies
-	turns   *turns.Turns
+	limiter *limiter.Limiter
 }
 
 // Option changes what New makes.
@@ -86,17 +91,18 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	}
 	table, err := route.NewTable(cfg.Upstream)
 	g := &Gateway{
-		stages: stages{cfg: cfg, now: time.Now, table: table, memory: evidence.NewMemory()},
-		deps:   deps, metrics: newMetrics(deps.Metrics),
+		cfg: cfg, now: time.Now, stages: stages.Stages{MaxInspectBytes: cfg.MaxInspectBytes, Table: table, Memory: evidence.NewMemory()},
+		deps: deps, metrics: newMetrics(deps.Metrics),
 	}
 	g.waiting = wait.New(cfg.MaxDelayed, deps.Metrics)
-	g.turns = turns.New(deps.Metrics)
+	g.limiter = limiter.New(deps.Metrics)
 	g.bodies = intake.NewBodies(cfg.MaxBodyMemory, deps.Metrics)
 	for _, opt := range opts {
 		opt(g)
 	}
 	var policyErr error
-	g.bundles, policyErr = newPolicies(cfg, g.now, g.deps.Log, deps.Metrics)
+	g.stages.Policies, policyErr = policystore.New(cfg.policies(), g.now, g.deps.Log, deps.Metrics)
+	g.stages.Now = g.now
 	if err := errors.Join(err, policyErr, g.prepareKeys()); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
@@ -105,7 +111,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	g.watchRecords(deps.Metrics)
 	g.ready.Also(g.starts)
 	g.api = checkapi.New(checkapi.Config{
-		Reader: checkapi.Reader{Table: table, MaxBytes: cfg.MaxInspectBytes}, Gate: g.gate, Decider: checks{g}, Ready: g.ready.Err, ProofKey: cfg.ProofKey,
+		Reader: checkapi.Reader{Table: table, MaxBytes: cfg.MaxInspectBytes}, Gate: g.stages.Gate, Decider: checks{g}, Ready: g.ready.Err, ProofKey: cfg.ProofKey,
 	})
 	store, err := answers.NewStore(deps.NATS)
 	var recordErr error
@@ -113,18 +119,19 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	if err := errors.Join(err, recordErr); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
-	g.resolver = resolve.New(resolve.Config{Project: cfg.Project, Timeout: cfg.CheckTimeout}, store, deps.Metrics)
+	g.stages.Resolver = resolve.New(resolve.Config{Project: cfg.Project, Timeout: cfg.CheckTimeout}, store, deps.Metrics)
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
 	g.checker.Prefer(deps.InProcess)
 	g.asker = ask.New(g.checker, g.deps.Log, g.now, deps.Metrics)
 	g.asker.Traces = deps.Traces
+	g.owed = owed.New(deps.NATS, g.now)
 	g.writer = respond.NewWriter(g.now, deps.Metrics)
 	g.books = account.NewBooks(account.Books{Detectors: g.checker, Store: store, Timeout: cfg.CheckTimeout, Now: g.now}, deps.Metrics)
 	g.repeats = standing.NewRequests[basis, *rejected](g.checker.Blocks())
 	if g.listener, err = serve.Listen(cfg.Listen, cfg.TLS, deps.Log); err != nil {
 		return nil, err
 	}
-	if g.gate.Pages, err = access.NewPages(g.listener.Addr(), cfg.Pages); err != nil {
+	if g.stages.Gate.Pages, err = access.NewPages(g.listener.Addr(), cfg.Pages); err != nil {
 		return nil, errors.Join(fmt.Errorf("configure gateway: %w", err), g.listener.Close())
 	}
 	return g, nil
@@ -132,9 +139,9 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 
 // prepareKeys reads the keys of clients and of upstreams.
 func (g *Gateway) prepareKeys() error {
-	keys, keyErr := forward.ReadKeys(g.cfg.UpstreamKey, g.table)
+	keys, keyErr := forward.ReadKeys(g.cfg.UpstreamKey, g.stages.Table)
 	var authErr error
-	g.gate, authErr = admit.New(auth.Config{
+	g.stages.Gate, authErr = admit.New(auth.Config{
 		Sources: g.cfg.Auth, Issuer: g.cfg.AuthIssuer, Audiences: g.cfg.AuthAudience, TenantClaim: g.cfg.AuthTenantClaim,
 	}, slices.Collect(maps.Keys(keys)), g.deps.Log, g.deps.Metrics)
 	transport, transportErr := forward.NewTransport(g.cfg.UpstreamCA)
@@ -159,11 +166,11 @@ func (g *Gateway) Run(ctx context.Context) error {
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return g.checker.Follow(following) })
-	group.Go(func() error { return g.followOwed(following) })
+	group.Go(func() error { return g.owed.Follow(following) })
 	group.Go(func() error { return g.recorder.Run(following) })
 	group.Go(func() error { return g.prepare(ctx) })
-	group.Go(func() error { return g.bundles.FollowFile(ctx) })
-	group.Go(func() error { return g.gate.Run(ctx) })
+	group.Go(func() error { return g.stages.Policies.FollowFile(ctx) })
+	group.Go(func() error { return g.stages.Gate.Run(ctx) })
 	group.Go(func() error {
 		defer stopFollowing()
 		defer g.proxy.Wait() // upgraded connections end last
@@ -199,9 +206,9 @@ func (g *Gateway) prepare(ctx context.Context) error {
 		}
 	})
 	defer grace.Stop()
-	return g.shared.Follow(ctx, g.deps.NATS, g.deps.Layout, g.bundles.Pushed, func() {
+	return g.shared.Follow(ctx, g.deps.NATS, g.deps.Layout, g.stages.Policies.Pushed, func() {
 		grace.Stop()
-		g.deps.Log.Info("serving", "listen", g.Addr(), "policies", g.bundles.Rules().Version())
+		g.deps.Log.Info("serving", "listen", g.Addr(), "policies", g.stages.Policies.Rules().Version())
 		g.ready.Set(nil)
 	})
 }

@@ -1,14 +1,6 @@
 package gateway
 
-import (
-	"log/slog"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/unloop/unloop/gateway/internal/rules/bundle"
-	"github.com/unloop/unloop/gateway/internal/rules/policystore"
-)
+import "github.com/unloop/unloop/gateway/internal/rules/bundle"
 
 type (
 	// Policies is a bundle made ready for requests.
@@ -22,7 +14,3 @@ type (
 // BuiltinPrices returns the price table that comes with the gateway. It must not be
 // changed.
 func BuiltinPrices() *PriceTable { return bundle.BuiltinPrices() }
-
-func newPolicies(cfg Config, now func() time.Time, log *slog.Logger, reg prometheus.Registerer) (*policystore.Policies, error) {
-	return policystore.New(policystore.Config{File: cfg.Policies, AllowKeysFrom: cfg.JWKSAllowCIDR}, now, log, reg)
-}

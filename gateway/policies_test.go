@@ -129,12 +129,12 @@ func TestPushedBundleIsFollowedByEveryGateway(t *testing.T) {
 			}
 		}
 		for _, g := range gateways {
-			if v := g.bundles.Rules().Version(); !strings.HasPrefix(v, version) {
+			if v := g.stages.Policies.Rules().Version(); !strings.HasPrefix(v, version) {
 				t.Errorf("in force is %s, want %s", v, version)
 			}
 		}
 	}
-	standard := gateways[0].bundles.Rules().Version()
+	standard := gateways[0].stages.Policies.Rules().Version()
 	for _, g := range gateways {
 		run(t, g)
 	}
@@ -156,7 +156,7 @@ func TestFileOutranksThePushedBundle(t *testing.T) {
 	put(t, file, bundleText(1))
 	g := following(t, s, func(c *Config) { c.Policies = file })
 	run(t, g) // ready once the pushed bundle has been seen
-	if v := g.bundles.Rules().Version(); !strings.HasPrefix(v, "1-") {
+	if v := g.stages.Policies.Rules().Version(); !strings.HasPrefix(v, "1-") {
 		t.Errorf("in force is %s, want the file's 1", v)
 	}
 }

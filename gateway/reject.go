@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"strconv"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/unloop/unloop/gateway/internal/ask/standing"
 	"github.com/unloop/unloop/gateway/internal/decide/clientprofile"
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/memory/account"
+	"github.com/unloop/unloop/gateway/internal/memory/owed"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/policy"
@@ -62,4 +65,33 @@ func (g *Gateway) rejected(a *account.Account, out *outcome.Outcome) {
 // repeated fingerprint.
 func conversation(from *request.Subject, f *checkpb.Finding) standing.Conversation {
 	return standing.Conversation{Caller: from.Identity.GetCaller(), Session: cmp.Or(from.Identity.GetSession(), string(f.GetFingerprint()))}
+}
+
+// withOwed returns the decision on a request with the hint that is owed to it, unless
+// detectors find more.
+func (g *Gateway) withOwed(e *exchange) *checkpb.Decision {
+	d := e.answer.Decision
+	if e.req.Asked || e.req.Peek || !g.owed.Any() || outcome.Strongest(d).GetAction() >= checkpb.Action_ACTION_HINT {
+		return d
+	}
+	f := g.owed.Of(owed.KeyOf(&e.from, e.req))
+	if f == nil {
+		return d
+	}
+	with := &checkpb.Decision{}
+	if d != nil {
+		with = proto.CloneOf(d)
+	}
+	with.Action, with.Findings = max(with.GetAction(), f.GetAction()), append(with.GetFindings(), f)
+	return with
+}
+
+// owe notes that a request goes out with a hint, which is owed until there is an answer.
+func (g *Gateway) owe(a *account.Account, out *outcome.Outcome) {
+	if !out.Forwards() || out.Finding.GetAction() != checkpb.Action_ACTION_HINT {
+		return
+	}
+	key, f := owed.KeyOf(&a.Subject, a.Request), out.Finding
+	a.Excused = func() { g.owed.Keep(key, f) }
+	a.Answered = func() { g.owed.Drop(key) }
 }

@@ -33,7 +33,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	defer g.bodies.Watch(w, r, request.CallerOf(r)).Free()
 	switch {
 	case g.refusePage(w, r):
-	case g.gate.Pages.Answer(w, r): // a preflight
+	case g.stages.Gate.Pages.Answer(w, r): // a preflight
 	case strings.HasPrefix(r.URL.Path, route.Reserved):
 		g.api.ServeHTTP(w, r)
 	case r.URL.Path == checkapi.DecisionPath:
@@ -56,7 +56,7 @@ func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
 		respond.Refuse(w, r, req.Provider, *refusal)
 		return
 	}
-	rules := g.bundles.Rules()
+	rules := g.stages.Policies.Rules()
 	digest, e := g.recall(r, req, who, rules)
 	if e == nil {
 		e = g.check(r, req, who, rules)
@@ -67,7 +67,7 @@ func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
 	if g.deps.Traces != nil {
 		defer traceAnswer(r.Context(), a)
 	}
-	defer g.memory.Answered(&waiting)
+	defer g.stages.Memory.Answered(&waiting)
 	if e.operator.Stops() {
 		g.metrics.requests.WithLabelValues(req.Provider.Name(), "kill").Inc()
 		if g.deps.Traces != nil {
@@ -93,7 +93,7 @@ func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
 
 // receive finds the upstream and the client of a request, and reads its body.
 func (g *Gateway) receive(r *http.Request) (*request.Request, auth.Principal, *provider.Refusal) {
-	target, known := g.table.Route(r)
+	target, known := g.stages.Table.Route(r)
 	req := request.New(r, target)
 	switch {
 	case !known:
@@ -131,16 +131,16 @@ func asksForWebSocket(r *http.Request) bool {
 
 // admit finds out who the client is, and reads the body of its request.
 func (g *Gateway) admit(r *http.Request, req *request.Request) (auth.Principal, *provider.Refusal) {
-	who, refusal := g.gate.Client(r, req)
+	who, refusal := g.stages.Gate.Client(r, req)
 	if refusal != nil {
 		return who, refusal
 	}
-	if err := g.read(r, req); err != nil {
+	if err := g.stages.Read(r, req); err != nil {
 		refused := intake.Refusal(err)
 		return who, &refused
 	}
 	if req.Body.Rest != nil {
-		g.bodies.Follow(req.Body, g.gate.CallerKey(r, req, who))
+		g.bodies.Follow(req.Body, g.stages.Gate.CallerKey(r, req, who))
 	}
 	return who, nil
 }
@@ -148,7 +148,7 @@ func (g *Gateway) admit(r *http.Request, req *request.Request) (auth.Principal, 
 // refusePage refuses a request that a web page may have sent, in the format of its path.
 // It returns false for other requests.
 func (g *Gateway) refusePage(w http.ResponseWriter, r *http.Request) bool {
-	refusal := g.gate.Page(r)
+	refusal := g.stages.Gate.Page(r)
 	switch {
 	case refusal == nil:
 		return false
@@ -156,7 +156,7 @@ func (g *Gateway) refusePage(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("X-Should-Retry", "false")
 		respond.Error(w, &client.Error{Status: refusal.Status, Code: refusal.Code, Message: refusal.Message})
 	default:
-		target, _ := g.table.Route(r)
+		target, _ := g.stages.Table.Route(r)
 		respond.Refuse(w, r, request.New(r, target).Provider, *refusal)
 	}
 	return true

@@ -15,14 +15,19 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/edge/admit"
 	"github.com/unloop/unloop/gateway/internal/edge/forward"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/edge/serve"
+	"github.com/unloop/unloop/gateway/internal/edge/stages"
+	"github.com/unloop/unloop/gateway/internal/edge/wait"
 	"github.com/unloop/unloop/gateway/internal/memory/cluster"
+	"github.com/unloop/unloop/gateway/internal/memory/owed"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
+	"github.com/unloop/unloop/gateway/internal/share/limiter"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
@@ -69,10 +74,20 @@ func inMemory(t *testing.T, handler http.Handler) *pipes {
 	return p
 }
 
+// withoutCluster returns a gateway with all parts that need neither NATS nor a listener.
+func withoutCluster(reg prometheus.Registerer) *Gateway {
+	log := slog.New(slog.DiscardHandler)
+	return &Gateway{
+		metrics: newMetrics(reg), deps: service.Deps{Log: log}, now: time.Now, stages: stages.Stages{Gate: &admit.Gate{}, Memory: evidence.NewMemory()},
+		bounds: bounds{waiting: wait.New(1, reg), bodies: intake.NewBodies(1<<30, reg), limiter: limiter.New(reg)},
+		shared: cluster.New(nil, seal.Trust{}, time.Now, log), owed: owed.New(nil, time.Now), writer: respond.NewWriter(time.Now, reg),
+	}
+}
+
 // proxyTo forwards to an upstream as a gateway does.
 func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 	t.Helper()
-	g := &Gateway{metrics: newMetrics(prometheus.NewRegistry()), deps: service.Deps{Log: slog.New(slog.DiscardHandler)}, stages: stages{now: time.Now, gate: &admit.Gate{}}, shared: cluster.New(nil, seal.Trust{}, time.Now, slog.New(slog.DiscardHandler))}
+	g := withoutCluster(prometheus.NewRegistry())
 	transport, err := forward.NewTransport("")
 	if err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func TestRequestDuringASwitchIsJudgedByOneBundle(t *testing.T) {
 	}
 	go func() { senders.Wait(); close(done) }()
 	for version := 3; ; version = 2 + version%8 {
-		g.bundles.Pushed([]byte(numbered(version)))
+		g.stages.Policies.Pushed([]byte(numbered(version)))
 		select {
 		case <-done:
 			if len(seen) < 2 {

@@ -1,4 +1,4 @@
-package gateway
+package replay
 
 import (
 	"context"
@@ -22,23 +22,14 @@ import (
 	"github.com/unloop/unloop/schemas/kit/seal"
 )
 
-type (
-	// Explanation says what a gateway would do with a request, and why.
-	Explanation = explain.Explanation
-	// PolicyExplained is a policy that applies to the request.
-	PolicyExplained = explain.Policy
-	// RuleExplained is a rule of a policy that applies to the request.
-	RuleExplained = explain.Rule
-)
-
 // ErrRequest says that the input of Explain describes no request.
 var ErrRequest = errors.New("not a request")
 
 // Explain explains a request, which is described as POST /unloop/v1/check takes it, with
 // headers in a field of their own. It changes no counts. With a nil js it uses only the
 // configured bundle, otherwise the trusted records of the running system.
-func Explain(ctx context.Context, cfg Config, js jetstream.JetStream, trust seal.Trust, description []byte) (*Explanation, error) {
-	e, err := NewReplayer(cfg, time.Now)
+func Explain(ctx context.Context, cfg *Config, js jetstream.JetStream, trust seal.Trust, description []byte) (*explain.Explanation, error) {
+	e, err := New(cfg, time.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +46,7 @@ func Explain(ctx context.Context, cfg Config, js jetstream.JetStream, trust seal
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
-	d, fault := checkapi.Reader{Table: e.table, MaxBytes: cfg.MaxInspectBytes}.Read(r)
+	d, fault := checkapi.Reader{Table: e.stages.Table, MaxBytes: cfg.MaxInspectBytes}.Read(r)
 	if fault != nil {
 		return nil, fmt.Errorf("%w: %s", ErrRequest, fault.Message)
 	}
@@ -64,16 +55,16 @@ func Explain(ctx context.Context, cfg Config, js jetstream.JetStream, trust seal
 }
 
 // explain explains a described request. detectors is nil if none are asked.
-func (e *Replayer) explain(d *checkapi.Described, shared *cluster.Shared, detectors *checker.Checker) *Explanation {
-	ctx, rules := d.HTTP.Context(), e.bundles.Rules()
+func (e *Replayer) explain(d *checkapi.Described, shared *cluster.Shared, detectors *checker.Checker) *explain.Explanation {
+	ctx, rules := d.HTTP.Context(), e.stages.Policies.Rules()
 	req := e.parse(ctx, d.Request, rules)
-	from := e.resolve(d.HTTP, req, rules, auth.Principal{}, shared.Hasher())
-	out := &Explanation{
-		Bundle: rules.Version(), Source: e.bundles.Source(), Format: req.Provider.Name(), Upstream: req.Target.Upstream, Model: req.Model(),
+	from := e.stages.Resolve(d.HTTP, req, rules, auth.Principal{}, shared.Hasher())
+	out := &explain.Explanation{
+		Bundle: rules.Version(), Source: e.stages.Policies.Source(), Format: req.Provider.Name(), Upstream: req.Target.Upstream, Model: req.Model(),
 		Tenant: from.Identity.GetTenant(), Project: from.Identity.GetProject(), Caller: from.Identity.GetCaller(), Session: from.Identity.GetSession(),
-		Uninspected: req.Uninspected, Policies: []PolicyExplained{},
+		Uninspected: req.Uninspected, Policies: []explain.Policy{},
 	}
-	switch operator := override.Decide(shared.Overrides(), rules.Set, req, &from, e.now()); {
+	switch operator := override.Decide(shared.Overrides(), rules.Set, req, &from, e.stages.Now()); {
 	case operator.Stops():
 		out.Killed = operator.Message()
 		return out
@@ -82,7 +73,7 @@ func (e *Replayer) explain(d *checkapi.Described, shared *cluster.Shared, detect
 		return out
 	}
 	c := &explain.Case{Policies: rules.Set, Request: req, Subject: &from}
-	c.Evidence = e.evidence(ctx, req, &from, rules, nil)
+	c.Evidence = e.stages.Evidence(ctx, req, &from, rules, nil)
 	if detectors != nil && c.Evidence.Check != nil {
 		var err error
 		if c.Decision, _, err = detectors.Check(ctx, c.Evidence.Check); err != nil {
@@ -97,21 +88,17 @@ func (e *Replayer) explain(d *checkapi.Described, shared *cluster.Shared, detect
 // join takes over what the gateways of a running cluster share, and returns that with
 // the cluster's detectors. The detectors can be asked until the context ends.
 func (e *Replayer) join(ctx context.Context, js jetstream.JetStream, trust seal.Trust) (*cluster.Shared, *checker.Checker, error) {
-	key, err := e.cfg.hashKey()
-	if err != nil {
-		return nil, nil, err
-	}
-	shared := cluster.New(key, trust, e.now, slog.New(slog.DiscardHandler))
+	shared := cluster.New(e.hashKey, trust, e.stages.Now, slog.New(slog.DiscardHandler))
 	bundle, err := shared.Read(ctx, js)
 	if err != nil {
 		return nil, nil, err
 	}
 	if bundle != nil {
-		if err := e.bundles.LoadPushed(bundle); err != nil {
+		if err := e.stages.Policies.LoadPushed(bundle); err != nil {
 			return nil, nil, fmt.Errorf("read the pushed bundle: %w", err)
 		}
 	}
 	conn := natskit.Borrow(js)
 	context.AfterFunc(ctx, conn.Close)
-	return shared, checker.New(conn, e.cfg.CheckTimeout, e.now, prometheus.NewRegistry()), nil
+	return shared, checker.New(conn, e.timeout, e.stages.Now, prometheus.NewRegistry()), nil
 }

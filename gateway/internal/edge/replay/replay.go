@@ -1,4 +1,8 @@
-package gateway
+// Package replay makes the checks that a gateway would send about requests that are not
+// forwarded, such as recorded ones, and explains what a gateway would do with a request.
+//
+// It may not know how requests are forwarded or answered.
+package replay
 
 import (
 	"context"
@@ -13,9 +17,11 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/admit"
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/gateway/internal/edge/stages"
 	"github.com/unloop/unloop/gateway/internal/memory/account"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
 	"github.com/unloop/unloop/gateway/internal/memory/resolve"
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/override"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
@@ -25,33 +31,47 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
+// Config is the part of a gateway's configuration that decides about requests.
+type Config struct {
+	Upstreams map[string]string
+	Policies  policystore.Config
+	Project   string
+	// Timeout is that of a check.
+	Timeout         time.Duration
+	MaxInspectBytes int64
+	// HashKey is the key of callers' hashes; nil for that of the cluster.
+	HashKey *[identity.KeySize]byte
+}
+
 // Replayer makes the checks that a gateway would send about requests that are not
 // forwarded, such as recorded ones. It neither listens nor asks detectors. It is not
 // safe for concurrent use.
 type Replayer struct {
-	stages
+	stages    stages.Stages
+	timeout   time.Duration
+	hashKey   *[identity.KeySize]byte
 	overrides *override.History
 	hasher    *identity.Hasher
 }
 
-// NewReplayer returns a replayer by the configured bundle, or by the default policy.
-// now is the time of the requests.
-func NewReplayer(cfg Config, now func() time.Time) (*Replayer, error) {
-	table, err := route.NewTable(cfg.Upstream)
+// New returns a replayer by the configured bundle, or by the default policy. now is the time
+// of the requests.
+func New(cfg *Config, now func() time.Time) (*Replayer, error) {
+	table, err := route.NewTable(cfg.Upstreams)
 	if err != nil {
 		return nil, fmt.Errorf("read --upstream: %w", err)
 	}
-	policies, err := newPolicies(cfg, now, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	policies, err := policystore.New(cfg.Policies, now, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		return nil, err
 	}
 	return &Replayer{
-		stages: stages{
-			cfg: cfg, now: now, table: table, bundles: policies, gate: &admit.Gate{}, memory: evidence.NewMemory(),
+		stages: stages.Stages{
+			MaxInspectBytes: cfg.MaxInspectBytes, Now: now, Table: table, Policies: policies, Gate: &admit.Gate{}, Memory: evidence.NewMemory(),
 			// Recordings name the session of a request that goes on from an answer.
-			resolver: resolve.New(resolve.Config{Project: cfg.Project}, nil, prometheus.NewRegistry()),
+			Resolver: resolve.New(resolve.Config{Project: cfg.Project}, nil, prometheus.NewRegistry()),
 		},
-		overrides: override.NewHistory(nil),
+		timeout: cfg.Timeout, hashKey: cfg.HashKey, overrides: override.NewHistory(nil),
 		// Whoever has recordings has the hashes of keys anyway, and the same requests are
 		// to give the same report each time.
 		hasher: identity.NewHasher([identity.KeySize]byte{}),
@@ -63,7 +83,7 @@ func NewReplayer(cfg Config, now func() time.Time) (*Replayer, error) {
 func (e *Replayer) SetOverrides(all []schemas.Override) { e.overrides = override.NewHistory(all) }
 
 // Policies returns the policies that requests are evaluated by.
-func (e *Replayer) Policies() *Policies { return e.bundles.Rules().Set }
+func (e *Replayer) Policies() *bundle.Set { return e.stages.Policies.Rules().Set }
 
 // Origin is the data of a recorded request other than its bytes.
 type Origin struct {
@@ -113,21 +133,21 @@ func (e *Evaluation) Answered() { e.memory.Answered(&e.waiting) }
 // Evaluate returns the evaluation of a request, which waits for its answer until Answered
 // is called. The error is that of reading its body.
 func (e *Replayer) Evaluate(r *http.Request, origin Origin) (*Evaluation, error) {
-	target, _ := e.table.Route(r) // a request without an upstream can be evaluated, too
+	target, _ := e.stages.Table.Route(r) // a request without an upstream can be evaluated, too
 	if origin.Upstream != "" {
 		target.Upstream = origin.Upstream
 	}
-	req, rules := request.New(r, target), e.bundles.Rules()
-	if err := e.read(r, req); err != nil {
+	req, rules := request.New(r, target), e.stages.Policies.Rules()
+	if err := e.stages.Read(r, req); err != nil {
 		return nil, err
 	}
 	req = e.parse(r.Context(), req, rules)
-	from := e.resolve(r, req, rules, auth.Principal{}, e.hasher)
+	from := e.stages.Resolve(r, req, rules, auth.Principal{}, e.hasher)
 	origin.set(&from)
-	operator := override.Decide(e.overrides.At(e.now()), rules.Set, req, &from, e.now())
-	out := &Evaluation{Operator: operator.Operator, Reason: operator.Reason, memory: e.memory}
+	operator := override.Decide(e.overrides.At(e.stages.Now()), rules.Set, req, &from, e.stages.Now())
+	out := &Evaluation{Operator: operator.Operator, Reason: operator.Reason, memory: e.stages.Memory}
 	if operator.Operator == "" {
-		found := e.evidence(r.Context(), req, &from, rules, nil)
+		found := e.stages.Evidence(r.Context(), req, &from, rules, nil)
 		out.Check, out.limits, out.at, out.waiting = found.Check, found.Limits, found.At, found.Waiting
 	}
 	return out, nil
@@ -142,7 +162,7 @@ type Outcome struct {
 
 // parse is that of the stages without a bound on memory.
 func (e *Replayer) parse(ctx context.Context, req *request.Request, rules *policystore.Rules) *request.Request {
-	read, _ := e.stages.parse(ctx, req, rules, func(int) error { return nil }) // there is no other error
+	read, _ := e.stages.Parse(ctx, req, rules, func(int) error { return nil }) // there is no other error
 	return read
 }
 

@@ -1,4 +1,4 @@
-package gateway
+package replay
 
 import (
 	"context"
@@ -47,23 +47,23 @@ func TestARequestStaysAsItWasReadInAllLaterStages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, err := NewReplayer(DefaultConfig(), time.Now)
+			e, err := New(&Config{MaxInspectBytes: 1 << 20}, time.Now)
 			if err != nil {
 				t.Fatal(err)
 			}
-			e.resolver = resolve.New(resolve.Config{Timeout: time.Minute}, keeping{answeredCall()}, prometheus.NewRegistry())
+			e.stages.Resolver = resolve.New(resolve.Config{Timeout: time.Minute}, keeping{answeredCall()}, prometheus.NewRegistry())
 			r := httptest.NewRequest(http.MethodPost, c.path, strings.NewReader(c.body))
-			target, _ := e.table.Route(r)
-			unread, rules := request.New(r, target), e.bundles.Rules()
-			if err := e.read(r, unread); err != nil {
+			target, _ := e.stages.Table.Route(r)
+			unread, rules := request.New(r, target), e.stages.Policies.Rules()
+			if err := e.stages.Read(r, unread); err != nil {
 				t.Fatal(err)
 			}
 			req := e.parse(t.Context(), unread, rules)
 			before := taken(req)
-			from := e.resolve(r, req, rules, auth.Principal{}, e.hasher)
+			from := e.stages.Resolve(r, req, rules, auth.Principal{}, e.hasher)
 			subject := from
-			override.Decide(e.overrides.At(e.now()), rules.Set, req, &from, e.now())
-			if found := e.evidence(r.Context(), req, &from, rules, nil); found.Check == nil {
+			override.Decide(e.overrides.At(e.stages.Now()), rules.Set, req, &from, e.stages.Now())
+			if found := e.stages.Evidence(r.Context(), req, &from, rules, nil); found.Check == nil {
 				t.Fatal("nothing is checked")
 			}
 			if diff := cmp.Diff(before, taken(req)); diff != "" {

@@ -1,4 +1,4 @@
-package turns
+package limiter
 
 import (
 	"context"
@@ -8,22 +8,22 @@ import (
 	"github.com/unloop/unloop/gateway/internal/share/fair"
 )
 
-// lane are turns of one kind.
+// lane are slots of one kind.
 type lane struct {
 	least, most, room int
 	patience          time.Duration
 	starved           func() bool
 
 	mu sync.Mutex
-	// limit is how many requests have their turn at once, and taken how many do.
+	// limit is how many requests have their slot at once, and taken how many do.
 	limit, taken int
-	waiting      fair.Queue[chan struct{}] // each closed when it is the request's turn
+	waiting      fair.Queue[chan struct{}] // each closed when it is the request's slot
 	looked       time.Time
 }
 
 // waiter is a request that waits.
 type waiter struct {
-	turn  chan struct{}
+	slot  chan struct{}
 	place fair.Place
 }
 
@@ -38,7 +38,7 @@ func (l *lane) queued() int {
 	return l.waiting.Len()
 }
 
-// enter takes a turn, or a place among those that wait.
+// enter takes a slot, or a place among those that wait.
 func (l *lane) enter(caller fair.Caller) (*waiter, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,17 +49,17 @@ func (l *lane) enter(caller fair.Caller) (*waiter, error) {
 	case !fair.May(int64(l.waiting.LenOf(caller)), 1, int64(l.room-l.waiting.Len())):
 		return nil, ErrBusy
 	default:
-		turn := make(chan struct{})
-		return &waiter{turn, l.waiting.Push(caller, turn)}, nil
+		slot := make(chan struct{})
+		return &waiter{slot, l.waiting.Push(caller, slot)}, nil
 	}
 }
 
-// await returns once it is the request's turn.
+// await returns once it is the request's slot.
 func (l *lane) await(ctx context.Context, one *waiter) (err error) {
 	timer := time.NewTimer(l.patience)
 	defer timer.Stop()
 	select {
-	case <-one.turn:
+	case <-one.slot:
 		return nil
 	case <-timer.C:
 		err = ErrBusy
@@ -69,12 +69,12 @@ func (l *lane) await(ctx context.Context, one *waiter) (err error) {
 	return l.leave(one, err)
 }
 
-// leave gives up a place, unless the turn has come meanwhile.
+// leave gives up a place, unless the slot has come meanwhile.
 func (l *lane) leave(one *waiter, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case <-one.turn:
+	case <-one.slot:
 		return nil
 	default:
 		l.waiting.Remove(one.place)
@@ -82,7 +82,7 @@ func (l *lane) leave(one *waiter, err error) error {
 	}
 }
 
-// give ends a turn.
+// give ends a slot.
 func (l *lane) give() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,0 +1,87 @@
+// Package stages has the stages of a request that ask nobody: they read it, find out who
+// sent it, and make its evidence. Gateways, replays and explanations share them.
+//
+// It may not know detectors, nor what is done with a request.
+package stages
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/unloop/unloop/gateway/internal/decide/evidence"
+	"github.com/unloop/unloop/gateway/internal/edge/admit"
+	"github.com/unloop/unloop/gateway/internal/edge/auth"
+	"github.com/unloop/unloop/gateway/internal/edge/intake"
+	"github.com/unloop/unloop/gateway/internal/memory/identity"
+	"github.com/unloop/unloop/gateway/internal/memory/resolve"
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
+	"github.com/unloop/unloop/gateway/internal/rules/descriptor"
+	"github.com/unloop/unloop/gateway/internal/rules/policystore"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/gateway/internal/wire/route"
+)
+
+// Stages are the stages of a request that ask nobody.
+type Stages struct {
+	// MaxInspectBytes bounds the bodies that are inspected.
+	MaxInspectBytes int64
+	Now             func() time.Time
+	Table           *route.Table
+	Policies        *policystore.Policies
+	Gate            *admit.Gate
+	Resolver        *resolve.Resolver
+	Memory          *evidence.Memory
+}
+
+// Read reads the body of a request.
+func (s *Stages) Read(r *http.Request, req *request.Request) (err error) {
+	req.Body, err = intake.Read(r, s.MaxInspectBytes)
+	return err
+}
+
+// Parse returns a request with the prompt in its body, which may be incomplete if the
+// context ended. take reserves memory for copies of the body; Parse returns its error.
+func (s *Stages) Parse(ctx context.Context, req *request.Request, rules *policystore.Rules, take func(n int) error) (*request.Request, error) {
+	return intake.Parse(req, s.MaxInspectBytes, options(ctx, req, rules), take)
+}
+
+// options say which parts of a request's prompt are needed: none once the context ended.
+func options(ctx context.Context, req *request.Request, rules *policystore.Rules) provider.Options {
+	o := rules.Options(req.Path)
+	o.Stop = func() bool { return ctx.Err() != nil }
+	return o
+}
+
+// Resolve finds out who sent a request.
+func (s *Stages) Resolve(r *http.Request, req *request.Request, rules *policystore.Rules, client auth.Principal, hasher *identity.Hasher) request.Subject {
+	from := s.Resolver.Subject(r, req, resolve.Sender{Client: client, Key: s.Gate.CallerKey(r, req, client), Hasher: hasher}, s.Now())
+	from.Descriptors = rules.Descriptors.Values(descriptor.Subject{HTTP: r, Identity: from.Identity, Model: req.Model()})
+	return from
+}
+
+// Evidence makes the evidence of a request. If a policy evaluates its tool calls, those
+// that the provider keeps are looked up. key returns the hash of the sender's API key; nil
+// if nobody knows it.
+func (s *Stages) Evidence(ctx context.Context, req *request.Request, from *request.Subject, rules *policystore.Rules, key func() string) evidence.Evidence {
+	var open []provider.ToolCall
+	matched := evidence.Match(rules.Set, req, from)
+	callsWatched := req.Prompt != nil && slices.ContainsFunc(matched, func(p *bundle.Policy) bool { return p.Tool != nil || p.Cycle != nil || p.Prompt != nil })
+	if callsWatched {
+		req, open = s.Resolver.Calls(ctx, req, from.Identity.GetCaller(), options(ctx, req, rules))
+	}
+	in := evidence.Input{
+		Request: req, Subject: from, Policies: rules.Set, Matched: matched, Reading: rules.Reading, Memory: s.Memory, Now: s.Now(),
+	}
+	if key != nil && evidence.Telling(req) {
+		in.Key = key()
+	}
+	e := evidence.Of(&in)
+	e.CallsWatched, e.Open = callsWatched, open
+	if e.Check != nil {
+		e.Check.RequestId = request.ID(req.Header)
+	}
+	return e
+}

@@ -1,0 +1,137 @@
+// Package owed remembers the hints that no model got, since their request had no answer. A
+// replay of the request bears its hint again, at whichever gateway: detectors give each
+// hint once, so gateways tell each other what they owe.
+//
+// It does not know what a hint says or how it is added to a request.
+package owed
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/gateway/internal/share/bounded"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/fingerprint"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+)
+
+const (
+	// maxHints bounds the hints that are owed, and owedFor how long they are.
+	maxHints = 4096
+	owedFor  = 10 * time.Minute
+	// maxMessage is the largest message about a hint that is read, in bytes.
+	maxMessage = 8 << 10
+)
+
+// Key is a request, by its caller and its content.
+type Key struct {
+	caller string
+	body   fingerprint.Digest
+}
+
+// KeyOf returns the key of a request whose body is at hand.
+func KeyOf(from *request.Subject, req *request.Request) Key {
+	return Key{from.Identity.GetCaller(), fingerprint.Bytes(req.Body.Inspected())}
+}
+
+// Hints are the hints that are owed. Make it with New; many goroutines may use it at once.
+type Hints struct {
+	nc  *natskit.Conn
+	now func() time.Time
+
+	mu    sync.Mutex
+	hints map[Key]hint
+}
+
+type hint struct {
+	finding *checkpb.Finding
+	at      time.Time
+}
+
+// New returns a store without hints, which tells other gateways over a connection.
+func New(nc *natskit.Conn, now func() time.Time) *Hints {
+	return &Hints{nc: nc, now: now, hints: map[Key]hint{}}
+}
+
+// Keep notes that a hint is owed to a request.
+func (h *Hints) Keep(key Key, f *checkpb.Finding) {
+	h.keep(key, f)
+	h.tell(key, f)
+}
+
+// Drop notes that the hint for a request was given, if one was owed.
+func (h *Hints) Drop(key Key) {
+	if h.drop(key) {
+		h.tell(key, nil)
+	}
+}
+
+// Any reports whether any hint is owed, so that it is worth while to make a key.
+func (h *Hints) Any() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.hints) > 0
+}
+
+// Of returns the hint that is owed to a request; nil for none.
+func (h *Hints) Of(key Key) *checkpb.Finding {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if one, known := h.hints[key]; known && h.now().Sub(one.at) < owedFor {
+		return one.finding
+	}
+	return nil
+}
+
+func (h *Hints) keep(key Key, f *checkpb.Finding) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	bounded.MakeRoom(h.hints, key, maxHints)
+	h.hints[key] = hint{f, h.now()}
+}
+
+func (h *Hints) drop(key Key) (known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, known = h.hints[key]
+	delete(h.hints, key)
+	return known
+}
+
+// tell tells the other gateways of a hint that is owed, or with nil that it was given. If
+// the message is lost with the connection, only this gateway knows.
+func (h *Hints) tell(key Key, f *checkpb.Finding) {
+	if body, err := proto.Marshal(&checkpb.Owed{Caller: key.caller, Body: key.body[:], Finding: f}); err == nil {
+		_ = h.nc.Publish(schemas.SubjectOwed, body)
+	}
+}
+
+// Follow learns of the hints that other gateways owe until the context ends.
+func (h *Hints) Follow(ctx context.Context) error {
+	stop, err := h.nc.Subscribe(schemas.SubjectOwed, h.learn)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	<-ctx.Done()
+	return nil
+}
+
+func (h *Hints) learn(m *nats.Msg) {
+	var msg checkpb.Owed
+	if len(m.Data) > maxMessage || proto.Unmarshal(m.Data, &msg) != nil || len(msg.GetBody()) != len(fingerprint.Digest{}) {
+		return
+	}
+	key := Key{msg.GetCaller(), fingerprint.Digest(msg.GetBody())}
+	if f := msg.GetFinding(); f.GetAction() == checkpb.Action_ACTION_HINT {
+		h.keep(key, f)
+	} else {
+		h.drop(key)
+	}
+}
