@@ -74,11 +74,6 @@ func WithClock(now func() time.Time) Option {
 	}
 }
 
-// WithLocalClock replaces the machine's clock, from which the server's is computed.
-func WithLocalClock(now func() time.Time) Option {
-	return func(d *Detector) { d.clock.SetLocal(now) }
-}
-
 // maxInFlight is how many messages a detector processes at the same time. Further ones are
 // refused as overloaded.
 const maxInFlight = 4096
@@ -89,12 +84,12 @@ const idLength = 6
 // New returns a detector; Run starts it.
 func New(deps service.Deps, opts ...Option) (*Detector, error) {
 	d := &Detector{deps: deps, slots: make(chan struct{}, maxInFlight), goroutines: spare.New(), metrics: metrics.New(deps.Metrics)}
-	d.clock = servertime.New(deps.NATS.ServerTime, deps.Log)
+	d.clock = servertime.New(time.Now, deps.NATS.ServerTime, deps.Log)
 	d.now = d.clock.Now
-	deps.Metrics.MustRegister(d.clock.Gauge("unloop_detector_clock_offset_seconds"))
 	for _, opt := range opts {
 		opt(d)
 	}
+	deps.Metrics.MustRegister(d.clock.Gauge("unloop_detector_clock_offset_seconds"))
 	metric.GaugeFunc(deps.Metrics, "unloop_detector_under_way", "Messages in flight.", func() float64 { return float64(len(d.slots)) })
 	d.id = nuid.New().Next()[:idLength]
 	known := peers.New(d.id, time.Now)

@@ -63,11 +63,6 @@ func WithClock(now func() time.Time) Option {
 	}
 }
 
-// WithLocalClock takes another clock for the machine's, which may be wrong.
-func WithLocalClock(now func() time.Time) Option {
-	return func(w *Worker) { w.clock.SetLocal(now) }
-}
-
 // maxInFlight is how many checks a worker processes at the same time; further ones fail
 // open.
 const maxInFlight = 1024
@@ -78,14 +73,14 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Worker, error) {
 		return nil, fmt.Errorf("configure embedding worker: %w", err)
 	}
 	w := &Worker{
-		cfg: cfg, deps: deps, log: deps.Log, clock: servertime.New(deps.NATS.ServerTime, deps.Log), metrics: newMetrics(deps.Metrics),
+		cfg: cfg, deps: deps, log: deps.Log, clock: servertime.New(time.Now, deps.NATS.ServerTime, deps.Log), metrics: newMetrics(deps.Metrics),
 		slots: make(chan struct{}, maxInFlight), goroutines: spare.New(),
 	}
 	w.now = w.clock.Now
-	deps.Metrics.MustRegister(w.clock.Gauge("unloop_embedworker_clock_offset_seconds"))
 	for _, opt := range opts {
 		opt(w)
 	}
+	deps.Metrics.MustRegister(w.clock.Gauge("unloop_embedworker_clock_offset_seconds"))
 	var err error
 	if cfg.VectorStore == "redis" {
 		w.store, err = vectors.NewRedis(cfg.Redis, w.now)

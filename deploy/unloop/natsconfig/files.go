@@ -160,7 +160,11 @@ func (c Config) files(before keeper) (all []file, err error) {
 		all = append(all, certs...)
 	}
 	for _, n := range c.Nodes {
-		all = append(all, file{ServerFile(n), c.server(n, public), false})
+		text, err := c.server(n, public)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, file{ServerFile(n), text, false})
 	}
 	slices.SortStableFunc(all, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	return all, nil

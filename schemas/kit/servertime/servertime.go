@@ -67,18 +67,11 @@ type sample struct {
 	at time.Duration
 }
 
-// New returns a clock that asks for the server's time.
-func New(ask func(context.Context) (time.Time, error), log *slog.Logger) *Clock {
-	c := &Clock{ask: ask, log: log, warned: -warnEvery}
-	c.SetLocal(time.Now)
-	return c
-}
-
-// SetLocal replaces the machine's clock, for tests in which it is wrong. It is called
-// before the others.
-func (c *Clock) SetLocal(now func() time.Time) {
-	c.local, c.began = now, now()
+// New returns a clock that asks for the server's time. local is the machine's clock.
+func New(local func() time.Time, ask func(context.Context) (time.Time, error), log *slog.Logger) *Clock {
+	c := &Clock{local: local, began: local(), ask: ask, log: log, warned: -warnEvery}
 	c.base.Store(c.began.UnixNano())
+	return c
 }
 
 // Now returns the server's time, or the machine's where they differ by no more than

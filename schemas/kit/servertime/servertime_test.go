@@ -39,9 +39,7 @@ func (m *machine) now() time.Time { return time.Now().Add(m.off) }
 const halfYear = 182 * 24 * time.Hour
 
 func newClock(s *server, m *machine, log *slog.Logger) *Clock {
-	c := New(s.ask, log)
-	c.SetLocal(m.now)
-	return c
+	return New(m.now, s.ask, log)
 }
 
 // run measures for a while.
@@ -140,7 +138,7 @@ func TestWithoutAServerTheMachinesClockIsUsed(t *testing.T) {
 		if !c.Now().Equal(m.now()) {
 			t.Errorf("%s, want %s", c.Now(), m.now())
 		}
-		silent := New(func(context.Context) (time.Time, error) { return time.Time{}, nil }, discard)
+		silent := New(time.Now, func(context.Context) (time.Time, error) { return time.Time{}, nil }, discard)
 		if err := silent.Sync(t.Context()); !errors.Is(err, errBackwards) {
 			t.Errorf("a server that tells no time: %v", err)
 		}
