@@ -222,7 +222,7 @@ func (c *cluster) start(ctx context.Context, p *process) (_ *process, err error)
 
 // run starts a process and waits until it is ready.
 func (c *cluster) run(ctx context.Context, p *process) error {
-	p.cmd = exec.Command(p.binary, append(slices.Clone(p.args), p.admin)...) //nolint:noctx // stop ends it, gently
+	p.cmd = exec.Command(p.binary, append(slices.Clone(p.args), p.admin)...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, roleVariable + "=" + os.Getenv(roleVariable)}
 	p.cmd.Env = append(p.cmd.Env, p.env...)
@@ -252,7 +252,7 @@ const roleVariable = "CHAOS_ROLE"
 
 // ready reports whether the readiness check of a process succeeds.
 func (c *cluster) ready(p *process) bool {
-	res, err := c.client.Get("http://" + p.admin + p.ready) //nolint:noctx // the client has a timeout
+	res, err := c.client.Get("http://" + p.admin + p.ready)
 	if err != nil {
 		return false
 	}

@@ -98,7 +98,7 @@ func (l *line) accept() {
 func (l *line) connect(client net.Conn) {
 	defer l.track(client)()
 	<-l.gate()
-	server, err := net.Dial("tcp", l.to) //nolint:noctx // loopback
+	server, err := net.Dial("tcp", l.to)
 	if err != nil {
 		return
 	}

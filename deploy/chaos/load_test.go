@@ -126,7 +126,7 @@ func (c *cluster) noise(ctx context.Context, r *tally) {
 	for n := 0; pause.For(ctx, every) == nil; n++ {
 		places := append(c.balancer.healthz(), c.upstream.URL)
 		began := time.Now()
-		res, err := c.client.Get(places[n%len(places)]) //nolint:noctx // the client has a timeout
+		res, err := c.client.Get(places[n%len(places)])
 		if err != nil {
 			continue // a gateway that restarts
 		}

@@ -11,7 +11,7 @@ import (
 var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
-	fenced  = regexp.MustCompile("(?ms)^```.*?^```$")
+	fenced  = regexp.MustCompile("(?ms)^```.*?\n```$")
 	dropped = regexp.MustCompile("[^a-z0-9 _-]")
 )
 
