@@ -19,6 +19,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/policy"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -160,7 +161,8 @@ func (s *sessions) checkOf(text string) *checkpb.Check {
 	check.Exchange = &semanticpb.Exchange{Answered: text}
 	check.Excerpt = &checkpb.Excerpt{Text: text, Policies: []string{"default"}}
 	w := check.GetWatches()[0]
-	w.Agent, w.Params.PollMultiplier, w.Params.WarnThreshold, w.Params.BlockThreshold = s.hash("agent"), 4, 3, 5
+	w.Agent = s.hash("agent")
+	setTool(w, func(t *policy.Tool) { t.PollMultiplier = 4 })
 	semantic := meaningCheck().GetSemantics()[0]
 	semantic.Scope = s.hash("scope")
 	check.Semantics = []*checkpb.SemanticWatch{semantic}

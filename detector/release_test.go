@@ -10,6 +10,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 // A tool loop whose policy remembers an agent for a day stays released for a day.
@@ -20,7 +21,7 @@ func TestReleaseKeepsAToolLoopForAsLongAsItsPolicy(t *testing.T) {
 	nc := s.Conn()
 	day := func(items ...*checkpb.HistoryItem) *checkpb.Check {
 		c := toolCheck(items...)
-		c.Watches[0].Params.IdleSeconds = 24 * 60 * 60
+		setTool(c.GetWatches()[0], func(t *policy.Tool) { t.TTLSeconds = 24 * 60 * 60 })
 		return c
 	}
 	history := rounds(5, same)

@@ -14,6 +14,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/policy"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -287,7 +288,7 @@ func TestExpectedCallsAreNotJudged(t *testing.T) {
 	worker := answer(t, s, says(similar))
 	check := meaningCheck()
 	check.Watches = toolCheck(round(1, "read", "x")).GetWatches()
-	check.Watches[0].Params.Exempt = []string{"re*"}
+	setTool(check.GetWatches()[0], func(t *policy.Tool) { t.Exempt = policy.Strings{"re*"} })
 	if got := labels(t, s.Conn(), check, 1); got[0] != "allow" || worker.asked.Load() != 0 {
 		t.Errorf("a call of an exempt tool: %v, %d asked", got, worker.asked.Load())
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 // run is a check of one call of a tool runner by the default policy; without a
@@ -166,7 +167,7 @@ func TestABreakStandsForToolRunnersUntilItIsReleased(t *testing.T) {
 	ask := asking(t, nc)
 	limited := func(args string) *checkpb.Check {
 		c := run("read", args, "")
-		c.Watches[0].Params.CircuitBreaker = 2
+		setTool(c.GetWatches()[0], func(t *policy.Tool) { t.GlobalCircuitBreaker = 2 })
 		return c
 	}
 	var d *checkpb.Decision

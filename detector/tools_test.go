@@ -13,6 +13,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 // toolCheck is a check of a session whose history is the given items, by the
@@ -23,10 +24,22 @@ func toolCheck(items ...*checkpb.HistoryItem) *checkpb.Check {
 		RequestId: "req", Identity: &checkpb.Identity{Caller: "c0ffee", Session: "5e55"},
 		Watches: []*checkpb.ToolWatch{{
 			Policy: "default", Agent: agent[:],
-			Warn: checkpb.Action_ACTION_HINT, Block: checkpb.Action_ACTION_REJECT, Errors: checkpb.Action_ACTION_HINT,
-			Cycle: checkpb.Action_ACTION_REJECT, Wide: checkpb.Action_ACTION_HINT,
-			Params: &checkpb.ToolParams{MaxPeriod: 8, Repeats: 3}, History: &checkpb.History{Items: items, Own: true},
+			Tool:    []byte(`{"error_threshold":0,"failed_rounds":0,"empty_threshold":0,"unknown_tool_threshold":0,"escalate":0,"poll_limit_hours":0}`),
+			Cycle:   []byte(`{"nothing_new":0,"escalate":0,"wide_window":0}`),
+			History: &checkpb.History{Items: items, Own: true},
 		}},
+	}
+}
+
+// setTool changes the parameters of the tool detector that a watch brings.
+func setTool(w *checkpb.ToolWatch, edit func(*policy.Tool)) {
+	block, err := policy.DecodeBlock[policy.Tool](w.GetTool())
+	if err == nil {
+		edit(block)
+		w.Tool, err = policy.EncodeBlock(block)
+	}
+	if err != nil {
+		w.Tool = []byte(err.Error()) // which no detector takes
 	}
 }
 
@@ -178,10 +191,9 @@ func TestToolActionsEscalateByOccurrences(t *testing.T) {
 	nc := s.Conn()
 	escalating := func(c *checkpb.Check) *checkpb.Decision {
 		w := c.GetWatches()[0]
-		w.Steps = []*checkpb.Step{
-			{At: 2, Action: checkpb.Action_ACTION_HINT}, {At: 4, Action: checkpb.Action_ACTION_THROTTLE}, {At: 6, Action: checkpb.Action_ACTION_REJECT},
-		}
-		w.Params.WarnThreshold, w.Params.BlockThreshold, w.Params.MaxWarnings = 2, 6, 7
+		setTool(w, func(t *policy.Tool) {
+			t.Escalation = []policy.Step{{At: 2, Action: policy.Hint}, {At: 4, Action: policy.Throttle}, {At: 6, Action: policy.Reject}}
+		})
 		d := ask(t, nc, c)[0]
 		if f := d.GetFindings(); d.GetAction() == checkpb.Action_ACTION_THROTTLE && f[0].GetDelayMs() != 100*f[0].GetHitCount() {
 			t.Errorf("throttled for %d ms at %d", f[0].GetDelayMs(), f[0].GetHitCount())
@@ -221,8 +233,9 @@ func TestFindingsSayWhatIsDoneAboutThem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			check := toolCheck(c.history...)
-			check.GetWatches()[0].Block = c.block
-			check.Watches[0].Params.ErrorThreshold, check.Watches[0].Params.Escalate = 5, 2
+			setTool(check.GetWatches()[0], func(t *policy.Tool) {
+				t.BlockAction, t.ErrorThreshold, t.Escalate = policy.Action(c.block.Label()), 5, 2
+			})
 			d := quickly(t, check)
 			if f := d.GetFindings(); len(f) == 0 || !strings.Contains(f[0].GetMessage(), c.says) || f[0].GetBackoffSeconds() != c.backoff {
 				t.Errorf("findings %v; want %q and a pause of %d s", f, c.says, c.backoff)
@@ -260,7 +273,7 @@ func TestAnIncidentOfSeveralFindingsSavesOneRequest(t *testing.T) {
 		r.Calls[0].Tool = "read\ncat /etc/passwd"
 	}
 	check := toolCheck(made...)
-	check.GetWatches()[0].Params.CircuitBreaker = 4
+	setTool(check.GetWatches()[0], func(t *policy.Tool) { t.GlobalCircuitBreaker = 4 })
 	evaluator := detector.NewEvaluator(new(clock).now, nil)
 	d := evaluator.Decide(t.Context(), check)
 	loop := evaluator.Incidents()[0]
@@ -299,12 +312,15 @@ func TestRejectsSayWhatTheyAreAnsweredWith(t *testing.T) {
 		edit    func(*checkpb.ToolWatch)
 		want    checkpb.Answer
 	}{
-		"a block":                   {rounds(5, same), func(w *checkpb.ToolWatch) { w.BlockAnswer = synthetic }, synthetic},
-		"a block, by cycle's":       {rounds(5, same), func(w *checkpb.ToolWatch) { w.CycleAnswer = synthetic }, 0},
-		"a cycle":                   {abab, func(w *checkpb.ToolWatch) { w.CycleAnswer = synthetic }, synthetic},
-		"a cycle, by tool's":        {abab, func(w *checkpb.ToolWatch) { w.BlockAnswer = synthetic }, 0},
-		"a hint":                    {rounds(3, same), func(w *checkpb.ToolWatch) { w.BlockAnswer = synthetic }, 0},
-		"a block that is a break":   {rounds(5, same), func(w *checkpb.ToolWatch) { w.BlockAnswer, w.Block = synthetic, checkpb.Action_ACTION_BREAK }, 0},
+		"a block":             {rounds(5, same), func(w *checkpb.ToolWatch) { w.BlockAnswer = synthetic }, synthetic},
+		"a block, by cycle's": {rounds(5, same), func(w *checkpb.ToolWatch) { w.CycleAnswer = synthetic }, 0},
+		"a cycle":             {abab, func(w *checkpb.ToolWatch) { w.CycleAnswer = synthetic }, synthetic},
+		"a cycle, by tool's":  {abab, func(w *checkpb.ToolWatch) { w.BlockAnswer = synthetic }, 0},
+		"a hint":              {rounds(3, same), func(w *checkpb.ToolWatch) { w.BlockAnswer = synthetic }, 0},
+		"a block that is a break": {rounds(5, same), func(w *checkpb.ToolWatch) {
+			w.BlockAnswer = synthetic
+			setTool(w, func(t *policy.Tool) { t.BlockAction = policy.Break })
+		}, 0},
 		"a policy without the word": {rounds(5, same), func(*checkpb.ToolWatch) {}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -78,8 +78,7 @@ func firstGolden() map[string]proto.Message {
 			Identity: &checkpb.Identity{Tenant: "acme", Project: "proj_abc123", Caller: "c0ffee", Session: "5e55"},
 			Hits:     2, Retry: true, Peek: true, InputTokens: 2500,
 			Watches: []*checkpb.ToolWatch{{
-				Policy: "agent-tools", Agent: fp, Shadow: true, Warn: checkpb.Action_ACTION_HINT, Block: checkpb.Action_ACTION_REJECT,
-				Params: &checkpb.ToolParams{WarnThreshold: 3, BlockThreshold: 5, PerTool: []*checkpb.ToolRule{{Match: "read_*", BlockThreshold: 9}}},
+				Policy: "agent-tools", Agent: fp, Shadow: true, Tool: []byte(`{"per_tool":[{"match":"read_*","block_threshold":9}]}`),
 				History: &checkpb.History{Own: true, Before: digest, Items: []*checkpb.HistoryItem{
 					{Human: digest}, {Calls: []*checkpb.ToolCall{{Tool: "read_file", Call: digest, Result: digest, Id: digest, Failed: true}}},
 				}},
@@ -118,20 +117,12 @@ func toolGolden() map[string]proto.Message {
 	call := &checkpb.ToolCall{
 		Tool: "read_file", Call: digest, Result: digest, ErrorClass: digest, Id: digest, Failed: true, Poll: true, NotOffered: true, Ours: true, Provided: true,
 	}
-	steps := []*checkpb.Step{{At: 3, Action: checkpb.Action_ACTION_HINT}, {At: 5, Action: checkpb.Action_ACTION_REJECT}}
-	params := &checkpb.ToolParams{
-		WarnThreshold: 3, BlockThreshold: 5, MaxWarnings: 3, PollMultiplier: 3, CircuitBreaker: 30, OutcomeWarn: 2, OutcomeBlock: 3, Remember: 30,
-		IdleSeconds: 1800, IgnoreResults: true, BackoffSeconds: []uint32{0, 5, 10, 30, 60}, Exempt: []string{"todo_*"}, ReadOnly: []string{"read_*"},
-		PollTools: []string{"wait_*"}, PerTool: []*checkpb.ToolRule{{Match: "read_*", WarnThreshold: 4, BlockThreshold: 9, PollMultiplier: 2}},
-		ErrorThreshold: 5, FailedRounds: 5, UnknownThreshold: 3, MaxPeriod: 8, Repeats: 3, WideWindow: 30, WideRounds: 24, WideDistinctPercent: 40,
-	}
 	watch := &checkpb.ToolWatch{
-		Policy: "agent-tools", Agent: fp, Warn: checkpb.Action_ACTION_HINT, Block: checkpb.Action_ACTION_REJECT, Errors: checkpb.Action_ACTION_WARN,
-		Cycle: checkpb.Action_ACTION_REJECT, Wide: checkpb.Action_ACTION_HINT, Params: params, Steps: steps, CycleSteps: steps,
+		Policy: "agent-tools", Agent: fp, Tool: []byte(`{"warn_threshold":4}`), Cycle: []byte(`{"max_period":4}`),
 		BlockAnswer: checkpb.Answer_ANSWER_SYNTHETIC, CycleAnswer: checkpb.Answer_ANSWER_SYNTHETIC,
 		History: &checkpb.History{Delta: true, Before: digest, Items: []*checkpb.HistoryItem{{Human: digest, Summary: true, Closed: true}, {Calls: []*checkpb.ToolCall{call}}}},
 	}
-	run := &checkpb.ToolWatch{Policy: "agent-tools", Agent: fp, Shadow: true, Params: params, Run: &checkpb.ToolRun{Call: call, Done: true}}
+	run := &checkpb.ToolWatch{Policy: "agent-tools", Agent: fp, Shadow: true, Tool: []byte(`{}`), Run: &checkpb.ToolRun{Call: call, Done: true}}
 	report := &checkpb.ToolReport{
 		Policy: "agent-tools", Shadow: true, Streak: 4, Repeats: 6, WarnThreshold: 3, BlockThreshold: 5, Poll: true, BackoffSeconds: 10,
 		Calls: 40, Total: 50, Unique: 20, Blocked: 2, Remembered: 30, MostRepeated: "read_file", MostRepeatedCount: 6, Broken: true,
@@ -149,7 +140,7 @@ func toolGolden() map[string]proto.Message {
 			}},
 		}}},
 		"check-batch-tools-2": &checkpb.CheckBatch{Checks: []*checkpb.Check{{RequestId: "req_def456", Watches: []*checkpb.ToolWatch{{
-			Policy: "agent-tools", Agent: fp, Params: &checkpb.ToolParams{NothingNew: 4, EmptyThreshold: 6, Escalate: 2, CycleEscalate: 3, PollLimitSeconds: 21_600},
+			Policy: "agent-tools", Agent: fp, Cycle: []byte(`{"escalate":3}`),
 			History: &checkpb.History{Items: []*checkpb.HistoryItem{{Calls: []*checkpb.ToolCall{{Tool: "bash", Call: digest, Loose: digest, Soft: true, Empty: true, Wait: true, Once: true, Plain: true}}}}},
 		}}}}},
 		"check-batch-tools-3": &checkpb.CheckBatch{Checks: []*checkpb.Check{{Watches: []*checkpb.ToolWatch{{

@@ -1835,22 +1835,15 @@ type ToolWatch struct {
 	// SHA-256 that names the agent within its session, 32 bytes.
 	Agent  []byte `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	Shadow bool   `protobuf:"varint,3,opt,name=shadow,proto3" json:"shadow,omitempty"`
-	// Actions by what was found.
-	Warn   Action      `protobuf:"varint,4,opt,name=warn,proto3,enum=unloop.check.v1.Action" json:"warn,omitempty"`
-	Block  Action      `protobuf:"varint,5,opt,name=block,proto3,enum=unloop.check.v1.Action" json:"block,omitempty"`
-	Errors Action      `protobuf:"varint,6,opt,name=errors,proto3,enum=unloop.check.v1.Action" json:"errors,omitempty"`
-	Cycle  Action      `protobuf:"varint,7,opt,name=cycle,proto3,enum=unloop.check.v1.Action" json:"cycle,omitempty"`
-	Wide   Action      `protobuf:"varint,8,opt,name=wide,proto3,enum=unloop.check.v1.Action" json:"wide,omitempty"`
-	Params *ToolParams `protobuf:"bytes,9,opt,name=params,proto3" json:"params,omitempty"`
 	// What the request shows, read by the rules of the watch's policy.
 	History *History `protobuf:"bytes,10,opt,name=history,proto3" json:"history,omitempty"`
-	// Actions by occurrences of a call, and by repeats of a cycle, instead of
-	// warn, block and cycle; none for those.
-	Steps      []*Step `protobuf:"bytes,11,rep,name=steps,proto3" json:"steps,omitempty"`
-	CycleSteps []*Step `protobuf:"bytes,12,rep,name=cycle_steps,json=cycleSteps,proto3" json:"cycle_steps,omitempty"`
 	// What a request gets that the tool or the cycle detector rejects.
 	BlockAnswer Answer `protobuf:"varint,13,opt,name=block_answer,json=blockAnswer,proto3,enum=unloop.check.v1.Answer" json:"block_answer,omitempty"`
 	CycleAnswer Answer `protobuf:"varint,14,opt,name=cycle_answer,json=cycleAnswer,proto3,enum=unloop.check.v1.Answer" json:"cycle_answer,omitempty"`
+	// The policy's tool and cycle detectors: JSON of the fields of their blocks that have
+	// other values than the default. Empty for a detector that is off.
+	Tool  []byte `protobuf:"bytes,15,opt,name=tool,proto3" json:"tool,omitempty"`
+	Cycle []byte `protobuf:"bytes,16,opt,name=cycle,proto3" json:"cycle,omitempty"`
 	// A call that a tool runner asks about, in place of what a request shows.
 	Run           *ToolRun `protobuf:"bytes,40,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1908,65 +1901,9 @@ func (x *ToolWatch) GetShadow() bool {
 	return false
 }
 
-func (x *ToolWatch) GetWarn() Action {
-	if x != nil {
-		return x.Warn
-	}
-	return Action_ACTION_ALLOW
-}
-
-func (x *ToolWatch) GetBlock() Action {
-	if x != nil {
-		return x.Block
-	}
-	return Action_ACTION_ALLOW
-}
-
-func (x *ToolWatch) GetErrors() Action {
-	if x != nil {
-		return x.Errors
-	}
-	return Action_ACTION_ALLOW
-}
-
-func (x *ToolWatch) GetCycle() Action {
-	if x != nil {
-		return x.Cycle
-	}
-	return Action_ACTION_ALLOW
-}
-
-func (x *ToolWatch) GetWide() Action {
-	if x != nil {
-		return x.Wide
-	}
-	return Action_ACTION_ALLOW
-}
-
-func (x *ToolWatch) GetParams() *ToolParams {
-	if x != nil {
-		return x.Params
-	}
-	return nil
-}
-
 func (x *ToolWatch) GetHistory() *History {
 	if x != nil {
 		return x.History
-	}
-	return nil
-}
-
-func (x *ToolWatch) GetSteps() []*Step {
-	if x != nil {
-		return x.Steps
-	}
-	return nil
-}
-
-func (x *ToolWatch) GetCycleSteps() []*Step {
-	if x != nil {
-		return x.CycleSteps
 	}
 	return nil
 }
@@ -1983,6 +1920,20 @@ func (x *ToolWatch) GetCycleAnswer() Answer {
 		return x.CycleAnswer
 	}
 	return Answer_ANSWER_ERROR
+}
+
+func (x *ToolWatch) GetTool() []byte {
+	if x != nil {
+		return x.Tool
+	}
+	return nil
+}
+
+func (x *ToolWatch) GetCycle() []byte {
+	if x != nil {
+		return x.Cycle
+	}
+	return nil
 }
 
 func (x *ToolWatch) GetRun() *ToolRun {
@@ -2221,343 +2172,6 @@ func (x *ToolReport) GetBroken() bool {
 	return false
 }
 
-// ToolParams are the thresholds of the tool and cycle detectors; 0 means the
-// default where a threshold is needed, and off where it is not.
-type ToolParams struct {
-	state               protoimpl.MessageState `protogen:"open.v1"`
-	WarnThreshold       uint32                 `protobuf:"varint,1,opt,name=warn_threshold,json=warnThreshold,proto3" json:"warn_threshold,omitempty"`
-	BlockThreshold      uint32                 `protobuf:"varint,2,opt,name=block_threshold,json=blockThreshold,proto3" json:"block_threshold,omitempty"`
-	MaxWarnings         uint32                 `protobuf:"varint,3,opt,name=max_warnings,json=maxWarnings,proto3" json:"max_warnings,omitempty"`
-	PollMultiplier      uint32                 `protobuf:"varint,4,opt,name=poll_multiplier,json=pollMultiplier,proto3" json:"poll_multiplier,omitempty"`
-	CircuitBreaker      uint32                 `protobuf:"varint,5,opt,name=circuit_breaker,json=circuitBreaker,proto3" json:"circuit_breaker,omitempty"`
-	OutcomeWarn         uint32                 `protobuf:"varint,6,opt,name=outcome_warn,json=outcomeWarn,proto3" json:"outcome_warn,omitempty"`
-	OutcomeBlock        uint32                 `protobuf:"varint,7,opt,name=outcome_block,json=outcomeBlock,proto3" json:"outcome_block,omitempty"`
-	Remember            uint32                 `protobuf:"varint,8,opt,name=remember,proto3" json:"remember,omitempty"`
-	IdleSeconds         uint32                 `protobuf:"varint,9,opt,name=idle_seconds,json=idleSeconds,proto3" json:"idle_seconds,omitempty"`
-	IgnoreResults       bool                   `protobuf:"varint,10,opt,name=ignore_results,json=ignoreResults,proto3" json:"ignore_results,omitempty"`
-	BackoffSeconds      []uint32               `protobuf:"varint,11,rep,packed,name=backoff_seconds,json=backoffSeconds,proto3" json:"backoff_seconds,omitempty"`
-	Exempt              []string               `protobuf:"bytes,12,rep,name=exempt,proto3" json:"exempt,omitempty"`
-	ReadOnly            []string               `protobuf:"bytes,13,rep,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
-	PollTools           []string               `protobuf:"bytes,14,rep,name=poll_tools,json=pollTools,proto3" json:"poll_tools,omitempty"`
-	PerTool             []*ToolRule            `protobuf:"bytes,15,rep,name=per_tool,json=perTool,proto3" json:"per_tool,omitempty"`
-	ErrorThreshold      uint32                 `protobuf:"varint,16,opt,name=error_threshold,json=errorThreshold,proto3" json:"error_threshold,omitempty"`
-	FailedRounds        uint32                 `protobuf:"varint,17,opt,name=failed_rounds,json=failedRounds,proto3" json:"failed_rounds,omitempty"`
-	UnknownThreshold    uint32                 `protobuf:"varint,18,opt,name=unknown_threshold,json=unknownThreshold,proto3" json:"unknown_threshold,omitempty"`
-	MaxPeriod           uint32                 `protobuf:"varint,19,opt,name=max_period,json=maxPeriod,proto3" json:"max_period,omitempty"`
-	Repeats             uint32                 `protobuf:"varint,20,opt,name=repeats,proto3" json:"repeats,omitempty"`
-	WideWindow          uint32                 `protobuf:"varint,21,opt,name=wide_window,json=wideWindow,proto3" json:"wide_window,omitempty"`
-	WideRounds          uint32                 `protobuf:"varint,22,opt,name=wide_rounds,json=wideRounds,proto3" json:"wide_rounds,omitempty"`
-	WideDistinctPercent uint32                 `protobuf:"varint,23,opt,name=wide_distinct_percent,json=wideDistinctPercent,proto3" json:"wide_distinct_percent,omitempty"`
-	// Rounds in a row that bring nothing new, and rounds in which a tool has the
-	// same empty result, that are warned of; 0 for off.
-	NothingNew     uint32 `protobuf:"varint,24,opt,name=nothing_new,json=nothingNew,proto3" json:"nothing_new,omitempty"`
-	EmptyThreshold uint32 `protobuf:"varint,25,opt,name=empty_threshold,json=emptyThreshold,proto3" json:"empty_threshold,omitempty"`
-	// A finding about errors, or about rounds that bring nothing new, is blocked at
-	// this many times its threshold; 0 for never.
-	Escalate      uint32 `protobuf:"varint,26,opt,name=escalate,proto3" json:"escalate,omitempty"`
-	CycleEscalate uint32 `protobuf:"varint,27,opt,name=cycle_escalate,json=cycleEscalate,proto3" json:"cycle_escalate,omitempty"`
-	// Seconds after which a slow poll is blocked; 0 for never.
-	PollLimitSeconds uint32 `protobuf:"varint,28,opt,name=poll_limit_seconds,json=pollLimitSeconds,proto3" json:"poll_limit_seconds,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
-func (x *ToolParams) Reset() {
-	*x = ToolParams{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ToolParams) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ToolParams) ProtoMessage() {}
-
-func (x *ToolParams) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ToolParams.ProtoReflect.Descriptor instead.
-func (*ToolParams) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *ToolParams) GetWarnThreshold() uint32 {
-	if x != nil {
-		return x.WarnThreshold
-	}
-	return 0
-}
-
-func (x *ToolParams) GetBlockThreshold() uint32 {
-	if x != nil {
-		return x.BlockThreshold
-	}
-	return 0
-}
-
-func (x *ToolParams) GetMaxWarnings() uint32 {
-	if x != nil {
-		return x.MaxWarnings
-	}
-	return 0
-}
-
-func (x *ToolParams) GetPollMultiplier() uint32 {
-	if x != nil {
-		return x.PollMultiplier
-	}
-	return 0
-}
-
-func (x *ToolParams) GetCircuitBreaker() uint32 {
-	if x != nil {
-		return x.CircuitBreaker
-	}
-	return 0
-}
-
-func (x *ToolParams) GetOutcomeWarn() uint32 {
-	if x != nil {
-		return x.OutcomeWarn
-	}
-	return 0
-}
-
-func (x *ToolParams) GetOutcomeBlock() uint32 {
-	if x != nil {
-		return x.OutcomeBlock
-	}
-	return 0
-}
-
-func (x *ToolParams) GetRemember() uint32 {
-	if x != nil {
-		return x.Remember
-	}
-	return 0
-}
-
-func (x *ToolParams) GetIdleSeconds() uint32 {
-	if x != nil {
-		return x.IdleSeconds
-	}
-	return 0
-}
-
-func (x *ToolParams) GetIgnoreResults() bool {
-	if x != nil {
-		return x.IgnoreResults
-	}
-	return false
-}
-
-func (x *ToolParams) GetBackoffSeconds() []uint32 {
-	if x != nil {
-		return x.BackoffSeconds
-	}
-	return nil
-}
-
-func (x *ToolParams) GetExempt() []string {
-	if x != nil {
-		return x.Exempt
-	}
-	return nil
-}
-
-func (x *ToolParams) GetReadOnly() []string {
-	if x != nil {
-		return x.ReadOnly
-	}
-	return nil
-}
-
-func (x *ToolParams) GetPollTools() []string {
-	if x != nil {
-		return x.PollTools
-	}
-	return nil
-}
-
-func (x *ToolParams) GetPerTool() []*ToolRule {
-	if x != nil {
-		return x.PerTool
-	}
-	return nil
-}
-
-func (x *ToolParams) GetErrorThreshold() uint32 {
-	if x != nil {
-		return x.ErrorThreshold
-	}
-	return 0
-}
-
-func (x *ToolParams) GetFailedRounds() uint32 {
-	if x != nil {
-		return x.FailedRounds
-	}
-	return 0
-}
-
-func (x *ToolParams) GetUnknownThreshold() uint32 {
-	if x != nil {
-		return x.UnknownThreshold
-	}
-	return 0
-}
-
-func (x *ToolParams) GetMaxPeriod() uint32 {
-	if x != nil {
-		return x.MaxPeriod
-	}
-	return 0
-}
-
-func (x *ToolParams) GetRepeats() uint32 {
-	if x != nil {
-		return x.Repeats
-	}
-	return 0
-}
-
-func (x *ToolParams) GetWideWindow() uint32 {
-	if x != nil {
-		return x.WideWindow
-	}
-	return 0
-}
-
-func (x *ToolParams) GetWideRounds() uint32 {
-	if x != nil {
-		return x.WideRounds
-	}
-	return 0
-}
-
-func (x *ToolParams) GetWideDistinctPercent() uint32 {
-	if x != nil {
-		return x.WideDistinctPercent
-	}
-	return 0
-}
-
-func (x *ToolParams) GetNothingNew() uint32 {
-	if x != nil {
-		return x.NothingNew
-	}
-	return 0
-}
-
-func (x *ToolParams) GetEmptyThreshold() uint32 {
-	if x != nil {
-		return x.EmptyThreshold
-	}
-	return 0
-}
-
-func (x *ToolParams) GetEscalate() uint32 {
-	if x != nil {
-		return x.Escalate
-	}
-	return 0
-}
-
-func (x *ToolParams) GetCycleEscalate() uint32 {
-	if x != nil {
-		return x.CycleEscalate
-	}
-	return 0
-}
-
-func (x *ToolParams) GetPollLimitSeconds() uint32 {
-	if x != nil {
-		return x.PollLimitSeconds
-	}
-	return 0
-}
-
-// ToolRule are thresholds for the tools that a glob matches; 0 keeps the
-// watch's own.
-type ToolRule struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Match          string                 `protobuf:"bytes,1,opt,name=match,proto3" json:"match,omitempty"`
-	WarnThreshold  uint32                 `protobuf:"varint,2,opt,name=warn_threshold,json=warnThreshold,proto3" json:"warn_threshold,omitempty"`
-	BlockThreshold uint32                 `protobuf:"varint,3,opt,name=block_threshold,json=blockThreshold,proto3" json:"block_threshold,omitempty"`
-	PollMultiplier uint32                 `protobuf:"varint,4,opt,name=poll_multiplier,json=pollMultiplier,proto3" json:"poll_multiplier,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
-}
-
-func (x *ToolRule) Reset() {
-	*x = ToolRule{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ToolRule) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ToolRule) ProtoMessage() {}
-
-func (x *ToolRule) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ToolRule.ProtoReflect.Descriptor instead.
-func (*ToolRule) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *ToolRule) GetMatch() string {
-	if x != nil {
-		return x.Match
-	}
-	return ""
-}
-
-func (x *ToolRule) GetWarnThreshold() uint32 {
-	if x != nil {
-		return x.WarnThreshold
-	}
-	return 0
-}
-
-func (x *ToolRule) GetBlockThreshold() uint32 {
-	if x != nil {
-		return x.BlockThreshold
-	}
-	return 0
-}
-
-func (x *ToolRule) GetPollMultiplier() uint32 {
-	if x != nil {
-		return x.PollMultiplier
-	}
-	return 0
-}
-
 // Decision is the verdict on one check.
 type Decision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2587,7 +2201,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2599,7 +2213,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2612,7 +2226,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{20}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Decision) GetAction() Action {
@@ -2725,7 +2339,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +2351,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +2364,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{21}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Finding) GetPolicy() string {
@@ -2911,7 +2525,7 @@ type Cooldown struct {
 
 func (x *Cooldown) Reset() {
 	*x = Cooldown{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2923,7 +2537,7 @@ func (x *Cooldown) String() string {
 func (*Cooldown) ProtoMessage() {}
 
 func (x *Cooldown) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2936,7 +2550,7 @@ func (x *Cooldown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cooldown.ProtoReflect.Descriptor instead.
 func (*Cooldown) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{22}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Cooldown) GetFinding() *Finding {
@@ -2959,7 +2573,7 @@ type CounterRef struct {
 
 func (x *CounterRef) Reset() {
 	*x = CounterRef{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2971,7 +2585,7 @@ func (x *CounterRef) String() string {
 func (*CounterRef) ProtoMessage() {}
 
 func (x *CounterRef) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2984,7 +2598,7 @@ func (x *CounterRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterRef.ProtoReflect.Descriptor instead.
 func (*CounterRef) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{23}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CounterRef) GetPolicy() string {
@@ -3025,7 +2639,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3037,7 +2651,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3050,7 +2664,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{24}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReleaseRequest) GetLoopId() string {
@@ -3075,7 +2689,7 @@ type ReleaseReply struct {
 
 func (x *ReleaseReply) Reset() {
 	*x = ReleaseReply{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3087,7 +2701,7 @@ func (x *ReleaseReply) String() string {
 func (*ReleaseReply) ProtoMessage() {}
 
 func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3100,7 +2714,7 @@ func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReply.ProtoReflect.Descriptor instead.
 func (*ReleaseReply) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{25}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleaseReply) GetError() string {
@@ -3136,7 +2750,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +2762,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +2775,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{26}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Forget) GetCounters() []*CounterRef {
@@ -3193,7 +2807,7 @@ type Owed struct {
 
 func (x *Owed) Reset() {
 	*x = Owed{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3205,7 +2819,7 @@ func (x *Owed) String() string {
 func (*Owed) ProtoMessage() {}
 
 func (x *Owed) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3218,7 +2832,7 @@ func (x *Owed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owed.ProtoReflect.Descriptor instead.
 func (*Owed) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{27}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Owed) GetCaller() string {
@@ -3261,7 +2875,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3273,7 +2887,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3286,7 +2900,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{28}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Outcome) GetCounters() []*Counter {
@@ -3338,7 +2952,7 @@ type Presence struct {
 
 func (x *Presence) Reset() {
 	*x = Presence{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3350,7 +2964,7 @@ func (x *Presence) String() string {
 func (*Presence) ProtoMessage() {}
 
 func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3363,7 +2977,7 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Presence.ProtoReflect.Descriptor instead.
 func (*Presence) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{29}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Presence) GetId() string {
@@ -3402,7 +3016,7 @@ type Handover struct {
 
 func (x *Handover) Reset() {
 	*x = Handover{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3414,7 +3028,7 @@ func (x *Handover) String() string {
 func (*Handover) ProtoMessage() {}
 
 func (x *Handover) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3427,7 +3041,7 @@ func (x *Handover) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handover.ProtoReflect.Descriptor instead.
 func (*Handover) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{30}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Handover) GetCheck() *Check {
@@ -3465,7 +3079,7 @@ type HandoverReply struct {
 
 func (x *HandoverReply) Reset() {
 	*x = HandoverReply{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3477,7 +3091,7 @@ func (x *HandoverReply) String() string {
 func (*HandoverReply) ProtoMessage() {}
 
 func (x *HandoverReply) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3490,7 +3104,7 @@ func (x *HandoverReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandoverReply.ProtoReflect.Descriptor instead.
 func (*HandoverReply) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{31}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HandoverReply) GetVerdict() []byte {
@@ -3535,7 +3149,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3547,7 +3161,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3560,7 +3174,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{32}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Limit) GetPolicy() string {
@@ -3647,7 +3261,7 @@ type Breaker struct {
 
 func (x *Breaker) Reset() {
 	*x = Breaker{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3659,7 +3273,7 @@ func (x *Breaker) String() string {
 func (*Breaker) ProtoMessage() {}
 
 func (x *Breaker) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3672,7 +3286,7 @@ func (x *Breaker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Breaker.ProtoReflect.Descriptor instead.
 func (*Breaker) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{33}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Breaker) GetThreshold() float64 {
@@ -3701,7 +3315,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3713,7 +3327,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3726,7 +3340,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{34}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Bucket) GetRate() float64 {
@@ -3759,7 +3373,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3771,7 +3385,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3784,7 +3398,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{35}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Budget) GetAmount() float64 {
@@ -3828,7 +3442,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3840,7 +3454,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3853,7 +3467,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{36}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Stage) GetPercent() float64 {
@@ -3904,7 +3518,7 @@ type LimitVerdict struct {
 
 func (x *LimitVerdict) Reset() {
 	*x = LimitVerdict{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[37]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3916,7 +3530,7 @@ func (x *LimitVerdict) String() string {
 func (*LimitVerdict) ProtoMessage() {}
 
 func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[37]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3929,7 +3543,7 @@ func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitVerdict.ProtoReflect.Descriptor instead.
 func (*LimitVerdict) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{37}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LimitVerdict) GetAction() Action {
@@ -4023,7 +3637,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[38]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4035,7 +3649,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[38]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4048,7 +3662,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{38}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Correction) GetLimit() *Limit {
@@ -4235,25 +3849,19 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\v2\x16.unloop.check.v1.LimitR\x05limit\x12\x14\n" +
 	"\x05input\x18\x02 \x01(\x01R\x05input\x12\x16\n" +
 	"\x06cached\x18\x03 \x01(\x01R\x06cached\x12\x16\n" +
-	"\x06output\x18\x04 \x01(\x01R\x06output\"\xac\x05\n" +
+	"\x06output\x18\x04 \x01(\x01R\x06output\"\xe5\x02\n" +
 	"\tToolWatch\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\fR\x05agent\x12\x16\n" +
-	"\x06shadow\x18\x03 \x01(\bR\x06shadow\x12+\n" +
-	"\x04warn\x18\x04 \x01(\x0e2\x17.unloop.check.v1.ActionR\x04warn\x12-\n" +
-	"\x05block\x18\x05 \x01(\x0e2\x17.unloop.check.v1.ActionR\x05block\x12/\n" +
-	"\x06errors\x18\x06 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06errors\x12-\n" +
-	"\x05cycle\x18\a \x01(\x0e2\x17.unloop.check.v1.ActionR\x05cycle\x12+\n" +
-	"\x04wide\x18\b \x01(\x0e2\x17.unloop.check.v1.ActionR\x04wide\x123\n" +
-	"\x06params\x18\t \x01(\v2\x1b.unloop.check.v1.ToolParamsR\x06params\x122\n" +
+	"\x06shadow\x18\x03 \x01(\bR\x06shadow\x122\n" +
 	"\ahistory\x18\n" +
-	" \x01(\v2\x18.unloop.check.v1.HistoryR\ahistory\x12+\n" +
-	"\x05steps\x18\v \x03(\v2\x15.unloop.check.v1.StepR\x05steps\x126\n" +
-	"\vcycle_steps\x18\f \x03(\v2\x15.unloop.check.v1.StepR\n" +
-	"cycleSteps\x12:\n" +
+	" \x01(\v2\x18.unloop.check.v1.HistoryR\ahistory\x12:\n" +
 	"\fblock_answer\x18\r \x01(\x0e2\x17.unloop.check.v1.AnswerR\vblockAnswer\x12:\n" +
-	"\fcycle_answer\x18\x0e \x01(\x0e2\x17.unloop.check.v1.AnswerR\vcycleAnswer\x12*\n" +
-	"\x03run\x18( \x01(\v2\x18.unloop.check.v1.ToolRunR\x03run\"L\n" +
+	"\fcycle_answer\x18\x0e \x01(\x0e2\x17.unloop.check.v1.AnswerR\vcycleAnswer\x12\x12\n" +
+	"\x04tool\x18\x0f \x01(\fR\x04tool\x12\x14\n" +
+	"\x05cycle\x18\x10 \x01(\fR\x05cycle\x12*\n" +
+	"\x03run\x18( \x01(\v2\x18.unloop.check.v1.ToolRunR\x03runJ\x04\b\x04\x10\n" +
+	"J\x04\b\v\x10\fJ\x04\b\f\x10\r\"L\n" +
 	"\aToolRun\x12-\n" +
 	"\x04call\x18\x01 \x01(\v2\x19.unloop.check.v1.ToolCallR\x04call\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\bR\x04done\"\xe6\x03\n" +
@@ -4277,48 +3885,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"remembered\x12#\n" +
 	"\rmost_repeated\x18\x0e \x01(\tR\fmostRepeated\x12.\n" +
 	"\x13most_repeated_count\x18\x0f \x01(\rR\x11mostRepeatedCount\x12\x16\n" +
-	"\x06broken\x18\x10 \x01(\bR\x06broken\"\x97\b\n" +
-	"\n" +
-	"ToolParams\x12%\n" +
-	"\x0ewarn_threshold\x18\x01 \x01(\rR\rwarnThreshold\x12'\n" +
-	"\x0fblock_threshold\x18\x02 \x01(\rR\x0eblockThreshold\x12!\n" +
-	"\fmax_warnings\x18\x03 \x01(\rR\vmaxWarnings\x12'\n" +
-	"\x0fpoll_multiplier\x18\x04 \x01(\rR\x0epollMultiplier\x12'\n" +
-	"\x0fcircuit_breaker\x18\x05 \x01(\rR\x0ecircuitBreaker\x12!\n" +
-	"\foutcome_warn\x18\x06 \x01(\rR\voutcomeWarn\x12#\n" +
-	"\routcome_block\x18\a \x01(\rR\foutcomeBlock\x12\x1a\n" +
-	"\bremember\x18\b \x01(\rR\bremember\x12!\n" +
-	"\fidle_seconds\x18\t \x01(\rR\vidleSeconds\x12%\n" +
-	"\x0eignore_results\x18\n" +
-	" \x01(\bR\rignoreResults\x12'\n" +
-	"\x0fbackoff_seconds\x18\v \x03(\rR\x0ebackoffSeconds\x12\x16\n" +
-	"\x06exempt\x18\f \x03(\tR\x06exempt\x12\x1b\n" +
-	"\tread_only\x18\r \x03(\tR\breadOnly\x12\x1d\n" +
-	"\n" +
-	"poll_tools\x18\x0e \x03(\tR\tpollTools\x124\n" +
-	"\bper_tool\x18\x0f \x03(\v2\x19.unloop.check.v1.ToolRuleR\aperTool\x12'\n" +
-	"\x0ferror_threshold\x18\x10 \x01(\rR\x0eerrorThreshold\x12#\n" +
-	"\rfailed_rounds\x18\x11 \x01(\rR\ffailedRounds\x12+\n" +
-	"\x11unknown_threshold\x18\x12 \x01(\rR\x10unknownThreshold\x12\x1d\n" +
-	"\n" +
-	"max_period\x18\x13 \x01(\rR\tmaxPeriod\x12\x18\n" +
-	"\arepeats\x18\x14 \x01(\rR\arepeats\x12\x1f\n" +
-	"\vwide_window\x18\x15 \x01(\rR\n" +
-	"wideWindow\x12\x1f\n" +
-	"\vwide_rounds\x18\x16 \x01(\rR\n" +
-	"wideRounds\x122\n" +
-	"\x15wide_distinct_percent\x18\x17 \x01(\rR\x13wideDistinctPercent\x12\x1f\n" +
-	"\vnothing_new\x18\x18 \x01(\rR\n" +
-	"nothingNew\x12'\n" +
-	"\x0fempty_threshold\x18\x19 \x01(\rR\x0eemptyThreshold\x12\x1a\n" +
-	"\bescalate\x18\x1a \x01(\rR\bescalate\x12%\n" +
-	"\x0ecycle_escalate\x18\x1b \x01(\rR\rcycleEscalate\x12,\n" +
-	"\x12poll_limit_seconds\x18\x1c \x01(\rR\x10pollLimitSeconds\"\x99\x01\n" +
-	"\bToolRule\x12\x14\n" +
-	"\x05match\x18\x01 \x01(\tR\x05match\x12%\n" +
-	"\x0ewarn_threshold\x18\x02 \x01(\rR\rwarnThreshold\x12'\n" +
-	"\x0fblock_threshold\x18\x03 \x01(\rR\x0eblockThreshold\x12'\n" +
-	"\x0fpoll_multiplier\x18\x04 \x01(\rR\x0epollMultiplier\"\x86\x03\n" +
+	"\x06broken\x18\x10 \x01(\bR\x06broken\"\x86\x03\n" +
 	"\bDecision\x12/\n" +
 	"\x06action\x18\x01 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06action\x124\n" +
 	"\bfindings\x18\x02 \x03(\v2\x18.unloop.check.v1.FindingR\bfindings\x12\x1d\n" +
@@ -4475,7 +4042,7 @@ func file_unloop_check_v1_check_proto_rawDescGZIP() []byte {
 }
 
 var file_unloop_check_v1_check_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_unloop_check_v1_check_proto_goTypes = []any{
 	(Action)(0),                 // 0: unloop.check.v1.Action
 	(Answer)(0),                 // 1: unloop.check.v1.Answer
@@ -4499,44 +4066,42 @@ var file_unloop_check_v1_check_proto_goTypes = []any{
 	(*ToolWatch)(nil),           // 19: unloop.check.v1.ToolWatch
 	(*ToolRun)(nil),             // 20: unloop.check.v1.ToolRun
 	(*ToolReport)(nil),          // 21: unloop.check.v1.ToolReport
-	(*ToolParams)(nil),          // 22: unloop.check.v1.ToolParams
-	(*ToolRule)(nil),            // 23: unloop.check.v1.ToolRule
-	(*Decision)(nil),            // 24: unloop.check.v1.Decision
-	(*Finding)(nil),             // 25: unloop.check.v1.Finding
-	(*Cooldown)(nil),            // 26: unloop.check.v1.Cooldown
-	(*CounterRef)(nil),          // 27: unloop.check.v1.CounterRef
-	(*ReleaseRequest)(nil),      // 28: unloop.check.v1.ReleaseRequest
-	(*ReleaseReply)(nil),        // 29: unloop.check.v1.ReleaseReply
-	(*Forget)(nil),              // 30: unloop.check.v1.Forget
-	(*Owed)(nil),                // 31: unloop.check.v1.Owed
-	(*Outcome)(nil),             // 32: unloop.check.v1.Outcome
-	(*Presence)(nil),            // 33: unloop.check.v1.Presence
-	(*Handover)(nil),            // 34: unloop.check.v1.Handover
-	(*HandoverReply)(nil),       // 35: unloop.check.v1.HandoverReply
-	(*Limit)(nil),               // 36: unloop.check.v1.Limit
-	(*Breaker)(nil),             // 37: unloop.check.v1.Breaker
-	(*Bucket)(nil),              // 38: unloop.check.v1.Bucket
-	(*Budget)(nil),              // 39: unloop.check.v1.Budget
-	(*Stage)(nil),               // 40: unloop.check.v1.Stage
-	(*LimitVerdict)(nil),        // 41: unloop.check.v1.LimitVerdict
-	(*Correction)(nil),          // 42: unloop.check.v1.Correction
-	(*semanticpb.Exchange)(nil), // 43: unloop.semantic.v1.Exchange
-	(semanticpb.ScopeKind)(0),   // 44: unloop.semantic.v1.ScopeKind
-	(semanticpb.Compare)(0),     // 45: unloop.semantic.v1.Compare
+	(*Decision)(nil),            // 22: unloop.check.v1.Decision
+	(*Finding)(nil),             // 23: unloop.check.v1.Finding
+	(*Cooldown)(nil),            // 24: unloop.check.v1.Cooldown
+	(*CounterRef)(nil),          // 25: unloop.check.v1.CounterRef
+	(*ReleaseRequest)(nil),      // 26: unloop.check.v1.ReleaseRequest
+	(*ReleaseReply)(nil),        // 27: unloop.check.v1.ReleaseReply
+	(*Forget)(nil),              // 28: unloop.check.v1.Forget
+	(*Owed)(nil),                // 29: unloop.check.v1.Owed
+	(*Outcome)(nil),             // 30: unloop.check.v1.Outcome
+	(*Presence)(nil),            // 31: unloop.check.v1.Presence
+	(*Handover)(nil),            // 32: unloop.check.v1.Handover
+	(*HandoverReply)(nil),       // 33: unloop.check.v1.HandoverReply
+	(*Limit)(nil),               // 34: unloop.check.v1.Limit
+	(*Breaker)(nil),             // 35: unloop.check.v1.Breaker
+	(*Bucket)(nil),              // 36: unloop.check.v1.Bucket
+	(*Budget)(nil),              // 37: unloop.check.v1.Budget
+	(*Stage)(nil),               // 38: unloop.check.v1.Stage
+	(*LimitVerdict)(nil),        // 39: unloop.check.v1.LimitVerdict
+	(*Correction)(nil),          // 40: unloop.check.v1.Correction
+	(*semanticpb.Exchange)(nil), // 41: unloop.semantic.v1.Exchange
+	(semanticpb.ScopeKind)(0),   // 42: unloop.semantic.v1.ScopeKind
+	(semanticpb.Compare)(0),     // 43: unloop.semantic.v1.Compare
 }
 var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	6,  // 0: unloop.check.v1.CheckBatch.checks:type_name -> unloop.check.v1.Check
-	24, // 1: unloop.check.v1.DecisionBatch.decisions:type_name -> unloop.check.v1.Decision
+	22, // 1: unloop.check.v1.DecisionBatch.decisions:type_name -> unloop.check.v1.Decision
 	9,  // 2: unloop.check.v1.Check.identity:type_name -> unloop.check.v1.Identity
 	10, // 3: unloop.check.v1.Check.counters:type_name -> unloop.check.v1.Counter
 	19, // 4: unloop.check.v1.Check.watches:type_name -> unloop.check.v1.ToolWatch
-	36, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
-	43, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
+	34, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
+	41, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
 	8,  // 7: unloop.check.v1.Check.semantics:type_name -> unloop.check.v1.SemanticWatch
 	7,  // 8: unloop.check.v1.Check.excerpt:type_name -> unloop.check.v1.Excerpt
-	44, // 9: unloop.check.v1.SemanticWatch.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
+	42, // 9: unloop.check.v1.SemanticWatch.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
 	12, // 10: unloop.check.v1.SemanticWatch.steps:type_name -> unloop.check.v1.Step
-	45, // 11: unloop.check.v1.SemanticWatch.compare:type_name -> unloop.semantic.v1.Compare
+	43, // 11: unloop.check.v1.SemanticWatch.compare:type_name -> unloop.semantic.v1.Compare
 	2,  // 12: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
 	12, // 13: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
 	11, // 14: unloop.check.v1.Counter.together:type_name -> unloop.check.v1.Together
@@ -4547,49 +4112,40 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	15, // 19: unloop.check.v1.AnswerCalls.calls:type_name -> unloop.check.v1.ToolCall
 	15, // 20: unloop.check.v1.AnswerAsker.open:type_name -> unloop.check.v1.ToolCall
 	18, // 21: unloop.check.v1.AnswerAsker.reserved:type_name -> unloop.check.v1.Reservation
-	36, // 22: unloop.check.v1.Reservation.limit:type_name -> unloop.check.v1.Limit
-	0,  // 23: unloop.check.v1.ToolWatch.warn:type_name -> unloop.check.v1.Action
-	0,  // 24: unloop.check.v1.ToolWatch.block:type_name -> unloop.check.v1.Action
-	0,  // 25: unloop.check.v1.ToolWatch.errors:type_name -> unloop.check.v1.Action
-	0,  // 26: unloop.check.v1.ToolWatch.cycle:type_name -> unloop.check.v1.Action
-	0,  // 27: unloop.check.v1.ToolWatch.wide:type_name -> unloop.check.v1.Action
-	22, // 28: unloop.check.v1.ToolWatch.params:type_name -> unloop.check.v1.ToolParams
-	13, // 29: unloop.check.v1.ToolWatch.history:type_name -> unloop.check.v1.History
-	12, // 30: unloop.check.v1.ToolWatch.steps:type_name -> unloop.check.v1.Step
-	12, // 31: unloop.check.v1.ToolWatch.cycle_steps:type_name -> unloop.check.v1.Step
-	1,  // 32: unloop.check.v1.ToolWatch.block_answer:type_name -> unloop.check.v1.Answer
-	1,  // 33: unloop.check.v1.ToolWatch.cycle_answer:type_name -> unloop.check.v1.Answer
-	20, // 34: unloop.check.v1.ToolWatch.run:type_name -> unloop.check.v1.ToolRun
-	15, // 35: unloop.check.v1.ToolRun.call:type_name -> unloop.check.v1.ToolCall
-	23, // 36: unloop.check.v1.ToolParams.per_tool:type_name -> unloop.check.v1.ToolRule
-	0,  // 37: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
-	25, // 38: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
-	41, // 39: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
-	21, // 40: unloop.check.v1.Decision.tool_reports:type_name -> unloop.check.v1.ToolReport
-	0,  // 41: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
-	1,  // 42: unloop.check.v1.Finding.answer:type_name -> unloop.check.v1.Answer
-	25, // 43: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
-	27, // 44: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
-	27, // 45: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
-	25, // 46: unloop.check.v1.Owed.finding:type_name -> unloop.check.v1.Finding
-	10, // 47: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
-	42, // 48: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
-	8,  // 49: unloop.check.v1.Outcome.semantics:type_name -> unloop.check.v1.SemanticWatch
-	6,  // 50: unloop.check.v1.Handover.check:type_name -> unloop.check.v1.Check
-	32, // 51: unloop.check.v1.Handover.outcome:type_name -> unloop.check.v1.Outcome
-	38, // 52: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
-	39, // 53: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
-	37, // 54: unloop.check.v1.Limit.breaker:type_name -> unloop.check.v1.Breaker
-	40, // 55: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
-	0,  // 56: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
-	0,  // 57: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
-	3,  // 58: unloop.check.v1.LimitVerdict.exceeded:type_name -> unloop.check.v1.Exceeded
-	36, // 59: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
-	60, // [60:60] is the sub-list for method output_type
-	60, // [60:60] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	34, // 22: unloop.check.v1.Reservation.limit:type_name -> unloop.check.v1.Limit
+	13, // 23: unloop.check.v1.ToolWatch.history:type_name -> unloop.check.v1.History
+	1,  // 24: unloop.check.v1.ToolWatch.block_answer:type_name -> unloop.check.v1.Answer
+	1,  // 25: unloop.check.v1.ToolWatch.cycle_answer:type_name -> unloop.check.v1.Answer
+	20, // 26: unloop.check.v1.ToolWatch.run:type_name -> unloop.check.v1.ToolRun
+	15, // 27: unloop.check.v1.ToolRun.call:type_name -> unloop.check.v1.ToolCall
+	0,  // 28: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
+	23, // 29: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
+	39, // 30: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
+	21, // 31: unloop.check.v1.Decision.tool_reports:type_name -> unloop.check.v1.ToolReport
+	0,  // 32: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
+	1,  // 33: unloop.check.v1.Finding.answer:type_name -> unloop.check.v1.Answer
+	23, // 34: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
+	25, // 35: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
+	25, // 36: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
+	23, // 37: unloop.check.v1.Owed.finding:type_name -> unloop.check.v1.Finding
+	10, // 38: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
+	40, // 39: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
+	8,  // 40: unloop.check.v1.Outcome.semantics:type_name -> unloop.check.v1.SemanticWatch
+	6,  // 41: unloop.check.v1.Handover.check:type_name -> unloop.check.v1.Check
+	30, // 42: unloop.check.v1.Handover.outcome:type_name -> unloop.check.v1.Outcome
+	36, // 43: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
+	37, // 44: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
+	35, // 45: unloop.check.v1.Limit.breaker:type_name -> unloop.check.v1.Breaker
+	38, // 46: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
+	0,  // 47: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
+	0,  // 48: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
+	3,  // 49: unloop.check.v1.LimitVerdict.exceeded:type_name -> unloop.check.v1.Exceeded
+	34, // 50: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
+	51, // [51:51] is the sub-list for method output_type
+	51, // [51:51] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_unloop_check_v1_check_proto_init() }
@@ -4604,7 +4160,7 @@ func file_unloop_check_v1_check_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_unloop_check_v1_check_proto_rawDesc), len(file_unloop_check_v1_check_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   39,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -70,8 +70,8 @@ type Entry struct {
 // Spec is the body of a policy. A detector that is absent is off.
 type Spec struct {
 	Selector       Selector        `json:"selector,omitzero" doc:"Requests that the policy applies to; an empty selector matches all."`
-	Mode           string          `json:"mode" check:"one=enforce|shadow" doc:"shadow evaluates and reports, and changes nothing."`
-	FailureMode    string          `json:"failure_mode" check:"one=open|closed" doc:"What happens to a request that could not be checked in time."`
+	Mode           string          `json:"mode" check:"one=enforce|shadow" default:"enforce" doc:"shadow evaluates and reports, and changes nothing."`
+	FailureMode    string          `json:"failure_mode" check:"one=open|closed" default:"open" doc:"What happens to a request that could not be checked in time."`
 	Reject         RejectAnswer    `json:"reject,omitempty" doc:"Answer to requests that a detector of the policy rejects: auto (whatever ends the client), synthetic (a message in place of the model's), or the status of an error, such as 429. Default: the gateway's --reject, which is auto by default."`
 	Holdout        float64         `json:"holdout,omitempty" check:"min=0,max=1" doc:"Share of sessions (0 to 1) for which an enforced policy only watches, as a control group."`
 	IncludeExcerpt bool            `json:"include_excerpt,omitempty" doc:"Adds to events an excerpt (at most 200 characters, likely secrets masked) of the exchange in which a loop was found. Otherwise events contain no text."`

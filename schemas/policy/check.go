@@ -35,6 +35,10 @@ func (r *report) walk(v reflect.Value, path string, c constraint, optional bool)
 		if optional && v.IsZero() && !r.read(path) {
 			return
 		}
+		if c.zero && v.IsZero() {
+			setText(v, c.standard)
+			r.warn(path, fmt.Sprintf("%s is 0: the default %s is used", fieldName(path), c.standard))
+		}
 		if message := r.leafFault(v, c); message != "" {
 			r.fault(path, fieldName(path)+" "+message)
 		}

@@ -18,6 +18,9 @@ import (
 // path, token, nonempty, descriptor, regex and url.
 type constraint struct {
 	required bool
+	// standard is the default of a field, and zero says that 0 stands for it.
+	standard string
+	zero     bool
 	min      *float64
 	max      *float64
 	above    *float64
@@ -37,6 +40,8 @@ func parseConstraint(tag string) constraint {
 		switch name {
 		case "required":
 			c.required = true
+		case "zero":
+			c.zero = true
 		case "min":
 			c.min = number(value)
 		case "max":

@@ -33,9 +33,6 @@ type nodeDecoder interface {
 	decodeNode(d *decoder, n *yaml.Node, path string)
 }
 
-// defaulter is a block that has defaults.
-type defaulter interface{ setDefaults() }
-
 // decode reports whether the document could be read at all, so that checking it
 // makes sense.
 func (d *decoder) decode(root *yaml.Node, into reflect.Value) bool {
@@ -107,9 +104,7 @@ func (d *decoder) structure(n *yaml.Node, path string, v reflect.Value) {
 		})
 		return
 	}
-	if block, ok := reflect.TypeAssert[defaulter](v.Addr()); ok {
-		block.setDefaults()
-	}
+	setDefaults(v)
 	pairs, ok := d.pairs(n, path)
 	if !ok {
 		return

@@ -1,7 +1,11 @@
 package policy
 
-// This file has all defaults. The constructors name the products whose defaults they
-// follow.
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // defaultMaxCompletion is Fairvisor's reservation for an answer, in tokens.
 const defaultMaxCompletion = 1000
@@ -20,81 +24,77 @@ var DefaultErrorPatterns = []string{
 	`(?i)\bexit (code|status):? [1-9]\d*\s*$`,
 }
 
-// DefaultLoopDetection is Fairvisor's block, with its defaults. Window and
-// threshold have none.
-func DefaultLoopDetection() *LoopDetection {
-	return &LoopDetection{Action: Reject, Similarity: "exact", Scope: "caller", Window: WindowRefresh}
-}
-
-// DefaultPrompt has the defaults of the loop guard that LOOP_GUARD_…
-// variables configure: more than 5 in 60 s, then 30 s of cooldown.
-func DefaultPrompt() *Prompt {
-	return &Prompt{
-		Enabled: true, MaxHits: 5, WindowSeconds: 60, CooldownSeconds: 30, TailMessages: 3,
-		Action: Reject, Fingerprint: "strict", Scope: ScopeNamed, Window: WindowSliding,
-		Samples: 32, HintRounds: 3, ComplaintHint: 4, ComplaintStop: 8, WarnHits: 10, WarnWindowSeconds: 3600, UninspectedMax: 20,
-	}
-}
-
-// DefaultTool has LibreFang's thresholds. Its circuit breaker (30) is off,
-// since honest coding agents make hundreds of calls.
-func DefaultTool() *Tool {
-	return &Tool{
-		Enabled: true, WarnThreshold: 3, BlockThreshold: 5, MaxWarnings: 3,
-		WarnAction: Hint, BlockAction: Reject,
-		HistorySize: 30, TTLSeconds: 30 * 60, ResultAware: true, VolatileDefaults: true,
-		PollMultiplier: 3, PollLimitHours: 6, PollBackoff: []int{0, 5, 10, 30, 60},
-		ErrorPatterns: append(Strings(nil), DefaultErrorPatterns...), ErrorThreshold: 5, EmptyThreshold: 6, FailedRounds: 5,
-		UnknownThreshold: 3, Escalate: 2, ErrorAction: Hint,
-	}
-}
-
-// DefaultCycle fires at the third repeat of any period up to 8, and when at
-// least 24 of the last 30 rounds are less than 40 % distinct calls.
-func DefaultCycle() *Cycle {
-	return &Cycle{
-		Enabled: true, MaxPeriod: 8, Repeats: 3, Action: Reject,
-		NothingNew: 4, Escalate: 2, WideWindow: 30, WideRounds: 24, WideDistinctPercent: 40, WideAction: Hint,
-	}
-}
-
-// DefaultSemantic has Agent Sentinel's threshold, history and TTL; it asks
-// for two matches where the source takes one.
-func DefaultSemantic() *Semantic {
-	return &Semantic{
-		Enabled: true, Threshold: 0.95, HistorySize: 5, TTLSeconds: 3600, Scope: "session", MinMatches: 2,
-		MinWords: 4, Action: Hint, BudgetMS: 50,
-	}
-}
-
 // DefaultSpec returns a policy that enforces, fails open and has no detector.
-func DefaultSpec() Spec {
-	return Spec{Mode: "enforce", FailureMode: "open", Hint: DefaultHintText()}
-}
+func DefaultSpec() Spec { return *withDefaults[Spec]() }
 
 // DefaultHintText returns the hint of a policy that does not set one.
-func DefaultHintText() HintText { return HintText{Text: DefaultHint, Position: "head"} }
+func DefaultHintText() HintText { return *withDefaults[HintText]() }
 
-// The methods below put a block's defaults in place before it is read.
+// DefaultLoopDetection returns Fairvisor's block, whose window and threshold have no
+// default.
+func DefaultLoopDetection() *LoopDetection { return withDefaults[LoopDetection]() }
 
-func (s *Spec) setDefaults()           { *s = DefaultSpec() }
-func (h *HintText) setDefaults()       { *h = DefaultHintText() }
-func (l *LoopDetection) setDefaults()  { *l = *DefaultLoopDetection() }
-func (p *Prompt) setDefaults()         { *p = *DefaultPrompt() }
-func (t *Tool) setDefaults()           { *t = *DefaultTool() }
-func (c *Cycle) setDefaults()          { *c = *DefaultCycle() }
-func (s *Semantic) setDefaults()       { *s = *DefaultSemantic() }
-func (s *SessionRepair) setDefaults()  { s.Enabled = true }
-func (c *CircuitBreaker) setDefaults() { c.Action = Reject }
-func (j *JWT) setDefaults()            { j.LeewaySeconds = 60 }
+// DefaultPrompt returns the loop guard that the variables LOOP_GUARD_… configure: more than
+// 5 in 60 s, then 30 s of cooldown.
+func DefaultPrompt() *Prompt { return withDefaults[Prompt]() }
 
-func (t *TokenBucket) setDefaults() {
-	*t = TokenBucket{CostSource: "fixed", FixedCost: 1, DefaultCost: 1}
+// DefaultTool returns LibreFang's thresholds. Its circuit breaker (30) is off, since honest
+// coding agents make hundreds of calls.
+func DefaultTool() *Tool { return withDefaults[Tool]() }
+
+// DefaultCycle fires at the third repeat of any period up to 8, and when at least 24 of the
+// last 30 rounds are less than 40 % distinct calls.
+func DefaultCycle() *Cycle { return withDefaults[Cycle]() }
+
+// DefaultSemantic has Agent Sentinel's threshold, history and TTL; it asks for two matches
+// where the source takes one.
+func DefaultSemantic() *Semantic { return withDefaults[Semantic]() }
+
+// withDefaults returns a block as it is before it is read.
+func withDefaults[B any]() *B {
+	block := new(B)
+	setDefaults(reflect.ValueOf(block).Elem())
+	return block
 }
 
-func (t *TokenBucketLLM) setDefaults() { t.TokenSource.setDefaults() }
-func (t *TokenSource) setDefaults()    { t.Estimator = "simple_word" }
+// setDefaults puts the defaults in place that the tags of a block's fields give, and the
+// texts above, which are too long for tags.
+func setDefaults(v reflect.Value) {
+	for _, f := range fieldsOf(v) {
+		if f.standard != "" {
+			setText(f.value, f.standard)
+		} else if f.value.Kind() == reflect.Struct {
+			setDefaults(f.value)
+		}
+	}
+	switch block := v.Addr().Interface().(type) {
+	case *HintText:
+		block.Text = DefaultHint
+	case *Tool:
+		block.ErrorPatterns = slices.Clone(DefaultErrorPatterns)
+	}
+}
 
-func (c *CostBased) setDefaults() {
-	*c = CostBased{CostKey: "fixed", FixedCost: 1, DefaultCost: 1}
+// setText sets a value by its text in a tag; the elements of a list stand between commas.
+// A test reads all of them.
+func setText(v reflect.Value, text string) {
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(text == "true")
+	case reflect.Int, reflect.Int64:
+		n, _ := strconv.ParseInt(text, 10, 64)
+		v.SetInt(n)
+	case reflect.Float64:
+		f, _ := strconv.ParseFloat(text, 64)
+		v.SetFloat(f)
+	case reflect.Slice:
+		v.SetZero()
+		for part := range strings.SplitSeq(text, ",") {
+			element := reflect.New(v.Type().Elem()).Elem()
+			setText(element, part)
+			v.Set(reflect.Append(v, element))
+		}
+	default:
+		v.SetString(text)
+	}
 }

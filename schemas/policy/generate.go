@@ -32,9 +32,7 @@ type object = map[string]any
 
 // object is the schema of a struct, with its defaults.
 func (b *schemaBuilder) object(v reflect.Value) object {
-	if block, ok := reflect.TypeAssert[defaulter](v.Addr()); ok {
-		block.setDefaults()
-	}
+	setDefaults(v)
 	properties, required := object{}, []string{}
 	for _, f := range fieldsOf(v) {
 		properties[f.name] = b.property(f)

@@ -19,7 +19,7 @@ type JWT struct {
 	Keys            []JWTKey `json:"keys,omitempty" doc:"Static keys."`
 	Issuers         Strings  `json:"issuers,omitempty" check:"nonempty" doc:"Accepted issuers. Default: any."`
 	Audiences       Strings  `json:"audiences,omitempty" check:"nonempty" doc:"Accepted audiences. Default: any."`
-	LeewaySeconds   int      `json:"leeway_seconds" check:"min=0,max=3600" doc:"Allowed clock difference, in seconds."`
+	LeewaySeconds   int      `json:"leeway_seconds" check:"min=0,max=3600" default:"60" doc:"Allowed clock difference, in seconds."`
 	RequireVerified bool     `json:"require_verified,omitempty" doc:"Ignores the claims of unverified tokens."`
 }
 

@@ -58,9 +58,9 @@ type TokenBucket struct {
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty" check:"above=0,max=1e9" doc:"Rate."`
 	RPS             float64 `json:"rps,omitempty" check:"above=0,max=1e9" doc:"Rate, if tokens_per_second is absent."`
 	Burst           float64 `json:"burst" check:"required,above=0,max=1e9" doc:"Size of the bucket, at least the rate."`
-	CostSource      string  `json:"cost_source" check:"source=fixed" doc:"Source of a request's cost: fixed, header:NAME or query:NAME."`
-	FixedCost       float64 `json:"fixed_cost" check:"above=0,max=1e9" doc:"Cost of a request if cost_source is fixed."`
-	DefaultCost     float64 `json:"default_cost" check:"above=0,max=1e9" doc:"Cost of a request that does not name one."`
+	CostSource      string  `json:"cost_source" check:"source=fixed" default:"fixed" doc:"Source of a request's cost: fixed, header:NAME or query:NAME."`
+	FixedCost       float64 `json:"fixed_cost" check:"above=0,max=1e9" default:"1" doc:"Cost of a request if cost_source is fixed."`
+	DefaultCost     float64 `json:"default_cost" check:"above=0,max=1e9" default:"1" doc:"Cost of a request that does not name one."`
 }
 
 // Rate returns the refill in tokens a second.
@@ -86,7 +86,7 @@ type TokenBucketLLM struct {
 
 // TokenSource says how the tokens of a prompt are estimated.
 type TokenSource struct {
-	Estimator string `json:"estimator" check:"one=simple_word|header_hint" doc:"simple_word counts four characters as a token; header_hint uses X-Token-Estimate."`
+	Estimator string `json:"estimator" check:"one=simple_word|header_hint" default:"simple_word" doc:"simple_word counts four characters as a token; header_hint uses X-Token-Estimate."`
 }
 
 // Burst returns the size of the minute's bucket in tokens.
@@ -105,9 +105,9 @@ type CostBased struct {
 	Algorithm     string         `json:"algorithm,omitempty" check:"one=cost_based" doc:"Same as the rule's algorithm."`
 	Budget        float64        `json:"budget" check:"required,above=0,max=1e15" doc:"Budget for a period, in US dollars if cost_key is usd."`
 	Period        string         `json:"period" check:"required,one=5m|1h|1d|7d" doc:"Period of the budget."`
-	CostKey       string         `json:"cost_key" check:"source=fixed|usd" doc:"Source of a request's cost: fixed, header:NAME, query:NAME, or usd (its price, by the bundle's price table)."`
-	FixedCost     float64        `json:"fixed_cost" check:"above=0,max=1e15" doc:"Cost of a request if cost_key is fixed."`
-	DefaultCost   float64        `json:"default_cost" check:"above=0,max=1e15" doc:"Cost of a request that does not name one."`
+	CostKey       string         `json:"cost_key" check:"source=fixed|usd" default:"fixed" doc:"Source of a request's cost: fixed, header:NAME, query:NAME, or usd (its price, by the bundle's price table)."`
+	FixedCost     float64        `json:"fixed_cost" check:"above=0,max=1e15" default:"1" doc:"Cost of a request if cost_key is fixed."`
+	DefaultCost   float64        `json:"default_cost" check:"above=0,max=1e15" default:"1" doc:"Cost of a request that does not name one."`
 	StagedActions []StagedAction `json:"staged_actions" check:"required" doc:"Actions by share of the budget; one must reject at 100."`
 }
 
@@ -139,7 +139,7 @@ func (c *CostBased) OffsetSeconds() int64 {
 type CircuitBreaker struct {
 	Enabled               bool    `json:"enabled" doc:"Turns the block on."`
 	SpendRatePerMinute    float64 `json:"spend_rate_threshold_per_minute" check:"required,above=0,max=1e15" doc:"Spending per minute at which the breaker opens, in the unit of the policy's first rule."`
-	Action                Action  `json:"action" check:"one=reject" doc:"Action while the breaker is open."`
+	Action                Action  `json:"action" check:"one=reject" default:"reject" doc:"Action while the breaker is open."`
 	AutoResetAfterMinutes float64 `json:"auto_reset_after_minutes" check:"min=0,max=500000" doc:"Minutes after which the breaker closes by itself; 0 if only an operator closes it."`
 	Alert                 bool    `json:"alert" doc:"Logs a warning when the breaker opens, in addition to its event."`
 }

@@ -127,7 +127,9 @@ type fieldType struct {
 	name     string
 	index    int
 	optional bool
-	doc      string
+	// local is set for fields that gateways use themselves and detectors don't need.
+	local bool
+	doc   string
 	constraint
 }
 
@@ -153,8 +155,10 @@ func fieldTypesOf(t reflect.Type) []fieldType {
 		if name == "" || name == "-" {
 			continue
 		}
+		c := parseConstraint(tag.Get("check"))
+		c.standard = tag.Get("default")
 		types = append(types, fieldType{
-			name: name, index: i, optional: options != "", doc: tag.Get("doc"), constraint: parseConstraint(tag.Get("check")),
+			name: name, index: i, optional: options != "", local: tag.Get("use") == "gateway", doc: tag.Get("doc"), constraint: c,
 		})
 	}
 	fieldTypes.Store(t, types)

@@ -143,15 +143,10 @@ func (r *report) escalation(steps []Step, path string) {
 	}
 }
 
-// checkBlock repairs thresholds as LibreFang documents it: 0 becomes the default, and
-// thresholds in the wrong order are swapped.
+// checkBlock repairs thresholds as LibreFang documents it: those in the wrong order are
+// swapped. A 0 is the default, as tags say.
 func (t *Tool) checkBlock(r *report, path string) {
 	r.escalation(t.Escalation, path)
-	defaults := DefaultTool()
-	r.orDefault(&t.WarnThreshold, defaults.WarnThreshold, join(path, "warn_threshold"))
-	r.orDefault(&t.BlockThreshold, defaults.BlockThreshold, join(path, "block_threshold"))
-	r.orDefault(&t.MaxWarnings, defaults.MaxWarnings, join(path, "max_warnings"))
-	r.orDefault(&t.PollMultiplier, defaults.PollMultiplier, join(path, "poll_multiplier"))
 	r.ordered(&t.WarnThreshold, &t.BlockThreshold, path, "warn_threshold", "block_threshold")
 	if t.OutcomeWarn > 0 && t.OutcomeBlock > 0 {
 		r.ordered(&t.OutcomeWarn, &t.OutcomeBlock, path, "outcome_warn", "outcome_block")
@@ -168,13 +163,6 @@ func (t *Tool) checkPerTool(r *report, p *PerTool, path string) {
 	case p.WarnThreshold > t.BlockThreshold:
 		r.warn(join(path, "warn_threshold"),
 			fmt.Sprintf("warn_threshold is greater than the block_threshold that holds, %d: such calls are blocked without a warning", t.BlockThreshold))
-	}
-}
-
-func (r *report) orDefault(field *int, value int, path string) {
-	if *field == 0 {
-		*field = value
-		r.warn(path, fmt.Sprintf("%s is 0: the default %d is used", fieldName(path), value))
 	}
 }
 

@@ -4,12 +4,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 // most is the number of places that a new thing may touch.
@@ -95,4 +97,28 @@ func TestARuleOfAFindingTouchesFewPlaces(t *testing.T) {
 	}
 	slices.Sort(union)
 	documented(t, "A rule of a finding.", slices.Compact(union))
+}
+
+// The name of a policy's field stands in one file, in which all that is known of the field
+// stands beside it; schemas/policy tests that a field which is added there is read, checked,
+// described and sent.
+func TestAFieldOfAPolicyHasOnePlace(t *testing.T) {
+	t.Parallel()
+	all := sources(t)
+	var defined []string
+	shared := []string{ // names that other things have, too
+		"enabled", "action", "scope", "window", "threshold", "window_seconds", "cooldown_seconds", "similarity", "fingerprint", "history_size", "ttl_seconds", "repeats",
+	}
+	for _, block := range []any{policy.LoopDetection{}, policy.Prompt{}, policy.Tool{}, policy.Cycle{}, policy.Semantic{}} {
+		for field := range reflect.TypeOf(block).Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			files := naming(all, `json:"`+name+`"`, `json:"`+name+`,`, " "+name+" = ")
+			if len(files) > most && !slices.Contains(shared, name) {
+				t.Errorf("%s is defined in %d files: %s", name, len(files), strings.Join(files, ", "))
+			}
+			defined = append(defined, naming(all, "type "+reflect.TypeOf(block).Name()+" struct {\n\tEnabled")...)
+		}
+	}
+	slices.Sort(defined)
+	documented(t, "A field of a policy.", slices.Compact(defined))
 }

@@ -1,7 +1,6 @@
 package evaluate
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/unloop/unloop/detector/internal/toolloop"
@@ -40,15 +39,4 @@ func (r *digestReader) call(c *checkpb.ToolCall) toolloop.Call {
 		Failed: c.GetFailed(), Poll: c.GetPoll(), NotOffered: c.GetNotOffered(), Ours: c.GetOurs(),
 		Loose: r.digest(c.GetLoose()), Soft: c.GetSoft(), Empty: c.GetEmpty(), Wait: c.GetWait(), Once: c.GetOnce(), Plain: c.GetPlain(), Look: c.GetLook(), Retold: c.GetRetold(),
 	}
-}
-
-// paramsOf returns a watch's parameters, with defaults for what may not be 0. The step that
-// uses them corrects other invalid values.
-func paramsOf(p *checkpb.ToolParams) toolloop.Params {
-	out, normal := toolloop.Params(p.Plain()), toolloop.DefaultParams()
-	out.Remember, out.Idle = cmp.Or(out.Remember, normal.Remember), cmp.Or(out.Idle, normal.Idle)
-	if len(out.Backoff) == 0 {
-		out.Backoff = normal.Backoff
-	}
-	return out
 }

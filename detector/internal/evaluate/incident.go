@@ -157,11 +157,20 @@ func related(check *checkpb.Check, policy string, shadow bool) []event.Counter {
 	for _, w := range check.GetWatches() {
 		if w.GetPolicy() == policy && w.GetShadow() == shadow {
 			out = append(out, event.Counter{
-				Detector: finding.Tool, Fingerprint: hex.EncodeToString(w.GetAgent()), KeptSeconds: int(w.GetParams().GetIdleSeconds()),
+				Detector: finding.Tool, Fingerprint: hex.EncodeToString(w.GetAgent()), KeptSeconds: keptSeconds(w),
 			})
 		}
 	}
 	return out
+}
+
+// keptSeconds returns how long the policy of a watch remembers a session; 0 if unknown.
+func keptSeconds(w *checkpb.ToolWatch) int {
+	p, err := paramsOf(w)
+	if err != nil {
+		return 0
+	}
+	return p.TTLSeconds
 }
 
 // relatedCounters returns the counters that a request has in a policy.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/streak"
-	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/finding"
@@ -306,8 +305,8 @@ func expected(check *checkpb.Check, policy string, otherwise func(*checkpb.ToolC
 			continue
 		}
 		calls := items[len(items)-1].GetCalls()
-		params := toolloop.Params{Exempt: tools.GetParams().GetExempt(), PollTools: tools.GetParams().GetPollTools()} // all that Expects needs
-		return len(calls) > 0 && !slices.ContainsFunc(calls, func(c *checkpb.ToolCall) bool {
+		params, err := paramsOf(tools)
+		return err == nil && len(calls) > 0 && !slices.ContainsFunc(calls, func(c *checkpb.ToolCall) bool {
 			return !params.Expects(c.GetTool(), c.GetPoll() || c.GetWait() || otherwise != nil && otherwise(c))
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/policy"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -42,7 +43,7 @@ func semantic(t *testing.T, check *checkpb.Check, hits ...uint32) *evaluate.Sema
 func TestWhichTextsAreCompared(t *testing.T) {
 	t.Parallel()
 	polls := semanticCheck(func(c *checkpb.Check, _ *checkpb.SemanticWatch) {
-		c.Watches = watchCheck(func(w *checkpb.ToolWatch) { w.Params.Exempt = []string{"re*"} }).GetWatches()
+		c.Watches = watchCheck(func(w *checkpb.ToolWatch) { setTool(w, func(t *policy.Tool) { t.Exempt = policy.Strings{"re*"} }) }).GetWatches()
 	})
 	if all := evaluate.Semantics(polls, nil, nil); len(all) != 0 {
 		t.Error("a call of an exempt tool is compared")

@@ -10,6 +10,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 // Session is an agent's tool calls as they are stored: the state's own compact form.
@@ -28,7 +29,7 @@ func (s *Session) Parse(b []byte) error { return s.UnmarshalBinary(b) }
 type Watch struct {
 	check  *checkpb.Check
 	watch  *checkpb.ToolWatch
-	params toolloop.Params
+	params watchParams
 	// Evidence is the history of a request, call the one call that a tool runner asks
 	// about.
 	evidence toolloop.Evidence
@@ -48,7 +49,11 @@ func NewWatch(check *checkpb.Check, w *checkpb.ToolWatch) (*Watch, error) {
 	if len(w.GetAgent()) != sha256.Size {
 		return nil, fmt.Errorf("agent of a watch has %d bytes, want %d", len(w.GetAgent()), sha256.Size)
 	}
-	v := &Watch{check: check, watch: w, params: paramsOf(w.GetParams())}
+	params, err := paramsOf(w)
+	if err != nil {
+		return nil, err
+	}
+	v := &Watch{check: check, watch: w, params: params}
 	var r digestReader
 	if run := w.GetRun(); run != nil {
 		v.call = r.call(run.GetCall())
@@ -87,13 +92,13 @@ func (v *Watch) Step(s Session, now time.Time) (Session, time.Duration) {
 	run := v.watch.GetRun()
 	switch {
 	case run == nil:
-		s.State, v.verdict.Report = toolloop.Step(s.State, v.evidence, v.params, now)
+		s.State, v.verdict.Report = toolloop.Step(s.State, v.evidence, v.params.Params, now)
 	case run.GetCall() == nil:
-		v.verdict.Report = toolloop.Explain(s.State, v.params, now)
+		v.verdict.Report = toolloop.Explain(s.State, v.params.Params, now)
 	case run.GetDone():
-		s.State, v.verdict.Report = toolloop.Result(s.State, v.call, v.params, now)
+		s.State, v.verdict.Report = toolloop.Result(s.State, v.call, v.params.Params, now)
 	default:
-		s.State, v.verdict.Report = toolloop.Check(s.State, v.call, v.params, now)
+		s.State, v.verdict.Report = toolloop.Check(s.State, v.call, v.params.Params, now)
 	}
 	if v.reports() {
 		v.verdict.Stats = s.Stats()
@@ -101,7 +106,7 @@ func (v *Watch) Step(s Session, now time.Time) (Session, time.Duration) {
 	if action := v.action(); action.Stops() && !v.watch.GetShadow() {
 		s.State = toolloop.Stop(s.State, action == checkpb.Action_ACTION_BREAK)
 	}
-	return s, v.params.Idle.Truncate(time.Second) + time.Second
+	return s, v.params.Idle() + time.Second
 }
 
 // Result returns the findings. Hits is the highest count of any finding or, without
@@ -174,7 +179,7 @@ func (v *Watch) finding(f *toolloop.Detection) *checkpb.Finding {
 	facts.Action = action.Label()
 	out := &checkpb.Finding{
 		Policy: v.watch.GetPolicy(), Detector: facts.Detector, Fingerprint: v.watch.GetAgent(), Shadow: v.watch.GetShadow(),
-		Action: action, HitCount: uint32(f.Count), Threshold: uint32(f.Threshold), WindowSeconds: uint32(v.params.Idle / time.Second),
+		Action: action, HitCount: uint32(f.Count), Threshold: uint32(f.Threshold), WindowSeconds: uint32(v.params.TTLSeconds),
 		Rule: string(f.Rule), Tool: f.Tool, Message: facts.Hint(),
 	}
 	if !action.Stops() {
@@ -209,31 +214,28 @@ func (v *Watch) actionOf(f *toolloop.Detection) checkpb.Action {
 	case toolloop.Allow:
 		return checkpb.Action_ACTION_ALLOW
 	}
+	warn, p := actionOf(v.params.WarnAction), &v.params
 	detector := f.Rule.Detector()
-	switch finding.Of(detector, string(f.Rule)).Takes {
-	case finding.ByErrors:
-		return leadOn(f, v.watch.GetErrors(), v.watch.GetBlock())
-	case finding.ByWide:
-		return v.watch.GetWide()
-	case finding.ByNothing:
-		return leadOn(f, v.watch.GetWide(), v.watch.GetCycle())
-	}
 	if detector == finding.Cycle {
-		if steps := v.watch.GetCycleSteps(); len(steps) > 0 && !f.Slow {
-			return v.climb(steps, f)
-		}
-		if f.Level == toolloop.Block {
-			return v.watch.GetCycle()
-		}
-	} else {
-		if steps := v.watch.GetSteps(); len(steps) > 0 && !f.Worked && !f.Slow {
-			return v.climb(steps, f)
-		}
-		if f.Level == toolloop.Block {
-			return v.watch.GetBlock()
-		}
+		warn = max(warn, checkpb.Action_ACTION_WARN)
 	}
-	return v.watch.GetWarn()
+	switch takes := finding.Of(detector, string(f.Rule)).Takes; {
+	case takes == finding.ByErrors:
+		return leadOn(f, actionOf(p.ErrorAction), actionOf(p.BlockAction))
+	case takes == finding.ByWide:
+		return actionOf(p.WideAction)
+	case takes == finding.ByNothing:
+		return leadOn(f, actionOf(p.WideAction), actionOf(p.Action))
+	case detector == finding.Cycle && p.cycleClimbs && !f.Slow:
+		return v.climb(warn, p.Cycle.Escalation, f)
+	case detector == finding.Tool && p.climbs && !f.Worked && !f.Slow:
+		return v.climb(warn, p.Tool.Escalation, f)
+	case f.Level < toolloop.Block:
+		return warn
+	case detector == finding.Cycle:
+		return actionOf(p.Action)
+	}
+	return actionOf(p.BlockAction)
 }
 
 // leadOn returns the action of a detection by its level: if warnings are at least hints, an
@@ -254,17 +256,16 @@ func (v *Watch) answerTo(f *toolloop.Detection) checkpb.Answer {
 	return v.watch.GetBlockAnswer()
 }
 
-// climb returns the action of the highest step that a detection has reached. For polls
+// climb returns the action of the highest step that a detection has reached, or action. For polls
 // each step is PollMultiplier times as high.
-func (v *Watch) climb(steps []*checkpb.Step, f *toolloop.Detection) checkpb.Action {
+func (v *Watch) climb(action checkpb.Action, steps []policy.Step, f *toolloop.Detection) checkpb.Action {
 	patience := 1
 	if f.Poll {
 		patience = max(v.params.PollMultiplier, 1)
 	}
-	action := v.watch.GetWarn()
 	for _, step := range steps {
-		if f.Count >= int(step.GetAt())*patience {
-			action = step.GetAction()
+		if f.Count >= step.At*patience {
+			action = actionOf(step.Action)
 		}
 	}
 	return action
@@ -274,12 +275,14 @@ func (v *Watch) climb(steps []*checkpb.Step, f *toolloop.Detection) checkpb.Acti
 // counts begin again, although its next request shows all calls again. kept is how long
 // the policy remembers the agent; 0 if unknown.
 func Release(ref *checkpb.CounterRef, kept time.Duration) Update[Session] {
-	shadow, policy, agent := ref.GetShadow(), ref.GetPolicy(), ref.GetFingerprint()
-	return Update[Session]{schemas.SessionKey(shadow, policy, agent), func(s Session, _ time.Time) (Session, time.Duration) {
+	shadow, id, agent := ref.GetShadow(), ref.GetPolicy(), ref.GetFingerprint()
+	usual := toolloop.DefaultParams()
+	idle := usual.Idle()
+	return Update[Session]{schemas.SessionKey(shadow, id, agent), func(s Session, _ time.Time) (Session, time.Duration) {
 		if s.IsZero() {
 			return s, 0
 		}
 		s.State = toolloop.Release(s.State)
-		return s, max(kept, toolloop.DefaultParams().Idle).Truncate(time.Second) + time.Second
+		return s, max(kept, idle).Truncate(time.Second) + time.Second
 	}}
 }

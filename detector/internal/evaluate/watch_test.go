@@ -13,6 +13,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 // digest is a digest of tool calls.
@@ -31,11 +32,33 @@ func rounds(n int, tools ...string) (all []*checkpb.HistoryItem) {
 	return all
 }
 
+// The parameters of the usual watch: repeats and cycles alone are looked for.
+const (
+	onlyRepeats = `{"error_threshold":0,"failed_rounds":0,"empty_threshold":0,"unknown_tool_threshold":0,"escalate":0,"poll_limit_hours":0,"error_action":"throttle"}`
+	onlyCycles  = `{"nothing_new":0,"escalate":0,"wide_window":0,"action":"break","wide_action":"warn"}`
+)
+
+// setTool and setCycle change the parameters that a watch brings.
+func setTool(w *checkpb.ToolWatch, edit func(*policy.Tool)) { w.Tool = edited(w.GetTool(), edit) }
+
+func setCycle(w *checkpb.ToolWatch, edit func(*policy.Cycle)) { w.Cycle = edited(w.GetCycle(), edit) }
+
+func edited[B any](encoded []byte, edit func(*B)) []byte {
+	block, err := policy.DecodeBlock[B](encoded)
+	if err == nil {
+		edit(block)
+		encoded, err = policy.EncodeBlock(block)
+	}
+	if err != nil {
+		return []byte(err.Error()) // which no detector takes
+	}
+	return encoded
+}
+
 // watchCheck is a check of a session whose history has one round.
 func watchCheck(edit func(*checkpb.ToolWatch)) *checkpb.Check {
 	w := &checkpb.ToolWatch{
-		Policy: "p", Agent: hash("agent"), Warn: hint, Block: reject, Errors: throttle, Cycle: stop, Wide: warn,
-		Params: &checkpb.ToolParams{MaxPeriod: 8, Repeats: 3, WarnThreshold: 3, BlockThreshold: 5}, History: &checkpb.History{Items: rounds(1, "read"), Own: true},
+		Policy: "p", Agent: hash("agent"), Tool: []byte(onlyRepeats), Cycle: []byte(onlyCycles), History: &checkpb.History{Items: rounds(1, "read"), Own: true},
 	}
 	if edit != nil {
 		edit(w)
@@ -70,7 +93,7 @@ func TestActionsOfToolFindings(t *testing.T) {
 	for i, item := range failing {
 		item.Calls[0].Failed, item.Calls[0].Call, item.Calls[0].ErrorClass = true, digest(fmt.Sprint("arguments ", i)), digest("error")
 	}
-	polls := rounds(9, "wait")
+	polls := rounds(6, "wait")
 	for _, item := range polls {
 		item.Calls[0].Poll = true
 	}
@@ -78,7 +101,7 @@ func TestActionsOfToolFindings(t *testing.T) {
 	for range 3 {
 		twice.Calls = append(twice.Calls, twice.GetCalls()[0])
 	}
-	steps := []*checkpb.Step{{At: 2, Action: hint}, {At: 4, Action: throttle}, {At: 6, Action: reject}}
+	steps := []policy.Step{{At: 2, Action: policy.Hint}, {At: 4, Action: policy.Throttle}, {At: 6, Action: policy.Reject}}
 	for name, c := range map[string]struct {
 		items  []*checkpb.HistoryItem
 		edit   func(*checkpb.ToolWatch)
@@ -88,15 +111,16 @@ func TestActionsOfToolFindings(t *testing.T) {
 		"a warning":         {rounds(3, "read"), nil, hint, "repeat"},
 		"a block":           {rounds(5, "read"), nil, reject, "repeat"},
 		"a note":            {[]*checkpb.HistoryItem{twice}, nil, warn, "parallel"},
-		"an error":          {failing, func(w *checkpb.ToolWatch) { w.Params.ErrorThreshold = 5 }, throttle, "same-error"},
+		"an error":          {failing, func(w *checkpb.ToolWatch) { setTool(w, func(t *policy.Tool) { t.ErrorThreshold = 5 }) }, throttle, "same-error"},
 		"a cycle":           {rounds(6, "a", "b"), nil, stop, "ping-pong"},
-		"a cycle by steps":  {rounds(6, "a", "b"), func(w *checkpb.ToolWatch) { w.CycleSteps = steps[:1] }, hint, "ping-pong"},
-		"a repeat by steps": {rounds(4, "read"), func(w *checkpb.ToolWatch) { w.Steps = steps; w.Params.WarnThreshold = 2 }, throttle, "repeat"},
-		"a poll by steps":   {polls, func(w *checkpb.ToolWatch) { w.Steps, w.Params.PollMultiplier = steps, 3 }, hint, "repeat"},
+		"a cycle by steps":  {rounds(6, "a", "b"), func(w *checkpb.ToolWatch) { setCycle(w, func(c *policy.Cycle) { c.Escalation = steps[:1] }) }, hint, "ping-pong"},
+		"a repeat by steps": {rounds(4, "read"), func(w *checkpb.ToolWatch) { setTool(w, func(t *policy.Tool) { t.Escalation = steps }) }, throttle, "repeat"},
+		"a poll by steps":   {polls, func(w *checkpb.ToolWatch) { setTool(w, func(t *policy.Tool) { t.Escalation = steps }) }, hint, "repeat"},
 		"nothing new": {rounds(9, "a", "b", "c", "a", "c", "b"), func(w *checkpb.ToolWatch) {
-			w.Params.NothingNew, w.Params.Repeats, w.Params.WarnThreshold, w.Params.BlockThreshold = 4, 0, 100, 100
+			setTool(w, func(t *policy.Tool) { t.WarnThreshold, t.BlockThreshold = 100, 100 })
+			setCycle(w, func(c *policy.Cycle) { c.NothingNew, c.Repeats = 4, 1000 })
 		}, warn, "nothing-new"},
-		"a break": {rounds(4, "a", "b", "c"), func(w *checkpb.ToolWatch) { w.Params.CircuitBreaker = 3 }, stop, "breaker"},
+		"a break": {rounds(4, "a", "b", "c"), func(w *checkpb.ToolWatch) { setTool(w, func(t *policy.Tool) { t.GlobalCircuitBreaker = 3 }) }, stop, "breaker"},
 	} {
 		_, results := run(evaluate.Session{}, watches(t, history(c.items, c.edit))...)
 		if len(results[0].Findings) == 0 {
@@ -111,7 +135,7 @@ func TestActionsOfToolFindings(t *testing.T) {
 
 func TestFindingsThatNobodyIsToldOf(t *testing.T) {
 	t.Parallel()
-	silent := func(w *checkpb.ToolWatch) { w.Warn = allow }
+	silent := func(w *checkpb.ToolWatch) { w.Tool, w.Cycle = nil, nil }
 	if _, results := run(evaluate.Session{}, watches(t, history(rounds(3, "read"), silent))...); len(results[0].Findings) != 0 {
 		t.Errorf("an action that is off: %v", results[0].Findings)
 	}
@@ -129,7 +153,7 @@ func TestIncidentsOfToolFindings(t *testing.T) {
 	for _, item := range items {
 		item.Calls[0].Tool = "read\ncat /etc/passwd"
 	}
-	_, results := run(evaluate.Session{}, watches(t, history(items, func(w *checkpb.ToolWatch) { w.Params.CircuitBreaker = 4 }))...)
+	_, results := run(evaluate.Session{}, watches(t, history(items, func(w *checkpb.ToolWatch) { setTool(w, func(t *policy.Tool) { t.GlobalCircuitBreaker = 4 }) }))...)
 	in := results[0].Incidents
 	if len(in) != 2 || in[0].Tool != "" || in[1].Tool != "" {
 		t.Errorf("incidents %+v", in)
@@ -172,8 +196,11 @@ func TestAnswersToRejects(t *testing.T) {
 		want  checkpb.Answer
 	}{
 		"a repeat": {rounds(5, "read"), func(w *checkpb.ToolWatch) { w.BlockAnswer = synthetic }, synthetic},
-		"a cycle":  {rounds(6, "a", "b"), func(w *checkpb.ToolWatch) { w.CycleAnswer, w.Cycle = synthetic, reject }, synthetic},
-		"a break":  {rounds(6, "a", "b"), func(w *checkpb.ToolWatch) { w.CycleAnswer = synthetic }, 0},
+		"a cycle": {rounds(6, "a", "b"), func(w *checkpb.ToolWatch) {
+			w.CycleAnswer = synthetic
+			setCycle(w, func(c *policy.Cycle) { c.Action = policy.Reject })
+		}, synthetic},
+		"a break": {rounds(6, "a", "b"), func(w *checkpb.ToolWatch) { w.CycleAnswer = synthetic }, 0},
 	} {
 		_, results := run(evaluate.Session{}, watches(t, history(c.items, c.edit))...)
 		if f := results[0].Findings[0]; f.GetAnswer() != c.want {
@@ -249,9 +276,9 @@ func TestReleasedSessions(t *testing.T) {
 	}
 }
 
-func TestWatchesWithoutParametersUseTheDefaults(t *testing.T) {
+func TestWatchesUseTheDefaultsOfWhatTheirParametersLack(t *testing.T) {
 	t.Parallel()
-	check := history(rounds(3, "read"), func(w *checkpb.ToolWatch) { w.Params = nil })
+	check := history(rounds(3, "read"), func(w *checkpb.ToolWatch) { w.Tool = []byte(`{"of_a_newer_version":1}`) })
 	_, results := run(evaluate.Session{}, watches(t, check)...)
 	var got []uint32
 	for _, f := range results[0].Findings {
@@ -259,6 +286,16 @@ func TestWatchesWithoutParametersUseTheDefaults(t *testing.T) {
 	}
 	if diff := cmp.Diff([]uint32{3, 1800}, got); diff != "" {
 		t.Errorf("threshold and idle time (-want +got):\n%s", diff)
+	}
+}
+
+func TestParametersThatNoGatewaySendsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{`{"warn_threshold":-1}`, `{"history_size":5000}`, `{"warn_action":"stop"}`, `[]`, `{`} {
+		check := watchCheck(func(w *checkpb.ToolWatch) { w.Tool = []byte(bad) })
+		if _, err := evaluate.NewWatch(check, check.GetWatches()[0]); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
 	}
 }
 
@@ -281,8 +318,10 @@ func TestWarningsDoNotLeadOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			check := history(c.items, func(w *checkpb.ToolWatch) {
-				w.Errors, w.Block = c.errors, c.block
-				w.Params.ErrorThreshold, w.Params.Escalate = 5, 2
+				setTool(w, func(t *policy.Tool) {
+					t.ErrorAction, t.BlockAction = policy.Action(c.errors.Label()), policy.Action(c.block.Label())
+					t.ErrorThreshold, t.Escalate = 5, 2
+				})
 			})
 			v := watches(t, check)[0]
 			v.Step(evaluate.Session{}, time.Unix(1_700_000_000, 0))

@@ -33,13 +33,13 @@ func TestDifferentArgumentsAreNoRepeat(t *testing.T) {
 func TestTheCircuitBreakerCountsBlockedCallsToo(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
-	s.params.CircuitBreaker = 5
+	s.params.GlobalCircuitBreaker = 5
 	s.params.WarnThreshold, s.params.BlockThreshold = 2, 3
 	s.params.MaxWarnings = 10
 	s.wantLevels(times(6, call("A", "")), allow, warn, block, block, block, broke)
 
 	s = newSession(t)
-	s.params.CircuitBreaker = 5
+	s.params.GlobalCircuitBreaker = 5
 	var calls []toolloop.Call
 	for i := range 7 {
 		calls = append(calls, call(fmt.Sprintf("A%d", i), ""))
@@ -51,7 +51,7 @@ func TestABreakStandsUntilAHumanOrAReleaseOrIdleness(t *testing.T) {
 	t.Parallel()
 	broken := func() *session {
 		s := newSession(t)
-		s.params.CircuitBreaker = 2
+		s.params.GlobalCircuitBreaker = 2
 		s.request(join([]toolloop.Item{human("go")}, rounds("A:1", "B:1", "C:1")))
 		if r := s.request(join([]toolloop.Item{human("go")}, rounds("D:1"))); r.Level() != broke {
 			t.Fatalf("not broken: %+v", r)
@@ -310,7 +310,7 @@ func TestAResultWithoutACheckIsAnOccurrence(t *testing.T) {
 func TestResultsAreNoSecondOccurrenceWhereTheyAreIgnored(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
-	s.params.IgnoreResults = true
+	s.params.ResultAware = false
 	for i, want := range []toolloop.Level{allow, allow, warn, warn, block} {
 		if r := s.check(call("A", "")); r.Level() != want {
 			t.Fatalf("check %d: %+v", i+1, r.Detections)
@@ -338,7 +338,7 @@ func TestOurOwnWordsAreNoResultOfACheckedCall(t *testing.T) {
 func TestExplanationTellsWhatStandsAndTakesNothingIn(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
-	s.params.CircuitBreaker = 3
+	s.params.GlobalCircuitBreaker = 3
 	s.wantLevels(times(4, call("A", "")), allow, allow, warn, broke)
 	for range 2 {
 		r := s.explain()
@@ -346,7 +346,7 @@ func TestExplanationTellsWhatStandsAndTakesNothingIn(t *testing.T) {
 			t.Fatalf("explained: %+v", r)
 		}
 	}
-	s.now = s.now.Add(s.params.Idle)
+	s.now = s.now.Add(s.params.Idle())
 	if r := s.explain(); len(r.Detections) != 0 {
 		t.Errorf("after half an hour: %+v", r)
 	}

@@ -57,7 +57,7 @@ func (s *State) pastCall(c *Call, p *Params) pastCall {
 		return out
 	}
 	out.loose = c.Loose.Key()
-	if !c.Result.IsZero() && !p.IgnoreResults {
+	if !c.Result.IsZero() && p.ResultAware {
 		out.flags |= known
 		out.result = c.Result.Key()
 		set(c.Empty, empty)
@@ -81,7 +81,7 @@ func (s *State) addHuman(it past, of *Item, p *Params) {
 		s.newTurn()
 	}
 	s.asked = it.at
-	s.push(it, p.Remember)
+	s.push(it, p.HistorySize)
 }
 
 // addRound adds a round that was not seen before. It reports whether the round counted:
@@ -96,8 +96,8 @@ func (s *State) addRound(it past, of *Item, p *Params) bool {
 		s.newTurn()
 	}
 	s.count(&it)
-	s.push(it, p.Remember)
-	s.expire(p.Remember)
+	s.push(it, p.HistorySize)
+	s.expire(p.HistorySize)
 	return true
 }
 

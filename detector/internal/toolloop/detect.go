@@ -95,7 +95,7 @@ func (s *State) patience(t *tool) int {
 // stands returns the level of a finding about errors: it is blocked if it goes on to
 // Escalate times its threshold, and as many errors as the threshold told nothing new.
 func (p *Params) stands(count, stale uint32, threshold int) Level {
-	if p.Escalate > 0 && int(count) >= p.Escalate*threshold && int(stale) >= threshold {
+	if p.Tool.Escalate > 0 && int(count) >= p.Tool.Escalate*threshold && int(stale) >= threshold {
 		return Block
 	}
 	return Warn
@@ -116,7 +116,7 @@ func (e *streak) detectRepeat(base Detection, c *pastCall, p *Params, fresh bool
 		e.detectPoll(base, c, l, p, add)
 	case c.is(soft) && pure >= l.warn:
 		level := Warn
-		if n := p.Escalate * l.warn; n > 0 && pure >= n && int(e.rate.soon) >= n-2 { // texts have rounds once one repeats itself
+		if n := p.Tool.Escalate * l.warn; n > 0 && pure >= n && int(e.rate.soon) >= n-2 { // texts have rounds once one repeats itself
 			level = Block
 		}
 		add(base, Repeat, level, e.pure, l.warn)
@@ -134,7 +134,7 @@ func (e *streak) detectRepeat(base Detection, c *pastCall, p *Params, fresh bool
 	case c.is(once) && int(e.edits) >= l.warn:
 		base.Once = true
 		level := Warn
-		if p.Escalate > 0 && int(e.edits) >= p.Escalate*l.warn && !c.is(soft) {
+		if p.Tool.Escalate > 0 && int(e.edits) >= p.Tool.Escalate*l.warn && !c.is(soft) {
 			level = Block
 		}
 		add(base, Repeat, level, e.edits, l.warn)
@@ -145,7 +145,7 @@ func (e *streak) detectRepeat(base Detection, c *pastCall, p *Params, fresh bool
 }
 
 // detectPoll compares the streak of a poll with its thresholds, by the polls that came
-// quickly. Slow ones are warned of ever more rarely, and blocked after PollLimit.
+// quickly. Slow ones are warned of ever more rarely, and blocked after the policy's limit.
 func (e *streak) detectPoll(base Detection, c *pastCall, l limits, p *Params, add adder) {
 	base.Passed = e.rate.passed()
 	switch quick, n := e.rate.quick(), int(e.pure); {
@@ -242,7 +242,7 @@ func (s *State) weighCycle(f *Detection, rounds []round, p *Params) bool {
 			return false
 		}
 	case slices.ContainsFunc(last, func(r round) bool { return r.any(soft) }):
-		if n := p.CycleEscalate * p.Repeats; n == 0 || f.Count < n || int(r.soon) < (n-1)*f.Period-1 {
+		if n := p.Cycle.Escalate * p.Repeats; n == 0 || f.Count < n || int(r.soon) < (n-1)*f.Period-1 {
 			f.Level = Warn
 		}
 	}

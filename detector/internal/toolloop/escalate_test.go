@@ -45,11 +45,11 @@ func TestHintsAboutErrorsLeadToAStop(t *testing.T) {
 		},
 		"where a policy says so": {
 			round:  func(i int) []toolloop.Item { return one(failure(fmt.Sprint("A", i), "Error: no match")) },
-			change: func(p *toolloop.Params) { p.Escalate = 3 }, want: 15,
+			change: func(p *toolloop.Params) { p.Tool.Escalate = 3 }, want: 15,
 		},
 		"where no policy does": {
 			round:  func(i int) []toolloop.Item { return one(failure(fmt.Sprint("A", i), "Error: no match")) },
-			change: func(p *toolloop.Params) { p.Escalate = 0 },
+			change: func(p *toolloop.Params) { p.Tool.Escalate = 0 },
 		},
 		"errors by turns": {
 			round: func(i int) []toolloop.Item {
@@ -114,7 +114,7 @@ func TestRoundsWithoutNewsAreStoppedIfTheyRepeatEachOther(t *testing.T) {
 		t.Errorf("going round without order is stopped at round %d, want 12: %v", got, levels)
 	}
 	s = newSession(t)
-	s.params.CycleEscalate = 0
+	s.params.Cycle.Escalate = 0
 	if levels := s.grow(mixed); slices.Contains(levels, block) {
 		t.Errorf("stopped without escalation: %v", levels)
 	}

@@ -27,7 +27,7 @@ func (s *State) ungrown(ev *Evidence, p *Params) []Item {
 	for i := range ev.Items {
 		steps := []Item{ev.Items[i]}
 		if it := &ev.Items[i]; parallel(*it) && !s.remembers(it) {
-			g := growth{s: s, items: ev.Items, at: i, newest: i == last, chain: chain.Key(), whole: ev.Before.IsZero(), full: s.rounds() >= p.Remember}
+			g := growth{s: s, items: ev.Items, at: i, newest: i == last, chain: chain.Key(), whole: ev.Before.IsZero(), full: s.rounds() >= p.HistorySize}
 			steps = g.steps()
 		}
 		for k := range steps {

@@ -111,7 +111,7 @@ func TestOurOwnAnswersAreNoResults(t *testing.T) {
 func TestResultsCanBeIgnored(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
-	s.params.IgnoreResults = true
+	s.params.ResultAware = false
 	wantLast(t, s.grow(rounds("A:1", "A:2", "A:3", "A:4", "A:5")), allow, allow, warn, warn, block)
 }
 

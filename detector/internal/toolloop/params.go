@@ -6,56 +6,35 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/glob"
-	"github.com/unloop/unloop/schemas/toolparams"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Params are the thresholds and lists that a session is evaluated with. Start from
-// [DefaultParams].
-type Params toolparams.Params
-
 // ToolRule are thresholds for the tools that a glob matches.
-type ToolRule = toolparams.Rule
+type ToolRule = policy.PerTool
 
-// DefaultParams are LibreFang's thresholds, without its circuit breaker (30 there),
-// since honest coding agents make hundreds of calls.
-func DefaultParams() Params {
-	return Params{
-		WarnThreshold: 3, BlockThreshold: 5, MaxWarnings: 3, PollMultiplier: 3, WorkMultiplier: 3, FailedWorkMultiplier: 2,
-		Remember: 30, Idle: 30 * time.Minute, Backoff: []int{0, 5, 10, 30, 60},
-		ErrorThreshold: 5, FailedRounds: 5, UnknownThreshold: 3, Escalate: 2, PollLimit: 6 * 3600,
-		MaxPeriod: 8, Repeats: 3, NothingNew: 4, CycleEscalate: 2, EmptyThreshold: 6,
-		WideWindow: 30, WideRounds: 24, WideDistinct: 40,
-	}
+// Params are what a session is evaluated with: the tool and the cycle detector of a
+// policy, whose values are valid. Neither may be nil.
+type Params struct {
+	*policy.Tool
+	*policy.Cycle
 }
 
-// maxRemember bounds the state of a session, whatever the parameters say.
+// DefaultParams returns the defaults of both detectors.
+func DefaultParams() Params { return Params{policy.DefaultTool(), policy.DefaultCycle()} }
+
+// Idle is the time without a request after which a session is forgotten.
+func (p *Params) Idle() time.Duration { return time.Duration(p.TTLSeconds) * time.Second }
+
+// Occurrences of a call between which other work was done are blocked at workMultiplier
+// times the threshold of a block and, where the call fails each time, warned of at
+// failedWorkMultiplier times that of a warning.
+const (
+	workMultiplier       = 3
+	failedWorkMultiplier = 2
+)
+
+// maxRemember is the most rounds that a policy can have remembered.
 const maxRemember = 1000
-
-// repaired returns p with values that make no sense replaced: a threshold of 0 becomes
-// the default, and a warning threshold above the blocking one is swapped with it.
-func (p Params) repaired() Params {
-	d := DefaultParams()
-	for _, f := range []struct {
-		value  *int
-		normal int
-	}{
-		{&p.WarnThreshold, d.WarnThreshold}, {&p.BlockThreshold, d.BlockThreshold}, {&p.MaxWarnings, d.MaxWarnings},
-		{&p.PollMultiplier, d.PollMultiplier}, {&p.WorkMultiplier, d.WorkMultiplier}, {&p.FailedWorkMultiplier, d.FailedWorkMultiplier},
-		{&p.Remember, d.Remember}, {&p.MaxPeriod, d.MaxPeriod},
-	} {
-		if *f.value <= 0 {
-			*f.value = f.normal
-		}
-	}
-	if p.Idle <= 0 {
-		p.Idle = d.Idle
-	}
-	p.Remember = min(p.Remember, maxRemember)
-	if p.WarnThreshold > p.BlockThreshold {
-		p.WarnThreshold, p.BlockThreshold = p.BlockThreshold, p.WarnThreshold
-	}
-	return p
-}
 
 // limits are the thresholds for one call.
 type limits struct {
@@ -78,22 +57,22 @@ func (p *Params) limits(tool string, poll bool) limits {
 	if poll {
 		l.warn, l.block, l.warnings = l.warn*multiplier, l.block*multiplier, l.warnings*multiplier
 	}
-	l.worked, l.workedFailed = l.block*p.WorkMultiplier, l.warn*p.FailedWorkMultiplier
+	l.worked, l.workedFailed = l.block*workMultiplier, l.warn*failedWorkMultiplier
 	return l
 }
 
 // overdue reports whether slow polls have brought the same for too long.
 func (p *Params) overdue(passed time.Duration) bool {
-	return p.PollLimit > 0 && passed >= time.Duration(p.PollLimit)*time.Second
+	return p.PollLimitHours > 0 && passed >= time.Duration(p.PollLimitHours)*time.Hour
 }
 
 // backoff returns the pause in seconds that is suggested after the n-th poll of one
 // call, n from 1.
 func (p *Params) backoff(n int) int {
-	if len(p.Backoff) == 0 || n < 1 {
+	if len(p.PollBackoff) == 0 || n < 1 {
 		return 0
 	}
-	return p.Backoff[min(n, len(p.Backoff))-1]
+	return p.PollBackoff[min(n, len(p.PollBackoff))-1]
 }
 
 // Expects reports whether a call is meant to be repeated: it polls, or its tool is

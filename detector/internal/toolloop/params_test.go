@@ -9,17 +9,6 @@ import (
 	"github.com/unloop/unloop/detector/internal/toolloop"
 )
 
-func TestStepRepairsItsParameters(t *testing.T) {
-	t.Parallel()
-	s := newSession(t)
-	s.params = toolloop.Params{WarnThreshold: 10, BlockThreshold: 2}
-	s.wantLevels(times(2, call("A", "")), allow, warn)
-
-	s = newSession(t)
-	s.params = toolloop.Params{}
-	s.wantLevels(times(5, call("A", "")), allow, allow, warn, warn, block)
-}
-
 func TestThresholdsByTool(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
@@ -52,7 +41,7 @@ func TestExemptToolsAreNeverCounted(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
 	s.params.Exempt = []string{"E?", "E"}
-	s.params.CircuitBreaker = 3
+	s.params.GlobalCircuitBreaker = 3
 	s.wantLevels(times(40, call("E", "")), allow)
 	if got := s.state.Stats(); got.Calls != 0 || got.Total != 0 {
 		t.Errorf("stats are %+v", got)
@@ -125,7 +114,7 @@ func TestCallsThatAreExpectedToRepeat(t *testing.T) {
 func TestManyDistinctCallsForgetTheOldest(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
-	s.params.Remember = 1000
+	s.params.HistorySize = 1000
 	for i := range 400 {
 		c := call(fmt.Sprint("C", i), "")
 		c.Tool = fmt.Sprint("tool", i)

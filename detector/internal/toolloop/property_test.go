@@ -37,7 +37,7 @@ func drawHistory(t *rapid.T, withIDs bool) (history []toolloop.Item, calls int) 
 
 func rapidSession(t *rapid.T, own bool) *session {
 	s := &session{t: t, params: toolloop.DefaultParams(), now: noon, shared: toolloop.Evidence{Own: own}}
-	s.params.CircuitBreaker = rapid.SampledFrom([]int{0, 0, 7}).Draw(t, "breaker")
+	s.params.GlobalCircuitBreaker = rapid.SampledFrom([]int{0, 0, 7}).Draw(t, "breaker")
 	s.params.OutcomeBlock = rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "outcome")
 	return s
 }
@@ -122,7 +122,7 @@ func TestHonestSessionsAreNeverFlagged(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapidSession(t, rapid.Bool().Draw(t, "own"))
-		s.params.CircuitBreaker = 0
+		s.params.GlobalCircuitBreaker = 0
 		window := rapid.SampledFrom([]int{1, 2, 5, 1000}).Draw(t, "window")
 		ids := rapid.Bool().Draw(t, "ids")
 		history := []toolloop.Item{human("go")}
@@ -173,18 +173,22 @@ func drawEvidence(t *rapid.T) toolloop.Evidence {
 }
 
 func drawParams(t *rapid.T) toolloop.Params {
-	n := rapid.IntRange(-1, 9)
 	p := toolloop.DefaultParams()
-	for _, v := range []*int{
-		&p.WarnThreshold, &p.BlockThreshold, &p.MaxWarnings, &p.PollMultiplier, &p.WorkMultiplier, &p.CircuitBreaker,
-		&p.OutcomeWarn, &p.OutcomeBlock, &p.Remember, &p.ErrorThreshold, &p.FailedRounds, &p.UnknownThreshold, &p.MaxPeriod, &p.Repeats,
-		&p.WideWindow, &p.WideRounds, &p.WideDistinct,
+	for least, values := range [][]*int{
+		{
+			&p.GlobalCircuitBreaker, &p.OutcomeWarn, &p.OutcomeBlock, &p.ErrorThreshold, &p.FailedRounds, &p.UnknownThreshold, &p.Repeats,
+			&p.WideWindow, &p.Tool.Escalate, &p.Cycle.Escalate,
+		},
+		{&p.WarnThreshold, &p.BlockThreshold, &p.MaxWarnings, &p.PollMultiplier, &p.HistorySize, &p.WideRounds, &p.WideDistinctPercent},
+		{&p.MaxPeriod},
 	} {
-		*v = n.Draw(t, "parameter")
+		for _, v := range values {
+			*v = rapid.IntRange(least, 9).Draw(t, "parameter")
+		}
 	}
-	p.IgnoreResults = rapid.Bool().Draw(t, "ignore results")
+	p.ResultAware = rapid.Bool().Draw(t, "ignore results")
 	p.Exempt = rapid.SampledFrom([][]string{nil, {"A"}, {"*"}}).Draw(t, "exempt")
-	p.Backoff = rapid.SampledFrom([][]int{nil, {0, 5}}).Draw(t, "backoff")
+	p.PollBackoff = rapid.SampledFrom([][]int{nil, {0, 5}}).Draw(t, "backoff")
 	return p
 }
 

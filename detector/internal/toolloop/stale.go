@@ -70,7 +70,7 @@ func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 		Rule: NothingNew, Level: Warn, Tool: s.namesOf(rounds[len(rounds)-1:]), Count: n, Threshold: p.NothingNew,
 		mark: uint32(n), //nolint:gosec // a number of remembered rounds
 	}
-	if p.CycleEscalate > 0 && run.sure >= p.CycleEscalate*p.NothingNew && (run.again >= p.NothingNew || run.sure >= p.Remember) {
+	if p.Cycle.Escalate > 0 && run.sure >= p.Cycle.Escalate*p.NothingNew && (run.again >= p.NothingNew || run.sure >= p.HistorySize) {
 		f.Level = Block
 	}
 	return f, true

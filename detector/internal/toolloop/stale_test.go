@@ -143,7 +143,7 @@ func TestSoftCallsAreStoppedAtTwiceTheirHints(t *testing.T) {
 		{"a:1 a:1 a:1", 3, 6}, {"a:1 b:2", 6, 10}, {"a:1 b:2 c:3", 7, 11},
 	} {
 		s := newSession(t)
-		s.params.CircuitBreaker = 10
+		s.params.GlobalCircuitBreaker = 10
 		history := soften(rounds(strings.Fields(strings.Repeat(c.calls+" ", 8))...))
 		levels := s.grow(history)
 		if hinted, stopped := slices.Index(levels, warn)+1, slices.Index(levels, block)+1; hinted != c.hinted || stopped != c.hardened {
@@ -155,7 +155,7 @@ func TestSoftCallsAreStoppedAtTwiceTheirHints(t *testing.T) {
 func TestSoftCallsAreNeverStopped(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(s *session){
-		"without escalation": func(s *session) { s.params.Escalate, s.params.CycleEscalate = 0, 0 },
+		"without escalation": func(s *session) { s.params.Tool.Escalate, s.params.Cycle.Escalate = 0, 0 },
 		"slowly":             func(s *session) { s.pace = 20 * time.Second },
 	} {
 		for _, calls := range []string{"a:1 a:1 a:1", "a:1 b:2 a:1", "a:1 b:2 c:3"} {

@@ -39,7 +39,6 @@ func (r *Report) Level() Level {
 // Step adds the history of a request to the state. Parameters that make no sense are
 // repaired.
 func Step(s State, ev Evidence, p Params, now time.Time) (State, Report) {
-	p = p.repaired()
 	s = s.awake(&p, now)
 	ev.Items = s.ungrown(&ev, &p)
 	h := newHistory(&ev)
@@ -72,7 +71,6 @@ func Step(s State, ev Evidence, p Params, now time.Time) (State, Report) {
 // Check adds a call that is about to be made, outside of any history. Every check is an
 // occurrence, also of a call that is refused.
 func Check(s State, call Call, p Params, now time.Time) (State, Report) {
-	p = p.repaired()
 	s = s.awake(&p, now)
 	call.Result, call.Failed = fingerprint.Digest{}, false
 	s.addLive(&call, &p)
@@ -82,7 +80,6 @@ func Check(s State, call Call, p Params, now time.Time) (State, Report) {
 // Result adds the result of a call, whether or not the call was checked before. A call
 // that we refused has no result.
 func Result(s State, call Call, p Params, now time.Time) (State, Report) {
-	p = p.repaired()
 	s = s.awake(&p, now)
 	if call.Ours {
 		return s, s.stands(&p)
@@ -101,7 +98,6 @@ func Result(s State, call Call, p Params, now time.Time) (State, Report) {
 
 // Explain reports what is known, and adds nothing.
 func Explain(s State, p Params, now time.Time) Report {
-	p = p.repaired()
 	s = s.awake(&p, now)
 	return s.stands(&p)
 }
@@ -129,7 +125,7 @@ func Stop(s State, forever bool) State {
 // too long.
 func (s State) awake(p *Params, now time.Time) State {
 	now = time.UnixMilli(now.UnixMilli()).UTC() // as it is stored
-	if s.seen.IsZero() || now.Sub(s.seen) >= p.Idle {
+	if s.seen.IsZero() || now.Sub(s.seen) >= p.Idle() {
 		return State{seen: now}
 	}
 	s = s.clone()
@@ -205,10 +201,10 @@ func (s *State) rewind(at int, p *Params) {
 		if it.released {
 			s.newTurn()
 		}
-		s.push(it, p.Remember)
+		s.push(it, p.HistorySize)
 	}
 	s.total, s.unique = old.total, old.unique
-	s.expire(p.Remember)
+	s.expire(p.HistorySize)
 }
 
 // addResults adds the results that came since to the rounds that are known.
@@ -256,13 +252,13 @@ func (s *State) shows(h *history) bool {
 func (s *State) addLive(call *Call, p *Params) {
 	it := past{key: fingerprint.RoundKey([]fingerprint.Digest{call.Key}).Key(), live: true, at: s.seen.UnixMilli(), calls: s.distinctCalls([]Call{*call}, p)}
 	s.count(&it)
-	s.push(it, p.Remember)
-	s.expire(p.Remember)
+	s.push(it, p.HistorySize)
+	s.expire(p.HistorySize)
 }
 
 // conclude evaluates the newest round and remembers the detections.
 func (s *State) conclude(p *Params, fresh bool) Report {
-	if p.CircuitBreaker > 0 && int(s.calls) > p.CircuitBreaker {
+	if p.GlobalCircuitBreaker > 0 && int(s.calls) > p.GlobalCircuitBreaker {
 		s.broken = true
 	}
 	found := s.detect(p, fresh)
@@ -298,7 +294,7 @@ func (s *State) report(p *Params, evaluated bool) (r Report) {
 	}
 	if s.broken {
 		r.Detections = append(r.Detections, Detection{
-			Rule: Breaker, Level: Break, Standing: true, Count: int(s.calls), Threshold: p.CircuitBreaker,
+			Rule: Breaker, Level: Break, Standing: true, Count: int(s.calls), Threshold: p.GlobalCircuitBreaker,
 		})
 	}
 	return r

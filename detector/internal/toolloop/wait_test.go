@@ -37,7 +37,7 @@ func TestSlowPollsAreHintedEverMoreRarelyAndStoppedAfterHours(t *testing.T) {
 	if levels[720] != block {
 		t.Errorf("a poll is not stopped after six hours: level %v", levels[720])
 	}
-	s.params.PollLimit = 0
+	s.params.PollLimitHours = 0
 	if r := s.request(repeat(722, round(pollCall("P", "in progress")))); r.Level() == block {
 		t.Errorf("stopped without a limit: %+v", r.Detections)
 	}

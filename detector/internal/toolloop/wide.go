@@ -54,5 +54,5 @@ func isWide(rounds []round, p *Params) bool {
 			calls += others
 		}
 	}
-	return counting >= p.WideRounds && len(distinct)*100 < p.WideDistinct*calls
+	return counting >= p.WideRounds && len(distinct)*100 < p.WideDistinctPercent*calls
 }

@@ -91,7 +91,7 @@ func Of(in *Input) Evidence {
 		m.out.Repair = m.out.Repair || p.SessionRepair && enforced
 	}
 	counters, watches := append(m.counters(), m.userCounters()...), m.watches()
-	expectPolls(counters, watches)
+	expectPolls(counters, watches, m.Matched)
 	newest, semantics := m.semantics()
 	m.limits()
 	if len(counters)+len(watches)+len(semantics)+len(m.out.Limits) == 0 {

@@ -3,20 +3,23 @@ package evidence
 import (
 	"slices"
 
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/glob"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 // expectPolls gives prompts the patience of polls: where the newest round of a history does
 // nothing but poll, the thresholds of its policy's prompt counter are as many times as high
 // as those of the policy's polls. A slow server's prompt is the same until it is up.
-func expectPolls(counters []*checkpb.Counter, watches []*checkpb.ToolWatch) {
+func expectPolls(counters []*checkpb.Counter, watches []*checkpb.ToolWatch, policies []*bundle.Policy) {
 	for _, w := range watches {
-		times := w.GetParams().GetPollMultiplier()
-		if times < 2 || !endsInPoll(w) {
+		i := slices.IndexFunc(policies, func(p *bundle.Policy) bool { return p.ID == w.GetPolicy() && p.Tool != nil })
+		if i < 0 || policies[i].Tool.PollMultiplier < 2 || !endsInPoll(w, policies[i].Tool) {
 			continue
 		}
+		times := uint32(policies[i].Tool.PollMultiplier)
 		for _, c := range counters {
 			if c.GetPolicy() == w.GetPolicy() && c.GetDetector() == finding.Prompt {
 				beMorePatient(c, times)
@@ -46,14 +49,14 @@ func raise(steps []*checkpb.Step, times uint32) {
 }
 
 // endsInPoll reports whether the newest round polls, or follows a wait.
-func endsInPoll(w *checkpb.ToolWatch) bool {
+func endsInPoll(w *checkpb.ToolWatch, tool *policy.Tool) bool {
 	items := w.GetHistory().GetItems()
 	n := len(items)
 	if n == 0 || len(items[n-1].GetCalls()) == 0 {
 		return false
 	}
 	polls := func(c *checkpb.ToolCall) bool {
-		return c.GetPoll() || c.GetWait() || glob.MatchAny(w.GetParams().GetPollTools(), c.GetTool())
+		return c.GetPoll() || c.GetWait() || glob.MatchAny(tool.PollTools, c.GetTool())
 	}
 	return all(items[n-1].GetCalls(), polls) || n > 1 && len(items[n-2].GetCalls()) > 0 && all(items[n-2].GetCalls(), (*checkpb.ToolCall).GetWait)
 }

@@ -5,8 +5,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 func TestPromptsOfPollsHaveTheirPatience(t *testing.T) {
@@ -21,21 +23,22 @@ func TestPromptsOfPollsHaveTheirPatience(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		items  []*checkpb.HistoryItem
-		params *checkpb.ToolParams
+		tool   *policy.Tool
 		policy string
 		want   *checkpb.Counter
 	}{
-		"a poll":                      {[]*checkpb.HistoryItem{item(poll)}, &checkpb.ToolParams{PollMultiplier: 3}, "p", counter(15, 30)},
-		"a check behind a wait":       {[]*checkpb.HistoryItem{item(wait), item(look)}, &checkpb.ToolParams{PollMultiplier: 2}, "p", counter(10, 20)},
-		"a tool that the policy says": {[]*checkpb.HistoryItem{item(look)}, &checkpb.ToolParams{PollMultiplier: 3, PollTools: []string{"look_*"}}, "p", counter(15, 30)},
-		"another call":                {[]*checkpb.HistoryItem{item(poll), item(look)}, &checkpb.ToolParams{PollMultiplier: 3}, "p", counter(5, 10)},
-		"a poll beside another call":  {[]*checkpb.HistoryItem{item(poll, look)}, &checkpb.ToolParams{PollMultiplier: 3}, "p", counter(5, 10)},
-		"a message behind a poll":     {[]*checkpb.HistoryItem{item(poll), item()}, &checkpb.ToolParams{PollMultiplier: 3}, "p", counter(5, 10)},
-		"another policy":              {[]*checkpb.HistoryItem{item(poll)}, &checkpb.ToolParams{PollMultiplier: 3}, "q", counter(5, 10)},
-		"without tools":               {nil, &checkpb.ToolParams{PollMultiplier: 3}, "p", counter(5, 10)},
+		"a poll":                      {[]*checkpb.HistoryItem{item(poll)}, &policy.Tool{PollMultiplier: 3}, "p", counter(15, 30)},
+		"a check behind a wait":       {[]*checkpb.HistoryItem{item(wait), item(look)}, &policy.Tool{PollMultiplier: 2}, "p", counter(10, 20)},
+		"a tool that the policy says": {[]*checkpb.HistoryItem{item(look)}, &policy.Tool{PollMultiplier: 3, PollTools: []string{"look_*"}}, "p", counter(15, 30)},
+		"another call":                {[]*checkpb.HistoryItem{item(poll), item(look)}, &policy.Tool{PollMultiplier: 3}, "p", counter(5, 10)},
+		"a poll beside another call":  {[]*checkpb.HistoryItem{item(poll, look)}, &policy.Tool{PollMultiplier: 3}, "p", counter(5, 10)},
+		"a message behind a poll":     {[]*checkpb.HistoryItem{item(poll), item()}, &policy.Tool{PollMultiplier: 3}, "p", counter(5, 10)},
+		"another policy":              {[]*checkpb.HistoryItem{item(poll)}, &policy.Tool{PollMultiplier: 3}, "q", counter(5, 10)},
+		"without tools":               {nil, &policy.Tool{PollMultiplier: 3}, "p", counter(5, 10)},
 	} {
 		got := counter(5, 10)
-		expectPolls([]*checkpb.Counter{got}, []*checkpb.ToolWatch{{Policy: c.policy, Params: c.params, History: &checkpb.History{Items: c.items}}})
+		expectPolls([]*checkpb.Counter{got}, []*checkpb.ToolWatch{{Policy: c.policy, History: &checkpb.History{Items: c.items}}},
+			[]*bundle.Policy{{ID: "p", Tool: c.tool}, {ID: "q", Tool: c.tool}})
 		if !proto.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}

@@ -1,8 +1,6 @@
 package evidence
 
 import (
-	"time"
-
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/text/recognize"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
@@ -11,7 +9,6 @@ import (
 	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
-	"github.com/unloop/unloop/schemas/toolparams"
 )
 
 // Domains of the hashes that name agents. The calls of a tool runner's agent are not
@@ -32,7 +29,7 @@ func (m *maker) watches() []*checkpb.ToolWatch {
 		if p.Tool == nil && p.Cycle == nil {
 			continue
 		}
-		w := toolWatch(p)
+		w := &checkpb.ToolWatch{Policy: p.ID, Tool: p.ToolWire, Cycle: p.CycleWire}
 		m.setAnswers(w, p)
 		w.Shadow = m.shadow(p)
 		if rules := m.Reading[p.ID]; m.Run != nil {
@@ -143,61 +140,6 @@ func bytesOf(d fingerprint.Digest) []byte {
 		return nil
 	}
 	return d[:]
-}
-
-// toolWatch returns a policy's tool watch, without its evidence.
-func toolWatch(p *bundle.Policy) *checkpb.ToolWatch {
-	w := &checkpb.ToolWatch{Policy: p.ID}
-	var params toolparams.Params
-	if p.Tool != nil {
-		w.Warn, w.Block, w.Errors = action(p.Tool.WarnAction), action(p.Tool.BlockAction), action(p.Tool.ErrorAction)
-		setToolParams(&params, p.Tool)
-		w.Steps = escalate(&params, p.Tool.Escalation)
-	}
-	if p.Cycle != nil {
-		w.Cycle, w.Wide = action(p.Cycle.Action), action(p.Cycle.WideAction)
-		w.Warn = max(w.Warn, checkpb.Action_ACTION_WARN)
-		params.MaxPeriod, params.Repeats = p.Cycle.MaxPeriod, p.Cycle.Steps()[0].At
-		if len(p.Cycle.Escalation) > 0 {
-			w.CycleSteps = steps(p.Cycle.Escalation)
-		}
-		params.WideWindow, params.WideRounds = p.Cycle.WideWindow, p.Cycle.WideRounds
-		params.WideDistinct, params.NothingNew, params.CycleEscalate = p.Cycle.WideDistinctPercent, p.Cycle.NothingNew, p.Cycle.Escalate
-	}
-	w.Params = checkpb.ToolParamsOf(&params)
-	return w
-}
-
-// escalate sets the thresholds of a ladder of actions and returns its steps: the first
-// step warns, the first that stops blocks, and no number of warnings comes before that.
-func escalate(out *toolparams.Params, ladder []policy.Step) []*checkpb.Step {
-	if len(ladder) == 0 {
-		return nil
-	}
-	out.WarnThreshold, out.BlockThreshold = ladder[0].At, ladder[len(ladder)-1].At+1
-	climbed := steps(ladder)
-	for _, step := range climbed {
-		if step.GetAction().Stops() {
-			out.BlockThreshold = int(step.GetAt())
-			break
-		}
-	}
-	out.MaxWarnings = out.BlockThreshold + 1
-	return climbed
-}
-
-func setToolParams(out *toolparams.Params, t *policy.Tool) {
-	out.WarnThreshold, out.BlockThreshold, out.MaxWarnings = t.WarnThreshold, t.BlockThreshold, t.MaxWarnings
-	out.PollMultiplier, out.CircuitBreaker = t.PollMultiplier, t.GlobalCircuitBreaker
-	out.OutcomeWarn, out.OutcomeBlock = t.OutcomeWarn, t.OutcomeBlock
-	out.Remember, out.Idle = t.HistorySize, time.Duration(t.TTLSeconds)*time.Second
-	out.IgnoreResults, out.Backoff = !t.ResultAware, t.PollBackoff
-	out.Exempt, out.ReadOnly, out.PollTools = t.Exempt, t.ReadOnly, t.PollTools
-	for _, rule := range t.PerTool {
-		out.PerTool = append(out.PerTool, toolparams.Rule(rule))
-	}
-	out.ErrorThreshold, out.FailedRounds, out.UnknownThreshold = t.ErrorThreshold, t.FailedRounds, t.UnknownThreshold
-	out.EmptyThreshold, out.Escalate, out.PollLimit = t.EmptyThreshold, t.Escalate, t.PollLimitHours*3600
 }
 
 // setAnswers says, for events, which rejects of a watch the policy has answered in the

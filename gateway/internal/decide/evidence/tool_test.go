@@ -5,56 +5,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/testing/protocmp"
-
 	"github.com/unloop/unloop/gateway/internal/text/recognize"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-const (
-	warn     = checkpb.Action_ACTION_WARN
-	hint     = checkpb.Action_ACTION_HINT
-	throttle = checkpb.Action_ACTION_THROTTLE
-)
-
-func TestWatchesHaveThePoliciesThresholds(t *testing.T) {
+func TestWatchesHaveTheirPolicysParameters(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		spec   string
-		params *checkpb.ToolParams // those that are compared
-		steps  []*checkpb.Step
-	}{
-		"thresholds": {
-			"{tool: {warn_threshold: 4, block_threshold: 8, max_warnings: 3}}", &checkpb.ToolParams{WarnThreshold: 4, BlockThreshold: 8, MaxWarnings: 3}, nil,
-		},
-		"a ladder that stops": {
-			"{tool: {escalation: [{at: 3, action: hint}, {at: 6, action: reject}, {at: 9, action: break}]}}",
-			&checkpb.ToolParams{WarnThreshold: 3, BlockThreshold: 6, MaxWarnings: 7},
-			[]*checkpb.Step{{At: 3, Action: hint}, {At: 6, Action: reject}, {At: 9, Action: checkpb.Action_ACTION_BREAK}},
-		},
-		"a ladder that does not stop": {
-			"{tool: {escalation: [{at: 3, action: hint}, {at: 6, action: throttle}]}}",
-			&checkpb.ToolParams{WarnThreshold: 3, BlockThreshold: 7, MaxWarnings: 8}, []*checkpb.Step{{At: 3, Action: hint}, {At: 6, Action: throttle}},
-		},
-	} {
-		e := asked{body: tools}.of(t, policies(t, c.spec))
-		w := e.Check.GetWatches()[0]
-		got := &checkpb.ToolParams{WarnThreshold: w.GetParams().GetWarnThreshold(), BlockThreshold: w.GetParams().GetBlockThreshold(), MaxWarnings: w.GetParams().GetMaxWarnings()}
-		if diff := cmp.Diff(c.params, got, protocmp.Transform()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		if diff := cmp.Diff(c.steps, w.GetSteps(), protocmp.Transform()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-	e := asked{body: tools}.of(t, policies(t, `{tool: {per_tool: [{match: "read*", warn_threshold: 9, block_threshold: 12}], read_only: [stat]},
-		cycle: {max_period: 4, escalation: [{at: 5, action: warn}, {at: 7, action: reject}]}}`))
+	e := asked{body: tools}.of(t, policies(t, `{tool: {per_tool: [{match: "read*", warn_threshold: 9, block_threshold: 12}], error_patterns: [x]}}`))
 	w := e.Check.GetWatches()[0]
-	if p := w.GetParams(); p.GetMaxPeriod() != 4 || p.GetRepeats() != 5 || len(w.GetCycleSteps()) != 2 || w.GetWarn() < warn ||
-		len(p.GetPerTool()) != 1 || p.GetPerTool()[0].GetMatch() != "read*" || !cmp.Equal(p.GetReadOnly(), []string{"stat"}) {
+	if got := string(w.GetTool()); got != `{"per_tool":[{"match":"read*","warn_threshold":9,"block_threshold":12}]}` || len(w.GetCycle()) > 0 {
+		t.Errorf("%v", w)
+	}
+	e = asked{body: tools}.of(t, policies(t, `{cycle: {}}`))
+	if w := e.Check.GetWatches()[0]; string(w.GetCycle()) != "{}" || len(w.GetTool()) > 0 {
 		t.Errorf("%v", w)
 	}
 }

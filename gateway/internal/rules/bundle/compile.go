@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"errors"
 	"time"
 
 	"github.com/unloop/unloop/schemas/policy"
@@ -39,6 +40,9 @@ type Policy struct {
 	Tool          *policy.Tool
 	Cycle         *policy.Cycle
 	Semantic      *policy.Semantic
+	// ToolWire and CycleWire are Tool and Cycle as checks have them; nil for those that are
+	// off.
+	ToolWire, CycleWire []byte
 	// PromptOff reports that the policy has a prompt detector that is turned off,
 	// which differs from having none.
 	PromptOff bool
@@ -87,7 +91,10 @@ func Compile(b *policy.Bundle) (*Set, error) {
 		s.KillSwitches = append(s.KillSwitches, Kill{k, descriptor(k.ScopeKey)})
 	}
 	for i := range b.Policies {
-		p := compilePolicy(&b.Policies[i])
+		p, err := compilePolicy(&b.Policies[i])
+		if err != nil {
+			return nil, err
+		}
 		p.order, p.global = i, b.GlobalShadow
 		p.selector.nothing = s.FairvisorHeaders && b.Policies[i].Spec.Selector.Pathless()
 		s.policies = append(s.policies, p)
@@ -103,19 +110,18 @@ func descriptor(text string) policy.Descriptor {
 	return d
 }
 
-func compilePolicy(e *policy.Entry) *Policy {
+func compilePolicy(e *policy.Entry) (*Policy, error) {
 	spec := &e.Spec
 	p := &Policy{
 		ID: e.ID, FailClosed: spec.FailureMode == "closed", IncludeExcerpt: spec.IncludeExcerpt,
 		SessionRepair: spec.SessionRepair != nil && spec.SessionRepair.Enabled, Hint: spec.Hint, Reject: spec.Reject,
 		selector: compileSelector(&spec.Selector), shadow: spec.Mode == "shadow", holdout: spec.Holdout,
 	}
-	p.compileDetectors(spec)
 	p.compileRules(spec)
-	return p
+	return p, p.compileDetectors(spec)
 }
 
-func (p *Policy) compileDetectors(spec *policy.Spec) {
+func (p *Policy) compileDetectors(spec *policy.Spec) error {
 	if spec.LoopDetection != nil && spec.LoopDetection.Enabled {
 		p.LoopDetection = spec.LoopDetection
 	}
@@ -132,6 +138,10 @@ func (p *Policy) compileDetectors(spec *policy.Spec) {
 	if spec.Semantic != nil && spec.Semantic.Enabled {
 		p.Semantic = spec.Semantic
 	}
+	var err, fault error
+	p.ToolWire, err = policy.EncodeBlock(p.Tool)
+	p.CycleWire, fault = policy.EncodeBlock(p.Cycle)
+	return errors.Join(err, fault)
 }
 
 // RejectBy returns how requests are answered that a detector rejects; "" leaves it to the

@@ -1,0 +1,103 @@
+package evaluate
+
+import (
+	"sync"
+
+	"github.com/unloop/unloop/detector/internal/toolloop"
+	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// decoded remembers the parameters that checks brought, by their encoded form: those of a
+// policy are the same in each check.
+type decoded[V any] struct {
+	mu    sync.RWMutex
+	known map[string]V
+}
+
+// maxDecoded bounds the parameters that are remembered, of as many policies.
+const maxDecoded = 1024
+
+func (d *decoded[V]) of(data []byte, decode func([]byte) (V, error)) (V, error) {
+	d.mu.RLock()
+	v, ok := d.known[string(data)]
+	d.mu.RUnlock()
+	if ok {
+		return v, nil
+	}
+	v, err := decode(data)
+	if err != nil {
+		return v, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.known == nil || len(d.known) >= maxDecoded {
+		d.known = map[string]V{}
+	}
+	d.known[string(data)] = v
+	return v, nil
+}
+
+var (
+	tools  decoded[*policy.Tool]
+	cycles decoded[*policy.Cycle]
+)
+
+// watchParams are the parameters of a tool watch.
+type watchParams struct {
+	toolloop.Params
+	// climbs and cycleClimbs report that the actions follow a ladder.
+	climbs, cycleClimbs bool
+}
+
+// paramsOf returns the parameters of a watch.
+func paramsOf(w *checkpb.ToolWatch) (p watchParams, err error) {
+	if p.Tool, err = tools.of(w.GetTool(), decodeTool); err != nil {
+		return p, err
+	}
+	p.Cycle, err = cycles.of(w.GetCycle(), decodeCycle)
+	p.climbs, p.cycleClimbs = len(p.Tool.Escalation) > 0, err == nil && len(p.Cycle.Escalation) > 0
+	return p, err
+}
+
+// decodeTool returns a tool detector; one that finds nothing for no data. A ladder of
+// actions sets its thresholds: the first step warns, the first that stops blocks, and no
+// number of warnings comes before that.
+func decodeTool(data []byte) (*policy.Tool, error) {
+	t, err := policy.DecodeBlock[policy.Tool](data)
+	switch {
+	case err != nil:
+		return nil, err
+	case t == nil:
+		t = policy.DefaultTool()
+		t.WarnAction, t.BlockAction, t.ErrorAction = policy.Allow, policy.Allow, policy.Allow
+		t.ErrorThreshold, t.FailedRounds, t.EmptyThreshold, t.UnknownThreshold, t.Escalate, t.PollLimitHours = 0, 0, 0, 0, 0, 0
+	case len(t.Escalation) > 0:
+		t.WarnThreshold, t.BlockThreshold = t.Escalation[0].At, t.Escalation[len(t.Escalation)-1].At+1
+		for _, step := range t.Escalation {
+			if actionOf(step.Action).Stops() {
+				t.BlockThreshold = step.At
+				break
+			}
+		}
+		t.MaxWarnings = t.BlockThreshold + 1
+	}
+	return t, nil
+}
+
+// decodeCycle returns a cycle detector; one that finds nothing for no data. A ladder of
+// actions begins with its first step.
+func decodeCycle(data []byte) (*policy.Cycle, error) {
+	c, err := policy.DecodeBlock[policy.Cycle](data)
+	switch {
+	case err != nil:
+		return nil, err
+	case c == nil:
+		return &policy.Cycle{Action: policy.Allow, WideAction: policy.Allow}, nil
+	}
+	c.Repeats = c.Steps()[0].At
+	return c, nil
+}
+
+// actionOf returns an action of a policy as the wire has it.
+func actionOf(a policy.Action) checkpb.Action { return checkpb.ActionOf(string(a)) }
