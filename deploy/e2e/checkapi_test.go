@@ -64,7 +64,7 @@ func TestCheckCountsAsItsRequestWould(t *testing.T) {
 		Action: "reject", Reason: "loop_detected", HitCount: 6, RetryAfterSeconds: d.RetryAfterSeconds, Message: d.Message, LoopID: d.LoopID, RequestID: d.RequestID,
 		Findings: []client.Finding{{
 			Policy: "default", Detector: "prompt", Action: "reject", Fingerprint: d.Findings[0].Fingerprint, HitCount: 6,
-			Threshold: 5, WindowSeconds: 60, CooldownSeconds: 30, LoopID: d.LoopID,
+			Threshold: 5, WindowSeconds: 60, CooldownSeconds: 30, LoopID: d.LoopID, Message: "The same prompt came 6 times within 60 seconds.",
 		}},
 	}
 	if diff := cmp.Diff(want, d); diff != "" {
