@@ -75,9 +75,9 @@ func apiOf(t *testing.T, d Decider) *API {
 	})
 }
 
-// keyed returns a request with the key.
-func keyed(method, path string, body io.Reader) *http.Request {
-	r := httptest.NewRequest(method, path, body)
+// keyed returns a POST with the key.
+func keyed(path string, body io.Reader) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, path, body)
 	r.Header.Set(access.Header, key)
 	return r
 }
@@ -133,7 +133,7 @@ func TestClientThatLeftGetsNoDecision(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	w := httptest.NewRecorder()
-	apiOf(t, &decider{}).ServeHTTP(w, keyed("POST", CheckPath, strings.NewReader(`{"prompt":"p"}`)).WithContext(ctx))
+	apiOf(t, &decider{}).ServeHTTP(w, keyed(CheckPath, strings.NewReader(`{"prompt":"p"}`)).WithContext(ctx))
 	if w.Body.Len() > 0 {
 		t.Errorf("answered %s", w.Body)
 	}
@@ -159,7 +159,7 @@ func TestDescribedRequestIsReadAsItWouldBeSent(t *testing.T) {
 		`{"tool":"ls","arguments":{"x":null},"path":"/v1/messages"}`: {"anthropic", anthropic.Format.Name(), ``, true, false, "header", `ls {"x":null}`},
 	} {
 		d := decider{}
-		r := keyed("POST", CheckPath, strings.NewReader(check))
+		r := keyed(CheckPath, strings.NewReader(check))
 		r.Header.Set("X-Session-Id", "header")
 		w := httptest.NewRecorder()
 		apiOf(t, &d).ServeHTTP(w, r)

@@ -166,7 +166,7 @@ func TestCopiesOfAChecksPartsTakeMemory(t *testing.T) {
 	} {
 		reg := prometheus.NewRegistry()
 		bodies := intake.NewBodies(1<<20, reg)
-		r, w := keyed(http.MethodPost, path, strings.NewReader(body)), httptest.NewRecorder()
+		r, w := keyed(path, strings.NewReader(body)), httptest.NewRecorder()
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "application/json, text/event-stream")
 		u := bodies.Watch(w, r, 1)

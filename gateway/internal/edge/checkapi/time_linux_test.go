@@ -20,7 +20,7 @@ func TestTheTimeForEachByteOfACheckIsBounded(t *testing.T) {
 	api.mcp = api.newMCP()
 	read := func(path string, status int) bytetime.Reader {
 		return func(body []byte) int {
-			r := keyed(http.MethodPost, path, bytes.NewReader(body))
+			r := keyed(path, bytes.NewReader(body))
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Accept", "application/json, text/event-stream")
 			r.Header.Set("X-Session-Id", "s")
