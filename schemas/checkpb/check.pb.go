@@ -2793,7 +2793,7 @@ func (x *Forget) GetLoopId() string {
 }
 
 // Owed is broadcast on loop.owed when a request failed that bore a hint. The gateway that
-// gets its replay gives the hint again.
+// gets its replay gives the hint again. An empty one asks all gateways which hints they know.
 type Owed struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Caller string                 `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`

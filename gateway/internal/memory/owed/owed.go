@@ -27,6 +27,9 @@ const (
 	owedFor  = 10 * time.Minute
 	// maxMessage is the largest message about a hint that is read, in bytes.
 	maxMessage = 8 << 10
+	// retellEvery is how often a gateway tells at most what is owed, to those that start. What
+	// another one says of a hint that was given so lately is older than that.
+	retellEvery = time.Second
 )
 
 // Key is a request, by its caller and its content.
@@ -47,6 +50,9 @@ type Hints struct {
 
 	mu    sync.Mutex
 	hints map[Key]hint
+	// given is when hints were given that had been owed, and retold when all were told last.
+	given  map[Key]time.Time
+	retold time.Time
 }
 
 type hint struct {
@@ -56,18 +62,23 @@ type hint struct {
 
 // New returns a store without hints, which tells other gateways over a connection.
 func New(nc *natskit.Conn, now func() time.Time) *Hints {
-	return &Hints{nc: nc, now: now, hints: map[Key]hint{}}
+	return &Hints{nc: nc, now: now, hints: map[Key]hint{}, given: map[Key]time.Time{}}
 }
 
 // Keep notes that a hint is owed to a request.
 func (h *Hints) Keep(key Key, f *checkpb.Finding) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.keep(key, f)
 	h.tell(key, f)
 }
 
 // Drop notes that the hint for a request was given, if one was owed.
 func (h *Hints) Drop(key Key) {
-	if h.drop(key) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, known := h.hints[key]; known {
+		h.drop(key)
 		h.tell(key, nil)
 	}
 }
@@ -89,19 +100,17 @@ func (h *Hints) Of(key Key) *checkpb.Finding {
 	return nil
 }
 
+// keep notes a hint that is owed; the lock is held.
 func (h *Hints) keep(key Key, f *checkpb.Finding) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	bounded.MakeRoom(h.hints, key, maxHints)
 	h.hints[key] = hint{f, h.now()}
 }
 
-func (h *Hints) drop(key Key) (known bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_, known = h.hints[key]
+// drop forgets a hint that was given; the lock is held.
+func (h *Hints) drop(key Key) {
 	delete(h.hints, key)
-	return known
+	bounded.MakeRoom(h.given, key, maxHints)
+	h.given[key] = h.now()
 }
 
 // tell tells the other gateways of a hint that is owed, or with nil that it was given. If
@@ -112,26 +121,52 @@ func (h *Hints) tell(key Key, f *checkpb.Finding) {
 	}
 }
 
-// Follow learns of the hints that other gateways owe until the context ends.
+// retell tells all hints that are owed, for a gateway that starts, unless they were told a
+// moment ago. None of them can be given meanwhile here.
+func (h *Hints) retell() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	if len(h.hints) == 0 || now.Sub(h.retold) < retellEvery {
+		return
+	}
+	h.retold = now
+	for key, one := range h.hints {
+		if now.Sub(one.at) < owedFor {
+			h.tell(key, one.finding)
+		}
+	}
+}
+
+// Follow learns of the hints that other gateways owe until the context ends. It asks for
+// those from before with an empty message.
 func (h *Hints) Follow(ctx context.Context) error {
 	stop, err := h.nc.Subscribe(schemas.SubjectOwed, h.learn)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	_ = h.nc.Publish(schemas.SubjectOwed, nil) // without a connection there is nobody to tell
 	<-ctx.Done()
 	return nil
 }
 
 func (h *Hints) learn(m *nats.Msg) {
+	if len(m.Data) == 0 {
+		h.retell()
+		return
+	}
 	var msg checkpb.Owed
 	if len(m.Data) > maxMessage || proto.Unmarshal(m.Data, &msg) != nil || len(msg.GetBody()) != len(fingerprint.Digest{}) {
 		return
 	}
 	key := Key{msg.GetCaller(), fingerprint.Digest(msg.GetBody())}
-	if f := msg.GetFinding(); f.GetAction() == checkpb.Action_ACTION_HINT {
-		h.keep(key, f)
-	} else {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch f := msg.GetFinding(); {
+	case f.GetAction() != checkpb.Action_ACTION_HINT:
 		h.drop(key)
+	case h.now().Sub(h.given[key]) >= retellEvery:
+		h.keep(key, f)
 	}
 }
