@@ -215,7 +215,7 @@ func TestACommandEndsWhenItsUserMayNot(t *testing.T) {
 		want string
 	}{
 		{"subscriber", []string{"overrides"}, "may not publish to $JS.API.DIRECT.GET.KV_LOOP_OVERRIDES"},
-		{"notifier", []string{"policy", "push", bundle}, "may not publish to $JS.API.DIRECT.GET.KV_LOOP_POLICIES"},
+		{"notifier", []string{"policy", "push", bundle}, "may not publish to $KV.LOOP_POLICIES.bundle"},
 		{"monitor", []string{"events"}, "may not subscribe to loop.detected.>"},
 		{"embedworker", []string{"nats", "init"}, "may not publish to $JS.API.STREAM.INFO."},
 		{"notifier", []string{"backup", filepath.Join(dir, "backup.zip")}, "may not publish to $JS.API.STREAM.INFO.KV_LOOP_COUNTERS"},
