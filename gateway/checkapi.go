@@ -75,7 +75,7 @@ func (g *Gateway) serveDecision(w http.ResponseWriter, r *http.Request) {
 	}
 	target, _ := g.stages.Table.Route(original) // other gateways have upstreams of their own
 	req := request.New(original, target)
-	req.Asked = true
+	req.DecisionOnly = true
 	who, refusal := g.admit(original, req)
 	if refusal != nil {
 		respond.Refuse(w, original, req.Provider, *refusal)

@@ -21,9 +21,9 @@ import (
 func (g *Gateway) outcomeCase(e *exchange) *outcome.Case {
 	c := &outcome.Case{
 		Evidence: e.evidence, Decision: g.withOwed(e), Degraded: e.answer.Degraded, Overloaded: e.answer.Overloaded,
-		Exempt: e.operator.Exempt, Caller: e.from.Identity.GetCaller(), Policies: e.rules.Set, Template: e.template, Asked: e.req.Asked,
+		Exempt: e.operator.Exempt, Caller: e.from.Identity.GetCaller(), Policies: e.rules.Set, Template: e.template, DecisionOnly: e.req.DecisionOnly,
 	}
-	if !e.req.Asked {
+	if !e.req.DecisionOnly {
 		c.Reject, c.Answerable = policy.RejectAnswer(g.cfg.Reject), e.req.Prompt.Answerable()
 		c.Sender = g.sender(e)
 	}
@@ -49,7 +49,7 @@ func (g *Gateway) sender(e *exchange) clientprofile.Sender {
 
 // rejected notes that a request was rejected because of a finding.
 func (g *Gateway) rejected(a *account.Account, out *outcome.Outcome) {
-	if !out.Rejects() || a.Request.Asked {
+	if !out.Rejects() || a.Request.DecisionOnly {
 		return
 	}
 	answer := strconv.Itoa(out.Status)
@@ -71,7 +71,7 @@ func conversation(from *request.Subject, f *checkpb.Finding) standing.Conversati
 // detectors find more.
 func (g *Gateway) withOwed(e *exchange) *checkpb.Decision {
 	d := e.answer.Decision
-	if e.req.Asked || e.req.Peek || !g.owed.Any() || outcome.Strongest(d).GetAction() >= checkpb.Action_ACTION_HINT {
+	if e.req.DecisionOnly || e.req.Peek || !g.owed.Any() || outcome.Strongest(d).GetAction() >= checkpb.Action_ACTION_HINT {
 		return d
 	}
 	f := g.owed.Of(owed.KeyOf(&e.from, e.req))

@@ -87,8 +87,8 @@ type Part struct{ content }
 // read.
 func PartMessage[M any, P message[M]](p Part) (P, error) { return decode[M, P](p.content) }
 
-// Turn says since when a request is waited for, and until when at most.
-type Turn struct{ From, Until time.Time }
+// Awaited says since when a request is waited for, and until when at most.
+type Awaited struct{ From, Until time.Time }
 
 // NewInbox returns an inbox that lives as long as the connection. A request fails if no
 // answer came within timeout, or up to a tenth longer.
@@ -133,7 +133,7 @@ func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
 // answer restarts as long as it answers those before this one on the subject, and stands
 // still while this process waits for a processor. The error is ErrBusy where the turn
 // ends before that time does. The zero turn is none.
-func (in *Inbox) RequestParts(msg *nats.Msg, m proto.Message, t Turn, part func(p Part, err error) (more bool)) {
+func (in *Inbox) RequestParts(msg *nats.Msg, m proto.Message, t Awaited, part func(p Part, err error) (more bool)) {
 	a := asked{from: time.Now(), part: part}
 	if t.Until.IsZero() {
 		in.request(msg, m, a)

@@ -26,7 +26,7 @@ type attempt struct {
 	message  proto.Message
 	body     []byte
 	began    time.Time
-	turn     natskit.Turn
+	awaited  natskit.Awaited
 	tries    atomic.Int32
 	underway atomic.Int32
 	// counted says that a detector has answered with decisions.
@@ -42,7 +42,7 @@ type attempt struct {
 }
 
 func newAttempt(c *Checker, batch []*call, message proto.Message, body []byte, free func()) *attempt {
-	return &attempt{c: c, message: message, body: body, began: time.Now(), turn: c.turn(batch[0]), free: sync.OnceFunc(free), open: append([]*call(nil), batch...), left: len(batch)}
+	return &attempt{c: c, message: message, body: body, began: time.Now(), awaited: c.awaited(batch[0]), free: sync.OnceFunc(free), open: append([]*call(nil), batch...), left: len(batch)}
 }
 
 // start sends the batch. If its detector falls silent, the batch is sent again while there
@@ -77,12 +77,12 @@ func (a *attempt) try(except string) (name string) {
 	}
 	switch {
 	case near, a.c.fleet.unknown(): // there may be one detector, and it may have to beat yet
-		a.c.inbox.RequestParts(msg, a.message, a.turn, answered)
+		a.c.inbox.RequestParts(msg, a.message, a.awaited, answered)
 	case name != "":
 		msg.Subject = schemas.DetectorSubject(name)
-		a.c.inbox.RequestParts(msg, a.message, a.turn, answered)
+		a.c.inbox.RequestParts(msg, a.message, a.awaited, answered)
 	default: // some detector of the group
-		a.c.inbox.RequestParts(msg, a.message, natskit.Turn{}, answered)
+		a.c.inbox.RequestParts(msg, a.message, natskit.Awaited{}, answered)
 	}
 	return name
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// turn returns since when a call's decision is waited for: since it was asked, or since
+// awaited returns since when a call's decision is waited for: since it was asked, or since
 // the last decision on another one. A detector that is gone costs the timeout, and not the
 // time that it was busy before.
-func (c *Checker) turn(one *call) natskit.Turn {
+func (c *Checker) awaited(one *call) natskit.Awaited {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return natskit.Turn{From: c.begun(one), Until: one.at.Add(max(c.timeout, maxWait))}
+	return natskit.Awaited{From: c.begun(one), Until: one.at.Add(max(c.timeout, maxWait))}
 }
 
 // begun is when the timeout of a call began; the lock is held.

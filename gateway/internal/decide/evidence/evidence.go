@@ -101,7 +101,7 @@ func Of(in *Input) Evidence {
 		Identity: m.Identity, Model: m.Model(), Bundle: m.Policies.Version(),
 		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
 		Retry: m.isRetry(), Idempotency: m.idempotency(), InputTokens: m.Body.PromptTokens(), Usd: m.usd(),
-		Asked: m.Asked, Peek: m.Peek, Probe: m.Probe, Excerpt: m.excerpt(),
+		Asked: m.DecisionOnly, Peek: m.Peek, Probe: m.Probe, Excerpt: m.excerpt(),
 	}
 	if m.Probe { // a comparison of texts that is late raises an incident of its own
 		m.out.Check.Exchange, m.out.Check.Semantics = nil, nil

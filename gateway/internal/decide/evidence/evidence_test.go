@@ -187,7 +187,7 @@ func TestCheckSaysHowTheRequestIsMeant(t *testing.T) {
 	set := policies(t, `{prompt: {}, include_excerpt: true}`)
 	e := asked{
 		body: chat, caller: "c", header: map[string]string{"X-Stainless-Retry-Count": "2", "Idempotency-Key": "k"},
-		set: func(in *Input) { in.Asked, in.Peek = true, true },
+		set: func(in *Input) { in.DecisionOnly, in.Peek = true, true },
 	}.of(t, set)
 	c := e.Check
 	if !c.GetRetry() || len(c.GetIdempotency()) != 64 || !c.GetAsked() || !c.GetPeek() || c.GetModel() != "gpt-4o" || c.GetBundle() != set.Version() ||

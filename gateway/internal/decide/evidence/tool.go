@@ -145,7 +145,7 @@ func bytesOf(d fingerprint.Digest) []byte {
 // setAnswers says, for events, which rejects of a watch the policy has answered in the
 // model's place, if the request can be. It can't where only the decision is asked for.
 func (m *maker) setAnswers(w *checkpb.ToolWatch, p *bundle.Policy) {
-	if m.Asked || m.Peek || m.Run != nil || !m.Prompt.Answerable() {
+	if m.DecisionOnly || m.Peek || m.Run != nil || !m.Prompt.Answerable() {
 		return
 	}
 	if p.RejectBy(finding.Tool) == policy.RejectSynthetic {

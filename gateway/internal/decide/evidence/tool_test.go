@@ -65,7 +65,7 @@ func TestWatchesSayWhatIsAnsweredInTheModelsPlace(t *testing.T) {
 		tool, cycle checkpb.Answer
 	}{
 		"a request":         {asked{body: tools}, synthetic, none},
-		"a check":           {asked{body: tools, set: func(in *Input) { in.Asked = true }}, none, none},
+		"a check":           {asked{body: tools, set: func(in *Input) { in.DecisionOnly = true }}, none, none},
 		"a peek":            {asked{body: tools, set: func(in *Input) { in.Peek = true }}, none, none},
 		"a tool's call":     {asked{run: &request.ToolRun{Tool: "read"}}, none, none},
 		"an answer of data": {asked{body: strings.Replace(tools, `{"model"`, `{"response_format":{"type":"json_object"},"model"`, 1)}, none, none},

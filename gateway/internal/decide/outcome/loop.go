@@ -28,7 +28,7 @@ func (o *Outcome) stop() {
 // answer.
 func (c *Case) answer(f *checkpb.Finding, answerable bool) clientprofile.Answer {
 	answerable = answerable && f.GetAction() != checkpb.Action_ACTION_BREAK
-	if c.Asked {
+	if c.DecisionOnly {
 		return clientprofile.Limited
 	}
 	want := c.rejectBy(f)

@@ -41,8 +41,8 @@ type Case struct {
 	// is policy.RejectAuto.
 	Reject policy.RejectAnswer
 	Sender clientprofile.Sender
-	// Asked says that only the decision was asked for: a reject is a 429.
-	Asked bool
+	// DecisionOnly says that only the decision is wanted: a reject is a 429.
+	DecisionOnly bool
 	// Template writes the refusals of a block that stands; nil if none is known.
 	Template *RepeatTemplate
 }

@@ -169,7 +169,7 @@ func TestDescribedRequestIsReadAsItWouldBeSent(t *testing.T) {
 		}
 		got := read{
 			Upstream: d.asked.Target.Upstream, Format: d.asked.Target.Format.Name(), Body: string(d.asked.Body.Bytes),
-			Asked: d.asked.Asked, Peek: d.asked.Peek, Session: d.asked.Header.Get("X-Session-Id"),
+			Asked: d.asked.DecisionOnly, Peek: d.asked.Peek, Session: d.asked.Header.Get("X-Session-Id"),
 		}
 		if run := d.asked.Run; run != nil {
 			got.Run = run.Tool + " " + string(run.Arguments)

@@ -92,7 +92,7 @@ func (rd Reader) describe(r *http.Request, c *checkRequest) (*Described, *client
 		target.Format = format
 	}
 	d := &Described{HTTP: r, Request: request.New(r, target)}
-	d.Body, d.Asked, d.Peek, d.Probe = &request.Body{Bytes: c.body, Length: int64(len(c.body))}, !c.peek, c.peek, c.probe
+	d.Body, d.DecisionOnly, d.Peek, d.Probe = &request.Body{Bytes: c.body, Length: int64(len(c.body))}, !c.peek, c.peek, c.probe
 	if c.isRun() {
 		d.Run, d.Prompt = &c.run, &provider.Prompt{Model: c.model, User: c.user}
 	}

@@ -50,7 +50,7 @@ func Explain(ctx context.Context, cfg *Config, js jetstream.JetStream, trust sea
 	if fault != nil {
 		return nil, fmt.Errorf("%w: %s", ErrRequest, fault.Message)
 	}
-	d.Asked, d.Peek = false, true
+	d.DecisionOnly, d.Peek = false, true
 	return e.explain(d, shared, detectors), nil
 }
 

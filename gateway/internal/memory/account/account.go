@@ -113,7 +113,7 @@ func (a *Account) correct(u *usage.Usage) {
 		return
 	}
 	id := ""
-	if a.Request.Asked {
+	if a.Request.DecisionOnly {
 		id = a.Evidence.Check.GetRequestId()
 	}
 	corrections := Corrections(reserved, u, a.Evidence.At, a.Now(), id)

@@ -184,7 +184,7 @@ func TestResultOfARequestIsToldTheDetectorsOnce(t *testing.T) {
 		"upgraded":          {101, "", used, nil, []string{"tokens -100"}, 101},
 		"error in a stream": {200, typeEvents, "data: {\"error\":{\"code\":1}}\n\n", nil, []string{"failed", "tokens -100"}, 502},
 		"not counted":       {503, typeJSON, `{}`, func(a *Account) { a.Counted = false }, []string{"tokens -100"}, 503},
-		"asked only":        {503, typeJSON, `{}`, func(a *Account) { a.Request.Asked = true }, []string{"tokens -100 id", "failed"}, 503},
+		"asked only":        {503, typeJSON, `{}`, func(a *Account) { a.Request.DecisionOnly = true }, []string{"tokens -100 id", "failed"}, 503},
 		"no reservation":    {200, typeJSON, used, func(a *Account) { a.Evidence.Limits = nil }, nil, 200},
 		"old detector":      {200, typeJSON, used, func(a *Account) { a.Decision = &checkpb.Decision{} }, nil, 200},
 	} {

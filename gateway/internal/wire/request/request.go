@@ -46,9 +46,9 @@ type Request struct {
 	Uninspected string
 	// Run is the tool call that is asked about; nil for requests to a model.
 	Run *ToolRun
-	// Asked and Peek say that only the decision was asked for. A peek is not counted. A
+	// DecisionOnly and Peek say that only the decision is wanted. A peek is not counted. A
 	// Probe tests whether loops are found, and raises no incident.
-	Asked, Peek, Probe bool
+	DecisionOnly, Peek, Probe bool
 }
 
 // New returns a request before its body was read.
