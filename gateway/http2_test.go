@@ -87,12 +87,17 @@ func TestLargeBodiesOverHTTP2HoldUpNoOthers(t *testing.T) {
 				send(stalling, -i, &stalled{Context: stalling}, 8<<20)
 			}
 			for i := range bodies {
-				begin := fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"%d `, i)
-				body := append(append(begin, bytes.Repeat([]byte("lorem ipsum "), (i+1)<<20/12-20)...), `"}]}`...)
+				// The padding is outside of the prompt, which would take long to compare.
+				begin := fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"%d"}],"padding":"`, i)
+				body := append(append(begin, bytes.Repeat([]byte("lorem ipsum "), (i+1)<<20/12-20)...), `"}`...)
 				send(t.Context(), i+1, io.MultiReader(bytes.NewReader(body)), len(body))
 			}
 			for range bodies {
-				<-came
+				select {
+				case <-came:
+				case early := <-statuses:
+					t.Errorf("%s before all bodies reached the upstream", early)
+				}
 			}
 			close(answer)
 			for range bodies {
