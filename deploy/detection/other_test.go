@@ -49,6 +49,9 @@ var lookScenes = []honest{
 			a.call("bash", fmt.Sprintf(`{"command":"python m%d.py"}`, i), fmt.Sprintf("Traceback (most recent call last):\n  File \"m%d.py\", line %d\nNameError: name 'x%d' is not defined", i, i, i), time.Second)
 		}
 	}},
+	eachOf("services that are restarted", "bash", `{"command":"systemctl restart %s"}`, ""),
+	eachOf("rooms whose mode is set", "set_mode", `{"room":"%s","mode":"eco"}`, `{"success":true}`),
+	eachOf("chapters that are converted", "convert", `{"file":"chapters/%s.md","to":"html"}`, "The chapter is converted."),
 	{name: "a pool of workers that take 96 samples of one prompt", play: func(s *scene) { workers(s, 8, 12) }},
 }
 
@@ -64,6 +67,16 @@ func linesOf(from, n int) string {
 		fmt.Fprintf(&b, "%6d\tfunc line%d(a int) int { return a + %d }\n", i+1, i, i*i)
 	}
 	return b.String()
+}
+
+// eachOf does the same with each of some names.
+func eachOf(name, tool, args, result string) honest {
+	return honest{name: name, play: func(s *scene) {
+		a := s.agent(0).user("Do it for each of them.")
+		for of := range strings.FieldsSeq("alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu") {
+			a.call(tool, fmt.Sprintf(args, of), result, 2*time.Second)
+		}
+	}}
 }
 
 // workers send one prompt n times each, so that it is always in flight.

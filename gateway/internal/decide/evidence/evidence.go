@@ -67,7 +67,8 @@ type Evidence struct {
 type maker struct {
 	Input
 	out Evidence
-	// again are the policies whose tool detector finds a call repeated after other work.
+	// again are the policies whose tool detector finds a call repeated after other work, or
+	// one that was only acknowledged.
 	again []string
 	// bounds are those that the body sets, once they were read.
 	bounds *usage.Bounds

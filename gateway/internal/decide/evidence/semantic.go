@@ -45,7 +45,7 @@ func (m *maker) semantics() (*semanticpb.Exchange, []*checkpb.SemanticWatch) {
 			continue // the operator turned the detection of repeated prompts off
 		}
 		if slices.Contains(m.again, p.ID) {
-			continue // the tool detector counts such calls, and knows the work in between
+			continue // the tool detector counts such calls, and knows what was done in between
 		}
 		w := semanticWatch(p)
 		w.Shadow = m.shadow(p)

@@ -86,3 +86,27 @@ func TestHistoriesOfTextsAreKeptApart(t *testing.T) {
 		}
 	}
 }
+
+// A call that does something and is only acknowledged tells nothing that could be compared:
+// each call of a batch has the same result.
+func TestAcknowledgedCallsAreNotCompared(t *testing.T) {
+	t.Parallel()
+	set := policies(t, "{tool: {}, semantic: {}}")
+	for name, c := range map[string]struct {
+		tool, result string
+		compared     bool
+	}{
+		"an acknowledgement":  {"book", "the booking is made", false},
+		"more than that":      {"book", "the booking is made, and the rooms have a view of the lake", true},
+		"an error":            {"book", "Error: no room", true},
+		"what was read":       {"read", "the text of a", true},
+		"a command's output":  {"bash", "the text of a", true},
+		"a command's silence": {"bash", "", false},
+	} {
+		body := strings.NewReplacer(`"read"`, `"`+c.tool+`"`, "the text of a", c.result).Replace(tools)
+		e := asked{body: body, caller: "c"}.of(t, set)
+		if compared := len(e.Check.GetSemantics()) > 0; compared != c.compared {
+			t.Errorf("%s: compared is %t, want %t", name, compared, c.compared)
+		}
+	}
+}

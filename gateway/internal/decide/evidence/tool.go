@@ -1,6 +1,8 @@
 package evidence
 
 import (
+	"slices"
+
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/text/recognize"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
@@ -56,7 +58,7 @@ func (m *maker) runner() []byte {
 // history returns the history that the request shows, read by a policy's rules.
 func (m *maker) history(p *bundle.Policy, rules provider.Rules) *checkpb.History {
 	items, before := m.Prompt.Transcript.History(rules)
-	if p.Tool != nil && provider.Again(items) {
+	if p.Tool != nil && (provider.Again(items) || acknowledged(items)) {
 		m.again = append(m.again, p.ID)
 	}
 	h := &checkpb.History{Delta: m.Prompt.Delta, Own: m.OwnSession, Before: bytesOf(before), Items: make([]*checkpb.HistoryItem, len(items))}
@@ -75,6 +77,18 @@ func (m *maker) history(p *bundle.Policy, rules provider.Rules) *checkpb.History
 		h.Items[i] = it
 	}
 	return h
+}
+
+// acknowledged reports whether the newest round's results are nothing but acknowledgements
+// of calls that do something: each call of a batch has the same one.
+func acknowledged(items []provider.Item) bool {
+	if len(items) == 0 || len(items[len(items)-1].Calls) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(items[len(items)-1].Calls, func(c provider.ToolCall) bool {
+		silent := c.Result == fingerprint.EmptyResult()
+		return c.Result.IsZero() || c.Failed || c.Empty || c.Long || c.Soft || c.Ours || !silent && !recognize.Acts(c.Tool)
+	})
 }
 
 // kept names the history that the provider keeps. A conversation has the same name in

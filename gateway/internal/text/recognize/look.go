@@ -9,7 +9,7 @@ import (
 
 var (
 	// lookingWords are words of tools that look at something which others may change.
-	lookingWords = []string{"check", "get", "read", "list", "fetch", "view", "show", "describe", "query", "lookup", "retrieve", "inspect", "sql", "ls", "snapshot", "screenshot"}
+	lookingWords = []string{"check", "get", "read", "list", "fetch", "view", "show", "describe", "query", "lookup", "retrieve", "inspect", "sql", "ls", "snapshot", "screenshot", "search", "find"}
 	// fileNames are the arguments of tools that read a file.
 	fileNames = []string{"path", "file", "file_path", "filePath", "filename", "paths", "files", "absolute_path"}
 	// movingFiles are in the names of files that somebody else writes to.
@@ -28,6 +28,10 @@ var (
 	// changingParts are in commands that change something.
 	changingParts = []string{"insert ", "update ", "delete", "create", "apply", "-x post", "-xpost", "-x put", "-x patch", " -d ", "--data", " --form", " -f @", "upload"}
 )
+
+// Acts reports whether a tool does something of its own: its name says neither that it reads
+// or searches nor that it is a shell.
+func Acts(tool string) bool { return !isShell(tool) && !toolname.HasWord(tool, lookingWords) }
 
 // looks reports whether a tool that is not a shell looks at something which others may
 // change: an order, a row, a page, a log. A source file stays as it is.
