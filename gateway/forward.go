@@ -34,7 +34,7 @@ func (g *Gateway) forward(w http.ResponseWriter, a *account.Account, out outcome
 		a.Fetcher = hasher.Caller(g.stages.Gate.CallerKey(a.HTTP, req, a.Subject.Client), "")
 	}
 	observer := &forwarded{g: g, a: a, headers: out.Headers}
-	to := forward.Request{Target: req.Target, Body: body, Readable: a.Reads(), Stream: req.Prompt != nil && req.Prompt.Stream, Observer: observer}
+	to := forward.Request{Target: req.Target, Body: body, Readable: a.Reads(), Observer: observer}
 	if g.deps.Traces != nil {
 		to.Trace, observer.span = g.startUpstream(a)
 		defer endUpstream(observer.span, a)

@@ -30,9 +30,8 @@ import (
 )
 
 const (
-	// wholeBuffer and streamBuffer are the sizes of copy buffers in bytes. The parts of a
-	// stream are small, and many streams are open at once.
-	wholeBuffer, streamBuffer = 32 << 10, 4 << 10
+	// copyBuffer is the size of the buffers through which answers are copied, in bytes.
+	copyBuffer = 32 << 10
 	// flushKnown bounds how long a part of an answer of known length waits for the rest:
 	// most come whole, and each flush costs two system calls. Streams have no known length;
 	// each chunk is flushed.
@@ -46,8 +45,6 @@ type Request struct {
 	// Readable says that the gateway reads the answer, so that the upstream may only use
 	// content codings that it knows.
 	Readable bool
-	// Stream says that the client asks for a stream.
-	Stream bool
 	// Trace are the headers of a trace context, which replace the client's; nil leaves
 	// those as they are.
 	Trace    http.Header
@@ -74,13 +71,11 @@ type Observer interface {
 
 // Proxy forwards requests. Make it with New.
 type Proxy struct {
-	keys Keys
-	// whole passes on answers in one piece, and streams those in many. They differ in their
-	// buffers alone.
-	whole, streams httputil.ReverseProxy
-	log            *slog.Logger
-	metrics        *upstreams
-	edits          edits
+	keys    Keys
+	reverse httputil.ReverseProxy
+	log     *slog.Logger
+	metrics *upstreams
+	edits   edits
 	// upgraded are the connections that speak another protocol by now. The HTTP server
 	// does not wait for them.
 	upgraded sync.WaitGroup
@@ -89,11 +84,11 @@ type Proxy struct {
 // New returns a proxy over a transport.
 func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheus.Registerer) *Proxy {
 	p := &Proxy{keys: keys, log: log, edits: newEdits(reg), metrics: newUpstreams(reg)}
-	p.whole = httputil.ReverseProxy{
+	p.reverse = httputil.ReverseProxy{
 		Rewrite:       p.rewrite,
 		Transport:     again{transport},
 		FlushInterval: flushKnown,
-		BufferPool:    &wholeBuffers{},
+		BufferPool:    &buffers{},
 		ModifyResponse: func(res *http.Response) error {
 			out := requestOf(res.Request)
 			out.to.answered(res.StatusCode, time.Since(out.began))
@@ -107,8 +102,6 @@ func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheu
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { requestOf(r).Observer.Failed(w, err) },
 		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	p.streams = p.whole
-	p.streams.BufferPool = streamBuffers{}
 	return p
 }
 
@@ -153,11 +146,7 @@ func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out Request) {
 		defer p.upgraded.Done()
 	}
 	w.Header()["Content-Type"] = nil // net/http would guess one where the upstream sends none
-	proxy := &p.whole
-	if out.Stream {
-		proxy = &p.streams
-	}
-	proxy.ServeHTTP(&keeping{w, maps.Clone(w.Header())}, r.WithContext(httptrace.WithClientTrace(x, &httptrace.ClientTrace{GotConn: x.connected, WroteRequest: x.wrote})))
+	p.reverse.ServeHTTP(&keeping{w, maps.Clone(w.Header())}, r.WithContext(httptrace.WithClientTrace(x, &httptrace.ClientTrace{GotConn: x.connected, WroteRequest: x.wrote})))
 	delivered = true
 }
 
@@ -260,21 +249,14 @@ func (t trailing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// wholeBuffers shares the copy buffers of whole answers.
-type wholeBuffers struct{ pool sync.Pool }
+// buffers shares the buffers of answers.
+type buffers struct{ pool sync.Pool }
 
-func (p *wholeBuffers) Get() []byte {
-	if b, ok := p.pool.Get().(*[wholeBuffer]byte); ok {
+func (p *buffers) Get() []byte {
+	if b, ok := p.pool.Get().(*[copyBuffer]byte); ok {
 		return b[:]
 	}
-	return make([]byte, wholeBuffer)
+	return make([]byte, copyBuffer)
 }
 
-func (p *wholeBuffers) Put(b []byte) { p.pool.Put((*[wholeBuffer]byte)(b)) }
-
-// streamBuffers makes a buffer for each stream, which costs little beside the rest of it.
-type streamBuffers struct{}
-
-func (streamBuffers) Get() []byte { return make([]byte, streamBuffer) }
-
-func (streamBuffers) Put([]byte) {}
+func (p *buffers) Put(b []byte) { p.pool.Put((*[copyBuffer]byte)(b)) }

@@ -27,6 +27,14 @@ func Follow(items bool, w Watcher) answerscan.Watcher {
 	return &follower{failures: failures{failed: w.Failed}, items: items, to: w}
 }
 
+// The names of what is looked for: the id, items, the end of a response with items, and
+// failures.
+var (
+	failing  = answerscan.NamesOf("error")
+	inItems  = answerscan.NamesOf("error", "item", "output", "response")
+	nameless = answerscan.NamesOf("error", "id", "item", "output", "response")
+)
+
 // follower finds the id and the items of an answer, and its failures.
 type follower struct {
 	failures
@@ -34,6 +42,16 @@ type follower struct {
 	came  bool // some have, since Whole was called
 	named bool // the id is known
 	to    Watcher
+}
+
+func (f *follower) Names() *answerscan.Names {
+	switch {
+	case !f.named:
+		return nameless
+	case f.items:
+		return inItems
+	}
+	return failing
 }
 
 func (f *follower) Text(at *answerscan.Place, text []byte) {
@@ -93,6 +111,8 @@ func (f *failures) Object(at *answerscan.Place) int {
 	return 0
 }
 
+func (*failures) Names() *answerscan.Names          { return failing }
+func (*failures) Document()                         {}
 func (*failures) Literal(*answerscan.Place, []byte) {}
 func (*failures) JSON(*answerscan.Place, []byte)    {}
 func (*failures) Closed(*answerscan.Place)          {}

@@ -18,13 +18,19 @@ import (
 // Watcher receives the parts of an answer in their order, each before the client can read
 // that far. The bytes of a call are valid until it returns.
 type Watcher interface {
+	// Names returns the names of the values that the watcher wants from now on; nil for all.
+	// The values of an event of a stream in which none of its watchers' names stands in quotes
+	// are not reported. Names of null do not count.
+	Names() *Names
+	// Document reports that a document begins; only the first of an event of a stream is reported.
+	Document()
 	// Event reports the name of an event of a stream, or data of one that is no object.
 	Event(name []byte)
 	// Text reports a string that is the value of a name, as it is between the quotes. Empty strings and those over 192 bytes are not reported.
 	Text(at *Place, text []byte)
 	// Literal reports a number, true or false that is the value of a name.
 	Literal(at *Place, text []byte)
-	// Object reports that an object begins. It returns the greatest length in bytes of its
+	// Object reports that an object in a document begins. It returns the greatest length in bytes of its
 	// JSON that the watcher wants; 0 for an object that it does not want.
 	Object(at *Place) (most int)
 	// JSON reports an object that the watcher wanted. Until then it is asked for no

@@ -28,6 +28,10 @@ func (n *notes) note(format string, values ...any) {
 	n.log = append(n.log, fmt.Sprintf(format, values...))
 }
 
+func (*notes) Names() *answerscan.Names { return nil }
+
+func (n *notes) Document() { n.note("/ {") }
+
 func (n *notes) Event(name []byte) { n.note("event %s", name) }
 
 func (n *notes) Text(at *answerscan.Place, text []byte) { n.note("%s = %s", path(at), text) }
@@ -274,6 +278,74 @@ func TestAnythingIsScannedAlikeInAnyPieces(t *testing.T) {
 		scanned(t, header, strings.NewReader(text), whole)
 		scanned(t, header, iotest.OneByteReader(strings.NewReader(text)), bytewise)
 		if diff := cmp.Diff(whole.log, bytewise.log); diff != "" {
+			r.Fatalf("%q: %s", text, diff)
+		}
+	})
+}
+
+// only is a watcher that wants the values of one name.
+type only struct {
+	notes
+	names *answerscan.Names
+}
+
+func (o *only) Names() *answerscan.Names { return o.names }
+
+func TestEventsWithoutNamesThatAreWantedPass(t *testing.T) {
+	t.Parallel()
+	const passes = "/ {"
+	for name, c := range map[string]struct {
+		event string
+		want  []string
+	}{
+		"no name":                 {`{"b":1}`, nil},
+		"a name":                  {`{"a":"1"}`, []string{"/a = 1"}},
+		"a name in an object":     {`{"b":{"a":"1"}}`, []string{"1 deep {", "2 deep = 1", "1 deep }"}},
+		"a text":                  {`{"b":"a"}`, []string{"1 deep = a"}},
+		"null":                    {`{"b":"1","a":null}`, nil},
+		"null behind a space":     {`{"b":"1","a": null}`, []string{"1 deep = 1"}},
+		"the first is null":       {`{"a":null,"a":"1"}`, []string{"/a = 1"}},
+		"an escaped quote":        {`{"b":"\"a\""}`, nil},
+		"a part of a name":        {`{"aa":"1"}`, nil},
+		"a name behind a bracket": {`{"b":"{","a":"1"}`, []string{"1 deep = {", "/a = 1"}},
+	} {
+		for _, around := range []string{"data:%s\n\n", "data: %s\r\n\r\n"} {
+			w := &only{names: answerscan.NamesOf("a")}
+			body := fmt.Sprintf(around, c.event) + fmt.Sprintf(around, `{"b":"2"}`)
+			b := answerscan.Watch(&http.Response{Header: stream, ContentLength: -1, Body: io.NopCloser(strings.NewReader(body))}, w)
+			if _, err := io.ReadAll(b); err != nil {
+				t.Fatal(err)
+			}
+			want := append(append([]string{passes}, c.want...), passes, "end, whole: true")
+			if diff := cmp.Diff(want, w.log); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+	}
+}
+
+// In an event that arrives in pieces every value is looked at, so what passes is compared
+// with that.
+func TestEventsThatPassHoldNothingThatIsWanted(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		text := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{
+			"{", "}", "[", "]", `"a"`, `"b"`, `"a`, ":", ":null", ",", `"`, `\`, "\n", "\r\n", "\n\n", "data: ", "data:{", "data: {", "}\n\n", `"b":"1",`, `"a":"1"`, "event: x", "1", " ",
+		})).Draw(r, "pieces"), "")
+		var logs [2][]string
+		for i, pieces := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
+			w := &only{names: answerscan.NamesOf("a")}
+			b := answerscan.Watch(&http.Response{Header: stream, ContentLength: -1, Body: io.NopCloser(pieces(strings.NewReader(text)))}, w)
+			if _, err := io.ReadAll(b); err != nil {
+				r.Fatal(err)
+			}
+			for _, line := range w.log {
+				if strings.HasPrefix(line, "/a") || line == "/ {" || strings.HasPrefix(line, "event") || strings.HasSuffix(line, "= a") {
+					logs[i] = append(logs[i], line)
+				}
+			}
+		}
+		if diff := cmp.Diff(logs[0], logs[1]); diff != "" {
 			r.Fatalf("%q: %s", text, diff)
 		}
 	})

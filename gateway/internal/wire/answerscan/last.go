@@ -18,13 +18,14 @@ var lastEvents = func() (names []string) {
 }()
 
 // lastMembers are the members that are true in the last document of a stream.
-var lastMembers = func() (names []string) {
+var lastMembers = func() *Names {
+	var names []string
 	for _, f := range formats.All {
 		if f.LastMember != "" {
 			names = append(names, f.LastMember)
 		}
 	}
-	return names
+	return NamesOf(names...)
 }()
 
 // Last returns the body of a stream, and sets seen when its last event is read.
@@ -35,9 +36,11 @@ type last struct{ seen *bool }
 func (l last) Event(name []byte) { *l.seen = *l.seen || slices.Contains(lastEvents, string(name)) }
 
 func (l last) Literal(at *Place, text []byte) {
-	*l.seen = *l.seen || at.Stream && at.Depth() == 1 && string(text) == "true" && slices.Contains(lastMembers, string(at.Name()))
+	*l.seen = *l.seen || at.Stream && at.Depth() == 1 && string(text) == "true" && lastMembers.has(at.Name())
 }
 
+func (last) Names() *Names       { return lastMembers }
+func (last) Document()           {}
 func (last) Text(*Place, []byte) {}
 func (last) Object(*Place) int   { return 0 }
 func (last) JSON(*Place, []byte) {}

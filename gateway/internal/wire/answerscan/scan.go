@@ -13,10 +13,14 @@ const maxLiteral = 32
 type scanner struct {
 	at       Place
 	watchers []watching
+	names    *Names // of all watchers, as far as they said; nil for all
 
 	inString bool
 	escaped  bool
 	blank    bool // nothing but white space since the end of the last line
+	begun    bool // a document of this event has begun
+	// document says that one has begun in this line.
+	document bool
 	// text is the string that was read last, as far as it matters; value says that
 	// a name came before it.
 	text  []byte
@@ -30,6 +34,7 @@ type scanner struct {
 // watching is a watcher, and the object that is kept for it.
 type watching struct {
 	Watcher
+	names   *Names // what Names returned last
 	held    []byte
 	most    int // bytes that may be held; 0 if no object is kept
 	outside int // the depth at which the object stands
@@ -54,8 +59,10 @@ func (s *scanner) Write(p []byte) (int, error) {
 		switch {
 		case s.inString && (rest[0] != '\n' || !s.at.Stream): // JSON has no line ends in strings
 			n = s.inside(rest)
-		case s.at.depth == 0 && rest[0] != '{' && (rest[0] != '[' || s.at.Stream) && rest[0] != '\n':
-			s.between(rest[0])
+		case s.at.depth == 0:
+			if n = s.pass(rest); n == 0 {
+				n = s.outside(rest)
+			}
 		default:
 			s.keep(rest[:1])
 			s.structure(rest[0])
@@ -63,6 +70,31 @@ func (s *scanner) Write(p []byte) (int, error) {
 		rest = rest[n:]
 	}
 	return len(p), nil
+}
+
+// pass returns the length of the event at the beginning of p if no watcher wants any of its
+// values: data that is an object in one line, and the empty line behind it. It is 0 for
+// others, and for an event that is not whole. Most events of most streams pass.
+func (s *scanner) pass(p []byte) int {
+	if !s.at.Stream || !s.blank || s.begun || s.escaped || len(s.line) > 0 || !bytes.HasPrefix(p, []byte("data:")) {
+		return 0
+	}
+	end := bytes.IndexByte(p, '\n')
+	if end < 0 {
+		return 0
+	}
+	data, behind := bytes.TrimSuffix(p[len("data:"):end], []byte("\r")), bytes.TrimPrefix(p[end+1:], []byte("\r"))
+	data = bytes.TrimLeft(data, " ")
+	if len(data) < 2 || data[0] != '{' || data[len(data)-1] != '}' || len(behind) == 0 || behind[0] != '\n' {
+		return 0
+	}
+	if names := s.wanted(); names == nil || names.in(data) {
+		return 0
+	}
+	for i := range s.watchers {
+		s.watchers[i].Document()
+	}
+	return len(p) - len(behind) + 1
 }
 
 func (s *scanner) end(whole bool) {
@@ -109,27 +141,58 @@ func (s *scanner) inside(p []byte) int {
 // find returns where in p the string that is being read ends: at its quote, at the end of
 // the line in a stream, or with p.
 func (s *scanner) find(p []byte) int {
+	for from := 0; ; {
+		end, quoted := len(p), false
+		if i := bytes.IndexByte(p[from:], '"'); i >= 0 {
+			end, quoted = from+i, true
+		}
+		if s.at.Stream {
+			if i := bytes.IndexByte(p[from:end], '\n'); i >= 0 {
+				end, quoted = from+i, false
+			}
+		}
+		before := bytes.TrimRight(p[from:end], `\`)
+		odd := (end-from-len(before))%2 == 1
+		s.escaped = odd != (s.escaped && len(before) == 0)
+		if !quoted || !s.escaped {
+			return end
+		}
+		s.escaped, from = false, end+1
+	}
+}
+
+// outside reads bytes outside of documents, such as those between the events of a stream, and
+// returns how many.
+func (s *scanner) outside(p []byte) int {
 	for i, c := range p {
-		switch {
-		case c == '\n' && s.at.Stream:
+		if c == '{' || c == '\n' || c == '[' && !s.at.Stream {
+			if i == 0 {
+				s.structure(c)
+				return 1
+			}
 			return i
-		case s.escaped:
-			s.escaped = false
-		case c == '\\':
-			s.escaped = true
-		case c == '"':
-			return i
+		}
+		s.blank = s.blank && c == '\r'
+		if len(s.line) <= maxLine {
+			s.line = append(s.line, c)
 		}
 	}
 	return len(p)
 }
 
-// between reads a byte outside of documents, such as between the events of a stream.
-func (s *scanner) between(c byte) {
-	s.blank = s.blank && c == '\r'
-	if len(s.line) <= maxLine {
-		s.line = append(s.line, c)
+// wanted returns the names of values that are wanted from now on; nil for all.
+func (s *scanner) wanted() *Names {
+	changed := false
+	for i := range s.watchers {
+		w := &s.watchers[i]
+		if names := w.Names(); names != w.names {
+			w.names, changed = names, true
+		}
 	}
+	if changed {
+		s.names = union(s.watchers)
+	}
+	return s.names
 }
 
 // structure reads a byte of a document that is outside of strings.
@@ -176,17 +239,31 @@ func (s *scanner) endLiteral() {
 }
 
 func (s *scanner) open(c byte) {
-	if c == '{' && s.at.depth <= MaxDepth && (s.value || s.at.depth == 0 || string(s.at.Name()) == Element) {
+	if c == '{' && s.at.depth == 0 {
+		s.begin()
+	} else if c == '{' && s.at.depth <= MaxDepth && (s.value || string(s.at.Name()) == Element) {
 		for i := range s.watchers {
 			s.ask(&s.watchers[i])
 		}
 	}
 	s.at.depth++
-	s.value = false
+	s.value, s.text = false, s.text[:0]
 	if c == '[' {
 		s.at.set([]byte(Element))
 	} else {
 		s.at.set(nil)
+	}
+}
+
+// begin reports that a document begins, unless it is not the first of its event.
+func (s *scanner) begin() {
+	s.document = true
+	if s.begun && s.at.Stream {
+		return
+	}
+	s.begun = true
+	for i := range s.watchers {
+		s.watchers[i].Document()
 	}
 }
 
@@ -223,9 +300,9 @@ func (s *scanner) lineEnd() {
 			s.watchers[i].Event(name)
 		}
 	}
-	s.line, s.inString = s.line[:0], false
+	s.line, s.inString, s.document = s.line[:0], false, false
 	if s.at.Stream && s.blank {
-		s.at.depth, s.escaped, s.value, s.literal = 0, false, false, s.literal[:0]
+		s.begun, s.at.depth, s.escaped, s.value, s.literal = false, 0, false, false, s.literal[:0]
 		for i := range s.watchers {
 			s.watchers[i].most = 0
 		}
@@ -235,7 +312,7 @@ func (s *scanner) lineEnd() {
 
 // event returns the name of an event that the line has, or data that is no object.
 func (s *scanner) event() []byte {
-	if !s.at.Stream || len(s.line) > maxLine {
+	if !s.at.Stream || s.document || len(s.line) > maxLine {
 		return nil
 	}
 	field, value, _ := bytes.Cut(s.line, []byte(":"))

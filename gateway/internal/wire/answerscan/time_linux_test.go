@@ -58,9 +58,11 @@ func TestTheTimeForEachByteOfAnAnswerIsBounded(t *testing.T) {
 	}{{"text/event-stream", "", 4 << 10}, {"text/event-stream", "", 7}, {"text/event-stream", "gzip", 4 << 10}, {"application/json", "", 32 << 10}, {"application/json", "gzip", 32 << 10}} {
 		t.Run(c.kind+" "+c.coding, func(t *testing.T) {
 			bytetime.Check(t, readWhole(t, c.kind, c.coding, c.piece), streams, bytetime.Repeated("", "", hostile))
-			bytetime.Check(t, readWhole(t, c.kind, c.coding, c.piece), bytetime.Repeated(`{"output":[`, `{}]}`, map[string]string{"whole": wholeAnswer() + ","}),
+			bytetime.Check(t, readWhole(t, c.kind, c.coding, c.piece), bytetime.Repeated(`{"output":[`, `{}]}`, map[string]string{
+				"whole": wholeAnswer() + ",", "calls": `{"type":"function_call","call_id":"1","name":"f"},`,
+			}),
 				bytetime.Repeated(`{"id":"r","output":[`, `{}]}`, map[string]string{
-					"items": `{"type":"function_call","call_id":"1","name":"f"},`, "small items": `{},`, "strings": `"a",`, "texts": `{"a":"`, "numbers": "1,", "escapes": `"\"",`,
+					"small items": `{},`, "strings": `"a",`, "texts": `{"a":"`, "numbers": "1,", "escapes": `"\"",`,
 				}))
 		})
 	}

@@ -1,6 +1,11 @@
 package usage
 
-import "github.com/unloop/unloop/gateway/internal/wire/answerscan"
+import (
+	"maps"
+	"slices"
+
+	"github.com/unloop/unloop/gateway/internal/wire/answerscan"
+)
 
 // maxObject bounds a usage object, in bytes; the largest known ones have some hundreds.
 const maxObject = 8 << 10
@@ -19,13 +24,25 @@ type meter struct {
 	since int
 }
 
+// wanted are the names of what a meter reads.
+var wanted = func() *answerscan.Names {
+	all := slices.Collect(maps.Keys(objects))
+	for name, counts := range names {
+		if counts&own != 0 {
+			all = append(all, name)
+		}
+	}
+	return answerscan.NamesOf(all...)
+}()
+
+func (*meter) Names() *answerscan.Names { return wanted }
+
+func (m *meter) Document() { m.since++ }
+
 // Object accepts the usage objects of the formats. They are in the answer, or in the
 // response or message of a stream's event; with some Chat Completions providers in one of
 // the choices. Objects that a model wrote are deeper.
 func (m *meter) Object(at *answerscan.Place) int {
-	if at.Depth() == 0 && at.Stream {
-		m.since++
-	}
 	if objects[string(at.Name())] && (at.Depth() < answerscan.MaxDepth || at.Is("choices", answerscan.Element, answerscan.Any)) {
 		return maxObject
 	}
