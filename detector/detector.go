@@ -114,7 +114,7 @@ func (d *Detector) wire(owners ledger.Option) {
 	worker := comparing.AskOver(natskit.NewInbox(nc, comparing.AnswerTimeout).Prefer(d.deps.InProcess))
 	d.decider = decide.Decider{
 		Log: d.deps.Log, Now: d.now, Metrics: d.metrics, Counters: counters, Sessions: sessions,
-		Limits: limits, Budgets: budgets, Full: natskit.NewRoom(nc, schemas.BucketBudgets).Full,
+		Limits: limits, Budgets: budgets, Room: natskit.NewRoom(nc, schemas.BucketBudgets),
 		Incidents: d.incidents, Cooldowns: d.blocks, Peers: d.member, Publish: nc.Publish,
 		Semantic: comparing.New(streaks, worker, d.incidents.Record, d.now, d.metrics, reg),
 	}

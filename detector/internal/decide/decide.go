@@ -69,17 +69,25 @@ type Peers interface {
 	Send(ctx context.Context, owner string, h *checkpb.Handover) (r *checkpb.HandoverReply, gone bool, err error)
 }
 
+// Room is the room of the bucket of budgets.
+type Room interface {
+	// Grant takes room for a new record of a size in bytes, and returns false if there is
+	// none.
+	Grant(size int64) bool
+	// Full reports whether records should not grow.
+	Full() bool
+}
+
 // Decider decides checks.
 type Decider struct {
-	Log      *slog.Logger
-	Now      func() time.Time
-	Metrics  *metrics.Metrics
-	Counters Records[counter.State]
-	Sessions Records[evaluate.Session]
-	Limits   Records[limit.State] // token buckets
-	Budgets  Records[limit.State] // budgets and circuit breakers
-	// Full reports whether there is no room for new budgets; nil where there always is.
-	Full      func() bool
+	Log       *slog.Logger
+	Now       func() time.Time
+	Metrics   *metrics.Metrics
+	Counters  Records[counter.State]
+	Sessions  Records[evaluate.Session]
+	Limits    Records[limit.State] // token buckets
+	Budgets   Records[limit.State] // budgets and circuit breakers
+	Room      Room                 // of budgets; nil where it has no bound
 	Incidents Incidents
 	Semantic  *comparing.Comparer // nil where no worker can be asked
 	Cooldowns Cooldowns           // nil where counters are never evicted
@@ -191,6 +199,9 @@ func (d *Decider) Step(ctx context.Context, check *checkpb.Check) *checkpb.Hando
 	err := p.err
 	if err == nil {
 		err = wait(ctx, p.start)
+		if p.budget != nil && natskit.IsFull(err) {
+			err = p.squeeze(ctx, err)
+		}
 	}
 	var verdict []byte
 	if err == nil {
@@ -286,11 +297,9 @@ func (d *Decider) finish(ctx context.Context, check *checkpb.Check, i int, p *pa
 			err = p.take(reply, sent)
 		}
 	}
-	full := p.spare && natskit.IsFull(err)
-	if full {
-		d.Metrics.Unbudgeted.Inc()
-	}
-	if full || err == nil && p.access == evaluate.Read {
+	if p.budget != nil && natskit.IsFull(err) {
+		err = p.squeeze(ctx, err)
+	} else if err == nil && p.access == evaluate.Read {
 		err = p.read(ctx)
 	}
 	if err != nil {

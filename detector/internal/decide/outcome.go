@@ -11,6 +11,7 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/detector/internal/hitid"
+	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 )
@@ -107,6 +108,11 @@ func (d *Decider) updates(o *checkpb.Outcome) (all []update) {
 		records := d.Limits
 		if evaluate.Lasts(c.GetLimit()) {
 			records = d.Budgets
+			step := correct.Step
+			correct.Step = func(s limit.State, now time.Time) (limit.State, time.Duration) {
+				next, ttl := step(s, now)
+				return d.fit(next, false), ttl
+			}
 		}
 		one := newUpdate(d, records, correct, err, &checkpb.Outcome{Corrections: []*checkpb.Correction{c}})
 		one.again = true

@@ -16,8 +16,8 @@ type part struct {
 	access evaluate.Access
 	// once says that the record has the ids of its hits, so that the step counts once.
 	once bool
-	// spare says that the part is evaluated without its record where the bucket is full.
-	spare bool
+	// budget is the part that may find no room for its record; nil for others.
+	budget *budget
 	// start applies the part to its record and calls done once.
 	start func(ctx context.Context, done func(error))
 	// read evaluates the part and leaves its record as it is.
@@ -45,8 +45,9 @@ func (d *Decider) parts(check *checkpb.Check) []part {
 	for _, l := range check.GetLimits() {
 		one, err := evaluate.NewLimit(check, l)
 		if err == nil && evaluate.Lasts(l) {
-			one := newPart(d, d.Budgets, &budget{Limit: one, d: d}, nil)
-			one.spare = true
+			b := &budget{Limit: one, d: d}
+			one := newPart(d, d.Budgets, b, nil)
+			one.budget = b
 			out = append(out, one)
 		} else {
 			out = append(out, newPart(d, d.Limits, one, err))
@@ -83,20 +84,27 @@ func (r restored) Step(s counter.State, now time.Time) (counter.State, time.Dura
 	return r.Counter.Step(r.cooldowns.Restore(r.key, s, now), now)
 }
 
+// recordRoom is what the record of a budget takes in its bucket beside its key, in bytes.
+const recordRoom = 512
+
 // budget is a budget or circuit breaker. A new one for which there is no room counts its
-// request alone.
+// request alone; one that has a record keeps counting in it.
 type budget struct {
 	*evaluate.Limit
-	d       *Decider
-	refused bool
+	d *Decider
+	// fresh says that the last step found no record, refused that it was granted none.
+	fresh, refused bool
+	// tight says that the bucket refused the record.
+	tight bool
 }
 
 func (b *budget) Step(s limit.State, now time.Time) (limit.State, time.Duration) {
 	next, ttl := b.Limit.Step(s, now)
-	if b.refused = ttl > 0 && s.IsZero() && b.d.Full != nil && b.d.Full(); b.refused {
+	b.fresh = s.IsZero()
+	if b.refused = ttl > 0 && b.fresh && !b.d.grant(b.Key()); b.refused {
 		return s, 0
 	}
-	return next, ttl
+	return b.d.fit(next, b.tight), ttl
 }
 
 func (b *budget) Verdict() any            { b.count(); return b.Limit.Verdict() }
@@ -106,6 +114,31 @@ func (b *budget) count() {
 	if b.refused {
 		b.d.Metrics.Unbudgeted.Inc()
 	}
+}
+
+// grant reports whether there is room for a new budget.
+func (d *Decider) grant(key string) bool {
+	return d.Room == nil || d.Room.Grant(int64(len(key)+recordRoom))
+}
+
+// fit returns the state of a budget as its bucket has room for it.
+func (d *Decider) fit(s limit.State, tight bool) limit.State {
+	return s.Fit(tight || d.Room != nil && d.Room.Full())
+}
+
+// squeeze writes a budget that its bucket refused once more, as small as it can be. One
+// that has no record counts its request alone.
+func (p *part) squeeze(ctx context.Context, refused error) error {
+	if !p.budget.fresh {
+		p.budget.tight = true
+		return wait(ctx, p.start)
+	}
+	err := p.read(ctx)
+	if err == nil && !p.budget.fresh {
+		err = refused
+	}
+	p.budget.refused = err == nil
+	return err
 }
 
 // newPart returns a part whose records are kept in the given store.

@@ -70,6 +70,8 @@ type State struct {
 	Current  float64 `json:"current,omitempty"`
 	Previous float64 `json:"previous,omitempty"`
 	Opened   int64   `json:"opened,omitempty"`
+	// Compact says that the record is stored as small as it can be.
+	Compact bool `json:"-"`
 }
 
 // IsZero reports whether the state is that of a rule that was never used.

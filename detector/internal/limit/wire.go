@@ -101,8 +101,14 @@ func (v Verdict) Wire() *checkpb.LimitVerdict {
 // Parse reads what Append wrote.
 func (s *State) Parse(stored []byte) error { return json.Unmarshal(stored, s) }
 
+// leastSize is the size in bytes to which the records of budgets and breakers are filled
+// up. It is more than a compact one has, so that those can be stored again in a bucket that
+// has no room for larger records.
+const leastSize = 256
+
 // Append writes the state as JSON.
 func (s State) Append(b []byte) []byte {
+	begin := len(b)
 	b = jsonrecord.Int(append(b, '{'), "at", s.At)
 	b = jsonrecord.Float(b, "level", s.Level)
 	b = jsonrecord.Int(b, "period", s.Period)
@@ -116,5 +122,20 @@ func (s State) Append(b []byte) []byte {
 	b = jsonrecord.Int(b, "minute", s.Minute)
 	b = jsonrecord.Float(b, "current", s.Current)
 	b = jsonrecord.Float(b, "previous", s.Previous)
-	return append(jsonrecord.Int(b, "opened", s.Opened), '}')
+	b = append(jsonrecord.Int(b, "opened", s.Opened), '}')
+	if lasts := s.Period != 0 || s.Minute != 0; lasts && !s.Compact {
+		for len(b)-begin < leastSize {
+			b = append(b, ' ')
+		}
+	}
+	return b
+}
+
+// Fit returns the state for a bucket that is full or not. In a full one it keeps the newest
+// id and the newest check alone, so that its record does not grow.
+func (s State) Fit(full bool) State {
+	if s.Compact = full; full {
+		s.IDs, s.Asked = s.IDs.Newest(1), s.Asked[max(0, len(s.Asked)-1):]
+	}
+	return s
 }

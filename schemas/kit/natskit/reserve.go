@@ -7,8 +7,15 @@ import (
 	"time"
 )
 
-// roomKnown is how long it counts whether a bucket had room.
-const roomKnown = time.Second
+const (
+	// roomKnown is how long a look at a bucket counts.
+	roomKnown = time.Second
+	// grantShare is the part of the room for new records that each look grants: several
+	// processes create records at the same time, and none knows of the others' since.
+	grantShare = 8
+	// leastGrant is granted as long as there is any room, in bytes.
+	leastGrant = 4 << 10
+)
 
 // Room says whether a bucket that refuses new records has room for another key. From
 // FullFrom on there is none: the rest is for the records that are there, which grow. Make
@@ -21,10 +28,17 @@ type Room struct {
 	// way.
 	looked        time.Time
 	full, looking bool
+	// granted is how many bytes new records may take until the next look; negative if the
+	// room is not known.
+	granted int64
+	// low is the rest of granted from which on the next look is made early.
+	low int64
+	// taken is what new records took since the last look, which may not have been stored.
+	taken int64
 }
 
 // NewRoom returns the room of a bucket.
-func NewRoom(conn *Conn, bucket string) *Room { return &Room{conn: conn, bucket: bucket} }
+func NewRoom(conn *Conn, bucket string) *Room { return &Room{conn: conn, bucket: bucket, granted: -1} }
 
 // Take returns ErrFull if there was no room a second ago or later. If the server does not
 // say, the bucket itself has to refuse the record.
@@ -48,11 +62,35 @@ func (r *Room) Take(ctx context.Context) error {
 func (r *Room) Full() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.looking && time.Since(r.looked) > roomKnown {
+	r.lookIf(false)
+	return r.full
+}
+
+// Grant takes room for a new record of a size in bytes, and returns false if there is none.
+// It waits for nothing. While the room is not known, the bucket itself has to refuse the
+// record.
+func (r *Room) Grant(size int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.granted < 0 {
+		r.lookIf(false)
+		return true
+	}
+	enough := r.granted >= size
+	if enough {
+		r.granted -= size
+		r.taken += size
+	}
+	r.lookIf(r.granted < r.low)
+	return enough
+}
+
+// lookIf starts a look if one is due or needed. The caller holds the lock.
+func (r *Room) lookIf(needed bool) {
+	if !r.looking && (needed || time.Since(r.looked) > roomKnown) {
 		r.looking = true
 		go r.look(context.Background())
 	}
-	return r.full
 }
 
 func (r *Room) look(ctx context.Context) {
@@ -61,5 +99,15 @@ func (r *Room) look(ctx context.Context) {
 	stream, err := r.conn.JetStream().Stream(ctx, BucketStream(r.bucket))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.looked, r.looking, r.full = time.Now(), false, err == nil && Fullness(stream.CachedInfo()) >= FullFrom
+	r.looked, r.looking, r.full, r.granted = time.Now(), false, false, -1
+	if err != nil {
+		return
+	}
+	info := stream.CachedInfo()
+	r.full = Fullness(info) >= FullFrom
+	if most := info.Config.MaxBytes; most > 0 {
+		left := max(int64(FullFrom*float64(most))-int64(info.State.Bytes)-r.taken, 0)
+		r.granted = min(left, max(left/grantShare, leastGrant))
+		r.low, r.taken = r.granted/2, 0
+	}
 }
