@@ -3,6 +3,7 @@ package detector
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,8 +72,7 @@ func rejected(budget time.Duration) *checkpb.Check {
 		RequestId: "req", Identity: &checkpb.Identity{Caller: "c0ffee", Session: "5e55"},
 		Exchange: &semanticpb.Exchange{Said: "Let me look for it.", Answered: "Nothing was found."},
 		Semantics: []*checkpb.SemanticWatch{{
-			Policy: "default", Scope: scope[:], Threshold: 0.95, MinMatches: 2, HistorySize: 5, TtlSeconds: 3600,
-			BudgetMs: uint32(budget.Milliseconds()), Steps: []*checkpb.Step{{At: 1, Action: checkpb.Action_ACTION_REJECT}},
+			Policy: "default", Scope: scope[:], Params: fmt.Appendf(nil, `{"budget_ms":%d,"action":"reject"}`, budget.Milliseconds()),
 		}},
 	}
 }

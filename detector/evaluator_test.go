@@ -180,8 +180,7 @@ func semanticCheck(deferred bool) *checkpb.Check {
 		RequestId: "r", Identity: &checkpb.Identity{Caller: "c", Session: "abcd"},
 		Exchange: &semanticpb.Exchange{Answered: "a question of some words"},
 		Semantics: []*checkpb.SemanticWatch{{
-			Policy: "p", Scope: make([]byte, 32), Threshold: 0.95, MinMatches: 1, HistorySize: 5, TtlSeconds: 3600,
-			Steps: []*checkpb.Step{{At: 1, Action: checkpb.Action_ACTION_HINT}}, Deferred: deferred, BudgetMs: 1,
+			Policy: "p", Scope: make([]byte, 32), Params: fmt.Appendf(nil, `{"min_matches":1,"deferred":%t,"budget_ms":1}`, deferred),
 		}},
 	}
 }

@@ -80,9 +80,8 @@ func meaningCheck() *checkpb.Check {
 		RequestId: "req", Identity: &checkpb.Identity{Caller: "c0ffee", Session: "5e55"},
 		Exchange: &semanticpb.Exchange{Said: "Let me look for it.", Answered: "Nothing was found."},
 		Semantics: []*checkpb.SemanticWatch{{
-			Policy: "default", Scope: scope[:], ScopeKind: semanticpb.ScopeKind_SCOPE_KIND_SESSION, Threshold: 0.95, MinMatches: 2,
-			HistorySize: 5, TtlSeconds: 3600, MinWords: 4, BudgetMs: uint32(patience.Milliseconds()),
-			Steps: []*checkpb.Step{{At: 1, Action: checkpb.Action_ACTION_HINT}, {At: 8, Action: checkpb.Action_ACTION_REJECT}},
+			Policy: "default", Scope: scope[:],
+			Params: fmt.Appendf(nil, `{"budget_ms":%d,"escalation":[{"at":1,"action":"hint"},{"at":8,"action":"reject"}]}`, patience.Milliseconds()),
 		}},
 	}
 }
@@ -212,7 +211,7 @@ func TestLateVerdictAppliesToTheNextRequest(t *testing.T) {
 		return unlike
 	})
 	check := meaningCheck()
-	check.Semantics[0].BudgetMs = 1
+	check.Semantics[0].Params = []byte(`{"budget_ms":1,"escalation":[{"at":1,"action":"hint"},{"at":8,"action":"reject"}]}`)
 	if d := ask(t, nc, check)[0]; len(d.GetFindings()) != 0 {
 		t.Fatalf("the first request waited: %v", d)
 	}

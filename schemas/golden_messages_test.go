@@ -196,9 +196,7 @@ func semanticGolden() map[string]proto.Message {
 	return map[string]proto.Message{
 		"check-batch-semantics-1": &checkpb.CheckBatch{Checks: []*checkpb.Check{{
 			RequestId: "req_def456", Exchange: exchange, Semantics: []*checkpb.SemanticWatch{{
-				Policy: "agent-tools", Shadow: true, ScopeKind: semanticpb.ScopeKind_SCOPE_KIND_TENANT, Scope: goldenPrint, Threshold: 0.95, MinMatches: 2,
-				HistorySize: 5, TtlSeconds: 3600, MinWords: 4, StoreText: true, Deferred: true, BudgetMs: 50,
-				Steps: []*checkpb.Step{{At: 1, Action: checkpb.Action_ACTION_HINT}},
+				Policy: "agent-tools", Shadow: true, Scope: goldenPrint, Params: []byte(`{"scope":"tenant","deferred":true}`),
 			}},
 		}}},
 		"decision-batch-semantics-1": &checkpb.DecisionBatch{Decisions: []*checkpb.Decision{{
@@ -214,7 +212,7 @@ func semanticGolden() map[string]proto.Message {
 		},
 		"check-batch-semantics-2": &checkpb.CheckBatch{Checks: []*checkpb.Check{{
 			RequestId: "req_def456", Exchange: &semanticpb.Exchange{Answered: "package main", Trace: trace}, Semantics: []*checkpb.SemanticWatch{{
-				Policy: "agent-tools", Scope: goldenPrint, Compare: semanticpb.Compare_COMPARE_SENTENCES, LeaveIdentical: true, UsualThreshold: true, HintOnly: true, Turned: true,
+				Policy: "agent-tools", Scope: goldenPrint, Compare: semanticpb.Compare_COMPARE_SENTENCES, LeaveIdentical: true, HintOnly: true, Turned: true,
 			}},
 		}}},
 		"decision-batch-semantics-2": &checkpb.DecisionBatch{Decisions: []*checkpb.Decision{{SemanticMissed: true}}},
@@ -228,7 +226,7 @@ func semanticGolden() map[string]proto.Message {
 		"semantic-request-2": &semanticpb.SemanticRequest{RequestId: "0tq26E8k6XTjdCptcviIzp", Replaces: "asked.5f2b1d0c9e8a7b6c."},
 		"semantic-reply-2":   &semanticpb.SemanticReply{Judged: true, Replaced: true},
 		"outcome-semantics-1": &checkpb.Outcome{Text: goldenPrint[:16], Semantics: []*checkpb.SemanticWatch{{
-			Policy: "agent-tools", Scope: goldenPrint, TtlSeconds: 3600,
+			Policy: "agent-tools", Scope: goldenPrint, Params: []byte(`{"ttl_seconds":60}`),
 		}}},
 		"semantic-reply-1": &semanticpb.SemanticReply{
 			Judged: true, Detected: true, MaxSimilarity: 0.97, Compared: 5, Embedder: "lexical-1",

@@ -671,38 +671,25 @@ func (x *Excerpt) GetPolicies() []string {
 }
 
 // SemanticWatch is the semantic detector of one policy applied to the check's
-// exchange. The numbers are those of a SemanticRequest.
+// exchange.
 type SemanticWatch struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Policy    string                 `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
-	Shadow    bool                   `protobuf:"varint,2,opt,name=shadow,proto3" json:"shadow,omitempty"`
-	ScopeKind semanticpb.ScopeKind   `protobuf:"varint,3,opt,name=scope_kind,json=scopeKind,proto3,enum=unloop.semantic.v1.ScopeKind" json:"scope_kind,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Policy string                 `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	Shadow bool                   `protobuf:"varint,2,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	// SHA-256 that names whose exchanges are compared, under this policy; 32
 	// bytes.
-	Scope       []byte  `protobuf:"bytes,4,opt,name=scope,proto3" json:"scope,omitempty"`
-	Threshold   float64 `protobuf:"fixed64,5,opt,name=threshold,proto3" json:"threshold,omitempty"`
-	MinMatches  uint32  `protobuf:"varint,6,opt,name=min_matches,json=minMatches,proto3" json:"min_matches,omitempty"`
-	HistorySize uint32  `protobuf:"varint,7,opt,name=history_size,json=historySize,proto3" json:"history_size,omitempty"`
-	TtlSeconds  uint32  `protobuf:"varint,8,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
-	MinWords    uint32  `protobuf:"varint,9,opt,name=min_words,json=minWords,proto3" json:"min_words,omitempty"`
-	StoreText   bool    `protobuf:"varint,10,opt,name=store_text,json=storeText,proto3" json:"store_text,omitempty"`
-	// What is done from which number of findings in a row on, rising.
-	Steps []*Step `protobuf:"bytes,11,rep,name=steps,proto3" json:"steps,omitempty"`
-	// The verdict applies to the scope's next request; this one does not wait.
-	Deferred bool `protobuf:"varint,12,opt,name=deferred,proto3" json:"deferred,omitempty"`
-	// Milliseconds that this request waits for the verdict, from when the
-	// detector receives it and at most for the batch's budget. A verdict that
-	// comes later applies to the scope's next request.
-	BudgetMs       uint32             `protobuf:"varint,13,opt,name=budget_ms,json=budgetMs,proto3" json:"budget_ms,omitempty"`
+	Scope          []byte             `protobuf:"bytes,4,opt,name=scope,proto3" json:"scope,omitempty"`
 	Compare        semanticpb.Compare `protobuf:"varint,14,opt,name=compare,proto3,enum=unloop.semantic.v1.Compare" json:"compare,omitempty"`
 	LeaveIdentical bool               `protobuf:"varint,15,opt,name=leave_identical,json=leaveIdentical,proto3" json:"leave_identical,omitempty"`
-	UsualThreshold bool               `protobuf:"varint,16,opt,name=usual_threshold,json=usualThreshold,proto3" json:"usual_threshold,omitempty"`
 	// The prompt names no session and shows no history: a finding hints at the
 	// most, unless the prompt repeats earlier ones sentence by sentence.
 	HintOnly bool `protobuf:"varint,17,opt,name=hint_only,json=hintOnly,proto3" json:"hint_only,omitempty"`
 	// An answer without a call has ended an earlier turn of the conversation: only
 	// texts of the last minute count, since the same work may be asked for again.
-	Turned        bool `protobuf:"varint,18,opt,name=turned,proto3" json:"turned,omitempty"`
+	Turned bool `protobuf:"varint,18,opt,name=turned,proto3" json:"turned,omitempty"`
+	// The policy's semantic detector: JSON of the fields of its block that have other
+	// values than the default.
+	Params        []byte `protobuf:"bytes,19,opt,name=params,proto3" json:"params,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -751,81 +738,11 @@ func (x *SemanticWatch) GetShadow() bool {
 	return false
 }
 
-func (x *SemanticWatch) GetScopeKind() semanticpb.ScopeKind {
-	if x != nil {
-		return x.ScopeKind
-	}
-	return semanticpb.ScopeKind(0)
-}
-
 func (x *SemanticWatch) GetScope() []byte {
 	if x != nil {
 		return x.Scope
 	}
 	return nil
-}
-
-func (x *SemanticWatch) GetThreshold() float64 {
-	if x != nil {
-		return x.Threshold
-	}
-	return 0
-}
-
-func (x *SemanticWatch) GetMinMatches() uint32 {
-	if x != nil {
-		return x.MinMatches
-	}
-	return 0
-}
-
-func (x *SemanticWatch) GetHistorySize() uint32 {
-	if x != nil {
-		return x.HistorySize
-	}
-	return 0
-}
-
-func (x *SemanticWatch) GetTtlSeconds() uint32 {
-	if x != nil {
-		return x.TtlSeconds
-	}
-	return 0
-}
-
-func (x *SemanticWatch) GetMinWords() uint32 {
-	if x != nil {
-		return x.MinWords
-	}
-	return 0
-}
-
-func (x *SemanticWatch) GetStoreText() bool {
-	if x != nil {
-		return x.StoreText
-	}
-	return false
-}
-
-func (x *SemanticWatch) GetSteps() []*Step {
-	if x != nil {
-		return x.Steps
-	}
-	return nil
-}
-
-func (x *SemanticWatch) GetDeferred() bool {
-	if x != nil {
-		return x.Deferred
-	}
-	return false
-}
-
-func (x *SemanticWatch) GetBudgetMs() uint32 {
-	if x != nil {
-		return x.BudgetMs
-	}
-	return 0
 }
 
 func (x *SemanticWatch) GetCompare() semanticpb.Compare {
@@ -842,13 +759,6 @@ func (x *SemanticWatch) GetLeaveIdentical() bool {
 	return false
 }
 
-func (x *SemanticWatch) GetUsualThreshold() bool {
-	if x != nil {
-		return x.UsualThreshold
-	}
-	return false
-}
-
 func (x *SemanticWatch) GetHintOnly() bool {
 	if x != nil {
 		return x.HintOnly
@@ -861,6 +771,13 @@ func (x *SemanticWatch) GetTurned() bool {
 		return x.Turned
 	}
 	return false
+}
+
+func (x *SemanticWatch) GetParams() []byte {
+	if x != nil {
+		return x.Params
+	}
+	return nil
 }
 
 // Identity says whose request it is. All fields but the labels are hashes.
@@ -3742,31 +3659,16 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04_usd\"9\n" +
 	"\aExcerpt\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x1a\n" +
-	"\bpolicies\x18\x02 \x03(\tR\bpolicies\"\xf6\x04\n" +
+	"\bpolicies\x18\x02 \x03(\tR\bpolicies\"\x94\x02\n" +
 	"\rSemanticWatch\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x16\n" +
-	"\x06shadow\x18\x02 \x01(\bR\x06shadow\x12<\n" +
-	"\n" +
-	"scope_kind\x18\x03 \x01(\x0e2\x1d.unloop.semantic.v1.ScopeKindR\tscopeKind\x12\x14\n" +
-	"\x05scope\x18\x04 \x01(\fR\x05scope\x12\x1c\n" +
-	"\tthreshold\x18\x05 \x01(\x01R\tthreshold\x12\x1f\n" +
-	"\vmin_matches\x18\x06 \x01(\rR\n" +
-	"minMatches\x12!\n" +
-	"\fhistory_size\x18\a \x01(\rR\vhistorySize\x12\x1f\n" +
-	"\vttl_seconds\x18\b \x01(\rR\n" +
-	"ttlSeconds\x12\x1b\n" +
-	"\tmin_words\x18\t \x01(\rR\bminWords\x12\x1d\n" +
-	"\n" +
-	"store_text\x18\n" +
-	" \x01(\bR\tstoreText\x12+\n" +
-	"\x05steps\x18\v \x03(\v2\x15.unloop.check.v1.StepR\x05steps\x12\x1a\n" +
-	"\bdeferred\x18\f \x01(\bR\bdeferred\x12\x1b\n" +
-	"\tbudget_ms\x18\r \x01(\rR\bbudgetMs\x125\n" +
+	"\x06shadow\x18\x02 \x01(\bR\x06shadow\x12\x14\n" +
+	"\x05scope\x18\x04 \x01(\fR\x05scope\x125\n" +
 	"\acompare\x18\x0e \x01(\x0e2\x1b.unloop.semantic.v1.CompareR\acompare\x12'\n" +
-	"\x0fleave_identical\x18\x0f \x01(\bR\x0eleaveIdentical\x12'\n" +
-	"\x0fusual_threshold\x18\x10 \x01(\bR\x0eusualThreshold\x12\x1b\n" +
+	"\x0fleave_identical\x18\x0f \x01(\bR\x0eleaveIdentical\x12\x1b\n" +
 	"\thint_only\x18\x11 \x01(\bR\bhintOnly\x12\x16\n" +
-	"\x06turned\x18\x12 \x01(\bR\x06turned\"n\n" +
+	"\x06turned\x18\x12 \x01(\bR\x06turned\x12\x16\n" +
+	"\x06params\x18\x13 \x01(\fR\x06paramsJ\x04\b\x03\x10\x04J\x04\b\x05\x10\x0eJ\x04\b\x10\x10\x11\"n\n" +
 	"\bIdentity\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x16\n" +
@@ -4086,8 +3988,7 @@ var file_unloop_check_v1_check_proto_goTypes = []any{
 	(*LimitVerdict)(nil),        // 39: unloop.check.v1.LimitVerdict
 	(*Correction)(nil),          // 40: unloop.check.v1.Correction
 	(*semanticpb.Exchange)(nil), // 41: unloop.semantic.v1.Exchange
-	(semanticpb.ScopeKind)(0),   // 42: unloop.semantic.v1.ScopeKind
-	(semanticpb.Compare)(0),     // 43: unloop.semantic.v1.Compare
+	(semanticpb.Compare)(0),     // 42: unloop.semantic.v1.Compare
 }
 var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	6,  // 0: unloop.check.v1.CheckBatch.checks:type_name -> unloop.check.v1.Check
@@ -4099,53 +4000,51 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	41, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
 	8,  // 7: unloop.check.v1.Check.semantics:type_name -> unloop.check.v1.SemanticWatch
 	7,  // 8: unloop.check.v1.Check.excerpt:type_name -> unloop.check.v1.Excerpt
-	42, // 9: unloop.check.v1.SemanticWatch.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
-	12, // 10: unloop.check.v1.SemanticWatch.steps:type_name -> unloop.check.v1.Step
-	43, // 11: unloop.check.v1.SemanticWatch.compare:type_name -> unloop.semantic.v1.Compare
-	2,  // 12: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
-	12, // 13: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
-	11, // 14: unloop.check.v1.Counter.together:type_name -> unloop.check.v1.Together
-	12, // 15: unloop.check.v1.Together.steps:type_name -> unloop.check.v1.Step
-	0,  // 16: unloop.check.v1.Step.action:type_name -> unloop.check.v1.Action
-	14, // 17: unloop.check.v1.History.items:type_name -> unloop.check.v1.HistoryItem
-	15, // 18: unloop.check.v1.HistoryItem.calls:type_name -> unloop.check.v1.ToolCall
-	15, // 19: unloop.check.v1.AnswerCalls.calls:type_name -> unloop.check.v1.ToolCall
-	15, // 20: unloop.check.v1.AnswerAsker.open:type_name -> unloop.check.v1.ToolCall
-	18, // 21: unloop.check.v1.AnswerAsker.reserved:type_name -> unloop.check.v1.Reservation
-	34, // 22: unloop.check.v1.Reservation.limit:type_name -> unloop.check.v1.Limit
-	13, // 23: unloop.check.v1.ToolWatch.history:type_name -> unloop.check.v1.History
-	1,  // 24: unloop.check.v1.ToolWatch.block_answer:type_name -> unloop.check.v1.Answer
-	1,  // 25: unloop.check.v1.ToolWatch.cycle_answer:type_name -> unloop.check.v1.Answer
-	20, // 26: unloop.check.v1.ToolWatch.run:type_name -> unloop.check.v1.ToolRun
-	15, // 27: unloop.check.v1.ToolRun.call:type_name -> unloop.check.v1.ToolCall
-	0,  // 28: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
-	23, // 29: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
-	39, // 30: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
-	21, // 31: unloop.check.v1.Decision.tool_reports:type_name -> unloop.check.v1.ToolReport
-	0,  // 32: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
-	1,  // 33: unloop.check.v1.Finding.answer:type_name -> unloop.check.v1.Answer
-	23, // 34: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
-	25, // 35: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
-	25, // 36: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
-	23, // 37: unloop.check.v1.Owed.finding:type_name -> unloop.check.v1.Finding
-	10, // 38: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
-	40, // 39: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
-	8,  // 40: unloop.check.v1.Outcome.semantics:type_name -> unloop.check.v1.SemanticWatch
-	6,  // 41: unloop.check.v1.Handover.check:type_name -> unloop.check.v1.Check
-	30, // 42: unloop.check.v1.Handover.outcome:type_name -> unloop.check.v1.Outcome
-	36, // 43: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
-	37, // 44: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
-	35, // 45: unloop.check.v1.Limit.breaker:type_name -> unloop.check.v1.Breaker
-	38, // 46: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
-	0,  // 47: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
-	0,  // 48: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
-	3,  // 49: unloop.check.v1.LimitVerdict.exceeded:type_name -> unloop.check.v1.Exceeded
-	34, // 50: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
-	51, // [51:51] is the sub-list for method output_type
-	51, // [51:51] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	42, // 9: unloop.check.v1.SemanticWatch.compare:type_name -> unloop.semantic.v1.Compare
+	2,  // 10: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
+	12, // 11: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
+	11, // 12: unloop.check.v1.Counter.together:type_name -> unloop.check.v1.Together
+	12, // 13: unloop.check.v1.Together.steps:type_name -> unloop.check.v1.Step
+	0,  // 14: unloop.check.v1.Step.action:type_name -> unloop.check.v1.Action
+	14, // 15: unloop.check.v1.History.items:type_name -> unloop.check.v1.HistoryItem
+	15, // 16: unloop.check.v1.HistoryItem.calls:type_name -> unloop.check.v1.ToolCall
+	15, // 17: unloop.check.v1.AnswerCalls.calls:type_name -> unloop.check.v1.ToolCall
+	15, // 18: unloop.check.v1.AnswerAsker.open:type_name -> unloop.check.v1.ToolCall
+	18, // 19: unloop.check.v1.AnswerAsker.reserved:type_name -> unloop.check.v1.Reservation
+	34, // 20: unloop.check.v1.Reservation.limit:type_name -> unloop.check.v1.Limit
+	13, // 21: unloop.check.v1.ToolWatch.history:type_name -> unloop.check.v1.History
+	1,  // 22: unloop.check.v1.ToolWatch.block_answer:type_name -> unloop.check.v1.Answer
+	1,  // 23: unloop.check.v1.ToolWatch.cycle_answer:type_name -> unloop.check.v1.Answer
+	20, // 24: unloop.check.v1.ToolWatch.run:type_name -> unloop.check.v1.ToolRun
+	15, // 25: unloop.check.v1.ToolRun.call:type_name -> unloop.check.v1.ToolCall
+	0,  // 26: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
+	23, // 27: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
+	39, // 28: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
+	21, // 29: unloop.check.v1.Decision.tool_reports:type_name -> unloop.check.v1.ToolReport
+	0,  // 30: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
+	1,  // 31: unloop.check.v1.Finding.answer:type_name -> unloop.check.v1.Answer
+	23, // 32: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
+	25, // 33: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
+	25, // 34: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
+	23, // 35: unloop.check.v1.Owed.finding:type_name -> unloop.check.v1.Finding
+	10, // 36: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
+	40, // 37: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
+	8,  // 38: unloop.check.v1.Outcome.semantics:type_name -> unloop.check.v1.SemanticWatch
+	6,  // 39: unloop.check.v1.Handover.check:type_name -> unloop.check.v1.Check
+	30, // 40: unloop.check.v1.Handover.outcome:type_name -> unloop.check.v1.Outcome
+	36, // 41: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
+	37, // 42: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
+	35, // 43: unloop.check.v1.Limit.breaker:type_name -> unloop.check.v1.Breaker
+	38, // 44: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
+	0,  // 45: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
+	0,  // 46: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
+	3,  // 47: unloop.check.v1.LimitVerdict.exceeded:type_name -> unloop.check.v1.Exceeded
+	34, // 48: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
+	49, // [49:49] is the sub-list for method output_type
+	49, // [49:49] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_unloop_check_v1_check_proto_init() }

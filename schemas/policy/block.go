@@ -33,5 +33,8 @@ func DecodeBlock[B any](data []byte) (*B, error) {
 	}
 	r := newReport()
 	r.walk(reflect.ValueOf(block), "", constraint{}, false)
-	return block, r.err()
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return block, nil
 }

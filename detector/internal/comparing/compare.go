@@ -36,7 +36,7 @@ func (c *Comparer) compare(ctx context.Context, s *evaluate.Semantic) Result {
 	case time.Now().UnixNano() < c.away.Load():
 		c.count("no-worker")
 		return Result{Missed: true}
-	case !s.Watch.GetDeferred() && (!s.Check.GetRetry() || s.Check.GetPeek()):
+	case !s.Deferred() && (!s.Check.GetRetry() || s.Check.GetPeek()):
 		return c.await(ctx, s, q)
 	}
 	recalled, err := c.recall(ctx, s)
@@ -45,7 +45,7 @@ func (c *Comparer) compare(ctx context.Context, s *evaluate.Semantic) Result {
 	case recalled.Retry:
 		c.count("retry") // a retry is not compared, unless there were too many
 	case err != nil || s.Check.GetPeek():
-	case s.Watch.GetDeferred():
+	case s.Deferred():
 		q.answer(Result{})
 		c.start(ctx, s, q)
 	default:

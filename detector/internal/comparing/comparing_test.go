@@ -79,12 +79,14 @@ func says(reply *semanticpb.SemanticReply, err error) comparing.Worker {
 	}
 }
 
+// waitsForNothing are parameters whose comparison is for the next request.
+const waitsForNothing = `{"min_matches":1,"ttl_seconds":60,"budget_ms":60000,"deferred":true}`
+
 // watch is a semantic watch that hints at each match.
 func watch(edit func(*checkpb.Check, *checkpb.SemanticWatch)) *evaluate.Semantic {
 	scope := sha256.Sum256([]byte("scope"))
 	w := &checkpb.SemanticWatch{
-		Policy: "p", Scope: scope[:], Threshold: 0.95, MinMatches: 1, TtlSeconds: 60, BudgetMs: 60_000, // longer than any comparison waits for a processor
-		Steps: []*checkpb.Step{{At: 1, Action: checkpb.Action_ACTION_HINT}},
+		Policy: "p", Scope: scope[:], Params: []byte(`{"min_matches":1,"ttl_seconds":60,"budget_ms":60000}`), // longer than any comparison waits for a processor
 	}
 	check := &checkpb.Check{RequestId: "r", Exchange: &semanticpb.Exchange{Answered: "text"}, Semantics: []*checkpb.SemanticWatch{w}}
 	if edit != nil {
@@ -161,7 +163,7 @@ func TestWorkersThatAreNotAsked(t *testing.T) {
 			asked++
 			return nil, natskit.ErrNoResponder
 		})
-		invalid := func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Steps = nil }
+		invalid := func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Params = []byte("{") }
 		if r := f.Compare(t.Context(), watch(invalid)); r.Missed || testutil.ToFloat64(f.metrics.Malformed) != 1 {
 			t.Errorf("a malformed watch: %+v", r)
 		}
@@ -181,7 +183,9 @@ func TestALateMatchIsForTheNextRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		takes := 100 * time.Millisecond
-		hurried := func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.BudgetMs = 50 }
+		hurried := func(_ *checkpb.Check, w *checkpb.SemanticWatch) {
+			w.Params = []byte(`{"min_matches":1,"ttl_seconds":60}`)
+		}
 		f := newFixture(func(context.Context, *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
 			<-time.After(takes)
 			return similar, nil
@@ -209,14 +213,14 @@ func TestALateMatchIsForTheNextRequest(t *testing.T) {
 func TestPoliciesThatDoNotWait(t *testing.T) {
 	t.Parallel()
 	f := newFixture(says(similar, nil))
-	deferred := func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Deferred = true }
+	deferred := func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Params = []byte(waitsForNothing) }
 	for i, want := range []uint32{0, 1, 2} {
 		if r := f.Compare(t.Context(), watch(deferred)); r.Finding.GetHitCount() != want || r.Missed {
 			t.Errorf("request %d: %+v", i+1, r)
 		}
 		f.Wait()
 	}
-	peek := func(c *checkpb.Check, w *checkpb.SemanticWatch) { c.Peek, w.Deferred = true, true }
+	peek := func(c *checkpb.Check, w *checkpb.SemanticWatch) { c.Peek, w.Params = true, []byte(waitsForNothing) }
 	for range 2 {
 		if r := f.Compare(t.Context(), watch(peek)); r.Finding.GetHitCount() != 3 {
 			t.Errorf("a peek: %+v", r)
@@ -257,7 +261,7 @@ func TestWithoutTheirStoreRequestsPass(t *testing.T) {
 	for name, edit := range map[string]func(*checkpb.Check, *checkpb.SemanticWatch){
 		"a request":        nil,
 		"a retry":          func(c *checkpb.Check, _ *checkpb.SemanticWatch) { c.Retry = true },
-		"a deferred watch": func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Deferred = true },
+		"a deferred watch": func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Params = []byte(waitsForNothing) },
 	} {
 		f := newFixture(says(similar, nil))
 		f.streaks.err = errNo
@@ -275,7 +279,7 @@ func TestComparisonsUnderWayAreBounded(t *testing.T) {
 		<-release
 		return unlike, nil
 	})
-	deferred := watch(func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Deferred = true })
+	deferred := watch(func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Params = []byte(waitsForNothing) })
 	for range 4096 {
 		f.Compare(t.Context(), deferred)
 	}

@@ -424,7 +424,7 @@ func TestTextsAreComparedLast(t *testing.T) {
 	f.Semantic.Patient = true
 	both := check("a")
 	both.Exchange = &semanticpb.Exchange{Answered: "text"}
-	watch := &checkpb.SemanticWatch{Policy: "a", Scope: hash("scope"), TtlSeconds: 60, Steps: []*checkpb.Step{{At: 1, Action: checkpb.Action_ACTION_HINT}}}
+	watch := &checkpb.SemanticWatch{Policy: "a", Scope: hash("scope"), Params: []byte(`{"ttl_seconds":60,"min_matches":1}`)}
 	other := proto.CloneOf(watch)
 	other.Policy = "b"
 	both.Semantics = []*checkpb.SemanticWatch{watch, other}

@@ -165,7 +165,7 @@ func TestIncidentsOfFindings(t *testing.T) {
 	t.Parallel()
 	check := &checkpb.Check{
 		Identity: &checkpb.Identity{Session: "no hash"}, Excerpt: &checkpb.Excerpt{Text: strings.Repeat("é", event.MaxExcerpt+1), Policies: []string{"shows"}},
-		Semantics: []*checkpb.SemanticWatch{{Policy: "shows", Scope: []byte{1}, TtlSeconds: 60}, {Policy: "shows", Scope: []byte{2}}, {Policy: "other"}},
+		Semantics: []*checkpb.SemanticWatch{{Policy: "shows", Scope: []byte{1}, Params: []byte(`{"ttl_seconds":60}`)}, {Policy: "shows", Scope: []byte{2}}, {Policy: "other"}},
 		Watches:   []*checkpb.ToolWatch{{Policy: "shows", Agent: []byte{3}, Tool: []byte(`{"ttl_seconds":90}`)}, {Policy: "shows", Shadow: true}},
 		Exchange:  &semanticpb.Exchange{Answered: "text"},
 	}

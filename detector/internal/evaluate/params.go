@@ -39,8 +39,9 @@ func (d *decoded[V]) of(data []byte, decode func([]byte) (V, error)) (V, error) 
 }
 
 var (
-	tools  decoded[*policy.Tool]
-	cycles decoded[*policy.Cycle]
+	tools     decoded[*policy.Tool]
+	cycles    decoded[*policy.Cycle]
+	semantics decoded[*policy.Semantic]
 )
 
 // watchParams are the parameters of a tool watch.
@@ -97,6 +98,15 @@ func decodeCycle(data []byte) (*policy.Cycle, error) {
 	}
 	c.Repeats = c.Steps()[0].At
 	return c, nil
+}
+
+// decodeSemantic returns a semantic detector.
+func decodeSemantic(data []byte) (*policy.Semantic, error) {
+	s, err := policy.DecodeBlock[policy.Semantic](data)
+	if err == nil && s == nil {
+		s = policy.DefaultSemantic()
+	}
+	return s, err
 }
 
 // actionOf returns an action of a policy as the wire has it.

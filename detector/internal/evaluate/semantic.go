@@ -12,6 +12,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/policy"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -35,6 +36,8 @@ const (
 type Semantic struct {
 	Check *checkpb.Check
 	Watch *checkpb.SemanticWatch
+	// params is nil if no gateway sends the watch's parameters.
+	params *policy.Semantic
 	// exact is the count of the request by the policy's exact detectors.
 	exact int
 	// reported are the keys of the incidents in which the request counts already.
@@ -47,7 +50,8 @@ type Semantic struct {
 func Semantics(check *checkpb.Check, hits []uint32, reported []string) (out []*Semantic) {
 	for _, w := range check.GetSemantics() {
 		if !expected(check, w.GetPolicy(), nil) {
-			out = append(out, &Semantic{Check: check, Watch: w, exact: exactHits(check, hits, w), reported: reported})
+			params, _ := semanticParams(w) // Valid reports faults
+			out = append(out, &Semantic{Check: check, Watch: w, params: params, exact: exactHits(check, hits, w), reported: reported})
 		}
 	}
 	return out
@@ -55,7 +59,7 @@ func Semantics(check *checkpb.Check, hits []uint32, reported []string) (out []*S
 
 // Valid reports whether a gateway can have sent the watch.
 func (o *Semantic) Valid() bool {
-	return len(o.Watch.GetScope()) == sha256.Size && len(o.Watch.GetSteps()) > 0
+	return len(o.Watch.GetScope()) == sha256.Size && o.params != nil
 }
 
 // Key returns the key of the scope's streak.
@@ -70,11 +74,24 @@ func streakUpdate(shadow bool, policy string, scope []byte, step func(streak.Sta
 
 // streakTTL returns how long a streak outlives its last match: as long as the texts do.
 func streakTTL(w *checkpb.SemanticWatch) time.Duration {
-	const defaultTTL = time.Hour
-	if w.GetTtlSeconds() == 0 {
-		return defaultTTL
+	params, err := semanticParams(w)
+	if err != nil { // of a watch that is not evaluated
+		params = policy.DefaultSemantic()
 	}
-	return time.Duration(w.GetTtlSeconds()) * time.Second
+	return time.Duration(params.TTLSeconds) * time.Second
+}
+
+func semanticParams(w *checkpb.SemanticWatch) (*policy.Semantic, error) {
+	return semantics.of(w.GetParams(), decodeSemantic)
+}
+
+// Deferred reports whether the comparison is for the scope's next request.
+func (o *Semantic) Deferred() bool { return o.params.Deferred }
+
+var scopeKinds = map[string]semanticpb.ScopeKind{
+	"session": semanticpb.ScopeKind_SCOPE_KIND_SESSION,
+	"caller":  semanticpb.ScopeKind_SCOPE_KIND_CALLER,
+	"tenant":  semanticpb.ScopeKind_SCOPE_KIND_TENANT,
 }
 
 // IDs returns the id under which the text is remembered, which begins with what tells
@@ -101,16 +118,18 @@ func askedID(request string) string {
 
 // Request returns the request to an embedding worker, which has budget to answer.
 func (o *Semantic) Request(id, replaces string, budget time.Duration) *semanticpb.SemanticRequest {
-	w := o.Watch
+	w, p := o.Watch, o.params
+	alone := o.Check.GetExchange().GetSaid() == ""
 	r := &semanticpb.SemanticRequest{
-		RequestId: id, Replaces: replaces, ScopeKind: w.GetScopeKind(), ScopeKey: hex.EncodeToString(w.GetScope()),
-		Threshold: w.GetThreshold(), MinMatches: w.GetMinMatches(), HistorySize: w.GetHistorySize(),
-		TtlSeconds: w.GetTtlSeconds(), MinWords: w.GetMinWords(), StoreText: w.GetStoreText(),
+		RequestId: id, Replaces: replaces, ScopeKind: scopeKinds[p.Scope], ScopeKey: hex.EncodeToString(w.GetScope()),
+		Threshold: p.Threshold, MinMatches: uint32(p.MinMatches), HistorySize: uint32(p.HistorySize),
+		TtlSeconds: uint32(p.TTLSeconds), MinWords: uint32(p.MinWords), StoreText: p.StoreText,
 		BudgetMs: uint32(budget / time.Millisecond), Peek: o.Check.GetPeek(),
-		Compare: w.GetCompare(), LeaveIdentical: w.GetLeaveIdentical(), UsualThreshold: w.GetUsualThreshold(),
-		Subject: &semanticpb.SemanticRequest_Exchange{Exchange: o.Check.GetExchange()},
+		Compare: w.GetCompare(), LeaveIdentical: w.GetLeaveIdentical(),
+		UsualThreshold: p.Scope == "session" && !alone && p.Threshold == policy.DefaultSemantic().Threshold,
+		Subject:        &semanticpb.SemanticRequest_Exchange{Exchange: o.Check.GetExchange()},
 	}
-	if o.Check.GetExchange().GetSaid() == "" {
+	if alone {
 		r.Subject = &semanticpb.SemanticRequest_Text{Text: o.Check.GetExchange().GetAnswered()}
 		r.Trace = o.Check.GetExchange().GetTrace()
 	}
@@ -120,17 +139,18 @@ func (o *Semantic) Request(id, replaces string, budget time.Duration) *semanticp
 // ExpectStreak returns the request to an embedding worker to note that the streak of a
 // watch is about to be written.
 func ExpectStreak(w *checkpb.SemanticWatch, budget time.Duration) *semanticpb.SemanticRequest {
-	return &semanticpb.SemanticRequest{
-		ScopeKind: w.GetScopeKind(), ScopeKey: hex.EncodeToString(w.GetScope()), TtlSeconds: w.GetTtlSeconds(), StreakFollows: true,
-		BudgetMs: uint32(budget / time.Millisecond),
+	r := &semanticpb.SemanticRequest{ScopeKey: hex.EncodeToString(w.GetScope()), StreakFollows: true, BudgetMs: uint32(budget / time.Millisecond)}
+	if p, err := semanticParams(w); err == nil {
+		r.ScopeKind, r.TtlSeconds = scopeKinds[p.Scope], uint32(p.TTLSeconds)
 	}
+	return r
 }
 
 // WaitUntil returns the time until which a request waits for its comparison: the end of
 // the policy's budget, and early enough for the decision to arrive before the deadline
 // of the check; a zero deadline is none.
 func (o *Semantic) WaitUntil(received, deadline time.Time) time.Time {
-	until := received.Add(time.Duration(o.Watch.GetBudgetMs()) * time.Millisecond)
+	until := received.Add(time.Duration(o.params.BudgetMS) * time.Millisecond)
 	if deadline.IsZero() {
 		return until
 	}
@@ -145,7 +165,7 @@ func (o *Semantic) WaitUntil(received, deadline time.Time) time.Time {
 // that it is a comparison, and not a fault or a text that is too short.
 func (o *Semantic) Comparison(reply *semanticpb.SemanticReply, compared bool, id, replaces string, now time.Time) streak.Comparison {
 	c := streak.Comparison{
-		Compared: compared, Similar: compared && reply.GetDetected(), Similarity: similarity(reply), ID: id, MinMatches: int(o.Watch.GetMinMatches()),
+		Compared: compared, Similar: compared && reply.GetDetected(), Similarity: similarity(reply), ID: id, MinMatches: o.params.MinMatches,
 		Text: hex.EncodeToString(checkpb.TextDigest(o.Check.GetExchange())), Incident: conversation(o.Check, o.Watch.GetScope()),
 		Key: keyMark(o.Check),
 	}
@@ -237,34 +257,33 @@ func (o *Semantic) Incident(f *checkpb.Finding, m streak.Match, now time.Time) I
 // Finding returns the finding for a streak of count matches; nil while the policy
 // allows it, and where its exact detectors have counted as many repeats.
 func (o *Semantic) Finding(count int, similarity float64) *checkpb.Finding {
-	step := o.step(count, similarity)
-	if step.GetAction() == checkpb.Action_ACTION_ALLOW || o.exact > 1 && o.exact >= count {
+	action, at := o.step(count, similarity)
+	if action == checkpb.Action_ACTION_ALLOW || o.exact > 1 && o.exact >= count {
 		return nil
 	}
 	f := &checkpb.Finding{
 		Policy: o.Watch.GetPolicy(), Detector: finding.Semantic, Fingerprint: o.Watch.GetScope(), Shadow: o.Watch.GetShadow(),
-		Action: step.GetAction(), HitCount: uint32(count), Threshold: step.GetAt(), WindowSeconds: uint32(streakTTL(o.Watch) / time.Second),
+		Action: action, HitCount: uint32(count), Threshold: uint32(at), WindowSeconds: uint32(o.params.TTLSeconds),
 		Similarity: similarity,
 	}
-	if step.GetAction() == checkpb.Action_ACTION_THROTTLE {
+	if action == checkpb.Action_ACTION_THROTTLE {
 		f.DelayMs = uint32(min(time.Duration(count)*delayStep, maxDelay) / time.Millisecond)
 	}
 	return f
 }
 
-// step returns the policy's step for a streak; nil if it has reached none. With
+// step returns the action for a streak, and the count from which on it holds. With
 // HintOnly, only a text that repeats others sentence by sentence gets more than a hint.
-func (o *Semantic) step(count int, similarity float64) *checkpb.Step {
-	var step *checkpb.Step
-	for _, s := range o.Watch.GetSteps() {
-		if int(s.GetAt()) <= count {
-			step = s
+func (o *Semantic) step(count int, similarity float64) (action checkpb.Action, at int) {
+	for _, s := range o.params.Steps() {
+		if s.At <= count {
+			action, at = actionOf(s.Action), s.At
 		}
 	}
-	if o.Watch.GetHintOnly() && similarity < repeated && step.GetAction() > checkpb.Action_ACTION_HINT {
-		return &checkpb.Step{At: step.GetAt(), Action: checkpb.Action_ACTION_HINT}
+	if o.Watch.GetHintOnly() && similarity < repeated {
+		action = min(action, checkpb.Action_ACTION_HINT)
 	}
-	return step
+	return action, at
 }
 
 // Late returns the finding that came too late for the request before; nil for none.

@@ -18,8 +18,8 @@ import (
 // semanticCheck is a check with one semantic watch.
 func semanticCheck(edit func(*checkpb.Check, *checkpb.SemanticWatch)) *checkpb.Check {
 	w := &checkpb.SemanticWatch{
-		Policy: "p", Scope: hash("scope"), Threshold: 0.95, MinMatches: 2, HistorySize: 5, TtlSeconds: 600, BudgetMs: 50,
-		Steps: []*checkpb.Step{{At: 1, Action: hint}, {At: 3, Action: throttle}, {At: 5, Action: reject}},
+		Policy: "p", Scope: hash("scope"),
+		Params: []byte(`{"ttl_seconds":600,"escalation":[{"at":1,"action":"hint"},{"at":3,"action":"throttle"},{"at":5,"action":"reject"}]}`),
 	}
 	check := &checkpb.Check{
 		RequestId: "r", Identity: &checkpb.Identity{Session: "5e55"}, Exchange: &semanticpb.Exchange{Said: "said", Answered: "answered"},
@@ -53,8 +53,8 @@ func TestWhichTextsAreCompared(t *testing.T) {
 		t.Errorf("valid %t, key %s", s.Valid(), s.Key())
 	}
 	for name, edit := range map[string]func(*checkpb.Check, *checkpb.SemanticWatch){
-		"scope": func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Scope = nil },
-		"steps": func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Steps = nil },
+		"scope":      func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Scope = nil },
+		"parameters": func(_ *checkpb.Check, w *checkpb.SemanticWatch) { w.Params = []byte(`{"threshold":2}`) },
 	} {
 		if semantic(t, semanticCheck(edit)).Valid() {
 			t.Errorf("a watch without %s is valid", name)

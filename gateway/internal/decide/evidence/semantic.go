@@ -9,7 +9,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/text/sentences"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
-	"github.com/unloop/unloop/schemas/policy"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -47,7 +46,7 @@ func (m *maker) semantics() (*semanticpb.Exchange, []*checkpb.SemanticWatch) {
 		if slices.Contains(m.again, p.ID) {
 			continue // the tool detector counts such calls, and knows what was done in between
 		}
-		w := semanticWatch(p)
+		w := &checkpb.SemanticWatch{Policy: p.ID, Params: p.SemanticWire}
 		w.Shadow = m.shadow(p)
 		w.Scope = m.scope(p, w.Shadow, newest)
 		m.setComparison(w, p, newest)
@@ -107,7 +106,6 @@ func (m *maker) setComparison(w *checkpb.SemanticWatch, p *bundle.Policy, newest
 	w.LeaveIdentical = alone && p.Prompt != nil
 	w.HintOnly = alone && !m.OwnSession
 	w.Turned = m.Prompt.Delta || m.Prompt.Transcript.Turned()
-	w.UsualThreshold = inSession && !alone && p.Semantic.Threshold == policy.DefaultSemantic().Threshold
 }
 
 // scope names the history of exchanges that this one is compared with. Each policy has
@@ -140,20 +138,4 @@ func (m *maker) addSession(b *fingerprint.Builder, newest *exchange) {
 		return
 	}
 	b.String("no session").String(m.Identity.GetCaller()).Digest(m.Prompt.Transcript.Agent()).Bytes(newest.sentences.Last(endSentences).Bytes())
-}
-
-var scopeKinds = map[string]semanticpb.ScopeKind{
-	"session": semanticpb.ScopeKind_SCOPE_KIND_SESSION,
-	"caller":  semanticpb.ScopeKind_SCOPE_KIND_CALLER,
-	"tenant":  semanticpb.ScopeKind_SCOPE_KIND_TENANT,
-}
-
-// semanticWatch returns a policy's parameters for the semantic detector.
-func semanticWatch(p *bundle.Policy) *checkpb.SemanticWatch {
-	s := p.Semantic
-	return &checkpb.SemanticWatch{
-		Policy: p.ID, ScopeKind: scopeKinds[s.Scope], Threshold: s.Threshold, MinMatches: uint32(s.MinMatches),
-		HistorySize: uint32(s.HistorySize), TtlSeconds: uint32(s.TTLSeconds), MinWords: uint32(s.MinWords),
-		StoreText: s.StoreText, Steps: steps(s.Steps()), Deferred: s.Deferred, BudgetMs: uint32(s.BudgetMS),
-	}
 }

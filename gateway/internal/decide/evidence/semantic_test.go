@@ -17,13 +17,13 @@ func TestTextsAreComparedAsTheirSessionAllows(t *testing.T) {
 		compare semanticpb.Compare
 		flags   string
 	}{
-		"an agent in its session":              {"{semantic: {scope: session}}", asked{body: tools, session: "s"}, false, all, "usual"},
-		"an agent without a session":           {"{semantic: {scope: session}}", asked{body: tools}, false, own, "usual"},
+		"an agent in its session":              {"{semantic: {scope: session}}", asked{body: tools, session: "s"}, false, all, ""},
+		"an agent without a session":           {"{semantic: {scope: session}}", asked{body: tools}, false, own, ""},
 		"an agent among its caller's":          {"{semantic: {scope: caller}}", asked{body: tools}, false, all, ""},
 		"a prompt without a session":           {"{semantic: {scope: session}}", asked{body: chat}, false, sentences, "hint"},
 		"a prompt in its session":              {"{semantic: {scope: session}, prompt: {}}", asked{body: chat, session: "s"}, false, all, "identical"},
 		"a prompt where prompts are off":       {"{semantic: {scope: session}, prompt: {max_hits: 0}}", asked{body: chat}, true, all, ""},
-		"an agent where prompts are off":       {"{semantic: {scope: session}, prompt: {max_hits: 0}}", asked{body: tools, session: "s"}, false, own, "usual"},
+		"an agent where prompts are off":       {"{semantic: {scope: session}, prompt: {max_hits: 0}}", asked{body: tools, session: "s"}, false, own, ""},
 		"a threshold of the policy's own":      {"{semantic: {scope: session, threshold: 0.5}}", asked{body: tools, session: "s"}, false, all, ""},
 		"a prompt of nothing but empty spaces": {"{semantic: {}}", asked{body: `{"model":"m","messages":[{"role":"user","content":" "}]}`}, true, all, ""},
 	} {
@@ -37,9 +37,6 @@ func TestTextsAreComparedAsTheirSessionAllows(t *testing.T) {
 			continue
 		}
 		var words []string
-		if w[0].GetUsualThreshold() {
-			words = append(words, "usual")
-		}
 		if w[0].GetHintOnly() {
 			words = append(words, "hint")
 		}

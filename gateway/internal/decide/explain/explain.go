@@ -172,7 +172,7 @@ func (c *Case) watch(w *checkpb.ToolWatch) Detector {
 func (c *Case) semantic(w *checkpb.SemanticWatch, p *bundle.Policy) Detector {
 	d := Detector{
 		Detector: finding.Semantic, Would: allow,
-		Message: fmt.Sprintf("%d of the %s's last %d exchanges must be more similar than %g", w.GetMinMatches(), p.Semantic.Scope, w.GetHistorySize(), w.GetThreshold()),
+		Message: fmt.Sprintf("%d of the %s's last %d exchanges must be more similar than %g", p.Semantic.MinMatches, p.Semantic.Scope, p.Semantic.HistorySize, p.Semantic.Threshold),
 	}
 	for _, f := range c.Decision.GetFindings() {
 		if f.GetPolicy() == w.GetPolicy() && f.GetDetector() == finding.Semantic {

@@ -52,7 +52,7 @@ func asked(set *bundle.Set) *Case {
 			Check: &checkpb.Check{
 				Counters:  []*checkpb.Counter{{Policy: "elsewhere"}, {Policy: "p", Detector: "prompt", Fingerprint: []byte{1}, Threshold: 6, WindowSeconds: 60}},
 				Watches:   []*checkpb.ToolWatch{{Policy: "p"}, {Policy: "elsewhere"}},
-				Semantics: []*checkpb.SemanticWatch{{Policy: "elsewhere"}, {Policy: "p", MinMatches: 2, HistorySize: 5, Threshold: 0.95}},
+				Semantics: []*checkpb.SemanticWatch{{Policy: "elsewhere"}, {Policy: "p"}},
 			},
 			Limits: []evidence.Limit{
 				{Rule: &bundle.Limit{Rule: dollars}, Wire: &checkpb.Limit{Policy: "p", Rule: "budget", Cost: 2}},

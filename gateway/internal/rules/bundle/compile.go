@@ -40,9 +40,9 @@ type Policy struct {
 	Tool          *policy.Tool
 	Cycle         *policy.Cycle
 	Semantic      *policy.Semantic
-	// ToolWire and CycleWire are Tool and Cycle as checks have them; nil for those that are
-	// off.
-	ToolWire, CycleWire []byte
+	// ToolWire, CycleWire and SemanticWire are the detectors as checks have them; nil for
+	// those that are off.
+	ToolWire, CycleWire, SemanticWire []byte
 	// PromptOff reports that the policy has a prompt detector that is turned off,
 	// which differs from having none.
 	PromptOff bool
@@ -138,10 +138,11 @@ func (p *Policy) compileDetectors(spec *policy.Spec) error {
 	if spec.Semantic != nil && spec.Semantic.Enabled {
 		p.Semantic = spec.Semantic
 	}
-	var err, fault error
-	p.ToolWire, err = policy.EncodeBlock(p.Tool)
-	p.CycleWire, fault = policy.EncodeBlock(p.Cycle)
-	return errors.Join(err, fault)
+	var errs [3]error
+	p.ToolWire, errs[0] = policy.EncodeBlock(p.Tool)
+	p.CycleWire, errs[1] = policy.EncodeBlock(p.Cycle)
+	p.SemanticWire, errs[2] = policy.EncodeBlock(p.Semantic)
+	return errors.Join(errs[:]...)
 }
 
 // RejectBy returns how requests are answered that a detector rejects; "" leaves it to the
