@@ -128,13 +128,21 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	g.writer = respond.NewWriter(g.now, deps.Metrics)
 	g.books = account.NewBooks(account.Books{Detectors: g.checker, Store: store, Timeout: cfg.CheckTimeout, Now: g.now}, deps.Metrics)
 	g.repeats = standing.NewRequests[basis, *rejected](g.checker.Blocks())
-	if g.listener, err = serve.Listen(cfg.Listen, cfg.TLS, deps.Log); err != nil {
+	if err := g.listen(); err != nil {
 		return nil, err
 	}
-	if g.stages.Gate.Pages, err = access.NewPages(g.listener.Addr(), cfg.Pages); err != nil {
-		return nil, errors.Join(fmt.Errorf("configure gateway: %w", err), g.listener.Close())
-	}
 	return g, nil
+}
+
+// listen opens the gateway's port, which also says which pages may call it.
+func (g *Gateway) listen() (err error) {
+	if g.listener, err = serve.Listen(g.cfg.Listen, g.cfg.TLS, g.deps.Log); err != nil {
+		return err
+	}
+	if g.stages.Gate.Pages, err = access.NewPages(g.listener.Addr(), g.cfg.Pages); err != nil {
+		return errors.Join(fmt.Errorf("configure gateway: %w", err), g.listener.Close())
+	}
+	return nil
 }
 
 // prepareKeys reads the keys of clients and of upstreams.

@@ -7,9 +7,11 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/unloop/unloop/embedworker"
 	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/policy"
 )
@@ -121,4 +123,14 @@ func TestAFieldOfAPolicyHasOnePlace(t *testing.T) {
 	}
 	slices.Sort(defined)
 	documented(t, "A field of a policy.", slices.Compact(defined))
+}
+
+// Agent Sentinel's socket, whose worker reads no policy, compares as the semantic detector
+// does by default.
+func TestTheSocketHasTheDefaultsOfPolicies(t *testing.T) {
+	t.Parallel()
+	socket, detector := embedworker.DefaultConfig(), policy.DefaultSemantic()
+	if socket.SentinelThreshold != detector.Threshold || socket.SentinelHistory != detector.HistorySize || socket.SentinelTTL != strconv.Itoa(detector.TTLSeconds) {
+		t.Errorf("the socket compares by %g, %d and %s s; policies by %+v", socket.SentinelThreshold, socket.SentinelHistory, socket.SentinelTTL, detector)
+	}
 }
