@@ -42,6 +42,7 @@ type part struct {
 
 var parts = []part{
 	{"sessions-proxy", "real sessions of agents through the gateway, against a bare proxy", (*bench).sessions},
+	{"sessions-streamed", "the same with streamed answers, whose chunks come at once and 8 ms apart", (*bench).streamed},
 	{"sessions-apart", "the same, in one process against four, and the processor time of each of the four", (*bench).apart},
 	{"stream", "streamed answers through the gateway, against a bare proxy, and the memory of open streams", (*bench).stream},
 	{"check", "the check path, in one process and in three, against a NATS echo and Redis", (*bench).check},
@@ -56,6 +57,8 @@ type options struct {
 	calls int
 	// streams are the numbers of streams that are open at once.
 	streams []int
+	// chunks are the numbers of chunks in which answers of sessions are streamed.
+	chunks []int
 	// pause is the time between two chunks.
 	pause time.Duration
 	// recorded are files and folders with sessions.
@@ -91,7 +94,7 @@ func (b *bench) parse(args []string) ([]part, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.IntVar(&b.plan.Rounds, "rounds", 5, "rounds that count")
 	flags.DurationVar(&b.plan.Sample, "sample", 500*time.Millisecond, "time for each contender at each level in a round of checks and blocked loops")
-	b.plan.Levels, b.streams = []int{1, 8, 64}, []int{1, 20, 200, 1000}
+	b.plan.Levels, b.streams, b.chunks = []int{1, 8, 64}, []int{1, 20, 200, 1000}, []int{20, 150, 1000}
 	flags.Func("levels", "requests in flight, such as 1,8,64,256 (default 1,8,64)", numbers(&b.plan.Levels))
 	flags.IntVar(&b.calls, "calls", 2000, "requests of each contender at each level in a round of sessions")
 	flags.Func("sessions", "file or folder of sessions, or \"generated\"; repeatable (default: those beside the repository, else generated)", func(path string) error {
@@ -99,6 +102,7 @@ func (b *bench) parse(args []string) ([]part, error) {
 		return nil
 	})
 	flags.Func("streams", "streams that are open at once (default 1,20,200,1000)", numbers(&b.streams))
+	flags.Func("chunks", "chunks of the streamed answers of sessions (default 20,150,1000)", numbers(&b.chunks))
 	flags.DurationVar(&b.pause, "pause", 20*time.Millisecond, "time between two chunks of a stream; 0 for all at once")
 	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts sessions, stream and blocked")
 	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts sessions, stream and blocked")
@@ -106,7 +110,7 @@ func (b *bench) parse(args []string) ([]part, error) {
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "bench [flags] [part…]")
 		for _, p := range parts {
-			fmt.Fprintf(flags.Output(), "  %-14s  %s\n", p.name, p.help)
+			fmt.Fprintf(flags.Output(), "  %-17s  %s\n", p.name, p.help)
 		}
 		flags.PrintDefaults()
 	}

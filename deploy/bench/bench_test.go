@@ -37,7 +37,7 @@ func mustContain(t *testing.T, text string, want ...string) {
 
 func TestSessions(t *testing.T) {
 	t.Parallel()
-	out := output(t, "-sessions", "generated", "-calls", "20", "-levels", "2", "sessions")
+	out := output(t, "-sessions", "generated", "-calls", "20", "-levels", "2", "sessions-proxy", "sessions-apart")
 	mustContain(t, out,
 		"100 sessions, 1200 requests of 12.2 KB",
 		"| at 2 | bare httputil.ReverseProxy | Unloop, exact detectors | Unloop, default policy |\n|---|---|---|---|\n| p50 ms | ",
@@ -50,6 +50,16 @@ func TestStreams(t *testing.T) {
 	out := output(t, "-streams", "2", "-pause", "1ms", "stream")
 	mustContain(t, out, "streams of 50 chunks, one every 1ms", "| first chunk after ms, p50 | ", "| delay of a chunk in ms, p99 | ",
 		"2 open streams, ", "| KiB of memory for each stream | ")
+}
+
+func TestSessionsWithStreamedAnswers(t *testing.T) {
+	t.Parallel()
+	out := output(t, "-sessions", "generated", "-calls", "2", "-levels", "1,2", "-chunks", "3,5", "sessions-streamed")
+	mustContain(t, out, "sessions, answers of 3 chunks, one every 0s", "sessions, answers of 5 chunks, one every 8ms",
+		"| at 1 / 2 | bare httputil.ReverseProxy | Unloop, default policy |", "| processor ms per request | ")
+	if strings.Contains(out, "did not succeed") || strings.Contains(out, "operations failed") {
+		t.Errorf("requests failed:\n%s", out)
+	}
 }
 
 func TestAnotherBinaryIsMeasuredBesideThisOne(t *testing.T) {

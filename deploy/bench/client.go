@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/http/httputil"
 	"strconv"
 	"strings"
@@ -83,10 +82,15 @@ func (c *client) answer() (reply, error) {
 	if r.length < 0 {
 		return r, fmt.Errorf("%w: no length", errAnswer)
 	}
-	if _, err := c.in.Discard(r.length); err != nil {
-		return r, fmt.Errorf("read answer: %w", err)
+	return r, c.discard(r.length)
+}
+
+// discard reads the rest of an answer.
+func (c *client) discard(n int) error {
+	if _, err := c.in.Discard(max(n, 0)); err != nil {
+		return fmt.Errorf("read answer: %w", err)
 	}
-	return r, nil
+	return nil
 }
 
 // head reads an answer up to its body.
@@ -101,18 +105,15 @@ func (c *client) head() (r reply, err error) {
 	return r, c.headers(&r)
 }
 
-// stream sends a body and reads a streamed answer. It calls chunk with each line of data
-// as it arrives; the line is valid until chunk returns.
-func (c *client) stream(ctx context.Context, key string, body []byte, chunk func(line []byte)) error {
+// stream sends a body and reads a streamed answer, or a refusal. It calls chunk with each
+// line of data as it arrives; the line is valid until chunk returns.
+func (c *client) stream(ctx context.Context, key string, body []byte, chunk func(line []byte)) (reply, error) {
 	if err := c.send(ctx, key, body); err != nil {
-		return err
+		return reply{}, err
 	}
 	r, err := c.head()
-	if err != nil {
-		return err
-	}
-	if r.status != http.StatusOK || r.length >= 0 {
-		return fmt.Errorf("%w: status %d, length %d, want a stream", errAnswer, r.status, r.length)
+	if err != nil || r.length >= 0 {
+		return r, errors.Join(err, c.discard(r.length))
 	}
 	lines := bufio.NewReader(httputil.NewChunkedReader(c.in))
 	for {
@@ -120,9 +121,9 @@ func (c *client) stream(ctx context.Context, key string, body []byte, chunk func
 		switch {
 		case err == io.EOF:
 			_, err = c.in.ReadSlice('\n') // the end of the trailer
-			return err
+			return r, err
 		case err != nil:
-			return fmt.Errorf("read stream: %w", err)
+			return r, fmt.Errorf("read stream: %w", err)
 		case len(line) > 1:
 			chunk(line)
 		}

@@ -89,18 +89,20 @@ const refusalPath = "/refuse/v1/chat/completions"
 
 var refusal = `"` + strings.Repeat("x", 1000) + `"`
 
-// origin is an upstream with one answer to everything. With a pause in the query it
-// streams, with that pause between two chunks.
+// origin is an upstream with one answer to everything. With a number of chunks in the query
+// it streams so many, with the pause of the query between two.
 func origin(ctx context.Context, args []string) error {
 	return serve(ctx, args[0], func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return // the client left
 		}
-		gap, err := time.ParseDuration(r.URL.Query().Get(pauseKey))
+		query := r.URL.Query()
+		n, err := strconv.Atoi(query.Get(chunksKey))
 		switch {
 		case err == nil:
+			gap, _ := time.ParseDuration(query.Get(pauseKey)) // of this program's clients alone
 			w.Header().Set("Content-Type", "text/event-stream")
-			streamChunks(r.Context(), w, gap)
+			streamChunks(r.Context(), w, n, gap)
 		case r.URL.Path == refusalPath:
 			respond(w, http.StatusTooManyRequests, refusal)
 		default:
@@ -117,10 +119,10 @@ func respond(w http.ResponseWriter, status int, body string) {
 }
 
 const (
-	// chunks is the number of chunks of a streamed answer.
+	// chunks is the number of chunks of an answer in the part stream.
 	chunks = 50
-	// pauseKey names the pause in a query.
-	pauseKey = "pause"
+	// chunksKey and pauseKey name the chunks and the pause in a query.
+	chunksKey, pauseKey = "chunks", "pause"
 	// chunkHead and chunkTail are a chunk around the time at which it is sent, in Unix
 	// nanoseconds.
 	chunkHead = `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1790000000,"model":"gpt-5","choices":[{"index":0,"delta":{"content":"`
@@ -128,7 +130,7 @@ const (
 	lastChunk = "data: [DONE]\n\n"
 )
 
-func streamChunks(ctx context.Context, w http.ResponseWriter, gap time.Duration) {
+func streamChunks(ctx context.Context, w http.ResponseWriter, chunks int, gap time.Duration) {
 	out := http.NewResponseController(w)
 	var chunk []byte
 	for began, n := time.Now(), 0; n < chunks; n++ {

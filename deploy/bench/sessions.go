@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -67,7 +69,11 @@ policies:
 // stage is where sessions are replayed.
 type stage struct {
 	*bench
-	sessions   []traffic.Session
+	sessions []traffic.Session
+	// chunks is the number of chunks in which each answer is streamed, gap the time between
+	// two; 0 for answers in one piece.
+	chunks     int
+	gap        time.Duration
 	upstream   string
 	contenders []measure.Contender
 	// written is what the contenders write to JetStream for each request.
@@ -137,6 +143,41 @@ func (b *bench) sessions(ctx context.Context) error {
 	return s.compare(ctx, sessionFigures, "sessions, all of Unloop in one process")
 }
 
+// chunkGap is the time between two chunks of answers that do not come at once.
+const chunkGap = 8 * time.Millisecond
+
+// streamed compares sessions whose answers are streamed, at once and slowly.
+func (b *bench) streamed(ctx context.Context) error {
+	s, err := b.newStage(ctx)
+	if err != nil {
+		return err
+	}
+	for _, rival := range b.rivals() {
+		in, err := b.startUp(ctx, &b.group, unloop{binary: rival.binary}, s.upstream)
+		if err != nil {
+			return err
+		}
+		s.contenders = append(s.contenders, s.contender(nameUnloop+rival.suffix, in))
+	}
+	for _, s.chunks = range b.chunks {
+		plan := measure.Plan{Rounds: b.plan.Rounds, Calls: max(1, b.calls/(1+s.chunks/20)), Levels: b.plan.Levels}
+		slow := plan
+		slow.Calls, slow.Levels = 1, []int{slices.Max(plan.Levels)} // one for each in flight
+		for _, at := range []struct {
+			gap  time.Duration
+			plan measure.Plan
+		}{{0, plan}, {chunkGap, slow}} {
+			s.gap = at.gap
+			res, err := measure.Compare(ctx, at.plan, s.contenders...)
+			if err != nil {
+				return err
+			}
+			b.printResults(res, nameProxy, sessionFigures, "sessions, answers of %d chunks, one every %s", s.chunks, s.gap)
+		}
+	}
+	return nil
+}
+
 // apart compares the default policy in one process with the same in four: gateway, NATS
 // server, detector and embedding worker.
 func (b *bench) apart(ctx context.Context) error {
@@ -204,7 +245,7 @@ func (s *stage) contender(name string, in *instance) measure.Contender {
 		if caller == 0 {
 			r.next.Store(int64(round * step))
 		}
-		conn, err := dial(in.url)
+		conn, err := s.dial(in)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -260,7 +301,7 @@ func (a *agent) step(ctx context.Context) error {
 	}
 	a.body = a.left[0].Append(a.body[:0], a.mark)
 	a.left = a.left[1:]
-	got, err := a.conn.post(ctx, a.key, a.body)
+	got, err := a.ask(ctx)
 	if err != nil {
 		return err
 	}
@@ -268,6 +309,22 @@ func (a *agent) step(ctx context.Context) error {
 		a.left = nil
 	}
 	return a.count(got)
+}
+
+// ask sends the current request.
+func (a *agent) ask(ctx context.Context) (reply, error) {
+	if a.chunks == 0 {
+		return a.conn.post(ctx, a.key, a.body)
+	}
+	return a.conn.stream(ctx, a.key, streaming(a.body), func([]byte) {})
+}
+
+// dial returns a connection whose requests are answered as the stage's are.
+func (s *stage) dial(in *instance) (*client, error) {
+	if s.chunks == 0 {
+		return dial(in.url)
+	}
+	return dialStream(in, s.chunks, s.gap)
 }
 
 const (

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -102,7 +101,7 @@ type viewer struct {
 func (b *bench) streamContender(name string, in *instance) measure.Contender {
 	v := &viewer{}
 	return measure.Contender{Name: name, Meter: in.read, Take: v.take, Caller: func(_, caller int) (measure.Op, func(), error) {
-		conn, err := dialStream(in, b.pause)
+		conn, err := dialStream(in, chunks, b.pause)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -119,17 +118,22 @@ func (b *bench) streamContender(name string, in *instance) measure.Contender {
 	}}
 }
 
-// dialStream returns a connection whose requests are answered by streams.
-func dialStream(in *instance, gap time.Duration) (*client, error) {
+// dialStream returns a connection whose requests are answered by streams of so many chunks.
+func dialStream(in *instance, chunks int, gap time.Duration) (*client, error) {
 	conn, err := dial(in.url)
 	if err == nil {
-		conn.path += "?" + pauseKey + "=" + gap.String()
+		conn.path += fmt.Sprintf("?%s=%d&%s=%s", chunksKey, chunks, pauseKey, gap)
 	}
 	return conn, err
 }
 
 func (b *bench) streamPrompt() []byte {
-	return []byte(strings.Replace(prompt(int64(b.replays.Add(1))), "{", `{"stream":true,`, 1))
+	return streaming([]byte(prompt(int64(b.replays.Add(1)))))
+}
+
+// streaming returns a request for a streamed answer.
+func streaming(body []byte) []byte {
+	return bytes.Replace(body, []byte("{"), []byte(`{"stream":true,`), 1)
 }
 
 var errChunks = errors.New("wrong number of chunks")
@@ -139,7 +143,7 @@ func (v *viewer) watch(ctx context.Context, conn *client, body []byte) error {
 	var first time.Duration
 	delays := make([]time.Duration, 0, chunks)
 	began := time.Now()
-	err := conn.stream(ctx, shortKey, body, func(line []byte) {
+	_, err := conn.stream(ctx, shortKey, body, func(line []byte) {
 		sent, ok := sentAt(line)
 		if !ok {
 			return
@@ -224,7 +228,7 @@ func (b *bench) memoryOfStreams(ctx context.Context, upstream string) (out []str
 
 // warmUp reads some streams: what the first requests make stays.
 func (b *bench) warmUp(ctx context.Context, in *instance) error {
-	conn, err := dialStream(in, 0)
+	conn, err := dialStream(in, chunks, 0)
 	if err != nil {
 		return err
 	}
@@ -244,7 +248,7 @@ func (b *bench) whileOpen(ctx context.Context, in *instance, n int) (memory int6
 	defer func() { err = errors.Join(err, conns.end()) }()
 	faults := make([]error, n)
 	for i := range n {
-		conn, err := dialStream(in, openPause)
+		conn, err := dialStream(in, chunks, openPause)
 		if err != nil {
 			return 0, err
 		}
