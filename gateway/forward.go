@@ -72,7 +72,7 @@ func (g *Gateway) edit(a *account.Account, out *outcome.Outcome) (*request.Body,
 		}
 	}
 	if text != "" {
-		body = g.proxy.Hint(req.Provider, body, text, position, out.Finding)
+		body = g.proxy.Hint(req, body, text, position, out.Finding)
 	}
 	if body != req.Body {
 		copies--

@@ -148,7 +148,13 @@ func (s *shape) describe(t *testing.T, out io.Writer) {
 // request is the request as it was read.
 func (s *shape) request(t *testing.T) *request.Request {
 	t.Helper()
-	table, err := route.NewTable(nil)
+	upstreams := map[string]string{}
+	for _, u := range formats.Upstreams {
+		if u.Address == "" {
+			upstreams[u.Name] = "https://" + u.Name + ".example"
+		}
+	}
+	table, err := route.NewTable(upstreams)
 	if err != nil {
 		t.Fatal(err)
 	}

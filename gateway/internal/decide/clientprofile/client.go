@@ -32,6 +32,7 @@ var clients = []Client{
 	{"cline", Refused, "tries a 429 again three times after Retry-After (src/core/api/retry.ts)", either(agent("Cline/"), title("Cline"))},
 	{"roo-code", Refused, "tries any failed request again where automatic approval is on, a 429 after Retry-After (src/core/task/Task.ts)", either(agent("RooCode/"), title("Roo Code"))},
 	{"litellm", Refused, "tries a 429 again as often as num_retries says; its users (aider) go on for minutes, and stop at a 400 (aider/exceptions.py)", agent("litellm/")},
+	{"aws-sdk", Refused, "tries a 429 again twice, with growing pauses; a 400 ends it (tested in Go)", agent("aws-sdk-", "Boto3/", "Botocore/")},
 	{"claude-code", Limited, "ends at a 429 with X-Should-Retry: false (tested)", agent("claude-cli/")},
 	{"openai-agents", Limited, "ends at a 429 with X-Should-Retry: false (tested)", agent("Agents/JavaScript", "Agents/Python")},
 	{"openai-sdk", Limited, "raises a 429 with X-Should-Retry: false at once (tested in Node and Go)", agent("OpenAI/", "AsyncOpenAI/", "AzureOpenAI/", "AsyncAzureOpenAI/")},

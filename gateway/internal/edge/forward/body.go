@@ -28,6 +28,9 @@ func newEdits(reg prometheus.Registerer) edits {
 // Repair returns the body of a request with a history of tool calls that the provider
 // accepts, and the changes in words; "" if there are none.
 func (p *Proxy) Repair(req *request.Request, session string) (body *request.Body, changes string) {
+	if p.signed(req) {
+		return req.Body, ""
+	}
 	body, report, err := repaired(req.Provider, req.Body)
 	switch {
 	case err != nil:
@@ -40,19 +43,32 @@ func (p *Proxy) Repair(req *request.Request, session string) (body *request.Body
 	return body, changes
 }
 
-// Hint returns a body with the hint for a finding. A body without a place for it is
-// returned as it is.
-func (p *Proxy) Hint(format provider.Provider, b *request.Body, text, position string, f *checkpb.Finding) *request.Body {
-	body, err := hinted(format, b, text, position)
+// Hint returns a body of a request with the hint for a finding. A body without a place for
+// it is returned as it is.
+func (p *Proxy) Hint(req *request.Request, b *request.Body, text, position string, f *checkpb.Finding) *request.Body {
+	body, err := hinted(req.Provider, b, text, position)
+	if p.signed(req) {
+		err = errSigned
+	}
 	if err != nil {
 		fingerprint := f.GetFingerprint()
 		p.edits.hints.WithLabelValues("no-place").Inc()
-		p.log.Warn("request has no place for a hint", "format", format.Name(), "policy", f.GetPolicy(),
+		p.log.Warn("request has no place for a hint", "format", req.Provider.Name(), "policy", f.GetPolicy(),
 			"fingerprint", hex.EncodeToString(fingerprint[:min(8, len(fingerprint))]), "error", err)
 		return b
 	}
 	p.edits.hints.WithLabelValues("given").Inc()
 	return body
+}
+
+// errSigned reports that the upstream would refuse a changed body.
+var errSigned = fmt.Errorf("the client has signed the body, and the gateway has no key to sign another one: %w", provider.ErrNoPlace)
+
+// signed reports whether a body must stay as it is because the client's signature covers
+// it. With a key of the gateway's, each request is signed anew.
+func (p *Proxy) signed(req *request.Request) bool {
+	f := req.Target.Format
+	return f.Signed != nil && f.Signed(req.Header) && p.keys[req.Target.Upstream] == ""
 }
 
 // repaired returns a body with a tool history that the provider accepts, and the changes. A

@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/bedrock"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
@@ -429,12 +430,12 @@ func TestChangesOfBodiesAreCounted(t *testing.T) {
 		"whole":  {`{"messages":[{"role":"user","content":"u"}]}`, ""},
 		"broken": {`{`, ""},
 	} {
-		req := &request.Request{Provider: chat.Chat{}, Body: &request.Body{Bytes: []byte(c.body)}}
+		req := &request.Request{Target: route.Target{Format: chat.Format}, Provider: chat.Chat{}, Body: &request.Body{Bytes: []byte(c.body)}}
 		if body, changes := p.Repair(req, "session"); changes != c.changes || (body == req.Body) != (changes == "") {
 			t.Errorf("%s: changed %q", name, changes)
 		}
 		f := &checkpb.Finding{Policy: "p", Fingerprint: []byte{1}}
-		if body := p.Hint(req.Provider, req.Body, "HINT", provider.Head, f); (body == req.Body) != (name == "broken") {
+		if body := p.Hint(req, req.Body, "HINT", provider.Head, f); (body == req.Body) != (name == "broken") {
 			t.Errorf("%s: hinted to %s", name, body.Bytes)
 		}
 	}
@@ -466,5 +467,37 @@ func BenchmarkForward(b *testing.B) {
 		req := request.New(r, target)
 		req.Body = &request.Body{Bytes: body, Length: int64(len(body))}
 		p.Forward(httptest.NewRecorder(), r, Request{Target: req.Target, Body: req.Body, Observer: blind{}})
+	}
+}
+
+// A request that its client has signed keeps its body, unless the gateway signs it anew.
+func TestSignedBodiesStay(t *testing.T) {
+	t.Parallel()
+	const broken = `{"messages":[{"role":"user","content":[{"text":"u"},{"toolResult":{"toolUseId":"1","content":[]}}]}]}`
+	signature := http.Header{"Authorization": {"AWS4-HMAC-SHA256 Credential=AKID/20260522/us-east-1/bedrock/aws4_request, SignedHeaders=host, Signature=00"}}
+	for name, c := range map[string]struct {
+		header http.Header
+		keys   Keys
+		stays  bool
+	}{
+		"signed":                   {signature, nil, true},
+		"signed, with another key": {signature, Keys{"openai": "sk"}, true},
+		"signed, with a key":       {signature, Keys{"bedrock": "AKID:secret"}, false},
+		"with a bearer key":        {http.Header{"Authorization": {"Bearer ABSK"}}, nil, false},
+	} {
+		p := proxy(t)
+		p.keys = c.keys
+		req := &request.Request{
+			Header: c.header, Target: route.Target{Upstream: "bedrock", Format: bedrock.Format}, Provider: bedrock.Converse{}, Body: &request.Body{Bytes: []byte(broken)},
+		}
+		if body, changes := p.Repair(req, "session"); (body == req.Body) != c.stays || (changes == "") != c.stays {
+			t.Errorf("%s: repaired %q", name, changes)
+		}
+		if body := p.Hint(req, req.Body, "HINT", provider.Head, &checkpb.Finding{}); (body == req.Body) != c.stays {
+			t.Errorf("%s: hinted to %s", name, body.Bytes)
+		}
+		if none := testutil.ToFloat64(p.edits.hints.WithLabelValues("no-place")); (none == 1) != c.stays {
+			t.Errorf("%s: %v hints without a place", name, none)
+		}
 	}
 }

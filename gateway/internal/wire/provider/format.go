@@ -33,6 +33,9 @@ type Format struct {
 	LastMember string
 	// Framing is how streams are written if they are no server-sent events; nil if they are.
 	Framing *Framing
+	// Signed reports whether the client's signature covers the body of a request with these
+	// headers, so that it can't be changed without signing it again; nil for never.
+	Signed func(h http.Header) bool
 	// Failing says that an answer of status 200 may be an error although it is no stream.
 	Failing bool
 	// Kept is set if the provider keeps answers for later requests.

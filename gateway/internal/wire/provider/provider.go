@@ -175,12 +175,14 @@ func (r Refusal) InError() *client.Detail {
 // Header is a header of an answer.
 type Header struct{ Name, Value string }
 
-// Bearer returns the token of an Authorization header, or its whole value if the scheme
-// is another one.
+// Bearer returns the token of an Authorization header. Of another scheme it returns what
+// stands before the first comma: the signature of a signed request is behind it, and is
+// another one each time.
 func Bearer(h http.Header) string {
 	value := h.Get("Authorization")
 	if scheme, token, ok := strings.Cut(value, " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return token
 	}
+	value, _, _ = strings.Cut(value, ",")
 	return value
 }

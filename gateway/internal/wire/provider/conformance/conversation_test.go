@@ -45,7 +45,7 @@ type Format func(Conversation) []byte
 // Formats are all of them, by the name of the provider that reads them.
 var Formats = map[string]Format{
 	"openai-chat": Chat, "openai-responses": Responses, "anthropic-messages": Anthropic, "gemini": Gemini,
-	"ollama": Ollama,
+	"ollama": Ollama, "bedrock-converse": Converse, "bedrock-anthropic": BedrockAnthropic,
 }
 
 // Chat writes Chat Completions.

@@ -97,10 +97,15 @@ func (s suite) refusals(t *testing.T) {
 		var answer struct {
 			Error  refusal        `json:"error"`
 			Detail *client.Detail `json:"detail"`
+			// Message is that of formats whose error is the answer itself.
+			Message string `json:"message"`
 		}
 		body := s.p.Refusal(provider.Refusal{Status: status, Code: "recursive_loop_detected", Message: "no \"more\"", Detail: detail})
 		if err := json.Unmarshal(body, &answer); err != nil {
 			t.Fatal(err)
+		}
+		if answer.Message != "" {
+			answer.Error = refusal{Message: answer.Message, text: true}
 		}
 		if answer.Error.Message != "no \"more\"" || answer.Detail == nil || *answer.Detail != *detail ||
 			!answer.Error.text && (answer.Error.Detail == nil || *answer.Error.Detail != inner) {

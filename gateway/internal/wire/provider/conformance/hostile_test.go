@@ -6,6 +6,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/anthropic"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/bedrock"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/gemini"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/ollama"
@@ -152,6 +153,12 @@ var shapes = []shape{
 	{"server calls", anthropic.Messages{}, `{"model":"m","messages":[{"role":"assistant","content":[`, `{"type":"server_tool_use","id":"#","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"#","content":[]}`, `]}]}`},
 	{"blank", anthropic.Messages{}, `{"model":"m","messages":[`, `{"role":"user","content":[{"type":"text","text":" "}]}`, `]}`},
 	{"thinking", anthropic.Messages{}, `{"model":"m","messages":[{"role":"assistant","content":[`, `{"type":"thinking","thinking":"a","signature":"b"}`, `]}]}`},
+	{"users", bedrock.Converse{}, `{"messages":[`, `{"role":"user","content":[{"text":"a"}]}`, `]}`},
+	{"blocks", bedrock.Converse{}, `{"messages":[{"role":"user","content":[`, `{"text":"a"}`, `]}]}`},
+	{"calls", bedrock.Converse{}, `{"messages":[{"role":"assistant","content":[`, `{"toolUse":{"toolUseId":"#","name":"f","input":{}}}`, `]}]}`},
+	{"results", bedrock.Converse{}, `{"messages":[{"role":"user","content":[`, `{"toolResult":{"toolUseId":"#","content":[{"text":"a"}]}}`, `]}]}`},
+	{"rounds", bedrock.Converse{}, `{"messages":[`, `{"role":"assistant","content":[{"toolUse":{"toolUseId":"#","name":"f","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"#","content":[{"json":{}}]}}]}`, `]}`},
+	{"results", bedrock.Invoke{}, `{"anthropic_version":"v","messages":[{"role":"user","content":[`, `{"type":"tool_result","tool_use_id":"#","content":"a"}`, `]}]}`},
 	{"users", ollama.Prompts{}, `{"model":"m","messages":[`, `{"role":"user","content":"a"}`, `]}`},
 	{"calls", ollama.Prompts{}, `{"model":"m","messages":[{"role":"assistant","tool_calls":[`, `{"function":{"name":"f","arguments":{}}}`, `]}]}`},
 	{"results", ollama.Prompts{}, `{"model":"m","messages":[`, `{"role":"tool","tool_name":"f","content":"a"}`, `]}`},

@@ -62,6 +62,18 @@ var mediaOf = map[string]media{
 			`{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"MEDIA"}]}`,
 		},
 	},
+	"bedrock-converse": {
+		first: `{"messages":[{"role":"user","content":[{"text":"see"},PART]}]}`,
+		later: `{"messages":[{"role":"user","content":[{"text":"hi"}]},{"role":"assistant","content":[{"text":"so"}]},{"role":"user","content":[PART,{"text":"see"}]}]}`,
+		shown: []string{
+			`{"messages":[{"role":"user","content":[{"text":"hi"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"1","name":"shot","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"1","content":[{"text":"ok"},PART]}}]}]}`,
+			`{"messages":[{"role":"user","content":[{"text":"hi"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"1","name":"shot","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"1","content":[{"text":"ok"}]}},PART]}]}`,
+		},
+		parts: []string{
+			`{"image":{"format":"png","source":{"bytes":"MEDIA"}}}`, `{"image":{"format":"png","source":{"s3Location":{"uri":"s3://b/MEDIA"}}}}`,
+			`{"document":{"format":"pdf","name":"a","source":{"bytes":"MEDIA"}}}`, `{"video":{"format":"mp4","source":{"bytes":"MEDIA"}}}`,
+		},
+	},
 	"ollama": {
 		first: `{"messages":[{"role":"user","content":"see","images":[PART]}]}`,
 		later: `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"so"},{"role":"user","images":[PART],"content":"see"}]}`,
@@ -97,6 +109,7 @@ type seen struct {
 
 func see(t *testing.T, p provider.Provider, body string) (s seen) {
 	t.Helper()
+	body = `{"anthropic_version":"v",` + body[1:] // Bedrock reads Messages that have one
 	prompt, err := p.Parse([]byte(body), provider.Options{Tail: 1, Items: 10, Exchanges: 3})
 	if err != nil || prompt == nil {
 		t.Fatalf("parse %s: %v, %v", body, prompt, err)
@@ -122,7 +135,7 @@ func TestMediaBelongToWhatIsCompared(t *testing.T) {
 	t.Parallel()
 	const signed = "a.png?X-Amz-Date=1&X-Amz-Signature=1#"
 	for _, p := range all {
-		m, known := mediaOf[p.Name()]
+		m, known := mediaOf[strings.Replace(p.Name(), "bedrock-anthropic", "anthropic-messages", 1)]
 		if !known {
 			t.Fatalf("%s has no media", p.Name())
 		}

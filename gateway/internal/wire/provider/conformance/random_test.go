@@ -12,7 +12,7 @@ var (
 	names = []string{
 		"role", "content", "type", "text", "id", "name", "tool_calls", "function", "arguments", "tool_call_id", "tool_use_id", "input", "is_error",
 		"call_id", "output", "action", "error", "status", "parts", "functionCall", "function_call", "functionResponse", "function_response", "args",
-		"response", "thought", "thoughtSignature", "refusal", "cache_control", "willContinue", "images", "tool_name",
+		"response", "thought", "thoughtSignature", "refusal", "cache_control", "willContinue", "images", "tool_name", "toolUse", "toolResult", "toolUseId", "reasoningContent",
 	}
 	values = []string{
 		"user", "assistant", "system", "developer", "tool", "function", "model", "text", "input_text", "output_text", "thinking", "tool_use",

@@ -59,7 +59,7 @@ func Fixing() Conversation {
 
 func (s suite) parse(t *testing.T, c Conversation, o provider.Options) *provider.Prompt {
 	t.Helper()
-	o.Path = "/v1beta/models/" + c.Model + ":generateContent"
+	o.Path = pathFor(s.p.Name(), c.Model)
 	prompt, err := s.p.Parse(s.write(c), o)
 	if err != nil || prompt == nil {
 		t.Fatalf("parse: %v, %v", prompt, err)

@@ -208,7 +208,7 @@ func (m *meter) perByte(s sample, size int) float64 {
 
 var pathOf = map[string]string{
 	"openai-chat": "/v1/chat/completions", "openai-responses": "/v1/responses", "anthropic-messages": "/v1/messages", "gemini": "/v1beta/models/m:generateContent",
-	"ollama": "/api/chat",
+	"ollama": "/api/chat", "bedrock-converse": "/bedrock/model/m/converse", "bedrock-anthropic": "/bedrock/model/anthropic.m/invoke",
 }
 
 // worked is the processor's time that this thread has had, to the nanosecond:

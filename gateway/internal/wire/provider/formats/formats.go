@@ -12,6 +12,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/anthropic"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/bedrock"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/gemini"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/ollama"
@@ -26,6 +27,7 @@ var All = []*provider.Format{
 	anthropic.Format,
 	gemini.Format,
 	ollama.Format,
+	bedrock.Format, bedrock.Messages,
 }
 
 // HTTP is the format of requests that no other format reads and no upstream claims.

@@ -98,7 +98,7 @@ func (Prompts) Repair(body []byte) ([]byte, repair.Report, error) {
 	case t.unnamed:
 		return body, repair.Report{}, nil
 	}
-	return t.Tree.Repair(&tree.Format{Content: "content", Lost: t.lost})
+	return t.Repair(&tree.Format{Content: "content", Lost: t.lost})
 }
 
 // lost returns the result of a call that has none.

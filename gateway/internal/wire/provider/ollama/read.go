@@ -31,7 +31,7 @@ type reader struct {
 }
 
 func (p *reader) read() error {
-	err := p.Places.Read(p.Body, func(w *jsonwalk.Walker) error {
+	err := p.Read(p.Body, func(w *jsonwalk.Walker) error {
 		return w.Object(func(name []byte) error { return p.member(w, name) })
 	})
 	if err == nil && !p.List.Found() && len(p.text) > len(`""`) {
@@ -142,8 +142,8 @@ func (p *reader) message(w *jsonwalk.Walker) error {
 		return err
 	}
 	role := openai.Role(h.role)
-	switch {
-	case role == message.Tool:
+	switch role {
+	case message.Tool:
 		p.T.Wrap(0, message.Part{ID: h.callID, Name: p.answered(&h)})
 	default:
 		p.called, p.calls, p.next = p.calls, p.called[:0], 0

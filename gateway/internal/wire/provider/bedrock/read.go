@@ -1,0 +1,217 @@
+package bedrock
+
+import (
+	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/text/splice"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
+	"github.com/unloop/unloop/gateway/internal/wire/repair"
+	"github.com/unloop/unloop/gateway/internal/wire/transcript"
+	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
+)
+
+// reader reads a body of Converse into a prompt and its transcript and, for hints and
+// repairs, into a tree.
+type reader struct {
+	tree.Places
+	body   []byte
+	t      *transcript.Transcript
+	prompt *provider.Prompt
+	tree   *tree.Tree // nil for Parse
+}
+
+func (p *reader) read() error {
+	return p.Read(p.body, func(w *jsonwalk.Walker) error {
+		return w.Object(func(name []byte) error { return p.member(w, name) })
+	})
+}
+
+func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
+	switch string(name) {
+	case "system":
+		p.System, err = splice.Around(w, func() error { return p.system(w) })
+	case "messages":
+		err = p.ReadList(w, func() error { return p.message(w) })
+	case "toolConfig":
+		err = w.Members(func(name []byte) error {
+			if string(name) != "tools" {
+				return nil
+			}
+			return w.Elements(func() error { return p.tool(w) })
+		})
+	case "outputConfig":
+		p.prompt.Structured = w.Kind() == '{'
+	case "requestMetadata":
+		err = p.metadata(w)
+	}
+	return err
+}
+
+// metadata reads the session and the user, by the names that other formats have for them.
+func (p *reader) metadata(w *jsonwalk.Walker) error {
+	return w.Members(func(name []byte) (err error) {
+		switch string(name) {
+		case "session_id":
+			p.prompt.Session, err = w.String()
+		case "user_id":
+			p.prompt.User, err = w.String()
+		}
+		return err
+	})
+}
+
+// tool reads the name of a tool, which stands in its specification.
+func (p *reader) tool(w *jsonwalk.Walker) error {
+	return w.Members(func(name []byte) error {
+		switch string(name) {
+		case "toolSpec", "systemTool":
+			return p.tool(w)
+		case "name":
+			tool, err := w.Bytes()
+			p.t.Offer(tool)
+			return err
+		}
+		return nil
+	})
+}
+
+func (p *reader) system(w *jsonwalk.Walker) error {
+	located := p.tree
+	p.tree = nil // the instructions have no blocks of the history
+	err := w.Elements(func() error { return p.element(w) })
+	p.tree = located
+	p.t.EndSystem()
+	return err
+}
+
+func (p *reader) message(w *jsonwalk.Walker) error {
+	m := tree.Message{Role: repair.User}
+	m.Place.From = w.Offset()
+	err := w.Object(func(name []byte) (err error) {
+		switch string(name) {
+		case "role":
+			var role []byte
+			if role, err = w.Bytes(); string(role) == "assistant" {
+				m.Speaker, m.Role = message.Assistant, repair.Assistant
+			}
+		case "content":
+			m.Content.From = w.Offset()
+			err = w.Elements(func() error { return p.element(w) })
+			m.Content.To = w.Offset()
+		default:
+			m.Sealed = true
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	p.t.End(m.Speaker)
+	if p.tree != nil {
+		m.Place.To = w.Offset()
+		p.tree.End(m)
+	}
+	return nil
+}
+
+// element reads an element of a list of content.
+func (p *reader) element(w *jsonwalk.Walker) (err error) {
+	b := repair.Block{Kind: repair.Content}
+	var id []byte
+	from := w.Offset()
+	if w.Kind() == '{' {
+		id, err = p.block(w, &b)
+	} else {
+		var raw []byte
+		raw, err = w.Raw()
+		p.t.Add(message.Part{Kind: message.Other, Value: raw})
+	}
+	if p.tree != nil {
+		b.ID, b.Raw = string(id), p.body[from:w.Offset()]
+		p.tree.Block(b)
+	}
+	return err
+}
+
+// block reads a block of a message, and returns the id of its call. The name of its member
+// is its kind.
+func (p *reader) block(w *jsonwalk.Walker, b *repair.Block) (id []byte, err error) {
+	from, at := w.Offset(), p.t.Add(message.Part{Kind: message.Other})
+	dropped := false
+	err = w.Object(func(name []byte) (err error) {
+		switch string(name) {
+		case "text":
+			if w.Kind() == '"' {
+				*p.t.At(at) = message.Part{Kind: message.Text}
+				p.t.At(at).Value, err = w.Raw()
+				b.Kind, b.Blank = repair.Text, p.tree != nil && repair.Blank(p.t.At(at).Value)
+			}
+		case "toolUse":
+			p.t.At(at).Kind, b.Kind = message.Call, repair.Call
+			err = p.call(w, at)
+		case "toolResult":
+			p.t.At(at).Kind, b.Kind = message.Result, repair.Result
+			err = p.result(w, at, b)
+		case "reasoningContent", "cachePoint":
+			dropped = true
+		}
+		return err
+	})
+	id = p.t.At(at).ID
+	switch {
+	case dropped:
+		p.t.Cut(at)
+	case p.t.At(at).Kind == message.Other:
+		p.t.At(at).Value = p.body[from:w.Offset()]
+	}
+	return id, err
+}
+
+func (p *reader) call(w *jsonwalk.Walker, at int) error {
+	return w.Members(func(name []byte) (err error) {
+		switch string(name) {
+		case "toolUseId":
+			p.t.At(at).ID, err = w.Bytes()
+		case "name":
+			p.t.At(at).Name, err = w.Bytes()
+		case "input":
+			p.t.At(at).Value, err = w.Raw()
+		}
+		return err
+	})
+}
+
+func (p *reader) result(w *jsonwalk.Walker, at int, b *repair.Block) error {
+	return w.Members(func(name []byte) (err error) {
+		switch string(name) {
+		case "toolUseId":
+			p.t.At(at).ID, err = w.Bytes()
+		case "status":
+			var status []byte
+			status, err = w.Bytes()
+			p.t.At(at).Failed, p.t.At(at).Fine = string(status) == "error", string(status) == "success"
+		case "content":
+			from := w.Offset()
+			err = w.Elements(func() error { return p.answer(w) })
+			b.Answer = p.body[from:w.Offset()]
+		}
+		return err
+	})
+}
+
+// answer reads a block of a result: a text, JSON, or media.
+func (p *reader) answer(w *jsonwalk.Walker) error {
+	from, part := w.Offset(), message.Part{Kind: message.Other, Inside: true}
+	err := w.Members(func(name []byte) (err error) {
+		if string(name) == "json" || string(name) == "text" && w.Kind() == '"' {
+			part.Kind = message.Text
+			part.Value, err = w.Raw()
+		}
+		return err
+	})
+	if part.Kind == message.Other {
+		part.Value = p.body[from:w.Offset()]
+	}
+	p.t.Add(part)
+	return err
+}
