@@ -19,7 +19,6 @@ import (
 	"github.com/unloop/unloop/schemas/delivery"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/audit"
-	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/kit/silences"
@@ -282,7 +281,7 @@ func TestStateOfEveryVersionIsContinued(t *testing.T) {
 			state := readState(t, name)
 			server := natstest.Start(t)
 			js := server.JetStream()
-			if _, err := natskit.Create(t.Context(), js, server.Layout().History(schemas.BucketVectors, 64<<20)); err != nil {
+			if _, err := js.CreateStream(t.Context(), server.Layout().Vectors()); err != nil {
 				t.Fatal(err)
 			}
 			for _, m := range state.Messages {

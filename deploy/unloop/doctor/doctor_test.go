@@ -68,6 +68,7 @@ func TestStreamsThatNeedCare(t *testing.T) {
 		"alone":           {stream(1, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Leader: "a"}), ""},
 		"full of old":     {stream(1, jetstream.DiscardOld, 99, nil), ""},
 		"full":            {stream(1, jetstream.DiscardNew, 99, nil), "S is nearly full"},
+		"no bound":        {&jetstream.StreamInfo{Config: jetstream.StreamConfig{Name: "S", Replicas: 1, MaxBytes: -1}}, "S has no bound"},
 		"one replica":     {stream(1, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Name: "c", Leader: "a"}), "one replica in a cluster, which is lost with its server: S, S"},
 		"no leader":       {stream(3, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Name: "c"}), "S has no leader"},
 		"offline replica": {stream(3, jetstream.DiscardOld, 0, &jetstream.ClusterInfo{Name: "c", Leader: "a", Replicas: []*jetstream.PeerInfo{{Name: "b", Offline: true}}}), "the replicas on b are offline or behind: S, S"},

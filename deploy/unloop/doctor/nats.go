@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // Bounds of healthy values.
@@ -71,7 +72,7 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 	}
 	var missing []string
 	var there []*jetstream.StreamInfo
-	var bytes uint64
+	var bytes, bound uint64
 	replicas := map[int]bool{}
 	for _, name := range streams() {
 		info, found := infos[name]
@@ -80,6 +81,7 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 			continue
 		}
 		bytes += info.State.Bytes
+		bound += uint64(max(info.Config.MaxBytes, 0))
 		e.inMemory = info.Config.Storage == jetstream.MemoryStorage
 		replicas[info.Config.Replicas] = true
 		there = append(there, info)
@@ -90,7 +92,7 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 		return append(all, Finding{"streams", Fault, "missing: " + strings.Join(missing, ", "), "start a detector, which makes those that are missing; where its user may not, run `unloop nats init` as the operator"})
 	}
 	if len(all) == 0 {
-		all = append(all, Finding{"streams", OK, fmt.Sprintf("all %d are there, %s, %d KiB", len(streams()), copies(replicas), bytes>>10), ""})
+		all = append(all, Finding{"streams", OK, fmt.Sprintf("all %d are there, %s, %d KiB of %d MiB", len(streams()), copies(replicas), bytes>>10, bound>>20), ""})
 	}
 	return all
 }
@@ -112,10 +114,12 @@ func streamFindings(info *jetstream.StreamInfo) (all []Finding) {
 			all = append(all, Finding{"streams", Fault, name + " has no leader", "start the servers that hold it: more than half of its replicas must run"})
 		}
 	}
+	if info.Config.MaxBytes <= 0 {
+		all = append(all, Finding{"streams", Fault, name + " has no bound: when the server's disk is full, all streams refuse records, and no loop is found", "nats stream edit " + name + " --max-bytes … (docs/reference/nats.md has the usual sizes)"})
+	}
 	// Streams that drop their oldest entries are full in normal use.
-	full := info.Config.MaxBytes > 0 && float64(info.State.Bytes) > nearlyFull*float64(info.Config.MaxBytes)
-	if full && info.Config.Discard == jetstream.DiscardNew {
-		all = append(all, Finding{"streams", Warning, fmt.Sprintf("%s is nearly full and refuses new records then", name), "nats stream edit " + name + " --max-bytes …"})
+	if natskit.Fullness(info) > nearlyFull && info.Config.Discard == jetstream.DiscardNew {
+		all = append(all, Finding{"streams", Warning, fmt.Sprintf("%s is nearly full and refuses new records then", name), "nats stream edit " + name + " --max-bytes … (or --max-msgs, if it has that limit)"})
 	}
 	return all
 }

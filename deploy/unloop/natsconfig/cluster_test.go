@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unloop/unloop/deploy/unloop/natsconfig"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natsperm"
@@ -82,4 +83,21 @@ func lose(t *testing.T, in *installation, stream string) {
 		}
 	}
 	t.Fatalf("no server is the leader %s", leader)
+}
+
+// A cluster with little room gives each stream its share of it, with three replicas, too.
+func TestReplicasHaveBoundsOnSmallServers(t *testing.T) {
+	t.Parallel()
+	in := install(t, 3, func(c *natsconfig.Config) { c.MaxFileStore = "1GB" })
+	in.prepare(3)
+	list, sum := in.jetstream(natsperm.Operator).ListStreams(t.Context()), int64(0)
+	for info := range list.Info() {
+		if info.Config.MaxBytes <= 0 {
+			t.Errorf("%s has no bound", info.Config.Name)
+		}
+		sum += info.Config.MaxBytes
+	}
+	if err := list.Err(); err != nil || sum < 512<<20 || sum > 1<<30 {
+		t.Errorf("all bounds are %d MiB of 1024: %v", sum>>20, err)
+	}
 }

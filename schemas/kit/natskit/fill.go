@@ -38,7 +38,7 @@ type Fill struct {
 func NewFill(conn *Conn, layout Layout, log *slog.Logger, reg prometheus.Registerer) *Fill {
 	return &Fill{
 		conn: conn, layout: layout, log: log, full: map[string]bool{},
-		part:     metric.Gauges(reg, "unloop_bucket_fill", "Used share of a bucket's size. From 0.95 on, old records may be dropped or new ones refused.", "bucket"),
+		part:     metric.Gauges(reg, "unloop_bucket_fill", "Used share of a bucket's size, or of its number of records if that has a limit. From 0.95 on, old records may be dropped or new ones refused.", "bucket"),
 		bytes:    metric.Gauges(reg, "unloop_stream_bytes", "Size of a stream.", "stream"),
 		messages: metric.Gauges(reg, "unloop_stream_messages", "Messages in a stream, or records in a bucket.", "stream"),
 		replicas: metric.Gauges(reg, "unloop_stream_replicas", "Replicas of a stream by state: asked (--replicas), configured, or current (up to date).", "stream", "state"),
@@ -75,17 +75,23 @@ func (f *Fill) measure(info *jetstream.StreamInfo) {
 	f.replicas.WithLabelValues(name, "asked").Set(float64(f.layout.replicas()))
 	f.replicas.WithLabelValues(name, "configured").Set(float64(info.Config.Replicas))
 	f.replicas.WithLabelValues(name, "current").Set(float64(current(info.Cluster)))
-	if bucket, ok := strings.CutPrefix(name, BucketStream("")); ok && info.Config.MaxBytes > 0 {
+	if bucket, ok := strings.CutPrefix(name, BucketStream("")); ok && max(info.Config.MaxBytes, info.Config.MaxMsgs) > 0 {
 		f.note(bucket, Fullness(info))
 	}
 }
 
-// Fullness returns the part of a stream's room that is taken; 0 for one without a bound.
+// Fullness returns the part of a stream's room that is taken, by its limits of bytes and of
+// messages; 0 for one without either.
 func Fullness(info *jetstream.StreamInfo) float64 {
-	if info.Config.MaxBytes <= 0 {
+	return max(part(info.State.Bytes, info.Config.MaxBytes), part(info.State.Msgs, info.Config.MaxMsgs))
+}
+
+// part returns which part of a limit is taken; 0 without a limit.
+func part(taken uint64, limit int64) float64 {
+	if limit <= 0 {
 		return 0
 	}
-	return float64(info.State.Bytes) / float64(info.Config.MaxBytes)
+	return float64(taken) / float64(limit)
 }
 
 // current returns how many replicas have all of a stream, its leader among them. A server

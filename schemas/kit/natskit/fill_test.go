@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -83,5 +84,18 @@ func TestAFloodDropsTheOldestHistoryAndNoPolicy(t *testing.T) {
 	}
 	if got := strings.Count(said.String(), "bucket is full"); got != 1 {
 		t.Errorf("%d warnings, want one:\n%s", got, &said)
+	}
+}
+
+// A bucket is as full as the first of its limits.
+func TestLimitsOfRecordsFillABucketToo(t *testing.T) {
+	t.Parallel()
+	for want, limits := range map[float64][2]int64{0: {-1, -1}, 0.5: {200, -1}, 0.9: {200, 100}, 1: {100, 100}} {
+		info := &jetstream.StreamInfo{
+			Config: jetstream.StreamConfig{MaxBytes: limits[0], MaxMsgs: limits[1]}, State: jetstream.StreamState{Bytes: 100, Msgs: 90},
+		}
+		if got := Fullness(info); got != want {
+			t.Errorf("with limits of %d bytes and %d records it is filled to %.2f, want %.2f", limits[0], limits[1], got, want)
+		}
 	}
 }

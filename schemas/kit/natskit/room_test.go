@@ -12,35 +12,99 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// A server that has little room gets streams without bounds of their own; one that has none
-// is said to have none, with what to do, until it has some.
-func TestAServerWithoutRoomIsSaidToHaveNone(t *testing.T) {
-	t.Parallel()
-	const room = 1 << 20 // less than any stream reserves
+// roomy runs a server with so much room for streams, and connects to it; 0 is all of the disk.
+func roomy(t *testing.T, room int64) *natskit.Conn {
+	t.Helper()
 	srv := serveAs(t, &server.Options{JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: room})
 	conn := connectAs(t, natskit.Settings{}, srv.ClientURL())
 	awaitUp(t, conn)
-	js := conn.JetStream()
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "other", Subjects: []string{"other"}, MaxBytes: room}); err != nil {
+	return conn
+}
+
+// bounds returns the bounds of all streams of a server, by name.
+func bounds(t *testing.T, js jetstream.JetStream) map[string]int64 {
+	t.Helper()
+	all := map[string]int64{}
+	list := js.ListStreams(t.Context())
+	for info := range list.Info() {
+		all[info.Config.Name] = info.Config.MaxBytes
+	}
+	if err := list.Err(); err != nil {
 		t.Fatal(err)
 	}
-	stream := natskit.BucketStream(schemas.BucketLimits)
-	layout := natskit.Layout{}.Of([]string{stream})
-	_, err := natskit.Prepare(t.Context(), js, layout)
-	if !errors.Is(err, natskit.ErrNoRoom) || !strings.Contains(err.Error(), stream) || !strings.Contains(err.Error(), "max_file_store") {
+	return all
+}
+
+// Each stream gets its share of the room that the server has, and none is without a bound.
+func TestBoundsAreSharesOfTheRoom(t *testing.T) {
+	t.Parallel()
+	layout := natskit.Layout{}.Everything()
+	for name, tt := range map[string]struct {
+		room  int64
+		least float64 // share of its usual bound that each stream has
+	}{
+		"all of the disk": {0, 1},
+		"2 GB":            {2 << 30, 1},
+		"1 GB":            {1 << 30, 0.5},
+		"128 MB":          {128 << 20, 1.0 / 16},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			js := roomy(t, tt.room).JetStream()
+			if _, err := natskit.Prepare(t.Context(), js, layout); err != nil {
+				t.Fatal(err)
+			}
+			got, sum := bounds(t, js), int64(0)
+			for _, cfg := range layout.Configs() {
+				bound := got[cfg.Name]
+				if bound < int64(tt.least*float64(cfg.MaxBytes)) || bound > cfg.MaxBytes {
+					t.Errorf("%s has a bound of %d bytes; want at least %.2f of %d", cfg.Name, bound, tt.least, cfg.MaxBytes)
+				}
+				sum += bound
+			}
+			if tt.room > 0 && sum > tt.room {
+				t.Errorf("all have %d bytes of %d", sum, tt.room)
+			}
+		})
+	}
+}
+
+// A stream that is created alone leaves the others their shares: services start one by one.
+func TestAServiceLeavesRoomForTheOthers(t *testing.T) {
+	t.Parallel()
+	conn := roomy(t, 1<<30)
+	for _, cfg := range (natskit.Layout{}).Everything().Configs() {
+		if err := conn.EnsureStreams(t.Context(), natskit.Layout{}.Of([]string{cfg.Name})); err != nil {
+			t.Fatal(err)
+		}
+		if bound := bounds(t, conn.JetStream())[cfg.Name]; bound < cfg.MaxBytes/2 {
+			t.Errorf("%s got %d bytes of %d", cfg.Name, bound, cfg.MaxBytes)
+		}
+	}
+}
+
+// A server with too little room is refused with the room that is wanted, and nothing is
+// created without a bound. Services become ready once there is room.
+func TestTooLittleRoomIsRefused(t *testing.T) {
+	t.Parallel()
+	conn := roomy(t, 24<<20)
+	js := conn.JetStream()
+	_, err := natskit.Prepare(t.Context(), js, natskit.Layout{}.Everything())
+	if !errors.Is(err, natskit.ErrNoRoom) || !strings.Contains(err.Error(), "max_file_store") || !strings.Contains(err.Error(), "need 98 MiB") {
 		t.Errorf("without room: %v; want %v", err, natskit.ErrNoRoom)
 	}
-	go conn.Tend(t.Context(), layout)
+	if all := bounds(t, js); len(all) > 0 {
+		t.Errorf("created %v", all)
+	}
+	conn = roomy(t, 128<<20)
+	js = conn.JetStream()
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "other", Subjects: []string{"other"}, MaxBytes: 100 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	go conn.Tend(t.Context(), natskit.Layout{}.Of([]string{natskit.BucketStream(schemas.BucketLimits)}))
 	until(t, "a readiness that says so", func() bool { return errors.Is(conn.Ready(), natskit.ErrNoRoom) })
 	if err := js.DeleteStream(t.Context(), "other"); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "readiness", func() bool { return conn.Ready() == nil })
-	info, err := js.Stream(t.Context(), stream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := info.CachedInfo().Config.MaxBytes; got > 0 {
-		t.Errorf("with little room the stream has a bound of %d bytes", got)
-	}
 }

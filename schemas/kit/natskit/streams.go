@@ -123,7 +123,7 @@ func (c *Conn) Ensure(ctx context.Context, cfg jetstream.StreamConfig) (info *je
 func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	stream, err := js.Stream(ctx, cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = Create(ctx, js, cfg)
+		stream, err = create(ctx, js, cfg)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			stream, err = js.Stream(ctx, cfg.Name)
 		}
@@ -169,40 +169,6 @@ func covers(wide, narrow string) bool {
 	}
 	return wide == narrow
 }
-
-// ErrNoRoom means that the server has no room for a stream.
-var ErrNoRoom = errors.New("the NATS server has no room for it: free or add disk space, or raise the server's max_file_store and the account's limits")
-
-// Create creates a stream. If the server can't reserve its MaxBytes, the stream gets no
-// bound but the server's; without any room the error is ErrNoRoom.
-func Create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
-	stream, err := js.CreateStream(ctx, cfg)
-	if refusedFor(err, noRoom) {
-		cfg.MaxBytes = 0
-		stream, err = js.CreateStream(ctx, cfg)
-	}
-	switch {
-	case refusedFor(err, noRoom):
-		return nil, fmt.Errorf("%w: %w", ErrNoRoom, err)
-	case refusedFor(err, tooFew):
-		return nil, fmt.Errorf("%w: it needs a cluster of at least %d servers with JetStream; lower --replicas, or add servers", err, cfg.Replicas)
-	}
-	return stream, err
-}
-
-func refusedFor(err error, codes []jetstream.ErrorCode) bool {
-	refused, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && slices.Contains(codes, refused.ErrorCode)
-}
-
-var (
-	// noRoom are the server's errors for a stream whose MaxBytes it can't reserve:
-	// insufficient resources, memory or storage exceeded.
-	noRoom = []jetstream.ErrorCode{10023, 10028, 10047}
-	// tooFew are those for more replicas than there are servers: no suitable peers, and
-	// replicas without a cluster.
-	tooFew = []jetstream.ErrorCode{10005, 10074}
-)
 
 // Streams returns the names of the layout's streams, those of buckets included.
 func (l Layout) Streams() []string {
