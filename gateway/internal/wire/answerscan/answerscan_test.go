@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -15,6 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/unloop/unloop/gateway/internal/wire/answerscan"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 )
 
 // notes logs the calls of a watcher, which wants the objects of one name.
@@ -279,6 +282,44 @@ func TestAnythingIsScannedAlikeInAnyPieces(t *testing.T) {
 		scanned(t, header, iotest.OneByteReader(strings.NewReader(text)), bytewise)
 		if diff := cmp.Diff(whole.log, bytewise.log); diff != "" {
 			r.Fatalf("%q: %s", text, diff)
+		}
+	})
+}
+
+// Whatever arrives as a stream in a format's own framing, and however it is cut.
+func TestAnyFramesAreScannedAlikeInAnyPieces(t *testing.T) {
+	t.Parallel()
+	var framings []*provider.Framing
+	for _, f := range formats.All {
+		if f.Framing != nil {
+			framings = append(framings, f.Framing)
+		}
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		framing := rapid.SampledFrom(framings).Draw(r, "framing")
+		var stream []byte
+		for _, document := range rapid.SliceOf(rapid.SampledFrom([]string{`{"a":"1"}`, `{"bytes":"eyJhIjoiMiJ9"}`, "{", "\n", ""})).Draw(r, "documents") {
+			stream = append(stream, framing.Frame(rapid.SampledFrom([]string{"a", "chunk", ""}).Draw(r, "name"), []byte(document))...)
+			switch at := rapid.IntRange(0, len(stream)).Draw(r, "at"); rapid.SampledFrom([]string{"", "", "", "flip", "cut", "more"}).Draw(r, "damage") {
+			case "flip":
+				stream[min(at, len(stream)-1)] ^= 1 << rapid.IntRange(0, 7).Draw(r, "bit")
+			case "cut":
+				stream = stream[:at]
+			case "more":
+				stream = slices.Insert(stream, at, rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(r, "bytes")...)
+			}
+			if len(stream) == 0 {
+				return
+			}
+		}
+		header := http.Header{"Content-Type": {framing.ContentType}}
+		whole, bytewise := &notes{wanted: "a", most: 20}, &notes{wanted: "a", most: 20}
+		if got := scanned(t, header, bytes.NewReader(stream), whole); !bytes.Equal(got, stream) {
+			r.Fatalf("%q passed as %q", stream, got)
+		}
+		scanned(t, header, iotest.OneByteReader(bytes.NewReader(stream)), bytewise)
+		if diff := cmp.Diff(whole.log, bytewise.log); diff != "" {
+			r.Fatalf("%q: %s", stream, diff)
 		}
 	})
 }

@@ -5,11 +5,13 @@ import (
 	"compress/gzip"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/unloop/unloop/gateway/internal/memory/answers"
 	"github.com/unloop/unloop/gateway/internal/share/bytetime"
 	"github.com/unloop/unloop/gateway/internal/wire/answerscan"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/wire/usage"
 )
 
@@ -64,6 +66,31 @@ func TestTheTimeForEachByteOfAnAnswerIsBounded(t *testing.T) {
 				bytetime.Repeated(`{"id":"r","output":[`, `{}]}`, map[string]string{
 					"small items": `{},`, "strings": `"a",`, "texts": `{"a":"`, "numbers": "1,", "escapes": `"\"",`,
 				}))
+		})
+	}
+}
+
+// So are streams in the framings of formats.
+func TestTheTimeForEachByteOfAFramedAnswerIsBounded(t *testing.T) {
+	for _, f := range formats.All {
+		if f.Framing == nil {
+			continue
+		}
+		frame := func(name, document string) string { return string(f.Framing.Frame(name, []byte(document))) }
+		text := strings.Repeat("words ", 1<<10)
+		units := map[string]string{"bytes": "\x00", "line ends": "\n", "returns": "\r", "braces": "{", "quotes": `"`, "cut off": frame("a", `{"a":1}`)[:7]}
+		for name, document := range map[string]string{
+			"empty": "", "objects": "{}", "line ends": "\n\r\n\r", "usages": `{"usage":{"inputTokens":1}}`, "ends": `{"done":true}`, "chunks": `{"bytes":"e30="}`,
+			"no base64": `{"bytes":"!"}`, "not closed": `{"item":{"a":"`, "large": `{"a":"` + text + text + `"}`,
+		} {
+			units["frames: "+name], units["frames with a name: "+name] = frame("", document), frame(text[:100], document)
+		}
+		t.Run(f.Name(), func(t *testing.T) {
+			for _, piece := range []int{7, 32 << 10} {
+				bytetime.Check(t, readWhole(t, f.Framing.ContentType, "", piece), bytetime.Repeated("", "", map[string]string{
+					"deltas": frame("contentBlockDelta", `{"contentBlockIndex":0,"delta":{"text":"some words of it"},"message":{"content":"some"},"done":false}`),
+				}), bytetime.Repeated("", "", units))
+			}
 		})
 	}
 }
