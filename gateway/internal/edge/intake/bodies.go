@@ -48,6 +48,8 @@ type Bodies struct {
 	// coming are the bodies whose clients are waited for, with the times at which they are
 	// slow.
 	coming map[*Upload]time.Time
+	// looked is when slow clients were looked for.
+	looked time.Time
 }
 
 // claim is memory that a body waits for.

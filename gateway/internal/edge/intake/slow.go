@@ -6,7 +6,8 @@ const (
 	// leastPace is how many bytes a second a client sends at least that is not slow, and
 	// slowAfter how much longer it may take for its body.
 	leastPace, slowAfter = 32 << 10, 5 * time.Second
-	// lookEvery is how often those that wait for memory look for slow clients.
+	// lookEvery is how often those that wait for memory look for slow clients, however many
+	// they are.
 	lookEvery = time.Second
 )
 
@@ -14,14 +15,16 @@ const (
 // the lock is held.
 func (b *Bodies) short() bool { return b.size-b.taken < b.size/4 }
 
-// cutSlow ends the bodies of slow clients while memory is short.
+// cutSlow ends the bodies of slow clients while memory is short, unless it was called less
+// than a second ago.
 func (b *Bodies) cutSlow() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.short() {
+	now := time.Now()
+	if !b.short() || now.Sub(b.looked) < lookEvery {
 		return
 	}
-	now := time.Now()
+	b.looked = now
 	for u, slow := range b.coming {
 		if now.After(slow) {
 			delete(b.coming, u)

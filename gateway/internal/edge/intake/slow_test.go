@@ -98,3 +98,36 @@ func TestSlowBodiesMakeRoomForOthers(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// Thousands of requests that wait for memory look for slow clients no more often than one.
+func TestSlowBodiesAreLookedForOnceASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := NewBodies(8<<20, prometheus.NewRegistry())
+		all.taken = all.size
+		slow := func() *trickle {
+			c := &trickle{httptest.NewRecorder(), 1, make(chan struct{}), nil}
+			all.coming[&Upload{conn: http.NewResponseController(c)}] = time.Now().Add(-time.Second)
+			return c
+		}
+		isCut := func(c *trickle) bool {
+			all.cutSlow()
+			select {
+			case <-c.cut:
+				return true
+			default:
+				return false
+			}
+		}
+		if !isCut(slow()) {
+			t.Error("a slow client is not cut off")
+		}
+		if isCut(slow()) || len(all.coming) != 1 {
+			t.Error("the clients are looked at again at once")
+		}
+		<-time.After(lookEvery)
+		if last := slow(); !isCut(last) || len(all.coming) != 0 {
+			t.Error("after a second they are not looked at again")
+		}
+	})
+}
