@@ -20,6 +20,12 @@ func (c *Command) Run(ctx context.Context, log service.Log) error {
 	if err := c.CheckAccess(c.Process); err != nil {
 		return err
 	}
-	c.Pages, c.ProofKey, c.TLS = c.Allowed, natskit.ProofKey(), c.Certificate
-	return c.Serve(ctx, "gateway", log, func(d service.Deps) (service.Service, error) { return New(c.Config, d) })
+	c.Pages, c.ProofKey, c.TLS, c.Local = c.Allowed, natskit.ProofKey(), c.Certificate, c.LocalAdmin()
+	return c.Serve(ctx, "gateway", log, func(d service.Deps) (service.Service, error) {
+		g, err := New(c.Config, d)
+		if err == nil {
+			g.ShowAt(c.PublicURL, false)
+		}
+		return g, err
+	})
 }

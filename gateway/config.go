@@ -35,10 +35,13 @@ type Config struct {
 	MaxBodyMemory   int64          `default:"0" placeholder:"BYTES" help:"Memory for the bodies of all requests; one caller may use half of it. Further requests wait, then get a 503. Default: a quarter of the process's memory limit, at most 512 MiB."`
 	Record          string         `type:"path" placeholder:"FILE" help:"Append every request, with its prompt but without its key, to this file, for unloop replay."`
 	MaxDelayed      int            `default:"16" help:"How many requests of one loop a throttle delays at the same time; further ones are rejected."`
+	NoExcerpts      bool           `help:"Keep no text of loops in memory. Otherwise the admin port shows what a loop repeated, for 15 minutes: of all loops if the port is on a loopback address, else of those whose policy has include_excerpt."`
 	Project         string         `help:"Project of requests without X-Project-ID."`
 	CallerHashKey   string         `placeholder:"HEX" help:"Key for hashing API keys, 64 hex digits. Default: the cluster generates one."`
 	// Pages are the exceptions for web pages, from the flags of the process.
 	Pages access.Allowed `kong:"-"`
+	// Local says that only this machine reaches the admin port.
+	Local bool `kong:"-"`
 	// ProofKey proves in a ping that the user of the gateway runs it; "" proves nothing.
 	ProofKey string `kong:"-"`
 	// TLS is the certificate for clients; none speaks plain HTTP.

@@ -21,6 +21,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/ask/checker"
 	"github.com/unloop/unloop/gateway/internal/ask/standing"
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
+	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/edge/admit"
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/checkapi"
@@ -33,6 +34,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/memory/account"
 	"github.com/unloop/unloop/gateway/internal/memory/answers"
 	"github.com/unloop/unloop/gateway/internal/memory/cluster"
+	"github.com/unloop/unloop/gateway/internal/memory/excerpts"
 	"github.com/unloop/unloop/gateway/internal/memory/owed"
 	"github.com/unloop/unloop/gateway/internal/memory/recording"
 	"github.com/unloop/unloop/gateway/internal/memory/resolve"
@@ -60,10 +62,12 @@ type Gateway struct {
 	proxy      *forward.Proxy
 	api        *checkapi.API
 	recorder   *recording.Recorder // nil without --record
+	excerpts   *excerpts.Book      // nil with --no-excerpts
 	repeats    *standing.Requests[basis, *rejected]
 	rejections standing.Rejections
 	owed       *owed.Hints
 	writer     *respond.Writer
+	look       outcome.Look
 	metrics    *metrics
 	ready      service.Readiness
 }
@@ -119,6 +123,9 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	if err := errors.Join(err, recordErr); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
+	if !cfg.NoExcerpts {
+		g.excerpts = excerpts.New()
+	}
 	g.stages.Resolver = resolve.New(resolve.Config{Project: cfg.Project, Timeout: cfg.CheckTimeout}, store, deps.Metrics)
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
 	g.checker.Prefer(deps.InProcess)
@@ -155,6 +162,11 @@ func (g *Gateway) prepareKeys() error {
 	transport, transportErr := forward.NewTransport(g.cfg.UpstreamCA)
 	g.proxy = forward.New(transport, keys, g.deps.Log, g.deps.Metrics)
 	return errors.Join(authErr, keyErr, transportErr)
+}
+
+// ShowAt sets where people look at loops, which refusals name. It is called before Run.
+func (g *Gateway) ShowAt(page string, pageAlone bool) {
+	g.look = outcome.Look{Page: page, PageAlone: pageAlone}
 }
 
 // Addr is the address that the gateway listens at.

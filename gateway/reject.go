@@ -21,7 +21,7 @@ import (
 func (g *Gateway) outcomeCase(e *exchange) *outcome.Case {
 	c := &outcome.Case{
 		Evidence: e.evidence, Decision: g.withOwed(e), Degraded: e.answer.Degraded, Overloaded: e.answer.Overloaded,
-		Exempt: e.operator.Exempt, Caller: e.from.Identity.GetCaller(), Policies: e.rules.Set, Template: e.template, DecisionOnly: e.req.DecisionOnly,
+		Exempt: e.operator.Exempt, Caller: e.from.Identity.GetCaller(), Policies: e.rules.Set, Template: e.template, Look: g.look, DecisionOnly: e.req.DecisionOnly,
 	}
 	if !e.req.DecisionOnly {
 		c.Reject, c.Answerable = policy.RejectAnswer(g.cfg.Reject), e.req.Prompt.Answerable()

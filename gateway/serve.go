@@ -78,6 +78,7 @@ func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := g.decide(e)
+	g.keepExcerpt(e, &out)
 	g.owe(a, &out)
 	defer g.record(e, a, out.Finding)()
 	out, err := g.wait(r.Context(), out)

@@ -110,6 +110,9 @@ func TestDashboardInABrowserShowsALoopAndReleasesIt(t *testing.T) {
 	if text := b.see("#live-rows .why"); !strings.Contains(text, "threshold 5") {
 		t.Errorf("why: %q", text)
 	}
+	if text := b.see("#live-rows .rounds .prompt"); !strings.Contains(text, "Try again.") {
+		t.Errorf("what it repeats: %q", text)
+	}
 	b.wantsFitWidths()
 	b.do(click("#live-rows .buttons button:last-child"), click("#live-rows .buttons button.sure"))
 	b.do(chromedp.WaitNotPresent(chromedp.CSS("#live-rows .loop")))

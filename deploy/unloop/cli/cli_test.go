@@ -82,13 +82,14 @@ func background(t *testing.T, args ...string) (out *output, stop func() int) {
 }
 
 // demo runs the demonstration on free ports and returns where it listens.
-func demo(t *testing.T) (gateway, nats string) {
+func demo(t *testing.T) (gateway, nats, admin string) {
 	t.Helper()
 	natsAddr := natstest.FreeAddr(t)
 	out, _ := background(t, "demo", "--fast", "--only", "exact", "--reject", "429", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--nats-listen", natsAddr)
 	out.await(t, "The demonstration runs on until Ctrl-C")
 	gateway = out.await(t, `Unloop is ready at (http://[0-9.:]+)\.`)[1]
-	return gateway, "nats://" + natsAddr
+	admin = out.await(t, `(http://[0-9.:]+)/`)[1]
+	return gateway, "nats://" + natsAddr, admin
 }
 
 func occupied(t *testing.T) net.Listener {
@@ -133,7 +134,7 @@ func TestDemoStopsTheLoopingAgentsAlone(t *testing.T) {
 
 func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 	t.Parallel()
-	gateway, nats := demo(t)
+	gateway, nats, admin := demo(t)
 	code, out, errOut := command(t, "loops", "--nats", nats, "--json")
 	var loop struct {
 		ID     string `json:"loop_id"`
@@ -148,6 +149,9 @@ func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 	}
 	if code, out, _ = command(t, "loops", "show", loop.ID, "-j", "--nats", nats); code != 0 || !strings.Contains(out, `"counters"`) {
 		t.Errorf("loops show --json: code %d\n%s", code, out)
+	}
+	if code, out, _ = command(t, "loops", "show", loop.ID, "--nats", nats, "--admin", admin); code != 0 || !strings.Contains(out, "What it repeats, as of ") || !strings.Contains(out, "\nprompt     ") {
+		t.Errorf("loops show with rounds: code %d\n%s", code, out)
 	}
 	if code, out, _ = command(t, "loops", "show", loop.ID[:10], "--nats", nats); code != 0 || !strings.Contains(out, "the same prompt") ||
 		!strings.Contains(out, "unloop loops release "+loop.ID) {
@@ -166,10 +170,18 @@ func TestOpenLoopsAreListedShownAndReleased(t *testing.T) {
 		}
 		return status
 	})
-	for _, args := range [][]string{{"loops", "release", loop.ID}, {"loops", "show", loop.ID}} {
-		if code, _, errOut := command(t, append(args, "--nats", nats)...); code != 1 || !strings.Contains(errOut, loop.ID) {
-			t.Errorf("%v of a released loop: code %d, %s", args, code, errOut)
+	if code, _, errOut := command(t, "loops", "release", loop.ID, "--nats", nats); code != 1 || !strings.Contains(errOut, loop.ID) {
+		t.Errorf("release of a released loop: code %d, %s", code, errOut)
+	}
+	eventually(t, 0, func() int { // once the end is announced
+		code, out, _ := command(t, "loops", "show", loop.ID[:10], "--nats", nats)
+		if code == 0 && (!strings.Contains(out, "The loop has ended (released): its requests pass again.") || strings.Contains(out, "unloop loops release")) {
+			t.Errorf("loops show of a released loop:\n%s", out)
 		}
+		return code
+	})
+	if code, _, errOut := command(t, "loops", "show", "unknown", "--nats", nats); code != 1 || !strings.Contains(errOut, "no loop has the id unknown") {
+		t.Errorf("an unknown loop: code %d, %s", code, errOut)
 	}
 }
 
@@ -192,7 +204,7 @@ func TestEventsOfToolLoopsNameTheToolsOfTheirStrongestFinding(t *testing.T) {
 
 func TestEventsArePrintedForPeopleAndAsJSON(t *testing.T) {
 	t.Parallel()
-	_, nats := demo(t)
+	_, nats, _ := demo(t)
 	if code, out, _ := command(t, "events", "--count", "1", "--nats", nats); code != 0 || !strings.Contains(out, "detected  ") || !strings.Contains(out, "reject: the same prompt 6 times within 60 seconds") {
 		t.Errorf("events: code %d\n%s", code, out)
 	}
@@ -205,7 +217,7 @@ func TestEventsArePrintedForPeopleAndAsJSON(t *testing.T) {
 
 func TestEventsAreFilteredAndWaitedFor(t *testing.T) {
 	t.Parallel()
-	_, nats := demo(t)
+	_, nats, _ := demo(t)
 	for _, filter := range [][]string{{"--policy", "none"}, {"--type", "resolved"}, {"--detector", "tool"}} {
 		out, stop := background(t, append([]string{"events", "-n", "1", "--since", "1d", "--nats", nats}, filter...)...)
 		out.await(t, "unloop: 0 events in the last 1d; waiting for 1 event, until Ctrl-C")

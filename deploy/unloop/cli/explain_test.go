@@ -60,7 +60,7 @@ func TestExplainSaysWhatTheBundleSays(t *testing.T) {
 
 func TestExplainPeeksAtTheRunningSystem(t *testing.T) {
 	t.Parallel()
-	url, nats := demo(t)
+	url, nats, _ := demo(t)
 	request := requestFile(t, aRequest)
 	explain := func() gateway.Explanation {
 		var e gateway.Explanation
@@ -103,7 +103,7 @@ func TestExplainPeeksAtTheRunningSystem(t *testing.T) {
 // The same text of an agent with other tools is another agent's.
 func TestExplainTellsMeaningsFromToolCalls(t *testing.T) {
 	t.Parallel()
-	url, nats := demo(t)
+	url, nats, _ := demo(t)
 	succeed(t, "policy", "push", "--nats", nats, write(t, "bundle_version: 1\npolicies:\n"+
 		"  - {id: both, spec: {tool: {}, semantic: {min_matches: 1, min_words: 1, budget_ms: 20000}}}\n"))
 	explain := func(request string) string {

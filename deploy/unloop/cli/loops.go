@@ -194,6 +194,14 @@ func stillOpen(loops []event.Incident, now time.Time) []event.Incident {
 	return slices.DeleteFunc(slices.Clone(loops), func(l event.Incident) bool { return !l.Ends.IsZero() && !now.Before(l.Ends) })
 }
 
+// errNotOpen says that an id is that of no loop.
+var errNotOpen = errors.New("no loop has the id")
+
+// hasID reports whether a loop's id begins or ends with what a user gave.
+func hasID(loopID, given string) bool {
+	return given != "" && (strings.HasPrefix(loopID, given) || strings.HasSuffix(loopID, given))
+}
+
 // findLoop returns the loop with an id, or the only one whose id begins or ends so: ids that
 // one detector made begin alike.
 func findLoop(loops []event.Incident, id string) (event.Incident, error) {
@@ -202,7 +210,7 @@ func findLoop(loops []event.Incident, id string) (event.Incident, error) {
 		if l.LoopID == id {
 			return l, nil
 		}
-		if id != "" && (strings.HasPrefix(l.LoopID, id) || strings.HasSuffix(l.LoopID, id)) {
+		if hasID(l.LoopID, id) {
 			found = append(found, l)
 		}
 	}
@@ -210,7 +218,7 @@ func findLoop(loops []event.Incident, id string) (event.Incident, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return event.Incident{}, fmt.Errorf("no open loop has the id %s; `unloop loops` lists those that are open", id)
+		return event.Incident{}, fmt.Errorf("%w %s; `unloop loops` lists those that are open", errNotOpen, id)
 	}
 	var ids []string
 	for _, l := range found {

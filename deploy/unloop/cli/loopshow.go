@@ -1,38 +1,131 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/deploy/unloop/terminal"
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/excerpts"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 type loopsShowCmd struct {
 	client
 	formatted
-	ID string `arg:"" help:"Id of the loop, as listed by unloop loops; a unique prefix or suffix is enough."`
+	Admin string `default:"${default_admin}" placeholder:"URL" env:"-" help:"Admin port that is asked for the rounds of the loop: that of unloop up or of a gateway."`
+	ID    string `arg:"" help:"Id of the loop, as listed by unloop loops; a unique prefix or suffix is enough."`
+}
+
+// shownLoop is a loop with its rounds, as JSON.
+type shownLoop struct {
+	event.Incident
+	// Rounds are what the gateway keeps of the loop; nil for nothing.
+	Rounds *excerpts.Loop `json:"rounds,omitempty"`
 }
 
 // Run shows one loop.
-func (c *loopsShowCmd) Run(ctx context.Context, io streams) error {
-	var loops []event.Incident
-	err := c.with(ctx, func(js jetstream.JetStream) (err error) {
-		loops, err = storedLoops(ctx, js)
+func (c *loopsShowCmd) Run(ctx context.Context, to streams) error {
+	var l shownLoop
+	err := c.with(ctx, func(js jetstream.JetStream) error {
+		loops, err := storedLoops(ctx, js)
+		if err != nil {
+			return err
+		}
+		l.Incident, err = findLoop(loops, c.ID)
+		if errors.Is(err, errNotOpen) {
+			l.Incident, err = endedLoop(ctx, js, c.ID)
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	l, err := findLoop(loops, c.ID)
-	if err != nil {
-		return err
+	l.Rounds = roundsOf(ctx, c.Admin, l.LoopID)
+	return c.show(to, l, func(out *printer) {
+		showLoop(out, &l.Incident, time.Now())
+		showRounds(out, l.Rounds)
+	})
+}
+
+// endedLoop returns the newest loop of the history whose id is or begins or ends like one.
+func endedLoop(ctx context.Context, js jetstream.JetStream, id string) (event.Incident, error) {
+	var ended []event.Incident
+	get := natskit.DirectGet{Subject: string(event.Resolved) + ".>"}
+	for {
+		before := get.From
+		for msg, err := range get.Ask(ctx, js, schemas.StreamEvents) {
+			if err != nil {
+				return event.Incident{}, fmt.Errorf("look for the loop in its history: %w", err)
+			}
+			get.From = msg.Sequence + 1
+			if e, err := event.Parse(msg.Data); err == nil && hasID(e.Data.LoopID, id) {
+				l := event.Incident{Data: e.Data, Tenant: e.TenantID, Project: e.ProjectID, RequestID: e.RequestID, Ends: e.Timestamp, Over: e.Data.Reason}
+				ended = append(slices.DeleteFunc(ended, func(l event.Incident) bool { return l.LoopID == e.Data.LoopID }), l)
+			}
+		}
+		if get.From == before {
+			return findLoop(ended, id)
+		}
 	}
-	return c.show(io, l, func(out *printer) { showLoop(out, &l, time.Now()) })
+}
+
+// roundsTimeout bounds how long is waited for the admin port, which may be another one.
+const roundsTimeout = 2 * time.Second
+
+// roundsOf returns what the gateway behind an admin port keeps of a loop; nil for nothing.
+func roundsOf(ctx context.Context, admin, id string) *excerpts.Loop {
+	ctx, cancel := context.WithTimeout(ctx, roundsTimeout)
+	defer cancel()
+	at := strings.TrimRight(admin, "/") + strings.Replace(excerpts.Path, "{id}", url.PathEscape(id), 1)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = res.Body.Close() }()
+	var l excerpts.Loop
+	if res.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(res.Body, maxRounds)).Decode(&l) != nil || l.LoopID != id {
+		return nil
+	}
+	return &l
+}
+
+// maxRounds bounds the answer with the rounds of a loop, in bytes.
+const maxRounds = 1 << 20
+
+// showRounds prints what a loop repeats.
+func showRounds(out *printer, l *excerpts.Loop) {
+	if l == nil {
+		return
+	}
+	out.printf("\nWhat it repeats, as of %s:\n", terminal.Moment(l.At, time.Now()))
+	if l.Prompt != "" {
+		out.printf("prompt     %s\n", terminal.Clean(l.Prompt))
+	}
+	t := terminal.NewTable(terminal.Column{Name: "CALL", Least: 6}, terminal.Column{Name: "ARGUMENTS", Rank: 1, Least: 16}, terminal.Column{Name: "RESULT", Rank: 1, Least: 16})
+	for _, r := range l.Rounds {
+		t.Row(cmp.Or(r.Tool, "says"), cmp.Or(r.Arguments, r.Said), r.Result)
+	}
+	if len(l.Rounds) > 0 {
+		out.table(t)
+	}
 }
 
 // showLoop prints all that a person wants to know of a loop.
@@ -56,6 +149,10 @@ func showLoop(out *printer, l *event.Incident, now time.Time) {
 	line("request", l.RequestID)
 	out.printf("\n")
 	out.table(findingTable(l.Findings))
+	if l.Over != "" {
+		out.printf("\nThe loop has ended (%s): its requests pass again.\n", l.Over)
+		return
+	}
 	out.printf("\nLet its requests through again:  unloop loops release %s\n", l.LoopID)
 	if l.Session != "" {
 		out.printf("Stop the session altogether:     unloop block --session %s --for 1h\n", l.Session)
@@ -104,6 +201,8 @@ func savedWords(s *event.Saved) string {
 
 func openWords(l *event.Incident, now time.Time) string {
 	switch {
+	case l.Over != "":
+		return "no: it ended at " + terminal.Moment(l.Ends, now) + " (" + terminal.Ago(l.Ends, now) + ")"
 	case l.Ends.IsZero():
 		return ""
 	case now.Before(l.Ends):

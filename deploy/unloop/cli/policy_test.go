@@ -100,7 +100,7 @@ func fetch(t *testing.T, gateway, tenant string) int {
 
 func TestPushedBundlesAreFollowedListedAndRolledBack(t *testing.T) {
 	t.Parallel()
-	gateway, nats := demo(t)
+	gateway, nats, _ := demo(t)
 	ask := func() int { return fetch(t, gateway, "") }
 	for range 3 {
 		if got := ask(); got == http.StatusTooManyRequests {
@@ -144,7 +144,7 @@ func TestPushedBundlesAreFollowedListedAndRolledBack(t *testing.T) {
 
 func TestBlockAndExemptTakeEffectAndEnd(t *testing.T) {
 	t.Parallel()
-	gateway, nats := demo(t)
+	gateway, nats, _ := demo(t)
 	ask := func() int { return fetch(t, gateway, "acme & co") }
 	succeed(t, "block", "--nats", nats, "--tenant", "acme & co", "--for", "10m", "--reason", "runaway")
 	eventually(t, http.StatusForbidden, ask)

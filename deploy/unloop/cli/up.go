@@ -44,7 +44,7 @@ func (c upCmd) system() (system.Config, error) {
 	}
 	c.Pages, c.ProofKey = c.Allowed, natskit.ProofKey()
 	return system.Config{
-		Admin: c.Admin, AdminAuth: c.AdminAuth, NATS: c.NATS, Connect: c.Settings, Replicas: c.Replicas, Trust: trust,
+		Admin: c.Admin, AdminAuth: c.AdminAuth, PublicURL: c.PublicURL, NATS: c.NATS, Connect: c.Settings, Replicas: c.Replicas, Trust: trust,
 		Embedded: natskit.EmbeddedConfig{Listen: c.NATSListen, DataDir: dir, Announce: announceDir()},
 		Gateway:  c.Config, Notifier: c.Notifier, Embedworker: c.Embedworker,
 	}, errors.Join(faults...)

@@ -31,6 +31,9 @@ type Config struct {
 	Admin string
 	// AdminAuth are the keys of the admin port, in the form that service.AdminGuard reads.
 	AdminAuth []string
+	// PublicURL is the address at which people open the dashboard; "" is the admin port, if
+	// only this machine reaches that.
+	PublicURL string
 	// NATS is the URL of servers elsewhere; if it is empty, a server is embedded.
 	NATS string
 	// Connect has the flags for connections to servers elsewhere.
@@ -108,6 +111,7 @@ func New(cfg Config, log *slog.Logger) (_ *System, err error) {
 			return nil, err
 		}
 	}
+	cfg.Gateway.Local = service.Process{Admin: cfg.Admin}.LocalAdmin()
 	if err := s.build(cfg); err != nil {
 		return nil, err
 	}
@@ -115,6 +119,11 @@ func New(cfg Config, log *slog.Logger) (_ *System, err error) {
 		return nil, err
 	}
 	s.admin.Require(guard)
+	page := cfg.PublicURL
+	if page == "" && cfg.Gateway.Local {
+		page = s.DashboardURL()
+	}
+	s.gateway.ShowAt(page, cfg.NATS == "" && cfg.Embedded.Listen == "")
 	return s, nil
 }
 

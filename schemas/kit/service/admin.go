@@ -37,7 +37,14 @@ type Site interface {
 	Site(refuse func() string) http.Handler
 }
 
-// Admin serves /healthz, /readyz and /metrics, and the pages of one service.
+// Paths is a service that serves further paths on the admin port.
+type Paths interface {
+	// Paths returns handlers by pattern, as http.ServeMux has them.
+	Paths() map[string]http.Handler
+}
+
+// Admin serves /healthz, /readyz and /metrics, the pages of one service, and the paths of
+// all.
 type Admin struct {
 	listener net.Listener
 	server   *http.Server
@@ -62,10 +69,16 @@ func NewAdmin(addr string, pages access.Allowed, reg *prometheus.Registry, servi
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", readyz(services))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg, MaxRequestsInFlight: maxScrapes}))
+	sited := false
 	for _, s := range services {
-		if site, ok := s.Service.(Site); ok {
+		if site, ok := s.Service.(Site); ok && !sited {
+			sited = true
 			mux.Handle("/", site.Site(a.refusal))
-			break
+		}
+		if more, ok := s.Service.(Paths); ok {
+			for pattern, handler := range more.Paths() {
+				mux.Handle(pattern, handler)
+			}
 		}
 	}
 	a.server = &http.Server{Handler: inTime(mux), ReadHeaderTimeout: headerTimeout, IdleTimeout: adminIdleTimeout}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -27,6 +28,7 @@ const EnvPrefix = "UNLOOP"
 type Process struct {
 	Admin     string   `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address for /healthz, /readyz and /metrics."`
 	AdminAuth []string `placeholder:"key:env:VAR" help:"Keys for the admin port, read from an environment variable or a file (key:file:PATH). /healthz and the status code of /readyz need none. Repeatable."`
+	PublicURL string   `name:"public-url" placeholder:"URL" help:"Address at which people open the dashboard, to which refusals and messages link, such as https://unloop.example.com. Default: the admin port, where it serves the dashboard to this machine."`
 	Insecure  bool     `help:"Allow addresses other than loopback without authentication."`
 	access.Allowed
 	LogFormat string `default:"text" enum:"text,json" help:"Format of the log: text or json."`
@@ -83,9 +85,19 @@ func (p Process) CheckGuarded(flag, addr, with string, guarded bool) error {
 	return p.checkReach(flag, addr, "ask its clients for a key with "+with+", or allow it with --insecure")
 }
 
-// CheckAdmin is CheckGuarded for the admin port.
+// LocalAdmin reports whether only this machine reaches the admin port.
+func (p Process) LocalAdmin() bool {
+	host, _, err := net.SplitHostPort(p.Admin)
+	return err == nil && access.Loopback(host)
+}
+
+// CheckAdmin is CheckGuarded for the admin port. It also checks the address of the dashboard.
 func (p Process) CheckAdmin() error {
-	return p.CheckGuarded("--admin", p.Admin, "--admin-auth", len(p.AdminAuth) > 0)
+	err := p.CheckGuarded("--admin", p.Admin, "--admin-auth", len(p.AdminAuth) > 0)
+	if u, parseErr := url.Parse(p.PublicURL); p.PublicURL != "" && (parseErr != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		err = errors.Join(err, fmt.Errorf("--public-url is %q; set it to the address of the dashboard, such as https://unloop.example.com", p.PublicURL))
+	}
+	return err
 }
 
 func (p Process) checkReach(flag, addr, otherwise string) error {

@@ -62,20 +62,20 @@ func (o *Outcome) refuseLoop(answer clientprofile.Answer) {
 // answer answers the request in the model's place.
 func (o *Outcome) answer() {
 	f := o.Finding
-	o.why, o.Label, o.Status, o.Text, o.Headers = forLoop, f.GetAction().Label(), statusOK, syntheticText(f), o.headers()
+	o.why, o.Label, o.Status, o.Text, o.Headers = forLoop, f.GetAction().Label(), statusOK, o.of.Look.synthetic(f), o.headers()
 	o.Headers.Set("X-Loop-Answer", checkpb.Answer_ANSWER_SYNTHETIC.Label())
 }
 
-// syntheticText returns an answer in the model's place: what was repeated, for people, and
+// synthetic returns an answer in the model's place: what was repeated, for people, and
 // what to do instead, for the model that reads it later. Its beginning identifies it in a
 // history.
-func syntheticText(f *checkpb.Finding) string {
-	return "Stopped by Unloop: " + f.Facts().Text() + " (" + codeLoop + "). The model was not asked. " + finding.Of(f.GetDetector(), f.GetRule()).Advice + handle(f)
+func (l Look) synthetic(f *checkpb.Finding) string {
+	return "Stopped by Unloop: " + f.Facts().Text() + " (" + codeLoop + "). The model was not asked. " + finding.Of(f.GetDetector(), f.GetRule()).Advice + l.of(f)
 }
 
-// loopRefusal describes a finding to the client. wait is in seconds, 0 for none.
-func loopRefusal(f *checkpb.Finding, wait, status int) provider.Refusal {
-	message := loopMessage(f, wait)
+// refusal describes a finding to the client. wait is in seconds, 0 for none.
+func (l Look) refusal(f *checkpb.Finding, wait, status int) provider.Refusal {
+	message := l.message(f, wait)
 	return provider.Refusal{
 		Status: status, Code: codeLoop, Message: message,
 		Detail: &client.Detail{
@@ -86,9 +86,9 @@ func loopRefusal(f *checkpb.Finding, wait, status int) provider.Refusal {
 	}
 }
 
-// loopMessage describes a loop, its detector and what to do. wait is in seconds, 0 if
+// message describes a loop, its detector and what to do. wait is in seconds, 0 if
 // waiting does not help.
-func loopMessage(f *checkpb.Finding, wait int) string {
+func (l Look) message(f *checkpb.Finding, wait int) string {
 	who, then := "Seen by Unloop", ""
 	if f.GetAction().Stops() {
 		who = "Stopped by Unloop"
@@ -99,7 +99,7 @@ func loopMessage(f *checkpb.Finding, wait int) string {
 			then = " Nothing goes on until a human sends a message or the loop is released."
 		}
 	}
-	return fmt.Sprintf("%s: %s (%s; detector %s, policy %s).%s%s", who, f.Facts().Text(), codeLoop, f.GetDetector(), f.GetPolicy(), then, handle(f))
+	return fmt.Sprintf("%s: %s (%s; detector %s, policy %s).%s%s", who, f.Facts().Text(), codeLoop, f.GetDetector(), f.GetPolicy(), then, l.of(f))
 }
 
 // Strongest returns the finding whose action is taken; nil for none.

@@ -41,6 +41,7 @@ type Case struct {
 	// is policy.RejectAuto.
 	Reject policy.RejectAnswer
 	Sender clientprofile.Sender
+	Look   Look
 	// DecisionOnly says that only the decision is wanted: a reject is a 429.
 	DecisionOnly bool
 	// Template writes the refusals of a block that stands; nil if none is known.
@@ -210,7 +211,7 @@ func (o Outcome) Refused() Outcome {
 func (o *Outcome) Body(dst []byte, p provider.Provider) []byte {
 	if o.why == forLoop && o.of.Template != nil {
 		wait := o.wait()
-		if t := o.of.Template.get(p, o.Finding, wait, o.Status); t.fits(o.Finding, wait) {
+		if t := o.of.Template.get(p, o.of.Look, o.Finding, wait, o.Status); t.fits(o.Finding, wait) {
 			return t.render(dst, o.Finding, wait)
 		}
 	}

@@ -473,7 +473,7 @@ func TestWaitingDoesNotHelpAgainstComplaints(t *testing.T) {
 	if h.Get("Retry-After") != "" || !strings.Contains(o.Refusal().Message, "the same complaint about 8 answers in a row") || strings.Contains(o.Refusal().Message, "wait") {
 		t.Errorf("%v, %s", o.Headers, o.Refusal().Message)
 	}
-	if text := syntheticText(f); !strings.Contains(text, "Do what the complaint asks for") {
+	if text := nowhere.synthetic(f); !strings.Contains(text, "Do what the complaint asks for") {
 		t.Error(text)
 	}
 }

@@ -21,7 +21,7 @@ func (o *Outcome) Decision(fallbackID string) client.Decision {
 		d.Reason = client.ReasonExempt
 	}
 	if f != nil {
-		d.Action, d.Reason, d.Message = f.GetAction().Label(), client.ReasonLoop, loopMessage(f, 0)
+		d.Action, d.Reason, d.Message = f.GetAction().Label(), client.ReasonLoop, c.Look.message(f, 0)
 		d.LoopID, d.HitCount, d.DelayMS = f.GetLoopId(), int(f.GetHitCount()), int(f.GetDelayMs())
 	}
 	if v != nil && v.GetAction() >= f.GetAction() {

@@ -56,7 +56,7 @@ func (o *Outcome) Stop() Stop {
 	wait := o.wait()
 	switch o.why {
 	case forLoop:
-		return Stop{o.Finding.GetAction(), client.ReasonLoop, codeLoop, loopMessage(o.Finding, wait), wait}
+		return Stop{o.Finding.GetAction(), client.ReasonLoop, codeLoop, o.of.Look.message(o.Finding, wait), wait}
 	case forLimit:
 		return Stop{max(o.limit.GetAction(), checkpb.Action_ACTION_REJECT), client.ReasonLimited, code(o.limit), limitMessage(o.limit, wait), wait}
 	case overloaded:
@@ -71,7 +71,7 @@ func (o *Outcome) Stop() Stop {
 // Refusal returns the error that a refused client gets.
 func (o *Outcome) Refusal() provider.Refusal {
 	if o.why == forLoop {
-		return loopRefusal(o.Finding, o.wait(), o.Status)
+		return o.of.Look.refusal(o.Finding, o.wait(), o.Status)
 	}
 	s := o.Stop()
 	return provider.Refusal{Status: o.Status, Code: s.Code, Message: s.Message}

@@ -33,12 +33,12 @@ const (
 
 // NewTemplate returns the template of the refusals for a finding. Where the numbers
 // can't be told from the text, it fits no finding.
-func NewTemplate(p provider.Provider, f *checkpb.Finding, wait, status int) *Template {
+func NewTemplate(p provider.Provider, look Look, f *checkpb.Finding, wait, status int) *Template {
 	numbered := proto.CloneOf(f)
 	numbered.HitCount = templateCount
 	count, left := strconv.AppendUint(nil, templateCount, 10), strconv.AppendInt(nil, templateWait, 10)
 	t := &Template{of: f, waits: wait > 0, status: status}
-	for body := p.Refusal(loopRefusal(numbered, min(wait, 1)*templateWait, status)); ; {
+	for body := p.Refusal(look.refusal(numbered, min(wait, 1)*templateWait, status)); ; {
 		atCount, atLeft := bytes.Index(body, count), bytes.Index(body, left)
 		if atCount < 0 && atLeft < 0 {
 			t.pieces = append(t.pieces, body)
@@ -52,7 +52,7 @@ func NewTemplate(p provider.Provider, f *checkpb.Finding, wait, status int) *Tem
 		t.pieces, t.counts = append(t.pieces, body[:at]), append(t.counts, isCount)
 		body = body[at+len(number):]
 	}
-	if !slices.Equal(t.render(nil, f, wait), p.Refusal(loopRefusal(f, wait, status))) {
+	if !slices.Equal(t.render(nil, f, wait), p.Refusal(look.refusal(f, wait, status))) {
 		return &Template{status: status}
 	}
 	return t
@@ -84,10 +84,10 @@ func (t *Template) render(body []byte, f *checkpb.Finding, wait int) []byte {
 type RepeatTemplate struct{ newest atomic.Pointer[Template] }
 
 // get returns the template for a finding, the seconds to wait and a status.
-func (t *RepeatTemplate) get(p provider.Provider, f *checkpb.Finding, wait, status int) *Template {
+func (t *RepeatTemplate) get(p provider.Provider, look Look, f *checkpb.Finding, wait, status int) *Template {
 	newest := t.newest.Load()
 	if newest == nil || newest.status != status || newest.waits != (wait > 0) {
-		newest = NewTemplate(p, f, wait, status)
+		newest = NewTemplate(p, look, f, wait, status)
 		t.newest.Store(newest)
 	}
 	return newest

@@ -1,16 +1,41 @@
 package outcome
 
-import "github.com/unloop/unloop/schemas/checkpb"
+import (
+	"net/url"
+	"strings"
 
-// handle says how people look at the loop of a finding and let it through; "" where the
-// loop has no id.
-func handle(f *checkpb.Finding) string {
-	if f.GetLoopId() == "" {
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// Look says where people look at loops and let them through.
+type Look struct {
+	// Page is the URL of the dashboard; "" for none.
+	Page string
+	// PageAlone says that commands can't reach the loops, as in a process whose NATS server
+	// does not listen.
+	PageAlone bool
+}
+
+// of says how people look at the loop of a finding and let it through; "" where the loop
+// has no id.
+func (l Look) of(f *checkpb.Finding) string {
+	id := f.GetLoopId()
+	if id == "" {
 		return ""
 	}
-	look := " See `unloop loops show " + f.GetLoopId() + "`"
-	if !f.GetAction().Stops() {
-		return look + "."
+	var places []string
+	if l.Page != "" {
+		places = append(places, strings.TrimRight(l.Page, "/")+"/#loop="+url.QueryEscape(id))
 	}
-	return look + ", let through with `unloop loops release " + f.GetLoopId() + "`."
+	if l.Page == "" || !l.PageAlone {
+		places = append(places, "`unloop loops show "+id+"`")
+	}
+	look := " See " + strings.Join(places, " or ")
+	switch {
+	case !f.GetAction().Stops():
+		return look + "."
+	case l.Page != "" && l.PageAlone:
+		return look + ", where it can be released."
+	}
+	return look + ", let through with `unloop loops release " + id + "`."
 }

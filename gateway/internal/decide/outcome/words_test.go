@@ -17,14 +17,14 @@ func TestMessagesSayWhatWasFoundInWords(t *testing.T) {
 			Action: checkpb.Action_ACTION_REJECT, LoopId: "L1",
 		}
 		want := f.Facts().Text()
-		message := loopMessage(f, 0)
+		message := nowhere.message(f, 0)
 		if !strings.HasPrefix(message, "Stopped by Unloop: "+want+" (recursive_loop_detected; detector "+k.Detector) {
 			t.Errorf("%s %s: %s, want %q", k.Detector, k.Rule, message, want)
 		}
 		if !strings.HasSuffix(message, "See `unloop loops show L1`, let through with `unloop loops release L1`.") {
 			t.Errorf("%s %s: %s", k.Detector, k.Rule, message)
 		}
-		if answer := syntheticText(f); !strings.HasPrefix(answer, "Stopped by Unloop: "+want+" (recursive_loop_detected). The model was not asked. "+k.Advice) {
+		if answer := nowhere.synthetic(f); !strings.HasPrefix(answer, "Stopped by Unloop: "+want+" (recursive_loop_detected). The model was not asked. "+k.Advice) {
 			t.Errorf("%s %s: says %s", k.Detector, k.Rule, answer)
 		}
 	}
@@ -37,7 +37,7 @@ func TestTheCodeStandsNearTheBeginning(t *testing.T) {
 	f := &checkpb.Finding{
 		Policy: "p", Detector: finding.Cycle, Rule: "cycle", Tool: strings.Repeat("größer_name,", 40), HitCount: 4_000_000_000, Action: checkpb.Action_ACTION_REJECT,
 	}
-	for _, text := range []string{loopMessage(f, 0), syntheticText(f)} {
+	for _, text := range []string{nowhere.message(f, 0), nowhere.synthetic(f)} {
 		if !rounds.Marked([]byte(`{"error":{"message":"` + text)) {
 			t.Errorf("the code comes late in %s", text)
 		}
@@ -48,15 +48,38 @@ func TestMessagesNameTheirLoopAndNoOther(t *testing.T) {
 	t.Parallel()
 	f := foundWith(checkpb.Action_ACTION_BREAK)
 	f.Detector = finding.Tool
-	if got := loopMessage(f, 0); !strings.Contains(got, " Nothing goes on until a human sends a message or the loop is released. See `unloop loops show l`") {
+	if got := nowhere.message(f, 0); !strings.Contains(got, " Nothing goes on until a human sends a message or the loop is released. See `unloop loops show l`") {
 		t.Errorf("a break says %s", got)
 	}
 	f.LoopId = ""
-	if got := loopMessage(f, 0); strings.Contains(got, "unloop loops") {
+	if got := nowhere.message(f, 0); strings.Contains(got, "unloop loops") {
 		t.Errorf("a loop without an id says %s", got)
 	}
 	f = foundWith(checkpb.Action_ACTION_WARN)
-	if got := loopMessage(f, 0); strings.Contains(got, "Stopped") || strings.Contains(got, "release") {
+	if got := nowhere.message(f, 0); strings.Contains(got, "Stopped") || strings.Contains(got, "release") {
 		t.Errorf("a warning says %s", got)
+	}
+}
+
+// nowhere is where there is no dashboard.
+var nowhere Look
+
+func TestMessagesSayWhereToLook(t *testing.T) {
+	t.Parallel()
+	stopped, warned := foundWith(checkpb.Action_ACTION_REJECT), foundWith(checkpb.Action_ACTION_WARN)
+	for name, c := range map[string]struct {
+		look Look
+		f    *checkpb.Finding
+		want string
+	}{
+		"commands":              {Look{}, stopped, " See `unloop loops show l`, let through with `unloop loops release l`."},
+		"a page, too":           {Look{Page: "http://127.0.0.1:8081"}, stopped, " See http://127.0.0.1:8081/#loop=l or `unloop loops show l`, let through with `unloop loops release l`."},
+		"a page alone":          {Look{Page: "http://127.0.0.1:41234/", PageAlone: true}, stopped, " See http://127.0.0.1:41234/#loop=l, where it can be released."},
+		"a page for a warning":  {Look{Page: "https://unloop.example.com/x", PageAlone: true}, warned, " See https://unloop.example.com/x/#loop=l."},
+		"no page that is alone": {Look{PageAlone: true}, warned, " See `unloop loops show l`."},
+	} {
+		if got := c.look.message(c.f, 0); !strings.HasSuffix(got, c.want) {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }

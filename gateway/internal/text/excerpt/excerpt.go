@@ -39,7 +39,7 @@ func Of(said, answered string) string {
 
 // clean returns the end of a text without secrets, control characters and line ends.
 func clean(text string) string {
-	text = mask(end(text))
+	text = Mask(end(text))
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, string(utf8.RuneError)), func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)
 	}), " ")

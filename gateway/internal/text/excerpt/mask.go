@@ -33,9 +33,9 @@ const (
 	leastRandom = 20
 )
 
-// mask replaces everything that looks like a secret. A missed secret is worse than a
+// Mask replaces everything that looks like a secret. A missed secret is worse than a
 // masked word that is none.
-func mask(text string) string {
+func Mask(text string) string {
 	var out strings.Builder
 	text = maskPrivateKeys(text)
 	for i := 0; i < len(text); {

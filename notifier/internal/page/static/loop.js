@@ -2,6 +2,7 @@
 
 import { call, operator } from "./api.js";
 import { clockTime, h, hash, money, number, plural, setText, short, since, span, toast, when } from "./dom.js";
+import { rounds } from "./rounds.js";
 
 const strength = { allow: 0, warn: 1, hint: 2, throttle: 3, reject: 4, break: 5 };
 
@@ -144,6 +145,7 @@ function detail(loop) {
   return [
     h("div", { class: "why" }, h("h3", {}, "Why it fired"), findings.map((f) => finding(f, loop))),
     h("dl", { class: "facts" }, facts(loop)),
+    rounds(loop),
   ];
 }
 

@@ -27,6 +27,7 @@ func Run(t *testing.T, p provider.Provider, write Format) {
 	t.Run("reminders are no human turn", s.reminders)
 	t.Run("our own refusals are known", s.ours)
 	t.Run("the newest exchange is found", s.exchange)
+	t.Run("the newest rounds are shown as they are", s.shown)
 	t.Run("the tail is equal when the newest messages are", s.tail)
 	t.Run("agents and openings differ as they should", s.identity)
 	t.Run("a body without messages is no prompt", s.empty)

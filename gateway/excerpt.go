@@ -1,0 +1,34 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/unloop/unloop/gateway/internal/decide/outcome"
+	"github.com/unloop/unloop/gateway/internal/memory/excerpts"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	schema "github.com/unloop/unloop/schemas/excerpts"
+)
+
+// keepExcerpt keeps what the request of a loop shows of it, for people who look.
+func (g *Gateway) keepExcerpt(e *exchange, out *outcome.Outcome) {
+	id, now := out.Finding.GetLoopId(), g.now()
+	if g.excerpts == nil || e.req.Prompt == nil || e.req.Run != nil || e.template != nil || !g.excerpts.Wants(id, now) {
+		return
+	}
+	if p := e.rules.Set.ByID(out.Finding.GetPolicy()); !g.cfg.Local && (p == nil || !p.IncludeExcerpt) {
+		return
+	}
+	// The history was dropped once it was evidence.
+	prompt, err := e.req.Provider.Parse(e.req.Body.Inspected(), provider.Options{Tail: excerpts.Messages, Path: e.req.Path})
+	if err == nil && prompt != nil {
+		g.excerpts.Keep(id, prompt.Transcript, now)
+	}
+}
+
+// Paths implements service.Paths.
+func (g *Gateway) Paths() map[string]http.Handler {
+	if g.excerpts == nil {
+		return nil
+	}
+	return map[string]http.Handler{"GET " + schema.Path: g.excerpts}
+}
