@@ -38,9 +38,8 @@ type Memory struct {
 	newest  map[string]string    // prompt by session
 	senders map[string][]*sender // by prompt
 	askers  map[fingerprint.Digest]asker
-	// rounds are those in flight, by counter, and openings the newest first requests of
-	// callers.
-	rounds   map[string]*round
+	// flights are by counter, and openings the newest first requests of callers.
+	flights  map[string]*flight
 	openings map[string][]opening
 }
 
@@ -62,7 +61,7 @@ type asker struct {
 func NewMemory() *Memory {
 	return &Memory{
 		newest: map[string]string{}, senders: map[string][]*sender{}, askers: map[fingerprint.Digest]asker{},
-		rounds: map[string]*round{}, openings: map[string][]opening{},
+		flights: map[string]*flight{}, openings: map[string][]opening{},
 	}
 }
 

@@ -18,24 +18,40 @@ const (
 	maxOpenings = 128
 )
 
-// round is the requests of one prompt that are in flight together, each with another one
-// at least.
+// flight is the requests of one prompt from when it was in flight without a pause.
+type flight struct {
+	counter    string // the key in Memory.flights
+	open, sent int
+	since      time.Time
+	newest     *round
+}
+
+// round is some requests of a flight, each in flight with another one at least.
 type round struct {
-	counter       string // the key in Memory.rounds
-	samples, open int
-	since         time.Time // from then on the prompt was in flight without a pause
-	answered      bool      // one of them was
+	flight   *flight
+	samples  int
+	answered bool // one of them was
+	followed bool // one of this round or of an earlier one was, since the round began
 }
 
 // lastsWindows is how many windows a set of samples may take. A prompt that is in flight for
 // longer without a pause is sent again and again by several workers: a request after an
-// answer to one of a round then begins the next round.
+// answer to one of a round then begins the next round. If it was sent more often than in all
+// rounds of samples that may come one after the other, so does a request after any answer.
 const lastsWindows = 2
 
 // goesOn reports whether a request belongs to the round.
 func (r *round) goesOn(p *policy.Prompt, now time.Time) bool {
 	limit := lastsWindows * time.Duration(p.WindowSeconds) * time.Second
-	return r.samples < p.Samples && (!r.answered || now.Sub(r.since) < limit)
+	switch {
+	case r.samples >= p.Samples:
+		return false
+	case now.Sub(r.flight.since) < limit:
+		return true
+	case r.flight.sent >= p.Samples*p.MaxHits:
+		return !r.followed
+	}
+	return !r.answered
 }
 
 // opening is a request without history. prompt is a part of its fingerprint.
@@ -52,17 +68,10 @@ func (m *maker) moderate(c *checkpb.Counter, p *bundle.Policy, session string) {
 	m.Memory.mu.Lock()
 	defer m.Memory.mu.Unlock()
 	counter := p.ID + string(c.GetFingerprint())
-	r := m.Memory.rounds[counter]
-	if c.Sample = r != nil && r.goesOn(p.Prompt, m.Now); !c.GetSample() {
-		since := m.Now
-		if r != nil {
-			since = r.since
-		}
-		r = &round{counter: counter, since: since}
-	}
+	f := m.Memory.flights[counter]
+	c.Sample = f != nil && f.newest.goesOn(p.Prompt, m.Now)
 	if !m.Peek {
-		r.samples, r.open = r.samples+1, r.open+1
-		m.Memory.rounds[counter], m.out.Waiting.rounds = r, append(m.out.Waiting.rounds, r)
+		m.out.Waiting.rounds = append(m.out.Waiting.rounds, m.Memory.depart(counter, c.GetSample(), m.Now))
 	}
 	if !m.begins() {
 		return
@@ -82,11 +91,27 @@ func (m *maker) begins() bool {
 	return m.Prompt != nil && !m.Prompt.Delta && m.Prompt.Transcript.Begins()
 }
 
+// depart adds a request to the newest round of a prompt's flight if it is a sample, else to
+// the next round, which it returns.
+func (m *Memory) depart(counter string, sample bool, now time.Time) *round {
+	f := m.flights[counter]
+	if f == nil {
+		f = &flight{counter: counter, since: now}
+		m.flights[counter] = f
+	}
+	if !sample {
+		f.newest = &round{flight: f}
+	}
+	f.newest.samples, f.sent, f.open = f.newest.samples+1, f.sent+1, f.open+1
+	return f.newest
+}
+
 // leave notes that a request of a round is not in flight any more.
 func (m *Memory) leave(r *round) {
-	r.answered = true
-	if r.open--; r.open == 0 && m.rounds[r.counter] == r {
-		delete(m.rounds, r.counter)
+	f := r.flight
+	r.answered, f.newest.followed = true, true
+	if f.open--; f.open == 0 {
+		delete(m.flights, f.counter)
 	}
 }
 

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ func TestRequestsInFlightTogetherAreOneRound(t *testing.T) {
 		if rounds != c.rounds {
 			t.Errorf("%s: %d rounds, want %d", name, rounds, c.rounds)
 		}
-		if left := len(client.memory.rounds); left > 0 {
+		if left := len(client.memory.flights); left > 0 {
 			t.Errorf("%s: %d rounds are in flight after all answers", name, left)
 		}
 	}
@@ -127,6 +128,35 @@ func TestAPromptThatIsAlwaysInFlightCounts(t *testing.T) {
 	}
 	if n := len(at); at[n-1]-at[n-6] >= time.Minute {
 		t.Errorf("the last six that count took %v, want less than a window", at[n-1]-at[n-6])
+	}
+}
+
+// So does a prompt whose answers take so long that it is sent again before each: from the
+// time on at which it was sent as often as samples may be in one window.
+func TestAPromptThatIsAlwaysSentBeforeItsAnswerCounts(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, "{}")
+	var open []*Evidence
+	var counted []int
+	for i := range 180 {
+		next, counter := c.send(question(1))
+		if open = append(open, next); !counter.GetSample() {
+			counted = append(counted, i)
+		}
+		if len(open) > 6 {
+			c.memory.Answered(&open[0].Waiting)
+			open = open[1:]
+		}
+		c.now = c.now.Add(10 * time.Second)
+	}
+	const often = 32 * 5
+	for i := often + 1; i < 180; i++ {
+		if !slices.Contains(counted, i) {
+			t.Errorf("request %d does not count", i)
+		}
+	}
+	if early := slices.IndexFunc(counted, func(i int) bool { return i > often }); early > often/5 {
+		t.Errorf("of the first %d requests, %d count", often, early)
 	}
 }
 
