@@ -20,8 +20,9 @@ const (
 	// longestTTL is the longest time for which a policy can have texts remembered.
 	longestTTL = 30 * 24 * time.Hour
 	// turnMemory is how long texts count once an answer has ended a turn of their
-	// conversation: agents that are woken, and people, ask for the same work again.
-	turnMemory = time.Minute
+	// conversation: agents that are woken, and people, ask for the same work again. What comes
+	// later than that is no quick repeat for the exact detectors, either.
+	turnMemory = 20 * time.Second
 	// maxReserve bounds the part of a check's budget that is left for the way back: two
 	// fifths of it, 20 of 50 ms.
 	maxReserve = 50 * time.Millisecond
@@ -181,7 +182,7 @@ func (o *Semantic) Comparison(reply *semanticpb.SemanticReply, compared bool, id
 }
 
 // counted returns the matches that count: after an earlier turn of the conversation has
-// ended, those of the last minute.
+// ended, those of the last seconds.
 func (o *Semantic) counted(all []*semanticpb.SemanticMatch) []*semanticpb.SemanticMatch {
 	if !o.Watch.GetTurned() {
 		return all

@@ -246,9 +246,9 @@ func TestFindingsOnTheWireAreWhole(t *testing.T) {
 	}
 }
 
-// Texts from an earlier turn of the conversation count for a minute: an agent that is woken
+// Texts from an earlier turn of the conversation count for seconds: an agent that is woken
 // says the same again.
-func TestTextsFromAnEarlierTurnCountForAMinute(t *testing.T) {
+func TestTextsFromAnEarlierTurnCountForSeconds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		turned bool
@@ -256,11 +256,11 @@ func TestTextsFromAnEarlierTurnCountForAMinute(t *testing.T) {
 		counts int
 		match  bool
 	}{
-		"within one turn":        {false, []time.Duration{time.Second, 59 * time.Minute}, 2, true},
-		"turns within a minute":  {true, []time.Duration{time.Second, time.Minute}, 2, true},
-		"one of them older":      {true, []time.Duration{time.Second, time.Minute + time.Millisecond}, 1, false},
-		"enough without the old": {true, []time.Duration{time.Second, 2 * time.Second, time.Hour}, 2, true},
-		"all of them older":      {true, []time.Duration{15 * time.Minute, 30 * time.Minute}, 0, false},
+		"within one turn":         {false, []time.Duration{time.Second, 59 * time.Minute}, 2, true},
+		"turns that come quickly": {true, []time.Duration{time.Second, 20 * time.Second}, 2, true},
+		"one of them older":       {true, []time.Duration{time.Second, 20*time.Second + time.Millisecond}, 1, false},
+		"enough without the old":  {true, []time.Duration{time.Second, 2 * time.Second, time.Hour}, 2, true},
+		"all of them older":       {true, []time.Duration{15 * time.Minute, 30 * time.Minute}, 0, false},
 	} {
 		reply := &semanticpb.SemanticReply{Judged: true, Detected: true, MaxSimilarity: 0.97}
 		for _, age := range c.ages {
