@@ -99,6 +99,7 @@ func TestAcknowledgedCallsAreNotCompared(t *testing.T) {
 		"what was read":       {"read", "the text of a", true},
 		"a command's output":  {"bash", "the text of a", true},
 		"a command's silence": {"bash", "", false},
+		"nothing found":       {"search", "No results found.", false},
 	} {
 		body := strings.NewReplacer(`"read"`, `"`+c.tool+`"`, "the text of a", c.result).Replace(tools)
 		e := asked{body: body, caller: "c"}.of(t, set)

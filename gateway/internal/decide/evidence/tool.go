@@ -58,7 +58,7 @@ func (m *maker) runner() []byte {
 // history returns the history that the request shows, read by a policy's rules.
 func (m *maker) history(p *bundle.Policy, rules provider.Rules) *checkpb.History {
 	items, before := m.Prompt.Transcript.History(rules)
-	if p.Tool != nil && (provider.Again(items) || acknowledged(items)) {
+	if p.Tool != nil && (provider.Again(items) || acknowledged(items, p.Tool.EmptyThreshold > 0)) {
 		m.again = append(m.again, p.ID)
 	}
 	h := &checkpb.History{Delta: m.Prompt.Delta, Own: m.OwnSession, Before: bytesOf(before), Items: make([]*checkpb.HistoryItem, len(items))}
@@ -80,14 +80,15 @@ func (m *maker) history(p *bundle.Policy, rules provider.Rules) *checkpb.History
 }
 
 // acknowledged reports whether the newest round's results are nothing but acknowledgements
-// of calls that do something: each call of a batch has the same one.
-func acknowledged(items []provider.Item) bool {
+// of calls that do something: each call of a batch has the same one. So are results that say
+// that nothing was found, if the tool detector counts those.
+func acknowledged(items []provider.Item, countsEmpty bool) bool {
 	if len(items) == 0 || len(items[len(items)-1].Calls) == 0 {
 		return false
 	}
 	return !slices.ContainsFunc(items[len(items)-1].Calls, func(c provider.ToolCall) bool {
-		silent := c.Result == fingerprint.EmptyResult()
-		return c.Result.IsZero() || c.Failed || c.Empty || c.Long || c.Soft || c.Ours || !silent && !recognize.Acts(c.Tool)
+		silent := c.Result == fingerprint.EmptyResult() && !c.Empty || countsEmpty && c.Empty
+		return c.Result.IsZero() || c.Failed || c.Empty && !countsEmpty || c.Long || c.Soft || c.Ours || !silent && !recognize.Acts(c.Tool)
 	})
 }
 
@@ -197,6 +198,9 @@ func runEvidence(t *request.ToolRun, rules provider.Rules) *checkpb.ToolRun {
 	}
 	if call.GetFailed() {
 		call.ErrorClass, call.Plain = bytesOf(recognize.ErrorClass(t.Result)), recognize.IsPlainError(t.Tool, t.Result)
+		call.Look = call.Look || recognize.MayPass(t.Result)
+	} else if recognize.Measures(t.Tool, t.Arguments) {
+		call.Result = bytesOf(recognize.Result(t.Result, rules.Volatile.WithTimes()))
 	}
 	return &checkpb.ToolRun{Call: call, Done: true}
 }

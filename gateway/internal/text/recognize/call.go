@@ -78,6 +78,14 @@ func compile(patterns []string) ([]*regexp.Regexp, error) {
 	return out, nil
 }
 
+// WithTimes returns the recognition of the same parts, without measured times.
+func (v *Volatile) WithTimes() *Volatile {
+	if v == nil {
+		v = defaultVolatile
+	}
+	return &Volatile{kinds: v.kinds &^ (Durations | Runtime), patterns: v.patterns}
+}
+
 // each calls emit with the parts of text that stay.
 func (v *Volatile) each(text []byte, emit func([]byte)) {
 	if v == nil {

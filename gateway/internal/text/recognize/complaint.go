@@ -32,6 +32,7 @@ var complaints = []*regexp.Regexp{
 	regexp.MustCompile(`\bnever ask for human\b|\bdo not ask for (?:human|user) (?:input|help|response)\b`),
 	regexp.MustCompile(`(?:werkzeug|funktions)aufruf|appel (?:d'outil|de fonction)|llamada a (?:una |la )?(?:herramienta|función)|chamada de (?:ferramenta|função)|工具调用|函数调用|ツール呼び出し|関数呼び出し`),
 	regexp.MustCompile(`\b(?:proceed|continue)\b[^?]{0,240}\b(?:call|use|using|calling) (?:the |one of the )?\S* ?(?:tools?|function|command)\b`),
+	regexp.MustCompile("\\b(?:call|invoke|use) (?:the )?[`\"']?(?:finish|submit|done|complete|attempt_completion|final_answer|exit)\\b"),
 }
 
 // IsComplaint reports whether a message says what is wrong with the form of the answer

@@ -65,6 +65,7 @@ var failureStarts = [...]string{
 	"invalid argument", "invalid command", "invalid action", "invalid input", "invalid parameter", "invalid path", "invalid tool", "invalid json",
 	"unknown command", "unknown tool", "unknown action", "unknown option", "unrecognized ", "access denied", "permission denied", "unauthorized",
 	"forbidden", "bad request", "request failed", "syntax error", "no such file or directory", "no such tool", "no such command",
+	"invalid credentials", "invalid password", "incorrect password", "wrong password", "curl: (", "wget: ", "ssh: ",
 	`{"error":{`, `{"error":"`, `{"err":"`, `{"iserror":true`, `{"is_error":true`, `{"success":false`, `{"ok":false`,
 }
 

@@ -9,7 +9,7 @@ import (
 
 var (
 	// lookingWords are words of tools that look at something which others may change.
-	lookingWords = []string{"check", "get", "read", "list", "fetch", "view", "show", "describe", "query", "lookup", "retrieve", "inspect", "sql", "ls", "snapshot", "screenshot", "search", "find"}
+	lookingWords = []string{"check", "get", "read", "list", "fetch", "view", "show", "describe", "query", "lookup", "retrieve", "inspect", "sql", "ls", "snapshot", "screenshot", "search", "find", "http", "browse", "visit", "navigate", "reload", "refresh"}
 	// fileNames are the arguments of tools that read a file.
 	fileNames = []string{"path", "file", "file_path", "filePath", "filename", "paths", "files", "absolute_path"}
 	// movingFiles are in the names of files that somebody else writes to.
@@ -29,6 +29,20 @@ var (
 	changingParts = []string{"insert ", "update ", "delete", "create", "apply", "-x post", "-xpost", "-x put", "-x patch", " -d ", "--data", " --form", " -f @", "upload"}
 )
 
+// changingMethods are arguments of HTTP requests that change something.
+var changingMethods = []string{`"post"`, `"put"`, `"patch"`, `"delete"`}
+
+// passing are words of errors that may go away by themselves.
+var passing = []string{
+	"connection refused", "connection reset", "econnrefused", "econnreset", "etimedout", "unable to connect", "failed to connect", "no route to host", "unreachable",
+	"could not resolve host", "unable to resolve host", "failure in name resolution", "timed out", "timeout", "temporarily", "unavailable", "too many requests", "rate limit",
+	"ratelimit", "try again later", "retry after", "retry-after", "overloaded", "not ready", "is locked", "resource busy", "bad gateway",
+}
+
+// MayPass reports whether an error may go away by itself: a server that is not up yet, a rate
+// limit, a lock. A call that fails so and is made again after a pause waits for that.
+func MayPass(text []byte) bool { return containsAny(appendLower(nil, edgesOf(text)), passing) }
+
 // Acts reports whether a tool does something of its own: its name says neither that it reads
 // or searches nor that it is a shell.
 func Acts(tool string) bool { return !isShell(tool) && !toolname.HasWord(tool, lookingWords) }
@@ -36,7 +50,7 @@ func Acts(tool string) bool { return !isShell(tool) && !toolname.HasWord(tool, l
 // looks reports whether a tool that is not a shell looks at something which others may
 // change: an order, a row, a page, a log. A source file stays as it is.
 func looks(tool string, arguments []byte) bool {
-	if !toolname.HasWord(tool, lookingWords) || toolname.HasWord(tool, changingWords) {
+	if !toolname.HasWord(tool, lookingWords) || toolname.HasWord(tool, changingWords) || containsAny(appendLower(nil, arguments[:min(len(arguments), maxCommand)]), changingMethods) {
 		return false
 	}
 	return !hasName(arguments, fileNames) || containsAny(arguments, movingFiles)

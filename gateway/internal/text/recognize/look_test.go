@@ -6,6 +6,37 @@ import (
 	"github.com/unloop/unloop/gateway/internal/text/recognize"
 )
 
+func TestToolsThatLook(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		tool, arguments string
+		want            bool
+	}{
+		{"http_request", `{"method":"GET","url":"https://example.com/version"}`, true},
+		{"http_request", `{"url":"https://example.com/version"}`, true},
+		{"http_request", `{"method":"POST","url":"https://example.com/version"}`, false},
+		{"browser_navigate", `{"url":"https://example.com"}`, true},
+		{"get_order", `{"id":7}`, true},
+		{"update_order", `{"id":7}`, false},
+	} {
+		if is := recognize.TraitsOf(c.tool, []byte(c.arguments)); is.Look != c.want {
+			t.Errorf("%s %s looks: %v, want %v", c.tool, c.arguments, is.Look, c.want)
+		}
+	}
+}
+
+func TestErrorsThatMayPass(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"ssh: connect to host vm port 22: Connection refused": true, "Error: 429 Too Many Requests": true, "wget: unable to resolve host": true,
+		"sqlite3.OperationalError: database is locked": true, "Error: no such order": false, "FAIL: TestParse": false, "": false,
+	} {
+		if got := recognize.MayPass([]byte(text)); got != want {
+			t.Errorf("%q: %t, want %t", text, got, want)
+		}
+	}
+}
+
 func TestCommandsThatLook(t *testing.T) {
 	t.Parallel()
 	for command, want := range map[string]bool{

@@ -52,6 +52,26 @@ func (t *Traits) setCommand(command []byte) {
 	t.Look = looksByCommand(command)
 }
 
+// Steps reports whether a tool's name says that each of its calls goes a step further: a key
+// that is pressed, a page that is scrolled, a robot that moves.
+func Steps(tool string) bool {
+	return toolname.HasWord(tool, []string{"press", "keypress", "scroll", "swipe"}) ||
+		toolname.HasWord(tool, []string{"move", "step", "turn", "go", "walk", "rotate"}) && toolname.HasWord(tool, []string{"forward", "backward", "left", "right", "up", "down"})
+}
+
+// measureWords are words of calls whose result is a measured time.
+var measureWords = []string{"bench", "benchmark", "benchmarks", "hyperfine", "timeit", "perf", "latency", "throughput", "speedtest"}
+
+// Measures reports whether a call measures times, which are then what its result tells.
+func Measures(tool string, arguments []byte) bool {
+	if toolname.HasWord(tool, measureWords) {
+		return true
+	}
+	arguments = arguments[:min(len(arguments), maxCommand)]
+	return bytes.Contains(arguments, []byte(`"time `)) || hasPrefix(arguments, "time ") ||
+		slices.ContainsFunc(measureWords, func(w string) bool { return hasWord(arguments, w) })
+}
+
 var (
 	waitWords     = []string{"wait", "sleep", "pause", "delay"}
 	editWords     = []string{"edit", "editor", "insert", "append", "replace", "patch"}

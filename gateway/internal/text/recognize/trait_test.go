@@ -54,6 +54,35 @@ func TestTraitsOfCalls(t *testing.T) {
 	}
 }
 
+func TestCallsThatMeasure(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]bool{
+		"./bench": true, "go test -bench Parse": true, "hyperfine ls": true, "time ./a": true, "python -m timeit x": true,
+		"go test": false, "npx jest": false, "sleep 5": false, "cat timeout.go": false,
+	} {
+		if got := recognize.Measures("bash", []byte(`{"command":"`+command+`"}`)); got != want {
+			t.Errorf("%q: %t, want %t", command, got, want)
+		}
+	}
+	one, other := []byte("elapsed: 1.137 s"), []byte("elapsed: 1.248 s")
+	var defaults *recognize.Volatile
+	if recognize.Result(one, nil) != recognize.Result(other, nil) || recognize.Result(one, defaults.WithTimes()) == recognize.Result(other, defaults.WithTimes()) {
+		t.Error("times count where they should not, or do not where they should")
+	}
+}
+
+func TestToolsThatGoAStepFurther(t *testing.T) {
+	t.Parallel()
+	for tool, want := range map[string]bool{
+		"press_key": true, "browser_scroll": true, "move_forward": true, "turn_left": true, "moveRight": true,
+		"move_file": false, "forward_mail": false, "step": false, "click": false, "read": false,
+	} {
+		if got := recognize.Steps(tool); got != want {
+			t.Errorf("%q: %t, want %t", tool, got, want)
+		}
+	}
+}
+
 func TestTraitsOfCallsInText(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -176,6 +176,9 @@ func (t *Rounds) readCall(s *slot, c int, rules *Rules) message.ToolCall {
 	if !out.Result.IsZero() {
 		weigh(&out, args)
 	}
+	if a := &s.answers[c]; !out.Result.IsZero() && !out.Failed && !out.Shown && recognize.Measures(tool, args) {
+		out.Result = rules.measured(t.digester.Content(s.content[a.from:a.to]))
+	}
 	return out
 }
 
@@ -207,6 +210,7 @@ func weigh(c *message.ToolCall, args []byte) {
 	case c.Failed || c.Long:
 		c.Loose = recognize.Loose(c.Tool, args, c.Failed)
 	}
+	c.Poll = c.Poll || recognize.Steps(c.Tool) && !c.Failed && !c.Long && !c.Shown // the same word tells nothing of where it got
 	c.Empty = c.Empty && !c.Failed && recognize.Seeks(c.Tool, args)
 }
 
@@ -234,6 +238,7 @@ func (t *Rounds) result(out *message.ToolCall, p *message.Part, content []messag
 			out.Class = recognize.ErrorClass(t.digester.Content(content))
 		}
 		out.Plain = recognize.IsPlainError(out.Tool, t.digester.Content(content))
+		out.Look = out.Look || recognize.MayPass(t.digester.Content(content))
 	}
 }
 
@@ -252,6 +257,11 @@ func (t *Rounds) read(content []message.Part, rules *Rules) (f message.Reading) 
 		f.Digest, f.Empty, f.Long, f.Shown = fingerprint.Chain(f.Digest, others), false, true, true
 	}
 	return f
+}
+
+// measured returns the digest of a result that tells measured times.
+func (r *Rules) measured(text []byte) fingerprint.Digest {
+	return recognize.Result(textact.WithoutSteps(withoutNotice(text)), r.Volatile.WithTimes())
 }
 
 func (r *Rules) failed(text []byte) bool {

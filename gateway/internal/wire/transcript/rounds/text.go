@@ -284,8 +284,12 @@ func (r *Rules) readRound(d *message.Digester, of *textRound) message.ToolCall {
 	result = withoutNotice(result)
 	if call.Failed = r.failed(result); call.Failed {
 		call.Class, call.Plain = recognize.ErrorClass(result), recognize.IsPlainText(result)
+		call.Look = call.Look || recognize.MayPass(result)
 	}
 	call.Result = recognize.Result(result, r.Volatile)
+	if !call.Failed && recognize.Measures(call.Tool, text) {
+		call.Result = r.measured(result)
+	}
 	if of.of != nil {
 		call.Result = withMedia(d, call.Result, of.of.answers)
 	}
