@@ -80,7 +80,7 @@ func (s *State) addHuman(it past, of *Item, p *Params) {
 	if it.reset = !of.Summary && (unheard || s.stopped || woken); it.reset {
 		s.newTurn()
 	}
-	s.asked = it.at
+	s.asked, it.closed = it.at, of.Closed
 	s.push(it, p.HistorySize)
 }
 
@@ -156,7 +156,20 @@ func (s *State) count(it *past) {
 	}
 	s.work = before + works
 	s.countEmpty(it.calls)
-	s.countFailure(it.calls)
+	if !s.triesAgain(it) {
+		s.countFailure(it.calls)
+	}
+}
+
+// triesAgain reports whether a round polls what was polled before, which is expected to fail
+// until it is there.
+func (s *State) triesAgain(it *past) bool {
+	for i := range slices.Backward(s.items) {
+		if before := &s.items[i]; !before.human {
+			return !slices.ContainsFunc(it.calls, func(c pastCall) bool { return c.is(novel) }) && round{calls: it.calls}.polls(between(before.at, it.at))
+		}
+	}
+	return false
 }
 
 // streakFor returns the streak of a call that is made again, or for the first time. One
@@ -242,7 +255,7 @@ func (s *State) addResult(c, now *pastCall) {
 	if c.is(known) || !now.is(known) {
 		return
 	}
-	c.flags |= now.flags & (known | failed | empty | plain | retold)
+	c.flags |= now.flags & (known | failed | empty | plain | retold | look)
 	c.result, c.class, c.loose = now.result, now.class, now.loose
 	e := s.streakOf(c.key)
 	if e == nil {

@@ -51,7 +51,7 @@ func (s *State) detectCall(out []Detection, c *pastCall, p *Params, fresh bool) 
 	if e == nil || t == nil {
 		return out
 	}
-	base := Detection{Tool: t.name, Poll: c.is(poll|waited) || c.is(look) && e.slow(), call: c.key}
+	base := Detection{Tool: t.name, Poll: c.is(poll|waited) || c.is(look) && e.slow(c.is(failed)), call: c.key, answered: s.answers()}
 	if base.Poll {
 		base.Backoff = p.backoff(int(e.pure))
 	}
@@ -62,7 +62,7 @@ func (s *State) detectCall(out []Detection, c *pastCall, p *Params, fresh bool) 
 	}
 	found := len(out)
 	e.detectRepeat(base, c, p, fresh, add)
-	if n := s.similarFailures(c); len(out) == found && int(n) >= p.WarnThreshold {
+	if n := s.similarFailures(c); len(out) == found && !base.Poll && int(n) >= p.WarnThreshold {
 		similar := base
 		similar.Similar = true
 		add(similar, Repeat, Warn, n, p.WarnThreshold)
@@ -101,12 +101,34 @@ func (p *Params) stands(count, stale uint32, threshold int) Level {
 	return Warn
 }
 
+// answers reports whether the agent answers every few rounds, and a user message follows: a
+// person who asks for the next track again and again.
+func (s *State) answers() bool {
+	const usual = 4 // rounds of a turn
+	answers, rounds := 0, 0
+	for i := range slices.Backward(s.items) {
+		it := &s.items[i]
+		if !it.human {
+			rounds++
+		} else if it.closed {
+			answers++
+		}
+		if it.reset {
+			break
+		}
+	}
+	return answers > 0 && rounds <= usual*(answers+1)
+}
+
 type adder func(f Detection, rule Rule, level Level, count uint32, threshold int)
 
 // detectRepeat compares the streak of a call with its thresholds. A fresh occurrence
 // that is warned of uses up one of the call's warnings.
 func (e *streak) detectRepeat(base Detection, c *pastCall, p *Params, fresh bool, add adder) {
 	l := p.limits(base.Tool, c.is(poll|waited))
+	if base.answered {
+		l.warn, l.block, l.warnings = l.warn*turnMultiplier, l.block*turnMultiplier, l.warnings*turnMultiplier
+	}
 	pure, steady, worked := int(e.pure), int(e.steady), l.worked
 	if c.is(failed) {
 		worked = l.workedFailed
@@ -126,8 +148,8 @@ func (e *streak) detectRepeat(base Detection, c *pastCall, p *Params, fresh bool
 		if fresh {
 			e.warned++
 		}
-		if int(e.warned) > p.MaxWarnings {
-			add(base, Repeat, Block, e.pure, l.warn+p.MaxWarnings)
+		if int(e.warned) > l.warnings {
+			add(base, Repeat, Block, e.pure, l.warn+l.warnings)
 		} else {
 			add(base, Repeat, Warn, e.pure, l.warn)
 		}
@@ -241,6 +263,8 @@ func (s *State) weighCycle(f *Detection, rounds []round, p *Params) bool {
 		default:
 			return false
 		}
+	case s.answers() && f.Count < turnMultiplier*p.Repeats:
+		f.Level = Warn
 	case slices.ContainsFunc(last, func(r round) bool { return r.any(soft) }):
 		if n := p.Cycle.Escalate * p.Repeats; n == 0 || f.Count < n || int(r.soon) < (n-1)*f.Period-1 {
 			f.Level = Warn
@@ -263,7 +287,7 @@ func (r round) all(f flags) bool {
 // polls reports whether a round that comes a time after the one before only polls, or looks
 // so slowly that it does.
 func (r round) polls(gap time.Duration) bool {
-	return r.all(poll|waited) || gap >= slowGap && r.all(poll|waited|look)
+	return r.all(poll|waited) || gap >= slowFor(r.all(failed)) && r.all(poll|waited|look)
 }
 
 // any reports whether a call has one of the flags.

@@ -70,8 +70,9 @@ type Detection struct {
 	// has none.
 	Calls []CallRef
 
-	call uint64 // key of the call
-	mark uint32 // rises when the detection gets worse
+	call     uint64 // key of the call
+	answered bool   // State.answers
+	mark     uint32 // rises when the detection gets worse
 }
 
 // CallRef names a call by its tool and the keys of the call and its result. Result is 0

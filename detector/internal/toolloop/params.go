@@ -27,10 +27,13 @@ func (p *Params) Idle() time.Duration { return time.Duration(p.TTLSeconds) * tim
 
 // Occurrences of a call between which other work was done are blocked at workMultiplier
 // times the threshold of a block and, where the call fails each time, warned of at
-// failedWorkMultiplier times that of a warning.
+// failedWorkMultiplier times that of a warning. Those that answers end in between are
+// compared with turnMultiplier times the thresholds.
 const (
 	workMultiplier       = 3
 	failedWorkMultiplier = 2
+	// turnMultiplier is for calls that people ask for one after the other.
+	turnMultiplier = 2
 )
 
 // maxRemember is the most rounds that a policy can have remembered.

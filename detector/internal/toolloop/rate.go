@@ -54,9 +54,19 @@ func (r *rate) quick() int { return 1 + int(r.hasty)/whole }
 // passed returns the time from the first to the last occurrence, as far as it is known.
 func (r *rate) passed() time.Duration { return between(r.first, r.last) }
 
-// slow reports whether the occurrences of a streak are known to have come slowly, on average.
-func (e *streak) slow() bool {
-	return e.pure > 1 && e.rate.passed() >= time.Duration(e.pure-1)*slowGap
+// slowFor returns the time between two looks from which on they wait for something. Half of
+// it is enough for looks that fail: a loop tries again at once.
+func slowFor(failed bool) time.Duration {
+	if failed {
+		return slowGap / 2
+	}
+	return slowGap
+}
+
+// slow reports whether the occurrences of a streak of looks are known to have come slowly,
+// on average.
+func (e *streak) slow(failed bool) bool {
+	return e.pure > 1 && e.rate.passed() >= time.Duration(e.pure-1)*slowFor(failed)
 }
 
 // between returns the time from one occurrence to the next. It is at least a millisecond

@@ -62,15 +62,19 @@ func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 			run.take(r, last == nothing && (quick || !r.any(soft)))
 		}
 	}
-	if last < told || run.weight() < p.NothingNew && run.rounds+run.polls < p.NothingNew*p.PollMultiplier {
+	least := p.NothingNew
+	if s.answers() {
+		least *= turnMultiplier
+	}
+	if last < told || run.weight() < least && run.rounds+run.polls < least*p.PollMultiplier {
 		return Detection{}, false
 	}
 	n := run.rounds + run.polls + run.told
 	f := Detection{
-		Rule: NothingNew, Level: Warn, Tool: s.namesOf(rounds[len(rounds)-1:]), Count: n, Threshold: p.NothingNew,
+		Rule: NothingNew, Level: Warn, Tool: s.namesOf(rounds[len(rounds)-1:]), Count: n, Threshold: least,
 		mark: uint32(n), //nolint:gosec // a number of remembered rounds
 	}
-	if p.Cycle.Escalate > 0 && run.sure >= p.Cycle.Escalate*p.NothingNew && (run.again >= p.NothingNew || run.sure >= p.HistorySize) {
+	if p.Cycle.Escalate > 0 && run.sure >= p.Cycle.Escalate*least && (run.again >= least || run.sure >= p.HistorySize) {
 		f.Level = Block
 	}
 	return f, true

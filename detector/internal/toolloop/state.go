@@ -61,7 +61,7 @@ type past struct {
 	key, chain, id uint64
 	human          bool // a message
 	reset          bool // it begins a new turn
-	closed         bool // a round that is an answer with the message behind it
+	closed         bool // a round that is an answer with the message behind it, or a message behind an answer
 	released       bool // an operator ended the turn after it
 	live           bool // known from a check, and not yet from a history
 	// at is when a request showed the item as its newest round or as a message behind it,

@@ -172,6 +172,66 @@ func TestAnAgentThatIsWokenDoesItsWorkAgain(t *testing.T) {
 	}
 }
 
+// A person who asks for the next track again and again is hinted and stopped at twice as
+// many as a loop without answers.
+func TestCallsBetweenAnswersHaveTwiceTheThresholds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		turn            []toolloop.Item
+		closed          bool
+		hinted, stopped int // turns
+	}{
+		"one call, with answers":       {rounds("next:ok"), true, 6, 10},
+		"one call, without":            {rounds("next:ok"), false, 3, 5},
+		"two by turns, with answers":   {rounds("on:lit", "off:dark"), true, 3, 6},
+		"two by turns, without":        {rounds("on:lit", "off:dark"), false, 3, 3},
+		"five calls to an answer":      {rounds("a:1", "b:2", "a:1", "c:3", "b:2"), true, 2, 3},
+		"ten calls to an answer":       {append(rounds("next:ok"), rounds("a:1", "b:2", "c:3", "d:4", "e:5", "f:6", "g:7", "h:8", "i:9")...), true, 2, 3},
+		"ten calls, without an answer": {append(rounds("next:ok"), rounds("a:1", "b:2", "c:3", "d:4", "e:5", "f:6", "g:7", "h:8", "i:9")...), false, 2, 3},
+	} {
+		s := newSession(t)
+		again := human("again")
+		again.Closed = c.closed
+		history := []toolloop.Item{human("again")}
+		s.request(history)
+		hinted, stopped := 0, 0
+		for turn := 1; turn <= 12 && stopped == 0; turn++ {
+			for _, it := range c.turn {
+				history = append(history, it)
+				level := fresh(s.request(history))
+				if level >= warn && hinted == 0 {
+					hinted = turn
+				}
+				if level >= block && stopped == 0 {
+					stopped = turn
+				}
+			}
+			history = append(history, again)
+			s.request(history)
+		}
+		if hinted != c.hinted || stopped != c.stopped {
+			t.Errorf("%s: hinted in turn %d and stopped in %d, want %d and %d", name, hinted, stopped, c.hinted, c.stopped)
+		}
+	}
+}
+
+// Who tries again after a pause waits until it works: what fails so is a poll, and no run of
+// failures.
+func TestFailedLooksThatComeSlowlyAreWaits(t *testing.T) {
+	t.Parallel()
+	refused := failure("ssh", "connection refused")
+	refused.Look, refused.Plain = true, true
+	for pace, want := range map[time.Duration]int{time.Second: 5, 9 * time.Second: 5, 10 * time.Second: 9, 15 * time.Second: 16, 20 * time.Second: 0} {
+		s := newSession(t)
+		s.pace = pace
+		levels := s.grow(repeat(40, round(refused)))
+		first := slices.IndexFunc(levels, func(l toolloop.Level) bool { return l >= block }) + 1
+		if first != want {
+			t.Errorf("every %v: stopped at %d, want %d", pace, first, want)
+		}
+	}
+}
+
 // A chat in which a text is answered with the same text, again and again.
 func TestAnswersInTextAreCountedWhereTheyComeQuickly(t *testing.T) {
 	t.Parallel()

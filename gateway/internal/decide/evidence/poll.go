@@ -16,16 +16,45 @@ import (
 func expectPolls(counters []*checkpb.Counter, watches []*checkpb.ToolWatch, policies []*bundle.Policy) {
 	for _, w := range watches {
 		i := slices.IndexFunc(policies, func(p *bundle.Policy) bool { return p.ID == w.GetPolicy() && p.Tool != nil })
-		if i < 0 || policies[i].Tool.PollMultiplier < 2 || !endsInPoll(w, policies[i].Tool) {
+		if i < 0 {
 			continue
 		}
-		times := uint32(policies[i].Tool.PollMultiplier)
+		times := uint32(1)
+		switch {
+		case policies[i].Tool.PollMultiplier > 1 && endsInPoll(w, policies[i].Tool):
+			times = uint32(policies[i].Tool.PollMultiplier)
+		case answers(w):
+			times = turnMultiplier
+		default:
+			continue
+		}
 		for _, c := range counters {
 			if c.GetPolicy() == w.GetPolicy() && c.GetDetector() == finding.Prompt {
 				beMorePatient(c, times)
 			}
 		}
 	}
+}
+
+// turnMultiplier is by how much the thresholds of prompts rise where an answer has ended the
+// turn before: people ask for the next track again and again.
+const turnMultiplier = 2
+
+// answers reports whether the newest user message of a history follows an answer to a turn
+// with calls.
+func answers(w *checkpb.ToolWatch) bool {
+	calls, human := false, false
+	for _, it := range slices.Backward(w.GetHistory().GetItems()) {
+		switch {
+		case len(it.GetHuman()) == 0:
+			calls = calls || human
+		case human || !it.GetClosed():
+			return calls
+		default:
+			human = true
+		}
+	}
+	return calls
 }
 
 // beMorePatient raises the thresholds of a counter, unless detectors do not take such counts.

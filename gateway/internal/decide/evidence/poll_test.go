@@ -15,6 +15,7 @@ func TestPromptsOfPollsHaveTheirPatience(t *testing.T) {
 	t.Parallel()
 	item := func(calls ...*checkpb.ToolCall) *checkpb.HistoryItem { return &checkpb.HistoryItem{Calls: calls} }
 	poll, wait, look := &checkpb.ToolCall{Poll: true}, &checkpb.ToolCall{Wait: true}, &checkpb.ToolCall{Tool: "look_out"}
+	closed := &checkpb.HistoryItem{Human: []byte{1}, Closed: true}
 	counter := func(hits, together uint32) *checkpb.Counter {
 		return &checkpb.Counter{
 			Policy: "p", Detector: finding.Prompt, Threshold: hits, Steps: []*checkpb.Step{{At: hits + 1}},
@@ -33,6 +34,10 @@ func TestPromptsOfPollsHaveTheirPatience(t *testing.T) {
 		"another call":                {[]*checkpb.HistoryItem{item(poll), item(look)}, &policy.Tool{PollMultiplier: 3}, "p", counter(5, 10)},
 		"a poll beside another call":  {[]*checkpb.HistoryItem{item(poll, look)}, &policy.Tool{PollMultiplier: 3}, "p", counter(5, 10)},
 		"a message behind a poll":     {[]*checkpb.HistoryItem{item(poll), item()}, &policy.Tool{PollMultiplier: 3}, "p", counter(5, 10)},
+		"a turn behind an answer":     {[]*checkpb.HistoryItem{item(look), closed, item(look)}, &policy.Tool{PollMultiplier: 3}, "p", counter(10, 20)},
+		"a message behind an answer":  {[]*checkpb.HistoryItem{item(look), closed}, &policy.Tool{PollMultiplier: 3}, "p", counter(10, 20)},
+		"an answer without a call":    {[]*checkpb.HistoryItem{closed, closed}, &policy.Tool{PollMultiplier: 3}, "p", counter(5, 10)},
+		"a message behind no answer":  {[]*checkpb.HistoryItem{item(look), {Human: []byte{1}}, item(look)}, &policy.Tool{PollMultiplier: 3}, "p", counter(5, 10)},
 		"another policy":              {[]*checkpb.HistoryItem{item(poll)}, &policy.Tool{PollMultiplier: 3}, "q", counter(5, 10)},
 		"without tools":               {nil, &policy.Tool{PollMultiplier: 3}, "p", counter(5, 10)},
 	} {
