@@ -1,0 +1,98 @@
+package detection
+
+import (
+	"fmt"
+	"time"
+)
+
+// moreStuckScenes are agents and programs that go in circles in further ways.
+var moreStuckScenes = []circling{
+	{"a prompt each second, before the answer to the last", func(s *scene) {
+		for i := range 600 {
+			s.agent(time.Duration(i) * time.Second).user("What is the weather in Lima?").ask()
+		}
+	}, 600, 200},
+	{"a prompt whose answers take a minute, every ten seconds", func(s *scene) {
+		for i := range 400 {
+			a := s.agent(time.Duration(i) * 10 * time.Second).user("What is the weather in Lima?")
+			a.think = time.Minute
+			a.ask()
+		}
+	}, 400, 300},
+	{"a prompt whose answers take half a minute, twice a second", func(s *scene) {
+		for i := range 600 {
+			a := s.agent(time.Duration(i) * 500 * time.Millisecond).user("What is the weather in Lima?")
+			a.think = 30 * time.Second
+			a.ask()
+		}
+	}, 600, 500},
+	{"a loop that is sent before its answers", func(s *scene) {
+		a := s.agent(0).user("Do the task.")
+		for range 12 {
+			a.call("bash", `{"command":"cat missing.txt"}`, "cat: missing.txt: No such file or directory", -2*time.Second)
+		}
+	}, 3, 5},
+	{"windows of a file whose ranges all differ", func(s *scene) {
+		a := s.agent(0).user("Find the bug.")
+		for i := range 30 {
+			from := i * 37 % 200
+			a.call("read_file", fmt.Sprintf(`{"path":"big.c","offset":%d,"limit":%d}`, from, 60+i), linesOf(from, 60+i), time.Second)
+		}
+	}, 16, 0},
+	{"windows of a file whose ranges all differ, in a shell", func(s *scene) {
+		a := s.agent(0).user("Find the bug.")
+		for i := range 30 {
+			from := i * 53 % 200
+			a.call("bash", fmt.Sprintf(`{"command":"sed -n '%d,%dp' big.c"}`, from, from+60+i), linesOf(from, 60+i), time.Second)
+		}
+	}, 24, 0},
+	{"a search in other words with the same hits", func(s *scene) {
+		a := s.agent(0).user("Find the price.")
+		for i := range 16 {
+			a.call("web_search", fmt.Sprintf(`{"query":"%s lamp price"}`, names(16)[i]), "1. Lamps - prices and tests\n2. The lamp shop: all the lamps\n3. Lamp - an encyclopedia\n4. Buy lamps here\n5. Light and shadow magazine\n6. Cheap lamps online\n7. Lamp repair", time.Second)
+		}
+	}, 10, 0},
+	{"a search in other words with two hits", func(s *scene) {
+		a := s.agent(0).user("Find the price.")
+		for i := range 16 {
+			a.call("web_search", fmt.Sprintf(`{"query":"%s lamp price"}`, names(16)[i]), "1. Lamps - prices and tests\n2. The lamp shop", time.Second)
+		}
+	}, 14, 0},
+	{"one file rewritten with the same text", same(14, time.Second, "write_file", always(`{"path":"a.go","content":"package a"}`), always("The file has been written.")), 3, 5},
+	{"an edit and its reverse", func(s *scene) {
+		a := s.agent(0).user("Fix it.")
+		for i := range 20 {
+			a.call("edit", fmt.Sprintf(`{"path":"a.go","old":"%d","new":"%d"}`, i%2, (i+1)%2), "The file has been edited.", time.Second)
+		}
+	}, 8, 12},
+	{"an edit and its reverse, with tests", func(s *scene) {
+		a := s.agent(0).user("Fix it.")
+		for i := range 20 {
+			a.call("edit", fmt.Sprintf(`{"path":"a.go","old":"%d","new":"%d"}`, i%2, (i+1)%2), "The file has been edited.", time.Second).call("bash", `{"command":"go test"}`, []string{"FAIL: A", "FAIL: B"}[i%2], 3*time.Second)
+		}
+	}, 14, 20},
+	{"a login with other passwords", same(20, time.Second, "login", numbered(`{"user":"admin","password":"guess%d"}`), always("Invalid credentials")), 8, 0},
+	{"an end that is refused", same(12, time.Second, "finish", numbered(`{"summary":"I did it, version %d"}`), always("Error: the tests do not pass. You may not finish yet.")), 8, 14},
+	{"a harness that says continue, answered alike", func(s *scene) {
+		a := s.agent(0).user("Do the task.")
+		for range 14 {
+			a.answer("The task is complete.").wait(time.Second).user("Continue.")
+		}
+	}, 6, 11},
+	{"a harness that wants a last call", func(s *scene) {
+		a := s.agent(0).user("Do the task.")
+		for i := range 14 {
+			a.answer(fmt.Sprintf("The task is %s complete.", names(14)[i])).wait(time.Second).user("Please continue working on the task. If it is done, call finish.")
+		}
+	}, 8, 0},
+	{"two agents that thank each other", func(s *scene) {
+		a := s.agent(0).user("Agree with the other agent.")
+		for range 14 {
+			a.answer("Thank you! Goodbye.").wait(2 * time.Second).user("Thank you too! Goodbye.")
+		}
+	}, 6, 11},
+	{"a host that does not exist, with another header", same(14, time.Second, "bash", numbered(`{"command":"curl -H 'X-Attempt: %d' https://api.example.com/v1"}`), always("curl: (6) Could not resolve host: api.example.com")), 8, 14},
+	{"versions that do not exist", same(16, time.Second, "bash", numbered(`{"command":"pip install foo==1.%d"}`), numbered("ERROR: No matching distribution found for foo==1.%d")), 8, 14},
+	{"sleep without an end", same(40, 5*time.Second, "bash", always(`{"command":"sleep 5"}`), always("")), 20, 0},
+	{"clicks that change nothing", same(16, time.Second, "click", numbered(`{"ref":"e%d"}`), always("Clicked.\n- page: Checkout\n  - heading: Pay\n  - button: Pay now [ref=e7]\n  - link: Terms of service\n  - link: Privacy notice\n  - text: Card was declined")), 10, 0},
+}
