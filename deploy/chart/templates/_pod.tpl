@@ -9,10 +9,10 @@
 apiVersion: apps/v1
 kind: Deployment
 metadata:
-  {{- include "unloop.metadata" . | nindent 2 }}
+  {{- include "unloop.metadata" (merge (dict "annotations" (dict "unloop/replicas" (toString $values.replicas))) .) | nindent 2 }}
 spec:
-  {{- if not (include "unloop.scaled" .) }}
-  replicas: {{ $values.replicas }}
+  {{- with include "unloop.replicas" . }}
+  replicas: {{ . }}
   {{- end }}
   revisionHistoryLimit: 3
   strategy:
@@ -115,6 +115,27 @@ volumeMounts:
 {{/* Not empty if something else than the Deployment decides the number of pods: service, values. */}}
 {{- define "unloop.scaled" -}}
 {{- if or (dig "autoscaling" "enabled" false .values) (dig "keda" "enabled" false .values) }}yes{{ end -}}
+{{- end -}}
+
+{{/* The number of replicas that is running, if the Deployment exists: it belongs to whoever scales it. A new
+     value takes effect unless something else scaled the Deployment; applying it would be a conflict then, in
+     the middle of the upgrade. Empty for a new Deployment with autoscaling: root, service, values. */}}
+{{- define "unloop.replicas" -}}
+{{- $live := lookup "apps/v1" "Deployment" .root.Release.Namespace (include "unloop.object" .) -}}
+{{- if $live -}}
+{{- $runs := dig "spec" "replicas" 1 $live | int -}}
+{{- $asked := dig "metadata" "annotations" "unloop/replicas" (toString .values.replicas) $live | int -}}
+{{- $want := int .values.replicas -}}
+{{- if or (include "unloop.scaled" .) (eq $want $asked) -}}
+{{- $runs -}}
+{{- else if or (eq $runs $asked) (eq $runs $want) -}}
+{{- $want -}}
+{{- else -}}
+{{- fail (printf "%s.replicas changed from %d to %d, but something else scaled the Deployment to %d: leave it at %d, which keeps the %d that run, or run `kubectl -n %s scale deployment/%s --replicas=%d` first" .service $asked $want $runs $asked $runs .root.Release.Namespace (include "unloop.object" .) $want) -}}
+{{- end -}}
+{{- else if not (include "unloop.scaled" .) -}}
+{{- .values.replicas -}}
+{{- end -}}
 {{- end -}}
 
 {{/* A volume of a mount: name, and secret, configMap or claim, and keys for some of its files. */}}

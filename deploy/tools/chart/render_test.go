@@ -8,6 +8,8 @@ package chart
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,6 +46,11 @@ var load = sync.OnceValues(func() (*v2.Chart, error) { return loader.LoadDir(cha
 
 // template returns the files that Helm renders of the values, as YAML, and the notes.
 func template(values map[string]any) (map[string]string, error) {
+	return templateOver(values, newObjects(nil))
+}
+
+// templateOver is template for a cluster that has objects of an earlier release.
+func templateOver(values map[string]any, live *objects) (map[string]string, error) {
 	chart, err := load()
 	if err != nil {
 		return nil, err
@@ -53,7 +60,7 @@ func template(values map[string]any) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engine.Engine{Strict: true}.RenderWithContext(context.Background(), chart, all)
+	return engine.Engine{Strict: true, CustomTemplateFuncs: map[string]any{"lookup": live.lookup}}.RenderWithContext(context.Background(), chart, all)
 }
 
 // documents splits a rendered file into its objects.
@@ -80,17 +87,26 @@ func renderValues(t *testing.T, values map[string]any) *objects {
 		t.Fatalf("render: %v", err)
 	}
 	all := newObjects(values)
+	if err := all.decodeAll(files); err != nil {
+		t.Error(err)
+	}
+	return all
+}
+
+// decodeAll reads the objects of rendered files.
+func (o *objects) decodeAll(files map[string]string) error {
+	var faults []error
 	for name, file := range files {
 		if strings.HasSuffix(name, "NOTES.txt") {
 			continue
 		}
 		for _, document := range documents(file) {
-			if err := all.decode(document); err != nil {
-				t.Errorf("%s: %v\n%s", name, err, document)
+			if err := o.decode(document); err != nil {
+				faults = append(faults, fmt.Errorf("%s: %w\n%s", name, err, document))
 			}
 		}
 	}
-	return all
+	return errors.Join(faults...)
 }
 
 // cases returns the files of testdata/values, by name.
