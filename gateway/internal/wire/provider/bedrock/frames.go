@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 )
@@ -91,12 +92,17 @@ func (f *frames) end() {
 
 // line returns a text without the ends of lines, which are white space in JSON.
 func line(text []byte) []byte {
-	return bytes.Map(func(r rune) rune {
-		if r == '\n' || r == '\r' {
-			return ' '
+	const ends = "\r\n"
+	if !bytes.ContainsAny(text, ends) {
+		return text
+	}
+	text = bytes.Clone(text)
+	for i, c := range text {
+		if strings.IndexByte(ends, c) >= 0 {
+			text[i] = ' '
 		}
-		return r
-	}, text)
+	}
+	return text
 }
 
 // inner returns the event of Anthropic's in a chunk, and its name.
