@@ -20,7 +20,7 @@ import (
 // Config is a gateway's configuration.
 type Config struct {
 	Listen          string         `short:"l" default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address on which agents reach the gateway."`
-	Upstream        service.Pairs  `short:"u" placeholder:"NAME=URL" help:"Upstream by name: openai, anthropic, gemini, default, or a name of your own. Repeatable; one value may hold several."`
+	Upstream        service.Pairs  `short:"u" placeholder:"NAME=URL" help:"Upstream by name: a provider (openai, anthropic, ...), default, or a name of your own. Repeatable; one value may hold several."`
 	UpstreamKey     service.Pairs  `placeholder:"NAME=env:VAR" help:"Provider key that the gateway sends to an upstream instead of its clients' keys, read from an environment variable or a file (NAME=file:PATH). Repeatable; one value may hold several."`
 	UpstreamCA      string         `name:"upstream-ca" type:"path" placeholder:"FILE" help:"Extra CA certificates (PEM) for upstreams, in addition to the system's."`
 	Auth            []string       `placeholder:"key:env:VAR" help:"Who may use the gateway: holders of Unloop keys listed in an environment variable or a file (key:file:PATH), or of tokens signed by the key set at a URL (jwt:URL). Repeatable. Default: everyone."`

@@ -75,6 +75,9 @@ func TestRoutes(t *testing.T) {
 		{"/local", nil, "http://llama:3/v1/", other.Format},
 		{"/other/a%2Fb/c%20d?q=%zz;x", nil, "http://any:4/base/other/a%2Fb/c%20d?q=%zz;x", other.Format},
 		{"/v2/chat", nil, "http://any:4/base/v2/chat", other.Format},
+		{"/v2/models/x", google, "http://any:4/base/v2/models/x", other.Format},
+		{"/v2/models/x:generateContent?key=AIzaSy", google, "http://any:4/base/v2/models/x:generateContent?key=AIzaSy", gemini.Format},
+		{"/v2/chat/completions", http.Header{"Authorization": {"Bearer sk-ant-api03-x"}}, "http://any:4/base/v2/chat/completions", chat.Format},
 		{"/v1x/models", nil, "http://any:4/base/v1x/models", other.Format},
 		{"/", nil, "http://any:4/base/", other.Format},
 	} {
@@ -101,8 +104,10 @@ func TestUnknownPathsGoNowhereWithoutADefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if target, ok := table.Route(httptest.NewRequest(http.MethodGet, "/favicon.ico", nil)); ok {
-		t.Errorf("goes to %v", target.URL)
+	for _, path := range []string{"/favicon.ico", "/v2/chat", "/v2/models/x:generateContent?key=AIzaSy", "/model/m/converse"} {
+		if target, ok := table.Route(httptest.NewRequest(http.MethodGet, path, nil)); ok {
+			t.Errorf("%s goes to %v", path, target.URL)
+		}
 	}
 }
 
