@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -26,6 +27,8 @@ const (
 	anthropicToken = "sk-ant-oat01-1414213562373095"
 	geminiKey      = "AIza-header-5772156649015328"
 	geminiQuery    = "AIza-query-6931471805599453"
+	bedrockKey     = "ABSK-6180339887498948"
+	bedrockAccess  = "AKIA2236067977499789"
 )
 
 // providerCalls are calls of each provider's paths, by the provider's name.
@@ -37,6 +40,7 @@ func providerCalls() map[string][]call {
 	anthropic := http.Header{"X-Api-Key": {anthropicKey}, "Anthropic-Version": {"2023-06-01"}}
 	token := http.Header{"Authorization": {"Bearer " + anthropicToken}, "Anthropic-Version": {"2023-06-01"}}
 	gemini := http.Header{"X-Goog-Api-Key": {geminiKey}}
+	signed := http.Header{"Authorization": {"AWS4-HMAC-SHA256 Credential=" + bedrockAccess + "/20260522/us-east-1/bedrock/aws4_request, SignedHeaders=host;x-amz-date, Signature=00"}}
 	chat, message, content := `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`, `{"contents":[{"parts":[{"text":"hi"}]}]}`
 	return map[string][]call{
 		"openai": slices.Concat(
@@ -65,6 +69,12 @@ func providerCalls() map[string][]call {
 			prompts("/upload/v1beta/files?uploadType=resumable&key="+geminiQuery, "bytes", nil),
 			[]call{{http.MethodGet, "/v1beta/models?key=" + geminiQuery + "&pageSize=5", "", nil}},
 		),
+		"bedrock": slices.Concat(
+			prompts("/model/m/converse", `{"messages":[{"role":"user","content":[{"text":"hi"}]}]}`, http.Header{"Authorization": {"Bearer " + bedrockKey}}),
+			prompts("/model/m/converse-stream", `{"messages":[{"role":"user","content":[{"text":"hi"}]}]}`, signed),
+			prompts("/model/m/invoke", message, signed),
+			prompts("/bedrock/guardrail/g/version/1/apply", "{}", signed),
+		),
 	}
 }
 
@@ -73,6 +83,7 @@ var ownKeys = map[string][]string{
 	"openai":    {openaiKey, azureKey},
 	"anthropic": {anthropicKey, anthropicToken},
 	"gemini":    {geminiKey, geminiQuery},
+	"bedrock":   {bedrockKey, bedrockAccess},
 }
 
 // target is what the upstream is asked for: the path without the prefix that
@@ -83,7 +94,7 @@ func (c call) target(provider string) string {
 
 func TestEachProvidersKeysReachItsOwnUpstreamOnly(t *testing.T) {
 	t.Parallel()
-	upstreams := map[string]served{"openai": serve(t, nil), "anthropic": serve(t, nil), "gemini": serve(t, nil), "default": serve(t, nil)}
+	upstreams := map[string]served{"openai": serve(t, nil), "anthropic": serve(t, nil), "gemini": serve(t, nil), "bedrock": serve(t, nil), "default": serve(t, nil)}
 	url := start(t, "", func(cfg *system.Config) {
 		for name, u := range upstreams {
 			cfg.Gateway.Upstream[name] = u.url
@@ -187,7 +198,7 @@ func TestKeysAreNeitherLoggedNorPublishedNorMeasured(t *testing.T) {
 		if len(text) < 100 {
 			t.Errorf("%s has hardly anything: %q", place, text)
 		}
-		for _, key := range slices.Concat(ownKeys["openai"], ownKeys["anthropic"], ownKeys["gemini"]) {
+		for _, key := range slices.Concat(slices.Collect(maps.Values(ownKeys))...) {
 			if at := strings.Index(text, key); at >= 0 {
 				t.Errorf("%s shows a key: …%s…", place, text[max(0, at-200):min(len(text), at+100)])
 			}

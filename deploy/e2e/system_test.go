@@ -69,7 +69,7 @@ func startLogging(t *testing.T, log *slog.Logger, upstream string, edits ...func
 		Embedworker: lexical(),
 	}
 	cfg.Gateway.Listen = "127.0.0.1:0"
-	cfg.Gateway.Upstream = map[string]string{"openai": upstream, "anthropic": upstream, "gemini": upstream}
+	cfg.Gateway.Upstream = map[string]string{"openai": upstream, "anthropic": upstream, "gemini": upstream, "bedrock": upstream}
 	cfg.Gateway.CheckTimeout, cfg.Gateway.StartGrace = checkTimeout, 20*time.Second
 	// Most tests go on after they were rejected, and expect the same answer each time.
 	cfg.Gateway.Reject = "429"
