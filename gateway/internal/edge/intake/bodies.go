@@ -26,6 +26,8 @@ const (
 	// part: bodies that came together do not give up together, and what one of them
 	// leaves helps the others.
 	memoryWait, earlier = 5 * time.Second, time.Second
+	// mostLooked is how many callers are looked at when memory gets free.
+	mostLooked = 100
 )
 
 // ErrNoRoom says that a body was not read because the bodies of other requests take
@@ -48,7 +50,7 @@ type Bodies struct {
 	// coming are the bodies whose clients are waited for, with the times at which they are
 	// slow.
 	coming map[*Upload]time.Time
-	// looked is when slow clients were looked for.
+	// looked is the time of the last look.
 	looked time.Time
 }
 
@@ -119,7 +121,7 @@ func (b *Bodies) await(ctx context.Context, caller fair.Caller, n int64) bool {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for waits := true; waits; {
-		b.cutSlow()
+		b.look()
 		select {
 		case <-one.given:
 			return true
@@ -149,8 +151,14 @@ func (b *Bodies) release(caller fair.Caller, n int64) {
 		delete(b.by, caller)
 	}
 	b.held.Set(float64(b.taken))
+	b.share(mostLooked)
+}
+
+// share gives free memory to those that wait, in turn, and looks at some callers at most; the
+// lock is held.
+func (b *Bodies) share(most int) {
 	for {
-		one, found := b.waiting.Pop(func(c *claim) bool { return b.give(c.caller, c.n) })
+		one, found := b.waiting.PopWithin(most, func(c *claim) bool { return b.give(c.caller, c.n) })
 		if !found {
 			return
 		}

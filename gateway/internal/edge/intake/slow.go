@@ -6,8 +6,8 @@ const (
 	// leastPace is how many bytes a second a client sends at least that is not slow, and
 	// slowAfter how much longer it may take for its body.
 	leastPace, slowAfter = 32 << 10, 5 * time.Second
-	// lookEvery is how often those that wait for memory look for slow clients, however many
-	// they are.
+	// lookEvery is how often those that wait for memory look for slow clients and for memory
+	// that was given to nobody, however many they are.
 	lookEvery = time.Second
 )
 
@@ -15,16 +15,24 @@ const (
 // the lock is held.
 func (b *Bodies) short() bool { return b.size-b.taken < b.size/4 }
 
-// cutSlow ends the bodies of slow clients while memory is short, unless it was called less
-// than a second ago.
-func (b *Bodies) cutSlow() {
+// look ends the bodies of slow clients while memory is short, and gives away what is free,
+// unless it was called less than a second ago.
+func (b *Bodies) look() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	if !b.short() || now.Sub(b.looked) < lookEvery {
+	if now.Sub(b.looked) < lookEvery {
 		return
 	}
 	b.looked = now
+	if b.short() {
+		b.cutSlow(now)
+	}
+	b.share(b.waiting.Len())
+}
+
+// cutSlow ends the bodies that are slow at a time; the lock is held.
+func (b *Bodies) cutSlow(now time.Time) {
 	for u, slow := range b.coming {
 		if now.After(slow) {
 			delete(b.coming, u)

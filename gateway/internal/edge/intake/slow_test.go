@@ -111,7 +111,7 @@ func TestSlowBodiesAreLookedForOnceASecond(t *testing.T) {
 			return c
 		}
 		isCut := func(c *trickle) bool {
-			all.cutSlow()
+			all.look()
 			select {
 			case <-c.cut:
 				return true

@@ -85,14 +85,26 @@ func (q *Queue[T]) Push(c Caller, v T) Place {
 // Pop removes and returns the first value of the next caller whose first value is ready, and
 // ends the turn of that caller. It returns false if there is none.
 func (q *Queue[T]) Pop(ready func(T) bool) (v T, found bool) {
-	for at := q.order.Front(); at != nil; at = at.Next() {
-		l := at.Value.(*line)
+	return q.PopWithin(len(q.lines), ready)
+}
+
+// PopWithin is Pop that looks at the next most callers. If there are others and none of the
+// first is ready, those go behind the others, so that the time of a call is bounded and the
+// next one looks further.
+func (q *Queue[T]) PopWithin(most int, ready func(T) bool) (v T, found bool) {
+	further := q.order.Len() > most
+	for at := q.order.Front(); at != nil && most > 0; most-- {
+		l, next := at.Value.(*line), at.Next()
 		first := l.values.Front()
 		if v = first.Value.(T); ready(v) {
 			q.order.MoveToBack(at)
 			q.remove(l, first)
 			return v, true
 		}
+		if further {
+			q.order.MoveToBack(at)
+		}
+		at = next
 	}
 	var none T
 	return none, false

@@ -48,6 +48,36 @@ func TestOneThatIsNotReadyHoldsUpItsOwnCallerAlone(t *testing.T) {
 	}
 }
 
+// However many callers wait, a call looks at a bounded number of them, and the next one at
+// others.
+func TestABoundedNumberOfCallersIsLookedAt(t *testing.T) {
+	t.Parallel()
+	var q Queue[int]
+	const callers, most = 1000, 100
+	for i := range callers {
+		q.Push(Caller(i), i)
+	}
+	looked, calls := 0, 0
+	last := func(v int) bool { looked++; return v == callers-1 }
+	for found := false; !found; calls++ {
+		_, found = q.PopWithin(most, last)
+	}
+	if looked != callers || calls != callers/most {
+		t.Errorf("%d values were looked at in %d calls", looked, calls)
+	}
+	if v, found := q.PopWithin(most, func(int) bool { return true }); !found || v != 0 {
+		t.Errorf("then %d came instead of the one that waits the longest, %t", v, found)
+	}
+	q = Queue[int]{}
+	for i := range most {
+		q.Push(Caller(i), i)
+	}
+	_, _ = q.PopWithin(most, func(int) bool { return false })
+	if v, _ := q.PopWithin(most, func(int) bool { return true }); v != 0 {
+		t.Errorf("the caller that waits the longest has lost its turn to %d", v)
+	}
+}
+
 func TestValuesThatGiveUpLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
