@@ -28,7 +28,7 @@ func TestLoopsAreFoundByTheBeginningOrTheEndOfTheirIds(t *testing.T) {
 			t.Errorf("%s is %q, %v", id, got.LoopID, err)
 		}
 	}
-	for id, want := range map[string]string{"ab": "3 loops have an id that begins or ends with ab: abc1, abc2, abc", "y": "no loop has the id y", "": "no open loop"} {
+	for id, want := range map[string]string{"ab": "3 loops have an id that begins or ends with ab: abc1, abc2, abc", "y": "no loop has the id y", "": "no loop has the id"} {
 		if _, err := findLoop(loops, id); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", id, err)
 		}
