@@ -29,6 +29,9 @@ func (b *Bundle) inert(r *report, _ string) {
 	has := func(has func(s *Spec) bool) bool {
 		return slices.ContainsFunc(b.Policies, func(e Entry) bool { return has(&e.Spec) })
 	}
+	if len(b.Policies) > 0 && !has(func(s *Spec) bool { return len(s.Selector.Tenant) == 0 }) {
+		r.warn("policies", "every policy selects tenants: a request without a tenant (X-Tenant-ID, or a claim) matches none and is not checked")
+	}
 	for i, product := range b.Compat {
 		at, why := fmt.Sprintf("compat[%d]", i), "%s changes the %s detector, which no policy has"
 		switch {
@@ -71,6 +74,9 @@ func (s *Spec) allRules() []Rule {
 
 func (s *Spec) inert(r *report, path string) {
 	r.inert(s.Mode == "shadow", path, "a policy in shadow mode stops nothing", "reject", "holdout")
+	if !s.watches() {
+		r.warn(path, "the policy watches nothing: turn a detector on, such as tool: {}, or add rules")
+	}
 	hints, detects := s.does(Hint), s.does(Warn) || s.does(Hint) || s.does(Throttle) || s.does(Reject) || s.does(Break)
 	r.inert(!hints, path, "no detector of the policy hints", "hint")
 	r.inert(!detects, path, "the policy has no detector", "include_excerpt", "holdout")
@@ -79,6 +85,13 @@ func (s *Spec) inert(r *report, path string) {
 	if always >= 0 {
 		r.inert(true, path, "it applies where no rule does, and "+s.Rules[always].Name+" always does", "fallback_limit")
 	}
+}
+
+// watches reports whether a policy has any part that is on.
+func (s *Spec) watches() bool {
+	return s.LoopDetection != nil && s.LoopDetection.Enabled || s.Prompt != nil && s.Prompt.Enabled || s.Tool != nil && s.Tool.Enabled ||
+		s.Cycle != nil && s.Cycle.Enabled || s.Semantic != nil && s.Semantic.Enabled || s.SessionRepair != nil ||
+		s.CircuitBreaker != nil && s.CircuitBreaker.Enabled || len(s.Rules) > 0 || s.FallbackLimit != nil
 }
 
 // does reports whether a detector of the policy may take an action.

@@ -70,7 +70,9 @@ func TestKeysWithoutEffectAreWarnedOf(t *testing.T) {
 		}
 		var got []string
 		for _, w := range mustParse(t, text).Warnings() {
-			got = append(got, w.Field)
+			if w.Field != "policies[0].spec" { // TestPoliciesThatWatchNothingAreWarnedOf
+				got = append(got, w.Field)
+			}
 		}
 		all := make([]string, len(want))
 		for i, field := range want {
@@ -118,5 +120,28 @@ func TestFairvisorSortsStages(t *testing.T) {
 	}
 	if _, err := policy.Parse([]byte("bundle_version: 1\n" + rules)); err == nil {
 		t.Error("without compat: [fairvisor] any order is taken")
+	}
+}
+
+func TestPoliciesThatWatchNothingAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	for spec, want := range map[string]string{
+		`{}`:                                     "policies[0].spec: the policy watches nothing",
+		`{tool: {enabled: false}}`:               "policies[0].spec: the policy watches nothing",
+		`{tool: {}}`:                             "",
+		`{session_repair: {}}`:                   "",
+		`{tool: {}, selector: {tenant: [acme]}}`: "policies: every policy selects tenants",
+	} {
+		found := false
+		for _, w := range mustParse(t, onePolicy(spec)).Warnings() {
+			text := w.Field + ": " + w.Message
+			found = found || want != "" && strings.HasPrefix(text, want)
+			if want == "" && (strings.Contains(text, "watches nothing") || strings.Contains(text, "tenants")) {
+				t.Errorf("%s: %s", spec, text)
+			}
+		}
+		if want != "" && !found {
+			t.Errorf("%s: no warning %q", spec, want)
+		}
 	}
 }

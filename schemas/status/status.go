@@ -42,13 +42,20 @@ const MaxPolicies = 200
 type Bundle struct {
 	// Version is the name of the bundle, such as 7-3fa9c1d2.
 	Version string `json:"version"`
-	// Source is file, pushed or default.
+	// Source is one of the sources below.
 	Source       string   `json:"source"`
 	KillSwitches int      `json:"kill_switches"`
 	Policies     []Policy `json:"policies"`
 	// Omitted is the number of policies over MaxPolicies.
 	Omitted int `json:"omitted,omitempty"`
 }
+
+// The sources of bundles.
+const (
+	SourceFile    = "file"
+	SourcePushed  = "pushed"
+	SourceDefault = "default"
+)
 
 // Policy describes one policy.
 type Policy struct {

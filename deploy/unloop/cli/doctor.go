@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -16,11 +17,14 @@ import (
 type doctorCmd struct {
 	client
 	formatted
-	Gateway   string   `short:"g" default:"${default_gateway}" placeholder:"URL" help:"Gateway to examine."`
-	Admin     string   `default:"${default_admin}" placeholder:"URL" env:"UNLOOP_DOCTOR_ADMIN" help:"Admin port to examine."`
-	Key       string   `secret:"" placeholder:"KEY" help:"Unloop key for the gateway, if it requires one."`
-	AdminKey  string   `secret:"" placeholder:"KEY" help:"Unloop key for the admin port, if it requires one."`
-	Upstreams []string `default:"${default_upstreams}" env:"UNLOOP_DOCTOR_UPSTREAMS" placeholder:"NAME" help:"Upstreams to probe through the gateway, without a provider's key; none probes no upstream."`
+	Gateway   string            `short:"g" default:"${default_gateway}" placeholder:"URL" help:"Gateway to examine."`
+	Admin     string            `default:"${default_admin}" placeholder:"URL" env:"UNLOOP_DOCTOR_ADMIN" help:"Admin port to examine."`
+	Key       string            `secret:"" placeholder:"KEY" help:"Unloop key for the gateway, if it requires one."`
+	AdminKey  string            `secret:"" placeholder:"KEY" help:"Unloop key for the admin port, if it requires one."`
+	Tenant    string            `env:"-" placeholder:"NAME" help:"Tenant of the test loops, for policies of one tenant."`
+	Project   string            `env:"-" placeholder:"NAME" help:"Project of the test loops."`
+	Header    map[string]string `env:"-" placeholder:"NAME=VALUE" help:"Header of the test loops. Repeatable."`
+	Upstreams []string          `default:"${default_upstreams}" env:"UNLOOP_DOCTOR_UPSTREAMS" placeholder:"NAME" help:"Upstreams to probe through the gateway, without a provider's key; none probes no upstream."`
 }
 
 // Help explains what is examined.
@@ -38,7 +42,17 @@ type diagnosis struct {
 
 // Run examines the running system.
 func (c *doctorCmd) Run(ctx context.Context, io streams) error {
+	header := http.Header{}
+	for name, value := range c.Header {
+		header.Set(name, value)
+	}
+	for name, value := range map[string]string{"X-Tenant-ID": c.Tenant, "X-Project-ID": c.Project} {
+		if value != "" {
+			header.Set(name, value)
+		}
+	}
 	cfg := doctor.Config{
+		Header:  header,
 		Gateway: httpAddress(c.Gateway), Admin: httpAddress(c.Admin), Key: c.Key, AdminKey: c.AdminKey, DataDir: c.localState(),
 		Connect: func() (*nats.Conn, error) {
 			return c.dial("unloop-doctor", func(err error) { fmt.Fprintln(io.err, "unloop:", err) })

@@ -46,6 +46,13 @@ func (c *policyExplainCmd) Run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
+	if js != nil && c.Policies == "" {
+		for _, g := range followFiles(ctx, js) {
+			if g.Bundle.Version != e.Bundle {
+				fmt.Fprintf(io.err, "unloop: this explains bundle %s, but %s uses bundle %s of its --policies file: give that file with --policies\n", e.Bundle, gatewayName(g), g.Bundle.Version)
+			}
+		}
+	}
 	return formatted{c.JSON}.show(io, e, func(out *printer) { printExplanation(out, e) })
 }
 

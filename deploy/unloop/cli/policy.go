@@ -11,12 +11,14 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/unloop/unloop/deploy/unloop/doctor"
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/kit/seal"
 	"github.com/unloop/unloop/schemas/policy"
+	"github.com/unloop/unloop/schemas/status"
 )
 
 type policyCmd struct {
@@ -82,10 +84,23 @@ func (c pusher) push(ctx context.Context, io streams, s policyStore, data []byte
 		return fmt.Errorf("push %s: %w", version, err)
 	}
 	c.record(ctx, s.js, io, schemas.AuditPolicy, version, fmt.Sprintf("pushed as revision %d", revision))
+	for _, g := range followFiles(ctx, s.js) {
+		fmt.Fprintf(io.err, "unloop: %s follows its --policies file and does not use pushed bundles: change the file, or start it without --policies\n", gatewayName(g))
+	}
 	return c.show(io, pushedBundle{Revision: revision, Version: version, Pushed: time.Now(), Bytes: len(data)}, func(out *printer) {
 		out.printf("Pushed version %s as revision %d.\n", version, revision)
 	})
 }
+
+// followFiles returns the running gateways that use a file of policies.
+func followFiles(ctx context.Context, js jetstream.JetStream) []status.Status {
+	return slices.DeleteFunc(doctor.Parts(operator.Parts(ctx, js.Conn()), "gateway"), func(g status.Status) bool {
+		return g.Bundle == nil || g.Bundle.Source != status.SourceFile
+	})
+}
+
+// gatewayName names a gateway to its operator.
+func gatewayName(g status.Status) string { return "the gateway at " + cmp.Or(g.Listen, g.Host) }
 
 // pushed connects and returns the stored revisions, the oldest first.
 func (c client) pushed(ctx context.Context) (entries []revision, err error) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
 // identical is a bundle that rejects from the second identical request on.
@@ -202,4 +204,31 @@ func postPrompt(t *testing.T, gateway, key string) (int, http.Header) {
 		t.Fatal(err)
 	}
 	return res.StatusCode, res.Header
+}
+
+func TestCommandsKnowThePoliciesOfAGatewayThatFollowsAFile(t *testing.T) {
+	t.Parallel()
+	natsAddr, listen, admin := natstest.FreeAddr(t), natstest.FreeAddr(t), natstest.FreeAddr(t)
+	file := write(t, "bundle_version: 3\npolicies:\n  - {id: acme, spec: {selector: {tenant: acme, headers: {X-Team: red}}, prompt: {max_hits: 3}, tool: {}}}\n")
+	out, _ := background(t, "up", "--policies", file, "--data-dir", "memory", "--listen", listen, "--admin", admin, "--nats-listen", natsAddr)
+	out.await(t, "run an agent through it")
+	nats := "nats://" + natsAddr
+	code, stdout, stderr := command(t, "policy", "push", "--nats", nats, write(t, identical(7)))
+	if code != 0 || !strings.Contains(stdout, "Pushed version 7-") || !strings.Contains(stderr, "the gateway at "+listen+" follows its --policies file and does not use pushed bundles") {
+		t.Errorf("push: code %d, %s%s", code, stdout, stderr)
+	}
+	code, stdout, stderr = command(t, "policy", "explain", "--nats", nats, requestFile(t, aRequest))
+	if code != 0 || !strings.Contains(stderr, "this explains bundle 7-") || !strings.Contains(stderr, "uses bundle 3-") {
+		t.Errorf("explain: code %d, %s%s", code, stdout, stderr)
+	}
+	if _, _, stderr = command(t, "policy", "explain", "--nats", nats, "--policies", file, requestFile(t, aRequest)); strings.Contains(stderr, "this explains") {
+		t.Errorf("explain with the file: %s", stderr)
+	}
+	doctor := []string{"doctor", "--nats", nats, "--gateway", "http://" + listen, "--admin", "http://" + admin, "--upstreams", "none"}
+	if _, stdout, _ := command(t, doctor...); !strings.Contains(stdout, "no: the same prompt passes") || !strings.Contains(stdout, "--tenant, --project or --header") {
+		t.Errorf("doctor without a tenant:\n%s", stdout)
+	}
+	if _, stdout, _ := command(t, append(doctor, "--tenant", "acme", "--header", "X-Team=red")...); !strings.Contains(stdout, "yes: the same prompt is stopped") {
+		t.Errorf("doctor of the tenant:\n%s", stdout)
+	}
 }

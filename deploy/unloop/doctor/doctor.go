@@ -45,6 +45,9 @@ type Config struct {
 	// Key is what the gateway's clients authenticate with, AdminKey that of the admin
 	// port; "" for none.
 	Key, AdminKey string
+	// Header is sent with the test loops, so that policies for a tenant, project or header
+	// match.
+	Header http.Header
 	// Upstreams are the upstreams that are tried through the gateway.
 	Upstreams []string
 	// DataDir is the folder in which a NATS server on this machine stores; "" if there is

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -155,6 +156,7 @@ const (
 // own is the header of checks that belong to nobody else.
 func (e *examination) own(nonce string) http.Header {
 	h := http.Header{"Authorization": {"Bearer unloop-doctor-" + nonce}}
+	maps.Copy(h, e.Header)
 	if e.Key != "" {
 		h.Set(access.Header, e.Key)
 	}

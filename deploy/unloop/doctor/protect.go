@@ -75,7 +75,8 @@ func (e *examination) loop(ctx context.Context, ask *client.Client, what string,
 		}
 	}
 	f.Detail = fmt.Sprintf("no: %s passes %d times%s", what, rounds, would)
-	f.Mend = "turn the detectors on in a policy that matches POST /v1/chat/completions, without LOOP_DETECTION_ENABLED=false: `unloop policy explain` says what applies"
+	f.Mend = "turn the detectors on in a policy that matches POST /v1/chat/completions, without LOOP_DETECTION_ENABLED=false: `unloop policy explain` says what applies; " +
+		"if policies are for tenants, projects or headers, name one with --tenant, --project or --header"
 	return f
 }
 

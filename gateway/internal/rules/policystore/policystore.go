@@ -20,15 +20,16 @@ import (
 
 	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/policy"
+	"github.com/unloop/unloop/schemas/status"
 )
 
 // Where a bundle came from, as logs and metrics name it. The first of them that exists is
 // in force: a file belongs to one gateway and overrides the pushed bundle; the default
 // policy is used without either.
 const (
-	sourceFile    = "file"
-	sourcePushed  = "pushed"
-	sourceDefault = "default"
+	sourceFile    = status.SourceFile
+	sourcePushed  = status.SourcePushed
+	sourceDefault = status.SourceDefault
 )
 
 // errExpired refuses a bundle whose expires_at has passed. One in force stays.
