@@ -14,5 +14,6 @@ type Command struct {
 
 // Run runs the notifier until the context ends.
 func (c *Command) Run(ctx context.Context, log service.Log) error {
+	c.Page = c.PublicURL
 	return c.Serve(ctx, "notifier", log, func(d service.Deps) (service.Service, error) { return New(c.Config, d) })
 }

@@ -44,7 +44,10 @@ type Config struct {
 	WebhookRetry       []time.Duration `default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" help:"Waits between attempts to deliver a message. After the last attempt it becomes a dead letter."`
 	WebhookConcurrency int             `default:"8" help:"How many deliveries to one endpoint run at the same time."`
 	Dashboard          bool            `default:"true" negatable:"" help:"Serve the dashboard and its API on the admin port."`
-	WebhookGrace       time.Duration   `default:"3s" help:"How long deliveries may take to finish at shutdown; unfinished ones are sent again later."`
+	// Page is the address of the dashboard, to which messages link; "" for none.
+	Page string `kong:"-"`
+
+	WebhookGrace time.Duration `default:"3s" help:"How long deliveries may take to finish at shutdown; unfinished ones are sent again later."`
 }
 
 // Bounds of what flags may say.

@@ -111,6 +111,7 @@ func New(cfg Config, log *slog.Logger) (_ *System, err error) {
 			return nil, err
 		}
 	}
+	cfg.Notifier.Page = cfg.PublicURL
 	cfg.Gateway.Local = service.Process{Admin: cfg.Admin}.LocalAdmin()
 	if err := s.build(cfg); err != nil {
 		return nil, err

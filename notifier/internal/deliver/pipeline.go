@@ -33,6 +33,8 @@ type Config struct {
 	Traces *tracing.Tracer
 	// Silences returns those in force.
 	Silences func() []silence.Silence
+	// Page is the address of the dashboard, to which messages link; "" for none.
+	Page string
 	// Grace is how long attempts may go on at the end.
 	Grace time.Duration
 	// Margin is how much longer than an attempt a claim stands; 0 is the standard.

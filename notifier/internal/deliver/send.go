@@ -67,7 +67,7 @@ func (e *endpoint) try(ctx context.Context, def *Endpoint, b *routing.Batch) att
 	ctx, cancel := context.WithTimeout(ctx, def.Timeout)
 	defer cancel()
 	a := attempt{at: time.Now()}
-	a.err = def.Sink.Send(ctx, &sink.Message{ID: b.ID, Endpoint: def.Name, Resolved: b.Resolved, Key: b.Key, Events: b.Events, Time: a.at})
+	a.err = def.Sink.Send(ctx, &sink.Message{ID: b.ID, Endpoint: def.Name, Resolved: b.Resolved, Key: b.Key, Events: b.Events, Page: e.Page, Time: a.at})
 	a.took = time.Since(a.at)
 	e.report.seconds.Observe(a.took.Seconds())
 	return a

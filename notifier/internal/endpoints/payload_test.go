@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/unloop/unloop/notifier/internal/render"
 	"github.com/unloop/unloop/notifier/internal/sink"
+	"github.com/unloop/unloop/notifier/internal/sink/email"
 	"github.com/unloop/unloop/schemas/event"
 )
 
@@ -91,6 +93,35 @@ func TestNamesMakeNoLinksInChats(t *testing.T) {
 	}
 	if links.Match(body) || !strings.Contains(string(body), `http\\://evil\\.example/m`) {
 		t.Errorf("Discord makes links of %s", body)
+	}
+}
+
+// Each chat, alert and mail links to the loop's place on the dashboard, if people reach that.
+func TestMessagesLinkToTheDashboard(t *testing.T) {
+	t.Parallel()
+	const page = "https://unloop.example.com"
+	with, without := render.Example(), render.Example()
+	with.Page = page + "/"
+	link := page + "/#loop=" + with.Events[0].Data.LoopID
+	for kind, want := range map[string]string{
+		"slack": "<" + link + "|Look at it>", "discord": `"url":"` + link + `"`, "teams": "[the dashboard](" + link + ")", "pagerduty": `"client_url":"` + link + `"`,
+	} {
+		texts := map[*sink.Message]string{}
+		for _, m := range []*sink.Message{with, without} {
+			var body bytes.Buffer
+			enc := json.NewEncoder(&body)
+			enc.SetEscapeHTML(false)
+			if err := enc.Encode(payload[map[string]any](t, kind, m)); err != nil {
+				t.Fatal(err)
+			}
+			texts[m] = body.String()
+		}
+		if !strings.Contains(texts[with], want) || strings.Contains(texts[without], "#loop=") {
+			t.Errorf("%s: %s\nand without a page: %s", kind, texts[with], texts[without])
+		}
+	}
+	if text := email.Text(with); !strings.Contains(text, "  Look: "+link+"\n") || strings.Contains(email.Text(without), "Look") {
+		t.Errorf("mail: %s", text)
 	}
 }
 

@@ -24,8 +24,10 @@ type Template struct {
 type View struct {
 	ID, Endpoint, Key string
 	Title             string
-	Resolved          bool
-	Time              time.Time
+	// Link is the address of the first loop on the dashboard; "" without --public-url.
+	Link     string
+	Resolved bool
+	Time     time.Time
 	// Event is the first of Events.
 	Event  event.Event
 	Events []event.Event
@@ -75,7 +77,7 @@ var errTooLong = fmt.Errorf("writes more than %d bytes", sink.MaxBody)
 
 // Render returns the text for a message, of at most sink.MaxBody bytes.
 func (t *Template) Render(m *sink.Message) (string, error) {
-	v := View{ID: m.ID, Endpoint: m.Endpoint, Key: m.Key, Title: Title(m), Resolved: m.Resolved, Time: m.Time, Event: m.Events[0], Events: m.Events}
+	v := View{ID: m.ID, Endpoint: m.Endpoint, Key: m.Key, Title: Title(m), Link: Link(m, &m.Events[0]), Resolved: m.Resolved, Time: m.Time, Event: m.Events[0], Events: m.Events}
 	var b bounded
 	err := t.parsed.Execute(&b, v)
 	if errors.Is(err, errTooLong) {

@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -168,6 +169,14 @@ func Release(e *event.Event) string {
 		return ""
 	}
 	return "unloop loops release " + cut(clean(e.Data.LoopID), maxValue)
+}
+
+// Link returns the address of a loop on the dashboard; "" where there is none.
+func Link(m *sink.Message, e *event.Event) string {
+	if m.Page == "" || e.Data.LoopID == "" {
+		return ""
+	}
+	return strings.TrimRight(m.Page, "/") + "/#loop=" + url.QueryEscape(e.Data.LoopID)
 }
 
 // clean replaces control characters, which services read as line breaks or refuse.

@@ -29,6 +29,8 @@ type Message struct {
 	Key string
 	// Events holds the newest event of each loop, at least one.
 	Events []event.Event
+	// Page is the address of the dashboard; "" if it has none for people elsewhere.
+	Page string
 	// Time is the time of this attempt.
 	Time time.Time
 }

@@ -110,7 +110,7 @@ func (a *Alertmanager) alerts(m *sink.Message) ([]alert, error) {
 }
 
 func (a *Alertmanager) alert(m *sink.Message, e *event.Event) (alert, error) {
-	one := alert{Labels: a.labels(e), Annotations: annotations(e), StartsAt: e.Data.FirstSeen, EndsAt: m.Time.Add(missed * a.cfg.Refresh)}
+	one := alert{Labels: a.labels(e), Annotations: annotations(m, e), StartsAt: e.Data.FirstSeen, EndsAt: m.Time.Add(missed * a.cfg.Refresh)}
 	if one.StartsAt.IsZero() {
 		one.StartsAt = e.Timestamp
 	}
@@ -142,11 +142,11 @@ func (a *Alertmanager) labels(e *event.Event) map[string]string {
 	return labels
 }
 
-func annotations(e *event.Event) map[string]string {
+func annotations(m *sink.Message, e *event.Event) map[string]string {
 	all := map[string]string{"summary": render.Title(&sink.Message{Events: []event.Event{*e}}), "description": render.Summary(e)}
 	for name, value := range map[string]string{
 		"detector": e.Data.Detector, "action": e.Data.Action, "tool": render.Tools(e), "model": e.Data.Model,
-		"hit_count": strconv.Itoa(e.Data.HitCount), "saved": render.Saved(e.Data.Saved), "release": render.Release(e),
+		"hit_count": strconv.Itoa(e.Data.HitCount), "saved": render.Saved(e.Data.Saved), "release": render.Release(e), "dashboard": render.Link(m, e),
 	} {
 		if value != "" {
 			all[name] = render.Cut(value, 200)

@@ -84,6 +84,7 @@ type mentions struct {
 
 type embed struct {
 	Title     string  `json:"title"`
+	URL       string  `json:"url,omitempty"`
 	Color     int     `json:"color"`
 	Fields    []field `json:"fields,omitempty"`
 	Timestamp string  `json:"timestamp,omitempty"`
@@ -105,7 +106,7 @@ func (d *Discord) payload(m *sink.Message) (message, error) {
 	p.Content = render.Cut(escape(render.Title(m)), maxContent/2)
 	room := maxTotal
 	for i := range m.Events {
-		e, size := loop(&m.Events[i])
+		e, size := loop(m, &m.Events[i])
 		if room -= size; room < 0 || len(p.Embeds) == maxEmbeds {
 			break
 		}
@@ -118,8 +119,8 @@ func (d *Discord) payload(m *sink.Message) (message, error) {
 }
 
 // loop returns the embed of one loop and how many characters it has.
-func loop(ev *event.Event) (e embed, size int) {
-	e = embed{Title: render.Cut(escape(render.Summary(ev)), maxTitle), Color: color(ev)}
+func loop(m *sink.Message, ev *event.Event) (e embed, size int) {
+	e = embed{Title: render.Cut(escape(render.Summary(ev)), maxTitle), URL: render.Link(m, ev), Color: color(ev)}
 	if !ev.Timestamp.IsZero() {
 		e.Timestamp = ev.Timestamp.UTC().Format(time.RFC3339)
 	}

@@ -236,6 +236,9 @@ func Text(m *sink.Message) string {
 		for _, f := range render.Fields(&m.Events[i]) {
 			part += "  " + f.Name + ": " + f.Value + "\n"
 		}
+		if link := render.Link(m, &m.Events[i]); link != "" {
+			part += "  Look: " + link + "\n"
+		}
 		if release := render.Release(&m.Events[i]); release != "" {
 			part += "  Release: " + release + "\n"
 		}

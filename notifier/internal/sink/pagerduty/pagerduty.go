@@ -38,6 +38,7 @@ type message struct {
 	Dedup      string   `json:"dedup_key"`
 	Payload    *payload `json:"payload,omitempty"`
 	Client     string   `json:"client,omitempty"`
+	ClientURL  string   `json:"client_url,omitempty"`
 }
 
 type payload struct {
@@ -65,7 +66,7 @@ func body(m *sink.Message, routingKey string, template *render.Template, shown i
 		}
 	}
 	first := &m.Events[0]
-	out.Action, out.Client = "trigger", "Unloop"
+	out.Action, out.Client, out.ClientURL = "trigger", "Unloop", render.Link(m, first)
 	out.Payload = &payload{
 		Summary: render.Cut(summary, maxSummary), Source: "unloop", Severity: severity(m), Timestamp: first.Timestamp.UTC().Format("2006-01-02T15:04:05.000Z"),
 		Component: render.Cut(first.Data.Policy, maxDedup), Group: render.Cut(first.TenantID, maxDedup), Class: render.Cut(first.Data.Detector, maxDedup),
@@ -102,6 +103,9 @@ func details(m *sink.Message, shown int) any {
 		loop := map[string]string{"Found": render.Summary(&m.Events[i])}
 		for _, f := range render.Fields(&m.Events[i]) {
 			loop[f.Name] = f.Value
+		}
+		if link := render.Link(m, &m.Events[i]); link != "" {
+			loop["Look"] = link
 		}
 		if release := render.Release(&m.Events[i]); release != "" {
 			loop["Release"] = release

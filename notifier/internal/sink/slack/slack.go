@@ -70,7 +70,7 @@ func body(m *sink.Message, template *render.Template, shown int) ([]byte, error)
 	p := message{Text: escape(render.Cut(title, maxText/2))}
 	p.Blocks = append(p.Blocks, block{Type: "header", Text: &text{Type: "plain_text", Text: render.Cut(title, maxHeader)}})
 	for i := range m.Events[:shown] {
-		p.Blocks = append(p.Blocks, loop(&m.Events[i])...)
+		p.Blocks = append(p.Blocks, loop(m, &m.Events[i])...)
 	}
 	if more := len(m.Events) - shown; more > 0 {
 		p.Blocks = append(p.Blocks, block{Type: "context", Elements: []text{mrkdwn(render.More(more), maxText)}})
@@ -86,7 +86,7 @@ func icon(m *sink.Message) string {
 }
 
 // loop returns the blocks of one loop.
-func loop(e *event.Event) []block {
+func loop(m *sink.Message, e *event.Event) []block {
 	b := block{Type: "section"}
 	for _, f := range render.Fields(e) {
 		if len(b.Fields) == maxFields {
@@ -97,8 +97,15 @@ func loop(e *event.Event) []block {
 	summary := mrkdwn(escape(render.Summary(e)), maxText)
 	b.Text = &summary
 	blocks := []block{b}
+	var context []text
+	if link := render.Link(m, e); link != "" {
+		context = append(context, mrkdwn("<"+escape(link)+"|Look at it>", maxText))
+	}
 	if release := render.Release(e); release != "" {
-		blocks = append(blocks, block{Type: "context", Elements: []text{mrkdwn("Release: `"+escape(release)+"`", maxText)}})
+		context = append(context, mrkdwn("Release: `"+escape(release)+"`", maxText))
+	}
+	if len(context) > 0 {
+		blocks = append(blocks, block{Type: "context", Elements: context})
 	}
 	return blocks
 }

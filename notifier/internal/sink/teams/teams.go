@@ -68,7 +68,7 @@ func body(m *sink.Message, template *render.Template) ([]byte, error) {
 	return render.Fit(len(m.Events), func(shown int) ([]byte, error) {
 		all := elements[:1:1]
 		for i := range m.Events[:shown] {
-			all = append(all, loop(&m.Events[i])...)
+			all = append(all, loop(m, &m.Events[i])...)
 		}
 		if more := len(m.Events) - shown; more > 0 {
 			all = append(all, element{Type: "TextBlock", Text: render.More(more), Wrap: true})
@@ -90,10 +90,13 @@ func templated(m *sink.Message, template *render.Template) ([]byte, error) {
 	}
 }
 
-func loop(e *event.Event) []element {
+func loop(m *sink.Message, e *event.Event) []element {
 	facts := []fact{}
 	for _, f := range render.Fields(e) {
 		facts = append(facts, fact{f.Name, escape(f.Value)})
+	}
+	if link := render.Link(m, e); link != "" {
+		facts = append(facts, fact{"Look", "[the dashboard](" + link + ")"})
 	}
 	if release := render.Release(e); release != "" {
 		facts = append(facts, fact{"Release", escape(release)})
