@@ -19,7 +19,7 @@ func expectPolls(counters []*checkpb.Counter, watches []*checkpb.ToolWatch, poli
 		if i < 0 {
 			continue
 		}
-		times := uint32(1)
+		var times uint32
 		switch {
 		case policies[i].Tool.PollMultiplier > 1 && endsInPoll(w, policies[i].Tool):
 			times = uint32(policies[i].Tool.PollMultiplier)
