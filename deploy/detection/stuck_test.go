@@ -22,7 +22,7 @@ type circling struct {
 // Each scene is hinted and stopped in time, in each wire format.
 func TestStuckScenes(t *testing.T) {
 	t.Parallel()
-	for _, c := range slices.Concat(stuckScenes, otherStuckScenes, moreStuckScenes) {
+	for _, c := range slices.Concat(stuckScenes, otherStuckScenes, moreStuckScenes, textStuckScenes) {
 		for _, wire := range wires() {
 			t.Run(c.name+"/"+wire.name, func(t *testing.T) {
 				t.Parallel()
