@@ -45,6 +45,7 @@ func wires() []wire {
 		{"anthropic", "/v1/messages", anthropicBody},
 		{"gemini", "/v1beta/models/model:generateContent", geminiBody},
 		{"ollama", "/api/chat", ollamaBody},
+		{"converse", "/model/model/converse", converseBody},
 	}
 }
 
@@ -262,4 +263,42 @@ func ollamaMessage(m object, parts []media) object {
 		m["images"] = images
 	}
 	return m
+}
+
+func converseBody(_ string, conv []message) object {
+	body, out := object{}, []object(nil)
+	for i, m := range conv {
+		if m.role == "system" {
+			body["system"] = []object{{"text": m.text}}
+			continue
+		}
+		content := converseContent(m.text, m.media)
+		for k, c := range m.calls {
+			content = append(content, object{"toolUse": object{"toolUseId": callID(i, k), "name": c.tool, "input": json.RawMessage(c.args)}})
+		}
+		for k, r := range m.results {
+			content = append(content, object{"toolResult": object{"toolUseId": callID(i-1, k), "content": converseContent(r.text, r.media)}})
+		}
+		out = append(out, object{"role": m.role, "content": content})
+	}
+	body["messages"] = out
+	return body
+}
+
+// converseContent names what is elsewhere by its place in S3.
+func converseContent(text string, parts []media) []object {
+	var out []object
+	if text != "" {
+		out = append(out, object{"text": text})
+	}
+	for _, m := range parts {
+		kind := map[string]string{"image": "image", "pdf": "document", "audio": "audio"}[m.kind]
+		source := object{"bytes": m.base64()}
+		if m.data == "" {
+			where, _, _ := strings.Cut(m.url, "?")
+			source = object{"s3Location": object{"uri": "s3://bucket/" + where + m.file}}
+		}
+		out = append(out, object{kind: object{"format": strings.TrimPrefix(m.mime(), "image/"), "source": source}})
+	}
+	return out
 }
