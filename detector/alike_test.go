@@ -3,7 +3,6 @@ package detector_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/openloop"
 	"github.com/unloop/unloop/schemas/policy"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
@@ -240,8 +240,8 @@ func (s *sessions) settle() {
 		if entry == nil {
 			continue
 		}
-		var in event.Incident
-		if delete(of.incidents, entry.Key()); json.Unmarshal(entry.Value(), &in) == nil && in.LoopID != "" {
+		var in openloop.Record
+		if delete(of.incidents, entry.Key()); in.Parse(entry.Value()) == nil && in.LoopID != "" {
 			of.incidents[entry.Key()] = in
 			if known := of.found[in.LoopID]; known != nil {
 				known.stored = true
@@ -251,13 +251,13 @@ func (s *sessions) settle() {
 }
 
 // records are the incidents of the session on a side, without what differs between sides.
-func (s *sessions) records(i int) map[string]event.Incident {
-	all := map[string]event.Incident{}
+func (s *sessions) records(i int) map[string]openloop.Record {
+	all := map[string]openloop.Record{}
 	for _, ids := range s.loops {
 		for key, in := range s.sides[i].incidents {
 			if in.LoopID == ids[i] {
-				in.Data, in.Updates, in.FoundAt, in.Reported, in.Former, in.Announced = alike(in.Data), nil, nil, event.Reported{}, nil, false
-				slices.SortFunc(in.Counters, func(a, b event.Counter) int { return cmpText(a, b) })
+				in.Data, in.Updates, in.FoundAt, in.Reported, in.Former, in.Announced = alike(in.Data), nil, nil, openloop.Reported{}, nil, false
+				slices.SortFunc(in.Counters, func(a, b openloop.Counter) int { return cmpText(a, b) })
 				all[key] = in
 			}
 		}

@@ -3,7 +3,6 @@ package detector_test
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,10 +20,11 @@ import (
 	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 	"github.com/unloop/unloop/schemas/kit/service"
+	"github.com/unloop/unloop/schemas/openloop"
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 // patience bounds what a test waits for; nothing healthy comes near it.
@@ -235,8 +235,8 @@ func TestFailedCallExcusesItsReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	watch(func(value []byte) bool {
-		var state struct{ Excused bool }
-		return json.Unmarshal(value, &state) == nil && state.Excused
+		var state storepb.Counter
+		return proto.Unmarshal(value, &state) == nil && state.GetExcused()
 	})
 	if d := ask(t, nc, check)[0]; d.GetHitCounts()[0] != 1 {
 		t.Errorf("replay after a failure has count %d, want 1", d.GetHitCounts()[0])
@@ -262,8 +262,8 @@ func TestHitsOnABlockAreReportedInBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	watch(func(value []byte) bool {
-		var in event.Incident
-		return json.Unmarshal(value, &in) == nil && in.HitCount == 506 && in.Saved.Requests == 501 && in.Saved.InputTokens == 50_100
+		var in openloop.Record
+		return in.Parse(value) == nil && in.HitCount == 506 && in.Saved.Requests == 501 && in.Saved.InputTokens == 50_100
 	})
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/unloop/unloop/detector/internal/recorder"
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/ledger"
+	"github.com/unloop/unloop/schemas/openloop"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -65,4 +65,4 @@ func (e *Evaluator) Decide(ctx context.Context, check *checkpb.Check) *checkpb.D
 func (e *Evaluator) Apply(o *checkpb.Outcome) { e.decider.Apply(context.Background(), o) }
 
 // Incidents returns the incidents so far, in the order in which they began.
-func (e *Evaluator) Incidents() []event.Incident { return e.incidents.Incidents() }
+func (e *Evaluator) Incidents() []openloop.Record { return e.incidents.Incidents() }

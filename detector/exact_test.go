@@ -2,7 +2,6 @@ package detector_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,6 +20,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 // Whatever the interleaving, however requests are batched, and whichever
@@ -327,7 +327,7 @@ func refusedToLeave(fault string) bool { return fault != "" && fault != checkpb.
 
 // storedIncidents reads the open incidents from their bucket. The stream names all of them
 // at one moment: a watch may miss one that is being written.
-func storedIncidents(t testing.TB, s *natstest.Server) []event.Incident {
+func storedIncidents(t testing.TB, s *natstest.Server) []openloop.Record {
 	t.Helper()
 	stream, err := s.JetStream().Stream(t.Context(), "KV_"+schemas.BucketIncidents)
 	if err != nil {
@@ -337,15 +337,15 @@ func storedIncidents(t testing.TB, s *natstest.Server) []event.Incident {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []event.Incident
+	var all []openloop.Record
 	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
 		msg, err := stream.GetLastMsgForSubject(t.Context(), subject)
 		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && len(msg.Data) == 0 { // it is over, or a timer
 			continue
 		}
-		var in event.Incident
+		var in openloop.Record
 		if err == nil {
-			err = json.Unmarshal(msg.Data, &in)
+			err = in.Parse(msg.Data)
 		}
 		if err != nil {
 			t.Fatalf("incident %s: %v", subject, err)

@@ -1,7 +1,6 @@
 package detector_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 // load asks about checks at an even rate, and returns how many were not counted in
@@ -153,9 +153,9 @@ func TestCorrectionsOnAHotKeyAreAllBooked(t *testing.T) {
 	// What had no answer on a starved machine may have been counted.
 	least, most := (1+n-lost)*5-n*2, (1+n)*5-n*2
 	watch(func(value []byte) bool {
-		var state struct{ Spent float64 }
-		err := json.Unmarshal(value, &state)
-		spent := int(state.Spent)
+		var state storepb.Limit
+		err := proto.Unmarshal(value, &state)
+		spent := int(state.GetSpent())
 		return err == nil && least <= spent && spent <= most && (spent-least)%5 == 0
 	})
 }

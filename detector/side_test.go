@@ -17,6 +17,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/openloop"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -28,7 +29,7 @@ type side struct {
 	names     []string
 	// incidents are the records by their keys, and found is what the decisions say of each
 	// loop.
-	incidents map[string]event.Incident
+	incidents map[string]openloop.Record
 	found     map[string]*found
 	events    map[string][]event.Event
 	updates   jetstream.KeyWatcher
@@ -45,7 +46,7 @@ type found struct {
 
 func newSide(t *testing.T, c *clock, n int) *side {
 	t.Helper()
-	s := &side{server: natstest.Start(t), incidents: map[string]event.Incident{}, found: map[string]*found{}, events: map[string][]event.Event{}}
+	s := &side{server: natstest.Start(t), incidents: map[string]openloop.Record{}, found: map[string]*found{}, events: map[string][]event.Event{}}
 	for range n {
 		s.detectors = append(s.detectors, startDetector(t, s.server, detector.WithClock(c.now)))
 	}

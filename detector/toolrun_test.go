@@ -2,7 +2,6 @@ package detector_test
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,9 +9,9 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/openloop"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -147,8 +146,8 @@ func TestAnIncidentTellsTheToolAndCountsWhatWasStopped(t *testing.T) {
 		ask(run("read", "{}", ""))
 	}
 	watch(func(value []byte) bool {
-		var in event.Incident
-		if err := json.Unmarshal(value, &in); err != nil || in.HitCount != 8 {
+		var in openloop.Record
+		if err := in.Parse(value); err != nil || in.HitCount != 8 {
 			return false
 		}
 		f := in.Findings[0]

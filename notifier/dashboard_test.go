@@ -20,6 +20,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/openloop"
 	"github.com/unloop/unloop/schemas/status"
 )
 
@@ -111,19 +112,16 @@ func (l loops) is(id, state string) bool {
 func (p *site) put(t *testing.T, id string) {
 	t.Helper()
 	now := time.Now()
-	in := event.Incident{Tenant: "acme", Ends: now.Add(time.Hour), Data: event.Data{
+	in := openloop.Record{Tenant: "acme", Ends: now.Add(time.Hour), Data: event.Data{
 		LoopID: id, Policy: "p", Detector: "prompt", Mode: event.ModeEnforce, Action: "reject", HitCount: 6, WindowSeconds: 60, FirstSeen: now, LastSeen: now,
 	}}
-	body, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.js.Publish(t.Context(), "$KV."+schemas.BucketIncidents+".live.p."+id, body); err != nil {
+	if _, err := p.js.Publish(t.Context(), "$KV."+schemas.BucketIncidents+".live.p."+id, in.Append(nil)); err != nil {
 		t.Fatal(err)
 	}
 	e := event.New(event.Detected, id+".d", now)
 	e.TenantID, e.Data = "acme", in.Data
-	if body, err = json.Marshal(e); err != nil {
+	body, err := json.Marshal(e)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.js.Publish(t.Context(), e.Subject(), body); err != nil {

@@ -11,12 +11,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/deploy/scripted"
 	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/client"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 // check is a call of the check API by the same caller as chat's.
@@ -367,7 +370,7 @@ func watchBucket(t *testing.T, s *system.System, bucket string) (await func(text
 		for timeout := time.After(backWithin); ; {
 			select {
 			case entry := <-watch.Updates():
-				if entry != nil && strings.Contains(string(entry.Value()), text) {
+				if entry != nil && strings.Contains(recordText(bucket, entry), text) {
 					return
 				}
 			case <-timeout:
@@ -375,6 +378,15 @@ func watchBucket(t *testing.T, s *system.System, bucket string) (await func(text
 			}
 		}
 	}
+}
+
+// recordText returns the JSON of a stored message, without spaces.
+func recordText(bucket string, entry jetstream.KeyValueEntry) string {
+	m := storepb.Of(bucket, entry.Key())
+	if m == nil || proto.Unmarshal(entry.Value(), m) != nil {
+		return string(entry.Value())
+	}
+	return strings.ReplaceAll(protojson.Format(m), " ", "")
 }
 
 // truly reports whether the seconds to wait are those until the first of six prompts,

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +19,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/kit/silences"
 	"github.com/unloop/unloop/schemas/match"
+	"github.com/unloop/unloop/schemas/openloop"
 	"github.com/unloop/unloop/schemas/silence"
 )
 
@@ -191,13 +191,11 @@ func openLoop(t *testing.T, s *system.System) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var loop struct {
-		ID string `json:"loop_id"`
-	}
-	if err := json.Unmarshal(entry.Value(), &loop); err != nil {
+	var loop openloop.Record
+	if err := loop.Parse(entry.Value()); err != nil {
 		t.Fatal(err)
 	}
-	return loop.ID
+	return loop.LoopID
 }
 
 // A silenced loop is told of when its silence ends. The notifier hears of a silence within

@@ -23,6 +23,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/kit/silences"
 	"github.com/unloop/unloop/schemas/match"
+	"github.com/unloop/unloop/schemas/openloop"
 	"github.com/unloop/unloop/schemas/silence"
 )
 
@@ -308,8 +309,8 @@ func wantOpenLoops(t *testing.T, state golden) {
 		if !strings.HasPrefix(m.Subject, "$KV."+schemas.BucketIncidents+".live.") {
 			continue
 		}
-		var loop event.Incident
-		if err := json.Unmarshal(m.data(), &loop); err != nil || loop.LoopID == "" || loop.FirstSeen.IsZero() || loop.Ends.Before(state.At) || len(loop.Findings) == 0 {
+		var loop openloop.Record
+		if err := loop.Parse(m.data()); err != nil || loop.LoopID == "" || loop.FirstSeen.IsZero() || loop.Ends.Before(state.At) || len(loop.Findings) == 0 {
 			t.Errorf("open loop %s, %v", m.data(), err)
 		}
 		for i := range loop.Findings {
@@ -328,8 +329,8 @@ func wantReleased(t *testing.T, s *system.System, state golden) {
 	t.Helper()
 	id := ""
 	for _, m := range state.Messages {
-		var loop event.Incident
-		if strings.HasPrefix(m.Subject, "$KV."+schemas.BucketIncidents+".live.chats.") && json.Unmarshal(m.data(), &loop) == nil && loop.HitCount == 6 && loop.Findings[0].Detector == "prompt" {
+		var loop openloop.Record
+		if strings.HasPrefix(m.Subject, "$KV."+schemas.BucketIncidents+".live.chats.") && loop.Parse(m.data()) == nil && loop.HitCount == 6 && loop.Findings[0].Detector == "prompt" {
 			id = loop.LoopID
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -20,11 +21,14 @@ import (
 	diff "github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/deploy/unloop/backup"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 // update adds a version of the golden state, if the form of the stored state has changed.
@@ -218,15 +222,34 @@ func keyForm(subject string) string {
 // valueForm returns the fields of a value.
 func valueForm(key string, data []byte) []string {
 	var v any
+	bucket, name, _ := strings.Cut(strings.TrimPrefix(key, "$KV."), ".")
 	switch {
 	case strings.Contains(key, ".tool."):
 		return sections(data)
+	case bucket == schemas.BucketVectors:
+		return fields(data)
+	case storepb.Of(bucket, name) != nil:
+		return append(fields(data), messageForm(storepb.Of(bucket, name), data)...)
 	case json.Unmarshal(data, &v) == nil:
 		return paths("", v)
-	case strings.HasPrefix(key, "$KV."+schemas.BucketVectors) || strings.Contains(key, ".calls.") || strings.Contains(key, ".asker."):
-		return fields(data)
 	}
 	return []string{"bytes"}
+}
+
+// messageForm returns the fields of a message with those of its parts, and of the JSON in it.
+func messageForm(m proto.Message, data []byte) []string {
+	var v map[string]any
+	err := proto.Unmarshal(data, m)
+	text, invalid := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err = errors.Join(err, invalid, json.Unmarshal(text, &v)); err != nil {
+		return []string{err.Error()}
+	}
+	if loop, ok := m.(*storepb.Loop); ok {
+		var data any
+		_ = json.Unmarshal(loop.GetData(), &data) // a loop without data has no such fields
+		v["data"] = data
+	}
+	return paths("", v)
 }
 
 // paths returns the fields of a JSON value with their types.

@@ -78,6 +78,12 @@ type Data struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// The values of Data.Mode.
+const (
+	ModeShadow  = "shadow"
+	ModeEnforce = "enforce"
+)
+
 // The values of Data.Reason.
 const (
 	// ReasonExpired means that nothing was found for the incident's window.

@@ -39,6 +39,7 @@ type cli struct {
 	Endpoints  endpointsCmd  `cmd:"" group:"See:" help:"List endpoints of messages and enable disabled ones."`
 	Deliveries deliveriesCmd `cmd:"" group:"See:" help:"List messages to endpoints and their attempts; resend one or send a test."`
 	Audit      auditCmd      `cmd:"" group:"See:" help:"List what operators did: releases, blocks, exemptions, silences."`
+	KV         kvCmd         `cmd:"" group:"See:" name:"kv" help:"Print what a bucket has stored, as lines of JSON."`
 
 	Block     beginCmd     `cmd:"" group:"Act:" help:"Refuse all requests of a session, caller, tenant or project at every gateway."`
 	Unblock   endCmd       `cmd:"" group:"Act:" help:"End a block."`

@@ -14,6 +14,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/seal"
 	"github.com/unloop/unloop/schemas/kit/service"
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 // client has the flags of commands that talk to a running Unloop.
@@ -141,7 +142,7 @@ func sealed[T any](ctx context.Context, js jetstream.JetStream, trust seal.Trust
 	return all, nil
 }
 
-// stored returns the values of a bucket, without those that cannot be read as JSON.
+// stored returns the values of a bucket, without those that cannot be read.
 func stored[T any](ctx context.Context, js jetstream.JetStream, bucket string) ([]T, error) {
 	all := []T{}
 	records, err := natskit.Records(ctx, js, bucket, ">")
@@ -150,7 +151,7 @@ func stored[T any](ctx context.Context, js jetstream.JetStream, bucket string) (
 	}
 	for _, r := range records {
 		var v T
-		if json.Unmarshal(r.Value, &v) == nil {
+		if storepb.Read(r.Value, &v) == nil {
 			all = append(all, v)
 		}
 	}

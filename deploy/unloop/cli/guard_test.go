@@ -10,6 +10,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/unloop/meter"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 func TestUpstreamsAreThoseOfTheEnvironmentExceptTheGatewayItself(t *testing.T) {
@@ -47,11 +48,11 @@ func TestAgentsEnvironmentLeadsToTheGateway(t *testing.T) {
 
 func TestTallyIsWhatCameMeanwhile(t *testing.T) {
 	t.Parallel()
-	loop := func(id string, requests int) event.Incident {
-		return event.Incident{Data: event.Data{LoopID: id, Saved: event.Saved{Requests: requests, InputTokens: 10 * requests}}}
+	loop := func(id string, requests int) openloop.Record {
+		return openloop.Record{Data: event.Data{LoopID: id, Saved: event.Saved{Requests: requests, InputTokens: 10 * requests}}}
 	}
-	tl := &tally{before: map[string]event.Saved{"old": loop("old", 5).Saved, "still": loop("still", 2).Saved}, loops: map[string]event.Incident{}}
-	for _, l := range []event.Incident{loop("", 1), loop("old", 5), loop("still", 4), loop("still", 3), loop("new", 0), loop("new", 1)} {
+	tl := &tally{before: map[string]event.Saved{"old": loop("old", 5).Saved, "still": loop("still", 2).Saved}, loops: map[string]openloop.Record{}}
+	for _, l := range []openloop.Record{loop("", 1), loop("old", 5), loop("still", 4), loop("still", 3), loop("new", 0), loop("new", 1)} {
 		tl.see(l)
 	}
 	got := map[string]int{}
@@ -66,20 +67,20 @@ func TestTallyIsWhatCameMeanwhile(t *testing.T) {
 func TestReportCountsInWords(t *testing.T) {
 	t.Parallel()
 	price, little := 0.25, 0.009
-	stopped := event.Incident{Data: event.Data{
+	stopped := openloop.Record{Data: event.Data{
 		LoopID: "L1", Policy: "p", Detector: "prompt", Action: "reject", Mode: event.ModeEnforce, HitCount: 8, FirstSeen: time.Unix(1, 0),
 		Saved: event.Saved{Requests: 1, InputTokens: 1200, USD: &price},
 	}}
 	cheap := stopped
 	cheap.Saved.USD = &little
-	hinted := event.Incident{Data: event.Data{LoopID: "L2", Policy: "p", Detector: "tool", Action: "hint", Mode: event.ModeShadow, HitCount: 3}}
+	hinted := openloop.Record{Data: event.Data{LoopID: "L2", Policy: "p", Detector: "tool", Action: "hint", Mode: event.ModeShadow, HitCount: 3}}
 	for name, c := range map[string]struct {
-		loops []event.Incident
+		loops []openloop.Record
 		want  string
 	}{
-		"no stop":  {[]event.Incident{hinted}, "unloop: 1 loop found, and no request stopped.\nunloop:   loop L2: the same tool call with the same result 3 times; would hint, policy p, detector tool, 0 requests stopped\n"},
-		"one stop": {[]event.Incident{stopped}, "unloop: 1 loop stopped: 1 request and about 1 200 input tokens saved, $0.25.\nunloop:   loop L1: the same prompt 8 times; reject, policy p, detector prompt, 1 request stopped\n"},
-		"a cent":   {[]event.Incident{cheap}, "unloop: 1 loop stopped: 1 request and about 1 200 input tokens saved, less than $0.01.\nunloop:   loop L1: the same prompt 8 times; reject, policy p, detector prompt, 1 request stopped\n"},
+		"no stop":  {[]openloop.Record{hinted}, "unloop: 1 loop found, and no request stopped.\nunloop:   loop L2: the same tool call with the same result 3 times; would hint, policy p, detector tool, 0 requests stopped\n"},
+		"one stop": {[]openloop.Record{stopped}, "unloop: 1 loop stopped: 1 request and about 1 200 input tokens saved, $0.25.\nunloop:   loop L1: the same prompt 8 times; reject, policy p, detector prompt, 1 request stopped\n"},
+		"a cent":   {[]openloop.Record{cheap}, "unloop: 1 loop stopped: 1 request and about 1 200 input tokens saved, less than $0.01.\nunloop:   loop L1: the same prompt 8 times; reject, policy p, detector prompt, 1 request stopped\n"},
 	} {
 		var out strings.Builder
 		printTally(&printer{w: &out}, c.loops)

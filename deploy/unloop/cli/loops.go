@@ -15,6 +15,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/operator"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 type loopsCmd struct {
@@ -47,8 +48,8 @@ func (f *loopFilter) takes(d *event.Data, tenant, project string) bool {
 }
 
 // of returns the loops that match the filter.
-func (f *loopFilter) of(loops []event.Incident) []event.Incident {
-	return slices.DeleteFunc(loops, func(l event.Incident) bool { return !f.takes(&l.Data, l.Tenant, l.Project) })
+func (f *loopFilter) of(loops []openloop.Record) []openloop.Record {
+	return slices.DeleteFunc(loops, func(l openloop.Record) bool { return !f.takes(&l.Data, l.Tenant, l.Project) })
 }
 
 type loopsListCmd struct {
@@ -62,16 +63,16 @@ func (c *loopsListCmd) Run(ctx context.Context, io streams) error {
 	if c.given() {
 		none = "No open loop matches."
 	}
-	return list[event.Incident]{c.read, none, loopTable}.run(ctx, &c.listing, io)
+	return list[openloop.Record]{c.read, none, loopTable}.run(ctx, &c.listing, io)
 }
 
 // read returns the open loops that match the filter.
-func (c *loopsListCmd) read(ctx context.Context, js jetstream.JetStream) ([]event.Incident, error) {
+func (c *loopsListCmd) read(ctx context.Context, js jetstream.JetStream) ([]openloop.Record, error) {
 	loops, err := storedLoops(ctx, js)
 	return c.of(stillOpen(loops, time.Now())), err
 }
 
-func loopTable(loops []event.Incident, now time.Time) *terminal.Table {
+func loopTable(loops []openloop.Record, now time.Time) *terminal.Table {
 	t := terminal.NewTable(terminal.Column{Name: "LOOP"}, terminal.Column{Name: "ACTION"}, terminal.Column{Name: "DETECTOR"},
 		terminal.Column{Name: "TOOL", Rank: 3, Least: 8}, terminal.Column{Name: "HITS", Rank: 1, Right: true}, terminal.Column{Name: "STOPPED", Rank: 2, Right: true},
 		terminal.Column{Name: "POLICY", Rank: 4, Least: 7}, terminal.Column{Name: "SESSION", Rank: 6, Least: 8}, terminal.Column{Name: "PROJECT", Rank: 5, Least: 8},
@@ -134,7 +135,7 @@ func (c *loopsReleaseCmd) Run(ctx context.Context, io streams) error {
 }
 
 // release releases one loop and says so.
-func (c *loopsReleaseCmd) release(ctx context.Context, js jetstream.JetStream, io streams, l *event.Incident) error {
+func (c *loopsReleaseCmd) release(ctx context.Context, js jetstream.JetStream, io streams, l *openloop.Record) error {
 	counters, err := operator.Release(ctx, js.Conn(), l.LoopID)
 	if err != nil {
 		return err
@@ -158,7 +159,7 @@ func (c *loopsReleaseCmd) check() error {
 }
 
 // selected returns the loops to release.
-func (c *loopsReleaseCmd) selected(ctx context.Context, js jetstream.JetStream) ([]event.Incident, error) {
+func (c *loopsReleaseCmd) selected(ctx context.Context, js jetstream.JetStream) ([]openloop.Record, error) {
 	loops, err := storedLoops(ctx, js)
 	if err != nil {
 		return nil, err
@@ -166,7 +167,7 @@ func (c *loopsReleaseCmd) selected(ctx context.Context, js jetstream.JetStream) 
 	if c.All {
 		return c.of(stillOpen(loops, time.Now())), nil
 	}
-	var all []event.Incident
+	var all []openloop.Record
 	for _, id := range c.IDs {
 		l, err := findLoop(loops, id)
 		if err != nil {
@@ -179,19 +180,19 @@ func (c *loopsReleaseCmd) selected(ctx context.Context, js jetstream.JetStream) 
 
 // storedLoops returns the incidents that are stored, the newest first. Those whose window
 // is over may be among them.
-func storedLoops(ctx context.Context, js jetstream.JetStream) ([]event.Incident, error) {
-	loops, err := stored[event.Incident](ctx, js, schemas.BucketIncidents)
+func storedLoops(ctx context.Context, js jetstream.JetStream) ([]openloop.Record, error) {
+	loops, err := stored[openloop.Record](ctx, js, schemas.BucketIncidents)
 	if err != nil {
 		return nil, fmt.Errorf("read open loops: %w", err)
 	}
-	loops = slices.DeleteFunc(loops, func(l event.Incident) bool { return l.LoopID == "" })
-	slices.SortFunc(loops, func(a, b event.Incident) int { return b.LastSeen.Compare(a.LastSeen) })
+	loops = slices.DeleteFunc(loops, func(l openloop.Record) bool { return l.LoopID == "" })
+	slices.SortFunc(loops, func(a, b openloop.Record) int { return b.LastSeen.Compare(a.LastSeen) })
 	return loops, nil
 }
 
 // stillOpen returns the loops whose window is not over.
-func stillOpen(loops []event.Incident, now time.Time) []event.Incident {
-	return slices.DeleteFunc(slices.Clone(loops), func(l event.Incident) bool { return !l.Ends.IsZero() && !now.Before(l.Ends) })
+func stillOpen(loops []openloop.Record, now time.Time) []openloop.Record {
+	return slices.DeleteFunc(slices.Clone(loops), func(l openloop.Record) bool { return !l.Ends.IsZero() && !now.Before(l.Ends) })
 }
 
 // errNotOpen says that an id is that of no loop.
@@ -204,8 +205,8 @@ func hasID(loopID, given string) bool {
 
 // findLoop returns the loop with an id, or the only one whose id begins or ends so: ids that
 // one detector made begin alike.
-func findLoop(loops []event.Incident, id string) (event.Incident, error) {
-	var found []event.Incident
+func findLoop(loops []openloop.Record, id string) (openloop.Record, error) {
+	var found []openloop.Record
 	for _, l := range loops {
 		if l.LoopID == id {
 			return l, nil
@@ -218,11 +219,11 @@ func findLoop(loops []event.Incident, id string) (event.Incident, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return event.Incident{}, fmt.Errorf("%w %s; `unloop loops` lists those that are open", errNotOpen, id)
+		return openloop.Record{}, fmt.Errorf("%w %s; `unloop loops` lists those that are open", errNotOpen, id)
 	}
 	var ids []string
 	for _, l := range found {
 		ids = append(ids, l.LoopID)
 	}
-	return event.Incident{}, fmt.Errorf("%d loops have an id that begins or ends with %s: %s", len(found), id, strings.Join(ids, ", "))
+	return openloop.Record{}, fmt.Errorf("%d loops have an id that begins or ends with %s: %s", len(found), id, strings.Join(ids, ", "))
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 var noon = time.Date(2026, 5, 22, 12, 0, 0, 0, time.UTC)
 
-func loop(id, policy, action string) event.Incident {
-	return event.Incident{Data: event.Data{
+func loop(id, policy, action string) openloop.Record {
+	return openloop.Record{Data: event.Data{
 		LoopID: id, Policy: policy, Action: action, Detector: "tool", Mode: event.ModeEnforce, HitCount: 5, Session: "5e55107" + id,
 		FirstSeen: noon.Add(-time.Hour), LastSeen: noon.Add(-time.Minute),
 		Findings: []event.Finding{{Detector: "tool", Action: action, Tool: "read_file", HitCount: 5}},
@@ -22,7 +23,7 @@ func loop(id, policy, action string) event.Incident {
 
 func TestLoopsAreFoundByTheBeginningOrTheEndOfTheirIds(t *testing.T) {
 	t.Parallel()
-	loops := []event.Incident{loop("abc1", "p", "hint"), loop("abc2", "p", "hint"), loop("abc", "p", "hint"), loop("x", "p", "hint")}
+	loops := []openloop.Record{loop("abc1", "p", "hint"), loop("abc2", "p", "hint"), loop("abc", "p", "hint"), loop("x", "p", "hint")}
 	for id, want := range map[string]string{"abc1": "abc1", "abc": "abc", "x": "x", "2": "abc2"} {
 		if got, err := findLoop(loops, id); err != nil || got.LoopID != want {
 			t.Errorf("%s is %q, %v", id, got.LoopID, err)
@@ -51,7 +52,7 @@ func TestFiltersSelectLoops(t *testing.T) {
 		"part of a session": {loopFilter{Session: []string{"5e55107c"}}, "c"},
 	} {
 		got := ""
-		for _, l := range c.filter.of([]event.Incident{loop("a", "p", "hint"), loop("b", "p", "reject"), loop("c", "q", "reject")}) {
+		for _, l := range c.filter.of([]openloop.Record{loop("a", "p", "hint"), loop("b", "p", "reject"), loop("c", "q", "reject")}) {
 			got += l.LoopID
 		}
 		if got != c.want || c.filter.given() != (name != "none") {
@@ -64,7 +65,7 @@ func TestLoopsLeaveTheListWhenTheirWindowIsOver(t *testing.T) {
 	t.Parallel()
 	ended, unknown := loop("ended", "p", "hint"), loop("unknown", "p", "hint")
 	ended.Ends, unknown.Ends = noon, time.Time{}
-	loops := stillOpen([]event.Incident{loop("a", "p", "hint"), ended, unknown}, noon)
+	loops := stillOpen([]openloop.Record{loop("a", "p", "hint"), ended, unknown}, noon)
 	if len(loops) != 2 || loops[0].LoopID != "a" || loops[1].LoopID != "unknown" {
 		t.Errorf("open are %v", loops)
 	}
@@ -72,7 +73,7 @@ func TestLoopsLeaveTheListWhenTheirWindowIsOver(t *testing.T) {
 
 func TestLoopsFitNarrowTerminals(t *testing.T) {
 	t.Parallel()
-	all := []event.Incident{loop("Ml3bpvDu2UiNuixTTQ444d", "default", "reject")}
+	all := []openloop.Record{loop("Ml3bpvDu2UiNuixTTQ444d", "default", "reject")}
 	for width, want := range map[int]string{
 		0:  "SESSION",
 		80: "read_file",
@@ -101,7 +102,7 @@ func TestLoopsAreToldInWords(t *testing.T) {
 			Findings: []event.Finding{{Detector: k.Detector, Rule: k.Rule, Action: "reject", Tool: "a,b"}},
 		}
 		var out strings.Builder
-		showLoop(&printer{w: &out}, &event.Incident{Data: d}, time.Now())
+		showLoop(&printer{w: &out}, &openloop.Record{Data: d}, time.Now())
 		if want := d.Facts().Text(); !strings.Contains(out.String(), "found      "+want+"\n") {
 			t.Errorf("%s %s: want %q in\n%s", k.Detector, k.Rule, want, &out)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/excerpts"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 type loopsShowCmd struct {
@@ -32,7 +33,7 @@ type loopsShowCmd struct {
 
 // shownLoop is a loop with its rounds, as JSON.
 type shownLoop struct {
-	event.Incident
+	openloop.Record
 	// Rounds are what the gateway keeps of the loop; nil for nothing.
 	Rounds *excerpts.Loop `json:"rounds,omitempty"`
 }
@@ -45,9 +46,9 @@ func (c *loopsShowCmd) Run(ctx context.Context, to streams) error {
 		if err != nil {
 			return err
 		}
-		l.Incident, err = findLoop(loops, c.ID)
+		l.Record, err = findLoop(loops, c.ID)
 		if errors.Is(err, errNotOpen) {
-			l.Incident, err = endedLoop(ctx, js, c.ID)
+			l.Record, err = endedLoop(ctx, js, c.ID)
 		}
 		return err
 	})
@@ -56,25 +57,25 @@ func (c *loopsShowCmd) Run(ctx context.Context, to streams) error {
 	}
 	l.Rounds = roundsOf(ctx, c.Admin, l.LoopID)
 	return c.show(to, l, func(out *printer) {
-		showLoop(out, &l.Incident, time.Now())
+		showLoop(out, &l.Record, time.Now())
 		showRounds(out, l.Rounds)
 	})
 }
 
 // endedLoop returns the newest loop of the history whose id is or begins or ends like one.
-func endedLoop(ctx context.Context, js jetstream.JetStream, id string) (event.Incident, error) {
-	var ended []event.Incident
+func endedLoop(ctx context.Context, js jetstream.JetStream, id string) (openloop.Record, error) {
+	var ended []openloop.Record
 	get := natskit.DirectGet{Subject: string(event.Resolved) + ".>"}
 	for {
 		before := get.From
 		for msg, err := range get.Ask(ctx, js, schemas.StreamEvents) {
 			if err != nil {
-				return event.Incident{}, fmt.Errorf("look for the loop in its history: %w", err)
+				return openloop.Record{}, fmt.Errorf("look for the loop in its history: %w", err)
 			}
 			get.From = msg.Sequence + 1
 			if e, err := event.Parse(msg.Data); err == nil && hasID(e.Data.LoopID, id) {
-				l := event.Incident{Data: e.Data, Tenant: e.TenantID, Project: e.ProjectID, RequestID: e.RequestID, Ends: e.Timestamp, Over: e.Data.Reason}
-				ended = append(slices.DeleteFunc(ended, func(l event.Incident) bool { return l.LoopID == e.Data.LoopID }), l)
+				l := openloop.Record{Data: e.Data, Tenant: e.TenantID, Project: e.ProjectID, RequestID: e.RequestID, Ends: e.Timestamp, Over: e.Data.Reason}
+				ended = append(slices.DeleteFunc(ended, func(l openloop.Record) bool { return l.LoopID == e.Data.LoopID }), l)
 			}
 		}
 		if get.From == before {
@@ -129,7 +130,7 @@ func showRounds(out *printer, l *excerpts.Loop) {
 }
 
 // showLoop prints all that a person wants to know of a loop.
-func showLoop(out *printer, l *event.Incident, now time.Time) {
+func showLoop(out *printer, l *openloop.Record, now time.Time) {
 	line := func(name, value string) {
 		if value != "" {
 			out.printf("%s %s\n", out.screen.Paint(terminal.Faint, fmt.Sprintf("%-10s", name)), terminal.Clean(value))
@@ -199,7 +200,7 @@ func savedWords(s *event.Saved) string {
 	return words
 }
 
-func openWords(l *event.Incident, now time.Time) string {
+func openWords(l *openloop.Record, now time.Time) string {
 	switch {
 	case l.Over != "":
 		return "no: it ended at " + terminal.Moment(l.Ends, now) + " (" + terminal.Ago(l.Ends, now) + ")"

@@ -19,6 +19,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natsperm"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/openloop"
 	"github.com/unloop/unloop/schemas/status"
 )
 
@@ -144,11 +145,8 @@ func TestReadersUseTheCommandsThatTheyNeed(t *testing.T) {
 	dir := configured(t)
 	ctx := t.Context()
 	detector, operator := dial(t, dir, "detector"), dial(t, dir, "operator")
-	incident, err := json.Marshal(event.Incident{Data: event.Data{LoopID: "open-loop", Policy: "p"}, Tenant: "acme"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := detector.Publish("$KV.LOOP_INCIDENTS.open.x", incident); err != nil {
+	incident := openloop.Record{Data: event.Data{LoopID: "open-loop", Policy: "p"}, Tenant: "acme"}
+	if err := detector.Publish("$KV.LOOP_INCIDENTS.open.x", incident.Append(nil)); err != nil {
 		t.Fatal(err)
 	}
 	status, err := json.Marshal(status.Status{Service: "detector", ID: "d", Host: "host-of-the-detector", Ready: true})

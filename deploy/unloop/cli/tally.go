@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/pause"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 // writeDelay is more than the time after which gateways and detectors store the last
@@ -35,7 +35,7 @@ type tally struct {
 	mu sync.Mutex
 	// before are the savings at the beginning.
 	before map[string]event.Saved
-	loops  map[string]event.Incident
+	loops  map[string]openloop.Record
 }
 
 // follow begins a tally on a connection of its own.
@@ -44,7 +44,7 @@ func follow(ctx context.Context, connect func() (jetstream.JetStream, error)) (*
 	if err != nil {
 		return nil, err
 	}
-	t := &tally{js: js, before: map[string]event.Saved{}, loops: map[string]event.Incident{}}
+	t := &tally{js: js, before: map[string]event.Saved{}, loops: map[string]openloop.Record{}}
 	if err := t.begin(ctx); err != nil {
 		js.Conn().Close()
 		return nil, err
@@ -57,7 +57,7 @@ func (t *tally) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(open, func(l event.Incident) bool { return time.Since(l.LastSeen) < writeDelay }) {
+	if slices.ContainsFunc(open, func(l openloop.Record) bool { return time.Since(l.LastSeen) < writeDelay }) {
 		_ = pause.For(ctx, writeDelay) // hits from before do not count
 		if open, err = storedLoops(ctx, t.js); err != nil {
 			return err
@@ -75,8 +75,8 @@ func (t *tally) begin(ctx context.Context) error {
 	}
 	go func() {
 		for entry := range t.watch.Updates() {
-			var l event.Incident
-			if entry != nil && json.Unmarshal(entry.Value(), &l) == nil {
+			var l openloop.Record
+			if entry != nil && l.Parse(entry.Value()) == nil {
 				t.see(l)
 			}
 		}
@@ -85,7 +85,7 @@ func (t *tally) begin(ctx context.Context) error {
 }
 
 // see keeps an incident that changed since the beginning.
-func (t *tally) see(l event.Incident) {
+func (t *tally) see(l openloop.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before, known := t.before[l.LoopID]
@@ -98,7 +98,7 @@ func (t *tally) see(l event.Incident) {
 // end closes the connection and returns the incidents that changed, the oldest first,
 // each with its savings since the beginning. It waits until the incidents have the requests
 // that were stopped: on a busy machine they are stored late.
-func (t *tally) end(ctx context.Context, stopped int) ([]event.Incident, error) {
+func (t *tally) end(ctx context.Context, stopped int) ([]openloop.Record, error) {
 	defer t.close()
 	found, err := t.catchUp(ctx)
 	for waits := 0; err == nil && waits < maxWaits && (waits == 0 && found > 0 || t.saved() < stopped); waits++ {
@@ -117,10 +117,10 @@ func (t *tally) saved() (requests int) {
 }
 
 // meanwhile lists the incidents with their savings since the beginning.
-func (t *tally) meanwhile() []event.Incident {
+func (t *tally) meanwhile() []openloop.Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	loops := make([]event.Incident, 0, len(t.loops))
+	loops := make([]openloop.Record, 0, len(t.loops))
 	for id, l := range t.loops {
 		before := t.before[id]
 		l.Saved.Requests -= before.Requests
@@ -131,7 +131,7 @@ func (t *tally) meanwhile() []event.Incident {
 		}
 		loops = append(loops, l)
 	}
-	slices.SortFunc(loops, func(a, b event.Incident) int { return a.FirstSeen.Compare(b.FirstSeen) })
+	slices.SortFunc(loops, func(a, b openloop.Record) int { return a.FirstSeen.Compare(b.FirstSeen) })
 	return loops
 }
 
@@ -206,7 +206,7 @@ func countWords(c meter.Counts) string {
 	return words
 }
 
-func printTally(out *printer, loops []event.Incident) {
+func printTally(out *printer, loops []openloop.Record) {
 	var stopped, requests, tokens int
 	var usd float64
 	for _, l := range loops {

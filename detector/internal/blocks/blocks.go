@@ -7,7 +7,6 @@ package blocks
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"maps"
 	"slices"
@@ -18,13 +17,14 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/evaluate"
-	"github.com/unloop/unloop/detector/internal/jsonrecord"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 const (
@@ -43,32 +43,27 @@ const (
 	maxForgotten = 10_000
 )
 
-// block is a cooldown.
-type block struct {
-	// Mark is the part of the counter's record; empty where there are no parts.
-	Mark string `json:"mark,omitempty"`
-	// Began and Until are in Unix milliseconds.
-	Began    int64  `json:"began"`
-	Until    int64  `json:"until"`
-	Incident string `json:"incident,omitempty"`
-}
-
-// record is what the bucket holds of one counter.
+// record is what the bucket holds of one counter. Its blocks are never changed.
 type record struct {
-	Blocks []block `json:"blocks"`
+	Blocks []*storepb.Block
 	// load is the number of the reading that it was last seen in or after.
 	load int
 }
 
 // Parse reads what Append wrote.
-func (r *record) Parse(stored []byte) error { return json.Unmarshal(stored, r) }
+func (r *record) Parse(stored []byte) error {
+	var m storepb.Blocks
+	err := proto.Unmarshal(stored, &m)
+	r.Blocks = m.GetBlocks()
+	return err
+}
 
-// Append writes the record as JSON.
-func (r *record) Append(b []byte) []byte { return jsonrecord.Whole(b, r) }
+// Append writes the record as storepb.Blocks.
+func (r *record) Append(b []byte) []byte { return storepb.Append(b, &storepb.Blocks{Blocks: r.Blocks}) }
 
 // with returns the record with one more block, without those that are over.
-func (r record) with(one block, now int64) record {
-	kept := slices.DeleteFunc(slices.Clone(r.Blocks), func(b block) bool { return b.Until <= now || b.Mark == one.Mark })
+func (r record) with(one *storepb.Block, now int64) record {
+	kept := slices.DeleteFunc(slices.Clone(r.Blocks), func(b *storepb.Block) bool { return b.Until <= now || b.Mark == one.Mark })
 	return record{Blocks: append(kept, one)}
 }
 
@@ -95,10 +90,10 @@ type forgotten struct {
 }
 
 // ends reports whether the release ends a block.
-func (f forgotten) ends(b block) bool { return b.Began <= f.at && b.isOf(f.mark) }
+func (f forgotten) ends(b *storepb.Block) bool { return b.Began <= f.at && isOf(b, f.mark) }
 
 // isOf reports whether a block is of a part of its record; of one without parts, it is.
-func (b block) isOf(mark string) bool { return mark == "" || b.Mark == "" || b.Mark == mark }
+func isOf(b *storepb.Block, mark string) bool { return mark == "" || b.Mark == "" || b.Mark == mark }
 
 // New returns blocks that remember nothing yet.
 func New(conn *natskit.Conn, reg prometheus.Registerer, log *slog.Logger, now func() time.Time) *Blocks {
@@ -128,7 +123,7 @@ func (b *Blocks) learn(key string, r record, now time.Time) {
 // sweep forgets the counters whose blocks are over; the lock is held.
 func (b *Blocks) sweep(now int64) {
 	for key, r := range b.standing {
-		if !slices.ContainsFunc(r.Blocks, func(one block) bool { return one.Until > now }) {
+		if !slices.ContainsFunc(r.Blocks, func(one *storepb.Block) bool { return one.Until > now }) {
 			delete(b.standing, key)
 		}
 	}
@@ -141,7 +136,7 @@ func (b *Blocks) Forget(key, mark string) {
 	defer b.mu.Unlock()
 	released := forgotten{b.now().UnixMilli(), mark}
 	if r, standing := b.standing[key]; standing {
-		r.Blocks = slices.DeleteFunc(slices.Clone(r.Blocks), func(one block) bool { return one.isOf(mark) })
+		r.Blocks = slices.DeleteFunc(slices.Clone(r.Blocks), func(one *storepb.Block) bool { return isOf(one, mark) })
 		if b.standing[key] = r; len(r.Blocks) == 0 {
 			delete(b.standing, key)
 		}
@@ -156,7 +151,7 @@ func (b *Blocks) Forget(key, mark string) {
 func (b *Blocks) Remove(ctx context.Context, key, mark string) error {
 	return b.ledger.Apply(ctx, key, func(r record) (record, time.Duration) {
 		now := b.now().UnixMilli()
-		kept := slices.DeleteFunc(slices.Clone(r.Blocks), func(one block) bool { return one.isOf(mark) || one.Until <= now })
+		kept := slices.DeleteFunc(slices.Clone(r.Blocks), func(one *storepb.Block) bool { return isOf(one, mark) || one.Until <= now })
 		if len(kept) == len(r.Blocks) {
 			return r, 0
 		}
@@ -187,7 +182,7 @@ func (b *Blocks) Restore(key string, s counter.State, now time.Time) counter.Sta
 // Keep stores a cooldown that begins.
 func (b *Blocks) Keep(c *evaluate.Cooldown) {
 	length := time.Duration(c.Finding.GetBlockedMs()) * time.Millisecond
-	one := block{Mark: c.Part, Began: c.At.UnixMilli(), Until: c.At.Add(length).UnixMilli(), Incident: c.Incident}
+	one := &storepb.Block{Mark: c.Part, Began: c.At.UnixMilli(), Until: c.At.Add(length).UnixMilli(), Incident: c.Incident}
 	b.ledger.Start(context.Background(), c.Key, func(r record) (record, time.Duration) {
 		next := r.with(one, c.At.UnixMilli())
 		b.learn(c.Key, next, c.At)

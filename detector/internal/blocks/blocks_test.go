@@ -17,6 +17,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 var noon = time.Date(2026, 5, 22, 12, 0, 0, 0, time.UTC)
@@ -35,8 +36,8 @@ func until(d time.Duration) int64 { return noon.Add(d).UnixMilli() }
 func TestBlocksThatStandAreRestored(t *testing.T) {
 	t.Parallel()
 	b := newBlocks(natstest.Start(t))
-	b.learn("one", record{Blocks: []block{{Until: until(time.Second), Incident: "aa"}}}, noon)
-	b.learn("parts", record{Blocks: []block{{Mark: "m", Until: until(time.Second), Incident: "aa"}, {Mark: "over", Until: until(0)}}}, noon)
+	b.learn("one", record{Blocks: []*storepb.Block{{Until: until(time.Second), Incident: "aa"}}}, noon)
+	b.learn("parts", record{Blocks: []*storepb.Block{{Mark: "m", Until: until(time.Second), Incident: "aa"}, {Mark: "over", Until: until(0)}}}, noon)
 	blocked := counter.State{BlockedUntil: until(time.Second), Incident: "aa"}
 	known := counter.State{Count: 1}
 	for name, c := range map[string]struct {
@@ -96,13 +97,13 @@ func TestRememberedBlocksAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBlocks(natstest.Start(t))
 	for i := range maxStanding {
-		b.learn(fmt.Sprint(i), record{Blocks: []block{{Until: until(time.Second)}}}, noon)
+		b.learn(fmt.Sprint(i), record{Blocks: []*storepb.Block{{Until: until(time.Second)}}}, noon)
 	}
-	b.learn("more", record{Blocks: []block{{Until: until(time.Hour)}}}, noon)
+	b.learn("more", record{Blocks: []*storepb.Block{{Until: until(time.Hour)}}}, noon)
 	if len(b.standing) != maxStanding {
 		t.Errorf("%d counters", len(b.standing))
 	}
-	b.learn("later", record{Blocks: []block{{Until: until(time.Hour)}}}, noon.Add(time.Minute))
+	b.learn("later", record{Blocks: []*storepb.Block{{Until: until(time.Hour)}}}, noon.Add(time.Minute))
 	if len(b.standing) != 1 {
 		t.Errorf("%d counters after all blocks are over", len(b.standing))
 	}

@@ -73,46 +73,46 @@ func (p Params) action(count int, blocked bool) checkpb.Action {
 // State is the record of one counter. Times are Unix milliseconds. The zero value is a
 // counter without hits.
 type State struct {
-	Count int   `json:"count"`
-	First int64 `json:"first"`
-	Last  int64 `json:"last"`
+	Count int
+	First int64
+	Last  int64
 	// Hits are the newest hit times of a sliding window, oldest first, as many as are
 	// needed to fire.
-	Hits []int64 `json:"hits,omitempty"`
+	Hits []int64
 	// BlockedUntil is the end of the cooldown.
-	BlockedUntil int64 `json:"blocked_until,omitempty"`
+	BlockedUntil int64
 	// Forgiven counts retries since the last counted hit that did not count.
-	Forgiven int `json:"forgiven,omitempty"`
+	Forgiven int
 	// Excused says that the last call got no answer, so that its replay is a retry even
 	// if the client does not mark it as one.
-	Excused bool `json:"excused,omitempty"`
+	Excused bool
 	// Aborted counts calls that were excused because the client left while the
 	// answer came. Only maxForgiven of them are, for as long as the state lasts.
-	Aborted int `json:"aborted,omitempty"`
+	Aborted int
 	// Key is the mark of the last counted hit's idempotency key.
-	Key string `json:"key,omitempty"`
+	Key string
 	// Incident is the conversation under which this counter's findings are
 	// reported, from its first finding on.
-	Incident string `json:"incident,omitempty"`
+	Incident string
 	// IDs are those of the newest counted hits.
-	IDs hitid.IDs `json:"ids,omitempty"`
+	IDs hitid.IDs
 	// Messages is the length of the history that the last counted hit came with; 0 if
 	// that is not known.
-	Messages int `json:"messages,omitempty"`
+	Messages int
 	// Before are the hits before the history began again, as far as they count.
-	Before int `json:"before,omitempty"`
+	Before int
 	// Asked are marks of counted requests that may still arrive at a gateway, oldest
 	// first; see Hit.Asked.
-	Asked []string `json:"asked,omitempty"`
+	Asked []string
 	// Rounds is the highest number of identical rounds that a request showed.
-	Rounds int `json:"rounds,omitempty"`
+	Rounds int
 	// Parts are the counts of a record that has several; see StepPart. The fields
 	// above are then those of the parts.
-	Parts []Part `json:"parts,omitempty"`
+	Parts []Part
 	// Slow are the newest hit times of the long window, of all parts.
-	Slow []int64 `json:"slow,omitempty"`
+	Slow []int64
 	// Turns are the marks of the parts that were hit last, oldest first.
-	Turns []string `json:"turns,omitempty"`
+	Turns []string
 }
 
 // Hit is a request, or several equal ones at once.

@@ -43,8 +43,8 @@ const (
 // Part is one count of a record.
 type Part struct {
 	// Mark is the part's half of the fingerprint, in hex.
-	Mark  string `json:"mark"`
-	State State  `json:"state"`
+	Mark  string
+	State State
 }
 
 // Parts are the parameters of a record with parts.

@@ -1,99 +1,73 @@
 package counter
 
 import (
-	"encoding/json"
 	"slices"
 
-	"github.com/unloop/unloop/detector/internal/jsonrecord"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/detector/internal/hitid"
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
-// stored is a state as JSON. Lists of times are stored as milliseconds before the newest
-// hit, and the newest parts as indexes; versions before this one stored them as they are
-// in the state.
-type stored struct {
-	State
-	Ago     []int64  `json:"ago"`
-	SlowAgo []int64  `json:"slow_ago"`
-	Parts   []inPart `json:"parts"`
-	Turn    []int    `json:"turn"`
+// Parse reads what Append wrote.
+func (s *State) Parse(stored []byte) error {
+	var m storepb.Counter
+	err := proto.Unmarshal(stored, &m)
+	*s = stateOf(&m)
+	return err
 }
 
-type inPart struct {
-	Mark  string `json:"mark"`
-	State stored `json:"state"`
-}
-
-// Parse reads what Append wrote, and what versions before this one did.
-func (s *State) Parse(b []byte) error {
-	var in stored
-	if err := json.Unmarshal(b, &in); err != nil {
-		return err
+// stateOf returns the state of a record.
+func stateOf(m *storepb.Counter) State {
+	s := State{
+		Count: int(m.GetCount()), First: m.GetFirst(), Last: m.GetLast(), Hits: since(m.GetLast(), m.GetAgo()), BlockedUntil: m.GetBlockedUntil(),
+		Forgiven: int(m.GetForgiven()), Excused: m.GetExcused(), Aborted: int(m.GetAborted()), Key: m.GetKey(), Incident: m.GetIncident(),
+		IDs: hitid.IDs(m.GetIds()), Messages: int(m.GetMessages()), Before: int(m.GetBefore()), Asked: m.GetAsked(), Rounds: int(m.GetRounds()),
+		Slow: since(m.GetLast(), m.GetSlowAgo()), Turns: m.GetTurns(),
 	}
-	*s = in.state()
-	return nil
-}
-
-func (in *stored) state() State {
-	s := in.State
-	for _, ago := range in.Ago {
-		s.Hits = append(s.Hits, s.Last-ago)
+	for _, p := range m.GetParts() {
+		s.Parts = append(s.Parts, Part{p.GetMark(), stateOf(p.GetState())})
 	}
-	for _, ago := range in.SlowAgo {
-		s.Slow = append(s.Slow, s.Last-ago)
-	}
-	for i := range in.Parts {
-		s.Parts = append(s.Parts, Part{in.Parts[i].Mark, in.Parts[i].State.state()})
-	}
-	for _, i := range in.Turn {
-		if 0 <= i && i < len(s.Parts) {
+	for _, i := range m.GetTurn() {
+		if int(i) < len(s.Parts) {
 			s.Turns = append(s.Turns, s.Parts[i].Mark)
 		}
 	}
 	return s
 }
 
-// Append writes the state as JSON.
-func (s State) Append(b []byte) []byte {
-	b = jsonrecord.Int(append(b, '{'), "count", int64(s.Count))
-	b = jsonrecord.Int(b, "first", s.First)
-	b = jsonrecord.Number(b, "last", s.Last)
-	b = s.appendTimes(b, "ago", s.Hits)
-	b = jsonrecord.Int(b, "blocked_until", s.BlockedUntil)
-	b = jsonrecord.Int(b, "forgiven", int64(s.Forgiven))
-	if s.Excused {
-		b = append(jsonrecord.Name(b, "excused"), "true"...)
+// Append writes the state as a storepb.Counter.
+func (s State) Append(b []byte) []byte { return storepb.Append(b, s.message()) }
+
+func (s State) message() *storepb.Counter {
+	m := &storepb.Counter{
+		Count: int64(s.Count), First: s.First, Last: s.Last, Ago: since(s.Last, s.Hits), BlockedUntil: s.BlockedUntil,
+		Forgiven: int64(s.Forgiven), Excused: s.Excused, Aborted: int64(s.Aborted), Key: s.Key, Incident: s.Incident,
+		Ids: string(s.IDs), Messages: int64(s.Messages), Before: int64(s.Before), Asked: s.Asked, Rounds: int64(s.Rounds),
+		SlowAgo: since(s.Last, s.Slow),
 	}
-	b = jsonrecord.Int(b, "aborted", int64(s.Aborted))
-	b = jsonrecord.String(b, "key", s.Key)
-	b = jsonrecord.String(b, "incident", s.Incident)
-	b = jsonrecord.String(b, "ids", string(s.IDs))
-	b = jsonrecord.Strings(b, "asked", s.Asked)
-	b = jsonrecord.Int(b, "rounds", int64(s.Rounds))
-	b = jsonrecord.Int(b, "messages", int64(s.Messages))
-	b = jsonrecord.Int(b, "before", int64(s.Before))
-	b = jsonrecord.List(b, "parts", s.Parts, func(b []byte, p Part) []byte {
-		b = jsonrecord.String(append(b, '{'), "mark", p.Mark)
-		return append(p.State.Append(jsonrecord.Name(b, "state")), '}')
-	})
-	b = s.appendTimes(b, "slow_ago", s.Slow)
-	return append(s.appendTurns(b), '}')
-}
-
-// appendTimes appends a field with times as milliseconds before the newest hit.
-func (s State) appendTimes(b []byte, name string, times []int64) []byte {
-	return jsonrecord.List(b, name, times, func(b []byte, at int64) []byte { return jsonrecord.AppendInt(b, s.Last-at) })
-}
-
-// appendTurns appends the parts that were hit last by their indexes, or by their marks
-// where a part is gone.
-func (s State) appendTurns(b []byte) []byte {
-	turn := make([]int64, 0, maxTurns)
+	for _, p := range s.Parts {
+		m.Parts = append(m.Parts, &storepb.CounterPart{Mark: p.Mark, State: p.State.message()})
+	}
 	for _, mark := range s.Turns {
 		i := slices.IndexFunc(s.Parts, func(p Part) bool { return p.Mark == mark })
 		if i < 0 {
-			return jsonrecord.Strings(b, "turns", s.Turns)
+			m.Turn, m.Turns = nil, s.Turns
+			break
 		}
-		turn = append(turn, int64(i))
+		m.Turn = append(m.Turn, uint32(i))
 	}
-	return jsonrecord.Ints(b, "turn", turn)
+	return m
+}
+
+// since returns times as milliseconds before another one, or the times of those.
+func since(last int64, times []int64) []int64 {
+	if times == nil {
+		return nil
+	}
+	out := make([]int64, len(times))
+	for i, at := range times {
+		out[i] = last - at
+	}
+	return out
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/openloop"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -175,7 +176,7 @@ func TestIncidentsOfFindings(t *testing.T) {
 		return results[2].Incidents[0]
 	}
 	shown := fire("shows")
-	want := []event.Counter{
+	want := []openloop.Counter{
 		{Detector: "semantic", Fingerprint: "01", KeptSeconds: 60}, {Detector: "semantic", Fingerprint: "02", KeptSeconds: 3600},
 		{Detector: "tool", Fingerprint: "03", KeptSeconds: 90},
 	}

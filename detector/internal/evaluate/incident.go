@@ -11,6 +11,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 // noted returns a finding of a check for the record of its incident.
@@ -145,18 +146,18 @@ func published(tools string) string {
 
 // related returns the records that a request has in a policy beside its counters: the
 // streaks of its scopes and its agent's tool calls.
-func related(check *checkpb.Check, policy string, shadow bool) []event.Counter {
-	var out []event.Counter
+func related(check *checkpb.Check, policy string, shadow bool) []openloop.Counter {
+	var out []openloop.Counter
 	for _, w := range check.GetSemantics() {
 		if w.GetPolicy() == policy && w.GetShadow() == shadow {
-			out = append(out, event.Counter{
+			out = append(out, openloop.Counter{
 				Detector: finding.Semantic, Fingerprint: hex.EncodeToString(w.GetScope()), KeptSeconds: int(streakTTL(w) / time.Second),
 			})
 		}
 	}
 	for _, w := range check.GetWatches() {
 		if w.GetPolicy() == policy && w.GetShadow() == shadow {
-			out = append(out, event.Counter{
+			out = append(out, openloop.Counter{
 				Detector: finding.Tool, Fingerprint: hex.EncodeToString(w.GetAgent()), KeptSeconds: keptSeconds(w),
 			})
 		}
@@ -174,11 +175,11 @@ func keptSeconds(w *checkpb.ToolWatch) int {
 }
 
 // relatedCounters returns the counters that a request has in a policy.
-func relatedCounters(check *checkpb.Check, policy string, shadow bool) []event.Counter {
-	var out []event.Counter
+func relatedCounters(check *checkpb.Check, policy string, shadow bool) []openloop.Counter {
+	var out []openloop.Counter
 	for _, c := range check.GetCounters() {
 		if c.GetPolicy() == policy && c.GetShadow() == shadow {
-			out = append(out, event.Counter{
+			out = append(out, openloop.Counter{
 				Detector: c.GetDetector(), Fingerprint: hex.EncodeToString(c.GetFingerprint()), KeptSeconds: int(c.GetWindowSeconds()),
 			})
 		}

@@ -26,7 +26,7 @@ func FuzzRecord(f *testing.F) {
 			t.Errorf("kept for %s", next.TTL())
 		}
 		_ = next.Event(event.Detected, at)
-		_ = Overflowing(next.Incident)
+		_ = Overflowing(next.Record)
 		var again Record
 		if err := again.Parse(next.Append(nil)); err != nil {
 			t.Errorf("%s: %v", next.Append(nil), err)

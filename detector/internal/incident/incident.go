@@ -9,15 +9,14 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/unloop/unloop/detector/internal/jsonrecord"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 const (
@@ -78,7 +77,7 @@ type Finding struct {
 	Saved event.Saved
 	// Related are other counters of the same request and policy: a release of the
 	// incident resets them too.
-	Related []event.Counter
+	Related []openloop.Counter
 	// Excerpt is the part of the text that events may show; "" for none.
 	Excerpt string
 	At      time.Time
@@ -102,23 +101,7 @@ func (f *Finding) Merge(later Finding) Finding {
 }
 
 // Record is an open incident. The zero value is none.
-type Record struct{ event.Incident }
-
-// Parse reads what Append wrote.
-func (r *Record) Parse(stored []byte) error {
-	if len(stored) == 0 {
-		return nil
-	}
-	return json.Unmarshal(stored, r)
-}
-
-// Append writes the record as JSON, and nothing for that of no incident.
-func (r *Record) Append(b []byte) []byte {
-	if r.LoopID == "" {
-		return b
-	}
-	return jsonrecord.Whole(b, r)
-}
+type Record struct{ openloop.Record }
 
 // Key returns the incident's key in its bucket.
 func (f *Finding) Key() string {
@@ -137,7 +120,7 @@ func New(f *Finding, loopID string) Record {
 	if f.Shadow {
 		mode = event.ModeShadow
 	}
-	return Record{event.Incident{
+	return Record{openloop.Record{
 		Data: event.Data{
 			LoopID: loopID, Detector: f.Detector, Policy: f.Policy, Mode: mode,
 			Action: f.Action.Label(), Answer: f.Answer.Label(), Fingerprint: hex.EncodeToString(f.Fingerprint),
@@ -224,7 +207,7 @@ func (r Record) Remaining(now time.Time) time.Duration { return r.ends().Add(clo
 // end is still to be announced.
 func (r Record) Follow(f *Finding, loopID string) Record {
 	next := New(f, loopID)
-	former := r.Incident
+	former := r.Record
 	former.Counters, former.Updates, former.Former = nil, nil, nil
 	if former.Over == "" {
 		former.Over = event.ReasonExpired
@@ -256,9 +239,9 @@ func (r Record) report() Record {
 	last := r.Reported
 	switch {
 	case last.At.IsZero():
-		r.Reported = event.Reported{Requests: r.Requests, At: r.LastSeen}
+		r.Reported = openloop.Reported{Requests: r.Requests, At: r.LastSeen}
 	case r.Requests >= growth*max(last.Requests, 1), r.Requests > last.Requests && r.LastSeen.Sub(last.At) >= growthTime:
-		r.Reported = event.Reported{Requests: r.Requests, At: r.LastSeen, Number: last.Number + 1}
+		r.Reported = openloop.Reported{Requests: r.Requests, At: r.LastSeen, Number: last.Number + 1}
 	}
 	return r
 }
@@ -310,8 +293,8 @@ func (r Record) with(f *Finding, fp string) Record {
 }
 
 // counters returns the record's counters with that of a finding.
-func (r Record) counters(f *Finding, fp string) []event.Counter {
-	all := withCounter(r.Counters, event.Counter{Detector: f.Detector, Fingerprint: fp, KeptSeconds: f.WindowSeconds})
+func (r Record) counters(f *Finding, fp string) []openloop.Counter {
+	all := withCounter(r.Counters, openloop.Counter{Detector: f.Detector, Fingerprint: fp, KeptSeconds: f.WindowSeconds})
 	for _, c := range f.Related {
 		all = withCounter(all, c)
 	}
@@ -320,7 +303,7 @@ func (r Record) counters(f *Finding, fp string) []event.Counter {
 
 // withCounter returns the counters with c added, or with the longer of both storage
 // times if c is listed. It changes no list in place.
-func withCounter(all []event.Counter, c event.Counter) []event.Counter {
+func withCounter(all []openloop.Counter, c openloop.Counter) []openloop.Counter {
 	same := 0
 	for i, known := range all {
 		switch {
@@ -343,7 +326,7 @@ func withCounter(all []event.Counter, c event.Counter) []event.Counter {
 
 // Overflowing returns the detectors whose list of counters in the record is full, so
 // that the incident may have more of them.
-func Overflowing(in event.Incident) []string {
+func Overflowing(in openloop.Record) []string {
 	var full []string
 	n := map[string]int{}
 	for _, c := range in.Counters {

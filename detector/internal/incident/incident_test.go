@@ -7,6 +7,7 @@ import (
 
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 // found is a finding that keeps its incident open for so long.
@@ -54,11 +55,11 @@ func TestARecordDescribesItsStrongestFinding(t *testing.T) {
 	t.Parallel()
 	hint := found("semantic", time.Minute)
 	hint.Action, hint.Similarity = checkpb.Action_ACTION_HINT, 0.97
-	hint.Related = []event.Counter{{Detector: "tool", Fingerprint: "01", KeptSeconds: 10}, {Detector: "tool", Fingerprint: "01", KeptSeconds: 20}}
+	hint.Related = []openloop.Counter{{Detector: "tool", Fingerprint: "01", KeptSeconds: 10}, {Detector: "tool", Fingerprint: "01", KeptSeconds: 20}}
 	reject := found("prompt", time.Minute)
 	rec := New(&hint, "loop").Add(&hint).Add(&reject).Add(&hint)
 	if rec.Action != "reject" || rec.Detector != "prompt" || rec.Similarity != 0.97 || len(rec.Findings) != 2 {
-		t.Errorf("record %+v", rec.Incident)
+		t.Errorf("record %+v", rec.Record)
 	}
 	if len(rec.Counters) != 3 || rec.Counters[1].KeptSeconds != 20 {
 		t.Errorf("counters %+v", rec.Counters)
@@ -70,8 +71,8 @@ func TestARecordDescribesItsStrongestFinding(t *testing.T) {
 		reject.Fingerprint = []byte{byte(i)}
 		rec = rec.Add(&reject)
 	}
-	if len(rec.Findings) != maxFindings || len(Overflowing(rec.Incident)) != 1 {
-		t.Errorf("%d findings, overflowing %v", len(rec.Findings), Overflowing(rec.Incident))
+	if len(rec.Findings) != maxFindings || len(Overflowing(rec.Record)) != 1 {
+		t.Errorf("%d findings, overflowing %v", len(rec.Findings), Overflowing(rec.Record))
 	}
 }
 
@@ -84,7 +85,7 @@ func TestARecordKeepsTheCallsOfAFinding(t *testing.T) {
 	f.Calls = nil
 	f.Count++
 	if rec = rec.Add(&f); len(rec.Findings) != 1 || len(rec.Findings[0].Calls) != 1 || rec.Findings[0].HitCount != f.Count || rec.Caller != "ca11" {
-		t.Errorf("record %+v", rec.Incident)
+		t.Errorf("record %+v", rec.Record)
 	}
 	if got := rec.Findings[0]; got.Threshold != 5 || got.WindowSeconds != 60 {
 		t.Errorf("finding %+v", got)
@@ -98,8 +99,8 @@ func TestFindingsThatARecordCountsAsOne(t *testing.T) {
 	if !f.Merges(&same) || f.Merges(&hint) || f.Merges(&other) {
 		t.Error("findings are told apart by detector, rule, fingerprint and action")
 	}
-	f.Saved.Requests, f.Related = 1, []event.Counter{{Detector: "tool", Fingerprint: "01"}}
-	same.Saved.Requests, same.Related = 1, []event.Counter{{Detector: "tool", Fingerprint: "02"}}
+	f.Saved.Requests, f.Related = 1, []openloop.Counter{{Detector: "tool", Fingerprint: "01"}}
+	same.Saved.Requests, same.Related = 1, []openloop.Counter{{Detector: "tool", Fingerprint: "02"}}
 	if both := f.Merge(same); both.Hits != 2 || both.Saved.Requests != 2 || both.WindowSeconds != 3600 || len(both.Related) != 2 {
 		t.Errorf("merged: %+v", both)
 	}
@@ -112,12 +113,12 @@ func TestEventsOfARecord(t *testing.T) {
 	if e.ID != "loop.loop.detected" || e.Data.Findings == nil {
 		t.Errorf("event %+v", e)
 	}
-	old := Record{event.Incident{Data: event.Data{LastSeen: f.At, WindowSeconds: 60}}} // without an end
+	old := Record{openloop.Record{Data: event.Data{LastSeen: f.At, WindowSeconds: 60}}} // without an end
 	if left := old.Left(); left != time.Minute {
 		t.Errorf("a record of an older detector stays for %s", left)
 	}
 	f.At = f.At.AddDate(8000, 0, 0)
-	if far := New(&f, "loop"); string(far.Append(nil)) != "{}" {
+	if far := New(&f, "loop"); len(far.Append(nil)) > 0 {
 		t.Errorf("a time that JSON can't hold: %s", far.Append(nil))
 	}
 }
@@ -173,7 +174,7 @@ func TestAnOlderFindingDoesNotReplaceANewerOne(t *testing.T) {
 	older.Count, older.Similarity = 7, 0.97
 	rec := New(&older, "loop").Add(&newer).Add(&older)
 	if f := rec.Findings[0]; f.HitCount != 8 || f.Similarity != 0.98 || rec.Similarity != 0.98 || rec.Requests != 2 {
-		t.Errorf("record %+v", rec.Incident)
+		t.Errorf("record %+v", rec.Record)
 	}
 }
 
@@ -188,7 +189,7 @@ func TestAnIncidentThatIsOverIsFollowedByAnother(t *testing.T) {
 	if next.LoopID != "second" || next.Former.LoopID != "first" || next.Former.Over != event.ReasonExpired {
 		t.Errorf("former %+v", next.Former)
 	}
-	if e := (Record{Incident: *next.Former}).Event(event.Resolved, f.At); e.ID != "first.loop.resolved" || e.Data.Reason != "expired" {
+	if e := (Record{Record: *next.Former}).Event(event.Resolved, f.At); e.ID != "first.loop.resolved" || e.Data.Reason != "expired" {
 		t.Errorf("event %+v", e)
 	}
 }

@@ -33,10 +33,10 @@ type Request struct {
 // Asked is the cost that a check took for a request that may follow.
 type Asked struct {
 	// Mark is the beginning of the hash of the request's id, in hex.
-	Mark string  `json:"mark"`
-	Cost float64 `json:"cost"`
+	Mark string
+	Cost float64
 	// At is when it was taken, in Unix milliseconds.
-	At int64 `json:"at"`
+	At int64
 }
 
 func mark(request string) string {

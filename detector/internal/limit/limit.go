@@ -53,25 +53,25 @@ type Stage struct {
 type State struct {
 	// At is the time of Level, or of a breaker's last change, in Unix milliseconds; 0
 	// for a full bucket.
-	At int64 `json:"at,omitempty"`
+	At int64
 	// Level of the bucket. Corrections can bring it below zero.
-	Level float64 `json:"level,omitempty"`
+	Level float64
 	// Period is when the budget's period began, in Unix milliseconds.
-	Period int64   `json:"period,omitempty"`
-	Spent  float64 `json:"spent,omitempty"`
+	Period int64
+	Spent  float64
 	// IDs are those of the newest requests that were taken.
-	IDs hitid.IDs `json:"ids,omitempty"`
+	IDs hitid.IDs
 	// Asked are the checks whose requests may follow, oldest first.
-	Asked []Asked `json:"asked,omitempty"`
+	Asked []Asked
 	// Minute is the calendar minute of Current, in Unix milliseconds; Previous is
 	// the spend of the one before. Opened is when the breaker opened, 0 while it is
 	// closed.
-	Minute   int64   `json:"minute,omitempty"`
-	Current  float64 `json:"current,omitempty"`
-	Previous float64 `json:"previous,omitempty"`
-	Opened   int64   `json:"opened,omitempty"`
+	Minute   int64
+	Current  float64
+	Previous float64
+	Opened   int64
 	// Compact says that the record is stored as small as it can be.
-	Compact bool `json:"-"`
+	Compact bool
 }
 
 // IsZero reports whether the state is that of a rule that was never used.

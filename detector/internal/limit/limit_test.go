@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"testing"
@@ -207,7 +206,7 @@ func TestStateSurvivesItsRecord(t *testing.T) {
 			s = s.expect(Request{ID: fmt.Sprint(i), Asked: true, Cost: rapid.Float64Range(0, 1e15).Draw(t, "cost")}, int64(i))
 		}
 		var got State
-		if err := json.Unmarshal(s.Append(nil), &got); err != nil || !cmp.Equal(got, s) {
+		if err := got.Parse(s.Append(nil)); err != nil || !cmp.Equal(got, s) {
 			t.Fatalf("%s: %+v, %v; want %+v", s.Append(nil), got, err, s)
 		}
 	})

@@ -1,13 +1,15 @@
 package limit
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/unloop/unloop/detector/internal/jsonrecord"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/detector/internal/hitid"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 // maxStages bounds the stages of a budget.
@@ -99,36 +101,40 @@ func (v Verdict) Wire() *checkpb.LimitVerdict {
 }
 
 // Parse reads what Append wrote.
-func (s *State) Parse(stored []byte) error { return json.Unmarshal(stored, s) }
+func (s *State) Parse(stored []byte) error {
+	var m storepb.Limit
+	err := proto.Unmarshal(stored, &m)
+	*s = State{
+		At: m.GetAt(), Level: m.GetLevel(), Period: m.GetPeriod(), Spent: m.GetSpent(), IDs: hitid.IDs(m.GetIds()),
+		Minute: m.GetMinute(), Current: m.GetCurrent(), Previous: m.GetPrevious(), Opened: m.GetOpened(),
+	}
+	for _, a := range m.GetAsked() {
+		s.Asked = append(s.Asked, Asked{a.GetMark(), a.GetCost(), a.GetAt()})
+	}
+	return err
+}
 
 // leastSize is the size in bytes to which the records of budgets and breakers are filled
 // up. It is more than a compact one has, so that those can be stored again in a bucket that
 // has no room for larger records.
-const leastSize = 256
+const leastSize = 128
 
-// Append writes the state as JSON.
+// Append writes the state as a storepb.Limit.
 func (s State) Append(b []byte) []byte {
-	begin := len(b)
-	b = jsonrecord.Int(append(b, '{'), "at", s.At)
-	b = jsonrecord.Float(b, "level", s.Level)
-	b = jsonrecord.Int(b, "period", s.Period)
-	b = jsonrecord.Float(b, "spent", s.Spent)
-	b = jsonrecord.String(b, "ids", string(s.IDs))
-	b = jsonrecord.List(b, "asked", s.Asked, func(b []byte, a Asked) []byte {
-		b = jsonrecord.String(append(b, '{'), "mark", a.Mark)
-		b = jsonrecord.Float(b, "cost", a.Cost)
-		return append(jsonrecord.Int(b, "at", a.At), '}')
-	})
-	b = jsonrecord.Int(b, "minute", s.Minute)
-	b = jsonrecord.Float(b, "current", s.Current)
-	b = jsonrecord.Float(b, "previous", s.Previous)
-	b = append(jsonrecord.Int(b, "opened", s.Opened), '}')
+	m := &storepb.Limit{
+		At: s.At, Level: s.Level, Period: s.Period, Spent: s.Spent, Ids: string(s.IDs),
+		Minute: s.Minute, Current: s.Current, Previous: s.Previous, Opened: s.Opened,
+	}
+	for _, a := range s.Asked {
+		m.Asked = append(m.Asked, &storepb.LimitAsked{Mark: a.Mark, Cost: a.Cost, At: a.At})
+	}
+	const tag = 2 // of the field fill and its length, in bytes
 	if lasts := s.Period != 0 || s.Minute != 0; lasts && !s.Compact {
-		for len(b)-begin < leastSize {
-			b = append(b, ' ')
+		if missing := leastSize - proto.Size(m); missing > 0 {
+			m.Fill = make([]byte, max(missing-tag, 1))
 		}
 	}
-	return b
+	return storepb.Append(b, m)
 }
 
 // Fit returns the state for a bucket that is full or not. In a full one it keeps the newest

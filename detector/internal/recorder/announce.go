@@ -84,7 +84,7 @@ func (r *Recorder) announce(ctx context.Context, a announcement) {
 func (r *Recorder) publishBegin(ctx context.Context, a *announcement) error {
 	if a.typ == event.Detected {
 		if f := a.record.Former; f != nil {
-			if err := r.publishEnd(ctx, incident.Record{Incident: *f}); err != nil {
+			if err := r.publishEnd(ctx, incident.Record{Record: *f}); err != nil {
 				return err
 			}
 		}

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 // An open loop is found by its id while its record and others are rewritten all the time,
@@ -18,9 +20,10 @@ func TestALoopIsFoundWhileItsRecordIsRewritten(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
 	r, other := process(t, s), process(t, s)
+	another := openloop.Record{Data: event.Data{LoopID: "other"}}
 	nc := s.Conn()
 	for i := range 5000 {
-		if err := nc.Publish("$KV."+schemas.BucketIncidents+".live.default.of"+fmt.Sprint(i), []byte(`{"loop_id":"other"}`)); err != nil {
+		if err := nc.Publish("$KV."+schemas.BucketIncidents+".live.default.of"+fmt.Sprint(i), another.Append(nil)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/incident"
-	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 // Memory records incidents in this process only. It keeps ended incidents and publishes no
@@ -57,12 +57,12 @@ func (m *Memory) Open(f incident.Finding) string {
 }
 
 // Incidents returns all incidents in the order in which they began.
-func (m *Memory) Incidents() []event.Incident {
+func (m *Memory) Incidents() []openloop.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make([]event.Incident, len(m.all))
+	out := make([]openloop.Record, len(m.all))
 	for i, o := range m.all {
-		out[i] = o.record.Incident
+		out[i] = o.record.Record
 	}
 	return out
 }

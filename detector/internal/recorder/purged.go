@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -49,7 +48,7 @@ func (r *Recorder) endPurged(ctx context.Context, subject string) error {
 			return err
 		}
 		var rec incident.Record
-		if !strings.HasPrefix(entry.Key(), keys+hex.EncodeToString(begins)) || json.Unmarshal(entry.Value(), &rec) != nil || rec.Detector != finding.CircuitBreaker {
+		if !strings.HasPrefix(entry.Key(), keys+hex.EncodeToString(begins)) || rec.Parse(entry.Value()) != nil || rec.Detector != finding.CircuitBreaker {
 			continue
 		}
 		if err := r.end(ctx, entry.Key(), rec.LoopID, event.ReasonClosed); err != nil {

@@ -3,7 +3,6 @@ package recorder
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"testing"
@@ -17,6 +16,8 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/openloop"
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 // process is a recorder with a connection of its own, whose flushes the test calls.
@@ -45,7 +46,7 @@ func record(t *testing.T, r *Recorder, f incident.Finding) string {
 }
 
 // stored returns a conversation's record and the TTL that it is stored with.
-func stored(t *testing.T, s *natstest.Server, conversation string) (event.Incident, time.Duration) {
+func stored(t *testing.T, s *natstest.Server, conversation string) (openloop.Record, time.Duration) {
 	t.Helper()
 	stream, err := s.JetStream().Stream(t.Context(), "KV_"+schemas.BucketIncidents)
 	if err != nil {
@@ -55,8 +56,8 @@ func stored(t *testing.T, s *natstest.Server, conversation string) (event.Incide
 	if err != nil {
 		t.Fatal(err)
 	}
-	var in event.Incident
-	if err := json.Unmarshal(msg.Data, &in); err != nil {
+	var in openloop.Record
+	if err := in.Parse(msg.Data); err != nil {
 		t.Fatal(err)
 	}
 	ttl, err := time.ParseDuration(msg.Header.Get("Nats-TTL"))
@@ -234,16 +235,16 @@ func TestAReleaseResetsCountersThatTheRecordDoesNotList(t *testing.T) {
 		f.Fingerprint = bytes.Repeat([]byte{byte(i)}, 32)
 		id = record(t, r, f)
 		r.Flush(t.Context())
-		body := `{"incident":"aa"}`
+		body := &storepb.Counter{Incident: "aa"}
 		if i%2 == 0 {
-			body = `{"parts":[{"state":{"incident":"aa"}}]}`
+			body = &storepb.Counter{Parts: []*storepb.CounterPart{{State: body}}}
 		}
 		key := schemas.CounterKey(false, "prompt", "default", f.Fingerprint)
-		if _, err := kv.Put(t.Context(), key, []byte(body)); err != nil {
+		if _, err := kv.Put(t.Context(), key, storepb.Append(nil, body)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := kv.Put(t.Context(), schemas.CounterKey(false, "prompt", "default", []byte{0xff}), []byte(`{"incident":"bb"}`)); err != nil {
+	if _, err := kv.Put(t.Context(), schemas.CounterKey(false, "prompt", "default", []byte{0xff}), storepb.Append(nil, &storepb.Counter{Incident: "bb"})); err != nil {
 		t.Fatal(err)
 	}
 	refs, err := r.Release(t.Context(), id, func(context.Context, *checkpb.CounterRef, time.Duration) error { return nil })

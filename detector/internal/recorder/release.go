@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,11 +12,13 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 // ErrNotOpen says that there is no open incident with the given id.
@@ -63,7 +64,7 @@ func (r *Recorder) Release(ctx context.Context, loopID string, reset Reset) ([]*
 // addUnlisted returns the incident's counters together with those that its record has no
 // room for: the counters of a detector in schemas.BucketCounters that name the
 // incident's conversation.
-func (r *Recorder) addUnlisted(ctx context.Context, key string, in event.Incident, detector string) ([]event.Counter, error) {
+func (r *Recorder) addUnlisted(ctx context.Context, key string, in openloop.Record, detector string) ([]openloop.Counter, error) {
 	all, listed := slices.Clone(in.Counters), map[string]bool{}
 	for _, c := range all {
 		if c.Detector == detector {
@@ -79,7 +80,7 @@ func (r *Recorder) addUnlisted(ctx context.Context, key string, in event.Inciden
 		for _, mark := range parts(entry.Value(), conversation) {
 			if part := name + mark; !listed[part] {
 				listed[part] = true
-				all = append(all, event.Counter{Detector: detector, Fingerprint: part})
+				all = append(all, openloop.Counter{Detector: detector, Fingerprint: part})
 			}
 		}
 	}
@@ -98,15 +99,8 @@ func fingerprintOf(token string) string {
 // parts returns the parts of a counter's record that name a conversation; "" for the
 // record itself.
 func parts(stored []byte, conversation string) (marks []string) {
-	type state struct{ Incident string }
-	var rec struct {
-		state
-		Parts []struct {
-			Mark  string
-			State state
-		}
-	}
-	if json.Unmarshal(stored, &rec) != nil {
+	var rec counter.State
+	if rec.Parse(stored) != nil {
 		return nil
 	}
 	if rec.Incident == conversation {
@@ -125,7 +119,7 @@ func lastToken(key string) string { return key[strings.LastIndexByte(key, '.')+1
 // find returns the open incident with the given id, and its key, which its timer names. It
 // reads what the leaders of the buckets have, however many records there are and however
 // often they are written.
-func (r *Recorder) find(ctx context.Context, loopID string) (key string, in event.Incident, err error) {
+func (r *Recorder) find(ctx context.Context, loopID string) (key string, in openloop.Record, err error) {
 	if !validID(loopID) {
 		return "", in, ErrNotOpen
 	}
@@ -141,7 +135,7 @@ func (r *Recorder) find(ctx context.Context, loopID string) (key string, in even
 	case rec.LoopID != loopID:
 		return "", in, ErrNotOpen
 	}
-	return key, rec.Incident, nil
+	return key, rec.Record, nil
 }
 
 // validID reports whether an id may be that of a loop, which is a token of a subject.

@@ -8,12 +8,13 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 func TestSavingsAreWhatEachWriteAdds(t *testing.T) {
 	t.Parallel()
 	record := func(loop string, requests, tokens int, usd *float64) incident.Record {
-		return incident.Record{Incident: event.Incident{Data: event.Data{
+		return incident.Record{Record: openloop.Record{Data: event.Data{
 			LoopID: loop, Policy: "p", Detector: "tool", Saved: event.Saved{Requests: requests, InputTokens: tokens, USD: usd},
 		}, Tenant: "acme"}}
 	}
@@ -38,7 +39,7 @@ func TestTenantsAreCountedInABoundedNumberOfSeries(t *testing.T) {
 	t.Parallel()
 	s := newTenants(nil)
 	record := func(tenant, project string) incident.Record {
-		return incident.Record{Incident: event.Incident{Data: event.Data{Mode: event.ModeEnforce}, Tenant: tenant, Project: project}}
+		return incident.Record{Record: openloop.Record{Data: event.Data{Mode: event.ModeEnforce}, Tenant: tenant, Project: project}}
 	}
 	s.found(record("", "search"))
 	s.found(record("a\xff", ""))

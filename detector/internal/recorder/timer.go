@@ -95,7 +95,7 @@ func (r *Recorder) withoutTimer(ctx context.Context) (map[timer]time.Duration, e
 			return nil, err
 		}
 		var rec incident.Record
-		if json.Unmarshal(entry.Value(), &rec) == nil && rec.LoopID != "" {
+		if rec.Parse(entry.Value()) == nil && rec.LoopID != "" {
 			lacking[timer{rec.LoopID, entry.Key()}] = rec.Remaining(r.now())
 		}
 	}

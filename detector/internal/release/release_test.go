@@ -3,7 +3,6 @@ package release_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -23,11 +22,12 @@ import (
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/openloop"
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 var errNo = errors.New("no")
@@ -67,7 +67,7 @@ func newFixture(t *testing.T, s *natstest.Server) *fixture {
 }
 
 // open opens an incident of a detector and its related counters, and returns its id.
-func (f *fixture) open(t *testing.T, detector string, related ...event.Counter) string {
+func (f *fixture) open(t *testing.T, detector string, related ...openloop.Counter) string {
 	t.Helper()
 	id, err := f.Incidents.Record(t.Context(), incident.Finding{
 		Conversation: "aa", Policy: "p", Detector: detector, Action: checkpb.Action_ACTION_REJECT, Fingerprint: []byte{1}, Hits: 1, Count: 6, WindowSeconds: 60,
@@ -82,8 +82,8 @@ func (f *fixture) open(t *testing.T, detector string, related ...event.Counter) 
 func TestAReleaseResetsAllRecordsOfALoop(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, natstest.Start(t))
-	id := f.open(t, "prompt", event.Counter{Detector: "semantic", Fingerprint: "02"}, event.Counter{Detector: "tool", Fingerprint: "03"},
-		event.Counter{Detector: finding.CircuitBreaker, Fingerprint: "04"})
+	id := f.open(t, "prompt", openloop.Counter{Detector: "semantic", Fingerprint: "02"}, openloop.Counter{Detector: "tool", Fingerprint: "03"},
+		openloop.Counter{Detector: finding.CircuitBreaker, Fingerprint: "04"})
 	limitKey, streakKey := schemas.LimitKey(false, "p", finding.CircuitBreaker, []byte{4}), schemas.StreakKey(false, "p", []byte{2})
 	if err := f.limits.Apply(t.Context(), limitKey, func(limit.State) (limit.State, time.Duration) { return limit.State{Opened: 1}, time.Hour }); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestAReleasedCounterIsNotBlockedAgainByADetectorThatHearsLate(t *testing.T)
 	key := schemas.CounterKey(false, "prompt", "p", []byte{1})
 	block := &nats.Msg{
 		Subject: strings.TrimSuffix(blocks.Subjects, ">") + key,
-		Data:    fmt.Appendf(nil, `{"blocks":[{"began":%d,"until":%d}]}`, time.Now().UnixMilli(), time.Now().Add(time.Hour).UnixMilli()),
+		Data:    storepb.Append(nil, &storepb.Blocks{Blocks: []*storepb.Block{{Began: time.Now().UnixMilli(), Until: time.Now().Add(time.Hour).UnixMilli()}}}),
 	}
 	late := blocks.New(natstest.Start(t).Service(), prometheus.NewRegistry(), slog.New(slog.DiscardHandler), time.Now)
 	late.OnStored(block)

@@ -9,34 +9,35 @@ package streak
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/unloop/unloop/detector/internal/jsonrecord"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 // State is the record of a scope. The zero value is that of a new scope.
 type State struct {
 	// Matches in a row up to now.
-	Matches int `json:"n"`
+	Matches int
 	// Incident is the conversation that the streak is reported under: that of its first
 	// match. Without a session, each wording of a prompt has another conversation.
-	Incident string `json:"incident,omitempty"`
+	Incident string
 	// Late is the similarity of a match whose request did not wait for it. It applies to
 	// the next request; 0 for none.
-	Late float64 `json:"late,omitempty"`
+	Late float64
 	// Retries since the last compared request.
-	Retries int `json:"retries,omitempty"`
+	Retries int
 	// Calls are the calls that may be made again without counting, oldest first.
-	Calls []Call `json:"calls,omitempty"`
+	Calls []Call
 	// Aside are the ids of remembered texts that were replays, oldest first. Similarity
 	// to them does not count.
-	Aside []string `json:"aside,omitempty"`
+	Aside []string
 	// Released is when an operator released the scope, in Unix milliseconds; 0 for
 	// never. Similarity to texts from before does not count.
-	Released int64 `json:"released,omitempty"`
+	Released int64
 }
 
 // Released returns the state after an operator's release.
@@ -45,12 +46,12 @@ func Released(at time.Time) State { return State{Released: at.UnixMilli()} }
 // Call is a call that got no answer, or that has an idempotency key.
 type Call struct {
 	// Text is the digest of the text, Key that of the idempotency key.
-	Text string `json:"text"`
-	Key  string `json:"key,omitempty"`
+	Text string
+	Key  string
 	// Replays that did not count since it last counted.
-	Replays int `json:"replays,omitempty"`
+	Replays int
 	// Open says that the last call got no answer, so that the next is a replay.
-	Open bool `json:"open,omitempty"`
+	Open bool
 }
 
 const (
@@ -231,7 +232,25 @@ func (s State) Equal(o State) bool {
 }
 
 // Parse reads what Append wrote.
-func (s *State) Parse(stored []byte) error { return json.Unmarshal(stored, s) }
+func (s *State) Parse(stored []byte) error {
+	var m storepb.Streak
+	err := proto.Unmarshal(stored, &m)
+	*s = State{
+		Matches: int(m.GetMatches()), Incident: m.GetIncident(), Late: m.GetLate(), Retries: int(m.GetRetries()), Aside: m.GetAside(), Released: m.GetReleased(),
+	}
+	for _, c := range m.GetCalls() {
+		s.Calls = append(s.Calls, Call{c.GetText(), c.GetKey(), int(c.GetReplays()), c.GetOpen()})
+	}
+	return err
+}
 
-// Append writes the state as JSON after b.
-func (s *State) Append(b []byte) []byte { return jsonrecord.Whole(b, s) }
+// Append writes the state as a storepb.Streak after b.
+func (s *State) Append(b []byte) []byte {
+	m := &storepb.Streak{
+		Matches: int64(s.Matches), Incident: s.Incident, Late: s.Late, Retries: int64(s.Retries), Aside: s.Aside, Released: s.Released,
+	}
+	for _, c := range s.Calls {
+		m.Calls = append(m.Calls, &storepb.StreakCall{Text: c.Text, Key: c.Key, Replays: int64(c.Replays), Open: c.Open})
+	}
+	return storepb.Append(b, m)
+}

@@ -2,15 +2,15 @@ package toolloop
 
 // Stats is a summary of a session, for people and for the check API.
 type Stats struct {
-	Calls      int // since the last human message
-	Total      int // in all
-	Unique     int // distinct ones; a call made again after it was forgotten counts again
-	Blocked    int // rounds that were blocked or broken off
-	Remembered int // rounds
+	Calls      int `json:"calls"`      // since the last human message
+	Total      int `json:"total"`      // in all
+	Unique     int `json:"unique"`     // distinct ones; a call made again after it was forgotten counts again
+	Blocked    int `json:"blocked"`    // rounds that were blocked or broken off
+	Remembered int `json:"remembered"` // rounds
 
-	MostRepeated      string // the tool of the call that was made most often
-	MostRepeatedCount int    // and how often
-	Broken            bool   // nothing passes until a human message or a release
+	MostRepeated      string `json:"most_repeated,omitempty"`       // the tool of the call that was made most often
+	MostRepeatedCount int    `json:"most_repeated_count,omitempty"` // and how often
+	Broken            bool   `json:"broken,omitempty"`              // nothing passes until a human message or a release
 }
 
 // Stats returns the summary of s.

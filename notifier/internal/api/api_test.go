@@ -25,6 +25,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/kit/silences"
 	"github.com/unloop/unloop/schemas/match"
+	"github.com/unloop/unloop/schemas/openloop"
 	"github.com/unloop/unloop/schemas/silence"
 	"github.com/unloop/unloop/schemas/status"
 )
@@ -150,7 +151,7 @@ func (s *served) fillBoard(t *testing.T) {
 			Calls: []event.Call{{Tool: "a", Call: "0123456789abcdef", Result: "0123456789abcdef"}, {Call: "0123456789abcdef"}},
 		}},
 	}
-	s.board.Incidents.Put("k", text(t, event.Incident{Data: d, Tenant: hostile, Ends: noon.Add(time.Minute)}))
+	s.board.Incidents.Put("k", text(t, openloop.Record{Data: d, Tenant: hostile, Ends: noon.Add(time.Minute)}))
 	s.board.Silences.Put("s", text(t, silence.Silence{ID: "s", Matchers: match.Matchers{"tenant": {"*"}}, Author: "a", Start: noon, End: noon.Add(time.Hour)}))
 	s.board.Silences.Put("t", text(t, silence.Silence{ID: "t", Start: noon.Add(time.Hour), End: noon.Add(2 * time.Hour)}))
 	s.board.Silences.Put("u", text(t, silence.Silence{ID: "u", End: noon}))
@@ -180,6 +181,9 @@ func (s *served) publish(t *testing.T, sequence uint64, typ event.Type, d event.
 
 func text(t *testing.T, v any) []byte {
 	t.Helper()
+	if loop, ok := v.(openloop.Record); ok {
+		return loop.Append(nil)
+	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/openloop"
 	"github.com/unloop/unloop/schemas/silence"
 	"github.com/unloop/unloop/schemas/status"
 )
@@ -26,12 +27,15 @@ func data(id, policy string) event.Data {
 	}
 }
 
-func incident(id, policy string) event.Incident {
-	return event.Incident{Data: data(id, policy), Tenant: "acme", Ends: noon.Add(time.Minute)}
+func incident(id, policy string) openloop.Record {
+	return openloop.Record{Data: data(id, policy), Tenant: "acme", Ends: noon.Add(time.Minute)}
 }
 
 func body(t *testing.T, v any) []byte {
 	t.Helper()
+	if loop, ok := v.(openloop.Record); ok {
+		return loop.Append(nil)
+	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +72,7 @@ func TestALoopGoesFromItsRecordToThePast(t *testing.T) {
 	grown := incident("l1", "p")
 	grown.HitCount, grown.LastSeen, grown.Saved.Requests = 60, noon.Add(time.Second), 55
 	b.Incidents.Put("live.p.1", body(t, grown))
-	b.Incidents.DeleteFunc(func(in event.Incident) bool { return in.LoopID == "l1" })
+	b.Incidents.DeleteFunc(func(in openloop.Record) bool { return in.LoopID == "l1" })
 	if l, _ := b.Loop("l1", noon.Add(time.Second)); l.State != Resolved {
 		t.Errorf("just released: %+v", l)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 // The states of a loop.
@@ -85,7 +86,7 @@ func loopOf(e *event.Event) Loop {
 }
 
 // loopOfRecord returns the loop of an incident's record.
-func loopOfRecord(in *event.Incident) Loop {
+func loopOfRecord(in *openloop.Record) Loop {
 	e := event.Event{TenantID: in.Tenant, ProjectID: in.Project, RequestID: in.RequestID, Data: in.Data}
 	l := loopOf(&e)
 	if !in.Ends.IsZero() {

@@ -2,8 +2,9 @@ package board
 
 import (
 	"container/list"
-	"encoding/json"
 	"sync"
+
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 // Records holds the values of one bucket by key, the newest if there are too many. A value
@@ -148,7 +149,7 @@ func (r *Records[T]) All() (all []T, omitted bool) {
 func (r *record[T]) read() *T {
 	if !r.decoded {
 		var v T
-		if json.Unmarshal(r.stored, &v) == nil {
+		if storepb.Read(r.stored, &v) == nil {
 			r.value = &v
 		}
 		r.decoded, r.stored = true, nil

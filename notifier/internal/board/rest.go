@@ -4,13 +4,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/openloop"
 )
 
 // Incidents are the records of open loops: the newest whole, and of the others what says
 // that they are open.
 type Incidents struct {
-	*Records[event.Incident]
+	*Records[openloop.Record]
 	rest rest
 }
 
@@ -22,10 +22,10 @@ type rest struct {
 }
 
 func newIncidents(history *History, changed func()) *Incidents {
-	in := &Incidents{Records: newRecords[event.Incident](maxIncidents, changed)}
+	in := &Incidents{Records: newRecords[openloop.Record](maxIncidents, changed)}
 	in.rest.clear()
-	in.removed = func(gone event.Incident) { history.Keep(loopOfRecord(&gone), true) }
-	in.evicted = func(key string, open event.Incident) {
+	in.removed = func(gone openloop.Record) { history.Keep(loopOfRecord(&gone), true) }
+	in.evicted = func(key string, open openloop.Record) {
 		l := loopOfRecord(&open)
 		in.rest.put(key, l.ID, l.Ends)
 		history.Keep(l, false)
@@ -54,7 +54,7 @@ func (in *Incidents) Replace(all []Entry) {
 // Release removes the record of a loop that was released.
 func (in *Incidents) Release(loopID string) {
 	in.rest.forget(loopID)
-	in.DeleteFunc(func(one event.Incident) bool { return one.LoopID == loopID })
+	in.DeleteFunc(func(one openloop.Record) bool { return one.LoopID == loopID })
 }
 
 func (r *rest) clear() {

@@ -14,6 +14,7 @@ import (
 	"github.com/unloop/unloop/notifier/internal/routing"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/delivery"
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 // conclude records how an attempt went: a message that is given up becomes a dead letter,
@@ -131,20 +132,10 @@ const keepLog = 7 * 24 * time.Hour
 type entry struct{ delivery.Record }
 
 // Parse reads what Append wrote.
-func (l *entry) Parse(stored []byte) error { return json.Unmarshal(stored, &l.Record) }
+func (l *entry) Parse(stored []byte) error { return storepb.ReadDocument(stored, &l.Record) }
 
-// Append writes the entry as JSON.
-func (l *entry) Append(b []byte) []byte { return appendJSON(b, &l.Record) }
-
-// appendJSON appends a record as JSON. One that can't be written, such as a time in the
-// year 10000, is forgotten.
-func appendJSON(b []byte, record any) []byte {
-	body, err := json.Marshal(record)
-	if err != nil {
-		return append(b, "{}"...)
-	}
-	return append(b, body...)
-}
+// Append writes the entry as a document.
+func (l *entry) Append(b []byte) []byte { return storepb.AppendDocument(b, &l.Record) }
 
 // write adds an attempt to the delivery log, and returns what the log has then. A log that
 // can't be written holds up nothing.

@@ -2,12 +2,12 @@ package deliver
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/delivery"
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 // state is an endpoint's stored state, or that of its throttle.
@@ -18,10 +18,10 @@ type state struct {
 }
 
 // Parse reads what Append wrote.
-func (s *state) Parse(stored []byte) error { return json.Unmarshal(stored, s) }
+func (s *state) Parse(stored []byte) error { return storepb.ReadDocument(stored, s) }
 
-// Append writes the state as JSON.
-func (s *state) Append(b []byte) []byte { return appendJSON(b, s) }
+// Append writes the state as a document.
+func (s *state) Append(b []byte) []byte { return storepb.AppendDocument(b, s) }
 
 // throttle takes one message from the endpoint's throttle, which all notifiers share. If
 // there is none, it returns how long the message has to wait.

@@ -1,17 +1,14 @@
 package outbox
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/json"
 	"errors"
-	"io"
 	"slices"
 	"time"
 
 	"github.com/unloop/unloop/notifier/internal/routing"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/silence"
+	"github.com/unloop/unloop/schemas/storepb"
 )
 
 const (
@@ -26,9 +23,6 @@ const (
 	keepIdle = 15 * time.Minute
 	keepOpen = 3 * 24 * time.Hour
 	keepOwed = 30 * 24 * time.Hour
-	// compressFrom is the size in bytes from which a stored record is compressed: NATS
-	// takes messages of up to 1 MiB.
-	compressFrom = 64 << 10
 )
 
 // ErrFull means that a group is full of unsent loops.
@@ -60,43 +54,10 @@ type Claim struct {
 }
 
 // Parse reads what Append wrote.
-func (r *Record) Parse(stored []byte) error {
-	if !bytes.HasPrefix(stored, gzipMagic) {
-		return json.Unmarshal(stored, r)
-	}
-	zip, err := gzip.NewReader(bytes.NewReader(stored))
-	if err != nil {
-		return err
-	}
-	body, err := io.ReadAll(io.LimitReader(zip, maxRecord))
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(body, r)
-}
+func (r *Record) Parse(stored []byte) error { return storepb.ReadDocument(stored, r) }
 
-var gzipMagic = []byte{0x1f, 0x8b}
-
-// maxRecord bounds a record that is read, in bytes.
-const maxRecord = 64 << 20
-
-// Append writes the record as JSON, with gzip if it is large.
-func (r *Record) Append(b []byte) []byte {
-	body, err := json.Marshal(r)
-	switch {
-	case err != nil: // a year above 9999, which nobody's clock shows
-		return append(b, "{}"...)
-	case len(body) < compressFrom:
-		return append(b, body...)
-	}
-	out := bytes.NewBuffer(b)
-	zip := gzip.NewWriter(out)
-	_, err = zip.Write(body)
-	if errors.Join(err, zip.Close()) != nil { // a buffer takes everything
-		return append(b, body...)
-	}
-	return out.Bytes()
-}
+// Append writes the record as a document.
+func (r *Record) Append(b []byte) []byte { return storepb.AppendDocument(b, r) }
 
 // Knows reports whether the record has an event, or its loop.
 func (r *Record) Knows(e *event.Event) bool {

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/detector"
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/seal"
+	"github.com/unloop/unloop/schemas/openloop"
+	"github.com/unloop/unloop/schemas/storepb"
+)
+
+type kvCmd struct {
+	client
+	Bucket string `arg:"" help:"Bucket, such as LOOP_COUNTERS."`
+	Keys   string `arg:"" optional:"" default:">" help:"Keys to print; * and > are wildcards."`
+}
+
+// storedRecord is a line of the output.
+type storedRecord struct {
+	Key    string `json:"key"`
+	Record any    `json:"record"`
+}
+
+// Run prints the records of a bucket, each as a line of JSON.
+func (c *kvCmd) Run(ctx context.Context, io streams) error {
+	trust, err := c.trust()
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, func(js jetstream.JetStream) error {
+		records, err := natskit.Records(ctx, js, c.Bucket, c.Keys)
+		if err != nil {
+			return explain(fmt.Errorf("read bucket %s: %w", c.Bucket, err))
+		}
+		all := make([]storedRecord, len(records))
+		for i, r := range records {
+			all[i].Key = r.Key
+			if all[i].Record, err = readable(trust, c.Bucket, r.Key, r.Value); err != nil {
+				return fmt.Errorf("read record %s of %s: %w", r.Key, c.Bucket, err)
+			}
+		}
+		return jsonLines(io, all)
+	})
+}
+
+// readable returns a stored value in a form that can be written as JSON.
+func readable(trust seal.Trust, bucket, key string, value []byte) (any, error) {
+	switch m := storepb.Of(bucket, key); {
+	case len(value) == 0:
+		return nil, nil
+	case bucket == schemas.BucketIncidents:
+		var loop openloop.Record
+		err := loop.Parse(value)
+		return loop, err
+	case m != nil:
+		if err := proto.Unmarshal(value, m); err != nil {
+			return nil, err
+		}
+		if limit, ok := m.(*storepb.Limit); ok {
+			limit.Fill = nil
+		}
+		text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+		return json.RawMessage(text), err
+	case bucket == schemas.BucketSessions && strings.HasPrefix(key, "tool."):
+		return detector.ReadSession(value)
+	case bucket == schemas.BucketPolicies && key == schemas.KeyCallerHash:
+		return "secret", nil
+	case bucket == schemas.BucketPolicies || bucket == schemas.BucketOverrides:
+		record, err := trust.Open(bucket, key, value)
+		if err != nil {
+			return nil, err
+		}
+		value = record.Content
+	}
+	var document any
+	if storepb.ReadDocument(value, &document) == nil {
+		return document, nil
+	}
+	if utf8.Valid(value) {
+		return string(value), nil
+	}
+	return value, nil
+}
