@@ -146,6 +146,7 @@ func TestFaultsInBundles(t *testing.T) {
 		{"a list", "[]", "", "must be a mapping"},
 		{"two documents", "bundle_version: 1" + rest + "---\n{}", "", "single YAML document"},
 		{"broken YAML", "bundle_version: [", "", "not well-formed"},
+		{"a tab", "bundle_version: 1\npolicies:\n\t- id: x\n", "", "a line is indented with a tab, where YAML wants spaces"},
 		{"broken JSON", `{"bundle_version": 1,`, "", "not well-formed"},
 		{"a key that is no name", "bundle_version: 1\n? [a]\n: b" + rest, "", "keys must be plain names"},
 		{"too large", strings.Repeat(" ", policy.MaxBytes+1), "", "larger than"},

@@ -54,6 +54,10 @@ func parseYAML(data []byte, noun string) (*yaml.Node, *Fault) {
 
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
+// tabbed is the parser's message about a tab in place of spaces; no other character of a
+// bundle is refused so.
+const tabbed = "found character that cannot start any token"
+
 // yamlFault takes the line out of the parser's message.
 func yamlFault(err error) *Fault {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
@@ -63,6 +67,9 @@ func yamlFault(err error) *Fault {
 		if n, err := strconv.Atoi(m[1]); err == nil {
 			line = n
 		}
+	}
+	if message == tabbed {
+		message = "a line is indented with a tab, where YAML wants spaces"
 	}
 	return &Fault{Line: line, Message: "not well-formed: " + message}
 }

@@ -93,8 +93,8 @@ func (c *Clock) Gauge(name string) prometheus.Collector {
 // Start measures the server's time for the first time, and has it measured until the
 // context ends.
 func (c *Clock) Start(ctx context.Context) {
-	if err := c.Sync(ctx); err != nil && ctx.Err() == nil {
-		c.log.Info("the NATS server's time is not known yet, using the machine's", "error", err)
+	if err := c.Sync(ctx); err != nil && ctx.Err() == nil { // as in a cluster whose first streams are being made
+		c.log.Debug("the NATS server's time is not known yet, using the machine's", "error", err)
 	}
 	go c.Run(ctx)
 }

@@ -81,7 +81,7 @@ func NewAdmin(addr string, pages access.Allowed, reg *prometheus.Registry, servi
 			}
 		}
 	}
-	a.server = &http.Server{Handler: inTime(mux), ReadHeaderTimeout: headerTimeout, IdleTimeout: adminIdleTimeout}
+	a.server = &http.Server{Handler: inTime(directing(mux)), ReadHeaderTimeout: headerTimeout, IdleTimeout: adminIdleTimeout}
 	a.ready.Set(nil)
 	return a, nil
 }
@@ -103,6 +103,23 @@ func inTime(next http.Handler) http.Handler {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 		}
 		next.ServeHTTP(w, r)
+	})
+}
+
+// api begins the paths of the dashboard's API.
+const api = "/api/v1/"
+
+// directing answers requests for models, which the port does not serve, with where to send
+// them.
+func directing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, api) || r.Method != http.MethodPost && !strings.HasPrefix(r.URL.Path, "/v1") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprintln(w, `{"error":{"message":"this is Unloop's admin port, which forwards nothing; set the base URL to the gateway's port (--listen, by default http://127.0.0.1:8080)","type":"invalid_request_error","code":"admin_port"}}`)
 	})
 }
 

@@ -146,3 +146,32 @@ func TestAdminKeysMustBeReadable(t *testing.T) {
 		}
 	}
 }
+
+func TestRequestsForModelsAreToldWhereToGo(t *testing.T) {
+	t.Parallel()
+	admin, err := NewAdmin("127.0.0.1:0", access.Allowed{}, NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.listener.Close() })
+	for request, told := range map[string]bool{
+		"POST /v1/chat/completions": true, "GET /v1/models": true, "POST /v1beta/models/m:generateContent": true, "POST /api/chat": true, "POST /model/m/converse": true,
+		"GET /": false, "POST /api/v1/loops/x/release": false, "GET /healthz": false,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		res := httptest.NewRecorder()
+		admin.server.Handler.ServeHTTP(res, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+		if got := res.Code == http.StatusNotFound && strings.Contains(res.Body.String(), "set the base URL to the gateway's port"); got != told {
+			t.Errorf("%s: status %d, %s", request, res.Code, res.Body)
+		}
+	}
+}
+
+func TestAnAddressWithoutAHostIsRefusedWithOneThatIsRight(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]string{"8099": "such as 127.0.0.1:8099", "localhost": "such as 127.0.0.1:8080"} {
+		if err := (Process{}).CheckLoopback("--listen", addr); err == nil || !strings.Contains(err.Error(), "--listen is \""+addr+"\"; set it to HOST:PORT, "+want) {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -106,12 +107,21 @@ func (p Process) checkReach(flag, addr, otherwise string) error {
 	}
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("read %s %s: %w", flag, addr, err)
+		return fmt.Errorf("%s is %q; set it to HOST:PORT, such as 127.0.0.1:%s", flag, addr, portIn(addr))
 	}
 	if access.Loopback(host) {
 		return nil
 	}
 	return fmt.Errorf("%s %s can be reached from other machines; use a loopback address such as 127.0.0.1, or %s", flag, addr, otherwise)
+}
+
+// portIn returns the number in an address without a host, or any port.
+func portIn(addr string) string {
+	port := strings.Trim(addr, ":")
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return "8080"
+	}
+	return port
 }
 
 // NewParser returns a parser of flags for the commands in cli, each flag with
