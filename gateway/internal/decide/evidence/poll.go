@@ -16,7 +16,7 @@ import (
 func expectPolls(counters []*checkpb.Counter, watches []*checkpb.ToolWatch, policies []*bundle.Policy) {
 	for _, w := range watches {
 		i := slices.IndexFunc(policies, func(p *bundle.Policy) bool { return p.ID == w.GetPolicy() && p.Tool != nil })
-		if i < 0 {
+		if i < 0 || policies[i].Prompt != nil && policies[i].Prompt.CountEach {
 			continue
 		}
 		var times uint32

@@ -48,6 +48,12 @@ func TestPromptsOfPollsHaveTheirPatience(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
+	each := counter(5, 10)
+	expectPolls([]*checkpb.Counter{each}, []*checkpb.ToolWatch{{Policy: "p", History: &checkpb.History{Items: []*checkpb.HistoryItem{item(poll)}}}},
+		[]*bundle.Policy{{ID: "p", Tool: &policy.Tool{PollMultiplier: 3}, Prompt: &policy.Prompt{CountEach: true}}})
+	if !proto.Equal(each, counter(5, 10)) {
+		t.Errorf("a policy that counts each prompt: %v", each)
+	}
 	high := counter(highestStep-1, 2*highestStep)
 	if beMorePatient(high, 3); !proto.Equal(high, counter(highestStep-1, 2*highestStep)) {
 		t.Errorf("counts that no detector takes: %v", high)
