@@ -2,7 +2,11 @@ package detection
 
 import (
 	"fmt"
+	"strings"
+	"testing"
 	"time"
+
+	"github.com/unloop/unloop/schemas/checkpb"
 )
 
 // moreStuckScenes are agents and programs that go in circles in further ways.
@@ -95,4 +99,44 @@ var moreStuckScenes = []circling{
 	{"versions that do not exist", same(16, time.Second, "bash", numbered(`{"command":"pip install foo==1.%d"}`), numbered("ERROR: No matching distribution found for foo==1.%d")), 8, 14},
 	{"sleep without an end", same(40, 5*time.Second, "bash", always(`{"command":"sleep 5"}`), always("")), 20, 0},
 	{"clicks that change nothing", same(16, time.Second, "click", numbered(`{"ref":"e%d"}`), always("Clicked.\n- page: Checkout\n  - heading: Pay\n  - button: Pay now [ref=e7]\n  - link: Terms of service\n  - link: Privacy notice\n  - text: Card was declined")), 10, 0},
+}
+
+// A loop that begins anew after it was stopped, without a name for its session, is hinted
+// before it is stopped again, and both name its tool.
+func TestALoopThatBeginsAnewIsHintedFirst(t *testing.T) {
+	t.Parallel()
+	for _, wire := range wires() {
+		t.Run(wire.name, func(t *testing.T) {
+			t.Parallel()
+			const length = 6
+			s := &scene{}
+			for run := range 3 {
+				a := s.agent(time.Duration(run) * 40 * time.Second).system("You are an agent with tools.").user("Do the task.")
+				for range length {
+					a.call("bash", `{"command":"cat missing.txt"}`, "cat: missing.txt: No such file or directory", time.Second)
+				}
+			}
+			p := s.play(t, wire)
+			for run := range 3 {
+				hint, stop := -1, -1
+				for _, a := range p.Actions {
+					if a.Request/length != run {
+						continue
+					}
+					switch {
+					case a.Action >= checkpb.Action_ACTION_REJECT && stop < 0:
+						stop = a.Request
+					case a.Action == checkpb.Action_ACTION_HINT && hint < 0:
+						hint = a.Request
+					}
+					if a.Action >= checkpb.Action_ACTION_HINT && !strings.Contains(a.Why, "bash") {
+						t.Errorf("request %d: %q does not name the tool", a.Request, a.Why)
+					}
+				}
+				if hint < 0 || stop < hint {
+					t.Errorf("run %d: hinted at %d and stopped at %d\n%s", run+1, hint, stop, p)
+				}
+			}
+		})
+	}
 }

@@ -76,6 +76,22 @@ func TestARecordDescribesItsStrongestFinding(t *testing.T) {
 	}
 }
 
+// Of findings with one action, that of the tool detector names the loop, in whatever order
+// they come.
+func TestATieIsNamedByTheToolFinding(t *testing.T) {
+	t.Parallel()
+	prompt, tool, cycle := found("prompt", time.Minute), found("tool", time.Minute), found("cycle", time.Minute)
+	for _, order := range [][]*Finding{{&prompt, &tool, &cycle}, {&tool, &cycle, &prompt}, {&cycle, &prompt, &tool}} {
+		rec := New(order[0], "loop")
+		for _, f := range order {
+			rec = rec.Add(f)
+		}
+		if rec.Detector != "tool" {
+			t.Errorf("the loop is named by %q", rec.Detector)
+		}
+	}
+}
+
 // A finding that is reported again from a session's stored state knows no calls.
 func TestARecordKeepsTheCallsOfAFinding(t *testing.T) {
 	t.Parallel()

@@ -68,6 +68,7 @@ func (s *State) byID(h *history) match {
 			if s.items[j].id != h.ids[i] || s.items[j].key != h.keys[i] || !s.sameBefore(h, i, j) {
 				continue
 			}
+			j = s.sameID(h, i, j)
 			for i+1 < n && j+1 < len(s.items) && s.items[j+1].human && s.items[j+1].key == h.keys[i+1] {
 				i, j = i+1, j+1
 			}
@@ -75,6 +76,18 @@ func (s *State) byID(h *history) match {
 		}
 	}
 	return match{at: -1}
+}
+
+// sameID returns which of the remembered items with the id of item i of h, the newest of them
+// at j, that item is. Ids that stand for the words around a call may be equal; then it is the
+// one with the same items before it, as in a run that begins again.
+func (s *State) sameID(h *history, i, j int) int {
+	for k := j; k >= 0; k-- {
+		if s.items[k].id == h.ids[i] && s.items[k].chain == h.chains[i] {
+			return k
+		}
+	}
+	return j
 }
 
 // sameBefore reports whether item i of h and remembered item j have the same item before

@@ -59,6 +59,25 @@ func TestAJobThatStartsOverIsNoLoopInADerivedSession(t *testing.T) {
 	wantLast(t, levels, warn, allow, warn, allow, block) // with an id of its own it is one
 }
 
+// Without call ids, the words around calls tell them apart, and may be equal.
+func TestARunThatBeginsAgainIsNotTheNewestRound(t *testing.T) {
+	t.Parallel()
+	c := call("A", "same")
+	c.ID = hash("no words")
+	history := append([]toolloop.Item{human("job")}, repeat(5, round(c))...)
+	s := derivedSession(t)
+	for run := range 3 {
+		for n, want := range []toolloop.Level{allow, allow, allow, warn, warn, block} {
+			if n == 0 {
+				continue // a request without calls is not seen
+			}
+			if r := s.request(history[:n+1]); r.Level() != want {
+				t.Errorf("run %d, round %d: %+v", run, n, r.Detections)
+			}
+		}
+	}
+}
+
 func TestConversationsWithinOneSessionAreToldApart(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
