@@ -123,9 +123,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	if err := errors.Join(err, recordErr); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
-	if !cfg.NoExcerpts {
-		g.excerpts = excerpts.New()
-	}
+	g.excerpts = cfg.excerpts()
 	g.stages.Resolver = resolve.New(resolve.Config{Project: cfg.Project, Timeout: cfg.CheckTimeout}, store, deps.Metrics)
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
 	g.checker.Prefer(deps.InProcess)
@@ -139,6 +137,14 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, err
 	}
 	return g, nil
+}
+
+// excerpts returns where rounds of open loops are kept; nil if they are not.
+func (c Config) excerpts() *excerpts.Book {
+	if c.NoExcerpts {
+		return nil
+	}
+	return excerpts.New()
 }
 
 // listen opens the gateway's port, which also says which pages may call it.
