@@ -106,6 +106,10 @@ func (c *demoCmd) Run(ctx context.Context, io streams) error {
 	return err
 }
 
+// demoPriced is the model that agents ask for. Its price is known, so that the page says what
+// was saved; the scripted model answers for it.
+const demoPriced = "gpt-4o"
+
 // errDone ends a demonstration with --once.
 var errDone = errors.New("demonstration done")
 
@@ -221,7 +225,7 @@ func became(status int, h http.Header) (style terminal.Style, words string) {
 
 // ask sends an agent's request and returns the head of the answer.
 func ask(ctx context.Context, url, session string, messages []message) (status int, h http.Header, err error) {
-	body, err := json.Marshal(map[string]any{"model": "scripted", "messages": messages})
+	body, err := json.Marshal(map[string]any{"model": demoPriced, "messages": messages})
 	if err != nil {
 		return 0, nil, fmt.Errorf("ask: %w", err)
 	}
