@@ -23,6 +23,9 @@ import (
 
 type policyCmd struct {
 	Check    policyCheckCmd    `cmd:"" help:"Check a bundle and list every fault with its line."`
+	Init     policyInitCmd     `cmd:"" help:"Print a bundle to begin with."`
+	Default  policyDefaultCmd  `cmd:"" help:"Print the policy that is in force without a bundle, with comments."`
+	Schema   policySchemaCmd   `cmd:"" help:"Print the JSON Schema of bundles, for editors."`
 	Prices   policyPricesCmd   `cmd:"" help:"Print the built-in price table and its date."`
 	Explain  policyExplainCmd  `cmd:"" help:"Explain what would happen to a request, and why."`
 	Push     policyPushCmd     `cmd:"" help:"Put a bundle into force at every gateway without a --policies file."`

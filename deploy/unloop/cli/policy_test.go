@@ -232,3 +232,19 @@ func TestCommandsKnowThePoliciesOfAGatewayThatFollowsAFile(t *testing.T) {
 		t.Errorf("doctor of the tenant:\n%s", stdout)
 	}
 }
+
+func TestBundlesToBeginWithAreValid(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"init"}, {"init", "teams"}, {"init", "budgets"}, {"default"}} {
+		bundle := succeed(t, append([]string{"policy"}, args...)...)
+		if out := succeed(t, "policy", "check", write(t, bundle)); !strings.Contains(out, ": valid; version 1-") || strings.Contains(out, "warning") {
+			t.Errorf("policy %v: %s", args, out)
+		}
+	}
+	if code, _, errOut := command(t, "policy", "init", "none"); code != 1 || !strings.Contains(errOut, "there are quiet, teams, budgets") {
+		t.Errorf("an unknown bundle: code %d, %s", code, errOut)
+	}
+	if out := succeed(t, "policy", "schema"); !strings.Contains(out, "\"bundle_version\"") {
+		t.Errorf("schema: %s", out)
+	}
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+type policyInitCmd struct {
+	Name string `arg:"" optional:"" default:"quiet" help:"Which one: quiet watches and stops nothing, teams has policies for three teams, budgets adds rates and tokens for each caller and project."`
+}
+
+// Run prints a bundle to begin with.
+func (c *policyInitCmd) Run(io streams) error {
+	text, known := policy.Example(c.Name)
+	if !known {
+		return fmt.Errorf("no bundle to begin with is named %q; there are %s", c.Name, strings.Join(policy.Examples, ", "))
+	}
+	_, err := io.out.Write(text)
+	return err
+}
+
+type policyDefaultCmd struct{}
+
+// Run prints the default policy, as the variables of other loop guards change it.
+func (*policyDefaultCmd) Run(io streams) error {
+	bundle, err := policy.Default(os.Getenv)
+	if err != nil {
+		return err
+	}
+	text, err := bundle.Commented()
+	if err != nil {
+		return err
+	}
+	_, err = io.out.Write(text)
+	return err
+}
+
+type policySchemaCmd struct{}
+
+// Run prints the JSON Schema of bundles.
+func (*policySchemaCmd) Run(io streams) error {
+	_, err := io.out.Write(policy.Schema)
+	return err
+}
