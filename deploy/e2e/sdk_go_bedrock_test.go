@@ -70,6 +70,13 @@ func serveBedrock(t *testing.T) *bedrock {
 	return b
 }
 
+// seen returns the requests so far with their bodies.
+func (b *bedrock) seen() ([]*http.Request, []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.requests), slices.Clone(b.bodies)
+}
+
 func (b *bedrock) answer(t *testing.T, w http.ResponseWriter, r *http.Request, call string) {
 	t.Helper()
 	usage := map[string]any{"inputTokens": 8, "outputTokens": 2, "totalTokens": 10}
@@ -123,7 +130,8 @@ func sendSealed(t *testing.T, w http.ResponseWriter, name string, event any) {
 // the one that was signed; "" is the upstream's own.
 func (b *bedrock) checkSignatures(t *testing.T, by aws.Credentials, host string) {
 	t.Helper()
-	for i, r := range b.requests {
+	requests, bodies := b.seen()
+	for i, r := range requests {
 		got := r.Header.Get("Authorization")
 		_, list, _ := strings.Cut(got, "SignedHeaders=")
 		list, _, _ = strings.Cut(list, ",")
@@ -147,7 +155,7 @@ func (b *bedrock) checkSignatures(t *testing.T, by aws.Credentials, host string)
 		if slices.Contains(names, "content-length") {
 			again.ContentLength = r.ContentLength
 		}
-		sum := sha256.Sum256([]byte(b.bodies[i]))
+		sum := sha256.Sum256([]byte(bodies[i]))
 		if err := v4.NewSigner().SignHTTP(t.Context(), by, again, hex.EncodeToString(sum[:]), "bedrock", bedrockRegion, at); err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +197,7 @@ func converseStream(sdk *bedrockruntime.Client) bedrockTurn {
 			return types.Message{}, err
 		}
 		stream := out.GetStream()
-		defer stream.Close()
+		defer func() { _ = stream.Close() }()
 		var text, input string
 		var use *types.ToolUseBlock
 		counted := false
@@ -262,7 +270,8 @@ func (b *bedrock) before(t *testing.T, key *aws.Credentials, edits ...func(*syst
 
 // hinted counts the bodies with a hint, which become the only ones with instructions.
 func (b *bedrock) hinted() (n int) {
-	for _, body := range b.bodies {
+	_, bodies := b.seen()
+	for _, body := range bodies {
 		if strings.Contains(body, `"system":`) {
 			n++
 		}
@@ -283,7 +292,8 @@ func TestBedrockAgentsAreHintedAndStopped(t *testing.T) {
 				if !errors.As(err, &refused) || refused.ErrorCode() != "ValidationException" || !strings.Contains(refused.ErrorMessage(), "recursive_loop_detected") {
 					t.Fatalf("stopped by %v", err)
 				}
-				if sent, seen := int(wire.sent.Load()), len(upstream.bodies); sent != seen+1 || seen < 5 {
+				_, bodies := upstream.seen()
+				if sent, seen := int(wire.sent.Load()), len(bodies); sent != seen+1 || seen < 5 {
 					t.Errorf("%d requests sent and %d seen by the upstream; want one more, which is not tried again", sent, seen)
 				}
 				if key == nil {
@@ -332,15 +342,16 @@ func TestBedrockInvokesAnthropicsModels(t *testing.T) {
 		if err := out.GetStream().Err(); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(upstream.bodies); n < 3 && last[len(last)-1] != `{"type":"message_stop"}` {
-			t.Errorf("answer %d is %s", n, last)
+		if _, bodies := upstream.seen(); len(bodies) < 3 && last[len(last)-1] != `{"type":"message_stop"}` {
+			t.Errorf("answer %d is %s", len(bodies), last)
 		}
 	}
-	if len(upstream.bodies) != 5 || len(last) != 6 || !strings.Contains(last[2], "recursive_loop_detected") {
-		t.Errorf("%d requests seen, and the last answer is %s", len(upstream.bodies), last)
+	_, bodies := upstream.seen()
+	if len(bodies) != 5 || len(last) != 6 || !strings.Contains(last[2], "recursive_loop_detected") {
+		t.Errorf("%d requests seen, and the last answer is %s", len(bodies), last)
 	}
-	if !bytes.Equal([]byte(upstream.bodies[0]), ask) {
-		t.Errorf("sent as %s", upstream.bodies[0])
+	if !bytes.Equal([]byte(bodies[0]), ask) {
+		t.Errorf("sent as %s", bodies[0])
 	}
 	upstream.checkSignatures(t, gatewayAccess, "")
 }
