@@ -15,6 +15,7 @@ import (
 	"github.com/unloop/unloop/embedworker/internal/embed"
 	"github.com/unloop/unloop/embedworker/internal/semantic"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
+	"github.com/unloop/unloop/schemas/details"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/tracing"
 	"github.com/unloop/unloop/schemas/semanticpb"
@@ -88,7 +89,8 @@ func (w *Worker) checkWithin(h nats.Header, r *semanticpb.SemanticRequest) *sema
 		attribute.String("gen_ai.operation.name", "embeddings"), attribute.String("gen_ai.request.model", w.embedderName))
 	defer span.End()
 	reply := w.check(r)
-	span.SetAttributes(attribute.String("unloop.result", result(reply)), attribute.Int("unloop.compared", int(reply.GetCompared())))
+	span.SetAttributes(attribute.String("unloop.result", result(reply)), attribute.Int("unloop.compared", int(reply.GetCompared())),
+		attribute.Int("unloop.embedded", int(reply.GetEmbedded())))
 	if reply.GetError() != semanticpb.SemanticError_SEMANTIC_ERROR_NONE {
 		span.SetStatus(codes.Error, result(reply))
 	}
@@ -145,15 +147,20 @@ func query(r *semanticpb.SemanticRequest) semantic.Query {
 	if trace == nil {
 		trace = r.GetExchange().GetTrace()
 	}
-	return semantic.Query{
+	q := semantic.Query{
 		ScopeKind: scopeKinds[r.GetScopeKind()], ScopeKey: r.GetScopeKey(), ID: r.GetRequestId(), Replaces: r.GetReplaces(),
 		Text: r.GetText(), Said: r.GetExchange().GetSaid(), Answered: r.GetExchange().GetAnswered(),
 		Threshold: r.GetThreshold(), MinMatches: int(r.GetMinMatches()), MinWords: int(r.GetMinWords()),
 		Keep: int(r.GetHistorySize()), TTL: time.Duration(r.GetTtlSeconds()) * time.Second,
 		StoreText: r.GetStoreText(), SourceRule: r.GetSourceRule(), Peek: r.GetPeek(),
 		Method: methods[r.GetCompare()], LeaveIdentical: r.GetLeaveIdentical(), UsualThreshold: r.GetUsualThreshold(),
-		Sentences: compare.SentencesOf(trace.GetSentences()), Digest: trace.GetDigest(), Earlier: trace.GetEarlier(),
+		Sentences: compare.SentencesOf(trace.GetSentences()), Digest: trace.GetDigest(), Earlier: trace.GetEarlier(), Further: trace.GetFurther(),
+		Lazy: r.GetLazy() && trace != nil && trace.Details != nil, Details: details.Sum(trace.GetDetails()),
 	}
+	for _, e := range r.GetExchange().GetAlike() {
+		q.Alike = append(q.Alike, semantic.Exchange{Said: e.GetSaid(), Answered: e.GetAnswered(), Digest: e.GetDigest()})
+	}
+	return q
 }
 
 // streaks maps the knowledge about a streak to its wire value.
@@ -164,7 +171,7 @@ var streaks = map[vectors.Streak]semanticpb.Streak{
 func answer(a semantic.Answer, withText bool) *semanticpb.SemanticReply {
 	out := &semanticpb.SemanticReply{
 		Judged: a.Judged, Detected: a.Detected, MaxSimilarity: a.MaxSimilarity, Compared: uint32(len(a.History)), Replaced: a.Replaced, Repeats: a.Repeats,
-		Streak: streaks[a.Streak],
+		Streak: streaks[a.Streak], Embedded: uint32(a.Embedded),
 	}
 	for _, i := range a.Matches {
 		f := a.History[i]

@@ -33,7 +33,7 @@ func NewOffline(ctx context.Context, cfg Config, now func() time.Time, log *slog
 		_ = e.Close() // it was only made
 		return nil, fmt.Errorf("load the embedder: %w", err)
 	}
-	return &Offline{embedder: cached, checker: semantic.New(cached, vectors.NewMemory(now), nil), log: log}, nil
+	return &Offline{embedder: cached, checker: semantic.New(cached, vectors.NewMemory(now), semantic.Observer{}), log: log}, nil
 }
 
 // Embedder returns the name of the embedder.

@@ -117,7 +117,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("start embedding worker: %w", err)
 	}
-	w.checker = semantic.New(used, w.store, w.metrics.observe)
+	w.checker = semantic.New(used, w.store, semantic.Observer{Took: w.metrics.observe, Text: w.metrics.text})
 	return w.serve(ctx)
 }
 

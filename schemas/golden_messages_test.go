@@ -193,6 +193,10 @@ func limitGolden() map[string]proto.Message {
 func semanticGolden() map[string]proto.Message {
 	exchange := &semanticpb.Exchange{Said: "Read main.go again", Answered: "package main"}
 	trace := &semanticpb.Trace{Sentences: []byte{2, 0xef, 0xbe, 0xad}, Digest: 0xfeed, Earlier: []uint64{0xbeef}}
+	alike := &semanticpb.Exchange{
+		Said: "Read main.go again", Answered: "package main", Trace: &semanticpb.Trace{Digest: 0xfeed, Earlier: []uint64{0xbeef}, Details: new(uint64(0xd00d)), Further: []uint64{0xcafe}},
+		Alike: []*semanticpb.EarlierExchange{{Said: "Read main.go", Answered: "package main", Digest: 0xbeef}},
+	}
 	return map[string]proto.Message{
 		"check-batch-semantics-1": &checkpb.CheckBatch{Checks: []*checkpb.Check{{
 			RequestId: "req_def456", Exchange: exchange, Semantics: []*checkpb.SemanticWatch{{
@@ -221,10 +225,15 @@ func semanticGolden() map[string]proto.Message {
 			Subject: &semanticpb.SemanticRequest_Text{Text: "again"}, Trace: trace,
 			Compare: semanticpb.Compare_COMPARE_OWN_HISTORY, LeaveIdentical: true, UsualThreshold: true,
 		},
-		"semantic-reply-3":   &semanticpb.SemanticReply{Judged: true, Detected: true, Repeats: true},
-		"vector-history-2":   &semanticpb.VectorHistory{Entries: []*semanticpb.VectorEntry{{Sentences: trace.GetSentences(), Digest: 0xfeed}}},
-		"semantic-request-2": &semanticpb.SemanticRequest{RequestId: "0tq26E8k6XTjdCptcviIzp", Replaces: "asked.5f2b1d0c9e8a7b6c."},
-		"semantic-reply-2":   &semanticpb.SemanticReply{Judged: true, Replaced: true},
+		"semantic-request-lazy-1": &semanticpb.SemanticRequest{Lazy: true, Subject: &semanticpb.SemanticRequest_Exchange{Exchange: alike}},
+		"check-batch-semantics-3": &checkpb.CheckBatch{Checks: []*checkpb.Check{{
+			RequestId: "req_def456", Exchange: alike, Semantics: []*checkpb.SemanticWatch{{Policy: "agent-tools", Scope: goldenPrint, Lazy: true}},
+		}}},
+		"semantic-reply-lazy-1": &semanticpb.SemanticReply{Judged: true, Compared: 5, Embedded: 2},
+		"semantic-reply-3":      &semanticpb.SemanticReply{Judged: true, Detected: true, Repeats: true},
+		"vector-history-2":      &semanticpb.VectorHistory{Entries: []*semanticpb.VectorEntry{{Sentences: trace.GetSentences(), Digest: 0xfeed}}},
+		"semantic-request-2":    &semanticpb.SemanticRequest{RequestId: "0tq26E8k6XTjdCptcviIzp", Replaces: "asked.5f2b1d0c9e8a7b6c."},
+		"semantic-reply-2":      &semanticpb.SemanticReply{Judged: true, Replaced: true},
 		"outcome-semantics-1": &checkpb.Outcome{Text: goldenPrint[:16], Semantics: []*checkpb.SemanticWatch{{
 			Policy: "agent-tools", Scope: goldenPrint, Params: []byte(`{"ttl_seconds":60}`),
 		}}},

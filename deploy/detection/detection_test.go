@@ -45,6 +45,31 @@ const (
 // before they have gone round often enough.
 var leastStopped = map[string]int{"tools": 85, "text": 60}
 
+// mostEmbedded is how many of the exchanges of honest sessions may be embedded, in percent.
+// An earlier exchange that is embedded for a later one counts again. Fewer than fewExchanges
+// are no share.
+const mostEmbedded, fewExchanges = 9, 100
+
+// checkEmbeddings holds the results of comparisons against those of a worker that embeds
+// every exchange, and the number of embeddings against what is demanded.
+func checkEmbeddings(t *testing.T, results []Result) {
+	t.Helper()
+	sums := map[string]Embeddings{}
+	for i := range results {
+		label := results[i].Session.Label
+		sums[label] = sums[label].plus(results[i].Embeddings)
+	}
+	for label, sum := range sums {
+		t.Logf("embedded in %s sessions: %d for %d exchanges (%.1f %%)", label, sum.Embedded, sum.Exchanges, percent(sum.Embedded, sum.Exchanges))
+		if sum.Differing > 0 {
+			t.Errorf("%d comparisons in %s sessions have other results than if every exchange is embedded", sum.Differing, label)
+		}
+		if label == "honest" && sum.Exchanges >= fewExchanges && 100*sum.Embedded > mostEmbedded*sum.Exchanges {
+			t.Errorf("%d embeddings for %d exchanges of honest sessions, want at most %d %%", sum.Embedded, sum.Exchanges, mostEmbedded)
+		}
+	}
+}
+
 // check holds the figures of one way against what is demanded.
 func check(t *testing.T, all []Summary) {
 	t.Helper()
@@ -88,6 +113,7 @@ func measure(t *testing.T, folders ...string) {
 			}
 			show(t, results)
 			check(t, Summarise(results))
+			checkEmbeddings(t, results)
 		})
 	}
 }

@@ -12,6 +12,7 @@ type Result struct {
 	Session  *Session
 	Requests int
 	Actions  []Acted // of the requests that were not just allowed
+	Embeddings
 }
 
 // Acted is a request with an action other than allow.

@@ -142,16 +142,27 @@ func (s *scene) play(t *testing.T, wire wire) *played {
 	embedder := embedworker.DefaultConfig()
 	embedder.Embedder = "lexical"
 	out, number := &played{requests: len(s.requests)}, 0
-	run, err := replay.New(t.Context(), replay.Config{Embedworker: embedder, Decided: func(d *checkpb.Decision) { out.add(number, d) }})
+	var now time.Time
+	twin, err := newTwin(t.Context(), embedder, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	twin.embeddings = &out.Embeddings
+	run, err := replay.New(t.Context(), replay.Config{
+		Embedworker: embedder, Worker: twin.beside, Decided: func(d *checkpb.Decision) { out.add(number, d) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = run.Close() })
 	for _, q := range s.timeline(t, wire) {
-		number = q.Line - 1
+		number, now = q.Line-1, q.Time
 		if err := run.Request(t.Context(), "scene", &q); err != nil {
 			t.Fatalf("request %d: %v", number, err)
 		}
+	}
+	if out.Differing > 0 {
+		t.Errorf("%d comparisons have other results than if every exchange is embedded", out.Differing)
 	}
 	return out
 }

@@ -163,7 +163,11 @@ func Replay(ctx context.Context, sessions []Session, w Way) ([]Result, error) {
 	var now *timed
 	embedder := embedworker.DefaultConfig()
 	embedder.Embedder = "lexical"
-	run, err := replay.New(ctx, replay.Config{Embedworker: embedder, Decided: func(d *checkpb.Decision) {
+	twin, err := newTwin(ctx, embedder, func() time.Time { return now.at })
+	if err != nil {
+		return nil, err
+	}
+	run, err := replay.New(ctx, replay.Config{Embedworker: embedder, Worker: twin.beside, Decided: func(d *checkpb.Decision) {
 		out[now.session].add(now.number, d)
 	}})
 	if err != nil {
@@ -173,6 +177,7 @@ func Replay(ctx context.Context, sessions []Session, w Way) ([]Result, error) {
 	for i := range all {
 		now = &all[i]
 		out[now.session].Requests++
+		twin.embeddings = &out[now.session].Embeddings
 		q := now.request(&sessions[now.session], w)
 		if err := run.Request(ctx, "sessions", q); err != nil {
 			return nil, fmt.Errorf("evaluate request %d of %s: %w", now.number, sessions[now.session].Source, err)

@@ -57,6 +57,8 @@ type Config struct {
 	Embedworker embedworker.Config
 	// Decided is called with each decision; it may be nil.
 	Decided func(*checkpb.Decision)
+	// Worker wraps what compares texts; it may be nil.
+	Worker func(detector.Worker) detector.Worker
 }
 
 // New returns a run without any requests. Close ends it.
@@ -78,7 +80,11 @@ func New(ctx context.Context, cfg Config) (*Run, error) {
 	if r.worker, err = embedworker.NewOffline(ctx, cfg.Embedworker, now, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, err
 	}
-	r.detector, r.tally.report.Embedder = detector.NewEvaluator(now, r.worker), r.worker.Embedder()
+	var worker detector.Worker = r.worker
+	if cfg.Worker != nil {
+		worker = cfg.Worker(worker)
+	}
+	r.detector, r.tally.report.Embedder = detector.NewEvaluator(now, worker), r.worker.Embedder()
 	return r, nil
 }
 

@@ -689,7 +689,9 @@ type SemanticWatch struct {
 	Turned bool `protobuf:"varint,18,opt,name=turned,proto3" json:"turned,omitempty"`
 	// The policy's semantic detector: JSON of the fields of its block that have other
 	// values than the default.
-	Params        []byte `protobuf:"bytes,19,opt,name=params,proto3" json:"params,omitempty"`
+	Params []byte `protobuf:"bytes,19,opt,name=params,proto3" json:"params,omitempty"`
+	// SemanticRequest.lazy.
+	Lazy          bool `protobuf:"varint,20,opt,name=lazy,proto3" json:"lazy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -778,6 +780,13 @@ func (x *SemanticWatch) GetParams() []byte {
 		return x.Params
 	}
 	return nil
+}
+
+func (x *SemanticWatch) GetLazy() bool {
+	if x != nil {
+		return x.Lazy
+	}
+	return false
 }
 
 // Identity says whose request it is. All fields but the labels are hashes.
@@ -3659,7 +3668,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04_usd\"9\n" +
 	"\aExcerpt\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x1a\n" +
-	"\bpolicies\x18\x02 \x03(\tR\bpolicies\"\x94\x02\n" +
+	"\bpolicies\x18\x02 \x03(\tR\bpolicies\"\xa8\x02\n" +
 	"\rSemanticWatch\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x16\n" +
 	"\x06shadow\x18\x02 \x01(\bR\x06shadow\x12\x14\n" +
@@ -3668,7 +3677,8 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x0fleave_identical\x18\x0f \x01(\bR\x0eleaveIdentical\x12\x1b\n" +
 	"\thint_only\x18\x11 \x01(\bR\bhintOnly\x12\x16\n" +
 	"\x06turned\x18\x12 \x01(\bR\x06turned\x12\x16\n" +
-	"\x06params\x18\x13 \x01(\fR\x06paramsJ\x04\b\x03\x10\x04J\x04\b\x05\x10\x0eJ\x04\b\x10\x10\x11\"n\n" +
+	"\x06params\x18\x13 \x01(\fR\x06params\x12\x12\n" +
+	"\x04lazy\x18\x14 \x01(\bR\x04lazyJ\x04\b\x03\x10\x04J\x04\b\x05\x10\x0eJ\x04\b\x10\x10\x11\"n\n" +
 	"\bIdentity\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x16\n" +

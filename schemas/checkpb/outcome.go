@@ -23,7 +23,11 @@ func (c *Check) Reportable() *Check {
 	if c == nil {
 		return nil
 	}
-	return &Check{RequestId: c.GetRequestId(), Counters: c.GetCounters(), Semantics: c.GetSemantics(), Exchange: c.GetExchange()}
+	out := &Check{RequestId: c.GetRequestId(), Counters: c.GetCounters(), Semantics: c.GetSemantics()}
+	if e := c.GetExchange(); e != nil {
+		out.Exchange = &semanticpb.Exchange{Said: e.GetSaid(), Answered: e.GetAnswered()}
+	}
+	return out
 }
 
 // TextDigest returns the digest of the two halves of an exchange.

@@ -307,6 +307,11 @@ type SemanticRequest struct {
 	// remembered from now on, replies say that there may be one. Such a request has no
 	// text, and nothing else is done with it.
 	StreakFollows bool `protobuf:"varint,20,opt,name=streak_follows,json=streakFollows,proto3" json:"streak_follows,omitempty"`
+	// Embeds nothing as long as fewer than min_matches of the remembered exchanges can match:
+	// those that have the same details. The exchange brings its details and, in `alike`, the
+	// words of earlier ones, which may not have been embedded when they were remembered. The
+	// similarity and the matches of an exchange that is not detected may be missing then.
+	Lazy          bool `protobuf:"varint,21,opt,name=lazy,proto3" json:"lazy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -492,6 +497,13 @@ func (x *SemanticRequest) GetStreakFollows() bool {
 	return false
 }
 
+func (x *SemanticRequest) GetLazy() bool {
+	if x != nil {
+		return x.Lazy
+	}
+	return false
+}
+
 type isSemanticRequest_Subject interface {
 	isSemanticRequest_Subject()
 }
@@ -518,7 +530,12 @@ type Trace struct {
 	// Digest of the whole exchange; 0 if unknown.
 	Digest uint64 `protobuf:"fixed64,2,opt,name=digest,proto3" json:"digest,omitempty"`
 	// Digests of the exchanges before it that the request shows, newest first.
-	Earlier       []uint64 `protobuf:"fixed64,3,rep,packed,name=earlier,proto3" json:"earlier,omitempty"`
+	Earlier []uint64 `protobuf:"fixed64,3,rep,packed,name=earlier,proto3" json:"earlier,omitempty"`
+	// Sum of the details of the exchange, as package details computes it; absent if unknown.
+	Details *uint64 `protobuf:"fixed64,4,opt,name=details,proto3,oneof" json:"details,omitempty"`
+	// Digests of exchanges before those of earlier, newest first: an exchange of the history
+	// that is in neither can't be among Exchange.alike.
+	Further       []uint64 `protobuf:"fixed64,5,rep,packed,name=further,proto3" json:"further,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -574,6 +591,20 @@ func (x *Trace) GetEarlier() []uint64 {
 	return nil
 }
 
+func (x *Trace) GetDetails() uint64 {
+	if x != nil && x.Details != nil {
+		return *x.Details
+	}
+	return 0
+}
+
+func (x *Trace) GetFurther() []uint64 {
+	if x != nil {
+		return x.Further
+	}
+	return nil
+}
+
 // Exchange is what an agent last did and what came of it. Either may be empty,
 // not both.
 type Exchange struct {
@@ -581,8 +612,10 @@ type Exchange struct {
 	// What the agent said and called, with the arguments.
 	Said string `protobuf:"bytes,1,opt,name=said,proto3" json:"said,omitempty"`
 	// What it was answered.
-	Answered      string `protobuf:"bytes,2,opt,name=answered,proto3" json:"answered,omitempty"`
-	Trace         *Trace `protobuf:"bytes,3,opt,name=trace,proto3" json:"trace,omitempty"`
+	Answered string `protobuf:"bytes,2,opt,name=answered,proto3" json:"answered,omitempty"`
+	Trace    *Trace `protobuf:"bytes,3,opt,name=trace,proto3" json:"trace,omitempty"`
+	// Other exchanges of Trace.earlier and Trace.further with the same details, each once.
+	Alike         []*EarlierExchange `protobuf:"bytes,4,rep,name=alike,proto3" json:"alike,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -638,6 +671,75 @@ func (x *Exchange) GetTrace() *Trace {
 	return nil
 }
 
+func (x *Exchange) GetAlike() []*EarlierExchange {
+	if x != nil {
+		return x.Alike
+	}
+	return nil
+}
+
+// EarlierExchange is an exchange before the newest one, as it was when it was the newest.
+type EarlierExchange struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Said     string                 `protobuf:"bytes,1,opt,name=said,proto3" json:"said,omitempty"`
+	Answered string                 `protobuf:"bytes,2,opt,name=answered,proto3" json:"answered,omitempty"`
+	// As in Trace.
+	Digest        uint64 `protobuf:"fixed64,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EarlierExchange) Reset() {
+	*x = EarlierExchange{}
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EarlierExchange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EarlierExchange) ProtoMessage() {}
+
+func (x *EarlierExchange) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EarlierExchange.ProtoReflect.Descriptor instead.
+func (*EarlierExchange) Descriptor() ([]byte, []int) {
+	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *EarlierExchange) GetSaid() string {
+	if x != nil {
+		return x.Said
+	}
+	return ""
+}
+
+func (x *EarlierExchange) GetAnswered() string {
+	if x != nil {
+		return x.Answered
+	}
+	return ""
+}
+
+func (x *EarlierExchange) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
 // SemanticReply answers a SemanticRequest.
 type SemanticReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -660,15 +762,17 @@ type SemanticReply struct {
 	Replaced bool `protobuf:"varint,9,opt,name=replaced,proto3" json:"replaced,omitempty"`
 	// At least min_matches of the matches say no less than the newest text,
 	// sentence by sentence: it is one of them with something repeated.
-	Repeats       bool   `protobuf:"varint,10,opt,name=repeats,proto3" json:"repeats,omitempty"`
-	Streak        Streak `protobuf:"varint,11,opt,name=streak,proto3,enum=unloop.semantic.v1.Streak" json:"streak,omitempty"`
+	Repeats bool   `protobuf:"varint,10,opt,name=repeats,proto3" json:"repeats,omitempty"`
+	Streak  Streak `protobuf:"varint,11,opt,name=streak,proto3,enum=unloop.semantic.v1.Streak" json:"streak,omitempty"`
+	// Texts and exchanges that were embedded for the answer.
+	Embedded      uint32 `protobuf:"varint,12,opt,name=embedded,proto3" json:"embedded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SemanticReply) Reset() {
 	*x = SemanticReply{}
-	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[3]
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +784,7 @@ func (x *SemanticReply) String() string {
 func (*SemanticReply) ProtoMessage() {}
 
 func (x *SemanticReply) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[3]
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +797,7 @@ func (x *SemanticReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SemanticReply.ProtoReflect.Descriptor instead.
 func (*SemanticReply) Descriptor() ([]byte, []int) {
-	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{3}
+	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SemanticReply) GetError() SemanticError {
@@ -773,6 +877,13 @@ func (x *SemanticReply) GetStreak() Streak {
 	return Streak_STREAK_UNKNOWN
 }
 
+func (x *SemanticReply) GetEmbedded() uint32 {
+	if x != nil {
+		return x.Embedded
+	}
+	return 0
+}
+
 // SemanticMatch is one earlier text above the threshold.
 type SemanticMatch struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -787,7 +898,7 @@ type SemanticMatch struct {
 
 func (x *SemanticMatch) Reset() {
 	*x = SemanticMatch{}
-	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[4]
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +910,7 @@ func (x *SemanticMatch) String() string {
 func (*SemanticMatch) ProtoMessage() {}
 
 func (x *SemanticMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[4]
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +923,7 @@ func (x *SemanticMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SemanticMatch.ProtoReflect.Descriptor instead.
 func (*SemanticMatch) Descriptor() ([]byte, []int) {
-	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{4}
+	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SemanticMatch) GetSimilarity() float64 {
@@ -861,7 +972,7 @@ type VectorHistory struct {
 
 func (x *VectorHistory) Reset() {
 	*x = VectorHistory{}
-	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[5]
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -873,7 +984,7 @@ func (x *VectorHistory) String() string {
 func (*VectorHistory) ProtoMessage() {}
 
 func (x *VectorHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[5]
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -886,7 +997,7 @@ func (x *VectorHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VectorHistory.ProtoReflect.Descriptor instead.
 func (*VectorHistory) Descriptor() ([]byte, []int) {
-	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{5}
+	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *VectorHistory) GetEntries() []*VectorEntry {
@@ -931,7 +1042,7 @@ type VectorPart struct {
 
 func (x *VectorPart) Reset() {
 	*x = VectorPart{}
-	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[6]
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1054,7 @@ func (x *VectorPart) String() string {
 func (*VectorPart) ProtoMessage() {}
 
 func (x *VectorPart) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[6]
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1067,7 @@ func (x *VectorPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VectorPart.ProtoReflect.Descriptor instead.
 func (*VectorPart) Descriptor() ([]byte, []int) {
-	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{6}
+	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *VectorPart) GetSlot() uint32 {
@@ -981,7 +1092,7 @@ type VectorEntry struct {
 	StoredMs  int64 `protobuf:"varint,2,opt,name=stored_ms,json=storedMs,proto3" json:"stored_ms,omitempty"`
 	ExpiresMs int64 `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
 	// Unit vectors of one text or of an exchange's halves, quantised; empty for an empty
-	// half. One of a single dimension stands for a text that was not embedded. A byte for
+	// half. All halves of an exchange that was not embedded are empty. One of a single dimension stands for a text that was not embedded. A byte for
 	// the layout and the number of coordinates as a varint are followed, in layout 1, by a
 	// signed byte for each coordinate. In layout 2 a bit for each, the lowest of a byte
 	// first, is followed by a signed byte for each whose bit is set; in layout 3 by two
@@ -999,7 +1110,7 @@ type VectorEntry struct {
 
 func (x *VectorEntry) Reset() {
 	*x = VectorEntry{}
-	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[7]
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1011,7 +1122,7 @@ func (x *VectorEntry) String() string {
 func (*VectorEntry) ProtoMessage() {}
 
 func (x *VectorEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[7]
+	mi := &file_unloop_semantic_v1_semantic_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1024,7 +1135,7 @@ func (x *VectorEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VectorEntry.ProtoReflect.Descriptor instead.
 func (*VectorEntry) Descriptor() ([]byte, []int) {
-	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{7}
+	return file_unloop_semantic_v1_semantic_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *VectorEntry) GetRequestId() string {
@@ -1087,7 +1198,7 @@ var File_unloop_semantic_v1_semantic_proto protoreflect.FileDescriptor
 
 const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\n" +
-	"!unloop/semantic/v1/semantic.proto\x12\x12unloop.semantic.v1\"\xf6\x05\n" +
+	"!unloop/semantic/v1/semantic.proto\x12\x12unloop.semantic.v1\"\x8a\x06\n" +
 	"\x0fSemanticRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12<\n" +
@@ -1115,16 +1226,26 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\acompare\x18\x11 \x01(\x0e2\x1b.unloop.semantic.v1.CompareR\acompare\x12'\n" +
 	"\x0fleave_identical\x18\x12 \x01(\bR\x0eleaveIdentical\x12'\n" +
 	"\x0fusual_threshold\x18\x13 \x01(\bR\x0eusualThreshold\x12%\n" +
-	"\x0estreak_follows\x18\x14 \x01(\bR\rstreakFollowsB\t\n" +
-	"\asubject\"W\n" +
+	"\x0estreak_follows\x18\x14 \x01(\bR\rstreakFollows\x12\x12\n" +
+	"\x04lazy\x18\x15 \x01(\bR\x04lazyB\t\n" +
+	"\asubject\"\x9c\x01\n" +
 	"\x05Trace\x12\x1c\n" +
 	"\tsentences\x18\x01 \x01(\fR\tsentences\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\x06R\x06digest\x12\x18\n" +
-	"\aearlier\x18\x03 \x03(\x06R\aearlier\"k\n" +
+	"\aearlier\x18\x03 \x03(\x06R\aearlier\x12\x1d\n" +
+	"\adetails\x18\x04 \x01(\x06H\x00R\adetails\x88\x01\x01\x12\x18\n" +
+	"\afurther\x18\x05 \x03(\x06R\afurtherB\n" +
+	"\n" +
+	"\b_details\"\xa6\x01\n" +
 	"\bExchange\x12\x12\n" +
 	"\x04said\x18\x01 \x01(\tR\x04said\x12\x1a\n" +
 	"\banswered\x18\x02 \x01(\tR\banswered\x12/\n" +
-	"\x05trace\x18\x03 \x01(\v2\x19.unloop.semantic.v1.TraceR\x05trace\"\xa7\x03\n" +
+	"\x05trace\x18\x03 \x01(\v2\x19.unloop.semantic.v1.TraceR\x05trace\x129\n" +
+	"\x05alike\x18\x04 \x03(\v2#.unloop.semantic.v1.EarlierExchangeR\x05alike\"Y\n" +
+	"\x0fEarlierExchange\x12\x12\n" +
+	"\x04said\x18\x01 \x01(\tR\x04said\x12\x1a\n" +
+	"\banswered\x18\x02 \x01(\tR\banswered\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\x06R\x06digest\"\xc3\x03\n" +
 	"\rSemanticReply\x127\n" +
 	"\x05error\x18\x01 \x01(\x0e2!.unloop.semantic.v1.SemanticErrorR\x05error\x12#\n" +
 	"\rerror_message\x18\x02 \x01(\tR\ferrorMessage\x12\x16\n" +
@@ -1137,7 +1258,8 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\breplaced\x18\t \x01(\bR\breplaced\x12\x18\n" +
 	"\arepeats\x18\n" +
 	" \x01(\bR\arepeats\x122\n" +
-	"\x06streak\x18\v \x01(\x0e2\x1a.unloop.semantic.v1.StreakR\x06streak\"y\n" +
+	"\x06streak\x18\v \x01(\x0e2\x1a.unloop.semantic.v1.StreakR\x06streak\x12\x1a\n" +
+	"\bembedded\x18\f \x01(\rR\bembedded\"y\n" +
 	"\rSemanticMatch\x12\x1e\n" +
 	"\n" +
 	"similarity\x18\x01 \x01(\x01R\n" +
@@ -1200,7 +1322,7 @@ func file_unloop_semantic_v1_semantic_proto_rawDescGZIP() []byte {
 }
 
 var file_unloop_semantic_v1_semantic_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_unloop_semantic_v1_semantic_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_unloop_semantic_v1_semantic_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_unloop_semantic_v1_semantic_proto_goTypes = []any{
 	(ScopeKind)(0),          // 0: unloop.semantic.v1.ScopeKind
 	(Compare)(0),            // 1: unloop.semantic.v1.Compare
@@ -1209,11 +1331,12 @@ var file_unloop_semantic_v1_semantic_proto_goTypes = []any{
 	(*SemanticRequest)(nil), // 4: unloop.semantic.v1.SemanticRequest
 	(*Trace)(nil),           // 5: unloop.semantic.v1.Trace
 	(*Exchange)(nil),        // 6: unloop.semantic.v1.Exchange
-	(*SemanticReply)(nil),   // 7: unloop.semantic.v1.SemanticReply
-	(*SemanticMatch)(nil),   // 8: unloop.semantic.v1.SemanticMatch
-	(*VectorHistory)(nil),   // 9: unloop.semantic.v1.VectorHistory
-	(*VectorPart)(nil),      // 10: unloop.semantic.v1.VectorPart
-	(*VectorEntry)(nil),     // 11: unloop.semantic.v1.VectorEntry
+	(*EarlierExchange)(nil), // 7: unloop.semantic.v1.EarlierExchange
+	(*SemanticReply)(nil),   // 8: unloop.semantic.v1.SemanticReply
+	(*SemanticMatch)(nil),   // 9: unloop.semantic.v1.SemanticMatch
+	(*VectorHistory)(nil),   // 10: unloop.semantic.v1.VectorHistory
+	(*VectorPart)(nil),      // 11: unloop.semantic.v1.VectorPart
+	(*VectorEntry)(nil),     // 12: unloop.semantic.v1.VectorEntry
 }
 var file_unloop_semantic_v1_semantic_proto_depIdxs = []int32{
 	0,  // 0: unloop.semantic.v1.SemanticRequest.scope_kind:type_name -> unloop.semantic.v1.ScopeKind
@@ -1221,16 +1344,17 @@ var file_unloop_semantic_v1_semantic_proto_depIdxs = []int32{
 	5,  // 2: unloop.semantic.v1.SemanticRequest.trace:type_name -> unloop.semantic.v1.Trace
 	1,  // 3: unloop.semantic.v1.SemanticRequest.compare:type_name -> unloop.semantic.v1.Compare
 	5,  // 4: unloop.semantic.v1.Exchange.trace:type_name -> unloop.semantic.v1.Trace
-	2,  // 5: unloop.semantic.v1.SemanticReply.error:type_name -> unloop.semantic.v1.SemanticError
-	8,  // 6: unloop.semantic.v1.SemanticReply.matches:type_name -> unloop.semantic.v1.SemanticMatch
-	3,  // 7: unloop.semantic.v1.SemanticReply.streak:type_name -> unloop.semantic.v1.Streak
-	11, // 8: unloop.semantic.v1.VectorHistory.entries:type_name -> unloop.semantic.v1.VectorEntry
-	10, // 9: unloop.semantic.v1.VectorHistory.older:type_name -> unloop.semantic.v1.VectorPart
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	7,  // 5: unloop.semantic.v1.Exchange.alike:type_name -> unloop.semantic.v1.EarlierExchange
+	2,  // 6: unloop.semantic.v1.SemanticReply.error:type_name -> unloop.semantic.v1.SemanticError
+	9,  // 7: unloop.semantic.v1.SemanticReply.matches:type_name -> unloop.semantic.v1.SemanticMatch
+	3,  // 8: unloop.semantic.v1.SemanticReply.streak:type_name -> unloop.semantic.v1.Streak
+	12, // 9: unloop.semantic.v1.VectorHistory.entries:type_name -> unloop.semantic.v1.VectorEntry
+	11, // 10: unloop.semantic.v1.VectorHistory.older:type_name -> unloop.semantic.v1.VectorPart
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_unloop_semantic_v1_semantic_proto_init() }
@@ -1242,13 +1366,14 @@ func file_unloop_semantic_v1_semantic_proto_init() {
 		(*SemanticRequest_Text)(nil),
 		(*SemanticRequest_Exchange)(nil),
 	}
+	file_unloop_semantic_v1_semantic_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_unloop_semantic_v1_semantic_proto_rawDesc), len(file_unloop_semantic_v1_semantic_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

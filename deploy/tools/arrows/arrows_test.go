@@ -67,7 +67,7 @@ var table = []imports{
 	{"detector/internal/toolloop/nats.go", "github.com/nats-io/nats.go", true},
 	{"detector/internal/limit/metrics.go", "github.com/prometheus/client_golang/prometheus", true},
 	{"detector/internal/streak/context.go", "context", true},
-	{"embedworker/internal/details/http.go", "net/http", true},
+	{"schemas/details/http.go", "net/http", true},
 	{"gateway/internal/wire/transcript/http.go", "net/http", true},
 	{"gateway/internal/wire/transcript/rounds/http.go", "net/http", true},
 	{"gateway/internal/wire/provider/tree/nats.go", "github.com/nats-io/nats.go", true},

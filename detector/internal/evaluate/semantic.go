@@ -126,7 +126,7 @@ func (o *Semantic) Request(id, replaces string, budget time.Duration) *semanticp
 		Threshold: p.Threshold, MinMatches: uint32(p.MinMatches), HistorySize: uint32(p.HistorySize),
 		TtlSeconds: uint32(p.TTLSeconds), MinWords: uint32(p.MinWords), StoreText: p.StoreText,
 		BudgetMs: uint32(budget / time.Millisecond), Peek: o.Check.GetPeek(),
-		Compare: w.GetCompare(), LeaveIdentical: w.GetLeaveIdentical(),
+		Compare: w.GetCompare(), LeaveIdentical: w.GetLeaveIdentical(), Lazy: w.GetLazy(),
 		UsualThreshold: p.Scope == "session" && !alone && p.Threshold == policy.DefaultSemantic().Threshold,
 		Subject:        &semanticpb.SemanticRequest_Exchange{Exchange: o.Check.GetExchange()},
 	}

@@ -7,8 +7,10 @@
 package compare
 
 import (
-	"github.com/unloop/unloop/embedworker/internal/details"
+	"slices"
+
 	"github.com/unloop/unloop/embedworker/internal/embed"
+	"github.com/unloop/unloop/schemas/details"
 )
 
 // Subject is the text to compare: the newest exchange, or a single text.
@@ -107,6 +109,8 @@ type Rule struct {
 	// Earlier are the digests of the exchanges that the subject's conversation
 	// shows before it. Each stands for one entry.
 	Earlier []uint64
+	// Further are the digests of exchanges which it shows before these. They stand for none.
+	Further []uint64
 	// LeaveIdentical excludes entries that have the subject's digest.
 	LeaveIdentical bool
 }
@@ -176,6 +180,21 @@ func (r Rule) threshold(inOwn bool) float64 {
 		return r.Within
 	}
 	return r.Threshold
+}
+
+// Candidates returns the indexes of the entries of a history that match if they are similar
+// enough, whatever similarity they have in it. unshown says that a subject by embeddings has
+// an entry which its own conversation does not show.
+func (r Rule) Candidates(history []Past) (candidates []int, unshown bool) {
+	shown := newShown(r.Earlier)
+	for i, p := range history {
+		inOwn := shown.take(p.Digest)
+		if _, comparable := r.compare(p, inOwn); comparable {
+			candidates = append(candidates, i)
+		}
+		unshown = unshown || !inOwn && r.Method == ByEmbeddings && !slices.Contains(r.Further, p.Digest)
+	}
+	return candidates, unshown
 }
 
 // compare returns how similar an entry is, and whether it may match at all.

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/embedworker/internal/compare"
-	"github.com/unloop/unloop/embedworker/internal/details"
 	"github.com/unloop/unloop/embedworker/internal/embed"
+	"github.com/unloop/unloop/schemas/details"
 )
 
 // threshold is the default of a policy.

@@ -82,3 +82,28 @@ func TestComparisonsChooseTheirEntries(t *testing.T) {
 		}
 	}
 }
+
+func TestCandidatesAreTheEntriesThatMayMatch(t *testing.T) {
+	t.Parallel()
+	history := []compare.Past{
+		{SameDetails: true, Digest: 1},
+		{Digest: 2},
+		{SameDetails: true, Digest: 3, OtherItem: true},
+		{SameDetails: true, Digest: 4},
+	}
+	for name, tt := range map[string]struct {
+		rule    compare.Rule
+		want    []int
+		unshown bool
+	}{
+		"all shown":             {compare.Rule{Earlier: []uint64{1, 2, 3, 4}}, []int{0, 3}, false},
+		"one of them before":    {compare.Rule{Earlier: []uint64{1, 2, 3}, Further: []uint64{4}}, []int{0, 3}, false},
+		"one not shown":         {compare.Rule{Earlier: []uint64{1, 3, 4}}, []int{0, 3}, true},
+		"its own history":       {compare.Rule{Method: compare.InOwnHistory, Earlier: []uint64{1, 2}}, []int{0}, false},
+		"what came before that": {compare.Rule{Method: compare.InOwnHistory, Earlier: []uint64{2}, Further: []uint64{1}}, nil, false},
+	} {
+		if got, unshown := tt.rule.Candidates(history); !slices.Equal(got, tt.want) || unshown != tt.unshown {
+			t.Errorf("%s: %v, unshown %t; want %v, %t", name, got, unshown, tt.want, tt.unshown)
+		}
+	}
+}

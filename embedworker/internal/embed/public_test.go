@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unloop/unloop/embedworker/internal/details"
 	"github.com/unloop/unloop/embedworker/internal/embed"
+	"github.com/unloop/unloop/schemas/details"
 )
 
 // publicSets are files of public sets of pairs as they are published, and what their

@@ -15,9 +15,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/unloop/unloop/embedworker/internal/compare"
-	"github.com/unloop/unloop/embedworker/internal/details"
 	"github.com/unloop/unloop/embedworker/internal/embed"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
+	"github.com/unloop/unloop/schemas/details"
 )
 
 // ErrInvalid reports a query that is incomplete or out of range.
@@ -46,16 +46,29 @@ type Query struct {
 	// UsualThreshold says that Threshold is the default: the embedder may have a
 	// lower one for two exchanges of one conversation.
 	UsualThreshold bool
-	// Method, LeaveIdentical and Earlier are compare.Rule's, Sentences and Digest
+	// Method, LeaveIdentical, Earlier and Further are compare.Rule's, Sentences and Digest
 	// compare.Subject's.
 	Method         compare.Method
 	LeaveIdentical bool
 	Earlier        []uint64
+	Further        []uint64
 	Sentences      compare.Sentences
 	Digest         uint64
-	StoreText      bool
-	SourceRule     bool // the text as given, without regard to details
-	Peek           bool
+	// Lazy embeds an exchange only if an entry of the history can match it. Details are then
+	// those of the exchange, and Alike earlier exchanges with the same details: their
+	// entries may have no vectors.
+	Lazy       bool
+	Details    details.Sum
+	Alike      []Exchange
+	StoreText  bool
+	SourceRule bool // the text as given, without regard to details
+	Peek       bool
+}
+
+// Exchange is an exchange before the newest one.
+type Exchange struct {
+	Said, Answered string
+	Digest         uint64
 }
 
 // Answer is the result of a query with the history that it was compared with.
@@ -71,22 +84,34 @@ type Answer struct {
 	Replaced bool
 	// Streak is what is known of the scope's streak.
 	Streak vectors.Streak
+	// Embedded is the number of texts and exchanges that were embedded.
+	Embedded int
+}
+
+// Observer is told what a checker does. A nil function is not called.
+type Observer struct {
+	// Took gets the durations of "embed" and "store".
+	Took func(part string, took time.Duration)
+	// Text gets the reason for which a text or exchange was embedded, or left out.
+	Text func(reason string)
 }
 
 // Checker answers queries. It is safe for concurrent use.
 type Checker struct {
 	embedder embed.Embedder
 	store    vectors.Store
-	observe  func(part string, took time.Duration)
+	observer Observer
 }
 
-// New returns a checker. observe gets the durations of "embed" and "store"; it may
-// be nil.
-func New(e embed.Embedder, s vectors.Store, observe func(part string, took time.Duration)) *Checker {
-	if observe == nil {
-		observe = func(string, time.Duration) {}
+// New returns a checker.
+func New(e embed.Embedder, s vectors.Store, o Observer) *Checker {
+	if o.Took == nil {
+		o.Took = func(string, time.Duration) {}
 	}
-	return &Checker{embedder: e, store: s, observe: observe}
+	if o.Text == nil {
+		o.Text = func(string) {}
+	}
+	return &Checker{embedder: e, store: s, observer: o}
 }
 
 // Check answers a query. Errors are ErrInvalid, those of embed.Embedder and
@@ -98,19 +123,39 @@ func (c *Checker) Check(ctx context.Context, q Query) (Answer, error) {
 	if q.MinWords > 0 && details.Words(q.MinWords, q.Said, q.Answered, q.Text) < q.MinWords {
 		return Answer{}, nil
 	}
-	subject, err := c.subject(ctx, q)
+	reason, before := always, []Exchange(nil)
+	if c.isLazy(q) {
+		a, candidates, need, err := c.checkUnembedded(ctx, q)
+		if err != nil || need == unneeded {
+			return a, err
+		}
+		reason, before = need, c.unembedded(q, candidates)
+	}
+	r, embedded, err := c.embed(ctx, q, reason, before)
 	if err != nil {
 		return Answer{}, err
 	}
-	history, err := c.compare(ctx, q, subject)
+	history, err := c.compare(ctx, q, r)
 	if err != nil {
 		return Answer{}, err
 	}
-	past := make([]compare.Past, len(history.Past))
-	for i, f := range history.Past {
+	return c.answer(q, history, embedded), nil
+}
+
+// answer returns the answer to a query that was compared with a history.
+func (c *Checker) answer(q Query, history vectors.History, embedded int) Answer {
+	return Answer{
+		Result: compare.Decide(pasts(history.Past), c.rule(q)), Judged: true, History: history.Past,
+		Replaced: history.Replaced, Streak: history.Streak, Embedded: embedded,
+	}
+}
+
+func pasts(found []vectors.Found) []compare.Past {
+	past := make([]compare.Past, len(found))
+	for i, f := range found {
 		past[i] = f.Past
 	}
-	return Answer{Result: compare.Decide(past, c.rule(q)), Judged: true, History: history.Past, Replaced: history.Replaced, Streak: history.Streak}, nil
+	return past
 }
 
 // Expect records that a streak is about to be written for the scope of a query, for all
@@ -120,7 +165,7 @@ func (c *Checker) Expect(ctx context.Context, q Query) error {
 		return err
 	}
 	embedded := make([]float32, c.embedder.Dim())
-	for _, halves := range [][][]float32{{embedded}, {embedded, embedded}, unembedded} {
+	for _, halves := range [][][]float32{{embedded}, {embedded, embedded}, bySentences} {
 		if err := c.store.Expect(ctx, c.request(q, compare.Subject{Halves: halves})); err != nil {
 			return err
 		}
@@ -128,9 +173,9 @@ func (c *Checker) Expect(ctx context.Context, q Query) error {
 	return nil
 }
 
-// unembedded is the vector of texts that are compared by sentences, because stores need
+// bySentences is the vector of texts that are compared by sentences, because stores need
 // one.
-var unembedded = [][]float32{{1}}
+var bySentences = [][]float32{{1}}
 
 // usual is implemented by embedders for which the default threshold is too high
 // where two exchanges of one conversation are compared.
@@ -139,7 +184,7 @@ type usual interface{ Within() float64 }
 func (c *Checker) rule(q Query) compare.Rule {
 	r := compare.Rule{
 		Threshold: q.Threshold, MinMatches: q.MinMatches, AnyDetails: q.SourceRule,
-		Method: q.Method, Earlier: q.Earlier, LeaveIdentical: q.LeaveIdentical,
+		Method: q.Method, Earlier: q.Earlier, Further: q.Further, LeaveIdentical: q.LeaveIdentical,
 	}
 	if e, ok := c.embedder.(usual); ok && q.UsualThreshold {
 		r.Within = e.Within()
@@ -180,58 +225,18 @@ func (q Query) halves() []string {
 	return []string{q.Said, q.Answered}
 }
 
-// subject embeds a query's halves. A half without any word, such as a lone
-// bracket, counts as an empty one where the other has words.
-func (c *Checker) subject(ctx context.Context, q Query) (compare.Subject, error) {
-	defer c.timed("embed", time.Now())
-	texts := q.halves()
-	s := compare.Subject{Halves: make([][]float32, len(texts)), Sentences: q.Sentences, Digest: q.Digest}
-	if q.Method == compare.BySentences {
-		s.Halves = unembedded
-		return s, nil
-	}
-	if !q.SourceRule {
-		s.Details, texts = details.Read(texts...)
-	}
-	v, err := c.embedder.Embed(ctx, texts...)
-	if err == nil {
-		s.Halves = v
-		return s, nil
-	}
-	if len(texts) == 1 || !errors.Is(err, embed.ErrEmpty) {
-		return s, err
-	}
-	words := 0
-	for i, text := range texts {
-		one, err := c.embedder.Embed(ctx, text)
-		if errors.Is(err, embed.ErrEmpty) {
-			continue
-		}
-		if err != nil {
-			return s, err
-		}
-		s.Halves[i] = one[0]
-		words++
-	}
-	if words == 0 {
-		return s, err
-	}
-	return s, nil
-}
-
-func (c *Checker) timed(part string, start time.Time) { c.observe(part, time.Since(start)) }
-
 // storedText bounds a remembered text, in bytes.
 const storedText = 4096
 
-func (c *Checker) compare(ctx context.Context, q Query, s compare.Subject) (vectors.History, error) {
+func (c *Checker) compare(ctx context.Context, q Query, r vectors.Request) (vectors.History, error) {
 	defer c.timed("store", time.Now())
-	r := c.request(q, s)
 	if q.StoreText {
 		r.Text = clip(strings.ToValidUTF8(strings.Join(q.halves(), "\n"), "\uFFFD"), storedText)
 	}
 	return c.store.Compare(ctx, r)
 }
+
+func (c *Checker) timed(part string, start time.Time) { c.observer.Took(part, time.Since(start)) }
 
 // request returns a query as stores get it, without its text.
 func (c *Checker) request(q Query, s compare.Subject) vectors.Request {

@@ -19,7 +19,7 @@ import (
 func checker(t *testing.T) *semantic.Checker {
 	t.Helper()
 	store := vectors.NewKV(natstest.StartBare(t).Service(), natskit.Layout{Memory: true}, time.Now, nil)
-	return semantic.New(embed.NewLexical(), store, nil)
+	return semantic.New(embed.NewLexical(), store, semantic.Observer{})
 }
 
 func text(session, text string) semantic.Query {
@@ -180,14 +180,14 @@ func (b broken) Embed(context.Context, ...string) ([][]float32, error) { return 
 
 func TestFailuresComeThrough(t *testing.T) {
 	t.Parallel()
-	c := semantic.New(broken{embed.NewLexical(), embed.ErrInference}, nil, nil)
+	c := semantic.New(broken{embed.NewLexical(), embed.ErrInference}, nil, semantic.Observer{})
 	if _, err := c.Check(t.Context(), text("s", "a text of four words")); !errors.Is(err, embed.ErrInference) {
 		t.Errorf("got %v, want ErrInference", err)
 	}
 	server := natstest.StartBare(t)
 	store := vectors.NewKV(server.Service(), natskit.Layout{}, time.Now, nil)
 	server.Stop()
-	if _, err := semantic.New(embed.NewLexical(), store, nil).Check(t.Context(), text("s", "a text of four words")); !errors.Is(err, vectors.ErrUnavailable) {
+	if _, err := semantic.New(embed.NewLexical(), store, semantic.Observer{}).Check(t.Context(), text("s", "a text of four words")); !errors.Is(err, vectors.ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 }

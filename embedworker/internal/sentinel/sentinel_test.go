@@ -33,7 +33,7 @@ func checker(t *testing.T) (*semantic.Checker, *natstest.Server) {
 	t.Helper()
 	server := natstest.StartBare(t)
 	store := vectors.NewKV(server.Service(), natskit.Layout{Memory: true}, time.Now, nil)
-	return semantic.New(embed.NewLexical(), store, nil), server
+	return semantic.New(embed.NewLexical(), store, semantic.Observer{}), server
 }
 
 // serve returns a client of a server on a socket of its own.

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/embedworker/internal/compare"
-	"github.com/unloop/unloop/embedworker/internal/details"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
 	"github.com/unloop/unloop/embedworker/realparts"
+	"github.com/unloop/unloop/schemas/details"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
@@ -129,6 +129,7 @@ func conformance(t *testing.T, open func(t *testing.T, c *clock) vectors.Store) 
 		"of two at once at least one sees the other":       testAtOnce,
 		"many at once lose none":                           testManyAtOnce,
 		"what cannot be compared is refused":               testInvalid,
+		"subjects without vectors are remembered":          testUnembedded,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -352,5 +353,42 @@ func testInvalid(t *testing.T, s vectors.Store, _ *clock) {
 		if _, err := s.Compare(t.Context(), r); !errors.Is(err, vectors.ErrInvalid) {
 			t.Errorf("%s: got %v, want ErrInvalid", name, err)
 		}
+	}
+}
+
+func testUnembedded(t *testing.T, s vectors.Store, _ *clock) {
+	pair := func(digest uint64, similarity float64) vectors.Request {
+		r := request()
+		r.Subject = compare.Subject{Halves: [][]float32{unit(similarity), unit(1)}, Details: 7, Digest: digest}
+		return r
+	}
+	r := pair(1, 1)
+	bare := r
+	bare.Subject.Halves, bare.Dim = make([][]float32, 2), 8
+	if s.NeedsVectors() {
+		if _, err := s.Compare(t.Context(), bare); !errors.Is(err, vectors.ErrInvalid) {
+			t.Errorf("no vector: %v, want ErrInvalid", err)
+		}
+		return
+	}
+	bare.Suffices = func(past []vectors.Found) bool { return len(past) == 0 }
+	if past := compareWith(t, s, bare); len(past) != 0 {
+		t.Errorf("the first: %+v", past)
+	}
+	bare.ID, bare.Subject.Digest = "refused", 2
+	for range 2 { // it does not suffice, and is not remembered
+		if past := compareWith(t, s, bare); len(past) != 1 || !past[0].Unembedded || !past[0].SameDetails || past[0].Digest != 1 {
+			t.Errorf("beside one without vectors: %+v", past)
+		}
+	}
+	r.Subject.Digest = 2
+	r.Peek = true
+	expect(t, compareWith(t, s, r), 0)
+	r.Earlier = map[uint64][][]float32{1: pair(1, .7).Subject.Halves, 2: pair(2, .2).Subject.Halves}
+	r.Peek = false
+	expect(t, compareWith(t, s, r), .7)
+	r.Earlier = map[uint64][][]float32{2: pair(2, .2).Subject.Halves} // it has vectors of its own
+	if past := compareWith(t, s, r); len(past) != 2 || past[0].Unembedded || math.Abs(past[0].Similarity-1) > .01 || past[1].Similarity != 0 {
+		t.Errorf("behind one with vectors: %+v", past)
 	}
 }

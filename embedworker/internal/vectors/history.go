@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/unloop/unloop/embedworker/internal/compare"
-	"github.com/unloop/unloop/embedworker/internal/details"
 	"github.com/unloop/unloop/embedworker/internal/quantised"
+	"github.com/unloop/unloop/schemas/details"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
@@ -217,14 +217,6 @@ func (h *history) found(r Request, now time.Time) History {
 	return h.compared(r, kept, replaced, now)
 }
 
-// next compares the request with the unexpired entries, and returns the history with the
-// request added in front.
-func (h *history) next(r Request, now time.Time, room int) (history, History) {
-	kept, replaced := h.remembered(r, now)
-	past := h.compared(r, kept, replaced, now)
-	return h.before(r, kept, now, room), past
-}
-
 // compared compares the request with the entries that were kept of the history.
 func (h *history) compared(r Request, kept history, replaced bool, now time.Time) History {
 	entries := kept.entries[:min(len(kept.entries), r.Keep)]
@@ -232,14 +224,33 @@ func (h *history) compared(r Request, kept history, replaced bool, now time.Time
 	for _, e := range entries {
 		p := compare.Past{SameDetails: details.Sum(e.pb.GetMarks()) == r.Subject.Details}
 		if p.SameDetails || !r.SameDetails {
-			p.Similarity = compare.SimilarityTo(r.Subject, e.halves)
+			p.Similarity = r.similarityTo(e)
 		}
 		past = append(past, Found{
-			Past: r.Subject.Compared(p, compare.SentencesOf(e.pb.GetSentences()), e.pb.GetDigest()),
-			ID:   e.pb.GetRequestId(), Text: e.pb.GetText(), Age: now.Sub(time.UnixMilli(e.pb.GetStoredMs())),
+			Unembedded: !e.embedded(),
+			Past:       r.Subject.Compared(p, compare.SentencesOf(e.pb.GetSentences()), e.pb.GetDigest()),
+			ID:         e.pb.GetRequestId(), Text: e.pb.GetText(), Age: now.Sub(time.UnixMilli(e.pb.GetStoredMs())),
 		})
 	}
 	return History{past, replaced, h.streak(now)}
+}
+
+// embedded reports whether an entry has a vector.
+func (e *entry) embedded() bool {
+	return slices.ContainsFunc(e.halves, func(h quantised.Vector) bool { return len(h) > 0 })
+}
+
+// similarityTo returns the similarity to an entry. Vectors that the request brings for it
+// are as exact as they would be if they were stored.
+func (r Request) similarityTo(e *entry) float64 {
+	if e.embedded() {
+		return compare.SimilarityTo(r.Subject, e.halves)
+	}
+	var halves []quantised.Vector
+	for _, h := range r.Earlier[e.pb.GetDigest()] {
+		halves = append(halves, quantised.New(h))
+	}
+	return compare.SimilarityTo(r.Subject, halves)
 }
 
 // remembered returns the entries that have not aged out and do not belong to the

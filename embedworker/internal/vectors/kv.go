@@ -65,6 +65,9 @@ func NewMemory(now func() time.Time) *KV {
 // Kind implements Store.
 func (*KV) Kind() string { return "kv" }
 
+// NeedsVectors implements Store.
+func (*KV) NeedsVectors() bool { return false }
+
 // Close implements Store; the connection is the caller's.
 func (*KV) Close() error { return nil }
 
@@ -124,8 +127,11 @@ func (s *KV) compare(ctx context.Context, r Request) (past History, err error) {
 	}
 	err = s.records.Apply(ctx, key, func(h history) (history, time.Duration) {
 		now := s.now()
-		var next history
-		next, past = h.next(r, now, s.room())
+		kept, replaced := h.remembered(r, now)
+		if past = h.compared(r, kept, replaced, now); r.Suffices != nil && !r.Suffices(past.Past) {
+			return h, 0
+		}
+		next := h.before(r, kept, now, s.room())
 		return next, next.keepFor(now)
 	})
 	return past, err

@@ -48,6 +48,9 @@ func (silence) Printf(context.Context, string, ...any) {}
 // Kind implements Store.
 func (s *Redis) Kind() string { return "redis vector sets" }
 
+// NeedsVectors implements Store.
+func (*Redis) NeedsVectors() bool { return true }
+
 // Close implements Store.
 func (s *Redis) Close() error { return s.client.Close() }
 
@@ -64,6 +67,7 @@ func (s *Redis) Ping(ctx context.Context) error {
 
 // Compare implements Store.
 func (s *Redis) Compare(ctx context.Context, r Request) (History, error) {
+	r.Dim = 0 // so that a subject without vectors is refused
 	if err := r.check(); err != nil {
 		return History{}, err
 	}

@@ -37,6 +37,9 @@ type Store interface {
 	Expect(ctx context.Context, r Request) error
 	// Ping reports whether the store can be reached.
 	Ping(ctx context.Context) error
+	// NeedsVectors reports whether the store compares and remembers only subjects with
+	// vectors.
+	NeedsVectors() bool
 	Close() error
 }
 
@@ -69,6 +72,13 @@ type Request struct {
 	Peek     bool          // compare without remembering
 	// SameDetails says that the similarity of entries with other details is of no use.
 	SameDetails bool
+	// Dim is the number of dimensions that the vectors of a subject without any would have.
+	Dim int
+	// Suffices reports whether a subject without vectors may be remembered like that beside
+	// the entries of its scope. If not, it is only compared. nil means that it may.
+	Suffices func([]Found) bool
+	// Earlier are the vectors of entries that may be remembered without them, by digest.
+	Earlier map[uint64][][]float32
 }
 
 // History is what a scope remembers.
@@ -97,6 +107,8 @@ type Found struct {
 	compare.Past
 	ID, Text string
 	Age      time.Duration
+	// Unembedded says that it is remembered without vectors.
+	Unembedded bool
 }
 
 // Limits of a request.
@@ -115,7 +127,7 @@ func (r Request) check() error {
 	case r.TTL <= 0:
 		return fmt.Errorf("%w: remembered for %s", ErrInvalid, r.TTL)
 	}
-	dim := 0
+	dim := r.Dim
 	for _, h := range r.Subject.Halves {
 		if len(h) == 0 {
 			continue
@@ -138,7 +150,7 @@ func (r Request) replaces(id string) bool {
 
 // dim is the length of the subject's vectors.
 func (r Request) dim() int {
-	dim := 0
+	dim := r.Dim
 	for _, h := range r.Subject.Halves {
 		dim = max(dim, len(h))
 	}

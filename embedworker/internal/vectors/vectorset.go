@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/unloop/unloop/embedworker/internal/compare"
-	"github.com/unloop/unloop/embedworker/internal/details"
+	"github.com/unloop/unloop/schemas/details"
 )
 
 // compareInSet compares, appends and trims in one step, so that nothing comes

@@ -33,6 +33,8 @@ const (
 //
 // From the requests in flight it distinguishes samples of one prompt from repeats after an
 // answer, and from the first requests of a caller a workload from a loop.
+//
+// It also remembers the details of exchanges.
 type Memory struct {
 	mu      sync.Mutex
 	newest  map[string]string    // prompt by session
@@ -41,6 +43,8 @@ type Memory struct {
 	// flights are by counter, and openings the newest first requests of callers.
 	flights  map[string]*flight
 	openings map[string][]opening
+
+	sums *sums
 }
 
 // sender is a session that sent a prompt.
@@ -61,7 +65,7 @@ type asker struct {
 func NewMemory() *Memory {
 	return &Memory{
 		newest: map[string]string{}, senders: map[string][]*sender{}, askers: map[fingerprint.Digest]asker{},
-		flights: map[string]*flight{}, openings: map[string][]opening{},
+		flights: map[string]*flight{}, openings: map[string][]opening{}, sums: newSums(),
 	}
 }
 

@@ -3,10 +3,10 @@ package evidence
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/text/sentences"
+	"github.com/unloop/unloop/gateway/internal/wire/transcript"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/semanticpb"
@@ -55,6 +55,9 @@ func (m *maker) semantics() (*semanticpb.Exchange, []*checkpb.SemanticWatch) {
 	if len(out) == 0 {
 		return nil, nil
 	}
+	if slices.ContainsFunc(out, (*checkpb.SemanticWatch).GetLazy) {
+		m.addAlike(newest.wire)
+	}
 	return newest.wire, out
 }
 
@@ -83,18 +86,16 @@ func (m *maker) newestExchange() *exchange {
 		e.sentences = append(e.sentences, sentences.Number(media[:]))
 	}
 	trace := &semanticpb.Trace{Sentences: e.sentences.Bytes()}
-	trace.Digest, trace.Earlier = t.Digests()
-	e.wire = &semanticpb.Exchange{
-		Said:     strings.ToValidUTF8(said, string(utf8.RuneError)),
-		Answered: strings.ToValidUTF8(answered, string(utf8.RuneError)),
-		Trace:    trace,
-	}
+	trace.Digest, trace.Earlier, trace.Further = t.Digests()
+	e.wire = &semanticpb.Exchange{Trace: trace}
+	e.wire.Said, e.wire.Answered = valid(said, answered)
 	return e
 }
 
 // setComparison sets with which texts of its scope the exchange is compared, and how.
 // Requests that begin alike and name no session may belong to one conversation or to a
-// batch: those of a conversation show what was said before.
+// batch: those of a conversation show what was said before, so that earlier exchanges can
+// be embedded when a later one may be similar.
 func (m *maker) setComparison(w *checkpb.SemanticWatch, p *bundle.Policy, newest *exchange) {
 	alone, inSession := newest.alone(), p.Semantic.Scope == "session"
 	switch {
@@ -106,6 +107,7 @@ func (m *maker) setComparison(w *checkpb.SemanticWatch, p *bundle.Policy, newest
 	w.LeaveIdentical = alone && p.Prompt != nil
 	w.HintOnly = alone && !m.OwnSession
 	w.Turned = m.Prompt.Delta || m.Prompt.Transcript.Turned()
+	w.Lazy = inSession && !alone && !m.Prompt.Delta && p.Semantic.HistorySize <= transcript.MaxEarlier
 }
 
 // scope names the history of exchanges that this one is compared with. Each policy has

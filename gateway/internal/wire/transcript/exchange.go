@@ -17,8 +17,11 @@ import (
 // first.
 const maxAnswers = 512
 
-// exchange adds the open message to the newest exchange.
-func (t *Transcript) exchange(role message.Role) {
+// exchange is what the agent said and called, and what it was answered.
+type exchange struct{ said, answers []message.Part }
+
+// extend adds the open message to the newest exchange.
+func (t *Transcript) extend(role message.Role) {
 	switch role {
 	case message.Assistant:
 		t.speak()
@@ -62,33 +65,54 @@ func (t *Transcript) Exchange(limit int) (said, answered string) {
 	return t.words(t.said, limit), t.words(t.answers, limit)
 }
 
-// maxEarlier is the maximum number of exchanges before the newest one that have digests.
-const maxEarlier = 100
+const (
+	// maxDigests is the maximum number of exchanges before the newest one that have digests.
+	maxDigests = 100
+	// usualDigests is room for the digests of most conversations.
+	usualDigests = 20
+	// MaxEarlier is the maximum number of exchanges before the newest one whose words are kept.
+	// Up to that, they are twice as many as Options.Exchanges: not every exchange is compared.
+	MaxEarlier = 16
+)
 
-// usualEarlier is room for the exchanges of most conversations.
-const usualEarlier = 16
-
-// remember keeps the digest of the exchange that ends.
+// remember keeps the exchange that ends, and its digest.
 func (t *Transcript) remember() {
 	if t.opts.Exchanges == 0 {
 		return
 	}
-	if len(t.earlier) >= 2*min(t.opts.Exchanges, maxEarlier) { // the older half goes at once
-		t.earlier = append(t.earlier[:0], t.earlier[len(t.earlier)/2:]...)
+	if len(t.digests) >= 4*min(t.opts.Exchanges, maxDigests) { // the older half goes at once
+		t.digests = append(t.digests[:0], t.digests[len(t.digests)/2:]...)
 	}
-	if t.earlier == nil {
-		t.earlier = make([]uint64, 0, usualEarlier)
+	if t.digests == nil {
+		t.digests = make([]uint64, 0, usualDigests)
 	}
-	t.earlier = append(t.earlier, t.exchangeDigest())
+	t.digests = append(t.digests, t.exchangeDigest())
+	if len(t.earlier) < min(2*t.opts.Exchanges, MaxEarlier) {
+		t.earlier = append(t.earlier, t.exchange)
+		t.exchange = exchange{t.buffer(), t.buffer()}
+		return
+	}
+	t.exchange, t.earlier[t.oldest] = t.earlier[t.oldest], t.exchange
+	t.oldest = (t.oldest + 1) % len(t.earlier)
 }
 
-// Digests returns the digest of the newest exchange, and those of at most
-// Options.Exchanges before it, newest first. An exchange has the same digest in all
-// requests that show it as it was.
-func (t *Transcript) Digests() (newest uint64, earlier []uint64) {
-	earlier = slices.Clone(t.earlier[max(0, len(t.earlier)-t.opts.Exchanges):])
-	slices.Reverse(earlier)
-	return t.exchangeDigest(), earlier
+// Digests returns the digest of the newest exchange, those of at most Options.Exchanges
+// before it, and those of the exchanges before these that have their words, newest first.
+// An exchange has the same digest in all requests that show it as it was.
+func (t *Transcript) Digests() (newest uint64, earlier, further []uint64) {
+	all := slices.Clone(t.digests)
+	slices.Reverse(all)
+	n := min(t.opts.Exchanges, len(all))
+	return t.exchangeDigest(), all[:n:n], all[n:max(n, len(t.earlier))]
+}
+
+// Earlier returns the number of exchanges before the newest one that have their words.
+func (t *Transcript) Earlier() int { return len(t.earlier) }
+
+// EarlierExchange is Exchange for the i-th exchange before the newest one, from 0.
+func (t *Transcript) EarlierExchange(i, limit int) (said, answered string) {
+	e := &t.earlier[(t.oldest+len(t.earlier)-1-i)%len(t.earlier)]
+	return t.words(e.said, limit), t.words(e.answers, limit)
 }
 
 // exchangeDigest covers the values of texts and calls, without reminders, and media.

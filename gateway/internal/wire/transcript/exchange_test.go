@@ -29,7 +29,7 @@ func TestAnExchangeHasTheSameDigestWhereverItIsShown(t *testing.T) {
 	t.Parallel()
 	before := map[uint64]int{}
 	for n := range 20 {
-		newest, earlier := worked(n, n).Digests()
+		newest, earlier, _ := worked(n, n).Digests()
 		if _, known := before[newest]; known {
 			t.Errorf("round %d has the digest of another", n)
 		}
@@ -43,13 +43,38 @@ func TestAnExchangeHasTheSameDigestWhereverItIsShown(t *testing.T) {
 			}
 		}
 	}
-	plain, _ := worked(3, 3).Digests()
-	reminded, _ := worked(3, 2).Digests()
+	plain, _, _ := worked(3, 3).Digests()
+	reminded, _, _ := worked(3, 2).Digests()
 	if plain != reminded {
 		t.Error("a reminder makes another exchange of it")
 	}
-	if _, none := transcript.New(transcript.Options{}).Digests(); len(none) > 0 {
+	if _, none, _ := transcript.New(transcript.Options{}).Digests(); len(none) > 0 {
 		t.Error("digests that nobody asked for")
+	}
+}
+
+func TestEarlierExchangesHaveTheirWords(t *testing.T) {
+	t.Parallel()
+	type words struct{ said, answered string }
+	before := map[uint64]words{}
+	for n := range 30 {
+		tr := worked(n, n)
+		newest, earlier, further := tr.Digests()
+		shown := slices.Concat(earlier, further)
+		if want := min(n, 8); tr.Earlier() != want || len(shown) != want {
+			t.Fatalf("round %d: %d exchanges before it, %d digests, want %d", n, tr.Earlier(), len(shown), want)
+		}
+		for i, digest := range shown {
+			said, answered := tr.EarlierExchange(i, 100)
+			if got := (words{said, answered}); got != before[digest] || got == (words{}) {
+				t.Errorf("round %d: the %d. before it is %q, was %q", n, i+1, got, before[digest])
+			}
+		}
+		said, answered := tr.Exchange(100)
+		before[newest] = words{said, answered}
+	}
+	if n := transcript.New(transcript.Options{}).Earlier(); n > 0 {
+		t.Error("exchanges that nobody asked for")
 	}
 }
 
@@ -69,7 +94,7 @@ func TestWhatAHumanAnsweredIsToldFromToolResults(t *testing.T) {
 	if got, _ := tr.Human(); string(got) != "Look\nagain" {
 		t.Errorf("a human said %q", got)
 	}
-	if _, earlier := tr.Digests(); slices.Contains(earlier, 0) {
+	if _, earlier, _ := tr.Digests(); slices.Contains(earlier, 0) {
 		t.Error("a digest is 0, which stands for none")
 	}
 }

@@ -23,7 +23,8 @@ type Options struct {
 	Tail int
 	// Items is the number of newest rounds and human messages in History.
 	Items int
-	// Exchanges is the number of exchanges before the newest one in Digests.
+	// Exchanges is the number of exchanges before the newest one that Digests returns as
+	// earlier ones.
 	Exchanges int
 	// Cache remembers long texts that were read before; nil for none.
 	Cache *message.Cache
@@ -63,9 +64,10 @@ type Transcript struct {
 	summed   bool // it is a summary
 	spoken   bool // there is a message of the model's
 
-	said    []message.Part
-	answers []message.Part
-	earlier []uint64 // digests of the exchanges before, oldest first
+	exchange            // the newest
+	digests  []uint64   // of the exchanges before, oldest first
+	earlier  []exchange // the newest of these exchanges, a ring
+	oldest   int        // index into earlier of the oldest
 
 	digester message.Digester
 
@@ -162,7 +164,7 @@ func (t *Transcript) End(role message.Role) {
 		t.preamble, t.spoken = false, t.spoken || role == message.Assistant
 	}
 	t.rounds.Message(role, t.open)
-	t.exchange(role)
+	t.extend(role)
 	t.keep(role)
 }
 

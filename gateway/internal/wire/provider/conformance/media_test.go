@@ -117,7 +117,7 @@ func see(t *testing.T, p provider.Provider, body string) (s seen) {
 	tr := prompt.Transcript
 	s.opening, s.beginning, s.strict, s.text = prompt.Opening, tr.Beginning(), prompt.Tail[0].Strict, prompt.Tail[0].Text
 	s.said, s.answered = tr.Exchange(100)
-	s.exchange, _ = tr.Digests()
+	s.exchange, _, _ = tr.Digests()
 	_, s.media = tr.Human()
 	items, _ := tr.History(provider.Rules{})
 	rounds := 0

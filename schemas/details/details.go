@@ -20,14 +20,11 @@ type Sum uint64
 
 var lists = sync.Pool{New: func() any { return new([]uint64) }}
 
-// Of returns the sum of a text's details: words with a digit, an underscore,
-// inner capitals, or a dot, slash or at sign inside, options of commands (-o),
-// wildcards (%name), small English numbers, and words that are negated. What Steady removes is no
-// detail.
-func Of(text string) Sum {
-	sum, _ := Read(text)
-	return sum
-}
+// Of returns the sum of the details of texts, one after the other on lines of their own: words
+// with a digit, an underscore, inner capitals, or a dot, slash or at sign inside, options of
+// commands (-o), wildcards (%name), small English numbers, and words that are negated. What
+// Steady removes is no detail.
+func Of(texts ...string) Sum { return read(texts, func(int, int) {}) }
 
 // Steady returns the text without what changes by itself from one run of the
 // same command to the next: durations, times of day with seconds, memory
@@ -37,24 +34,31 @@ func Steady(text string) string {
 	return steady[0]
 }
 
-// Read returns the sum of the details of texts, one after the other on lines of their own,
-// and each text as Steady returns it.
+// Read returns the sum of the details of texts, as Of does, and each text as Steady returns
+// it.
 func Read(texts ...string) (Sum, []string) {
+	s := steadyTexts{texts: texts, out: make([]string, len(texts))}
+	sum := read(texts, s.omit)
+	return sum, s.rest()
+}
+
+// read returns the sum of the details of texts, and calls omit with the place of each that
+// is not steady.
+func read(texts []string, omit func(from, to int)) Sum {
 	list := lists.Get().(*[]uint64)
 	defer lists.Put(list)
 	found := (*list)[:0]
-	s := steadyTexts{texts: texts, out: make([]string, len(texts))}
 	each(strings.Join(texts, "\n"), func(m string, from, to int, steady bool) {
 		if steady {
 			found = append(found, hash(m))
 		} else {
-			s.omit(from, to)
+			omit(from, to)
 		}
 	})
 	slices.Sort(found)
 	found = slices.Compact(found)
 	*list = found
-	return fold(found), s.rest()
+	return fold(found)
 }
 
 // steadyTexts are texts one after the other, with a byte between two, without the parts

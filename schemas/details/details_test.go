@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/unloop/unloop/embedworker/internal/details"
+	"github.com/unloop/unloop/schemas/details"
 )
 
 func TestTextsOfTheSameDetails(t *testing.T) {

@@ -1,0 +1,73 @@
+package evidence
+
+import (
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/unloop/unloop/gateway/internal/share/bounded"
+	"github.com/unloop/unloop/schemas/details"
+	"github.com/unloop/unloop/schemas/semanticpb"
+)
+
+// maxSums is the maximum number of exchanges whose details are remembered.
+const maxSums = 16384
+
+// sums remembers the details of exchanges: a session shows an exchange again with each
+// request.
+type sums struct {
+	seed maphash.Seed
+	mu   sync.Mutex
+	all  map[sumKey]details.Sum
+}
+
+// sumKey identifies an exchange by its caller, so that nobody can give another's exchange
+// other details, and its digest.
+type sumKey struct{ caller, digest uint64 }
+
+func newSums() *sums { return &sums{seed: maphash.MakeSeed(), all: map[sumKey]details.Sum{}} }
+
+// of returns the details of a caller's exchange, which read returns if they are not known.
+func (s *sums) of(caller string, digest uint64, read func() (said, answered string)) details.Sum {
+	key := sumKey{maphash.String(s.seed, caller), digest}
+	s.mu.Lock()
+	sum, known := s.all[key]
+	s.mu.Unlock()
+	if known {
+		return sum
+	}
+	sum = details.Of(read())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bounded.MakeRoom(s.all, key, maxSums)
+	s.all[key] = sum
+	return sum
+}
+
+// addAlike adds the details of the newest exchange, and those of the earlier exchanges that
+// have the same: others can't be similar to it.
+func (m *maker) addAlike(newest *semanticpb.Exchange) {
+	caller, trace := m.Identity.GetCaller(), newest.GetTrace()
+	sum := m.Memory.sums.of(caller, trace.GetDigest(), func() (said, answered string) { return newest.GetSaid(), newest.GetAnswered() })
+	trace.Details = new(uint64(sum))
+	for i, digest := range slices.Concat(trace.GetEarlier(), trace.GetFurther())[:m.Prompt.Transcript.Earlier()] {
+		read := func() (said, answered string) { return valid(m.Prompt.Transcript.EarlierExchange(i, exchangeBytes)) }
+		if digest == trace.GetDigest() || m.Memory.sums.of(caller, digest, read) != sum {
+			continue
+		}
+		if slices.ContainsFunc(newest.GetAlike(), func(e *semanticpb.EarlierExchange) bool { return e.GetDigest() == digest }) {
+			continue
+		}
+		if said, answered := read(); said != "" { // a first prompt alone is never compared with an exchange
+			newest.Alike = append(newest.Alike, &semanticpb.EarlierExchange{Said: said, Answered: answered, Digest: digest})
+		}
+	}
+}
+
+// valid returns the halves of an exchange in valid UTF-8.
+func valid(said, answered string) (string, string) {
+	const unknown = string(utf8.RuneError)
+	return strings.ToValidUTF8(said, unknown), strings.ToValidUTF8(answered, unknown)
+}
