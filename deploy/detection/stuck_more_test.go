@@ -99,6 +99,39 @@ var moreStuckScenes = []circling{
 	{"versions that do not exist", same(16, time.Second, "bash", numbered(`{"command":"pip install foo==1.%d"}`), numbered("ERROR: No matching distribution found for foo==1.%d")), 8, 14},
 	{"sleep without an end", same(40, 5*time.Second, "bash", always(`{"command":"sleep 5"}`), always("")), 20, 0},
 	{"clicks that change nothing", same(16, time.Second, "click", numbered(`{"ref":"e%d"}`), always("Clicked.\n- page: Checkout\n  - heading: Pay\n  - button: Pay now [ref=e7]\n  - link: Terms of service\n  - link: Privacy notice\n  - text: Card was declined")), 10, 0},
+	{"a call with a new id each time", same(14, time.Second, "api", func(i int) string {
+		return fmt.Sprintf(`{"op":"list","request_id":"%08x-1111-4222-8333-%012x"}`, 7919*i+5, 104729*i+9)
+	}, always(`{"items":["a","b"],"next":null,"total":2}`)), 8, 0},
+	{"a result with a new time each time", same(9, time.Second, "api", always(`{"op":"list"}`), func(i int) string {
+		return fmt.Sprintf(`{"items":["a"],"at":"2026-03-02T09:00:%02dZ","request_id":"req_%016x"}`, i, 7919*i+77)
+	}), 4, 6},
+	{"a call that is written in other ways", same(9, time.Second, "api", func(i int) string {
+		return []string{`{"a":1,"b":2}`, `{"b":2,"a":1}`, `{ "a": 1, "b": 2 }`}[i%3]
+	}, always("x is y")), 4, 6},
+	{"the same todo list", same(14, time.Second, "todo_write", always(`{"todos":[{"content":"fix it","status":"in_progress"}]}`), always("Todos have been modified successfully.")), 6, 10},
+	{"ever more of a short file", same(14, time.Second, "bash", numbered(`{"command":"head -n 1%d a.go"}`), always(linesOf(0, 9))), 8, 0},
+	{"three files round robin, slowly", func(s *scene) {
+		a := s.agent(0).user("Fix it.")
+		for i := range 24 {
+			a.call("read_file", fmt.Sprintf(`{"path":"%s.go"}`, []string{"a", "b", "c"}[i%3]), "package "+[]string{"a", "b", "c"}[i%3], 45*time.Second)
+		}
+	}, 9, 12},
+	{"searches that find nothing", same(18, time.Second, "search", func(i int) string { return fmt.Sprintf(`{"query":"the %s of it"}`, names(18)[i]) }, always("No results found.")), 8, 0},
+	{"a user who is a program", func(s *scene) {
+		a := s.agent(0).user("Hello")
+		for range 16 {
+			a.answer("Is there anything else?").wait(time.Second).user("ok")
+		}
+	}, 8, 12},
+	{"a patch that fails at other lines", same(14, time.Second, "apply_patch", func(i int) string { return fmt.Sprintf(`{"patch":"@@ -%d @@ x"}`, i) }, func(i int) string {
+		return fmt.Sprintf("error: patch failed: a.go:%d\nerror: a.go: patch does not apply", 10+i)
+	}), 7, 14},
+	{"tests that fail alike after edits that do nothing", func(s *scene) {
+		a := s.agent(0).user("Fix it.")
+		for i := range 16 {
+			a.call("edit", fmt.Sprintf(`{"path":"a.go","old":"v%d","new":"v%d"}`, i, i+1), "edited", time.Second).call("bash", `{"command":"go test ./..."}`, "--- FAIL: TestA\n    a_test.go:7: got 1, want 2\nFAIL\nexit status 1", 3*time.Second)
+		}
+	}, 16, 0},
 }
 
 // A loop that begins anew after it was stopped, without a name for its session, is hinted

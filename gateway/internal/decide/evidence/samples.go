@@ -8,6 +8,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/share/bounded"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -57,13 +58,21 @@ func (r *round) goesOn(p *policy.Prompt, now time.Time) bool {
 // opening is a request without history. prompt is a part of its fingerprint.
 type opening struct {
 	prompt uint64
+	begin  fingerprint.Digest // Transcript.Beginning
+	length int                // Transcript.Messages
 	at     time.Time
 	sample bool
+	wentOn bool // a later request has an answer to it
 }
+
+// turnMessages is the number of messages that a conversation's second request has more than
+// its first, at most: an answer, which may be in parts, and what follows it.
+const turnMessages = 4
 
 // moderate leaves out of a prompt's count what its source has in it, and is not a loop:
 // requests that are in flight together count as one, and equal first requests of a caller
-// that sends more others are its workload, which is warned of at most.
+// that sends more others, or whose conversations go on, are its workload, which is warned of
+// at most.
 func (m *maker) moderate(c *checkpb.Counter, p *bundle.Policy, session string) {
 	m.Memory.mu.Lock()
 	defer m.Memory.mu.Unlock()
@@ -73,15 +82,32 @@ func (m *maker) moderate(c *checkpb.Counter, p *bundle.Policy, session string) {
 	if !m.Peek {
 		m.out.Waiting.rounds = append(m.out.Waiting.rounds, m.Memory.depart(counter, c.GetSample(), m.Now))
 	}
+	opener := p.ID + m.Identity.GetCaller() + session
 	if !m.begins() {
+		m.goOn(opener)
 		return
 	}
-	own := opening{binary.BigEndian.Uint64(c.GetFingerprint()), m.Now, c.GetSample()}
-	list := m.Memory.openingsOf(p.ID+m.Identity.GetCaller()+session, own, time.Duration(p.Prompt.WindowSeconds)*time.Second, !m.Peek)
+	own := opening{prompt: binary.BigEndian.Uint64(c.GetFingerprint()), begin: m.Prompt.Transcript.Beginning(), length: m.Prompt.Transcript.Messages(), at: m.Now, sample: c.GetSample()}
+	list := m.Memory.openingsOf(opener, own, time.Duration(p.Prompt.WindowSeconds)*time.Second, !m.Peek)
 	if isWorkload(list, int(c.GetSteps()[0].GetAt())) {
 		c.CooldownSeconds = 0
 		for _, s := range c.GetSteps() {
 			s.Action = min(s.GetAction(), checkpb.Action_ACTION_WARN)
+		}
+	}
+}
+
+// goOn notes that the newest equal first request of which nobody knew that yet went on.
+func (m *maker) goOn(opener string) {
+	list := m.Memory.openings[opener]
+	if m.Peek || m.Prompt == nil || m.Prompt.Delta || len(list) == 0 {
+		return
+	}
+	begin, length := m.Prompt.Transcript.Beginning(), m.Prompt.Transcript.Messages()
+	for i := range slices.Backward(list) {
+		if o := &list[i]; !o.wentOn && o.begin == begin && length <= o.length+turnMessages {
+			o.wentOn = true
+			return
 		}
 	}
 }
@@ -134,19 +160,28 @@ func (m *Memory) openingsOf(opener string, own opening, window time.Duration, ke
 // isWorkload reports whether the prompt of the newest of some first requests is that of
 // less than half of them, and does not come in a row of so many rounds: the caller sends
 // something else in between. Of few requests, as a gateway that has just begun knows, that
-// cannot be said.
+// cannot be said. A prompt is a workload, too, if most of its conversations went on, and
+// fewer than the row did not: what follows is counted by itself.
 func isWorkload(list []opening, row int) bool {
 	prompt := list[len(list)-1].prompt
-	equal, rounds, others := 0, 0, false
+	equal, rounds, wentOn, ended, others := 0, 0, 0, 0, false
 	for _, o := range slices.Backward(list) {
 		if o.prompt != prompt {
 			others = true
 			continue
 		}
 		equal++
+		wentOn, ended = wentOn+count(o.wentOn), ended+count(!o.wentOn && !o.sample)
 		if !others && !o.sample {
 			rounds++
 		}
 	}
-	return 2*equal < len(list) && rounds < row && len(list) > 2*row
+	return 2*equal < len(list) && rounds < row && len(list) > 2*row || wentOn >= ended && ended < row
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }

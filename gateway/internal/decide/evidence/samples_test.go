@@ -220,6 +220,39 @@ func TestAWorkloadIsWarnedOfAtTheMost(t *testing.T) {
 	}
 }
 
+// Visitors who say the same at first are a workload if their conversations go on.
+func TestConversationsThatGoOnAreAWorkload(t *testing.T) {
+	t.Parallel()
+	const stop, warn = checkpb.Action_ACTION_REJECT, checkpb.Action_ACTION_WARN
+	for name, c := range map[string]struct {
+		goesOn func(i int) bool
+		want   checkpb.Action
+	}{
+		"all":      {func(int) bool { return true }, warn},
+		"most":     {func(i int) bool { return i%4 > 0 }, warn},
+		"few":      {func(i int) bool { return i%4 == 0 }, stop},
+		"none":     {func(int) bool { return false }, stop},
+		"but peek": {func(int) bool { return false }, stop},
+	} {
+		client := newClient(t, "{}")
+		next := asked{body: goneOn(question(1).body)}
+		if name == "but peek" {
+			next.set = func(in *Input) { in.Peek = true }
+		}
+		for i := range 12 {
+			client.sendAll(1, question(1))
+			if c.goesOn(i) || name == "but peek" {
+				client.sendAll(1, next)
+				client.sendAll(1, next) // the second time adds nothing
+			}
+			client.now = client.now.Add(4 * time.Second)
+		}
+		if _, counter := client.send(question(1)); strongestStep(counter) != c.want {
+			t.Errorf("%s: %s, want %s", name, strongestStep(counter), c.want)
+		}
+	}
+}
+
 // What comes in a row, each after an answer, is a loop, whatever the caller sent before.
 func TestARowOfRoundsIsNoWorkload(t *testing.T) {
 	t.Parallel()
@@ -283,7 +316,7 @@ func TestOpenersAreBounded(t *testing.T) {
 	t.Parallel()
 	m := NewMemory()
 	for i := range maxOpeners + 5 {
-		m.openingsOf(fmt.Sprint(i), opening{1, start, false}, time.Minute, true)
+		m.openingsOf(fmt.Sprint(i), opening{prompt: 1, at: start}, time.Minute, true)
 	}
 	if len(m.openings) != maxOpeners {
 		t.Errorf("%d openers are known, want %d", len(m.openings), maxOpeners)
