@@ -15,7 +15,7 @@ import (
 // roundsOf asks the admin port of a system for what a loop repeats.
 func roundsOf(t *testing.T, s *system.System, loopID string) (status int, l excerpts.Loop) {
 	t.Helper()
-	res, err := http.Get(s.AdminURL() + strings.Replace(excerpts.Path, "{id}", loopID, 1)) //nolint:noctx // on loopback
+	res, err := http.Get(s.AdminURL() + strings.Replace(excerpts.Path, "{id}", loopID, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
