@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/ask/ask"
@@ -46,7 +47,8 @@ type exchange struct {
 func (g *Gateway) check(r *http.Request, req *request.Request, who auth.Principal, rules *policystore.Rules) *exchange {
 	e := &exchange{http: r, rules: rules, from: request.Subject{Client: who}}
 	req, slot, err := g.open(r, req, rules)
-	defer slot.Give()
+	give := sync.OnceFunc(slot.Give)
+	defer give()
 	if err != nil {
 		e.req = req
 		e.answer.Overloaded = errors.Is(err, limiter.ErrBusy) || errors.Is(err, intake.ErrNoRoom)
@@ -69,6 +71,8 @@ func (g *Gateway) check(r *http.Request, req *request.Request, who auth.Principa
 		e.answer.Degraded = g.asker.Degraded("starting")
 		return e
 	}
+	// A check that waits for longer takes no processor, and leaves its slot to others.
+	defer time.AfterFunc(g.cfg.CheckTimeout, give).Stop()
 	e.answer = g.ask(e)
 	return e
 }

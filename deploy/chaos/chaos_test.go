@@ -3,7 +3,8 @@
 // each fault what clients saw: errors, the slowest request, the share of requests that
 // passed without a decision, the time from the end of the fault until a loop was
 // stopped again, and the loops without an event. It kills processes while many callers
-// send exactly as often as they may: none may be stopped. Finally it replaces each part of a
+// send exactly as often as they may: none may be stopped. It sends bursts of loops while
+// the machine is busy with something else: hardly more may pass than the policy lets through. Finally it replaces each part of a
 // cluster by another process, optionally of another version, and checks that clients notice
 // nothing.
 //
@@ -59,6 +60,8 @@ func TestCluster(t *testing.T) {
 const (
 	// checkTimeout is the gateways' default.
 	checkTimeout = 50 * time.Millisecond
+	// longest is how much longer a prompt may wait that a gateway has seen often.
+	longest = time.Second
 	// waits is how often a request may wait for the check timeout: it restarts with a
 	// decision on an earlier request, so with the last one before a fault.
 	waits = 2
@@ -81,8 +84,8 @@ type options struct {
 	binary, previous string
 	rounds, edges    int
 	soak, hold       time.Duration
-	// rollOnly and attackOnly leave out the rest.
-	rollOnly, attackOnly bool
+	// rollOnly, attackOnly and busyOnly leave out the rest.
+	rollOnly, attackOnly, busyOnly bool
 }
 
 func parse(args []string) (o options, err error) {
@@ -94,6 +97,7 @@ func parse(args []string) (o options, err error) {
 	flags.DurationVar(&o.hold, "hold", 4*time.Second, "how long a fault lasts")
 	flags.BoolVar(&o.rollOnly, "rolling", false, "only replace each part by another process of it")
 	flags.BoolVar(&o.attackOnly, "attacks", false, "only attack the gateways as a hostile caller would")
+	flags.BoolVar(&o.busyOnly, "busy", false, "only send bursts of loops on a busy machine")
 	flags.StringVar(&o.previous, "previous", "", "the unloop binary of another version: only replace each part of it by this version, and go back")
 	return o, flags.Parse(args)
 }
@@ -117,8 +121,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	case o.attackOnly:
 		return o.faults(ctx, dir, out, group{1, attacks})
 	}
+	busy := with(ctx, o.binary, filepath.Join(dir, "busy"), 1, checkTimeout, func(c *cluster) error { return c.busy(ctx, out) })
+	if o.busyOnly {
+		return busy
+	}
 	edges := with(ctx, o.binary, filepath.Join(dir, "edges"), 1, checkTimeout, func(c *cluster) error { return c.edges(ctx, o.edges, out) })
-	return errors.Join(edges, o.faults(ctx, dir, out, group{1, slices.Concat(faults, attacks)}, group{3, leaderFaults}), o.rolling(ctx, dir, out))
+	return errors.Join(busy, edges, o.faults(ctx, dir, out, group{1, slices.Concat(faults, attacks)}, group{3, leaderFaults}), o.rolling(ctx, dir, out))
 }
 
 // group are faults of a cluster with a number of NATS servers.
@@ -130,7 +138,7 @@ type group struct {
 // faults breaks a cluster for each group of faults.
 func (o options) faults(ctx context.Context, dir string, out io.Writer, groups ...group) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "fault\trequests\tclient errors\tslowest\tundecided\tguarded after\tevents lost\texact\t")
+	fmt.Fprintln(table, "fault\trequests\tclient errors\tslowest\tslowest of a loop\tundecided\tguarded after\tevents lost\texact\t")
 	var missed []error
 	for _, of := range groups {
 		missed = append(missed, with(ctx, o.binary, filepath.Join(dir, fmt.Sprint(of.servers)), of.servers, checkTimeout, func(c *cluster) error {
@@ -183,7 +191,9 @@ type result struct {
 	name     string
 	requests int
 	failed   int
-	slowest  time.Duration
+	// slowest is the longest time of a prompt that did not loop, slowestLoop that of one that
+	// did and may wait for longer.
+	slowest, slowestLoop time.Duration
 	// noise is the slowest request that waits for nothing: the delay of the machine.
 	noise     time.Duration
 	undecided int
@@ -214,7 +224,7 @@ func (r result) print(w io.Writer) {
 	if r.elected > 0 {
 		guarded += " (JetStream " + r.elected.Round(10*time.Millisecond).String() + ")"
 	}
-	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%.1f %%\t%s\t%d\t%v\t\n", r.name, r.requests, r.failed, r.slowest.Round(time.Millisecond),
+	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%.1f %%\t%s\t%d\t%v\t\n", r.name, r.requests, r.failed, r.slowest.Round(time.Millisecond), r.slowestLoop.Round(time.Millisecond),
 		100*float64(r.undecided)/float64(max(r.requests, 1)), guarded, r.lost, r.exact)
 }
 
@@ -229,6 +239,9 @@ func (r result) check(calm result) error {
 	}
 	if limit := calm.slowestAllowed() + r.slower; r.slowest > limit {
 		missed("the slowest request took %s, at most %s", r.slowest, limit)
+	}
+	if limit := calm.slowestAllowed() + r.slower + longest; r.slowestLoop > limit {
+		missed("the slowest request of a loop took %s, at most %s", r.slowestLoop, limit)
 	}
 	if most := r.few(); r.decided && r.undecided > most {
 		missed("%d requests without a decision, at most %d", r.undecided, most)

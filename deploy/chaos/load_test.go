@@ -143,7 +143,11 @@ func (r *tally) note(a answer, loops bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.requests++
-	r.slowest = max(r.slowest, a.took)
+	if loops {
+		r.slowestLoop = max(r.slowestLoop, a.took)
+	} else {
+		r.slowest = max(r.slowest, a.took)
+	}
 	if a.err != nil {
 		r.failed++
 		r.example = a.err

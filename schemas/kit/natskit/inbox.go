@@ -51,9 +51,11 @@ type asked struct {
 	// from is when the time for the answer began, and until when it ends in any case;
 	// zero for a request that is not in turn.
 	from, until time.Time
-	sent        time.Time
-	subject     string // of a request in turn
-	waits       bool   // as in Request
+	// patient is until when the time for the answer goes on while the server is there.
+	patient time.Time
+	sent    time.Time
+	subject string // of a request in turn
+	waits   bool   // as in Request
 	// silent says that the responder answered nothing in the whole time.
 	silent bool
 	// answer takes the one answer, reply does so as a message, or part takes several until
@@ -87,8 +89,9 @@ type Part struct{ content }
 // read.
 func PartMessage[M any, P message[M]](p Part) (P, error) { return decode[M, P](p.content) }
 
-// Awaited says since when a request is waited for, and until when at most.
-type Awaited struct{ From, Until time.Time }
+// Awaited says since when a request is waited for, and until when at most: the timeout
+// after From, or until Patient if that is later and the server is not silent.
+type Awaited struct{ From, Until, Patient time.Time }
 
 // NewInbox returns an inbox that lives as long as the connection. A request fails if no
 // answer came within timeout, or up to a tenth longer.
@@ -139,7 +142,7 @@ func (in *Inbox) RequestParts(msg *nats.Msg, m proto.Message, t Awaited, part fu
 		in.request(msg, m, a)
 		return
 	}
-	a.from, a.until, a.sent, a.subject = t.From, t.Until, a.from, msg.Subject
+	a.from, a.until, a.patient, a.sent, a.subject = t.From, t.Until, t.Patient, a.from, msg.Subject
 	in.request(msg, m, a)
 }
 
@@ -302,7 +305,8 @@ func (in *Inbox) expired() []asked {
 		if in.turn(&a, now, lost) {
 			in.open[id] = a
 		}
-		if a.silent = now.Sub(a.from) >= in.timeout; a.silent || !a.until.IsZero() && !now.Before(a.until) {
+		a.silent = now.Sub(a.from) >= in.timeout && (!now.Before(a.patient) || in.conn.Silent())
+		if a.silent || !a.until.IsZero() && !now.Before(a.until) {
 			over = append(over, a)
 			delete(in.open, id)
 		}

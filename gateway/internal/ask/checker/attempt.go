@@ -23,9 +23,10 @@ const maxTries = 3
 type attempt struct {
 	c *Checker
 	// message is sent, or body, which is the same encoded.
-	message  proto.Message
-	body     []byte
-	began    time.Time
+	message proto.Message
+	body    []byte
+	// until is when it is too late to send it again.
+	until    time.Time
 	awaited  natskit.Awaited
 	tries    atomic.Int32
 	underway atomic.Int32
@@ -42,19 +43,36 @@ type attempt struct {
 }
 
 func newAttempt(c *Checker, batch []*call, message proto.Message, body []byte, free func()) *attempt {
-	return &attempt{c: c, message: message, body: body, began: time.Now(), awaited: c.awaited(batch[0]), free: sync.OnceFunc(free), open: append([]*call(nil), batch...), left: len(batch)}
+	until := time.Now().Add(c.timeout)
+	if patient := batch[0].patient; patient.After(until) {
+		until = patient
+	}
+	return &attempt{c: c, message: message, body: body, until: until, awaited: c.awaited(batch[0]), free: sync.OnceFunc(free), open: append([]*call(nil), batch...), left: len(batch)}
 }
 
 // start sends the batch. If its detector falls silent, the batch is sent again while there
 // is time for that.
+//
+// Calls that may wait beyond the timeout keep their batch's place in the queue only until
+// then, so that others are still asked about.
 func (a *attempt) start() {
-	name := a.try("")
-	if name == "" {
-		return
+	if !a.awaited.Patient.IsZero() {
+		time.AfterFunc(a.c.timeout, a.free)
 	}
+	if name := a.try(""); name != "" {
+		a.watch(name)
+	}
+}
+
+// watch sends the batch again if its detector has fallen silent after a while.
+func (a *attempt) watch(name string) {
 	time.AfterFunc(2*a.c.timeout/5, func() {
-		if a.c.fleet.silent(name) && a.underway.Load() > 0 {
+		switch {
+		case a.underway.Load() == 0:
+		case a.c.fleet.silent(name):
 			a.again(name)
+		case time.Now().Before(a.awaited.Patient):
+			a.watch(name)
 		}
 	})
 }
@@ -90,7 +108,7 @@ func (a *attempt) try(except string) (name string) {
 // again sends the batch once more if there is time and no detector has counted it; false
 // if it does not.
 func (a *attempt) again(except string) bool {
-	if a.counted.Load() || a.tries.Load() >= maxTries || time.Since(a.began) >= a.c.timeout {
+	if a.counted.Load() || a.tries.Load() >= maxTries || !time.Now().Before(a.until) {
 		return false
 	}
 	a.c.again.Inc()

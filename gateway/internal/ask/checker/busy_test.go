@@ -53,7 +53,7 @@ func busy(t *testing.T, pace time.Duration) (near *natskit.InProcess, stop func(
 // single is a check that shares no message.
 func single(i int) *checkpb.Check {
 	c := checkOf(fmt.Sprint("single ", i))
-	c.Counters[0].Fingerprint = make([]byte, largeCheck)
+	c.Counters[0].Fingerprint = append(c.Counters[0].Fingerprint, make([]byte, largeCheck)...)
 	return c
 }
 
@@ -130,7 +130,7 @@ func TestADetectorThatStopsCostsNoMoreThanTheTimeout(t *testing.T) {
 						t.Errorf("check %d after %s: %v", i, e.after, e.err)
 					}
 				}
-				for i, e := range ask(t, c, 100, check) { // nobody decides any more
+				for i, e := range ask(t, c, 100, func(i int) *checkpb.Check { return check(1000 + i) }) { // nobody decides any more
 					if !errors.Is(e.err, ErrTimeout) || e.after > timeout+slack {
 						t.Errorf("later check %d after %s: %v", i, e.after, e.err)
 					}

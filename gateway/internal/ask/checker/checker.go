@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,10 +61,13 @@ type Checker struct {
 
 	inbox *natskit.Inbox
 	mu    sync.Mutex
-	// waiting are the checks that wait for a message; their callers take turns. patrolling
-	// says that they are looked at from time to time.
-	waiting    fair.Queue[*call]
-	patrolling bool
+	// waiting are the checks that wait for a message; their callers take turns. patience are
+	// those of them that may wait beyond the timeout, which share no message with the others.
+	// patrolling says that all are looked at from time to time.
+	waiting, patience fair.Queue[*call]
+	patrolling        bool
+	// turn says that the next message is for patience.
+	turn bool
 	// answered is the time of the last decision: until then, detectors were busy with
 	// other checks.
 	answered time.Time
@@ -73,6 +77,8 @@ type Checker struct {
 	sent, asked int
 
 	fleet    *fleet
+	repeats  *repeats
+	patients atomic.Int64
 	outcomes *outcomes
 	blocks   *standing.Blocks
 	batches  prometheus.Histogram
@@ -83,7 +89,10 @@ type call struct {
 	ctx   context.Context
 	check *checkpb.Check
 	at    time.Time
-	done  chan answer
+	// patient is until when the call may wait while no detector decides; zero for the
+	// timeout.
+	patient time.Time
+	done    chan answer
 }
 
 type answer struct {
@@ -92,7 +101,7 @@ type answer struct {
 }
 
 // New returns a checker that waits at most timeout for a decision, and longer while its
-// detector decides other checks or this process waits for a processor.
+// detector decides other checks, this process waits for a processor, or a prompt came often.
 func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer) *Checker {
 	return starving(nc, timeout, now, reg, func() func() bool { return new(natskit.Starvation).Since })
 }
@@ -101,7 +110,7 @@ func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prom
 // processor since their last call.
 func starving(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer, starved func() func() bool) *Checker {
 	c := &Checker{
-		nc: nc, timeout: timeout, now: now, starved: starved(), blocks: standing.New(), fleet: newFleet(), outcomes: newOutcomes(),
+		nc: nc, timeout: timeout, now: now, starved: starved(), blocks: standing.New(), fleet: newFleet(), repeats: newRepeats(), outcomes: newOutcomes(),
 		inbox:   natskit.NewInbox(nc, timeout).Starving(starved()),
 		batches: metric.Histogram(reg, "unloop_gateway_check_batch_size", "Checks in one message to the detectors.", []float64{1, 2, 4, 8, 16, 32, 64}),
 		again:   metric.Counter(reg, "unloop_gateway_check_tries_again_total", "Messages sent again because a detector was gone or frozen."),
@@ -140,7 +149,11 @@ func (c *Checker) Blocks() *standing.Blocks { return c.blocks }
 func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decision, error) {
 	bound(check)
 	check.Hit = newHit()
-	own := &call{ctx: ctx, check: check, at: time.Now(), done: make(chan answer, 1)}
+	now := time.Now()
+	own := &call{ctx: ctx, check: check, at: now, patient: c.patient(check, now), done: make(chan answer, 1)}
+	if !own.patient.IsZero() {
+		defer c.patients.Add(-1)
+	}
 	c.outcomes.wait(ctx, check, c.timeout*2/5)
 	single := alone(check)
 	batch, err := c.enqueue(own, single)
@@ -179,11 +192,14 @@ func (c *Checker) enqueue(own *call, single bool) ([]*call, error) {
 		c.asked++
 		return []*call{own}, nil
 	}
-	caller := fair.CallerIn(own.ctx)
-	if !fair.May(int64(c.waiting.LenOf(caller)), 1, int64(maxWaiting-c.waiting.Len())) {
+	caller, queue := fair.CallerIn(own.ctx), &c.waiting
+	if !own.patient.IsZero() {
+		queue = &c.patience
+	}
+	if !fair.May(int64(queue.LenOf(caller)), 1, int64(maxWaiting-c.queued())) {
 		return nil, ErrOverloaded
 	}
-	c.waiting.Push(caller, own)
+	queue.Push(caller, own)
 	if !c.patrolling {
 		c.patrolling = true
 		c.patrolLater()
@@ -277,16 +293,14 @@ func (c *Checker) take(answered int) []*call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked -= answered
-	share := (c.asked + c.waiting.Len() + maxSent - 1) / maxSent
-	var batch []*call
-	for range c.waiting.Len() {
-		one, _ := c.waiting.Pop(func(*call) bool { return true })
-		if one.ctx.Err() != nil {
-			continue // its client left
-		}
-		if batch = append(batch, one); len(batch) == min(share, maxBatch) {
-			break
-		}
+	share := (c.asked + c.queued() + maxSent - 1) / maxSent
+	queues := []*fair.Queue[*call]{&c.waiting, &c.patience}
+	if c.turn = !c.turn; c.turn {
+		slices.Reverse(queues)
+	}
+	batch := fill(queues[0], min(share, maxBatch))
+	if len(batch) == 0 {
+		batch = fill(queues[1], min(share, maxBatch))
 	}
 	if len(batch) == 0 {
 		c.sent--
@@ -294,3 +308,20 @@ func (c *Checker) take(answered int) []*call {
 	c.asked += len(batch)
 	return batch
 }
+
+// fill takes a batch of a queue, without those whose clients left.
+func fill(queue *fair.Queue[*call], most int) (batch []*call) {
+	for range queue.Len() {
+		one, _ := queue.Pop(func(*call) bool { return true })
+		if one.ctx.Err() != nil {
+			continue
+		}
+		if batch = append(batch, one); len(batch) == most {
+			break
+		}
+	}
+	return batch
+}
+
+// queued is how many checks wait for a message; the lock is held.
+func (c *Checker) queued() int { return c.waiting.Len() + c.patience.Len() }

@@ -152,7 +152,7 @@ unloop_gateway_standing_blocks 1
 func TestABatchIsTriedWhileThereIsTime(t *testing.T) {
 	t.Parallel()
 	c := newChecker(natstest.StartBare(t).Service(), time.Second, time.Now)
-	a := &attempt{c: c, began: time.Now().Add(-2 * time.Second)}
+	a := &attempt{c: c, until: time.Now().Add(-time.Second)}
 	if a.again("") {
 		t.Error("tried again after the end of the time")
 	}

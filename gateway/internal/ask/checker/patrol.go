@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/share/fair"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
@@ -13,7 +14,7 @@ import (
 func (c *Checker) awaited(one *call) natskit.Awaited {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return natskit.Awaited{From: c.begun(one), Until: one.at.Add(max(c.timeout, maxWait))}
+	return natskit.Awaited{From: c.begun(one), Until: one.at.Add(max(c.timeout, maxWait)), Patient: one.patient}
 }
 
 // begun is when the timeout of a call began; the lock is held.
@@ -49,14 +50,16 @@ func (c *Checker) patrol(starved bool) {
 	if starved {
 		c.answered = now
 	}
-	for {
-		one, found := c.waiting.Pop(func(one *call) bool { return c.overdue(one, now) != nil })
-		if !found {
-			break
+	for _, queue := range []*fair.Queue[*call]{&c.waiting, &c.patience} {
+		for {
+			one, found := queue.Pop(func(one *call) bool { return c.overdue(one, now) != nil })
+			if !found {
+				break
+			}
+			one.done <- answer{err: c.overdue(one, now)}
 		}
-		one.done <- answer{err: c.overdue(one, now)}
 	}
-	if c.patrolling = c.waiting.Len() > 0; c.patrolling {
+	if c.patrolling = c.queued() > 0; c.patrolling {
 		c.patrolLater()
 	}
 }
@@ -65,7 +68,7 @@ func (c *Checker) patrol(starved bool) {
 // held.
 func (c *Checker) overdue(one *call, now time.Time) error {
 	switch {
-	case now.Sub(c.begun(one)) >= c.timeout:
+	case now.Sub(c.begun(one)) >= c.timeout && (!now.Before(one.patient) || c.nc.Silent()):
 		return ErrTimeout
 	case now.Sub(one.at) >= max(c.timeout, maxWait):
 		return ErrOverloaded
