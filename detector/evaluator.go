@@ -62,7 +62,9 @@ func (e *Evaluator) Decide(ctx context.Context, check *checkpb.Check) *checkpb.D
 
 // Apply applies what a gateway reports about a decided check: that the call got no
 // answer, so that its next replay does not count, and corrections of estimated costs.
-func (e *Evaluator) Apply(o *checkpb.Outcome) { e.decider.Apply(context.Background(), o) }
+func (e *Evaluator) Apply(o *checkpb.Outcome) {
+	_ = e.decider.Apply(context.Background(), o) // memory takes all
+}
 
 // Incidents returns the incidents so far, in the order in which they began.
 func (e *Evaluator) Incidents() []openloop.Record { return e.incidents.Incidents() }

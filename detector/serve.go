@@ -130,8 +130,7 @@ func (d *Detector) onHandover(req natskit.Request) {
 		ctx, cancel := context.WithTimeout(ledger.Stay(context.Background()), within)
 		defer cancel()
 		if h.GetOutcome() != nil {
-			d.decider.Apply(ctx, h.GetOutcome())
-			return &checkpb.HandoverReply{}
+			return d.decider.StepOutcome(ctx, h.GetOutcome())
 		}
 		return d.decider.Step(ctx, h.GetCheck())
 	}, &checkpb.HandoverReply{Error: decide.ErrorOverloaded})
@@ -148,7 +147,7 @@ func (d *Detector) onOutcome(req natskit.Request) {
 	d.goroutines.Go(func() {
 		defer d.leave()
 		defer cancel()
-		started.Finish(ctx)
+		_ = started.Finish(ctx)           // counted in a metric
 		d.reply(req, &checkpb.Decision{}) // the gateway may ask about the call again
 	})
 }

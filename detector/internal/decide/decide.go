@@ -8,9 +8,7 @@ package decide
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -36,9 +34,6 @@ const (
 	errorMalformed  = "check malformed"
 	errorUncounted  = "not counted"
 )
-
-// errElsewhere says that the detector that owns a record has not counted.
-var errElsewhere = errors.New("the detector that owns the record did not count")
 
 // Records are stored records: a ledger in JetStream, or in memory.
 type Records[S any] interface {
@@ -188,28 +183,6 @@ func (c *Check) Waits() bool {
 	return len(c.waiting) > 0 || c.reports || len(c.check.GetSemantics()) > 0
 }
 
-// Step applies the step of the one part that another detector handed over, and returns
-// its verdict.
-func (d *Decider) Step(ctx context.Context, check *checkpb.Check) *checkpb.HandoverReply {
-	parts := d.parts(check)
-	if len(parts) != 1 || !evaluate.Bounded(check) {
-		return &checkpb.HandoverReply{Error: d.explain(evaluate.ErrMalformed)}
-	}
-	p := &parts[0]
-	err := p.err
-	if err == nil {
-		err = wait(ctx, p.start)
-		if p.budget != nil && natskit.IsFull(err) {
-			err = p.squeeze(ctx, err)
-		}
-	}
-	var verdict []byte
-	if err == nil {
-		verdict, err = json.Marshal(p.verdict())
-	}
-	return &checkpb.HandoverReply{Verdict: verdict, Error: d.explain(err)}
-}
-
 // Decide starts a check, waits for its writes and returns its decision.
 func (d *Decider) Decide(ctx context.Context, check *checkpb.Check) *checkpb.Decision {
 	return d.wait(ctx, check).Decide(ctx)
@@ -290,11 +263,14 @@ func (d *Decider) explain(err error) string {
 func (d *Decider) finish(ctx context.Context, check *checkpb.Check, i int, p *part) evaluate.Result {
 	err := p.err
 	if elsewhere, ok := errors.AsType[*ledger.ElsewhereError](err); ok {
-		reply, gone, sent := d.Peers.Send(ctx, elsewhere.Owner, &checkpb.Handover{Check: evaluate.PartOf(check, i)})
-		if gone || sent != nil && p.once {
+		reply, gone, sent := d.send(ctx, elsewhere.Owner, &checkpb.Handover{Check: evaluate.PartOf(check, i)})
+		switch {
+		case gone || sent != nil && p.once && !errors.Is(sent, evaluate.ErrMalformed):
 			err = wait(ledger.Stay(ctx), p.start)
-		} else {
-			err = p.take(reply, sent)
+		case sent != nil:
+			err = sent
+		default:
+			err = p.take(reply)
 		}
 	}
 	if p.budget != nil && natskit.IsFull(err) {
@@ -313,22 +289,6 @@ func wait(ctx context.Context, start func(context.Context, func(error))) error {
 	done := make(chan error, 1)
 	start(ctx, func(err error) { done <- err })
 	return <-done
-}
-
-// take takes the verdict of a step that another detector applied.
-func (p *part) take(reply *checkpb.HandoverReply, err error) error {
-	switch {
-	case err != nil:
-		return err
-	case reply.GetError() == errorMalformed:
-		return evaluate.ErrMalformed
-	case reply.GetError() != "":
-		return fmt.Errorf("%w: %s", errElsewhere, reply.GetError())
-	}
-	if err := json.Unmarshal(reply.GetVerdict(), p.verdict()); err != nil {
-		return fmt.Errorf("read the verdict of another detector: %w", err)
-	}
-	return nil
 }
 
 // report records the findings of all parts in their incidents, and tells gateways and the

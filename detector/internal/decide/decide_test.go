@@ -285,7 +285,8 @@ func TestPartsOfOtherDetectors(t *testing.T) {
 		"it is gone":               {peer{reply: counted, gone: true, err: errNo}, 1, ""},
 		"it does not answer":       {peer{err: errNo}, 1, ""}, // and its record would show the hit
 		"it finds it malformed":    {peer{reply: &checkpb.HandoverReply{Error: "check malformed"}}, 0, "check malformed"},
-		"it is overloaded":         {peer{reply: &checkpb.HandoverReply{Error: decide.ErrorOverloaded}}, 0, "not counted"},
+		"it is overloaded":         {peer{reply: &checkpb.HandoverReply{Error: decide.ErrorOverloaded}}, 1, ""},
+		"it could not count":       {peer{reply: &checkpb.HandoverReply{Error: "not counted"}}, 1, ""}, // or it has, which the record would show
 		"it answers what is wrong": {peer{reply: &checkpb.HandoverReply{Verdict: []byte("7")}}, 0, "not counted"},
 	} {
 		f := newFixture()
@@ -358,7 +359,7 @@ func TestOutcomesExcuseAndCorrect(t *testing.T) {
 	both.Limits = []*checkpb.Limit{rule}
 	f.decide(t, both)
 	watch := &checkpb.SemanticWatch{Policy: "a", Scope: hash("scope")}
-	f.Apply(t.Context(), &checkpb.Outcome{
+	_ = f.Apply(t.Context(), &checkpb.Outcome{
 		Counters: both.GetCounters(), Corrections: []*checkpb.Correction{{Limit: rule, Delta: 2}, {}},
 		Semantics: []*checkpb.SemanticWatch{watch, {}}, Text: []byte{1},
 	})
@@ -380,13 +381,16 @@ func TestOutcomesOfOtherDetectors(t *testing.T) {
 		peer    peer
 		excused bool
 	}{
-		"it takes it": {peer{reply: &checkpb.HandoverReply{}}, false},
-		"it is gone":  {peer{gone: true, err: errNo}, true},
+		"it takes it":    {peer{reply: &checkpb.HandoverReply{}}, false},
+		"it is gone":     {peer{gone: true, err: errNo}, true},
+		"it is too busy": {peer{reply: &checkpb.HandoverReply{Error: decide.ErrorOverloaded}}, true},
 	} {
 		f := newFixture()
 		f.decide(t, check("a"))
 		f.store.owner, *f.peer = "other", c.peer
-		f.Apply(t.Context(), &checkpb.Outcome{Counters: check("a").GetCounters(), Aborted: true})
+		if err := f.Apply(t.Context(), &checkpb.Outcome{Counters: check("a").GetCounters(), Aborted: true}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 		if !f.peer.sent.GetOutcome().GetAborted() {
 			t.Errorf("%s: sent %v", name, f.peer.sent)
 		}

@@ -50,18 +50,23 @@ func (d *Decider) StartOutcome(ctx context.Context, o *checkpb.Outcome) *Outcome
 	return out
 }
 
-// Apply applies an outcome and waits for its writes.
-func (d *Decider) Apply(ctx context.Context, o *checkpb.Outcome) { d.StartOutcome(ctx, o).Finish(ctx) }
+// Apply applies an outcome, waits for its writes, and returns the error for what was not
+// written.
+func (d *Decider) Apply(ctx context.Context, o *checkpb.Outcome) error {
+	return d.StartOutcome(ctx, o).Finish(ctx)
+}
 
 // Finish waits for the writes. Updates of records that belong to another detector are
 // made there.
-func (o *Outcome) Finish(ctx context.Context) {
+func (o *Outcome) Finish(ctx context.Context) error {
 	o.writes.Wait()
+	faults := make([]error, len(o.updates))
 	o.d.each(len(o.updates), func(i int) {
-		if o.d.finishUpdate(ctx, &o.updates[i]) != nil {
+		if faults[i] = o.d.finishUpdate(ctx, &o.updates[i]); faults[i] != nil {
 			o.d.Metrics.Uncounted.Inc()
 		}
 	})
+	return errors.Join(faults...)
 }
 
 // tryAgain is the pause before an update is tried again.
@@ -87,7 +92,7 @@ func (d *Decider) handOver(ctx context.Context, u *update) error {
 	if !ok {
 		return u.err
 	}
-	if _, gone, err := d.Peers.Send(ctx, elsewhere.Owner, u.handover); !gone {
+	if _, gone, err := d.send(ctx, elsewhere.Owner, u.handover); !gone {
 		return err
 	}
 	return wait(ledger.Stay(ctx), u.start)
