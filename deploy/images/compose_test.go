@@ -38,6 +38,7 @@ type service struct {
 	DependsOn   map[string]depends  `json:"depends_on"`
 	Ports       []port              `json:"ports"`
 	Volumes     []mount             `json:"volumes"`
+	Tmpfs       []string            `json:"tmpfs"`
 	Secrets     []map[string]string `json:"secrets"`
 	Healthcheck healthcheck         `json:"healthcheck"`
 	Deploy      struct {
@@ -152,6 +153,26 @@ func TestComposeRefersToWhatIsThere(t *testing.T) {
 	}
 	if n := file.Services["detector"].Deploy.Replicas; n != 2 {
 		t.Errorf("%d detectors, want 2", n)
+	}
+}
+
+// Volumes without a name are left behind by docker compose down. Images of others that declare
+// one have something else mounted there.
+func TestDownLeavesNoVolumeWithoutAName(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "\nVOLUME") {
+		t.Error("an image declares a volume")
+	}
+	file := readCompose(t)
+	for name, path := range map[string]string{"redis": "/data", "prometheus": "/prometheus"} {
+		s := file.Services[name]
+		if !slices.Contains(s.Tmpfs, path) && !slices.ContainsFunc(s.Volumes, func(m mount) bool { return m.Target == path }) {
+			t.Errorf("%s: nothing is mounted at %s, where its image has a volume", name, path)
+		}
 	}
 }
 
