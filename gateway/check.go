@@ -71,10 +71,15 @@ func (g *Gateway) check(r *http.Request, req *request.Request, who auth.Principa
 		e.answer.Degraded = g.asker.Degraded("starting")
 		return e
 	}
-	// A check that waits for longer takes no processor, and leaves its slot to others.
-	defer time.AfterFunc(g.cfg.CheckTimeout, give).Stop()
-	e.answer = g.ask(e)
+	e.answer = g.askInSlot(e, give)
 	return e
+}
+
+// askInSlot is ask for a request with a slot. A check that waits beyond the timeout takes no
+// processor, and leaves its slot to others.
+func (g *Gateway) askInSlot(e *exchange, give func()) ask.Answer {
+	defer time.AfterFunc(g.cfg.CheckTimeout, give).Stop()
+	return g.ask(e)
 }
 
 // open parses a request in its slot, and returns the slot. A request that waits for memory

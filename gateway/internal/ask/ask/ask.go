@@ -46,7 +46,7 @@ type Asker struct {
 func New(d Detectors, log *slog.Logger, now func() time.Time, reg prometheus.Registerer) *Asker {
 	a := &Asker{
 		detectors: d, log: log, now: now, last: map[string]time.Time{},
-		seconds: metric.Histogram(reg, "unloop_gateway_check_seconds", "Time until the decision.", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25}),
+		seconds: metric.Histogram(reg, "unloop_gateway_check_seconds", "Time until the decision.", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}),
 		results: metric.Counters(reg, "unloop_gateway_checks_total", "Checks by result: decided, local (from memory), abandoned, or the reason why there is no decision.", "result"),
 		missed:  metric.Counter(reg, "unloop_gateway_semantic_missed_total", "Requests decided without the semantic comparison, because it was late or missing."),
 	}
