@@ -15,7 +15,7 @@ func (g *Gateway) keepExcerpt(e *exchange, out *outcome.Outcome) {
 	if g.excerpts == nil || e.req.Prompt == nil || e.req.Run != nil || e.template != nil || !g.excerpts.Wants(id, now) {
 		return
 	}
-	if p := e.rules.Set.ByID(out.Finding.GetPolicy()); !g.cfg.Local && (p == nil || !p.IncludeExcerpt) {
+	if p := e.rules.ByID(out.Finding.GetPolicy()); !g.cfg.Local && (p == nil || !p.IncludeExcerpt) {
 		return
 	}
 	// The history was dropped once it was evidence.

@@ -108,13 +108,13 @@ func (s *State) answers() bool {
 	answers, rounds := 0, 0
 	for i := range slices.Backward(s.items) {
 		it := &s.items[i]
+		if it.reset { // nothing before it counts
+			break
+		}
 		if !it.human {
 			rounds++
 		} else if it.closed {
 			answers++
-		}
-		if it.reset {
-			break
 		}
 	}
 	return answers > 0 && rounds <= usual*(answers+1)
