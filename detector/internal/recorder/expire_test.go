@@ -23,7 +23,7 @@ func published(t *testing.T, s *natstest.Server, n int) (all []event.Event) {
 		t.Fatal(err)
 	}
 	for range n {
-		msg, err := consumer.Next(jetstream.FetchMaxWait(20 * time.Second))
+		msg, err := consumer.Next(jetstream.FetchMaxWait(time.Minute))
 		if err != nil {
 			t.Fatalf("after %d events: %v", len(all), err)
 		}

@@ -1,7 +1,6 @@
 package outcome
 
 import (
-	"net/url"
 	"strings"
 
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -25,7 +24,7 @@ func (l Look) of(f *checkpb.Finding) string {
 	}
 	var places []string
 	if l.Page != "" {
-		places = append(places, strings.TrimRight(l.Page, "/")+"/#loop="+url.QueryEscape(id))
+		places = append(places, strings.TrimRight(l.Page, "/")+"/#loop="+id)
 	}
 	if l.Page == "" || !l.PageAlone {
 		places = append(places, "`unloop loops show "+id+"`")
