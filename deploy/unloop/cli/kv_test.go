@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
@@ -80,7 +81,13 @@ func TestEveryStoredRecordIsPrinted(t *testing.T) {
 	if _, err := js.Publish(t.Context(), "$KV.LOOP_COUNTERS.prompt.live.p.x", []byte("\xff\xff")); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errOut := command(t, "kv", "LOOP_COUNTERS", "prompt.live.p.*", "--nats", s.URL()); code == 0 || !strings.Contains(errOut, "prompt.live.p.x") {
-		t.Errorf("a broken record: code %d, %s", code, errOut)
+	if code, out, errOut := command(t, "kv", "LOOP_COUNTERS", "--nats", s.URL()); code == 0 || !strings.Contains(errOut, "prompt.live.p.x") || strings.Count(out, "\n") != buckets["LOOP_COUNTERS"]+1 {
+		t.Errorf("a broken record: code %d, %s%s", code, out, errOut)
+	}
+	if _, err := js.Publish(t.Context(), "$KV.LOOP_BUDGETS."+natskit.ProbeKey, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errOut := command(t, "kv", "LOOP_BUDGETS", natskit.ProbeKey, "--nats", s.URL()); code != 0 || out != `{"key":"probe","record":null}`+"\n" {
+		t.Errorf("a probe: code %d, %s%s", code, out, errOut)
 	}
 }

@@ -302,10 +302,13 @@ func (t *tending) probe(ctx context.Context, probed []string) {
 	}
 }
 
+// ProbeKey is the key of the record that tryWrite stores in a bucket.
+const ProbeKey = "probe"
+
 // tryWrite stores a small record that expires after a second.
 func tryWrite(ctx context.Context, js jetstream.JetStream, stream string) error {
 	_, err := js.PublishMsg(ctx, &nats.Msg{
-		Subject: RecordSubject(js, stream[len(BucketStream("")):], "probe"), Data: []byte("{}"),
+		Subject: RecordSubject(js, stream[len(BucketStream("")):], ProbeKey), Data: []byte("{}"),
 		Header: nats.Header{jetstream.MsgTTLHeader: {"1s"}},
 	}, jetstream.WithRetryAttempts(0))
 	if err != nil {
