@@ -97,7 +97,7 @@ func (m *maker) moderate(c *checkpb.Counter, p *bundle.Policy, session string) {
 	}
 }
 
-// goOn notes that the newest equal first request of which nobody knew that yet went on.
+// goOn marks the newest equal first request that is not marked yet: its conversation goes on.
 func (m *maker) goOn(opener string) {
 	list := m.Memory.openings[opener]
 	if m.Peek || m.Prompt == nil || m.Prompt.Delta || len(list) == 0 {
