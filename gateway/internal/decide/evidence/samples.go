@@ -176,7 +176,7 @@ func isWorkload(list []opening, row int) bool {
 			rounds++
 		}
 	}
-	return 2*equal < len(list) && rounds < row && len(list) > 2*row || wentOn >= ended && ended < row
+	return 2*equal < len(list) && rounds < row && len(list) > 2*row || wentOn > 0 && wentOn >= ended && ended < row
 }
 
 func count(yes bool) int {

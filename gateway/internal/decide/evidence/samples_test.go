@@ -322,3 +322,24 @@ func TestOpenersAreBounded(t *testing.T) {
 		t.Errorf("%d openers are known, want %d", len(m.openings), maxOpeners)
 	}
 }
+
+func TestAWorkloadNeedsConversationsThatWentOn(t *testing.T) {
+	t.Parallel()
+	const row = 6
+	ended, sample, on := opening{prompt: 1}, opening{prompt: 1, sample: true}, opening{prompt: 1, wentOn: true}
+	for name, c := range map[string]struct {
+		list []opening
+		want bool
+	}{
+		"one that began":            {[]opening{ended}, false},
+		"samples alone":             {[]opening{sample, sample}, false},
+		"most went on":              {[]opening{on, on, ended}, true},
+		"most did not":              {[]opening{on, ended, ended}, false},
+		"a row that did not":        {slices.Concat(slices.Repeat([]opening{on}, 2*row), slices.Repeat([]opening{ended}, row)), false},
+		"samples that went on, too": {[]opening{on, sample, sample}, true},
+	} {
+		if got := isWorkload(c.list, row); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
