@@ -58,13 +58,18 @@ func create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 }
 
 // others returns which of all streams are missing, and the share of those that are not; 0 if
-// none has a bound.
+// none has a bound. It gives back what a process asked for that died before it had done so.
 func others(ctx context.Context, js jetstream.JetStream, all []jetstream.StreamConfig) (missing []jetstream.StreamConfig, share int64, err error) {
+	var unused []jetstream.StreamConfig
 	list := js.ListStreams(ctx)
 	for info := range list.Info() {
 		all = slices.DeleteFunc(all, func(cfg jetstream.StreamConfig) bool {
 			if cfg.Name == info.Config.Name {
 				share = max(share, min(info.Config.MaxBytes*shares/cfg.MaxBytes, shares))
+				if info.Config.MaxBytes > cfg.MaxBytes && info.State.Msgs == 0 {
+					info.Config.MaxBytes = cfg.MaxBytes
+					unused = append(unused, info.Config)
+				}
 				return true
 			}
 			return false
@@ -72,6 +77,11 @@ func others(ctx context.Context, js jetstream.JetStream, all []jetstream.StreamC
 	}
 	if err := list.Err(); err != nil {
 		return nil, 0, fmt.Errorf("list streams: %w", err)
+	}
+	for _, cfg := range unused {
+		if _, err := js.UpdateStream(ctx, cfg); err != nil {
+			return nil, 0, fmt.Errorf("give back room: %w", err)
+		}
 	}
 	return all, share, nil
 }

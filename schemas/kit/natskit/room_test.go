@@ -83,6 +83,29 @@ func TestAServiceLeavesRoomForTheOthers(t *testing.T) {
 	}
 }
 
+// A process that dies between asking for the room of all and giving it back takes it from
+// nobody.
+func TestRoomThatWasOnlyAskedForIsGivenBack(t *testing.T) {
+	t.Parallel()
+	js := roomy(t, 2<<30).JetStream()
+	layout := natskit.Layout{}.Everything()
+	first, sum := layout.Configs()[0], int64(0)
+	for _, cfg := range layout.Configs() {
+		sum += cfg.MaxBytes
+	}
+	usual := first.MaxBytes
+	first.MaxBytes = sum
+	if _, err := js.CreateStream(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := natskit.Prepare(t.Context(), js, layout); err != nil {
+		t.Fatal(err)
+	}
+	if got := bounds(t, js); len(got) != len(layout.Configs()) || got[first.Name] != usual {
+		t.Errorf("%d streams, and %d bytes of the first, want %d", len(got), got[first.Name], usual)
+	}
+}
+
 // A server with too little room is refused with the room that is wanted, and nothing is
 // created without a bound. Services become ready once there is room.
 func TestTooLittleRoomIsRefused(t *testing.T) {
