@@ -1,13 +1,18 @@
 package cli
 
 import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/excerpts"
 	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/openloop"
 )
 
@@ -116,5 +121,31 @@ func TestReleaseWantsIdsOrAll(t *testing.T) {
 		if code != 1 || !strings.Contains(errOut, "--all") {
 			t.Errorf("%v: code %d, %s", args, code, errOut)
 		}
+	}
+}
+
+// The rounds of a loop are read with the admin port's key, and only those of that loop.
+func TestRoundsAreReadWithAKey(t *testing.T) {
+	t.Parallel()
+	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(access.Header) != "k" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if err := json.NewEncoder(w).Encode(excerpts.Loop{LoopID: "l", Prompt: r.URL.Path}); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(admin.Close)
+	c := loopsShowCmd{Admin: admin.URL, AdminKey: "k"}
+	if got := c.rounds(t.Context(), "l"); got == nil || got.Prompt != "/api/v1/loops/l/rounds" {
+		t.Errorf("with the key: %+v", got)
+	}
+	if got := c.rounds(t.Context(), "other"); got != nil {
+		t.Errorf("of another loop: %+v", got)
+	}
+	c.AdminKey = ""
+	if got := c.rounds(t.Context(), "l"); got != nil {
+		t.Errorf("without a key: %+v", got)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/excerpts"
+	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/openloop"
 )
@@ -27,8 +28,9 @@ import (
 type loopsShowCmd struct {
 	client
 	formatted
-	Admin string `default:"${default_admin}" placeholder:"URL" env:"-" help:"Admin port that is asked for the rounds of the loop: that of unloop up or of a gateway."`
-	ID    string `arg:"" help:"Id of the loop, as listed by unloop loops; a unique prefix or suffix is enough."`
+	Admin    string `default:"${default_admin}" placeholder:"URL" env:"-" help:"Admin port that is asked for the rounds of the loop: that of unloop up or of a gateway."`
+	AdminKey string `secret:"" env:"-" placeholder:"KEY" help:"Unloop key for the admin port, if it requires one."`
+	ID       string `arg:"" help:"Id of the loop, as listed by unloop loops; a unique prefix or suffix is enough."`
 }
 
 // shownLoop is a loop with its rounds, as JSON.
@@ -55,7 +57,7 @@ func (c *loopsShowCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	l.Rounds = roundsOf(ctx, c.Admin, l.LoopID)
+	l.Rounds = c.rounds(ctx, l.LoopID)
 	return c.show(to, l, func(out *printer) {
 		showLoop(out, &l.Record, time.Now())
 		showRounds(out, l.Rounds)
@@ -87,14 +89,17 @@ func endedLoop(ctx context.Context, js jetstream.JetStream, id string) (openloop
 // roundsTimeout bounds how long is waited for the admin port, which may be another one.
 const roundsTimeout = 2 * time.Second
 
-// roundsOf returns what the gateway behind an admin port keeps of a loop; nil for nothing.
-func roundsOf(ctx context.Context, admin, id string) *excerpts.Loop {
+// rounds returns what the gateway behind the admin port keeps of a loop; nil for nothing.
+func (c *loopsShowCmd) rounds(ctx context.Context, id string) *excerpts.Loop {
 	ctx, cancel := context.WithTimeout(ctx, roundsTimeout)
 	defer cancel()
-	at := strings.TrimRight(admin, "/") + strings.Replace(excerpts.Path, "{id}", url.PathEscape(id), 1)
+	at := httpAddress(c.Admin) + strings.Replace(excerpts.Path, "{id}", url.PathEscape(id), 1)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil
+	}
+	if c.AdminKey != "" {
+		req.Header.Set(access.Header, c.AdminKey)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
