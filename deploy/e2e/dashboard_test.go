@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -61,15 +62,32 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// once waits until an element is seen, and evaluates an expression of it, el. Both happen in one
+// step of the page, which may draw its elements anew at any time.
+func once[T any](b *browser, selector, expression string) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](fmt.Sprintf(`(async () => {
+		for (;;) {
+			const el = document.querySelector(%q);
+			if (el?.checkVisibility()) return %s;
+			await new Promise(requestAnimationFrame);
+		}
+	})()`, selector, expression), chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatalf("%s: %v", selector, err)
+	}
+	return v
+}
+
 // see waits for an element that is seen, and returns its text.
 func (b *browser) see(selector string) string {
 	b.t.Helper()
-	b.do(chromedp.WaitVisible(chromedp.CSS(selector)))
-	text, err := chromedp.Run(b.ctx, chromedp.Text(chromedp.CSS(selector)))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return text
+	return once[string](b, selector, "el.innerText")
+}
+
+func (b *browser) click(selector string) {
+	b.t.Helper()
+	once[bool](b, selector, "(el.click(), true)")
 }
 
 // js evaluates an expression in the page and returns its value.
@@ -80,10 +98,6 @@ func js[T any](b *browser, expression string) T {
 		b.t.Fatalf("%s: %v", expression, err)
 	}
 	return v
-}
-
-func click(selector string) chromedp.Action[chromedp.Void] {
-	return chromedp.Click(chromedp.CSS(selector))
 }
 
 // A loop appears on the page, is opened by keyboard, released, and disappears; whatever a
@@ -106,7 +120,8 @@ func TestDashboardInABrowserShowsALoopAndReleasesIt(t *testing.T) {
 		t.Errorf("the loop: %q", text)
 	}
 	t.Logf("the loop was on the page %s after the last request", time.Since(stopped).Round(time.Millisecond))
-	b.do(chromedp.Focus(chromedp.CSS("#live-rows .toggle")), chromedp.KeyEvent("\r"))
+	once[bool](b, "#live-rows .toggle", "(el.focus(), true)")
+	b.do(chromedp.KeyEvent("\r"))
 	if text := b.see("#live-rows .why"); !strings.Contains(text, "threshold 5") {
 		t.Errorf("why: %q", text)
 	}
@@ -114,10 +129,11 @@ func TestDashboardInABrowserShowsALoopAndReleasesIt(t *testing.T) {
 		t.Errorf("what it repeats: %q", text)
 	}
 	b.wantsFitWidths()
-	b.do(click("#live-rows .buttons button:last-child"), click("#live-rows .buttons button.sure"))
+	b.click("#live-rows .buttons button:last-child")
+	b.click("#live-rows .buttons button.sure")
 	b.do(chromedp.WaitNotPresent(chromedp.CSS("#live-rows .loop")))
 	b.see("#live-empty")
-	b.do(click("#past summary"))
+	b.click("#past summary")
 	if text := b.see("#past-rows .loop"); !strings.Contains(text, "ended") {
 		t.Errorf("the ended loop: %q", text)
 	}
@@ -172,9 +188,10 @@ func TestDashboardInABrowserSilencesAndSaysWhenNobodyAnswers(t *testing.T) {
 	b.see(".connection.live")
 	statuses(t, s.URL(), prompt("Once more."), 9)
 	b.see("#live-rows .loop")
-	b.do(click("#live-rows .buttons button:first-child"))
+	b.click("#live-rows .buttons button:first-child")
 	b.see("#silence-dialog[open]")
-	b.do(chromedp.SendKeys(chromedp.CSS("#silence-author"), "Ada"), chromedp.SendKeys(chromedp.CSS("#silence-comment"), "known"), click("#silence-form .primary"))
+	b.do(chromedp.SendKeys(chromedp.CSS("#silence-author"), "Ada"), chromedp.SendKeys(chromedp.CSS("#silence-comment"), "known"))
+	b.click("#silence-form .primary")
 	if text := b.see("#silence-rows table"); !strings.Contains(text, "Ada") || !strings.Contains(text, "known") {
 		t.Errorf("silences: %q", text)
 	}
