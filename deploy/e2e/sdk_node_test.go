@@ -126,6 +126,20 @@ type loopError struct {
 	Text           string            `json:"text"`
 	Detail         loopDetail        `json:"detail"`
 	Headers        map[string]string `json:"headers"`
+	// Typed is what Unloop's SDK finds behind the error; nil where it was not asked.
+	Typed *typedError `json:"typed"`
+}
+
+type typedError struct {
+	Action            string `json:"action"`
+	Detector          string `json:"detector"`
+	Policy            string `json:"policy"`
+	Fingerprint       string `json:"fingerprint"`
+	HitCount          int    `json:"hit_count"`
+	WindowSeconds     int    `json:"window_seconds"`
+	CooldownSeconds   int    `json:"cooldown_seconds"`
+	LoopID            string `json:"loop_id"`
+	RetryAfterSeconds int    `json:"retry_after_seconds"`
 }
 
 // loopDetail is the part of the error that says what was found.
@@ -160,6 +174,9 @@ func TestNodeSDKsRaiseTheirRateLimitErrorOfALoopWithoutRetries(t *testing.T) {
 					t.Errorf("the upstream saw %d requests, want 5", n)
 				}
 				checkLoopError(t, got.Errors[0])
+				if got.Errors[0].Typed == nil {
+					t.Error("Unloop's SDK finds no loop behind the error")
+				}
 			})
 		}
 	}
@@ -182,6 +199,12 @@ func checkLoopError(t *testing.T, got loopError) {
 			Error: "recursive_loop_detected", Message: got.Detail.Message, Detector: "prompt", Policy: got.Detail.Policy,
 			Fingerprint: got.Detail.Fingerprint, HitCount: 6, WindowSeconds: 60, CooldownSeconds: 30, LoopID: got.Detail.LoopID,
 		},
+	}
+	if got.Typed != nil {
+		want.Typed = &typedError{
+			Action: "reject", Detector: "prompt", Policy: got.Detail.Policy, Fingerprint: got.Detail.Fingerprint, HitCount: 6,
+			WindowSeconds: 60, CooldownSeconds: 30, LoopID: got.Detail.LoopID, RetryAfterSeconds: got.Typed.RetryAfterSeconds,
+		}
 	}
 	if got.Headers != nil {
 		if wait, err := strconv.Atoi(got.Headers["retry-after"]); err != nil || !truly(wait) {

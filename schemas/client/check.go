@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -138,16 +139,21 @@ func (d *Decision) Err() error {
 	if d.Allowed() {
 		return nil
 	}
-	if cause, ok := causes[d.Reason]; ok {
-		return fmt.Errorf("%w: %s", cause, d.Message)
+	return stopped(d.Reason, d.Findings, LoopDetectedError{
+		Message: d.Message, Action: d.Action, HitCount: d.HitCount, LoopID: d.LoopID, RetryAfter: seconds(d.RetryAfterSeconds),
+	})
+}
+
+// stopped returns the error for a reason: that of the finding that decided, if it is a loop.
+func stopped(reason string, findings []Finding, loop LoopDetectedError) error {
+	if cause, ok := causes[reason]; ok {
+		return fmt.Errorf("%w: %s", cause, loop.Message)
 	}
-	var f Finding
-	if len(d.Findings) > 0 && !d.Findings[0].Shadow {
-		f = d.Findings[0]
+	if len(findings) > 0 && !findings[0].Shadow {
+		f := findings[0]
+		loop.Detector, loop.Policy, loop.Fingerprint = f.Detector, f.Policy, f.Fingerprint
+		loop.Window, loop.Cooldown = seconds(f.WindowSeconds), seconds(f.CooldownSeconds)
+		loop.HitCount = cmp.Or(loop.HitCount, f.HitCount)
 	}
-	return &LoopDetectedError{
-		Message: d.Message, Action: d.Action, Detector: f.Detector, Policy: f.Policy, Fingerprint: f.Fingerprint,
-		HitCount: f.HitCount, Window: seconds(f.WindowSeconds), Cooldown: seconds(f.CooldownSeconds),
-		LoopID: d.LoopID, RetryAfter: seconds(d.RetryAfterSeconds),
-	}
+	return &loop
 }

@@ -77,67 +77,15 @@ func TestCheckSendsTheRequestAsTheCallersOwn(t *testing.T) {
 	}
 }
 
-func TestCheckOfALoopIsATypedErrorBesideTheDecision(t *testing.T) {
-	t.Parallel()
-	url, _ := answering(t, http.StatusOK, `{"action":"reject","message":"recursive_loop_detected: again","hit_count":6,"retry_after_seconds":30,"loop_id":"L",
-		"findings":[{"policy":"p","detector":"prompt","action":"reject","fingerprint":"ab","hit_count":6,"threshold":5,"window_seconds":60,"cooldown_seconds":30}]}`)
-	c, err := New(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := c.Check(t.Context(), Request{Prompt: "again"})
-	var loop *LoopDetectedError
-	if !errors.As(err, &loop) || d == nil || d.Allowed() {
-		t.Fatalf("decision %+v, error %v", d, err)
-	}
-	want := &LoopDetectedError{
-		Message: "recursive_loop_detected: again", Action: ActionReject, Detector: "prompt", Policy: "p", Fingerprint: "ab",
-		HitCount: 6, Window: time.Minute, Cooldown: 30 * time.Second, LoopID: "L", RetryAfter: 30 * time.Second,
-	}
-	if diff := cmp.Diff(want, loop); diff != "" {
-		t.Errorf("error (-want +got):\n%s", diff)
-	}
-}
-
 func TestDecisionsThatAreNone(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		status int
-		body   string
-		want   func(*Decision, error) bool
-		says   string
-	}{
-		"must be checked": {200, `{"action":"reject","reason":"unchecked","message":"why","degraded":"timeout","findings":[]}`, func(d *Decision, err error) bool {
-			return errors.Is(err, ErrUnchecked) && d.Degraded == "timeout"
-		}, "unchecked: why"},
-		"must be checked, shadow finding": {200, `{"action":"reject","reason":"unchecked","findings":[{"shadow":true,"action":"reject"}]}`, func(d *Decision, err error) bool {
-			return errors.Is(err, ErrUnchecked) && d != nil
-		}, "unchecked"},
-		"killed": {200, `{"action":"reject","reason":"kill_switch","message":"kill_switch: budget spent"}`, func(d *Decision, err error) bool {
-			return errors.Is(err, ErrKilled) && d != nil
-		}, "budget spent"},
-		"unchecked, but open": {200, `{"action":"allow","degraded":"no-detector"}`, func(d *Decision, err error) bool {
-			return err == nil && d.Degraded == "no-detector"
-		}, ""},
-		"fault of the request": {400, `{"error":{"code":"invalid_request","field":"path","message":"path: none"}}`, func(_ *Decision, err error) bool {
-			var e *Error
-			return errors.As(err, &e) && *e == Error{Status: 400, Code: "invalid_request", Field: "path", Message: "path: none"}
-		}, "path: none"},
-		"answer of something else": {502, `<html>`, func(_ *Decision, err error) bool {
-			var e *Error
-			return errors.As(err, &e) && *e == Error{Status: 502}
-		}, "502"},
-		"no Unloop":  {200, `{}`, func(d *Decision, err error) bool { return d == nil && err != nil }, "is 127.0.0.1"},
-		"no JSON":    {200, `hello`, func(d *Decision, err error) bool { return d == nil && err != nil }, "read the decision"},
-		"empty body": {200, ``, func(d *Decision, err error) bool { return d == nil && err != nil }, "read the decision"},
-	} {
-		url, _ := answering(t, c.status, c.body)
+	for name, body := range map[string]string{"no Unloop": `{}`, "no JSON": `hello`, "an empty body": ``} {
+		url, _ := answering(t, http.StatusOK, body)
 		asking, err := New(url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := asking.Check(t.Context(), Request{Prompt: "p"})
-		if !c.want(d, err) || err != nil && !strings.Contains(err.Error(), c.says) {
+		if d, err := asking.Check(t.Context(), Request{Prompt: "p"}); d != nil || err == nil || !strings.Contains(err.Error(), "read the decision") {
 			t.Errorf("%s: decision %+v, error %v", name, d, err)
 		}
 	}
@@ -290,51 +238,4 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%+v", loop)
 		}
 	})
-}
-
-func TestCheckToolSaysWhetherACallMayBeMade(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		answer string
-		want   error
-		stops  bool
-	}{
-		"allowed":    {`{"action": "allow", "counts": {"streak": 1}}`, nil, false},
-		"warned":     {`{"action": "warn", "reason": "loop_detected", "message": "again"}`, nil, false},
-		"unchecked":  {`{"action": "block", "reason": "unchecked", "message": "no detector"}`, ErrUnchecked, true},
-		"killed":     {`{"action": "block", "reason": "kill_switch"}`, ErrKilled, true},
-		"a loop":     {`{"action": "block", "reason": "loop_detected", "message": "stop", "loop_id": "l", "counts": {"streak": 4}}`, nil, true},
-		"with cause": {`{"action": "break", "reason": "loop_detected", "findings": [{"policy": "p", "detector": "tool", "hit_count": 7, "window_seconds": 60}]}`, nil, true},
-	} {
-		url, came := answering(t, http.StatusOK, c.answer)
-		asks, err := New(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := asks.CheckTool(t.Context(), ToolCall{Session: "s", Tool: "read", Arguments: []byte(`{"a":1}`), Header: http.Header{"X-Team": {"red"}}})
-		if d == nil || d.Allowed() == c.stops || (err != nil) != c.stops || c.want != nil && !errors.Is(err, c.want) {
-			t.Errorf("%s: %+v, %v", name, d, err)
-		}
-		if req, body := came(); req.Header.Get("X-Team") != "red" || !strings.Contains(body, `"arguments":{"a":1}`) {
-			t.Errorf("%s: asked with %v %s", name, req.Header, body)
-		}
-		var loop *LoopDetectedError
-		switch isLoop := errors.As(err, &loop); {
-		case isLoop != (c.stops && c.want == nil):
-			t.Errorf("%s: %T", name, err)
-		case name == "a loop" && (loop.HitCount != 4 || loop.Message != "stop" || loop.LoopID != "l" || loop.Action != "block"):
-			t.Errorf("%s: %+v", name, loop)
-		case name == "with cause" && (loop.HitCount != 7 || loop.Policy != "p" || loop.Window != time.Minute):
-			t.Errorf("%s: %+v", name, loop)
-		}
-	}
-	url, _ := answering(t, http.StatusBadRequest, `{"error": {"code": "invalid_request", "field": "session"}}`)
-	asks, err := New(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var fault *Error
-	if d, err := asks.CheckTool(t.Context(), ToolCall{}); d != nil || !errors.As(err, &fault) || fault.Field != "session" {
-		t.Errorf("a call without a session: %+v, %v", d, err)
-	}
 }

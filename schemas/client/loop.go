@@ -118,7 +118,7 @@ func parse(h http.Header, body []byte) *LoopDetectedError {
 	d := shape.Detail
 	return &LoopDetectedError{
 		Message: d.Message, Action: cmp.Or(h.Get("X-Loop-Action"), ActionReject), Detector: d.Detector, Policy: d.Policy,
-		Fingerprint: d.Fingerprint, HitCount: d.HitCount, Window: seconds(d.WindowSeconds),
+		Fingerprint: d.Fingerprint, HitCount: max(d.HitCount, 0), Window: seconds(d.WindowSeconds),
 		Cooldown: seconds(d.CooldownSeconds), LoopID: d.LoopID,
 		RetryAfter: seconds(number(h.Get("Retry-After"))), Header: h, Body: body,
 	}

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 )
 
@@ -104,14 +103,9 @@ func (d *ToolDecision) Err() error {
 	if d.Allowed() {
 		return nil
 	}
-	if cause, ok := causes[d.Reason]; ok {
-		return fmt.Errorf("%w: %s", cause, d.Message)
+	hits := d.Counts.Streak
+	if len(d.Findings) > 0 && !d.Findings[0].Shadow {
+		hits = d.Findings[0].HitCount
 	}
-	e := &LoopDetectedError{Message: d.Message, Action: d.Action, HitCount: d.Counts.Streak, LoopID: d.LoopID}
-	if len(d.Findings) > 0 {
-		f := d.Findings[0]
-		e.Detector, e.Policy, e.Fingerprint = f.Detector, f.Policy, f.Fingerprint
-		e.HitCount, e.Window = f.HitCount, seconds(f.WindowSeconds)
-	}
-	return e
+	return stopped(d.Reason, d.Findings, LoopDetectedError{Message: d.Message, Action: d.Action, HitCount: hits, LoopID: d.LoopID})
 }

@@ -38,7 +38,8 @@ async function attempt(ask) {
       await ask();
       answered += 1;
     } catch (err) {
-      errors.push({ ...sdk.seen(err), status: err.status, text: String(err) });
+      const { loopError } = await import('../../../schemas/client/js/index.js');
+      errors.push({ ...sdk.seen(err), status: err.status, text: String(err), typed: loopError(err) });
     }
   }
   return { answered, errors };

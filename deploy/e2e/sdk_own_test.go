@@ -1,0 +1,79 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// unloopSDK is a language of Unloop's own SDKs beside Go.
+type unloopSDK struct {
+	// program runs scripts; conformance are its arguments for the cases that all SDKs have
+	// in common, guard the script of the sdk folder with a guarded tool.
+	program     string
+	conformance []string
+	guard       string
+}
+
+func unloopSDKs(t *testing.T) map[string]unloopSDK {
+	t.Helper()
+	sdks := map[string]unloopSDK{}
+	if node := os.Getenv("UNLOOP_TEST_NODE"); node != "" {
+		sdks["JavaScript"] = unloopSDK{node, []string{"--test", "../../schemas/client/js/conformance.test.js"}, "sdk/guard.mjs"}
+	}
+	if python, err := exec.LookPath("python3"); err == nil {
+		sdks["Python"] = unloopSDK{python, []string{"-B", "../../schemas/client/python/test_conformance.py"}, "sdk/guard.py"}
+	}
+	if len(sdks) == 0 {
+		t.Skip("neither Node nor python3 is installed")
+	}
+	return sdks
+}
+
+func (s unloopSDK) run(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), s.program, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1"}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", filepath.Base(s.program), strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func TestSDKsOfAllLanguagesDoTheSame(t *testing.T) {
+	t.Parallel()
+	for language, sdk := range unloopSDKs(t) {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			sdk.run(t, sdk.conformance...)
+		})
+	}
+}
+
+func TestGuardOfAnSDKStopsATool(t *testing.T) {
+	t.Parallel()
+	for language, sdk := range unloopSDKs(t) {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, echo(t))
+			var got struct {
+				Made  int
+				Typed bool
+				Says  string
+				Loop  string
+				Other string
+			}
+			out := sdk.run(t, sdk.guard, s.URL())
+			if err := json.Unmarshal([]byte(out), &got); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			if got.Made != 5 || !got.Typed || !strings.Contains(got.Says, "weather") || got.Loop == "" || got.Other != "It is sunny in Rome." {
+				t.Errorf("%+v, want a typed error after four equal calls, and another call made", got)
+			}
+		})
+	}
+}

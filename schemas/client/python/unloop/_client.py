@@ -1,0 +1,319 @@
+"""The client of a gateway's check API, and the guard of tools."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import json
+import logging
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from ._errors import (
+    CheckError,
+    KilledError,
+    LimitedError,
+    LoopDetectedError,
+    StoppedError,
+    UncheckedError,
+    found_in,
+    whole,
+)
+
+_log = logging.getLogger("unloop")
+
+_CAUSES: dict[str, type[StoppedError]] = {
+    "unchecked": UncheckedError,
+    "kill_switch": KilledError,
+    "rate_limit_exceeded": LimitedError,
+}
+
+# How long a run asks nothing after the gateway could not be asked, in seconds, so that
+# tools stay fast while it is away.
+_PAUSE = 5.0
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Decision:
+    """The answer to a check of a request.
+
+    Attributes:
+        action: "allow", "warn", "hint", "throttle", "reject" or "break".
+        reason: why; empty without an action.
+        message: the same in words; for a tool's call it is for the model to read.
+        hit_count: the count of the finding that decided, else the highest count.
+        delay_ms: how long to wait before sending, after "throttle".
+        retry_after_seconds: when the request passes if nothing else is sent; 0 where
+            waiting does not help.
+        loop_id: names the incident, if there is one.
+        degraded: why the request was not fully checked; empty if it was.
+        request_id: the id to send the request itself under; see headers.
+        findings: those of all detectors; the first one decided.
+        answer: the whole answer.
+    """
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        self.answer = dict(answer)
+        self.action: str = answer["action"]
+        self.reason: str = answer.get("reason") or ""
+        self.message: str = answer.get("message") or ""
+        self.hit_count = whole(answer.get("hit_count"))
+        self.delay_ms = whole(answer.get("delay_ms"))
+        self.retry_after_seconds = whole(answer.get("retry_after_seconds"))
+        self.loop_id: str = answer.get("loop_id") or ""
+        self.degraded: str = answer.get("degraded") or ""
+        self.request_id: str = answer.get("request_id") or ""
+        self.findings: list[dict[str, Any]] = list(answer.get("findings") or [])
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the request may be sent, after delay_ms, or the call be made."""
+        return self.action not in ("reject", "block", "break")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that mark the request that was checked, so that it counts once."""
+        return {"X-Unloop-Check": self.request_id}
+
+    @property
+    def error(self) -> StoppedError | None:
+        """Why the request or call must not be sent; None if it may."""
+        if self.allowed:
+            return None
+        if self.reason in _CAUSES:
+            return _CAUSES[self.reason](self.message)
+        found = self.findings[0] if self.findings and not self.findings[0].get("shadow") else {}
+        fields = found_in(found) | {"loop_id": self.loop_id}
+        if "hit_count" in self.answer or not found:
+            fields["hit_count"] = self.hit_count
+        return LoopDetectedError(
+            self.message, action=self.action, retry_after_seconds=self.retry_after_seconds, **fields
+        )
+
+    def raise_if_stopped(self) -> None:
+        """Raises the error, if there is one."""
+        if (error := self.error) is not None:
+            raise error
+
+
+class ToolDecision(Decision):
+    """The answer to a check of a tool's call.
+
+    Attributes:
+        action: "allow", "warn", "block" or "break".
+        counts: the counts of the call and of its session.
+        backoff_seconds: how long to wait before the next call of a poll.
+    """
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        super().__init__(answer)
+        self.counts: dict[str, Any] = dict(answer.get("counts") or {})
+        self.backoff_seconds = whole(answer.get("backoff_seconds"))
+        if "hit_count" not in answer:
+            self.hit_count = whole(self.counts.get("streak"))
+
+
+class Client:
+    """A client of a gateway's check API. It may be used by many threads at once."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 2.0,
+    ) -> None:
+        """Makes a client of the gateway at a URL such as http://127.0.0.1:8080.
+
+        The URL may have the /v1 of OpenAI's clients. The timeout of a check is in seconds.
+        """
+        parts = urlsplit(base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("the gateway's URL must look like http://host:port")
+        self._url = base_url.rstrip("/").removesuffix("/v1") + "/unloop/v1/check"
+        self._headers = dict(headers or {})
+        if api_key is not None:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._timeout = timeout
+        local = parts.hostname in ("localhost", "::1") or parts.hostname.startswith("127.")
+        proxies = [urllib.request.ProxyHandler({})] if local else []
+        self._opener = urllib.request.build_opener(*proxies)
+
+    def check(self, *, headers: Mapping[str, str] | None = None, **request: Any) -> Decision:
+        """Asks what to do with a request, and counts it.
+
+        The request has the fields of the check API: body with path or format, prompt, or
+        messages; model, user, session, tenant, project, request_id. Headers are sent with
+        the check. Raises CheckError for a malformed check, and OSError if the gateway can't
+        be reached in time.
+        """
+        return Decision(self._ask(request, headers))
+
+    def peek(self, *, headers: Mapping[str, str] | None = None, **request: Any) -> Decision:
+        """Asks what would happen to a request, and counts nothing."""
+        return self.check(headers=headers, **request, peek=True)
+
+    def check_tool(self, *, headers: Mapping[str, str] | None = None, **call: Any) -> ToolDecision:
+        """Asks about a tool's call before it is made, or reports its result.
+
+        The call has the fields session, tool, arguments, result, is_error, peek, explain.
+        """
+        return ToolDecision(self._ask(call, headers))
+
+    def run(self, session: str, **options: Any) -> Run:
+        """Returns the calls of one agent, which are counted together; see Run."""
+        return Run(self, session, **options)
+
+    def _ask(self, check: Mapping[str, Any], headers: Mapping[str, str] | None) -> dict[str, Any]:
+        body = json.dumps(check, default=str).encode()
+        req = urllib.request.Request(self._url, body, {**self._headers, **(headers or {}), "Content-Type": "application/json"})
+        try:
+            with self._opener.open(req, timeout=self._timeout) as res:
+                status, answer = res.status, _parsed(res.read())
+        except urllib.error.HTTPError as err:
+            with err:
+                error = _parsed(err.read()).get("error")
+            if not isinstance(error, dict):
+                error = {}
+            raise CheckError(err.code, *(str(error.get(name) or "") for name in ("code", "field", "message"))) from None
+        if status != 200 or not answer.get("action"):
+            raise CheckError(status, message="the answer has no action; is this an Unloop gateway?")
+        return answer
+
+
+def _parsed(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+class Run:
+    """The calls of one agent.
+
+    While the gateway is away, or refuses a check, calls pass, and on_error hears of it; by
+    default the first such error is logged as a warning.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        session: str,
+        *,
+        tenant: str | None = None,
+        project: str | None = None,
+        model: str | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+    ) -> None:
+        self._client = client
+        fields = {"session": session, "tenant": tenant, "project": project, "model": model}
+        self._fields = {name: value for name, value in fields.items() if value is not None}
+        self._on_error = on_error or self._warn
+        self._warned = False
+        self._until = 0.0
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers for the run's requests to models, so that a gateway counts them with it."""
+        return {f"X-{name.title()}-ID": value for name, value in self._fields.items() if name != "model"}
+
+    def before(self, tool: str, arguments: Any) -> ToolDecision | None:
+        """Asks whether a call may be made. None means that it was not checked."""
+        return self._ask(tool=tool, arguments=arguments)
+
+    def after(self, tool: str, arguments: Any, result: Any, is_error: bool | None = None) -> ToolDecision | None:
+        """Reports a call's result, or its error. None means that nobody heard of it."""
+        known = {} if is_error is None else {"is_error": is_error}
+        return self._ask(tool=tool, arguments=arguments, result=result, **known)
+
+    def _ask(self, **call: Any) -> ToolDecision | None:
+        if time.monotonic() < self._until:
+            return None
+        try:
+            return self._client.check_tool(**self._fields, **call)
+        except (CheckError, OSError, TypeError, ValueError) as err:
+            if not isinstance(err, CheckError) or err.status >= 500:
+                self._until = time.monotonic() + _PAUSE
+            self._on_error(err)
+            return None
+
+    def _warn(self, err: Exception) -> None:
+        if not self._warned:
+            _log.warning("tool calls are not checked: %s", err)
+        self._warned = True
+
+    def guard(
+        self, tool: F | None = None, *, name: str | None = None, stopped: Callable[[ToolDecision], Any] | None = None
+    ) -> Any:
+        """Returns the tool with a check before each call, and a report of its result after it.
+
+        It is a decorator too, and takes functions and coroutine functions. A call that is
+        stopped raises the decision's error, or returns what stopped(decision) does:
+        decision.message is written for a model to read.
+        """
+        if tool is None:
+            return functools.partial(self.guard, name=name, stopped=stopped)
+        call = _Guarded(self, name or tool.__name__, inspect.signature(tool), stopped)
+        if inspect.iscoroutinefunction(tool):
+
+            @functools.wraps(tool)
+            async def guarded(*args: Any, **kwargs: Any) -> Any:
+                arguments = call.arguments(args, kwargs)
+                decision = await asyncio.to_thread(self.before, call.name, arguments)
+                if decision is not None and not decision.allowed:
+                    return call.stop(decision)
+                try:
+                    result = await tool(*args, **kwargs)
+                except Exception as err:
+                    await asyncio.to_thread(self.after, call.name, arguments, str(err), True)
+                    raise
+                await asyncio.to_thread(self.after, call.name, arguments, result)
+                return result
+
+        else:
+
+            @functools.wraps(tool)
+            def guarded(*args: Any, **kwargs: Any) -> Any:
+                arguments = call.arguments(args, kwargs)
+                decision = self.before(call.name, arguments)
+                if decision is not None and not decision.allowed:
+                    return call.stop(decision)
+                try:
+                    result = tool(*args, **kwargs)
+                except Exception as err:
+                    self.after(call.name, arguments, str(err), True)
+                    raise
+                self.after(call.name, arguments, result)
+                return result
+
+        return guarded
+
+
+class _Guarded:
+    """What a guard knows of its tool."""
+
+    def __init__(
+        self, run: Run, name: str, signature: inspect.Signature, stopped: Callable[[ToolDecision], Any] | None
+    ) -> None:
+        self.run, self.name, self.signature, self.stopped = run, name, signature, stopped
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Returns the arguments by name, however they were passed."""
+        try:
+            return dict(self.signature.bind(*args, **kwargs).arguments)
+        except TypeError:  # the tool itself says what is wrong with them
+            return {"args": args, "kwargs": kwargs}
+
+    def stop(self, decision: ToolDecision) -> Any:
+        """Returns what the tool returns for a stopped call, or raises the error."""
+        if self.stopped is not None:
+            return self.stopped(decision)
+        decision.raise_if_stopped()

@@ -1,0 +1,111 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// patience bounds how long a Run waits for a decision, and pause is how long it asks
+// nothing after the gateway could not be asked, so that tools stay fast while it is away.
+const (
+	patience = 2 * time.Second
+	pause    = 5 * time.Second
+)
+
+// Run is the calls of one agent, which are counted together. While the gateway is away, or
+// refuses a check, calls pass. It may be used by many goroutines at once.
+type Run struct {
+	client  *Client
+	call    ToolCall
+	onError func(error)
+	until   atomic.Int64 // nothing is asked before it, in Unix nanoseconds
+}
+
+// Run returns the calls of the agent that a ToolCall describes by its Session and, for the
+// selectors of policies, its Tenant, Project, Model and Header. Errors of checks go to
+// onError, which may be nil.
+func (c *Client) Run(agent ToolCall, onError func(error)) *Run {
+	if onError == nil {
+		onError = func(error) {}
+	}
+	return &Run{client: c, call: agent, onError: onError}
+}
+
+// Header returns the headers for the run's requests to models, so that a gateway counts
+// them with it.
+func (r *Run) Header() http.Header {
+	h := http.Header{}
+	for name, value := range map[string]string{"X-Session-Id": r.call.Session, "X-Tenant-Id": r.call.Tenant, "X-Project-Id": r.call.Project} {
+		if value != "" {
+			h.Set(name, value)
+		}
+	}
+	return h
+}
+
+// Before asks whether a call may be made. The arguments are encoded as JSON. Nil means that
+// the call was not checked.
+func (r *Run) Before(ctx context.Context, tool string, arguments any) *ToolDecision {
+	return r.ask(ctx, tool, arguments, nil)
+}
+
+// After reports a call's result, which is encoded as JSON, or its error. Nil means that
+// nobody heard of it.
+func (r *Run) After(ctx context.Context, tool string, arguments, result any, err error) *ToolDecision {
+	return r.ask(ctx, tool, arguments, func(call *ToolCall) (encoding error) {
+		if err != nil {
+			failed := true
+			result, call.IsError = err.Error(), &failed
+		}
+		call.Result, encoding = json.Marshal(result)
+		return encoding
+	})
+}
+
+func (r *Run) ask(ctx context.Context, tool string, arguments any, report func(*ToolCall) error) *ToolDecision {
+	if time.Now().UnixNano() < r.until.Load() {
+		return nil
+	}
+	call := r.call
+	call.Tool = tool
+	var err error
+	if call.Arguments, err = json.Marshal(arguments); err == nil && report != nil {
+		err = report(&call)
+	}
+	if err != nil {
+		r.onError(fmt.Errorf("encode a call of %s: %w", tool, err))
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	decision, err := r.client.CheckTool(ctx, call)
+	if decision != nil {
+		return decision
+	}
+	var refused *Error
+	if !errors.As(err, &refused) || refused.Status >= http.StatusInternalServerError {
+		r.until.Store(time.Now().Add(pause).UnixNano())
+	}
+	r.onError(err)
+	return nil
+}
+
+// Guard returns the tool with a check before each call, and a report of its result after
+// it. A call that is stopped returns the error of ToolDecision.Err; its text is written for a
+// model to read.
+func Guard[A, R any](run *Run, name string, tool func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
+	return func(ctx context.Context, arguments A) (R, error) {
+		if decision := run.Before(ctx, name, arguments); decision != nil && !decision.Allowed() {
+			var none R
+			return none, decision.Err()
+		}
+		result, err := tool(ctx, arguments)
+		run.After(ctx, name, arguments, result, err)
+		return result, err
+	}
+}
