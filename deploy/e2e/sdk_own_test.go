@@ -25,7 +25,7 @@ func unloopSDKs(t *testing.T) map[string]unloopSDK {
 		sdks["JavaScript"] = unloopSDK{node, []string{"--test", "../../schemas/client/js/conformance.test.js"}, "sdk/guard.mjs"}
 	}
 	if python, err := exec.LookPath("python3"); err == nil {
-		sdks["Python"] = unloopSDK{python, []string{"-B", "../../schemas/client/python/test_conformance.py"}, "sdk/guard.py"}
+		sdks["Python"] = unloopSDK{python, []string{"-B", "-m", "unittest", "discover", "../../schemas/client/python"}, "sdk/guard.py"}
 	}
 	if len(sdks) == 0 {
 		t.Skip("neither Node nor python3 is installed")
@@ -33,10 +33,11 @@ func unloopSDKs(t *testing.T) map[string]unloopSDK {
 	return sdks
 }
 
-func (s unloopSDK) run(t *testing.T, args ...string) string {
+// run runs a script with one more variable.
+func (s unloopSDK) run(t *testing.T, variable string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), s.program, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "OPENAI_API_KEY=sk-test", variable}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", filepath.Base(s.program), strings.Join(args, " "), err, out)
@@ -49,7 +50,7 @@ func TestSDKsOfAllLanguagesDoTheSame(t *testing.T) {
 	for language, sdk := range unloopSDKs(t) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
-			sdk.run(t, sdk.conformance...)
+			sdk.run(t, "PYTHONDONTWRITEBYTECODE=1", sdk.conformance...)
 		})
 	}
 }
@@ -67,7 +68,7 @@ func TestGuardOfAnSDKStopsATool(t *testing.T) {
 				Loop  string
 				Other string
 			}
-			out := sdk.run(t, sdk.guard, s.URL())
+			out := sdk.run(t, "PYTHONDONTWRITEBYTECODE=1", sdk.guard, s.URL())
 			if err := json.Unmarshal([]byte(out), &got); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}

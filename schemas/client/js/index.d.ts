@@ -166,8 +166,17 @@ export class Run {
   readonly headers: Record<string, string>;
   before(tool: string, args: unknown): Promise<ToolDecision | null>;
   after(tool: string, args: unknown, result: unknown, isError?: boolean): Promise<ToolDecision | null>;
+  /** The decision after which no call may be made until an operator releases the loop. */
+  readonly broken: ToolDecision | null;
+  /** Makes a call unless it is stopped, and reports its result. */
+  call<R>(
+    tool: string,
+    args: unknown,
+    make: () => R | Promise<R>,
+    options?: { stopped?: (decision: ToolDecision) => R | Promise<R>; read?: (made: R) => { result: unknown; isError?: boolean } },
+  ): Promise<R>;
   guard<A extends unknown[], R>(
     tool: (...args: A) => R | Promise<R>,
-    options?: { name?: string; stopped?: (decision: ToolDecision) => R | Promise<R> },
+    options?: { name?: string; stopped?: (decision: ToolDecision) => R | Promise<R>; select?: (...args: A) => unknown },
   ): (...args: A) => Promise<R>;
 }

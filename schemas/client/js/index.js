@@ -236,6 +236,9 @@ export class Run {
   #onError;
   #until = 0;
 
+  /** The decision after which no call may be made until an operator releases the loop; null before. */
+  broken = null;
+
   constructor(client, session, { tenant, project, model, onError } = {}) {
     let warned = false;
     this.#client = client;
@@ -266,7 +269,9 @@ export class Run {
   async #ask(call) {
     if (Date.now() < this.#until) return null;
     try {
-      return await this.#client.checkTool({ ...this.#fields, ...call });
+      const decision = await this.#client.checkTool({ ...this.#fields, ...call });
+      this.broken = decision.action === 'break' ? decision : null;
+      return decision;
     } catch (err) {
       if (!(err instanceof CheckError) || err.status >= 500) this.#until = Date.now() + pause;
       this.#onError(err);
@@ -275,28 +280,37 @@ export class Run {
   }
 
   /**
-   * Returns the tool with a check before each call, and a report of its result after it. A
-   * call that is stopped rejects with the decision's error, or returns what stopped(decision)
-   * does: decision.message is written for a model to read.
+   * Makes a call unless it is stopped, and reports its result. A call that is stopped rejects
+   * with the decision's error, or returns what stopped(decision) does. read(made) returns the
+   * result in what make() returns, as { result, isError }.
    */
-  guard(tool, { name = tool.name, stopped } = {}) {
+  async call(tool, args, make, { stopped, read = (result) => ({ result }) } = {}) {
+    const decision = await this.before(tool, args);
+    if (decision && !decision.allowed) {
+      if (stopped) return stopped(decision);
+      throw decision.error;
+    }
+    let made;
+    try {
+      made = await make();
+    } catch (err) {
+      await this.after(tool, args, String(err?.message ?? err), true);
+      throw err;
+    }
+    const { result, isError } = read(made);
+    await this.after(tool, args, result, isError);
+    return made;
+  }
+
+  /**
+   * Returns the tool with a check before each call, and a report of its result after it; see
+   * call. Of what the tool is passed, select(...args) returns its arguments; by default that is
+   * a single value or, of several, an array. decision.message is written for a model to read.
+   */
+  guard(tool, { name = tool.name, stopped, select = (...args) => (args.length === 1 ? args[0] : args) } = {}) {
     const run = this;
-    return async function guarded(...args) {
-      const call = args.length === 1 ? args[0] : args;
-      const decision = await run.before(name, call);
-      if (decision && !decision.allowed) {
-        if (stopped) return stopped(decision);
-        throw decision.error;
-      }
-      let result;
-      try {
-        result = await tool.apply(this, args);
-      } catch (err) {
-        await run.after(name, call, String(err?.message ?? err), true);
-        throw err;
-      }
-      await run.after(name, call, result);
-      return result;
+    return function guarded(...args) {
+      return run.call(name, select(...args), () => tool.apply(this, args), { stopped });
     };
   }
 }

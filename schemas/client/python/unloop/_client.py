@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Optional
 from urllib.parse import urlsplit
 
 from ._errors import (
@@ -37,7 +37,10 @@ _CAUSES: dict[str, type[StoppedError]] = {
 # tools stay fast while it is away.
 _PAUSE = 5.0
 
-F = TypeVar("F", bound=Callable[..., Any])
+# What returns the result of a stopped call, and what reads the result in what a framework's
+# call returned.
+Stopped = Optional[Callable[["ToolDecision"], Any]]
+Read = Optional[Callable[[Any], "tuple[Any, bool | None]"]]
 
 
 class Decision:
@@ -201,7 +204,13 @@ class Run:
 
     While the gateway is away, or refuses a check, calls pass, and on_error hears of it; by
     default the first such error is logged as a warning.
+
+    Attributes:
+        broken: the decision after which no call may be made until an operator releases the
+            loop; None before.
     """
+
+    broken: ToolDecision | None = None
 
     def __init__(
         self,
@@ -238,82 +247,84 @@ class Run:
         if time.monotonic() < self._until:
             return None
         try:
-            return self._client.check_tool(**self._fields, **call)
+            decision = self._client.check_tool(**self._fields, **call)
         except (CheckError, OSError, TypeError, ValueError) as err:
             if not isinstance(err, CheckError) or err.status >= 500:
                 self._until = time.monotonic() + _PAUSE
             self._on_error(err)
             return None
+        self.broken = decision if decision.action == "break" else None
+        return decision
 
     def _warn(self, err: Exception) -> None:
         if not self._warned:
             _log.warning("tool calls are not checked: %s", err)
         self._warned = True
 
-    def guard(
-        self, tool: F | None = None, *, name: str | None = None, stopped: Callable[[ToolDecision], Any] | None = None
-    ) -> Any:
+    def call(self, tool: str, arguments: Any, make: Callable[[], Any], *, stopped: Stopped = None, read: Read = None) -> Any:
+        """Makes a call unless it is stopped, and reports its result.
+
+        A call that is stopped raises the decision's error, or returns what stopped(decision)
+        does. read(made) returns the result in what make() returns, and whether it is an error.
+        """
+        decision = self.before(tool, arguments)
+        if decision is not None and not decision.allowed:
+            return _stop(decision, stopped)
+        try:
+            made = make()
+        except Exception as err:
+            self.after(tool, arguments, str(err), True)
+            raise
+        self.after(tool, arguments, *(read(made) if read else (made,)))
+        return made
+
+    async def acall(self, tool: str, arguments: Any, make: Callable[[], Any], *, stopped: Stopped = None, read: Read = None) -> Any:
+        """Does what call does for a coroutine. Checks are made in a thread."""
+        decision = await asyncio.to_thread(self.before, tool, arguments)
+        if decision is not None and not decision.allowed:
+            return _stop(decision, stopped)
+        try:
+            made = await make()
+        except Exception as err:
+            await asyncio.to_thread(self.after, tool, arguments, str(err), True)
+            raise
+        await asyncio.to_thread(self.after, tool, arguments, *(read(made) if read else (made,)))
+        return made
+
+    def guard(self, tool: Callable[..., Any] | None = None, *, name: str | None = None, stopped: Stopped = None) -> Any:
         """Returns the tool with a check before each call, and a report of its result after it.
 
-        It is a decorator too, and takes functions and coroutine functions. A call that is
-        stopped raises the decision's error, or returns what stopped(decision) does:
-        decision.message is written for a model to read.
+        It is a decorator too, and takes functions and coroutine functions; see call for what
+        happens to a call that is stopped. decision.message is written for a model to read.
         """
         if tool is None:
             return functools.partial(self.guard, name=name, stopped=stopped)
-        call = _Guarded(self, name or tool.__name__, inspect.signature(tool), stopped)
+        name = name or tool.__name__
+        signature = inspect.signature(tool)
         if inspect.iscoroutinefunction(tool):
 
             @functools.wraps(tool)
             async def guarded(*args: Any, **kwargs: Any) -> Any:
-                arguments = call.arguments(args, kwargs)
-                decision = await asyncio.to_thread(self.before, call.name, arguments)
-                if decision is not None and not decision.allowed:
-                    return call.stop(decision)
-                try:
-                    result = await tool(*args, **kwargs)
-                except Exception as err:
-                    await asyncio.to_thread(self.after, call.name, arguments, str(err), True)
-                    raise
-                await asyncio.to_thread(self.after, call.name, arguments, result)
-                return result
+                return await self.acall(name, _named(signature, args, kwargs), lambda: tool(*args, **kwargs), stopped=stopped)
 
         else:
 
             @functools.wraps(tool)
             def guarded(*args: Any, **kwargs: Any) -> Any:
-                arguments = call.arguments(args, kwargs)
-                decision = self.before(call.name, arguments)
-                if decision is not None and not decision.allowed:
-                    return call.stop(decision)
-                try:
-                    result = tool(*args, **kwargs)
-                except Exception as err:
-                    self.after(call.name, arguments, str(err), True)
-                    raise
-                self.after(call.name, arguments, result)
-                return result
+                return self.call(name, _named(signature, args, kwargs), lambda: tool(*args, **kwargs), stopped=stopped)
 
         return guarded
 
 
-class _Guarded:
-    """What a guard knows of its tool."""
+def _stop(decision: ToolDecision, stopped: Stopped) -> Any:
+    if stopped is not None:
+        return stopped(decision)
+    decision.raise_if_stopped()
 
-    def __init__(
-        self, run: Run, name: str, signature: inspect.Signature, stopped: Callable[[ToolDecision], Any] | None
-    ) -> None:
-        self.run, self.name, self.signature, self.stopped = run, name, signature, stopped
 
-    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Returns the arguments by name, however they were passed."""
-        try:
-            return dict(self.signature.bind(*args, **kwargs).arguments)
-        except TypeError:  # the tool itself says what is wrong with them
-            return {"args": args, "kwargs": kwargs}
-
-    def stop(self, decision: ToolDecision) -> Any:
-        """Returns what the tool returns for a stopped call, or raises the error."""
-        if self.stopped is not None:
-            return self.stopped(decision)
-        decision.raise_if_stopped()
+def _named(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments by name, however they were passed."""
+    try:
+        return dict(signature.bind(*args, **kwargs).arguments)
+    except TypeError:  # the tool itself says what is wrong with them
+        return {"args": args, "kwargs": kwargs}
