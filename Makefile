@@ -98,7 +98,7 @@ cover: ## measure which statements all tests together run
 	@deploy/tools/cover.sh dist/cover $(MODULES)
 
 .PHONY: dist
-dist: ## build archives and npm packages of a release into dist/release; VERSION=1.2.3
+dist: ## build archives, npm packages and SDKs of a release into dist/release; VERSION=1.2.3
 	@rm -rf dist/release
 	GOWORK=off go -C deploy run ./dist -out $(CURDIR)/dist/release -version '$(VERSION)'
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 )
@@ -41,7 +42,7 @@ func writeTarGz(w io.Writer, folder string, files []file, at time.Time) error {
 	zipped := gzip.NewWriter(w)
 	archive := tar.NewWriter(zipped)
 	for _, f := range files {
-		header := &tar.Header{Name: folder + "/" + f.name, Mode: f.mode, Size: int64(len(f.body)), ModTime: at}
+		header := &tar.Header{Name: path.Join(folder, f.name), Mode: f.mode, Size: int64(len(f.body)), ModTime: at}
 		if err := archive.WriteHeader(header); err != nil {
 			return err
 		}
@@ -55,7 +56,7 @@ func writeTarGz(w io.Writer, folder string, files []file, at time.Time) error {
 func writeZip(w io.Writer, folder string, files []file, at time.Time) error {
 	archive := zip.NewWriter(w)
 	for _, f := range files {
-		entry, err := archive.CreateHeader(&zip.FileHeader{Name: folder + "/" + f.name, Method: zip.Deflate, Modified: at})
+		entry, err := archive.CreateHeader(&zip.FileHeader{Name: path.Join(folder, f.name), Method: zip.Deflate, Modified: at})
 		if err != nil {
 			return err
 		}

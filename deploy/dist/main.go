@@ -1,5 +1,5 @@
 // Command dist builds a release: an archive of the unloop command for each platform, npm
-// packages with the same binaries, and their checksums.
+// packages with the same binaries, the packages of the SDKs, and their checksums.
 //
 //	dist [-out DIR] [-version VERSION] [-targets linux/amd64,…] [-trimpath=false]
 //

@@ -74,9 +74,12 @@ func (r *release) add(ctx context.Context, t target) error {
 	return r.writePlatformPackage(t, content)
 }
 
-// finish writes the npm package that users name and the checksums.
+// finish writes the npm package that users name, the SDKs and the checksums.
 func (r *release) finish(targets []target) error {
 	if err := r.writePackage(targets); err != nil {
+		return err
+	}
+	if err := r.writeSDKs(); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(strings.Join(r.sums, "")), 0o644)
