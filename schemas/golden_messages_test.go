@@ -232,8 +232,11 @@ func semanticGolden() map[string]proto.Message {
 		"semantic-reply-lazy-1": &semanticpb.SemanticReply{Judged: true, Compared: 5, Embedded: 2},
 		"semantic-reply-3":      &semanticpb.SemanticReply{Judged: true, Detected: true, Repeats: true},
 		"vector-history-2":      &semanticpb.VectorHistory{Entries: []*semanticpb.VectorEntry{{Sentences: trace.GetSentences(), Digest: 0xfeed}}},
-		"semantic-request-2":    &semanticpb.SemanticRequest{RequestId: "0tq26E8k6XTjdCptcviIzp", Replaces: "asked.5f2b1d0c9e8a7b6c."},
-		"semantic-reply-2":      &semanticpb.SemanticReply{Judged: true, Replaced: true},
+		"semantic-request-begun-1": &semanticpb.SemanticRequest{Subject: &semanticpb.SemanticRequest_Exchange{Exchange: &semanticpb.Exchange{
+			Answered: "read the file", Trace: &semanticpb.Trace{Sentences: []byte{3, 0xef, 0xbe, 0xad}, Beginnings: []byte{1, 2, 3, 4, 2, 6, 7, 8}},
+		}}},
+		"semantic-request-2": &semanticpb.SemanticRequest{RequestId: "0tq26E8k6XTjdCptcviIzp", Replaces: "asked.5f2b1d0c9e8a7b6c."},
+		"semantic-reply-2":   &semanticpb.SemanticReply{Judged: true, Replaced: true},
 		"outcome-semantics-1": &checkpb.Outcome{Text: goldenPrint[:16], Semantics: []*checkpb.SemanticWatch{{
 			Policy: "agent-tools", Scope: goldenPrint, Params: []byte(`{"ttl_seconds":60}`),
 		}}},

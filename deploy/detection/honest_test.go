@@ -20,7 +20,7 @@ type honest struct {
 // hints come only where the table says so.
 func TestHonestScenes(t *testing.T) {
 	t.Parallel()
-	for _, group := range [][]honest{mediaScenes, wokenScenes, waitingScenes, firstScenes, busyScenes, workScenes, chatScenes, gameScenes, lookScenes, jobScenes, peopleScenes, textScenes, moreScenes} {
+	for _, group := range [][]honest{mediaScenes, wokenScenes, waitingScenes, firstScenes, busyScenes, workScenes, chatScenes, gameScenes, lookScenes, jobScenes, peopleScenes, textScenes, moreScenes, batchScenes} {
 		for _, h := range group {
 			for _, wire := range wires() {
 				t.Run(h.name+"/"+wire.name, func(t *testing.T) {

@@ -535,7 +535,10 @@ type Trace struct {
 	Details *uint64 `protobuf:"fixed64,4,opt,name=details,proto3,oneof" json:"details,omitempty"`
 	// Digests of exchanges before those of earlier, newest first: an exchange of the history
 	// that is in neither can't be among Exchange.alike.
-	Further       []uint64 `protobuf:"fixed64,5,rep,packed,name=further,proto3" json:"further,omitempty"`
+	Further []uint64 `protobuf:"fixed64,5,rep,packed,name=further,proto3" json:"further,omitempty"`
+	// Numbers as in sentences, one for each beginning of a sentence that is not the whole of
+	// it: an earlier text that ends with one of them goes on in this one. Empty if unknown.
+	Beginnings    []byte `protobuf:"bytes,6,opt,name=beginnings,proto3" json:"beginnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -601,6 +604,13 @@ func (x *Trace) GetDetails() uint64 {
 func (x *Trace) GetFurther() []uint64 {
 	if x != nil {
 		return x.Further
+	}
+	return nil
+}
+
+func (x *Trace) GetBeginnings() []byte {
+	if x != nil {
+		return x.Beginnings
 	}
 	return nil
 }
@@ -1228,13 +1238,16 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\x0fusual_threshold\x18\x13 \x01(\bR\x0eusualThreshold\x12%\n" +
 	"\x0estreak_follows\x18\x14 \x01(\bR\rstreakFollows\x12\x12\n" +
 	"\x04lazy\x18\x15 \x01(\bR\x04lazyB\t\n" +
-	"\asubject\"\x9c\x01\n" +
+	"\asubject\"\xbc\x01\n" +
 	"\x05Trace\x12\x1c\n" +
 	"\tsentences\x18\x01 \x01(\fR\tsentences\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\x06R\x06digest\x12\x18\n" +
 	"\aearlier\x18\x03 \x03(\x06R\aearlier\x12\x1d\n" +
 	"\adetails\x18\x04 \x01(\x06H\x00R\adetails\x88\x01\x01\x12\x18\n" +
-	"\afurther\x18\x05 \x03(\x06R\afurtherB\n" +
+	"\afurther\x18\x05 \x03(\x06R\afurther\x12\x1e\n" +
+	"\n" +
+	"beginnings\x18\x06 \x01(\fR\n" +
+	"beginningsB\n" +
 	"\n" +
 	"\b_details\"\xa6\x01\n" +
 	"\bExchange\x12\x12\n" +

@@ -23,6 +23,8 @@ type Subject struct {
 	// Sentences are those of one text, or of what a human answered; empty if
 	// unknown.
 	Sentences Sentences
+	// Beginnings are those of its sentences; empty if unknown.
+	Beginnings Sentences
 	// Digest is the same for identical subjects; 0 if unknown.
 	Digest uint64
 }
@@ -129,7 +131,8 @@ type Past struct {
 // Compared completes an entry of the history with the comparison of its sentences
 // and of its digest (0 if unknown) with the subject's.
 func (s Subject) Compared(p Past, sentences Sentences, digest uint64) Past {
-	p.Repeats, p.OtherItem = s.Sentences.Repeats(sentences), s.Sentences.OtherItem(sentences)
+	p.Repeats = s.Sentences.Repeats(sentences)
+	p.OtherItem = s.Sentences.OtherItem(sentences) || s.Sentences.goesOn(sentences, s.Beginnings)
 	p.Identical, p.Digest = s.Digest != 0 && s.Digest == digest, digest
 	return p
 }

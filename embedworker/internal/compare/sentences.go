@@ -73,6 +73,13 @@ func (s Sentences) OtherItem(earlier Sentences) bool {
 	return others > 0
 }
 
+// goesOn reports whether a text goes on in the middle of the sentence with which an earlier
+// one ended, given the beginnings of its sentences: somebody types or speaks.
+func (s Sentences) goesOn(earlier, beginnings Sentences) bool {
+	whole := len(earlier) - 1
+	return whole >= 0 && whole < len(s) && slices.Equal(s[:whole], earlier[:whole]) && slices.Contains(beginnings, earlier[whole])
+}
+
 // shared counts the words of the sentences that other has too, and of those that
 // it has not.
 func (s Sentences) shared(other Sentences) (common, own int) {

@@ -93,7 +93,7 @@ func (c *Checker) unembedded(q Query, candidates []vectors.Found) (out []Exchang
 
 // subject returns the subject of a query with the given halves.
 func (q Query) subject(halves [][]float32) compare.Subject {
-	return compare.Subject{Halves: halves, Details: q.Details, Sentences: q.Sentences, Digest: q.Digest}
+	return compare.Subject{Halves: halves, Details: q.Details, Sentences: q.Sentences, Beginnings: q.Beginnings, Digest: q.Digest}
 }
 
 // embed returns the request to compare a query, and the number of texts and exchanges that

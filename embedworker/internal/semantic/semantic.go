@@ -53,6 +53,7 @@ type Query struct {
 	Earlier        []uint64
 	Further        []uint64
 	Sentences      compare.Sentences
+	Beginnings     compare.Sentences
 	Digest         uint64
 	// Lazy embeds an exchange only if an entry of the history can match it. Details are then
 	// those of the exchange, and Alike earlier exchanges with the same details: their

@@ -87,6 +87,9 @@ func (m *maker) newestExchange() *exchange {
 	}
 	trace := &semanticpb.Trace{Sentences: e.sentences.Bytes()}
 	trace.Digest, trace.Earlier, trace.Further = t.Digests()
+	if said == "" && m.OwnSession {
+		trace.Beginnings = sentences.Beginnings(human, sentences.Options{}).Bytes()
+	}
 	e.wire = &semanticpb.Exchange{Trace: trace}
 	e.wire.Said, e.wire.Answered = valid(said, answered)
 	return e

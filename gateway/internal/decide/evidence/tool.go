@@ -87,10 +87,19 @@ func acknowledged(items []provider.Item, countsEmpty bool) bool {
 		return false
 	}
 	return !slices.ContainsFunc(items[len(items)-1].Calls, func(c provider.ToolCall) bool {
-		silent := c.Result == fingerprint.EmptyResult() && !c.Empty || countsEmpty && c.Empty
+		silent := saysDone[c.Result] && !c.Empty || countsEmpty && c.Empty
 		return c.Result.IsZero() || c.Failed || c.Empty && !countsEmpty || c.Long || c.Soft || c.Ours || !silent && !recognize.Acts(c.Tool)
 	})
 }
+
+// saysDone are the digests of results that say no more than that a command was carried out.
+var saysDone = func() map[fingerprint.Digest]bool {
+	out := map[fingerprint.Digest]bool{fingerprint.EmptyResult(): true}
+	for _, word := range []string{"ok", "OK", "Ok", "done", "Done", "success", "Success", "succeeded", "completed"} {
+		out[recognize.Result([]byte(word), nil)], out[recognize.Result([]byte(word+"."), nil)] = true, true
+	}
+	return out
+}()
 
 // kept names the history that the provider keeps. A conversation has the same name in
 // all its requests; the ids of the calls tell whether it goes on or a request is sent

@@ -55,6 +55,19 @@ func Of(text []byte, o Options) List {
 	return fold(r.kept())
 }
 
+// maxBeginnings is the maximum length of Beginnings.
+const maxBeginnings = 64
+
+// Beginnings returns a number, as in a List, for the first words of each sentence of a text,
+// for each number of words but all of them. It has those of the last sentences, since a
+// text that somebody types or speaks grows at its end.
+func Beginnings(text []byte, o Options) List {
+	r := reader{mask: o.MaskNumbers, sum: offset, beginnings: List{}}
+	r.begin()
+	r.read(text[max(0, len(text)-maxRead):])
+	return r.beginnings.Last(maxBeginnings)
+}
+
 // sentence is one sentence that was read.
 type sentence struct {
 	hash      uint64
@@ -74,6 +87,8 @@ type reader struct {
 	vocab  bool // each word of the sentence occurs in complaints
 	core   bool // one of the words marks a complaint
 	quoted bool
+
+	beginnings List // nil if nobody asks for them
 }
 
 func (r *reader) begin() {
@@ -188,6 +203,9 @@ func (r *reader) endWord() {
 	h := mix(r.sum)
 	r.open.hash = (r.open.hash ^ h) * prime
 	r.open.words++
+	if r.beginnings != nil {
+		r.beginnings = append(r.beginnings, number((offset^r.open.hash)*prime, r.open.words))
+	}
 	r.length, r.sum, r.digit = 0, offset, false
 	if r.open.words >= longest && (h>>32)&cutMask == 0 {
 		r.endSentence()
@@ -200,6 +218,9 @@ func (r *reader) endSentence() {
 		r.open.complaint = r.vocab && r.core && !r.quoted
 		r.all = append(r.all, r.open)
 		r.quoted = false
+		if r.beginnings != nil {
+			r.beginnings = r.beginnings[:len(r.beginnings)-1] // the whole sentence
+		}
 	}
 	r.begin()
 }
@@ -233,12 +254,14 @@ func fold(all []sentence) List {
 	for i, s := range all {
 		sum, words = (sum^s.hash)*prime, words+s.words
 		if len(out) < maxListed-1 && (s.hash>>40)&mask == 0 || i == len(all)-1 {
-			out = append(out, uint32(sum>>32)&^0xff|uint32(min(words, 255)))
+			out = append(out, number(sum, words))
 			sum, words = offset, 0
 		}
 	}
 	return out
 }
+
+func number(sum uint64, words int) uint32 { return uint32(sum>>32)&^0xff | uint32(min(words, 255)) }
 
 // Number returns the number of what is not a sentence and stands beside a text, such as a
 // picture, given its digest. It counts as one word.

@@ -92,3 +92,32 @@ func BenchmarkOf(b *testing.B) {
 		sentences.Of(text, sentences.Options{})
 	}
 }
+
+// A text that goes on in the middle of a sentence has the earlier text among its beginnings;
+// one to which a sentence is added, or whose words change, has not.
+func TestBeginningsAreThoseOfOpenSentences(t *testing.T) {
+	t.Parallel()
+	goesOn := func(earlier, later string) bool {
+		e, l := of(earlier), of(later)
+		last := len(e) - 1
+		return last < len(l) && slices.Equal(e[:last], l[:last]) && slices.Contains(sentences.Beginnings([]byte(later), sentences.Options{}), e[last])
+	}
+	for _, tt := range []struct {
+		earlier, later string
+		want           bool
+	}{
+		{"book a table", "book a table for two", true},
+		{"Hello there. Book a", "Hello there. Book a table, please", true},
+		{strings.Repeat("word after word ", 20), strings.Repeat("word after word ", 20) + "and on", true},
+		{"book a table", "book a table", false},
+		{"book a table", "Book a table. Now!", false},
+		{"book a table", "book the table for two", false},
+	} {
+		if got := goesOn(tt.earlier, tt.later); got != tt.want {
+			t.Errorf("%q, then %q: %v, want %v", tt.earlier, tt.later, got, tt.want)
+		}
+	}
+	if n := len(sentences.Beginnings([]byte(strings.Repeat("Many words are here in one row. ", 4000)), sentences.Options{})); n != 64 {
+		t.Errorf("%d beginnings, want 64", n)
+	}
+}
