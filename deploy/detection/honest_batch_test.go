@@ -86,7 +86,7 @@ var batchScenes = []honest{
 	}, hints: 6, nod: "they say the same, word for word"},
 	{name: "translations of one list", play: func(s *scene) {
 		a := s.agent(0).system("Translate to German.").named("i18n")
-		for _, w := range strings.Split("Save|Save as|Open|Open recent|Close|Close all|Print|Print preview|Undo|Redo|Cut|Copy", "|") {
+		for w := range strings.SplitSeq("Save|Save as|Open|Open recent|Close|Close all|Print|Print preview|Undo|Redo|Cut|Copy", "|") {
 			a.again().user("Translate this button: " + w).answer("…").wait(time.Second)
 		}
 	}},
