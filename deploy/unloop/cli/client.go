@@ -19,10 +19,10 @@ import (
 
 // client has the flags of commands that talk to a running Unloop.
 type client struct {
-	NATS string `name:"nats" default:"${default_nats}" placeholder:"URL" help:"NATS server of the running Unloop."`
-	natskit.Settings
-	service.Sealed
-	SealSeed string `placeholder:"FILE" help:"File with the operator's seed (SO…), which signs what commands put into force."`
+	NATS             string `name:"nats" group:"nats" default:"${default_nats}" placeholder:"URL" help:"NATS server of the running Unloop."`
+	natskit.Settings `group:"nats"`
+	service.Sealed   `group:"nats"`
+	SealSeed         string `group:"nats" placeholder:"FILE" help:"File with the operator's seed (SO…), which signs what commands put into force."`
 }
 
 // signer returns what seals records, nil without a seed.

@@ -42,7 +42,8 @@ func (c *versionCmd) Run(io streams) error {
 
 // wrongFlags prints why a command line can't be used, and where its help is.
 func wrongFlags(w io.Writer, err error) {
-	fmt.Fprintln(w, "unloop:", err)
+	// The parser calls a value of a type that it does not know a value.
+	fmt.Fprintln(w, "unloop:", strings.Replace(err.Error(), "expected value value", "expected a value", 1))
 	command := "unloop"
 	if failed, ok := errors.AsType[*kong.ParseError](err); ok && failed.Context.Selected() != nil {
 		command = failed.Context.Selected().FullPath()

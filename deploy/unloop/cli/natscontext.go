@@ -14,7 +14,7 @@ import (
 
 // natsCommands lists the commands for the NATS server.
 type natsCommands struct {
-	Serve   natsCmd        `cmd:"" default:"withargs" help:"Run the embedded NATS server alone."`
+	Serve   natsCmd        `cmd:"" default:"withargs" set:"admin=127.0.0.1:8082" help:"Run the embedded NATS server alone."`
 	Config  natsConfigCmd  `cmd:"" help:"Write a configuration for NATS servers: users with least privilege, certificates, a cluster."`
 	Init    natsInitCmd    `cmd:"" help:"Create the streams and buckets, or give them more replicas."`
 	Context natsContextCmd `cmd:"" help:"Write a context for the nats CLI, with the server's token or the given credentials."`

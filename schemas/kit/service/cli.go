@@ -27,7 +27,7 @@ const EnvPrefix = "UNLOOP"
 
 // Process has the flags of every process.
 type Process struct {
-	Admin     string   `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address for /healthz, /readyz and /metrics."`
+	Admin     string   `default:"${admin}" placeholder:"ADDR" help:"Address for /healthz, /readyz and /metrics."`
 	AdminAuth []string `placeholder:"key:env:VAR" help:"Keys for the admin port, read from an environment variable or a file (key:file:PATH). /healthz and the status code of /readyz need none. Repeatable."`
 	PublicURL string   `name:"public-url" placeholder:"URL" help:"Address at which people open the dashboard, to which refusals and messages link, such as https://unloop.example.com. Default: the admin port, where it serves the dashboard to this machine."`
 	Insecure  bool     `help:"Allow addresses other than loopback without authentication."`
@@ -135,6 +135,7 @@ func NewParser(cli any, name, description string, opts ...kong.Option) (*kong.Ko
 		kong.ValueFormatter(describe),
 		kong.ExplicitGroups(groups),
 		kong.DefaultEnvars(EnvPrefix),
+		kong.Vars{"admin": "127.0.0.1:8081"}, // a command that runs beside others has another one
 	}, opts...)
 	return kong.New(cli, all...)
 }
