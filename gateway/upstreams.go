@@ -1,6 +1,9 @@
 package gateway
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 )
@@ -10,3 +13,9 @@ type Upstream = provider.Upstream
 
 // Upstreams returns the upstreams of all wire formats.
 func Upstreams() []*Upstream { return formats.Upstreams }
+
+// HasPrompts reports whether a wire format has its prompts on a path.
+func HasPrompts(path string) bool {
+	path = strings.TrimRight(path, "/")
+	return slices.ContainsFunc(formats.All, func(f *provider.Format) bool { return f.Prompt() && f.Reads(path) })
+}

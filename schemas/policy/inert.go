@@ -94,6 +94,14 @@ func (s *Spec) watches() bool {
 		s.CircuitBreaker != nil && s.CircuitBreaker.Enabled || len(s.Rules) > 0 || s.FallbackLimit != nil
 }
 
+// OnlyPrompts reports whether a policy has parts that are on, and all of them look at the
+// prompts of wire formats.
+func (s *Spec) OnlyPrompts() bool {
+	others := *s
+	others.Prompt, others.Tool, others.Cycle, others.Semantic, others.SessionRepair = nil, nil, nil, nil, nil
+	return s.watches() && !others.watches()
+}
+
 // does reports whether a detector of the policy may take an action.
 func (s *Spec) does(a Action) bool {
 	var all []Action

@@ -66,6 +66,19 @@ type Policy struct {
 	Detectors   []Detector `json:"detectors"`
 	// Rules are the names of its rate, token and cost limits.
 	Rules []string `json:"rules,omitempty"`
+	// Selects is a request that the policy selects; nil if it selects all.
+	Selects *Selects `json:"selects,omitempty"`
+}
+
+// Selects is a request that a policy selects, by the first value of each selector. Others
+// are the selectors that ask for more than a request's headers, path and model.
+type Selects struct {
+	Path    string            `json:"path,omitempty"`
+	Model   string            `json:"model,omitempty"`
+	Tenant  string            `json:"tenant,omitempty"`
+	Project string            `json:"project,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Others  []string          `json:"others,omitempty"`
 }
 
 // Detector describes a detector that is on.

@@ -209,7 +209,12 @@ func postPrompt(t *testing.T, gateway, key string) (int, http.Header) {
 func TestCommandsKnowThePoliciesOfAGatewayThatFollowsAFile(t *testing.T) {
 	t.Parallel()
 	natsAddr, listen, admin := natstest.FreeAddr(t), natstest.FreeAddr(t), natstest.FreeAddr(t)
-	file := write(t, "bundle_version: 3\npolicies:\n  - {id: acme, spec: {selector: {tenant: acme, headers: {X-Team: red}}, prompt: {max_hits: 3}, tool: {}}}\n")
+	file := write(t, `bundle_version: 3
+policies:
+  - {id: acme, spec: {selector: {tenant: acme, headers: {X-Team: "re*"}}, prompt: {max_hits: 3}, tool: {}}}
+  - {id: messages, spec: {selector: {pathExact: /v1/messages, models: "claude-*"}, prompt: {max_hits: 4}, tool: {}}}
+  - {id: of-one, spec: {selector: {caller: "00112233445566778899aabbccddeeff"}, prompt: {}}}
+`)
 	out, _ := background(t, "up", "--policies", file, "--data-dir", "memory", "--listen", listen, "--admin", admin, "--nats-listen", natsAddr)
 	out.await(t, "run an agent through it")
 	nats := "nats://" + natsAddr
@@ -225,8 +230,17 @@ func TestCommandsKnowThePoliciesOfAGatewayThatFollowsAFile(t *testing.T) {
 		t.Errorf("explain with the file: %s", stderr)
 	}
 	doctor := []string{"doctor", "--nats", nats, "--gateway", "http://" + listen, "--admin", "http://" + admin, "--upstreams", "none"}
-	if _, stdout, _ := command(t, doctor...); !strings.Contains(stdout, "no: the same prompt passes") || !strings.Contains(stdout, "--tenant, --project or --header") {
-		t.Errorf("doctor without a tenant:\n%s", stdout)
+	_, stdout, _ = command(t, doctor...)
+	for _, want := range []string{
+		"policy acme: yes: the same prompt is stopped at number 4 (policy acme", "policy acme: yes: the same tool call",
+		"policy messages: yes: the same prompt is stopped at number 5 (policy messages", "policy of-one: not tried: it selects by caller",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(stdout), " "), want) {
+			t.Errorf("doctor without a tenant says no %q:\n%s", want, stdout)
+		}
+	}
+	if _, stdout, _ := command(t, append(doctor, "--tenant", "other")...); !strings.Contains(stdout, "no: the same prompt passes") || !strings.Contains(stdout, "--tenant, --project or --header") {
+		t.Errorf("doctor of another tenant:\n%s", stdout)
 	}
 	if _, stdout, _ := command(t, append(doctor, "--tenant", "acme", "--header", "X-Team=red")...); !strings.Contains(stdout, "yes: the same prompt is stopped") {
 		t.Errorf("doctor of the tenant:\n%s", stdout)
@@ -246,5 +260,22 @@ func TestBundlesToBeginWithAreValid(t *testing.T) {
 	}
 	if out := succeed(t, "policy", "schema"); !strings.Contains(out, "\"bundle_version\"") {
 		t.Errorf("schema: %s", out)
+	}
+}
+
+func TestPathsWithoutPromptsAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	for spec, warned := range map[string]bool{
+		"{selector: {pathExact: /v1/chat/complitions}, prompt: {}, tool: {}}":                                                          true,
+		"{selector: {pathExact: [/v1/embeddings, /v1/models]}, tool: {}}":                                                              true,
+		"{selector: {pathExact: [/v1/embeddings, /v1/messages]}, tool: {}}":                                                            false,
+		"{selector: {pathExact: /azure/openai/deployments/x/chat/completions}, prompt: {}}":                                            false,
+		"{selector: {pathExact: /tools/search}, loop_detection: {enabled: true, window_seconds: 60, threshold_identical_requests: 5}}": false,
+		"{selector: {pathPrefix: /v1}, prompt: {}}":                                                                                    false,
+	} {
+		out := succeed(t, "policy", "check", write(t, "bundle_version: 1\npolicies: [{id: p, spec: "+spec+"}]\n"))
+		if strings.Contains(out, "selector.pathExact: the policy watches nothing: no wire format has prompts at") != warned {
+			t.Errorf("%s: %s", spec, out)
+		}
 	}
 }

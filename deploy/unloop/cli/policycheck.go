@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
@@ -91,6 +94,7 @@ func readBundle(file string) (checked, []byte, []complaint, error) {
 		return checked{}, nil, nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	all := complaintsOf(file, append(bundle.Warnings(), bundle.Lapsed(time.Now())...), true)
+	all = append(all, promptless(file, bundle)...)
 	if bundle.ExpiredAt(time.Now()) {
 		return checked{}, nil, append(all, complaint{File: file, Field: "expires_at", Message: "the bundle has expired, and no gateway loads it"}), faulty
 	}
@@ -99,6 +103,21 @@ func readBundle(file string) (checked, []byte, []complaint, error) {
 		return checked{}, nil, all, fmt.Errorf("read %s: %w", file, err)
 	}
 	return checked{bundle, version}, data, all, nil
+}
+
+// promptless warns of policies that look at prompts alone and select only paths without any.
+func promptless(file string, bundle *policy.Bundle) (all []complaint) {
+	for i, p := range bundle.Policies {
+		paths := p.Spec.Selector.PathExact
+		if len(paths) == 0 || len(p.Spec.Selector.PathPrefix) > 0 || !p.Spec.OnlyPrompts() || slices.ContainsFunc(paths, gateway.HasPrompts) {
+			continue
+		}
+		all = append(all, complaint{
+			File: file, Field: fmt.Sprintf("policies[%d].spec.selector.pathExact", i), Warning: true,
+			Message: fmt.Sprintf("the policy watches nothing: no wire format has prompts at %s, such as /v1/chat/completions; loop_detection compares requests on any path", strings.Join(paths, ", ")),
+		})
+	}
+	return all
 }
 
 func complaintsOf(file string, faults []policy.Fault, warnings bool) (all []complaint) {

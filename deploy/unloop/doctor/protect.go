@@ -1,37 +1,131 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/unloop/unloop/schemas/client"
 	"github.com/unloop/unloop/schemas/kit/access"
+	"github.com/unloop/unloop/schemas/status"
 )
 
 // rounds is how often a loop is repeated before it counts as not stopped.
 const rounds = 12
 
-// checkProtection makes two loops of its own, with a caller and a session that nobody else
-// has: the same prompt again and again, and the same tool call with the same result. They
-// are probes: they raise no incident and notify nobody.
-func (e *examination) checkProtection(ctx context.Context) []Finding {
+// maxTried is the maximum number of policies whose protection is tried.
+const maxTried = 10
+
+// trial is a request by which one policy is tried.
+type trial struct {
+	// name says which policy is meant; "" for whatever applies.
+	name   string
+	header http.Header
+	// path is "" for the usual one.
+	path, model string
+}
+
+// checkProtection makes two loops of its own for each policy that enforces something, with a
+// caller and a session that nobody else has: the same prompt again and again, and the same tool
+// call with the same result. They are probes: they raise no incident and notify nobody.
+func (e *examination) checkProtection(ctx context.Context) (all []Finding) {
 	if !e.reachable {
-		return []Finding{{"am I protected?", Fault, "not known: no gateway was asked", "see the findings above"}}
+		return []Finding{{protected, Fault, "not known: no gateway was asked", "see the findings above"}}
 	}
 	ask, err := client.New(e.Gateway)
 	if err != nil {
-		return []Finding{{"am I protected?", Fault, err.Error(), "name the gateway as a URL with --gateway"}}
+		return []Finding{{protected, Fault, err.Error(), "name the gateway as a URL with --gateway"}}
 	}
+	trials, untried := e.trials()
+	for _, t := range trials {
+		all = append(all, e.try(ctx, ask, t)...)
+	}
+	return append(all, untried...)
+}
+
+// protected is the check of whether loops are stopped.
+const protected = "am I protected?"
+
+// trials returns how each policy is tried, and findings about those that are not. If the
+// user says whose policy is meant, or if no policy selects anything, one trial is enough.
+func (e *examination) trials() (all []trial, untried []Finding) {
+	usual := trial{model: "unloop-doctor"}
+	policies := e.enforced()
+	if len(e.Header) > 0 || !slices.ContainsFunc(policies, func(p status.Policy) bool { return p.Selects != nil }) {
+		return []trial{usual}, nil
+	}
+	for _, p := range policies {
+		s := p.Selects
+		switch {
+		case s == nil:
+			all = append(all, trial{name: "policy " + p.ID, model: usual.model})
+		case len(s.Others) > 0:
+			untried = append(untried, Finding{protected, OK, fmt.Sprintf("policy %s: not tried: it selects by %s", p.ID, strings.Join(s.Others, ", ")), ""})
+		default:
+			t := trial{name: "policy " + p.ID, path: s.Path, model: cmp.Or(s.Model, usual.model), header: http.Header{}}
+			for name, value := range s.Headers {
+				t.header.Set(name, value)
+			}
+			for name, value := range map[string]string{"X-Tenant-ID": s.Tenant, "X-Project-ID": s.Project} {
+				if value != "" {
+					t.header.Set(name, value)
+				}
+			}
+			all = append(all, t)
+		}
+	}
+	if more := len(all) - maxTried; more > 0 {
+		all = all[:maxTried]
+		untried = append(untried, Finding{protected, OK, fmt.Sprintf("%d further policies were not tried; name one with --tenant, --project or --header", more), ""})
+	}
+	return all, untried
+}
+
+// enforced returns the policies of the gateways that may stop something.
+func (e *examination) enforced() (all []status.Policy) {
+	for _, p := range Parts(e.parts, "gateway") {
+		if p.Bundle == nil {
+			continue
+		}
+		for _, one := range p.Bundle.Policies {
+			known := slices.ContainsFunc(all, func(other status.Policy) bool { return other.ID == one.ID })
+			if one.Mode == "enforce" && len(one.Detectors) > 0 && !known {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
+// try makes the two loops of a trial.
+func (e *examination) try(ctx context.Context, ask *client.Client, t trial) []Finding {
 	nonce := access.NewChallenge()
-	prompt := e.loop(ctx, ask, "the same prompt", func(int) client.Request {
-		return client.Request{Prompt: "unloop doctor " + nonce, Model: "unloop-doctor", Session: "prompt-" + nonce}
+	request := client.Request{Path: t.path, Model: t.model}
+	if t.path != "" {
+		request.Format = "openai-chat"
+	}
+	prompt := e.loop(ctx, ask, t, "the same prompt", func(int) client.Request {
+		r := request
+		r.Prompt, r.Session = "unloop doctor "+nonce, "prompt-"+nonce
+		return r
 	})
-	tool := e.loop(ctx, ask, "the same tool call with the same result", func(n int) client.Request {
-		return client.Request{Messages: history(nonce, n), Model: "unloop-doctor", Session: "tool-" + nonce}
+	tool := e.loop(ctx, ask, t, "the same tool call with the same result", func(n int) client.Request {
+		r := request
+		r.Messages, r.Session = history(nonce, n), "tool-"+nonce
+		return r
 	})
 	if prompt.State == Fault && tool.State != Fault || tool.State == Fault && prompt.State != Fault {
 		prompt.State, tool.State = soften(prompt.State), soften(tool.State) // one of two kinds of loops is stopped
+	}
+	for _, f := range []*Finding{&prompt, &tool} {
+		if t.name != "" {
+			f.Detail = t.name + ": " + f.Detail
+		}
 	}
 	return []Finding{prompt, tool}
 }
@@ -44,12 +138,13 @@ func soften(s State) State {
 }
 
 // loop repeats a request until it is stopped.
-func (e *examination) loop(ctx context.Context, ask *client.Client, what string, request func(n int) client.Request) Finding {
-	f := Finding{Check: "am I protected?", State: Fault}
+func (e *examination) loop(ctx context.Context, ask *client.Client, t trial, what string, request func(n int) client.Request) Finding {
+	f := Finding{Check: protected, State: Fault}
 	would, missed := "", 0
 	for n := 1; n <= rounds; n++ {
 		r := request(n)
 		r.Probe, r.Header = true, e.own(r.Session)
+		maps.Copy(r.Header, t.header)
 		d, err := ask.Check(ctx, r)
 		switch {
 		case d == nil:

@@ -57,6 +57,9 @@ type Policy struct {
 	// are a part of the request detector's fingerprint.
 	LimitKeys []policy.Descriptor
 
+	// Selector is the policy's own, which selector has compiled.
+	Selector *policy.Selector
+
 	order    int
 	selector matcher
 	shadow   bool
@@ -115,7 +118,7 @@ func compilePolicy(e *policy.Entry) (*Policy, error) {
 	p := &Policy{
 		ID: e.ID, FailClosed: spec.FailureMode == "closed", IncludeExcerpt: spec.IncludeExcerpt,
 		SessionRepair: spec.SessionRepair != nil && spec.SessionRepair.Enabled, Hint: spec.Hint, Reject: spec.Reject,
-		selector: compileSelector(&spec.Selector), shadow: spec.Mode == "shadow", holdout: spec.Holdout,
+		Selector: &spec.Selector, selector: compileSelector(&spec.Selector), shadow: spec.Mode == "shadow", holdout: spec.Holdout,
 	}
 	p.compileRules(spec)
 	return p, p.compileDetectors(spec)

@@ -1,6 +1,10 @@
 package policystore
 
 import (
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
@@ -38,7 +42,50 @@ func describe(p *bundle.Policy, now time.Time) status.Policy {
 	for i := range p.Rules {
 		out.Rules = append(out.Rules, p.Rules[i].Name)
 	}
+	out.Selects = describeSelector(p.Selector)
 	return out
+}
+
+// wildcards replaces the wildcards of a pattern, so that it matches the result.
+var wildcards = strings.NewReplacer("*", "x", "?", "x")
+
+// describeSelector returns a request that a selector selects; nil if it selects all.
+func describeSelector(s *policy.Selector) *status.Selects {
+	first := func(values policy.Strings) string {
+		if len(values) == 0 {
+			return ""
+		}
+		return wildcards.Replace(values[0])
+	}
+	out := &status.Selects{Path: first(s.PathExact), Model: first(s.Models), Tenant: first(s.Tenant), Project: first(s.Project)}
+	for name, value := range s.Headers {
+		if out.Headers == nil {
+			out.Headers = map[string]string{}
+		}
+		out.Headers[name] = wildcards.Replace(value)
+	}
+	if out.Path == "" && len(s.PathPrefix) > 0 && !slices.ContainsFunc(s.PathPrefix, beginsUsual) {
+		out.Path = s.PathPrefix[0]
+	}
+	if len(s.Methods) > 0 && !slices.Contains(s.Methods, http.MethodPost) {
+		out.Others = append(out.Others, "methods")
+	}
+	for name, values := range map[string]policy.Strings{"hosts": s.Hosts, "upstream": s.Upstream, "caller": s.Caller} {
+		if len(values) > 0 {
+			out.Others = append(out.Others, name)
+		}
+	}
+	slices.Sort(out.Others)
+	if reflect.DeepEqual(out, &status.Selects{}) {
+		return nil
+	}
+	return out
+}
+
+// beginsUsual reports whether the usual path of Chat Completions begins with a prefix.
+func beginsUsual(prefix string) bool {
+	const usual = "/v1/chat/completions/"
+	return strings.HasPrefix(usual, strings.TrimSuffix(prefix, "/")+"/")
 }
 
 func describeDetectors(p *bundle.Policy) []status.Detector {

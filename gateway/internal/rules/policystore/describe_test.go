@@ -35,7 +35,9 @@ policies:
       rules:
         - {name: base, limit_keys: [tenant], algorithm: token_bucket, algorithm_config: {rps: 20, burst: 40}}
   - id: quiet
-    spec: {prompt: {enabled: false}}
+    spec: {prompt: {enabled: false}, selector: {tenant: [a, b], models: "gpt-*", headers: {X-Team: "r?d"}, pathPrefix: /v1, methods: [GET, POST]}}
+  - id: elsewhere
+    spec: {prompt: {enabled: false}, selector: {pathPrefix: /v1/messages, upstream: mine, methods: [PUT], caller: c}}
 `)
 	want := []status.Policy{
 		{ID: "agents", Mode: "shadow", FailureMode: "closed", Rules: []string{"base"}, Detectors: []status.Detector{
@@ -45,7 +47,14 @@ policies:
 			{Name: "cycle", Steps: []status.Step{{At: 4, Action: "warn"}}},
 			{Name: "semantic", WindowSeconds: 3600, Similarity: 0.9, Steps: []status.Step{{At: 2, Action: "hint"}, {At: 8, Action: "reject"}}},
 		}},
-		{ID: "quiet", Mode: "enforce", FailureMode: "open", Detectors: []status.Detector{}},
+		{
+			ID: "quiet", Mode: "enforce", FailureMode: "open", Detectors: []status.Detector{},
+			Selects: &status.Selects{Tenant: "a", Model: "gpt-x", Headers: map[string]string{"X-Team": "rxd"}},
+		},
+		{
+			ID: "elsewhere", Mode: "enforce", FailureMode: "open", Detectors: []status.Detector{},
+			Selects: &status.Selects{Path: "/v1/messages", Others: []string{"caller", "methods", "upstream"}},
+		},
 	}
 	if diff := cmp.Diff(want, b.Policies); diff != "" {
 		t.Error(diff)
