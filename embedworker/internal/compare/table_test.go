@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table")
 
-// page has the scores of single pairs; docs/reference/semantic-scores.md links to it.
+// page has the scores of single pairs; embed/testdata/scores.md links to it.
 const page = "testdata/scores.md"
 
 func TestTheDocumentedScoresAreTrue(t *testing.T) {
