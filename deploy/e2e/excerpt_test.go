@@ -188,3 +188,31 @@ func TestExcerptOfALongTextIsItsEnd(t *testing.T) {
 		t.Errorf("excerpt %q", e)
 	}
 }
+
+// An excerpt reaches chats, alerts and mails where the policy has it, and only there.
+func TestMessagesQuoteWhatPoliciesAllow(t *testing.T) {
+	t.Parallel()
+	slack, discord := newInbox(t), newInbox(t)
+	_, edit := notify(t, `
+allow_cidr: [127.0.0.0/8]
+endpoints:
+  - {name: slack, slack: {url: {file: DIR/slack}}}
+  - {name: discord, discord: {url: {file: DIR/discord}}}
+`, map[string]string{"slack": slack.url, "discord": discord.url})
+	s := start(t, echo(t), edit, policies(t, `
+bundle_version: 1
+policies:
+  - {id: told, spec: {include_excerpt: true, prompt: {max_hits: 2}}}
+  - {id: quiet, spec: {prompt: {max_hits: 2}}}
+`))
+	statuses(t, s.URL(), prompt(talk), 4)
+	for name, in := range map[string]inbox{"Slack": slack, "Discord": discord} {
+		for range 2 {
+			body := in.next(t)
+			quoted := strings.Contains(body, "within 60 seconds: “Summarize the quarterly report; the password is ")
+			if quoted != strings.Contains(body, "told") || strings.Contains(body, "hunter2") {
+				t.Errorf("%s: %s", name, body)
+			}
+		}
+	}
+}

@@ -105,7 +105,7 @@ func TestTenThousandHitsAreOneSlackMessageAndItsResolution(t *testing.T) {
 		hammering.Go(func() { hammer(t, client, s.URL(), prompt("one loop"), hits/clients) })
 	}
 	hammering.Wait()
-	if body := ops.next(t); !strings.Contains(body, "goes in circles and is stopped: prompt") {
+	if body := ops.next(t); !strings.Contains(body, "goes in circles and is stopped: the same prompt ") {
 		t.Errorf("message %s", body)
 	}
 	nc := connect(t, s)

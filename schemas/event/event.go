@@ -46,6 +46,8 @@ type Event struct {
 	// Traceparent names the span of the request that opened the incident, as W3C Trace
 	// Context has it; "" without traces.
 	Traceparent string `json:"traceparent,omitempty"`
+	// Test marks the event of a test message: its loop does not exist.
+	Test bool `json:"test,omitempty"`
 }
 
 // Data describes the incident at the time of the finding that raised the event.

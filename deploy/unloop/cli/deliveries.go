@@ -22,7 +22,7 @@ type deliveriesCmd struct {
 	List   deliveriesListCmd   `cmd:"" default:"withargs" help:"List the messages in the delivery log, newest first."`
 	Show   deliveriesShowCmd   `cmd:"" help:"Show a message with its attempts."`
 	Resend deliveriesResendCmd `cmd:"" help:"Send a logged message again, with the same id."`
-	Test   deliveriesTestCmd   `cmd:"" help:"Send a test message to an endpoint."`
+	Test   deliveriesTestCmd   `cmd:"" help:"Send a test message to an endpoint, and then its end."`
 }
 
 type deliveriesListCmd struct {
@@ -132,8 +132,8 @@ func (c *deliveriesTestCmd) Run(ctx context.Context, io streams) error {
 	})
 }
 
-// sendTimeout is more than an attempt may take.
-const sendTimeout = 5*time.Minute + 15*time.Second
+// sendTimeout is more than the two attempts of a test message may take.
+const sendTimeout = 10*time.Minute + 15*time.Second
 
 // send has a notifier send a message and prints how it went.
 func send(ctx context.Context, nc *nats.Conn, io streams, what operator.Delivery, req delivery.Request) error {

@@ -34,6 +34,9 @@ func TestDeliveriesAreTestedListedShownAndSentAgain(t *testing.T) {
 		t.Fatalf("test: code %d, %s%s", code, out, errOut)
 	}
 	id := <-ids
+	if end := <-ids; end != id+"-end" {
+		t.Errorf("after the test message came %s, want its end", end)
+	}
 	if code, out, errOut := command(t, "deliveries", "--status", "delivered", "--nats", url); code != 0 || !strings.Contains(out, id) {
 		t.Errorf("list: code %d, %s%s", code, out, errOut)
 	}

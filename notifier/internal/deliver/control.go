@@ -103,17 +103,28 @@ func (e *endpoint) resend(ctx context.Context, req delivery.Request) (delivery.R
 	return e.manual(ctx, stored.Record)
 }
 
-// test sends a message about a loop that does not exist.
+// test sends a message about a loop that does not exist, and then its end, so that no alert
+// stays open. It returns the record of the first, or that of the end if only that failed.
 func (e *endpoint) test(ctx context.Context, req delivery.Request) (delivery.Record, error) {
 	now := time.Now()
 	ev := testEvent("test-"+nuid.Next(), now)
-	return e.manual(ctx, delivery.Record{ID: ev.ID, Endpoint: req.Endpoint, Key: ev.Data.LoopID, Queued: now.UTC(), Events: []event.Event{ev}})
+	begun, err := e.manual(ctx, delivery.Record{ID: ev.ID, Endpoint: req.Endpoint, Key: ev.Data.LoopID, Queued: now.UTC(), Events: []event.Event{ev}})
+	if err != nil || begun.Status != delivery.Delivered {
+		return begun, err
+	}
+	end := ev
+	end.Type, end.Event, end.ID, end.Data.Reason = event.Resolved, event.Resolved, ev.ID+"-end", event.ReasonExpired
+	ended, err := e.manual(ctx, delivery.Record{ID: end.ID, Endpoint: req.Endpoint, Key: end.Data.LoopID, Resolved: true, Queued: now.UTC(), Events: []event.Event{end}})
+	if err != nil || ended.Status != delivery.Delivered {
+		return ended, err
+	}
+	return begun, nil
 }
 
 // testEvent returns an event that says of itself that it is a test.
 func testEvent(id string, now time.Time) event.Event {
 	ev := event.New(event.Detected, id, now)
-	ev.RequestID = "test"
+	ev.RequestID, ev.Test = "test", true
 	ev.Data = event.Data{
 		LoopID: id, Detector: "prompt", Policy: "test-message", Mode: event.ModeShadow, Action: "warn",
 		HitCount: 6, Threshold: 5, WindowSeconds: 60, FirstSeen: now.Add(-time.Minute).UTC(), LastSeen: now.UTC(), Findings: []event.Finding{},

@@ -101,7 +101,7 @@ func TestSinks(t *testing.T) {
 			t.Parallel()
 			for name, check := range map[string]func(*testing.T, Built, *peer, bool){
 				"answers": answers, "hang": hang, "cancelled": cancelled, "flood": flood, "large message": largeMessage,
-				"resolution": resolution, "closed": closed, "words": words,
+				"resolution": resolution, "closed": closed, "words": words, "excerpt": quotes, "test": saysTest,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -232,17 +232,59 @@ func words(t *testing.T, b Built, p *peer, _ bool) {
 		if err := b.Sink.Send(t.Context(), &m); err != nil {
 			t.Fatal(err)
 		}
-		body := string(<-p.got)
-		if b.Kind == "email" {
-			text, err := io.ReadAll(quotedprintable.NewReader(strings.NewReader(body)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			body = string(text)
-		}
+		body := received(t, b, p)
 		raw := strings.Contains(body, `"detector":"`+k.Detector+`"`) && (k.Rule == "" || strings.Contains(body, `"rule":"`+k.Rule+`"`))
 		if want := d.Facts().Text(); !strings.Contains(body, want[1:]) && !raw {
 			t.Fatalf("%s %s: want %q in %s", k.Detector, k.Rule, want, body)
+		}
+	}
+}
+
+// received returns the message that a peer got, decoded if it is a mail.
+func received(t *testing.T, b Built, p *peer) string {
+	t.Helper()
+	body := <-p.got
+	if b.Kind != "email" {
+		return string(body)
+	}
+	text, err := io.ReadAll(quotedprintable.NewReader(bytes.NewReader(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// quotes checks that a message has the excerpt of an event.
+func quotes(t *testing.T, b Built, p *peer, _ bool) {
+	m := *render.Example()
+	m.Events[0].Data.Findings = []event.Finding{{Detector: "prompt", Action: "reject", Excerpt: "Summarize the quarterly report"}}
+	if err := b.Sink.Send(t.Context(), &m); err != nil {
+		t.Fatal(err)
+	}
+	if body := received(t, b, p); !strings.Contains(body, "Summarize the quarterly report") {
+		t.Errorf("no excerpt in %s", body)
+	}
+}
+
+// saysTest checks that a test message, and its end, say what they are, and offer no command
+// and no link for a loop that does not exist.
+func saysTest(t *testing.T, b Built, p *peer, _ bool) {
+	m := *render.Example()
+	m.Page, m.Events[0].Test = "https://unloop.example.com", true
+	for _, m.Resolved = range []bool{false, true} {
+		if m.Resolved {
+			m.Events[0].Type = event.Resolved
+		}
+		if err := b.Sink.Send(t.Context(), &m); err != nil {
+			t.Fatal(err)
+		}
+		body := received(t, b, p)
+		says := strings.Contains(strings.ToLower(body), "test message") || strings.Contains(body, `"test":true`)
+		if ends := m.Resolved && b.Kind == "pagerduty"; !says && !ends { // which only closes the incident
+			t.Errorf("does not say that it is a test: %s", body)
+		}
+		if strings.Contains(body, "loops release") || strings.Contains(body, "#loop=") {
+			t.Errorf("leads to a loop that does not exist: %s", body)
 		}
 	}
 }

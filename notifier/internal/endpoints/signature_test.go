@@ -119,7 +119,7 @@ func TestTemplatesWriteBodies(t *testing.T) {
 	if err := b.Sink.Send(t.Context(), aMessage()); err != nil {
 		t.Fatal(err)
 	}
-	const want = "An agent of acme goes in circles and is stopped: prompt, policy agent-tools: 6 critical read_file 1 request, about 2,500 tokens, about $0.03"
+	const want = "An agent of acme goes in circles and is stopped: the same prompt 6 times within 60 seconds, policy agent-tools: 6 critical read_file 1 request, about 2,500 tokens, about $0.03"
 	if body := string(<-p.got); body != want || p.header.Get("Content-Type") != "text/plain" {
 		t.Errorf("got %q as %s", body, p.header.Get("Content-Type"))
 	}

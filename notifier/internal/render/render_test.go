@@ -23,6 +23,20 @@ func TestSummariesSayWhatRepeats(t *testing.T) {
 	}
 }
 
+func TestSummariesQuoteTheExcerpt(t *testing.T) {
+	t.Parallel()
+	e := Example().Events[0]
+	e.Data.Findings = []event.Finding{{Detector: "tool", Excerpt: "other"}, {Detector: "prompt", Excerpt: "Fix the\n  test. " + strings.Repeat("x", 500)}}
+	want := "The same prompt 6 times within 60 seconds: “Fix the test. xxx"
+	if got := Summary(&e); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "x…”") || len([]rune(got)) > 300 {
+		t.Errorf("got %q", got)
+	}
+	e.Data.Findings = e.Data.Findings[:1]
+	if got := Excerpt(&e); got != "other" {
+		t.Errorf("the only excerpt is %q", got)
+	}
+}
+
 func TestTitles(t *testing.T) {
 	t.Parallel()
 	m := Example()
@@ -33,12 +47,12 @@ func TestTitles(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	want("An agent of acme goes in circles and is stopped: prompt, policy agent-tools")
+	want("An agent of acme goes in circles and is stopped: the same prompt 6 times within 60 seconds, policy agent-tools")
 	m.Events[0].Data.Action, m.Events[0].Data.Mode = "reject", event.ModeShadow
-	want("An agent of acme goes in circles and is only watched: prompt, policy agent-tools")
+	want("An agent of acme goes in circles and is only watched: the same prompt 6 times within 60 seconds, policy agent-tools")
 	e.Type = event.Resolved
 	m.Events = []event.Event{e}
-	want("Loop ended: prompt, policy agent-tools of acme")
+	want("Loop ended: the same prompt 6 times within 60 seconds, policy agent-tools of acme")
 	m.Events, m.Key = append(m.Events, e), "tenant=acme"
 	want("2 loops ended: tenant=acme")
 	m.Events = append(m.Events, Example().Events...)

@@ -48,12 +48,17 @@ func Open(m *sink.Message) int {
 }
 
 func title(e *event.Event) string {
-	who := ""
+	who, found := "", cut(clean(e.Data.Facts().Text()), maxValue)
 	if e.TenantID != "" {
 		who = " of " + clean(e.TenantID)
 	}
-	if e.Type == event.Resolved {
-		return fmt.Sprintf("Loop ended: %s, policy %s%s", clean(e.Data.Detector), clean(e.Data.Policy), who)
+	switch {
+	case e.Test && e.Type == event.Resolved:
+		return "End of the test message from Unloop"
+	case e.Test:
+		return "Test message from Unloop: no agent goes in circles"
+	case e.Type == event.Resolved:
+		return fmt.Sprintf("Loop ended: %s, policy %s%s", found, clean(e.Data.Policy), who)
 	}
 	what := map[string]string{
 		"reject": "is stopped", "break": "is stopped", "throttle": "is slowed down", "hint": "got a hint", "warn": "is reported",
@@ -61,11 +66,33 @@ func title(e *event.Event) string {
 	if e.Data.Mode == event.ModeShadow {
 		what = "is only watched"
 	}
-	return fmt.Sprintf("An agent%s goes in circles and %s: %s, policy %s", who, cmp.Or(what, "is reported"), clean(e.Data.Detector), clean(e.Data.Policy))
+	return fmt.Sprintf("An agent%s goes in circles and %s: %s, policy %s", who, cmp.Or(what, "is reported"), found, clean(e.Data.Policy))
 }
 
-// Summary says in one sentence what repeats.
-func Summary(e *event.Event) string { return clean(e.Data.Facts().Sentence()) }
+// Summary says in one line what repeats, with the excerpt if there is one.
+func Summary(e *event.Event) string {
+	if e.Test {
+		return "This message only shows that the endpoint works."
+	}
+	text := clean(e.Data.Facts().Sentence())
+	if excerpt := Excerpt(e); excerpt != "" {
+		text = strings.TrimSuffix(text, ".") + ": “" + excerpt + "”"
+	}
+	return text
+}
+
+// Excerpt returns the text that repeats, in one line: that of the finding that the action
+// follows from, or else the first. It is empty unless the policy has include_excerpt.
+func Excerpt(e *event.Event) string {
+	text := ""
+	for i := range e.Data.Findings {
+		f := &e.Data.Findings[i]
+		if text == "" || f.Detector == e.Data.Detector && f.Excerpt != "" {
+			text = f.Excerpt
+		}
+	}
+	return cut(strings.Join(strings.Fields(clean(text)), " "), event.MaxExcerpt)
+}
 
 // span writes a duration without its zeros.
 func span(d time.Duration) string {
@@ -165,7 +192,7 @@ func grouped(n int) string {
 
 // Release returns the command that ends a loop; "" if it has ended.
 func Release(e *event.Event) string {
-	if e.Type == event.Resolved || e.Data.LoopID == "" {
+	if e.Type == event.Resolved || e.Data.LoopID == "" || e.Test {
 		return ""
 	}
 	return "unloop loops release " + cut(clean(e.Data.LoopID), maxValue)
@@ -173,7 +200,7 @@ func Release(e *event.Event) string {
 
 // Link returns the address of a loop on the dashboard; "" where there is none.
 func Link(m *sink.Message, e *event.Event) string {
-	if m.Page == "" || e.Data.LoopID == "" {
+	if m.Page == "" || e.Data.LoopID == "" || e.Test {
 		return ""
 	}
 	return strings.TrimRight(m.Page, "/") + "/#loop=" + url.QueryEscape(e.Data.LoopID)
