@@ -188,16 +188,26 @@ var calls = []scripted.ToolCall{
 	{Name: "weather", Arguments: `{"city":"Oslo"}`},
 	{Name: "exec_command", Arguments: `{"cmd":"echo again"}`},
 	{Name: "run_shell_command", Arguments: `{"command":"echo again","description":"again"}`},
+	{Name: "run_commands", Arguments: `{"commands":["echo again"]}`},
 	{Name: "bash", Arguments: `{"command":"echo again","description":"again"}`},
 	{Name: "Bash", Arguments: `{"command":"echo again","description":"again"}`},
 }
 
 // loops is a model that asks for the same call of a tool forever.
-func loops(r scripted.Request) scripted.Reply {
+func loops(r scripted.Request) scripted.Reply { return repeats(r, "again") }
+
+// alternates is a model that asks for two calls in turn forever, for clients that end sooner
+// if all calls are the same.
+func alternates(r scripted.Request) scripted.Reply {
+	return repeats(r, []string{"again", "once more"}[r.Number%2])
+}
+
+// repeats returns a call of the client's tool, in which word stands for "again".
+func repeats(r scripted.Request, word string) scripted.Reply {
 	for _, call := range calls {
 		for _, m := range toolName.FindAllSubmatch(r.Body, -1) {
 			if string(m[1]) == call.Name && bytes.Contains(r.Body, []byte(`"tools"`)) {
-				call.ID = fmt.Sprintf("call_%d", r.Number)
+				call.ID, call.Arguments = fmt.Sprintf("call_%d", r.Number), strings.ReplaceAll(call.Arguments, "again", word)
 				return scripted.Tools(call)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -109,6 +110,16 @@ func TestExecRunsAShellOfCurlsAndSaysWhatWasStopped(t *testing.T) {
 	}
 }
 
+// agentNamed returns the path of a program of an agent's name that sends nothing.
+func agentNamed(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestExecTellsOnlyOfWhatHappenedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := start(t, echo(t))
@@ -118,6 +129,9 @@ func TestExecTellsOnlyOfWhatHappenedMeanwhile(t *testing.T) {
 	r.contains(t, 0, "429 429", "1 loop stopped: 2 requests")
 	if quiet := runExec(t, nil, append(flags, "true")...); quiet.code != 0 || !strings.HasPrefix(quiet.err, "unloop: no request came through Unloop, so nothing was watched: it must take its base URL from") {
 		t.Errorf("a run without a request: %+v", quiet)
+	}
+	if past := runExec(t, nil, append(flags, agentNamed(t, "pi"))...); past.code != 0 || !strings.Contains(past.err, `"openai": {"baseUrl": "`+s.URL()+`/v1"}`) {
+		t.Errorf("an agent that came past the gateway: %+v", past)
 	}
 	honest := runExec(t, nil, append(flags, curls(t, "once", 1, 0)...)...)
 	honest.contains(t, 0, "200", "unloop: 1 request came through, and no loop was found.\n")

@@ -15,9 +15,9 @@ type agent struct {
 	packages []string
 	// arguments follow the program's name.
 	arguments func(url string) []string
-	// variable is set in its environment.
-	variable func(url string, environ []string) string
-	// advice says how it takes a base URL.
+	// variables are set in its environment.
+	variables func(url string, environ []string) []string
+	// advice says how it takes a base URL. GATEWAY stands for the gateway's address.
 	advice string
 }
 
@@ -30,9 +30,9 @@ var agents = map[string]agent{
 			"give it base_url = \"GATEWAY/v1\" there",
 	},
 	"opencode": {
-		packages: []string{"opencode-ai"},
-		variable: opencodeConfig,
-		advice:   "opencode was started with provider.…options.baseURL in OPENCODE_CONFIG_CONTENT, for openai, anthropic and google; give other providers options.baseURL in opencode.json",
+		packages:  []string{"opencode-ai"},
+		variables: opencodeConfig,
+		advice:    "opencode was started with provider.…options.baseURL in OPENCODE_CONFIG_CONTENT, for openai, anthropic and google; give other providers options.baseURL in opencode.json",
 	},
 	"claude": {
 		packages: []string{"@anthropic-ai/claude-code"},
@@ -42,7 +42,24 @@ var agents = map[string]agent{
 		packages: []string{"@google/gemini-cli"},
 		advice:   "Gemini CLI takes GOOGLE_GEMINI_BASE_URL with an API key (GEMINI_API_KEY), and not with a Google login",
 	},
-	"aider": {advice: "aider takes OPENAI_API_BASE and --openai-api-base for OpenAI's models, and ANTHROPIC_API_BASE for Anthropic's"},
+	"goose": {
+		variables: func(url string, _ []string) []string { return []string{"OPENAI_HOST=" + url, "ANTHROPIC_HOST=" + url} },
+		advice:    "goose was started with OPENAI_HOST and ANTHROPIC_HOST; give other providers GATEWAY as their host in `goose configure`",
+	},
+	"pi": {
+		packages: []string{"@mariozechner/pi-coding-agent"},
+		advice:   `pi takes base URLs from ~/.pi/agent/models.json alone: {"providers": {"anthropic": {"baseUrl": "GATEWAY"}, "openai": {"baseUrl": "GATEWAY/v1"}}}`,
+	},
+	"cline": {
+		packages: []string{"cline"},
+		advice:   "Cline takes its base URL from its provider's settings: cline auth openai-compatible -k KEY -m MODEL -b GATEWAY/v1",
+	},
+	"qwen": {
+		packages: []string{"@qwen-code/qwen-code"},
+		advice:   "Qwen Code takes OPENAI_BASE_URL with --auth-type openai and OPENAI_API_KEY, unless its settings.json names another address or it is logged in to Qwen",
+	},
+	"cursor-agent": {advice: "Cursor calls models from its own servers, so no command can lead it: docs/agents.md says which gateway it can use"},
+	"aider":        {advice: "aider takes OPENAI_API_BASE and --openai-api-base for OpenAI's models, and ANTHROPIC_API_BASE for Anthropic's"},
 }
 
 // runners start the program that their first argument names.
@@ -96,8 +113,8 @@ func lead(args, environ []string, url string) (leadingArgs, leadingEnviron []str
 	if a.arguments != nil {
 		args = slices.Insert(slices.Clone(args), at+1, a.arguments(url)...)
 	}
-	if a.variable != nil {
-		if entry := a.variable(url, environ); entry != "" {
+	if a.variables != nil {
+		for _, entry := range a.variables(url, environ) {
 			name, value, _ := strings.Cut(entry, "=")
 			environ = setVar(environ, name, value)
 		}
@@ -105,11 +122,24 @@ func lead(args, environ []string, url string) (leadingArgs, leadingEnviron []str
 	return args, environ
 }
 
-// advice says how a command takes a base URL.
-func advice(args []string) string {
+// advice says how a command takes the base URL of a gateway. A gateway that was started for
+// the command has no address that could stand in a file.
+func advice(args []string, gateway string, own bool) string {
 	if a, _, ok := agentOf(args); ok {
-		return a.advice
+		if own {
+			gateway = defaultGateway
+		}
+		text := strings.ReplaceAll(a.advice, "GATEWAY", gateway)
+		if own && text != a.advice {
+			text += "; run `unloop up` for that"
+		}
+		return text
 	}
+	return baseURLAdvice()
+}
+
+// baseURLAdvice says how an unknown command takes a base URL.
+func baseURLAdvice() string {
 	var names []string
 	for _, u := range gateway.Upstreams() {
 		if len(u.Variables) > 0 {
@@ -117,25 +147,25 @@ func advice(args []string) string {
 		}
 	}
 	last := len(names) - 1
-	return "it must take its base URL from " + strings.Join(names[:last], ", ") + " or " + names[last] + ", as the SDKs do unless the code names another one"
+	return "it must take its base URL from " + strings.Join(names[:last], ", ") + " or " + names[last] + ", as the SDKs do unless the code names another one; docs/agents.md has recipes"
 }
 
 // opencodeConfig returns opencode's configuration with base URLs, beside what the
-// environment says already; "" if that can't be read.
-func opencodeConfig(url string, environ []string) string {
+// environment says already; none if that can't be read.
+func opencodeConfig(url string, environ []string) []string {
 	const name = "OPENCODE_CONFIG_CONTENT"
 	config := map[string]any{}
 	if set := variable(environ, name); set != "" && json.Unmarshal([]byte(set), &config) != nil {
-		return ""
+		return nil
 	}
 	for provider, version := range map[string]string{"openai": "/v1", "anthropic": "/v1", "google": "/v1beta"} {
 		member(member(member(config, "provider"), provider), "options")["baseURL"] = url + version
 	}
 	text, err := json.Marshal(config)
 	if err != nil {
-		return ""
+		return nil
 	}
-	return name + "=" + string(text)
+	return []string{name + "=" + string(text)}
 }
 
 // member returns an object's member of a name, as an object.

@@ -54,10 +54,31 @@ func TestAdviceNamesHowAnAgentTakesABaseURL(t *testing.T) {
 		"ANTHROPIC_BASE_URL":      {"npx", "@anthropic-ai/claude-code"},
 		"GEMINI_API_KEY":          {"gemini"},
 		"OPENAI_API_BASE":         {"aider"},
+		"models.json":             {"npx", "@mariozechner/pi-coding-agent@0.73"},
+		"-b http://u/v1":          {"cline", "fix it"},
+		"--auth-type openai":      {"qwen"},
+		"http://u as their host":  {"goose", "run"},
+		"its own servers":         {"cursor-agent"},
 		"unless the code names":   {"python", "agent.py"},
 	} {
-		if got := advice(args); !strings.Contains(got, want) {
+		if got := advice(args, "http://u", false); !strings.Contains(got, want) {
 			t.Errorf("%v: %s", args, got)
 		}
+	}
+}
+
+// A gateway that exec started is gone when a file could name it.
+func TestAdviceNamesAGatewayThatStays(t *testing.T) {
+	t.Parallel()
+	if got := advice([]string{"pi"}, "http://127.0.0.1:4711", true); strings.Contains(got, "4711") || !strings.Contains(got, defaultGateway+"/v1") || !strings.Contains(got, "unloop up") {
+		t.Error(got)
+	}
+}
+
+func TestGooseIsLedByTheHostsOfItsProviders(t *testing.T) {
+	t.Parallel()
+	_, environ := lead([]string{"goose", "run"}, []string{"OPENAI_HOST=https://api.openai.com"}, "http://u")
+	if diff := cmp.Diff([]string{"OPENAI_HOST=http://u", "ANTHROPIC_HOST=http://u"}, environ); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -53,6 +53,8 @@ type guard struct {
 	// url is the gateway's address; the command gets that of the meter.
 	url   string
 	meter *meter.Meter
+	// own says that exec started it, for this command alone.
+	own bool
 	// tally counts what is stopped; nil if it cannot be read, with the error.
 	tally    *tally
 	tallyErr error
@@ -107,7 +109,7 @@ func (c *execCmd) own(ctx context.Context, upstreams map[string]string, io strea
 	if err != nil {
 		return nil, err
 	}
-	g := &guard{url: s.URL(), stop: serve(ctx, s)}
+	g := &guard{url: s.URL(), own: true, stop: serve(ctx, s)}
 	if err := s.Wait(ctx); err != nil {
 		return nil, errors.Join(err, g.stop())
 	}

@@ -159,7 +159,7 @@ func report(ctx context.Context, g *guard, command []string, out *printer) {
 	counts := g.meter.Counts()
 	if counts.Requests == 0 {
 		g.tally.close()
-		out.printf("unloop: no request came through Unloop, so nothing was watched: %s.\n", advice(command))
+		out.printf("unloop: no request came through Unloop, so nothing was watched: %s.\n", advice(command, g.url, g.own))
 		return
 	}
 	if g.tallyErr != nil {

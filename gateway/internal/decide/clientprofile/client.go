@@ -27,6 +27,7 @@ var clients = []Client{
 	{"codex", Refused, "sleeps for the Retry-After of a 429 and goes on; tries 403 and 422 again five times; a 400 ends it (tested)", agent("codex_", "codex-")},
 	{"opencode", Refused, "tries a 429 again without end, after Retry-After or a growing pause; a 400 ends it (tested)", agent("opencode/")},
 	{"gemini-cli", Refused, "tries a 429 again up to ten times, with pauses of up to 30 s; a 400 ends it (tested)", agent("GeminiCLI")},
+	{"qwen-code", Refused, "tries a 429 again up to ten times, after Retry-After or 60 s; a 400 ends it (tested)", agent("QwenCode/")},
 	{"ai-sdk", Refused, "sleeps for the Retry-After of a 429 and goes on; a 400 ends it (tested)", agent("ai/", "ai-sdk")},
 	{"langchain-js", Refused, "sleeps for the Retry-After of a 429 and goes on; a 400 ends it (tested)", agent("langchainjs")},
 	{"cline", Refused, "tries a 429 again three times after Retry-After (src/core/api/retry.ts)", either(agent("Cline/"), title("Cline"))},

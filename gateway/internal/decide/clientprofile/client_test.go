@@ -17,6 +17,7 @@ func TestClientsAreKnownByTheirHeaders(t *testing.T) {
 		{map[string]string{"User-Agent": "codex_exec/0.169.0 (Debian 12.0.0; x86_64) unknown (codex_exec; 0.169.0)", "Originator": "codex_exec"}, "codex", Refused},
 		{map[string]string{"User-Agent": "codex_cli_rs/0.169.0 (Mac OS 15.5.0; arm64)"}, "codex", Refused},
 		{map[string]string{"User-Agent": "codex-tui/0.169.0"}, "codex", Refused},
+		{map[string]string{"User-Agent": "QwenCode/0.24.4 (linux; x64)", "X-Stainless-Lang": "js"}, "qwen-code", Refused},
 		{map[string]string{"User-Agent": "opencode/1.18.33 ai-sdk/provider-utils/4.0.23 runtime/bun/1.3.14"}, "opencode", Refused},
 		{map[string]string{"User-Agent": "GeminiCLI-tui/0.61.0/gemini-2.5-flash (linux; x64; terminal)", "X-Goog-Api-Client": "google-genai-sdk/1.30.0 gl-node/v20.20.2"}, "gemini-cli", Refused},
 		{map[string]string{"User-Agent": "ai/7.0.173 ai-sdk-provider-utils/5.0.81 node.js/v20.20.2"}, "ai-sdk", Refused},
