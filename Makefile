@@ -85,7 +85,8 @@ chart: build ## render the Helm chart for many values, check it, and run what it
 	GOWORK=off go -C deploy/tools/chart test -count=1 -timeout 30m ./...
 
 .PHONY: images
-images: ## build the binaries as images and releases do, and run what compose.yaml and a release's archives describe
+images: ## build the binaries as images and releases do, and run what compose.yaml and a release's files describe
+	deploy/tools/tool.sh ruby >/dev/null || echo "ruby is not installed; the Homebrew formula is not tried"
 	node=$$(deploy/tools/tool.sh node); UNLOOP_TEST_IMAGES=1 UNLOOP_TEST_RELEASE=1 UNLOOP_TEST_NODE=$$node \
 		GOWORK=off go -C deploy test -vet=off -count=1 -timeout 30m ./images ./dist
 
@@ -98,7 +99,7 @@ cover: ## measure which statements all tests together run
 	@deploy/tools/cover.sh dist/cover $(MODULES)
 
 .PHONY: dist
-dist: ## build archives, npm packages and SDKs of a release into dist/release; VERSION=1.2.3
+dist: ## build archives, npm and Debian packages, a Homebrew formula, image names and SDKs of a release into dist/release; VERSION=1.2.3
 	@rm -rf dist/release
 	GOWORK=off go -C deploy run ./dist -out $(CURDIR)/dist/release -version '$(VERSION)'
 

@@ -10,7 +10,7 @@ import (
 	"github.com/unloop/unloop/deploy/dist/materials"
 )
 
-// file is a file of an archive.
+// file is a file of an archive, or a folder if its name ends in a slash.
 type file struct {
 	name string
 	mode int64

@@ -28,13 +28,31 @@ var built = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := countBuilds(dir + "-go"); err != nil {
+		return dir, err
+	}
 	return dir, run(context.Background(), []string{"-out", dir, "-version", "v1.2.3", "-targets", runtime.GOOS + "/" + runtime.GOARCH, fmt.Sprint("-trimpath=", released)}, io.Discard)
 })
+
+// compiled is where each use of the go command by the release is noted, by its first argument.
+var compiled string
+
+// countBuilds has a script stand before the go command.
+func countBuilds(dir string) error {
+	real, err := exec.LookPath("go")
+	if err != nil {
+		return err
+	}
+	compiled = filepath.Join(dir, "log")
+	script := fmt.Sprintf("#!/bin/sh\necho \"$1\" >>'%s'\nexec '%s' \"$@\"\n", compiled, real)
+	return errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o700), os.Setenv("PATH", dir+":"+os.Getenv("PATH")))
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if dir, _ := built(); dir != "" {
 		_ = os.RemoveAll(dir)
+		_ = os.RemoveAll(dir + "-go")
 	}
 	os.Exit(code)
 }
@@ -130,6 +148,9 @@ func TestNpmPackageStartsTheBinary(t *testing.T) {
 	}
 	command := filepath.Join(project, "node_modules", ".bin", "unloop")
 	wantVersion(t, exec.Command(command, "version"))
+	npx := exec.Command(filepath.Join(filepath.Dir(node), "npx"), "--offline", "unloop", "version")
+	npx.Dir = project
+	wantVersion(t, npx)
 	var failed *exec.ExitError
 	if err := exec.Command(command, "no-such-command").Run(); !errors.As(err, &failed) || failed.ExitCode() != 2 {
 		t.Errorf("the exit code of the binary does not pass: %v", err)

@@ -1,12 +1,14 @@
 // Command dist builds a release: an archive of the unloop command for each platform, npm
-// packages with the same binaries, the packages of the SDKs, and their checksums.
+// and Debian packages with the same binaries, a Homebrew formula, the names of the container
+// images, the packages of the SDKs, and their checksums.
 //
-//	dist [-out DIR] [-version VERSION] [-targets linux/amd64,…] [-trimpath=false]
+//	dist [-out DIR] [-version VERSION] [-targets linux/amd64,…] [-url URL] [-registry NAME] [-trimpath=false]
 //
-// It knows only the unloop command, and not where releases are published.
+// It knows only the unloop command, and publishes nothing.
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -24,6 +26,8 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	out := flags.String("out", "dist", "folder for the results")
 	version := flags.String("version", "", "version of the release, such as 1.2.3 (default: 0.0.0-dev.REVISION)")
 	list := flags.String("targets", strings.Join(allTargets(), ","), "platforms, as GOOS/GOARCH")
+	url := flags.String("url", "", "address of the folder where the files will be published (default: the release of the version on GitHub)")
+	registry := flags.String("registry", "ghcr.io/unloop", "registry of the container images")
 	trim := flags.Bool("trimpath", true, "leave the paths of this machine out of the binaries, for which all packages are compiled anew")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -36,7 +40,8 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r.trim = *trim
+	r.trim, r.registry = *trim, *registry
+	r.url = cmp.Or(strings.TrimRight(*url, "/"), "https://github.com/unloop/unloop/releases/download/v"+r.version)
 	for _, t := range targets {
 		fmt.Fprintln(progress, "dist: building", t)
 		if err := r.add(ctx, t); err != nil {

@@ -4,23 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
 
 // release is a release built from one revision of the source.
 type release struct {
-	root, out, version string
+	root, out, version, revision string
+	// url is where the files will be published, registry where the images will.
+	url, registry string
 	// trim leaves the paths of this machine out of the binaries.
 	trim bool
 	// made is the time of the revision. All files have it, so that the same source
 	// gives the same archives.
 	made time.Time
-	// sums has a line for each result: its checksum, and its name relative to out.
-	sums []string
+	// sums are the checksums of the results, by their names relative to out.
+	sums map[string]string
 }
 
 func newRelease(ctx context.Context, out, version string) (*release, error) {
@@ -44,12 +48,12 @@ func newRelease(ctx context.Context, out, version string) (*release, error) {
 		return nil, err
 	}
 	return &release{
-		root: root, out: out, version: strings.TrimPrefix(version, "v"), made: made.UTC(),
+		root: root, out: out, version: strings.TrimPrefix(version, "v"), revision: revision, made: made.UTC(), sums: map[string]string{},
 	}, os.MkdirAll(out, 0o755)
 }
 
-// add builds the command for a platform, inspects it, and writes its archive and its npm
-// package.
+// add builds the command for a platform, inspects it, and writes its archive and its
+// packages.
 func (r *release) add(ctx context.Context, t target) error {
 	dir, err := os.MkdirTemp("", "unloop-dist")
 	if err != nil {
@@ -71,18 +75,25 @@ func (r *release) add(ctx context.Context, t target) error {
 	if err := r.writeArchive(t, content); err != nil {
 		return err
 	}
+	if t.os == "linux" {
+		if err := r.writeDeb(t, binary, content); err != nil {
+			return fmt.Errorf("write the Debian package: %w", err)
+		}
+	}
 	return r.writePlatformPackage(t, content)
 }
 
-// finish writes the npm package that users name, the SDKs and the checksums.
+// finish writes the npm package that users name, the Homebrew formula, the names of the
+// images, the SDKs and the checksums.
 func (r *release) finish(targets []target) error {
-	if err := r.writePackage(targets); err != nil {
+	if err := errors.Join(r.writePackage(targets), r.writeFormula(targets), r.writeBake(), r.writeSDKs()); err != nil {
 		return err
 	}
-	if err := r.writeSDKs(); err != nil {
-		return err
+	var sums strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(r.sums)) {
+		fmt.Fprintf(&sums, "%s  %s\n", r.sums[name], name)
 	}
-	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(strings.Join(r.sums, "")), 0o644)
+	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(sums.String()), 0o644)
 }
 
 // output runs a command in a folder and returns what it prints. The error has what the

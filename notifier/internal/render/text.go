@@ -17,7 +17,7 @@ import (
 type Field struct{ Name, Value string }
 
 // maxValue bounds the value of a field, in runes: names of models, tools and tenants come
-// from clients.
+// from clients. An excerpt has no more (event.MaxExcerpt).
 const maxValue = 200
 
 // Title returns the message in one line.
@@ -48,7 +48,7 @@ func Open(m *sink.Message) int {
 }
 
 func title(e *event.Event) string {
-	who, found := "", cut(clean(e.Data.Facts().Text()), maxValue)
+	who, found := "", cut(clean(e.Data.Facts().Text()))
 	if e.TenantID != "" {
 		who = " of " + clean(e.TenantID)
 	}
@@ -91,7 +91,7 @@ func Excerpt(e *event.Event) string {
 			text = f.Excerpt
 		}
 	}
-	return cut(strings.Join(strings.Fields(clean(text)), " "), event.MaxExcerpt)
+	return cut(strings.Join(strings.Fields(clean(text)), " "))
 }
 
 // span writes a duration without its zeros.
@@ -114,7 +114,7 @@ func Tools(e *event.Event) string {
 			names = append(names, clean(f.Tool))
 		}
 	}
-	return cut(strings.Join(names, ", "), maxValue)
+	return cut(strings.Join(names, ", "))
 }
 
 // Fields returns the non-empty facts about a loop.
@@ -127,7 +127,7 @@ func Fields(e *event.Event) []Field {
 	}
 	fields := all[:0]
 	for _, f := range all {
-		if f.Value = cut(clean(f.Value), maxValue); f.Value != "" {
+		if f.Value = cut(clean(f.Value)); f.Value != "" {
 			fields = append(fields, f)
 		}
 	}
@@ -195,7 +195,7 @@ func Release(e *event.Event) string {
 	if e.Type == event.Resolved || e.Data.LoopID == "" || e.Test {
 		return ""
 	}
-	return "unloop loops release " + cut(clean(e.Data.LoopID), maxValue)
+	return "unloop loops release " + cut(clean(e.Data.LoopID))
 }
 
 // Link returns the address of a loop on the dashboard; "" where there is none.
@@ -225,13 +225,13 @@ func Unlinked(s string) string {
 	return strings.NewReplacer("://", ":"+wordJoiner+"//", ".", wordJoiner+"."+wordJoiner).Replace(s)
 }
 
-// cut returns at most n runes of a text, with … at the end if something is missing.
-func cut(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
+// cut returns at most maxValue runes of a text, with … at the end if something is missing.
+func cut(s string) string {
+	if utf8.RuneCountInString(s) <= maxValue {
 		return s
 	}
 	runes := []rune(s)
-	return string(runes[:n-1]) + "…"
+	return string(runes[:maxValue-1]) + "…"
 }
 
 // Cut returns a text in at most n UTF-16 code units, the measure of most chat services,
