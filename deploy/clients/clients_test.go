@@ -61,7 +61,7 @@ var all = []client{
 	{name: "Gemini CLI", pkg: "@google/gemini-cli", modules: programs, command: gemini, apis: []string{""}},
 	{name: "opencode", pkg: "opencode-linux-x64", modules: programs, command: opencode, apis: []string{""}},
 	{name: "pi", pkg: "@mariozechner/pi-coding-agent", modules: programs, command: pi, apis: []string{""}, twice: true},
-	{name: "Cline", pkg: "cline", modules: programs, command: cline, apis: []string{""}, loop: alternates},
+	{name: "Cline", pkg: "@cline/cli-linux-x64", modules: programs, command: cline, apis: []string{""}, loop: alternates},
 	{name: "Qwen Code", pkg: "@qwen-code/qwen-code", modules: programs, command: qwen, apis: []string{""}, loop: alternates},
 	{name: "Mastra", pkg: "@mastra/core", modules: programs, command: script("mastra"), apis: []string{"chat", "chat+stream"}},
 	{name: "Genkit", pkg: "genkit", modules: programs, command: script("genkit"), apis: []string{"chat", "chat+stream"}},
@@ -149,7 +149,7 @@ func cline(t *testing.T, c *client, home, url string) (args, environ []string) {
 	t.Helper()
 	write(t, filepath.Join(home, ".cline", "data", "settings", "providers.json"), fmt.Sprintf(`{"version":1,"lastUsedProvider":"openai-compatible","modes":{},"providers":{"openai-compatible":{
 		"settings":{"provider":"openai-compatible","apiKey":"sk-test","model":"scripted-1","baseUrl":"%s/v1"},"updatedAt":"2026-01-01T00:00:00Z","tokenSource":"manual"}}}`, url))
-	return []string{filepath.Join(filepath.Dir(c.folder(t)), "@cline", "cli-linux-x64", "bin", "cline"), "-P", "openai-compatible", "-m", "scripted-1", question}, nil
+	return []string{filepath.Join(c.folder(t), "bin", "cline"), "-P", "openai-compatible", "-m", "scripted-1", question}, nil
 }
 
 func qwen(t *testing.T, c *client, _, url string) (args, environ []string) {

@@ -114,7 +114,7 @@ gotestsum) go_tool "$1" "$GOTESTSUM_VERSION" go install "gotest.tools/gotestsum@
 nats) nats_cli ;;
 node) from_debian node nodejs npm ;;
 node-modules) npm_modules deploy/e2e/sdk "the npm SDKs" ;;
-client-programs) npm_modules deploy/clients/programs "coding agents and frameworks, about 2.7 GB" ;;
+client-programs) npm_modules deploy/clients/programs "coding agents and frameworks, about 2.2 GB" ;;
 ruby) from_debian ruby ruby ;;
 redis-server) server redis-server redis-server ;;
 chromium) from_debian chromium chromium ;;
