@@ -23,6 +23,7 @@ import (
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/excerpts"
 	"github.com/unloop/unloop/schemas/record"
 )
 
@@ -138,6 +139,15 @@ func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 	return nil
 }
 
+// Rounds returns what a request shows of its conversation.
+func (r *Run) Rounds(ctx context.Context, file string, q *logs.Request) (excerpts.Loop, error) {
+	req, err := httpRequest(ctx, file, q)
+	if err != nil {
+		return excerpts.Loop{}, err
+	}
+	return r.gateway.Rounds(req)
+}
+
 // operator returns what an operator's kill switch, block or exemption does with a
 // request: by the bundle and the overrides of the run, else as it was recorded.
 func (r *Run) operator(q *logs.Request, e *gateway.Evaluation) (did, reason string) {
@@ -233,6 +243,7 @@ func (c *clock) advance(file string, q *logs.Request) {
 			return
 		}
 		c.now, c.timed = q.Time, true
+	case q.Answer != nil: // without a time it says nothing of when
 	case c.last != session:
 		c.now, c.last = c.now.Add(sessionGap), session
 	default:
@@ -262,7 +273,7 @@ func httpRequest(ctx context.Context, file string, q *logs.Request) (*http.Reque
 			req.Header.Set(name, caller)
 		}
 	}
-	for name, value := range map[string]string{"X-Session-Id": session(file, q), "X-Tenant-Id": q.Tenant, "X-Project-Id": q.Project} {
+	for name, value := range map[string]string{"X-Session-Id": SessionName(file, q), "X-Tenant-Id": q.Tenant, "X-Project-Id": q.Project} {
 		if value != "" {
 			req.Header.Set(name, value)
 		}
@@ -270,9 +281,9 @@ func httpRequest(ctx context.Context, file string, q *logs.Request) (*http.Reque
 	return req, nil
 }
 
-// session returns the name of a request's session, "" if it is derived from the body.
+// SessionName returns the name of a request's session, "" if it is derived from the body.
 // Sessions without an id are named by their line, which is unique within a file only.
-func session(file string, q *logs.Request) string {
+func SessionName(file string, q *logs.Request) string {
 	if q.Session != "" && q.Source == logs.Session {
 		return filepath.Base(file) + "#" + q.Session
 	}

@@ -86,8 +86,10 @@ type Incident struct {
 	Model     string `json:"model,omitempty"`
 	First     Place  `json:"first"`
 	Last      Place  `json:"last"`
-	// Requests counts the flagged requests, Saved those that would have been stopped.
+	// Requests counts the flagged requests, which cost Wasted; Saved is the cost of those
+	// that would have been stopped.
 	Requests int  `json:"requests"`
+	Wasted   Cost `json:"wasted"`
 	Saved    Cost `json:"saved"`
 
 	strength int32

@@ -115,6 +115,7 @@ func (t *tally) found(at Place, s *Session, q *logs.Request, check *checkpb.Chec
 		if !flagged[i.ID] {
 			flagged[i.ID] = true
 			i.Requests++
+			p.addTo(&i.Wasted)
 		}
 		if f.GetAction().Stops() && !f.GetShadow() && !stopped[i.ID] {
 			stopped[i.ID] = true
@@ -149,7 +150,7 @@ func delay(d *checkpb.Decision) time.Duration {
 
 func (t *tally) session(at Place, q *logs.Request, check *checkpb.Check) *Session {
 	key := check.GetIdentity().GetSession()
-	name := cmp.Or(session(at.File, q), key)
+	name := cmp.Or(SessionName(at.File, q), key)
 	if key == "" {
 		key = check.GetIdentity().GetCaller()
 		name = "caller " + key
@@ -264,6 +265,9 @@ func (p *pending) addTo(sum *Cost) {
 // nano is the precision of dollars: sums are rounded, so that corrections leave no
 // fractions behind.
 const nano = 1e9
+
+// Add adds o.
+func (c *Cost) Add(o Cost) { c.add(o, 1) }
 
 // add adds a multiple of o.
 func (c *Cost) add(o Cost, times int) {

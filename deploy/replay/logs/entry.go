@@ -50,6 +50,10 @@ func (o object) read(whole jsontext.Value, out *sink) {
 		readRecord(o, out)
 	case o.has("attributes") && (o.has("traceId") || o.has("trace_id") || o.has("context")):
 		readSpan(whole, nil, out)
+	case o.has("request_body") && (o.has("request_created_at") || o.has("request_id")):
+		readHelicone(whole, out)
+	case o.has("traceId") && o.has("startTime") || o.has("observations"):
+		readLangfuse(whole, out)
 	case o.has("call_type") || o.has("startTime") && (o.has("messages") || o.has("proxy_server_request")) || o.has("proxy_server_request"):
 		readLiteLLM(whole, out)
 	case o.has("messages"):

@@ -201,3 +201,57 @@ func TestSpansWithoutContent(t *testing.T) {
 		}
 	}
 }
+
+func TestLangfuseExports(t *testing.T) {
+	t.Parallel()
+	const generation = `{"id":"o","type":"GENERATION","traceId":"t","startTime":"2026-03-02T09:00:00Z","model":"gpt-5","input":{"messages":[{"role":"user","content":"hi"}]},
+		"usageDetails":{"input":40,"input_cached_tokens":60,"output":7},"calculatedTotalCost":0.01}`
+	span := `{"id":"s","type":"SPAN","traceId":"t","startTime":"2026-03-02T09:00:00Z"}`
+	for name, in := range map[string]string{
+		"observations": strings.ReplaceAll(generation, "\n", "") + "\n" + span,
+		"a trace":      `{"id":"t","sessionId":"t","observations":[` + generation + `,` + span + `]}`,
+	} {
+		var got []logs.Request
+		for q, err := range logs.Open(strings.NewReader(in)) {
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			q.Body = []byte(string(q.Body))
+			got = append(got, q)
+		}
+		if len(got) != 1 || got[0].Source != logs.Langfuse || got[0].Session != "t" || got[0].Model != "gpt-5" || string(got[0].Body) != `{"model":"gpt-5","messages":[{"role":"user","content":"hi"}]}` {
+			t.Errorf("%s: %+v", name, got)
+			continue
+		}
+		if o := got[0].Outcome; o != (logs.Outcome{Status: 200, InputTokens: 100, CachedTokens: 60, OutputTokens: 7, USD: 0.01}) {
+			t.Errorf("%s: outcome %+v", name, o)
+		}
+	}
+	for _, err := range logs.Open(strings.NewReader(`{"type":"GENERATION","traceId":"t","startTime":"2026-03-02T09:00:00Z","input":"[redacted]"}`)) {
+		if !errors.Is(err, logs.ErrNoMessages) {
+			t.Errorf("without messages: %v", err)
+		}
+	}
+}
+
+func TestHeliconeExports(t *testing.T) {
+	t.Parallel()
+	in := `{"request_id":"r","request_created_at":"2026-03-02T09:00:00Z","request_path":"https://api.anthropic.com/v1/messages","request_model":"claude-sonnet-4-5","request_user_id":"u",
+		"request_body":{"model":"claude-sonnet-4-5","messages":[{"role":"user","content":"hi"}]},"response_status":200,"prompt_tokens":100,"prompt_cache_read_tokens":60,"completion_tokens":7,
+		"request_properties":{"helicone-session-id":"s"}}` + "\n" + `{"request_id":"r","request_body":null}`
+	var got []logs.Request
+	var faults []error
+	for q, err := range logs.Open(strings.NewReader(in)) {
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		got = append(got, q)
+	}
+	if len(got) != 1 || got[0].Source != logs.Helicone || got[0].Path != "/v1/messages" || got[0].Session != "s" || got[0].User != "u" || got[0].InputTokens != 100 || got[0].CachedTokens != 60 {
+		t.Errorf("%+v", got)
+	}
+	if len(faults) != 1 || !errors.Is(faults[0], logs.ErrNoMessages) {
+		t.Errorf("faults %v", faults)
+	}
+}

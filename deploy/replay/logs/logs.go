@@ -1,9 +1,9 @@
 // Package logs reads recorded LLM traffic as a sequence of requests, which package
 // replay evaluates.
 //
-// It reads four kinds of input, which it recognises by their content: our own
-// recordings ([record.Record]), sessions as OpenAI messages, LiteLLM's logs, and
-// OpenTelemetry exports with GenAI spans. All are JSON: one value a line, one array,
+// It reads these kinds of input, which it recognises by their content: our own
+// recordings ([record.Record]), sessions as OpenAI messages, LiteLLM's logs, exports of
+// Langfuse and Helicone, and OpenTelemetry exports with GenAI spans. All are JSON: one value a line, one array,
 // or one value over many lines. It reads in one pass and holds one value at a time; of
 // OpenTelemetry, one span. It knows nothing of detectors, policies, NATS or HTTP
 // servers.
@@ -26,6 +26,8 @@ const (
 	Session       Source = "session"
 	LiteLLM       Source = "litellm"
 	OpenTelemetry Source = "opentelemetry"
+	Langfuse      Source = "langfuse"
+	Helicone      Source = "helicone"
 )
 
 // The paths of requests without a recorded path.
@@ -91,7 +93,7 @@ type Answer struct {
 
 var (
 	// ErrUnknown is the error for an input or an entry of an unknown kind.
-	ErrUnknown = errors.New("not a recording, session, LiteLLM log or OpenTelemetry export")
+	ErrUnknown = errors.New("not a recording, session, LiteLLM log, or export of OpenTelemetry, Langfuse or Helicone")
 	// ErrSyntax is the error for an entry that is not valid JSON.
 	ErrSyntax = errors.New("not valid JSON")
 	// ErrTooLong is the error for an entry beyond the limit.

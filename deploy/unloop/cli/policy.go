@@ -28,6 +28,7 @@ type policyCmd struct {
 	Schema   policySchemaCmd   `cmd:"" help:"Print the JSON Schema of bundles, for editors."`
 	Prices   policyPricesCmd   `cmd:"" help:"Print the built-in price table and its date."`
 	Explain  policyExplainCmd  `cmd:"" help:"Explain what would happen to a request, and why."`
+	Tune     policyTuneCmd     `cmd:"" help:"Search thresholds on labelled sessions, and write a bundle with the reasons."`
 	Push     policyPushCmd     `cmd:"" help:"Put a bundle into force at every gateway without a --policies file."`
 	Show     policyShowCmd     `cmd:"" help:"Print the pushed bundle."`
 	History  policyHistoryCmd  `cmd:"" help:"List the bundles that were pushed."`

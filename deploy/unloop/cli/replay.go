@@ -15,6 +15,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/replay"
 	"github.com/unloop/unloop/deploy/replay/logs"
+	"github.com/unloop/unloop/deploy/scan"
 	"github.com/unloop/unloop/embedworker"
 )
 
@@ -24,6 +25,7 @@ type replayCmd struct {
 	Overrides string        `type:"path" placeholder:"FILE" help:"Blocks and exemptions, as unloop overrides --json prints them. They replace those in the recordings."`
 	Pace      time.Duration `default:"1s" help:"Assumed time between two requests of a session that has no recorded times."`
 	All       bool          `help:"List every loop and session."`
+	Labels    string        `type:"existingfile" placeholder:"FILE" help:"Labels of the sessions, as unloop scan label writes them: print how each detector does, instead of the report."`
 	JSON      bool          `name:"json" help:"Print the report as JSON."`
 	embedworker.Embedding
 
@@ -37,6 +39,9 @@ const listed = 20
 func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
 	if c.Pace < 0 {
 		return fmt.Errorf("--pace is %s, must not be negative", c.Pace)
+	}
+	if c.Labels != "" {
+		return c.measure(ctx, io)
 	}
 	overrides, err := readOverrides(c.Overrides)
 	if err != nil {
@@ -69,6 +74,30 @@ func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
 		most = 0
 	}
 	return formatted{c.JSON}.show(io, report, func(out *printer) { printReport(out, report, most) })
+}
+
+// measure compares what is found in files with labels.
+func (c *replayCmd) measure(ctx context.Context, io streams) error {
+	in, err := os.Open(c.Labels)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	labels, err := scan.ReadLabels(in)
+	if err != nil {
+		return fmt.Errorf("--labels %s: %w", c.Labels, err)
+	}
+	s := scanned{Pace: c.Pace, Embedding: c.Embedding}
+	files, err := s.files(c.Files)
+	if err != nil {
+		return err
+	}
+	report, err := s.run(ctx, io, files, c.Policies)
+	if err != nil {
+		return err
+	}
+	scores := scan.Measure(report, labels)
+	return formatted{c.JSON}.show(io, scores, func(out *printer) { printScores(out, scores) })
 }
 
 // newBar returns a progress bar for a total number of bytes, 0 if it is unknown.

@@ -19,16 +19,19 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/edge/stages"
 	"github.com/unloop/unloop/gateway/internal/memory/account"
+	"github.com/unloop/unloop/gateway/internal/memory/excerpts"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
 	"github.com/unloop/unloop/gateway/internal/memory/resolve"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/override"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/gateway/internal/wire/usage"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	schema "github.com/unloop/unloop/schemas/excerpts"
 )
 
 // Config is the part of a gateway's configuration that decides about requests.
@@ -151,6 +154,21 @@ func (e *Replayer) Evaluate(r *http.Request, origin Origin) (*Evaluation, error)
 		out.Check, out.limits, out.at, out.waiting = found.Check, found.Limits, found.At, found.Waiting
 	}
 	return out, nil
+}
+
+// Rounds returns what a request shows of its conversation: the newest human message and the
+// newest rounds, without secrets. It is empty for a request without a prompt.
+func (e *Replayer) Rounds(r *http.Request) (schema.Loop, error) {
+	target, _ := e.stages.Table.Route(r)
+	req := request.New(r, target)
+	if err := e.stages.Read(r, req); err != nil {
+		return schema.Loop{}, err
+	}
+	prompt, err := req.Provider.Parse(req.Body.Inspected(), provider.Options{Tail: excerpts.Messages, Path: req.Path})
+	if err != nil || prompt == nil {
+		return schema.Loop{}, err
+	}
+	return excerpts.Of(prompt.Transcript), nil
 }
 
 // Outcome is the result of a request: the status of its answer, and its tokens, all 0 if

@@ -61,13 +61,20 @@ func (b *Book) Wants(loopID string, now time.Time) bool {
 
 // Keep keeps what a conversation shows of a loop. It reads the Messages newest messages.
 func (b *Book) Keep(loopID string, t *transcript.Transcript, now time.Time) {
-	shown, human := t.Show(rounds)
 	before, _ := b.loops.GetIfPresent(loopID)
-	l := loop{excerpts.Loop{LoopID: loopID, At: now.UTC(), Prompt: clean(human)}, before.reads + 1}
+	l := loop{Of(t), before.reads + 1}
+	l.LoopID, l.At = loopID, now.UTC()
+	b.loops.Set(loopID, l)
+}
+
+// Of returns what a conversation shows: its newest human message and rounds.
+func Of(t *transcript.Transcript) excerpts.Loop {
+	shown, human := t.Show(rounds)
+	l := excerpts.Loop{Prompt: clean(human)}
 	for _, r := range shown {
 		l.Rounds = append(l.Rounds, excerpts.Round{Said: clean(r.Said), Tool: clean(r.Tool), Arguments: clean(r.Arguments), Result: clean(r.Result)})
 	}
-	b.loops.Set(loopID, l)
+	return l
 }
 
 // clean returns the beginning of a text without what looks like a secret.

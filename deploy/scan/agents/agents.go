@@ -1,0 +1,236 @@
+// Package agents reads the sessions that coding agents keep on a machine, as steps: what
+// somebody said, what the model answered, and what calls returned. Each agent has a file with
+// its format and a line in All.
+//
+// It reads files alone. It knows neither detectors nor reports, and writes nothing.
+package agents
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Agent is a program that keeps its sessions.
+type Agent struct {
+	// Name is a short name, Title what people call it.
+	Name, Title string
+	// Guard is the command that runs it through Unloop.
+	Guard string
+	// Folders are where it keeps them, relative to the home folder. The variable Env, if it
+	// is set, names the folder that takes the place of the first segment of each.
+	Folders []string
+	Env     string
+	// Keeps reports whether a file, by its path below a folder, has sessions.
+	Keeps func(path string) bool
+	// Recognizes reports whether a file elsewhere has sessions, by its name and its
+	// beginning.
+	Recognizes func(name string, begin []byte) bool
+	// Read yields the steps of a file in their order, with errors in the place of what can't
+	// be read.
+	Read func(path string) iter.Seq2[Step, error]
+}
+
+// All are the agents whose sessions can be read.
+var All = []*Agent{&claude, &codex, &gemini, &opencode, &copilot, &sweAgent, &openHands}
+
+// Of returns the agent whose sessions a file has; nil for none.
+func Of(path string) (*Agent, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	begin := make([]byte, 4096)
+	n, err := io.ReadFull(f, begin)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	for _, a := range All {
+		if a.Recognizes(filepath.Base(path), begin[:n]) {
+			return a, nil
+		}
+	}
+	return nil, nil
+}
+
+// Kind says who speaks in a step.
+type Kind uint8
+
+// The kinds of steps.
+const (
+	// Said is a message of a human, or of the program in a human's place.
+	Said Kind = iota + 1
+	// Answered is an answer of the model, or a piece of one.
+	Answered
+	// Returned is the result of a call.
+	Returned
+	// Compacted replaces all before it by a summary.
+	Compacted
+)
+
+// Step is a step of a session.
+type Step struct {
+	Kind Kind
+	// Session is the id of the conversation; that of a sub-agent is its own.
+	Session string
+	Time    time.Time
+	Line    int
+	Text    string
+	// ID is that of an answer, whose pieces have the same, or of the call that a result is
+	// for.
+	ID     string
+	Calls  []Call
+	Failed bool
+	Model  string
+	Usage  Usage
+}
+
+// Call is a tool call of an answer.
+type Call struct {
+	ID, Tool string
+	// Arguments are JSON.
+	Arguments json.RawMessage
+}
+
+// Usage is what an answer cost; zero if that is not recorded.
+type Usage struct {
+	// Input are all input tokens, with those from a cache (Cached).
+	Input, Cached, Output int
+	USD                   float64
+}
+
+// Limit bounds a line, and a file that is one value, in bytes.
+const Limit = 64 << 20
+
+// ErrTooLong is the error for what exceeds Limit.
+var ErrTooLong = errors.New("longer than 64 MiB")
+
+// lines reads a file of JSON lines: read is called with each, and yields its steps. Lines that
+// can't be read are errors, and the rest goes on.
+func lines(path string, read func(line []byte, n int, yield func(Step) bool) error) iter.Seq2[Step, error] {
+	return func(yield func(Step, error) bool) {
+		f, err := os.Open(path)
+		if err != nil {
+			yield(Step{}, err)
+			return
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		in := bufio.NewReaderSize(f, 64<<10)
+		for n := 1; ; n++ {
+			line, err := readLine(in)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			more := true
+			if err == nil && len(line) > 0 {
+				err = read(line, n, func(s Step) bool {
+					s.Line = n
+					more = yield(s, nil)
+					return more
+				})
+			}
+			if err != nil && more {
+				more = yield(Step{}, fmt.Errorf("line %d: %w", n, err))
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// readLine returns the next line. A line that is too long is skipped.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line)+len(part) <= Limit+1 {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			if len(line)+len(part) > Limit {
+				return nil, skipLine(in)
+			}
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return line, nil
+		default:
+			return line, err
+		}
+	}
+}
+
+func skipLine(in *bufio.Reader) error {
+	for {
+		if _, err := in.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
+			return ErrTooLong
+		}
+	}
+}
+
+// whole reads a file that is one JSON value.
+func whole[T any](path string, read func(v *T, yield func(Step) bool) error) iter.Seq2[Step, error] {
+	return func(yield func(Step, error) bool) {
+		v := new(T)
+		err := decodeFile(path, v)
+		more := true
+		if err == nil {
+			err = read(v, func(s Step) bool {
+				more = yield(s, nil)
+				return more
+			})
+		}
+		if err != nil && more {
+			yield(Step{}, err)
+		}
+	}
+}
+
+func decodeFile(path string, v any) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	text, err := io.ReadAll(io.LimitReader(f, Limit+1))
+	switch {
+	case err != nil:
+		return err
+	case len(text) > Limit:
+		return ErrTooLong
+	}
+	return json.Unmarshal(text, v)
+}
+
+// text reads a content that is a string or a list of parts with texts.
+type text string
+
+// UnmarshalJSON implements json.Unmarshaler. Parts of other kinds have no text.
+func (t *text) UnmarshalJSON(b []byte) error {
+	var s string
+	if json.Unmarshal(b, &s) == nil {
+		*t = text(s)
+		return nil
+	}
+	var parts []struct {
+		Text   string `json:"text"`
+		Output string `json:"output"`
+	}
+	if another := json.Unmarshal(b, &parts); another != nil {
+		*t = text(b)
+	}
+	for i, p := range parts {
+		if i > 0 && p.Text != "" && *t != "" {
+			*t += "\n"
+		}
+		*t += text(p.Text + p.Output)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package agents
+
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// claude is Claude Code. It writes a line for each message, and for an answer one for each
+// block, with the answer's id and its usage in all of them. Sub-agents have files of their own
+// or, in earlier versions, lines marked as a side chain.
+var claude = Agent{
+	Name: "claude", Title: "Claude Code", Guard: "unloop exec -- claude",
+	Folders: []string{".claude/projects"}, Env: "CLAUDE_CONFIG_DIR",
+	Keeps: func(path string) bool { return filepath.Ext(path) == ".jsonl" },
+	Recognizes: func(_ string, begin []byte) bool {
+		return bytes.Contains(begin, []byte(`"sessionId":"`)) && bytes.Contains(begin, []byte(`"parentUuid":`))
+	},
+	Read: func(path string) iter.Seq2[Step, error] {
+		return lines(path, func(line []byte, _ int, yield func(Step) bool) error { return readClaude(line, yield) })
+	},
+}
+
+type claudeLine struct {
+	Type        string    `json:"type"`
+	Session     string    `json:"sessionId"`
+	Agent       string    `json:"agentId"`
+	Sidechain   bool      `json:"isSidechain"`
+	Summary     bool      `json:"isCompactSummary"`
+	Timestamp   time.Time `json:"timestamp"`
+	Message     claudeMessage
+	APIErrorSet bool `json:"isApiErrorMessage"`
+}
+
+type claudeMessage struct {
+	ID      string          `json:"id"`
+	Model   string          `json:"model"`
+	Content json.RawMessage `json:"content"`
+	Usage   struct {
+		Input    int `json:"input_tokens"`
+		Output   int `json:"output_tokens"`
+		Creation int `json:"cache_creation_input_tokens"`
+		Read     int `json:"cache_read_input_tokens"`
+	} `json:"usage"`
+}
+
+type claudeBlock struct {
+	Type    string          `json:"type"`
+	Text    string          `json:"text"`
+	ID      string          `json:"id"`
+	Name    string          `json:"name"`
+	Input   json.RawMessage `json:"input"`
+	Result  string          `json:"tool_use_id"`
+	Content text            `json:"content"`
+	Failed  bool            `json:"is_error"`
+}
+
+func readClaude(line []byte, yield func(Step) bool) error {
+	if !bytes.Contains(line, []byte(`"message":`)) {
+		return nil
+	}
+	var l claudeLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return err
+	}
+	if l.Type != "user" && l.Type != "assistant" || l.APIErrorSet {
+		return nil
+	}
+	step := Step{Session: l.Session, Time: l.Timestamp}
+	if l.Sidechain || l.Agent != "" {
+		step.Session += "/" + l.Agent
+	}
+	var said string
+	var blocks []claudeBlock
+	if json.Unmarshal(l.Message.Content, &said) != nil {
+		if err := json.Unmarshal(l.Message.Content, &blocks); err != nil {
+			return err
+		}
+	}
+	if l.Type == "assistant" {
+		yield(claudeAnswer(step, &l.Message, said, blocks))
+		return nil
+	}
+	for _, b := range blocks {
+		if b.Type == "tool_result" {
+			s := step
+			s.Kind, s.ID, s.Text, s.Failed = Returned, b.Result, string(b.Content), b.Failed
+			if !yield(s) {
+				return nil
+			}
+		}
+		if b.Type == "text" {
+			said = strings.TrimPrefix(said+"\n"+b.Text, "\n")
+		}
+	}
+	if said != "" {
+		step.Kind, step.Text = Said, said
+		if l.Summary {
+			step.Kind = Compacted
+		}
+		yield(step)
+	}
+	return nil
+}
+
+func claudeAnswer(step Step, m *claudeMessage, said string, blocks []claudeBlock) Step {
+	step.Kind, step.ID, step.Model, step.Text = Answered, m.ID, m.Model, said
+	u := m.Usage
+	step.Usage = Usage{Input: u.Input + u.Creation + u.Read, Cached: u.Read, Output: u.Output}
+	for _, b := range blocks {
+		switch b.Type {
+		case "text":
+			step.Text += b.Text
+		case "tool_use":
+			step.Calls = append(step.Calls, Call{b.ID, b.Name, b.Input})
+		}
+	}
+	return step
+}

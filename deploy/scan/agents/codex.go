@@ -1,0 +1,161 @@
+package agents
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// codex is OpenAI's Codex. A rollout has the items of the Responses API as they came, and
+// the tokens of each answer behind them.
+var codex = Agent{
+	Name: "codex", Title: "Codex", Guard: "unloop exec -- codex",
+	Folders: []string{".codex/sessions", ".codex/archived_sessions"}, Env: "CODEX_HOME",
+	Keeps: isRollout,
+	Recognizes: func(name string, begin []byte) bool {
+		return isRollout(name) || bytes.Contains(begin, []byte(`"type":"session_meta"`))
+	},
+	Read: func(path string) iter.Seq2[Step, error] {
+		r := &codexReader{}
+		return lines(path, func(line []byte, n int, yield func(Step) bool) error { return r.read(line, n, yield) })
+	},
+}
+
+func isRollout(path string) bool {
+	name := filepath.Base(path)
+	return strings.HasPrefix(name, "rollout-") && strings.HasSuffix(name, ".jsonl")
+}
+
+// codexReader knows what the lines before said.
+type codexReader struct {
+	session, model string
+	// answer names the items that are one answer: those until a result or a message comes.
+	answer int
+	// spoken is the id of the newest answer: its tokens may come behind a result.
+	spoken string
+}
+
+type codexLine struct {
+	Timestamp time.Time       `json:"timestamp"`
+	Type      string          `json:"type"`
+	Payload   json.RawMessage `json:"payload"`
+}
+
+type codexItem struct {
+	Type      string          `json:"type"`
+	ID        string          `json:"id"`
+	Role      string          `json:"role"`
+	Model     string          `json:"model"`
+	Content   text            `json:"content"`
+	Name      string          `json:"name"`
+	Arguments string          `json:"arguments"`
+	Input     string          `json:"input"`
+	Action    json.RawMessage `json:"action"`
+	CallID    string          `json:"call_id"`
+	Output    json.RawMessage `json:"output"`
+	Message   string          `json:"message"`
+	Info      struct {
+		Last struct {
+			Input  int `json:"input_tokens"`
+			Cached int `json:"cached_input_tokens"`
+			Output int `json:"output_tokens"`
+		} `json:"last_token_usage"`
+	} `json:"info"`
+}
+
+func (r *codexReader) read(line []byte, n int, yield func(Step) bool) error {
+	var l codexLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return err
+	}
+	switch l.Type {
+	case "session_meta", "turn_context", "response_item", "event_msg", "compacted":
+	default:
+		return nil
+	}
+	var p codexItem
+	if err := json.Unmarshal(l.Payload, &p); err != nil {
+		return err
+	}
+	step := Step{Session: r.session, Time: l.Timestamp, Model: r.model}
+	switch l.Type {
+	case "session_meta":
+		r.session = p.ID
+	case "turn_context":
+		r.model = p.Model
+	case "compacted":
+		step.Kind, step.Text = Compacted, p.Message
+		yield(step)
+	case "event_msg":
+		if p.Type == "token_count" && p.Info.Last.Input > 0 {
+			u := p.Info.Last
+			step.Kind, step.ID, step.Usage = Answered, r.spoken, Usage{Input: u.Input, Cached: u.Cached, Output: u.Output}
+			yield(step)
+		}
+	default:
+		r.item(step, &p, n, yield)
+	}
+	return nil
+}
+
+func (r *codexReader) answerID() string { return fmt.Sprintf("%s/%d", r.session, r.answer) }
+
+// item yields the step of an item of the Responses API.
+func (r *codexReader) item(step Step, p *codexItem, n int, yield func(Step) bool) {
+	switch {
+	case strings.HasSuffix(p.Type, "_call_output"):
+		r.answer = n
+		step.Kind, step.ID = Returned, p.CallID
+		step.Text, step.Failed = codexOutput(p.Output)
+	case p.Type == "message" && p.Role == "user":
+		r.answer = n
+		step.Kind, step.Text = Said, string(p.Content)
+	case p.Type == "message" && p.Role == "assistant":
+		step.Kind, step.ID, step.Text = Answered, r.answerID(), string(p.Content)
+	case strings.HasSuffix(p.Type, "_call") && p.CallID != "":
+		step.Kind, step.ID = Answered, r.answerID()
+		step.Calls = []Call{{p.CallID, codexTool(p), codexArguments(p)}}
+	default:
+		return
+	}
+	if step.Kind == Answered {
+		r.spoken = step.ID
+	}
+	yield(step)
+}
+
+func codexTool(p *codexItem) string {
+	if p.Name != "" {
+		return p.Name
+	}
+	return strings.TrimSuffix(p.Type, "_call")
+}
+
+func codexArguments(p *codexItem) json.RawMessage {
+	switch {
+	case len(p.Action) > 0:
+		return p.Action
+	case p.Arguments != "":
+		return arguments(p.Arguments)
+	}
+	return arguments(p.Input)
+}
+
+// codexOutput returns the text of an output: a string, or an object that says whether the call
+// succeeded.
+func codexOutput(output json.RawMessage) (out string, failed bool) {
+	var object struct {
+		Content text  `json:"content"`
+		Success *bool `json:"success"`
+	}
+	if bytes.HasPrefix(output, []byte("{")) && json.Unmarshal(output, &object) == nil {
+		return string(object.Content), object.Success != nil && !*object.Success
+	}
+	var t text
+	_ = json.Unmarshal(output, &t) // any value has a text
+	return string(t), false
+}

@@ -1,0 +1,87 @@
+package scan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// Did is what a bundle would have done with a session: the numbers of its first requests that
+// have a finding, are hinted and are stopped; 0 for none.
+type Did struct {
+	Found   int `json:"found"`
+	Hinted  int `json:"hinted"`
+	Stopped int `json:"stopped"`
+}
+
+// with adds a finding about request n.
+func (d Did) with(f *checkpb.Finding, n int) Did {
+	d.Found = earlier(d.Found, n)
+	switch {
+	case f.GetShadow():
+	case f.GetAction().Stops():
+		d.Stopped = earlier(d.Stopped, n)
+	case f.GetAction() == checkpb.Action_ACTION_HINT:
+		d.Hinted = earlier(d.Hinted, n)
+	}
+	return d
+}
+
+// earlier returns the smaller of two numbers, of which 0 is none.
+func earlier(a, b int) int {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// String returns it in words.
+func (d Did) String() string {
+	switch {
+	case d.Stopped > 0:
+		return fmt.Sprintf("stops at %d", d.Stopped)
+	case d.Hinted > 0:
+		return fmt.Sprintf("hints at %d", d.Hinted)
+	case d.Found > 0:
+		return fmt.Sprintf("reports at %d", d.Found)
+	}
+	return "nothing"
+}
+
+// Change is a session with which two bundles do not do the same.
+type Change struct {
+	Session string `json:"session"`
+	File    string `json:"file"`
+	One     Did    `json:"one"`
+	Other   Did    `json:"other"`
+}
+
+// Compare returns the sessions with which two bundles do not do the same, by their names.
+func Compare(one, other *Report) []Change {
+	a, b := one.did(), other.did()
+	names := maps.Clone(a)
+	maps.Copy(names, b)
+	out := []Change{}
+	for _, name := range slices.SortedFunc(maps.Keys(names), func(x, y place) int { return cmp.Or(cmp.Compare(x.file, y.file), cmp.Compare(x.session, y.session)) }) {
+		if a[name] != b[name] {
+			out = append(out, Change{name.session, name.file, a[name], b[name]})
+		}
+	}
+	return out
+}
+
+type place struct{ file, session string }
+
+// did returns what was done with each session that has a loop.
+func (r *Report) did() map[place]Did {
+	out := map[place]Did{}
+	for _, l := range r.Loops {
+		at := place{l.First.File, l.Session}
+		d := out[at]
+		out[at] = Did{earlier(d.Found, l.Did.Found), earlier(d.Hinted, l.Did.Hinted), earlier(d.Stopped, l.Did.Stopped)}
+	}
+	return out
+}

@@ -1,0 +1,85 @@
+package scan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unloop/unloop/deploy/scan/agents"
+)
+
+// File is a file with sessions.
+type File struct {
+	Path string
+	Size int64
+	// Agent is the program whose sessions it has; nil if it is a recording, an export or
+	// messages, which package logs reads.
+	Agent *agents.Agent
+}
+
+// Home returns the files in the folders in which agents keep their sessions, that were
+// changed since a time.
+func Home(home string, getenv func(string) string, since time.Time) (all []File, err error) {
+	for _, a := range agents.All {
+		for _, folder := range a.Folders {
+			root := filepath.Join(home, folder)
+			if own := getenv(a.Env); a.Env != "" && own != "" {
+				_, rest, _ := strings.Cut(folder, "/")
+				root = filepath.Join(own, rest)
+			}
+			found, walked := below(root, since, func(path string) (*agents.Agent, bool, error) { return a, a.Keeps(path), nil })
+			if walked != nil && !errors.Is(walked, fs.ErrNotExist) {
+				err = errors.Join(err, fmt.Errorf("%s: %w", a.Title, walked))
+			}
+			all = append(all, found...)
+		}
+	}
+	return all, err
+}
+
+// At returns the files at a path: itself, or all below a folder that may have sessions.
+func At(path string, since time.Time) ([]File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		a, err := agents.Of(path)
+		return []File{{path, info.Size(), a}}, err
+	}
+	return below(path, since, func(path string) (*agents.Agent, bool, error) {
+		switch filepath.Ext(path) {
+		case ".json", ".jsonl", ".ndjson", ".traj", ".db":
+			a, err := agents.Of(path)
+			return a, true, err
+		}
+		return nil, false, nil
+	})
+}
+
+// below returns the files below a folder that are wanted, the largest first: a long one
+// that comes last would keep all others waiting. Links are not followed.
+func below(root string, since time.Time, wanted func(path string) (*agents.Agent, bool, error)) (all []File, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil || info.ModTime().Before(since) || info.Size() == 0 {
+			return err
+		}
+		a, ok, err := wanted(path)
+		if ok && err == nil {
+			all = append(all, File{path, info.Size(), a})
+		}
+		return err
+	})
+	slices.SortStableFunc(all, func(a, b File) int { return cmp.Compare(b.Size, a.Size) })
+	return all, err
+}

@@ -1,0 +1,202 @@
+package scan
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/unloop/unloop/deploy/scan/agents"
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// scanned scans the sessions of Claude Code and opencode.
+func scanned(t *testing.T, cfg Config) *Report {
+	t.Helper()
+	home := t.TempDir()
+	for _, name := range []string{"claude", "opencode"} {
+		recordings[name].write(t, filepath.Join(home, recordings[name].path))
+	}
+	files, err := At(home, cfg.Since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Files(t.Context(), files, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestReportAddsUpWhatLoopsCost(t *testing.T) {
+	t.Parallel()
+	r := scanned(t, config())
+	if r.Sessions != 2 || r.Looped != 2 || r.Hinted != 2 || r.Stopped != 2 || r.Unreadable != 1 || len(r.Agents) != 2 {
+		t.Errorf("report %+v", r)
+	}
+	if r.Spent.Requests != 2*(rounds+1) || r.Spent.InputTokens != 2*(rounds+1)*1000 || r.Spent.USD == 0 || r.Spent.Estimated != 0 {
+		t.Errorf("spent %+v", r.Spent)
+	}
+	if r.Wasted.Requests != 12 || r.Saved.Requests != 8 || r.Wasted.USD <= r.Saved.USD || r.WastedSeconds < 100 {
+		t.Errorf("wasted %+v in %g s, saved %+v", r.Wasted, r.WastedSeconds, r.Saved)
+	}
+}
+
+func TestEarlierRequestsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	cfg := config()
+	cfg.Since = time.Date(2026, 3, 2, 9, 1, 0, 0, time.UTC)
+	files := []File{{Path: filepath.Join(t.TempDir(), "0d1c.jsonl"), Agent: agents.All[0]}}
+	recordings["claude"].write(t, files[0].Path)
+	r, err := Files(t.Context(), files, cfg)
+	if err != nil || r.Spent.Requests >= rounds {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestPageStandsAloneAndMasksPeople(t *testing.T) {
+	t.Parallel()
+	r := scanned(t, config())
+	l := r.Loops[0]
+	l.Shown.Prompt = `Mail ada@example.org about C:\Users\ada\shop and /home/ada/shop. <script>alert(1)</script>`
+	l.Shown.Rounds[0].Result = "in /srv/own/secret-project"
+	var page bytes.Buffer
+	if err := WritePage(&page, r, Masking{Home: "/srv/own"}); err != nil {
+		t.Fatal(err)
+	}
+	text := page.String()
+	for _, want := range []string{"npm test", "1 failed: cart", "Claude Code: 1 of 1", "unloop exec -- claude", "…@…", "&lt;script&gt;", `\Users\…`, "~/secret-project", "stopped at request 6"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q on the page", want)
+		}
+	}
+	for _, private := range []string{"ada@", "/home/ada", `Users\ada`, "/srv/own", "<script", "src=", "http"} {
+		if strings.Contains(strings.ReplaceAll(text, "http-equiv", ""), private) {
+			t.Errorf("%q is on the page", private)
+		}
+	}
+	page.Reset()
+	if err := WritePage(&page, r, Masking{Off: true}); err != nil || !strings.Contains(page.String(), "ada@example.org") {
+		t.Errorf("with --raw: %v", err)
+	}
+}
+
+func TestTwoBundlesAreComparedBySession(t *testing.T) {
+	t.Parallel()
+	strict := config()
+	strict.Policies = filepath.Join(t.TempDir(), "strict.yaml")
+	writeFile(t, strict.Policies, "bundle_version: 1\npolicies: [{id: p, spec: {tool: {escalation: [{at: 2, action: reject}]}}}]\n")
+	home := t.TempDir()
+	recordings["claude"].write(t, filepath.Join(home, recordings["claude"].path))
+	files, err := At(home, strict.Since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reports []*Report
+	for _, cfg := range []Config{config(), strict} {
+		r, err := Files(t.Context(), files, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports = append(reports, r)
+	}
+	if all := Compare(reports[0], reports[0]); len(all) != 0 {
+		t.Errorf("a bundle differs from itself: %+v", all)
+	}
+	all := Compare(reports[0], reports[1])
+	want := []Change{{Session: "0d1c.jsonl#0d1c", File: files[0].Path, One: Did{4, 4, 6}, Other: Did{3, 6, 3}}}
+	if diff := cmp.Diff(want, all); diff != "" || all[0].One.String() != "stops at 6" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+}
+
+func TestLabelsMeasureDetectors(t *testing.T) {
+	t.Parallel()
+	r := scanned(t, config())
+	folder := t.TempDir()
+	for _, l := range []Label{
+		{Session: "0d1c.jsonl#0d1c", Verdict: Wrong},
+		{Session: "0d1c.jsonl#0d1c", Verdict: Stuck, Stale: 2, Note: "the same failure"},
+		{Session: "opencode.db#ses_1", Verdict: Honest},
+		{Session: "quiet.jsonl#1", Verdict: Honest}, {Session: "quiet.jsonl#2", Verdict: Right}, {Session: "quiet.jsonl#3", Verdict: Unsure},
+	} {
+		if err := l.Append(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	labels, err := LabelsBeside([]string{filepath.Join(folder, LabelsFile), t.TempDir()})
+	if err != nil || len(labels) != 5 {
+		t.Fatalf("%d labels, %v", len(labels), err)
+	}
+	scores := Measure(r, labels)
+	if len(scores) < 2 || scores[0].Detector != "any" || scores[0].Policy != "default" {
+		t.Fatalf("scores %+v", scores)
+	}
+	s := scores[0]
+	if s.Found != 1 || s.Stuck != 2 || s.False != 1 || s.Honest != 2 || s.Late != 2 || s.Precision.Share != 0.5 || s.Recall.Share != 0.5 {
+		t.Errorf("score %+v", s)
+	}
+	if s.Recall.Low > 0.1 || s.Recall.High < 0.9 {
+		t.Errorf("one of two says little: %+v", s.Recall)
+	}
+	for _, bad := range []string{`{"session":"s","verdict":"perhaps"}`, `{"verdict":"right"}`, `{`} {
+		if _, err := ReadLabels(strings.NewReader("\n" + bad)); err == nil || !strings.HasPrefix(err.Error(), "line 2: ") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// The interval is that of the published example of 9 in 10: 0.596 to 0.982.
+func TestWilson(t *testing.T) {
+	t.Parallel()
+	if i := wilson(9, 10); i.Share != 0.9 || i.Low < 0.595 || i.Low > 0.597 || i.High < 0.981 || i.High > 0.983 {
+		t.Errorf("%+v", i)
+	}
+	if i := wilson(0, 0); i != (Interval{0, 0, 1}) {
+		t.Errorf("of nothing: %+v", i)
+	}
+}
+
+// Thresholds are searched on one half of the sessions, and the bundle says why it has them.
+func TestTuneSearchesThresholds(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	labels := map[string]Label{}
+	for i := range 12 {
+		name := fmt.Sprintf("%02d.jsonl", i)
+		polls := strings.NewReplacer(`"is_error":true`, `"is_error":false`, "1 failed: cart", "2 of 9 orders were sent so far", "npm test", "shop orders")
+		writeFile(t, filepath.Join(home, name), polls.Replace(strings.Join(claudeLines(), "\n")))
+		verdict := Honest // a person says that eight equal looks are work
+		if i < 2 {
+			verdict = Unsure
+		}
+		labels[name+"#0d1c"] = Label{Session: name + "#0d1c", Verdict: verdict}
+	}
+	files, err := At(home, Config{}.Since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := policy.Default(func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	tuned, err := Tune(t.Context(), files, labels, bundle, config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tuned.Before.FalselyStopped == 0 || tuned.After.FalselyStopped > tuned.Before.FalselyStopped || len(tuned.Adopted) == 0 {
+		t.Fatalf("before %s, after %s, adopted %+v", tuned.Before, tuned.After, tuned.Adopted)
+	}
+	first := tuned.Adopted[0]
+	reason := fmt.Sprintf("# default: %s %g, was %g. Before: ", first.Setting, first.To, first.From)
+	if !strings.HasPrefix(tuned.Bundle, reason) || len(first.Changes) == 0 {
+		t.Errorf("no %q in\n%.300s", reason, tuned.Bundle)
+	}
+	if _, err := policy.Parse([]byte(tuned.Bundle)); err != nil {
+		t.Errorf("the bundle can't be read: %v", err)
+	}
+}

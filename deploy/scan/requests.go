@@ -1,0 +1,221 @@
+package scan
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/unloop/unloop/deploy/replay/logs"
+	"github.com/unloop/unloop/deploy/scan/agents"
+)
+
+// requests returns the requests behind the steps of a file, as Anthropic's Messages API has
+// them: one for each answer, with all that was said before. Errors of steps stand in their
+// places.
+func requests(agent string, steps iter.Seq2[agents.Step, error]) iter.Seq2[logs.Request, error] {
+	return func(yield func(logs.Request, error) bool) {
+		w := &writer{agent: agent, yield: yield, conversations: map[string]*conversation{}}
+		for s, err := range steps {
+			if err != nil {
+				w.done = w.done || !yield(logs.Request{}, err)
+			} else {
+				w.conversation(s.Session).add(&s)
+			}
+			if w.done {
+				return
+			}
+		}
+		for _, c := range w.conversations {
+			c.flush()
+			c.answered()
+		}
+	}
+}
+
+// writer writes the requests of all conversations of a file.
+type writer struct {
+	agent         string
+	yield         func(logs.Request, error) bool
+	done          bool
+	conversations map[string]*conversation
+	answers       int
+}
+
+func (w *writer) conversation(session string) *conversation {
+	c := w.conversations[session]
+	if c == nil {
+		c = &conversation{writer: w, session: session, body: []byte(bodyBegin)}
+		w.conversations[session] = c
+	}
+	return c
+}
+
+func (w *writer) send(q logs.Request) { w.done = w.done || !w.yield(q, nil) }
+
+const bodyBegin = `{"messages":[`
+
+// conversation is the history of one agent. Its body ends with a comma, if it has a message.
+type conversation struct {
+	*writer
+	session, model string
+	body           []byte
+	at             time.Time // of the newest message
+	line           int
+	// open is the answer whose pieces come, nil for none; unpaid the one before, whose
+	// tokens may still come.
+	open, unpaid *answer
+	results      []block // that belong into one message
+}
+
+// answer is an answer of the model.
+type answer struct {
+	id, sent string
+	end      time.Time
+	usage    agents.Usage
+	text     string
+	calls    []agents.Call
+}
+
+// block is a block of a message's content.
+type block struct {
+	Type    string          `json:"type"`
+	Text    string          `json:"text,omitempty"`
+	ID      string          `json:"id,omitempty"`
+	Name    string          `json:"name,omitempty"`
+	Input   json.RawMessage `json:"input,omitempty"`
+	Result  string          `json:"tool_use_id,omitempty"`
+	Content string          `json:"content,omitempty"`
+	Failed  bool            `json:"is_error,omitempty"`
+}
+
+func (c *conversation) add(s *agents.Step) {
+	if s.Model != "" {
+		c.model = s.Model
+	}
+	switch s.Kind {
+	case agents.Answered:
+		c.piece(s)
+		return
+	case agents.Compacted:
+		c.flush()
+		c.body, c.results = []byte(bodyBegin), nil
+		c.message("user", []block{{Type: "text", Text: s.Text}})
+	case agents.Said:
+		c.flush()
+		c.endResults()
+		c.message("user", []block{{Type: "text", Text: s.Text}})
+	case agents.Returned:
+		c.flush()
+		c.results = append(c.results, block{Type: "tool_result", Result: s.ID, Content: s.Text, Failed: s.Failed})
+	}
+	c.at, c.line = s.Time, s.Line
+}
+
+// piece adds a piece of an answer. The pieces of an answer stand together, but for its tokens.
+func (c *conversation) piece(s *agents.Step) {
+	if c.unpaid != nil && c.unpaid.id == s.ID && (c.open == nil || c.open.id != s.ID) {
+		c.unpaid.usage = s.Usage
+		return
+	}
+	if c.open == nil || c.open.id != s.ID {
+		c.flush()
+		c.open = &answer{id: s.ID}
+	}
+	a := c.open
+	a.text += s.Text
+	a.calls = append(a.calls, s.Calls...)
+	a.end = s.Time
+	if s.Usage != (agents.Usage{}) {
+		a.usage = s.Usage
+	}
+}
+
+// flush sends the request of the open answer, and adds the answer to the history.
+func (c *conversation) flush() {
+	a := c.open
+	if a == nil {
+		return
+	}
+	c.open = nil
+	c.answered()
+	c.endResults()
+	if len(c.body) > len(bodyBegin) {
+		c.answers++
+		a.sent = fmt.Sprint("answer-", c.answers)
+		if c.at.IsZero() {
+			c.at = a.end
+		}
+		body, end := c.finished(), len(c.body)-1
+		c.send(logs.Request{
+			Source: logs.Session, ID: a.sent, Line: c.line, Time: c.at, Method: "POST", Path: "/v1/messages",
+			Caller: c.agent, Session: c.session, Model: c.model, Body: body,
+		})
+		body[end] = ',' // where the end of the request was
+		c.body, c.unpaid = body[:end+1], a
+	}
+	blocks := make([]block, 0, 1+len(a.calls))
+	if a.text != "" {
+		blocks = append(blocks, block{Type: "text", Text: a.text})
+	}
+	for _, call := range a.calls {
+		blocks = append(blocks, block{Type: "tool_use", ID: call.ID, Name: call.Tool, Input: object(call.Arguments)})
+	}
+	c.message("assistant", blocks)
+	c.at = a.end
+}
+
+// answered sends the outcome of the answer whose tokens were waited for.
+func (c *conversation) answered() {
+	a := c.unpaid
+	if a == nil {
+		return
+	}
+	c.unpaid = nil
+	u := a.usage
+	c.send(logs.Request{Source: logs.Session, Line: c.line, Time: a.end, Answer: &logs.Answer{
+		To: a.sent, Outcome: logs.Outcome{Status: 200, InputTokens: u.Input, CachedTokens: u.Cached, OutputTokens: u.Output, USD: u.USD},
+	}})
+}
+
+func (c *conversation) endResults() {
+	if len(c.results) > 0 {
+		c.message("user", c.results)
+		c.results = nil
+	}
+}
+
+// message appends a message to the history.
+func (c *conversation) message(role string, content []block) {
+	if len(content) == 0 {
+		return
+	}
+	text, err := json.Marshal(struct {
+		Role    string  `json:"role"`
+		Content []block `json:"content"`
+	}{role, content})
+	if err == nil { // arguments that are no JSON were made strings
+		c.body = append(append(c.body, text...), ',')
+	}
+}
+
+// finished returns the body of a request in the place of the history's.
+func (c *conversation) finished() []byte {
+	tail := `],"max_tokens":1}`
+	if c.model != "" {
+		name, _ := json.Marshal(c.model) // strings can be encoded
+		tail = `],"max_tokens":1,"model":` + string(name) + `}`
+	}
+	return append(c.body[:len(c.body)-1], tail...)
+}
+
+// object returns arguments as the object that the API wants.
+func object(arguments json.RawMessage) json.RawMessage {
+	switch {
+	case len(arguments) == 0 || !json.Valid(arguments):
+		return json.RawMessage(`{}`)
+	case arguments[0] == '{':
+		return arguments
+	}
+	return fmt.Appendf(nil, `{"input":%s}`, arguments)
+}

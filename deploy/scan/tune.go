@@ -1,0 +1,262 @@
+package scan
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/unloop/unloop/schemas/policy"
+)
+
+// Setting is a threshold that Tune tries.
+type Setting struct {
+	Name   string
+	Values []float64
+	// get returns the value of a policy, false if its detector is off.
+	get func(*policy.Spec) (float64, bool)
+	set func(*policy.Spec, float64)
+}
+
+// Settings are the thresholds that Tune tries, one after the other.
+var Settings = []Setting{
+	{"prompt.max_hits", []float64{3, 4, 5, 8, 12},
+		func(s *policy.Spec) (float64, bool) {
+			return number(s.Prompt.Active(), func() int { return s.Prompt.MaxHits })
+		},
+		func(s *policy.Spec, v float64) { s.Prompt.MaxHits = int(v) }},
+	{"tool.warn_threshold", []float64{2, 3, 4, 6, 8},
+		func(s *policy.Spec) (float64, bool) {
+			return number(s.Tool != nil && s.Tool.Enabled && len(s.Tool.Escalation) == 0, func() int { return s.Tool.WarnThreshold })
+		},
+		func(s *policy.Spec, v float64) { s.Tool.WarnThreshold = int(v) }},
+	{"tool.block_threshold", []float64{4, 5, 6, 8, 12, 16},
+		func(s *policy.Spec) (float64, bool) {
+			return number(s.Tool != nil && s.Tool.Enabled && len(s.Tool.Escalation) == 0, func() int { return s.Tool.BlockThreshold })
+		},
+		func(s *policy.Spec, v float64) { s.Tool.BlockThreshold = int(v) }},
+	{"cycle.repeats", []float64{2, 3, 4, 6},
+		func(s *policy.Spec) (float64, bool) {
+			return number(s.Cycle != nil && s.Cycle.Enabled, func() int { return s.Cycle.Repeats })
+		},
+		func(s *policy.Spec, v float64) { s.Cycle.Repeats = int(v) }},
+	{"semantic.threshold", []float64{0.9, 0.93, 0.95, 0.97, 0.99},
+		func(s *policy.Spec) (float64, bool) {
+			if s.Semantic == nil || !s.Semantic.Enabled {
+				return 0, false
+			}
+			return s.Semantic.Threshold, true
+		},
+		func(s *policy.Spec, v float64) { s.Semantic.Threshold = v }},
+}
+
+func number(on bool, get func() int) (float64, bool) {
+	if !on {
+		return 0, false
+	}
+	return float64(get()), true
+}
+
+// Outcome is what a bundle does with labelled sessions.
+type Outcome struct {
+	Stuck          int `json:"stuck"`
+	Found          int `json:"found"`
+	Stopped        int `json:"stopped"`
+	Honest         int `json:"honest"`
+	FalselyFound   int `json:"falsely_found"`
+	FalselyStopped int `json:"falsely_stopped"`
+
+	// early is higher the earlier stuck sessions are stopped, and the later honest ones.
+	early float64
+}
+
+// String returns it in words.
+func (o Outcome) String() string {
+	return fmt.Sprintf("%d of %d stuck sessions found and %d stopped, %d of %d honest ones found and %d stopped", o.Found, o.Stuck, o.Stopped, o.FalselyFound, o.Honest, o.FalselyStopped)
+}
+
+// worth weighs an outcome: an honest session that is stopped costs as much as five stuck ones
+// that are missed, one that is only hinted as much as one. When sessions are stopped decides
+// between outcomes that are alike otherwise, so that two settings which only together let
+// something pass are found one after the other.
+func (o Outcome) worth() float64 {
+	return (float64(o.Found)+float64(o.Stopped)/2)/float64(max(1, o.Stuck)) - (float64(o.FalselyFound)+5*float64(o.FalselyStopped))/float64(max(1, o.Honest)) + o.early/100
+}
+
+// outcome counts what was done with labelled sessions of one half.
+func outcome(r *Report, labels map[string]Label, second bool) (o Outcome) {
+	did := map[string]Did{}
+	for at, d := range r.did() {
+		did[at.session] = d
+	}
+	for name, l := range labels {
+		d := did[name]
+		switch {
+		case inSecond(name) != second:
+		case l.Verdict == Stuck || l.Verdict == Right:
+			o.Stuck++
+			o.Found += one(d.Found > 0)
+			o.Stopped += one(d.Stopped > 0)
+			o.early += soon(d)
+		case l.Verdict == Honest || l.Verdict == Wrong:
+			o.Honest++
+			o.FalselyFound += one(d.Found > 0)
+			o.FalselyStopped += one(d.Stopped > 0)
+			o.early -= soon(d)
+		}
+	}
+	return o
+}
+
+// soon is higher the sooner a session is stopped; 0 if it is not.
+func soon(d Did) float64 {
+	if d.Stopped == 0 {
+		return 0
+	}
+	return 1 / float64(d.Stopped)
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// inSecond says in which half of a set a session is, by its name.
+func inSecond(session string) bool {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(session)) // never fails
+	return h.Sum32()&1 == 1
+}
+
+// Tuned is the result of Tune.
+type Tuned struct {
+	// Before and After are outcomes on the half that the search did not see.
+	Before  Outcome  `json:"before"`
+	After   Outcome  `json:"after"`
+	Adopted []Choice `json:"adopted"`
+	Bundle  string   `json:"-"`
+}
+
+// Choice is a setting that was changed, with the outcomes on the half that was searched, and
+// the sessions with which the bundle does something else then.
+type Choice struct {
+	Policy  string   `json:"policy"`
+	Setting string   `json:"setting"`
+	From    float64  `json:"from"`
+	To      float64  `json:"to"`
+	Before  Outcome  `json:"before"`
+	After   Outcome  `json:"after"`
+	Changes []Change `json:"changes"`
+}
+
+// Tune searches thresholds of a bundle on one half of labelled sessions, one setting after the
+// other, and reports how they do on the other half. It returns a bundle with the reasons as
+// comments.
+func Tune(ctx context.Context, files []File, labels map[string]Label, bundle *policy.Bundle, cfg Config) (*Tuned, error) {
+	t := tuner{ctx: ctx, files: files, cfg: cfg}
+	best, err := t.scan(bundle)
+	if err != nil {
+		return nil, err
+	}
+	out := &Tuned{Before: outcome(best, labels, true), Adopted: []Choice{}}
+	for i := range bundle.Policies {
+		for _, s := range Settings {
+			from, on := s.get(&bundle.Policies[i].Spec)
+			if !on {
+				continue
+			}
+			adopted, report, err := t.best(bundle, i, s, from, best, labels)
+			if err != nil {
+				return nil, err
+			}
+			if adopted != from {
+				s.set(&bundle.Policies[i].Spec, adopted)
+				out.Adopted = append(out.Adopted, Choice{
+					bundle.Policies[i].ID, s.Name, from, adopted, outcome(best, labels, false), outcome(report, labels, false), Compare(best, report),
+				})
+				best = report
+			}
+		}
+	}
+	out.After = outcome(best, labels, true)
+	out.Bundle, err = out.commented(bundle)
+	return out, err
+}
+
+// commented returns the bundle with the reasons for what was changed above it.
+func (t *Tuned) commented(bundle *policy.Bundle) (string, error) {
+	text, err := bundle.Commented()
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for _, c := range t.Adopted {
+		fmt.Fprintf(&out, "# %s: %s %g, was %g. Before: %s. After: %s.\n", c.Policy, c.Setting, c.To, c.From, c.Before, c.After)
+	}
+	fmt.Fprintf(&out, "# On the other half of the sessions, before: %s. After: %s.\n", t.Before, t.After)
+	return out.String() + string(text), nil
+}
+
+// tuner evaluates bundles on files.
+type tuner struct {
+	ctx   context.Context
+	files []File
+	cfg   Config
+}
+
+// best returns the best value of a setting, with the report by it.
+func (t *tuner) best(bundle *policy.Bundle, i int, s Setting, from float64, known *Report, labels map[string]Label) (float64, *Report, error) {
+	best, report := from, known
+	for _, value := range s.Values {
+		if value == from {
+			continue
+		}
+		other, err := clone(bundle)
+		if err != nil {
+			return 0, nil, err
+		}
+		s.set(&other.Policies[i].Spec, value)
+		if other, err = clone(other); err != nil {
+			continue // it contradicts another setting
+		}
+		r, err := t.scan(other)
+		if err != nil {
+			return 0, nil, err
+		}
+		if outcome(r, labels, false).worth() > outcome(report, labels, false).worth() {
+			best, report = value, r
+		}
+	}
+	return best, report, nil
+}
+
+// clone returns a bundle as it is read.
+func clone(bundle *policy.Bundle) (*policy.Bundle, error) {
+	text, err := bundle.Commented()
+	if err != nil {
+		return nil, err
+	}
+	return policy.Parse(text)
+}
+
+func (t *tuner) scan(bundle *policy.Bundle) (*Report, error) {
+	folder, err := os.MkdirTemp("", "unloop-tune")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	text, err := bundle.Commented()
+	if err != nil {
+		return nil, err
+	}
+	cfg := t.cfg
+	cfg.Policies = filepath.Join(folder, "bundle.yaml")
+	if err := os.WriteFile(cfg.Policies, text, 0o600); err != nil {
+		return nil, err
+	}
+	return Files(t.ctx, t.files, cfg)
+}

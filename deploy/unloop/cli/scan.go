@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/unloop/unloop/deploy/scan"
+	"github.com/unloop/unloop/deploy/unloop/terminal"
+	"github.com/unloop/unloop/embedworker"
+)
+
+type scanCmd struct {
+	Find  scanFindCmd  `cmd:"" default:"withargs" help:"Say where agents went round in circles, and what that cost."`
+	Label scanLabelCmd `cmd:"" help:"Say whether findings are right, so that policies can be measured and tuned."`
+}
+
+// scanned are the flags that say what is scanned.
+type scanned struct {
+	Since span          `placeholder:"DURATION" help:"Only requests of this time, such as 30d. Default: all."`
+	Pace  time.Duration `default:"1s" help:"Assumed time between two requests of a session that has no recorded times."`
+	embedworker.Embedding
+}
+
+// files returns the files at the paths, or those that agents keep on this machine.
+func (c *scanned) files(paths []string) (files []scan.File, err error) {
+	if len(paths) == 0 {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, err
+		}
+		if files, err = scan.Home(home, os.Getenv, c.from()); err != nil {
+			return nil, err
+		}
+		if len(files) == 0 {
+			return nil, fmt.Errorf("no agent keeps sessions below %s; name files or folders, such as exports of OpenTelemetry, LiteLLM, Langfuse or Helicone", home)
+		}
+		return files, nil
+	}
+	for _, path := range paths {
+		found, err := scan.At(path, c.from())
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no file with sessions in %s", strings.Join(paths, ", "))
+	}
+	return files, nil
+}
+
+func (c *scanned) from() time.Time {
+	if c.Since == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(-time.Duration(c.Since))
+}
+
+func (c *scanned) config() scan.Config {
+	worker := embedworker.DefaultConfig()
+	worker.Embedding = c.Embedding
+	return scan.Config{Embedworker: worker, Since: c.from(), Pace: c.Pace}
+}
+
+// run scans files by a bundle, with a progress bar.
+func (c *scanned) run(ctx context.Context, io streams, files []scan.File, policies string) (*scan.Report, error) {
+	cfg := c.config()
+	cfg.Policies = policies
+	var total int64
+	for _, f := range files {
+		total += f.Size
+	}
+	bar := newBar(io.err, total, isTerminal(io.err))
+	var mu sync.Mutex
+	cfg.Progress = func(f scan.File) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = bar.Add64(f.Size) // a terminal that cannot be written to shows no bar
+	}
+	report, err := scan.Files(ctx, files, cfg)
+	_ = bar.Exit()
+	_ = bar.Clear()
+	return report, err
+}
+
+type scanFindCmd struct {
+	scanned
+	formatted
+	Paths    []string `arg:"" optional:"" name:"path" help:"Files and folders with sessions of agents, recordings or exports. Default: what Claude Code, Codex, Gemini CLI, opencode and Copilot CLI keep on this machine."`
+	Policies string   `type:"existingfile" placeholder:"FILE" help:"Policy bundle, YAML or JSON. Default: the default policy."`
+	Beside   string   `type:"existingfile" placeholder:"FILE" help:"Another bundle: list the sessions with which the two do not do the same."`
+	HTML     string   `name:"html" type:"path" placeholder:"FILE" help:"Write a page with what each loop repeats. Home folders, keys and addresses in it are masked."`
+	Raw      bool     `help:"Mask nothing in the page but keys."`
+}
+
+// Run scans sessions and prints a report in ten lines.
+func (c *scanFindCmd) Run(ctx context.Context, io streams) error {
+	files, err := c.files(c.Paths)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	report, err := c.run(ctx, io, files, c.Policies)
+	if err != nil {
+		return err
+	}
+	if report.Sessions == 0 {
+		return errors.New("the files contain no request; `unloop scan --help` lists what can be read")
+	}
+	if c.Beside != "" {
+		other, err := c.run(ctx, io, files, c.Beside)
+		if err != nil {
+			return err
+		}
+		changes := scan.Compare(report, other)
+		return c.show(io, changes, func(out *printer) { printChanges(out, c.Policies, c.Beside, changes) })
+	}
+	if c.HTML != "" {
+		if err := c.writePage(report); err != nil {
+			return err
+		}
+	}
+	return c.show(io, report, func(out *printer) { printScan(out, report, time.Since(began), c.HTML) })
+}
+
+func (c *scanFindCmd) writePage(report *scan.Report) (err error) {
+	home := ""
+	if !c.Raw {
+		home, _ = os.UserHomeDir() // without one there is nothing to mask
+	}
+	f, err := os.OpenFile(c.HTML, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return scan.WritePage(f, report, scan.Masking{Home: home, Off: c.Raw})
+}
+
+// worst is the number of loops that are told.
+const worst = 3
+
+// printScan prints a report in ten lines.
+func printScan(out *printer, r *scan.Report, took time.Duration, page string) {
+	var of []string
+	for _, a := range r.Agents {
+		of = append(of, fmt.Sprintf("%s %d", a.Title, a.Sessions))
+	}
+	when := ""
+	if r.From != nil {
+		when = fmt.Sprintf(", %s to %s", r.From.Local().Format(time.DateOnly), r.To.Local().Format(time.DateOnly))
+	}
+	out.printf("%s (%s)%s, read in %s.\n", many(r.Sessions, "session"), strings.Join(of, ", "), when, terminal.Age(max(took, time.Second)))
+	if r.Unreadable > 0 {
+		out.printf("%s could not be read.\n", many(r.Unreadable, "entry"))
+	}
+	if r.Looped == 0 {
+		out.printf("None of them went round in circles.\n")
+		return
+	}
+	out.printf("%s (%.0f %%) went round in circles: %s, %s.\n", many(r.Looped, "session"), 100*float64(r.Looped)/float64(r.Sessions), saved(&r.Wasted, &r.Spent), cmp.Or(scan.Lasting(r.WastedSeconds), "no time"))
+	out.printf("Unloop would have hinted in %d of them and stopped %d, and saved %s.\n", r.Hinted, r.Stopped, saved(&r.Saved, &r.Spent))
+	for i, l := range r.Loops[:min(worst, len(r.Loops))] {
+		out.printf("  %d. %s\n", i+1, loopStory(l))
+	}
+	for _, a := range r.Agents {
+		if a.Looped > 0 && a.Guard != "" {
+			out.printf("Guard %s from now on: %s\n", a.Title, a.Guard)
+			break
+		}
+	}
+	if page == "" {
+		out.printf("What they repeated, side by side: --html FILE\n")
+	}
+}
+
+// loopStory returns a loop in one line.
+func loopStory(l *scan.Loop) string {
+	told := l.Text
+	if what := l.What(); what != "" {
+		told = "`" + what + "`: " + told
+	}
+	if took := scan.Lasting(l.Seconds); took != "" {
+		told += ", " + took
+	}
+	told += dollars(l.Wasted.USD)
+	if l.Did.Hinted > 0 {
+		told += fmt.Sprintf("; hinted at request %d", l.Did.Hinted)
+	}
+	if l.Did.Stopped > 0 {
+		told += fmt.Sprintf("; stopped at request %d", l.Did.Stopped)
+	}
+	return terminal.Clean(told) + " (" + filepath.Base(l.First.File) + ")"
+}
+
+// printChanges prints what another bundle changes.
+func printChanges(out *printer, one, other string, changes []scan.Change) {
+	if len(changes) == 0 {
+		out.printf("Both bundles do the same with every session.\n")
+		return
+	}
+	if one == "" {
+		one = "the default policy"
+	}
+	t := terminal.NewTable(terminal.Column{Name: filepath.Base(one)}, terminal.Column{Name: filepath.Base(other)}, terminal.Column{Name: "SESSION"})
+	for _, c := range changes {
+		t.Row(c.One.String(), c.Other.String(), c.Session)
+	}
+	out.table(t)
+}
