@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unloop/unloop/gateway/internal/memory/identity"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 )
@@ -19,3 +20,9 @@ func HasPrompts(path string) bool {
 	path = strings.TrimRight(path, "/")
 	return slices.ContainsFunc(formats.All, func(f *provider.Format) bool { return f.Prompt() && f.Reads(path) })
 }
+
+// IdentitySource says where a part of a request's identity is taken from.
+type IdentitySource = identity.Source
+
+// IdentitySources describes the parts of an identity.
+func IdentitySources() []IdentitySource { return identity.Sources() }

@@ -68,3 +68,61 @@ func read(t *testing.T, path string) string {
 	}
 	return string(text)
 }
+
+// answers are questions of docs/README.md by a word of each, with what the linked section says.
+var answers = map[string]string{
+	"watch?":        "| `pathPrefix` |",
+	"caller":        "`X-Session-Id`",
+	"without a":     "Without a policy file",
+	"budget":        "`budget` per `period`",
+	"only watch":    "`mode: shadow`",
+	"no loop":       "| you see | change |",
+	"batch":         "unloop exempt",
+	"stopped agent": "`recursive_loop_detected`",
+	"messages link": "--public-url",
+	"sees prompts":  "Gateways see requests and keys",
+	"NATS is away":  "`failure_mode` decides",
+	"request pass":  "unloop policy explain",
+}
+
+// A stranger's questions are answered behind one link of docs/README.md.
+func TestTwelveQuestionsAreAnswered(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(root, "docs")
+	questions := section(read(t, filepath.Join(folder, "README.md")), "twelve-questions")
+	asked := 0
+	for line := range strings.SplitSeq(questions, "\n") {
+		found := link.FindStringSubmatch(line)
+		if found == nil {
+			continue
+		}
+		asked++
+		path, anchor, _ := strings.Cut(found[1], "#")
+		answered := false
+		for word, says := range answers {
+			answered = answered || strings.Contains(line, word) && strings.Contains(section(read(t, filepath.Join(folder, path)), anchor), says)
+		}
+		if !answered {
+			t.Errorf("%s: no answer at %s", line, found[1])
+		}
+	}
+	if asked != len(answers) || asked != 12 {
+		t.Errorf("%d questions", asked)
+	}
+}
+
+// section returns the text below the heading of an anchor.
+func section(page, anchor string) string {
+	var text strings.Builder
+	inside, inCode := false, false
+	for line := range strings.SplitSeq(page, "\n") {
+		inCode = inCode != strings.HasPrefix(line, "```")
+		if !inCode && strings.HasPrefix(line, "#") {
+			inside = anchors(line)[anchor]
+		}
+		if inside {
+			text.WriteString(line + "\n")
+		}
+	}
+	return text.String()
+}

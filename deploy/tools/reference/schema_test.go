@@ -8,12 +8,32 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-func policyFields(string) (string, error) { return document(policy.Schema, "Bundle") }
+func policyFields(string) (string, error) {
+	fields, err := document(policy.Schema, "Bundle")
+	return fields + identities(), err
+}
+
+// identities describes what selectors and rules compare of a request's sender.
+func identities() string {
+	var rows [][]string
+	for _, s := range gateway.IdentitySources() {
+		var from []string
+		for _, name := range s.From {
+			if !strings.Contains(name, " ") {
+				name = code(name)
+			}
+			from = append(from, name)
+		}
+		rows = append(rows, []string{s.Part, s.Is, strings.Join(from, ", ")})
+	}
+	return "\n## Identity\n\nWho sends a request. Each part is taken from the first of its sources that the request has. Hashes are those that events show.\n" + table([]string{"part", "is", "from"}, rows)
+}
 
 func notifyFields(string) (string, error) { return document(notifier.Schema, "File") }
 

@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"hash"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -28,6 +29,15 @@ const maxLabel = 128
 
 // sessionHeaders name the session, the first one that is set.
 var sessionHeaders = []string{"X-Session-Id", "X-Claude-Code-Session-Id"}
+
+// baggageKeys name the session in W3C baggage, as OpenTelemetry's semantic conventions do.
+var baggageKeys = []string{"session.id", "gen_ai.conversation.id"}
+
+// Headers of the labels.
+const (
+	tenantHeader  = "X-Tenant-Id"
+	projectHeader = "X-Project-Id"
+)
 
 // Hasher makes identities with one key, the same in all gateways of a cluster.
 type Hasher struct {
@@ -47,8 +57,8 @@ func (h *Hasher) Identify(r *http.Request, apiKey, defaultProject string, p *pro
 	caller := h.Caller(apiKey, user(p))
 	session, name := h.session(r, caller, p)
 	return &checkpb.Identity{
-		Tenant:  bounded.Name(r.Header.Get("X-Tenant-Id"), maxLabel),
-		Project: bounded.Name(cmp.Or(r.Header.Get("X-Project-Id"), defaultProject), maxLabel),
+		Tenant:  bounded.Name(r.Header.Get(tenantHeader), maxLabel),
+		Project: bounded.Name(cmp.Or(r.Header.Get(projectHeader), defaultProject), maxLabel),
 		Caller:  caller,
 		Session: session,
 	}, name
@@ -90,13 +100,12 @@ func namedSession(header http.Header, p *provider.Prompt) string {
 	return p.Session
 }
 
-// baggageSession returns the session in W3C baggage, under the names of OpenTelemetry's
-// semantic conventions.
+// baggageSession returns the session in W3C baggage.
 func baggageSession(headers []string) string {
 	for member := range strings.SplitSeq(strings.Join(headers, ","), ",") {
 		pair, _, _ := strings.Cut(member, ";") // properties follow
 		key, value, _ := strings.Cut(pair, "=")
-		if key = strings.TrimSpace(key); key == "session.id" || key == "gen_ai.conversation.id" {
+		if slices.Contains(baggageKeys, strings.TrimSpace(key)) {
 			return strings.TrimSpace(value)
 		}
 	}
