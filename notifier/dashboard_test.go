@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -277,13 +278,15 @@ func TestTheDashboardTestsEndpointsAndSendsAgain(t *testing.T) {
 		t.Fatalf("test: %d %+v", status, sent)
 	}
 	receive(t, hook.got)
-	type deliveries struct {
-		Deliveries []struct {
-			ID       string
-			Attempts []struct{ Manual bool }
-		}
+	if end := receive(t, hook.got); end.id() != sent.ID+"-end" {
+		t.Errorf("after the test message came %s, want its end", end.id())
 	}
-	await(t, p, "deliveries", func(d deliveries) bool { return len(d.Deliveries) == 1 && d.Deliveries[0].ID == sent.ID })
+	type shown struct {
+		ID       string
+		Attempts []struct{ Manual bool }
+	}
+	type deliveries struct{ Deliveries []shown }
+	await(t, p, "deliveries", func(d deliveries) bool { return len(d.Deliveries) == 2 })
 	if status := p.send(t, http.MethodPost, "deliveries/"+name+"/"+sent.ID+"/resend", `{"actor":"ops"}`, &sent); status != http.StatusOK {
 		t.Fatalf("resend: %d %+v", status, sent)
 	}
@@ -291,7 +294,8 @@ func TestTheDashboardTestsEndpointsAndSendsAgain(t *testing.T) {
 		t.Errorf("sent again as %s, want %s", d.id(), sent.ID)
 	}
 	await(t, p, "deliveries", func(d deliveries) bool {
-		return len(d.Deliveries[0].Attempts) == 2 && d.Deliveries[0].Attempts[1].Manual
+		at := slices.IndexFunc(d.Deliveries, func(one shown) bool { return one.ID == sent.ID })
+		return at >= 0 && len(d.Deliveries[at].Attempts) == 2 && d.Deliveries[at].Attempts[1].Manual
 	})
 	var fault struct{ Error struct{ Code string } }
 	for _, path := range []string{"endpoints/none/test", "deliveries/" + name + "/none/resend"} {
