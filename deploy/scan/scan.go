@@ -7,6 +7,7 @@ package scan
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -82,6 +83,7 @@ type result struct {
 	// their ids.
 	sessions map[string]int
 	shown    map[string]excerpts.Loop
+	newest   map[string]*logs.Request // of each loop, while the file is read
 	// marks are the first requests of a session with each action about a loop.
 	marks map[string]Did
 	// texts name loops in words.
@@ -92,7 +94,7 @@ type result struct {
 
 // scanFile evaluates a file. Only a fault of the configuration is an error.
 func scanFile(ctx context.Context, f File, cfg Config) *result {
-	r := &result{sessions: map[string]int{}, shown: map[string]excerpts.Loop{}, marks: map[string]Did{}, texts: map[string]string{}}
+	r := &result{sessions: map[string]int{}, shown: map[string]excerpts.Loop{}, newest: map[string]*logs.Request{}, marks: map[string]Did{}, texts: map[string]string{}}
 	var findings []*checkpb.Finding
 	run, err := replay.New(ctx, replay.Config{
 		Policies: cfg.Policies, Pace: cfg.Pace, Embedworker: cfg.Embedworker, Decided: func(d *checkpb.Decision) { findings = d.GetFindings() },
@@ -120,26 +122,42 @@ func scanFile(ctx context.Context, f File, cfg Config) *result {
 		}
 		if q.Answer == nil {
 			r.sessions[nameOf(f.Path, &q)]++
-			r.found(ctx, run, f.Path, &q, findings)
+			r.found(f.Path, &q, findings)
+		}
+		if len(r.newest) > maxKept {
+			r.show(ctx, run, f.Path)
 		}
 	}
+	r.show(ctx, run, f.Path)
 	r.report = run.Report()
 	return r
 }
 
-// found marks the findings about a request, and keeps the rounds that it shows.
-func (r *result) found(ctx context.Context, run *replay.Run, path string, q *logs.Request, findings []*checkpb.Finding) {
+// maxKept is how many requests are kept of loops that may go on.
+const maxKept = 64
+
+// show reads the rounds of the requests that are kept.
+func (r *result) show(ctx context.Context, run *replay.Run, path string) {
+	for id, q := range r.newest {
+		if rounds, err := run.Rounds(ctx, path, q); err == nil { // the decision stands without them
+			r.shown[id] = rounds
+		}
+	}
+	clear(r.newest)
+}
+
+// found marks the findings about a request, and keeps it for the rounds that it shows.
+func (r *result) found(path string, q *logs.Request, findings []*checkpb.Finding) {
 	findings = slices.DeleteFunc(slices.Clone(findings), func(f *checkpb.Finding) bool { return f.GetLoopId() == "" })
 	if len(findings) == 0 {
 		return
 	}
 	n := r.sessions[nameOf(path, q)]
-	rounds, err := run.Rounds(ctx, path, q)
+	kept := *q
+	kept.Body = bytes.Clone(q.Body)
 	for _, f := range findings {
-		r.marks[f.GetLoopId()], r.texts[f.GetLoopId()] = r.marks[f.GetLoopId()].with(f, n), f.Facts().Text()
-		if err == nil { // the decision stands without them
-			r.shown[f.GetLoopId()] = rounds
-		}
+		id := f.GetLoopId()
+		r.marks[id], r.texts[id], r.newest[id] = r.marks[id].with(f, n), f.Facts().Text(), &kept
 	}
 }
 
