@@ -23,6 +23,7 @@ import (
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/notifier"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 // chatMessage is a message of a labelled session.
@@ -42,8 +43,8 @@ func asClaude(messages []chatMessage) string {
 	at := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	for i, m := range messages {
 		kind, blocks := "user", []block{{Type: "text", Text: m.Content}}
-		switch {
-		case m.Role == "assistant":
+		switch m.Role {
+		case "assistant":
 			kind = m.Role
 			if m.Content == "" {
 				blocks = nil
@@ -51,7 +52,7 @@ func asClaude(messages []chatMessage) string {
 			for _, c := range m.Calls {
 				blocks = append(blocks, block{Type: "tool_use", ID: c.ID, Name: c.Function.Name, Input: object(json.RawMessage(c.Function.Arguments))})
 			}
-		case m.Role == "tool":
+		case "tool":
 			blocks = []block{{Type: "tool_result", Result: m.CallID, Content: m.Content}}
 		}
 		text, _ := json.Marshal(blocks) // strings can be encoded
@@ -74,7 +75,7 @@ func labelled(t *testing.T) (all [][]chatMessage) {
 			t.Fatal(err)
 		}
 		lines := bufio.NewReader(f)
-		for n := 0; n < 15; n++ {
+		for range 15 {
 			line, err := lines.ReadBytes('\n')
 			var s struct{ Messages []chatMessage }
 			if len(line) > 0 && json.Unmarshal(line, &s) == nil {
@@ -90,7 +91,7 @@ func labelled(t *testing.T) (all [][]chatMessage) {
 }
 
 // liveSystem starts all of Unloop in front of a model that always says the same.
-func liveSystem(t *testing.T) *system.System {
+func liveSystem(t *testing.T, policies string) *system.System {
 	t.Helper()
 	model := httptest.NewServer(scripted.New(func(scripted.Request) scripted.Reply { return scripted.Text("ok") }))
 	t.Cleanup(model.Close)
@@ -98,7 +99,7 @@ func liveSystem(t *testing.T) *system.System {
 		Admin: "127.0.0.1:0", Replicas: 1, OverNATS: true, Embedded: natskit.EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: "memory"},
 		Gateway: gateway.DefaultConfig(), Notifier: notifier.DefaultConfig(), Embedworker: embedworker.DefaultConfig(),
 	}
-	cfg.Embedworker.Embedder = "lexical"
+	cfg.Embedworker.Embedder, cfg.Gateway.Policies = "lexical", policies
 	cfg.Gateway.Listen, cfg.Gateway.Upstream = "127.0.0.1:0", map[string]string{"anthropic": model.URL}
 	cfg.Gateway.CheckTimeout, cfg.Gateway.StartGrace, cfg.Gateway.Reject = 5*time.Second, 20*time.Second, "429"
 	s, err := system.New(cfg, slog.New(slog.DiscardHandler))
@@ -167,13 +168,25 @@ func sent(t *testing.T, url, key string, f File) (d Did) {
 // session that is sent through a gateway.
 func TestScanDecidesAsAGatewayDoes(t *testing.T) {
 	t.Parallel()
-	s := liveSystem(t)
+	bundle, err := policy.Default(func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle.Policies[0].Spec.Semantic.BudgetMS = 10_000 // on a busy machine, too
+	text, err := bundle.Commented()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config()
+	cfg.Policies = filepath.Join(t.TempDir(), "default.yaml")
+	writeFile(t, cfg.Policies, string(text))
+	s := liveSystem(t, cfg.Policies)
 	found := 0
 	for i, messages := range labelled(t) {
 		path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.jsonl", i))
 		writeFile(t, path, asClaude(messages))
 		f := File{Path: path, Agent: agents.All[0]}
-		scanned := scanFile(t.Context(), f, config())
+		scanned := scanFile(t.Context(), f, cfg)
 		if scanned.err != nil || scanned.faults > 0 {
 			t.Fatalf("session %d: %v, %d faults", i, scanned.err, scanned.faults)
 		}

@@ -166,7 +166,7 @@ func TestTuneSearchesThresholds(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	labels := map[string]Label{}
-	for i := range 12 {
+	for i := range 6 {
 		name := fmt.Sprintf("%02d.jsonl", i)
 		polls := strings.NewReplacer(`"is_error":true`, `"is_error":false`, "1 failed: cart", "2 of 9 orders were sent so far", "npm test", "shop orders")
 		writeFile(t, filepath.Join(home, name), polls.Replace(strings.Join(claudeLines(), "\n")))
