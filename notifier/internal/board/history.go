@@ -118,6 +118,17 @@ func (h *History) Keep(l Loop, gone bool) {
 	h.fold(l)
 }
 
+// End remembers that a loop is over, if an event told of it.
+func (h *History) End(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.byID[id]; e != nil {
+		l := *e.Value.(*Loop)
+		l.gone = true
+		e.Value = &l
+	}
+}
+
 // Loops returns the loops that the events describe, in no order.
 func (h *History) Loops() []Loop {
 	h.mu.Lock()

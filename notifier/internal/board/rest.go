@@ -11,7 +11,8 @@ import (
 // that they are open.
 type Incidents struct {
 	*Records[openloop.Record]
-	rest rest
+	rest    rest
+	history *History
 }
 
 // rest has the open loops whose records are not kept. The bucket bounds them.
@@ -22,7 +23,7 @@ type rest struct {
 }
 
 func newIncidents(history *History, changed func()) *Incidents {
-	in := &Incidents{Records: newRecords[openloop.Record](maxIncidents, changed)}
+	in := &Incidents{Records: newRecords[openloop.Record](maxIncidents, changed), history: history}
 	in.rest.clear()
 	in.removed = func(gone openloop.Record) { history.Keep(loopOfRecord(&gone), true) }
 	in.evicted = func(key string, open openloop.Record) {
@@ -51,9 +52,11 @@ func (in *Incidents) Replace(all []Entry) {
 	in.Records.Replace(all)
 }
 
-// Release removes the record of a loop that was released.
+// Release removes the record of a loop that was released. Where its record was removed before
+// it was read, the loop is known by its event alone.
 func (in *Incidents) Release(loopID string) {
 	in.rest.forget(loopID)
+	in.history.End(loopID)
 	in.DeleteFunc(func(one openloop.Record) bool { return one.LoopID == loopID })
 }
 

@@ -70,3 +70,19 @@ func TestLoopsWithoutRoomEndAndGoOn(t *testing.T) {
 		t.Errorf("%d loops are open after all records went", got)
 	}
 }
+
+// A loop may be released before its record was read: the event alone told of it.
+func TestAReleasedLoopIsOverWithoutItsRecord(t *testing.T) {
+	t.Parallel()
+	b := New()
+	b.History.Add(1, published(t, event.Detected, noon, data("l1", "p")))
+	soon := noon.Add(time.Second)
+	if l, _ := b.Loop("l1", soon); l.State != Open {
+		t.Fatalf("the record is on its way, and the loop is %q", l.State)
+	}
+	b.Incidents.Release("l1")
+	b.Incidents.Release("l2") // nobody knows it
+	if l, _ := b.Loop("l1", soon); l.State != Resolved {
+		t.Errorf("the loop is %q", l.State)
+	}
+}
