@@ -15,22 +15,21 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
-	"github.com/nats-io/nuid"
 
 	"github.com/unloop/unloop/detector/internal/blocks"
 	"github.com/unloop/unloop/detector/internal/comparing"
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/decide"
 	"github.com/unloop/unloop/detector/internal/evaluate"
+	"github.com/unloop/unloop/detector/internal/handover"
 	"github.com/unloop/unloop/detector/internal/heartbeat"
 	"github.com/unloop/unloop/detector/internal/limit"
-	"github.com/unloop/unloop/detector/internal/membership"
 	"github.com/unloop/unloop/detector/internal/metrics"
-	"github.com/unloop/unloop/detector/internal/peers"
 	"github.com/unloop/unloop/detector/internal/recorder"
 	"github.com/unloop/unloop/detector/internal/release"
 	"github.com/unloop/unloop/detector/internal/streak"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/fleet"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -44,8 +43,7 @@ type Detector struct {
 	deps      service.Deps
 	now       func() time.Time
 	clock     *servertime.Clock
-	id        string // its name among the detectors
-	member    *membership.Member
+	fleet     *fleet.Fleet
 	heart     *heartbeat.Heart
 	blocks    *blocks.Blocks
 	incidents *recorder.Recorder
@@ -78,9 +76,6 @@ func WithClock(now func() time.Time) Option {
 // refused as overloaded.
 const maxInFlight = 4096
 
-// idLength is the length of a detector's id, which no other running detector has.
-const idLength = 6
-
 // New returns a detector; Run starts it.
 func New(deps service.Deps, opts ...Option) (*Detector, error) {
 	d := &Detector{deps: deps, slots: make(chan struct{}, maxInFlight), goroutines: spare.New(), metrics: metrics.New(deps.Metrics)}
@@ -91,14 +86,12 @@ func New(deps service.Deps, opts ...Option) (*Detector, error) {
 	}
 	deps.Metrics.MustRegister(d.clock.Gauge("unloop_detector_clock_offset_seconds"))
 	metric.GaugeFunc(deps.Metrics, "unloop_detector_under_way", "Messages in flight.", func() float64 { return float64(len(d.slots)) })
-	d.id = nuid.New().Next()[:idLength]
-	known := peers.New(d.id, time.Now)
-	d.member = membership.New(d.id, deps.NATS, known, d.metrics)
+	d.fleet = fleet.New(time.Now)
 	d.heart = heartbeat.New(deps.NATS)
 	d.fill = natskit.NewFill(deps.NATS, deps.Layout, deps.Log, deps.Metrics)
 	d.incidents = recorder.New(deps.NATS, deps.Layout, deps.Metrics, deps.Log, d.now)
 	d.blocks = blocks.New(deps.NATS, deps.Metrics, deps.Log, d.now)
-	d.wire(ledger.WithOwners(known))
+	d.wire(ledger.WithOwners(handover.NewOwners(d.heart.Name(), d.fleet, time.Now)))
 	d.decider.Semantic.Goroutines = d.goroutines
 	return d, nil
 }
@@ -115,7 +108,7 @@ func (d *Detector) wire(owners ledger.Option) {
 	d.decider = decide.Decider{
 		Log: d.deps.Log, Now: d.now, Metrics: d.metrics, Counters: counters, Sessions: sessions,
 		Limits: limits, Budgets: budgets, Room: natskit.NewRoom(nc, schemas.BucketBudgets),
-		Incidents: d.incidents, Cooldowns: d.blocks, Peers: d.member, Publish: nc.Publish,
+		Incidents: d.incidents, Cooldowns: d.blocks, Peers: handover.NewSender(nc, d.fleet, d.metrics), Publish: nc.Publish,
 		Semantic: comparing.New(streaks, worker, d.incidents.Record, d.now, d.metrics, reg),
 	}
 	d.releaser = release.Releaser{
@@ -167,7 +160,7 @@ func (d *Detector) Run(ctx context.Context) error {
 	behind.Go(func() { d.fill.Run(writing) })
 
 	d.ready.Set(nil)
-	d.member.Announce(ctx)
+	<-ctx.Done()
 	d.ready.Set(context.Cause(ctx))
 	stopChecks()
 	stopOutcomes()
@@ -203,7 +196,7 @@ func (d *Detector) subscribe() (stop func(), err error) {
 		natskit.Responder{Name: "check-own", Subject: schemas.DetectorSubject(d.heart.Name()), Handle: d.onRemoteCheck},
 		natskit.Responder{Name: "release", Subject: schemas.SubjectRelease, Handle: d.onRelease},
 		natskit.Responder{Name: "outcome", Subject: schemas.SubjectOutcome, Handle: d.onOutcome},
-		natskit.Responder{Name: "handover", Subject: membership.Subject(d.id), Handle: d.onHandover},
+		natskit.Responder{Name: "handover", Subject: handover.Subject(d.heart.Name()), Handle: d.onHandover},
 	)
 	if err != nil {
 		return nil, err
@@ -215,7 +208,7 @@ func (d *Detector) subscribe() (stop func(), err error) {
 		}
 	}
 	for subject, handle := range map[string]func(*nats.Msg){
-		schemas.SubjectForget: d.onForget, schemas.SubjectDetectors: d.member.OnPresence,
+		schemas.SubjectForget: d.onForget, schemas.SubjectBeat: func(m *nats.Msg) { d.fleet.Hear(string(m.Data)) },
 		blocks.Subjects: d.blocks.OnStored, recorder.BreakerSubjects: d.incidents.OnBreaker,
 	} {
 		stopOne, err := d.deps.NATS.Subscribe(subject, handle)

@@ -390,3 +390,38 @@ func watchKey(t *testing.T, s *natstest.Server, bucket string) func(wanted func(
 		}
 	}
 }
+
+// Detectors of an older version beat, and take nothing that is handed over under their
+// names: those beside them count themselves.
+func TestDetectorsCountBesideThoseThatTakeNoHandover(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	nc := s.Conn()
+	beating := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		defer close(beating)
+		tick := time.NewTicker(schemas.BeatEvery)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			for i := range 8 {
+				_ = nc.Publish(schemas.SubjectBeat, fmt.Append(nil, "old", i))
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	defer func() { stop(); <-beating }()
+	a, b := startDetector(t, s), startDetector(t, s)
+	for run := range 20 {
+		got := storm(t, s, promptCheck(fmt.Sprint("storm ", run)), 200, 1)
+		if got.allowed > 5 || got.allowed+got.unknown < 5 || got.unknown > 20 {
+			t.Errorf("run %d: %d passed and %d had no answer, want 5 and 0", run, got.allowed, got.unknown)
+		}
+	}
+	if n := a.counted(t, "unloop_detector_handed_over_total") + b.counted(t, "unloop_detector_handed_over_total"); n == 0 {
+		t.Error("nothing was handed over")
+	}
+}

@@ -25,7 +25,7 @@ func FuzzMessages(f *testing.F) {
 	f.Add([]byte("\x0a\xff\xff\xff\xff\x0f"))
 	f.Add([]byte{0x12, 0x00, 0x0a, 0x02, 0x2a, 0x00})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, subject := range []string{schemas.SubjectCheck, schemas.SubjectRelease, schemas.SubjectOutcome, schemas.SubjectForget, schemas.SubjectCooldown, schemas.SubjectDetectors} {
+		for _, subject := range []string{schemas.SubjectCheck, schemas.SubjectRelease, schemas.SubjectOutcome, schemas.SubjectForget, schemas.SubjectCooldown, schemas.SubjectBeat} {
 			if err := nc.Publish(subject, data); err != nil {
 				t.Fatal(err)
 			}

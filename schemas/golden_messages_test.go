@@ -104,7 +104,6 @@ func firstGolden() map[string]proto.Message {
 		"release-reply-1":   &checkpb.ReleaseReply{Error: "no open loop with this id", Released: []*checkpb.CounterRef{{Policy: "p", Detector: "prompt", Fingerprint: fp, Shadow: true}}},
 		"release-reply-2":   &checkpb.ReleaseReply{Count: 1500},
 		"forget-2":          &checkpb.Forget{LoopId: "viIzp0jq26E8k6XTjdCptc"},
-		"presence-1":        &checkpb.Presence{Id: "0tq26E", RoundTripUs: 150, Leaving: true},
 		"handover-1":        &checkpb.Handover{Check: &checkpb.Check{RequestId: "req_def456"}, Outcome: &checkpb.Outcome{Text: digest}, BudgetMs: 45},
 		"handover-reply-1":  &checkpb.HandoverReply{Verdict: []byte(`{"Count":3}`), Error: "not counted"},
 		"forget-1":          &checkpb.Forget{Counters: []*checkpb.CounterRef{{Policy: "p", Detector: "request", Fingerprint: fp}}},

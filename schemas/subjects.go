@@ -23,8 +23,8 @@ const (
 	SubjectOwed = "loop.owed"
 	// SubjectAudit begins the subjects of StreamAudit.
 	SubjectAudit = "loop.audit"
-	// SubjectDetectors broadcasts a Presence to every detector. SubjectDetectors.ID
-	// carries a Handover to one of them; the answer is a HandoverReply.
+	// SubjectDetectors begins the subjects of detectors by their names, which carry a
+	// Handover; the answer is a HandoverReply.
 	SubjectDetectors = "loop.detectors"
 	// SubjectStatus carries an empty request to every part; each answers with its
 	// status.Status as JSON.

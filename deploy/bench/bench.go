@@ -46,6 +46,7 @@ var parts = []part{
 	{"sessions-apart", "the same, in one process against four, and the processor time of each of the four", (*bench).apart},
 	{"stream", "streamed answers through the gateway, against a bare proxy, and the memory of open streams", (*bench).stream},
 	{"check", "the check path, in one process and in three, against a NATS echo and Redis", (*bench).check},
+	{"detectors", "the check path with one, two and four detectors", (*bench).detectors},
 	{"blocked", "requests of blocked loops, against a bare handler", (*bench).blocked},
 }
 

@@ -104,6 +104,52 @@ func TestTwoGatewaysAndThreeDetectorsLetExactlyFiveThrough(t *testing.T) {
 	}
 }
 
+// While detectors come and go, the loops of many callers move from one to another. Each
+// request counts once all the same, and none passes without a check.
+func TestExactlyFivePassWhileDetectorsComeAndGo(t *testing.T) {
+	t.Parallel()
+	upstream, bundle, server := echo(t), policies(t, eachCounts), natstest.Start(t)
+	unhurried := func(cfg *system.Config) { cfg.Gateway.CheckTimeout = checkTimeout }
+	stops := []func(){startDetector(t, server), startDetector(t, server)}
+	var gateways []string
+	for range 2 {
+		gateways = append(gateways, startGateway(t, server.Conn(), new(lines), upstream, bundle, unhurried))
+	}
+	const callers, requests = 8, 25
+	for round := range 6 {
+		var mu sync.Mutex
+		passed := map[int]int{}
+		var storm sync.WaitGroup
+		for i := range callers * requests {
+			storm.Go(func() {
+				caller := i % callers
+				a, err := trySend(gateways[i/callers%2], prompt(fmt.Sprint("storm ", round)).of(fmt.Sprint("sk-", caller)))
+				mu.Lock()
+				defer mu.Unlock()
+				if degraded := a.header.Get("X-Loop-Degraded"); err != nil || degraded != "" && degraded != "semantic" {
+					t.Errorf("not checked: %v %s", err, degraded)
+				}
+				if a.status == http.StatusOK {
+					passed[caller]++
+				}
+			})
+		}
+		if round%2 == 0 { // in the middle of the storm
+			stops = append(stops, startDetector(t, server), startDetector(t, server))
+		} else {
+			stops[0]()
+			stops[1]()
+			stops = stops[2:]
+		}
+		storm.Wait()
+		for caller := range callers {
+			if passed[caller] != 5 {
+				t.Errorf("round %d: %d requests of caller %d passed, want 5", round, passed[caller], caller)
+			}
+		}
+	}
+}
+
 // Within one process neither a check nor a text passes the server.
 func TestRequestsWithinAProcessDoNotPassTheServer(t *testing.T) {
 	t.Parallel()

@@ -63,7 +63,7 @@ func untilHinted(t *testing.T, url string, c call) {
 }
 
 // startDetector runs a detector until the test ends.
-func startDetector(t *testing.T, server *natstest.Server) {
+func startDetector(t *testing.T, server *natstest.Server) (stop func()) {
 	t.Helper()
 	d, err := detector.New(service.Deps{
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), NATS: server.Service(), Layout: server.Layout(),
@@ -71,7 +71,7 @@ func startDetector(t *testing.T, server *natstest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runService(t, d)
+	return runStoppable(t, d)
 }
 
 // workerProcess runs an embedding worker as a process of its own, which ends

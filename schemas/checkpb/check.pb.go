@@ -2864,71 +2864,8 @@ func (x *Outcome) GetAborted() bool {
 	return false
 }
 
-// Presence is broadcast on loop.detectors by each detector, once a second.
-type Presence struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// How long a message takes to the server and back, in microseconds.
-	RoundTripUs uint32 `protobuf:"varint,2,opt,name=round_trip_us,json=roundTripUs,proto3" json:"round_trip_us,omitempty"`
-	// The detector stops.
-	Leaving       bool `protobuf:"varint,3,opt,name=leaving,proto3" json:"leaving,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Presence) Reset() {
-	*x = Presence{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Presence) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Presence) ProtoMessage() {}
-
-func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Presence.ProtoReflect.Descriptor instead.
-func (*Presence) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{27}
-}
-
-func (x *Presence) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *Presence) GetRoundTripUs() uint32 {
-	if x != nil {
-		return x.RoundTripUs
-	}
-	return 0
-}
-
-func (x *Presence) GetLeaving() bool {
-	if x != nil {
-		return x.Leaving
-	}
-	return false
-}
-
-// Handover is the body of a request on loop.detectors.ID: a step on a record which the
-// detector of that id is to write. It is answered with a HandoverReply.
+// Handover is the body of a request on loop.detectors.NAME: a step on a record which the
+// detector of that name is to write. It is answered with a HandoverReply.
 type Handover struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The request with the one rule, counter or watch whose step is applied.
@@ -2942,7 +2879,7 @@ type Handover struct {
 
 func (x *Handover) Reset() {
 	*x = Handover{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2954,7 +2891,7 @@ func (x *Handover) String() string {
 func (*Handover) ProtoMessage() {}
 
 func (x *Handover) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2967,7 +2904,7 @@ func (x *Handover) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handover.ProtoReflect.Descriptor instead.
 func (*Handover) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{28}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Handover) GetCheck() *Check {
@@ -3005,7 +2942,7 @@ type HandoverReply struct {
 
 func (x *HandoverReply) Reset() {
 	*x = HandoverReply{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3017,7 +2954,7 @@ func (x *HandoverReply) String() string {
 func (*HandoverReply) ProtoMessage() {}
 
 func (x *HandoverReply) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3030,7 +2967,7 @@ func (x *HandoverReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandoverReply.ProtoReflect.Descriptor instead.
 func (*HandoverReply) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{29}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *HandoverReply) GetVerdict() []byte {
@@ -3075,7 +3012,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3087,7 +3024,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3100,7 +3037,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{30}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Limit) GetPolicy() string {
@@ -3187,7 +3124,7 @@ type Breaker struct {
 
 func (x *Breaker) Reset() {
 	*x = Breaker{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3199,7 +3136,7 @@ func (x *Breaker) String() string {
 func (*Breaker) ProtoMessage() {}
 
 func (x *Breaker) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3212,7 +3149,7 @@ func (x *Breaker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Breaker.ProtoReflect.Descriptor instead.
 func (*Breaker) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{31}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Breaker) GetThreshold() float64 {
@@ -3241,7 +3178,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3253,7 +3190,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3266,7 +3203,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{32}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Bucket) GetRate() float64 {
@@ -3299,7 +3236,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3311,7 +3248,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3324,7 +3261,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{33}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Budget) GetAmount() float64 {
@@ -3368,7 +3305,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3380,7 +3317,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3393,7 +3330,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{34}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Stage) GetPercent() float64 {
@@ -3444,7 +3381,7 @@ type LimitVerdict struct {
 
 func (x *LimitVerdict) Reset() {
 	*x = LimitVerdict{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3456,7 +3393,7 @@ func (x *LimitVerdict) String() string {
 func (*LimitVerdict) ProtoMessage() {}
 
 func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3469,7 +3406,7 @@ func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitVerdict.ProtoReflect.Descriptor instead.
 func (*LimitVerdict) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{35}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LimitVerdict) GetAction() Action {
@@ -3563,7 +3500,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3575,7 +3512,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3588,7 +3525,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{36}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Correction) GetLimit() *Limit {
@@ -3861,11 +3798,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\vcorrections\x18\x1e \x03(\v2\x1b.unloop.check.v1.CorrectionR\vcorrections\x12<\n" +
 	"\tsemantics\x18, \x03(\v2\x1e.unloop.check.v1.SemanticWatchR\tsemantics\x12\x12\n" +
 	"\x04text\x18- \x01(\fR\x04text\x12\x18\n" +
-	"\aaborted\x18. \x01(\bR\aaborted\"X\n" +
-	"\bPresence\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\"\n" +
-	"\rround_trip_us\x18\x02 \x01(\rR\vroundTripUs\x12\x18\n" +
-	"\aleaving\x18\x03 \x01(\bR\aleaving\"\x89\x01\n" +
+	"\aaborted\x18. \x01(\bR\aaborted\"\x89\x01\n" +
 	"\bHandover\x12,\n" +
 	"\x05check\x18\x01 \x01(\v2\x16.unloop.check.v1.CheckR\x05check\x122\n" +
 	"\aoutcome\x18\x02 \x01(\v2\x18.unloop.check.v1.OutcomeR\aoutcome\x12\x1b\n" +
@@ -3954,7 +3887,7 @@ func file_unloop_check_v1_check_proto_rawDescGZIP() []byte {
 }
 
 var file_unloop_check_v1_check_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_unloop_check_v1_check_proto_goTypes = []any{
 	(Action)(0),                 // 0: unloop.check.v1.Action
 	(Answer)(0),                 // 1: unloop.check.v1.Answer
@@ -3987,18 +3920,17 @@ var file_unloop_check_v1_check_proto_goTypes = []any{
 	(*Forget)(nil),              // 28: unloop.check.v1.Forget
 	(*Owed)(nil),                // 29: unloop.check.v1.Owed
 	(*Outcome)(nil),             // 30: unloop.check.v1.Outcome
-	(*Presence)(nil),            // 31: unloop.check.v1.Presence
-	(*Handover)(nil),            // 32: unloop.check.v1.Handover
-	(*HandoverReply)(nil),       // 33: unloop.check.v1.HandoverReply
-	(*Limit)(nil),               // 34: unloop.check.v1.Limit
-	(*Breaker)(nil),             // 35: unloop.check.v1.Breaker
-	(*Bucket)(nil),              // 36: unloop.check.v1.Bucket
-	(*Budget)(nil),              // 37: unloop.check.v1.Budget
-	(*Stage)(nil),               // 38: unloop.check.v1.Stage
-	(*LimitVerdict)(nil),        // 39: unloop.check.v1.LimitVerdict
-	(*Correction)(nil),          // 40: unloop.check.v1.Correction
-	(*semanticpb.Exchange)(nil), // 41: unloop.semantic.v1.Exchange
-	(semanticpb.Compare)(0),     // 42: unloop.semantic.v1.Compare
+	(*Handover)(nil),            // 31: unloop.check.v1.Handover
+	(*HandoverReply)(nil),       // 32: unloop.check.v1.HandoverReply
+	(*Limit)(nil),               // 33: unloop.check.v1.Limit
+	(*Breaker)(nil),             // 34: unloop.check.v1.Breaker
+	(*Bucket)(nil),              // 35: unloop.check.v1.Bucket
+	(*Budget)(nil),              // 36: unloop.check.v1.Budget
+	(*Stage)(nil),               // 37: unloop.check.v1.Stage
+	(*LimitVerdict)(nil),        // 38: unloop.check.v1.LimitVerdict
+	(*Correction)(nil),          // 39: unloop.check.v1.Correction
+	(*semanticpb.Exchange)(nil), // 40: unloop.semantic.v1.Exchange
+	(semanticpb.Compare)(0),     // 41: unloop.semantic.v1.Compare
 }
 var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	6,  // 0: unloop.check.v1.CheckBatch.checks:type_name -> unloop.check.v1.Check
@@ -4006,11 +3938,11 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	9,  // 2: unloop.check.v1.Check.identity:type_name -> unloop.check.v1.Identity
 	10, // 3: unloop.check.v1.Check.counters:type_name -> unloop.check.v1.Counter
 	19, // 4: unloop.check.v1.Check.watches:type_name -> unloop.check.v1.ToolWatch
-	34, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
-	41, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
+	33, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
+	40, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
 	8,  // 7: unloop.check.v1.Check.semantics:type_name -> unloop.check.v1.SemanticWatch
 	7,  // 8: unloop.check.v1.Check.excerpt:type_name -> unloop.check.v1.Excerpt
-	42, // 9: unloop.check.v1.SemanticWatch.compare:type_name -> unloop.semantic.v1.Compare
+	41, // 9: unloop.check.v1.SemanticWatch.compare:type_name -> unloop.semantic.v1.Compare
 	2,  // 10: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
 	12, // 11: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
 	11, // 12: unloop.check.v1.Counter.together:type_name -> unloop.check.v1.Together
@@ -4021,7 +3953,7 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	15, // 17: unloop.check.v1.AnswerCalls.calls:type_name -> unloop.check.v1.ToolCall
 	15, // 18: unloop.check.v1.AnswerAsker.open:type_name -> unloop.check.v1.ToolCall
 	18, // 19: unloop.check.v1.AnswerAsker.reserved:type_name -> unloop.check.v1.Reservation
-	34, // 20: unloop.check.v1.Reservation.limit:type_name -> unloop.check.v1.Limit
+	33, // 20: unloop.check.v1.Reservation.limit:type_name -> unloop.check.v1.Limit
 	13, // 21: unloop.check.v1.ToolWatch.history:type_name -> unloop.check.v1.History
 	1,  // 22: unloop.check.v1.ToolWatch.block_answer:type_name -> unloop.check.v1.Answer
 	1,  // 23: unloop.check.v1.ToolWatch.cycle_answer:type_name -> unloop.check.v1.Answer
@@ -4029,7 +3961,7 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	15, // 25: unloop.check.v1.ToolRun.call:type_name -> unloop.check.v1.ToolCall
 	0,  // 26: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
 	23, // 27: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
-	39, // 28: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
+	38, // 28: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
 	21, // 29: unloop.check.v1.Decision.tool_reports:type_name -> unloop.check.v1.ToolReport
 	0,  // 30: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
 	1,  // 31: unloop.check.v1.Finding.answer:type_name -> unloop.check.v1.Answer
@@ -4038,18 +3970,18 @@ var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	25, // 34: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
 	23, // 35: unloop.check.v1.Owed.finding:type_name -> unloop.check.v1.Finding
 	10, // 36: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
-	40, // 37: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
+	39, // 37: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
 	8,  // 38: unloop.check.v1.Outcome.semantics:type_name -> unloop.check.v1.SemanticWatch
 	6,  // 39: unloop.check.v1.Handover.check:type_name -> unloop.check.v1.Check
 	30, // 40: unloop.check.v1.Handover.outcome:type_name -> unloop.check.v1.Outcome
-	36, // 41: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
-	37, // 42: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
-	35, // 43: unloop.check.v1.Limit.breaker:type_name -> unloop.check.v1.Breaker
-	38, // 44: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
+	35, // 41: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
+	36, // 42: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
+	34, // 43: unloop.check.v1.Limit.breaker:type_name -> unloop.check.v1.Breaker
+	37, // 44: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
 	0,  // 45: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
 	0,  // 46: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
 	3,  // 47: unloop.check.v1.LimitVerdict.exceeded:type_name -> unloop.check.v1.Exceeded
-	34, // 48: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
+	33, // 48: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
 	49, // [49:49] is the sub-list for method output_type
 	49, // [49:49] is the sub-list for method input_type
 	49, // [49:49] is the sub-list for extension type_name
@@ -4069,7 +4001,7 @@ func file_unloop_check_v1_check_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_unloop_check_v1_check_proto_rawDesc), len(file_unloop_check_v1_check_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   37,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

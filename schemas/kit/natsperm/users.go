@@ -65,10 +65,10 @@ func gatewayUser() User {
 func detectorUser() User {
 	b := begin(Detector, "A detector: decides, and keeps counters, sessions, limits, blocks and incidents.")
 	b.subscribe("take checks, outcomes and releases", schemas.SubjectCheck, schemas.SubjectCheck+".*", schemas.SubjectOutcome, schemas.SubjectRelease)
-	b.subscribe("know the other detectors, and take what they hand over", schemas.SubjectDetectors, schemas.SubjectDetectors+".*")
+	b.subscribe("know the other detectors, and take what they hand over", schemas.SubjectBeat, schemas.SubjectDetectors+".*")
 	b.subscribe("forget what was released, and learn blocks of other detectors", schemas.SubjectForget, record(schemas.BucketBlocks, ">"))
 	b.subscribe("end the loops of circuit breakers that an operator deletes", record(schemas.BucketBudgets, "rule.*.*."+finding.CircuitBreaker+".*"))
-	b.publish("announce itself, and hand over", schemas.SubjectBeat, schemas.SubjectDetectors, schemas.SubjectDetectors+".*")
+	b.publish("announce itself, and hand over", schemas.SubjectBeat, schemas.SubjectDetectors+".*")
 	b.publish("announce blocks and releases", schemas.SubjectCooldown, schemas.SubjectForget)
 	b.publish("ask embedding workers", schemas.SubjectSemantic)
 	b.publish("record events", events...)

@@ -21,7 +21,10 @@ const maxTries = 3
 // again only if the first detector has surely not counted it and will not: it refused the
 // batch, it is gone, or it is frozen and will refuse waiting messages when it returns.
 type attempt struct {
-	c *Checker
+	c    *Checker
+	lane *lane
+	// key is the caller of the first check, whose detectors take the batch.
+	key uint64
 	// message is sent, or body, which is the same encoded.
 	message proto.Message
 	body    []byte
@@ -37,17 +40,22 @@ type attempt struct {
 	free func()
 
 	mu sync.Mutex
+	// asked are the detectors that it was sent to by name.
+	asked []string
 	// open are the calls without a decision, by their places in the batch; nil for others.
 	open []*call
 	left int
 }
 
-func newAttempt(c *Checker, batch []*call, message proto.Message, body []byte, free func()) *attempt {
+func newAttempt(c *Checker, l *lane, batch []*call, message proto.Message, body []byte, free func()) *attempt {
 	until := time.Now().Add(c.timeout)
 	if patient := batch[0].patient; patient.After(until) {
 		until = patient
 	}
-	return &attempt{c: c, message: message, body: body, until: until, awaited: c.awaited(batch[0]), free: sync.OnceFunc(free), open: append([]*call(nil), batch...), left: len(batch)}
+	return &attempt{
+		c: c, lane: l, key: callerKey(batch[0].check), message: message, body: body, until: until,
+		awaited: c.awaited(l, batch[0]), free: sync.OnceFunc(free), open: append([]*call(nil), batch...), left: len(batch),
+	}
 }
 
 // start sends the batch. If its detector falls silent, the batch is sent again while there
@@ -59,7 +67,7 @@ func (a *attempt) start() {
 	if !a.awaited.Patient.IsZero() {
 		time.AfterFunc(a.c.timeout, a.free)
 	}
-	if name := a.try(""); name != "" {
+	if name := a.try(); name != "" {
 		a.watch(name)
 	}
 }
@@ -69,32 +77,33 @@ func (a *attempt) watch(name string) {
 	time.AfterFunc(2*a.c.timeout/5, func() {
 		switch {
 		case a.underway.Load() == 0:
-		case a.c.fleet.silent(name):
-			a.again(name)
+		case a.c.fleet.Silent(name):
+			a.again()
 		case time.Now().Before(a.awaited.Patient):
 			a.watch(name)
 		}
 	})
 }
 
-// try sends the batch to another detector than the one named, and returns the name.
-func (a *attempt) try(except string) (name string) {
+// try sends the batch to its detector or, if that was asked before or is silent, to the next
+// of its first caller, and returns the name.
+func (a *attempt) try() (name string) {
 	a.tries.Add(1)
 	a.underway.Add(1)
 	msg := &nats.Msg{Subject: schemas.SubjectCheck, Data: a.body}
 	near := a.c.inbox.Near(msg.Subject)
 	if !near {
-		name = a.c.fleet.next(except)
+		name = a.detector()
 	}
 	answered := func(p natskit.Part, err error) (more bool) {
 		if err != nil {
 			return a.unanswered(name, err)
 		}
 		part, err := natskit.PartMessage[checkpb.DecisionBatch](p)
-		return a.decided(name, part, err)
+		return a.decided(part, err)
 	}
 	switch {
-	case near, a.c.fleet.unknown(): // there may be one detector, and it may have to beat yet
+	case near, a.c.fleet.Unknown(): // there may be one detector, and it may have to beat yet
 		a.c.inbox.RequestParts(msg, a.message, a.awaited, answered)
 	case name != "":
 		msg.Subject = schemas.DetectorSubject(name)
@@ -105,14 +114,25 @@ func (a *attempt) try(except string) (name string) {
 	return name
 }
 
+// detector returns whom the batch is sent to next; "" for any detector.
+func (a *attempt) detector() (name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if name = a.lane.name; len(a.asked) > 0 || name == "" || a.c.fleet.Silent(name) {
+		name = a.c.fleet.Choose(a.key, a.asked...).First
+	}
+	a.asked = append(a.asked, name)
+	return name
+}
+
 // again sends the batch once more if there is time and no detector has counted it; false
 // if it does not.
-func (a *attempt) again(except string) bool {
+func (a *attempt) again() bool {
 	if a.counted.Load() || a.tries.Load() >= maxTries || !time.Now().Before(a.until) {
 		return false
 	}
 	a.c.again.Inc()
-	a.try(except)
+	a.try()
 	return true
 }
 
@@ -120,8 +140,8 @@ func (a *attempt) again(except string) bool {
 func (a *attempt) unanswered(name string, err error) (more bool) {
 	left := a.underway.Add(-1)
 	if name != "" && errors.Is(err, natskit.ErrNoResponder) {
-		a.c.fleet.gone(name)
-		if a.again(name) {
+		a.c.fleet.Gone(name)
+		if a.again() {
 			return false
 		}
 	}
@@ -134,13 +154,13 @@ func (a *attempt) unanswered(name string, err error) (more bool) {
 
 // decided takes the decisions of an answer, or that it can't be read, and reports whether
 // the try has more.
-func (a *attempt) decided(name string, part *checkpb.DecisionBatch, err error) (more bool) {
-	if err == nil && !a.counted.Load() && a.refused(part) && a.again(name) {
+func (a *attempt) decided(part *checkpb.DecisionBatch, err error) (more bool) {
+	if err == nil && !a.counted.Load() && a.refused(part) && a.again() {
 		a.underway.Add(-1)
 		return false
 	}
 	a.counted.Store(true)
-	a.c.noteAnswer()
+	a.c.noteAnswer(a.lane)
 	a.free()
 	whole := err == nil && a.deliver(part)
 	if whole && part.GetMore() && a.waits() {

@@ -198,7 +198,7 @@ func TestAProcessThatLacksAProcessorWaitsForItsAnswers(t *testing.T) {
 	c := unstarved(natstest.StartBare(t).Service(), timeout)
 	synctest.Test(t, func(t *testing.T) {
 		one := &call{ctx: t.Context(), at: time.Now().Add(-timeout), done: make(chan answer, 1)}
-		c.waiting.Push(0, one)
+		c.lane("").waiting.Push(0, one)
 		c.patrolling = true
 		c.patrol(true)
 		select {

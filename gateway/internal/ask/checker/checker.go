@@ -25,6 +25,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/share/fair"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/fleet"
 	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
@@ -32,8 +33,8 @@ import (
 const (
 	// maxBatch is how many checks share a message.
 	maxBatch = 64
-	// maxSent is how many messages are on their way at once; checks that come
-	// meanwhile share the next one.
+	// maxSent is how many messages are on their way to a detector at once; checks that
+	// come meanwhile share the next one. With fewer to each of several, all would wait.
 	maxSent = 4
 	// maxWaiting is the largest number of checks that wait for a message; one caller may have
 	// half of them.
@@ -61,22 +62,14 @@ type Checker struct {
 
 	inbox *natskit.Inbox
 	mu    sync.Mutex
-	// waiting are the checks that wait for a message; their callers take turns. patience are
-	// those of them that may wait beyond the timeout, which share no message with the others.
-	// patrolling says that all are looked at from time to time.
-	waiting, patience fair.Queue[*call]
-	patrolling        bool
-	// turn says that the next message is for patience.
-	turn bool
-	// answered is the time of the last decision: until then, detectors were busy with
-	// other checks.
-	answered time.Time
-	starved  func() bool
-	// sent is the number of messages on their way that take part in the queue, asked
-	// that of the checks in them.
-	sent, asked int
+	// lanes have the checks by detector. patrolling says that all that wait are looked at
+	// from time to time.
+	lanes      map[string]*lane
+	patrolling bool
+	starved    func() bool
 
-	fleet    *fleet
+	fleet    *fleet.Fleet
+	heat     heat
 	repeats  *repeats
 	patients atomic.Int64
 	outcomes *outcomes
@@ -110,7 +103,7 @@ func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prom
 // processor since their last call.
 func starving(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer, starved func() func() bool) *Checker {
 	c := &Checker{
-		nc: nc, timeout: timeout, now: now, starved: starved(), blocks: standing.New(), fleet: newFleet(), repeats: newRepeats(), outcomes: newOutcomes(),
+		nc: nc, timeout: timeout, now: now, starved: starved(), blocks: standing.New(), lanes: map[string]*lane{}, fleet: fleet.New(time.Now), repeats: newRepeats(), outcomes: newOutcomes(),
 		inbox:   natskit.NewInbox(nc, timeout).Starving(starved()),
 		batches: metric.Histogram(reg, "unloop_gateway_check_batch_size", "Checks in one message to the detectors.", []float64{1, 2, 4, 8, 16, 32, 64}),
 		again:   metric.Counter(reg, "unloop_gateway_check_tries_again_total", "Messages sent again because a detector was gone or frozen."),
@@ -156,12 +149,12 @@ func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decis
 	}
 	c.outcomes.wait(ctx, check, c.timeout*2/5)
 	single := alone(check)
-	batch, err := c.enqueue(own, single)
+	l, send, err := c.enqueue(own, c.home(check), single)
 	if err != nil {
 		return nil, err
 	}
-	if batch != nil {
-		c.send(batch, !single)
+	if send {
+		c.send(l, []*call{own}, !single)
 	}
 	select {
 	case a := <-own.done:
@@ -179,37 +172,38 @@ func newHit() string {
 	return base64.RawURLEncoding.EncodeToString(random[:])
 }
 
-// enqueue returns a batch that the caller must send; none if the call shares a later
-// message.
-func (c *Checker) enqueue(own *call, single bool) ([]*call, error) {
-	if single {
-		return []*call{own}, nil
-	}
+// enqueue returns the lane of a call to the named detector, and whether the caller must
+// send it; if not, it shares a later message.
+func (c *Checker) enqueue(own *call, home string, single bool) (l *lane, send bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sent < maxSent {
-		c.sent++
-		c.asked++
-		return []*call{own}, nil
+	l = c.lane(home)
+	switch {
+	case single:
+		return l, true, nil
+	case l.sent < maxSent:
+		l.sent++
+		l.asked++
+		return l, true, nil
 	}
-	caller, queue := fair.CallerIn(own.ctx), &c.waiting
+	caller, queue := fair.CallerIn(own.ctx), &l.waiting
 	if !own.patient.IsZero() {
-		queue = &c.patience
+		queue = &l.patience
 	}
-	if !fair.May(int64(queue.LenOf(caller)), 1, int64(maxWaiting-c.queued())) {
-		return nil, ErrOverloaded
+	if all, has := c.queued(caller); !fair.May(int64(has), 1, int64(maxWaiting-all)) {
+		return nil, false, ErrOverloaded
 	}
 	queue.Push(caller, own)
 	if !c.patrolling {
 		c.patrolling = true
 		c.patrolLater()
 	}
-	return nil, nil
+	return l, false, nil
 }
 
-// send sends a batch, if there is one. When it is answered and takes part in the queue,
-// the next one is sent.
-func (c *Checker) send(batch []*call, queued bool) {
+// send sends a batch of a lane, if there is one. When it is answered and takes part in the
+// queue, the next one is sent.
+func (c *Checker) send(l *lane, batch []*call, queued bool) {
 	if len(batch) == 0 {
 		return
 	}
@@ -220,18 +214,18 @@ func (c *Checker) send(batch []*call, queued bool) {
 			one.done <- answer{err: fmt.Errorf("%w: %w", ErrDetector, err)}
 		}
 		if queued {
-			go c.send(c.take(len(batch)), true)
+			go c.send(l, c.take(l, len(batch)), true)
 		}
 		return
 	}
 	var next []*call
 	var second atomic.Bool // of the answer and the request's return, either may come first
-	a := newAttempt(c, batch, message, body, func() {
+	a := newAttempt(c, l, batch, message, body, func() {
 		if queued {
-			next = c.take(len(batch))
+			next = c.take(l, len(batch))
 		}
 		if second.Swap(true) {
-			c.send(next, true)
+			c.send(l, next, true)
 		}
 	})
 	a.start()
@@ -239,7 +233,7 @@ func (c *Checker) send(batch []*call, queued bool) {
 		// The answer came within the request, as from a detector of this process
 		// that is overloaded, and so may all that follow: they must take neither
 		// this caller's stack nor its time.
-		go c.send(next, true)
+		go c.send(l, next, true)
 	}
 }
 
@@ -285,17 +279,17 @@ func (one *call) take(d *checkpb.Decision) {
 	}
 }
 
-// take returns the next batch, after one of the given size was answered; if there is
+// take returns the next batch of a lane, after one of the given size was answered; if there is
 // none, a later caller may send. A batch has its share of all checks that are on their way
 // or wait. With all that wait, one large message would go back and forth, and each part of
 // the system would idle while another works.
-func (c *Checker) take(answered int) []*call {
+func (c *Checker) take(l *lane, answered int) []*call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked -= answered
-	share := (c.asked + c.queued() + maxSent - 1) / maxSent
-	queues := []*fair.Queue[*call]{&c.waiting, &c.patience}
-	if c.turn = !c.turn; c.turn {
+	l.asked -= answered
+	share := (l.asked + l.queued() + maxSent - 1) / maxSent
+	queues := []*fair.Queue[*call]{&l.waiting, &l.patience}
+	if l.turn = !l.turn; l.turn {
 		slices.Reverse(queues)
 	}
 	batch := fill(queues[0], min(share, maxBatch))
@@ -303,9 +297,12 @@ func (c *Checker) take(answered int) []*call {
 		batch = fill(queues[1], min(share, maxBatch))
 	}
 	if len(batch) == 0 {
-		c.sent--
+		l.sent--
 	}
-	c.asked += len(batch)
+	l.asked += len(batch)
+	if l.sent == 0 && l.queued() == 0 && c.lanes[l.name] == l {
+		delete(c.lanes, l.name)
+	}
 	return batch
 }
 
@@ -322,6 +319,3 @@ func fill(queue *fair.Queue[*call], most int) (batch []*call) {
 	}
 	return batch
 }
-
-// queued is how many checks wait for a message; the lock is held.
-func (c *Checker) queued() int { return c.waiting.Len() + c.patience.Len() }

@@ -200,7 +200,7 @@ func TestAnswersWithinRequestsDoNotNest(t *testing.T) {
 	await(t, c, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.waiting.Len() == waiting
+		return c.lane("").waiting.Len() == waiting
 	})
 	close(release)
 	all.Wait()

@@ -85,14 +85,15 @@ func TestChecksThatCannotBeSent(t *testing.T) {
 func TestChecksBeyondTheQueueAreRefused(t *testing.T) {
 	t.Parallel()
 	c := newChecker(natstest.StartBare(t).Service(), patience, time.Now)
-	c.sent = maxSent
+	l := c.lane("")
+	l.sent = maxSent
 	for range maxWaiting / 2 {
-		c.waiting.Push(0, &call{ctx: t.Context(), at: time.Now(), done: make(chan answer, 1)})
+		l.waiting.Push(0, &call{ctx: t.Context(), at: time.Now(), done: make(chan answer, 1)})
 	}
 	if _, _, err := c.Check(t.Context(), checkOf("x")); !errors.Is(err, ErrOverloaded) {
 		t.Errorf("of a caller that has half of the queue: error %v", err)
 	}
-	if _, err := c.enqueue(&call{ctx: fair.WithCaller(t.Context(), 1), check: checkOf("x"), at: time.Now(), done: make(chan answer, 1)}, false); err != nil {
+	if _, _, err := c.enqueue(&call{ctx: fair.WithCaller(t.Context(), 1), check: checkOf("x"), at: time.Now(), done: make(chan answer, 1)}, "", false); err != nil {
 		t.Errorf("of another caller: %v", err)
 	}
 }
@@ -101,10 +102,10 @@ func TestChecksBeyondTheQueueAreRefused(t *testing.T) {
 func TestCallersShareTheDetectorsInTurn(t *testing.T) {
 	t.Parallel()
 	c := newChecker(natstest.StartBare(t).Service(), patience, time.Now)
-	c.sent = maxSent
+	c.lane("").sent = maxSent
 	enqueue := func(caller fair.Caller) {
 		own := &call{ctx: fair.WithCaller(t.Context(), caller), check: checkOf("x"), at: time.Now(), done: make(chan answer, 1)}
-		if _, err := c.enqueue(own, false); err != nil {
+		if _, _, err := c.enqueue(own, "", false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,7 +116,7 @@ func TestCallersShareTheDetectorsInTurn(t *testing.T) {
 	enqueue(honest)
 	enqueue(honest)
 	var of []fair.Caller
-	for _, one := range c.take(0)[:4] {
+	for _, one := range c.take(c.lane(""), 0)[:4] {
 		of = append(of, fair.CallerIn(one.ctx))
 	}
 	if want := []fair.Caller{flood, honest, flood, honest}; !slices.Equal(of, want) {
@@ -132,8 +133,7 @@ func TestABatchIsTriedThreeTimes(t *testing.T) {
 	detector(t, s, func(b *checkpb.CheckBatch) []byte { asked.Add(1); return stalled(b) })
 	reg := prometheus.NewRegistry()
 	c := New(s.Service(), patience, time.Now, reg)
-	c.fleet.hear("stalled")
-	c.fleet.heard["stalled"] = time.Now().Add(patience)
+	c.fleet.HearAt("stalled", time.Now().Add(patience))
 	if _, _, err := c.Check(t.Context(), checkOf("x")); !errors.Is(err, ErrDetector) || asked.Load() != maxTries {
 		t.Errorf("%v after %d tries", err, asked.Load())
 	}
@@ -153,24 +153,8 @@ func TestABatchIsTriedWhileThereIsTime(t *testing.T) {
 	t.Parallel()
 	c := newChecker(natstest.StartBare(t).Service(), time.Second, time.Now)
 	a := &attempt{c: c, until: time.Now().Add(-time.Second)}
-	if a.again("") {
+	if a.again() {
 		t.Error("tried again after the end of the time")
-	}
-}
-
-func TestDetectorsThatAreSilentForLongAreForgotten(t *testing.T) {
-	t.Parallel()
-	f := newFleet()
-	f.hear("old")
-	f.hear("young")
-	f.heard["old"] = time.Now().Add(-2 * forgetAfter)
-	f.hear("new")
-	if diff := cmp.Diff([]string{"young", "new"}, f.names); diff != "" || len(f.heard) != 2 {
-		t.Errorf("%s, %d times", diff, len(f.heard))
-	}
-	f.gone("unknown")
-	if f.gone("young"); !f.silent("young") || f.silent("new") || len(f.heard) != 2 {
-		t.Errorf("a detector without subscription is still asked: %v", f.heard)
 	}
 }
 

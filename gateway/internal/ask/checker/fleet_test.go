@@ -12,6 +12,7 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/fleet"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
@@ -37,6 +38,13 @@ func named(t *testing.T, s *natstest.Server, name string, answer func(*checkpb.C
 	}
 }
 
+// checkBy is a check of one of many callers.
+func checkBy(caller int) *checkpb.Check {
+	check := checkOf(fmt.Sprint(caller))
+	check.Identity = &checkpb.Identity{Caller: fmt.Sprint("caller ", caller)}
+	return check
+}
+
 func TestASilentDetectorIsPassedBy(t *testing.T) {
 	t.Parallel()
 	s := natstest.StartBare(t)
@@ -44,12 +52,10 @@ func TestASilentDetectorIsPassedBy(t *testing.T) {
 	named(t, s, "frozen", func(*checkpb.CheckBatch) []byte { frozen.Add(1); return nil })
 	named(t, s, "alive", each(t, func(*checkpb.Check) *checkpb.Decision { return &checkpb.Decision{} }))
 	c := newChecker(s.Service(), patience, time.Now)
-	c.fleet.hear("frozen")
-	c.fleet.heard["frozen"] = time.Now().Add(-2 * silentAfter)
-	c.fleet.hear("alive")
-	c.fleet.heard["alive"] = time.Now().Add(patience) // it goes on beating
+	c.fleet.HearAt("frozen", time.Now().Add(-2*fleet.SilentAfter))
+	c.fleet.HearAt("alive", time.Now().Add(patience)) // it goes on beating
 	for i := range 20 {
-		if _, _, err := c.Check(t.Context(), checkOf(fmt.Sprint(i))); err != nil {
+		if _, _, err := c.Check(t.Context(), checkBy(i)); err != nil {
 			t.Fatalf("check %d: %v", i, err)
 		}
 	}
@@ -70,10 +76,9 @@ func TestAFrozenDetectorsBatchGoesToAnotherInTime(t *testing.T) {
 		if len(asked) > 0 {
 			break
 		}
-		c.fleet.hear("frozen") // its last beat
-		c.fleet.hear("alive")
-		c.fleet.heard["alive"] = time.Now().Add(patience)
-		if _, _, err := c.Check(t.Context(), checkOf(fmt.Sprint(i))); err != nil {
+		c.fleet.Hear("frozen") // its last beat
+		c.fleet.HearAt("alive", time.Now().Add(patience))
+		if _, _, err := c.Check(t.Context(), checkBy(i)); err != nil {
 			t.Fatalf("check %d: %v", i, err)
 		}
 	}
@@ -100,27 +105,13 @@ func TestABatchThatADetectorRefusesGoesToAnother(t *testing.T) {
 		return &checkpb.Decision{HitCounts: []uint32{1}}
 	}))
 	c := newChecker(s.Service(), patience, time.Now)
-	c.fleet.hear("back")
-	c.fleet.hear("gone")
 	for _, name := range []string{"back", "gone"} { // nobody answers for the other
-		c.fleet.heard[name] = time.Now().Add(patience)
+		c.fleet.HearAt(name, time.Now().Add(patience))
 	}
 	for i := range 4 {
-		d, _, err := c.Check(t.Context(), checkOf(fmt.Sprint(i)))
+		d, _, err := c.Check(t.Context(), checkBy(i))
 		if err != nil || len(d.GetHitCounts()) != 1 {
 			t.Fatalf("check %d: %v, %v", i, d, err)
 		}
-	}
-}
-
-func TestFleetIsBounded(t *testing.T) {
-	t.Parallel()
-	f := newFleet()
-	for i := range maxFleet + 10 {
-		f.hear(fmt.Sprint("d", i))
-	}
-	f.hear("not a name")
-	if len(f.names) != maxFleet || len(f.heard) != maxFleet {
-		t.Errorf("%d names, %d times; at most %d may be", len(f.names), len(f.heard), maxFleet)
 	}
 }

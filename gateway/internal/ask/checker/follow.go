@@ -50,7 +50,7 @@ func (c *Checker) Follow(ctx context.Context) error {
 }
 
 // Knows reports whether a detector was heard.
-func (c *Checker) Knows() bool { return !c.fleet.unknown() }
+func (c *Checker) Knows() bool { return !c.fleet.Unknown() }
 
 func (c *Checker) subscribe() (stop func(), err error) {
 	var stops []func()
@@ -61,7 +61,7 @@ func (c *Checker) subscribe() (stop func(), err error) {
 	}
 	for subject, handle := range map[string]nats.MsgHandler{
 		schemas.SubjectCooldown: c.onCooldown, schemas.SubjectForget: c.onForget,
-		schemas.SubjectBeat: func(m *nats.Msg) { c.fleet.hear(string(m.Data)) },
+		schemas.SubjectBeat: func(m *nats.Msg) { c.fleet.Hear(string(m.Data)) },
 	} {
 		unsubscribe, err := c.nc.Subscribe(subject, handle)
 		if err != nil {

@@ -40,9 +40,9 @@ func TestAnswersToABatch(t *testing.T) {
 	} {
 		calls := []*call{{done: make(chan answer, 1)}, {done: make(chan answer, 1)}}
 		freed := 0
-		one := newAttempt(c, calls, nil, nil, func() { freed++ })
+		one := newAttempt(c, c.lane(""), calls, nil, nil, func() { freed++ })
 		for i, part := range test.parts {
-			if more := one.decided("", part, nil); more != (i+1 < len(test.parts)) {
+			if more := one.decided(part, nil); more != (i+1 < len(test.parts)) {
 				t.Errorf("%s: after part %d more is %t", name, i, more)
 			}
 		}
@@ -54,7 +54,7 @@ func TestAnswersToABatch(t *testing.T) {
 				got = append(got, a.decision.GetFindings()[0].GetLoopId())
 			}
 		}
-		if diff := cmp.Diff(test.want, got); diff != "" || freed != 1 || one.again("") {
+		if diff := cmp.Diff(test.want, got); diff != "" || freed != 1 || one.again() {
 			t.Errorf("%s (-want +got):\n%s, freed %d times", name, diff, freed)
 		}
 	}

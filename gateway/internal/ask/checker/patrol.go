@@ -11,25 +11,25 @@ import (
 // awaited returns since when a call's decision is waited for: since it was asked, or since
 // the last decision on another one. A detector that is gone costs the timeout, and not the
 // time that it was busy before.
-func (c *Checker) awaited(one *call) natskit.Awaited {
+func (c *Checker) awaited(l *lane, one *call) natskit.Awaited {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return natskit.Awaited{From: c.begun(one), Until: one.at.Add(max(c.timeout, maxWait)), Patient: one.patient}
+	return natskit.Awaited{From: l.begun(one), Until: one.at.Add(max(c.timeout, maxWait)), Patient: one.patient}
 }
 
 // begun is when the timeout of a call began; the lock is held.
-func (c *Checker) begun(one *call) time.Time {
-	if c.answered.After(one.at) {
-		return c.answered
+func (l *lane) begun(one *call) time.Time {
+	if l.answered.After(one.at) {
+		return l.answered
 	}
 	return one.at
 }
 
 // noteAnswer notes that a detector decides.
-func (c *Checker) noteAnswer() {
+func (c *Checker) noteAnswer(l *lane) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answered = time.Now()
+	l.answered = time.Now()
 }
 
 // patrolLater looks at the calls that wait for a message after a while; the lock is held.
@@ -47,28 +47,37 @@ func (c *Checker) patrol(starved bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if starved {
-		c.answered = now
+	c.patrolling = false
+	for _, l := range c.lanes {
+		if starved {
+			l.answered = now
+		}
+		c.failOverdue(l, now)
+		c.patrolling = c.patrolling || l.queued() > 0
 	}
-	for _, queue := range []*fair.Queue[*call]{&c.waiting, &c.patience} {
+	if c.patrolling {
+		c.patrolLater()
+	}
+}
+
+// failOverdue fails the calls of a lane that have waited too long; the lock is held.
+func (c *Checker) failOverdue(l *lane, now time.Time) {
+	for _, queue := range []*fair.Queue[*call]{&l.waiting, &l.patience} {
 		for {
-			one, found := queue.Pop(func(one *call) bool { return c.overdue(one, now) != nil })
+			one, found := queue.Pop(func(one *call) bool { return c.overdue(l, one, now) != nil })
 			if !found {
 				break
 			}
-			one.done <- answer{err: c.overdue(one, now)}
+			one.done <- answer{err: c.overdue(l, one, now)}
 		}
-	}
-	if c.patrolling = c.queued() > 0; c.patrolling {
-		c.patrolLater()
 	}
 }
 
 // overdue returns why a call waits no longer for a message; nil if it does. The lock is
 // held.
-func (c *Checker) overdue(one *call, now time.Time) error {
+func (c *Checker) overdue(l *lane, one *call, now time.Time) error {
 	switch {
-	case now.Sub(c.begun(one)) >= c.timeout && (!now.Before(one.patient) || c.nc.Silent()):
+	case now.Sub(l.begun(one)) >= c.timeout && (!now.Before(one.patient) || c.nc.Silent()):
 		return ErrTimeout
 	case now.Sub(one.at) >= max(c.timeout, maxWait):
 		return ErrOverloaded
