@@ -126,3 +126,17 @@ func section(page, anchor string) string {
 	}
 	return text.String()
 }
+
+// The README stays what can be read at once: what it is, with a picture, and the ways on.
+func TestTheReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	page := read(t, filepath.Join(root, "README.md"))
+	if n := strings.Count(page, "\n"); n > 150 {
+		t.Errorf("%d lines, 150 are allowed", n)
+	}
+	for _, part := range []string{"](docs/dashboard.png)", "bin/unloop demo", "bin/unloop exec -- ", "bin/unloop up", "make build", "**Clients.**", "## Turn it off", "docs/README.md"} {
+		if !strings.Contains(page, part) {
+			t.Errorf("it lacks %q", part)
+		}
+	}
+}
