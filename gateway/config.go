@@ -24,6 +24,7 @@ type Config struct {
 	UpstreamKey     service.Pairs  `placeholder:"NAME=env:VAR" help:"Provider key that the gateway sends to an upstream instead of its clients' keys, read from an environment variable or a file (NAME=file:PATH). Repeatable; one value may hold several."`
 	UpstreamCA      string         `name:"upstream-ca" type:"path" placeholder:"FILE" help:"Extra CA certificates (PEM) for upstreams, in addition to the system's."`
 	Auth            []string       `placeholder:"key:env:VAR" help:"Who may use the gateway: holders of Unloop keys listed in an environment variable or a file (key:file:PATH), or of tokens signed by the key set at a URL (jwt:URL). Repeatable. Default: everyone."`
+	BesideSecret    service.Pairs  `placeholder:"NAME=env:VAR" help:"Secret with which another gateway signs what it asks (anthropic), read from an environment variable or a file (NAME=file:PATH)."`
 	AuthIssuer      string         `placeholder:"ISS" help:"Required issuer (iss) of tokens."`
 	AuthAudience    []string       `placeholder:"AUD" help:"Accepted audience (aud) of tokens. Repeatable; required with jwt:URL."`
 	AuthTenantClaim string         `placeholder:"CLAIM" help:"Token claim that holds the tenant. It overrides X-Tenant-ID."`

@@ -24,6 +24,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/edge/admit"
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
+	"github.com/unloop/unloop/gateway/internal/edge/beside"
 	"github.com/unloop/unloop/gateway/internal/edge/checkapi"
 	"github.com/unloop/unloop/gateway/internal/edge/forward"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
@@ -61,6 +62,7 @@ type Gateway struct {
 	books      *account.Books
 	proxy      *forward.Proxy
 	api        *checkapi.API
+	beside     *beside.Handler
 	recorder   *recording.Recorder // nil without --record
 	excerpts   *excerpts.Book      // nil with --no-excerpts
 	repeats    *standing.Requests[basis, *rejected]
@@ -117,10 +119,12 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	g.api = checkapi.New(checkapi.Config{
 		Reader: checkapi.Reader{Table: table, MaxBytes: cfg.MaxInspectBytes}, Gate: g.stages.Gate, Decider: checks{g}, Ready: g.ready.Err, ProofKey: cfg.ProofKey,
 	})
+	var besideErr error
+	g.beside, besideErr = beside.New(g.api, g.serveDecision, cfg.BesideSecret)
 	store, err := answers.NewStore(deps.NATS)
 	var recordErr error
 	g.recorder, recordErr = recording.Open(cfg.Record, g.deps.Log, deps.Metrics)
-	if err := errors.Join(err, recordErr); err != nil {
+	if err := errors.Join(err, recordErr, besideErr); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
 	g.excerpts = cfg.excerpts()

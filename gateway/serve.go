@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
+	"github.com/unloop/unloop/gateway/internal/edge/beside"
 	"github.com/unloop/unloop/gateway/internal/edge/checkapi"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
@@ -34,6 +35,8 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case g.refusePage(w, r):
 	case g.stages.Gate.Pages.Answer(w, r): // a preflight
+	case strings.HasPrefix(r.URL.Path, beside.Path):
+		g.beside.ServeHTTP(w, r)
 	case strings.HasPrefix(r.URL.Path, route.Reserved):
 		g.api.ServeHTTP(w, r)
 	case r.URL.Path == checkapi.DecisionPath:

@@ -95,6 +95,7 @@ install() {
 	optional chromium UNLOOP_TEST_CHROMIUM "chromium is not installed; the dashboard is not looked at in a browser" || return 1
 	optional alertmanager UNLOOP_TEST_ALERTMANAGER "prometheus-alertmanager is not installed; its test is left out" || return 1
 	optional prometheus UNLOOP_TEST_PROMETHEUS "prometheus is not installed; alerts and dashboards are not tested" || return 1
+	optional nginx UNLOOP_TEST_NGINX "nginx is not installed; its latch is not tested" || return 1
 	# What is built comes last: its packages may be compiled by then.
 	part nats UNLOOP_TEST_NATS_CLI || return 1
 	# The tests that use ONNX Runtime, models, Redis 8 and the JavaScript tokenizer

@@ -120,6 +120,7 @@ redis-server) server redis-server redis-server ;;
 chromium) from_debian chromium chromium ;;
 alertmanager) server prometheus-alertmanager prometheus-alertmanager ;;
 prometheus) server prometheus prometheus ;;
+nginx) server nginx nginx-light ;;
 race) race ;;
 *)
 	sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2

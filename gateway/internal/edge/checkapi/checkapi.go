@@ -7,6 +7,7 @@ package checkapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -115,15 +116,50 @@ func (a *API) check(w http.ResponseWriter, r *http.Request) {
 	if !a.admit(w, d) {
 		return
 	}
-	var decision any
-	if d.Run != nil {
-		decision = a.cfg.Decider.CheckRun(w.Header(), d)
-	} else {
-		decision = a.cfg.Decider.Check(w.Header(), d)
-	}
+	decision := a.decide(w.Header(), d)
 	if !errors.Is(r.Context().Err(), context.Canceled) { // the client is still there
 		respond.JSON(w, http.StatusOK, decision)
 	}
+}
+
+// decide returns a client.Decision, or a client.ToolDecision about a tool call.
+func (a *API) decide(h http.Header, d *Described) any {
+	if d.Run != nil {
+		return a.cfg.Decider.CheckRun(h, d)
+	}
+	return a.cfg.Decider.Check(h, d)
+}
+
+// Text reads the body of a request of another gateway, if its client has a key for any
+// upstream.
+func (a *API) Text(r *http.Request) ([]byte, *client.Error) {
+	if refusal := a.cfg.Gate.Known(r); refusal != nil {
+		return nil, &client.Error{Status: refusal.Status, Code: refusal.Code, Message: refusal.Message}
+	}
+	return a.cfg.Reader.Text(r)
+}
+
+// Ask decides about a check, a client.Request or client.ToolCall, that another gateway's request r
+// stands for. It returns a client.Decision or client.ToolDecision, and adds its headers to h.
+func (a *API) Ask(h http.Header, r *http.Request, check any) (any, *client.Error) {
+	text, err := json.Marshal(check)
+	if err != nil {
+		return nil, invalid("", "the request: %v", err)
+	}
+	c, fault := parse(text)
+	if fault != nil {
+		return nil, fault
+	}
+	d, fault := a.cfg.Reader.describe(r, c)
+	if fault != nil {
+		return nil, fault
+	}
+	who, refusal := a.cfg.Gate.Client(d.HTTP, d.Request)
+	if refusal != nil {
+		return nil, &client.Error{Status: refusal.Status, Code: refusal.Code, Message: refusal.Message}
+	}
+	d.Client = who
+	return a.decide(h, d), nil
 }
 
 // admit sets the client of a described request, or refuses it.

@@ -40,6 +40,19 @@ type Reader struct {
 
 // Read reads a check, and returns the request that it describes.
 func (rd Reader) Read(r *http.Request) (*Described, *client.Error) {
+	text, fault := rd.Text(r)
+	if fault != nil {
+		return nil, fault
+	}
+	c, fault := parse(text)
+	if fault != nil {
+		return nil, fault
+	}
+	return rd.describe(r, c)
+}
+
+// Text reads the body of a request, which is bounded.
+func (rd Reader) Text(r *http.Request) ([]byte, *client.Error) {
 	text, err := io.ReadAll(io.LimitReader(copied(r), rd.MaxBytes+envelope+1))
 	switch {
 	case errors.Is(err, intake.ErrNoRoom):
@@ -50,11 +63,7 @@ func (rd Reader) Read(r *http.Request) (*Described, *client.Error) {
 	case int64(len(text)) > rd.MaxBytes+envelope:
 		return nil, rd.tooLarge()
 	}
-	c, fault := parse(text)
-	if fault != nil {
-		return nil, fault
-	}
-	return rd.describe(r, c)
+	return text, nil
 }
 
 // copied returns the body of a request, for which the memory of its copies is taken, too.

@@ -1,0 +1,72 @@
+package beside
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/schemas/client"
+)
+
+// dockerMCP is an interceptor of Docker's MCP gateway (--interceptor before:http:URL), which sends
+// a tool's call. An answer with a body takes the place of the call's result.
+type dockerMCP struct{}
+
+func (dockerMCP) ask(r *http.Request, body []byte) (any, error) {
+	type call struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	var q struct {
+		call
+		Params call `json:"params"`
+	}
+	if err := json.Unmarshal(body, &q); err != nil {
+		return nil, fmt.Errorf("an interceptor's request: %w", err)
+	}
+	made := q.call
+	if made.Name == "" {
+		made = q.Params
+	}
+	if made.Name == "" {
+		return nil, nil // a result
+	}
+	session := cmp.Or(r.URL.Query().Get("session"), r.Header.Get("Mcp-Session-Id"), r.Header.Get("X-Session-Id"), "docker-mcp")
+	return client.ToolCall{Session: session, Tool: made.Name, Arguments: made.Arguments}, nil
+}
+
+func (dockerMCP) answer(w http.ResponseWriter, _ []byte, v verdict) {
+	if !v.stops {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	respond.JSON(w, http.StatusOK, map[string]any{"isError": true, "content": []map[string]string{{"type": "text", "text": v.message}}})
+}
+
+// nginx is auth_request of nginx, which sends no body. Unloop answers whether the session is
+// stopped, by a loop of its tool calls or by an operator: 204, or 403, the only refusal that
+// auth_request passes on.
+type nginx struct{}
+
+func (nginx) ask(r *http.Request, _ []byte) (any, error) {
+	session := r.Header.Get("X-Session-Id")
+	if session == "" {
+		return nil, nil
+	}
+	return client.ToolCall{Session: session, Explain: true}, nil
+}
+
+func (nginx) answer(w http.ResponseWriter, _ []byte, v verdict) {
+	if !v.stops {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	w.Header().Set("X-Unloop-Loop", v.loopID)
+	if v.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(v.retryAfter))
+	}
+	respond.Error(w, &client.Error{Status: http.StatusForbidden, Code: "recursive_loop_detected", Message: v.message})
+}
