@@ -23,6 +23,7 @@ import (
 	"github.com/nats-io/nuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/text/excerpt"
 	"github.com/unloop/unloop/gateway/internal/text/scrub"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
@@ -155,7 +156,7 @@ func (e *Entry) namesSession() bool {
 // header returns the headers to record, without those that hold keys.
 func (e *Entry) header() map[string]string {
 	out := map[string]string{"host": e.Request.Host}
-	names := slices.Concat(recordedHeaders, slices.DeleteFunc(slices.Clone(e.Headers), secretHeader))
+	names := slices.Concat(recordedHeaders, slices.DeleteFunc(slices.Clone(e.Headers), excerpt.SecretHeader))
 	if e.Request.Body.Text == nil {
 		names = append(names, "Content-Encoding")
 	}
@@ -165,16 +166,6 @@ func (e *Entry) header() map[string]string {
 		}
 	}
 	return out
-}
-
-func secretHeader(name string) bool {
-	name = strings.ToLower(name)
-	if name == "x-token-estimate" { // a number of tokens
-		return false
-	}
-	return slices.ContainsFunc([]string{"authorization", "key", "token", "secret", "cookie", "signature"}, func(part string) bool {
-		return strings.Contains(name, part)
-	})
 }
 
 // withoutSecrets returns a URL's path and query without the parameters that hold

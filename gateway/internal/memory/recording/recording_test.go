@@ -20,6 +20,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
+	"github.com/unloop/unloop/gateway/internal/text/excerpt"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -58,12 +59,12 @@ func TestRecordedPathsBearNoKeys(t *testing.T) {
 func TestHeadersThatBearKeysAreSecret(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Authorization", "x-api-key", "X-Goog-Api-Key", "Cookie", "Proxy-Authorization", "X-Amz-Security-Token", "client-secret"} {
-		if !secretHeader(name) {
+		if !excerpt.SecretHeader(name) {
 			t.Errorf("%s is taken for no secret", name)
 		}
 	}
 	for _, name := range append(recordedHeaders, "x-tool-name", "x-team", "X-Token-Estimate") {
-		if secretHeader(name) {
+		if excerpt.SecretHeader(name) {
 			t.Errorf("%s is taken for a secret", name)
 		}
 	}

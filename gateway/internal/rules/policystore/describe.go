@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
+	"github.com/unloop/unloop/gateway/internal/text/excerpt"
 	"github.com/unloop/unloop/schemas/policy"
 	"github.com/unloop/unloop/schemas/status"
 )
@@ -59,6 +60,10 @@ func describeSelector(s *policy.Selector) *status.Selects {
 	}
 	out := &status.Selects{Path: first(s.PathExact), Model: first(s.Models), Tenant: first(s.Tenant), Project: first(s.Project)}
 	for name, value := range s.Headers {
+		if excerpt.SecretHeader(name) {
+			out.Others = append(out.Others, "header "+name)
+			continue
+		}
 		if out.Headers == nil {
 			out.Headers = map[string]string{}
 		}

@@ -37,7 +37,7 @@ policies:
   - id: quiet
     spec: {prompt: {enabled: false}, selector: {tenant: [a, b], models: "gpt-*", headers: {X-Team: "r?d"}, pathPrefix: /v1, methods: [GET, POST]}}
   - id: elsewhere
-    spec: {prompt: {enabled: false}, selector: {pathPrefix: /v1/messages, upstream: mine, methods: [PUT], caller: c}}
+    spec: {prompt: {enabled: false}, selector: {pathPrefix: /v1/messages, upstream: mine, methods: [PUT], caller: c, headers: {X-Api-Key: secret}}}
 `)
 	want := []status.Policy{
 		{ID: "agents", Mode: "shadow", FailureMode: "closed", Rules: []string{"base"}, Detectors: []status.Detector{
@@ -53,7 +53,7 @@ policies:
 		},
 		{
 			ID: "elsewhere", Mode: "enforce", FailureMode: "open", Detectors: []status.Detector{},
-			Selects: &status.Selects{Path: "/v1/messages", Others: []string{"caller", "methods", "upstream"}},
+			Selects: &status.Selects{Path: "/v1/messages", Others: []string{"caller", "header X-Api-Key", "methods", "upstream"}},
 		},
 	}
 	if diff := cmp.Diff(want, b.Policies); diff != "" {

@@ -160,3 +160,14 @@ func valueAt(text string, header bool) int {
 	}
 	return len(text)
 }
+
+// SecretHeader reports whether a header may have a secret, by its name.
+func SecretHeader(name string) bool {
+	name = strings.ToLower(name)
+	if name == "x-token-estimate" { // a number of tokens
+		return false
+	}
+	return slices.ContainsFunc([]string{"authorization", "key", "token", "secret", "cookie", "signature"}, func(part string) bool {
+		return strings.Contains(name, part)
+	})
+}
