@@ -431,6 +431,9 @@ type Check struct {
 	// 8 characters that name the hit, the same however often a gateway sends the check:
 	// a detector that was killed may have counted it.
 	Hit string `protobuf:"bytes,61,opt,name=hit,proto3" json:"hit,omitempty"`
+	// All checks of the caller go to the detector that gets this one while the fleet stays as
+	// it is: what it stored last of a session is what there is.
+	Home bool `protobuf:"varint,62,opt,name=home,proto3" json:"home,omitempty"`
 	// Estimated price of the request in dollars, for what a block saves: that of its
 	// prompt. Absent where the model has no price.
 	Usd           *float64 `protobuf:"fixed64,60,opt,name=usd,proto3,oneof" json:"usd,omitempty"`
@@ -606,6 +609,13 @@ func (x *Check) GetHit() string {
 		return x.Hit
 	}
 	return ""
+}
+
+func (x *Check) GetHome() bool {
+	if x != nil {
+		return x.Home
+	}
+	return false
 }
 
 func (x *Check) GetUsd() float64 {
@@ -3578,7 +3588,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\rDecisionBatch\x127\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\x12\x16\n" +
 	"\x06checks\x18\x02 \x03(\rR\x06checks\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\xef\x05\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\x83\x06\n" +
 	"\x05Check\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -3600,7 +3610,8 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\aexcerpt\x18. \x01(\v2\x18.unloop.check.v1.ExcerptR\aexcerpt\x12\x14\n" +
 	"\x05probe\x18/ \x01(\bR\x05probe\x12 \n" +
 	"\vtraceparent\x180 \x01(\tR\vtraceparent\x12\x10\n" +
-	"\x03hit\x18= \x01(\tR\x03hit\x12\x15\n" +
+	"\x03hit\x18= \x01(\tR\x03hit\x12\x12\n" +
+	"\x04home\x18> \x01(\bR\x04home\x12\x15\n" +
 	"\x03usd\x18< \x01(\x01H\x00R\x03usd\x88\x01\x01B\x06\n" +
 	"\x04_usd\"9\n" +
 	"\aExcerpt\x12\x12\n" +

@@ -41,6 +41,14 @@ type Records[S any] interface {
 	Read(ctx context.Context, key string) (S, error)
 }
 
+// Sessions are records whose steps need not be stored before they are answered.
+type Sessions interface {
+	Records[evaluate.Session]
+	// StartBehind is Start that may call done before the step is stored, if behind returns
+	// true after the step.
+	StartBehind(ctx context.Context, key string, step ledger.Step[evaluate.Session], behind func() bool, done func(error))
+}
+
 // Incidents record findings.
 type Incidents interface {
 	// Record records findings of one incident.
@@ -79,7 +87,7 @@ type Decider struct {
 	Now       func() time.Time
 	Metrics   *metrics.Metrics
 	Counters  Records[counter.State]
-	Sessions  Records[evaluate.Session]
+	Sessions  Sessions
 	Limits    Records[limit.State] // token buckets
 	Budgets   Records[limit.State] // budgets and circuit breakers
 	Room      Room                 // of budgets; nil where it has no bound

@@ -66,7 +66,13 @@ func (d *Decider) parts(check *checkpb.Check) []part {
 	}
 	for _, w := range check.GetWatches() {
 		one, err := evaluate.NewWatch(check, w)
-		out = append(out, newPart(d, d.Sessions, one, err))
+		p := newPart(d, d.Sessions, one, err)
+		if err == nil {
+			p.start = func(ctx context.Context, done func(error)) {
+				d.Sessions.StartBehind(ctx, one.Key(), func(s evaluate.Session) (evaluate.Session, time.Duration) { return one.Step(s, d.Now()) }, one.Behind, done)
+			}
+		}
+		out = append(out, p)
 	}
 	return out
 }

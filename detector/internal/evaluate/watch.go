@@ -109,6 +109,13 @@ func (v *Watch) Step(s Session, now time.Time) (Session, time.Duration) {
 	return s, v.params.Idle() + time.Second
 }
 
+// Behind reports whether nobody has to wait until the newest step is stored: it found
+// nothing, and the next request shows the same history again to this detector. What a tool
+// runner asks about is shown once.
+func (v *Watch) Behind() bool {
+	return v.check.GetHome() && v.watch.GetRun() == nil && len(v.verdict.Detections) == 0
+}
+
 // Result returns the findings. Hits is the highest count of any finding or, without
 // findings, of the newest round's calls.
 func (v *Watch) Result() Result {

@@ -30,6 +30,8 @@ type Fleet struct {
 	now   func() time.Time
 	mu    sync.Mutex
 	known map[string]*member
+	// changed is when a detector was last heard that had been silent.
+	changed time.Time
 }
 
 type member struct {
@@ -59,7 +61,18 @@ func (f *Fleet) HearAt(name string, at time.Time) {
 		one = &member{hash: Hash(name)}
 		f.known[name] = one
 	}
+	if at.Sub(one.heard) >= SilentAfter {
+		f.changed = at
+	}
 	one.heard = at
+}
+
+// Changed returns when a detector came, or came back. Where keys are chosen by the fleet, one
+// that moved away comes back only after that: its detector has gone and returned.
+func (f *Fleet) Changed() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changed
 }
 
 // prune forgets detectors that are gone; the lock is held.

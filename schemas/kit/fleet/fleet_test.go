@@ -110,3 +110,18 @@ func TestDetectorsThatAreSilentForLongAreForgotten(t *testing.T) {
 		t.Error("a detector without subscription is still asked")
 	}
 }
+
+func TestTheFleetChangesWhenADetectorComesBack(t *testing.T) {
+	t.Parallel()
+	c := &clock{time.Now()}
+	f := hearing(c, "a", "b")
+	came := c.at
+	c.at = c.at.Add(SilentAfter - 1)
+	if f.Hear("a"); !f.Changed().Equal(came) {
+		t.Error("a beat of a detector that is there changes the fleet")
+	}
+	c.at = c.at.Add(1)
+	if f.Hear("b"); !f.Changed().Equal(c.at) {
+		t.Error("a detector that was silent came back, and the fleet is the same")
+	}
+}

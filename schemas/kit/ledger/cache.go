@@ -35,3 +35,9 @@ func (c *cache[V]) put(key string, v V, size int) {
 	}
 	c.young[key] = sized[V]{v, size}
 }
+
+// drop forgets a value. Its bytes count until the generation ends.
+func (c *cache[V]) drop(key string) {
+	delete(c.young, key)
+	delete(c.old, key)
+}

@@ -18,6 +18,8 @@ type cell[S any] struct {
 	seen     revision[S]
 	known    bool
 	attempts int
+	// behind says that the callers of the batch do not wait for its write.
+	behind bool
 }
 
 // enqueue adds a step, and returns the key's cell if the caller has to write it.
@@ -57,7 +59,7 @@ func (l *Ledger[S, P]) notify(c *cell[S], err error) (more bool) {
 func (l *Ledger[S, P]) advance(c *cell[S]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c.batch, c.waiting, c.attempts = c.waiting, nil, 0
+	c.batch, c.waiting, c.attempts, c.behind = c.waiting, nil, 0, false
 	if len(c.batch) == 0 {
 		delete(l.cells, c.key)
 		return false
@@ -91,6 +93,7 @@ func (l *Ledger[S, P]) try(c *cell[S]) {
 	switch {
 	case ttl > 0:
 		stored := P(&next).Append(l.buffer(c.seen.size))
+		l.leave(c)
 		l.put(c.key, l.slot(&next), stored, c.seen.seq, ttl, func(seq uint64, err error) {
 			l.written(c, revision[S]{record: next, seq: seq, size: len(stored), until: time.Since(l.began) + ttl}, err)
 		})
@@ -113,6 +116,10 @@ func (l *Ledger[S, P]) buffer(size int) []byte {
 // written ends a write, or reads the record that another process wrote before.
 func (l *Ledger[S, P]) written(c *cell[S], stored revision[S], err error) {
 	switch {
+	case err != nil && c.behind:
+		l.metrics.behind.Inc()
+		l.forget(c.key)
+		l.finish(c, nil)
 	case errors.Is(err, errConflict):
 		l.metrics.conflicts.Inc()
 		l.lost(c)
@@ -130,6 +137,31 @@ func (l *Ledger[S, P]) written(c *cell[S], stored revision[S], err error) {
 			l.try(c)
 		}
 	}
+}
+
+// leave tells the callers of a batch that it is done before it is stored, if none of them
+// waits for that and the record that it follows can be relied on.
+func (l *Ledger[S, P]) leave(c *cell[S]) {
+	if l.trusted == nil || c.seen.seq == 0 || c.seen.at.Before(l.trusted()) {
+		return
+	}
+	for _, p := range c.batch {
+		if p.behind == nil || !p.behind() {
+			return
+		}
+	}
+	c.behind = true
+	for i := range c.batch {
+		c.batch[i].done(nil)
+		c.batch[i].done = func(error) {}
+	}
+}
+
+// forget removes a record from the cache, so that the next step reads it.
+func (l *Ledger[S, P]) forget(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cache.drop(key)
 }
 
 // lost continues after another process has written first.
@@ -153,6 +185,7 @@ func (l *Ledger[S, P]) reread(c *cell[S]) {
 		if rev.seq == 0 && c.seen.seq > 0 { // what has expired by its TTL was not begun with
 			l.metrics.lost.Inc()
 		}
+		rev.at = time.Now()
 		c.seen, c.known = rev, true
 		if rev.seq > 0 {
 			l.remember(c.key, rev)
@@ -164,6 +197,7 @@ func (l *Ledger[S, P]) reread(c *cell[S]) {
 func (l *Ledger[S, P]) remember(key string, rev revision[S]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	rev.at = time.Now()
 	l.cache.put(key, rev, rev.size)
 }
 

@@ -95,6 +95,8 @@ type Ledger[S any, P Record[S]] struct {
 	read    string
 	confirm bool
 	owners  Owners // nil where each process writes all keys
+	// trusted is as in WithTrust; nil without.
+	trusted func() time.Time
 	parted  bool
 	mu      sync.Mutex
 	cells   map[string]*cell[S]
@@ -111,13 +113,18 @@ type revision[S any] struct {
 	size int
 	// until is when its TTL ends, since the ledger began; 0 if that is not known.
 	until time.Duration
+	// at is when this process stored or read it.
+	at time.Time
 }
 
 // pending is a step that waits for a write.
 type pending[S any] struct {
 	ctx  context.Context
 	step Step[S]
-	done func(error)
+	// behind says, after the step, whether its caller does not wait for the write; nil for
+	// one that waits.
+	behind func() bool
+	done   func(error)
 }
 
 // Option changes what New makes.
@@ -126,6 +133,7 @@ type Option func(*options)
 type options struct {
 	confirm bool
 	owners  Owners
+	trusted func() time.Time
 }
 
 // WithOwners makes steps on keys that belong to another process fail with an
@@ -144,9 +152,23 @@ func New[S any, P Record[S]](nc *natskit.Conn, bucket string, reg prometheus.Reg
 		opt(&o)
 	}
 	return &Ledger[S, P]{
-		conn: nc, inbox: natskit.NewInbox(nc, writeTimeout), bucket: bucket, read: nc.API("STREAM.MSG.GET.KV_" + bucket), confirm: o.confirm, owners: o.owners,
+		conn: nc, inbox: natskit.NewInbox(nc, writeTimeout), bucket: bucket, read: nc.API("STREAM.MSG.GET.KV_" + bucket), confirm: o.confirm, owners: o.owners, trusted: o.trusted,
 		parted: parts[S, P](new(S)) != nil, cells: map[string]*cell[S]{}, cache: newCache[revision[S]](cachedBytes), began: time.Now(),
 		metrics: newMetrics(reg, bucket),
+	}
+}
+
+// WithTrust makes StartBehind rely on records that this process stored or read at or after
+// the time that trusted returns: until then, others may have written them.
+func WithTrust(trusted func() time.Time) Option { return func(o *options) { o.trusted = trusted } }
+
+// StartBehind is Start that calls done before the step is stored, if behind returns true
+// after it was applied, and this process has a record that it may rely on (WithTrust). The
+// write follows at once. If it fails, or another process has written meanwhile, the step
+// is lost and the record is as if it had not been applied.
+func (l *Ledger[S, P]) StartBehind(ctx context.Context, key string, step Step[S], behind func() bool, done func(error)) {
+	if c := l.enqueue(key, pending[S]{ctx: ctx, step: step, behind: behind, done: done}); c != nil {
+		l.try(c)
 	}
 }
 
@@ -155,7 +177,7 @@ func New[S any, P Record[S]](nc *natskit.Conn, bucket string, reg prometheus.Reg
 // error. done is called once, perhaps before Start returns; while it runs, no
 // other acknowledgement is taken, so it must not wait for one.
 func (l *Ledger[S, P]) Start(ctx context.Context, key string, step Step[S], done func(error)) {
-	if c := l.enqueue(key, pending[S]{ctx, step, done}); c != nil {
+	if c := l.enqueue(key, pending[S]{ctx: ctx, step: step, done: done}); c != nil {
 		l.try(c)
 	}
 }

@@ -34,6 +34,11 @@ func (m *Memory[S]) Start(ctx context.Context, key string, step Step[S], done fu
 	done(m.Apply(ctx, key, step))
 }
 
+// StartBehind is Start: a step is stored when it is applied.
+func (m *Memory[S]) StartBehind(ctx context.Context, key string, step Step[S], _ func() bool, done func(error)) {
+	m.Start(ctx, key, step, done)
+}
+
 // Apply applies a step to a key's record. Its error is that of the context.
 func (m *Memory[S]) Apply(ctx context.Context, key string, step Step[S]) error {
 	if err := ctx.Err(); err != nil {

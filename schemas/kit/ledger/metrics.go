@@ -7,7 +7,7 @@ import (
 )
 
 type metrics struct {
-	writes, folded, conflicts, reads, unreadable, lost prometheus.Counter
+	writes, folded, conflicts, reads, unreadable, lost, behind prometheus.Counter
 	// seconds is the time until the server answered a write.
 	seconds prometheus.Histogram
 }
@@ -28,6 +28,7 @@ func newMetrics(reg prometheus.Registerer, bucket string) *metrics {
 		conflicts:  counter("conflicts_total", "Writes refused because another process wrote first."),
 		reads:      counter("reads_total", "Records read after a conflict."),
 		lost:       counter("lost_total", "Records that disappeared before they expired: a full bucket dropped them, or the bucket was recreated."),
+		behind:     counter("behind_lost_total", "Updates lost whose requests did not wait for them: another process wrote first, or the write failed."),
 		unreadable: counter("unreadable_total", "Stored records that could not be read and were started again."),
 		seconds: register(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "unloop", Subsystem: "ledger", Name: "write_seconds",

@@ -149,7 +149,9 @@ func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decis
 	}
 	c.outcomes.wait(ctx, check, c.timeout*2/5)
 	single := alone(check)
-	l, send, err := c.enqueue(own, c.home(check), single)
+	name, home := c.home(check)
+	check.Home = home
+	l, send, err := c.enqueue(own, name, single)
 	if err != nil {
 		return nil, err
 	}

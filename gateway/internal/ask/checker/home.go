@@ -14,16 +14,22 @@ import (
 // or one of this process decides. All checks of a caller go to one detector, which has their
 // records in its memory. Those of a caller that alone is more than half of a detector's
 // work go to two, each session to one of them: its records are its own, for the most part.
-func (c *Checker) home(check *checkpb.Check) string {
-	if c.inbox.Near(schemas.SubjectCheck) {
-		return ""
-	}
+//
+// alone says that no gateway sends the caller's checks to another detector while all hear
+// the same beats.
+func (c *Checker) home(check *checkpb.Check) (name string, alone bool) {
 	key := callerKey(check)
 	choice := c.fleet.Choose(key)
-	if choice.N < 2 || !c.heat.hot(key, choice.N) || fleet.Hash(check.GetIdentity().GetSession())&1 == 0 {
-		return choice.First
+	switch {
+	case c.inbox.Near(schemas.SubjectCheck):
+		return "", choice.N == 1
+	case choice.N < 2 || !c.heat.hot(key, choice.N):
+		return choice.First, choice.N > 0
+	case fleet.Hash(check.GetIdentity().GetSession())&1 == 0:
+		return choice.First, false // where it is not hot, they go elsewhere
+	default:
+		return choice.Second, false
 	}
-	return choice.Second
 }
 
 // callerKey returns the hash of a check's caller.

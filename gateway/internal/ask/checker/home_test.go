@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/share/fair"
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
@@ -77,7 +79,7 @@ func TestAHotCallerIsSharedByTwoDetectors(t *testing.T) {
 		if isHot {
 			id = &checkpb.Identity{Caller: "hot", Session: fmt.Sprint("hot session ", i*7%499)}
 		}
-		home := c.home(&checkpb.Check{Identity: id})
+		home, alone := c.home(&checkpb.Check{Identity: id})
 		if i < checks/10 {
 			continue // it may take a while to be seen
 		}
@@ -88,6 +90,9 @@ func TestAHotCallerIsSharedByTwoDetectors(t *testing.T) {
 		sessions[id.GetSession()][home] = true
 		if isHot {
 			hot[home]++
+		}
+		if isHot && alone {
+			t.Fatal("a caller with two detectors is said to have one")
 		}
 	}
 	for name, n := range load {
@@ -169,5 +174,27 @@ func TestABusyDetectorHoldsUpItsOwnCallersAlone(t *testing.T) {
 	defer c.mu.Unlock()
 	if len(c.lanes) != 0 {
 		t.Errorf("%d lanes are left without a check", len(c.lanes))
+	}
+}
+
+// A detector of the process has the records of its callers alone only if there is no other
+// one, to which other gateways send them.
+func TestOnlyOneDetectorOfACallerIsToldThatItIsTheOnlyOne(t *testing.T) {
+	t.Parallel()
+	s := natstest.StartBare(t)
+	apart, near := newChecker(s.Service(), patience, time.Now), newChecker(s.Service(), patience, time.Now)
+	together := natskit.NewInProcess()
+	together.Serve(schemas.SubjectCheck, func(natskit.Request) {})
+	near.Prefer(together)
+	for detectors, want := range []struct{ apart, near bool }{{false, false}, {true, true}, {true, false}} {
+		if _, alone := apart.home(checkBy(1)); alone != want.apart {
+			t.Errorf("one of %d detectors is said to be alone: %t", detectors, alone)
+		}
+		if name, alone := near.home(checkBy(1)); alone != want.near || name != "" {
+			t.Errorf("that of the process is %q and, beside %d, said to be alone: %t", name, detectors, alone)
+		}
+		for _, c := range []*Checker{apart, near} {
+			fleetOf(c, fmt.Sprint("d", detectors))
+		}
 	}
 }
