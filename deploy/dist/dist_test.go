@@ -34,7 +34,7 @@ var built = sync.OnceValues(func() (string, error) {
 	return dir, run(context.Background(), []string{"-out", dir, "-version", "v1.2.3", "-targets", runtime.GOOS + "/" + runtime.GOARCH, fmt.Sprint("-trimpath=", released)}, io.Discard)
 })
 
-// compiled is where each use of the go command by the release is noted, by its first argument.
+// compiled is where each use of the go command is noted, with its arguments.
 var compiled string
 
 // countBuilds has a script stand before the go command.
@@ -44,7 +44,7 @@ func countBuilds(dir string) error {
 		return err
 	}
 	compiled = filepath.Join(dir, "log")
-	script := fmt.Sprintf("#!/bin/sh\necho \"$1\" >>'%s'\nexec '%s' \"$@\"\n", compiled, real)
+	script := fmt.Sprintf("#!/bin/sh\necho \"$*\" >>'%s'\nexec '%s' \"$@\"\n", compiled, real)
 	return errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o700), os.Setenv("PATH", dir+":"+os.Getenv("PATH")))
 }
 

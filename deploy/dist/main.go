@@ -27,7 +27,7 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	version := flags.String("version", "", "version of the release, such as 1.2.3 (default: 0.0.0-dev.REVISION)")
 	list := flags.String("targets", strings.Join(allTargets(), ","), "platforms, as GOOS/GOARCH")
 	url := flags.String("url", "", "address of the folder where the files will be published (default: the release of the version on GitHub)")
-	registry := flags.String("registry", "ghcr.io/unloop", "registry of the container images")
+	registry := flags.String("registry", "unloop", "where the container images will be, as HOST/ORGANIZATION or an organization")
 	trim := flags.Bool("trimpath", true, "leave the paths of this machine out of the binaries, for which all packages are compiled anew")
 	if err := flags.Parse(args); err != nil {
 		return err

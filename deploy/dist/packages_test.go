@@ -144,7 +144,7 @@ func TestImagesAreThoseOfTheChart(t *testing.T) {
 	}
 	for _, name := range repositories(&chart) {
 		target, known := bake.Target[name]
-		if !known || !slices.Contains(bake.Group["default"].Targets, name) || !slices.Equal(target.Tags, []string{"ghcr.io/unloop/" + name + ":1.2.3"}) {
+		if !known || !slices.Contains(bake.Group["default"].Targets, name) || !slices.Equal(target.Tags, []string{"unloop/" + name + ":1.2.3"}) {
 			t.Errorf("the chart's image %s is %+v", name, target)
 		}
 		if !strings.Contains(string(dockerfile), " AS "+target.Target+"\n") {
@@ -172,7 +172,13 @@ func TestOnePlatformIsCompiledOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(log), "build\n"); n != 1 {
+	n := 0
+	for line := range strings.Lines(string(log)) {
+		if strings.HasPrefix(line, "build ") && strings.HasSuffix(line, " ./unloop\n") { // others compile what they need
+			n++
+		}
+	}
+	if n != 1 {
 		t.Errorf("go build ran %d times", n)
 	}
 }

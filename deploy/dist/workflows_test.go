@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rhysd/actionlint"
+)
+
+// workflow reads a workflow, which actionlint has nothing against.
+func workflow(t *testing.T, name string) *actionlint.Workflow {
+	t.Helper()
+	path := filepath.Join("../../.github/workflows", name)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	linter, err := actionlint.NewLinter(os.Stderr, &actionlint.LinterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults, err := linter.Lint(path, text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range faults {
+		t.Errorf("%s: %v", name, f)
+	}
+	w, errs := actionlint.Parse(text)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	return w
+}
+
+var (
+	pinned  = regexp.MustCompile(`^[\w./-]+@v\d+\.\d+\.\d+$`)
+	targets = regexp.MustCompile(`\bmake ([a-z-]+)`)
+	scripts = regexp.MustCompile(`(?m)^(\.?[\w./-]+/[\w.-]+)`)
+)
+
+// What workflows run is there, their actions are pinned, and only jobs that sign may ask for
+// an identity.
+func TestWorkflowsRunWhatIsThere(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ci.yml", "release.yml"} {
+		w := workflow(t, name)
+		if w.Permissions == nil || len(w.Permissions.Scopes) != 1 || w.Permissions.Scopes["contents"].Value.Value != "read" {
+			t.Errorf("%s: jobs may do more than read unless they say so", name)
+		}
+		for id, job := range w.Jobs {
+			signs := false
+			for _, step := range job.Steps {
+				switch exec := step.Exec.(type) {
+				case *actionlint.ExecAction:
+					if !pinned.MatchString(exec.Uses.Value) {
+						t.Errorf("%s, %s: %s is not pinned", name, id, exec.Uses.Value)
+					}
+					signs = signs || strings.Contains(exec.Uses.Value, "attest") || strings.Contains(exec.Uses.Value, "cosign") || strings.Contains(exec.Uses.Value, "pypi")
+				case *actionlint.ExecRun:
+					checkRun(t, name+", "+id, exec.Run.Value, string(makefile))
+				}
+			}
+			if asks := job.Permissions != nil && job.Permissions.Scopes["id-token"] != nil; asks != signs {
+				t.Errorf("%s, %s: signs %v, asks for an identity %v", name, id, signs, asks)
+			}
+		}
+	}
+}
+
+// checkRun expects the targets of make and the scripts of a step to be there.
+func checkRun(t *testing.T, where, run, makefile string) {
+	t.Helper()
+	for _, m := range targets.FindAllStringSubmatch(run, -1) {
+		if !strings.Contains(makefile, "\n"+m[1]+":") {
+			t.Errorf("%s: there is no make %s", where, m[1])
+		}
+	}
+	for _, m := range scripts.FindAllStringSubmatch(run, -1) {
+		if info, err := os.Stat(filepath.Join("../..", m[1])); err != nil || info.Mode()&0o100 == 0 {
+			t.Errorf("%s: %s can't be run: %v", where, m[1], err)
+		}
+	}
+}
+
+// The files that the workflow publishes are those of a release.
+func TestWorkflowPublishesWhatAReleaseHas(t *testing.T) {
+	t.Parallel()
+	dir := releaseDir(t)
+	for _, pattern := range []string{"unloop-*-*-*.tgz", "unloop-client-*.tgz", "unloop-1.2.3.tgz", "*.whl", "SHA256SUMS", "docker-bake.json"} {
+		if found, err := filepath.Glob(filepath.Join(dir, pattern)); err != nil || len(found) == 0 {
+			t.Errorf("a release has no %s", pattern)
+		}
+	}
+	out, err := exec.Command("./publish-images.sh", filepath.Join(dir, "docker-bake.json"), "registry.example.com/unloop", "--dry-run").CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("--push --set")) || !bytes.Contains(out, []byte("unloop-gateway.tags=registry.example.com/unloop/unloop-gateway:1.2.3")) {
+		t.Errorf("images: %v, %s", err, out)
+	}
+	out, err = exec.Command("./publish-chart.sh", "1.2.3", "registry.example.com/unloop", "--dry-run").CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("helm push unloop-1.2.3.tgz oci://registry.example.com/unloop/charts")) {
+		t.Errorf("chart: %v, %s", err, out)
+	}
+	if out, err := exec.Command("./publish-chart.sh", "v1", "r", "--dry-run").CombinedOutput(); err == nil {
+		t.Errorf("a bad version is taken: %s", out)
+	}
+}
