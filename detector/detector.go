@@ -196,6 +196,7 @@ func (d *Detector) subscribe() (stop func(), err error) {
 		natskit.Responder{Name: "check-own", Subject: schemas.DetectorSubject(d.heart.Name()), Handle: d.onRemoteCheck},
 		natskit.Responder{Name: "release", Subject: schemas.SubjectRelease, Handle: d.onRelease},
 		natskit.Responder{Name: "outcome", Subject: schemas.SubjectOutcome, Handle: d.onOutcome},
+		natskit.Responder{Name: "outcome-own", Subject: schemas.OutcomeSubject(d.heart.Name()), Handle: d.onOutcome},
 		natskit.Responder{Name: "handover", Subject: handover.Subject(d.heart.Name()), Handle: d.onHandover},
 	)
 	if err != nil {

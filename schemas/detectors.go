@@ -16,6 +16,9 @@ const maxDetectorName = 64
 // DetectorSubject returns the subject on which a detector takes checks.
 func DetectorSubject(name string) string { return SubjectCheck + "." + name }
 
+// OutcomeSubject returns the subject on which a detector takes outcomes.
+func OutcomeSubject(name string) string { return SubjectOutcome + "." + name }
+
 // IsDetectorName reports whether a text can be a detector's name.
 func IsDetectorName(name string) bool {
 	for i := range len(name) {

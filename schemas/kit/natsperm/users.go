@@ -44,7 +44,7 @@ var events = []string{string(event.Detected) + ".>", string(event.Ongoing) + ".>
 
 func gatewayUser() User {
 	b := begin(Gateway, "A gateway: asks detectors, follows policies and overrides, remembers answers.")
-	b.publish("ask detectors, and report what failed", schemas.SubjectCheck, schemas.SubjectCheck+".*", schemas.SubjectOutcome)
+	b.publish("ask detectors, and report what failed", schemas.SubjectCheck, schemas.SubjectCheck+".*", schemas.SubjectOutcome, schemas.SubjectOutcome+".*")
 	b.subscribe("learn of blocks, releases and detectors", schemas.SubjectCooldown, schemas.SubjectForget, schemas.SubjectBeat)
 	b.publish("tell the other gateways of hints that no model got", schemas.SubjectOwed)
 	b.subscribe("learn of hints that no model got", schemas.SubjectOwed)
@@ -64,7 +64,7 @@ func gatewayUser() User {
 
 func detectorUser() User {
 	b := begin(Detector, "A detector: decides, and keeps counters, sessions, limits, blocks and incidents.")
-	b.subscribe("take checks, outcomes and releases", schemas.SubjectCheck, schemas.SubjectCheck+".*", schemas.SubjectOutcome, schemas.SubjectRelease)
+	b.subscribe("take checks, outcomes and releases", schemas.SubjectCheck, schemas.SubjectCheck+".*", schemas.SubjectOutcome, schemas.SubjectOutcome+".*", schemas.SubjectRelease)
 	b.subscribe("know the other detectors, and take what they hand over", schemas.SubjectBeat, schemas.SubjectDetectors+".*")
 	b.subscribe("forget what was released, and learn blocks of other detectors", schemas.SubjectForget, record(schemas.BucketBlocks, ">"))
 	b.subscribe("end the loops of circuit breakers that an operator deletes", record(schemas.BucketBudgets, "rule.*.*."+finding.CircuitBreaker+".*"))

@@ -53,7 +53,7 @@ func newAttempt(c *Checker, l *lane, batch []*call, message proto.Message, body 
 		until = patient
 	}
 	return &attempt{
-		c: c, lane: l, key: callerKey(batch[0].check), message: message, body: body, until: until,
+		c: c, lane: l, key: callerKey(batch[0].check.GetIdentity().GetCaller()), message: message, body: body, until: until,
 		awaited: c.awaited(l, batch[0]), free: sync.OnceFunc(free), open: append([]*call(nil), batch...), left: len(batch),
 	}
 }

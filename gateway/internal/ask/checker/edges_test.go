@@ -41,7 +41,7 @@ func TestOutcomesAndCorrectionsArePublished(t *testing.T) {
 		publish func()
 		want    *checkpb.Outcome
 	}{
-		"a correction":           {func() { c.Correct(corrections) }, &checkpb.Outcome{Corrections: corrections}},
+		"a correction":           {func() { c.Correct("caller", corrections) }, &checkpb.Outcome{Corrections: corrections}},
 		"an outcome":             {func() { c.Outcome(checkOf("x"), false) }, checkpb.OutcomeOf(checkOf("x"))},
 		"a client that has left": {func() { c.Outcome(checkOf("x"), true) }, aborted},
 	} {

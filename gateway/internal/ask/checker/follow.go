@@ -99,12 +99,6 @@ func (c *Checker) report() {
 	}
 }
 
-// Correct publishes the differences between reservations and the real cost. If the message
-// is lost, the reservations stay.
-func (c *Checker) Correct(corrections []*checkpb.Correction) {
-	_ = c.publish(schemas.SubjectOutcome, &checkpb.Outcome{Corrections: corrections})
-}
-
 func (c *Checker) publish(subject string, m proto.Message) error {
 	body, err := proto.Marshal(m)
 	if err != nil {

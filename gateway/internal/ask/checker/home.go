@@ -18,7 +18,7 @@ import (
 // alone says that no gateway sends the caller's checks to another detector while all hear
 // the same beats.
 func (c *Checker) home(check *checkpb.Check) (name string, alone bool) {
-	key := callerKey(check)
+	key := callerKey(check.GetIdentity().GetCaller())
 	choice := c.fleet.Choose(key)
 	switch {
 	case c.inbox.Near(schemas.SubjectCheck):
@@ -32,8 +32,8 @@ func (c *Checker) home(check *checkpb.Check) (name string, alone bool) {
 	}
 }
 
-// callerKey returns the hash of a check's caller.
-func callerKey(check *checkpb.Check) uint64 { return fleet.Hash(check.GetIdentity().GetCaller()) }
+// callerKey returns the key of a caller in the fleet.
+func callerKey(caller string) uint64 { return fleet.Hash(caller) }
 
 const (
 	// heatSlots is how many callers are told apart; those that share a slot count together.

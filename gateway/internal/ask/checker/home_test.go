@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/unloop/unloop/gateway/internal/share/fair"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -144,7 +146,7 @@ func TestABusyDetectorHoldsUpItsOwnCallersAlone(t *testing.T) {
 	ofHome := func(home string) *checkpb.Check { // of another caller each time
 		for {
 			next++
-			if check := checkBy(next); c.fleet.Choose(callerKey(check)).First == home {
+			if check := checkBy(next); c.fleet.Choose(callerKey(check.GetIdentity().GetCaller())).First == home {
 				return check
 			}
 		}
@@ -195,6 +197,36 @@ func TestOnlyOneDetectorOfACallerIsToldThatItIsTheOnlyOne(t *testing.T) {
 		}
 		for _, c := range []*Checker{apart, near} {
 			fleetOf(c, fmt.Sprint("d", detectors))
+		}
+	}
+}
+
+// Outcomes go where the checks of their caller do; to any detector if that is gone, or takes
+// none under its name.
+func TestOutcomesGoToTheDetectorOfTheirCaller(t *testing.T) {
+	t.Parallel()
+	s := natstest.StartBare(t)
+	nc := s.Conn()
+	told := make(chan string, 1)
+	for _, subject := range []string{schemas.OutcomeSubject("here"), schemas.SubjectOutcome} {
+		if _, err := nc.Subscribe(subject, func(m *nats.Msg) { told <- m.Subject }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct{ name, subject string }{{"here", schemas.OutcomeSubject("here")}, {"old", schemas.SubjectOutcome}} {
+		c := newChecker(s.Service(), patience, time.Now)
+		fleetOf(c, want.name)
+		for what, tell := range map[string]func(){
+			"an outcome":   func() { c.Outcome(checkBy(1), false) },
+			"a correction": func() { c.Correct("caller 1", []*checkpb.Correction{{Delta: 1}}) },
+		} {
+			tell()
+			if got := <-told; got != want.subject {
+				t.Errorf("%s of a caller of %s went to %s", what, want.name, got)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package checker
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
 // outcomes are reports of failed requests that detectors have not stored yet. A check of
@@ -105,5 +107,35 @@ func (c *Checker) Outcome(check *checkpb.Check, aborted bool) {
 		return // nothing in a check that was decided
 	}
 	end := c.outcomes.begin(check)
-	c.inbox.Request(&nats.Msg{Subject: schemas.SubjectOutcome, Data: body}, func([]byte, error) { end() })
+	c.tell(callerKey(check.GetIdentity().GetCaller()), body, end)
+}
+
+// Correct reports the differences between a caller's reservations and the real cost. If the
+// message is lost, the reservations stay.
+func (c *Checker) Correct(caller string, corrections []*checkpb.Correction) {
+	body, err := proto.Marshal(&checkpb.Outcome{Corrections: corrections})
+	if err == nil {
+		c.tell(callerKey(caller), body, func() {})
+	}
+}
+
+// tell sends an outcome to the caller's detector, which has the records that it changes in
+// its memory, or to any detector if that takes none under its name. It calls end when the
+// outcome is stored, or when nobody says so.
+func (c *Checker) tell(caller uint64, body []byte, end func()) {
+	anybody := func() {
+		c.inbox.Request(&nats.Msg{Subject: schemas.SubjectOutcome, Data: body}, func([]byte, error) { end() })
+	}
+	name := c.fleet.Choose(caller).First
+	if name == "" || c.inbox.Near(schemas.SubjectOutcome) {
+		anybody()
+		return
+	}
+	c.inbox.Request(&nats.Msg{Subject: schemas.OutcomeSubject(name), Data: body}, func(_ []byte, err error) {
+		if errors.Is(err, natskit.ErrNoResponder) { // it is gone, or of an earlier version
+			anybody()
+			return
+		}
+		end()
+	})
 }

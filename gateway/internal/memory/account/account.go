@@ -26,7 +26,7 @@ import (
 
 // Detectors get the results of requests.
 type Detectors interface {
-	Correct([]*checkpb.Correction)
+	Correct(caller string, corrections []*checkpb.Correction)
 	// Outcome reports that a counted request failed, or that its client left (aborted).
 	Outcome(check *checkpb.Check, aborted bool)
 }
@@ -118,7 +118,7 @@ func (a *Account) correct(u *usage.Usage) {
 	}
 	corrections := Corrections(reserved, u, a.Evidence.At, a.Now(), id)
 	if len(corrections) > 0 && (a.later == nil || a.later.id == "" || a.finish(a.later.fetcher, a.later.id)) {
-		a.Detectors.Correct(corrections)
+		a.Detectors.Correct(a.Subject.Identity.GetCaller(), corrections)
 	}
 }
 
@@ -240,7 +240,7 @@ func (a *Account) fetched() []answerscan.Watcher {
 	// An answer that is not finished neither has a usage nor has failed.
 	correct := func(u usage.Usage) {
 		if corrections := storedCorrections(asker, u, a.Now()); len(corrections) > 0 && a.finish(caller, id) {
-			a.Detectors.Correct(corrections)
+			a.Detectors.Correct(caller, corrections)
 		}
 	}
 	w.failed = func() { correct(usage.Usage{}) }

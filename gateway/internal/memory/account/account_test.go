@@ -34,7 +34,7 @@ import (
 // detectors note what they are told.
 type detectors struct{ told []string }
 
-func (d *detectors) Correct(all []*checkpb.Correction) {
+func (d *detectors) Correct(_ string, all []*checkpb.Correction) {
 	for _, c := range all {
 		d.told = append(d.told, strings.TrimSpace(fmt.Sprintf("%s %+g %s", c.GetLimit().GetRule(), c.GetDelta(), c.GetRequestId())))
 	}
