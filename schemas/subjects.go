@@ -55,6 +55,8 @@ const (
 
 // JetStream streams and key-value buckets.
 const (
+	// StreamPrefix begins the names of all streams and buckets.
+	StreamPrefix = "LOOP_"
 	// StreamEvents holds the events of all loops; it is bounded in age and size.
 	StreamEvents = "LOOP_EVENTS"
 	// BucketCounters holds one record for each counter; see CounterKey.

@@ -88,11 +88,27 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 		all = append(all, streamFindings(info)...)
 	}
 	all = append(all, replicaFindings(there)...)
+	all = append(all, e.leftoverFindings(ctx)...)
 	if len(missing) > 0 {
 		return append(all, Finding{"streams", Fault, "missing: " + strings.Join(missing, ", "), "start a detector, which makes those that are missing; where its user may not, run `unloop nats init` as the operator"})
 	}
 	if len(all) == 0 {
 		all = append(all, Finding{"streams", OK, fmt.Sprintf("all %d are there, %s, %d KiB of %d MiB", len(streams()), copies(replicas), bytes>>10, bound>>20), ""})
+	}
+	return all
+}
+
+// leftoverFindings returns a finding for each stream that this release does not read.
+func (e *examination) leftoverFindings(ctx context.Context) (all []Finding) {
+	left, err := natskit.Leftover(ctx, e.js)
+	if err != nil {
+		return []Finding{{"streams", Warning, "could not be compared with what other releases write: " + err.Error(), "look at the server's log"}}
+	}
+	for _, info := range left {
+		all = append(all, Finding{
+			"streams", Warning, fmt.Sprintf("%s has %d records of another release, which this one does not read", info.Config.Name, info.State.Msgs),
+			"run the release that wrote them until they have expired (docs/upgrades.md), or remove them: nats stream rm " + info.Config.Name,
+		})
 	}
 	return all
 }
