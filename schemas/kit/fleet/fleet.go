@@ -67,8 +67,8 @@ func (f *Fleet) HearAt(name string, at time.Time) {
 	one.heard = at
 }
 
-// Changed returns when a detector came, or came back. Where keys are chosen by the fleet, one
-// that moved away comes back only after that: its detector has gone and returned.
+// Changed returns the time when a detector came, or came back after a silence. A key that
+// has moved to another detector returns to this one only after such a time.
 func (f *Fleet) Changed() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
