@@ -10,7 +10,7 @@ import (
 
 // Describe adds the policies in force and the address to the gateway's status.
 func (g *Gateway) Describe(s *status.Status) {
-	s.Bundle, s.Listen = g.stages.Policies.Describe(g.now()), g.Addr()
+	s.Bundle, s.Listen, s.Traffic = g.stages.Policies.Describe(g.now()), g.Addr(), g.traffic.describe(g.now())
 }
 
 // Remarks returns which records of operators, and which bundle, are not in force.

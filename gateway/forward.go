@@ -29,7 +29,7 @@ func (g *Gateway) forward(w http.ResponseWriter, a *account.Account, out outcome
 		g.respond(w, a, out.Busy())
 		return
 	}
-	g.metrics.requests.WithLabelValues(req.Provider.Name(), out.Label).Inc()
+	g.count(req, out.Label)
 	if hasher := g.shared.Hasher(); hasher != nil && req.Prompt != nil && req.Prompt.Background {
 		a.Fetcher = hasher.Caller(g.stages.Gate.CallerKey(a.HTTP, req, a.Subject.Client), "")
 	}

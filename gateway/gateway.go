@@ -63,6 +63,7 @@ type Gateway struct {
 	proxy      *forward.Proxy
 	api        *checkapi.API
 	beside     *beside.Handler
+	traffic    traffic
 	recorder   *recording.Recorder // nil without --record
 	excerpts   *excerpts.Book      // nil with --no-excerpts
 	repeats    *standing.Requests[basis, *rejected]

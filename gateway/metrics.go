@@ -3,6 +3,7 @@ package gateway
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
@@ -19,4 +20,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		rules:             metric.Counters(reg, "unloop_gateway_rules_total", "Requests by the verdict of a rule.", "policy", "rule", "mode", "action"),
 		descriptorMissing: metric.Counters(reg, "unloop_gateway_descriptor_missing_total", "Rules skipped because a request lacks a descriptor.", "policy", "rule", "descriptor"),
 	}
+}
+
+// count counts a request by its outcome.
+func (g *Gateway) count(req *request.Request, label string) {
+	g.metrics.requests.WithLabelValues(req.Provider.Name(), label).Inc()
+	g.traffic.note(g.now(), label)
 }

@@ -24,7 +24,7 @@ func (g *Gateway) wait(ctx context.Context, out outcome.Outcome) (outcome.Outcom
 
 // abandon finishes a request whose client left while it waited.
 func (g *Gateway) abandon(w http.ResponseWriter, a *account.Account) {
-	g.metrics.requests.WithLabelValues(a.Request.Provider.Name(), "abandoned").Inc()
+	g.count(a.Request, "abandoned")
 	a.Status = respond.StatusClientLeft
 	w.WriteHeader(a.Status)
 	a.Uncount()
@@ -34,7 +34,7 @@ func (g *Gateway) abandon(w http.ResponseWriter, a *account.Account) {
 // respond answers a request that is not forwarded.
 func (g *Gateway) respond(w http.ResponseWriter, a *account.Account, out outcome.Outcome) {
 	defer a.GiveBack()
-	g.metrics.requests.WithLabelValues(a.Request.Provider.Name(), out.Label).Inc()
+	g.count(a.Request, out.Label)
 	a.Status = g.writer.Outcome(w, a.HTTP, a.Request, &out)
 	if g.deps.Traces != nil { // a wait may have changed the outcome
 		traceOutcome(a.HTTP.Context(), a.Request, &a.Subject, &out)

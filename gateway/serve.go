@@ -72,7 +72,7 @@ func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer g.stages.Memory.Answered(&waiting)
 	if e.operator.Stops() {
-		g.metrics.requests.WithLabelValues(req.Provider.Name(), "kill").Inc()
+		g.count(req, "kill")
 		if g.deps.Traces != nil {
 			trace.SpanFromContext(r.Context()).SetAttributes(attribute.String("unloop.outcome", "kill"))
 		}

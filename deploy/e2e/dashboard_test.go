@@ -111,6 +111,9 @@ func TestDashboardInABrowserShowsALoopAndReleasesIt(t *testing.T) {
 		t.Errorf("without a loop: %q", text)
 	}
 	b.see(".connection.live")
+	if text := b.see("#well.idle"); !strings.Contains(text, "No request has come yet.") {
+		t.Errorf("before a request: %q", text)
+	}
 	const name = `<img src=x onerror="document.title='owned'">`
 	looping := prompt("Try again.")
 	looping.header.Set("X-Tenant-ID", name)
@@ -118,6 +121,9 @@ func TestDashboardInABrowserShowsALoopAndReleasesIt(t *testing.T) {
 	stopped := time.Now()
 	if text := b.see("#live-rows .loop"); !strings.Contains(text, "the same prompt") || !strings.Contains(text, name) {
 		t.Errorf("the loop: %q", text)
+	}
+	if text := b.see("#well.good"); !strings.Contains(text, "9 requests in the last minute, 9 checked") || !strings.Contains(text, "4 stopped") {
+		t.Errorf("with traffic: %q", text)
 	}
 	t.Logf("the loop was on the page %s after the last request", time.Since(stopped).Round(time.Millisecond))
 	once[bool](b, "#live-rows .toggle", "(el.focus(), true)")

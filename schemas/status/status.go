@@ -33,6 +33,27 @@ type Status struct {
 	Embedder string `json:"embedder,omitempty"`
 	// Bundle describes the policies in force at a gateway.
 	Bundle *Bundle `json:"bundle,omitempty"`
+	// Traffic counts a gateway's requests of the last minute; nil if none ever came.
+	Traffic *Traffic `json:"traffic,omitempty"`
+}
+
+// TrafficMinute is the time that Traffic counts, in TrafficSteps equal steps.
+const (
+	TrafficMinute = time.Minute
+	TrafficSteps  = 12
+)
+
+// Traffic counts the requests of the last minute.
+type Traffic struct {
+	// Last is when the newest request came, which may be longer ago.
+	Last time.Time `json:"last"`
+	// Requests are those of each step, the oldest first.
+	Requests []int `json:"requests"`
+	// Unchecked passed, or were refused, without a decision; Hinted and Stopped are what
+	// policies and operators did.
+	Unchecked int `json:"unchecked"`
+	Hinted    int `json:"hinted"`
+	Stopped   int `json:"stopped"`
 }
 
 // MaxPolicies bounds the policies that a Bundle lists.

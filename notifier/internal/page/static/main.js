@@ -5,6 +5,7 @@ import { clockTime, h, hash, plural, reconcile, setText, toast, $ } from "./dom.
 import { matches, row, update } from "./loop.js";
 import { openSilence, prepareSilence } from "./silence.js";
 import * as side from "./side.js";
+import * as well from "./well.js";
 import { draw } from "./timeline.js";
 
 const ranges = { "15m": 900e3, "1h": 3600e3, "6h": 6 * 3600e3, "24h": 24 * 3600e3, "168h": 168 * 3600e3 };
@@ -83,6 +84,7 @@ function redraw() {
     $("add-silence").disabled = Boolean(context.readOnly);
     $("add-silence").title = context.readOnly;
     side.health(data.health);
+    well.draw(data.health);
   }
   if (data.loops) drawLoops();
   if (data.history) drawHistory();
