@@ -16,21 +16,65 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// startNATS runs the StatefulSet of testdata/nats.yaml: as many servers, each with its configuration, its
-// name and an address of its own. It returns their addresses by name.
-func startNATS(t *testing.T) map[string]string {
+// natsFile is the manifest of the servers.
+const natsFile = "../../kubernetes/nats.yaml"
+
+// natsObjects returns the objects of the manifest, and its StatefulSet.
+func natsObjects(t *testing.T) (*objects, *appsv1.StatefulSet) {
 	t.Helper()
 	all := newObjects(nil)
 	sets := map[string]*appsv1.StatefulSet{}
-	for _, document := range documents(read(t, "testdata/nats.yaml")) {
+	for _, document := range documents(read(t, natsFile)) {
 		if bytes.Contains(document, []byte("kind: StatefulSet")) {
 			must(t, into(sets)("nats", toJSON(t, document)))
 		} else {
 			must(t, all.decode(document))
 		}
 	}
+	return all, sets["nats"]
+}
+
+// Servers have their own volumes and, if possible, nodes; they leave as lame ducks, one at a time,
+// and have the time and the rights for that alone.
+func TestServersOfNATSLeaveOneByOne(t *testing.T) {
+	t.Parallel()
+	all, set := natsObjects(t)
+	pod, server := set.Spec.Template.Spec, set.Spec.Template.Spec.Containers[0]
+	config := all.configMaps["nats"].Data["nats.conf"]
+	if command := strings.Join(server.Lifecycle.PreStop.Exec.Command, " "); command != "nats-server --signal ldm=/var/run/nats/nats.pid" || !strings.Contains(config, `pid_file: "/var/run/nats/nats.pid"`) {
+		t.Errorf("before the stop: %s", command)
+	}
+	options, err := optionsOf(t, config)
+	if err != nil || time.Duration(*pod.TerminationGracePeriodSeconds)*time.Second < options.LameDuckDuration+options.LameDuckGracePeriod+10*time.Second {
+		t.Errorf("%d s are too short for %s and %s: %v", *pod.TerminationGracePeriodSeconds, options.LameDuckDuration, options.LameDuckGracePeriod, err)
+	}
+	if budget := all.pdbs["nats"]; budget == nil || budget.Spec.MaxUnavailable.IntValue() != 1 || budget.Spec.Selector.MatchLabels["app"] != set.Spec.Template.Labels["app"] {
+		t.Errorf("budget %+v", budget)
+	}
+	terms := pod.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	if len(terms) != 1 || terms[0].PodAffinityTerm.LabelSelector.MatchLabels["app"] != set.Spec.Template.Labels["app"] {
+		t.Errorf("anti-affinity %+v", terms)
+	}
+	if claims := set.Spec.VolumeClaimTemplates; len(claims) != 1 || claims[0].Name != "data" || *set.Spec.Replicas != 3 || !*pod.SecurityContext.RunAsNonRoot || !*server.SecurityContext.ReadOnlyRootFilesystem || *pod.AutomountServiceAccountToken {
+		t.Errorf("%d replicas with %+v", *set.Spec.Replicas, claims)
+	}
+}
+
+// optionsOf reads a configuration of the servers.
+func optionsOf(t *testing.T, config string) (*server.Options, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "nats.conf")
+	must(t, os.WriteFile(file, []byte(strings.ReplaceAll(config, "$POD_NAME", "nats-0")), 0o600))
+	return server.ProcessConfigFile(file)
+}
+
+// startNATS runs the StatefulSet of the manifest: as many servers, each with its configuration, its
+// name and an address of its own. It returns their addresses by name.
+func startNATS(t *testing.T) map[string]string {
+	t.Helper()
+	all, set := natsObjects(t)
 	hosts := map[string]string{}
-	for i := range int(*sets["nats"].Spec.Replicas) {
+	for i := range int(*set.Spec.Replicas) {
 		hosts[fmt.Sprintf("nats-%d.nats", i)] = newAddress()
 	}
 	for name, address := range hosts {
@@ -38,7 +82,7 @@ func startNATS(t *testing.T) map[string]string {
 		for host, ip := range hosts {
 			config = strings.ReplaceAll(config, host, ip)
 		}
-		startServer(t, strings.NewReplacer("0.0.0.0", address, "$POD_NAME", strings.TrimSuffix(name, ".nats"), "/data", t.TempDir()).Replace(config))
+		startServer(t, strings.NewReplacer("0.0.0.0", address, "$POD_NAME", strings.TrimSuffix(name, ".nats"), "/data", t.TempDir(), "/var/run/nats", t.TempDir()).Replace(config))
 	}
 	return hosts
 }
