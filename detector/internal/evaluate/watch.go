@@ -111,9 +111,9 @@ func (v *Watch) Step(s Session, now time.Time) (Session, time.Duration) {
 
 // Behind reports whether nobody has to wait until the newest step is stored: it found
 // nothing, and the next request shows the same history again to this detector. What a tool
-// runner asks about is shown once.
+// runner asks about is shown once, and so is what follows on a history that the provider keeps.
 func (v *Watch) Behind() bool {
-	return v.check.GetHome() && v.watch.GetRun() == nil && len(v.verdict.Detections) == 0
+	return v.check.GetHome() && v.watch.GetRun() == nil && !v.evidence.Delta && len(v.verdict.Detections) == 0
 }
 
 // Result returns the findings. Hits is the highest count of any finding or, without
