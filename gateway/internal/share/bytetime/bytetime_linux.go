@@ -15,9 +15,9 @@ const (
 	// mostHostile is how many times as long a byte of a hostile input may take as one of an
 	// honest input, and mostLarge one of a large input as one of a small input.
 	mostHostile, mostLarge = 25, 4
-	// tries is how often an input is read that takes too long: something else may have come
-	// in between.
-	tries = 3
+	// tries is how often an input is read that takes too long: on a busy machine, the faults
+	// of pages and caches count too.
+	tries = 10
 )
 
 // Sample returns an input of about size bytes.
