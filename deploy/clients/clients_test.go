@@ -33,6 +33,8 @@ type client struct {
 	// twice says that it waits at a 429 and sends nothing by which it could be known: it
 	// comes back and is ended by the next answer.
 	twice bool
+	// scanned says that unloop scan reads the sessions that it keeps.
+	scanned bool
 }
 
 // circle is the model that the client goes in circles with.
@@ -56,10 +58,10 @@ var all = []client{
 	{name: "AI SDK", pkg: "ai", modules: libraries, command: script("ai-sdk"), apis: []string{"chat", "chat+stream", "responses+stream"}},
 	{name: "LangChain", pkg: "langchain", modules: libraries, command: script("langchain"), apis: []string{"chat", "chat+stream", "responses+stream"}},
 	{name: "LangGraph", pkg: "@langchain/langgraph", modules: libraries, command: script("langgraph"), apis: []string{"chat", "chat+stream"}},
-	{name: "Claude Code", pkg: "@anthropic-ai/claude-code-linux-x64", modules: programs, command: claude, apis: []string{""}},
-	{name: "Codex", pkg: "@openai/codex", modules: programs, command: codex, apis: []string{""}},
-	{name: "Gemini CLI", pkg: "@google/gemini-cli", modules: programs, command: gemini, apis: []string{""}},
-	{name: "opencode", pkg: "opencode-linux-x64", modules: programs, command: opencode, apis: []string{""}},
+	{name: "Claude Code", pkg: "@anthropic-ai/claude-code-linux-x64", modules: programs, command: claude, apis: []string{""}, scanned: true},
+	{name: "Codex", pkg: "@openai/codex", modules: programs, command: codex, apis: []string{""}, scanned: true},
+	{name: "Gemini CLI", pkg: "@google/gemini-cli", modules: programs, command: gemini, apis: []string{""}, scanned: true},
+	{name: "opencode", pkg: "opencode-linux-x64", modules: programs, command: opencode, apis: []string{""}, scanned: true},
 	{name: "pi", pkg: "@mariozechner/pi-coding-agent", modules: programs, command: pi, apis: []string{""}, twice: true},
 	{name: "Cline", pkg: "@cline/cli-linux-x64", modules: programs, command: cline, apis: []string{""}, loop: alternates},
 	{name: "Qwen Code", pkg: "@qwen-code/qwen-code", modules: programs, command: qwen, apis: []string{""}, loop: alternates},
