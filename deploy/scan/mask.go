@@ -15,7 +15,9 @@ type Masking struct {
 }
 
 var (
-	homes     = regexp.MustCompile(`(?i)(/home/|/Users/|\\Users\\)[^/\\\s"']+`)
+	// homes matches the name of a person in a path, also in one within JSON, and in one that
+	// Claude Code names a folder by.
+	homes     = regexp.MustCompile(`(?i)(/home/|/Users/|\\+Users\\+|(?:^|[/\\\s"'])-(?:home|Users)-)[^-/\\\s"'][^/\\\s"']*`)
 	addresses = regexp.MustCompile(`[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}`)
 )
 
