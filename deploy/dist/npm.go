@@ -18,6 +18,7 @@ type manifest struct {
 	Version              string            `json:"version"`
 	Description          string            `json:"description"`
 	License              string            `json:"license"`
+	Repository           string            `json:"repository"`
 	Bin                  map[string]string `json:"bin,omitempty"`
 	Engines              map[string]string `json:"engines,omitempty"`
 	OptionalDependencies map[string]string `json:"optionalDependencies,omitempty"`
@@ -27,6 +28,9 @@ type manifest struct {
 }
 
 const npmDescription = "A gateway in front of LLM traffic that stops looping agents."
+
+// repository is what npm compares with the provenance of a package.
+const repository = "git+https://github.com/unloop/unloop.git"
 
 // platformPackage is the name of the npm package with the binary of one platform.
 func platformPackage(t target) string { return "@unloop/" + t.npmOS() + "-" + t.npmCPU() }
@@ -63,6 +67,7 @@ func (r *release) writePackage(targets []target) error {
 }
 
 func (r *release) pack(name string, m manifest, files []file) error {
+	m.Repository = repository
 	body, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err

@@ -77,6 +77,52 @@ func TestWorkflowsRunWhatIsThere(t *testing.T) {
 	}
 }
 
+// cosign reads the credentials of docker alone, and npm a token only for a registry that is named.
+func TestWorkflowsSignInWherePublishersLook(t *testing.T) {
+	t.Parallel()
+	for id, job := range workflow(t, "release.yml").Jobs {
+		var commands, registries string
+		for _, step := range job.Steps {
+			switch exec := step.Exec.(type) {
+			case *actionlint.ExecRun:
+				commands += exec.Run.Value + "\n"
+			case *actionlint.ExecAction:
+				if at := exec.Inputs["registry-url"]; at != nil {
+					registries += at.Value.Value
+				}
+			}
+		}
+		if publishes, signsIn := regexp.MustCompile(`publish-(images|chart)\.sh`).MatchString(commands), strings.Contains(commands, "docker login"); publishes != signsIn {
+			t.Errorf("%s: publishes %v, signs in %v", id, publishes, signsIn)
+		}
+		if strings.Contains(commands, "publish-npm.sh") != (registries == "${{ vars.NPM_REGISTRY }}") {
+			t.Errorf("%s: npm's registries %q", id, registries)
+		}
+	}
+}
+
+// The packages of npm are published once each, those with binaries before the one that names them,
+// and a version that is tried is no one's default.
+func TestPackagesOfNpmArePublishedInOrder(t *testing.T) {
+	t.Parallel()
+	for version, tag := range map[string]string{"1.2.3": "latest", "1.2.3-rc.1": "next"} {
+		dir, want := t.TempDir(), ""
+		for _, name := range []string{"client", "darwin-arm64", "linux-x64", ""} {
+			file := filepath.Join(dir, strings.TrimSuffix("unloop-"+name, "-")+"-"+version+".tgz")
+			if err := os.WriteFile(file, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			want += "npm publish --provenance --access public --tag " + tag + " " + file + "\n"
+		}
+		if out, err := exec.Command("./publish-npm.sh", dir, version, "--dry-run").CombinedOutput(); err != nil || string(out) != want {
+			t.Errorf("%s: %v\n%swant\n%s", version, err, out, want)
+		}
+	}
+	if out, err := exec.Command("./publish-npm.sh", t.TempDir(), "1.2.3", "--dry-run").CombinedOutput(); err == nil || !bytes.Contains(out, []byte("unloop-1.2.3.tgz is not there")) {
+		t.Errorf("an empty folder: %v, %s", err, out)
+	}
+}
+
 // checkRun expects the targets of make and the scripts of a step to be there.
 func checkRun(t *testing.T, where, run, makefile string) {
 	t.Helper()
@@ -99,6 +145,16 @@ func TestWorkflowPublishesWhatAReleaseHas(t *testing.T) {
 	for _, pattern := range []string{"unloop-*-*-*.tgz", "unloop-client-*.tgz", "unloop-1.2.3.tgz", "*.whl", "SHA256SUMS", "docker-bake.json"} {
 		if found, err := filepath.Glob(filepath.Join(dir, pattern)); err != nil || len(found) == 0 {
 			t.Errorf("a release has no %s", pattern)
+		}
+	}
+	packages, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range packages {
+		text, err := exec.Command("tar", "-xzOf", name, "package/package.json").Output()
+		if err != nil || !bytes.Contains(text, []byte(`"repository": "`+repository+`"`)) {
+			t.Errorf("npm refuses the provenance of %s, which does not name the repository: %v", name, err)
 		}
 	}
 	out, err := exec.Command("./publish-images.sh", filepath.Join(dir, "docker-bake.json"), "registry.example.com/unloop", "--dry-run").CombinedOutput()
