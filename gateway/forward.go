@@ -13,6 +13,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/memory/account"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/schemas/checkpb"
 )
 
 // forward sends a request to its upstream and the answer to the client.
@@ -72,7 +73,12 @@ func (g *Gateway) edit(a *account.Account, out *outcome.Outcome) (*request.Body,
 		}
 	}
 	if text != "" {
-		body = g.proxy.Hint(req, body, text, position, out.Finding)
+		hinted := g.proxy.Hint(req, body, text, position, out.Finding)
+		if hinted == body { // it has no place for the hint, nor would it next time
+			out.Headers.Set("X-Loop-Action", checkpb.Action_ACTION_WARN.Label())
+			a.Excused, a.Answered = nil, nil
+		}
+		body = hinted
 	}
 	if body != req.Body {
 		copies--
