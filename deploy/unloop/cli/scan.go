@@ -95,8 +95,8 @@ type scanFindCmd struct {
 	formatted
 	Paths    []string `arg:"" optional:"" name:"path" help:"Files and folders with sessions of agents, recordings or exports. Default: what Claude Code, Codex, Gemini CLI, opencode and Copilot CLI keep on this machine."`
 	Policies string   `type:"existingfile" placeholder:"FILE" help:"Policy bundle, YAML or JSON. Default: the default policy."`
-	Beside   string   `type:"existingfile" placeholder:"FILE" help:"Another bundle: list the sessions with which the two do not do the same."`
-	HTML     string   `name:"html" type:"path" placeholder:"FILE" help:"Write a page with what each loop repeats. Home folders, keys and addresses in it are masked."`
+	Beside   string   `type:"existingfile" xor:"output" placeholder:"FILE" help:"Another bundle: list the sessions with which the two do not do the same."`
+	HTML     string   `name:"html" type:"path" xor:"output" placeholder:"FILE" help:"Write a page with what each loop repeats. Home folders, keys and addresses in it are masked."`
 	Raw      bool     `help:"Mask nothing in the page but keys."`
 }
 

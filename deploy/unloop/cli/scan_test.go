@@ -100,6 +100,8 @@ func TestScanNamesWhatIsWrong(t *testing.T) {
 		"a faulty bundle":       {[]string{"scan", "--policies", none, none}, "policies"},
 		"a stale honest one":    {[]string{"scan", "label", empty, "s", "honest", "--stale", "3"}, "--stale"},
 		"an unknown verdict":    {[]string{"scan", "label", empty, "s", "maybe"}, "right"},
+		"an unknown session":    {[]string{"scan", "label", empty, "s.jsonl#1", "stuck"}, "holds no such file"},
+		"two kinds of output":   {[]string{"scan", "--beside", none, "--html", empty + "/page.html", none}, "--beside and --html"},
 		"labels without a set":  {[]string{"policy", "tune", empty}, "unloop scan label"},
 		"labels that are wrong": {[]string{"replay", "--labels", none, none}, "line 1"},
 	} {
