@@ -96,15 +96,15 @@ func askBeside(t *testing.T, url string, a asksBeside) answered {
 	return send(t, url, c)
 }
 
-func startBeside(t *testing.T) string {
+func startBeside(t *testing.T, edits ...func(*system.Config)) string {
 	t.Helper()
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte(signingSecret), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return start(t, echo(t), func(cfg *system.Config) {
+	return start(t, echo(t), append(edits, func(cfg *system.Config) {
 		cfg.Gateway.BesideSecret = map[string]string{"anthropic": "file:" + secret}
-	}).URL()
+	})...).URL()
 }
 
 // Each gateway that asks is told in its own form that the sixth equal prompt must not be sent.
@@ -126,6 +126,29 @@ func TestGatewaysThatAskAreAnsweredInTheirForm(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Where Unloop asks for keys, gateways that ask send one; a signature is enough.
+func TestGatewaysThatAskNeedAKeyOrASignature(t *testing.T) {
+	t.Parallel()
+	url := startBeside(t, guarded(t))
+	for name, a := range besideCallers() {
+		want := http.StatusUnauthorized
+		if name == "anthropic" {
+			want = a.passStatus
+		}
+		if got := askBeside(t, url, a); got.status != want || want == a.passStatus && !strings.Contains(string(got.body), a.passes) {
+			t.Errorf("%s without a key: %d %s, want %d", name, got.status, got.body, want)
+		}
+		a.header = a.header.Clone()
+		if a.header == nil {
+			a.header = http.Header{}
+		}
+		a.header.Set("X-Unloop-Key", aliceKey)
+		if got := askBeside(t, url, a); got.status != a.passStatus || !strings.Contains(string(got.body), a.passes) {
+			t.Errorf("%s with a key: %d %s, want %d", name, got.status, got.body, a.passStatus)
+		}
 	}
 }
 

@@ -74,15 +74,24 @@ func (anthropicHooks) answer(w http.ResponseWriter, _ []byte, v verdict) {
 // signer is the caller that signs its requests.
 const signer = "anthropic"
 
-// verify checks the signature of a caller that signs its requests.
-func (h *Handler) verify(r *http.Request, name string, body []byte) *client.Error {
-	switch {
-	case name != signer:
-		return nil
-	case h.signed == nil:
-		return &client.Error{Status: http.StatusUnauthorized, Code: "invalid_signature", Message: name + ": the gateway needs the hook's secret in --beside-secret " + name + "=env:VARIABLE"}
-	case h.signed.Verify(body, r.Header) != nil:
-		return &client.Error{Status: http.StatusUnauthorized, Code: "invalid_signature", Message: name + ": the signature does not match the secret of --beside-secret"}
+// read returns the body of a question, and by whose signature it is let in; "" for a caller
+// that needs a key, where the gateway asks for keys.
+func (h *Handler) read(r *http.Request, name string) (body []byte, by string, fault *client.Error) {
+	if name != signer {
+		body, fault = h.api.Text(r)
+		return body, "", fault
 	}
-	return nil
+	invalid := func(why string) *client.Error {
+		return &client.Error{Status: http.StatusUnauthorized, Code: "invalid_signature", Message: name + ": " + why}
+	}
+	if h.signed == nil {
+		return nil, "", invalid("the gateway needs the hook's secret in --beside-secret " + name + "=env:VARIABLE")
+	}
+	if body, fault = h.api.SignedText(r); fault != nil {
+		return nil, "", fault
+	}
+	if h.signed.Verify(body, r.Header) != nil {
+		return nil, "", invalid("the signature does not match the secret of --beside-secret")
+	}
+	return body, name, nil
 }

@@ -48,7 +48,9 @@ type verdict struct {
 	// model; "" for neither.
 	stops   bool
 	message string
-	loopID  string
+	// ends says that the whole run is to end.
+	ends   bool
+	loopID string
 	// tool is the tool whose calls go in circles; "" if it is not known.
 	tool       string
 	retryAfter int
@@ -107,10 +109,7 @@ func Names() []string {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, c caller) {
-	body, fault := h.api.Text(r)
-	if fault == nil {
-		fault = h.verify(r, name, body)
-	}
+	body, signer, fault := h.read(r, name)
 	if fault != nil {
 		respond.Error(w, fault)
 		return
@@ -122,7 +121,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, c c
 	}
 	var v verdict
 	if check != nil {
-		decision, fault := h.api.Ask(w.Header(), r, check)
+		decision, fault := h.api.Ask(w.Header(), r, signer, check)
 		if fault != nil {
 			respond.Error(w, fault)
 			return
@@ -137,7 +136,7 @@ func verdictOf(decision any) (v verdict) {
 	var findings []client.Finding
 	switch d := decision.(type) {
 	case client.Decision:
-		v = verdict{stops: !d.Allowed(), message: d.Message, loopID: d.LoopID, retryAfter: d.RetryAfterSeconds}
+		v = verdict{stops: !d.Allowed(), ends: d.Action == client.ActionBreak, message: d.Message, loopID: d.LoopID, retryAfter: d.RetryAfterSeconds}
 		if !v.stops && d.Action != client.ActionHint {
 			v.message = ""
 		}

@@ -72,7 +72,7 @@ func (liteLLM) answer(w http.ResponseWriter, body []byte, v verdict) {
 	var q liteLLMRequest
 	_ = json.Unmarshal(body, &q) // ask has read it
 	switch tools, found := without(q.Tools, v.tool); {
-	case v.stops && found:
+	case v.stops && found && !v.ends:
 		// The model can go on with its other tools.
 		answer = map[string]any{"action": "GUARDRAIL_INTERVENED", "tools": tools, "texts": hinted(q.Texts, v.message)}
 	case v.stops:

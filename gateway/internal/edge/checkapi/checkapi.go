@@ -139,9 +139,14 @@ func (a *API) Text(r *http.Request) ([]byte, *client.Error) {
 	return a.cfg.Reader.Text(r)
 }
 
+// SignedText is Text for a request that a signature over its body lets in: the caller verifies
+// it.
+func (a *API) SignedText(r *http.Request) ([]byte, *client.Error) { return a.cfg.Reader.Text(r) }
+
 // Ask decides about a check, a client.Request or client.ToolCall, that another gateway's request r
-// stands for. It returns a client.Decision or client.ToolDecision, and adds its headers to h.
-func (a *API) Ask(h http.Header, r *http.Request, check any) (any, *client.Error) {
+// stands for. signer is whose signature lets it in; "" asks for a key. It returns a client.Decision
+// or client.ToolDecision, and adds its headers to h.
+func (a *API) Ask(h http.Header, r *http.Request, signer string, check any) (any, *client.Error) {
 	text, err := json.Marshal(check)
 	if err != nil {
 		return nil, invalid("", "the request: %v", err)
@@ -153,6 +158,10 @@ func (a *API) Ask(h http.Header, r *http.Request, check any) (any, *client.Error
 	d, fault := a.cfg.Reader.describe(r, c)
 	if fault != nil {
 		return nil, fault
+	}
+	if signer != "" {
+		d.Client = auth.Principal{ID: "signed by " + signer}
+		return a.decide(h, d), nil
 	}
 	who, refusal := a.cfg.Gate.Client(d.HTTP, d.Request)
 	if refusal != nil {
