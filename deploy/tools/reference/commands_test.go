@@ -10,6 +10,9 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
+// shared is in how many commands a flag stands before it is described once for all of them.
+const shared = 10
+
 // commands lists every command with its arguments and flags, and the variables of the
 // default policy.
 func commands(string) (string, error) {
@@ -17,17 +20,39 @@ func commands(string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	head := []string{"flag", "default", "variable", "meaning"}
+	common, stands := commonFlags(model)
 	var b strings.Builder
+	b.WriteString("\n## Flags of many commands\n" + table(head, common))
 	for _, command := range model.Leaves(true) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", command.FullPath(), command.Help)
 		if rows := arguments(command); len(rows) > 0 {
 			b.WriteString(table([]string{"argument", "meaning"}, rows))
 		}
-		if rows := flags(command); len(rows) > 0 {
-			b.WriteString(table([]string{"flag", "default", "variable", "meaning"}, rows))
+		own, others := flags(command, stands)
+		if len(own) > 0 {
+			b.WriteString(table(head, own))
+		}
+		if len(others) > 0 {
+			fmt.Fprintf(&b, "\n[Also](#flags-of-many-commands): %s.\n", strings.Join(others, ", "))
 		}
 	}
 	return b.String() + guardVariables(), nil
+}
+
+// commonFlags returns the rows of the flags that many commands have, and of each row in how
+// many commands it stands.
+func commonFlags(model *kong.Application) (rows [][]string, stands map[string]int) {
+	stands = map[string]int{}
+	for _, command := range model.Leaves(true) {
+		for _, f := range flagsOf(command) {
+			key := strings.Join(row(f), "|")
+			if stands[key]++; stands[key] == shared {
+				rows = append(rows, row(f))
+			}
+		}
+	}
+	return rows, stands
 }
 
 // arguments returns the rows of a command's positional arguments.
@@ -38,17 +63,32 @@ func arguments(command *kong.Node) (rows [][]string) {
 	return rows
 }
 
-// flags returns the rows of a command's own flags.
-func flags(command *kong.Node) (rows [][]string) {
-	for _, group := range command.AllFlags(true) {
-		for _, f := range group {
-			if f.Name == "help" || f.Name == "version" {
-				continue
-			}
-			rows = append(rows, []string{code(spelled(f)), code(f.Default), code(strings.Join(f.Envs, ", ")), f.Help})
+// flags returns the rows of the flags that a command has and few others, and the names of
+// those that stand in many.
+func flags(command *kong.Node, stands map[string]int) (own [][]string, others []string) {
+	for _, f := range flagsOf(command) {
+		if r := row(f); stands[strings.Join(r, "|")] < shared {
+			own = append(own, r)
+		} else {
+			others = append(others, code("--"+f.Name))
 		}
 	}
-	return rows
+	return own, others
+}
+
+func flagsOf(command *kong.Node) (all []*kong.Flag) {
+	for _, group := range command.AllFlags(true) {
+		for _, f := range group {
+			if f.Name != "help" && f.Name != "version" {
+				all = append(all, f)
+			}
+		}
+	}
+	return all
+}
+
+func row(f *kong.Flag) []string {
+	return []string{code(spelled(f)), code(f.Default), code(strings.Join(f.Envs, ", ")), f.Help}
 }
 
 // spelled returns a flag as command lines have it.
