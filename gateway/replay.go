@@ -20,6 +20,10 @@ type (
 	Origin = replay.Origin
 	// Evaluation is what a gateway would do with a request before it asks a detector.
 	Evaluation = replay.Evaluation
+	// Conversation is one whose requests are evaluated by what they add, which a Part says.
+	Conversation = replay.Conversation
+	// Part says how much of a request its body has.
+	Part = replay.Part
 	// Outcome is the result of a request.
 	Outcome = replay.Outcome
 	// Explanation says what a gateway would do with a request, and why.
@@ -29,6 +33,9 @@ type (
 	// RuleExplained is a rule of a policy that applies to the request.
 	RuleExplained = explain.Rule
 )
+
+// ShownMessages is the number of newest messages that a Replayer's Rounds reads.
+const ShownMessages = replay.ShownMessages
 
 // ErrRequest says that the input of Explain describes no request.
 var ErrRequest = replay.ErrRequest

@@ -23,7 +23,6 @@ import (
 	"github.com/unloop/unloop/gateway"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
-	"github.com/unloop/unloop/schemas/excerpts"
 	"github.com/unloop/unloop/schemas/record"
 )
 
@@ -107,11 +106,12 @@ func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 		}
 		return nil
 	}
-	req, err := httpRequest(ctx, file, q)
+	body, c, part := bodyOf(q)
+	req, err := httpRequest(ctx, file, q, body)
 	if err != nil {
 		return r.Unreadable(err)
 	}
-	evaluation, err := r.gateway.Evaluate(req, origin(q))
+	evaluation, err := r.gateway.EvaluateNext(req, origin(q), c, part)
 	if err != nil {
 		return r.Unreadable(fmt.Errorf("read the request's body: %w", err))
 	}
@@ -137,15 +137,6 @@ func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 	}
 	r.open.add(q.ID, p)
 	return nil
-}
-
-// Rounds returns what a request shows of its conversation.
-func (r *Run) Rounds(ctx context.Context, file string, q *logs.Request) (excerpts.Loop, error) {
-	req, err := httpRequest(ctx, file, q)
-	if err != nil {
-		return excerpts.Loop{}, err
-	}
-	return r.gateway.Rounds(req)
 }
 
 // operator returns what an operator's kill switch, block or exemption does with a
@@ -256,8 +247,8 @@ var keyHeaders = []string{"X-Api-Key", "X-Goog-Api-Key", "Api-Key"}
 
 // httpRequest returns the request as its client sent it, as far as it is known. The
 // hash of the caller takes the place of the API key.
-func httpRequest(ctx context.Context, file string, q *logs.Request) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, q.Method, "http://recorded/"+strings.TrimPrefix(q.Path, "/"), bytes.NewReader(q.Body))
+func httpRequest(ctx context.Context, file string, q *logs.Request, body []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, q.Method, "http://recorded/"+strings.TrimPrefix(q.Path, "/"), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("make the recorded request: %w", err)
 	}

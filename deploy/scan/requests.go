@@ -45,7 +45,8 @@ type writer struct {
 func (w *writer) conversation(session string) *conversation {
 	c := w.conversations[session]
 	if c == nil {
-		c = &conversation{writer: w, session: session, body: []byte(bodyBegin)}
+		c = &conversation{writer: w, session: session}
+		c.begin()
 		w.conversations[session] = c
 	}
 	return c
@@ -53,14 +54,14 @@ func (w *writer) conversation(session string) *conversation {
 
 func (w *writer) send(q logs.Request) { w.done = w.done || !w.yield(q, nil) }
 
-const bodyBegin = `{"messages":[`
-
-// conversation is the history of one agent. Its body ends with a comma, if it has a message.
+// conversation is the history of one agent.
 type conversation struct {
 	*writer
 	session, model string
-	body           []byte
-	at             time.Time // of the newest message
+	history        *logs.Conversation
+	spoken         bool      // the history has a message
+	added          [][]byte  // messages that no request has yet
+	at, sent       time.Time // of the newest message, and of the newest request
 	line           int
 	// open is the answer whose pieces come, nil for none; unpaid the one before, whose
 	// tokens may still come.
@@ -89,6 +90,11 @@ type block struct {
 	Failed  bool            `json:"is_error,omitempty"`
 }
 
+// begin begins the history anew.
+func (c *conversation) begin() {
+	c.history, c.added, c.results, c.spoken = &logs.Conversation{Members: `"max_tokens":1,`}, nil, nil, false
+}
+
 func (c *conversation) add(s *agents.Step) {
 	if s.Model != "" {
 		c.model = s.Model
@@ -99,7 +105,7 @@ func (c *conversation) add(s *agents.Step) {
 		return
 	case agents.Compacted:
 		c.flush()
-		c.body, c.results = []byte(bodyBegin), nil
+		c.begin()
 		c.message("user", []block{{Type: "text", Text: s.Text}})
 	case agents.Said:
 		c.flush()
@@ -140,19 +146,20 @@ func (c *conversation) flush() {
 	c.open = nil
 	c.answered()
 	c.endResults()
-	if len(c.body) > len(bodyBegin) {
+	if c.spoken {
 		c.answers++
 		a.sent = fmt.Sprint("answer-", c.answers)
 		if c.at.IsZero() {
 			c.at = a.end
 		}
-		body, end := c.finished(), len(c.body)-1
+		if c.at.After(c.sent) { // the requests of a conversation keep their order
+			c.sent = c.at
+		}
 		c.send(logs.Request{
-			Source: logs.Session, ID: a.sent, Line: c.line, Time: c.at, Method: "POST", Path: "/v1/messages",
-			Caller: c.agent, Session: c.session, Model: c.model, Body: body,
+			Source: logs.Session, ID: a.sent, Line: c.line, Time: c.sent, Method: "POST", Path: "/v1/messages",
+			Caller: c.agent, Session: c.session, Model: c.model, Conversation: c.history, Added: c.added,
 		})
-		body[end] = ',' // where the end of the request was
-		c.body, c.unpaid = body[:end+1], a
+		c.added, c.unpaid = nil, a
 	}
 	blocks := make([]block, 0, 1+len(a.calls))
 	if a.text != "" {
@@ -195,18 +202,8 @@ func (c *conversation) message(role string, content []block) {
 		Content []block `json:"content"`
 	}{role, content})
 	if err == nil { // arguments that are no JSON were made strings
-		c.body = append(append(c.body, text...), ',')
+		c.added, c.spoken = append(c.added, text), true
 	}
-}
-
-// finished returns the body of a request in the place of the history's.
-func (c *conversation) finished() []byte {
-	tail := `],"max_tokens":1}`
-	if c.model != "" {
-		name, _ := json.Marshal(c.model) // strings can be encoded
-		tail = `],"max_tokens":1,"model":` + string(name) + `}`
-	}
-	return append(c.body[:len(c.body)-1], tail...)
 }
 
 // object returns arguments as the object that the API wants.

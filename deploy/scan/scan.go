@@ -7,7 +7,6 @@ package scan
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -110,6 +109,9 @@ func scanFile(ctx context.Context, f File, cfg Config) *result {
 			continue
 		}
 		if !q.Time.IsZero() && q.Time.Before(cfg.Since) {
+			if err := run.Pass(ctx, f.Path, &q); err != nil {
+				r.faults++
+			}
 			continue
 		}
 		findings = nil
@@ -122,7 +124,7 @@ func scanFile(ctx context.Context, f File, cfg Config) *result {
 		}
 		if q.Answer == nil {
 			r.sessions[nameOf(f.Path, &q)]++
-			r.found(f.Path, &q, findings)
+			r.found(run, f.Path, &q, findings)
 		}
 		if len(r.newest) > maxKept {
 			r.show(ctx, run, f.Path)
@@ -147,17 +149,16 @@ func (r *result) show(ctx context.Context, run *replay.Run, path string) {
 }
 
 // found marks the findings about a request, and keeps it for the rounds that it shows.
-func (r *result) found(path string, q *logs.Request, findings []*checkpb.Finding) {
+func (r *result) found(run *replay.Run, path string, q *logs.Request, findings []*checkpb.Finding) {
 	findings = slices.DeleteFunc(slices.Clone(findings), func(f *checkpb.Finding) bool { return f.GetLoopId() == "" })
 	if len(findings) == 0 {
 		return
 	}
 	n := r.sessions[nameOf(path, q)]
-	kept := *q
-	kept.Body = bytes.Clone(q.Body)
+	kept := run.Keep(q)
 	for _, f := range findings {
 		id := f.GetLoopId()
-		r.marks[id], r.texts[id], r.newest[id] = r.marks[id].with(f, n), f.Facts().Text(), &kept
+		r.marks[id], r.texts[id], r.newest[id] = r.marks[id].with(f, n), f.Facts().Text(), kept
 	}
 }
 

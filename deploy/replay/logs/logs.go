@@ -64,8 +64,11 @@ type Request struct {
 	DerivedSession string
 	TenantVerified bool
 	Model          string
-	// Body is valid only until the next request is read.
-	Body []byte
+	// Body is valid only until the next request is read. A request of a Conversation has none,
+	// but the messages that it adds to that.
+	Body         []byte
+	Conversation *Conversation
+	Added        [][]byte
 	// Stopped says that Unloop refused the request, so that the status is not the
 	// upstream's. Operator is the recorded effect of an override or a kill switch.
 	Stopped  bool

@@ -1,11 +1,11 @@
 package logs_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,12 +23,23 @@ import (
 // read returns all requests, with bodies of their own, and all errors.
 func read(t *testing.T, input string, limit int) (requests []logs.Request, faults []error) {
 	t.Helper()
-	for r, err := range logs.OpenLimited(strings.NewReader(input), limit) {
+	return collect(logs.OpenLimited(strings.NewReader(input), limit))
+}
+
+// collect returns all requests of a sequence, with whole bodies of their own, and all errors.
+func collect(all iter.Seq2[logs.Request, error]) (requests []logs.Request, faults []error) {
+	said := map[*logs.Conversation][][]byte{}
+	for r, err := range all {
 		if err != nil {
 			faults = append(faults, err)
 			continue
 		}
 		r.Body = append([]byte(nil), r.Body...)
+		if c := r.Conversation; c != nil {
+			said[c] = append(said[c], r.Added...)
+			r.Body, _ = c.Body(r.Model, said[c], true)
+		}
+		r.Conversation, r.Added = nil, nil
 		requests = append(requests, r)
 	}
 	return requests, faults
@@ -286,18 +297,9 @@ func TestReadingInSmallPiecesChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, input := range []string{session, compact(t, session) + "\n" + litellm, export, "[\n" + session + "]"} {
 		want, _ := read(t, input, logs.Limit)
-		n := 0
-		for r, err := range logs.Open(iotest.OneByteReader(strings.NewReader(input))) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(r.Body, want[n].Body) || r.Line != want[n].Line {
-				t.Errorf("request %d differs", n)
-			}
-			n++
-		}
-		if n != len(want) {
-			t.Errorf("%d requests, want %d", n, len(want))
+		got, faults := collect(logs.Open(iotest.OneByteReader(strings.NewReader(input))))
+		if diff := cmp.Diff(want, got); diff != "" || len(faults) > 0 {
+			t.Errorf("%v, requests (-want +got):\n%s", faults, diff)
 		}
 	}
 }

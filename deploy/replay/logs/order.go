@@ -43,7 +43,7 @@ type waiting struct {
 
 // add puts a request behind those that are not newer.
 func (w *waiting) add(q *Request) {
-	w.bytes += len(q.Body)
+	w.bytes += q.size()
 	at, _ := slices.BinarySearchFunc(w.list, q, func(waits, q *Request) int {
 		if waits.Time.After(q.Time) {
 			return 1
@@ -59,10 +59,19 @@ func (w *waiting) drain(requests, size int, yield func(Request, error) bool) boo
 	for len(w.list) > 0 && (len(w.list) > requests || w.bytes > size) {
 		next := w.list[0]
 		w.list[0], w.list = nil, w.list[1:]
-		w.bytes -= len(next.Body)
+		w.bytes -= next.size()
 		if !yield(*next, nil) {
 			return false
 		}
 	}
 	return true
+}
+
+// size returns how many bytes a request holds.
+func (q *Request) size() int {
+	n := len(q.Body)
+	for _, m := range q.Added {
+		n += len(m)
+	}
+	return n
 }

@@ -66,8 +66,7 @@ func readSession(o object, whole jsontext.Value, out *sink) {
 }
 
 // expand yields the requests of a session: one for each prefix that ends before a message
-// of the assistant, or one of all messages if there is none. All bodies share one
-// buffer.
+// of the assistant, or one of all messages if there is none.
 func (m *messages) expand(out *sink) {
 	if len(m.list) == 0 {
 		return
@@ -75,13 +74,16 @@ func (m *messages) expand(out *sink) {
 	if m.id == "" {
 		m.id = fmt.Sprintf("line-%d", out.line)
 	}
-	body := m.head()
+	c := &Conversation{}
+	if len(m.tools) > 0 {
+		c.Offered = `"tools":` + string(m.tools) + `,`
+	}
+	var added [][]byte
 	requests := 0
 	request := func() {
 		requests++
-		end := len(body) - 1 // without the comma
-		out.request(Request{Source: Session, Path: pathChat, Session: m.id, Model: m.model, Body: append(body[:end], "]}"...)})
-		body = append(body[:end], ',')
+		out.request(Request{Source: Session, Path: pathChat, Session: m.id, Model: m.model, Conversation: c, Added: added})
+		added = nil
 	}
 	for i, message := range m.list {
 		if i > 0 && message.role == "assistant" {
@@ -90,24 +92,9 @@ func (m *messages) expand(out *sink) {
 		if out.done {
 			return
 		}
-		body = append(append(body, message.raw...), ',')
+		added = append(added, message.raw)
 	}
 	if requests == 0 && m.list[len(m.list)-1].role != "assistant" {
 		request()
 	}
-}
-
-// head returns the beginning of the session's bodies, up to the first message.
-func (m *messages) head() []byte {
-	body := []byte{'{'}
-	if m.model != "" {
-		name, err := json.Marshal(m.model)
-		if err == nil {
-			body = append(append(append(body, `"model":`...), name...), ',')
-		}
-	}
-	if len(m.tools) > 0 {
-		body = append(append(append(body, `"tools":`...), m.tools...), ',')
-	}
-	return append(body, `"messages":[`...)
 }

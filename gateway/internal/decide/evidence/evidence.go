@@ -13,7 +13,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
-	"github.com/unloop/unloop/gateway/internal/wire/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
@@ -70,8 +69,6 @@ type maker struct {
 	// again are the policies whose tool detector finds a call repeated after other work, or
 	// one that was only acknowledged.
 	again []string
-	// bounds are those that the body sets, once they were read.
-	bounds *usage.Bounds
 }
 
 // Match returns the policies that apply to a request.

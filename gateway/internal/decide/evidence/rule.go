@@ -228,13 +228,10 @@ func (m *maker) maxOutput(standard, most int) int { return m.tokens().MaxOutput(
 
 // tokens returns how many tokens the request may take, as far as its body says it.
 func (m *maker) tokens() usage.Bounds {
-	if m.bounds == nil {
-		m.bounds = &usage.Bounds{Answers: 1}
-		if m.Uninspected == "" {
-			*m.bounds = usage.BoundsOf(m.Body.Inspected())
-		}
+	if m.Uninspected != "" {
+		return usage.Bounds{Answers: 1}
 	}
-	return *m.bounds
+	return m.Body.Bounds()
 }
 
 // breakerDomain is the domain of the hashes that name the states of circuit

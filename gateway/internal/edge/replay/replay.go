@@ -136,15 +136,17 @@ func (e *Evaluation) Answered() { e.memory.Answered(&e.waiting) }
 // Evaluate returns the evaluation of a request, which waits for its answer until Answered
 // is called. The error is that of reading its body.
 func (e *Replayer) Evaluate(r *http.Request, origin Origin) (*Evaluation, error) {
-	target, _ := e.stages.Table.Route(r) // a request without an upstream can be evaluated, too
-	if origin.Upstream != "" {
-		target.Upstream = origin.Upstream
-	}
-	req, rules := request.New(r, target), e.stages.Policies.Rules()
-	if err := e.stages.Read(r, req); err != nil {
+	return e.EvaluateNext(r, origin, nil, Part{})
+}
+
+// EvaluateNext is Evaluate for a request whose body has only the messages that it adds to a
+// conversation, which nothing may change afterwards. c is nil for a body with all messages.
+func (e *Replayer) EvaluateNext(r *http.Request, origin Origin, c *Conversation, part Part) (*Evaluation, error) {
+	rules := e.stages.Policies.Rules()
+	req, err := e.read(r, origin, c, part, rules)
+	if err != nil {
 		return nil, err
 	}
-	req = e.parse(r.Context(), req, rules)
 	from := e.stages.Resolve(r, req, rules, auth.Principal{}, e.hasher)
 	origin.set(&from)
 	operator := override.Decide(e.overrides.At(e.stages.Now()), rules.Set, req, &from, e.stages.Now())
@@ -155,6 +157,31 @@ func (e *Replayer) Evaluate(r *http.Request, origin Origin) (*Evaluation, error)
 	}
 	return out, nil
 }
+
+// Pass takes a request over into its conversation without evaluating it.
+func (e *Replayer) Pass(r *http.Request, c *Conversation, part Part) error {
+	_, err := e.read(r, Origin{}, c, part, e.stages.Policies.Rules())
+	return err
+}
+
+// read reads a request; c is nil for one with all of its messages.
+func (e *Replayer) read(r *http.Request, origin Origin, c *Conversation, part Part, rules *policystore.Rules) (*request.Request, error) {
+	target, _ := e.stages.Table.Route(r) // a request without an upstream can be evaluated, too
+	if origin.Upstream != "" {
+		target.Upstream = origin.Upstream
+	}
+	req := request.New(r, target)
+	if err := e.stages.Read(r, req); err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return e.parse(r.Context(), req, rules), nil
+	}
+	return c.next(r.Context(), req, part, &e.stages, rules), nil
+}
+
+// ShownMessages is the number of newest messages that Rounds reads.
+const ShownMessages = excerpts.Messages
 
 // Rounds returns what a request shows of its conversation: the newest human message and the
 // newest rounds, without secrets. It is empty for a request without a prompt.

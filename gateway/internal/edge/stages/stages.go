@@ -22,6 +22,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
+	"github.com/unloop/unloop/gateway/internal/wire/transcript"
 )
 
 // Stages are the stages of a request that ask nobody.
@@ -46,6 +47,15 @@ func (s *Stages) Read(r *http.Request, req *request.Request) (err error) {
 // context ended. take reserves memory for copies of the body; Parse returns its error.
 func (s *Stages) Parse(ctx context.Context, req *request.Request, rules *policystore.Rules, take func(n int) error) (*request.Request, error) {
 	return intake.Parse(req, s.MaxInspectBytes, options(ctx, req, rules), take)
+}
+
+// ParseNext is Parse for a body with only the messages that a request adds to a
+// conversation; nil for one that begins.
+func (s *Stages) ParseNext(ctx context.Context, req *request.Request, rules *policystore.Rules, continues *transcript.Transcript) *request.Request {
+	o := options(ctx, req, rules)
+	o.Continue = continues
+	read, _ := intake.Parse(req, s.MaxInspectBytes, o, func(int) error { return nil }) // there is no other error
+	return read
 }
 
 // options say which parts of a request's prompt are needed: none once the context ended.

@@ -69,6 +69,9 @@ type Options struct {
 	// Known are calls that the provider keeps, by the ids of the items with which a
 	// request may refer to them.
 	Known map[string]ToolCall
+	// Continue is the conversation that the messages of the body continue; nil if the body
+	// has all of it.
+	Continue *transcript.Transcript
 	// Cache remembers long texts that were read before; nil for none.
 	Cache *message.Cache
 	// Stop reports whether nobody needs the prompt any more, which then may be
@@ -135,8 +138,12 @@ type Prompt struct {
 // NoTranscript returns a transcript that keeps nothing, for a walk that only locates.
 func NoTranscript() *transcript.Transcript { return transcript.Discard() }
 
-// NewTranscript returns an empty transcript for Parse.
+// NewTranscript returns the transcript for Parse: an empty one, unless the body continues
+// another.
 func NewTranscript(o Options) *transcript.Transcript {
+	if o.Continue != nil {
+		return o.Continue.Continue(o.Stop)
+	}
 	return transcript.New(transcript.Options{Tail: o.Tail, Items: o.Items, Exchanges: o.Exchanges, Cache: o.Cache, Stop: o.Stop})
 }
 

@@ -33,8 +33,27 @@ type Body struct {
 	// Whole, if not nil, gets the digest of a body that was too large to
 	// hold once all of it has passed.
 	Whole func(fingerprint.Digest)
-	// tokens is the estimate of what the body holds, once it was made.
+	// tokens is the estimate of what the body holds, and bounds are those that it sets, once
+	// they are known.
 	tokens *uint32
+	bounds *usage.Bounds
+}
+
+// Continuing returns a body that has only the end of a request, of which the estimate of all
+// tokens, the bounds and the digest are known.
+func (b *Body) Continuing(tokens int, bounds usage.Bounds, digest fingerprint.Digest) *Body {
+	out, n := *b, uint32(min(tokens, math.MaxUint32))
+	out.tokens, out.bounds, out.Canon = &n, &bounds, &digest
+	return &out
+}
+
+// Bounds returns the bounds that the body sets.
+func (b *Body) Bounds() usage.Bounds {
+	if b.bounds == nil {
+		bounds := usage.BoundsOf(b.Inspected())
+		b.bounds = &bounds
+	}
+	return *b.bounds
 }
 
 // Reader returns a reader of the body for the upstream.

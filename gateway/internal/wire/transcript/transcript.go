@@ -82,6 +82,13 @@ func New(o Options) *Transcript {
 	return t
 }
 
+// Continue returns the transcript for further messages. What was read of it before has to be
+// read again then. The bodies of the messages before must stay unchanged.
+func (t *Transcript) Continue(stop func() bool) *Transcript {
+	t.open, t.digester.Stop = t.open[:0], stop
+	return t
+}
+
 // Discard returns a transcript that drops each message at its end.
 func Discard() *Transcript { return &Transcript{discard: true} }
 
@@ -157,6 +164,7 @@ func (t *Transcript) End(role message.Role) {
 	case message.System:
 		if t.preamble {
 			t.rules = fingerprint.Chain(t.rules, t.digester.Message(message.System, t.open).Strict)
+			t.instructed, t.agent = fingerprint.Digest{}, fingerprint.Digest{}
 		}
 	case message.User:
 		t.hear()

@@ -28,14 +28,25 @@ const (
 // PromptTokens returns an estimate of the tokens of a request's body: one for four bytes of
 // text, and those of media in base64 by their type.
 func PromptTokens(body []byte) int {
+	return SizeOf(body).Tokens()
+}
+
+// Size is how much a body has: bytes of text, and media by the tokens that they take.
+type Size struct{ Text, Media int }
+
+// Tokens returns an estimate of the tokens.
+func (s Size) Tokens() int { return s.Media + s.Text/bytesPerToken }
+
+// SizeOf returns the size of JSON.
+func SizeOf(body []byte) Size {
 	if !mayHaveMedia(body) {
-		return len(body) / bytesPerToken
+		return Size{Text: len(body)}
 	}
 	return withMedia(body)
 }
 
-// withMedia is PromptTokens for a body that may have media.
-func withMedia(body []byte) int {
+// withMedia is SizeOf for a body that may have media.
+func withMedia(body []byte) Size {
 	tokens, text := 0, len(body)
 	for start := bytes.IndexByte(body, '"'); start >= 0; {
 		length := stringLength(body[start+1:])
@@ -53,7 +64,7 @@ func withMedia(body []byte) int {
 		}
 		start = end + next
 	}
-	return tokens + text/bytesPerToken
+	return Size{text, tokens}
 }
 
 // mayHaveMedia reports whether a body may have media: a string that begins as a data URL,

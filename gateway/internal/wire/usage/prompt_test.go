@@ -75,11 +75,11 @@ func TestBodiesWithoutMediaAreFoundWithoutReadingTheirStrings(t *testing.T) {
 	for before := range 600 {
 		with := []byte(`{"a":"` + text[:before] + `","b":"` + png + `","c":"` + text + `"}`)
 		without := []byte(`{"a":"` + text[:before] + `","c":"` + text + `"}`)
-		if !mayHaveMedia(with) || PromptTokens(with) != withMedia(with) || withMedia(with) < imageTokens {
+		if !mayHaveMedia(with) || SizeOf(with) != withMedia(with) || PromptTokens(with) < imageTokens {
 			t.Fatalf("%d bytes before a picture: %d tokens", before, PromptTokens(with))
 		}
-		if mayHaveMedia(without) || PromptTokens(without) != withMedia(without) {
-			t.Fatalf("%d bytes of text: %d tokens, want %d", before, PromptTokens(without), withMedia(without))
+		if mayHaveMedia(without) || SizeOf(without) != withMedia(without) {
+			t.Fatalf("%d bytes of text: %d tokens, want %+v", before, PromptTokens(without), withMedia(without))
 		}
 	}
 }

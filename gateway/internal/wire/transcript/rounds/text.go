@@ -56,6 +56,7 @@ func (a *chat) message(role message.Role, parts []message.Part) {
 		return
 	}
 	a.spoken = a.spoken || role == message.Assistant
+	a.read, a.rounds = false, nil
 	from := len(a.texts)
 	for i := range parts {
 		switch parts[i].Kind {
@@ -73,7 +74,7 @@ func (a *chat) message(role message.Role, parts []message.Part) {
 		return
 	}
 	if len(a.turns) >= maxTurns { // the older half goes at once
-		a.turns = append(a.turns[:0], a.turns[maxTurns/2:]...)
+		a.turns, a.texts = append(a.turns[:0], a.turns[maxTurns/2:]...), nil
 	}
 	a.turns = append(a.turns, turn{agent: role == message.Assistant, texts: texts})
 }

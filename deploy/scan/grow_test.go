@@ -1,0 +1,52 @@
+package scan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// longSession returns a session of Claude Code with n calls, whose results have a length and are
+// work that moves on: no two are equal.
+func longSession(id string, n, length int) string {
+	words := strings.Fields("the cart adds taxes to each order before it is sent so that totals match what the shop shows a buyer while errors are kept with their traces and retried later by a worker")
+	random := rand.New(rand.NewPCG(uint64(n), uint64(length)))
+	var out strings.Builder
+	line := func(step int, kind, message string) {
+		fmt.Fprintf(&out, `{"parentUuid":"u%d","isSidechain":false,"type":%q,"message":%s,"uuid":"u%d","timestamp":"2026-03-02T%02d:%02d:%02d.500Z","sessionId":%q,"cwd":"/home/ada/shop"}`+"\n", step, kind, message, step+1, 1+step/360, step/6%60, step%6*10, id)
+	}
+	line(0, "user", `{"role":"user","content":"Make the tests pass."}`)
+	for i := range n {
+		line(2*i+1, "assistant", fmt.Sprintf(`{"id":"msg_%d","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"Now file %d."},{"type":"tool_use","id":"t%d","name":"Read","input":{"file_path":"/home/ada/shop/f%d.go"}}],"usage":{"input_tokens":300,"output_tokens":20}}`, i, i, i, i))
+		var text strings.Builder
+		for text.Len() < length {
+			fmt.Fprintf(&text, "%d %s %s = %d; ", text.Len(), words[random.IntN(len(words))], words[random.IntN(len(words))], random.IntN(10000))
+		}
+		line(2*i+2, "user", fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%q}]}`, i, text.String()))
+	}
+	return out.String()
+}
+
+// BenchmarkLongSession scans one session of 800 requests and 7 MB. Each request has all that was
+// said before.
+func BenchmarkLongSession(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "long.jsonl")
+	text := longSession("long", 800, 9000)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	files, err := At(path, Config{}.Since)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if r, err := Files(b.Context(), files, config()); err != nil || r.Spent.Requests != 800 {
+			b.Fatal(r, err)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package replay
+
+import (
+	"context"
+	"slices"
+
+	"github.com/unloop/unloop/gateway/internal/edge/stages"
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
+	"github.com/unloop/unloop/gateway/internal/rules/policystore"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/gateway/internal/wire/transcript"
+	"github.com/unloop/unloop/gateway/internal/wire/usage"
+	"github.com/unloop/unloop/schemas/fingerprint"
+)
+
+// Conversation is one whose requests each have the messages of the one before, and are
+// evaluated by what they add: the evidence is that of the whole request, and its cost goes by
+// the new messages. The zero value is an empty conversation.
+type Conversation struct {
+	transcript *transcript.Transcript
+	list       usage.Size   // of all messages, with the commas between them
+	bounds     usage.Bounds // without the messages
+	digest     fingerprint.Digest
+	lost       string // why a request of it could not be read
+}
+
+// Part says how much of a request its body has.
+type Part struct {
+	// Frame is the length of the whole request without its messages, and Added that of the
+	// messages in the body with the commas between them.
+	Frame, Added int
+}
+
+// brackets is the length of those around a list.
+const brackets = 2
+
+// next reads the next request.
+func (c *Conversation) next(ctx context.Context, req *request.Request, part Part, s *stages.Stages, rules *policystore.Rules) *request.Request {
+	req = s.ParseNext(ctx, req, rules, c.transcript)
+	if c.lost == "" {
+		c.lost = req.Uninspected
+	}
+	if c.lost != "" { // as the whole request is then
+		left := *req
+		left.Prompt, left.Uninspected = nil, c.lost
+		return &left
+	}
+	if req.Prompt == nil {
+		return req
+	}
+	added := usage.SizeOf(req.Body.Inspected())
+	added.Text += part.Added - len(req.Body.Inspected()) // without what is around the messages
+	if c.transcript == nil {
+		c.bounds, c.list = req.Body.Bounds(), added
+		c.bounds.Prompt -= tokens(added, brackets)
+	} else {
+		c.list = usage.Size{Text: c.list.Text + len(",") + added.Text, Media: c.list.Media + added.Media}
+	}
+	c.transcript = req.Prompt.Transcript
+	bounds := c.bounds
+	bounds.Prompt += tokens(c.list, brackets)
+	digest := fingerprint.Digest{}
+	if slices.ContainsFunc(rules.Policies(), func(p *bundle.Policy) bool { return p.LoopDetection != nil }) {
+		c.digest = fingerprint.Chain(c.digest, req.Body.Digest())
+		digest = c.digest
+	}
+	req.Body = req.Body.Continuing(tokens(c.list, part.Frame), bounds, digest)
+	return req
+}
+
+// tokens returns an estimate of the tokens of messages with what is around them.
+func tokens(list usage.Size, frame int) int {
+	list.Text += frame
+	return list.Tokens()
+}
