@@ -31,6 +31,10 @@ const (
 	SubjectStatus = "loop.status"
 )
 
+// RegionSubject begins the subjects on which a region's records cross to the other side of
+// its link.
+func RegionSubject(region string) string { return "loop.region." + Token(region) }
+
 // Subjects of the notifiers. The bodies of requests and answers are JSON (package
 // delivery).
 const (
@@ -94,6 +98,13 @@ const (
 	BucketSilences = "LOOP_SILENCES"
 	// StreamAudit holds what operators did, on SubjectAudit.ACTION; see Audit.
 	StreamAudit = "LOOP_AUDIT"
+)
+
+// MirroredBuckets and CollectedStreams cross between regions: those of the origin to all
+// others, and those of all others to the origin.
+var (
+	MirroredBuckets  = []string{BucketPolicies, BucketOverrides}
+	CollectedStreams = []string{StreamEvents, StreamAudit}
 )
 
 // EndpointConsumers begins the names of EndpointConsumer.

@@ -120,7 +120,7 @@ func nats(string) (string, error) {
 	}
 	b.WriteString(table([]string{"stream", "subjects", "size", "age", "when full", "holds"}, rows))
 	b.WriteString("\n## Permissions\n")
-	for _, u := range natsperm.Users() {
+	for _, u := range append(natsperm.Users(), natsperm.Link("REGION", "ORIGIN")) {
 		fmt.Fprintf(&b, "\n### %s\n\n%s\n", u.Name, u.Does)
 		rows = nil
 		for _, side := range []struct {

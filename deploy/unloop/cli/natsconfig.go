@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"path"
@@ -36,6 +37,10 @@ type natsConfigCmd struct {
 	TLSCert      string   `name:"tls-cert" env:"-" placeholder:"FILE" help:"Your own server certificate: its path on servers. In a cluster it must be valid for client authentication, too."`
 	TLSKey       string   `name:"tls-key" env:"-" placeholder:"FILE" help:"Private key of that certificate: its path on servers."`
 	Domain       string   `env:"-" placeholder:"NAME" help:"JetStream domain."`
+	Region       string   `env:"-" placeholder:"NAME" help:"Region of these servers, which is also their JetStream domain."`
+	Regions      []string `env:"-" placeholder:"NAME" help:"Other regions, which mirror policies and overrides of this one, and whose events it collects. Writes region-NAME.json for each."`
+	Join         string   `env:"-" placeholder:"FILE" help:"The region-NAME.json with which these servers join another region."`
+	LeafPort     int      `env:"-" default:"7422" help:"Port for the connections of other regions."`
 	StoreDir     string   `env:"-" placeholder:"DIR" help:"Storage folder of servers; %s stands for the server's name. Default: store-%s in --server-dir."`
 	MaxFileStore string   `env:"-" placeholder:"SIZE" help:"Storage limit of each server, such as 10GB. Default: 75 % of its disk."`
 	ServerDir    string   `env:"-" placeholder:"DIR" help:"Path of the folder on servers, such as in containers. Default: the folder itself."`
@@ -79,8 +84,12 @@ func (c *natsConfigCmd) config() (natsconfig.Config, error) {
 		return natsconfig.Config{}, fmt.Errorf("find %s: %w", c.Out, err)
 	}
 	cfg := natsconfig.Config{
-		Listen: c.Listen, TLS: natsconfig.TLS{On: c.TLS, CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, Names: c.SAN}, Domain: c.Domain, MaxFileStore: c.MaxFileStore,
+		Listen: c.Listen, TLS: natsconfig.TLS{On: c.TLS, CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, Names: c.SAN}, MaxFileStore: c.MaxFileStore,
 		StoreDir: cmp.Or(c.StoreDir, path.Join(cmp.Or(c.ServerDir, dir), "store-%s")), ServerDir: cmp.Or(c.ServerDir, dir), ClientDir: cmp.Or(c.ClientDir, dir), Replicas: c.Replicas,
+		Regions: c.Regions,
+	}
+	if err := c.place(&cfg); err != nil {
+		return cfg, err
 	}
 	if cfg.Nodes, err = c.nodes(); err != nil {
 		return cfg, err
@@ -95,6 +104,23 @@ func (c *natsConfigCmd) config() (natsconfig.Config, error) {
 	return cfg, nil
 }
 
+// place sets the region and the JetStream domain, which have one name.
+func (c *natsConfigCmd) place(cfg *natsconfig.Config) (err error) {
+	cfg.Domain = cmp.Or(c.Domain, c.Region)
+	if c.Join != "" {
+		if cfg.Origin, err = natsconfig.ReadInvitation(c.Join); err != nil {
+			return err
+		}
+		cfg.Domain = cmp.Or(cfg.Domain, cfg.Origin.Region)
+	}
+	for _, name := range []string{c.Domain, c.Region} {
+		if name != "" && (name != cfg.Domain || cfg.Origin != nil && name != cfg.Origin.Region) {
+			return fmt.Errorf("%w: --region, --domain and the region of --join must be the same", natsconfig.ErrInvalid)
+		}
+	}
+	return nil
+}
+
 // natsPort is the port for clients.
 const natsPort = 4222
 
@@ -105,7 +131,7 @@ func (c *natsConfigCmd) nodes() (nodes []natsconfig.Node, err error) {
 	}
 	on := map[string]int{}
 	for i := range c.Nodes {
-		n := natsconfig.Node{Name: fmt.Sprint("nats-", i+1), ClientPort: natsPort, RoutePort: c.RoutePort, MonitorPort: c.MonitorPort}
+		n := natsconfig.Node{Name: fmt.Sprint("nats-", i+1), ClientPort: natsPort, RoutePort: c.RoutePort, LeafPort: c.LeafPort, MonitorPort: c.MonitorPort}
 		n.Host = n.Name
 		switch {
 		case len(c.Host) > 0:
@@ -116,7 +142,8 @@ func (c *natsConfigCmd) nodes() (nodes []natsconfig.Node, err error) {
 			n.Host = "127.0.0.1"
 		}
 		before := on[n.Host]
-		if n.RoutePort += before; n.MonitorPort > 0 {
+		n.RoutePort, n.LeafPort = n.RoutePort+before, n.LeafPort+before
+		if n.MonitorPort > 0 {
 			n.MonitorPort += before
 		}
 		if n.ClientPort == natsPort {
@@ -140,11 +167,18 @@ func hostPort(text string) (host string, port int, err error) {
 	return host, port, nil
 }
 
+// regionFlags are in the operator.env of regions.
+type regionFlags struct {
+	Origin  string   `placeholder:"NAME" help:"Region whose policies and overrides this one mirrors."`
+	Regions []string `placeholder:"NAME" help:"Other regions whose events and audit this one collects."`
+}
+
 // natsInitCmd creates the streams.
 type natsInitCmd struct {
 	client
 	formatted
 	Replicas int           `default:"1" help:"Replicas of each stream. Existing streams with fewer get more."`
+	Region   regionFlags   `embed:""`
 	Timeout  time.Duration `default:"2m" help:"How long to wait for the servers and for the replicas."`
 }
 
@@ -161,16 +195,23 @@ func (c *natsInitCmd) Run(ctx context.Context, io streams) error {
 	if c.Replicas < 1 || c.Replicas > 5 {
 		return fmt.Errorf("--replicas %d must be 1 to 5", c.Replicas)
 	}
+	if c.Domain == "" && (c.Region.Origin != "" || len(c.Region.Regions) > 0) {
+		return errors.New("--origin and --regions need the name of this region, which is its JetStream domain: --nats-domain")
+	}
 	by, err := c.signer()
 	if err != nil {
 		return err
 	}
 	var done []natskit.Prepared
 	err = c.with(ctx, func(js jetstream.JetStream) (err error) {
-		done, err = natskit.Prepare(ctx, js, natskit.Layout{Replicas: c.Replicas}.Everything())
-		if err == nil {
-			_, err = operator.EnsureCallerHashKey(ctx, js, by)
+		layout := natskit.Layout{Replicas: c.Replicas, Region: natskit.Region{Name: c.Domain, Origin: c.Region.Origin, Others: c.Region.Regions}}
+		if done, err = natskit.Prepare(ctx, js, layout.Everything()); err != nil {
+			return err
 		}
+		if layout.Region.Origin != "" {
+			return natskit.AwaitOrigin(ctx, js)
+		}
+		_, err = operator.EnsureCallerHashKey(ctx, js, by)
 		return err
 	})
 	if err != nil {

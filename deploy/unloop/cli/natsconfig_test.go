@@ -62,6 +62,65 @@ func TestNATSConfigurationRunsAServer(t *testing.T) {
 	}
 }
 
+// Two regions by commands: the one joins the other, mirrors its policies, and says so.
+func TestARegionJoinsItsOrigin(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	run := func(args ...string) (int, string) {
+		code, out, errOut := command(t, args...)
+		return code, out + errOut
+	}
+	must := func(args ...string) string {
+		t.Helper()
+		code, out := run(args...)
+		if code != 0 {
+			t.Fatalf("%v: code %d, %s", args, code, out)
+		}
+		return out
+	}
+	hub, eu := filepath.Join(dir, "hub"), filepath.Join(dir, "eu")
+	_, leaf, _ := strings.Cut(natstest.FreeAddr(t), ":")
+	server := func(dir string, more ...string) {
+		must(append([]string{"nats", "config", dir, "--tls", "--host", natstest.FreeAddr(t), "--monitor-port", "0"}, more...)...)
+	}
+	server(hub, "--region", "hub", "--regions", "eu,us", "--leaf-port", leaf)
+	invitation := filepath.Join(hub, "region-eu.json")
+	if code, out := run("nats", "config", eu, "--tls", "--join", invitation, "--region", "us"); code != 1 || !strings.Contains(out, "must be the same") {
+		t.Errorf("a region with another's file: code %d, %s", code, out)
+	}
+	server(eu, "--join", invitation)
+	runServer(t, hub)
+	runServer(t, eu)
+	as := func(dir, user string, args ...string) []string {
+		flags := envFlags(t, filepath.Join(dir, user+".env"))
+		for i := 0; i < len(flags) && args[len(args)-1] != "init"; i += 2 {
+			if flags[i] == "--origin" || flags[i] == "--regions" { // other commands ignore the variables
+				flags = slices.Delete(flags, i, i+2)
+			}
+		}
+		return append(args, flags...)
+	}
+	if code, out := run(append(as(eu, "operator", "nats", "init"), "--timeout", "2s")...); code != 1 || !strings.Contains(out, "has heard nothing of the origin") {
+		t.Errorf("a region before its origin: code %d, %s", code, out)
+	}
+	must(as(hub, "operator", "nats", "init")...)
+	must(as(eu, "operator", "nats", "init")...)
+	bundle := filepath.Join(dir, "bundle.yaml")
+	if err := os.WriteFile(bundle, []byte("bundle_version: 1\npolicies:\n  - {id: p, spec: {prompt: {}}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out := run(as(eu, "operator", "policy", "push", bundle)...); code != 1 || !strings.Contains(out, "comes from region hub: run this command there") {
+		t.Errorf("pushed in the region: code %d, %s", code, out)
+	}
+	must(as(hub, "operator", "policy", "push", bundle)...)
+	if code, out := run(as(eu, "monitor", "status")...); code != 1 || !strings.Contains(out, "From region hub:    KV_LOOP_POLICIES, 0 behind") {
+		t.Errorf("status: code %d, %s", code, out)
+	}
+	if _, out := run(as(hub, "operator", "doctor")...); !strings.Contains(out, "region us is never heard of") || !strings.Contains(out, "region eu is linked") {
+		t.Errorf("doctor at the origin: %s", out)
+	}
+}
+
 // runServer runs the server of a configuration until the test ends.
 func runServer(t *testing.T, dir string) {
 	t.Helper()

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/unloop/unloop/deploy/unloop/doctor"
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/status"
 )
@@ -34,6 +36,8 @@ type overview struct {
 	StoppedRequests int `json:"stopped_requests"`
 	Blocks          int `json:"blocks"`
 	Exemptions      int `json:"exemptions"`
+	// Copies are what streams copy from other regions.
+	Copies []natskit.Copy `json:"copies,omitempty"`
 }
 
 // Run shows what is running. Its exit code is 1 if requests are not checked.
@@ -74,6 +78,13 @@ func (c *statusCmd) overview(ctx context.Context, js jetstream.JetStream, now ti
 		o.OpenLoops++
 		o.StoppedRequests += l.Saved.Requests
 	}
+	list := js.ListStreams(ctx)
+	for info := range list.Info() {
+		o.Copies = append(o.Copies, natskit.Copies(info)...)
+	}
+	if err := list.Err(); err != nil {
+		return o, fmt.Errorf("list streams: %w", err)
+	}
 	overrides, err := c.standing(ctx, js, now)
 	for _, s := range overrides {
 		if s.Action == schemas.OverrideBlock {
@@ -111,8 +122,20 @@ func printOverview(out *printer, o *overview, now time.Time) {
 		out.printf("Policies in force:  bundle %s\n", strings.Join(slices.Sorted(maps.Keys(policies)), "; bundle "))
 	}
 	printLacking(out, o.Parts)
+	printCopies(out, o.Copies, now)
 	out.printf("Open loops:         %d, with %s stopped\n", o.OpenLoops, plural(o.StoppedRequests, "request"))
 	out.printf("Set by operators:   %s, %s\n", plural(o.Blocks, "block"), plural(o.Exemptions, "exemption"))
+}
+
+// printCopies prints what is copied from other regions.
+func printCopies(out *printer, copies []natskit.Copy, now time.Time) {
+	for _, c := range copies {
+		state := fmt.Sprintf("%d behind", c.Behind)
+		if c.Cut(now) {
+			state = out.screen.Paint(terminal.Yellow, "cut off")
+		}
+		out.printf("From region %-7s %s, %s\n", c.Region+":", c.Stream, state)
+	}
 }
 
 // printLacking prints what the parts miss in NATS, and their remarks.

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -78,6 +79,30 @@ func TestStreamsThatNeedCare(t *testing.T) {
 		if (c.want == "") != (len(all) == 0) || len(all) > 0 && (!strings.Contains(all[0].Detail, c.want) || all[0].Mend == "") {
 			t.Errorf("%s: %+v", name, all)
 		}
+	}
+}
+
+func TestRegionsThatAreCutOffAreNamed(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	source := func(lag uint64, active time.Duration, err *jetstream.APIError) *jetstream.StreamInfo {
+		return &jetstream.StreamInfo{Config: jetstream.StreamConfig{Name: "S"}, TimeStamp: now, Sources: []*jetstream.StreamSourceInfo{{
+			External: &jetstream.ExternalStream{APIPrefix: "$JS.eu.API"}, Lag: lag, Active: active, Error: err,
+		}}}
+	}
+	for want, info := range map[string]*jetstream.StreamInfo{
+		"region eu is linked, 3 records behind (S)":            source(3, time.Second, nil),
+		"region eu is not heard of for 1m0s; its S wait there": source(0, time.Minute, nil),
+		"region eu is never heard of; its S wait there":        source(0, -1, nil),
+		"S is not copied from region eu: stream not found":     source(0, -1, &jetstream.APIError{Description: "stream not found"}),
+	} {
+		all := regionFindings([]*jetstream.StreamInfo{info}, now)
+		if len(all) != 1 || all[0].Detail != want || (all[0].Mend == "") != strings.Contains(want, "linked") {
+			t.Errorf("%+v, want %s", all, want)
+		}
+	}
+	if all := regionFindings([]*jetstream.StreamInfo{{}}, now); len(all) > 0 {
+		t.Errorf("without regions: %+v", all)
 	}
 }
 

@@ -88,14 +88,51 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 		all = append(all, streamFindings(info)...)
 	}
 	all = append(all, replicaFindings(there)...)
+	linked := regionFindings(there, time.Now())
 	all = append(all, e.leftoverFindings(ctx)...)
 	if len(missing) > 0 {
-		return append(all, Finding{"streams", Fault, "missing: " + strings.Join(missing, ", "), "start a detector, which makes those that are missing; where its user may not, run `unloop nats init` as the operator"})
+		return append(append(all, linked...), Finding{"streams", Fault, "missing: " + strings.Join(missing, ", "), "start a detector, which makes those that are missing; where its user may not, run `unloop nats init` as the operator"})
 	}
 	if len(all) == 0 {
 		all = append(all, Finding{"streams", OK, fmt.Sprintf("all %d are there, %s, %d KiB of %d MiB", len(streams()), copies(replicas), bytes>>10, bound>>20), ""})
 	}
+	return append(all, linked...)
+}
+
+// regionFindings returns a finding for each other region that streams are copied from.
+func regionFindings(infos []*jetstream.StreamInfo, now time.Time) (all []Finding) {
+	copies := map[string][]natskit.Copy{}
+	for _, info := range infos {
+		for _, c := range natskit.Copies(info) {
+			copies[c.Region] = append(copies[c.Region], c)
+		}
+	}
+	for _, region := range slices.Sorted(maps.Keys(copies)) {
+		all = append(all, regionFinding(region, copies[region], now))
+	}
 	return all
+}
+
+func regionFinding(region string, copies []natskit.Copy, now time.Time) Finding {
+	behind, heard, streams := uint64(0), now, make([]string, len(copies))
+	for i, c := range copies {
+		streams[i], behind = c.Stream, behind+c.Behind
+		if c.Fault != "" {
+			return Finding{"regions", Warning, fmt.Sprintf("%s is not copied from region %s: %s", c.Stream, region, c.Fault), "run `unloop nats init` there, and look at the servers' logs"}
+		}
+		if c.Heard.Before(heard) {
+			heard = c.Heard
+		}
+	}
+	names := strings.Join(streams, ", ")
+	if slices.ContainsFunc(copies, func(c natskit.Copy) bool { return c.Cut(now) }) {
+		since := "never heard of"
+		if !heard.IsZero() {
+			since = "not heard of for " + now.Sub(heard).Round(time.Second).String()
+		}
+		return Finding{"regions", Warning, fmt.Sprintf("region %s is %s; its %s wait there", region, since, names), "mend the connection between the NATS servers of both regions; each goes on with what it has"}
+	}
+	return Finding{"regions", OK, fmt.Sprintf("region %s is linked, %d records behind (%s)", region, behind, names), ""}
 }
 
 // leftoverFindings returns a finding for each stream that this release does not read.

@@ -244,7 +244,11 @@ func (u *unloop) push(ctx context.Context, bundle string) error {
 
 // put writes a record as an operator.
 func (u *unloop) put(ctx context.Context, bucket, key, value string) error {
-	_, err := operator.Store(ctx, u.jetstream(natsperm.Operator), u.signer(), bucket, key, []byte(value), 0)
+	at := u.installation
+	if u.origin != nil {
+		at = u.origin
+	}
+	_, err := operator.Store(ctx, at.jetstream(natsperm.Operator), at.signer(), bucket, key, []byte(value), 0)
 	return err
 }
 
@@ -322,23 +326,30 @@ func TestEveryServiceWorksWithItsOwnUser(t *testing.T) {
 	}
 }
 
-// Services at a leaf node use the streams of the domain behind it.
+// recipe returns the line of docs/nats.md that begins so.
+func recipe(t *testing.T, begins string) string {
+	t.Helper()
+	for line := range strings.Lines(read(t, "../../../docs", "nats.md")) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, begins) {
+			return line
+		}
+	}
+	t.Fatalf("docs/nats.md has no line %s", begins)
+	return ""
+}
+
+// Services at a leaf node, set up as docs/nats.md says, use the streams of the domain behind it.
 func TestServicesAtALeafNodeUseTheDomain(t *testing.T) {
 	t.Parallel()
-	port := freePorts(t, 1)[0]
+	ports := freePorts(t, 2)
 	hub := install(t, 1, func(c *natsconfig.Config) { c.Domain, c.TLS = "hub", natsconfig.TLS{} },
-		fmt.Sprintf(`leafnodes {listen: "127.0.0.1:%d", authorization {user: leaf, password: "leaf", account: %s}}`, port, natsconfig.Account))
+		"LEAF_PASSWORD: secret", strings.Replace(recipe(t, "leafnodes {listen"), "0.0.0.0:7422", fmt.Sprint("127.0.0.1:", ports[0]), 1))
 	hub.prepare(1)
 	// The leaf has the same users, and a JetStream of its own, in another domain.
-	text, err := os.ReadFile(filepath.Join(hub.dir, natsconfig.ServerFile(hub.Nodes[0])))
-	if err != nil {
-		t.Fatal(err)
-	}
-	leafPort := freePorts(t, 1)[0]
 	leafText := strings.NewReplacer(
-		`"nats-1"`, `"leaf"`, fmt.Sprintf(`"127.0.0.1:%d"`, hub.Nodes[0].ClientPort), fmt.Sprintf(`"127.0.0.1:%d"`, leafPort),
+		`"nats-1"`, `"leaf"`, fmt.Sprintf(`"127.0.0.1:%d"`, hub.Nodes[0].ClientPort), fmt.Sprintf(`"127.0.0.1:%d"`, ports[1]),
 		`domain: "hub"`, `domain: "edge"`, "store-nats-1", "store-leaf",
-	).Replace(string(text)) + fmt.Sprintf("\nleafnodes {remotes: [{url: \"nats-leaf://leaf:leaf@127.0.0.1:%d\", account: %s}]}\n", port, natsconfig.Account)
+	).Replace(read(t, hub.dir, natsconfig.ServerFile(hub.Nodes[0]))) + fmt.Sprintf("\nHUB_URL: \"nats-leaf://leaf:secret@127.0.0.1:%d\"\n%s\n", ports[0], recipe(t, "leafnodes {remotes"))
 	file := filepath.Join(hub.dir, "leaf.conf")
 	if err := os.WriteFile(file, []byte(leafText), 0o600); err != nil {
 		t.Fatal(err)
@@ -348,7 +359,7 @@ func TestServicesAtALeafNodeUseTheDomain(t *testing.T) {
 		t.Fatal("the leaf does not start")
 	}
 	hub.await("the leaf is joined", func() bool { return leaf.NumLeafNodes() > 0 && hub.servers[0].NumLeafNodes() > 0 })
-	hub.url = fmt.Sprintf("nats://127.0.0.1:%d", leafPort)
+	hub.url = fmt.Sprintf("nats://127.0.0.1:%d", ports[1])
 	u := hub.start()
 	u.work()
 	if refused := u.refused(); len(refused) > 0 {

@@ -142,32 +142,64 @@ func (c Config) files(before keeper) (all []file, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("key in %s: %w", SealSeedFile, err)
 	}
-	all = append(all, file{SealSeedFile, seed + "\n", true})
-	public := map[string]string{}
-	for _, user := range append(natsperm.Names(), SystemUser) {
-		seed, key, err := userKey(before.read(SeedFile(user)))
-		if err != nil {
-			return nil, fmt.Errorf("key in %s: %w", SeedFile(user), err)
-		}
-		public[user] = key
-		all = append(all, file{SeedFile(user), seed, true}, file{EnvFile(user), c.environment(user, sealKey), false})
+	if c.Origin != nil { // its operators seal
+		sealKey = c.Origin.SealKey
+	} else {
+		all = append(all, file{SealSeedFile, seed + "\n", true})
 	}
+	public, users, err := c.users(before, sealKey)
+	if err != nil {
+		return nil, err
+	}
+	all = append(append(all, users...), c.joining()...)
+	ca := ""
 	if c.TLS.On {
 		certs, err := c.certify(before)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, certs...)
+		ca, all = certs[0].text, append(all, certs...)
+	}
+	servers, err := c.servers(before, public, sealKey, ca)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, servers...)
+	slices.SortStableFunc(all, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	return all, nil
+}
+
+// users returns the files of users, and their public keys.
+func (c Config) users(before keeper, sealKey string) (public map[string]string, files []file, err error) {
+	public = map[string]string{}
+	for _, user := range append(natsperm.Names(), SystemUser) {
+		seed, key, err := userKey(before.read(SeedFile(user)))
+		if err != nil {
+			return nil, nil, fmt.Errorf("key in %s: %w", SeedFile(user), err)
+		}
+		public[user] = key
+		files = append(files, file{SeedFile(user), seed, true}, file{EnvFile(user), c.environment(user, sealKey), false})
+	}
+	return public, files, nil
+}
+
+// servers returns the configurations of servers, and the files of regions that may join.
+func (c Config) servers(before keeper, public map[string]string, sealKey, ca string) (files []file, err error) {
+	links, err := c.invite(before, sealKey, ca)
+	if err != nil {
+		return nil, err
+	}
+	if files, err = invitations(links); err != nil {
+		return nil, err
 	}
 	for _, n := range c.Nodes {
-		text, err := c.server(n, public)
+		text, err := c.server(n, public, links)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, file{ServerFile(n), text, false})
+		files = append(files, file{ServerFile(n), text, false})
 	}
-	slices.SortStableFunc(all, func(a, b file) int { return strings.Compare(a.name, b.name) })
-	return all, nil
+	return files, nil
 }
 
 // sealSeed returns a seed for seals, or a new one, and its public key.
@@ -176,8 +208,10 @@ func sealSeed(seed string) (text, public string, err error) {
 		return seal.Generate()
 	}
 	by, err := seal.NewSigner(seed)
-	return strings.TrimSpace(seed), by.Public(), err
+	return trimmed(seed), by.Public(), err
 }
+
+func trimmed(seed string) string { return strings.TrimSpace(seed) }
 
 // userKey returns the key of a seed, or a new one.
 func userKey(seed string) (text, public string, err error) {
@@ -224,9 +258,21 @@ func (c Config) environment(user, sealKey string) string {
 	}
 	switch user {
 	case natsperm.Operator:
-		lines = append(lines, "UNLOOP_SEAL_SEED="+path.Join(c.ClientDir, SealSeedFile))
+		lines = append(lines, c.operatorLines(sealKey)...)
 	case natsperm.Gateway, natsperm.Notifier, natsperm.Monitor:
 		lines = append(lines, "UNLOOP_SEAL_KEY="+sealKey)
 	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// operatorLines are the variables of operators alone.
+func (c Config) operatorLines(sealKey string) []string {
+	if c.Origin != nil {
+		return []string{"UNLOOP_SEAL_KEY=" + sealKey, "UNLOOP_ORIGIN=" + c.Origin.Origin}
+	}
+	lines := []string{"UNLOOP_SEAL_SEED=" + path.Join(c.ClientDir, SealSeedFile)}
+	if len(c.Regions) > 0 {
+		lines = append(lines, "UNLOOP_REGIONS="+strings.Join(c.Regions, ","))
+	}
+	return lines
 }

@@ -34,6 +34,8 @@ type Node struct {
 	// reach it.
 	Name, Host            string
 	ClientPort, RoutePort int
+	// LeafPort is where servers of other regions connect, if any may join.
+	LeafPort int
 	// MonitorPort is for HTTP on loopback, or on Listen if that is not loopback; 0 for none.
 	MonitorPort int
 }
@@ -56,8 +58,12 @@ type Config struct {
 	// Listen is the address that servers listen at.
 	Listen string
 	TLS    TLS
-	// Domain is the JetStream domain; empty for none.
+	// Domain is the JetStream domain; empty for none. It is the name of a region.
 	Domain string
+	// Regions are the regions that may join this one, the origin of policies and overrides.
+	Regions []string
+	// Origin is the region that this one joins; nil for none.
+	Origin *Invitation
 	// StoreDir is where each server stores; %s stands for its name.
 	StoreDir string
 	// MaxFileStore bounds what each server stores, such as 10GB; empty for the server's
@@ -93,6 +99,11 @@ func (c Config) Validate() error {
 	check(c.MaxFileStore == "" || sizeForm.MatchString(c.MaxFileStore), "--max-file-store %q must be a size such as 10GB", c.MaxFileStore)
 	check(n <= 1 || strings.Contains(c.StoreDir, "%s") || !c.sharesHosts(),
 		"--store-dir %s is one folder for servers on one machine: put %%s in it, which stands for the server's name", c.StoreDir)
+	check(len(c.Regions) == 0 && c.Origin == nil || c.Domain != "" && t.enabled(), "links between regions need the region's name and certificates: add --region and --tls (or --tls-ca, --tls-cert and --tls-key)")
+	check(len(c.Regions) == 0 || c.Origin == nil, "--join and --regions: the region that others join is the origin, and joins no other")
+	for _, region := range c.Regions {
+		check(domainForm.MatchString(region) && region != c.Domain, "--regions %q must be other regions, with 1 to 64 letters, digits, - and _", region)
+	}
 	for _, node := range c.Nodes {
 		check(nameForm.MatchString(node.Name) && node.Host != "" && !strings.ContainsAny(node.Host, " \"'{}\n/@"), "--host %q must be a host name or an address", node.Host)
 	}

@@ -35,8 +35,9 @@ type serverUser struct {
 	Publish, Subscribe []string
 }
 
-// server returns the configuration of a server. public has the users' public keys.
-func (c Config) server(n Node, public map[string]string) (string, error) {
+// server returns the configuration of a server. public has the users' public keys, links the
+// regions that may join.
+func (c Config) server(n Node, public map[string]string, links []link) (string, error) {
 	data := struct {
 		Config
 		Node                     Node
@@ -46,8 +47,10 @@ func (c Config) server(n Node, public map[string]string) (string, error) {
 		Feeds                    []string
 		Writing, Reading         []serverUser
 		SystemKey                string
+		Links                    []link
+		Cluster, OriginCA, Link  string
 	}{
-		Config: c, Node: n, Store: strings.ReplaceAll(c.StoreDir, "%s", n.Name), CA: c.TLS.CA, Cert: c.TLS.Cert, Key: c.TLS.Key,
+		Config: c, Links: links, Cluster: c.cluster(), OriginCA: c.originCA(), Link: fileLink, Node: n, Store: strings.ReplaceAll(c.StoreDir, "%s", n.Name), CA: c.TLS.CA, Cert: c.TLS.Cert, Key: c.TLS.Key,
 		Account: Account, Readers: Readers, System: System, Services: natsperm.Services(c.Domain), Feeds: natsperm.Feeds(), SystemKey: public[SystemUser],
 	}
 	if c.TLS.On {
@@ -65,4 +68,12 @@ func (c Config) server(n Node, public map[string]string) (string, error) {
 		return "", fmt.Errorf("write the configuration of %s: %w", n.Name, err)
 	}
 	return text.String(), nil
+}
+
+// cluster returns the name of the cluster. Those that are linked must differ.
+func (c Config) cluster() string {
+	if c.Origin != nil || len(c.Regions) > 0 {
+		return "unloop-" + c.Domain
+	}
+	return "unloop"
 }

@@ -26,7 +26,7 @@ import (
 )
 
 // patience bounds what a test waits for; nothing healthy comes near it.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // lines collects what several goroutines log.
 type lines struct {
@@ -71,18 +71,20 @@ type installation struct {
 	url string
 	// operator is a connection that is kept; nil before it is needed.
 	operator jetstream.JetStream
+	// origin is where operators push policies and set overrides; nil for this one.
+	origin *installation
 }
 
 // install writes a configuration for servers on loopback, and starts them. Lines are
 // added to the configuration of each.
 func install(t *testing.T, nodes int, edit func(*natsconfig.Config), extra ...string) *installation {
 	t.Helper()
-	dir, ports := t.TempDir(), freePorts(t, 2*nodes)
+	dir, ports := t.TempDir(), freePorts(t, 3*nodes)
 	in := &installation{t: t, dir: dir, Config: natsconfig.Config{
 		Listen: "127.0.0.1", TLS: natsconfig.TLS{On: true}, StoreDir: filepath.Join(dir, "store-%s"), ServerDir: dir, ClientDir: dir, Replicas: 1,
 	}}
 	for i := range nodes {
-		in.Nodes = append(in.Nodes, natsconfig.Node{Name: fmt.Sprint("nats-", i+1), Host: "127.0.0.1", ClientPort: ports[2*i], RoutePort: ports[2*i+1]})
+		in.Nodes = append(in.Nodes, natsconfig.Node{Name: fmt.Sprint("nats-", i+1), Host: "127.0.0.1", ClientPort: ports[3*i], RoutePort: ports[3*i+1], LeafPort: ports[3*i+2]})
 	}
 	if edit != nil {
 		edit(&in.Config)
@@ -168,14 +170,26 @@ func (in *installation) prepare(replicas int) []natskit.Prepared {
 	in.t.Helper()
 	ctx, cancel := context.WithTimeout(in.t.Context(), patience)
 	defer cancel()
-	done, err := natskit.Prepare(ctx, in.jetstream(natsperm.Operator), natskit.Layout{Replicas: replicas}.Everything())
-	if err == nil {
+	done, err := natskit.Prepare(ctx, in.jetstream(natsperm.Operator), natskit.Layout{Replicas: replicas, Region: in.place()}.Everything())
+	if err == nil && in.origin == nil {
 		_, err = operator.EnsureCallerHashKey(ctx, in.jetstream(natsperm.Operator), in.signer())
+	}
+	if err == nil && in.origin != nil {
+		err = natskit.AwaitOrigin(ctx, in.jetstream(natsperm.Operator))
 	}
 	if err != nil {
 		in.t.Fatal(err)
 	}
 	return done
+}
+
+// place is the region of a configuration.
+func (in *installation) place() (r natskit.Region) {
+	r.Name, r.Others = in.Domain, in.Regions
+	if in.Origin != nil {
+		r.Origin = in.Origin.Origin
+	}
+	return r
 }
 
 // signer seals as operators do.

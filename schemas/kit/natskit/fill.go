@@ -30,6 +30,7 @@ type Fill struct {
 	part            *prometheus.GaugeVec
 	bytes, messages *prometheus.GaugeVec
 	replicas        *prometheus.GaugeVec
+	behind, silent  *prometheus.GaugeVec
 	full            map[string]bool
 }
 
@@ -42,6 +43,8 @@ func NewFill(conn *Conn, layout Layout, log *slog.Logger, reg prometheus.Registe
 		bytes:    metric.Gauges(reg, "unloop_stream_bytes", "Size of a stream.", "stream"),
 		messages: metric.Gauges(reg, "unloop_stream_messages", "Messages in a stream, or records in a bucket.", "stream"),
 		replicas: metric.Gauges(reg, "unloop_stream_replicas", "Replicas of a stream by state: asked (--replicas), configured, or current (up to date).", "stream", "state"),
+		behind:   metric.Gauges(reg, "unloop_region_behind", "Records of another region that a stream has yet to copy, as far as is known.", "stream", "region"),
+		silent:   metric.Gauges(reg, "unloop_region_silent_seconds", "Time since another region, from which a stream is copied, was heard of; since the stream was created if never.", "stream", "region"),
 	}
 }
 
@@ -75,6 +78,14 @@ func (f *Fill) measure(info *jetstream.StreamInfo) {
 	f.replicas.WithLabelValues(name, "asked").Set(float64(f.layout.replicas()))
 	f.replicas.WithLabelValues(name, "configured").Set(float64(info.Config.Replicas))
 	f.replicas.WithLabelValues(name, "current").Set(float64(current(info.Cluster)))
+	for _, c := range Copies(info) {
+		heard := c.Heard
+		if heard.IsZero() {
+			heard = info.Created
+		}
+		f.behind.WithLabelValues(name, c.Region).Set(float64(c.Behind))
+		f.silent.WithLabelValues(name, c.Region).Set(info.TimeStamp.Sub(heard).Seconds())
+	}
 	if bucket, ok := strings.CutPrefix(name, BucketStream("")); ok && max(info.Config.MaxBytes, info.Config.MaxMsgs) > 0 {
 		f.note(bucket, Fullness(info))
 	}

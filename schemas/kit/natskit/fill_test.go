@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
@@ -96,6 +97,25 @@ func TestLimitsOfRecordsFillABucketToo(t *testing.T) {
 		}
 		if got := Fullness(info); got != want {
 			t.Errorf("with limits of %d bytes and %d records it is filled to %.2f, want %.2f", limits[0], limits[1], got, want)
+		}
+	}
+}
+
+// What is copied from other regions is measured by stream and region.
+func TestRegionsAreMeasured(t *testing.T) {
+	t.Parallel()
+	f, now := NewFill(nil, Layout{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), time.Now()
+	from := func(region string, lag uint64, active time.Duration) *jetstream.StreamSourceInfo {
+		return &jetstream.StreamSourceInfo{External: copied(schemas.StreamEvents, region, region).External, Lag: lag, Active: active}
+	}
+	f.measure(&jetstream.StreamInfo{
+		Config: jetstream.StreamConfig{Name: schemas.StreamEvents}, Created: now.Add(-time.Hour), TimeStamp: now,
+		Sources: []*jetstream.StreamSourceInfo{from("us", 7, time.Minute), from("eu", 0, -1)},
+	})
+	for region, want := range map[string][2]float64{"us": {7, 60}, "eu": {0, 3600}} {
+		behind, silent := testutil.ToFloat64(f.behind.WithLabelValues(schemas.StreamEvents, region)), testutil.ToFloat64(f.silent.WithLabelValues(schemas.StreamEvents, region))
+		if behind != want[0] || silent != want[1] {
+			t.Errorf("%s: %v behind, silent for %v s, want %v", region, behind, silent, want)
 		}
 	}
 }

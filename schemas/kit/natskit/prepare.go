@@ -2,6 +2,7 @@ package natskit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,7 +25,8 @@ type Prepared struct {
 func (p Prepared) Raised() bool { return !p.Created && p.Replicas > p.Before }
 
 // Prepare creates the missing streams of a layout, and gives those that have fewer
-// replicas than the layout more of them, in place. It changes nothing else. Then it waits
+// replicas than the layout more of them, in place. It has the layout's copies of other regions
+// made, and changes nothing else. Then it waits
 // until the replicas have what the stream has.
 func Prepare(ctx context.Context, js jetstream.JetStream, layout Layout) (done []Prepared, err error) {
 	for _, cfg := range layout.Configs() {
@@ -48,6 +50,9 @@ func prepare(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCo
 	if err != nil {
 		return Prepared{}, err
 	}
+	if err := errors.Join(follows(cfg, info.Config), collect(ctx, js, cfg, info.Config)); err != nil {
+		return Prepared{}, err
+	}
 	p := Prepared{Stream: cfg.Name, Created: before != nil, Replicas: info.Config.Replicas}
 	if !p.Created {
 		p.Before = p.Replicas
@@ -56,6 +61,9 @@ func prepare(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCo
 		return p, nil
 	}
 	more := info.Config
+	if len(cfg.Sources) > 0 {
+		more.Sources = cfg.Sources
+	}
 	more.Replicas = cfg.Replicas
 	if _, err := js.UpdateStream(ctx, more); err != nil {
 		if refusedFor(err, tooFew) {

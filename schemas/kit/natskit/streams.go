@@ -24,6 +24,8 @@ type Layout struct {
 	Memory bool
 	// Replicas of each stream; 0 means 1.
 	Replicas int
+	// Region is the cluster's place among those of several regions.
+	Region Region
 	// needed and others are the streams of Of; nil for all of the contract.
 	needed, others []string
 }
@@ -187,7 +189,7 @@ func (l Layout) Everything() Layout {
 
 // Configs returns the configurations of the layout's streams.
 func (l Layout) Configs() []jetstream.StreamConfig {
-	all := l.contract()
+	all := l.Region.placed(l.contract())
 	if l.needed == nil {
 		return all
 	}

@@ -26,3 +26,14 @@ func TestUsersHaveNoMoreThanTheyNeed(t *testing.T) {
 		}
 	}
 }
+
+// A region's link carries its own copies, and none of what services say to each other.
+func TestALinkCarriesCopiesAlone(t *testing.T) {
+	t.Parallel()
+	link := Link("eu", "hub")
+	for _, subject := range append(link.MayPublish(""), link.MaySubscribe()...) {
+		if !slices.ContainsFunc([]string{"$JS.hub.API.CONSUMER.", "$JS.eu.API.", "$JS.FC.", "$JSC.R.", "loop.region.eu."}, func(prefix string) bool { return strings.HasPrefix(subject, prefix) }) {
+			t.Errorf("it carries %s", subject)
+		}
+	}
+}

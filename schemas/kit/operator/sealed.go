@@ -52,6 +52,9 @@ func Store(ctx context.Context, js jetstream.JetStream, by *seal.Signer, bucket,
 			ack, err = js.PublishMsg(ctx, msg, opts...)
 		}
 	}
+	if errors.Is(err, jetstream.ErrNoStreamResponse) {
+		err = errors.Join(natskit.MirrorFault(ctx, js, bucket), err)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("store %s %s: %w", bucket, key, err)
 	}

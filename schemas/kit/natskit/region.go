@@ -1,0 +1,173 @@
+package natskit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/pause"
+)
+
+// Region is the place of a cluster among those of several regions. Each has a JetStream
+// domain of its own, which is its name. The zero value is a cluster alone.
+type Region struct {
+	// Name is the cluster's own region.
+	Name string
+	// Origin is the region whose policies and overrides this one mirrors; "" in the origin
+	// itself.
+	Origin string
+	// Others are the regions whose events and audit the origin collects.
+	Others []string
+}
+
+// ErrMirror means that the records of a stream come from another region.
+var ErrMirror = errors.New("run this command there")
+
+// mirrorHistory is how many times the origin's history of a key a mirror keeps: the origin
+// deletes records to make room, which mirrors do not see.
+const mirrorHistory = 16
+
+// placed returns the streams with what they copy from other regions.
+func (r Region) placed(all []jetstream.StreamConfig) []jetstream.StreamConfig {
+	for i := range all {
+		cfg := &all[i]
+		if r.Origin != "" && slices.Contains(schemas.MirroredBuckets, strings.TrimPrefix(cfg.Name, BucketStream(""))) {
+			cfg.Subjects, cfg.Mirror = nil, copied(cfg.Name, r.Origin, r.Name)
+			// What the origin took is never refused here.
+			cfg.Discard, cfg.DiscardNewPerSubject = jetstream.DiscardOld, false
+			cfg.MaxMsgsPerSubject *= mirrorHistory
+		}
+		if slices.Contains(schemas.CollectedStreams, cfg.Name) {
+			for _, other := range r.Others {
+				cfg.Sources = append(cfg.Sources, copied(cfg.Name, other, other))
+			}
+		}
+	}
+	return all
+}
+
+// copied returns a stream of a region as a source, over the link of another one.
+func copied(name, region, link string) *jetstream.StreamSource {
+	return &jetstream.StreamSource{Name: name, External: &jetstream.ExternalStream{
+		APIPrefix: strings.TrimSuffix(apiSubject(region, ""), "."), DeliverPrefix: schemas.RegionSubject(link),
+	}}
+}
+
+// Copy is the state of a stream that copies one of another region.
+type Copy struct {
+	Stream string `json:"stream"`
+	// Region is where the records come from.
+	Region string `json:"region"`
+	// Behind is how many records are missing, as far as is known.
+	Behind uint64 `json:"behind"`
+	// Heard is when the other region was heard of last; zero for never.
+	Heard time.Time `json:"heard,omitzero"`
+	// Fault is what NATS says of a copy that does not go on.
+	Fault string `json:"fault,omitempty"`
+}
+
+// cutAfter is the time without a word after which a region is cut off. Both sides send a
+// heartbeat each second.
+const cutAfter = 5 * time.Second
+
+// Cut reports whether the other region can't be reached.
+func (c Copy) Cut(now time.Time) bool { return c.Heard.IsZero() || now.Sub(c.Heard) > cutAfter }
+
+// Copies returns what a stream copies from other regions.
+func Copies(info *jetstream.StreamInfo) (all []Copy) {
+	for _, from := range append(slices.Clone(info.Sources), info.Mirror) {
+		if from == nil || from.External == nil {
+			continue
+		}
+		c := Copy{Stream: info.Config.Name, Region: regionOf(from.External), Behind: from.Lag}
+		if from.Active >= 0 {
+			c.Heard = info.TimeStamp.Add(-from.Active)
+		}
+		if from.Error != nil {
+			c.Fault = from.Error.Description
+		}
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b Copy) int { return strings.Compare(a.Region, b.Region) })
+	return all
+}
+
+// regionOf returns the region, and domain, of an API's prefix.
+func regionOf(external *jetstream.ExternalStream) string {
+	return strings.TrimSuffix(strings.TrimPrefix(external.APIPrefix, "$JS."), ".API")
+}
+
+// follows returns why a stream that is there does not copy what it should.
+func follows(cfg, is jetstream.StreamConfig) error {
+	switch {
+	case cfg.Mirror == nil && is.Mirror == nil, cfg.Mirror != nil && sameSource(cfg.Mirror, is.Mirror):
+		return nil
+	case cfg.Mirror == nil && is.Mirror.External == nil:
+		return fmt.Errorf("%w: %s mirrors another stream", ErrStreamUnfit, cfg.Name)
+	case cfg.Mirror == nil:
+		return fmt.Errorf("%w: %s mirrors region %s, but this one is its own origin: save it (unloop backup), remove it (nats stream rm %[2]s), and create it anew",
+			ErrStreamUnfit, cfg.Name, regionOf(is.Mirror.External))
+	default:
+		return fmt.Errorf("%w: %s has records of its own and can't mirror region %s: save it (unloop backup), remove it (nats stream rm %[2]s), and run unloop nats init again",
+			ErrStreamUnfit, cfg.Name, regionOf(cfg.Mirror.External))
+	}
+}
+
+func sameSource(a, b *jetstream.StreamSource) bool {
+	return a != nil && b != nil && b.External != nil && a.Name == b.Name && *a.External == *b.External
+}
+
+// collect gives a stream the sources that it should have, where any are named.
+func collect(ctx context.Context, js jetstream.JetStream, cfg, is jetstream.StreamConfig) error {
+	same := len(cfg.Sources) == len(is.Sources)
+	for _, want := range cfg.Sources {
+		same = same && slices.ContainsFunc(is.Sources, func(has *jetstream.StreamSource) bool { return sameSource(want, has) })
+	}
+	if len(cfg.Sources) == 0 || same {
+		return nil
+	}
+	is.Sources = cfg.Sources
+	if _, err := js.UpdateStream(ctx, is); err != nil {
+		return fmt.Errorf("collect stream %s of other regions: %w", cfg.Name, err)
+	}
+	return nil
+}
+
+// MirrorFault returns why a bucket takes no records if it mirrors that of another region.
+func MirrorFault(ctx context.Context, js jetstream.JetStream, bucket string) error {
+	stream, err := js.Stream(ctx, BucketStream(bucket))
+	if err != nil {
+		return err
+	}
+	if from := stream.CachedInfo().Config.Mirror; from != nil && from.External != nil {
+		return fmt.Errorf("%s comes from region %s: %w", bucket, regionOf(from.External), ErrMirror)
+	}
+	return nil
+}
+
+// AwaitOrigin waits until the mirrors have what the origin has.
+func AwaitOrigin(ctx context.Context, js jetstream.JetStream) error {
+	for _, bucket := range schemas.MirroredBuckets {
+		for {
+			stream, err := js.Stream(ctx, BucketStream(bucket))
+			if err == nil && upToDate(stream.CachedInfo()) {
+				break
+			}
+			if pause.For(ctx, caughtUpPause) != nil {
+				return fmt.Errorf("the streams are there, but %s has heard nothing of the origin: its servers must run and let this region join, and its streams must be there (unloop nats init at the origin)", bucket)
+			}
+		}
+	}
+	return nil
+}
+
+// upToDate reports whether a stream has all that it copies.
+func upToDate(info *jetstream.StreamInfo) bool {
+	return !slices.ContainsFunc(Copies(info), func(c Copy) bool { return c.Cut(info.TimeStamp) || c.Behind > 0 })
+}
