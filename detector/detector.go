@@ -28,6 +28,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/recorder"
 	"github.com/unloop/unloop/detector/internal/release"
 	"github.com/unloop/unloop/detector/internal/streak"
+	"github.com/unloop/unloop/detector/internal/workload"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/fleet"
 	"github.com/unloop/unloop/schemas/kit/ledger"
@@ -108,7 +109,7 @@ func (d *Detector) wire(owners ledger.Option) {
 	d.decider = decide.Decider{
 		Log: d.deps.Log, Now: d.now, Metrics: d.metrics, Counters: counters, Sessions: sessions,
 		Limits: limits, Budgets: budgets, Room: natskit.NewRoom(nc, schemas.BucketBudgets),
-		Incidents: d.incidents, Cooldowns: d.blocks, Peers: handover.NewSender(nc, d.fleet, d.metrics), Publish: nc.Publish,
+		Incidents: d.incidents, Workloads: workload.New(), Cooldowns: d.blocks, Peers: handover.NewSender(nc, d.fleet, d.metrics), Publish: nc.Publish,
 		Semantic: comparing.New(streaks, worker, d.incidents.Record, d.now, d.metrics, reg),
 	}
 	d.releaser = release.Releaser{

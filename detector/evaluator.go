@@ -15,6 +15,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/metrics"
 	"github.com/unloop/unloop/detector/internal/recorder"
 	"github.com/unloop/unloop/detector/internal/streak"
+	"github.com/unloop/unloop/detector/internal/workload"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/openloop"
@@ -41,7 +42,7 @@ func NewEvaluator(now func() time.Time, worker Worker) *Evaluator {
 	reg := prometheus.NewRegistry()
 	e := &Evaluator{incidents: recorder.NewMemory()}
 	e.decider = decide.Decider{
-		Log: slog.New(slog.DiscardHandler), Now: now, Metrics: metrics.New(reg), Incidents: e.incidents, InOrder: true,
+		Log: slog.New(slog.DiscardHandler), Now: now, Metrics: metrics.New(reg), Incidents: e.incidents, Workloads: workload.New(), InOrder: true,
 		Counters: ledger.NewMemory[counter.State](now), Sessions: ledger.NewMemory[evaluate.Session](now), Limits: ledger.NewMemory[limit.State](now), Budgets: ledger.NewMemory[limit.State](now),
 		Publish: func(string, []byte) error { return nil }, // there are no gateways
 	}

@@ -2,6 +2,7 @@ package detection
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -16,24 +17,46 @@ type honest struct {
 	nod   string
 }
 
+// honestScenes returns the honest scenes of all tables.
+func honestScenes() []honest {
+	return slices.Concat(mediaScenes, wokenScenes, waitingScenes, firstScenes, busyScenes, workScenes, chatScenes, gameScenes, lookScenes, jobScenes, peopleScenes, textScenes, moreScenes, batchScenes)
+}
+
 // Each honest scene passes in each wire format: none of its requests is stopped, and
 // hints come only where the table says so.
 func TestHonestScenes(t *testing.T) {
 	t.Parallel()
-	for _, group := range [][]honest{mediaScenes, wokenScenes, waitingScenes, firstScenes, busyScenes, workScenes, chatScenes, gameScenes, lookScenes, jobScenes, peopleScenes, textScenes, moreScenes, batchScenes} {
-		for _, h := range group {
-			for _, wire := range wires() {
-				t.Run(h.name+"/"+wire.name, func(t *testing.T) {
-					t.Parallel()
-					s := &scene{}
-					h.play(s)
-					p := s.play(t, wire)
-					if p.stops() > 0 || p.hints() > h.hints {
-						t.Errorf("%d stopped, %d hinted; want none stopped, and %d hinted at the most (%s)\n%s", p.stops(), p.hints(), h.hints, h.nod, p)
-					}
-				})
-			}
+	for _, h := range honestScenes() {
+		for _, wire := range wires() {
+			t.Run(h.name+"/"+wire.name, func(t *testing.T) {
+				t.Parallel()
+				h.test(t, &scene{}, wire)
+			})
 		}
+	}
+}
+
+// A balancer changes nothing: each scene passes, too, if its requests go to two or three
+// gateways in turn.
+func TestHonestScenesBehindABalancer(t *testing.T) {
+	t.Parallel()
+	for _, h := range honestScenes() {
+		for n := 2; n <= 3; n++ {
+			t.Run(fmt.Sprintf("%s/%d gateways", h.name, n), func(t *testing.T) {
+				t.Parallel()
+				h.test(t, &scene{gateways: n}, wires()[0])
+			})
+		}
+	}
+}
+
+// test plays the scene.
+func (h *honest) test(t *testing.T, s *scene, wire wire) {
+	t.Helper()
+	h.play(s)
+	p := s.play(t, wire)
+	if p.stops() > 0 || p.hints() > h.hints {
+		t.Errorf("%d stopped, %d hinted; want none stopped, and %d hinted at the most (%s)\n%s", p.stops(), p.hints(), h.hints, h.nod, p)
 	}
 }
 

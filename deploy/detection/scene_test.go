@@ -18,6 +18,7 @@ import (
 // each wire format.
 type scene struct {
 	requests []sent
+	gateways int // that the requests go to in turn; 0 means 1
 }
 
 // sent is a request of a scene.
@@ -149,7 +150,7 @@ func (s *scene) play(t *testing.T, wire wire) *played {
 	}
 	twin.embeddings = &out.Embeddings
 	run, err := replay.New(t.Context(), replay.Config{
-		Embedworker: embedder, Worker: twin.beside, Decided: func(d *checkpb.Decision) { out.add(number, d) },
+		Embedworker: embedder, Gateways: s.gateways, Worker: twin.beside, Decided: func(d *checkpb.Decision) { out.add(number, d) },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func (r *Run) Pass(ctx context.Context, file string, q *logs.Request) error {
 	if err != nil {
 		return err
 	}
-	return r.gateway.Pass(req, c, part)
+	return r.gateways[0].Pass(req, c, part)
 }
 
 // Keep returns a request that Rounds can read later. It is to be called before the next
@@ -69,5 +69,5 @@ func (r *Run) Rounds(ctx context.Context, file string, kept *logs.Request) (exce
 	if err != nil {
 		return excerpts.Loop{}, err
 	}
-	return r.gateway.Rounds(req)
+	return r.gateways[0].Rounds(req)
 }

@@ -32,7 +32,7 @@ const sessionGap = time.Hour
 
 // Run evaluates requests, one after the other. Make it with New.
 type Run struct {
-	gateway  *gateway.Replayer
+	gateways []*gateway.Replayer // that of the newest request first
 	detector *detector.Evaluator
 	clock    clock
 	tally    *tally
@@ -55,6 +55,8 @@ type Config struct {
 	Overrides []schemas.Override
 	// Embedworker selects the embedder, for policies with semantic detection.
 	Embedworker embedworker.Config
+	// Gateways is the number of gateways that the requests go to in turn; 0 means 1.
+	Gateways int
 	// Decided is called with each decision; it may be nil.
 	Decided func(*checkpb.Decision)
 	// Worker wraps what compares texts; it may be nil.
@@ -67,16 +69,21 @@ func New(ctx context.Context, cfg Config) (*Run, error) {
 	now := func() time.Time { return r.clock.now }
 	gw := gateway.DefaultConfig()
 	gw.Policies, gw.MaxInspectBytes = cfg.Policies, logs.Limit // what was inspected was recorded
-	var err error
-	if r.gateway, err = gateway.NewReplayer(gw, now); err != nil {
-		return nil, err
+	for range max(cfg.Gateways, 1) {
+		one, err := gateway.NewReplayer(gw, now)
+		if err != nil {
+			return nil, err
+		}
+		one.SetOverrides(cfg.Overrides)
+		r.gateways = append(r.gateways, one)
 	}
-	r.gateway.SetOverrides(cfg.Overrides)
-	r.tally = newTally(r.gateway.Policies())
-	if !slices.ContainsFunc(r.gateway.Policies().Policies(), func(p *gateway.Policy) bool { return p.Semantic != nil }) {
+	policies := r.gateways[0].Policies()
+	r.tally = newTally(policies)
+	if !slices.ContainsFunc(policies.Policies(), func(p *gateway.Policy) bool { return p.Semantic != nil }) {
 		r.detector = detector.NewEvaluator(now, nil)
 		return r, nil
 	}
+	var err error
 	if r.worker, err = embedworker.NewOffline(ctx, cfg.Embedworker, now, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, err
 	}
@@ -111,7 +118,8 @@ func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 	if err != nil {
 		return r.Unreadable(err)
 	}
-	evaluation, err := r.gateway.EvaluateNext(req, origin(q), c, part)
+	r.gateways = append(r.gateways[1:], r.gateways[0])
+	evaluation, err := r.gateways[0].EvaluateNext(req, origin(q), c, part)
 	if err != nil {
 		return r.Unreadable(fmt.Errorf("read the request's body: %w", err))
 	}

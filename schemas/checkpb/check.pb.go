@@ -434,6 +434,9 @@ type Check struct {
 	// All checks of the caller go to the detector that gets this one while the fleet stays as
 	// it is: what it stored last of a session is what there is.
 	Home bool `protobuf:"varint,62,opt,name=home,proto3" json:"home,omitempty"`
+	// The caller's sessions are shared by two detectors: the one that gets this check knows
+	// half of them.
+	Shared bool `protobuf:"varint,63,opt,name=shared,proto3" json:"shared,omitempty"`
 	// Estimated price of the request in dollars, for what a block saves: that of its
 	// prompt. Absent where the model has no price.
 	Usd           *float64 `protobuf:"fixed64,60,opt,name=usd,proto3,oneof" json:"usd,omitempty"`
@@ -614,6 +617,13 @@ func (x *Check) GetHit() string {
 func (x *Check) GetHome() bool {
 	if x != nil {
 		return x.Home
+	}
+	return false
+}
+
+func (x *Check) GetShared() bool {
+	if x != nil {
+		return x.Shared
 	}
 	return false
 }
@@ -917,7 +927,9 @@ type Counter struct {
 	// Messages of the history that the request shows; 0 where it does not show all. A
 	// prompt that comes with fewer of them than before belongs to a history that began
 	// again.
-	Messages      uint32 `protobuf:"varint,20,opt,name=messages,proto3" json:"messages,omitempty"`
+	Messages uint32 `protobuf:"varint,20,opt,name=messages,proto3" json:"messages,omitempty"`
+	// Absent where each request counts, whatever else its caller sends.
+	Opening       *Opening `protobuf:"bytes,21,opt,name=opening,proto3" json:"opening,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1092,6 +1104,88 @@ func (x *Counter) GetMessages() uint32 {
 	return 0
 }
 
+func (x *Counter) GetOpening() *Opening {
+	if x != nil {
+		return x.Opening
+	}
+	return nil
+}
+
+// Opening says how the request's conversation began, so that equal requests which are a
+// caller's workload are told from a loop.
+type Opening struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names how the conversation began, among those of its caller; 0 where the request does
+	// not show that.
+	Begin uint64 `protobuf:"fixed64,1,opt,name=begin,proto3" json:"begin,omitempty"`
+	// Messages that the request shows.
+	Messages uint32 `protobuf:"varint,2,opt,name=messages,proto3" json:"messages,omitempty"`
+	// The request shows nothing of the model's.
+	First bool `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`
+	// The session names itself.
+	Named         bool `protobuf:"varint,4,opt,name=named,proto3" json:"named,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Opening) Reset() {
+	*x = Opening{}
+	mi := &file_unloop_check_v1_check_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Opening) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Opening) ProtoMessage() {}
+
+func (x *Opening) ProtoReflect() protoreflect.Message {
+	mi := &file_unloop_check_v1_check_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Opening.ProtoReflect.Descriptor instead.
+func (*Opening) Descriptor() ([]byte, []int) {
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Opening) GetBegin() uint64 {
+	if x != nil {
+		return x.Begin
+	}
+	return 0
+}
+
+func (x *Opening) GetMessages() uint32 {
+	if x != nil {
+		return x.Messages
+	}
+	return 0
+}
+
+func (x *Opening) GetFirst() bool {
+	if x != nil {
+		return x.First
+	}
+	return false
+}
+
+func (x *Opening) GetNamed() bool {
+	if x != nil {
+		return x.Named
+	}
+	return false
+}
+
 // Together counts several sessions' hits. A session adds to it until its own
 // count fires.
 type Together struct {
@@ -1106,7 +1200,7 @@ type Together struct {
 
 func (x *Together) Reset() {
 	*x = Together{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[7]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1212,7 @@ func (x *Together) String() string {
 func (*Together) ProtoMessage() {}
 
 func (x *Together) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[7]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1225,7 @@ func (x *Together) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Together.ProtoReflect.Descriptor instead.
 func (*Together) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{7}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Together) GetFingerprint() []byte {
@@ -1166,7 +1260,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[8]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1272,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[8]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1285,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{8}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Step) GetAt() uint32 {
@@ -1227,7 +1321,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[9]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1333,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[9]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1346,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{9}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *History) GetItems() []*HistoryItem {
@@ -1300,7 +1394,7 @@ type HistoryItem struct {
 
 func (x *HistoryItem) Reset() {
 	*x = HistoryItem{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[10]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1406,7 @@ func (x *HistoryItem) String() string {
 func (*HistoryItem) ProtoMessage() {}
 
 func (x *HistoryItem) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[10]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1419,7 @@ func (x *HistoryItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryItem.ProtoReflect.Descriptor instead.
 func (*HistoryItem) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{10}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HistoryItem) GetHuman() []byte {
@@ -1400,7 +1494,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1506,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[11]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1519,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{11}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ToolCall) GetTool() string {
@@ -1566,7 +1660,7 @@ type AnswerCalls struct {
 
 func (x *AnswerCalls) Reset() {
 	*x = AnswerCalls{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1578,7 +1672,7 @@ func (x *AnswerCalls) String() string {
 func (*AnswerCalls) ProtoMessage() {}
 
 func (x *AnswerCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[12]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1591,7 +1685,7 @@ func (x *AnswerCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerCalls.ProtoReflect.Descriptor instead.
 func (*AnswerCalls) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{12}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AnswerCalls) GetCalls() []*ToolCall {
@@ -1623,7 +1717,7 @@ type AnswerAsker struct {
 
 func (x *AnswerAsker) Reset() {
 	*x = AnswerAsker{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1635,7 +1729,7 @@ func (x *AnswerAsker) String() string {
 func (*AnswerAsker) ProtoMessage() {}
 
 func (x *AnswerAsker) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[13]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1648,7 +1742,7 @@ func (x *AnswerAsker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerAsker.ProtoReflect.Descriptor instead.
 func (*AnswerAsker) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{13}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AnswerAsker) GetCaller() string {
@@ -1707,7 +1801,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[14]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1813,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[14]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1826,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{14}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Reservation) GetLimit() *Limit {
@@ -1788,7 +1882,7 @@ type ToolWatch struct {
 
 func (x *ToolWatch) Reset() {
 	*x = ToolWatch{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[15]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +1894,7 @@ func (x *ToolWatch) String() string {
 func (*ToolWatch) ProtoMessage() {}
 
 func (x *ToolWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[15]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +1907,7 @@ func (x *ToolWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolWatch.ProtoReflect.Descriptor instead.
 func (*ToolWatch) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{15}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ToolWatch) GetPolicy() string {
@@ -1892,7 +1986,7 @@ type ToolRun struct {
 
 func (x *ToolRun) Reset() {
 	*x = ToolRun{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[16]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +1998,7 @@ func (x *ToolRun) String() string {
 func (*ToolRun) ProtoMessage() {}
 
 func (x *ToolRun) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[16]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +2011,7 @@ func (x *ToolRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolRun.ProtoReflect.Descriptor instead.
 func (*ToolRun) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{16}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ToolRun) GetCall() *ToolCall {
@@ -1968,7 +2062,7 @@ type ToolReport struct {
 
 func (x *ToolReport) Reset() {
 	*x = ToolReport{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[17]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1980,7 +2074,7 @@ func (x *ToolReport) String() string {
 func (*ToolReport) ProtoMessage() {}
 
 func (x *ToolReport) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[17]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1993,7 +2087,7 @@ func (x *ToolReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolReport.ProtoReflect.Descriptor instead.
 func (*ToolReport) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{17}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ToolReport) GetPolicy() string {
@@ -2137,7 +2231,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2149,7 +2243,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[18]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2162,7 +2256,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{18}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Decision) GetAction() Action {
@@ -2275,7 +2369,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2381,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[19]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2394,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{19}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Finding) GetPolicy() string {
@@ -2461,7 +2555,7 @@ type Cooldown struct {
 
 func (x *Cooldown) Reset() {
 	*x = Cooldown{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2567,7 @@ func (x *Cooldown) String() string {
 func (*Cooldown) ProtoMessage() {}
 
 func (x *Cooldown) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[20]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2580,7 @@ func (x *Cooldown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cooldown.ProtoReflect.Descriptor instead.
 func (*Cooldown) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{20}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Cooldown) GetFinding() *Finding {
@@ -2509,7 +2603,7 @@ type CounterRef struct {
 
 func (x *CounterRef) Reset() {
 	*x = CounterRef{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2521,7 +2615,7 @@ func (x *CounterRef) String() string {
 func (*CounterRef) ProtoMessage() {}
 
 func (x *CounterRef) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[21]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2534,7 +2628,7 @@ func (x *CounterRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterRef.ProtoReflect.Descriptor instead.
 func (*CounterRef) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{21}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CounterRef) GetPolicy() string {
@@ -2575,7 +2669,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2587,7 +2681,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[22]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2600,7 +2694,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{22}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleaseRequest) GetLoopId() string {
@@ -2625,7 +2719,7 @@ type ReleaseReply struct {
 
 func (x *ReleaseReply) Reset() {
 	*x = ReleaseReply{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +2731,7 @@ func (x *ReleaseReply) String() string {
 func (*ReleaseReply) ProtoMessage() {}
 
 func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[23]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +2744,7 @@ func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReply.ProtoReflect.Descriptor instead.
 func (*ReleaseReply) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{23}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReleaseReply) GetError() string {
@@ -2686,7 +2780,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2698,7 +2792,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[24]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2711,7 +2805,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{24}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Forget) GetCounters() []*CounterRef {
@@ -2743,7 +2837,7 @@ type Owed struct {
 
 func (x *Owed) Reset() {
 	*x = Owed{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +2849,7 @@ func (x *Owed) String() string {
 func (*Owed) ProtoMessage() {}
 
 func (x *Owed) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[25]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +2862,7 @@ func (x *Owed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owed.ProtoReflect.Descriptor instead.
 func (*Owed) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{25}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Owed) GetCaller() string {
@@ -2811,7 +2905,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2823,7 +2917,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[26]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2836,7 +2930,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{26}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Outcome) GetCounters() []*Counter {
@@ -2889,7 +2983,7 @@ type Handover struct {
 
 func (x *Handover) Reset() {
 	*x = Handover{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +2995,7 @@ func (x *Handover) String() string {
 func (*Handover) ProtoMessage() {}
 
 func (x *Handover) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[27]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +3008,7 @@ func (x *Handover) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handover.ProtoReflect.Descriptor instead.
 func (*Handover) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{27}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Handover) GetCheck() *Check {
@@ -2952,7 +3046,7 @@ type HandoverReply struct {
 
 func (x *HandoverReply) Reset() {
 	*x = HandoverReply{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2964,7 +3058,7 @@ func (x *HandoverReply) String() string {
 func (*HandoverReply) ProtoMessage() {}
 
 func (x *HandoverReply) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[28]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2977,7 +3071,7 @@ func (x *HandoverReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandoverReply.ProtoReflect.Descriptor instead.
 func (*HandoverReply) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{28}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HandoverReply) GetVerdict() []byte {
@@ -3022,7 +3116,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3034,7 +3128,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[29]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3047,7 +3141,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{29}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Limit) GetPolicy() string {
@@ -3134,7 +3228,7 @@ type Breaker struct {
 
 func (x *Breaker) Reset() {
 	*x = Breaker{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3146,7 +3240,7 @@ func (x *Breaker) String() string {
 func (*Breaker) ProtoMessage() {}
 
 func (x *Breaker) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[30]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3159,7 +3253,7 @@ func (x *Breaker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Breaker.ProtoReflect.Descriptor instead.
 func (*Breaker) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{30}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Breaker) GetThreshold() float64 {
@@ -3188,7 +3282,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3200,7 +3294,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[31]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3213,7 +3307,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{31}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Bucket) GetRate() float64 {
@@ -3246,7 +3340,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3258,7 +3352,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[32]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3271,7 +3365,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{32}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Budget) GetAmount() float64 {
@@ -3315,7 +3409,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3327,7 +3421,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[33]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3340,7 +3434,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{33}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Stage) GetPercent() float64 {
@@ -3391,7 +3485,7 @@ type LimitVerdict struct {
 
 func (x *LimitVerdict) Reset() {
 	*x = LimitVerdict{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3403,7 +3497,7 @@ func (x *LimitVerdict) String() string {
 func (*LimitVerdict) ProtoMessage() {}
 
 func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[34]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3416,7 +3510,7 @@ func (x *LimitVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitVerdict.ProtoReflect.Descriptor instead.
 func (*LimitVerdict) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{34}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LimitVerdict) GetAction() Action {
@@ -3510,7 +3604,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3522,7 +3616,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_unloop_check_v1_check_proto_msgTypes[35]
+	mi := &file_unloop_check_v1_check_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3535,7 +3629,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{35}
+	return file_unloop_check_v1_check_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Correction) GetLimit() *Limit {
@@ -3588,7 +3682,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\rDecisionBatch\x127\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x19.unloop.check.v1.DecisionR\tdecisions\x12\x16\n" +
 	"\x06checks\x18\x02 \x03(\rR\x06checks\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\x83\x06\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\x9b\x06\n" +
 	"\x05Check\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -3611,7 +3705,8 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05probe\x18/ \x01(\bR\x05probe\x12 \n" +
 	"\vtraceparent\x180 \x01(\tR\vtraceparent\x12\x10\n" +
 	"\x03hit\x18= \x01(\tR\x03hit\x12\x12\n" +
-	"\x04home\x18> \x01(\bR\x04home\x12\x15\n" +
+	"\x04home\x18> \x01(\bR\x04home\x12\x16\n" +
+	"\x06shared\x18? \x01(\bR\x06shared\x12\x15\n" +
 	"\x03usd\x18< \x01(\x01H\x00R\x03usd\x88\x01\x01B\x06\n" +
 	"\x04_usd\"9\n" +
 	"\aExcerpt\x12\x12\n" +
@@ -3631,7 +3726,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x16\n" +
 	"\x06caller\x18\x03 \x01(\tR\x06caller\x12\x18\n" +
-	"\asession\x18\x04 \x01(\tR\asession\"\x98\x05\n" +
+	"\asession\x18\x04 \x01(\tR\asession\"\xcc\x05\n" +
 	"\aCounter\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
 	"\bdetector\x18\x02 \x01(\tR\bdetector\x12 \n" +
@@ -3655,7 +3750,13 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"stopRounds\x12\x1c\n" +
 	"\tcomplaint\x18\x12 \x01(\bR\tcomplaint\x12\x16\n" +
 	"\x06closed\x18\x13 \x01(\bR\x06closed\x12\x1a\n" +
-	"\bmessages\x18\x14 \x01(\rR\bmessages\"w\n" +
+	"\bmessages\x18\x14 \x01(\rR\bmessages\x122\n" +
+	"\aopening\x18\x15 \x01(\v2\x18.unloop.check.v1.OpeningR\aopening\"g\n" +
+	"\aOpening\x12\x14\n" +
+	"\x05begin\x18\x01 \x01(\x06R\x05begin\x12\x1a\n" +
+	"\bmessages\x18\x02 \x01(\rR\bmessages\x12\x14\n" +
+	"\x05first\x18\x03 \x01(\bR\x05first\x12\x14\n" +
+	"\x05named\x18\x04 \x01(\bR\x05named\"w\n" +
 	"\bTogether\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\fR\vfingerprint\x12\x1c\n" +
 	"\tthreshold\x18\x02 \x01(\rR\tthreshold\x12+\n" +
@@ -3898,7 +3999,7 @@ func file_unloop_check_v1_check_proto_rawDescGZIP() []byte {
 }
 
 var file_unloop_check_v1_check_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_unloop_check_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_unloop_check_v1_check_proto_goTypes = []any{
 	(Action)(0),                 // 0: unloop.check.v1.Action
 	(Answer)(0),                 // 1: unloop.check.v1.Answer
@@ -3911,93 +4012,95 @@ var file_unloop_check_v1_check_proto_goTypes = []any{
 	(*SemanticWatch)(nil),       // 8: unloop.check.v1.SemanticWatch
 	(*Identity)(nil),            // 9: unloop.check.v1.Identity
 	(*Counter)(nil),             // 10: unloop.check.v1.Counter
-	(*Together)(nil),            // 11: unloop.check.v1.Together
-	(*Step)(nil),                // 12: unloop.check.v1.Step
-	(*History)(nil),             // 13: unloop.check.v1.History
-	(*HistoryItem)(nil),         // 14: unloop.check.v1.HistoryItem
-	(*ToolCall)(nil),            // 15: unloop.check.v1.ToolCall
-	(*AnswerCalls)(nil),         // 16: unloop.check.v1.AnswerCalls
-	(*AnswerAsker)(nil),         // 17: unloop.check.v1.AnswerAsker
-	(*Reservation)(nil),         // 18: unloop.check.v1.Reservation
-	(*ToolWatch)(nil),           // 19: unloop.check.v1.ToolWatch
-	(*ToolRun)(nil),             // 20: unloop.check.v1.ToolRun
-	(*ToolReport)(nil),          // 21: unloop.check.v1.ToolReport
-	(*Decision)(nil),            // 22: unloop.check.v1.Decision
-	(*Finding)(nil),             // 23: unloop.check.v1.Finding
-	(*Cooldown)(nil),            // 24: unloop.check.v1.Cooldown
-	(*CounterRef)(nil),          // 25: unloop.check.v1.CounterRef
-	(*ReleaseRequest)(nil),      // 26: unloop.check.v1.ReleaseRequest
-	(*ReleaseReply)(nil),        // 27: unloop.check.v1.ReleaseReply
-	(*Forget)(nil),              // 28: unloop.check.v1.Forget
-	(*Owed)(nil),                // 29: unloop.check.v1.Owed
-	(*Outcome)(nil),             // 30: unloop.check.v1.Outcome
-	(*Handover)(nil),            // 31: unloop.check.v1.Handover
-	(*HandoverReply)(nil),       // 32: unloop.check.v1.HandoverReply
-	(*Limit)(nil),               // 33: unloop.check.v1.Limit
-	(*Breaker)(nil),             // 34: unloop.check.v1.Breaker
-	(*Bucket)(nil),              // 35: unloop.check.v1.Bucket
-	(*Budget)(nil),              // 36: unloop.check.v1.Budget
-	(*Stage)(nil),               // 37: unloop.check.v1.Stage
-	(*LimitVerdict)(nil),        // 38: unloop.check.v1.LimitVerdict
-	(*Correction)(nil),          // 39: unloop.check.v1.Correction
-	(*semanticpb.Exchange)(nil), // 40: unloop.semantic.v1.Exchange
-	(semanticpb.Compare)(0),     // 41: unloop.semantic.v1.Compare
+	(*Opening)(nil),             // 11: unloop.check.v1.Opening
+	(*Together)(nil),            // 12: unloop.check.v1.Together
+	(*Step)(nil),                // 13: unloop.check.v1.Step
+	(*History)(nil),             // 14: unloop.check.v1.History
+	(*HistoryItem)(nil),         // 15: unloop.check.v1.HistoryItem
+	(*ToolCall)(nil),            // 16: unloop.check.v1.ToolCall
+	(*AnswerCalls)(nil),         // 17: unloop.check.v1.AnswerCalls
+	(*AnswerAsker)(nil),         // 18: unloop.check.v1.AnswerAsker
+	(*Reservation)(nil),         // 19: unloop.check.v1.Reservation
+	(*ToolWatch)(nil),           // 20: unloop.check.v1.ToolWatch
+	(*ToolRun)(nil),             // 21: unloop.check.v1.ToolRun
+	(*ToolReport)(nil),          // 22: unloop.check.v1.ToolReport
+	(*Decision)(nil),            // 23: unloop.check.v1.Decision
+	(*Finding)(nil),             // 24: unloop.check.v1.Finding
+	(*Cooldown)(nil),            // 25: unloop.check.v1.Cooldown
+	(*CounterRef)(nil),          // 26: unloop.check.v1.CounterRef
+	(*ReleaseRequest)(nil),      // 27: unloop.check.v1.ReleaseRequest
+	(*ReleaseReply)(nil),        // 28: unloop.check.v1.ReleaseReply
+	(*Forget)(nil),              // 29: unloop.check.v1.Forget
+	(*Owed)(nil),                // 30: unloop.check.v1.Owed
+	(*Outcome)(nil),             // 31: unloop.check.v1.Outcome
+	(*Handover)(nil),            // 32: unloop.check.v1.Handover
+	(*HandoverReply)(nil),       // 33: unloop.check.v1.HandoverReply
+	(*Limit)(nil),               // 34: unloop.check.v1.Limit
+	(*Breaker)(nil),             // 35: unloop.check.v1.Breaker
+	(*Bucket)(nil),              // 36: unloop.check.v1.Bucket
+	(*Budget)(nil),              // 37: unloop.check.v1.Budget
+	(*Stage)(nil),               // 38: unloop.check.v1.Stage
+	(*LimitVerdict)(nil),        // 39: unloop.check.v1.LimitVerdict
+	(*Correction)(nil),          // 40: unloop.check.v1.Correction
+	(*semanticpb.Exchange)(nil), // 41: unloop.semantic.v1.Exchange
+	(semanticpb.Compare)(0),     // 42: unloop.semantic.v1.Compare
 }
 var file_unloop_check_v1_check_proto_depIdxs = []int32{
 	6,  // 0: unloop.check.v1.CheckBatch.checks:type_name -> unloop.check.v1.Check
-	22, // 1: unloop.check.v1.DecisionBatch.decisions:type_name -> unloop.check.v1.Decision
+	23, // 1: unloop.check.v1.DecisionBatch.decisions:type_name -> unloop.check.v1.Decision
 	9,  // 2: unloop.check.v1.Check.identity:type_name -> unloop.check.v1.Identity
 	10, // 3: unloop.check.v1.Check.counters:type_name -> unloop.check.v1.Counter
-	19, // 4: unloop.check.v1.Check.watches:type_name -> unloop.check.v1.ToolWatch
-	33, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
-	40, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
+	20, // 4: unloop.check.v1.Check.watches:type_name -> unloop.check.v1.ToolWatch
+	34, // 5: unloop.check.v1.Check.limits:type_name -> unloop.check.v1.Limit
+	41, // 6: unloop.check.v1.Check.exchange:type_name -> unloop.semantic.v1.Exchange
 	8,  // 7: unloop.check.v1.Check.semantics:type_name -> unloop.check.v1.SemanticWatch
 	7,  // 8: unloop.check.v1.Check.excerpt:type_name -> unloop.check.v1.Excerpt
-	41, // 9: unloop.check.v1.SemanticWatch.compare:type_name -> unloop.semantic.v1.Compare
+	42, // 9: unloop.check.v1.SemanticWatch.compare:type_name -> unloop.semantic.v1.Compare
 	2,  // 10: unloop.check.v1.Counter.window:type_name -> unloop.check.v1.Window
-	12, // 11: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
-	11, // 12: unloop.check.v1.Counter.together:type_name -> unloop.check.v1.Together
-	12, // 13: unloop.check.v1.Together.steps:type_name -> unloop.check.v1.Step
-	0,  // 14: unloop.check.v1.Step.action:type_name -> unloop.check.v1.Action
-	14, // 15: unloop.check.v1.History.items:type_name -> unloop.check.v1.HistoryItem
-	15, // 16: unloop.check.v1.HistoryItem.calls:type_name -> unloop.check.v1.ToolCall
-	15, // 17: unloop.check.v1.AnswerCalls.calls:type_name -> unloop.check.v1.ToolCall
-	15, // 18: unloop.check.v1.AnswerAsker.open:type_name -> unloop.check.v1.ToolCall
-	18, // 19: unloop.check.v1.AnswerAsker.reserved:type_name -> unloop.check.v1.Reservation
-	33, // 20: unloop.check.v1.Reservation.limit:type_name -> unloop.check.v1.Limit
-	13, // 21: unloop.check.v1.ToolWatch.history:type_name -> unloop.check.v1.History
-	1,  // 22: unloop.check.v1.ToolWatch.block_answer:type_name -> unloop.check.v1.Answer
-	1,  // 23: unloop.check.v1.ToolWatch.cycle_answer:type_name -> unloop.check.v1.Answer
-	20, // 24: unloop.check.v1.ToolWatch.run:type_name -> unloop.check.v1.ToolRun
-	15, // 25: unloop.check.v1.ToolRun.call:type_name -> unloop.check.v1.ToolCall
-	0,  // 26: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
-	23, // 27: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
-	38, // 28: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
-	21, // 29: unloop.check.v1.Decision.tool_reports:type_name -> unloop.check.v1.ToolReport
-	0,  // 30: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
-	1,  // 31: unloop.check.v1.Finding.answer:type_name -> unloop.check.v1.Answer
-	23, // 32: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
-	25, // 33: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
-	25, // 34: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
-	23, // 35: unloop.check.v1.Owed.finding:type_name -> unloop.check.v1.Finding
-	10, // 36: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
-	39, // 37: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
-	8,  // 38: unloop.check.v1.Outcome.semantics:type_name -> unloop.check.v1.SemanticWatch
-	6,  // 39: unloop.check.v1.Handover.check:type_name -> unloop.check.v1.Check
-	30, // 40: unloop.check.v1.Handover.outcome:type_name -> unloop.check.v1.Outcome
-	35, // 41: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
-	36, // 42: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
-	34, // 43: unloop.check.v1.Limit.breaker:type_name -> unloop.check.v1.Breaker
-	37, // 44: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
-	0,  // 45: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
-	0,  // 46: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
-	3,  // 47: unloop.check.v1.LimitVerdict.exceeded:type_name -> unloop.check.v1.Exceeded
-	33, // 48: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
-	49, // [49:49] is the sub-list for method output_type
-	49, // [49:49] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	13, // 11: unloop.check.v1.Counter.steps:type_name -> unloop.check.v1.Step
+	12, // 12: unloop.check.v1.Counter.together:type_name -> unloop.check.v1.Together
+	11, // 13: unloop.check.v1.Counter.opening:type_name -> unloop.check.v1.Opening
+	13, // 14: unloop.check.v1.Together.steps:type_name -> unloop.check.v1.Step
+	0,  // 15: unloop.check.v1.Step.action:type_name -> unloop.check.v1.Action
+	15, // 16: unloop.check.v1.History.items:type_name -> unloop.check.v1.HistoryItem
+	16, // 17: unloop.check.v1.HistoryItem.calls:type_name -> unloop.check.v1.ToolCall
+	16, // 18: unloop.check.v1.AnswerCalls.calls:type_name -> unloop.check.v1.ToolCall
+	16, // 19: unloop.check.v1.AnswerAsker.open:type_name -> unloop.check.v1.ToolCall
+	19, // 20: unloop.check.v1.AnswerAsker.reserved:type_name -> unloop.check.v1.Reservation
+	34, // 21: unloop.check.v1.Reservation.limit:type_name -> unloop.check.v1.Limit
+	14, // 22: unloop.check.v1.ToolWatch.history:type_name -> unloop.check.v1.History
+	1,  // 23: unloop.check.v1.ToolWatch.block_answer:type_name -> unloop.check.v1.Answer
+	1,  // 24: unloop.check.v1.ToolWatch.cycle_answer:type_name -> unloop.check.v1.Answer
+	21, // 25: unloop.check.v1.ToolWatch.run:type_name -> unloop.check.v1.ToolRun
+	16, // 26: unloop.check.v1.ToolRun.call:type_name -> unloop.check.v1.ToolCall
+	0,  // 27: unloop.check.v1.Decision.action:type_name -> unloop.check.v1.Action
+	24, // 28: unloop.check.v1.Decision.findings:type_name -> unloop.check.v1.Finding
+	39, // 29: unloop.check.v1.Decision.limits:type_name -> unloop.check.v1.LimitVerdict
+	22, // 30: unloop.check.v1.Decision.tool_reports:type_name -> unloop.check.v1.ToolReport
+	0,  // 31: unloop.check.v1.Finding.action:type_name -> unloop.check.v1.Action
+	1,  // 32: unloop.check.v1.Finding.answer:type_name -> unloop.check.v1.Answer
+	24, // 33: unloop.check.v1.Cooldown.finding:type_name -> unloop.check.v1.Finding
+	26, // 34: unloop.check.v1.ReleaseReply.released:type_name -> unloop.check.v1.CounterRef
+	26, // 35: unloop.check.v1.Forget.counters:type_name -> unloop.check.v1.CounterRef
+	24, // 36: unloop.check.v1.Owed.finding:type_name -> unloop.check.v1.Finding
+	10, // 37: unloop.check.v1.Outcome.counters:type_name -> unloop.check.v1.Counter
+	40, // 38: unloop.check.v1.Outcome.corrections:type_name -> unloop.check.v1.Correction
+	8,  // 39: unloop.check.v1.Outcome.semantics:type_name -> unloop.check.v1.SemanticWatch
+	6,  // 40: unloop.check.v1.Handover.check:type_name -> unloop.check.v1.Check
+	31, // 41: unloop.check.v1.Handover.outcome:type_name -> unloop.check.v1.Outcome
+	36, // 42: unloop.check.v1.Limit.bucket:type_name -> unloop.check.v1.Bucket
+	37, // 43: unloop.check.v1.Limit.budget:type_name -> unloop.check.v1.Budget
+	35, // 44: unloop.check.v1.Limit.breaker:type_name -> unloop.check.v1.Breaker
+	38, // 45: unloop.check.v1.Budget.stages:type_name -> unloop.check.v1.Stage
+	0,  // 46: unloop.check.v1.Stage.action:type_name -> unloop.check.v1.Action
+	0,  // 47: unloop.check.v1.LimitVerdict.action:type_name -> unloop.check.v1.Action
+	3,  // 48: unloop.check.v1.LimitVerdict.exceeded:type_name -> unloop.check.v1.Exceeded
+	34, // 49: unloop.check.v1.Correction.limit:type_name -> unloop.check.v1.Limit
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_unloop_check_v1_check_proto_init() }
@@ -4012,7 +4115,7 @@ func file_unloop_check_v1_check_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_unloop_check_v1_check_proto_rawDesc), len(file_unloop_check_v1_check_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -22,6 +22,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/metrics"
+	"github.com/unloop/unloop/detector/internal/workload"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
@@ -93,8 +94,9 @@ type Decider struct {
 	Room      Room                 // of budgets; nil where it has no bound
 	Incidents Incidents
 	Semantic  *comparing.Comparer // nil where no worker can be asked
-	Cooldowns Cooldowns           // nil where counters are never evicted
-	Peers     Peers               // nil where no other detector writes the records
+	Workloads *workload.Memory
+	Cooldowns Cooldowns // nil where counters are never evicted
+	Peers     Peers     // nil where no other detector writes the records
 	Publish   func(subject string, body []byte) error
 	// InOrder evaluates one thing after the other, so that the results of recorded
 	// traffic do not depend on scheduling.
@@ -271,7 +273,7 @@ func (d *Decider) explain(err error) string {
 func (d *Decider) finish(ctx context.Context, check *checkpb.Check, i int, p *part) evaluate.Result {
 	err := p.err
 	if elsewhere, ok := errors.AsType[*ledger.ElsewhereError](err); ok {
-		reply, gone, sent := d.send(ctx, elsewhere.Owner, &checkpb.Handover{Check: evaluate.PartOf(check, i)})
+		reply, gone, sent := d.send(ctx, elsewhere.Owner, &checkpb.Handover{Check: p.handover(check, i)})
 		switch {
 		case gone || sent != nil && p.once && !errors.Is(sent, evaluate.ErrMalformed):
 			err = wait(ledger.Stay(ctx), p.start)

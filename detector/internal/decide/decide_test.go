@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/metrics"
 	"github.com/unloop/unloop/detector/internal/streak"
+	"github.com/unloop/unloop/detector/internal/workload"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/finding"
@@ -128,7 +130,7 @@ type fixture struct {
 func newFixture() *fixture {
 	f := &fixture{store: &store{Memory: ledger.NewMemory[counter.State](now)}, incidents: &incidents{}, peer: &peer{}}
 	f.Decider = decide.Decider{
-		Log: slog.New(slog.DiscardHandler), Now: now, Metrics: metrics.New(prometheus.NewRegistry()), Counters: f.store,
+		Log: slog.New(slog.DiscardHandler), Now: now, Metrics: metrics.New(prometheus.NewRegistry()), Counters: f.store, Workloads: workload.New(),
 		Sessions: ledger.NewMemory[evaluate.Session](now), Limits: ledger.NewMemory[limit.State](now), Budgets: ledger.NewMemory[limit.State](now), Incidents: f.incidents, Peers: f.peer,
 		Publish: func(subject string, _ []byte) error {
 			f.published = append(f.published, subject)
@@ -372,6 +374,30 @@ func TestOutcomesExcuseAndCorrect(t *testing.T) {
 	}
 	if n := testutil.ToFloat64(f.Metrics.Uncounted); n != 1 {
 		t.Errorf("%g parts of the outcome were not applied, want the malformed one", n)
+	}
+}
+
+// The detector that a caller's checks go to knows whether a prompt is a workload: the one
+// that has the record is told, and does not judge that itself.
+func TestAWorkloadThatIsHandedOverIsOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture()
+	opening := func(begin uint64, messages uint32) *checkpb.Check {
+		c := check("a")
+		c.GetCounters()[0].Opening = &checkpb.Opening{Begin: begin, Messages: messages, First: messages == 1}
+		return c
+	}
+	for range 3 {
+		f.decide(t, opening(1, 1))
+		next := opening(1, 3)
+		next.GetCounters()[0].Fingerprint = slices.Concat(hash("next")[:16], next.GetCounters()[0].GetFingerprint()[16:])
+		f.decide(t, next)
+	}
+	f.store.owner, f.peer.reply = "other", &checkpb.HandoverReply{Verdict: []byte("{}")}
+	f.decide(t, opening(1, 1))
+	sent := f.peer.sent.GetCheck().GetCounters()
+	if len(sent) != 1 || sent[0].GetOpening() != nil || sent[0].GetSteps()[0].GetAction() != checkpb.Action_ACTION_WARN {
+		t.Errorf("handed over: %v", sent)
 	}
 }
 

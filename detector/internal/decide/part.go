@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/detector/internal/limit"
@@ -18,6 +20,8 @@ type part struct {
 	once bool
 	// budget is the part that may find no room for its record; nil for others.
 	budget *budget
+	// counter is the counter as it was moderated; nil for others.
+	counter *checkpb.Counter
 	// start applies the part to its record and calls done once.
 	start func(ctx context.Context, done func(error))
 	// read evaluates the part and leaves its record as it is.
@@ -54,12 +58,7 @@ func (d *Decider) parts(check *checkpb.Check) []part {
 		}
 	}
 	for _, c := range check.GetCounters() {
-		one, err := evaluate.NewCounter(check, c)
-		if d.Cooldowns == nil || err != nil {
-			out = append(out, newPart(d, d.Counters, one, err))
-		} else {
-			out = append(out, newPart(d, d.Counters, restored{one, d.Cooldowns, one.Key()}, nil))
-		}
+		out = append(out, d.counterPart(check, c))
 	}
 	for i := range out {
 		out[i].once = true
@@ -75,6 +74,32 @@ func (d *Decider) parts(check *checkpb.Check) []part {
 		out = append(out, p)
 	}
 	return out
+}
+
+// counterPart reads a counter of a check.
+func (d *Decider) counterPart(check *checkpb.Check, c *checkpb.Counter) part {
+	c = d.Workloads.Moderate(check, c, d.Now())
+	one, err := evaluate.NewCounter(check, c)
+	var p part
+	if d.Cooldowns == nil || err != nil {
+		p = newPart(d, d.Counters, one, err)
+	} else {
+		p = newPart(d, d.Counters, restored{one, d.Cooldowns, one.Key()}, nil)
+	}
+	p.counter = c
+	return p
+}
+
+// handover returns a check that has only the part, which is number i of a check. What a
+// caller sends is known here: the counter is moderated no more.
+func (p *part) handover(check *checkpb.Check, i int) *checkpb.Check {
+	only := evaluate.PartOf(check, i)
+	if p.counter != nil {
+		c := proto.CloneOf(p.counter)
+		c.Opening = nil
+		only.Counters = []*checkpb.Counter{c}
+	}
+	return only
 }
 
 // restored is a counter whose record may be gone although its cooldown is in force.

@@ -149,8 +149,8 @@ func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decis
 	}
 	c.outcomes.wait(ctx, check, c.timeout*2/5)
 	single := alone(check)
-	name, home := c.home(check)
-	check.Home = home
+	name, home, shared := c.home(check)
+	check.Home, check.Shared = home, shared
 	l, send, err := c.enqueue(own, name, single)
 	if err != nil {
 		return nil, err

@@ -16,19 +16,19 @@ import (
 // work go to two, each session to one of them: its records are its own, for the most part.
 //
 // alone says that no gateway sends the caller's checks to another detector while all hear
-// the same beats.
-func (c *Checker) home(check *checkpb.Check) (name string, alone bool) {
+// the same beats, and shared that its checks go to two.
+func (c *Checker) home(check *checkpb.Check) (name string, alone, shared bool) {
 	key := callerKey(check.GetIdentity().GetCaller())
 	choice := c.fleet.Choose(key)
 	switch {
 	case c.inbox.Near(schemas.SubjectCheck):
-		return "", choice.N == 1
+		return "", choice.N == 1, false
 	case choice.N < 2 || !c.heat.hot(key, choice.N):
-		return choice.First, choice.N > 0
+		return choice.First, choice.N > 0, false
 	case fleet.Hash(check.GetIdentity().GetSession())&1 == 0:
-		return choice.First, false // where it is not hot, they go elsewhere
+		return choice.First, false, true // where it is not hot, they go elsewhere
 	default:
-		return choice.Second, false
+		return choice.Second, false, true
 	}
 }
 

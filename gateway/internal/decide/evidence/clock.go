@@ -32,7 +32,8 @@ func (m *maker) clockCounter(p *bundle.Policy) *checkpb.Counter {
 	for _, s := range c.GetSteps() {
 		s.Action = min(s.GetAction(), checkpb.Action_ACTION_HINT)
 	}
-	m.moderate(c, p, session+" without clocks")
+	c.Opening = m.opening(p.Prompt, false)
+	m.inFlight(c, p)
 	return c
 }
 

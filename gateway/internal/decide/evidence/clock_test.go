@@ -27,7 +27,7 @@ func TestAPromptThatBeginsWithTheTimeIsCountedWithoutIt(t *testing.T) {
 	const spec = "{prompt: {max_hits: 4}}"
 	at := func(text string) *checkpb.Counter { return clocked(t, spec, `{"role":"user","content":"`+text+`"}`) }
 	first := at("Current time: 2026-03-02T09:00:00Z\\nPlan the next step.")
-	if first == nil || strongestStep(first) != checkpb.Action_ACTION_HINT || first.GetCooldownSeconds() != 0 {
+	if first == nil || first.GetSteps()[len(first.GetSteps())-1].GetAction() != checkpb.Action_ACTION_HINT || first.GetCooldownSeconds() != 0 {
 		t.Fatalf("the counter is %v", first)
 	}
 	if later := at("Current time: 2026-03-02T09:00:05Z\\nPlan the next step."); !bytes.Equal(first.GetFingerprint(), later.GetFingerprint()) {

@@ -12,11 +12,10 @@ import (
 )
 
 const (
-	// maxSessions bounds the sessions with their newest prompts, maxPrompts the prompts
-	// with their senders, and maxSenders the senders of one prompt, newest last.
-	maxSessions = 16384
-	maxPrompts  = 4096
-	maxSenders  = 32
+	// maxPrompts bounds the prompts with their senders, and maxSenders the senders of one
+	// prompt, newest last.
+	maxPrompts = 4096
+	maxSenders = 32
 	// maxAskers bounds the prompts with their newest end user.
 	maxAskers = 8192
 )
@@ -26,23 +25,20 @@ const (
 //
 // By the senders it distinguishes an agent that names a new session with each request from
 // agents that work on the same task in sessions of their own: the former waits for each
-// answer, and none of its sessions goes on.
+// answer. That none of its sessions goes on, its detector knows.
 //
 // By the end users it finds an agent that changes the user with each request: a caller
 // is a key and a user. Only prompts that change users are counted for it.
 //
 // From the requests in flight it distinguishes samples of one prompt from repeats after an
-// answer, and from the first requests of a caller a workload from a loop.
+// answer.
 //
 // It also remembers the details of exchanges.
 type Memory struct {
 	mu      sync.Mutex
-	newest  map[string]string    // prompt by session
 	senders map[string][]*sender // by prompt
 	askers  map[fingerprint.Digest]asker
-	// flights are by counter, and openings the newest first requests of callers.
-	flights  map[string]*flight
-	openings map[string][]opening
+	flights map[string]*flight // by counter
 
 	sums *sums
 }
@@ -52,7 +48,6 @@ type sender struct {
 	session string
 	at      time.Time
 	open    int // requests that wait for their answers
-	wentOn  bool
 }
 
 // asker is the end user who asked a prompt last.
@@ -64,8 +59,7 @@ type asker struct {
 // NewMemory returns a memory without requests.
 func NewMemory() *Memory {
 	return &Memory{
-		newest: map[string]string{}, senders: map[string][]*sender{}, askers: map[fingerprint.Digest]asker{},
-		flights: map[string]*flight{}, openings: map[string][]opening{}, sums: newSums(),
+		senders: map[string][]*sender{}, askers: map[fingerprint.Digest]asker{}, flights: map[string]*flight{}, sums: newSums(),
 	}
 }
 
@@ -108,28 +102,17 @@ func (m *maker) rotates(id string, asked []byte, p *policy.Prompt) bool {
 	return alone
 }
 
-// alone reports whether nothing shows that the senders of a prompt since a time are
-// agents of their own: the session has sent no other prompt before, and of the other
-// sessions none waits for its answer or went on with another prompt.
+// alone reports whether no other session that sent a prompt since a time waits for its
+// answer.
 func (m *Memory) alone(session, prompt string, since time.Time) bool {
-	if before := m.newest[session]; before != "" && before != prompt {
-		return false
-	}
 	return !slices.ContainsFunc(m.senders[prompt], func(s *sender) bool {
-		return s.session == session && s.wentOn || s.session != session && s.at.After(since) && (s.open > 0 || s.wentOn)
+		return s.session != session && s.at.After(since) && s.open > 0
 	})
 }
 
-// send notes that a session sends a prompt, and so goes on from the one before.
+// send notes that a session sends a prompt.
 func (m *Memory) send(session, prompt string, now time.Time) *sender {
-	if before := m.newest[session]; before != prompt {
-		for _, s := range m.senders[before] {
-			s.wentOn = s.wentOn || s.session == session
-		}
-	}
-	bounded.MakeRoom(m.newest, session, maxSessions)
 	bounded.MakeRoom(m.senders, prompt, maxPrompts)
-	m.newest[session] = prompt
 	for _, s := range m.senders[prompt] {
 		if s.session == session {
 			s.at = now

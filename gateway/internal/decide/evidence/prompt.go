@@ -37,8 +37,9 @@ func (m *maker) promptCounter(p *bundle.Policy) *checkpb.Counter {
 		}
 	}
 	c.Fingerprint, c.Parted = m.promptFingerprint(asked, "session", session), true
+	c.Opening = m.opening(d, named)
 	if !d.CountEach {
-		m.moderate(c, p, session)
+		m.inFlight(c, p)
 	}
 	if m.Prompt == nil {
 		return c

@@ -2,22 +2,15 @@ package evidence
 
 import (
 	"encoding/binary"
-	"slices"
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
-	"github.com/unloop/unloop/gateway/internal/share/bounded"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-const (
-	// maxOpeners bounds the callers with their newest first requests, and maxOpenings the
-	// first requests of each, newest last.
-	maxOpeners  = 4096
-	maxOpenings = 128
-)
+const openingDomain = "unloop/opening/1"
 
 // flight is the requests of one prompt from when it was in flight without a pause.
 type flight struct {
@@ -55,25 +48,9 @@ func (r *round) goesOn(p *policy.Prompt, now time.Time) bool {
 	return !r.answered
 }
 
-// opening is a request without history. prompt is a part of its fingerprint.
-type opening struct {
-	prompt uint64
-	begin  fingerprint.Digest // Transcript.Beginning
-	length int                // Transcript.Messages
-	at     time.Time
-	sample bool
-	wentOn bool // a later request has an answer to it
-}
-
-// turnMessages is the number of messages that a conversation's second request has more than
-// its first, at most: an answer, which may be in parts, and what follows it.
-const turnMessages = 4
-
-// moderate leaves out of a prompt's count what its source has in it, and is not a loop:
-// requests that are in flight together count as one, and equal first requests of a caller
-// that sends more others, or whose conversations go on, are its workload, which is warned of
-// at most.
-func (m *maker) moderate(c *checkpb.Counter, p *bundle.Policy, session string) {
+// inFlight notes a request in flight: those of one prompt that are in flight together are
+// samples, and one round.
+func (m *maker) inFlight(c *checkpb.Counter, p *bundle.Policy) {
 	m.Memory.mu.Lock()
 	defer m.Memory.mu.Unlock()
 	counter := p.ID + string(c.GetFingerprint())
@@ -82,34 +59,18 @@ func (m *maker) moderate(c *checkpb.Counter, p *bundle.Policy, session string) {
 	if !m.Peek {
 		m.out.Waiting.rounds = append(m.out.Waiting.rounds, m.Memory.depart(counter, c.GetSample(), m.Now))
 	}
-	opener := p.ID + m.Identity.GetCaller() + session
-	if !m.begins() {
-		m.goOn(opener)
-		return
-	}
-	own := opening{prompt: binary.BigEndian.Uint64(c.GetFingerprint()), begin: m.Prompt.Transcript.Beginning(), length: m.Prompt.Transcript.Messages(), at: m.Now, sample: c.GetSample()}
-	list := m.Memory.openingsOf(opener, own, time.Duration(p.Prompt.WindowSeconds)*time.Second, !m.Peek)
-	if isWorkload(list, int(c.GetSteps()[0].GetAt())) {
-		c.CooldownSeconds = 0
-		for _, s := range c.GetSteps() {
-			s.Action = min(s.GetAction(), checkpb.Action_ACTION_WARN)
-		}
-	}
 }
 
-// goOn marks the newest equal first request that is not marked yet: its conversation goes on.
-func (m *maker) goOn(opener string) {
-	list := m.Memory.openings[opener]
-	if m.Peek || m.Prompt == nil || m.Prompt.Delta || len(list) == 0 {
-		return
+// opening says how the conversation began. Detectors know what else the caller sends, and
+// whether such conversations go on.
+func (m *maker) opening(p *policy.Prompt, named bool) *checkpb.Opening {
+	o := &checkpb.Opening{Named: named}
+	if p.CountEach || m.Prompt == nil || m.Prompt.Delta {
+		return o
 	}
-	begin, length := m.Prompt.Transcript.Beginning(), m.Prompt.Transcript.Messages()
-	for i := range slices.Backward(list) {
-		if o := &list[i]; !o.wentOn && o.begin == begin && length <= o.length+turnMessages {
-			o.wentOn = true
-			return
-		}
-	}
+	sum := fingerprint.New(openingDomain).String(m.Identity.GetCaller()).Digest(m.Prompt.Transcript.Beginning()).Sum()
+	o.Begin, o.Messages, o.First = binary.BigEndian.Uint64(sum.Bytes()), uint32(m.Prompt.Transcript.Messages()), m.begins()
+	return o
 }
 
 // begins reports whether the request shows nothing of the model's yet.
@@ -139,49 +100,4 @@ func (m *Memory) leave(r *round) {
 	if f.open--; f.open == 0 {
 		delete(m.flights, f.counter)
 	}
-}
-
-// openingsOf returns the first requests that an opener sent within a window, the newest
-// last, with one more, which it keeps if told to.
-func (m *Memory) openingsOf(opener string, own opening, window time.Duration, keep bool) []opening {
-	list := m.openings[opener]
-	if !keep {
-		list = slices.Clone(list)
-	}
-	list = slices.DeleteFunc(list, func(o opening) bool { return own.at.Sub(o.at) >= window })
-	list = append(list[max(0, len(list)-maxOpenings+1):], own)
-	if keep {
-		bounded.MakeRoom(m.openings, opener, maxOpeners)
-		m.openings[opener] = list
-	}
-	return list
-}
-
-// isWorkload reports whether the prompt of the newest of some first requests is that of
-// less than half of them, and does not come in a row of so many rounds: the caller sends
-// something else in between. Of few requests, as a gateway that has just begun knows, that
-// cannot be said. A prompt is a workload, too, if most of its conversations went on, and
-// fewer than the row did not: what follows is counted by itself.
-func isWorkload(list []opening, row int) bool {
-	prompt := list[len(list)-1].prompt
-	equal, rounds, wentOn, ended, others := 0, 0, 0, 0, false
-	for _, o := range slices.Backward(list) {
-		if o.prompt != prompt {
-			others = true
-			continue
-		}
-		equal++
-		wentOn, ended = wentOn+count(o.wentOn), ended+count(!o.wentOn && !o.sample)
-		if !others && !o.sample {
-			rounds++
-		}
-	}
-	return 2*equal < len(list) && rounds < row && len(list) > 2*row || wentOn > 0 && wentOn >= ended && ended < row
-}
-
-func count(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
 }

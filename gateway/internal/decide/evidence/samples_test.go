@@ -170,127 +170,30 @@ func TestSamplesAreThoseOfOneSessionAndModel(t *testing.T) {
 	}
 }
 
-// strongestStep returns the strongest action of a counter.
-func strongestStep(c *checkpb.Counter) (a checkpb.Action) {
-	for _, s := range c.GetSteps() {
-		a = max(a, s.GetAction())
-	}
-	return a
-}
-
-func TestAWorkloadIsWarnedOfAtTheMost(t *testing.T) {
+// What a request shows of its beginning goes to the detector, which knows the caller's others.
+func TestOpeningsNameHowAConversationBegan(t *testing.T) {
 	t.Parallel()
-	const stop, warn = checkpb.Action_ACTION_REJECT, checkpb.Action_ACTION_WARN
-	mixed := func(c *client, others int) {
-		for i := range others {
-			c.sendAll(1, question(100+i))
-		}
+	c, one := newClient(t, "{}"), question(1)
+	opening := func(a asked) *checkpb.Opening {
+		_, counter := c.send(a)
+		return counter.GetOpening()
 	}
-	for name, c := range map[string]struct {
-		prompt string
-		others int // before five equal ones
-		after  time.Duration
-		ask    asked
-		want   checkpb.Action
-	}{
-		"alone":                      {"{}", 0, 0, question(1), stop},
-		"half":                       {"{}", 6, 0, question(1), stop},
-		"less than half":             {"{}", 7, 0, question(1), warn},
-		"few, of a higher threshold": {"{max_hits: 9}", 7, 0, question(1), stop},
-		"less than half, long ago":   {"{}", 7, time.Hour, question(1), stop},
-		"a session of its own":       {"{}", 50, 0, asked{body: question(1).body, session: "s"}, stop},
-		"a prompt with history":      {"{}", 50, 0, asked{body: goneOn(chat)}, stop},
-		"a long window":              {"{window_seconds: 7200}", 7, time.Hour, question(1), warn},
-		"each counts":                {"{count_each: true}", 50, 0, question(1), stop},
-		"an escalation":              {"{escalation: [{at: 3, action: hint}, {at: 5, action: reject}]}", 50, 0, question(1), warn},
-		"more than are remembered":   {"{}", 3 * maxOpenings, 0, question(1), warn},
-		"an operator's own warning":  {"{action: warn}", 0, 0, question(1), warn},
-	} {
-		client := newClient(t, c.prompt)
-		mixed(client, c.others)
-		client.now = client.now.Add(c.after)
-		client.sendAll(5, c.ask) // a round of samples
-		_, counter := client.send(c.ask)
-		if got := strongestStep(counter); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-		if (counter.GetCooldownSeconds() > 0) != (c.want == stop || name == "an operator's own warning") {
-			t.Errorf("%s: cooldown of %d s", name, counter.GetCooldownSeconds())
-		}
+	first, later, other := opening(one), opening(asked{body: goneOn(one.body)}), opening(question(2))
+	if !first.GetFirst() || first.GetMessages() != 1 || first.GetNamed() || first.GetBegin() == 0 || first.GetBegin() == other.GetBegin() {
+		t.Errorf("a first request: %v; another: %v", first, other)
 	}
-}
-
-// Visitors who say the same at first are a workload if their conversations go on.
-func TestConversationsThatGoOnAreAWorkload(t *testing.T) {
-	t.Parallel()
-	const stop, warn = checkpb.Action_ACTION_REJECT, checkpb.Action_ACTION_WARN
-	for name, c := range map[string]struct {
-		goesOn func(i int) bool
-		want   checkpb.Action
-	}{
-		"all":      {func(int) bool { return true }, warn},
-		"most":     {func(i int) bool { return i%4 > 0 }, warn},
-		"few":      {func(i int) bool { return i%4 == 0 }, stop},
-		"none":     {func(int) bool { return false }, stop},
-		"but peek": {func(int) bool { return false }, stop},
-	} {
-		client := newClient(t, "{}")
-		next := asked{body: goneOn(question(1).body)}
-		if name == "but peek" {
-			next.set = func(in *Input) { in.Peek = true }
-		}
-		for i := range 12 {
-			client.sendAll(1, question(1))
-			if c.goesOn(i) || name == "but peek" {
-				client.sendAll(1, next)
-				client.sendAll(1, next) // the second time adds nothing
-			}
-			client.now = client.now.Add(4 * time.Second)
-		}
-		if _, counter := client.send(question(1)); strongestStep(counter) != c.want {
-			t.Errorf("%s: %s, want %s", name, strongestStep(counter), c.want)
-		}
+	if later.GetFirst() || later.GetMessages() != 3 || later.GetBegin() != first.GetBegin() {
+		t.Errorf("the next: %v, after %v", later, first)
 	}
-}
-
-// What comes in a row, each after an answer, is a loop, whatever the caller sent before.
-func TestARowOfRoundsIsNoWorkload(t *testing.T) {
-	t.Parallel()
-	for name, between := range map[string]int{"in a row": 0, "with another in between": 1} {
-		c := newClient(t, "{}")
-		for i := range 50 {
-			c.sendAll(1, question(100+i))
-		}
-		var last *checkpb.Counter
-		for i := range 6 {
-			if i == 3 {
-				c.sendAll(between, question(200))
-			}
-			var e *Evidence
-			e, last = c.send(question(1))
-			c.memory.Answered(&e.Waiting)
-		}
-		if stops := strongestStep(last).Stops(); stops != (between == 0) {
-			t.Errorf("%s: stops %t", name, stops)
-		}
+	if named := opening(asked{body: one.body, session: "s"}); !named.GetNamed() {
+		t.Errorf("a session of its own: %v", named)
 	}
-}
-
-func TestPeeksAreNoWorkload(t *testing.T) {
-	t.Parallel()
-	c := newClient(t, "{}")
-	for i := range 20 {
-		peek := question(200 + i)
-		peek.set = func(in *Input) { in.Peek = true }
-		c.sendAll(1, peek)
+	if _, counter := newClient(t, "{count_each: true}").send(one); counter.GetOpening().GetBegin() != 0 || counter.GetOpening().GetFirst() {
+		t.Errorf("where each counts: %v", counter)
 	}
-	if _, counter := c.send(question(1)); strongestStep(counter) != checkpb.Action_ACTION_REJECT {
-		t.Errorf("%v", counter)
-	}
-	for _, list := range c.memory.openings {
-		if len(list) != 1 {
-			t.Errorf("%d first requests are known", len(list))
-		}
+	theirs := asked{body: one.body, caller: "another"}.of(t, c.set)
+	if theirs.Check.GetCounters()[0].GetOpening().GetBegin() == first.GetBegin() {
+		t.Error("two callers' equal prompts have one name")
 	}
 }
 
@@ -308,38 +211,6 @@ func TestFirstRequestsOfNamedSessionsAreCountedApart(t *testing.T) {
 		client := newClient(t, c.prompt)
 		if _, counter := client.send(asked{body: c.body, session: "s"}); (counter.GetTogether() != nil) != c.together {
 			t.Errorf("%s: %v", name, counter)
-		}
-	}
-}
-
-func TestOpenersAreBounded(t *testing.T) {
-	t.Parallel()
-	m := NewMemory()
-	for i := range maxOpeners + 5 {
-		m.openingsOf(fmt.Sprint(i), opening{prompt: 1, at: start}, time.Minute, true)
-	}
-	if len(m.openings) != maxOpeners {
-		t.Errorf("%d openers are known, want %d", len(m.openings), maxOpeners)
-	}
-}
-
-func TestAWorkloadNeedsConversationsThatWentOn(t *testing.T) {
-	t.Parallel()
-	const row = 6
-	ended, sample, on := opening{prompt: 1}, opening{prompt: 1, sample: true}, opening{prompt: 1, wentOn: true}
-	for name, c := range map[string]struct {
-		list []opening
-		want bool
-	}{
-		"one that began":            {[]opening{ended}, false},
-		"samples alone":             {[]opening{sample, sample}, false},
-		"most went on":              {[]opening{on, on, ended}, true},
-		"most did not":              {[]opening{on, ended, ended}, false},
-		"a row that did not":        {slices.Concat(slices.Repeat([]opening{on}, 2*row), slices.Repeat([]opening{ended}, row)), false},
-		"samples that went on, too": {[]opening{on, sample, sample}, true},
-	} {
-		if got := isWorkload(c.list, row); got != c.want {
-			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -1,0 +1,108 @@
+package workload
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// maxCallers bounds the lists of callers' newest requests, of which each caller has two:
+	// first requests and later ones. maxTurns bounds the requests in each, newest last.
+	maxCallers = 8192
+	maxTurns   = 128
+)
+
+// turn is a request. prompt is a part of its fingerprint.
+type turn struct {
+	prompt uint64
+	begin  uint64 // Opening.begin
+	length uint32 // Opening.messages
+	at     time.Time
+	hit    string // Check.hit
+	sample bool
+	wentOn bool // a later request has an answer to it
+}
+
+// turnMessages is the number of messages that a conversation's next request has more, at
+// most: an answer, which may be in parts, and what follows it.
+const turnMessages = 4
+
+// follow marks the request that another one most likely goes on from: the newest of the
+// longest that it may go on from and that are not marked yet.
+func follow(list []turn, next *turn) {
+	var before *turn
+	for i := range list {
+		t := &list[i]
+		goesOn := t.begin == next.begin && t.prompt != next.prompt && t.length < next.length && next.length <= t.length+turnMessages
+		if goesOn && !t.wentOn && (before == nil || t.length >= before.length) {
+			before = t
+		}
+	}
+	if before != nil {
+		before.wentOn = true
+	}
+}
+
+// add returns the requests in a list within a window, the newest last, with one more, which
+// it keeps if told to. A check that was sent twice is one request.
+func (m *Memory) add(key string, own *turn, window time.Duration, keep bool) []turn {
+	list := m.turns[key]
+	if !keep {
+		list = slices.Clone(list)
+	}
+	list = slices.DeleteFunc(list, func(t turn) bool {
+		return own.at.Sub(t.at) >= window || own.hit != "" && t.hit == own.hit
+	})
+	list = append(list[max(0, len(list)-maxTurns+1):], *own)
+	if keep {
+		makeRoom(m.turns, key, maxCallers)
+		m.turns[key] = list
+	}
+	return list
+}
+
+// goOn reports whether the prompt of the newest of some requests is one of conversations
+// that go on: most of the equal ones did, and fewer than a row that is stopped did not. What
+// follows is counted by itself. An agent that says the same again and again sends the same
+// prompt with ever more messages: those are no conversations side by side.
+func goOn(list []turn, row int) bool {
+	newest, wentOn, ended := list[len(list)-1], 0, 0
+	for _, t := range list {
+		if t.prompt != newest.prompt {
+			continue
+		}
+		if t.length != newest.length {
+			return false
+		}
+		wentOn, ended = wentOn+count(t.wentOn), ended+count(!t.wentOn && !t.sample)
+	}
+	return wentOn > 0 && wentOn >= ended && ended < row
+}
+
+// isUsual reports whether the prompt of the newest of some first requests is that of less
+// than half of them, and does not come in a row of so many rounds: the caller sends
+// something else in between. Of few requests, as a detector that has just begun knows, that
+// cannot be said. shared says that the list has half of what the caller sends, and all of
+// what is equal.
+func isUsual(list []turn, row int, shared bool) bool {
+	prompt := list[len(list)-1].prompt
+	equal, rounds, inRow := 0, 0, true
+	for _, t := range slices.Backward(list) {
+		if inRow = inRow && t.prompt == prompt; inRow {
+			rounds += count(!t.sample)
+		}
+		equal += count(t.prompt == prompt)
+	}
+	others := len(list) - equal
+	if shared {
+		others *= 2
+	}
+	return equal < others && rounds < row && equal+others > 2*row
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}

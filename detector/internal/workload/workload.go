@@ -1,0 +1,101 @@
+// Package workload distinguishes prompts that a caller has good reasons to send again from
+// loops: equal first requests among others, and equal prompts of conversations or sessions
+// that go on.
+//
+// All checks of a caller go to one detector, whichever gateway its requests come to, so the
+// memory of that detector has all of them. It is given the time, and counts nothing itself.
+package workload
+
+import (
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unloop/unloop/schemas/checkpb"
+)
+
+// The parts of a prompt's fingerprint: what was asked, and in which session.
+const (
+	askedEnd        = 16
+	sessionEnd      = 24
+	fingerprintSize = 32
+)
+
+// Memory remembers what callers sent lately. It may be used by many goroutines at once.
+// Make it with New.
+type Memory struct {
+	mu      sync.Mutex
+	turns   map[string][]turn    // by caller
+	newest  map[string]string    // prompt by session
+	senders map[string][]*sender // by prompt
+}
+
+// New returns a memory without requests.
+func New() *Memory {
+	return &Memory{turns: map[string][]turn{}, newest: map[string]string{}, senders: map[string][]*sender{}}
+}
+
+// Moderate notes a check's counter, and returns the counter with the actions that remain.
+// The check is not changed. The counter of a workload warns at the most; that of a session
+// which goes on does not add to the count of several sessions.
+func (m *Memory) Moderate(check *checkpb.Check, c *checkpb.Counter, now time.Time) *checkpb.Counter {
+	o := c.GetOpening()
+	if o == nil || len(c.GetFingerprint()) != fingerprintSize || len(c.GetSteps()) == 0 {
+		return c
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	goesOn := o.GetNamed() && m.sessionGoesOn(check, c, now)
+	workload := m.isWorkload(check, c, now)
+	if !workload && (!goesOn || c.GetTogether() == nil) {
+		return c
+	}
+	c = proto.CloneOf(c)
+	if goesOn {
+		c.Together = nil
+	}
+	if workload {
+		c.CooldownSeconds = 0
+		for _, s := range c.GetSteps() {
+			s.Action = min(s.GetAction(), checkpb.Action_ACTION_WARN)
+		}
+	}
+	return c
+}
+
+// isWorkload notes a request, and reports whether its prompt is a workload of its caller.
+func (m *Memory) isWorkload(check *checkpb.Check, c *checkpb.Counter, now time.Time) bool {
+	o := c.GetOpening()
+	if o.GetBegin() == 0 {
+		return false
+	}
+	own := turn{
+		prompt: binary.BigEndian.Uint64(c.GetFingerprint()), begin: o.GetBegin(), length: o.GetMessages(),
+		at: now, sample: c.GetSample(), hit: check.GetHit(),
+	}
+	key := c.GetPolicy() + check.GetIdentity().GetCaller() + string(c.GetFingerprint()[askedEnd:sessionEnd])
+	first, later := "first"+key, "later"+key
+	window, row := time.Duration(c.GetWindowSeconds())*time.Second, int(c.GetSteps()[0].GetAt())
+	if o.GetFirst() {
+		list := m.add(first, &own, window, !check.GetPeek())
+		return isUsual(list, row, check.GetShared()) || goOn(list, row)
+	}
+	if !check.GetPeek() {
+		follow(m.turns[first], &own)
+		follow(m.turns[later], &own)
+	}
+	return goOn(m.add(later, &own, window, !check.GetPeek()), row)
+}
+
+// makeRoom removes any entry of a map that holds limit entries, unless the map has the key.
+func makeRoom[V any](m map[string]V, key string, limit int) {
+	if _, known := m[key]; known || len(m) < limit {
+		return
+	}
+	for old := range m {
+		delete(m, old)
+		return
+	}
+}
