@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/unloop/unloop/gateway/internal/edge/checkapi"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
@@ -73,6 +74,11 @@ func (g *Gateway) serveDecision(w http.ResponseWriter, r *http.Request) {
 		respond.Error(w, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: err.Error()})
 		return
 	}
+	g.decideOn(w, original)
+}
+
+// decideOn is serveDecision for the request that a decision is asked for.
+func (g *Gateway) decideOn(w http.ResponseWriter, original *http.Request) {
 	target, _ := g.stages.Table.Route(original) // other gateways have upstreams of their own
 	req := request.New(original, target)
 	req.DecisionOnly = true
@@ -91,7 +97,11 @@ func (g *Gateway) serveDecision(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, a, e.operator.Refusal(http.StatusTooManyRequests, e.rules.FairvisorHeaders, again))
 		return
 	}
-	out, err := g.wait(r.Context(), g.decide(e))
+	out := g.decide(e)
+	if at, has := original.Context().Deadline(); has && out.Wait.Key != "" && at.Before(time.Now().Add(out.Wait.For)) {
+		out = out.Crowded() // who asks does not wait so long
+	}
+	out, err := g.wait(original.Context(), out)
 	switch {
 	case err != nil:
 		g.abandon(w, a)

@@ -24,6 +24,7 @@ type Config struct {
 	UpstreamKey     service.Pairs  `placeholder:"NAME=env:VAR" help:"Provider key that the gateway sends to an upstream instead of its clients' keys, read from an environment variable or a file (NAME=file:PATH). Repeatable; one value may hold several."`
 	UpstreamCA      string         `name:"upstream-ca" type:"path" placeholder:"FILE" help:"Extra CA certificates (PEM) for upstreams, in addition to the system's."`
 	Auth            []string       `placeholder:"key:env:VAR" help:"Who may use the gateway: holders of Unloop keys listed in an environment variable or a file (key:file:PATH), or of tokens signed by the key set at a URL (jwt:URL). Repeatable. Default: everyone."`
+	BesideListen    string         `placeholder:"ADDR" help:"Address at which other gateways ask over gRPC: Envoy (ext_proc, ext_authz) and agentgateway (ExtMcp). Default: none."`
 	BesideSecret    service.Pairs  `placeholder:"NAME=env:VAR" help:"Secret with which another gateway signs what it asks (anthropic), read from an environment variable or a file (NAME=file:PATH)."`
 	AuthIssuer      string         `placeholder:"ISS" help:"Required issuer (iss) of tokens."`
 	AuthAudience    []string       `placeholder:"AUD" help:"Accepted audience (aud) of tokens. Repeatable; required with jwt:URL."`
@@ -69,6 +70,9 @@ func (c Config) Guarded() bool { return len(c.Auth) > 0 }
 // to everybody, unless the flags allow that.
 func (c Config) CheckAccess(p service.Process) error {
 	err := p.CheckGuarded("--listen", c.Listen, "--auth", c.Guarded())
+	if c.BesideListen != "" {
+		err = errors.Join(err, p.CheckGuarded("--beside-listen", c.BesideListen, "--auth", c.Guarded()))
+	}
 	if len(c.UpstreamKey) > 0 && !c.Guarded() && !p.Insecure {
 		err = errors.Join(err, errors.New("--upstream-key without --auth would let every program that reaches --listen use the provider's key; "+
 			"ask its clients for a key with --auth, or allow it with --insecure"))

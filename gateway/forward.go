@@ -11,13 +11,15 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/forward"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/gateway/internal/edge/rpc"
 	"github.com/unloop/unloop/gateway/internal/memory/account"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// forward sends a request to its upstream and the answer to the client.
-func (g *Gateway) forward(w http.ResponseWriter, a *account.Account, out outcome.Outcome) {
+// forward sends a request to its upstream and the answer to the client. If there is an onward,
+// that does so.
+func (g *Gateway) forward(w http.ResponseWriter, a *account.Account, out outcome.Outcome, onward rpc.Onward) {
 	req := a.Request
 	body, err := g.edit(a, &out)
 	switch {
@@ -35,6 +37,10 @@ func (g *Gateway) forward(w http.ResponseWriter, a *account.Account, out outcome
 		a.Fetcher = hasher.Caller(g.stages.Gate.CallerKey(a.HTTP, req, a.Subject.Client), "")
 	}
 	observer := &forwarded{g: g, a: a, headers: out.Headers}
+	if onward != nil {
+		observer.goOn(body, onward)
+		return
+	}
 	to := forward.Request{Target: req.Target, Body: body, Readable: a.Reads(), Observer: observer}
 	if g.deps.Traces != nil {
 		to.Trace, observer.span = g.startUpstream(a)

@@ -29,6 +29,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/forward"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/gateway/internal/edge/rpc"
 	"github.com/unloop/unloop/gateway/internal/edge/serve"
 	"github.com/unloop/unloop/gateway/internal/edge/stages"
 	"github.com/unloop/unloop/gateway/internal/edge/wait"
@@ -51,11 +52,13 @@ import (
 // Gateway is one gateway. Make it with New.
 type Gateway struct {
 	bounds
-	cfg        Config
-	now        func() time.Time
-	stages     stages.Stages
-	deps       service.Deps
-	listener   net.Listener
+	cfg      Config
+	now      func() time.Time
+	stages   stages.Stages
+	deps     service.Deps
+	listener net.Listener
+	// callers is where other gateways ask over gRPC; nil without --beside-listen.
+	callers    net.Listener
 	shared     *cluster.Shared
 	checker    *checker.Checker
 	asker      *ask.Asker
@@ -121,7 +124,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		Reader: checkapi.Reader{Table: table, MaxBytes: cfg.MaxInspectBytes}, Gate: g.stages.Gate, Decider: checks{g}, Ready: g.ready.Err, ProofKey: cfg.ProofKey,
 	})
 	var besideErr error
-	g.beside, besideErr = beside.New(g.api, g.serveDecision, cfg.BesideSecret)
+	g.beside, besideErr = beside.New(g.api, g.decideOn, cfg.BesideSecret)
 	store, err := answers.NewStore(deps.NATS)
 	var recordErr error
 	g.recorder, recordErr = recording.Open(cfg.Record, g.deps.Log, deps.Metrics)
@@ -152,12 +155,20 @@ func (c Config) excerpts() *excerpts.Book {
 	return excerpts.New()
 }
 
-// listen opens the gateway's port, which also says which pages may call it.
+// listen opens the gateway's ports, of which the first says which pages may call it.
 func (g *Gateway) listen() (err error) {
-	if g.listener, err = serve.Listen(g.cfg.Listen, g.cfg.TLS, g.deps.Log); err != nil {
+	if g.listener, err = serve.Listen("--listen", g.cfg.Listen, g.cfg.TLS, g.deps.Log); err != nil {
 		return err
 	}
+	if g.cfg.BesideListen != "" {
+		if g.callers, err = serve.Listen("--beside-listen", g.cfg.BesideListen, g.cfg.TLS, g.deps.Log); err != nil {
+			return errors.Join(err, g.listener.Close())
+		}
+	}
 	if g.stages.Gate.Pages, err = access.NewPages(g.listener.Addr(), g.cfg.Pages); err != nil {
+		if g.callers != nil {
+			err = errors.Join(err, g.callers.Close())
+		}
 		return errors.Join(fmt.Errorf("configure gateway: %w", err), g.listener.Close())
 	}
 	return nil
@@ -183,6 +194,14 @@ func (g *Gateway) ShowAt(page string, pageAlone bool) {
 // Addr is the address that the gateway listens at.
 func (g *Gateway) Addr() string { return g.listener.Addr().String() }
 
+// BesideAddr is the address at which other gateways ask over gRPC; "" for none.
+func (g *Gateway) BesideAddr() string {
+	if g.callers == nil {
+		return ""
+	}
+	return g.callers.Addr().String()
+}
+
 // Readiness reports whether the gateway serves and can ask detectors.
 func (g *Gateway) Readiness() *service.Readiness { return &g.ready }
 
@@ -205,11 +224,24 @@ func (g *Gateway) Run(ctx context.Context) error {
 	group.Go(func() error {
 		defer stopFollowing()
 		defer g.proxy.Wait() // upgraded connections end last
-		return serve.Until(ctx, g.listener, serve.Config{
-			Handler: g, Log: g.deps.Log, Draining: func() { g.ready.Set(service.ErrDraining) }, Delay: g.cfg.ShutdownDelay, Grace: g.cfg.ShutdownGrace,
-		})
+		return g.listenUntil(ctx)
 	})
 	return group.Wait()
+}
+
+// listenUntil serves at all ports until the context ends, then finishes the requests in flight.
+func (g *Gateway) listenUntil(ctx context.Context) error {
+	ports, ctx := errgroup.WithContext(ctx)
+	cfg := serve.Config{
+		Handler: g, Log: g.deps.Log, Draining: func() { g.ready.Set(service.ErrDraining) }, Delay: g.cfg.ShutdownDelay, Grace: g.cfg.ShutdownGrace,
+	}
+	ports.Go(func() error { return serve.Until(ctx, g.listener, cfg) })
+	if g.callers != nil {
+		calls := cfg
+		calls.Handler, calls.RPC = rpc.New(rpc.Config{Gateway: passing{g}, API: g.api, MaxBytes: g.cfg.MaxInspectBytes, Bodies: g.bodies}), true
+		ports.Go(func() error { return serve.Until(ctx, g.callers, calls) })
+	}
+	return ports.Wait()
 }
 
 // starts returns an error until policies, overrides and the key of callers were read once,

@@ -13,6 +13,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/checkapi"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/gateway/internal/edge/rpc"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -50,8 +51,13 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 // resolve, override, evidence and ask (check), outcome (decide), wait, and respond or
 // forward, which keep the account.
 func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
+	g.answer(w, r, nil)
+}
+
+// answer is serveUpstream. A request of another proxy goes on by onward, and not to an upstream.
+func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, onward rpc.Onward) {
 	arrived := g.now()
-	req, who, refusal := g.receive(r)
+	req, who, refusal := g.receive(r, onward != nil)
 	if refusal != nil {
 		if g.deps.Traces != nil {
 			traceStatus(trace.SpanFromContext(r.Context()), refusal.Status, refusal.Status >= http.StatusInternalServerError)
@@ -89,17 +95,19 @@ func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
 	case err != nil, out.Forwards() && r.Context().Err() != nil:
 		g.abandon(w, a)
 	case out.Forwards():
-		g.forward(w, a, out)
+		g.forward(w, a, out, onward)
 	default:
 		g.respond(w, a, out)
 	}
 }
 
-// receive finds the upstream and the client of a request, and reads its body.
-func (g *Gateway) receive(r *http.Request) (*request.Request, auth.Principal, *provider.Refusal) {
+// receive finds the upstream and the client of a request, and reads its body. A request that
+// passes elsewhere needs no upstream here.
+func (g *Gateway) receive(r *http.Request, elsewhere bool) (*request.Request, auth.Principal, *provider.Refusal) {
 	target, known := g.stages.Table.Route(r)
 	req := request.New(r, target)
 	switch {
+	case elsewhere:
 	case !known:
 		return req, auth.Principal{}, &provider.Refusal{
 			Status: http.StatusNotFound, Code: "unknown_path",

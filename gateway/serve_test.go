@@ -108,7 +108,7 @@ func proxyTo(t *testing.T, upstream *pipes) http.Handler {
 			return
 		}
 		e := &exchange{http: r, req: req, rules: &policystore.Rules{Set: &bundle.Set{}}}
-		g.forward(w, g.openAccount(e), g.decide(e))
+		g.forward(w, g.openAccount(e), g.decide(e), nil)
 	})
 }
 

@@ -17,10 +17,13 @@ import (
 )
 
 // serveTraced answers a request within a span, whose parent is the client's.
-func (g *Gateway) serveTraced(w http.ResponseWriter, r *http.Request) {
+func (g *Gateway) serveTraced(w http.ResponseWriter, r *http.Request) { g.traced(w, r, g.serve) }
+
+// traced serves a request within a span.
+func (g *Gateway) traced(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	ctx, span := g.deps.Traces.Start(tracing.FromHTTP(r.Context(), r.Header), r.Method, trace.SpanKindServer, attribute.String("http.request.method", r.Method))
 	defer span.End()
-	g.serve(w, r.WithContext(ctx))
+	serve(w, r.WithContext(ctx))
 }
 
 // traceOutcome describes the outcome of a request in its span.

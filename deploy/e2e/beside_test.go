@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -162,17 +164,19 @@ func TestGatewaysThatAskBadly(t *testing.T) {
 		says       string
 	}{
 		"an unknown caller":           {"other", `{}`, 404, "litellm, nginx, portkey, traefik"},
-		"no JSON":                     {"litellm/beta/x", `{`, 400, "litellm: a guardrail's request"},
+		"no JSON":                     {"litellm/beta/x", `{`, 400, `{"error":{"message":"litellm: a guardrail's request`},
 		"no messages":                 {"litellm/x", `{"input_type":"request"}`, 400, "no messages"},
 		"another shape":               {"portkey", `{"requestType":"chatComplete","request":{"json":[]}}`, 400, "no messages"},
-		"messages of another shape":   {"agentgateway/request", `{"body":{"messages":"hi"}}`, 400, "agentgateway"},
+		"messages of another shape":   {"agentgateway/request", `{"body":{"messages":"hi"}}`, 400, `{"action":{"body":"agentgateway: `},
 		"an answer of LiteLLM":        {"litellm/x", `{"input_type":"response","tool_calls":[]}`, 200, "NONE"},
 		"an answer of Portkey":        {"portkey", `{"eventType":"afterRequestHook","requestType":"chatComplete"}`, 200, "true"},
 		"an answer of agentgateway":   {"agentgateway/response", `{}`, 200, "action"},
 		"embeddings":                  {"portkey", `{"eventType":"beforeRequestHook","requestType":"embed"}`, 200, "true"},
-		"without a signature":         {"anthropic", `{"type":"prompt"}`, 401, "signature"},
-		"without a path":              {"traefik", `{}`, 400, "X-Forwarded-Uri"},
-		"too large":                   {"portkey", `{"request":{"json":{"a":"` + strings.Repeat("x", 9<<20) + `"}}}`, 413, "--max-inspect-bytes"},
+		"without a signature":         {"anthropic", `{"type":"prompt"}`, 401, `{"type":"error","error":{"type":"authentication_error"`},
+		"without a path":              {"traefik", `{}`, 400, `{"error":{"message":"traefik: X-Forwarded-Uri`},
+		"no JSON of Docker's":         {"docker", `[`, 400, `"isError":true`},
+		"no call of nginx":            {"nginx", strings.Repeat("x", 9<<20), 413, ""},
+		"too large":                   {"portkey", `{"request":{"json":{"a":"` + strings.Repeat("x", 9<<20) + `"}}}`, 413, `"name":"body_too_large"`},
 		"a result of a tool":          {"docker", `{"content":[]}`, 200, ""},
 		"a session that is not named": {"nginx", ``, 204, ""},
 	} {
@@ -183,6 +187,26 @@ func TestGatewaysThatAskBadly(t *testing.T) {
 				t.Errorf("%d %.300s, want %d with %q", got.status, got.body, c.status, c.says)
 			}
 		})
+	}
+}
+
+// A throttle that holds requests back for longer than Envoy waits refuses them instead.
+func TestThrottlesObeyTheTimeLimitOfWhoAsks(t *testing.T) {
+	t.Parallel()
+	s := start(t, echo(t), policies(t, `
+bundle_version: 1
+policies:
+  - {id: slow, spec: {selector: {pathPrefix: /}, loop_detection: {enabled: true, window_seconds: 60, threshold_identical_requests: 2, action: throttle}}}
+`))
+	for limit, want := range map[string]int{"100": http.StatusTooManyRequests, "60000": http.StatusOK, "none": http.StatusOK} {
+		ask := call{method: http.MethodPost, path: besidePath + "envoy/v1/chat/completions", body: `{"messages":[{"role":"user","content":"In ` + limit + ` ms."}]}`}
+		ask.header = http.Header{"X-Envoy-Expected-Rq-Timeout-Ms": {limit}}
+		if got := send(t, s.URL(), ask); got.status != http.StatusOK {
+			t.Errorf("%s ms: %d %s", limit, got.status, got.body)
+		}
+		if got := send(t, s.URL(), ask); got.status != want {
+			t.Errorf("%s ms, again: %d %s, want %d", limit, got.status, got.body, want)
+		}
 	}
 }
 
@@ -270,46 +294,59 @@ func TestHintsReachModelsBehindOtherGateways(t *testing.T) {
 	}
 }
 
-// The examples of deploy/beside can be read, and ask at paths that are there.
+// The examples of deploy/beside can be read, the page names them, and each caller has one that
+// asks at its path.
 func TestExamplesBesideGatewaysAskAtTheirPaths(t *testing.T) {
 	t.Parallel()
-	folders, err := os.ReadDir("../beside")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, folder := range folders {
-		names = append(names, folder.Name())
-		files, err := filepath.Glob(filepath.Join("../beside", folder.Name(), "*"))
-		if err != nil || len(files) != 1 {
-			t.Fatalf("%s: %v, %v", folder.Name(), files, err)
-		}
-		text, err := os.ReadFile(files[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(text), besidePath+folder.Name()) {
-			t.Errorf("%s does not ask at %s", files[0], besidePath+folder.Name())
-		}
-		if ext := filepath.Ext(files[0]); ext == ".yaml" || ext == ".json" {
-			var v map[string]any
-			if err := yaml.Unmarshal(text, &v); err != nil || len(v) == 0 {
-				t.Errorf("%s: %v", files[0], err)
-			}
-		}
-	}
 	page, err := os.ReadFile("../../docs/integrations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names {
-		if !strings.Contains(string(page), "../deploy/beside/"+name+"/") {
-			t.Errorf("docs/integrations.md has no row for %s", name)
+	files, err := filepath.Glob("../beside/*/*.*")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	examples := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples[filepath.Base(filepath.Dir(file))] += string(text)
+		if strings.HasSuffix(file, ".yaml") || strings.HasSuffix(file, ".json") {
+			readable(t, file, text)
+		}
+		if !strings.Contains(string(page), strings.TrimPrefix(file, "../")) {
+			t.Errorf("docs/integrations.md does not name %s", file)
 		}
 	}
 	answer := send(t, start(t, echo(t)).URL(), call{method: http.MethodPost, path: besidePath + "x"})
-	if want := strings.Join(names, ", "); !strings.Contains(string(answer.body), want) {
-		t.Errorf("the gateway knows %s, the examples are of %s", answer.body, want)
+	var unknown struct{ Error struct{ Message string } }
+	if err := json.Unmarshal(answer.body, &unknown); err != nil {
+		t.Fatal(err)
+	}
+	_, names, _ := strings.Cut(unknown.Error.Message, ": ")
+	for name := range strings.SplitSeq(names, ", ") {
+		if !strings.Contains(examples[name], besidePath+name) {
+			t.Errorf("no example asks at %s", besidePath+name)
+		}
+	}
+}
+
+// readable checks that each document of a file has something in it.
+func readable(t *testing.T, file string, text []byte) {
+	t.Helper()
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	for n := 0; ; n++ {
+		var v map[string]any
+		err := documents.Decode(&v)
+		if errors.Is(err, io.EOF) && n > 0 {
+			return
+		}
+		if err != nil || len(v) == 0 {
+			t.Errorf("%s: %v", file, err)
+			return
+		}
 	}
 }
 

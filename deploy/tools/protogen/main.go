@@ -18,6 +18,7 @@ import (
 	"github.com/bufbuild/protocompile/protoutil"
 	gengo "google.golang.org/protobuf/cmd/protoc-gen-go/internal_gengo"
 	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
@@ -67,10 +68,23 @@ func compile(ctx context.Context, protoDir string) (*pluginpb.CodeGeneratorReque
 		return nil, err
 	}
 	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: names}
+	added := map[string]bool{}
 	for _, file := range files {
-		request.ProtoFile = append(request.ProtoFile, protoutil.ProtoFromFileDescriptor(file))
+		add(request, file, added)
 	}
 	return request, nil
+}
+
+// add adds a file to a request, behind those that it imports.
+func add(request *pluginpb.CodeGeneratorRequest, file protoreflect.FileDescriptor, added map[string]bool) {
+	if added[file.Path()] {
+		return
+	}
+	added[file.Path()] = true
+	for i := range file.Imports().Len() {
+		add(request, file.Imports().Get(i).FileDescriptor, added)
+	}
+	request.ProtoFile = append(request.ProtoFile, protoutil.ProtoFromFileDescriptor(file))
 }
 
 func protoFiles(dir string) ([]string, error) {

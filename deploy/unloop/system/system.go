@@ -196,6 +196,9 @@ func (s *System) services() []service.Named {
 // URL returns the address that clients use as their base URL, without /v1.
 func (s *System) URL() string { return localURL(s.gateway.Addr()) }
 
+// BesideAddr returns the address at which other gateways ask over gRPC; "" for none.
+func (s *System) BesideAddr() string { return s.gateway.BesideAddr() }
+
 // localURL returns the URL at which programs of this machine reach an address that is
 // listened at.
 func localURL(addr string) string {

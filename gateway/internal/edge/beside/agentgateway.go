@@ -48,3 +48,8 @@ func (agentGateway) answer(w http.ResponseWriter, body []byte, v verdict) {
 	}
 	respond.JSON(w, http.StatusOK, map[string]any{"action": action})
 }
+
+// refuse has the shape of a reject; agentgateway obeys its own failure mode.
+func (agentGateway) refuse(w http.ResponseWriter, _ *http.Request, fault *client.Error) {
+	respond.JSON(w, fault.Status, map[string]any{"action": map[string]any{"body": fault.Message, "status_code": fault.Status, "reason": fault.Code}})
+}

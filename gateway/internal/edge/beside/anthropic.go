@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/anthropic"
 	"github.com/unloop/unloop/schemas/client"
 )
 
@@ -94,4 +95,8 @@ func (h *Handler) read(r *http.Request, name string) (body []byte, by string, fa
 		return nil, "", invalid("the signature does not match the secret of --beside-secret")
 	}
 	return body, name, nil
+}
+
+func (anthropicHooks) refuse(w http.ResponseWriter, r *http.Request, fault *client.Error) {
+	refuseAs(w, r, anthropic.Format, fault)
 }

@@ -6,16 +6,21 @@
 package beside
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/unloop/unloop/gateway/internal/edge/checkapi"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/plain"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas/client"
 	"github.com/unloop/unloop/schemas/kit/access"
@@ -32,6 +37,8 @@ type caller interface {
 	ask(r *http.Request, body []byte) (any, error)
 	// answer writes the decision; the zero verdict lets the request pass.
 	answer(w http.ResponseWriter, body []byte, v verdict)
+	// refuse writes why a question is not answered.
+	refuse(w http.ResponseWriter, r *http.Request, fault *client.Error)
 }
 
 // callers are those that send what they ask about, by their names.
@@ -40,7 +47,11 @@ var callers = map[string]caller{
 }
 
 // forwarders pass a request on as it is, with its path and method in headers.
-var forwarders = []string{"traefik", "kong"}
+var forwarders = []string{"traefik", "kong", envoy}
+
+// envoy is Envoy's external authorization over HTTP, which sends the request with its path
+// behind the address that is asked.
+const envoy = "envoy"
 
 // verdict is a decision in the words of an answer.
 type verdict struct {
@@ -59,7 +70,7 @@ type verdict struct {
 // Handler answers all callers. Make it with New.
 type Handler struct {
 	api *checkapi.API
-	// decide answers a request with the headers of package checkapi's decision service.
+	// decide answers whether a request may be sent.
 	decide http.HandlerFunc
 	// signed verifies what signer asks; nil without its secret.
 	signed *standardwebhooks.Webhook
@@ -87,12 +98,14 @@ func New(api *checkapi.API, decide http.HandlerFunc, secrets map[string]string) 
 // ServeHTTP answers one question.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Path), "/")
+	ctx, cancel := Within(r.Context(), expected(r.Header))
+	defer cancel()
 	c, known := callers[name]
 	switch {
 	case known:
-		h.serve(w, r, name, c)
+		h.serve(w, r.WithContext(ctx), name, c)
 	case slices.Contains(forwarders, name):
-		h.forwarded(w, r)
+		h.forwarded(w, r.WithContext(ctx), name)
 	default:
 		respond.Error(w, &client.Error{Status: http.StatusNotFound, Code: "unknown_path", Message: "behind " + Path + " stands who asks: " + strings.Join(Names(), ", ")})
 	}
@@ -111,19 +124,19 @@ func Names() []string {
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, c caller) {
 	body, signer, fault := h.read(r, name)
 	if fault != nil {
-		respond.Error(w, fault)
+		c.refuse(w, r, fault)
 		return
 	}
 	check, err := c.ask(r, body)
 	if err != nil {
-		respond.Error(w, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: name + ": " + err.Error()})
+		c.refuse(w, r, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: name + ": " + err.Error()})
 		return
 	}
 	var v verdict
 	if check != nil {
 		decision, fault := h.api.Ask(w.Header(), r, signer, check)
 		if fault != nil {
-			respond.Error(w, fault)
+			c.refuse(w, r, fault)
 			return
 		}
 		v = verdictOf(decision)
@@ -152,20 +165,57 @@ func verdictOf(decision any) (v verdict) {
 }
 
 // forwarded answers a caller that sends the client's own request, with its path and method in
-// headers, as a decision service does.
-func (h *Handler) forwarded(w http.ResponseWriter, r *http.Request) {
-	original := r.Clone(r.Context())
-	original.Method = http.MethodPost
+// headers, or in Envoy's place.
+func (h *Handler) forwarded(w http.ResponseWriter, r *http.Request, name string) {
+	asked := r.Clone(r.Context())
 	for from, to := range map[string]string{"X-Forwarded-Method": "X-Original-Method", "X-Forwarded-Uri": "X-Original-URI", "X-Forwarded-Host": "X-Original-Host"} {
-		if value := r.Header.Get(from); value != "" {
-			original.Header.Set(to, value)
+		if value := r.Header.Get(from); value != "" && name != envoy {
+			asked.Header.Set(to, value)
 		}
 	}
-	if original.Header.Get("X-Original-URI") == "" {
-		respond.Error(w, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: "X-Forwarded-Uri must have the path of the request"})
+	switch {
+	case name == envoy:
+		asked.Header.Set("X-Original-URI", strings.TrimPrefix(r.URL.RequestURI(), Path+name))
+	case r.Header.Get("X-Forwarded-Method") == "":
+		asked.Method = http.MethodPost
+	}
+	if asked.Header.Get("X-Original-URI") == "" {
+		refuseAs(w, r, plain.Plain{}, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: name + ": X-Forwarded-Uri must have the path of the request"})
+		return
+	}
+	original, err := checkapi.Original(asked)
+	if err != nil {
+		refuseAs(w, r, plain.Plain{}, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: name + ": " + err.Error()})
 		return
 	}
 	h.decide(w, original)
+}
+
+// refuseAs refuses a question in the shape of a provider's errors.
+func refuseAs(w http.ResponseWriter, r *http.Request, p provider.Provider, fault *client.Error) {
+	respond.Refuse(w, r, p, provider.Refusal{Status: fault.Status, Code: fault.Code, Message: fault.Message})
+}
+
+// expected returns how long Envoy waits for an answer, as its router tells those behind it; 0
+// if that is not known.
+func expected(h http.Header) time.Duration {
+	ms, err := strconv.ParseUint(h.Get("X-Envoy-Expected-Rq-Timeout-Ms"), 10, 31)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// Within returns a context that ends early enough for a caller to hear an answer: a tenth of the
+// time before its own end, or before the limit is over. 0 is no limit.
+func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if at, has := ctx.Deadline(); has && (limit == 0 || time.Until(at) < limit) {
+		limit = time.Until(at)
+	}
+	if limit == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, limit-limit/10)
 }
 
 // short returns the beginning of a text, of at most max characters.

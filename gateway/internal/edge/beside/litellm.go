@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
 	"github.com/unloop/unloop/schemas/client"
 )
 
@@ -108,4 +109,9 @@ func hinted(texts []string, hint string) []string {
 		out[len(out)-1] += "\n\n" + hint
 	}
 	return out
+}
+
+// refuse answers in the shape of LiteLLM's own errors, which are OpenAI's.
+func (liteLLM) refuse(w http.ResponseWriter, r *http.Request, fault *client.Error) {
+	refuseAs(w, r, chat.Format, fault)
 }

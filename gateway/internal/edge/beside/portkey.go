@@ -61,3 +61,8 @@ func (portkey) answer(w http.ResponseWriter, _ []byte, v verdict) {
 	}
 	respond.JSON(w, http.StatusOK, answer)
 }
+
+// refuse answers as a check of Portkey's that failed, which passes.
+func (portkey) refuse(w http.ResponseWriter, _ *http.Request, fault *client.Error) {
+	respond.JSON(w, fault.Status, map[string]any{"verdict": true, "data": nil, "error": map[string]string{"name": fault.Code, "message": fault.Message}})
+}

@@ -43,7 +43,17 @@ func (dockerMCP) answer(w http.ResponseWriter, _ []byte, v verdict) {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	respond.JSON(w, http.StatusOK, map[string]any{"isError": true, "content": []map[string]string{{"type": "text", "text": v.message}}})
+	failed(w, http.StatusOK, v.message)
+}
+
+// refuse answers in a result's place.
+func (dockerMCP) refuse(w http.ResponseWriter, _ *http.Request, fault *client.Error) {
+	failed(w, fault.Status, fault.Message)
+}
+
+// failed writes the result of a call that failed.
+func failed(w http.ResponseWriter, status int, text string) {
+	respond.JSON(w, status, map[string]any{"isError": true, "content": []map[string]string{{"type": "text", "text": text}}})
 }
 
 // nginx is auth_request of nginx, which sends no body. Unloop answers whether the session is
@@ -69,4 +79,9 @@ func (nginx) answer(w http.ResponseWriter, _ []byte, v verdict) {
 		w.Header().Set("Retry-After", strconv.Itoa(v.retryAfter))
 	}
 	respond.Error(w, &client.Error{Status: http.StatusForbidden, Code: "recursive_loop_detected", Message: v.message})
+}
+
+// refuse tells nginx by the status alone, which shows no body to anybody.
+func (nginx) refuse(w http.ResponseWriter, _ *http.Request, fault *client.Error) {
+	w.WriteHeader(fault.Status)
 }

@@ -94,3 +94,20 @@ func (m *memory) release() {
 		}
 	})
 }
+
+// Memory is memory for messages that carry bodies. It belongs to one goroutine.
+type Memory struct{ memory }
+
+// Reserve returns memory of which a caller has taken nothing yet.
+func (b *Bodies) Reserve(ctx context.Context, caller fair.Caller) *Memory {
+	return &Memory{memory{of: b, ctx: ctx, caller: caller}}
+}
+
+// Take waits for n more bytes. Its error is ErrNoRoom.
+func (m *Memory) Take(n int) error { return m.take(int64(n)) }
+
+// Give gives n bytes back.
+func (m *Memory) Give(n int) { m.give(int64(n)) }
+
+// Free gives all of it back.
+func (m *Memory) Free() { m.release() }

@@ -20,8 +20,9 @@ type Certificate struct {
 	Key  string `name:"tls-key" type:"path" placeholder:"FILE" help:"PEM file with the certificate's private key."`
 }
 
-// Listen listens at addr, with TLS if there is a certificate. The error names the flag at fault.
-func Listen(addr string, files Certificate, log *slog.Logger) (net.Listener, error) {
+// Listen listens at the address of a flag, with TLS if there is a certificate. The error names
+// the flag at fault.
+func Listen(flag, addr string, files Certificate, log *slog.Logger) (net.Listener, error) {
 	if (files.File == "") != (files.Key == "") {
 		return nil, errors.New("--tls-cert and --tls-key belong together: set both or neither")
 	}
@@ -33,7 +34,7 @@ func Listen(addr string, files Certificate, log *slog.Logger) (net.Listener, err
 	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen at --listen %s: %w", addr, err)
+		return nil, fmt.Errorf("listen at %s %s: %w", flag, addr, err)
 	}
 	if files.File == "" {
 		return listener, nil

@@ -60,7 +60,7 @@ func TestTLSSpeaksBothVersionsOfHTTP(t *testing.T) {
 	files := inFolder(t)
 	roots := x509.NewCertPool()
 	roots.AddCert(write(t, files, 1))
-	listener, err := Listen("127.0.0.1:0", files, slog.New(slog.DiscardHandler))
+	listener, err := Listen("--listen", "127.0.0.1:0", files, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestFaultyCertificatesAreRefused(t *testing.T) {
 		"another key":      {Certificate{File: files.File, Key: other.Key}, "--tls-key " + other.Key},
 		"a key in between": {Certificate{File: files.Key, Key: files.Key}, "--tls-cert " + files.Key},
 	} {
-		if _, err := Listen("127.0.0.1:0", c.files, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Listen("--listen", "127.0.0.1:0", c.files, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: the error is %v, want one with %q", name, err, c.want)
 		}
 	}

@@ -26,6 +26,8 @@ const (
 type Config struct {
 	Handler http.Handler
 	Log     *slog.Logger
+	// RPC says that requests are calls of gRPC: over HTTP/2, which needs no TLS then.
+	RPC bool
 	// Draining is called when the server is stopped.
 	Draining func()
 	// Delay is how long requests are still accepted after that, and Grace how long those
@@ -38,6 +40,9 @@ func Until(ctx context.Context, listener net.Listener, cfg Config) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	server := NewServer(closing(ctx, cfg.Handler), cfg.Log)
+	if cfg.RPC {
+		speakRPC(server)
+	}
 	server.BaseContext = func(net.Listener) context.Context { return requests }
 	drained, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -62,6 +67,26 @@ func closing(ctx context.Context, h http.Handler) http.Handler {
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+const (
+	// maxStreams bounds the calls of one connection, and receiveBuffer what one of them sends
+	// before it is read, in bytes.
+	maxStreams, receiveBuffer = 1024, 64 << 10
+	// pingAfter is how long a connection is silent before it is asked for a sign of life, and
+	// pingTimeout how long that may take.
+	pingAfter, pingTimeout = 30 * time.Second, 15 * time.Second
+)
+
+// speakRPC has a server speak HTTP/2 alone, with bounds of its own.
+func speakRPC(server *http.Server) {
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP2(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	server.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerStream: receiveBuffer, MaxReceiveBufferPerConnection: 16 * receiveBuffer,
+		SendPingTimeout: pingAfter, PingTimeout: pingTimeout,
+	}
 }
 
 // NewServer returns a server. It has no timeout for whole requests or answers: a model

@@ -1,0 +1,55 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/unloop/unloop/gateway/internal/edge/rpc"
+	"github.com/unloop/unloop/gateway/internal/wire/answerscan"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
+)
+
+// passing decides about requests that pass other proxies. It implements rpc.Gateway.
+type passing struct{ *Gateway }
+
+// Exchange answers a request that passes another proxy, or lets it go on there, and keeps the
+// account of its answer.
+func (g passing) Exchange(w http.ResponseWriter, r *http.Request, onward rpc.Onward) {
+	defer g.bodies.Watch(w, r, request.CallerOf(r)).Free()
+	if g.deps.Traces != nil {
+		g.traced(w, r, func(w http.ResponseWriter, r *http.Request) { g.answer(w, r, onward) })
+		return
+	}
+	g.answer(w, r, onward)
+}
+
+// Decide answers whether a request may be sent.
+func (g passing) Decide(w http.ResponseWriter, r *http.Request) {
+	defer g.bodies.Watch(w, r, request.CallerOf(r)).Free()
+	if g.deps.Traces != nil {
+		g.traced(w, r, g.decideOn)
+		return
+	}
+	g.decideOn(w, r)
+}
+
+// goOn lets a request go on behind another proxy, and reads its answer, which that proxy
+// delivers. Without an answer the request stays counted: nobody says that it failed.
+func (f *forwarded) goOn(body *request.Body, onward rpc.Onward) {
+	marks := http.Header{}
+	f.headers.Put(marks)
+	res, err := onward.Pass(body, marks)
+	if err != nil {
+		return
+	}
+	f.Sent()
+	f.Answered(res)
+	ended := false
+	if answerscan.IsStream(res.Header) {
+		res.Body = answerscan.Last(res, &ended)
+	}
+	if _, err := io.Copy(io.Discard, res.Body); err != nil && !ended {
+		f.Broken()
+	}
+	_ = res.Body.Close() // it was read
+}
